@@ -1,0 +1,156 @@
+// Machine: what the hardware is and what communication on it costs. A plain value: it is
+// discovered, measured, imported or synthesized once; nothing downstream asks the OS again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "smelt/error.hpp"
+
+namespace smelt {
+
+/// A square matrix of costs, row-major; row = sender, column = receiver.
+class Matrix {
+ public:
+  Matrix() = default;
+  explicit Matrix(std::size_t size, double value = 0.0) : size_(size), cells_(size * size, value) {}
+
+  std::size_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  double& operator()(std::size_t row, std::size_t column) { return cells_[row * size_ + column]; }
+  double operator()(std::size_t row, std::size_t column) const { return cells_[row * size_ + column]; }
+  const double* row(std::size_t index) const { return cells_.data() + index * size_; }
+
+  bool operator==(const Matrix&) const = default;
+
+ private:
+  std::size_t size_ = 0;
+  std::vector<double> cells_;
+};
+
+/// A processing unit (hardware thread). Ids other than os_index are logical and dense per
+/// machine; two PUs with the same id share that thing.
+struct Pu {
+  int os_index = 0;
+  int core = 0;
+  int package = 0;
+  int numa_node = 0;
+  int l2 = 0;
+  int l3 = 0;
+  int efficiency_class = 0;  ///< higher = faster kind of core (P above E); all 0 where the kernel tells nothing
+
+  bool operator==(const Pu&) const = default;
+};
+
+struct NumaNode {
+  int os_index = 0;
+  std::uint64_t memory_bytes = 0;
+
+  bool operator==(const NumaNode&) const = default;
+};
+
+/// Topology and measured costs. All matrices are n x n over `pus` in order, in nanoseconds,
+/// 0 on the diagonal; row = sender. The model ([Kaestle16] 2.4.2.2, [Smelt16] 3.1): sending
+/// i -> j blocks i for send_ns(i,j); the message can be taken up propagation_ns(i,j) later
+/// (0 where unknown); taking it up blocks j for recv_ns(i,j).
+struct Machine {
+  std::string name;
+  std::string fingerprint;  ///< of the hardware; the key of the cache
+  std::vector<Pu> pus;
+  std::vector<NumaNode> numa_nodes;  ///< index = Pu::numa_node; may be empty for imported machines
+  std::vector<std::uint64_t> page_sizes_bytes;
+
+  Matrix send_ns;  ///< empty until measured
+  Matrix recv_ns;
+  std::optional<Matrix> rtt_ns;          ///< a one-line message there and back
+  std::optional<Matrix> propagation_ns;  ///< max(0, rtt/2 - send - recv): what a lone message waits beyond both
+  std::optional<Matrix> exchange_ns;     ///< both send at once and then receive: symmetric
+  std::optional<Matrix> send_spread;     ///< relative spread (interquartile range / median) of the samples
+  std::optional<Matrix> recv_spread;
+  std::vector<double> send_burst_ns;  ///< [k]: cost of the (k+1)-th of a burst of sends to distinct receivers
+
+  double tsc_ghz = 0.0;     ///< ticks of the cycle counter per nanosecond; 0 where unknown
+  std::string measured_at;  ///< ISO 8601, UTC; empty if never measured
+  std::string method;       ///< where the costs come from: "measured", "core-to-core", "machinedb", "synthetic", ...
+
+  std::size_t size() const noexcept { return pus.size(); }
+  bool has_costs() const noexcept { return !pus.empty() && send_ns.size() == pus.size(); }
+  /// Index into `pus` of the PU with that os_index, or -1. O(n).
+  int index_of(int os_index) const noexcept;
+
+  bool operator==(const Machine&) const = default;
+};
+
+/// What this process may really use of the machine it runs on.
+struct Allowance {
+  std::vector<int> pus;    ///< os_index of each PU in the affinity mask and cpuset, ascending
+  double cpu_quota = 0.0;  ///< PUs' worth of time that the cgroup grants (v2 cpu.max, v1 cfs quota); 0 = no limit
+
+  /// How many ranks can run at the same time: min(|pus|, quota rounded up), at least 1.
+  int parallelism() const noexcept;
+};
+
+/// The hardware under this process, through hwloc, without costs. Cost: milliseconds.
+Result<Machine> discover_machine();
+
+/// Affinity mask, cgroup cpuset and CPU quota of the calling process.
+Result<Allowance> discover_allowance();
+
+/// Reads a machine file (JSON, schema "smelt-machine/1"). The error names file, key and reason.
+/// Never returns a half-loaded machine.
+Result<Machine> load_machine(const std::filesystem::path& file);
+
+/// The same from memory; `origin` stands for the file name in errors.
+Result<Machine> parse_machine(std::string_view json, const std::string& origin);
+
+/// JSON text of a machine, as load_machine reads it.
+std::string format_machine(const Machine& machine);
+
+/// Writes to a temporary file beside `file` and renames it: readers see the old or the new one.
+Result<void> save_machine(const Machine& machine, const std::filesystem::path& file);
+
+/// Where the model of a machine with that fingerprint is cached:
+/// $XDG_CACHE_HOME/smelt/<fingerprint>.json, or under ~/.cache, or /tmp/smelt-<uid> without a home.
+std::filesystem::path cache_path(const std::string& fingerprint);
+
+/// The measured model of this machine from the cache, if there is one and it still fits the
+/// hardware (same fingerprint and PUs); not_found otherwise. A damaged file is an error.
+Result<Machine> load_cached_machine();
+
+/// Reads a core-to-core latency CSV: n rows of n comma-separated fields, lower triangle =
+/// one-way latency in ns. Infers core, l3, numa_node and package from gaps in the latencies.
+/// send_ns = share * latency, recv_ns = (1 - share) * latency. Requires 0 <= send_share <= 1.
+Result<Machine> import_core_to_core(const std::filesystem::path& csv, double send_share = 0.25);
+
+/// Reads a directory of the original research prototype's measurements: files ending in
+/// `_send`, `_receive` and optionally `_rtt`, one line `sender receiver mean stddev` per pair, in
+/// cycles at `ghz` (1.0 keeps the numbers as they are); layout from `lscpu_parse.txt`.
+Result<Machine> import_machinedb(const std::filesystem::path& directory, double ghz = 1.0);
+
+/// What a synthetic machine looks like. Counts nest: each package has `numa_per_package` NUMA
+/// nodes, each of those `cores / numa_per_package / l3` ... see docs/machine.md.
+struct SynthSpec {
+  int packages = 1;
+  int numa_per_package = 1;
+  int cores = 8;  ///< per package
+  int smt = 1;    ///< PUs per core
+  int l3 = 1;     ///< L3 caches per package
+  /// One-way latency in ns between PUs whose closest common level is ...
+  double smt_ns = 10, l3_ns = 40, numa_ns = 80, package_ns = 110, remote_ns = 220;
+  double send_share = 0.25;
+  double jitter = 0.0;      ///< relative, uniform in [-jitter, +jitter], per pair
+  std::uint64_t seed = 1;   ///< of the jitter
+};
+
+/// A machine to plan for ahead of having it. At most 4096 PUs.
+Result<Machine> synthesize_machine(const SynthSpec& spec);
+
+/// Pins the calling thread to that PU. Cost: a system call.
+Result<void> pin_this_thread(int os_index);
+
+}  // namespace smelt

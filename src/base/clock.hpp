@@ -1,0 +1,38 @@
+// The cycle counter: cheap time stamps, comparable between PUs where the counter is invariant.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace smelt {
+
+/// Ticks of the cycle counter (TSC on x86-64, the virtual counter on AArch64). Reading waits
+/// until earlier loads have completed, so that a stamp after a receive is not taken before it.
+inline std::uint64_t ticks() noexcept {
+#if defined(__x86_64__)
+  unsigned aux;
+  return __rdtscp(&aux);
+#elif defined(__aarch64__)
+  std::uint64_t value;
+  asm volatile("isb; mrs %0, cntvct_el0" : "=r"(value) : : "memory");
+  return value;
+#else
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+#endif
+}
+
+/// Ticks per nanosecond, calibrated once against the system's monotonic clock (a few ms).
+double ticks_per_ns();
+
+/// Nanoseconds of the system's monotonic clock.
+inline std::uint64_t monotonic_ns() noexcept {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+}  // namespace smelt

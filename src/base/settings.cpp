@@ -1,0 +1,73 @@
+#include "smelt/settings.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/settings.hpp"
+
+extern char** environ;
+
+namespace smelt {
+namespace {
+
+bool is_choice(std::string_view value, std::string_view choices) {
+  while (!choices.empty()) {
+    const auto end = choices.find('|');
+    if (choices.substr(0, end) == value) return true;
+    if (end == std::string_view::npos) break;
+    choices.remove_prefix(end + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+const std::vector<Setting>& settings() {
+  static const std::vector<Setting> table = {
+      {"SMELT_CACHE_DIR", "", "directory of cached machine models; default $XDG_CACHE_HOME/smelt or ~/.cache/smelt"},
+      {"SMELT_TIMEOUT", "0", "seconds after which a rank that does not arrive breaks its communicator; 0 = never"},
+      {"SMELT_WAIT", "auto", "how ranks wait: spin|yield|sleep|auto"},
+  };
+  return table;
+}
+
+std::string setting_value(const std::string& name) {
+  for (const auto& setting : settings()) {
+    if (name != setting.name) continue;
+    const char* value = std::getenv(setting.name);
+    return value != nullptr && *value != '\0' ? value : setting.default_value;
+  }
+  return {};
+}
+
+std::optional<double> parse_seconds(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || *end != '\0' || !(value >= 0.0) || value > 1e9) return std::nullopt;
+  return value;
+}
+
+std::vector<std::string> check_settings() {
+  std::vector<std::string> problems;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (text.substr(0, 6) != "SMELT_") continue;
+    const std::string name(text.substr(0, text.find('=')));
+    bool known = false;
+    for (const auto& setting : settings()) known |= name == setting.name;
+    if (!known) problems.push_back(fmt::format("{}: no such setting; `smelt settings` lists them", name));
+  }
+  const auto timeout = setting_value("SMELT_TIMEOUT");
+  if (!parse_seconds(timeout)) {
+    problems.push_back(fmt::format("SMELT_TIMEOUT={}: not a number of seconds >= 0", timeout));
+  }
+  const auto wait = setting_value("SMELT_WAIT");
+  if (!is_choice(wait, "spin|yield|sleep|auto")) {
+    problems.push_back(fmt::format("SMELT_WAIT={}: must be one of spin, yield, sleep, auto", wait));
+  }
+  return problems;
+}
+
+}  // namespace smelt
