@@ -1,0 +1,210 @@
+#include "smelt/communicator.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <set>
+#include <system_error>
+#include <thread>
+
+#include "base/error.hpp"
+#include "comm/endpoint.hpp"
+#include "comm/state.hpp"
+#include "machine/affinity.hpp"
+
+namespace smelt {
+namespace {
+
+Result<void> check_ranks(std::span<const int> ranks, int size, const char* call) {
+  std::set<int> seen;
+  if (ranks.empty()) return make_error(Status::invalid_argument, "{}: the list of ranks is empty", call);
+  for (int rank : ranks) {
+    if (rank < 0 || rank >= size) {
+      return make_error(Status::invalid_argument, "{}: rank {} is not in 0..{}", call, rank, size - 1);
+    }
+    if (!seen.insert(rank).second) {
+      return make_error(Status::invalid_argument, "{}: rank {} is named twice", call, rank);
+    }
+  }
+  return {};
+}
+
+/// Costs for a machine that nobody has measured yet: the levels of its topology, at the defaults
+/// of a synthetic machine. Only their order matters for planning.
+void assume_costs(Machine& machine) {
+  const SynthSpec typical;
+  const auto n = machine.size();
+  machine.send_ns = Matrix(n);
+  machine.recv_ns = Matrix(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      if (i == j) continue;
+      const Pu& a = machine.pus[i];
+      const Pu& b = machine.pus[j];
+      const double latency = a.core == b.core             ? typical.smt_ns
+                             : a.l3 == b.l3               ? typical.l3_ns
+                             : a.numa_node == b.numa_node ? typical.numa_ns
+                             : a.package == b.package     ? typical.package_ns
+                                                          : typical.remote_ns;
+      machine.send_ns(i, j) = typical.send_share * latency;
+      machine.recv_ns(i, j) = (1.0 - typical.send_share) * latency;
+    }
+  }
+  machine.method = "assumed";
+}
+
+}  // namespace
+
+Rank::Rank(std::shared_ptr<comm::State> state, int rank)
+    : state_(std::move(state)), endpoint_(state_->endpoints[static_cast<std::size_t>(rank)].get()) {}
+
+Rank::Rank(Rank&& other) noexcept
+    : state_(std::move(other.state_)), endpoint_(std::exchange(other.endpoint_, nullptr)) {}
+
+Rank& Rank::operator=(Rank&& other) noexcept {
+  std::swap(state_, other.state_);
+  std::swap(endpoint_, other.endpoint_);
+  return *this;
+}
+
+Rank::~Rank() {
+  // Pairs with the exchange in claim(): hands the endpoint's private state to the next thread.
+  if (endpoint_ != nullptr) endpoint_->attached.store(false, std::memory_order_release);
+}
+
+int Rank::rank() const noexcept { return endpoint_->rank(); }
+int Rank::size() const noexcept { return state_->group.size(); }
+std::string Rank::failure() const { return state_->failure(); }
+
+Status Rank::barrier() noexcept { return endpoint_->barrier(); }
+
+Status Rank::broadcast(void* data, std::size_t bytes, int root) noexcept {
+  if (root < 0 || root >= size() || (data == nullptr && bytes > 0)) return Status::invalid_argument;
+  return endpoint_->broadcast(data, bytes, root);
+}
+
+Status Rank::reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept {
+  if (root < 0 || root >= size() || op.combine == nullptr || op.element_bytes == 0) return Status::invalid_argument;
+  if (count > 0 && (in == nullptr || (root == rank() && result == nullptr))) return Status::invalid_argument;
+  return endpoint_->reduce(in, result, count, op, root);
+}
+
+Status Rank::allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
+  if (op.combine == nullptr || op.element_bytes == 0) return Status::invalid_argument;
+  if (count > 0 && (in == nullptr || result == nullptr)) return Status::invalid_argument;
+  return endpoint_->allreduce(in, result, count, op);
+}
+
+Status Rank::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote)(const void*, void*), void* context,
+                              bool* committed, int root) noexcept {
+  if (root < 0 || root >= size() || vote == nullptr || committed == nullptr) return Status::invalid_argument;
+  if (proposal == nullptr && bytes > 0) return Status::invalid_argument;
+  return endpoint_->two_phase_commit(proposal, bytes, vote, context, committed, root);
+}
+
+Result<Rank> Rank::subgroup(std::span<const int> members) {
+  if (auto checked = check_ranks(members, size(), "subgroup"); !checked) return checked.error();
+  const std::vector<int> key(members.begin(), members.end());
+  const auto self = std::find(key.begin(), key.end(), rank());
+  if (self == key.end()) {
+    return make_error(Status::invalid_argument, "subgroup: the calling rank {} is not among its members", rank());
+  }
+  auto state = state_->subgroup(key, endpoint_->subgroup_calls[key]++);
+  if (!state) return state.error();
+  const auto new_rank = static_cast<int>(self - key.begin());
+  (*state)->endpoints[static_cast<std::size_t>(new_rank)]->attached.store(true, std::memory_order_relaxed);
+  return Rank(std::move(*state), new_rank);
+}
+
+Communicator::Communicator(std::shared_ptr<comm::State> state) : state_(std::move(state)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+Communicator::~Communicator() = default;
+
+Result<Communicator> Communicator::create(const Machine& machine, const Group& group,
+                                          const CommunicatorOptions& options) {
+  auto state = comm::State::create(machine, group, options);
+  if (!state) return state.error();
+  return Communicator(std::move(*state));
+}
+
+Result<Communicator> Communicator::create(int ranks, const CommunicatorOptions& options) {
+  auto machine = load_cached_machine();
+  if (!machine) {
+    machine = discover_machine();
+    if (!machine) return machine.error();
+    assume_costs(*machine);
+  }
+  auto allowance = discover_allowance();
+  if (!allowance) return allowance.error();
+  auto group = default_group(*machine, *allowance, ranks);
+  if (!group) return group.error();
+  return create(*machine, *group, options);
+}
+
+int Communicator::size() const noexcept { return state_->group.size(); }
+const Group& Communicator::group() const noexcept { return state_->group; }
+
+const Plan& Communicator::plan(Operation operation) const noexcept {
+  return state_->plans[static_cast<std::size_t>(operation)];
+}
+
+Result<Rank> Communicator::attach(int rank) {
+  if (rank < 0 || rank >= size()) {
+    return make_error(Status::invalid_argument, "attach: rank {} is not in 0..{}", rank, size() - 1);
+  }
+  auto& endpoint = *state_->endpoints[static_cast<std::size_t>(rank)];
+  // Acquire pairs with the release in ~Rank: the endpoint's private state comes over from there.
+  if (endpoint.attached.exchange(true, std::memory_order_acquire)) {
+    return make_error(Status::invalid_argument, "attach: rank {} is attached already", rank);
+  }
+  Rank attached(state_, rank);
+  if (state_->options.pin) {
+    const int pu = state_->machine.pus[static_cast<std::size_t>(group().pus[static_cast<std::size_t>(rank)])].os_index;
+    if (auto pinned = pin_this_thread(pu); !pinned) return pinned.error();
+  }
+  return attached;
+}
+
+Result<Communicator> Communicator::subset(std::span<const int> ranks) const {
+  if (auto checked = check_ranks(ranks, size(), "subset"); !checked) return checked.error();
+  Group part;
+  for (int rank : ranks) part.pus.push_back(group().pus[static_cast<std::size_t>(rank)]);
+  return create(state_->machine, part, state_->options);
+}
+
+Result<void> Communicator::run(const std::function<void(Rank&)>& f) {
+  const SavedAffinity callers_affinity;
+  std::atomic<bool> cancelled{false};
+  std::mutex first_error_mutex;
+  Error first_error;
+  const auto give_up = [&](Error error) {
+    state_->fail(Status::broken, error.message);
+    const std::lock_guard lock(first_error_mutex);
+    if (first_error.status == Status::ok) first_error = std::move(error);
+  };
+  const auto work = [&](int rank) {
+    auto attached = attach(rank);
+    if (!attached) return give_up(attached.error());
+    try {
+      f(*attached);
+    } catch (const std::exception& thrown) {
+      give_up(make_error(Status::broken, "run: rank {} threw: {}", rank, thrown.what()));
+    } catch (...) {
+      give_up(make_error(Status::broken, "run: rank {} threw something that is no std::exception", rank));
+    }
+  };
+  std::vector<std::thread> threads;
+  try {
+    for (int rank = 1; rank < size(); ++rank) threads.emplace_back(work, rank);
+  } catch (const std::system_error& thrown) {
+    // The ranks that did start find their communicator broken and come home.
+    give_up(make_error(Status::io_error, "run: starting the thread of rank {}: {}", threads.size() + 1, thrown.what()));
+    cancelled = true;
+  }
+  if (!cancelled) work(0);
+  for (auto& thread : threads) thread.join();
+  if (first_error.status != Status::ok) return first_error;
+  return {};
+}
+
+}  // namespace smelt

@@ -1,0 +1,323 @@
+#include "comm/endpoint.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/clock.hpp"
+#include "comm/state.hpp"
+
+namespace smelt::comm {
+namespace {
+
+/// Long messages move in chunks of this many lines, so that every level of a tree works at the
+/// same time; a quarter of a channel, so that two ranks can send to each other at once.
+constexpr std::size_t chunk_lines = channel_lines / 4;
+constexpr std::size_t default_chunk_bytes = chunk_lines * channel::line_payload;
+
+std::byte* advance(void* data, std::size_t bytes) {
+  return data == nullptr ? nullptr : static_cast<std::byte*>(data) + bytes;
+}
+const std::byte* advance(const void* data, std::size_t bytes) {
+  return data == nullptr ? nullptr : static_cast<const std::byte*>(data) + bytes;
+}
+
+}  // namespace
+
+Endpoint::Endpoint(State& state, int rank, const WaitConfig& wait)
+    : state_(state), rank_(rank), waiter_(wait), chunk_bytes_(default_chunk_bytes), scratch_(2 * default_chunk_bytes) {
+  waiter_.set_interrupt(&Endpoint::interrupted, this);
+}
+
+void Endpoint::add_link(int peer, std::byte* out, std::byte* in) {
+  auto link = std::make_unique<Link>();
+  link->peer = peer;
+  if (out != nullptr) link->out = channel::UmpSender(out, channel_lines);
+  if (in != nullptr) link->in = channel::UmpReceiver(in, channel_lines);
+  links_.push_back(std::move(link));
+}
+
+Link* Endpoint::link_to(int peer) {
+  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& link) { return link->peer == peer; });
+  return found->get();
+}
+
+void Endpoint::compile() {
+  const auto actions = [&](const Plan& plan) {
+    std::vector<Action> result;
+    for (const Step& step : plan.steps[static_cast<std::size_t>(rank_)]) {
+      result.push_back({step.kind, link_to(step.peer)});
+    }
+    return result;
+  };
+  const auto route = [&](const Tree& tree, bool backwards) {
+    Route result;
+    const auto me = static_cast<std::size_t>(rank_);
+    const Tree mine = reroot(backwards ? state_.mirrored_machine : state_.machine, state_.group, tree, rank_);
+    for (int peer : mine.children[me]) result.flood.push_back(link_to(peer));
+    result.toward.assign(static_cast<std::size_t>(mine.size()), 0);
+    for (std::size_t k = 0; k < result.flood.size(); ++k) {
+      std::vector<int> pending{mine.children[me][k]};
+      while (!pending.empty()) {
+        const int rank = pending.back();
+        pending.pop_back();
+        result.toward[static_cast<std::size_t>(rank)] = static_cast<std::uint16_t>(k);
+        const auto& children = mine.children[static_cast<std::size_t>(rank)];
+        pending.insert(pending.end(), children.begin(), children.end());
+      }
+    }
+    return result;
+  };
+
+  const auto plan_of = [&](Operation operation) -> const Plan& {
+    return state_.plans[static_cast<std::size_t>(operation)];
+  };
+  barrier_ = actions(plan_of(Operation::barrier));
+  if (const Plan& plan = plan_of(Operation::allreduce); plan.reduce_tree) {
+    allreduce_up_ = route(*plan.reduce_tree, true);
+    allreduce_down_ = route(*plan.broadcast_tree, false);
+  } else {
+    allreduce_ = actions(plan);
+  }
+  broadcast_route_ = route(*plan_of(Operation::broadcast).broadcast_tree, false);
+  reduce_route_ = route(*plan_of(Operation::reduce).reduce_tree, true);
+
+  // In rank order: children ascending is the order of combination, so the flood order is descending.
+  const auto parents = state_.ordered_tree.parents();
+  const auto& children = state_.ordered_tree.children[static_cast<std::size_t>(rank_)];
+  for (int child : children) ordered_route_.flood.push_back(link_to(child));
+  if (rank_ != 0) ordered_route_.flood.push_back(link_to(parents[static_cast<std::size_t>(rank_)]));
+  ordered_route_.toward.assign(1, static_cast<std::uint16_t>(children.size()));
+}
+
+bool Endpoint::interrupted(void* self) noexcept {
+  auto& endpoint = *static_cast<Endpoint*>(self);
+  State& state = endpoint.state_;
+  if (state.status() != Status::ok) return true;
+  if (state.timeout_s <= 0.0) return false;
+  const auto now = monotonic_ns();
+  if (endpoint.stuck_since_ns_ == 0 || endpoint.stuck_lines_ != endpoint.lines_moved_) {
+    endpoint.stuck_since_ns_ = now;
+    endpoint.stuck_lines_ = endpoint.lines_moved_;
+    return false;
+  }
+  if (static_cast<double>(now - endpoint.stuck_since_ns_) < state.timeout_s * 1e9) return false;
+  state.fail(Status::timed_out, state.describe_late_rank(endpoint.rank_, endpoint.waiting_for_));
+  return true;
+}
+
+bool Endpoint::enter(Operation operation) noexcept {
+  // Relaxed: the report that reads it needs no order with anything else.
+  state_.progress[static_cast<std::size_t>(rank_)].position.store(
+      ++calls_ << 8 | static_cast<std::uint64_t>(operation), std::memory_order_relaxed);
+  ++lines_moved_;
+  waiting_for_ = -1;
+  return state_.status() == Status::ok;
+}
+
+inline void Endpoint::note(Step::Kind kind, int peer) noexcept {
+  if (log != nullptr) [[unlikely]] log->push_back({kind, peer});
+}
+
+inline bool Endpoint::send(Link& link, const void* data, std::size_t bytes) noexcept {
+  note(Step::Kind::send, link.peer);
+  ++lines_moved_;
+  waiting_for_ = link.peer;
+  if (bytes <= channel::line_payload) return link.out.send(data, bytes, waiter_);
+  const auto* from = static_cast<const std::byte*>(data);
+  while (bytes > 0) {
+    const auto part = std::min(bytes, channel::line_payload);
+    if (!link.out.send(from, part, waiter_)) return false;
+    from += part;
+    bytes -= part;
+  }
+  return true;
+}
+
+inline bool Endpoint::receive(Link& link, void* data, std::size_t bytes) noexcept {
+  ++lines_moved_;
+  waiting_for_ = link.peer;
+  if (bytes <= channel::line_payload) return link.in.recv(data, bytes, waiter_);
+  auto* to = static_cast<std::byte*>(data);
+  while (bytes > 0) {
+    const auto part = std::min(bytes, channel::line_payload);
+    if (!link.in.recv(to, part, waiter_)) return false;
+    to += part;
+    bytes -= part;
+  }
+  return true;
+}
+
+Status Endpoint::barrier() noexcept {
+  if (!enter(Operation::barrier)) return state_.status();
+  if (state_.flat_barrier_used) return state_.flat_barrier.enter(waiter_) ? Status::ok : state_.status();
+  for (const Action& action : barrier_) {
+    if (action.kind == Step::Kind::send) {
+      if (!send(*action.link, nullptr, 0)) return state_.status();
+    } else {
+      note(action.kind, action.link->peer);
+      if (!receive(*action.link, nullptr, 0)) return state_.status();
+    }
+  }
+  return Status::ok;
+}
+
+bool Endpoint::flood(const Route& route, void* data, std::size_t bytes, int root) noexcept {
+  Link* const from = root == rank_ ? nullptr : route.link_toward(root);
+  std::size_t done = 0;
+  do {
+    const auto part = std::min(bytes - done, chunk_bytes_);
+    std::byte* const chunk = advance(data, done);
+    if (from != nullptr) {
+      note(Step::Kind::recv, from->peer);
+      if (!receive(*from, chunk, part)) return false;
+    }
+    for (Link* to : route.flood) {
+      if (to != from && !send(*to, chunk, part)) return false;
+    }
+    done += part;
+  } while (done < bytes);
+  return true;
+}
+
+Status Endpoint::broadcast(void* data, std::size_t bytes, int root) noexcept {
+  if (!enter(Operation::broadcast)) return state_.status();
+  return flood(broadcast_route_, data, bytes, root) ? Status::ok : state_.status();
+}
+
+/// accumulator = accumulator (op) received, or received (op) accumulator if the peer comes first.
+inline bool Endpoint::combine_from(Link& link, std::byte* accumulator, std::size_t count, const Reduction& op,
+                                   bool peer_first) noexcept {
+  const auto bytes = count * op.element_bytes;
+  std::byte* const operand = scratch_.data() + chunk_bytes_;
+  note(Step::Kind::recv_combine, link.peer);
+  if (!receive(link, operand, bytes)) return false;
+  if (bytes == 0) return true;
+  if (!peer_first) {
+    op.combine(accumulator, operand, count, op.context);
+  } else {
+    op.combine(operand, accumulator, count, op.context);
+    std::memcpy(accumulator, operand, bytes);
+  }
+  return true;
+}
+
+/// Makes room for one element where an element is longer than a chunk: the only allocation that
+/// a collective can make, once per communicator and element size.
+bool Endpoint::ensure_scratch(std::size_t element_bytes) noexcept {
+  if (element_bytes <= chunk_bytes_) return true;
+  try {
+    scratch_.resize(2 * element_bytes);
+  } catch (const std::bad_alloc&) {
+    state_.fail(Status::out_of_memory, "no memory for one element of a reduction");
+    return false;
+  }
+  chunk_bytes_ = element_bytes;
+  return true;
+}
+
+bool Endpoint::gather(const Route& route, const void* in, void* result, std::size_t count, const Reduction& op,
+                      int root) noexcept {
+  Link* const parent = root == rank_ ? nullptr : route.link_toward(root);
+  const bool leaf = parent != nullptr && route.flood.size() == 1;
+  const auto chunk_elements = op.element_bytes == 0 ? count : chunk_bytes_ / op.element_bytes;
+  std::size_t done = 0;
+  do {
+    const auto elements = std::min(count - done, chunk_elements);
+    const auto bytes = elements * op.element_bytes;
+    const std::byte* const own = advance(in, done * op.element_bytes);
+    if (leaf) {
+      if (!send(*parent, own, bytes)) return false;
+    } else {
+      std::byte* const accumulator = parent == nullptr ? advance(result, done * op.element_bytes) : scratch_.data();
+      if (accumulator != own && bytes > 0) std::memcpy(accumulator, own, bytes);
+      for (auto child = route.flood.rbegin(); child != route.flood.rend(); ++child) {
+        if (*child != parent && !combine_from(**child, accumulator, elements, op, false)) return false;
+      }
+      if (parent != nullptr && !send(*parent, accumulator, bytes)) return false;
+    }
+    done += elements;
+  } while (done < count);
+  return true;
+}
+
+/// Combines in rank order on rank 0, chunk by chunk, and tells all; `result` may be null where it is
+/// not wanted. For operators that do not commute.
+bool Endpoint::gather_in_order(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
+  const auto chunk_elements = op.element_bytes == 0 ? count : chunk_bytes_ / op.element_bytes;
+  std::size_t done = 0;
+  do {
+    const auto elements = std::min(count - done, chunk_elements);
+    const auto bytes = elements * op.element_bytes;
+    const auto offset = done * op.element_bytes;
+    std::byte* const total = scratch_.data();
+    if (!gather(ordered_route_, advance(in, offset), total, elements, op, 0)) return false;
+    if (!flood(broadcast_route_, total, bytes, 0)) return false;
+    if (result != nullptr && bytes > 0) std::memcpy(advance(result, offset), total, bytes);
+    done += elements;
+  } while (done < count);
+  return true;
+}
+
+Status Endpoint::reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept {
+  if (!enter(Operation::reduce) || !ensure_scratch(op.element_bytes)) return state_.status();
+  const bool ok = op.commutative ? gather(reduce_route_, in, result, count, op, root)
+                                 : gather_in_order(in, rank_ == root ? result : nullptr, count, op);
+  return ok ? Status::ok : state_.status();
+}
+
+bool Endpoint::exchange(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
+  const auto chunk_elements = op.element_bytes == 0 ? count : chunk_bytes_ / op.element_bytes;
+  std::size_t done = 0;
+  do {
+    const auto elements = std::min(count - done, chunk_elements);
+    const auto bytes = elements * op.element_bytes;
+    std::byte* const accumulator = advance(result, done * op.element_bytes);
+    const std::byte* const own = advance(in, done * op.element_bytes);
+    if (accumulator != own && bytes > 0) std::memcpy(accumulator, own, bytes);
+    for (const Action& action : allreduce_) {
+      bool ok = true;
+      if (action.kind == Step::Kind::send) {
+        ok = send(*action.link, accumulator, bytes);
+      } else if (action.kind == Step::Kind::recv) {
+        note(action.kind, action.link->peer);
+        ok = receive(*action.link, accumulator, bytes);
+      } else {
+        // In rank order on both sides, so that both compute the same bits.
+        ok = combine_from(*action.link, accumulator, elements, op, action.link->peer < rank_);
+      }
+      if (!ok) return false;
+    }
+    done += elements;
+  } while (done < count);
+  return true;
+}
+
+Status Endpoint::allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
+  if (!enter(Operation::allreduce) || !ensure_scratch(op.element_bytes)) return state_.status();
+  bool ok;
+  if (!op.commutative) {
+    ok = gather_in_order(in, result, count, op);
+  } else if (!allreduce_.empty() || state_.group.size() == 1) {
+    ok = exchange(in, result, count, op);
+  } else {
+    const int root = state_.plans[static_cast<std::size_t>(Operation::allreduce)].root;
+    ok = gather(allreduce_up_, in, result, count, op, root) &&
+         flood(allreduce_down_, result, count * op.element_bytes, root);
+  }
+  return ok ? Status::ok : state_.status();
+}
+
+Status Endpoint::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote)(const void*, void*), void* context,
+                                  bool* committed, int root) noexcept {
+  if (!enter(Operation::two_phase_commit)) return state_.status();
+  static const Reduction all = bit_and<std::uint8_t>();
+  if (!flood(broadcast_route_, proposal, bytes, root)) return state_.status();
+  std::uint8_t verdict = vote(proposal, context) ? 1 : 0;
+  if (!gather(reduce_route_, &verdict, &verdict, 1, all, root)) return state_.status();
+  if (!flood(broadcast_route_, &verdict, 1, root)) return state_.status();
+  *committed = verdict != 0;
+  return Status::ok;
+}
+
+}  // namespace smelt::comm
