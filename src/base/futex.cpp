@@ -1,0 +1,49 @@
+#include "base/futex.hpp"
+
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <ctime>
+
+namespace smelt {
+namespace {
+
+static_assert(sizeof(std::atomic<std::uint32_t>) == 4 && std::atomic<std::uint32_t>::is_always_lock_free);
+
+int membarrier(int command) noexcept { return static_cast<int>(syscall(SYS_membarrier, command, 0, 0)); }
+
+struct Support {
+  bool within;  ///< barrier among the threads of this process
+  bool across;  ///< barrier among all registered processes
+};
+
+const Support& support() noexcept {
+  static const Support result = {membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0,
+                                 membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0};
+  return result;
+}
+
+}  // namespace
+
+void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint64_t timeout_ns) noexcept {
+  timespec timeout = {};
+  timeout.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
+  timeout.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
+  syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), FUTEX_WAIT, expected, &timeout, nullptr, 0);
+}
+
+void futex_wake(const std::atomic<std::uint32_t>& word) noexcept {
+  syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void enable_heavy_barrier() noexcept { support(); }
+
+bool heavy_barrier(bool across_processes) noexcept {
+  if (across_processes) return support().across && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0;
+  return support().within && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+}
+
+}  // namespace smelt

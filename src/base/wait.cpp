@@ -1,0 +1,149 @@
+#include "base/wait.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "base/clock.hpp"
+#include "smelt/settings.hpp"
+
+namespace smelt {
+namespace {
+
+// Bounds of the phases. Spinning longer than it costs to be woken by the kernel wastes more than
+// it can win; the yield phase lets a neighbour on the same PU run without paying for a futex.
+constexpr std::uint64_t spin_ns = 20'000;
+constexpr std::uint64_t yield_ns = 200'000;
+constexpr std::uint64_t crowded_yield_ns = 5'000'000;
+constexpr std::uint64_t interrupt_every_ns = 20'000;
+constexpr std::uint64_t longest_sleep_ns = 50'000'000;
+constexpr std::uint64_t unfenced_sleep_ns = 1'000'000;
+
+std::uint64_t to_ticks(std::uint64_t ns) { return static_cast<std::uint64_t>(static_cast<double>(ns) * ticks_per_ns()); }
+
+}  // namespace
+
+std::optional<WaitMode> parse_wait_mode(std::string_view text) {
+  if (text == "auto") return WaitMode::automatic;
+  if (text == "spin") return WaitMode::spin;
+  if (text == "yield") return WaitMode::yield;
+  if (text == "sleep") return WaitMode::sleep;
+  return std::nullopt;
+}
+
+WaitConfig make_wait_config(int ranks, int parallelism, std::string_view mode, bool across_processes) {
+  WaitConfig config;
+  auto parsed = parse_wait_mode(mode);
+  if (!parsed) parsed = parse_wait_mode(setting_value("SMELT_WAIT"));
+  config.mode = parsed.value_or(WaitMode::automatic);
+  config.ranks_per_pu = std::max(1.0, static_cast<double>(ranks) / std::max(1, parallelism));
+  config.across_processes = across_processes;
+  return config;
+}
+
+void wait_detail::wake(Parking& parking) noexcept {
+  if (parking.parked.exchange(0, std::memory_order_relaxed) != 0) futex_wake(parking.parked);
+}
+
+/// One wait beyond the inlined polling.
+class Waiter::Episode {
+ public:
+  Episode(Waiter& waiter, bool (*ready)(void*), void* condition) noexcept
+      : waiter_(waiter), ready_(ready), condition_(condition), start_(ticks()), last_asked_(start_) {}
+
+  bool ready() const noexcept { return ready_(condition_); }
+  bool interrupted() const noexcept { return interrupted_; }
+
+  /// Asks the interrupt if it is time to. True: give up.
+  bool ask(std::uint64_t now) noexcept {
+    if (waiter_.interrupt_ == nullptr || now - last_asked_ < to_ticks(interrupt_every_ns)) return false;
+    last_asked_ = now;
+    return interrupted_ = waiter_.interrupt_(waiter_.context_);
+  }
+
+  /// Each phase: true if the wait is over (ready or interrupted).
+  bool spin(std::uint64_t until) noexcept {
+    do {
+      for (int i = 0; i < 8; ++i) {
+        if (ready()) return true;
+        wait_detail::relax();
+      }
+      if (ask(ticks())) return true;
+    } while (ticks() - start_ < until);
+    return false;
+  }
+
+  bool yield(std::uint64_t until) noexcept {
+    do {
+      if (ready()) return true;
+      sched_yield();
+      if (ready()) return true;
+      if (ask(ticks())) return true;
+    } while (ticks() - start_ < until);
+    return false;
+  }
+
+  bool sleep(Parking* parking) noexcept {
+    std::uint64_t nap_ns = 50'000;
+    for (;;) {
+      if (parking != nullptr) {
+        park(*parking);
+      } else {
+        const timespec nap = {0, static_cast<long>(nap_ns)};
+        nanosleep(&nap, nullptr);
+        nap_ns = std::min<std::uint64_t>(nap_ns * 2, unfenced_sleep_ns);
+      }
+      if (ready() || ask(ticks())) return true;
+    }
+  }
+
+ private:
+  void park(Parking& parking) noexcept {
+    // Partner: unpark(). This store, then the barrier, then ready(): whoever publishes after the
+    // barrier sees the 1; whoever published before it is seen by ready().
+    parking.parked.store(1, std::memory_order_relaxed);
+    const bool fenced = heavy_barrier(waiter_.config_.across_processes);
+    if (ready()) return;
+    futex_wait(parking.parked, 1, fenced ? longest_sleep_ns : unfenced_sleep_ns);
+  }
+
+  Waiter& waiter_;
+  bool (*ready_)(void*);
+  void* condition_;
+  std::uint64_t start_;
+  std::uint64_t last_asked_;
+  bool interrupted_ = false;
+};
+
+Waiter::Waiter(const WaitConfig& config) noexcept : config_(config) {
+  const bool shares = config.ranks_per_pu > 1.0;
+  constexpr std::uint64_t forever = UINT64_MAX;
+  switch (config.mode) {
+    case WaitMode::automatic:
+      tight_polls_ = shares ? 4 : 256;
+      spin_ticks_ = shares ? 0 : to_ticks(spin_ns);
+      yield_ticks_ = to_ticks(shares ? crowded_yield_ns : yield_ns);
+      break;
+    case WaitMode::spin:
+      tight_polls_ = 256;
+      spin_ticks_ = forever;
+      break;
+    case WaitMode::yield:
+      tight_polls_ = shares ? 4 : 256;
+      yield_ticks_ = forever;
+      break;
+    case WaitMode::sleep:
+      tight_polls_ = 4;
+      break;
+  }
+}
+
+bool Waiter::wait_slowly(bool (*ready)(void*), void* condition, Parking* parking, const void*) noexcept {
+  Episode episode(*this, ready, condition);
+  const bool done = (spin_ticks_ != 0 && episode.spin(spin_ticks_)) ||
+                    (yield_ticks_ != 0 && episode.yield(yield_ticks_)) || episode.sleep(parking);
+  return done && !episode.interrupted();
+}
+
+}  // namespace smelt

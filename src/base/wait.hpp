@@ -1,0 +1,112 @@
+// Waiting: the one policy by which smelt's threads wait for each other.
+//
+//   spin with pause  ->  tpause/umwait or WFE  ->  sched_yield  ->  futex
+//
+// The phases are bounded by time, not by counts; where a PU is shared by several ranks the
+// waiter gives it away at once. See docs/waiting.md for the phases and docs/memory-ordering.md
+// for why no wake-up is lost although the waking side has no fence.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "base/cacheline.hpp"
+#include "base/futex.hpp"
+
+namespace smelt {
+
+enum class WaitMode {
+  automatic,  ///< all phases, by what the machine and the load suggest
+  spin,       ///< never leave the PU
+  yield,      ///< spin shortly, then offer the PU to others, never sleep
+  sleep,      ///< hardly spin or yield, sleep until woken
+};
+
+/// "auto", "spin", "yield", "sleep"; nothing for other text.
+std::optional<WaitMode> parse_wait_mode(std::string_view text);
+
+struct WaitConfig {
+  WaitMode mode = WaitMode::automatic;
+  double ranks_per_pu = 1.0;      ///< ranks that share a PU or a PU's worth of quota; 1 = a PU of its own
+  bool across_processes = false;  ///< the waking side may be in another process
+};
+
+/// How `ranks` ranks wait where `parallelism` of them can run at a time. `mode` is a WaitMode's
+/// name; empty or unknown: the setting SMELT_WAIT.
+WaitConfig make_wait_config(int ranks, int parallelism, std::string_view mode = {}, bool across_processes = false);
+
+/// Where waiters leave word that they sleep. Lives in shared memory, zeroed, alone on its line;
+/// any number of waiters and wakers.
+struct alignas(separation_bytes) Parking {
+  std::atomic<std::uint32_t> parked{0};  ///< 1: somebody may be asleep
+};
+
+namespace wait_detail {
+void wake(Parking& parking) noexcept;
+
+inline void relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" : : : "memory");
+#endif
+}
+}  // namespace wait_detail
+
+/// Wakes those parked, if any. Called after the store that makes their condition true. Cost: one
+/// load that hits the cache unless somebody parks.
+inline void unpark(Parking& parking) noexcept {
+  // The compiler keeps the publishing store before this load; for the processor the parked
+  // side's heavy_barrier() does (docs/memory-ordering.md, "parking").
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (parking.parked.load(std::memory_order_relaxed) != 0) [[unlikely]] wait_detail::wake(parking);
+}
+
+/// Waits for conditions on behalf of one thread, and learns how long they take. Cheap to copy.
+class Waiter {
+ public:
+  Waiter() : Waiter(WaitConfig{}) {}
+  explicit Waiter(const WaitConfig& config) noexcept;
+
+  /// wait() gives up when `interrupt(context)` returns true. It is called from the waiting thread
+  /// outside of the first spinning phase, at most about every 20 us and at least about every 50 ms.
+  void set_interrupt(bool (*interrupt)(void*), void* context) noexcept {
+    interrupt_ = interrupt;
+    context_ = context;
+  }
+
+  /// Returns true once `ready()` does, false if interrupted before. `ready` must be cheap, must not
+  /// throw, and sees the awaited data through an acquire load of its own. Whoever makes it true
+  /// calls unpark(*parking) afterwards; without `parking` the waiter never sleeps for long.
+  /// `watch`: a word whose change makes ready() true, if there is one.
+  template <class Ready>
+  bool wait(Ready&& ready, Parking* parking = nullptr, const void* watch = nullptr) noexcept {
+    if (ready()) return true;
+    for (std::uint32_t i = tight_polls_; i != 0; --i) {
+      if (ready()) return true;
+    }
+    using Condition = std::remove_reference_t<Ready>;
+    return wait_slowly([](void* condition) -> bool { return (*static_cast<Condition*>(condition))(); },
+                       const_cast<void*>(static_cast<const void*>(std::addressof(ready))), parking, watch);
+  }
+
+  const WaitConfig& config() const noexcept { return config_; }
+
+ private:
+  class Episode;
+  bool wait_slowly(bool (*ready)(void*), void* condition, Parking* parking, const void* watch) noexcept;
+
+  std::uint32_t tight_polls_ = 0;
+  std::uint32_t crowded_ = 0;  ///< how often of late a yield gave the PU to somebody; see docs/waiting.md
+  std::uint64_t spin_ticks_ = 0;
+  std::uint64_t yield_ticks_ = 0;
+  bool (*interrupt_)(void*) = nullptr;
+  void* context_ = nullptr;
+  WaitConfig config_;
+};
+
+}  // namespace smelt

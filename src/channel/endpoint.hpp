@@ -1,0 +1,127 @@
+// What sending and receiving mean, on top of a transport's two sides (ump.hpp, fastforward.hpp).
+//
+// A sender side has:   bool can_send(count) noexcept;  Line& slot() noexcept;
+//                      void publish(tag, size) noexcept;     makes slot() visible and moves on
+// A receiver side has: bool can_recv() const noexcept;  const Line& slot() const noexcept;
+//                      void release() noexcept;              gives slot() back and moves on
+//                      void idle() noexcept;                 called before the receiver waits
+// Both have:           Parking& own_parking(), Parking& peer_parking(), const void* watch()
+//
+// Ordering: what the sender did before a send is visible to the receiver after the matching
+// receive. One thread per endpoint at a time.
+#pragma once
+
+#include "base/wait.hpp"
+#include "channel/line.hpp"
+
+namespace smelt::channel {
+
+/// The two places where the ends of a channel sleep.
+struct ParkingPair {
+  Parking sender;
+  Parking receiver;
+};
+
+template <class Side>
+class BasicSender : private Side {
+ public:
+  using Side::Side;
+
+  /// Whether `count` lines could be sent now without waiting.
+  bool can_send(std::uint32_t count = 1) noexcept { return Side::can_send(count); }
+
+  /// Sends `size` <= line_payload bytes, with `tag` <= max_tag, if there is room.
+  bool try_send(const void* data, std::size_t size, std::uint32_t tag = 0) noexcept {
+    if (!Side::can_send(1)) return false;
+    put(data, size, tag);
+    return true;
+  }
+
+  /// The same, waiting for room. False: interrupted, nothing was sent.
+  bool send(const void* data, std::size_t size, Waiter& waiter, std::uint32_t tag = 0) noexcept {
+    if (!wait_for_room(waiter)) return false;
+    put(data, size, tag);
+    return true;
+  }
+
+  /// A message without payload.
+  bool notify(Waiter& waiter) noexcept { return send(nullptr, 0, waiter); }
+
+  /// Waits until can_send(). False: interrupted.
+  bool wait_for_room(Waiter& waiter) noexcept {
+    if (Side::can_send(1)) [[likely]] return true;
+    return waiter.wait([this] { return Side::can_send(1); }, &Side::own_parking());
+  }
+
+  /// Zero-copy send: the payload to fill once can_send() holds, then commit().
+  std::byte* payload() noexcept { return Side::slot().payload; }
+  void commit(std::size_t size, std::uint32_t tag = 0) noexcept {
+    Side::publish(tag, size);
+    unpark(Side::peer_parking());
+  }
+
+ private:
+  void put(const void* data, std::size_t size, std::uint32_t tag) noexcept {
+    copy_payload(Side::slot().payload, static_cast<const std::byte*>(data), size);
+    commit(size, tag);
+  }
+};
+
+template <class Side>
+class BasicReceiver : private Side {
+ public:
+  using Side::Side;
+  using Side::can_recv;
+
+  /// Copies the first `size` <= line_payload bytes of the next message's payload, if there is one.
+  /// Bytes beyond what the sender gave are unspecified.
+  bool try_recv(void* data, std::size_t size) noexcept {
+    if (!poll()) return false;
+    take(data, size);
+    return true;
+  }
+
+  /// The same, waiting for a message. False: interrupted.
+  bool recv(void* data, std::size_t size, Waiter& waiter) noexcept {
+    if (!wait_for_message(waiter)) return false;
+    take(data, size);
+    return true;
+  }
+
+  /// Waits until can_recv(). False: interrupted.
+  bool wait_for_message(Waiter& waiter) noexcept {
+    if (Side::can_recv()) [[likely]] return true;
+    Side::idle();
+    return waiter.wait([this] { return Side::can_recv(); }, &Side::own_parking(), Side::watch());
+  }
+
+  /// Zero-copy receive: the payload of the next message, nullptr if interrupted; stays valid and
+  /// may be read until release().
+  const std::byte* peek(Waiter& waiter) noexcept { return wait_for_message(waiter) ? Side::slot().payload : nullptr; }
+
+  /// Whether a message is there; if not, tells the sender how far this end has come.
+  bool poll() noexcept {
+    if (Side::can_recv()) return true;
+    Side::idle();
+    return false;
+  }
+
+  /// Payload, size and tag of the next message; require can_recv().
+  const std::byte* payload() const noexcept { return Side::slot().payload; }
+  std::size_t size() const noexcept { return header().size(); }
+  std::uint32_t tag() const noexcept { return header().tag(); }
+
+  /// Gives the slot of the next message back to the sender.
+  void release() noexcept { Side::release(); }
+
+ private:
+  // Relaxed: the acquire load in can_recv() has seen this value already.
+  Header header() const noexcept { return {Side::slot().header.load(std::memory_order_relaxed)}; }
+
+  void take(void* data, std::size_t size) noexcept {
+    copy_payload(static_cast<std::byte*>(data), Side::slot().payload, size);
+    Side::release();
+  }
+};
+
+}  // namespace smelt::channel
