@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "smelt/error.hpp"
@@ -19,6 +20,8 @@ class Matrix {
  public:
   Matrix() = default;
   explicit Matrix(std::size_t size, double value = 0.0) : size_(size), cells_(size * size, value) {}
+  /// Takes over size * size cells, row after row.
+  Matrix(std::size_t size, std::vector<double>&& cells) : size_(size), cells_(std::move(cells)) {}
 
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }

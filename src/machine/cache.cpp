@@ -1,0 +1,68 @@
+// The cache of measured machines: one file per fingerprint.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "smelt/machine.hpp"
+#include "smelt/settings.hpp"
+
+namespace smelt {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path cache_directory() {
+  if (const auto chosen = setting_value("SMELT_CACHE_DIR"); !chosen.empty()) return chosen;
+  // The XDG base directory rules: a relative path is as good as none.
+  const char* xdg = std::getenv("XDG_CACHE_HOME");
+  if (xdg != nullptr && xdg[0] == '/') return fs::path(xdg) / "smelt";
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') return fs::path(home) / ".cache" / "smelt";
+  return fmt::format("/tmp/smelt-{}", getuid());
+}
+
+const Pu* find_pu(const Machine& machine, int os_index) {
+  const int index = machine.index_of(os_index);
+  return index < 0 ? nullptr : &machine.pus[static_cast<std::size_t>(index)];
+}
+
+/// Empty if the cached model describes the hardware and covers what this process may use.
+std::string difference(const Machine& cached, const Machine& hardware, const Allowance& allowance) {
+  if (cached.fingerprint != hardware.fingerprint) return "the hardware has changed";
+  for (const auto& pu : cached.pus) {
+    const auto* present = find_pu(hardware, pu.os_index);
+    if (present == nullptr || *present != pu) return fmt::format("PU {} has changed", pu.os_index);
+  }
+  for (const int os_index : allowance.pus) {
+    if (find_pu(hardware, os_index) != nullptr && find_pu(cached, os_index) == nullptr) {
+      return fmt::format("PU {} was not measured", os_index);
+    }
+  }
+  return cached.has_costs() ? "" : "it holds no costs";
+}
+
+}  // namespace
+
+fs::path cache_path(const std::string& fingerprint) {
+  std::string name = fingerprint.empty() ? "unknown" : fingerprint;
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
+  std::replace_if(name.begin(), name.end(), [&](char c) { return !is_plain(static_cast<unsigned char>(c)); }, '_');
+  return cache_directory() / (name + ".json");
+}
+
+Result<Machine> load_cached_machine() {
+  auto hardware = discover_machine();
+  if (!hardware) return hardware;
+  auto allowance = discover_allowance();
+  if (!allowance) return allowance.error();
+  const auto file = cache_path(hardware->fingerprint);
+  auto cached = load_machine(file);
+  if (!cached) return cached;
+  const auto changed = difference(*cached, *hardware, *allowance);
+  if (changed.empty()) return cached;
+  return make_error(Status::not_found, "{}: does not fit this machine: {}; measure it again", file.string(), changed);
+}
+
+}  // namespace smelt

@@ -1,0 +1,12 @@
+// What counts as a sane machine, for everything that reads or makes one.
+#pragma once
+
+namespace smelt {
+
+inline constexpr int max_pus = 4096;
+inline constexpr int max_id = 65535;           ///< of a PU, core, cache, NUMA node or package
+inline constexpr double max_cost_ns = 1e12;    ///< a message that takes longer is a mistake
+inline constexpr double max_spread = 1e6;       ///< relative spread of samples
+inline constexpr double max_ghz = 1000.0;
+
+}  // namespace smelt

@@ -1,0 +1,20 @@
+// Placing memory on NUMA nodes and asking where it lies.
+#pragma once
+
+#include <cstddef>
+
+#include "smelt/error.hpp"
+
+namespace smelt {
+
+/// Asks the kernel to place the pages of [address, address + size_bytes) on the NUMA node with
+/// that os_index (mbind, preferred: where it is full, a near one is used); pages already touched
+/// move if they can. Whole pages: the range is widened to page bounds. On a machine with one
+/// NUMA node nothing is to be done. Cost: a system call, plus moving.
+/// Errors: not_found (no such node), permission_denied, io_error.
+Result<void> bind_to_numa_node(void* address, std::size_t size_bytes, int os_index);
+
+/// os_index of the NUMA node that holds the page at `address`; not_found while it is untouched.
+Result<int> numa_node_of(const void* address);
+
+}  // namespace smelt
