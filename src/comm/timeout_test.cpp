@@ -1,0 +1,85 @@
+// A rank that does not arrive is reported by name, and nobody hangs.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "smelt/communicator.hpp"
+
+namespace smelt {
+namespace {
+
+Communicator with_timeout(int ranks, double timeout_s, const std::string& barrier) {
+  SynthSpec spec;
+  spec.cores = 8;
+  const Machine machine = *synthesize_machine(spec);
+  Group group = whole_machine(machine);
+  group.pus.resize(static_cast<std::size_t>(ranks));
+  CommunicatorOptions options;
+  options.pin = false;
+  options.timeout_s = timeout_s;
+  options.barrier = barrier;
+  return std::move(*Communicator::create(machine, group, options));
+}
+
+class Timeout : public testing::TestWithParam<const char*> {};
+
+TEST_P(Timeout, NamesTheRankTheOperationAndTheCalls) {
+  auto comm = with_timeout(4, 0.2, GetParam());
+  std::atomic<int> freed{0};
+  std::mutex mutex;
+  std::vector<std::string> reports;
+  const auto done = comm.run([&](Rank& rank) {
+    int value = 0;
+    ASSERT_EQ(rank.broadcast(&value, sizeof value, 0), Status::ok);
+    ASSERT_EQ(rank.barrier(), Status::ok);
+    if (rank.rank() == 3) return;  // never comes back
+    const Status first = rank.barrier();
+    const Status second = rank.broadcast(&value, sizeof value, 1);
+    if (first == Status::timed_out && second == Status::timed_out) ++freed;
+    const std::lock_guard lock(mutex);
+    reports.push_back(rank.failure());
+  });
+  EXPECT_TRUE(done);
+  EXPECT_EQ(freed, 3);
+  ASSERT_EQ(reports.size(), 3u);
+  for (const auto& report : reports) {
+    EXPECT_EQ(report, reports[0]);
+    EXPECT_NE(report.find("rank 3 (PU 3) did not arrive at barrier (call 3) within 0.2 s: it is 1 call behind"),
+              std::string::npos)
+        << report;
+    EXPECT_NE(report.find("the last one it entered was barrier (call 2)"), std::string::npos) << report;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Barriers, Timeout, testing::Values("tree", "dissemination", "flat"));
+
+TEST(TimeoutOff, ALateRankIsWaitedFor) {
+  auto comm = with_timeout(2, 0.0, "");
+  const auto done = comm.run([](Rank& rank) {
+    if (rank.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_EQ(rank.barrier(), Status::ok);
+    EXPECT_EQ(rank.failure(), "");
+  });
+  EXPECT_TRUE(done);
+}
+
+TEST(Timeout, CountsWaitingNotWorking) {
+  // Longer in all than the time-out, but no single wait is.
+  auto comm = with_timeout(2, 0.25, "");
+  const auto done = comm.run([](Rank& rank) {
+    std::vector<char> data(1 << 16, static_cast<char>(rank.rank()));
+    for (int part = 0; part < 6; ++part) {
+      if (rank.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(60));
+      ASSERT_EQ(rank.broadcast(data.data(), data.size(), 0), Status::ok);
+    }
+  });
+  EXPECT_TRUE(done);
+}
+
+}  // namespace
+}  // namespace smelt
