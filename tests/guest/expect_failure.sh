@@ -1,0 +1,7 @@
+#!/bin/sh
+# Runs a command that is to boot a guest in which the test program fails: it must get as far as
+# running the program, and report the failure. Exit status 77 (skipped) is passed on.
+output=$("$@") && status=0 || status=$?
+echo "$output"
+[ "$status" = 77 ] && exit 77
+[ "$status" = 1 ] && echo "$output" | grep -q '^GUEST FAIL$'
