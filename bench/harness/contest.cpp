@@ -1,0 +1,231 @@
+#include "harness/contest.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <random>
+
+#include "base/error.hpp"
+#include "harness/process.hpp"
+#include "harness/statistics.hpp"
+
+namespace smelt::bench {
+namespace {
+
+using std::chrono::duration;
+using std::chrono::steady_clock;
+
+double seconds_since(steady_clock::time_point start) {
+  return duration<double>(steady_clock::now() - start).count();
+}
+Deadline deadline_in(double seconds) {
+  return steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(duration<double>(seconds));
+}
+
+/// Numbers separated by single blanks, all finite and >= 0; false for anything else.
+template <class T>
+bool parse_numbers(std::string_view text, std::vector<T>& values) {
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (at < end) {
+    if (*at++ != ' ') return false;
+    T value{};
+    const auto [next, status] = std::from_chars(at, end, value);
+    if (status != std::errc() || !(value >= 0) || !std::isfinite(static_cast<double>(value))) return false;
+    values.push_back(value);
+    at = next;
+  }
+  return true;
+}
+
+/// A contestant in the running.
+struct Entrant {
+  Contestant contestant;
+  std::unique_ptr<WorkerProcess> worker;  ///< null once it is out
+  std::string reason;                     ///< why it is out
+  std::map<std::string, std::string> facts;
+  std::vector<double> times_ns;
+  std::vector<double> messages_ns;
+  double used_s = 0.0;
+
+  void drop(const std::string& why) {
+    reason = why;
+    if (worker) worker->end(false);
+    worker.reset();
+  }
+  void nonsense(const std::string& line) { drop("answered nonsense: " + line.substr(0, 60)); }
+
+  bool take(const std::string& line);
+  /// Reads lines until `last`; drops the entrant on anything wrong.
+  void listen(const std::string& last, double limit_s);
+};
+
+/// One line other than the last; false if it makes no sense.
+bool Entrant::take(const std::string& line) {
+  const std::string_view text = line;
+  if (text.starts_with("pids")) {
+    std::vector<pid_t> team;
+    return parse_numbers(text.substr(4), team) && worker->adopt(team);
+  }
+  if (text.starts_with("info ")) {
+    const auto blank = line.find(' ', 5);
+    if (blank == std::string::npos) return false;
+    facts[line.substr(5, blank - 5)] = line.substr(blank + 1);
+    return true;
+  }
+  if (text.starts_with("series time")) return parse_numbers(text.substr(11), times_ns);
+  if (text.starts_with("series message")) return parse_numbers(text.substr(14), messages_ns);
+  return false;
+}
+
+void Entrant::listen(const std::string& last, double limit_s) {
+  const Deadline deadline = deadline_in(limit_s);
+  for (;;) {
+    auto line = worker->read_line(deadline);
+    if (!line) {
+      const bool late = line.error().status == Status::timed_out;
+      return drop(late ? fmt::format("no answer within {:g} s", limit_s) : line.error().message);
+    }
+    if (*line == last) return;
+    if (line->starts_with("error ")) return drop(line->substr(6));
+    if (!take(*line)) return nonsense(*line);
+  }
+}
+
+class Contest {
+ public:
+  Contest(const ContestOptions& options, const std::vector<Contestant>& contestants) : options_(options) {
+    for (const auto& contestant : contestants) {
+      entrants_.push_back({});
+      entrants_.back().contestant = contestant;
+    }
+  }
+
+  /// One after the other: a start must not disturb another worker's calibration.
+  void start_all() {
+    for (std::size_t e = 0; e < entrants_.size() && !SignalGuard::interrupted(); ++e) {
+      report(entrants_[e], 0.2 * static_cast<double>(e) / static_cast<double>(entrants_.size()));
+      start(entrants_[e]);
+    }
+  }
+
+  /// Rounds until the budget is used. A contestant whose operations take longer than a turn sits
+  /// rounds out once it has had its share of the time.
+  void play() {
+    std::mt19937_64 random(options_.seed);
+    const auto start = steady_clock::now();
+    for (bool played = true; played && !SignalGuard::interrupted();) {
+      played = false;
+      std::vector<Entrant*> order;
+      for (auto& entrant : entrants_) {
+        if (entrant.worker) order.push_back(&entrant);
+      }
+      const double share_s = options_.budget_s / std::max<double>(1.0, static_cast<double>(order.size()));
+      std::shuffle(order.begin(), order.end(), random);
+      for (Entrant* entrant : order) {
+        if (SignalGuard::interrupted()) break;
+        if (entrant->used_s > 0 && (entrant->used_s >= share_s || seconds_since(start) >= options_.budget_s)) continue;
+        report(*entrant, 0.2 + 0.8 * std::min(1.0, seconds_since(start) / options_.budget_s));
+        turn(*entrant);
+        played = true;
+      }
+    }
+  }
+
+  ContestOutcome finish() {
+    ContestOutcome outcome;
+    for (auto& entrant : entrants_) {
+      if (entrant.worker && entrant.times_ns.empty()) entrant.drop("no valid sample");
+      if (entrant.worker) entrant.worker->end(true);
+      if (entrant.worker) outcome.results.push_back(result_of(entrant));
+      else outcome.left_out.push_back({entrant.contestant.name, entrant.reason});
+    }
+    add_floor_ratios(outcome.results);
+    return outcome;
+  }
+
+ private:
+  void start(Entrant& entrant) {
+    Contestant contestant = entrant.contestant;
+    for (auto* texts : {&contestant.argv, &contestant.environment}) {
+      for (auto& text : *texts) fill_in_scratch(text);
+    }
+    auto worker = WorkerProcess::start(contestant);
+    if (!worker) return entrant.drop(worker.error().message);
+    entrant.worker = std::make_unique<WorkerProcess>(*std::move(worker));
+    entrant.listen("ready", options_.start_limit_s);
+  }
+
+  void turn(Entrant& entrant) {
+    const auto start = steady_clock::now();
+    if (!entrant.worker->write_line(fmt::format("round {:.0f}", options_.turn_ms * 1000))) {
+      auto last_words = entrant.worker->read_line(deadline_in(0.2));
+      return entrant.drop(last_words ? "stopped listening" : last_words.error().message);
+    }
+    entrant.listen("done", options_.turn_limit_s);
+    entrant.used_s += seconds_since(start);
+  }
+
+  void fill_in_scratch(std::string& text) const {
+    constexpr std::string_view mark = "{scratch}";
+    if (const auto at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), scratch_.path());
+  }
+
+  void report(const Entrant& entrant, double fraction) {
+    if (!options_.progress) return;
+    const double elapsed_s = seconds_since(started_);
+    const double eta_s = fraction > 0.01 ? elapsed_s * (1 - fraction) / fraction : options_.budget_s;
+    options_.progress({entrant.contestant.name, fraction, eta_s});
+  }
+
+  static ContestResult result_of(const Entrant& entrant) {
+    const Summary times = summarize(entrant.times_ns);
+    ContestResult result;
+    result.name = entrant.contestant.name;
+    result.median_ns = times.median;
+    result.p99_ns = times.p99;
+    result.spread = times.spread;
+    result.samples = times.count;
+    if (!entrant.messages_ns.empty()) {
+      result.message_ns = summarize(entrant.messages_ns).median;
+      if (*result.message_ns > 0) result.throughput_mmsg_s = 1000.0 / *result.message_ns;
+    }
+    if (const auto fact = entrant.facts.find("method"); fact != entrant.facts.end()) result.method = fact->second;
+    if (const auto fact = entrant.facts.find("predicted_ns"); fact != entrant.facts.end()) {
+      std::vector<double> value;
+      if (parse_numbers(" " + fact->second, value) && value.size() == 1) result.predicted_ns = value[0];
+    }
+    return result;
+  }
+
+  static void add_floor_ratios(std::vector<ContestResult>& results) {
+    double floor_ns = 0.0;
+    for (const auto& result : results) {
+      if (result.name == floor_name) floor_ns = result.median_ns;
+    }
+    if (floor_ns <= 0.0) return;
+    for (auto& result : results) result.floor_ratio = result.median_ns / floor_ns;
+  }
+
+  const ContestOptions& options_;
+  const steady_clock::time_point started_ = steady_clock::now();
+  ScratchDirectory scratch_;  // outlives the workers, which use it
+  std::vector<Entrant> entrants_;
+};
+
+}  // namespace
+
+Result<ContestOutcome> run_contest(const ContestOptions& options, const std::vector<Contestant>& contestants) {
+  if (contestants.empty()) return make_error(Status::invalid_argument, "no contestant to run");
+  const SignalGuard guard;  // outlives the contest: its workers are gone when the signal is delivered
+  Contest contest(options, contestants);
+  contest.start_all();
+  contest.play();
+  if (SignalGuard::interrupted()) return make_error(Status::broken, "interrupted");
+  return contest.finish();
+}
+
+}  // namespace smelt::bench

@@ -1,0 +1,75 @@
+// The parent's side of a benchmark: starts every contestant as a process of its own and gives
+// each its turn, round after round, so that all of them see the same minutes of the machine.
+//
+//   round 1:   smelt   pthread   floor    gomp  ...     one turn: about 20 ms
+//   round 2:   gomp    floor     smelt    pthread ...   order shuffled in every round
+//
+// Between turns all ranks of a worker sleep: rank 0 in read(), the others on a futex.
+// A contestant that does not answer in time, dies or answers nonsense is killed and left out;
+// the rest goes on. No worker outlives the parent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "smelt/error.hpp"
+
+namespace smelt::bench {
+
+/// The contestant whose median is the unit of floor_ratio: half a bare cache-line ping-pong.
+inline constexpr const char* floor_name = "floor";
+
+struct Contestant {
+  std::string name;
+  std::vector<std::string> argv;         ///< program (a path, or looked up in PATH) and its arguments
+  std::vector<std::string> environment;  ///< NAME=value, added to the parent's environment
+};
+
+struct ContestProgress {
+  std::string contestant;  ///< whose turn it is
+  double fraction = 0.0;   ///< 0..1 of the whole contest
+  double eta_s = 0.0;      ///< estimated seconds left
+};
+
+struct ContestOptions {
+  double budget_s = 12.0;       ///< for all turns together; starting the workers comes on top
+  double turn_ms = 20.0;        ///< what a worker is asked to measure for in one turn
+  double start_limit_s = 60.0;  ///< for a worker to start, verify itself and calibrate
+  double turn_limit_s = 20.0;   ///< for one turn
+  std::uint64_t seed = 1;       ///< of the shuffling
+  std::function<void(const ContestProgress&)> progress;
+};
+
+struct ContestResult {
+  std::string name;
+  double median_ns = 0.0;  ///< of one operation, maximum over ranks; for channels of one round trip
+  double p99_ns = 0.0;
+  double spread = 0.0;  ///< interquartile range / median
+  std::size_t samples = 0;
+  std::optional<double> floor_ratio;         ///< median_ns / median_ns of the floor, if that ran
+  std::optional<double> predicted_ns;        ///< what the contestant's own model says
+  std::optional<double> message_ns;          ///< channels: time per message of a one-way stream
+  std::optional<double> throughput_mmsg_s;   ///< channels: the same as million messages per second
+  std::string method;                        ///< "loop", "loop+barrier" or "window"
+};
+
+struct LeftOut {
+  std::string name;
+  std::string reason;  ///< one line
+};
+
+struct ContestOutcome {
+  std::vector<ContestResult> results;  ///< in the order of the contestants
+  std::vector<LeftOut> left_out;
+};
+
+/// Runs the contest. Contestants that fail are in left_out. Must be called from a thread that
+/// outlives the call (workers die with it). SIGINT and SIGTERM end the workers and are then
+/// delivered to this process as if they had not been caught. Errors: no contestant at all.
+Result<ContestOutcome> run_contest(const ContestOptions& options, const std::vector<Contestant>& contestants);
+
+}  // namespace smelt::bench

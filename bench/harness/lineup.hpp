@@ -1,0 +1,30 @@
+// Who takes part in a benchmark: smelt with every tree, the floor, and the peers on this machine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/contest.hpp"
+#include "harness/worker.hpp"
+
+namespace smelt::bench {
+
+/// The operations that can be benchmarked: barrier, broadcast, reduce, allreduce,
+/// two-phase-commit, channel.
+const std::vector<std::string>& benchmarks();
+
+struct Lineup {
+  std::vector<Contestant> contestants;
+  std::vector<LeftOut> absent;  ///< peers that are not installed, with what to install
+};
+
+/// Contestants for `team` (its operation, threads, bytes, method, pus and model; not its name).
+/// `trees`: names out of topologies() that smelt is run with besides its own choice. `program`:
+/// the smelt executable, which serves as worker for smelt's contestants and the floor
+/// (`program bench --worker ...`, see run_smelt_worker); peers are looked for in
+/// ../libexec/smelt/peers beside its directory. `only`: if not empty, the names to keep; the
+/// floor always stays.
+Lineup line_up(const WorkerSpec& team, const std::vector<std::string>& trees, const std::string& program,
+               const std::vector<std::string>& only = {});
+
+}  // namespace smelt::bench

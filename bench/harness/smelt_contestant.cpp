@@ -1,0 +1,174 @@
+#include "harness/smelt_contestant.hpp"
+
+#include <array>
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include "base/cacheline.hpp"
+#include "base/error.hpp"
+#include "harness/contest.hpp"
+#include "harness/timing.hpp"
+#include "smelt/channel.hpp"
+#include "smelt/communicator.hpp"
+#include "smelt/machine.hpp"
+#include "smelt/plan.hpp"
+
+namespace smelt::bench {
+namespace {
+
+// ---------------------------------------------------------------- the floor
+
+/// A number goes back and forth in one cache line; operation i is one way, half of the ping-pong.
+struct FloorKernel {
+  void prepare(std::uint64_t, Effort) {}
+  void operate(std::uint64_t i) {
+    if (static_cast<int>(i % 2) == rank) {
+      line.store(i + 1, std::memory_order_release);  // pairs with the other rank's load
+    } else {
+      while (line.load(std::memory_order_acquire) != i + 1) {  // pairs with the other rank's store
+      }
+    }
+  }
+  void settle() {}
+  bool check(std::uint64_t) const { return true; }
+  bool check_fully(std::uint64_t i) const { return line.load(std::memory_order_relaxed) >= i + 1; }
+  int rank;
+  std::atomic<std::uint64_t>& line;
+};
+
+int run_floor(WorkerSpec spec) {
+  spec.threads = 2;
+  spec.operation = "barrier";
+  spec.method = "loop";
+  if (spec.pus.size() < 2 || spec.pus[0] == spec.pus[1]) return fail_worker("a ping-pong needs two PUs");
+  auto control = Control::create(2);
+  if (!control) return fail_worker(control.error().message);
+  alignas(separation_bytes) std::atomic<std::uint64_t> line{0};
+  bool good = true;
+  run_threads(spec, [&](int rank) {
+    const bool served = serve_kernel(Member{spec, *control, rank}, FloorKernel{rank, line});
+    if (rank == 0) good = served;
+  });
+  return good ? 0 : 1;
+}
+
+// ---------------------------------------------------------------- channels
+
+/// One channel each way; the ranks share the two ends' wrapper but not the ends.
+struct SmeltChannels {
+  void send(int rank, const void* data, std::size_t bytes) { sender[rank]->send(data, bytes); }
+  void receive(int rank, void* data, std::size_t bytes) { receiver[rank]->recv(data, bytes); }
+  alignas(separation_bytes) std::array<std::optional<Sender>, 2> sender;      ///< of rank r
+  alignas(separation_bytes) std::array<std::optional<Receiver>, 2> receiver;  ///< of rank r
+};
+
+int run_channel(const WorkerSpec& spec) {
+  ChannelOptions options;
+  if (spec.name == "smelt/fastforward") options.transport = Transport::fastforward;
+  if (spec.oversubscribed()) options.ranks_per_pu = 2.0;
+  SmeltChannels ops;
+  for (int from = 0; from < 2; ++from) {
+    auto channel = Channel::create(options);
+    if (!channel) return fail_worker(channel.error().message);
+    auto sender = channel->sender();
+    auto receiver = channel->receiver();
+    if (!sender || !receiver) return fail_worker("the ends of a new channel cannot be taken");
+    ops.sender[from].emplace(*std::move(sender));
+    ops.receiver[1 - from].emplace(*std::move(receiver));
+  }
+  auto control = Control::create(2);
+  if (!control) return fail_worker(control.error().message);
+  bool good = true;
+  run_threads(spec, [&](int rank) {
+    const bool served = serve_channel(Member{spec, *control, rank}, ops);
+    if (rank == 0) good = served;
+  });
+  return good ? 0 : 1;
+}
+
+// ---------------------------------------------------------------- collectives
+
+struct SmeltCollectives {
+  void barrier() { rank.barrier(); }
+  void broadcast(void* data, std::size_t bytes) { rank.broadcast(data, bytes); }
+  void reduce(const double* in, double* out, std::size_t count) { rank.reduce(in, out, count, sum<double>()); }
+  void allreduce(const double* in, double* out, std::size_t count) { rank.allreduce(in, out, count, sum<double>()); }
+  bool two_phase_commit(void* proposal, std::size_t bytes, bool vote) {
+    bool committed = false;
+    rank.two_phase_commit(
+        proposal, bytes, [](const void*, void* context) { return *static_cast<bool*>(context); }, &vote, &committed);
+    return committed;
+  }
+  Rank& rank;
+};
+
+/// What follows the slash of a contestant's name: a topology, or an algorithm of barriers.
+CommunicatorOptions options_for(const WorkerSpec& spec) {
+  CommunicatorOptions options;
+  const auto slash = spec.name.find('/');
+  if (slash == std::string::npos) return options;
+  const std::string variant = spec.name.substr(slash + 1);
+  if (variant == "dissemination" || variant == "flat") {
+    options.barrier = variant;
+  } else {
+    options.topology = variant;
+    options.barrier = "tree";
+  }
+  return options;
+}
+
+/// On the given or the cached model; without one, on what the library assumes by itself.
+Result<Communicator> make_communicator(const WorkerSpec& spec) {
+  auto machine = spec.model.empty() ? load_cached_machine() : load_machine(spec.model);
+  if (!machine && !spec.model.empty()) return machine.error();
+  if (!machine) return Communicator::create(spec.threads, options_for(spec));
+  auto group = make_group(*machine, spec.pus);
+  if (!group) return group.error();
+  return Communicator::create(*machine, *group, options_for(spec));
+}
+
+int run_collective(const WorkerSpec& spec) {
+  auto operation = parse_operation(spec.operation);
+  if (!operation) return fail_worker(operation.error().message);
+  auto communicator = make_communicator(spec);
+  if (!communicator) return fail_worker(communicator.error().message);
+  auto control = Control::create(spec.threads);
+  if (!control) return fail_worker(control.error().message);
+  Introduction introduction;
+  const Plan& plan = communicator->plan(*operation);
+  introduction.facts.emplace_back("predicted_ns", fmt::format("{:.2f}", plan.predicted_ns));
+  introduction.facts.emplace_back("plan", plan.topology);
+  bool good = true;
+  auto ran = communicator->run([&](Rank& rank) {
+    SmeltCollectives ops{rank};
+    const bool served = serve_collectives(Member{spec, *control, rank.rank()}, ops, introduction);
+    if (rank.rank() == 0) good = served;
+  });
+  if (!ran) return fail_worker(ran.error().message);
+  return good ? 0 : 1;
+}
+
+}  // namespace
+
+Result<std::vector<int>> team_pus(int threads) {
+  auto machine = discover_machine();
+  if (!machine) return machine.error();
+  auto allowance = discover_allowance();
+  if (!allowance) return allowance.error();
+  auto group = default_group(*machine, *allowance, threads);
+  if (!group) return group.error();
+  std::vector<int> pus;
+  for (int index : group->pus) pus.push_back(machine->pus[static_cast<std::size_t>(index)].os_index);
+  return pus;
+}
+
+int run_smelt_worker(const std::vector<std::string>& arguments) {
+  prepare_worker_process();
+  auto spec = parse_worker_arguments(arguments);
+  if (!spec) return fail_worker(spec.error().message);
+  if (spec->name == floor_name) return run_floor(*spec);
+  return spec->operation == "channel" ? run_channel(*spec) : run_collective(*spec);
+}
+
+}  // namespace smelt::bench

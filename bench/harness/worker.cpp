@@ -1,0 +1,421 @@
+#include "harness/worker.hpp"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <new>
+#include <thread>
+
+#include "base/cacheline.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "harness/statistics.hpp"
+
+namespace smelt::bench {
+namespace {
+
+/// Not FUTEX_PRIVATE: ranks may be processes.
+void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, value, nullptr, nullptr, 0);
+}
+void wake_all(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+std::vector<int> split_integers(const std::string& text, bool& good) {
+  std::vector<int> values;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (at < end) {
+    int value = 0;
+    const auto [next, status] = std::from_chars(at, end, value);
+    if (status != std::errc() || value < 0 || (next < end && *next != ',')) {
+      good = false;
+      return {};
+    }
+    values.push_back(value);
+    at = next < end ? next + 1 : next;
+  }
+  return values;
+}
+
+template <class T>
+bool parse_number(const std::string& text, T& value) {
+  const auto [next, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return status == std::errc() && next == text.data() + text.size();
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------- specification
+
+bool WorkerSpec::oversubscribed() const {
+  std::vector<int> distinct = pus;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  return static_cast<std::size_t>(threads) > distinct.size();
+}
+
+std::string WorkerSpec::resolved_method() const {
+  if (operation == "channel") return "loop";
+  const bool one_way = operation == "broadcast" || operation == "reduce";
+  const bool window = method == "window" || (method == "auto" && one_way);
+  if (window && !oversubscribed()) return "window";
+  return one_way ? "loop+barrier" : "loop";
+}
+
+std::vector<std::string> worker_arguments(const WorkerSpec& spec) {
+  const std::string pus = fmt::format("{}", fmt::join(spec.pus, ","));
+  return {"--name",  spec.name,   "--operation", spec.operation, "--threads", std::to_string(spec.threads),
+          "--bytes", std::to_string(spec.bytes), "--method",     spec.method, "--pus", pus,
+          "--model", spec.model};
+}
+
+Result<WorkerSpec> parse_worker_arguments(std::span<const std::string> arguments) {
+  WorkerSpec spec;
+  bool good = arguments.size() % 2 == 0;
+  for (std::size_t a = 0; a + 1 < arguments.size(); a += 2) {
+    const std::string& key = arguments[a];
+    const std::string& value = arguments[a + 1];
+    if (key == "--name") spec.name = value;
+    else if (key == "--operation") spec.operation = value;
+    else if (key == "--threads") good &= parse_number(value, spec.threads) && spec.threads >= 1;
+    else if (key == "--bytes") good &= parse_number(value, spec.bytes);
+    else if (key == "--method") spec.method = value;
+    else if (key == "--pus") spec.pus = split_integers(value, good);
+    else if (key == "--model") spec.model = value;
+    else good = false;
+    if (!good) return make_error(Status::invalid_argument, "worker: bad argument {} {}", key, value);
+  }
+  if (!good || spec.pus.empty() || spec.operation.empty()) {
+    return make_error(Status::invalid_argument, "a benchmark worker is started by `smelt bench` alone");
+  }
+  return spec;
+}
+
+// ---------------------------------------------------------------- shared memory
+//
+//   | header: phase word, phase | arrived | entered[0] stamps[0] | entered[1] stamps[1] | ...
+
+struct Control::Header {
+  std::atomic<std::uint32_t> announced{0};  ///< number of phases begun; publishes `phase`
+  Phase phase;
+  alignas(separation_bytes) std::atomic<std::uint32_t> arrived{0};  ///< ranks done with this phase
+  std::atomic<std::uint32_t> wrong{0};                              ///< of those, ranks with wrong results
+};
+
+namespace {
+constexpr std::size_t row_bytes =
+    (separation_bytes + (Control::max_samples + 1) * sizeof(std::uint64_t) + separation_bytes - 1) / separation_bytes *
+    separation_bytes;
+}
+
+Control::Control(void* memory, std::size_t bytes, int ranks, int file) noexcept
+    : memory_(memory), bytes_(bytes), ranks_(ranks), file_(file) {}
+
+Control::Control(Control&& other) noexcept
+    : memory_(std::exchange(other.memory_, nullptr)),
+      bytes_(other.bytes_),
+      ranks_(other.ranks_),
+      file_(std::exchange(other.file_, -1)) {}
+
+Control::~Control() {
+  if (memory_ != nullptr) munmap(memory_, bytes_);
+  if (file_ >= 0) close(file_);
+}
+
+Result<Control> Control::map(int file, int ranks) {
+  const std::size_t bytes = sizeof(Header) + separation_bytes + static_cast<std::size_t>(ranks) * row_bytes;
+  const int flags = file < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
+  if (memory == MAP_FAILED) return make_error(Status::out_of_memory, "cannot map {} bytes for a benchmark team", bytes);
+  return Control(memory, bytes, ranks, file);
+}
+
+Result<Control> Control::create(int ranks) {
+  auto control = map(-1, ranks);
+  if (control) new (control->memory_) Header();
+  return control;
+}
+
+Result<Control> Control::create_shared(int ranks) {
+  const int file = memfd_create("smelt-bench", 0);
+  const std::size_t bytes = sizeof(Header) + separation_bytes + static_cast<std::size_t>(ranks) * row_bytes;
+  if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {
+    return make_error(Status::io_error, "cannot create {} bytes of shared memory for a benchmark team", bytes);
+  }
+  auto control = map(file, ranks);
+  if (control) new (control->memory_) Header();
+  return control;
+}
+
+std::string Control::path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_); }
+
+Result<Control> Control::open(const std::string& path, int ranks) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return make_error(Status::io_error, "cannot open the shared memory of rank 0 at {}", path);
+  return map(file, ranks);
+}
+
+std::byte* Control::row(int rank) noexcept {
+  const std::size_t start = (sizeof(Header) + separation_bytes - 1) / separation_bytes * separation_bytes;
+  return static_cast<std::byte*>(memory_) + start + static_cast<std::size_t>(rank) * row_bytes;
+}
+
+std::atomic<std::uint64_t>& Control::entered(int rank) noexcept {
+  return *reinterpret_cast<std::atomic<std::uint64_t>*>(row(rank));
+}
+
+std::uint64_t* Control::stamps(int rank) noexcept {
+  return reinterpret_cast<std::uint64_t*>(row(rank) + separation_bytes);
+}
+
+void Control::begin(const Phase& phase) noexcept {
+  Header& h = header();
+  h.phase = phase;
+  h.arrived.store(0, std::memory_order_relaxed);  // ordered by the release below
+  h.wrong.store(0, std::memory_order_relaxed);
+  h.announced.fetch_add(1, std::memory_order_release);  // pairs with await(): publishes the phase
+  wake_all(h.announced);
+}
+
+Phase Control::await(std::uint32_t& seen) noexcept {
+  Header& h = header();
+  while (h.announced.load(std::memory_order_acquire) == seen) sleep_while(h.announced, seen);  // pairs with begin()
+  ++seen;
+  return h.phase;
+}
+
+void Control::arrive(bool good) noexcept {
+  Header& h = header();
+  if (!good) h.wrong.fetch_add(1, std::memory_order_relaxed);  // published by the release below
+  // Pairs with finish(): publishes this rank's stamps.
+  if (h.arrived.fetch_add(1, std::memory_order_release) + 2 == static_cast<std::uint32_t>(ranks_)) wake_all(h.arrived);
+}
+
+bool Control::finish() noexcept {
+  Header& h = header();
+  for (;;) {
+    const std::uint32_t arrived = h.arrived.load(std::memory_order_acquire);  // pairs with arrive()
+    if (arrived + 1 == static_cast<std::uint32_t>(ranks_)) break;
+    sleep_while(h.arrived, arrived);
+  }
+  return h.wrong.load(std::memory_order_relaxed) == 0;
+}
+
+// ---------------------------------------------------------------- rank 0
+
+namespace {
+
+void say(const std::string& line) {
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+void say_series(const char* name, const std::vector<double>& samples_ns) {
+  std::string line = fmt::format("series {}", name);
+  for (double sample : samples_ns) fmt::format_to(std::back_inserter(line), " {:.2f}", sample);
+  say(line);
+}
+
+/// Runs phases and turns stamps into samples.
+class Coordinator {
+ public:
+  Coordinator(const Member& member, const std::function<bool(const Phase&)>& execute)
+      : control_(member.control), spec_(member.spec), execute_(execute), method_(member.spec.resolved_method()) {}
+
+  bool run(const Phase& phase) {
+    control_.begin(phase);
+    const bool mine = execute_(phase);
+    return control_.finish() && mine;
+  }
+
+  void quit() { control_.begin({}); }
+
+  /// A few operations, then more if they are quick, every result looked at in full.
+  bool verify() {
+    const std::uint64_t start = monotonic_ns();
+    if (!run({Phase::Kind::verify, 4})) return false;
+    return monotonic_ns() - start > 20'000'000 || run({Phase::Kind::verify, 64});
+  }
+
+  /// Finds what one iteration costs: runs of doubling length until one takes milliseconds.
+  bool calibrate() {
+    for (std::uint32_t n = 1;; n *= 2) {
+      if (!run({Phase::Kind::loop, 1, n})) return false;
+      const double total_ns = span_ns(0, 0, 1);
+      iteration_ns_ = std::max(1.0, total_ns / n);
+      if (total_ns > 2e6 || n >= 8192) break;
+    }
+    return spec_.operation != "channel" || stream(1e6, false);
+  }
+
+  bool measure(double turn_ns) {
+    if (spec_.operation == "channel") return loop(turn_ns / 2) && stream(turn_ns / 2, true);
+    return method_ == "window" ? windows(turn_ns) : loop(turn_ns);
+  }
+
+ private:
+  double span_ns(int rank, std::uint32_t from, std::uint32_t to) {
+    const std::uint64_t* stamps = control_.stamps(rank);
+    return static_cast<double>(stamps[to] - stamps[from]) / ticks_per_ns_;
+  }
+
+  static std::uint32_t whole(double value, double most) {
+    return static_cast<std::uint32_t>(std::clamp(value, 1.0, most));
+  }
+
+  bool loop(double turn_ns) {
+    const std::uint32_t per_sample = whole(sample_ns / iteration_ns_, 1000);
+    const std::uint32_t samples = whole(turn_ns / (per_sample * iteration_ns_), Control::max_samples);
+    if (!run({Phase::Kind::loop, samples, per_sample})) return false;
+    std::vector<double> times(samples, 0.0);
+    for (std::uint32_t s = 0; s < samples; ++s) {
+      for (int r = 0; r < control_.ranks(); ++r) times[s] = std::max(times[s], span_ns(r, s, s + 1) / per_sample);
+    }
+    iteration_ns_ = std::max(1.0, span_ns(0, 0, samples) / samples / per_sample);
+    say_series("time", times);
+    return true;
+  }
+
+  /// The receiver's stamps count: the sender's show only when it could get rid of the messages.
+  bool stream(double turn_ns, bool report) {
+    const std::uint32_t per_sample = whole(10 * sample_ns / message_ns_, 100'000);
+    const std::uint32_t samples = whole(turn_ns / (per_sample * message_ns_), Control::max_samples);
+    if (!run({Phase::Kind::stream, samples, per_sample})) return false;
+    std::vector<double> times;
+    for (std::uint32_t s = 0; s < samples; ++s) times.push_back(span_ns(1, s, s + 1) / per_sample);
+    message_ns_ = std::max(0.1, span_ns(1, 0, samples) / samples / per_sample);
+    if (report) say_series("message", times);
+    return true;
+  }
+
+  bool windows(double turn_ns) {
+    std::vector<double> times;
+    if (!run(window_phase(Phase::Kind::empty_window, 2000, 200))) return false;
+    collect_windows(200, 0.0, times);
+    const double empty_ns = summarize(times).median;
+
+    const double period_ns = 1000 + 2 * slack_ * iteration_ns_;
+    const std::uint32_t samples = whole(turn_ns / period_ns, Control::max_samples);
+    if (!run(window_phase(Phase::Kind::window, period_ns, samples))) return false;
+    times.clear();
+    collect_windows(samples, empty_ns, times);
+    if (times.size() < samples * 3 / 4 && slack_ < 64) slack_ *= 2;
+    say_series("time", times);
+    return true;
+  }
+
+  /// All ranks must have woken up before the first window; those that have not drop it.
+  Phase window_phase(Phase::Kind kind, double period_ns, std::uint32_t samples) const {
+    const double lead_ns = 100'000 + 20'000.0 * control_.ranks();
+    return {kind, samples, 1, ticks() + static_cast<std::uint64_t>(lead_ns * ticks_per_ns_),
+            static_cast<std::uint64_t>(period_ns * ticks_per_ns_)};
+  }
+
+  /// Windows that every rank began in time: the maximum over ranks, less the cost of an empty one.
+  void collect_windows(std::uint32_t samples, double empty_ns, std::vector<double>& times) {
+    for (std::uint32_t w = 0; w < samples; ++w) {
+      std::uint64_t longest = 0;
+      bool in_time = true;
+      for (int r = 0; r < control_.ranks(); ++r) {
+        const std::uint64_t stamp = control_.stamps(r)[w];
+        in_time &= stamp != 0;
+        longest = std::max(longest, stamp);
+      }
+      if (in_time) times.push_back(std::max(0.0, static_cast<double>(longest) / ticks_per_ns_ - empty_ns));
+    }
+  }
+
+  static constexpr double sample_ns = 10'000;  ///< aimed length of one sample of a loop
+
+  Control& control_;
+  const WorkerSpec& spec_;
+  const std::function<bool(const Phase&)>& execute_;
+  const std::string method_;
+  const double ticks_per_ns_ = ticks_per_ns();
+  double iteration_ns_ = 1000;
+  double message_ns_ = 100;
+  double slack_ = 1;
+};
+
+bool serve_rounds(Coordinator& coordinator) {
+  std::string line;
+  while (std::getline(std::cin, line) && line != "quit") {
+    double turn_us = 0;
+    if (!line.starts_with("round ") || !parse_number(line.substr(6), turn_us) || !(turn_us > 0 && turn_us < 1e8)) {
+      say("error unknown request");
+      return false;
+    }
+    if (!coordinator.measure(turn_us * 1000)) {
+      say("error a result of the timed runs is wrong");
+      return false;
+    }
+    say("done");
+  }
+  return true;
+}
+
+}  // namespace
+
+bool coordinate(const Member& member, const Introduction& introduction,
+                const std::function<bool(const Phase&)>& execute) {
+  Coordinator coordinator(member, execute);
+  std::string pids = "pids";
+  if (introduction.pids.empty()) pids += fmt::format(" {}", getpid());
+  for (int pid : introduction.pids) pids += fmt::format(" {}", pid);
+  say(pids);
+  say("info method " + member.spec.resolved_method());
+  for (const auto& [key, value] : introduction.facts) say("info " + key + " " + value);
+
+  bool good = true;
+  if (!coordinator.verify() || !coordinator.calibrate()) {
+    say("error the verification found a wrong result");
+    good = false;
+  } else {
+    say("ready");
+    good = serve_rounds(coordinator);
+  }
+  coordinator.quit();
+  return good;
+}
+
+void prepare_worker_process() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+void pin_rank(const WorkerSpec& spec, int rank) {
+  cpu_set_t* set = CPU_ALLOC(4096);
+  const std::size_t bytes = CPU_ALLOC_SIZE(4096);
+  CPU_ZERO_S(bytes, set);
+  CPU_SET_S(static_cast<std::size_t>(spec.pus[static_cast<std::size_t>(rank) % spec.pus.size()]), bytes, set);
+  sched_setaffinity(0, bytes, set);  // a PU gone since the start: run unpinned rather than not
+  CPU_FREE(set);
+}
+
+void run_threads(const WorkerSpec& spec, const std::function<void(int rank)>& f) {
+  std::vector<std::thread> threads;
+  for (int r = 1; r < spec.threads; ++r) threads.emplace_back(f, r);
+  f(0);
+  for (auto& thread : threads) thread.join();
+}
+
+int fail_worker(const std::string& reason) {
+  say("error " + reason);
+  return 1;
+}
+
+}  // namespace smelt::bench
