@@ -1,0 +1,64 @@
+// Every topology that is built by a rule, by name.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/costs.hpp"
+#include "plan/steps.hpp"
+
+namespace smelt::plan {
+
+/// A topology's name taken apart: "k-nomial:3".
+struct TopologyName {
+  std::string name;
+  int radix = 2;
+};
+
+/// Errors: unknown name, radix where there is none or below 2.
+Result<TopologyName> parse_topology(std::string_view text);
+
+/// What one planning works on. The tables are made when first used.
+class Problem {
+ public:
+  Problem(const Machine& machine, const Group& group, Operation operation) : ranks_(machine, group), operation_(operation) {}
+  Problem(const Problem&) = delete;
+  Problem& operator=(const Problem&) = delete;
+
+  int size() const noexcept { return ranks_.size(); }
+  Operation operation() const noexcept { return operation_; }
+  const RankCosts& ranks() const noexcept { return ranks_; }
+  DirectedCosts exact(Direction direction) const { return {ranks_, direction}; }
+  const CostTable& table(Direction direction);
+
+ private:
+  RankCosts ranks_;
+  Operation operation_;
+  std::optional<CostTable> tables_[2];
+};
+
+/// The trees of an operation and what they take.
+struct Solution {
+  std::string topology;
+  std::optional<Tree> reduce_tree, broadcast_tree;  ///< neither: dissemination
+  double time_ns = 0.0;
+  int root() const { return broadcast_tree ? broadcast_tree->root : reduce_tree ? reduce_tree->root : 0; }
+};
+
+/// Sends into best order (unless `keep_order`) and time_ns from the model.
+void finish(Problem& problem, Solution& solution, bool completion, bool keep_order = false);
+
+/// The solution of a topology that is built by a rule. Root: as given, or the topology's own choice.
+Solution build_by_rule(Problem& problem, const TopologyName& topology, std::optional<int> root, bool completion);
+
+bool has_dissemination(Operation operation) noexcept;
+
+/// The names that build_by_rule takes for an operation.
+std::vector<std::string> rule_names(Operation operation);
+
+/// Steps and the model's answer for a solution.
+Result<Plan> make_plan_of(Problem& problem, const Group& group, Solution solution, bool completion);
+
+}  // namespace smelt::plan

@@ -1,0 +1,99 @@
+// The two faces of the cost model that planning works on.
+//
+//   DirectedCosts  a view of a machine for one group and one direction, in double, O(1) per look-up
+//   CostTable      the same folded into two dense float matrices, for the searches
+//
+// Both present every problem as a broadcast: `send(p, c)` is what a message to child c costs the
+// parent p in its own time, `latency(p, c)` what passes after that until the child has it.
+//
+//   broadcast   send = send_ns(p, c)     latency = propagation_ns(p, c) + recv_ns(p, c)
+//   reduce      send = recv_ns(c, p)     latency = propagation_ns(c, p) + send_ns(c, p)
+//
+// A reduction is a broadcast run backwards, so its tree is planned on swapped roles.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "smelt/machine.hpp"
+#include "smelt/plan.hpp"
+
+namespace smelt::plan {
+
+enum class Direction { broadcast, reduce };
+
+/// Costs between ranks of a group. Ranks that share a PU pay what the cheapest pair of the
+/// group's PUs pays (see docs/model.md): the model knows no cost for them.
+class RankCosts {
+ public:
+  RankCosts(const Machine& machine, const Group& group);
+
+  int size() const noexcept { return group_->size(); }
+  const Machine& machine() const noexcept { return *machine_; }
+  const Group& group() const noexcept { return *group_; }
+  const Pu& pu(int rank) const { return machine_->pus[static_cast<std::size_t>(group_->pus[rank])]; }
+
+  double send(int from, int to) const { return cell(machine_->send_ns, from, to, shared_send_); }
+  double recv(int from, int to) const { return cell(machine_->recv_ns, from, to, shared_recv_); }
+  double propagation(int from, int to) const {
+    return machine_->propagation_ns ? cell(*machine_->propagation_ns, from, to, 0.0) : 0.0;
+  }
+  /// What a lone message takes from call to delivery.
+  double message(int from, int to) const { return send(from, to) + propagation(from, to) + recv(from, to); }
+  bool has_exchange() const noexcept { return machine_->exchange_ns.has_value(); }
+  double exchange(int a, int b) const { return cell(*machine_->exchange_ns, a, b, shared_send_ + shared_recv_); }
+
+ private:
+  double cell(const Matrix& matrix, int from, int to, double shared) const {
+    const auto a = static_cast<std::size_t>(group_->pus[from]), b = static_cast<std::size_t>(group_->pus[to]);
+    return a == b ? shared : matrix(a, b);
+  }
+
+  const Machine* machine_;
+  const Group* group_;
+  double shared_send_ = 0.0, shared_recv_ = 0.0;
+};
+
+/// RankCosts seen as a broadcast in one direction.
+class DirectedCosts {
+ public:
+  DirectedCosts(const RankCosts& ranks, Direction direction) : ranks_(&ranks), direction_(direction) {}
+
+  int size() const noexcept { return ranks_->size(); }
+  const RankCosts& ranks() const noexcept { return *ranks_; }
+  Direction direction() const noexcept { return direction_; }
+  double send(int parent, int child) const {
+    return direction_ == Direction::broadcast ? ranks_->send(parent, child) : ranks_->recv(child, parent);
+  }
+  double latency(int parent, int child) const {
+    return direction_ == Direction::broadcast ? ranks_->propagation(parent, child) + ranks_->recv(parent, child)
+                                              : ranks_->propagation(child, parent) + ranks_->send(child, parent);
+  }
+
+ private:
+  const RankCosts* ranks_;
+  Direction direction_;
+};
+
+/// Dense n x n matrices of one direction, row = parent. Memory: 8 n^2 bytes.
+class CostTable {
+ public:
+  explicit CostTable(const DirectedCosts& costs);
+
+  int size() const noexcept { return size_; }
+  float send(int parent, int child) const { return send_[index(parent, child)]; }
+  float latency(int parent, int child) const { return latency_[index(parent, child)]; }
+  float edge(int parent, int child) const { return send(parent, child) + latency(parent, child); }
+  const float* send_row(int parent) const { return send_.get() + index(parent, 0); }
+  const float* latency_row(int parent) const { return latency_.get() + index(parent, 0); }
+
+ private:
+  std::size_t index(int parent, int child) const {
+    return static_cast<std::size_t>(parent) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(child);
+  }
+
+  int size_;
+  std::unique_ptr<float[]> send_, latency_;
+};
+
+}  // namespace smelt::plan

@@ -1,0 +1,167 @@
+// The public face of the room: checks arguments, dispatches by name, explains the choice.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "plan/best.hpp"
+#include "plan/simulate.hpp"
+#include "plan/tree.hpp"
+
+namespace smelt {
+
+namespace {
+
+constexpr std::array<const char*, 5> operation_names = {"broadcast", "reduce", "barrier", "allreduce",
+                                                        "two-phase-commit"};
+
+Result<void> check(const Machine& machine, const Group& group) {
+  const std::size_t n = machine.size();
+  const auto fits = [n](const std::optional<Matrix>& matrix) { return !matrix || matrix->size() == n; };
+  if (!machine.has_costs() || machine.recv_ns.size() != n || !fits(machine.propagation_ns) ||
+      !fits(machine.exchange_ns)) {
+    return make_error(Status::invalid_argument, "machine '{}' has no costs for its {} PUs: measure or import it first",
+                      machine.name, n);
+  }
+  if (group.size() == 0) return make_error(Status::invalid_argument, "group is empty: name at least one PU");
+  for (const int pu : group.pus) {
+    if (pu < 0 || static_cast<std::size_t>(pu) >= n) {
+      return make_error(Status::invalid_argument, "group names PU {}: machine '{}' has {}", pu, machine.name, n);
+    }
+  }
+  return {};
+}
+
+Result<void> check(const Group& group, const PlanOptions& options) {
+  if (options.root && (*options.root < 0 || *options.root >= group.size())) {
+    return make_error(Status::invalid_argument, "root is {}: the group has ranks 0 to {}", *options.root,
+                      group.size() - 1);
+  }
+  if (!std::isfinite(options.search_ms) || options.search_ms < 0.0) {
+    return make_error(Status::invalid_argument, "search_ms is {}: must be 0 or more", options.search_ms);
+  }
+  return {};
+}
+
+std::string reason_of(const plan::Searched& found, const std::string& topology) {
+  const double own = found.solution.time_ns;
+  std::string bound = found.optimal ? "; proved optimal"
+                      : found.lower_bound_ns > 0.0
+                          ? fmt::format("; at most {:.0f} % above the lower bound of {:.0f} ns",
+                                        (own / found.lower_bound_ns - 1.0) * 100.0, found.lower_bound_ns)
+                          : "";
+  if (own <= 0.0) return "one rank: nothing to communicate";
+  if (found.runner_up.empty() || found.solution.topology == found.runner_up) {
+    return fmt::format("{} is as fast as anything found ({:.0f} ns){}", found.runner_up, own, bound);
+  }
+  return fmt::format("{} takes {:.0f} ns, {:.1f} % less than {} ({:.0f} ns), the best of the trees built by a rule{}",
+                     topology, own, (1.0 - own / found.runner_up_ns) * 100.0, found.runner_up, found.runner_up_ns, bound);
+}
+
+// `best` keeps its name whatever tree it settles on; only dissemination has no tree and says so.
+Result<Plan> searched_plan(plan::Problem& problem, const Group& group, const PlanOptions& options, bool exact) {
+  plan::Searched found = plan::search(problem, options, exact);
+  const bool has_tree = found.solution.broadcast_tree || found.solution.reduce_tree;
+  const std::string topology = !has_tree ? "dissemination" : exact ? "optimal" : "best";
+  const std::string reason = reason_of(found, topology);
+  found.solution.topology = topology;
+  auto plan = plan::make_plan_of(problem, group, std::move(found.solution), options.completion);
+  if (!plan) return plan;
+  plan->lower_bound_ns = std::min(found.lower_bound_ns, plan->predicted_ns);
+  plan->optimal = found.optimal;
+  plan->search_ms = found.search_ms;
+  plan->reason = reason;
+  return plan;
+}
+
+}  // namespace
+
+const char* to_string(Operation operation) noexcept { return operation_names[static_cast<std::size_t>(operation)]; }
+
+Result<Operation> parse_operation(std::string_view name) {
+  for (std::size_t i = 0; i < operation_names.size(); ++i) {
+    if (name == operation_names[i]) return static_cast<Operation>(i);
+  }
+  return make_error(Status::invalid_argument,
+                    "unknown operation '{}': use broadcast, reduce, barrier, allreduce or two-phase-commit", name);
+}
+
+const std::vector<TopologyInfo>& topologies() {
+  static const std::vector<TopologyInfo> all = {
+      {"sequential", "the root sends to every rank (star)", false},
+      {"binary", "rank i sends to 2i+1 and 2i+2", false},
+      {"fibonacci", "unbalanced binary tree: left subtrees are one order larger", false},
+      {"k-nomial", "binomial tree and its generalization; k-nomial:K sets the radix (default 2)", false},
+      {"chain", "every rank sends to the next", false},
+      {"cluster", "binary tree between NUMA nodes, sequential within", false},
+      {"cluster-binary", "binary tree between NUMA nodes, binary within", false},
+      {"mst", "minimum spanning tree (Prim)", true},
+      {"bad", "spanning tree on inverted costs: how much a tree matters", true},
+      {"adaptive", "the adaptive tree as published, sends in its own order", true},
+      {"adaptive-optimized", "the adaptive tree after reorder and shuffle", true},
+      {"dissemination", "barrier in ceil(log2 n) rounds of pairwise signals; allreduce by recursive doubling", false},
+      {"best", "our planner: construction, then search within the budget", true},
+      {"optimal", "exact, with proof, for small groups", true},
+  };
+  return all;
+}
+
+Result<Plan> make_plan(const Machine& machine, const Group& group, Operation operation, const PlanOptions& options) {
+  if (auto ok = check(machine, group); !ok) return ok.error();
+  if (auto ok = check(group, options); !ok) return ok.error();
+  auto topology = plan::parse_topology(options.topology);
+  if (!topology) return topology.error();
+  if (topology->name == "dissemination" && !plan::has_dissemination(operation)) {
+    return make_error(Status::invalid_argument, "dissemination does barrier and allreduce, not {}",
+                      to_string(operation));
+  }
+  plan::Problem problem(machine, group, operation);
+  const bool exact = topology->name == "optimal";
+  if (exact || topology->name == "best") return searched_plan(problem, group, options, exact);
+  plan::Solution solution = plan::build_by_rule(problem, *topology, options.root, options.completion);
+  return plan::make_plan_of(problem, group, std::move(solution), options.completion);
+}
+
+Result<Plan> plan_from_tree(const Machine& machine, const Group& group, Operation operation, const Tree& tree) {
+  if (auto ok = check(machine, group); !ok) return ok.error();
+  if (tree.size() != group.size() || !plan::is_spanning(tree)) {
+    return make_error(Status::invalid_argument, "tree does not span the {} ranks of the group", group.size());
+  }
+  plan::Problem problem(machine, group, operation);
+  plan::Solution solution;
+  solution.topology = "custom";
+  if (plan::reduces(operation)) solution.reduce_tree = tree;
+  if (plan::broadcasts(operation)) solution.broadcast_tree = tree;
+  return plan::make_plan_of(problem, group, std::move(solution), false);
+}
+
+Result<Simulation> simulate(const Machine& machine, const Plan& plan) {
+  if (auto ok = check(machine, plan.group); !ok) return ok.error();
+  for (const auto* tree : {&plan.reduce_tree, &plan.broadcast_tree}) {
+    if (*tree && ((*tree)->size() != plan.group.size() || !plan::is_spanning(**tree))) {
+      return make_error(Status::invalid_argument, "plan's tree does not span the {} ranks of its group",
+                        plan.group.size());
+    }
+  }
+  const plan::RankCosts ranks(machine, plan.group);
+  return plan::simulate_steps(ranks, {plan.operation, &plan.steps, plan::completion_tree(plan), true});
+}
+
+Result<std::vector<Comparison>> compare_topologies(const Machine& machine, const Group& group, Operation operation,
+                                                   const PlanOptions& options) {
+  std::vector<Comparison> all;
+  for (const TopologyInfo& info : topologies()) {
+    if (info.name == "dissemination" && !plan::has_dissemination(operation)) continue;
+    PlanOptions one = options;
+    one.topology = info.name;
+    auto plan = make_plan(machine, group, operation, one);
+    if (!plan) return plan.error();
+    if (info.name == "optimal" && !plan->optimal) continue;
+    all.push_back({info.name, plan->predicted_ns});
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Comparison& a, const Comparison& b) { return a.predicted_ns < b.predicted_ns; });
+  return all;
+}
+
+}  // namespace smelt
