@@ -52,7 +52,7 @@ std::string unescaped(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
     int code = 0;
-    if (text[i] == '\\' && i + 3 < text.size() + 0 &&
+    if (text[i] == '\\' && i + 3 < text.size() &&
         std::from_chars(text.data() + i + 1, text.data() + i + 4, code, 8).ptr == text.data() + i + 4) {
       result += static_cast<char>(code);
       i += 3;
@@ -118,13 +118,6 @@ std::optional<Hierarchy> find_hierarchy(const fs::path& root, bool unified, std:
   if (!mount) mount = Mount{"/", unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + std::string(controller)};
   mount->point = below(root, mount->point.string());
   return Hierarchy{unified, std::move(*mount), std::move(*group)};
-}
-
-std::optional<double> parse_number(std::string_view text) {
-  double value = 0.0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 /// PUs' worth of time per directory; 0 = no limit there.

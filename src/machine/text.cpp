@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 
 #include "machine/limits.hpp"
@@ -65,6 +66,27 @@ std::optional<std::vector<int>> parse_id_list(std::string_view text) {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  double value = 0.0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::optional<std::string_view> LineReader::next() {
+  if (too_long_ || !stream_.good()) return std::nullopt;
+  stream_.getline(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
+  auto count = static_cast<std::size_t>(stream_.gcount());
+  if (stream_.fail() && count == 0) return std::nullopt;
+  ++line_;
+  too_long_ = stream_.fail();
+  if (too_long_) return std::nullopt;
+  if (!stream_.eof()) --count;  // the newline is counted, but not stored
+  std::string_view text(buffer_.data(), count);
+  if (!text.empty() && text.back() == '\r') text.remove_suffix(1);
+  return text;
 }
 
 }  // namespace smelt

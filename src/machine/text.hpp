@@ -1,7 +1,9 @@
 // Reading the small text files of /proc and /sys, and lists of ids such as "0-3,8".
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <istream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,5 +23,26 @@ std::string_view trimmed(std::string_view text);
 
 /// The parts between separators; one (maybe empty) part for a text without any.
 std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// A whole text as a number; nothing if it is anything else ("", "1x", "nan", "inf", "1e999").
+std::optional<double> parse_number(std::string_view text);
+
+/// The lines of a stream, without line ends (LF or CRLF), in bounded memory.
+class LineReader {
+ public:
+  LineReader(std::istream& stream, std::size_t max_line_bytes) : stream_(stream), buffer_(max_line_bytes + 2) {}
+
+  /// The next line, valid until the next call; nothing at the end or after a line too long.
+  std::optional<std::string_view> next();
+  std::size_t line() const { return line_; }  ///< number of the line last read, from 1
+  bool too_long() const { return too_long_; }
+  bool failed() const { return stream_.bad(); }
+
+ private:
+  std::istream& stream_;
+  std::vector<char> buffer_;
+  std::size_t line_ = 0;
+  bool too_long_ = false;
+};
 
 }  // namespace smelt
