@@ -1,0 +1,110 @@
+// Collectives as users write them on a barrier and shared memory:
+//
+//   broadcast: root copies in | barrier | others copy out
+//   reduce:    all copy in    | barrier | root (allreduce: everyone) adds up all rows
+//   two-phase commit: proposal as broadcast, votes in | barrier | everyone reads all votes
+//
+// The buffers alternate between two, so that one barrier is enough: who writes buffer b again has
+// passed the barrier of the operation between, and so has everybody who read b.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/cacheline.hpp"
+#include "peers/peer.hpp"
+
+namespace smelt::bench {
+
+/// What a team shares. Barrier: constructed from the number of threads; wait(rank).
+template <class Barrier>
+class SharedMemory {
+ public:
+  explicit SharedMemory(const WorkerSpec& spec)
+      : barrier(spec.threads),
+        ranks(spec.threads),
+        stride((spec.bytes / separation_bytes + 2) * separation_bytes),
+        rows_(2 * static_cast<std::size_t>(spec.threads) * stride + separation_bytes) {}
+
+  /// The row of a rank in buffer 0 or 1: at least spec.bytes and one vote behind them.
+  std::byte* row(std::uint64_t buffer, int rank) {
+    void* start = rows_.data();
+    std::size_t space = rows_.size();
+    std::align(separation_bytes, space - separation_bytes, start, space);
+    return static_cast<std::byte*>(start) + (buffer * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(rank)) * stride;
+  }
+
+  Barrier barrier;
+  const int ranks;
+  const std::size_t stride;
+
+ private:
+  std::vector<std::byte> rows_;
+};
+
+/// One rank's view.
+template <class Barrier>
+class SharedMemoryOps {
+ public:
+  SharedMemoryOps(SharedMemory<Barrier>& shared, int rank) : shared_(shared), rank_(rank) {}
+
+  void barrier() { shared_.barrier.wait(rank_); }
+
+  void broadcast(void* data, std::size_t bytes) {
+    std::byte* message = shared_.row(turn_++ % 2, 0);
+    if (rank_ == 0) std::memcpy(message, data, bytes);
+    barrier();
+    if (rank_ != 0) std::memcpy(data, message, bytes);
+  }
+
+  void reduce(const double* in, double* out, std::size_t count) {
+    const std::uint64_t buffer = deposit(in, count);
+    if (rank_ == 0) add_up(buffer, out, count);
+  }
+
+  void allreduce(const double* in, double* out, std::size_t count) { add_up(deposit(in, count), out, count); }
+
+  bool two_phase_commit(void* proposal, std::size_t bytes, bool vote) {
+    const std::uint64_t buffer = turn_ % 2;
+    broadcast(proposal, bytes);
+    std::memcpy(shared_.row(buffer, rank_) + bytes, &vote, 1);
+    barrier();
+    bool all = true;
+    for (int r = 0; r < shared_.ranks; ++r) {
+      bool other = false;
+      std::memcpy(&other, shared_.row(buffer, r) + bytes, 1);
+      all &= other;
+    }
+    return all;
+  }
+
+ private:
+  std::uint64_t deposit(const double* in, std::size_t count) {
+    const std::uint64_t buffer = turn_++ % 2;
+    std::memcpy(shared_.row(buffer, rank_), in, count * sizeof(double));
+    barrier();
+    return buffer;
+  }
+
+  void add_up(std::uint64_t buffer, double* out, std::size_t count) {
+    std::memcpy(out, shared_.row(buffer, 0), count * sizeof(double));
+    for (int r = 1; r < shared_.ranks; ++r) {
+      const double* from = reinterpret_cast<const double*>(shared_.row(buffer, r));
+      for (std::size_t e = 0; e < count; ++e) out[e] += from[e];
+    }
+  }
+
+  SharedMemory<Barrier>& shared_;
+  const int rank_;
+  std::uint64_t turn_ = 0;
+};
+
+/// A whole peer: the collectives above on a kind of barrier.
+template <class Barrier>
+int serve_shared_memory(const WorkerSpec& spec) {
+  SharedMemory<Barrier> shared(spec);
+  return serve_thread_team(spec, [&](int rank) { return SharedMemoryOps<Barrier>(shared, rank); });
+}
+
+}  // namespace smelt::bench
