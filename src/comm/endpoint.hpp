@@ -20,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "base/cacheline.hpp"
 #include "base/wait.hpp"
 #include "channel/ump.hpp"
 #include "smelt/communicator.hpp"
@@ -29,7 +30,7 @@ namespace smelt::comm {
 class State;
 
 /// Both channels to one peer, this rank's ends.
-struct Link {
+struct alignas(separation_bytes) Link {
   int peer = 0;
   channel::UmpSender out;
   channel::UmpReceiver in;
@@ -52,7 +53,7 @@ struct Route {
 /// Records what a collective does, for tests that hold it against its plan.
 using StepLog = std::vector<Step>;
 
-class Endpoint {
+class alignas(separation_bytes) Endpoint {
  public:
   Endpoint(State& state, int rank, const WaitConfig& wait);
 
