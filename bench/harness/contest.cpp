@@ -18,9 +18,7 @@ namespace {
 using std::chrono::duration;
 using std::chrono::steady_clock;
 
-double seconds_since(steady_clock::time_point start) {
-  return duration<double>(steady_clock::now() - start).count();
-}
+double seconds_since(steady_clock::time_point start) { return duration<double>(steady_clock::now() - start).count(); }
 Deadline deadline_in(double seconds) {
   return steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(duration<double>(seconds));
 }
@@ -112,25 +110,23 @@ class Contest {
     }
   }
 
-  /// Rounds until the budget is used. A contestant whose operations take longer than a turn sits
-  /// rounds out once it has had its share of the time.
+  /// As many rounds as turns of the asked length fit the budget. A contestant whose operations
+  /// take longer than such a turn sits out once it has had twice its share of the time.
   void play() {
     std::mt19937_64 random(options_.seed);
-    const auto start = steady_clock::now();
-    for (bool played = true; played && !SignalGuard::interrupted();) {
-      played = false;
-      std::vector<Entrant*> order;
-      for (auto& entrant : entrants_) {
-        if (entrant.worker) order.push_back(&entrant);
-      }
-      const double share_s = options_.budget_s / std::max<double>(1.0, static_cast<double>(order.size()));
+    std::vector<Entrant*> order;
+    for (auto& entrant : entrants_) {
+      if (entrant.worker) order.push_back(&entrant);
+    }
+    const double share_s = options_.budget_s / std::max<double>(1.0, static_cast<double>(order.size()));
+    const auto rounds = std::max(1L, std::lround(share_s * 1000 / options_.turn_ms));
+    for (long round = 0; round < rounds; ++round) {
       std::shuffle(order.begin(), order.end(), random);
       for (Entrant* entrant : order) {
-        if (SignalGuard::interrupted()) break;
-        if (entrant->used_s > 0 && (entrant->used_s >= share_s || seconds_since(start) >= options_.budget_s)) continue;
-        report(*entrant, 0.2 + 0.8 * std::min(1.0, seconds_since(start) / options_.budget_s));
+        if (SignalGuard::interrupted()) return;
+        if (!entrant->worker || entrant->used_s > 2 * share_s) continue;
+        report(*entrant, 0.2 + 0.8 * static_cast<double>(round) / static_cast<double>(rounds));
         turn(*entrant);
-        played = true;
       }
     }
   }
@@ -140,8 +136,10 @@ class Contest {
     for (auto& entrant : entrants_) {
       if (entrant.worker && entrant.times_ns.empty()) entrant.drop("no valid sample");
       if (entrant.worker) entrant.worker->end(true);
-      if (entrant.worker) outcome.results.push_back(result_of(entrant));
-      else outcome.left_out.push_back({entrant.contestant.name, entrant.reason});
+      if (entrant.worker)
+        outcome.results.push_back(result_of(entrant));
+      else
+        outcome.left_out.push_back({entrant.contestant.name, entrant.reason});
     }
     add_floor_ratios(outcome.results);
     return outcome;

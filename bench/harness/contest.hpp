@@ -36,7 +36,7 @@ struct ContestProgress {
 };
 
 struct ContestOptions {
-  double budget_s = 12.0;       ///< for all turns together; starting the workers comes on top
+  double budget_s = 12.0;       ///< sets the number of rounds; starting the workers comes on top
   double turn_ms = 20.0;        ///< what a worker is asked to measure for in one turn
   double start_limit_s = 60.0;  ///< for a worker to start, verify itself and calibrate
   double turn_limit_s = 20.0;   ///< for one turn
@@ -50,11 +50,11 @@ struct ContestResult {
   double p99_ns = 0.0;
   double spread = 0.0;  ///< interquartile range / median
   std::size_t samples = 0;
-  std::optional<double> floor_ratio;         ///< median_ns / median_ns of the floor, if that ran
-  std::optional<double> predicted_ns;        ///< what the contestant's own model says
-  std::optional<double> message_ns;          ///< channels: time per message of a one-way stream
-  std::optional<double> throughput_mmsg_s;   ///< channels: the same as million messages per second
-  std::string method;                        ///< "loop", "loop+barrier" or "window"
+  std::optional<double> floor_ratio;        ///< median_ns / median_ns of the floor, if that ran
+  std::optional<double> predicted_ns;       ///< what the contestant's own model says
+  std::optional<double> message_ns;         ///< channels: time per message of a one-way stream
+  std::optional<double> throughput_mmsg_s;  ///< channels: the same as million messages per second
+  std::string method;                       ///< "loop", "loop+barrier" or "window"
 };
 
 struct LeftOut {

@@ -44,7 +44,8 @@ pid_t parent_of(pid_t pid) {
   const auto name_end = text.rfind(')');  // the name may hold anything
   int parent = 0;
   char state = 0;
-  if (name_end == std::string::npos || std::sscanf(text.c_str() + name_end + 1, " %c %d", &state, &parent) != 2) return 0;
+  if (name_end == std::string::npos || std::sscanf(text.c_str() + name_end + 1, " %c %d", &state, &parent) != 2)
+    return 0;
   return parent;
 }
 

@@ -67,10 +67,10 @@ class WorkerProcess {
   std::string first_complaint() const;
 
   pid_t pid_ = -1;
-  int input_ = -1;       ///< its stdin
-  int output_ = -1;      ///< its stdout
-  int complaints_ = -1;  ///< its stderr, a file in memory
-  int status_ = 0;       ///< of its end, once pid_ is -1
+  int input_ = -1;         ///< its stdin
+  int output_ = -1;        ///< its stdout
+  int complaints_ = -1;    ///< its stderr, a file in memory
+  int status_ = 0;         ///< of its end, once pid_ is -1
   std::vector<int> team_;  ///< pidfds
   std::string pending_;    ///< output not yet handed out
 };

@@ -207,12 +207,18 @@ class Runner {
   /// Does this rank's share of a phase; true if all results were right.
   bool execute(const Phase& phase) {
     switch (phase.kind) {
-      case Phase::Kind::quit: return true;
-      case Phase::Kind::verify: return verify(phase);
-      case Phase::Kind::loop: return loop(phase);
-      case Phase::Kind::window: return windows(phase, [this](std::uint64_t i) { kernel_.operate(i); });
-      case Phase::Kind::empty_window: return windows(phase, nullptr);
-      case Phase::Kind::stream: return stream(phase);
+      case Phase::Kind::quit:
+        return true;
+      case Phase::Kind::verify:
+        return verify(phase);
+      case Phase::Kind::loop:
+        return loop(phase);
+      case Phase::Kind::window:
+        return windows(phase, [this](std::uint64_t i) { kernel_.operate(i); });
+      case Phase::Kind::empty_window:
+        return windows(phase, nullptr);
+      case Phase::Kind::stream:
+        return stream(phase);
     }
     return false;
   }
@@ -315,7 +321,8 @@ bool serve_collectives(const Member& member, Ops& ops, const Introduction& intro
   if (operation == "broadcast") return serve_kernel(member, BroadcastKernel<Ops>(member, ops), introduction);
   if (operation == "reduce") return serve_kernel(member, ReduceKernel<Ops, false>(member, ops), introduction);
   if (operation == "allreduce") return serve_kernel(member, ReduceKernel<Ops, true>(member, ops), introduction);
-  if (operation == "two-phase-commit") return serve_kernel(member, TwoPhaseCommitKernel<Ops>(member, ops), introduction);
+  if (operation == "two-phase-commit")
+    return serve_kernel(member, TwoPhaseCommitKernel<Ops>(member, ops), introduction);
   return serve_kernel(member, BarrierKernel<Ops>(member, ops), introduction);
 }
 

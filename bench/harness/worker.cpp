@@ -78,9 +78,13 @@ std::string WorkerSpec::resolved_method() const {
 
 std::vector<std::string> worker_arguments(const WorkerSpec& spec) {
   const std::string pus = fmt::format("{}", fmt::join(spec.pus, ","));
-  return {"--name",  spec.name,   "--operation", spec.operation, "--threads", std::to_string(spec.threads),
-          "--bytes", std::to_string(spec.bytes), "--method",     spec.method, "--pus", pus,
-          "--model", spec.model};
+  return {"--name",      spec.name,
+          "--operation", spec.operation,
+          "--threads",   std::to_string(spec.threads),
+          "--bytes",     std::to_string(spec.bytes),
+          "--method",    spec.method,
+          "--pus",       pus,
+          "--model",     spec.model};
 }
 
 Result<WorkerSpec> parse_worker_arguments(std::span<const std::string> arguments) {
@@ -89,14 +93,22 @@ Result<WorkerSpec> parse_worker_arguments(std::span<const std::string> arguments
   for (std::size_t a = 0; a + 1 < arguments.size(); a += 2) {
     const std::string& key = arguments[a];
     const std::string& value = arguments[a + 1];
-    if (key == "--name") spec.name = value;
-    else if (key == "--operation") spec.operation = value;
-    else if (key == "--threads") good &= parse_number(value, spec.threads) && spec.threads >= 1;
-    else if (key == "--bytes") good &= parse_number(value, spec.bytes);
-    else if (key == "--method") spec.method = value;
-    else if (key == "--pus") spec.pus = split_integers(value, good);
-    else if (key == "--model") spec.model = value;
-    else good = false;
+    if (key == "--name")
+      spec.name = value;
+    else if (key == "--operation")
+      spec.operation = value;
+    else if (key == "--threads")
+      good &= parse_number(value, spec.threads) && spec.threads >= 1;
+    else if (key == "--bytes")
+      good &= parse_number(value, spec.bytes);
+    else if (key == "--method")
+      spec.method = value;
+    else if (key == "--pus")
+      spec.pus = split_integers(value, good);
+    else if (key == "--model")
+      spec.model = value;
+    else
+      good = false;
     if (!good) return make_error(Status::invalid_argument, "worker: bad argument {} {}", key, value);
   }
   if (!good || spec.pus.empty() || spec.operation.empty()) {
@@ -393,9 +405,7 @@ bool coordinate(const Member& member, const Introduction& introduction,
   return good;
 }
 
-void prepare_worker_process() {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-}
+void prepare_worker_process() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 void pin_rank(const WorkerSpec& spec, int rank) {
   cpu_set_t* set = CPU_ALLOC(4096);

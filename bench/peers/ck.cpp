@@ -38,7 +38,8 @@ class Centralized {
 class Combining {
  public:
   explicit Combining(int threads)
-      : groups_(static_cast<std::size_t>(threads + group_size - 1) / group_size), own_(static_cast<std::size_t>(threads)) {
+      : groups_(static_cast<std::size_t>(threads + group_size - 1) / group_size),
+        own_(static_cast<std::size_t>(threads)) {
     ck_barrier_combining_init(&barrier_, &root_.state);
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const int members = std::min(group_size, threads - static_cast<int>(g) * group_size);

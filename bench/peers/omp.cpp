@@ -63,7 +63,7 @@ class OmpOps : public SharedMemoryOps<OmpBarrier> {
 
   void combine(const double* in, double* out, std::size_t count) {
     const std::size_t base = turn_ % 3 * count;
-#pragma omp for schedule(static, 1) reduction(+ : totals[base : count])
+#pragma omp for schedule(static, 1) reduction(+ : totals [base:count])
     for (int r = 0; r < ranks_; ++r) {
       for (std::size_t e = 0; e < count; ++e) totals[base + e] += in[e];
     }

@@ -32,7 +32,8 @@ class SharedMemory {
     void* start = rows_.data();
     std::size_t space = rows_.size();
     std::align(separation_bytes, space - separation_bytes, start, space);
-    return static_cast<std::byte*>(start) + (buffer * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(rank)) * stride;
+    return static_cast<std::byte*>(start) +
+           (buffer * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(rank)) * stride;
   }
 
   Barrier barrier;

@@ -1,0 +1,368 @@
+// The parent against workers that behave, and against every kind that does not. Workers are
+// shell scripts that speak the protocol, and the program bench_test_worker.
+#include "harness/contest.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "harness/process.hpp"
+#include "harness/worker.hpp"
+
+namespace smelt::bench {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Contestant script(const std::string& name, const std::string& text) { return {name, {"/bin/sh", "-c", text}, {}}; }
+
+/// Answers every round with the same samples.
+Contestant steady(const std::string& name, const std::string& samples) {
+  return script(name, "echo ready; while read word number; do [ $word = quit ] && exit; echo series time " + samples +
+                          "; echo done; done");
+}
+
+ContestOptions quick() {
+  ContestOptions options;
+  options.budget_s = 0.05;
+  options.turn_ms = 1;
+  options.start_limit_s = 20;  // generous: machines that run tests are busy
+  options.turn_limit_s = 20;
+  return options;
+}
+
+ContestOutcome contest(const std::vector<Contestant>& contestants, const ContestOptions& options = quick()) {
+  auto outcome = run_contest(options, contestants);
+  EXPECT_TRUE(outcome);
+  return outcome ? *outcome : ContestOutcome{};
+}
+
+/// The reason why a contestant is left out, while another one goes on.
+std::string reason_for(const Contestant& bad, const ContestOptions& options = quick()) {
+  const ContestOutcome outcome = contest({bad, steady("good", "5")}, options);
+  EXPECT_EQ(outcome.results.size(), 1u);
+  if (outcome.left_out.size() != 1) return "nobody was left out";
+  EXPECT_EQ(outcome.left_out[0].name, bad.name);
+  return outcome.left_out[0].reason;
+}
+
+bool alive(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(status, text);
+  const auto name_end = text.rfind(')');
+  return name_end != std::string::npos && text[name_end + 2] != 'Z';  // a zombie is gone for our purpose
+}
+
+bool gone_soon(pid_t pid) {
+  for (int i = 0; i < 500 && alive(pid); ++i) std::this_thread::sleep_for(milliseconds(10));
+  return !alive(pid);
+}
+
+/// A file that a script writes a process id to.
+class PidFile {
+ public:
+  PidFile()
+      : path_(testing::TempDir() + "contest_test_" + std::to_string(getpid()) + "_" + std::to_string(counter_++)) {}
+  ~PidFile() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+  pid_t wait() const {
+    for (int i = 0; i < 1000; ++i) {
+      pid_t pid = 0;
+      std::string end;
+      if (std::ifstream(path_) >> pid >> end && end == "end") return pid;
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    ADD_FAILURE() << "no process id in " << path_;
+    return 0;
+  }
+
+ private:
+  static inline int counter_ = 0;
+  std::string path_;
+};
+
+// ---------------------------------------------------------------- results
+
+TEST(Contest, NobodyIsAnError) { EXPECT_FALSE(run_contest(quick(), {})); }
+
+TEST(Contest, ResultsComeInOrderWithRatiosToTheFloor) {
+  const auto outcome = contest({steady("a", "30 40 50"), steady(floor_name, "10 10"), steady("b", "5.5")});
+  ASSERT_EQ(outcome.results.size(), 3u);
+  EXPECT_TRUE(outcome.left_out.empty());
+  EXPECT_EQ(outcome.results[0].name, "a");
+  EXPECT_DOUBLE_EQ(outcome.results[0].median_ns, 40);
+  EXPECT_DOUBLE_EQ(outcome.results[0].floor_ratio.value_or(0), 4);
+  EXPECT_DOUBLE_EQ(outcome.results[2].floor_ratio.value_or(0), 0.55);
+  EXPECT_EQ(outcome.results[0].samples % 3, 0u);
+}
+
+TEST(Contest, WithoutAFloorThereIsNoRatio) {
+  const auto outcome = contest({steady("a", "30")});
+  ASSERT_EQ(outcome.results.size(), 1u);
+  EXPECT_FALSE(outcome.results[0].floor_ratio.has_value());
+}
+
+TEST(Contest, FactsAndMessagesReachTheResult) {
+  const auto outcome = contest({script(
+      "a",
+      "echo info method loop; echo info predicted_ns 12.5; echo ready; while read w n; do [ $w = quit ] && exit; "
+      "echo series time 100; echo series message 20; echo done; done")});
+  ASSERT_EQ(outcome.results.size(), 1u);
+  EXPECT_EQ(outcome.results[0].method, "loop");
+  EXPECT_DOUBLE_EQ(outcome.results[0].predicted_ns.value_or(0), 12.5);
+  EXPECT_DOUBLE_EQ(outcome.results[0].message_ns.value_or(0), 20);
+  EXPECT_DOUBLE_EQ(outcome.results[0].throughput_mmsg_s.value_or(0), 50);
+}
+
+TEST(Contest, EverybodyHasATurnEvenWithoutTime) {
+  ContestOptions options = quick();
+  options.budget_s = 1e-6;
+  std::vector<Contestant> many;
+  for (int i = 0; i < 8; ++i) many.push_back(steady("worker" + std::to_string(i), "1"));
+  EXPECT_EQ(contest(many, options).results.size(), 8u);
+}
+
+TEST(Contest, TurnsAreInterleaved) {
+  const PidFile log;
+  const auto noting = [&log](const std::string& name) {
+    return script(name, "echo ready; while read w n; do [ $w = quit ] && exit; echo " + name + " >> " + log.path() +
+                            "; echo series time 1; echo done; done");
+  };
+  ContestOptions options = quick();
+  options.budget_s = 0.3;
+  contest({noting("a"), noting("b")}, options);
+  std::ifstream file(log.path());
+  std::vector<std::string> turns;
+  for (std::string name; file >> name;) turns.push_back(name);
+  ASSERT_GE(turns.size(), 2u);
+  for (std::size_t t = 0; t + 1 < turns.size(); t += 2) EXPECT_NE(turns[t], turns[t + 1]) << "round " << t / 2;
+}
+
+TEST(Contest, TheEnvironmentAndTheScratchDirectoryReachTheWorker) {
+  Contestant contestant = script("a",
+                                 "[ -d \"$PLACE\" ] && : > $PLACE/left_behind && echo info predicted_ns 1; "
+                                 "echo info method $PLACE; echo ready; while read w n; do [ $w = quit ] && exit; "
+                                 "echo series time 1; echo done; done");
+  contestant.environment = {"PLACE={scratch}"};
+  const auto outcome = contest({contestant});
+  ASSERT_EQ(outcome.results.size(), 1u);
+  EXPECT_TRUE(outcome.results[0].predicted_ns.has_value());
+  EXPECT_THAT(outcome.results[0].method, HasSubstr("smelt-bench-"));
+  EXPECT_FALSE(std::filesystem::exists(outcome.results[0].method));
+}
+
+// ---------------------------------------------------------------- workers that misbehave
+
+TEST(Misbehaviour, AProgramThatIsNotThere) {
+  EXPECT_THAT(reason_for({"bad", {"/nonexistent/program"}, {}}), HasSubstr("cannot start /nonexistent/program"));
+}
+
+TEST(Misbehaviour, ExitBeforeReadyIsExplainedByStderr) {
+  EXPECT_EQ(reason_for(script("bad", "echo ---- >&2; echo out of luck >&2; exit 3")),
+            "exited with status 3: out of luck");
+}
+
+TEST(Misbehaviour, ItsOwnErrorIsTheReason) {
+  EXPECT_EQ(reason_for(script("bad", "echo error a queue of that size is not there; sleep 100")),
+            "a queue of that size is not there");
+}
+
+TEST(Misbehaviour, HangAtTheStart) {
+  ContestOptions options = quick();
+  options.start_limit_s = 1;
+  const auto outcome = contest({script("bad", "sleep 1000")}, options);
+  ASSERT_EQ(outcome.left_out.size(), 1u);
+  EXPECT_EQ(outcome.left_out[0].reason, "no answer within 1 s");
+}
+
+TEST(Misbehaviour, HangInATurn) {
+  ContestOptions options = quick();
+  options.turn_limit_s = 1;
+  const auto outcome = contest({script("bad", "echo ready; read line; sleep 1000")}, options);
+  ASSERT_EQ(outcome.left_out.size(), 1u);
+  EXPECT_EQ(outcome.left_out[0].reason, "no answer within 1 s");
+}
+
+TEST(Misbehaviour, Crash) {
+  EXPECT_THAT(reason_for(script("bad", "echo ready; read line; kill -SEGV $$")), StartsWith("killed by signal 11"));
+}
+
+TEST(Misbehaviour, Garbage) {
+  const auto answering = [](const std::string& line) {
+    return script("bad", "echo ready; while read word; do echo '" + line + "'; echo done; done");
+  };
+  for (const char* line : {"what?", "series time 1 x", "series time nan", "series time inf", "series time -1",
+                           "series time 1  2", "series other 1", "series time 1e999", "info", "ready"}) {
+    EXPECT_THAT(reason_for(answering(line)), StartsWith("answered nonsense: ")) << line;
+  }
+  EXPECT_EQ(reason_for(answering("series time")), "no valid sample");
+}
+
+TEST(Misbehaviour, AnEndlessLine) {
+  EXPECT_THAT(reason_for(script("bad", "yes | tr -d '\\n'")), HasSubstr("endless line"));
+}
+
+TEST(Misbehaviour, WorkersCannotHaveForeignProcessesEnded) {
+  EXPECT_EQ(reason_for(script("bad", "echo pids " + std::to_string(getpid()) + "; echo ready; sleep 100")),
+            "answered nonsense: pids " + std::to_string(getpid()));
+}
+
+TEST(Misbehaviour, ClosedInputIsNoticed) {
+  EXPECT_FALSE(reason_for(script("bad", "echo ready; exec <&-; sleep 0.2; exit 4")).empty());
+}
+
+// ---------------------------------------------------------------- nobody is left behind
+
+TEST(LeftBehind, GrandchildrenOfAHungWorkerAreEnded) {
+  const PidFile file;
+  ContestOptions options = quick();
+  options.start_limit_s = 2;
+  contest({script("bad", "trap '' TERM; sleep 1000 & echo $! end > " + file.path() + "; wait; sleep 1000")}, options);
+  EXPECT_TRUE(gone_soon(file.wait()));
+}
+
+TEST(LeftBehind, TeamMembersOutsideTheGroupAreEnded) {
+  const PidFile file;
+  ContestOptions options = quick();
+  options.start_limit_s = 3;
+  contest(
+      {script("bad", "setsid sh -c 'echo $$ end > " + file.path() + "; exec sleep 1000' & while ! [ -s " + file.path() +
+                         " ]; do sleep 0.05; done; read pid end < " + file.path() + "; echo pids $pid; sleep 1000")},
+      options);
+  EXPECT_TRUE(gone_soon(file.wait()));
+}
+
+/// Runs a contest with one hanging worker in a child process; returns the child and the worker.
+std::pair<pid_t, pid_t> contest_in_child(const PidFile& file) {
+  const pid_t child = fork();
+  if (child == 0) {
+    auto outcome = run_contest(quick(), {script("slow", "echo $$ end > " + file.path() + "; exec sleep 1000")});
+    _exit(outcome ? 0 : 1);
+  }
+  return {child, file.wait()};
+}
+
+TEST(LeftBehind, WorkersDieWithAParentThatIsKilled) {
+  const PidFile file;
+  const auto [child, worker] = contest_in_child(file);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(gone_soon(worker));
+}
+
+TEST(LeftBehind, AnInterruptEndsTheWorkersAndThenTheParent) {
+  for (int signal : {SIGINT, SIGTERM}) {
+    const PidFile file;
+    const auto [child, worker] = contest_in_child(file);
+    kill(child, signal);
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal);
+    EXPECT_FALSE(alive(worker));
+  }
+}
+
+// ---------------------------------------------------------------- real workers
+
+Contestant real(const std::string& name, const std::string& operation, int threads, std::size_t bytes = 8) {
+  WorkerSpec spec;
+  spec.name = name;
+  spec.operation = operation;
+  spec.threads = threads;
+  spec.bytes = bytes;
+  spec.pus = {0};
+  Contestant contestant{name, {BENCH_TEST_WORKER}, {}};
+  for (const auto& argument : worker_arguments(spec)) contestant.argv.push_back(argument);
+  return contestant;
+}
+
+TEST(RealWorker, EveryOperationIsVerifiedAndTimed) {
+  for (const char* operation : {"barrier", "broadcast", "reduce", "allreduce", "two-phase-commit", "channel"}) {
+    for (const std::size_t bytes : {8u, 1000u}) {
+      const auto outcome = contest({real("good", operation, 2, bytes)});
+      ASSERT_EQ(outcome.results.size(), 1u) << operation << ": " << outcome.left_out[0].reason;
+      EXPECT_GT(outcome.results[0].median_ns, 0.0);
+      EXPECT_EQ(outcome.results[0].throughput_mmsg_s.has_value(), std::string(operation) == "channel");
+    }
+  }
+}
+
+TEST(RealWorker, OddSizesAndTeams) {
+  for (const std::size_t bytes : {0u, 1u, 13u}) {
+    const auto outcome = contest({real("good", "broadcast", 3, bytes)});
+    EXPECT_EQ(outcome.results.size(), 1u) << bytes;
+  }
+}
+
+TEST(RealWorker, ABarrierThatLetsRanksThroughIsFound) {
+  EXPECT_EQ(reason_for(real("leaky", "barrier", 4)), "the verification found a wrong result");
+}
+
+TEST(RealWorker, AWrongResultInATimedRunIsFound) {
+  const std::string reason = reason_for(real("late-mistake", "allreduce", 2));
+  EXPECT_THAT(reason, testing::AnyOf("the verification found a wrong result", "a result of the timed runs is wrong"));
+}
+
+TEST(RealWorker, SleepsBetweenItsTurns) {
+  auto worker = WorkerProcess::start(real("good", "barrier", 4));
+  ASSERT_TRUE(worker);
+  std::string pid;
+  for (;;) {
+    auto line = worker->read_line(steady_clock::now() + seconds(20));
+    ASSERT_TRUE(line);
+    if (line->starts_with("pids ")) pid = line->substr(5);
+    if (*line == "ready") break;
+  }
+  const auto used_ticks = [&pid] {
+    std::ifstream file("/proc/" + pid + "/stat");
+    std::string text;
+    std::getline(file, text);
+    unsigned long user = 0, kernel = 0;
+    std::sscanf(text.c_str() + text.rfind(')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+                &kernel);
+    return user + kernel;
+  };
+  std::this_thread::sleep_for(milliseconds(50));
+  const auto before = used_ticks();
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_LE(used_ticks() - before, 1u);  // of 30 per thread that spins
+}
+
+TEST(Arguments, ReadBackWhatWasWritten) {
+  WorkerSpec spec;
+  spec.name = "smelt/k-nomial:3";
+  spec.operation = "reduce";
+  spec.threads = 5;
+  spec.bytes = 123;
+  spec.method = "window";
+  spec.pus = {0, 2, 4, 0, 2};
+  spec.model = "a file";
+  auto back = parse_worker_arguments(worker_arguments(spec));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(worker_arguments(*back), worker_arguments(spec));
+  EXPECT_TRUE(back->oversubscribed());
+  EXPECT_EQ(back->resolved_method(), "loop+barrier");
+  back->pus = {0, 1, 2, 3, 4};
+  EXPECT_EQ(back->resolved_method(), "window");
+}
+
+TEST(Arguments, NonsenseIsRefused) {
+  const std::vector<std::vector<std::string>> bad = {
+      {}, {"--threads"}, {"--threads", "0"}, {"--pus", "1,,2"}, {"--pus", "-1"}, {"--what", "1"}, {"--bytes", "8x"}};
+  for (const auto& arguments : bad) EXPECT_FALSE(parse_worker_arguments(arguments));
+}
+
+}  // namespace
+}  // namespace smelt::bench
