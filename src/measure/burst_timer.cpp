@@ -1,0 +1,156 @@
+// The burst half of ChannelTimer: one sender, many channels.
+//
+//   sender   channel 0 ---> | thread on PU r0      Each thread polls its own channels in turn.
+//            channel 1 ---> | thread on PU r1      A burst of k uses channels 0..k-1; its messages
+//            channel 2 ---> | thread on PU r0      carry k, so that a thread knows how many to
+//              ...          |   ...                take before it replies.
+//            reply 0..T-1 <-| each thread
+//
+// The clock is read before and after a burst only: readings between the sends would give the
+// write buffer time to drain and hide what the burst is to show.
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <system_error>
+
+#include "base/error.hpp"
+#include "channel/ump.hpp"
+#include "measure/channel_timer.hpp"
+#include "measure/statistics.hpp"
+#include "measure/timing_thread.hpp"
+
+namespace smelt::measure {
+namespace {
+
+using channel::UmpReceiver;
+using channel::UmpSender;
+
+constexpr std::uint64_t last_burst = 0;  // a message that ends the receiving threads
+
+/// One receiving thread's ends: channels index, index + threads, index + 2 threads, ...
+struct Receiver {
+  std::size_t index = 0;
+  std::size_t threads = 1;
+  std::vector<UmpReceiver> channels;
+  UmpSender reply;
+
+  /// Takes bursts until the last one. False: given up.
+  bool run(Stop& stop) {
+    Waiter waiter = stop.make_waiter();
+    for (;;) {
+      std::uint64_t size = last_burst;
+      if (!take_burst(stop, size)) return false;
+      if (size == last_burst) return true;
+      if (!reply.notify(waiter)) return false;
+    }
+  }
+
+ private:
+  bool take_burst(Stop& stop, std::uint64_t& size) {
+    EmptyPolls empty(stop);
+    std::size_t expected = 1;  // until the first message says more
+    std::size_t taken = 0;
+    std::uint64_t done = 0;  // bit c: channels[c]
+    while (taken < expected) {
+      for (std::size_t c = 0; c < channels.size(); ++c) {
+        if ((done >> c & 1) != 0 || !channels[c].try_recv(&size, sizeof size)) continue;
+        done |= std::uint64_t{1} << c;
+        ++taken;
+        if (size != last_burst) expected = (size - index + threads - 1) / threads;
+      }
+      if (taken < expected && !empty.again()) return false;
+    }
+    return true;
+  }
+};
+
+/// The sending thread's ends.
+struct Sender {
+  std::vector<UmpSender> channels;
+  std::vector<UmpReceiver> replies;  ///< one per receiving thread
+
+  bool burst(std::uint64_t size, Waiter& waiter, double clock_ns, std::vector<double>& samples) {
+    const auto start = ticks();
+    for (std::uint64_t c = 0; c < size; ++c) channels[c].try_send(&size, sizeof size);  // all are empty
+    const auto end = ticks();
+    samples.push_back(to_ns(end - start) - clock_ns);
+    for (std::size_t t = 0; t < std::min<std::size_t>(size, replies.size()); ++t) {
+      if (!replies[t].recv(nullptr, 0, waiter)) return false;
+    }
+    return true;
+  }
+
+  void finish() {
+    for (std::size_t t = 0; t < replies.size(); ++t) channels[t].try_send(&last_burst, sizeof last_burst);
+  }
+};
+
+}  // namespace
+
+Result<std::vector<double>> ChannelTimer::time_burst(int sender, std::span<const int> receivers, int channels,
+                                                     double deadline_s) {
+  const SavedAffinity saved;
+  const auto os_index = [&](int pu) { return machine_.pus[static_cast<std::size_t>(pu)].os_index; };
+  if (auto pinned = set_this_thread_affinity({os_index(sender)}); !pinned) return pinned.error();
+  release_all();
+  const std::size_t threads = std::min(receivers.size(), static_cast<std::size_t>(channels));
+  Sender sending;
+  std::vector<Receiver> receiving(threads);
+  for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
+    const auto memory = place_channel(receivers[c % threads]);
+    if (!memory) return memory.error();
+    sending.channels.emplace_back(*memory, channel_lines);
+    receiving[c % threads].channels.emplace_back(*memory, channel_lines);
+  }
+  for (std::size_t t = 0; t < threads; ++t) {
+    const auto memory = place_channel(sender);
+    if (!memory) return memory.error();
+    sending.replies.emplace_back(*memory, channel_lines);
+    receiving[t].reply = UmpSender(*memory, channel_lines);
+    receiving[t].index = t;
+    receiving[t].threads = threads;
+  }
+
+  Stop stop(deadline_s);
+  Waiter waiter = stop.make_waiter();
+  std::vector<std::vector<double>> samples(static_cast<std::size_t>(channels));
+  try {
+    std::vector<std::unique_ptr<PinnedThread>> pool;
+    for (std::size_t t = 0; t < threads; ++t) {
+      pool.push_back(std::make_unique<PinnedThread>(os_index(receivers[t]), stop, [&stop, &shared = receiving[t]] {
+        Receiver own = shared;  // in this thread's memory: no line in common with the sender's ends
+        return own.run(stop);
+      }));
+    }
+    // Sizes in random order: what a burst finds in the caches does not depend on its size.
+    std::vector<std::uint64_t> sizes(static_cast<std::size_t>(channels));
+    std::iota(sizes.begin(), sizes.end(), 1);
+    std::vector<double> warm_up;
+    const int repetitions = quick_ ? 8 : 24;
+    bool going = true;
+    double clock_ns = 0.0;
+    for (int i = 0; going && i < static_cast<int>(channel_lines); ++i) {
+      going = sending.burst(static_cast<std::uint64_t>(channels), waiter, clock_ns, warm_up);
+    }
+    clock_ns = clock_overhead_ns();
+    for (int i = 0; going && i < repetitions; ++i) {
+      std::shuffle(sizes.begin(), sizes.end(), random_);
+      for (std::uint64_t size : sizes) {
+        going = going && sending.burst(size, waiter, clock_ns, samples[size - 1]);
+      }
+    }
+    if (!going) stop.set();
+    sending.finish();
+    for (auto& thread : pool) {
+      if (auto pinned = thread->join(); !pinned) return pinned.error();
+    }
+  } catch (const std::system_error& error) {
+    return make_error(Status::io_error, "cannot start a thread to measure with: {}", error.what());
+  }
+  if (stop.stopped()) return out_of_time();
+  std::vector<double> totals;
+  for (auto& one : samples) totals.push_back(quantile_of_sorted(without_outliers(std::move(one)), 0.5));
+  return totals;
+}
+
+}  // namespace smelt::measure

@@ -1,0 +1,294 @@
+#include "measure/campaign.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+
+#include "base/error.hpp"
+#include "measure/pair_classes.hpp"
+#include "measure/statistics.hpp"
+
+namespace smelt::measure {
+namespace {
+
+constexpr int burst_channels = 16;
+constexpr std::size_t first_samples_per_class = 3;  // a representative and two to check it by
+constexpr double progress_every_s = 0.2;
+
+/// How hard to try.
+struct Effort {
+  double precision;       ///< wanted half-width of the confidence interval
+  int rounds_per_visit;   ///< rounds of a pair at a time
+  int max_visits;         ///< of a pair
+  double warm_up_s;       ///< before the rounds of a visit that count: the PUs reach their clock rates
+  double visit_s;         ///< what a visit is expected to take on a slow machine
+  double minimum_s;       ///< keep on for so long: what drifts within it shows in the estimates
+  double burst_s;
+};
+constexpr Effort normal_effort{0.03, 11, 100, 0.001, 0.012, 1.0, 0.5};
+constexpr Effort quick_effort{0.10, 3, 10, 0.0005, 0.003, 0.1, 0.05};
+
+/// Tells the caller how far things are: never backwards, a few times a second.
+class Progress {
+ public:
+  Progress(PairTimer& timer, const MeasureOptions& options)
+      : timer_(timer), options_(options), start_s_(timer.now_s()), next_s_(start_s_) {}
+
+  void report(const char* phase, double fraction) {
+    fraction_ = std::clamp(fraction, fraction_, 1.0);
+    const double now = timer_.now_s();
+    if (!options_.progress || (now < next_s_ && fraction_ < 1.0)) return;
+    next_s_ = now + progress_every_s;
+    const double spent = now - start_s_;
+    const double left = std::max(0.0, options_.budget_s - spent);
+    const double eta = fraction_ > 0.0 ? std::min(left, spent * (1.0 - fraction_) / fraction_) : left;
+    options_.progress({phase, fraction_, eta});
+  }
+
+ private:
+  PairTimer& timer_;
+  const MeasureOptions& options_;
+  const double start_s_;
+  double next_s_;
+  double fraction_ = 0.0;
+};
+
+class Campaign {
+ public:
+  Campaign(const Machine& topology, PairTimer& timer, const MeasureOptions& options)
+      : machine_(topology),
+        timer_(timer),
+        effort_(options.quick ? quick_effort : normal_effort),
+        progress_(timer, options),
+        start_s_(timer.now_s()),
+        // Filling in large matrices takes time too.
+        deadline_s_(start_s_ + options.budget_s - std::min(0.2 * options.budget_s, 3e-7 * pair_count() * 2.0)),
+        classes_(topology.pus, affordable_pairs(0.5) / first_samples_per_class) {}
+
+  Result<Machine> run() {
+    if (machine_.size() > 1) {
+      if (auto done = measure_bursts(); !done) return done.error();
+      const bool everything = pair_count() <= static_cast<double>(affordable_pairs(0.8));
+      if (auto done = everything ? measure_all_pairs() : measure_classes(); !done) return done.error();
+      if (series_.empty()) {
+        return make_error(Status::timed_out,
+                          "no pair of PUs could be measured in time; allow a larger budget, or free the PUs from "
+                          "other work");
+      }
+    }
+    fill_in();
+    progress_.report("done", 1.0);
+    return std::move(machine_);
+  }
+
+ private:
+  using PairSeries = PerCost<Series>;
+
+  double pair_count() const { return 0.5 * static_cast<double>(machine_.size()) * (static_cast<double>(machine_.size()) - 1.0); }
+  bool in_time() { return timer_.now_s() < deadline_s_; }
+
+  /// How many visits fit into a share of what is left of the budget.
+  std::size_t affordable_pairs(double share) {
+    const double left = std::max(0.0, deadline_s_ - timer_.now_s());
+    const double visit_s = visits_ >= 8 ? visits_s_ / visits_ : effort_.visit_s;
+    return static_cast<std::size_t>(share * left / visit_s);
+  }
+
+  Result<void> measure_bursts() {
+    std::vector<int> receivers;
+    const int n = static_cast<int>(machine_.size());
+    // Spread over the machine: every stride-th PU, none of them the sender.
+    const int threads = std::min(n - 1, burst_channels);
+    for (int t = 0; t < threads; ++t) receivers.push_back(1 + static_cast<int>(static_cast<long>(t) * (n - 1) / threads));
+    const double budget_s = 0.1 * (deadline_s_ - start_s_);
+    const double last_s = timer_.now_s() + budget_s;  // for a first round on a busy machine
+    const double end_s = timer_.now_s() + std::min(effort_.burst_s, budget_s);
+    std::vector<std::vector<double>> totals(burst_channels);
+    while (timer_.now_s() < end_s) {
+      progress_.report("bursts", 0.0);
+      const auto round = timer_.time_burst(0, receivers, burst_channels, last_s);
+      if (!round) {
+        if (round.error().status != Status::timed_out) return round.error();
+        break;
+      }
+      for (std::size_t k = 0; k < totals.size(); ++k) totals[k].push_back((*round)[k]);
+    }
+    if (totals[0].empty()) return {};
+    std::vector<double> medians;
+    for (auto& one : totals) medians.push_back(quantile_of_sorted(without_outliers(std::move(one)), 0.5));
+    machine_.send_burst_ns = burst_costs(medians);
+    return {};
+  }
+
+  /// Times some rounds of a pair. Returns whether the pair needs no more of them.
+  Result<bool> visit(Pair pair) {
+    const double visit_start_s = timer_.now_s();
+    const auto deadline_of_warm_up = visit_start_s + effort_.warm_up_s;
+    PairSeries fresh;
+    int counted = 0;
+    for (bool warm = false; counted < effort_.rounds_per_visit && in_time(); warm = timer_.now_s() >= deadline_of_warm_up) {
+      auto round = timer_.time_pair(pair.a, pair.b, deadline_s_);
+      if (!round) {
+        if (round.error().status == Status::timed_out) break;
+        return round.error();
+      }
+      if (!warm) continue;
+      PairSeries& series = series_[{pair.a, pair.b}];
+      for (std::size_t c = 0; c < cost_count; ++c) series.values[c].add_round(std::move(round->values[c]));
+      ++counted;
+    }
+    visits_s_ += timer_.now_s() - visit_start_s;
+    ++visits_;
+    const auto found = series_.find({pair.a, pair.b});
+    if (found == series_.end()) return false;
+    PairCosts costs;
+    double error = 0.0;
+    for (std::size_t c = 0; c < cost_count; ++c) {
+      costs.values[c] = found->second.values[c].estimate();
+      error = std::max(error, costs.values[c].error);
+    }
+    classes_.record(pair, costs);
+    return error <= effort_.precision;
+  }
+
+  Result<void> measure_all_pairs() {
+    own_costs_ = true;
+    std::vector<Pair> pending = classes_.all_pairs();
+    const double total = static_cast<double>(pending.size());
+    std::vector<Pair> known;
+    for (int sweep = 0; sweep < effort_.max_visits && in_time(); ++sweep) {
+      std::vector<Pair> unknown;
+      double done = 0.0;
+      for (Pair pair : pending) {
+        if (!in_time()) break;
+        const auto enough = visit(pair);
+        if (!enough) return enough.error();
+        (*enough ? known : unknown).push_back(pair);
+        // The first sweep is most of the work where there are many pairs; further ones converge.
+        const double part = (done += 1.0) / static_cast<double>(pending.size());
+        progress_.report("pairs", std::max(sweep == 0 ? 0.7 * part : 0.7, 0.99 * time_share(total)));
+      }
+      pending = std::move(unknown);
+      if (!pending.empty()) continue;
+      if (timer_.now_s() - start_s_ >= std::min(effort_.minimum_s, 0.25 * (deadline_s_ - start_s_))) break;
+      pending = std::exchange(known, {});
+    }
+    return {};
+  }
+
+  /// The share of the least time that a small machine is measured for; 0 for large ones.
+  double time_share(double pairs) const {
+    if (pairs * effort_.visit_s > effort_.minimum_s) return 0.0;
+    return (timer_.now_s() - start_s_) / effort_.minimum_s;
+  }
+
+  Result<void> measure_classes() {
+    by_class_ = true;
+    for (std::size_t samples = first_samples_per_class;; samples *= 2) {
+      do {
+        for (Pair pair : classes_.wanted(samples)) {
+          if (!in_time()) return {};
+          if (auto done = visit_until_known(pair); !done) return done;
+          progress_.report("classes of pairs", 0.99 * used_share());
+        }
+      } while (in_time() && classes_.refine(affordable_pairs(0.8) / first_samples_per_class));
+      // Homogeneous as far as is known: with time left, look at more pairs of each class.
+      const bool all_sampled = samples >= PairClasses::max_samples;
+      if (all_sampled || classes_.class_count() * samples > affordable_pairs(1.0)) return {};
+    }
+  }
+
+  Result<void> visit_until_known(Pair pair) {
+    constexpr int visits_at_once = 3;
+    for (int k = 0; k < visits_at_once && in_time(); ++k) {
+      const auto enough = visit(pair);
+      if (!enough) return enough.error();
+      if (*enough) break;
+    }
+    return {};
+  }
+
+  double used_share() { return (timer_.now_s() - start_s_) / (deadline_s_ - start_s_); }
+
+  void fill_in() {
+    const std::size_t n = machine_.size();
+    machine_.send_ns = machine_.recv_ns = Matrix(n);
+    machine_.rtt_ns = machine_.propagation_ns = machine_.exchange_ns = Matrix(n);
+    machine_.send_spread = machine_.recv_spread = Matrix(n);
+    machine_.method = by_class_ ? "measured-by-class" : "measured";
+    if (n < 2) return;
+    classes_.finish();
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t j = i + 1; j < n; ++j) {
+        const auto costs = classes_.costs(static_cast<int>(i), static_cast<int>(j), own_costs_);
+        set_one_way(i, j, costs);
+        set_one_way(j, i, swapped(costs));
+      }
+    }
+    if (own_costs_ && static_cast<double>(series_.size()) < pair_count()) machine_.method = "measured-by-class";
+  }
+
+  void set_one_way(std::size_t i, std::size_t j, const PairCosts& costs) {
+    const Estimate send = costs[Cost::send_forward];
+    const Estimate recv = costs[Cost::recv_forward];
+    const double rtt = costs[Cost::round_trip].value;
+    machine_.send_ns(i, j) = send.value;
+    machine_.recv_ns(i, j) = recv.value;
+    machine_.send_spread.value()(i, j) = send.spread;
+    machine_.recv_spread.value()(i, j) = recv.spread;
+    machine_.rtt_ns.value()(i, j) = rtt;
+    machine_.exchange_ns.value()(i, j) = costs[Cost::exchange].value;
+    machine_.propagation_ns.value()(i, j) = std::max(0.0, rtt / 2.0 - send.value - recv.value);
+  }
+
+  Machine machine_;
+  PairTimer& timer_;
+  const Effort effort_;
+  Progress progress_;
+  const double start_s_;
+  const double deadline_s_;
+  double visits_s_ = 0.0;
+  int visits_ = 0;
+  PairClasses classes_;
+  std::map<std::pair<int, int>, PairSeries> series_;
+  bool own_costs_ = false;
+  bool by_class_ = false;
+};
+
+}  // namespace
+
+std::vector<double> burst_costs(std::span<const double> totals_ns) {
+  struct Block {
+    double mean;
+    std::size_t size;
+  };
+  std::vector<Block> blocks;
+  for (double total : totals_ns) {
+    blocks.push_back({std::max(0.0, total), 1});
+    while (blocks.size() > 1 && blocks[blocks.size() - 2].mean > blocks.back().mean) {
+      const Block last = blocks.back();
+      blocks.pop_back();
+      Block& into = blocks.back();
+      const auto size = into.size + last.size;
+      into.mean = (into.mean * static_cast<double>(into.size) + last.mean * static_cast<double>(last.size)) /
+                  static_cast<double>(size);
+      into.size = size;
+    }
+  }
+  std::vector<double> costs;
+  double before = 0.0;
+  for (const Block& block : blocks) {
+    for (std::size_t k = 0; k < block.size; ++k) {
+      costs.push_back(block.mean - before);
+      before = block.mean;
+    }
+  }
+  return costs;
+}
+
+Result<Machine> run_campaign(const Machine& topology, PairTimer& timer, const MeasureOptions& options) {
+  return Campaign(topology, timer, options).run();
+}
+
+}  // namespace smelt::measure

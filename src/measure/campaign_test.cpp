@@ -1,0 +1,325 @@
+#include "measure/campaign.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+#include <set>
+
+namespace smelt::measure {
+namespace {
+
+/// Costs from a known machine, with noise, interrupts and a virtual clock.
+class FakeTimer : public PairTimer {
+ public:
+  explicit FakeTimer(Machine truth) : truth_(std::move(truth)) {}
+
+  double now_s() override { return now_; }
+
+  Result<Round> time_pair(int a, int b, double deadline_s) override {
+    EXPECT_NE(a, b);
+    if (fail_pair) return Error{Status::not_found, "no such PU"};
+    const double takes = round_s * (stall_every > 0 && ++rounds_ % stall_every == 0 ? 100.0 : 1.0);
+    if (now_ + takes > deadline_s) {
+      now_ = std::max(now_, deadline_s) + overrun_s;
+      return Error{Status::timed_out, "late"};
+    }
+    now_ += takes;
+    timed_.emplace(std::min(a, b), std::max(a, b));
+    const auto i = static_cast<std::size_t>(a), j = static_cast<std::size_t>(b);
+    const double address = 1.0 + address_noise * normal_(random_);
+    Round round;
+    for (std::size_t c = 0; c < cost_count; ++c) {
+      double center = 0.0;
+      switch (static_cast<Cost>(c)) {
+        case Cost::send_forward: center = truth_.send_ns(i, j); break;
+        case Cost::recv_forward: center = truth_.recv_ns(i, j); break;
+        case Cost::send_backward: center = truth_.send_ns(j, i); break;
+        case Cost::recv_backward: center = truth_.recv_ns(j, i); break;
+        case Cost::round_trip: center = (*truth_.rtt_ns)(i, j); break;
+        case Cost::exchange: center = (*truth_.exchange_ns)(i, j); break;
+      }
+      for (int k = 0; k < 16; ++k) {
+        const bool interrupted = k % 8 == 3;
+        round.values[c].push_back(interrupted ? 9'000.0 : center * address * (1.0 + noise * normal_(random_)));
+      }
+    }
+    return round;
+  }
+
+  Result<std::vector<double>> time_burst(int sender, std::span<const int> receivers, int channels,
+                                         double deadline_s) override {
+    EXPECT_FALSE(receivers.empty());
+    EXPECT_EQ(std::set<int>(receivers.begin(), receivers.end()).size(), receivers.size());
+    for (int receiver : receivers) EXPECT_NE(receiver, sender);
+    if (now_ + round_s > deadline_s) return Error{Status::timed_out, "late"};
+    now_ += round_s;
+    std::vector<double> totals;
+    for (int k = 1; k <= channels; ++k) totals.push_back(5.0 * k + 20.0 * std::max(0, k - 8) + normal_(random_));
+    return totals;
+  }
+
+  std::size_t pairs_timed() const { return timed_.size(); }
+
+  double round_s = 0.0007;
+  double noise = 0.03;
+  double address_noise = 0.02;
+  double overrun_s = 0.0;
+  int stall_every = 0;
+  bool fail_pair = false;
+
+ private:
+  Machine truth_;
+  double now_ = 1000.0;
+  int rounds_ = 0;
+  std::mt19937_64 random_{1};
+  std::normal_distribution<double> normal_;
+  std::set<std::pair<int, int>> timed_;
+};
+
+Machine truth_of(const SynthSpec& spec) {
+  auto machine = synthesize_machine(spec);
+  EXPECT_TRUE(machine);
+  const auto n = machine->size();
+  machine->rtt_ns = machine->exchange_ns = Matrix(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      if (i == j) continue;
+      const double there = machine->send_ns(i, j) + machine->recv_ns(i, j);
+      const double back = machine->send_ns(j, i) + machine->recv_ns(j, i);
+      (*machine->rtt_ns)(i, j) = 1.2 * (there + back);
+      (*machine->exchange_ns)(i, j) = 0.7 * (there + back);
+    }
+  }
+  return *machine;
+}
+
+Machine without_costs(Machine machine) {
+  machine.send_ns = machine.recv_ns = Matrix();
+  machine.rtt_ns = machine.exchange_ns = std::nullopt;
+  machine.method.clear();
+  return machine;
+}
+
+double largest_relative_difference(const Matrix& a, const Matrix& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a(i, i), 0.0);
+    for (std::size_t j = 0; j < a.size(); ++j) {
+      if (i != j) largest = std::max(largest, std::abs(a(i, j) - b(i, j)) / b(i, j));
+    }
+  }
+  return largest;
+}
+
+TEST(Campaign, SmallMachineAllPairs) {
+  SynthSpec spec;
+  spec.packages = 2;
+  spec.cores = 4;
+  spec.smt = 2;
+  spec.jitter = 0.2;  // every pair is different
+  const auto truth = truth_of(spec);
+  FakeTimer timer(truth);
+  const auto measured = run_campaign(without_costs(truth), timer, {});
+  ASSERT_TRUE(measured) << measured.error().message;
+  EXPECT_EQ(timer.pairs_timed(), 16u * 15u / 2u);
+  EXPECT_EQ(measured->method, "measured");
+  EXPECT_EQ(measured->pus, truth.pus);
+  EXPECT_LT(largest_relative_difference(measured->send_ns, truth.send_ns), 0.06);
+  EXPECT_LT(largest_relative_difference(measured->recv_ns, truth.recv_ns), 0.06);
+  EXPECT_LT(largest_relative_difference(*measured->rtt_ns, *truth.rtt_ns), 0.06);
+  EXPECT_LT(largest_relative_difference(*measured->exchange_ns, *truth.exchange_ns), 0.06);
+  for (std::size_t i = 0; i < 16; ++i) {
+    for (std::size_t j = 0; j < 16; ++j) {
+      if (i == j) continue;
+      EXPECT_EQ((*measured->exchange_ns)(i, j), (*measured->exchange_ns)(j, i));
+      EXPECT_GT((*measured->send_spread)(i, j), 0.0);
+      EXPECT_LT((*measured->recv_spread)(i, j), 0.2);
+      EXPECT_DOUBLE_EQ((*measured->propagation_ns)(i, j),
+                       std::max(0.0, (*measured->rtt_ns)(i, j) / 2 - measured->send_ns(i, j) - measured->recv_ns(i, j)));
+    }
+  }
+}
+
+TEST(Campaign, BurstShowsTheWriteBuffer) {
+  SynthSpec spec;
+  spec.cores = 4;
+  const auto truth = truth_of(spec);
+  FakeTimer timer(truth);
+  const auto measured = run_campaign(without_costs(truth), timer, {});
+  ASSERT_TRUE(measured);
+  ASSERT_EQ(measured->send_burst_ns.size(), 16u);
+  for (std::size_t k = 0; k < 16; ++k) EXPECT_NEAR(measured->send_burst_ns[k], k < 8 ? 5.0 : 25.0, 1.0) << k;
+}
+
+TEST(Campaign, LargeMachineByClassWithinTheBudget) {
+  SynthSpec spec;
+  spec.packages = 4;
+  spec.numa_per_package = 2;
+  spec.cores = 64;
+  spec.l3 = 8;
+  spec.smt = 2;
+  spec.jitter = 0.01;
+  const auto truth = truth_of(spec);
+  ASSERT_EQ(truth.size(), 512u);
+  FakeTimer timer(truth);
+  MeasureOptions options;
+  options.budget_s = 10.0;
+  const double start = timer.now_s();
+  const auto measured = run_campaign(without_costs(truth), timer, options);
+  ASSERT_TRUE(measured);
+  EXPECT_LE(timer.now_s() - start, 10.0);
+  EXPECT_EQ(measured->method, "measured-by-class");
+  EXPECT_LT(timer.pairs_timed(), 2000u);
+  EXPECT_LT(largest_relative_difference(measured->send_ns, truth.send_ns), 0.08);
+  EXPECT_LT(largest_relative_difference(measured->recv_ns, truth.recv_ns), 0.08);
+  EXPECT_LT(largest_relative_difference(*measured->exchange_ns, *truth.exchange_ns), 0.08);
+}
+
+TEST(Campaign, FindsStructureThatTheTopologyDoesNotShow) {
+  // Two groups of 4 L3 caches on two halves of a die, which no unit of the topology names.
+  SynthSpec spec;
+  spec.cores = 128;
+  spec.l3 = 8;
+  auto truth = truth_of(spec);
+  for (std::size_t i = 0; i < 128; ++i) {
+    for (std::size_t j = 0; j < 128; ++j) {
+      if ((truth.pus[i].l3 < 4) == (truth.pus[j].l3 < 4)) continue;
+      for (Matrix* matrix : {&truth.send_ns, &truth.recv_ns, &*truth.rtt_ns, &*truth.exchange_ns}) (*matrix)(i, j) *= 2.0;
+    }
+  }
+  FakeTimer timer(truth);
+  MeasureOptions options;
+  options.budget_s = 5.0;
+  const auto measured = run_campaign(without_costs(truth), timer, options);
+  ASSERT_TRUE(measured);
+  EXPECT_EQ(measured->method, "measured-by-class");
+  EXPECT_LT(timer.pairs_timed(), 700u);
+  EXPECT_LT(largest_relative_difference(*measured->rtt_ns, *truth.rtt_ns), 0.08);
+}
+
+TEST(Campaign, TooLittleTimeStillGivesAModel) {
+  // A container that runs one round in 50 ms: a budget of 3 s is enough for some pairs only.
+  SynthSpec spec;
+  spec.packages = 2;
+  spec.cores = 8;
+  const auto truth = truth_of(spec);
+  FakeTimer timer(truth);
+  timer.round_s = 0.05;
+  timer.overrun_s = 0.02;
+  MeasureOptions options;
+  options.budget_s = 3.0;
+  const double start = timer.now_s();
+  const auto measured = run_campaign(without_costs(truth), timer, options);
+  ASSERT_TRUE(measured) << measured.error().message;
+  EXPECT_LE(timer.now_s() - start, 3.1);
+  EXPECT_EQ(measured->method, "measured-by-class");
+  for (std::size_t i = 0; i < 16; ++i) {
+    for (std::size_t j = 0; j < 16; ++j) EXPECT_EQ(measured->send_ns(i, j) > 0.0, i != j);
+  }
+}
+
+TEST(Campaign, NoTimeAtAllIsAnError) {
+  const auto truth = truth_of(SynthSpec{});
+  FakeTimer timer(truth);
+  timer.round_s = 100.0;
+  const auto measured = run_campaign(without_costs(truth), timer, {});
+  ASSERT_FALSE(measured);
+  EXPECT_EQ(measured.error().status, Status::timed_out);
+  EXPECT_THAT(measured.error().message, testing::HasSubstr("budget"));
+}
+
+TEST(Campaign, StallsDoNotShow) {
+  // Every 7th round is stuck behind another process; the budget still holds.
+  SynthSpec spec;
+  spec.cores = 6;
+  const auto truth = truth_of(spec);
+  FakeTimer timer(truth);
+  timer.stall_every = 7;
+  MeasureOptions options;
+  options.budget_s = 6.0;
+  const double start = timer.now_s();
+  const auto measured = run_campaign(without_costs(truth), timer, options);
+  ASSERT_TRUE(measured);
+  EXPECT_LE(timer.now_s() - start, 6.0);
+  EXPECT_LT(largest_relative_difference(measured->recv_ns, truth.recv_ns), 0.06);
+}
+
+TEST(Campaign, ErrorsOfTheTimerAreReported) {
+  const auto truth = truth_of(SynthSpec{});
+  FakeTimer timer(truth);
+  timer.fail_pair = true;
+  const auto measured = run_campaign(without_costs(truth), timer, {});
+  ASSERT_FALSE(measured);
+  EXPECT_EQ(measured.error().message, "no such PU");
+}
+
+TEST(Campaign, OnePu) {
+  SynthSpec spec;
+  spec.cores = 1;
+  FakeTimer timer(truth_of(spec));
+  const auto measured = run_campaign(without_costs(truth_of(spec)), timer, {});
+  ASSERT_TRUE(measured);
+  EXPECT_EQ(measured->send_ns, Matrix(1));
+  EXPECT_EQ(*measured->exchange_ns, Matrix(1));
+  EXPECT_EQ(measured->method, "measured");
+  EXPECT_TRUE(measured->has_costs());
+}
+
+TEST(Campaign, QuickTakesATenth) {
+  SynthSpec spec;
+  spec.cores = 16;
+  const auto truth = truth_of(spec);
+  const auto duration = [&](bool quick) {
+    FakeTimer timer(truth);
+    MeasureOptions options;
+    options.quick = quick;
+    const double start = timer.now_s();
+    const auto measured = run_campaign(without_costs(truth), timer, options);
+    EXPECT_TRUE(measured);
+    EXPECT_LT(largest_relative_difference(measured->send_ns, truth.send_ns), quick ? 0.15 : 0.06);
+    return timer.now_s() - start;
+  };
+  EXPECT_LT(duration(true), duration(false) / 4.0);
+}
+
+TEST(Campaign, ProgressGrowsAFewTimesASecondAndEndsAtOne) {
+  SynthSpec spec;
+  spec.cores = 32;
+  const auto truth = truth_of(spec);
+  for (double budget_s : {0.5, 3.0, 30.0}) {
+    FakeTimer timer(truth);
+    std::vector<double> fractions;
+    std::vector<double> times;
+    MeasureOptions options;
+    options.budget_s = budget_s;
+    options.progress = [&](const MeasureProgress& progress) {
+      EXPECT_FALSE(progress.phase.empty());
+      EXPECT_GE(progress.eta_s, 0.0);
+      EXPECT_LE(progress.eta_s, budget_s);
+      fractions.push_back(progress.fraction);
+      times.push_back(timer.now_s());
+    };
+    ASSERT_TRUE(run_campaign(without_costs(truth), timer, options));
+    ASSERT_GE(fractions.size(), 2u);
+    EXPECT_TRUE(std::is_sorted(fractions.begin(), fractions.end()));
+    EXPECT_EQ(fractions.back(), 1.0);
+    EXPECT_LT(fractions[fractions.size() - 2], 1.0);
+    for (std::size_t i = 1; i + 1 < times.size(); ++i) EXPECT_GE(times[i] - times[i - 1], 0.2);
+  }
+}
+
+TEST(BurstCosts, AreDifferencesAndNeverNegative) {
+  EXPECT_THAT(burst_costs(std::vector{5.0, 10.0, 30.0}), testing::ElementsAre(5.0, 5.0, 20.0));
+  const auto costs = burst_costs(std::vector{10.0, 9.0, 14.0, 12.0, 20.0});
+  EXPECT_THAT(costs, testing::Each(testing::Ge(0.0)));
+  EXPECT_DOUBLE_EQ(costs[0], 9.5);
+  EXPECT_DOUBLE_EQ(costs[0] + costs[1] + costs[2] + costs[3] + costs[4], 20.0);
+  EXPECT_TRUE(burst_costs({}).empty());
+}
+
+}  // namespace
+}  // namespace smelt::measure

@@ -1,0 +1,60 @@
+// ChannelTimer: times the real channels between the PUs of this machine.
+//
+// A round between PUs a and b: two channels at newly drawn addresses (the latency of a line
+// depends on its home in the last-level cache), one thread pinned to each PU, and on both sides
+// the same script of phases. A message there and back separates the phases.
+//
+//       a (calling thread)                  b
+//   warm   round trips until every line of both rings has been used
+//   batch  8 sends, timed        ---->      receives; clock restarts at each empty poll
+//          acknowledged          <----
+//   batch  the same in the other direction
+//   trips  round trips, timed on a
+//   swap   both send, then both receive, timed on a
+//
+// The channels have the length, the memory placement (receiver's NUMA node) and the way of
+// waiting that communicators use. Every wait ends soon after the deadline.
+// Source: [Kaestle16] 2.4.2.2, listings 1 and 2.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <random>
+
+#include "base/segment.hpp"
+#include "measure/pair_timer.hpp"
+#include "smelt/machine.hpp"
+
+namespace smelt::measure {
+
+/// Lines of a timed channel: as many as a communicator's channels have.
+inline constexpr std::uint32_t channel_lines = 64;
+
+/// The error of a round that its deadline ended.
+Error out_of_time();
+
+class ChannelTimer : public PairTimer {
+ public:
+  /// Times PUs of `machine`, which must be the machine this runs on and outlive the timer.
+  /// `quick`: fewer samples per round.
+  ChannelTimer(const Machine& machine, bool quick);
+
+  double now_s() override;
+  Result<Round> time_pair(int a, int b, double deadline_s) override;
+  Result<std::vector<double>> time_burst(int sender, std::span<const int> receivers, int channels,
+                                         double deadline_s) override;
+
+ private:
+  /// Zeroed memory for a channel to a receiver on that PU, at a random place. Taken back by release_all().
+  Result<std::byte*> place_channel(int receiver);
+  void release_all() noexcept { placed_.clear(); }
+
+  const Machine& machine_;
+  const bool quick_;
+  std::map<int, Segment> arenas_;  ///< by NUMA node
+  std::vector<std::byte*> placed_;
+  std::mt19937_64 random_;
+};
+
+}  // namespace smelt::measure

@@ -1,0 +1,200 @@
+// A real, short measurement of the machine that the tests run on. It asserts sanity, no timings.
+#include "smelt/measure.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/clock.hpp"
+#include "machine/affinity.hpp"
+#include "measure/channel_timer.hpp"
+
+namespace smelt {
+namespace {
+
+void expect_sane(const Machine& machine) {
+  const auto n = machine.size();
+  ASSERT_GE(n, 1u);
+  ASSERT_TRUE(machine.has_costs());
+  ASSERT_TRUE(machine.rtt_ns && machine.propagation_ns && machine.exchange_ns);
+  ASSERT_TRUE(machine.send_spread && machine.recv_spread);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      if (i == j) {
+        for (const Matrix* matrix : {&machine.send_ns, &machine.recv_ns, &*machine.rtt_ns, &*machine.exchange_ns}) {
+          EXPECT_EQ((*matrix)(i, j), 0.0);
+        }
+        continue;
+      }
+      for (const Matrix* matrix : {&machine.send_ns, &machine.recv_ns, &*machine.rtt_ns, &*machine.exchange_ns}) {
+        EXPECT_GT((*matrix)(i, j), 0.0);
+        EXPECT_LT((*matrix)(i, j), 1e9);
+      }
+      EXPECT_GE((*machine.propagation_ns)(i, j), 0.0);
+      EXPECT_EQ((*machine.exchange_ns)(i, j), (*machine.exchange_ns)(j, i));
+      EXPECT_EQ((*machine.rtt_ns)(i, j), (*machine.rtt_ns)(j, i));
+      for (const Matrix* matrix : {&*machine.send_spread, &*machine.recv_spread}) {
+        EXPECT_TRUE(std::isfinite((*matrix)(i, j)));
+        EXPECT_GE((*matrix)(i, j), 0.0);
+      }
+    }
+  }
+  // Without bursts where other processes left no time for a whole round.
+  EXPECT_THAT(machine.send_burst_ns.size(), testing::AnyOf(0u, n > 1 ? 16u : 0u));
+  EXPECT_THAT(machine.send_burst_ns, testing::Each(testing::Ge(0.0)));
+  EXPECT_GT(machine.tsc_ghz, 0.0);
+  EXPECT_THAT(machine.measured_at, testing::MatchesRegex("20..-..-..T..:..:..Z"));
+  EXPECT_FALSE(machine.name.empty());
+  EXPECT_FALSE(machine.fingerprint.empty());
+}
+
+TEST(Measure, ThisMachine) {
+  const auto affinity = this_thread_affinity();
+  ASSERT_TRUE(affinity);
+  MeasureOptions options;
+  options.quick = true;
+  options.budget_s = 5.0;
+  int reports = 0;
+  options.progress = [&](const MeasureProgress& progress) {
+    ++reports;
+    EXPECT_GE(progress.fraction, 0.0);
+    EXPECT_LE(progress.fraction, 1.0);
+  };
+  const auto start_ns = monotonic_ns();
+  const auto machine = measure_machine(options);
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_LT(static_cast<double>(monotonic_ns() - start_ns) * 1e-9, 15.0);
+  EXPECT_GE(reports, 1);
+  expect_sane(*machine);
+  const auto allowance = discover_allowance();
+  ASSERT_TRUE(allowance);
+  EXPECT_EQ(machine->size(), allowance->pus.size());
+  const auto after = this_thread_affinity();
+  ASSERT_TRUE(after);
+  EXPECT_EQ(*after, *affinity);
+  // What was measured can be saved and loaded.
+  const auto parsed = parse_machine(format_machine(*machine), "memory");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->size(), machine->size());
+  EXPECT_EQ(parsed->measured_at, machine->measured_at);
+}
+
+TEST(Measure, OnePuOfSeveral) {
+  const SavedAffinity saved;
+  const auto affinity = this_thread_affinity();
+  ASSERT_TRUE(affinity);
+  ASSERT_TRUE(set_this_thread_affinity({affinity->front()}));
+  MeasureOptions options;
+  options.quick = true;
+  const auto machine = measure_machine(options);
+  ASSERT_TRUE(machine) << machine.error().message;
+  ASSERT_EQ(machine->size(), 1u);
+  EXPECT_EQ(machine->pus[0].os_index, affinity->front());
+  expect_sane(*machine);
+}
+
+TEST(Measure, BadBudgets) {
+  for (double budget_s : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
+    MeasureOptions options;
+    options.budget_s = budget_s;
+    const auto machine = measure_machine(options);
+    ASSERT_FALSE(machine);
+    EXPECT_EQ(machine.error().status, Status::invalid_argument);
+  }
+}
+
+TEST(Measure, MeasuredOnceThenCached) {
+  const auto directory = std::filesystem::path(testing::TempDir()) / "smelt-measure-test-cache";
+  std::filesystem::remove_all(directory);
+  ASSERT_EQ(setenv("SMELT_CACHE_DIR", directory.c_str(), 1), 0);
+  MeasureOptions options;
+  options.quick = true;
+  options.budget_s = 5.0;
+  int reports = 0;
+  options.progress = [&](const MeasureProgress&) { ++reports; };
+  const auto first = measured_machine(options);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_GE(reports, 1);
+  reports = 0;
+  const auto second = measured_machine(options);
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(reports, 0);
+  EXPECT_EQ(second->measured_at, first->measured_at);
+  EXPECT_EQ(second->pus, first->pus);
+  unsetenv("SMELT_CACHE_DIR");
+  std::filesystem::remove_all(directory);
+}
+
+/// The real timer, on two PUs of this machine.
+class ChannelTimerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto discovered = discover_machine();
+    const auto allowance = discover_allowance();
+    ASSERT_TRUE(discovered && allowance);
+    machine_ = std::move(*discovered);
+    std::erase_if(machine_.pus, [&](const Pu& pu) {
+      return std::find(allowance->pus.begin(), allowance->pus.end(), pu.os_index) == allowance->pus.end();
+    });
+    if (machine_.size() < 2) GTEST_SKIP() << "needs two PUs";
+  }
+  Machine machine_;
+};
+
+TEST_F(ChannelTimerTest, ARoundHasSamplesOfEveryCost) {
+  measure::ChannelTimer timer(machine_, true);
+  const auto round = timer.time_pair(0, 1, timer.now_s() + 5.0);
+  ASSERT_TRUE(round) << round.error().message;
+  for (const auto& samples : round->values) {
+    EXPECT_GE(samples.size(), 6u);
+    EXPECT_THAT(samples, testing::Each(testing::Lt(5e9)));
+  }
+}
+
+TEST_F(ChannelTimerTest, AllChannelsOfABurstAreUsed) {
+  measure::ChannelTimer timer(machine_, true);
+  for (std::size_t threads = 1; threads < std::min<std::size_t>(machine_.size(), 4); ++threads) {
+    std::vector<int> receivers;
+    for (std::size_t t = 1; t <= threads; ++t) receivers.push_back(static_cast<int>(t));
+    const auto totals = timer.time_burst(0, receivers, 16, timer.now_s() + 5.0);
+    ASSERT_TRUE(totals) << totals.error().message;
+    EXPECT_EQ(totals->size(), 16u);
+  }
+}
+
+TEST_F(ChannelTimerTest, ADeadlineInThePastEndsSoon) {
+  measure::ChannelTimer timer(machine_, false);
+  const auto affinity = this_thread_affinity();
+  // Rounds are short: many, of which none may take longer than its deadline and some slack.
+  for (double allowed_s : {-1.0, 0.0, 50e-6}) {
+    const double start_s = timer.now_s();
+    const auto round = timer.time_pair(1, 0, start_s + allowed_s);
+    if (!round) {
+      EXPECT_EQ(round.error().status, Status::timed_out);
+    }
+    EXPECT_LT(timer.now_s() - start_s, 5.0);
+  }
+  const auto after = this_thread_affinity();
+  ASSERT_TRUE(affinity && after);
+  EXPECT_EQ(*after, *affinity);
+}
+
+TEST_F(ChannelTimerTest, APuThatIsNotThereIsAnError) {
+  machine_.pus[1].os_index = 100'000;
+  measure::ChannelTimer timer(machine_, true);
+  for (const auto& [a, b] : {std::pair(0, 1), std::pair(1, 0)}) {
+    const auto round = timer.time_pair(a, b, timer.now_s() + 5.0);
+    ASSERT_FALSE(round);
+    EXPECT_NE(round.error().status, Status::timed_out) << round.error().message;
+  }
+  const auto totals = timer.time_burst(0, std::vector{1}, 4, timer.now_s() + 5.0);
+  ASSERT_FALSE(totals);
+  EXPECT_NE(totals.error().status, Status::timed_out) << totals.error().message;
+}
+
+}  // namespace
+}  // namespace smelt

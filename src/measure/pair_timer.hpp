@@ -1,0 +1,58 @@
+// PairTimer: where timings come from. The campaign decides what to time and when to stop; a
+// PairTimer times it. The real one (channel_timer.hpp) runs two threads over channels; tests put
+// a known matrix and a virtual clock in its place.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "smelt/error.hpp"
+
+namespace smelt::measure {
+
+/// What is timed between two PUs a and b; forward is a -> b. All in nanoseconds.
+enum class Cost : std::size_t { send_forward, recv_forward, send_backward, recv_backward, round_trip, exchange };
+inline constexpr std::size_t cost_count = 6;
+
+/// One value of T per Cost.
+template <class T>
+struct PerCost {
+  std::array<T, cost_count> values{};
+
+  T& operator[](Cost cost) { return values[static_cast<std::size_t>(cost)]; }
+  const T& operator[](Cost cost) const { return values[static_cast<std::size_t>(cost)]; }
+};
+
+/// The same with a and b swapped.
+template <class T>
+PerCost<T> swapped(PerCost<T> costs) {
+  std::swap(costs[Cost::send_forward], costs[Cost::send_backward]);
+  std::swap(costs[Cost::recv_forward], costs[Cost::recv_backward]);
+  return costs;
+}
+
+/// Samples of one round: some tens of each cost, over one newly placed pair of channels.
+using Round = PerCost<std::vector<double>>;
+
+class PairTimer {
+ public:
+  virtual ~PairTimer() = default;
+
+  /// Seconds of the clock that deadlines are given in.
+  virtual double now_s() = 0;
+
+  /// Times one round between two different PUs (indices into the machine's PUs). Ends soon after
+  /// the deadline, whatever happens, with timed_out; any other error says why the machine cannot
+  /// be measured at all.
+  virtual Result<Round> time_pair(int a, int b, double deadline_s) = 0;
+
+  /// Times bursts of 1, 2, ... `channels` sends to distinct channels, whose receiving ends are
+  /// spread over `receivers` (PUs other than the sender's). Element k: nanoseconds of k + 1 sends.
+  /// Errors as time_pair.
+  virtual Result<std::vector<double>> time_burst(int sender, std::span<const int> receivers, int channels,
+                                                 double deadline_s) = 0;
+};
+
+}  // namespace smelt::measure

@@ -1,0 +1,79 @@
+#include "measure/statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace smelt::measure {
+
+double quantile_of_sorted(std::span<const double> sorted, double q) {
+  if (sorted.empty()) return 0.0;
+  const double position = std::clamp(q, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const auto above = std::min(below + 1, sorted.size() - 1);
+  const double part = position - static_cast<double>(below);
+  return sorted[below] + part * (sorted[above] - sorted[below]);
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return quantile_of_sorted(values, 0.5);
+}
+
+std::vector<double> without_outliers(std::vector<double> values, double limit) {
+  if (values.empty()) return values;
+  std::sort(values.begin(), values.end());
+  const double center = quantile_of_sorted(values, 0.5);
+  std::vector<double> deviations;
+  deviations.reserve(values.size());
+  for (double value : values) deviations.push_back(std::abs(value - center));
+  const double deviation = std::max(1.4826 * median(std::move(deviations)), 0.01 * std::abs(center));
+  std::erase_if(values, [&](double value) { return std::abs(value - center) > limit * deviation; });
+  return values;
+}
+
+double relative_spread(std::span<const double> sorted) {
+  const double center = quantile_of_sorted(sorted, 0.5);
+  if (!(center > 0.0)) return 0.0;
+  return (quantile_of_sorted(sorted, 0.75) - quantile_of_sorted(sorted, 0.25)) / center;
+}
+
+Interval median_interval(std::span<const double> sorted) {
+  if (sorted.empty()) return {};
+  // The median lies below the (k+1)-th smallest of n values with the probability that at most k
+  // of n fair coins show heads. Take the largest k for which both tails together stay below 5 %.
+  const auto n = sorted.size();
+  const double log_half_n = -static_cast<double>(n) * std::log(2.0);
+  double tail = 0.0;
+  std::size_t k = 0;
+  for (; k < n / 2; ++k) {
+    const auto x = static_cast<double>(k);
+    const auto log_choose = std::lgamma(static_cast<double>(n) + 1.0) - std::lgamma(x + 1.0) -
+                            std::lgamma(static_cast<double>(n) - x + 1.0);
+    tail += std::exp(log_choose + log_half_n);
+    if (2.0 * tail > 0.05) break;
+  }
+  const std::size_t low = k == 0 ? 0 : k - 1;
+  return {sorted[low], sorted[n - 1 - low]};
+}
+
+void Series::add_round(std::vector<double> samples) {
+  const auto kept = without_outliers(std::move(samples));
+  if (kept.empty()) return;
+  medians_.push_back(quantile_of_sorted(kept, 0.5));
+  spreads_.push_back(relative_spread(kept));
+}
+
+Estimate Series::estimate() const {
+  // Rounds that another process ran through the middle of are outliers among the rounds.
+  const auto kept = without_outliers(medians_);
+  Estimate result;
+  result.value = quantile_of_sorted(kept, 0.5);
+  result.spread = std::max(median(spreads_), relative_spread(kept));
+  if (result.value > 0.0) {
+    const auto interval = median_interval(kept);
+    result.error = (interval.high - interval.low) / 2.0 / result.value;
+  }
+  return result;
+}
+
+}  // namespace smelt::measure

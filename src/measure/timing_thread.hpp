@@ -1,0 +1,106 @@
+// What the threads of a timed round share: a deadline that ends every wait, and pinned threads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/wait.hpp"
+#include "machine/affinity.hpp"
+#include "measure/statistics.hpp"
+
+namespace smelt::measure {
+
+inline double monotonic_s() { return static_cast<double>(monotonic_ns()) * 1e-9; }
+inline double to_ns(std::uint64_t duration_ticks) { return static_cast<double>(duration_ticks) / ticks_per_ns(); }
+
+/// What a pair of readings of the clock adds to the time between them.
+inline double clock_overhead_ns() {
+  std::vector<double> samples;
+  samples.reserve(101);
+  for (std::size_t i = 0; i < samples.capacity(); ++i) {
+    const auto start = ticks();
+    const auto end = ticks();
+    samples.push_back(to_ns(end - start));
+  }
+  return median(std::move(samples));
+}
+
+/// When to give up a round: at the deadline, or when another thread of it has done so.
+class Stop {
+ public:
+  explicit Stop(double deadline_s) : deadline_s_(deadline_s) {}
+
+  // Relaxed: nothing is handed over with the flag; results are read after the threads are joined.
+  void set() noexcept { stopped_.store(true, std::memory_order_relaxed); }
+  bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
+
+  /// Looks at the clock; true: give up.
+  bool check() noexcept {
+    if (!stopped() && monotonic_s() > deadline_s_) set();
+    return stopped();
+  }
+
+  /// A waiter of the kind that communicators use, which gives up with this.
+  Waiter make_waiter() noexcept {
+    Waiter waiter(WaitConfig{});
+    waiter.set_interrupt([](void* self) { return static_cast<Stop*>(self)->check(); }, this);
+    return waiter;
+  }
+
+ private:
+  const double deadline_s_;
+  std::atomic<bool> stopped_{false};
+};
+
+/// For loops that poll by themselves: now and then gives the PU away and looks whether to stop.
+class EmptyPolls {
+ public:
+  explicit EmptyPolls(Stop& stop) : stop_(stop) {}
+
+  /// Called after a poll that found nothing. False: give up.
+  bool again() noexcept {
+    if (++count_ % 1024 != 0) return true;
+    if (count_ > 16 * 1024) std::this_thread::yield();
+    return !stop_.check();
+  }
+
+ private:
+  Stop& stop_;
+  std::uint32_t count_ = 0;
+};
+
+/// A thread pinned to a PU that runs body() -> bool (false: given up). Whoever destroys it before
+/// join() gives the round up.
+class PinnedThread {
+ public:
+  template <class Body>
+  PinnedThread(int os_index, Stop& stop, Body body)
+      : stop_(stop), thread_([this, os_index, body = std::move(body)]() mutable {
+          pinned_ = set_this_thread_affinity({os_index});
+          if (!pinned_ || !body()) stop_.set();
+        }) {}
+  PinnedThread(const PinnedThread&) = delete;
+  PinnedThread& operator=(const PinnedThread&) = delete;
+  ~PinnedThread() {
+    if (!thread_.joinable()) return;
+    stop_.set();
+    thread_.join();
+  }
+
+  /// Waits for the end of the body; an error if the thread could not be pinned.
+  Result<void> join() {
+    thread_.join();
+    return pinned_;
+  }
+
+ private:
+  Stop& stop_;
+  Result<void> pinned_;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace smelt::measure
