@@ -590,6 +590,8 @@ Result<Machine> read_machine(Source& source, const std::string& origin) {
     Builder builder(source);
     const bool complete = nlohmann::json::sax_parse(SourceIterator{&source}, SourceIterator{}, &builder);
     auto machine = complete ? builder.finish() : Result<Machine>(builder.error());
+    // A text that was cut off after its last brace looks complete to the parser.
+    if (complete && !source.problem().empty()) machine = Error{Status::bad_format, source.problem()};
     if (machine) return machine;
     const auto status = source.error_number() != 0 ? Status::io_error : machine.error().status;
     return make_error(status, "{}: {}", origin, machine.error().message);

@@ -1,0 +1,115 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "machine/test_support.hpp"
+#include "smelt/machine.hpp"
+
+namespace smelt {
+namespace {
+
+using test::ScopedDirectory;
+using test::ScopedEnv;
+
+TEST(CachePath, FollowsTheEnvironment) {
+  const ScopedEnv own("SMELT_CACHE_DIR", nullptr);
+  const ScopedEnv home("HOME", "/home/someone");
+  {
+    const ScopedEnv xdg("XDG_CACHE_HOME", "/var/xdg");
+    EXPECT_EQ(cache_path("0123"), "/var/xdg/smelt/0123.json");
+    const ScopedEnv chosen("SMELT_CACHE_DIR", "/srv/models");
+    EXPECT_EQ(cache_path("0123"), "/srv/models/0123.json");
+  }
+  for (const char* unusable : {static_cast<const char*>(nullptr), "", "relative"}) {
+    const ScopedEnv xdg("XDG_CACHE_HOME", unusable);
+    EXPECT_EQ(cache_path("0123"), "/home/someone/.cache/smelt/0123.json");
+    const ScopedEnv homeless("HOME", nullptr);
+    EXPECT_EQ(cache_path("0123"), "/tmp/smelt-" + std::to_string(getuid()) + "/0123.json");
+  }
+}
+
+TEST(CachePath, StaysInsideTheDirectory) {
+  const ScopedEnv chosen("SMELT_CACHE_DIR", "/srv/models");
+  EXPECT_EQ(cache_path("../../etc/passwd"), "/srv/models/______etc_passwd.json");
+  EXPECT_EQ(cache_path(""), "/srv/models/unknown.json");
+}
+
+/// A machine out of hwloc's imagination, with a cache of its own.
+class Cache : public testing::Test {
+ protected:
+  Machine measured() {
+    auto machine = discover_machine();
+    EXPECT_TRUE(machine);
+    machine->send_ns = Matrix(machine->size());
+    machine->recv_ns = Matrix(machine->size());
+    machine->send_ns(0, 1) = 12.5;
+    machine->method = "measured";
+    return *machine;
+  }
+  void expect_not_found(const char* reason) {
+    const auto cached = load_cached_machine();
+    ASSERT_FALSE(cached);
+    EXPECT_EQ(cached.error().status, Status::not_found);
+    EXPECT_NE(cached.error().message.find(reason), std::string::npos) << cached.error().message;
+  }
+
+  ScopedDirectory directory_;
+  ScopedEnv cache_{"SMELT_CACHE_DIR", directory_.path().c_str()};
+  ScopedEnv synthetic_{"HWLOC_SYNTHETIC", "package:2 [numa] core:4 pu:1"};
+};
+
+TEST_F(Cache, EmptyAtFirst) { expect_not_found("cannot open"); }
+
+TEST_F(Cache, GivesBackWhatWasSaved) {
+  const auto machine = measured();
+  ASSERT_TRUE(save_machine(machine, cache_path(machine.fingerprint)));
+  const auto cached = load_cached_machine();
+  ASSERT_TRUE(cached) << cached.error().message;
+  EXPECT_EQ(*cached, machine);
+}
+
+TEST_F(Cache, AnotherMachineIsNoticed) {
+  const auto machine = measured();
+  ASSERT_TRUE(save_machine(machine, cache_path(machine.fingerprint)));
+  const ScopedEnv other("HWLOC_SYNTHETIC", "package:2 [numa] core:8 pu:1");
+  expect_not_found("cannot open");
+  // A file that was copied over from the old machine.
+  const auto hardware = discover_machine();
+  ASSERT_TRUE(save_machine(machine, cache_path(hardware->fingerprint)));
+  expect_not_found("the hardware has changed");
+}
+
+TEST_F(Cache, MovedPusAreNoticed) {
+  auto machine = measured();
+  machine.pus[3].package = 1;
+  ASSERT_TRUE(save_machine(machine, cache_path(machine.fingerprint)));
+  expect_not_found("PU 3 has changed");
+}
+
+TEST_F(Cache, PusThatWereNotMeasuredAreNoticed) {
+  auto machine = measured();
+  const auto allowance = discover_allowance();
+  ASSERT_TRUE(allowance);
+  machine.pus.erase(machine.pus.begin() + allowance->pus.front());
+  machine.send_ns = Matrix(machine.size());
+  machine.recv_ns = Matrix(machine.size());
+  ASSERT_TRUE(save_machine(machine, cache_path(machine.fingerprint)));
+  expect_not_found("was not measured");
+}
+
+TEST_F(Cache, ModelWithoutCostsDoesNotCount) {
+  const auto machine = discover_machine();
+  ASSERT_TRUE(save_machine(*machine, cache_path(machine->fingerprint)));
+  expect_not_found("no costs");
+}
+
+TEST_F(Cache, DamagedFileIsAnError) {
+  const auto machine = measured();
+  const auto file = directory_.write(machine.fingerprint + ".json", "{\"schema\": \"smelt-mach");
+  const auto cached = load_cached_machine();
+  ASSERT_FALSE(cached);
+  EXPECT_EQ(cached.error().status, Status::bad_format);
+  EXPECT_NE(cached.error().message.find(file.string()), std::string::npos);
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,371 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "machine/test_support.hpp"
+#include "smelt/machine.hpp"
+
+namespace smelt {
+namespace {
+
+namespace fs = std::filesystem;
+using test::ScopedDirectory;
+
+Machine small_machine() {
+  auto machine = synthesize_machine({.packages = 2, .numa_per_package = 1, .cores = 2, .smt = 2, .l3 = 1, .jitter = 0.3});
+  EXPECT_TRUE(machine);
+  return *machine;
+}
+
+Machine full_machine() {
+  auto machine = small_machine();
+  const auto n = machine.size();
+  Matrix odd(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) odd(i, j) = i == j ? 0.0 : 1.0 / static_cast<double>(1 + i * n + j);
+  }
+  machine.rtt_ns = machine.propagation_ns = machine.exchange_ns = machine.send_spread = machine.recv_spread = odd;
+  machine.send_burst_ns = {20.0, 0.1, 1e-7, 123456789.123};
+  machine.page_sizes_bytes = {4096, 2097152, 1ull << 40};
+  machine.numa_nodes[1].memory_bytes = 0xffffffffffffffffu;
+  machine.tsc_ghz = 2.0999999999999996;
+  machine.measured_at = "2026-01-02T03:04:05Z";
+  machine.name = "quotes \" and \\ and \n and \xc3\xa9";
+  machine.pus[0].efficiency_class = 1;
+  return machine;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+std::string content_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// A machine of two PUs, with the parts that a test wants to spoil.
+struct Text {
+  std::string schema = R"("smelt-machine/1")";
+  std::string name = R"("two")";
+  std::string pus = R"([{"os_index": 0}, {"os_index": 1}])";
+  std::string send = "[[0, 1], [1, 0]]";
+  std::string recv = "[[0, 2], [2, 0]]";
+  std::string more = {};
+
+  std::string json() const {
+    return "{\"schema\": " + schema + ", \"name\": " + name + ", \"pus\": " + pus + ", \"send_ns\": " + send +
+           ", \"recv_ns\": " + recv + more + "}";
+  }
+};
+
+TEST(ModelFile, RoundTripsExactly) {
+  const auto machine = full_machine();
+  const auto text = format_machine(machine);
+  const auto again = parse_machine(text, "memory");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, machine);
+  EXPECT_EQ(format_machine(*again), text);
+}
+
+TEST(ModelFile, RoundTripsWithoutCosts) {
+  auto machine = small_machine();
+  machine.send_ns = machine.recv_ns = Matrix();
+  const auto again = parse_machine(format_machine(machine), "memory");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, machine);
+}
+
+TEST(ModelFile, HoldsTheKeysThatOthersRead) {
+  const auto text = format_machine(full_machine());
+  for (const auto* key : {"schema", "name", "fingerprint", "pus", "os_index", "core", "package", "numa_node", "l3", "send_ns",
+                          "recv_ns", "rtt_ns", "send_burst", "tsc_ghz", "measured_at", "method"}) {
+    EXPECT_NE(text.find('"' + std::string(key) + "\":"), std::string::npos) << key;
+  }
+}
+
+TEST(ModelFile, HandWrittenMinimum) {
+  const auto machine = parse_machine(Text().json(), "memory");
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(machine->name, "two");
+  EXPECT_EQ(machine->send_ns(0, 1), 1.0);
+  EXPECT_EQ(machine->pus[0].package, machine->pus[1].package);
+  EXPECT_EQ(machine->pus[0].numa_node, machine->pus[1].numa_node);
+  EXPECT_EQ(machine->pus[0].l3, machine->pus[1].l3);
+  EXPECT_NE(machine->pus[0].core, machine->pus[1].core);
+  EXPECT_FALSE(machine->rtt_ns);
+}
+
+TEST(ModelFile, KeysInAnyOrderAndUnknownOnes) {
+  const auto machine = parse_machine(
+      R"({"send_ns": [[0]], "x": {"y": [1, {"z": null}], "send_ns": []}, "recv_ns": [[0]],
+          "pus": [{"vendor": ["a", {}], "os_index": 7, "note": "hi"}], "rtt_ns": null, "send_burst": null,
+          "tsc_ghz": null, "measured_at": null, "name": "n", "schema": "smelt-machine/1", "last": [[]]})",
+      "memory");
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(machine->pus[0].os_index, 7);
+}
+
+TEST(ModelFile, IdsCountedPerPackageAreToldApart) {
+  Text text;
+  text.pus = R"([{"os_index": 0, "core": 0, "package": 0, "l3": 0}, {"os_index": 1, "core": 0, "package": 1, "l3": 0}])";
+  const auto machine = parse_machine(text.json(), "memory");
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_NE(machine->pus[0].core, machine->pus[1].core);
+  EXPECT_NE(machine->pus[0].l3, machine->pus[1].l3);
+  EXPECT_NE(machine->pus[0].l2, machine->pus[1].l2);
+}
+
+TEST(ModelFile, EveryPrefixIsAnError) {
+  const auto text = format_machine(full_machine());
+  for (std::size_t length = 0; length + 2 < text.size(); length += 1 + length / 97) {
+    const auto machine = parse_machine(std::string_view(text).substr(0, length), "cut.json");
+    ASSERT_FALSE(machine) << length;
+    EXPECT_EQ(machine.error().status, Status::bad_format);
+    EXPECT_EQ(machine.error().message.rfind("cut.json: ", 0), 0u) << machine.error().message;
+    EXPECT_EQ(machine.error().message.find('\n'), std::string::npos);
+  }
+}
+
+struct Bad {
+  const char* what;
+  Text text;
+  const char* key_and_reason;  ///< part of the message
+};
+
+class BadMachine : public testing::TestWithParam<Bad> {};
+
+TEST_P(BadMachine, NamesFileKeyAndReason) {
+  const auto machine = parse_machine(GetParam().text.json(), "dir/bad.json");
+  ASSERT_FALSE(machine);
+  EXPECT_EQ(machine.error().status, Status::bad_format);
+  EXPECT_EQ(machine.error().message.rfind("dir/bad.json: ", 0), 0u) << machine.error().message;
+  EXPECT_NE(machine.error().message.find(GetParam().key_and_reason), std::string::npos) << machine.error().message;
+  EXPECT_LT(machine.error().message.size(), 400u);
+}
+
+const std::string deep(100000, '[');
+const std::string long_text(1 << 20, 'x');
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadMachine,
+    testing::Values(
+        Bad{"other schema", {.schema = R"("smelt-machine/2")"}, "schema: must be \"smelt-machine/1\", is \"smelt-machine/2\""},
+        Bad{"schema no string", {.schema = "1"}, "schema: must be"},
+        Bad{"name no string", {.name = "[1]"}, "name: must not be an array"},
+        Bad{"name null", {.name = "null"}, "name: must be a string"},
+        Bad{"name not UTF-8", {.name = "\"\xff\xfe\""}, "name: not valid JSON"},
+        Bad{"name very long", {.name = '"' + long_text + '"'}, "name: "},
+        Bad{"no PUs", {.pus = "[]"}, "pus: a machine has at least one"},
+        Bad{"pus null", {.pus = "null"}, "pus: must be an array"},
+        Bad{"pus an object", {.pus = "{}"}, "pus: must not be an object"},
+        Bad{"pus of numbers", {.pus = "[0, 1]"}, "pus[0]: must be an object"},
+        Bad{"PU without os_index", {.pus = R"([{"os_index": 0}, {"core": 1}])"}, "pus[1]: has no os_index"},
+        Bad{"duplicate PUs", {.pus = R"([{"os_index": 4}, {"os_index": 4}])"}, "pus[1].os_index: 4 is a duplicate of pus[0]"},
+        Bad{"negative id", {.pus = R"([{"os_index": 0}, {"os_index": 1, "core": -1}])"}, "pus[1].core: must be 0..65535, is -1"},
+        Bad{"absurd id", {.pus = R"([{"os_index": 0}, {"os_index": 99999999999999999999}])"}, "pus[1].os_index: must be"},
+        Bad{"id of 64 bits", {.pus = R"([{"os_index": 18446744073709551615}])"}, "pus[0].os_index: must be"},
+        Bad{"fractional id", {.pus = R"([{"os_index": 0.5}])"}, "pus[0].os_index: must be an integer"},
+        Bad{"id a string", {.pus = R"([{"os_index": "0"}])"}, "pus[0].os_index: must be an integer, is a string"},
+        Bad{"id an array", {.pus = R"([{"os_index": [0]}])"}, "pus[0].os_index: must not be an array"},
+        Bad{"id null", {.pus = R"([{"os_index": 0, "l3": null}])"}, "pus[0].l3: must be an integer, is null"},
+        Bad{"id given twice", {.pus = R"([{"os_index": 0, "os_index": 1}])"}, "pus[0].os_index: given twice"},
+        Bad{"NaN", {.send = "[[0, NaN], [1, 0]]"}, "send_ns[0][1]: not valid JSON"},
+        Bad{"Infinity", {.send = "[[0, 1], [-Infinity, 0]]"}, "send_ns[1][0]: not valid JSON"},
+        Bad{"overflow", {.recv = "[[0, 1e999], [1, 0]]"}, "recv_ns[0][1]: not valid JSON"},
+        Bad{"huge", {.recv = "[[0, 1e300], [1, 0]]"}, "recv_ns[0][1]: must be 0.."},
+        Bad{"null cell", {.recv = "[[0, null], [1, 0]]"}, "recv_ns[0][1]: must be a number, is null"},
+        Bad{"text cell", {.send = R"([[0, "1"], [1, 0]])"}, "send_ns[0][1]: must be a number, is a string"},
+        Bad{"boolean cell", {.send = "[[0, true], [1, 0]]"}, "send_ns[0][1]: must be a number"},
+        Bad{"array cell", {.send = "[[0, [1]], [1, 0]]"}, "send_ns[0][1]: must not be an array"},
+        Bad{"object cell", {.send = "[[0, {}], [1, 0]]"}, "send_ns[0][1]: must not be an object"},
+        Bad{"negative", {.send = "[[0, 1], [-0.5, 0]]"}, "send_ns[1][0]: must be 0.."},
+        Bad{"diagonal", {.send = "[[0, 1], [1, 3]]"}, "send_ns[1][1]: must be 0 on the diagonal, is 3"},
+        Bad{"short row", {.send = "[[0, 1], [1]]"}, "send_ns[1]: not square: 1 columns"},
+        Bad{"long row", {.send = "[[0, 1], [1, 0, 2]]"}, "send_ns[1][2]: not square"},
+        Bad{"row missing", {.send = "[[0, 1]]"}, "send_ns: not square: 1 rows of 2 columns"},
+        Bad{"row too many", {.send = "[[0, 1], [1, 0], [1, 1]]"}, "send_ns[2]: not square"},
+        Bad{"no rows", {.send = "[]"}, "send_ns"},
+        Bad{"empty row", {.send = "[[]]"}, "send_ns[0]: an empty row"},
+        Bad{"flat", {.send = "[0, 1, 1, 0]"}, "send_ns[0]: must be an array of numbers"},
+        Bad{"a number", {.send = "3"}, "send_ns: must be an array, is 3"},
+        Bad{"other size than pus", {.send = "[[0]]"}, "send_ns: is 1 x 1, but pus has 2 entries"},
+        Bad{"one of two", {.recv = "null"}, "send_ns without recv_ns"},
+        Bad{"bad optional matrix", {.more = R"(, "rtt_ns": [[0, -1], [1, 0]])"}, "rtt_ns[0][1]: must be 0.."},
+        Bad{"optional matrix of other size", {.more = R"(, "exchange_ns": [[0]])"}, "exchange_ns: is 1 x 1"},
+        Bad{"burst of text", {.more = R"(, "send_burst": ["a"])"}, "send_burst[0]: must be a number"},
+        Bad{"burst negative", {.more = R"(, "send_burst": [1, -1])"}, "send_burst[1]: must be 0.."},
+        Bad{"clock negative", {.more = R"(, "tsc_ghz": -1)"}, "tsc_ghz: must be 0.."},
+        Bad{"clock a string", {.more = R"(, "tsc_ghz": "fast")"}, "tsc_ghz: must be a number or null, is a string"},
+        Bad{"page size 0", {.more = R"(, "page_sizes_bytes": [0])"}, "page_sizes_bytes[0]: must be a positive integer"},
+        Bad{"memory negative", {.more = R"(, "numa_nodes": [{"os_index": 0, "memory_bytes": -1}])"}, "numa_nodes[0].memory_bytes"},
+        Bad{"node outside",
+            {.pus = R"([{"os_index": 0}, {"os_index": 1, "numa_node": 1}])", .more = R"(, "numa_nodes": [{"os_index": 0}])"},
+            "pus[1].numa_node: is 1, but numa_nodes has 1"},
+        Bad{"key given twice", {.more = R"(, "send_ns": [[0, 1], [1, 0]])"}, "send_ns: given twice"},
+        Bad{"deep nesting", {.more = ", \"x\": " + deep}, "x: not a machine file: nested too deeply"},
+        Bad{"deep nesting in a cell", {.send = deep}, "send_ns[0][0]: must not be an array"},
+        Bad{"much unknown data", {.more = ", \"x\": [0" + std::string(2 << 20, ' ') + "]"}, "not a machine file"},
+        Bad{"trailing comma", {.more = ","}, "not valid JSON"}, Bad{"something after it", {.more = "} {"}, "not valid JSON"}),
+    [](const auto& info) {
+      std::string name = info.param.what;
+      for (auto& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+      return name;
+    });
+
+TEST(ModelFile, EachRequiredKeyIsMissed) {
+  for (const std::string key : {"schema", "name", "pus", "send_ns", "recv_ns"}) {
+    const auto machine = parse_machine(replaced(Text().json(), '"' + key + '"', "\"other\""), "f");
+    ASSERT_FALSE(machine) << key;
+    EXPECT_EQ(machine.error().message.rfind("f: " + key + ": missing", 0), 0u) << machine.error().message;
+  }
+}
+
+TEST(ModelFile, WhatIsNotAnObject) {
+  for (const auto* text : {"", " ", "null", "[]", "3", "\"x\"", "{", "}", "[[[[", "{\"a\"", "{1:2}", "\xef\xbb\xbf", "\0\0\0"}) {
+    const auto machine = parse_machine(text, "f");
+    ASSERT_FALSE(machine) << text;
+    EXPECT_EQ(machine.error().message.rfind("f: ", 0), 0u) << machine.error().message;
+  }
+}
+
+// ---- files --------------------------------------------------------------------------------
+
+class Files : public testing::Test {
+ protected:
+  void expect_error(const Result<Machine>& machine, Status status, const fs::path& file) {
+    ASSERT_FALSE(machine);
+    EXPECT_EQ(machine.error().status, status) << machine.error().message;
+    EXPECT_EQ(machine.error().message.rfind(file.string() + ": ", 0), 0u) << machine.error().message;
+  }
+  std::size_t file_count() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory_.path()), fs::directory_iterator()));
+  }
+  fs::path at(const char* name) const { return directory_.path() / name; }
+
+  ScopedDirectory directory_;
+};
+
+TEST_F(Files, SaveAndLoad) {
+  const auto machine = full_machine();
+  ASSERT_TRUE(save_machine(machine, at("m.json")));
+  EXPECT_EQ(*load_machine(at("m.json")), machine);
+  EXPECT_EQ(file_count(), 1u);
+  struct stat info;
+  ASSERT_EQ(stat(at("m.json").c_str(), &info), 0);
+  const auto mask = umask(0);
+  umask(mask);
+  EXPECT_EQ(info.st_mode & 0777, 0644 & ~mask);
+}
+
+TEST_F(Files, SaveReplacesAndKeepsLinks) {
+  directory_.write("old.json", "something else");
+  fs::create_symlink("old.json", at("link.json"));
+  const auto machine = small_machine();
+  ASSERT_TRUE(save_machine(machine, at("link.json")));
+  EXPECT_TRUE(fs::is_symlink(at("link.json")));
+  EXPECT_EQ(*load_machine(at("old.json")), machine);
+  EXPECT_EQ(file_count(), 2u);
+}
+
+TEST_F(Files, SaveIntoNowhere) {
+  const auto saved = save_machine(small_machine(), at("none/m.json"));
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().status, Status::not_found);
+  EXPECT_NE(saved.error().message.find("none/m.json"), std::string::npos);
+  EXPECT_FALSE(save_machine(small_machine(), directory_.path()));
+}
+
+TEST_F(Files, FullDiskLeavesTheOldFile) {
+  const auto file = directory_.write("m.json", "old");
+  // A limit on the size of files fails writes like a full disk does.
+  struct rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit tight = {100, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const auto saved = save_machine(small_machine(), file);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().status, Status::io_error);
+  EXPECT_EQ(content_of(file), "old");
+  EXPECT_EQ(file_count(), 1u);
+}
+
+TEST_F(Files, FullDevice) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  const auto saved = save_machine(small_machine(), "/dev/full");
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().status, Status::io_error);
+}
+
+TEST_F(Files, DamagedMachineIsNotWritten) {
+  const auto file = directory_.write("m.json", "old");
+  auto machine = small_machine();
+  machine.send_ns(1, 0) = std::numeric_limits<double>::quiet_NaN();
+  auto saved = save_machine(machine, file);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().status, Status::invalid_argument);
+  EXPECT_NE(saved.error().message.find("send_ns[1][0]"), std::string::npos) << saved.error().message;
+  machine = small_machine();
+  machine.recv_ns = Matrix(3);
+  EXPECT_FALSE(save_machine(machine, file));
+  machine = small_machine();
+  machine.pus[1].os_index = machine.pus[0].os_index;
+  EXPECT_FALSE(save_machine(machine, file));
+  EXPECT_EQ(content_of(file), "old");
+}
+
+TEST_F(Files, LoadFromOddPlaces) {
+  expect_error(load_machine(at("absent.json")), Status::not_found, at("absent.json"));
+  expect_error(load_machine(directory_.path()), Status::io_error, directory_.path());
+  const auto file = directory_.write("m.json", "x");
+  expect_error(load_machine(file / "below"), Status::not_found, file / "below");
+  expect_error(load_machine("/dev/zero"), Status::bad_format, "/dev/zero");
+  if (getuid() != 0) {
+    fs::permissions(file, fs::perms::none);
+    expect_error(load_machine(file), Status::permission_denied, file);
+  }
+}
+
+/// Peak memory of this process so far, in MiB.
+long peak_mib() {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
+
+TEST_F(Files, JunkOfOneGigabyteIsRefusedEarly) {
+  const std::string whole = Text().json();
+  const std::string matrix_start = whole.substr(0, whole.find("[[0, 1]"));
+  struct Junk {
+    const char* name;
+    std::string start;
+    char filler;
+  };
+  const Junk junk[] = {{"zeros", "", '\0'},        {"blanks", "", ' '},
+                       {"brackets", "", '['},      {"string", "{\"name\": \"", 'a'},
+                       {"key", "{\"", 'k'},        {"digits", matrix_start + "[[0, 1", '7'},
+                       {"gap", whole + "\n", ' '}, {"nested", "{\"x\": ", '['}};
+  const long before = peak_mib();
+  for (const auto& [name, start, filler] : junk) {
+    // The junk proper is the first 4 MiB; behind it the file is a hole of zeros up to 1 GiB.
+    const auto file = directory_.write(name, start + std::string(4u << 20, filler));
+    ASSERT_EQ(truncate(file.c_str(), 1ll << 30), 0);
+    expect_error(load_machine(file), Status::bad_format, file);
+    fs::remove(file);
+  }
+  EXPECT_LT(peak_mib() - before, 100);
+}
+
+}  // namespace
+}  // namespace smelt

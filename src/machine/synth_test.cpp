@@ -1,0 +1,108 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "smelt/machine.hpp"
+
+namespace smelt {
+namespace {
+
+std::size_t count_ids(const Machine& machine, int Pu::*id) {
+  std::set<int> ids;
+  for (const auto& pu : machine.pus) ids.insert(pu.*id);
+  return ids.size();
+}
+
+TEST(Synth, NestsTheCountsItIsGiven) {
+  const auto machine = synthesize_machine({.packages = 2, .numa_per_package = 2, .cores = 8, .smt = 2, .l3 = 4});
+  ASSERT_TRUE(machine);
+  EXPECT_EQ(machine->size(), 32u);
+  EXPECT_EQ(count_ids(*machine, &Pu::package), 2u);
+  EXPECT_EQ(count_ids(*machine, &Pu::numa_node), 4u);
+  EXPECT_EQ(count_ids(*machine, &Pu::l3), 8u);
+  EXPECT_EQ(count_ids(*machine, &Pu::core), 16u);
+  EXPECT_EQ(machine->numa_nodes.size(), 4u);
+  EXPECT_EQ(machine->pus[31].os_index, 31);
+  EXPECT_EQ(machine->pus[17].package, 1);
+}
+
+TEST(Synth, CostIsThatOfTheClosestCommonLevel) {
+  const SynthSpec spec{.packages = 2, .numa_per_package = 2, .cores = 8, .smt = 2, .l3 = 4};
+  const auto machine = synthesize_machine(spec);
+  ASSERT_TRUE(machine);
+  const auto latency = [&](std::size_t i, std::size_t j) { return machine->send_ns(i, j) + machine->recv_ns(i, j); };
+  EXPECT_DOUBLE_EQ(latency(0, 1), spec.smt_ns);
+  EXPECT_DOUBLE_EQ(latency(0, 2), spec.l3_ns);
+  EXPECT_DOUBLE_EQ(latency(0, 4), spec.numa_ns);
+  EXPECT_DOUBLE_EQ(latency(0, 8), spec.package_ns);
+  EXPECT_DOUBLE_EQ(latency(0, 16), spec.remote_ns);
+  EXPECT_DOUBLE_EQ(machine->send_ns(0, 16), 0.25 * spec.remote_ns);
+  EXPECT_DOUBLE_EQ(latency(5, 5), 0.0);
+}
+
+TEST(Synth, AnL3MaySpanNumaNodes) {
+  const SynthSpec spec{.numa_per_package = 4, .cores = 8, .l3 = 1};
+  const auto machine = synthesize_machine(spec);
+  ASSERT_TRUE(machine);
+  EXPECT_DOUBLE_EQ(machine->send_ns(0, 1) + machine->recv_ns(0, 1), spec.l3_ns);
+  EXPECT_DOUBLE_EQ(machine->send_ns(0, 2) + machine->recv_ns(0, 2), spec.numa_ns);
+}
+
+TEST(Synth, JitterIsBoundedSymmetricAndRepeatable) {
+  SynthSpec spec{.cores = 64, .jitter = 0.2};
+  const auto machine = synthesize_machine(spec);
+  const auto again = synthesize_machine(spec);
+  spec.seed = 2;
+  const auto other = synthesize_machine(spec);
+  ASSERT_TRUE(machine && again && other);
+  EXPECT_EQ(*machine, *again);
+  EXPECT_NE(machine->send_ns, other->send_ns);
+  double low = 1e9, high = 0;
+  for (std::size_t i = 0; i < 64; ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const double latency = machine->send_ns(i, j) + machine->recv_ns(i, j);
+      EXPECT_EQ(machine->send_ns(i, j), machine->send_ns(j, i));
+      low = std::min(low, latency);
+      high = std::max(high, latency);
+    }
+  }
+  EXPECT_GE(low, 40 * 0.8 - 0.001);
+  EXPECT_LE(high, 40 * 1.2 + 0.001);
+  EXPECT_LT(low, 40 * 0.85);
+  EXPECT_GT(high, 40 * 1.15);
+}
+
+TEST(Synth, MakesTheLargestMachine) {
+  const auto machine = synthesize_machine({.packages = 8, .cores = 256, .smt = 2, .l3 = 16});
+  ASSERT_TRUE(machine);
+  EXPECT_EQ(machine->size(), 4096u);
+  EXPECT_EQ(machine->send_ns.size(), 4096u);
+}
+
+struct BadSpec {
+  SynthSpec spec;
+  std::string part_of_message;
+};
+
+class SynthErrors : public testing::TestWithParam<BadSpec> {};
+
+TEST_P(SynthErrors, NamesTheArgument) {
+  const auto machine = synthesize_machine(GetParam().spec);
+  ASSERT_FALSE(machine);
+  EXPECT_EQ(machine.error().status, Status::invalid_argument);
+  EXPECT_NE(machine.error().message.find(GetParam().part_of_message), std::string::npos) << machine.error().message;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Bad, SynthErrors,
+    testing::Values(BadSpec{{.packages = 0}, "packages"}, BadSpec{{.cores = -4}, "cores"}, BadSpec{{.smt = 0}, "smt"},
+                    BadSpec{{.cores = 8, .l3 = 3}, "l3: 3"}, BadSpec{{.numa_per_package = 3, .cores = 8}, "numa_per_package: 3"},
+                    BadSpec{{.numa_per_package = 2, .cores = 6, .l3 = 3}, "do not nest"},
+                    BadSpec{{.packages = 4096, .cores = 4096, .smt = 4096}, "at most 4096"},
+                    BadSpec{{.packages = 8, .cores = 256, .smt = 4}, "8192 PUs"}, BadSpec{{.l3_ns = -1}, "l3_ns"},
+                    BadSpec{{.remote_ns = std::nan("")}, "remote_ns"}, BadSpec{{.send_share = 1.5}, "send_share"},
+                    BadSpec{{.jitter = 1.0}, "jitter"}, BadSpec{{.jitter = std::nan("")}, "jitter"}));
+
+}  // namespace
+}  // namespace smelt
