@@ -82,13 +82,15 @@ Result<Segment> Segment::anonymous(std::size_t size_bytes) {
 Result<Segment> Segment::memfd(std::size_t size_bytes) {
   const auto size = checked_size(size_bytes);
   if (!size) return size.error();
-  const int fd = memfd_create("smelt", MFD_CLOEXEC);
+  const int fd = memfd_create("smelt", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return system_error("cannot create a memfd");
   if (ftruncate(fd, static_cast<off_t>(*size)) != 0) {
     const Error error = system_error(fmt::format("cannot size a memfd to {} bytes", *size));
     close(fd);
     return error;
   }
+  // Nobody who is given the descriptor can take the memory away under the others.
+  fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   return map(fd, *size, "memfd");
 }
 

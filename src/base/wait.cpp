@@ -17,7 +17,6 @@ constexpr std::uint64_t spin_ns = 20'000;
 constexpr std::uint64_t yield_ns = 200'000;
 constexpr std::uint64_t crowded_yield_ns = 5'000'000;
 constexpr std::uint64_t interrupt_every_ns = 20'000;
-constexpr std::uint64_t longest_sleep_ns = 50'000'000;
 constexpr std::uint64_t unfenced_sleep_ns = 1'000'000;
 
 std::uint64_t to_ticks(std::uint64_t ns) { return static_cast<std::uint64_t>(static_cast<double>(ns) * ticks_per_ns()); }
@@ -105,7 +104,8 @@ class Waiter::Episode {
     parking.parked.store(1, std::memory_order_relaxed);
     const bool fenced = heavy_barrier(waiter_.config_.across_processes);
     if (ready()) return;
-    futex_wait(parking.parked, 1, fenced ? longest_sleep_ns : unfenced_sleep_ns);
+    const auto longest = waiter_.config_.longest_sleep_ns;
+    futex_wait(parking.parked, 1, fenced ? longest : std::min(longest, unfenced_sleep_ns));
   }
 
   Waiter& waiter_;
@@ -121,7 +121,7 @@ Waiter::Waiter(const WaitConfig& config) noexcept : config_(config) {
   constexpr std::uint64_t forever = UINT64_MAX;
   switch (config.mode) {
     case WaitMode::automatic:
-      tight_polls_ = shares ? 4 : 256;
+      tight_polls_ = shares ? 4 : 64;
       spin_ticks_ = shares ? 0 : to_ticks(spin_ns);
       yield_ticks_ = to_ticks(shares ? crowded_yield_ns : yield_ns);
       break;
@@ -130,7 +130,7 @@ Waiter::Waiter(const WaitConfig& config) noexcept : config_(config) {
       spin_ticks_ = forever;
       break;
     case WaitMode::yield:
-      tight_polls_ = shares ? 4 : 256;
+      tight_polls_ = shares ? 4 : 64;
       yield_ticks_ = forever;
       break;
     case WaitMode::sleep:

@@ -33,6 +33,7 @@ struct WaitConfig {
   WaitMode mode = WaitMode::automatic;
   double ranks_per_pu = 1.0;      ///< ranks that share a PU or a PU's worth of quota; 1 = a PU of its own
   bool across_processes = false;  ///< the waking side may be in another process
+  std::uint64_t longest_sleep_ns = 50'000'000;  ///< after which a sleeper looks around
 };
 
 /// How `ranks` ranks wait where `parallelism` of them can run at a time. `mode` is a WaitMode's
@@ -87,6 +88,7 @@ class Waiter {
   bool wait(Ready&& ready, Parking* parking = nullptr, const void* watch = nullptr) noexcept {
     if (ready()) return true;
     for (std::uint32_t i = tight_polls_; i != 0; --i) {
+      wait_detail::relax();
       if (ready()) return true;
     }
     using Condition = std::remove_reference_t<Ready>;

@@ -1,18 +1,21 @@
 // The public channel: a header that says what the memory holds, and behind it one ring.
 //
 //   +0    ChannelHeader: magic, version, transport, capacity, who took the ends
-//   +256  UMP or FastForward ring (ump.hpp, fastforward.hpp)
+//   +256  FastForward ring of lines (fastforward.hpp), or
+//         UMP ring of lines and behind it a UMP ring of cells (ump.hpp)
 //
 // A message of up to 56 bytes is one line with tag `whole`. A longer one is a line with tag
 // `first`, whose payload is the total size (8 bytes) and the first 48 bytes, and then lines of 56
 // bytes with tag `more`.
+//
+// UMP sends a run of small messages through cells, four to a line: the last message in a line
+// before that has tag `last_line` and tells the receiver to go on in the cells; a cell with tag
+// `leave` carries no message and sends it back to the lines.
 #include "smelt/channel.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <new>
 #include <utility>
-#include <variant>
 
 #include "base/error.hpp"
 #include "base/segment.hpp"
@@ -27,7 +30,7 @@ constexpr std::uint64_t magic = 0x6c6e68632d6c6d73;  // "sml-chnl"
 constexpr std::uint32_t layout_version = 1;
 constexpr std::uint32_t max_capacity = 1u << 20;
 
-enum Tag : std::uint32_t { whole = 0, first = 1, more = 2 };
+enum Tag : std::uint32_t { whole = 0, first, more, last_line, leave };
 constexpr std::size_t first_payload = line_payload - sizeof(std::uint64_t);
 
 struct ChannelHeader {
@@ -41,8 +44,12 @@ struct ChannelHeader {
 constexpr std::size_t ring_offset = 256;
 static_assert(sizeof(ChannelHeader) <= ring_offset);
 
+/// As many cells as fill the memory of the lines.
+constexpr std::uint32_t cells_of(std::uint32_t capacity) { return capacity * (sizeof(Line) / sizeof(Cell)); }
+
 std::size_t ring_bytes(Transport transport, std::uint32_t capacity) {
-  return transport == Transport::ump ? ump_bytes(capacity) : fastforward_bytes(capacity);
+  if (transport == Transport::fastforward) return fastforward_bytes(capacity);
+  return ump_bytes(capacity) + ump_bytes<Cell>(cells_of(capacity));
 }
 
 constexpr std::size_t lines_of(std::size_t bytes) {
@@ -61,37 +68,49 @@ struct Shared {
   Transport transport() const { return static_cast<Transport>(header().transport); }
 };
 
+/// Where the next message goes or comes from.
+enum class Route : std::uint8_t { lines, cells, fastforward, broken };
+
 struct SenderState {
   explicit SenderState(std::shared_ptr<Shared> channel)
-      : shared(std::move(channel)), capacity(shared->header().capacity), waiter(shared->wait) {
+      : waiter(channel->wait), capacity(channel->header().capacity), shared(std::move(channel)) {
     if (shared->transport() == Transport::ump) {
-      end.emplace<UmpSender>(shared->ring(), capacity);
+      lines = UmpSender(shared->ring(), capacity);
+      cells = CellSender(shared->ring() + ump_bytes(capacity), cells_of(capacity));
     } else {
-      end.emplace<FastForwardSender>(shared->ring(), capacity);
+      fastforward = FastForwardSender(shared->ring(), capacity);
+      route = Route::fastforward;
     }
   }
 
-  std::shared_ptr<Shared> shared;
-  std::uint32_t capacity;
-  bool broken = false;
+  Route route = Route::lines;
+  std::uint8_t run = 0;  ///< small messages sent through lines in a row
+  UmpSender lines;
+  CellSender cells;
+  FastForwardSender fastforward;
   Waiter waiter;
-  std::variant<UmpSender, FastForwardSender> end;
+  std::uint32_t capacity;
+  std::shared_ptr<Shared> shared;
 };
 
 struct ReceiverState {
-  explicit ReceiverState(std::shared_ptr<Shared> channel) : shared(std::move(channel)), waiter(shared->wait) {
+  explicit ReceiverState(std::shared_ptr<Shared> channel) : waiter(channel->wait), shared(std::move(channel)) {
     const auto capacity = shared->header().capacity;
     if (shared->transport() == Transport::ump) {
-      end.emplace<UmpReceiver>(shared->ring(), capacity);
+      lines = UmpReceiver(shared->ring(), capacity);
+      cells = CellReceiver(shared->ring() + ump_bytes(capacity), cells_of(capacity));
     } else {
-      end.emplace<FastForwardReceiver>(shared->ring(), capacity);
+      fastforward = FastForwardReceiver(shared->ring(), capacity);
+      route = Route::fastforward;
     }
   }
 
-  std::shared_ptr<Shared> shared;
-  bool broken = false;
+  Route route = Route::lines;
+  UmpReceiver lines;
+  CellReceiver cells;
+  FastForwardReceiver fastforward;
   Waiter waiter;
-  std::variant<UmpReceiver, FastForwardReceiver> end;
+  std::shared_ptr<Shared> shared;
 };
 
 void DeleteState::operator()(SenderState* state) const noexcept { delete state; }
@@ -99,16 +118,11 @@ void DeleteState::operator()(ReceiverState* state) const noexcept { delete state
 
 namespace {
 
-template <class Variant, class F>
-decltype(auto) with_end(Variant& end, F&& f) noexcept {
-  if (end.index() == 0) return f(*std::get_if<0>(&end));
-  return f(*std::get_if<1>(&end));
-}
+constexpr std::uint8_t run_before_cells = 8;
 
 /// Sends a message of several lines. False: interrupted amid it.
 template <class End>
 bool send_lines(End& end, const std::byte* data, std::size_t bytes, Waiter& waiter) noexcept {
-  if (!end.wait_for_room(waiter)) return false;
   const std::uint64_t total = bytes;
   std::memcpy(end.payload(), &total, sizeof total);
   std::memcpy(end.payload() + sizeof total, data, first_payload);
@@ -130,9 +144,47 @@ bool recv_lines(End& end, std::byte* buffer, std::size_t bytes, Waiter& waiter) 
   return true;
 }
 
+/// Sends any message through lines; `wait`: also if there is no room for all of it now.
+template <class End>
+Status send_through(SenderState& state, End& end, const void* data, std::size_t bytes, bool wait) noexcept {
+  const auto lines = static_cast<std::uint32_t>(std::min<std::size_t>(lines_of(bytes), max_capacity + 1));
+  if (wait ? !end.wait_for_room(state.waiter) : !end.can_send(lines)) return Status::timed_out;
+  if (lines == 1) {
+    const bool small = bytes <= Cell::payload_bytes && state.route == Route::lines;
+    state.run = small ? state.run + 1 : 0;
+    const bool last = state.run == run_before_cells;
+    copy_payload(end.payload(), static_cast<const std::byte*>(data), bytes);
+    end.commit(bytes, last ? last_line : whole);
+    if (last) state.route = Route::cells;
+    return Status::ok;
+  }
+  state.run = 0;
+  if (send_lines(end, static_cast<const std::byte*>(data), bytes, state.waiter)) return Status::ok;
+  state.route = Route::broken;
+  return Status::broken;
+}
+
+/// Every message but a small one into a free cell.
+[[gnu::noinline]] Status send_otherwise(SenderState& state, const void* data, std::size_t bytes, bool wait) noexcept {
+  if (state.route == Route::broken) return Status::broken;
+  if (state.route == Route::fastforward) return send_through(state, state.fastforward, data, bytes, wait);
+  if (state.route == Route::cells) {
+    const bool small = bytes <= Cell::payload_bytes;
+    if (wait ? !state.cells.wait_for_room(state.waiter) : !state.cells.can_send()) return Status::timed_out;
+    if (small) {
+      state.cells.try_send(data, bytes);
+      return Status::ok;
+    }
+    state.cells.try_send(nullptr, 0, leave);
+    state.route = Route::lines;
+    state.run = 0;
+  }
+  return send_through(state, state.lines, data, bytes, wait);
+}
+
 template <class End>
 std::size_t message_size(const End& end) noexcept {
-  if (end.tag() == whole) return end.size();
+  if (end.tag() != first) return end.size();
   std::uint64_t total;
   std::memcpy(&total, end.payload(), sizeof total);
   return total;
@@ -143,14 +195,40 @@ template <class End>
 Status take_message(ReceiverState& state, End& end, void* buffer, std::size_t capacity, std::size_t& size) noexcept {
   size = message_size(end);
   if (size > capacity) return Status::invalid_argument;
-  if (end.tag() == whole) {
-    copy_payload(static_cast<std::byte*>(buffer), end.payload(), size);
-    end.release();
-    return Status::ok;
+  const auto tag = end.tag();
+  if (tag == first) {
+    if (recv_lines(end, static_cast<std::byte*>(buffer), size, state.waiter)) return Status::ok;
+    state.route = Route::broken;
+    return Status::broken;
   }
-  if (recv_lines(end, static_cast<std::byte*>(buffer), size, state.waiter)) return Status::ok;
-  state.broken = true;
-  return Status::broken;
+  copy_payload(static_cast<std::byte*>(buffer), end.payload(), size);
+  end.release();
+  if (tag == last_line) {
+    end.poll();
+    state.route = Route::cells;
+  }
+  return Status::ok;
+}
+
+/// Receives from where the next message is: status not_found if there is none and `wait` is false.
+[[gnu::noinline]] Status recv_next(ReceiverState& state, void* buffer, std::size_t capacity, std::size_t& size,
+                                   bool wait) noexcept {
+  const auto arrived = [&](auto& end) { return wait ? end.wait_for_message(state.waiter) : end.poll(); };
+  const Status nothing = wait ? Status::timed_out : Status::not_found;
+  if (state.route == Route::broken) return Status::broken;
+  if (state.route == Route::fastforward) {
+    if (!arrived(state.fastforward)) return nothing;
+    return take_message(state, state.fastforward, buffer, capacity, size);
+  }
+  if (state.route == Route::cells) {
+    if (!arrived(state.cells)) return nothing;
+    if (state.cells.tag() != leave) return take_message(state, state.cells, buffer, capacity, size);
+    state.cells.release();
+    state.cells.poll();
+    state.route = Route::lines;
+  }
+  if (!arrived(state.lines)) return nothing;
+  return take_message(state, state.lines, buffer, capacity, size);
 }
 
 }  // namespace
@@ -160,24 +238,18 @@ using namespace channel;
 
 Status Sender::send(const void* data, std::size_t bytes) noexcept {
   auto& state = *state_;
-  if (state.broken) return Status::broken;
-  return with_end(state.end, [&](auto& end) {
-    if (bytes <= line_payload) return end.send(data, bytes, state.waiter) ? Status::ok : Status::timed_out;
-    if (!end.wait_for_room(state.waiter)) return Status::timed_out;
-    if (send_lines(end, static_cast<const std::byte*>(data), bytes, state.waiter)) return Status::ok;
-    state.broken = true;
-    return Status::broken;
-  });
+  if (bytes <= Cell::payload_bytes && state.route == Route::cells && state.cells.try_send(data, bytes)) [[likely]] {
+    return Status::ok;
+  }
+  return send_otherwise(state, data, bytes, true);
 }
 
 bool Sender::try_send(const void* data, std::size_t bytes) noexcept {
   auto& state = *state_;
-  if (state.broken) return false;
-  return with_end(state.end, [&](auto& end) {
-    if (bytes <= line_payload) return end.try_send(data, bytes);
-    if (bytes > max_try_bytes() || !end.can_send(static_cast<std::uint32_t>(lines_of(bytes)))) return false;
-    return send_lines(end, static_cast<const std::byte*>(data), bytes, state.waiter);
-  });
+  if (bytes <= Cell::payload_bytes && state.route == Route::cells) return state.cells.try_send(data, bytes);
+  if (bytes > max_try_bytes()) return false;
+  if (state.route == Route::cells && !state.lines.can_send(static_cast<std::uint32_t>(lines_of(bytes)))) return false;
+  return send_otherwise(state, data, bytes, false) == Status::ok;
 }
 
 std::size_t Sender::max_try_bytes() const noexcept {
@@ -186,7 +258,14 @@ std::size_t Sender::max_try_bytes() const noexcept {
 }
 
 bool Sender::can_send() noexcept {
-  return with_end(state_->end, [](auto& end) { return end.can_send(); });
+  auto& state = *state_;
+  switch (state.route) {
+    case Route::lines: return state.lines.can_send();
+    case Route::cells: return state.cells.can_send() && state.lines.can_send();
+    case Route::fastforward: return state.fastforward.can_send();
+    case Route::broken: return false;
+  }
+  return false;
 }
 
 void Sender::set_interrupt(bool (*interrupt)(void*), void* context) noexcept {
@@ -194,30 +273,31 @@ void Sender::set_interrupt(bool (*interrupt)(void*), void* context) noexcept {
 }
 
 Status Receiver::recv(void* buffer, std::size_t capacity, std::size_t* size) noexcept {
-  auto& state = *state_;
-  if (state.broken) return Status::broken;
-  return with_end(state.end, [&](auto& end) {
-    if (!end.wait_for_message(state.waiter)) return Status::timed_out;
-    std::size_t bytes;
-    const Status status = take_message(state, end, buffer, capacity, bytes);
-    if (size != nullptr) *size = bytes;
-    return status;
-  });
+  std::size_t bytes = 0;
+  const Status status = recv_next(*state_, buffer, capacity, bytes, true);
+  if (size != nullptr) *size = bytes;
+  return status;
 }
 
 std::optional<std::size_t> Receiver::try_recv(void* buffer, std::size_t capacity) noexcept {
-  auto& state = *state_;
-  if (state.broken) return std::nullopt;
-  return with_end(state.end, [&](auto& end) -> std::optional<std::size_t> {
-    if (!end.poll()) return std::nullopt;
-    std::size_t bytes;
-    if (take_message(state, end, buffer, capacity, bytes) == Status::broken) return std::nullopt;
-    return bytes;
-  });
+  std::size_t bytes = 0;
+  const Status status = recv_next(*state_, buffer, capacity, bytes, false);
+  if (status == Status::ok || status == Status::invalid_argument) return bytes;
+  return std::nullopt;
 }
 
 bool Receiver::can_recv() const noexcept {
-  return with_end(state_->end, [](auto& end) { return end.can_recv(); });
+  auto& state = *state_;
+  switch (state.route) {
+    case Route::cells:
+      if (!state.cells.can_recv()) return false;
+      if (state.cells.tag() != leave) return true;
+      [[fallthrough]];
+    case Route::lines: return state.lines.can_recv();
+    case Route::fastforward: return state.fastforward.can_recv();
+    case Route::broken: return false;
+  }
+  return false;
 }
 
 void Receiver::set_interrupt(bool (*interrupt)(void*), void* context) noexcept {
@@ -270,6 +350,7 @@ Result<std::shared_ptr<Shared>> adopt(Result<Segment> segment, const ChannelOpti
   shared->segment = *std::move(segment);
   shared->wait = wait_config(options, true);
   const auto& header = shared->header();
+  if (shared->segment.size() < ring_offset) return make_error(Status::bad_format, "not a smelt channel: too short");
   // Partner: the store in format().
   if (header.magic.load(std::memory_order_acquire) != magic) {
     return make_error(Status::bad_format, "not a smelt channel, or not complete yet: wrong magic number");

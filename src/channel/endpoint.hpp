@@ -3,6 +3,8 @@
 // A sender side has:   bool can_send(count) noexcept;  Line& slot() noexcept;
 //                      void publish(tag, size) noexcept;     makes slot() visible and moves on
 // A receiver side has: bool can_recv() const noexcept;  const Line& slot() const noexcept;
+//                      uint32 position() const;              messages received, mod 2^32
+//                      bool line_in_progress() const;        slot() is the first ready one of an unfinished line
 //                      void release() noexcept;              gives slot() back and moves on
 //                      void idle() noexcept;                 called before the receiver waits
 // Both have:           Parking& own_parking(), Parking& peer_parking(), const void* watch()
@@ -13,6 +15,7 @@
 
 #include "base/wait.hpp"
 #include "channel/line.hpp"
+#include "channel/pace.hpp"
 
 namespace smelt::channel {
 
@@ -90,9 +93,9 @@ class BasicReceiver : private Side {
 
   /// Waits until can_recv(). False: interrupted.
   bool wait_for_message(Waiter& waiter) noexcept {
-    if (Side::can_recv()) [[likely]] return true;
-    Side::idle();
-    return waiter.wait([this] { return Side::can_recv(); }, &Side::own_parking(), Side::watch());
+    if (!Side::can_recv()) [[unlikely]] return wait_long(waiter);
+    if (Side::line_in_progress()) [[unlikely]] pace_.approach(Side::position());
+    return true;
   }
 
   /// Zero-copy receive: the payload of the next message, nullptr if interrupted; stays valid and
@@ -118,10 +121,19 @@ class BasicReceiver : private Side {
   // Relaxed: the acquire load in can_recv() has seen this value already.
   Header header() const noexcept { return {Side::slot().header.load(std::memory_order_relaxed)}; }
 
+  [[gnu::noinline]] bool wait_long(Waiter& waiter) noexcept {
+    const auto ready = [this] { return Side::can_recv(); };
+    Side::idle();
+    if (pace_.wait_shortly(Side::position(), ready)) return true;
+    return waiter.wait(ready, &Side::own_parking(), Side::watch());
+  }
+
   void take(void* data, std::size_t size) noexcept {
     copy_payload(static_cast<std::byte*>(data), Side::slot().payload, size);
     Side::release();
   }
+
+  Pace pace_;
 };
 
 }  // namespace smelt::channel

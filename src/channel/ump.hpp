@@ -24,41 +24,49 @@ struct UmpControl {
   ParkingPair parking;
 };
 
-/// Bytes that a channel of `capacity` (a power of two, at most 2^20) messages occupies. The memory
+/// Bytes that a channel of `capacity` (a power of two, at most 2^24) messages occupies. The memory
 /// is aligned to separation_bytes and zeroed.
+template <class Slot = Line>
 constexpr std::size_t ump_bytes(std::uint32_t capacity) {
-  const std::size_t bytes = sizeof(UmpControl) + capacity * sizeof(Line);
+  const std::size_t bytes = sizeof(UmpControl) + capacity * sizeof(Slot);
   return (bytes + separation_bytes - 1) / separation_bytes * separation_bytes;
 }
 
+template <class Slot>
 class UmpSide {
  public:
   UmpSide() = default;
   /// An end of the channel in `memory`. `first`: number of the next message, 0 in zeroed memory.
   UmpSide(std::byte* memory, std::uint32_t capacity, std::uint32_t first = 0) noexcept
       : control_(reinterpret_cast<UmpControl*>(memory)),
-        lines_(reinterpret_cast<Line*>(memory + sizeof(UmpControl))),
+        slots_(reinterpret_cast<Slot*>(memory + sizeof(UmpControl))),
         mask_(capacity - 1),
         next_(first) {
     enable_heavy_barrier();
   }
 
  protected:
-  Line& line() const noexcept { return lines_[next_ & mask_]; }
+  Slot& slot() const noexcept { return slots_[next_ & mask_]; }
   std::uint32_t capacity() const noexcept { return mask_ + 1; }
   static constexpr std::uint32_t stamp(std::uint32_t message) noexcept { return 2 * message + 1; }
 
   UmpControl* control_ = nullptr;
-  Line* lines_ = nullptr;
+  Slot* slots_ = nullptr;
   std::uint32_t mask_ = 0;
   std::uint32_t next_ = 0;  ///< number of the next message to send or receive
 };
 
-class UmpSenderSide : public UmpSide {
+template <class Slot>
+class UmpSenderSide : public UmpSide<Slot> {
+  using Base = UmpSide<Slot>;
+  using Base::capacity, Base::control_, Base::next_, Base::stamp;
+
  public:
+  using Base::slot;
+
   UmpSenderSide() = default;
   UmpSenderSide(std::byte* memory, std::uint32_t capacity, std::uint32_t first = 0) noexcept
-      : UmpSide(memory, capacity, first), acknowledged_(first) {}
+      : Base(memory, capacity, first), acknowledged_(first) {}
 
   /// Whether the ring has room for `count` messages, as far as the receiver has acknowledged.
   bool can_send(std::uint32_t count) noexcept {
@@ -68,11 +76,9 @@ class UmpSenderSide : public UmpSide {
     return next_ - acknowledged_ + count <= capacity();
   }
 
-  Line& slot() noexcept { return line(); }
-
   void publish(std::uint32_t tag, std::size_t size) noexcept {
     // Partner: the load in UmpReceiverSide::can_recv(). Publishes the line's payload.
-    line().header.store(Header::make(stamp(next_), tag, size).word, ordering::ump_publish);
+    slot().header.store(Header::make(stamp(next_), tag, size).word, ordering::ump_publish);
     ++next_;
   }
 
@@ -83,18 +89,32 @@ class UmpSenderSide : public UmpSide {
   std::uint32_t acknowledged_ = 0;  ///< last value seen
 };
 
-class UmpReceiverSide : public UmpSide {
+template <class Slot>
+class UmpReceiverSide : public UmpSide<Slot> {
+  using Base = UmpSide<Slot>;
+  using Base::capacity, Base::control_, Base::mask_, Base::next_, Base::slots_, Base::stamp;
+
  public:
+  using Base::slot;
+
   UmpReceiverSide() = default;
   UmpReceiverSide(std::byte* memory, std::uint32_t capacity, std::uint32_t first = 0) noexcept
-      : UmpSide(memory, capacity, first), batch_mask_(capacity > 2 ? capacity / 2 - 1 : 0), acknowledged_(first) {}
+      : Base(memory, capacity, first), batch_mask_(capacity > 2 ? capacity / 2 - 1 : 0), acknowledged_(first) {}
 
   bool can_recv() const noexcept {
     // Partner: the store in UmpSenderSide::publish(). The payload is there.
-    return Header{line().header.load(ordering::ump_receive)}.stamp() == stamp(next_);
+    return Header{slot().header.load(ordering::ump_receive)}.stamp() == stamp(next_);
   }
 
-  const Line& slot() const noexcept { return line(); }
+  std::uint32_t position() const noexcept { return next_; }
+
+  bool line_in_progress() const noexcept {
+    constexpr std::uint32_t per_line = line_bytes / sizeof(Slot);
+    if (per_line == 1 || next_ % per_line != 0 || capacity() < per_line) return false;
+    const std::uint32_t last = next_ + per_line - 1;
+    // Relaxed: a hint, the payload is not looked at.
+    return Header{slots_[last & mask_].header.load(std::memory_order_relaxed)}.stamp() != stamp(last);
+  }
 
   void release() noexcept {
     ++next_;
@@ -108,7 +128,7 @@ class UmpReceiverSide : public UmpSide {
 
   Parking& own_parking() noexcept { return control_->parking.receiver; }
   Parking& peer_parking() noexcept { return control_->parking.sender; }
-  const void* watch() const noexcept { return &line().header; }
+  const void* watch() const noexcept { return &slot().header; }
 
  private:
   void acknowledge() noexcept {
@@ -123,7 +143,11 @@ class UmpReceiverSide : public UmpSide {
 };
 
 /// Endpoints of a UMP channel: UmpSender(memory, capacity), UmpReceiver(memory, capacity).
-using UmpSender = BasicSender<UmpSenderSide>;
-using UmpReceiver = BasicReceiver<UmpReceiverSide>;
+using UmpSender = BasicSender<UmpSenderSide<Line>>;
+using UmpReceiver = BasicReceiver<UmpReceiverSide<Line>>;
+
+/// The same with slots of 16 bytes, for streams of messages of up to 8 bytes.
+using CellSender = BasicSender<UmpSenderSide<Cell>>;
+using CellReceiver = BasicReceiver<UmpReceiverSide<Cell>>;
 
 }  // namespace smelt::channel

@@ -1,0 +1,98 @@
+#include "base/segment.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+namespace smelt {
+namespace {
+
+std::string test_name(const char* what) { return "/smelt-test-" + std::to_string(getpid()) + "-" + what; }
+
+TEST(Segment, AnonymousIsZeroedAndAligned) {
+  auto segment = Segment::anonymous(5000);
+  ASSERT_TRUE(segment) << segment.error().message;
+  EXPECT_GE(segment->size(), 5000u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(segment->data()) % 4096, 0u);
+  EXPECT_TRUE(std::all_of(segment->data(), segment->data() + segment->size(), [](auto b) { return b == std::byte{0}; }));
+  EXPECT_EQ(segment->fd(), -1);
+}
+
+TEST(Segment, RefusesImpossibleSizes) {
+  EXPECT_EQ(Segment::anonymous(0).error().status, Status::invalid_argument);
+  EXPECT_EQ(Segment::memfd(std::size_t{1} << 60).error().status, Status::invalid_argument);
+}
+
+TEST(Segment, MemfdIsSharedBetweenMappings) {
+  auto first = Segment::memfd(4096);
+  ASSERT_TRUE(first) << first.error().message;
+  auto second = Segment::from_fd(first->fd());
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_NE(first->data(), second->data());
+  first->data()[17] = std::byte{42};
+  EXPECT_EQ(second->data()[17], std::byte{42});
+  EXPECT_NE(fcntl(first->fd(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(Segment, MemfdCannotShrinkUnderItsReaders) {
+  auto segment = Segment::memfd(8192);
+  ASSERT_TRUE(segment);
+  EXPECT_NE(ftruncate(segment->fd(), 0), 0);
+}
+
+TEST(Segment, NamedIsExclusivePrivateAndRemovable) {
+  const auto name = test_name("named");
+  auto created = Segment::create_named(name, 4096);
+  ASSERT_TRUE(created) << created.error().message;
+  struct stat status = {};
+  ASSERT_EQ(fstat(created->fd(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777u, 0600u);
+
+  EXPECT_FALSE(Segment::create_named(name, 4096));
+  auto opened = Segment::open_named(name);
+  ASSERT_TRUE(opened) << opened.error().message;
+  opened->data()[0] = std::byte{1};
+  EXPECT_EQ(created->data()[0], std::byte{1});
+
+  EXPECT_TRUE(Segment::remove_named(name));
+  EXPECT_EQ(Segment::open_named(name).error().status, Status::not_found);
+}
+
+TEST(Segment, DoesNotFollowSymbolicLinks) {
+  const auto name = test_name("link");
+  const auto link = "/dev/shm" + name;
+  if (symlink("/dev/null", link.c_str()) != 0) GTEST_SKIP() << "cannot make a link in /dev/shm";
+  EXPECT_FALSE(Segment::create_named(name, 4096));
+  EXPECT_FALSE(Segment::open_named(name));
+  unlink(link.c_str());
+}
+
+TEST(Segment, RefusesBadNamesAndDescriptors) {
+  for (const char* name : {"", "/", "noslash", "/two/slashes"}) {
+    EXPECT_EQ(Segment::create_named(name, 4096).error().status, Status::invalid_argument) << name;
+  }
+  EXPECT_FALSE(Segment::from_fd(-1));
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  EXPECT_EQ(Segment::from_fd(ends[0]).error().status, Status::bad_format);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(Segment, MovesOwnership) {
+  auto segment = *Segment::memfd(4096);
+  std::byte* data = segment.data();
+  Segment moved = std::move(segment);
+  EXPECT_EQ(moved.data(), data);
+  EXPECT_EQ(segment.data(), nullptr);  // NOLINT(bugprone-use-after-move): the moved-from state is defined
+  segment = std::move(moved);
+  EXPECT_EQ(segment.data(), data);
+}
+
+}  // namespace
+}  // namespace smelt

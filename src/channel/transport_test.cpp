@@ -1,0 +1,246 @@
+// UMP and FastForward endpoints: content and order, full and empty rings, wrapping counters.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+#include <vector>
+
+#include "base/segment.hpp"
+#include "channel/fastforward.hpp"
+#include "channel/ump.hpp"
+
+namespace smelt::channel {
+namespace {
+
+struct Ump {
+  using Sender = UmpSender;
+  using Receiver = UmpReceiver;
+  static std::size_t bytes(std::uint32_t capacity) { return ump_bytes(capacity); }
+};
+struct FastForward {
+  using Sender = FastForwardSender;
+  using Receiver = FastForwardReceiver;
+  static std::size_t bytes(std::uint32_t capacity) { return fastforward_bytes(capacity); }
+};
+
+/// Zeroed memory for one channel, shared with children.
+template <class Transport>
+struct Link {
+  explicit Link(std::uint32_t ring) : capacity(ring), memory(*Segment::anonymous(Transport::bytes(ring))) {}
+  typename Transport::Sender sender() const { return {memory.data(), capacity}; }
+  typename Transport::Receiver receiver() const { return {memory.data(), capacity}; }
+
+  std::uint32_t capacity;
+  Segment memory;
+};
+
+struct Message {
+  std::uint64_t number;
+  std::array<std::uint64_t, 6> filling;
+
+  static Message make(std::uint64_t number) {
+    Message message{number, {}};
+    for (std::size_t i = 0; i < message.filling.size(); ++i) message.filling[i] = number * 0x9e3779b97f4a7c15u + i;
+    return message;
+  }
+  bool operator==(const Message&) const = default;
+};
+static_assert(sizeof(Message) == line_payload);
+
+template <class Sender>
+bool send_numbered(Sender sender, std::uint64_t count, const WaitConfig& config) {
+  Waiter waiter(config);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto message = Message::make(i);
+    if (!sender.send(&message, sizeof message, waiter)) return false;
+  }
+  return true;
+}
+
+template <class Receiver>
+bool recv_numbered(Receiver receiver, std::uint64_t count, const WaitConfig& config) {
+  Waiter waiter(config);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Message message = {};
+    if (!receiver.recv(&message, sizeof message, waiter) || message != Message::make(i)) return false;
+  }
+  return !receiver.can_recv();
+}
+
+template <class T>
+class TransportTest : public testing::Test {};
+using Transports = testing::Types<Ump, FastForward>;
+TYPED_TEST_SUITE(TransportTest, Transports);
+
+TYPED_TEST(TransportTest, HoldsItsCapacityAndNoMore) {
+  for (std::uint32_t capacity : {1u, 2u, 4u, 64u}) {
+    Link<TypeParam> link(capacity);
+    auto sender = link.sender();
+    auto receiver = link.receiver();
+    // Round by round from different places: an idle channel always has room for `capacity`.
+    for (std::uint32_t round = 0; round < 5; ++round) {
+      EXPECT_TRUE(sender.can_send(capacity));
+      EXPECT_FALSE(sender.can_send(capacity + 1));
+      for (std::uint64_t i = 0; i < capacity; ++i) ASSERT_TRUE(sender.try_send(&i, sizeof i));
+      std::uint64_t surplus = 99;
+      EXPECT_FALSE(sender.try_send(&surplus, sizeof surplus));
+      for (std::uint64_t i = 0; i < capacity; ++i) {
+        std::uint64_t got = 0;
+        ASSERT_TRUE(receiver.try_recv(&got, sizeof got));
+        EXPECT_EQ(got, i);
+      }
+      EXPECT_FALSE(receiver.can_recv());
+      EXPECT_FALSE(receiver.try_recv(&surplus, sizeof surplus));
+      const std::uint64_t one = 1;  // moves the place by one
+      ASSERT_TRUE(sender.try_send(&one, sizeof one));
+      ASSERT_TRUE(receiver.try_recv(&surplus, sizeof surplus));
+      EXPECT_FALSE(receiver.poll());
+    }
+  }
+}
+
+TYPED_TEST(TransportTest, CarriesEverySizeAndTag) {
+  Link<TypeParam> link(4);
+  auto sender = link.sender();
+  auto receiver = link.receiver();
+  Waiter waiter;
+  std::array<unsigned char, line_payload> out, in;
+  for (std::size_t size = 0; size <= line_payload; ++size) {
+    for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<unsigned char>(size * 31 + i);
+    const auto tag = static_cast<std::uint32_t>(size * 1000003) & max_tag;
+    ASSERT_TRUE(sender.send(out.data(), size, waiter, tag));
+    ASSERT_NE(receiver.peek(waiter), nullptr);
+    EXPECT_EQ(receiver.size(), size);
+    EXPECT_EQ(receiver.tag(), tag);
+    in.fill(0xee);
+    ASSERT_TRUE(receiver.recv(in.data(), size, waiter));
+    EXPECT_TRUE(std::equal(in.begin(), in.begin() + size, out.begin())) << size;
+    EXPECT_TRUE(std::all_of(in.begin() + size, in.end(), [](auto byte) { return byte == 0xee; })) << size;
+  }
+}
+
+TYPED_TEST(TransportTest, NotifyCarriesNothing) {
+  Link<TypeParam> link(2);
+  auto sender = link.sender();
+  auto receiver = link.receiver();
+  Waiter waiter;
+  ASSERT_TRUE(sender.notify(waiter));
+  ASSERT_TRUE(receiver.can_recv());
+  EXPECT_EQ(receiver.size(), 0u);
+  EXPECT_TRUE(receiver.recv(nullptr, 0, waiter));
+  EXPECT_FALSE(receiver.can_recv());
+}
+
+TYPED_TEST(TransportTest, InterruptLeavesTheChannelIntact) {
+  Link<TypeParam> link(1);
+  auto sender = link.sender();
+  auto receiver = link.receiver();
+  Waiter impatient;
+  impatient.set_interrupt([](void*) { return true; }, nullptr);
+  std::uint64_t value = 1;
+  EXPECT_FALSE(receiver.recv(&value, sizeof value, impatient));
+  EXPECT_EQ(receiver.peek(impatient), nullptr);
+  ASSERT_TRUE(sender.send(&value, sizeof value, impatient));
+  value = 2;
+  EXPECT_FALSE(sender.send(&value, sizeof value, impatient));
+  ASSERT_TRUE(receiver.recv(&value, sizeof value, impatient));
+  EXPECT_EQ(value, 1u);
+  EXPECT_FALSE(receiver.can_recv());
+}
+
+TYPED_TEST(TransportTest, ThreadsSeeSequenceAndContent) {
+  for (const auto mode : {WaitMode::automatic, WaitMode::spin, WaitMode::yield, WaitMode::sleep}) {
+    for (std::uint32_t capacity : {1u, 2u, 64u}) {
+      if (mode == WaitMode::spin && capacity < 64) continue;  // a time slice per message where PUs are shared
+      Link<TypeParam> link(capacity);
+      WaitConfig config;
+      config.mode = mode;
+      const std::uint64_t count = capacity < 64 ? 1000 : 10000;
+      std::thread producer([&] { EXPECT_TRUE(send_numbered(link.sender(), count, config)); });
+      EXPECT_TRUE(recv_numbered(link.receiver(), count, config));
+      producer.join();
+    }
+  }
+}
+
+TYPED_TEST(TransportTest, ManyPairsOnFewPus) {
+  for (int pairs : {2, 8, 32}) {
+    std::vector<Link<TypeParam>> links;
+    for (int i = 0; i < pairs; ++i) links.emplace_back(16u);
+    const auto config = make_wait_config(2 * pairs, 2, "auto");
+    std::vector<std::thread> threads;
+    for (auto& link : links) {
+      threads.emplace_back([&] { EXPECT_TRUE(send_numbered(link.sender(), 2000, config)); });
+      threads.emplace_back([&] { EXPECT_TRUE(recv_numbered(link.receiver(), 2000, config)); });
+    }
+    for (auto& thread : threads) thread.join();
+  }
+}
+
+TYPED_TEST(TransportTest, ProcessesSeeSequenceAndContent) {
+  for (const auto mode : {WaitMode::automatic, WaitMode::sleep}) {
+    Link<TypeParam> link(16);
+    WaitConfig config;
+    config.mode = mode;
+    config.across_processes = true;
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) _exit(send_numbered(link.sender(), 5000, config) ? 0 : 1);
+    EXPECT_TRUE(recv_numbered(link.receiver(), 5000, config));
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+}
+
+TEST(Ump, CountersWrap) {
+  for (std::uint32_t before : {1u, 5u, 64u}) {
+    for (std::uint32_t wrap : {0u, 1u << 31}) {  // of the counters; of the stamps
+      constexpr std::uint32_t capacity = 8;
+      auto memory = *Segment::anonymous(ump_bytes(capacity));
+      const std::uint32_t first = wrap - before;
+      reinterpret_cast<UmpControl*>(memory.data())->acknowledged = first;
+      UmpSender sender(memory.data(), capacity, first);
+      UmpReceiver receiver(memory.data(), capacity, first);
+      for (std::uint64_t i = 0; i < 2 * capacity; ++i) EXPECT_EQ(sender.try_send(&i, sizeof i), i < capacity);
+      std::uint64_t expected = 0, got = 0;
+      while (receiver.try_recv(&got, sizeof got)) EXPECT_EQ(got, expected++);
+      EXPECT_EQ(expected, capacity);
+      for (std::uint64_t i = 0; i < 200; ++i) {
+        ASSERT_TRUE(sender.try_send(&i, sizeof i));
+        ASSERT_TRUE(receiver.try_recv(&got, sizeof got));
+        EXPECT_EQ(got, i);
+        EXPECT_FALSE(receiver.poll());
+      }
+    }
+  }
+}
+
+TEST(Ump, ReceiverNeverWritesASlot) {
+  constexpr std::uint32_t capacity = 4;
+  auto memory = *Segment::anonymous(ump_bytes(capacity));
+  UmpSender sender(memory.data(), capacity);
+  UmpReceiver receiver(memory.data(), capacity);
+  const std::uint64_t value = 7;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(sender.try_send(&value, sizeof value));
+  const auto* slots = memory.data() + sizeof(UmpControl);
+  const std::vector<std::byte> before(slots, slots + capacity * sizeof(Line));
+  std::uint64_t got;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(receiver.try_recv(&got, sizeof got));
+  EXPECT_FALSE(receiver.poll());
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), slots));
+}
+
+TEST(Layout, WritersKeepTheirDistance) {
+  EXPECT_EQ(sizeof(UmpControl) % separation_bytes, 0u);
+  EXPECT_EQ(sizeof(Parking), separation_bytes);
+  EXPECT_EQ(ump_bytes(1) % separation_bytes, 0u);
+  EXPECT_EQ(fastforward_bytes(1) % separation_bytes, 0u);
+  EXPECT_GE(ump_bytes(64), sizeof(UmpControl) + 64 * line_bytes);
+}
+
+}  // namespace
+}  // namespace smelt::channel
