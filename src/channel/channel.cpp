@@ -21,6 +21,7 @@
 #include "base/segment.hpp"
 #include "channel/fastforward.hpp"
 #include "channel/ump.hpp"
+#include "machine/memory.hpp"
 
 namespace smelt {
 namespace channel {
@@ -306,8 +307,8 @@ void Receiver::set_interrupt(bool (*interrupt)(void*), void* context) noexcept {
 
 namespace {
 
-WaitConfig wait_config(const ChannelOptions& options, bool across_processes) {
-  auto config = make_wait_config(1, 1, options.wait, across_processes);
+WaitConfig wait_config(const ChannelOptions& options) {
+  auto config = make_wait_config(1, 1, options.wait, true);
   config.ranks_per_pu = std::max(1.0, options.ranks_per_pu);
   return config;
 }
@@ -329,11 +330,15 @@ Result<void> check_options(const ChannelOptions& options) {
 }
 
 /// Lays out a channel in fresh, zeroed memory.
-Result<std::shared_ptr<Shared>> format(Result<Segment> segment, const ChannelOptions& options, bool across_processes) {
+Result<std::shared_ptr<Shared>> format(Result<Segment> segment, const ChannelOptions& options) {
   if (!segment) return segment.error();
+  if (options.numa_node >= 0) {
+    auto bound = bind_to_numa_node(segment->data(), segment->size(), options.numa_node);
+    if (!bound) return bound.error();
+  }
   auto shared = std::make_shared<Shared>();
   shared->segment = *std::move(segment);
-  shared->wait = wait_config(options, across_processes);
+  shared->wait = wait_config(options);
   auto& header = shared->header();
   header.version = layout_version;
   header.transport = static_cast<std::uint32_t>(options.transport);
@@ -348,7 +353,7 @@ Result<std::shared_ptr<Shared>> adopt(Result<Segment> segment, const ChannelOpti
   if (!segment) return segment.error();
   auto shared = std::make_shared<Shared>();
   shared->segment = *std::move(segment);
-  shared->wait = wait_config(options, true);
+  shared->wait = wait_config(options);
   const auto& header = shared->header();
   if (shared->segment.size() < ring_offset) return make_error(Status::bad_format, "not a smelt channel: too short");
   // Partner: the store in format().
@@ -378,22 +383,27 @@ std::size_t total_bytes(const ChannelOptions& options) {
 
 Result<Channel> Channel::create(const ChannelOptions& options) {
   if (auto valid = check_options(options); !valid) return valid.error();
-  auto shared = format(Segment::anonymous(total_bytes(options)), options, true);
+  auto shared = format(Segment::anonymous(total_bytes(options)), options);
   if (!shared) return shared.error();
   return Channel(*std::move(shared));
 }
 
 Result<Channel> Channel::create_memfd(const ChannelOptions& options) {
   if (auto valid = check_options(options); !valid) return valid.error();
-  auto shared = format(Segment::memfd(total_bytes(options)), options, true);
+  auto shared = format(Segment::memfd(total_bytes(options)), options);
   if (!shared) return shared.error();
   return Channel(*std::move(shared));
 }
 
 Result<Channel> Channel::create_named(const std::string& name, const ChannelOptions& options) {
   if (auto valid = check_options(options); !valid) return valid.error();
-  auto shared = format(Segment::create_named(name, total_bytes(options)), options, true);
-  if (!shared) return shared.error();
+  auto segment = Segment::create_named(name, total_bytes(options));
+  const bool created = static_cast<bool>(segment);
+  auto shared = format(std::move(segment), options);
+  if (!shared) {
+    if (created) static_cast<void>(Segment::remove_named(name));
+    return shared.error();
+  }
   return Channel(*std::move(shared));
 }
 

@@ -283,6 +283,17 @@ TEST(ChannelOptionsTest, AreChecked) {
   EXPECT_EQ(Channel::create(options_of(Transport::ump, 16, "nap")).error().status, Status::invalid_argument);
 }
 
+TEST(ChannelOptionsTest, PlacementNeedsAnExistingNode) {
+  auto options = options_of(Transport::ump);
+  options.numa_node = 0;
+  EXPECT_TRUE(Channel::create(options));
+  options.numa_node = 1 << 16;
+  EXPECT_EQ(Channel::create(options).error().status, Status::not_found);
+  const auto name = "/smelt-test-unplaced-" + std::to_string(getpid());
+  EXPECT_FALSE(Channel::create_named(name, options));
+  EXPECT_FALSE(Channel::remove(name));  // nothing is left behind
+}
+
 TEST(ChannelAttach, RefusesWhatIsNoChannel) {
   const int fd = memfd_create("not-a-channel", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
