@@ -1,0 +1,63 @@
+// From the text of an argument to a value. Whatever is wrong is a Failure with exit code 2 that
+// names the option, the text and what would be right.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/parser.hpp"
+#include "smelt/machine.hpp"
+#include "smelt/plan.hpp"
+
+namespace smelt::cli {
+
+/// A finite number in [low, high].
+double parse_number(const std::string& option, const std::string& text, double low, double high);
+int parse_integer(const std::string& option, const std::string& text, int low, int high);
+
+/// "30s", "500ms", "2m" or plain seconds, in seconds; more than 0 and at most a day.
+double parse_duration_s(const std::string& option, const std::string& text);
+
+/// "0-7,9": the listed numbers in that order. Descending ranges count down.
+std::vector<int> parse_index_list(const std::string& option, const std::string& text);
+
+/// The comma-separated parts of a text, without empty ones.
+std::vector<std::string> split_names(const std::string& text);
+
+/// "; did you mean 'x'?" with the nearest of the candidates, or "" where none is near.
+std::string suggestion(std::string_view name, const std::vector<std::string>& candidates);
+
+/// As the library's parse_operation, with a suggestion.
+Operation parse_operation_name(const std::string& option, const std::string& text);
+
+/// Checks a tree's name ("k-nomial:3" included) against topologies() and "dissemination".
+void check_topology_name(const std::string& option, const std::string& text);
+
+/// A machine from `file` ("-": standard input), or the cached model of this machine if empty.
+/// With `need_costs`, a machine that was never measured is a Failure.
+Machine load_model(const std::string& file, bool need_costs = true);
+
+/// The group of "--ranks": os_index list, "all" or empty (every PU), or "cores" (one PU per core).
+Group select_group(const Machine& machine, const std::string& ranks);
+
+/// What plan, simulate and compare have in common.
+struct PlanArguments {
+  std::string model;
+  std::string operation = "broadcast";
+  std::string topology = "best";
+  std::string ranks;
+  std::optional<int> root;
+  double search_ms = 1000.0;
+  bool completion = false;
+  bool json = false;
+
+  PlanOptions options(const Group& group) const;
+};
+
+void add_model_option(Command& command, std::string& model);
+/// Without `one_plan` the choice of a tree is left out: all of them are meant.
+void add_plan_options(Command& command, PlanArguments& arguments, bool one_plan);
+
+}  // namespace smelt::cli

@@ -1,0 +1,362 @@
+// smelt bench: smelt with every tree, side by side with what else is on the machine.
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <map>
+#include <memory>
+
+#include "cli/arguments.hpp"
+#include "cli/bench_worker.hpp"
+#include "cli/command.hpp"
+#include "cli/document.hpp"
+#include "cli/parser.hpp"
+#include "cli/terminal.hpp"
+#include "cli/version.hpp"
+#ifdef SMELT_HAS_BENCH
+#include "bench/harness/contest.hpp"
+#include "bench/harness/lineup.hpp"
+#include "bench/harness/smelt_contestant.hpp"
+#endif
+
+namespace smelt::cli {
+namespace {
+
+struct Arguments {
+  std::string benchmark;
+  std::string model;
+  std::string method = "auto";
+  std::string only;
+  int threads = 0;  // 0: one per core that may be used, at least two
+  int bytes = 8;
+  double time_s = 0.0;  // 0: by the benchmark
+  bool floor = false;
+  bool json = false;
+};
+
+}  // namespace
+
+#ifndef SMELT_HAS_BENCH
+
+std::optional<int> run_bench_worker(int, char**) { return std::nullopt; }
+
+namespace {
+void run(const Arguments&) { fail("this smelt was built without benchmarks: build it with -DSMELT_BENCH=ON"); }
+}  // namespace
+
+#else
+
+std::optional<int> run_bench_worker(int argc, char** argv) {
+  if (argc < 3 || std::string(argv[1]) != "bench" || std::string(argv[2]) != "--worker") return std::nullopt;
+  return bench::run_smelt_worker(std::vector<std::string>(argv + 3, argv + argc));
+}
+
+namespace {
+
+constexpr double all_time_s = 5.0;  // for each benchmark of `all`
+constexpr double one_time_s = 12.0;
+
+struct Session {
+  Machine machine;  // what the results are about
+  std::string program;
+  std::vector<int> pus;
+};
+
+struct Report {
+  std::string benchmark;
+  int threads = 0;
+  int bytes = 0;
+  bench::ContestOutcome outcome;
+  std::vector<std::string> absent;
+};
+
+std::string own_program() {
+  char path[PATH_MAX];
+  const auto length = readlink("/proc/self/exe", path, sizeof path - 1);
+  if (length <= 0) fail("/proc/self/exe: cannot read: needed to start the contestants");
+  return std::string(path, static_cast<std::size_t>(length));
+}
+
+// The model that smelt plans with: the named one, the measured one, or the bare topology.
+Machine subject(const std::string& model) {
+  if (!model.empty()) return load_model(model);
+  auto cached = load_cached_machine();
+  if (cached) return *std::move(cached);
+  if (cached.error().status != Status::not_found) fail("{}", cached.error().message);
+  print_error("bench: no measured model of this machine, planning with its topology alone: run `smelt measure`");
+  return take(discover_machine());
+}
+
+int default_threads() {
+  const Allowance allowance = take(discover_allowance());
+  const Machine machine = take(discover_machine());
+  return std::max(2, take(default_group(machine, allowance)).size());
+}
+
+bench::WorkerSpec team_of(const Arguments& arguments, const std::string& benchmark, const std::vector<int>& pus) {
+  bench::WorkerSpec team;
+  team.operation = benchmark;
+  team.threads = static_cast<int>(pus.size());
+  team.bytes = static_cast<std::size_t>(arguments.bytes);
+  team.method = arguments.method;
+  team.pus = pus;
+  team.model = arguments.model;
+  return team;
+}
+
+bench::Lineup lineup_of(const bench::WorkerSpec& team, const Arguments& arguments, const std::string& program) {
+  std::vector<std::string> trees;
+  for (const auto& topology : topologies()) trees.push_back(topology.name);
+  const auto only = split_names(arguments.only);
+  if (only.empty()) return bench::line_up(team, trees, program);
+  const auto everyone = bench::line_up(team, trees, program);
+  std::vector<std::string> names;
+  for (const auto& contestant : everyone.contestants) names.push_back(contestant.name);
+  for (const auto& absent : everyone.absent) names.push_back(absent.name);
+  for (const auto& name : only) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    fail_usage("--only {}: nobody of that name in {}{} (one of {})", name, team.operation, suggestion(name, names),
+               fmt::join(names, ", "));
+  }
+  return bench::line_up(team, trees, program, only);
+}
+
+Report contest(const Arguments& arguments, const Session& session, const std::string& benchmark, double time_s,
+               double done, double share) {
+  const auto team = team_of(arguments, benchmark, session.pus);
+  const auto lineup = lineup_of(team, arguments, session.program);
+  ProgressBar progress;
+  bench::ContestOptions options;
+  options.budget_s = time_s;
+  options.progress = [&](const bench::ContestProgress& now) {
+    const bool whole = share >= 1.0;
+    progress.update(benchmark + "  " + now.contestant, done + share * now.fraction, whole ? now.eta_s : -1);
+  };
+  Report report{benchmark, team.threads, arguments.bytes, take(bench::run_contest(options, lineup.contestants)), {}};
+  for (const auto& absent : lineup.absent) report.absent.push_back(absent.name);
+  return report;
+}
+
+// Who is missing, in one line; who failed, in one line each.
+void name_the_missing(const std::vector<Report>& reports) {
+  std::vector<std::string> absent;
+  for (const auto& report : reports) {
+    for (const auto& name : report.absent) {
+      if (std::find(absent.begin(), absent.end(), name) == absent.end()) absent.push_back(name);
+    }
+    for (const auto& failed : report.outcome.left_out) {
+      if (failed.name == bench::floor_name || failed.reason.empty()) continue;
+      print_error(fmt::format("bench: {}: {}: left out: {}", report.benchmark, failed.name, failed.reason));
+    }
+  }
+  if (!absent.empty()) print_error(fmt::format("bench: not installed, left out: {}", fmt::join(absent, ", ")));
+}
+
+const bench::ContestResult* find_result(const Report& report, const std::string& name) {
+  for (const auto& result : report.outcome.results) {
+    if (result.name == name) return &result;
+  }
+  return nullptr;
+}
+
+Json result_document(const bench::ContestResult& result) {
+  Json entry = {{"name", result.name},
+                {"median_ns", result.median_ns},
+                {"p99_ns", result.p99_ns},
+                {"spread", result.spread},
+                {"floor_ratio", result.floor_ratio ? Json(*result.floor_ratio) : Json(nullptr)},
+                {"samples", result.samples},
+                {"method", result.method}};
+  if (result.predicted_ns) entry["predicted_ns"] = *result.predicted_ns;
+  if (result.message_ns) entry["message_ns"] = *result.message_ns;
+  if (result.throughput_mmsg_s) entry["throughput_mmsg_s"] = *result.throughput_mmsg_s;
+  return entry;
+}
+
+Json report_document(const Report& report, const Session& session, bool with_floor) {
+  Json results = Json::array();
+  for (const auto& result : report.outcome.results) {
+    if (with_floor || result.name != bench::floor_name) results.push_back(result_document(result));
+  }
+  std::vector<std::string> left_out = report.absent;
+  for (const auto& failed : report.outcome.left_out) left_out.push_back(failed.name);
+  const auto* floor = find_result(report, bench::floor_name);
+  return {{"benchmark", report.benchmark},
+          {"threads", report.threads},
+          {"bytes", report.bytes},
+          {"pus", session.pus},
+          {"floor_ns", floor != nullptr ? Json(floor->median_ns) : Json(nullptr)},
+          {"results", std::move(results)},
+          {"left_out", left_out},
+          {"machine", machine_identity(session.machine)},
+          {"commit", commit}};
+}
+
+std::string ratio_text(double ratio) { return ratio < 9.995 ? fmt::format("× {:.2f}", ratio) : fmt::format("× {:.0f}", ratio); }
+
+// Faster than smelt's own choice is bad news, slower is good.
+Style ratio_style(double ratio) { return ratio < 0.98 ? Style::bad : ratio > 1.02 ? Style::good : Style::plain; }
+
+void print_report(const Report& report, const Session& session, bool with_floor) {
+  const auto* floor = find_result(report, bench::floor_name);
+  const auto* own = find_result(report, "smelt");
+  const bool sized = report.benchmark != "barrier";
+  print(fmt::format("{}  {} ranks on PU {}{}, {}\n", styled(Style::title, report.benchmark), report.threads,
+                    index_ranges(session.pus), sized ? fmt::format(", {} bytes", report.bytes) : "", session.machine.name));
+  print(styled(Style::faint, floor == nullptr ? "no floor: a ping-pong needs two PUs"
+                                              : fmt::format("floor {}: half a bare cache-line ping-pong",
+                                                            format_time(floor->median_ns))) + "\n\n");
+  std::vector<bench::ContestResult> results = report.outcome.results;
+  std::stable_sort(results.begin(), results.end(), [](const auto& a, const auto& b) { return a.median_ns < b.median_ns; });
+  const bool stream = std::any_of(results.begin(), results.end(), [](const auto& each) { return each.throughput_mmsg_s.has_value(); });
+  const bool model = std::any_of(results.begin(), results.end(), [](const auto& each) { return each.predicted_ns.has_value(); });
+  Table table("lrrrrrr" + std::string(model ? "r" : "") + (stream ? "r" : ""));
+  std::vector<std::string> names = {"", "median", "p99", "spread", "floor", "vs smelt", "samples"};
+  if (model) names.push_back("predicted");
+  if (stream) names.push_back("Mmsg/s");
+  table.header(names);
+  for (const auto& result : results) {
+    if (result.name == bench::floor_name && !with_floor) continue;
+    const bool mine = result.name == "smelt";
+    const double ratio = own != nullptr && own->median_ns > 0 ? result.median_ns / own->median_ns : 0;
+    std::vector<Table::Cell> cells = {
+        {result.name, mine ? Style::strong : Style::plain},
+        {format_time(result.median_ns), mine ? Style::strong : Style::plain},
+        format_time(result.p99_ns),
+        fmt::format("{:.0f} %", result.spread * 100),
+        result.floor_ratio ? ratio_text(*result.floor_ratio) : std::string("-"),
+        {mine || ratio <= 0 ? std::string("-") : ratio_text(ratio), mine || ratio <= 0 ? Style::plain : ratio_style(ratio)},
+        {fmt::format("{}", result.samples), Style::faint}};
+    if (model) cells.emplace_back(result.predicted_ns ? format_time(*result.predicted_ns) : "");
+    if (stream) cells.emplace_back(result.throughput_mmsg_s ? fmt::format("{:.1f}", *result.throughput_mmsg_s) : "");
+    table.row(std::move(cells));
+  }
+  print(table.text());
+}
+
+// One column per benchmark; smelt, its other trees, then the peers.
+void print_summary(const std::vector<Report>& reports, const Session& session) {
+  std::vector<std::string> names;
+  for (const auto& report : reports) {
+    for (const auto& result : report.outcome.results) {
+      if (std::find(names.begin(), names.end(), result.name) == names.end()) names.push_back(result.name);
+    }
+  }
+  std::stable_sort(names.begin(), names.end(), [](const auto& a, const auto& b) {
+    const auto rank = [](const std::string& name) {
+      return name == "smelt" ? 0 : name.starts_with("smelt/") ? 1 : name == bench::floor_name ? 3 : 2;
+    };
+    return rank(a) < rank(b);
+  });
+  print(fmt::format("{}  {} ranks on PU {}\n", styled(Style::title, session.machine.name), session.pus.size(),
+                    index_ranges(session.pus)));
+  print(styled(Style::faint, "median time of one operation, the last rank counts; × what smelt takes by its own choice") + "\n\n");
+  std::string alignment = "l";
+  std::vector<std::string> header = {""};
+  for (const auto& report : reports) {
+    alignment += "rl";
+    header.push_back(report.benchmark);
+    header.emplace_back();
+  }
+  Table table(alignment);
+  table.header(header);
+  for (const auto& name : names) {
+    const bool mine = name == "smelt";
+    std::vector<Table::Cell> cells = {{name, mine ? Style::strong : Style::plain}};
+    for (const auto& report : reports) {
+      const auto* result = find_result(report, name);
+      const auto* own = find_result(report, "smelt");
+      const double ratio = result != nullptr && own != nullptr && own->median_ns > 0 ? result->median_ns / own->median_ns : 0;
+      cells.push_back({result != nullptr ? format_time(result->median_ns) : "", mine ? Style::strong : Style::plain});
+      const bool compared = ratio > 0 && !mine && name != bench::floor_name;
+      cells.push_back({compared ? ratio_text(ratio) : "", compared ? ratio_style(ratio) : Style::plain});
+    }
+    table.row(std::move(cells));
+  }
+  print(table.text());
+}
+
+std::vector<std::string> wanted_benchmarks(const std::string& name) {
+  if (name == "all") return {"broadcast", "reduce", "barrier", "allreduce"};
+  const auto& known = bench::benchmarks();
+  if (std::find(known.begin(), known.end(), name) != known.end()) return {name};
+  auto names = known;
+  names.emplace_back("all");
+  if (name.empty()) fail_usage("bench what? One of {}", fmt::join(names, ", "));
+  fail_usage("{}: no such benchmark{} (one of {})", name, suggestion(name, names), fmt::join(names, ", "));
+}
+
+void check_arguments(const Arguments& arguments) {
+  static const std::vector<std::string> methods = {"auto", "loop", "window"};
+  if (std::find(methods.begin(), methods.end(), arguments.method) == methods.end()) {
+    fail_usage("--method {}: no such method{} (one of {})", arguments.method, suggestion(arguments.method, methods),
+               fmt::join(methods, ", "));
+  }
+  const bool numbers = arguments.benchmark == "reduce" || arguments.benchmark == "allreduce" || arguments.benchmark == "all";
+  if (numbers && (arguments.bytes % 8 != 0 || arguments.bytes == 0)) {
+    fail_usage("--bytes {}: {} combines doubles: give a multiple of 8", arguments.bytes, arguments.benchmark);
+  }
+  if (arguments.benchmark == "channel" && arguments.threads > 2) {
+    fail_usage("--threads {}: a channel has two ends", arguments.threads);
+  }
+}
+
+void run(const Arguments& arguments) {
+  const auto benchmarks = wanted_benchmarks(arguments.benchmark);
+  check_arguments(arguments);
+  Session session{subject(arguments.model), own_program(), {}};
+  const int threads = arguments.threads > 0 ? arguments.threads : benchmarks[0] == "channel" ? 2 : default_threads();
+  session.pus = take(bench::team_pus(threads));
+  const bool all = benchmarks.size() > 1;
+  const double time_s = arguments.time_s > 0 ? arguments.time_s / static_cast<double>(benchmarks.size())
+                        : all                ? all_time_s
+                                             : one_time_s;
+  std::vector<Report> reports;
+  const double share = 1.0 / static_cast<double>(benchmarks.size());
+  for (std::size_t i = 0; i < benchmarks.size(); ++i) {
+    reports.push_back(contest(arguments, session, benchmarks[i], time_s, share * static_cast<double>(i), share));
+  }
+  if (arguments.json) {
+    Json list = Json::array();
+    for (const auto& report : reports) list.push_back(report_document(report, session, arguments.floor));
+    print(format_json(all ? Json{{"benchmarks", list}, {"machine", machine_identity(session.machine)}, {"commit", commit}}
+                          : list[0]));
+  } else if (all) {
+    print_summary(reports, session);
+  } else {
+    print_report(reports[0], session, arguments.floor);
+  }
+  flush_output();
+  name_the_missing(reports);
+}
+
+}  // namespace
+
+#endif
+
+void add_bench(Parser& parser) {
+  auto arguments = std::make_shared<Arguments>();
+  Command command = parser.add("bench", "Measure smelt with every tree next to its peers");
+  command.text("benchmark", arguments->benchmark, "BENCHMARK",
+           "barrier|broadcast|reduce|allreduce|two-phase-commit|channel, or all");
+  add_model_option(command, arguments->model);
+  command.integer("--threads", arguments->threads, 2, 1024, "ranks (default: one per core that may be used)");
+  command.integer("--bytes", arguments->bytes, 0, 64 << 20, "payload of a message (default 8)");
+  command.duration("--time", arguments->time_s, "time for the measuring itself, such as 30s (default 12s; all: 20s)");
+  command.text("--only", arguments->only, "NAMES", "contestants, such as smelt,smelt/binary,gomp (default: everybody)");
+  command.text("--method", arguments->method, "NAME",
+           "auto|loop|window: back to back, or each operation from a common start (default auto)");
+  command.flag("--floor", arguments->floor, "list the floor among the results");
+  command.flag("--json", arguments->json, "print JSON");
+  command.footer(
+      "Everybody runs in the same minutes: short turns, in a new random order each round. The time of an\n"
+      "operation is that of its last rank. `smelt` is smelt's own choice, smelt/TREE the same with another tree.\n"
+      "Peers that are not installed are left out and named on stderr.\n\n"
+      "Examples:\n"
+      "  smelt bench all                                  a summary of everything\n"
+      "  smelt bench barrier --threads 8\n"
+      "  smelt bench broadcast --bytes 4096 --only smelt,openmpi --json\n");
+  command.action([arguments] { run(*arguments); });
+}
+
+}  // namespace smelt::cli

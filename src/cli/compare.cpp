@@ -1,0 +1,89 @@
+// smelt compare: what every tree would cost for every operation.
+#include <algorithm>
+#include <memory>
+
+#include "cli/arguments.hpp"
+#include "cli/command.hpp"
+#include "cli/document.hpp"
+#include "cli/parser.hpp"
+#include "cli/terminal.hpp"
+
+namespace smelt::cli {
+namespace {
+
+constexpr Operation all_operations[] = {Operation::broadcast, Operation::reduce, Operation::barrier,
+                                        Operation::allreduce, Operation::two_phase_commit};
+constexpr std::size_t bar_columns = 32;
+
+std::vector<Operation> operations_of(const std::string& names) {
+  if (names.empty()) return {std::begin(all_operations), std::end(all_operations)};
+  std::vector<Operation> result;
+  for (const auto& name : split_names(names)) result.push_back(parse_operation_name("--op", name));
+  if (result.empty()) fail_usage("--op '{}': names no operation", names);
+  return result;
+}
+
+void print_ranking(Operation operation, const std::vector<Comparison>& ranking) {
+  print(styled(Style::title, to_string(operation)) + "\n");
+  const double best = ranking.empty() ? 0 : ranking.front().predicted_ns;
+  const double worst = ranking.empty() ? 0 : ranking.back().predicted_ns;
+  Table table("lrrl");
+  for (std::size_t i = 0; i < ranking.size(); ++i) {
+    const auto& [topology, predicted] = ranking[i];
+    const double ratio = best > 0 ? predicted / best : 1;
+    const bool first = ratio < 1 + 1e-9;
+    table.row({{topology, first ? Style::strong : Style::plain},
+               {format_time(predicted), first ? Style::strong : Style::plain},
+               {first ? std::string("best") : fmt::format("× {:.2f}", ratio), first ? Style::good : Style::faint},
+               {bar(worst > 0 ? predicted / worst : 0, bar_columns), first ? Style::good : Style::accent}});
+  }
+  print(table.text() + "\n");
+}
+
+void run(const PlanArguments& arguments) {
+  const auto operations = operations_of(arguments.operation);
+  const Machine machine = load_model(arguments.model);
+  const Group group = select_group(machine, arguments.ranks);
+  const PlanOptions options = arguments.options(group);
+  if (!arguments.json) {
+    print(fmt::format("{} ranks on {}, predicted time{}\n\n", group.size(), machine.name,
+                      arguments.completion ? " with the completion message" : ""));
+  }
+  ProgressBar progress;
+  Json document = Json::object();
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const Operation operation = operations[i];
+    progress.update(fmt::format("planning {}", to_string(operation)),
+                    static_cast<double>(i) / static_cast<double>(operations.size()), -1);
+    auto ranking = take(compare_topologies(machine, group, operation, options));
+    progress.clear();
+    std::stable_sort(ranking.begin(), ranking.end(),
+                     [](const auto& a, const auto& b) { return a.predicted_ns < b.predicted_ns; });
+    if (arguments.json) {
+      Json entry = Json::object();
+      for (const auto& [topology, predicted] : ranking) entry[topology] = predicted;
+      document[to_string(operation)] = std::move(entry);
+    } else {
+      print_ranking(operation, ranking);
+      flush_output();
+    }
+  }
+  if (arguments.json) print(document.dump(2) + "\n");
+}
+
+}  // namespace
+
+void add_compare(Parser& parser) {
+  auto arguments = std::make_shared<PlanArguments>();
+  arguments->operation.clear();
+  Command command = parser.add("compare", "Predict every tree for every operation, best first");
+  add_plan_options(command, *arguments, false);
+  command.footer(
+      "Examples:\n"
+      "  smelt compare                                        this machine\n"
+      "  smelt compare -m epyc.json --completion --json       {operation: {tree: ns}}\n"
+      "  smelt compare --op broadcast,reduce --ranks 0-7 --search-ms 0\n");
+  command.action([arguments] { run(*arguments); });
+}
+
+}  // namespace smelt::cli

@@ -1,0 +1,43 @@
+// Everything that the command writes or reads as JSON, apart from machine files themselves.
+// Keys may be added, never renamed: programs read them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "smelt/machine.hpp"
+#include "smelt/plan.hpp"
+
+namespace smelt::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// One key per line, deeper levels on that line; arrays of objects and of arrays one element per line.
+std::string format_json(const Json& document);
+
+/// {"name":..., "fingerprint":...}
+Json machine_identity(const Machine& machine);
+
+/// A machine file as a document, to which a command adds keys of its own.
+Json machine_document(const Machine& machine);
+
+/// What `smelt plan --json` prints.
+Json plan_document(const Machine& machine, const Plan& plan, bool with_steps);
+
+/// A plan read from the text of plan_document, for `machine`: PUs are found by os_index. Costs are
+/// not taken over. Throws Failure naming `origin`, key and reason.
+Plan parse_plan_document(const Machine& machine, const std::string& text, const std::string& origin);
+
+Json timeline_document(const Simulation& simulation);
+
+const char* step_name(Step::Kind kind);
+
+/// os_index of each rank's PU.
+std::vector<int> os_indices(const Machine& machine, const Group& group);
+
+/// Writes through a temporary file beside `file`. Throws Failure.
+void write_file(const std::string& file, const std::string& text);
+std::string read_file(const std::string& file);
+
+}  // namespace smelt::cli

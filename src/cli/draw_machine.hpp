@@ -1,0 +1,41 @@
+// Pictures of a machine made of text: its tree of packages, nodes and caches, its costs as a
+// heat map, and its costs by class of pairs.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "smelt/machine.hpp"
+
+namespace smelt::cli {
+
+/// Indices of the machine's PUs, neighbours in the hardware side by side.
+std::vector<int> hardware_order(const Machine& machine);
+
+/// What one lone message i -> j costs: send, propagation where known, receive.
+double message_ns(const Machine& machine, int sender, int receiver);
+
+/// The closest thing two PUs share.
+enum class PairClass { core, l2, l3, numa_node, package, machine };
+PairClass pair_class(const Machine& machine, int a, int b);
+
+struct ClassCosts {
+  PairClass kind;
+  std::string name;
+  std::size_t pairs = 0;  ///< ordered
+  double min_ns = 0, median_ns = 0, max_ns = 0;  ///< of message_ns
+  double send_ns = 0, recv_ns = 0;               ///< medians
+  double rtt_ns = 0;                             ///< median; 0 where unknown
+  double spread = 0;                             ///< median; 0 where unknown
+};
+
+/// The classes that occur, closest first. Requires costs. O(n^2).
+std::vector<ClassCosts> cost_classes(const Machine& machine);
+
+std::string draw_hardware(const Machine& machine);
+std::string draw_heat_map(const Machine& machine, int columns);
+std::string draw_cost_classes(const Machine& machine);
+std::string draw_send_burst(const Machine& machine);
+
+}  // namespace smelt::cli

@@ -1,0 +1,82 @@
+// smelt import: published measurements become a machine file.
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "cli/arguments.hpp"
+#include "cli/command.hpp"
+#include "cli/parser.hpp"
+#include "cli/produce.hpp"
+
+namespace smelt::cli {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> words;  // [kind] path
+  double send_share = 0.25;
+  double ghz = 1.0;
+  bool has_share = false;
+  bool has_ghz = false;
+  ProduceArguments produce;
+};
+
+struct Source {
+  bool directory;  // machinedb; core-to-core otherwise
+  std::string path;
+};
+
+Source source_of(const Arguments& arguments) {
+  static const std::vector<std::string> kinds = {"core-to-core", "machinedb"};
+  const auto& words = arguments.words;
+  if (words.empty()) fail_usage("import what? Name a core-to-core CSV file or a machinedb directory");
+  if (words.size() > 2) fail_usage("{}: one file or directory at a time", words[2]);
+  std::error_code ignored;
+  if (words.size() == 2) {
+    if (words[0] != kinds[0] && words[0] != kinds[1]) {
+      fail_usage("{}: no such kind of data{} (core-to-core or machinedb)", words[0], suggestion(words[0], kinds));
+    }
+    return {words[0] == kinds[1], words[1]};
+  }
+  if (words[0] == kinds[0] || words[0] == kinds[1]) {
+    fail_usage("{}: name the {} to read", words[0], words[0] == kinds[0] ? "CSV file" : "directory");
+  }
+  return {std::filesystem::is_directory(words[0], ignored), words[0]};
+}
+
+void run(const Arguments& arguments) {
+  const Source source = source_of(arguments);
+  if (source.directory && arguments.has_share) fail_usage("--send-share: only for core-to-core data");
+  if (!source.directory && arguments.has_ghz) fail_usage("--ghz: only for machinedb data");
+  produce(take(source.directory ? import_machinedb(source.path, arguments.ghz)
+                                : import_core_to_core(source.path, arguments.send_share)),
+          arguments.produce);
+}
+
+}  // namespace
+
+void add_import(Parser& parser) {
+  auto arguments = std::make_shared<Arguments>();
+  Command command = parser.add("import", "Make a machine file from published measurements");
+  command.words("source", arguments->words, "SOURCE",
+                "[core-to-core] FILE or [machinedb] DIRECTORY; the kind may be left out");
+  command.number("--send-share", arguments->send_share, 0, 1,
+                           "core-to-core: part of the latency that blocks the sender (default 0.25)");
+  command.number("--ghz", arguments->ghz, 0.001, 1000,
+                         "machinedb: cycles per ns (default 1: leave the numbers as they are)");
+  add_produce_options(command, arguments->produce);
+  command.footer(
+      "core-to-core: CSV, n rows of n fields, lower triangle = one-way latency in ns.\n"
+      "machinedb:    directory with files ending in _send, _receive and _rtt (sender receiver mean stddev,\n"
+      "              in cycles) and lscpu_parse.txt.\n\n"
+      "Examples:\n"
+      "  smelt import core-to-core epyc.csv -o epyc.json\n"
+      "  smelt import machinedb sbrinz1/ --ghz 2.5 -o sbrinz1.json\n"
+      "  smelt import epyc.csv | smelt show -\n");
+  command.action([arguments, command] {
+    arguments->has_share = command.given("--send-share");
+    arguments->has_ghz = command.given("--ghz");
+    run(*arguments);
+  });
+}
+
+}  // namespace smelt::cli

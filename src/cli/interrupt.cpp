@@ -1,0 +1,41 @@
+#include "cli/interrupt.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace smelt::cli {
+namespace {
+
+const char* interrupt_message = nullptr;
+std::size_t interrupt_bytes = 0;
+
+// Only what is allowed in a signal handler: write, signal, raise.
+void end_by_signal(int number) {
+  if (isatty(STDERR_FILENO) == 1) (void)!write(STDERR_FILENO, "\r\x1b[K", 4);
+  (void)!write(STDERR_FILENO, interrupt_message, interrupt_bytes);
+  std::signal(number, SIG_DFL);
+  std::raise(number);
+}
+
+}  // namespace
+
+void on_interrupt(const char* message) {
+  interrupt_message = message;
+  interrupt_bytes = std::strlen(message);
+  std::signal(SIGINT, end_by_signal);
+  std::signal(SIGTERM, end_by_signal);
+}
+
+HoldSignals::HoldSignals() {
+  sigset_t held;
+  sigemptyset(&held);
+  sigaddset(&held, SIGINT);
+  sigaddset(&held, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &held, &before_);
+}
+
+HoldSignals::~HoldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+}  // namespace smelt::cli

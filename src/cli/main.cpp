@@ -1,0 +1,43 @@
+// The `smelt` command: a parser with all subcommands, or a contestant of its own benchmarks.
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+#include "cli/bench_worker.hpp"
+#include "cli/command.hpp"
+#include "cli/parser.hpp"
+#include "cli/terminal.hpp"
+
+namespace smelt::cli {
+namespace {
+
+int run_main(int argc, char** argv) {
+  if (const auto status = run_bench_worker(argc, argv)) return *status;
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write, seen in print()
+  Parser parser;
+  add_measure(parser);
+  add_show(parser);
+  add_import(parser);
+  add_synth(parser);
+  add_plan(parser);
+  add_simulate(parser);
+  add_compare(parser);
+  add_bench(parser);
+  add_settings(parser);
+  return parser.run(argc, argv);
+}
+
+}  // namespace
+}  // namespace smelt::cli
+
+int main(int argc, char** argv) {
+  int code = smelt::cli::exit_failure;
+  try {
+    code = smelt::cli::run_main(argc, argv);
+  } catch (const std::exception& error) {
+    smelt::cli::print_error(error.what());
+  } catch (...) {
+    smelt::cli::print_error("internal error");
+  }
+  return code;
+}

@@ -1,0 +1,211 @@
+// The parser around CLI11, and how errors of use are worded.
+#include "cli/parser.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <new>
+
+#include "cli/arguments.hpp"
+#include "cli/command.hpp"
+#include "cli/terminal.hpp"
+#include "cli/version.hpp"
+
+namespace smelt::cli {
+namespace {
+
+constexpr const char* overview =
+    "smelt measures what the cores of a machine pay to talk to each other, and plans broadcast trees,\n"
+    "reductions and barriers that are fast on it.";
+
+constexpr const char* footer =
+    "Start here:\n"
+    "  smelt measure          measure this machine (30 s)\n"
+    "  smelt show             see what it found\n"
+    "  smelt plan             the best broadcast tree, and why\n"
+    "  smelt bench all        measured against what else is there\n\n"
+    "`smelt COMMAND --help` explains a command and gives examples. Errors: one line on stderr.\n"
+    "Exit code: 0 done, 1 failed, 2 called wrongly. Every command has --json.";
+
+// Options in a column that is wide enough for ours, and no "TEXT" where a name says more.
+class HelpFormat : public CLI::Formatter {
+ public:
+  HelpFormat() {
+    column_width(32);
+    label("OPTIONS", "[OPTIONS]");
+    label("SUBCOMMAND", "COMMAND");
+    label("Subcommands", "Commands");
+    label("REQUIRED", "");
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_type_name().empty() ? "" : " " + option->get_type_name();
+  }
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string text = "Usage: " + (app->get_parent() == nullptr ? name : "smelt " + name) + " [OPTIONS]";
+    if (!app->get_subcommands([](const CLI::App*) { return true; }).empty()) text += " COMMAND";
+    for (const auto* option : app->get_options([](const CLI::Option* each) { return each->get_positional(); })) {
+      text += " [" + option->get_type_name() + "]";
+    }
+    return text + "\n\n";
+  }
+  std::string make_description(const CLI::App* app) const override { return app->get_description() + "\n\n"; }
+  std::string make_footer(const CLI::App* app) const override { return "\n" + app->get_footer(); }
+};
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  return names;
+}
+
+// The subcommand that the words name, to say in front of an error; null if none.
+const CLI::App* called_command(const CLI::App& app, int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+      if (command->get_name() == argv[i]) return command;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names = {"--help"};
+  for (const auto* option : app.get_options()) {
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// One line for what the parser did not like.
+std::string describe(const CLI::App& app, const CLI::App* command, const CLI::ParseError& error) {
+  const auto extras = app.remaining(true);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr || extras.empty()) {
+    return std::string(error.what()) + (command != nullptr ? "; see `smelt " + command->get_name() + " --help`" : "");
+  }
+  const std::string& word = extras.front();
+  if (command == nullptr && word[0] != '-') {
+    const auto names = command_names(app);
+    return fmt::format("{}: no such command{} (one of {})", word, suggestion(word, names), fmt::join(names, ", "));
+  }
+  const std::string name = word.substr(0, word.find('='));
+  const std::string near = word[0] == '-' ? suggestion(name, option_names(command != nullptr ? *command : app)) : "";
+  const std::string where = command != nullptr ? " " + command->get_name() : "";
+  return fmt::format("{}: not understood{}; see `smelt{} --help`", word, near, where);
+}
+
+// Of "--numa,--numa-per-package" the first name.
+std::string shown_name(const std::string& names) { return names.substr(0, names.find(',')); }
+
+}  // namespace
+
+Command& Command::flag(const std::string& names, bool& target, const std::string& description) {
+  app_->add_flag(names, target, description);
+  return *this;
+}
+
+Command& Command::text(const std::string& names, std::string& target, const std::string& type,
+                       const std::string& description) {
+  app_->add_option(names, target, description)->type_name(type);
+  return *this;
+}
+
+Command& Command::words(const std::string& name, std::vector<std::string>& target, const std::string& type,
+                        const std::string& description) {
+  app_->add_option(name, target, description)->type_name(type);
+  return *this;
+}
+
+Command& Command::value(const std::string& names, const std::string& type, Reader read,
+                        const std::string& description) {
+  app_->add_option_function<std::string>(names, read, description)->type_name(type);
+  return *this;
+}
+
+Command& Command::number(const std::string& names, double& target, double low, double high,
+                         const std::string& description) {
+  const auto read = [&target, option = shown_name(names), low, high](const std::string& text) {
+    target = parse_number(option, text, low, high);
+  };
+  return value(names, "NUMBER", read, description);
+}
+
+Command& Command::integer(const std::string& names, int& target, int low, int high, const std::string& description) {
+  const auto read = [&target, option = shown_name(names), low, high](const std::string& text) {
+    target = parse_integer(option, text, low, high);
+  };
+  return value(names, "N", read, description);
+}
+
+Command& Command::duration(const std::string& names, double& target_s, const std::string& description) {
+  const auto read = [&target_s, option = shown_name(names)](const std::string& text) {
+    target_s = parse_duration_s(option, text);
+  };
+  return value(names, "TIME", read, description);
+}
+
+Command& Command::footer(const std::string& text) {
+  app_->footer(text);
+  return *this;
+}
+
+void Command::action(std::function<void()> run) {
+  app_->callback([chosen = chosen_, run = std::move(run)] { *chosen = run; });
+}
+
+bool Command::given(const std::string& name) const { return app_->count(name) > 0; }
+
+Parser::Parser() : app_(std::make_unique<CLI::App>(overview, "smelt")) {
+  app_->formatter(std::make_shared<HelpFormat>());
+  app_->set_help_flag("-h,--help", "print this help");
+  app_->set_version_flag("--version", "", "print version and commit");
+  app_->footer(footer);
+  app_->require_subcommand(0, 1);
+}
+
+Parser::~Parser() = default;
+
+Command Parser::add(const std::string& name, const std::string& description) {
+  return {*app_->add_subcommand(name, description), chosen_};
+}
+
+int Parser::run(int argc, char** argv) {
+  CLI::App& app = *app_;
+  const auto* command = called_command(app, argc, argv);
+  const std::string where = command != nullptr ? command->get_name() + ": " : "";
+  try {
+    app.parse(argc, argv);
+    if (chosen_) {
+      chosen_();
+      flush_output();
+      return exit_ok;
+    }
+    print(app.help());
+    flush_output();
+    print_error("no command: choose one of the above");
+    return exit_usage;
+  } catch (const CLI::CallForHelp&) {
+    print(command != nullptr ? command->help() : app.help());
+    flush_output();
+    return exit_ok;
+  } catch (const CLI::CallForVersion&) {
+    print(fmt::format("smelt {} ({})\n", version, commit));
+    flush_output();
+    return exit_ok;
+  } catch (const CLI::ParseError& error) {
+    print_error(where + describe(app, command, error));
+    return exit_usage;
+  } catch (const Failure& failure) {
+    print_error(where + failure.message);
+    return failure.exit_code;
+  } catch (const OutputClosed&) {
+    return exit_ok;
+  } catch (const std::bad_alloc&) {
+    print_error(where + "out of memory");
+  } catch (const std::exception& error) {
+    print_error(where + error.what());
+  }
+  return exit_failure;
+}
+
+}  // namespace smelt::cli

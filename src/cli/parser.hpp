@@ -1,0 +1,65 @@
+// The command line: commands with options and help, from argv to values. Hides the library that
+// does the parsing, whose headers are slow to compile, behind what the commands need of it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace smelt::cli {
+
+/// One subcommand while it is being described. A handle: copies describe the same one. Targets
+/// must outlive the parsing, and keep their value when the option is absent. Values out of range
+/// are a Failure with exit code 2.
+class Command {
+ public:
+  using Reader = std::function<void(const std::string& text)>;
+
+  /// Names such as "-o,--output", or without dashes for a word in its place.
+  Command& flag(const std::string& names, bool& target, const std::string& description);
+  Command& text(const std::string& names, std::string& target, const std::string& type, const std::string& description);
+  Command& words(const std::string& name, std::vector<std::string>& target, const std::string& type,
+                 const std::string& description);
+  Command& number(const std::string& names, double& target, double low, double high, const std::string& description);
+  Command& integer(const std::string& names, int& target, int low, int high, const std::string& description);
+  Command& duration(const std::string& names, double& target_s, const std::string& description);
+  Command& value(const std::string& names, const std::string& type, Reader read, const std::string& description);
+
+  /// Examples and remarks, below the options in --help.
+  Command& footer(const std::string& text);
+
+  /// What to do if this command is called.
+  void action(std::function<void()> run);
+
+  /// Whether the option was given. After parsing.
+  bool given(const std::string& name) const;
+
+ private:
+  friend class Parser;
+  Command(CLI::App& app, std::function<void()>& chosen) : app_(&app), chosen_(&chosen) {}
+  CLI::App* app_;
+  std::function<void()>* chosen_;
+};
+
+class Parser {
+ public:
+  Parser();
+  ~Parser();
+
+  Command add(const std::string& name, const std::string& description);
+
+  /// Parses and runs the command that is called; help, version and errors included. Returns the
+  /// exit code.
+  int run(int argc, char** argv);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+  std::function<void()> chosen_;
+};
+
+}  // namespace smelt::cli

@@ -1,0 +1,83 @@
+// smelt plan: who sends to whom, in which order, and why.
+#include <memory>
+
+#include "cli/arguments.hpp"
+#include "cli/command.hpp"
+#include "cli/document.hpp"
+#include "cli/draw_plan.hpp"
+#include "cli/parser.hpp"
+#include "cli/terminal.hpp"
+
+namespace smelt::cli {
+namespace {
+
+struct Arguments {
+  PlanArguments plan;
+  bool dot = false;
+  bool steps = false;
+};
+
+std::string describe_quality(const Plan& plan) {
+  if (plan.optimal) return styled(Style::good, "optimal: proved, no plan is faster");
+  if (!plan.lower_bound_ns) return "no lower bound known";
+  const double above = *plan.lower_bound_ns > 0 ? (plan.predicted_ns / *plan.lower_bound_ns - 1) * 100 : 0;
+  return fmt::format("no plan can be faster than {} ({:.0f} % less)", format_time(*plan.lower_bound_ns),
+                     above / (100 + above) * 100);
+}
+
+void print_picture(const Machine& machine, const Plan& plan, bool completion) {
+  const Simulation simulation = take(simulate(machine, plan));
+  print(fmt::format("{}  {} tree, {} rank{} on {}, root rank {}\n",
+                    styled(Style::title, to_string(plan.operation)), styled(Style::strong, plan.topology),
+                    plan.group.size(), plan.group.size() == 1 ? "" : "s", machine.name, plan.root));
+  print(fmt::format("Predicted {}{}, {}\n\n", styled(Style::strong, format_time(plan.predicted_ns)),
+                    completion ? " with the completion message" : "", describe_quality(plan)));
+  print(draw_plan(machine, plan, simulation));
+  if (plan.broadcast_tree || plan.reduce_tree) {
+    print(styled(Style::faint, "  ● decides the total    ░ sending  █ receiving") + "\n");
+  }
+  print("\n");
+  if (!plan.reason.empty()) print(styled(Style::strong, "Why  ") + plan.reason + "\n");
+  print(styled(Style::faint, fmt::format("Searched for {:.3g} ms.", plan.search_ms)) + "\n");
+}
+
+void run(const Arguments& arguments) {
+  const auto& common = arguments.plan;
+  const Operation operation = parse_operation_name("--op", common.operation);
+  check_topology_name("--topology", common.topology);
+  if (arguments.dot && common.json) fail_usage("--dot: not together with --json");
+  const Machine machine = load_model(common.model);
+  const Group group = select_group(machine, common.ranks);
+  const Plan plan = take(make_plan(machine, group, operation, common.options(group)));
+  if (arguments.dot) return print(graphviz(machine, plan));
+  if (!common.json) return print_picture(machine, plan, common.completion);
+  Json document = plan_document(machine, plan, arguments.steps);
+  document["completion"] = common.completion;
+  print(format_json(document));
+}
+
+std::string list_trees() {
+  std::string text = "Trees:\n";
+  for (const auto& topology : topologies()) {
+    text += fmt::format("  {:<24}{}\n", topology.name, topology.description);
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_plan(Parser& parser) {
+  auto arguments = std::make_shared<Arguments>();
+  Command command = parser.add("plan", "Plan one operation: who sends to whom, in which order, and why");
+  add_plan_options(command, arguments->plan, true);
+  command.flag("--dot", arguments->dot, "print a graph for Graphviz (smelt plan --dot | dot -Tsvg)");
+  command.flag("--steps", arguments->steps, "with --json: what every rank does, step by step");
+  command.footer(list_trees() +
+                  "\nExamples:\n"
+                  "  smelt plan                                        the best broadcast tree of this machine\n"
+                  "  smelt plan -m big.json --op barrier --ranks 0-31  for a machine from a file\n"
+                  "  smelt plan --topology binary --root 0 --json      a textbook tree, for a program to read\n");
+  command.action([arguments] { run(*arguments); });
+}
+
+}  // namespace smelt::cli

@@ -1,0 +1,82 @@
+// smelt simulate: runs a plan against a model and shows who does what when.
+#include <memory>
+
+#include "cli/arguments.hpp"
+#include "cli/command.hpp"
+#include "cli/document.hpp"
+#include "cli/draw_plan.hpp"
+#include "cli/parser.hpp"
+#include "cli/terminal.hpp"
+
+namespace smelt::cli {
+namespace {
+
+struct Arguments {
+  PlanArguments plan;
+  std::string file;
+  bool has_planning = false;  // an option that says what to plan, which a plan file says already
+};
+
+Plan obtain_plan(const Arguments& arguments, const Machine& machine) {
+  const auto& common = arguments.plan;
+  if (!arguments.file.empty()) {
+    return parse_plan_document(machine, read_file(arguments.file), arguments.file == "-" ? "standard input" : arguments.file);
+  }
+  const Operation operation = parse_operation_name("--op", common.operation);
+  const Group group = select_group(machine, common.ranks);
+  return take(make_plan(machine, group, operation, common.options(group)));
+}
+
+void print_document(const Machine& machine, const Plan& plan, const Simulation& simulation) {
+  print(format_json({{"operation", to_string(plan.operation)},
+                     {"topology", plan.topology},
+                     {"pus", os_indices(machine, plan.group)},
+                     {"root", plan.root},
+                     {"arrival_ns", simulation.arrival_ns},
+                     {"total_ns", simulation.total_ns},
+                     {"completion_ns", simulation.completion_ns},
+                     {"machine", machine_identity(machine)},
+                     {"timeline", timeline_document(simulation)}}));
+}
+
+void run(const Arguments& arguments) {
+  const auto& common = arguments.plan;
+  if (!arguments.file.empty() && arguments.has_planning) {
+    fail_usage("--plan: the file says what to run; leave out --op, --topology, --ranks, --root and --search-ms");
+  }
+  if (arguments.file == "-" && common.model == "-") fail_usage("--plan -: standard input is the machine already");
+  parse_operation_name("--op", common.operation);
+  check_topology_name("--topology", common.topology);
+  const Machine machine = load_model(common.model);
+  const Plan plan = obtain_plan(arguments, machine);
+  const Simulation simulation = take(simulate(machine, plan));
+  if (common.json) return print_document(machine, plan, simulation);
+  print(fmt::format("{}  {} tree, {} ranks on {}, root rank {}\n", styled(Style::title, to_string(plan.operation)),
+                    styled(Style::strong, plan.topology), plan.group.size(), machine.name, plan.root));
+  print(fmt::format("Predicted {}", styled(Style::strong, format_time(simulation.total_ns))));
+  if (common.completion) print(fmt::format(", {} with the completion message", format_time(simulation.completion_ns)));
+  print("\n\n" + draw_timeline(machine, plan, simulation, screen().columns));
+}
+
+}  // namespace
+
+void add_simulate(Parser& parser) {
+  auto arguments = std::make_shared<Arguments>();
+  Command command = parser.add("simulate", "Run a plan against a model and show its timeline");
+  add_plan_options(command, arguments->plan, true);
+  command.text("--plan", arguments->file, "FILE",
+           "run what `smelt plan --json` wrote, perhaps for another machine; - for standard input");
+  command.footer(
+      "Examples:\n"
+      "  smelt simulate --op barrier                          the best barrier of this machine\n"
+      "  smelt plan -m a.json --json > a.plan\n"
+      "  smelt simulate -m b.json --plan a.plan               what a plan made for a costs on b\n");
+  command.action([arguments, command] {
+    for (const char* option : {"--op", "--topology", "--ranks", "--root", "--search-ms"}) {
+      arguments->has_planning |= command.given(option);
+    }
+    run(*arguments);
+  });
+}
+
+}  // namespace smelt::cli
