@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "base/cacheline.hpp"
 #include "base/futex.hpp"
@@ -49,6 +50,13 @@ struct alignas(separation_bytes) Parking {
 namespace wait_detail {
 void wake(Parking& parking) noexcept;
 
+/// Whether the CPU can wait for a cache line in user mode (x86: WAITPKG; AArch64: WFE, always).
+bool has_monitor() noexcept;
+
+/// Rests until the line of `watch` (may be null) is written or about a microsecond has passed; at
+/// once if ready(condition), looked at after the watch has begun. Requires has_monitor().
+void rest(const void* watch, bool (*ready)(void*), void* condition) noexcept;
+
 inline void relax() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -83,11 +91,11 @@ class Waiter {
   /// Returns true once `ready()` does, false if interrupted before. `ready` must be cheap, must not
   /// throw, and sees the awaited data through an acquire load of its own. Whoever makes it true
   /// calls unpark(*parking) afterwards; without `parking` the waiter never sleeps for long.
-  /// `watch`: a word whose change makes ready() true, if there is one.
+  /// `watch`: an aligned word whose change makes ready() true, if there is one.
   template <class Ready>
   bool wait(Ready&& ready, Parking* parking = nullptr, const void* watch = nullptr) noexcept {
     if (ready()) return true;
-    for (std::uint32_t i = tight_polls_; i != 0; --i) {
+    for (std::uint32_t i = crowding_ < crowded ? tight_polls_ : few_polls; i != 0; --i) {
       wait_detail::relax();
       if (ready()) return true;
     }
@@ -100,12 +108,17 @@ class Waiter {
 
  private:
   class Episode;
+  static constexpr std::uint32_t few_polls = 4;
+  static constexpr std::uint32_t crowded = 4;       ///< from this much crowding on, do not spin
+  static constexpr std::uint32_t most_crowding = 16;  ///< and so soon is it forgotten
+
   bool wait_slowly(bool (*ready)(void*), void* condition, Parking* parking, const void* watch) noexcept;
 
   std::uint32_t tight_polls_ = 0;
-  std::uint32_t crowded_ = 0;  ///< how often of late a yield gave the PU to somebody; see docs/waiting.md
-  std::uint64_t spin_ticks_ = 0;
-  std::uint64_t yield_ticks_ = 0;
+  std::uint32_t crowding_ = 0;          ///< learned: how often of late somebody else needed the PU
+  std::uint64_t spin_ticks_ = 0;        ///< when the spinning phase ends
+  std::uint64_t yield_ticks_ = 0;       ///< when the yielding phase ends
+  std::uint64_t lone_yield_ticks_ = 0;  ///< learned: a yield when nobody else wants the PU
   bool (*interrupt_)(void*) = nullptr;
   void* context_ = nullptr;
   WaitConfig config_;

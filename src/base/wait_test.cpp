@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <new>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -83,6 +86,23 @@ TEST(Waiter, WaitsWithoutParkingToo) {
   }
 }
 
+TEST(Monitor, IsFoundWhereTheKernelSeesIt) {
+#if defined(__x86_64__)
+  std::ifstream file("/proc/cpuinfo");
+  const std::string info((std::istreambuf_iterator<char>(file)), {});
+  if (info.empty()) GTEST_SKIP() << "no /proc/cpuinfo";
+  EXPECT_EQ(wait_detail::has_monitor(), info.find(" waitpkg") != std::string::npos);
+#endif
+}
+
+TEST(Monitor, RestEnds) {
+  if (!wait_detail::has_monitor()) GTEST_SKIP() << "the CPU has no user-mode wait";
+  alignas(8) std::uint64_t word = 0;
+  wait_detail::rest(nullptr, [](void*) { return false; }, nullptr);
+  wait_detail::rest(&word, [](void*) { return true; }, nullptr);
+  wait_detail::rest(&word, [](void*) { return false; }, nullptr);
+}
+
 /// With this a lost wake-up hangs the test instead of costing one bounded sleep.
 WaitConfig sleeping_long(WaitMode mode) {
   auto config = config_of(mode);
@@ -112,7 +132,8 @@ bool play(Court& court, std::uint32_t side, std::uint32_t turns, const WaitConfi
 TEST(Parking, NoWakeUpIsLostBetweenThreads) {
   for (const auto mode : all_modes) {
     Court court;
-    constexpr std::uint32_t turns = 6000;
+    // A spinning side on a PU that it shares costs a time slice per turn.
+    const std::uint32_t turns = mode == WaitMode::spin ? 500 : 5000;
     std::thread other([&] { EXPECT_TRUE(play(court, 1, turns, sleeping_long(mode))); });
     EXPECT_TRUE(play(court, 0, turns, sleeping_long(mode)));
     other.join();
