@@ -90,7 +90,7 @@ std::vector<std::string> own_names(const std::string& operation, const std::vect
   for (const auto& tree : trees) {
     if (tree != "best") names.push_back("smelt/" + tree);  // `best` is what `smelt` stands for
   }
-  if (operation == "barrier") append(names, {"smelt/dissemination", "smelt/flat"});
+  if (operation == "barrier") append(names, {"smelt/flat"});
   return names;
 }
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -11,9 +10,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <thread>
 
 #include "base/error.hpp"
@@ -116,9 +117,27 @@ SignalGuard::~SignalGuard() {
 
 bool SignalGuard::interrupted() noexcept { return caught_signal != 0; }
 
+namespace {
+
+constexpr std::string_view scratch_prefix = "smelt-bench-";
+
+/// Directories of runs that were killed: smelt-bench-PID-XXXXXX of a process that is no more.
+void sweep_scratch(const std::string& base) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(base, ignored)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(scratch_prefix)) continue;
+    const int pid = std::atoi(name.c_str() + scratch_prefix.size());
+    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
+
+}  // namespace
+
 ScratchDirectory::ScratchDirectory() {
   for (const char* base : {"/dev/shm", "/tmp"}) {
-    std::string name = std::string(base) + "/smelt-bench-XXXXXX";
+    sweep_scratch(base);
+    std::string name = fmt::format("{}/{}{}-XXXXXX", base, scratch_prefix, getpid());
     if (mkdtemp(name.data()) != nullptr) {
       path_ = name;
       return;

@@ -24,7 +24,8 @@ class SignalGuard {
   static bool interrupted() noexcept;
 };
 
-/// A private directory for files of the peers' runtimes; removed with all it holds.
+/// A private directory for files of the peers' runtimes; removed with all it holds. A new one
+/// also removes those of processes that were killed before they could.
 class ScratchDirectory {
  public:
   ScratchDirectory();

@@ -19,22 +19,35 @@ namespace {
 
 // ---------------------------------------------------------------- the floor
 
+/// Alone on its cache line, and on the one that is fetched with it.
+struct alignas(separation_bytes) LoneLine {
+  std::atomic<std::uint64_t> number{0};
+};
+
+inline void spin_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
+#endif
+}
+
 /// A number goes back and forth in one cache line; operation i is one way, half of the ping-pong.
+/// The pause keeps the waiting side from asking for the line while the other is about to write it.
 struct FloorKernel {
   void prepare(std::uint64_t, Effort) {}
   void operate(std::uint64_t i) {
     if (static_cast<int>(i % 2) == rank) {
-      line.store(i + 1, std::memory_order_release);  // pairs with the other rank's load
+      line.number.store(i + 1, std::memory_order_release);  // pairs with the other rank's load
     } else {
-      while (line.load(std::memory_order_acquire) != i + 1) {  // pairs with the other rank's store
-      }
+      while (line.number.load(std::memory_order_acquire) != i + 1) spin_pause();  // pairs with the other rank's store
     }
   }
   void settle() {}
   bool check(std::uint64_t) const { return true; }
-  bool check_fully(std::uint64_t i) const { return line.load(std::memory_order_relaxed) >= i + 1; }
+  bool check_fully(std::uint64_t i) const { return line.number.load(std::memory_order_relaxed) >= i + 1; }
   int rank;
-  std::atomic<std::uint64_t>& line;
+  LoneLine& line;
 };
 
 int run_floor(WorkerSpec spec) {
@@ -44,7 +57,7 @@ int run_floor(WorkerSpec spec) {
   if (spec.pus.size() < 2 || spec.pus[0] == spec.pus[1]) return fail_worker("a ping-pong needs two PUs");
   auto control = Control::create(2);
   if (!control) return fail_worker(control.error().message);
-  alignas(separation_bytes) std::atomic<std::uint64_t> line{0};
+  LoneLine line;
   bool good = true;
   run_threads(spec, [&](int rank) {
     const bool served = serve_kernel(Member{spec, *control, rank}, FloorKernel{rank, line});
