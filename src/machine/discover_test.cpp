@@ -47,7 +47,7 @@ TEST(Discover, EveryPuOfTheAllowanceIsThere) {
 }
 
 TEST(Discover, FourPackages) {
-  const auto machine = discover_synthetic("package:4 [numa(memory=1GB)] l3:1 l2:2 core:1 pu:2");
+  const auto machine = discover_synthetic("package:4 [numa(memory=1073741824)] l3:1 l2:2 core:1 pu:2");
   EXPECT_EQ(machine.size(), 16u);
   EXPECT_EQ(count_ids(machine, &Pu::package), 4u);
   EXPECT_EQ(count_ids(machine, &Pu::numa_node), 4u);
