@@ -98,10 +98,12 @@ struct Allowance {
   int parallelism() const noexcept;
 };
 
-/// The hardware under this process, through hwloc, without costs. Cost: milliseconds.
+/// The hardware under this process, through hwloc, without costs: all PUs that are online, also
+/// those that this process may not use, ascending by os_index. HWLOC_SYNTHETIC and HWLOC_XMLFILE
+/// stand in for the hardware. Cost: milliseconds.
 Result<Machine> discover_machine();
 
-/// Affinity mask, cgroup cpuset and CPU quota of the calling process.
+/// What may be used now: affinity mask of the calling thread, cgroup cpuset and CPU quota.
 Result<Allowance> discover_allowance();
 
 /// Reads a machine file (JSON, schema "smelt-machine/1"). The error names file, key and reason.
@@ -114,15 +116,19 @@ Result<Machine> parse_machine(std::string_view json, const std::string& origin);
 /// JSON text of a machine, as load_machine reads it.
 std::string format_machine(const Machine& machine);
 
-/// Writes to a temporary file beside `file` and renames it: readers see the old or the new one.
+/// Writes to a temporary file beside `file`, flushes and renames it: readers see the old or the
+/// new one. A link is followed; a pipe or device is written straight. Missing directories are not
+/// made. Errors: a machine that load_machine would refuse, or what the operating system says.
 Result<void> save_machine(const Machine& machine, const std::filesystem::path& file);
 
 /// Where the model of a machine with that fingerprint is cached:
-/// $XDG_CACHE_HOME/smelt/<fingerprint>.json, or under ~/.cache, or /tmp/smelt-<uid> without a home.
+/// <fingerprint>.json in $SMELT_CACHE_DIR, else $XDG_CACHE_HOME/smelt, else ~/.cache/smelt, else,
+/// without a home, /tmp/smelt-<uid>. The directory may not be there yet.
 std::filesystem::path cache_path(const std::string& fingerprint);
 
 /// The measured model of this machine from the cache, if there is one and it still fits the
-/// hardware (same fingerprint and PUs); not_found otherwise. A damaged file is an error.
+/// hardware: same fingerprint, same PUs, and all PUs that this process may use were measured.
+/// not_found otherwise. A damaged file is an error.
 Result<Machine> load_cached_machine();
 
 /// Reads a core-to-core latency CSV: n rows of n comma-separated fields, lower triangle =
@@ -131,26 +137,32 @@ Result<Machine> load_cached_machine();
 Result<Machine> import_core_to_core(const std::filesystem::path& csv, double send_share = 0.25);
 
 /// Reads a directory of the original research prototype's measurements: files ending in
-/// `_send`, `_receive` and optionally `_rtt`, one line `sender receiver mean stddev` per pair, in
-/// cycles at `ghz` (1.0 keeps the numbers as they are); layout from `lscpu_parse.txt`.
+/// `_send`, `_receive` and optionally `_rtt`, one line `sender receiver mean stddev` per ordered
+/// pair, in cycles at `ghz` (1.0 keeps the numbers as they are); layout from `lscpu_parse.txt`
+/// (without it: every PU its own core, all in one NUMA node).
 Result<Machine> import_machinedb(const std::filesystem::path& directory, double ghz = 1.0);
 
-/// What a synthetic machine looks like. Counts nest: each package has `numa_per_package` NUMA
-/// nodes, each of those `cores / numa_per_package / l3` ... see docs/machine.md.
+/// What a synthetic machine looks like. Counts nest: a package has `cores` cores of `smt` PUs. Its
+/// `numa_per_package` NUMA nodes, and its `l3` L3 caches, are runs of consecutive cores of equal
+/// length; one of these two counts divides the other, so that either several L3s lie in a NUMA
+/// node or several NUMA nodes under an L3. PUs, cores, caches, NUMA nodes and packages are numbered
+/// in that order; the PUs of a core have consecutive os_index.
 struct SynthSpec {
   int packages = 1;
   int numa_per_package = 1;
   int cores = 8;  ///< per package
   int smt = 1;    ///< PUs per core
   int l3 = 1;     ///< L3 caches per package
-  /// One-way latency in ns between PUs whose closest common level is ...
+  /// One-way latency in ns between two PUs of the same core; else of the same L3 and NUMA node;
+  /// else of the same L3 or NUMA node; else of the same package; else of the machine.
   double smt_ns = 10, l3_ns = 40, numa_ns = 80, package_ns = 110, remote_ns = 220;
   double send_share = 0.25;
-  double jitter = 0.0;      ///< relative, uniform in [-jitter, +jitter], per pair
+  double jitter = 0.0;      ///< relative, 0 <= jitter < 1: uniform in [-jitter, +jitter], per unordered pair
   std::uint64_t seed = 1;   ///< of the jitter
 };
 
-/// A machine to plan for ahead of having it. At most 4096 PUs.
+/// A machine to plan for ahead of having it: at most 4096 PUs, costs rounded to 0.001 ns. The same
+/// spec gives the same machine everywhere. Errors: counts that do not divide, costs out of range.
 Result<Machine> synthesize_machine(const SynthSpec& spec);
 
 /// Pins the calling thread to that PU. Cost: a system call.
