@@ -9,7 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <limits>
 
 namespace smelt::plan {
 
@@ -18,27 +18,32 @@ namespace {
 constexpr int near_ranks = 12;
 constexpr int moves_between_checks = 32;
 
-// The cheapest parents for each rank.
+// The ranks nearest to each rank; found when first asked for, as few ranks are on large machines.
 class Neighbours {
  public:
-  explicit Neighbours(const CostTable& costs) : count_(std::min(near_ranks, costs.size() - 1)) {
-    std::vector<std::pair<float, int>> edges(static_cast<std::size_t>(costs.size()));
-    lists_.reserve(static_cast<std::size_t>(costs.size()) * count_);
-    for (int rank = 0; rank < costs.size(); ++rank) {
-      // Costs of the opposite direction would need a walk down the columns; near is near both ways.
-      for (int other = 0; other < costs.size(); ++other) edges[other] = {costs.edge(rank, other), other};
-      edges[rank].first = std::numeric_limits<float>::infinity();
-      std::nth_element(edges.begin(), edges.begin() + (count_ - 1), edges.end());
-      for (int i = 0; i < count_; ++i) lists_.push_back(edges[i].second);
-    }
-  }
-  int pick(int rank, Random& random) const {
-    return lists_[static_cast<std::size_t>(rank) * count_ + random.below(count_)];
+  explicit Neighbours(const CostTable& costs)
+      : costs_(costs), count_(std::min(near_ranks, costs.size() - 1)), lists_(static_cast<std::size_t>(costs.size())) {}
+
+  int pick(int rank, Random& random) {
+    if (lists_[rank].empty()) find(rank);
+    return lists_[rank][random.below(count_)];
   }
 
  private:
+  // By the costs from `rank`: those towards it are a column of the table; near is near both ways.
+  void find(int rank) {
+    edges_.clear();
+    for (int other = 0; other < costs_.size(); ++other) {
+      if (other != rank) edges_.emplace_back(costs_.edge(rank, other), other);
+    }
+    std::nth_element(edges_.begin(), edges_.begin() + (count_ - 1), edges_.end());
+    for (int i = 0; i < count_; ++i) lists_[rank].push_back(edges_[i].second);
+  }
+
+  const CostTable& costs_;
   int count_;
-  std::vector<int> lists_;
+  std::vector<std::vector<int>> lists_;
+  std::vector<std::pair<float, int>> edges_;
 };
 
 class Annealer {
@@ -85,17 +90,33 @@ class Annealer {
     const int n = trees_[0].state.size();
     const int index = trees_.size() == 1 ? 0 : random_.below(static_cast<int>(trees_.size()));
     TreeState& state = trees_[index].state;
-    int rank = random_.below(8) < 7 ? state.pick_critical(random_) : random_.below(n);
     const int kind = random_.below(16);
-    if (options_.free_root && kind == 0) rank = state.root();
+    int rank = random_.below(8) < 7 ? state.pick_critical(random_) : random_.below(n);
+    if (kind < 2) {
+      try_lift(index, rank, temperature);
+      return;
+    }
+    if (options_.free_root && kind == 2) rank = state.root();
     const int other = random_.below(2) ? near_[index].pick(rank, random_) : random_.below(n);
     if (other == rank) return;
-    if (kind < 4) {
+    if (kind < 6) {
       try_swap(index, rank, other, temperature);
     } else if (rank != state.root() && other != state.parent(rank) && !state.above(rank, other)) {
-      const float loss = trees_[index].weight * (state.try_move(rank, other) - state.time());
-      if (accept(loss, temperature)) state.take(), value_ = objective();
+      if (accept(trees_[index].weight * (state.try_move(rank, other) - state.time()), temperature)) take(index);
     }
+  }
+
+  void take(int index) {
+    trees_[index].state.take();
+    value_ = objective();
+  }
+
+  // The root is lifted over only where there is one tree: several must keep theirs in common.
+  void try_lift(int index, int rank, float temperature) {
+    TreeState& state = trees_[index].state;
+    if (rank == state.root()) return;
+    if (state.parent(rank) == state.root() && (!options_.free_root || trees_.size() > 1)) return;
+    if (accept(trees_[index].weight * (state.try_lift(rank) - state.time()), temperature)) take(index);
   }
 
   void try_swap(int index, int a, int b, float temperature) {

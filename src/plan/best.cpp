@@ -1,6 +1,7 @@
 #include "plan/best.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "base/clock.hpp"
@@ -8,6 +9,7 @@
 #include "plan/bounds.hpp"
 #include "plan/exact.hpp"
 #include "plan/greedy.hpp"
+#include "plan/hierarchy.hpp"
 
 namespace smelt::plan {
 
@@ -15,7 +17,11 @@ namespace {
 
 constexpr double exact_steps_per_ms = 250e3;   // what this planner counts on; only speed depends on it
 constexpr double free_exact_steps = 50e3;      // always affordable
-constexpr long construction_moves_per_rank = 100;
+constexpr double moves_per_ms = 2000.0;        // as above
+constexpr long moves_per_rank_and_round = 300;
+constexpr double explore_share = 0.6;
+constexpr std::array<float, 6> explore_hot = {0.05F, 0.2F, 0.02F, 0.1F, 0.3F, 0.05F};
+constexpr int small_ranks = 40, large_ranks = 512;
 
 class Search {
  public:
@@ -116,53 +122,114 @@ class Search {
     return true;
   }
 
-  void improve() {
-    std::vector<AnnealedTree> trees;
-    std::vector<Tree> start = construct();
-    consider(from_trees(start));
-    const bool phases = problem_.operation() == Operation::two_phase_commit;
+  // One starting point: a tree per direction with a common root.
+  struct Start {
+    std::vector<Tree> trees;
+    double time = 0.0;
+  };
+
+  double weight(Direction direction) const {
+    return problem_.operation() == Operation::two_phase_commit && direction == Direction::broadcast ? 2.0 : 1.0;
+  }
+
+  Start timed(std::vector<Tree> trees) {
+    Start start{std::move(trees), 0.0};
     for (std::size_t i = 0; i < directions_.size(); ++i) {
-      const float weight = phases && directions_[i] == Direction::broadcast ? 2.0F : 1.0F;
-      trees.push_back({TreeState(problem_.table(directions_[i]), start[i]), weight});
+      start.time += weight(directions_[i]) * order_sends(problem_.table(directions_[i]), start.trees[i]);
+    }
+    return start;
+  }
+
+  std::vector<int> some_roots(int count) const {
+    if (options_.root) return {*options_.root};
+    std::vector<int> roots;
+    const int n = problem_.size();
+    for (int i = 0; i < std::min(count, n); ++i) roots.push_back(static_cast<int>(static_cast<long>(i) * n / std::min(count, n)));
+    return roots;
+  }
+
+  // The best hierarchical, the best greedy and the best textbook trees, best first.
+  std::vector<Start> construct() {
+    const int n = problem_.size();
+    const bool small = n <= small_ranks, large = n > large_ranks;
+    std::vector<Start> starts;
+    const auto add_best = [&](int roots, auto&& build) {
+      Start best;
+      for (const int root : some_roots(roots)) {
+        std::vector<Tree> trees;
+        for (std::size_t i = 0; i < directions_.size(); ++i) trees.push_back(build(i, root));
+        if (trees[0].size() != n) return;
+        Start start = timed(std::move(trees));
+        if (best.trees.empty() || start.time < best.time) best = std::move(start);
+      }
+      starts.push_back(std::move(best));
+    };
+    std::vector<HierarchyPlanner> hierarchies;
+    for (const Direction direction : directions_) hierarchies.emplace_back(problem_.ranks(), problem_.table(direction));
+    add_best(small ? 6 : large ? 8 : 32, [&](std::size_t i, int root) { return hierarchies[i].tree(root); });
+    add_best(large ? 1 : small ? 3 : 8, [&](std::size_t i, int root) {
+      return greedy_tree(problem_.table(directions_[i]), root, 1.0F);
+    });
+    if (best_.broadcast_tree || best_.reduce_tree) {
+      std::vector<Tree> trees;
+      for (const Direction direction : directions_) {
+        trees.push_back(direction == Direction::reduce ? *best_.reduce_tree : *best_.broadcast_tree);
+      }
+      starts.push_back(timed(std::move(trees)));
+    }
+    std::stable_sort(starts.begin(), starts.end(), [](const Start& a, const Start& b) { return a.time < b.time; });
+    return starts;
+  }
+
+  // One annealing run from a start; returns where it got.
+  Start round(const Start& start, float hot, float cold, const std::function<float(long)>& progress) {
+    std::vector<AnnealedTree> trees;
+    for (std::size_t i = 0; i < directions_.size(); ++i) {
+      trees.push_back({TreeState(problem_.table(directions_[i]), start.trees[i]), static_cast<float>(weight(directions_[i]))});
     }
     AnnealOptions options;
     options.free_root = !options_.root;
-    options.seed = options_.seed;
-    options.floor = static_cast<float>(result_.lower_bound_ns);
-    if (options_.search_ms > 0.0) {
-      options.progress = [this](long) { return static_cast<float>(elapsed_ms() / options_.search_ms); };
-    } else {
-      const long limit = construction_moves_per_rank * problem_.size();
-      options.hot = options.cold = 1e-9F;
-      options.progress = [limit](long moves) { return static_cast<float>(moves) / static_cast<float>(limit); };
-    }
-    anneal(trees, options);
-    std::vector<Tree> improved;
-    for (const AnnealedTree& tree : trees) improved.push_back(tree.state.tree());
-    consider(from_trees(std::move(improved)));
+    options.seed = options_.seed + rounds_++;
+    options.hot = hot;
+    options.cold = cold;
+    options.progress = progress;
+    Start end;
+    end.time = anneal(trees, options);
+    for (const AnnealedTree& tree : trees) end.trees.push_back(tree.state.tree());
+    return end;
   }
 
-  // The best of greedy trees over roots, in sum over the directions.
-  std::vector<Tree> construct() {
+  std::function<float(long)> until(double end_ms) const {
+    const double begin_ms = elapsed_ms();
+    return [=, this](long) {
+      const double now = elapsed_ms();
+      return now >= end_ms ? 1.0F : static_cast<float>((now - begin_ms) / (end_ms - begin_ms));
+    };
+  }
+
+  // Construction alone polishes the best start by a fixed number of moves. With a budget, rounds from
+  // different starts at different temperatures explore first; the best of them gets the rest.
+  void improve() {
+    const std::vector<Start> starts = construct();
+    consider(from_trees(starts[0].trees));
     const int n = problem_.size();
-    const int stride = std::max(1, n / 32);
-    std::vector<Tree> best;
-    double best_time = std::numeric_limits<double>::infinity();
-    for (int root = options_.root.value_or(0); root < n; root += stride) {
-      std::vector<Tree> trees;
-      double time = 0.0;
-      for (const Direction direction : directions_) {
-        Tree tree = greedy_tree(problem_.table(direction), root, 1.0F);
-        time += order_sends(problem_.table(direction), tree);
-        trees.push_back(std::move(tree));
-      }
-      if (time < best_time) {
-        best_time = time;
-        best = std::move(trees);
-      }
-      if (options_.root) break;
+    if (options_.search_ms <= 0.0) {
+      const long moves = n <= small_ranks ? 12L * n : n <= large_ranks ? 60L * n : 2L * n;
+      const auto progress = [moves](long done) { return static_cast<float>(done) / static_cast<float>(moves); };
+      consider(from_trees(round(starts[0], 0.005F, 0.0005F, progress).trees));
+      return;
     }
-    return best;
+    const double begin = elapsed_ms(), left = std::max(0.0, options_.search_ms - begin);
+    const double affordable = left * moves_per_ms / (static_cast<double>(moves_per_rank_and_round) * n);
+    const int rounds = std::clamp(static_cast<int>(affordable * explore_share), 0, static_cast<int>(explore_hot.size()));
+    Start best = starts[0];
+    for (int i = 0; i < rounds; ++i) {
+      const double end = begin + left * explore_share * (i + 1) / rounds;
+      Start found = round(starts[i % starts.size()], explore_hot[i], 0.0005F, until(end));
+      if (found.time < best.time) best = std::move(found);
+    }
+    best = round(best, rounds ? 0.02F : 0.03F, 0.0003F, until(options_.search_ms));
+    consider(from_trees(best.trees));
   }
 
   Problem& problem_;
@@ -173,6 +240,7 @@ class Search {
   Solution best_;
   bool has_best_ = false;
   bool proved_ = false;
+  std::uint64_t rounds_ = 0;
   Searched result_;
 };
 

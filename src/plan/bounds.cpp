@@ -17,9 +17,15 @@ double reach_bound(const CostTable& costs, std::optional<int> root) {
   const int n = costs.size();
   std::vector<float> cheapest(static_cast<std::size_t>(n), infinity);
   for (int p = 0; p < n; ++p) {
-    for (int c = 0; c < n; ++c) {
-      if (p != c) cheapest[c] = std::min(cheapest[c], costs.edge(p, c));
-    }
+    const float *send = costs.send_row(p), *latency = costs.latency_row(p);
+    const auto over = [&](int begin, int end) {
+      for (int c = begin; c < end; ++c) {
+        const float edge = send[c] + latency[c];
+        cheapest[c] = edge < cheapest[c] ? edge : cheapest[c];
+      }
+    };
+    over(0, p);
+    over(p + 1, n);
   }
   if (root) {
     cheapest[*root] = 0.0F;

@@ -40,6 +40,7 @@ class RankCosts {
   }
   /// What a lone message takes from call to delivery.
   double message(int from, int to) const { return send(from, to) + propagation(from, to) + recv(from, to); }
+  bool shares_pus() const noexcept { return shares_pus_; }
   bool has_exchange() const noexcept { return machine_->exchange_ns.has_value(); }
   double exchange(int a, int b) const { return cell(*machine_->exchange_ns, a, b, shared_send_ + shared_recv_); }
 
@@ -52,6 +53,7 @@ class RankCosts {
   const Machine* machine_;
   const Group* group_;
   double shared_send_ = 0.0, shared_recv_ = 0.0;
+  bool shares_pus_ = false;
 };
 
 /// RankCosts seen as a broadcast in one direction.
@@ -88,6 +90,7 @@ class CostTable {
   const float* latency_row(int parent) const { return latency_.get() + index(parent, 0); }
 
  private:
+  void fill_shared(const DirectedCosts& costs);
   std::size_t index(int parent, int child) const {
     return static_cast<std::size_t>(parent) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(child);
   }

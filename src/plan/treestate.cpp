@@ -47,28 +47,55 @@ bool TreeState::above(int rank, int other) const {
   return other == rank;
 }
 
-void TreeState::begin() {
+void TreeState::begin(Change change) {
   ++trial_;
-  moved_ = from_ = to_ = swap_a_ = swap_b_ = -1;
+  change_ = change;
+  edges_ = 0;
+  swap_a_ = swap_b_ = -1;
+}
+
+void TreeState::replace(Edge removed, Edge added) {
+  removed_[edges_] = removed;
+  added_[edges_++] = added;
 }
 
 float TreeState::try_move(int rank, int parent) {
-  begin();
-  moved_ = rank;
-  from_ = parent_[rank];
-  to_ = parent;
-  climb(from_, false);
-  climb(to_, false);
+  begin(Change::move);
+  replace({parent_[rank], rank}, {parent, rank});
+  climb(parent_[rank], false);
+  climb(parent, false);
   return current(root_);
 }
 
 float TreeState::try_swap(int a, int b) {
-  begin();
+  begin(Change::swap);
   swap_a_ = a;
   swap_b_ = b;
   climb(a, true);
   climb(b, true);
   return current(root_);
+}
+
+//      above            above
+//        |                |
+//      below      ->     rank
+//      /   \ .          /   \ .
+//   rank    ..        ..   below - ..
+float TreeState::try_lift(int rank) {
+  begin(Change::lift);
+  const int below = parent_[rank], above = parent_[below];
+  replace({below, rank}, {above, rank});
+  replace({above, below}, {rank, below});
+  refresh(below);
+  refresh(rank);
+  if (above < 0) return current(rank);
+  climb(above, false);
+  return current(root_);
+}
+
+void TreeState::refresh(int rank) {
+  fresh_[rank] = fold(rank);
+  stamp_[rank] = trial_;
 }
 
 // Brings the trial's needs up to date from `rank` towards the root, as far as they change.
@@ -90,14 +117,16 @@ float TreeState::fold(int rank) {
   line_.clear();
   changed_.clear();
   for (const int child : children_[rank]) {
-    if (child == moved_ && rank == from_) continue;
+    if (is_removed(child)) continue;
     if (self == rank && stamp_[child] != trial_ && label(child) == child) {
       line_.push_back(served_[child]);
     } else {
       serve_later(self, child);
     }
   }
-  if (rank == to_) serve_later(self, moved_);
+  for (int i = 0; i < edges_; ++i) {
+    if (added_[i].parent == rank) serve_later(self, added_[i].child);
+  }
   if (line_.empty() && changed_.empty()) return leaf_[self];
   for (const Served& one : changed_) {
     std::size_t at = line_.size();
@@ -119,21 +148,30 @@ void TreeState::serve_later(int self, int child) {
 }
 
 void TreeState::take() {
-  if (moved_ >= 0) {
-    take_move();
-  } else if (swap_a_ >= 0) {
+  if (change_ == Change::swap) {
     take_swap();
+  } else if (change_ != Change::none) {
+    take_edges();
   }
-  begin();
+  begin(Change::none);
 }
 
-void TreeState::take_move() {
-  auto& siblings = children_[from_];
-  siblings.erase(std::find(siblings.begin(), siblings.end(), moved_));
-  children_[to_].push_back(moved_);
-  parent_[moved_] = to_;
-  settle(from_, false);
-  settle(to_, false);
+void TreeState::take_edges() {
+  for (int i = 0; i < edges_; ++i) {
+    if (removed_[i].parent >= 0) std::erase(children_[removed_[i].parent], removed_[i].child);
+  }
+  for (int i = 0; i < edges_; ++i) {
+    parent_[added_[i].child] = added_[i].parent;
+    if (added_[i].parent >= 0) children_[added_[i].parent].push_back(added_[i].child);
+  }
+  if (change_ == Change::lift) {
+    recompute(removed_[0].parent);
+    if (added_[0].parent < 0) root_ = added_[0].child;
+    settle(added_[0].child, true);
+  } else {
+    settle(removed_[0].parent, false);
+    settle(added_[0].parent, false);
+  }
 }
 
 void TreeState::take_swap() {

@@ -60,6 +60,8 @@ class TreeState {
   float try_move(int rank, int parent);
   /// The time if two ranks changed places.
   float try_swap(int a, int b);
+  /// The time if `rank` took its parent's place and the parent hung below it. Requires: not the root.
+  float try_lift(int rank);
   /// Makes the last tried change.
   void take();
 
@@ -71,15 +73,24 @@ class TreeState {
   struct Served {
     float key, send;
   };
+  enum class Change { none, move, swap, lift };
+  struct Edge {
+    int parent, child;
+  };
   float current(int rank) const { return stamp_[rank] == trial_ ? fresh_[rank] : need_[rank]; }
   int label(int rank) const { return rank == swap_a_ ? swap_b_ : rank == swap_b_ ? swap_a_ : rank; }
-  void begin();
+  void begin(Change change);
+  void replace(Edge removed, Edge added);
+  void refresh(int rank);
+  bool is_removed(int child) const {
+    return (edges_ > 0 && removed_[0].child == child) || (edges_ > 1 && removed_[1].child == child);
+  }
   void climb(int rank, bool force_parent);
   float fold(int rank);
   void serve_later(int self, int child);
   void settle(int rank, bool force_parent);
   void recompute(int rank);
-  void take_move();
+  void take_edges();
   void take_swap();
   void build(const Tree& tree);
 
@@ -92,7 +103,10 @@ class TreeState {
   std::vector<Served> served_;  // per rank, as a child: latency + need, and the parent's send
 
   // The change being tried.
-  int moved_ = -1, from_ = -1, to_ = -1, swap_a_ = -1, swap_b_ = -1;
+  Change change_ = Change::none;
+  int edges_ = 0;
+  Edge removed_[2], added_[2];
+  int swap_a_ = -1, swap_b_ = -1;
   std::uint32_t trial_ = 0;
   std::vector<std::uint32_t> stamp_;
   std::vector<float> fresh_;
