@@ -14,6 +14,7 @@ namespace {
 
 constexpr int burst_channels = 16;
 constexpr std::size_t first_samples_per_class = 3;  // a representative and two to check it by
+constexpr double precision_ns = 0.5;  // a cost need not be known better: the clock cannot tell
 constexpr double progress_every_s = 0.2;
 
 /// How hard to try.
@@ -62,8 +63,8 @@ class Campaign {
         effort_(options.quick ? quick_effort : normal_effort),
         progress_(timer, options),
         start_s_(timer.now_s()),
-        // Filling in large matrices takes time too.
-        deadline_s_(start_s_ + options.budget_s - std::min(0.2 * options.budget_s, 3e-7 * pair_count() * 2.0)),
+        // Filling in large matrices takes time too, and so does ending a round.
+        deadline_s_(start_s_ + options.budget_s - std::min(0.2 * options.budget_s, 0.1 + 6e-7 * pair_count())),
         classes_(topology.pus, affordable_pairs(0.5) / first_samples_per_class) {}
 
   Result<Machine> run() {
@@ -143,13 +144,14 @@ class Campaign {
     const auto found = series_.find({pair.a, pair.b});
     if (found == series_.end()) return false;
     PairCosts costs;
-    double error = 0.0;
+    bool known = true;
     for (std::size_t c = 0; c < cost_count; ++c) {
-      costs.values[c] = found->second.values[c].estimate();
-      error = std::max(error, costs.values[c].error);
+      const Estimate estimate = found->second.values[c].estimate();
+      costs.values[c] = estimate;
+      known = known && estimate.error * estimate.value <= std::max(precision_ns, effort_.precision * estimate.value);
     }
     classes_.record(pair, costs);
-    return error <= effort_.precision;
+    return known;
   }
 
   Result<void> measure_all_pairs() {
