@@ -106,7 +106,9 @@ bench::WorkerSpec team_of(const Arguments& arguments, const std::string& benchma
 
 bench::Lineup lineup_of(const bench::WorkerSpec& team, const Arguments& arguments, const std::string& program) {
   std::vector<std::string> trees;
-  for (const auto& topology : topologies()) trees.push_back(topology.name);
+  for (const auto& topology : topologies()) {
+    if (topology.name != "dissemination") trees.push_back(topology.name);  // no tree: the lineup knows where it fits
+  }
   const auto only = split_names(arguments.only);
   if (only.empty()) return bench::line_up(team, trees, program);
   const auto everyone = bench::line_up(team, trees, program);
@@ -211,7 +213,7 @@ void print_report(const Report& report, const Session& session, bool with_floor)
   const bool stream = std::any_of(results.begin(), results.end(), [](const auto& each) { return each.throughput_mmsg_s.has_value(); });
   const bool model = std::any_of(results.begin(), results.end(), [](const auto& each) { return each.predicted_ns.has_value(); });
   Table table("lrrrrrr" + std::string(model ? "r" : "") + (stream ? "r" : ""));
-  std::vector<std::string> names = {"", "median", "p99", "spread", "floor", "vs smelt", "samples"};
+  std::vector<std::string> names = {"", "median", "p99", "spread", "× floor", "× smelt", "samples"};
   if (model) names.push_back("predicted");
   if (stream) names.push_back("Mmsg/s");
   table.header(names);

@@ -200,7 +200,9 @@ Plan parse_plan_document(const Machine& machine, const std::string& text, const 
   const Json& topology = required(document, "topology", origin);
   if (!operation.is_string() || !topology.is_string()) fail("{}: operation, topology: must be text", origin);
   Plan plan;
-  plan.operation = take(parse_operation(operation.get<std::string>()));
+  const auto known = parse_operation(operation.get<std::string>());
+  if (!known) fail("{}: operation: {}", origin, known.error().message);
+  plan.operation = *known;
   plan.topology = topology.get<std::string>();
   plan.group = group_of(machine, required(document, "pus", origin), origin);
   const Json& root = required(document, "root", origin);
@@ -209,7 +211,7 @@ Plan parse_plan_document(const Machine& machine, const std::string& text, const 
   }
   plan.root = root.get<int>();
   const Json& children = required(document, "children", origin);
-  if (plan.topology == "dissemination" || plan.topology == "flat") {
+  if (plan.topology == "dissemination") {
     PlanOptions options;
     options.topology = plan.topology;
     options.root = plan.root;

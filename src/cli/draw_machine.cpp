@@ -272,7 +272,8 @@ class HardwareDrawing {
     std::string text = styled(Style::strong, fmt::format("{} {}", levels_[depth].name, id));
     const auto index = static_cast<std::size_t>(id);
     if (levels_[depth].id == &Pu::numa_node && index < machine_.numa_nodes.size()) {
-      text += "  " + format_bytes(static_cast<double>(machine_.numa_nodes[index].memory_bytes));
+      const auto bytes = machine_.numa_nodes[index].memory_bytes;
+      if (bytes > 0) text += "  " + format_bytes(static_cast<double>(bytes));
     }
     return text;
   }

@@ -1,5 +1,6 @@
 // smelt measure: times this machine and keeps the model.
 #include <chrono>
+#include <filesystem>
 #include <memory>
 
 #include "cli/arguments.hpp"
@@ -59,6 +60,9 @@ void save(const Arguments& arguments, Outcome& outcome) {
   const HoldSignals until_saved;
   if (outcome.measured) {
     const auto cache = cache_path(outcome.machine.fingerprint);
+    std::error_code reason;
+    std::filesystem::create_directories(cache.parent_path(), reason);
+    if (reason) fail("{}: cannot create: {}", cache.parent_path().string(), reason.message());
     take(save_machine(outcome.machine, cache));
     outcome.files.push_back(cache.string());
   }

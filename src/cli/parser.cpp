@@ -26,7 +26,7 @@ constexpr const char* footer =
     "  smelt plan             the best broadcast tree, and why\n"
     "  smelt bench all        measured against what else is there\n\n"
     "`smelt COMMAND --help` explains a command and gives examples. Errors: one line on stderr.\n"
-    "Exit code: 0 done, 1 failed, 2 called wrongly. Every command has --json.";
+    "Exit code: 0 done, 1 failed, 2 called wrongly. Every command has --json.\n";
 
 // Options in a column that is wide enough for ours, and no "TEXT" where a name says more.
 class HelpFormat : public CLI::Formatter {
@@ -35,8 +35,12 @@ class HelpFormat : public CLI::Formatter {
     column_width(32);
     label("OPTIONS", "[OPTIONS]");
     label("SUBCOMMAND", "COMMAND");
-    label("Subcommands", "Commands");
     label("REQUIRED", "");
+  }
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    std::string name = CLI::Formatter::make_option_name(option, is_positional);
+    if (const auto comma = name.find(','); comma != std::string::npos) name.insert(comma + 1, " ");
+    return name;
   }
   std::string make_option_opts(const CLI::Option* option) const override {
     return option->get_type_name().empty() ? "" : " " + option->get_type_name();
@@ -47,7 +51,7 @@ class HelpFormat : public CLI::Formatter {
     for (const auto* option : app->get_options([](const CLI::Option* each) { return each->get_positional(); })) {
       text += " [" + option->get_type_name() + "]";
     }
-    return text + "\n\n";
+    return text + "\n";
   }
   std::string make_description(const CLI::App* app) const override { return app->get_description() + "\n\n"; }
   std::string make_footer(const CLI::App* app) const override { return "\n" + app->get_footer(); }
@@ -166,7 +170,7 @@ Parser::Parser() : app_(std::make_unique<CLI::App>(overview, "smelt")) {
 Parser::~Parser() = default;
 
 Command Parser::add(const std::string& name, const std::string& description) {
-  return {*app_->add_subcommand(name, description), chosen_};
+  return {*app_->add_subcommand(name, description)->group("Commands"), chosen_};
 }
 
 int Parser::run(int argc, char** argv) {

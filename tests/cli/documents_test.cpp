@@ -1,0 +1,214 @@
+// What programs read: the JSON of every command, its keys, and that it can be read back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "call.hpp"
+
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const char* const operations[] = {"broadcast", "reduce", "barrier", "allreduce", "two-phase-commit"};
+
+Json plan(const Words& more) {
+  Words words = {"plan", "-m", two_packages(), "--search-ms", "5", "--json"};
+  words.insert(words.end(), more.begin(), more.end());
+  const Call call = smelt(words);
+  EXPECT_EQ(call.exit_code, 0) << call.err;
+  EXPECT_EQ(call.err, "");
+  return call.json();
+}
+
+// Every rank but the root is the child of exactly one.
+void expect_spanning(const Json& children, int root) {
+  std::multiset<int> seen = {root};
+  for (const auto& list : children) {
+    for (const auto& child : list) seen.insert(child.get<int>());
+  }
+  EXPECT_EQ(seen.size(), children.size());
+  EXPECT_EQ(std::set<int>(seen.begin(), seen.end()).size(), children.size());
+}
+
+TEST(Documents, PlanHasThePromisedKeys) {
+  for (const std::string operation : operations) {
+    SCOPED_TRACE(operation);
+    const Json document = plan({"--op", operation, "--topology", "binary", "--ranks", "0-5,9"});
+    EXPECT_EQ(document["operation"], operation);
+    EXPECT_EQ(document["topology"], "binary");
+    EXPECT_EQ(document["pus"], Json({0, 1, 2, 3, 4, 5, 9}));
+    ASSERT_TRUE(document["root"].is_number_integer());
+    ASSERT_EQ(document["children"].size(), 7u);
+    expect_spanning(document["children"], document["root"]);
+    ASSERT_EQ(document["arrival_ns"].size(), 7u);
+    ASSERT_TRUE(document["predicted_ns"].is_number());
+    const Json& arrival = document["arrival_ns"];
+    EXPECT_DOUBLE_EQ(*std::max_element(arrival.begin(), arrival.end()), document["predicted_ns"]);
+    EXPECT_TRUE(document["lower_bound_ns"].is_null() || document["lower_bound_ns"].is_number());
+    EXPECT_TRUE(document["optimal"].is_boolean());
+    EXPECT_TRUE(document["search_ms"].is_number());
+    EXPECT_EQ(document.contains("reduce_children"), operation != "broadcast" && operation != "reduce");
+    if (document.contains("reduce_children")) expect_spanning(document["reduce_children"], document["root"]);
+  }
+}
+
+TEST(Documents, DisseminationHasNoTree) {
+  const Json document = plan({"--op", "barrier", "--topology", "dissemination", "--ranks", "0-3", "--steps"});
+  const Json nobody = Json::array();
+  EXPECT_EQ(document["children"], Json::array({nobody, nobody, nobody, nobody}));
+  EXPECT_EQ(document["steps"].size(), 4u);
+  EXPECT_EQ(document["steps"][0][0]["kind"], "send");
+}
+
+TEST(Documents, RootIsObeyed) {
+  EXPECT_EQ(plan({"--root", "3"})["root"], 3);
+  EXPECT_EQ(plan({"--op", "reduce", "--root", "0"})["root"], 0);
+}
+
+TEST(Documents, RanksAreInTheGivenOrder) {
+  EXPECT_EQ(plan({"--ranks", "9,3-1"})["pus"], Json({9, 3, 2, 1}));
+  EXPECT_EQ(plan({"--ranks", "cores"})["pus"].size(), 8u);
+  EXPECT_EQ(plan({})["pus"].size(), 16u);
+}
+
+TEST(Documents, SimulateRepeatsThePlan) {
+  for (const std::string operation : operations) {
+    for (const std::string topology : {"best", "cluster", "dissemination"}) {
+      if (topology == "dissemination" && operation != "barrier" && operation != "allreduce") continue;
+      SCOPED_TRACE(operation + " " + topology);
+      const Json planned = plan({"--op", operation, "--topology", topology});
+      const Call call = smelt({"simulate", "-m", two_packages(), "--plan", "-", "--json"}, planned.dump());
+      ASSERT_EQ(call.exit_code, 0) << call.err;
+      const Json simulated = call.json();
+      EXPECT_EQ(simulated["operation"], operation);
+      ASSERT_EQ(simulated["arrival_ns"].size(), planned["arrival_ns"].size());
+      for (std::size_t rank = 0; rank < planned["arrival_ns"].size(); ++rank) {
+        EXPECT_NEAR(simulated["arrival_ns"][rank].get<double>(), planned["arrival_ns"][rank].get<double>(), 1e-6);
+      }
+      EXPECT_NEAR(simulated["total_ns"].get<double>(), planned["predicted_ns"].get<double>(), 1e-6);
+      EXPECT_TRUE(simulated["completion_ns"].is_number());
+      ASSERT_FALSE(simulated["timeline"].empty());
+      for (const char* key : {"rank", "kind", "peer", "start_ns", "end_ns"}) {
+        EXPECT_TRUE(simulated["timeline"][0].contains(key)) << key;
+      }
+    }
+  }
+}
+
+TEST(Documents, APlanRunsOnAnotherMachine) {
+  const std::string slow = scratch() + "/slow.json";
+  ASSERT_EQ(smelt({"synth", "--packages", "2", "--cores", "4", "--smt", "2", "--remote-ns", "2200", "-o", slow}).exit_code, 0);
+  const Json planned = plan({"--topology", "sequential", "--root", "0"});
+  const Json there = smelt({"simulate", "-m", slow, "--plan", "-", "--json"}, planned.dump()).json();
+  EXPECT_GT(there["total_ns"].get<double>(), planned["predicted_ns"].get<double>());
+}
+
+TEST(Documents, CompareRanksEveryTree) {
+  const Call call = smelt({"compare", "-m", two_packages(), "--search-ms", "2", "--json"});
+  ASSERT_EQ(call.exit_code, 0) << call.err;
+  const auto document = nlohmann::ordered_json::parse(call.out);
+  ASSERT_EQ(document.size(), 5u);
+  for (const char* operation : operations) {
+    SCOPED_TRACE(operation);
+    const auto& ranking = document.at(operation);
+    EXPECT_GE(ranking.size(), 8u);
+    ASSERT_TRUE(ranking.contains("best"));
+    double before = 0;
+    for (const auto& [topology, ns] : ranking.items()) {
+      EXPECT_GE(ns.get<double>(), before) << topology;
+      EXPECT_LE(ranking["best"].get<double>(), ns.get<double>() * (1 + 1e-9)) << topology;
+      before = ns.get<double>();
+    }
+  }
+  const Json some = smelt({"compare", "-m", two_packages(), "--op", "reduce", "--search-ms", "0", "--json"}).json();
+  EXPECT_EQ(some.size(), 1u);
+}
+
+TEST(Documents, CompletionCostsMore) {
+  const Words words = {"plan", "-m", two_packages(), "--topology", "binary", "--root", "0", "--json"};
+  Words with = words;
+  with.push_back("--completion");
+  EXPECT_GT(smelt(with).json()["predicted_ns"].get<double>(), smelt(words).json()["predicted_ns"].get<double>());
+}
+
+TEST(Documents, MachinesGoThroughPipes) {
+  const Call made = smelt({"synth", "--cores", "4", "--name", "piped"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_EQ(made.json()["schema"], "smelt-machine/1");
+  const Json shown = smelt({"show", "-", "--json"}, made.out).json();
+  EXPECT_EQ(shown["name"], "piped");
+  EXPECT_EQ(shown["send_ns"].size(), 4u);
+  ASSERT_FALSE(shown["classes"].empty());
+  EXPECT_EQ(smelt({"plan", "-m", "-", "--search-ms", "0", "--json"}, made.out).json()["machine"]["name"], "piped");
+  EXPECT_EQ(smelt({"show", "-"}, smelt({"show", "-", "--json"}, made.out).out).exit_code, 0);
+}
+
+TEST(Documents, SynthTakesCostsPerLevel) {
+  const Json machine = smelt({"synth", "--packages", "2", "--cores", "2", "--smt", "2", "--smt-ns", "8", "--l3-ns", "40",
+                              "--remote-ns", "400", "--send-share", "0.5"})
+                           .json();
+  ASSERT_EQ(machine["pus"].size(), 8u);
+  EXPECT_DOUBLE_EQ(machine["send_ns"][0][1].get<double>(), 4);
+  EXPECT_DOUBLE_EQ(machine["send_ns"][0][2].get<double>(), 20);
+  EXPECT_DOUBLE_EQ(machine["recv_ns"][0][7].get<double>(), 200);
+}
+
+TEST(Documents, ImportReadsTheKindFromThePath) {
+  const std::string csv = scratch_file("four.csv", ",,,\n20,,,\n100,100,,\n100,100,20,\n");
+  const std::string file = scratch() + "/four.json";
+  const Call text = smelt({"import", csv, "-o", file});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr(file));
+  const Json machine = smelt({"import", "core-to-core", csv, "--send-share", "0.5", "--json"}).json();
+  EXPECT_EQ(machine["method"], "core-to-core");
+  EXPECT_DOUBLE_EQ(machine["send_ns"][0][1].get<double>(), 10);
+  EXPECT_DOUBLE_EQ(machine["recv_ns"][0][3].get<double>(), 50);
+}
+
+TEST(Documents, SettingsListTheTable) {
+  const Json document = smelt({"settings", "--json"}, "", {"SMELT_WAIT=yield"}).json();
+  EXPECT_TRUE(document["problems"].empty());
+  const auto& list = document["settings"];
+  const auto wait = std::find_if(list.begin(), list.end(), [](const Json& each) { return each["name"] == "SMELT_WAIT"; });
+  ASSERT_NE(wait, list.end());
+  EXPECT_EQ((*wait)["value"], "yield");
+  EXPECT_EQ((*wait)["set"], true);
+}
+
+TEST(Documents, MeasureKeepsTheModel) {
+  const std::string file = scratch() + "/measured.json";
+  const Words cache = {"XDG_CACHE_HOME=" + scratch() + "/measured-cache"};
+  const Call call = smelt({"measure", "--quick", "--budget", "3s", "-o", file, "--json"}, "", cache);
+  ASSERT_EQ(call.exit_code, 0) << call.err;
+  EXPECT_EQ(call.err, "") << "no progress on a pipe";
+  const Json document = call.json();
+  EXPECT_EQ(document["schema"], "smelt-machine/1");
+  ASSERT_EQ(document["files"].size(), 2u);
+  for (const auto& each : document["files"]) EXPECT_TRUE(std::filesystem::exists(each.get<std::string>())) << each;
+  EXPECT_EQ(smelt({"measure", "--if-needed", "--json"}, "", cache).json()["measured"], false);
+  EXPECT_EQ(smelt({"show", "--json"}, "", cache).json()["measured_at"], document["measured_at"]);
+  EXPECT_EQ(smelt({"show", file}).exit_code, 0);
+}
+
+TEST(Documents, BenchHasThePromisedKeys) {
+  if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
+  const Call call = smelt({"bench", "barrier", "--threads", "2", "--time", "200ms", "--only", "smelt,pthread", "--json"});
+  ASSERT_EQ(call.exit_code, 0) << call.err;
+  const Json document = call.json();
+  EXPECT_EQ(document["benchmark"], "barrier");
+  EXPECT_EQ(document["threads"], 2);
+  EXPECT_TRUE(document["machine"].contains("fingerprint"));
+  EXPECT_TRUE(document["commit"].is_string());
+  ASSERT_FALSE(document["results"].empty());
+  EXPECT_EQ(document["results"][0]["name"], "smelt");
+  for (const char* key : {"median_ns", "p99_ns", "spread", "floor_ratio"}) {
+    EXPECT_TRUE(document["results"][0].contains(key)) << key;
+  }
+}
+
+}  // namespace

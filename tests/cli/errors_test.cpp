@@ -1,0 +1,138 @@
+// Whatever a user types wrongly costs one line on stderr and the right exit code.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "call.hpp"
+
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Mistake {
+  Words words;
+  int exit_code;
+  std::string says;
+};
+
+void expect_one_line(const Call& call, int exit_code, const std::string& says) {
+  EXPECT_EQ(call.exit_code, exit_code) << call.err;
+  EXPECT_EQ(call.out, "");
+  EXPECT_THAT(call.err, StartsWith("smelt: "));
+  EXPECT_THAT(call.err, HasSubstr(says));
+  EXPECT_EQ(std::count(call.err.begin(), call.err.end(), '\n'), 1) << call.err;
+}
+
+Words on_two(Words words) {
+  words.insert(words.end(), {"-m", two_packages()});
+  return words;
+}
+
+TEST(Errors, UsageIsExitCodeTwo) {
+  const Mistake mistakes[] = {
+      {{"plna"}, 2, "did you mean 'plan'?"},
+      {{"plan", "--opp", "reduce"}, 2, "did you mean '--op'?"},
+      {{"plan", "--op"}, 2, "--op"},
+      {{"plan", "--op", "brodcast"}, 2, "did you mean 'broadcast'?"},
+      {on_two({"plan", "--topology", "binry"}), 2, "did you mean 'binary'?"},
+      {on_two({"plan", "--ranks", "0-99"}), 2, "PU 16 is not in the machine 'two', which has 0-15"},
+      {on_two({"plan", "--ranks", "0,1,0"}), 2, "PU 0 is named twice"},
+      {on_two({"plan", "--ranks", "0-"}), 2, "neither a number nor a range"},
+      {on_two({"plan", "--ranks", ","}), 2, "empty"},
+      {on_two({"plan", "--ranks", "0-999999999"}), 2, "more than"},
+      {on_two({"plan", "--ranks", "0-3", "--root", "4"}), 2, "the group has ranks 0 to 3"},
+      {on_two({"plan", "--root", "-1"}), 2, "must be between"},
+      {on_two({"plan", "--search-ms", "soon"}), 2, "not a number"},
+      {on_two({"plan", "--search-ms", "-5"}), 2, "must be between"},
+      {on_two({"plan", "--search-ms", "nan"}), 2, "not a number"},
+      {on_two({"plan", "--topology", "k-nomial:0", "--search-ms", "0"}), 2, "k-nomial"},
+      {on_two({"plan", "--json", "--dot"}), 2, "--dot"},
+      {{"synth", "--packages", "0", "--json"}, 2, "--packages 0"},
+      {{"synth", "--packages", "64", "--cores", "512", "--json"}, 2, "4096"},
+      {{"synth", "--cores", "1e3", "--json"}, 2, "not a whole number"},
+      {{"measure", "--budget", "fast"}, 2, "such as 30s, 500ms, 2m"},
+      {{"measure", "--budget", "0s"}, 2, "more than 0"},
+      {{"import"}, 2, "import what?"},
+      {{"import", "core-to-cor", "x.csv"}, 2, "did you mean 'core-to-core'?"},
+      {{"import", "x.csv", "--send-share", "2"}, 2, "between 0 and 1"},
+      {{"simulate", "--plan", "x", "--op", "reduce"}, 2, "leave out --op"},
+      {on_two({"compare", "--op", "bradcast"}), 2, "did you mean 'broadcast'?"},
+  };
+  for (const auto& mistake : mistakes) {
+    SCOPED_TRACE(testing::PrintToString(mistake.words));
+    expect_one_line(smelt(mistake.words), mistake.exit_code, mistake.says);
+  }
+}
+
+TEST(Errors, BenchChecksWhatItIsAsked) {
+  if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
+  expect_one_line(smelt({"bench", "barier"}), 2, "did you mean 'barrier'?");
+  expect_one_line(smelt({"bench"}), 2, "bench what?");
+  expect_one_line(smelt({"bench", "barrier", "--threads", "1"}), 2, "--threads 1");
+  expect_one_line(smelt({"bench", "barrier", "--method", "guess"}), 2, "--method guess");
+  expect_one_line(smelt({"bench", "allreduce", "--bytes", "7"}), 2, "multiple of 8");
+  expect_one_line(smelt({"bench", "barrier", "--only", "smelt,pthraed", "-m", two_packages()}), 2,
+                  "did you mean 'pthread'?");
+}
+
+TEST(Errors, FailuresAreExitCodeOne) {
+  const std::string missing = scratch() + "/missing.json";
+  const std::string truncated = scratch_file("truncated.json", R"({"schema": "smelt-machine/1", "pus": [)");
+  const std::string other = scratch_file("other.json", R"({"schema": "something/9"})");
+  for (const std::string command : {"plan", "simulate", "compare"}) {
+    expect_one_line(smelt({command}), 1, "run `smelt measure`");
+    expect_one_line(smelt({command, "-m", missing}), 1, missing);
+    expect_one_line(smelt({command, "-m", truncated}), 1, truncated);
+  }
+  expect_one_line(smelt({"show", missing}), 1, missing);
+  expect_one_line(smelt({"show", other}), 1, "schema");
+  expect_one_line(smelt({"show", "-"}, "junk"), 1, "standard input");
+  expect_one_line(smelt({"import", missing}), 1, missing);
+  expect_one_line(smelt({"synth", "-o", scratch() + "/no/such/directory/x.json"}), 1, "no/such/directory");
+}
+
+TEST(Errors, DamagedPlansAreNamed) {
+  const Json good = smelt({"plan", "-m", two_packages(), "--ranks", "0-3", "--search-ms", "0", "--json"}).json();
+  const auto damaged = [&](const char* key, const Json& value) {
+    Json plan = good;
+    plan[key] = value;
+    return smelt({"simulate", "-m", two_packages(), "--plan", "-"}, plan.dump());
+  };
+  expect_one_line(damaged("root", 7), 1, "root: 7");
+  expect_one_line(damaged("pus", {0, 1, 2, 77}), 1, "no PU 77");
+  expect_one_line(damaged("children", Json::array()), 1, "children");
+  expect_one_line(damaged("children", {{1}, {0}, {3}, {2}}), 1, "children");
+  expect_one_line(damaged("children", {{1}, {2}, {1}, Json::array()}), 1, "children[2]");
+  expect_one_line(smelt({"simulate", "-m", two_packages(), "--plan", "-"}, "{}"), 1, "missing");
+  expect_one_line(smelt({"simulate", "-m", two_packages(), "--plan", "-"}, "[1,"), 1, "not JSON");
+}
+
+TEST(Errors, ALostReaderIsNoError) {
+  const Call call = shell("$SMELT show " + two_packages() + " --json 2>&1 >/dev/null | head -c 1; "
+                          "( $SMELT synth --packages 4 --cores 64 --json; echo code $? >&2 ) | head -c 1");
+  EXPECT_EQ(call.err, "code 0\n");
+}
+
+TEST(Errors, AFullDiskIsOne) {
+  const Call call = shell("$SMELT synth --cores 64 --json > /dev/full; echo code $?");
+  EXPECT_EQ(call.out, "code 1\n");
+  EXPECT_THAT(call.err, HasSubstr("smelt: synth: standard output: cannot write"));
+}
+
+TEST(Errors, ANameCannotPaintTheTerminal) {
+  const Call call = smelt({"show", "\x1b[31mred\nline"});
+  expect_one_line(call, 1, "red");
+  EXPECT_EQ(call.err.find('\x1b'), std::string::npos);
+}
+
+TEST(Errors, ProblemsOfTheEnvironmentAreReported) {
+  const Call wrong = smelt({"settings"}, "", {"SMELT_WAIT=never"});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("SMELT_WAIT=never"));
+  const Call unknown = smelt({"settings", "--json"}, "", {"SMELT_WIAT=spin"});
+  EXPECT_THAT(unknown.json()["problems"].dump(), HasSubstr("SMELT_WIAT"));
+}
+
+}  // namespace
