@@ -1,0 +1,207 @@
+// Step lists and the simulator on cases small enough to do by hand.
+#include <gtest/gtest.h>
+
+#include "plan/plan_test_util.hpp"
+
+namespace smelt {
+namespace {
+
+constexpr auto send = Step::Kind::send;
+constexpr auto recv = Step::Kind::recv;
+constexpr auto combine = Step::Kind::recv_combine;
+
+Plan named(const Machine& machine, Operation operation, const std::string& topology, bool completion = false) {
+  PlanOptions options;
+  options.topology = topology;
+  options.root = topology == "dissemination" ? std::optional<int>{} : 0;
+  options.completion = completion;
+  auto plan = make_plan(machine, whole_machine(machine), operation, options);
+  EXPECT_TRUE(plan) << plan.error().message;
+  return std::move(*plan);
+}
+
+TEST(Simulate, BroadcastByHand) {
+  Machine machine = test::uniform_machine(3, 2.0, 5.0);
+  machine.propagation_ns = Matrix(3, 1.0);
+  const Plan plan = named(machine, Operation::broadcast, "sequential");
+  EXPECT_EQ(plan.arrival_ns, (std::vector<double>{0.0, 8.0, 10.0}));
+  const auto run = simulate(machine, plan);
+  ASSERT_TRUE(run);
+  ASSERT_EQ(run->timeline.size(), 4U);
+  EXPECT_DOUBLE_EQ(run->timeline[0].end_ns, 2.0);
+  EXPECT_DOUBLE_EQ(run->total_ns, 10.0);
+  EXPECT_DOUBLE_EQ(run->completion_ns, 18.0);  // the last leaf's notice: 10 + 2 + 1 + 5
+}
+
+// 2 -> 1 -> 0: 2 sends (2), 1 receives (5) at 2..7, sends until 9, 0 receives until 14.
+TEST(Simulate, ReduceByHand) {
+  const Machine machine = test::uniform_machine(3, 2.0, 5.0);
+  const Plan plan = named(machine, Operation::reduce, "chain");
+  EXPECT_EQ(plan.steps[0], (std::vector<Step>{{combine, 1}}));
+  EXPECT_EQ(plan.steps[1], (std::vector<Step>{{combine, 2}, {send, 0}}));
+  EXPECT_EQ(plan.arrival_ns, (std::vector<double>{14.0, 9.0, 2.0}));
+  EXPECT_DOUBLE_EQ(named(machine, Operation::reduce, "chain", true).predicted_ns, 21.0);
+}
+
+TEST(Simulate, TwoPhaseCommitOverlapsBroadcastAndVotes) {
+  const Machine machine = test::uniform_machine(3, 2.0, 5.0);
+  const Plan plan = named(machine, Operation::two_phase_commit, "sequential");
+  // Proposal at 7 and 9, votes sent until 9 and 11; the root receives 9..14 and 14..19; decision at 26, 28.
+  EXPECT_DOUBLE_EQ(plan.predicted_ns, 28.0);
+  EXPECT_EQ(plan.arrival_ns[0], 19.0);
+}
+
+TEST(Simulate, TwoRankBarrierIsOneExchange) {
+  Machine machine = test::uniform_machine(2, 2.0, 5.0);
+  const Plan plan = named(machine, Operation::barrier, "dissemination");
+  EXPECT_EQ(plan.steps[0], (std::vector<Step>{{send, 1}, {recv, 1}}));
+  EXPECT_EQ(plan.steps[1], (std::vector<Step>{{send, 0}, {recv, 0}}));
+  EXPECT_DOUBLE_EQ(plan.predicted_ns, 7.0);
+  EXPECT_EQ(named(machine, Operation::barrier, "best").topology, "dissemination");
+  machine.exchange_ns = Matrix(2, 6.0);
+  EXPECT_DOUBLE_EQ(named(machine, Operation::barrier, "dissemination").predicted_ns, 6.0);
+  EXPECT_DOUBLE_EQ(named(machine, Operation::allreduce, "dissemination").predicted_ns, 6.0);
+}
+
+TEST(Simulate, ASwapWaitsForTheLaterSide) {
+  Machine machine = test::uniform_machine(4, 2.0, 5.0);
+  machine.exchange_ns = Matrix(4, 6.0);
+  (*machine.exchange_ns)(0, 1) = (*machine.exchange_ns)(1, 0) = 10.0;
+  const Plan plan = named(machine, Operation::allreduce, "dissemination");  // rounds 0-1, 2-3, then 0-2, 1-3
+  EXPECT_EQ(plan.arrival_ns, (std::vector<double>{16.0, 16.0, 16.0, 16.0}));
+}
+
+// Runs steps on sets of contributions: everybody must end with everything, counted once.
+TEST(Steps, AllreduceCountsEveryContributionOnce) {
+  for (int n = 1; n <= 19; ++n) {
+    const Machine machine = test::random_machine(n, 3);
+    for (const char* topology : {"dissemination", "binary", "best"}) {
+      const Plan plan = named(machine, Operation::allreduce, topology);
+      std::vector<std::vector<int>> value(n, std::vector<int>(n, 0));
+      std::vector<std::size_t> next(n, 0);
+      std::vector<std::vector<std::vector<std::vector<int>>>> wire(n, std::vector<std::vector<std::vector<int>>>(n));
+      for (int rank = 0; rank < n; ++rank) value[rank][rank] = 1;
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (int rank = 0; rank < n; ++rank) {
+          if (next[rank] == plan.steps[rank].size()) continue;
+          const Step step = plan.steps[rank][next[rank]];
+          if (step.kind == send) {
+            wire[rank][step.peer].push_back(value[rank]);
+          } else {
+            auto& queue = wire[step.peer][rank];
+            if (queue.empty()) continue;
+            for (int i = 0; i < n; ++i) value[rank][i] = queue.front()[i] + (step.kind == combine ? value[rank][i] : 0);
+            queue.erase(queue.begin());
+          }
+          ++next[rank];
+          moved = true;
+        }
+      }
+      for (int rank = 0; rank < n; ++rank) {
+        ASSERT_EQ(next[rank], plan.steps[rank].size());
+        ASSERT_EQ(value[rank], std::vector<int>(n, 1)) << topology << " n " << n << " rank " << rank;
+      }
+    }
+  }
+}
+
+// After a barrier's steps every rank depends on every other having entered.
+TEST(Steps, BarriersJoinEverybody) {
+  for (int n = 1; n <= 17; ++n) {
+    const Machine machine = test::random_machine(n, 4);
+    for (const char* topology : {"dissemination", "chain", "adaptive"}) {
+      const Plan plan = named(machine, Operation::barrier, topology);
+      std::vector<std::vector<bool>> knows(n, std::vector<bool>(n, false));
+      for (int rank = 0; rank < n; ++rank) knows[rank][rank] = true;
+      const auto run = simulate(machine, plan);
+      ASSERT_TRUE(run);
+      std::vector<std::vector<std::vector<std::vector<bool>>>> wire(n, std::vector<std::vector<std::vector<bool>>>(n));
+      std::vector<TimelineEvent> events = run->timeline;
+      std::stable_sort(events.begin(), events.end(), [](auto& a, auto& b) { return a.end_ns < b.end_ns; });
+      for (const TimelineEvent& event : events) {
+        if (event.kind == send) {
+          wire[event.rank][event.peer].push_back(knows[event.rank]);
+        } else {
+          auto& queue = wire[event.peer][event.rank];
+          ASSERT_FALSE(queue.empty());
+          for (int i = 0; i < n; ++i) knows[event.rank][i] = knows[event.rank][i] || queue.front()[i];
+          queue.erase(queue.begin());
+        }
+      }
+      for (int rank = 0; rank < n; ++rank) ASSERT_EQ(knows[rank], std::vector<bool>(n, true)) << topology << n;
+    }
+  }
+}
+
+TEST(Simulate, RefusesStepsThatCannotRun) {
+  const Machine machine = test::uniform_machine(2, 1.0, 1.0);
+  Plan plan = named(machine, Operation::barrier, "dissemination");
+  plan.steps[0] = {{recv, 1}, {send, 1}};
+  plan.steps[1] = {{recv, 0}, {send, 0}};
+  auto result = simulate(machine, plan);
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message.find("deadlock"), std::string::npos);
+  plan.steps[1] = {{send, 0}};
+  EXPECT_FALSE(simulate(machine, plan));
+  plan.steps[0] = {{recv, 2}};
+  EXPECT_FALSE(simulate(machine, plan));
+  plan.steps.pop_back();
+  EXPECT_FALSE(simulate(machine, plan));
+}
+
+TEST(MakePlan, RefusesBadArguments) {
+  const Machine machine = test::uniform_machine(3, 1.0, 1.0);
+  const Group group = whole_machine(machine);
+  const auto fails = [&](auto&& change) {
+    PlanOptions options;
+    change(options);
+    return !make_plan(machine, group, Operation::broadcast, options);
+  };
+  EXPECT_TRUE(fails([](PlanOptions& o) { o.topology = "star"; }));
+  EXPECT_TRUE(fails([](PlanOptions& o) { o.topology = "k-nomial:1"; }));
+  EXPECT_TRUE(fails([](PlanOptions& o) { o.topology = "k-nomial:x"; }));
+  EXPECT_TRUE(fails([](PlanOptions& o) { o.topology = "binary:2"; }));
+  EXPECT_TRUE(fails([](PlanOptions& o) { o.topology = "dissemination"; }));
+  EXPECT_TRUE(fails([](PlanOptions& o) { o.root = 3; }));
+  EXPECT_TRUE(fails([](PlanOptions& o) { o.root = -1; }));
+  EXPECT_TRUE(fails([](PlanOptions& o) { o.search_ms = -1.0; }));
+  EXPECT_FALSE(make_plan(machine, Group{}, Operation::broadcast));
+  EXPECT_FALSE(make_plan(machine, Group{{0, 3}}, Operation::broadcast));
+  EXPECT_FALSE(make_plan(Machine{}, group, Operation::broadcast));
+  EXPECT_FALSE(plan_from_tree(machine, group, Operation::reduce, Tree{0, {{1}, {0}, {2}}}));
+  EXPECT_TRUE(plan_from_tree(machine, group, Operation::reduce, Tree{0, {{1}, {2}, {}}}));
+}
+
+TEST(Groups, OneRankPerCoreThenSiblingsThenSharing) {
+  Machine machine = test::uniform_machine(6, 1.0, 1.0);  // os_index 10..15
+  const int cores[] = {0, 0, 1, 1, 2, 3};
+  for (int i = 0; i < 6; ++i) machine.pus[i].core = cores[i];
+  machine.pus[0].efficiency_class = machine.pus[1].efficiency_class = 1;
+  machine.pus[4].efficiency_class = 2;
+  const Allowance all{{10, 11, 12, 13, 14, 15}, 0.0};
+  EXPECT_EQ(default_group(machine, all)->pus, (std::vector<int>{4, 0, 2, 5}));
+  EXPECT_EQ(default_group(machine, all, 8)->pus, (std::vector<int>{4, 0, 2, 5, 1, 3, 4, 0}));
+  EXPECT_EQ(default_group(machine, {{10, 11, 13}, 0.0})->pus, (std::vector<int>{0, 3}));
+  EXPECT_EQ(default_group(machine, {{10, 11, 12, 13, 14, 15}, 1.5})->pus.size(), 2U);
+  EXPECT_FALSE(default_group(machine, {{99}, 0.0}));
+  EXPECT_FALSE(default_group(machine, all, -1));
+  EXPECT_EQ(make_group(machine, std::vector<int>{15, 10})->pus, (std::vector<int>{5, 0}));
+  EXPECT_FALSE(make_group(machine, std::vector<int>{15, 9}));
+}
+
+TEST(Groups, RanksMayShareAPu) {
+  const Machine machine = test::random_machine(3, 9);
+  const Group group{{0, 1, 0, 2, 1, 1, 0, 0}};
+  for (const TopologyInfo& info : topologies()) {
+    PlanOptions options;
+    options.topology = info.name;
+    options.search_ms = 1.0;
+    const auto plan = make_plan(machine, group, Operation::barrier, options);
+    ASSERT_TRUE(plan) << info.name;
+    EXPECT_GT(plan->predicted_ns, 0.0);
+  }
+}
+
+}  // namespace
+}  // namespace smelt
