@@ -165,7 +165,7 @@ Status send_through(SenderState& state, End& end, const void* data, std::size_t 
   return Status::broken;
 }
 
-/// Every message but a small one into a free cell.
+/// Every message but one that the short ways of Sender::send could send at once.
 [[gnu::noinline]] Status send_otherwise(SenderState& state, const void* data, std::size_t bytes, bool wait) noexcept {
   if (state.route == Route::broken) return Status::broken;
   if (state.route == Route::fastforward) return send_through(state, state.fastforward, data, bytes, wait);
@@ -239,8 +239,11 @@ using namespace channel;
 
 Status Sender::send(const void* data, std::size_t bytes) noexcept {
   auto& state = *state_;
-  if (bytes <= Cell::payload_bytes && state.route == Route::cells && state.cells.try_send(data, bytes)) [[likely]] {
-    return Status::ok;
+  if (state.route == Route::cells && bytes <= Cell::payload_bytes) {
+    if (state.cells.try_send(data, bytes)) [[likely]] return Status::ok;
+  } else if (state.route == Route::lines && bytes > Cell::payload_bytes && bytes <= line_payload) {
+    state.run = 0;
+    if (state.lines.try_send(data, bytes)) [[likely]] return Status::ok;
   }
   return send_otherwise(state, data, bytes, true);
 }
@@ -274,8 +277,11 @@ void Sender::set_interrupt(bool (*interrupt)(void*), void* context) noexcept {
 }
 
 Status Receiver::recv(void* buffer, std::size_t capacity, std::size_t* size) noexcept {
+  auto& state = *state_;
   std::size_t bytes = 0;
-  const Status status = recv_next(*state_, buffer, capacity, bytes, true);
+  const bool taken = (state.route == Route::cells && state.cells.try_take(buffer, capacity, bytes)) ||
+                     (state.route == Route::lines && state.lines.try_take(buffer, capacity, bytes));
+  const Status status = taken ? Status::ok : recv_next(state, buffer, capacity, bytes, true);
   if (size != nullptr) *size = bytes;
   return status;
 }

@@ -4,7 +4,7 @@
 //                      void publish(tag, size) noexcept;     makes slot() visible and moves on
 // A receiver side has: bool can_recv() const noexcept;  const Line& slot() const noexcept;
 //                      uint32 position() const;              messages received, mod 2^32
-//                      bool line_in_progress() const;        slot() is the first ready one of an unfinished line
+//                      bool block_in_progress() const;       slot() begins some lines that are not full yet
 //                      void release() noexcept;              gives slot() back and moves on
 //                      void idle() noexcept;                 called before the receiver waits
 // Both have:           Parking& own_parking(), Parking& peer_parking(), const void* watch()
@@ -94,7 +94,7 @@ class BasicReceiver : private Side {
   /// Waits until can_recv(). False: interrupted.
   bool wait_for_message(Waiter& waiter) noexcept {
     if (!Side::can_recv()) [[unlikely]] return wait_long(waiter);
-    if (Side::line_in_progress()) [[unlikely]] pace_.approach(Side::position());
+    if (Side::block_in_progress()) [[unlikely]] pace_.approach(Side::position());
     return true;
   }
 
@@ -113,6 +113,17 @@ class BasicReceiver : private Side {
   const std::byte* payload() const noexcept { return Side::slot().payload; }
   std::size_t size() const noexcept { return header().size(); }
   std::uint32_t tag() const noexcept { return header().tag(); }
+
+  /// The short way to receive: takes the next message if it is there, needs no further thought
+  /// (tag 0, no stream to keep a distance to) and fits `capacity`. `size`: its size.
+  bool try_take(void* data, std::size_t capacity, std::size_t& size) noexcept {
+    if (!Side::can_recv() || Side::block_in_progress()) return false;
+    const Header next = header();
+    if (next.tag() != 0 || next.size() > capacity) return false;
+    size = next.size();
+    take(data, size);
+    return true;
+  }
 
   /// Gives the slot of the next message back to the sender.
   void release() noexcept { Side::release(); }

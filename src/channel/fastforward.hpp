@@ -74,7 +74,7 @@ class FastForwardReceiverSide : public FastForwardSide {
 
   const Line& slot() const noexcept { return line(); }
   std::uint32_t position() const noexcept { return next_; }
-  static constexpr bool line_in_progress() noexcept { return false; }
+  static constexpr bool block_in_progress() noexcept { return false; }
 
   void release() noexcept {
     // Partner: the load in FastForwardSenderSide::can_send(). The payload has been read.

@@ -2,8 +2,8 @@
 // that the sender is about to write: each message then moves the line back and forth. FastForward's
 // authors call the cure temporal slipping: fall behind on purpose, and whole lines arrive at once.
 //
-// Rule: if, time and again, the next message comes right after the channel was found empty, or its
-// line is still being filled, this is a stream, and the receiver then looks away for a moment. If
+// Rule: if, time and again, the next message comes right after the channel was found empty, or the
+// lines behind it are still being filled, this is a stream, and the receiver then looks away for a moment. If
 // less than a batch has gathered meanwhile, it was none: look at once again, and believe the next
 // stream later.
 #pragma once
@@ -30,7 +30,7 @@ class Pace {
     return false;
   }
 
-  /// Called when there is a message, but its line is still being filled.
+  /// Called when there is a message, but the lines behind it are still being filled.
   void approach(std::uint32_t position) noexcept {
     if (!keep_distance(position)) note_closeness();
   }

@@ -92,7 +92,7 @@ class UmpSenderSide : public UmpSide<Slot> {
 template <class Slot>
 class UmpReceiverSide : public UmpSide<Slot> {
   using Base = UmpSide<Slot>;
-  using Base::capacity, Base::control_, Base::mask_, Base::next_, Base::slots_, Base::stamp;
+  using Base::control_, Base::mask_, Base::next_, Base::slots_, Base::stamp;
 
  public:
   using Base::slot;
@@ -108,10 +108,10 @@ class UmpReceiverSide : public UmpSide<Slot> {
 
   std::uint32_t position() const noexcept { return next_; }
 
-  bool line_in_progress() const noexcept {
-    constexpr std::uint32_t per_line = line_bytes / sizeof(Slot);
-    if (per_line == 1 || next_ % per_line != 0 || capacity() < per_line) return false;
-    const std::uint32_t last = next_ + per_line - 1;
+  bool block_in_progress() const noexcept {
+    constexpr std::uint32_t block = 8 * (line_bytes / sizeof(Slot));
+    if (next_ % block != 0 || mask_ < 4 * block) return false;
+    const std::uint32_t last = next_ + block - 1;
     // Relaxed: a hint, the payload is not looked at.
     return Header{slots_[last & mask_].header.load(std::memory_order_relaxed)}.stamp() != stamp(last);
   }
