@@ -23,6 +23,9 @@ namespace smelt::bench {
 /// The contestant whose median is the unit of floor_ratio: half a bare cache-line ping-pong.
 inline constexpr const char* floor_name = "floor";
 
+/// The contestant that channels are held against: a bare ping-pong of two flags.
+inline constexpr const char* flag_name = "flag";
+
 struct Contestant {
   std::string name;
   std::vector<std::string> argv;         ///< program (a path, or looked up in PATH) and its arguments

@@ -84,7 +84,7 @@ Contestant own(const std::string& program, const WorkerSpec& spec) {
 std::vector<std::string> own_names(const std::string& operation, const std::vector<std::string>& trees) {
   std::vector<std::string> names = {"smelt"};
   if (operation == "channel") {
-    append(names, {"smelt/ump", "smelt/fastforward"});
+    append(names, {"smelt/ump", "smelt/fastforward", flag_name});
     return names;
   }
   for (const auto& tree : trees) {

@@ -50,20 +50,49 @@ struct FloorKernel {
   LoneLine& line;
 };
 
-int run_floor(WorkerSpec spec) {
+/// What a channel cannot beat: one flag each way, each on a line that one side alone writes.
+/// Operation i is the round trip.
+struct FlagKernel {
+  void prepare(std::uint64_t, Effort) {}
+  void operate(std::uint64_t i) {
+    if (rank == 0) flags[0].number.store(i + 1, std::memory_order_release);    // pairs with rank 1's load
+    while (flags[1 - rank].number.load(std::memory_order_acquire) != i + 1) {  // pairs with the other's store
+      spin_pause();
+    }
+    if (rank == 1) flags[1].number.store(i + 1, std::memory_order_release);  // pairs with rank 0's load
+  }
+  void settle() {}
+  bool check(std::uint64_t) const { return true; }
+  bool check_fully(std::uint64_t i) const { return flags[1 - rank].number.load(std::memory_order_relaxed) >= i + 1; }
+  int rank;
+  std::array<LoneLine, 2>& flags;
+};
+
+/// Runs the floor or the flags: two ranks on two PUs, whatever the other contestants measure.
+template <class Kernel, class Shared>
+int run_bare(WorkerSpec spec, Shared& shared) {
   spec.threads = 2;
-  spec.operation = "barrier";
+  spec.operation = spec.name;
   spec.method = "loop";
   if (spec.pus.size() < 2 || spec.pus[0] == spec.pus[1]) return fail_worker("a ping-pong needs two PUs");
   auto control = Control::create(2);
   if (!control) return fail_worker(control.error().message);
-  LoneLine line;
   bool good = true;
   run_threads(spec, [&](int rank) {
-    const bool served = serve_kernel(Member{spec, *control, rank}, FloorKernel{rank, line});
+    const bool served = serve_kernel(Member{spec, *control, rank}, Kernel{rank, shared});
     if (rank == 0) good = served;
   });
   return good ? 0 : 1;
+}
+
+int run_floor(const WorkerSpec& spec) {
+  LoneLine line;
+  return run_bare<FloorKernel>(spec, line);
+}
+
+int run_flags(const WorkerSpec& spec) {
+  std::array<LoneLine, 2> flags;
+  return run_bare<FlagKernel>(spec, flags);
 }
 
 // ---------------------------------------------------------------- channels
@@ -181,6 +210,7 @@ int run_smelt_worker(const std::vector<std::string>& arguments) {
   auto spec = parse_worker_arguments(arguments);
   if (!spec) return fail_worker(spec.error().message);
   if (spec->name == floor_name) return run_floor(*spec);
+  if (spec->name == flag_name) return run_flags(*spec);
   return spec->operation == "channel" ? run_channel(*spec) : run_collective(*spec);
 }
 

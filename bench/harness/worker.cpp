@@ -269,7 +269,8 @@ class Coordinator {
     for (std::uint32_t n = 1;; n *= 2) {
       if (!run({Phase::Kind::loop, 1, n})) return false;
       const double total_ns = span_ns(0, 0, 1);
-      iteration_ns_ = std::max(1.0, total_ns / n);
+      mean_ns_ = std::max(1.0, total_ns / n);
+      iteration_ns_ = std::min(iteration_ns_, mean_ns_);
       if (total_ns > 2e6 || n >= 8192) break;
     }
     return spec_.operation != "channel" || stream(1e6, false);
@@ -292,13 +293,14 @@ class Coordinator {
 
   bool loop(double turn_ns) {
     const std::uint32_t per_sample = whole(sample_ns / iteration_ns_, 1000);
-    const std::uint32_t samples = whole(turn_ns / (per_sample * iteration_ns_), Control::max_samples);
+    const std::uint32_t samples = whole(turn_ns / (per_sample * mean_ns_), Control::max_samples);
     if (!run({Phase::Kind::loop, samples, per_sample})) return false;
     std::vector<double> times(samples, 0.0);
     for (std::uint32_t s = 0; s < samples; ++s) {
       for (int r = 0; r < control_.ranks(); ++r) times[s] = std::max(times[s], span_ns(r, s, s + 1) / per_sample);
     }
-    iteration_ns_ = std::max(1.0, span_ns(0, 0, samples) / samples / per_sample);
+    mean_ns_ = std::max(1.0, span_ns(0, 0, samples) / samples / per_sample);
+    iteration_ns_ = std::clamp(summarize(times).median, 1.0, mean_ns_);
     say_series("time", times);
     return true;
   }
@@ -310,7 +312,7 @@ class Coordinator {
     if (!run({Phase::Kind::stream, samples, per_sample})) return false;
     std::vector<double> times;
     for (std::uint32_t s = 0; s < samples; ++s) times.push_back(span_ns(1, s, s + 1) / per_sample);
-    message_ns_ = std::max(0.1, span_ns(1, 0, samples) / samples / per_sample);
+    message_ns_ = std::max(0.1, summarize(times).median);
     if (report) say_series("message", times);
     return true;
   }
@@ -320,6 +322,7 @@ class Coordinator {
     if (!run(window_phase(Phase::Kind::empty_window, 2000, 200))) return false;
     collect_windows(200, 0.0, times);
     const double empty_ns = summarize(times).median;
+    if (times.empty()) return true;  // not one in time: this machine is too busy for windows now
 
     const double period_ns = 1000 + 2 * slack_ * iteration_ns_;
     const std::uint32_t samples = whole(turn_ns / period_ns, Control::max_samples);
@@ -359,7 +362,8 @@ class Coordinator {
   const std::function<bool(const Phase&)>& execute_;
   const std::string method_;
   const double ticks_per_ns_ = ticks_per_ns();
-  double iteration_ns_ = 1000;
+  double iteration_ns_ = 1e12;  ///< of an undisturbed iteration: sizes samples
+  double mean_ns_ = 0;          ///< of all, disturbed ones too: sizes turns
   double message_ns_ = 100;
   double slack_ = 1;
 };
