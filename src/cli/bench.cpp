@@ -53,11 +53,11 @@ std::optional<int> run_bench_worker(int argc, char** argv) {
 
 namespace {
 
-constexpr double all_time_s = 5.0;  // for each benchmark of `all`
+constexpr double all_time_s = 4.0;  // for each benchmark of `all`
 constexpr double one_time_s = 12.0;
 
 struct Session {
-  Machine machine;  // what the results are about
+  Machine machine;  // what smelt plans with
   std::string program;
   std::vector<int> pus;
 };
@@ -104,13 +104,39 @@ bench::WorkerSpec team_of(const Arguments& arguments, const std::string& benchma
   return team;
 }
 
-bench::Lineup lineup_of(const bench::WorkerSpec& team, const Arguments& arguments, const std::string& program) {
+// Of names that stand for the same steps on these ranks (as all trees of two ranks do) the first.
+std::vector<std::string> distinct_trees(const std::vector<std::string>& trees, const Session& session,
+                                        const std::string& benchmark) {
+  const auto group = make_group(session.machine, session.pus);
+  const auto operation = parse_operation(benchmark);
+  if (!group || !operation || !session.machine.has_costs()) return trees;
+  std::vector<std::string> distinct;
+  std::vector<std::vector<std::vector<Step>>> seen;
+  for (const auto& tree : trees) {
+    PlanOptions options;
+    options.topology = tree;
+    options.root = 0;
+    options.search_ms = 0;
+    const auto plan = make_plan(session.machine, *group, *operation, options);
+    if (!plan || std::find(seen.begin(), seen.end(), plan->steps) != seen.end()) continue;
+    seen.push_back(plan->steps);
+    distinct.push_back(tree);
+  }
+  return distinct;
+}
+
+bench::Lineup lineup_of(const bench::WorkerSpec& team, const Arguments& arguments, const Session& session) {
+  const std::string& program = session.program;
   std::vector<std::string> trees;
   for (const auto& topology : topologies()) {
     if (topology.name != "dissemination") trees.push_back(topology.name);  // no tree: the lineup knows where it fits
   }
   const auto only = split_names(arguments.only);
-  if (only.empty()) return bench::line_up(team, trees, program);
+  if (only.empty()) {
+    // A summary has no time to measure the same thing under several names.
+    const bool summary = arguments.benchmark == "all";
+    return bench::line_up(team, summary ? distinct_trees(trees, session, team.operation) : trees, program);
+  }
   const auto everyone = bench::line_up(team, trees, program);
   std::vector<std::string> names;
   for (const auto& contestant : everyone.contestants) names.push_back(contestant.name);
@@ -126,7 +152,7 @@ bench::Lineup lineup_of(const bench::WorkerSpec& team, const Arguments& argument
 Report contest(const Arguments& arguments, const Session& session, const std::string& benchmark, double time_s,
                double done, double share) {
   const auto team = team_of(arguments, benchmark, session.pus);
-  const auto lineup = lineup_of(team, arguments, session.program);
+  const auto lineup = lineup_of(team, arguments, session);
   ProgressBar progress;
   bench::ContestOptions options;
   options.budget_s = time_s;
@@ -344,7 +370,7 @@ void add_bench(Parser& parser) {
   add_model_option(command, arguments->model);
   command.integer("--threads", arguments->threads, 2, 1024, "ranks (default: one per core that may be used)");
   command.integer("--bytes", arguments->bytes, 0, 64 << 20, "payload of a message (default 8)");
-  command.duration("--time", arguments->time_s, "time for the measuring itself, such as 30s (default 12s; all: 20s)");
+  command.duration("--time", arguments->time_s, "time for the measuring itself, such as 30s (default 12s; all: 16s)");
   command.text("--only", arguments->only, "NAMES", "contestants, such as smelt,smelt/binary,gomp (default: everybody)");
   command.text("--method", arguments->method, "NAME",
            "auto|loop|window: back to back, or each operation from a common start (default auto)");
