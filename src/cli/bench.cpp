@@ -111,7 +111,7 @@ std::vector<std::string> distinct_trees(const std::vector<std::string>& trees, c
   const auto operation = parse_operation(benchmark);
   if (!group || !operation || !session.machine.has_costs()) return trees;
   std::vector<std::string> distinct;
-  std::vector<std::vector<std::vector<Step>>> seen;
+  std::vector<std::vector<std::vector<Step> > > seen;
   for (const auto& tree : trees) {
     PlanOptions options;
     options.topology = tree;
@@ -220,7 +220,9 @@ Json report_document(const Report& report, const Session& session, bool with_flo
           {"commit", commit}};
 }
 
-std::string ratio_text(double ratio) { return ratio < 9.995 ? fmt::format("× {:.2f}", ratio) : fmt::format("× {:.0f}", ratio); }
+std::string ratio_text(double ratio) {
+  return ratio < 9.995 ? fmt::format("× {:.2f}", ratio) : fmt::format("× {:.0f}", ratio);
+}
 
 // Faster than smelt's own choice is bad news, slower is good.
 Style ratio_style(double ratio) { return ratio < 0.98 ? Style::bad : ratio > 1.02 ? Style::good : Style::plain; }
@@ -230,14 +232,19 @@ void print_report(const Report& report, const Session& session, bool with_floor)
   const auto* own = find_result(report, "smelt");
   const bool sized = report.benchmark != "barrier";
   print(fmt::format("{}  {} ranks on PU {}{}, {}\n", styled(Style::title, report.benchmark), report.threads,
-                    index_ranges(session.pus), sized ? fmt::format(", {} bytes", report.bytes) : "", session.machine.name));
+                    index_ranges(session.pus), sized ? fmt::format(", {} bytes", report.bytes) : "",
+                    session.machine.name));
   print(styled(Style::faint, floor == nullptr ? "no floor: a ping-pong needs two PUs"
                                               : fmt::format("floor {}: half a bare cache-line ping-pong",
-                                                            format_time(floor->median_ns))) + "\n\n");
+                                                            format_time(floor->median_ns))) +
+        "\n\n");
   std::vector<bench::ContestResult> results = report.outcome.results;
-  std::stable_sort(results.begin(), results.end(), [](const auto& a, const auto& b) { return a.median_ns < b.median_ns; });
-  const bool stream = std::any_of(results.begin(), results.end(), [](const auto& each) { return each.throughput_mmsg_s.has_value(); });
-  const bool model = std::any_of(results.begin(), results.end(), [](const auto& each) { return each.predicted_ns.has_value(); });
+  std::stable_sort(results.begin(), results.end(),
+                   [](const auto& a, const auto& b) { return a.median_ns < b.median_ns; });
+  const bool stream =
+      std::any_of(results.begin(), results.end(), [](const auto& each) { return each.throughput_mmsg_s.has_value(); });
+  const bool model =
+      std::any_of(results.begin(), results.end(), [](const auto& each) { return each.predicted_ns.has_value(); });
   Table table("lrrrrrr" + std::string(model ? "r" : "") + (stream ? "r" : ""));
   std::vector<std::string> names = {"", "median", "p99", "spread", "× floor", "× smelt", "samples"};
   if (model) names.push_back("predicted");
@@ -247,14 +254,14 @@ void print_report(const Report& report, const Session& session, bool with_floor)
     if (result.name == bench::floor_name && !with_floor) continue;
     const bool mine = result.name == "smelt";
     const double ratio = own != nullptr && own->median_ns > 0 ? result.median_ns / own->median_ns : 0;
-    std::vector<Table::Cell> cells = {
-        {result.name, mine ? Style::strong : Style::plain},
-        {format_time(result.median_ns), mine ? Style::strong : Style::plain},
-        format_time(result.p99_ns),
-        fmt::format("{:.0f} %", result.spread * 100),
-        result.floor_ratio ? ratio_text(*result.floor_ratio) : std::string("-"),
-        {mine || ratio <= 0 ? std::string("-") : ratio_text(ratio), mine || ratio <= 0 ? Style::plain : ratio_style(ratio)},
-        {fmt::format("{}", result.samples), Style::faint}};
+    std::vector<Table::Cell> cells = {{result.name, mine ? Style::strong : Style::plain},
+                                      {format_time(result.median_ns), mine ? Style::strong : Style::plain},
+                                      format_time(result.p99_ns),
+                                      fmt::format("{:.0f} %", result.spread * 100),
+                                      result.floor_ratio ? ratio_text(*result.floor_ratio) : std::string("-"),
+                                      {mine || ratio <= 0 ? std::string("-") : ratio_text(ratio),
+                                       mine || ratio <= 0 ? Style::plain : ratio_style(ratio)},
+                                      {fmt::format("{}", result.samples), Style::faint}};
     if (model) cells.emplace_back(result.predicted_ns ? format_time(*result.predicted_ns) : "");
     if (stream) cells.emplace_back(result.throughput_mmsg_s ? fmt::format("{:.1f}", *result.throughput_mmsg_s) : "");
     table.row(std::move(cells));
@@ -278,7 +285,9 @@ void print_summary(const std::vector<Report>& reports, const Session& session) {
   });
   print(fmt::format("{}  {} ranks on PU {}\n", styled(Style::title, session.machine.name), session.pus.size(),
                     index_ranges(session.pus)));
-  print(styled(Style::faint, "median time of one operation, the last rank counts; × what smelt takes by its own choice") + "\n\n");
+  print(
+      styled(Style::faint, "median time of one operation, the last rank counts; × what smelt takes by its own choice") +
+      "\n\n");
   std::string alignment = "l";
   std::vector<std::string> header = {""};
   for (const auto& report : reports) {
@@ -294,7 +303,8 @@ void print_summary(const std::vector<Report>& reports, const Session& session) {
     for (const auto& report : reports) {
       const auto* result = find_result(report, name);
       const auto* own = find_result(report, "smelt");
-      const double ratio = result != nullptr && own != nullptr && own->median_ns > 0 ? result->median_ns / own->median_ns : 0;
+      const double ratio =
+          result != nullptr && own != nullptr && own->median_ns > 0 ? result->median_ns / own->median_ns : 0;
       cells.push_back({result != nullptr ? format_time(result->median_ns) : "", mine ? Style::strong : Style::plain});
       const bool compared = ratio > 0 && !mine && name != bench::floor_name;
       cells.push_back({compared ? ratio_text(ratio) : "", compared ? ratio_style(ratio) : Style::plain});
@@ -320,7 +330,8 @@ void check_arguments(const Arguments& arguments) {
     fail_usage("--method {}: no such method{} (one of {})", arguments.method, suggestion(arguments.method, methods),
                fmt::join(methods, ", "));
   }
-  const bool numbers = arguments.benchmark == "reduce" || arguments.benchmark == "allreduce" || arguments.benchmark == "all";
+  const bool numbers =
+      arguments.benchmark == "reduce" || arguments.benchmark == "allreduce" || arguments.benchmark == "all";
   if (numbers && (arguments.bytes % 8 != 0 || arguments.bytes == 0)) {
     fail_usage("--bytes {}: {} combines doubles: give a multiple of 8", arguments.bytes, arguments.benchmark);
   }
@@ -347,8 +358,9 @@ void run(const Arguments& arguments) {
   if (arguments.json) {
     Json list = Json::array();
     for (const auto& report : reports) list.push_back(report_document(report, session, arguments.floor));
-    print(format_json(all ? Json{{"benchmarks", list}, {"machine", machine_identity(session.machine)}, {"commit", commit}}
-                          : list[0]));
+    print(
+        format_json(all ? Json{{"benchmarks", list}, {"machine", machine_identity(session.machine)}, {"commit", commit}}
+                        : list[0]));
   } else if (all) {
     print_summary(reports, session);
   } else {
@@ -366,14 +378,14 @@ void add_bench(Parser& parser) {
   auto arguments = std::make_shared<Arguments>();
   Command command = parser.add("bench", "Measure smelt with every tree next to its peers");
   command.text("benchmark", arguments->benchmark, "BENCHMARK",
-           "barrier|broadcast|reduce|allreduce|two-phase-commit|channel, or all");
+               "barrier|broadcast|reduce|allreduce|two-phase-commit|channel, or all");
   add_model_option(command, arguments->model);
   command.integer("--threads", arguments->threads, 2, 1024, "ranks (default: one per core that may be used)");
   command.integer("--bytes", arguments->bytes, 0, 64 << 20, "payload of a message (default 8)");
   command.duration("--time", arguments->time_s, "time for the measuring itself, such as 30s (default 12s; all: 16s)");
   command.text("--only", arguments->only, "NAMES", "contestants, such as smelt,smelt/binary,gomp (default: everybody)");
   command.text("--method", arguments->method, "NAME",
-           "auto|loop|window: back to back, or each operation from a common start (default auto)");
+               "auto|loop|window: back to back, or each operation from a common start (default auto)");
   command.flag("--floor", arguments->floor, "list the floor among the results");
   command.flag("--json", arguments->json, "print JSON");
   command.footer(

@@ -142,9 +142,7 @@ std::string format_json(const Json& document) {
   return text + "\n}\n";
 }
 
-Json machine_identity(const Machine& machine) {
-  return {{"name", machine.name}, {"fingerprint", machine.fingerprint}};
-}
+Json machine_identity(const Machine& machine) { return {{"name", machine.name}, {"fingerprint", machine.fingerprint}}; }
 
 Json machine_document(const Machine& machine) { return Json::parse(format_machine(machine)); }
 
@@ -156,9 +154,12 @@ std::vector<int> os_indices(const Machine& machine, const Group& group) {
 
 const char* step_name(Step::Kind kind) {
   switch (kind) {
-    case Step::Kind::send: return "send";
-    case Step::Kind::recv: return "recv";
-    case Step::Kind::recv_combine: return "recv_combine";
+    case Step::Kind::send:
+      return "send";
+    case Step::Kind::recv:
+      return "recv";
+    case Step::Kind::recv_combine:
+      return "recv_combine";
   }
   return "?";
 }

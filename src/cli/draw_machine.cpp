@@ -190,12 +190,18 @@ std::string legend(const Scale& scale) {
 
 const char* class_name(PairClass kind) {
   switch (kind) {
-    case PairClass::core: return "SMT siblings";
-    case PairClass::l2: return "same L2";
-    case PairClass::l3: return "same L3";
-    case PairClass::numa_node: return "same NUMA node";
-    case PairClass::package: return "same package";
-    case PairClass::machine: return "remote package";
+    case PairClass::core:
+      return "SMT siblings";
+    case PairClass::l2:
+      return "same L2";
+    case PairClass::l3:
+      return "same L3";
+    case PairClass::numa_node:
+      return "same NUMA node";
+    case PairClass::package:
+      return "same package";
+    case PairClass::machine:
+      return "remote package";
   }
   return "?";
 }
@@ -386,8 +392,8 @@ std::string draw_heat_map(const Machine& machine, int columns) {
   }
   text += legend(scale);
   if (block > 1) {
-    text += styled(Style::faint,
-                   fmt::format("{}one point is the average over {} × {} PUs\n", std::string(label_columns, ' '), block, block));
+    text += styled(Style::faint, fmt::format("{}one point is the average over {} × {} PUs\n",
+                                             std::string(label_columns, ' '), block, block));
   }
   return text;
 }
@@ -401,12 +407,9 @@ std::string draw_cost_classes(const Machine& machine) {
   table.header(names);
   for (const auto& costs : cost_classes(machine)) {
     const auto number = [](double ns) { return fmt::format("{:.1f}", ns); };
-    std::vector<Table::Cell> cells = {costs.name,
-                                      fmt::format("{}", costs.pairs),
-                                      number(costs.min_ns),
-                                      {number(costs.median_ns), Style::strong},
-                                      number(costs.max_ns),
-                                      number(costs.send_ns),
+    std::vector<Table::Cell> cells = {costs.name,           fmt::format("{}", costs.pairs),
+                                      number(costs.min_ns), {number(costs.median_ns), Style::strong},
+                                      number(costs.max_ns), number(costs.send_ns),
                                       number(costs.recv_ns)};
     if (rtt) cells.emplace_back(number(costs.rtt_ns));
     if (spread) cells.emplace_back(fmt::format("{:.1f} %", costs.spread * 100));

@@ -23,7 +23,7 @@ PairClass pair_class(const Machine& machine, int a, int b);
 struct ClassCosts {
   PairClass kind;
   std::string name;
-  std::size_t pairs = 0;  ///< ordered
+  std::size_t pairs = 0;                         ///< ordered
   double min_ns = 0, median_ns = 0, max_ns = 0;  ///< of message_ns
   double send_ns = 0, recv_ns = 0;               ///< medians
   double rtt_ns = 0;                             ///< median; 0 where unknown

@@ -92,7 +92,8 @@ std::string message_bar(const Message& message, double total) {
   };
   std::string cells;
   for (std::size_t i = 0; i < bar_columns; ++i) {
-    const bool sending = i >= column(message.send_start) && i < std::max(column(message.send_end), column(message.send_start) + 1);
+    const bool sending =
+        i >= column(message.send_start) && i < std::max(column(message.send_end), column(message.send_start) + 1);
     const bool receiving = i + 1 > column(message.recv_start) && i < column(message.recv_end);
     cells += receiving ? "█" : sending ? "░" : " ";
   }
@@ -105,10 +106,13 @@ Style edge_style(const Machine& machine, int a, int b) {
   switch (pair_class(machine, a, b)) {
     case PairClass::core:
     case PairClass::l2:
-    case PairClass::l3: return Style::good;
+    case PairClass::l3:
+      return Style::good;
     case PairClass::numa_node:
-    case PairClass::package: return Style::warn;
-    case PairClass::machine: return Style::bad;
+    case PairClass::package:
+      return Style::warn;
+    case PairClass::machine:
+      return Style::bad;
   }
   return Style::plain;
 }
@@ -117,11 +121,18 @@ class TreeDrawing {
  public:
   TreeDrawing(const Machine& machine, const Plan& plan, const Tree& tree, const Messages& messages, bool upwards,
               std::size_t phase, double total)
-      : machine_(machine), plan_(plan), tree_(tree), messages_(messages), upwards_(upwards), phase_(phase), total_(total) {}
+      : machine_(machine),
+        plan_(plan),
+        tree_(tree),
+        messages_(messages),
+        upwards_(upwards),
+        phase_(phase),
+        total_(total) {}
 
   std::string text() {
-    table_.header({"rank", "on", upwards_ ? "to parent, ns" : "from parent, ns", upwards_ ? "combined" : "arrives", ""});
-    table_.row({mark(tree_.root, -1), {place(tree_.root), Style::accent}, "", "", ""});
+    table_.header(
+        {"rank", "on", upwards_ ? "to parent, ns" : "from parent, ns", upwards_ ? "combined" : "arrives", ""});
+    table_.row({{fmt::format("{}", tree_.root), Style::strong}, {place(tree_.root), Style::accent}, "", "", ""});
     // Depth first without recursion: a chain of 4096 ranks is a tree too.
     struct Pending {
       int rank, parent;
@@ -153,8 +164,6 @@ class TreeDrawing {
     return found == messages_.end() || found->second.size() <= phase_ ? nullptr : &found->second[phase_];
   }
 
-  Table::Cell mark(int rank, int) const { return {fmt::format("{}", rank), Style::strong}; }
-
   void line(int rank, int parent, const std::string& prefix) {
     const int sender = upwards_ ? rank : parent, receiver = upwards_ ? parent : rank;
     const int from = plan_.group.pus[static_cast<std::size_t>(sender)];
@@ -162,8 +171,8 @@ class TreeDrawing {
     const double send = machine_.send_ns(static_cast<std::size_t>(from), static_cast<std::size_t>(to));
     const double way = propagation_ns(machine_, plan_, sender, receiver);
     const double recv = machine_.recv_ns(static_cast<std::size_t>(from), static_cast<std::size_t>(to));
-    std::string cost = way > 0 ? fmt::format("{:.0f} + {:.0f} + {:.0f}", send, way, recv)
-                               : fmt::format("{:.0f} + {:.0f}", send, recv);
+    std::string cost =
+        way > 0 ? fmt::format("{:.0f} + {:.0f} + {:.0f}", send, way, recv) : fmt::format("{:.0f} + {:.0f}", send, recv);
     const Message* when = message(sender, receiver);
     const bool critical = when != nullptr && when->critical;
     table_.row({{prefix + fmt::format("{}{}", rank, critical ? " ●" : ""), critical ? Style::strong : Style::plain},
@@ -233,8 +242,8 @@ std::string graphviz_tree(const Machine& machine, const Plan& plan, const Tree& 
                                      plan.group.pus[static_cast<std::size_t>(to)]);
       ++place;
       const std::string label = upwards ? edge_label(cost) : fmt::format("{}. {}", place, edge_label(cost));
-      text += fmt::format("  r{} -> r{} [label={}{}];\n", from, to, graphviz_text(label),
-                          upwards ? ", style=dashed" : "");
+      text +=
+          fmt::format("  r{} -> r{} [label={}{}];\n", from, to, graphviz_text(label), upwards ? ", style=dashed" : "");
     }
   }
   return text;
@@ -272,8 +281,8 @@ std::vector<bool> critical_events(const Machine& machine, const Plan& plan, cons
       at = before;
       continue;
     }
-    const double ready = timeline[static_cast<std::size_t>(sent)].end_ns +
-                         propagation_ns(machine, plan, event.peer, event.rank);
+    const double ready =
+        timeline[static_cast<std::size_t>(sent)].end_ns + propagation_ns(machine, plan, event.peer, event.rank);
     const bool waited = before < 0 || ready + same_time_ns >= timeline[static_cast<std::size_t>(before)].end_ns;
     at = waited ? sent : before;
   }
@@ -288,9 +297,8 @@ std::string place_name(const Machine& machine, int index) {
                        [&](const Pu& other) { return other.*level != machine.pus[0].*level; });
   };
   const bool packages = several(&Pu::package), nodes = several(&Pu::numa_node), caches = several(&Pu::l3);
-  const bool node_is_package =
-      packages && std::all_of(machine.pus.begin(), machine.pus.end(),
-                              [](const Pu& each) { return each.package == each.numa_node; });
+  const bool node_is_package = packages && std::all_of(machine.pus.begin(), machine.pus.end(),
+                                                       [](const Pu& each) { return each.package == each.numa_node; });
   if (packages) text += fmt::format(" · package {}", pu.package);
   if (nodes && !node_is_package) text += fmt::format(" · node {}", pu.numa_node);
   if (caches && !packages && !nodes) text += fmt::format(" · L3 {}", pu.l3);
@@ -334,7 +342,8 @@ std::string draw_timeline(const Machine& machine, const Plan& plan, const Simula
   for (std::size_t i = 0; i < simulation.timeline.size(); ++i) {
     const auto& event = simulation.timeline[i];
     const auto column = [&](double time) {
-      return std::min(width - 1, static_cast<std::size_t>(std::clamp(time / total, 0.0, 1.0) * static_cast<double>(width)));
+      return std::min(width - 1,
+                      static_cast<std::size_t>(std::clamp(time / total, 0.0, 1.0) * static_cast<double>(width)));
     };
     const std::size_t first = column(event.start_ns);
     const std::size_t last = std::max(first, column(event.end_ns - total / static_cast<double>(width) / 2));
@@ -354,7 +363,10 @@ std::string draw_timeline(const Machine& machine, const Plan& plan, const Simula
       std::size_t stop = begin + 1;
       while (stop < width && rows[rank][stop].kind == cell.kind && rows[rank][stop].critical == cell.critical) ++stop;
       const char* glyph = cell.kind == 's' ? "▒" : cell.kind == 'r' ? "█" : begin < end ? "·" : " ";
-      const Style style = cell.kind == ' ' ? Style::faint : cell.critical ? Style::bad : cell.kind == 's' ? Style::warn : Style::good;
+      const Style style = cell.kind == ' '   ? Style::faint
+                          : cell.critical    ? Style::bad
+                          : cell.kind == 's' ? Style::warn
+                                             : Style::good;
       text += styled(style, repeat(glyph, stop - begin));
       begin = stop;
     }

@@ -60,9 +60,9 @@ void add_import(Parser& parser) {
   command.words("source", arguments->words, "SOURCE",
                 "[core-to-core] FILE or [machinedb] DIRECTORY; the kind may be left out");
   command.number("--send-share", arguments->send_share, 0, 1,
-                           "core-to-core: part of the latency that blocks the sender (default 0.25)");
+                 "core-to-core: part of the latency that blocks the sender (default 0.25)");
   command.number("--ghz", arguments->ghz, 0.001, 1000,
-                         "machinedb: cycles per ns (default 1: leave the numbers as they are)");
+                 "machinedb: cycles per ns (default 1: leave the numbers as they are)");
   add_produce_options(command, arguments->produce);
   command.footer(
       "core-to-core: CSV, n rows of n fields, lower triangle = one-way latency in ns.\n"

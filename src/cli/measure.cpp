@@ -1,4 +1,6 @@
 // smelt measure: times this machine and keeps the model.
+#include "smelt/measure.hpp"
+
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -8,7 +10,6 @@
 #include "cli/document.hpp"
 #include "cli/draw_machine.hpp"
 #include "cli/interrupt.hpp"
-#include "smelt/measure.hpp"
 #include "cli/parser.hpp"
 #include "cli/terminal.hpp"
 
@@ -35,7 +36,9 @@ Machine measure(const Arguments& arguments) {
   MeasureOptions options;
   options.budget_s = arguments.budget_s;
   options.quick = arguments.quick;
-  options.progress = [&](const MeasureProgress& now) { progress.update("measuring " + now.phase, now.fraction, now.eta_s); };
+  options.progress = [&](const MeasureProgress& now) {
+    progress.update("measuring " + now.phase, now.fraction, now.eta_s);
+  };
   return take(measure_machine(options));
 }
 

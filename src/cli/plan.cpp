@@ -25,9 +25,9 @@ std::string describe_quality(const Plan& plan) {
 
 void print_picture(const Machine& machine, const Plan& plan, bool completion) {
   const Simulation simulation = take(simulate(machine, plan));
-  print(fmt::format("{}  {} tree, {} rank{} on {}, root rank {}\n",
-                    styled(Style::title, to_string(plan.operation)), styled(Style::strong, plan.topology),
-                    plan.group.size(), plan.group.size() == 1 ? "" : "s", machine.name, plan.root));
+  print(fmt::format("{}  {} tree, {} rank{} on {}, root rank {}\n", styled(Style::title, to_string(plan.operation)),
+                    styled(Style::strong, plan.topology), plan.group.size(), plan.group.size() == 1 ? "" : "s",
+                    machine.name, plan.root));
   print(fmt::format("Predicted {}{}, {}\n\n", styled(Style::strong, format_time(plan.predicted_ns)),
                     completion ? " with the completion message" : "", describe_quality(plan)));
   print(draw_plan(machine, plan, simulation));
@@ -71,10 +71,10 @@ void add_plan(Parser& parser) {
   command.flag("--dot", arguments->dot, "print a graph for Graphviz (smelt plan --dot | dot -Tsvg)");
   command.flag("--steps", arguments->steps, "with --json: what every rank does, step by step");
   command.footer(list_trees() +
-                  "\nExamples:\n"
-                  "  smelt plan                                        the best broadcast tree of this machine\n"
-                  "  smelt plan -m big.json --op barrier --ranks 0-31  for a machine from a file\n"
-                  "  smelt plan --topology binary --root 0 --json      a textbook tree, for a program to read\n");
+                 "\nExamples:\n"
+                 "  smelt plan                                        the best broadcast tree of this machine\n"
+                 "  smelt plan -m big.json --op barrier --ranks 0-31  for a machine from a file\n"
+                 "  smelt plan --topology binary --root 0 --json      a textbook tree, for a program to read\n");
   command.action([arguments] { run(*arguments); });
 }
 

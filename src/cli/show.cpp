@@ -61,7 +61,8 @@ void print_document(const Subject& subject) {
 std::string describe_allowance(const Machine& machine) {
   const auto allowance = discover_allowance();
   if (!allowance) return fmt::format("  unknown: {}\n", allowance.error().message);
-  std::string text = fmt::format("  PU {} ({} of {})", index_ranges(allowance->pus), allowance->pus.size(), machine.size());
+  std::string text =
+      fmt::format("  PU {} ({} of {})", index_ranges(allowance->pus), allowance->pus.size(), machine.size());
   text += allowance->cpu_quota > 0 ? fmt::format(", CPU quota {:.4g} PUs", allowance->cpu_quota) : ", no CPU quota";
   return text + fmt::format(": {} rank{} can run at the same time\n", allowance->parallelism(),
                             allowance->parallelism() == 1 ? "" : "s");
@@ -117,7 +118,8 @@ void run(const Arguments& arguments) {
 void add_show(Parser& parser) {
   auto arguments = std::make_shared<Arguments>();
   Command command = parser.add("show", "Show a machine: its parts, and what messages cost on it");
-  command.text("model,-m,--model", arguments->model, "MODEL", "machine file, - for standard input; default: this machine");
+  command.text("model,-m,--model", arguments->model, "MODEL",
+               "machine file, - for standard input; default: this machine");
   command.flag("--json", arguments->json, "print JSON");
   command.footer(
       "Examples:\n"

@@ -20,7 +20,8 @@ struct Arguments {
 Plan obtain_plan(const Arguments& arguments, const Machine& machine) {
   const auto& common = arguments.plan;
   if (!arguments.file.empty()) {
-    return parse_plan_document(machine, read_file(arguments.file), arguments.file == "-" ? "standard input" : arguments.file);
+    return parse_plan_document(machine, read_file(arguments.file),
+                               arguments.file == "-" ? "standard input" : arguments.file);
   }
   const Operation operation = parse_operation_name("--op", common.operation);
   const Group group = select_group(machine, common.ranks);
@@ -65,7 +66,7 @@ void add_simulate(Parser& parser) {
   Command command = parser.add("simulate", "Run a plan against a model and show its timeline");
   add_plan_options(command, arguments->plan, true);
   command.text("--plan", arguments->file, "FILE",
-           "run what `smelt plan --json` wrote, perhaps for another machine; - for standard input");
+               "run what `smelt plan --json` wrote, perhaps for another machine; - for standard input");
   command.footer(
       "Examples:\n"
       "  smelt simulate --op barrier                          the best barrier of this machine\n"

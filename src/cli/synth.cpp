@@ -45,7 +45,7 @@ void add_synth(Parser& parser) {
   Command command = parser.add("synth", "Make up a machine, to plan ahead of having it");
   command.integer("--packages", spec.packages, 1, max_count, "packages (default 1)");
   command.integer("--numa,--numa-per-package", spec.numa_per_package, 1, max_count,
-              "NUMA nodes per package (default 1)");
+                  "NUMA nodes per package (default 1)");
   command.integer("--cores", spec.cores, 1, max_count, "cores per package (default 8)");
   command.integer("--smt", spec.smt, 1, max_count, "PUs per core (default 1)");
   command.integer("--l3", spec.l3, 1, max_count, "L3 caches per package (default 1)");

@@ -90,14 +90,29 @@ std::string styled(Style style, std::string_view text) {
   if (!screen().colour || style == Style::plain) return std::string(text);
   const char* code = "0";
   switch (style) {
-    case Style::plain: break;
-    case Style::title: code = "1;36"; break;
-    case Style::strong: code = "1"; break;
-    case Style::faint: code = "2"; break;
-    case Style::good: code = "32"; break;
-    case Style::warn: code = "33"; break;
-    case Style::bad: code = "31"; break;
-    case Style::accent: code = "36"; break;
+    case Style::plain:
+      break;
+    case Style::title:
+      code = "1;36";
+      break;
+    case Style::strong:
+      code = "1";
+      break;
+    case Style::faint:
+      code = "2";
+      break;
+    case Style::good:
+      code = "32";
+      break;
+    case Style::warn:
+      code = "33";
+      break;
+    case Style::bad:
+      code = "31";
+      break;
+    case Style::accent:
+      code = "36";
+      break;
   }
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }
@@ -217,8 +232,9 @@ ProgressBar::ProgressBar() {
 void ProgressBar::update(const std::string& phase, double fraction, double eta_s) {
   if (!visible_) return;
   const double done = std::isfinite(fraction) ? std::clamp(fraction, 0.0, 1.0) : 0.0;
-  const std::string tail = eta_s < 0 || !std::isfinite(eta_s) ? fmt::format(" {:3.0f} %", done * 100)
-                                                               : fmt::format(" {:3.0f} %  {:.0f} s left", done * 100, eta_s);
+  const std::string tail = eta_s < 0 || !std::isfinite(eta_s)
+                               ? fmt::format(" {:3.0f} %", done * 100)
+                               : fmt::format(" {:3.0f} %  {:.0f} s left", done * 100, eta_s);
   constexpr std::size_t cells = 28;
   const std::size_t room = columns_ - std::min(columns_, cells + tail.size() + 6);
   const std::string head = pad_right(phase.substr(0, room), std::min<std::size_t>(room, 24));

@@ -102,7 +102,9 @@ TEST(Documents, SimulateRepeatsThePlan) {
 
 TEST(Documents, APlanRunsOnAnotherMachine) {
   const std::string slow = scratch() + "/slow.json";
-  ASSERT_EQ(smelt({"synth", "--packages", "2", "--cores", "4", "--smt", "2", "--remote-ns", "2200", "-o", slow}).exit_code, 0);
+  ASSERT_EQ(
+      smelt({"synth", "--packages", "2", "--cores", "4", "--smt", "2", "--remote-ns", "2200", "-o", slow}).exit_code,
+      0);
   const Json planned = plan({"--topology", "sequential", "--root", "0"});
   const Json there = smelt({"simulate", "-m", slow, "--plan", "-", "--json"}, planned.dump()).json();
   EXPECT_GT(there["total_ns"].get<double>(), planned["predicted_ns"].get<double>());
@@ -149,8 +151,8 @@ TEST(Documents, MachinesGoThroughPipes) {
 }
 
 TEST(Documents, SynthTakesCostsPerLevel) {
-  const Json machine = smelt({"synth", "--packages", "2", "--cores", "2", "--smt", "2", "--smt-ns", "8", "--l3-ns", "40",
-                              "--remote-ns", "400", "--send-share", "0.5"})
+  const Json machine = smelt({"synth", "--packages", "2", "--cores", "2", "--smt", "2", "--smt-ns", "8", "--l3-ns",
+                              "40", "--remote-ns", "400", "--send-share", "0.5"})
                            .json();
   ASSERT_EQ(machine["pus"].size(), 8u);
   EXPECT_DOUBLE_EQ(machine["send_ns"][0][1].get<double>(), 4);
@@ -174,7 +176,8 @@ TEST(Documents, SettingsListTheTable) {
   const Json document = smelt({"settings", "--json"}, "", {"SMELT_WAIT=yield"}).json();
   EXPECT_TRUE(document["problems"].empty());
   const auto& list = document["settings"];
-  const auto wait = std::find_if(list.begin(), list.end(), [](const Json& each) { return each["name"] == "SMELT_WAIT"; });
+  const auto wait =
+      std::find_if(list.begin(), list.end(), [](const Json& each) { return each["name"] == "SMELT_WAIT"; });
   ASSERT_NE(wait, list.end());
   EXPECT_EQ((*wait)["value"], "yield");
   EXPECT_EQ((*wait)["set"], true);
@@ -197,7 +200,8 @@ TEST(Documents, MeasureKeepsTheModel) {
 
 TEST(Documents, BenchHasThePromisedKeys) {
   if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
-  const Call call = smelt({"bench", "barrier", "--threads", "2", "--time", "200ms", "--only", "smelt,pthread", "--json"});
+  const Call call =
+      smelt({"bench", "barrier", "--threads", "2", "--time", "200ms", "--only", "smelt,pthread", "--json"});
   ASSERT_EQ(call.exit_code, 0) << call.err;
   const Json document = call.json();
   EXPECT_EQ(document["benchmark"], "barrier");

@@ -110,7 +110,8 @@ TEST(Errors, DamagedPlansAreNamed) {
 }
 
 TEST(Errors, ALostReaderIsNoError) {
-  const Call call = shell("$SMELT show " + two_packages() + " --json 2>&1 >/dev/null | head -c 1; "
+  const Call call = shell("$SMELT show " + two_packages() +
+                          " --json 2>&1 >/dev/null | head -c 1; "
                           "( $SMELT synth --packages 4 --cores 64 --json; echo code $? >&2 ) | head -c 1");
   EXPECT_EQ(call.err, "code 0\n");
 }

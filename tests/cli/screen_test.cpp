@@ -24,7 +24,8 @@ Words planning(const std::string& command, const Words& more = {}) {
 }
 
 TEST(Screen, EveryCommandExplainsItself) {
-  for (const std::string command : {"measure", "show", "import", "synth", "plan", "simulate", "compare", "bench", "settings"}) {
+  for (const std::string command :
+       {"measure", "show", "import", "synth", "plan", "simulate", "compare", "bench", "settings"}) {
     SCOPED_TRACE(command);
     const Call help = smelt({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);
@@ -41,7 +42,8 @@ TEST(Screen, EveryCommandExplainsItself) {
 }
 
 TEST(Screen, ColourIsForTerminals) {
-  const Words commands[] = {{"show", two_packages()}, planning("plan"), planning("simulate"), planning("compare"), {"settings"}};
+  const Words commands[] = {
+      {"show", two_packages()}, planning("plan"), planning("simulate"), planning("compare"), {"settings"}};
   for (const auto& words : commands) {
     SCOPED_TRACE(words[0]);
     EXPECT_THAT(smelt(words).out, Not(HasSubstr(escape)));
@@ -62,7 +64,8 @@ TEST(Screen, AMachineWithoutFileNeedsToKnowWhereToGo) {
 
 TEST(Screen, ShowDrawsTheMachine) {
   const std::string text = smelt({"show", two_packages()}).out;
-  for (const char* part : {"package 0", "package 1", "PU 8-15", "4 cores × 2 PUs", "SMT siblings", "same L3", "remote package"}) {
+  for (const char* part :
+       {"package 0", "package 1", "PU 8-15", "4 cores × 2 PUs", "SMT siblings", "same L3", "remote package"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }
@@ -91,7 +94,8 @@ TEST(Screen, ShowWithoutAModelPointsToMeasure) {
 
 TEST(Screen, PlanDrawsTreesAndGivesReasons) {
   const std::string text = smelt(planning("plan", {"--op", "barrier", "--topology", "best"})).out;
-  for (const char* part : {"barrier", "16 ranks", "└─ ", "├─ ", "package 1", "PU 15"}) EXPECT_THAT(text, HasSubstr(part));
+  for (const char* part : {"barrier", "16 ranks", "└─ ", "├─ ", "package 1", "PU 15"})
+    EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(text, HasSubstr("Why"));
 }
 
