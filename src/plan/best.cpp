@@ -20,6 +20,7 @@ constexpr double free_exact_steps = 50e3;      // always affordable
 constexpr double moves_per_ms = 2000.0;        // as above
 constexpr long moves_per_rank_and_round = 300;
 constexpr double explore_share = 0.6;
+constexpr double trees_share = 0.7;  // of a two-phase commit's budget; the rest is for its votes
 constexpr std::array<float, 6> explore_hot = {0.05F, 0.2F, 0.02F, 0.1F, 0.3F, 0.05F};
 constexpr int small_ranks = 40, large_ranks = 512;
 
@@ -38,6 +39,7 @@ class Search {
     consider_rules();
     bound();
     if (!solve_exactly()) improve();
+    refine_votes();
     result_.optimal = proved_ || best_.time_ns <= result_.lower_bound_ns * (1.0 + 1e-9);
     if (result_.optimal) result_.lower_bound_ns = best_.time_ns;
     result_.solution = std::move(best_);
@@ -57,6 +59,7 @@ class Search {
     result_.runner_up_ns = std::numeric_limits<double>::infinity();
     for (const std::string& name : rule_names(problem_.operation())) {
       Solution solution = build_by_rule(problem_, {name, 2}, options_.root, options_.completion);
+      if (name == "dissemination") dissemination_ns_ = solution.time_ns;
       if (solution.time_ns < result_.runner_up_ns) {
         result_.runner_up_ns = solution.time_ns;
         result_.runner_up = solution.topology;
@@ -65,22 +68,17 @@ class Search {
     }
   }
 
-  // A two-phase commit broadcasts once more after at least one broadcast and the last hop back.
+  // Phases follow each other, but for the votes of a two-phase commit, which start while the proposal
+  // still spreads. Dissemination is one single plan, its time is its own bound.
   void bound() {
+    double reduce = 0.0, broadcast = 0.0;
     for (const Direction direction : directions_) {
       const double one = lower_bound(problem_.table(direction), problem_.ranks(), options_.root);
-      result_.lower_bound_ns += problem_.operation() == Operation::two_phase_commit
-                                    ? (direction == Direction::broadcast ? 2.0 * one : 0.0)
-                                    : one;
+      (direction == Direction::reduce ? reduce : broadcast) = one;
     }
-    if (has_dissemination(problem_.operation())) {
-      result_.lower_bound_ns = 0.0;
-      for (const Direction direction : directions_) {
-        result_.lower_bound_ns = std::max(
-            result_.lower_bound_ns, lower_bound(problem_.table(direction), problem_.ranks(), std::nullopt));
-      }
-      if (problem_.ranks().has_exchange()) result_.lower_bound_ns = 0.0;
-    }
+    result_.lower_bound_ns = problem_.operation() == Operation::two_phase_commit ? broadcast + std::max(broadcast, reduce)
+                                                                                : broadcast + reduce;
+    result_.lower_bound_ns = std::min(result_.lower_bound_ns, dissemination_ns_);
   }
 
   Solution from_trees(std::vector<Tree> trees) {
@@ -119,7 +117,7 @@ class Search {
     for (const ExactTrees& solver : solvers) trees.push_back(solver.tree(best_root));
     consider(from_trees(std::move(trees)));
     proved_ = problem_.operation() != Operation::two_phase_commit && !options_.completion;
-    return true;
+    return solved_ = true;
   }
 
   // One starting point: a tree per direction with a common root.
@@ -199,6 +197,33 @@ class Search {
     return end;
   }
 
+  // The votes of a two-phase commit are gathered while the proposal still spreads: search the reduction
+  // again with every rank's actual start.
+  void refine_votes() {
+    if (problem_.operation() != Operation::two_phase_commit || problem_.size() < 3 || !best_.reduce_tree) return;
+    const auto idle = schedule(problem_.exact(Direction::broadcast), *best_.broadcast_tree).idle;
+    std::vector<AnnealedTree> trees;
+    trees.push_back({TreeState(problem_.table(Direction::reduce), *best_.reduce_tree,
+                               std::vector<float>(idle.begin(), idle.end())),
+                     1.0F});
+    const long moves = problem_.size() > large_ranks ? problem_.size() : 20L * problem_.size();
+    AnnealOptions options;
+    options.free_root = false;
+    options.seed = options_.seed;
+    options.cold = 0.0003F;
+    const bool searches = options_.search_ms > elapsed_ms() && !solved_;
+    options.hot = searches ? 0.02F : 0.001F;
+    options.progress = [moves](long done) { return static_cast<float>(done) / static_cast<float>(moves); };
+    if (searches) options.progress = until(options_.search_ms);
+    anneal(trees, options);
+    Solution solution;
+    solution.topology = best_.topology;
+    solution.broadcast_tree = best_.broadcast_tree;
+    solution.reduce_tree = trees[0].state.tree();
+    finish(problem_, solution, options_.completion);
+    consider(std::move(solution));
+  }
+
   std::function<float(long)> until(double end_ms) const {
     const double begin_ms = elapsed_ms();
     return [=, this](long) {
@@ -219,7 +244,8 @@ class Search {
       consider(from_trees(round(starts[0], 0.005F, 0.0005F, progress).trees));
       return;
     }
-    const double begin = elapsed_ms(), left = std::max(0.0, options_.search_ms - begin);
+    const double until_ms = options_.search_ms * (problem_.operation() == Operation::two_phase_commit ? trees_share : 1.0);
+    const double begin = elapsed_ms(), left = std::max(0.0, until_ms - begin);
     const double affordable = left * moves_per_ms / (static_cast<double>(moves_per_rank_and_round) * n);
     const int rounds = std::clamp(static_cast<int>(affordable * explore_share), 0, static_cast<int>(explore_hot.size()));
     Start best = starts[0];
@@ -228,7 +254,7 @@ class Search {
       Start found = round(starts[i % starts.size()], explore_hot[i], 0.0005F, until(end));
       if (found.time < best.time) best = std::move(found);
     }
-    best = round(best, rounds ? 0.02F : 0.03F, 0.0003F, until(options_.search_ms));
+    best = round(best, rounds ? 0.02F : 0.03F, 0.0003F, until(until_ms));
     consider(from_trees(best.trees));
   }
 
@@ -239,7 +265,8 @@ class Search {
   std::vector<Direction> directions_;
   Solution best_;
   bool has_best_ = false;
-  bool proved_ = false;
+  bool proved_ = false, solved_ = false;
+  double dissemination_ns_ = std::numeric_limits<double>::infinity();
   std::uint64_t rounds_ = 0;
   Searched result_;
 };

@@ -183,8 +183,9 @@ TEST(MeasuredMachines, BestBeatsEveryRuleForAnyShareAndSubset) {
       for (const auto operation : {Operation::broadcast, Operation::reduce, Operation::barrier, Operation::two_phase_commit}) {
         PlanOptions options;
         options.search_ms = share == 0.25 ? 10.0 : 0.0;
-        const auto all = compare_topologies(*machine, group, operation, options);
+        auto all = compare_topologies(*machine, group, operation, options);
         ASSERT_TRUE(all);
+        std::erase_if(*all, [](const Comparison& one) { return one.topology == "optimal"; });
         for (const Comparison& one : *all) {
           if (one.topology != "best") continue;
           EXPECT_LE(one.predicted_ns, all->front().predicted_ns * (1 + 1e-12)) << file << " " << to_string(operation);

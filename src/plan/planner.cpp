@@ -12,6 +12,8 @@ namespace smelt {
 
 namespace {
 
+constexpr int compared_exactly = 12;  // ranks up to which a comparison includes `optimal`
+
 constexpr std::array<const char*, 5> operation_names = {"broadcast", "reduce", "barrier", "allreduce",
                                                         "two-phase-commit"};
 
@@ -152,6 +154,7 @@ Result<std::vector<Comparison>> compare_topologies(const Machine& machine, const
   std::vector<Comparison> all;
   for (const TopologyInfo& info : topologies()) {
     if (info.name == "dissemination" && !plan::has_dissemination(operation)) continue;
+    if (info.name == "optimal" && group.size() > compared_exactly) continue;
     PlanOptions one = options;
     one.topology = info.name;
     auto plan = make_plan(machine, group, operation, one);

@@ -15,6 +15,7 @@ Plan named(const Machine& machine, Operation operation, const std::string& topol
   options.topology = topology;
   options.root = topology == "dissemination" ? std::optional<int>{} : 0;
   options.completion = completion;
+  options.search_ms = 0.0;
   auto plan = make_plan(machine, whole_machine(machine), operation, options);
   EXPECT_TRUE(plan) << plan.error().message;
   return std::move(*plan);

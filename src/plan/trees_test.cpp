@@ -111,7 +111,7 @@ TEST(Properties, EveryTopologySpansAndAgreesWithTheFormula) {
         ASSERT_TRUE(down) << info.name;
         test::check_spanning(*down->broadcast_tree, n, ok);
         ASSERT_TRUE(ok) << info.name << " n " << n;
-        if (root) EXPECT_EQ(down->root, *root);
+        EXPECT_EQ(down->root, root.value_or(down->root));
         const auto at = test::arrivals(machine, *down->broadcast_tree);
         for (int rank = 0; rank < n; ++rank) ASSERT_NEAR(down->arrival_ns[rank], at[rank], 1e-9) << info.name;
         EXPECT_NEAR(down->predicted_ns, *std::max_element(at.begin(), at.end()), 1e-9);
