@@ -21,7 +21,8 @@ std::vector<File> read_files(const std::string& root, const std::string& directo
 /// Quoted includes of a file in src/ or include/ obey the table of what a room may include.
 Complaints check_includes(const File& file);
 
-/// A source file starts with a comment; a .cpp file may leave that to the header of its name.
+/// A source file starts with a comment; a .cpp file may leave that to the header of its name, a
+/// test to the file that it tests.
 Complaints check_header_comments(const std::vector<File>& files);
 
 /// A room's README has at most 15 lines.

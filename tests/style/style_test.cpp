@@ -70,6 +70,9 @@ TEST(Style, HeaderCommentRuleFindsViolations) {
               SizeIs(2));
   EXPECT_THAT(check_header_comments({{"src/plan/a.cpp", "#include <map>\n"}, {"src/plan/a.hpp", "// Trees.\n"}}),
               IsEmpty());
+  EXPECT_THAT(check_header_comments({{"src/plan/a_test.cpp", "#include <map>\n"}}), SizeIs(1));
+  EXPECT_THAT(check_header_comments({{"src/plan/a_test.cpp", "#include <map>\n"}, {"src/plan/a.cpp", "// Trees.\n"}}),
+              IsEmpty());
 }
 
 TEST(Style, EveryRoomHasAShortReadme) {
