@@ -86,12 +86,6 @@ class TableReader {
     return *value;
   }
 
-  static std::string shown(std::string_view field) {
-    std::string text;
-    for (const char byte : field.substr(0, 40)) text += byte >= ' ' && byte <= '~' ? byte : '?';
-    return text;
-  }
-
   LineReader lines_;
   const std::string& origin_;
   std::size_t rows_ = 0;

@@ -160,6 +160,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Bad{"other schema", {.schema = R"("smelt-machine/2")"}, "schema: must be \"smelt-machine/1\", is \"smelt-machine/2\""},
         Bad{"schema no string", {.schema = "1"}, "schema: must be"},
+        Bad{"schema of several lines", {.schema = R"("a\nb\u00e9")"}, "is \"a?b??\""},
+        Bad{"key of several lines", {.more = R"(, "a\nb": [nonsense])"}, "a?b: not valid JSON"},
         Bad{"name no string", {.name = "[1]"}, "name: must not be an array"},
         Bad{"name null", {.name = "null"}, "name: must be a string"},
         Bad{"name not UTF-8", {.name = "\"\xff\xfe\""}, "name: not valid JSON"},

@@ -18,6 +18,7 @@
 #include "base/error.hpp"
 #include "machine/limits.hpp"
 #include "machine/model_file.hpp"
+#include "machine/text.hpp"
 
 namespace smelt {
 namespace {
@@ -263,12 +264,7 @@ bool Builder::parse_error(std::size_t, const std::string& token, const nlohmann:
   // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..."
   std::string_view text = problem.what();
   if (const auto bracket = text.find("] "); bracket != std::string_view::npos) text.remove_prefix(bracket + 2);
-  constexpr std::size_t max_shown = 160;
-  std::string shown;
-  for (const char byte : text.substr(0, max_shown)) {
-    shown += byte >= ' ' && byte <= '~' ? byte : '?';
-  }
-  return fail(fmt::format("not valid JSON: {}{}", shown, text.size() > max_shown ? "..." : ""));
+  return fail(fmt::format("not valid JSON: {}", shown(text, 160)));
 }
 
 // ---- unknown keys -------------------------------------------------------------------------
@@ -394,7 +390,7 @@ bool Builder::key(const std::string& name) {
 }
 
 bool Builder::top_key(const std::string& name) {
-  field_name_ = name;
+  field_name_ = shown(name);
   const auto known = fields().find(name);
   field_ = known == fields().end() ? nullptr : &known->second;
   if (field_ == nullptr) {
@@ -408,7 +404,7 @@ bool Builder::top_key(const std::string& name) {
 }
 
 bool Builder::entry_key(const std::string& name) {
-  entry_key_ = name;
+  entry_key_ = shown(name);
   bool known = field_->kind == Kind::numa_nodes ? name == "os_index" || name == "memory_bytes" : false;
   if (field_->kind == Kind::pus) {
     for (const auto& [key, member] : pu_keys) known |= name == key;
@@ -448,7 +444,7 @@ bool Builder::top_scalar(const Scalar& value) {
     case Kind::schema:
       if (value.type != Scalar::Type::text || *value.text != schema_name) {
         return fail(fmt::format("must be \"{}\", is {}", schema_name,
-                                value.type == Scalar::Type::text ? fmt::format("\"{:.40}\"", *value.text) : value.shown()));
+                                value.type == Scalar::Type::text ? fmt::format("\"{}\"", shown(*value.text)) : value.shown()));
       }
       return true;
     case Kind::text:
