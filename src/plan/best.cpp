@@ -73,7 +73,8 @@ class Search {
   void bound() {
     double reduce = 0.0, broadcast = 0.0;
     for (const Direction direction : directions_) {
-      const double one = lower_bound(problem_.table(direction), problem_.ranks(), options_.root);
+      const double one = lower_bound(problem_.table(direction), problem_.ranks(), options_.root,
+                                     options_.search_ms > 0.0 || exact_);
       (direction == Direction::reduce ? reduce : broadcast) = one;
     }
     result_.lower_bound_ns = problem_.operation() == Operation::two_phase_commit ? broadcast + std::max(broadcast, reduce)

@@ -13,6 +13,7 @@
 #include "plan/bounds.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <queue>
@@ -25,7 +26,7 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr int growth_ranks = 512;  // above, the growth bound would cost more than it tells
-constexpr int most_types = 32;
+constexpr int most_types = 32, few_types = 2;
 constexpr int levels = 5;  // package, NUMA node, L3, core, rank
 
 double reach_bound(const CostTable& costs, std::optional<int> root) {
@@ -58,11 +59,11 @@ struct Partition {
 
 Partition partition(const RankCosts& ranks, int level) {
   Partition result;
-  std::map<std::vector<int>, int> dense;
+  std::map<std::array<int, levels>, int> dense;
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const Pu& pu = ranks.pu(rank);
-    std::vector<int> path{pu.package, pu.numa_node, pu.l3, pu.core, rank};
-    path.resize(static_cast<std::size_t>(level));
+    std::array<int, levels> path{pu.package, pu.numa_node, pu.l3, pu.core, rank};
+    std::fill(path.begin() + level, path.end(), 0);
     result.of.push_back(dense.try_emplace(path, static_cast<int>(dense.size())).first->second);
   }
   result.count = static_cast<int>(dense.size());
@@ -123,14 +124,14 @@ class Growth {
   std::vector<int> size_, ranks_;  // per type: units; ranks of its largest unit
 };
 
-double growth_bound(const CostTable& costs, const RankCosts& ranks, std::optional<int> root) {
+double growth_bound(const CostTable& costs, const RankCosts& ranks, std::optional<int> root, int type_limit) {
   std::vector<Partition> parts;
   for (int level = 0; level <= levels; ++level) parts.push_back(partition(ranks, level));
   double bound = 0.0;
   for (int fine = 1; fine <= levels; ++fine) {
     if (parts[fine].count == parts[fine - 1].count) continue;
     for (int coarse = 0; coarse < fine; ++coarse) {
-      if (parts[coarse].count > most_types || (coarse > 0 && parts[coarse].count == parts[coarse - 1].count)) continue;
+      if (parts[coarse].count > type_limit || (coarse > 0 && parts[coarse].count == parts[coarse - 1].count)) continue;
       const Growth growth(costs, parts[fine], parts[coarse]);
       double least = std::numeric_limits<double>::infinity();
       for (int type = 0; type < growth.types(); ++type) {
@@ -144,10 +145,10 @@ double growth_bound(const CostTable& costs, const RankCosts& ranks, std::optiona
 
 }  // namespace
 
-double lower_bound(const CostTable& costs, const RankCosts& ranks, std::optional<int> root) {
+double lower_bound(const CostTable& costs, const RankCosts& ranks, std::optional<int> root, bool thorough) {
   if (costs.size() < 2) return 0.0;
   double bound = reach_bound(costs, root);
-  if (costs.size() <= growth_ranks) bound = std::max(bound, growth_bound(costs, ranks, root));
+  if (costs.size() <= growth_ranks) bound = std::max(bound, growth_bound(costs, ranks, root, thorough ? most_types : few_types));
   // The table is rounded to float: stay below what the exact costs allow.
   return bound * (1.0 - 1e-6);
 }

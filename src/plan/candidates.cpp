@@ -70,6 +70,13 @@ const CostTable& Problem::table(Direction direction) {
   return *table;
 }
 
+int Problem::cheapest_root() {
+  if (!cheapest_root_) {
+    cheapest_root_ = cheapest_sender(table(broadcasts(operation_) ? Direction::broadcast : Direction::reduce));
+  }
+  return *cheapest_root_;
+}
+
 bool has_dissemination(Operation operation) noexcept {
   return operation == Operation::barrier || operation == Operation::allreduce;
 }
@@ -111,7 +118,7 @@ Solution build_by_rule(Problem& problem, const TopologyName& topology, std::opti
   if (topology.name != "dissemination") {
     const Operation operation = problem.operation();
     if (!root && chooses_root(topology.name)) {
-      root = cheapest_sender(problem.table(broadcasts(operation) ? Direction::broadcast : Direction::reduce));
+      root = problem.cheapest_root();
     }
     const int start = root.value_or(0);
     if (reduces(operation)) solution.reduce_tree = build_tree(problem, Direction::reduce, topology, start);

@@ -32,11 +32,15 @@ class Problem {
   const RankCosts& ranks() const noexcept { return ranks_; }
   DirectedCosts exact(Direction direction) const { return {ranks_, direction}; }
   const CostTable& table(Direction direction);
+  /// The root of a topology that chooses one by cost: the cheapest sender of the broadcast, or of the
+  /// reduction where there is no broadcast.
+  int cheapest_root();
 
  private:
   RankCosts ranks_;
   Operation operation_;
   std::optional<CostTable> tables_[2];
+  std::optional<int> cheapest_root_;
 };
 
 /// The trees of an operation and what they take.
