@@ -165,8 +165,8 @@ class Search {
     };
     std::vector<HierarchyPlanner> hierarchies;
     for (const Direction direction : directions_) hierarchies.emplace_back(problem_.ranks(), problem_.table(direction));
-    add_best(small ? 6 : large ? 8 : 32, [&](std::size_t i, int root) { return hierarchies[i].tree(root); });
-    add_best(large ? 1 : small ? 3 : 8, [&](std::size_t i, int root) {
+    add_best(small ? 4 : large ? 6 : 32, [&](std::size_t i, int root) { return hierarchies[i].tree(root); });
+    add_best(large ? 1 : small ? 2 : 8, [&](std::size_t i, int root) {
       return greedy_tree(problem_.table(directions_[i]), root, 1.0F);
     });
     if (best_.broadcast_tree || best_.reduce_tree) {
@@ -207,7 +207,7 @@ class Search {
     trees.push_back({TreeState(problem_.table(Direction::reduce), *best_.reduce_tree,
                                std::vector<float>(idle.begin(), idle.end())),
                      1.0F});
-    const long moves = problem_.size() > large_ranks ? problem_.size() : 20L * problem_.size();
+    const long moves = problem_.size() > large_ranks ? problem_.size() / 4 : 6L * problem_.size();
     AnnealOptions options;
     options.free_root = false;
     options.seed = options_.seed;
@@ -240,7 +240,7 @@ class Search {
     consider(from_trees(starts[0].trees));
     const int n = problem_.size();
     if (options_.search_ms <= 0.0) {
-      const long moves = n <= small_ranks ? 12L * n : n <= large_ranks ? 60L * n : 2L * n;
+      const long moves = n <= small_ranks ? 8L * n : n <= large_ranks ? 60L * n : n;
       const auto progress = [moves](long done) { return static_cast<float>(done) / static_cast<float>(moves); };
       consider(from_trees(round(starts[0], 0.005F, 0.0005F, progress).trees));
       return;
