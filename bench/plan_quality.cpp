@@ -9,7 +9,8 @@
 // Expected: best with 1 s within 3 % of annealing for 60 s; construction within 1 ms for 32 PUs,
 // 50 ms for 256, 1 s for 4096; optimal in less than 1 s for 8 ranks and 10 s for 10.
 //
-//   plan_quality DIRECTORY [--anneal SECONDS] [--search MS] [--share S] [--op NAME] [--part all|quality|optimal|construction]
+//   plan_quality DIRECTORY [--anneal SECONDS] [--search MS] [--share S] [--op NAME] [--part
+//   all|quality|optimal|construction]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -227,8 +228,7 @@ void quality(const Settings& settings, const std::vector<smelt::Machine>& all) {
       const double annealed = settings.anneal_s > 0.0 ? Annealer(machine, operation, 1).run(settings.anneal_s) : NAN;
       fmt::print("{:30} {:4} {:9.1f} {:9.1f} {:9.1f} {:7.3f} {:9.1f} {:9.1f} {:9.1f} {:8.3f}\n", machine.name,
                  machine.size(), fast.predicted_ns, best.predicted_ns, annealed, best.predicted_ns / annealed,
-                 best.lower_bound_ns.value_or(0.0),
-                 planned(machine, group, operation, "adaptive", 0.0).predicted_ns,
+                 best.lower_bound_ns.value_or(0.0), planned(machine, group, operation, "adaptive", 0.0).predicted_ns,
                  planned(machine, group, operation, "adaptive-optimized", 0.0).predicted_ns, fast_ms);
       std::fflush(stdout);
     }
@@ -283,7 +283,8 @@ void construction() {
         times.push_back(cpu_ms() - start);
       }
       std::sort(times.begin(), times.end());
-      fmt::print("{:5} PUs {:18} {:10.3f} ms {:10.1f} ns\n", machine->size(), smelt::to_string(operation), times[1], ns);
+      fmt::print("{:5} PUs {:18} {:10.3f} ms {:10.1f} ns\n", machine->size(), smelt::to_string(operation), times[1],
+                 ns);
       std::fflush(stdout);
     }
   }
@@ -296,17 +297,24 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const char* value = i + 1 < argc ? argv[i + 1] : "";
-    if (argument == "--anneal") settings.anneal_s = std::atof(value), ++i;
-    else if (argument == "--search") settings.search_ms = std::atof(value), ++i;
-    else if (argument == "--share") settings.share = std::atof(value), ++i;
-    else if (argument == "--op") settings.op = value, ++i;
-    else if (argument == "--part") settings.part = value, ++i;
-    else settings.directory = argument;
+    if (argument == "--anneal")
+      settings.anneal_s = std::atof(value), ++i;
+    else if (argument == "--search")
+      settings.search_ms = std::atof(value), ++i;
+    else if (argument == "--share")
+      settings.share = std::atof(value), ++i;
+    else if (argument == "--op")
+      settings.op = value, ++i;
+    else if (argument == "--part")
+      settings.part = value, ++i;
+    else
+      settings.directory = argument;
   }
   const bool all_parts = settings.part == "all";
   if (settings.directory.empty() && settings.part != "construction") {
-    fmt::print(stderr, "usage: plan_quality DIRECTORY [--anneal SECONDS] [--search MS] [--share S] [--op NAME] "
-                       "[--part all|quality|optimal|construction]\n");
+    fmt::print(stderr,
+               "usage: plan_quality DIRECTORY [--anneal SECONDS] [--search MS] [--share S] [--op NAME] "
+               "[--part all|quality|optimal|construction]\n");
     return 2;
   }
   const auto all = settings.directory.empty() ? std::vector<smelt::Machine>{} : machines(settings);

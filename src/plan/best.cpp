@@ -15,9 +15,9 @@ namespace smelt::plan {
 
 namespace {
 
-constexpr double exact_steps_per_ms = 250e3;   // what this planner counts on; only speed depends on it
-constexpr double free_exact_steps = 50e3;      // always affordable
-constexpr double moves_per_ms = 2000.0;        // as above
+constexpr double exact_steps_per_ms = 250e3;  // what this planner counts on; only speed depends on it
+constexpr double free_exact_steps = 50e3;     // always affordable
+constexpr double moves_per_ms = 2000.0;       // as above
 constexpr long moves_per_rank_and_round = 300;
 constexpr double explore_share = 0.6;
 constexpr double trees_share = 0.7;  // of a two-phase commit's budget; the rest is for its votes
@@ -73,12 +73,13 @@ class Search {
   void bound() {
     double reduce = 0.0, broadcast = 0.0;
     for (const Direction direction : directions_) {
-      const double one = lower_bound(problem_.table(direction), problem_.ranks(), options_.root,
-                                     options_.search_ms > 0.0 || exact_);
+      const double one =
+          lower_bound(problem_.table(direction), problem_.ranks(), options_.root, options_.search_ms > 0.0 || exact_);
       (direction == Direction::reduce ? reduce : broadcast) = one;
     }
-    result_.lower_bound_ns = problem_.operation() == Operation::two_phase_commit ? broadcast + std::max(broadcast, reduce)
-                                                                                : broadcast + reduce;
+    result_.lower_bound_ns = problem_.operation() == Operation::two_phase_commit
+                                 ? broadcast + std::max(broadcast, reduce)
+                                 : broadcast + reduce;
     result_.lower_bound_ns = std::min(result_.lower_bound_ns, dissemination_ns_);
   }
 
@@ -143,7 +144,8 @@ class Search {
     if (options_.root) return {*options_.root};
     std::vector<int> roots;
     const int n = problem_.size();
-    for (int i = 0; i < std::min(count, n); ++i) roots.push_back(static_cast<int>(static_cast<long>(i) * n / std::min(count, n)));
+    for (int i = 0; i < std::min(count, n); ++i)
+      roots.push_back(static_cast<int>(static_cast<long>(i) * n / std::min(count, n)));
     return roots;
   }
 
@@ -166,9 +168,10 @@ class Search {
     std::vector<HierarchyPlanner> hierarchies;
     for (const Direction direction : directions_) hierarchies.emplace_back(problem_.ranks(), problem_.table(direction));
     add_best(small ? 4 : large ? 6 : 32, [&](std::size_t i, int root) { return hierarchies[i].tree(root); });
-    add_best(large ? 1 : small ? 2 : 8, [&](std::size_t i, int root) {
-      return greedy_tree(problem_.table(directions_[i]), root, 1.0F);
-    });
+    add_best(large   ? 1
+             : small ? 2
+                     : 8,
+             [&](std::size_t i, int root) { return greedy_tree(problem_.table(directions_[i]), root, 1.0F); });
     if (best_.broadcast_tree || best_.reduce_tree) {
       std::vector<Tree> trees;
       for (const Direction direction : directions_) {
@@ -184,7 +187,8 @@ class Search {
   Start round(const Start& start, float hot, float cold, const std::function<float(long)>& progress) {
     std::vector<AnnealedTree> trees;
     for (std::size_t i = 0; i < directions_.size(); ++i) {
-      trees.push_back({TreeState(problem_.table(directions_[i]), start.trees[i]), static_cast<float>(weight(directions_[i]))});
+      trees.push_back(
+          {TreeState(problem_.table(directions_[i]), start.trees[i]), static_cast<float>(weight(directions_[i]))});
     }
     AnnealOptions options;
     options.free_root = !options_.root;
@@ -204,9 +208,9 @@ class Search {
     if (problem_.operation() != Operation::two_phase_commit || problem_.size() < 3 || !best_.reduce_tree) return;
     const auto idle = schedule(problem_.exact(Direction::broadcast), *best_.broadcast_tree).idle;
     std::vector<AnnealedTree> trees;
-    trees.push_back({TreeState(problem_.table(Direction::reduce), *best_.reduce_tree,
-                               std::vector<float>(idle.begin(), idle.end())),
-                     1.0F});
+    trees.push_back(
+        {TreeState(problem_.table(Direction::reduce), *best_.reduce_tree, std::vector<float>(idle.begin(), idle.end())),
+         1.0F});
     const long moves = problem_.size() > large_ranks ? problem_.size() / 4 : 6L * problem_.size();
     AnnealOptions options;
     options.free_root = false;
@@ -245,10 +249,12 @@ class Search {
       consider(from_trees(round(starts[0], 0.005F, 0.0005F, progress).trees));
       return;
     }
-    const double until_ms = options_.search_ms * (problem_.operation() == Operation::two_phase_commit ? trees_share : 1.0);
+    const double until_ms =
+        options_.search_ms * (problem_.operation() == Operation::two_phase_commit ? trees_share : 1.0);
     const double begin = elapsed_ms(), left = std::max(0.0, until_ms - begin);
     const double affordable = left * moves_per_ms / (static_cast<double>(moves_per_rank_and_round) * n);
-    const int rounds = std::clamp(static_cast<int>(affordable * explore_share), 0, static_cast<int>(explore_hot.size()));
+    const int rounds =
+        std::clamp(static_cast<int>(affordable * explore_share), 0, static_cast<int>(explore_hot.size()));
     Start best = starts[0];
     for (int i = 0; i < rounds; ++i) {
       const double end = begin + left * explore_share * (i + 1) / rounds;
@@ -274,6 +280,8 @@ class Search {
 
 }  // namespace
 
-Searched search(Problem& problem, const PlanOptions& options, bool exact) { return Search(problem, options, exact).run(); }
+Searched search(Problem& problem, const PlanOptions& options, bool exact) {
+  return Search(problem, options, exact).run();
+}
 
 }  // namespace smelt::plan

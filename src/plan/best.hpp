@@ -7,7 +7,7 @@ namespace smelt::plan {
 
 struct Searched {
   Solution solution;
-  std::string runner_up;      ///< the best topology that is built by a rule
+  std::string runner_up;  ///< the best topology that is built by a rule
   double runner_up_ns = 0.0;
   double lower_bound_ns = 0.0;
   bool optimal = false;

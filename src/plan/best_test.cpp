@@ -154,7 +154,8 @@ TEST(Hierarchy, IsOptimalOnAUniformMachine) {
     const plan::RankCosts ranks(machine, group);
     const plan::CostTable table(plan::DirectedCosts(ranks, plan::Direction::broadcast));
     Tree tree = plan::HierarchyPlanner(ranks, table).tree(0);
-    EXPECT_NEAR(plan::order_sends(table, tree), planned(machine, Operation::broadcast, "optimal", 0).predicted_ns, 1e-6);
+    EXPECT_NEAR(plan::order_sends(table, tree), planned(machine, Operation::broadcast, "optimal", 0).predicted_ns,
+                1e-6);
   }
 }
 
@@ -182,7 +183,8 @@ TEST(MeasuredMachines, BestBeatsEveryRuleForAnyShareAndSubset) {
       Group group = whole_machine(*machine);
       std::shuffle(group.pus.begin(), group.pus.end(), random);
       if (share != 0.25) group.pus.resize(group.pus.size() / 2);
-      for (const auto operation : {Operation::broadcast, Operation::reduce, Operation::barrier, Operation::two_phase_commit}) {
+      for (const auto operation :
+           {Operation::broadcast, Operation::reduce, Operation::barrier, Operation::two_phase_commit}) {
         PlanOptions options;
         options.search_ms = share == 0.25 ? 10.0 : 0.0;
         auto all = compare_topologies(*machine, group, operation, options);

@@ -148,7 +148,8 @@ double growth_bound(const CostTable& costs, const RankCosts& ranks, std::optiona
 double lower_bound(const CostTable& costs, const RankCosts& ranks, std::optional<int> root, bool thorough) {
   if (costs.size() < 2) return 0.0;
   double bound = reach_bound(costs, root);
-  if (costs.size() <= growth_ranks) bound = std::max(bound, growth_bound(costs, ranks, root, thorough ? most_types : few_types));
+  if (costs.size() <= growth_ranks)
+    bound = std::max(bound, growth_bound(costs, ranks, root, thorough ? most_types : few_types));
   // The table is rounded to float: stay below what the exact costs allow.
   return bound * (1.0 - 1e-6);
 }

@@ -36,7 +36,8 @@ bool chooses_root(const std::string& name) {
 // The reduction of a two-phase commit starts at each rank when its part of the broadcast is over.
 double two_phase_time(Problem& problem, Solution& solution, bool keep_order) {
   const DirectedCosts down = problem.exact(Direction::broadcast), up = problem.exact(Direction::reduce);
-  const double broadcast = keep_order ? tree_time(down, *solution.broadcast_tree) : order_sends(down, *solution.broadcast_tree);
+  const double broadcast =
+      keep_order ? tree_time(down, *solution.broadcast_tree) : order_sends(down, *solution.broadcast_tree);
   if (keep_order) return 0.0;
   return order_sends(up, *solution.reduce_tree, schedule(down, *solution.broadcast_tree).idle) + broadcast;
 }

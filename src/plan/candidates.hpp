@@ -23,7 +23,8 @@ Result<TopologyName> parse_topology(std::string_view text);
 /// What one planning works on. The tables are made when first used.
 class Problem {
  public:
-  Problem(const Machine& machine, const Group& group, Operation operation) : ranks_(machine, group), operation_(operation) {}
+  Problem(const Machine& machine, const Group& group, Operation operation)
+      : ranks_(machine, group), operation_(operation) {}
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
 

@@ -91,7 +91,8 @@ CostTable::CostTable(const DirectedCosts& costs) : size_(costs.size()) {
     for (int left = 0; left < size_; left += tile) {
       const int columns = std::min(tile, size_ - left);
       const auto read = [&](const Matrix& matrix, Tile& out) {
-        turned ? reader.read(matrix, left, columns, top, rows, out) : reader.read(matrix, top, rows, left, columns, out);
+        turned ? reader.read(matrix, left, columns, top, rows, out)
+               : reader.read(matrix, top, rows, left, columns, out);
         if (turned) turn(out);
       };
       read(turned ? machine.recv_ns : machine.send_ns, send);

@@ -117,8 +117,8 @@ void HierarchyPlanner::improve_state(int state, const std::vector<int>& left, in
   std::vector<int> part(left.size(), 0);
   int handed = 0;
   for (;;) {
-    const double time = send_[level] + std::max(latency_[level] + need_[whole + handed],
-                                                need_[state - stride_[level] - handed]);
+    const double time =
+        send_[level] + std::max(latency_[level] + need_[whole + handed], need_[state - stride_[level] - handed]);
     if (time < need_[state]) {
       need_[state] = time;
       choice_[state] = {level, handed};

@@ -36,12 +36,12 @@ class HierarchyPlanner {
 
   const CostTable* costs_;
   // Level l joins units of level l - 1 into units of level l; units of level -1 are the ranks.
-  std::vector<std::vector<int>> unit_of_;              // [level][rank]
-  std::vector<std::vector<std::vector<int>>> parts_;   // [level][unit]: its units of level - 1
-  std::vector<std::vector<std::vector<int>>> members_; // [level][unit]: ranks
-  std::vector<int> branching_, stride_;                // per level: most parts of a unit; weight in a state
-  std::vector<double> send_, latency_;                 // per level: mean over samples
-  std::vector<double> need_;                           // per state
+  std::vector<std::vector<int>> unit_of_;               // [level][rank]
+  std::vector<std::vector<std::vector<int>>> parts_;    // [level][unit]: its units of level - 1
+  std::vector<std::vector<std::vector<int>>> members_;  // [level][unit]: ranks
+  std::vector<int> branching_, stride_;                 // per level: most parts of a unit; weight in a state
+  std::vector<double> send_, latency_;                  // per level: mean over samples
+  std::vector<double> need_;                            // per state
   std::vector<Choice> choice_;
 };
 

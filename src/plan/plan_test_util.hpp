@@ -115,7 +115,8 @@ inline double brute_force(const Machine& m, int root) {
   double best = std::numeric_limits<double>::infinity();
   for (int r = 0; r < static_cast<int>(m.size()); ++r) {
     if (root >= 0 && r != root) continue;
-    all_ordered_trees(static_cast<int>(m.size()), r, [&](const Tree& tree) { best = std::min(best, time_of(m, tree)); });
+    all_ordered_trees(static_cast<int>(m.size()), r,
+                      [&](const Tree& tree) { best = std::min(best, time_of(m, tree)); });
   }
   return best;
 }

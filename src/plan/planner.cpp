@@ -57,7 +57,8 @@ std::string reason_of(const plan::Searched& found, const std::string& topology) 
     return fmt::format("{} is as fast as anything found ({:.0f} ns){}", found.runner_up, own, bound);
   }
   return fmt::format("{} takes {:.0f} ns, {:.1f} % less than {} ({:.0f} ns), the best of the trees built by a rule{}",
-                     topology, own, (1.0 - own / found.runner_up_ns) * 100.0, found.runner_up, found.runner_up_ns, bound);
+                     topology, own, (1.0 - own / found.runner_up_ns) * 100.0, found.runner_up, found.runner_up_ns,
+                     bound);
 }
 
 // `best` keeps its name whatever tree it settles on; only dissemination has no tree and says so.

@@ -114,8 +114,8 @@ class Simulator {
   static void number(std::vector<Message>& messages) {
     std::sort(messages.begin(), messages.end());
     for (std::size_t i = 0; i < messages.size(); ++i) {
-      const bool first = i == 0 || messages[i - 1].sender != messages[i].sender ||
-                         messages[i - 1].receiver != messages[i].receiver;
+      const bool first =
+          i == 0 || messages[i - 1].sender != messages[i].sender || messages[i - 1].receiver != messages[i].receiver;
       messages[i].ordinal = first ? 0 : messages[i - 1].ordinal + 1;
     }
   }

@@ -40,8 +40,7 @@ TEST(Shapes, ClusterTrees) {
   EXPECT_EQ(children_of(machine, "cluster"), (Children{{1, 2, 3, 6}, {}, {}, {4, 5}, {}, {}, {7, 8}, {}, {}}));
   EXPECT_EQ(children_of(machine, "cluster", 4), (Children{{1, 2}, {}, {}, {}, {0, 3, 5, 6}, {}, {7, 8}, {}, {}}));
   const Machine ten = test::uniform_machine(10, 1.0, 2.0, 2);
-  EXPECT_EQ(children_of(ten, "cluster-binary"),
-            (Children{{1, 2, 5}, {3, 4}, {}, {}, {}, {6, 7}, {8, 9}, {}, {}, {}}));
+  EXPECT_EQ(children_of(ten, "cluster-binary"), (Children{{1, 2, 5}, {3, 4}, {}, {}, {}, {6, 7}, {8, 9}, {}, {}, {}}));
 }
 
 // Costs of a line 0 - 1 - 2 - 3: neighbours 1, others their distance squared.
