@@ -1,15 +1,18 @@
 // How one rank is timed: the same code, inlined, for every contestant.
 //
 //   loop:    |op op op ... op|op op op ... op|     a stamp every per_sample operations;
-//            s0              s1              s2    sample = max over ranks of (s1 - s0) / per_sample
-//   window:  T0 op . . T1 op . . T2 op . .         every operation starts at an agreed tick on all
-//               e0        e1        e2             ranks; sample = max over ranks of (e - T), less
-//                                                  what an empty window costs
+//            s0              s1              s2    sample = max over ranks of (s1 - s0) / per_sample,
+//                                                  less what the loop costs without its operations
+//   window:  T0 op . . T1 op . . T2 op . .         every operation starts at an agreed tick on the
+//               e0        e1        e2             ranks that have something to send; those that only
+//                                                  receive at first are in it before. sample = max
+//                                                  over ranks of (e - T), less an empty window's
 //
 // A kernel is one rank's part of one benchmark:
 //   prepare(i)  writes the inputs of operation i        operate(i)  the call that is timed
 //   check(i)    looks at the ends of the results        check_fully(i)  looks at all of them
 //   settle()    a barrier, where operations must not run ahead of each other
+//   starts()    whether this rank sends before it has received anything
 #pragma once
 
 #include <algorithm>
@@ -71,6 +74,7 @@ struct BarrierKernel {
     if (effort == Effort::verified) member.control.entered(member.rank).store(i + 1, std::memory_order_relaxed);
   }
   void operate(std::uint64_t) { ops.barrier(); }
+  bool starts() const { return true; }
   void settle() {}
   bool check(std::uint64_t) const { return true; }
   bool check_fully(std::uint64_t i) {
@@ -91,6 +95,7 @@ struct BroadcastKernel {
     if (rank == 0) message.fill(i);
   }
   void operate(std::uint64_t) { ops.broadcast(message.data(), bytes); }
+  bool starts() const { return rank == 0; }
   void settle() { ops.barrier(); }
   bool check(std::uint64_t i) const { return message.ends_match(i); }
   bool check_fully(std::uint64_t i) const { return message.matches(i); }
@@ -117,6 +122,7 @@ struct ReduceKernel {
       ops.reduce(in.data(), out.data(), in.size());
     }
   }
+  bool starts() const { return everywhere || rank != 0 || ranks == 1; }
   void settle() { ops.barrier(); }
   bool check(std::uint64_t i) const { return matches(i, 0) && matches(i, in.size() - 1); }
   bool check_fully(std::uint64_t i) const {
@@ -149,7 +155,8 @@ struct TwoPhaseCommitKernel {
     const bool vote = accepted(i) || i / 4 % static_cast<std::uint64_t>(ranks) != static_cast<std::uint64_t>(rank);
     committed = ops.two_phase_commit(message.data(), bytes, vote);
   }
-  void settle() {}
+  bool starts() const { return rank == 0; }
+  void settle() { ops.barrier(); }
   bool check(std::uint64_t i) const { return committed == accepted(i) && message.ends_match(i); }
   bool check_fully(std::uint64_t i) const { return committed == accepted(i) && message.matches(i); }
   int rank;
@@ -212,6 +219,8 @@ class Runner {
         return verify(phase);
       case Phase::Kind::loop:
         return loop(phase);
+      case Phase::Kind::empty_loop:
+        return empty_loop(phase);
       case Phase::Kind::window:
         return windows(phase, [this](std::uint64_t i) { kernel_.operate(i); });
       case Phase::Kind::empty_window:
@@ -255,6 +264,23 @@ class Runner {
     return good;
   }
 
+  /// What a loop costs beside its operations: inputs written, results looked at.
+  bool empty_loop(const Phase& phase) {
+    std::uint64_t* stamps = member_.control.stamps(member_.rank);
+    std::uint32_t matches = 0;
+    stamps[0] = ticks();
+    for (std::uint32_t s = 1; s <= phase.samples; ++s) {
+      for (std::uint32_t n = 0; n < phase.per_sample; ++n) {
+        kernel_.prepare(iteration_, Effort::timed);
+        asm volatile("" : : : "memory");  // the operation would stand here
+        matches += kernel_.check(iteration_) ? 1 : 0;
+      }
+      stamps[s] = ticks();
+    }
+    asm volatile("" : : "r"(matches));
+    return true;
+  }
+
   /// stamps[w] = ticks from the start of window w to its end here; 0 where this rank came late.
   template <class Operate>
   bool windows(const Phase& phase, [[maybe_unused]] Operate operate) {
@@ -265,11 +291,13 @@ class Runner {
       if constexpr (!empty) kernel_.prepare(iteration_, Effort::timed);
       const std::uint64_t start = phase.start_ticks + w * phase.period_ticks;
       const bool late = ticks() >= start;
-      while (ticks() < start) {
+      if (empty || kernel_.starts()) {
+        while (ticks() < start) {
+        }
       }
       if constexpr (!empty) operate(iteration_);
       const std::uint64_t end = ticks();
-      stamps[w] = late ? 0 : end - start;
+      stamps[w] = late ? 0 : end > start ? end - start : 1;
       if constexpr (!empty) good &= kernel_.check(iteration_++);
     }
     return good;

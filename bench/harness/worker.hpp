@@ -47,7 +47,7 @@ Result<WorkerSpec> parse_worker_arguments(std::span<const std::string> arguments
 
 /// What rank 0 asks all ranks to do next.
 struct Phase {
-  enum class Kind : std::uint32_t { quit, verify, loop, window, empty_window, stream };
+  enum class Kind : std::uint32_t { quit, verify, loop, empty_loop, window, empty_window, stream };
   Kind kind = Kind::quit;
   std::uint32_t samples = 0;       ///< stamps that every rank leaves
   std::uint32_t per_sample = 1;    ///< operations between two stamps (loop, stream)

@@ -32,7 +32,7 @@ enum class Transport : std::uint32_t {
 
 struct ChannelOptions {
   Transport transport = Transport::ump;
-  std::uint32_t capacity = 1024;  ///< lines (a message of up to 56 bytes takes at most one); a power of two, 1 to 2^20
+  std::uint32_t capacity = 256;  ///< lines (a message of up to 56 bytes takes at most one); a power of two, 1 to 2^20
   int numa_node = -1;            ///< os_index of the NUMA node that holds the memory; -1: whoever touches it first
   std::string wait;              ///< spin|yield|sleep|auto; empty: SMELT_WAIT
   double ranks_per_pu = 1.0;     ///< threads that share a PU with an end of the channel; > 1: hardly spin

@@ -79,37 +79,56 @@ int hand_out(Result<T> result, Handle** handle) {
 template <class T>
 smelt::Reduction arithmetic(smelt_op op) {
   switch (op) {
-    case SMELT_SUM: return smelt::sum<T>();
-    case SMELT_PRODUCT: return smelt::product<T>();
-    case SMELT_MIN: return smelt::minimum<T>();
-    case SMELT_MAX: return smelt::maximum<T>();
-    default: return {};
+    case SMELT_SUM:
+      return smelt::sum<T>();
+    case SMELT_PRODUCT:
+      return smelt::product<T>();
+    case SMELT_MIN:
+      return smelt::minimum<T>();
+    case SMELT_MAX:
+      return smelt::maximum<T>();
+    default:
+      return {};
   }
 }
 
 template <class T>
 smelt::Reduction integer(smelt_op op) {
   switch (op) {
-    case SMELT_BIT_AND: return smelt::bit_and<T>();
-    case SMELT_BIT_OR: return smelt::bit_or<T>();
-    case SMELT_BIT_XOR: return smelt::bit_xor<T>();
-    default: return arithmetic<T>(op);
+    case SMELT_BIT_AND:
+      return smelt::bit_and<T>();
+    case SMELT_BIT_OR:
+      return smelt::bit_or<T>();
+    case SMELT_BIT_XOR:
+      return smelt::bit_xor<T>();
+    default:
+      return arithmetic<T>(op);
   }
 }
 
 /// An empty Reduction (which the collectives refuse) for a pair that makes no sense.
 smelt::Reduction builtin(smelt_type type, smelt_op op) {
   switch (type) {
-    case SMELT_INT8: return integer<signed char>(op);
-    case SMELT_INT16: return integer<std::int16_t>(op);
-    case SMELT_INT32: return integer<std::int32_t>(op);
-    case SMELT_INT64: return integer<std::int64_t>(op);
-    case SMELT_UINT8: return integer<std::uint8_t>(op);
-    case SMELT_UINT16: return integer<std::uint16_t>(op);
-    case SMELT_UINT32: return integer<std::uint32_t>(op);
-    case SMELT_UINT64: return integer<std::uint64_t>(op);
-    case SMELT_FLOAT: return arithmetic<float>(op);
-    case SMELT_DOUBLE: return arithmetic<double>(op);
+    case SMELT_INT8:
+      return integer<signed char>(op);
+    case SMELT_INT16:
+      return integer<std::int16_t>(op);
+    case SMELT_INT32:
+      return integer<std::int32_t>(op);
+    case SMELT_INT64:
+      return integer<std::int64_t>(op);
+    case SMELT_UINT8:
+      return integer<std::uint8_t>(op);
+    case SMELT_UINT16:
+      return integer<std::uint16_t>(op);
+    case SMELT_UINT32:
+      return integer<std::uint32_t>(op);
+    case SMELT_UINT64:
+      return integer<std::uint64_t>(op);
+    case SMELT_FLOAT:
+      return arithmetic<float>(op);
+    case SMELT_DOUBLE:
+      return arithmetic<double>(op);
   }
   return {};
 }
@@ -216,8 +235,7 @@ int smelt_machine_costs(const smelt_machine* machine, int sender, int receiver, 
 }
 
 int smelt_plan(const smelt_machine* machine, const int* os_indices, int ranks, smelt_operation operation,
-               const char* topology, int root, double search_ms, int* parents, int* chosen_root,
-               double* predicted_ns) {
+               const char* topology, int root, double search_ms, int* parents, int* chosen_root, double* predicted_ns) {
   return guarded([&] {
     if (machine == nullptr) return fail_argument("smelt_plan", "machine is NULL");
     if (operation < SMELT_BROADCAST || operation > SMELT_TWO_PHASE_COMMIT) {
@@ -317,8 +335,7 @@ int smelt_broadcast(smelt_rank* rank, void* data, size_t bytes, int root) {
   return static_cast<int>(rank->value.broadcast(data, bytes, root));
 }
 
-int smelt_reduce(smelt_rank* rank, const void* in, void* result, size_t count, smelt_type type, smelt_op op,
-                 int root) {
+int smelt_reduce(smelt_rank* rank, const void* in, void* result, size_t count, smelt_type type, smelt_op op, int root) {
   if (rank == nullptr) return SMELT_INVALID_ARGUMENT;
   return static_cast<int>(rank->value.reduce(in, result, count, builtin(type, op), root));
 }

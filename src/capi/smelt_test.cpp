@@ -54,8 +54,7 @@ void body(smelt_rank* rank, void* context) {
   unsigned char bits = 0;
   EXPECT_EQ(smelt_reduce(rank, &bit, &bits, 1, SMELT_UINT8, SMELT_BIT_OR, 2), SMELT_OK);
   EXPECT_EQ(bits, me == 2 ? 7 : 0);
-  EXPECT_EQ(smelt_allreduce(rank, &mine, &shared->totals[at], 1, SMELT_DOUBLE, SMELT_BIT_AND),
-            SMELT_INVALID_ARGUMENT);
+  EXPECT_EQ(smelt_allreduce(rank, &mine, &shared->totals[at], 1, SMELT_DOUBLE, SMELT_BIT_AND), SMELT_INVALID_ARGUMENT);
   int voter = me;
   EXPECT_EQ(smelt_two_phase_commit(
                 rank, text, sizeof text, [](const void*, void* self) { return *static_cast<int*>(self) != 2 ? 1 : 0; },

@@ -227,13 +227,22 @@ std::string ratio_text(double ratio) {
 // Faster than smelt's own choice is bad news, slower is good.
 Style ratio_style(double ratio) { return ratio < 0.98 ? Style::bad : ratio > 1.02 ? Style::good : Style::plain; }
 
+/// "PU 0-1", or with more ranks than PUs "PU 0-1, 32 on each".
+std::string places(std::vector<int> pus) {
+  const auto ranks = pus.size();
+  std::sort(pus.begin(), pus.end());
+  pus.erase(std::unique(pus.begin(), pus.end()), pus.end());
+  std::string text = "PU " + index_ranges(pus);
+  if (ranks > pus.size()) text += fmt::format(", {} on each", (ranks + pus.size() - 1) / pus.size());
+  return text;
+}
+
 void print_report(const Report& report, const Session& session, bool with_floor) {
   const auto* floor = find_result(report, bench::floor_name);
   const auto* own = find_result(report, "smelt");
   const bool sized = report.benchmark != "barrier";
-  print(fmt::format("{}  {} ranks on PU {}{}, {}\n", styled(Style::title, report.benchmark), report.threads,
-                    index_ranges(session.pus), sized ? fmt::format(", {} bytes", report.bytes) : "",
-                    session.machine.name));
+  print(fmt::format("{}  {} ranks on {}{}, {}\n", styled(Style::title, report.benchmark), report.threads,
+                    places(session.pus), sized ? fmt::format(", {} bytes", report.bytes) : "", session.machine.name));
   print(styled(Style::faint, floor == nullptr ? "no floor: a ping-pong needs two PUs"
                                               : fmt::format("floor {}: half a bare cache-line ping-pong",
                                                             format_time(floor->median_ns))) +
@@ -283,8 +292,8 @@ void print_summary(const std::vector<Report>& reports, const Session& session) {
     };
     return rank(a) < rank(b);
   });
-  print(fmt::format("{}  {} ranks on PU {}\n", styled(Style::title, session.machine.name), session.pus.size(),
-                    index_ranges(session.pus)));
+  print(fmt::format("{}  {} ranks on {}\n", styled(Style::title, session.machine.name), session.pus.size(),
+                    places(session.pus)));
   print(
       styled(Style::faint, "median time of one operation, the last rank counts; × what smelt takes by its own choice") +
       "\n\n");

@@ -15,6 +15,20 @@ namespace {
 constexpr std::size_t chunk_lines = channel_lines / 4;
 constexpr std::size_t default_chunk_bytes = chunk_lines * channel::line_payload;
 
+/// Elements that move at a time. The division is spared where it would show: in short messages.
+std::size_t chunk_of(std::size_t count, std::size_t element_bytes, std::size_t chunk_bytes) {
+  return count * element_bytes <= chunk_bytes ? count : chunk_bytes / element_bytes;
+}
+
+/// memcpy with the size of one number spelt out.
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 8) {
+    std::memcpy(to, from, 8);
+  } else if (bytes > 0) {
+    std::memcpy(to, from, bytes);
+  }
+}
+
 std::byte* advance(void* data, std::size_t bytes) {
   return data == nullptr ? nullptr : static_cast<std::byte*>(data) + bytes;
 }
@@ -25,7 +39,12 @@ const std::byte* advance(const void* data, std::size_t bytes) {
 }  // namespace
 
 Endpoint::Endpoint(State& state, int rank, const WaitConfig& wait)
-    : state_(state), rank_(rank), waiter_(wait), chunk_bytes_(default_chunk_bytes), scratch_(2 * default_chunk_bytes) {
+    : state_(state),
+      progress_(state.progress[static_cast<std::size_t>(rank)]),
+      rank_(rank),
+      waiter_(wait),
+      chunk_bytes_(default_chunk_bytes),
+      scratch_(2 * default_chunk_bytes) {
   waiter_.set_interrupt(&Endpoint::interrupted, this);
 }
 
@@ -106,17 +125,17 @@ bool Endpoint::interrupted(void* self) noexcept {
   return true;
 }
 
-bool Endpoint::enter(Operation operation) noexcept {
+inline bool Endpoint::enter(Operation operation) noexcept {
   // Relaxed: the report that reads it needs no order with anything else.
-  state_.progress[static_cast<std::size_t>(rank_)].position.store(
-      ++calls_ << 8 | static_cast<std::uint64_t>(operation), std::memory_order_relaxed);
+  progress_.position.store(++calls_ << 8 | static_cast<std::uint64_t>(operation), std::memory_order_relaxed);
   ++lines_moved_;
   waiting_for_ = -1;
   return state_.status() == Status::ok;
 }
 
 inline void Endpoint::note(Step::Kind kind, int peer) noexcept {
-  if (log != nullptr) [[unlikely]] log->push_back({kind, peer});
+  if (log != nullptr) [[unlikely]]
+    log->push_back({kind, peer});
 }
 
 inline bool Endpoint::send(Link& link, const void* data, std::size_t bytes) noexcept {
@@ -197,14 +216,14 @@ inline bool Endpoint::combine_from(Link& link, std::byte* accumulator, std::size
     op.combine(accumulator, operand, count, op.context);
   } else {
     op.combine(operand, accumulator, count, op.context);
-    std::memcpy(accumulator, operand, bytes);
+    copy_bytes(accumulator, operand, bytes);
   }
   return true;
 }
 
 /// Makes room for one element where an element is longer than a chunk: the only allocation that
 /// a collective can make, once per communicator and element size.
-bool Endpoint::ensure_scratch(std::size_t element_bytes) noexcept {
+inline bool Endpoint::ensure_scratch(std::size_t element_bytes) noexcept {
   if (element_bytes <= chunk_bytes_) return true;
   try {
     scratch_.resize(2 * element_bytes);
@@ -220,7 +239,7 @@ bool Endpoint::gather(const Route& route, const void* in, void* result, std::siz
                       int root) noexcept {
   Link* const parent = root == rank_ ? nullptr : route.link_toward(root);
   const bool leaf = parent != nullptr && route.flood.size() == 1;
-  const auto chunk_elements = op.element_bytes == 0 ? count : chunk_bytes_ / op.element_bytes;
+  const auto chunk_elements = chunk_of(count, op.element_bytes, chunk_bytes_);
   std::size_t done = 0;
   do {
     const auto elements = std::min(count - done, chunk_elements);
@@ -230,7 +249,7 @@ bool Endpoint::gather(const Route& route, const void* in, void* result, std::siz
       if (!send(*parent, own, bytes)) return false;
     } else {
       std::byte* const accumulator = parent == nullptr ? advance(result, done * op.element_bytes) : scratch_.data();
-      if (accumulator != own && bytes > 0) std::memcpy(accumulator, own, bytes);
+      if (accumulator != own) copy_bytes(accumulator, own, bytes);
       for (auto child = route.flood.rbegin(); child != route.flood.rend(); ++child) {
         if (*child != parent && !combine_from(**child, accumulator, elements, op, false)) return false;
       }
@@ -244,7 +263,7 @@ bool Endpoint::gather(const Route& route, const void* in, void* result, std::siz
 /// Combines in rank order on rank 0, chunk by chunk, and tells all; `result` may be null where it is
 /// not wanted. For operators that do not commute.
 bool Endpoint::gather_in_order(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
-  const auto chunk_elements = op.element_bytes == 0 ? count : chunk_bytes_ / op.element_bytes;
+  const auto chunk_elements = chunk_of(count, op.element_bytes, chunk_bytes_);
   std::size_t done = 0;
   do {
     const auto elements = std::min(count - done, chunk_elements);
@@ -253,7 +272,7 @@ bool Endpoint::gather_in_order(const void* in, void* result, std::size_t count, 
     std::byte* const total = scratch_.data();
     if (!gather(ordered_route_, advance(in, offset), total, elements, op, 0)) return false;
     if (!flood(broadcast_route_, total, bytes, 0)) return false;
-    if (result != nullptr && bytes > 0) std::memcpy(advance(result, offset), total, bytes);
+    if (result != nullptr) copy_bytes(advance(result, offset), total, bytes);
     done += elements;
   } while (done < count);
   return true;
@@ -267,14 +286,14 @@ Status Endpoint::reduce(const void* in, void* result, std::size_t count, const R
 }
 
 bool Endpoint::exchange(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
-  const auto chunk_elements = op.element_bytes == 0 ? count : chunk_bytes_ / op.element_bytes;
+  const auto chunk_elements = chunk_of(count, op.element_bytes, chunk_bytes_);
   std::size_t done = 0;
   do {
     const auto elements = std::min(count - done, chunk_elements);
     const auto bytes = elements * op.element_bytes;
     std::byte* const accumulator = advance(result, done * op.element_bytes);
     const std::byte* const own = advance(in, done * op.element_bytes);
-    if (accumulator != own && bytes > 0) std::memcpy(accumulator, own, bytes);
+    if (accumulator != own) copy_bytes(accumulator, own, bytes);
     for (const Action& action : allreduce_) {
       bool ok = true;
       if (action.kind == Step::Kind::send) {

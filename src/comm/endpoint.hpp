@@ -28,6 +28,7 @@
 namespace smelt::comm {
 
 class State;
+struct Progress;
 
 /// Both channels to one peer, this rank's ends.
 struct alignas(separation_bytes) Link {
@@ -93,6 +94,7 @@ class alignas(separation_bytes) Endpoint {
   static bool interrupted(void* self) noexcept;
 
   State& state_;
+  Progress& progress_;
   const int rank_;
   Waiter waiter_;
   std::uint64_t calls_ = 0;

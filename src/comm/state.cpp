@@ -102,8 +102,8 @@ Result<std::shared_ptr<State>> State::create(const Machine& machine, const Group
   if (group.size() == 0) return Error{Status::invalid_argument, "communicator: the group is empty"};
   for (int pu : group.pus) {
     if (pu < 0 || static_cast<std::size_t>(pu) >= machine.size()) {
-      return make_error(Status::invalid_argument, "communicator: the group names PU index {}, but the machine has {} PUs",
-                        pu, machine.size());
+      return make_error(Status::invalid_argument,
+                        "communicator: the group names PU index {}, but the machine has {} PUs", pu, machine.size());
     }
   }
   if (!machine.has_costs()) {
@@ -111,8 +111,8 @@ Result<std::shared_ptr<State>> State::create(const Machine& machine, const Group
                       "communicator: machine '{}' has no costs; measure it or load a measured model", machine.name);
   }
   std::shared_ptr<State> state(new State(machine, group, options));
-  auto timeout = options.timeout_s >= 0.0 ? std::optional(options.timeout_s)
-                                          : parse_seconds(setting_value("SMELT_TIMEOUT"));
+  auto timeout =
+      options.timeout_s >= 0.0 ? std::optional(options.timeout_s) : parse_seconds(setting_value("SMELT_TIMEOUT"));
   if (!timeout) {
     return make_error(Status::invalid_argument, "SMELT_TIMEOUT={}: not a number of seconds >= 0",
                       setting_value("SMELT_TIMEOUT"));
@@ -171,7 +171,8 @@ std::vector<std::pair<int, int>> channel_pairs(const State& state) {
 Result<void> State::make_channels() {
   const auto mode = options.wait.empty() ? setting_value("SMELT_WAIT") : options.wait;
   if (!parse_wait_mode(mode)) {
-    return make_error(Status::invalid_argument, "communicator: wait mode '{}': must be spin, yield, sleep or auto", mode);
+    return make_error(Status::invalid_argument, "communicator: wait mode '{}': must be spin, yield, sleep or auto",
+                      mode);
   }
   const WaitConfig wait = make_wait_config(group.size(), parallelism, mode);
   for (int rank = 0; rank < group.size(); ++rank) endpoints.push_back(std::make_unique<Endpoint>(*this, rank, wait));
@@ -187,8 +188,8 @@ Result<void> State::make_channels() {
   std::map<int, std::byte*> next_on;
   for (const auto& [numa, bytes] : bytes_on) {
     const auto index = static_cast<std::size_t>(numa);
-    const int os_index = machine.numa_nodes.size() > 1 && index < machine.numa_nodes.size()
-                             ? machine.numa_nodes[index].os_index : -1;
+    const int os_index =
+        machine.numa_nodes.size() > 1 && index < machine.numa_nodes.size() ? machine.numa_nodes[index].os_index : -1;
     auto arena = Arena::map(bytes, os_index);
     if (!arena) return arena.error();
     next_on[numa] = arena->at(0);
@@ -234,9 +235,8 @@ std::string State::failure() const {
 std::string State::describe_late_rank(int waiting_rank, int peer) const {
   std::vector<std::uint64_t> positions;
   for (const Progress& each : progress) positions.push_back(each.position.load(std::memory_order_relaxed));
-  const auto least = std::min_element(positions.begin(), positions.end(), [](auto a, auto b) {
-    return Progress::calls(a) < Progress::calls(b);
-  });
+  const auto least = std::min_element(positions.begin(), positions.end(),
+                                      [](auto a, auto b) { return Progress::calls(a) < Progress::calls(b); });
   const auto mine = positions[static_cast<std::size_t>(waiting_rank)];
   auto late = static_cast<int>(least - positions.begin());
   // All have entered this call: then it is the peer that does not go on inside it.

@@ -66,8 +66,8 @@ class State : public std::enable_shared_from_this<State> {
 
   const Machine mirrored_machine;  ///< with sending and receiving swapped: reductions are broadcasts on it
 
-  Plan plans[5];           ///< by Operation
-  Tree ordered_tree;       ///< reductions in rank order: binomial, every subtree a run of ranks
+  Plan plans[5];      ///< by Operation
+  Tree ordered_tree;  ///< reductions in rank order: binomial, every subtree a run of ranks
   bool flat_barrier_used = false;
   int parallelism = 1;  ///< ranks that can run at the same time: PUs of the group, quota
   double timeout_s = 0.0;

@@ -23,8 +23,9 @@
 // it holds at most two cores per block and there is a coarser level, it is `l2` and the next one
 // `l3`. The coarsest level is `package` if its blocks are more than a cluster of cores around an
 // L3: at least package_inner_ns within and package_outer_ns between them (medians). A level
-// between `l3` and `package`, or a coarsest one that is no package, is `numa_node`; without one a
-// NUMA node is a package.
+// between `l3` and `package`, or a coarsest one that is no package (the L3 caches of a chip built of
+// dies), is `numa_node`: there is no memory in these tables, and planners take a NUMA node for what
+// lies close together. Without such a level a NUMA node is a package.
 //
 // Clustering by nearest-neighbour chains: follow nearest neighbours until two point at each
 // other, merge them; average linkage is reducible, so this finds the same merges as the greedy
@@ -59,8 +60,7 @@ struct Merge {
 /// Average linkage by nearest-neighbour chains.
 class Linkage {
  public:
-  explicit Linkage(const Matrix& latency)
-      : distance_(latency), size_(latency.size(), 1), active_(latency.size()) {
+  explicit Linkage(const Matrix& latency) : distance_(latency), size_(latency.size(), 1), active_(latency.size()) {
     std::iota(active_.begin(), active_.end(), 0);
   }
 
@@ -81,8 +81,7 @@ class Linkage {
       merges.push_back({at(last, before), last, before});
       merge(last, before);
     }
-    std::stable_sort(merges.begin(), merges.end(),
-                     [](const Merge& a, const Merge& b) { return a.height < b.height; });
+    std::stable_sort(merges.begin(), merges.end(), [](const Merge& a, const Merge& b) { return a.height < b.height; });
     return merges;
   }
 
@@ -270,7 +269,7 @@ void infer_topology(const Matrix& latency_ns, Machine& machine) {
   if (!levels.empty() && are_packages(latency_ns, levels.back())) {
     numa_node = package = levels.back();
     if (levels.size() > 2) numa_node = levels[levels.size() - 2];
-  } else if (levels.size() > 1) {
+  } else if (!levels.empty() && levels.back() != l2) {
     numa_node = levels.back();
   }
   assign(machine, &Pu::core, core);

@@ -231,9 +231,9 @@ TEST_P(PublishedMachine, HasTheTopologyOfItsCpu) {
 INSTANTIATE_TEST_SUITE_P(
     All, PublishedMachine,
     testing::Values(
-        Published{"amd-ryzen-9-5950x.csv", {16, 2, 2}, {16, 2, 2}, {2, 16, 16}, {1, 32, 32}, {1, 32, 32}},
-        Published{"amd-epyc-7773x.csv", {64, 2, 2}, {64, 2, 2}, {8, 16, 16}, {1, 128, 128}, {1, 128, 128}},
-        Published{"amd-ryzen-threadripper-3960x.csv", {24, 2, 2}, {24, 2, 2}, {8, 6, 6}, {1, 48, 48}, {1, 48, 48}},
+        Published{"amd-ryzen-9-5950x.csv", {16, 2, 2}, {16, 2, 2}, {2, 16, 16}, {2, 16, 16}, {1, 32, 32}},
+        Published{"amd-epyc-7773x.csv", {64, 2, 2}, {64, 2, 2}, {8, 16, 16}, {8, 16, 16}, {1, 128, 128}},
+        Published{"amd-ryzen-threadripper-3960x.csv", {24, 2, 2}, {24, 2, 2}, {8, 6, 6}, {8, 6, 6}, {1, 48, 48}},
         Published{"aws-graviton3.csv", {64, 1, 1}, {64, 1, 1}, {1, 64, 64}, {1, 64, 64}, {1, 64, 64}},
         Published{"dual-intel-xeon-e5-2680-v4.csv", {28, 2, 2}, {28, 2, 2}, {2, 28, 28}, {2, 28, 28}, {2, 28, 28}},
         Published{"dual-intel-xeon-gold-6242.csv", {32, 2, 2}, {32, 2, 2}, {2, 32, 32}, {2, 32, 32}, {2, 32, 32}},
