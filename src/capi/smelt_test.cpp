@@ -107,7 +107,7 @@ TEST_F(CInterface, ArgumentsAreChecked) {
   EXPECT_EQ(none, nullptr);
   smelt_communicator* comm = nullptr;
   const int bad[] = {0, 77};
-  EXPECT_EQ(smelt_communicator_create(machine_, bad, 2, nullptr, &comm), SMELT_INVALID_ARGUMENT);
+  EXPECT_EQ(smelt_communicator_create(machine_, bad, 2, nullptr, &comm), SMELT_NOT_FOUND);
   EXPECT_EQ(smelt_communicator_create(machine_, bad, 0, nullptr, &comm), SMELT_INVALID_ARGUMENT);
   EXPECT_EQ(smelt_communicator_create(machine_, bad, 2, nullptr, nullptr), SMELT_INVALID_ARGUMENT);
   EXPECT_EQ(comm, nullptr);
