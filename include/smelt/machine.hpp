@@ -71,7 +71,7 @@ struct Machine {
   Matrix send_ns;  ///< empty until measured
   Matrix recv_ns;
   std::optional<Matrix> rtt_ns;          ///< a one-line message there and back
-  std::optional<Matrix> propagation_ns;  ///< max(0, rtt/2 - send - recv): what a lone message waits beyond both
+  std::optional<Matrix> propagation_ns;  ///< max(0, lone latency - send - recv): what a lone message waits beyond both
   std::optional<Matrix> exchange_ns;     ///< both send at once and then receive: symmetric
   std::optional<Matrix> send_spread;     ///< relative spread (interquartile range / median) of the samples
   std::optional<Matrix> recv_spread;

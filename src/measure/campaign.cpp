@@ -14,17 +14,17 @@ namespace {
 
 constexpr int burst_channels = 16;
 constexpr std::size_t first_samples_per_class = 3;  // a representative and two to check it by
-constexpr double precision_ns = 0.5;  // a cost need not be known better: the clock cannot tell
+constexpr double precision_ns = 0.5;                // a cost need not be known better: the clock cannot tell
 constexpr double progress_every_s = 0.2;
 
 /// How hard to try.
 struct Effort {
-  double precision;       ///< wanted half-width of the confidence interval
-  int rounds_per_visit;   ///< rounds of a pair at a time
-  int max_visits;         ///< of a pair
-  double warm_up_s;       ///< before the rounds of a visit that count: the PUs reach their clock rates
-  double visit_s;         ///< what a visit is expected to take on a slow machine
-  double minimum_s;       ///< keep on for so long: what drifts within it shows in the estimates
+  double precision;      ///< wanted half-width of the confidence interval
+  int rounds_per_visit;  ///< rounds of a pair at a time
+  int max_visits;        ///< of a pair
+  double warm_up_s;      ///< before the rounds of a visit that count: the PUs reach their clock rates
+  double visit_s;        ///< what a visit is expected to take on a slow machine
+  double minimum_s;      ///< keep on for so long: what drifts within it shows in the estimates
   double burst_s;
 };
 constexpr Effort normal_effort{0.03, 11, 100, 0.001, 0.012, 1.0, 0.5};
@@ -86,7 +86,9 @@ class Campaign {
  private:
   using PairSeries = PerCost<Series>;
 
-  double pair_count() const { return 0.5 * static_cast<double>(machine_.size()) * (static_cast<double>(machine_.size()) - 1.0); }
+  double pair_count() const {
+    return 0.5 * static_cast<double>(machine_.size()) * (static_cast<double>(machine_.size()) - 1.0);
+  }
   bool in_time() { return timer_.now_s() < deadline_s_; }
 
   /// How many visits fit into a share of what is left of the budget.
@@ -101,7 +103,8 @@ class Campaign {
     const int n = static_cast<int>(machine_.size());
     // Spread over the machine: every stride-th PU, none of them the sender.
     const int threads = std::min(n - 1, burst_channels);
-    for (int t = 0; t < threads; ++t) receivers.push_back(1 + static_cast<int>(static_cast<long>(t) * (n - 1) / threads));
+    for (int t = 0; t < threads; ++t)
+      receivers.push_back(1 + static_cast<int>(static_cast<long>(t) * (n - 1) / threads));
     const double budget_s = 0.1 * (deadline_s_ - start_s_);
     const double last_s = timer_.now_s() + budget_s;  // for a first round on a busy machine
     const double end_s = timer_.now_s() + std::min(effort_.burst_s, budget_s);
@@ -128,7 +131,8 @@ class Campaign {
     const auto deadline_of_warm_up = visit_start_s + effort_.warm_up_s;
     PairSeries fresh;
     int counted = 0;
-    for (bool warm = false; counted < effort_.rounds_per_visit && in_time(); warm = timer_.now_s() >= deadline_of_warm_up) {
+    for (bool warm = false; counted < effort_.rounds_per_visit && in_time();
+         warm = timer_.now_s() >= deadline_of_warm_up) {
       auto round = timer_.time_pair(pair.a, pair.b, deadline_s_);
       if (!round) {
         if (round.error().status == Status::timed_out) break;
@@ -241,7 +245,8 @@ class Campaign {
     machine_.recv_spread.value()(i, j) = recv.spread;
     machine_.rtt_ns.value()(i, j) = rtt;
     machine_.exchange_ns.value()(i, j) = costs[Cost::exchange].value;
-    machine_.propagation_ns.value()(i, j) = std::max(0.0, rtt / 2.0 - send.value - recv.value);
+    const double lone = (costs[Cost::lone_forward].value + costs[Cost::lone_backward].value) / 2.0;
+    machine_.propagation_ns.value()(i, j) = std::max(0.0, lone - send.value - recv.value);
   }
 
   Machine machine_;

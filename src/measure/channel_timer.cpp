@@ -13,9 +13,10 @@
 namespace smelt::measure {
 namespace {
 
-constexpr int batch_size = 8;        // [Kaestle16] 2.4.2.2
-constexpr int warm_up_trips = 96;    // more than the lines of a ring
+constexpr int batch_size = 8;      // [Kaestle16] 2.4.2.2
+constexpr int warm_up_trips = 96;  // more than the lines of a ring
 constexpr int trips_per_sample = 16;
+constexpr double quiet_ns = 1000;  // more than what is under way when a message has been received
 constexpr std::size_t arena_bytes = std::size_t{4} << 20;
 
 /// One side of a round. Members return false when the round was given up.
@@ -67,7 +68,19 @@ class Side {
 
   bool exchanges(int count) noexcept {
     for (int i = 0; i < count; ++i) {
-      if (!out_.notify(waiter_) || !in_.recv(nullptr, 0, waiter_)) return false;
+      if (!send() || !receive()) return false;
+    }
+    return true;
+  }
+
+  /// Single messages after some quiet, to and fro; each carries the time of its sending.
+  bool lone_messages(int count, bool first, std::vector<double>& samples) {
+    for (int i = 0; i < count; ++i) {
+      if (first && !send_stamped()) return false;
+      if (!receive()) return false;
+      const auto took = static_cast<std::int64_t>(ticks() - word_);
+      samples.push_back(static_cast<double>(took) / ticks_per_ns() - clock_ns_);
+      if (!first && !send_stamped()) return false;
     }
     return true;
   }
@@ -84,6 +97,14 @@ class Side {
   }
 
  private:
+  bool send_stamped() noexcept {
+    const auto quiet_until = ticks() + static_cast<std::uint64_t>(quiet_ns * ticks_per_ns());
+    while (ticks() < quiet_until) {
+    }
+    word_ = ticks();
+    return send();
+  }
+
   channel::UmpSender out_;
   channel::UmpReceiver in_;
   Stop& stop_;
@@ -112,6 +133,7 @@ bool run_script(Side& side, bool first, Counts counts, Round& round) {
     if (!side.send_batches(counts.batches, round[Cost::send_backward])) return false;
   }
   if (!side.trips(1, first)) return false;
+  if (!side.lone_messages(counts.batches, first, round[first ? Cost::lone_backward : Cost::lone_forward])) return false;
   if (!side.repeat(counts.samples, trips, [&](int count) { return side.trips(count, first); })) return false;
   return side.repeat(counts.samples, exchanges, [&](int count) { return side.exchanges(count); });
 }
@@ -120,8 +142,7 @@ bool run_script(Side& side, bool first, Counts counts, Round& round) {
 
 Error out_of_time() { return make_error(Status::timed_out, "the time to measure was up before a round was complete"); }
 
-ChannelTimer::ChannelTimer(const Machine& machine, bool quick)
-    : machine_(machine), quick_(quick), random_(1) {}
+ChannelTimer::ChannelTimer(const Machine& machine, bool quick) : machine_(machine), quick_(quick), random_(1) {}
 
 double ChannelTimer::now_s() { return monotonic_s(); }
 
@@ -133,7 +154,8 @@ Result<std::byte*> ChannelTimer::place_channel(int receiver) {
     if (!segment) return segment.error();
     if (node >= 0 && static_cast<std::size_t>(node) < machine_.numa_nodes.size()) {
       // Without the right to place memory the kernel's own choice has to do, as it has for communicators.
-      (void)bind_to_numa_node(segment->data(), arena_bytes, machine_.numa_nodes[static_cast<std::size_t>(node)].os_index);
+      (void)bind_to_numa_node(segment->data(), arena_bytes,
+                              machine_.numa_nodes[static_cast<std::size_t>(node)].os_index);
     }
     found = arenas_.emplace(node, std::move(*segment)).first;
   }
@@ -182,6 +204,7 @@ Result<Round> ChannelTimer::time_pair(int a, int b, double deadline_s) {
   if (stop.stopped()) return out_of_time();
   round[Cost::recv_forward] = std::move(other_round[Cost::recv_forward]);
   round[Cost::send_backward] = std::move(other_round[Cost::send_backward]);
+  round[Cost::lone_forward] = std::move(other_round[Cost::lone_forward]);
   return round;
 }
 

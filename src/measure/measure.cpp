@@ -53,7 +53,8 @@ Result<Machine> measure_usable(const MeasureOptions& options) {
 
 Result<Machine> measure_machine(const MeasureOptions& options) {
   if (!(options.budget_s > 0.0) || !std::isfinite(options.budget_s)) {
-    return make_error(Status::invalid_argument, "a measuring budget of {} s: must be a number above 0", options.budget_s);
+    return make_error(Status::invalid_argument, "a measuring budget of {} s: must be a number above 0",
+                      options.budget_s);
   }
   try {
     return measure_usable(options);

@@ -8,7 +8,7 @@ namespace smelt::measure {
 namespace {
 
 /// What classes are told apart by, coarse to fine.
-constexpr int Pu::* units[] = {nullptr, &Pu::package, &Pu::numa_node, &Pu::l3, &Pu::l2, &Pu::core};
+constexpr int Pu::*units[] = {nullptr, &Pu::package, &Pu::numa_node, &Pu::l3, &Pu::l2, &Pu::core};
 constexpr int numa_unit = 2;
 constexpr int pu_unit = 6;  // beyond the list: the PU itself
 
@@ -63,10 +63,10 @@ Level closest_level(const Pu& a, const Pu& b) {
 }
 
 std::size_t PairClasses::KeyHash::operator()(const Key& key) const noexcept {
-  const auto upper = static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.parent)) << 32 |
-                     static_cast<std::uint32_t>(key.kind);
-  const auto lower = static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.unit_a)) << 32 |
-                     static_cast<std::uint32_t>(key.unit_b);
+  const auto upper =
+      static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.parent)) << 32 | static_cast<std::uint32_t>(key.kind);
+  const auto lower =
+      static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.unit_a)) << 32 | static_cast<std::uint32_t>(key.unit_b);
   return static_cast<std::size_t>(mix(upper ^ mix(lower)));
 }
 
@@ -133,8 +133,7 @@ void PairClasses::count_member(Key key, int unit, Pair pair) {
     Class fresh;
     fresh.parent = key.parent;
     fresh.unit = unit;
-    fresh.level =
-        closest_level(pus_[static_cast<std::size_t>(pair.a)], pus_[static_cast<std::size_t>(pair.b)]);
+    fresh.level = closest_level(pus_[static_cast<std::size_t>(pair.a)], pus_[static_cast<std::size_t>(pair.b)]);
     classes_.push_back(std::move(fresh));
   }
   Class& one = classes_[static_cast<std::size_t>(place->second)];
@@ -286,8 +285,8 @@ bool PairClasses::refine(std::size_t class_limit) {
 void PairClasses::finish() {
   std::vector<std::vector<const PairCosts*>> by_level(level_count);
   for (const Timed& timed : results_) {
-    const auto level = closest_level(pus_[static_cast<std::size_t>(timed.pair.a)],
-                                     pus_[static_cast<std::size_t>(timed.pair.b)]);
+    const auto level =
+        closest_level(pus_[static_cast<std::size_t>(timed.pair.a)], pus_[static_cast<std::size_t>(timed.pair.b)]);
     by_level[static_cast<std::size_t>(level)].push_back(&timed.costs);
   }
   for (Class& one : classes_) {

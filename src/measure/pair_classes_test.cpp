@@ -136,7 +136,8 @@ TEST(PairClasses, InhomogeneousOnesAreSplitDownToWhatDiffers) {
   // 8 L3 caches in one NUMA node, of which number 2 is twice as far from the others as they are.
   const auto machine = machine_of(1, 1, 32, 8, 1);
   const auto factor = [&](Pair pair) {
-    const int x = machine.pus[static_cast<std::size_t>(pair.a)].l3, y = machine.pus[static_cast<std::size_t>(pair.b)].l3;
+    const int x = machine.pus[static_cast<std::size_t>(pair.a)].l3,
+              y = machine.pus[static_cast<std::size_t>(pair.b)].l3;
     return x != y && (x == 2 || y == 2) ? 2.0 : 1.0;
   };
   PairClasses classes(machine.pus, 1000);
@@ -153,9 +154,8 @@ TEST(PairClasses, InhomogeneousOnesAreSplitDownToWhatDiffers) {
   for (int i = 0; i < 32; ++i) {
     for (int j = 0; j < 32; ++j) {
       if (i == j) continue;
-      EXPECT_DOUBLE_EQ(
-          classes.costs(i, j, false)[Cost::send_forward].value,
-          factor({i, j}) * machine.send_ns(static_cast<std::size_t>(i), static_cast<std::size_t>(j)));
+      EXPECT_DOUBLE_EQ(classes.costs(i, j, false)[Cost::send_forward].value,
+                       factor({i, j}) * machine.send_ns(static_cast<std::size_t>(i), static_cast<std::size_t>(j)));
     }
   }
 }
@@ -217,7 +217,8 @@ TEST(PairClasses, WhatWasNotTimedIsTakenFromTheNearestLevel) {
   const auto machine = machine_of(2, 1, 8, 2, 2);
   PairClasses classes(machine.pus, 1000);
   for (Pair pair : classes.all_pairs()) {
-    const auto level = closest_level(machine.pus[static_cast<std::size_t>(pair.a)], machine.pus[static_cast<std::size_t>(pair.b)]);
+    const auto level =
+        closest_level(machine.pus[static_cast<std::size_t>(pair.a)], machine.pus[static_cast<std::size_t>(pair.b)]);
     if (level != Level::l3 || machine.pus[static_cast<std::size_t>(pair.a)].package != 0) continue;
     classes.record(pair, costs_of(machine, pair));
     break;

@@ -13,8 +13,19 @@
 namespace smelt::measure {
 
 /// What is timed between two PUs a and b; forward is a -> b. All in nanoseconds.
-enum class Cost : std::size_t { send_forward, recv_forward, send_backward, recv_backward, round_trip, exchange };
-inline constexpr std::size_t cost_count = 6;
+/// `lone` is a message out of quiet, from before its send to after its receive, by the two PUs' own
+/// counters: an offset between these is in forward and backward with opposite signs.
+enum class Cost : std::size_t {
+  send_forward,
+  recv_forward,
+  send_backward,
+  recv_backward,
+  lone_forward,
+  lone_backward,
+  round_trip,
+  exchange
+};
+inline constexpr std::size_t cost_count = 8;
 
 /// One value of T per Cost.
 template <class T>
@@ -30,6 +41,7 @@ template <class T>
 PerCost<T> swapped(PerCost<T> costs) {
   std::swap(costs[Cost::send_forward], costs[Cost::send_backward]);
   std::swap(costs[Cost::recv_forward], costs[Cost::recv_backward]);
+  std::swap(costs[Cost::lone_forward], costs[Cost::lone_backward]);
   return costs;
 }
 
