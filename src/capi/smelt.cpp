@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "comm/default_model.hpp"
 #include "smelt/communicator.hpp"
 #include "smelt/machine.hpp"
 #include "smelt/measure.hpp"
@@ -155,9 +156,9 @@ Result<smelt::Communicator> create(const smelt_machine* machine, const int* os_i
   if (os_indices == nullptr && machine == nullptr) return smelt::Communicator::create(ranks, options);
   smelt::Machine own;
   if (machine == nullptr) {
-    auto measured = smelt::measured_machine();
-    if (!measured) return measured.error();
-    own = std::move(*measured);
+    auto usual = smelt::comm::default_model();
+    if (!usual) return usual.error();
+    own = std::move(*usual);
   }
   const smelt::Machine& model = machine != nullptr ? machine->value : own;
   if (os_indices != nullptr) {

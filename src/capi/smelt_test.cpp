@@ -122,6 +122,17 @@ TEST_F(CInterface, ArgumentsAreChecked) {
   smelt_rank_free(nullptr);
 }
 
+TEST(CCommunicator, NeedsNoModelAtAll) {
+  const int pus[] = {0, 0};
+  smelt_communicator* comm = nullptr;
+  ASSERT_EQ(smelt_communicator_create(nullptr, pus, 2, nullptr, &comm), SMELT_OK) << smelt_last_error();
+  EXPECT_EQ(smelt_communicator_size(comm), 2);
+  smelt_communicator_free(comm);
+  ASSERT_EQ(smelt_communicator_create(nullptr, nullptr, 3, nullptr, &comm), SMELT_OK) << smelt_last_error();
+  EXPECT_EQ(smelt_communicator_size(comm), 3);
+  smelt_communicator_free(comm);
+}
+
 TEST_F(CInterface, PlansTrees) {
   int parents[4] = {9, 9, 9, 9};
   int root = -1;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "comm/default_model.hpp"
 #include "comm/endpoint.hpp"
 #include "comm/state.hpp"
 #include "machine/affinity.hpp"
@@ -28,30 +29,6 @@ Result<void> check_ranks(std::span<const int> ranks, int size, const char* call)
   return {};
 }
 
-/// Costs for a machine that nobody has measured yet: the levels of its topology, at the defaults
-/// of a synthetic machine. Only their order matters for planning.
-void assume_costs(Machine& machine) {
-  const SynthSpec typical;
-  const auto n = machine.size();
-  machine.send_ns = Matrix(n);
-  machine.recv_ns = Matrix(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j < n; ++j) {
-      if (i == j) continue;
-      const Pu& a = machine.pus[i];
-      const Pu& b = machine.pus[j];
-      const double latency = a.core == b.core             ? typical.smt_ns
-                             : a.l3 == b.l3               ? typical.l3_ns
-                             : a.numa_node == b.numa_node ? typical.numa_ns
-                             : a.package == b.package     ? typical.package_ns
-                                                          : typical.remote_ns;
-      machine.send_ns(i, j) = typical.send_share * latency;
-      machine.recv_ns(i, j) = (1.0 - typical.send_share) * latency;
-    }
-  }
-  machine.method = "assumed";
-}
-
 }  // namespace
 
 Rank::Rank(std::shared_ptr<comm::State> state, int rank)
@@ -67,7 +44,7 @@ Rank& Rank::operator=(Rank&& other) noexcept {
 }
 
 Rank::~Rank() {
-  // Pairs with the exchange in claim(): hands the endpoint's private state to the next thread.
+  // Pairs with the exchange in Communicator::attach(): hands the endpoint's private state to the next thread.
   if (endpoint_ != nullptr) endpoint_->attached.store(false, std::memory_order_release);
 }
 
@@ -128,12 +105,8 @@ Result<Communicator> Communicator::create(const Machine& machine, const Group& g
 }
 
 Result<Communicator> Communicator::create(int ranks, const CommunicatorOptions& options) {
-  auto machine = load_cached_machine();
-  if (!machine) {
-    machine = discover_machine();
-    if (!machine) return machine.error();
-    assume_costs(*machine);
-  }
+  auto machine = comm::default_model();
+  if (!machine) return machine.error();
   auto allowance = discover_allowance();
   if (!allowance) return allowance.error();
   auto group = default_group(*machine, *allowance, ranks);
