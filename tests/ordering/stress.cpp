@@ -1,6 +1,7 @@
-// A short stress of both transports for ThreadSanitizer: small rings, so that slots are reused all
-// the time. Built once as it is and once for every name in channel/ordering.hpp with that order
-// weakened; the sanitizer must stay silent on the first and report a data race on all others.
+// A short stress of both transports and of the flat barrier for ThreadSanitizer: small rings, so that
+// slots are reused all the time. Built once as it is and once for every name in channel/ordering.hpp
+// and comm/ordering.hpp with that order weakened; the sanitizer must stay silent on the first and report a data race on
+// all others.
 #include <cstdio>
 #include <memory>
 #include <new>
@@ -8,6 +9,7 @@
 
 #include "channel/fastforward.hpp"
 #include "channel/ump.hpp"
+#include "comm/flat_barrier.hpp"
 
 namespace {
 
@@ -42,12 +44,30 @@ std::uint64_t stress(std::size_t bytes) {
   return wrong;
 }
 
+/// Two threads take turns in writing one plain number, a barrier between the turns.
+std::uint64_t stress_barrier() {
+  comm::FlatBarrier barrier(2);
+  std::uint64_t number = 0;
+  const auto play = [&](std::uint64_t me) {
+    Waiter waiter;
+    for (std::uint64_t turn = 0; turn < messages; ++turn) {
+      if (turn % 2 == me) ++number;
+      barrier.enter(waiter);
+    }
+  };
+  std::thread other(play, 1);
+  play(0);
+  other.join();
+  return messages - number;
+}
+
 }  // namespace
 
 int main() {
   std::uint64_t wrong = stress<UmpSender, UmpReceiver>(ump_bytes(capacity));
   wrong += stress<CellSender, CellReceiver>(ump_bytes<Cell>(capacity));
   wrong += stress<FastForwardSender, FastForwardReceiver>(fastforward_bytes(capacity));
-  std::printf("%s\n", wrong == 0 ? "all messages right" : "messages were wrong");
+  wrong += stress_barrier();
+  std::printf("%s\n", wrong == 0 ? "all right" : "messages or turns were wrong");
   return wrong == 0 ? 0 : 1;
 }
