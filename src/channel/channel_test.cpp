@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <algorithm>
 #include <random>
 #include <string>
 #include <string_view>
@@ -58,7 +58,7 @@ void recv_mix(Receiver& receiver, std::uint64_t count) {
     ASSERT_EQ(receiver.recv(buffer.data(), buffer.size(), &size), Status::ok);
     const auto expected = message_of(mixed_size(i), i);
     ASSERT_EQ(size, expected.size()) << i;
-    ASSERT_EQ(std::memcmp(buffer.data(), expected.data(), size), 0) << i;
+    ASSERT_TRUE(std::equal(expected.begin(), expected.end(), buffer.begin())) << i;
   }
 }
 
