@@ -285,28 +285,43 @@ Status Endpoint::reduce(const void* in, void* result, std::size_t count, const R
   return ok ? Status::ok : state_.status();
 }
 
+/// One chunk of an allreduce without a tree. `value` is what this rank has so far: its own input, in
+/// place, until something has been combined, so that nothing is copied ahead of the first send.
+bool Endpoint::exchange_chunk(const std::byte* value, std::byte* result, std::size_t count,
+                              const Reduction& op) noexcept {
+  const auto bytes = count * op.element_bytes;
+  for (const Action& action : allreduce_) {
+    Link& link = *action.link;
+    if (action.kind == Step::Kind::send) {
+      if (!send(link, value, bytes)) return false;
+      continue;
+    }
+    // In rank order on both sides, so that both compute the same bits.
+    const bool peer_first = link.peer < rank_;
+    if (action.kind == Step::Kind::recv) {
+      note(action.kind, link.peer);
+      if (!receive(link, result, bytes)) return false;
+    } else if (peer_first && value != result) {
+      note(action.kind, link.peer);
+      if (!receive(link, result, bytes)) return false;
+      if (bytes > 0) op.combine(result, value, count, op.context);
+    } else {
+      if (value != result) copy_bytes(result, value, bytes);
+      if (!combine_from(link, result, count, op, peer_first)) return false;
+    }
+    value = result;
+  }
+  if (value != result) copy_bytes(result, value, bytes);
+  return true;
+}
+
 bool Endpoint::exchange(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
   const auto chunk_elements = chunk_of(count, op.element_bytes, chunk_bytes_);
   std::size_t done = 0;
   do {
     const auto elements = std::min(count - done, chunk_elements);
-    const auto bytes = elements * op.element_bytes;
-    std::byte* const accumulator = advance(result, done * op.element_bytes);
-    const std::byte* const own = advance(in, done * op.element_bytes);
-    if (accumulator != own) copy_bytes(accumulator, own, bytes);
-    for (const Action& action : allreduce_) {
-      bool ok = true;
-      if (action.kind == Step::Kind::send) {
-        ok = send(*action.link, accumulator, bytes);
-      } else if (action.kind == Step::Kind::recv) {
-        note(action.kind, action.link->peer);
-        ok = receive(*action.link, accumulator, bytes);
-      } else {
-        // In rank order on both sides, so that both compute the same bits.
-        ok = combine_from(*action.link, accumulator, elements, op, action.link->peer < rank_);
-      }
-      if (!ok) return false;
-    }
+    const auto offset = done * op.element_bytes;
+    if (!exchange_chunk(advance(in, offset), advance(result, offset), elements, op)) return false;
     done += elements;
   } while (done < count);
   return true;

@@ -84,6 +84,7 @@ class alignas(separation_bytes) Endpoint {
   bool flood(const Route& route, void* data, std::size_t bytes, int root) noexcept;
   bool gather(const Route& route, const void* in, void* result, std::size_t count, const Reduction& op,
               int root) noexcept;
+  bool exchange_chunk(const std::byte* value, std::byte* result, std::size_t count, const Reduction& op) noexcept;
   bool exchange(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
   bool gather_in_order(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
   bool combine_from(Link& link, std::byte* accumulator, std::size_t count, const Reduction& op,
