@@ -24,6 +24,12 @@ struct alignas(separation_bytes) LoneLine {
   std::atomic<std::uint64_t> number{0};
 };
 
+/// Latency depends on where a line has its home in the last-level cache, and a ring goes through
+/// many lines: so do the bare ones, a stretch of operations on each.
+constexpr std::uint64_t lone_lines = 64;
+using LoneLines = std::array<LoneLine, lone_lines>;
+inline LoneLine& line_of(LoneLines& lines, std::uint64_t operation) { return lines[operation / 256 % lone_lines]; }
+
 inline void spin_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -37,6 +43,7 @@ inline void spin_pause() {
 struct FloorKernel {
   void prepare(std::uint64_t, Effort) {}
   void operate(std::uint64_t i) {
+    LoneLine& line = line_of(lines, i);
     if (static_cast<int>(i % 2) == rank) {
       line.number.store(i + 1, std::memory_order_release);  // pairs with the other rank's load
     } else {
@@ -46,9 +53,9 @@ struct FloorKernel {
   bool starts() const { return true; }
   void settle() {}
   bool check(std::uint64_t) const { return true; }
-  bool check_fully(std::uint64_t i) const { return line.number.load(std::memory_order_relaxed) >= i + 1; }
+  bool check_fully(std::uint64_t i) const { return line_of(lines, i).number.load(std::memory_order_relaxed) >= i + 1; }
   int rank;
-  LoneLine& line;
+  LoneLines& lines;
 };
 
 /// What a channel cannot beat: one flag each way, each on a line that one side alone writes.
@@ -56,18 +63,20 @@ struct FloorKernel {
 struct FlagKernel {
   void prepare(std::uint64_t, Effort) {}
   void operate(std::uint64_t i) {
-    if (rank == 0) flags[0].number.store(i + 1, std::memory_order_release);    // pairs with rank 1's load
-    while (flags[1 - rank].number.load(std::memory_order_acquire) != i + 1) {  // pairs with the other's store
-      spin_pause();
-    }
-    if (rank == 1) flags[1].number.store(i + 1, std::memory_order_release);  // pairs with rank 0's load
+    auto& own = line_of(flags[rank], i).number;
+    auto& other = line_of(flags[1 - rank], i).number;
+    if (rank == 0) own.store(i + 1, std::memory_order_release);           // pairs with rank 1's load
+    while (other.load(std::memory_order_acquire) != i + 1) spin_pause();  // pairs with the other's store
+    if (rank == 1) own.store(i + 1, std::memory_order_release);           // pairs with rank 0's load
   }
   bool starts() const { return true; }
   void settle() {}
   bool check(std::uint64_t) const { return true; }
-  bool check_fully(std::uint64_t i) const { return flags[1 - rank].number.load(std::memory_order_relaxed) >= i + 1; }
+  bool check_fully(std::uint64_t i) const {
+    return line_of(flags[1 - rank], i).number.load(std::memory_order_relaxed) >= i + 1;
+  }
   int rank;
-  std::array<LoneLine, 2>& flags;
+  std::array<LoneLines, 2>& flags;
 };
 
 /// Runs the floor or the flags: two ranks on two PUs, whatever the other contestants measure.
@@ -88,12 +97,12 @@ int run_bare(WorkerSpec spec, Shared& shared) {
 }
 
 int run_floor(const WorkerSpec& spec) {
-  LoneLine line;
-  return run_bare<FloorKernel>(spec, line);
+  LoneLines lines;
+  return run_bare<FloorKernel>(spec, lines);
 }
 
 int run_flags(const WorkerSpec& spec) {
-  std::array<LoneLine, 2> flags;
+  std::array<LoneLines, 2> flags;
   return run_bare<FlagKernel>(spec, flags);
 }
 

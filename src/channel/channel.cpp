@@ -72,7 +72,7 @@ struct Shared {
 /// Where the next message goes or comes from.
 enum class Route : std::uint8_t { lines, cells, fastforward, broken };
 
-struct SenderState {
+struct alignas(separation_bytes) SenderState {
   explicit SenderState(std::shared_ptr<Shared> channel)
       : waiter(channel->wait), capacity(channel->header().capacity), shared(std::move(channel)) {
     if (shared->transport() == Transport::ump) {
@@ -94,7 +94,7 @@ struct SenderState {
   std::shared_ptr<Shared> shared;
 };
 
-struct ReceiverState {
+struct alignas(separation_bytes) ReceiverState {
   explicit ReceiverState(std::shared_ptr<Shared> channel) : waiter(channel->wait), shared(std::move(channel)) {
     const auto capacity = shared->header().capacity;
     if (shared->transport() == Transport::ump) {
@@ -240,10 +240,12 @@ using namespace channel;
 Status Sender::send(const void* data, std::size_t bytes) noexcept {
   auto& state = *state_;
   if (state.route == Route::cells && bytes <= Cell::payload_bytes) {
-    if (state.cells.try_send(data, bytes)) [[likely]] return Status::ok;
+    if (state.cells.try_send(data, bytes)) [[likely]]
+      return Status::ok;
   } else if (state.route == Route::lines && bytes > Cell::payload_bytes && bytes <= line_payload) {
     state.run = 0;
-    if (state.lines.try_send(data, bytes)) [[likely]] return Status::ok;
+    if (state.lines.try_send(data, bytes)) [[likely]]
+      return Status::ok;
   }
   return send_otherwise(state, data, bytes, true);
 }
@@ -264,10 +266,14 @@ std::size_t Sender::max_try_bytes() const noexcept {
 bool Sender::can_send() noexcept {
   auto& state = *state_;
   switch (state.route) {
-    case Route::lines: return state.lines.can_send();
-    case Route::cells: return state.cells.can_send() && state.lines.can_send();
-    case Route::fastforward: return state.fastforward.can_send();
-    case Route::broken: return false;
+    case Route::lines:
+      return state.lines.can_send();
+    case Route::cells:
+      return state.cells.can_send() && state.lines.can_send();
+    case Route::fastforward:
+      return state.fastforward.can_send();
+    case Route::broken:
+      return false;
   }
   return false;
 }
@@ -300,9 +306,12 @@ bool Receiver::can_recv() const noexcept {
       if (!state.cells.can_recv()) return false;
       if (state.cells.tag() != leave) return true;
       [[fallthrough]];
-    case Route::lines: return state.lines.can_recv();
-    case Route::fastforward: return state.fastforward.can_recv();
-    case Route::broken: return false;
+    case Route::lines:
+      return state.lines.can_recv();
+    case Route::fastforward:
+      return state.fastforward.can_recv();
+    case Route::broken:
+      return false;
   }
   return false;
 }

@@ -63,7 +63,7 @@ Link* Endpoint::link_to(int peer) {
 
 void Endpoint::compile() {
   const auto actions = [&](const Plan& plan) {
-    std::vector<Action> result;
+    OwnLinesVector<Action> result;
     for (const Step& step : plan.steps[static_cast<std::size_t>(rank_)]) {
       result.push_back({step.kind, link_to(step.peer)});
     }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/cacheline.hpp"
+#include "base/own_lines.hpp"
 #include "base/wait.hpp"
 #include "channel/ump.hpp"
 #include "smelt/communicator.hpp"
@@ -45,8 +46,8 @@ struct Action {
 
 /// One rank's view of a tree.
 struct Route {
-  std::vector<Link*> flood;           ///< neighbours, most urgent first
-  std::vector<std::uint16_t> toward;  ///< per root: index in `flood` of the neighbour on the way to it
+  OwnLinesVector<Link*> flood;           ///< neighbours, most urgent first
+  OwnLinesVector<std::uint16_t> toward;  ///< per root: index in `flood` of the neighbour on the way to it
 
   Link* link_toward(int root) const { return flood[toward[static_cast<std::size_t>(root)]]; }
 };
@@ -105,15 +106,15 @@ class alignas(separation_bytes) Endpoint {
   std::uint64_t stuck_lines_ = 0;
 
   std::vector<std::unique_ptr<Link>> links_;
-  std::vector<Action> barrier_;
-  std::vector<Action> allreduce_;  ///< of an exchange without a tree; empty if reduce + broadcast
+  OwnLinesVector<Action> barrier_;
+  OwnLinesVector<Action> allreduce_;  ///< of an exchange without a tree; empty if reduce + broadcast
   Route allreduce_up_, allreduce_down_;
   Route broadcast_route_;
   Route reduce_route_;
   Route ordered_route_;
 
   std::size_t chunk_bytes_;
-  std::vector<std::byte> scratch_;  ///< [0, chunk): accumulator, [chunk, 2 chunk): operand
+  OwnLinesVector<std::byte> scratch_;  ///< [0, chunk): accumulator, [chunk, 2 chunk): operand
 };
 
 }  // namespace smelt::comm
