@@ -2,6 +2,7 @@
 // slots are reused all the time. Built once as it is and once for every name in channel/ordering.hpp
 // and comm/ordering.hpp with that order weakened; the sanitizer must stay silent on the first and report a data race on
 // all others.
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <new>
@@ -51,7 +52,11 @@ std::uint64_t stress_barrier() {
   const auto play = [&](std::uint64_t me) {
     Waiter waiter;
     for (std::uint64_t turn = 0; turn < messages; ++turn) {
-      if (turn % 2 == me) ++number;
+      if (turn % 2 == me) {
+        ++number;
+      } else if (turn % 8 < 2) {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));  // so that the writer is not always last
+      }
       barrier.enter(waiter);
     }
   };
