@@ -57,6 +57,33 @@ struct NumaNode {
   bool operator==(const NumaNode&) const = default;
 };
 
+/// What copying out of another process's memory (process_vm_readv) costs beyond the copy itself.
+struct ProcessCopyCosts {
+  double call_ns = 0.0;     ///< per call
+  double ns_per_kib = 0.0;  ///< the kernel finding and pinning the pages
+
+  bool operator==(const ProcessCopyCosts&) const = default;
+};
+
+/// What it costs a PU to copy data that some PU wrote last. Matrices are n x n over Machine::pus;
+/// row = PU that wrote, column = PU that copies; the diagonal holds a PU's own data. copy_ns(),
+/// process_copy_ns() and combine_ns() turn these numbers into times.
+struct CopyCosts {
+  double cached_bytes = 0.0;  ///< size of the data that was measured in the writer's cache
+  double memory_bytes = 0.0;  ///< size of the data that was measured out of memory; > cached_bytes
+  Matrix startup_ns;          ///< of any copy: one cache line, besides what its bytes cost
+  Matrix cached_ns_per_kib;   ///< data in the writer's cache, beyond startup_ns
+  Matrix memory_ns_per_kib;   ///< data too large for the caches, beyond startup_ns
+  /// [k]: by how much a copy slows down when min(2^k, n) PUs copy at once, for k = 0 .. until all n
+  /// copy. [0] is 1.
+  std::vector<double> cached_contention;
+  std::vector<double> memory_contention;
+  double add_ns_per_kib = 0.0;              ///< adding a vector of doubles to another, both in the own cache
+  std::optional<ProcessCopyCosts> process;  ///< absent where the kernel does not permit it
+
+  bool operator==(const CopyCosts&) const = default;
+};
+
 /// Topology and measured costs. All matrices are n x n over `pus` in order, in nanoseconds,
 /// 0 on the diagonal; row = sender. The model ([Kaestle16] 2.4.2.2, [Smelt16] 3.1): sending
 /// i -> j blocks i for send_ns(i,j); the message can be taken up propagation_ns(i,j) later
@@ -76,6 +103,7 @@ struct Machine {
   std::optional<Matrix> send_spread;     ///< relative spread (interquartile range / median) of the samples
   std::optional<Matrix> recv_spread;
   std::vector<double> send_burst_ns;  ///< [k]: cost of the (k+1)-th of a burst of sends to distinct receivers
+  std::optional<CopyCosts> copy;      ///< absent until measured: copies are then estimated from the latencies
 
   double tsc_ghz = 0.0;     ///< ticks of the cycle counter per nanosecond; 0 where unknown
   std::string measured_at;  ///< ISO 8601, UTC; empty if never measured
@@ -88,6 +116,21 @@ struct Machine {
 
   bool operator==(const Machine&) const = default;
 };
+
+/// How long PU `to` (index into Machine::pus) takes to copy `bytes` bytes that PU `from` wrote
+/// last, while `copiers` PUs in all copy at the same time; from == to: its own data. Nanoseconds; 0
+/// for 0 bytes; never falls with more bytes or more copiers. Taken from machine.copy, without it
+/// estimated from the latencies (docs/model.md says how).
+/// Requirements: from, to < machine.size(). Cost: O(1), no allocation.
+double copy_ns(const Machine& machine, std::size_t from, std::size_t to, double bytes, int copiers = 1) noexcept;
+
+/// The same when `from` belongs to another process and `to` copies with one call of
+/// process_vm_readv. Infinite where machine.copy says that the kernel does not permit it.
+double process_copy_ns(const Machine& machine, std::size_t from, std::size_t to, double bytes,
+                       int copiers = 1) noexcept;
+
+/// The same as copy_ns() for reading the data and adding it, as doubles, to data of its own.
+double combine_ns(const Machine& machine, std::size_t from, std::size_t to, double bytes, int copiers = 1) noexcept;
 
 /// What this process may really use of the machine it runs on.
 struct Allowance {
@@ -157,8 +200,8 @@ struct SynthSpec {
   /// else of the same L3 or NUMA node; else of the same package; else of the machine.
   double smt_ns = 10, l3_ns = 40, numa_ns = 80, package_ns = 110, remote_ns = 220;
   double send_share = 0.25;
-  double jitter = 0.0;      ///< relative, 0 <= jitter < 1: uniform in [-jitter, +jitter], per unordered pair
-  std::uint64_t seed = 1;   ///< of the jitter
+  double jitter = 0.0;     ///< relative, 0 <= jitter < 1: uniform in [-jitter, +jitter], per unordered pair
+  std::uint64_t seed = 1;  ///< of the jitter
 };
 
 /// A machine to plan for ahead of having it: at most 4096 PUs, costs rounded to 0.001 ns. The same
