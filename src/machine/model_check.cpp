@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "machine/copy_costs.hpp"
 #include "machine/limits.hpp"
 #include "machine/model_file.hpp"
 
@@ -55,7 +56,7 @@ Result<void> check_matrix(const MatrixField& field, const Matrix& matrix, std::s
                           value);
       }
     }
-    if (matrix(i, i) != 0.0) {
+    if (field.zero_diagonal() && matrix(i, i) != 0.0) {
       return make_error(Status::bad_format, "{}[{}][{}]: must be 0 on the diagonal, is {}", field.key, i, i,
                         matrix(i, i));
     }
@@ -63,9 +64,52 @@ Result<void> check_matrix(const MatrixField& field, const Matrix& matrix, std::s
   return {};
 }
 
+Result<void> check_number(const char* key, double value, double least, double most) {
+  if (value >= least && value <= most) return {};
+  return make_error(Status::bad_format, "{}: must be {}..{}, is {}", key, least, most, value);
+}
+
+Result<void> check_slowdowns(const char* key, const std::vector<double>& slowdowns, std::size_t pus) {
+  const auto levels = contention_levels(pus);
+  if (slowdowns.size() != levels) {
+    return make_error(Status::bad_format, "{}: has {} entries, but {} PUs need {}: for 1, 2, 4, ... and all", key,
+                      slowdowns.size(), pus, levels);
+  }
+  if (slowdowns[0] != 1.0) return make_error(Status::bad_format, "{}[0]: must be 1, is {}", key, slowdowns[0]);
+  for (std::size_t k = 1; k < levels; ++k) {
+    if (slowdowns[k] >= slowdowns[k - 1] && slowdowns[k] <= max_slowdown) continue;
+    return make_error(Status::bad_format, "{}[{}]: must be {}..{}: no less than before, is {}", key, k,
+                      slowdowns[k - 1], max_slowdown, slowdowns[k]);
+  }
+  return {};
+}
+
+Result<void> check_copy(const CopyCosts& copy, const Machine& machine) {
+  for (const auto& field : copy_matrix_fields()) {
+    if (auto checked = check_matrix(field, copy.*field.copy, machine.size()); !checked) return checked;
+  }
+  for (const auto& field : copy_number_fields()) {
+    if (field.process != nullptr && !copy.process) continue;
+    const double value = field.process != nullptr ? *copy.process.*field.process : copy.*field.member;
+    if (auto checked = check_number(field.key, value, 0.0, field.max_value); !checked) return checked;
+  }
+  if (auto checked = check_number("copy.cached_bytes", copy.cached_bytes, 1.0, max_copied_bytes); !checked) {
+    return checked;
+  }
+  if (!(copy.memory_bytes > copy.cached_bytes)) {
+    return make_error(Status::bad_format, "copy.memory_bytes: must be more than cached_bytes, which is {}, is {}",
+                      copy.cached_bytes, copy.memory_bytes);
+  }
+  for (const auto& field : copy_list_fields()) {
+    if (auto checked = check_slowdowns(field.key, copy.*field.member, machine.size()); !checked) return checked;
+  }
+  return {};
+}
+
 }  // namespace
 
 const Matrix* MatrixField::in(const Machine& machine) const {
+  if (copy != nullptr) return machine.copy ? &(*machine.copy.*copy) : nullptr;
   if (required != nullptr) return (machine.*required).empty() ? nullptr : &(machine.*required);
   const auto& value = machine.*optional;
   return value ? &*value : nullptr;
@@ -80,6 +124,34 @@ const std::vector<MatrixField>& matrix_fields() {
       {"exchange_ns", nullptr, &Machine::exchange_ns, max_cost_ns},
       {"send_spread", nullptr, &Machine::send_spread, max_spread},
       {"recv_spread", nullptr, &Machine::recv_spread, max_spread},
+  };
+  return fields;
+}
+
+const std::vector<MatrixField>& copy_matrix_fields() {
+  static const std::vector<MatrixField> fields = {
+      {"copy.startup_ns", nullptr, nullptr, max_cost_ns, &CopyCosts::startup_ns},
+      {"copy.cached_ns_per_kib", nullptr, nullptr, max_cost_ns, &CopyCosts::cached_ns_per_kib},
+      {"copy.memory_ns_per_kib", nullptr, nullptr, max_cost_ns, &CopyCosts::memory_ns_per_kib},
+  };
+  return fields;
+}
+
+const std::vector<CopyNumberField>& copy_number_fields() {
+  static const std::vector<CopyNumberField> fields = {
+      {"copy.cached_bytes", max_copied_bytes, &CopyCosts::cached_bytes},
+      {"copy.memory_bytes", max_copied_bytes, &CopyCosts::memory_bytes},
+      {"copy.add_ns_per_kib", max_cost_ns, &CopyCosts::add_ns_per_kib},
+      {"copy.process_call_ns", max_cost_ns, nullptr, &ProcessCopyCosts::call_ns},
+      {"copy.process_ns_per_kib", max_cost_ns, nullptr, &ProcessCopyCosts::ns_per_kib},
+  };
+  return fields;
+}
+
+const std::vector<CopyListField>& copy_list_fields() {
+  static const std::vector<CopyListField> fields = {
+      {"copy.cached_contention", &CopyCosts::cached_contention},
+      {"copy.memory_contention", &CopyCosts::memory_contention},
   };
   return fields;
 }
@@ -100,6 +172,9 @@ Result<void> check_machine(const Machine& machine) {
       return make_error(Status::bad_format, "send_burst[{}]: must be 0..{}, is {}", k, max_cost_ns,
                         machine.send_burst_ns[k]);
     }
+  }
+  if (machine.copy) {
+    if (auto checked = check_copy(*machine.copy, machine); !checked) return checked;
   }
   if (!(machine.tsc_ghz >= 0.0 && machine.tsc_ghz <= max_ghz)) {
     return make_error(Status::bad_format, "tsc_ghz: must be 0..{}, is {}", max_ghz, machine.tsc_ghz);

@@ -29,7 +29,7 @@ constexpr std::size_t piece_bytes = 64u << 10;
 constexpr std::size_t max_text_bytes = 4096;  ///< of one string
 constexpr std::size_t max_skipped_bytes = 1u << 20;
 constexpr std::size_t max_skipped_depth = 64;
-constexpr std::uint64_t max_file_bytes = 4ull << 30;  ///< seven matrices of max_pus, 25 bytes a number
+constexpr std::uint64_t max_file_bytes = 4ull << 30;  ///< ten matrices of max_pus, 25 bytes a number
 constexpr std::size_t max_page_sizes = 64;
 
 /// The bytes of a file or a string, piece by piece. Ends early where a token never ends.
@@ -132,12 +132,14 @@ struct Scalar {
   }
 };
 
-enum class Kind { schema, text, real, matrix, numbers, sizes, pus, numa_nodes };
+enum class Kind { schema, text, real, matrix, numbers, sizes, pus, numa_nodes, copy, copy_number, copy_list };
 
 struct Field {
   Kind kind;
   std::string Machine::*text = nullptr;
   const MatrixField* matrix = nullptr;
+  const CopyNumberField* copy_number = nullptr;
+  const CopyListField* copy_list = nullptr;
 };
 
 const std::map<std::string, Field, std::less<>>& fields() {
@@ -153,8 +155,13 @@ const std::map<std::string, Field, std::less<>>& fields() {
         {"page_sizes_bytes", {Kind::sizes}},
         {"pus", {Kind::pus}},
         {"numa_nodes", {Kind::numa_nodes}},
+        {"copy", {Kind::copy}},
     };
     for (const auto& matrix : matrix_fields()) result[matrix.key] = {Kind::matrix, nullptr, &matrix};
+    // Keys with a dot are those within "copy".
+    for (const auto& matrix : copy_matrix_fields()) result[matrix.key] = {Kind::matrix, nullptr, &matrix};
+    for (const auto& number : copy_number_fields()) result[number.key] = {Kind::copy_number, nullptr, nullptr, &number};
+    for (const auto& list : copy_list_fields()) result[list.key] = {Kind::copy_list, nullptr, nullptr, nullptr, &list};
     return result;
   }();
   return table;
@@ -208,6 +215,8 @@ class Builder {
   bool finish_row();
   bool finish_matrix();
   bool finish_entry();
+  bool finish_copy();
+  bool number_in(const Scalar& value, double most);
   bool skipped();
   void start_skipping() { skip_depth_ = depth_; }
   bool enter_skipped();
@@ -222,14 +231,18 @@ class Builder {
   Machine machine_;
   std::string error_;
 
+  /// Depth as if "copy" were the top: 1 where its keys or those of the file are.
+  std::size_t level() const { return depth_ - (in_copy_ ? 1 : 0); }
+
   std::size_t depth_ = 0;       ///< open objects and arrays
+  bool in_copy_ = false;
   std::size_t skip_depth_ = 0;  ///< depth of the unknown key whose value is being skipped; 0: none
   std::uint64_t skipped_bytes_ = 0;
   std::uint64_t skip_start_ = 0;
 
-  const Field* field_ = nullptr;  ///< of the current key at depth 1
+  const Field* field_ = nullptr;  ///< of the current key at level 1
   std::string field_name_;
-  std::vector<std::string> seen_;  ///< keys at depth 1
+  std::vector<std::string> seen_;  ///< keys at level 1; those in "copy" start with "copy."
   std::string entry_key_;          ///< of the current object in pus or numa_nodes
   std::vector<std::string> entry_seen_;
   std::size_t row_ = 0;     ///< index in the current array
@@ -248,10 +261,10 @@ bool Builder::fail(std::string_view reason) {
 std::string Builder::path() const {
   if (depth_ == 0 || field_name_.empty()) return {};
   const bool known = field_ != nullptr;
-  if (!known || depth_ == 1) return field_name_;
-  const bool in_entry = (field_->kind == Kind::pus || field_->kind == Kind::numa_nodes) && depth_ >= 3;
+  if (!known || level() == 1) return field_name_;
+  const bool in_entry = (field_->kind == Kind::pus || field_->kind == Kind::numa_nodes) && level() >= 3;
   if (in_entry && !entry_key_.empty()) return fmt::format("{}[{}].{}", field_name_, row_, entry_key_);
-  if (field_->kind == Kind::matrix && depth_ >= 3) return fmt::format("{}[{}][{}]", field_name_, row_, column_);
+  if (field_->kind == Kind::matrix && level() >= 3) return fmt::format("{}[{}][{}]", field_name_, row_, column_);
   return fmt::format("{}[{}]", field_name_, row_);
 }
 
@@ -296,6 +309,12 @@ bool Builder::start_object(std::size_t) {
     depth_ = 1;
     return true;
   }
+  if (depth_ == 1 && field_->kind == Kind::copy) {
+    depth_ = 2;
+    in_copy_ = true;
+    machine_.copy.emplace();
+    return true;
+  }
   if (depth_ == 2 && (field_->kind == Kind::pus || field_->kind == Kind::numa_nodes)) {
     if (row_ >= max_pus) return fail(fmt::format("more than {} entries", max_pus));
     depth_ = 3;
@@ -312,7 +331,8 @@ bool Builder::end_object() {
   source_.start_token();
   if (skip_depth_ != 0) return leave_skipped();
   entry_key_.clear();
-  if (depth_ == 3 && !finish_entry()) return false;
+  if (level() == 3 && !finish_entry()) return false;
+  if (in_copy_ && level() == 1 && !finish_copy()) return false;
   --depth_;
   return true;
 }
@@ -322,17 +342,17 @@ bool Builder::start_array(std::size_t) {
   if (skip_depth_ != 0) return enter_skipped();
   if (depth_ == 0) return fail("the file must hold a JSON object");
   const auto kind = field_->kind;
-  if (depth_ == 1 && (kind == Kind::matrix || kind == Kind::numbers || kind == Kind::sizes || kind == Kind::pus ||
-                      kind == Kind::numa_nodes)) {
-    depth_ = 2;
+  if (level() == 1 && (kind == Kind::matrix || kind == Kind::numbers || kind == Kind::sizes || kind == Kind::pus ||
+                       kind == Kind::numa_nodes || kind == Kind::copy_list)) {
+    ++depth_;
     row_ = 0;
     width_ = 0;
     cells_.clear();
     return true;
   }
-  if (depth_ == 2 && kind == Kind::matrix) {
+  if (level() == 2 && kind == Kind::matrix) {
     if (row_ >= max_pus || (width_ != 0 && row_ >= width_)) return fail("not square: more rows than columns");
-    depth_ = 3;
+    ++depth_;
     column_ = 0;
     return true;
   }
@@ -342,11 +362,8 @@ bool Builder::start_array(std::size_t) {
 bool Builder::end_array() {
   source_.start_token();
   if (skip_depth_ != 0) return leave_skipped();
-  if (depth_ == 3) {
-    depth_ = 2;
-    return finish_row();
-  }
-  depth_ = 1;
+  --depth_;
+  if (level() == 2) return finish_row();
   return field_->kind != Kind::matrix || finish_matrix();
 }
 
@@ -367,7 +384,9 @@ bool Builder::finish_matrix() {
   if (row_ != width_) return fail(fmt::format("not square: {} rows of {} columns", row_, width_));
   Matrix matrix(width_, std::move(cells_));
   cells_ = {};
-  if (field_->matrix->required != nullptr) {
+  if (field_->matrix->copy != nullptr) {
+    *machine_.copy.*field_->matrix->copy = std::move(matrix);
+  } else if (field_->matrix->required != nullptr) {
     machine_.*field_->matrix->required = std::move(matrix);
   } else {
     machine_.*field_->matrix->optional = std::move(matrix);
@@ -382,17 +401,35 @@ bool Builder::finish_entry() {
   return true;
 }
 
+bool Builder::finish_copy() {
+  const auto missing = [&](const char* key) { return std::find(seen_.begin(), seen_.end(), key) == seen_.end(); };
+  std::vector<const char*> required;
+  for (const auto& field : copy_matrix_fields()) required.push_back(field.key);
+  for (const auto& field : copy_list_fields()) required.push_back(field.key);
+  for (const auto& field : copy_number_fields()) {
+    if (field.process == nullptr || machine_.copy->process) required.push_back(field.key);
+  }
+  for (const auto* key : required) {
+    if (!missing(key)) continue;
+    field_name_ = key;
+    return fail("missing");
+  }
+  in_copy_ = false;
+  return true;
+}
+
 bool Builder::key(const std::string& name) {
   source_.start_token();
   if (skip_depth_ != 0) return skipped();
   if (name.size() > max_text_bytes) return fail("a key that is far too long");
-  return depth_ == 1 ? top_key(name) : entry_key(name);
+  return level() == 1 ? top_key(in_copy_ ? "copy." + name : name) : entry_key(name);
 }
 
 bool Builder::top_key(const std::string& name) {
   field_name_ = shown(name);
   const auto known = fields().find(name);
-  field_ = known == fields().end() ? nullptr : &known->second;
+  const bool of_copy = name.starts_with("copy.");
+  field_ = known == fields().end() || of_copy != in_copy_ ? nullptr : &known->second;
   if (field_ == nullptr) {
     skip_start_ = source_.position();
     start_skipping();
@@ -425,21 +462,22 @@ bool Builder::scalar(const Scalar& value) {
   source_.start_token();
   if (skip_depth_ != 0) return skipped();
   if (depth_ == 0) return fail("the file must hold a JSON object");
-  if (depth_ == 1) return top_scalar(value);
+  if (level() == 1) return top_scalar(value);
   switch (field_->kind) {
     case Kind::matrix:
-      if (depth_ == 3) return cell(value);
+      if (level() == 3) return cell(value);
       return fail(fmt::format("must be an array of numbers, is {}", value.shown()));
     case Kind::numbers:
+    case Kind::copy_list:
     case Kind::sizes: return list_entry(value);
     default: break;
   }
-  if (depth_ == 3) return entry_value(value);
+  if (level() == 3) return entry_value(value);
   return fail(fmt::format("must be an object, is {}", value.shown()));
 }
 
 bool Builder::top_scalar(const Scalar& value) {
-  const bool absent = value.type == Scalar::Type::null;
+  const bool absent = value.type == Scalar::Type::null && !in_copy_;
   switch (field_->kind) {
     case Kind::schema:
       if (value.type != Scalar::Type::text || *value.text != schema_name) {
@@ -461,11 +499,28 @@ bool Builder::top_scalar(const Scalar& value) {
       }
       machine_.tsc_ghz = value.number;
       return true;
+    case Kind::copy_number: {
+      const auto& field = *field_->copy_number;
+      if (!number_in(value, field.max_value)) return false;
+      auto& copy = *machine_.copy;
+      if (field.process != nullptr && !copy.process) copy.process.emplace();
+      (field.process != nullptr ? *copy.process.*field.process : copy.*field.member) = value.number;
+      return true;
+    }
+    case Kind::copy:
+      if (absent) return true;
+      return fail(fmt::format("must be an object, is {}", value.shown()));
     case Kind::pus: break;
     default:
       if (absent) return true;
   }
   return fail(fmt::format("must be an array, is {}", value.shown()));
+}
+
+bool Builder::number_in(const Scalar& value, double most) {
+  if (!value.is_number()) return fail(fmt::format("must be a number, is {}", value.shown()));
+  if (value.number >= 0.0 && value.number <= most) return true;
+  return fail(fmt::format("must be 0..{}, is {}", most, value.shown()));
 }
 
 bool Builder::cell(const Scalar& value) {
@@ -474,11 +529,8 @@ bool Builder::cell(const Scalar& value) {
     return fail(width_ == 0 ? fmt::format("more than {} columns", max_pus)
                             : fmt::format("not square: more columns than the first row's {}", width_));
   }
-  if (!value.is_number()) return fail(fmt::format("must be a number, is {}", value.shown()));
-  if (!(value.number >= 0.0 && value.number <= limit)) {
-    return fail(fmt::format("must be 0..{}, is {}", limit, value.shown()));
-  }
-  if (row_ == column_ && value.number != 0.0) {
+  if (!number_in(value, limit)) return false;
+  if (field_->matrix->zero_diagonal() && row_ == column_ && value.number != 0.0) {
     return fail(fmt::format("must be 0 on the diagonal, is {}", value.shown()));
   }
   cells_.push_back(value.number);
@@ -495,11 +547,10 @@ bool Builder::list_entry(const Scalar& value) {
     if (row_ >= max_page_sizes) return fail(fmt::format("more than {} entries", max_page_sizes));
     machine_.page_sizes_bytes.push_back(value.magnitude);
   } else {
-    if (!(value.number >= 0.0 && value.number <= max_cost_ns)) {
-      return fail(fmt::format("must be 0..{}, is {}", max_cost_ns, value.shown()));
-    }
+    if (!number_in(value, field_->kind == Kind::copy_list ? max_slowdown : max_cost_ns)) return false;
     if (row_ >= max_pus) return fail(fmt::format("more than {} entries", max_pus));
-    machine_.send_burst_ns.push_back(value.number);
+    auto& list = field_->kind == Kind::copy_list ? *machine_.copy.*field_->copy_list->member : machine_.send_burst_ns;
+    list.push_back(value.number);
   }
   ++row_;
   return true;

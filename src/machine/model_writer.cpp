@@ -107,9 +107,9 @@ void write_numbers(const char* key, const Numbers& numbers, Output& out) {
   out.text("],\n");
 }
 
-void write_matrix(const char* key, const Matrix* matrix, Output& out) {
+void write_matrix(const char* key, const Matrix* matrix, Output& out, const char* end = ",\n") {
   if (matrix == nullptr || matrix->empty()) {
-    out.text(fmt::format("  \"{}\": null,\n", key));
+    out.text(fmt::format("  \"{}\": null{}", key, end));
     return;
   }
   out.text(fmt::format("  \"{}\": [", key));
@@ -121,7 +121,29 @@ void write_matrix(const char* key, const Matrix* matrix, Output& out) {
     }
     out.text("]");
   }
-  out.text("\n  ],\n");
+  out.text("\n  ]");
+  out.text(end);
+}
+
+/// The key of a field without what it lies in.
+const char* last_part(const char* key) { return std::strrchr(key, '.') + 1; }
+
+void write_copy(const Machine& machine, Output& out) {
+  const auto& copy = *machine.copy;
+  const char* separator = "  \"copy\": {\n";
+  for (const auto& field : copy_number_fields()) {
+    if (field.process != nullptr && !copy.process) continue;
+    out.text(fmt::format("{}  \"{}\": ", separator, last_part(field.key)));
+    out.number(field.process != nullptr ? *copy.process.*field.process : copy.*field.member);
+    separator = ",\n";
+  }
+  out.text(",\n");
+  for (const auto& field : copy_list_fields()) write_numbers(last_part(field.key), copy.*field.member, out);
+  for (const auto& field : copy_matrix_fields()) {
+    const bool last = &field == &copy_matrix_fields().back();
+    write_matrix(last_part(field.key), field.in(machine), out, last ? "\n" : ",\n");
+  }
+  out.text("  },\n");
 }
 
 void write_machine(const Machine& machine, Output& out) {
@@ -151,6 +173,7 @@ void write_machine(const Machine& machine, Output& out) {
   } else {
     write_numbers("send_burst", machine.send_burst_ns, out);
   }
+  if (machine.copy) write_copy(machine, out);
   text_key("method", machine.method, "\n}\n");
 }
 
