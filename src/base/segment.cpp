@@ -1,13 +1,17 @@
 #include "base/segment.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <string_view>
 #include <utility>
 
@@ -44,6 +48,54 @@ Result<void> check_name(std::string_view name) {
                     name);
 }
 
+// Backs [0, size_bytes) of the file with memory and makes it at least this large; never shrinks it.
+// In pieces: a signal makes fallocate() on tmpfs undo the whole call.
+Result<void> reserve(int fd, std::size_t size_bytes, const std::string& what) {
+  struct statvfs room = {};
+  // Where there is a limit (memfds have none), do not take everything only to give it back.
+  if (fstatvfs(fd, &room) == 0 && room.f_blocks != 0 && size_bytes / room.f_frsize > room.f_blocks) {
+    return make_error(Status::out_of_memory, "{} of {} bytes is larger than /dev/shm; make that larger", what,
+                      size_bytes);
+  }
+  constexpr std::size_t piece_bytes = std::size_t{32} << 20;
+  for (std::size_t done = 0; done < size_bytes;) {
+    const std::size_t bytes = std::min(piece_bytes, size_bytes - done);
+    if (fallocate(fd, 0, static_cast<off_t>(done), static_cast<off_t>(bytes)) == 0) {
+      done += bytes;
+    } else if (errno != EINTR) {
+      const char* advice = errno == ENOSPC ? "; free memory in /dev/shm or make it larger" : "";
+      Error error = system_error(fmt::format("cannot reserve {} bytes for {}", size_bytes, what));
+      error.message += advice;
+      return error;
+    }
+  }
+  return {};
+}
+
+std::string path_of(const std::string& name) { return "/dev/shm" + name; }
+std::string path_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
+
+// Locks the file behind the descriptor. The holders need microseconds; one that is stopped must
+// not stop everybody else.
+bool lock_file(int fd) {
+  constexpr int attempts = 1000;
+  for (int i = 0; i < attempts; ++i) {
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+    if (errno != EWOULDBLOCK && errno != EINTR) return false;
+    const timespec pause = {0, 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+  errno = EBUSY;
+  return false;
+}
+
+// Whether `path` and the descriptor mean the same file.
+bool same_file(const std::string& path, int fd) {
+  struct stat named = {}, opened = {};
+  return lstat(path.c_str(), &named) == 0 && fstat(fd, &opened) == 0 && named.st_dev == opened.st_dev &&
+         named.st_ino == opened.st_ino;
+}
+
 }  // namespace
 
 Result<Segment> Segment::map(int fd, std::size_t size_bytes, const std::string& what) {
@@ -65,7 +117,8 @@ Result<Segment> Segment::map_existing(int fd, const std::string& what) {
   } else if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
     error = make_error(Status::bad_format, "{} is not a shared memory segment", what);
   } else if (status.st_uid != geteuid()) {
-    error = make_error(Status::permission_denied, "{} belongs to user {}, not to this one", what, status.st_uid);
+    error = make_error(Status::permission_denied, "{} belongs to user {}, not to this one; choose another name", what,
+                       status.st_uid);
   } else {
     return map(fd, static_cast<std::size_t>(status.st_size), what);
   }
@@ -107,22 +160,106 @@ Result<Segment> Segment::create_named(const std::string& name, std::size_t size_
   // O_EXCL also refuses to follow a symbolic link that somebody planted under this name.
   const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return system_error(fmt::format("cannot create segment '{}'", name));
-  if (ftruncate(fd, static_cast<off_t>(*size)) != 0) {
-    const Error error = system_error(fmt::format("cannot size segment '{}' to {} bytes", name, *size));
-    close(fd);
-    shm_unlink(name.c_str());
-    return error;
-  }
-  auto segment = map(fd, *size, fmt::format("segment '{}'", name));
+  auto segment = map_reserved(fd, *size, fmt::format("segment '{}'", name));
   if (!segment) shm_unlink(name.c_str());
   return segment;
 }
 
+Result<Segment> Segment::map_reserved(int fd, std::size_t size_bytes, const std::string& what) {
+  // The umask may have taken bits away.
+  if (fchmod(fd, 0600) != 0) {
+    const Error error = system_error("cannot set the mode of " + what);
+    close(fd);
+    return error;
+  }
+  if (const auto reserved = reserve(fd, size_bytes, what); !reserved) {
+    close(fd);
+    return reserved.error();
+  }
+  return map(fd, size_bytes, what);
+}
+
+Result<Segment> Segment::unnamed(std::size_t size_bytes) {
+  const auto size = checked_size(size_bytes);
+  if (!size) return size.error();
+  const int fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd < 0) return system_error("cannot create a file in /dev/shm (a tmpfs must be mounted there)");
+  return map_reserved(fd, *size, "a segment in /dev/shm");
+}
+
+Result<Segment> Segment::reopen(int fd, std::size_t least_bytes) {
+  const auto size = checked_size(least_bytes);
+  if (!size) return size.error();
+  const auto what = fmt::format("file descriptor {}", fd);
+  struct stat status = {};
+  if (fstat(fd, &status) != 0) return system_error("cannot use " + what);
+  if (!S_ISREG(status.st_mode)) return make_error(Status::bad_format, "{} is not shared memory; pass a memfd", what);
+  const int own = open(path_of(fd).c_str(), O_RDWR | O_CLOEXEC);
+  if (own < 0) return system_error(fmt::format("cannot open {} again for reading and writing", what));
+  if (static_cast<std::size_t>(status.st_size) < *size) {
+    if (const auto reserved = reserve(own, *size, what); !reserved) {
+      close(own);
+      return reserved.error();
+    }
+  }
+  return map_existing(own, what);
+}
+
+Result<bool> Segment::give_name(const std::string& name) {
+  if (const auto valid = check_name(name); !valid) return valid.error();
+  // An open file without a name can be linked through /proc (open(2), O_TMPFILE); like O_EXCL this
+  // fails if anything, be it a dangling symbolic link, has the name.
+  if (linkat(AT_FDCWD, path_of(fd_).c_str(), AT_FDCWD, path_of(name).c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
+  if (errno == EEXIST) return false;
+  return system_error(fmt::format("cannot name a segment '{}'", name));
+}
+
+Result<bool> Segment::take_name(const std::string& name) {
+  if (const auto valid = check_name(name); !valid) return valid.error();
+  const auto path = path_of(name);
+  if (!same_file(path, fd_)) return false;
+  if (!lock_file(fd_)) return system_error(fmt::format("cannot lock segment '{}'", name));
+  // The name can only pass to another file after it was taken from this one, which takes the lock.
+  const bool ours = same_file(path, fd_);
+  const bool removed = ours && unlink(path.c_str()) == 0;
+  const Error error = ours && !removed ? system_error(fmt::format("cannot remove segment '{}'", name)) : Error{};
+  flock(fd_, LOCK_UN);
+  if (error.status != Status::ok) return error;
+  return removed;
+}
+
+Result<void> Segment::grow(std::size_t size_bytes) {
+  const auto size = checked_size(size_bytes);
+  if (!size) return size.error();
+  if (fd_ < 0) return make_error(Status::not_supported, "anonymous memory cannot grow");
+  struct stat status = {};
+  if (fstat(fd_, &status) != 0) return system_error("cannot examine a segment");
+  const auto target = std::max(*size, static_cast<std::size_t>(status.st_size));
+  if (const auto reserved = reserve(fd_, target, "a segment"); !reserved) return reserved.error();
+  void* memory = mmap(nullptr, target, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  if (memory == MAP_FAILED) return system_error(fmt::format("cannot map {} bytes of a segment", target));
+  munmap(data_, size_);
+  data_ = static_cast<std::byte*>(memory);
+  size_ = target;
+  return {};
+}
+
 Result<Segment> Segment::open_named(const std::string& name) {
   if (const auto valid = check_name(name); !valid) return valid.error();
-  const int fd = shm_open(name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
-  if (fd < 0) return system_error(fmt::format("cannot open segment '{}'", name));
-  return map_existing(fd, fmt::format("segment '{}'", name));
+  const int fd = shm_open(name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+  if (fd < 0 && errno == ELOOP) {
+    return make_error(Status::permission_denied, "'{}' is a symbolic link, not a segment; remove it", path_of(name));
+  }
+  const auto what = fmt::format("segment '{}'", name);
+  if (fd < 0) return system_error("cannot open " + what);
+  struct stat status = {};
+  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
+      (status.st_mode & 07777) != 0600) {
+    close(fd);
+    return make_error(Status::permission_denied, "{} has mode {:04o}, not 0600: others may use it; remove '{}'", what,
+                      status.st_mode & 07777, path_of(name));
+  }
+  return map_existing(fd, what);
 }
 
 Result<void> Segment::remove_named(const std::string& name) {

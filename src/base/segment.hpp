@@ -22,11 +22,31 @@ class Segment {
   /// duplicated; the caller keeps its own.
   static Result<Segment> from_fd(int fd);
 
+  /// Maps what `fd` refers to through an open file of its own, after growing it to `least_bytes`
+  /// if it is smaller (see grow()). Also takes a memfd that nobody has sized yet.
+  static Result<Segment> reopen(int fd, std::size_t least_bytes);
+
   /// Memory under a name ("/name", as shm_open(3)): mode 0600; fails if the name exists.
   static Result<Segment> create_named(const std::string& name, std::size_t size_bytes);
 
-  /// Maps memory that create_named() of any process of this user made.
+  /// Memory in /dev/shm without a name: gone with its last owner, unless it is given one.
+  static Result<Segment> unnamed(std::size_t size_bytes);
+
+  /// Maps memory that create_named() or give_name() of any process of this user made. Refuses
+  /// symbolic links, what is no regular file, other owners, and modes other than 0600.
   static Result<Segment> open_named(const std::string& name);
+
+  /// Gives a segment from unnamed() its name, in one step: whoever opens the name finds what was
+  /// written before. False: the name exists already.
+  Result<bool> give_name(const std::string& name);
+
+  /// Removes `name` if it means this very segment. False: it does not (any more). Any number of
+  /// processes may try at once; none removes a newer segment under the same name.
+  Result<bool> take_name(const std::string& name);
+
+  /// Makes the memory behind the descriptor at least this large and maps it again: data() moves.
+  /// The memory is there afterwards: a full /dev/shm is an error here, not a signal at first use.
+  Result<void> grow(std::size_t size_bytes);
 
   /// Removes the name; mappings stay.
   static Result<void> remove_named(const std::string& name);
@@ -44,6 +64,7 @@ class Segment {
   Segment(std::byte* data, std::size_t size, int fd) noexcept : data_(data), size_(size), fd_(fd) {}
   static Result<Segment> map(int fd, std::size_t size_bytes, const std::string& what);
   static Result<Segment> map_existing(int fd, const std::string& what);
+  static Result<Segment> map_reserved(int fd, std::size_t size_bytes, const std::string& what);
   void reset() noexcept;
 
   std::byte* data_ = nullptr;

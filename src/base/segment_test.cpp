@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +20,8 @@ TEST(Segment, AnonymousIsZeroedAndAligned) {
   ASSERT_TRUE(segment) << segment.error().message;
   EXPECT_GE(segment->size(), 5000u);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(segment->data()) % 4096, 0u);
-  EXPECT_TRUE(std::all_of(segment->data(), segment->data() + segment->size(), [](auto b) { return b == std::byte{0}; }));
+  EXPECT_TRUE(
+      std::all_of(segment->data(), segment->data() + segment->size(), [](auto b) { return b == std::byte{0}; }));
   EXPECT_EQ(segment->fd(), -1);
 }
 
@@ -70,6 +72,81 @@ TEST(Segment, DoesNotFollowSymbolicLinks) {
   EXPECT_FALSE(Segment::create_named(name, 4096));
   EXPECT_FALSE(Segment::open_named(name));
   unlink(link.c_str());
+}
+
+TEST(Segment, RefusesOtherModesAndOwners) {
+  const auto name = test_name("mode");
+  const auto path = "/dev/shm" + name;
+  auto segment = Segment::create_named(name, 4096);
+  ASSERT_TRUE(segment) << segment.error().message;
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  EXPECT_EQ(Segment::open_named(name).error().status, Status::permission_denied);
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  EXPECT_TRUE(Segment::open_named(name));
+  if (chown(path.c_str(), 54321, 54321) == 0) {  // only root may
+    EXPECT_EQ(Segment::open_named(name).error().status, Status::permission_denied);
+  }
+  unlink(path.c_str());
+}
+
+TEST(Segment, GetsItsNameInOneStepAndOnlyItsOwnIsTaken) {
+  const auto name = test_name("late");
+  auto first = Segment::unnamed(4096);
+  ASSERT_TRUE(first) << first.error().message;
+  first->data()[7] = std::byte{7};
+  auto given = first->give_name(name);
+  ASSERT_TRUE(given && *given) << (given ? "name taken" : given.error().message);
+  EXPECT_EQ(Segment::open_named(name)->data()[7], std::byte{7});
+
+  auto second = Segment::unnamed(4096);
+  ASSERT_TRUE(second);
+  EXPECT_FALSE(*second->give_name(name));
+  EXPECT_FALSE(*second->take_name(name));
+  auto opened = Segment::open_named(name);
+  EXPECT_TRUE(*opened->take_name(name));
+  EXPECT_FALSE(*first->take_name(name));
+  EXPECT_TRUE(*second->give_name(name));
+  EXPECT_FALSE(*first->take_name(name));
+  EXPECT_TRUE(*second->take_name(name));
+  EXPECT_EQ(Segment::open_named(name).error().status, Status::not_found);
+}
+
+TEST(Segment, GrowsAndKeepsItsContent) {
+  auto segment = Segment::unnamed(4096);
+  ASSERT_TRUE(segment);
+  segment->data()[9] = std::byte{9};
+  ASSERT_TRUE(segment->grow(1 << 20));
+  EXPECT_EQ(segment->size(), std::size_t{1} << 20);
+  EXPECT_EQ(segment->data()[9], std::byte{9});
+  segment->data()[segment->size() - 1] = std::byte{1};
+  ASSERT_TRUE(segment->grow(4096));
+  EXPECT_EQ(segment->size(), std::size_t{1} << 20);
+  EXPECT_FALSE(Segment::anonymous(4096)->grow(8192));
+}
+
+TEST(Segment, MoreThanDevShmHoldsIsAnError) {
+  struct statvfs room = {};
+  if (statvfs("/dev/shm", &room) != 0) GTEST_SKIP() << "no /dev/shm";
+  const auto total = static_cast<std::size_t>(room.f_blocks) * room.f_frsize;
+  if (total == 0 || total > std::size_t{1} << 45) GTEST_SKIP() << "/dev/shm has no limit";
+  const auto name = test_name("full");
+  EXPECT_EQ(Segment::create_named(name, 2 * total).error().status, Status::out_of_memory);
+  EXPECT_EQ(Segment::open_named(name).error().status, Status::not_found);
+}
+
+TEST(Segment, ReopensAndSizesADescriptor) {
+  const int fd = memfd_create("smelt-test", MFD_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  auto first = Segment::reopen(fd, 5000);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_GE(first->size(), 5000u);
+  auto second = Segment::reopen(fd, 100);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->size(), first->size());
+  first->data()[3] = std::byte{3};
+  EXPECT_EQ(second->data()[3], std::byte{3});
+  close(fd);
+  EXPECT_FALSE(Segment::reopen(fd, 100));
 }
 
 TEST(Segment, RefusesBadNamesAndDescriptors) {
