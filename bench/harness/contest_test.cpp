@@ -13,6 +13,7 @@
 #include <fstream>
 #include <thread>
 
+#include "harness/lineup.hpp"
 #include "harness/process.hpp"
 #include "harness/worker.hpp"
 
@@ -276,6 +277,12 @@ TEST(LeftBehind, AnInterruptEndsTheWorkersAndThenTheParent) {
 
 // ---------------------------------------------------------------- real workers
 
+Contestant real(const WorkerSpec& spec) {
+  Contestant contestant{spec.name, {BENCH_TEST_WORKER}, {}};
+  for (const auto& argument : worker_arguments(spec)) contestant.argv.push_back(argument);
+  return contestant;
+}
+
 Contestant real(const std::string& name, const std::string& operation, int threads, std::size_t bytes = 8) {
   WorkerSpec spec;
   spec.name = name;
@@ -283,26 +290,36 @@ Contestant real(const std::string& name, const std::string& operation, int threa
   spec.threads = threads;
   spec.bytes = bytes;
   spec.pus = {0};
-  Contestant contestant{name, {BENCH_TEST_WORKER}, {}};
-  for (const auto& argument : worker_arguments(spec)) contestant.argv.push_back(argument);
-  return contestant;
+  return real(spec);
 }
 
 TEST(RealWorker, EveryOperationIsVerifiedAndTimed) {
-  for (const char* operation : {"barrier", "broadcast", "reduce", "allreduce", "two-phase-commit", "channel"}) {
-    for (const std::size_t bytes : {8u, 1000u}) {
+  for (const auto& operation : benchmarks()) {
+    for (const std::size_t bytes : {8u, 1000u, 100'000u}) {
+      if (operation == "channel" && bytes > 4096) continue;
       const auto outcome = contest({real("good", operation, 2, bytes)});
       ASSERT_EQ(outcome.results.size(), 1u) << operation << ": " << outcome.left_out[0].reason;
       EXPECT_GT(outcome.results[0].median_ns, 0.0);
-      EXPECT_EQ(outcome.results[0].throughput_mmsg_s.has_value(), std::string(operation) == "channel");
+      EXPECT_EQ(outcome.results[0].throughput_mmsg_s.has_value(), operation == "channel");
     }
   }
 }
 
 TEST(RealWorker, OddSizesAndTeams) {
-  for (const std::size_t bytes : {0u, 1u, 13u}) {
-    const auto outcome = contest({real("good", "broadcast", 3, bytes)});
-    EXPECT_EQ(outcome.results.size(), 1u) << bytes;
+  for (const char* operation : {"broadcast", "scatter", "gather", "allgather", "alltoall"}) {
+    for (const std::size_t bytes : {0u, 1u, 13u}) {
+      const auto outcome = contest({real("good", operation, 3, bytes)});
+      EXPECT_EQ(outcome.results.size(), 1u) << operation << " " << bytes;
+    }
+  }
+  for (const char* operation : {"reduce", "allreduce", "reduce-scatter", "scan", "exscan"}) {
+    EXPECT_EQ(contest({real("good", operation, 5, 72)}).results.size(), 1u) << operation;
+  }
+}
+
+TEST(RealWorker, AMisplacedBlockIsFound) {
+  for (const char* operation : {"scatter", "gather", "allgather", "alltoall", "reduce-scatter", "scan", "exscan"}) {
+    EXPECT_EQ(reason_for(real("misplaced", operation, 3, 24)), "the verification found a wrong result") << operation;
   }
 }
 
@@ -313,6 +330,23 @@ TEST(RealWorker, ABarrierThatLetsRanksThroughIsFound) {
 TEST(RealWorker, AWrongResultInATimedRunIsFound) {
   const std::string reason = reason_for(real("late-mistake", "allreduce", 2));
   EXPECT_THAT(reason, testing::AnyOf("the verification found a wrong result", "a result of the timed runs is wrong"));
+}
+
+/// A late rank's operation counts from its arrival on: what the others waited before is not in it.
+TEST(RealWorker, ALateRankIsNotCountedItsLateness) {
+  WorkerSpec spec;
+  spec.name = "good";
+  spec.operation = "barrier";
+  spec.pus = {0, 1};
+  spec.late_rank = 1;
+  spec.late_ns = 50'000'000;
+  const auto worker = real(spec);
+  ContestOptions options = quick();
+  options.turn_ms = 200;
+  const auto outcome = contest({worker}, options);
+  ASSERT_EQ(outcome.results.size(), 1u) << outcome.left_out[0].reason;
+  EXPECT_EQ(outcome.results[0].method, "window");
+  EXPECT_LT(outcome.results[0].median_ns, 50'000'000);
 }
 
 TEST(RealWorker, SleepsBetweenItsTurns) {
@@ -340,6 +374,39 @@ TEST(RealWorker, SleepsBetweenItsTurns) {
   EXPECT_LE(used_ticks() - before, 1u);  // of 30 per thread that spins
 }
 
+// ---------------------------------------------------------------- who takes part
+
+std::vector<std::string> names_of(const WorkerSpec& team, const std::vector<std::string>& only = {}) {
+  std::vector<std::string> names;
+  const auto lineup = line_up(team, {"best", "binary"}, "/nonexistent/bin/smelt", only);
+  for (const auto& contestant : lineup.contestants) names.push_back(contestant.name);
+  for (const auto& absent : lineup.absent) names.push_back(absent.name);
+  return names;
+}
+
+TEST(Lineup, FollowsFromTheOperation) {
+  WorkerSpec team;
+  team.pus = {0, 1};
+  team.operation = "broadcast";
+  EXPECT_THAT(names_of(team), testing::IsSupersetOf({"floor", "smelt", "smelt/binary", "memcpy", "gomp", "openmpi"}));
+  team.operation = "scan";
+  EXPECT_THAT(names_of(team), testing::IsSupersetOf({"floor", "smelt", "gomp", "openmpi", "mpich"}));
+  EXPECT_THAT(names_of(team), testing::Not(testing::Contains("smelt/binary")));
+  team.processes = true;
+  EXPECT_THAT(names_of(team), testing::UnorderedElementsAre("floor", "smelt", "openmpi", "mpich"));
+}
+
+TEST(Lineup, FixedAlgorithmsTakePartWhenNamed) {
+  EXPECT_TRUE(names_algorithm("smelt/reduce_scatter_ring", "reduce-scatter"));
+  EXPECT_FALSE(names_algorithm("smelt/reduce_scatter_ring", "allreduce"));
+  EXPECT_FALSE(names_algorithm("smelt/binary", "allreduce"));
+  WorkerSpec team;
+  team.pus = {0, 1};
+  team.operation = "allreduce";
+  EXPECT_THAT(names_of(team, {"smelt", "smelt/allreduce_ring"}),
+              testing::UnorderedElementsAre("floor", "smelt", "smelt/allreduce_ring"));
+}
+
 TEST(Arguments, ReadBackWhatWasWritten) {
   WorkerSpec spec;
   spec.name = "smelt/k-nomial:3";
@@ -349,18 +416,57 @@ TEST(Arguments, ReadBackWhatWasWritten) {
   spec.method = "window";
   spec.pus = {0, 2, 4, 0, 2};
   spec.model = "a file";
+  spec.processes = true;
+  spec.sync = "loose";
+  spec.late_rank = 3;
+  spec.late_ns = 5000;
   auto back = parse_worker_arguments(worker_arguments(spec));
   ASSERT_TRUE(back);
   EXPECT_EQ(worker_arguments(*back), worker_arguments(spec));
   EXPECT_TRUE(back->oversubscribed());
+  EXPECT_TRUE(back->processes);
+  EXPECT_EQ(back->late_ns, 5000u);
   EXPECT_EQ(back->resolved_method(), "loop+barrier");
   back->pus = {0, 1, 2, 3, 4};
   EXPECT_EQ(back->resolved_method(), "window");
 }
 
+TEST(Arguments, TheMethodFollowsFromOperationAndSize) {
+  WorkerSpec spec;
+  spec.pus = {0, 1};
+  const auto method = [&](const char* operation, std::size_t bytes) {
+    spec.operation = operation;
+    spec.bytes = bytes;
+    return spec.resolved_method();
+  };
+  EXPECT_EQ(method("barrier", 1 << 20), "loop");
+  EXPECT_EQ(method("alltoall", 8), "loop");
+  EXPECT_EQ(method("alltoall", 1 << 20), "window");
+  for (const char* operation : {"broadcast", "reduce", "scatter", "gather", "scan", "exscan"}) {
+    EXPECT_EQ(method(operation, 8), "window") << operation;
+  }
+  spec.method = "back-to-back";
+  EXPECT_EQ(method("reduce", 8), "back-to-back");
+  EXPECT_EQ(method("channel", 8), "loop");
+  spec.method = "auto";
+  spec.late_rank = 1;
+  EXPECT_EQ(method("barrier", 8), "window");
+  spec.late_rank = -1;
+  spec.pus = {0};
+  EXPECT_EQ(method("scan", 8), "loop+barrier");
+  EXPECT_EQ(method("alltoall", 1 << 20), "loop");
+}
+
 TEST(Arguments, NonsenseIsRefused) {
-  const std::vector<std::vector<std::string>> bad = {
-      {}, {"--threads"}, {"--threads", "0"}, {"--pus", "1,,2"}, {"--pus", "-1"}, {"--what", "1"}, {"--bytes", "8x"}};
+  const std::vector<std::vector<std::string>> bad = {{},
+                                                     {"--threads"},
+                                                     {"--threads", "0"},
+                                                     {"--pus", "1,,2"},
+                                                     {"--pus", "-1"},
+                                                     {"--what", "1"},
+                                                     {"--bytes", "8x"},
+                                                     {"--processes", "2"},
+                                                     {"--late-ns", "-1"}};
   for (const auto& arguments : bad) EXPECT_FALSE(parse_worker_arguments(arguments));
 }
 

@@ -13,31 +13,52 @@ namespace {
 
 enum class Launch { direct, openmpi, mpich };
 
+/// What a peer can do.
+enum class Serves { collectives, broadcast, allreduce, channel };
+
 struct Peer {
   const char* name;
   const char* program;  ///< file in the directory of peers
-  bool for_channel;     ///< else for the collectives
+  Serves serves;
   Launch launch;
   const char* packages;  ///< of Debian, needed to build it
 };
 
 constexpr Peer peers[] = {
-    {"pthread", "pthread", false, Launch::direct, "libc6-dev"},
-    {"std-barrier", "std-barrier", false, Launch::direct, "libstdc++-12-dev"},
-    {"gomp", "gomp", false, Launch::direct, "g++"},
-    {"libomp", "libomp", false, Launch::direct, "clang-14 libomp-14-dev"},
-    {"ck-dissemination", "ck", false, Launch::direct, "libck-dev"},
-    {"ck-mcs", "ck", false, Launch::direct, "libck-dev"},
-    {"ck-tournament", "ck", false, Launch::direct, "libck-dev"},
-    {"ck-centralized", "ck", false, Launch::direct, "libck-dev"},
-    {"ck-combining", "ck", false, Launch::direct, "libck-dev"},
-    {"openmpi", "openmpi", false, Launch::openmpi, "libopenmpi-dev openmpi-bin"},
-    {"mpich", "mpich", false, Launch::mpich, "libmpich-dev mpich"},
-    {"boost-spsc", "boost-spsc", true, Launch::direct, "libboost-dev"},
-    {"moodycamel-spsc", "moodycamel-spsc", true, Launch::direct, "libreaderwriterqueue-dev"},
-    {"moodycamel-concurrent", "moodycamel-concurrent", true, Launch::direct, "libconcurrentqueue-dev"},
-    {"tbb-bounded", "tbb-bounded", true, Launch::direct, "libtbb-dev"},
+    {"memcpy", "bandwidth", Serves::broadcast, Launch::direct, "g++"},
+    {"vector-add", "bandwidth", Serves::allreduce, Launch::direct, "g++"},
+    {"pthread", "pthread", Serves::collectives, Launch::direct, "libc6-dev"},
+    {"std-barrier", "std-barrier", Serves::collectives, Launch::direct, "libstdc++-12-dev"},
+    {"gomp", "gomp", Serves::collectives, Launch::direct, "g++"},
+    {"libomp", "libomp", Serves::collectives, Launch::direct, "clang-14 libomp-14-dev"},
+    {"ck-dissemination", "ck", Serves::collectives, Launch::direct, "libck-dev"},
+    {"ck-mcs", "ck", Serves::collectives, Launch::direct, "libck-dev"},
+    {"ck-tournament", "ck", Serves::collectives, Launch::direct, "libck-dev"},
+    {"ck-centralized", "ck", Serves::collectives, Launch::direct, "libck-dev"},
+    {"ck-combining", "ck", Serves::collectives, Launch::direct, "libck-dev"},
+    {"openmpi", "openmpi", Serves::collectives, Launch::openmpi, "libopenmpi-dev openmpi-bin"},
+    {"mpich", "mpich", Serves::collectives, Launch::mpich, "libmpich-dev mpich"},
+    {"boost-spsc", "boost-spsc", Serves::channel, Launch::direct, "libboost-dev"},
+    {"moodycamel-spsc", "moodycamel-spsc", Serves::channel, Launch::direct, "libreaderwriterqueue-dev"},
+    {"moodycamel-concurrent", "moodycamel-concurrent", Serves::channel, Launch::direct, "libconcurrentqueue-dev"},
+    {"tbb-bounded", "tbb-bounded", Serves::channel, Launch::direct, "libtbb-dev"},
 };
+
+/// Among ranks that are processes, those of MPI; the references are threads then too, and say how fast
+/// the memory is.
+bool takes_part(const Peer& peer, const WorkerSpec& team) {
+  switch (peer.serves) {
+    case Serves::broadcast:
+      return team.operation == "broadcast";
+    case Serves::allreduce:
+      return team.operation == "allreduce";
+    case Serves::channel:
+      return team.operation == "channel";
+    case Serves::collectives:
+      return team.operation != "channel" && (!team.processes || peer.launch != Launch::direct);
+  }
+  return false;
+}
 
 bool in_path(const std::string& program) {
   const char* path = getenv("PATH");
@@ -81,6 +102,11 @@ Contestant own(const std::string& program, const WorkerSpec& spec) {
   return contestant;
 }
 
+bool runs_along_trees(const std::string& operation) {
+  static const std::vector<std::string> names = {"barrier", "broadcast", "reduce", "allreduce", "two-phase-commit"};
+  return std::find(names.begin(), names.end(), operation) != names.end();
+}
+
 std::vector<std::string> own_names(const std::string& operation, const std::vector<std::string>& trees) {
   std::vector<std::string> names = {"smelt"};
   if (operation == "channel") {
@@ -88,7 +114,7 @@ std::vector<std::string> own_names(const std::string& operation, const std::vect
     return names;
   }
   for (const auto& tree : trees) {
-    if (tree != "best") names.push_back("smelt/" + tree);  // `best` is what `smelt` stands for
+    if (tree != "best" && runs_along_trees(operation)) names.push_back("smelt/" + tree);  // `smelt` stands for `best`
   }
   if (operation == "barrier") append(names, {"smelt/flat"});
   return names;
@@ -97,9 +123,16 @@ std::vector<std::string> own_names(const std::string& operation, const std::vect
 }  // namespace
 
 const std::vector<std::string>& benchmarks() {
-  static const std::vector<std::string> names = {"barrier",   "broadcast",        "reduce",
-                                                 "allreduce", "two-phase-commit", "channel"};
+  static const std::vector<std::string> names = {"barrier", "broadcast",        "reduce",   "allreduce",      "scatter",
+                                                 "gather",  "allgather",        "alltoall", "reduce-scatter", "scan",
+                                                 "exscan",  "two-phase-commit", "channel"};
   return names;
+}
+
+bool names_algorithm(const std::string& name, const std::string& operation) {
+  std::string prefix = "smelt/" + operation + "_";
+  std::replace(prefix.begin(), prefix.end(), '-', '_');
+  return name.starts_with(prefix);
 }
 
 Lineup line_up(const WorkerSpec& team, const std::vector<std::string>& trees, const std::string& program,
@@ -115,12 +148,17 @@ Lineup line_up(const WorkerSpec& team, const std::vector<std::string>& trees, co
 
   Lineup lineup;
   lineup.contestants.push_back(own(program, named(floor_name)));
-  for (const auto& name : own_names(team.operation, trees)) {
+  std::vector<std::string> mine = own_names(team.operation, trees);
+  for (const auto& name : only) {
+    const bool known = std::find(mine.begin(), mine.end(), name) != mine.end();
+    if (!known && names_algorithm(name, team.operation)) mine.push_back(name);
+  }
+  for (const auto& name : mine) {
     if (wanted(name)) lineup.contestants.push_back(own(program, named(name)));
   }
   const auto directory = std::filesystem::path(program).parent_path().parent_path() / "libexec/smelt/peers";
   for (const Peer& peer : peers) {
-    if (peer.for_channel != (team.operation == "channel") || !wanted(peer.name)) continue;
+    if (!takes_part(peer, team) || !wanted(peer.name)) continue;
     const std::string file = (directory / peer.program).string();
     const bool launcher = (peer.launch != Launch::openmpi || in_path("mpirun.openmpi")) &&
                           (peer.launch != Launch::mpich || in_path("mpirun.mpich"));

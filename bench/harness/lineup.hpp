@@ -9,8 +9,8 @@
 
 namespace smelt::bench {
 
-/// The operations that can be benchmarked: barrier, broadcast, reduce, allreduce,
-/// two-phase-commit, channel.
+/// The operations that can be benchmarked: barrier, broadcast, reduce, allreduce, scatter, gather,
+/// allgather, alltoall, reduce-scatter, scan, exscan, two-phase-commit, channel.
 const std::vector<std::string>& benchmarks();
 
 struct Lineup {
@@ -18,7 +18,11 @@ struct Lineup {
   std::vector<LeftOut> absent;  ///< peers that are not installed, with what to install
 };
 
-/// Contestants for `team` (its operation, threads, bytes, method, pus and model; not its name).
+/// Whether a contestant's name is smelt with a fixed algorithm of an operation, such as
+/// "smelt/allreduce_ring". These take part when they are asked for.
+bool names_algorithm(const std::string& name, const std::string& operation);
+
+/// Contestants for `team` (all of it but its name); of ranks that are processes, smelt and MPI.
 /// `trees`: names out of topologies() that smelt is run with besides its own choice. `program`:
 /// the smelt executable, which serves as worker for smelt's contestants and the floor
 /// (`program bench --worker ...`, see run_smelt_worker); peers are looked for in

@@ -142,18 +142,43 @@ int run_channel(const WorkerSpec& spec) {
 
 // ---------------------------------------------------------------- collectives
 
+template <class AnyRank>
 struct SmeltCollectives {
   void barrier() { rank.barrier(); }
   void broadcast(void* data, std::size_t bytes) { rank.broadcast(data, bytes); }
   void reduce(const double* in, double* out, std::size_t count) { rank.reduce(in, out, count, sum<double>()); }
   void allreduce(const double* in, double* out, std::size_t count) { rank.allreduce(in, out, count, sum<double>()); }
+  void scatter(const void* in, void* out, std::size_t block) {
+    if constexpr (requires { rank.scatter(in, out, block, 0); }) rank.scatter(in, out, block, 0);
+  }
+  void gather(const void* in, void* out, std::size_t block) {
+    if constexpr (requires { rank.gather(in, out, block, 0); }) rank.gather(in, out, block, 0);
+  }
+  void allgather(const void* in, void* out, std::size_t block) {
+    if constexpr (requires { rank.allgather(in, out, block); }) rank.allgather(in, out, block);
+  }
+  void alltoall(const void* in, void* out, std::size_t block) {
+    if constexpr (requires { rank.alltoall(in, out, block); }) rank.alltoall(in, out, block);
+  }
+  void reduce_scatter(const double* in, double* out, std::size_t count) {
+    const Reduction op = sum<double>();
+    if constexpr (requires { rank.reduce_scatter(in, out, count, op); }) rank.reduce_scatter(in, out, count, op);
+  }
+  void scan(const double* in, double* out, std::size_t count) {
+    const Reduction op = sum<double>();
+    if constexpr (requires { rank.scan(in, out, count, op); }) rank.scan(in, out, count, op);
+  }
+  void exscan(const double* in, double* out, std::size_t count) {
+    const Reduction op = sum<double>();
+    if constexpr (requires { rank.exscan(in, out, count, op); }) rank.exscan(in, out, count, op);
+  }
   bool two_phase_commit(void* proposal, std::size_t bytes, bool vote) {
     bool committed = false;
     rank.two_phase_commit(
         proposal, bytes, [](const void*, void* context) { return *static_cast<bool*>(context); }, &vote, &committed);
     return committed;
   }
-  Rank& rank;
+  AnyRank& rank;
 };
 
 /// What follows the slash of a contestant's name: a topology, or an algorithm of barriers.
@@ -197,7 +222,7 @@ int run_collective(const WorkerSpec& spec) {
   introduction.facts.emplace_back("plan", plan.topology);
   bool good = true;
   auto ran = communicator->run([&](Rank& rank) {
-    SmeltCollectives ops{rank};
+    SmeltCollectives<Rank> ops{rank};
     const bool served = serve_collectives(Member{spec, *control, rank.rank()}, ops, introduction);
     if (rank.rank() == 0) good = served;
   });

@@ -49,6 +49,13 @@ class LateMistake : public SharedMemoryOps<CondvarBarrier> {
   int calls_ = 0;
 };
 
+/// Puts the blocks of its neighbour where its own belong.
+class Misplaced : public SharedMemoryOps<CondvarBarrier> {
+ public:
+  Misplaced(SharedMemory<CondvarBarrier>& shared, int rank)
+      : SharedMemoryOps<CondvarBarrier>(shared, (rank + 1) % shared.ranks) {}
+};
+
 template <class T>
 class Queue {
  public:
@@ -79,6 +86,10 @@ int serve(const WorkerSpec& spec) {
   if (spec.name == "late-mistake") {
     SharedMemory<CondvarBarrier> shared(spec);
     return serve_thread_team(spec, [&](int rank) { return LateMistake(shared, rank); });
+  }
+  if (spec.name == "misplaced") {
+    SharedMemory<CondvarBarrier> shared(spec);
+    return serve_thread_team(spec, [&](int rank) { return Misplaced(shared, rank); });
   }
   return serve_shared_memory<CondvarBarrier>(spec);
 }

@@ -61,6 +61,11 @@ bool parse_number(const std::string& text, T& value) {
 
 // ---------------------------------------------------------------- specification
 
+namespace {
+/// From here on a window is as exact as a loop, and keeps the writing of inputs out of the time.
+constexpr std::size_t large_bytes = 8192;
+}  // namespace
+
 bool WorkerSpec::oversubscribed() const {
   std::vector<int> distinct = pus;
   std::sort(distinct.begin(), distinct.end());
@@ -70,9 +75,13 @@ bool WorkerSpec::oversubscribed() const {
 
 std::string WorkerSpec::resolved_method() const {
   if (operation == "channel") return "loop";
+  if (method == "back-to-back") return method;
   // A rank leaves these before the others have finished: in a loop the next one would overlap.
-  const bool overlaps = operation == "broadcast" || operation == "reduce" || operation == "two-phase-commit";
-  const bool window = method == "window" || (method == "auto" && overlaps);
+  static constexpr std::string_view overlapping[] = {"broadcast", "reduce", "two-phase-commit", "scatter", "gather",
+                                                     "scan",      "exscan"};
+  const bool overlaps = std::find(std::begin(overlapping), std::end(overlapping), operation) != std::end(overlapping);
+  const bool large = operation != "barrier" && bytes >= large_bytes;
+  const bool window = method == "window" || late_rank >= 0 || (method == "auto" && (overlaps || large));
   if (window && !oversubscribed()) return "window";
   return overlaps ? "loop+barrier" : "loop";
 }
@@ -82,37 +91,55 @@ std::vector<std::string> worker_arguments(const WorkerSpec& spec) {
   return {"--name",      spec.name,
           "--operation", spec.operation,
           "--threads",   std::to_string(spec.threads),
+          "--processes", spec.processes ? "1" : "0",
           "--bytes",     std::to_string(spec.bytes),
           "--method",    spec.method,
           "--pus",       pus,
-          "--model",     spec.model};
+          "--model",     spec.model,
+          "--sync",      spec.sync,
+          "--late",      std::to_string(spec.late_rank),
+          "--late-ns",   std::to_string(spec.late_ns)};
 }
+
+namespace {
+
+/// One argument of a worker; false if it makes no sense.
+bool read_argument(const std::string& key, const std::string& value, WorkerSpec& spec) {
+  const auto word = [&](std::string& target) {
+    target = value;
+    return true;
+  };
+  if (key == "--name") return word(spec.name);
+  if (key == "--operation") return word(spec.operation);
+  if (key == "--threads") return parse_number(value, spec.threads) && spec.threads >= 1;
+  if (key == "--processes") {
+    spec.processes = value == "1";
+    return value == "0" || value == "1";
+  }
+  if (key == "--bytes") return parse_number(value, spec.bytes);
+  if (key == "--method") return word(spec.method);
+  if (key == "--pus") {
+    bool good = true;
+    spec.pus = split_integers(value, good);
+    return good;
+  }
+  if (key == "--model") return word(spec.model);
+  if (key == "--sync") return word(spec.sync);
+  if (key == "--late") return parse_number(value, spec.late_rank);
+  if (key == "--late-ns") return parse_number(value, spec.late_ns);
+  return false;
+}
+
+}  // namespace
 
 Result<WorkerSpec> parse_worker_arguments(std::span<const std::string> arguments) {
   WorkerSpec spec;
-  bool good = arguments.size() % 2 == 0;
   for (std::size_t a = 0; a + 1 < arguments.size(); a += 2) {
-    const std::string& key = arguments[a];
-    const std::string& value = arguments[a + 1];
-    if (key == "--name")
-      spec.name = value;
-    else if (key == "--operation")
-      spec.operation = value;
-    else if (key == "--threads")
-      good &= parse_number(value, spec.threads) && spec.threads >= 1;
-    else if (key == "--bytes")
-      good &= parse_number(value, spec.bytes);
-    else if (key == "--method")
-      spec.method = value;
-    else if (key == "--pus")
-      spec.pus = split_integers(value, good);
-    else if (key == "--model")
-      spec.model = value;
-    else
-      good = false;
-    if (!good) return make_error(Status::invalid_argument, "worker: bad argument {} {}", key, value);
+    if (!read_argument(arguments[a], arguments[a + 1], spec)) {
+      return make_error(Status::invalid_argument, "worker: bad argument {} {}", arguments[a], arguments[a + 1]);
+    }
   }
-  if (!good || spec.pus.empty() || spec.operation.empty()) {
+  if (arguments.size() % 2 != 0 || spec.pus.empty() || spec.operation.empty()) {
     return make_error(Status::invalid_argument, "a benchmark worker is started by `smelt bench` alone");
   }
   return spec;
@@ -335,8 +362,8 @@ class Coordinator {
     const double empty_ns = summarize(times).median;
     if (times.empty()) return true;  // not one in time: this machine is too busy for windows now
 
-    const double period_ns = 1000 + 2 * slack_ * iteration_ns_;
-    const std::uint32_t samples = whole(turn_ns / period_ns, Control::max_samples);
+    const double period_ns = 1000 + static_cast<double>(spec_.late_ns) + 2 * slack_ * iteration_ns_;
+    const std::uint32_t samples = std::max(fewest_windows, whole(turn_ns / period_ns, Control::max_samples));
     if (!run(window_phase(Phase::Kind::window, period_ns, samples))) return false;
     times.clear();
     collect_windows(samples, empty_ns, times);
@@ -345,11 +372,13 @@ class Coordinator {
     return true;
   }
 
-  /// All ranks must have woken up before the first window; those that have not drop it.
+  /// All ranks must have woken up and written their inputs before the first window; those that
+  /// have not drop it.
   Phase window_phase(Phase::Kind kind, double period_ns, std::uint32_t samples) const {
-    const double lead_ns = 100'000 + 20'000.0 * control_.ranks();
-    return {kind, samples, 1, ticks() + static_cast<std::uint64_t>(lead_ns * ticks_per_ns_),
-            static_cast<std::uint64_t>(period_ns * ticks_per_ns_)};
+    const double lead_ns = 100'000 + 20'000.0 * control_.ranks() + period_ns;
+    const auto in_ticks = [this](double ns) { return static_cast<std::uint64_t>(ns * ticks_per_ns_); };
+    const double late_ns = kind == Phase::Kind::window ? static_cast<double>(spec_.late_ns) : 0.0;
+    return {kind, samples, 1, ticks() + in_ticks(lead_ns), in_ticks(period_ns), in_ticks(late_ns)};
   }
 
   /// Windows that every rank began in time: the maximum over ranks, less the cost of an empty one.
@@ -366,7 +395,8 @@ class Coordinator {
     }
   }
 
-  static constexpr double sample_ns = 10'000;  ///< aimed length of one sample of a loop
+  static constexpr double sample_ns = 10'000;         ///< aimed length of one sample of a loop
+  static constexpr std::uint32_t fewest_windows = 2;  ///< in a turn, however long
 
   Control& control_;
   const WorkerSpec& spec_;

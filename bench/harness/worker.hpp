@@ -27,17 +27,21 @@
 namespace smelt::bench {
 
 struct WorkerSpec {
-  std::string name;       ///< of the contestant
-  std::string operation;  ///< barrier, broadcast, reduce, allreduce, two-phase-commit, channel
-  int threads = 2;
-  std::size_t bytes = 8;
-  std::string method = "auto";  ///< auto, loop, window
+  std::string name;             ///< of the contestant
+  std::string operation;        ///< a name out of benchmarks() (lineup.hpp)
+  int threads = 2;              ///< ranks
+  bool processes = false;       ///< the ranks are processes, else threads of one
+  std::size_t bytes = 8;        ///< of a message: the vector, or the block that one rank has for another
+  std::string method = "auto";  ///< auto, loop, window, back-to-back
   std::vector<int> pus;         ///< os_index of rank r's PU
   std::string model;            ///< machine file for contestants that plan; empty: the cached one
+  std::string sync;             ///< loose, strict; empty: the contestant's default
+  int late_rank = -1;           ///< this rank enters each operation later than the others; -1: none
+  std::uint64_t late_ns = 0;    ///< by so much
 
   /// More ranks than PUs.
   bool oversubscribed() const;
-  /// The method in force: "loop", "loop+barrier" or "window". See docs/benchmarking.md.
+  /// The method in force: "loop", "loop+barrier", "back-to-back" or "window". See docs/benchmarking.md.
   std::string resolved_method() const;
 };
 
@@ -53,6 +57,7 @@ struct Phase {
   std::uint32_t per_sample = 1;    ///< operations between two stamps (loop, stream)
   std::uint64_t start_ticks = 0;   ///< of the first window
   std::uint64_t period_ticks = 0;  ///< between windows
+  std::uint64_t late_ticks = 0;    ///< by which the late rank enters after the others
 };
 
 /// Shared memory of a team: the phase to run, and a row of stamps per rank. Plain data, no
@@ -61,7 +66,7 @@ class Control {
  public:
   static constexpr std::uint32_t max_samples = 1000;
 
-  /// For ranks that are threads of this process.
+  /// For ranks that are threads of this process, or processes that it forks afterwards.
   static Result<Control> create(int ranks);
   /// For ranks that are processes: the creator keeps the memory open under path(), others open it.
   static Result<Control> create_shared(int ranks);

@@ -25,6 +25,31 @@ struct MpiOps {
   void allreduce(const double* in, double* out, std::size_t count) {
     MPI_Allreduce(in, out, static_cast<int>(count), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   }
+  void scatter(const void* in, void* out, std::size_t block) {
+    const int bytes = static_cast<int>(block);
+    MPI_Scatter(in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+  }
+  void gather(const void* in, void* out, std::size_t block) {
+    const int bytes = static_cast<int>(block);
+    MPI_Gather(in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+  }
+  void allgather(const void* in, void* out, std::size_t block) {
+    const int bytes = static_cast<int>(block);
+    MPI_Allgather(in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, MPI_COMM_WORLD);
+  }
+  void alltoall(const void* in, void* out, std::size_t block) {
+    const int bytes = static_cast<int>(block);
+    MPI_Alltoall(in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, MPI_COMM_WORLD);
+  }
+  void reduce_scatter(const double* in, double* out, std::size_t count) {
+    MPI_Reduce_scatter_block(in, out, static_cast<int>(count), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  }
+  void scan(const double* in, double* out, std::size_t count) {
+    MPI_Scan(in, out, static_cast<int>(count), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  }
+  void exscan(const double* in, double* out, std::size_t count) {
+    MPI_Exscan(in, out, static_cast<int>(count), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  }
   bool two_phase_commit(void* proposal, std::size_t bytes, bool vote) {
     broadcast(proposal, bytes);
     int mine = vote;
