@@ -1,9 +1,14 @@
 #include "harness/smelt_contestant.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/cacheline.hpp"
 #include "base/error.hpp"
@@ -181,45 +186,66 @@ struct SmeltCollectives {
   AnyRank& rank;
 };
 
-/// What follows the slash of a contestant's name: a topology, or an algorithm of barriers.
-CommunicatorOptions options_for(const WorkerSpec& spec) {
-  CommunicatorOptions options;
+bool is_topology(const std::string& name) {
+  const std::string plain = name.substr(0, name.find(':'));  // k-nomial:3
+  for (const auto& topology : topologies()) {
+    if (topology.name.substr(0, topology.name.find(':')) == plain) return true;
+  }
+  return false;
+}
+
+/// What follows the slash of a contestant's name: a topology, an algorithm of barriers, or a fixed
+/// algorithm of the operation.
+template <class Options>
+Options options_for(const WorkerSpec& spec) {
+  Options options;
+  if constexpr (requires { options.sync; }) {
+    using Synchronization = decltype(options.sync);
+    if (spec.sync == "loose") options.sync = Synchronization::loose;
+    if (spec.sync == "strict") options.sync = Synchronization::strict;
+  }
   const auto slash = spec.name.find('/');
   if (slash == std::string::npos) return options;
   const std::string variant = spec.name.substr(slash + 1);
   if (variant == "dissemination" || variant == "flat") {
     options.barrier = variant;
-  } else {
+  } else if (is_topology(variant)) {
     options.topology = variant;
     options.barrier = "tree";
+  } else if constexpr (requires { options.algorithm; }) {
+    options.algorithm = variant;
   }
   return options;
 }
 
 /// On the given or the cached model; without one, on what the library assumes by itself.
 Result<Communicator> make_communicator(const WorkerSpec& spec) {
+  const auto options = options_for<CommunicatorOptions>(spec);
   auto machine = spec.model.empty() ? load_cached_machine() : load_machine(spec.model);
   if (!machine && !spec.model.empty()) return machine.error();
-  if (!machine) return Communicator::create(spec.threads, options_for(spec));
+  if (!machine) return Communicator::create(spec.threads, options);
   auto group = make_group(*machine, spec.pus);
   if (!group) return group.error();
-  return Communicator::create(*machine, *group, options_for(spec));
+  return Communicator::create(*machine, *group, options);
 }
 
-int run_collective(const WorkerSpec& spec) {
-  auto operation = parse_operation(spec.operation);
-  if (!operation) return fail_worker(operation.error().message);
-  auto communicator = make_communicator(spec);
-  if (!communicator) return fail_worker(communicator.error().message);
-  auto control = Control::create(spec.threads);
-  if (!control) return fail_worker(control.error().message);
+/// What rank 0 tells about the plan in use.
+Introduction introduce(const WorkerSpec& spec, const Plan& plan) {
   Introduction introduction;
-  const Plan& plan = communicator->plan(*operation);
   // The model knows neither context switches nor the shared counter of the flat barrier.
   if (!spec.oversubscribed() && !spec.name.ends_with("/flat")) {
     introduction.facts.emplace_back("predicted_ns", fmt::format("{:.2f}", plan.predicted_ns));
   }
   introduction.facts.emplace_back("plan", plan.topology);
+  return introduction;
+}
+
+int run_threads_of_smelt(const WorkerSpec& spec, Operation operation) {
+  auto communicator = make_communicator(spec);
+  if (!communicator) return fail_worker(communicator.error().message);
+  auto control = Control::create(spec.threads);
+  if (!control) return fail_worker(control.error().message);
+  const Introduction introduction = introduce(spec, communicator->plan(operation));
   bool good = true;
   auto ran = communicator->run([&](Rank& rank) {
     SmeltCollectives<Rank> ops{rank};
@@ -228,6 +254,56 @@ int run_collective(const WorkerSpec& spec) {
   });
   if (!ran) return fail_worker(ran.error().message);
   return good ? 0 : 1;
+}
+
+// ---------------------------------------------------------------- ranks that are processes
+
+/// One process: its rank of the communicator that all of them make under the same name.
+template <class AnyCommunicator>
+int serve_process(const WorkerSpec& spec, Control& control, int rank, const std::string& name,
+                  const std::vector<int>& pids) {
+  if constexpr (requires { AnyCommunicator::create_shared(name, 1, std::span<const int>(), CommunicatorOptions()); }) {
+    const int mine[] = {rank};
+    auto communicator = AnyCommunicator::create_shared(name, spec.threads, std::span<const int>(mine),
+                                                       options_for<CommunicatorOptions>(spec));
+    if (!communicator) return fail_worker(communicator.error().message);
+    auto place = communicator->attach(rank);
+    if (!place) return fail_worker(place.error().message);
+    Introduction introduction = introduce(spec, communicator->plan(*parse_operation(spec.operation)));
+    introduction.pids = pids;
+    SmeltCollectives<Rank> ops{*place};
+    return serve_collectives(Member{spec, control, rank}, ops, introduction) ? 0 : 1;
+  } else {
+    return rank == 0 ? fail_worker("no communicator of processes") : 1;
+  }
+}
+
+/// This process is rank 0; the others are forked before anything here has threads, and see the same
+/// Control. They die with this one.
+int run_processes_of_smelt(const WorkerSpec& spec) {
+  auto control = Control::create(spec.threads);
+  if (!control) return fail_worker(control.error().message);
+  const pid_t parent = getpid();
+  const std::string name = fmt::format("smelt-bench-{}", parent);
+  std::vector<int> pids = {parent};
+  for (int rank = 1; rank < spec.threads; ++rank) {
+    const pid_t child = fork();
+    if (child < 0) return fail_worker("cannot start a process for each rank");
+    if (child == 0) {
+      prepare_worker_process();
+      _exit(getppid() == parent ? serve_process<Communicator>(spec, *control, rank, name, {}) : 1);
+    }
+    pids.push_back(child);
+  }
+  const int status = serve_process<Communicator>(spec, *control, 0, name, pids);
+  for (std::size_t r = 1; r < pids.size(); ++r) waitpid(pids[r], nullptr, 0);
+  return status;
+}
+
+int run_collective(const WorkerSpec& spec) {
+  auto operation = parse_operation(spec.operation);
+  if (!operation) return fail_worker(operation.error().message);
+  return spec.processes ? run_processes_of_smelt(spec) : run_threads_of_smelt(spec, *operation);
 }
 
 }  // namespace

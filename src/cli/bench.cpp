@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <climits>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "cli/arguments.hpp"
 #include "cli/bench_worker.hpp"
@@ -27,12 +29,31 @@ struct Arguments {
   std::string model;
   std::string method = "auto";
   std::string only;
+  std::string sync;
   int threads = 0;  // 0: one per core that may be used, at least two
-  int bytes = 8;
+  bool processes = false;
+  std::size_t bytes = 8;
+  int late_rank = -1;
+  int late_ns = 0;
   double time_s = 0.0;  // 0: by the benchmark
   bool floor = false;
   bool json = false;
 };
+
+constexpr std::size_t most_bytes = std::size_t{1} << 30;
+
+// "8", "64K", "64KiB", "16MiB", "1G": the units are powers of 1024.
+std::size_t parse_size(const std::string& text) {
+  static const std::map<std::string, int> shifts = {{"", 0},   {"B", 0},    {"K", 10}, {"KiB", 10},
+                                                    {"M", 20}, {"MiB", 20}, {"G", 30}, {"GiB", 30}};
+  std::size_t number = 0;
+  const auto [unit, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto shift = shifts.find(std::string(unit, text.data() + text.size()));
+  if (status != std::errc() || shift == shifts.end() || number > most_bytes >> shift->second) {
+    fail_usage("--bytes {}: a size up to 1GiB, such as 8, 64K or 16MiB", text);
+  }
+  return number << shift->second;
+}
 
 }  // namespace
 
@@ -65,7 +86,7 @@ struct Session {
 struct Report {
   std::string benchmark;
   int threads = 0;
-  int bytes = 0;
+  std::size_t bytes = 0;
   bench::ContestOutcome outcome;
   std::vector<std::string> absent;
 };
@@ -97,10 +118,14 @@ bench::WorkerSpec team_of(const Arguments& arguments, const std::string& benchma
   bench::WorkerSpec team;
   team.operation = benchmark;
   team.threads = static_cast<int>(pus.size());
-  team.bytes = static_cast<std::size_t>(arguments.bytes);
+  team.processes = arguments.processes;
+  team.bytes = arguments.bytes;
   team.method = arguments.method;
   team.pus = pus;
   team.model = arguments.model;
+  team.sync = arguments.sync;
+  team.late_rank = arguments.late_rank;
+  team.late_ns = static_cast<std::uint64_t>(arguments.late_ns);
   return team;
 }
 
@@ -143,16 +168,32 @@ bench::Lineup lineup_of(const bench::WorkerSpec& team, const Arguments& argument
   for (const auto& absent : everyone.absent) names.push_back(absent.name);
   for (const auto& name : only) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    if (bench::names_algorithm(name, team.operation)) continue;
     fail_usage("--only {}: nobody of that name in {}{} (one of {})", name, team.operation, suggestion(name, names),
                fmt::join(names, ", "));
   }
   return bench::line_up(team, trees, program, only);
 }
 
+// Everybody holds its buffers for the whole contest, and as much again in its library.
+void check_memory(const bench::WorkerSpec& team, const bench::Lineup& lineup) {
+  const auto ranks = static_cast<double>(team.threads);
+  const bool for_each = team.operation == "alltoall" || team.operation == "reduce-scatter";
+  const bool collected = team.operation == "allgather";
+  const double blocks = for_each || collected ? ranks * (ranks + 1) : 2 * ranks;
+  const double needed = 2 * blocks * static_cast<double>(team.bytes) * static_cast<double>(lineup.contestants.size());
+  const double present = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (needed > present) {
+    fail_usage("--bytes {}: {} contestants with {} ranks need {:.0f} GiB for their buffers: name fewer with --only",
+               team.bytes, lineup.contestants.size(), team.threads, needed / (1 << 30));
+  }
+}
+
 Report contest(const Arguments& arguments, const Session& session, const std::string& benchmark, double time_s,
                double done, double share) {
   const auto team = team_of(arguments, benchmark, session.pus);
   const auto lineup = lineup_of(team, arguments, session);
+  check_memory(team, lineup);
   ProgressBar progress;
   bench::ContestOptions options;
   options.budget_s = time_s;
@@ -201,23 +242,30 @@ Json result_document(const bench::ContestResult& result) {
   return entry;
 }
 
-Json report_document(const Report& report, const Session& session, bool with_floor) {
+Json report_document(const Report& report, const Session& session, const Arguments& arguments) {
   Json results = Json::array();
   for (const auto& result : report.outcome.results) {
-    if (with_floor || result.name != bench::floor_name) results.push_back(result_document(result));
+    if (arguments.floor || result.name != bench::floor_name) results.push_back(result_document(result));
   }
   std::vector<std::string> left_out = report.absent;
   for (const auto& failed : report.outcome.left_out) left_out.push_back(failed.name);
   const auto* floor = find_result(report, bench::floor_name);
-  return {{"benchmark", report.benchmark},
-          {"threads", report.threads},
-          {"bytes", report.bytes},
-          {"pus", session.pus},
-          {"floor_ns", floor != nullptr ? Json(floor->median_ns) : Json(nullptr)},
-          {"results", std::move(results)},
-          {"left_out", left_out},
-          {"machine", machine_identity(session.machine)},
-          {"commit", commit}};
+  Json document = {{"benchmark", report.benchmark},
+                   {"threads", report.threads},
+                   {"processes", arguments.processes},
+                   {"bytes", report.bytes},
+                   {"pus", session.pus},
+                   {"floor_ns", floor != nullptr ? Json(floor->median_ns) : Json(nullptr)},
+                   {"results", std::move(results)},
+                   {"left_out", left_out},
+                   {"machine", machine_identity(session.machine)},
+                   {"commit", commit}};
+  if (!arguments.sync.empty()) document["sync"] = arguments.sync;
+  if (arguments.late_rank >= 0) {
+    document["late_rank"] = arguments.late_rank;
+    document["late_ns"] = arguments.late_ns;
+  }
+  return document;
 }
 
 std::string ratio_text(double ratio) {
@@ -237,12 +285,18 @@ std::string places(std::vector<int> pus) {
   return text;
 }
 
-void print_report(const Report& report, const Session& session, bool with_floor) {
+std::string late_text(const Arguments& arguments) {
+  if (arguments.late_rank < 0) return "";
+  return fmt::format(", rank {} {} late", arguments.late_rank, format_time(arguments.late_ns));
+}
+
+void print_report(const Report& report, const Session& session, const Arguments& arguments) {
   const auto* floor = find_result(report, bench::floor_name);
   const auto* own = find_result(report, "smelt");
   const bool sized = report.benchmark != "barrier";
-  print(fmt::format("{}  {} ranks on {}{}, {}\n", styled(Style::title, report.benchmark), report.threads,
-                    places(session.pus), sized ? fmt::format(", {} bytes", report.bytes) : "", session.machine.name));
+  print(fmt::format("{}  {} {} on {}{}{}, {}\n", styled(Style::title, report.benchmark), report.threads,
+                    arguments.processes ? "processes" : "ranks", places(session.pus),
+                    sized ? fmt::format(", {} bytes", report.bytes) : "", late_text(arguments), session.machine.name));
   print(styled(Style::faint, floor == nullptr ? "no floor: a ping-pong needs two PUs"
                                               : fmt::format("floor {}: half a bare cache-line ping-pong",
                                                             format_time(floor->median_ns))) +
@@ -260,7 +314,7 @@ void print_report(const Report& report, const Session& session, bool with_floor)
   if (stream) names.push_back("Mmsg/s");
   table.header(names);
   for (const auto& result : results) {
-    if (result.name == bench::floor_name && !with_floor) continue;
+    if (result.name == bench::floor_name && !arguments.floor) continue;
     const bool mine = result.name == "smelt";
     const double ratio = own != nullptr && own->median_ns > 0 ? result.median_ns / own->median_ns : 0;
     std::vector<Table::Cell> cells = {{result.name, mine ? Style::strong : Style::plain},
@@ -333,19 +387,43 @@ std::vector<std::string> wanted_benchmarks(const std::string& name) {
   fail_usage("{}: no such benchmark{} (one of {})", name, suggestion(name, names), fmt::join(names, ", "));
 }
 
+void check_choice(const char* option, const char* what, const std::string& text,
+                  const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return;
+  fail_usage("{} {}: no such {}{} (one of {})", option, text, what, suggestion(text, choices),
+             fmt::join(choices, ", "));
+}
+
 void check_arguments(const Arguments& arguments) {
-  static const std::vector<std::string> methods = {"auto", "loop", "window"};
-  if (std::find(methods.begin(), methods.end(), arguments.method) == methods.end()) {
-    fail_usage("--method {}: no such method{} (one of {})", arguments.method, suggestion(arguments.method, methods),
-               fmt::join(methods, ", "));
-  }
-  const bool numbers =
-      arguments.benchmark == "reduce" || arguments.benchmark == "allreduce" || arguments.benchmark == "all";
+  check_choice("--method", "method", arguments.method, {"auto", "loop", "window", "back-to-back"});
+  if (!arguments.sync.empty()) check_choice("--sync", "synchronization", arguments.sync, {"loose", "strict"});
+  static const std::vector<std::string> numeric = {"reduce", "allreduce", "reduce-scatter", "scan", "exscan", "all"};
+  const bool numbers = std::find(numeric.begin(), numeric.end(), arguments.benchmark) != numeric.end();
   if (numbers && (arguments.bytes % 8 != 0 || arguments.bytes == 0)) {
     fail_usage("--bytes {}: {} combines doubles: give a multiple of 8", arguments.bytes, arguments.benchmark);
   }
   if (arguments.benchmark == "channel" && arguments.threads > 2) {
     fail_usage("--threads {}: a channel has two ends", arguments.threads);
+  }
+  if (!arguments.processes) return;
+  if (arguments.benchmark == "channel") fail_usage("--processes: channels are measured between threads");
+  if (!arguments.model.empty()) fail_usage("--model: processes plan with the model that `smelt measure` saved");
+}
+
+// A rank that is late must be one of the team, and on a PU of its own: it waits by the clock.
+void check_lateness(const Arguments& arguments, const std::vector<int>& pus) {
+  if (arguments.late_rank < 0) {
+    if (arguments.late_ns > 0) fail_usage("--late-ns {}: which rank? Name it with --late", arguments.late_ns);
+    return;
+  }
+  const std::set<int> distinct(pus.begin(), pus.end());
+  if (static_cast<std::size_t>(arguments.late_rank) >= pus.size()) {
+    fail_usage("--late {}: there are ranks 0-{}", arguments.late_rank, pus.size() - 1);
+  }
+  if (distinct.size() < pus.size()) fail_usage("--late {}: needs a PU for each rank", arguments.late_rank);
+  if (arguments.benchmark == "channel") fail_usage("--late {}: not for channels", arguments.late_rank);
+  if (arguments.method != "auto" && arguments.method != "window") {
+    fail_usage("--late {}: only with --method window", arguments.late_rank);
   }
 }
 
@@ -355,6 +433,7 @@ void run(const Arguments& arguments) {
   Session session{subject(arguments.model), own_program(), {}};
   const int threads = arguments.threads > 0 ? arguments.threads : benchmarks[0] == "channel" ? 2 : default_threads();
   session.pus = take(bench::team_pus(threads));
+  check_lateness(arguments, session.pus);
   const bool all = benchmarks.size() > 1;
   const double time_s = arguments.time_s > 0 ? arguments.time_s / static_cast<double>(benchmarks.size())
                         : all                ? all_time_s
@@ -366,14 +445,14 @@ void run(const Arguments& arguments) {
   }
   if (arguments.json) {
     Json list = Json::array();
-    for (const auto& report : reports) list.push_back(report_document(report, session, arguments.floor));
+    for (const auto& report : reports) list.push_back(report_document(report, session, arguments));
     print(
         format_json(all ? Json{{"benchmarks", list}, {"machine", machine_identity(session.machine)}, {"commit", commit}}
                         : list[0]));
   } else if (all) {
     print_summary(reports, session);
   } else {
-    print_report(reports[0], session, arguments.floor);
+    print_report(reports[0], session, arguments);
   }
   flush_output();
   name_the_missing(reports);
@@ -387,14 +466,21 @@ void add_bench(Parser& parser) {
   auto arguments = std::make_shared<Arguments>();
   Command command = parser.add("bench", "Measure smelt with every tree next to its peers");
   command.text("benchmark", arguments->benchmark, "BENCHMARK",
-               "barrier|broadcast|reduce|allreduce|two-phase-commit|channel, or all");
+               "barrier|broadcast|reduce|allreduce|scatter|gather|allgather|alltoall|reduce-scatter|scan|exscan|\n"
+               "two-phase-commit|channel, or all");
   add_model_option(command, arguments->model);
   command.integer("--threads", arguments->threads, 2, 1024, "ranks (default: one per core that may be used)");
-  command.integer("--bytes", arguments->bytes, 0, 64 << 20, "payload of a message (default 8)");
+  command.flag("--processes", arguments->processes, "the ranks are processes: smelt and MPI");
+  command.value(
+      "--bytes", "SIZE", [arguments](const std::string& text) { arguments->bytes = parse_size(text); },
+      "of the vector, or of the block that one rank has for another, such as 64K, 16MiB (default 8)");
   command.duration("--time", arguments->time_s, "time for the measuring itself, such as 30s (default 12s; all: 16s)");
   command.text("--only", arguments->only, "NAMES", "contestants, such as smelt,smelt/binary,gomp (default: everybody)");
   command.text("--method", arguments->method, "NAME",
-               "auto|loop|window: back to back, or each operation from a common start (default auto)");
+               "auto|loop|window|back-to-back: see docs/benchmarking.md (default auto)");
+  command.text("--sync", arguments->sync, "NAME", "loose|strict: synchronization of smelt's collectives");
+  command.integer("--late", arguments->late_rank, 0, 1023, "this rank enters every operation later than the others");
+  command.integer("--late-ns", arguments->late_ns, 0, 1'000'000'000, "by so many nanoseconds");
   command.flag("--floor", arguments->floor, "list the floor among the results");
   command.flag("--json", arguments->json, "print JSON");
   command.footer(
@@ -404,7 +490,8 @@ void add_bench(Parser& parser) {
       "Examples:\n"
       "  smelt bench all                                  a summary of everything\n"
       "  smelt bench barrier --threads 8\n"
-      "  smelt bench broadcast --bytes 4096 --only smelt,openmpi --json\n");
+      "  smelt bench broadcast --bytes 4096 --only smelt,openmpi --json\n"
+      "  smelt bench alltoall --processes --bytes 1MiB\n");
   command.action([arguments] { run(*arguments); });
 }
 
