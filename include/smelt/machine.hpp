@@ -69,14 +69,19 @@ struct ProcessCopyCosts {
 /// row = PU that wrote, column = PU that copies; the diagonal holds a PU's own data. copy_ns(),
 /// process_copy_ns() and combine_ns() turn these numbers into times.
 struct CopyCosts {
-  double cached_bytes = 0.0;  ///< size of the data that was measured in the writer's cache
-  double memory_bytes = 0.0;  ///< size of the data that was measured out of memory; > cached_bytes
+  double chunk_bytes = 0.0;   ///< size of the data that was measured as a chunk of a pipeline
+  double cached_bytes = 0.0;  ///< ... in the writer's cache; > chunk_bytes
+  double shared_bytes = 0.0;  ///< ... in the last-level cache; > cached_bytes
+  double memory_bytes = 0.0;  ///< ... too large for the caches; > shared_bytes
   Matrix startup_ns;          ///< of any copy: one cache line, besides what its bytes cost
-  Matrix cached_ns_per_kib;   ///< data in the writer's cache, beyond startup_ns
-  Matrix memory_ns_per_kib;   ///< data too large for the caches, beyond startup_ns
+  Matrix chunk_ns_per_kib;    ///< of data of chunk_bytes, beyond startup_ns
+  Matrix cached_ns_per_kib;   ///< of cached_bytes
+  Matrix shared_ns_per_kib;   ///< of shared_bytes
+  Matrix memory_ns_per_kib;   ///< of memory_bytes
   /// [k]: by how much a copy slows down when min(2^k, n) PUs copy at once, for k = 0 .. until all n
   /// copy. [0] is 1.
-  std::vector<double> cached_contention;
+  std::vector<double> cached_contention;  ///< of chunks, too
+  std::vector<double> shared_contention;
   std::vector<double> memory_contention;
   double add_ns_per_kib = 0.0;              ///< adding a vector of doubles to another, both in the own cache
   std::optional<ProcessCopyCosts> process;  ///< absent where the kernel does not permit it

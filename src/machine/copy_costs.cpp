@@ -1,19 +1,19 @@
 // What moving bytes costs: the equations of docs/model.md, "Copies".
 //
-// Measured: a broken line through the two sizes that were measured, on the slope of memory after
-// the second.
+// Measured: a broken line through the four sizes that were measured, which goes on at the rate of
+// memory.
 //
-//   ns │              ╱ memory_ns_per_kib
-//      │          ╱
-//      │    ╱╱ cached_ns_per_kib
-//      │╱ startup_ns
-//      └────┴─────┴──────── bytes
-//       cached_bytes  memory_bytes
+//   ns |                        /
+//      |                    /     memory_ns_per_kib
+//      |            . /
+//      |     . '          shared_ns_per_kib
+//      | .'       cached_ns_per_kib
+//      |' startup_ns
+//      +----+-------+-----------+---- bytes
+//        cached   shared      memory           (and a chunk, smaller than cached)
 //
 // Estimated: a core waits for `lines_in_flight` cache lines at once, so a line costs it the latency
 // of the pair divided by that (Little's law).
-#include "machine/copy_costs.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -33,24 +33,34 @@ constexpr double memory_line_ns = 6.4;           ///< copying a line out of memo
 constexpr double cached_limit_bytes = 1u << 20;  ///< what a core's cache is taken to hold
 constexpr double saturating_copiers = 4.0;       ///< PUs that use up the memory bandwidth of a NUMA node
 constexpr double add_share = 0.5;                ///< of own_line_ns, for adding a line that is there
-constexpr ProcessCopyCosts estimated_process = {500.0, 25.0};
+constexpr ProcessCopyCosts estimated_process = {800.0, 50.0};
 
-/// Bytes that come out of the writer's cache and out of memory, each as a time.
+/// The time of a copy, by where its bytes come from.
 struct Parts {
   double startup_ns = 0.0;
   double cached_ns = 0.0;
+  double shared_ns = 0.0;
   double memory_ns = 0.0;
 };
 
+/// Time that a line from (low, low_ns) to (high, high_ns) adds up to `bytes`. Requires low_ns <= high_ns.
+double rise_ns(double low, double low_ns, double high, double high_ns, double bytes) {
+  if (bytes <= low) return 0.0;
+  return (std::min(bytes, high) - low) / (high - low) * (high_ns - low_ns);
+}
+
 Parts measured_parts(const CopyCosts& copy, std::size_t from, std::size_t to, double bytes) {
-  const double cached_rate = copy.cached_ns_per_kib(from, to) / kib;
   const double memory_rate = copy.memory_ns_per_kib(from, to) / kib;
-  Parts parts{copy.startup_ns(from, to), std::min(bytes, copy.cached_bytes) * cached_rate, 0.0};
-  if (bytes <= copy.cached_bytes) return parts;
-  // Between the measured sizes the line joins them; it never falls.
-  const double rise = std::max(0.0, copy.memory_bytes * memory_rate - copy.cached_bytes * cached_rate);
-  const double slope = rise / (copy.memory_bytes - copy.cached_bytes);
-  parts.memory_ns = (std::min(bytes, copy.memory_bytes) - copy.cached_bytes) * slope;
+  const double chunk_ns = copy.chunk_bytes * copy.chunk_ns_per_kib(from, to) / kib;
+  const double cached_ns = std::max(chunk_ns, copy.cached_bytes * copy.cached_ns_per_kib(from, to) / kib);
+  const double shared_ns = std::max(cached_ns, copy.shared_bytes * copy.shared_ns_per_kib(from, to) / kib);
+  const double memory_ns = std::max(shared_ns, copy.memory_bytes * memory_rate);
+  Parts parts;
+  parts.startup_ns = copy.startup_ns(from, to);
+  parts.cached_ns = rise_ns(0.0, 0.0, copy.chunk_bytes, chunk_ns, bytes);
+  parts.cached_ns += rise_ns(copy.chunk_bytes, chunk_ns, copy.cached_bytes, cached_ns, bytes);
+  parts.shared_ns = rise_ns(copy.cached_bytes, cached_ns, copy.shared_bytes, shared_ns, bytes);
+  parts.memory_ns = rise_ns(copy.shared_bytes, shared_ns, copy.memory_bytes, memory_ns, bytes);
   parts.memory_ns += std::max(0.0, bytes - copy.memory_bytes) * memory_rate;
   return parts;
 }
@@ -65,7 +75,8 @@ Parts estimated_parts(const Machine& machine, std::size_t from, std::size_t to, 
   const double latency = one_way_ns(machine, from, to);
   const double line_ns = std::max(own_line_ns, latency / lines_in_flight);
   const double cached = std::min(bytes, cached_limit_bytes);
-  return {latency, cached / line_bytes * line_ns, (bytes - cached) / line_bytes * std::max(memory_line_ns, line_ns)};
+  const double memory_ns = (bytes - cached) / line_bytes * std::max(memory_line_ns, line_ns);
+  return {latency, cached / line_bytes * line_ns, 0.0, memory_ns};
 }
 
 double measured_factor(const std::vector<double>& contention, std::size_t pus, int copiers) {
@@ -99,6 +110,7 @@ double copy_ns(const Machine& machine, std::size_t from, std::size_t to, double 
   const auto& copy = *machine.copy;
   const auto parts = measured_parts(copy, from, to, bytes);
   return parts.startup_ns + parts.cached_ns * measured_factor(copy.cached_contention, machine.size(), copiers) +
+         parts.shared_ns * measured_factor(copy.shared_contention, machine.size(), copiers) +
          parts.memory_ns * measured_factor(copy.memory_contention, machine.size(), copiers);
 }
 

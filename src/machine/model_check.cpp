@@ -93,12 +93,17 @@ Result<void> check_copy(const CopyCosts& copy, const Machine& machine) {
     const double value = field.process != nullptr ? *copy.process.*field.process : copy.*field.member;
     if (auto checked = check_number(field.key, value, 0.0, field.max_value); !checked) return checked;
   }
-  if (auto checked = check_number("copy.cached_bytes", copy.cached_bytes, 1.0, max_copied_bytes); !checked) {
+  if (auto checked = check_number("copy.chunk_bytes", copy.chunk_bytes, 1.0, max_copied_bytes); !checked) {
     return checked;
   }
-  if (!(copy.memory_bytes > copy.cached_bytes)) {
-    return make_error(Status::bad_format, "copy.memory_bytes: must be more than cached_bytes, which is {}, is {}",
-                      copy.cached_bytes, copy.memory_bytes);
+  const std::pair<const char*, double> sizes[] = {{"chunk_bytes", copy.chunk_bytes},
+                                                  {"cached_bytes", copy.cached_bytes},
+                                                  {"shared_bytes", copy.shared_bytes},
+                                                  {"memory_bytes", copy.memory_bytes}};
+  for (std::size_t k = 1; k < std::size(sizes); ++k) {
+    if (sizes[k].second > sizes[k - 1].second) continue;
+    return make_error(Status::bad_format, "copy.{}: must be more than {}, which is {}, is {}", sizes[k].first,
+                      sizes[k - 1].first, sizes[k - 1].second, sizes[k].second);
   }
   for (const auto& field : copy_list_fields()) {
     if (auto checked = check_slowdowns(field.key, copy.*field.member, machine.size()); !checked) return checked;
@@ -131,7 +136,9 @@ const std::vector<MatrixField>& matrix_fields() {
 const std::vector<MatrixField>& copy_matrix_fields() {
   static const std::vector<MatrixField> fields = {
       {"copy.startup_ns", nullptr, nullptr, max_cost_ns, &CopyCosts::startup_ns},
+      {"copy.chunk_ns_per_kib", nullptr, nullptr, max_cost_ns, &CopyCosts::chunk_ns_per_kib},
       {"copy.cached_ns_per_kib", nullptr, nullptr, max_cost_ns, &CopyCosts::cached_ns_per_kib},
+      {"copy.shared_ns_per_kib", nullptr, nullptr, max_cost_ns, &CopyCosts::shared_ns_per_kib},
       {"copy.memory_ns_per_kib", nullptr, nullptr, max_cost_ns, &CopyCosts::memory_ns_per_kib},
   };
   return fields;
@@ -139,7 +146,9 @@ const std::vector<MatrixField>& copy_matrix_fields() {
 
 const std::vector<CopyNumberField>& copy_number_fields() {
   static const std::vector<CopyNumberField> fields = {
+      {"copy.chunk_bytes", max_copied_bytes, &CopyCosts::chunk_bytes},
       {"copy.cached_bytes", max_copied_bytes, &CopyCosts::cached_bytes},
+      {"copy.shared_bytes", max_copied_bytes, &CopyCosts::shared_bytes},
       {"copy.memory_bytes", max_copied_bytes, &CopyCosts::memory_bytes},
       {"copy.add_ns_per_kib", max_cost_ns, &CopyCosts::add_ns_per_kib},
       {"copy.process_call_ns", max_cost_ns, nullptr, &ProcessCopyCosts::call_ns},
@@ -151,6 +160,7 @@ const std::vector<CopyNumberField>& copy_number_fields() {
 const std::vector<CopyListField>& copy_list_fields() {
   static const std::vector<CopyListField> fields = {
       {"copy.cached_contention", &CopyCosts::cached_contention},
+      {"copy.shared_contention", &CopyCosts::shared_contention},
       {"copy.memory_contention", &CopyCosts::memory_contention},
   };
   return fields;

@@ -49,7 +49,7 @@ const std::vector<CopyListField>& copy_list_fields();
 
 /// The rules that every machine keeps, read or written: 1..max_pus PUs, distinct, with sane ids;
 /// matrices of that size, finite, not negative, 0 on the diagonal (save those of copies); copies
-/// measured at two sizes and for every number of copiers. The message names the key.
+/// measured at four ascending sizes and for every number of copiers. The message names the key.
 Result<void> check_machine(const Machine& machine);
 
 }  // namespace smelt

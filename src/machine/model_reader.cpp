@@ -29,7 +29,7 @@ constexpr std::size_t piece_bytes = 64u << 10;
 constexpr std::size_t max_text_bytes = 4096;  ///< of one string
 constexpr std::size_t max_skipped_bytes = 1u << 20;
 constexpr std::size_t max_skipped_depth = 64;
-constexpr std::uint64_t max_file_bytes = 4ull << 30;  ///< ten matrices of max_pus, 25 bytes a number
+constexpr std::uint64_t max_file_bytes = 5ull << 30;  ///< twelve matrices of max_pus, 25 bytes a number
 constexpr std::size_t max_page_sizes = 64;
 
 /// The bytes of a file or a string, piece by piece. Ends early where a token never ends.

@@ -14,6 +14,8 @@
 #include "base/error.hpp"
 #include "measure/campaign.hpp"
 #include "measure/channel_timer.hpp"
+#include "measure/copy_campaign.hpp"
+#include "measure/copy_timer.hpp"
 
 namespace smelt {
 namespace {
@@ -38,12 +40,36 @@ Result<Machine> usable_machine() {
   return machine;
 }
 
+constexpr double messages_share = 0.75;  ///< of the budget; the rest is for copies
+constexpr double copies_fraction = 0.9;  ///< of the progress, when messages are done
+
+/// Adds the costs of copies. Without time for all of them there are none: they are then estimated.
+Result<void> measure_copies(Machine& machine, const MeasureOptions& options, double deadline_s) {
+  if (options.progress) options.progress({"copies", copies_fraction, 0.0});
+  measure::MemoryTimer timer(machine);
+  auto copy = measure::run_copy_campaign(machine, timer, measure::copy_effort(machine, options.quick), deadline_s);
+  if (!copy && copy.error().status != Status::timed_out) return copy.error();
+  if (copy) machine.copy = *std::move(copy);
+  return {};
+}
+
 Result<Machine> measure_usable(const MeasureOptions& options) {
+  const double deadline_s = measure::monotonic_s() + options.budget_s;
   auto machine = usable_machine();
   if (!machine) return machine;
   measure::ChannelTimer timer(*machine, options.quick);
-  auto measured = measure::run_campaign(*machine, timer, options);
+  auto of_messages = options;
+  of_messages.budget_s *= messages_share;
+  if (options.progress) {
+    of_messages.progress = [&](MeasureProgress progress) {
+      progress.fraction *= copies_fraction;
+      options.progress(progress);
+    };
+  }
+  auto measured = measure::run_campaign(*machine, timer, of_messages);
   if (!measured) return measured;
+  if (auto copies = measure_copies(*measured, options, deadline_s); !copies) return copies.error();
+  if (options.progress) options.progress({"done", 1.0, 0.0});
   measured->tsc_ghz = ticks_per_ns();
   measured->measured_at = utc_now();
   return measured;

@@ -1,0 +1,282 @@
+#include "measure/copy_campaign.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "base/cacheline.hpp"
+#include "machine/copy_costs.hpp"
+#include "measure/pair_classes.hpp"
+#include "measure/statistics.hpp"
+
+namespace smelt::measure {
+namespace {
+
+constexpr double kib = 1024.0;
+constexpr std::size_t pairs_per_class = 3;
+constexpr int line_copies = 41;
+constexpr int chunk_copies = 21;
+constexpr int cached_copies = 11;
+constexpr int shared_copies = 5;
+constexpr int memory_copies = 2;
+constexpr double classes_share = 0.5;  ///< of the time, for one sweep
+
+/// Ordered pairs that are taken to cost the same.
+struct CopyClass {
+  std::vector<Pair> pairs;  ///< some of them, drawn at random
+  std::size_t members = 0;
+  std::vector<double> line_ns, chunk_ns, cached_ns, shared_ns, memory_ns;  ///< medians of visits
+};
+using ClassKey = std::uint64_t;
+
+/// Own data: level 0. Without `nodes` only the level and the kinds of core count.
+ClassKey class_key(const Pu& from, const Pu& to, bool own, bool nodes) {
+  const auto part = [](int id) { return static_cast<ClassKey>(id) & 0xffff; };
+  const ClassKey level = own ? 0 : 1 + static_cast<ClassKey>(closest_level(from, to));
+  const ClassKey kinds = (part(from.efficiency_class) & 0xff) << 8 | (part(to.efficiency_class) & 0xff);
+  const ClassKey places = nodes && !own ? part(from.numa_node) << 16 | part(to.numa_node) : 0;
+  return level << 48 | kinds << 32 | places;
+}
+
+class CopyCampaign {
+ public:
+  CopyCampaign(const Machine& machine, CopyTimer& timer, const CopyEffort& effort, double deadline_s)
+      : machine_(machine), timer_(timer), effort_(effort), deadline_s_(deadline_s) {}
+
+  Result<CopyCosts> run() {
+    find_classes(true);
+    if (auto done = sweep(0); !done) return done.error();
+    for (int k = 1; k < effort_.sweeps; ++k) {
+      // What one sweep has found is enough where there is no time for more.
+      const auto done = sweep(k);
+      if (!done && done.error().status == Status::timed_out) break;
+      if (!done) return done.error();
+    }
+    fill_in();
+    if (auto done = measure_contention(effort_.cached_bytes, costs_.cached_contention); !done) return done.error();
+    if (auto done = measure_contention(effort_.shared_bytes, costs_.shared_contention); !done) return done.error();
+    if (auto done = measure_contention(effort_.memory_bytes, costs_.memory_contention); !done) return done.error();
+    if (auto done = measure_process(); !done) return done.error();
+    return std::move(costs_);
+  }
+
+ private:
+  Pu pu(int index) const { return machine_.pus[static_cast<std::size_t>(index)]; }
+  bool is_own(Pair pair) const { return pair.a == pair.b; }
+
+  void find_classes(bool nodes) {
+    nodes_ = nodes;
+    classes_.clear();
+    std::mt19937_64 random(1);
+    const int n = static_cast<int>(machine_.size());
+    for (int from = 0; from < n; ++from) {
+      for (int to = 0; to < n; ++to) {
+        auto& one = classes_[class_key(pu(from), pu(to), from == to, nodes)];
+        ++one.members;
+        if (one.pairs.size() < pairs_per_class) {
+          one.pairs.push_back({from, to});
+        } else if (const auto place = random() % one.members; place < pairs_per_class) {
+          one.pairs[place] = {from, to};
+        }
+      }
+    }
+  }
+
+  Result<void> sweep(int number) {
+    const double start_s = timer_.now_s();
+    const double allowed_s = classes_share * (deadline_s_ - start_s);
+    std::size_t visited = 0;
+    for (auto& [key, one] : classes_) {
+      if (auto done = visit(one, one.pairs[static_cast<std::size_t>(number) % one.pairs.size()]); !done) return done;
+      const double expected_s =
+          (timer_.now_s() - start_s) / static_cast<double>(++visited) * static_cast<double>(classes_.size());
+      if (number > 0 || !nodes_ || expected_s <= allowed_s) continue;
+      find_classes(false);  // too many to time: by level alone, from the start
+      return sweep(number);
+    }
+    return {};
+  }
+
+  Result<void> visit(CopyClass& one, Pair pair) {
+    if (auto done = add_copy(pair, line_bytes, line_copies, one.line_ns); !done) return done;
+    if (auto done = add_copy(pair, effort_.chunk_bytes, chunk_copies, one.chunk_ns); !done) return done;
+    if (auto done = add_copy(pair, effort_.cached_bytes, cached_copies, one.cached_ns); !done) return done;
+    if (is_own(pair)) {
+      auto added = timer_.time_additions(pair.b, effort_.cached_bytes, cached_copies, deadline_s_);
+      if (!added) return added.error();
+      add_ns_.push_back(median(*std::move(added)));
+    }
+    if (auto done = add_copy(pair, effort_.shared_bytes, shared_copies, one.shared_ns); !done) return done;
+    return add_copy(pair, effort_.memory_bytes, memory_copies, one.memory_ns);
+  }
+
+  Result<void> add_copy(Pair pair, std::size_t size_bytes, int count, std::vector<double>& medians) {
+    const auto took_ns = median_copy(pair, size_bytes, count);
+    if (!took_ns) return took_ns.error();
+    medians.push_back(*took_ns);
+    return {};
+  }
+
+  Result<double> median_copy(Pair pair, std::size_t size_bytes, int count) {
+    auto samples = timer_.time_copies(pair.a, pair.b, size_bytes, count, deadline_s_);
+    if (!samples) return samples.error();
+    return median(*std::move(samples));
+  }
+
+  static double per_kib(double took_ns, double fixed_ns, std::size_t size_bytes) {
+    return std::max(0.0, took_ns - fixed_ns) / (static_cast<double>(size_bytes) / kib);
+  }
+
+  void fill_in() {
+    const std::size_t n = machine_.size();
+    costs_.chunk_bytes = static_cast<double>(effort_.chunk_bytes);
+    costs_.cached_bytes = static_cast<double>(effort_.cached_bytes);
+    costs_.shared_bytes = static_cast<double>(effort_.shared_bytes);
+    costs_.memory_bytes = static_cast<double>(effort_.memory_bytes);
+    costs_.startup_ns = costs_.chunk_ns_per_kib = costs_.cached_ns_per_kib = costs_.shared_ns_per_kib =
+        costs_.memory_ns_per_kib = Matrix(n);
+    costs_.add_ns_per_kib = median(add_ns_) / (costs_.cached_bytes / kib);
+    struct Costs {
+      double startup_ns, chunk, cached, shared, memory;
+    };
+    std::map<ClassKey, Costs> of_class;
+    for (const auto& [key, one] : classes_) {
+      const double startup_ns = median(one.line_ns);
+      of_class[key] = {startup_ns, per_kib(median(one.chunk_ns), startup_ns, effort_.chunk_bytes),
+                       per_kib(median(one.cached_ns), startup_ns, effort_.cached_bytes),
+                       per_kib(median(one.shared_ns), startup_ns, effort_.shared_bytes),
+                       per_kib(median(one.memory_ns), startup_ns, effort_.memory_bytes)};
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t j = 0; j < n; ++j) {
+        const auto& costs = of_class.at(class_key(machine_.pus[i], machine_.pus[j], i == j, nodes_));
+        costs_.startup_ns(i, j) = costs.startup_ns;
+        costs_.chunk_ns_per_kib(i, j) = costs.chunk;
+        costs_.cached_ns_per_kib(i, j) = costs.cached;
+        costs_.shared_ns_per_kib(i, j) = costs.shared;
+        costs_.memory_ns_per_kib(i, j) = costs.memory;
+      }
+    }
+  }
+
+  /// PUs of different cores first, then the further PUs of each.
+  std::vector<int> cores_first() const {
+    std::map<int, int> seen;  ///< PUs of a core so far
+    std::vector<std::pair<int, int>> ranked;
+    for (int i = 0; i < static_cast<int>(machine_.size()); ++i) ranked.push_back({seen[pu(i).core]++, i});
+    cores_ = seen.size();
+    std::sort(ranked.begin(), ranked.end());
+    std::vector<int> order;
+    for (const auto& [rank, index] : ranked) order.push_back(index);
+    return order;
+  }
+
+  /// `count` PUs, spread over the machine.
+  std::vector<int> spread(std::size_t count) const {
+    auto order = cores_first();
+    std::vector<int> chosen;
+    const std::size_t room = count <= cores_ ? cores_ : count;
+    for (std::size_t k = 0; k < count; ++k) chosen.push_back(order[k * room / count]);
+    return chosen;
+  }
+
+  Result<void> measure_contention(std::size_t size_bytes, std::vector<double>& slowdowns) {
+    slowdowns = {1.0};
+    const auto levels = contention_levels(machine_.size());
+    for (std::size_t k = 1; k < levels; ++k) {
+      const auto copiers = std::min(std::size_t{1} << k, machine_.size());
+      // All together have to stay within bounds, but still be more than caches of cores hold.
+      const auto share = std::max(effort_.team_bytes / copiers, 4 * effort_.cached_bytes);
+      auto samples =
+          timer_.time_together(spread(copiers), std::min(size_bytes, share), effort_.comparisons, deadline_s_);
+      if (!samples) return samples.error();
+      slowdowns.push_back(std::max(slowdowns.back(), median(*std::move(samples))));
+    }
+    return {};
+  }
+
+  /// The closest two PUs that are not one core; with one PU, that one.
+  Pair process_pair() const {
+    for (int level = static_cast<int>(Level::l2); level < level_count; ++level) {
+      for (int to = 1; to < static_cast<int>(machine_.size()); ++to) {
+        if (static_cast<int>(closest_level(pu(0), pu(to))) == level) return {0, to};
+      }
+    }
+    return {0, static_cast<int>(machine_.size()) - 1};
+  }
+
+  Result<void> measure_process() {
+    const Pair pair = process_pair();
+    std::vector<double> call_ns, rate;
+    for (int k = 0; k < effort_.sweeps; ++k) {
+      double plain_ns[2], process_ns[2];
+      const std::size_t sizes[2] = {line_bytes, effort_.cached_bytes};
+      for (int s = 0; s < 2; ++s) {
+        auto samples = timer_.time_process_copies(pair.a, pair.b, sizes[s], cached_copies, deadline_s_);
+        if (!samples) {
+          const auto status = samples.error().status;
+          if (status == Status::permission_denied || status == Status::not_supported) return {};
+          return samples.error();
+        }
+        process_ns[s] = median(*std::move(samples));
+        const auto plain = median_copy(pair, sizes[s], cached_copies);
+        if (!plain) return plain.error();
+        plain_ns[s] = *plain;
+      }
+      call_ns.push_back(std::max(0.0, process_ns[0] - plain_ns[0]));
+      rate.push_back(per_kib(process_ns[1], plain_ns[1] + call_ns.back(), effort_.cached_bytes));
+    }
+    costs_.process = ProcessCopyCosts{median(std::move(call_ns)), median(std::move(rate))};
+    return {};
+  }
+
+  const Machine& machine_;
+  CopyTimer& timer_;
+  const CopyEffort effort_;
+  const double deadline_s_;
+  bool nodes_ = true;
+  std::map<ClassKey, CopyClass> classes_;
+  std::vector<double> add_ns_;
+  mutable std::size_t cores_ = 0;
+  CopyCosts costs_;
+};
+
+std::size_t cache_bytes(int name, std::size_t otherwise) {
+  const long bytes = sysconf(name);
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : otherwise;
+}
+
+std::size_t page_multiple(std::size_t bytes) { return bytes / 4096 * 4096; }
+
+}  // namespace
+
+CopyEffort copy_effort(const Machine& machine, bool quick) {
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  const auto l2 = cache_bytes(_SC_LEVEL2_CACHE_SIZE, mib);
+  const auto last = std::max(l2, cache_bytes(_SC_LEVEL3_CACHE_SIZE, 16 * mib));
+  std::uint64_t memory = 0;
+  for (const auto& node : machine.numa_nodes) memory += node.memory_bytes;
+  const std::size_t bearable = memory == 0 ? 64 * mib : std::max<std::size_t>(4 * mib, memory / 64);
+  CopyEffort effort;
+  effort.chunk_bytes = 16 * 1024;
+  effort.cached_bytes = page_multiple(std::clamp(l2 / 4, mib / 16, mib / 2));
+  effort.memory_bytes = page_multiple(std::min({4 * last, (quick ? 16 : 64) * mib, bearable}));
+  effort.memory_bytes = std::max(effort.memory_bytes, 4 * effort.cached_bytes);
+  effort.shared_bytes = page_multiple(std::clamp(last / 8, 2 * effort.cached_bytes, effort.memory_bytes / 2));
+  effort.shared_bytes = std::min(effort.shared_bytes, std::max(8 * mib, 2 * effort.cached_bytes));
+  effort.team_bytes = effort.memory_bytes;
+  effort.sweeps = quick ? 1 : 3;
+  effort.comparisons = quick ? 3 : 9;
+  return effort;
+}
+
+Result<CopyCosts> run_copy_campaign(const Machine& machine, CopyTimer& timer, const CopyEffort& effort,
+                                    double deadline_s) {
+  return CopyCampaign(machine, timer, effort, deadline_s).run();
+}
+
+}  // namespace smelt::measure

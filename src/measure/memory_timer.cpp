@@ -1,0 +1,307 @@
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <system_error>
+
+#include "base/cacheline.hpp"
+#include "base/error.hpp"
+#include "base/segment.hpp"
+#include "measure/channel_timer.hpp"
+#include "measure/copy_timer.hpp"
+
+namespace smelt::measure {
+namespace {
+
+constexpr std::size_t kept_bytes = std::size_t{512} << 20;  ///< in buffers from earlier rounds
+
+/// A new value in every line and byte: the writer's cache owns all of it afterwards.
+void write_all(std::byte* data, std::size_t size_bytes, int value) noexcept {
+  std::memset(data, value, size_bytes);
+  asm volatile("" : : "r"(data) : "memory");
+}
+
+void copy_all(std::byte* to, const std::byte* from, std::size_t size_bytes) noexcept {
+  std::memcpy(to, from, size_bytes);
+  asm volatile("" : : "r"(to) : "memory");
+}
+
+void add_all(std::byte* to, const std::byte* from, std::size_t size_bytes) noexcept {
+  auto* sum = reinterpret_cast<double*>(to);
+  const auto* more = reinterpret_cast<const double*>(from);
+  for (std::size_t i = 0; i < size_bytes / sizeof(double); ++i) sum[i] += more[i];
+  asm volatile("" : : "r"(to) : "memory");
+}
+
+template <class Work>
+double timed_ns(double clock_ns, Work&& work) {
+  const auto start = ticks();
+  work();
+  return std::max(0.0, to_ns(ticks() - start) - clock_ns);
+}
+
+}  // namespace
+
+void MemoryTimer::Buffers::touch() noexcept {
+  if (touched) return;
+  write_all(source.get(), size_bytes, 0);
+  write_all(target.get(), size_bytes, 0);
+  touched = true;
+}
+
+/// Threads that go from step to step together.
+class MemoryTimer::Team {
+ public:
+  Team(std::size_t size, Stop& stop) : size_(static_cast<std::uint32_t>(size)), stop_(stop) {}
+
+  /// Returns when all threads have called it as often; what any did before is visible to all.
+  bool together() noexcept {
+    const auto step = step_.load(std::memory_order_relaxed);  // changes only after this thread has arrived
+    // Release: publishes what this thread wrote to the last one. Acquire: as the last one, see what
+    // the others published here.
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
+      arrived_.store(0, std::memory_order_relaxed);  // seen by all through step_
+      // Release: pairs with the acquire below, publishes what all wrote.
+      step_.store(step + 1, std::memory_order_release);
+      return true;
+    }
+    EmptyPolls empty(stop_);
+    while (step_.load(std::memory_order_acquire) == step) {  // pairs with the release above
+      wait_detail::relax();
+      if (!empty.again()) return false;
+    }
+    return true;
+  }
+
+ private:
+  const std::uint32_t size_;
+  Stop& stop_;
+  alignas(separation_bytes) std::atomic<std::uint32_t> arrived_{0};
+  alignas(separation_bytes) std::atomic<std::uint32_t> step_{0};
+};
+
+void MemoryTimer::reserve(std::span<const int> pus, std::size_t size_bytes) {
+  const auto wanted = [&](int pu) { return std::find(pus.begin(), pus.end(), pu) != pus.end(); };
+  std::size_t total = 0;
+  for (const auto& [pu, buffers] : buffers_) total += 2 * buffers.size_bytes;
+  if (total + 2 * pus.size() * size_bytes > kept_bytes) {
+    // Everything that this round does not need, and what is larger than it needs.
+    std::erase_if(buffers_, [&](const auto& one) { return !wanted(one.first) || one.second.size_bytes > size_bytes; });
+  }
+  for (const int pu : pus) {
+    auto& buffers = buffers_[pu];
+    if (buffers.size_bytes >= size_bytes) continue;
+    buffers = {};
+    buffers.source = std::make_unique_for_overwrite<std::byte[]>(size_bytes);
+    buffers.target = std::make_unique_for_overwrite<std::byte[]>(size_bytes);
+    buffers.size_bytes = size_bytes;
+  }
+}
+
+template <class Body>
+Result<void> MemoryTimer::run_team(std::span<const int> pus, std::size_t size_bytes, double deadline_s, Body body) {
+  reserve(pus, size_bytes);
+  Stop stop(deadline_s);
+  Team team(pus.size(), stop);
+  try {
+    std::vector<std::unique_ptr<PinnedThread>> threads;
+    for (std::size_t t = 0; t < pus.size(); ++t) {
+      auto& own = buffers_.at(pus[t]);
+      threads.push_back(std::make_unique<PinnedThread>(os_index(pus[t]), stop, [&stop, &team, &own, &body, t] {
+        own.touch();
+        return !stop.check() && body(t, team);
+      }));
+    }
+    Result<void> pinned;
+    for (auto& thread : threads) {
+      if (auto joined = thread->join(); !joined) pinned = joined;
+    }
+    if (!pinned) return pinned;
+  } catch (const std::system_error& error) {
+    return make_error(Status::io_error, "cannot start a thread to measure with: {}", error.what());
+  }
+  if (stop.stopped()) return out_of_time();
+  return {};
+}
+
+Result<std::vector<double>> MemoryTimer::time_copies(int writer, int reader, std::size_t size_bytes, int count,
+                                                     double deadline_s) {
+  std::vector<double> samples;
+  samples.reserve(static_cast<std::size_t>(count));
+  std::vector<int> pus = {reader};
+  if (writer != reader) pus.push_back(writer);
+  const auto body = [&](std::size_t t, Team& team) {
+    const bool reads = t == 0, writes = t + 1 == pus.size();
+    std::byte* const source = buffers_.at(writer).source.get();
+    std::byte* const target = buffers_.at(reader).target.get();
+    const double clock_ns = clock_overhead_ns();
+    for (int i = -1; i < count; ++i) {  // the first warms up
+      if (writes) write_all(source, size_bytes, i);
+      if (!team.together()) return false;
+      if (reads) {
+        const double took_ns = timed_ns(clock_ns, [&] { copy_all(target, source, size_bytes); });
+        if (i >= 0) samples.push_back(took_ns);
+      }
+      if (!team.together()) return false;
+    }
+    return true;
+  };
+  if (auto done = run_team(pus, size_bytes, deadline_s, body); !done) return done.error();
+  return samples;
+}
+
+Result<std::vector<double>> MemoryTimer::time_additions(int pu, std::size_t size_bytes, int count, double deadline_s) {
+  std::vector<double> samples;
+  samples.reserve(static_cast<std::size_t>(count));
+  const auto body = [&](std::size_t, Team&) {
+    auto& own = buffers_.at(pu);
+    const double clock_ns = clock_overhead_ns();
+    write_all(own.target.get(), size_bytes, 0);  // 0.0: sums stay as they are, however often
+    for (int i = -1; i < count; ++i) {
+      write_all(own.source.get(), size_bytes, 0);
+      const double took_ns = timed_ns(clock_ns, [&] { add_all(own.target.get(), own.source.get(), size_bytes); });
+      if (i >= 0) samples.push_back(took_ns);
+    }
+    return true;
+  };
+  if (auto done = run_team(std::vector<int>{pu}, size_bytes, deadline_s, body); !done) return done.error();
+  return samples;
+}
+
+Result<std::vector<double>> MemoryTimer::time_together(std::span<const int> pus, std::size_t size_bytes, int count,
+                                                       double deadline_s) {
+  const auto size = pus.size();
+  // Times of each comparison, by whom it is about.
+  std::vector<double> alone(static_cast<std::size_t>(count)), among_others(static_cast<std::size_t>(count));
+  const auto body = [&](std::size_t t, Team& team) {
+    const std::byte* const source = buffers_.at(pus[(t + 1) % size]).source.get();
+    auto& own = buffers_.at(pus[t]);
+    const double clock_ns = clock_overhead_ns();
+    const auto copy = [&] { return timed_ns(clock_ns, [&] { copy_all(own.target.get(), source, size_bytes); }); };
+    for (int i = -1; i < count; ++i) {
+      const auto k = static_cast<std::size_t>(std::max(i, 0));
+      const bool chosen = k * size / static_cast<std::size_t>(count) % size == t;
+      for (const bool all : {true, false}) {
+        write_all(own.source.get(), size_bytes, i);
+        if (!team.together()) return false;
+        if (all || chosen) {
+          const double took_ns = copy();
+          if (i >= 0 && chosen) (all ? among_others : alone)[k] = took_ns;
+        }
+        if (!team.together()) return false;
+      }
+    }
+    return true;
+  };
+  if (auto done = run_team(pus, size_bytes, deadline_s, body); !done) return done.error();
+  std::vector<double> slowdowns;
+  for (std::size_t k = 0; k < alone.size(); ++k) {
+    if (alone[k] > 0.0) slowdowns.push_back(among_others[k] / alone[k]);
+  }
+  return slowdowns;
+}
+
+// ---- another process ----------------------------------------------------------------------
+
+namespace {
+
+/// What both processes see. Odd: the child is to write; even: it has.
+struct Turns {
+  std::atomic<std::uint32_t> value{0};
+};
+
+/// A child that writes the buffer, its own copy of it, whenever asked to. It is made without a
+/// signal at its end, so that the program's own handling of its children does not notice it.
+class WritingChild {
+ public:
+  WritingChild(Turns& turns, std::byte* data, std::size_t size_bytes, int os_index) : turns_(turns) {
+    pid_ = static_cast<pid_t>(syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L));
+    if (pid_ == 0) run(data, size_bytes, os_index);
+  }
+  WritingChild(const WritingChild&) = delete;
+  WritingChild& operator=(const WritingChild&) = delete;
+  ~WritingChild() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    while (waitpid(pid_, nullptr, __WALL) < 0 && errno == EINTR) {
+    }
+  }
+
+  pid_t pid() const noexcept { return pid_; }
+
+  bool write(Stop& stop) noexcept {
+    const auto turn = turns_.value.load(std::memory_order_relaxed);  // this process wrote or acquired it last
+    turns_.value.store(turn + 1, std::memory_order_release);         // pairs with the child's acquire: it may write
+    EmptyPolls empty(stop);
+    while (turns_.value.load(std::memory_order_acquire) !=
+           turn + 2) {  // pairs with the child's release: it has written
+      wait_detail::relax();
+      if (!empty.again()) return false;
+    }
+    return true;
+  }
+
+ private:
+  /// Only system calls and memory: other threads' locks may be held in this copy of the process.
+  [[noreturn]] void run(std::byte* data, std::size_t size_bytes, int os_index) noexcept {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    unsigned long mask[65536 / (8 * sizeof(unsigned long))] = {};
+    const auto bit = static_cast<std::size_t>(os_index);
+    mask[bit / (8 * sizeof mask[0])] |= 1ul << bit % (8 * sizeof mask[0]);
+    syscall(SYS_sched_setaffinity, 0, sizeof mask, mask);
+    for (std::uint32_t turn = 0;; turn += 2) {
+      std::uint32_t polls = 0;
+      while (turns_.value.load(std::memory_order_acquire) != turn + 1) {  // pairs with the release in write()
+        wait_detail::relax();
+        if (++polls % 16384 == 0) sched_yield();
+      }
+      write_all(data, size_bytes, static_cast<int>(turn));
+      turns_.value.store(turn + 2, std::memory_order_release);  // pairs with the acquire in write()
+    }
+  }
+
+  Turns& turns_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace
+
+Result<std::vector<double>> MemoryTimer::time_process_copies(int writer, int reader, std::size_t size_bytes, int count,
+                                                             double deadline_s) {
+  const SavedAffinity saved;
+  if (auto pinned = set_this_thread_affinity({os_index(reader)}); !pinned) return pinned.error();
+  auto shared = Segment::anonymous(sizeof(Turns));
+  if (!shared) return shared.error();
+  auto& turns = *new (shared->data()) Turns;
+  const int pus[] = {reader};
+  buffers_.clear();  // a fork would make all of their pages copy on write
+  reserve(pus, size_bytes);
+  auto& own = buffers_.at(reader);
+  own.touch();
+  WritingChild child(turns, own.source.get(), size_bytes, os_index(writer));
+  if (child.pid() < 0) return make_error(Status::io_error, "cannot fork to measure with: {}", std::strerror(errno));
+  Stop stop(deadline_s);
+  const double clock_ns = clock_overhead_ns();
+  std::vector<double> samples;
+  const iovec to{own.target.get(), size_bytes}, from{own.source.get(), size_bytes};
+  for (int i = -1; i < count; ++i) {  // the first warms up
+    if (stop.check() || !child.write(stop)) return out_of_time();
+    ssize_t copied = 0;
+    const double took_ns = timed_ns(clock_ns, [&] { copied = process_vm_readv(child.pid(), &to, 1, &from, 1, 0); });
+    if (copied < 0) {
+      const auto status = errno == ENOSYS ? Status::not_supported : Status::permission_denied;
+      return make_error(status, "process_vm_readv: {}", std::strerror(errno));
+    }
+    if (i >= 0 && static_cast<std::size_t>(copied) == size_bytes) samples.push_back(took_ns);
+  }
+  return samples;
+}
+
+}  // namespace smelt::measure
