@@ -430,4 +430,79 @@ std::string draw_send_burst(const Machine& machine) {
   return fmt::format("  {} {}{} ns\n", styled(Style::accent, line), numbers, burst.size() > 12 ? " ..." : "");
 }
 
+namespace {
+
+// Median over a class of the rate in GB/s that copies of so many bytes reach; bytes/ns = GB/s.
+std::string copy_rate(const Machine& machine, const std::vector<std::pair<int, int>>& pairs, double bytes) {
+  std::vector<float> rates;
+  for (const auto& [from, to] : pairs) {
+    const double ns = copy_ns(machine, static_cast<std::size_t>(from), static_cast<std::size_t>(to), bytes);
+    rates.push_back(static_cast<float>(ns > 0 ? bytes / ns : 0.0));
+  }
+  return fmt::format("{:.1f}", median_of(rates));
+}
+
+Table copy_table(const Machine& machine, const std::vector<double>& sizes) {
+  Table table("lr" + std::string(sizes.size(), 'r'));
+  std::vector<std::string> names = {"GB/s", "start"};
+  for (const double size : sizes) names.push_back(format_bytes(size));
+  table.header(names);
+  const auto cells = [&](const std::string& name, const std::vector<std::pair<int, int>>& pairs) {
+    std::vector<float> starts;
+    for (const auto& [from, to] : pairs) {
+      const auto i = static_cast<std::size_t>(from), j = static_cast<std::size_t>(to);
+      starts.push_back(static_cast<float>(machine.copy->startup_ns(i, j)));
+    }
+    std::vector<Table::Cell> row = {name, fmt::format("{:.0f} ns", median_of(starts))};
+    for (const double size : sizes) row.emplace_back(copy_rate(machine, pairs, size));
+    return row;
+  };
+  const int n = static_cast<int>(machine.size());
+  std::map<PairClass, std::vector<std::pair<int, int>>> classes;
+  std::vector<std::pair<int, int>> own;
+  for (int from = 0; from < n; ++from) {
+    own.push_back({from, from});
+    for (int to = 0; to < n; ++to) {
+      if (from != to) classes[pair_class(machine, from, to)].push_back({from, to});
+    }
+  }
+  table.row(cells("own data", own));
+  for (const auto& [kind, pairs] : classes) table.row(cells(class_name(kind), pairs));
+  return table;
+}
+
+Table contention_table(const Machine& machine, const std::vector<double>& sizes) {
+  const auto& copy = *machine.copy;
+  Table table("l" + std::string(sizes.size(), 'r'));
+  std::vector<std::string> names = {"times slower"};
+  for (const double size : sizes) names.push_back(format_bytes(size));
+  table.header(names);
+  for (std::size_t level = 1; level < copy.cached_contention.size(); ++level) {
+    const auto copiers = std::min(std::size_t{1} << level, machine.size());
+    std::vector<Table::Cell> row = {fmt::format("{} PUs copy", copiers)};
+    for (const auto* slowdowns : {&copy.cached_contention, &copy.shared_contention, &copy.memory_contention}) {
+      row.emplace_back(fmt::format("{:.2f}", (*slowdowns)[level]));
+    }
+    table.row(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string draw_copies(const Machine& machine) {
+  if (!machine.copy || machine.size() == 0) return {};
+  const auto& copy = *machine.copy;
+  std::string text =
+      copy_table(machine, {copy.chunk_bytes, copy.cached_bytes, copy.shared_bytes, copy.memory_bytes}).text();
+  if (machine.size() > 1) {
+    text += contention_table(machine, {copy.cached_bytes, copy.shared_bytes, copy.memory_bytes}).text();
+  }
+  text += copy.process ? fmt::format("  out of another process: {:.0f} ns per call and {:.0f} ns per KiB more\n",
+                                     copy.process->call_ns, copy.process->ns_per_kib)
+                       : std::string("  out of another process: not permitted\n");
+  return text + fmt::format("  adding doubles in the own cache: {:.1f} GB/s\n",
+                            copy.add_ns_per_kib > 0 ? 1024.0 / copy.add_ns_per_kib : 0.0);
+}
+
 }  // namespace smelt::cli

@@ -1,5 +1,5 @@
 // Pictures of a machine made of text: its tree of packages, nodes and caches, its costs as a
-// heat map, and its costs by class of pairs.
+// heat map, its costs by class of pairs, and what its copies reach.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -37,5 +37,9 @@ std::string draw_hardware(const Machine& machine);
 std::string draw_heat_map(const Machine& machine, int columns);
 std::string draw_cost_classes(const Machine& machine);
 std::string draw_send_burst(const Machine& machine);
+
+/// Rates of copies by class of pairs and size, how they slow down when many copy, and what copying
+/// out of another process adds. Empty where no copies were measured. O(n^2).
+std::string draw_copies(const Machine& machine);
 
 }  // namespace smelt::cli

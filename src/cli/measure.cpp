@@ -83,6 +83,8 @@ void report(const Outcome& outcome) {
   } else {
     print("One PU: there is nobody to talk to.\n\n");
   }
+  const auto copies = draw_copies(machine);
+  if (!copies.empty()) print("Copies\n" + copies + "\n");
   if (outcome.measured) {
     print(fmt::format("Measured in {:.1f} s.\n", outcome.elapsed_s));
   } else {

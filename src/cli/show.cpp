@@ -1,4 +1,4 @@
-// smelt show: a machine as a tree, its costs as a heat map and a table.
+// smelt show: a machine as a tree, its costs as a heat map and tables.
 #include <memory>
 
 #include "cli/arguments.hpp"
@@ -87,10 +87,11 @@ std::string describe_source(const Subject& subject) {
   return text;
 }
 
+std::string heading(const char* text, const char* note) {
+  return "\n" + styled(Style::title, text) + "  " + styled(Style::faint, note) + "\n";
+}
+
 void print_costs(const Machine& machine) {
-  const auto heading = [](const char* text, const char* note) {
-    return "\n" + styled(Style::title, text) + "  " + styled(Style::faint, note) + "\n";
-  };
   print(heading("Message", "ns, from the start of the send to the end of the receive"));
   print(draw_heat_map(machine, screen().columns));
   print(heading("By distance", "ns; send and recv: medians of the time that each side is blocked"));
@@ -111,6 +112,8 @@ void run(const Arguments& arguments) {
   } else if (machine.size() > 1) {
     print_costs(machine);
   }
+  const auto copies = draw_copies(machine);
+  if (!copies.empty()) print(heading("Copies", "of data that another PU wrote last, by size") + copies);
 }
 
 }  // namespace
