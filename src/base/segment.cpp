@@ -75,20 +75,6 @@ Result<void> reserve(int fd, std::size_t size_bytes, const std::string& what) {
 std::string path_of(const std::string& name) { return "/dev/shm" + name; }
 std::string path_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
 
-// Locks the file behind the descriptor. The holders need microseconds; one that is stopped must
-// not stop everybody else.
-bool lock_file(int fd) {
-  constexpr int attempts = 1000;
-  for (int i = 0; i < attempts; ++i) {
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
-    if (errno != EWOULDBLOCK && errno != EINTR) return false;
-    const timespec pause = {0, 1'000'000};
-    nanosleep(&pause, nullptr);
-  }
-  errno = EBUSY;
-  return false;
-}
-
 // Whether `path` and the descriptor mean the same file.
 bool same_file(const std::string& path, int fd) {
   struct stat named = {}, opened = {};
@@ -218,15 +204,29 @@ Result<bool> Segment::take_name(const std::string& name) {
   if (const auto valid = check_name(name); !valid) return valid.error();
   const auto path = path_of(name);
   if (!same_file(path, fd_)) return false;
-  if (!lock_file(fd_)) return system_error(fmt::format("cannot lock segment '{}'", name));
+  if (const auto locked = lock(); !locked) return locked.error();
   // The name can only pass to another file after it was taken from this one, which takes the lock.
   const bool ours = same_file(path, fd_);
   const bool removed = ours && unlink(path.c_str()) == 0;
   const Error error = ours && !removed ? system_error(fmt::format("cannot remove segment '{}'", name)) : Error{};
-  flock(fd_, LOCK_UN);
+  unlock();
   if (error.status != Status::ok) return error;
   return removed;
 }
+
+Result<void> Segment::lock() {
+  // The holders need microseconds; one that is stopped must not stop everybody else.
+  constexpr int attempts = 1000;
+  for (int i = 0; i < attempts; ++i) {
+    if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return {};
+    if (errno != EWOULDBLOCK && errno != EINTR) return system_error("cannot lock a segment");
+    const timespec pause = {0, 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+  return make_error(Status::timed_out, "another process holds the lock on a segment: is it stopped?");
+}
+
+void Segment::unlock() noexcept { flock(fd_, LOCK_UN); }
 
 Result<void> Segment::grow(std::size_t size_bytes) {
   const auto size = checked_size(size_bytes);

@@ -44,6 +44,11 @@ class Segment {
   /// processes may try at once; none removes a newer segment under the same name.
   Result<bool> take_name(const std::string& name);
 
+  /// Waits (a second at most) until nobody else holds the lock on the file behind the descriptor, and
+  /// holds it until unlock() or death. For segments with an open file of their own: not from_fd().
+  Result<void> lock();
+  void unlock() noexcept;
+
   /// Makes the memory behind the descriptor at least this large and maps it again: data() moves.
   /// The memory is there afterwards: a full /dev/shm is an error here, not a signal at first use.
   Result<void> grow(std::size_t size_bytes);

@@ -183,6 +183,12 @@ Result<void> Membership::join(int rank) {
   return {};
 }
 
+bool Membership::same_namespaces() const noexcept {
+  const std::uint64_t theirs = head().namespaces.load(std::memory_order_relaxed);
+  const std::uint64_t mine = namespaces();
+  return theirs == 0 || mine == 0 || theirs == mine;
+}
+
 void Membership::leave(int rank) noexcept {
   if (rank < 0 || rank >= ranks_) return;
   const auto self = ProcessId::self();

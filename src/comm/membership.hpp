@@ -86,6 +86,10 @@ class Membership {
   /// before (also by one that has left), a process of another PID namespace.
   Result<void> join(int rank);
 
+  /// Whether pids in the registry mean to this process what they meant to those who joined: they are
+  /// in the same PID and time namespaces, or nobody has joined yet.
+  bool same_namespaces() const noexcept;
+
   /// Gives up a rank of this process; any thread may. No effect on what is not a present rank of
   /// this process.
   void leave(int rank) noexcept;

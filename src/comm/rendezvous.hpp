@@ -1,0 +1,95 @@
+// Rendezvous: processes of one user meet under a name, or over a memfd, and map one segment.
+//
+//   | head | membership | blueprint | user region ... |        /dev/shm/smelt-<uid>-<name>, mode 0600
+//
+// The first to come makes a segment without a name, writes the head, takes its ranks, and only then
+// links it to the name: there is no moment at which the name means something half-made or something
+// whose maker is not known. It goes on to prepare the content; the others take their ranks at once.
+//
+//   preparing --> gathering --> complete         each arrow is one compare-and-swap of `phase`,
+//        \------------\-------> failed           so all who take part see the same end
+//
+//   complete    every rank has joined. Whoever sees it first removes the name, and nobody returns
+//               before it is gone: whatever happens later leaves nothing behind.
+//   failed      a member died, gave up after its timeout, could not prepare, or two processes
+//               claimed one rank. Whoever sees it removes the name and says why.
+//   abandoned   (a kind of failure) found with all its processes dead by a newcomer, who starts anew.
+//
+// A name is only removed under a lock on its file and while it means that very file
+// (Segment::take_name), so of two processes that find a stale segment none removes the fresh one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/segment.hpp"
+#include "comm/membership.hpp"
+#include "smelt/error.hpp"
+
+namespace smelt::comm {
+
+/// What the process that comes first puts into the segment.
+struct Provision {
+  std::string blueprint;       ///< opaque bytes that every process gets to read
+  std::size_t user_bytes = 0;  ///< size of the zeroed user region
+};
+
+/// Called in one process of a meeting, at most once per attempt; its error ends the meeting for all.
+using Prepare = std::function<Result<Provision>()>;
+
+struct MeetOptions {
+  double timeout_s = 60.0;  ///< for the whole meeting; > 0
+
+  /// Ranks that will not come (any more), as this process knows. With it a death does not end the
+  /// meeting: it is complete once every rank has joined, died or gone, and the dead are marked so in
+  /// its Membership. All processes must give it or none. For survivors who meet anew.
+  std::function<bool(int rank)> gone = {};
+};
+
+/// A meeting that is complete. The ranks of this process are present in membership(); whoever owns
+/// the meeting leaves them.
+struct Meeting {
+  Segment segment;
+  int size = 0;
+  std::size_t membership_offset = 0;
+  std::size_t blueprint_offset = 0;
+  std::size_t blueprint_bytes = 0;
+  std::size_t user_offset = 0;  ///< page-aligned
+  std::size_t user_bytes = 0;
+  std::uint64_t id = 0;   ///< random, the same in all processes: for names derived from the meeting
+  bool prepared = false;  ///< this process prepared the content
+
+  Membership membership() const { return {segment.data() + membership_offset, size}; }
+  std::string_view blueprint() const {
+    return {reinterpret_cast<const char*>(segment.data() + blueprint_offset), blueprint_bytes};
+  }
+  std::byte* user() const { return segment.data() + user_offset; }
+};
+
+/// Meets the processes that bring the other ranks of 0 to size-1. All return, or all fail; those
+/// that come after a failure begin a new meeting.
+/// Requirements: 1 <= size <= Membership::most_ranks, at least one rank, each brought once; `name`
+/// of 1 to 200 bytes without '/'. Several threads of a process may each bring ranks.
+/// Ordering: what was done before any process called is visible to all once they return.
+/// Cost: polls, at most a millisecond apart, and a few dozen system calls.
+/// Errors: invalid_argument (name, size, ranks; a segment made for another size; a rank taken),
+/// permission_denied (symbolic link, owner or mode of what has the name), bad_format (something else
+/// has the name), out_of_memory (/dev/shm is full), broken (a member died; names it), timed_out
+/// (names the ranks that have not come), or what `prepare` returned.
+Result<Meeting> meet(const std::string& name, int size, std::span<const int> ranks, const Prepare& prepare,
+                     const MeetOptions& options = {});
+
+/// The same over a descriptor of shared memory that the processes inherited or were sent, such as a
+/// memfd of any size. Good for one meeting; the caller keeps the descriptor.
+Result<Meeting> meet_fd(int fd, int size, std::span<const int> ranks, const Prepare& prepare,
+                        const MeetOptions& options = {});
+
+/// Removes the names that meetings of this user left in /dev/shm when all their processes were
+/// killed before they were complete. Returns how many. meet() does the same for its own name.
+int remove_stale_meetings();
+
+}  // namespace smelt::comm
