@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -38,7 +39,7 @@ Machine full_machine() {
   machine.measured_at = "2026-01-02T03:04:05Z";
   machine.name = "quotes \" and \\ and \n and \xc3\xa9";
   machine.pus[0].efficiency_class = 1;
-  return machine;
+  return test::with_copies(std::move(machine));
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -74,6 +75,23 @@ TEST(ModelFile, RoundTripsExactly) {
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(*again, machine);
   EXPECT_EQ(format_machine(*again), text);
+}
+
+TEST(ModelFile, RoundTripsWithoutProcessCopies) {
+  auto machine = full_machine();
+  machine.copy->process.reset();
+  const auto again = parse_machine(format_machine(machine), "memory");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, machine);
+}
+
+TEST(ModelFile, RoundTripsCopiesOfOnePu) {
+  const auto one = synthesize_machine({.cores = 1});
+  ASSERT_TRUE(one);
+  const auto machine = test::with_copies(*one);
+  const auto again = parse_machine(format_machine(machine), "memory");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, machine);
 }
 
 TEST(ModelFile, RoundTripsWithoutCosts) {
@@ -141,6 +159,56 @@ struct Bad {
   const char* key_and_reason;  ///< part of the message
 };
 
+/// The costs of copies between those two PUs, with a key replaced or, without a value, left out.
+std::string copies(const std::string& key = "", const std::string& value = "") {
+  const std::pair<const char*, const char*> parts[] = {{"chunk_bytes", "1024"},
+                                                       {"cached_bytes", "2048"},
+                                                       {"shared_bytes", "4096"},
+                                                       {"memory_bytes", "8192"},
+                                                       {"startup_ns", "[[1, 2], [3, 4]]"},
+                                                       {"chunk_ns_per_kib", "[[1, 2], [3, 4]]"},
+                                                       {"cached_ns_per_kib", "[[1, 2], [3, 4]]"},
+                                                       {"shared_ns_per_kib", "[[1, 2], [3, 4]]"},
+                                                       {"memory_ns_per_kib", "[[1, 2], [3, 4]]"},
+                                                       {"cached_contention", "[1, 1.5]"},
+                                                       {"shared_contention", "[1, 1.5]"},
+                                                       {"memory_contention", "[1, 2]"},
+                                                       {"add_ns_per_kib", "5"},
+                                                       {"process_call_ns", "6"},
+                                                       {"process_ns_per_kib", "7"}};
+  std::string text = ", \"copy\": {\"unknown\": {\"x\": [1, {}]}";
+  for (const auto& [name, usual] : parts) {
+    const auto shown = key == name ? value : usual;
+    if (!shown.empty()) text += fmt::format(", \"{}\": {}", name, shown);
+  }
+  return text + "}";
+}
+
+TEST(ModelFile, ReadsCopies) {
+  const auto machine = parse_machine(Text{.more = copies() + ", \"tsc_ghz\": 2"}.json(), "memory");
+  ASSERT_TRUE(machine) << machine.error().message;
+  ASSERT_TRUE(machine->copy && machine->copy->process);
+  EXPECT_EQ(machine->copy->startup_ns(1, 0), 3.0);
+  EXPECT_EQ(machine->copy->memory_ns_per_kib(1, 1), 4.0);
+  EXPECT_EQ(machine->copy->memory_contention, (std::vector<double>{1, 2}));
+  EXPECT_EQ(machine->copy->process->ns_per_kib, 7.0);
+  EXPECT_EQ(machine->tsc_ghz, 2.0) << "what comes after it";
+  const auto none = parse_machine(Text{.more = ", \"copy\": null"}.json(), "memory");
+  ASSERT_TRUE(none) << none.error().message;
+  EXPECT_FALSE(none->copy);
+}
+
+TEST(ModelFile, EachKeyOfCopiesIsMissed) {
+  for (const std::string key :
+       {"chunk_bytes", "cached_bytes", "shared_bytes", "memory_bytes", "startup_ns", "chunk_ns_per_kib",
+        "cached_ns_per_kib", "shared_ns_per_kib", "memory_ns_per_kib", "cached_contention", "shared_contention",
+        "memory_contention", "add_ns_per_kib", "process_call_ns", "process_ns_per_kib"}) {
+    const auto machine = parse_machine(Text{.more = copies(key)}.json(), "f");
+    ASSERT_FALSE(machine) << key;
+    EXPECT_EQ(machine.error().message, "f: copy." + key + ": missing");
+  }
+}
+
 class BadMachine : public testing::TestWithParam<Bad> {};
 
 TEST_P(BadMachine, NamesFileKeyAndReason) {
@@ -158,7 +226,9 @@ const std::string long_text(1 << 20, 'x');
 INSTANTIATE_TEST_SUITE_P(
     Table, BadMachine,
     testing::Values(
-        Bad{"other schema", {.schema = R"("smelt-machine/2")"}, "schema: must be \"smelt-machine/1\", is \"smelt-machine/2\""},
+        Bad{"other schema",
+            {.schema = R"("smelt-machine/2")"},
+            "schema: must be \"smelt-machine/1\", is \"smelt-machine/2\""},
         Bad{"schema no string", {.schema = "1"}, "schema: must be"},
         Bad{"schema of several lines", {.schema = R"("a\nb\u00e9")"}, "is \"a?b??\""},
         Bad{"key of several lines", {.more = R"(, "a\nb": [nonsense])"}, "a?b: not valid JSON"},
@@ -171,9 +241,15 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"pus an object", {.pus = "{}"}, "pus: must not be an object"},
         Bad{"pus of numbers", {.pus = "[0, 1]"}, "pus[0]: must be an object"},
         Bad{"PU without os_index", {.pus = R"([{"os_index": 0}, {"core": 1}])"}, "pus[1]: has no os_index"},
-        Bad{"duplicate PUs", {.pus = R"([{"os_index": 4}, {"os_index": 4}])"}, "pus[1].os_index: 4 is a duplicate of pus[0]"},
-        Bad{"negative id", {.pus = R"([{"os_index": 0}, {"os_index": 1, "core": -1}])"}, "pus[1].core: must be 0..65535, is -1"},
-        Bad{"absurd id", {.pus = R"([{"os_index": 0}, {"os_index": 99999999999999999999}])"}, "pus[1].os_index: must be"},
+        Bad{"duplicate PUs",
+            {.pus = R"([{"os_index": 4}, {"os_index": 4}])"},
+            "pus[1].os_index: 4 is a duplicate of pus[0]"},
+        Bad{"negative id",
+            {.pus = R"([{"os_index": 0}, {"os_index": 1, "core": -1}])"},
+            "pus[1].core: must be 0..65535, is -1"},
+        Bad{"absurd id",
+            {.pus = R"([{"os_index": 0}, {"os_index": 99999999999999999999}])"},
+            "pus[1].os_index: must be"},
         Bad{"id of 64 bits", {.pus = R"([{"os_index": 18446744073709551615}])"}, "pus[0].os_index: must be"},
         Bad{"fractional id", {.pus = R"([{"os_index": 0.5}])"}, "pus[0].os_index: must be an integer"},
         Bad{"id a string", {.pus = R"([{"os_index": "0"}])"}, "pus[0].os_index: must be an integer, is a string"},
@@ -195,8 +271,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"long row", {.send = "[[0, 1], [1, 0, 2]]"}, "send_ns[1][2]: not square"},
         Bad{"row missing", {.send = "[[0, 1]]"}, "send_ns: not square: 1 rows of 2 columns"},
         Bad{"row too many", {.send = "[[0, 1], [1, 0], [1, 1]]"}, "send_ns[2]: not square"},
-        Bad{"no rows", {.send = "[]"}, "send_ns"},
-        Bad{"empty row", {.send = "[[]]"}, "send_ns[0]: an empty row"},
+        Bad{"no rows", {.send = "[]"}, "send_ns"}, Bad{"empty row", {.send = "[[]]"}, "send_ns[0]: an empty row"},
         Bad{"flat", {.send = "[0, 1, 1, 0]"}, "send_ns[0]: must be an array of numbers"},
         Bad{"a number", {.send = "3"}, "send_ns: must be an array, is 3"},
         Bad{"other size than pus", {.send = "[[0]]"}, "send_ns: is 1 x 1, but pus has 2 entries"},
@@ -207,16 +282,74 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"burst negative", {.more = R"(, "send_burst": [1, -1])"}, "send_burst[1]: must be 0.."},
         Bad{"clock negative", {.more = R"(, "tsc_ghz": -1)"}, "tsc_ghz: must be 0.."},
         Bad{"clock a string", {.more = R"(, "tsc_ghz": "fast")"}, "tsc_ghz: must be a number or null, is a string"},
+        Bad{"copies no object", {.more = ", \"copy\": 3"}, "copy: must be an object, is 3"},
+        Bad{"copies an array", {.more = ", \"copy\": [1]"}, "copy: must not be an array"},
+        Bad{"copies empty", {.more = ", \"copy\": {}"}, "copy.startup_ns: missing"},
+        Bad{"copies twice", {.more = copies() + copies()}, "copy: given twice"},
+        Bad{"copies with a key twice",
+            {.more = copies("startup_ns", "[[1, 2], [3, 4]], \"startup_ns\": []")},
+            "copy.startup_ns: given twice"},
+        Bad{"copies null inside", {.more = copies("startup_ns", "null")}, "copy.startup_ns: must be an array, is null"},
+        Bad{"copies of null bytes",
+            {.more = copies("cached_bytes", "null")},
+            "copy.cached_bytes: must be a number, is null"},
+        Bad{"copies negative",
+            {.more = copies("memory_ns_per_kib", "[[0, 1], [-1, 0]]")},
+            "copy.memory_ns_per_kib[1][0]: must be 0..1000000000000, is -1"},
+        Bad{"copies of text",
+            {.more = copies("startup_ns", "[[\"a\", 1], [1, 1]]")},
+            "copy.startup_ns[0][0]: must be a number"},
+        Bad{"copies not square", {.more = copies("startup_ns", "[[1, 1], [1]]")}, "copy.startup_ns[1]: not square"},
+        Bad{"copies of fewer PUs", {.more = copies("startup_ns", "[[1]]")}, "copy.startup_ns: is 1 x 1, but pus has 2"},
+        Bad{"copies a nested object", {.more = copies("startup_ns", "{}")}, "copy.startup_ns: must not be an object"},
+        Bad{"copies with objects for cells",
+            {.more = copies("startup_ns", "[[{}, 1], [1, 1]]")},
+            "copy.startup_ns[0][0]: must not be an object"},
+        Bad{"copies of nothing",
+            {.more = copies("chunk_bytes", "0")},
+            "copy.chunk_bytes: must be 1..1000000000000000, is 0"},
+        Bad{"copies of equal sizes",
+            {.more = copies("memory_bytes", "4096")},
+            "copy.memory_bytes: must be more than shared_bytes, which is 4096, is 4096"},
+        Bad{"copies of falling sizes",
+            {.more = copies("cached_bytes", "5000")},
+            "copy.shared_bytes: must be more than cached_bytes"},
+        Bad{"copies with an array for a number",
+            {.more = copies("add_ns_per_kib", "[1]")},
+            "copy.add_ns_per_kib: must not be an array"},
+        Bad{"copies with a number for an array",
+            {.more = copies("cached_contention", "1")},
+            "copy.cached_contention: must be an array, is 1"},
+        Bad{"contention too short",
+            {.more = copies("cached_contention", "[1]")},
+            "copy.cached_contention: has 1 entries, but 2 PUs need 2"},
+        Bad{"contention too long",
+            {.more = copies("cached_contention", "[1, 1, 1]")},
+            "copy.cached_contention: has 3 entries"},
+        Bad{"contention of one",
+            {.more = copies("cached_contention", "[1.5, 2]")},
+            "copy.cached_contention[0]: must be 1, is 1.5"},
+        Bad{"contention that falls",
+            {.more = copies("memory_contention", "[1, 0.5]")},
+            "copy.memory_contention[1]: must be 1..1000000"},
+        Bad{"contention of text",
+            {.more = copies("memory_contention", "[1, true]")},
+            "copy.memory_contention[1]: must be a number"},
+        Bad{"process call negative", {.more = copies("process_call_ns", "-1")}, "copy.process_call_ns: must be 0.."},
         Bad{"page size 0", {.more = R"(, "page_sizes_bytes": [0])"}, "page_sizes_bytes[0]: must be a positive integer"},
-        Bad{"memory negative", {.more = R"(, "numa_nodes": [{"os_index": 0, "memory_bytes": -1}])"}, "numa_nodes[0].memory_bytes"},
+        Bad{"memory negative",
+            {.more = R"(, "numa_nodes": [{"os_index": 0, "memory_bytes": -1}])"},
+            "numa_nodes[0].memory_bytes"},
         Bad{"node outside",
-            {.pus = R"([{"os_index": 0}, {"os_index": 1, "numa_node": 1}])", .more = R"(, "numa_nodes": [{"os_index": 0}])"},
+            {.pus = R"([{"os_index": 0}, {"os_index": 1, "numa_node": 1}])",
+             .more = R"(, "numa_nodes": [{"os_index": 0}])"},
             "pus[1].numa_node: is 1, but numa_nodes has 1"},
         Bad{"key given twice", {.more = R"(, "send_ns": [[0, 1], [1, 0]])"}, "send_ns: given twice"},
         Bad{"deep nesting", {.more = ", \"x\": " + deep}, "x: not a machine file: nested too deeply"},
         Bad{"deep nesting in a cell", {.send = deep}, "send_ns[0][0]: must not be an array"},
         Bad{"much unknown data", {.more = ", \"x\": [0" + std::string(2 << 20, ' ') + "]"}, "not a machine file"},
-        Bad{"trailing comma", {.more = ","}, "not valid JSON"}, Bad{"something after it", {.more = "} {"}, "not valid JSON"}),
+        Bad{"trailing comma", {.more = ","}, "not valid JSON"},
+        Bad{"something after it", {.more = "} {"}, "not valid JSON"}),
     [](const auto& info) {
       std::string name = info.param.what;
       for (auto& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
