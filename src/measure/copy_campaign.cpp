@@ -33,12 +33,15 @@ struct CopyClass {
 };
 using ClassKey = std::uint64_t;
 
-/// Own data: level 0. Without `nodes` only the level and the kinds of core count.
+/// Own data: level 0. Without `nodes` it does not matter which NUMA nodes they are.
 ClassKey class_key(const Pu& from, const Pu& to, bool own, bool nodes) {
   const auto part = [](int id) { return static_cast<ClassKey>(id) & 0xffff; };
   const ClassKey level = own ? 0 : 1 + static_cast<ClassKey>(closest_level(from, to));
   const ClassKey kinds = (part(from.efficiency_class) & 0xff) << 8 | (part(to.efficiency_class) & 0xff);
-  const ClassKey places = nodes && !own ? part(from.numa_node) << 16 | part(to.numa_node) : 0;
+  // Several NUMA nodes may lie under an L3: being of one node counts even where which does not.
+  const ClassKey same_node = from.numa_node == to.numa_node ? 1 : 0;
+  const ClassKey which = nodes ? part(from.numa_node) << 16 | part(to.numa_node) : same_node;
+  const ClassKey places = own ? 0 : which;
   return level << 48 | kinds << 32 | places;
 }
 

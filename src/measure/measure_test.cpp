@@ -16,6 +16,30 @@
 namespace smelt {
 namespace {
 
+/// Copies are left out only where there was no time for all of them.
+void expect_sane_copies(const Machine& machine) {
+  if (!machine.copy) return;
+  const auto& copy = *machine.copy;
+  for (std::size_t i = 0; i < machine.size(); ++i) {
+    for (std::size_t j = 0; j < machine.size(); ++j) {
+      EXPECT_GE(copy.startup_ns(i, j), 0.0);
+      for (const Matrix* rate : {&copy.cached_ns_per_kib, &copy.shared_ns_per_kib, &copy.memory_ns_per_kib}) {
+        EXPECT_GT((*rate)(i, j), 0.0);
+        EXPECT_LT((*rate)(i, j), 1e7);
+      }
+      EXPECT_GT(copy_ns(machine, i, j, 1 << 20), copy_ns(machine, i, j, 1 << 10));
+    }
+  }
+  EXPECT_GT(copy.add_ns_per_kib, 0.0);
+  for (const auto* slowdowns : {&copy.cached_contention, &copy.shared_contention, &copy.memory_contention}) {
+    EXPECT_EQ(slowdowns->size() > 1, machine.size() > 1);
+    EXPECT_THAT(*slowdowns, testing::Each(testing::Ge(1.0)));
+  }
+  if (copy.process) {
+    EXPECT_GT(copy.process->call_ns, 0.0);
+  }
+}
+
 void expect_sane(const Machine& machine) {
   const auto n = machine.size();
   ASSERT_GE(n, 1u);
@@ -46,6 +70,7 @@ void expect_sane(const Machine& machine) {
   // Without bursts where other processes left no time for a whole round.
   EXPECT_THAT(machine.send_burst_ns.size(), testing::AnyOf(0u, n > 1 ? 16u : 0u));
   EXPECT_THAT(machine.send_burst_ns, testing::Each(testing::Ge(0.0)));
+  expect_sane_copies(machine);
   EXPECT_GT(machine.tsc_ghz, 0.0);
   EXPECT_THAT(machine.measured_at, testing::MatchesRegex("20..-..-..T..:..:..Z"));
   EXPECT_FALSE(machine.name.empty());
@@ -70,6 +95,7 @@ TEST(Measure, ThisMachine) {
   EXPECT_LT(static_cast<double>(monotonic_ns() - start_ns) * 1e-9, 15.0);
   EXPECT_GE(reports, 1);
   expect_sane(*machine);
+  EXPECT_TRUE(machine->copy);
   const auto allowance = discover_allowance();
   ASSERT_TRUE(allowance);
   EXPECT_EQ(machine->size(), allowance->pus.size());
