@@ -14,6 +14,8 @@
 //
 // Estimated: a core waits for `lines_in_flight` cache lines at once, so a line costs it the latency
 // of the pair divided by that (Little's law).
+#include "machine/copy_costs.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -27,7 +29,7 @@ constexpr double line_bytes = 64.0;
 constexpr double kib = 1024.0;
 
 // Assumptions of the estimate; docs/model.md gives the reasons.
-constexpr double lines_in_flight = 10.0;         ///< line fill buffers of a core: 10 to 16 on x86 since 2008
+constexpr double lines_in_flight = 12.0;         ///< line fill buffers of a core: 10 to 16 on x86 since 2008
 constexpr double own_line_ns = 2.0;              ///< copying a line within the own cache
 constexpr double memory_line_ns = 6.4;           ///< copying a line out of memory and back: 10 GB/s
 constexpr double cached_limit_bytes = 1u << 20;  ///< what a core's cache is taken to hold
