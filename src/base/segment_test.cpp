@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
+#include <thread>
 
 namespace smelt {
 namespace {
@@ -109,6 +111,25 @@ TEST(Segment, GetsItsNameInOneStepAndOnlyItsOwnIsTaken) {
   EXPECT_FALSE(*first->take_name(name));
   EXPECT_TRUE(*second->take_name(name));
   EXPECT_EQ(Segment::open_named(name).error().status, Status::not_found);
+}
+
+TEST(Segment, ANameThatWasTakenMeanwhileIsNotTakenFromItsNewOwner) {
+  const auto name = test_name("race");
+  auto old = Segment::create_named(name, 4096);
+  auto fresh = Segment::unnamed(4096);
+  auto slow = Segment::open_named(name);
+  ASSERT_TRUE(old && fresh && slow);
+  ASSERT_TRUE(old->lock());
+  std::thread taker([&] {
+    auto taken = slow->take_name(name);  // finds its name there, and waits for the lock
+    EXPECT_TRUE(taken && !*taken);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_TRUE(Segment::remove_named(name));
+  ASSERT_TRUE(*fresh->give_name(name));
+  old->unlock();
+  taker.join();
+  EXPECT_TRUE(*fresh->take_name(name));
 }
 
 TEST(Segment, GrowsAndKeepsItsContent) {

@@ -206,7 +206,9 @@ std::optional<Attempt> Party::claim() {
     if (i > 0) remove_name(request_, segment_);
     return joined.error();
   }
-  if (phase_of(head_).finished()) return try_again();
+  // It may have failed before this process was of it; but it is complete only with these ranks.
+  const Phase phase = phase_of(head_);
+  if (phase.finished() && phase.kind != Kind::complete) return try_again();
   return std::nullopt;
 }
 
