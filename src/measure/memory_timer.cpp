@@ -1,3 +1,5 @@
+// MemoryTimer: copies between PUs of this machine, by threads that go from step to step together,
+// and out of a child process that takes turns with this one. The rounds are drawn in copy_timer.hpp.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
