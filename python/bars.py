@@ -1,16 +1,25 @@
 #!/usr/bin/env python3
 """The project's performance bars, measured here in one go.
 
-    python3 python/bars.py [--smelt build/release/bin/smelt] [--out DIRECTORY] [--time 12s]
+    python3 python/bars.py [--set mpi] [--smelt build/release/bin/smelt] [--out DIRECTORY] [--time 12s]
 
-Runs `smelt measure` and `smelt bench` for each benchmark that a bar needs, saves every JSON document in the
+Runs `smelt measure` and `smelt bench` for what the bars of the chosen sets need, saves every JSON document in the
 directory, and prints one line per bar: what was measured, the limit, and whether it holds.
 Each ratio is one of medians out of a single interleaved run, except where a bar compares two
 operations. Exit status: 0 if all bars hold, 1 if one does not, 2 if one could not be measured.
+
+The sets:
+    basic           barriers, small collectives and channels of threads, against what users write them with
+    mpi             every operation between 2 processes, 8 bytes to 16 MiB, against Open MPI and MPICH
+    oversubscribed  8 and 16 processes on the PUs that there are, 8 bytes and 64 KiB, against the same
+    bandwidth       broadcast and allreduce of 16 MiB against memcpy and a vector sum by two threads
+    sync            back-to-back reductions, loosely against strictly synchronized
+    tuned           smelt's choice against each of its algorithms, all operations and sizes
 """
 
 import argparse
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -19,40 +28,87 @@ CK = ["ck-dissemination", "ck-mcs", "ck-tournament", "ck-centralized", "ck-combi
 OPENMP = ["gomp", "libomp"]
 EVERYDAY = ["pthread", "std-barrier", "gomp", "libomp"]
 QUEUES = ["boost-spsc", "moodycamel-spsc", "moodycamel-concurrent", "tbb-bounded"]
+MPI = ["openmpi", "mpich"]
+
+SIZED = ["broadcast", "reduce", "allreduce", "scatter", "gather", "allgather", "alltoall", "reduce-scatter", "scan",
+         "exscan", "two-phase-commit"]
+OPERATIONS = ["barrier", *SIZED]
+LARGEST = 16 << 20
+SIZES = [8 * 4**k for k in range(11)] + [LARGEST]
+SETS = ["basic", "mpi", "oversubscribed", "bandwidth", "sync", "tuned"]
+# Seconds for each benchmark of a set, the start of the contestants not counted; basic: smelt bench's own.
+TIMES = {"mpi": "1.5s", "oversubscribed": "3s", "bandwidth": "6s", "sync": "2s", "tuned": "2s"}
+TRIES = 2  # a cell of a matrix that is below its limit is measured once more, four times as long
 
 
 class Missing(Exception):
     """A number that a bar needs is not there."""
 
 
+class Row:
+    """A bar's outcome, one line of the table."""
+
+    def __init__(self, what, measured, limit, holds, remark):
+        self.what, self.measured, self.limit, self.holds, self.remark = what, measured, limit, holds, remark
+
+    @classmethod
+    def missing(cls, what, reason):
+        return cls(what, None, None, None, str(reason))
+
+    def cells(self):
+        number = lambda value: "-" if value is None else f"{value:.2f}"
+        verdict = "?" if self.holds is None else "yes" if self.holds else "NO"
+        return self.what, number(self.measured), number(self.limit), verdict, self.remark
+
+
+def seconds(text):
+    return float(text[:-2]) / 1000 if text.endswith("ms") else float(text.rstrip("s"))
+
+
+def size_text(size):
+    for shift, unit in ((20, "MiB"), (10, "KiB")):
+        if size >= 1 << shift:
+            return f"{size >> shift} {unit}"
+    return f"{size} B"
+
+
 class Bench:
-    """Runs benchmarks once each, keeps their documents, and answers questions about them."""
+    """Runs `smelt` and keeps what it says."""
 
     def __init__(self, smelt, directory, time):
         self.smelt, self.directory, self.time = smelt, directory, time
         self.documents = {}
 
+    def measure(self):
+        subprocess.run([self.smelt, "measure"], stdout=subprocess.DEVNULL, check=True)
+
+    def run(self, benchmark, *arguments):
+        command = [self.smelt, "bench", benchmark, *arguments, "--floor", "--json"]
+        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        if run.returncode != 0:
+            raise Missing(f"smelt bench {benchmark}: " + (run.stderr.strip() or f"status {run.returncode}"))
+        document = json.loads(run.stdout)
+        document["remarks"] = run.stderr.strip().splitlines()
+        return document
+
+    def save(self, name, document):
+        (self.directory / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
+
     def document(self, benchmark, threads, size=8, only=()):
+        """Of threads, run once for all bars that ask."""
         key = f"{benchmark}-{threads}-threads-{size}-bytes"
         if key not in self.documents:
             print(f"running {key}", file=sys.stderr)
-            # Clock rates drift: a prediction is held against timings of the same minute.
-            subprocess.run([self.smelt, "measure"], stdout=subprocess.DEVNULL, check=True)
-            command = [self.smelt, "bench", benchmark, "--threads", str(threads), "--bytes", str(size), "--floor", "--json"]
-            command += ["--time", self.time] if self.time else []
-            command += ["--only", ",".join(only)] if only else []
-            run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-            if run.returncode != 0:
-                raise Missing(f"smelt bench {benchmark} ended with status {run.returncode}")
-            self.documents[key] = json.loads(run.stdout)
-            (self.directory / f"{key}.json").write_text(run.stdout)
+            self.measure()  # clock rates drift: a prediction is held against timings of the same minute
+            arguments = ["--threads", str(threads), "--bytes", str(size)]
+            arguments += ["--time", self.time] if self.time else []
+            arguments += ["--only", ",".join(only)] if only else []
+            self.documents[key] = self.run(benchmark, *arguments)
+            self.save(key, self.documents[key])
         return self.documents[key]
 
     def value(self, name, field, *where, **options):
-        for result in self.document(*where, **options)["results"]:
-            if result["name"] == name and result.get(field) is not None:
-                return result[field]
-        raise Missing(f"no {field} of {name}")
+        return value_in(self.document(*where, **options), name, field)
 
     def median(self, name, *where, **options):
         return self.value(name, "median_ns", *where, **options)
@@ -70,7 +126,186 @@ class Bench:
         return pick(found)
 
 
-def bars(bench):
+def value_in(document, name, field="median_ns"):
+    for result in document["results"]:
+        if result["name"] == name and result.get(field) is not None:
+            return result[field]
+    reasons = [line for line in document.get("remarks", []) if f": {name}: " in line]
+    raise Missing(reasons[0].split("left out: ")[-1] if reasons else f"no {field} of {name}")
+
+
+class Matrix:
+    """Benchmarks over operations, sizes and numbers of ranks: how many times as long others take as smelt."""
+
+    def __init__(self, bench, name, limit, others, processes=True):
+        self.bench, self.name, self.limit, self.others, self.processes = bench, name, limit, others, processes
+        self.time = seconds(bench.time or TIMES[name])
+        self.documents, self.ratios, self.missing = [], {}, []
+
+    def cell(self, operation, size, ranks, contestants, *more):
+        """Measures one; `contestants` without smelt itself."""
+        where = (operation, size, ranks)
+        print(f"{self.name}: {operation} {size_text(size)}, {ranks} ranks", file=sys.stderr)
+        arguments = ["--threads", str(ranks), "--bytes", str(size), "--only", ",".join(["smelt", *contestants]), *more]
+        arguments += ["--processes"] if self.processes else []
+        try:
+            for attempt in range(TRIES):
+                document = self.bench.run(operation, *arguments, "--time", f"{self.time * 4**attempt}s")
+                ratios = self.compare(document, contestants)
+                if ratios and min(ratios.values()) >= self.limit:
+                    break
+            self.documents.append(document)
+            self.ratios[where] = ratios
+            for name in contestants:
+                if name not in ratios and self.others is not None:
+                    self.missing.append(f"{operation} {size_text(size)}, {ranks} ranks: {name}")
+        except Missing as reason:
+            self.missing.append(f"{operation} {size_text(size)}, {ranks} ranks: {reason}")
+
+    @staticmethod
+    def compare(document, contestants):
+        own, ratios = value_in(document, "smelt"), {}
+        for name in contestants:
+            try:
+                ratios[name] = value_in(document, name) / own
+            except Missing:
+                pass
+        return ratios
+
+    def of(self, name, ranks=None):
+        """(ratio, operation, size) of all cells in which a contestant ran."""
+        return [(ratios[name], where[0], where[1]) for where, ratios in self.ratios.items()
+                if name in ratios and ranks in (None, where[2])]
+
+    def report(self):
+        """Saves the documents, and prints a table of ratios: operations down, sizes across."""
+        cells = [{"operation": o, "bytes": s, "ranks": n, "times_as_long": r} for (o, s, n), r in self.ratios.items()]
+        self.bench.save(self.name, {"set": self.name, "cells": cells, "missing": self.missing,
+                                    "documents": self.documents})
+        for ranks in sorted({where[2] for where in self.ratios}):
+            for name in self.others or []:
+                if self.of(name, ranks):
+                    self.print_ratios(name, ranks)
+
+    def print_ratios(self, name, ranks):
+        print(f"{name} / smelt, {ranks} ranks")
+        sizes = sorted({where[1] for where in self.ratios if where[0] != "barrier"})
+        rows = [["", *(size_text(size) for size in sizes)]]
+        for operation in OPERATIONS:
+            cells = {size: ratio for ratio, each, size in self.of(name, ranks) if each == operation}
+            if cells:
+                rows.append([operation, *(f"{cells[size]:.2f}" if size in cells else "" for size in sizes)])
+        print_table(rows)
+        print()
+
+    def worst(self, name, ranks=None):
+        """Row arguments: the smallest ratio against its limit, and how often smelt is behind at all."""
+        found = self.of(name, ranks)
+        if not found:
+            raise Missing(self.missing[0] if self.missing else "nothing ran")
+        ratio, operation, size = min(found)
+        behind = sum(each[0] < 1.0 for each in found)
+        remark = f"{operation} {size_text(size)}; slower in {behind} of {len(found)} cells"
+        return ratio, self.limit, ratio >= self.limit, remark
+
+    def mean(self, name, limit):
+        found = self.of(name)
+        if not found:
+            raise Missing(self.missing[0] if self.missing else "nothing ran")
+        mean = math.exp(sum(math.log(each[0]) for each in found) / len(found))
+        return mean, limit, mean >= limit, f"geometric mean over {len(found)} cells"
+
+    def complete(self, what):
+        """A row for what could not be measured, or none."""
+        return [Row.missing(f"{what}: {len(self.missing)} not measured", self.missing[0])] if self.missing else []
+
+
+def row(what, measure):
+    try:
+        return Row(what, *measure())
+    except (Missing, OSError, ValueError, subprocess.CalledProcessError) as reason:
+        return Row.missing(what, reason)
+
+
+def chosen_sizes(operation, choice):
+    return [8] if operation == "barrier" else choice.sizes
+
+
+def mpi_bars(bench, choice):
+    bench.measure()
+    matrix = Matrix(bench, "mpi", 0.95, MPI)
+    for operation in choice.operations:
+        for size in chosen_sizes(operation, choice):
+            matrix.cell(operation, size, 2, MPI)
+    matrix.report()
+    for name in MPI:
+        yield row(f"2 processes, {name} / smelt, mean", lambda name=name: matrix.mean(name, 1.5))
+        yield row(f"2 processes, {name} / smelt, worst", lambda name=name: matrix.worst(name))
+    yield from matrix.complete("2 processes")
+
+
+def oversubscribed_bars(bench, choice):
+    bench.measure()
+    matrix = Matrix(bench, "oversubscribed", 1.0, MPI)
+    for ranks in (8, 16):
+        for operation in choice.operations:
+            for size in [8] if operation == "barrier" else [8, 64 << 10]:
+                matrix.cell(operation, size, ranks, MPI)
+    matrix.report()
+    for ranks in (8, 16):
+        for name in MPI:
+            yield row(f"{ranks} processes, {name} / smelt, worst",
+                      lambda name=name, ranks=ranks: matrix.worst(name, ranks))
+    yield from matrix.complete("8 and 16 processes")
+
+
+def bandwidth_bars(bench, _):
+    bench.measure()
+    for processes in (False, True):
+        matrix = Matrix(bench, "bandwidth", 0.9, None, processes)
+        for operation, reference in (("broadcast", "memcpy"), ("allreduce", "vector-add")):
+            matrix.cell(operation, LARGEST, 2, [reference])
+            what = f"{operation} of 16 MiB, 2 {'processes' if processes else 'threads'}, {reference} / smelt"
+            yield row(what, lambda reference=reference: matrix.worst(reference))
+        bench.save(f"bandwidth-{'processes' if processes else 'threads'}", {"documents": matrix.documents})
+
+
+def sync_bars(bench, choice):
+    bench.measure()
+    matrix = Matrix(bench, "sync", 1.0, ["smelt/strict", "smelt/loose"], processes=False)
+    for operation in [each for each in choice.operations if each in ("reduce", "allreduce")]:
+        for size in choice.sizes:
+            matrix.cell(operation, size, 2, ["smelt/strict", "smelt/loose"], "--method", "back-to-back")
+    for where, ratios in matrix.ratios.items():  # against the loose one, whichever is smelt's default
+        if len(ratios) == 2:
+            matrix.ratios[where] = {"smelt/strict": ratios["smelt/strict"] / ratios["smelt/loose"]}
+    matrix.report()
+    yield row("back-to-back reductions, strict / loose, worst", lambda: matrix.worst("smelt/strict"))
+    yield row("back-to-back reductions, strict / loose, mean", lambda: matrix.mean("smelt/strict", 1.0))
+    yield from matrix.complete("back-to-back reductions")
+
+
+def tuned_bars(bench, choice):
+    bench.measure()
+    matrix = Matrix(bench, "tuned", 1 / 1.03, None, processes=False)
+    for operation in choice.operations:
+        algorithms = bench.run(operation, "--threads", "2", "--algorithms", "--time", "50ms")["results"]
+        names = [each["name"] for each in algorithms if each["name"].startswith("smelt/")]
+        for size in chosen_sizes(operation, choice):
+            matrix.cell(operation, size, 2, names)
+    best = {where: min(ratios.items(), key=lambda each: each[1]) for where, ratios in matrix.ratios.items() if ratios}
+    matrix.ratios = {where: {"best": ratio} for where, (_, ratio) in best.items()}
+    matrix.report()
+    yield row("best fixed algorithm / smelt's choice, worst", lambda: matrix.worst("best"))
+    yield from matrix.complete("fixed algorithms")
+
+
+def basic_bars(bench, _):
+    for what, measure in basic(bench):
+        yield row(what, measure)
+
+
+def basic(bench):
     """Every bar as (what, function): the function returns (measured, limit, holds, remark)."""
 
     def against(names, threads, factor, only=()):
@@ -118,33 +353,62 @@ def bars(bench):
         yield f"prediction of {operation}, 2 ranks", prediction(operation)
 
 
-def main():
+BARS = {"basic": basic_bars, "mpi": mpi_bars, "oversubscribed": oversubscribed_bars, "bandwidth": bandwidth_bars,
+        "sync": sync_bars, "tuned": tuned_bars}
+
+
+def print_table(rows):
+    """First column to the left, the others too where a header names them, else to the right."""
+    widths = [max(len(cells[column]) for cells in rows) for column in range(len(rows[0]))]
+    for cells in rows:
+        print("  ".join([cells[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells[1:], widths[1:]))]))
+
+
+def list_of(allowed):
+    def read(text):
+        names = [allowed[0].__class__(name) for name in text.split(",")]
+        for name in names:
+            if name not in allowed:
+                raise argparse.ArgumentTypeError(f"{name}: one of " + ", ".join(map(str, allowed)))
+        return names
+    return read
+
+
+def arguments_from_command_line():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--set", default="all", help="all, or some of " + ",".join(SETS) + " (default: %(default)s)")
     parser.add_argument("--smelt", default="build/release/bin/smelt", help="the smelt command (default: %(default)s)")
     parser.add_argument("--out", default="build/bars", type=pathlib.Path, help="where the JSON goes (default: %(default)s)")
-    parser.add_argument("--time", help="time per benchmark, such as 5s (default: smelt bench's own)")
+    parser.add_argument("--time", help="time per benchmark, such as 5s (default: by the set)")
+    parser.add_argument("--operations", type=list_of(OPERATIONS), default=OPERATIONS,
+                        help="of the matrices, such as barrier,scan (default: all)")
+    parser.add_argument("--sizes", type=list_of(SIZES), default=SIZES,
+                        help="of the matrices, in bytes (default: " + ",".join(map(str, SIZES)) + ")")
     arguments = parser.parse_args()
+    arguments.set = SETS if arguments.set == "all" else list_of(SETS)(arguments.set)
+    return arguments
+
+
+def main():
+    arguments = arguments_from_command_line()
     arguments.out.mkdir(parents=True, exist_ok=True)
 
     # After idling, a hypervisor may have put two virtual PUs on one core; load spreads them again.
     print("warming up", file=sys.stderr)
     subprocess.run([arguments.smelt, "bench", "barrier", "--time", "10s"], stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL, check=False)
-    bench = Bench(arguments.smelt, arguments.out, arguments.time)
-    rows, failed, missing = [], False, False
-    for what, measure in bars(bench):
+    rows = []
+    for name in arguments.set:
+        bench = Bench(arguments.smelt, arguments.out, arguments.time)
         try:
-            measured, limit, holds, remark = measure()
-            rows.append((what, f"{measured:.2f}", f"{limit:.2f}", "yes" if holds else "NO", remark))
-            failed |= not holds
+            rows += BARS[name](bench, arguments)
         except (Missing, OSError, ValueError, subprocess.CalledProcessError) as reason:
-            rows.append((what, "-", "-", "?", str(reason)))
-            missing = True
-    header = ("bar", "measured", "limit", "holds", "")
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(4)]
-    for row in [header, *rows]:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)) + "  " + row[4])
-    return 2 if missing else 1 if failed else 0
+            rows.append(Row.missing(name, reason))
+    lines = [("bar", "measured", "limit", "holds", ""), *(each.cells() for each in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)) + "  " + line[4])
+    return 2 if any(each.holds is None for each in rows) else 1 if not all(each.holds for each in rows) else 0
 
 
 if __name__ == "__main__":

@@ -396,10 +396,11 @@ TEST(Lineup, FollowsFromTheOperation) {
   EXPECT_THAT(names_of(team), testing::UnorderedElementsAre("floor", "smelt", "openmpi", "mpich"));
 }
 
-TEST(Lineup, FixedAlgorithmsTakePartWhenNamed) {
-  EXPECT_TRUE(names_algorithm("smelt/reduce_scatter_ring", "reduce-scatter"));
-  EXPECT_FALSE(names_algorithm("smelt/reduce_scatter_ring", "allreduce"));
-  EXPECT_FALSE(names_algorithm("smelt/binary", "allreduce"));
+TEST(Lineup, VariantsTakePartWhenNamed) {
+  EXPECT_TRUE(names_variant("smelt/strict", "barrier"));
+  EXPECT_TRUE(names_variant("smelt/reduce_scatter_ring", "reduce-scatter"));
+  EXPECT_FALSE(names_variant("smelt/reduce_scatter_ring", "allreduce"));
+  EXPECT_FALSE(names_variant("smelt/binary", "allreduce"));
   WorkerSpec team;
   team.pus = {0, 1};
   team.operation = "allreduce";

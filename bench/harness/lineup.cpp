@@ -129,10 +129,10 @@ const std::vector<std::string>& benchmarks() {
   return names;
 }
 
-bool names_algorithm(const std::string& name, const std::string& operation) {
-  std::string prefix = "smelt/" + operation + "_";
-  std::replace(prefix.begin(), prefix.end(), '-', '_');
-  return name.starts_with(prefix);
+bool names_variant(const std::string& name, const std::string& operation) {
+  std::string algorithm = "smelt/" + operation + "_";
+  std::replace(algorithm.begin(), algorithm.end(), '-', '_');
+  return name == "smelt/loose" || name == "smelt/strict" || name.starts_with(algorithm);
 }
 
 Lineup line_up(const WorkerSpec& team, const std::vector<std::string>& trees, const std::string& program,
@@ -151,7 +151,7 @@ Lineup line_up(const WorkerSpec& team, const std::vector<std::string>& trees, co
   std::vector<std::string> mine = own_names(team.operation, trees);
   for (const auto& name : only) {
     const bool known = std::find(mine.begin(), mine.end(), name) != mine.end();
-    if (!known && names_algorithm(name, team.operation)) mine.push_back(name);
+    if (!known && names_variant(name, team.operation)) mine.push_back(name);
   }
   for (const auto& name : mine) {
     if (wanted(name)) lineup.contestants.push_back(own(program, named(name)));

@@ -18,9 +18,10 @@ struct Lineup {
   std::vector<LeftOut> absent;  ///< peers that are not installed, with what to install
 };
 
-/// Whether a contestant's name is smelt with a fixed algorithm of an operation, such as
-/// "smelt/allreduce_ring". These take part when they are asked for.
-bool names_algorithm(const std::string& name, const std::string& operation);
+/// Whether a contestant's name is smelt with another synchronization ("smelt/loose",
+/// "smelt/strict") or with a fixed algorithm of the operation, such as "smelt/allreduce_ring".
+/// These take part when they are asked for.
+bool names_variant(const std::string& name, const std::string& operation);
 
 /// Contestants for `team` (all of it but its name); of ranks that are processes, smelt and MPI.
 /// `trees`: names out of topologies() that smelt is run with besides its own choice. `program`:

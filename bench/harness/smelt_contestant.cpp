@@ -194,19 +194,21 @@ bool is_topology(const std::string& name) {
   return false;
 }
 
-/// What follows the slash of a contestant's name: a topology, an algorithm of barriers, or a fixed
-/// algorithm of the operation.
+/// What follows the slash of a contestant's name: a topology, an algorithm of barriers, a way of
+/// synchronization, or a fixed algorithm of the operation.
 template <class Options>
 Options options_for(const WorkerSpec& spec) {
   Options options;
+  const auto slash = spec.name.find('/');
+  const std::string variant = slash == std::string::npos ? "" : spec.name.substr(slash + 1);
+  const bool synchronization = variant == "loose" || variant == "strict";
   if constexpr (requires { options.sync; }) {
     using Synchronization = decltype(options.sync);
-    if (spec.sync == "loose") options.sync = Synchronization::loose;
-    if (spec.sync == "strict") options.sync = Synchronization::strict;
+    const std::string& wanted = synchronization ? variant : spec.sync;
+    if (wanted == "loose") options.sync = Synchronization::loose;
+    if (wanted == "strict") options.sync = Synchronization::strict;
   }
-  const auto slash = spec.name.find('/');
-  if (slash == std::string::npos) return options;
-  const std::string variant = spec.name.substr(slash + 1);
+  if (variant.empty() || synchronization) return options;
   if (variant == "dissemination" || variant == "flat") {
     options.barrier = variant;
   } else if (is_topology(variant)) {

@@ -360,22 +360,29 @@ class Coordinator {
     if (!run(window_phase(Phase::Kind::empty_window, 2000, 200))) return false;
     collect_windows(200, 0.0, times);
     const double empty_ns = summarize(times).median;
-    if (times.empty()) return true;  // not one in time: this machine is too busy for windows now
+    if (times.empty()) return await_longer();  // this machine is too busy for windows now
 
     const double period_ns = 1000 + static_cast<double>(spec_.late_ns) + 2 * slack_ * iteration_ns_;
     const std::uint32_t samples = std::max(fewest_windows, whole(turn_ns / period_ns, Control::max_samples));
     if (!run(window_phase(Phase::Kind::window, period_ns, samples))) return false;
     times.clear();
     collect_windows(samples, empty_ns, times);
+    if (times.empty()) return await_longer();
     if (times.size() < samples * 3 / 4 && slack_ < 64) slack_ *= 2;
     say_series("time", times);
+    return true;
+  }
+
+  /// A turn without one window that all ranks began in time: gives them longer to wake up.
+  bool await_longer() {
+    if (patience_ < 64) patience_ *= 2;
     return true;
   }
 
   /// All ranks must have woken up and written their inputs before the first window; those that
   /// have not drop it.
   Phase window_phase(Phase::Kind kind, double period_ns, std::uint32_t samples) const {
-    const double lead_ns = 100'000 + 20'000.0 * control_.ranks() + period_ns;
+    const double lead_ns = patience_ * (100'000 + 20'000.0 * control_.ranks()) + period_ns;
     const auto in_ticks = [this](double ns) { return static_cast<std::uint64_t>(ns * ticks_per_ns_); };
     const double late_ns = kind == Phase::Kind::window ? static_cast<double>(spec_.late_ns) : 0.0;
     return {kind, samples, 1, ticks() + in_ticks(lead_ns), in_ticks(period_ns), in_ticks(late_ns)};
@@ -406,7 +413,8 @@ class Coordinator {
   double iteration_ns_ = 1e12;  ///< of an undisturbed iteration: sizes samples
   double mean_ns_ = 0;          ///< of all, disturbed ones too: sizes turns
   double message_ns_ = 100;
-  double slack_ = 1;
+  double slack_ = 1;     ///< factor on the time between windows
+  double patience_ = 1;  ///< factor on the time before the first one
 };
 
 bool serve_rounds(Coordinator& coordinator) {

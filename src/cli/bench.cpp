@@ -168,7 +168,7 @@ bench::Lineup lineup_of(const bench::WorkerSpec& team, const Arguments& argument
   for (const auto& absent : everyone.absent) names.push_back(absent.name);
   for (const auto& name : only) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    if (bench::names_algorithm(name, team.operation)) continue;
+    if (bench::names_variant(name, team.operation)) continue;
     fail_usage("--only {}: nobody of that name in {}{} (one of {})", name, team.operation, suggestion(name, names),
                fmt::join(names, ", "));
   }
@@ -430,10 +430,10 @@ void check_lateness(const Arguments& arguments, const std::vector<int>& pus) {
 void run(const Arguments& arguments) {
   const auto benchmarks = wanted_benchmarks(arguments.benchmark);
   check_arguments(arguments);
-  Session session{subject(arguments.model), own_program(), {}};
   const int threads = arguments.threads > 0 ? arguments.threads : benchmarks[0] == "channel" ? 2 : default_threads();
-  session.pus = take(bench::team_pus(threads));
-  check_lateness(arguments, session.pus);
+  const auto pus = take(bench::team_pus(threads));
+  check_lateness(arguments, pus);
+  const Session session{subject(arguments.model), own_program(), pus};
   const bool all = benchmarks.size() > 1;
   const double time_s = arguments.time_s > 0 ? arguments.time_s / static_cast<double>(benchmarks.size())
                         : all                ? all_time_s
@@ -466,14 +466,14 @@ void add_bench(Parser& parser) {
   auto arguments = std::make_shared<Arguments>();
   Command command = parser.add("bench", "Measure smelt with every tree next to its peers");
   command.text("benchmark", arguments->benchmark, "BENCHMARK",
-               "barrier|broadcast|reduce|allreduce|scatter|gather|allgather|alltoall|reduce-scatter|scan|exscan|\n"
-               "two-phase-commit|channel, or all");
+               "barrier|broadcast|reduce|allreduce|scatter|gather|allgather|alltoall|reduce-scatter|\n"
+               "scan|exscan|two-phase-commit|channel, or all");
   add_model_option(command, arguments->model);
   command.integer("--threads", arguments->threads, 2, 1024, "ranks (default: one per core that may be used)");
   command.flag("--processes", arguments->processes, "the ranks are processes: smelt and MPI");
   command.value(
       "--bytes", "SIZE", [arguments](const std::string& text) { arguments->bytes = parse_size(text); },
-      "of the vector, or of the block that one rank has for another, such as 64K, 16MiB (default 8)");
+      "of the vector, or of one rank's block, such as 8, 64K or 16MiB (default 8)");
   command.duration("--time", arguments->time_s, "time for the measuring itself, such as 30s (default 12s; all: 16s)");
   command.text("--only", arguments->only, "NAMES", "contestants, such as smelt,smelt/binary,gomp (default: everybody)");
   command.text("--method", arguments->method, "NAME",

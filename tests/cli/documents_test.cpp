@@ -213,6 +213,16 @@ TEST(Documents, BenchHasThePromisedKeys) {
   for (const char* key : {"median_ns", "p99_ns", "spread", "floor_ratio"}) {
     EXPECT_TRUE(document["results"][0].contains(key)) << key;
   }
+  EXPECT_EQ(document["processes"], false);
+  EXPECT_FALSE(document.contains("late_rank"));
+}
+
+TEST(Documents, BenchReadsSizesWithUnits) {
+  if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
+  const Call call = smelt({"bench", "broadcast", "--bytes", "64KiB", "--threads", "2", "--time", "200ms", "--only",
+                           "smelt,pthread", "--json"});
+  ASSERT_EQ(call.exit_code, 0) << call.err;
+  EXPECT_EQ(call.json()["bytes"], 65536);
 }
 
 }  // namespace

@@ -72,7 +72,17 @@ TEST(Errors, BenchChecksWhatItIsAsked) {
   expect_one_line(smelt({"bench"}), 2, "bench what?");
   expect_one_line(smelt({"bench", "barrier", "--threads", "1"}), 2, "--threads 1");
   expect_one_line(smelt({"bench", "barrier", "--method", "guess"}), 2, "--method guess");
-  expect_one_line(smelt({"bench", "allreduce", "--bytes", "7"}), 2, "multiple of 8");
+  for (const char* operation : {"allreduce", "reduce-scatter", "scan", "exscan"}) {
+    expect_one_line(smelt({"bench", operation, "--bytes", "7"}), 2, "multiple of 8");
+  }
+  for (const char* size : {"8x", "-1", "2GiB", "K", "99999999999999999999"}) {
+    expect_one_line(smelt({"bench", "broadcast", "--bytes", size}), 2, "--bytes");
+  }
+  expect_one_line(smelt({"bench", "channel", "--processes"}), 2, "between threads");
+  expect_one_line(smelt({"bench", "barrier", "--processes", "-m", two_packages()}), 2, "--model");
+  expect_one_line(smelt({"bench", "barrier", "--sync", "lose"}), 2, "did you mean 'loose'?");
+  expect_one_line(smelt({"bench", "barrier", "--threads", "2", "--late", "2"}), 2, "--late 2");
+  expect_one_line(smelt({"bench", "barrier", "--late-ns", "5"}), 2, "which rank");
   expect_one_line(smelt({"bench", "barrier", "--only", "smelt,pthraed", "-m", two_packages()}), 2,
                   "did you mean 'pthread'?");
 }
