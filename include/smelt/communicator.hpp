@@ -20,58 +20,12 @@
 #include <span>
 #include <string>
 
+#include "smelt/collective.hpp"
 #include "smelt/error.hpp"
 #include "smelt/machine.hpp"
 #include "smelt/plan.hpp"
 
 namespace smelt {
-
-/// How elements are combined. `combine` does accumulator[i] = accumulator[i] (op) operand[i] for
-/// i < count. It must be associative; where `commutative` is false the operands are combined in
-/// rank order. The order of combination depends on the communicator alone: same inputs, same bits.
-struct Reduction {
-  using Combine = void (*)(void* accumulator, const void* operand, std::size_t count, void* context);
-  std::size_t element_bytes = 0;
-  Combine combine = nullptr;
-  void* context = nullptr;
-  bool commutative = true;
-};
-
-namespace detail {
-template <class T, class Op>
-Reduction reduction_of() {
-  return {sizeof(T),
-          [](void* accumulator, const void* operand, std::size_t count, void*) {
-            auto* to = static_cast<T*>(accumulator);
-            const auto* from = static_cast<const T*>(operand);
-            for (std::size_t i = 0; i < count; ++i) to[i] = Op()(to[i], from[i]);
-          },
-          nullptr, true};
-}
-template <class T>
-struct Smaller {
-  T operator()(T a, T b) const { return b < a ? b : a; }
-};
-template <class T>
-struct Larger {
-  T operator()(T a, T b) const { return a < b ? b : a; }
-};
-}  // namespace detail
-
-template <class T>
-Reduction sum() { return detail::reduction_of<T, std::plus<T>>(); }
-template <class T>
-Reduction product() { return detail::reduction_of<T, std::multiplies<T>>(); }
-template <class T>
-Reduction minimum() { return detail::reduction_of<T, detail::Smaller<T>>(); }
-template <class T>
-Reduction maximum() { return detail::reduction_of<T, detail::Larger<T>>(); }
-template <class T>
-Reduction bit_and() { return detail::reduction_of<T, std::bit_and<T>>(); }
-template <class T>
-Reduction bit_or() { return detail::reduction_of<T, std::bit_or<T>>(); }
-template <class T>
-Reduction bit_xor() { return detail::reduction_of<T, std::bit_xor<T>>(); }
 
 struct CommunicatorOptions {
   std::string topology = "best";  ///< a name out of topologies(), for every operation
@@ -80,14 +34,43 @@ struct CommunicatorOptions {
   double timeout_s = -1.0;        ///< 0: never; negative: SMELT_TIMEOUT
   std::string wait;               ///< spin|yield|sleep|auto; empty: SMELT_WAIT
   bool pin = true;                ///< run() and attach() pin the thread to its rank's PU
+  std::string algorithm;          ///< a recipe's text (smelt/schedule.hpp) for its operation; empty: the best one
 };
 
 namespace comm {
 class State;
 class Endpoint;
+struct Started;
 }  // namespace comm
 
 class Communicator;
+
+/// A collective that has been started, or prepared to be started again and again. Used by the thread of its
+/// rank. Collectives of one rank run in the order in which they were started; a blocking one waits for those
+/// started before it. Progress is made inside of smelt's calls: test() and wait() of any request of the rank,
+/// and blocking collectives. Destroying a started request waits for it.
+class Request {
+ public:
+  Request(Request&&) noexcept;
+  Request& operator=(Request&&) noexcept;
+  ~Request();
+
+  /// Starts it (again). The buffers belong to smelt until wait() or test() says that it is over.
+  /// Errors: invalid_argument while it is still under way. Cost: no allocation.
+  Status start() noexcept;
+
+  /// Does what can be done without waiting; `*done` = it is over, and the result of the collective is returned.
+  Status test(bool* done) noexcept;
+
+  /// Waits until it is over. Returns at once if it is not under way.
+  Status wait() noexcept;
+
+ private:
+  friend class Rank;
+  Request(std::shared_ptr<comm::State> state, std::unique_ptr<comm::Started> started);
+  std::shared_ptr<comm::State> state_;
+  std::unique_ptr<comm::Started> started_;
+};
 
 /// One rank of a communicator: what a thread calls collectives on. Used by one thread at a time.
 /// Every collective returns Status::ok, Status::timed_out (a rank did not arrive in time; the
@@ -120,6 +103,35 @@ class Rank {
   /// voted yes, on every rank.
   Status two_phase_commit(void* proposal, std::size_t bytes, bool (*vote)(const void* proposal, void* context),
                           void* context, bool* committed, int root = 0) noexcept;
+
+  /// The others, as smelt/collective.hpp describes them. Sizes of blocks in bytes, of vectors in elements.
+  Status scatter(const void* in, void* out, std::size_t block_bytes, int root = 0) noexcept {
+    return run(Collective::scatter(in, out, block_bytes, root));
+  }
+  Status gather(const void* in, void* out, std::size_t block_bytes, int root = 0) noexcept {
+    return run(Collective::gather(in, out, block_bytes, root));
+  }
+  Status allgather(const void* in, void* out, std::size_t block_bytes) noexcept {
+    return run(Collective::allgather(in, out, block_bytes));
+  }
+  Status alltoall(const void* in, void* out, std::size_t block_bytes) noexcept {
+    return run(Collective::alltoall(in, out, block_bytes));
+  }
+  Status reduce_scatter(const void* in, void* out, std::size_t count, const Reduction& op) noexcept {
+    return run(Collective::reduce_scatter(in, out, count, op));
+  }
+  Status scan(const void* in, void* out, std::size_t count, const Reduction& op) noexcept {
+    return run(Collective::scan(in, out, count, op));
+  }
+  Status exscan(const void* in, void* out, std::size_t count, const Reduction& op) noexcept {
+    return run(Collective::exscan(in, out, count, op));
+  }
+
+  /// Runs any collective: blocking; started, to be waited for later; or prepared to be started many times.
+  /// Errors: invalid_argument (a started or prepared one reports it from wait()).
+  Status run(const Collective& call) noexcept;
+  Request start(const Collective& call);
+  Request prepare(const Collective& call);
 
   /// A communicator of `members` (ranks of this one, in the new rank order, containing the
   /// caller). Called by exactly the members, in the same order with other calls among them; may

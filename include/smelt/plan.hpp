@@ -33,9 +33,29 @@ Group whole_machine(const Machine& machine);
 /// the allowance grants: distinct cores before SMT siblings before sharing PUs.
 Result<Group> default_group(const Machine& machine, const Allowance& allowance, int ranks = 0);
 
-enum class Operation { broadcast, reduce, barrier, allreduce, two_phase_commit };
+/// The first five are planned as trees (make_plan), all but barrier and two_phase_commit as schedules too
+/// (smelt/schedule.hpp).
+enum class Operation {
+  broadcast,
+  reduce,
+  barrier,
+  allreduce,
+  two_phase_commit,
+  scatter,
+  gather,
+  allgather,
+  alltoall,
+  reduce_scatter,
+  scan,
+  exscan,
+};
+inline constexpr int operation_count = 12;
 
-/// "broadcast", "reduce", "barrier", "allreduce", "two-phase-commit".
+/// Whether make_plan plans it.
+constexpr bool has_tree_plan(Operation operation) noexcept { return operation <= Operation::two_phase_commit; }
+
+/// "broadcast", "reduce", "barrier", "allreduce", "two-phase-commit", "scatter", "gather", "allgather", "alltoall",
+/// "reduce-scatter", "scan", "exscan".
 const char* to_string(Operation operation) noexcept;
 Result<Operation> parse_operation(std::string_view name);
 

@@ -52,31 +52,76 @@ int Rank::rank() const noexcept { return endpoint_->rank(); }
 int Rank::size() const noexcept { return state_->group.size(); }
 std::string Rank::failure() const { return state_->failure(); }
 
-Status Rank::barrier() noexcept { return endpoint_->barrier(); }
+Status Rank::run(const Collective& call) noexcept {
+  if (const Status status = comm::check(call, size(), rank()); status != Status::ok) return status;
+  return endpoint_->run(call);
+}
+
+Status Rank::barrier() noexcept { return endpoint_->run(Collective::barrier()); }
 
 Status Rank::broadcast(void* data, std::size_t bytes, int root) noexcept {
-  if (root < 0 || root >= size() || (data == nullptr && bytes > 0)) return Status::invalid_argument;
-  return endpoint_->broadcast(data, bytes, root);
+  return run(Collective::broadcast(data, bytes, root));
 }
 
 Status Rank::reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept {
-  if (root < 0 || root >= size() || op.combine == nullptr || op.element_bytes == 0) return Status::invalid_argument;
-  if (count > 0 && (in == nullptr || (root == rank() && result == nullptr))) return Status::invalid_argument;
-  return endpoint_->reduce(in, result, count, op, root);
+  return run(Collective::reduce(in, result, count, op, root));
 }
 
 Status Rank::allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
-  if (op.combine == nullptr || op.element_bytes == 0) return Status::invalid_argument;
-  if (count > 0 && (in == nullptr || result == nullptr)) return Status::invalid_argument;
-  return endpoint_->allreduce(in, result, count, op);
+  return run(Collective::allreduce(in, result, count, op));
 }
 
 Status Rank::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote)(const void*, void*), void* context,
                               bool* committed, int root) noexcept {
-  if (root < 0 || root >= size() || vote == nullptr || committed == nullptr) return Status::invalid_argument;
-  if (proposal == nullptr && bytes > 0) return Status::invalid_argument;
-  return endpoint_->two_phase_commit(proposal, bytes, vote, context, committed, root);
+  return run(Collective::two_phase_commit(proposal, bytes, vote, context, committed, root));
 }
+
+Request Rank::prepare(const Collective& call) {
+  auto started = std::make_unique<comm::Started>();
+  started->call = call;
+  started->endpoint = endpoint_;
+  started->done = true;
+  started->status = comm::check(call, size(), rank());
+  return Request(state_, std::move(started));
+}
+
+Request Rank::start(const Collective& call) {
+  Request request = prepare(call);
+  request.start();
+  return request;
+}
+
+Request::Request(std::shared_ptr<comm::State> state, std::unique_ptr<comm::Started> started)
+    : state_(std::move(state)), started_(std::move(started)) {}
+Request::Request(Request&&) noexcept = default;
+
+Request& Request::operator=(Request&& other) noexcept {
+  std::swap(state_, other.state_);
+  std::swap(started_, other.started_);
+  return *this;
+}
+
+Request::~Request() {
+  if (started_ != nullptr) wait();
+}
+
+Status Request::start() noexcept {
+  if (!started_->done) return Status::invalid_argument;
+  auto& endpoint = *started_->endpoint;
+  if (const Status status = comm::check(started_->call, endpoint.size(), endpoint.rank()); status != Status::ok) {
+    return started_->status = status;
+  }
+  endpoint.start(*started_);
+  return Status::ok;
+}
+
+Status Request::test(bool* done) noexcept {
+  if (!started_->done) started_->endpoint->progress_started();
+  *done = started_->done;
+  return started_->done ? started_->status : Status::ok;
+}
+
+Status Request::wait() noexcept { return started_->done ? started_->status : started_->endpoint->finish(*started_); }
 
 Result<Rank> Rank::subgroup(std::span<const int> members) {
   if (auto checked = check_ranks(members, size(), "subgroup"); !checked) return checked.error();

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "comm/state.hpp"
 
 namespace smelt::comm {
@@ -12,8 +13,9 @@ namespace {
 
 /// Long messages move in chunks of this many lines, so that every level of a tree works at the
 /// same time; a quarter of a channel, so that two ranks can send to each other at once.
-constexpr std::size_t chunk_lines = channel_lines / 4;
-constexpr std::size_t default_chunk_bytes = chunk_lines * channel::line_payload;
+std::size_t default_chunk_bytes(int ranks) {
+  return Fabric::channel_lines(ranks) / 4 * channel::line_payload;
+}
 
 /// Elements that move at a time. The division is spared where it would show: in short messages.
 std::size_t chunk_of(std::size_t count, std::size_t element_bytes, std::size_t chunk_bytes) {
@@ -40,25 +42,34 @@ const std::byte* advance(const void* data, std::size_t bytes) {
 
 Endpoint::Endpoint(State& state, int rank, const WaitConfig& wait)
     : state_(state),
-      progress_(state.progress[static_cast<std::size_t>(rank)]),
+      fabric_(state.fabric),
+      progress_(state.fabric.progress(rank)),
+      tick_(state.fabric.tick(rank)),
       rank_(rank),
       waiter_(wait),
-      chunk_bytes_(default_chunk_bytes),
-      scratch_(2 * default_chunk_bytes) {
+      links_(static_cast<std::size_t>(state.group.size())),
+      chunk_bytes_(default_chunk_bytes(state.group.size())),
+      scratch_(2 * chunk_bytes_) {
   waiter_.set_interrupt(&Endpoint::interrupted, this);
+  lending_.reserve(links_.size());
 }
 
-void Endpoint::add_link(int peer, std::byte* out, std::byte* in) {
-  auto link = std::make_unique<Link>();
+int Endpoint::size() const noexcept { return state_.group.size(); }
+bool Endpoint::broken() const noexcept { return state_.status() != Status::ok; }
+
+/// Made when first used: most ranks talk to few others.
+Link* Endpoint::link_to(int peer) noexcept {
+  auto& link = links_[static_cast<std::size_t>(peer)];
+  if (link != nullptr) [[likely]] return link.get();
+  link = std::make_unique<Link>();
+  const auto lines = Fabric::channel_lines(size());
   link->peer = peer;
-  if (out != nullptr) link->out = channel::UmpSender(out, channel_lines);
-  if (in != nullptr) link->in = channel::UmpReceiver(in, channel_lines);
-  links_.push_back(std::move(link));
-}
-
-Link* Endpoint::link_to(int peer) {
-  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& link) { return link->peer == peer; });
-  return found->get();
+  link->out = channel::UmpSender(fabric_.channel(rank_, peer), lines);
+  link->in = channel::UmpReceiver(fabric_.channel(peer, rank_), lines);
+  link->mine_read = &fabric_.consumed(rank_, peer);
+  link->theirs_read = &fabric_.consumed(peer, rank_);
+  link->process = state_.foreign_process(peer);
+  return link.get();
 }
 
 void Endpoint::compile() {
@@ -169,7 +180,7 @@ inline bool Endpoint::receive(Link& link, void* data, std::size_t bytes) noexcep
 
 Status Endpoint::barrier() noexcept {
   if (!enter(Operation::barrier)) return state_.status();
-  if (state_.flat_barrier_used) return state_.flat_barrier.enter(waiter_) ? Status::ok : state_.status();
+  if (state_.flat_barrier_used) return fabric_.control().flat_barrier.enter(waiter_) ? Status::ok : state_.status();
   for (const Action& action : barrier_) {
     if (action.kind == Step::Kind::send) {
       if (!send(*action.link, nullptr, 0)) return state_.status();
@@ -221,16 +232,21 @@ inline bool Endpoint::combine_from(Link& link, std::byte* accumulator, std::size
   return true;
 }
 
-/// Makes room for one element where an element is longer than a chunk: the only allocation that
-/// a collective can make, once per communicator and element size.
-inline bool Endpoint::ensure_scratch(std::size_t element_bytes) noexcept {
-  if (element_bytes <= chunk_bytes_) return true;
+bool Endpoint::reserve(Bytes& bytes, std::size_t least) noexcept {
+  if (bytes.size() >= least) [[likely]] return true;
   try {
-    scratch_.resize(2 * element_bytes);
+    bytes.resize(least);
   } catch (const std::bad_alloc&) {
-    state_.fail(Status::out_of_memory, "no memory for one element of a reduction");
+    state_.fail(Status::out_of_memory, fmt::format("rank {}: no memory for {} bytes of scratch space", rank_, least));
     return false;
   }
+  return true;
+}
+
+/// Makes room for one element where an element is longer than a chunk.
+inline bool Endpoint::ensure_scratch(std::size_t element_bytes) noexcept {
+  if (element_bytes <= chunk_bytes_) return true;
+  if (!reserve(scratch_, 2 * element_bytes)) return false;
   chunk_bytes_ = element_bytes;
   return true;
 }
@@ -352,6 +368,181 @@ Status Endpoint::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote
   if (!flood(broadcast_route_, &verdict, 1, root)) return state_.status();
   *committed = verdict != 0;
   return Status::ok;
+}
+
+// ---- schedules ------------------------------------------------------------------------------
+
+const Prepared* Endpoint::prepare(const Choice& choice, int root) noexcept {
+  const auto number = static_cast<std::size_t>(choice.number);
+  const auto at = static_cast<std::size_t>(root);
+  if (number < prepared_.size() && at < prepared_[number].size() && prepared_[number][at] != nullptr) [[likely]] {
+    return prepared_[number][at].get();
+  }
+  try {
+    if (number >= prepared_.size()) prepared_.resize(number + 1);
+    auto& by_root = prepared_[number];
+    if (at >= by_root.size()) by_root.resize(at + 1);
+    auto request = plan::make_request(state_.machine, state_.group, choice.recipe, root, state_.chooser->trees());
+    if (!request) {
+      state_.fail(request.error().status, request.error().message);
+      return nullptr;
+    }
+    by_root[at] = std::make_unique<Prepared>(Prepared{choice.recipe, make_schedule(*request, rank_)});
+    return by_root[at].get();
+  } catch (const std::bad_alloc&) {
+    state_.fail(Status::out_of_memory, "no memory for a schedule");
+    return nullptr;
+  }
+}
+
+void Endpoint::lost_access(pid_t process, int error) noexcept {
+  state_.fail_after_death(waiting_for_, fmt::format("rank {}: reading the memory of process {} failed: {}", rank_, process,
+                                                   std::strerror(error)));
+}
+
+Status Endpoint::execute(Execution& execution, const Collective& call, const Choice& choice) noexcept {
+  const Prepared* const prepared = prepare(choice, call.root);
+  if (prepared == nullptr || !execution.begin(*this, call, *prepared)) return state_.status();
+  for (;;) {
+    switch (execution.advance()) {
+      case Execution::Outcome::done:
+        return Status::ok;
+      case Execution::Outcome::broken:
+        return state_.status();
+      case Execution::Outcome::blocked:
+        ++lines_moved_;
+        if (!execution.wait()) return state_.status();
+    }
+  }
+}
+
+/// What the endpoint's own code does.
+Status Endpoint::run_planned(const Collective& call) noexcept {
+  switch (call.operation) {
+    case Operation::broadcast:
+      return broadcast(call.out, call.count * call.element_bytes, call.root);
+    case Operation::reduce:
+      return reduce(call.in, call.out, call.count, call.reduction, call.root);
+    default:
+      return allreduce(call.in, call.out, call.count, call.reduction);
+  }
+}
+
+Status Endpoint::run(const Collective& call) noexcept {
+  if (!started_.empty()) [[unlikely]] drain();
+  if (call.operation == Operation::barrier) return barrier();
+  if (call.operation == Operation::two_phase_commit) {
+    return two_phase_commit(call.out, call.count, call.vote, call.vote_context, call.committed, call.root);
+  }
+  if (call.sync == Sync::strict) {
+    if (const Status before = barrier(); before != Status::ok) return before;
+  }
+  Status status;
+  const Choice* const choice = state_.chooser->choose(call);
+  if (choice == nullptr) {
+    // Operators that demand an order, on elements too large for the stages.
+    const bool ordered = call.operation == Operation::reduce || call.operation == Operation::allreduce;
+    if (!ordered) return Status::not_supported;
+    status = run_planned(call);
+  } else if (choice->planned) {
+    status = run_planned(call);
+  } else {
+    if (!enter(call.operation)) return state_.status();
+    status = execute(blocking_, call, *choice);
+  }
+  if (status != Status::ok || call.sync == Sync::loose) return status;
+  return barrier();
+}
+
+// ---- started collectives --------------------------------------------------------------------
+//
+// They run one after the other, in the order in which they were started: so all ranks agree on it.
+
+/// Phases: 0 barrier before (strict), 1 the operation, 2 the vote's way back (two-phase commit), 3 barrier after.
+bool Endpoint::begin_phase(Started& started) noexcept {
+  const Collective& call = started.call;
+  const bool commit = call.operation == Operation::two_phase_commit;
+  const bool strict = call.sync == Sync::strict && call.operation != Operation::barrier;
+  while (++started.phase < 4) {
+    Collective part;
+    if (started.phase == 0 || started.phase == 3) {
+      if (!strict) continue;
+      part = Collective::barrier();
+    } else if (started.phase == 1) {
+      part = commit ? Collective::broadcast(call.out, call.count, call.root) : call;
+    } else {
+      if (!commit) continue;
+      started.verdict = call.vote(call.out, call.vote_context) ? 1 : 0;
+      part = Collective::allreduce(&started.verdict, &started.verdict, 1, bit_and<std::uint8_t>());
+    }
+    part.sync = Sync::loose;
+    const Choice* choice = state_.chooser->choose(part);
+    if (choice == nullptr) {
+      end_started(started, Status::not_supported);
+      return false;
+    }
+    const Prepared* prepared = prepare(*choice, part.root);
+    if (prepared == nullptr || !started.execution.begin(*this, part, *prepared)) {
+      end_started(started, state_.status());
+      return false;
+    }
+    return true;
+  }
+  if (commit) *call.committed = started.verdict != 0;
+  end_started(started, Status::ok);
+  return false;
+}
+
+void Endpoint::end_started(Started& started, Status status) noexcept {
+  started.status = status;
+  started.done = true;
+  started_.pop_front();
+}
+
+void Endpoint::start(Started& started) noexcept {
+  started.phase = -1;
+  started.running = started.done = false;
+  started.status = Status::ok;
+  started_.push_back(&started);
+  progress_started();
+}
+
+void Endpoint::progress_started() noexcept {
+  while (!started_.empty()) {
+    Started& first = *started_.front();
+    if (!first.running) {
+      first.running = true;
+      if (!enter(first.call.operation)) {
+        end_started(first, state_.status());
+        continue;
+      }
+      if (!begin_phase(first)) continue;
+    }
+    switch (first.execution.advance()) {
+      case Execution::Outcome::done:
+        begin_phase(first);
+        break;
+      case Execution::Outcome::broken:
+        end_started(first, state_.status());
+        break;
+      case Execution::Outcome::blocked:
+        if (!broken()) return;
+        end_started(first, state_.status());
+    }
+  }
+}
+
+Status Endpoint::finish(Started& started) noexcept {
+  for (progress_started(); !started.done; progress_started()) {
+    Started& first = *started_.front();
+    ++lines_moved_;
+    if (!first.execution.wait()) end_started(first, state_.status());
+  }
+  return started.status;
+}
+
+void Endpoint::drain() noexcept {
+  while (!started_.empty()) finish(*started_.front());
 }
 
 }  // namespace smelt::comm

@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -23,20 +24,14 @@
 #include "base/cacheline.hpp"
 #include "base/own_lines.hpp"
 #include "base/wait.hpp"
-#include "channel/ump.hpp"
+#include "comm/chooser.hpp"
+#include "comm/execution.hpp"
+#include "comm/link.hpp"
 #include "smelt/communicator.hpp"
 
 namespace smelt::comm {
 
 class State;
-struct Progress;
-
-/// Both channels to one peer, this rank's ends.
-struct alignas(separation_bytes) Link {
-  int peer = 0;
-  channel::UmpSender out;
-  channel::UmpReceiver in;
-};
 
 /// A compiled Step.
 struct Action {
@@ -55,14 +50,36 @@ struct Route {
 /// Records what a collective does, for tests that hold it against its plan.
 using StepLog = std::vector<Step>;
 
+/// A collective that was started, or can be: what a Request stands for.
+struct Started {
+  Collective call;
+  Endpoint* endpoint = nullptr;
+  int phase = -1;          ///< of a composite operation; -1: not started
+  std::uint8_t verdict = 0;  ///< of two-phase commit
+  bool running = false;    ///< begun; else it waits for those before it
+  bool done = false;
+  Status status = Status::ok;
+  Execution execution;
+};
+
 class alignas(separation_bytes) Endpoint {
  public:
+  /// Less than this is combined at a time where operands are received or copied first.
+  static constexpr std::size_t piece_bytes = 16 * 1024;
+
   Endpoint(State& state, int rank, const WaitConfig& wait);
 
-  /// Adds the two channel ends to `peer`; set-up only. Either pointer may be null.
-  void add_link(int peer, std::byte* out, std::byte* in);
-  /// Translates the state's plans to this rank's actions and routes; set-up only, after add_link.
+  /// Translates the state's plans to this rank's actions and routes; set-up only.
   void compile();
+
+  /// Any collective that has been checked.
+  Status run(const Collective& call) noexcept;
+  /// Queues a collective behind those that were started before, and does what can be done of it.
+  void start(Started& started) noexcept;
+  /// Does what can be done of the started ones without waiting.
+  void progress_started() noexcept;
+  /// Waits until that one is done.
+  Status finish(Started& started) noexcept;
 
   Status barrier() noexcept;
   Status broadcast(void* data, std::size_t bytes, int root) noexcept;
@@ -72,6 +89,7 @@ class alignas(separation_bytes) Endpoint {
                           bool* committed, int root) noexcept;
 
   int rank() const noexcept { return rank_; }
+  int size() const noexcept;
   State& state() noexcept { return state_; }
 
   std::atomic<bool> attached{false};
@@ -79,7 +97,26 @@ class alignas(separation_bytes) Endpoint {
   StepLog* log = nullptr;                          ///< tests only
 
  private:
+  friend class Execution;
+  using Bytes = OwnLinesVector<std::byte>;
+  /// What a stage slot holds: who reads it, and the tick by which they are done.
+  struct SlotUse {
+    const std::vector<int>* readers = nullptr;
+    std::uint64_t value = 0;
+  };
+
   bool enter(Operation operation) noexcept;
+  bool broken() const noexcept;
+  /// Makes `bytes` at least that large; false, and the communicator broken, if there is no memory.
+  bool reserve(Bytes& bytes, std::size_t least) noexcept;
+  /// A process whose memory cannot be reached any more.
+  void lost_access(pid_t process, int error) noexcept;
+  const Prepared* prepare(const Choice& choice, int root) noexcept;
+  Status execute(Execution& execution, const Collective& call, const Choice& choice) noexcept;
+  Status run_planned(const Collective& call) noexcept;
+  void drain() noexcept;
+  bool begin_phase(Started& started) noexcept;
+  void end_started(Started& started, Status status) noexcept;
   bool send(Link& link, const void* data, std::size_t bytes) noexcept;
   bool receive(Link& link, void* data, std::size_t bytes) noexcept;
   bool flood(const Route& route, void* data, std::size_t bytes, int root) noexcept;
@@ -92,11 +129,13 @@ class alignas(separation_bytes) Endpoint {
                     bool peer_first) noexcept;
   void note(Step::Kind kind, int peer) noexcept;
   bool ensure_scratch(std::size_t element_bytes) noexcept;
-  Link* link_to(int peer);
+  Link* link_to(int peer) noexcept;
   static bool interrupted(void* self) noexcept;
 
   State& state_;
+  const Fabric& fabric_;
   Progress& progress_;
+  Tick& tick_;
   const int rank_;
   Waiter waiter_;
   std::uint64_t calls_ = 0;
@@ -115,6 +154,16 @@ class alignas(separation_bytes) Endpoint {
 
   std::size_t chunk_bytes_;
   OwnLinesVector<std::byte> scratch_;  ///< [0, chunk): accumulator, [chunk, 2 chunk): operand
+
+  // Of schedules.
+  std::uint64_t epoch_ = 0;
+  std::uint64_t stage_chunks_ = 0;  ///< chunks that have gone through the stages so far
+  SlotUse slot_uses_[Fabric::slots];
+  std::vector<Link*> lending_;  ///< links on which the peer may still read my buffers
+  Bytes work_, pieces_, input_copy_;
+  Execution blocking_;
+  std::vector<std::vector<std::unique_ptr<Prepared>>> prepared_;  ///< by choice and root
+  std::deque<Started*> started_;
 };
 
 }  // namespace smelt::comm

@@ -21,4 +21,25 @@ inline constexpr auto flat_pass = std::memory_order_relaxed;
 inline constexpr auto flat_pass = std::memory_order_acquire;
 #endif
 
+#ifdef SMELT_BREAK_TICK_POST
+inline constexpr auto tick_post = std::memory_order_relaxed;
+#else
+inline constexpr auto tick_post = std::memory_order_release;
+#endif
+#ifdef SMELT_BREAK_TICK_AWAIT
+inline constexpr auto tick_await = std::memory_order_relaxed;
+#else
+inline constexpr auto tick_await = std::memory_order_acquire;
+#endif
+#ifdef SMELT_BREAK_BUFFER_RETURN
+inline constexpr auto buffer_return = std::memory_order_relaxed;
+#else
+inline constexpr auto buffer_return = std::memory_order_release;
+#endif
+#ifdef SMELT_BREAK_BUFFER_REUSE
+inline constexpr auto buffer_reuse = std::memory_order_relaxed;
+#else
+inline constexpr auto buffer_reuse = std::memory_order_acquire;
+#endif
+
 }  // namespace smelt::comm::ordering

@@ -1,7 +1,5 @@
 #include "comm/state.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -53,47 +51,17 @@ Tree rank_order_tree(int size) {
   return tree;
 }
 
-void add_tree_pairs(const Tree& tree, std::set<std::pair<int, int>>& pairs) {
-  for (int parent = 0; parent < tree.size(); ++parent) {
-    for (int child : tree.children[static_cast<std::size_t>(parent)]) {
-      pairs.insert({parent, child});
-      pairs.insert({child, parent});
-    }
-  }
-}
-
 int distinct_pus(const Group& group) {
   return static_cast<int>(std::set<int>(group.pus.begin(), group.pus.end()).size());
 }
 
 }  // namespace
 
-Result<Arena> Arena::map(std::size_t bytes, int numa_os_index) {
-  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED) {
-    return make_error(Status::out_of_memory, "communicator: mapping {} bytes for channels: {}", bytes,
-                      std::strerror(errno));
-  }
-  Arena arena(static_cast<std::byte*>(base), bytes);
-  if (numa_os_index >= 0) {
-    // A model of another machine may name NUMA nodes that are not here; then the kernel chooses.
-    auto bound = bind_to_numa_node(base, bytes, numa_os_index);
-    if (!bound && bound.error().status != Status::not_found) return bound.error();
-  }
-  return arena;
-}
-
-Arena::~Arena() {
-  if (base_ != nullptr) munmap(base_, bytes_);
-}
-
 State::State(const Machine& machine, const Group& group, const CommunicatorOptions& options)
     : machine(machine),
       group(group),
       options(options),
-      mirrored_machine(mirror(machine)),
-      progress(static_cast<std::size_t>(group.size())),
-      flat_barrier(static_cast<std::uint32_t>(group.size())) {}
+      mirrored_machine(mirror(machine)) {}
 
 State::~State() = default;
 
@@ -119,7 +87,13 @@ Result<std::shared_ptr<State>> State::create(const Machine& machine, const Group
   }
   state->timeout_s = *timeout;
   if (auto planned = state->make_plans(); !planned) return planned.error();
-  if (auto connected = state->make_channels(); !connected) return connected.error();
+  auto segment = Segment::anonymous(Fabric::bytes(group.size()));
+  if (!segment) return segment.error();
+  state->segment_ = std::move(*segment);
+  state->fabric = Fabric(state->segment_.data(), group.size());
+  state->place_memory();
+  state->fabric.initialize();
+  if (auto made = state->make_endpoints(); !made) return made.error();
   return state;
 }
 
@@ -153,88 +127,63 @@ Result<void> State::make_plans() {
   return {};
 }
 
-std::vector<std::pair<int, int>> channel_pairs(const State& state) {
-  std::set<std::pair<int, int>> pairs;
-  for (const Plan& plan : state.plans) {
-    if (plan.reduce_tree) add_tree_pairs(*plan.reduce_tree, pairs);
-    if (plan.broadcast_tree) add_tree_pairs(*plan.broadcast_tree, pairs);
-    for (int rank = 0; rank < state.group.size(); ++rank) {
-      for (const Step& step : plan.steps[static_cast<std::size_t>(rank)]) {
-        pairs.insert(step.kind == Step::Kind::send ? std::pair(rank, step.peer) : std::pair(step.peer, rank));
-      }
-    }
+/// A rank's part lies on its NUMA node: it polls its channels, senders only pass by.
+void State::place_memory() {
+  if (machine.numa_nodes.size() < 2) return;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const auto& pu = machine.pus[static_cast<std::size_t>(group.pus[static_cast<std::size_t>(rank)])];
+    const auto node = static_cast<std::size_t>(pu.numa_node);
+    if (node >= machine.numa_nodes.size()) continue;
+    // A model of another machine may name NUMA nodes that are not here; then the kernel chooses.
+    (void)bind_to_numa_node(fabric.part(rank), fabric.part_bytes(), machine.numa_nodes[node].os_index);
   }
-  add_tree_pairs(state.ordered_tree, pairs);
-  return {pairs.begin(), pairs.end()};
 }
 
-Result<void> State::make_channels() {
+Result<void> State::make_endpoints() {
   const auto mode = options.wait.empty() ? setting_value("SMELT_WAIT") : options.wait;
   if (!parse_wait_mode(mode)) {
     return make_error(Status::invalid_argument, "communicator: wait mode '{}': must be spin, yield, sleep or auto",
                       mode);
   }
+  Chooser::Setting setting{.machine = &machine, .group = &group, .plans = plans};
+  setting.reach = {Fabric::slot_bytes, Fabric::slots, false};
+  if (!options.algorithm.empty()) {
+    auto recipe = parse_recipe(options.algorithm);
+    if (!recipe) return recipe.error();
+    auto request = make_request(machine, group, *recipe);
+    if (!request) return request.error();
+    setting.fixed = *recipe;
+  }
+  chooser = std::make_unique<Chooser>(std::move(setting));
   const WaitConfig wait = make_wait_config(group.size(), parallelism, mode);
-  for (int rank = 0; rank < group.size(); ++rank) endpoints.push_back(std::make_unique<Endpoint>(*this, rank, wait));
-
-  // Memory lies on the receiver's NUMA node: it polls, the sender only passes by.
-  const auto pairs = channel_pairs(*this);
-  const auto stride = (channel::ump_bytes(channel_lines) + separation_bytes - 1) / separation_bytes * separation_bytes;
-  const auto numa_of = [&](int rank) {
-    return machine.pus[static_cast<std::size_t>(group.pus[static_cast<std::size_t>(rank)])].numa_node;
-  };
-  std::map<int, std::size_t> bytes_on;
-  for (const auto& [sender, receiver] : pairs) bytes_on[numa_of(receiver)] += stride;
-  std::map<int, std::byte*> next_on;
-  for (const auto& [numa, bytes] : bytes_on) {
-    const auto index = static_cast<std::size_t>(numa);
-    const int os_index =
-        machine.numa_nodes.size() > 1 && index < machine.numa_nodes.size() ? machine.numa_nodes[index].os_index : -1;
-    auto arena = Arena::map(bytes, os_index);
-    if (!arena) return arena.error();
-    next_on[numa] = arena->at(0);
-    arenas_.push_back(std::move(*arena));
-  }
-
-  std::map<std::pair<int, int>, std::byte*> memory;
-  for (const auto& pair : pairs) {
-    auto& next = next_on[numa_of(pair.second)];
-    memory[pair] = next;
-    next += stride;
-  }
-  const auto find = [&](int sender, int receiver) {
-    const auto found = memory.find({sender, receiver});
-    return found == memory.end() ? nullptr : found->second;
-  };
   for (int rank = 0; rank < group.size(); ++rank) {
-    auto& endpoint = *endpoints[static_cast<std::size_t>(rank)];
-    std::set<int> peers;
-    for (const auto& [sender, receiver] : pairs) {
-      if (sender == rank) peers.insert(receiver);
-      if (receiver == rank) peers.insert(sender);
-    }
-    for (int peer : peers) endpoint.add_link(peer, find(rank, peer), find(peer, rank));
-    endpoint.compile();
+    endpoints.push_back(std::make_unique<Endpoint>(*this, rank, wait));
+    endpoints.back()->compile();
   }
   return {};
 }
 
+pid_t State::foreign_process(int) const noexcept { return 0; }
+
+void State::fail_after_death(int, const std::string& message) noexcept { fail(Status::broken, message); }
+
 void State::fail(Status status, const std::string& message) noexcept {
-  const std::lock_guard lock(failure_mutex_);
-  if (status_.load(std::memory_order_relaxed) != 0) return;
-  failure_ = message;
+  Control& control = fabric.control();
+  if (control.failing.exchange(1, std::memory_order_relaxed) != 0) return;
+  const auto length = std::min(message.size(), Control::text_bytes - 1);
+  std::memcpy(control.failure, message.data(), length);
+  control.failure[length] = '\0';
   // Pairs with the acquire in status(): who sees the status can read what it left behind.
-  status_.store(static_cast<int>(status), std::memory_order_release);
+  control.status.store(static_cast<int>(status), std::memory_order_release);
 }
 
-std::string State::failure() const {
-  const std::lock_guard lock(failure_mutex_);
-  return failure_;
-}
+std::string State::failure() const { return status() == Status::ok ? std::string() : fabric.control().failure; }
 
 std::string State::describe_late_rank(int waiting_rank, int peer) const {
   std::vector<std::uint64_t> positions;
-  for (const Progress& each : progress) positions.push_back(each.position.load(std::memory_order_relaxed));
+  for (int rank = 0; rank < group.size(); ++rank) {
+    positions.push_back(fabric.progress(rank).position.load(std::memory_order_relaxed));
+  }
   const auto least = std::min_element(positions.begin(), positions.end(),
                                       [](auto a, auto b) { return Progress::calls(a) < Progress::calls(b); });
   const auto mine = positions[static_cast<std::size_t>(waiting_rank)];

@@ -116,7 +116,7 @@ Tree optimize_adaptive(const CostTable& costs, Tree tree) {
   double time = order_sends(costs, tree);
   if (tree.size() < 3) return tree;
   for (;;) {
-    const Schedule times = schedule(costs, tree);
+    const TreeTimes times = schedule(costs, tree);
     const int first = static_cast<int>(std::min_element(times.idle.begin(), times.idle.end()) - times.idle.begin());
     const int last =
         static_cast<int>(std::max_element(times.arrival.begin(), times.arrival.end()) - times.arrival.begin());

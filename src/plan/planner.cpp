@@ -14,8 +14,9 @@ namespace {
 
 constexpr int compared_exactly = 12;  // ranks up to which a comparison includes `optimal`
 
-constexpr std::array<const char*, 5> operation_names = {"broadcast", "reduce", "barrier", "allreduce",
-                                                        "two-phase-commit"};
+constexpr std::array<const char*, operation_count> operation_names = {
+    "broadcast", "reduce",    "barrier",  "allreduce",      "two-phase-commit", "scatter",
+    "gather",    "allgather", "alltoall", "reduce-scatter", "scan",             "exscan"};
 
 Result<void> check(const Machine& machine, const Group& group) {
   const std::size_t n = machine.size();
@@ -86,7 +87,9 @@ Result<Operation> parse_operation(std::string_view name) {
     if (name == operation_names[i]) return static_cast<Operation>(i);
   }
   return make_error(Status::invalid_argument,
-                    "unknown operation '{}': use broadcast, reduce, barrier, allreduce or two-phase-commit", name);
+                    "unknown operation '{}': use broadcast, reduce, barrier, allreduce, two-phase-commit, scatter, gather, "
+                    "allgather, alltoall, reduce-scatter, scan or exscan",
+                    name);
 }
 
 const std::vector<TopologyInfo>& topologies() {
@@ -110,6 +113,11 @@ const std::vector<TopologyInfo>& topologies() {
 }
 
 Result<Plan> make_plan(const Machine& machine, const Group& group, Operation operation, const PlanOptions& options) {
+  if (!has_tree_plan(operation)) {
+    return make_error(Status::invalid_argument,
+                      "{} is not planned as a tree: use broadcast, reduce, barrier, allreduce or two-phase-commit here",
+                      to_string(operation));
+  }
   if (auto ok = check(machine, group); !ok) return ok.error();
   if (auto ok = check(group, options); !ok) return ok.error();
   auto topology = plan::parse_topology(options.topology);

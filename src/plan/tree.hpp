@@ -62,14 +62,14 @@ double tree_time(const Costs& costs, const Tree& tree) {
 }
 
 /// When each rank holds the message and when it has sent its last, children as ordered.
-struct Schedule {
+struct TreeTimes {
   std::vector<double> arrival, idle;
 };
 
 template <class Costs>
-Schedule schedule(const Costs& costs, const Tree& tree) {
+TreeTimes schedule(const Costs& costs, const Tree& tree) {
   const auto n = static_cast<std::size_t>(tree.size());
-  Schedule times{std::vector<double>(n, 0.0), std::vector<double>(n, 0.0)};
+  TreeTimes times{std::vector<double>(n, 0.0), std::vector<double>(n, 0.0)};
   for (const int rank : top_down(tree)) {
     double now = times.arrival[rank];
     for (const int child : tree.children[rank]) {

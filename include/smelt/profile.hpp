@@ -1,0 +1,71 @@
+// Profile: what the tuner found out on a machine: which recipe is best for which operation, size, kind of
+// synchronization and group. A plain value beside the machine model, saved as JSON (schema "smelt-profile/1").
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "smelt/collective.hpp"
+#include "smelt/error.hpp"
+#include "smelt/machine.hpp"
+#include "smelt/schedule.hpp"
+
+namespace smelt {
+
+/// The shape of a group, as far as it matters: profiles of one shape serve every group of it.
+struct GroupShape {
+  int ranks = 0;
+  int packages = 1;       ///< that have ranks
+  int l3_caches = 1;      ///< that have ranks
+  int ranks_per_pu = 1;   ///< most ranks on one PU
+  bool processes = false;
+
+  bool operator==(const GroupShape&) const = default;
+};
+GroupShape shape_of(const Machine& machine, const Group& group, bool processes);
+
+/// The winner for sizes of at least `from_bytes`, up to the next cell of the same operation, sync and shape.
+struct ProfileCell {
+  Operation operation = Operation::broadcast;
+  Sync sync = Sync::loose;
+  GroupShape shape;
+  std::size_t from_bytes = 0;
+  Recipe recipe;
+  double measured_ns = 0.0;   ///< median, at from_bytes or the first size measured above
+  double predicted_ns = 0.0;
+  double spread = 0.0;        ///< relative interquartile range
+  std::string runner_up;      ///< a recipe's text; empty: there was no other
+  double runner_up_ns = 0.0;
+  bool equal = false;         ///< the runner-up could not be told apart
+
+  bool operator==(const ProfileCell&) const = default;
+};
+
+struct Profile {
+  std::string fingerprint;  ///< of the machine
+  std::string measured_at;  ///< ISO 8601, UTC
+  std::vector<ProfileCell> cells;  ///< sorted by operation, sync, shape, from_bytes
+
+  bool operator==(const Profile&) const = default;
+
+  /// The cell for a call, or nullptr if that operation, sync and shape was not tuned.
+  const ProfileCell* find(Operation operation, Sync sync, const GroupShape& shape, std::size_t bytes) const noexcept;
+  /// Takes over all cells of `newer`; those of the same operation, sync and shape are replaced.
+  void merge(const Profile& newer);
+};
+
+/// Reads a profile. The error names file, key and reason. Never returns a half-read one.
+Result<Profile> load_profile(const std::filesystem::path& file);
+Result<Profile> parse_profile(std::string_view json, const std::string& origin);
+std::string format_profile(const Profile& profile);
+/// Replaces `file` atomically.
+Result<void> save_profile(const Profile& profile, const std::filesystem::path& file);
+
+/// Where the profile of a machine is kept: beside its model, <fingerprint>.profile.json.
+std::filesystem::path profile_path(const std::string& fingerprint);
+
+}  // namespace smelt

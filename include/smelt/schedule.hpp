@@ -1,0 +1,179 @@
+// Schedules: what every rank does in a collective operation, for messages of any size.
+//
+// A Schedule is a list of moves over blocks of buffers. It does not depend on how long the blocks
+// are; who runs it (the communicator, the simulator) resolves blocks to bytes.
+//
+//   begin            once
+//   body             once per chunk; all blocks are confined to their piece number `chunk`
+//   end              once
+//
+// Blocks.  Operations on a vector (broadcast, reduce, allreduce, scan, exscan) have one vector in
+// each buffer, cut into `slices` blocks; a chunk is a stretch of the vector, cut into slices itself.
+// The other operations have one block per rank, each of which is cut into chunks.
+//
+// Synchronization.  Every rank has a tick that only grows. Within a chunk it takes the values
+// 1 .. ticks-1 by `post`; it has the value `ticks` of a chunk when the rank is done with the chunk.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "smelt/error.hpp"
+#include "smelt/machine.hpp"
+#include "smelt/plan.hpp"
+
+namespace smelt {
+
+enum class Buffer : std::uint8_t {
+  none,
+  in,     ///< the caller's input
+  out,    ///< the caller's result; of a broadcast: the data
+  work,   ///< scratch memory of this rank, holds one chunk
+  stage,  ///< the rank's part of shared memory that others can read, holds one chunk per slot
+};
+
+/// Blocks first .. first+count-1 of a buffer.
+struct Area {
+  Buffer buffer = Buffer::none;
+  int first = 0;
+  int count = 0;
+
+  bool operator==(const Area&) const = default;
+};
+
+struct Move {
+  enum class Kind : std::uint8_t {
+    send,              ///< `from` to `peer`; the buffer may still be read until `flush`
+    recv,              ///< from `source` into `to`
+    recv_combine,      ///< to = with (op) received
+    exchange,          ///< send and recv at the same time
+    exchange_combine,  ///< send and recv_combine at the same time
+    get,               ///< copies `from`, a buffer of `source`, into `to`
+    get_combine,       ///< to = with (op) `from`, a buffer of `source`
+    put,               ///< copies `from` into `to`, a buffer of `peer`
+    copy,              ///< own `from` into `to`
+    combine,           ///< to = with (op) own `from`
+    post,              ///< own tick becomes `tick`
+    await,             ///< until the tick of `source` has reached `tick` of this chunk
+    flush,             ///< until everything sent has been read
+  };
+  Kind kind = Kind::flush;
+  bool theirs_first = false;  ///< in combinations: received (op) with
+  int peer = -1;              ///< whom data goes to
+  int source = -1;            ///< whom data comes from
+  int tick = 0;
+  Area from{}, with{}, to{};
+
+  bool operator==(const Move&) const = default;
+};
+
+/// What one rank does.
+struct Schedule {
+  std::vector<Move> begin, body, end;
+  int slices = 1;                  ///< blocks of a vector
+  int work_blocks = 0;             ///< blocks of Buffer::work
+  int stage_blocks = 0;            ///< blocks of Buffer::stage, per chunk; the same for all ranks
+  int ticks = 0;                   ///< per chunk, the same for all ranks; 0: ticks are not used
+  bool publishes = false;          ///< others reach into this operation's `in` and `out`
+  std::vector<int> stage_readers;  ///< ranks that read this rank's stage; none: it is not filled
+
+  bool operator==(const Schedule&) const = default;
+};
+
+/// How data gets from rank to rank.
+enum class Access : std::uint8_t {
+  channels,  ///< line by line through channels
+  staged,    ///< through the stages, one copy in and one copy out
+  direct,    ///< straight between the callers' buffers: threads of a process, or process_vm_readv
+};
+const char* to_string(Access access) noexcept;
+
+/// An algorithm with its parameters. Text form, in profiles and on the command line:
+/// "allreduce_ring", "broadcast_tree+direct+tree=k-nomial:4+chunk=65536".
+struct Recipe {
+  std::string algorithm{};
+  Access access = Access::channels;
+  std::string tree{};           ///< of algorithms on trees: a topology's name; empty: the planned tree
+  std::size_t chunk_bytes = 0;  ///< of a vector, or of each block; 0: not cut
+
+  bool operator==(const Recipe&) const = default;
+};
+std::string to_string(const Recipe& recipe);
+Result<Recipe> parse_recipe(std::string_view text);
+
+struct AlgorithmInfo {
+  std::string name{};  ///< <operation>_<algorithm>
+  Operation operation = Operation::broadcast;
+  std::string description{};
+  std::vector<Access> access{};
+  bool keeps_rank_order = true;  ///< operands are combined in rank order: fit for operators that do not commute
+  bool canonical_order = false;  ///< combined as ((0 op 1) op 2) op ..., whatever the parameters
+  bool power_of_two = false;     ///< group sizes it works for
+  bool uses_tree = false;
+  bool pipelined = false;        ///< takes a chunk size
+  bool irregular = false;        ///< works where only the two ends of a message know its size
+};
+
+/// Every algorithm, by operation.
+const std::vector<AlgorithmInfo>& algorithms();
+
+/// Whether bytes are counted per rank (scatter, gather, allgather, alltoall, reduce_scatter) or for a vector.
+bool has_rank_blocks(Operation operation) noexcept;
+
+/// Everything that a schedule depends on but the rank.
+struct ScheduleRequest {
+  Recipe recipe{};
+  int ranks = 1;
+  int root = 0;
+  Tree tree{};               ///< rooted at `root`; for algorithms on trees
+  std::vector<int> parents{};  ///< of the tree
+  std::vector<int> domains{};  ///< per rank: its cache domain; for hybrid algorithms
+};
+
+/// Completes a request from a machine and a group: the tree that the recipe names, rooted at `root`, and
+/// the domains. Errors: unknown algorithm or tree, access or group size that it does not have.
+Result<ScheduleRequest> make_request(const Machine& machine, const Group& group, const Recipe& recipe, int root = 0);
+
+/// What `rank` does. The request must come from make_request.
+Schedule make_schedule(const ScheduleRequest& request, int rank);
+
+/// Every recipe worth trying for an operation on `bytes` bytes (of the vector, or of each block), out of what
+/// `access` allows. `in_rank_order`: only those fit for operators that do not commute.
+std::vector<Recipe> candidate_recipes(Operation operation, int ranks, std::size_t bytes, std::span<const Access> access,
+                                      bool in_rank_order = false);
+
+/// How the memory of the ranks is connected.
+struct Reach {
+  std::size_t slot_bytes = 32 * 1024;  ///< of a stage's slot
+  int slots = 4;                       ///< of a stage
+  bool processes = false;              ///< direct access is process_vm_readv
+};
+
+struct ScheduleTimes {
+  std::vector<double> finish_ns;  ///< per rank
+  double total_ns = 0.0;          ///< maximum of finish_ns
+};
+
+/// Runs the schedules of all ranks against the model. `bytes` as in candidate_recipes, in elements of
+/// `element_bytes`; `start_ns`, if not empty, is when each rank enters. Many chunks are extrapolated from the
+/// first ones. Errors: a schedule that deadlocks.
+Result<ScheduleTimes> simulate(const Machine& machine, const Group& group, const ScheduleRequest& request,
+                               std::size_t bytes, std::size_t element_bytes = 1, const Reach& reach = {},
+                               std::span<const double> start_ns = {});
+
+struct RankedRecipe {
+  Recipe recipe;
+  double predicted_ns = 0.0;
+};
+
+/// The candidates by predicted time, best first.
+Result<std::vector<RankedRecipe>> rank_recipes(const Machine& machine, const Group& group, Operation operation,
+                                               std::size_t bytes, std::span<const Access> access,
+                                               const Reach& reach = {}, int root = 0,
+                                               std::span<const double> start_ns = {});
+
+}  // namespace smelt

@@ -1,0 +1,186 @@
+#include "comm/chooser.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace smelt::comm {
+namespace {
+
+/// Sizes at which the simulator is asked; a decision holds half way (of the logarithm) to the next.
+constexpr std::size_t asked_bytes[] = {8, 64, 512, 4096, 32768, 262144, 2097152, 16777216, 134217728};
+/// Stages of more blocks than this have room for crumbs only.
+constexpr int most_stage_ranks = 128;
+
+std::size_t half_way(std::size_t a, std::size_t b) {
+  return static_cast<std::size_t>(std::sqrt(static_cast<double>(a) * static_cast<double>(b)));
+}
+
+const AlgorithmInfo* info_of(const Recipe& recipe) {
+  for (const auto& info : algorithms()) {
+    if (info.name == recipe.algorithm) return &info;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Order order_of(const Reduction& reduction) noexcept {
+  if (reduction.combine == nullptr) return Order::any;
+  if (reduction.reproducible) return Order::canonical;
+  return reduction.commutative ? Order::any : Order::by_rank;
+}
+
+Status check(const Collective& call, int size, int rank) noexcept {
+  const bool top = rank == call.root;
+  if (call.root < 0 || call.root >= size || call.element_bytes == 0) return Status::invalid_argument;
+  const bool needs_operator = reduces_vectors(call.operation) || call.operation == Operation::reduce_scatter;
+  if (needs_operator &&
+      (call.reduction.combine == nullptr || call.reduction.element_bytes != call.element_bytes)) {
+    return Status::invalid_argument;
+  }
+  const auto halfway = [](const Blocks& blocks) { return (blocks.counts == nullptr) != (blocks.offsets == nullptr); };
+  if (halfway(call.in_blocks) || halfway(call.out_blocks)) return Status::invalid_argument;
+  bool in = true, out = true;  // are looked at on this rank
+  switch (call.operation) {
+    case Operation::barrier:
+      return Status::ok;
+    case Operation::two_phase_commit:
+      if (call.vote == nullptr || call.committed == nullptr) return Status::invalid_argument;
+      in = false;
+      break;
+    case Operation::broadcast:
+      in = false;
+      break;
+    case Operation::reduce:
+    case Operation::gather:
+      out = top;
+      break;
+    case Operation::scatter:
+      in = top;
+      break;
+    default:
+      break;
+  }
+  if (call.operation == Operation::alltoall && (call.in_blocks.counts == nullptr) != (call.out_blocks.counts == nullptr)) {
+    return Status::invalid_argument;
+  }
+  if (call.count == 0 || call.in_blocks.counts != nullptr || call.out_blocks.counts != nullptr) return Status::ok;
+  return (in && call.in == nullptr) || (out && call.out == nullptr) ? Status::invalid_argument : Status::ok;
+}
+
+Chooser::Chooser(Setting setting) : setting_(std::move(setting)) {}
+Chooser::~Chooser() = default;
+
+plan::PlannedTrees Chooser::trees() const {
+  return {setting_.plans[static_cast<int>(Operation::broadcast)].broadcast_tree,
+          setting_.plans[static_cast<int>(Operation::reduce)].reduce_tree};
+}
+
+/// The endpoint has its own code for messages along the planned trees, and for the planned allreduce.
+bool Chooser::is_planned(const Recipe& recipe) const {
+  if (recipe.access != Access::channels || !recipe.tree.empty() || recipe.chunk_bytes != 0) return false;
+  const bool exchange = !setting_.plans[static_cast<int>(Operation::allreduce)].reduce_tree.has_value();
+  if (recipe.algorithm == "allreduce_tree") return !exchange;
+  if (recipe.algorithm == "allreduce_recursive_doubling") return exchange;
+  return recipe.algorithm == "broadcast_tree" || recipe.algorithm == "reduce_tree";
+}
+
+const Choice* Chooser::choice_of(const Recipe& recipe, Order order) {
+  const bool planned = order == Order::any && is_planned(recipe);
+  for (const auto& choice : choices_) {
+    if (choice.recipe == recipe && choice.planned == planned) return &choice;
+  }
+  choices_.push_back({recipe, static_cast<int>(choices_.size()), planned});
+  return &choices_.back();
+}
+
+std::vector<Recipe> Chooser::recipes(Operation operation, std::size_t bytes, Order order, bool staged,
+                                     bool irregular) const {
+  std::vector<Access> access = {Access::channels};
+  if (staged) access.push_back(Access::staged);
+  if (setting_.direct) access.push_back(Access::direct);
+  auto all = candidate_recipes(operation, setting_.group->size(), bytes, access, order != Order::any);
+  std::erase_if(all, [&](const Recipe& recipe) {
+    const auto* info = info_of(recipe);
+    return (order == Order::canonical && !info->canonical_order) || (irregular && !info->irregular) ||
+           (irregular && recipe.chunk_bytes != 0 && recipe.access != Access::staged);
+  });
+  if (setting_.fixed) {
+    const auto* info = info_of(*setting_.fixed);
+    const bool fits = info->operation == operation && (order == Order::any || info->keeps_rank_order) &&
+                      (order != Order::canonical || info->canonical_order) && (!irregular || info->irregular) &&
+                      std::find(access.begin(), access.end(), setting_.fixed->access) != access.end();
+    if (fits) return {*setting_.fixed};
+  }
+  return all;
+}
+
+Chooser::Table Chooser::decide(Operation operation, Sync sync, Order order, bool staged, bool irregular) {
+  Table table;
+  const auto add = [&](std::size_t from, const Recipe& recipe) {
+    const Choice* choice = choice_of(recipe, order);
+    if (!table.empty()) table.back().below = from;
+    if (!table.empty() && table.back().choice == choice) {
+      table.back().below = SIZE_MAX;
+    } else {
+      table.push_back({SIZE_MAX, choice});
+    }
+  };
+  if (setting_.profile && order == Order::any && staged && !irregular && !setting_.fixed) {
+    const auto shape = shape_of(*setting_.machine, *setting_.group, setting_.reach.processes);
+    for (const auto& cell : setting_.profile->cells) {
+      if (cell.operation != operation || cell.sync != sync || cell.shape != shape) continue;
+      if (cell.recipe.access == Access::direct && !setting_.direct) continue;
+      add(table.empty() ? 0 : cell.from_bytes, cell.recipe);
+    }
+    if (!table.empty()) return table;
+  }
+  std::size_t before = 0;
+  for (const auto bytes : asked_bytes) {
+    const auto candidates = recipes(operation, bytes, order, staged, irregular);
+    auto ranked = plan::rank_recipes(*setting_.machine, *setting_.group, trees(), candidates, bytes, setting_.reach, 0, {});
+    if (!ranked || ranked->empty()) return {};
+    add(before == 0 ? 0 : half_way(before, bytes), ranked->front().recipe);
+    before = bytes;
+  }
+  return table;
+}
+
+const Chooser::Table* Chooser::table(Operation operation, Sync sync, Order order, bool staged,
+                                     bool irregular) noexcept {
+  auto& slot = tables_[static_cast<int>(operation)][static_cast<int>(sync)][static_cast<int>(order)][staged][irregular];
+  // Partner: the store below. The table is complete.
+  if (const Table* known = slot.load(std::memory_order_acquire)) [[likely]] return known;
+  const std::lock_guard lock(mutex_);
+  if (const Table* known = slot.load(std::memory_order_relaxed)) return known;
+  try {
+    owned_.push_back(std::make_unique<Table>(decide(operation, sync, order, staged, irregular)));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+  slot.store(owned_.back().get(), std::memory_order_release);
+  return owned_.back().get();
+}
+
+const Choice* Chooser::choose(const Collective& call) noexcept {
+  const auto ranks = static_cast<std::size_t>(setting_.group->size());
+  const bool irregular = call.in_blocks.counts != nullptr || call.out_blocks.counts != nullptr;
+  const auto blocks = has_rank_blocks(call.operation) ? ranks : 1;
+  const bool staged = ranks <= most_stage_ranks && call.element_bytes * blocks <= setting_.reach.slot_bytes;
+  std::size_t bytes = call.count * call.element_bytes;
+  if (irregular) {
+    // Only where all ranks know all sizes may the size decide.
+    const auto* counts = call.operation == Operation::allgather        ? call.out_blocks.counts
+                         : call.operation == Operation::reduce_scatter ? call.in_blocks.counts
+                                                                       : nullptr;
+    bytes = counts == nullptr ? 65536 : *std::max_element(counts, counts + ranks) * call.element_bytes;
+  }
+  const Table* const ranges = table(call.operation, call.sync, order_of(call.reduction), staged, irregular);
+  if (ranges == nullptr || ranges->empty()) return nullptr;
+  for (const auto& range : *ranges) {
+    if (bytes < range.below) return range.choice;
+  }
+  return ranges->back().choice;
+}
+
+}  // namespace smelt::comm

@@ -1,0 +1,76 @@
+// Chooser: which recipe runs a call. From a profile where there is one, else by the simulator; decided per
+// operation when it is first used, the same on every rank.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "plan/schedule_internal.hpp"
+#include "smelt/collective.hpp"
+#include "smelt/profile.hpp"
+#include "smelt/schedule.hpp"
+
+namespace smelt::comm {
+
+struct Choice {
+  Recipe recipe;
+  int number = 0;        ///< among all choices of the communicator
+  bool planned = false;  ///< the endpoint's own code for the planned trees does it
+};
+
+/// What the order of operands may be.
+enum class Order { any, by_rank, canonical };
+Order order_of(const Reduction& reduction) noexcept;
+
+/// Status::ok if the arguments of a call make sense on this rank.
+Status check(const Collective& call, int size, int rank) noexcept;
+
+class Chooser {
+ public:
+  struct Setting {
+    const Machine* machine = nullptr;
+    const Group* group = nullptr;
+    const Plan* plans = nullptr;  ///< by Operation, those that have trees
+    Reach reach{};
+    bool direct = true;
+    std::optional<Recipe> fixed{};  ///< for its operation
+    std::optional<Profile> profile{};
+  };
+
+  explicit Chooser(Setting setting);
+  ~Chooser();
+
+  /// nullptr if nothing fits: an operator that demands an order on elements too large for the stages.
+  /// Cost: a few comparisons; for the first call of an operation a simulation of all candidates.
+  const Choice* choose(const Collective& call) noexcept;
+
+  /// What choose() decided on, by size: ranges end at `below`, the last one at SIZE_MAX.
+  struct Range {
+    std::size_t below = 0;
+    const Choice* choice = nullptr;
+  };
+  using Table = std::vector<Range>;
+  const Table* table(Operation operation, Sync sync, Order order, bool staged, bool irregular) noexcept;
+
+  const Setting& setting() const noexcept { return setting_; }
+  plan::PlannedTrees trees() const;
+
+ private:
+  Table decide(Operation operation, Sync sync, Order order, bool staged, bool irregular);
+  std::vector<Recipe> recipes(Operation operation, std::size_t bytes, Order order, bool staged, bool irregular) const;
+  const Choice* choice_of(const Recipe& recipe, Order order);
+  bool is_planned(const Recipe& recipe) const;
+
+  Setting setting_;
+  std::mutex mutex_;  ///< of deciding, not of looking up
+  std::deque<Choice> choices_;
+  std::vector<std::unique_ptr<Table>> owned_;
+  std::atomic<const Table*> tables_[operation_count][2][3][2][2] = {};
+};
+
+}  // namespace smelt::comm

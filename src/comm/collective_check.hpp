@@ -1,0 +1,288 @@
+// Runs one collective on all ranks of a communicator and holds the result against a straightforward
+// computation. For tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "smelt/collective.hpp"
+#include "smelt/communicator.hpp"
+
+namespace smelt::test {
+
+/// How a collective is called.
+enum class Manner { blocking, started, persistent };
+
+struct Case {
+  Operation operation = Operation::broadcast;
+  std::size_t count = 0;  ///< elements of 8 bytes: of the vector, or per block
+  int root = 0;
+  Sync sync = Sync::loose;
+  Manner manner = Manner::blocking;
+  bool in_place = false;
+  bool irregular = false;  ///< block i has (i + count) % (count + 1) elements
+  Reduction reduction{};
+};
+
+/// One rank's part; makes its own input out of `salt`, which differs from call to call.
+class CollectiveCheck {
+ public:
+  using Element = std::uint64_t;
+
+  CollectiveCheck(const Case& what, int ranks, int rank, std::uint64_t salt)
+      : case_(what), n_(static_cast<std::size_t>(ranks)), rank_(rank), salt_(salt) {
+    offsets_.resize(n_ + 1);
+    counts_.resize(n_);
+    for (std::size_t i = 0; i < n_; ++i) {
+      counts_[i] = what.irregular ? (i + what.count) % (what.count + 1) : what.count;
+      offsets_[i + 1] = offsets_[i] + counts_[i];
+    }
+  }
+
+  /// Calls the collective; false, with a message, if a status or the result is wrong.
+  bool run(Rank& rank, std::string& problem) {
+    Collective call = describe();
+    call.sync = case_.sync;
+    const Status status = invoke(rank, call);
+    if (status != Status::ok) {
+      problem = std::string("status ") + status_string(status) + " " + rank.failure();
+      return false;
+    }
+    return verify(problem);
+  }
+
+ private:
+  /// Element k of what rank `from` contributes (for rank `to`, where that differs).
+  Element value(int from, int to, std::size_t k) const {
+    std::uint64_t x = salt_ * 1000003 + static_cast<std::uint64_t>(from) * 10007 + static_cast<std::uint64_t>(to) * 101 + k;
+    x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
+    return x ^ (x >> 29);
+  }
+  Element folded(int last, int block, std::size_t k) const {
+    Element total = value(0, block, k);
+    for (int from = 1; from <= last; ++from) {
+      const Element next = value(from, block, k);
+      case_.reduction.combine(&total, &next, 1, case_.reduction.context);
+    }
+    return total;
+  }
+  std::size_t own_count() const { return counts_[static_cast<std::size_t>(rank_)]; }
+  void fill_blocks(std::vector<Element>& to) const {
+    for (std::size_t b = 0; b < n_; ++b) {
+      for (std::size_t k = 0; k < counts_[b]; ++k) to[offsets_[b] + k] = value(rank_, static_cast<int>(b), k);
+    }
+  }
+
+  Collective describe() {
+    const auto count = case_.count;
+    const bool top = rank_ == case_.root;
+    const Blocks blocks = case_.irregular ? Blocks{counts_.data(), offsets_.data()} : Blocks{};
+    const auto all = offsets_[n_];
+    const auto self = offsets_[static_cast<std::size_t>(rank_)];
+    const int n = static_cast<int>(n_);
+    Collective call;
+    switch (case_.operation) {
+      case Operation::broadcast:
+        out_.assign(count, 0);
+        for (std::size_t k = 0; top && k < count; ++k) out_[k] = value(rank_, 0, k);
+        return Collective::broadcast(out_.data(), count * sizeof(Element), case_.root);
+      case Operation::reduce:
+      case Operation::allreduce:
+      case Operation::scan:
+      case Operation::exscan:
+        in_.resize(count);
+        for (std::size_t k = 0; k < count; ++k) in_[k] = value(rank_, 0, k);
+        out_.assign(count, 0);
+        call = Collective::reduce(in_.data(), out_.data(), count, case_.reduction, case_.root);
+        call.operation = case_.operation;
+        if (case_.operation != Operation::reduce) call.root = 0;
+        if (case_.in_place) {
+          out_ = in_;
+          call.in = out_.data();
+        }
+        return call;
+      case Operation::scatter:
+        in_.assign(top ? all : 0, 0);
+        if (top) fill_blocks(in_);
+        out_.assign(own_count(), 0);
+        call = Collective::scatter(in_.data(), out_.data(), own_count(), case_.root, top ? blocks : mark(blocks));
+        call.element_bytes = sizeof(Element);
+        if (case_.in_place && top) call.out = in_.data() + self;
+        return call;
+      case Operation::gather:
+        in_.resize(own_count());
+        for (std::size_t k = 0; k < own_count(); ++k) in_[k] = value(rank_, rank_, k);
+        out_.assign(top ? all : 0, 0);
+        call = Collective::gather(in_.data(), out_.data(), own_count(), case_.root, top ? blocks : mark(blocks));
+        call.element_bytes = sizeof(Element);
+        if (case_.in_place && top) {
+          std::copy(in_.begin(), in_.end(), out_.begin() + static_cast<std::ptrdiff_t>(self));
+          call.in = out_.data() + self;
+        }
+        return call;
+      case Operation::allgather:
+        in_.resize(own_count());
+        for (std::size_t k = 0; k < own_count(); ++k) in_[k] = value(rank_, rank_, k);
+        out_.assign(all, 0);
+        call = Collective::allgather(in_.data(), out_.data(), own_count(), blocks);
+        call.element_bytes = sizeof(Element);
+        if (case_.in_place) {
+          std::copy(in_.begin(), in_.end(), out_.begin() + static_cast<std::ptrdiff_t>(self));
+          call.in = out_.data() + self;
+        }
+        return call;
+      case Operation::alltoall:
+        in_.assign(all, 0);
+        fill_blocks(in_);
+        received_.resize(n_);
+        received_offsets_.resize(n_ + 1);
+        for (std::size_t i = 0; i < n_; ++i) {
+          received_[i] = own_count();
+          received_offsets_[i + 1] = received_offsets_[i] + received_[i];
+        }
+        out_.assign(received_offsets_[n_], 0);
+        call = Collective::alltoall(in_.data(), out_.data(), count, blocks,
+                                    case_.irregular ? Blocks{received_.data(), received_offsets_.data()} : Blocks{});
+        call.element_bytes = sizeof(Element);
+        if (case_.in_place && !case_.irregular) {
+          out_ = in_;
+          call.in = out_.data();
+        }
+        return call;
+      case Operation::reduce_scatter:
+        in_.assign(all, 0);
+        fill_blocks(in_);
+        out_.assign(own_count(), 0);
+        call = Collective::reduce_scatter(in_.data(), out_.data(), own_count(), case_.reduction, blocks);
+        if (case_.in_place) call.out = in_.data();
+        return call;
+      default:
+        (void)n;
+        return Collective::barrier();
+    }
+  }
+
+  /// Ranks other than the root know of different block sizes only that there are some.
+  Blocks mark(Blocks blocks) const { return blocks; }
+
+  Status invoke(Rank& rank, const Collective& call) {
+    if (case_.manner == Manner::blocking) return rank.run(call);
+    if (case_.manner == Manner::started) {
+      Request request = rank.start(call);
+      bool done = false;
+      for (int i = 0; i < 3 && !done; ++i) request.test(&done);
+      return request.wait();
+    }
+    Request request = rank.prepare(call);
+    if (const Status status = request.start(); status != Status::ok) return status;
+    return request.wait();
+  }
+
+  bool same(const Element* got, std::size_t k, Element wanted, const char* what, std::string& problem) const {
+    if (got[k] == wanted) return true;
+    problem = std::string(what) + ": element " + std::to_string(k) + " is " + std::to_string(got[k]) + ", not " +
+              std::to_string(wanted);
+    return false;
+  }
+
+  bool verify(std::string& problem) const {
+    const bool top = rank_ == case_.root;
+    const auto count = case_.count;
+    const Element* out = out_.data();
+    switch (case_.operation) {
+      case Operation::broadcast:
+        for (std::size_t k = 0; k < count; ++k) {
+          if (!same(out, k, value(case_.root, 0, k), "broadcast", problem)) return false;
+        }
+        return true;
+      case Operation::reduce:
+      case Operation::allreduce:
+        if (case_.operation == Operation::reduce && !top) return true;
+        for (std::size_t k = 0; k < count; ++k) {
+          if (!same(out, k, folded(static_cast<int>(n_) - 1, 0, k), "reduction", problem)) return false;
+        }
+        return true;
+      case Operation::scan:
+      case Operation::exscan: {
+        const int last = rank_ - (case_.operation == Operation::exscan ? 1 : 0);
+        for (std::size_t k = 0; last >= 0 && k < count; ++k) {
+          if (!same(out, k, folded(last, 0, k), "scan", problem)) return false;
+        }
+        return true;
+      }
+      case Operation::scatter: {
+        const Element* got = case_.in_place && top ? in_.data() + offsets_[static_cast<std::size_t>(rank_)] : out;
+        for (std::size_t k = 0; k < own_count(); ++k) {
+          if (!same(got, k, value(case_.root, rank_, k), "scatter", problem)) return false;
+        }
+        return true;
+      }
+      case Operation::gather:
+      case Operation::allgather:
+        if (case_.operation == Operation::gather && !top) return true;
+        for (std::size_t b = 0; b < n_; ++b) {
+          for (std::size_t k = 0; k < counts_[b]; ++k) {
+            const int from = static_cast<int>(b);
+            if (!same(out + offsets_[b], k, value(from, from, k), "gather", problem)) return false;
+          }
+        }
+        return true;
+      case Operation::alltoall:
+        for (std::size_t b = 0; b < n_; ++b) {
+          for (std::size_t k = 0; k < own_count(); ++k) {
+            if (!same(out + received_offsets_[b], k, value(static_cast<int>(b), rank_, k), "alltoall", problem)) return false;
+          }
+        }
+        return true;
+      case Operation::reduce_scatter: {
+        const Element* got = case_.in_place ? in_.data() : out;
+        for (std::size_t k = 0; k < own_count(); ++k) {
+          if (!same(got, k, folded(static_cast<int>(n_) - 1, rank_, k), "reduce_scatter", problem)) return false;
+        }
+        return true;
+      }
+      default:
+        return true;
+    }
+  }
+
+  const Case& case_;
+  std::size_t n_;
+  int rank_;
+  std::uint64_t salt_;
+  std::vector<std::size_t> counts_, offsets_, received_, received_offsets_;
+  std::vector<Element> in_, out_;
+};
+
+/// Associative, not commutative: 2x2 matrices over integers mod 2^16, packed into 64 bits.
+inline void multiply_matrices(void* accumulator, const void* operand, std::size_t count, void*) {
+  auto* a = static_cast<std::uint64_t*>(accumulator);
+  const auto* b = static_cast<const std::uint64_t*>(operand);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t x[4], y[4], z = 0;
+    for (int k = 0; k < 4; ++k) {
+      x[k] = a[i] >> (16 * k) & 0xffff;
+      y[k] = b[i] >> (16 * k) & 0xffff;
+    }
+    for (int row = 0; row < 2; ++row) {
+      for (int column = 0; column < 2; ++column) {
+        const std::uint64_t sum = x[2 * row] * y[column] + x[2 * row + 1] * y[2 + column];
+        z |= (sum & 0xffff) << (16 * (2 * row + column));
+      }
+    }
+    a[i] = z;
+  }
+}
+inline Reduction matrix_product() {
+  Reduction reduction{};
+  reduction.element_bytes = 8;
+  reduction.combine = multiply_matrices;
+  reduction.commutative = false;
+  return reduction;
+}
+
+}  // namespace smelt::test

@@ -1,0 +1,90 @@
+// Hybrid allreduce: shared memory inside a cache domain, channels between domains. The first rank of each
+// domain combines its members' inputs; these leaders combine by recursive doubling; members copy the sum.
+//
+// Ticks: 1 = a member's input can be read, 2 = the leader's sum can be read.
+//
+// Source: [Kaestle16] 6.2, "Hybrids".
+#include <algorithm>
+
+#include "plan/algorithms/registry.hpp"
+
+namespace smelt::plan {
+namespace {
+
+constexpr int readable = 1, summed = 2, ticks = 3;
+
+/// Recursive doubling among the leaders; those beyond a power of two hand in before and fetch after.
+Area combine_among(Builder& b, const std::vector<int>& leaders, Area value) {
+  const int n = static_cast<int>(leaders.size());
+  const int self = static_cast<int>(std::find(leaders.begin(), leaders.end(), b.rank) - leaders.begin());
+  const int power = largest_power_of_two(n);
+  const auto leader = [&](int index) { return leaders[static_cast<std::size_t>(index)]; };
+  const auto other = [](Area area) { return area == work() ? out() : work(); };
+  if (self >= power) {
+    b.send(leader(self - power), value);
+    b.flush();
+    b.recv(leader(self - power), out());
+    return out();
+  }
+  if (self + power < n) {
+    b.recv_combine(leader(self + power), value, other(value));
+    value = other(value);
+  }
+  for (int distance = 1; distance < power; distance *= 2) {
+    const int partner = leader(self ^ distance);
+    b.exchange_combine(partner, value, partner, value, other(value), partner < b.rank);
+    value = other(value);
+  }
+  if (self + power < n) b.send(leader(self + power), value);
+  return value;
+}
+
+void build(Builder& b) {
+  if (b.ranks == 1) return b.copy(in(), out());
+  const auto& domains = b.request.domains;
+  const int domain = domains[static_cast<std::size_t>(b.rank)];
+  std::vector<int> members, leaders, seen;
+  for (int rank = 0; rank < b.ranks; ++rank) {
+    const int theirs = domains[static_cast<std::size_t>(rank)];
+    if (theirs == domain) members.push_back(rank);
+    if (std::find(seen.begin(), seen.end(), theirs) != seen.end()) continue;
+    seen.push_back(theirs);
+    leaders.push_back(rank);
+  }
+  const int leader = members.front();
+  if (b.rank != leader) {
+    b.use_stage(1, ticks, {leader});
+    b.copy(in(), stage());
+    b.post(readable);
+    b.await(leader, summed);
+    b.get(leader, stage(), out());
+    return;
+  }
+  const std::vector<int> others(members.begin() + 1, members.end());
+  b.use_stage(1, ticks, others);
+  b.schedule.work_blocks = 1;
+  Area value = in();
+  for (int member : others) {
+    b.await(member, readable);
+    b.get_combine(member, stage(), value, work());
+    value = work();
+  }
+  value = combine_among(b, leaders, value);
+  if (!others.empty()) {
+    b.copy(value, stage());
+    b.post(summed);
+  }
+  b.copy(value, out());
+}
+
+}  // namespace
+
+const Algorithm allreduce_hybrid = {{.name = "allreduce_hybrid",
+                                     .operation = Operation::allreduce,
+                                     .description = "shared memory inside a cache domain, channels between domains",
+                                     .access = {Access::staged},
+                                     .keeps_rank_order = false,
+                                     .pipelined = true},
+                                    build};
+
+}  // namespace smelt::plan

@@ -1,0 +1,41 @@
+// Alltoall in one step: every rank shows its blocks, every rank copies its own from everybody.
+//
+// Tick 1 = the blocks can be read.
+#include "plan/algorithms/registry.hpp"
+
+namespace smelt::plan {
+namespace {
+
+constexpr int readable = 1, ticks = 2;
+
+void build(Builder& b) {
+  if (b.staged()) {
+    b.use_stage(b.ranks, ticks, b.everyone_else());
+    for (int distance = 1; distance < b.ranks; ++distance) {
+      b.copy(in(b.neighbour(distance)), stage(b.neighbour(distance)));
+    }
+  } else {
+    b.publish(ticks);
+  }
+  b.post(readable);
+  b.copy(in(b.rank), out(b.rank));
+  for (int distance = 1; distance < b.ranks; ++distance) {
+    const int source = b.neighbour(distance);
+    b.await(source, readable);
+    b.get(source, b.staged() ? stage(b.rank) : in(b.rank), out(source));
+  }
+  if (b.staged()) return;
+  b.end();
+  b.await_all(ticks);
+}
+
+}  // namespace
+
+const Algorithm alltoall_flat = {{.name = "alltoall_flat",
+                                  .operation = Operation::alltoall,
+                                  .description = "every rank copies its block from everybody",
+                                  .access = {Access::staged, Access::direct},
+                                  .pipelined = true},
+                                 build};
+
+}  // namespace smelt::plan

@@ -1,0 +1,103 @@
+// Builder: how algorithms write down what one rank does. Each file of this folder holds one algorithm: the
+// rule as a function that adds the moves of `rank`, and what is to be known about it.
+#pragma once
+
+#include <vector>
+
+#include "smelt/schedule.hpp"
+
+namespace smelt::plan {
+
+class Builder {
+ public:
+  Builder(const ScheduleRequest& request, int rank)
+      : request(request), ranks(request.ranks), rank(rank), root(request.root), moves_(&schedule.body) {}
+
+  const ScheduleRequest& request;
+  const int ranks;
+  const int rank;
+  const int root;
+  Schedule schedule;
+
+  bool staged() const { return request.recipe.access == Access::staged; }
+  /// This rank's distance from the root, and the rank at a distance.
+  int position() const { return (rank - root + ranks) % ranks; }
+  int at(int position) const { return (position % ranks + ranks + root) % ranks; }
+  int neighbour(int distance) const { return ((rank + distance) % ranks + ranks) % ranks; }
+  const std::vector<int>& children() const { return request.tree.children[static_cast<std::size_t>(rank)]; }
+  int parent() const;
+
+  /// What follows goes into that part of the schedule; first the body.
+  void begin() { moves_ = &schedule.begin; }
+  void body() { moves_ = &schedule.body; }
+  void end() { moves_ = &schedule.end; }
+
+  void send(int peer, Area from) { add({.kind = Move::Kind::send, .peer = peer, .from = from}); }
+  void recv(int source, Area to) { add({.kind = Move::Kind::recv, .source = source, .to = to}); }
+  void recv_combine(int source, Area with, Area to) {
+    add({.kind = Move::Kind::recv_combine, .theirs_first = source < rank, .source = source, .with = with, .to = to});
+  }
+  void exchange(int peer, Area from, int source, Area to) {
+    add({.kind = Move::Kind::exchange, .peer = peer, .source = source, .from = from, .to = to});
+  }
+  void exchange_combine(int peer, Area from, int source, Area with, Area to, bool theirs_first) {
+    add({.kind = Move::Kind::exchange_combine, .theirs_first = theirs_first, .peer = peer, .source = source,
+         .from = from, .with = with, .to = to});
+  }
+  void get(int source, Area from, Area to) {
+    add({.kind = Move::Kind::get, .source = source, .from = from, .to = to});
+  }
+  /// to = with (op) theirs
+  void get_combine(int source, Area theirs, Area with, Area to) {
+    add({.kind = Move::Kind::get_combine, .source = source, .from = theirs, .with = with, .to = to});
+  }
+  void put(int peer, Area from, Area to) { add({.kind = Move::Kind::put, .peer = peer, .from = from, .to = to}); }
+  void copy(Area from, Area to) {
+    if (from != to) add({.kind = Move::Kind::copy, .from = from, .to = to});
+  }
+  /// to = with (op) from
+  void combine(Area with, Area from, Area to, bool from_first = false) {
+    add({.kind = Move::Kind::combine, .theirs_first = from_first, .from = from, .with = with, .to = to});
+  }
+  void post(int tick) { add({.kind = Move::Kind::post, .tick = tick}); }
+  void await(int source, int tick) {
+    if (source != rank) add({.kind = Move::Kind::await, .source = source, .tick = tick});
+  }
+  /// Every other rank, the next one first, so that not all look at the same one.
+  void await_all(int tick) {
+    for (int distance = 1; distance < ranks; ++distance) await(neighbour(distance), tick);
+  }
+  void flush() { add({.kind = Move::Kind::flush}); }
+
+  /// Others copy out of this rank's input and result: nobody leaves before all are done.
+  void publish(int ticks) {
+    schedule.publishes = true;
+    schedule.ticks = ticks;
+  }
+  /// Stages hold `blocks` blocks per chunk, for all ranks alike; this rank's, if it fills it, is read by `readers`.
+  void use_stage(int blocks, int ticks, std::vector<int> readers) {
+    schedule.stage_blocks = blocks;
+    schedule.ticks = ticks;
+    schedule.stage_readers = std::move(readers);
+  }
+  std::vector<int> everyone_else() const;
+
+ private:
+  void add(Move move) { moves_->push_back(move); }
+  std::vector<Move>* moves_;
+};
+
+inline Area in(int first = 0, int count = 1) { return {Buffer::in, first, count}; }
+inline Area out(int first = 0, int count = 1) { return {Buffer::out, first, count}; }
+inline Area work(int first = 0, int count = 1) { return {Buffer::work, first, count}; }
+inline Area stage(int first = 0, int count = 1) { return {Buffer::stage, first, count}; }
+
+/// An algorithm: what is to be known about it, and its rule.
+struct Algorithm {
+  AlgorithmInfo info;
+  void (*build)(Builder& builder);
+};
+
+int largest_power_of_two(int n);
+
+}  // namespace smelt::plan

@@ -1,0 +1,234 @@
+// From recipes to schedules: names, trees, and the candidates for an operation.
+#include "smelt/schedule.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "base/error.hpp"
+#include "plan/algorithms/registry.hpp"
+#include "plan/builders.hpp"
+#include "plan/candidates.hpp"
+#include "plan/schedule_internal.hpp"
+
+namespace smelt {
+namespace {
+
+constexpr const char* access_names[] = {"channels", "staged", "direct"};
+
+/// The recipe's text after the algorithm's name: "+staged", "+tree=chain", "+chunk=4096".
+Result<void> take_parameter(Recipe& recipe, std::string_view part) {
+  for (int i = 0; i < 3; ++i) {
+    if (part == access_names[i]) {
+      recipe.access = static_cast<Access>(i);
+      return {};
+    }
+  }
+  if (part.starts_with("tree=")) {
+    recipe.tree = part.substr(5);
+    if (auto tree = plan::parse_topology(recipe.tree); !tree) return tree.error();
+    return {};
+  }
+  if (part.starts_with("chunk=")) {
+    const char* const end = part.data() + part.size();
+    const auto [last, status] = std::from_chars(part.data() + 6, end, recipe.chunk_bytes);
+    if (status == std::errc() && last == end) return {};
+  }
+  return make_error(Status::invalid_argument,
+                    "recipe: '{}' must be channels, staged, direct, tree=TOPOLOGY or chunk=BYTES", part);
+}
+
+const plan::Algorithm& algorithm_of(const Recipe& recipe) { return *plan::find_algorithm(recipe.algorithm); }
+
+std::vector<std::string> tree_choices(int ranks) {
+  if (ranks <= 2) return {""};
+  std::vector<std::string> trees = {"", "k-nomial:2", "chain"};
+  if (ranks > 3) trees.push_back("sequential");
+  if (ranks > 4) trees.push_back("k-nomial:4");
+  if (ranks > 8) trees.push_back("k-nomial:8");
+  return trees;
+}
+
+/// Chunk sizes worth trying; 0 stands for uncut, or for as much as a stage takes.
+std::vector<std::size_t> chunk_choices(const AlgorithmInfo& info, Access access, std::size_t bytes, int ranks) {
+  std::vector<std::size_t> chunks = {0};
+  if (!info.pipelined) return chunks;
+  const bool relays = info.uses_tree || info.name.ends_with("_chain");
+  if (access == Access::staged) {
+    if (bytes > 8192) chunks.push_back(8192);
+  } else if (relays && ranks > 2) {
+    for (std::size_t chunk = access == Access::channels ? 1024 : 16384; chunk < bytes && chunk <= (1u << 20);
+         chunk *= 4) {
+      chunks.push_back(chunk);
+    }
+  } else if (access == Access::direct && reduces_vectors(info.operation) && bytes > 65536) {
+    chunks.push_back(32768);  // operands stay in the cache between two passes over them
+  }
+  return chunks;
+}
+
+}  // namespace
+
+bool reduces_vectors(Operation operation) noexcept {
+  return operation == Operation::reduce || operation == Operation::allreduce || operation == Operation::scan ||
+         operation == Operation::exscan;
+}
+
+bool has_rank_blocks(Operation operation) noexcept {
+  switch (operation) {
+    case Operation::scatter:
+    case Operation::gather:
+    case Operation::allgather:
+    case Operation::alltoall:
+    case Operation::reduce_scatter:
+      return true;
+    default:
+      return false;
+  }
+}
+
+const char* to_string(Access access) noexcept { return access_names[static_cast<std::size_t>(access)]; }
+
+std::string to_string(const Recipe& recipe) {
+  std::string text = recipe.algorithm;
+  text += fmt::format("+{}", to_string(recipe.access));
+  if (!recipe.tree.empty()) text += "+tree=" + recipe.tree;
+  if (recipe.chunk_bytes != 0) text += fmt::format("+chunk={}", recipe.chunk_bytes);
+  return text;
+}
+
+Result<Recipe> parse_recipe(std::string_view text) {
+  const auto name = text.substr(0, text.find('+'));
+  const auto* algorithm = plan::find_algorithm(name);
+  if (algorithm == nullptr) {
+    return make_error(Status::invalid_argument, "unknown algorithm '{}': `smelt explain --algorithms` lists them", name);
+  }
+  Recipe recipe{.algorithm = std::string(name), .access = algorithm->info.access.front()};
+  for (auto rest = text.substr(name.size()); !rest.empty();) {
+    rest.remove_prefix(1);
+    const auto part = rest.substr(0, rest.find('+'));
+    if (auto taken = take_parameter(recipe, part); !taken) return taken.error();
+    rest.remove_prefix(part.size());
+  }
+  const auto& info = algorithm->info;
+  if (std::find(info.access.begin(), info.access.end(), recipe.access) == info.access.end()) {
+    return make_error(Status::invalid_argument, "{} has no {} access", name, to_string(recipe.access));
+  }
+  if (!recipe.tree.empty() && !info.uses_tree) {
+    return make_error(Status::invalid_argument, "{} uses no tree", name);
+  }
+  if (recipe.chunk_bytes != 0 && !info.pipelined) {
+    return make_error(Status::invalid_argument, "{} does not cut its messages into chunks", name);
+  }
+  return recipe;
+}
+
+Result<ScheduleRequest> plan::make_request(const Machine& machine, const Group& group, const Recipe& recipe, int root,
+                                           const PlannedTrees& planned) {
+  const int ranks = group.size();
+  const auto* algorithm = find_algorithm(recipe.algorithm);
+  if (algorithm == nullptr) return make_error(Status::invalid_argument, "unknown algorithm '{}'", recipe.algorithm);
+  const auto& info = algorithm->info;
+  if (std::find(info.access.begin(), info.access.end(), recipe.access) == info.access.end()) {
+    return make_error(Status::invalid_argument, "{} has no {} access", info.name, to_string(recipe.access));
+  }
+  if (info.power_of_two && (ranks & (ranks - 1)) != 0) {
+    return make_error(Status::invalid_argument, "{} needs a power of two of ranks, not {}", info.name, ranks);
+  }
+  if (root < 0 || root >= ranks) {
+    return make_error(Status::invalid_argument, "root {} is not in 0..{}", root, ranks - 1);
+  }
+  ScheduleRequest request{.recipe = recipe, .ranks = ranks, .root = root};
+  for (int pu : group.pus) request.domains.push_back(machine.pus[static_cast<std::size_t>(pu)].l3);
+  if (!info.uses_tree) return request;
+  const bool down = info.operation == Operation::broadcast;
+  if (recipe.tree.empty()) {
+    const auto& tree = down ? planned.broadcast : planned.reduce;
+    request.tree = reroot(machine, group, *tree, root);
+  } else {
+    PlanOptions options;
+    options.topology = recipe.tree;
+    options.root = root;
+    options.search_ms = 0.0;
+    auto plan = make_plan(machine, group, down ? Operation::broadcast : Operation::reduce, options);
+    if (!plan) return plan.error();
+    request.tree = down ? *plan->broadcast_tree : *plan->reduce_tree;
+  }
+  request.parents = request.tree.parents();
+  return request;
+}
+
+Result<plan::PlannedTrees> plan::planned_trees(const Machine& machine, const Group& group, double search_ms) {
+  PlannedTrees trees;
+  PlanOptions options;
+  options.search_ms = search_ms;
+  auto down = make_plan(machine, group, Operation::broadcast, options);
+  if (!down) return down.error();
+  auto up = make_plan(machine, group, Operation::reduce, options);
+  if (!up) return up.error();
+  trees.broadcast = std::move(down->broadcast_tree);
+  trees.reduce = std::move(up->reduce_tree);
+  return trees;
+}
+
+Result<ScheduleRequest> make_request(const Machine& machine, const Group& group, const Recipe& recipe, int root) {
+  plan::PlannedTrees trees;
+  if (const auto* algorithm = plan::find_algorithm(recipe.algorithm);
+      algorithm != nullptr && algorithm->info.uses_tree && recipe.tree.empty()) {
+    auto planned = plan::planned_trees(machine, group, 0.0);
+    if (!planned) return planned.error();
+    trees = std::move(*planned);
+  }
+  return plan::make_request(machine, group, recipe, root, trees);
+}
+
+Schedule make_schedule(const ScheduleRequest& request, int rank) {
+  plan::Builder builder(request, rank);
+  algorithm_of(request.recipe).build(builder);
+  return std::move(builder.schedule);
+}
+
+std::vector<Recipe> candidate_recipes(Operation operation, int ranks, std::size_t bytes, std::span<const Access> access,
+                                      bool in_rank_order) {
+  std::vector<Recipe> recipes;
+  for (const auto& info : algorithms()) {
+    if (info.operation != operation || (in_rank_order && !info.keeps_rank_order)) continue;
+    if (info.power_of_two && (ranks & (ranks - 1)) != 0) continue;
+    for (Access each : info.access) {
+      if (std::find(access.begin(), access.end(), each) == access.end()) continue;
+      const auto trees = info.uses_tree ? tree_choices(ranks) : std::vector<std::string>{""};
+      for (const auto& tree : trees) {
+        for (const auto chunk : chunk_choices(info, each, bytes, ranks)) recipes.push_back({info.name, each, tree, chunk});
+      }
+    }
+  }
+  return recipes;
+}
+
+Result<std::vector<RankedRecipe>> rank_recipes(const Machine& machine, const Group& group, Operation operation,
+                                               std::size_t bytes, std::span<const Access> access, const Reach& reach,
+                                               int root, std::span<const double> start_ns) {
+  auto trees = plan::planned_trees(machine, group, 0.0);
+  if (!trees) return trees.error();
+  return plan::rank_recipes(machine, group, *trees,
+                            candidate_recipes(operation, group.size(), bytes, access), bytes, reach, root, start_ns);
+}
+
+Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, const Group& group,
+                                                     const PlannedTrees& trees, const std::vector<Recipe>& recipes,
+                                                     std::size_t bytes, const Reach& reach, int root,
+                                                     std::span<const double> start_ns) {
+  std::vector<RankedRecipe> ranked;
+  for (const auto& recipe : recipes) {
+    auto request = make_request(machine, group, recipe, root, trees);
+    if (!request) return request.error();
+    auto times = simulate(machine, group, *request, bytes, 1, reach, start_ns);
+    if (!times) return times.error();
+    ranked.push_back({recipe, times->total_ns});
+  }
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.predicted_ns < b.predicted_ns; });
+  return ranked;
+}
+
+}  // namespace smelt

@@ -1,0 +1,73 @@
+// What the planning of schedules shares with the communicator, which has planned its trees already.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "smelt/schedule.hpp"
+
+namespace smelt {
+
+/// Reductions on vectors, where a chunk is a stretch of elements.
+bool reduces_vectors(Operation operation) noexcept;
+
+}  // namespace smelt
+
+namespace smelt::plan {
+
+/// The trees that a recipe without a tree's name means.
+struct PlannedTrees {
+  std::optional<Tree> broadcast, reduce;
+};
+
+Result<PlannedTrees> planned_trees(const Machine& machine, const Group& group, double search_ms);
+
+/// As smelt::make_request, with the trees at hand.
+Result<ScheduleRequest> make_request(const Machine& machine, const Group& group, const Recipe& recipe, int root,
+                                     const PlannedTrees& planned);
+
+/// As smelt::rank_recipes, for given recipes.
+Result<std::vector<RankedRecipe>> rank_recipes(const Machine& machine, const Group& group, const PlannedTrees& trees,
+                                               const std::vector<Recipe>& recipes, std::size_t bytes,
+                                               const Reach& reach, int root, std::span<const double> start_ns);
+
+/// How a vector, or each of the rank blocks, is cut into chunks, and a vector into slices. All in
+/// elements. The simulator and the communicator must agree on it, and all ranks with each other.
+class Cutting {
+ public:
+  Cutting() = default;
+  /// `length`: elements of the vector or of the largest block.
+  Cutting(const smelt::Schedule& schedule, Operation operation, std::size_t chunk_bytes, std::size_t slot_bytes,
+          std::size_t length, std::size_t element_bytes)
+      : length_(length), slices_(has_rank_blocks(operation) ? 1 : static_cast<std::size_t>(schedule.slices)) {
+    std::size_t most = chunk_bytes == 0 ? length * element_bytes : chunk_bytes;
+    if (schedule.stage_blocks > 0) {
+      const auto blocks = has_rank_blocks(operation) ? static_cast<std::size_t>(schedule.stage_blocks) : 1;
+      most = std::min(most, slot_bytes / blocks / 64 * 64);
+    }
+    chunk_ = std::min(length, std::max<std::size_t>(1, most / element_bytes));
+    // Slices begin on cache lines where the elements allow it.
+    grain_ = element_bytes <= 64 && 64 % element_bytes == 0 ? 64 / element_bytes : 1;
+    chunks_ = length == 0 ? 1 : (length + chunk_ - 1) / chunk_;
+  }
+
+  std::size_t chunks() const { return chunks_; }
+  std::size_t chunk() const { return chunk_; }  ///< elements of all chunks but the last
+  std::size_t begin(std::size_t chunk) const { return chunk * chunk_; }
+  std::size_t elements(std::size_t chunk) const { return std::min(chunk_, length_ - begin(chunk)); }
+
+  /// First element of a slice within a chunk of `elements` elements.
+  std::size_t slice_begin(std::size_t elements, int slice) const {
+    const auto even = (elements + slices_ - 1) / slices_;
+    const auto each = (even + grain_ - 1) / grain_ * grain_;
+    return std::min(elements, each * static_cast<std::size_t>(slice));
+  }
+
+ private:
+  std::size_t length_ = 0, slices_ = 1, chunk_ = 0, chunks_ = 1, grain_ = 1;
+};
+
+}  // namespace smelt::plan

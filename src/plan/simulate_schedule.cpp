@@ -1,0 +1,372 @@
+// The simulator of schedules: runs the moves of all ranks against the model.
+//
+// Every rank has a clock and works through its moves until one must wait for a message or a tick that nobody
+// has produced yet; then another rank goes on. The order in which ranks are visited does not matter while each
+// has a PU of its own: all times follow from the clocks. Ranks that share a PU take turns, and a switch costs.
+//
+//   send        send_ns + what streams after the first line        recv     propagation_ns + recv_ns + stream
+//   get         copy_ns(source, self), process_copy_ns             combine  combine_ns
+//   post/await  a line that one rank writes and others read: the cost of a message
+//
+// Equations: docs/model.md.
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <map>
+
+#include "base/error.hpp"
+#include "plan/costs.hpp"
+#include "plan/schedule_internal.hpp"
+#include "smelt/schedule.hpp"
+
+namespace smelt {
+namespace {
+
+constexpr double line_bytes = 64.0, payload_bytes = 56.0;
+/// What a rank pays to get a PU that another rank has: a context switch.
+constexpr double switch_ns = 1000.0;
+constexpr double post_ns = 2.0;
+/// Chunks that are simulated; what they show of the steady state holds for the rest.
+constexpr std::size_t most_chunks = 6;
+
+struct Message {
+  double first_line_ns;  ///< when its first line can be taken up
+  double stream_ns;      ///< what the sender needs for the lines after it
+  double start_ns;       ///< when the sender began
+};
+
+class Simulator {
+ public:
+  Simulator(const Machine& machine, const Group& group, const ScheduleRequest& request, std::size_t bytes,
+            std::size_t element_bytes, const Reach& reach, std::size_t chunks)
+      : machine_(machine),
+        group_(group),
+        costs_(machine, group),
+        reach_(reach),
+        direct_processes_(reach.processes && request.recipe.access == Access::direct),
+        operation_(operation_of(request)),
+        chunks_(chunks),
+        length_(bytes / element_bytes),
+        element_bytes_(element_bytes),
+        clocks_(static_cast<std::size_t>(group.size()), 0.0),
+        ticks_(clocks_.size()),
+        at_(clocks_.size(), 0) {
+    for (int rank = 0; rank < group.size(); ++rank) {
+      schedules_.push_back(make_schedule(request, rank));
+      cuttings_.emplace_back(schedules_.back(), operation_, request.recipe.chunk_bytes, reach.slot_bytes, length_,
+                             element_bytes);
+    }
+    std::map<int, int> on_pu;
+    for (int pu : group.pus) ++on_pu[pu];
+    copiers_ = static_cast<int>(on_pu.size());
+    for (const auto& [pu, ranks] : on_pu) crowded_ |= ranks > 1;
+    chunks_ = std::min(chunks_, cuttings_.front().chunks());
+  }
+
+  std::size_t all_chunks() const { return cuttings_.front().chunks(); }
+
+  Result<std::vector<double>> run(std::span<const double> start_ns) {
+    if (!start_ns.empty()) clocks_.assign(start_ns.begin(), start_ns.end());
+    const auto ranks = clocks_.size();
+    bool moving = true;
+    std::size_t finished = 0;
+    while (moving && finished < ranks) {
+      moving = false;
+      finished = 0;
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        moving |= advance(static_cast<int>(rank));
+        if (at_[rank] == total(rank)) ++finished;
+      }
+    }
+    if (finished < ranks) {
+      const auto stuck = static_cast<std::size_t>(
+          std::find_if(at_.begin(), at_.end(), [&](const auto& at) { return at < total(static_cast<std::size_t>(&at - at_.data())); }) -
+          at_.begin());
+      return make_error(Status::invalid_argument, "schedule: rank {} waits for ever at its move {}", stuck, at_[stuck]);
+    }
+    return clocks_;
+  }
+
+ private:
+  static Operation operation_of(const ScheduleRequest& request) {
+    for (const auto& info : algorithms()) {
+      if (info.name == request.recipe.algorithm) return info.operation;
+    }
+    return Operation::broadcast;
+  }
+
+  std::size_t total(std::size_t rank) const {
+    const auto& s = schedules_[rank];
+    return s.begin.size() + chunks_ * s.body.size() + s.end.size();
+  }
+
+  /// The move at a position, and the chunk it is in.
+  const Move& move_at(std::size_t rank, std::size_t position, std::size_t& chunk) const {
+    const auto& s = schedules_[rank];
+    chunk = 0;
+    if (position < s.begin.size()) return s.begin[position];
+    position -= s.begin.size();
+    if (position < chunks_ * s.body.size()) {
+      chunk = position / s.body.size();
+      return s.body[position % s.body.size()];
+    }
+    chunk = chunks_ - 1;
+    return s.end[position - chunks_ * s.body.size()];
+  }
+
+  double bytes_of(std::size_t rank, const Area& area, std::size_t chunk) const {
+    const auto& cutting = cuttings_[rank];
+    const auto elements = cutting.elements(chunk);
+    std::size_t count = 0;
+    if (has_rank_blocks(operation_)) {
+      count = elements * static_cast<std::size_t>(area.count);
+    } else if (schedules_[rank].slices == 1) {
+      count = elements;
+    } else {
+      count = cutting.slice_begin(elements, area.first + area.count) - cutting.slice_begin(elements, area.first);
+    }
+    return static_cast<double>(count * element_bytes_);
+  }
+
+  std::size_t pu(int rank) const { return static_cast<std::size_t>(group_.pus[static_cast<std::size_t>(rank)]); }
+
+  /// Lines after the first of a message through a channel: written by one rank, fetched by the other.
+  double stream_ns(int from, int to, double bytes) const {
+    const double lines = std::max(0.0, std::ceil(bytes / payload_bytes) - 1.0);
+    if (lines == 0.0) return 0.0;
+    return 1.5 * copy_ns(machine_, pu(from), pu(to), lines * line_bytes, 1);
+  }
+
+  double transfer_ns(int from, int to, double bytes, bool staged, bool combine) const {
+    if (bytes == 0.0) return 0.0;
+    const int copiers = copiers_;
+    if (direct_processes_ && !staged && from != to) {
+      double time = process_copy_ns(machine_, pu(from), pu(to), bytes, copiers);
+      if (combine) time += combine_ns(machine_, pu(to), pu(to), bytes, 1);
+      return time;
+    }
+    return combine ? combine_ns(machine_, pu(from), pu(to), bytes, copiers)
+                   : copy_ns(machine_, pu(from), pu(to), bytes, copiers);
+  }
+
+  void send(int rank, int peer, double bytes) {
+    auto& clock = clocks_[static_cast<std::size_t>(rank)];
+    const double start = clock;
+    if (!descriptor(bytes)) {
+      const double stream = stream_ns(rank, peer, bytes);
+      clock += costs_.send(rank, peer);
+      messages_[{rank, peer}].push_back({clock + costs_.propagation(rank, peer), stream, start});
+      clock += stream / 2;
+      return;
+    }
+    clock += costs_.send(rank, peer);
+    messages_[{rank, peer}].push_back({clock + costs_.propagation(rank, peer), 0.0, start});
+  }
+
+  bool descriptor(double bytes) const { return direct_ && bytes > 2048; }
+
+  bool receive(int rank, int source, double bytes, bool combine, double exchange_start) {
+    auto& queue = messages_[{source, rank}];
+    if (queue.empty()) return false;
+    const Message message = queue.front();
+    queue.pop_front();
+    auto& clock = clocks_[static_cast<std::size_t>(rank)];
+    clock = std::max(clock, message.first_line_ns) + costs_.recv(source, rank);
+    if (descriptor(bytes)) {
+      clock += transfer_ns(source, rank, bytes, false, combine);
+      flushes_[{source, rank}] = clock + costs_.message(rank, source);
+    } else {
+      clock += message.stream_ns;
+      if (combine) clock += combine_ns(machine_, pu(rank), pu(rank), bytes, 1);
+    }
+    // Both at once: as measured, where there is a measurement.
+    if (exchange_start >= 0.0 && costs_.has_exchange() && bytes <= payload_bytes) {
+      clock = std::max(exchange_start, message.start_ns) + costs_.exchange(rank, source);
+    }
+    return true;
+  }
+
+  /// Does one move; false if it must wait.
+  bool perform(int rank, const Move& move, std::size_t chunk) {
+    const auto self = static_cast<std::size_t>(rank);
+    auto& clock = clocks_[self];
+    const auto bytes = [&](const Area& area) { return bytes_of(self, area, chunk); };
+    switch (move.kind) {
+      case Move::Kind::send:
+        send(rank, move.peer, bytes(move.from));
+        return true;
+      case Move::Kind::recv:
+      case Move::Kind::recv_combine:
+        return receive(rank, move.source, bytes(move.to), move.kind == Move::Kind::recv_combine, -1.0);
+      case Move::Kind::exchange:
+      case Move::Kind::exchange_combine: {
+        if (!sent_[self]) {
+          exchange_start_[self] = clock;
+          send(rank, move.peer, bytes(move.from));
+          sent_[self] = true;
+        }
+        const double start = move.peer == move.source ? exchange_start_[self] : -1.0;
+        if (!receive(rank, move.source, bytes(move.to), move.kind == Move::Kind::exchange_combine, start)) return false;
+        sent_[self] = false;
+        return true;
+      }
+      case Move::Kind::get:
+      case Move::Kind::get_combine:
+        clock += transfer_ns(move.source, rank, bytes(move.to), move.from.buffer == Buffer::stage,
+                             move.kind == Move::Kind::get_combine);
+        return true;
+      case Move::Kind::put:
+        clock += transfer_ns(move.peer, rank, bytes(move.from), false, false);
+        return true;
+      case Move::Kind::copy:
+      case Move::Kind::combine:
+        clock += transfer_ns(rank, rank, bytes(move.to), true, move.kind == Move::Kind::combine);
+        return true;
+      case Move::Kind::post:
+        post(rank, chunk, move.tick);
+        return true;
+      case Move::Kind::await:
+        return await(rank, move.source, chunk, move.tick);
+      case Move::Kind::flush:
+        for (const auto& [pair, time] : flushes_) {
+          if (pair.first == rank) clock = std::max(clock, time);
+        }
+        return true;
+    }
+    return true;
+  }
+
+  std::size_t tick_index(int rank, std::size_t chunk, int tick) const {
+    return chunk * static_cast<std::size_t>(schedules_[static_cast<std::size_t>(rank)].ticks) + static_cast<std::size_t>(tick);
+  }
+
+  void post(int rank, std::size_t chunk, int tick) {
+    auto& clock = clocks_[static_cast<std::size_t>(rank)];
+    clock += post_ns;
+    auto& times = ticks_[static_cast<std::size_t>(rank)];
+    times.resize(std::max(times.size(), tick_index(rank, chunk, tick) + 1), clock);
+  }
+
+  bool await(int rank, int source, std::size_t chunk, int tick) {
+    const auto& times = ticks_[static_cast<std::size_t>(source)];
+    const auto index = tick_index(source, chunk, tick);
+    if (index >= times.size()) return false;
+    auto& clock = clocks_[static_cast<std::size_t>(rank)];
+    clock = std::max(clock + costs_.recv(source, rank), times[index] + costs_.message(source, rank));
+    return true;
+  }
+
+  /// Works through moves until one must wait. True if there was one that need not.
+  bool advance(int rank) {
+    const auto self = static_cast<std::size_t>(rank);
+    bool moved = false;
+    const double before = clocks_[self];
+    double& pu_free = pu_free_[pu(rank)];
+    if (crowded_) clocks_[self] = std::max(before, pu_free) + switch_ns;
+    while (at_[self] < total(self)) {
+      std::size_t chunk = 0;
+      const Move& move = move_at(self, at_[self], chunk);
+      if (stalled_on_stage(rank, move, chunk) || !perform(rank, move, chunk)) break;
+      moved = true;
+      finish_move(rank, at_[self]++);
+    }
+    if (crowded_) {
+      if (moved) {
+        pu_free = clocks_[self];
+      } else {
+        clocks_[self] = before;
+      }
+    }
+    return moved;
+  }
+
+  /// A slot is filled again once its readers are done with what it held.
+  bool stalled_on_stage(int rank, const Move& move, std::size_t chunk) {
+    const auto slots = static_cast<std::size_t>(reach_.slots);
+    if (move.to.buffer != Buffer::stage || chunk < slots) return false;
+    const auto& schedule = schedules_[static_cast<std::size_t>(rank)];
+    for (int reader : schedule.stage_readers) {
+      if (!await_quietly(rank, reader, chunk - slots, schedule.ticks)) return true;
+    }
+    return false;
+  }
+
+  bool await_quietly(int rank, int source, std::size_t chunk, int tick) {
+    const auto& times = ticks_[static_cast<std::size_t>(source)];
+    const auto index = tick_index(source, chunk, tick);
+    if (index >= times.size()) return false;
+    auto& clock = clocks_[static_cast<std::size_t>(rank)];
+    clock = std::max(clock, times[index] + costs_.message(source, rank));
+    return true;
+  }
+
+  /// The last move of a chunk posts that the rank is done with it.
+  void finish_move(int rank, std::size_t position) {
+    const auto& s = schedules_[static_cast<std::size_t>(rank)];
+    if (s.ticks == 0 || s.body.empty() || position < s.begin.size()) return;
+    position -= s.begin.size();
+    if (position >= chunks_ * s.body.size() || (position + 1) % s.body.size() != 0) return;
+    post(rank, position / s.body.size(), s.ticks);
+  }
+
+ public:
+  void allow_descriptors(bool allowed) { direct_ = allowed; }
+
+ private:
+  const Machine& machine_;
+  const Group& group_;
+  plan::RankCosts costs_;
+  Reach reach_;
+  bool direct_processes_;
+  bool direct_ = false;
+  Operation operation_;
+  std::size_t chunks_, length_, element_bytes_;
+  std::vector<Schedule> schedules_;
+  std::vector<plan::Cutting> cuttings_;
+  std::vector<double> clocks_;
+  std::vector<std::vector<double>> ticks_;
+  std::vector<std::size_t> at_;
+  std::map<std::pair<int, int>, std::deque<Message>> messages_;
+  std::map<std::pair<int, int>, double> flushes_;
+  std::map<std::size_t, bool> sent_;
+  std::map<std::size_t, double> exchange_start_;
+  std::map<std::size_t, double> pu_free_;
+  int copiers_ = 1;
+  bool crowded_ = false;
+};
+
+}  // namespace
+
+Result<ScheduleTimes> simulate(const Machine& machine, const Group& group, const ScheduleRequest& request,
+                               std::size_t bytes, std::size_t element_bytes, const Reach& reach,
+                               std::span<const double> start_ns) {
+  if (!machine.has_costs()) {
+    return make_error(Status::invalid_argument, "machine '{}' has no costs; measure it or load a measured model",
+                      machine.name);
+  }
+  if (!start_ns.empty() && start_ns.size() != static_cast<std::size_t>(group.size())) {
+    return make_error(Status::invalid_argument, "{} start times for {} ranks", start_ns.size(), group.size());
+  }
+  const auto run = [&](std::size_t chunks, std::size_t& all) -> Result<std::vector<double>> {
+    Simulator simulator(machine, group, request, bytes, element_bytes, reach, chunks);
+    simulator.allow_descriptors(request.recipe.access == Access::direct);
+    all = simulator.all_chunks();
+    return simulator.run(start_ns);
+  };
+  std::size_t all = 0;
+  auto times = run(most_chunks, all);
+  if (!times) return times.error();
+  ScheduleTimes result{.finish_ns = std::move(*times)};
+  if (all > most_chunks) {
+    auto fewer = run(most_chunks / 2, all);
+    if (!fewer) return fewer.error();
+    const double rest = static_cast<double>(all - most_chunks) / static_cast<double>(most_chunks - most_chunks / 2);
+    for (std::size_t rank = 0; rank < result.finish_ns.size(); ++rank) {
+      result.finish_ns[rank] += rest * (result.finish_ns[rank] - (*fewer)[rank]);
+    }
+  }
+  result.total_ns = *std::max_element(result.finish_ns.begin(), result.finish_ns.end());
+  return result;
+}
+
+}  // namespace smelt
