@@ -4,10 +4,12 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 
 #include "machine/affinity.hpp"
+#include "measure/copy_campaign.hpp"
 #include "measure/copy_timer.hpp"
 
 namespace smelt::measure {
@@ -89,12 +91,30 @@ TEST_F(MemoryTimerTest, ProcessCopiesLeaveNoTrace) {
   EXPECT_TRUE(timer.time_copies(0, last_, 1 << 16, 3, soon()));
 }
 
+TEST_F(MemoryTimerTest, AWholeCampaignOfSmallCopies) {
+  constexpr CopyEffort small{4096, 65536, 262144, 1 << 20, 1 << 20, 1, 2};
+  MemoryTimer timer(machine_);
+  const auto costs = run_copy_campaign(machine_, timer, small, monotonic_s() + 120.0);
+  ASSERT_TRUE(costs) << costs.error().message;
+  EXPECT_EQ(costs->memory_bytes, 1 << 20);
+  for (const auto* slowdowns : {&costs->cached_contention, &costs->shared_contention, &costs->memory_contention}) {
+    EXPECT_EQ(slowdowns->front(), 1.0);
+    EXPECT_TRUE(std::is_sorted(slowdowns->begin(), slowdowns->end()));
+  }
+  machine_.copy = *costs;
+  const auto parsed = parse_machine(format_machine(machine_), "memory");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->copy, machine_.copy);
+  const auto last = static_cast<std::size_t>(last_);
+  EXPECT_GT(copy_ns(machine_, 0, last, 1 << 20), copy_ns(machine_, 0, last, 1 << 12));
+}
+
 TEST_F(MemoryTimerTest, ADeadlineInThePastEndsSoon) {
   MemoryTimer timer(machine_);
   const double start_s = monotonic_s();
   std::vector<int> pus = {0};
   if (last_ > 0) pus.push_back(last_);
-  EXPECT_EQ(timer.time_copies(0, last_, 4096, 1'000'000'000, start_s + 0.01).error().status, Status::timed_out);
+  EXPECT_EQ(timer.time_copies(0, last_, 4096, 1'000'000, start_s + 0.01).error().status, Status::timed_out);
   EXPECT_EQ(timer.time_copies(0, last_, 4096, 5, start_s).error().status, Status::timed_out);
   EXPECT_EQ(timer.time_together(pus, 4096, 5, start_s).error().status, Status::timed_out);
   EXPECT_EQ(timer.time_process_copies(0, last_, 4096, 5, start_s).error().status, Status::timed_out);
