@@ -135,10 +135,12 @@ def value_in(document, name, field="median_ns"):
 
 
 class Matrix:
-    """Benchmarks over operations, sizes and numbers of ranks: how many times as long others take as smelt."""
+    """Benchmarks over operations, sizes and numbers of ranks: how many times as long others take as smelt.
+    `others`: of whom there is a table, and who is missed where absent."""
 
-    def __init__(self, bench, name, limit, others, processes=True):
-        self.bench, self.name, self.limit, self.others, self.processes = bench, name, limit, others, processes
+    def __init__(self, bench, name, limit, others, processes=True, own="smelt"):
+        self.bench, self.name, self.limit, self.others = bench, name, limit, others
+        self.processes, self.own = processes, own
         self.time = seconds(bench.time or TIMES[name])
         self.documents, self.ratios, self.missing = [], {}, []
 
@@ -146,7 +148,7 @@ class Matrix:
         """Measures one; `contestants` without smelt itself."""
         where = (operation, size, ranks)
         print(f"{self.name}: {operation} {size_text(size)}, {ranks} ranks", file=sys.stderr)
-        arguments = ["--threads", str(ranks), "--bytes", str(size), "--only", ",".join(["smelt", *contestants]), *more]
+        arguments = ["--threads", str(ranks), "--bytes", str(size), "--only", ",".join([self.own, *contestants]), *more]
         arguments += ["--processes"] if self.processes else []
         try:
             for attempt in range(TRIES):
@@ -162,9 +164,8 @@ class Matrix:
         except Missing as reason:
             self.missing.append(f"{operation} {size_text(size)}, {ranks} ranks: {reason}")
 
-    @staticmethod
-    def compare(document, contestants):
-        own, ratios = value_in(document, "smelt"), {}
+    def compare(self, document, contestants):
+        own, ratios = value_in(document, self.own), {}
         for name in contestants:
             try:
                 ratios[name] = value_in(document, name) / own
@@ -188,7 +189,7 @@ class Matrix:
                     self.print_ratios(name, ranks)
 
     def print_ratios(self, name, ranks):
-        print(f"{name} / smelt, {ranks} ranks")
+        print(f"{name} / {self.own}, {ranks} ranks")
         sizes = sorted({where[1] for where in self.ratios if where[0] != "barrier"})
         rows = [["", *(size_text(size) for size in sizes)]]
         for operation in OPERATIONS:
@@ -272,13 +273,10 @@ def bandwidth_bars(bench, _):
 
 def sync_bars(bench, choice):
     bench.measure()
-    matrix = Matrix(bench, "sync", 1.0, ["smelt/strict", "smelt/loose"], processes=False)
+    matrix = Matrix(bench, "sync", 1.0, ["smelt/strict"], processes=False, own="smelt/loose")
     for operation in [each for each in choice.operations if each in ("reduce", "allreduce")]:
         for size in choice.sizes:
-            matrix.cell(operation, size, 2, ["smelt/strict", "smelt/loose"], "--method", "back-to-back")
-    for where, ratios in matrix.ratios.items():  # against the loose one, whichever is smelt's default
-        if len(ratios) == 2:
-            matrix.ratios[where] = {"smelt/strict": ratios["smelt/strict"] / ratios["smelt/loose"]}
+            matrix.cell(operation, size, 2, ["smelt/strict"], "--method", "back-to-back")
     matrix.report()
     yield row("back-to-back reductions, strict / loose, worst", lambda: matrix.worst("smelt/strict"))
     yield row("back-to-back reductions, strict / loose, mean", lambda: matrix.mean("smelt/strict", 1.0))
@@ -291,7 +289,7 @@ def tuned_bars(bench, choice):
     for operation in choice.operations:
         algorithms = bench.run(operation, "--threads", "2", "--algorithms", "--time", "50ms")["results"]
         names = [each["name"] for each in algorithms if each["name"].startswith("smelt/")]
-        for size in chosen_sizes(operation, choice):
+        for size in chosen_sizes(operation, choice) if names else []:
             matrix.cell(operation, size, 2, names)
     best = {where: min(ratios.items(), key=lambda each: each[1]) for where, ratios in matrix.ratios.items() if ratios}
     matrix.ratios = {where: {"best": ratio} for where, (_, ratio) in best.items()}

@@ -102,11 +102,6 @@ Contestant own(const std::string& program, const WorkerSpec& spec) {
   return contestant;
 }
 
-bool runs_along_trees(const std::string& operation) {
-  static const std::vector<std::string> names = {"barrier", "broadcast", "reduce", "allreduce", "two-phase-commit"};
-  return std::find(names.begin(), names.end(), operation) != names.end();
-}
-
 std::vector<std::string> own_names(const std::string& operation, const std::vector<std::string>& trees) {
   std::vector<std::string> names = {"smelt"};
   if (operation == "channel") {
@@ -127,6 +122,11 @@ const std::vector<std::string>& benchmarks() {
                                                  "gather",  "allgather",        "alltoall", "reduce-scatter", "scan",
                                                  "exscan",  "two-phase-commit", "channel"};
   return names;
+}
+
+bool runs_along_trees(const std::string& operation) {
+  static const std::vector<std::string> names = {"barrier", "broadcast", "reduce", "allreduce", "two-phase-commit"};
+  return std::find(names.begin(), names.end(), operation) != names.end();
 }
 
 bool names_variant(const std::string& name, const std::string& operation) {

@@ -18,6 +18,9 @@ struct Lineup {
   std::vector<LeftOut> absent;  ///< peers that are not installed, with what to install
 };
 
+/// Whether smelt runs an operation along a tree that `trees` of line_up can choose.
+bool runs_along_trees(const std::string& operation);
+
 /// Whether a contestant's name is smelt with another synchronization ("smelt/loose",
 /// "smelt/strict") or with a fixed algorithm of the operation, such as "smelt/allreduce_ring".
 /// These take part when they are asked for.

@@ -13,6 +13,7 @@
 #include "base/cacheline.hpp"
 #include "base/error.hpp"
 #include "harness/contest.hpp"
+#include "harness/lineup.hpp"
 #include "harness/timing.hpp"
 #include "smelt/channel.hpp"
 #include "smelt/communicator.hpp"
@@ -147,43 +148,27 @@ int run_channel(const WorkerSpec& spec) {
 
 // ---------------------------------------------------------------- collectives
 
-template <class AnyRank>
 struct SmeltCollectives {
   void barrier() { rank.barrier(); }
   void broadcast(void* data, std::size_t bytes) { rank.broadcast(data, bytes); }
   void reduce(const double* in, double* out, std::size_t count) { rank.reduce(in, out, count, sum<double>()); }
   void allreduce(const double* in, double* out, std::size_t count) { rank.allreduce(in, out, count, sum<double>()); }
-  void scatter(const void* in, void* out, std::size_t block) {
-    if constexpr (requires { rank.scatter(in, out, block, 0); }) rank.scatter(in, out, block, 0);
-  }
-  void gather(const void* in, void* out, std::size_t block) {
-    if constexpr (requires { rank.gather(in, out, block, 0); }) rank.gather(in, out, block, 0);
-  }
-  void allgather(const void* in, void* out, std::size_t block) {
-    if constexpr (requires { rank.allgather(in, out, block); }) rank.allgather(in, out, block);
-  }
-  void alltoall(const void* in, void* out, std::size_t block) {
-    if constexpr (requires { rank.alltoall(in, out, block); }) rank.alltoall(in, out, block);
-  }
+  void scatter(const void* in, void* out, std::size_t block) { rank.scatter(in, out, block); }
+  void gather(const void* in, void* out, std::size_t block) { rank.gather(in, out, block); }
+  void allgather(const void* in, void* out, std::size_t block) { rank.allgather(in, out, block); }
+  void alltoall(const void* in, void* out, std::size_t block) { rank.alltoall(in, out, block); }
   void reduce_scatter(const double* in, double* out, std::size_t count) {
-    const Reduction op = sum<double>();
-    if constexpr (requires { rank.reduce_scatter(in, out, count, op); }) rank.reduce_scatter(in, out, count, op);
+    rank.reduce_scatter(in, out, count, sum<double>());
   }
-  void scan(const double* in, double* out, std::size_t count) {
-    const Reduction op = sum<double>();
-    if constexpr (requires { rank.scan(in, out, count, op); }) rank.scan(in, out, count, op);
-  }
-  void exscan(const double* in, double* out, std::size_t count) {
-    const Reduction op = sum<double>();
-    if constexpr (requires { rank.exscan(in, out, count, op); }) rank.exscan(in, out, count, op);
-  }
+  void scan(const double* in, double* out, std::size_t count) { rank.scan(in, out, count, sum<double>()); }
+  void exscan(const double* in, double* out, std::size_t count) { rank.exscan(in, out, count, sum<double>()); }
   bool two_phase_commit(void* proposal, std::size_t bytes, bool vote) {
     bool committed = false;
     rank.two_phase_commit(
         proposal, bytes, [](const void*, void* context) { return *static_cast<bool*>(context); }, &vote, &committed);
     return committed;
   }
-  AnyRank& rank;
+  Rank& rank;
 };
 
 bool is_topology(const std::string& name) {
@@ -214,7 +199,7 @@ Options options_for(const WorkerSpec& spec) {
   } else if (is_topology(variant)) {
     options.topology = variant;
     options.barrier = "tree";
-  } else if constexpr (requires { options.algorithm; }) {
+  } else {
     options.algorithm = variant;
   }
   return options;
@@ -231,9 +216,16 @@ Result<Communicator> make_communicator(const WorkerSpec& spec) {
   return Communicator::create(*machine, *group, options);
 }
 
-/// What rank 0 tells about the plan in use.
-Introduction introduce(const WorkerSpec& spec, const Plan& plan) {
+/// What rank 0 tells about the plan in use: of the operations that run along planned trees, as the
+/// model has them, with messages of a cache line.
+Introduction introduce(const WorkerSpec& spec, const Communicator& communicator) {
   Introduction introduction;
+  const auto operation = parse_operation(spec.operation);
+  if (!operation || !runs_along_trees(spec.operation) || spec.bytes > line_bytes ||
+      names_variant(spec.name, spec.operation)) {
+    return introduction;
+  }
+  const Plan& plan = communicator.plan(*operation);
   // The model knows neither context switches nor the shared counter of the flat barrier.
   if (!spec.oversubscribed() && !spec.name.ends_with("/flat")) {
     introduction.facts.emplace_back("predicted_ns", fmt::format("{:.2f}", plan.predicted_ns));
@@ -242,15 +234,15 @@ Introduction introduce(const WorkerSpec& spec, const Plan& plan) {
   return introduction;
 }
 
-int run_threads_of_smelt(const WorkerSpec& spec, Operation operation) {
+int run_threads_of_smelt(const WorkerSpec& spec) {
   auto communicator = make_communicator(spec);
   if (!communicator) return fail_worker(communicator.error().message);
   auto control = Control::create(spec.threads);
   if (!control) return fail_worker(control.error().message);
-  const Introduction introduction = introduce(spec, communicator->plan(operation));
+  const Introduction introduction = introduce(spec, *communicator);
   bool good = true;
   auto ran = communicator->run([&](Rank& rank) {
-    SmeltCollectives<Rank> ops{rank};
+    SmeltCollectives ops{rank};
     const bool served = serve_collectives(Member{spec, *control, rank.rank()}, ops, introduction);
     if (rank.rank() == 0) good = served;
   });
@@ -271,9 +263,9 @@ int serve_process(const WorkerSpec& spec, Control& control, int rank, const std:
     if (!communicator) return fail_worker(communicator.error().message);
     auto place = communicator->attach(rank);
     if (!place) return fail_worker(place.error().message);
-    Introduction introduction = introduce(spec, communicator->plan(*parse_operation(spec.operation)));
+    Introduction introduction = introduce(spec, *communicator);
     introduction.pids = pids;
-    SmeltCollectives<Rank> ops{*place};
+    SmeltCollectives ops{*place};
     return serve_collectives(Member{spec, control, rank}, ops, introduction) ? 0 : 1;
   } else {
     return rank == 0 ? fail_worker("no communicator of processes") : 1;
@@ -303,9 +295,7 @@ int run_processes_of_smelt(const WorkerSpec& spec) {
 }
 
 int run_collective(const WorkerSpec& spec) {
-  auto operation = parse_operation(spec.operation);
-  if (!operation) return fail_worker(operation.error().message);
-  return spec.processes ? run_processes_of_smelt(spec) : run_threads_of_smelt(spec, *operation);
+  return spec.processes ? run_processes_of_smelt(spec) : run_threads_of_smelt(spec);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "cli/parser.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
+#include "smelt/schedule.hpp"
 #ifdef SMELT_HAS_BENCH
 #include "bench/harness/contest.hpp"
 #include "bench/harness/lineup.hpp"
@@ -36,6 +37,7 @@ struct Arguments {
   int late_rank = -1;
   int late_ns = 0;
   double time_s = 0.0;  // 0: by the benchmark
+  bool algorithms = false;
   bool floor = false;
   bool json = false;
 };
@@ -150,12 +152,24 @@ std::vector<std::string> distinct_trees(const std::vector<std::string>& trees, c
   return distinct;
 }
 
+// "smelt/NAME" of each algorithm that smelt has for these ranks.
+std::vector<std::string> algorithm_names(const bench::WorkerSpec& team) {
+  const bool power_of_two = (team.threads & (team.threads - 1)) == 0;
+  std::vector<std::string> names = {"smelt"};
+  for (const auto& algorithm : algorithms()) {
+    if (to_string(algorithm.operation) != team.operation || (algorithm.power_of_two && !power_of_two)) continue;
+    names.push_back("smelt/" + algorithm.name);
+  }
+  return names;
+}
+
 bench::Lineup lineup_of(const bench::WorkerSpec& team, const Arguments& arguments, const Session& session) {
   const std::string& program = session.program;
   std::vector<std::string> trees;
   for (const auto& topology : topologies()) {
     if (topology.name != "dissemination") trees.push_back(topology.name);  // no tree: the lineup knows where it fits
   }
+  if (arguments.algorithms) return bench::line_up(team, trees, program, algorithm_names(team));
   const auto only = split_names(arguments.only);
   if (only.empty()) {
     // A summary has no time to measure the same thing under several names.
@@ -405,6 +419,7 @@ void check_arguments(const Arguments& arguments) {
   if (arguments.benchmark == "channel" && arguments.threads > 2) {
     fail_usage("--threads {}: a channel has two ends", arguments.threads);
   }
+  if (arguments.algorithms && !arguments.only.empty()) fail_usage("--algorithms and --only name contestants: give one");
   if (!arguments.processes) return;
   if (arguments.benchmark == "channel") fail_usage("--processes: channels are measured between threads");
   if (!arguments.model.empty()) fail_usage("--model: processes plan with the model that `smelt measure` saved");
@@ -481,6 +496,7 @@ void add_bench(Parser& parser) {
   command.text("--sync", arguments->sync, "NAME", "loose|strict: synchronization of smelt's collectives");
   command.integer("--late", arguments->late_rank, 0, 1023, "this rank enters every operation later than the others");
   command.integer("--late-ns", arguments->late_ns, 0, 1'000'000'000, "by so many nanoseconds");
+  command.flag("--algorithms", arguments->algorithms, "only smelt's own choice and each of its algorithms");
   command.flag("--floor", arguments->floor, "list the floor among the results");
   command.flag("--json", arguments->json, "print JSON");
   command.footer(

@@ -82,6 +82,7 @@ TEST(Errors, BenchChecksWhatItIsAsked) {
   expect_one_line(smelt({"bench", "barrier", "--processes", "-m", two_packages()}), 2, "--model");
   expect_one_line(smelt({"bench", "barrier", "--sync", "lose"}), 2, "did you mean 'loose'?");
   expect_one_line(smelt({"bench", "barrier", "--threads", "2", "--late", "2"}), 2, "--late 2");
+  expect_one_line(smelt({"bench", "scan", "--algorithms", "--only", "smelt"}), 2, "give one");
   expect_one_line(smelt({"bench", "barrier", "--late-ns", "5"}), 2, "which rank");
   expect_one_line(smelt({"bench", "barrier", "--only", "smelt,pthraed", "-m", two_packages()}), 2,
                   "did you mean 'pthread'?");
