@@ -148,28 +148,48 @@ int run_channel(const WorkerSpec& spec) {
 
 // ---------------------------------------------------------------- collectives
 
+/// Strict synchronization is asked for by the call; the loose one is what the plain calls have.
 struct SmeltCollectives {
   void barrier() { rank.barrier(); }
-  void broadcast(void* data, std::size_t bytes) { rank.broadcast(data, bytes); }
-  void reduce(const double* in, double* out, std::size_t count) { rank.reduce(in, out, count, sum<double>()); }
-  void allreduce(const double* in, double* out, std::size_t count) { rank.allreduce(in, out, count, sum<double>()); }
-  void scatter(const void* in, void* out, std::size_t block) { rank.scatter(in, out, block); }
-  void gather(const void* in, void* out, std::size_t block) { rank.gather(in, out, block); }
-  void allgather(const void* in, void* out, std::size_t block) { rank.allgather(in, out, block); }
-  void alltoall(const void* in, void* out, std::size_t block) { rank.alltoall(in, out, block); }
-  void reduce_scatter(const double* in, double* out, std::size_t count) {
-    rank.reduce_scatter(in, out, count, sum<double>());
+  void broadcast(void* data, std::size_t bytes) {
+    strict ? run(Collective::broadcast(data, bytes)) : rank.broadcast(data, bytes);
   }
-  void scan(const double* in, double* out, std::size_t count) { rank.scan(in, out, count, sum<double>()); }
-  void exscan(const double* in, double* out, std::size_t count) { rank.exscan(in, out, count, sum<double>()); }
+  void reduce(const double* in, double* out, std::size_t count) {
+    strict ? run(Collective::reduce(in, out, count, sum<double>())) : rank.reduce(in, out, count, sum<double>());
+  }
+  void allreduce(const double* in, double* out, std::size_t count) {
+    strict ? run(Collective::allreduce(in, out, count, sum<double>())) : rank.allreduce(in, out, count, sum<double>());
+  }
+  void scatter(const void* in, void* out, std::size_t block) { run(Collective::scatter(in, out, block)); }
+  void gather(const void* in, void* out, std::size_t block) { run(Collective::gather(in, out, block)); }
+  void allgather(const void* in, void* out, std::size_t block) { run(Collective::allgather(in, out, block)); }
+  void alltoall(const void* in, void* out, std::size_t block) { run(Collective::alltoall(in, out, block)); }
+  void reduce_scatter(const double* in, double* out, std::size_t count) {
+    run(Collective::reduce_scatter(in, out, count, sum<double>()));
+  }
+  void scan(const double* in, double* out, std::size_t count) { run(Collective::scan(in, out, count, sum<double>())); }
+  void exscan(const double* in, double* out, std::size_t count) {
+    run(Collective::exscan(in, out, count, sum<double>()));
+  }
   bool two_phase_commit(void* proposal, std::size_t bytes, bool vote) {
     bool committed = false;
-    rank.two_phase_commit(
-        proposal, bytes, [](const void*, void* context) { return *static_cast<bool*>(context); }, &vote, &committed);
+    const auto tell = [](const void*, void* context) { return *static_cast<bool*>(context); };
+    strict ? run(Collective::two_phase_commit(proposal, bytes, tell, &vote, &committed))
+           : rank.two_phase_commit(proposal, bytes, tell, &vote, &committed);
     return committed;
   }
+
+  Status run(Collective call) {
+    if (strict) call.sync = Sync::strict;
+    return rank.run(call);
+  }
   Rank& rank;
+  const bool strict;
 };
+
+bool is_strict(const WorkerSpec& spec) {
+  return spec.name == "smelt/strict" || (spec.name != "smelt/loose" && spec.sync == "strict");
+}
 
 bool is_topology(const std::string& name) {
   const std::string plain = name.substr(0, name.find(':'));  // k-nomial:3
@@ -179,21 +199,13 @@ bool is_topology(const std::string& name) {
   return false;
 }
 
-/// What follows the slash of a contestant's name: a topology, an algorithm of barriers, a way of
-/// synchronization, or a fixed algorithm of the operation.
-template <class Options>
-Options options_for(const WorkerSpec& spec) {
-  Options options;
+/// What follows the slash of a contestant's name: a topology, an algorithm of barriers, a fixed
+/// algorithm of the operation, or a way of synchronization, which is_strict() sees to.
+CommunicatorOptions options_for(const WorkerSpec& spec) {
+  CommunicatorOptions options;
   const auto slash = spec.name.find('/');
   const std::string variant = slash == std::string::npos ? "" : spec.name.substr(slash + 1);
-  const bool synchronization = variant == "loose" || variant == "strict";
-  if constexpr (requires { options.sync; }) {
-    using Synchronization = decltype(options.sync);
-    const std::string& wanted = synchronization ? variant : spec.sync;
-    if (wanted == "loose") options.sync = Synchronization::loose;
-    if (wanted == "strict") options.sync = Synchronization::strict;
-  }
-  if (variant.empty() || synchronization) return options;
+  if (variant.empty() || variant == "loose" || variant == "strict") return options;
   if (variant == "dissemination" || variant == "flat") {
     options.barrier = variant;
   } else if (is_topology(variant)) {
@@ -207,7 +219,7 @@ Options options_for(const WorkerSpec& spec) {
 
 /// On the given or the cached model; without one, on what the library assumes by itself.
 Result<Communicator> make_communicator(const WorkerSpec& spec) {
-  const auto options = options_for<CommunicatorOptions>(spec);
+  const auto options = options_for(spec);
   auto machine = spec.model.empty() ? load_cached_machine() : load_machine(spec.model);
   if (!machine && !spec.model.empty()) return machine.error();
   if (!machine) return Communicator::create(spec.threads, options);
@@ -242,7 +254,7 @@ int run_threads_of_smelt(const WorkerSpec& spec) {
   const Introduction introduction = introduce(spec, *communicator);
   bool good = true;
   auto ran = communicator->run([&](Rank& rank) {
-    SmeltCollectives ops{rank};
+    SmeltCollectives ops{rank, is_strict(spec)};
     const bool served = serve_collectives(Member{spec, *control, rank.rank()}, ops, introduction);
     if (rank.rank() == 0) good = served;
   });
@@ -258,14 +270,14 @@ int serve_process(const WorkerSpec& spec, Control& control, int rank, const std:
                   const std::vector<int>& pids) {
   if constexpr (requires { AnyCommunicator::create_shared(name, 1, std::span<const int>(), CommunicatorOptions()); }) {
     const int mine[] = {rank};
-    auto communicator = AnyCommunicator::create_shared(name, spec.threads, std::span<const int>(mine),
-                                                       options_for<CommunicatorOptions>(spec));
+    auto communicator =
+        AnyCommunicator::create_shared(name, spec.threads, std::span<const int>(mine), options_for(spec));
     if (!communicator) return fail_worker(communicator.error().message);
     auto place = communicator->attach(rank);
     if (!place) return fail_worker(place.error().message);
     Introduction introduction = introduce(spec, *communicator);
     introduction.pids = pids;
-    SmeltCollectives ops{*place};
+    SmeltCollectives ops{*place, is_strict(spec)};
     return serve_collectives(Member{spec, control, rank}, ops, introduction) ? 0 : 1;
   } else {
     return rank == 0 ? fail_worker("no communicator of processes") : 1;
