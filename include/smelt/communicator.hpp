@@ -138,13 +138,21 @@ class Rank {
   /// be nested and overlap. Allocates and plans: not for the data path.
   Result<Rank> subgroup(std::span<const int> members);
 
+  /// After a rank has died (its process was killed, its thread ended while it was a member): a communicator of
+  /// the survivors, in the same order, planned anew; the calling thread takes its rank there. Called by every
+  /// survivor; all get the same group. Who dies meanwhile breaks the new one: shrink again. Allocates and plans.
+  /// Errors: timed_out if this rank came after the others had gone on without it.
+  Result<Rank> shrink();
+
   /// After a status other than ok: one line naming the rank that failed to arrive, the operation,
   /// and how many calls it is behind. Empty before.
   std::string failure() const;
 
  private:
   friend class Communicator;
+  struct Attached {};
   Rank(std::shared_ptr<comm::State> state, int rank);
+  Rank(std::shared_ptr<comm::State> state, int rank, Attached);
   std::shared_ptr<comm::State> state_;
   comm::Endpoint* endpoint_ = nullptr;
 };
@@ -158,6 +166,18 @@ class Communicator {
   /// On the measured model of this machine if one is cached, else on its discovered topology
   /// with synthetic costs; one rank per core that may be used (`ranks` = 0), or that many.
   static Result<Communicator> create(int ranks = 0, const CommunicatorOptions& options = {});
+
+  /// Over processes of one user: the others call the same with the same name and size. This process brings
+  /// `ranks`, and attaches or runs threads for these alone. Waits until all ranks are there. Memory: a segment in
+  /// /dev/shm (mode 0600) whose name is gone when this returns. Machine, plans and profile are those of the
+  /// process that came first. Ranks that die are noticed within a fraction of a second (see Rank::shrink).
+  /// Errors: name, size, ranks, permissions, a rank that died or did not come in time
+  /// (options.timeout_s, or 60 s).
+  static Result<Communicator> create_shared(const std::string& name, int size, std::span<const int> ranks,
+                                            const CommunicatorOptions& options = {});
+  /// The same over a descriptor of shared memory (a memfd) that all processes have; it can be closed afterwards.
+  static Result<Communicator> create_shared(int fd, int size, std::span<const int> ranks,
+                                            const CommunicatorOptions& options = {});
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;

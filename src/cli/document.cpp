@@ -105,7 +105,9 @@ void append_phases(const Machine& machine, Plan& plan) {
     case Operation::barrier:
     case Operation::allreduce:
       append_phase(machine, up, Operation::reduce, plan);
-      append_phase(machine, down, Operation::broadcast, plan);
+      return append_phase(machine, down, Operation::broadcast, plan);
+    default:
+      return;  // no tree plan
   }
 }
 

@@ -34,6 +34,12 @@ Result<void> check_ranks(std::span<const int> ranks, int size, const char* call)
 Rank::Rank(std::shared_ptr<comm::State> state, int rank)
     : state_(std::move(state)), endpoint_(state_->endpoints[static_cast<std::size_t>(rank)].get()) {}
 
+/// A rank that the calling thread takes at once.
+Rank::Rank(std::shared_ptr<comm::State> state, int rank, Attached) : Rank(std::move(state), rank) {
+  endpoint_->attached.store(true, std::memory_order_relaxed);
+  endpoint_->guard = comm::ThreadGuard(state_->members(), rank, state_);
+}
+
 Rank::Rank(Rank&& other) noexcept
     : state_(std::move(other.state_)), endpoint_(std::exchange(other.endpoint_, nullptr)) {}
 
@@ -44,8 +50,10 @@ Rank& Rank::operator=(Rank&& other) noexcept {
 }
 
 Rank::~Rank() {
+  if (endpoint_ == nullptr) return;
+  endpoint_->guard.release();
   // Pairs with the exchange in Communicator::attach(): hands the endpoint's private state to the next thread.
-  if (endpoint_ != nullptr) endpoint_->attached.store(false, std::memory_order_release);
+  endpoint_->attached.store(false, std::memory_order_release);
 }
 
 int Rank::rank() const noexcept { return endpoint_->rank(); }
@@ -130,11 +138,16 @@ Result<Rank> Rank::subgroup(std::span<const int> members) {
   if (self == key.end()) {
     return make_error(Status::invalid_argument, "subgroup: the calling rank {} is not among its members", rank());
   }
-  auto state = state_->subgroup(key, endpoint_->subgroup_calls[key]++);
+  auto state = state_->subgroup(key, endpoint_->subgroup_calls[key]++, static_cast<int>(self - key.begin()));
   if (!state) return state.error();
-  const auto new_rank = static_cast<int>(self - key.begin());
-  (*state)->endpoints[static_cast<std::size_t>(new_rank)]->attached.store(true, std::memory_order_relaxed);
-  return Rank(std::move(*state), new_rank);
+  return Rank(std::move(*state), static_cast<int>(self - key.begin()), Attached{});
+}
+
+Result<Rank> Rank::shrink() {
+  int new_rank = 0;
+  auto state = state_->shrunk(rank(), &new_rank);
+  if (!state) return state.error();
+  return Rank(std::move(*state), new_rank, Attached{});
 }
 
 Communicator::Communicator(std::shared_ptr<comm::State> state) : state_(std::move(state)) {}
@@ -159,6 +172,21 @@ Result<Communicator> Communicator::create(int ranks, const CommunicatorOptions& 
   return create(*machine, *group, options);
 }
 
+Result<Communicator> Communicator::create_shared(const std::string& name, int size, std::span<const int> ranks,
+                                                 const CommunicatorOptions& options) {
+  if (name.empty()) return make_error(Status::invalid_argument, "create_shared: the name is empty");
+  auto state = comm::State::create_shared(name, -1, size, ranks, options);
+  if (!state) return state.error();
+  return Communicator(std::move(*state));
+}
+
+Result<Communicator> Communicator::create_shared(int fd, int size, std::span<const int> ranks,
+                                                 const CommunicatorOptions& options) {
+  auto state = comm::State::create_shared("", fd, size, ranks, options);
+  if (!state) return state.error();
+  return Communicator(std::move(*state));
+}
+
 int Communicator::size() const noexcept { return state_->group.size(); }
 const Group& Communicator::group() const noexcept { return state_->group; }
 
@@ -170,12 +198,15 @@ Result<Rank> Communicator::attach(int rank) {
   if (rank < 0 || rank >= size()) {
     return make_error(Status::invalid_argument, "attach: rank {} is not in 0..{}", rank, size() - 1);
   }
+  if (state_->endpoints[static_cast<std::size_t>(rank)] == nullptr) {
+    return make_error(Status::invalid_argument, "attach: rank {} belongs to another process", rank);
+  }
   auto& endpoint = *state_->endpoints[static_cast<std::size_t>(rank)];
   // Acquire pairs with the release in ~Rank: the endpoint's private state comes over from there.
   if (endpoint.attached.exchange(true, std::memory_order_acquire)) {
     return make_error(Status::invalid_argument, "attach: rank {} is attached already", rank);
   }
-  Rank attached(state_, rank);
+  Rank attached(state_, rank, Rank::Attached{});
   if (state_->options.pin) {
     const int pu = state_->machine.pus[static_cast<std::size_t>(group().pus[static_cast<std::size_t>(rank)])].os_index;
     if (auto pinned = pin_this_thread(pu); !pinned) return pinned.error();
@@ -187,6 +218,9 @@ Result<Communicator> Communicator::subset(std::span<const int> ranks) const {
   if (auto checked = check_ranks(ranks, size(), "subset"); !checked) return checked.error();
   Group part;
   for (int rank : ranks) part.pus.push_back(group().pus[static_cast<std::size_t>(rank)]);
+  if (state_->own_ranks().size() != static_cast<std::size_t>(size())) {
+    return make_error(Status::not_supported, "subset: some ranks belong to other processes; use Rank::subgroup");
+  }
   return create(state_->machine, part, state_->options);
 }
 
@@ -213,13 +247,13 @@ Result<void> Communicator::run(const std::function<void(Rank&)>& f) {
   };
   std::vector<std::thread> threads;
   try {
-    for (int rank = 1; rank < size(); ++rank) threads.emplace_back(work, rank);
+    for (int rank : state_->own_ranks().subspan(1)) threads.emplace_back(work, rank);
   } catch (const std::system_error& thrown) {
     // The ranks that did start find their communicator broken and come home.
     give_up(make_error(Status::io_error, "run: starting the thread of rank {}: {}", threads.size() + 1, thrown.what()));
     cancelled = true;
   }
-  if (!cancelled) work(0);
+  if (!cancelled) work(state_->own_ranks().front());
   for (auto& thread : threads) thread.join();
   if (first_error.status != Status::ok) return first_error;
   return {};

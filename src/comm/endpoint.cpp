@@ -123,7 +123,7 @@ void Endpoint::compile() {
 bool Endpoint::interrupted(void* self) noexcept {
   auto& endpoint = *static_cast<Endpoint*>(self);
   State& state = endpoint.state_;
-  if (state.status() != Status::ok) return true;
+  if (state.status() != Status::ok || state.somebody_died()) return true;
   if (state.timeout_s <= 0.0) return false;
   const auto now = monotonic_ns();
   if (endpoint.stuck_since_ns_ == 0 || endpoint.stuck_lines_ != endpoint.lines_moved_) {
@@ -180,7 +180,7 @@ inline bool Endpoint::receive(Link& link, void* data, std::size_t bytes) noexcep
 
 Status Endpoint::barrier() noexcept {
   if (!enter(Operation::barrier)) return state_.status();
-  if (state_.flat_barrier_used) return fabric_.control().flat_barrier.enter(waiter_) ? Status::ok : state_.status();
+  if (state_.flat_barrier_used) return fabric_.control().flat_barrier.enter(static_cast<std::uint32_t>(size()), waiter_) ? Status::ok : state_.status();
   for (const Action& action : barrier_) {
     if (action.kind == Step::Kind::send) {
       if (!send(*action.link, nullptr, 0)) return state_.status();

@@ -27,6 +27,7 @@
 #include "comm/chooser.hpp"
 #include "comm/execution.hpp"
 #include "comm/link.hpp"
+#include "comm/membership.hpp"
 #include "smelt/communicator.hpp"
 
 namespace smelt::comm {
@@ -93,6 +94,7 @@ class alignas(separation_bytes) Endpoint {
   State& state() noexcept { return state_; }
 
   std::atomic<bool> attached{false};
+  ThreadGuard guard;  ///< of the thread that is attached
   std::map<std::vector<int>, int> subgroup_calls;  ///< how often this rank has asked for each subgroup
   StepLog* log = nullptr;                          ///< tests only
 

@@ -1,7 +1,5 @@
 #include "comm/fabric.hpp"
 
-#include <new>
-
 namespace smelt::comm {
 namespace {
 
@@ -19,14 +17,6 @@ std::size_t Fabric::part_bytes() const {
 
 std::size_t Fabric::bytes(int ranks) {
   return whole_pages(sizeof(Control)) + static_cast<std::size_t>(ranks) * Fabric(nullptr, ranks).part_bytes();
-}
-
-void Fabric::initialize() {
-  new (memory_) Control(static_cast<std::uint32_t>(ranks_));
-  for (int rank = 0; rank < ranks_; ++rank) {
-    new (&tick(rank)) Tick;
-    new (&progress(rank)) Progress;
-  }
 }
 
 std::byte* Fabric::part(int rank) const {

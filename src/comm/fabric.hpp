@@ -51,14 +51,14 @@ struct alignas(separation_bytes) Consumed {
   Parking parking;
 };
 
-/// What concerns the communicator as a whole.
+/// What concerns the communicator as a whole. All zero at first, as everything in a fabric: nobody has to prepare it.
 struct Control {
   static constexpr std::size_t text_bytes = 512;
 
-  explicit Control(std::uint32_t ranks) : flat_barrier(ranks) {}
   alignas(separation_bytes) std::atomic<int> status{0};  ///< Status::ok while it works
   std::atomic<int> failing{0};                           ///< 1: somebody writes `failure`
   std::atomic<int> no_direct{0};                         ///< 1: some process may not read another's memory
+  std::atomic<int> setup[2] = {};                        ///< ranks that have come to a point of the set-up
   char failure[text_bytes] = {};                         ///< valid once status is not ok
   FlatBarrier flat_barrier;
 };
@@ -75,9 +75,6 @@ class Fabric {
   Fabric() = default;
   /// A view on zeroed, page-aligned memory of bytes(ranks) bytes.
   Fabric(std::byte* memory, int ranks) : memory_(memory), ranks_(ranks) {}
-
-  /// The creator's part, before anybody else looks at it.
-  void initialize();
 
   Control& control() const { return *reinterpret_cast<Control*>(memory_); }
   Tick& tick(int rank) const { return *reinterpret_cast<Tick*>(part(rank)); }

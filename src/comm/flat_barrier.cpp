@@ -4,11 +4,11 @@
 
 namespace smelt::comm {
 
-bool FlatBarrier::enter(Waiter& waiter) noexcept {
+bool FlatBarrier::enter(std::uint32_t ranks, Waiter& waiter) noexcept {
   const auto generation = generation_.load(std::memory_order_relaxed);
   // The release half publishes what this rank did before; the acquire half of the last rank's
   // increment takes up all of it (the increments form one release sequence).
-  if (arrived_.fetch_add(1, ordering::flat_arrive) + 1 == ranks_) {
+  if (arrived_.fetch_add(1, ordering::flat_arrive) + 1 == ranks) {
     // Nobody touches arrived_ again before it sees the new generation.
     arrived_.store(0, std::memory_order_relaxed);
     // Pairs with the acquire below: publishes everything that every rank did before entering.

@@ -19,16 +19,14 @@ namespace smelt::comm {
 
 class FlatBarrier {
  public:
-  explicit FlatBarrier(std::uint32_t ranks) : ranks_(ranks) {}
-
-  /// Returns true once all ranks have entered, false if the waiter was interrupted.
-  bool enter(Waiter& waiter) noexcept;
+  /// Returns true once all `ranks` ranks have entered, false if the waiter was interrupted. Zeroed memory is a
+  /// barrier that nobody has entered yet.
+  bool enter(std::uint32_t ranks, Waiter& waiter) noexcept;
 
  private:
   alignas(separation_bytes) std::atomic<std::uint32_t> arrived_{0};
   alignas(separation_bytes) std::atomic<std::uint32_t> generation_{0};
   alignas(separation_bytes) Parking parking_;
-  alignas(separation_bytes) const std::uint32_t ranks_;
 };
 
 }  // namespace smelt::comm

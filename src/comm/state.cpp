@@ -63,10 +63,23 @@ State::State(const Machine& machine, const Group& group, const CommunicatorOptio
       options(options),
       mirrored_machine(mirror(machine)) {}
 
-State::~State() = default;
+State::~State() {
+  // Endpoints first: they look at the fabric. Then nobody counts on this process's ranks any more.
+  endpoints.clear();
+  if (processes_) {
+    for (int rank : own_ranks_) members_->leave(rank);
+  }
+}
 
-Result<std::shared_ptr<State>> State::create(const Machine& machine, const Group& group,
-                                             const CommunicatorOptions& options) {
+Result<double> State::timeout_of(const CommunicatorOptions& options) {
+  if (options.timeout_s >= 0.0) return options.timeout_s;
+  if (auto timeout = parse_seconds(setting_value("SMELT_TIMEOUT"))) return *timeout;
+  return make_error(Status::invalid_argument, "SMELT_TIMEOUT={}: not a number of seconds >= 0",
+                    setting_value("SMELT_TIMEOUT"));
+}
+
+Result<std::shared_ptr<State>> State::planned(const Machine& machine, const Group& group,
+                                              const CommunicatorOptions& options) {
   if (group.size() == 0) return Error{Status::invalid_argument, "communicator: the group is empty"};
   for (int pu : group.pus) {
     if (pu < 0 || static_cast<std::size_t>(pu) >= machine.size()) {
@@ -74,26 +87,39 @@ Result<std::shared_ptr<State>> State::create(const Machine& machine, const Group
                         "communicator: the group names PU index {}, but the machine has {} PUs", pu, machine.size());
     }
   }
+  if (group.size() > Membership::most_ranks) {
+    return make_error(Status::invalid_argument, "communicator: {} ranks; at most {} are possible", group.size(),
+                      Membership::most_ranks);
+  }
   if (!machine.has_costs()) {
     return make_error(Status::invalid_argument,
                       "communicator: machine '{}' has no costs; measure it or load a measured model", machine.name);
   }
   std::shared_ptr<State> state(new State(machine, group, options));
-  auto timeout =
-      options.timeout_s >= 0.0 ? std::optional(options.timeout_s) : parse_seconds(setting_value("SMELT_TIMEOUT"));
-  if (!timeout) {
-    return make_error(Status::invalid_argument, "SMELT_TIMEOUT={}: not a number of seconds >= 0",
-                      setting_value("SMELT_TIMEOUT"));
-  }
+  auto timeout = timeout_of(options);
+  if (!timeout) return timeout.error();
   state->timeout_s = *timeout;
-  if (auto planned = state->make_plans(); !planned) return planned.error();
-  auto segment = Segment::anonymous(Fabric::bytes(group.size()));
+  if (auto made = state->make_plans(); !made) return made.error();
+  return state;
+}
+
+Result<std::shared_ptr<State>> State::create(const Machine& machine, const Group& group,
+                                             const CommunicatorOptions& options) {
+  auto made = planned(machine, group, options);
+  if (!made) return made.error();
+  auto state = std::move(*made);
+  const auto members_bytes = (Membership::bytes(group.size()) + 4095) / 4096 * 4096;
+  auto segment = Segment::anonymous(Fabric::bytes(group.size()) + members_bytes);
   if (!segment) return segment.error();
   state->segment_ = std::move(*segment);
   state->fabric = Fabric(state->segment_.data(), group.size());
   state->place_memory();
-  state->fabric.initialize();
-  if (auto made = state->make_endpoints(); !made) return made.error();
+  state->members_.emplace(state->segment_.data() + Fabric::bytes(group.size()), group.size());
+  for (int rank = 0; rank < group.size(); ++rank) {
+    if (auto joined = state->members_->join(rank); !joined) return joined.error();
+    state->own_ranks_.push_back(rank);
+  }
+  if (auto ready = state->make_endpoints(state->own_ranks_); !ready) return ready.error();
   return state;
 }
 
@@ -120,11 +146,17 @@ Result<void> State::make_plans() {
   auto allowance = discover_allowance();
   if (!allowance) return allowance.error();
   parallelism = std::min(allowance->parallelism(), distinct_pus(group));
+  complete_plans();
+  return {};
+}
+
+/// What follows from plans and parallelism.
+void State::complete_plans() {
+  const auto& wanted = options.barrier;
   const bool crowded = group.size() > parallelism;
   flat_barrier_used =
       group.size() > 1 && (wanted == "flat" || (wanted.empty() && options.topology == "best" && crowded));
   ordered_tree = rank_order_tree(group.size());
-  return {};
 }
 
 /// A rank's part lies on its NUMA node: it polls its channels, senders only pass by.
@@ -139,14 +171,15 @@ void State::place_memory() {
   }
 }
 
-Result<void> State::make_endpoints() {
+Result<void> State::make_endpoints(std::span<const int> ranks) {
   const auto mode = options.wait.empty() ? setting_value("SMELT_WAIT") : options.wait;
   if (!parse_wait_mode(mode)) {
     return make_error(Status::invalid_argument, "communicator: wait mode '{}': must be spin, yield, sleep or auto",
                       mode);
   }
   Chooser::Setting setting{.machine = &machine, .group = &group, .plans = plans};
-  setting.reach = {Fabric::slot_bytes, Fabric::slots, false};
+  setting.reach = {Fabric::slot_bytes, Fabric::slots, processes_};
+  setting.direct = fabric.control().no_direct.load(std::memory_order_relaxed) == 0;
   if (!options.algorithm.empty()) {
     auto recipe = parse_recipe(options.algorithm);
     if (!recipe) return recipe.error();
@@ -155,17 +188,21 @@ Result<void> State::make_endpoints() {
     setting.fixed = *recipe;
   }
   chooser = std::make_unique<Chooser>(std::move(setting));
-  const WaitConfig wait = make_wait_config(group.size(), parallelism, mode);
-  for (int rank = 0; rank < group.size(); ++rank) {
-    endpoints.push_back(std::make_unique<Endpoint>(*this, rank, wait));
-    endpoints.back()->compile();
+  const WaitConfig wait = make_wait_config(group.size(), parallelism, mode, processes_);
+  endpoints.resize(static_cast<std::size_t>(group.size()));
+  for (int rank : ranks) {
+    endpoints[static_cast<std::size_t>(rank)] = std::make_unique<Endpoint>(*this, rank, wait);
+    endpoints[static_cast<std::size_t>(rank)]->compile();
   }
   return {};
 }
 
-pid_t State::foreign_process(int) const noexcept { return 0; }
-
-void State::fail_after_death(int, const std::string& message) noexcept { fail(Status::broken, message); }
+/// Threads note their own end; the watch is for the agreement, which looks at nobody else here.
+Watch* State::own_watch() {
+  const std::lock_guard lock(subgroups_mutex_);
+  if (!watch_) watch_.emplace(*members_);
+  return &*watch_;
+}
 
 void State::fail(Status status, const std::string& message) noexcept {
   Control& control = fabric.control();
@@ -202,7 +239,18 @@ std::string State::describe_late_rank(int waiting_rank, int peer) const {
                      behind == 1 ? "" : "s", waiting_rank, last);
 }
 
-Result<std::shared_ptr<State>> State::subgroup(const std::vector<int>& members, int call) {
+Result<std::shared_ptr<State>> State::subgroup(const std::vector<int>& members, int call, int new_rank) {
+  if (processes_) {
+    std::string purpose = fmt::format("group{}", call);
+    if (members.size() <= 24) {
+      for (int member : members) purpose += fmt::format("-{}", member);
+    } else {
+      std::uint64_t hash = 14695981039346656037u;  // FNV-1a
+      for (int member : members) hash = (hash ^ static_cast<std::uint64_t>(member)) * 1099511628211u;
+      purpose += fmt::format("-{}-{:016x}", members.size(), hash);
+    }
+    return join_part(purpose, members, new_rank, false);
+  }
   const std::lock_guard lock(subgroups_mutex_);
   const auto key = std::pair(members, call);
   auto found = subgroups_.find(key);

@@ -9,8 +9,11 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +23,8 @@
 #include "base/segment.hpp"
 #include "comm/chooser.hpp"
 #include "comm/fabric.hpp"
+#include "comm/membership.hpp"
+#include "comm/rendezvous.hpp"
 #include "smelt/communicator.hpp"
 
 namespace smelt::comm {
@@ -30,6 +35,9 @@ class State : public std::enable_shared_from_this<State> {
  public:
   static Result<std::shared_ptr<State>> create(const Machine& machine, const Group& group,
                                                const CommunicatorOptions& options);
+  /// Over processes: this one brings `ranks`. Meets under `name`, or over `fd` if that is empty.
+  static Result<std::shared_ptr<State>> create_shared(const std::string& name, int fd, int size,
+                                                      std::span<const int> ranks, const CommunicatorOptions& options);
   ~State();
 
   const Machine machine;
@@ -38,7 +46,7 @@ class State : public std::enable_shared_from_this<State> {
 
   const Machine mirrored_machine;  ///< with sending and receiving swapped: reductions are broadcasts on it
 
-  Plan plans[5];      ///< by Operation
+  Plan plans[operation_count];  ///< by Operation, those that have tree plans
   Tree ordered_tree;  ///< reductions in rank order: binomial, every subtree a run of ranks
   bool flat_barrier_used = false;
   int parallelism = 1;  ///< ranks that can run at the same time: PUs of the group, quota
@@ -63,16 +71,49 @@ class State : public std::enable_shared_from_this<State> {
   /// Says who is missing: the ranks that have entered the fewest collectives.
   std::string describe_late_rank(int waiting_rank, int peer) const;
 
-  /// The state of the subgroup that `members` create together by their `call`-th request for it.
-  Result<std::shared_ptr<State>> subgroup(const std::vector<int>& members, int call);
+  /// The state of the subgroup that `members` create together by their `call`-th request for it. `new_rank`:
+  /// the caller's number there.
+  Result<std::shared_ptr<State>> subgroup(const std::vector<int>& members, int call, int new_rank);
+
+  /// The state of the survivors, as all of them agree on it, and this rank's number there.
+  Result<std::shared_ptr<State>> shrunk(int rank, int* new_rank);
+
+  /// Looks for deaths, at most once a millisecond; the first one breaks the communicator.
+  bool somebody_died() noexcept;
+  Membership& members() noexcept { return *members_; }
+  std::span<const int> own_ranks() const noexcept { return own_ranks_; }
 
  private:
+  using Meet = std::function<Result<Meeting>(const Prepare&)>;
+  using PlanAll = std::function<Result<std::shared_ptr<State>>()>;
+  static constexpr double shrink_timeout_s = 30.0;  ///< survivors that have not come by then are left out
+
   State(const Machine& machine, const Group& group, const CommunicatorOptions& options);
+  /// With plans, without memory.
+  static Result<std::shared_ptr<State>> planned(const Machine& machine, const Group& group,
+                                                const CommunicatorOptions& options);
+  static Result<double> timeout_of(const CommunicatorOptions& options);
   Result<void> make_plans();
-  Result<void> make_endpoints();
+  void complete_plans();
+  Result<void> make_endpoints(std::span<const int> ranks);
   void place_memory();
 
-  Segment segment_;
+  static Result<std::shared_ptr<State>> join(const Meet& meet, const PlanAll& plan_all, std::span<const int> ranks,
+                                             const CommunicatorOptions& options, bool deaths_expected);
+  Result<std::shared_ptr<State>> join_part(const std::string& purpose, const std::vector<int>& members, int new_rank,
+                                           bool deaths_expected);
+  Result<void> open_shared(std::span<const int> ranks);
+  Result<void> meet_in_setup(int stage, std::size_t own_ranks);
+  Result<void> find_out_access(std::span<const int> own_ranks);
+  Watch* own_watch();
+
+  Segment segment_;                 ///< of threads
+  std::optional<Meeting> meeting_;  ///< of processes
+  std::vector<int> own_ranks_;
+  bool processes_ = false;
+  bool deaths_expected_ = false;
+  std::optional<Membership> members_;
+  std::optional<Watch> watch_;  ///< of processes; threads note their own end
 
   struct Pending {
     std::shared_ptr<State> state;

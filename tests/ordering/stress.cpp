@@ -47,7 +47,7 @@ std::uint64_t stress(std::size_t bytes) {
 
 /// Two threads take turns in writing one plain number, a barrier between the turns.
 std::uint64_t stress_barrier() {
-  comm::FlatBarrier barrier(2);
+  comm::FlatBarrier barrier;
   std::uint64_t number = 0;
   const auto play = [&](std::uint64_t me) {
     Waiter waiter;
@@ -58,7 +58,7 @@ std::uint64_t stress_barrier() {
       const bool dawdle = turn % 8 < 2 ? !writer : turn % 8 < 4 && writer;
       if (dawdle) std::this_thread::sleep_for(std::chrono::microseconds(20));
       if (writer) ++number;
-      barrier.enter(waiter);
+      barrier.enter(2, waiter);
     }
   };
   std::thread other(play, 1);

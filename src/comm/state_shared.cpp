@@ -1,0 +1,191 @@
+// State over processes: meeting, finding out who can read whose memory, and what happens when one dies.
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "comm/blueprint.hpp"
+#include "comm/default_model.hpp"
+#include "comm/endpoint.hpp"
+#include "comm/state.hpp"
+
+namespace smelt::comm {
+namespace {
+
+constexpr std::uint64_t probe_word = 0x736d656c742d6f6b;
+/// Its address is told to the other processes, who try to read it.
+const std::uint64_t probe = probe_word;
+
+bool can_read(pid_t process, const std::byte* address) {
+  std::uint64_t word = 0;
+  const iovec local = {&word, sizeof word};
+  const iovec remote = {const_cast<std::byte*>(address), sizeof word};
+  return process_vm_readv(process, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(sizeof word) && word == probe_word;
+}
+
+Blueprint blueprint_of(const State& state) {
+  Blueprint blueprint{state.machine, state.group, state.options, {}, state.parallelism, ""};
+  std::copy(std::begin(state.plans), std::end(state.plans), blueprint.plans);
+  return blueprint;
+}
+
+}  // namespace
+
+/// Waits until `ranks` ranks have come to this point of the set-up. Deaths end it.
+Result<void> State::meet_in_setup(int stage, std::size_t own_ranks) {
+  auto& arrived = fabric.control().setup[stage];
+  // Release: what was done before is visible to who sees the sum; acquire below.
+  arrived.fetch_add(static_cast<int>(own_ranks), std::memory_order_release);
+  const auto give_up = monotonic_ns() + std::uint64_t{60'000'000'000};
+  while (arrived.load(std::memory_order_acquire) < group.size()) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (somebody_died()) {
+      // Survivors of a death get their communicator, broken, and shrink it once more.
+      if (deaths_expected_) return {};
+      return make_error(Status::broken, "communicator: rank {} died while the ranks were meeting", members_->first_dead());
+    }
+    if (monotonic_ns() > give_up) return make_error(Status::timed_out, "communicator: not all ranks got through the set-up");
+  }
+  return {};
+}
+
+/// Whether every process may read every other's memory (ptrace permission); else nobody does.
+Result<void> State::find_out_access(std::span<const int> own_ranks) {
+  for (int rank : own_ranks) {
+    fabric.tick(rank).in.store(reinterpret_cast<const std::byte*>(&probe), std::memory_order_relaxed);
+  }
+  if (auto met = meet_in_setup(0, own_ranks.size()); !met) return met.error();
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const pid_t process = foreign_process(rank);
+    if (process == 0 || can_read(process, fabric.tick(rank).in.load(std::memory_order_relaxed))) continue;
+    fabric.control().no_direct.store(1, std::memory_order_relaxed);  // published by the meeting below
+  }
+  return meet_in_setup(1, own_ranks.size());
+}
+
+Result<std::shared_ptr<State>> State::join(const Meet& meet, const PlanAll& plan_all, std::span<const int> ranks,
+                                           const CommunicatorOptions& options, bool deaths_expected) {
+  auto timeout = timeout_of(options);
+  if (!timeout) return timeout.error();
+  const Prepare prepare = [&]() -> Result<Provision> {
+    auto planned = plan_all();
+    if (!planned) return planned.error();
+    return Provision{format_blueprint(blueprint_of(**planned)), Fabric::bytes((*planned)->group.size())};
+  };
+  auto meeting = meet(prepare);
+  if (!meeting) return meeting.error();
+  auto blueprint = parse_blueprint(meeting->blueprint());
+  if (!blueprint) return blueprint.error();
+  CommunicatorOptions agreed = blueprint->options;
+  agreed.pin = options.pin;
+  agreed.wait = options.wait;
+  std::shared_ptr<State> state(new State(blueprint->machine, blueprint->group, agreed));
+  std::move(std::begin(blueprint->plans), std::end(blueprint->plans), state->plans);
+  state->timeout_s = *timeout;
+  state->parallelism = blueprint->parallelism;
+  state->complete_plans();
+  state->own_ranks_.assign(ranks.begin(), ranks.end());
+  state->processes_ = true;
+  state->deaths_expected_ = deaths_expected;
+  state->meeting_ = std::move(*meeting);
+  state->fabric = Fabric(state->meeting_->user(), state->group.size());
+  if (auto ready = state->open_shared(ranks); !ready) return ready.error();
+  return state;
+}
+
+Result<void> State::open_shared(std::span<const int> ranks) {
+  members_.emplace(meeting_->membership());
+  watch_.emplace(*members_);
+  if (meeting_->prepared) place_memory();
+  if (auto known = find_out_access(ranks); !known) return known.error();
+  return make_endpoints(ranks);
+}
+
+Result<std::shared_ptr<State>> State::create_shared(const std::string& name, int fd, int size,
+                                                    std::span<const int> ranks, const CommunicatorOptions& options) {
+  const PlanAll plan_all = [&]() -> Result<std::shared_ptr<State>> {
+    auto machine = default_model();
+    if (!machine) return machine.error();
+    auto allowance = discover_allowance();
+    if (!allowance) return allowance.error();
+    auto group = default_group(*machine, *allowance, size);
+    if (!group) return group.error();
+    return planned(*machine, *group, options);
+  };
+  const Meet meet_all = [&](const Prepare& prepare) {
+    MeetOptions meet_options;
+    if (options.timeout_s > 0.0) meet_options.timeout_s = options.timeout_s;
+    return name.empty() ? meet_fd(fd, size, ranks, prepare, meet_options)
+                        : meet(name, size, ranks, prepare, meet_options);
+  };
+  return join(meet_all, plan_all, ranks, options, false);
+}
+
+/// The communicator of some ranks of this one, over processes: its members meet under a name that
+/// only they can know.
+Result<std::shared_ptr<State>> State::join_part(const std::string& purpose, const std::vector<int>& members, int new_rank,
+                                                bool deaths_expected) {
+  const PlanAll plan_all = [&]() -> Result<std::shared_ptr<State>> {
+    Group part;
+    for (int rank : members) part.pus.push_back(group.pus[static_cast<std::size_t>(rank)]);
+    return planned(machine, part, options);
+  };
+  const int own[] = {new_rank};
+  MeetOptions meet_options;
+  if (deaths_expected) {
+    meet_options.gone = [this, members](int rank) {
+      watch_->check();
+      return members_->state(members[static_cast<std::size_t>(rank)]) != MemberState::present;
+    };
+  }
+  const Meet meet_part = [&](const Prepare& prepare) {
+    return meet(fmt::format("{:016x}-{}", meeting_->id, purpose), static_cast<int>(members.size()), own, prepare,
+                meet_options);
+  };
+  return join(meet_part, plan_all, own, options, deaths_expected);
+}
+
+pid_t State::foreign_process(int rank) const noexcept {
+  if (!processes_) return 0;
+  const pid_t process = members_->process(rank).pid;
+  return process == getpid() ? 0 : process;
+}
+
+bool State::somebody_died() noexcept {
+  const bool died = watch_ ? watch_->check() : members_->first_dead() >= 0;
+  if (!died || status() != Status::ok) return died;
+  const int rank = members_->first_dead();
+  if (processes_) {
+    fail(Status::broken, fmt::format("rank {} (process {}) died", rank, members_->process(rank).pid));
+  } else {
+    fail(Status::broken, fmt::format("rank {}: its thread ended while it was a member", rank));
+  }
+  return true;
+}
+
+void State::fail_after_death(int rank, const std::string& message) noexcept {
+  // The reason is on its way: the kernel takes a process's memory away before it says that it has ended.
+  const auto until = monotonic_ns() + 500'000'000;
+  while (monotonic_ns() < until) {
+    if (somebody_died()) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  fail(Status::broken, fmt::format("{} (while working with rank {})", message, rank));
+}
+
+Result<std::shared_ptr<State>> State::shrunk(int rank, int* new_rank) {
+  auto survivors = watch_ ? members_->agree_on_survivors(rank, *watch_, shrink_timeout_s)
+                          : members_->agree_on_survivors(rank, *own_watch(), shrink_timeout_s);
+  if (!survivors) return survivors.error();
+  const auto self = std::find(survivors->begin(), survivors->end(), rank);
+  if (self == survivors->end()) return make_error(Status::broken, "shrink: rank {} came too late", rank);
+  *new_rank = static_cast<int>(self - survivors->begin());
+  if (!processes_) return subgroup(*survivors, -1, *new_rank);
+  return join_part("shrink", *survivors, *new_rank, true);
+}
+
+}  // namespace smelt::comm
