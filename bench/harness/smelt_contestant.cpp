@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -265,23 +264,17 @@ int run_threads_of_smelt(const WorkerSpec& spec) {
 // ---------------------------------------------------------------- ranks that are processes
 
 /// One process: its rank of the communicator that all of them make under the same name.
-template <class AnyCommunicator>
 int serve_process(const WorkerSpec& spec, Control& control, int rank, const std::string& name,
                   const std::vector<int>& pids) {
-  if constexpr (requires { AnyCommunicator::create_shared(name, 1, std::span<const int>(), CommunicatorOptions()); }) {
-    const int mine[] = {rank};
-    auto communicator =
-        AnyCommunicator::create_shared(name, spec.threads, std::span<const int>(mine), options_for(spec));
-    if (!communicator) return fail_worker(communicator.error().message);
-    auto place = communicator->attach(rank);
-    if (!place) return fail_worker(place.error().message);
-    Introduction introduction = introduce(spec, *communicator);
-    introduction.pids = pids;
-    SmeltCollectives ops{*place, is_strict(spec)};
-    return serve_collectives(Member{spec, control, rank}, ops, introduction) ? 0 : 1;
-  } else {
-    return rank == 0 ? fail_worker("no communicator of processes") : 1;
-  }
+  const int mine[] = {rank};
+  auto communicator = Communicator::create_shared(name, spec.threads, mine, options_for(spec));
+  if (!communicator) return fail_worker(communicator.error().message);
+  auto place = communicator->attach(rank);
+  if (!place) return fail_worker(place.error().message);
+  Introduction introduction = introduce(spec, *communicator);
+  introduction.pids = pids;
+  SmeltCollectives ops{*place, is_strict(spec)};
+  return serve_collectives(Member{spec, control, rank}, ops, introduction) ? 0 : 1;
 }
 
 /// This process is rank 0; the others are forked before anything here has threads, and see the same
@@ -297,11 +290,11 @@ int run_processes_of_smelt(const WorkerSpec& spec) {
     if (child < 0) return fail_worker("cannot start a process for each rank");
     if (child == 0) {
       prepare_worker_process();
-      _exit(getppid() == parent ? serve_process<Communicator>(spec, *control, rank, name, {}) : 1);
+      _exit(getppid() == parent ? serve_process(spec, *control, rank, name, {}) : 1);
     }
     pids.push_back(child);
   }
-  const int status = serve_process<Communicator>(spec, *control, 0, name, pids);
+  const int status = serve_process(spec, *control, 0, name, pids);
   for (std::size_t r = 1; r < pids.size(); ++r) waitpid(pids[r], nullptr, 0);
   return status;
 }
