@@ -14,6 +14,7 @@ Tree fibonacci_tree(int n, int root);
 Tree k_nomial_tree(int n, int root, int radix);  ///< radix >= 2
 
 Tree prim_tree(const CostTable& costs, int root, bool inverted);
+Tree stream_tree(const CostTable& costs, int root);
 Tree cluster_tree(const RankCosts& ranks, int root, bool binary_within);
 
 /// [Smelt16] algorithm 1, sends in the order in which the algorithm issues them.

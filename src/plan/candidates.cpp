@@ -23,6 +23,7 @@ Tree build_tree(Problem& problem, Direction direction, const TopologyName& topol
   if (name == "cluster") return cluster_tree(problem.ranks(), root, false);
   if (name == "cluster-binary") return cluster_tree(problem.ranks(), root, true);
   const CostTable& costs = problem.table(direction);
+  if (name == "stream") return stream_tree(costs, root);
   if (name == "mst") return prim_tree(costs, root, false);
   if (name == "bad") return prim_tree(costs, root, true);
   Tree tree = adaptive_tree(problem.ranks(), costs, root);
@@ -30,7 +31,7 @@ Tree build_tree(Problem& problem, Direction direction, const TopologyName& topol
 }
 
 bool chooses_root(const std::string& name) {
-  return name == "mst" || name == "bad" || name == "adaptive" || name == "adaptive-optimized";
+  return name == "mst" || name == "stream" || name == "bad" || name == "adaptive" || name == "adaptive-optimized";
 }
 
 // The reduction of a two-phase commit starts at each rank when its part of the broadcast is over.

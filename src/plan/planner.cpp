@@ -102,6 +102,7 @@ const std::vector<TopologyInfo>& topologies() {
       {"cluster", "binary tree between NUMA nodes, sequential within", false},
       {"cluster-binary", "binary tree between NUMA nodes, binary within", false},
       {"mst", "minimum spanning tree (Prim)", true},
+      {"stream", "shortest paths over the fastest links: for long messages in chunks", true},
       {"bad", "spanning tree on inverted costs: how much a tree matters", true},
       {"adaptive", "the adaptive tree as published, sends in its own order", true},
       {"adaptive-optimized", "the adaptive tree after reorder and shuffle", true},

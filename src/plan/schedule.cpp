@@ -42,7 +42,7 @@ const plan::Algorithm& algorithm_of(const Recipe& recipe) { return *plan::find_a
 
 std::vector<std::string> tree_choices(int ranks) {
   if (ranks <= 2) return {""};
-  std::vector<std::string> trees = {"", "k-nomial:2", "chain"};
+  std::vector<std::string> trees = {"", "stream", "k-nomial:2", "chain"};
   if (ranks > 3) trees.push_back("sequential");
   if (ranks > 4) trees.push_back("k-nomial:4");
   if (ranks > 8) trees.push_back("k-nomial:8");
