@@ -22,7 +22,9 @@
 namespace smelt {
 namespace {
 
-constexpr double line_bytes = 64.0, payload_bytes = 56.0;
+constexpr double payload_bytes = 56.0;
+/// What a line of a stream costs, as part of a lone message (docs/model.md).
+constexpr double line_share = 0.35;
 /// What a rank pays to get a PU that another rank has: a context switch.
 constexpr double switch_ns = 1000.0;
 constexpr double post_ns = 2.0;
@@ -47,6 +49,7 @@ class Simulator {
         operation_(operation_of(request)),
         chunks_(chunks),
         length_(bytes / element_bytes),
+        whole_bytes_(static_cast<double>(bytes) * (has_rank_blocks(operation_) ? group.size() : 1)),
         element_bytes_(element_bytes),
         clocks_(static_cast<std::size_t>(group.size()), 0.0),
         ticks_(clocks_.size()),
@@ -133,20 +136,33 @@ class Simulator {
   /// Lines after the first of a message through a channel: written by one rank, fetched by the other.
   double stream_ns(int from, int to, double bytes) const {
     const double lines = std::max(0.0, std::ceil(bytes / payload_bytes) - 1.0);
-    if (lines == 0.0) return 0.0;
-    return 1.5 * copy_ns(machine_, pu(from), pu(to), lines * line_bytes, 1);
+    // Each line is polled for: only part of its way overlaps with the way of the next.
+    return lines * line_share * costs_.message(from, to);
   }
 
+  /// Part of a long buffer: at the pace of copies of the whole, since that decides in which cache it is.
+  template <class Cost>
+  double part_ns(double bytes, Cost cost) const {
+    const double whole = std::max(bytes, whole_bytes_);
+    return std::max(cost(bytes), cost(whole) * bytes / whole);
+  }
+
+  /// A copy, or a combination, by rank `to` of what rank `from` has; `staged`: out of its stage, which is
+  /// short and stays in the cache, though what it is copied to or from does not.
   double transfer_ns(int from, int to, double bytes, bool staged, bool combine) const {
     if (bytes == 0.0) return 0.0;
-    const int copiers = copiers_;
+    const auto a = pu(from), b = pu(to);
     if (direct_processes_ && !staged && from != to) {
-      double time = process_copy_ns(machine_, pu(from), pu(to), bytes, copiers);
-      if (combine) time += combine_ns(machine_, pu(to), pu(to), bytes, 1);
-      return time;
+      const double time = part_ns(bytes, [&](double size) { return process_copy_ns(machine_, a, b, size, copiers_); });
+      return combine ? time + combine_ns(machine_, b, b, bytes, 1) : time;
     }
-    return combine ? combine_ns(machine_, pu(from), pu(to), bytes, copiers)
-                   : copy_ns(machine_, pu(from), pu(to), bytes, copiers);
+    if (staged) {
+      const double stage = combine ? combine_ns(machine_, a, b, bytes, copiers_) : copy_ns(machine_, a, b, bytes, copiers_);
+      return std::max(stage, part_ns(bytes, [&](double size) { return copy_ns(machine_, b, b, size, copiers_); }));
+    }
+    return part_ns(bytes, [&](double size) {
+      return combine ? combine_ns(machine_, a, b, size, copiers_) : copy_ns(machine_, a, b, size, copiers_);
+    });
   }
 
   void send(int rank, int peer, double bytes) {
@@ -320,7 +336,9 @@ class Simulator {
   bool direct_processes_;
   bool direct_ = false;
   Operation operation_;
-  std::size_t chunks_, length_, element_bytes_;
+  std::size_t chunks_, length_;
+  double whole_bytes_;  ///< of a buffer
+  std::size_t element_bytes_;
   std::vector<Schedule> schedules_;
   std::vector<plan::Cutting> cuttings_;
   std::vector<double> clocks_;
