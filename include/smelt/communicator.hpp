@@ -31,13 +31,23 @@ struct CommunicatorOptions {
   std::string topology = "best";  ///< a name out of topologies(), for every operation
   std::string barrier;            ///< "tree", "dissemination", "flat"; empty: the model's choice
   double search_ms = 20.0;        ///< planning budget per operation
+  /// Profile of the tuner: a file; "none": the model alone; empty: the cached one of this machine (smelt tune), if
+  /// there is one, it fits, and `topology` is "best".
+  std::string profile;
+  /// Communicators of threads: look at creation whether the profile still holds (smelt/tune.hpp), about 0.1 s.
+  /// Unset: SMELT_REVALIDATE.
+  std::optional<bool> revalidate{};
   double timeout_s = -1.0;        ///< 0: never; negative: SMELT_TIMEOUT
   std::string wait;               ///< spin|yield|sleep|auto; empty: SMELT_WAIT
   bool pin = true;                ///< run() and attach() pin the thread to its rank's PU
   std::string algorithm;          ///< a recipe's text (smelt/schedule.hpp) for its operation; empty: the best one
 };
 
+struct Revalidation;
+struct RevalidateOptions;
+
 namespace comm {
+struct Insider;
 class State;
 class Endpoint;
 struct Started;
@@ -150,6 +160,7 @@ class Rank {
 
  private:
   friend class Communicator;
+  friend struct comm::Insider;
   struct Attached {};
   Rank(std::shared_ptr<comm::State> state, int rank);
   Rank(std::shared_ptr<comm::State> state, int rank, Attached);

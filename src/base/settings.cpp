@@ -27,6 +27,7 @@ bool is_choice(std::string_view value, std::string_view choices) {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> table = {
       {"SMELT_CACHE_DIR", "", "directory of cached machine models; default $XDG_CACHE_HOME/smelt or ~/.cache/smelt"},
+      {"SMELT_REVALIDATE", "0", "1: communicators of threads look at creation whether their profile still holds (0.1 s)"},
       {"SMELT_TIMEOUT", "0", "seconds after which a rank that does not arrive breaks its communicator; 0 = never"},
       {"SMELT_WAIT", "auto", "how ranks wait: spin|yield|sleep|auto"},
   };
@@ -66,6 +67,10 @@ std::vector<std::string> check_settings() {
   const auto wait = setting_value("SMELT_WAIT");
   if (!is_choice(wait, "spin|yield|sleep|auto")) {
     problems.push_back(fmt::format("SMELT_WAIT={}: must be one of spin, yield, sleep, auto", wait));
+  }
+  const auto revalidate = setting_value("SMELT_REVALIDATE");
+  if (!is_choice(revalidate, "0|1")) {
+    problems.push_back(fmt::format("SMELT_REVALIDATE={}: must be 0 or 1", revalidate));
   }
   return problems;
 }

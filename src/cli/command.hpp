@@ -48,6 +48,8 @@ void add_show(Parser& parser);
 void add_import(Parser& parser);
 void add_synth(Parser& parser);
 void add_plan(Parser& parser);
+void add_tune(Parser& parser);
+void add_explain(Parser& parser);
 void add_simulate(Parser& parser);
 void add_compare(Parser& parser);
 void add_bench(Parser& parser);

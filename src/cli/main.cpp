@@ -20,6 +20,8 @@ int run_main(int argc, char** argv) {
   add_import(parser);
   add_synth(parser);
   add_plan(parser);
+  add_tune(parser);
+  add_explain(parser);
   add_simulate(parser);
   add_compare(parser);
   add_bench(parser);

@@ -24,6 +24,8 @@ constexpr const char* footer =
     "  smelt measure          measure this machine (30 s)\n"
     "  smelt show             see what it found\n"
     "  smelt plan             the best broadcast tree, and why\n"
+    "  smelt tune             race all algorithms, keep the winners (60 s)\n"
+    "  smelt explain          what a collective runs, and why\n"
     "  smelt bench all        measured against what else is there\n\n"
     "`smelt COMMAND --help` explains a command and gives examples. Errors: one line on stderr.\n"
     "Exit code: 0 done, 1 failed, 2 called wrongly. Every command has --json.\n";

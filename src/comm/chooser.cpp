@@ -6,8 +6,6 @@
 namespace smelt::comm {
 namespace {
 
-/// Sizes at which the simulator is asked; a decision holds half way (of the logarithm) to the next.
-constexpr std::size_t asked_bytes[] = {8, 64, 512, 4096, 32768, 262144, 2097152, 16777216, 134217728};
 /// Stages of more blocks than this have room for crumbs only.
 constexpr int most_stage_ranks = 128;
 
@@ -136,7 +134,7 @@ Chooser::Table Chooser::decide(Operation operation, Sync sync, Order order, bool
     if (!table.empty()) return table;
   }
   std::size_t before = 0;
-  for (const auto bytes : asked_bytes) {
+  for (const auto bytes : model_sizes()) {
     const auto candidates = recipes(operation, bytes, order, staged, irregular);
     auto ranked = plan::rank_recipes(*setting_.machine, *setting_.group, trees(), candidates, bytes, setting_.reach, 0, {});
     if (!ranked || ranked->empty()) return {};
@@ -160,6 +158,32 @@ const Chooser::Table* Chooser::table(Operation operation, Sync sync, Order order
   }
   slot.store(owned_.back().get(), std::memory_order_release);
   return owned_.back().get();
+}
+
+const Choice* Chooser::choice(const Recipe& recipe) {
+  const std::lock_guard lock(mutex_);
+  return choice_of(recipe, Order::any);
+}
+
+Result<std::vector<RankedRecipe>> Chooser::ranked(Operation operation, std::size_t bytes) const {
+  const bool staged = setting_.group->size() <= most_stage_ranks;
+  return plan::rank_recipes(*setting_.machine, *setting_.group, trees(),
+                            recipes(operation, bytes, Order::any, staged, false), bytes, setting_.reach, 0, {});
+}
+
+void Chooser::forget_profile() {
+  const std::lock_guard lock(mutex_);
+  setting_.profile.reset();
+  for (auto& of_operation : tables_) {
+    for (auto& of_sync : of_operation) {
+      for (auto& of_order : of_sync) {
+        for (auto& of_staged : of_order) {
+          // Relaxed: ranks that look them up next have met the caller in between. Tables stay, owned.
+          for (auto& table : of_staged) table.store(nullptr, std::memory_order_relaxed);
+        }
+      }
+    }
+  }
 }
 
 const Choice* Chooser::choose(const Collective& call) noexcept {

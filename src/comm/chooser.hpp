@@ -57,6 +57,15 @@ class Chooser {
   using Table = std::vector<Range>;
   const Table* table(Operation operation, Sync sync, Order order, bool staged, bool irregular) noexcept;
 
+  /// What runs a recipe, whatever choose() would decide on. The recipe must fit the group.
+  const Choice* choice(const Recipe& recipe);
+
+  /// The recipes that the model has to choose from for a commutative operator, best first.
+  Result<std::vector<RankedRecipe>> ranked(Operation operation, std::size_t bytes) const;
+
+  /// From now on the model decides. Called by one thread while no rank is in a collective.
+  void forget_profile();
+
   const Setting& setting() const noexcept { return setting_; }
   plan::PlannedTrees trees() const;
 

@@ -10,7 +10,9 @@
 #include "comm/default_model.hpp"
 #include "comm/endpoint.hpp"
 #include "comm/state.hpp"
+#include "comm/tuner_profile.hpp"
 #include "machine/affinity.hpp"
+#include "smelt/tune.hpp"
 
 namespace smelt {
 namespace {
@@ -159,7 +161,12 @@ Result<Communicator> Communicator::create(const Machine& machine, const Group& g
                                           const CommunicatorOptions& options) {
   auto state = comm::State::create(machine, group, options);
   if (!state) return state.error();
-  return Communicator(std::move(*state));
+  Communicator communicator(std::move(*state));
+  if (comm::wants_revalidation(options)) {
+    const auto ran = communicator.run([](Rank& rank) { (void)smelt::revalidate(rank); });
+    if (!ran) return ran.error();
+  }
+  return communicator;
 }
 
 Result<Communicator> Communicator::create(int ranks, const CommunicatorOptions& options) {

@@ -454,6 +454,20 @@ Status Endpoint::run(const Collective& call) noexcept {
   return barrier();
 }
 
+Status Endpoint::run_with(const Collective& call, const Choice& choice) noexcept {
+  if (call.sync == Sync::strict) {
+    if (const Status before = barrier(); before != Status::ok) return before;
+  }
+  Status status;
+  if (choice.planned) {
+    status = run_planned(call);
+  } else {
+    if (!enter(call.operation)) return state_.status();
+    status = execute(blocking_, call, choice);
+  }
+  return status != Status::ok || call.sync == Sync::loose ? status : barrier();
+}
+
 // ---- started collectives --------------------------------------------------------------------
 //
 // They run one after the other, in the order in which they were started: so all ranks agree on it.

@@ -75,6 +75,8 @@ class alignas(separation_bytes) Endpoint {
 
   /// Any collective that has been checked.
   Status run(const Collective& call) noexcept;
+  /// The same in a given way, for the tuner. Requires a choice of this communicator for that operation.
+  Status run_with(const Collective& call, const Choice& choice) noexcept;
   /// Queues a collective behind those that were started before, and does what can be done of it.
   void start(Started& started) noexcept;
   /// Does what can be done of the started ones without waiting.

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/settings.hpp"
 #include "comm/endpoint.hpp"
+#include "comm/tuner_profile.hpp"
 #include "machine/memory.hpp"
 #include "smelt/settings.hpp"
 
@@ -124,6 +125,9 @@ Result<std::shared_ptr<State>> State::create(const Machine& machine, const Group
 }
 
 Result<void> State::make_plans() {
+  auto tuned = profile_for(machine, group, options);
+  if (!tuned) return tuned.error();
+  profile = std::move(*tuned);
   const auto& wanted = options.barrier;
   if (!wanted.empty() && wanted != "tree" && wanted != "dissemination" && wanted != "flat") {
     return make_error(Status::invalid_argument, "communicator: barrier '{}': must be tree, dissemination or flat",
@@ -187,6 +191,7 @@ Result<void> State::make_endpoints(std::span<const int> ranks) {
     if (!request) return request.error();
     setting.fixed = *recipe;
   }
+  setting.profile = std::move(profile);
   chooser = std::make_unique<Chooser>(std::move(setting));
   const WaitConfig wait = make_wait_config(group.size(), parallelism, mode, processes_);
   endpoints.resize(static_cast<std::size_t>(group.size()));

@@ -47,6 +47,7 @@ class State : public std::enable_shared_from_this<State> {
   const Machine mirrored_machine;  ///< with sending and receiving swapped: reductions are broadcasts on it
 
   Plan plans[operation_count];  ///< by Operation, those that have tree plans
+  std::optional<Profile> profile;  ///< of the tuner, until the chooser has it
   Tree ordered_tree;  ///< reductions in rank order: binomial, every subtree a run of ranks
   bool flat_barrier_used = false;
   int parallelism = 1;  ///< ranks that can run at the same time: PUs of the group, quota

@@ -28,7 +28,8 @@ bool can_read(pid_t process, const std::byte* address) {
 }
 
 Blueprint blueprint_of(const State& state) {
-  Blueprint blueprint{state.machine, state.group, state.options, {}, state.parallelism, ""};
+  Blueprint blueprint{state.machine, state.group, state.options, {}, state.parallelism,
+                      state.profile ? format_profile(*state.profile) : ""};
   std::copy(std::begin(state.plans), std::end(state.plans), blueprint.plans);
   return blueprint;
 }
@@ -83,10 +84,16 @@ Result<std::shared_ptr<State>> State::join(const Meet& meet, const PlanAll& plan
   CommunicatorOptions agreed = blueprint->options;
   agreed.pin = options.pin;
   agreed.wait = options.wait;
+  agreed.profile = options.profile;
   std::shared_ptr<State> state(new State(blueprint->machine, blueprint->group, agreed));
   std::move(std::begin(blueprint->plans), std::end(blueprint->plans), state->plans);
   state->timeout_s = *timeout;
   state->parallelism = blueprint->parallelism;
+  if (!blueprint->profile.empty()) {
+    auto profile = parse_profile(blueprint->profile, "the communicator's blueprint");
+    if (!profile) return profile.error();
+    state->profile = std::move(*profile);
+  }
   state->complete_plans();
   state->own_ranks_.assign(ranks.begin(), ranks.end());
   state->processes_ = true;

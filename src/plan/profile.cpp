@@ -1,6 +1,7 @@
 #include "smelt/profile.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -29,6 +30,21 @@ GroupShape shape_of(const Machine& machine, const Group& group, bool processes) 
   int most = 1;
   for (const auto& [pu, ranks] : on_pu) most = std::max(most, ranks);
   return {group.size(), static_cast<int>(packages.size()), static_cast<int>(l3_caches.size()), most, processes};
+}
+
+const std::vector<std::size_t>& model_sizes() {
+  static const std::vector<std::size_t> sizes = {8, 64, 512, 4096, 32768, 262144, 2097152, 16777216, 134217728};
+  return sizes;
+}
+
+std::size_t model_size(std::size_t bytes) noexcept {
+  std::size_t last = 0;
+  for (const auto size : model_sizes()) {
+    const double half_way = std::sqrt(static_cast<double>(last) * static_cast<double>(size));
+    if (last != 0 && bytes < static_cast<std::size_t>(half_way)) return last;
+    last = size;
+  }
+  return last;
 }
 
 const ProfileCell* Profile::find(Operation operation, Sync sync, const GroupShape& shape,

@@ -1,0 +1,222 @@
+// smelt tune: races algorithms on this machine and keeps what won.
+#include "smelt/tune.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "cli/arguments.hpp"
+#include "cli/calls.hpp"
+#include "cli/command.hpp"
+#include "cli/document.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/parser.hpp"
+#include "cli/terminal.hpp"
+
+namespace smelt::cli {
+namespace {
+
+struct Arguments {
+  double time_s = 60.0;
+  std::string operations, ranks, syncs, output;
+  std::size_t most_bytes = 16u << 20;
+  bool fresh = false;
+  bool json = false;
+};
+
+struct Outcome {
+  Profile found;   ///< by this run
+  Profile merged;  ///< with what was there
+  double elapsed_s = 0.0;
+  bool interrupted = false;
+  std::string file;
+};
+
+volatile std::sig_atomic_t stop_asked = 0;
+
+/// The first Ctrl-C ends the tuning, what has been found is kept; the second ends the command.
+void ask_to_stop(int number) {
+  stop_asked = 1;
+  std::signal(number, SIG_DFL);
+}
+
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::vector<int> rank_counts(const std::string& text) {
+  if (text.empty()) return {0};
+  auto counts = parse_index_list("--ranks", text);
+  for (const int count : counts) {
+    if (count < 2 || count > 1024) fail_usage("--ranks {}: numbers of ranks, 2 to 1024", text);
+  }
+  return counts;
+}
+
+TuneOptions options_of(const Arguments& arguments) {
+  TuneOptions options;
+  for (const auto& name : split_names(arguments.operations)) {
+    options.operations.push_back(parse_tunable_operation("--ops", name));
+  }
+  for (const auto& name : split_names(arguments.syncs)) options.syncs.push_back(parse_sync("--sync", name));
+  options.most_bytes = arguments.most_bytes;
+  options.interrupted = [] { return stop_asked != 0; };
+  return options;
+}
+
+/// What is in the file already, if it is a profile of this machine.
+std::optional<Profile> known_profile(const std::string& file, const Machine& machine, bool named) {
+  auto known = load_profile(file);
+  if (known && known->fingerprint == machine.fingerprint) return *std::move(known);
+  if (known && named) fail("{}: a profile of another machine; name another file with -o", file);
+  if (!known && known.error().status != Status::not_found) {
+    if (named) fail("{}", known.error().message);
+    print_error("tune: " + known.error().message + "; it will be replaced");
+  }
+  return std::nullopt;
+}
+
+Outcome obtain(const Arguments& arguments) {
+  TuneOptions options = options_of(arguments);
+  const auto counts = rank_counts(arguments.ranks);
+  const Machine machine = load_model("");
+  Outcome outcome;
+  outcome.file = arguments.output.empty() ? profile_path(machine.fingerprint).string() : arguments.output;
+  const auto known = known_profile(outcome.file, machine, !arguments.output.empty());
+  if (known) outcome.merged = *known;
+  if (known && !arguments.fresh) options.incumbent = &*known;
+  std::vector<Group> groups;
+  for (const int count : counts) groups.push_back(group_of(machine, true, count));
+  if (groups.front().size() < 2) fail("one PU, one rank: there is nothing to tune; name more ranks with --ranks");
+
+  std::signal(SIGINT, ask_to_stop);
+  std::signal(SIGTERM, ask_to_stop);
+  ProgressBar progress;
+  const double start = now_s();
+  for (std::size_t i = 0; i < groups.size() && stop_asked == 0; ++i) {
+    const double left = arguments.time_s - (now_s() - start);
+    options.time_s = std::max(0.05, left / static_cast<double>(groups.size() - i));
+    options.progress = [&](const TuneProgress& now) {
+      const double done = now_s() - start;
+      progress.update(fmt::format("{} ranks: {}", groups[i].size(), now.doing), std::min(1.0, done / arguments.time_s),
+                      std::max(0.0, arguments.time_s - done));
+    };
+    auto found = take(tune(machine, groups[i], options));
+    outcome.found.merge(found);
+  }
+  outcome.elapsed_s = now_s() - start;
+  outcome.interrupted = stop_asked != 0;
+  outcome.merged.merge(outcome.found);
+  return outcome;
+}
+
+void save(const Arguments& arguments, const Outcome& outcome) {
+  const HoldSignals until_saved;
+  if (arguments.output.empty()) {
+    const auto directory = std::filesystem::path(outcome.file).parent_path();
+    std::error_code reason;
+    std::filesystem::create_directories(directory, reason);
+    if (reason) fail("{}: cannot create: {}", directory.string(), reason.message());
+  }
+  take(save_profile(outcome.merged, outcome.file));
+}
+
+bool same_table(const ProfileCell& a, const ProfileCell& b) {
+  return a.operation == b.operation && a.sync == b.sync && a.shape == b.shape;
+}
+
+/// Cells of one table with the same recipe are one row.
+void print_table(const std::vector<ProfileCell>& cells) {
+  Table table("llrllrrl");
+  table.header({"operation", "sync", "ranks", "sizes from", "runs", "measured", "predicted", "runner-up"});
+  for (std::size_t i = 0; i < cells.size();) {
+    const auto& cell = cells[i];
+    const bool first = i == 0 || !same_table(cells[i - 1], cell);
+    std::size_t next = i + 1;
+    while (next < cells.size() && same_table(cells[next], cell) && cells[next].recipe == cell.recipe) ++next;
+    const bool open_end = next == cells.size() || !same_table(cells[next], cell);
+    const auto range = format_byte_count(first ? 0 : cell.from_bytes) +
+                       (open_end ? " up" : " to " + format_byte_count(cells[next].from_bytes - 1));
+    const std::string rival =
+        cell.runner_up.empty()
+            ? "-"
+            : fmt::format("{}  {}", loss_text(cell.runner_up_ns, cell.measured_ns, cell.equal), cell.runner_up);
+    table.row({{first ? to_string(cell.operation) : "", Style::strong},
+               first ? to_string(cell.sync) : "",
+               first ? fmt::format("{}", cell.shape.ranks) : "",
+               range,
+               {to_string(cell.recipe), Style::accent},
+               cell.measured_ns > 0.0 ? format_time(cell.measured_ns) : "model",
+               format_time(cell.predicted_ns),
+               {rival, Style::faint}});
+    i = next;
+  }
+  print(table.text());
+}
+
+Json cell_document(const ProfileCell& cell) {
+  return {{"operation", to_string(cell.operation)},
+          {"sync", to_string(cell.sync)},
+          {"ranks", cell.shape.ranks},
+          {"from_bytes", cell.from_bytes},
+          {"recipe", to_string(cell.recipe)},
+          {"measured_ns", cell.measured_ns},
+          {"predicted_ns", cell.predicted_ns},
+          {"spread", cell.spread},
+          {"runner_up", cell.runner_up.empty() ? Json() : Json(cell.runner_up)},
+          {"runner_up_ns", cell.runner_up_ns},
+          {"equal", cell.equal},
+          {"equals", cell.equals}};
+}
+
+void run(const Arguments& arguments) {
+  const Outcome outcome = obtain(arguments);
+  save(arguments, outcome);
+  if (arguments.json) {
+    Json cells = Json::array();
+    for (const auto& cell : outcome.found.cells) cells.push_back(cell_document(cell));
+    return print(format_json({{"fingerprint", outcome.found.fingerprint},
+                              {"measured_at", outcome.found.measured_at},
+                              {"elapsed_s", outcome.elapsed_s},
+                              {"interrupted", outcome.interrupted},
+                              {"file", outcome.file},
+                              {"cells", cells}}));
+  }
+  print_table(outcome.found.cells);
+  const auto measured = std::count_if(outcome.found.cells.begin(), outcome.found.cells.end(),
+                                      [](const auto& cell) { return cell.measured_ns > 0.0; });
+  print(fmt::format("\n{} of {} cells measured in {:.1f} s{}; the others are the model's choice.\nProfile in {}\n",
+                    measured, outcome.found.cells.size(), outcome.elapsed_s, outcome.interrupted ? ", interrupted" : "",
+                    outcome.file));
+}
+
+}  // namespace
+
+void add_tune(Parser& parser) {
+  auto arguments = std::make_shared<Arguments>();
+  Command command = parser.add("tune", "Race algorithms on this machine and keep the winners");
+  command.duration("--time", arguments->time_s, "time limit, such as 60s, 500ms, 5m (default 60s)");
+  command.text("--ops", arguments->operations, "NAMES",
+               "broadcast|reduce|allreduce|scatter|gather|allgather|alltoall|reduce-scatter|scan|exscan (default all)");
+  command.text("--ranks", arguments->ranks, "LIST", "numbers of ranks, such as 2,8,16 (default one per core)");
+  command.text("--sync", arguments->syncs, "NAMES", "loose|strict (default both)");
+  command.value(
+      "--most", "SIZE",
+      [arguments](const std::string& text) { arguments->most_bytes = parse_byte_count("--most", text); },
+      "largest message (default 16MiB)");
+  command.flag("--fresh", arguments->fresh, "forget what an earlier run preferred among equals");
+  command.text("-o,--output", arguments->output, "FILE",
+               "the profile to write or to add to; default: beside the model");
+  command.flag("--json", arguments->json, "print what was found as JSON");
+  command.footer(
+      "Needs the model that `smelt measure` makes. The profile goes beside it, where every program that uses smelt\n"
+      "finds it. Run it on an otherwise idle machine. Ctrl-C ends it early and keeps what has been found.\n\n"
+      "Examples:\n"
+      "  smelt tune                                  everything, one rank per core, a minute\n"
+      "  smelt tune --time 10s --ops allreduce       one operation\n"
+      "  smelt tune --ranks 2,16 --time 5m           more groups, also with more ranks than cores\n");
+  command.action([arguments] { run(*arguments); });
+}
+
+}  // namespace smelt::cli

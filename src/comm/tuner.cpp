@@ -1,0 +1,446 @@
+// The tuner's campaign: what is raced, when, for how long, and what becomes of it.
+//
+//   1. Cells: operation x sync x size, sizes by powers of 4. The simulator ranks every cell's recipes.
+//   2. Cells are raced in the order of their value (how often such calls are made: small and middle sizes, common
+//      operations, loose before strict, every other size first), each with its share of 80 % of the time.
+//   3. Between neighbouring sizes with different winners the crossover is looked for in the rest of the time.
+//   4. What has not been raced takes its neighbours' recipe where these agree, else the model's choice.
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "comm/state.hpp"
+#include "comm/tuner_race.hpp"
+#include "comm/tuner_team.hpp"
+#include "smelt/tune.hpp"
+
+namespace smelt::comm {
+namespace {
+
+constexpr double main_share = 0.8;
+constexpr double resolution = 1.3;          ///< of a crossover
+constexpr double turn_ns = 400e3;           ///< a contender's part of a round
+constexpr double window_ns = 6e3;           ///< what surrounds a timed call
+constexpr double batch_ns = 10e3;           ///< of a loop
+constexpr double write_ns_per_byte = 0.15;  ///< of the inputs
+constexpr std::size_t most_rank_bytes = std::size_t{512} << 20, most_bytes_in_all = std::size_t{2} << 30;
+constexpr std::size_t most_contenders = 16;
+
+double now_s() { return static_cast<double>(monotonic_ns()) * 1e-9; }
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+std::vector<std::size_t> size_grid(std::size_t least, std::size_t most) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t bytes = std::max<std::size_t>(8, (least + 7) / 8 * 8); bytes < most; bytes *= 4)
+    sizes.push_back(bytes);
+  sizes.push_back(std::max<std::size_t>(8, most / 8 * 8));
+  // Not two that are nearly the same.
+  if (sizes.size() > 1 && sizes.back() < sizes[sizes.size() - 2] * 3 / 2) sizes.erase(sizes.end() - 2);
+  return sizes;
+}
+
+/// How much a cell is worth: how often such calls are made.
+double value_of(const TunerCall& call, std::size_t index) {
+  double value = 1.0;
+  switch (call.operation) {
+    case Operation::allreduce:
+    case Operation::broadcast:
+    case Operation::reduce:
+      value = 3.0;
+      break;
+    case Operation::scan:
+    case Operation::exscan:
+      break;
+    default:
+      value = 2.0;
+  }
+  value *= call.bytes <= 65536 ? 3.0 : call.bytes <= (1u << 20) ? 2.0 : 1.0;
+  if (call.sync == Sync::loose) value *= 2.0;
+  return index % 2 == 0 ? value * 1.5 : value;
+}
+
+struct Cell {
+  TunerCall call;
+  double value = 0.0;
+  std::vector<RankedRecipe> contenders{};  ///< best prediction first
+  double need_s = 0.0;                     ///< an estimate of what its race takes
+  bool raceable = true;
+  std::optional<ProfileCell> result{};
+};
+
+class Campaign {
+ public:
+  Campaign(TunerTeam& team, State& state, const TuneOptions& options, double start_s)
+      : team_(team),
+        state_(state),
+        options_(options),
+        start_s_(start_s),
+        end_s_(start_s + options.time_s - std::min(0.2, 0.05 * options.time_s)),
+        shape_(shape_of(state.machine, state.group, false)) {}
+
+  Result<void> run();
+  Profile take();
+
+ private:
+  using Key = std::pair<Operation, Sync>;
+
+  Result<void> make_cells();
+  std::vector<RankedRecipe> select(const std::vector<RankedRecipe>& ranked) const;
+  std::optional<Recipe> incumbent(const TunerCall& call) const;
+  double estimate_s(const Cell& cell) const;
+  Status race(Cell& cell, double until_s);
+  Status round(const Cell& cell, Race& race, std::vector<double>& estimates, double until_s);
+  ProfileCell judge(const Cell& cell, const Race& race) const;
+  Status race_all();
+  Status bisect_all();
+  Status bisect(const Key& key, std::size_t low, std::size_t high, bool& third);
+  void add_incumbent(Cell& cell) const;
+  bool stopped(double until_s);
+  void report(const TunerCall& call);
+  ProfileCell unmeasured(const Cell& cell) const;
+
+  TunerTeam& team_;
+  State& state_;
+  const TuneOptions& options_;
+  const double start_s_, end_s_;
+  const GroupShape shape_;
+  std::map<Key, std::map<std::size_t, Cell>> cells_;
+  std::uint64_t races_ = 0;
+  bool interrupted_ = false;
+};
+
+bool Campaign::stopped(double until_s) {
+  if (!interrupted_ && options_.interrupted && options_.interrupted()) interrupted_ = true;
+  return interrupted_ || now_s() >= until_s;
+}
+
+void Campaign::report(const TunerCall& call) {
+  if (!options_.progress) return;
+  const double elapsed = now_s() - start_s_;
+  options_.progress({fmt::format("{} of {} bytes, {}", to_string(call.operation), call.bytes, to_string(call.sync)),
+                     std::min(1.0, elapsed / options_.time_s), std::max(0.0, options_.time_s - elapsed)});
+}
+
+/// The best few, the best of every algorithm and access, and whatever is predicted to be close to the best.
+std::vector<RankedRecipe> Campaign::select(const std::vector<RankedRecipe>& ranked) const {
+  std::vector<RankedRecipe> chosen;
+  if (ranked.empty()) return chosen;
+  const double best = ranked.front().predicted_ns;
+  std::set<std::pair<std::string, Access>> seen;
+  for (std::size_t i = 0; i < ranked.size(); ++i) {
+    const auto& [recipe, predicted] = ranked[i];
+    const bool textbook = seen.insert({recipe.algorithm, recipe.access}).second && predicted < 20.0 * best;
+    if (i < 4 || textbook || (predicted < 1.5 * best && chosen.size() < most_contenders)) chosen.push_back(ranked[i]);
+  }
+  return chosen;
+}
+
+std::optional<Recipe> Campaign::incumbent(const TunerCall& call) const {
+  if (options_.incumbent == nullptr) return std::nullopt;
+  const auto* cell = options_.incumbent->find(call.operation, call.sync, shape_, call.bytes);
+  return cell == nullptr ? std::nullopt : std::optional(cell->recipe);
+}
+
+/// The incumbent runs, too, and is the first where nothing is faster.
+void Campaign::add_incumbent(Cell& cell) const {
+  const auto recipe = incumbent(cell.call);
+  if (!recipe) return;
+  auto& all = cell.contenders;
+  const auto known = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.recipe == *recipe; });
+  if (known != all.end()) {
+    std::rotate(all.begin(), known, known + 1);
+  } else if (auto request = make_request(state_.machine, state_.group, *recipe)) {
+    auto times = simulate(state_.machine, state_.group, *request, cell.call.bytes, 1, state_.chooser->setting().reach);
+    if (times) all.insert(all.begin(), {*recipe, times->total_ns});
+  }
+}
+
+double Campaign::estimate_s(const Cell& cell) const {
+  double rounds_ns = 0.0;
+  const double writing = static_cast<double>(cell.call.bytes) * write_ns_per_byte;
+  for (std::size_t i = 0; i < cell.contenders.size(); ++i) {
+    const double turn = std::max(turn_ns, 2.5 * (cell.contenders[i].predicted_ns + writing));
+    rounds_ns += turn * (i < 4 ? 16.0 : 3.0);
+  }
+  return rounds_ns * 1e-9;
+}
+
+Result<void> Campaign::make_cells() {
+  const auto& operations = options_.operations.empty() ? tunable_operations() : options_.operations;
+  const std::vector<Sync> both = {Sync::loose, Sync::strict};
+  const auto& syncs = options_.syncs.empty() ? both : options_.syncs;
+  const auto sizes = size_grid(options_.least_bytes, options_.most_bytes);
+  const int ranks = state_.group.size();
+  for (const auto operation : operations) {
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      auto ranked = state_.chooser->ranked(operation, sizes[i]);
+      if (!ranked) return ranked.error();
+      for (const auto sync : syncs) {
+        Cell cell{.call = {operation, sync, sizes[i]}};
+        cell.value = value_of(cell.call, i);
+        cell.contenders = select(*ranked);
+        add_incumbent(cell);
+        cell.need_s = estimate_s(cell);
+        const auto bytes = TunerTeam::buffer_bytes(cell.call, ranks);
+        cell.raceable = bytes <= most_rank_bytes && bytes * static_cast<std::size_t>(ranks) <= most_bytes_in_all;
+        if (!cell.contenders.empty()) cells_[{operation, sync}][sizes[i]] = std::move(cell);
+      }
+    }
+  }
+  return {};
+}
+
+/// Lets everybody who is still in run once.
+Status Campaign::round(const Cell& cell, Race& race, std::vector<double>& estimates, double until_s) {
+  std::vector<double> times(cell.contenders.size(), 0.0), samples;
+  const bool windows = team_.uses_windows(cell.call);
+  const double around = window_ns + static_cast<double>(cell.call.bytes) * write_ns_per_byte;
+  for (const auto i : race.lineup()) {
+    if (stopped(until_s)) break;
+    const double each = std::max(20.0, estimates[i]);
+    const int per_sample = windows ? 1 : static_cast<int>(std::clamp(batch_ns / each, 1.0, 500.0));
+    const double sample_ns = windows ? each + around : each * per_sample;
+    int count = static_cast<int>(std::clamp(turn_ns / sample_ns, 2.0, 32.0));
+    if (race.rounds() == 0 || each > 5e6) count = 1;
+    const auto status = team_.time(cell.call, cell.contenders[i].recipe, count, per_sample, samples);
+    if (status != Status::ok) return status;
+    if (samples.empty()) continue;
+    const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+    std::nth_element(samples.begin(), middle, samples.end());
+    times[i] = estimates[i] = *middle;
+  }
+  race.add_round(times);
+  return Status::ok;
+}
+
+Status Campaign::race(Cell& cell, double until_s) {
+  report(cell.call);
+  Race race(cell.contenders.size(), {}, options_.seed + ++races_);
+  std::vector<double> estimates;
+  for (const auto& each : cell.contenders) estimates.push_back(each.predicted_ns);
+  do {
+    if (const Status status = round(cell, race, estimates, until_s); status != Status::ok) return status;
+  } while (!race.decided() && !stopped(until_s));
+  if (race.time_ns(race.leader()) > 0.0) cell.result = judge(cell, race);
+  return Status::ok;
+}
+
+ProfileCell Campaign::judge(const Cell& cell, const Race& race) const {
+  std::vector<std::size_t> preference(cell.contenders.size());
+  for (std::size_t i = 0; i < preference.size(); ++i) preference[i] = i;
+  const auto winner = race.winner(preference);
+  ProfileCell result = unmeasured(cell);
+  result.recipe = cell.contenders[winner].recipe;
+  result.predicted_ns = cell.contenders[winner].predicted_ns;
+  result.measured_ns = race.time_ns(winner);
+  result.spread = race.spread(winner);
+  for (std::size_t i = 0; i < cell.contenders.size(); ++i) {
+    const double time = race.time_ns(i);
+    if (i == winner || time <= 0.0) continue;
+    const auto name = to_string(cell.contenders[i].recipe);
+    const bool equal = race.standing(i) != Race::Standing::out;
+    if (equal) result.equals.push_back(name);
+    if (result.runner_up.empty() || time < result.runner_up_ns) {
+      result.runner_up = name;
+      result.runner_up_ns = time;
+      result.equal = equal;
+    }
+  }
+  return result;
+}
+
+ProfileCell Campaign::unmeasured(const Cell& cell) const {
+  ProfileCell result;
+  result.operation = cell.call.operation;
+  result.sync = cell.call.sync;
+  result.shape = shape_;
+  result.from_bytes = cell.call.bytes;
+  result.recipe = cell.contenders.front().recipe;
+  result.predicted_ns = cell.contenders.front().predicted_ns;
+  return result;
+}
+
+Status Campaign::race_all() {
+  std::vector<Cell*> order;
+  double need = 0.0;
+  for (auto& [key, by_size] : cells_) {
+    for (auto& [bytes, cell] : by_size) {
+      if (!cell.raceable) continue;
+      order.push_back(&cell);
+      need += cell.need_s;
+    }
+  }
+  std::stable_sort(order.begin(), order.end(), [](const Cell* a, const Cell* b) { return a->value > b->value; });
+  const double end = start_s_ + main_share * (end_s_ - start_s_);
+  for (Cell* cell : order) {
+    const double left = end - now_s();
+    // Rather few cells that are decided than many that are not: the last ones may go without.
+    const double share = std::max(0.4, left / need);
+    const double until = std::min(end, now_s() + share * cell->need_s);
+    need = std::max(1e-9, need - cell->need_s);
+    if (stopped(end)) break;
+    if (const Status status = race(*cell, until); status != Status::ok) return status;
+  }
+  return Status::ok;
+}
+
+/// `third`: another recipe than both of the ends won in between, so there are two crossovers to be looked for.
+Status Campaign::bisect(const Key& key, std::size_t low, std::size_t high, bool& third) {
+  auto& by_size = cells_[key];
+  const ProfileCell below = *by_size.at(low).result, above = *by_size.at(high).result;
+  Status status = Status::ok;
+  third = false;
+  const auto is_equal = [](const ProfileCell& cell, const Recipe& recipe) {
+    return cell.recipe == recipe ||
+           std::find(cell.equals.begin(), cell.equals.end(), to_string(recipe)) != cell.equals.end();
+  };
+  const auto probe = [&](std::size_t bytes) -> std::optional<int> {
+    if (status != Status::ok || stopped(end_s_)) return std::nullopt;
+    auto ranked = state_.chooser->ranked(key.first, bytes);
+    if (!ranked) return std::nullopt;
+    Cell cell{.call = {key.first, key.second, bytes}};
+    const std::set<std::string> wanted = {to_string(below.recipe), to_string(above.recipe), below.runner_up,
+                                          above.runner_up};
+    for (std::size_t i = 0; i < ranked->size(); ++i) {
+      if (i < 2 || wanted.contains(to_string((*ranked)[i].recipe))) cell.contenders.push_back((*ranked)[i]);
+    }
+    add_incumbent(cell);
+    cell.need_s = estimate_s(cell);
+    status = race(cell, std::min(end_s_, now_s() + 1.5 * cell.need_s));
+    if (!cell.result) return std::nullopt;
+    const ProfileCell found = *cell.result;
+    by_size[bytes] = std::move(cell);
+    const bool lower = is_equal(found, below.recipe), upper = is_equal(found, above.recipe);
+    if (lower && upper) return 0;
+    if (!lower && !upper) third = true;
+    return upper - lower;
+  };
+  find_crossover(low, high, resolution, probe);
+  return status;
+}
+
+Status Campaign::bisect_all() {
+  bool found = true;
+  std::set<std::pair<Key, std::size_t>> done;  // by the upper end
+  while (found) {
+    found = false;
+    for (auto& [key, by_size] : cells_) {
+      std::vector<std::size_t> sizes;
+      for (const auto& [bytes, cell] : by_size) {
+        if (cell.result) sizes.push_back(bytes);
+      }
+      for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
+        if (stopped(end_s_)) return Status::ok;
+        const auto &a = *by_size.at(sizes[i]).result, &b = *by_size.at(sizes[i + 1]).result;
+        const bool near = static_cast<double>(sizes[i + 1]) <= resolution * static_cast<double>(sizes[i]);
+        if (near || a.recipe == b.recipe || !done.insert({key, sizes[i + 1]}).second) continue;
+        bool third = false;
+        if (const Status status = bisect(key, sizes[i], sizes[i + 1], third); status != Status::ok) return status;
+        found |= third;
+        if (third) done.erase({key, sizes[i + 1]});
+      }
+    }
+  }
+  return Status::ok;
+}
+
+Result<void> Campaign::run() {
+  if (auto made = make_cells(); !made) return made;
+  Status status = race_all();
+  if (status == Status::ok) status = bisect_all();
+  if (status == Status::ok) return {};
+  return make_error(status, "tune: {}", state_.failure());
+}
+
+Profile Campaign::take() {
+  Profile profile{state_.machine.fingerprint, utc_now(), {}};
+  for (auto& [key, by_size] : cells_) {
+    for (auto at = by_size.begin(); at != by_size.end(); ++at) {
+      auto& cell = at->second;
+      if (cell.result) {
+        profile.cells.push_back(*cell.result);
+        continue;
+      }
+      auto next = std::find_if(at, by_size.end(), [](const auto& each) { return each.second.result.has_value(); });
+      auto guess = unmeasured(cell);
+      const bool agree = at != by_size.begin() && next != by_size.end() && std::prev(at)->second.result &&
+                         std::prev(at)->second.result->recipe == next->second.result->recipe;
+      if (!agree) profile.cells.push_back(guess);
+    }
+  }
+  Profile sorted{profile.fingerprint, profile.measured_at, {}};
+  sorted.merge(profile);
+  return sorted;
+}
+
+/// As good as what is asked of it: an empty answer would be no answer.
+Result<void> check_options(const TuneOptions& options) {
+  if (!(options.time_s > 0.0)) return make_error(Status::invalid_argument, "tune: time must be more than 0 s");
+  if (options.least_bytes > options.most_bytes || options.most_bytes < 8 ||
+      options.most_bytes > (std::size_t{1} << 30)) {
+    return make_error(Status::invalid_argument, "tune: sizes {}..{} bytes: must ascend, and end at 8 to 2^30",
+                      options.least_bytes, options.most_bytes);
+  }
+  const auto& known = tunable_operations();
+  for (const auto operation : options.operations) {
+    if (std::find(known.begin(), known.end(), operation) == known.end()) {
+      return make_error(Status::invalid_argument, "tune: {}: there is nothing to choose from", to_string(operation));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace smelt::comm
+
+namespace smelt {
+
+const std::vector<Operation>& tunable_operations() {
+  static const std::vector<Operation> operations = {
+      Operation::broadcast, Operation::reduce,   Operation::allreduce,      Operation::scatter, Operation::gather,
+      Operation::allgather, Operation::alltoall, Operation::reduce_scatter, Operation::scan,    Operation::exscan};
+  return operations;
+}
+
+Result<Profile> tune(const Machine& machine, const Group& group, const TuneOptions& options) {
+  const double start_s = comm::now_s();
+  if (auto checked = comm::check_options(options); !checked) return checked.error();
+  CommunicatorOptions setting;
+  setting.profile = "none";
+  setting.timeout_s = 20.0;
+  auto communicator = Communicator::create(machine, group, setting);
+  if (!communicator) return communicator.error();
+  Result<Profile> answer = Profile{};
+  Result<void> campaigned;
+  const auto ran = communicator->run([&](Rank& rank) {
+    auto& endpoint = comm::Insider::endpoint(rank);
+    auto& state = endpoint.state();
+    comm::TunerTeam team(endpoint, state.parallelism < group.size());
+    if (rank.rank() != 0) {
+      (void)team.serve();
+      return;
+    }
+    comm::Campaign campaign(team, state, options, start_s);
+    campaigned = campaign.run();
+    (void)team.dismiss();
+    answer = campaign.take();
+  });
+  if (!campaigned) return campaigned.error();
+  if (!ran) return ran.error();
+  return answer;
+}
+
+}  // namespace smelt

@@ -1,0 +1,20 @@
+// Which profile a communicator uses.
+#pragma once
+
+#include <optional>
+
+#include "smelt/communicator.hpp"
+#include "smelt/profile.hpp"
+
+namespace smelt::comm {
+
+/// By CommunicatorOptions::profile, the cells of groups as large as this one. A named file that cannot be read, or
+/// belongs to another machine, is an error; a cached profile that cannot be used is as good as none. Cost: reads the
+/// file when it has changed.
+Result<std::optional<Profile>> profile_for(const Machine& machine, const Group& group,
+                                           const CommunicatorOptions& options);
+
+/// By CommunicatorOptions::revalidate and SMELT_REVALIDATE.
+bool wants_revalidation(const CommunicatorOptions& options);
+
+}  // namespace smelt::comm

@@ -1,0 +1,178 @@
+#include "comm/tuner_race.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace smelt::comm {
+namespace {
+
+constexpr int looks[] = {7, 10, 14, 20, 28, 40, 56, 80};
+constexpr double most_doubt = 0.02;  ///< of an interval
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0.0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2.0;
+}
+
+std::vector<double> present(const std::vector<double>& times) {
+  std::vector<double> values;
+  for (double time : times) {
+    if (time > 0.0) values.push_back(time);
+  }
+  return values;
+}
+
+/// How many samples may be left out on each side: the largest k with 2 P(Binomial(n, 1/2) < k) <= most_doubt.
+std::size_t trimmed(std::size_t n) {
+  double term = std::pow(0.5, static_cast<double>(n)), below = 0.0;
+  std::size_t k = 0;
+  while (2.0 * (below + term) <= most_doubt) {
+    below += term;
+    term *= static_cast<double>(n - k) / static_cast<double>(k + 1);
+    ++k;
+  }
+  return k;
+}
+
+}  // namespace
+
+Interval median_interval(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const double median = median_of(samples);
+  const auto k = trimmed(samples.size());
+  if (k == 0) return {-std::numeric_limits<double>::infinity(), median, std::numeric_limits<double>::infinity()};
+  return {samples[k - 1], median, samples[samples.size() - k]};
+}
+
+Race::Race(std::size_t contenders, const RaceRules& rules, std::uint64_t seed)
+    : rules_(rules), random_(seed), contenders_(contenders), decided_(contenders <= 1) {
+  if (contenders == 1) contenders_[0].standing = Standing::leader;
+}
+
+std::vector<std::size_t> Race::lineup() {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < contenders_.size(); ++i) {
+    if (contenders_[i].standing != Standing::out) order.push_back(i);
+  }
+  std::shuffle(order.begin(), order.end(), random_);
+  return order;
+}
+
+void Race::add_round(const std::vector<double>& times) {
+  for (std::size_t i = 0; i < contenders_.size(); ++i) contenders_[i].times.push_back(times[i]);
+  ++rounds_;
+  find_leader();
+  drop_hopeless();
+  if (std::find(std::begin(looks), std::end(looks), rounds_) != std::end(looks)) look();
+  if (rounds_ >= rules_.most_rounds || lineup().size() <= 1) decided_ = true;
+}
+
+std::vector<double> Race::ratios(std::size_t a, std::size_t b) const {
+  std::vector<double> result;
+  for (std::size_t round = 0; round < contenders_[a].times.size(); ++round) {
+    const double over = contenders_[a].times[round], under = contenders_[b].times[round];
+    if (over > 0.0 && under > 0.0) result.push_back(over / under);
+  }
+  return result;
+}
+
+void Race::find_leader() {
+  double best = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < contenders_.size(); ++i) {
+    auto& contender = contenders_[i];
+    if (contender.standing == Standing::out) continue;
+    contender.standing = Standing::open;
+    const double median = median_of(present(contender.times));
+    if (median > 0.0 && median < best) {
+      best = median;
+      leader_ = i;
+    }
+  }
+  contenders_[leader_].standing = Standing::leader;
+}
+
+void Race::drop_hopeless() {
+  const double best = median_of(present(contenders_[leader_].times));
+  for (auto& contender : contenders_) {
+    const auto values = present(contender.times);
+    // Never for a single time: it may have been an interrupt.
+    if (contender.standing != Standing::open || values.size() < 2) continue;
+    const double limit = values.size() >= 3 ? rules_.hopeless : 3.0 * rules_.hopeless;
+    if (*std::min_element(values.begin(), values.end()) > limit * best) contender.standing = Standing::out;
+  }
+}
+
+void Race::look() {
+  bool all_equal = true;
+  for (std::size_t i = 0; i < contenders_.size(); ++i) {
+    if (i == leader_ || contenders_[i].standing == Standing::out) continue;
+    const auto interval = median_interval(ratios(i, leader_));
+    if (interval.low > 1.0 && interval.median > 1.0 + rules_.margin) {
+      contenders_[i].standing = Standing::out;
+    } else if (interval.low > 1.0 - rules_.margin && interval.high < 1.0 + rules_.margin) {
+      contenders_[i].standing = Standing::equal;
+    } else {
+      all_equal = false;
+    }
+  }
+  decided_ = all_equal;
+}
+
+double Race::time_ns(std::size_t contender) const {
+  const double best = median_of(present(contenders_[leader_].times));
+  if (contender == leader_) return best;
+  return best * median_of(ratios(contender, leader_));
+}
+
+double Race::spread(std::size_t contender) const {
+  auto values = present(contenders_[contender].times);
+  if (values.size() < 4) return 0.0;
+  std::sort(values.begin(), values.end());
+  const auto at = [&](double q) {
+    return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
+  };
+  return (at(0.75) - at(0.25)) / at(0.5);
+}
+
+std::size_t Race::winner(const std::vector<std::size_t>& preference) const {
+  for (std::size_t i : preference) {
+    if (i == leader_) break;
+    if (contenders_[i].standing == Standing::out) continue;
+    const auto compared = ratios(i, leader_);
+    if (compared.size() >= 3 && median_of(compared) <= 1.0 + rules_.margin) return i;
+  }
+  return leader_;
+}
+
+std::vector<std::size_t> Race::not_slower() const {
+  std::vector<std::size_t> result;
+  for (std::size_t i = 0; i < contenders_.size(); ++i) {
+    if (contenders_[i].standing != Standing::out) result.push_back(i);
+  }
+  return result;
+}
+
+std::size_t middle_bytes(std::size_t low, std::size_t high) {
+  const auto middle = static_cast<std::size_t>(std::sqrt(static_cast<double>(low) * static_cast<double>(high)));
+  const std::size_t grain = middle >= 1024 ? 64 : 8;
+  return (middle + grain / 2) / grain * grain;
+}
+
+std::size_t find_crossover(std::size_t low, std::size_t high, double resolution,
+                           const std::function<std::optional<int>(std::size_t)>& probe) {
+  while (static_cast<double>(high) > resolution * static_cast<double>(low)) {
+    const auto middle = middle_bytes(low, high);
+    if (middle <= low || middle >= high) break;
+    const auto verdict = probe(middle);
+    if (!verdict || *verdict == 0) return middle;
+    (*verdict < 0 ? low : high) = middle;
+  }
+  return high;
+}
+
+}  // namespace smelt::comm

@@ -1,0 +1,163 @@
+#include "comm/tuner_race.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace smelt::comm {
+namespace {
+
+/// Times as a machine gives them: a skewed distribution, slow moments that all share, interrupts.
+class Machine {
+ public:
+  explicit Machine(std::uint64_t seed) : random_(seed) {}
+
+  void next_round() { moment_ = coin_(random_) < 0.1 ? 2.0 : 1.0 + 0.1 * coin_(random_); }
+  double time(double true_ns) {
+    const double noise = 1.0 + 0.02 * exponential_(random_);
+    const double interrupt = coin_(random_) < 0.05 ? 5.0 : 1.0;
+    return true_ns * noise * interrupt * moment_;
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::uniform_real_distribution<double> coin_{0.0, 1.0};
+  std::exponential_distribution<double> exponential_{1.0};
+  double moment_ = 1.0;
+};
+
+Race run(const std::vector<double>& true_ns, std::uint64_t seed) {
+  Race race(true_ns.size(), {}, seed);
+  Machine machine(seed * 7919);
+  while (!race.decided()) {
+    machine.next_round();
+    std::vector<double> times(true_ns.size(), 0.0);
+    for (const auto i : race.lineup()) times[i] = machine.time(true_ns[i]);
+    race.add_round(times);
+  }
+  return race;
+}
+
+std::vector<std::size_t> order_of(std::size_t count) {
+  std::vector<std::size_t> order(count);
+  for (std::size_t i = 0; i < count; ++i) order[i] = i;
+  return order;
+}
+
+TEST(Race, IntervalIsTheSignTestTurnedRound) {
+  EXPECT_TRUE(std::isinf(median_interval({1, 2, 3, 4, 5, 6}).high)) << "2 / 2^6 > 2 %";
+  const auto seven = median_interval({7, 1, 2, 6, 3, 5, 4});
+  EXPECT_EQ(seven.low, 1);
+  EXPECT_EQ(seven.median, 4);
+  EXPECT_EQ(seven.high, 7);
+  const auto twelve = median_interval({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  EXPECT_EQ(twelve.low, 2) << "2 (1 + 12) / 2^12 < 2 % < 2 (1 + 12 + 66) / 2^12";
+  EXPECT_EQ(twelve.high, 11);
+}
+
+TEST(Race, IntervalCoversTheMedian) {
+  std::mt19937_64 random(5);
+  std::exponential_distribution<double> draw(1.0);
+  int covered = 0;
+  constexpr int trials = 2000;
+  for (int trial = 0; trial < trials; ++trial) {
+    std::vector<double> samples(14);
+    for (auto& sample : samples) sample = draw(random);
+    const auto interval = median_interval(samples);
+    covered += interval.low <= std::log(2.0) && std::log(2.0) <= interval.high;
+  }
+  EXPECT_GE(covered, trials * 97 / 100);
+}
+
+TEST(Race, FindsTheFaster) {
+  int right = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const auto race = run({100, 110, 95 * 1.1, 300}, seed);
+    const auto winner = race.winner({1, 2, 3, 0});  // the faster is nobody's favourite
+    right += winner == 0;
+    EXPECT_EQ(race.standing(3), Race::Standing::out);
+    EXPECT_LE(race.rounds(), 40);
+  }
+  EXPECT_GE(right, 97);
+}
+
+TEST(Race, EqualsAreDeclaredAndTheFavouriteKept) {
+  int kept = 0, together = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const auto race = run({100, 100.5, 100.2}, seed);
+    kept += race.winner({1, 0, 2}) == 1;
+    together += race.not_slower().size() == 3;
+  }
+  EXPECT_GE(kept, 95);
+  EXPECT_GE(together, 90);
+}
+
+TEST(Race, HopelessOnesLeaveEarly) {
+  Race race(2, {}, 1);
+  race.add_round({100, 1000});
+  EXPECT_NE(race.standing(1), Race::Standing::out) << "that may have been an interrupt";
+  race.add_round({100, 1000});
+  EXPECT_EQ(race.standing(1), Race::Standing::out);
+  EXPECT_TRUE(race.decided());
+  EXPECT_THAT(race.lineup(), testing::ElementsAre(0));
+  EXPECT_EQ(race.time_ns(1), 1000.0);
+  EXPECT_EQ(race.winner({1, 0}), 0u) << "no preference brings back who is out";
+}
+
+TEST(Race, OneSlowRoundDoesNotDecide) {
+  Race race(2, {}, 1);
+  for (int round = 0; round < 14; ++round) {
+    race.add_round({100, round == 3 ? 100000.0 : 98.0});
+    if (race.decided()) break;
+  }
+  EXPECT_NE(race.standing(1), Race::Standing::out);
+}
+
+TEST(Race, MissingTimesAreNoTimes) {
+  Race race(3, {}, 1);
+  for (int round = 0; round < 40 && !race.decided(); ++round)
+    race.add_round({100.0, 0.0, round % 2 == 0 ? 150.0 : 0.0});
+  EXPECT_TRUE(race.decided());
+  EXPECT_EQ(race.winner(order_of(3)), 0u);
+  EXPECT_EQ(race.time_ns(1), 0.0) << "it never ran";
+  EXPECT_EQ(race.standing(2), Race::Standing::out);
+}
+
+TEST(Race, LineupIsShuffledAndRepeatable) {
+  Race a(8, {}, 3), b(8, {}, 3), c(8, {}, 4);
+  const auto first = a.lineup();
+  EXPECT_THAT(first, testing::UnorderedElementsAreArray(order_of(8)));
+  EXPECT_EQ(first, b.lineup());
+  EXPECT_NE(first, c.lineup());
+  EXPECT_NE(first, a.lineup()) << "another order in every round";
+}
+
+TEST(Race, OneContenderNeedsNoRounds) {
+  Race race(1);
+  EXPECT_TRUE(race.decided());
+  EXPECT_EQ(race.winner({0}), 0u);
+}
+
+TEST(Crossover, IsFoundByBisection) {
+  for (const std::size_t truth : {100u, 3000u, 20000u, 60000u}) {
+    int probes = 0;
+    const auto found = find_crossover(64, 65536, 1.1, [&](std::size_t bytes) -> std::optional<int> {
+      ++probes;
+      return bytes >= truth ? 1 : -1;
+    });
+    EXPECT_GE(found, truth);
+    EXPECT_LE(static_cast<double>(found), 1.1 * static_cast<double>(truth) + 64);
+    EXPECT_LE(probes, 8) << "2^7 > log(1024) / log(1.1)";
+  }
+}
+
+TEST(Crossover, LiesWhereBothAreEqualAndInTheMiddleWithoutTime) {
+  EXPECT_EQ(find_crossover(64, 65536, 1.1, [](std::size_t) { return 0; }), middle_bytes(64, 65536));
+  EXPECT_EQ(find_crossover(64, 65536, 1.1, [](std::size_t) { return std::optional<int>(); }), middle_bytes(64, 65536));
+  EXPECT_EQ(middle_bytes(8, 8 * 64), 64u);
+  EXPECT_EQ(find_crossover(8, 16, 1.1, [](std::size_t) { return std::optional<int>(); }), 16u) << "nothing in between";
+}
+
+}  // namespace
+}  // namespace smelt::comm

@@ -1,0 +1,233 @@
+#include "comm/tuner_team.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "comm/state.hpp"
+
+namespace smelt::comm {
+namespace {
+
+constexpr double missed = std::numeric_limits<double>::max();
+/// From this size on writing the inputs would be a good part of a loop.
+constexpr std::size_t least_window_bytes = 8192;
+
+/// Whether a rank can be done with it before others have come: calls of a loop would overlap.
+bool overlaps(Operation operation) {
+  switch (operation) {
+    case Operation::allreduce:
+    case Operation::allgather:
+    case Operation::alltoall:
+    case Operation::reduce_scatter:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// Whether a rank sends before it has received anything.
+bool starts(Operation operation, int rank, int size) {
+  switch (operation) {
+    case Operation::broadcast:
+    case Operation::scatter:
+      return rank == 0;
+    case Operation::reduce:
+    case Operation::gather:
+      return rank != 0 || size == 1;
+    case Operation::scan:
+    case Operation::exscan:
+      return rank != size - 1 || size == 1;
+    default:
+      return true;
+  }
+}
+
+struct Lengths {
+  std::size_t in = 0, out = 0;
+};
+
+Lengths lengths_of(const TunerCall& call, int rank, int ranks) {
+  const std::size_t one = call.bytes, all = call.bytes * static_cast<std::size_t>(ranks);
+  const bool root = rank == 0;
+  switch (call.operation) {
+    case Operation::broadcast:
+      return {0, one};
+    case Operation::reduce:
+      return {one, root ? one : 0};
+    case Operation::scatter:
+      return {root ? all : 0, one};
+    case Operation::gather:
+      return {one, root ? all : 0};
+    case Operation::allgather:
+      return {one, all};
+    case Operation::alltoall:
+      return {all, all};
+    case Operation::reduce_scatter:
+      return {all, one};
+    default:
+      return {one, one};
+  }
+}
+
+}  // namespace
+
+TunerTeam::TunerTeam(Endpoint& endpoint, bool crowded)
+    : endpoint_(endpoint), crowded_(crowded), guard_ticks_(static_cast<std::uint64_t>(3000.0 * ticks_per_ns())) {}
+
+bool TunerTeam::uses_windows(const TunerCall& call) const noexcept {
+  if (crowded_) return false;
+  if (call.bytes >= least_window_bytes) return true;
+  return call.sync == Sync::loose && overlaps(call.operation);
+}
+
+std::size_t TunerTeam::buffer_bytes(const TunerCall& call, int ranks) noexcept {
+  const auto lengths = lengths_of(call, 0, ranks);
+  return lengths.in + lengths.out;
+}
+
+bool TunerTeam::make_room(const TunerCall& call) noexcept {
+  const auto lengths = lengths_of(call, endpoint_.rank(), endpoint_.size());
+  try {
+    if (in_.size() < lengths.in) in_.resize(lengths.in);
+    if (out_.size() < lengths.out) out_.resize(lengths.out);
+  } catch (const std::bad_alloc&) {
+    endpoint_.state().fail(Status::out_of_memory, "tune: no memory for the buffers");
+    return false;
+  }
+  return true;
+}
+
+void TunerTeam::write(const TunerCall& call) noexcept {
+  const auto lengths = lengths_of(call, endpoint_.rank(), endpoint_.size());
+  const bool sends_out = call.operation == Operation::broadcast && endpoint_.rank() == 0;
+  std::byte* const data = sends_out ? out_.data() : in_.data();
+  const std::size_t bytes = sends_out ? lengths.out : lengths.in;
+  const double value = static_cast<double>(++round_ % 1024);
+  for (std::size_t at = 0; at + sizeof value <= bytes; at += 64) std::memcpy(data + at, &value, sizeof value);
+  if (bytes >= sizeof value) std::memcpy(data + bytes - sizeof value, &value, sizeof value);
+}
+
+Collective TunerTeam::describe(const TunerCall& call) noexcept {
+  Collective result{.operation = call.operation, .in = in_.data(), .out = out_.data(), .count = call.bytes};
+  const bool reduces = call.operation == Operation::reduce || call.operation == Operation::allreduce ||
+                       call.operation == Operation::scan || call.operation == Operation::exscan ||
+                       call.operation == Operation::reduce_scatter;
+  if (reduces) {
+    result.reduction = sum<double>();
+    result.element_bytes = sizeof(double);
+    result.count = call.bytes / sizeof(double);
+  }
+  result.sync = call.sync;
+  return result;
+}
+
+Status TunerTeam::windows(const Task& task, const Choice& choice) noexcept {
+  const Collective call = describe(task.call);
+  const bool waits = task.call.sync == Sync::strict || starts(task.call.operation, endpoint_.rank(), endpoint_.size());
+  for (int n = -1; n < task.samples; ++n) {
+    write(task.call);
+    if (const Status met = endpoint_.barrier(); met != Status::ok) return met;
+    std::uint64_t start = ticks() + task.guard_ticks;
+    if (const Status told = endpoint_.broadcast(&start, sizeof start, 0); told != Status::ok) return told;
+    const bool late = ticks() >= start;
+    while (waits && ticks() < start) {
+    }
+    if (const Status done = endpoint_.run_with(call, choice); done != Status::ok) return done;
+    const auto end = ticks();
+    if (n >= 0) values_[n] = late ? missed : static_cast<double>(std::max(end, start + 1) - start) / ticks_per_ns();
+  }
+  return Status::ok;
+}
+
+Status TunerTeam::loops(const Task& task, const Choice& choice) noexcept {
+  const Collective call = describe(task.call);
+  const bool settles = call.sync == Sync::loose && overlaps(call.operation);
+  std::uint64_t begin = 0;
+  for (int n = -1; n < task.samples; ++n) {
+    for (int i = 0; i < (n < 0 ? 1 : task.per_sample); ++i) {
+      write(task.call);
+      if (task.empty) continue;
+      Status status = endpoint_.run_with(call, choice);
+      if (status == Status::ok && settles) status = endpoint_.barrier();
+      if (status != Status::ok) return status;
+    }
+    const auto end = ticks();
+    if (n >= 0) values_[n] = static_cast<double>(end - begin) / ticks_per_ns() / task.per_sample;
+    begin = end;
+  }
+  return Status::ok;
+}
+
+Status TunerTeam::obey(const Task& task) noexcept {
+  // The next order is given when all are done with this one.
+  if (!make_room(task.call)) return endpoint_.state().status();
+  auto recipe = parse_recipe(task.recipe);
+  const Choice* choice = nullptr;
+  try {
+    if (recipe) choice = endpoint_.state().chooser->choice(*recipe);
+  } catch (const std::bad_alloc&) {
+  }
+  if (choice == nullptr) {
+    endpoint_.state().fail(Status::out_of_memory, "tune: no memory for a recipe");
+    return endpoint_.state().status();
+  }
+  if (const Status met = endpoint_.barrier(); met != Status::ok) return met;
+  const Status done = uses_windows(task.call) ? windows(task, *choice) : loops(task, *choice);
+  if (done != Status::ok) return done;
+  return endpoint_.reduce(values_, values_, static_cast<std::size_t>(task.samples), maximum<double>(), 0);
+}
+
+Status TunerTeam::serve() noexcept {
+  for (;;) {
+    Task task;
+    if (const Status told = share(&task, sizeof task); told != Status::ok) return told;
+    if (task.stop) return Status::ok;
+    if (const Status done = obey(task); done != Status::ok) return done;
+  }
+}
+
+Status TunerTeam::dismiss() noexcept {
+  Task task;
+  task.stop = true;
+  return share(&task, sizeof task);
+}
+
+Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample,
+                       std::vector<double>& times_ns) {
+  times_ns.clear();
+  Task task{
+      .samples = std::min(samples, most_samples), .per_sample = per_sample, .guard_ticks = guard_ticks_, .call = call};
+  const auto text = to_string(recipe);
+  if (text.size() >= sizeof task.recipe) return Status::invalid_argument;
+  std::memcpy(task.recipe, text.c_str(), text.size() + 1);
+  double writing_ns = 0.0;
+  if (!uses_windows(call)) {
+    Task empty = task;
+    empty.empty = true;
+    empty.samples = 1;
+    if (const Status told = share(&empty, sizeof empty); told != Status::ok) return told;
+    if (const Status done = obey(empty); done != Status::ok) return done;
+    writing_ns = values_[0];
+  }
+  if (const Status told = share(&task, sizeof task); told != Status::ok) return told;
+  if (const Status done = obey(task); done != Status::ok) return done;
+  int late = 0;
+  for (int n = 0; n < task.samples; ++n) {
+    if (values_[n] == missed) {
+      ++late;
+    } else {
+      times_ns.push_back(std::max(1.0, values_[n] - writing_ns));
+    }
+  }
+  // More time to get ready where many did not make it; less again where all do.
+  const auto unit = static_cast<std::uint64_t>(1000.0 * ticks_per_ns());
+  if (2 * late > task.samples) guard_ticks_ = std::min(guard_ticks_ * 2, 100 * unit);
+  if (late == 0) guard_ticks_ = std::max(guard_ticks_ * 9 / 10, 2 * unit);
+  return Status::ok;
+}
+
+}  // namespace smelt::comm

@@ -1,0 +1,256 @@
+// A short campaign on this machine, and what communicators make of its profile.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+
+#include "comm/default_model.hpp"
+#include "comm/state.hpp"
+#include "comm/tuner_profile.hpp"
+#include "comm/tuner_team.hpp"
+#include "smelt/settings.hpp"
+#include "smelt/tune.hpp"
+
+namespace smelt {
+namespace {
+
+/// A machine with assumed costs, and two ranks on it.
+struct Pair {
+  Machine machine;
+  Group group;
+};
+Pair two_ranks() {
+  Pair pair{*comm::default_model(), {}};
+  if (pair.machine.fingerprint.empty()) pair.machine.fingerprint = "test";
+  pair.group = *default_group(pair.machine, *discover_allowance(), 2);
+  return pair;
+}
+
+std::string scratch(const std::string& name) {
+  return (std::filesystem::path(testing::TempDir()) / (std::to_string(getpid()) + name)).string();
+}
+
+CommunicatorOptions with_profile(const std::string& file) {
+  CommunicatorOptions options;
+  options.profile = file;
+  return options;
+}
+
+/// What a communicator would run.
+std::string chosen(const Pair& pair, const CommunicatorOptions& options, const Collective& call) {
+  auto state = comm::State::create(pair.machine, pair.group, options);
+  if (!state) return state.error().message;
+  return to_string((*state)->chooser->choose(call)->recipe);
+}
+
+Collective sum_of(std::size_t bytes, Sync sync = Sync::loose) {
+  static double data[1];
+  auto call = Collective::allreduce(data, data, bytes / sizeof(double), sum<double>());
+  call.sync = sync;
+  return call;
+}
+
+TEST(Tune, ShortCampaignMakesAProfileThatCommunicatorsUse) {
+  const auto pair = two_ranks();
+  TuneOptions options;
+  options.time_s = 1.5;
+  options.operations = {Operation::allreduce, Operation::broadcast};
+  options.most_bytes = 32768;
+  int reports = 0;
+  options.progress = [&](const TuneProgress& now) {
+    ++reports;
+    EXPECT_GE(now.fraction, 0.0);
+    EXPECT_LE(now.fraction, 1.0);
+  };
+  const auto profile = tune(pair.machine, pair.group, options);
+  ASSERT_TRUE(profile) << profile.error().message;
+  EXPECT_GT(reports, 0);
+  EXPECT_EQ(profile->fingerprint, pair.machine.fingerprint);
+
+  const auto shape = shape_of(pair.machine, pair.group, false);
+  int measured = 0;
+  for (const auto operation : options.operations) {
+    for (const auto sync : {Sync::loose, Sync::strict}) {
+      const auto* first = profile->find(operation, sync, shape, 8);
+      ASSERT_NE(first, nullptr) << "every table is there, with a choice of the model at least";
+      EXPECT_EQ(first->from_bytes, 8u);
+    }
+  }
+  for (const auto& cell : profile->cells) measured += cell.measured_ns > 0.0;
+  EXPECT_GT(measured, 0);
+
+  const auto file = scratch("tuned.profile.json");
+  ASSERT_TRUE(save_profile(*profile, file));
+  for (const std::size_t bytes : {8u, 512u, 32768u}) {
+    const auto* cell = profile->find(Operation::allreduce, Sync::strict, shape, bytes);
+    EXPECT_EQ(chosen(pair, with_profile(file), sum_of(bytes, Sync::strict)), to_string(cell->recipe));
+  }
+  std::filesystem::remove(file);
+}
+
+TEST(Tune, WithoutTimeTheModelDecidesEveryCell) {
+  const auto pair = two_ranks();
+  TuneOptions options;
+  options.operations = {Operation::reduce};
+  options.interrupted = [] { return true; };
+  const auto profile = tune(pair.machine, pair.group, options);
+  ASSERT_TRUE(profile) << profile.error().message;
+  auto state = comm::State::create(pair.machine, pair.group, with_profile("none"));
+  ASSERT_TRUE(state);
+  ASSERT_FALSE(profile->cells.empty());
+  for (const auto& cell : profile->cells) {
+    EXPECT_EQ(cell.measured_ns, 0.0);
+    EXPECT_EQ(cell.recipe, (*state)->chooser->ranked(Operation::reduce, cell.from_bytes)->front().recipe);
+  }
+}
+
+TEST(Tune, IncumbentsWithoutARivalAreKept) {
+  const auto pair = two_ranks();
+  const auto shape = shape_of(pair.machine, pair.group, false);
+  Profile incumbent{pair.machine.fingerprint, "", {}};
+  ProfileCell cell;
+  cell.operation = Operation::reduce;
+  cell.shape = shape;
+  cell.recipe = *parse_recipe("reduce_flat");
+  incumbent.cells = {cell};
+  TuneOptions options;
+  options.operations = {Operation::reduce};
+  options.syncs = {Sync::loose};
+  options.incumbent = &incumbent;
+  options.interrupted = [] { return true; };
+  const auto profile = tune(pair.machine, pair.group, options);
+  ASSERT_TRUE(profile) << profile.error().message;
+  for (const auto& each : profile->cells) EXPECT_EQ(each.recipe, cell.recipe);
+}
+
+TEST(Tune, RefusesNonsense) {
+  const auto pair = two_ranks();
+  const auto refused = [&](const TuneOptions& options, const std::string& says) {
+    const auto profile = tune(pair.machine, pair.group, options);
+    ASSERT_FALSE(profile);
+    EXPECT_EQ(profile.error().status, Status::invalid_argument);
+    EXPECT_THAT(profile.error().message, testing::HasSubstr(says));
+  };
+  refused({.time_s = 0.0}, "time");
+  refused({.least_bytes = 64, .most_bytes = 32}, "64..32");
+  refused({.most_bytes = std::size_t{1} << 40}, "2^30");
+  refused({.operations = {Operation::barrier}}, "barrier");
+}
+
+TEST(Tune, KeepsToItsTime) {
+  const auto pair = two_ranks();
+  const auto start = std::chrono::steady_clock::now();
+  TuneOptions options;
+  options.time_s = 1.0;
+  ASSERT_TRUE(tune(pair.machine, pair.group, options));
+  // Whatever the load: a turn that is under way may end, a second one may not begin.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
+}
+
+Profile made_up(const Pair& pair, double measured_ns) {
+  ProfileCell cell;
+  cell.operation = Operation::allreduce;
+  cell.shape = shape_of(pair.machine, pair.group, false);
+  cell.from_bytes = 8;
+  cell.recipe = *parse_recipe("allreduce_ring+channels");
+  cell.measured_ns = measured_ns;
+  return {pair.machine.fingerprint, "2026-01-01T00:00:00Z", {cell}};
+}
+
+TEST(TunedCommunicator, WhichProfileIsUsed) {
+  const auto pair = two_ranks();
+  const auto file = scratch("made-up.profile.json");
+  ASSERT_TRUE(save_profile(made_up(pair, 100.0), file));
+  const auto with_model = chosen(pair, with_profile("none"), sum_of(8));
+  EXPECT_NE(with_model, "allreduce_ring+channels") << "or the others show nothing";
+  EXPECT_EQ(chosen(pair, with_profile(file), sum_of(8)), "allreduce_ring+channels");
+  EXPECT_EQ(chosen(pair, with_profile(file), sum_of(8, Sync::strict)), with_model) << "not tuned";
+  auto fixed = with_profile(file);
+  fixed.algorithm = "allreduce_recursive_doubling";
+  EXPECT_EQ(chosen(pair, fixed, sum_of(8)), to_string(*parse_recipe(fixed.algorithm)));
+
+  // The cached one: found by the fingerprint, not used for another machine, another topology, or if damaged.
+  const auto cache = scratch("cache");
+  std::filesystem::create_directories(cache);
+  setenv("SMELT_CACHE_DIR", cache.c_str(), 1);
+  const auto cached = profile_path(pair.machine.fingerprint);
+  std::filesystem::copy_file(file, cached);
+  EXPECT_EQ(chosen(pair, {}, sum_of(8)), "allreduce_ring+channels");
+  CommunicatorOptions binary;
+  binary.topology = "binary";
+  EXPECT_NE(chosen(pair, binary, sum_of(8)), "allreduce_ring+channels");
+  auto foreign = made_up(pair, 100.0);
+  foreign.fingerprint = "somewhere-else";
+  ASSERT_TRUE(save_profile(foreign, cached));
+  EXPECT_EQ(chosen(pair, {}, sum_of(8)), with_model);
+  EXPECT_THAT(chosen(pair, with_profile(cached.string()), sum_of(8)), testing::HasSubstr("of another machine"));
+  std::filesystem::resize_file(cached, 20);
+  EXPECT_EQ(chosen(pair, {}, sum_of(8)), with_model);
+  EXPECT_THAT(chosen(pair, with_profile(cached.string()), sum_of(8)), testing::HasSubstr("not valid JSON"));
+  EXPECT_THAT(chosen(pair, with_profile(cache + "/none"), sum_of(8)), testing::HasSubstr("cannot open"));
+  unsetenv("SMELT_CACHE_DIR");
+  std::filesystem::remove_all(cache);
+  std::filesystem::remove(file);
+}
+
+Revalidation check(const Pair& pair, double measured_ns, std::string* runs_then) {
+  const auto file = scratch("check.profile.json");
+  EXPECT_TRUE(save_profile(made_up(pair, measured_ns), file));
+  auto communicator = Communicator::create(pair.machine, pair.group, with_profile(file));
+  std::filesystem::remove(file);
+  EXPECT_TRUE(communicator);
+  Revalidation verdicts[2];
+  EXPECT_TRUE(communicator->run([&](Rank& rank) {
+    const auto verdict = revalidate(rank, {.time_ms = 50});
+    ASSERT_TRUE(verdict) << verdict.error().message;
+    verdicts[rank.rank()] = *verdict;
+    double one = 1.0, two = 0.0;
+    EXPECT_EQ(rank.allreduce(&one, &two, 1, sum<double>()), Status::ok) << "and goes on";
+    EXPECT_EQ(two, 2.0);
+    if (rank.rank() != 0) return;
+    auto& chooser = *comm::Insider::endpoint(rank).state().chooser;
+    *runs_then = to_string(chooser.choose(sum_of(8))->recipe);
+  }));
+  EXPECT_EQ(verdicts[0].cells, verdicts[1].cells);
+  EXPECT_EQ(verdicts[0].ratio, verdicts[1].ratio);
+  EXPECT_EQ(verdicts[0].replanned, verdicts[1].replanned);
+  return verdicts[0];
+}
+
+TEST(Revalidate, AProfileThatPromisedLittleHolds) {
+  const auto pair = two_ranks();
+  std::string runs;
+  const auto verdict = check(pair, 1e9, &runs);
+  EXPECT_EQ(verdict.cells, 1);
+  EXPECT_TRUE(verdict.holds);
+  EXPECT_FALSE(verdict.replanned);
+  EXPECT_EQ(runs, "allreduce_ring+channels");
+}
+
+TEST(Revalidate, AProfileThatPromisedTooMuchIsGivenUpWhereTheModelIsFaster) {
+  const auto pair = two_ranks();
+  std::string runs;
+  const auto verdict = check(pair, 1e-3, &runs);
+  EXPECT_FALSE(verdict.holds);
+  EXPECT_EQ(verdict.replanned, verdict.model_ratio < 1.0);
+  EXPECT_EQ(runs == "allreduce_ring+channels", !verdict.replanned);
+}
+
+TEST(Revalidate, WithoutAProfileThereIsNothingToCheck) {
+  const auto pair = two_ranks();
+  auto options = with_profile("none");
+  options.revalidate = true;
+  auto communicator = Communicator::create(pair.machine, pair.group, options);
+  ASSERT_TRUE(communicator);
+  EXPECT_TRUE(communicator->run([](Rank& rank) {
+    const auto verdict = revalidate(rank);
+    ASSERT_TRUE(verdict);
+    EXPECT_EQ(verdict->cells, 0);
+    EXPECT_TRUE(verdict->holds);
+  }));
+}
+
+}  // namespace
+}  // namespace smelt

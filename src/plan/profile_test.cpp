@@ -1,0 +1,169 @@
+#include "smelt/profile.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace smelt {
+namespace {
+
+using testing::HasSubstr;
+
+GroupShape two_ranks() { return {2, 1, 1, 1, false}; }
+
+ProfileCell cell(std::size_t from, const std::string& recipe, Sync sync = Sync::loose) {
+  ProfileCell result;
+  result.recipe = *parse_recipe(recipe);
+  result.operation = recipe.starts_with("broadcast") ? Operation::broadcast : Operation::allreduce;
+  result.sync = sync;
+  result.shape = two_ranks();
+  result.from_bytes = from;
+  result.measured_ns = 100.25;
+  result.predicted_ns = 99.0 / 7.0;
+  return result;
+}
+
+Profile sample() {
+  Profile profile{"abc", "2026-01-02T03:04:05Z", {}};
+  auto first = cell(8, "broadcast_tree+channels");
+  first.spread = 0.1;
+  first.runner_up = "broadcast_pipeline+staged";
+  first.runner_up_ns = 101.5;
+  first.equal = true;
+  first.equals = {"broadcast_pipeline+staged"};
+  profile.cells = {first, cell(4096, "broadcast_tree+direct+chunk=16384"),
+                   cell(8, "broadcast_pipeline+staged", Sync::strict), cell(64, "allreduce_ring+channels")};
+  return profile;
+}
+
+TEST(Profile, RoundTrip) {
+  const auto profile = sample();
+  const auto read = parse_profile(format_profile(profile), "text");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, profile);
+  const Profile empty{"x", "", {}};
+  const auto nothing = parse_profile(format_profile(empty), "text");
+  ASSERT_TRUE(nothing) << nothing.error().message;
+  EXPECT_EQ(*nothing, empty);
+}
+
+TEST(Profile, FileIsReplacedWhole) {
+  const auto directory = std::filesystem::path(testing::TempDir());
+  const auto file = directory / "tuned.profile.json";
+  ASSERT_TRUE(save_profile(sample(), file));
+  auto other = sample();
+  other.fingerprint = "def";
+  ASSERT_TRUE(save_profile(other, file));
+  const auto read = load_profile(file);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, other);
+  auto wrong = other;
+  wrong.cells[0].from_bytes = wrong.cells[1].from_bytes;
+  EXPECT_FALSE(save_profile(wrong, file)) << "what cannot be read is not written";
+  EXPECT_EQ(*load_profile(file), other);
+  EXPECT_EQ(save_profile(other, directory / "none" / "x.json").error().status, Status::not_found);
+  EXPECT_EQ(load_profile(directory / "none.json").error().status, Status::not_found);
+  std::filesystem::remove(file);
+}
+
+/// The sample's text with one part replaced.
+std::string with(const std::string& part, const std::string& other) {
+  auto text = format_profile(sample());
+  const auto at = text.find(part);
+  EXPECT_NE(at, std::string::npos) << part;
+  return text.replace(at, part.size(), other);
+}
+
+TEST(Profile, ErrorsNameFileKeyAndReason) {
+  const struct {
+    std::string text, says;
+  } mistakes[] = {
+      {"", "not valid JSON"},
+      {"[1, 2]", "must be an object"},
+      {"{}", "schema: missing"},
+      {with("smelt-profile/1", "smelt-profile/2"), "schema: must be \"smelt-profile/1\""},
+      {with("\"abc\"", "17"), "fingerprint: must be a string, is 17"},
+      {with("\"from_bytes\": 8", "\"from_bytes\": -8"), "tables[0].cells[0].from_bytes: must be a whole number"},
+      {with("\"from_bytes\": 4096", "\"from_bytes\": 8"), "tables[0].cells[1].from_bytes: must be more than"},
+      {with("\"ranks\": 2", "\"ranks\": 0"), "tables[0].ranks: must be a whole number 1.."},
+      {with("\"sync\": \"loose\"", "\"sync\": \"lose\""), "tables[0].sync: must be \"loose\" or \"strict\""},
+      {with("\"operation\": \"broadcast\"", "\"operation\": \"braodcast\""), "tables[0].operation"},
+      {with("\"recipe\": \"broadcast_tree+channels\"", "\"recipe\": \"allreduce_ring\""),
+       "is no algorithm for broadcast"},
+      {with("\"recipe\": \"broadcast_tree+channels\"", "\"recipe\": \"broadcast_magic\""),
+       "unknown algorithm 'broadcast_magic'"},
+      {with("\"measured_ns\": 100.25", "\"measured_ns\": \"fast\""),
+       "tables[0].cells[0].measured_ns: must be a number"},
+      {with("\"measured_ns\": 100.25", "\"measured_ns\": -1"), "measured_ns"},
+      {with("\"equal\": true", "\"equal\": 1"), "equal: must be true or false"},
+      {with("\"sync\": \"strict\"", "\"sync\": \"loose\""), "a second table of the same operation"},
+      {with("\"recipe\": \"broadcast_tree+channels\", ", ""), "tables[0].cells[0].recipe: missing"},
+  };
+  for (const auto& mistake : mistakes) {
+    const auto read = parse_profile(mistake.text, "the file");
+    ASSERT_FALSE(read) << mistake.text;
+    EXPECT_EQ(read.error().status, Status::bad_format);
+    EXPECT_THAT(read.error().message, testing::StartsWith("the file: "));
+    EXPECT_THAT(read.error().message, HasSubstr(mistake.says));
+    EXPECT_EQ(read.error().message.find('\n'), std::string::npos);
+  }
+}
+
+TEST(Profile, EveryCutIsAnError) {
+  const auto text = format_profile(sample());
+  for (std::size_t length = 0; length + 2 < text.size(); length += 7) {
+    EXPECT_FALSE(parse_profile(text.substr(0, length), "cut")) << length;
+  }
+}
+
+TEST(Profile, UnknownKeysArePassedOver) {
+  EXPECT_TRUE(parse_profile(with("\"sync\": \"loose\"", "\"sync\": \"loose\", \"later\": [1, {}]"), "text"));
+}
+
+TEST(Profile, FindsTheCellOfASize) {
+  const auto profile = sample();
+  const auto from = [&](std::size_t bytes) {
+    const auto* found = profile.find(Operation::broadcast, Sync::loose, two_ranks(), bytes);
+    return found == nullptr ? 0 : found->from_bytes;
+  };
+  EXPECT_EQ(from(0), 8u) << "below the first its cell holds";
+  EXPECT_EQ(from(8), 8u);
+  EXPECT_EQ(from(4095), 8u);
+  EXPECT_EQ(from(4096), 4096u);
+  EXPECT_EQ(from(1u << 30), 4096u);
+  EXPECT_EQ(profile.find(Operation::reduce, Sync::loose, two_ranks(), 8), nullptr);
+  auto crowded = two_ranks();
+  crowded.ranks_per_pu = 2;
+  EXPECT_EQ(profile.find(Operation::broadcast, Sync::loose, crowded, 8), nullptr);
+}
+
+TEST(Profile, MergeReplacesTables) {
+  auto profile = sample();
+  Profile newer{"abc", "later", {cell(16, "broadcast_pipeline+staged")}};
+  profile.merge(newer);
+  EXPECT_EQ(profile.measured_at, "later");
+  ASSERT_EQ(profile.cells.size(), 3u);
+  EXPECT_EQ(profile.cells[0], newer.cells[0]) << "both cells of the loose broadcast are gone";
+  EXPECT_EQ(profile.cells[1].sync, Sync::strict);
+  EXPECT_EQ(profile.cells[2].operation, Operation::allreduce);
+  auto again = profile;
+  again.merge(newer);
+  EXPECT_EQ(again, profile);
+}
+
+TEST(Profile, TheModelsChoiceHoldsHalfWay) {
+  EXPECT_EQ(model_size(0), 8u);
+  EXPECT_EQ(model_size(22), 64u) << "sqrt(8 * 64) = 22.6, cut";
+  EXPECT_EQ(model_size(21), 8u);
+  EXPECT_EQ(model_size(std::size_t{1} << 40), model_sizes().back());
+  for (const auto size : model_sizes()) EXPECT_EQ(model_size(size), size);
+}
+
+TEST(Profile, LiesBesideTheModel) {
+  EXPECT_EQ(profile_path("f00").parent_path(), cache_path("f00").parent_path());
+  EXPECT_EQ(profile_path("f00").filename(), "f00.profile.json");
+}
+
+}  // namespace
+}  // namespace smelt
