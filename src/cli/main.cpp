@@ -25,6 +25,7 @@ int run_main(int argc, char** argv) {
   add_simulate(parser);
   add_compare(parser);
   add_bench(parser);
+  add_export(parser);
   add_settings(parser);
   return parser.run(argc, argv);
 }
