@@ -25,10 +25,10 @@ Best best_of(const std::vector<RankedRecipe>& ranked, const std::string& family)
   for (const auto& each : ranked) {
     const auto& r = each.recipe;
     const bool tree = r.algorithm == "broadcast_tree" || r.algorithm == "broadcast_pipeline";
-    const bool fits = family == "planned"           ? tree && (r.tree.empty() || r.tree == "stream")
-                      : family == "binomial"        ? tree && r.tree == "k-nomial:2"
-                      : family == "chain"           ? tree && r.tree == "chain"
-                                                    : r.algorithm == "broadcast_scatter_allgather";
+    const bool fits = family == "planned"    ? tree && (r.tree.empty() || r.tree == "stream")
+                      : family == "binomial" ? tree && r.tree == "k-nomial:2"
+                      : family == "chain"    ? tree && r.tree == "chain"
+                                             : r.algorithm == "broadcast_scatter_allgather";
     if (fits) return {each.predicted_ns, to_string(r)};
   }
   return {};
@@ -65,8 +65,9 @@ int main(int argc, char** argv) {
       const char* name = std::strrchr(argv[i], '/') ? std::strrchr(argv[i], '/') + 1 : argv[i];
       const bool slower = planned.ns > *std::min_element(others, others + 3) * 1.0001;
       lost |= slower;
-      std::printf("%-32s %10zu %10.0f %10.0f %10.0f %10.0f  %5.2f %s%s\n", name, bytes, planned.ns, others[0], others[1],
-                  others[2], static_cast<double>(bytes) / planned.ns, planned.recipe.c_str(), slower ? "  SLOWER" : "");
+      std::printf("%-32s %10zu %10.0f %10.0f %10.0f %10.0f  %5.2f %s%s\n", name, bytes, planned.ns, others[0],
+                  others[1], others[2], static_cast<double>(bytes) / planned.ns, planned.recipe.c_str(),
+                  slower ? "  SLOWER" : "");
     }
   }
   return lost ? 1 : 0;

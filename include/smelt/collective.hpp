@@ -71,15 +71,16 @@ template <class T>
 Reduction builtin_reduction(BuiltinOp op);
 
 template <class T>
-inline constexpr bool has_builtin =
-    std::is_same_v<T, float> || std::is_same_v<T, double> ||
-    (std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> && sizeof(T) <= 8);
+inline constexpr bool has_builtin = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                                    (std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> &&
+                                     sizeof(T) <= 8);
 
 template <class T, BuiltinOp op, class Op>
 Reduction best_reduction() {
   if constexpr (std::is_integral_v<T> && has_builtin<T>) {
     using Sized = std::conditional_t<
-        sizeof(T) == 8, long long, std::conditional_t<sizeof(T) == 4, int, std::conditional_t<sizeof(T) == 2, short, signed char>>>;
+        sizeof(T) == 8, long long,
+        std::conditional_t<sizeof(T) == 4, int, std::conditional_t<sizeof(T) == 2, short, signed char>>>;
     using Same = std::conditional_t<std::is_signed_v<T>, Sized, std::make_unsigned_t<Sized>>;
     return builtin_reduction<Same>(op);
   } else if constexpr (has_builtin<T>) {
@@ -91,19 +92,33 @@ Reduction best_reduction() {
 }  // namespace detail
 
 template <class T>
-Reduction sum() { return detail::best_reduction<T, detail::BuiltinOp::sum, std::plus<T>>(); }
+Reduction sum() {
+  return detail::best_reduction<T, detail::BuiltinOp::sum, std::plus<T>>();
+}
 template <class T>
-Reduction product() { return detail::best_reduction<T, detail::BuiltinOp::product, std::multiplies<T>>(); }
+Reduction product() {
+  return detail::best_reduction<T, detail::BuiltinOp::product, std::multiplies<T>>();
+}
 template <class T>
-Reduction minimum() { return detail::best_reduction<T, detail::BuiltinOp::minimum, detail::Smaller<T>>(); }
+Reduction minimum() {
+  return detail::best_reduction<T, detail::BuiltinOp::minimum, detail::Smaller<T>>();
+}
 template <class T>
-Reduction maximum() { return detail::best_reduction<T, detail::BuiltinOp::maximum, detail::Larger<T>>(); }
+Reduction maximum() {
+  return detail::best_reduction<T, detail::BuiltinOp::maximum, detail::Larger<T>>();
+}
 template <class T>
-Reduction bit_and() { return detail::best_reduction<T, detail::BuiltinOp::bit_and, std::bit_and<T>>(); }
+Reduction bit_and() {
+  return detail::best_reduction<T, detail::BuiltinOp::bit_and, std::bit_and<T>>();
+}
 template <class T>
-Reduction bit_or() { return detail::best_reduction<T, detail::BuiltinOp::bit_or, std::bit_or<T>>(); }
+Reduction bit_or() {
+  return detail::best_reduction<T, detail::BuiltinOp::bit_or, std::bit_or<T>>();
+}
 template <class T>
-Reduction bit_xor() { return detail::best_reduction<T, detail::BuiltinOp::bit_xor, std::bit_xor<T>>(); }
+Reduction bit_xor() {
+  return detail::best_reduction<T, detail::BuiltinOp::bit_xor, std::bit_xor<T>>();
+}
 
 /// When data may move ([Nishtala09] 3). Part of what is tuned.
 enum class Sync : unsigned char {
@@ -156,47 +171,78 @@ struct Collective {
   static Collective barrier() { return {}; }
   static Collective two_phase_commit(void* proposal, std::size_t bytes, bool (*vote)(const void*, void*), void* context,
                                      bool* committed, int root = 0) {
-    return {.operation = Operation::two_phase_commit, .out = proposal, .count = bytes, .root = root, .vote = vote,
-            .vote_context = context, .committed = committed};
+    return {.operation = Operation::two_phase_commit,
+            .out = proposal,
+            .count = bytes,
+            .root = root,
+            .vote = vote,
+            .vote_context = context,
+            .committed = committed};
   }
   static Collective broadcast(void* data, std::size_t bytes, int root = 0) {
     return {.operation = Operation::broadcast, .out = data, .count = bytes, .root = root};
   }
   static Collective reduce(const void* in, void* out, std::size_t count, const Reduction& op, int root = 0) {
-    return {.operation = Operation::reduce, .in = in, .out = out, .count = count, .element_bytes = op.element_bytes,
-            .reduction = op, .root = root};
+    return {.operation = Operation::reduce,
+            .in = in,
+            .out = out,
+            .count = count,
+            .element_bytes = op.element_bytes,
+            .reduction = op,
+            .root = root};
   }
   static Collective allreduce(const void* in, void* out, std::size_t count, const Reduction& op) {
-    return {.operation = Operation::allreduce, .in = in, .out = out, .count = count,
-            .element_bytes = op.element_bytes, .reduction = op};
+    return {.operation = Operation::allreduce,
+            .in = in,
+            .out = out,
+            .count = count,
+            .element_bytes = op.element_bytes,
+            .reduction = op};
   }
   static Collective scan(const void* in, void* out, std::size_t count, const Reduction& op) {
-    return {.operation = Operation::scan, .in = in, .out = out, .count = count, .element_bytes = op.element_bytes,
+    return {.operation = Operation::scan,
+            .in = in,
+            .out = out,
+            .count = count,
+            .element_bytes = op.element_bytes,
             .reduction = op};
   }
   static Collective exscan(const void* in, void* out, std::size_t count, const Reduction& op) {
-    return {.operation = Operation::exscan, .in = in, .out = out, .count = count, .element_bytes = op.element_bytes,
+    return {.operation = Operation::exscan,
+            .in = in,
+            .out = out,
+            .count = count,
+            .element_bytes = op.element_bytes,
             .reduction = op};
   }
   static Collective reduce_scatter(const void* in, void* out, std::size_t count, const Reduction& op,
                                    Blocks in_blocks = {}) {
-    return {.operation = Operation::reduce_scatter, .in = in, .out = out, .count = count,
-            .element_bytes = op.element_bytes, .reduction = op, .in_blocks = in_blocks};
-  }
-  static Collective scatter(const void* in, void* out, std::size_t bytes, int root = 0, Blocks in_blocks = {}) {
-    return {.operation = Operation::scatter, .in = in, .out = out, .count = bytes, .root = root,
+    return {.operation = Operation::reduce_scatter,
+            .in = in,
+            .out = out,
+            .count = count,
+            .element_bytes = op.element_bytes,
+            .reduction = op,
             .in_blocks = in_blocks};
   }
+  static Collective scatter(const void* in, void* out, std::size_t bytes, int root = 0, Blocks in_blocks = {}) {
+    return {
+        .operation = Operation::scatter, .in = in, .out = out, .count = bytes, .root = root, .in_blocks = in_blocks};
+  }
   static Collective gather(const void* in, void* out, std::size_t bytes, int root = 0, Blocks out_blocks = {}) {
-    return {.operation = Operation::gather, .in = in, .out = out, .count = bytes, .root = root,
-            .out_blocks = out_blocks};
+    return {
+        .operation = Operation::gather, .in = in, .out = out, .count = bytes, .root = root, .out_blocks = out_blocks};
   }
   static Collective allgather(const void* in, void* out, std::size_t bytes, Blocks out_blocks = {}) {
     return {.operation = Operation::allgather, .in = in, .out = out, .count = bytes, .out_blocks = out_blocks};
   }
   static Collective alltoall(const void* in, void* out, std::size_t bytes, Blocks in_blocks = {},
                              Blocks out_blocks = {}) {
-    return {.operation = Operation::alltoall, .in = in, .out = out, .count = bytes, .in_blocks = in_blocks,
+    return {.operation = Operation::alltoall,
+            .in = in,
+            .out = out,
+            .count = bytes,
+            .in_blocks = in_blocks,
             .out_blocks = out_blocks};
   }
 };

@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "smelt/collective.hpp"
 #include "smelt/error.hpp"
@@ -40,6 +41,9 @@ struct CommunicatorOptions {
   double timeout_s = -1.0;        ///< 0: never; negative: SMELT_TIMEOUT
   std::string wait;               ///< spin|yield|sleep|auto; empty: SMELT_WAIT
   bool pin = true;                ///< run() and attach() pin the thread to its rank's PU
+  /// Per rank: how much later than the first one it usually enters a collective, ns; empty: all at once. Trees
+  /// and recipes are chosen for that. One number per rank of the communicator.
+  std::vector<double> late_ns;
   std::string algorithm;          ///< a recipe's text (smelt/schedule.hpp) for its operation; empty: the best one
 };
 

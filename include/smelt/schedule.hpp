@@ -114,8 +114,8 @@ struct AlgorithmInfo {
   bool canonical_order = false;  ///< combined as ((0 op 1) op 2) op ..., whatever the parameters
   bool power_of_two = false;     ///< group sizes it works for
   bool uses_tree = false;
-  bool pipelined = false;        ///< takes a chunk size
-  bool irregular = false;        ///< works where only the two ends of a message know its size
+  bool pipelined = false;  ///< takes a chunk size
+  bool irregular = false;  ///< works where only the two ends of a message know its size
 };
 
 /// Every algorithm, by operation.
@@ -129,7 +129,7 @@ struct ScheduleRequest {
   Recipe recipe{};
   int ranks = 1;
   int root = 0;
-  Tree tree{};               ///< rooted at `root`; for algorithms on trees
+  Tree tree{};                 ///< rooted at `root`; for algorithms on trees
   std::vector<int> parents{};  ///< of the tree
   std::vector<int> domains{};  ///< per rank: its cache domain; for hybrid algorithms
 };

@@ -32,8 +32,7 @@ Status check(const Collective& call, int size, int rank) noexcept {
   const bool top = rank == call.root;
   if (call.root < 0 || call.root >= size || call.element_bytes == 0) return Status::invalid_argument;
   const bool needs_operator = reduces_vectors(call.operation) || call.operation == Operation::reduce_scatter;
-  if (needs_operator &&
-      (call.reduction.combine == nullptr || call.reduction.element_bytes != call.element_bytes)) {
+  if (needs_operator && (call.reduction.combine == nullptr || call.reduction.element_bytes != call.element_bytes)) {
     return Status::invalid_argument;
   }
   const auto halfway = [](const Blocks& blocks) { return (blocks.counts == nullptr) != (blocks.offsets == nullptr); };
@@ -59,7 +58,8 @@ Status check(const Collective& call, int size, int rank) noexcept {
     default:
       break;
   }
-  if (call.operation == Operation::alltoall && (call.in_blocks.counts == nullptr) != (call.out_blocks.counts == nullptr)) {
+  if (call.operation == Operation::alltoall &&
+      (call.in_blocks.counts == nullptr) != (call.out_blocks.counts == nullptr)) {
     return Status::invalid_argument;
   }
   if (call.count == 0 || call.in_blocks.counts != nullptr || call.out_blocks.counts != nullptr) return Status::ok;
@@ -136,7 +136,8 @@ Chooser::Table Chooser::decide(Operation operation, Sync sync, Order order, bool
   std::size_t before = 0;
   for (const auto bytes : model_sizes()) {
     const auto candidates = recipes(operation, bytes, order, staged, irregular);
-    auto ranked = plan::rank_recipes(*setting_.machine, *setting_.group, trees(), candidates, bytes, setting_.reach, 0, {});
+    auto ranked = plan::rank_recipes(*setting_.machine, *setting_.group, trees(), candidates, bytes, setting_.reach, 0,
+                                     setting_.late_ns);
     if (!ranked || ranked->empty()) return {};
     add(before == 0 ? 0 : half_way(before, bytes), ranked->front().recipe);
     before = bytes;
@@ -148,7 +149,8 @@ const Chooser::Table* Chooser::table(Operation operation, Sync sync, Order order
                                      bool irregular) noexcept {
   auto& slot = tables_[static_cast<int>(operation)][static_cast<int>(sync)][static_cast<int>(order)][staged][irregular];
   // Partner: the store below. The table is complete.
-  if (const Table* known = slot.load(std::memory_order_acquire)) [[likely]] return known;
+  if (const Table* known = slot.load(std::memory_order_acquire)) [[likely]]
+    return known;
   const std::lock_guard lock(mutex_);
   if (const Table* known = slot.load(std::memory_order_relaxed)) return known;
   try {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "plan/schedule_internal.hpp"
@@ -38,7 +39,8 @@ class Chooser {
     const Plan* plans = nullptr;  ///< by Operation, those that have trees
     Reach reach{};
     bool direct = true;
-    std::optional<Recipe> fixed{};  ///< for its operation
+    std::span<const double> late_ns{};  ///< per rank; empty: nobody is late
+    std::optional<Recipe> fixed{};      ///< for its operation
     std::optional<Profile> profile{};
   };
 

@@ -58,7 +58,8 @@ class CollectiveCheck {
  private:
   /// Element k of what rank `from` contributes (for rank `to`, where that differs).
   Element value(int from, int to, std::size_t k) const {
-    std::uint64_t x = salt_ * 1000003 + static_cast<std::uint64_t>(from) * 10007 + static_cast<std::uint64_t>(to) * 101 + k;
+    std::uint64_t x =
+        salt_ * 1000003 + static_cast<std::uint64_t>(from) * 10007 + static_cast<std::uint64_t>(to) * 101 + k;
     x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
     return x ^ (x >> 29);
   }
@@ -234,7 +235,8 @@ class CollectiveCheck {
       case Operation::alltoall:
         for (std::size_t b = 0; b < n_; ++b) {
           for (std::size_t k = 0; k < own_count(); ++k) {
-            if (!same(out + received_offsets_[b], k, value(static_cast<int>(b), rank_, k), "alltoall", problem)) return false;
+            if (!same(out + received_offsets_[b], k, value(static_cast<int>(b), rank_, k), "alltoall", problem))
+              return false;
           }
         }
         return true;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <random>
 #include <string>
 
 #include "comm/collective_check.hpp"
@@ -46,7 +47,8 @@ void check(Communicator& comm, const std::vector<Case>& cases, const std::string
       if (first.empty()) {
         first = label + ", " + to_string(cases[i].operation) + " of " + std::to_string(cases[i].count) + ", root " +
                 std::to_string(cases[i].root) + (cases[i].in_place ? ", in place" : "") +
-                (cases[i].irregular ? ", irregular" : "") + ", case " + std::to_string(i) + ", rank " + std::to_string(rank.rank()) + ": " + problem;
+                (cases[i].irregular ? ", irregular" : "") + ", case " + std::to_string(i) + ", rank " +
+                std::to_string(rank.rank()) + ": " + problem;
       }
       return;
     }
@@ -90,13 +92,133 @@ TEST_P(EveryAlgorithm, GivesTheRightResult) {
       if (recipe.algorithm != info.name) continue;
       auto comm = make_communicator(ranks, to_string(recipe));
       auto counts = counts_around_boundaries();
-      if (ranks > 8) counts = {0, 1, 7, 8, 113, 257, 4097};
+      if (ranks > 4) counts = {0, 1, 7, 8, 113, 257, 4097};
       check(comm, cases_of(info.operation, ranks, counts, info.keeps_rank_order), to_string(recipe));
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, EveryAlgorithm, testing::Values(1, 2, 3, 4, 5, 7, 8, 13));
+/// Random operations on a communicator and two overlapping parts of it, the same sequence on every rank.
+TEST(RandomSequences, OnSeveralCommunicatorsAtOnce) {
+  const int ranks = 6;
+  auto comm = make_communicator(ranks);
+  std::mutex mutex;
+  std::string first;
+  ASSERT_TRUE(comm.run([&](Rank& rank) {
+    const int low[] = {0, 1, 2, 3}, high[] = {5, 3, 4};
+    std::vector<Rank> parts;
+    if (rank.rank() <= 3) parts.push_back(std::move(*rank.subgroup(low)));
+    if (rank.rank() >= 3) parts.push_back(std::move(*rank.subgroup(high)));
+    std::mt19937_64 random(7);
+    const Operation operations[] = {
+        Operation::broadcast, Operation::reduce,   Operation::allreduce,      Operation::scatter, Operation::gather,
+        Operation::allgather, Operation::alltoall, Operation::reduce_scatter, Operation::scan,    Operation::exscan};
+    for (std::uint64_t turn = 1; turn <= 400; ++turn) {
+      const auto place = random() % 3;  // whole, low, high
+      Case one{.operation = operations[random() % 10], .count = std::size_t{1} << random() % 13};
+      one.count += random() % 3 - 1;
+      const int size = place == 0 ? ranks : place == 1 ? 4 : 3;
+      one.root = static_cast<int>(random() % static_cast<std::uint64_t>(size));
+      one.manner = static_cast<Manner>(random() % 3);
+      one.in_place = random() % 2 == 0;
+      one.reduction = random() % 2 == 0 ? test::matrix_product() : sum<std::uint64_t>();
+      Rank* where = &rank;
+      if (place == 1) where = rank.rank() <= 3 ? &parts.front() : nullptr;
+      if (place == 2) where = rank.rank() >= 3 ? &parts.back() : nullptr;
+      if (where == nullptr) continue;
+      std::string problem;
+      CollectiveCheck checked(one, where->size(), where->rank(), turn);
+      if (checked.run(*where, problem)) continue;
+      const std::lock_guard lock(mutex);
+      if (first.empty()) first = "turn " + std::to_string(turn) + ", " + to_string(one.operation) + ": " + problem;
+      return;
+    }
+  }));
+  EXPECT_EQ(first, "");
+}
+
+TEST(SplitPhase, SeveralAtOnceFinishInOrderWhateverIsWaitedForFirst) {
+  auto comm = make_communicator(3);
+  ASSERT_TRUE(comm.run([&](Rank& rank) {
+    std::vector<std::uint64_t> in(5000, 1), sums(5000), blocks(3);
+    const std::uint64_t mine = static_cast<std::uint64_t>(rank.rank());
+    bool committed = false, answer = true;
+    Request total = rank.start(Collective::allreduce(in.data(), sums.data(), in.size(), sum<std::uint64_t>()));
+    Request all = rank.start(Collective::allgather(&mine, blocks.data(), sizeof mine));
+    Request commit = rank.start(Collective::two_phase_commit(
+        &answer, sizeof answer, [](const void*, void*) { return true; }, nullptr, &committed));
+    Request meet = rank.start(Collective::barrier());
+    EXPECT_EQ(meet.wait(), Status::ok);
+    bool done = false;
+    EXPECT_EQ(total.test(&done), Status::ok);
+    EXPECT_TRUE(done);
+    EXPECT_EQ(all.wait(), Status::ok);
+    EXPECT_EQ(commit.wait(), Status::ok);
+    EXPECT_TRUE(committed);
+    EXPECT_EQ(sums[4999], 3u);
+    EXPECT_EQ(blocks, (std::vector<std::uint64_t>{0, 1, 2}));
+  }));
+}
+
+TEST(Persistent, StartsManyTimesAndRefusesToBeStartedTwice) {
+  auto comm = make_communicator(2);
+  ASSERT_TRUE(comm.run([&](Rank& rank) {
+    std::uint64_t in = 0, out = 0;
+    Request request = rank.prepare(Collective::allreduce(&in, &out, 1, sum<std::uint64_t>()));
+    for (std::uint64_t round = 0; round < 100; ++round) {
+      in = round;
+      ASSERT_EQ(request.start(), Status::ok);
+      if (rank.rank() == 1) rank.barrier();  // runs after it
+      ASSERT_EQ(request.wait(), Status::ok);
+      if (rank.rank() == 0) rank.barrier();
+      ASSERT_EQ(out, 2 * round);
+    }
+    Request bad = rank.prepare(Collective::allreduce(nullptr, &out, 1, sum<std::uint64_t>()));
+    EXPECT_EQ(bad.start(), Status::invalid_argument);
+    EXPECT_EQ(bad.wait(), Status::invalid_argument);
+  }));
+}
+
+TEST(Reproducible, SameBitsWhateverTheRecipe) {
+  std::vector<double> wanted;
+  for (const char* recipe : {"", "allreduce_slices+direct", "allreduce_slices+staged+chunk=4096", "allreduce_ring"}) {
+    auto comm = make_communicator(5, recipe);
+    ASSERT_TRUE(comm.run([&](Rank& rank) {
+      std::vector<double> in(1000), out(1000);
+      for (std::size_t i = 0; i < in.size(); ++i)
+        in[i] = 1.0 / static_cast<double>(3 + i * 7 + static_cast<std::size_t>(rank.rank()) * 1009);
+      auto op = sum<double>();
+      op.reproducible = true;
+      ASSERT_EQ(rank.allreduce(in.data(), out.data(), in.size(), op), Status::ok);
+      if (rank.rank() != 0) return;
+      if (wanted.empty()) wanted = out;
+      EXPECT_EQ(out, wanted) << recipe;
+    }));
+  }
+}
+
+TEST(LateRanks, AreToldAndGetTheSameResults) {
+  SynthSpec spec;
+  const Machine machine = *synthesize_machine(spec);
+  for (const int ranks : {4, 8}) {
+    Group group = whole_machine(machine);
+    group.pus.resize(static_cast<std::size_t>(ranks));
+    CommunicatorOptions options;
+    options.pin = false;
+    options.late_ns.assign(static_cast<std::size_t>(ranks), 0.0);
+    options.late_ns[1] = 3000.0;
+    auto comm = Communicator::create(machine, group, options);
+    ASSERT_TRUE(comm) << comm.error().message;
+    const Tree& tree = *comm->plan(Operation::broadcast).broadcast_tree;
+    EXPECT_NE(tree.root, 1);
+    EXPECT_TRUE(tree.children[1].empty());
+    check(*comm, cases_of(Operation::allreduce, ranks, {1, 300}, true), "late");
+    options.late_ns.pop_back();
+    EXPECT_EQ(Communicator::create(machine, group, options).error().status, Status::invalid_argument);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, EveryAlgorithm, testing::Values(1, 2, 3, 4, 5, 8, 13));
 
 }  // namespace
 }  // namespace smelt

@@ -5,7 +5,8 @@
 
 #include "smelt/collective.hpp"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__SANITIZE_ADDRESS__)
 #define SMELT_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define SMELT_VECTOR_CLONES
@@ -22,13 +23,13 @@ inline __attribute__((always_inline)) void loop(T* to, const T* a, const T* b, s
 }  // namespace
 
 // Clones cannot be templates' instantiations: one function for each type and operator.
-#define SMELT_LOOPS(name, T, Op)                                                                                      \
+#define SMELT_LOOPS(name, T, Op)                                                                                       \
   SMELT_VECTOR_CLONES static void name##_merge(void* result, const void* first, const void* second, std::size_t count, \
-                                               void*) {                                                               \
-    loop<T, Op>(static_cast<T*>(result), static_cast<const T*>(first), static_cast<const T*>(second), count);         \
-  }                                                                                                                   \
-  static void name##_combine(void* accumulator, const void* operand, std::size_t count, void* context) {              \
-    name##_merge(accumulator, accumulator, operand, count, context);                                                  \
+                                               void*) {                                                                \
+    loop<T, Op>(static_cast<T*>(result), static_cast<const T*>(first), static_cast<const T*>(second), count);          \
+  }                                                                                                                    \
+  static void name##_combine(void* accumulator, const void* operand, std::size_t count, void* context) {               \
+    name##_merge(accumulator, accumulator, operand, count, context);                                                   \
   }
 
 #define SMELT_NUMBERS(type, T)                       \
@@ -36,23 +37,23 @@ inline __attribute__((always_inline)) void loop(T* to, const T* a, const T* b, s
   SMELT_LOOPS(type##_product, T, std::multiplies<T>) \
   SMELT_LOOPS(type##_minimum, T, Smaller<T>)         \
   SMELT_LOOPS(type##_maximum, T, Larger<T>)
-#define SMELT_BITS(type, T)                        \
-  SMELT_LOOPS(type##_bit_and, T, std::bit_and<T>)  \
-  SMELT_LOOPS(type##_bit_or, T, std::bit_or<T>)    \
+#define SMELT_BITS(type, T)                       \
+  SMELT_LOOPS(type##_bit_and, T, std::bit_and<T>) \
+  SMELT_LOOPS(type##_bit_or, T, std::bit_or<T>)   \
   SMELT_LOOPS(type##_bit_xor, T, std::bit_xor<T>)
 
 #define SMELT_ENTRY(type, T, op) \
   Reduction { sizeof(T), type##_##op##_combine, nullptr, true, type##_##op##_merge, false }
-#define SMELT_TABLE(type, T, ...)                                                                            \
-  template <>                                                                                                \
-  Reduction builtin_reduction<T>(BuiltinOp op) {                                                             \
-    static const Reduction table[] = {SMELT_ENTRY(type, T, sum), SMELT_ENTRY(type, T, product),              \
+#define SMELT_TABLE(type, T, ...)                                                                                \
+  template <>                                                                                                    \
+  Reduction builtin_reduction<T>(BuiltinOp op) {                                                                 \
+    static const Reduction table[] = {SMELT_ENTRY(type, T, sum), SMELT_ENTRY(type, T, product),                  \
                                       SMELT_ENTRY(type, T, minimum), SMELT_ENTRY(type, T, maximum) __VA_ARGS__}; \
-    return table[static_cast<int>(op)];                                                                      \
+    return table[static_cast<int>(op)];                                                                          \
   }
-#define SMELT_INTEGER(type, T)                                                                              \
-  SMELT_NUMBERS(type, T)                                                                                    \
-  SMELT_BITS(type, T)                                                                                       \
+#define SMELT_INTEGER(type, T) \
+  SMELT_NUMBERS(type, T)       \
+  SMELT_BITS(type, T)          \
   SMELT_TABLE(type, T, , SMELT_ENTRY(type, T, bit_and), SMELT_ENTRY(type, T, bit_or), SMELT_ENTRY(type, T, bit_xor))
 #define SMELT_FLOATING(type, T) \
   SMELT_NUMBERS(type, T)        \

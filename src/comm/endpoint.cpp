@@ -13,9 +13,7 @@ namespace {
 
 /// Long messages move in chunks of this many lines, so that every level of a tree works at the
 /// same time; a quarter of a channel, so that two ranks can send to each other at once.
-std::size_t default_chunk_bytes(int ranks) {
-  return Fabric::channel_lines(ranks) / 4 * channel::line_payload;
-}
+std::size_t default_chunk_bytes(int ranks) { return Fabric::channel_lines(ranks) / 4 * channel::line_payload; }
 
 /// Elements that move at a time. The division is spared where it would show: in short messages.
 std::size_t chunk_of(std::size_t count, std::size_t element_bytes, std::size_t chunk_bytes) {
@@ -60,7 +58,8 @@ bool Endpoint::broken() const noexcept { return state_.status() != Status::ok; }
 /// Made when first used: most ranks talk to few others.
 Link* Endpoint::link_to(int peer) noexcept {
   auto& link = links_[static_cast<std::size_t>(peer)];
-  if (link != nullptr) [[likely]] return link.get();
+  if (link != nullptr) [[likely]]
+    return link.get();
   link = std::make_unique<Link>();
   const auto lines = Fabric::channel_lines(size());
   link->peer = peer;
@@ -180,7 +179,9 @@ inline bool Endpoint::receive(Link& link, void* data, std::size_t bytes) noexcep
 
 Status Endpoint::barrier() noexcept {
   if (!enter(Operation::barrier)) return state_.status();
-  if (state_.flat_barrier_used) return fabric_.control().flat_barrier.enter(static_cast<std::uint32_t>(size()), waiter_) ? Status::ok : state_.status();
+  if (state_.flat_barrier_used)
+    return fabric_.control().flat_barrier.enter(static_cast<std::uint32_t>(size()), waiter_) ? Status::ok
+                                                                                             : state_.status();
   for (const Action& action : barrier_) {
     if (action.kind == Step::Kind::send) {
       if (!send(*action.link, nullptr, 0)) return state_.status();
@@ -233,7 +234,8 @@ inline bool Endpoint::combine_from(Link& link, std::byte* accumulator, std::size
 }
 
 bool Endpoint::reserve(Bytes& bytes, std::size_t least) noexcept {
-  if (bytes.size() >= least) [[likely]] return true;
+  if (bytes.size() >= least) [[likely]]
+    return true;
   try {
     bytes.resize(least);
   } catch (const std::bad_alloc&) {
@@ -396,8 +398,8 @@ const Prepared* Endpoint::prepare(const Choice& choice, int root) noexcept {
 }
 
 void Endpoint::lost_access(pid_t process, int error) noexcept {
-  state_.fail_after_death(waiting_for_, fmt::format("rank {}: reading the memory of process {} failed: {}", rank_, process,
-                                                   std::strerror(error)));
+  state_.fail_after_death(waiting_for_, fmt::format("rank {}: reading the memory of process {} failed: {}", rank_,
+                                                    process, std::strerror(error)));
 }
 
 Status Endpoint::execute(Execution& execution, const Collective& call, const Choice& choice) noexcept {
@@ -429,7 +431,8 @@ Status Endpoint::run_planned(const Collective& call) noexcept {
 }
 
 Status Endpoint::run(const Collective& call) noexcept {
-  if (!started_.empty()) [[unlikely]] drain();
+  if (!started_.empty()) [[unlikely]]
+    drain();
   if (call.operation == Operation::barrier) return barrier();
   if (call.operation == Operation::two_phase_commit) {
     return two_phase_commit(call.out, call.count, call.vote, call.vote_context, call.committed, call.root);

@@ -55,9 +55,9 @@ using StepLog = std::vector<Step>;
 struct Started {
   Collective call;
   Endpoint* endpoint = nullptr;
-  int phase = -1;          ///< of a composite operation; -1: not started
+  int phase = -1;            ///< of a composite operation; -1: not started
   std::uint8_t verdict = 0;  ///< of two-phase commit
-  bool running = false;    ///< begun; else it waits for those before it
+  bool running = false;      ///< begun; else it waits for those before it
   bool done = false;
   Status status = Status::ok;
   Execution execution;
@@ -96,7 +96,7 @@ class alignas(separation_bytes) Endpoint {
   State& state() noexcept { return state_; }
 
   std::atomic<bool> attached{false};
-  ThreadGuard guard;  ///< of the thread that is attached
+  ThreadGuard guard;                               ///< of the thread that is attached
   std::map<std::vector<int>, int> subgroup_calls;  ///< how often this rank has asked for each subgroup
   StepLog* log = nullptr;                          ///< tests only
 

@@ -79,7 +79,8 @@ bool Execution::make_room() noexcept {
   const auto blocks = static_cast<std::size_t>(schedule.slices > 1 ? 1 : schedule.work_blocks);
   if (schedule.work_blocks > 0 && !endpoint_->reserve(endpoint_->work_, blocks * chunk_bytes)) return false;
   if (call_.reduction.combine != nullptr &&
-      !endpoint_->reserve(endpoint_->pieces_, 2 * (Endpoint::piece_bytes + call_.element_bytes + channel::line_payload))) {
+      !endpoint_->reserve(endpoint_->pieces_,
+                          2 * (Endpoint::piece_bytes + call_.element_bytes + channel::line_payload))) {
     return false;
   }
   const bool in_place = call_.operation == Operation::alltoall && call_.in == call_.out && call_.in != nullptr;

@@ -95,7 +95,8 @@ std::vector<Case> all_operations(int ranks, bool irregular) {
   for (const Operation operation :
        {Operation::broadcast, Operation::reduce, Operation::allreduce, Operation::scatter, Operation::gather,
         Operation::allgather, Operation::alltoall, Operation::reduce_scatter, Operation::scan, Operation::exscan}) {
-    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{9}, std::size_t{300}, std::size_t{5000}, std::size_t{70000}}) {
+    for (const std::size_t count :
+         {std::size_t{0}, std::size_t{1}, std::size_t{9}, std::size_t{300}, std::size_t{5000}, std::size_t{70000}}) {
       Case one{.operation = operation, .count = count};
       one.root = turn % ranks;
       one.sync = turn % 4 == 3 ? Sync::strict : Sync::loose;
@@ -132,7 +133,9 @@ TEST(ProcessesByAlgorithm, EveryOneGivesTheRightResult) {
       Recipe recipe{.algorithm = info.name, .access = each};
       std::vector<Case> cases;
       for (const std::size_t count : {1, 120, 5000, 20000}) {
-        cases.push_back({.operation = info.operation, .count = count, .root = static_cast<int>(count % 4),
+        cases.push_back({.operation = info.operation,
+                         .count = count,
+                         .root = static_cast<int>(count % 4),
                          .reduction = sum<std::uint64_t>()});
       }
       const auto name = fresh_name();
@@ -203,7 +206,8 @@ int survive(const std::string& name, int size, int rank, std::uint64_t seed, int
         status = member.allgather(in.data(), out.data(), count * 8);
         break;
       default:
-        status = member.broadcast(in.data(), count * 8, static_cast<int>(random() % static_cast<std::uint64_t>(member.size())));
+        status = member.broadcast(in.data(), count * 8,
+                                  static_cast<int>(random() % static_cast<std::uint64_t>(member.size())));
     }
     ++i;
     if (status == Status::ok) continue;
@@ -242,7 +246,8 @@ TEST(Deaths, SurvivorsAreToldShrinkAndGoOn) {
     const auto results = wait_for(pids);
     for (std::size_t rank = 0; rank < results.size(); ++rank) {
       const int result = results[rank];
-      EXPECT_TRUE(result == 0 || result == -SIGKILL || result == 40) << "round " << round << " rank " << rank << ": " << result;
+      EXPECT_TRUE(result == 0 || result == -SIGKILL || result == 40)
+          << "round " << round << " rank " << rank << ": " << result;
     }
   }
   EXPECT_EQ(names_left(), 0);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -10,6 +11,9 @@
 #include "comm/endpoint.hpp"
 #include "comm/tuner_profile.hpp"
 #include "machine/memory.hpp"
+#include "plan/candidates.hpp"
+#include "plan/exact.hpp"
+#include "plan/tree.hpp"
 #include "smelt/settings.hpp"
 
 namespace smelt::comm {
@@ -59,10 +63,7 @@ int distinct_pus(const Group& group) {
 }  // namespace
 
 State::State(const Machine& machine, const Group& group, const CommunicatorOptions& options)
-    : machine(machine),
-      group(group),
-      options(options),
-      mirrored_machine(mirror(machine)) {}
+    : machine(machine), group(group), options(options), mirrored_machine(mirror(machine)) {}
 
 State::~State() {
   // Endpoints first: they look at the fabric. Then nobody counts on this process's ranks any more.
@@ -147,10 +148,46 @@ Result<void> State::make_plans() {
     if (!plan) return plan.error();
     plans[static_cast<int>(operation)] = std::move(*plan);
   }
+  if (auto done = plan_for_late_ranks(); !done) return done.error();
   auto allowance = discover_allowance();
   if (!allowance) return allowance.error();
   parallelism = std::min(allowance->parallelism(), distinct_pus(group));
   complete_plans();
+  return {};
+}
+
+/// Trees in which a rank that is always late delays nobody but itself: exact for small groups, else the late
+/// ones become the root's last leaves.
+Result<void> State::plan_for_late_ranks() {
+  if (options.late_ns.empty()) return {};
+  const auto ranks = static_cast<std::size_t>(group.size());
+  const bool sensible = std::all_of(options.late_ns.begin(), options.late_ns.end(),
+                                    [](double late) { return late >= 0.0 && std::isfinite(late); });
+  if (options.late_ns.size() != ranks || !sensible) {
+    return make_error(Status::invalid_argument, "communicator: late_ns: {} numbers for {} ranks, or one below 0",
+                      options.late_ns.size(), ranks);
+  }
+  const plan::RankCosts costs(machine, group);
+  for (const Operation operation : {Operation::broadcast, Operation::reduce}) {
+    const bool down = operation == Operation::broadcast;
+    Plan& plan = plans[static_cast<int>(operation)];
+    Tree tree = down ? *plan.broadcast_tree : *plan.reduce_tree;
+    if (ranks <= 12) {
+      plan::ExactTrees exact({costs, down ? plan::Direction::broadcast : plan::Direction::reduce});
+      exact.set_ready_times(options.late_ns);
+      exact.solve([] { return false; });
+      tree = exact.tree(exact.best_root());
+    } else {
+      tree = plan::with_late_leaves(std::move(tree), options.late_ns);
+    }
+    plan::Problem problem(machine, group, operation);
+    plan::Solution solution{"late", down ? std::nullopt : std::optional(tree),
+                            down ? std::optional(tree) : std::nullopt, 0.0};
+    auto made = plan::make_plan_of(problem, group, std::move(solution), false);
+    if (!made) return made.error();
+    plan = std::move(*made);
+    plan.reason = "planned for ranks that enter late";
+  }
   return {};
 }
 
@@ -182,6 +219,7 @@ Result<void> State::make_endpoints(std::span<const int> ranks) {
                       mode);
   }
   Chooser::Setting setting{.machine = &machine, .group = &group, .plans = plans};
+  setting.late_ns = options.late_ns;
   setting.reach = {Fabric::slot_bytes, Fabric::slots, processes_};
   setting.direct = fabric.control().no_direct.load(std::memory_order_relaxed) == 0;
   if (!options.algorithm.empty()) {

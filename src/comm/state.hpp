@@ -8,8 +8,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "base/cacheline.hpp"
-#include "base/wait.hpp"
 #include "base/segment.hpp"
+#include "base/wait.hpp"
 #include "comm/chooser.hpp"
 #include "comm/fabric.hpp"
 #include "comm/membership.hpp"
@@ -46,9 +46,9 @@ class State : public std::enable_shared_from_this<State> {
 
   const Machine mirrored_machine;  ///< with sending and receiving swapped: reductions are broadcasts on it
 
-  Plan plans[operation_count];  ///< by Operation, those that have tree plans
+  Plan plans[operation_count];     ///< by Operation, those that have tree plans
   std::optional<Profile> profile;  ///< of the tuner, until the chooser has it
-  Tree ordered_tree;  ///< reductions in rank order: binomial, every subtree a run of ranks
+  Tree ordered_tree;               ///< reductions in rank order: binomial, every subtree a run of ranks
   bool flat_barrier_used = false;
   int parallelism = 1;  ///< ranks that can run at the same time: PUs of the group, quota
   double timeout_s = 0.0;
@@ -95,6 +95,7 @@ class State : public std::enable_shared_from_this<State> {
                                                 const CommunicatorOptions& options);
   static Result<double> timeout_of(const CommunicatorOptions& options);
   Result<void> make_plans();
+  Result<void> plan_for_late_ranks();
   void complete_plans();
   Result<void> make_endpoints(std::span<const int> ranks);
   void place_memory();

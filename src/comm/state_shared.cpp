@@ -28,8 +28,9 @@ bool can_read(pid_t process, const std::byte* address) {
 }
 
 Blueprint blueprint_of(const State& state) {
-  Blueprint blueprint{state.machine, state.group, state.options, {}, state.parallelism,
-                      state.profile ? format_profile(*state.profile) : ""};
+  Blueprint blueprint{state.machine,     state.group,
+                      state.options,     {},
+                      state.parallelism, state.profile ? format_profile(*state.profile) : ""};
   std::copy(std::begin(state.plans), std::end(state.plans), blueprint.plans);
   return blueprint;
 }
@@ -47,9 +48,11 @@ Result<void> State::meet_in_setup(int stage, std::size_t own_ranks) {
     if (somebody_died()) {
       // Survivors of a death get their communicator, broken, and shrink it once more.
       if (deaths_expected_) return {};
-      return make_error(Status::broken, "communicator: rank {} died while the ranks were meeting", members_->first_dead());
+      return make_error(Status::broken, "communicator: rank {} died while the ranks were meeting",
+                        members_->first_dead());
     }
-    if (monotonic_ns() > give_up) return make_error(Status::timed_out, "communicator: not all ranks got through the set-up");
+    if (monotonic_ns() > give_up)
+      return make_error(Status::timed_out, "communicator: not all ranks got through the set-up");
   }
   return {};
 }
@@ -134,8 +137,8 @@ Result<std::shared_ptr<State>> State::create_shared(const std::string& name, int
 
 /// The communicator of some ranks of this one, over processes: its members meet under a name that
 /// only they can know.
-Result<std::shared_ptr<State>> State::join_part(const std::string& purpose, const std::vector<int>& members, int new_rank,
-                                                bool deaths_expected) {
+Result<std::shared_ptr<State>> State::join_part(const std::string& purpose, const std::vector<int>& members,
+                                                int new_rank, bool deaths_expected) {
   const PlanAll plan_all = [&]() -> Result<std::shared_ptr<State>> {
     Group part;
     for (int rank : members) part.pus.push_back(group.pus[static_cast<std::size_t>(rank)]);

@@ -101,7 +101,8 @@ Result<Recipe> parse_recipe(std::string_view text) {
   const auto name = text.substr(0, text.find('+'));
   const auto* algorithm = plan::find_algorithm(name);
   if (algorithm == nullptr) {
-    return make_error(Status::invalid_argument, "unknown algorithm '{}': `smelt explain --algorithms` lists them", name);
+    return make_error(Status::invalid_argument, "unknown algorithm '{}': `smelt explain --algorithms` lists them",
+                      name);
   }
   Recipe recipe{.algorithm = std::string(name), .access = algorithm->info.access.front()};
   for (auto rest = text.substr(name.size()); !rest.empty();) {
@@ -198,7 +199,8 @@ std::vector<Recipe> candidate_recipes(Operation operation, int ranks, std::size_
       if (std::find(access.begin(), access.end(), each) == access.end()) continue;
       const auto trees = info.uses_tree ? tree_choices(ranks) : std::vector<std::string>{""};
       for (const auto& tree : trees) {
-        for (const auto chunk : chunk_choices(info, each, bytes, ranks)) recipes.push_back({info.name, each, tree, chunk});
+        for (const auto chunk : chunk_choices(info, each, bytes, ranks))
+          recipes.push_back({info.name, each, tree, chunk});
       }
     }
   }
@@ -210,8 +212,8 @@ Result<std::vector<RankedRecipe>> rank_recipes(const Machine& machine, const Gro
                                                int root, std::span<const double> start_ns) {
   auto trees = plan::planned_trees(machine, group, 0.0);
   if (!trees) return trees.error();
-  return plan::rank_recipes(machine, group, *trees,
-                            candidate_recipes(operation, group.size(), bytes, access), bytes, reach, root, start_ns);
+  return plan::rank_recipes(machine, group, *trees, candidate_recipes(operation, group.size(), bytes, access), bytes,
+                            reach, root, start_ns);
 }
 
 Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, const Group& group,

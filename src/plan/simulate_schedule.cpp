@@ -83,7 +83,8 @@ class Simulator {
     }
     if (finished < ranks) {
       const auto stuck = static_cast<std::size_t>(
-          std::find_if(at_.begin(), at_.end(), [&](const auto& at) { return at < total(static_cast<std::size_t>(&at - at_.data())); }) -
+          std::find_if(at_.begin(), at_.end(),
+                       [&](const auto& at) { return at < total(static_cast<std::size_t>(&at - at_.data())); }) -
           at_.begin());
       return make_error(Status::invalid_argument, "schedule: rank {} waits for ever at its move {}", stuck, at_[stuck]);
     }
@@ -157,7 +158,8 @@ class Simulator {
       return combine ? time + combine_ns(machine_, b, b, bytes, 1) : time;
     }
     if (staged) {
-      const double stage = combine ? combine_ns(machine_, a, b, bytes, copiers_) : copy_ns(machine_, a, b, bytes, copiers_);
+      const double stage =
+          combine ? combine_ns(machine_, a, b, bytes, copiers_) : copy_ns(machine_, a, b, bytes, copiers_);
       return std::max(stage, part_ns(bytes, [&](double size) { return copy_ns(machine_, b, b, size, copiers_); }));
     }
     return part_ns(bytes, [&](double size) {
@@ -253,7 +255,8 @@ class Simulator {
   }
 
   std::size_t tick_index(int rank, std::size_t chunk, int tick) const {
-    return chunk * static_cast<std::size_t>(schedules_[static_cast<std::size_t>(rank)].ticks) + static_cast<std::size_t>(tick);
+    return chunk * static_cast<std::size_t>(schedules_[static_cast<std::size_t>(rank)].ticks) +
+           static_cast<std::size_t>(tick);
   }
 
   void post(int rank, std::size_t chunk, int tick) {

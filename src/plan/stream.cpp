@@ -31,7 +31,8 @@ Tree stream_tree(const CostTable& costs, int root) {
     int next = -1;
     for (int rank = 0; rank < n; ++rank) {
       const auto r = static_cast<std::size_t>(rank);
-      if (!done[r] && distance[r] < far && (next < 0 || distance[r] < distance[static_cast<std::size_t>(next)])) next = rank;
+      if (!done[r] && distance[r] < far && (next < 0 || distance[r] < distance[static_cast<std::size_t>(next)]))
+        next = rank;
     }
     done[static_cast<std::size_t>(next)] = true;
     for (int rank = 0; rank < n; ++rank) {

@@ -1,5 +1,7 @@
 #include "plan/tree.hpp"
 
+#include <algorithm>
+
 namespace smelt {
 
 std::vector<int> Tree::parents() const {
@@ -65,6 +67,29 @@ Tree hang_up(const Tree& tree, int root) {
     rank = next;
   }
   return from_parents(parents);
+}
+
+Tree with_late_leaves(const Tree& tree, const std::vector<double>& late_ns) {
+  const auto in_time = std::find(late_ns.begin(), late_ns.end(), 0.0);
+  if (in_time == late_ns.end()) return tree;
+  const auto is_late = [&](int rank) { return late_ns[static_cast<std::size_t>(rank)] > 0.0; };
+  const int root = is_late(tree.root) ? static_cast<int>(in_time - late_ns.begin()) : tree.root;
+  std::vector<int> parents = hang_up(tree, root).parents();
+  for (int& parent : parents) {
+    if (parent >= 0 && is_late(parent)) parent = root;
+  }
+  std::vector<int> late;
+  for (int rank = 0; rank < tree.size(); ++rank) {
+    if (is_late(rank)) late.push_back(rank);
+  }
+  std::stable_sort(late.begin(), late.end(), [&](int a, int b) {
+    return late_ns[static_cast<std::size_t>(a)] < late_ns[static_cast<std::size_t>(b)];
+  });
+  Tree result = from_parents(parents);
+  for (auto& children : result.children) std::erase_if(children, is_late);
+  auto& last = result.children[static_cast<std::size_t>(root)];
+  last.insert(last.end(), late.begin(), late.end());
+  return result;
 }
 
 }  // namespace plan

@@ -84,4 +84,8 @@ TreeTimes schedule(const Costs& costs, const Tree& tree) {
 /// The same edges hung up at another rank; children in no particular order.
 Tree hang_up(const Tree& tree, int root);
 
+/// The same tree, but ranks with late_ns > 0 are leaves of the root, the latest last. At least one rank must not be
+/// late, else the tree comes back as it was.
+Tree with_late_leaves(const Tree& tree, const std::vector<double>& late_ns);
+
 }  // namespace smelt::plan

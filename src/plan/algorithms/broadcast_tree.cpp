@@ -7,18 +7,17 @@
 
 namespace smelt::plan {
 
-const Algorithm broadcast_tree = {
-    {.name = "broadcast_tree",
-     .operation = Operation::broadcast,
-     .description = "each rank passes every chunk on to its children in a tree",
-     .access = {Access::channels, Access::direct},
-     .uses_tree = true,
-     .pipelined = true},
-    [](Builder& b) {
-      if (b.rank != b.root) b.recv(b.parent(), out());
-      for (int child : b.children()) b.send(child, out());
-      b.end();
-      b.flush();
-    }};
+const Algorithm broadcast_tree = {{.name = "broadcast_tree",
+                                   .operation = Operation::broadcast,
+                                   .description = "each rank passes every chunk on to its children in a tree",
+                                   .access = {Access::channels, Access::direct},
+                                   .uses_tree = true,
+                                   .pipelined = true},
+                                  [](Builder& b) {
+                                    if (b.rank != b.root) b.recv(b.parent(), out());
+                                    for (int child : b.children()) b.send(child, out());
+                                    b.end();
+                                    b.flush();
+                                  }};
 
 }  // namespace smelt::plan

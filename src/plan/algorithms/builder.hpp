@@ -41,12 +41,15 @@ class Builder {
     add({.kind = Move::Kind::exchange, .peer = peer, .source = source, .from = from, .to = to});
   }
   void exchange_combine(int peer, Area from, int source, Area with, Area to, bool theirs_first) {
-    add({.kind = Move::Kind::exchange_combine, .theirs_first = theirs_first, .peer = peer, .source = source,
-         .from = from, .with = with, .to = to});
+    add({.kind = Move::Kind::exchange_combine,
+         .theirs_first = theirs_first,
+         .peer = peer,
+         .source = source,
+         .from = from,
+         .with = with,
+         .to = to});
   }
-  void get(int source, Area from, Area to) {
-    add({.kind = Move::Kind::get, .source = source, .from = from, .to = to});
-  }
+  void get(int source, Area from, Area to) { add({.kind = Move::Kind::get, .source = source, .from = from, .to = to}); }
   /// to = with (op) theirs
   void get_combine(int source, Area theirs, Area with, Area to) {
     add({.kind = Move::Kind::get_combine, .source = source, .from = theirs, .with = with, .to = to});

@@ -10,8 +10,8 @@ namespace smelt::plan {
 extern const Algorithm barrier_dissemination;
 extern const Algorithm broadcast_tree, broadcast_scatter_allgather, broadcast_pipeline, broadcast_split;
 extern const Algorithm reduce_tree, reduce_flat, reduce_slices, reduce_scatter_gather;
-extern const Algorithm allreduce_recursive_doubling, allreduce_tree, allreduce_reduce_scatter_allgather,
-    allreduce_ring, allreduce_flat, allreduce_slices, allreduce_hybrid;
+extern const Algorithm allreduce_recursive_doubling, allreduce_tree, allreduce_reduce_scatter_allgather, allreduce_ring,
+    allreduce_flat, allreduce_slices, allreduce_hybrid;
 extern const Algorithm scatter_flat, scatter_linear, scatter_binomial;
 extern const Algorithm gather_flat, gather_linear, gather_binomial;
 extern const Algorithm allgather_flat, allgather_ring, allgather_bruck, allgather_recursive_doubling;

@@ -130,8 +130,8 @@ const char* const doubling_text = "log2 n exchanges of partial sums";
 
 }  // namespace
 
-const Algorithm scan_flat = {
-    info_of("scan_flat", Operation::scan, flat_text, {Access::staged, Access::direct}, true), build<flat, true>};
+const Algorithm scan_flat = {info_of("scan_flat", Operation::scan, flat_text, {Access::staged, Access::direct}, true),
+                             build<flat, true>};
 const Algorithm exscan_flat = {
     info_of("exscan_flat", Operation::exscan, flat_text, {Access::staged, Access::direct}, true), build<flat, false>};
 const Algorithm scan_chain = {info_of("scan_chain", Operation::scan, chain_text, {Access::channels}, true),

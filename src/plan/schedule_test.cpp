@@ -1,0 +1,145 @@
+// Schedules: none deadlocks, recipes have a text, and pipelining along planned trees loses to no textbook way.
+#include "smelt/schedule.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+namespace smelt {
+namespace {
+
+constexpr Access all_access[] = {Access::channels, Access::staged, Access::direct};
+
+Machine two_packages() {
+  SynthSpec spec;
+  spec.packages = 2;
+  spec.cores = 16;
+  spec.l3 = 2;
+  spec.jitter = 0.1;
+  return *synthesize_machine(spec);
+}
+
+Group group_of(const Machine& machine, int ranks) {
+  Group group;
+  for (int rank = 0; rank < ranks; ++rank) group.pus.push_back(rank % static_cast<int>(machine.size()));
+  return group;
+}
+
+TEST(Schedules, EveryCandidateEndsOnEveryGroup) {
+  const Machine machine = two_packages();
+  for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 16, 17, 32, 40}) {
+    const Group group = group_of(machine, ranks);
+    for (const auto& info : algorithms()) {
+      for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, std::size_t{100'000}, std::size_t{3'000'000}}) {
+        for (const auto& recipe : candidate_recipes(info.operation, ranks, bytes, all_access)) {
+          if (recipe.algorithm != info.name) continue;
+          auto request = make_request(machine, group, recipe, ranks / 2);
+          ASSERT_TRUE(request) << request.error().message;
+          auto times = simulate(machine, group, *request, bytes);
+          ASSERT_TRUE(times) << to_string(recipe) << ", " << ranks << " ranks: " << times.error().message;
+          EXPECT_EQ(times->finish_ns.size(), static_cast<std::size_t>(ranks));
+        }
+      }
+    }
+  }
+}
+
+TEST(Schedules, LongerMessagesTakeLonger) {
+  const Machine machine = two_packages();
+  const Group group = group_of(machine, 8);
+  for (const auto& info : algorithms()) {
+    if (info.operation == Operation::barrier) continue;
+    const Recipe recipe{.algorithm = info.name, .access = info.access.front()};
+    const auto request = *make_request(machine, group, recipe);
+    double before = 0.0;
+    for (std::size_t bytes = 1024; bytes <= (1u << 24); bytes *= 8) {
+      const double now = simulate(machine, group, request, bytes)->total_ns;
+      EXPECT_GT(now, before) << info.name << " of " << bytes;
+      before = now;
+    }
+  }
+}
+
+TEST(Schedules, ALateRankDelaysTheResult) {
+  const Machine machine = two_packages();
+  const Group group = group_of(machine, 4);
+  const auto request = *make_request(machine, group, {.algorithm = "allreduce_recursive_doubling"});
+  const double late[] = {0, 0, 5000, 0};
+  const double together = simulate(machine, group, request, 8)->total_ns;
+  const double apart = simulate(machine, group, request, 8, 1, {}, late)->total_ns;
+  EXPECT_GE(apart, 5000.0);
+  EXPECT_LE(apart, 5000.0 + together);
+  const double wrong[] = {0, 0};
+  EXPECT_EQ(simulate(machine, group, request, 8, 1, {}, wrong).error().status, Status::invalid_argument);
+}
+
+TEST(Recipes, HaveAText) {
+  for (const auto& info : algorithms()) {
+    for (const auto& recipe : candidate_recipes(info.operation, 16, 1 << 20, all_access)) {
+      auto read = parse_recipe(to_string(recipe));
+      ASSERT_TRUE(read) << read.error().message;
+      EXPECT_EQ(*read, recipe);
+    }
+  }
+}
+
+TEST(Recipes, SayWhatIsWrong) {
+  for (const char* text : {"", "allreduce", "allreduce_ring+direct", "allreduce_ring+tree=chain",
+                           "broadcast_tree+tree=oak", "broadcast_tree+chunk=", "broadcast_tree+chunk=1k",
+                           "allreduce_ring+chunk=4096", "broadcast_tree+sideways", "broadcast_tree+"}) {
+    auto read = parse_recipe(text);
+    EXPECT_FALSE(read) << text;
+    if (!read) EXPECT_FALSE(read.error().message.empty());
+  }
+  const Machine machine = two_packages();
+  const Recipe needs_power{.algorithm = "allreduce_reduce_scatter_allgather"};
+  EXPECT_FALSE(make_request(machine, group_of(machine, 6), needs_power));
+  EXPECT_FALSE(make_request(machine, group_of(machine, 4), {.algorithm = "broadcast_tree"}, 4));
+}
+
+/// Best predicted time among recipes that `fits`.
+template <class Fits>
+double best_time(const std::vector<RankedRecipe>& ranked, Fits fits) {
+  for (const auto& each : ranked) {
+    if (fits(each.recipe)) return each.predicted_ns;
+  }
+  return 1e300;
+}
+
+void expect_pipelining_to_win(const Machine& machine) {
+  const Group group = whole_machine(machine);
+  for (std::size_t bytes = 4096; bytes <= (std::size_t{64} << 20); bytes *= 16) {
+    const auto ranked = *rank_recipes(machine, group, Operation::broadcast, bytes, all_access);
+    const auto along = [](const Recipe& recipe, const std::string& tree) {
+      return (recipe.algorithm == "broadcast_tree" || recipe.algorithm == "broadcast_pipeline") && recipe.tree == tree;
+    };
+    const double planned =
+        best_time(ranked, [&](const auto& recipe) { return along(recipe, "") || along(recipe, "stream"); });
+    const double others = best_time(ranked, [&](const auto& recipe) {
+      return along(recipe, "k-nomial:2") || along(recipe, "chain") || recipe.algorithm == "broadcast_scatter_allgather";
+    });
+    EXPECT_LE(planned, others * 1.0001) << machine.name << ", " << bytes << " bytes";
+  }
+}
+
+TEST(Pipelining, AlongPlannedTreesLosesToNoTextbookWay) { expect_pipelining_to_win(two_packages()); }
+
+TEST(Pipelining, NorOnMeasuredMachines) {
+  const char* shared = std::getenv("SMELT_SHARED");
+  const std::filesystem::path folder =
+      shared != nullptr ? shared : std::filesystem::path(SMELT_SOURCE_DIR) / ".." / "shared";
+  if (!std::filesystem::is_directory(folder / "machines")) {
+    GTEST_SKIP() << "no measured machines: set SMELT_SHARED to a directory with machines/*.csv";
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "machines")) {
+    if (entry.path().extension() != ".csv") continue;
+    auto machine = import_core_to_core(entry.path());
+    ASSERT_TRUE(machine) << machine.error().message;
+    expect_pipelining_to_win(*machine);
+  }
+}
+
+}  // namespace
+}  // namespace smelt
