@@ -1,13 +1,16 @@
 /* smelt, C interface (C99). Group communication tuned to the machine it runs on.
  *
  * Conventions
- * - Calls return SMELT_OK (0) or a negative status; smelt_status_string() names it, and after a
- *   failed set-up call smelt_last_error() holds one line that says what was wrong, where, and
- *   what to do (per thread, valid until that thread's next smelt call).
+ * - Calls return SMELT_OK (0) or a negative status; smelt_status_string() names it. After a failed
+ *   set-up call, and after SMELT_INVALID_ARGUMENT from any call, smelt_last_error() holds one line
+ *   that says what was wrong, where, and what to do (per thread, valid until that thread's next
+ *   smelt call). After a collective that failed, smelt_rank_failure() says who is missing.
  * - Handles are opaque; each kind has its _free. Freeing NULL does nothing.
- * - Collectives (smelt_barrier ... smelt_two_phase_commit) neither allocate nor lock. All ranks of
- *   a communicator call the same collectives in the same order. Ordering: see docs/ordering.md.
- * - A rank handle is used by one thread at a time; everything else may be called from any thread.
+ * - All ranks of a communicator call the same collectives in the same order, with the same count,
+ *   operator, root and synchronization. Ordering: see docs/ordering.md.
+ * - Collectives neither allocate nor lock once each operation and size has been run.
+ * - A rank handle, and the requests made of it, are used by one thread at a time; everything else
+ *   may be called from any thread.
  */
 #ifndef SMELT_H
 #define SMELT_H
@@ -77,10 +80,18 @@ typedef enum smelt_operation {
   SMELT_REDUCE = 1,
   SMELT_BARRIER = 2,
   SMELT_ALLREDUCE = 3,
-  SMELT_TWO_PHASE_COMMIT = 4
+  SMELT_TWO_PHASE_COMMIT = 4,
+  SMELT_SCATTER = 5,
+  SMELT_GATHER = 6,
+  SMELT_ALLGATHER = 7,
+  SMELT_ALLTOALL = 8,
+  SMELT_REDUCE_SCATTER = 9,
+  SMELT_SCAN = 10,
+  SMELT_EXSCAN = 11
 } smelt_operation;
 
-/* Plans a tree for the PUs os_indices[0 .. ranks-1] (NULL: the whole machine, ranks ignored).
+/* Plans a tree for one of the first five operations, on the PUs os_indices[0 .. ranks-1] (NULL: the whole
+ * machine, ranks ignored).
  * topology: a name such as "best" or "binary"; NULL: "best". root: a rank, or -1 for free choice.
  * parents[r] (may be NULL, else `ranks` entries) receives each rank's parent, -1 for the root and
  * for plans without a tree. predicted_ns and chosen_root may be NULL. */
@@ -100,6 +111,9 @@ typedef struct smelt_options {
   double timeout_s;     /* 0: SMELT_TIMEOUT; negative: never */
   double search_ms;     /* 0: 20 ms per operation; negative: construction alone */
   int keep_affinity;    /* not 0: do not pin the threads of the ranks */
+  const char* algorithm; /* NULL: the best ones; else a recipe, such as "allreduce_slices+direct" */
+  const char* profile;   /* NULL: the cached one of this machine, if it fits; a file; "none" */
+  int revalidate;        /* threads: 1: look whether the profile still holds; -1: no; 0: SMELT_REVALIDATE */
 } smelt_options;
 
 /* A communicator of `ranks` ranks on the PUs os_indices (a PU may repeat). os_indices NULL: one
@@ -108,12 +122,31 @@ typedef struct smelt_options {
 int smelt_communicator_create(const smelt_machine* machine, const int* os_indices, int ranks,
                               const smelt_options* options, smelt_communicator** communicator);
 
+/* A communicator over processes of one user: the others call the same with the same name and size.
+ * This process brings rank `rank`, which one of its threads then takes by smelt_communicator_attach
+ * or _run. Returns when all ranks are there, and the name (1 to 200 bytes without '/') is free again.
+ * Fork first, then create. Machine and plans are those of the process that came first.
+ * Errors: name, size, rank; SMELT_PERMISSION_DENIED (somebody else's segment); SMELT_TIMED_OUT (ranks
+ * have not come within timeout_s, or 60 s); SMELT_BROKEN (one died). See docs/processes.md. */
+int smelt_communicator_create_shared(const char* name, int size, int rank, const smelt_options* options,
+                                     smelt_communicator** communicator);
+
+/* The same for a process that brings the `count` ranks ranks[0 .. count-1], one thread each. */
+int smelt_communicator_create_shared_ranks(const char* name, int size, const int* ranks, int count,
+                                           const smelt_options* options, smelt_communicator** communicator);
+
+/* The same over a descriptor of shared memory, such as a memfd, that all processes have. Good for one
+ * communicator; it stays the caller's, who may close it afterwards. */
+int smelt_communicator_create_shared_fd(int fd, int size, const int* ranks, int count, const smelt_options* options,
+                                        smelt_communicator** communicator);
+
 /* Ranks that are still attached keep working. */
 void smelt_communicator_free(smelt_communicator* communicator);
 
 int smelt_communicator_size(const smelt_communicator* communicator);
 
-/* Runs f(rank, context) in one pinned thread per rank and waits for all; the caller is rank 0. */
+/* Runs f(rank, context) in one pinned thread per rank and waits for all; the caller is rank 0, or the
+ * first of the ranks that this process brings. */
 int smelt_communicator_run(smelt_communicator* communicator, void (*f)(smelt_rank* rank, void* context),
                            void* context);
 
@@ -127,6 +160,12 @@ int smelt_rank_size(const smelt_rank* rank);
 /* A communicator of `members` (ranks of this one, in the new order, the caller among them); called
  * by exactly the members. Free the handle with smelt_rank_free. */
 int smelt_rank_subgroup(smelt_rank* rank, const int* members, int count, smelt_rank** subgroup);
+
+/* After a rank has died (SMELT_BROKEN): a communicator of the survivors, in the same order, planned
+ * anew. Called by every survivor; all get the same group. Who dies meanwhile breaks the new one: shrink
+ * that again. The old handle is of no more use; free both with smelt_rank_free.
+ * Errors: SMELT_TIMED_OUT if this rank came after the others had gone on without it. */
+int smelt_rank_shrink(smelt_rank* rank, smelt_rank** survivor);
 
 /* After SMELT_TIMED_OUT or SMELT_BROKEN: who is missing and where. Writes at most `bytes` bytes
  * with a terminating zero; returns the length without it. */
@@ -169,6 +208,98 @@ int smelt_allreduce_user(smelt_rank* rank, const void* in, void* result, size_t 
 /* The proposal of `root` is broadcast, each rank votes (not 0: yes), *committed = all said yes. */
 int smelt_two_phase_commit(smelt_rank* rank, void* proposal, size_t bytes,
                            int (*vote)(const void* proposal, void* context), void* context, int* committed, int root);
+
+/* Blocks of block_bytes. scatter: block r of `in`, on the root, becomes `out` of rank r. gather: `in` of
+ * rank r becomes block r of `out`, on the root; allgather: on every rank. alltoall: block i of `in` goes
+ * to rank i, block i of `out` comes from rank i. In place: the rank's own block of the larger buffer is
+ * the smaller one; for alltoall out == in. What only the root looks at may be NULL elsewhere. */
+int smelt_scatter(smelt_rank* rank, const void* in, void* out, size_t block_bytes, int root);
+int smelt_gather(smelt_rank* rank, const void* in, void* out, size_t block_bytes, int root);
+int smelt_allgather(smelt_rank* rank, const void* in, void* out, size_t block_bytes);
+int smelt_alltoall(smelt_rank* rank, const void* in, void* out, size_t block_bytes);
+
+/* Blocks of different sizes: block i has counts[i] bytes and begins offsets[i] bytes into its buffer.
+ * `bytes`: of this rank's own block. scatterv and gatherv look at counts and offsets on the root alone.
+ * alltoallv: out_counts[i] is what rank i has for this one in its in_counts. */
+int smelt_scatterv(smelt_rank* rank, const void* in, const size_t* counts, const size_t* offsets, void* out,
+                   size_t bytes, int root);
+int smelt_gatherv(smelt_rank* rank, const void* in, size_t bytes, void* out, const size_t* counts,
+                  const size_t* offsets, int root);
+int smelt_allgatherv(smelt_rank* rank, const void* in, size_t bytes, void* out, const size_t* counts,
+                     const size_t* offsets);
+int smelt_alltoallv(smelt_rank* rank, const void* in, const size_t* in_counts, const size_t* in_offsets, void* out,
+                    const size_t* out_counts, const size_t* out_offsets);
+
+/* `in` is one block of `count` elements per rank; out = block r of all ranks, combined. In place:
+ * out == in, the result stands at the front. */
+int smelt_reduce_scatter(smelt_rank* rank, const void* in, void* out, size_t count, smelt_type type, smelt_op op);
+
+/* out = in of ranks 0 .. r combined; exscan: of ranks 0 .. r-1, and rank 0's `out` is left alone. */
+int smelt_scan(smelt_rank* rank, const void* in, void* out, size_t count, smelt_type type, smelt_op op);
+int smelt_exscan(smelt_rank* rank, const void* in, void* out, size_t count, smelt_type type, smelt_op op);
+
+/* ---- any collective, as a value ------------------------------------------------------------ */
+
+/* When data may move. */
+typedef enum smelt_sync {
+  SMELT_LOOSE = 0, /* as soon as any rank is in, until the last is out: as in MPI */
+  SMELT_STRICT = 1 /* as if a barrier stood before and after */
+} smelt_sync;
+
+/* Zero-initialize, then set what differs from the default. What `in` and `out` hold: as in the functions
+ * above; `out` is the data of a broadcast and the proposal of a two-phase commit. */
+typedef struct smelt_call {
+  smelt_operation operation;
+  smelt_sync sync;
+  const void* in;
+  void* out;
+  size_t count;         /* elements: of the vector, or of this rank's block */
+  int root;
+  smelt_type type;      /* of an element; 0: bytes */
+  smelt_op op;          /* 0: the sum */
+  size_t element_bytes; /* not 0: of an element, in place of `type` */
+  smelt_combine combine; /* not NULL: the operator, in place of `op` */
+  void* context;         /* for combine */
+  int commutative;       /* of combine; 0: operands are combined in rank order */
+  int reproducible;      /* not 0: the same bits whatever the algorithm; see docs/reproducible.md */
+  /* Blocks of different sizes, in elements; both arrays or none. in: of scatter (on the root), alltoall
+   * and reduce_scatter. out: of gather (on the root), allgather and alltoall. */
+  const size_t* in_counts;
+  const size_t* in_offsets;
+  const size_t* out_counts;
+  const size_t* out_offsets;
+  int uneven; /* not 0: sizes differ, on ranks of scatter and gather that do not know them */
+  int (*vote)(const void* proposal, void* context); /* of two-phase commit; not 0: yes */
+  void* vote_context;
+  int* committed;
+} smelt_call;
+
+/* Runs it to its end. */
+int smelt_run(smelt_rank* rank, const smelt_call* call);
+
+/* A collective that has been started, or prepared to be started. What the call points to stays valid
+ * until smelt_request_free; the buffers are smelt's from a start until test or wait says that it is over.
+ * Collectives of one rank run in the order of their starts; a blocking one waits for those before it.
+ * Progress is made inside of smelt's calls on the rank or any of its requests. */
+typedef struct smelt_request smelt_request;
+
+/* Starts it. Errors: SMELT_INVALID_ARGUMENT, without a request. How the collective ends, test and wait tell. */
+int smelt_start(smelt_rank* rank, const smelt_call* call, smelt_request** request);
+
+/* Only prepares it, to be started any number of times. */
+int smelt_prepare(smelt_rank* rank, const smelt_call* call, smelt_request** request);
+
+/* Starts it (again). Errors: SMELT_INVALID_ARGUMENT while it is under way. Does not allocate. */
+int smelt_request_start(smelt_request* request);
+
+/* Does what can be done without waiting. *done = 1: it is over, and its status is returned; else 0. */
+int smelt_request_test(smelt_request* request, int* done);
+
+/* Waits until it is over and returns its status; at once if it is not under way. */
+int smelt_request_wait(smelt_request* request);
+
+/* Waits if it is under way. */
+void smelt_request_free(smelt_request* request);
 
 #ifdef __cplusplus
 }

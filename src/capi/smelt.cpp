@@ -1,34 +1,24 @@
-// The C interface: handles hold C++ values, errors become a status and a line per thread.
+// The C interface, set-up: handles hold C++ values, errors become a status and a line per thread.
 #include "smelt/smelt.h"
 
 #include <cstring>
-#include <exception>
-#include <new>
 #include <string>
 #include <utility>
 
-#include "base/error.hpp"
+#include "capi/handles.hpp"
 #include "comm/default_model.hpp"
-#include "smelt/communicator.hpp"
-#include "smelt/machine.hpp"
 #include "smelt/measure.hpp"
 #include "smelt/plan.hpp"
-
-struct smelt_machine {
-  smelt::Machine value;
-};
-struct smelt_communicator {
-  smelt::Communicator value;
-};
-struct smelt_rank {
-  smelt::Rank value;
-};
 
 namespace {
 
 using smelt::Error;
 using smelt::Result;
 using smelt::Status;
+using smelt::capi::fail;
+using smelt::capi::fail_argument;
+using smelt::capi::guarded;
+using smelt::capi::hand_out;
 
 static_assert(SMELT_OK == static_cast<int>(Status::ok));
 static_assert(SMELT_INVALID_ARGUMENT == static_cast<int>(Status::invalid_argument));
@@ -40,99 +30,8 @@ static_assert(SMELT_NOT_SUPPORTED == static_cast<int>(Status::not_supported));
 static_assert(SMELT_PERMISSION_DENIED == static_cast<int>(Status::permission_denied));
 static_assert(SMELT_TIMED_OUT == static_cast<int>(Status::timed_out));
 static_assert(SMELT_BROKEN == static_cast<int>(Status::broken));
-static_assert(SMELT_BROADCAST == static_cast<int>(smelt::Operation::broadcast));
-static_assert(SMELT_TWO_PHASE_COMMIT == static_cast<int>(smelt::Operation::two_phase_commit));
 
 thread_local std::string last_error;
-
-int fail(const Error& error) {
-  last_error = error.message;
-  return static_cast<int>(error.status);
-}
-
-int fail_argument(const char* call, const char* what) {
-  return fail(smelt::make_error(Status::invalid_argument, "{}: {}", call, what));
-}
-
-/// Runs set-up code that may allocate or throw, and turns what escapes into a status.
-template <class Body>
-int guarded(Body body) noexcept {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return SMELT_OUT_OF_MEMORY;
-  } catch (const std::exception& thrown) {
-    try {
-      last_error = thrown.what();
-    } catch (...) {
-    }
-    return SMELT_IO_ERROR;
-  }
-}
-
-template <class Handle, class T>
-int hand_out(Result<T> result, Handle** handle) {
-  if (!result) return fail(result.error());
-  *handle = new Handle{std::move(*result)};
-  return SMELT_OK;
-}
-
-template <class T>
-smelt::Reduction arithmetic(smelt_op op) {
-  switch (op) {
-    case SMELT_SUM:
-      return smelt::sum<T>();
-    case SMELT_PRODUCT:
-      return smelt::product<T>();
-    case SMELT_MIN:
-      return smelt::minimum<T>();
-    case SMELT_MAX:
-      return smelt::maximum<T>();
-    default:
-      return {};
-  }
-}
-
-template <class T>
-smelt::Reduction integer(smelt_op op) {
-  switch (op) {
-    case SMELT_BIT_AND:
-      return smelt::bit_and<T>();
-    case SMELT_BIT_OR:
-      return smelt::bit_or<T>();
-    case SMELT_BIT_XOR:
-      return smelt::bit_xor<T>();
-    default:
-      return arithmetic<T>(op);
-  }
-}
-
-/// An empty Reduction (which the collectives refuse) for a pair that makes no sense.
-smelt::Reduction builtin(smelt_type type, smelt_op op) {
-  switch (type) {
-    case SMELT_INT8:
-      return integer<signed char>(op);
-    case SMELT_INT16:
-      return integer<std::int16_t>(op);
-    case SMELT_INT32:
-      return integer<std::int32_t>(op);
-    case SMELT_INT64:
-      return integer<std::int64_t>(op);
-    case SMELT_UINT8:
-      return integer<std::uint8_t>(op);
-    case SMELT_UINT16:
-      return integer<std::uint16_t>(op);
-    case SMELT_UINT32:
-      return integer<std::uint32_t>(op);
-    case SMELT_UINT64:
-      return integer<std::uint64_t>(op);
-    case SMELT_FLOAT:
-      return arithmetic<float>(op);
-    case SMELT_DOUBLE:
-      return arithmetic<double>(op);
-  }
-  return {};
-}
 
 Result<smelt::Group> group_of(const smelt::Machine& machine, const int* os_indices, int ranks) {
   if (os_indices == nullptr) return smelt::whole_machine(machine);
@@ -148,6 +47,9 @@ smelt::CommunicatorOptions translate(const smelt_options& from) {
   if (from.timeout_s != 0.0) to.timeout_s = from.timeout_s > 0.0 ? from.timeout_s : 0.0;
   if (from.search_ms != 0.0) to.search_ms = from.search_ms > 0.0 ? from.search_ms : 0.0;
   to.pin = from.keep_affinity == 0;
+  if (from.algorithm != nullptr) to.algorithm = from.algorithm;
+  if (from.profile != nullptr) to.profile = from.profile;
+  if (from.revalidate != 0) to.revalidate = from.revalidate > 0;
   return to;
 }
 
@@ -174,6 +76,23 @@ Result<smelt::Communicator> create(const smelt_machine* machine, const int* os_i
 }
 
 }  // namespace
+
+int smelt::capi::fail(const Error& error) {
+  last_error = error.message;
+  return static_cast<int>(error.status);
+}
+
+int smelt::capi::fail_argument(const char* call, const std::string& what) {
+  return fail(make_error(Status::invalid_argument, "{}: {}", call, what));
+}
+
+void smelt::capi::remember(const char* message) noexcept {
+  try {
+    last_error = message;
+  } catch (const std::exception&) {
+    last_error.clear();
+  }
+}
 
 extern "C" {
 
@@ -270,6 +189,37 @@ int smelt_communicator_create(const smelt_machine* machine, const int* os_indice
   });
 }
 
+int smelt_communicator_create_shared(const char* name, int size, int rank, const smelt_options* options,
+                                     smelt_communicator** communicator) {
+  return smelt_communicator_create_shared_ranks(name, size, &rank, 1, options, communicator);
+}
+
+int smelt_communicator_create_shared_ranks(const char* name, int size, const int* ranks, int count,
+                                           const smelt_options* options, smelt_communicator** communicator) {
+  return guarded([&] {
+    if (name == nullptr || ranks == nullptr || count <= 0 || communicator == nullptr) {
+      return fail_argument("smelt_communicator_create_shared",
+                           "name, ranks or communicator is NULL, or count is not positive");
+    }
+    const auto translated = translate(options != nullptr ? *options : smelt_options{});
+    const std::span own(ranks, static_cast<std::size_t>(count));
+    return hand_out(smelt::Communicator::create_shared(name, size, own, translated), communicator);
+  });
+}
+
+int smelt_communicator_create_shared_fd(int fd, int size, const int* ranks, int count, const smelt_options* options,
+                                        smelt_communicator** communicator) {
+  return guarded([&] {
+    if (fd < 0 || ranks == nullptr || count <= 0 || communicator == nullptr) {
+      return fail_argument("smelt_communicator_create_shared_fd",
+                           "ranks or communicator is NULL, or fd is negative, or count is not positive");
+    }
+    const auto translated = translate(options != nullptr ? *options : smelt_options{});
+    const std::span own(ranks, static_cast<std::size_t>(count));
+    return hand_out(smelt::Communicator::create_shared(fd, size, own, translated), communicator);
+  });
+}
+
 void smelt_communicator_free(smelt_communicator* communicator) { delete communicator; }
 int smelt_communicator_size(const smelt_communicator* communicator) {
   return communicator == nullptr ? 0 : communicator->value.size();
@@ -311,6 +261,13 @@ int smelt_rank_subgroup(smelt_rank* rank, const int* members, int count, smelt_r
   });
 }
 
+int smelt_rank_shrink(smelt_rank* rank, smelt_rank** survivor) {
+  return guarded([&] {
+    if (rank == nullptr || survivor == nullptr) return fail_argument("smelt_rank_shrink", "rank or survivor is NULL");
+    return hand_out(rank->value.shrink(), survivor);
+  });
+}
+
 size_t smelt_rank_failure(const smelt_rank* rank, char* text, size_t bytes) {
   size_t length = 0;
   guarded([&] {
@@ -325,58 +282,6 @@ size_t smelt_rank_failure(const smelt_rank* rank, char* text, size_t bytes) {
     return static_cast<int>(SMELT_OK);
   });
   return length;
-}
-
-int smelt_barrier(smelt_rank* rank) {
-  return rank == nullptr ? static_cast<int>(SMELT_INVALID_ARGUMENT) : static_cast<int>(rank->value.barrier());
-}
-
-int smelt_broadcast(smelt_rank* rank, void* data, size_t bytes, int root) {
-  if (rank == nullptr) return SMELT_INVALID_ARGUMENT;
-  return static_cast<int>(rank->value.broadcast(data, bytes, root));
-}
-
-int smelt_reduce(smelt_rank* rank, const void* in, void* result, size_t count, smelt_type type, smelt_op op, int root) {
-  if (rank == nullptr) return SMELT_INVALID_ARGUMENT;
-  return static_cast<int>(rank->value.reduce(in, result, count, builtin(type, op), root));
-}
-
-int smelt_allreduce(smelt_rank* rank, const void* in, void* result, size_t count, smelt_type type, smelt_op op) {
-  if (rank == nullptr) return SMELT_INVALID_ARGUMENT;
-  return static_cast<int>(rank->value.allreduce(in, result, count, builtin(type, op)));
-}
-
-int smelt_reduce_user(smelt_rank* rank, const void* in, void* result, size_t count, size_t element_bytes,
-                      smelt_combine combine, void* context, int commutative, int root) {
-  if (rank == nullptr) return SMELT_INVALID_ARGUMENT;
-  const smelt::Reduction reduction{element_bytes, combine, context, commutative != 0};
-  return static_cast<int>(rank->value.reduce(in, result, count, reduction, root));
-}
-
-int smelt_allreduce_user(smelt_rank* rank, const void* in, void* result, size_t count, size_t element_bytes,
-                         smelt_combine combine, void* context, int commutative) {
-  if (rank == nullptr) return SMELT_INVALID_ARGUMENT;
-  const smelt::Reduction reduction{element_bytes, combine, context, commutative != 0};
-  return static_cast<int>(rank->value.allreduce(in, result, count, reduction));
-}
-
-int smelt_two_phase_commit(smelt_rank* rank, void* proposal, size_t bytes, int (*vote)(const void*, void*),
-                           void* context, int* committed, int root) {
-  if (rank == nullptr || vote == nullptr || committed == nullptr) return SMELT_INVALID_ARGUMENT;
-  struct Ballot {
-    int (*vote)(const void*, void*);
-    void* context;
-  } ballot{vote, context};
-  bool all = false;
-  const auto status = rank->value.two_phase_commit(
-      proposal, bytes,
-      [](const void* asked, void* self) {
-        const auto* to = static_cast<Ballot*>(self);
-        return to->vote(asked, to->context) != 0;
-      },
-      &ballot, &all, root);
-  *committed = all ? 1 : 0;
-  return static_cast<int>(status);
 }
 
 }  // extern "C"

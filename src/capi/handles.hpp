@@ -1,0 +1,51 @@
+// What the handles of the C interface hold, and how errors leave it.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+#include "smelt/communicator.hpp"
+#include "smelt/machine.hpp"
+#include "smelt/smelt.h"
+
+struct smelt_machine {
+  smelt::Machine value;
+};
+struct smelt_communicator {
+  smelt::Communicator value;
+};
+struct smelt_rank {
+  smelt::Rank value;
+};
+
+namespace smelt::capi {
+
+/// Remembers the message for smelt_last_error(); returns the status.
+int fail(const Error& error);
+int fail_argument(const char* call, const std::string& what);
+void remember(const char* message) noexcept;
+
+/// Runs set-up code that may allocate or throw, and turns what escapes into a status.
+template <class Body>
+int guarded(Body body) noexcept {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return SMELT_OUT_OF_MEMORY;
+  } catch (const std::exception& thrown) {
+    remember(thrown.what());
+    return SMELT_IO_ERROR;
+  }
+}
+
+template <class Handle, class T>
+int hand_out(Result<T> result, Handle** handle) {
+  if (!result) return fail(result.error());
+  *handle = new Handle{std::move(*result)};
+  return SMELT_OK;
+}
+
+}  // namespace smelt::capi
