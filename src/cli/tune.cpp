@@ -129,7 +129,7 @@ bool same_table(const ProfileCell& a, const ProfileCell& b) {
 /// Cells of one table with the same recipe are one row.
 void print_table(const std::vector<ProfileCell>& cells) {
   Table table("llrllrrl");
-  table.header({"operation", "sync", "ranks", "sizes from", "runs", "measured", "predicted", "runner-up"});
+  table.header({"operation", "sync", "ranks", "sizes", "runs", "measured", "predicted", "runner-up"});
   for (std::size_t i = 0; i < cells.size();) {
     const auto& cell = cells[i];
     const bool first = i == 0 || !same_table(cells[i - 1], cell);
@@ -137,7 +137,7 @@ void print_table(const std::vector<ProfileCell>& cells) {
     while (next < cells.size() && same_table(cells[next], cell) && cells[next].recipe == cell.recipe) ++next;
     const bool open_end = next == cells.size() || !same_table(cells[next], cell);
     const auto range = format_byte_count(first ? 0 : cell.from_bytes) +
-                       (open_end ? " up" : " to " + format_byte_count(cells[next].from_bytes - 1));
+                       (open_end ? " up" : " to " + format_byte_count(cells[next].from_bytes));
     const std::string rival =
         cell.runner_up.empty()
             ? "-"

@@ -30,6 +30,11 @@ constexpr double batch_ns = 10e3;           ///< of a loop
 constexpr double write_ns_per_byte = 0.15;  ///< of the inputs
 constexpr std::size_t most_rank_bytes = std::size_t{512} << 20, most_bytes_in_all = std::size_t{2} << 30;
 constexpr std::size_t most_contenders = 16;
+constexpr int least_rounds = 3;     ///< for a verdict at all
+constexpr int decisive_rounds = 7;  ///< from which on races tell contenders apart
+
+/// For people: files hold tenths of nanoseconds.
+double rounded(double value, double parts) { return std::round(value * parts) / parts; }
 
 double now_s() { return static_cast<double>(monotonic_ns()) * 1e-9; }
 
@@ -111,6 +116,7 @@ class Campaign {
   bool stopped(double until_s);
   void report(const TunerCall& call);
   ProfileCell unmeasured(const Cell& cell) const;
+  std::vector<ProfileCell> known(const Cell& cell, std::size_t end) const;
 
   TunerTeam& team_;
   State& state_;
@@ -215,7 +221,8 @@ Status Campaign::round(const Cell& cell, Race& race, std::vector<double>& estima
     const double sample_ns = windows ? each + around : each * per_sample;
     int count = static_cast<int>(std::clamp(turn_ns / sample_ns, 2.0, 32.0));
     if (race.rounds() == 0 || each > 5e6) count = 1;
-    const auto status = team_.time(cell.call, cell.contenders[i].recipe, count, per_sample, samples);
+    const double most_s = std::min(20.0 * turn_ns * 1e-9, until_s - now_s());
+    const auto status = team_.time(cell.call, cell.contenders[i].recipe, count, per_sample, most_s, samples);
     if (status != Status::ok) return status;
     if (samples.empty()) continue;
     const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
@@ -234,7 +241,9 @@ Status Campaign::race(Cell& cell, double until_s) {
   do {
     if (const Status status = round(cell, race, estimates, until_s); status != Status::ok) return status;
   } while (!race.decided() && !stopped(until_s));
-  if (race.time_ns(race.leader()) > 0.0) cell.result = judge(cell, race);
+  // Fewer rounds say nothing: then the model knows better.
+  if (race.rounds() >= least_rounds || race.decided()) cell.result = judge(cell, race);
+  if (cell.result && !(cell.result->measured_ns > 0.0)) cell.result.reset();
   return Status::ok;
 }
 
@@ -245,17 +254,20 @@ ProfileCell Campaign::judge(const Cell& cell, const Race& race) const {
   ProfileCell result = unmeasured(cell);
   result.recipe = cell.contenders[winner].recipe;
   result.predicted_ns = cell.contenders[winner].predicted_ns;
-  result.measured_ns = race.time_ns(winner);
-  result.spread = race.spread(winner);
+  result.measured_ns = rounded(race.time_ns(winner), 10.0);
+  result.predicted_ns = rounded(result.predicted_ns, 10.0);
+  result.spread = rounded(race.spread(winner), 1000.0);
   for (std::size_t i = 0; i < cell.contenders.size(); ++i) {
     const double time = race.time_ns(i);
     if (i == winner || time <= 0.0) continue;
     const auto name = to_string(cell.contenders[i].recipe);
-    const bool equal = race.standing(i) != Race::Standing::out;
+    // After a handful of rounds nothing is out yet.
+    const bool close = race.rounds() >= decisive_rounds || time < 1.1 * result.measured_ns;
+    const bool equal = race.standing(i) != Race::Standing::out && close;
     if (equal) result.equals.push_back(name);
     if (result.runner_up.empty() || time < result.runner_up_ns) {
       result.runner_up = name;
-      result.runner_up_ns = time;
+      result.runner_up_ns = rounded(time, 10.0);
       result.equal = equal;
     }
   }
@@ -269,7 +281,7 @@ ProfileCell Campaign::unmeasured(const Cell& cell) const {
   result.shape = shape_;
   result.from_bytes = cell.call.bytes;
   result.recipe = cell.contenders.front().recipe;
-  result.predicted_ns = cell.contenders.front().predicted_ns;
+  result.predicted_ns = rounded(cell.contenders.front().predicted_ns, 10.0);
   return result;
 }
 
@@ -284,12 +296,15 @@ Status Campaign::race_all() {
     }
   }
   std::stable_sort(order.begin(), order.end(), [](const Cell* a, const Cell* b) { return a->value > b->value; });
+  std::size_t cells_left = order.size();
   const double end = start_s_ + main_share * (end_s_ - start_s_);
   for (Cell* cell : order) {
     const double left = end - now_s();
     // Rather few cells that are decided than many that are not: the last ones may go without.
     const double share = std::max(0.4, left / need);
-    const double until = std::min(end, now_s() + share * cell->need_s);
+    // On a busy machine small calls take longer than expected as well.
+    const double even = 0.6 * left / static_cast<double>(cells_left--);
+    const double until = std::min(end, now_s() + std::max(even, share * cell->need_s));
     need = std::max(1e-9, need - cell->need_s);
     if (stopped(end)) break;
     if (const Status status = race(*cell, until); status != Status::ok) return status;
@@ -365,6 +380,19 @@ Result<void> Campaign::run() {
   return make_error(status, "tune: {}", state_.failure());
 }
 
+/// What an earlier profile has measured from a cell's size up to `end`.
+std::vector<ProfileCell> Campaign::known(const Cell& cell, std::size_t end) const {
+  std::vector<ProfileCell> found;
+  if (options_.incumbent == nullptr) return found;
+  for (const auto& each : options_.incumbent->cells) {
+    const bool same = each.operation == cell.call.operation && each.sync == cell.call.sync && each.shape == shape_;
+    if (!same || each.from_bytes < cell.call.bytes || each.from_bytes >= end) continue;
+    if (found.empty() && (each.from_bytes != cell.call.bytes || each.measured_ns <= 0.0)) break;
+    found.push_back(each);
+  }
+  return found;
+}
+
 Profile Campaign::take() {
   Profile profile{state_.machine.fingerprint, utc_now(), {}};
   for (auto& [key, by_size] : cells_) {
@@ -374,6 +402,10 @@ Profile Campaign::take() {
         profile.cells.push_back(*cell.result);
         continue;
       }
+      const auto after = std::next(at);
+      const auto earlier = known(cell, after == by_size.end() ? SIZE_MAX : after->first);
+      profile.cells.insert(profile.cells.end(), earlier.begin(), earlier.end());
+      if (!earlier.empty()) continue;
       auto next = std::find_if(at, by_size.end(), [](const auto& each) { return each.second.result.has_value(); });
       auto guess = unmeasured(cell);
       const bool agree = at != by_size.begin() && next != by_size.end() && std::prev(at)->second.result &&

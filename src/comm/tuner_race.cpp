@@ -144,7 +144,8 @@ std::size_t Race::winner(const std::vector<std::size_t>& preference) const {
     if (i == leader_) break;
     if (contenders_[i].standing == Standing::out) continue;
     const auto compared = ratios(i, leader_);
-    if (compared.size() >= 3 && median_of(compared) <= 1.0 + rules_.margin) return i;
+    const double margin = contenders_[i].standing == Standing::open ? rules_.open_margin : rules_.margin;
+    if (compared.size() >= 3 && median_of(compared) <= 1.0 + margin) return i;
   }
   return leader_;
 }

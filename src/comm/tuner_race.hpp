@@ -23,7 +23,8 @@
 namespace smelt::comm {
 
 struct RaceRules {
-  double margin = 0.02;  ///< a difference that does not matter
+  double margin = 0.02;       ///< a difference that does not matter
+  double open_margin = 0.05;  ///< the same between contenders that could not be told apart
   int most_rounds = 40;
   double hopeless = 1.4;  ///< out if the best of its three or more times is worse by that, of two by thrice that
 };

@@ -12,6 +12,8 @@
 namespace smelt::comm {
 namespace {
 
+/// Of a loop: whether to go on is asked between them.
+constexpr int samples_between_looks = 8;
 constexpr double missed = std::numeric_limits<double>::max();
 /// From this size on writing the inputs would be a good part of a loop.
 constexpr std::size_t least_window_bytes = 8192;
@@ -125,14 +127,20 @@ Collective TunerTeam::describe(const TunerCall& call) noexcept {
   return result;
 }
 
+/// Rank 0 looks at the clock; the others are told.
+bool TunerTeam::out_of_time(int sample) const noexcept {
+  return endpoint_.rank() == 0 && sample > 0 && monotonic_ns() > give_up_ns_;
+}
+
 Status TunerTeam::windows(const Task& task, const Choice& choice) noexcept {
   const Collective call = describe(task.call);
   const bool waits = task.call.sync == Sync::strict || starts(task.call.operation, endpoint_.rank(), endpoint_.size());
   for (int n = -1; n < task.samples; ++n) {
     write(task.call);
     if (const Status met = endpoint_.barrier(); met != Status::ok) return met;
-    std::uint64_t start = ticks() + task.guard_ticks;
+    std::uint64_t start = out_of_time(n) ? 0 : ticks() + task.guard_ticks;
     if (const Status told = endpoint_.broadcast(&start, sizeof start, 0); told != Status::ok) return told;
+    if (start == 0) return Status::ok;
     const bool late = ticks() >= start;
     while (waits && ticks() < start) {
     }
@@ -148,6 +156,14 @@ Status TunerTeam::loops(const Task& task, const Choice& choice) noexcept {
   const bool settles = call.sync == Sync::loose && overlaps(call.operation);
   std::uint64_t begin = 0;
   for (int n = -1; n < task.samples; ++n) {
+    if (n > 0 && n % samples_between_looks == 0) {
+      std::uint64_t stop = out_of_time(n) ? 1 : 0;
+      if (const Status told = endpoint_.broadcast(&stop, sizeof stop, 0); told != Status::ok) return told;
+      if (stop != 0) return Status::ok;
+      // The sample begins when all are together again.
+      if (const Status met = endpoint_.barrier(); met != Status::ok) return met;
+      begin = ticks();
+    }
     for (int i = 0; i < (n < 0 ? 1 : task.per_sample); ++i) {
       write(task.call);
       if (task.empty) continue;
@@ -176,6 +192,7 @@ Status TunerTeam::obey(const Task& task) noexcept {
     return endpoint_.state().status();
   }
   if (const Status met = endpoint_.barrier(); met != Status::ok) return met;
+  std::fill_n(values_, task.samples, missed);
   const Status done = uses_windows(task.call) ? windows(task, *choice) : loops(task, *choice);
   if (done != Status::ok) return done;
   return endpoint_.reduce(values_, values_, static_cast<std::size_t>(task.samples), maximum<double>(), 0);
@@ -196,9 +213,10 @@ Status TunerTeam::dismiss() noexcept {
   return share(&task, sizeof task);
 }
 
-Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample,
+Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, double most_s,
                        std::vector<double>& times_ns) {
   times_ns.clear();
+  give_up_ns_ = monotonic_ns() + static_cast<std::uint64_t>(most_s * 1e9);
   Task task{
       .samples = std::min(samples, most_samples), .per_sample = per_sample, .guard_ticks = guard_ticks_, .call = call};
   const auto text = to_string(recipe);

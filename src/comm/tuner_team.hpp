@@ -47,8 +47,9 @@ class TunerTeam {
   Status serve() noexcept;
 
   /// Rank 0: up to `samples` times in ns, of a first call that is not counted and then of one each (window) or of
-  /// `per_sample` each (loop). Fewer, perhaps none, if windows were missed.
-  Status time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, std::vector<double>& times_ns);
+  /// `per_sample` each (loop). Fewer, perhaps none, if windows were missed or if it takes longer than `most_s`.
+  Status time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, double most_s,
+              std::vector<double>& times_ns);
   /// Rank 0: lets the others go.
   Status dismiss() noexcept;
 
@@ -69,6 +70,7 @@ class TunerTeam {
   };
 
   Status obey(const Task& task) noexcept;
+  bool out_of_time(int sample) const noexcept;
   Status windows(const Task& task, const Choice& choice) noexcept;
   Status loops(const Task& task, const Choice& choice) noexcept;
   bool make_room(const TunerCall& call) noexcept;
@@ -81,6 +83,7 @@ class TunerTeam {
   double values_[most_samples] = {};  ///< of this rank, then on rank 0 the largest
   std::uint64_t round_ = 0;
   std::uint64_t guard_ticks_;
+  std::uint64_t give_up_ns_ = 0;  ///< rank 0: when a turn that takes too long ends
 };
 
 }  // namespace smelt::comm

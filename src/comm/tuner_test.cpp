@@ -125,6 +125,31 @@ TEST(Tune, IncumbentsWithoutARivalAreKept) {
   for (const auto& each : profile->cells) EXPECT_EQ(each.recipe, cell.recipe);
 }
 
+TEST(Tune, WhatWasMeasuredBeforeStaysWhereThereIsNoTime) {
+  const auto pair = two_ranks();
+  ProfileCell cell;
+  cell.operation = Operation::reduce;
+  cell.shape = shape_of(pair.machine, pair.group, false);
+  cell.from_bytes = 8;
+  cell.recipe = *parse_recipe("reduce_flat");
+  cell.measured_ns = 123.0;
+  auto crossover = cell;
+  crossover.from_bytes = 16;
+  crossover.recipe = *parse_recipe("reduce_tree");
+  const Profile before{pair.machine.fingerprint, "", {cell, crossover}};
+  TuneOptions options;
+  options.operations = {Operation::reduce};
+  options.syncs = {Sync::loose};
+  options.incumbent = &before;
+  options.interrupted = [] { return true; };
+  const auto profile = tune(pair.machine, pair.group, options);
+  ASSERT_TRUE(profile) << profile.error().message;
+  ASSERT_GE(profile->cells.size(), 3u);
+  EXPECT_EQ(profile->cells[0], cell);
+  EXPECT_EQ(profile->cells[1], crossover);
+  EXPECT_EQ(profile->cells[2].from_bytes, 32u);
+}
+
 TEST(Tune, RefusesNonsense) {
   const auto pair = two_ranks();
   const auto refused = [&](const TuneOptions& options, const std::string& says) {

@@ -1,0 +1,141 @@
+// smelt tune and smelt explain: what they say, what they write, and what they refuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "call.hpp"
+
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+void expect_one_line(const Call& call, int exit_code, const std::string& says) {
+  EXPECT_EQ(call.exit_code, exit_code) << call.err;
+  EXPECT_EQ(call.out, "");
+  EXPECT_THAT(call.err, StartsWith("smelt: "));
+  EXPECT_THAT(call.err, HasSubstr(says));
+  EXPECT_EQ(std::count(call.err.begin(), call.err.end(), '\n'), 1) << call.err;
+}
+
+TEST(Tune, RefusesNonsense) {
+  const struct {
+    Words words;
+    int exit_code;
+    std::string says;
+  } mistakes[] = {
+      {{"tune", "--ops", "allredcue"}, 2, "did you mean 'allreduce'?"},
+      {{"tune", "--ops", "barrier"}, 2, "no operation with a choice"},
+      {{"tune", "--sync", "lose"}, 2, "must be loose or strict"},
+      {{"tune", "--ranks", "1"}, 2, "2 to 1024"},
+      {{"tune", "--time", "soon"}, 2, "such as 30s"},
+      {{"tune", "--most", "2GiB"}, 2, "--most 2GiB"},
+      {{"tune", "--tme", "1s"}, 2, "did you mean '--time'?"},
+      {{"tune"}, 1, "run `smelt measure`"},
+  };
+  for (const auto& mistake : mistakes) {
+    SCOPED_TRACE(testing::PrintToString(mistake.words));
+    expect_one_line(smelt(mistake.words), mistake.exit_code, mistake.says);
+  }
+}
+
+TEST(Explain, RefusesNonsense) {
+  const struct {
+    Words words;
+    int exit_code;
+    std::string says;
+  } mistakes[] = {
+      {{"explain"}, 2, "explain what?"},
+      {{"explain", "allreduce"}, 2, "--bytes: say how much"},
+      {{"explain", "alreduce", "--bytes", "8"}, 2, "did you mean 'allreduce'?"},
+      {{"explain", "barrier", "--bytes", "8"}, 2, "no operation with a choice"},
+      {{"explain", "allreduce", "--bytes", "8x"}, 2, "--bytes 8x"},
+      {{"explain", "allreduce", "--bytes", "8", "--sync", "both"}, 2, "must be loose or strict"},
+      {{"explain", "allreduce", "--bytes", "8", "--ranks", "1"}, 2, "between 2 and"},
+      {{"explain", "allreduce", "--algorithms"}, 2, "leave out allreduce"},
+      {{"explain", "allreduce", "--bytes", "8"}, 1, "run `smelt measure`"},
+      {{"explain", "allreduce", "--bytes", "8", "-m", two_packages(), "--profile", "/none/x"},
+       1,
+       "/none/x: cannot open"},
+      {{"explain", "allreduce", "--bytes", "8", "-m", two_packages(), "--profile",
+        scratch_file("bad.profile.json", "{}")},
+       1,
+       "bad.profile.json: schema: missing"},
+  };
+  for (const auto& mistake : mistakes) {
+    SCOPED_TRACE(testing::PrintToString(mistake.words));
+    expect_one_line(smelt(mistake.words), mistake.exit_code, mistake.says);
+  }
+}
+
+TEST(Explain, AnotherMachineByTheModel) {
+  const auto call = smelt({"explain", "allreduce", "--bytes", "8192", "--ranks", "4", "-m", two_packages(), "--json"});
+  ASSERT_EQ(call.exit_code, 0) << call.err;
+  const auto document = call.json();
+  EXPECT_EQ(document["operation"], "allreduce");
+  EXPECT_EQ(document["bytes"], 8192);
+  EXPECT_EQ(document["ranks"], 4);
+  EXPECT_EQ(document["pus"].size(), 4u);
+  EXPECT_EQ(document["from"], "model");
+  EXPECT_TRUE(document["measured_ns"].is_null());
+  EXPECT_GE(document["predicted_ns"].get<double>(), document["floor_ns"].get<double>()) << "a floor is a floor";
+  ASSERT_GT(document["candidates"].size(), 2u);
+  double before = 0.0;
+  for (const auto& each : document["candidates"]) {
+    EXPECT_GE(each["predicted_ns"].get<double>(), before) << "best first";
+    EXPECT_GE(each["predicted_ns"].get<double>(), document["floor_ns"].get<double>());
+    before = each["predicted_ns"].get<double>();
+  }
+  EXPECT_GT(document["alternatives"].size(), 0u);
+  const auto text = smelt({"explain", "allreduce", "--bytes", "8K", "--ranks", "4", "-m", two_packages(), "--all"});
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  for (const char* word :
+       {"8 KiB, loose", "predicted", "measured    not yet", "floor", "runner-up", "Other ranks", "All candidates"}) {
+    EXPECT_THAT(text.out, HasSubstr(word));
+  }
+}
+
+TEST(Explain, ListsTheAlgorithms) {
+  const auto document = smelt({"explain", "--algorithms", "--json"}).json();
+  ASSERT_GT(document["algorithms"].size(), 20u);
+  for (const auto& each : document["algorithms"]) {
+    EXPECT_NE(each["description"], "");
+    EXPECT_GT(each["access"].size(), 0u);
+  }
+  EXPECT_THAT(smelt({"explain", "--algorithms"}).out, HasSubstr("allreduce_ring"));
+}
+
+TEST(Tune, WritesAProfileThatExplainReads) {
+  const Words here = {"SMELT_CACHE_DIR=" + scratch() + "/tuned"};
+  const auto measured = smelt({"measure", "--quick", "--budget", "1s", "--json"}, "", here);
+  ASSERT_EQ(measured.exit_code, 0) << measured.err;
+  const auto tuned =
+      smelt({"tune", "--time", "1s", "--ops", "allreduce", "--sync", "loose", "--most", "4K", "--ranks", "2", "--json"},
+            "", here);
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  const auto document = tuned.json();
+  EXPECT_FALSE(document["interrupted"].get<bool>());
+  ASSERT_GT(document["cells"].size(), 0u);
+  EXPECT_EQ(document["cells"][0]["from_bytes"], 8);
+  EXPECT_TRUE(std::filesystem::exists(document["file"].get<std::string>()));
+
+  const auto explained = smelt({"explain", "allreduce", "--bytes", "8", "--ranks", "2", "--json"}, "", here).json();
+  EXPECT_EQ(explained["from"], "profile");
+  EXPECT_EQ(explained["recipe"], document["cells"][0]["recipe"]);
+  EXPECT_EQ(smelt({"explain", "broadcast", "--bytes", "8", "--ranks", "2", "--json"}, "", here).json()["from"],
+            "model");
+
+  // What another run finds is added; what is there of the same operation is replaced.
+  const auto more =
+      smelt({"tune", "--time", "1s", "--ops", "reduce", "--sync", "loose", "--most", "4K", "--ranks", "2"}, "", here);
+  ASSERT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_THAT(more.out, HasSubstr("Profile in "));
+  for (const char* operation : {"allreduce", "reduce"}) {
+    const auto again = smelt({"explain", operation, "--bytes", "8", "--ranks", "2", "--json"}, "", here).json();
+    EXPECT_EQ(again["from"], "profile") << operation;
+  }
+}
+
+}  // namespace
