@@ -105,12 +105,12 @@ typedef struct smelt_rank smelt_rank;
 
 /* Zero-initialize, then set what differs from the default. */
 typedef struct smelt_options {
-  const char* topology; /* NULL: "best" */
-  const char* barrier;  /* NULL: the model's choice; "tree", "dissemination", "flat" */
-  const char* wait;     /* NULL: SMELT_WAIT; "spin", "yield", "sleep", "auto" */
-  double timeout_s;     /* 0: SMELT_TIMEOUT; negative: never */
-  double search_ms;     /* 0: 20 ms per operation; negative: construction alone */
-  int keep_affinity;    /* not 0: do not pin the threads of the ranks */
+  const char* topology;  /* NULL: "best" */
+  const char* barrier;   /* NULL: the model's choice; "tree", "dissemination", "flat" */
+  const char* wait;      /* NULL: SMELT_WAIT; "spin", "yield", "sleep", "auto" */
+  double timeout_s;      /* 0: SMELT_TIMEOUT; negative: never */
+  double search_ms;      /* 0: 20 ms per operation; negative: construction alone */
+  int keep_affinity;     /* not 0: do not pin the threads of the ranks */
   const char* algorithm; /* NULL: the best ones; else a recipe, such as "allreduce_slices+direct" */
   const char* profile;   /* NULL: the cached one of this machine, if it fits; a file; "none" */
   int revalidate;        /* threads: 1: look whether the profile still holds; -1: no; 0: SMELT_REVALIDATE */
@@ -253,11 +253,11 @@ typedef struct smelt_call {
   smelt_sync sync;
   const void* in;
   void* out;
-  size_t count;         /* elements: of the vector, or of this rank's block */
+  size_t count;          /* elements: of the vector, or of this rank's block */
   int root;
-  smelt_type type;      /* of an element; 0: bytes */
-  smelt_op op;          /* 0: the sum */
-  size_t element_bytes; /* not 0: of an element, in place of `type` */
+  smelt_type type;       /* of an element; 0: bytes */
+  smelt_op op;           /* 0: the sum */
+  size_t element_bytes;  /* not 0: of an element, in place of `type` */
   smelt_combine combine; /* not NULL: the operator, in place of `op` */
   void* context;         /* for combine */
   int commutative;       /* of combine; 0: operands are combined in rank order */

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "capi/handles.hpp"
-#include "smelt/collective.hpp"
 
 namespace {
 
