@@ -12,7 +12,6 @@
 #include "comm/tuner_profile.hpp"
 #include "machine/memory.hpp"
 #include "plan/candidates.hpp"
-#include "plan/exact.hpp"
 #include "plan/tree.hpp"
 #include "smelt/settings.hpp"
 
@@ -156,8 +155,8 @@ Result<void> State::make_plans() {
   return {};
 }
 
-/// Trees in which a rank that is always late delays nobody but itself: exact for small groups, else the late
-/// ones become the root's last leaves.
+/// Trees in which a rank that is always late delays nobody but the root: late ones are its last leaves, so that
+/// when they come one message is all that is left to do.
 Result<void> State::plan_for_late_ranks() {
   if (options.late_ns.empty()) return {};
   const auto ranks = static_cast<std::size_t>(group.size());
@@ -167,19 +166,11 @@ Result<void> State::plan_for_late_ranks() {
     return make_error(Status::invalid_argument, "communicator: late_ns: {} numbers for {} ranks, or one below 0",
                       options.late_ns.size(), ranks);
   }
-  const plan::RankCosts costs(machine, group);
   for (const Operation operation : {Operation::broadcast, Operation::reduce}) {
     const bool down = operation == Operation::broadcast;
     Plan& plan = plans[static_cast<int>(operation)];
     Tree tree = down ? *plan.broadcast_tree : *plan.reduce_tree;
-    if (ranks <= 12) {
-      plan::ExactTrees exact({costs, down ? plan::Direction::broadcast : plan::Direction::reduce});
-      exact.set_ready_times(options.late_ns);
-      exact.solve([] { return false; });
-      tree = exact.tree(exact.best_root());
-    } else {
-      tree = plan::with_late_leaves(std::move(tree), options.late_ns);
-    }
+    tree = plan::with_late_leaves(tree, options.late_ns);
     plan::Problem problem(machine, group, operation);
     plan::Solution solution{"late", down ? std::nullopt : std::optional(tree),
                             down ? std::optional(tree) : std::nullopt, 0.0};

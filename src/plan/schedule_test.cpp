@@ -91,7 +91,9 @@ TEST(Recipes, SayWhatIsWrong) {
                            "allreduce_ring+chunk=4096", "broadcast_tree+sideways", "broadcast_tree+"}) {
     auto read = parse_recipe(text);
     EXPECT_FALSE(read) << text;
-    if (!read) EXPECT_FALSE(read.error().message.empty());
+    if (!read) {
+      EXPECT_FALSE(read.error().message.empty());
+    }
   }
   const Machine machine = two_packages();
   const Recipe needs_power{.algorithm = "allreduce_reduce_scatter_allgather"};
