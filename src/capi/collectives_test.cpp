@@ -41,6 +41,13 @@ TEST(CCollectives, FromC99) {
   }
 }
 
+TEST(CCollectives, RanksThatDoNotKnowTheSizesAgreeOnTheAlgorithm) {
+  // One that only blocks of equal size can take: ranks that took them for equal would use it.
+  for (const char* algorithm : {"scatter_binomial+channels", "gather_binomial+channels"}) {
+    in_ranks(5, algorithm, [](smelt_rank* rank) { EXPECT_EQ(c99_collectives(rank), 0); });
+  }
+}
+
 TEST(CCollectives, TheChosenAlgorithmIsUsedAndABadOneRefused) {
   in_ranks(3, "allreduce_slices+staged", [](smelt_rank* rank) { EXPECT_EQ(c99_collectives(rank), 0); });
   smelt_options options{};
