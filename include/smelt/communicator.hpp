@@ -208,7 +208,9 @@ class Communicator {
   /// is rank 0 and keeps its affinity afterwards.
   Result<void> run(const std::function<void(Rank&)>& f);
 
-  /// Makes the calling thread rank `rank`. Each rank can be attached once at a time.
+  /// Makes the calling thread rank `rank`. Each rank can be attached once at a time. If this thread ends while
+  /// the Rank is still there, the rank counts as dead: pending and later collectives of the others return
+  /// Status::broken, naming it.
   Result<Rank> attach(int rank);
 
   /// A communicator of some of this one's ranks, in the given order; independent of it.

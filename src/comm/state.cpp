@@ -234,8 +234,8 @@ Result<void> State::make_endpoints(std::span<const int> ranks) {
 /// Threads note their own end; the watch is for the agreement, which looks at nobody else here.
 Watch* State::own_watch() {
   const std::lock_guard lock(subgroups_mutex_);
-  if (!watch_) watch_.emplace(*members_);
-  return &*watch_;
+  if (!idle_watch_) idle_watch_.emplace(*members_);
+  return &*idle_watch_;
 }
 
 void State::fail(Status status, const std::string& message) noexcept {

@@ -115,7 +115,8 @@ class State : public std::enable_shared_from_this<State> {
   bool processes_ = false;
   bool deaths_expected_ = false;
   std::optional<Membership> members_;
-  std::optional<Watch> watch_;  ///< of processes; threads note their own end
+  std::optional<Watch> watch_;       ///< of processes; threads note their own end
+  std::optional<Watch> idle_watch_;  ///< of threads, made for their first agreement
 
   struct Pending {
     std::shared_ptr<State> state;

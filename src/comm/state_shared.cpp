@@ -166,7 +166,7 @@ pid_t State::foreign_process(int rank) const noexcept {
 }
 
 bool State::somebody_died() noexcept {
-  const bool died = watch_ ? watch_->check() : members_->first_dead() >= 0;
+  const bool died = processes_ ? watch_->check() : members_->first_dead() >= 0;
   if (!died || status() != Status::ok) return died;
   const int rank = members_->first_dead();
   if (processes_) {
@@ -188,8 +188,8 @@ void State::fail_after_death(int rank, const std::string& message) noexcept {
 }
 
 Result<std::shared_ptr<State>> State::shrunk(int rank, int* new_rank) {
-  auto survivors = watch_ ? members_->agree_on_survivors(rank, *watch_, shrink_timeout_s)
-                          : members_->agree_on_survivors(rank, *own_watch(), shrink_timeout_s);
+  Watch& watch = processes_ ? *watch_ : *own_watch();
+  auto survivors = members_->agree_on_survivors(rank, watch, shrink_timeout_s);
   if (!survivors) return survivors.error();
   const auto self = std::find(survivors->begin(), survivors->end(), rank);
   if (self == survivors->end()) return make_error(Status::broken, "shrink: rank {} came too late", rank);
