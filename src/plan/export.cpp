@@ -87,7 +87,7 @@ Result<RuntimeSettings> export_settings(const Machine& machine, const Group& gro
   if (auto checked = check(machine, group, options); !checked) return checked.error();
   const bool passes_messages = runtime != Runtime::libomp && runtime != Runtime::xhc;
   const Machine seen = with_overhead(machine, passes_messages ? options.message_overhead_ns : 0.0);
-  const plan::Job job{seen, group, options, shares_pus(group)};
+  const plan::Job job{seen, machine, group, options, shares_pus(group)};
   switch (runtime) {
     case Runtime::openmpi:
       return plan::export_openmpi(job);
@@ -110,7 +110,6 @@ Result<RuntimeSettings> export_settings(const Machine& machine, const Group& gro
 namespace smelt::plan {
 namespace {
 
-constexpr std::size_t largest_bytes = std::size_t{16} << 20;
 /// Bisection ends where the interval is this part of the size.
 constexpr std::size_t resolution = 64;
 
@@ -132,23 +131,25 @@ class Stopwatch {
   Result<double> time(int contender, std::size_t bytes) {
     const auto key = std::pair(contender, bytes);
     if (const auto known = times_.find(key); known != times_.end()) return known->second;
-    const auto& recipe = race_.contenders[static_cast<std::size_t>(contender)].recipe;
-    auto ns = race_.operation == Operation::barrier ? predict_barrier(job_, recipe) : simulated(recipe, bytes);
+    const auto& runner = race_.contenders[static_cast<std::size_t>(contender)];
+    auto ns = race_.operation == Operation::barrier ? predict_barrier(job_, runner.recipe) : simulated(runner, bytes);
     if (!ns) return ns.error();
     return times_.emplace(key, *ns).first->second;
   }
 
  private:
-  Result<double> simulated(const std::string& text, std::size_t bytes) {
+  Result<double> simulated(const Contender& runner, std::size_t bytes) {
+    const std::string& text = runner.recipe;
+    const Machine& machine = runner.passes_messages ? job_.machine : job_.hardware;
     auto request = requests_.find(text);
     if (request == requests_.end()) {
       auto recipe = parse_recipe(text);
       if (!recipe) return recipe.error();
-      auto made = make_request(job_.machine, job_.group, *recipe);
+      auto made = make_request(machine, job_.group, *recipe);
       if (!made) return made.error();
       request = requests_.emplace(text, std::move(*made)).first;
     }
-    auto times = simulate(job_.machine, job_.group, request->second, bytes);
+    auto times = simulate(machine, job_.group, request->second, bytes);
     if (!times) return times.error();
     return times->total_ns;
   }
@@ -159,30 +160,60 @@ class Stopwatch {
   std::map<std::pair<int, std::size_t>, double> times_;
 };
 
+/// Whether the recipe is there for that many ranks.
+bool fits(const Contender& contender, int ranks) {
+  const std::string name = contender.recipe.substr(0, contender.recipe.find('+'));
+  for (const auto& info : algorithms()) {
+    if (info.name == name) return !info.power_of_two || is_power_of_two(ranks);
+  }
+  return true;  // of barriers: a topology
+}
+
+/// Whether a contender beats another by the margin at this size, at half and at twice of it: what holds at one size
+/// alone comes from where lines and chunks happen to end.
+Result<bool> beats(const Job& job, Stopwatch& watch, int contender, int standard, std::size_t bytes) {
+  for (std::size_t near : {bytes, std::max<std::size_t>(1, bytes / 2), 2 * bytes}) {
+    auto ns = watch.time(contender, near);
+    if (!ns) return ns.error();
+    auto standard_ns = watch.time(standard, near);
+    if (!standard_ns) return standard_ns.error();
+    if (!(*ns < (1.0 - job.options.margin) * *standard_ns)) return false;
+  }
+  return true;
+}
+
 /// Who wins at one size.
 Result<Stretch> decide(const Job& job, const Race& race, Stopwatch& watch, std::size_t bytes) {
   Stretch result{.from_bytes = bytes};
   if (race.has_default) {
     result.standard = race.default_of(bytes);
+    if (result.standard >= 0 && !fits(race.contenders[static_cast<std::size_t>(result.standard)], job.ranks())) {
+      result.standard = -1;
+    }
     if (result.standard < 0) return result;
     auto standard = watch.time(result.standard, bytes);
     if (!standard) return standard.error();
     result.default_ns = *standard;
   }
-  double best = race.has_default ? (1.0 - job.options.margin) * result.default_ns : std::numeric_limits<double>::max();
+  double best = std::numeric_limits<double>::max();
   for (int each = 0; each < static_cast<int>(race.contenders.size()); ++each) {
-    if (!race.contenders[static_cast<std::size_t>(each)].exportable || each == result.standard) continue;
+    const auto& contender = race.contenders[static_cast<std::size_t>(each)];
+    if (!contender.exportable || each == result.standard || !fits(contender, job.ranks())) continue;
     auto ns = watch.time(each, bytes);
     if (!ns) return ns.error();
-    if (*ns < best) {
-      best = result.predicted_ns = *ns;
-      result.winner = each;
+    if (!(*ns < best)) continue;
+    if (race.has_default) {
+      auto sure = beats(job, watch, each, result.standard, bytes);
+      if (!sure) return sure.error();
+      if (!*sure) continue;
     }
+    best = result.predicted_ns = *ns;
+    result.winner = each;
   }
   return result;
 }
 
-std::vector<std::size_t> sizes_to_ask(const Race& race) {
+std::vector<std::size_t> sizes_to_ask(const Race& race, std::size_t largest_bytes) {
   if (race.operation == Operation::barrier) return {1};
   std::set<std::size_t> sizes;
   for (std::size_t bytes = 1; bytes <= largest_bytes; bytes *= 2) sizes.insert(bytes);
@@ -218,7 +249,7 @@ Result<std::vector<Stretch>> run_race(const Job& job, const Race& race) {
   if (job.crowded) return stretches;
   Stopwatch watch(job, race);
   std::size_t previous = 0;
-  for (std::size_t bytes : sizes_to_ask(race)) {
+  for (std::size_t bytes : sizes_to_ask(race, job.options.largest_bytes)) {
     auto here = decide(job, race, watch, bytes);
     if (!here) return here.error();
     while (previous != 0 && !same(stretches.back(), *here)) {  // once for each change in between
@@ -229,6 +260,9 @@ Result<std::vector<Stretch>> run_race(const Job& job, const Race& race) {
     }
     if (previous == 0) stretches.push_back(*here);
     previous = bytes;
+  }
+  if (race.operation != Operation::barrier && stretches.back().winner >= 0) {
+    stretches.push_back({.from_bytes = job.options.largest_bytes + 1});
   }
   return stretches;
 }

@@ -14,10 +14,10 @@ namespace smelt::plan {
 /// An algorithm of the runtime and the recipe that has its steps.
 struct Contender {
   std::string name;
-  int number = 0;          ///< the runtime's number for it
-  std::string recipe;      ///< text form; of barriers: a topology
-  bool exportable = true;  ///< false: only there to know what the default costs
-  std::size_t segment_bytes = 0;
+  int number = 0;               ///< the runtime's number for it
+  std::string recipe;           ///< text form; of barriers: a topology
+  bool exportable = true;       ///< false: only there to know what the default costs
+  bool passes_messages = true;  ///< false: through shared memory, without what the runtime adds to messages
 };
 
 /// Which of them is best for which size?
@@ -41,7 +41,8 @@ struct Stretch {
 
 /// A job that settings are written for.
 struct Job {
-  const Machine& machine;  ///< with the runtime's overhead in the costs of its messages
+  const Machine& machine;   ///< with the runtime's overhead in the costs of its messages
+  const Machine& hardware;  ///< without
   const Group& group;
   const ExportOptions& options;
   bool crowded = false;  ///< ranks share a PU: the model is not asked
@@ -49,7 +50,8 @@ struct Job {
   int ranks() const { return group.size(); }
 };
 
-/// Sizes from 1 byte up; the first stretch starts at 0 and leaves empty messages to the runtime. Between powers
+/// Sizes from 1 byte up; the first stretch starts at 0 and leaves empty messages to the runtime, the last
+/// one what is longer than the longest asked about. Between powers
 /// of two the point where the winner changes is found by bisection.
 Result<std::vector<Stretch>> run_race(const Job& job, const Race& race);
 

@@ -229,7 +229,7 @@ std::string shared(const Device& device) { return fmt::format("MPIDI_POSIX_mpi_{
 
 Race device_race(const Device& device) {
   Race race{.operation = device.operation,
-            .contenders = {{shared(device), 0, device.shared, false}, {"message passing", 0, device.passing}}};
+            .contenders = {{shared(device), 0, device.shared, false, false}, {"message passing", 0, device.passing}}};
   race.default_of = [](std::size_t) { return 0; };
   return race;
 }

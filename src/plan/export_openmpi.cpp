@@ -136,29 +136,17 @@ constexpr Tuned operations[] = {{0, "allgather", Operation::allgather}, {2, "all
                                 {3, "alltoall", Operation::alltoall},   {6, "barrier", Operation::barrier},
                                 {7, "bcast", Operation::broadcast},     {11, "reduce", Operation::reduce}};
 
-std::vector<Contender> broadcasts() {
-  std::vector<Contender> list = {{"basic_linear", 1, "broadcast_tree+channels+tree=sequential"},
-                                 {"chain", 2, "broadcast_tree+channels+tree=chain", false},
-                                 {"pipeline", 3, "broadcast_tree+channels+tree=chain"},
-                                 {"binary_tree", 5, "broadcast_tree+channels+tree=binary"},
-                                 {"binomial", 6, "broadcast_tree+channels+tree=k-nomial:2"},
-                                 {"knomial", 7, "broadcast_tree+channels+tree=k-nomial:4"},
-                                 {"scatter_allgather_ring", 9, "broadcast_scatter_allgather+channels"}};
-  const auto whole = list;
-  for (const auto& each : whole) {
-    if (each.number != 3 && each.number != 5 && each.number != 6) continue;
-    for (std::size_t segment : {std::size_t{32768}, std::size_t{131072}}) {
-      list.push_back({each.name, each.number, fmt::format("{}+chunk={}", each.recipe, segment), true, segment});
-    }
-  }
-  return list;
-}
-
 std::vector<Contender> contenders(Operation operation, int ranks) {
   const bool doubles = is_power_of_two(ranks);
   switch (operation) {
     case Operation::broadcast:
-      return broadcasts();
+      return {{"basic_linear", 1, "broadcast_tree+channels+tree=sequential"},
+              {"chain", 2, "broadcast_tree+channels+tree=chain", false},
+              {"pipeline", 3, "broadcast_tree+channels+tree=chain"},
+              {"binary_tree", 5, "broadcast_tree+channels+tree=binary"},
+              {"binomial", 6, "broadcast_tree+channels+tree=k-nomial:2"},
+              {"knomial", 7, "broadcast_tree+channels+tree=k-nomial:4"},
+              {"scatter_allgather_ring", 9, "broadcast_scatter_allgather+channels"}};
     case Operation::allreduce:
       return {{"recursive_doubling", 3, "allreduce_recursive_doubling+channels"},
               {"ring", 4, "allreduce_ring+channels", false},
@@ -209,8 +197,7 @@ Race make_race(Operation operation, int ranks) {
       if (bytes < each.below_bytes) break;
     }
     for (int index = 0; index < static_cast<int>(list.size()); ++index) {
-      const auto& contender = list[static_cast<std::size_t>(index)];
-      if (contender.number == number && contender.segment_bytes == 0) return index;
+      if (list[static_cast<std::size_t>(index)].number == number) return index;
     }
     return -1;
   };
@@ -233,8 +220,8 @@ std::string format_operation(const Tuned& tuned, const Race& race, const std::ve
       rules += fmt::format("{} 0 0 0  # Open MPI's own decision\n", from);
     } else {
       const auto& winner = race.contenders[static_cast<std::size_t>(each.winner)];
-      rules += fmt::format("{} {} 0 {}  # {}: {:.0f} ns predicted, {:.0f} ns for the default\n", from, winner.number,
-                           winner.segment_bytes, winner.name, each.predicted_ns, each.default_ns);
+      rules += fmt::format("{} {} 0 0  # {}: {:.0f} ns predicted, {:.0f} ns for the default\n", from, winner.number,
+                           winner.name, each.predicted_ns, each.default_ns);
     }
     ++count;
   }
