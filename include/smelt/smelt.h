@@ -114,6 +114,8 @@ typedef struct smelt_options {
   const char* algorithm; /* NULL: the best ones; else a recipe, such as "allreduce_slices+direct" */
   const char* profile;   /* NULL: the cached one of this machine, if it fits; a file; "none" */
   int revalidate;        /* threads: 1: look whether the profile still holds; -1: no; 0: SMELT_REVALIDATE */
+  const double* late_ns; /* NULL: all ranks come at once; else how much later than the first each one comes */
+  size_t late_count;     /* length of late_ns: the number of ranks */
 } smelt_options;
 
 /* A communicator of `ranks` ranks on the PUs os_indices (a PU may repeat). os_indices NULL: one

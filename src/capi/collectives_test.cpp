@@ -57,6 +57,19 @@ TEST(CCollectives, TheChosenAlgorithmIsUsedAndABadOneRefused) {
   EXPECT_THAT(smelt_last_error(), HasSubstr("allreduce_nonsense"));
 }
 
+TEST(CCollectives, LatenessIsOneNumberPerRank) {
+  const double late_ns[] = {0, 0, 5000};
+  const int pus[] = {0, 0, 0};
+  smelt_options options{};
+  options.late_ns = late_ns;
+  options.late_count = 3;
+  smelt_communicator* comm = nullptr;
+  EXPECT_EQ(smelt_communicator_create(nullptr, pus, 3, &options, &comm), SMELT_OK) << smelt_last_error();
+  smelt_communicator_free(comm);
+  options.late_count = 2;
+  EXPECT_EQ(smelt_communicator_create(nullptr, pus, 3, &options, &comm), SMELT_INVALID_ARGUMENT);
+}
+
 /// (a, b) stands for x -> a x + b: composing such functions does not commute.
 void compose(void* accumulator, const void* operand, size_t count, void* context) {
   ++*static_cast<int*>(context);

@@ -49,6 +49,7 @@ smelt::CommunicatorOptions translate(const smelt_options& from) {
   to.pin = from.keep_affinity == 0;
   if (from.algorithm != nullptr) to.algorithm = from.algorithm;
   if (from.profile != nullptr) to.profile = from.profile;
+  if (from.late_ns != nullptr) to.late_ns.assign(from.late_ns, from.late_ns + from.late_count);
   if (from.revalidate != 0) to.revalidate = from.revalidate > 0;
   return to;
 }
