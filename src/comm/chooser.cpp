@@ -124,11 +124,14 @@ Chooser::Table Chooser::decide(Operation operation, Sync sync, Order order, bool
       table.push_back({SIZE_MAX, choice});
     }
   };
-  if (setting_.profile && order == Order::any && staged && !irregular && !setting_.fixed) {
+  const bool told = setting_.fixed && info_of(*setting_.fixed)->operation == operation;
+  // The tuner's ranks come together: where some are late, the model knows better.
+  if (setting_.profile && order == Order::any && staged && !irregular && !told && setting_.late_ns.empty()) {
     const auto shape = shape_of(*setting_.machine, *setting_.group, setting_.reach.processes);
     for (const auto& cell : setting_.profile->cells) {
       if (cell.operation != operation || cell.sync != sync || cell.shape != shape) continue;
       if (cell.recipe.access == Access::direct && !setting_.direct) continue;
+      if (!plan::make_request(*setting_.machine, *setting_.group, cell.recipe, 0, trees())) continue;
       add(table.empty() ? 0 : cell.from_bytes, cell.recipe);
     }
     if (!table.empty()) return table;
@@ -170,7 +173,8 @@ const Choice* Chooser::choice(const Recipe& recipe) {
 Result<std::vector<RankedRecipe>> Chooser::ranked(Operation operation, std::size_t bytes) const {
   const bool staged = setting_.group->size() <= most_stage_ranks;
   return plan::rank_recipes(*setting_.machine, *setting_.group, trees(),
-                            recipes(operation, bytes, Order::any, staged, false), bytes, setting_.reach, 0, {});
+                            recipes(operation, bytes, Order::any, staged, false), bytes, setting_.reach, 0,
+                            setting_.late_ns);
 }
 
 void Chooser::forget_profile() {

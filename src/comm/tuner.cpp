@@ -261,9 +261,9 @@ ProfileCell Campaign::judge(const Cell& cell, const Race& race) const {
     const double time = race.time_ns(i);
     if (i == winner || time <= 0.0) continue;
     const auto name = to_string(cell.contenders[i].recipe);
-    // After a handful of rounds nothing is out yet.
-    const bool close = race.rounds() >= decisive_rounds || time < 1.1 * result.measured_ns;
-    const bool equal = race.standing(i) != Race::Standing::out && close;
+    // After a handful of rounds nobody is out yet.
+    const bool told_apart = race.standing(i) == Race::Standing::out;
+    const bool equal = !told_apart && (race.rounds() >= decisive_rounds || race.holds_up(i));
     if (equal) result.equals.push_back(name);
     if (result.runner_up.empty() || time < result.runner_up_ns) {
       result.runner_up = name;

@@ -139,15 +139,24 @@ double Race::spread(std::size_t contender) const {
   return (at(0.75) - at(0.25)) / at(0.5);
 }
 
-std::size_t Race::winner(const std::vector<std::size_t>& preference) const {
-  for (std::size_t i : preference) {
-    if (i == leader_) break;
-    if (contenders_[i].standing == Standing::out) continue;
-    const auto compared = ratios(i, leader_);
-    const double margin = contenders_[i].standing == Standing::open ? rules_.open_margin : rules_.margin;
-    if (compared.size() >= 3 && median_of(compared) <= 1.0 + margin) return i;
+bool Race::holds_up(std::size_t contender) const {
+  const auto& rival = contenders_[contender];
+  if (contender == leader_) return true;
+  if (rival.standing == Standing::out) return false;
+  if (rounds_ < looks[0]) {
+    const auto mine = present(rival.times), best = present(contenders_[leader_].times);
+    if (mine.empty() || best.empty()) return false;
+    return *std::min_element(mine.begin(), mine.end()) <=
+           (1.0 + rules_.early_margin) * *std::min_element(best.begin(), best.end());
   }
-  return leader_;
+  const auto compared = ratios(contender, leader_);
+  const double margin = rival.standing == Standing::open ? rules_.open_margin : rules_.margin;
+  return compared.size() >= 3 && median_of(compared) <= 1.0 + margin;
+}
+
+std::size_t Race::winner(const std::vector<std::size_t>& preference) const {
+  const auto found = std::find_if(preference.begin(), preference.end(), [&](auto i) { return holds_up(i); });
+  return found == preference.end() ? leader_ : *found;
 }
 
 std::vector<std::size_t> Race::not_slower() const {

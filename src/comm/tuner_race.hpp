@@ -23,8 +23,9 @@
 namespace smelt::comm {
 
 struct RaceRules {
-  double margin = 0.02;       ///< a difference that does not matter
-  double open_margin = 0.05;  ///< the same between contenders that could not be told apart
+  double margin = 0.02;        ///< a difference that does not matter
+  double open_margin = 0.1;    ///< of medians, between contenders that could not be told apart
+  double early_margin = 0.25;  ///< of the best times, before the first look
   int most_rounds = 40;
   double hopeless = 1.4;  ///< out if the best of its three or more times is worse by that, of two by thrice that
 };
@@ -59,7 +60,9 @@ class Race {
   /// Interquartile range / median of its times.
   double spread(std::size_t contender) const;
 
-  /// The first of `preference` that is as good as the leader; the leader if none is.
+  /// Whether a contender may be kept although another one leads: equal, or close where they could not be told apart.
+  bool holds_up(std::size_t contender) const;
+  /// The first of `preference` that holds up; the leader if none does.
   std::size_t winner(const std::vector<std::size_t>& preference) const;
   /// Those that were not found to be slower than the leader, it included.
   std::vector<std::size_t> not_slower() const;

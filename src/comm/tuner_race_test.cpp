@@ -124,6 +124,15 @@ TEST(Race, MissingTimesAreNoTimes) {
   EXPECT_EQ(race.standing(2), Race::Standing::out);
 }
 
+TEST(Race, AHandfulOfRoundsChangesNothingThatIsClose) {
+  Race race(3, {}, 1);
+  for (int round = 0; round < 4; ++round) race.add_round({100, 110, 135});
+  EXPECT_EQ(race.winner({1, 2, 0}), 1u) << "10 % in 4 rounds is no evidence";
+  EXPECT_EQ(race.winner({2, 0, 1}), 0u) << "but its best being 35 % slower is some";
+  for (int round = 0; round < 3; ++round) race.add_round({100, 110, 135});
+  EXPECT_EQ(race.winner({1, 2, 0}), 0u) << "in 7 it is";
+}
+
 TEST(Race, LineupIsShuffledAndRepeatable) {
   Race a(8, {}, 3), b(8, {}, 3), c(8, {}, 4);
   const auto first = a.lineup();

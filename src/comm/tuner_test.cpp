@@ -220,6 +220,30 @@ TEST(TunedCommunicator, WhichProfileIsUsed) {
   std::filesystem::remove(file);
 }
 
+TEST(TunedCommunicator, PassesOverRecipesThatDoNotFit) {
+  auto pair = two_ranks();
+  pair.group.pus.push_back(pair.group.pus[0]);
+  auto profile = made_up(pair, 100.0);
+  profile.cells[0].recipe = *parse_recipe("allgather_recursive_doubling");
+  profile.cells[0].operation = Operation::allgather;
+  const auto file = scratch("three.profile.json");
+  ASSERT_TRUE(save_profile(profile, file));
+  const auto call = Collective::allgather(&pair, &pair, 8);
+  EXPECT_EQ(chosen(pair, with_profile(file), call), chosen(pair, with_profile("none"), call)) << "it needs 2^k ranks";
+  std::filesystem::remove(file);
+}
+
+TEST(TunedCommunicator, LateRanksAreTheModelsBusiness) {
+  const auto pair = two_ranks();
+  const auto file = scratch("late.profile.json");
+  ASSERT_TRUE(save_profile(made_up(pair, 100.0), file));
+  auto options = with_profile(file);
+  EXPECT_EQ(chosen(pair, options, sum_of(8)), "allreduce_ring+channels");
+  options.late_ns = {0.0, 5000.0};
+  EXPECT_NE(chosen(pair, options, sum_of(8)), "allreduce_ring+channels");
+  std::filesystem::remove(file);
+}
+
 Revalidation check(const Pair& pair, double measured_ns, std::string* runs_then) {
   const auto file = scratch("check.profile.json");
   EXPECT_TRUE(save_profile(made_up(pair, measured_ns), file));
