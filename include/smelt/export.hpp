@@ -34,9 +34,9 @@ struct ExportOptions {
   /// What the runtime's software adds to each send and to each receive of a message, beyond what the
   /// hardware takes. Finite, >= 0.
   double message_overhead_ns = 150.0;
-  /// Sizes above this stay with the runtime: how it moves long messages (one copy by the kernel, or through which
-  /// buffers) is not in the model.
-  std::size_t largest_bytes = std::size_t{1} << 20;
+  /// Sizes above this stay with the runtime: where it goes over from copies through a buffer to a handshake and a
+  /// copy by the kernel, and what these cost it, is not in the model.
+  std::size_t largest_bytes = 2048;
 };
 
 /// One decision: from `from_bytes` (of the vector, or of each rank's block) up to the next choice of the same

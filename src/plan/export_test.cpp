@@ -189,7 +189,7 @@ TEST(Export, RanksThatShareAPuStayWithTheRuntime) {
 
 TEST(Export, CrossoversAreWhereTheWinnerChanges) {
   const Machine machine = machine_of(2, 4);
-  const ExportOptions options{.margin = 0.1};
+  const ExportOptions options{.margin = 0.1, .largest_bytes = std::size_t{1} << 20};
   const Group group = whole_machine(machine);
   const plan::Job job{machine, machine, group, options};
   plan::Race race{.operation = Operation::allreduce,
