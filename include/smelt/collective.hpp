@@ -125,6 +125,7 @@ enum class Sync : unsigned char {
   loose,   ///< as soon as any rank is in, until the last is out: what MPI does
   strict,  ///< as if a barrier stood before and after
 };
+/// "loose", "strict".
 const char* to_string(Sync sync) noexcept;
 
 /// Blocks of different sizes, in elements: block i is elements offsets[i] .. offsets[i] + counts[i]. The

@@ -26,6 +26,7 @@ struct GroupShape {
 
   bool operator==(const GroupShape&) const = default;
 };
+/// The shape of a group on a machine.
 GroupShape shape_of(const Machine& machine, const Group& group, bool processes);
 
 /// The winner for sizes of at least `from_bytes` (as in candidate_recipes: of the vector, or of a block), up to

@@ -90,6 +90,7 @@ enum class Access : std::uint8_t {
   staged,    ///< through the stages, one copy in and one copy out
   direct,    ///< straight between the callers' buffers: threads of a process, or process_vm_readv
 };
+/// "channels", "staged", "direct".
 const char* to_string(Access access) noexcept;
 
 /// An algorithm with its parameters. Text form, in profiles and on the command line:
@@ -102,7 +103,10 @@ struct Recipe {
 
   bool operator==(const Recipe&) const = default;
 };
+/// The text form, which parse_recipe reads back. Errors there: unknown names, and parameters that the algorithm
+/// does not have.
 std::string to_string(const Recipe& recipe);
+/// Reads what to_string writes; parameters that are left out have their defaults.
 Result<Recipe> parse_recipe(std::string_view text);
 
 struct AlgorithmInfo {

@@ -2,6 +2,7 @@
 #include "smelt/tune.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -35,7 +36,7 @@ struct Outcome {
   std::string file;
 };
 
-volatile std::sig_atomic_t stop_asked = 0;
+std::atomic<int> stop_asked{0};  // lock-free, so a signal handler may write it
 
 /// The first Ctrl-C ends the tuning, what has been found is kept; the second ends the command.
 void ask_to_stop(int number) {

@@ -444,8 +444,8 @@ Status Endpoint::run(const Collective& call) noexcept {
   const Choice* const choice = state_.chooser->choose(call);
   if (choice == nullptr) {
     // Operators that demand an order, on elements too large for the stages.
-    const bool ordered = call.operation == Operation::reduce || call.operation == Operation::allreduce;
-    if (!ordered) return Status::not_supported;
+    const bool by_tree = call.operation == Operation::reduce || call.operation == Operation::allreduce;
+    if (!by_tree || call.reduction.reproducible) return Status::not_supported;
     status = run_planned(call);
   } else if (choice->planned) {
     status = run_planned(call);

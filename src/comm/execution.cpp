@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "comm/endpoint.hpp"
-#include "comm/ordering.hpp"
 #include "comm/state.hpp"
 
 namespace smelt::comm {
@@ -208,14 +207,6 @@ void Execution::start_move() noexcept {
   held_ = 0;
 }
 
-void Execution::post(std::uint64_t value) noexcept {
-  Tick& tick = endpoint_->tick_;
-  // Partner: perform_await() and reuse_stage() of other ranks. Publishes this rank's stage and buffers, and
-  // that it has read what it read.
-  tick.value.store(value, ordering::tick_post);
-  unpark(tick.parking);
-}
-
 Execution::Outcome Execution::advance() noexcept {
   wait_in_ = wait_out_ = wait_returned_ = nullptr;
   wait_tick_ = nullptr;
@@ -232,7 +223,7 @@ Execution::Outcome Execution::advance() noexcept {
     if (section_ == 0) {
       section_ = 1;
     } else if (section_ == 1) {
-      if (prepared_->schedule.ticks > 0) post(tick_value(chunk_, prepared_->schedule.ticks));
+      if (prepared_->schedule.ticks > 0) endpoint_->tick_.raise(tick_value(chunk_, prepared_->schedule.ticks));
       if (chunk_ + 1 < cutting_.chunks()) {
         ++chunk_;
         enter_chunk();
@@ -264,7 +255,7 @@ Execution::Outcome Execution::perform(const Move& move) noexcept {
     case Move::Kind::combine:
       return perform_local(move);
     case Move::Kind::post:
-      post(tick_value(chunk_, move.tick));
+      endpoint_->tick_.raise(tick_value(chunk_, move.tick));
       return Outcome::done;
     case Move::Kind::await:
       return await(move.source, tick_value(chunk_, move.tick));
@@ -275,9 +266,7 @@ Execution::Outcome Execution::perform(const Move& move) noexcept {
 }
 
 Execution::Outcome Execution::await(int source, std::uint64_t value) noexcept {
-  const Tick& tick = endpoint_->fabric_.tick(source);
-  // Partner: post() of `source`.
-  if (tick.value.load(ordering::tick_await) >= value) return Outcome::done;
+  if (endpoint_->fabric_.tick(source).reached(value)) return Outcome::done;
   wait_tick_ = &endpoint_->fabric_.tick(source);
   wait_value_ = value;
   endpoint_->waiting_for_ = source;
@@ -536,7 +525,7 @@ bool Execution::ready() const noexcept {
   if (wait_in_ != nullptr && wait_in_->in.poll()) return true;
   if (wait_out_ != nullptr && wait_out_->out.can_send()) return true;
   if (wait_returned_ != nullptr && wait_returned_->all_returned()) return true;
-  return wait_tick_ != nullptr && wait_tick_->value.load(ordering::tick_await) >= wait_value_;
+  return wait_tick_ != nullptr && wait_tick_->reached(wait_value_);
 }
 
 bool Execution::wait() noexcept {

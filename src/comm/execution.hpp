@@ -65,7 +65,6 @@ class Execution {
   std::size_t slot() const noexcept;
   void enter_chunk() noexcept;
   void start_move() noexcept;
-  void post(std::uint64_t value) noexcept;
   bool ready() const noexcept;
 
   Outcome perform(const Move& move) noexcept;

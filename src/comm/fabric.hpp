@@ -21,6 +21,7 @@
 #include "base/wait.hpp"
 #include "channel/ump.hpp"
 #include "comm/flat_barrier.hpp"
+#include "comm/ordering.hpp"
 #include "smelt/plan.hpp"
 
 namespace smelt::comm {
@@ -33,6 +34,14 @@ struct alignas(separation_bytes) Tick {
   std::atomic<const std::byte*> in{nullptr};  ///< buffers of the operation under way, in the rank's own process
   std::atomic<std::byte*> out{nullptr};
   alignas(separation_bytes) Parking parking;
+
+  /// Partner: reached() of other ranks. Publishes this rank's stage and buffers, and that it has read what it read.
+  void raise(std::uint64_t to) noexcept {
+    value.store(to, ordering::tick_post);
+    unpark(parking);
+  }
+  /// Partner: raise() of the owner.
+  bool reached(std::uint64_t wanted) const noexcept { return value.load(ordering::tick_await) >= wanted; }
 };
 inline constexpr int tick_bits = 24;
 

@@ -9,7 +9,6 @@
 #include "base/cacheline.hpp"
 #include "channel/ump.hpp"
 #include "comm/fabric.hpp"
-#include "comm/ordering.hpp"
 
 namespace smelt::comm {
 

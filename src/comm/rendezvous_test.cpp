@@ -19,6 +19,12 @@
 namespace smelt::comm {
 namespace {
 
+#ifdef __SANITIZE_THREAD__
+constexpr int kill_rounds = 40;  // processes start slowly there
+#else
+constexpr int kill_rounds = 200;
+#endif
+
 void sleep_us(int us) { std::this_thread::sleep_for(std::chrono::microseconds(us)); }
 
 std::string test_name() {
@@ -399,7 +405,7 @@ TEST(Rendezvous, StaleNamesCanBeSweptAndLiveOnesStay) {
 TEST(Rendezvous, WhoeverIsKilledAtWhateverMomentAllEndAlike) {
   std::mt19937 random(7);
   int met = 0, ended = 0;
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < kill_rounds; ++round) {
     const auto name = test_name();
     const int size = 2 + round % 4;
     const Shared entering;
@@ -423,6 +429,8 @@ TEST(Rendezvous, WhoeverIsKilledAtWhateverMomentAllEndAlike) {
       if (rank != victim) codes.insert(result);
     }
     ASSERT_TRUE(codes.count(0) == 0 || codes.size() == 1) << round;
+    // Killed after all others had given up: then only the next one can clear up.
+    if (codes.count(code(Status::timed_out)) != 0) remove_stale_meetings();
     ++(codes.count(0) != 0 ? met : ended);
     codes.erase(code(Status::broken));
     codes.erase(code(Status::timed_out));  // killed before it came: nobody can know

@@ -29,7 +29,8 @@ class Scratch {
 
 // In the child: the environment that every test starts from.
 void set_environment(const Words& environment) {
-  for (const char* name : {"SMELT_WAIT", "SMELT_TIMEOUT", "SMELT_CACHE_DIR", "NO_COLOR", "COLORTERM", "COLUMNS"})
+  for (const char* name :
+       {"SMELT_WAIT", "SMELT_TIMEOUT", "SMELT_REVALIDATE", "SMELT_CACHE_DIR", "NO_COLOR", "COLORTERM", "COLUMNS"})
     unsetenv(name);
   setenv("TERM", "xterm-256color", 1);
   setenv("XDG_CACHE_HOME", (scratch() + "/cache").c_str(), 1);
