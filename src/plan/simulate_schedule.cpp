@@ -64,6 +64,7 @@ class Simulator {
     copiers_ = static_cast<int>(on_pu.size());
     for (const auto& [pu, ranks] : on_pu) crowded_ |= ranks > 1;
     chunks_ = std::min(chunks_, cuttings_.front().chunks());
+    cut_ = cuttings_.front().chunks() > 1;
   }
 
   std::size_t all_chunks() const { return cuttings_.front().chunks(); }
@@ -157,7 +158,8 @@ class Simulator {
       const double time = part_ns(bytes, [&](double size) { return process_copy_ns(machine_, a, b, size, copiers_); });
       return combine ? time + combine_ns(machine_, b, b, bytes, 1) : time;
     }
-    if (staged) {
+    // A chunk that has just been written is in its writer's cache, as a stage is.
+    if (staged || cut_) {
       const double stage =
           combine ? combine_ns(machine_, a, b, bytes, copiers_) : copy_ns(machine_, a, b, bytes, copiers_);
       return std::max(stage, part_ns(bytes, [&](double size) { return copy_ns(machine_, b, b, size, copiers_); }));
@@ -357,6 +359,7 @@ class Simulator {
   std::map<std::size_t, double> pu_free_;
   int copiers_ = 1;
   bool crowded_ = false;
+  bool cut_ = false;  ///< into several chunks
 };
 
 }  // namespace
