@@ -56,6 +56,12 @@ void check(Communicator& comm, const std::vector<Case>& cases, const std::string
   EXPECT_EQ(first, "");
 }
 
+#ifdef __SANITIZE_THREAD__
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
 std::vector<Access> all_access() { return {Access::channels, Access::staged, Access::direct}; }
 
 /// Numbers of 8-byte elements around every boundary: nothing, a line, a piece, a stage's slot, and beyond.
@@ -93,6 +99,7 @@ TEST_P(EveryAlgorithm, GivesTheRightResult) {
       auto comm = make_communicator(ranks, to_string(recipe));
       auto counts = counts_around_boundaries();
       if (ranks > 4) counts = {0, 1, 7, 8, 113, 257, 4097};
+      if (sanitized) counts = {1, 113, 4097};
       check(comm, cases_of(info.operation, ranks, counts, info.keeps_rank_order), to_string(recipe));
     }
   }
@@ -219,7 +226,7 @@ TEST(LateRanks, AreToldAndGetTheSameResults) {
 }
 
 #ifdef __SANITIZE_THREAD__
-const auto group_sizes = testing::Values(2, 3, 5);  // a tenth of the speed
+const auto group_sizes = testing::Values(2, 3);  // a tenth of the speed
 #else
 const auto group_sizes = testing::Values(1, 2, 3, 4, 5, 8, 13, 17);
 #endif
