@@ -1,11 +1,14 @@
 #include "comm/state.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <set>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/settings.hpp"
 #include "comm/endpoint.hpp"
@@ -240,7 +243,15 @@ Watch* State::own_watch() {
 
 void State::fail(Status status, const std::string& message) noexcept {
   Control& control = fabric.control();
-  if (control.failing.exchange(1, std::memory_order_relaxed) != 0) return;
+  if (control.failing.exchange(1, std::memory_order_relaxed) != 0) {
+    // Another one is writing down why. Nobody returns before the status says so, even if that one is killed.
+    const auto until = monotonic_ns() + 100'000'000;
+    while (this->status() == Status::ok && monotonic_ns() < until) sched_yield();
+    int working = static_cast<int>(Status::ok);
+    control.status.compare_exchange_strong(working, static_cast<int>(status), std::memory_order_release,
+                                           std::memory_order_relaxed);
+    return;
+  }
   const auto length = std::min(message.size(), Control::text_bytes - 1);
   std::memcpy(control.failure, message.data(), length);
   control.failure[length] = '\0';
