@@ -135,7 +135,8 @@ struct Blocks {
   const std::size_t* offsets = nullptr;
 };
 
-/// One operation. All ranks describe the same operation, count, reduction, root and sync.
+/// One operation. All ranks describe the same operation, count, reduction, root and sync, and either all run it or all
+/// start it.
 ///
 ///   broadcast       out: `count` elements, from the root to all
 ///   reduce          in: `count`; out: `count`, on the root alone (may be null elsewhere)

@@ -7,7 +7,7 @@
  *   smelt call). After a collective that failed, smelt_rank_failure() says who is missing.
  * - Handles are opaque; each kind has its _free. Freeing NULL does nothing.
  * - All ranks of a communicator call the same collectives in the same order, with the same count,
- *   operator, root and synchronization. Ordering: see docs/ordering.md.
+ *   operator, root and synchronization, and all of them blocking or all of them started. Ordering: docs/ordering.md.
  * - Collectives neither allocate nor lock once each operation and size has been run.
  * - A rank handle, and the requests made of it, are used by one thread at a time; everything else
  *   may be called from any thread.

@@ -374,9 +374,9 @@ Status Endpoint::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote
 
 // ---- schedules ------------------------------------------------------------------------------
 
-const Prepared* Endpoint::prepare(const Choice& choice, int root) noexcept {
+const Prepared* Endpoint::prepare(const Choice& choice, const Collective& call) noexcept {
   const auto number = static_cast<std::size_t>(choice.number);
-  const auto at = static_cast<std::size_t>(root);
+  const auto at = static_cast<std::size_t>(call.root);
   if (number < prepared_.size() && at < prepared_[number].size() && prepared_[number][at] != nullptr) [[likely]] {
     return prepared_[number][at].get();
   }
@@ -384,12 +384,14 @@ const Prepared* Endpoint::prepare(const Choice& choice, int root) noexcept {
     if (number >= prepared_.size()) prepared_.resize(number + 1);
     auto& by_root = prepared_[number];
     if (at >= by_root.size()) by_root.resize(at + 1);
-    auto request = plan::make_request(state_.machine, state_.group, choice.recipe, root, state_.chooser->trees());
+    auto request = plan::make_request(state_.machine, state_.group, choice.recipe, call.root, state_.chooser->trees());
     if (!request) {
       state_.fail(request.error().status, request.error().message);
       return nullptr;
     }
-    by_root[at] = std::make_unique<Prepared>(Prepared{choice.recipe, make_schedule(*request, rank_)});
+    auto prepared = std::make_unique<Prepared>(Prepared{choice.recipe, make_schedule(*request, rank_)});
+    prepared->brief = Brief::compile(*this, choice.recipe, prepared->schedule, call.operation);
+    by_root[at] = std::move(prepared);
     return by_root[at].get();
   } catch (const std::bad_alloc&) {
     state_.fail(Status::out_of_memory, "no memory for a schedule");
@@ -403,8 +405,10 @@ void Endpoint::lost_access(pid_t process, int error) noexcept {
 }
 
 Status Endpoint::execute(Execution& execution, const Collective& call, const Choice& choice) noexcept {
-  const Prepared* const prepared = prepare(choice, call.root);
-  if (prepared == nullptr || !execution.begin(*this, call, *prepared)) return state_.status();
+  const Prepared* const prepared = prepare(choice, call);
+  if (prepared == nullptr) return state_.status();
+  if (prepared->brief.fits(call)) return prepared->brief.run(*this, call) ? Status::ok : state_.status();
+  if (!execution.begin(*this, call, *prepared)) return state_.status();
   for (;;) {
     switch (execution.advance()) {
       case Execution::Outcome::done:
@@ -498,7 +502,7 @@ bool Endpoint::begin_phase(Started& started) noexcept {
       end_started(started, Status::not_supported);
       return false;
     }
-    const Prepared* prepared = prepare(*choice, part.root);
+    const Prepared* prepared = prepare(*choice, part);
     if (prepared == nullptr || !started.execution.begin(*this, part, *prepared)) {
       end_started(started, state_.status());
       return false;

@@ -24,6 +24,7 @@
 #include "base/cacheline.hpp"
 #include "base/own_lines.hpp"
 #include "base/wait.hpp"
+#include "comm/brief.hpp"
 #include "comm/chooser.hpp"
 #include "comm/execution.hpp"
 #include "comm/link.hpp"
@@ -101,6 +102,7 @@ class alignas(separation_bytes) Endpoint {
   StepLog* log = nullptr;                          ///< tests only
 
  private:
+  friend class Brief;
   friend class Execution;
   using Bytes = OwnLinesVector<std::byte>;
   /// What a stage slot holds: who reads it, and the tick by which they are done.
@@ -115,7 +117,7 @@ class alignas(separation_bytes) Endpoint {
   bool reserve(Bytes& bytes, std::size_t least) noexcept;
   /// A process whose memory cannot be reached any more.
   void lost_access(pid_t process, int error) noexcept;
-  const Prepared* prepare(const Choice& choice, int root) noexcept;
+  const Prepared* prepare(const Choice& choice, const Collective& call) noexcept;
   Status execute(Execution& execution, const Collective& call, const Choice& choice) noexcept;
   Status run_planned(const Collective& call) noexcept;
   void drain() noexcept;

@@ -99,8 +99,7 @@ bool Execution::make_room() noexcept {
 
 // ---- where blocks lie -----------------------------------------------------------------------
 
-/// Whether a buffer holds one block per rank.
-static bool holds_all(Operation operation, Buffer buffer) noexcept {
+bool holds_all(Operation operation, Buffer buffer) noexcept {
   switch (operation) {
     case Operation::scatter:
     case Operation::reduce_scatter:

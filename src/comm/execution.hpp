@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "comm/brief.hpp"
 #include "comm/link.hpp"
 #include "plan/schedule_internal.hpp"
 #include "smelt/collective.hpp"
@@ -22,10 +23,14 @@ namespace smelt::comm {
 
 class Endpoint;
 
+/// Whether a buffer of an operation on blocks holds one block per rank.
+bool holds_all(Operation operation, Buffer buffer) noexcept;
+
 /// One rank's schedule, as it is cached.
 struct Prepared {
   Recipe recipe;
   Schedule schedule;
+  Brief brief{};  ///< the same for short messages; may be empty
 };
 
 class Execution {

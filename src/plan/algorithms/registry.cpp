@@ -26,6 +26,7 @@ const Algorithm* const all_algorithms[] = {
     &scatter_linear,
     &scatter_binomial,
     &gather_flat,
+    &gather_put,
     &gather_linear,
     &gather_binomial,
     &allgather_flat,

@@ -13,7 +13,7 @@ extern const Algorithm reduce_tree, reduce_flat, reduce_slices, reduce_scatter_g
 extern const Algorithm allreduce_recursive_doubling, allreduce_tree, allreduce_reduce_scatter_allgather, allreduce_ring,
     allreduce_flat, allreduce_slices, allreduce_hybrid;
 extern const Algorithm scatter_flat, scatter_linear, scatter_binomial;
-extern const Algorithm gather_flat, gather_linear, gather_binomial;
+extern const Algorithm gather_flat, gather_put, gather_linear, gather_binomial;
 extern const Algorithm allgather_flat, allgather_ring, allgather_bruck, allgather_recursive_doubling;
 extern const Algorithm alltoall_flat, alltoall_pairwise, alltoall_bruck;
 extern const Algorithm reduce_scatter_flat, reduce_scatter_pairwise, reduce_scatter_recursive_halving;
