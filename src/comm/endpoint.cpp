@@ -438,27 +438,35 @@ Status Endpoint::run(const Collective& call) noexcept {
   if (!started_.empty()) [[unlikely]]
     drain();
   if (call.operation == Operation::barrier) return barrier();
+  if (call.sync == Sync::loose) return run_loose(call);
+  if (const Status before = barrier(); before != Status::ok) return before;
+  const Status status = run_loose(call);
+  return status == Status::ok ? barrier() : status;
+}
+
+Status Endpoint::run_loose(const Collective& call) noexcept {
   if (call.operation == Operation::two_phase_commit) {
+    if (call.count > channel::line_payload) return commit_in_parts(call);
     return two_phase_commit(call.out, call.count, call.vote, call.vote_context, call.committed, call.root);
   }
-  if (call.sync == Sync::strict) {
-    if (const Status before = barrier(); before != Status::ok) return before;
-  }
-  Status status;
   const Choice* const choice = state_.chooser->choose(call);
   if (choice == nullptr) {
     // Operators that demand an order, on elements too large for the stages.
     const bool by_tree = call.operation == Operation::reduce || call.operation == Operation::allreduce;
-    if (!by_tree || call.reduction.reproducible) return Status::not_supported;
-    status = run_planned(call);
-  } else if (choice->planned) {
-    status = run_planned(call);
-  } else {
-    if (!enter(call.operation)) return state_.status();
-    status = execute(blocking_, call, *choice);
+    return by_tree && !call.reduction.reproducible ? run_planned(call) : Status::not_supported;
   }
-  if (status != Status::ok || call.sync == Sync::loose) return status;
-  return barrier();
+  if (choice->planned) return run_planned(call);
+  return enter(call.operation) ? execute(blocking_, call, *choice) : state_.status();
+}
+
+/// A long proposal is a broadcast like any other, and the votes an allreduce.
+Status Endpoint::commit_in_parts(const Collective& call) noexcept {
+  Collective proposal = Collective::broadcast(call.out, call.count, call.root);
+  if (const Status status = run_loose(proposal); status != Status::ok) return status;
+  std::uint8_t verdict = call.vote(call.out, call.vote_context) ? 1 : 0;
+  const Status status = run_loose(Collective::allreduce(&verdict, &verdict, 1, bit_and<std::uint8_t>()));
+  if (status == Status::ok) *call.committed = verdict != 0;
+  return status;
 }
 
 Status Endpoint::run_with(const Collective& call, const Choice& choice) noexcept {

@@ -119,7 +119,9 @@ class alignas(separation_bytes) Endpoint {
   void lost_access(pid_t process, int error) noexcept;
   const Prepared* prepare(const Choice& choice, const Collective& call) noexcept;
   Status execute(Execution& execution, const Collective& call, const Choice& choice) noexcept;
+  Status run_loose(const Collective& call) noexcept;
   Status run_planned(const Collective& call) noexcept;
+  Status commit_in_parts(const Collective& call) noexcept;
   void drain() noexcept;
   bool begin_phase(Started& started) noexcept;
   void end_started(Started& started, Status status) noexcept;

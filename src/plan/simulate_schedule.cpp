@@ -2,7 +2,8 @@
 //
 // Every rank has a clock and works through its moves until one must wait for a message or a tick that nobody
 // has produced yet; then another rank goes on. The order in which ranks are visited does not matter while each
-// has a PU of its own: all times follow from the clocks. Ranks that share a PU take turns, and a switch costs.
+// has a PU of its own: all times follow from the clocks. Ranks that share a PU take turns, in no order that an
+// algorithm could count on (a fixed sequence of shuffles), and each turn costs a switch.
 //
 //   send        send_ns + what streams after the first line        recv     propagation_ns + recv_ns + stream
 //   get         copy_ns(source, self), process_copy_ns             combine  combine_ns
@@ -13,6 +14,8 @@
 #include <cmath>
 #include <deque>
 #include <map>
+#include <numeric>
+#include <random>
 
 #include "base/error.hpp"
 #include "plan/costs.hpp"
@@ -72,12 +75,16 @@ class Simulator {
   Result<std::vector<double>> run(std::span<const double> start_ns) {
     if (!start_ns.empty()) clocks_.assign(start_ns.begin(), start_ns.end());
     const auto ranks = clocks_.size();
+    std::vector<std::size_t> order(ranks);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::minstd_rand random(1);
     bool moving = true;
     std::size_t finished = 0;
     while (moving && finished < ranks) {
       moving = false;
       finished = 0;
-      for (std::size_t rank = 0; rank < ranks; ++rank) {
+      if (crowded_) std::shuffle(order.begin(), order.end(), random);
+      for (const std::size_t rank : order) {
         moving |= advance(static_cast<int>(rank));
         if (at_[rank] == total(rank)) ++finished;
       }
@@ -202,8 +209,8 @@ class Simulator {
       clock += bytes > payload_bytes ? std::max(message.stream_ns, own) : 0.0;
       if (combine) clock += combine_ns(machine_, pu(rank), pu(rank), bytes, 1);
     }
-    // Both at once: as measured, where there is a measurement.
-    if (exchange_start >= 0.0 && costs_.has_exchange() && bytes <= payload_bytes) {
+    // Both at once: as measured, where there is a measurement, and where both have a PU.
+    if (exchange_start >= 0.0 && !crowded_ && costs_.has_exchange() && bytes <= payload_bytes) {
       clock = std::max(exchange_start, message.start_ns) + costs_.exchange(rank, source);
     }
     return true;
@@ -283,6 +290,7 @@ class Simulator {
   /// Works through moves until one must wait. True if there was one that need not.
   bool advance(int rank) {
     const auto self = static_cast<std::size_t>(rank);
+    if (at_[self] == total(self)) return false;
     bool moved = false;
     const double before = clocks_[self];
     double& pu_free = pu_free_[pu(rank)];
@@ -295,11 +303,9 @@ class Simulator {
       finish_move(rank, at_[self]++);
     }
     if (crowded_) {
-      if (moved) {
-        pu_free = clocks_[self];
-      } else {
-        clocks_[self] = before;
-      }
+      // A turn in which nothing could be done costs the others the switch.
+      pu_free = moved ? clocks_[self] : pu_free + switch_ns;
+      if (!moved) clocks_[self] = before;
     }
     return moved;
   }
