@@ -50,9 +50,14 @@ class Builder {
          .to = to});
   }
   void get(int source, Area from, Area to) { add({.kind = Move::Kind::get, .source = source, .from = from, .to = to}); }
-  /// to = with (op) theirs
-  void get_combine(int source, Area theirs, Area with, Area to) {
-    add({.kind = Move::Kind::get_combine, .source = source, .from = theirs, .with = with, .to = to});
+  /// to = with (op) theirs, or theirs (op) with
+  void get_combine(int source, Area theirs, Area with, Area to, bool theirs_first = false) {
+    add({.kind = Move::Kind::get_combine,
+         .theirs_first = theirs_first,
+         .source = source,
+         .from = theirs,
+         .with = with,
+         .to = to});
   }
   void put(int peer, Area from, Area to) { add({.kind = Move::Kind::put, .peer = peer, .from = from, .to = to}); }
   void copy(Area from, Area to) {

@@ -33,6 +33,11 @@ void flat(Builder& b, bool inclusive) {
   b.schedule.work_blocks = b.rank > 0 ? 1 : 0;
   // Without stages nobody may overwrite an input, which `out` may be, before all have read it.
   const bool straight = b.staged();
+  if (straight && inclusive && b.rank == 1) {
+    b.schedule.work_blocks = 0;
+    b.await(0, readable);
+    return b.get_combine(0, theirs, in(), out(), true);
+  }
   for (int source = 0; source < b.rank; ++source) {
     b.await(source, readable);
     const Area to = straight && !inclusive && source + 1 == b.rank ? out() : work();
