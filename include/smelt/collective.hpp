@@ -154,8 +154,10 @@ struct Blocks {
 /// the front); the own block of the larger buffer for scatter, gather and allgather. Otherwise in and out do
 /// not overlap.
 ///
-/// Blocks of different sizes (v-variants): `in_blocks` of scatter (root), alltoall and reduce_scatter;
-/// `out_blocks` of gather (root), allgather and alltoall; `count` is then the own block's (alltoall: ignored).
+/// Blocks of different sizes: scatterv, gatherv, allgatherv, alltoallv, reduce_scatterv. `count` is then the own
+/// block's (alltoallv: ignored); `in_blocks` of scatterv (on the root), alltoallv and reduce_scatterv, `out_blocks`
+/// of gatherv (on the root), allgatherv and alltoallv. That a call is one of these stands in `uneven`, on every
+/// rank: those that know no sizes must choose the same algorithm. Blocks without it are refused.
 struct Collective {
   Operation operation = Operation::barrier;
   const void* in = nullptr;
@@ -166,6 +168,7 @@ struct Collective {
   int root = 0;
   Sync sync = Sync::loose;
   Blocks in_blocks{}, out_blocks{};
+  bool uneven = false;                                          ///< blocks of different sizes
   bool (*vote)(const void* proposal, void* context) = nullptr;  ///< of two-phase commit
   void* vote_context = nullptr;
   bool* committed = nullptr;
@@ -217,35 +220,62 @@ struct Collective {
             .element_bytes = op.element_bytes,
             .reduction = op};
   }
-  static Collective reduce_scatter(const void* in, void* out, std::size_t count, const Reduction& op,
-                                   Blocks in_blocks = {}) {
+  static Collective reduce_scatter(const void* in, void* out, std::size_t count, const Reduction& op) {
     return {.operation = Operation::reduce_scatter,
             .in = in,
             .out = out,
             .count = count,
             .element_bytes = op.element_bytes,
-            .reduction = op,
-            .in_blocks = in_blocks};
+            .reduction = op};
   }
-  static Collective scatter(const void* in, void* out, std::size_t bytes, int root = 0, Blocks in_blocks = {}) {
-    return {
-        .operation = Operation::scatter, .in = in, .out = out, .count = bytes, .root = root, .in_blocks = in_blocks};
+  static Collective scatter(const void* in, void* out, std::size_t bytes, int root = 0) {
+    return {.operation = Operation::scatter, .in = in, .out = out, .count = bytes, .root = root};
   }
-  static Collective gather(const void* in, void* out, std::size_t bytes, int root = 0, Blocks out_blocks = {}) {
-    return {
-        .operation = Operation::gather, .in = in, .out = out, .count = bytes, .root = root, .out_blocks = out_blocks};
+  static Collective gather(const void* in, void* out, std::size_t bytes, int root = 0) {
+    return {.operation = Operation::gather, .in = in, .out = out, .count = bytes, .root = root};
   }
-  static Collective allgather(const void* in, void* out, std::size_t bytes, Blocks out_blocks = {}) {
-    return {.operation = Operation::allgather, .in = in, .out = out, .count = bytes, .out_blocks = out_blocks};
+  static Collective allgather(const void* in, void* out, std::size_t bytes) {
+    return {.operation = Operation::allgather, .in = in, .out = out, .count = bytes};
   }
-  static Collective alltoall(const void* in, void* out, std::size_t bytes, Blocks in_blocks = {},
-                             Blocks out_blocks = {}) {
-    return {.operation = Operation::alltoall,
-            .in = in,
-            .out = out,
-            .count = bytes,
-            .in_blocks = in_blocks,
-            .out_blocks = out_blocks};
+  static Collective alltoall(const void* in, void* out, std::size_t bytes) {
+    return {.operation = Operation::alltoall, .in = in, .out = out, .count = bytes};
+  }
+
+  // With blocks of different sizes, in bytes; of reduce_scatterv in elements.
+
+  /// `in_blocks`: looked at on the root alone.
+  static Collective scatterv(const void* in, Blocks in_blocks, void* out, std::size_t bytes, int root = 0) {
+    Collective call = scatter(in, out, bytes, root);
+    call.in_blocks = in_blocks;
+    call.uneven = true;
+    return call;
+  }
+  /// `out_blocks`: looked at on the root alone.
+  static Collective gatherv(const void* in, std::size_t bytes, void* out, Blocks out_blocks, int root = 0) {
+    Collective call = gather(in, out, bytes, root);
+    call.out_blocks = out_blocks;
+    call.uneven = true;
+    return call;
+  }
+  static Collective allgatherv(const void* in, std::size_t bytes, void* out, Blocks out_blocks) {
+    Collective call = allgather(in, out, bytes);
+    call.out_blocks = out_blocks;
+    call.uneven = true;
+    return call;
+  }
+  static Collective alltoallv(const void* in, Blocks in_blocks, void* out, Blocks out_blocks) {
+    Collective call = alltoall(in, out, 0);
+    call.in_blocks = in_blocks;
+    call.out_blocks = out_blocks;
+    call.uneven = true;
+    return call;
+  }
+  static Collective reduce_scatterv(const void* in, Blocks in_blocks, void* out, std::size_t count,
+                                    const Reduction& op) {
+    Collective call = reduce_scatter(in, out, count, op);
+    call.in_blocks = in_blocks;
+    call.uneven = true;
+    return call;
   }
 };
 

@@ -87,7 +87,12 @@ typedef enum smelt_operation {
   SMELT_ALLTOALL = 8,
   SMELT_REDUCE_SCATTER = 9,
   SMELT_SCAN = 10,
-  SMELT_EXSCAN = 11
+  SMELT_EXSCAN = 11,
+  SMELT_SCATTERV = 12, /* these: with blocks of different sizes */
+  SMELT_GATHERV = 13,
+  SMELT_ALLGATHERV = 14,
+  SMELT_ALLTOALLV = 15,
+  SMELT_REDUCE_SCATTERV = 16
 } smelt_operation;
 
 /* Plans a tree for one of the first five operations, on the PUs os_indices[0 .. ranks-1] (NULL: the whole
@@ -264,13 +269,12 @@ typedef struct smelt_call {
   void* context;         /* for combine */
   int commutative;       /* of combine; 0: operands are combined in rank order */
   int reproducible;      /* not 0: the same bits whatever the algorithm; see docs/reproducible.md */
-  /* Blocks of different sizes, in elements; both arrays or none. in: of scatter (on the root), alltoall
-   * and reduce_scatter. out: of gather (on the root), allgather and alltoall. */
+  /* Blocks of different sizes, in elements. in: of scatterv (on the root), alltoallv and reduce_scatterv.
+   * out: of gatherv (on the root), allgatherv and alltoallv. No other operation takes any. */
   const size_t* in_counts;
   const size_t* in_offsets;
   const size_t* out_counts;
   const size_t* out_offsets;
-  int uneven; /* not 0: sizes differ, on ranks of scatter and gather that do not know them */
   int (*vote)(const void* proposal, void* context); /* of two-phase commit; not 0: yes */
   void* vote_context;
   int* committed;

@@ -28,6 +28,7 @@ static_assert(SMELT_REDUCE_SCATTER == static_cast<int>(Operation::reduce_scatter
 static_assert(SMELT_SCAN == static_cast<int>(Operation::scan));
 static_assert(SMELT_EXSCAN == static_cast<int>(Operation::exscan));
 static_assert(smelt::operation_count == SMELT_EXSCAN + 1);
+static_assert(smelt::operation_count == SMELT_SCATTERV);
 static_assert(SMELT_LOOSE == static_cast<int>(smelt::Sync::loose));
 static_assert(SMELT_STRICT == static_cast<int>(smelt::Sync::strict));
 
@@ -169,12 +170,16 @@ struct Ballot {
 
 // ---- blocks of different sizes --------------------------------------------------------------
 
-/// What a rank passes for sizes that it need not know: that there are some.
-const std::size_t unknown_sizes[1] = {};
-constexpr smelt::Blocks unknown = {unknown_sizes, unknown_sizes};
-
 bool nothing(const std::size_t* counts, std::size_t count, int size) {
   return counts == nullptr ? count == 0 : std::all_of(counts, counts + size, [](auto each) { return each == 0; });
+}
+
+bool has_in_blocks(Operation operation) {
+  return operation == Operation::scatter || operation == Operation::alltoall || operation == Operation::reduce_scatter;
+}
+
+bool has_out_blocks(Operation operation) {
+  return operation == Operation::gather || operation == Operation::alltoall || operation == Operation::allgather;
 }
 
 /// What is wrong with a call with different block sizes, as far as this rank knows them, or nullptr.
@@ -182,6 +187,11 @@ const char* fault_of_blocks(const Collective& call, int size, int rank) {
   const bool top = rank == call.root;
   const Operation what = call.operation;
   const bool reads = what != Operation::scatter || top, writes = what != Operation::gather || top;
+  const auto whole = [](const smelt::Blocks& blocks) { return blocks.counts != nullptr && blocks.offsets != nullptr; };
+  if ((has_in_blocks(what) && reads && !whole(call.in_blocks)) ||
+      (has_out_blocks(what) && writes && !whole(call.out_blocks))) {
+    return "counts or offsets is NULL";
+  }
   const auto* in_counts = reads ? call.in_blocks.counts : nullptr;
   const auto* out_counts = writes ? call.out_blocks.counts : nullptr;
   if ((reads && call.in == nullptr && !nothing(in_counts, call.count, size)) ||
@@ -196,25 +206,28 @@ const char* fault_of_blocks(const Collective& call, int size, int rank) {
 
 int run_uneven(const char* name, smelt_rank* rank, const Collective& call) noexcept {
   if (rank == nullptr) return refused(name, "rank is NULL");
-  const auto whole = [](const smelt::Blocks& blocks) { return blocks.counts != nullptr && blocks.offsets != nullptr; };
-  const Operation what = call.operation;
-  const bool in = what == Operation::scatter || what == Operation::alltoall;
-  const bool out = what != Operation::scatter;
-  if ((in && !whole(call.in_blocks)) || (out && !whole(call.out_blocks))) {
-    return refused(name, "counts or offsets is NULL");
-  }
   const char* fault = fault_of_blocks(call, rank->value.size(), rank->value.rank());
   return fault != nullptr ? refused(name, fault) : run(name, rank, call);
 }
 
 // ---- calls as values ------------------------------------------------------------------------
 
-bool has_in_blocks(Operation operation) {
-  return operation == Operation::scatter || operation == Operation::alltoall || operation == Operation::reduce_scatter;
-}
-
-bool has_out_blocks(Operation operation) {
-  return operation == Operation::gather || operation == Operation::alltoall || operation == Operation::allgather;
+/// The operation that a V goes with: same data, blocks of different sizes. Others: themselves.
+int without_v(int operation) {
+  switch (operation) {
+    case SMELT_SCATTERV:
+      return SMELT_SCATTER;
+    case SMELT_GATHERV:
+      return SMELT_GATHER;
+    case SMELT_ALLGATHERV:
+      return SMELT_ALLGATHER;
+    case SMELT_ALLTOALLV:
+      return SMELT_ALLTOALL;
+    case SMELT_REDUCE_SCATTERV:
+      return SMELT_REDUCE_SCATTER;
+    default:
+      return operation;
+  }
 }
 
 /// Bytes of a type; 0 for what is none.
@@ -226,31 +239,23 @@ const char* translate_blocks(const smelt_call& from, int size, int rank, Collect
   to.out_blocks = {from.out_counts, from.out_offsets};
   const bool in = from.in_counts != nullptr || from.in_offsets != nullptr;
   const bool out = from.out_counts != nullptr || from.out_offsets != nullptr;
+  if (!to.uneven)
+    return in || out ? "counts and offsets are for SMELT_SCATTERV and the other operations with a V" : nullptr;
   if ((in && !has_in_blocks(to.operation)) || (out && !has_out_blocks(to.operation))) {
     return "this operation has no blocks of different sizes on that side";
   }
-  if (from.uneven != 0) {
-    auto& blocks = to.operation == Operation::scatter ? to.in_blocks : to.out_blocks;
-    if (to.operation != Operation::scatter && to.operation != Operation::gather)
-      return "uneven is for scatter and gather";
-    if (rank == to.root && !in && !out) return "the root must give counts and offsets";
-    if (rank != to.root) blocks = unknown;
-  }
-  if ((from.in_counts == nullptr) != (from.in_offsets == nullptr) ||
-      (from.out_counts == nullptr) != (from.out_offsets == nullptr)) {
-    return "there are counts without offsets, or offsets without counts";
-  }
-  const bool different = to.in_blocks.counts != nullptr || to.out_blocks.counts != nullptr;
-  return different ? fault_of_blocks(to, size, rank) : nullptr;
+  return fault_of_blocks(to, size, rank);
 }
 
 /// The same call for C++. Returns what is wrong with it, or nullptr; C++ checks the rest.
 const char* translate(const smelt_call& from, int size, int rank, Ballot& ballot, Collective& to) {
-  const int operation = number_of(from.operation), type = number_of(from.type), sync = number_of(from.sync);
+  const int named = number_of(from.operation), operation = without_v(named);
+  const int type = number_of(from.type), sync = number_of(from.sync);
   if (operation < 0 || operation >= smelt::operation_count) return "no such operation";
   if (sync != SMELT_LOOSE && sync != SMELT_STRICT) return "no such synchronization";
   if (size_of_type(type) == 0) return "no such type";
   to.operation = static_cast<Operation>(operation);
+  to.uneven = named != operation;
   to.sync = static_cast<smelt::Sync>(sync);
   to.in = from.in;
   to.out = from.out;
@@ -384,27 +389,23 @@ int smelt_alltoall(smelt_rank* rank, const void* in, void* out, size_t block_byt
 
 int smelt_scatterv(smelt_rank* rank, const void* in, const size_t* counts, const size_t* offsets, void* out,
                    size_t bytes, int root) {
-  const bool top = rank != nullptr && rank->value.rank() == root;
-  const smelt::Blocks blocks = top ? smelt::Blocks{counts, offsets} : unknown;
-  return run_uneven("smelt_scatterv", rank, Collective::scatter(in, out, bytes, root, blocks));
+  return run_uneven("smelt_scatterv", rank, Collective::scatterv(in, {counts, offsets}, out, bytes, root));
 }
 
 int smelt_gatherv(smelt_rank* rank, const void* in, size_t bytes, void* out, const size_t* counts,
                   const size_t* offsets, int root) {
-  const bool top = rank != nullptr && rank->value.rank() == root;
-  const smelt::Blocks blocks = top ? smelt::Blocks{counts, offsets} : unknown;
-  return run_uneven("smelt_gatherv", rank, Collective::gather(in, out, bytes, root, blocks));
+  return run_uneven("smelt_gatherv", rank, Collective::gatherv(in, bytes, out, {counts, offsets}, root));
 }
 
 int smelt_allgatherv(smelt_rank* rank, const void* in, size_t bytes, void* out, const size_t* counts,
                      const size_t* offsets) {
-  return run_uneven("smelt_allgatherv", rank, Collective::allgather(in, out, bytes, {counts, offsets}));
+  return run_uneven("smelt_allgatherv", rank, Collective::allgatherv(in, bytes, out, {counts, offsets}));
 }
 
 int smelt_alltoallv(smelt_rank* rank, const void* in, const size_t* in_counts, const size_t* in_offsets, void* out,
                     const size_t* out_counts, const size_t* out_offsets) {
   return run_uneven("smelt_alltoallv", rank,
-                    Collective::alltoall(in, out, 0, {in_counts, in_offsets}, {out_counts, out_offsets}));
+                    Collective::alltoallv(in, {in_counts, in_offsets}, out, {out_counts, out_offsets}));
 }
 
 int smelt_reduce_scatter(smelt_rank* rank, const void* in, void* out, size_t count, smelt_type type, smelt_op op) {

@@ -115,12 +115,11 @@ TEST(CCollectives, UnevenBlocksAsValues) {
     const int all[] = {10, 11, 12};
     int got[2] = {-1, -1};
     smelt_call call{};
-    call.operation = SMELT_SCATTER;
+    call.operation = SMELT_SCATTERV;
     call.type = SMELT_INT32;
     call.root = 2;
     call.out = got;
     call.count = counts[me];
-    call.uneven = 1;
     if (me == 2) {
       call.in = all;
       call.in_counts = counts;
@@ -131,7 +130,7 @@ TEST(CCollectives, UnevenBlocksAsValues) {
     EXPECT_EQ(got[1], me == 0 ? 11 : -1);
 
     smelt_call sum{};
-    sum.operation = SMELT_REDUCE_SCATTER;
+    sum.operation = SMELT_REDUCE_SCATTERV;
     sum.type = SMELT_INT32;
     sum.in = all;
     sum.in_counts = counts;
@@ -281,12 +280,15 @@ std::vector<Refusal> refusals() {
   scatter.operation = SMELT_SCATTER;
   scatter.in = scatter.out = &word;
   scatter.count = 1;
-  std::vector<Refusal> all(9, Refusal{"", scatter});
+  smelt_call scatterv = scatter;
+  scatterv.operation = SMELT_SCATTERV;
+  std::vector<Refusal> all(10, Refusal{"", scatter});
+  for (std::size_t i = 2; i < 7; ++i) all[i].call = scatterv;
   all[0].text = "root 3 is not in 0..0";
   all[0].call.root = 3;
   all[1].text = "NULL";
   all[1].call.out = nullptr;
-  all[2].text = "without";
+  all[2].text = "counts or offsets is NULL";
   all[2].call.in_counts = one;
   all[3].text = "on that side";
   all[3].call.out_counts = all[3].call.out_offsets = one;
@@ -297,13 +299,14 @@ std::vector<Refusal> refusals() {
   all[5].call.in_counts = one;
   all[5].call.in_offsets = zero;
   all[5].call.in = nullptr;
-  all[6].text = "the root must";
-  all[6].call.uneven = 1;
+  all[6].text = "counts or offsets is NULL";
   all[7].text = "vote or committed";
   all[7].call.operation = SMELT_TWO_PHASE_COMMIT;
   all[8].text = "element_bytes";
   all[8].call.operation = SMELT_ALLREDUCE;
   all[8].call.element_bytes = 2;
+  all[9].text = "with a V";
+  all[9].call.in_counts = all[9].call.in_offsets = zero;
   return all;
 }
 

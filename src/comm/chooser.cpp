@@ -28,6 +28,27 @@ Order order_of(const Reduction& reduction) noexcept {
   return reduction.commutative ? Order::any : Order::by_rank;
 }
 
+/// Whether the blocks that this rank must know are there, and none where sizes do not differ.
+static bool blocks_make_sense(const Collective& call, bool top) noexcept {
+  const auto any = [](const Blocks& blocks) { return blocks.counts != nullptr || blocks.offsets != nullptr; };
+  const auto whole = [](const Blocks& blocks) { return blocks.counts != nullptr && blocks.offsets != nullptr; };
+  if (!call.uneven) return !any(call.in_blocks) && !any(call.out_blocks);
+  switch (call.operation) {
+    case Operation::scatter:
+      return !top || whole(call.in_blocks);
+    case Operation::gather:
+      return !top || whole(call.out_blocks);
+    case Operation::allgather:
+      return whole(call.out_blocks);
+    case Operation::reduce_scatter:
+      return whole(call.in_blocks);
+    case Operation::alltoall:
+      return whole(call.in_blocks) && whole(call.out_blocks);
+    default:
+      return false;
+  }
+}
+
 Status check(const Collective& call, int size, int rank) noexcept {
   const bool top = rank == call.root;
   if (call.root < 0 || call.root >= size || call.element_bytes == 0) return Status::invalid_argument;
@@ -35,8 +56,7 @@ Status check(const Collective& call, int size, int rank) noexcept {
   if (needs_operator && (call.reduction.combine == nullptr || call.reduction.element_bytes != call.element_bytes)) {
     return Status::invalid_argument;
   }
-  const auto halfway = [](const Blocks& blocks) { return (blocks.counts == nullptr) != (blocks.offsets == nullptr); };
-  if (halfway(call.in_blocks) || halfway(call.out_blocks)) return Status::invalid_argument;
+  if (!blocks_make_sense(call, top)) return Status::invalid_argument;
   bool in = true, out = true;  // are looked at on this rank
   switch (call.operation) {
     case Operation::barrier:
@@ -58,12 +78,14 @@ Status check(const Collective& call, int size, int rank) noexcept {
     default:
       break;
   }
-  if (call.operation == Operation::alltoall &&
-      (call.in_blocks.counts == nullptr) != (call.out_blocks.counts == nullptr)) {
-    return Status::invalid_argument;
-  }
-  if (call.count == 0 || call.in_blocks.counts != nullptr || call.out_blocks.counts != nullptr) return Status::ok;
-  return (in && call.in == nullptr) || (out && call.out == nullptr) ? Status::invalid_argument : Status::ok;
+  const auto empty = [&](const Blocks& blocks) {
+    const auto* counts = blocks.counts;
+    return counts == nullptr ? call.count == 0
+                             : std::all_of(counts, counts + size, [](auto each) { return each == 0; });
+  };
+  const bool lacks_in = in && call.in == nullptr && !empty(call.in_blocks);
+  const bool lacks_out = out && call.out == nullptr && !empty(call.out_blocks);
+  return lacks_in || lacks_out ? Status::invalid_argument : Status::ok;
 }
 
 Chooser::Chooser(Setting setting) : setting_(std::move(setting)) {}
@@ -194,7 +216,7 @@ void Chooser::forget_profile() {
 
 const Choice* Chooser::choose(const Collective& call) noexcept {
   const auto ranks = static_cast<std::size_t>(setting_.group->size());
-  const bool irregular = call.in_blocks.counts != nullptr || call.out_blocks.counts != nullptr;
+  const bool irregular = call.uneven;
   const auto blocks = has_rank_blocks(call.operation) ? ranks : 1;
   const bool staged = ranks <= most_stage_ranks && call.element_bytes * blocks <= setting_.reach.slot_bytes;
   std::size_t bytes = call.count * call.element_bytes;

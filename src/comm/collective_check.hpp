@@ -110,7 +110,9 @@ class CollectiveCheck {
         in_.assign(top ? all : 0, 0);
         if (top) fill_blocks(in_);
         out_.assign(own_count(), 0);
-        call = Collective::scatter(in_.data(), out_.data(), own_count(), case_.root, top ? blocks : mark(blocks));
+        call = case_.irregular
+                   ? Collective::scatterv(in_.data(), top ? blocks : Blocks{}, out_.data(), own_count(), case_.root)
+                   : Collective::scatter(in_.data(), out_.data(), own_count(), case_.root);
         call.element_bytes = sizeof(Element);
         if (case_.in_place && top) call.out = in_.data() + self;
         return call;
@@ -118,7 +120,9 @@ class CollectiveCheck {
         in_.resize(own_count());
         for (std::size_t k = 0; k < own_count(); ++k) in_[k] = value(rank_, rank_, k);
         out_.assign(top ? all : 0, 0);
-        call = Collective::gather(in_.data(), out_.data(), own_count(), case_.root, top ? blocks : mark(blocks));
+        call = case_.irregular
+                   ? Collective::gatherv(in_.data(), own_count(), out_.data(), top ? blocks : Blocks{}, case_.root)
+                   : Collective::gather(in_.data(), out_.data(), own_count(), case_.root);
         call.element_bytes = sizeof(Element);
         if (case_.in_place && top) {
           std::copy(in_.begin(), in_.end(), out_.begin() + static_cast<std::ptrdiff_t>(self));
@@ -129,7 +133,8 @@ class CollectiveCheck {
         in_.resize(own_count());
         for (std::size_t k = 0; k < own_count(); ++k) in_[k] = value(rank_, rank_, k);
         out_.assign(all, 0);
-        call = Collective::allgather(in_.data(), out_.data(), own_count(), blocks);
+        call = case_.irregular ? Collective::allgatherv(in_.data(), own_count(), out_.data(), blocks)
+                               : Collective::allgather(in_.data(), out_.data(), own_count());
         call.element_bytes = sizeof(Element);
         if (case_.in_place) {
           std::copy(in_.begin(), in_.end(), out_.begin() + static_cast<std::ptrdiff_t>(self));
@@ -146,8 +151,9 @@ class CollectiveCheck {
           received_offsets_[i + 1] = received_offsets_[i] + received_[i];
         }
         out_.assign(received_offsets_[n_], 0);
-        call = Collective::alltoall(in_.data(), out_.data(), count, blocks,
-                                    case_.irregular ? Blocks{received_.data(), received_offsets_.data()} : Blocks{});
+        call = case_.irregular ? Collective::alltoallv(in_.data(), blocks, out_.data(),
+                                                       {received_.data(), received_offsets_.data()})
+                               : Collective::alltoall(in_.data(), out_.data(), count);
         call.element_bytes = sizeof(Element);
         if (case_.in_place && !case_.irregular) {
           out_ = in_;
@@ -158,7 +164,9 @@ class CollectiveCheck {
         in_.assign(all, 0);
         fill_blocks(in_);
         out_.assign(own_count(), 0);
-        call = Collective::reduce_scatter(in_.data(), out_.data(), own_count(), case_.reduction, blocks);
+        call = case_.irregular
+                   ? Collective::reduce_scatterv(in_.data(), blocks, out_.data(), own_count(), case_.reduction)
+                   : Collective::reduce_scatter(in_.data(), out_.data(), own_count(), case_.reduction);
         if (case_.in_place) call.out = in_.data();
         return call;
       default:
@@ -166,9 +174,6 @@ class CollectiveCheck {
         return Collective::barrier();
     }
   }
-
-  /// Ranks other than the root know of different block sizes only that there are some.
-  Blocks mark(Blocks blocks) const { return blocks; }
 
   Status invoke(Rank& rank, const Collective& call) {
     if (case_.manner == Manner::blocking) return rank.run(call);

@@ -204,6 +204,42 @@ TEST(Reproducible, SameBitsWhateverTheRecipe) {
   }
 }
 
+TEST(UnevenBlocks, ReceiversOfAScatterAndSendersOfAGatherNeedNotKnow) {
+  for (const int ranks : {1, 3, 6}) {
+    auto comm = make_communicator(ranks);
+    std::vector<Case> cases;
+    for (const Operation operation : {Operation::scatter, Operation::gather}) {
+      for (const std::size_t count : {0, 1, 7, 300, 9000}) {
+        cases.push_back({.operation = operation, .count = count, .root = ranks / 2, .irregular = true});
+      }
+    }
+    check(comm, cases, "unknown sizes");
+  }
+}
+
+TEST(UnevenBlocks, AreRefusedWhereTheCallDoesNotSaySo) {
+  auto comm = make_communicator(2);
+  ASSERT_TRUE(comm.run([&](Rank& rank) {
+    const std::size_t counts[] = {1, 1}, offsets[] = {0, 1};
+    char in[2] = {}, out[2] = {};
+    Collective plain = Collective::allgather(in, out, 1);
+    plain.out_blocks = {counts, offsets};
+    EXPECT_EQ(rank.run(plain), Status::invalid_argument);
+    EXPECT_EQ(rank.run(Collective::allgatherv(in, 1, out, {counts, nullptr})), Status::invalid_argument);
+    EXPECT_EQ(rank.run(Collective::allgatherv(in, 1, nullptr, {counts, offsets})), Status::invalid_argument);
+    EXPECT_EQ(rank.run(Collective::alltoallv(in, {counts, offsets}, out, {})), Status::invalid_argument);
+    EXPECT_EQ(rank.run(Collective::reduce_scatterv(in, {}, out, 1, sum<char>())), Status::invalid_argument);
+    Collective reduction = Collective::allreduce(in, out, 1, sum<char>());
+    reduction.uneven = true;
+    EXPECT_EQ(rank.run(reduction), Status::invalid_argument);
+    if (rank.rank() == 0) {  // the root must know
+      EXPECT_EQ(rank.run(Collective::scatterv(in, {}, out, 1)), Status::invalid_argument);
+      EXPECT_EQ(rank.run(Collective::gatherv(in, 1, out, {})), Status::invalid_argument);
+    }
+    EXPECT_EQ(rank.barrier(), Status::ok);
+  }));
+}
+
 TEST(LateRanks, AreToldAndGetTheSameResults) {
   SynthSpec spec;
   const Machine machine = *synthesize_machine(spec);

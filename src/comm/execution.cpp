@@ -39,8 +39,7 @@ static std::size_t length_of(const Collective& call, int ranks) {
                        : call.operation == Operation::reduce_scatter ? call.in_blocks.counts
                                                                      : nullptr;
   if (counts != nullptr) return *std::max_element(counts, counts + ranks);
-  const bool irregular = call.in_blocks.counts != nullptr || call.out_blocks.counts != nullptr;
-  return irregular ? (std::size_t{1} << 62) / call.element_bytes : call.count;
+  return call.uneven ? (std::size_t{1} << 62) / call.element_bytes : call.count;
 }
 
 bool Execution::begin(Endpoint& endpoint, const Collective& call, const Prepared& prepared) noexcept {
@@ -151,8 +150,7 @@ std::byte* Execution::base_of(Buffer buffer, int owner) const noexcept {
 
 int Execution::extents(const Area& area) const noexcept {
   if (!has_rank_blocks(call_.operation) || area.count <= 1) return 1;
-  const bool regular = call_.in_blocks.counts == nullptr && call_.out_blocks.counts == nullptr;
-  return regular && cutting_.chunks() == 1 ? 1 : area.count;
+  return !call_.uneven && cutting_.chunks() == 1 ? 1 : area.count;
 }
 
 Execution::Extent Execution::locate(const Area& area, int extent, int owner) const noexcept {
