@@ -16,6 +16,7 @@
 #define SMELT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -244,6 +245,34 @@ int smelt_reduce_scatter(smelt_rank* rank, const void* in, void* out, size_t cou
 /* out = in of ranks 0 .. r combined; exscan: of ranks 0 .. r-1, and rank 0's `out` is left alone. */
 int smelt_scan(smelt_rank* rank, const void* in, void* out, size_t count, smelt_type type, smelt_op op);
 int smelt_exscan(smelt_rank* rank, const void* in, void* out, size_t count, smelt_type type, smelt_op op);
+
+/* ---- exact sums ---------------------------------------------------------------------------- */
+
+/* A sum of floating-point numbers that has not been rounded yet: the same numbers give the same bytes, in any
+ * order, grouping and number of ranks (docs/reproducible.md). A plain value to be copied, sent and reduced as 280
+ * bytes; zero-initialize it: the empty sum. Looked at by the functions below alone. */
+typedef struct smelt_exact_sum {
+  uint64_t words[35];
+} smelt_exact_sum;
+
+/* Adds values[0 .. count-1]. */
+void smelt_exact_add(smelt_exact_sum* sum, const double* values, size_t count);
+void smelt_exact_add_float(smelt_exact_sum* sum, const float* values, size_t count);
+
+/* A commutative operator for smelt_allreduce_user, smelt_call and the like, on elements of
+ * sizeof(smelt_exact_sum) bytes; context is ignored. */
+void smelt_exact_combine(void* accumulator, const void* operand, size_t count, void* context);
+
+/* The sum, rounded once, to nearest, ties to even. */
+double smelt_exact_double(const smelt_exact_sum* sum);
+float smelt_exact_float(const smelt_exact_sum* sum);
+
+/* *total = the sum of values[0 .. count-1] of all ranks, rounded once, on every rank: the same bits however
+ * the values are spread over however many ranks. `count` may differ per rank. */
+int smelt_sum_exactly(smelt_rank* rank, const double* values, size_t count, double* total);
+
+/* out[i] = the sum of in[i] over all ranks, rounded once, on every rank. `out` may equal `in`. */
+int smelt_allreduce_exactly(smelt_rank* rank, const double* in, double* out, size_t count);
 
 /* ---- any collective, as a value ------------------------------------------------------------ */
 

@@ -34,6 +34,21 @@ static int blocks_of_equal_size(smelt_rank* rank) {
   return 0;
 }
 
+/* 4 ranks. */
+static int exact_sums(smelt_rank* rank) {
+  smelt_exact_sum mine = {{0}}, exact;
+  const double size = smelt_rank_size(rank), wanted = size * size / 2;
+  const double parts[] = {1e300, smelt_rank_number(rank) + 0.5, -1e300};
+  double sum = 0;
+  smelt_exact_add(&mine, parts, 3);
+  CHECK(smelt_allreduce_user(rank, &mine, &exact, 1, sizeof mine, smelt_exact_combine, NULL, 1) == SMELT_OK);
+  CHECK(smelt_exact_double(&exact) == wanted && smelt_exact_float(&exact) == (float)wanted);
+  CHECK(smelt_sum_exactly(rank, parts, 3, &sum) == SMELT_OK && sum == wanted);
+  CHECK(smelt_allreduce_exactly(rank, parts + 1, &sum, 1) == SMELT_OK && sum == wanted);
+  CHECK(smelt_sum_exactly(NULL, parts, 3, &sum) == SMELT_INVALID_ARGUMENT);
+  return 0;
+}
+
 /* Rank r has r + 1 bytes, one after the other. */
 static int blocks_of_different_size(smelt_rank* rank) {
   const int me = smelt_rank_number(rank), size = smelt_rank_size(rank);
@@ -109,6 +124,7 @@ int c99_collectives(smelt_rank* rank);
 int c99_collectives(smelt_rank* rank) {
   int wrong = blocks_of_equal_size(rank);
   if (wrong == 0) wrong = blocks_of_different_size(rank);
+  if (wrong == 0) wrong = exact_sums(rank);
   if (wrong == 0) wrong = calls_as_values(rank);
   return wrong;
 }
