@@ -4,15 +4,27 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <optional>
+#include <random>
+#include <string>
 #include <vector>
 
 #include "smelt/collective.hpp"
 #include "smelt/communicator.hpp"
+#include "smelt/schedule.hpp"
 
 namespace smelt::test {
+
+/// How much to test (docs/testing.md): a number from the environment.
+inline std::uint64_t setting(const char* name, std::uint64_t otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
+}
 
 /// How a collective is called.
 enum class Manner { blocking, started, persistent };
@@ -28,6 +40,14 @@ struct Case {
   Reduction reduction{};
 };
 
+/// "allreduce of 300, root 2, strict, in place"
+inline std::string describe(const Case& one) {
+  return std::string(to_string(one.operation)) + " of " + std::to_string(one.count) + ", root " +
+         std::to_string(one.root) + (one.sync == Sync::strict ? ", strict" : "") + (one.in_place ? ", in place" : "") +
+         (one.irregular ? ", irregular" : "") + (one.reduction.reproducible ? ", reproducible" : "") +
+         (one.reduction.commutative ? "" : ", in order");
+}
+
 /// One rank's part; makes its own input out of `salt`, which differs from call to call.
 class CollectiveCheck {
  public:
@@ -41,6 +61,18 @@ class CollectiveCheck {
       counts_[i] = what.irregular ? (i + what.count) % (what.count + 1) : what.count;
       offsets_[i + 1] = offsets_[i] + counts_[i];
     }
+  }
+
+  /// In two parts, between which other communicators may be used.
+  Request start(Rank& rank) {
+    Collective call = describe();
+    call.sync = case_.sync;
+    return rank.start(call);
+  }
+  bool finish(Request& request, std::string& problem) {
+    if (const Status status = request.wait(); status == Status::ok) return verify(problem);
+    problem = "a started collective failed";
+    return false;
   }
 
   /// Calls the collective; false, with a message, if a status or the result is wrong.
@@ -257,7 +289,7 @@ class CollectiveCheck {
     }
   }
 
-  const Case& case_;
+  const Case case_;
   std::size_t n_;
   int rank_;
   std::uint64_t salt_;
@@ -290,6 +322,60 @@ inline Reduction matrix_product() {
   reduction.combine = multiply_matrices;
   reduction.commutative = false;
   return reduction;
+}
+
+/// Operations that CollectiveCheck knows.
+inline const std::vector<Operation>& all_operations() {
+  static const std::vector<Operation> all = {
+      Operation::broadcast, Operation::reduce,   Operation::allreduce,      Operation::scatter, Operation::gather,
+      Operation::allgather, Operation::alltoall, Operation::reduce_scatter, Operation::scan,    Operation::exscan};
+  return all;
+}
+
+/// Random operations on a communicator of at least 6 ranks and two overlapping parts of it, the same row on every
+/// rank; in every fourth turn one is under way on the whole while a part has another. "": all results are right.
+inline std::string random_sequence(Rank& whole, std::uint64_t seed, std::uint64_t turns) {
+  const int low[] = {0, 1, 2, 3}, high[] = {5, 3, 4};
+  std::vector<Rank> parts;
+  Rank *in_low = nullptr, *in_high = nullptr;
+  parts.reserve(2);
+  if (whole.rank() <= 3) in_low = &parts.emplace_back(std::move(*whole.subgroup(low)));
+  if (whole.rank() >= 3 && whole.rank() <= 5) in_high = &parts.emplace_back(std::move(*whole.subgroup(high)));
+  const struct {
+    Rank* rank;
+    int size;
+  } places[] = {{&whole, whole.size()}, {in_low, 4}, {in_high, 3}};
+  std::mt19937_64 random(seed);
+  const auto any_case = [&](int size) {
+    Case one{.operation = all_operations()[random() % all_operations().size()],
+             .count = (std::size_t{1} << random() % 13) + random() % 3 - 1};
+    one.root = static_cast<int>(random() % static_cast<std::uint64_t>(size));
+    one.sync = random() % 4 == 0 ? Sync::strict : Sync::loose;
+    one.manner = static_cast<Manner>(random() % 3);
+    one.in_place = random() % 2 == 0;
+    one.irregular = random() % 3 == 0 && has_rank_blocks(one.operation);
+    one.reduction = random() % 2 == 0 ? matrix_product() : sum<std::uint64_t>();
+    return one;
+  };
+  for (std::uint64_t turn = 1; turn <= turns; ++turn) {
+    const auto& place = places[random() % 3];
+    const bool overlapped = turn % 4 == 0;
+    const Case around = any_case(whole.size()), one = any_case(place.size);
+    std::string problem;
+    CollectiveCheck outer(around, whole.size(), whole.rank(), turn + 1'000'000);
+    std::optional<Request> request;
+    if (overlapped) request = outer.start(whole);
+    if (place.rank != nullptr) {
+      CollectiveCheck checked(one, place.size, place.rank->rank(), turn);
+      checked.run(*place.rank, problem);
+    }
+    if (overlapped && problem.empty()) outer.finish(*request, problem);
+    if (!problem.empty()) {
+      return "turn " + std::to_string(turn) + ", " + to_string(one.operation) +
+             (overlapped ? std::string(" inside of ") + to_string(around.operation) : "") + ": " + problem;
+    }
+  }
+  return "";
 }
 
 }  // namespace smelt::test

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <random>
@@ -14,6 +15,7 @@
 
 #include "base/clock.hpp"
 #include "comm/collective_check.hpp"
+#include "comm/forked_ranks.hpp"
 #include "smelt/schedule.hpp"
 
 namespace smelt {
@@ -21,26 +23,17 @@ namespace {
 
 using test::Case;
 using test::CollectiveCheck;
-
-CommunicatorOptions options_for(const std::string& algorithm = "") {
-  CommunicatorOptions options;
-  options.pin = false;
-  options.search_ms = 1;
-  options.timeout_s = 5;
-  options.algorithm = algorithm;
-  return options;
-}
+using test::fork_ranks;
+using test::fresh_name;
+using test::options_for;
+using test::run_cases;
+using test::wait_for;
 
 #ifdef __SANITIZE_THREAD__
-constexpr int death_rounds = 15;  // processes start slowly there
+constexpr std::uint64_t death_rounds = 15;  // processes start slowly there
 #else
-constexpr int death_rounds = 60;
+constexpr std::uint64_t death_rounds = 60;
 #endif
-
-std::string fresh_name() {
-  static int number = 0;
-  return "test-" + std::to_string(getpid()) + "-" + std::to_string(number++);
-}
 
 int names_left() {
   int count = 0;
@@ -49,50 +42,6 @@ int names_left() {
     count += entry.path().filename().string().starts_with(mine);
   }
   return count;
-}
-
-/// Forks a process per rank. `body` returns an exit status; the pids come back.
-template <class Body>
-std::vector<pid_t> fork_ranks(int size, const Body& body) {
-  std::vector<pid_t> pids;
-  for (int rank = 0; rank < size; ++rank) {
-    const pid_t pid = fork();
-    if (pid == 0) _exit(body(rank));
-    pids.push_back(pid);
-  }
-  return pids;
-}
-
-/// Exit statuses; -signal for those that a signal ended.
-std::vector<int> wait_for(const std::vector<pid_t>& pids) {
-  std::vector<int> results;
-  for (const pid_t pid : pids) {
-    int status = 0;
-    waitpid(pid, &status, 0);
-    results.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
-  }
-  return results;
-}
-
-int run_cases(const std::string& name, int size, int rank, const std::vector<Case>& cases, const std::string& label,
-              const std::string& algorithm = "") {
-  const int mine[] = {rank};
-  auto comm = Communicator::create_shared(name, size, mine, options_for(algorithm));
-  if (!comm) {
-    fprintf(stderr, "%s\n", comm.error().message.c_str());
-    return 2;
-  }
-  auto attached = comm->attach(rank);
-  if (!attached) return 3;
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    std::string problem;
-    CollectiveCheck checked(cases[i], size, rank, i + 1);
-    if (checked.run(*attached, problem)) continue;
-    fprintf(stderr, "%s: %s of %zu, root %d, case %zu, rank %d: %s\n", label.c_str(), to_string(cases[i].operation),
-            cases[i].count, cases[i].root, i, rank, problem.c_str());
-    return 1;
-  }
-  return 0;
 }
 
 std::vector<Case> all_operations(int ranks, bool irregular) {
@@ -145,11 +94,25 @@ TEST(ProcessesByAlgorithm, EveryOneGivesTheRightResult) {
                          .reduction = sum<std::uint64_t>()});
       }
       const auto name = fresh_name();
-      const auto pids = fork_ranks(
-          4, [&](int rank) { return run_cases(name, 4, rank, cases, to_string(recipe), to_string(recipe)); });
+      const auto pids = fork_ranks(4, [&](int rank) {
+        return run_cases(name, 4, rank, cases, to_string(recipe), options_for(to_string(recipe)));
+      });
       EXPECT_EQ(wait_for(pids), std::vector<int>(4, 0)) << to_string(recipe);
     }
   }
+}
+
+TEST(ProcessesInRandomSequences, OnSeveralCommunicatorsAtOnce) {
+  const auto name = fresh_name();
+  const auto pids = fork_ranks(6, [&](int rank) {
+    const int mine[] = {rank};
+    auto comm = Communicator::create_shared(name, 6, mine, options_for());
+    auto attached = comm->attach(rank);
+    const auto problem = test::random_sequence(*attached, test::setting("SMELT_TEST_SEED", 7), 200);
+    if (!problem.empty()) fprintf(stderr, "rank %d: %s\n", rank, problem.c_str());
+    return problem.empty() ? 0 : 1;
+  });
+  EXPECT_EQ(wait_for(pids), std::vector<int>(6, 0));
 }
 
 TEST(ProcessesWithThreads, EachBringsSeveralRanks) {
@@ -236,9 +199,11 @@ int survive(const std::string& name, int size, int rank, std::uint64_t seed, int
 }
 
 TEST(Deaths, SurvivorsAreToldShrinkAndGoOn) {
-  std::mt19937_64 random(11);
+  std::mt19937_64 random(test::setting("SMELT_TEST_SEED", 11));
   const int size = 4;
-  for (int round = 0; round < death_rounds; ++round) {
+  const auto rounds = test::setting("SMELT_TEST_DEATHS", death_rounds);
+  std::uint64_t killed = 0, untouched = 0;  // at their work; done before
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     const auto name = fresh_name();
     const std::uint64_t seed = random();
     auto pids = fork_ranks(size, [&](int rank) { return survive(name, size, rank, seed, 300); });
@@ -254,8 +219,12 @@ TEST(Deaths, SurvivorsAreToldShrinkAndGoOn) {
       const int result = results[rank];
       EXPECT_TRUE(result == 0 || result == -SIGKILL || result == 40)
           << "round " << round << " rank " << rank << ": " << result;
+      killed += result == -SIGKILL;
     }
+    untouched += std::count(results.begin(), results.end(), -SIGKILL) == 0;
   }
+  RecordProperty("killed", std::to_string(killed));
+  RecordProperty("rounds_without_a_death", std::to_string(untouched));
   EXPECT_EQ(names_left(), 0);
 }
 

@@ -1,0 +1,74 @@
+// Ranks that are processes: forked, run through a list of cases, waited for. For tests.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "comm/collective_check.hpp"
+#include "smelt/communicator.hpp"
+
+namespace smelt::test {
+
+inline CommunicatorOptions options_for(const std::string& algorithm = "") {
+  CommunicatorOptions options;
+  options.pin = false;
+  options.search_ms = 1;
+  options.timeout_s = 20;
+  options.algorithm = algorithm;
+  return options;
+}
+
+inline std::string fresh_name() {
+  static int number = 0;
+  return "test-" + std::to_string(getpid()) + "-" + std::to_string(number++);
+}
+
+/// Forks a process per rank. `body` returns an exit status; the pids come back.
+template <class Body>
+std::vector<pid_t> fork_ranks(int size, const Body& body) {
+  std::vector<pid_t> pids;
+  for (int rank = 0; rank < size; ++rank) {
+    const pid_t pid = fork();
+    if (pid == 0) _exit(body(rank));
+    pids.push_back(pid);
+  }
+  return pids;
+}
+
+/// Exit statuses; -signal for those that a signal ended.
+inline std::vector<int> wait_for(const std::vector<pid_t>& pids) {
+  std::vector<int> results;
+  for (const pid_t pid : pids) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    results.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+  }
+  return results;
+}
+
+inline int run_cases(const std::string& name, int size, int rank, const std::vector<Case>& cases,
+                     const std::string& label, const CommunicatorOptions& options = options_for()) {
+  const int mine[] = {rank};
+  auto comm = Communicator::create_shared(name, size, mine, options);
+  if (!comm) {
+    fprintf(stderr, "%s\n", comm.error().message.c_str());
+    return 2;
+  }
+  auto attached = comm->attach(rank);
+  if (!attached) return 3;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    std::string problem;
+    CollectiveCheck checked(cases[i], size, rank, i + 1);
+    if (checked.run(*attached, problem)) continue;
+    fprintf(stderr, "%s, %s, case %zu, rank %d: %s\n", label.c_str(), describe(cases[i]).c_str(), i, rank,
+            problem.c_str());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace smelt::test
