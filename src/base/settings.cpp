@@ -27,8 +27,12 @@ bool is_choice(std::string_view value, std::string_view choices) {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> table = {
       {"SMELT_CACHE_DIR", "", "directory of cached machine models; default $XDG_CACHE_HOME/smelt or ~/.cache/smelt"},
+      {"SMELT_MPI", "1", "0: the preload libraries of MPI pass everything on to the MPI below"},
+      {"SMELT_OPENMP", "1", "0: the preload library of OpenMP passes everything on to the runtime"},
+      {"SMELT_PTHREAD", "1", "0: the preload library of pthread barriers passes everything on to the C library"},
       {"SMELT_REVALIDATE", "0", "1: communicators of threads look at creation whether their profile still holds (0.1 s)"},
       {"SMELT_TIMEOUT", "0", "seconds after which a rank that does not arrive breaks its communicator; 0 = never"},
+      {"SMELT_VERBOSE", "0", "1: preload libraries say on stderr at exit what they took over, saved and passed on"},
       {"SMELT_WAIT", "auto", "how ranks wait: spin|yield|sleep|auto"},
   };
   return table;
@@ -68,9 +72,9 @@ std::vector<std::string> check_settings() {
   if (!is_choice(wait, "spin|yield|sleep|auto")) {
     problems.push_back(fmt::format("SMELT_WAIT={}: must be one of spin, yield, sleep, auto", wait));
   }
-  const auto revalidate = setting_value("SMELT_REVALIDATE");
-  if (!is_choice(revalidate, "0|1")) {
-    problems.push_back(fmt::format("SMELT_REVALIDATE={}: must be 0 or 1", revalidate));
+  for (const char* name : {"SMELT_MPI", "SMELT_OPENMP", "SMELT_PTHREAD", "SMELT_REVALIDATE", "SMELT_VERBOSE"}) {
+    const auto value = setting_value(name);
+    if (!is_choice(value, "0|1")) problems.push_back(fmt::format("{}={}: must be 0 or 1", name, value));
   }
   return problems;
 }

@@ -50,6 +50,7 @@ TEST(Style, IncludeRuleFindsViolations) {
   EXPECT_THAT(check_includes({"src/comm/a.cpp", "#include \"measure/burst.hpp\"\n"}), SizeIs(1));
   EXPECT_THAT(check_includes({"include/smelt/plan.hpp", "#include \"plan/tree.hpp\"\n"}), SizeIs(1));
   EXPECT_THAT(check_includes({"include/smelt/plan.hpp", "#include \"smelt/channel.hpp\"\n"}), SizeIs(1));
+  EXPECT_THAT(check_includes({"src/shims/mpi/a.cpp", "#include \"smelt/communicator.hpp\"\n"}), SizeIs(1));
   EXPECT_THAT(check_includes({"src/attic/a.cpp", ""}), SizeIs(1));
 }
 
@@ -58,6 +59,8 @@ TEST(Style, IncludeRuleAllowsTheTable) {
                                                 "\"smelt/machine.hpp\"\n#include \"comm/state.hpp\"\n"}),
               IsEmpty());
   EXPECT_THAT(check_includes({"src/cli/a.cpp", "#include \"smelt/smelt.h\"\n#include \"cli/table.hpp\"\n"}), IsEmpty());
+  EXPECT_THAT(check_includes({"src/shims/mpi/a.cpp", "#include \"smelt/smelt.h\"\n#include \"shims/report.hpp\"\n"}),
+              IsEmpty());
 }
 
 TEST(Style, SourceFilesSayWhatTheyAreAbout) {
@@ -76,7 +79,7 @@ TEST(Style, HeaderCommentRuleFindsViolations) {
 }
 
 TEST(Style, EveryRoomHasAShortReadme) {
-  for (const auto* room : {"base", "machine", "plan", "channel", "measure", "comm", "capi", "cli"}) {
+  for (const auto* room : {"base", "machine", "plan", "channel", "measure", "comm", "capi", "cli", "shims"}) {
     const auto readmes = read_files(root, std::string("src/") + room, {"README.md"});
     ASSERT_THAT(readmes, SizeIs(1)) << "src/" << room << " has no README.md";
     expect_clean(readmes, check_readme);
