@@ -336,6 +336,41 @@ int smelt_request_wait(smelt_request* request);
 /* Waits if it is under way. */
 void smelt_request_free(smelt_request* request);
 
+/* ---- gates --------------------------------------------------------------------------------- */
+
+/* A barrier of any threads: it knows how many make a round, not which ones, and needs no communicator. It lives in
+ * the caller's memory, which processes may share and map anywhere. More threads than a round needs may come; they
+ * count for the next one. What any thread of a round did before it arrived is visible to all after they passed.
+ * None of these calls is a cancellation point. */
+typedef struct smelt_gate {
+  unsigned long long opaque[2];
+} smelt_gate;
+
+/* What a thread holds between arriving and passing. Rounds are numbered from 0, modulo 2^31; `last` is 1 for
+ * exactly one thread of each. */
+typedef struct smelt_gate_ticket {
+  unsigned round;
+  unsigned last;
+} smelt_gate_ticket;
+
+enum { SMELT_GATE_LAST = 1 };
+
+/* `count` threads make a round, 1 to 2^30. Before any other call on it. Errors: SMELT_INVALID_ARGUMENT. */
+int smelt_gate_init(smelt_gate* gate, unsigned count);
+
+/* Waits for the round to be complete. Returns SMELT_GATE_LAST to exactly one thread, SMELT_OK to the others. */
+int smelt_gate_wait(smelt_gate* gate);
+
+/* The same in two steps: arrive counts the caller in and does not wait; pass waits. Every ticket is passed
+ * once, by the thread that arrived: without the last one's pass nobody passes. */
+smelt_gate_ticket smelt_gate_arrive(smelt_gate* gate);
+int smelt_gate_pass(smelt_gate* gate, smelt_gate_ticket ticket);
+
+/* May be called as soon as the caller has passed, while others still return from the same round; when it returns,
+ * nobody touches the gate any more. SMELT_INVALID_ARGUMENT, at once: somebody waits for a round that is not
+ * complete. */
+int smelt_gate_destroy(smelt_gate* gate);
+
 #ifdef __cplusplus
 }
 #endif

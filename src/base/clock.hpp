@@ -28,6 +28,9 @@ inline std::uint64_t ticks() noexcept {
 /// Ticks per nanosecond, calibrated once against the system's monotonic clock (a few ms).
 double ticks_per_ns();
 
+/// The same to about a percent, for bounds of waiting; calibrated once within 0.1 ms.
+double rough_ticks_per_ns();
+
 /// Nanoseconds of the system's monotonic clock.
 inline std::uint64_t monotonic_ns() noexcept {
   return static_cast<std::uint64_t>(

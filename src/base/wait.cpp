@@ -25,7 +25,7 @@ constexpr std::uint64_t crowded_yield_ns = 5'000'000;
 constexpr std::uint64_t interrupt_every_ns = 20'000;
 constexpr std::uint64_t unfenced_sleep_ns = 1'000'000;
 
-std::uint64_t to_ticks(std::uint64_t ns) { return static_cast<std::uint64_t>(static_cast<double>(ns) * ticks_per_ns()); }
+std::uint64_t to_ticks(std::uint64_t ns) { return static_cast<std::uint64_t>(static_cast<double>(ns) * rough_ticks_per_ns()); }
 
 }  // namespace
 
@@ -145,11 +145,13 @@ class Waiter::Episode {
     return false;
   }
 
-  bool sleep(Parking* parking) noexcept {
+  bool sleep(const Bed& bed) noexcept {
     std::uint64_t nap_ns = 50'000;
     for (;;) {
-      if (parking != nullptr) {
-        park(*parking);
+      if (bed.parking != nullptr) {
+        park(*bed.parking);
+      } else if (bed.lie_down != nullptr) {
+        bed.lie_down(bed.place, waiter_.config_.longest_sleep_ns);
       } else {
         const timespec nap = {0, static_cast<long>(nap_ns)};
         nanosleep(&nap, nullptr);
@@ -215,12 +217,12 @@ Waiter::Waiter(const WaitConfig& config) noexcept : config_(config) {
   }
 }
 
-bool Waiter::wait_slowly(bool (*ready)(void*), void* condition, Parking* parking, const void* watch) noexcept {
+bool Waiter::wait_slowly(bool (*ready)(void*), void* condition, Bed bed, const void* watch) noexcept {
   Episode episode(*this, ready, condition, watch);
   // Where others need the PU, spinning only keeps them from making ready() true.
   const bool may_spin = spin_ticks_ != 0 && (crowding_ < crowded || config_.mode == WaitMode::spin);
   const bool done = (may_spin && episode.spin(spin_ticks_)) ||
-                    (yield_ticks_ != 0 && episode.yield(yield_ticks_)) || episode.sleep(parking);
+                    (yield_ticks_ != 0 && episode.yield(yield_ticks_)) || episode.sleep(bed);
   return done && !episode.interrupted();
 }
 

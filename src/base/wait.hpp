@@ -94,25 +94,53 @@ class Waiter {
   /// `watch`: an aligned word whose change makes ready() true, if there is one.
   template <class Ready>
   bool wait(Ready&& ready, Parking* parking = nullptr, const void* watch = nullptr) noexcept {
-    if (ready()) return true;
-    for (std::uint32_t i = crowding_ < crowded ? tight_polls_ : few_polls; i != 0; --i) {
-      wait_detail::relax();
-      if (ready()) return true;
-    }
-    using Condition = std::remove_reference_t<Ready>;
-    return wait_slowly([](void* condition) -> bool { return (*static_cast<Condition*>(condition))(); },
-                       const_cast<void*>(static_cast<const void*>(std::addressof(ready))), parking, watch);
+    if (poll(ready)) return true;
+    return wait_slowly(call<Ready>, address(ready), {parking, nullptr, nullptr}, watch);
+  }
+
+  /// As wait(), with a place to sleep that is the caller's own affair: `sleep(longest_ns)` sleeps unless ready()
+  /// has become true, and returns early for any reason.
+  template <class Ready, class Sleep>
+  bool wait_or_sleep(Ready&& ready, Sleep&& sleep, const void* watch = nullptr) noexcept {
+    if (poll(ready)) return true;
+    using Place = std::remove_reference_t<Sleep>;
+    const auto lie_down = [](void* place, std::uint64_t longest_ns) { (*static_cast<Place*>(place))(longest_ns); };
+    return wait_slowly(call<Ready>, address(ready), {nullptr, lie_down, address(sleep)}, watch);
   }
 
   const WaitConfig& config() const noexcept { return config_; }
 
  private:
   class Episode;
+  /// Where a waiter sleeps: a parking, a place of the caller's, or (neither) by the clock.
+  struct Bed {
+    Parking* parking;
+    void (*lie_down)(void* place, std::uint64_t longest_ns);
+    void* place;
+  };
   static constexpr std::uint32_t few_polls = 4;
   static constexpr std::uint32_t crowded = 4;       ///< from this much crowding on, do not spin
   static constexpr std::uint32_t most_crowding = 16;  ///< and so soon is it forgotten
 
-  bool wait_slowly(bool (*ready)(void*), void* condition, Parking* parking, const void* watch) noexcept;
+  template <class Ready>
+  bool poll(Ready& ready) const noexcept {
+    if (ready()) return true;
+    for (std::uint32_t i = crowding_ < crowded ? tight_polls_ : few_polls; i != 0; --i) {
+      wait_detail::relax();
+      if (ready()) return true;
+    }
+    return false;
+  }
+  template <class Ready>
+  static bool call(void* condition) {
+    return (*static_cast<std::remove_reference_t<Ready>*>(condition))();
+  }
+  template <class T>
+  static void* address(T& object) noexcept {
+    return const_cast<void*>(static_cast<const void*>(std::addressof(object)));
+  }
+
+  bool wait_slowly(bool (*ready)(void*), void* condition, Bed bed, const void* watch) noexcept;
 
   std::uint32_t tight_polls_ = 0;
   std::uint32_t crowding_ = 0;          ///< learned: how often of late somebody else needed the PU

@@ -1,4 +1,4 @@
-// Memory orders of the flat barrier that carry a guarantee, by name; as channel/ordering.hpp.
+// Memory orders of barriers, ticks and lent buffers that carry a guarantee, by name; as channel/ordering.hpp.
 #pragma once
 
 #include <atomic>
@@ -19,6 +19,27 @@ inline constexpr auto flat_open = std::memory_order_release;
 inline constexpr auto flat_pass = std::memory_order_relaxed;
 #else
 inline constexpr auto flat_pass = std::memory_order_acquire;
+#endif
+
+#ifdef SMELT_BREAK_GATE_ARRIVE
+inline constexpr auto gate_arrive = std::memory_order_relaxed;
+#else
+inline constexpr auto gate_arrive = std::memory_order_acq_rel;
+#endif
+#ifdef SMELT_BREAK_GATE_PASS
+inline constexpr auto gate_pass = std::memory_order_relaxed;
+#else
+inline constexpr auto gate_pass = std::memory_order_acquire;
+#endif
+#ifdef SMELT_BREAK_GATE_LEAVE
+inline constexpr auto gate_leave = std::memory_order_relaxed;
+#else
+inline constexpr auto gate_leave = std::memory_order_release;
+#endif
+#ifdef SMELT_BREAK_GATE_DRAIN
+inline constexpr auto gate_drain = std::memory_order_relaxed;
+#else
+inline constexpr auto gate_drain = std::memory_order_acquire;
 #endif
 
 #ifdef SMELT_BREAK_TICK_POST

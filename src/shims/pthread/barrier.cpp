@@ -1,20 +1,144 @@
-// pthread_barrier_init, _wait and _destroy, passed on.
+// pthread_barrier_init, _wait and _destroy over a gate that lies in the program's pthread_barrier_t.
+//
+// A barrier is known by a number where the C library's own barriers count the threads that have left, which
+// never gets that high. So one that was initialised before the shim was there, or past it, is recognised and
+// goes to the C library.
+//
+// To compare times (SMELT_VERBOSE=1) there is a barrier of the C library beside each of ours. In a sampled round
+// all threads that have arrived at the gate wait there, too, before they pass the gate: whoever meets whom is
+// always decided by the gate.
 #include <pthread.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <new>
 
 #include "shims/next.hpp"
 #include "shims/report.hpp"
+#include "smelt/smelt.h"
 
 namespace smelt::shims {
 namespace {
 
+struct Barrier {
+  smelt_gate gate;
+  std::uint32_t magic;
+  std::uint32_t spare;
+  pthread_barrier_t* sampled;  ///< of the C library; null unless times are compared
+};
+
+constexpr std::uint32_t our_magic = 0xf5e17a7eu;
+
+static_assert(sizeof(Barrier) <= sizeof(pthread_barrier_t) && alignof(Barrier) <= alignof(pthread_barrier_t));
+static_assert(offsetof(Barrier, magic) == 16);  // of the C library's barrier: threads that have left, below 2^31
+static_assert(our_magic > UINT32_MAX / 2);
+
+constinit Entry init_entry("pthread", "pthread_barrier_init");
 constinit Entry wait_entry("pthread", "pthread_barrier_wait");
+constinit Entry destroy_entry("pthread", "pthread_barrier_destroy");
 
-}  // namespace
+constexpr char not_ours[] = "a barrier that was initialised without the shim";
+constexpr char off[] = "SMELT_PTHREAD=0";
 
-extern "C" [[gnu::visibility("default")]] int pthread_barrier_wait(pthread_barrier_t* barrier) {
-  static auto* const original = next_definition<int(pthread_barrier_t*)>("pthread_barrier_wait");
-  wait_entry.passed("not taken over yet");
-  return original(barrier);
+struct Original {
+  int (*init)(pthread_barrier_t*, const pthread_barrierattr_t*, unsigned);
+  int (*wait)(pthread_barrier_t*);
+  int (*destroy)(pthread_barrier_t*);
+  bool off;  ///< pass everything on
+};
+
+const Original& original() noexcept {
+  static const Original found = {
+      next_definition<int(pthread_barrier_t*, const pthread_barrierattr_t*, unsigned)>("pthread_barrier_init"),
+      next_definition<int(pthread_barrier_t*)>("pthread_barrier_wait"),
+      next_definition<int(pthread_barrier_t*)>("pthread_barrier_destroy"), switched_off("SMELT_PTHREAD")};
+  return found;
 }
 
+Barrier& ours(pthread_barrier_t* barrier) noexcept { return *std::launder(reinterpret_cast<Barrier*>(barrier)); }
+
+bool is_ours(pthread_barrier_t* barrier) noexcept { return ours(barrier).magic == our_magic; }
+
+bool is_shared(const pthread_barrierattr_t* attributes) noexcept {
+  int shared = PTHREAD_PROCESS_PRIVATE;
+  return attributes != nullptr && pthread_barrierattr_getpshared(attributes, &shared) == 0 &&
+         shared == PTHREAD_PROCESS_SHARED;
+}
+
+/// A barrier of the C library to compare with, or null. Other processes could not find it.
+pthread_barrier_t* make_sampled(const pthread_barrierattr_t* attributes, unsigned count) noexcept {
+  if (!verbose() || is_shared(attributes)) return nullptr;
+  auto* barrier = new (std::nothrow) pthread_barrier_t;
+  if (barrier != nullptr && original().init(barrier, nullptr, count) != 0) {
+    delete barrier;
+    return nullptr;
+  }
+  return barrier;
+}
+
+void free_sampled(pthread_barrier_t* barrier) noexcept {
+  if (barrier == nullptr) return;
+  original().destroy(barrier);
+  delete barrier;
+}
+
+int wait_compared(Barrier& barrier) noexcept {
+  const std::uint64_t start = cycles();
+  const smelt_gate_ticket ticket = smelt_gate_arrive(&barrier.gate);
+  const Sample kind = barrier.sampled != nullptr ? sample_kind(ticket.round) : Sample::none;
+  if (kind == Sample::original) {
+    Stopwatch watch(wait_entry, kind);
+    original().wait(barrier.sampled);
+  }
+  const int result = smelt_gate_pass(&barrier.gate, ticket);
+  if (kind == Sample::ours) wait_entry.record(kind, cycles() - start);
+  wait_entry.took();
+  return result;
+}
+
+}  // namespace
 }  // namespace smelt::shims
+
+using namespace smelt::shims;
+
+extern "C" {
+
+[[gnu::visibility("default")]] int pthread_barrier_init(pthread_barrier_t* barrier,
+                                                        const pthread_barrierattr_t* attributes,
+                                                        unsigned count) noexcept {
+  if (original().off) {
+    init_entry.passed(off);
+    return original().init(barrier, attributes, count);
+  }
+  smelt_gate gate;
+  if (smelt_gate_init(&gate, count) != SMELT_OK) {
+    init_entry.passed("0 or more than 2^30 threads");
+    return original().init(barrier, attributes, count);
+  }
+  new (barrier) Barrier{gate, our_magic, 0, make_sampled(attributes, count)};
+  return 0;
+}
+
+[[gnu::visibility("default")]] int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
+  if (!is_ours(barrier)) [[unlikely]] {
+    wait_entry.passed(original().off ? off : not_ours);
+    return original().wait(barrier);
+  }
+  const int result = verbose() ? wait_compared(ours(barrier)) : smelt_gate_wait(&ours(barrier).gate);
+  return result == SMELT_GATE_LAST ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
+}
+
+[[gnu::visibility("default")]] int pthread_barrier_destroy(pthread_barrier_t* barrier) noexcept {
+  if (!is_ours(barrier)) {
+    destroy_entry.passed(original().off ? off : not_ours);
+    return original().destroy(barrier);
+  }
+  Barrier& own = ours(barrier);
+  if (smelt_gate_destroy(&own.gate) != SMELT_OK) return EBUSY;
+  free_sampled(own.sampled);
+  own.magic = 0;
+  return 0;
+}
+
+}  // extern "C"

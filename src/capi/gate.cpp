@@ -1,0 +1,74 @@
+// The C interface, gates. No handle and no communicator behind it: programs that use nothing else pay for
+// nothing else.
+#include <sched.h>
+
+#include <new>
+
+#include "comm/gate.hpp"
+#include "machine/allowance.hpp"
+#include "smelt/smelt.h"
+
+namespace {
+
+using smelt::Waiter;
+using smelt::comm::Gate;
+
+static_assert(sizeof(Gate) == sizeof(smelt_gate) && alignof(Gate) <= alignof(smelt_gate));
+
+int allowed_pus() noexcept {
+  cpu_set_t mask;
+  // Masks of more than 1024 PUs do not fit: far more than threads at most gates.
+  return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : CPU_SETSIZE;
+}
+
+// Asked when the library is loaded, before the program pins its threads: a thread's own mask says nothing about
+// the others.
+const int pus_at_start = allowed_pus();
+
+/// How many threads of this process can run at a time, at most `pus_at_start`.
+int parallelism() noexcept {
+  static const int value = [] {
+    double quota = 0.0;
+    try {
+      quota = smelt::read_cgroup_limits("/").cpu_quota;
+    } catch (...) {  // no limit known
+    }
+    return quota > 0.0 && quota < pus_at_start ? static_cast<int>(quota) : pus_at_start;
+  }();
+  return value < 1 ? 1 : value;
+}
+
+/// The calling thread's, which learns over all gates whether there are PUs enough.
+Waiter& waiter_for(const Gate& gate) noexcept {
+  thread_local Waiter alone(smelt::make_wait_config(1, 1));
+  thread_local Waiter sharing(smelt::make_wait_config(2, 1));
+  return gate.count() > static_cast<std::uint32_t>(parallelism()) ? sharing : alone;
+}
+
+Gate& gate_of(smelt_gate* gate) noexcept { return *std::launder(reinterpret_cast<Gate*>(gate)); }
+
+}  // namespace
+
+int smelt_gate_init(smelt_gate* gate, unsigned count) {
+  if (gate == nullptr || count == 0 || count > Gate::most) return SMELT_INVALID_ARGUMENT;
+  new (gate) Gate(count);
+  return SMELT_OK;
+}
+
+smelt_gate_ticket smelt_gate_arrive(smelt_gate* gate) {
+  const auto ticket = gate_of(gate).arrive();
+  return {ticket.round, ticket.last ? 1u : 0u};
+}
+
+int smelt_gate_pass(smelt_gate* gate, smelt_gate_ticket ticket) {
+  Gate& own = gate_of(gate);
+  own.pass({ticket.round, ticket.last != 0}, waiter_for(own));
+  return ticket.last != 0 ? int{SMELT_GATE_LAST} : int{SMELT_OK};
+}
+
+int smelt_gate_wait(smelt_gate* gate) { return smelt_gate_pass(gate, smelt_gate_arrive(gate)); }
+
+int smelt_gate_destroy(smelt_gate* gate) {
+  Gate& own = gate_of(gate);
+  return own.drain(waiter_for(own)) ? SMELT_OK : SMELT_INVALID_ARGUMENT;
+}

@@ -1,0 +1,80 @@
+#include "comm/gate.hpp"
+
+#include <bit>
+
+#include "base/futex.hpp"
+#include "comm/ordering.hpp"
+
+namespace smelt::comm {
+namespace {
+
+// The kernel compares the high half alone.
+static_assert(std::endian::native == std::endian::little && std::atomic<std::uint64_t>::is_always_lock_free);
+
+const std::atomic<std::uint32_t>& high_half(const std::atomic<std::uint64_t>& state) noexcept {
+  return reinterpret_cast<const std::atomic<std::uint32_t>*>(&state)[1];
+}
+
+std::uint32_t rounds_of(std::uint64_t state) noexcept { return static_cast<std::uint32_t>(state >> 33); }
+std::uint32_t arrived_of(std::uint64_t state) noexcept { return static_cast<std::uint32_t>(state); }
+
+}  // namespace
+
+Gate::Ticket Gate::arrive() noexcept {
+  // The release half publishes what this thread did before; all later changes of state_ are read-modify-writes
+  // and so continue its release sequence. The acquire half of the last one takes up all of it.
+  const auto before = state_.fetch_add(1, ordering::gate_arrive);
+  const std::uint32_t index = arrived_of(before);
+  if (index < count_) [[likely]] return {rounds_of(before), index + 1 == count_};
+  return {(rounds_of(before) + index / count_) & (UINT32_MAX >> 1), index % count_ + 1 == count_};
+}
+
+void Gate::pass(Ticket ticket, Waiter& waiter) noexcept {
+  if (ticket.last) return open();
+  waiter.wait_or_sleep([&] { return is_open(ticket.round); },
+                       [&](std::uint64_t longest_ns) { sleep(ticket.round, longest_ns); }, &state_);
+  // Pairs with the acquire in drain(): the last access to this gate.
+  left_.fetch_add(1, ordering::gate_leave);
+}
+
+bool Gate::is_open(std::uint32_t round) const noexcept {
+  // Pairs with the release of every arrival of this round. Rounds are compared modulo 2^31.
+  const auto opened_since = (rounds_of(state_.load(ordering::gate_pass)) - round) << 1;
+  return static_cast<std::int32_t>(opened_since) > 0;
+}
+
+void Gate::open() noexcept {
+  auto state = state_.load(std::memory_order_relaxed);
+  while (!state_.compare_exchange_weak(state, (state & ~asleep) + opened - count_, std::memory_order_relaxed)) {
+  }
+  // From here on the gate may be gone; the kernel takes the address for a name.
+  if ((state & asleep) != 0) futex_wake(high_half(state_));
+}
+
+void Gate::sleep(std::uint32_t round, std::uint64_t longest_ns) noexcept {
+  auto state = state_.load(std::memory_order_relaxed);
+  // The mark and the rounds are one word: whoever opens next sees the mark, or has opened before it was set.
+  while ((state & asleep) == 0) {
+    if (is_open(round)) return;
+    if (state_.compare_exchange_weak(state, state | asleep, std::memory_order_relaxed)) {
+      state |= asleep;
+    }
+  }
+  if (is_open(round)) return;
+  futex_wait(high_half(state_), static_cast<std::uint32_t>(state >> 32), longest_ns);
+}
+
+bool Gate::drain(Waiter& waiter) noexcept {
+  const auto state = state_.load(ordering::gate_drain);
+  if (arrived_of(state) != 0) return false;
+  const std::uint32_t passed = rounds_of(state) * (count_ - 1);
+  constexpr std::uint64_t moment_ns = 50'000;  // they are on their way, and wake nobody
+  const auto nap = [&](std::uint64_t) {
+    const auto left = left_.load(std::memory_order_relaxed);
+    if (left << 1 != passed << 1) futex_wait(left_, left, moment_ns);
+  };
+  waiter.wait_or_sleep([&] { return left_.load(ordering::gate_drain) << 1 == passed << 1; }, nap);
+  return true;
+}
+
+}  // namespace smelt::comm

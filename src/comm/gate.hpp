@@ -1,0 +1,61 @@
+// Gate: a barrier that knows how many threads make a round, not which ones.
+//
+// Any thread may take part in any round; more threads than a round needs may come, who then count for the
+// next one. A gate is 16 bytes without a pointer, so that it also works between processes, and may be
+// destroyed and its memory reused as soon as one thread has come through.
+//
+//   state  high half  2 x rounds opened + (1: somebody may be asleep), the word that sleepers sleep on
+//          low half   threads that have arrived for the rounds since
+//   left   threads that came through without having opened, over all rounds
+//
+// A thread that arrives with index i of the low half belongs to round opened + i / count; the last of each
+// round opens it: + 2 above, - count below, in one step. Only additions, so it does not matter if the one who
+// opens round r + 1 is faster than the one who opens r: round r is complete then, too.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/wait.hpp"
+
+namespace smelt::comm {
+
+class Gate {
+ public:
+  static constexpr std::uint32_t most = 1u << 30;  ///< threads of a round
+
+  /// What a thread knows between arriving and passing.
+  struct Ticket {
+    std::uint32_t round;  ///< modulo 2^31
+    bool last;            ///< opens the round when it passes; true for exactly one thread
+  };
+
+  /// `count`: threads of a round, 1 to `most`.
+  explicit Gate(std::uint32_t count) noexcept : count_(count) {}
+
+  std::uint32_t count() const noexcept { return count_; }
+
+  /// Counts the caller in. Does not wait.
+  Ticket arrive() noexcept;
+
+  /// Waits until the round is open. Who has passed does not touch the gate any more.
+  void pass(Ticket ticket, Waiter& waiter) noexcept;
+
+  /// Waits until those who have come through do not touch the gate any more, after which its memory may be
+  /// reused. False, at once: somebody has arrived for a round that is not complete.
+  bool drain(Waiter& waiter) noexcept;
+
+ private:
+  static constexpr std::uint64_t opened = 2ull << 32;  ///< one more round, in the high half
+  static constexpr std::uint64_t asleep = 1ull << 32;
+
+  bool is_open(std::uint32_t round) const noexcept;
+  void open() noexcept;
+  void sleep(std::uint32_t round, std::uint64_t longest_ns) noexcept;
+
+  std::atomic<std::uint64_t> state_{0};
+  std::atomic<std::uint32_t> left_{0};
+  const std::uint32_t count_;
+};
+
+}  // namespace smelt::comm

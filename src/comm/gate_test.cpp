@@ -1,0 +1,171 @@
+#include "comm/gate.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <new>
+#include <thread>
+#include <vector>
+
+namespace smelt::comm {
+namespace {
+
+Waiter waiter_of(std::size_t threads) {
+  return Waiter(make_wait_config(static_cast<int>(threads), static_cast<int>(std::thread::hardware_concurrency())));
+}
+
+bool wait_at(Gate& gate, Waiter& waiter) {
+  const auto ticket = gate.arrive();
+  gate.pass(ticket, waiter);
+  return ticket.last;
+}
+
+template <class Body>
+void in_threads(std::size_t count, Body body) {
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < count; ++i) threads.emplace_back(body, i);
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(Gate, OneThreadPassesAlone) {
+  Gate gate(1);
+  Waiter waiter;
+  for (std::uint32_t round = 0; round < 3; ++round) {
+    const auto ticket = gate.arrive();
+    EXPECT_EQ(ticket.round, round);
+    EXPECT_TRUE(ticket.last);
+    gate.pass(ticket, waiter);
+  }
+  EXPECT_TRUE(gate.drain(waiter));
+}
+
+TEST(Gate, NobodyPassesBeforeAllHaveArrivedAndOneIsLast) {
+  for (const std::size_t threads : {2u, 3u, 8u}) {
+    constexpr std::uint64_t rounds = 300;
+    Gate gate(static_cast<std::uint32_t>(threads));
+    std::vector<std::uint64_t> written(threads, 0);  // plain: the gate orders
+    std::atomic<std::uint64_t> lasts{0}, wrong{0};
+    in_threads(threads, [&](std::size_t me) {
+      auto waiter = waiter_of(threads);
+      for (std::uint64_t round = 1; round <= rounds; ++round) {
+        written[me] = round;
+        lasts += wait_at(gate, waiter);
+        for (const auto each : written) wrong += each != round;
+        lasts += wait_at(gate, waiter);
+      }
+    });
+    EXPECT_EQ(lasts, 2 * rounds);
+    EXPECT_EQ(wrong, 0u);
+  }
+}
+
+TEST(Gate, ThreadsThatComeTooEarlyCountForTheNextRound) {
+  Gate gate(2);
+  const auto first = gate.arrive(), second = gate.arrive();   // round 0 is complete, not open
+  const auto third = gate.arrive(), fourth = gate.arrive();  // round 1, too
+  EXPECT_EQ(third.round, 1u);
+  EXPECT_FALSE(third.last);
+  EXPECT_TRUE(fourth.last);
+  Waiter waiter;
+  gate.pass(fourth, waiter);  // opens before the one of round 0 does
+  gate.pass(first, waiter);
+  gate.pass(second, waiter);
+  gate.pass(third, waiter);
+  EXPECT_TRUE(gate.drain(waiter));
+}
+
+// More threads than a round needs, none of which knows the others.
+TEST(Gate, AnyThreadsMeet) {
+  constexpr std::size_t threads = 6;
+  constexpr int waits = 3000;
+  Gate gate(2);
+  std::atomic<int> lasts{0}, left{waits};
+  in_threads(threads, [&](std::size_t) {
+    auto waiter = waiter_of(threads);
+    while (left.fetch_sub(1) > 0) lasts += wait_at(gate, waiter);
+  });
+  EXPECT_EQ(lasts, waits / 2);
+  Waiter waiter;
+  EXPECT_TRUE(gate.drain(waiter));
+}
+
+TEST(Gate, SleepersAreWoken) {
+  constexpr int rounds = 200;
+  Gate gate(4);
+  in_threads(4, [&](std::size_t me) {
+    WaitConfig config;
+    config.mode = WaitMode::sleep;
+    config.longest_sleep_ns = 600'000'000'000;  // a lost wake-up would hang
+    Waiter waiter(config);
+    for (int i = 0; i < rounds; ++i) {
+      if (i % 4 == static_cast<int>(me)) std::this_thread::sleep_for(std::chrono::microseconds(100));
+      wait_at(gate, waiter);
+    }
+  });
+}
+
+// Whoever comes out first destroys the gate and overwrites its memory while others are still on their way out.
+TEST(Gate, MemoryIsFreeAfterDraining) {
+  constexpr std::size_t threads = 3;
+  constexpr std::size_t rounds = 500;
+  struct Place {
+    std::unique_ptr<Gate> gate = std::make_unique<Gate>(3);
+    std::atomic<bool> taken{false};
+  };
+  std::vector<Place> places(rounds);
+  in_threads(threads, [&](std::size_t) {
+    auto waiter = waiter_of(threads);
+    for (auto& place : places) {
+      wait_at(*place.gate, waiter);
+      if (place.taken.exchange(true)) continue;
+      EXPECT_TRUE(place.gate->drain(waiter));
+      place.gate.reset();
+    }
+  });
+}
+
+TEST(Gate, RefusesToDrainUnderAnIncompleteRound) {
+  Gate gate(2);
+  const auto first = gate.arrive();
+  Waiter waiter;
+  EXPECT_FALSE(gate.drain(waiter));
+  gate.pass(gate.arrive(), waiter);
+  gate.pass(first, waiter);
+  EXPECT_TRUE(gate.drain(waiter));
+}
+
+TEST(Gate, WorksBetweenProcesses) {
+  constexpr int rounds = 500;
+  struct Shared {
+    Gate gate{2};
+    int number = 0;
+  };
+  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* shared = new (memory) Shared;
+  const auto play = [shared](int me) {
+    Waiter waiter;
+    for (int i = 0; i < rounds; ++i) {
+      if (i % 2 == me) ++shared->number;
+      wait_at(shared->gate, waiter);
+    }
+  };
+  const pid_t child = fork();
+  if (child == 0) {
+    play(1);
+    _exit(0);
+  }
+  play(0);
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(shared->number, rounds);
+  munmap(memory, sizeof(Shared));
+}
+
+}  // namespace
+}  // namespace smelt::comm
