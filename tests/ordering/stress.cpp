@@ -1,4 +1,4 @@
-// A short stress of both transports, the flat barrier, ticks and lent buffers for ThreadSanitizer: small rings, so that
+// A short stress of both transports, the flat barrier, gates, ticks and lent buffers for ThreadSanitizer: small rings, so that
 // slots are reused all the time. Built once as it is and once for every name in channel/ordering.hpp
 // and comm/ordering.hpp with that order weakened; the sanitizer must stay silent on the first and report a data race on
 // all others.
@@ -7,10 +7,12 @@
 #include <memory>
 #include <new>
 #include <thread>
+#include <vector>
 
 #include "channel/fastforward.hpp"
 #include "channel/ump.hpp"
 #include "comm/flat_barrier.hpp"
+#include "comm/gate.hpp"
 #include "comm/link.hpp"
 
 namespace {
@@ -46,9 +48,9 @@ std::uint64_t stress(std::size_t bytes) {
   return wrong;
 }
 
-/// Two threads take turns in writing one plain number, a barrier between the turns.
-std::uint64_t stress_barrier() {
-  comm::FlatBarrier barrier;
+/// Two threads take turns in writing one plain number, `wait(waiter)` of a barrier between the turns.
+template <class Wait>
+std::uint64_t take_turns(Wait wait) {
   std::uint64_t number = 0;
   const auto play = [&](std::uint64_t me) {
     Waiter waiter;
@@ -59,13 +61,45 @@ std::uint64_t stress_barrier() {
       const bool dawdle = turn % 8 < 2 ? !writer : turn % 8 < 4 && writer;
       if (dawdle) std::this_thread::sleep_for(std::chrono::microseconds(20));
       if (writer) ++number;
-      barrier.enter(2, waiter);
+      wait(waiter);
     }
   };
   std::thread other(play, 1);
   play(0);
   other.join();
   return messages - number;
+}
+
+std::uint64_t stress_barrier() {
+  comm::FlatBarrier barrier;
+  return take_turns([&](Waiter& waiter) { barrier.enter(2, waiter); });
+}
+
+std::uint64_t stress_gate() {
+  comm::Gate gate(2);
+  return take_turns([&](Waiter& waiter) { gate.pass(gate.arrive(), waiter); });
+}
+
+/// The last one through a gate frees it while the other one is still on its way out.
+std::uint64_t stress_gate_end() {
+  std::vector<std::unique_ptr<comm::Gate>> gates(messages);
+  for (auto& gate : gates) gate = std::make_unique<comm::Gate>(2);
+  std::uint64_t wrong = 0;
+  const auto play = [&](std::uint64_t* refused) {
+    Waiter waiter;
+    for (auto& gate : gates) {
+      const auto ticket = gate->arrive();
+      gate->pass(ticket, waiter);
+      if (!ticket.last) continue;
+      *refused += !gate->drain(waiter);
+      gate.reset();
+    }
+  };
+  std::uint64_t others = 0;
+  std::thread other(play, &others);
+  play(&wrong);
+  other.join();
+  return wrong + others;
 }
 
 /// One rank fills a plain number and raises its tick; the other reads it and raises its own.
@@ -131,6 +165,8 @@ int main() {
   wrong += stress<CellSender, CellReceiver>(ump_bytes<Cell>(capacity));
   wrong += stress<FastForwardSender, FastForwardReceiver>(fastforward_bytes(capacity));
   wrong += stress_barrier();
+  wrong += stress_gate();
+  wrong += stress_gate_end();
   wrong += stress_ticks();
   wrong += stress_lending();
   std::printf("%s\n", wrong == 0 ? "all right" : "messages or turns were wrong");
