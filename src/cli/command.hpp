@@ -54,6 +54,7 @@ void add_simulate(Parser& parser);
 void add_compare(Parser& parser);
 void add_bench(Parser& parser);
 void add_export(Parser& parser);
+void add_run(Parser& parser);
 void add_settings(Parser& parser);
 
 }  // namespace smelt::cli

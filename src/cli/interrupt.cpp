@@ -10,6 +10,7 @@ namespace {
 
 const char* interrupt_message = nullptr;
 std::size_t interrupt_bytes = 0;
+void (*closed_pipe_before)(int) = SIG_DFL;
 
 // Only what is allowed in a signal handler: write, signal, raise.
 void end_by_signal(int number) {
@@ -27,6 +28,10 @@ void on_interrupt(const char* message) {
   std::signal(SIGINT, end_by_signal);
   std::signal(SIGTERM, end_by_signal);
 }
+
+void ignore_closed_pipes() { closed_pipe_before = std::signal(SIGPIPE, SIG_IGN); }
+
+void restore_signals() { std::signal(SIGPIPE, closed_pipe_before); }
 
 HoldSignals::HoldSignals() {
   sigset_t held;

@@ -1,10 +1,10 @@
 // The `smelt` command: a parser with all subcommands, or a contestant of its own benchmarks.
-#include <csignal>
 #include <cstdio>
 #include <exception>
 
 #include "cli/bench_worker.hpp"
 #include "cli/command.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/parser.hpp"
 #include "cli/terminal.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 
 int run_main(int argc, char** argv) {
   if (const auto status = run_bench_worker(argc, argv)) return *status;
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write, seen in print()
+  ignore_closed_pipes();
   Parser parser;
   add_measure(parser);
   add_show(parser);
@@ -26,6 +26,7 @@ int run_main(int argc, char** argv) {
   add_compare(parser);
   add_bench(parser);
   add_export(parser);
+  add_run(parser);
   add_settings(parser);
   return parser.run(argc, argv);
 }

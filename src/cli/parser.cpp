@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
+#include <map>
 #include <new>
 
 #include "cli/arguments.hpp"
@@ -26,13 +28,17 @@ constexpr const char* footer =
     "  smelt plan             the best broadcast tree, and why\n"
     "  smelt tune             race all algorithms, keep the winners (60 s)\n"
     "  smelt explain          what a collective runs, and why\n"
-    "  smelt bench all        measured against what else is there\n\n"
+    "  smelt bench all        measured against what else is there\n"
+    "  smelt run ./app        a pthread, OpenMP or MPI program as it is, with smelt inside\n\n"
     "`smelt COMMAND --help` explains a command and gives examples. Errors: one line on stderr.\n"
     "Exit code: 0 done, 1 failed, 2 called wrongly. Every command has --json.\n";
 
 // Options in a column that is wide enough for ours, and no "TEXT" where a name says more.
 class HelpFormat : public CLI::Formatter {
  public:
+  /// The usage of `app` ends with another program's command line.
+  void add_rest(const CLI::App* app, const std::string& type) { rest_[app] = type; }
+
   HelpFormat() {
     column_width(32);
     label("OPTIONS", "[OPTIONS]");
@@ -53,10 +59,14 @@ class HelpFormat : public CLI::Formatter {
     for (const auto* option : app->get_options([](const CLI::Option* each) { return each->get_positional(); })) {
       text += " [" + option->get_type_name() + "]";
     }
+    if (const auto rest = rest_.find(app); rest != rest_.end()) text += " [--] " + rest->second;
     return text + "\n";
   }
   std::string make_description(const CLI::App* app) const override { return app->get_description() + "\n\n"; }
   std::string make_footer(const CLI::App* app) const override { return "\n" + app->get_footer(); }
+
+ private:
+  std::map<const CLI::App*, std::string> rest_;
 };
 
 std::vector<std::string> command_names(const CLI::App& app) {
@@ -151,6 +161,12 @@ Command& Command::duration(const std::string& names, double& target_s, const std
   return value(names, "TIME", read, description);
 }
 
+Command& Command::rest(std::vector<std::string>& target, const std::string& type) {
+  rests_->push_back({app_, &target});
+  static_cast<HelpFormat&>(*app_->get_formatter()).add_rest(app_, type);
+  return *this;
+}
+
 Command& Command::footer(const std::string& text) {
   app_->footer(text);
   return *this;
@@ -173,7 +189,26 @@ Parser::Parser() : app_(std::make_unique<CLI::App>(overview, "smelt")) {
 Parser::~Parser() = default;
 
 Command Parser::add(const std::string& name, const std::string& description) {
-  return {*app_->add_subcommand(name, description)->group("Commands"), chosen_};
+  return {*app_->add_subcommand(name, description)->group("Commands"), chosen_, rests_};
+}
+
+/// Moves what is another program's out of the way. Returns how many words of argv are left.
+int Parser::split_rest(int argc, char** argv) const {
+  const auto* command = called_command(*app_, argc, argv);
+  const auto rest = std::find_if(rests_.begin(), rests_.end(), [&](const auto& each) { return each.app == command; });
+  if (command == nullptr || rest == rests_.end()) return argc;
+  int own = 1;
+  while (command->get_name() != argv[own]) ++own;
+  for (++own; own < argc; ++own) {
+    const std::string word = argv[own];
+    if (word[0] != '-' || word == "--") break;
+    const auto* option = command->get_option_no_throw(word);
+    if (option != nullptr && option->get_items_expected_min() > 0) ++own;
+  }
+  own = std::min(own, argc);
+  const int first = own < argc && std::string(argv[own]) == "--" ? own + 1 : own;
+  rest->target->assign(argv + first, argv + argc);
+  return own;
 }
 
 int Parser::run(int argc, char** argv) {
@@ -181,7 +216,7 @@ int Parser::run(int argc, char** argv) {
   const auto* command = called_command(app, argc, argv);
   const std::string where = command != nullptr ? command->get_name() + ": " : "";
   try {
-    app.parse(argc, argv);
+    app.parse(split_rest(argc, argv), argv);
     if (chosen_) {
       chosen_();
       flush_output();

@@ -30,6 +30,10 @@ class Command {
   Command& duration(const std::string& names, double& target_s, const std::string& description);
   Command& value(const std::string& names, const std::string& type, Reader read, const std::string& description);
 
+  /// Everything from the first word on that is neither an option nor an option's value, or that stands behind "--",
+  /// goes to `target` as it is: another program's command line.
+  Command& rest(std::vector<std::string>& target, const std::string& type);
+
   /// Examples and remarks, below the options in --help.
   Command& footer(const std::string& text);
 
@@ -41,9 +45,15 @@ class Command {
 
  private:
   friend class Parser;
-  Command(CLI::App& app, std::function<void()>& chosen) : app_(&app), chosen_(&chosen) {}
+  struct Rest {
+    const CLI::App* app;
+    std::vector<std::string>* target;
+  };
+  Command(CLI::App& app, std::function<void()>& chosen, std::vector<Rest>& rests)
+      : app_(&app), chosen_(&chosen), rests_(&rests) {}
   CLI::App* app_;
   std::function<void()>* chosen_;
+  std::vector<Rest>* rests_;
 };
 
 class Parser {
@@ -58,8 +68,11 @@ class Parser {
   int run(int argc, char** argv);
 
  private:
+  int split_rest(int argc, char** argv) const;
+
   std::unique_ptr<CLI::App> app_;
   std::function<void()> chosen_;
+  std::vector<Command::Rest> rests_;
 };
 
 }  // namespace smelt::cli

@@ -1,0 +1,36 @@
+// What an ELF file says about how it is loaded: the part that the dynamic loader reads.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace smelt::cli {
+
+struct Elf {
+  bool loadable = false;     ///< of this machine's architecture and word size; if not, only `machine` is known
+  std::uint16_t machine = 0;  ///< EM_X86_64, ...
+  std::string loader;        ///< PT_INTERP; empty in libraries and in statically linked programs
+  bool program = false;      ///< may be executed, as opposed to a library
+  std::string soname;
+  std::vector<std::string> needed;
+  std::string rpath;      ///< directories with colons between, as they stand there
+  std::string runpath;
+  std::vector<std::string> wanted;  ///< symbols that another file must define
+};
+
+/// Nothing if `bytes` is no ELF file, or one that is cut off or contradicts itself. Reads nothing beyond them.
+std::optional<Elf> parse_elf(std::string_view bytes);
+
+/// The same of a file. Nothing also if it cannot be read.
+std::optional<Elf> read_elf(const std::string& file);
+
+/// "x86-64", "AArch64", ... or the number.
+std::string machine_name(std::uint16_t machine);
+
+/// The one that this command was built for.
+std::uint16_t own_machine();
+
+}  // namespace smelt::cli

@@ -1,0 +1,112 @@
+#include "cli/libraries.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace smelt::cli {
+namespace {
+
+constexpr const char* cache_file = "/etc/ld.so.cache";
+constexpr const char* system_directories =
+#if defined(__x86_64__)
+    "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:"
+#elif defined(__aarch64__)
+    "/lib/aarch64-linux-gnu:/usr/lib/aarch64-linux-gnu:"
+#endif
+    "/lib64:/usr/lib64:/lib:/usr/lib";
+
+void replace_all(std::string& text, const std::string& what, const std::string& by) {
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) {
+    text.replace(at, what.size(), by);
+  }
+}
+
+bool is_library_here(const std::string& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return false;
+  const auto elf = read_elf(file);
+  return elf && elf->loadable;
+}
+
+std::string first_with(const std::vector<std::string>& directories, const std::string& name) {
+  for (const auto& directory : directories) {
+    const std::string file = directory + "/" + name;
+    if (is_library_here(file)) return file;
+  }
+  return {};
+}
+
+std::uint32_t number_at(const std::string& text, std::size_t offset) {
+  std::uint32_t value = 0;
+  if (offset + sizeof value <= text.size()) std::memcpy(&value, text.data() + offset, sizeof value);
+  return value;
+}
+
+std::string text_at(const std::string& text, std::size_t offset) {
+  return offset < text.size() ? std::string(text.c_str() + offset) : std::string();
+}
+
+}  // namespace
+
+std::vector<std::string> directories_of(const std::string& list, const std::string& file) {
+  std::vector<std::string> directories;
+  std::istringstream in(list);
+  std::error_code ignored;
+  const auto real = std::filesystem::canonical(file, ignored);
+  for (std::string directory; std::getline(in, directory, ':');) {
+    if (directory.empty()) continue;
+    replace_all(directory, "${ORIGIN}", real.parent_path().string());
+    replace_all(directory, "$ORIGIN", real.parent_path().string());
+    directories.push_back(directory);
+  }
+  return directories;
+}
+
+LibrarySearch::LibrarySearch(const std::string& file, const Elf& program) {
+  if (program.runpath.empty()) rpath_of_program_ = directories_of(program.rpath, file);
+  const char* path = std::getenv("LD_LIBRARY_PATH");
+  if (path != nullptr) environment_ = directories_of(path, file);
+}
+
+std::string LibrarySearch::find(const std::string& name, const std::string& by, const Elf& needing) {
+  if (name.find('/') != std::string::npos) {
+    const auto places = directories_of(name, by);
+    return !places.empty() && is_library_here(places.front()) ? places.front() : std::string();
+  }
+  if (needing.runpath.empty()) {
+    if (auto file = first_with(directories_of(needing.rpath, by), name); !file.empty()) return file;
+    if (auto file = first_with(rpath_of_program_, name); !file.empty()) return file;
+  }
+  if (auto file = first_with(environment_, name); !file.empty()) return file;
+  if (auto file = first_with(directories_of(needing.runpath, by), name); !file.empty()) return file;
+  if (!cache_read_) read_cache();
+  const auto [begin, end] = cache_.equal_range(name);
+  for (auto entry = begin; entry != end; ++entry) {
+    if (is_library_here(entry->second)) return entry->second;
+  }
+  return first_with(directories_of(system_directories, by), name);
+}
+
+/// The format of glibc since 2.2, perhaps behind the older one: a header of 48 bytes whose sixth word is the number
+/// of entries; entries of 24 bytes, {flags, name, file, ...}, where name and file count from the header.
+void LibrarySearch::read_cache() {
+  cache_read_ = true;
+  std::ostringstream text;
+  text << std::ifstream(cache_file, std::ios::binary).rdbuf();
+  std::string bytes = text.str();
+  const auto start = bytes.find("glibc-ld.so.cache1.1");
+  if (start == std::string::npos) return;
+  bytes.erase(0, start);
+  constexpr std::size_t header = 48, entry = 24;
+  const std::size_t count = number_at(bytes, 20);
+  for (std::size_t i = 0; i < count && header + (i + 1) * entry <= bytes.size(); ++i) {
+    const std::size_t at = header + i * entry;
+    cache_.emplace(text_at(bytes, number_at(bytes, at + 4)), text_at(bytes, number_at(bytes, at + 8)));
+  }
+}
+
+}  // namespace smelt::cli

@@ -1,0 +1,35 @@
+// Where the dynamic loader would find a library.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cli/elf.hpp"
+
+namespace smelt::cli {
+
+/// The loader's rules: DT_RPATH of the file that needs it and of the program, LD_LIBRARY_PATH, DT_RUNPATH,
+/// /etc/ld.so.cache, the system's directories.
+class LibrarySearch {
+ public:
+  /// For the program `file`.
+  LibrarySearch(const std::string& file, const Elf& program);
+
+  /// The file of the library `name` that the file `by` needs; empty if there is none for this machine.
+  std::string find(const std::string& name, const std::string& by, const Elf& needing);
+
+ private:
+  using Directories = std::vector<std::string>;
+  void read_cache();
+
+  Directories rpath_of_program_;
+  Directories environment_;
+  std::multimap<std::string, std::string> cache_;  ///< name to file, as ldconfig found them
+  bool cache_read_ = false;
+};
+
+/// The parts of a list with colons between, $ORIGIN and ${ORIGIN} replaced by the directory of `file`.
+std::vector<std::string> directories_of(const std::string& list, const std::string& file);
+
+}  // namespace smelt::cli

@@ -1,0 +1,283 @@
+#include "cli/program.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+#include "cli/command.hpp"
+#include "cli/elf.hpp"
+#include "cli/libraries.hpp"
+
+namespace smelt::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class... Args>
+[[noreturn]] void cannot_run(fmt::format_string<Args...> text, Args&&... args) {
+  throw Failure{exit_cannot_run, fmt::format(text, std::forward<Args>(args)...)};
+}
+
+std::string base_name(const std::string& file) { return file.substr(file.rfind('/') + 1); }
+
+bool starts_with_any(std::string_view name, std::initializer_list<std::string_view> starts) {
+  return std::any_of(starts.begin(), starts.end(), [&](auto start) { return name.substr(0, start.size()) == start; });
+}
+
+bool is_any(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Programs that load or start others which their own files do not name.
+bool is_interpreter(const std::string& name) {
+  return starts_with_any(name, {"python", "pypy", "perl", "ruby", "lua", "php", "tclsh", "octave", "guile"}) ||
+         is_any(name, {"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "node", "julia", "R", "Rscript", "java",
+                       "make", "ninja", "xargs", "find", "parallel"});
+}
+
+/// Programs that run the one that their arguments name.
+bool is_launcher(const std::string& name) {
+  return starts_with_any(name, {"mpirun", "mpiexec"}) ||
+         is_any(name, {"orterun", "prterun", "srun", "env", "nice", "ionice", "chrt", "taskset", "numactl", "time",
+                       "timeout", "stdbuf", "setsid", "nohup", "perf", "strace", "ltrace", "hwloc-bind", "unshare"});
+}
+
+bool is_executable(const std::string& file) {
+  std::error_code ignored;
+  return fs::is_regular_file(file, ignored) && access(file.c_str(), X_OK) == 0;
+}
+
+/// As execvp looks for it; empty if it is not there.
+std::string find_on_path(const std::string& word) {
+  if (word.empty()) return {};
+  if (word.find('/') != std::string::npos) return access(word.c_str(), F_OK) == 0 ? word : std::string();
+  const char* path = std::getenv("PATH");
+  std::istringstream in(path != nullptr ? path : "/bin:/usr/bin");
+  for (std::string directory; std::getline(in, directory, ':');) {
+    const std::string file = (directory.empty() ? "." : directory) + "/" + word;
+    if (is_executable(file)) return file;
+  }
+  return {};
+}
+
+/// The interpreter of a script, and the argument that its first line gives to it; empty if it has no such line.
+std::vector<std::string> shebang_of(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::array<char, 256> start = {};
+  in.read(start.data(), start.size() - 1);
+  std::string_view line(start.data(), static_cast<std::size_t>(in.gcount()));
+  if (line.substr(0, 2) != "#!") return {};
+  std::istringstream words{std::string(line.substr(2, line.find('\n') - 2))};
+  std::vector<std::string> result;
+  for (std::string word; words >> word;) result.push_back(word);
+  return result;
+}
+
+/// The kernel lets nothing be preloaded into a program that gets more rights than its user has.
+bool gains_rights(const std::string& file) {
+  struct stat status = {};
+  if (stat(file.c_str(), &status) != 0) return false;
+  const bool as_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != getuid();
+  const bool as_group = (status.st_mode & S_ISGID) != 0 && status.st_gid != getgid();
+  const bool capable = getuid() != 0 && getxattr(file.c_str(), "security.capability", nullptr, 0) > 0;
+  return as_user || as_group || capable;
+}
+
+class Inspection {
+ public:
+  Program run(const std::vector<std::string>& words) {
+    program_.file = find_on_path(words.front());
+    if (program_.file.empty()) {
+      throw Failure{exit_no_program, fmt::format("{}: no such program{}", words.front(),
+                                                 words.front().find('/') == std::string::npos
+                                                     ? " on the PATH; for one in this directory write ./" + words.front()
+                                                     : std::string())};
+    }
+    follow(program_.file, words, 0);
+    return std::move(program_);
+  }
+
+ private:
+  /// `file`, which words[at] names, and what it runs in turn.
+  void follow(const std::string& file, const std::vector<std::string>& words, int depth) {
+    constexpr int deepest = 16;
+    if (depth > deepest) cannot_run("{}: scripts run each other without an end", file);
+    if (fs::is_directory(file)) cannot_run("{}: is a directory", file);
+    if (access(file.c_str(), X_OK) != 0) {
+      cannot_run("{}: {}; `chmod +x` makes it executable", file, std::strerror(errno));
+    }
+    if (gains_rights(file)) {
+      cannot_run("{}: runs with more rights than yours (setuid, setgid or capabilities): nothing can be preloaded into "
+                 "it; run it without `smelt run`", file);
+    }
+    const auto elf = read_elf(file);
+    if (!elf) return follow_script(file, words, depth);
+    if (is_launcher(base_name(file)) && follow_launched(words, depth)) return;
+    inspect_program(file, *elf);
+  }
+
+  void follow_script(const std::string& file, const std::vector<std::string>& words, int depth) {
+    std::vector<std::string> line = shebang_of(file);
+    if (line.empty()) line = {"/bin/sh"};  // so do shells and execvp
+    const std::string interpreter = find_on_path(line.front());
+    if (interpreter.empty()) cannot_run("{}: its first line names {}, which is not there", file, line.front());
+    program_.loads_later = true;
+    line.push_back(file);
+    line.insert(line.end(), words.begin() + 1, words.end());
+    follow(interpreter, line, depth + 1);
+  }
+
+  /// What a launcher's arguments name; several for `mpirun ./a : ./b`. False if nothing was found.
+  bool follow_launched(const std::vector<std::string>& words, int depth) {
+    bool found = false;
+    for (auto from = words.begin(); from != words.end();) {
+      const auto to = std::find(from + 1, words.end(), ":");
+      const std::size_t at = launched_word({from, to});
+      if (at != 0) {
+        found = true;
+        follow(find_on_path(from[static_cast<std::ptrdiff_t>(at)]), {from + static_cast<std::ptrdiff_t>(at), to},
+               depth + 1);
+      }
+      from = to;
+    }
+    return found;
+  }
+
+  /// Index of the first word after the launcher that can be executed; 0 if there is none. A word without a slash
+  /// behind an option is perhaps the option's: it counts if there is no other.
+  static std::size_t launched_word(const std::vector<std::string>& words) {
+    std::size_t doubtful = 0;
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      const auto& word = words[i];
+      if (word[0] == '-' || word.find('=') < word.find('/') || !is_executable(find_on_path(word))) continue;
+      const bool sure = word.find('/') != std::string::npos || i == 1 || words[i - 1][0] != '-';
+      if (sure) return i;
+      if (doubtful == 0) doubtful = i;
+    }
+    return doubtful;
+  }
+
+  void inspect_program(const std::string& file, const Elf& elf) {
+    if (!elf.loadable) {
+      cannot_run("{}: is for {}, and smelt's libraries are for {}; run it without `smelt run`", file,
+                 machine_name(elf.machine), machine_name(own_machine()));
+    }
+    if (!elf.program) cannot_run("{}: is a library, no program", file);
+    if (elf.loader.empty()) {
+      cannot_run("{}: is statically linked, so that nothing can be preloaded into it; link it dynamically, or call "
+                 "smelt from it", file);
+    }
+    program_.programs.push_back(file);
+    if (is_interpreter(base_name(fs::path(file).string()))) program_.loads_later = true;
+    if (starts_with_any(base_name(file), {"python", "pypy"})) note_private_runtimes(file);
+    LibrarySearch search(file, elf);
+    visit(file, elf, search);
+  }
+
+  void visit(const std::string& file, const Elf& elf, LibrarySearch& search) {
+    for (const auto& symbol : elf.wanted) {
+      if (symbol == "pthread_barrier_wait") use(Runtime::pthread, fmt::format("{} calls {}", file, symbol));
+      if (symbol == "__asan_init" || symbol == "__tsan_init" || symbol == "__msan_init") {
+        program_.obstacle = fmt::format("{} runs under a sanitizer, which has to be loaded first", file);
+      }
+    }
+    for (const auto& name : elf.needed) {
+      if (!seen_.insert(name).second) continue;
+      recognise(name, file);
+      const std::string library = search.find(name, file, elf);
+      if (library.empty()) continue;  // the loader will say so
+      if (starts_with_any(name, {"libc.so.", "libpthread.so.", "ld-linux"})) continue;
+      if (const auto needed = read_elf(library)) visit(library, *needed, search);
+    }
+  }
+
+  void recognise(const std::string& name, const std::string& by) {
+    const auto because = fmt::format("{}, needed by {}", name, by);
+    if (starts_with_any(name, {"libgomp.so", "libomp.so", "libomp5.so", "libiomp5.so"})) use(Runtime::openmp, because);
+    if (starts_with_any(name, {"libgomp-"})) {  // as packed into wheels: name-hash
+      use(Runtime::openmp, because);
+      program_.notes.push_back(fmt::format("a private libgomp: {}, needed by {}", name, by));
+    }
+    if (starts_with_any(name, {"libmpi.so.40"})) use(Runtime::openmpi, because);
+    if (starts_with_any(name, {"libmpich.so.12", "libmpi.so.12"})) use(Runtime::mpich, because);
+    if (starts_with_any(name, {"libasan.so", "libtsan.so", "libmsan.so"})) {
+      program_.obstacle = fmt::format("{} runs under a sanitizer, which has to be loaded first", by);
+    }
+  }
+
+  void use(Runtime runtime, const std::string& because) {
+    const auto same = [&](const Use& each) { return each.runtime == runtime; };
+    if (std::none_of(program_.uses.begin(), program_.uses.end(), same)) program_.uses.push_back({runtime, because});
+  }
+
+  /// Wheels bring a libgomp of their own under a name with a hash, in a directory NAME.libs beside the package.
+  void note_private_runtimes(const std::string& python) {
+    std::set<fs::path> sites;
+    std::error_code ignored;
+    const auto prefix = fs::absolute(python, ignored).parent_path().parent_path();
+    const char* environment = std::getenv("VIRTUAL_ENV");
+    const char* home = std::getenv("HOME");
+    const char* paths = std::getenv("PYTHONPATH");
+    for (const fs::path& root : {prefix / "lib", prefix / "local/lib", fs::path("/usr/lib"), fs::path("/usr/local/lib"),
+                                 fs::path(environment != nullptr ? environment : "") / "lib",
+                                 fs::path(home != nullptr ? home : "") / ".local/lib"}) {
+      for (const auto& entry : list(root)) {
+        if (!starts_with_any(entry.filename().string(), {"python3"})) continue;
+        sites.insert(entry / "site-packages");
+        sites.insert(entry / "dist-packages");
+      }
+    }
+    for (const auto& directory : directories_of(paths != nullptr ? paths : "", python)) sites.insert(directory);
+    std::set<fs::path> found;
+    for (const auto& site : sites) {
+      for (const auto& package : list(site)) {
+        if (package.extension() != ".libs") continue;
+        for (const auto& library : list(package)) {
+          if (starts_with_any(library.filename().string(), {"libgomp-"})) found.insert(fs::canonical(library, ignored));
+        }
+      }
+    }
+    for (const auto& library : found) program_.notes.push_back("a private libgomp: " + library.string());
+  }
+
+  static std::vector<fs::path> list(const fs::path& directory) {
+    std::vector<fs::path> entries;
+    std::error_code failed;
+    for (fs::directory_iterator each(directory, failed), end; !failed && each != end; each.increment(failed)) {
+      entries.push_back(each->path());
+    }
+    return entries;
+  }
+
+  Program program_;
+  std::set<std::string> seen_;  ///< names of libraries
+};
+
+}  // namespace
+
+const char* runtime_name(Runtime runtime) {
+  switch (runtime) {
+    case Runtime::pthread: return "pthread";
+    case Runtime::openmp: return "openmp";
+    case Runtime::openmpi: return "openmpi";
+    case Runtime::mpich: return "mpich";
+  }
+  return "";
+}
+
+Program inspect(const std::vector<std::string>& words) { return Inspection().run(words); }
+
+}  // namespace smelt::cli

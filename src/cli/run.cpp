@@ -1,0 +1,224 @@
+// smelt run: a program with smelt's barriers and collectives in place of its runtime's.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "cli/arguments.hpp"
+#include "cli/command.hpp"
+#include "cli/document.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/parser.hpp"
+#include "cli/program.hpp"
+#include "cli/terminal.hpp"
+#include "smelt/settings.hpp"
+
+namespace smelt::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array all_runtimes = {Runtime::pthread, Runtime::openmp, Runtime::openmpi, Runtime::mpich};
+
+struct Arguments {
+  std::vector<std::string> words;
+  std::string only, without;
+  bool explain = false;
+  bool json = false;
+};
+
+/// What becomes of one preload library.
+struct Choice {
+  Runtime runtime;
+  bool preload = false;
+  std::string because;
+  std::string library;  ///< its file; empty if it is not installed
+};
+
+std::string library_name(Runtime runtime) { return fmt::format("libsmelt_{}.so", runtime_name(runtime)); }
+
+/// Beside this command, installed or built, else where it was to be installed.
+std::string find_library(Runtime runtime) {
+  std::error_code ignored;
+  const auto here = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  for (const fs::path& directory : {here / "../" SMELT_LIBRARY_DIRECTORY, here / "../lib",
+                                    fs::path(SMELT_FULL_LIBRARY_DIRECTORY)}) {
+    const auto file = fs::canonical(directory / library_name(runtime), ignored);
+    if (!file.empty()) return file.string();
+  }
+  return {};
+}
+
+/// "pthread,mpi" as runtimes.
+std::vector<Runtime> parse_runtimes(const std::string& option, const std::string& text) {
+  const std::vector<std::string> names = {"pthread", "openmp", "mpi", "openmpi", "mpich"};
+  std::vector<Runtime> runtimes;
+  for (const auto& name : split_names(text)) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      fail_usage("{} {}: no such runtime{} (one of {})", option, name, suggestion(name, names), fmt::join(names, ", "));
+    }
+    for (const auto runtime : all_runtimes) {
+      const bool either = name == "mpi" && (runtime == Runtime::openmpi || runtime == Runtime::mpich);
+      if (either || name == runtime_name(runtime)) runtimes.push_back(runtime);
+    }
+  }
+  return runtimes;
+}
+
+bool has(const std::vector<Runtime>& runtimes, Runtime runtime) {
+  return std::find(runtimes.begin(), runtimes.end(), runtime) != runtimes.end();
+}
+
+/// Whether --only names this very one, not just "mpi".
+bool is_named(const Arguments& arguments, Runtime runtime) {
+  const auto names = split_names(arguments.only);
+  return std::find(names.begin(), names.end(), runtime_name(runtime)) != names.end();
+}
+
+Choice choose(Runtime runtime, const Program& program, const Arguments& arguments) {
+  Choice choice{runtime, false, "not used", find_library(runtime)};
+  bool needed = false;  // as opposed to: to be on the safe side
+  for (const auto& use : program.uses) {
+    if (use.runtime != runtime) continue;
+    needed = choice.preload = true;
+    choice.because = use.because;
+  }
+  const bool universal = runtime == Runtime::pthread || runtime == Runtime::openmp;
+  if (!needed && program.loads_later && universal) {
+    choice.preload = true;
+    choice.because = "what an interpreter loads is not known beforehand";
+  }
+  if (is_named(arguments, runtime)) {
+    if (!choice.preload || !needed) choice.because = "--only names it";
+    needed = choice.preload = true;
+  }
+  if (!arguments.only.empty() && !has(parse_runtimes("--only", arguments.only), runtime)) {
+    return {runtime, false, "--only leaves it out", choice.library};
+  }
+  if (has(parse_runtimes("--without", arguments.without), runtime)) {
+    return {runtime, false, "--without leaves it out", choice.library};
+  }
+  if (choice.preload && !program.obstacle.empty()) return {runtime, false, program.obstacle, choice.library};
+  if (choice.preload && choice.library.empty()) {
+    if (needed) {
+      fail("{}: {}, which is not installed beside this command; build it, or leave it out by --without {}",
+           program.file, library_name(runtime), runtime_name(runtime));
+    }
+    return {runtime, false, "not installed", ""};
+  }
+  return choice;
+}
+
+/// What is there already comes first: a tool that looks at calls stays above smelt.
+std::string preload_list(const std::vector<Choice>& choices) {
+  const char* before = std::getenv("LD_PRELOAD");
+  std::string list = before != nullptr ? before : "";
+  for (const auto& choice : choices) {
+    if (!choice.preload || list.find(library_name(choice.runtime)) != std::string::npos) continue;
+    if (choice.library.find_first_of(" :") != std::string::npos) {
+      fail("{}: the dynamic loader takes no blanks and colons in the names of preloaded libraries; move smelt",
+           choice.library);
+    }
+    list += (list.empty() ? "" : ":") + choice.library;
+  }
+  return list;
+}
+
+void print_document(const Arguments& arguments, const Program& program, const std::vector<Choice>& choices) {
+  Json libraries = Json::array();
+  for (const auto& choice : choices) {
+    libraries.push_back({{"runtime", runtime_name(choice.runtime)},
+                         {"preload", choice.preload},
+                         {"because", choice.because},
+                         {"library", choice.library.empty() ? Json(nullptr) : Json(choice.library)}});
+  }
+  print(format_json({{"command", arguments.words},
+                     {"file", program.file},
+                     {"programs", program.programs},
+                     {"loads_later", program.loads_later},
+                     {"libraries", libraries},
+                     {"notes", program.notes},
+                     {"LD_PRELOAD", preload_list(choices)}}));
+}
+
+void print_table(const Program& program, const std::vector<Choice>& choices) {
+  Table table("lll", 0);
+  table.header({"runtime", "", fmt::format("{}", fmt::join(program.programs, ", "))});
+  for (const auto& choice : choices) {
+    table.row({{runtime_name(choice.runtime), Style::strong},
+               {choice.preload ? "smelt" : "-", choice.preload ? Style::good : Style::faint},
+               choice.because});
+  }
+  print(table.text());
+  for (const auto& note : program.notes) print(note + "\n");
+}
+
+/// For SMELT_VERBOSE=1, where --explain goes to stderr, in short.
+void tell(const Program& program, const std::vector<Choice>& choices) {
+  for (const auto& choice : choices) {
+    if (choice.preload) print_error(fmt::format("run: preloads {}: {}", choice.library, choice.because));
+  }
+  if (!program.obstacle.empty()) print_error("run: preloads nothing: " + program.obstacle);
+  for (const auto& note : program.notes) print_error("run: " + note);
+}
+
+[[noreturn]] void become(const Program& program, const std::vector<std::string>& words) {
+  flush_output();
+  restore_signals();
+  std::vector<char*> argv;
+  for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execv(program.file.c_str(), argv.data());
+  if (errno == ENOEXEC) {  // a script without a first line
+    argv.insert(argv.begin(), const_cast<char*>("sh"));
+    argv[1] = const_cast<char*>(program.file.c_str());
+    execv("/bin/sh", argv.data());
+  }
+  throw Failure{exit_cannot_run, fmt::format("{}: {}", program.file, std::strerror(errno))};
+}
+
+void run(const Arguments& arguments) {
+  if (arguments.words.empty()) fail_usage("run what? name a program and its arguments, as in `smelt run ./app 8`");
+  parse_runtimes("--only", arguments.only);
+  parse_runtimes("--without", arguments.without);
+  const Program program = inspect(arguments.words);
+  std::vector<Choice> choices;
+  for (const auto runtime : all_runtimes) choices.push_back(choose(runtime, program, arguments));
+  if (arguments.json) return print_document(arguments, program, choices);
+  if (arguments.explain) return print_table(program, choices);
+  const std::string list = preload_list(choices);
+  if (setting_value("SMELT_VERBOSE") == "1") tell(program, choices);
+  if (!list.empty()) setenv("LD_PRELOAD", list.c_str(), 1);
+  become(program, arguments.words);
+}
+
+}  // namespace
+
+void add_run(Parser& parser) {
+  auto arguments = std::make_shared<Arguments>();
+  Command command = parser.add("run", "Start a program with smelt in place of its runtime's barriers and collectives");
+  command.text("--only", arguments->only, "NAMES", "these runtimes alone: pthread, openmp, mpi (openmpi, mpich)");
+  command.text("--without", arguments->without, "NAMES", "leave these runtimes alone");
+  command.flag("--explain", arguments->explain, "do not start it, say what would be preloaded and why");
+  command.flag("--json", arguments->json, "the same as JSON");
+  command.rest(arguments->words, "PROGRAM ARGUMENT...");
+  command.footer(
+      "Nothing is recompiled: the dynamic loader puts smelt's libraries (libsmelt_*.so) before the program's. What they\n"
+      "do not handle goes to the original. With SMELT_VERBOSE=1 they say at exit what they took over, how often, how\n"
+      "much time it saved, and what they passed on and why. Programs must be dynamically linked.\n"
+      "Exit code: the program's; 126 if it cannot be run, 127 if it is not there.\n\n"
+      "Examples:\n"
+      "  smelt run ./app 8\n"
+      "  SMELT_VERBOSE=1 smelt run -- ./app --threads 8\n"
+      "  smelt run --explain ./app\n"
+      "  smelt run mpirun -n 2 ./app        or: mpirun -n 2 smelt run ./app\n");
+  command.action([arguments] { run(*arguments); });
+}
+
+}  // namespace smelt::cli
