@@ -14,7 +14,9 @@ The sets:
     oversubscribed  8 and 16 processes on the PUs that there are, 8 bytes and 64 KiB, against the same
     bandwidth       broadcast and allreduce of 16 MiB against memcpy and a vector sum by two threads
     sync            back-to-back reductions, loosely against strictly synchronized
-    tuned           smelt's choice against each of its algorithms, all operations and sizes
+    tuned           smelt's choice, tuned in the same run, against each of its algorithms, all operations and sizes
+    repeat          two runs of smelt tune, threads and processes: whether they come to the same plans
+    late            a rank that enters late: what is left to do once it is there, planned for it and not
 """
 
 import argparse
@@ -35,9 +37,11 @@ SIZED = ["broadcast", "reduce", "allreduce", "scatter", "gather", "allgather", "
 OPERATIONS = ["barrier", *SIZED]
 LARGEST = 16 << 20
 SIZES = [8 * 4**k for k in range(11)] + [LARGEST]
-SETS = ["basic", "mpi", "oversubscribed", "bandwidth", "sync", "tuned"]
+SETS = ["basic", "mpi", "oversubscribed", "bandwidth", "sync", "tuned", "repeat", "late"]
 # Seconds for each benchmark of a set, the start of the contestants not counted; basic: smelt bench's own.
-TIMES = {"mpi": "1.5s", "oversubscribed": "3s", "bandwidth": "6s", "sync": "2s", "tuned": "2s"}
+TIMES = {"mpi": "1.5s", "oversubscribed": "3s", "bandwidth": "6s", "sync": "2s", "tuned": "2s", "late": "2s"}
+TUNING = 60  # seconds of `smelt tune`
+LATE_MACHINES = [["--packages", "2", "--cores", "8", "--l3", "2"], ["--packages", "4", "--cores", "8"]]
 TRIES = 2  # a cell of a matrix that is below its limit is measured once more, four times as long
 
 
@@ -83,10 +87,14 @@ class Bench:
         subprocess.run([self.smelt, "measure"], stdout=subprocess.DEVNULL, check=True)
 
     def run(self, benchmark, *arguments):
-        command = [self.smelt, "bench", benchmark, *arguments, "--floor", "--json"]
+        return self.ask("bench", benchmark, *arguments, "--floor")
+
+    def ask(self, *words):
+        """What `smelt WORDS... --json` answers."""
+        command = [self.smelt, *words, "--json"]
         run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
         if run.returncode != 0:
-            raise Missing(f"smelt bench {benchmark}: " + (run.stderr.strip() or f"status {run.returncode}"))
+            raise Missing(f"smelt {' '.join(words[:2])}: " + (run.stderr.strip() or f"status {run.returncode}"))
         document = json.loads(run.stdout)
         document["remarks"] = run.stderr.strip().splitlines()
         return document
@@ -283,19 +291,113 @@ def sync_bars(bench, choice):
     yield from matrix.complete("back-to-back reductions")
 
 
+def tunable(choice):
+    return [each for each in choice.operations if each not in ("barrier", "two-phase-commit")]
+
+
 def tuned_bars(bench, choice):
+    """The fixed algorithm that smelt has chosen anyway is no rival: what it takes under its own name shows the noise."""
     bench.measure()
-    matrix = Matrix(bench, "tuned", 1 / 1.03, None, processes=False)
-    for operation in choice.operations:
-        algorithms = bench.run(operation, "--threads", "2", "--algorithms", "--time", "50ms")["results"]
-        names = [each["name"] for each in algorithms if each["name"].startswith("smelt/")]
-        for size in chosen_sizes(operation, choice) if names else []:
-            matrix.cell(operation, size, 2, names)
+    operations = tunable(choice)
+    if choice.tune_time:
+        bench.ask("tune", "--for", "threads", "--ops", ",".join(operations), "--time", choice.tune_time)
+    algorithms = bench.ask("explain", "--algorithms")["algorithms"]
+    matrix, same = Matrix(bench, "tuned", 1 / 1.03, None, processes=False), []
+    for operation in operations:
+        fixed = {f"smelt/{each['name']}": f"{each['name']}+{each['access'][0]}" for each in algorithms
+                 if each["operation"] == operation}
+        for size in choice.sizes:
+            runs = bench.ask("explain", operation, "--bytes", str(size), "--ranks", "2")["recipe"]
+            matrix.cell(operation, size, 2, [name for name, recipe in fixed.items() if recipe != runs])
+            same += placebo(bench, matrix, operation, size, [name for name, recipe in fixed.items() if recipe == runs])
     best = {where: min(ratios.items(), key=lambda each: each[1]) for where, ratios in matrix.ratios.items() if ratios}
     matrix.ratios = {where: {"best": ratio} for where, (_, ratio) in best.items()}
+    matrix.others = ["best"]
     matrix.report()
-    yield row("best fixed algorithm / smelt's choice, worst", lambda: matrix.worst("best"))
+    yield row("best other fixed algorithm / smelt's choice, worst", lambda: matrix.worst("best"))
+    if same:
+        yield Row("the same algorithm under its own name / smelt's choice, worst", min(same), None, True,
+                  f"noise: {len(same)} cells, median {sorted(same)[len(same) // 2]:.2f}")
     yield from matrix.complete("fixed algorithms")
+
+
+def placebo(bench, matrix, operation, size, names):
+    if not names:
+        return []
+    document = bench.run(operation, "--threads", "2", "--bytes", str(size), "--only", ",".join(["smelt", *names]),
+                         "--time", f"{matrix.time}s")
+    return list(matrix.compare(document, names).values())
+
+
+def repeat_bars(bench, choice):
+    bench.measure()
+    files = [str(bench.directory / f"repeat-{name}.profile.json") for name in ("first", "second")]
+    time = choice.tune_time or f"{TUNING}s"
+    longest = 0.0
+    for file in files:
+        pathlib.Path(file).unlink(missing_ok=True)
+        print(f"repeat: tuning for {time}", file=sys.stderr)
+        tuned = bench.ask("tune", "--fresh", "--time", time, "-o", file, "--ops", ",".join(tunable(choice)))
+        longest = max(longest, tuned["elapsed_s"])
+    compared = bench.ask("tune", "--compare", *files)
+    bench.save("repeat", compared)
+    counts = ", ".join(f"{compared[kind]} {kind}" for kind in ("same", "same-course", "equal", "different"))
+    yield Row(f"tune --time {time}: seconds", longest, seconds(time), longest <= seconds(time), "the longer of two runs")
+    yield Row("a second run comes to the same or an equal plan", compared["agreement"], 0.95,
+              compared["agreement"] >= 0.95, f"{compared['cells']} cells: {counts}")
+
+
+def late_bars(bench, choice):
+    """No bar: tables of what is left to do when the last rank comes."""
+    bench.measure()
+    found = {"measured": [], "simulated": []}
+    for operation in [each for each in choice.operations if each in ("broadcast", "reduce", "allreduce")]:
+        for size in [each for each in choice.sizes if each in (8, 8192)]:
+            for rank in (0, 1):
+                found["measured"] += [late_measured(bench, operation, size, rank, late) for late in (10_000, 100_000)]
+            for machine in LATE_MACHINES:
+                found["simulated"] += [late_simulated(bench, machine, operation, size, late)
+                                       for late in (1_000, 10_000, 100_000)]
+    bench.save("late", found)
+    print("measured, 2 threads: us left once the late rank is there")
+    print_table([["operation", "size", "late rank", "by us", "not known", "planned for"], *(
+        [each["operation"], size_text(each["bytes"]), str(each["rank"]), f"{each['late_ns'] / 1000:g}",
+         f"{each['unaware_ns'] / 1000:.2f}", f"{each['aware_ns'] / 1000:.2f}"] for each in found["measured"])])
+    print("\nsimulated, every rank but the root late in turn: us left, mean and worst")
+    print_table([["operation", "size", "ranks", "by us", "not known", "", "planned for", ""], *(
+        [each["operation"], size_text(each["bytes"]), str(each["ranks"]), f"{each['late_ns'] / 1000:g}",
+         *(f"{each[who][what] / 1000:.2f}" for who in ("unaware_ns", "aware_ns") for what in ("mean", "worst"))]
+        for each in found["simulated"])])
+    print()
+    cells = [(each["unaware_ns"]["mean"] / each["aware_ns"]["mean"], each) for each in found["simulated"]
+             if each["aware_ns"]["mean"] > 0]
+    if cells:
+        ratio, worst = min(cells, key=lambda each: each[0])
+        yield Row("simulated, left without planning for the late rank / with, worst", ratio, 1.0, ratio >= 1.0,
+                  f"{worst['operation']} {size_text(worst['bytes'])}, {worst['ranks']} ranks, {worst['late_ns']} ns")
+
+
+def late_measured(bench, operation, size, rank, late_ns):
+    print(f"late: {operation} {size_text(size)}, rank {rank} by {late_ns} ns", file=sys.stderr)
+    document = bench.run(operation, "--threads", "2", "--bytes", str(size), "--late", str(rank), "--late-ns",
+                         str(late_ns), "--only", "smelt,smelt/late", "--time", bench.time or TIMES["late"])
+    return {"operation": operation, "bytes": size, "rank": rank, "late_ns": late_ns,
+            "unaware_ns": value_in(document, "smelt"), "aware_ns": value_in(document, "smelt/late")}
+
+
+def late_simulated(bench, spec, operation, size, late_ns):
+    model = bench.directory / f"late-{'-'.join(spec).replace('--', '')}.json"
+    if not model.exists():
+        subprocess.run([bench.smelt, "synth", *spec, "-o", str(model)], stdout=subprocess.DEVNULL, check=True)
+    left = {"aware_ns": [], "unaware_ns": []}
+    ranks = bench.ask("explain", operation, "--bytes", str(size), "-m", str(model))["ranks"]
+    for rank in range(1, ranks):
+        told = bench.ask("explain", operation, "--bytes", str(size), "-m", str(model), "--late", str(rank), "--late-ns",
+                         str(late_ns))
+        left["aware_ns"].append(max(0.0, told["predicted_ns"] - late_ns))
+        left["unaware_ns"].append(max(0.0, told["unaware"]["predicted_ns"] - late_ns))
+    summary = {who: {"mean": sum(times) / len(times), "worst": max(times)} for who, times in left.items()}
+    return {"operation": operation, "bytes": size, "ranks": ranks, "late_ns": late_ns, **summary}
 
 
 def basic_bars(bench, _):
@@ -352,7 +454,7 @@ def basic(bench):
 
 
 BARS = {"basic": basic_bars, "mpi": mpi_bars, "oversubscribed": oversubscribed_bars, "bandwidth": bandwidth_bars,
-        "sync": sync_bars, "tuned": tuned_bars}
+        "sync": sync_bars, "tuned": tuned_bars, "repeat": repeat_bars, "late": late_bars}
 
 
 def print_table(rows):
@@ -378,6 +480,8 @@ def arguments_from_command_line():
     parser.add_argument("--smelt", default="build/release/bin/smelt", help="the smelt command (default: %(default)s)")
     parser.add_argument("--out", default="build/bars", type=pathlib.Path, help="where the JSON goes (default: %(default)s)")
     parser.add_argument("--time", help="time per benchmark, such as 5s (default: by the set)")
+    parser.add_argument("--tune-time", default=f"{TUNING}s", help="time of smelt tune, such as 6s; of the set tuned also "
+                        "'' for the profile that is there (default: %(default)s)")
     parser.add_argument("--operations", type=list_of(OPERATIONS), default=OPERATIONS,
                         help="of the matrices, such as barrier,scan (default: all)")
     parser.add_argument("--sizes", type=list_of(SIZES), default=SIZES,

@@ -132,7 +132,7 @@ bool runs_along_trees(const std::string& operation) {
 bool names_variant(const std::string& name, const std::string& operation) {
   std::string algorithm = "smelt/" + operation + "_";
   std::replace(algorithm.begin(), algorithm.end(), '-', '_');
-  return name == "smelt/loose" || name == "smelt/strict" || name.starts_with(algorithm);
+  return name == "smelt/loose" || name == "smelt/strict" || name == "smelt/late" || name.starts_with(algorithm);
 }
 
 Lineup line_up(const WorkerSpec& team, const std::vector<std::string>& trees, const std::string& program,

@@ -22,7 +22,7 @@ struct Lineup {
 bool runs_along_trees(const std::string& operation);
 
 /// Whether a contestant's name is smelt with another synchronization ("smelt/loose",
-/// "smelt/strict") or with a fixed algorithm of the operation, such as "smelt/allreduce_ring".
+/// "smelt/strict"), planned for the rank that is late ("smelt/late"), or with a fixed algorithm of the operation, such as "smelt/allreduce_ring".
 /// These take part when they are asked for.
 bool names_variant(const std::string& name, const std::string& operation);
 

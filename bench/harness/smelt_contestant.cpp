@@ -199,12 +199,17 @@ bool is_topology(const std::string& name) {
 }
 
 /// What follows the slash of a contestant's name: a topology, an algorithm of barriers, a fixed
-/// algorithm of the operation, or a way of synchronization, which is_strict() sees to.
+/// algorithm of the operation, the late rank to plan for, or a way of synchronization, which is_strict() sees to.
 CommunicatorOptions options_for(const WorkerSpec& spec) {
   CommunicatorOptions options;
   const auto slash = spec.name.find('/');
   const std::string variant = slash == std::string::npos ? "" : spec.name.substr(slash + 1);
   if (variant.empty() || variant == "loose" || variant == "strict") return options;
+  if (variant == "late") {
+    options.late_ns.assign(static_cast<std::size_t>(spec.threads), 0.0);
+    if (spec.late_rank >= 0) options.late_ns[static_cast<std::size_t>(spec.late_rank)] = static_cast<double>(spec.late_ns);
+    return options;
+  }
   if (variant == "dissemination" || variant == "flat") {
     options.barrier = variant;
   } else if (is_topology(variant)) {

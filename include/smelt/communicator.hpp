@@ -217,6 +217,7 @@ class Communicator {
   Result<Communicator> subset(std::span<const int> ranks) const;
 
  private:
+  friend struct comm::Insider;
   explicit Communicator(std::shared_ptr<comm::State> state);
   std::shared_ptr<comm::State> state_;
 };

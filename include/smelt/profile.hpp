@@ -68,6 +68,23 @@ struct Profile {
   void merge(const Profile& newer);
 };
 
+/// How the recipes of two profiles relate, at one size of a table that both have.
+struct ProfileAgreement {
+  enum class Kind {
+    same,         ///< one recipe
+    same_course,  ///< two names for the same moves (same_course in smelt/schedule.hpp)
+    equal,        ///< one of the two could not tell them apart
+    different,
+  };
+  Kind kind = Kind::different;
+  std::size_t bytes = 0;
+  ProfileCell first, second;  ///< that hold at that size
+};
+/// At the sizes that the tuner begins with: 8 bytes times powers of 4, and the largest of each table. Tables that
+/// one of the two lacks are left out. `machine`, if not nullptr, tells which recipes come to the same.
+std::vector<ProfileAgreement> compare_profiles(const Profile& first, const Profile& second,
+                                               const Machine* machine = nullptr);
+
 /// Reads a profile. The error names file, key and reason. Never returns a half-read one. Unknown keys are
 /// passed over.
 Result<Profile> load_profile(const std::filesystem::path& file);

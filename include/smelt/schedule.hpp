@@ -139,8 +139,10 @@ struct ScheduleRequest {
 };
 
 /// Completes a request from a machine and a group: the tree that the recipe names, rooted at `root`, and
-/// the domains. Errors: unknown algorithm or tree, access or group size that it does not have.
-Result<ScheduleRequest> make_request(const Machine& machine, const Group& group, const Recipe& recipe, int root = 0);
+/// the domains. `start_ns`, if not empty, is when each rank enters, for which the planned tree is made.
+/// Errors: unknown algorithm or tree, access or group size that it does not have.
+Result<ScheduleRequest> make_request(const Machine& machine, const Group& group, const Recipe& recipe, int root = 0,
+                                     std::span<const double> start_ns = {});
 
 /// What `rank` does. The request must come from make_request.
 Schedule make_schedule(const ScheduleRequest& request, int rank);
@@ -168,6 +170,10 @@ struct ScheduleTimes {
 Result<ScheduleTimes> simulate(const Machine& machine, const Group& group, const ScheduleRequest& request,
                                std::size_t bytes, std::size_t element_bytes = 1, const Reach& reach = {},
                                std::span<const double> start_ns = {});
+
+/// Whether two requests for the same ranks come to the same for `bytes` as in candidate_recipes: every rank makes the
+/// same moves with the same pieces in the same way. Most trees of two ranks do.
+bool same_course(const ScheduleRequest& a, const ScheduleRequest& b, std::size_t bytes, const Reach& reach = {});
 
 struct RankedRecipe {
   Recipe recipe;

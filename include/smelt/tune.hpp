@@ -32,6 +32,7 @@ struct TuneProgress {
 
 struct TuneOptions {
   double time_s = 60.0;                 ///< wall-clock limit
+  bool processes = false;               ///< the ranks are processes, forked by tune(); else threads
   std::vector<Operation> operations{};  ///< empty: all
   std::vector<Sync> syncs{};            ///< empty: both
   std::size_t least_bytes = 8;          ///< of the vector, or of each block
@@ -40,15 +41,18 @@ struct TuneOptions {
   std::function<void(const TuneProgress&)> progress{};  ///< called between races
   std::function<bool()> interrupted{};                  ///< asked often; true: finish with what there is
   std::uint64_t seed = 1;                               ///< of the order within rounds
+  double timeout_s = 20.0;  ///< a rank that keeps the others waiting for longer ends it
 };
 
 /// Races the recipes that the simulator likes best, the best of every algorithm, and the incumbents against each
 /// other, by operation, synchronization and size; where the winners of neighbouring sizes differ, looks for the
-/// crossover by bisection. One thread per rank, pinned, doubles, root 0. What there is no time for gets the
-/// model's choice: such cells have measured_ns = 0. How it decides: docs/tuning.md.
-/// Requirements: a machine with costs, on which the group's PUs may be used; otherwise idle.
+/// crossover by bisection. One thread or process per rank, pinned, doubles, root 0. What there is no time for gets
+/// the model's choice: such cells have measured_ns = 0. How it decides: docs/tuning.md.
+/// Requirements: a machine with costs, on which the group's PUs may be used; otherwise idle. Processes: the caller is
+/// rank 0 and forks the others, so it should have no other threads by then.
 /// Cost: time_s at most; memory for the largest buffers, 2 GiB in all.
-/// Errors: of Communicator::create; timed_out or broken if a recipe hangs.
+/// Errors: of Communicator::create; timed_out if a rank or a recipe hangs, broken if a process dies. No process,
+/// segment or name is left behind by any of them.
 Result<Profile> tune(const Machine& machine, const Group& group, const TuneOptions& options = {});
 
 struct RevalidateOptions {

@@ -29,4 +29,7 @@ Group group_of(const Machine& machine, bool own, int ranks);
 /// "+12 %", or "equal".
 std::string loss_text(double ns, double best_ns, bool equal);
 
+/// `smelt tune --compare`: how far two profiles agree.
+void compare_tunings(const std::vector<std::string>& files, bool json);
+
 }  // namespace smelt::cli

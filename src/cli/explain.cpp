@@ -17,7 +17,7 @@
 namespace smelt::cli {
 namespace {
 
-constexpr Access thread_access[] = {Access::channels, Access::staged, Access::direct};
+constexpr Access all_access[] = {Access::channels, Access::staged, Access::direct};
 /// Simulating every recipe for larger groups would take minutes.
 constexpr int most_other_ranks = 64;
 
@@ -25,6 +25,9 @@ struct Arguments {
   std::string operation, model, profile, sync = "loose";
   std::size_t bytes = 0;
   int ranks = 0;
+  int late_rank = -1;
+  int late_ns = 0;
+  bool processes = false;
   bool sized = false;
   bool algorithms = false;
   bool all = false;
@@ -35,13 +38,16 @@ struct Alternative {
   std::string what;
   Group group;
   RankedRecipe best;
+  std::optional<ProfileCell> cell{};  ///< what the profile has for it, at about that size
 };
 
 struct Explanation {
   Operation operation = Operation::broadcast;
   Sync sync = Sync::loose;
   std::size_t bytes = 0;
+  bool processes = false;
   Group group;
+  std::optional<Profile> profile{};
   Recipe recipe;
   double predicted_ns = 0.0;
   std::string origin;                 ///< "profile" or "model"
@@ -50,13 +56,24 @@ struct Explanation {
   std::string floor_reason;
   std::vector<RankedRecipe> ranked{};
   std::vector<Alternative> alternatives{};
+  std::vector<double> late_ns{};          ///< per rank; empty: all come at once
+  std::optional<RankedRecipe> unaware{};  ///< with a late rank: what would run if nobody had said so
 };
 
 // ---- finding out ----------------------------------------------------------------------------
 
-double predict(const Machine& machine, const Group& group, const Recipe& recipe, std::size_t bytes) {
-  const auto request = take(make_request(machine, group, recipe));
-  return take(simulate(machine, group, request, bytes)).total_ns;
+Reach reach_of(bool processes) { return {.processes = processes}; }
+
+/// Of ranks that enter at `start_ns`, with a planned tree made for `known_ns`.
+double predict(const Machine& machine, const Explanation& asked, const Recipe& recipe,
+               const std::vector<double>& start_ns, const std::vector<double>& known_ns) {
+  const auto request = take(make_request(machine, asked.group, recipe, 0, known_ns));
+  return take(simulate(machine, asked.group, request, asked.bytes, 1, reach_of(asked.processes), start_ns)).total_ns;
+}
+
+std::vector<RankedRecipe> rank_all(const Machine& machine, const Group& group, const Explanation& asked,
+                                   std::size_t bytes, bool processes, const std::vector<double>& late_ns = {}) {
+  return take(rank_recipes(machine, group, asked.operation, bytes, all_access, reach_of(processes), 0, late_ns));
 }
 
 /// Bytes that some rank must at least take in from others.
@@ -95,25 +112,29 @@ void find_floor(const Machine& machine, Explanation& found) {
                                       : "one message between the nearest two ranks";
 }
 
-std::optional<ProfileCell> find_cell(const Arguments& arguments, const Machine& machine, const Explanation& asked) {
-  Profile profile;
+std::optional<Profile> find_profile(const Arguments& arguments, const Machine& machine) {
   if (!arguments.profile.empty()) {
-    profile = take(load_profile(arguments.profile));
+    auto profile = take(load_profile(arguments.profile));
     if (profile.fingerprint != machine.fingerprint) {
       fail("{}: fingerprint: of another machine ('{}', not '{}')", arguments.profile, profile.fingerprint,
            machine.fingerprint);
     }
-  } else {
-    if (machine.fingerprint.empty()) return std::nullopt;
-    const auto file = profile_path(machine.fingerprint);
-    auto read = load_profile(file);
-    if (!read && read.error().status != Status::not_found) {
-      print_error("explain: " + read.error().message + "; communicators pass over it");
-    }
-    if (!read || read->fingerprint != machine.fingerprint) return std::nullopt;
-    profile = *std::move(read);
+    return profile;
   }
-  const auto* cell = profile.find(asked.operation, asked.sync, shape_of(machine, asked.group, false), asked.bytes);
+  if (machine.fingerprint.empty()) return std::nullopt;
+  auto read = load_profile(profile_path(machine.fingerprint));
+  if (!read && read.error().status != Status::not_found) {
+    print_error("explain: " + read.error().message + "; communicators pass over it");
+  }
+  if (!read || read->fingerprint != machine.fingerprint) return std::nullopt;
+  return *std::move(read);
+}
+
+std::optional<ProfileCell> find_cell(const Machine& machine, const Explanation& asked, const Group& group,
+                                     bool processes) {
+  if (!asked.profile) return std::nullopt;
+  const auto shape = shape_of(machine, group, processes);
+  const auto* cell = asked.profile->find(asked.operation, asked.sync, shape, asked.bytes);
   return cell == nullptr ? std::nullopt : std::optional(*cell);
 }
 
@@ -152,23 +173,50 @@ Group on_siblings(const Machine& machine, int ranks) {
   return group;
 }
 
-void find_alternatives(const Machine& machine, Explanation& found) {
-  const auto as_set = [](const Group& group) { return std::set<int>(group.pus.begin(), group.pus.end()); };
-  std::set<std::set<int>> seen = {as_set(found.group)};
-  const auto add = [&](const std::string& what, const Group& group) {
-    if (group.size() < 2 || group.size() > most_other_ranks || !seen.insert(as_set(group)).second) return;
-    auto ranked = take(rank_recipes(machine, group, found.operation, found.bytes, thread_access));
-    if (!ranked.empty()) found.alternatives.push_back({what, group, ranked.front()});
+/// Unpinned, at worst: the operating system puts ranks in pairs on half of the PUs.
+Group in_pairs(const Group& group) {
+  Group pairs;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    pairs.pus.push_back(group.pus[static_cast<std::size_t>(rank / 2)]);
+  }
+  return pairs;
+}
+
+void find_alternatives(const Machine& machine, bool own, Explanation& found) {
+  const auto sorted = [](const Group& group) { return std::multiset<int>(group.pus.begin(), group.pus.end()); };
+  std::set<std::multiset<int>> seen = {sorted(found.group)};
+  const auto add = [&](const std::string& what, const Group& group, bool processes) {
+    if (group.size() < 2 || group.size() > most_other_ranks) return;
+    if (processes == found.processes && !seen.insert(sorted(group)).second) return;
+    const auto ranked = rank_all(machine, group, found, found.bytes, processes);
+    if (ranked.empty()) return;
+    found.alternatives.push_back({what, group, ranked.front(), find_cell(machine, found, group, processes)});
   };
   const int ranks = found.group.size();
-  add("next to each other", placed(machine, ranks, true));
-  add("spread over the L3 caches", placed(machine, ranks, false));
-  add("on SMT siblings", on_siblings(machine, ranks));
+  add("next to each other", placed(machine, ranks, true), found.processes);
+  add("spread over the L3 caches", placed(machine, ranks, false), found.processes);
+  add("on SMT siblings", on_siblings(machine, ranks), found.processes);
+  add("two on each PU", in_pairs(found.group), found.processes);
   for (const int other : {ranks / 2, ranks * 2}) {
-    if (other >= 2 && static_cast<std::size_t>(other) <= machine.size()) {
-      add(fmt::format("{} ranks", other), group_of(machine, false, other));
-    }
+    if (other >= 2) add(fmt::format("{} ranks", other), group_of(machine, own, other), found.processes);
   }
+  add(found.processes ? "as threads of one process" : "as processes", found.group, !found.processes);
+}
+
+/// A communicator that knows who is late asks the model, whatever the profile says.
+void choose_for_late_rank(const Arguments& arguments, const Machine& machine, Explanation& found) {
+  if (arguments.late_rank >= found.group.size()) {
+    fail_usage("--late {}: there are ranks 0-{}", arguments.late_rank, found.group.size() - 1);
+  }
+  const auto unaware = found.recipe;
+  found.late_ns.assign(static_cast<std::size_t>(found.group.size()), 0.0);
+  found.late_ns[static_cast<std::size_t>(arguments.late_rank)] = arguments.late_ns;
+  found.unaware = {unaware, predict(machine, found, unaware, found.late_ns, {})};
+  found.cell.reset();
+  found.origin = "model";
+  const auto size = model_size(found.bytes);
+  found.recipe = rank_all(machine, found.group, found, size, found.processes, found.late_ns).front().recipe;
+  found.ranked = rank_all(machine, found.group, found, found.bytes, found.processes, found.late_ns);
 }
 
 Explanation explain(const Arguments& arguments, const Machine& machine) {
@@ -176,28 +224,28 @@ Explanation explain(const Arguments& arguments, const Machine& machine) {
   found.operation = parse_tunable_operation("explain", arguments.operation);
   found.sync = parse_sync("--sync", arguments.sync);
   found.bytes = arguments.bytes;
+  found.processes = arguments.processes;
   found.group = group_of(machine, arguments.model.empty(), arguments.ranks);
-  found.ranked = take(rank_recipes(machine, found.group, found.operation, found.bytes, thread_access));
+  found.ranked = rank_all(machine, found.group, found, found.bytes, found.processes);
   if (found.ranked.empty()) fail("nothing fits {} ranks", found.group.size());
-  found.cell = find_cell(arguments, machine, found);
-  if (found.cell) {
-    found.origin = "profile";
-    found.recipe = found.cell->recipe;
-  } else {
-    found.origin = "model";
-    const auto size = model_size(found.bytes);
-    found.recipe = take(rank_recipes(machine, found.group, found.operation, size, thread_access)).front().recipe;
-  }
-  found.predicted_ns = predict(machine, found.group, found.recipe, found.bytes);
+  found.profile = find_profile(arguments, machine);
+  found.cell = find_cell(machine, found, found.group, found.processes);
+  found.origin = found.cell ? "profile" : "model";
+  found.recipe = found.cell ? found.cell->recipe
+                            : rank_all(machine, found.group, found, model_size(found.bytes), found.processes).front().recipe;
+  if (arguments.late_rank >= 0) choose_for_late_rank(arguments, machine, found);
+  found.predicted_ns = predict(machine, found, found.recipe, found.late_ns, found.late_ns);
   find_floor(machine, found);
-  find_alternatives(machine, found);
+  if (found.late_ns.empty()) find_alternatives(machine, arguments.model.empty(), found);
   return found;
 }
 
 /// The best other one by the model.
-const RankedRecipe* predicted_runner_up(const Explanation& found) {
+const RankedRecipe* predicted_runner_up(const Machine& machine, const Explanation& found) {
+  const auto own = take(make_request(machine, found.group, found.recipe, 0, found.late_ns));
   for (const auto& each : found.ranked) {
-    if (!(each.recipe == found.recipe)) return &each;
+    const auto request = take(make_request(machine, found.group, each.recipe, 0, found.late_ns));
+    if (!same_course(own, request, found.bytes, reach_of(found.processes))) return &each;
   }
   return nullptr;
 }
@@ -211,7 +259,7 @@ std::string description_of(const std::string& algorithm) {
   return "";
 }
 
-void print_choice(const Explanation& found) {
+void print_choice(const Machine& machine, const Explanation& found) {
   const auto line = [](const std::string& name, const std::string& text) {
     print(fmt::format("  {}  {}\n", styled(Style::strong, pad_right(name, 10)), text));
   };
@@ -234,24 +282,35 @@ void print_choice(const Explanation& found) {
   if (found.cell && !found.cell->runner_up.empty()) {
     line("runner-up", fmt::format("{}  {}, measured", found.cell->runner_up,
                                   loss_text(found.cell->runner_up_ns, found.cell->measured_ns, found.cell->equal)));
-  } else if (const auto* next = predicted_runner_up(found)) {
+  } else if (const auto* next = predicted_runner_up(machine, found)) {
     line("runner-up", fmt::format("{}  {}, predicted", to_string(next->recipe),
                                   loss_text(next->predicted_ns, found.predicted_ns, false)));
+  }
+  if (found.unaware) {
+    const double late = *std::max_element(found.late_ns.begin(), found.late_ns.end());
+    line("late", fmt::format("{} after the last rank's entry; {} by {}, planned without knowing it",
+                             format_time(found.predicted_ns - late), format_time(found.unaware->predicted_ns - late),
+                             to_string(found.unaware->recipe)));
   }
 }
 
 void print_explanation(const Machine& machine, const Explanation& found, bool all) {
-  print(fmt::format("{} of {}, {}  {} ranks on {}\n\n", styled(Style::title, to_string(found.operation)),
-                    format_byte_count(found.bytes), to_string(found.sync), found.group.size(), machine.name));
-  print_choice(found);
+  print(fmt::format("{} of {}, {}  {} {} on {}\n\n", styled(Style::title, to_string(found.operation)),
+                    format_byte_count(found.bytes), to_string(found.sync), found.group.size(),
+                    found.processes ? "processes" : "ranks", machine.name));
+  print_choice(machine, found);
   if (!found.alternatives.empty()) {
-    print("\nOther ranks, by the model\n");
-    Table table("lrrl");
+    print("\nOther ranks: predicted, and measured where the profile has them\n");
+    Table table("lrrll");
     for (const auto& each : found.alternatives) {
+      const bool measured = each.cell && each.cell->measured_ns > 0.0;
       table.row({each.what,
                  format_time(each.best.predicted_ns),
                  loss_text(each.best.predicted_ns, found.predicted_ns, false),
-                 {to_string(each.best.recipe), Style::faint}});
+                 measured ? fmt::format("{} at {}", format_time(each.cell->measured_ns),
+                                        format_byte_count(each.cell->from_bytes))
+                          : std::string(),
+                 {to_string(each.cell ? each.cell->recipe : each.best.recipe), Style::faint}});
     }
     print(table.text());
   }
@@ -276,6 +335,7 @@ void print_document(const Machine& machine, const Explanation& found) {
                    {"bytes", found.bytes},
                    {"sync", to_string(found.sync)},
                    {"ranks", found.group.size()},
+                   {"processes", found.processes},
                    {"pus", os_indices(machine, found.group)},
                    {"recipe", to_string(found.recipe)},
                    {"from", found.origin},
@@ -295,9 +355,13 @@ void print_document(const Machine& machine, const Explanation& found) {
     document["runner_up"] = found.cell->runner_up;
     document["runner_up_ns"] = found.cell->runner_up_ns;
     document["equal"] = found.cell->equal;
-  } else if (const auto* next = predicted_runner_up(found)) {
+  } else if (const auto* next = predicted_runner_up(machine, found)) {
     document["runner_up"] = to_string(next->recipe);
     document["runner_up_ns"] = next->predicted_ns;
+  }
+  if (found.unaware) {
+    document["late_ns"] = found.late_ns;
+    document["unaware"] = ranked_document(*found.unaware);
   }
   document["machine"] = machine_identity(machine);
   document["candidates"] = Json::array();
@@ -306,6 +370,9 @@ void print_document(const Machine& machine, const Explanation& found) {
   for (const auto& each : found.alternatives) {
     Json entry = ranked_document(each.best);
     entry["what"] = each.what;
+    const bool measured = each.cell && each.cell->measured_ns > 0.0;
+    entry["measured_ns"] = measured ? Json(each.cell->measured_ns) : Json();
+    entry["measured_bytes"] = measured ? Json(each.cell->from_bytes) : Json();
     entry["pus"] = os_indices(machine, each.group);
     document["alternatives"].push_back(entry);
   }
@@ -343,6 +410,7 @@ void run(const Arguments& arguments) {
   parse_tunable_operation("explain", arguments.operation);
   parse_sync("--sync", arguments.sync);
   if (!arguments.sized) fail_usage("--bytes: say how much, such as --bytes 8192 or --bytes 1MiB");
+  if ((arguments.late_rank >= 0) != (arguments.late_ns > 0)) fail_usage("--late and --late-ns go together");
   const Machine machine = load_model(arguments.model);
   const Explanation found = explain(arguments, machine);
   arguments.json ? print_document(machine, found) : print_explanation(machine, found, arguments.all);
@@ -363,6 +431,9 @@ void add_explain(Parser& parser) {
       },
       "of the vector, or of each rank's block: 8192, 64K, 16MiB");
   command.integer("--ranks", arguments->ranks, 2, 4096, "how many ranks (default one per core)");
+  command.integer("--late", arguments->late_rank, 0, 4095, "this rank is known to enter later than the others");
+  command.integer("--late-ns", arguments->late_ns, 0, 1'000'000'000, "by so many nanoseconds");
+  command.flag("--processes", arguments->processes, "the ranks are processes that may read each other's memory");
   command.text("--sync", arguments->sync, "NAME", "loose|strict (default loose)");
   add_model_option(command, arguments->model);
   command.text("--profile", arguments->profile, "FILE", "profile of smelt tune; default: the one beside the model");

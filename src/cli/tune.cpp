@@ -22,9 +22,11 @@ namespace {
 
 struct Arguments {
   double time_s = 60.0;
-  std::string operations, ranks, syncs, output;
+  std::string operations, ranks, syncs, kinds, output;
+  std::vector<std::string> files;
   std::size_t most_bytes = 16u << 20;
   bool fresh = false;
+  bool compare = false;
   bool json = false;
 };
 
@@ -55,6 +57,18 @@ std::vector<int> rank_counts(const std::string& text) {
   return counts;
 }
 
+/// Whether the ranks are processes, by kind of communicator.
+std::vector<bool> kinds_of(const std::string& text) {
+  std::vector<bool> kinds;
+  for (const auto& name : split_names(text.empty() ? "threads,processes" : text)) {
+    if (name != "threads" && name != "processes") fail_usage("--for {}: must be threads, processes or both", name);
+    const bool processes = name == "processes";
+    if (std::find(kinds.begin(), kinds.end(), processes) == kinds.end()) kinds.push_back(processes);
+  }
+  if (kinds.empty()) fail_usage("--for '{}': must be threads, processes or both", text);
+  return kinds;
+}
+
 TuneOptions options_of(const Arguments& arguments) {
   TuneOptions options;
   for (const auto& name : split_names(arguments.operations)) {
@@ -78,35 +92,58 @@ std::optional<Profile> known_profile(const std::string& file, const Machine& mac
   return std::nullopt;
 }
 
+/// One campaign: ranks of one kind.
+struct Job {
+  Group group;
+  bool processes = false;
+};
+
+std::vector<Job> jobs_of(const Arguments& arguments, const Machine& machine) {
+  const auto counts = rank_counts(arguments.ranks);
+  const auto kinds = kinds_of(arguments.kinds);
+  std::vector<Job> jobs;
+  for (const int count : counts) {
+    for (const bool processes : kinds) jobs.push_back({group_of(machine, true, count), processes});
+  }
+  if (jobs.front().group.size() < 2) fail("one PU, one rank: there is nothing to tune; name more ranks with --ranks");
+  return jobs;
+}
+
+/// Jobs share the time; what one does not need, the next ones get.
+void tune_all(const std::vector<Job>& jobs, const Arguments& arguments, const Machine& machine, TuneOptions options,
+              Outcome& outcome) {
+  ProgressBar progress;
+  const double start = now_s();
+  for (std::size_t i = 0; i < jobs.size() && stop_asked == 0; ++i) {
+    const auto& [group, processes] = jobs[i];
+    const double left = arguments.time_s - (now_s() - start);
+    options.time_s = std::max(0.05, left / static_cast<double>(jobs.size() - i));
+    options.processes = processes;
+    options.progress = [&](const TuneProgress& now) {
+      const double done = now_s() - start;
+      progress.update(fmt::format("{} {}: {}", group.size(), processes ? "processes" : "threads", now.doing),
+                      std::min(1.0, done / arguments.time_s), std::max(0.0, arguments.time_s - done));
+    };
+    auto found = take(tune(machine, group, options));
+    outcome.found.merge(found);
+  }
+  outcome.elapsed_s = now_s() - start;
+}
+
 Outcome obtain(const Arguments& arguments) {
   TuneOptions options = options_of(arguments);
-  const auto counts = rank_counts(arguments.ranks);
+  (void)rank_counts(arguments.ranks);
+  (void)kinds_of(arguments.kinds);
   const Machine machine = load_model("");
   Outcome outcome;
   outcome.file = arguments.output.empty() ? profile_path(machine.fingerprint).string() : arguments.output;
   const auto known = known_profile(outcome.file, machine, !arguments.output.empty());
   if (known) outcome.merged = *known;
   if (known && !arguments.fresh) options.incumbent = &*known;
-  std::vector<Group> groups;
-  for (const int count : counts) groups.push_back(group_of(machine, true, count));
-  if (groups.front().size() < 2) fail("one PU, one rank: there is nothing to tune; name more ranks with --ranks");
-
+  const auto jobs = jobs_of(arguments, machine);
   std::signal(SIGINT, ask_to_stop);
   std::signal(SIGTERM, ask_to_stop);
-  ProgressBar progress;
-  const double start = now_s();
-  for (std::size_t i = 0; i < groups.size() && stop_asked == 0; ++i) {
-    const double left = arguments.time_s - (now_s() - start);
-    options.time_s = std::max(0.05, left / static_cast<double>(groups.size() - i));
-    options.progress = [&](const TuneProgress& now) {
-      const double done = now_s() - start;
-      progress.update(fmt::format("{} ranks: {}", groups[i].size(), now.doing), std::min(1.0, done / arguments.time_s),
-                      std::max(0.0, arguments.time_s - done));
-    };
-    auto found = take(tune(machine, groups[i], options));
-    outcome.found.merge(found);
-  }
-  outcome.elapsed_s = now_s() - start;
+  tune_all(jobs, arguments, machine, options, outcome);
   outcome.interrupted = stop_asked != 0;
   outcome.merged.merge(outcome.found);
   return outcome;
@@ -129,7 +166,7 @@ bool same_table(const ProfileCell& a, const ProfileCell& b) {
 
 /// Cells of one table with the same recipe are one row.
 void print_table(const std::vector<ProfileCell>& cells) {
-  Table table("llrllrrl");
+  Table table("lllllrrl");
   table.header({"operation", "sync", "ranks", "sizes", "runs", "measured", "predicted", "runner-up"});
   for (std::size_t i = 0; i < cells.size();) {
     const auto& cell = cells[i];
@@ -145,7 +182,7 @@ void print_table(const std::vector<ProfileCell>& cells) {
             : fmt::format("{}  {}", loss_text(cell.runner_up_ns, cell.measured_ns, cell.equal), cell.runner_up);
     table.row({{first ? to_string(cell.operation) : "", Style::strong},
                first ? to_string(cell.sync) : "",
-               first ? fmt::format("{}", cell.shape.ranks) : "",
+               first ? fmt::format("{} {}", cell.shape.ranks, cell.shape.processes ? "processes" : "threads") : "",
                range,
                {to_string(cell.recipe), Style::accent},
                cell.measured_ns > 0.0 ? format_time(cell.measured_ns) : "model",
@@ -160,6 +197,7 @@ Json cell_document(const ProfileCell& cell) {
   return {{"operation", to_string(cell.operation)},
           {"sync", to_string(cell.sync)},
           {"ranks", cell.shape.ranks},
+          {"processes", cell.shape.processes},
           {"from_bytes", cell.from_bytes},
           {"recipe", to_string(cell.recipe)},
           {"measured_ns", cell.measured_ns},
@@ -172,6 +210,8 @@ Json cell_document(const ProfileCell& cell) {
 }
 
 void run(const Arguments& arguments) {
+  if (arguments.compare) return compare_tunings(arguments.files, arguments.json);
+  if (!arguments.files.empty()) fail_usage("{}: files are named with --compare alone", arguments.files.front());
   const Outcome outcome = obtain(arguments);
   save(arguments, outcome);
   if (arguments.json) {
@@ -201,12 +241,15 @@ void add_tune(Parser& parser) {
   command.text("--ops", arguments->operations, "NAMES",
                "broadcast|reduce|allreduce|scatter|gather|allgather|alltoall|reduce-scatter|scan|exscan (default all)");
   command.text("--ranks", arguments->ranks, "LIST", "numbers of ranks, such as 2,8,16 (default one per core)");
+  command.text("--for", arguments->kinds, "NAMES", "threads|processes: what the ranks are (default both)");
   command.text("--sync", arguments->syncs, "NAMES", "loose|strict (default both)");
   command.value(
       "--most", "SIZE",
       [arguments](const std::string& text) { arguments->most_bytes = parse_byte_count("--most", text); },
       "largest message (default 16MiB)");
   command.flag("--fresh", arguments->fresh, "forget what an earlier run preferred among equals");
+  command.flag("--compare", arguments->compare, "race nothing; say how far two profiles agree");
+  command.words("file", arguments->files, "FILE", "with --compare: the two profiles");
   command.text("-o,--output", arguments->output, "FILE",
                "the profile to write or to add to; default: beside the model");
   command.flag("--json", arguments->json, "print what was found as JSON");
@@ -214,9 +257,10 @@ void add_tune(Parser& parser) {
       "Needs the model that `smelt measure` makes. The profile goes beside it, where every program that uses smelt\n"
       "finds it. Run it on an otherwise idle machine. Ctrl-C ends it early and keeps what has been found.\n\n"
       "Examples:\n"
-      "  smelt tune                                  everything, one rank per core, a minute\n"
+      "  smelt tune                                  everything, one rank per core, threads and processes, a minute\n"
       "  smelt tune --time 10s --ops allreduce       one operation\n"
-      "  smelt tune --ranks 2,16 --time 5m           more groups, also with more ranks than cores\n");
+      "  smelt tune --ranks 2,16 --time 5m           more groups, also with more ranks than cores\n"
+      "  smelt tune --compare a.json b.json          whether two runs came to the same\n");
   command.action([arguments] { run(*arguments); });
 }
 

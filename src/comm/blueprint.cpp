@@ -36,6 +36,7 @@ std::string format_blueprint(const Blueprint& blueprint) {
                      {"barrier", blueprint.options.barrier},
                      {"algorithm", blueprint.options.algorithm},
                      {"search_ms", blueprint.options.search_ms},
+                     {"late_ns", blueprint.options.late_ns},
                      {"plans", plans},
                      {"parallelism", blueprint.parallelism},
                      {"profile", blueprint.profile}};
@@ -54,6 +55,7 @@ Result<Blueprint> parse_blueprint(std::string_view text) {
     blueprint.options.barrier = json.at("barrier").get<std::string>();
     blueprint.options.algorithm = json.at("algorithm").get<std::string>();
     blueprint.options.search_ms = json.at("search_ms").get<double>();
+    blueprint.options.late_ns = json.at("late_ns").get<std::vector<double>>();
     blueprint.parallelism = json.at("parallelism").get<int>();
     blueprint.profile = json.at("profile").get<std::string>();
     for (std::size_t i = 0; i < json.at("plans").size(); ++i) {

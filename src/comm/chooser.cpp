@@ -135,6 +135,19 @@ std::vector<Recipe> Chooser::recipes(Operation operation, std::size_t bytes, Ord
   return all;
 }
 
+/// What a cell says, or the first of its equals, that these ranks can do.
+std::optional<Recipe> Chooser::fitting(const ProfileCell& cell) const {
+  const auto fits = [&](const Recipe& recipe) {
+    return (recipe.access != Access::direct || setting_.direct) &&
+           plan::make_request(*setting_.machine, *setting_.group, recipe, 0, trees());
+  };
+  if (fits(cell.recipe)) return cell.recipe;
+  for (const auto& text : cell.equals) {
+    if (const auto recipe = parse_recipe(text); recipe && fits(*recipe)) return *recipe;
+  }
+  return std::nullopt;
+}
+
 Chooser::Table Chooser::decide(Operation operation, Sync sync, Order order, bool staged, bool irregular) {
   Table table;
   const auto add = [&](std::size_t from, const Recipe& recipe) {
@@ -152,9 +165,7 @@ Chooser::Table Chooser::decide(Operation operation, Sync sync, Order order, bool
     const auto shape = shape_of(*setting_.machine, *setting_.group, setting_.reach.processes);
     for (const auto& cell : setting_.profile->cells) {
       if (cell.operation != operation || cell.sync != sync || cell.shape != shape) continue;
-      if (cell.recipe.access == Access::direct && !setting_.direct) continue;
-      if (!plan::make_request(*setting_.machine, *setting_.group, cell.recipe, 0, trees())) continue;
-      add(table.empty() ? 0 : cell.from_bytes, cell.recipe);
+      if (const auto recipe = fitting(cell)) add(table.empty() ? 0 : cell.from_bytes, *recipe);
     }
     if (!table.empty()) return table;
   }
@@ -197,6 +208,33 @@ Result<std::vector<RankedRecipe>> Chooser::ranked(Operation operation, std::size
   return plan::rank_recipes(*setting_.machine, *setting_.group, trees(),
                             recipes(operation, bytes, Order::any, staged, false), bytes, setting_.reach, 0,
                             setting_.late_ns);
+}
+
+std::optional<Chooser::CourseHere> Chooser::course_of(const Recipe& recipe, std::size_t bytes,
+                                                      const plan::PlannedTrees& trees) const {
+  auto request = plan::make_request(*setting_.machine, *setting_.group, recipe, 0, trees);
+  if (!request) return std::nullopt;
+  return CourseHere{plan::course_of(*request, bytes, setting_.reach), is_planned(recipe)};
+}
+
+std::vector<RankedRecipe> Chooser::distinct(const std::vector<RankedRecipe>& ranked, std::size_t bytes) const {
+  std::vector<RankedRecipe> result;
+  std::vector<CourseHere> seen;
+  const auto planned = trees();
+  for (const auto& each : ranked) {
+    auto course = course_of(each.recipe, bytes, planned);
+    if (!course || std::find(seen.begin(), seen.end(), *course) != seen.end()) continue;
+    seen.push_back(std::move(*course));
+    result.push_back(each);
+  }
+  return result;
+}
+
+bool Chooser::same_course(const Recipe& a, const Recipe& b, std::size_t bytes) const {
+  if (a == b) return true;
+  const auto planned = trees();
+  const auto course = course_of(a, bytes, planned);
+  return course && course == course_of(b, bytes, planned);
 }
 
 void Chooser::forget_profile() {

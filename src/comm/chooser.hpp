@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "plan/course.hpp"
 #include "plan/schedule_internal.hpp"
 #include "smelt/collective.hpp"
 #include "smelt/profile.hpp"
@@ -65,6 +66,12 @@ class Chooser {
   /// The recipes that the model has to choose from for a commutative operator, best first.
   Result<std::vector<RankedRecipe>> ranked(Operation operation, std::size_t bytes) const;
 
+  /// Without those that come to the same for `bytes` as one before them (plan/course.hpp).
+  std::vector<RankedRecipe> distinct(const std::vector<RankedRecipe>& ranked, std::size_t bytes) const;
+
+  /// Whether two recipes come to the same, carried out by the same code.
+  bool same_course(const Recipe& a, const Recipe& b, std::size_t bytes) const;
+
   /// From now on the model decides. Called by one thread while no rank is in a collective.
   void forget_profile();
 
@@ -74,7 +81,14 @@ class Chooser {
  private:
   Table decide(Operation operation, Sync sync, Order order, bool staged, bool irregular);
   std::vector<Recipe> recipes(Operation operation, std::size_t bytes, Order order, bool staged, bool irregular) const;
+  struct CourseHere {
+    plan::Course course;
+    bool planned = false;  ///< the endpoint's own code is another thing than the same moves one by one
+    bool operator==(const CourseHere&) const = default;
+  };
+  std::optional<CourseHere> course_of(const Recipe& recipe, std::size_t bytes, const plan::PlannedTrees& trees) const;
   const Choice* choice_of(const Recipe& recipe, Order order);
+  std::optional<Recipe> fitting(const ProfileCell& cell) const;
   bool is_planned(const Recipe& recipe) const;
 
   Setting setting_;

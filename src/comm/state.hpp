@@ -38,6 +38,9 @@ class State : public std::enable_shared_from_this<State> {
   /// Over processes: this one brings `ranks`. Meets under `name`, or over `fd` if that is empty.
   static Result<std::shared_ptr<State>> create_shared(const std::string& name, int fd, int size,
                                                       std::span<const int> ranks, const CommunicatorOptions& options);
+  /// The same over `fd`, for a machine and a group that all processes know.
+  static Result<std::shared_ptr<State>> create_shared(int fd, const Machine& machine, const Group& group,
+                                                      std::span<const int> ranks, const CommunicatorOptions& options);
   ~State();
 
   const Machine machine;

@@ -35,6 +35,12 @@ Blueprint blueprint_of(const State& state) {
   return blueprint;
 }
 
+MeetOptions meet_options_of(const CommunicatorOptions& options) {
+  MeetOptions result;
+  if (options.timeout_s > 0.0) result.timeout_s = options.timeout_s;
+  return result;
+}
+
 }  // namespace
 
 /// Waits until `ranks` ranks have come to this point of the set-up. Deaths end it.
@@ -127,10 +133,17 @@ Result<std::shared_ptr<State>> State::create_shared(const std::string& name, int
     return planned(*machine, *group, options);
   };
   const Meet meet_all = [&](const Prepare& prepare) {
-    MeetOptions meet_options;
-    if (options.timeout_s > 0.0) meet_options.timeout_s = options.timeout_s;
-    return name.empty() ? meet_fd(fd, size, ranks, prepare, meet_options)
-                        : meet(name, size, ranks, prepare, meet_options);
+    return name.empty() ? meet_fd(fd, size, ranks, prepare, meet_options_of(options))
+                        : meet(name, size, ranks, prepare, meet_options_of(options));
+  };
+  return join(meet_all, plan_all, ranks, options, false);
+}
+
+Result<std::shared_ptr<State>> State::create_shared(int fd, const Machine& machine, const Group& group,
+                                                    std::span<const int> ranks, const CommunicatorOptions& options) {
+  const PlanAll plan_all = [&] { return planned(machine, group, options); };
+  const Meet meet_all = [&](const Prepare& prepare) {
+    return meet_fd(fd, group.size(), ranks, prepare, meet_options_of(options));
   };
   return join(meet_all, plan_all, ranks, options, false);
 }

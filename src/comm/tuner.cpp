@@ -15,6 +15,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "comm/state.hpp"
+#include "comm/tuner_crew.hpp"
 #include "comm/tuner_race.hpp"
 #include "comm/tuner_team.hpp"
 #include "smelt/tune.hpp"
@@ -30,6 +31,7 @@ constexpr double batch_ns = 10e3;           ///< of a loop
 constexpr double write_ns_per_byte = 0.15;  ///< of the inputs
 constexpr std::size_t most_rank_bytes = std::size_t{512} << 20, most_bytes_in_all = std::size_t{2} << 30;
 constexpr std::size_t most_contenders = 16;
+constexpr double strict_prospect = 1.25;  ///< times the loose winner: who was slower is not raced for strict calls
 constexpr int least_rounds = 3;     ///< for a verdict at all
 constexpr int decisive_rounds = 7;  ///< from which on races tell contenders apart
 
@@ -52,8 +54,8 @@ std::vector<std::size_t> size_grid(std::size_t least, std::size_t most) {
   for (std::size_t bytes = std::max<std::size_t>(8, (least + 7) / 8 * 8); bytes < most; bytes *= 4)
     sizes.push_back(bytes);
   sizes.push_back(std::max<std::size_t>(8, most / 8 * 8));
-  // Not two that are nearly the same.
-  if (sizes.size() > 1 && sizes.back() < sizes[sizes.size() - 2] * 3 / 2) sizes.erase(sizes.end() - 2);
+  // Not two that are close to each other.
+  if (sizes.size() > 1 && sizes.back() < sizes[sizes.size() - 2] * 3) sizes.erase(sizes.end() - 2);
   return sizes;
 }
 
@@ -83,6 +85,7 @@ struct Cell {
   std::vector<RankedRecipe> contenders{};  ///< best prediction first
   double need_s = 0.0;                     ///< an estimate of what its race takes
   bool raceable = true;
+  std::vector<double> times_ns{};  ///< by contender, once raced; 0: it never ran
   std::optional<ProfileCell> result{};
 };
 
@@ -94,7 +97,7 @@ class Campaign {
         options_(options),
         start_s_(start_s),
         end_s_(start_s + options.time_s - std::min(0.2, 0.05 * options.time_s)),
-        shape_(shape_of(state.machine, state.group, false)) {}
+        shape_(shape_of(state.machine, state.group, state.chooser->setting().reach.processes)) {}
 
   Result<void> run();
   Profile take();
@@ -103,10 +106,11 @@ class Campaign {
   using Key = std::pair<Operation, Sync>;
 
   Result<void> make_cells();
-  std::vector<RankedRecipe> select(const std::vector<RankedRecipe>& ranked) const;
+  std::vector<RankedRecipe> select(const std::vector<RankedRecipe>& all, std::size_t bytes) const;
   std::optional<Recipe> incumbent(const TunerCall& call) const;
   double estimate_s(const Cell& cell) const;
   Status race(Cell& cell, double until_s);
+  void learn_from_loose(Cell& cell) const;
   Status round(const Cell& cell, Race& race, std::vector<double>& estimates, double until_s);
   ProfileCell judge(const Cell& cell, const Race& race) const;
   Status race_all();
@@ -140,8 +144,10 @@ void Campaign::report(const TunerCall& call) {
                      std::min(1.0, elapsed / options_.time_s), std::max(0.0, options_.time_s - elapsed)});
 }
 
-/// The best few, the best of every algorithm and access, and whatever is predicted to be close to the best.
-std::vector<RankedRecipe> Campaign::select(const std::vector<RankedRecipe>& ranked) const {
+/// The best few, the best of every algorithm and access, and whatever is predicted to be close to the best; of
+/// those that come to the same the first.
+std::vector<RankedRecipe> Campaign::select(const std::vector<RankedRecipe>& all, std::size_t bytes) const {
+  const auto ranked = state_.chooser->distinct(all, bytes);
   std::vector<RankedRecipe> chosen;
   if (ranked.empty()) return chosen;
   const double best = ranked.front().predicted_ns;
@@ -165,8 +171,11 @@ void Campaign::add_incumbent(Cell& cell) const {
   const auto recipe = incumbent(cell.call);
   if (!recipe) return;
   auto& all = cell.contenders;
-  const auto known = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.recipe == *recipe; });
+  const auto known = std::find_if(all.begin(), all.end(), [&](const auto& each) {
+    return state_.chooser->same_course(each.recipe, *recipe, cell.call.bytes);
+  });
   if (known != all.end()) {
+    known->recipe = *recipe;  // by the name that the profile has for it
     std::rotate(all.begin(), known, known + 1);
   } else if (auto request = make_request(state_.machine, state_.group, *recipe)) {
     auto times = simulate(state_.machine, state_.group, *request, cell.call.bytes, 1, state_.chooser->setting().reach);
@@ -197,7 +206,7 @@ Result<void> Campaign::make_cells() {
       for (const auto sync : syncs) {
         Cell cell{.call = {operation, sync, sizes[i]}};
         cell.value = value_of(cell.call, i);
-        cell.contenders = select(*ranked);
+        cell.contenders = select(*ranked, sizes[i]);
         add_incumbent(cell);
         cell.need_s = estimate_s(cell);
         const auto bytes = TunerTeam::buffer_bytes(cell.call, ranks);
@@ -214,6 +223,7 @@ Status Campaign::round(const Cell& cell, Race& race, std::vector<double>& estima
   std::vector<double> times(cell.contenders.size(), 0.0), samples;
   const bool windows = team_.uses_windows(cell.call);
   const double around = window_ns + static_cast<double>(cell.call.bytes) * write_ns_per_byte;
+  team_.move_to(race.rounds());
   for (const auto i : race.lineup()) {
     if (stopped(until_s)) break;
     const double each = std::max(20.0, estimates[i]);
@@ -233,14 +243,35 @@ Status Campaign::round(const Cell& cell, Race& race, std::vector<double>& estima
   return Status::ok;
 }
 
+/// A strict call is the loose one between two barriers: what was far behind there is not raced again.
+void Campaign::learn_from_loose(Cell& cell) const {
+  const auto table = cells_.find({cell.call.operation, Sync::loose});
+  if (cell.call.sync != Sync::strict || table == cells_.end()) return;
+  const auto found = table->second.find(cell.call.bytes);
+  if (found == table->second.end() || !found->second.result) return;
+  const Cell& loose = found->second;
+  const double most = strict_prospect * loose.result->measured_ns;
+  auto left = cell.contenders;
+  std::erase_if(left, [&](const RankedRecipe& each) {
+    for (std::size_t i = 0; i < loose.contenders.size(); ++i) {
+      if (loose.contenders[i].recipe == each.recipe) return loose.times_ns[i] > most;
+    }
+    return false;
+  });
+  if (!left.empty()) cell.contenders = std::move(left);
+}
+
 Status Campaign::race(Cell& cell, double until_s) {
   report(cell.call);
+  learn_from_loose(cell);
   Race race(cell.contenders.size(), {}, options_.seed + ++races_);
   std::vector<double> estimates;
   for (const auto& each : cell.contenders) estimates.push_back(each.predicted_ns);
   do {
     if (const Status status = round(cell, race, estimates, until_s); status != Status::ok) return status;
   } while (!race.decided() && !stopped(until_s));
+  cell.times_ns.clear();
+  for (std::size_t i = 0; i < cell.contenders.size(); ++i) cell.times_ns.push_back(race.time_ns(i));
   // Fewer rounds say nothing: then the model knows better.
   if (race.rounds() >= least_rounds || race.decided()) cell.result = judge(cell, race);
   if (cell.result && !(cell.result->measured_ns > 0.0)) cell.result.reset();
@@ -318,9 +349,11 @@ Status Campaign::bisect(const Key& key, std::size_t low, std::size_t high, bool&
   const ProfileCell below = *by_size.at(low).result, above = *by_size.at(high).result;
   Status status = Status::ok;
   third = false;
-  const auto is_equal = [](const ProfileCell& cell, const Recipe& recipe) {
-    return cell.recipe == recipe ||
-           std::find(cell.equals.begin(), cell.equals.end(), to_string(recipe)) != cell.equals.end();
+  const auto is_equal = [&](const ProfileCell& cell, const Recipe& recipe) {
+    if (state_.chooser->same_course(cell.recipe, recipe, cell.from_bytes)) return true;
+    return std::any_of(cell.equals.begin(), cell.equals.end(), [&](const std::string& text) {
+      return state_.chooser->same_course(*parse_recipe(text), recipe, cell.from_bytes);
+    });
   };
   const auto probe = [&](std::size_t bytes) -> std::optional<int> {
     if (status != Status::ok || stopped(end_s_)) return std::nullopt;
@@ -332,6 +365,7 @@ Status Campaign::bisect(const Key& key, std::size_t low, std::size_t high, bool&
     for (std::size_t i = 0; i < ranked->size(); ++i) {
       if (i < 2 || wanted.contains(to_string((*ranked)[i].recipe))) cell.contenders.push_back((*ranked)[i]);
     }
+    cell.contenders = state_.chooser->distinct(cell.contenders, bytes);
     add_incumbent(cell);
     cell.need_s = estimate_s(cell);
     status = race(cell, std::min(end_s_, now_s() + 1.5 * cell.need_s));
@@ -361,7 +395,7 @@ Status Campaign::bisect_all() {
         if (stopped(end_s_)) return Status::ok;
         const auto &a = *by_size.at(sizes[i]).result, &b = *by_size.at(sizes[i + 1]).result;
         const bool near = static_cast<double>(sizes[i + 1]) <= resolution * static_cast<double>(sizes[i]);
-        if (near || a.recipe == b.recipe || !done.insert({key, sizes[i + 1]}).second) continue;
+        if (near || state_.chooser->same_course(a.recipe, b.recipe, sizes[i + 1]) || !done.insert({key, sizes[i + 1]}).second) continue;
         bool third = false;
         if (const Status status = bisect(key, sizes[i], sizes[i + 1], third); status != Status::ok) return status;
         found |= third;
@@ -377,7 +411,7 @@ Result<void> Campaign::run() {
   Status status = race_all();
   if (status == Status::ok) status = bisect_all();
   if (status == Status::ok) return {};
-  return make_error(status, "tune: {}", state_.failure());
+  return make_error(status, "tune: {}", team_.failure());
 }
 
 /// What an earlier profile has measured from a cell's size up to `end`.
@@ -420,6 +454,9 @@ Profile Campaign::take() {
 
 /// As good as what is asked of it: an empty answer would be no answer.
 Result<void> check_options(const TuneOptions& options) {
+  if (!(options.timeout_s > 0.0)) {
+    return make_error(Status::invalid_argument, "tune: a rank must be given more than 0 s to arrive");
+  }
   if (!(options.time_s > 0.0)) return make_error(Status::invalid_argument, "tune: time must be more than 0 s");
   if (options.least_bytes > options.most_bytes || options.most_bytes < 8 ||
       options.most_bytes > (std::size_t{1} << 30)) {
@@ -447,25 +484,44 @@ const std::vector<Operation>& tunable_operations() {
   return operations;
 }
 
-Result<Profile> tune(const Machine& machine, const Group& group, const TuneOptions& options) {
-  const double start_s = comm::now_s();
-  if (auto checked = comm::check_options(options); !checked) return checked.error();
-  CommunicatorOptions setting;
-  setting.profile = "none";
-  setting.timeout_s = 20.0;
-  auto communicator = Communicator::create(machine, group, setting);
-  if (!communicator) return communicator.error();
+namespace comm {
+namespace {
+
+CommunicatorOptions communicator_options(const TuneOptions& options) {
+  CommunicatorOptions result;
+  result.profile = "none";
+  result.timeout_s = options.timeout_s;
+  return result;
+}
+
+/// More would cost memory, and so many ranks differ in where they lie by themselves.
+constexpr int most_ranks_of_places = 16, many_places = 3;
+
+int places_for(const Group& group) { return group.size() <= most_ranks_of_places ? many_places : 1; }
+
+/// The ranks of this process work until rank 0 has finished; its process gets the profile.
+Result<Profile> campaign_on(std::vector<Communicator>& places, const TuneOptions& options, double start_s) {
   Result<Profile> answer = Profile{};
   Result<void> campaigned;
-  const auto ran = communicator->run([&](Rank& rank) {
-    auto& endpoint = comm::Insider::endpoint(rank);
-    auto& state = endpoint.state();
-    comm::TunerTeam team(endpoint, state.parallelism < group.size());
+  const auto ran = places.front().run([&](Rank& rank) {
+    std::vector<Rank> others;
+    std::vector<Endpoint*> endpoints = {&Insider::endpoint(rank)};
+    auto& state = endpoints.front()->state();
+    for (std::size_t i = 1; i < places.size(); ++i) {
+      auto other = places[i].attach(rank.rank());
+      if (!other) {
+        if (rank.rank() == 0) campaigned = other.error();
+        return state.fail(other.error().status, other.error().message);
+      }
+      others.push_back(std::move(*other));
+      endpoints.push_back(&Insider::endpoint(others.back()));
+    }
+    TunerTeam team(std::move(endpoints), state.parallelism < state.group.size());
     if (rank.rank() != 0) {
       (void)team.serve();
       return;
     }
-    comm::Campaign campaign(team, state, options, start_s);
+    Campaign campaign(team, state, options, start_s);
     campaigned = campaign.run();
     (void)team.dismiss();
     answer = campaign.take();
@@ -473,6 +529,56 @@ Result<Profile> tune(const Machine& machine, const Group& group, const TuneOptio
   if (!campaigned) return campaigned.error();
   if (!ran) return ran.error();
   return answer;
+}
+
+Result<Profile> tune_threads(const Machine& machine, const Group& group, const TuneOptions& options, double start_s) {
+  std::vector<Communicator> places;
+  for (int i = 0; i < places_for(group); ++i) {
+    auto communicator = Communicator::create(machine, group, communicator_options(options));
+    if (!communicator) return communicator.error();
+    places.push_back(std::move(*communicator));
+  }
+  return campaign_on(places, options, start_s);
+}
+
+/// One process, from meeting the others to the end.
+Result<Profile> work_as(int rank, const std::vector<MeetingPlace>& meeting_places, const Machine& machine,
+                        const Group& group, const TuneOptions& options, double start_s) {
+  const int own[] = {rank};
+  std::vector<Communicator> places;
+  for (const auto& meeting_place : meeting_places) {
+    auto state = State::create_shared(meeting_place.fd(), machine, group, own, communicator_options(options));
+    if (!state) return state.error();
+    places.push_back(Insider::communicator(std::move(*state)));
+  }
+  return campaign_on(places, options, start_s);
+}
+
+/// The processes meet over memory that has no name: whatever ends them, nothing stays.
+Result<Profile> tune_processes(const Machine& machine, const Group& group, const TuneOptions& options, double start_s) {
+  std::vector<MeetingPlace> meeting_places;
+  for (int i = 0; i < places_for(group); ++i) {
+    auto meeting_place = MeetingPlace::create();
+    if (!meeting_place) return meeting_place.error();
+    meeting_places.push_back(std::move(*meeting_place));
+  }
+  auto crew = Crew::fork(group.size(), [&](int rank) {
+    return work_as(rank, meeting_places, machine, group, options, start_s) ? 0 : 1;
+  });
+  if (!crew) return make_error(crew.error().status, "tune: {}", crew.error().message);
+  auto answer = work_as(0, meeting_places, machine, group, options, start_s);
+  crew->end(answer ? 5.0 : 0.0);
+  return answer;
+}
+
+}  // namespace
+}  // namespace comm
+
+Result<Profile> tune(const Machine& machine, const Group& group, const TuneOptions& options) {
+  const double start_s = comm::now_s();
+  if (auto checked = comm::check_options(options); !checked) return checked.error();
+  return options.processes ? comm::tune_processes(machine, group, options, start_s)
+                           : comm::tune_threads(machine, group, options, start_s);
 }
 
 }  // namespace smelt

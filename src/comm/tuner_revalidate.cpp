@@ -100,7 +100,7 @@ class Check {
 
 Status revalidate(Endpoint& endpoint, const RevalidateOptions& options, Revalidation& verdict) {
   State& state = endpoint.state();
-  TunerTeam team(endpoint, state.parallelism < state.group.size());
+  TunerTeam team({&endpoint}, state.parallelism < state.group.size());
   Status status = Status::ok;
   if (endpoint.rank() == 0) {
     status = Check(team, state, options).run(verdict);

@@ -17,6 +17,7 @@ constexpr int samples_between_looks = 8;
 constexpr double missed = std::numeric_limits<double>::max();
 /// From this size on writing the inputs would be a good part of a loop.
 constexpr std::size_t least_window_bytes = 8192;
+constexpr std::size_t most_varied_bytes = std::size_t{8} << 20;
 
 /// Whether a rank can be done with it before others have come: calls of a loop would overlap.
 bool overlaps(Operation operation) {
@@ -77,8 +78,12 @@ Lengths lengths_of(const TunerCall& call, int rank, int ranks) {
 
 }  // namespace
 
-TunerTeam::TunerTeam(Endpoint& endpoint, bool crowded)
-    : endpoint_(endpoint), crowded_(crowded), guard_ticks_(static_cast<std::uint64_t>(3000.0 * ticks_per_ns())) {}
+TunerTeam::TunerTeam(std::vector<Endpoint*> places, bool crowded)
+    : places_(std::move(places)),
+      endpoint_(*places_.front()),
+      crowded_(crowded),
+      memories_(places_.size()),
+      guard_ticks_(static_cast<std::uint64_t>(3000.0 * ticks_per_ns())) {}
 
 bool TunerTeam::uses_windows(const TunerCall& call) const noexcept {
   if (crowded_) return false;
@@ -91,11 +96,24 @@ std::size_t TunerTeam::buffer_bytes(const TunerCall& call, int ranks) noexcept {
   return lengths.in + lengths.out;
 }
 
+/// Buffers that no cache holds are the same at every place: there is nothing to vary.
+TunerTeam::Memory& TunerTeam::memory(const TunerCall& call, int place) noexcept {
+  const bool varies = buffer_bytes(call, endpoint_.size()) <= most_varied_bytes;
+  return memories_[varies ? static_cast<std::size_t>(place) : 0];
+}
+
+std::string TunerTeam::failure() const {
+  for (Endpoint* place : places_) {
+    if (place->state().status() != Status::ok) return place->state().failure();
+  }
+  return {};
+}
+
 bool TunerTeam::make_room(const TunerCall& call) noexcept {
   const auto lengths = lengths_of(call, endpoint_.rank(), endpoint_.size());
   try {
-    if (in_.size() < lengths.in) in_.resize(lengths.in);
-    if (out_.size() < lengths.out) out_.resize(lengths.out);
+    if (memory_->in.size() < lengths.in) memory_->in.resize(lengths.in);
+    if (memory_->out.size() < lengths.out) memory_->out.resize(lengths.out);
   } catch (const std::bad_alloc&) {
     endpoint_.state().fail(Status::out_of_memory, "tune: no memory for the buffers");
     return false;
@@ -106,7 +124,7 @@ bool TunerTeam::make_room(const TunerCall& call) noexcept {
 void TunerTeam::write(const TunerCall& call) noexcept {
   const auto lengths = lengths_of(call, endpoint_.rank(), endpoint_.size());
   const bool sends_out = call.operation == Operation::broadcast && endpoint_.rank() == 0;
-  std::byte* const data = sends_out ? out_.data() : in_.data();
+  std::byte* const data = sends_out ? memory_->out.data() : memory_->in.data();
   const std::size_t bytes = sends_out ? lengths.out : lengths.in;
   const double value = static_cast<double>(++round_ % 1024);
   for (std::size_t at = 0; at + sizeof value <= bytes; at += 64) std::memcpy(data + at, &value, sizeof value);
@@ -114,7 +132,8 @@ void TunerTeam::write(const TunerCall& call) noexcept {
 }
 
 Collective TunerTeam::describe(const TunerCall& call) noexcept {
-  Collective result{.operation = call.operation, .in = in_.data(), .out = out_.data(), .count = call.bytes};
+  Collective result{
+      .operation = call.operation, .in = memory_->in.data(), .out = memory_->out.data(), .count = call.bytes};
   const bool reduces = call.operation == Operation::reduce || call.operation == Operation::allreduce ||
                        call.operation == Operation::scan || call.operation == Operation::exscan ||
                        call.operation == Operation::reduce_scatter;
@@ -134,6 +153,7 @@ bool TunerTeam::out_of_time(int sample) const noexcept {
 
 Status TunerTeam::windows(const Task& task, const Choice& choice) noexcept {
   const Collective call = describe(task.call);
+  Endpoint& place = *places_[static_cast<std::size_t>(task.place)];
   const bool waits = task.call.sync == Sync::strict || starts(task.call.operation, endpoint_.rank(), endpoint_.size());
   for (int n = -1; n < task.samples; ++n) {
     write(task.call);
@@ -144,7 +164,7 @@ Status TunerTeam::windows(const Task& task, const Choice& choice) noexcept {
     const bool late = ticks() >= start;
     while (waits && ticks() < start) {
     }
-    if (const Status done = endpoint_.run_with(call, choice); done != Status::ok) return done;
+    if (const Status done = place.run_with(call, choice); done != Status::ok) return done;
     const auto end = ticks();
     if (n >= 0) values_[n] = late ? missed : static_cast<double>(std::max(end, start + 1) - start) / ticks_per_ns();
   }
@@ -153,6 +173,7 @@ Status TunerTeam::windows(const Task& task, const Choice& choice) noexcept {
 
 Status TunerTeam::loops(const Task& task, const Choice& choice) noexcept {
   const Collective call = describe(task.call);
+  Endpoint& place = *places_[static_cast<std::size_t>(task.place)];
   const bool settles = call.sync == Sync::loose && overlaps(call.operation);
   std::uint64_t begin = 0;
   for (int n = -1; n < task.samples; ++n) {
@@ -167,8 +188,8 @@ Status TunerTeam::loops(const Task& task, const Choice& choice) noexcept {
     for (int i = 0; i < (n < 0 ? 1 : task.per_sample); ++i) {
       write(task.call);
       if (task.empty) continue;
-      Status status = endpoint_.run_with(call, choice);
-      if (status == Status::ok && settles) status = endpoint_.barrier();
+      Status status = place.run_with(call, choice);
+      if (status == Status::ok && settles) status = place.barrier();
       if (status != Status::ok) return status;
     }
     const auto end = ticks();
@@ -180,11 +201,12 @@ Status TunerTeam::loops(const Task& task, const Choice& choice) noexcept {
 
 Status TunerTeam::obey(const Task& task) noexcept {
   // The next order is given when all are done with this one.
+  memory_ = &memory(task.call, task.place);
   if (!make_room(task.call)) return endpoint_.state().status();
   auto recipe = parse_recipe(task.recipe);
   const Choice* choice = nullptr;
   try {
-    if (recipe) choice = endpoint_.state().chooser->choice(*recipe);
+    if (recipe) choice = places_[static_cast<std::size_t>(task.place)]->state().chooser->choice(*recipe);
   } catch (const std::bad_alloc&) {
   }
   if (choice == nullptr) {
@@ -218,7 +240,7 @@ Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples,
   times_ns.clear();
   give_up_ns_ = monotonic_ns() + static_cast<std::uint64_t>(most_s * 1e9);
   Task task{
-      .samples = std::min(samples, most_samples), .per_sample = per_sample, .guard_ticks = guard_ticks_, .call = call};
+      .place = place_, .samples = std::min(samples, most_samples), .per_sample = per_sample, .guard_ticks = guard_ticks_, .call = call};
   const auto text = to_string(recipe);
   if (text.size() >= sizeof task.recipe) return Status::invalid_argument;
   std::memcpy(task.recipe, text.c_str(), text.size() + 1);

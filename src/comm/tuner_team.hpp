@@ -10,10 +10,15 @@
 //            more ranks than PUs); sample = longest batch over the ranks / calls, less what writing costs
 //
 // Inputs are written before every call: a word of each cache line, and the last.
+//
+// Places.  How long a call takes depends on where in memory its lines happen to lie, by more than the 2 % that are
+// to be told apart. A team may have several communicators of the same ranks, each with buffers of its own, and move
+// from one to the next between rounds, so that what is found out does not hold for one layout only.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/own_lines.hpp"
@@ -22,9 +27,10 @@
 
 namespace smelt::comm {
 
-/// What the tuner sees of a rank.
+/// What the tuner sees of a rank, and how it makes communicators.
 struct Insider {
   static Endpoint& endpoint(Rank& rank) noexcept { return *rank.endpoint_; }
+  static Communicator communicator(std::shared_ptr<State> state) { return Communicator(std::move(state)); }
 };
 
 /// What is timed. `bytes`: of the vector, or of each block; a multiple of 8.
@@ -40,8 +46,8 @@ class TunerTeam {
  public:
   static constexpr int most_samples = 64;
 
-  /// `crowded`: more ranks than can run at a time.
-  TunerTeam(Endpoint& endpoint, bool crowded);
+  /// This rank's endpoints, at least one. `crowded`: more ranks than can run at a time.
+  TunerTeam(std::vector<Endpoint*> places, bool crowded);
 
   /// Ranks other than 0: takes part until rank 0 says that it is over, or the communicator breaks.
   Status serve() noexcept;
@@ -50,8 +56,12 @@ class TunerTeam {
   /// `per_sample` each (loop). Fewer, perhaps none, if windows were missed or if it takes longer than `most_s`.
   Status time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, double most_s,
               std::vector<double>& times_ns);
+  /// Rank 0: where what follows is timed; any number.
+  void move_to(int place) noexcept { place_ = place % static_cast<int>(places_.size()); }
   /// Rank 0: lets the others go.
   Status dismiss() noexcept;
+  /// Why it broke.
+  std::string failure() const;
 
   bool uses_windows(const TunerCall& call) const noexcept;
   /// Bytes that one rank has in buffers for a call, at most.
@@ -63,6 +73,7 @@ class TunerTeam {
   struct Task {
     bool stop = false;
     bool empty = false;  ///< only what surrounds the calls
+    int place = 0;
     int samples = 0, per_sample = 1;
     std::uint64_t guard_ticks = 0;
     TunerCall call;
@@ -77,9 +88,18 @@ class TunerTeam {
   void write(const TunerCall& call) noexcept;
   Collective describe(const TunerCall& call) noexcept;
 
-  Endpoint& endpoint_;
+  /// Of the place in use.
+  struct Memory {
+    OwnLinesVector<std::byte> in, out;
+  };
+  Memory& memory(const TunerCall& call, int place) noexcept;
+
+  const std::vector<Endpoint*> places_;
+  Endpoint& endpoint_;  ///< of the first place, for what the ranks have to say to each other
   const bool crowded_;
-  OwnLinesVector<std::byte> in_, out_;
+  std::vector<Memory> memories_;  ///< by place
+  Memory* memory_ = nullptr;      ///< of the task in hand
+  int place_ = 0;
   double values_[most_samples] = {};  ///< of this rank, then on rank 0 the largest
   std::uint64_t round_ = 0;
   std::uint64_t guard_ticks_;

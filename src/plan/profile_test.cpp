@@ -152,6 +152,52 @@ TEST(Profile, MergeReplacesTables) {
   EXPECT_EQ(again, profile);
 }
 
+std::vector<ProfileAgreement::Kind> kinds_of(const std::vector<ProfileAgreement>& cells) {
+  std::vector<ProfileAgreement::Kind> kinds;
+  for (const auto& each : cells) kinds.push_back(each.kind);
+  return kinds;
+}
+
+TEST(Profile, ComparedSizeBySize) {
+  using Kind = ProfileAgreement::Kind;
+  const Profile first{"abc", "", {cell(8, "allreduce_ring"), cell(512, "allreduce_flat+staged")}};
+  auto second = first;
+  EXPECT_EQ(kinds_of(compare_profiles(first, second)), (std::vector<Kind>(4, Kind::same))) << "8, 32, 128, 512";
+  second.cells[1].recipe = *parse_recipe("allreduce_slices+staged");
+  const auto differing = compare_profiles(first, second);
+  EXPECT_EQ(kinds_of(differing), (std::vector<Kind>{Kind::same, Kind::same, Kind::same, Kind::different}));
+  EXPECT_EQ(differing.back().bytes, 512u);
+  EXPECT_EQ(differing.back().first, first.cells[1]);
+  EXPECT_EQ(differing.back().second, second.cells[1]);
+  // Whichever of the two runs could not tell them apart.
+  second.cells[1].equals = {"allreduce_flat+staged"};
+  EXPECT_EQ(compare_profiles(first, second).back().kind, Kind::equal);
+  EXPECT_EQ(compare_profiles(second, first).back().kind, Kind::equal);
+  // A crossover elsewhere shows where it moves a size of the grid to the other side.
+  auto moved = first;
+  moved.cells[1].from_bytes = 400;
+  EXPECT_EQ(kinds_of(compare_profiles(first, moved)), (std::vector<Kind>(4, Kind::same)));
+  moved.cells[1].from_bytes = 100;
+  EXPECT_EQ(compare_profiles(first, moved)[2].kind, Kind::different);
+  EXPECT_TRUE(compare_profiles(first, {"abc", "", {cell(8, "broadcast_tree")}}).empty()) << "no table in common";
+}
+
+TEST(Profile, ComparedByWhatRecipesComeTo) {
+  using Kind = ProfileAgreement::Kind;
+  const Machine machine = *synthesize_machine({.packages = 1, .cores = 2});
+  Profile first{"abc", "", {cell(8, "broadcast_tree+direct+tree=chain")}}, second = first;
+  second.cells[0].recipe = *parse_recipe("broadcast_tree+direct+tree=sequential");
+  EXPECT_EQ(compare_profiles(first, second).front().kind, Kind::different) << "nobody knows";
+  EXPECT_EQ(compare_profiles(first, second, &machine).front().kind, Kind::same_course);
+  // Equals may go by another name, too.
+  second.cells[0].recipe = *parse_recipe("broadcast_pipeline+staged");
+  second.cells[0].equals = {"broadcast_tree+direct+tree=k-nomial"};
+  EXPECT_EQ(compare_profiles(first, second, &machine).front().kind, Kind::equal);
+  // A group of another shape than the machine's own: by names alone.
+  first.cells[0].shape.l3_caches = second.cells[0].shape.l3_caches = 2;
+  EXPECT_EQ(compare_profiles(first, second, &machine).front().kind, Kind::different);
+}
+
 TEST(Profile, TheModelsChoiceHoldsHalfWay) {
   EXPECT_EQ(model_size(0), 8u);
   EXPECT_EQ(model_size(22), 64u) << "sqrt(8 * 64) = 22.6, cut";

@@ -10,6 +10,7 @@
 #include "plan/builders.hpp"
 #include "plan/candidates.hpp"
 #include "plan/schedule_internal.hpp"
+#include "plan/tree.hpp"
 
 namespace smelt {
 namespace {
@@ -159,7 +160,8 @@ Result<ScheduleRequest> plan::make_request(const Machine& machine, const Group& 
   return request;
 }
 
-Result<plan::PlannedTrees> plan::planned_trees(const Machine& machine, const Group& group, double search_ms) {
+Result<plan::PlannedTrees> plan::planned_trees(const Machine& machine, const Group& group, double search_ms,
+                                               std::span<const double> start_ns) {
   PlannedTrees trees;
   PlanOptions options;
   options.search_ms = search_ms;
@@ -169,14 +171,19 @@ Result<plan::PlannedTrees> plan::planned_trees(const Machine& machine, const Gro
   if (!up) return up.error();
   trees.broadcast = std::move(down->broadcast_tree);
   trees.reduce = std::move(up->reduce_tree);
+  if (start_ns.empty()) return trees;
+  const std::vector<double> late_ns(start_ns.begin(), start_ns.end());
+  trees.broadcast = with_late_leaves(*trees.broadcast, late_ns);
+  trees.reduce = with_late_leaves(*trees.reduce, late_ns);
   return trees;
 }
 
-Result<ScheduleRequest> make_request(const Machine& machine, const Group& group, const Recipe& recipe, int root) {
+Result<ScheduleRequest> make_request(const Machine& machine, const Group& group, const Recipe& recipe, int root,
+                                     std::span<const double> start_ns) {
   plan::PlannedTrees trees;
   if (const auto* algorithm = plan::find_algorithm(recipe.algorithm);
       algorithm != nullptr && algorithm->info.uses_tree && recipe.tree.empty()) {
-    auto planned = plan::planned_trees(machine, group, 0.0);
+    auto planned = plan::planned_trees(machine, group, 0.0, start_ns);
     if (!planned) return planned.error();
     trees = std::move(*planned);
   }
@@ -210,7 +217,7 @@ std::vector<Recipe> candidate_recipes(Operation operation, int ranks, std::size_
 Result<std::vector<RankedRecipe>> rank_recipes(const Machine& machine, const Group& group, Operation operation,
                                                std::size_t bytes, std::span<const Access> access, const Reach& reach,
                                                int root, std::span<const double> start_ns) {
-  auto trees = plan::planned_trees(machine, group, 0.0);
+  auto trees = plan::planned_trees(machine, group, 0.0, start_ns);
   if (!trees) return trees.error();
   return plan::rank_recipes(machine, group, *trees, candidate_recipes(operation, group.size(), bytes, access), bytes,
                             reach, root, start_ns);

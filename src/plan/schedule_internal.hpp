@@ -23,7 +23,9 @@ struct PlannedTrees {
   std::optional<Tree> broadcast, reduce;
 };
 
-Result<PlannedTrees> planned_trees(const Machine& machine, const Group& group, double search_ms);
+/// `start_ns`, if not empty, is when each rank enters: late ones become leaves.
+Result<PlannedTrees> planned_trees(const Machine& machine, const Group& group, double search_ms,
+                                   std::span<const double> start_ns = {});
 
 /// As smelt::make_request, with the trees at hand.
 Result<ScheduleRequest> make_request(const Machine& machine, const Group& group, const Recipe& recipe, int root,
