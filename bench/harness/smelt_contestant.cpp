@@ -207,7 +207,8 @@ CommunicatorOptions options_for(const WorkerSpec& spec) {
   if (variant.empty() || variant == "loose" || variant == "strict") return options;
   if (variant == "late") {
     options.late_ns.assign(static_cast<std::size_t>(spec.threads), 0.0);
-    if (spec.late_rank >= 0) options.late_ns[static_cast<std::size_t>(spec.late_rank)] = static_cast<double>(spec.late_ns);
+    if (spec.late_rank >= 0)
+      options.late_ns[static_cast<std::size_t>(spec.late_rank)] = static_cast<double>(spec.late_ns);
     return options;
   }
   if (variant == "dissemination" || variant == "flat") {

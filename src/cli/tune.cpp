@@ -65,7 +65,6 @@ std::vector<bool> kinds_of(const std::string& text) {
     const bool processes = name == "processes";
     if (std::find(kinds.begin(), kinds.end(), processes) == kinds.end()) kinds.push_back(processes);
   }
-  if (kinds.empty()) fail_usage("--for '{}': must be threads, processes or both", text);
   return kinds;
 }
 

@@ -48,6 +48,7 @@ Comparison compare(const std::vector<std::string>& files) {
   Comparison found;
   found.cells = compare_profiles(first, second, machine && machine->has_costs() ? &*machine : nullptr);
   if (found.cells.empty()) fail("{} and {} have no table in common", files[0], files[1]);
+  for (const Kind kind : all_kinds) found.counts[kind] = 0;
   for (const auto& cell : found.cells) {
     ++found.counts[cell.kind];
     found.measured += cell.first.measured_ns > 0.0 && cell.second.measured_ns > 0.0;
@@ -75,17 +76,18 @@ void print_text(const Comparison& found) {
                to_string(cell.second.recipe),
                time_text(cell.second)});
   }
-  if (found.counts.contains(Kind::different)) print(table.text() + "\n");
-  const auto count = [&](Kind kind) { return found.counts.contains(kind) ? found.counts.at(kind) : 0; };
-  print(fmt::format("{:.1f} % of {} cells agree: {} have the same recipe, {} another name for the same course, {} one "
-                    "that a run could not tell from it.\n{} cells were measured in both.\n",
-                    100.0 * found.agreement, found.cells.size(), count(Kind::same), count(Kind::same_course),
-                    count(Kind::equal), found.measured));
+  if (found.counts.at(Kind::different) > 0) print(table.text() + "\n");
+  const auto count = [&](Kind kind) { return found.counts.at(kind); };
+  print(
+      fmt::format("{:.1f} % of {} cells agree: {} have the same recipe, {} another name for the same course, {} one "
+                  "that a run could not tell from it.\n{} cells were measured in both.\n",
+                  100.0 * found.agreement, found.cells.size(), count(Kind::same), count(Kind::same_course),
+                  count(Kind::equal), found.measured));
 }
 
 void print_document(const Comparison& found) {
   Json document = {{"cells", found.cells.size()}, {"measured_in_both", found.measured}, {"agreement", found.agreement}};
-  for (const Kind kind : all_kinds) document[name_of(kind)] = found.counts.contains(kind) ? found.counts.at(kind) : 0;
+  for (const Kind kind : all_kinds) document[name_of(kind)] = found.counts.at(kind);
   document["differing"] = Json::array();
   for (const auto& cell : found.cells) {
     if (cell.kind != Kind::different) continue;

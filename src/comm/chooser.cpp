@@ -93,7 +93,8 @@ Chooser::~Chooser() = default;
 
 plan::PlannedTrees Chooser::trees() const {
   return {setting_.plans[static_cast<int>(Operation::broadcast)].broadcast_tree,
-          setting_.plans[static_cast<int>(Operation::reduce)].reduce_tree};
+          setting_.plans[static_cast<int>(Operation::reduce)].reduce_tree,
+          {}};
 }
 
 /// The endpoint has its own code for messages along the planned trees, and for the planned allreduce.
@@ -114,13 +115,13 @@ const Choice* Chooser::choice_of(const Recipe& recipe, Order order) {
   return &choices_.back();
 }
 
-std::vector<Recipe> Chooser::recipes(Operation operation, std::size_t bytes, Order order, bool staged,
-                                     bool irregular) const {
+std::vector<Recipe> Chooser::recipes(const Kind& kind, std::size_t bytes) const {
+  const auto [operation, sync, order, staged, irregular] = kind;
   std::vector<Access> access = {Access::channels};
   if (staged) access.push_back(Access::staged);
   if (setting_.direct) access.push_back(Access::direct);
   auto all = candidate_recipes(operation, setting_.group->size(), bytes, access, order != Order::any);
-  std::erase_if(all, [&](const Recipe& recipe) {
+  std::erase_if(all, [&, order = order, irregular = irregular](const Recipe& recipe) {
     const auto* info = info_of(recipe);
     return (order == Order::canonical && !info->canonical_order) || (irregular && !info->irregular) ||
            (irregular && recipe.chunk_bytes != 0 && recipe.access != Access::staged);
@@ -148,54 +149,76 @@ std::optional<Recipe> Chooser::fitting(const ProfileCell& cell) const {
   return std::nullopt;
 }
 
-Chooser::Table Chooser::decide(Operation operation, Sync sync, Order order, bool staged, bool irregular) {
-  Table table;
-  const auto add = [&](std::size_t from, const Recipe& recipe) {
-    const Choice* choice = choice_of(recipe, order);
-    if (!table.empty()) table.back().below = from;
-    if (!table.empty() && table.back().choice == choice) {
-      table.back().below = SIZE_MAX;
-    } else {
-      table.push_back({SIZE_MAX, choice});
-    }
+/// Ranges of a profile come with their choices; those of the model wait until they are needed.
+std::unique_ptr<Chooser::Table> Chooser::make_table(const Kind& kind) {
+  auto table = std::make_unique<Table>();
+  const auto add = [&](std::size_t from, std::size_t model_bytes, const Choice* choice) {
+    if (!table->empty()) table->back().below = from;
+    auto& range = table->emplace_back();
+    range.below = SIZE_MAX;
+    range.model_bytes = model_bytes;
+    range.choice.store(choice, std::memory_order_relaxed);  // published with the table
   };
-  const bool told = setting_.fixed && info_of(*setting_.fixed)->operation == operation;
+  const bool told = setting_.fixed && info_of(*setting_.fixed)->operation == kind.operation;
+  const bool plain = kind.order == Order::any && kind.staged && !kind.irregular;
   // The tuner's ranks come together: where some are late, the model knows better.
-  if (setting_.profile && order == Order::any && staged && !irregular && !told && setting_.late_ns.empty()) {
+  if (setting_.profile && plain && !told && setting_.late_ns.empty()) {
     const auto shape = shape_of(*setting_.machine, *setting_.group, setting_.reach.processes);
     for (const auto& cell : setting_.profile->cells) {
-      if (cell.operation != operation || cell.sync != sync || cell.shape != shape) continue;
-      if (const auto recipe = fitting(cell)) add(table.empty() ? 0 : cell.from_bytes, *recipe);
+      if (cell.operation != kind.operation || cell.sync != kind.sync || cell.shape != shape) continue;
+      const auto recipe = fitting(cell);
+      if (!recipe) continue;
+      const Choice* const choice = choice_of(*recipe, kind.order);
+      const bool goes_on = !table->empty() && table->back().choice.load(std::memory_order_relaxed) == choice;
+      if (!goes_on) add(cell.from_bytes, cell.from_bytes, choice);
     }
-    if (!table.empty()) return table;
+    if (!table->empty()) return table;
   }
   std::size_t before = 0;
   for (const auto bytes : model_sizes()) {
-    const auto candidates = recipes(operation, bytes, order, staged, irregular);
-    auto ranked = plan::rank_recipes(*setting_.machine, *setting_.group, trees(), candidates, bytes, setting_.reach, 0,
-                                     setting_.late_ns);
-    if (!ranked || ranked->empty()) return {};
-    add(before == 0 ? 0 : half_way(before, bytes), ranked->front().recipe);
+    add(half_way(before, bytes), bytes, nullptr);
     before = bytes;
   }
   return table;
 }
 
-const Chooser::Table* Chooser::table(Operation operation, Sync sync, Order order, bool staged,
-                                     bool irregular) noexcept {
-  auto& slot = tables_[static_cast<int>(operation)][static_cast<int>(sync)][static_cast<int>(order)][staged][irregular];
-  // Partner: the store below. The table is complete.
-  if (const Table* known = slot.load(std::memory_order_acquire)) [[likely]]
+const Choice* Chooser::ask_model(const Kind& kind, std::size_t bytes) {
+  const auto best = plan::best_recipe(*setting_.machine, *setting_.group, trees(), recipes(kind, bytes), bytes,
+                                      setting_.reach, 0, setting_.late_ns);
+  return best && *best ? choice_of((*best)->recipe, kind.order) : &nothing_;
+}
+
+Chooser::Table* Chooser::table(const Kind& kind) noexcept {
+  auto& slot = tables_[static_cast<int>(kind.operation)][static_cast<int>(kind.sync)][static_cast<int>(kind.order)]
+                      [kind.staged][kind.irregular];
+  // Partner: the store below. The table's ranges are there.
+  if (Table* known = slot.load(std::memory_order_acquire)) [[likely]]
     return known;
   const std::lock_guard lock(mutex_);
-  if (const Table* known = slot.load(std::memory_order_relaxed)) return known;
+  if (Table* known = slot.load(std::memory_order_relaxed)) return known;
   try {
-    owned_.push_back(std::make_unique<Table>(decide(operation, sync, order, staged, irregular)));
+    owned_.push_back(make_table(kind));
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
   slot.store(owned_.back().get(), std::memory_order_release);
   return owned_.back().get();
+}
+
+const Choice* Chooser::decided(const Kind& kind, Range& range) noexcept {
+  // Partner: the store below. The choice is complete.
+  const Choice* choice = range.choice.load(std::memory_order_acquire);
+  if (choice == nullptr) [[unlikely]] {
+    const std::lock_guard lock(mutex_);
+    choice = range.choice.load(std::memory_order_relaxed);
+    try {
+      if (choice == nullptr) choice = ask_model(kind, range.model_bytes);
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+    range.choice.store(choice, std::memory_order_release);
+  }
+  return choice == &nothing_ ? nullptr : choice;
 }
 
 const Choice* Chooser::choice(const Recipe& recipe) {
@@ -206,7 +229,7 @@ const Choice* Chooser::choice(const Recipe& recipe) {
 Result<std::vector<RankedRecipe>> Chooser::ranked(Operation operation, std::size_t bytes) const {
   const bool staged = setting_.group->size() <= most_stage_ranks;
   return plan::rank_recipes(*setting_.machine, *setting_.group, trees(),
-                            recipes(operation, bytes, Order::any, staged, false), bytes, setting_.reach, 0,
+                            recipes({.operation = operation, .staged = staged}, bytes), bytes, setting_.reach, 0,
                             setting_.late_ns);
 }
 
@@ -265,12 +288,13 @@ const Choice* Chooser::choose(const Collective& call) noexcept {
                                                                        : nullptr;
     bytes = counts == nullptr ? 65536 : *std::max_element(counts, counts + ranks) * call.element_bytes;
   }
-  const Table* const ranges = table(call.operation, call.sync, order_of(call.reduction), staged, irregular);
-  if (ranges == nullptr || ranges->empty()) return nullptr;
-  for (const auto& range : *ranges) {
-    if (bytes < range.below) return range.choice;
+  const Kind kind{call.operation, call.sync, order_of(call.reduction), staged, irregular};
+  Table* const ranges = table(kind);
+  if (ranges == nullptr) return nullptr;
+  for (auto& range : *ranges) {
+    if (bytes < range.below) return decided(kind, range);
   }
-  return ranges->back().choice;
+  return decided(kind, ranges->back());
 }
 
 }  // namespace smelt::comm

@@ -1,5 +1,5 @@
 // Chooser: which recipe runs a call. From a profile where there is one, else by the simulator; decided per
-// operation when it is first used, the same on every rank.
+// operation and class of sizes when it is first used, the same on every rank.
 #pragma once
 
 #include <atomic>
@@ -49,16 +49,9 @@ class Chooser {
   ~Chooser();
 
   /// nullptr if nothing fits: an operator that demands an order on elements too large for the stages.
-  /// Cost: a few comparisons; for the first call of an operation a simulation of all candidates.
+  /// Cost: a few comparisons; for the first call of an operation at a size of its class, a simulation of all
+  /// candidates where no profile knows better.
   const Choice* choose(const Collective& call) noexcept;
-
-  /// What choose() decided on, by size: ranges end at `below`, the last one at SIZE_MAX.
-  struct Range {
-    std::size_t below = 0;
-    const Choice* choice = nullptr;
-  };
-  using Table = std::vector<Range>;
-  const Table* table(Operation operation, Sync sync, Order order, bool staged, bool irregular) noexcept;
 
   /// What runs a recipe, whatever choose() would decide on. The recipe must fit the group.
   const Choice* choice(const Recipe& recipe);
@@ -79,8 +72,26 @@ class Chooser {
   plan::PlannedTrees trees() const;
 
  private:
-  Table decide(Operation operation, Sync sync, Order order, bool staged, bool irregular);
-  std::vector<Recipe> recipes(Operation operation, std::size_t bytes, Order order, bool staged, bool irregular) const;
+  /// What a decision depends on, but for the size.
+  struct Kind {
+    Operation operation = Operation::broadcast;
+    Sync sync = Sync::loose;
+    Order order = Order::any;
+    bool staged = false, irregular = false;
+  };
+  /// Sizes up to `below` and what runs for them; the last range ends at SIZE_MAX.
+  struct Range {
+    std::size_t below = 0;
+    std::size_t model_bytes = 0;                 ///< what the model is asked for
+    std::atomic<const Choice*> choice{nullptr};  ///< nullptr: not asked yet
+  };
+  using Table = std::deque<Range>;  // ranges stay where they are
+
+  Table* table(const Kind& kind) noexcept;
+  const Choice* decided(const Kind& kind, Range& range) noexcept;
+  std::unique_ptr<Table> make_table(const Kind& kind);
+  const Choice* ask_model(const Kind& kind, std::size_t bytes);
+  std::vector<Recipe> recipes(const Kind& kind, std::size_t bytes) const;
   struct CourseHere {
     plan::Course course;
     bool planned = false;  ///< the endpoint's own code is another thing than the same moves one by one
@@ -92,10 +103,11 @@ class Chooser {
   bool is_planned(const Recipe& recipe) const;
 
   Setting setting_;
-  std::mutex mutex_;  ///< of deciding, not of looking up
+  const Choice nothing_{};  ///< in place of a choice where nothing fits
+  std::mutex mutex_;        ///< of deciding, not of looking up
   std::deque<Choice> choices_;
   std::vector<std::unique_ptr<Table>> owned_;
-  std::atomic<const Table*> tables_[operation_count][2][3][2][2] = {};
+  std::atomic<Table*> tables_[operation_count][2][3][2][2] = {};
 };
 
 }  // namespace smelt::comm

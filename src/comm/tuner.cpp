@@ -1,7 +1,8 @@
 // The tuner's campaign: what is raced, when, for how long, and what becomes of it.
 //
 //   1. Cells: operation x sync x size, sizes by powers of 4. The simulator ranks every cell's recipes.
-//   2. Cells are raced in the order of their value (how often such calls are made: small and middle sizes, common
+//   2. Cells are raced in two passes, in the order of their value (how often such calls are made: small and middle
+//   sizes, common
 //      operations, loose before strict, every other size first), each with its share of 80 % of the time.
 //   3. Between neighbouring sizes with different winners the crossover is looked for in the rest of the time.
 //   4. What has not been raced takes its neighbours' recipe where these agree, else the model's choice.
@@ -32,8 +33,10 @@ constexpr double write_ns_per_byte = 0.15;  ///< of the inputs
 constexpr std::size_t most_rank_bytes = std::size_t{512} << 20, most_bytes_in_all = std::size_t{2} << 30;
 constexpr std::size_t most_contenders = 16;
 constexpr double strict_prospect = 1.25;  ///< times the loose winner: who was slower is not raced for strict calls
-constexpr int least_rounds = 3;     ///< for a verdict at all
-constexpr int decisive_rounds = 7;  ///< from which on races tell contenders apart
+constexpr int least_rounds = 3;           ///< for a verdict at all
+constexpr int first_rounds = 5;           ///< of a cell in the first pass; the others come when all have had theirs
+constexpr int first_look = 10;            ///< at a cell: there are rounds of both passes by then
+constexpr double first_part = 0.4;        ///< of the time for both passes
 
 /// For people: files hold tenths of nanoseconds.
 double rounded(double value, double parts) { return std::round(value * parts) / parts; }
@@ -85,7 +88,9 @@ struct Cell {
   std::vector<RankedRecipe> contenders{};  ///< best prediction first
   double need_s = 0.0;                     ///< an estimate of what its race takes
   bool raceable = true;
-  std::vector<double> times_ns{};  ///< by contender, once raced; 0: it never ran
+  std::optional<Race> race{};          ///< once it has begun
+  std::vector<double> estimates_ns{};  ///< by contender: predicted, then measured
+  std::vector<double> times_ns{};      ///< by contender, once raced; 0: it never ran
   std::optional<ProfileCell> result{};
 };
 
@@ -109,11 +114,12 @@ class Campaign {
   std::vector<RankedRecipe> select(const std::vector<RankedRecipe>& all, std::size_t bytes) const;
   std::optional<Recipe> incumbent(const TunerCall& call) const;
   double estimate_s(const Cell& cell) const;
-  Status race(Cell& cell, double until_s);
+  Status race(Cell& cell, double until_s, const RaceRules& rules, int rounds);
   void learn_from_loose(Cell& cell) const;
   Status round(const Cell& cell, Race& race, std::vector<double>& estimates, double until_s);
   ProfileCell judge(const Cell& cell, const Race& race) const;
   Status race_all();
+  Status pass(const std::vector<Cell*>& order, double end, int rounds);
   Status bisect_all();
   Status bisect(const Key& key, std::size_t low, std::size_t high, bool& third);
   void add_incumbent(Cell& cell) const;
@@ -261,15 +267,18 @@ void Campaign::learn_from_loose(Cell& cell) const {
   if (!left.empty()) cell.contenders = std::move(left);
 }
 
-Status Campaign::race(Cell& cell, double until_s) {
+/// Begins or goes on with a race, up to so many rounds.
+Status Campaign::race(Cell& cell, double until_s, const RaceRules& rules, int rounds) {
   report(cell.call);
-  learn_from_loose(cell);
-  Race race(cell.contenders.size(), {}, options_.seed + ++races_);
-  std::vector<double> estimates;
-  for (const auto& each : cell.contenders) estimates.push_back(each.predicted_ns);
+  if (!cell.race) {
+    learn_from_loose(cell);
+    cell.race.emplace(cell.contenders.size(), rules, options_.seed + ++races_);
+    for (const auto& each : cell.contenders) cell.estimates_ns.push_back(each.predicted_ns);
+  }
+  Race& race = *cell.race;
   do {
-    if (const Status status = round(cell, race, estimates, until_s); status != Status::ok) return status;
-  } while (!race.decided() && !stopped(until_s));
+    if (const Status status = round(cell, race, cell.estimates_ns, until_s); status != Status::ok) return status;
+  } while (!race.decided() && race.rounds() < rounds && !stopped(until_s));
   cell.times_ns.clear();
   for (std::size_t i = 0; i < cell.contenders.size(); ++i) cell.times_ns.push_back(race.time_ns(i));
   // Fewer rounds say nothing: then the model knows better.
@@ -292,9 +301,9 @@ ProfileCell Campaign::judge(const Cell& cell, const Race& race) const {
     const double time = race.time_ns(i);
     if (i == winner || time <= 0.0) continue;
     const auto name = to_string(cell.contenders[i].recipe);
-    // After a handful of rounds nobody is out yet.
+    // Before the first look nobody is out yet.
     const bool told_apart = race.standing(i) == Race::Standing::out;
-    const bool equal = !told_apart && (race.rounds() >= decisive_rounds || race.holds_up(i));
+    const bool equal = !told_apart && (race.looked() || race.holds_up(i));
     if (equal) result.equals.push_back(name);
     if (result.runner_up.empty() || time < result.runner_up_ns) {
       result.runner_up = name;
@@ -316,19 +325,11 @@ ProfileCell Campaign::unmeasured(const Cell& cell) const {
   return result;
 }
 
-Status Campaign::race_all() {
-  std::vector<Cell*> order;
-  double need = 0.0;
-  for (auto& [key, by_size] : cells_) {
-    for (auto& [bytes, cell] : by_size) {
-      if (!cell.raceable) continue;
-      order.push_back(&cell);
-      need += cell.need_s;
-    }
-  }
-  std::stable_sort(order.begin(), order.end(), [](const Cell* a, const Cell* b) { return a->value > b->value; });
+/// Every cell of `order` that is not decided gets its share of the time until `end`.
+Status Campaign::pass(const std::vector<Cell*>& order, double end, int rounds) {
   std::size_t cells_left = order.size();
-  const double end = start_s_ + main_share * (end_s_ - start_s_);
+  double need = 0.0;
+  for (const Cell* cell : order) need += cell->need_s;
   for (Cell* cell : order) {
     const double left = end - now_s();
     // Rather few cells that are decided than many that are not: the last ones may go without.
@@ -338,9 +339,26 @@ Status Campaign::race_all() {
     const double until = std::min(end, now_s() + std::max(even, share * cell->need_s));
     need = std::max(1e-9, need - cell->need_s);
     if (stopped(end)) break;
-    if (const Status status = race(*cell, until); status != Status::ok) return status;
+    if (cell->race && cell->race->decided()) continue;
+    const Status status = race(*cell, until, {.first_look = first_look}, rounds);
+    if (status != Status::ok) return status;
   }
   return Status::ok;
+}
+
+/// In two passes: what differs between one moment and another, be it the neighbours on the machine or its clock
+/// rate, is part of what the rounds of a cell have seen.
+Status Campaign::race_all() {
+  std::vector<Cell*> order;
+  for (auto& [key, by_size] : cells_) {
+    for (auto& [bytes, cell] : by_size) {
+      if (cell.raceable) order.push_back(&cell);
+    }
+  }
+  std::stable_sort(order.begin(), order.end(), [](const Cell* a, const Cell* b) { return a->value > b->value; });
+  const double end = start_s_ + main_share * (end_s_ - start_s_);
+  const Status status = pass(order, now_s() + first_part * (end - now_s()), first_rounds);
+  return status == Status::ok ? pass(order, end, RaceRules().most_rounds) : status;
 }
 
 /// `third`: another recipe than both of the ends won in between, so there are two crossovers to be looked for.
@@ -368,7 +386,7 @@ Status Campaign::bisect(const Key& key, std::size_t low, std::size_t high, bool&
     cell.contenders = state_.chooser->distinct(cell.contenders, bytes);
     add_incumbent(cell);
     cell.need_s = estimate_s(cell);
-    status = race(cell, std::min(end_s_, now_s() + 1.5 * cell.need_s));
+    status = race(cell, std::min(end_s_, now_s() + 1.5 * cell.need_s), {}, RaceRules().most_rounds);
     if (!cell.result) return std::nullopt;
     const ProfileCell found = *cell.result;
     by_size[bytes] = std::move(cell);
@@ -395,7 +413,9 @@ Status Campaign::bisect_all() {
         if (stopped(end_s_)) return Status::ok;
         const auto &a = *by_size.at(sizes[i]).result, &b = *by_size.at(sizes[i + 1]).result;
         const bool near = static_cast<double>(sizes[i + 1]) <= resolution * static_cast<double>(sizes[i]);
-        if (near || state_.chooser->same_course(a.recipe, b.recipe, sizes[i + 1]) || !done.insert({key, sizes[i + 1]}).second) continue;
+        if (near || state_.chooser->same_course(a.recipe, b.recipe, sizes[i + 1]) ||
+            !done.insert({key, sizes[i + 1]}).second)
+          continue;
         bool third = false;
         if (const Status status = bisect(key, sizes[i], sizes[i + 1], third); status != Status::ok) return status;
         found |= third;
@@ -562,9 +582,8 @@ Result<Profile> tune_processes(const Machine& machine, const Group& group, const
     if (!meeting_place) return meeting_place.error();
     meeting_places.push_back(std::move(*meeting_place));
   }
-  auto crew = Crew::fork(group.size(), [&](int rank) {
-    return work_as(rank, meeting_places, machine, group, options, start_s) ? 0 : 1;
-  });
+  auto crew = Crew::fork(
+      group.size(), [&](int rank) { return work_as(rank, meeting_places, machine, group, options, start_s) ? 0 : 1; });
   if (!crew) return make_error(crew.error().status, "tune: {}", crew.error().message);
   auto answer = work_as(0, meeting_places, machine, group, options, start_s);
   crew->end(answer ? 5.0 : 0.0);

@@ -68,7 +68,7 @@ void Race::add_round(const std::vector<double>& times) {
   ++rounds_;
   find_leader();
   drop_hopeless();
-  if (std::find(std::begin(looks), std::end(looks), rounds_) != std::end(looks)) look();
+  if (looked() && std::find(std::begin(looks), std::end(looks), rounds_) != std::end(looks)) look();
   if (rounds_ >= rules_.most_rounds || lineup().size() <= 1) decided_ = true;
 }
 
@@ -143,7 +143,7 @@ bool Race::holds_up(std::size_t contender) const {
   const auto& rival = contenders_[contender];
   if (contender == leader_) return true;
   if (rival.standing == Standing::out) return false;
-  if (rounds_ < looks[0]) {
+  if (!looked()) {
     const auto mine = present(rival.times), best = present(contenders_[leader_].times);
     if (mine.empty() || best.empty()) return false;
     return *std::min_element(mine.begin(), mine.end()) <=

@@ -27,6 +27,7 @@ struct RaceRules {
   double open_margin = 0.1;    ///< of medians, between contenders that could not be told apart
   double early_margin = 0.25;  ///< of the best times, before the first look
   int most_rounds = 40;
+  int first_look = 7;     ///< rounds before which nobody is told apart
   double hopeless = 1.4;  ///< out if the best of its three or more times is worse by that, of two by thrice that
 };
 
@@ -48,6 +49,8 @@ class Race {
   /// One is left, or all left are equal, or there were enough rounds.
   bool decided() const noexcept { return decided_; }
   int rounds() const noexcept { return rounds_; }
+  /// There were enough rounds to tell contenders apart.
+  bool looked() const noexcept { return rounds_ >= rules_.first_look; }
 
   /// Why a contender is where it is.
   enum class Standing { leader, equal, open, out };

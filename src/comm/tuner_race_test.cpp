@@ -56,6 +56,19 @@ TEST(Race, IntervalIsTheSignTestTurnedRound) {
   EXPECT_EQ(twelve.high, 11);
 }
 
+TEST(Race, NobodyIsToldApartBeforeTheFirstLook) {
+  Race race(2, {.first_look = 10});
+  for (int round = 1; round <= 10; ++round) {
+    EXPECT_EQ(race.standing(1), Race::Standing::open) << round;
+    EXPECT_FALSE(race.looked());
+    EXPECT_FALSE(race.decided());
+    race.add_round({100.0 + round, 1.1 * (100.0 + round)});
+  }
+  EXPECT_TRUE(race.looked());
+  EXPECT_EQ(race.standing(1), Race::Standing::out);
+  EXPECT_TRUE(race.decided());
+}
+
 TEST(Race, IntervalCoversTheMedian) {
   std::mt19937_64 random(5);
   std::exponential_distribution<double> draw(1.0);

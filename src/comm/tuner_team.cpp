@@ -239,8 +239,11 @@ Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples,
                        std::vector<double>& times_ns) {
   times_ns.clear();
   give_up_ns_ = monotonic_ns() + static_cast<std::uint64_t>(most_s * 1e9);
-  Task task{
-      .place = place_, .samples = std::min(samples, most_samples), .per_sample = per_sample, .guard_ticks = guard_ticks_, .call = call};
+  Task task{.place = place_,
+            .samples = std::min(samples, most_samples),
+            .per_sample = per_sample,
+            .guard_ticks = guard_ticks_,
+            .call = call};
   const auto text = to_string(recipe);
   if (text.size() >= sizeof task.recipe) return Status::invalid_argument;
   std::memcpy(task.recipe, text.c_str(), text.size() + 1);

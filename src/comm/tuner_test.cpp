@@ -1,10 +1,17 @@
 // A short campaign on this machine, and what communicators make of its profile.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <thread>
 
 #include "comm/default_model.hpp"
 #include "comm/state.hpp"
@@ -182,6 +189,160 @@ Profile made_up(const Pair& pair, double measured_ns) {
   cell.recipe = *parse_recipe("allreduce_ring+channels");
   cell.measured_ns = measured_ns;
   return {pair.machine.fingerprint, "2026-01-01T00:00:00Z", {cell}};
+}
+
+// ---- processes ------------------------------------------------------------------------------
+
+/// Children of this process, by /proc.
+std::vector<pid_t> children() {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "stat");
+    std::string text;
+    std::getline(file, text);
+    int parent = 0;
+    char state = 0;
+    const auto name_end = text.rfind(')');
+    if (name_end == std::string::npos || std::sscanf(text.c_str() + name_end + 1, " %c %d", &state, &parent) != 2)
+      continue;
+    if (parent == getpid()) found.push_back(std::stoi(entry.path().filename()));
+  }
+  return found;
+}
+
+TuneOptions of_processes() {
+  TuneOptions options;
+  options.processes = true;
+  options.time_s = 2.0;
+  options.operations = {Operation::allreduce};
+  options.syncs = {Sync::loose};
+  options.most_bytes = 2048;
+  return options;
+}
+
+void expect_nobody_left() {
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD) << "no child is left, dead or alive";
+}
+
+TEST(TuneProcesses, TheirTablesAreForThemAlone) {
+  const auto pair = two_ranks();
+  const auto profile = tune(pair.machine, pair.group, of_processes());
+  ASSERT_TRUE(profile) << profile.error().message;
+  expect_nobody_left();
+  ASSERT_FALSE(profile->cells.empty());
+  for (const auto& cell : profile->cells) EXPECT_TRUE(cell.shape.processes);
+  EXPECT_GT(profile->cells.front().measured_ns, 0.0);
+
+  auto decisive = *profile;
+  for (auto& cell : decisive.cells) cell.recipe = *parse_recipe("allreduce_ring+channels");
+  const auto file = scratch("processes.profile.json");
+  ASSERT_TRUE(save_profile(decisive, file));
+  EXPECT_NE(chosen(pair, with_profile(file), sum_of(8)), "allreduce_ring+channels") << "of threads";
+  const int both[] = {0, 1};
+  const int meeting_place = memfd_create("test", 0);
+  auto state = comm::State::create_shared(meeting_place, pair.machine, pair.group, both, with_profile(file));
+  ASSERT_TRUE(state) << state.error().message;
+  EXPECT_EQ(to_string((*state)->chooser->choose(sum_of(8))->recipe), "allreduce_ring+channels");
+  close(meeting_place);
+  std::filesystem::remove(file);
+}
+
+TEST(TuneProcesses, TheFirstOnesProfileIsEverybodys) {
+  auto pair = two_ranks();
+  pair.machine = *comm::default_model();
+  auto profile = made_up(pair, 100.0);
+  profile.fingerprint = pair.machine.fingerprint;
+  profile.cells[0].shape.processes = true;
+  const auto file = scratch("first.profile.json");
+  ASSERT_TRUE(save_profile(profile, file));
+  const std::string name = "tune-test-" + std::to_string(getpid());
+  const auto join = [&](int rank, const std::string& with) {
+    const int own[] = {rank};
+    auto state = comm::State::create_shared(name, -1, 2, own, with_profile(with));
+    return state ? to_string((*state)->chooser->choose(sum_of(8))->recipe) : state.error().message;
+  };
+  std::string first;
+  std::thread other([&] { first = join(0, file); });
+  // The name appears when the first one has made the segment.
+  while (!std::filesystem::exists("/dev/shm/smelt-" + std::to_string(getuid()) + "-" + name)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const auto second = join(1, "none");
+  other.join();
+  EXPECT_EQ(first, "allreduce_ring+channels");
+  EXPECT_EQ(second, first);
+  std::filesystem::remove(file);
+}
+
+/// Does something to the child at the first report.
+Result<Profile> tune_and_signal(int signal) {
+  const auto pair = two_ranks();
+  auto options = of_processes();
+  options.timeout_s = 1.0;
+  options.time_s = 20.0;
+  options.most_bytes = std::size_t{1} << 20;
+  bool done = false;
+  options.progress = [&](const TuneProgress&) {
+    if (std::exchange(done, true)) return;
+    for (const pid_t child : children()) kill(child, signal);
+  };
+  return tune(pair.machine, pair.group, options);
+}
+
+TEST(TuneProcesses, ADeadOneIsOneError) {
+  const auto profile = tune_and_signal(SIGKILL);
+  ASSERT_FALSE(profile);
+  EXPECT_EQ(profile.error().status, Status::broken);
+  EXPECT_THAT(profile.error().message, testing::HasSubstr("rank 1 (process "));
+  expect_nobody_left();
+}
+
+TEST(TuneProcesses, AHungOneIsOneError) {
+  const auto profile = tune_and_signal(SIGSTOP);
+  ASSERT_FALSE(profile);
+  EXPECT_EQ(profile.error().status, Status::timed_out);
+  EXPECT_THAT(profile.error().message, testing::HasSubstr("rank 1"));
+  expect_nobody_left();
+}
+
+// ---- what communicators make of profiles ----------------------------------------------------
+
+TEST(Chooser, LeavesOutWhatComesToTheSame) {
+  const auto pair = two_ranks();
+  auto state = comm::State::create(pair.machine, pair.group, with_profile("none"));
+  ASSERT_TRUE(state);
+  const auto& chooser = *(*state)->chooser;
+  const auto all = *chooser.ranked(Operation::broadcast, 64);
+  const auto distinct = chooser.distinct(all, 64);
+  ASSERT_FALSE(distinct.empty());
+  EXPECT_EQ(distinct.front().recipe, all.front().recipe) << "the first of its kind stays";
+  for (std::size_t i = 0; i < distinct.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      EXPECT_FALSE(chooser.same_course(distinct[i].recipe, distinct[j].recipe, 64))
+          << to_string(distinct[i].recipe) << " and " << to_string(distinct[j].recipe);
+    }
+  }
+  EXPECT_LT(distinct.size(), all.size());
+  const auto tree = *parse_recipe("broadcast_tree+direct"), chain = *parse_recipe("broadcast_tree+direct+tree=chain");
+  EXPECT_TRUE(chooser.same_course(tree, chain, 1 << 20)) << "of two ranks";
+  EXPECT_FALSE(chooser.same_course(tree, *parse_recipe("broadcast_tree+channels"), 64)) << "has code of its own";
+}
+
+TEST(TunedCommunicator, EqualsStandInForWhatCannotBeDone) {
+  const auto pair = two_ranks();
+  auto profile = made_up(pair, 100.0);
+  profile.cells[0].recipe = *parse_recipe("allreduce_slices+direct");
+  profile.cells[0].equals = {"allreduce_ring+direct", "allreduce_ring+channels"};
+  comm::Chooser::Setting setting{.machine = &pair.machine, .group = &pair.group};
+  auto state = comm::State::create(pair.machine, pair.group, with_profile("none"));
+  ASSERT_TRUE(state);
+  setting.plans = (*state)->plans;
+  setting.profile = profile;
+  setting.direct = false;
+  EXPECT_EQ(to_string(comm::Chooser(setting).choose(sum_of(8))->recipe), "allreduce_ring+channels");
+  setting.direct = true;
+  EXPECT_EQ(to_string(comm::Chooser(setting).choose(sum_of(8))->recipe), "allreduce_slices+direct");
 }
 
 TEST(TunedCommunicator, WhichProfileIsUsed) {

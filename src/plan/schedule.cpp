@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <map>
 
 #include "base/error.hpp"
@@ -147,6 +148,8 @@ Result<ScheduleRequest> plan::make_request(const Machine& machine, const Group& 
   if (recipe.tree.empty()) {
     const auto& tree = down ? planned.broadcast : planned.reduce;
     request.tree = reroot(machine, group, *tree, root);
+  } else if (const auto built = planned.named.find(recipe.tree); built != planned.named.end()) {
+    request.tree = built->second;
   } else {
     PlanOptions options;
     options.topology = recipe.tree;
@@ -223,13 +226,39 @@ Result<std::vector<RankedRecipe>> rank_recipes(const Machine& machine, const Gro
                             reach, root, start_ns);
 }
 
+namespace plan {
+namespace {
+
+/// Requests for recipes of one operation; trees that several of them name are built once.
+class Requests {
+ public:
+  Requests(const Machine& machine, const Group& group, const PlannedTrees& trees, int root)
+      : machine_(machine), group_(group), trees_(trees), root_(root) {}
+
+  Result<ScheduleRequest> operator()(const Recipe& recipe) {
+    auto request = make_request(machine_, group_, recipe, root_, trees_);
+    if (request && !recipe.tree.empty()) trees_.named.emplace(recipe.tree, request->tree);
+    return request;
+  }
+
+ private:
+  const Machine& machine_;
+  const Group& group_;
+  PlannedTrees trees_;
+  int root_;
+};
+
+}  // namespace
+}  // namespace plan
+
 Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, const Group& group,
                                                      const PlannedTrees& trees, const std::vector<Recipe>& recipes,
                                                      std::size_t bytes, const Reach& reach, int root,
                                                      std::span<const double> start_ns) {
   std::vector<RankedRecipe> ranked;
+  Requests request_for(machine, group, trees, root);
   for (const auto& recipe : recipes) {
-    auto request = make_request(machine, group, recipe, root, trees);
+    auto request = request_for(recipe);
     if (!request) return request.error();
     auto times = simulate(machine, group, *request, bytes, 1, reach, start_ns);
     if (!times) return times.error();
@@ -238,6 +267,23 @@ Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, con
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.predicted_ns < b.predicted_ns; });
   return ranked;
+}
+
+Result<std::optional<RankedRecipe>> plan::best_recipe(const Machine& machine, const Group& group,
+                                                      const PlannedTrees& trees, const std::vector<Recipe>& recipes,
+                                                      std::size_t bytes, const Reach& reach, int root,
+                                                      std::span<const double> start_ns) {
+  std::optional<RankedRecipe> best;
+  Requests request_for(machine, group, trees, root);
+  for (const auto& recipe : recipes) {
+    auto request = request_for(recipe);
+    if (!request) return request.error();
+    const double most_ns = best ? best->predicted_ns : std::numeric_limits<double>::infinity();
+    auto times = simulate_within(most_ns, machine, group, *request, bytes, 1, reach, start_ns);
+    if (!times) return times.error();
+    if (*times && (*times)->total_ns < most_ns) best = {recipe, (*times)->total_ns};
+  }
+  return best;
 }
 
 }  // namespace smelt

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "smelt/schedule.hpp"
@@ -21,6 +23,7 @@ namespace smelt::plan {
 /// The trees that a recipe without a tree's name means.
 struct PlannedTrees {
   std::optional<Tree> broadcast, reduce;
+  std::map<std::string, Tree> named{};  ///< those of one operation that have been built already, by topology
 };
 
 /// `start_ns`, if not empty, is when each rank enters: late ones become leaves.
@@ -35,6 +38,18 @@ Result<ScheduleRequest> make_request(const Machine& machine, const Group& group,
 Result<std::vector<RankedRecipe>> rank_recipes(const Machine& machine, const Group& group, const PlannedTrees& trees,
                                                const std::vector<Recipe>& recipes, std::size_t bytes,
                                                const Reach& reach, int root, std::span<const double> start_ns);
+
+/// As smelt::simulate; nothing as soon as it shows that a rank is done later than `most_ns`.
+Result<std::optional<ScheduleTimes>> simulate_within(double most_ns, const Machine& machine, const Group& group,
+                                                     const ScheduleRequest& request, std::size_t bytes,
+                                                     std::size_t element_bytes, const Reach& reach,
+                                                     std::span<const double> start_ns);
+
+/// The first of rank_recipes(): no recipe is simulated any further than until another one is known to be better.
+/// Nothing if there are no recipes.
+Result<std::optional<RankedRecipe>> best_recipe(const Machine& machine, const Group& group, const PlannedTrees& trees,
+                                                const std::vector<Recipe>& recipes, std::size_t bytes,
+                                                const Reach& reach, int root, std::span<const double> start_ns);
 
 /// How a vector, or each of the rank blocks, is cut into chunks, and a vector into slices. All in
 /// elements. The simulator and the communicator must agree on it, and all ranks with each other.

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "plan/schedule_internal.hpp"
+
 namespace smelt {
 namespace {
 
@@ -44,6 +46,25 @@ TEST(Schedules, EveryCandidateEndsOnEveryGroup) {
       }
     }
   }
+}
+
+TEST(Schedules, TheBestOneIsTheFirstOfTheRanking) {
+  const Machine machine = two_packages();
+  for (const int ranks : {2, 5, 16, 40}) {
+    const Group group = group_of(machine, ranks);
+    const auto trees = *plan::planned_trees(machine, group, 0.0);
+    for (const auto operation : {Operation::broadcast, Operation::allreduce, Operation::alltoall, Operation::scan}) {
+      for (const std::size_t bytes : {std::size_t{8}, std::size_t{100'000}, std::size_t{3'000'000}}) {
+        const auto recipes = candidate_recipes(operation, ranks, bytes, all_access);
+        const auto ranked = *plan::rank_recipes(machine, group, trees, recipes, bytes, {}, 0, {});
+        const auto best = *plan::best_recipe(machine, group, trees, recipes, bytes, {}, 0, {});
+        ASSERT_TRUE(best);
+        EXPECT_EQ(best->recipe, ranked.front().recipe) << to_string(operation) << " of " << bytes;
+        EXPECT_EQ(best->predicted_ns, ranked.front().predicted_ns);
+      }
+    }
+  }
+  EXPECT_FALSE(*plan::best_recipe(machine, group_of(machine, 2), {}, {}, 8, {}, 0, {})) << "nothing to choose from";
 }
 
 TEST(Schedules, LongerMessagesTakeLonger) {

@@ -12,10 +12,13 @@
 // Equations: docs/model.md.
 #include <algorithm>
 #include <cmath>
-#include <deque>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <vector>
 
 #include "base/error.hpp"
 #include "plan/costs.hpp"
@@ -40,6 +43,44 @@ struct Message {
   double start_ns;       ///< when the sender began
 };
 
+/// The messages under way, first in first out for each ordered pair of ranks.
+class Mail {
+ public:
+  explicit Mail(std::size_t ranks) : ranks_(ranks), ends_(ranks * ranks) {}
+
+  void put(int from, int to, const Message& message) {
+    auto& [first, last] = ends_[index(from, to)];
+    const auto added = static_cast<std::uint32_t>(letters_.size() + 1);
+    letters_.push_back({message, 0});
+    (last == 0 ? first : letters_[last - 1].next) = added;
+    last = added;
+  }
+  /// nullptr: there is none.
+  const Message* take(int from, int to) {
+    auto& [first, last] = ends_[index(from, to)];
+    if (first == 0) return nullptr;
+    const Letter& letter = letters_[first - 1];
+    first = letter.next;
+    if (first == 0) last = 0;
+    return &letter.message;
+  }
+
+ private:
+  struct Letter {
+    Message message;
+    std::uint32_t next;
+  };
+  struct Ends {
+    std::uint32_t first = 0, last = 0;  ///< numbers of letters, from 1 on
+  };
+  std::size_t index(int from, int to) const {
+    return static_cast<std::size_t>(from) * ranks_ + static_cast<std::size_t>(to);
+  }
+  std::size_t ranks_;
+  std::vector<Ends> ends_;
+  std::vector<Letter> letters_;
+};
+
 class Simulator {
  public:
   Simulator(const Machine& machine, const Group& group, const ScheduleRequest& request, std::size_t bytes,
@@ -56,7 +97,12 @@ class Simulator {
         element_bytes_(element_bytes),
         clocks_(static_cast<std::size_t>(group.size()), 0.0),
         ticks_(clocks_.size()),
-        at_(clocks_.size(), 0) {
+        at_(clocks_.size(), 0),
+        mail_(clocks_.size()),
+        returned_ns_(clocks_.size(), 0.0),
+        sent_(clocks_.size(), false),
+        exchange_start_(clocks_.size(), 0.0),
+        pu_free_(machine.size(), 0.0) {
     for (int rank = 0; rank < group.size(); ++rank) {
       schedules_.push_back(make_schedule(request, rank));
       cuttings_.emplace_back(schedules_.back(), operation_, request.recipe.chunk_bytes, reach.slot_bytes, length_,
@@ -72,7 +118,9 @@ class Simulator {
 
   std::size_t all_chunks() const { return cuttings_.front().chunks(); }
 
-  Result<std::vector<double>> run(std::span<const double> start_ns) {
+  /// When each rank is done; nothing if one is later than `most_ns`.
+  Result<std::optional<std::vector<double>>> run(std::span<const double> start_ns, double most_ns) {
+    most_ns_ = most_ns;
     if (!start_ns.empty()) clocks_.assign(start_ns.begin(), start_ns.end());
     const auto ranks = clocks_.size();
     std::vector<std::size_t> order(ranks);
@@ -86,6 +134,7 @@ class Simulator {
       if (crowded_) std::shuffle(order.begin(), order.end(), random);
       for (const std::size_t rank : order) {
         moving |= advance(static_cast<int>(rank));
+        if (too_late_) return std::optional<std::vector<double>>();
         if (at_[rank] == total(rank)) ++finished;
       }
     }
@@ -96,7 +145,7 @@ class Simulator {
           at_.begin());
       return make_error(Status::invalid_argument, "schedule: rank {} waits for ever at its move {}", stuck, at_[stuck]);
     }
-    return clocks_;
+    return std::optional(clocks_);
   }
 
  private:
@@ -182,26 +231,26 @@ class Simulator {
     if (!descriptor(bytes)) {
       const double stream = stream_ns(rank, peer, bytes);
       clock += costs_.send(rank, peer);
-      messages_[{rank, peer}].push_back({clock + costs_.propagation(rank, peer), stream, start});
+      mail_.put(rank, peer, {clock + costs_.propagation(rank, peer), stream, start});
       clock += stream / 2;
       return;
     }
     clock += costs_.send(rank, peer);
-    messages_[{rank, peer}].push_back({clock + costs_.propagation(rank, peer), 0.0, start});
+    mail_.put(rank, peer, {clock + costs_.propagation(rank, peer), 0.0, start});
   }
 
   bool descriptor(double bytes) const { return direct_ && bytes > 2048; }
 
   bool receive(int rank, int source, double bytes, bool combine, double exchange_start) {
-    auto& queue = messages_[{source, rank}];
-    if (queue.empty()) return false;
-    const Message message = queue.front();
-    queue.pop_front();
+    const Message* const found = mail_.take(source, rank);
+    if (found == nullptr) return false;
+    const Message message = *found;
     auto& clock = clocks_[static_cast<std::size_t>(rank)];
     clock = std::max(clock, message.first_line_ns) + costs_.recv(source, rank);
     if (descriptor(bytes)) {
       clock += transfer_ns(source, rank, bytes, false, combine);
-      flushes_[{source, rank}] = clock + costs_.message(rank, source);
+      auto& returned = returned_ns_[static_cast<std::size_t>(source)];
+      returned = std::max(returned, clock + costs_.message(rank, source));
     } else {
       // The lines come through the cache; what they are copied to may be too long for it.
       const auto self = pu(rank);
@@ -258,9 +307,7 @@ class Simulator {
       case Move::Kind::await:
         return await(rank, move.source, chunk, move.tick);
       case Move::Kind::flush:
-        for (const auto& [pair, time] : flushes_) {
-          if (pair.first == rank) clock = std::max(clock, time);
-        }
+        clock = std::max(clock, returned_ns_[self]);
         return true;
     }
     return true;
@@ -301,6 +348,10 @@ class Simulator {
       if (stalled_on_stage(rank, move, chunk) || !perform(rank, move, chunk)) break;
       moved = true;
       finish_move(rank, at_[self]++);
+      if (clocks_[self] > most_ns_) {
+        too_late_ = true;
+        return true;
+      }
     }
     if (crowded_) {
       // A turn in which nothing could be done costs the others the switch.
@@ -358,21 +409,24 @@ class Simulator {
   std::vector<double> clocks_;
   std::vector<std::vector<double>> ticks_;
   std::vector<std::size_t> at_;
-  std::map<std::pair<int, int>, std::deque<Message>> messages_;
-  std::map<std::pair<int, int>, double> flushes_;
-  std::map<std::size_t, bool> sent_;
-  std::map<std::size_t, double> exchange_start_;
-  std::map<std::size_t, double> pu_free_;
+  Mail mail_;
+  std::vector<double> returned_ns_;  ///< per rank: when the last of what it lent is read
+  std::vector<bool> sent_;           ///< per rank: of the exchange it is in
+  std::vector<double> exchange_start_;
+  std::vector<double> pu_free_;  ///< per PU
   int copiers_ = 1;
+  double most_ns_ = 0.0;
+  bool too_late_ = false;
   bool crowded_ = false;
   bool cut_ = false;  ///< into several chunks
 };
 
 }  // namespace
 
-Result<ScheduleTimes> simulate(const Machine& machine, const Group& group, const ScheduleRequest& request,
-                               std::size_t bytes, std::size_t element_bytes, const Reach& reach,
-                               std::span<const double> start_ns) {
+Result<std::optional<ScheduleTimes>> plan::simulate_within(double most_ns, const Machine& machine, const Group& group,
+                                                           const ScheduleRequest& request, std::size_t bytes,
+                                                           std::size_t element_bytes, const Reach& reach,
+                                                           std::span<const double> start_ns) {
   if (!machine.has_costs()) {
     return make_error(Status::invalid_argument, "machine '{}' has no costs; measure it or load a measured model",
                       machine.name);
@@ -380,26 +434,37 @@ Result<ScheduleTimes> simulate(const Machine& machine, const Group& group, const
   if (!start_ns.empty() && start_ns.size() != static_cast<std::size_t>(group.size())) {
     return make_error(Status::invalid_argument, "{} start times for {} ranks", start_ns.size(), group.size());
   }
-  const auto run = [&](std::size_t chunks, std::size_t& all) -> Result<std::vector<double>> {
+  std::size_t all = 0;
+  const auto run = [&](std::size_t chunks) {
     Simulator simulator(machine, group, request, bytes, element_bytes, reach, chunks);
     simulator.allow_descriptors(request.recipe.access == Access::direct);
     all = simulator.all_chunks();
-    return simulator.run(start_ns);
+    return simulator.run(start_ns, most_ns);
   };
-  std::size_t all = 0;
-  auto times = run(most_chunks, all);
+  auto times = run(most_chunks);
   if (!times) return times.error();
-  ScheduleTimes result{.finish_ns = std::move(*times)};
+  if (!*times) return std::optional<ScheduleTimes>();
+  ScheduleTimes result{.finish_ns = std::move(**times)};
   if (all > most_chunks) {
-    auto fewer = run(most_chunks / 2, all);
+    auto fewer = run(most_chunks / 2);
     if (!fewer) return fewer.error();
+    if (!*fewer) return std::optional<ScheduleTimes>();
     const double rest = static_cast<double>(all - most_chunks) / static_cast<double>(most_chunks - most_chunks / 2);
     for (std::size_t rank = 0; rank < result.finish_ns.size(); ++rank) {
-      result.finish_ns[rank] += rest * (result.finish_ns[rank] - (*fewer)[rank]);
+      result.finish_ns[rank] += rest * (result.finish_ns[rank] - (**fewer)[rank]);
     }
   }
   result.total_ns = *std::max_element(result.finish_ns.begin(), result.finish_ns.end());
-  return result;
+  return std::optional(std::move(result));
+}
+
+Result<ScheduleTimes> simulate(const Machine& machine, const Group& group, const ScheduleRequest& request,
+                               std::size_t bytes, std::size_t element_bytes, const Reach& reach,
+                               std::span<const double> start_ns) {
+  auto times = plan::simulate_within(std::numeric_limits<double>::infinity(), machine, group, request, bytes,
+                                     element_bytes, reach, start_ns);
+  if (!times) return times.error();
+  return std::move(**times);
 }
 
 }  // namespace smelt

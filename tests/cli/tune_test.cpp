@@ -30,6 +30,10 @@ TEST(Tune, RefusesNonsense) {
       {{"tune", "--ops", "barrier"}, 2, "no operation with a choice"},
       {{"tune", "--sync", "lose"}, 2, "must be loose or strict"},
       {{"tune", "--ranks", "1"}, 2, "2 to 1024"},
+      {{"tune", "--for", "thread"}, 2, "--for thread: must be threads, processes or both"},
+      {{"tune", "a.json"}, 2, "a.json: files are named with --compare alone"},
+      {{"tune", "--compare", "a.json"}, 2, "name two profiles"},
+      {{"tune", "--compare", "/none/a", "/none/b"}, 1, "/none/a: cannot open"},
       {{"tune", "--time", "soon"}, 2, "such as 30s"},
       {{"tune", "--most", "2GiB"}, 2, "--most 2GiB"},
       {{"tune", "--tme", "1s"}, 2, "did you mean '--time'?"},
@@ -54,6 +58,10 @@ TEST(Explain, RefusesNonsense) {
       {{"explain", "allreduce", "--bytes", "8x"}, 2, "--bytes 8x"},
       {{"explain", "allreduce", "--bytes", "8", "--sync", "both"}, 2, "must be loose or strict"},
       {{"explain", "allreduce", "--bytes", "8", "--ranks", "1"}, 2, "between 2 and"},
+      {{"explain", "allreduce", "--bytes", "8", "--late", "1"}, 2, "--late and --late-ns go together"},
+      {{"explain", "reduce", "--bytes", "8", "--ranks", "4", "-m", two_packages(), "--late", "4", "--late-ns", "9"},
+       2,
+       "there are ranks 0-3"},
       {{"explain", "allreduce", "--algorithms"}, 2, "leave out allreduce"},
       {{"explain", "allreduce", "--bytes", "8"}, 1, "run `smelt measure`"},
       {{"explain", "allreduce", "--bytes", "8", "-m", two_packages(), "--profile", "/none/x"},
@@ -97,6 +105,33 @@ TEST(Explain, AnotherMachineByTheModel) {
   }
 }
 
+TEST(Explain, ProcessesAndLateRanks) {
+  const Words call = {"explain", "broadcast", "--bytes", "64K", "--ranks", "16", "-m", two_packages(), "--json"};
+  const auto with = [&](const Words& more) {
+    Words words = call;
+    words.insert(words.end(), more.begin(), more.end());
+    const auto told = smelt(words);
+    EXPECT_EQ(told.exit_code, 0) << told.err;
+    return told.json();
+  };
+  const auto threads = with({}), processes = with({"--processes"});
+  EXPECT_FALSE(threads["processes"].get<bool>());
+  EXPECT_TRUE(processes["processes"].get<bool>());
+  const auto names = [](const Json& document) {
+    std::vector<std::string> whats;
+    for (const auto& each : document["alternatives"]) whats.push_back(each["what"]);
+    return whats;
+  };
+  EXPECT_THAT(names(threads), testing::IsSupersetOf({"as processes", "two on each PU", "8 ranks", "32 ranks"}));
+  EXPECT_THAT(names(processes), testing::Contains("as threads of one process"));
+
+  const auto late = with({"--late", "3", "--late-ns", "50000"});
+  EXPECT_EQ(late["late_ns"][3], 50000.0);
+  EXPECT_GE(late["predicted_ns"].get<double>(), 50000.0) << "nobody is done before the last one comes";
+  EXPECT_GE(late["unaware"]["predicted_ns"].get<double>(), 50000.0);
+  EXPECT_EQ(late["unaware"]["recipe"], threads["recipe"]);
+}
+
 TEST(Explain, ListsTheAlgorithms) {
   const auto document = smelt({"explain", "--algorithms", "--json"}).json();
   ASSERT_GT(document["algorithms"].size(), 20u);
@@ -112,7 +147,7 @@ TEST(Tune, WritesAProfileThatExplainReads) {
   const auto measured = smelt({"measure", "--quick", "--budget", "1s", "--json"}, "", here);
   ASSERT_EQ(measured.exit_code, 0) << measured.err;
   const auto tuned =
-      smelt({"tune", "--time", "1s", "--ops", "allreduce", "--sync", "loose", "--most", "4K", "--ranks", "2", "--json"},
+      smelt({"tune", "--time", "2s", "--ops", "allreduce", "--sync", "loose", "--most", "4K", "--ranks", "2", "--json"},
             "", here);
   ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
   const auto document = tuned.json();
@@ -127,9 +162,22 @@ TEST(Tune, WritesAProfileThatExplainReads) {
   EXPECT_EQ(smelt({"explain", "broadcast", "--bytes", "8", "--ranks", "2", "--json"}, "", here).json()["from"],
             "model");
 
+  const auto file = document["file"].get<std::string>();
+  const auto cells = document["cells"];
+  EXPECT_TRUE(std::any_of(cells.begin(), cells.end(), [](const auto& each) { return each["processes"]; }));
+  const auto process =
+      smelt({"explain", "allreduce", "--bytes", "8", "--ranks", "2", "--processes", "--json"}, "", here);
+  EXPECT_EQ(process.json()["from"], "profile");
+  const auto compared = smelt({"tune", "--compare", file, file, "--json"}, "", here);
+  ASSERT_EQ(compared.exit_code, 0) << compared.err;
+  EXPECT_EQ(compared.json()["agreement"], 1.0);
+  EXPECT_EQ(compared.json()["same"], compared.json()["cells"]);
+  EXPECT_THAT(smelt({"tune", "--compare", file, file}, "", here).out, StartsWith("100.0 % of "));
+
   // What another run finds is added; what is there of the same operation is replaced.
-  const auto more =
-      smelt({"tune", "--time", "1s", "--ops", "reduce", "--sync", "loose", "--most", "4K", "--ranks", "2"}, "", here);
+  const auto more = smelt({"tune", "--time", "1s", "--ops", "reduce", "--sync", "loose", "--most", "4K", "--ranks", "2",
+                           "--for", "threads"},
+                          "", here);
   ASSERT_EQ(more.exit_code, 0) << more.err;
   EXPECT_THAT(more.out, HasSubstr("Profile in "));
   for (const char* operation : {"allreduce", "reduce"}) {
