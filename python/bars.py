@@ -352,7 +352,7 @@ def late_bars(bench, choice):
     bench.measure()
     found = {"measured": [], "simulated": []}
     for operation in [each for each in choice.operations if each in ("broadcast", "reduce", "allreduce")]:
-        for size in [each for each in choice.sizes if each in (8, 8192)]:
+        for size in [each for each in choice.sizes if each in (8, 32768)]:
             for rank in (0, 1):
                 found["measured"] += [late_measured(bench, operation, size, rank, late) for late in (10_000, 100_000)]
             for machine in LATE_MACHINES:

@@ -15,7 +15,8 @@
 #include "comm/tuner_profile.hpp"
 #include "machine/memory.hpp"
 #include "plan/candidates.hpp"
-#include "plan/tree.hpp"
+#include "plan/candidates.hpp"
+#include "plan/schedule_internal.hpp"
 #include "smelt/settings.hpp"
 
 namespace smelt::comm {
@@ -158,8 +159,8 @@ Result<void> State::make_plans() {
   return {};
 }
 
-/// Trees in which a rank that is always late delays nobody but the root: late ones are its last leaves, so that
-/// when they come one message is all that is left to do.
+/// Trees in which a rank that is always late delays nobody but the root: late ones are leaves, so that when they
+/// come one message is all that is left to do, where that is the faster way.
 Result<void> State::plan_for_late_ranks() {
   if (options.late_ns.empty()) return {};
   const auto ranks = static_cast<std::size_t>(group.size());
@@ -173,7 +174,7 @@ Result<void> State::plan_for_late_ranks() {
     const bool down = operation == Operation::broadcast;
     Plan& plan = plans[static_cast<int>(operation)];
     Tree tree = down ? *plan.broadcast_tree : *plan.reduce_tree;
-    tree = plan::with_late_leaves(tree, options.late_ns);
+    tree = plan::tree_for_late_ranks(machine, group, operation, tree, options.late_ns);
     plan::Problem problem(machine, group, operation);
     plan::Solution solution{"late", down ? std::nullopt : std::optional(tree),
                             down ? std::optional(tree) : std::nullopt, 0.0};

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "base/error.hpp"
 #include "plan/algorithms/registry.hpp"
@@ -15,6 +16,9 @@
 
 namespace smelt {
 namespace {
+
+/// Up to that no access is ahead of channels.
+constexpr std::size_t most_short_bytes = 2048;
 
 constexpr const char* access_names[] = {"channels", "staged", "direct"};
 
@@ -163,6 +167,24 @@ Result<ScheduleRequest> plan::make_request(const Machine& machine, const Group& 
   return request;
 }
 
+Tree plan::tree_for_late_ranks(const Machine& machine, const Group& group, Operation operation, const Tree& tree,
+                               const std::vector<double>& late_ns) {
+  const Recipe recipe{.algorithm = operation == Operation::broadcast ? "broadcast_tree" : "reduce_tree"};
+  const Tree choices[] = {tree, with_late_leaves(tree, late_ns),
+                          with_late_leaves(reroot(machine, group, tree, 0), late_ns)};
+  const Tree* best = &choices[0];
+  double best_ns = std::numeric_limits<double>::infinity();
+  for (const Tree& choice : choices) {
+    const auto request = make_request(machine, group, recipe, 0, PlannedTrees{choice, choice, {}});
+    if (!request) continue;
+    const auto times = simulate(machine, group, *request, 8, 1, {}, late_ns);
+    if (!times || times->total_ns >= best_ns) continue;
+    best = &choice;
+    best_ns = times->total_ns;
+  }
+  return *best;
+}
+
 Result<plan::PlannedTrees> plan::planned_trees(const Machine& machine, const Group& group, double search_ms,
                                                std::span<const double> start_ns) {
   PlannedTrees trees;
@@ -176,8 +198,8 @@ Result<plan::PlannedTrees> plan::planned_trees(const Machine& machine, const Gro
   trees.reduce = std::move(up->reduce_tree);
   if (start_ns.empty()) return trees;
   const std::vector<double> late_ns(start_ns.begin(), start_ns.end());
-  trees.broadcast = with_late_leaves(*trees.broadcast, late_ns);
-  trees.reduce = with_late_leaves(*trees.reduce, late_ns);
+  trees.broadcast = tree_for_late_ranks(machine, group, Operation::broadcast, *trees.broadcast, late_ns);
+  trees.reduce = tree_for_late_ranks(machine, group, Operation::reduce, *trees.reduce, late_ns);
   return trees;
 }
 
@@ -273,17 +295,28 @@ Result<std::optional<RankedRecipe>> plan::best_recipe(const Machine& machine, co
                                                       const PlannedTrees& trees, const std::vector<Recipe>& recipes,
                                                       std::size_t bytes, const Reach& reach, int root,
                                                       std::span<const double> start_ns) {
-  std::optional<RankedRecipe> best;
-  Requests request_for(machine, group, trees, root);
-  for (const auto& recipe : recipes) {
-    auto request = request_for(recipe);
-    if (!request) return request.error();
-    const double most_ns = best ? best->predicted_ns : std::numeric_limits<double>::infinity();
-    auto times = simulate_within(most_ns, machine, group, *request, bytes, 1, reach, start_ns);
-    if (!times) return times.error();
-    if (*times && (*times)->total_ns < most_ns) best = {recipe, (*times)->total_ns};
+  std::vector<std::size_t> order(recipes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  // What is likely to be fast first: the others then end early.
+  if (bytes > most_short_bytes) {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return recipes[a].access > recipes[b].access; });
   }
-  return best;
+  std::optional<std::size_t> best;
+  double best_ns = std::numeric_limits<double>::infinity();
+  Requests request_for(machine, group, trees, root);
+  for (const auto i : order) {
+    auto request = request_for(recipes[i]);
+    if (!request) return request.error();
+    auto times = simulate_within(best_ns, machine, group, *request, bytes, 1, reach, start_ns);
+    if (!times) return times.error();
+    if (!*times || (*times)->total_ns > best_ns) continue;
+    if (best && (*times)->total_ns == best_ns && i > *best) continue;
+    best = i;
+    best_ns = (*times)->total_ns;
+  }
+  if (!best) return std::optional<RankedRecipe>();
+  return std::optional(RankedRecipe{recipes[*best], best_ns});
 }
 
 }  // namespace smelt

@@ -26,9 +26,14 @@ struct PlannedTrees {
   std::map<std::string, Tree> named{};  ///< those of one operation that have been built already, by topology
 };
 
-/// `start_ns`, if not empty, is when each rank enters: late ones become leaves.
+/// `start_ns`, if not empty, is when each rank enters.
 Result<PlannedTrees> planned_trees(const Machine& machine, const Group& group, double search_ms,
                                    std::span<const double> start_ns = {});
+
+/// A tree for ranks that enter at `late_ns`: the given one, or the same with late ranks as leaves, whichever is done
+/// earlier with one line from rank 0 (of reductions: to rank 0).
+Tree tree_for_late_ranks(const Machine& machine, const Group& group, Operation operation, const Tree& tree,
+                         const std::vector<double>& late_ns);
 
 /// As smelt::make_request, with the trees at hand.
 Result<ScheduleRequest> make_request(const Machine& machine, const Group& group, const Recipe& recipe, int root,

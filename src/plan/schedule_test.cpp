@@ -67,6 +67,27 @@ TEST(Schedules, TheBestOneIsTheFirstOfTheRanking) {
   EXPECT_FALSE(*plan::best_recipe(machine, group_of(machine, 2), {}, {}, 8, {}, 0, {})) << "nothing to choose from";
 }
 
+TEST(Schedules, KnowingWhoIsLateIsNoLoss) {
+  const Machine machine = two_packages();
+  const Group group = group_of(machine, 32);
+  for (const auto operation : {Operation::broadcast, Operation::reduce, Operation::allreduce}) {
+    for (const std::size_t bytes : {std::size_t{8}, std::size_t{32768}}) {
+      const auto usual = rank_recipes(machine, group, operation, bytes, all_access)->front().recipe;
+      double known_ns = 0.0, unknown_ns = 0.0;
+      for (int late = 1; late < group.size(); ++late) {
+        std::vector<double> start_ns(32, 0.0);
+        start_ns[static_cast<std::size_t>(late)] = 20'000.0;
+        const auto known = rank_recipes(machine, group, operation, bytes, all_access, {}, 0, start_ns);
+        const auto unknown = simulate(machine, group, *make_request(machine, group, usual), bytes, 1, {}, start_ns);
+        EXPECT_GE(known->front().predicted_ns, 20'000.0);
+        known_ns += known->front().predicted_ns;
+        unknown_ns += unknown->total_ns;
+      }
+      EXPECT_LE(known_ns, unknown_ns) << to_string(operation) << " of " << bytes;
+    }
+  }
+}
+
 TEST(Schedules, LongerMessagesTakeLonger) {
   const Machine machine = two_packages();
   const Group group = group_of(machine, 8);
