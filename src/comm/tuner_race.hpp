@@ -24,7 +24,7 @@ namespace smelt::comm {
 
 struct RaceRules {
   double margin = 0.02;        ///< a difference that does not matter
-  double open_margin = 0.1;    ///< of medians, between contenders that could not be told apart
+  double open_margin = 0.03;   ///< of medians, between contenders that could not be told apart
   double early_margin = 0.25;  ///< of the best times, before the first look
   int most_rounds = 40;
   int first_look = 7;     ///< rounds before which nobody is told apart
