@@ -348,7 +348,7 @@ Result<void> check_options(const ChannelOptions& options) {
 Result<std::shared_ptr<Shared>> format(Result<Segment> segment, const ChannelOptions& options) {
   if (!segment) return segment.error();
   if (options.numa_node >= 0) {
-    auto bound = bind_to_numa_node(segment->data(), segment->size(), options.numa_node);
+    auto bound = bind_reserved_to_numa_node(segment->data(), segment->size(), options.numa_node);
     if (!bound) return bound.error();
   }
   auto shared = std::make_shared<Shared>();

@@ -236,6 +236,7 @@ Result<void> Party::furnish() {
   if (const auto grown = whole->grow(head_.user_offset + head_.user_bytes); !grown) return grown.error();
   std::copy(provision->blueprint.begin(), provision->blueprint.end(),
             reinterpret_cast<char*>(whole->data() + head_.blueprint_offset));
+  if (provision->place) provision->place(whole->data() + head_.user_offset);
   return {};
 }
 

@@ -36,6 +36,8 @@ namespace smelt::comm {
 struct Provision {
   std::string blueprint;       ///< opaque bytes that every process gets to read
   std::size_t user_bytes = 0;  ///< size of the zeroed user region
+  /// Optional: called with the user region before any other process has mapped it.
+  std::function<void(std::byte* user)> place{};
 };
 
 /// Called in one process of a meeting, at most once per attempt; its error ends the meeting for all.

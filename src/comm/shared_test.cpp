@@ -10,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -35,13 +36,18 @@ constexpr std::uint64_t death_rounds = 15;  // processes start slowly there
 constexpr std::uint64_t death_rounds = 60;
 #endif
 
+/// Names of segments in /dev/shm that do not go away; those of programs that run at the same time come and go.
 int names_left() {
-  int count = 0;
+  std::set<std::filesystem::path> names;
   const std::string mine = "smelt-" + std::to_string(getuid()) + "-";
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    count += entry.path().filename().string().starts_with(mine);
+    if (entry.path().filename().string().starts_with(mine)) names.insert(entry.path());
   }
-  return count;
+  for (int wait = 0; wait < 200 && !names.empty(); ++wait) {
+    std::erase_if(names, [](const auto& name) { return !std::filesystem::exists(name); });
+    if (!names.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return static_cast<int>(names.size());
 }
 
 std::vector<Case> all_operations(int ranks, bool irregular) {

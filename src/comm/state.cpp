@@ -118,7 +118,7 @@ Result<std::shared_ptr<State>> State::create(const Machine& machine, const Group
   if (!segment) return segment.error();
   state->segment_ = std::move(*segment);
   state->fabric = Fabric(state->segment_.data(), group.size());
-  state->place_memory();
+  place_parts(machine, group, state->fabric, bind_to_numa_node);
   state->members_.emplace(state->segment_.data() + Fabric::bytes(group.size()), group.size());
   for (int rank = 0; rank < group.size(); ++rank) {
     if (auto joined = state->members_->join(rank); !joined) return joined.error();
@@ -195,15 +195,14 @@ void State::complete_plans() {
   ordered_tree = rank_order_tree(group.size());
 }
 
-/// A rank's part lies on its NUMA node: it polls its channels, senders only pass by.
-void State::place_memory() {
+void place_parts(const Machine& machine, const Group& group, const Fabric& fabric, Placement bind) {
   if (machine.numa_nodes.size() < 2) return;
   for (int rank = 0; rank < group.size(); ++rank) {
     const auto& pu = machine.pus[static_cast<std::size_t>(group.pus[static_cast<std::size_t>(rank)])];
     const auto node = static_cast<std::size_t>(pu.numa_node);
     if (node >= machine.numa_nodes.size()) continue;
     // A model of another machine may name NUMA nodes that are not here; then the kernel chooses.
-    (void)bind_to_numa_node(fabric.part(rank), fabric.part_bytes(), machine.numa_nodes[node].os_index);
+    (void)bind(fabric.part(rank), fabric.part_bytes(), machine.numa_nodes[node].os_index);
   }
 }
 

@@ -31,6 +31,12 @@ namespace smelt::comm {
 
 class Endpoint;
 
+using Placement = Result<void> (*)(void* address, std::size_t size_bytes, int os_index);
+
+/// Puts the part of each rank on the NUMA node of its PU: the rank polls its channels, senders only pass by. What
+/// cannot be placed stays where it is.
+void place_parts(const Machine& machine, const Group& group, const Fabric& fabric, Placement bind);
+
 class State : public std::enable_shared_from_this<State> {
  public:
   static Result<std::shared_ptr<State>> create(const Machine& machine, const Group& group,
@@ -101,7 +107,6 @@ class State : public std::enable_shared_from_this<State> {
   Result<void> plan_for_late_ranks();
   void complete_plans();
   Result<void> make_endpoints(std::span<const int> ranks);
-  void place_memory();
 
   static Result<std::shared_ptr<State>> join(const Meet& meet, const PlanAll& plan_all, std::span<const int> ranks,
                                              const CommunicatorOptions& options, bool deaths_expected);

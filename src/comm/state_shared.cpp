@@ -12,6 +12,7 @@
 #include "comm/default_model.hpp"
 #include "comm/endpoint.hpp"
 #include "comm/state.hpp"
+#include "machine/memory.hpp"
 
 namespace smelt::comm {
 namespace {
@@ -84,7 +85,10 @@ Result<std::shared_ptr<State>> State::join(const Meet& meet, const PlanAll& plan
   const Prepare prepare = [&]() -> Result<Provision> {
     auto planned = plan_all();
     if (!planned) return planned.error();
-    return Provision{format_blueprint(blueprint_of(**planned)), Fabric::bytes((*planned)->group.size())};
+    const auto place = [state = *planned](std::byte* user) {
+      place_parts(state->machine, state->group, Fabric(user, state->group.size()), bind_reserved_to_numa_node);
+    };
+    return Provision{format_blueprint(blueprint_of(**planned)), Fabric::bytes((*planned)->group.size()), place};
   };
   auto meeting = meet(prepare);
   if (!meeting) return meeting.error();
@@ -116,7 +120,6 @@ Result<std::shared_ptr<State>> State::join(const Meet& meet, const PlanAll& plan
 Result<void> State::open_shared(std::span<const int> ranks) {
   members_.emplace(meeting_->membership());
   watch_.emplace(*members_);
-  if (meeting_->prepared) place_memory();
   if (auto known = find_out_access(ranks); !known) return known.error();
   return make_endpoints(ranks);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -60,6 +61,16 @@ Result<void> bind_to_numa_node(void* address, std::size_t size_bytes, int os_ind
   const int reason = errno;
   return make_error(status_of(reason), "cannot place {} bytes on NUMA node {}: {}", size_bytes, os_index,
                     std::strerror(reason));
+}
+
+Result<void> bind_reserved_to_numa_node(void* address, std::size_t size_bytes, int os_index) {
+  if (online_nodes().size() > 1) {
+    auto* const bytes = static_cast<unsigned char*>(address);
+    for (std::size_t at = 0; at < size_bytes; at += page_bytes()) {
+      (void)std::atomic_ref<unsigned char>(bytes[at]).load(std::memory_order_relaxed);
+    }
+  }
+  return bind_to_numa_node(address, size_bytes, os_index);
 }
 
 Result<int> numa_node_of(const void* address) {

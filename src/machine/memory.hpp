@@ -14,6 +14,11 @@ namespace smelt {
 /// Errors: not_found (no such node), permission_denied, io_error.
 Result<void> bind_to_numa_node(void* address, std::size_t size_bytes, int os_index);
 
+/// The same for memory whose pages may be there although this process has not touched them, as those of a segment
+/// are that was reserved: maps them first, for the kernel moves mapped pages only, and those that no other process
+/// has mapped. Cost: an access to each page.
+Result<void> bind_reserved_to_numa_node(void* address, std::size_t size_bytes, int os_index);
+
 /// os_index of the NUMA node that holds the page at `address`; not_found while it is untouched.
 Result<int> numa_node_of(const void* address);
 

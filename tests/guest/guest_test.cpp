@@ -3,14 +3,18 @@
 // PUs are dealt to NUMA nodes and packages in order, SMT siblings are neighbours (run_guest.sh).
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -19,6 +23,11 @@
 #include <thread>
 #include <vector>
 
+#include "comm/collective_check.hpp"
+#include "comm/endpoint.hpp"
+#include "comm/forked_ranks.hpp"
+#include "comm/state.hpp"
+#include "comm/tuner_team.hpp"
 #include "smelt/channel.hpp"
 #include "smelt/communicator.hpp"
 #include "smelt/machine.hpp"
@@ -253,16 +262,19 @@ TEST(Guest, ChannelMemoryLiesOnTheNumaNodeAskedFor) {
   }
 }
 
-TEST(Guest, AnonymousChannelMemoryLiesOnTheNumaNodeAskedFor) {
+TEST(Guest, AnonymousAndNamedChannelMemoryLiesOnTheNumaNodeAskedFor) {
   for (int node = 0; node < layout().numa_nodes; ++node) {
     ASSERT_TRUE(placed_mappings().empty());
     smelt::ChannelOptions options;
     options.numa_node = node;
-    auto channel = smelt::Channel::create(options);
-    ASSERT_TRUE(channel) << channel.error().message;
-    fill(*channel);
-    expect_all_pages_as_wanted(placed_mappings());
-    EXPECT_EQ(nodes_with_pages(placed_mappings()), std::set<int>{node});
+    for (const bool named : {false, true}) {
+      auto channel = named ? smelt::Channel::create_named("/guest", options) : smelt::Channel::create(options);
+      ASSERT_TRUE(channel) << channel.error().message;
+      if (named) shm_unlink("/guest");
+      fill(*channel);
+      expect_all_pages_as_wanted(placed_mappings());
+      EXPECT_EQ(nodes_with_pages(placed_mappings()), std::set<int>{node});
+    }
   }
   smelt::ChannelOptions nowhere;
   nowhere.numa_node = layout().numa_nodes;
@@ -321,12 +333,59 @@ void run_on(const smelt::Machine& machine, const smelt::Group& group, const smel
   EXPECT_TRUE(ran) << ran.error().message;
 }
 
+// Every operation in lengths that take messages of lines, stages and single copies.
+std::vector<smelt::test::Case> cases_for(int ranks) {
+  std::vector<smelt::test::Case> cases;
+  for (const auto operation : smelt::test::all_operations()) {
+    for (const std::size_t count : {5, 300, 6000}) {
+      smelt::test::Case one{.operation = operation, .count = count};
+      one.root = static_cast<int>(cases.size()) % ranks;
+      one.sync = count == 300 ? smelt::Sync::strict : smelt::Sync::loose;
+      one.irregular = count == 300 && smelt::has_rank_blocks(operation);
+      one.reduction = count == 5 ? smelt::test::matrix_product() : smelt::sum<std::uint64_t>();
+      cases.push_back(one);
+    }
+  }
+  return cases;
+}
+
+// "" if all cases are right on this rank.
+std::string problem_with(smelt::Rank& rank, const std::vector<smelt::test::Case>& cases) {
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    std::string problem;
+    smelt::test::CollectiveCheck checked(cases[i], rank.size(), rank.rank(), i + 1);
+    if (!checked.run(rank, problem)) return smelt::test::describe(cases[i]) + ": " + problem;
+  }
+  return "";
+}
+
+// The rank's part of the communicator's memory: "" if all pages that are there, and there are some, lie on the NUMA
+// node of the rank's PU.
+std::string misplaced_pages(smelt::Rank& rank) {
+  const auto& state = smelt::comm::Insider::endpoint(rank).state();
+  const auto& pu = state.machine.pus[static_cast<std::size_t>(state.group.pus[static_cast<std::size_t>(rank.rank())])];
+  const int wanted = layout().node_of(pu.os_index);
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::map<int, int> pages;  // per node
+  for (std::size_t at = 0; at < state.fabric.part_bytes(); at += page) {
+    const int node = node_of_page(state.fabric.part(rank.rank()) + at);
+    if (node != -ENOENT) ++pages[node];
+  }
+  if (pages.size() == 1 && pages.begin()->first == wanted) return "";
+  std::ostringstream text;
+  text << "pages of rank " << rank.rank() << ", NUMA node " << wanted << ":";
+  for (const auto& [node, count] : pages) text << " " << count << " on " << node;
+  return text.str();
+}
+
 TEST(Guest, CommunicatorMemoryLiesWhereItsRanksAre) {
   const auto machine = with_costs();
   const auto group = smelt::whole_machine(machine);
   ASSERT_TRUE(placed_mappings().empty());
   run_on(machine, group, {}, [](smelt::Rank& rank) {
     use_all_collectives(rank);
+    EXPECT_EQ(problem_with(rank, cases_for(rank.size())), "");
+    EXPECT_EQ(misplaced_pages(rank), "");
     rank.barrier();
     if (rank.rank() == 0) {
       std::set<int> all;
@@ -335,6 +394,68 @@ TEST(Guest, CommunicatorMemoryLiesWhereItsRanksAre) {
       EXPECT_EQ(nodes_with_pages(placed_mappings()), all);
     }
     rank.barrier();
+  });
+}
+
+TEST(Guest, SchedulesAreRightAcrossNumaNodes) {
+  const auto machine = with_costs();
+  const auto group = smelt::whole_machine(machine);
+  for (const auto* algorithm :
+       {"broadcast_pipeline+staged", "broadcast_tree+direct+tree=adaptive+chunk=16384", "allreduce_hybrid+staged",
+        "allreduce_slices+staged", "allreduce_slices+direct", "allreduce_ring", "alltoall_pairwise"}) {
+    SCOPED_TRACE(algorithm);
+    const auto recipe = smelt::parse_recipe(algorithm);
+    ASSERT_TRUE(recipe) << recipe.error().message;
+    smelt::CommunicatorOptions options;
+    options.algorithm = algorithm;
+    options.search_ms = 0;
+    auto cases = cases_for(group.size());
+    const std::string name = recipe->algorithm;
+    std::erase_if(cases, [&](const auto& one) { return !name.starts_with(std::string(to_string(one.operation)) + "_"); });
+    run_on(machine, group, options, [&](smelt::Rank& rank) { EXPECT_EQ(problem_with(rank, cases), ""); });
+  }
+}
+
+// Forks a process per core, each a rank; `body` must return "" in each. `victim`: a rank that dies in it, or -1.
+void expect_in_processes(int victim, const std::function<std::string(smelt::Rank&)>& body) {
+  const auto name = smelt::test::fresh_name();
+  const int ranks = layout().packages * layout().cores;
+  const auto pids = smelt::test::fork_ranks(ranks, [&](int rank) {
+    const int mine[] = {rank};
+    smelt::CommunicatorOptions options;
+    options.search_ms = 0;
+    auto communicator = smelt::Communicator::create_shared(name, ranks, mine, options);
+    auto attached = communicator ? communicator->attach(rank) : communicator.error();
+    const std::string problem = attached ? body(*attached) : attached.error().message;
+    if (!problem.empty()) std::printf("rank %d: %s\n", rank, problem.c_str());
+    std::fflush(stdout);
+    return problem.empty() ? 0 : 1;
+  });
+  std::vector<int> wanted(static_cast<std::size_t>(ranks), 0);
+  if (victim >= 0) wanted[static_cast<std::size_t>(victim)] = -SIGKILL;
+  EXPECT_EQ(smelt::test::wait_for(pids), wanted);
+  EXPECT_TRUE(std::filesystem::is_empty("/dev/shm"));
+}
+
+TEST(Guest, ProcessesCommunicateAcrossNumaNodesAndTheirMemoryLiesWhereTheyAre) {
+  expect_in_processes(-1, [](smelt::Rank& rank) {
+    const std::string problem = problem_with(rank, cases_for(rank.size()));
+    return problem.empty() ? misplaced_pages(rank) : problem;
+  });
+}
+
+TEST(Guest, SurvivorsOfAProcessOnAnotherNumaNodeGoOn) {
+  const int victim = layout().packages * layout().cores - 2;
+  expect_in_processes(victim, [victim](smelt::Rank& rank) -> std::string {
+    rank.barrier();
+    if (rank.rank() == victim) raise(SIGKILL);
+    if (rank.barrier() != smelt::Status::broken) return "nobody noticed";
+    auto survivor = rank.shrink();
+    if (!survivor) return survivor.error().message;
+    auto cases = cases_for(survivor->size());
+    cases.resize(3);
+    const std::string problem = problem_with(*survivor, cases);
+    return problem.empty() ? misplaced_pages(*survivor) : problem;
   });
 }
 
