@@ -276,10 +276,10 @@ TEST(TuneProcesses, TheFirstOnesProfileIsEverybodys) {
 }
 
 /// Does something to the child at the first report.
-Result<Profile> tune_and_signal(int signal) {
+Result<Profile> tune_and_signal(int signal, double timeout_s) {
   const auto pair = two_ranks();
   auto options = of_processes();
-  options.timeout_s = 1.0;
+  options.timeout_s = timeout_s;
   options.time_s = 20.0;
   options.most_bytes = std::size_t{1} << 20;
   bool done = false;
@@ -291,7 +291,7 @@ Result<Profile> tune_and_signal(int signal) {
 }
 
 TEST(TuneProcesses, ADeadOneIsOneError) {
-  const auto profile = tune_and_signal(SIGKILL);
+  const auto profile = tune_and_signal(SIGKILL, 20.0);
   ASSERT_FALSE(profile);
   EXPECT_EQ(profile.error().status, Status::broken);
   EXPECT_THAT(profile.error().message, testing::HasSubstr("rank 1 (process "));
@@ -299,7 +299,7 @@ TEST(TuneProcesses, ADeadOneIsOneError) {
 }
 
 TEST(TuneProcesses, AHungOneIsOneError) {
-  const auto profile = tune_and_signal(SIGSTOP);
+  const auto profile = tune_and_signal(SIGSTOP, 3.0);
   ASSERT_FALSE(profile);
   EXPECT_EQ(profile.error().status, Status::timed_out);
   EXPECT_THAT(profile.error().message, testing::HasSubstr("rank 1"));
