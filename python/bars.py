@@ -17,14 +17,19 @@ The sets:
     tuned           smelt's choice, tuned in the same run, against each of its algorithms, all operations and sizes
     repeat          two runs of smelt tune, threads and processes: whether they come to the same plans
     late            a rank that enters late: what is left to do once it is there, planned for it and not
+    pthread         programs that use pthread barriers, with `smelt run` and without, by turns
 """
 
 import argparse
 import json
 import math
+import os
 import pathlib
+import re
+import statistics
 import subprocess
 import sys
+import time
 
 CK = ["ck-dissemination", "ck-mcs", "ck-tournament", "ck-centralized", "ck-combining"]
 OPENMP = ["gomp", "libomp"]
@@ -37,7 +42,7 @@ SIZED = ["broadcast", "reduce", "allreduce", "scatter", "gather", "allgather", "
 OPERATIONS = ["barrier", *SIZED]
 LARGEST = 16 << 20
 SIZES = [8 * 4**k for k in range(11)] + [LARGEST]
-SETS = ["basic", "mpi", "oversubscribed", "bandwidth", "sync", "tuned", "repeat", "late"]
+SETS = ["basic", "mpi", "oversubscribed", "bandwidth", "sync", "tuned", "repeat", "late", "pthread"]
 # Seconds for each benchmark of a set, the start of the contestants not counted; basic: smelt bench's own.
 TIMES = {"mpi": "1.5s", "oversubscribed": "3s", "bandwidth": "6s", "sync": "2s", "tuned": "2s", "late": "2s"}
 TUNING = 60  # seconds of `smelt tune`
@@ -406,6 +411,88 @@ def late_simulated(bench, spec, operation, size, late_ns):
         left["unaware_ns"].append(max(0.0, told["unaware"]["predicted_ns"] - late_ns))
     summary = {who: {"mean": sum(times) / len(times), "worst": max(times)} for who, times in left.items()}
     return {"operation": operation, "bytes": size, "ranks": ranks, "late_ns": late_ns, **summary}
+class Programs:
+    """Programs beside the smelt command, run by turns as they are and with smelt inside."""
+
+    def __init__(self, bench, rounds):
+        self.bench, self.rounds = bench, rounds
+        self.directory = pathlib.Path(bench.smelt).resolve().parent
+        self.samples = {}
+
+    def run(self, command):
+        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        if run.returncode != 0:
+            raise Missing(f"{command[0]}: " + (run.stderr.strip() or f"status {run.returncode}"))
+        return run.stdout
+
+    def compare(self, name, program, arguments, read):
+        """read(output, seconds) is the measured number; medians without smelt and with it."""
+        path = self.directory / program
+        if not path.exists():
+            raise Missing(f"{path} is not built")
+        print(f"running {name}", file=sys.stderr)
+        command = [str(path), *arguments]
+        samples = {"vanilla": [], "smelt": []}
+        for _ in range(self.rounds):
+            for who, words in (("vanilla", command), ("smelt", [self.bench.smelt, "run", *command])):
+                start = time.perf_counter()
+                output = self.run(words)
+                samples[who].append(read(output, time.perf_counter() - start))
+        self.samples[name] = samples
+        return statistics.median(samples["vanilla"]), statistics.median(samples["smelt"])
+
+    def save(self, name):
+        machine = json.loads(self.run([self.bench.smelt, "show", "--json"]))
+        self.bench.save(name, {"set": name, "samples": self.samples,
+                               "machine": {"name": machine.get("name"), "fingerprint": machine.get("fingerprint")},
+                               "commit": self.run([self.bench.smelt, "--version"]).strip()})
+
+
+def pthread_bars(bench, _):
+    programs = Programs(bench, 5)
+    span = str(seconds(bench.time)) if bench.time else "1"
+
+    def barrier(threads, limit):
+        def measure():
+            read = lambda output, _: json.loads(output)["round_ns"]
+            vanilla, own = programs.compare(f"barrier-{threads}", "bench_pthread_barrier", [str(threads), span], read)
+            return vanilla / own, limit, vanilla / own >= limit, f"{vanilla:.0f} ns / {own:.0f} ns"
+        return measure
+
+    def clustering(program, limit):
+        def measure():
+            clusters = set()
+
+            def read(output, elapsed):
+                clusters.add(re.match(r"clusters .*, cost \d+", output).group())
+                return elapsed
+            vanilla, own = programs.compare(program, program, ["--threads", "2", "--chunk", "200"], read)
+            remark = f"{vanilla:.3f} s / {own:.3f} s, " + ("same clusters" if len(clusters) == 1 else "OTHER CLUSTERS")
+            return vanilla / own, limit, vanilla / own >= limit and len(clusters) == 1, remark
+        return measure
+
+    def start_up():
+        library = programs.directory.parent / "lib" / "libsmelt_pthread.so"
+        if not library.exists():
+            raise Missing(f"{library} is not built")
+        spent = {"vanilla": [], "preloaded": [], "smelt run": []}
+        preloaded = {**os.environ, "LD_PRELOAD": str(library)}
+        for _ in range(200):
+            for who, words, environment in (("vanilla", ["/bin/true"], None), ("preloaded", ["/bin/true"], preloaded),
+                                            ("smelt run", [bench.smelt, "run", "/bin/true"], None)):
+                start = time.perf_counter()
+                subprocess.run(words, env=environment, check=True)
+                spent[who].append((time.perf_counter() - start) * 1e3)
+        programs.samples["start-up of true, ms"] = spent
+        median = {who: statistics.median(each) for who, each in spent.items()}
+        more = median["preloaded"] - median["vanilla"]
+        return more, 2.0, more <= 2.0, f"ms; smelt run itself {median['smelt run'] - median['vanilla']:.2f} ms"
+
+    for threads, limit in ((2, 15.0), (8, 2.0), (64, 1.5)):
+        yield row(f"pthread barrier, {threads} threads, vanilla / smelt", barrier(threads, limit))
+    yield row("clustering, pthread, 2 threads, vanilla / smelt", clustering("clustering_pthread", 1.3))
+    yield row("start-up of a program that uses none of it", start_up)
+    programs.save("pthread")
 
 
 def basic_bars(bench, _):
@@ -462,7 +549,8 @@ def basic(bench):
 
 
 BARS = {"basic": basic_bars, "mpi": mpi_bars, "oversubscribed": oversubscribed_bars, "bandwidth": bandwidth_bars,
-        "sync": sync_bars, "tuned": tuned_bars, "repeat": repeat_bars, "late": late_bars}
+        "sync": sync_bars, "tuned": tuned_bars, "repeat": repeat_bars, "late": late_bars,
+        "pthread": pthread_bars}
 
 
 def print_table(rows):

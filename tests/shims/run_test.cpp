@@ -1,0 +1,202 @@
+// `smelt run` as a user calls it: what it finds, what it starts, what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "../cli/call.hpp"
+
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+const std::string barrier_program = SMELT_BARRIER_PROGRAM;
+const std::string clustering_program = SMELT_CLUSTERING_PROGRAM;
+const std::string static_program = SMELT_STATIC_PROGRAM;
+const std::string library = SMELT_PTHREAD_LIBRARY;
+
+std::string executable(const std::string& name, const std::string& content, mode_t mode = 0755) {
+  const auto file = scratch_file(name, content);
+  chmod(file.c_str(), mode);
+  return file;
+}
+
+Json runtime(const Call& call, const std::string& name) {
+  const Json document = call.json();
+  for (const auto& each : document["libraries"]) {
+    if (each["runtime"] == name) return each;
+  }
+  ADD_FAILURE() << name << " is not in " << call.out;
+  return {};
+}
+
+void expect_refusal(const Words& words, int exit_code, const std::string& says) {
+  Words all = {"run"};
+  all.insert(all.end(), words.begin(), words.end());
+  const auto call = smelt(all);
+  EXPECT_EQ(call.exit_code, exit_code) << call.err;
+  EXPECT_EQ(call.out, "");
+  EXPECT_THAT(call.err, testing::StartsWith("smelt: run: "));
+  EXPECT_THAT(call.err, HasSubstr(says));
+  EXPECT_EQ(std::count(call.err.begin(), call.err.end(), '\n'), 1) << call.err;
+}
+
+TEST(Run, TakesTheBarriersOver) {
+  const auto call = smelt({"run", barrier_program, "2", "0.05"}, "", {"SMELT_VERBOSE=1"});
+  EXPECT_EQ(call.exit_code, 0) << call.err;
+  EXPECT_EQ(call.json()["threads"], 2);
+  EXPECT_THAT(call.err, HasSubstr("run: preloads " + library));
+  EXPECT_THAT(call.err, HasSubstr("pthread_barrier_wait: taken over "));
+}
+
+TEST(Run, SaysNothingUnlessAsked) {
+  const auto call = smelt({"run", "--", barrier_program, "2", "0.05"});
+  EXPECT_EQ(call.exit_code, 0);
+  EXPECT_EQ(call.err, "");
+}
+
+TEST(Run, SameClustersToTheBit) {
+  const Words arguments = {clustering_program, "--points", "1500", "--chunk", "100", "--dimensions", "8"};
+  std::string clusters;
+  for (const char* threads : {"1", "2", "5"}) {
+    for (const bool with : {false, true}) {
+      Words words = {"run"};
+      if (!with) words.insert(words.end(), {"--without", "pthread"});
+      words.insert(words.end(), arguments.begin(), arguments.end());
+      words.insert(words.end(), {"--threads", threads});
+      const auto call = smelt(words);
+      ASSERT_EQ(call.exit_code, 0) << call.err;
+      const auto found = call.out.substr(0, call.out.find(", cost"));
+      if (clusters.empty()) clusters = found;
+      EXPECT_EQ(found, clusters) << threads << " threads" << (with ? " with smelt" : "");
+    }
+  }
+}
+
+TEST(Run, ExplainsWithoutStarting) {
+  const auto call = smelt({"run", "--json", barrier_program, "no number"});
+  EXPECT_EQ(call.exit_code, 0) << call.err;
+  EXPECT_EQ(runtime(call, "pthread")["preload"], true);
+  EXPECT_THAT(runtime(call, "pthread")["because"].get<std::string>(), HasSubstr("pthread_barrier_wait"));
+  EXPECT_EQ(runtime(call, "openmpi")["preload"], false);
+  EXPECT_EQ(call.json()["LD_PRELOAD"], library);
+  EXPECT_THAT(smelt({"run", "--explain", barrier_program}).out, HasSubstr("smelt"));
+}
+
+TEST(Run, LeavesOthersAlone) {
+  const auto call = smelt({"run", "--json", "/bin/true"});
+  EXPECT_EQ(call.json()["LD_PRELOAD"], "");
+  EXPECT_EQ(smelt({"run", "/bin/true"}).exit_code, 0);
+}
+
+TEST(Run, ChoosesByName) {
+  EXPECT_EQ(smelt({"run", "--without", "pthread", "--json", barrier_program}).json()["LD_PRELOAD"], "");
+  EXPECT_EQ(smelt({"run", "--only", "openmp,mpi", "--without", "openmp", "--json", barrier_program}).json()["LD_PRELOAD"],
+            "");
+  EXPECT_EQ(smelt({"run", "--only", "pthread", "--json", "/bin/true"}).json()["LD_PRELOAD"], library);
+  expect_refusal({"--only", "pthraed", barrier_program}, 2, "did you mean 'pthread'?");
+}
+
+TEST(Run, KeepsWhatIsPreloadedAlready) {
+  const auto call = smelt({"run", "--json", barrier_program}, "", {"LD_PRELOAD=libm.so.6"});
+  EXPECT_EQ(call.json()["LD_PRELOAD"], "libm.so.6:" + library);
+  const auto again = smelt({"run", "--json", barrier_program}, "", {"LD_PRELOAD=" + library});
+  EXPECT_EQ(again.json()["LD_PRELOAD"], library);
+}
+
+TEST(Run, IsTheProgramFromThenOn) {
+  EXPECT_EQ(smelt({"run", "sh", "-c", "exit 7"}).exit_code, 7);
+  EXPECT_EQ(smelt({"run", "sh", "-c", "kill -TERM $$"}).exit_code, 128 + 15);
+  EXPECT_EQ(smelt({"run", "cat"}, "through and through").out, "through and through");
+  EXPECT_EQ(smelt({"run", "echo", "--json", "--", "--help"}).out, "--json -- --help\n");
+  EXPECT_EQ(smelt({"run", "--", "sh", "-c", "echo \"$1\"", "sh", "two words"}).out, "two words\n");
+}
+
+// The shell that writes to a closed pipe dies of the signal, as without smelt.
+TEST(Run, HandsSignalDispositionsOn) {
+  const auto call = shell("$SMELT run sh -c 'kill -PIPE $$; echo survived' ; echo $?");
+  EXPECT_EQ(call.out, "141\n");
+}
+
+TEST(Run, FollowsScriptsToTheirInterpreter) {
+  const auto script = executable("script", "#!/bin/sh\necho \"$0 $1\"\n");
+  EXPECT_EQ(smelt({"run", script, "word"}).out, script + " word\n");
+  const auto call = smelt({"run", "--json", script});
+  EXPECT_THAT(call.json()["programs"], ElementsAre("/bin/sh"));
+  EXPECT_EQ(call.json()["loads_later"], true);
+  EXPECT_EQ(call.json()["LD_PRELOAD"].get<std::string>().rfind(library, 0), 0u);
+  EXPECT_EQ(smelt({"run", executable("plain", "echo plain\n")}).out, "plain\n");
+  expect_refusal({executable("broken", "#!/no/such/interpreter\n")}, 126, "/no/such/interpreter, which is not there");
+  const auto itself = scratch() + "/itself";
+  executable("itself", "#!" + itself + "\n");
+  expect_refusal({itself}, 126, "without an end");
+}
+
+TEST(Run, LooksThroughLaunchers) {
+  for (const Words& launcher : {Words{"env", "A=b"}, Words{"nice", "-n", "1"}, Words{"timeout", "10"},
+                                Words{"env", "nice", "-n", "1"}, Words{"taskset", "-c", "0"}}) {
+    Words words = {"run", "--json"};
+    words.insert(words.end(), launcher.begin(), launcher.end());
+    words.push_back(barrier_program);
+    EXPECT_THAT(smelt(words).json()["programs"], ElementsAre(barrier_program)) << launcher.front();
+  }
+}
+
+TEST(Run, FindsPrivateRuntimesOfWheels) {
+  ASSERT_EQ(std::system(("mkdir -p " + scratch() + "/site/package.libs").c_str()), 0);
+  const auto private_library = scratch_file("site/package.libs/libgomp-a34b3233.so.1.0.0", "");
+  const auto python = executable("python3", "");
+  std::ifstream in("/bin/true", std::ios::binary);
+  std::ofstream(python, std::ios::binary) << in.rdbuf();
+  const auto call = smelt({"run", "--json", python}, "", {"PYTHONPATH=" + scratch() + "/site"});
+  const auto notes = call.json()["notes"].get<std::vector<std::string>>();
+  EXPECT_THAT(notes, testing::Contains(HasSubstr(private_library)));
+}
+
+TEST(Run, RefusesWhatItCannotRun) {
+  expect_refusal({"no-such-program"}, 127, "no such program on the PATH");
+  expect_refusal({"./no-such-program"}, 127, "no such program");
+  expect_refusal({scratch()}, 126, "is a directory");
+  expect_refusal({executable("locked", "#!/bin/sh\n", 0644)}, 126, "chmod +x");
+  expect_refusal({static_program}, 126, "statically linked");
+  expect_refusal({"env", static_program}, 126, "statically linked");
+  expect_refusal({library}, 126, "is a library");
+  expect_refusal({}, 2, "run what?");
+  expect_refusal({"--nothing", "/bin/true"}, 2, "not understood");
+}
+
+TEST(Run, RefusesOtherArchitectures) {
+  std::string header(64, '\0');
+  header.replace(0, 7, "\x7f" "ELF\x02\x01\x01", 7);
+  header[16] = 2;                // ET_EXEC
+  header[18] = '\xf3';           // RISC-V
+  header[52] = 64;
+  expect_refusal({executable("foreign", header)}, 126, "is for RISC-V");
+}
+
+// Whatever the bytes, an answer: files are read within their bounds.
+TEST(Run, SurvivesBrokenFiles) {
+  std::ifstream in(barrier_program, std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  for (const std::size_t size : {5u, 63u, 64u, 100u, 400u, 900u, 3000u}) {
+    const auto call = smelt({"run", "--json", executable("cut", whole.substr(0, size))});
+    EXPECT_LT(call.exit_code, 128) << size << call.err;
+  }
+  unsigned state = 1;
+  for (int i = 0; i < 40; ++i) {
+    std::string damaged = whole;
+    for (int j = 0; j < 30; ++j) {
+      state = state * 1664525u + 1013904223u;
+      damaged[4 + (state >> 8) % 1500] = static_cast<char>(state >> 20);
+    }
+    const auto call = smelt({"run", "--json", executable("damaged", damaged)});
+    EXPECT_LT(call.exit_code, 128) << i << call.err;
+  }
+}
+
+}  // namespace
