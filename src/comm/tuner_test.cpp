@@ -62,7 +62,7 @@ Collective sum_of(std::size_t bytes, Sync sync = Sync::loose) {
 TEST(Tune, ShortCampaignMakesAProfileThatCommunicatorsUse) {
   const auto pair = two_ranks();
   TuneOptions options;
-  options.time_s = 1.5;
+  options.time_s = 10.0;  // ends when all is decided: long before that, but on a busy machine
   options.operations = {Operation::allreduce, Operation::broadcast};
   options.most_bytes = 32768;
   int reports = 0;
@@ -213,7 +213,7 @@ std::vector<pid_t> children() {
 TuneOptions of_processes() {
   TuneOptions options;
   options.processes = true;
-  options.time_s = 2.0;
+  options.time_s = 10.0;  // as above
   options.operations = {Operation::allreduce};
   options.syncs = {Sync::loose};
   options.most_bytes = 2048;
