@@ -439,7 +439,13 @@ void expect_in_processes(int victim, const std::function<std::string(smelt::Rank
 
 TEST(Guest, ProcessesCommunicateAcrossNumaNodesAndTheirMemoryLiesWhereTheyAre) {
   expect_in_processes(-1, [](smelt::Rank& rank) {
-    const std::string problem = problem_with(rank, cases_for(rank.size()));
+    // Every process plans by itself, which takes seconds here: one length for most.
+    auto cases = cases_for(rank.size());
+    std::erase_if(cases, [](const auto& one) {
+      return one.count != 6000 && one.operation != smelt::Operation::allreduce &&
+             one.operation != smelt::Operation::gather;
+    });
+    const std::string problem = problem_with(rank, cases);
     return problem.empty() ? misplaced_pages(rank) : problem;
   });
 }
