@@ -182,6 +182,19 @@ TEST(ExactSum, SurvivesCancellation) {
   }
 }
 
+/// Many numbers whose remainders are as large as can be and of one sign, among small ones with many digits.
+TEST(ExactSum, HasRoomForTheLargestRemainders) {
+  for (int shift = 36; shift <= 44; ++shift) {
+    for (int down = 24; down <= 96; ++down) {
+      std::vector<double> values(4096, 1 + std::ldexp(1, -shift) - Limits::epsilon());
+      values[static_cast<std::size_t>(down % 5)] = std::ldexp(1 + Limits::epsilon(), -down);
+      ExactSum one_by_one;
+      for (const double value : values) one_by_one.add(value);
+      EXPECT_EQ(sum_of(values), one_by_one) << shift << " " << down;
+    }
+  }
+}
+
 TEST(ExactSum, RoundsToNearestAndTiesToEven) {
   const double step = Limits::epsilon(), half = step / 2;
   const struct {
