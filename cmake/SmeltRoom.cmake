@@ -33,7 +33,7 @@ function(smelt_room)
 endfunction()
 
 # smelt_test(name SOURCES ... LIBS ...): a GoogleTest program, registered as one CTest test. Its own code is compiled
-# in a hurry, which is a third of the time; what it tests is not.
+# in a hurry; what it tests is not.
 function(smelt_test name)
   cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
