@@ -449,8 +449,8 @@ class Programs:
 
 
 def pthread_bars(bench, _):
-    programs = Programs(bench, 5)
-    span = str(seconds(bench.time)) if bench.time else "1"
+    programs = Programs(bench, 9)
+    span = str(seconds(bench.time)) if bench.time else "0.5"
 
     def barrier(threads, limit):
         def measure():

@@ -56,4 +56,11 @@ check "$cmake" -S "$here" -B "$scratch/outside" -DCMAKE_PREFIX_PATH="$prefix" \
 check "$scratch/outside/cpp_shared"
 check "$scratch/outside/cpp_static"
 check "$prefix/bin/smelt" --help >/dev/null
+
+# The preload libraries are found beside the command.
+"$prefix/bin/smelt" run --only pthread --json /bin/true >"$scratch/run.json"
+grep -q "\"LD_PRELOAD\": \"$lib/libsmelt_pthread.so\"" "$scratch/run.json" || {
+  cat "$scratch/run.json"
+  fail "smelt run does not find its libraries"
+}
 echo "an installed smelt serves C and C++, shared and static"
