@@ -45,7 +45,10 @@ bool Gate::is_open(std::uint32_t round) const noexcept {
 
 void Gate::open() noexcept {
   auto state = state_.load(std::memory_order_relaxed);
-  while (!state_.compare_exchange_weak(state, (state & ~asleep) + opened - count_, std::memory_order_relaxed)) {
+  // What others did is published by their arrivals. The release is for drain() in a waiter: the gate is not
+  // touched after this.
+  while (!state_.compare_exchange_weak(state, (state & ~asleep) + opened - count_, ordering::gate_open,
+                                       std::memory_order_relaxed)) {
   }
   // From here on the gate may be gone; the kernel takes the address for a name.
   if ((state & asleep) != 0) futex_wake(high_half(state_));

@@ -139,9 +139,6 @@ TEST(Gate, RefusesToDrainUnderAnIncompleteRound) {
 }
 
 TEST(Gate, WorksBetweenProcesses) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "ThreadSanitizer sees one process only";
-#endif
   constexpr int rounds = 500;
   struct Shared {
     Gate gate{2};

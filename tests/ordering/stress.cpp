@@ -80,17 +80,19 @@ std::uint64_t stress_gate() {
   return take_turns([&](Waiter& waiter) { gate.pass(gate.arrive(), waiter); });
 }
 
-/// The last one through a gate frees it while the other one is still on its way out.
+/// By turns the last one through a gate and the other one free it, while who is left is still on the way out.
 std::uint64_t stress_gate_end() {
   std::vector<std::unique_ptr<comm::Gate>> gates(messages);
   for (auto& gate : gates) gate = std::make_unique<comm::Gate>(2);
   std::uint64_t wrong = 0;
   const auto play = [&](std::uint64_t* refused) {
     Waiter waiter;
+    bool last_frees = false;
     for (auto& gate : gates) {
       const auto ticket = gate->arrive();
       gate->pass(ticket, waiter);
-      if (!ticket.last) continue;
+      last_frees = !last_frees;
+      if (ticket.last != last_frees) continue;
       *refused += !gate->drain(waiter);
       gate.reset();
     }
