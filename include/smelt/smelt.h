@@ -371,6 +371,51 @@ int smelt_gate_pass(smelt_gate* gate, smelt_gate_ticket ticket);
  * complete. */
 int smelt_gate_destroy(smelt_gate* gate);
 
+/* ---- teams ---------------------------------------------------------------------------------- */
+
+/* Threads that somebody else has started, numbered 0 .. size-1, that work in regions which member 0 opens and
+ * closes. Unlike a communicator a team pins nobody, plans nothing, and can hand a barrier back: a runtime whose own
+ * barrier does more (runs tasks, say) calls the phase off, and all members meet in the runtime's. Each barrier and
+ * each end of a region is a phase; all members go through the same ones in the same order. */
+typedef struct smelt_team smelt_team;
+
+/* What a region is about; a NULL function dismisses the team. */
+typedef struct smelt_work {
+  void (*function)(void* data);
+  void* data;
+} smelt_work;
+
+/* `size` members (2 .. 4096) of which `parallelism` (>= 1) can run at a time. A member that waits stays awake for
+ * about `awake_s` seconds (negative: for ever) before it sleeps. Errors: SMELT_INVALID_ARGUMENT,
+ * SMELT_OUT_OF_MEMORY. */
+int smelt_team_create(int size, int parallelism, double awake_s, smelt_team** team);
+
+/* No member may be inside of a call. */
+void smelt_team_free(smelt_team* team);
+
+/* As newly created. No member may be inside of a call, and all must learn of it by something that synchronizes. */
+void smelt_team_reset(smelt_team* team);
+
+/* Not 0: every member has entered. 0: the phase was called off. */
+int smelt_team_barrier(smelt_team* team, int member);
+
+/* The phase that this member enters next, and all later ones until the team is reset, are not held here: whoever
+ * waits in one or comes to one returns 0. */
+void smelt_team_call_off(smelt_team* team, int member);
+
+/* Not 0: a phase was called off. */
+int smelt_team_called_off(const smelt_team* team);
+
+/* Member 0 opens a region; `work` is what the others receive. */
+void smelt_team_fork(smelt_team* team, smelt_work work);
+
+/* Member 0 closes it: waits until the others have left. 0: the phase was called off. */
+int smelt_team_join(smelt_team* team);
+
+/* The other members: waits for the next region, after leaving the last one, if any. A NULL function: the team is
+ * dismissed, or the end of the last region was called off. */
+smelt_work smelt_team_receive(smelt_team* team, int member);
+
 #ifdef __cplusplus
 }
 #endif

@@ -201,7 +201,7 @@ Waiter::Waiter(const WaitConfig& config) noexcept : config_(config) {
     case WaitMode::automatic:
       tight_polls_ = shares ? few_polls : alone_polls;
       spin_ticks_ = shares ? 0 : to_ticks(spin_ns);
-      yield_ticks_ = to_ticks(shares ? crowded_yield_ns : yield_ns);
+      yield_ticks_ = to_ticks(config.awake_ns != 0 ? config.awake_ns : shares ? crowded_yield_ns : yield_ns);
       break;
     case WaitMode::spin:
       tight_polls_ = alone_polls;

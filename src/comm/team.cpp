@@ -1,0 +1,145 @@
+#include "comm/team.hpp"
+
+#include "comm/ordering.hpp"
+
+namespace smelt::comm {
+namespace {
+
+/// Whether `value` has come to `target`; numbers wrap.
+bool reaches(std::uint32_t value, std::uint32_t target) noexcept {
+  return static_cast<std::int32_t>(value - target) >= 0;
+}
+
+/// The number after `value`; never 0, which means none.
+std::uint32_t after(std::uint32_t value) noexcept { return value + 1 == 0 ? 1 : value + 1; }
+
+}  // namespace
+
+Team::Team(int size, int parallelism, const WaitConfig& wait)
+    : size_(size), flat_(size > parallelism), members_(static_cast<std::size_t>(size)) {
+  enable_heavy_barrier();
+  for (auto& member : members_) member.waiter = Waiter(wait);
+}
+
+bool Team::is_off(std::uint32_t phase) const noexcept {
+  // Acquire: partner call_off().
+  const auto off = off_.load(ordering::team_off_seen);
+  return off != 0 && reaches(phase, off);
+}
+
+/// Waits for `reached` or for the member's phase to be called off; true if it was reached.
+template <class Reached>
+bool Team::wait(Member& self, Parking& parking, const Reached& reached) noexcept {
+  if (reached()) return true;
+  bool done = false;
+  self.waiter.wait([&] { return (done = reached()) || is_off(self.phase); }, &parking);
+  return done;
+}
+
+/// Counts the member into its next phase; false, and it stays where it is, if that was called off.
+bool Team::enter_phase(Member& self) noexcept {
+  const auto next = after(self.phase);
+  if (is_off(next)) return false;
+  self.phase = next;
+  return true;
+}
+
+bool Team::barrier(int member) noexcept {
+  auto& self = members_[static_cast<std::size_t>(member)];
+  if (!enter_phase(self)) return false;
+  return flat_ ? count_in(self) : disseminate(member, self);
+}
+
+bool Team::disseminate(int member, Member& self) noexcept {
+  int round = 0;
+  for (int distance = 1; distance < size_; distance *= 2, ++round) {
+    const int to = member + distance < size_ ? member + distance : member + distance - size_;
+    // Release: publishes what this member did, and what it took up in the rounds before. Partner: the acquire below.
+    members_[static_cast<std::size_t>(to)].signals[round].store(self.phase, ordering::team_signal);
+    unpark(parking_);
+    // The partner may be in the next phase already, which it entered after this one.
+    const auto& signal = self.signals[round];
+    if (!wait(self, parking_, [&] { return reaches(signal.load(ordering::team_await), self.phase); })) return false;
+  }
+  return true;
+}
+
+bool Team::count_in(Member& self) noexcept {
+  // As in FlatBarrier: the increments form one release sequence that the last member acquires.
+  if (arrived_.fetch_add(1, ordering::flat_arrive) + 1 == static_cast<std::uint32_t>(size_)) {
+    arrived_.store(0, std::memory_order_relaxed);
+    generation_.store(self.phase, ordering::flat_open);
+    unpark(parking_);
+    return true;
+  }
+  return wait(self, parking_, [&] { return reaches(generation_.load(ordering::flat_pass), self.phase); });
+}
+
+void Team::call_off(int member) noexcept {
+  if (off_.load(std::memory_order_relaxed) != 0) return;
+  // Others who call off at the same time are in the same phase: all have passed the one before, none this one.
+  off_.store(after(members_[static_cast<std::size_t>(member)].phase), ordering::team_off);
+  unpark(parking_);
+  unpark(joining_);
+}
+
+void Team::fork(Work work) noexcept {
+  work_ = work;
+  // Release: publishes the work and everything before. Partner: the acquire in receive().
+  opened_.store(opened_.load(std::memory_order_relaxed) + 1, ordering::team_open);
+  unpark(parking_);
+}
+
+/// Waits until all below the member have left the region it is in.
+bool Team::gather(int member, Member& self) noexcept {
+  for (int child = fan_in * member + 1; child <= fan_in * member + fan_in && child < size_; ++child) {
+    const auto& left = members_[static_cast<std::size_t>(child)].left;
+    if (!wait(self, joining_, [&] { return reaches(left.load(ordering::team_gather), self.region); })) return false;
+  }
+  return true;
+}
+
+bool Team::join() noexcept {
+  auto& self = members_[0];
+  ++self.region;
+  if (!enter_phase(self)) return false;
+  if (!flat_) return gather(0, self);
+  const auto all = self.region * static_cast<std::uint32_t>(size_ - 1);
+  return wait(self, joining_, [&] { return reaches(gone_.load(ordering::team_gather), all); });
+}
+
+/// Tells that the member, and all below it, have left the region; false if the join was called off.
+bool Team::leave_region(int member, Member& self) noexcept {
+  if (!enter_phase(self)) return false;
+  // Release: publishes what this member and all below it did. Partner: the acquires in gather() and join().
+  if (flat_) {
+    gone_.fetch_add(1, ordering::team_leave);
+  } else {
+    if (!gather(member, self)) return false;
+    self.left.store(self.region, ordering::team_report);
+  }
+  unpark(joining_);
+  return true;
+}
+
+Work Team::receive(int member) noexcept {
+  auto& self = members_[static_cast<std::size_t>(member)];
+  if (self.working && !leave_region(member, self)) return {};
+  ++self.region;
+  self.working = true;
+  // Acquire: partner fork().
+  if (!wait(self, parking_, [&] { return reaches(opened_.load(ordering::team_enter), self.region); })) return {};
+  return work_;
+}
+
+void Team::reset() noexcept {
+  for (auto& member : members_) {
+    for (auto& signal : member.signals) signal.store(0, std::memory_order_relaxed);
+    member.left.store(0, std::memory_order_relaxed);
+    member.phase = member.region = 0;
+    member.working = false;
+  }
+  for (auto* word : {&off_, &opened_, &arrived_, &generation_, &gone_}) word->store(0, std::memory_order_relaxed);
+}
+
+}  // namespace smelt::comm

@@ -1,0 +1,114 @@
+// Team: threads that somebody else started, numbered 0 .. size-1, that work in regions.
+//
+//   member 0   --- fork ---- work ---- join ---------- fork ---- work ---- join ------ dismiss
+//   the others --- receive - work ---- receive (joins, then waits) ------- receive --- receive: nothing more
+//
+// Inside of a region any number of barriers. Every barrier and every join is a *phase*; all members go through
+// the same phases in the same order, each counting for itself.
+//
+// Calling off. A runtime's own barrier may do more than ours (run tasks, say). A member that needs it calls the
+// current phase off *before it enters it*: then nobody passes that phase here, whoever waits in it or comes to it
+// returns false, and they meet in the runtime's barrier instead, this time and from then on until reset().
+//
+//   Invariant: a mark names the phase that its writer has not entered, so that phase cannot complete; and
+//   a member still on its way out of the phase before sees a mark that is not its own and completes, as every
+//   member has entered that one. So of each phase either all leave by completion or all by the mark.
+//
+// Barrier and fork take one of two forms:
+//   members <= PUs   barrier: dissemination, in round k member i signals i + 2^k and awaits i - 2^k (mod size);
+//                    join: each member gathers its four children in a heap, then reports to its parent
+//   members > PUs    barrier and join: one counter and one generation word (as in flat_barrier.hpp), because
+//                    every further step would be a context switch
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/cacheline.hpp"
+#include "base/own_lines.hpp"
+#include "base/wait.hpp"
+
+namespace smelt::comm {
+
+/// What a region is about: two words that mean nothing to the team.
+struct Work {
+  void (*function)(void*) = nullptr;  ///< null: the team is dismissed
+  void* data = nullptr;
+};
+
+class Team {
+ public:
+  static constexpr int max_size = 4096;
+
+  /// `size` members (2 .. max_size) of which `parallelism` can run at a time; how they wait.
+  Team(int size, int parallelism, const WaitConfig& wait);
+
+  int size() const noexcept { return size_; }
+
+  /// Returns true once all members have entered; false if the phase was called off.
+  /// Ordering: what any member did before, all see after.
+  bool barrier(int member) noexcept;
+
+  /// The phase that the calling member enters next is not to happen here, nor any later one until reset().
+  /// Ordering: what it did before is seen by whoever returns false because of it. Wakes who sleeps.
+  void call_off(int member) noexcept;
+
+  /// Whether a phase was called off since the last reset(), as far as the caller knows.
+  bool called_off() const noexcept { return off_.load(std::memory_order_relaxed) != 0; }
+
+  /// Member 0: opens a region. The others get `work` from receive(); null function: dismisses them.
+  void fork(Work work) noexcept;
+
+  /// Member 0: ends the region; true once all have left their work, false if the join was called off.
+  bool join() noexcept;
+
+  /// The others: the work of the next region. From the second call on it ends the last one first.
+  /// No function: dismissed, or the join was called off.
+  Work receive(int member) noexcept;
+
+  /// As new. Requires: nobody is inside, and others learn of it by something that synchronizes.
+  void reset() noexcept;
+
+ private:
+  static constexpr int max_rounds = 12;
+  static constexpr int fan_in = 4;
+
+  struct alignas(separation_bytes) Member {
+    // Written by one partner each, read by the member: the last phase that the partner entered, by round.
+    std::atomic<std::uint32_t> signals[max_rounds] = {};
+    // Written by the member: the last region that it and all below it have left.
+    alignas(separation_bytes) std::atomic<std::uint32_t> left{0};
+    // The member's own.
+    alignas(separation_bytes) std::uint32_t phase = 0;
+    std::uint32_t region = 0;
+    bool working = false;  ///< in a region: the next receive() leaves it
+    Waiter waiter;
+  };
+
+  bool disseminate(int member, Member& self) noexcept;
+  bool count_in(Member& self) noexcept;
+  bool gather(int member, Member& self) noexcept;
+  bool is_off(std::uint32_t phase) const noexcept;
+  bool enter_phase(Member& self) noexcept;
+  bool leave_region(int member, Member& self) noexcept;
+
+  template <class Reached>
+  bool wait(Member& self, Parking& parking, const Reached& reached) noexcept;
+
+  const int size_;
+  const bool flat_;
+  OwnLinesVector<Member> members_;
+
+  alignas(separation_bytes) std::atomic<std::uint32_t> off_{0};  ///< the phase called off; 0: none
+  alignas(separation_bytes) Parking parking_;                    ///< of barriers, and of members without work
+  Parking joining_;                                              ///< of those who wait for others to leave
+  alignas(separation_bytes) std::atomic<std::uint32_t> opened_{0};  ///< the region that was opened last
+  Work work_;                                                       ///< its work, on the same line
+  // Of the flat form.
+  alignas(separation_bytes) std::atomic<std::uint32_t> arrived_{0};
+  alignas(separation_bytes) std::atomic<std::uint32_t> generation_{0};  ///< the phase that completed last
+  alignas(separation_bytes) std::atomic<std::uint32_t> gone_{0};        ///< members that left, all regions
+};
+
+}  // namespace smelt::comm

@@ -1,0 +1,154 @@
+#include "comm/team.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+namespace smelt::comm {
+namespace {
+
+WaitConfig short_waits(int size, int parallelism) {
+  auto config = make_wait_config(size, parallelism, "auto");
+  config.awake_ns = 20'000;  // so that tests see sleepers
+  return config;
+}
+
+/// Runs body(member) on `size` threads; member 0 is the caller.
+template <class Body>
+void on_members(int size, const Body& body) {
+  std::vector<std::thread> threads;
+  for (int m = 1; m < size; ++m) threads.emplace_back([&, m] { body(m); });
+  body(0);
+  for (auto& thread : threads) thread.join();
+}
+
+/// (members, parallelism): both forms, each with fewer, as many and more threads than this machine runs.
+class TeamTest : public testing::TestWithParam<std::tuple<int, int>> {
+ protected:
+  int size() const { return std::get<0>(GetParam()); }
+  int parallelism() const { return std::get<1>(GetParam()); }
+  std::unique_ptr<Team> make() const {
+    return std::make_unique<Team>(size(), parallelism(), short_waits(size(), parallelism()));
+  }
+  int rounds() const { return size() > 8 ? 60 : 600; }
+};
+
+TEST_P(TeamTest, BarrierSeparatesTurns) {
+  const auto team = make();
+  std::vector<int> values(static_cast<std::size_t>(size()));  // plain: the sanitizer sees what a barrier loses
+  std::atomic<int> wrong{0};
+  on_members(size(), [&](int m) {
+    for (int turn = 0; turn < rounds(); ++turn) {
+      values[static_cast<std::size_t>(m)] = turn;
+      if (!team->barrier(m)) ++wrong;
+      for (int v : values) wrong += v != turn;
+      if (!team->barrier(m)) ++wrong;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(TeamTest, RegionsBeginAndEndTogether) {
+  const auto team = make();
+  struct Shared {
+    Team& team;
+    std::vector<int> done;
+    int turn = 0;
+  } shared{*team, std::vector<int>(static_cast<std::size_t>(size()))};
+  std::atomic<int> wrong{0};
+  on_members(size(), [&](int m) {
+    if (m != 0) {
+      for (Work work = team->receive(m); work.function != nullptr; work = team->receive(m)) {
+        auto& region = *static_cast<Shared*>(work.data);
+        region.done[static_cast<std::size_t>(m)] = region.turn;
+        if (region.turn % 3 == 0) wrong += !region.team.barrier(m);
+      }
+      return;
+    }
+    for (int turn = 1; turn <= rounds(); ++turn) {
+      shared.turn = turn;
+      if (turn % 100 == 0) std::this_thread::sleep_for(std::chrono::microseconds(500));  // all others fall asleep
+      team->fork({[](void*) {}, &shared});
+      shared.done[0] = turn;
+      if (turn % 3 == 0) wrong += !team->barrier(0);
+      wrong += !team->join();
+      for (int v : shared.done) wrong += v != turn;
+    }
+    team->fork({});
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+/// All meet in the fallback from the phase on that somebody called off, in none before, and nobody twice.
+TEST_P(TeamTest, CallingOffMovesAllMembersAtOnce) {
+  const auto team = make();
+  std::barrier fallback(size());
+  std::atomic<int> wrong{0};
+  for (int trial = 0; trial < rounds() / 6; ++trial) {
+    std::vector<int> values(static_cast<std::size_t>(size()));
+    std::minstd_rand random(static_cast<unsigned>(trial));
+    const int phases = 8, off = static_cast<int>(random() % phases), who = static_cast<int>(random()) % size();
+    on_members(size(), [&](int m) {
+      for (int phase = 0; phase < phases; ++phase) {
+        // Sometimes two call off the same phase.
+        if (phase == off && (m == who || (trial % 3 == 0 && m == 0))) {
+          if (trial % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));  // the others sleep
+          team->call_off(m);
+        }
+        values[static_cast<std::size_t>(m)] = phase;
+        const bool ours = team->barrier(m);
+        wrong += ours != (phase < off);
+        if (!ours) fallback.arrive_and_wait();
+        for (int v : values) wrong += v < phase;
+      }
+    });
+    EXPECT_TRUE(team->called_off());
+    team->reset();
+    EXPECT_FALSE(team->called_off());
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(TeamTest, CallingOffAJoinSendsEverybodyAway) {
+  const auto team = make();
+  std::atomic<int> wrong{0};
+  for (int trial = 0; trial < rounds() / 6; ++trial) {
+    const int regions = trial % 5 + 1, who = trial % size();
+    on_members(size(), [&](int m) {
+      int region = 0;
+      if (m == 0) {
+        for (bool ours = true; ours;) {
+          team->fork({[](void*) {}, nullptr});
+          if (++region == regions && who == 0) team->call_off(0);
+          ours = team->join();
+        }
+      } else {
+        for (Work work = team->receive(m); work.function != nullptr; work = team->receive(m)) {
+          if (++region == regions && m == who) team->call_off(m);
+        }
+      }
+      wrong += region != regions;
+    });
+    team->reset();
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, TeamTest,
+                         testing::Values(std::tuple(2, 2), std::tuple(2, 1), std::tuple(3, 3), std::tuple(5, 8),
+                                         std::tuple(8, 2), std::tuple(8, 8), std::tuple(23, 23), std::tuple(64, 2)),
+                         [](const auto& info) {
+                           return std::to_string(std::get<0>(info.param)) + "On" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+}  // namespace
+}  // namespace smelt::comm
