@@ -386,7 +386,7 @@ typedef struct smelt_work {
 } smelt_work;
 
 /* `size` members (2 .. 4096) of which `parallelism` (>= 1) can run at a time. A member that waits stays awake for
- * about `awake_s` seconds (negative: for ever) before it sleeps. Errors: SMELT_INVALID_ARGUMENT,
+ * about `awake_s` seconds (0: as the load suggests; negative: for ever) before it sleeps. Errors: SMELT_INVALID_ARGUMENT,
  * SMELT_OUT_OF_MEMORY. */
 int smelt_team_create(int size, int parallelism, double awake_s, smelt_team** team);
 

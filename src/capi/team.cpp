@@ -17,7 +17,7 @@ constexpr std::uint64_t longest_sleep_ns = 1'000'000'000;
 smelt::WaitConfig wait_config(int size, int parallelism, double awake_s) {
   smelt::WaitConfig config = smelt::make_wait_config(size, parallelism, awake_s < 0 ? "yield" : "auto");
   config.longest_sleep_ns = longest_sleep_ns;
-  config.awake_ns = awake_s < 0 ? 0 : static_cast<std::uint64_t>(awake_s * 1e9) + 1;
+  config.awake_ns = awake_s > 0 ? static_cast<std::uint64_t>(awake_s * 1e9) + 1 : 0;
   return config;
 }
 

@@ -93,7 +93,7 @@ TEST_P(TeamTest, CallingOffMovesAllMembersAtOnce) {
   std::barrier fallback(size());
   std::atomic<int> wrong{0};
   for (int trial = 0; trial < rounds() / 6; ++trial) {
-    std::vector<int> values(static_cast<std::size_t>(size()));
+    std::vector<std::atomic<int>> values(static_cast<std::size_t>(size()));
     std::minstd_rand random(static_cast<unsigned>(trial));
     const int phases = 8, off = static_cast<int>(random() % phases), who = static_cast<int>(random()) % size();
     on_members(size(), [&](int m) {
@@ -103,11 +103,11 @@ TEST_P(TeamTest, CallingOffMovesAllMembersAtOnce) {
           if (trial % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));  // the others sleep
           team->call_off(m);
         }
-        values[static_cast<std::size_t>(m)] = phase;
+        values[static_cast<std::size_t>(m)].store(phase, std::memory_order_relaxed);
         const bool ours = team->barrier(m);
         wrong += ours != (phase < off);
         if (!ours) fallback.arrive_and_wait();
-        for (int v : values) wrong += v < phase;
+        for (const auto& v : values) wrong += v.load(std::memory_order_relaxed) < phase;
       }
     });
     EXPECT_TRUE(team->called_off());

@@ -1,0 +1,116 @@
+// Crews: the threads of a runtime, kept in one of its parallel regions from one region of the program to the next.
+//
+// A master enters one region of the runtime with a function of ours and comes back from it at once (GOMP_parallel_start
+// allows that); its workers wait in that function for what the program's next region is to do. So every member
+// is a genuine member of a genuine team of the runtime inside of the program's regions, and any function of the
+// runtime can be called there; only forks, joins and barriers are smelt's.
+//
+//            start                 fork                  join
+//   outside -------> parked ----------------> inside ------------> parked
+//      ^               |                        |   call off          |
+//      |   dissolve    |                        +-----------> away    | dissolve
+//      +---------------+------------------------------------- (join) -+
+//
+//   outside  what the runtime thinks of the thread is so; the shim passes everything on
+//   parked   a master between regions: the runtime thinks that it is in one. Whoever could notice is answered by
+//            the shim or makes it dissolve the crew first
+//   inside   barriers and the end of the region are smelt's
+//   away     called off: barriers and the end of the region are the runtime's (tasks, cancellation)
+//
+// Nested regions of members belong to the runtime alone: for their duration the thread is outside.
+#pragma once
+
+#include <cstdint>
+
+#include "shims/openmp/runtime.hpp"
+#include "shims/report.hpp"
+#include "smelt/smelt.h"
+
+namespace smelt::shims::openmp {
+
+enum State : std::uint8_t { outside = 0, parked = 1, inside = 2, away = 4 };
+
+extern "C" {
+/// The state of the calling thread; tested by the entry points in thunks.S, too.
+extern thread_local constinit std::uint8_t smelt_openmp_state;
+}
+
+/// Threads that stay in a region, as their master sees them. Members other than the master read it only.
+struct Crew {
+  smelt_team* team = nullptr;
+  const Runtime* runtime = nullptr;
+  int size = 0;
+  void* copied = nullptr;  ///< what `single` hands to the others
+};
+
+/// What a thread knows; of no other thread's business.
+struct Self {
+  Crew* crew = nullptr;  ///< valid unless outside
+  int member = 0;
+  std::uint32_t barriers = 0;    ///< in this crew, the same on all members
+  unsigned section = no_section;  ///< the first of a combined construct, not yet asked for
+  bool copying = false;          ///< between the start of a single with copyprivate, as the one that runs it, and its end
+  bool reduced_by_lock = false;  ///< LLVM's: the combination is to be ended
+  int serialized = 0;            ///< depth of LLVM's serialized regions inside of a region of the crew
+  std::uint8_t state_outside_serialized = outside;
+  int requested = 0;             ///< pushed by the num_threads clause, LLVM's; 0: none
+  bool bound = false;            ///< a proc_bind clause was pushed, LLVM's
+  int max_threads = 0;           ///< omp_get_max_threads() of a parked master
+  std::int32_t global_number = 0;  ///< LLVM's of the thread, in this crew
+
+  static constexpr unsigned no_section = ~0u;
+};
+extern thread_local constinit Self self;
+
+/// Runs `work` as a region of `threads` (0: as many as usual) by the thread's crew, made first if need be. False: the
+/// original is to run it; the thread is outside, or within a region of the runtime's.
+bool run_region(const Runtime& runtime, int threads, smelt_work work, Entry& entry) noexcept;
+
+/// Whose turn a barrier is.
+enum class Turn { ours, original, sampled };
+
+/// Holds a barrier of the crew, unless it is the original's turn. Requires: not parked.
+Turn try_barrier(Entry& entry) noexcept;
+
+/// A barrier of `runtime`, by the crew or by `original()`; nothing for a master outside of its regions.
+template <class Original>
+void barrier(const Runtime& runtime, Entry& entry, const Original& original) noexcept {
+  if (smelt_openmp_state == parked) return;
+  if (smelt_openmp_state == inside && self.crew->runtime != &runtime) return original();
+  const Turn turn = try_barrier(entry);
+  if (turn == Turn::ours) [[likely]] return;
+  Stopwatch watch(entry, turn == Turn::sampled ? Sample::original : Sample::none);
+  original();
+}
+
+/// Whether the calling thread is in a region that a crew of this runtime runs.
+inline bool in_region_of(const Runtime& runtime) noexcept {
+  return (smelt_openmp_state & (inside | away)) != 0 && self.crew->runtime == &runtime;
+}
+
+/// Makes the runtime's view of a parked master true again. `why`: a literal.
+void dissolve(const char* why) noexcept;
+
+/// From here on the region's barriers and its end are the runtime's.
+void call_off() noexcept;
+
+/// For the life of it the thread is outside; afterwards what it was.
+class Nested {
+ public:
+  Nested() noexcept : state_(smelt_openmp_state), self_(self) {
+    smelt_openmp_state = outside;
+    self = {};
+  }
+  ~Nested() {
+    self = self_;
+    smelt_openmp_state = state_;
+  }
+  Nested(const Nested&) = delete;
+  Nested& operator=(const Nested&) = delete;
+
+ private:
+  std::uint8_t state_;
+  Self self_;
+};
+
+}  // namespace smelt::shims::openmp

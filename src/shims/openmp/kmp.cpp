@@ -1,0 +1,176 @@
+// Constructs of programs built by clang.
+#include <array>
+#include <cstdarg>
+#include <cstdint>
+#include <utility>
+
+#include "shims/openmp/crew.hpp"
+
+namespace smelt::shims::openmp {
+namespace {
+
+constinit Entry parallel_entry("openmp", "parallel (__kmpc_fork_call)");
+constinit Entry barrier_entry("openmp", "barrier (__kmpc_barrier)");
+constinit Entry copyprivate_entry("openmp", "copyprivate (__kmpc_copyprivate)");
+constinit Entry reduce_entry("openmp", "reduction (__kmpc_reduce)");
+
+constexpr std::size_t most_arguments = SMELT_MOST_ARGUMENTS;  // more go to the original (thunks.S)
+
+/// A region with its shared variables.
+struct Call {
+  const Runtime* below;
+  void* location;
+  Microtask microtask;
+  std::size_t count;
+  void* arguments[most_arguments];
+};
+
+template <std::size_t... I>
+void invoke(const Call& call, std::int32_t* global, std::int32_t* bound, std::index_sequence<I...>) {
+  using Function = void (*)(std::int32_t*, std::int32_t*, decltype(static_cast<void*>(call.arguments[I]))...);
+  reinterpret_cast<Function>(call.microtask)(global, bound, call.arguments[I]...);
+}
+
+template <std::size_t... I>
+void pass_on(const Call& call, std::index_sequence<I...>) {
+  call.below->fork_call(call.location, static_cast<std::int32_t>(sizeof...(I)), call.microtask, call.arguments[I]...);
+}
+
+using Invoke = void (*)(const Call&, std::int32_t*, std::int32_t*);
+using PassOn = void (*)(const Call&);
+
+template <std::size_t... N>
+constexpr std::array<Invoke, sizeof...(N)> make_invokers(std::index_sequence<N...>) {
+  return {[](const Call& call, std::int32_t* global, std::int32_t* bound) {
+    invoke(call, global, bound, std::make_index_sequence<N>());
+  }...};
+}
+
+template <std::size_t... N>
+constexpr std::array<PassOn, sizeof...(N)> make_passers(std::index_sequence<N...>) {
+  return {[](const Call& call) { pass_on(call, std::make_index_sequence<N>()); }...};
+}
+
+// By the number of arguments.
+constexpr auto invokers = make_invokers(std::make_index_sequence<most_arguments + 1>());
+constexpr auto passers = make_passers(std::make_index_sequence<most_arguments + 1>());
+
+void run_call(void* argument) {
+  const Call& call = *static_cast<const Call*>(argument);
+  std::int32_t global = self.global_number, bound = self.member;
+  invokers[call.count](call, &global, &bound);
+}
+
+const Runtime& llvm(const void* caller) noexcept { return runtime(Family::llvm, caller); }
+
+void plain_barrier(const Runtime& below, void* location, std::int32_t thread, Entry& entry) noexcept {
+  barrier(below, entry, [&] { below.kmp_barrier(location, thread); });
+}
+
+/// The clauses of the next region go to the original along with it.
+void push_clauses(const Runtime& below, void* location, int requested) noexcept {
+  if (requested != 0) below.push_num_threads(location, below.global_thread_num(location), requested);
+}
+
+}  // namespace
+}  // namespace smelt::shims::openmp
+
+using namespace smelt::shims;
+using namespace smelt::shims::openmp;
+
+#define SMELT_SHOWN [[gnu::visibility("default")]]
+#define SMELT_CALLER __builtin_return_address(0)
+
+extern "C" {
+
+[[gnu::visibility("hidden")]] void smelt_openmp_fork_call(void* location, std::int32_t count, Microtask microtask,
+                                                          ...) {
+  const Runtime& below = llvm(SMELT_CALLER);
+  Call call = {&below, location, microtask, static_cast<std::size_t>(count), {}};
+  va_list arguments;
+  va_start(arguments, microtask);
+  for (std::size_t i = 0; i < call.count; ++i) call.arguments[i] = va_arg(arguments, void*);
+  va_end(arguments);
+  const int requested = std::exchange(self.requested, 0);
+  const bool bound = std::exchange(self.bound, false);
+  if (!bound && run_region(below, requested, {run_call, &call}, parallel_entry)) return;
+  if (bound) parallel_entry.passed("proc_bind");
+  const Nested nested;
+  push_clauses(below, location, requested);
+  passers[call.count](call);
+}
+
+SMELT_SHOWN void __kmpc_push_num_threads(void* location, std::int32_t thread, std::int32_t threads) noexcept {
+  if (threads > 0) {
+    self.requested = threads;
+  } else {
+    llvm(SMELT_CALLER).push_num_threads(location, thread, threads);
+  }
+}
+
+SMELT_SHOWN void __kmpc_push_proc_bind(void* location, std::int32_t thread, std::int32_t policy) noexcept {
+  dissolve("proc_bind");
+  self.bound = true;
+  llvm(SMELT_CALLER).push_proc_bind(location, thread, policy);
+}
+
+SMELT_SHOWN void __kmpc_barrier(void* location, std::int32_t thread) noexcept {
+  const Runtime& below = llvm(SMELT_CALLER);
+  if (below.calls_itself(SMELT_CALLER)) return below.kmp_barrier(location, thread);
+  plain_barrier(below, location, thread, barrier_entry);
+}
+
+// A region of one: barriers in it are nobody else's business.
+SMELT_SHOWN void __kmpc_serialized_parallel(void* location, std::int32_t thread) noexcept {
+  const Runtime& below = llvm(SMELT_CALLER);
+  if (below.calls_itself(SMELT_CALLER)) return below.serialized_parallel(location, thread);
+  dissolve("if(false)");
+  push_clauses(below, location, std::exchange(self.requested, 0));
+  self.bound = false;
+  if (self.serialized > 0 || smelt_openmp_state != outside) {
+    if (self.serialized++ == 0) self.state_outside_serialized = smelt_openmp_state;
+    smelt_openmp_state = outside;
+  }
+  below.serialized_parallel(location, thread);
+}
+
+SMELT_SHOWN void __kmpc_end_serialized_parallel(void* location, std::int32_t thread) noexcept {
+  const Runtime& below = llvm(SMELT_CALLER);
+  below.end_serialized_parallel(location, thread);
+  if (below.calls_itself(SMELT_CALLER)) return;
+  if (self.serialized > 0 && --self.serialized == 0) smelt_openmp_state = self.state_outside_serialized;
+}
+
+// The first barrier: the data is known. The second: nobody needs it any more.
+SMELT_SHOWN void __kmpc_copyprivate(void* location, std::int32_t thread, std::size_t bytes, void* data,
+                                    void (*copy)(void*, void*), std::int32_t mine) noexcept {
+  const Runtime& below = llvm(SMELT_CALLER);
+  dissolve("__kmpc_copyprivate");
+  if (!in_region_of(below)) return below.copyprivate(location, thread, bytes, data, copy, mine);
+  if (mine != 0) self.crew->copied = data;
+  plain_barrier(below, location, thread, copyprivate_entry);
+  if (mine == 0) copy(data, self.crew->copied);
+  plain_barrier(below, location, thread, copyprivate_entry);
+}
+
+// The runtime combines; the barrier that ends the construct is held here, once by every member: by those who have
+// nothing to combine (0) at once, by the others when they are done.
+SMELT_SHOWN std::int32_t __kmpc_reduce(void* location, std::int32_t thread, std::int32_t variables, std::size_t bytes,
+                                       void* data, void (*combine)(void*, void*), void* lock) noexcept {
+  const Runtime& below = llvm(SMELT_CALLER);
+  dissolve("__kmpc_reduce");
+  if (!in_region_of(below)) return below.reduce(location, thread, variables, bytes, data, combine, lock);
+  const auto part = below.reduce_nowait(location, thread, variables, bytes, data, combine, lock);
+  self.reduced_by_lock = part == 1;
+  if (part == 0) plain_barrier(below, location, thread, reduce_entry);
+  return part;
+}
+
+SMELT_SHOWN void __kmpc_end_reduce(void* location, std::int32_t thread, void* lock) noexcept {
+  const Runtime& below = llvm(SMELT_CALLER);
+  if (!in_region_of(below)) return below.end_reduce(location, thread, lock);
+  if (std::exchange(self.reduced_by_lock, false)) below.end_reduce_nowait(location, thread, lock);
+  plain_barrier(below, location, thread, reduce_entry);
+}
+
+}  // extern "C"

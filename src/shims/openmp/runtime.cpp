@@ -1,0 +1,440 @@
+#include "shims/openmp/runtime.hpp"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+
+#include "shims/openmp/crew.hpp"
+
+namespace smelt::shims::openmp {
+
+/// One line of symbols.inc.
+struct Symbol {
+  const char* name;
+  const char* version;
+  Family family;
+  Kind kind;
+};
+
+namespace {
+
+constexpr Symbol symbols[] = {
+#define SMELT_GOMP(name, kind) {#name, nullptr, Family::gnu, Kind::kind},
+#define SMELT_KMP(name, kind) {#name, nullptr, Family::llvm, Kind::kind},
+#define SMELT_OMP_GNU(name, version, kind) {#name, #version, Family::gnu, Kind::kind},
+#define SMELT_OMP_LLVM(name, kind) {#name, "VERSION", Family::llvm, Kind::kind},
+#include "shims/openmp/symbols.inc"
+#undef SMELT_GOMP
+#undef SMELT_KMP
+#undef SMELT_OMP_GNU
+#undef SMELT_OMP_LLVM
+    {"__kmpc_fork_call", nullptr, Family::llvm, Kind::alter}};
+
+#define SMELT_GOMP(name, kind) #name,
+#define SMELT_KMP(name, kind) #name,
+#define SMELT_OMP_GNU(name, version, kind) #name,
+#define SMELT_OMP_LLVM(name, kind) #name,
+#define SMELT_HARMLESS(name) #name,
+constexpr const char* known_names[] = {
+#include "shims/openmp/symbols.inc"
+};
+
+constinit std::atomic<const char*> stopped{nullptr};
+
+}  // namespace
+
+extern "C" {
+/// Where thunks.S finds the originals, once they are known and the same for all callers.
+[[gnu::visibility("hidden")]] constinit std::atomic<void*> smelt_openmp_originals[std::size(symbols)] = {};
+}
+
+void stop_crews(const char* why) noexcept {
+  const char* none = nullptr;
+  stopped.compare_exchange_strong(none, why, std::memory_order_relaxed);
+}
+
+const char* crews_stopped() noexcept { return stopped.load(std::memory_order_relaxed); }
+
+namespace {
+
+/// A function of the C library, which the shim defines, too.
+void* c_library(const char* name) noexcept {
+  for (const char* version : {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"}) {
+    if (void* found = dlvsym(RTLD_NEXT, name, version)) return found;
+  }
+  std::abort();
+}
+
+using Dlsym = void* (*)(void*, const char*);
+Dlsym c_library_dlsym() noexcept {
+  static const auto original = reinterpret_cast<Dlsym>(c_library("dlsym"));
+  return original;
+}
+
+using Dlclose = int (*)(void*);
+Dlclose c_library_dlclose() noexcept {
+  static const auto original = reinterpret_cast<Dlclose>(c_library("dlclose"));
+  return original;
+}
+
+// ---- look-up -----------------------------------------------------------------------------------
+
+/// Where a function is looked for: after the shim, or in the libraries that the caller came with.
+class Scope {
+ public:
+  /// The scope of the whole process.
+  Scope() = default;
+
+  /// The scope of the library that `caller` is in; the process's if there is none.
+  explicit Scope(const void* caller) noexcept {
+    Dl_info info = {};
+    link_map* map = nullptr;
+    if (dladdr1(caller, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr) return;
+    if (void* handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD)) handle_ = handle;
+  }
+  ~Scope() {
+    if (handle_ != RTLD_NEXT) c_library_dlclose()(handle_);
+  }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+  void* find(const char* name, const char* version = nullptr) const noexcept {
+    void* found = version != nullptr ? dlvsym(handle_, name, version) : nullptr;
+    return found != nullptr ? found : c_library_dlsym()(handle_, name);
+  }
+
+ private:
+  void* handle_ = RTLD_NEXT;
+};
+
+const char* marker(Family family) noexcept { return family == Family::gnu ? "GOMP_parallel" : "__kmpc_fork_call"; }
+
+// ---- what a runtime can do ----------------------------------------------------------------------
+
+bool is_known(std::string_view name) noexcept {
+  // Operations on single variables, and what is not part of the interface.
+  for (std::string_view harmless : {"__kmpc_atomic_", "GOMP_PLUGIN_", "GOMP_offload_"}) {
+    if (name.starts_with(harmless)) return true;
+  }
+  constexpr auto before = [](std::string_view a, std::string_view b) { return a < b; };
+  static const auto sorted = [] {
+    std::array<std::string_view, std::size(known_names)> names;
+    std::copy(std::begin(known_names), std::end(known_names), names.begin());
+    std::sort(names.begin(), names.end(), before);
+    return names;
+  }();
+  return std::binary_search(sorted.begin(), sorted.end(), name, before);
+}
+
+bool is_interface(std::string_view name) noexcept {
+  for (std::string_view prefix : {"GOMP_", "omp_", "__kmpc_", "kmp_", "kmpc_", "ompc_"}) {
+    if (name.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+/// The dynamic symbols of a loaded library, and whether each is a function that it defines, by the GNU hash table, which tells how many there are.
+template <class Visit>
+void for_each_symbol(const link_map& map, const Visit& visit) noexcept {
+  const ElfW(Sym)* table = nullptr;
+  const char* strings = nullptr;
+  const std::uint32_t* hash = nullptr;
+  for (const ElfW(Dyn)* entry = map.l_ld; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_SYMTAB) table = reinterpret_cast<const ElfW(Sym)*>(entry->d_un.d_ptr);
+    if (entry->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(entry->d_un.d_ptr);
+    if (entry->d_tag == DT_GNU_HASH) hash = reinterpret_cast<const std::uint32_t*>(entry->d_un.d_ptr);
+  }
+  if (table == nullptr || strings == nullptr || hash == nullptr) return;
+  const std::uint32_t buckets = hash[0], first = hash[1], bloom_words = hash[2];
+  const auto* bucket = reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const ElfW(Addr)*>(hash + 4) + bloom_words);
+  const std::uint32_t* chain = bucket + buckets;
+  for (std::uint32_t b = 0; b < buckets; ++b) {
+    for (std::uint32_t i = bucket[b]; i >= first && i != 0; ++i) {
+      const bool function = ELF64_ST_TYPE(table[i].st_info) == STT_FUNC;
+      visit(strings + table[i].st_name, function && table[i].st_shndx != SHN_UNDEF);
+      if ((chain[i - first] & 1) != 0) break;
+    }
+  }
+}
+
+/// Whether the library with `address` has functions of the interface that the shim has never heard of.
+bool has_unknown_functions(const void* address) noexcept {
+  Dl_info info = {};
+  link_map* map = nullptr;
+  if (dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr) return true;
+  std::size_t interface = 0;
+  bool unknown = false;
+  for_each_symbol(*map, [&](std::string_view name, bool defined) {
+    if (!defined || !is_interface(name)) return;
+    ++interface;
+    if (!is_known(name)) unknown = true;
+  });
+  return unknown || interface == 0;
+}
+
+bool same_library(const void* a, const void* b) noexcept {
+  Dl_info x = {}, y = {};
+  return dladdr(a, &x) != 0 && dladdr(b, &y) != 0 && x.dli_fbase == y.dli_fbase;
+}
+
+bool is_true(const char* variable) noexcept {
+  const char* value = std::getenv(variable);
+  if (value == nullptr) return false;
+  for (const char* yes : {"true", "TRUE", "True", "1", "yes", "on", "verbose"}) {
+    if (std::strcmp(value, yes) == 0) return true;
+  }
+  return false;
+}
+
+bool is_set(const char* variable) noexcept {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+const char* why_no_crews(const Runtime& runtime, const Scope& scope) noexcept {
+  const void* entry = scope.find(marker(runtime.family));
+  if (runtime.parallel_start == nullptr || runtime.parallel_end == nullptr) return "the runtime lacks GOMP_parallel_start";
+  if (!runtime.global) return "the runtime is private to a library";
+  if (runtime.family == Family::gnu) {
+    if (const void* other = scope.find("__kmpc_fork_call"); other != nullptr && same_library(entry, other)) {
+      return "LLVM's runtime stands in for libgomp";
+    }
+  } else {
+    const void* tool = scope.find("ompt_start_tool");
+    if (is_set("OMP_TOOL_LIBRARIES") || (tool != nullptr && !same_library(entry, tool))) return "an OMPT tool is there";
+    if (is_true("KMP_CONSISTENCY_CHECK") || is_set("OMP_DEBUG")) return "the runtime checks the program";
+  }
+  if (is_true("OMP_CANCELLATION")) return "OMP_CANCELLATION=true";
+  if (is_true("OMP_DISPLAY_AFFINITY")) return "OMP_DISPLAY_AFFINITY=true";
+  for (const char* limit : {"OMP_THREAD_LIMIT", "KMP_ALL_THREADS", "KMP_MAX_THREADS", "KMP_DEVICE_THREAD_LIMIT"}) {
+    if (is_set(limit)) return "the number of threads is limited";
+  }
+  if (has_unknown_functions(entry)) return "the runtime has functions that are unknown to smelt";
+  return nullptr;
+}
+
+// ---- how threads wait -----------------------------------------------------------------------------
+
+constexpr double at_once = 1e-6;
+constexpr double for_ever = -1.0;
+
+/// GOMP_SPINCOUNT: turns of a loop of a few dozen nanoseconds each.
+double gnu_awake_s() noexcept {
+  constexpr double turn_s = 50e-9;
+  if (const char* count = std::getenv("GOMP_SPINCOUNT"); count != nullptr && *count != '\0') {
+    if (std::strncmp(count, "INF", 3) == 0 || std::strncmp(count, "inf", 3) == 0) return for_ever;
+    char* end = nullptr;
+    double turns = std::strtod(count, &end);
+    if (*end == 'k' || *end == 'K') turns *= 1e3;
+    if (*end == 'm' || *end == 'M') turns *= 1e6;
+    if (*end == 'g' || *end == 'G') turns *= 1e9;
+    return turns * turn_s > at_once ? turns * turn_s : at_once;
+  }
+  return 300'000 * turn_s;
+}
+
+/// KMP_BLOCKTIME: milliseconds, or with a unit.
+double llvm_awake_s() noexcept {
+  const char* time = std::getenv("KMP_BLOCKTIME");
+  if (time == nullptr || *time == '\0') return 0.2;
+  if (std::strncmp(time, "inf", 3) == 0 || std::strncmp(time, "INF", 3) == 0) return for_ever;
+  char* end = nullptr;
+  const double number = std::strtod(time, &end);
+  const double unit = *end == 'u' ? 1e-6 : *end == 's' ? 1.0 : 1e-3;
+  return number * unit > at_once ? number * unit : at_once;
+}
+
+double awake_s(Family family) noexcept {
+  const char* policy = std::getenv("OMP_WAIT_POLICY");
+  const bool told = is_set(family == Family::gnu ? "GOMP_SPINCOUNT" : "KMP_BLOCKTIME");
+  if (!told && policy != nullptr && strcasecmp(policy, "active") == 0) return for_ever;
+  if (!told && policy != nullptr && strcasecmp(policy, "passive") == 0) return at_once;
+  return family == Family::gnu ? gnu_awake_s() : llvm_awake_s();
+}
+
+// ---- runtimes ---------------------------------------------------------------------------------------
+
+/// The segment with `address`.
+Runtime::Code code_around(const void* address) noexcept {
+  struct Search {
+    std::uintptr_t address;
+    Runtime::Code found;
+  } search = {reinterpret_cast<std::uintptr_t>(address), {}};
+  const auto look = [](dl_phdr_info* info, std::size_t, void* argument) {
+    Search& own = *static_cast<Search*>(argument);
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+      const auto& segment = info->dlpi_phdr[i];
+      const std::uintptr_t begin = info->dlpi_addr + segment.p_vaddr;
+      if (segment.p_type != PT_LOAD || own.address - begin >= segment.p_memsz) continue;
+      own.found = {begin, begin + segment.p_memsz};
+      return 1;
+    }
+    return 0;
+  };
+  dl_iterate_phdr(look, &search);
+  return search.found;
+}
+
+Runtime find_runtime(Family family, const Scope& scope, bool global) noexcept {
+  Runtime found = {};
+  const bool gnu = family == Family::gnu;
+  const auto get = [&](auto& function, const char* name, const char* version = nullptr) {
+    using Function = std::remove_reference_t<decltype(function)>;
+    function = reinterpret_cast<Function>(scope.find(name, version));
+  };
+  const auto get_routine = [&](auto& function, const char* name, const char* version) {
+    get(function, name, gnu ? version : "VERSION");
+  };
+  get_routine(found.get_thread_num, "omp_get_thread_num", "OMP_1.0");
+  get_routine(found.get_num_threads, "omp_get_num_threads", "OMP_1.0");
+  get_routine(found.get_max_threads, "omp_get_max_threads", "OMP_1.0");
+  get_routine(found.get_level, "omp_get_level", "OMP_3.0");
+  get_routine(found.get_active_level, "omp_get_active_level", "OMP_3.0");
+  get_routine(found.in_parallel, "omp_in_parallel", "OMP_1.0");
+  get_routine(found.get_dynamic, "omp_get_dynamic", "OMP_1.0");
+  get_routine(found.get_num_procs, "omp_get_num_procs", "OMP_1.0");
+  get_routine(found.set_num_threads, "omp_set_num_threads", "OMP_1.0");
+  get(found.parallel_start, "GOMP_parallel_start", gnu ? nullptr : "VERSION");
+  get(found.parallel_end, "GOMP_parallel_end", gnu ? nullptr : "VERSION");
+  get(found.parallel, "GOMP_parallel");
+  get(found.barrier, "GOMP_barrier");
+  get(found.loop_start, "GOMP_loop_start");
+  get(found.loop_end, "GOMP_loop_end");
+  get(found.loop_end_nowait, "GOMP_loop_end_nowait");
+  get(found.sections_start, "GOMP_sections_start");
+  get(found.sections_next, "GOMP_sections_next");
+  get(found.sections_end, "GOMP_sections_end");
+  get(found.sections_end_nowait, "GOMP_sections_end_nowait");
+  get(found.single_start, "GOMP_single_start");
+  get(found.single_copy_start, "GOMP_single_copy_start");
+  get(found.single_copy_end, "GOMP_single_copy_end");
+  get(found.parallel_sections, "GOMP_parallel_sections");
+  get(found.fork_call, "__kmpc_fork_call");
+  get(found.push_num_threads, "__kmpc_push_num_threads");
+  get(found.push_proc_bind, "__kmpc_push_proc_bind");
+  get(found.global_thread_num, "__kmpc_global_thread_num");
+  get(found.kmp_barrier, "__kmpc_barrier");
+  get(found.copyprivate, "__kmpc_copyprivate");
+  get(found.reduce, "__kmpc_reduce");
+  get(found.reduce_nowait, "__kmpc_reduce_nowait");
+  get(found.end_reduce, "__kmpc_end_reduce");
+  get(found.end_reduce_nowait, "__kmpc_end_reduce_nowait");
+  get(found.serialized_parallel, "__kmpc_serialized_parallel");
+  get(found.end_serialized_parallel, "__kmpc_end_serialized_parallel");
+  found.family = family;
+  found.global = global;
+  found.awake_s = awake_s(family);
+  found.code = code_around(scope.find(marker(family)));
+  found.shim = code_around(reinterpret_cast<const void*>(&stop_crews));
+  found.no_crews = switched_off("SMELT_OPENMP") ? "SMELT_OPENMP=0" : why_no_crews(found, scope);
+  return found;
+}
+
+/// Runtimes that are private to libraries, by where their main function is.
+struct Private {
+  const void* marker;
+  Runtime runtime;
+  Private* next;
+};
+
+const Runtime& private_runtime(Family family, const void* caller) noexcept {
+  static std::mutex mutex;
+  static Private* known = nullptr;
+  const Scope scope(caller);
+  const void* found = scope.find(marker(family));
+  const std::lock_guard lock(mutex);
+  for (Private* each = known; each != nullptr; each = each->next) {
+    if (each->marker == found && each->runtime.family == family) return each->runtime;
+  }
+  known = new Private{found, find_runtime(family, scope, false), known};
+  return known->runtime;
+}
+
+const Runtime* global_runtime(Family family) noexcept {
+  static constinit std::atomic<const Runtime*> found[2] = {};
+  auto& slot = found[static_cast<int>(family)];
+  // Acquire: partner the release below.
+  if (const Runtime* runtime = slot.load(std::memory_order_acquire)) return runtime;
+  const Scope scope;
+  if (scope.find(marker(family)) == nullptr) return nullptr;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (slot.load(std::memory_order_relaxed) == nullptr) {
+    slot.store(new Runtime(find_runtime(family, scope, true)), std::memory_order_release);
+  }
+  return slot.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+const Runtime& runtime(Family family, const void* caller) noexcept {
+  const Runtime* global = global_runtime(family);
+  return global != nullptr ? *global : private_runtime(family, caller);
+}
+
+void* find_original(Family family, const char* name, const void* caller, std::atomic<void*>& known) noexcept {
+  if (void* found = known.load(std::memory_order_relaxed)) return found;
+  if (global_runtime(family) == nullptr) return Scope(caller).find(name);
+  void* found = Scope().find(name);
+  known.store(found, std::memory_order_relaxed);
+  return found;
+}
+
+// ---- entry points of thunks.S -------------------------------------------------------------------------
+
+namespace {
+
+void prepare(const Symbol& symbol) noexcept {
+  if (symbol.kind == Kind::stop) stop_crews("teams, target or tools are used");
+  dissolve(symbol.name);
+  if (symbol.kind != Kind::observe) call_off();
+}
+
+}  // namespace
+
+extern "C" {
+
+/// Does what the function asks for and returns its original.
+[[gnu::visibility("hidden")]] void* smelt_openmp_before(std::uint32_t index, const void* caller) noexcept {
+  const Symbol& symbol = symbols[index];
+  if (!runtime(symbol.family, caller).calls_itself(caller)) prepare(symbol);
+  auto& slot = smelt_openmp_originals[index];
+  if (void* known = slot.load(std::memory_order_relaxed)) return known;
+  const Scope global;
+  void* original = global.find(symbol.name, symbol.version);
+  // Of both families, so that a function which only one of them has is found there.
+  if (original != nullptr) {
+    slot.store(original, std::memory_order_relaxed);
+    return original;
+  }
+  original = Scope(caller).find(symbol.name, symbol.version);
+  if (original == nullptr) std::abort();
+  return original;
+}
+
+/// Who looks functions up past the shim will call them unnoticed. Returns the C library's dlsym.
+[[gnu::visibility("hidden")]] void* smelt_openmp_looked_up(void* handle, const char* name) noexcept {
+  if (handle != RTLD_DEFAULT && handle != RTLD_NEXT && name != nullptr && is_interface(name)) {
+    stop_crews("a function was looked up in the runtime itself");
+    dissolve("a function was looked up in the runtime itself");
+  }
+  return reinterpret_cast<void*>(c_library_dlsym());
+}
+
+/// Destructors of a library may do anything.
+[[gnu::visibility("default")]] int dlclose(void* handle) noexcept {
+  dissolve("dlclose");
+  return c_library_dlclose()(handle);
+}
+
+}  // extern "C"
+
+}  // namespace smelt::shims::openmp

@@ -1,0 +1,92 @@
+// The OpenMP runtimes below: where their functions are, and whether crews may be made of their threads.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace smelt::shims::openmp {
+
+enum class Family { gnu, llvm };
+
+/// What has to be done before a function gets its call (symbols.inc).
+enum class Kind : std::uint8_t { observe, alter, stop };
+
+/// The microtask of LLVM's runtime: its thread numbers, then the shared variables.
+using Microtask = void (*)(std::int32_t* global, std::int32_t* bound, ...);
+
+/// The originals that the shim itself calls. A null pointer: the runtime has no such function.
+struct Runtime {
+  // Library routines, and GNU's entry points, which both runtimes have.
+  int (*get_thread_num)();
+  int (*get_num_threads)();
+  int (*get_max_threads)();
+  int (*get_level)();
+  int (*get_active_level)();
+  int (*in_parallel)();
+  int (*get_dynamic)();
+  int (*get_num_procs)();
+  void (*set_num_threads)(int);
+  void (*parallel_start)(void (*)(void*), void*, unsigned);
+  void (*parallel_end)();
+  // GNU's constructs.
+  void (*parallel)(void (*)(void*), void*, unsigned, unsigned);
+  void (*barrier)();
+  void (*loop_start)(long, long, long, long, long, long*, long*, std::uintptr_t*, void**);
+  void (*loop_end)();
+  void (*loop_end_nowait)();
+  unsigned (*sections_start)(unsigned);
+  unsigned (*sections_next)();
+  void (*sections_end)();
+  void (*sections_end_nowait)();
+  bool (*single_start)();
+  void* (*single_copy_start)();
+  void (*single_copy_end)(void*);
+  void (*parallel_sections)(void (*)(void*), void*, unsigned, unsigned, unsigned);
+  // LLVM's.
+  void (*fork_call)(void*, std::int32_t, Microtask, ...);
+  void (*push_num_threads)(void*, std::int32_t, std::int32_t);
+  void (*push_proc_bind)(void*, std::int32_t, std::int32_t);
+  std::int32_t (*global_thread_num)(void*);
+  void (*kmp_barrier)(void*, std::int32_t);
+  void (*copyprivate)(void*, std::int32_t, std::size_t, void*, void (*)(void*, void*), std::int32_t);
+  std::int32_t (*reduce)(void*, std::int32_t, std::int32_t, std::size_t, void*, void (*)(void*, void*), void*);
+  std::int32_t (*reduce_nowait)(void*, std::int32_t, std::int32_t, std::size_t, void*, void (*)(void*, void*), void*);
+  void (*end_reduce)(void*, std::int32_t, void*);
+  void (*end_reduce_nowait)(void*, std::int32_t, void*);
+  void (*serialized_parallel)(void*, std::int32_t);
+  void (*end_serialized_parallel)(void*, std::int32_t);
+
+  Family family;
+  bool global;           ///< every library of the process is served by this one
+  const char* no_crews;  ///< why none can be made, null: they can
+  double awake_s;        ///< how long its threads stay awake (smelt_team_create)
+
+  struct Code {
+    std::uintptr_t begin = 0, end = 0;
+  };
+  Code code;  ///< of the runtime
+  Code shim;
+
+  /// Whether a call is none of the program's: LLVM's runtime calls its own functions by their public names, and
+  /// some of those on behalf of the shim.
+  bool calls_itself(const void* caller) const noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(caller);
+    return address - code.begin < code.end - code.begin || address - shim.begin < shim.end - shim.begin;
+  }
+};
+
+/// The runtime that a call from `caller` (an address in the calling code) is meant for. Cost: a load, where one
+/// runtime serves the whole process, else a look-up.
+const Runtime& runtime(Family family, const void* caller) noexcept;
+
+/// One more original, by name; `known` keeps it if it is the same for all callers.
+void* find_original(Family family, const char* name, const void* caller, std::atomic<void*>& known) noexcept;
+
+/// No crews from now on, in any thread. `why`: a literal.
+void stop_crews(const char* why) noexcept;
+
+/// Why stop_crews() was called; null if it was not.
+const char* crews_stopped() noexcept;
+
+}  // namespace smelt::shims::openmp

@@ -1,0 +1,229 @@
+// Entry points of the functions that are passed on: symbols.inc as code.
+//
+//   state of the thread asks for nothing, original known:   jump to the original
+//   else:                                                    smelt_openmp_before(index, caller), then jump
+//
+// No register that carries an argument is changed on the way, so signatures need not be known. An index counts the
+// lines of symbols.inc; names.cpp counts them in the same order.
+
+#if defined(__x86_64__) || defined(__aarch64__)
+
+#define MASK_observe 1
+#define MASK_alter 3
+#define MASK_stop 255
+
+  .text
+  .set index, 0
+
+#if defined(__x86_64__)
+
+// Test of a thread-local byte, then the jump.
+.macro entry label, mask
+  .p2align 4
+  .type \label, @function
+\label:
+  movq smelt_openmp_state@gottpoff(%rip), %r11
+  testb $\mask, %fs:(%r11)
+  jnz 1f
+  movq smelt_openmp_originals+8*index(%rip), %r11
+  testq %r11, %r11
+  jz 1f
+  jmp *%r11
+1:
+  movl $index, %r11d
+  jmp slow
+  .size \label, . - \label
+  .set index, index + 1
+.endm
+
+slow:
+  .cfi_startproc
+  pushq %rbp
+  .cfi_adjust_cfa_offset 8
+  movq %rsp, %rbp
+  .cfi_def_cfa_register %rbp
+  subq $192, %rsp
+  movq %rdi, -8(%rbp)
+  movq %rsi, -16(%rbp)
+  movq %rdx, -24(%rbp)
+  movq %rcx, -32(%rbp)
+  movq %r8, -40(%rbp)
+  movq %r9, -48(%rbp)
+  movq %rax, -56(%rbp)
+  movups %xmm0, -80(%rbp)
+  movups %xmm1, -96(%rbp)
+  movups %xmm2, -112(%rbp)
+  movups %xmm3, -128(%rbp)
+  movups %xmm4, -144(%rbp)
+  movups %xmm5, -160(%rbp)
+  movups %xmm6, -176(%rbp)
+  movups %xmm7, -192(%rbp)
+  movl %r11d, %edi
+  movq 8(%rbp), %rsi
+  call smelt_openmp_before
+  movq %rax, %r11
+  movq -8(%rbp), %rdi
+  movq -16(%rbp), %rsi
+  movq -24(%rbp), %rdx
+  movq -32(%rbp), %rcx
+  movq -40(%rbp), %r8
+  movq -48(%rbp), %r9
+  movq -56(%rbp), %rax
+  movups -80(%rbp), %xmm0
+  movups -96(%rbp), %xmm1
+  movups -112(%rbp), %xmm2
+  movups -128(%rbp), %xmm3
+  movups -144(%rbp), %xmm4
+  movups -160(%rbp), %xmm5
+  movups -176(%rbp), %xmm6
+  movups -192(%rbp), %xmm7
+  leave
+  .cfi_def_cfa %rsp, 8
+  jmp *%r11
+  .cfi_endproc
+
+// A region whose arguments are too many for the C++ side goes to the original as it is.
+  .globl __kmpc_fork_call
+  .type __kmpc_fork_call, @function
+__kmpc_fork_call:
+  cmpl $SMELT_MOST_ARGUMENTS, %esi
+  ja fork_call_passed_on
+  jmp smelt_openmp_fork_call
+  .size __kmpc_fork_call, . - __kmpc_fork_call
+
+// The look-up depends on who calls: hence the jump.
+  .globl dlsym
+  .type dlsym, @function
+dlsym:
+  .cfi_startproc
+  pushq %rdi
+  .cfi_adjust_cfa_offset 8
+  pushq %rsi
+  .cfi_adjust_cfa_offset 8
+  subq $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  call smelt_openmp_looked_up
+  movq %rax, %r11
+  addq $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  popq %rsi
+  .cfi_adjust_cfa_offset -8
+  popq %rdi
+  .cfi_adjust_cfa_offset -8
+  jmp *%r11
+  .cfi_endproc
+  .size dlsym, . - dlsym
+
+#else
+
+.macro entry label, mask
+  .p2align 4
+  .type \label, %function
+\label:
+  adrp x16, :gottprel:smelt_openmp_state
+  ldr x16, [x16, :gottprel_lo12:smelt_openmp_state]
+  mrs x17, tpidr_el0
+  ldrb w16, [x17, x16]
+  mov w17, #\mask
+  tst w16, w17
+  b.ne 1f
+  adrp x16, smelt_openmp_originals+8*index
+  ldr x16, [x16, :lo12:smelt_openmp_originals+8*index]
+  cbz x16, 1f
+  br x16
+1:
+  mov w16, #index
+  b slow
+  .size \label, . - \label
+  .set index, index + 1
+.endm
+
+slow:
+  .cfi_startproc
+  stp x29, x30, [sp, #-224]!
+  .cfi_def_cfa_offset 224
+  .cfi_offset 29, -224
+  .cfi_offset 30, -216
+  mov x29, sp
+  stp x0, x1, [sp, #16]
+  stp x2, x3, [sp, #32]
+  stp x4, x5, [sp, #48]
+  stp x6, x7, [sp, #64]
+  str x8, [sp, #80]
+  stp q0, q1, [sp, #96]
+  stp q2, q3, [sp, #128]
+  stp q4, q5, [sp, #160]
+  stp q6, q7, [sp, #192]
+  mov w0, w16
+  mov x1, x30
+  bl smelt_openmp_before
+  mov x16, x0
+  ldp x0, x1, [sp, #16]
+  ldp x2, x3, [sp, #32]
+  ldp x4, x5, [sp, #48]
+  ldp x6, x7, [sp, #64]
+  ldr x8, [sp, #80]
+  ldp q0, q1, [sp, #96]
+  ldp q2, q3, [sp, #128]
+  ldp q4, q5, [sp, #160]
+  ldp q6, q7, [sp, #192]
+  ldp x29, x30, [sp], #224
+  .cfi_restore 29
+  .cfi_restore 30
+  .cfi_def_cfa_offset 0
+  br x16
+  .cfi_endproc
+
+  .globl __kmpc_fork_call
+  .type __kmpc_fork_call, %function
+__kmpc_fork_call:
+  cmp w1, #SMELT_MOST_ARGUMENTS
+  b.hi fork_call_passed_on
+  b smelt_openmp_fork_call
+  .size __kmpc_fork_call, . - __kmpc_fork_call
+
+  .globl dlsym
+  .type dlsym, %function
+dlsym:
+  .cfi_startproc
+  stp x29, x30, [sp, #-32]!
+  .cfi_def_cfa_offset 32
+  .cfi_offset 29, -32
+  .cfi_offset 30, -24
+  stp x0, x1, [sp, #16]
+  bl smelt_openmp_looked_up
+  mov x16, x0
+  ldp x0, x1, [sp, #16]
+  ldp x29, x30, [sp], #32
+  .cfi_restore 29
+  .cfi_restore 30
+  .cfi_def_cfa_offset 0
+  br x16
+  .cfi_endproc
+  .size dlsym, . - dlsym
+
+#endif
+
+.macro plain name, mask
+  .globl \name
+  entry \name, \mask
+.endm
+
+// Two entries under one name: `label` is the entry, `name` what others see.
+.macro versioned label, name, version, mask
+  .globl \label
+  .symver \label, \name\version, remove
+  entry \label, \mask
+.endm
+
+#define SMELT_GOMP(name, kind) plain name, MASK_##kind
+#define SMELT_KMP(name, kind) plain name, MASK_##kind
+#define SMELT_OMP_GNU(name, version, kind) versioned gnu_##name, name, @version, MASK_##kind
+#define SMELT_OMP_LLVM(name, kind) versioned llvm_##name, name, @@VERSION, MASK_##kind
+#include "shims/openmp/symbols.inc"
+
+  entry fork_call_passed_on, MASK_alter
+
+  .section .note.GNU-stack, "", %progbits
+
+#endif
