@@ -66,6 +66,7 @@ class Master {
     }
     crew_.runtime = &runtime;
     crew_.size = size;
+    crew_.pus = runtime.get_num_procs();
     return true;
   }
 

@@ -40,6 +40,7 @@ struct Crew {
   smelt_team* team = nullptr;
   const Runtime* runtime = nullptr;
   int size = 0;
+  int pus = 0;  ///< of which so many can run at a time
   void* copied = nullptr;  ///< what `single` hands to the others
 };
 

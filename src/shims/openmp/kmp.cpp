@@ -1,7 +1,10 @@
 // Constructs of programs built by clang.
+#include <algorithm>
 #include <array>
 #include <cstdarg>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "shims/openmp/crew.hpp"
@@ -70,6 +73,101 @@ void plain_barrier(const Runtime& below, void* location, std::int32_t thread, En
 /// The clauses of the next region go to the original along with it.
 void push_clauses(const Runtime& below, void* location, int requested) noexcept {
   if (requested != 0) below.push_num_threads(location, below.global_thread_num(location), requested);
+}
+
+/// Members add to the shared variables at once, each atomically, where the compiler offers that and so few take part,
+/// or so few at a time, that a tree would take longer.
+bool combine_atomically(const Runtime& below, const void* location) noexcept {
+  constexpr std::int32_t offers_atomic = 0x10;
+  constexpr int few = 8;
+  struct Location {
+    std::int32_t reserved, flags;
+  };
+  return below.own_reductions && (static_cast<const Location*>(location)->flags & offers_atomic) != 0 &&
+         (self.crew->size <= few || self.crew->size > self.crew->pus);
+}
+constexpr std::int32_t atomically = 2;
+
+// The loop [lower, upper] by `increment`, cut as LLVM's runtime does by default: programs may rely on two loops of one
+// length being cut alike, and not all loops come here.
+template <class Index, class Step>
+struct StaticLoop {
+  using Unsigned = std::make_unsigned_t<Index>;
+  static constexpr std::int32_t chunked = 33, whole = 34;
+
+  /// The number of iterations; 0 for none.
+  static Unsigned trips(Index lower, Index upper, Step increment) noexcept {
+    if (increment > 0 ? upper < lower : lower < upper) return 0;
+    const auto step = static_cast<Unsigned>(increment > 0 ? increment : 0 - increment);
+    const auto span = increment > 0 ? static_cast<Unsigned>(upper) - static_cast<Unsigned>(lower)
+                                    : static_cast<Unsigned>(lower) - static_cast<Unsigned>(upper);
+    return static_cast<Unsigned>(span / step + 1);
+  }
+
+  /// False: one of the rare cases (no or so many iterations that a bound would overflow), left to the runtime.
+  static bool cut(std::int32_t schedule, std::int32_t* last, Index* lower, Index* upper, Step* stride,
+                  Step increment, Step chunk) noexcept {
+    const auto count = static_cast<Unsigned>(self.crew->size), own = static_cast<Unsigned>(self.member);
+    if ((schedule != chunked && schedule != whole) || increment == 0 || chunk > most_steps || increment > most_steps ||
+        increment < -most_steps || outsized(*lower) || outsized(*upper)) {
+      return false;
+    }
+    const Unsigned all = trips(*lower, *upper, increment);
+    if (all == 0) return false;
+    const auto at = [&](Unsigned iteration) { return static_cast<Index>(*lower + static_cast<Index>(iteration) * static_cast<Index>(increment)); };
+    const auto none = [&] { *lower = static_cast<Index>(*upper + (increment > 0 ? 1 : -1)); };
+    if (schedule == chunked) {
+      const Unsigned size = std::min(static_cast<Unsigned>(chunk < 1 ? 1 : chunk), all);
+      const Unsigned chunks = all / size + (all % size != 0 ? 1 : 0), turns = std::min(chunks, count);
+      if (chunks > most_trips / size) return false;
+      if (last != nullptr) *last = own == (chunks - 1) % count;
+      *stride = static_cast<Step>(static_cast<Unsigned>(size * turns) * static_cast<Unsigned>(increment));
+      if (own >= turns) {
+        none();
+      } else {
+        *lower = at(own * size);
+        *upper = at(size - 1);
+      }
+      return true;
+    }
+    *stride = static_cast<Step>(all);
+    if (all < count) {  // one for each of the first
+      if (last != nullptr) *last = own == all - 1;
+      if (own < all) {
+        *lower = *upper = at(own);
+      } else {
+        none();
+      }
+      return true;
+    }
+    const Unsigned block = all / count, longer = all % count;
+    if (last != nullptr) *last = own == count - 1;
+    *lower = at(own * block + std::min(own, longer));
+    *upper = at(own < longer ? block : block - 1);
+    return true;
+  }
+
+ private:
+  // Bounds up to an eighth of the range and products of three small factors do not overflow.
+  static constexpr Step most_steps = Step{1} << (sizeof(Step) * 2);
+  static constexpr Unsigned most_trips = std::numeric_limits<Unsigned>::max() / 8;
+  static bool outsized(Index bound) noexcept {
+    constexpr Index most = static_cast<Index>(std::numeric_limits<Index>::max() / 8);
+    if constexpr (std::is_signed_v<Index>) return bound > most || bound < -most;
+    return bound > most;
+  }
+};
+
+template <class Index, class Step>
+void static_init(const Runtime& below, StaticInit<Index, Step> original, void* location, std::int32_t thread,
+                 std::int32_t schedule, std::int32_t* last, Index* lower, Index* upper, Step* stride, Step increment,
+                 Step chunk) noexcept {
+  dissolve("__kmpc_for_static_init");
+  if (in_region_of(below) && below.usual_blocks &&
+      StaticLoop<Index, Step>::cut(schedule, last, lower, upper, stride, increment, chunk)) {
+    return;
+  }
+  original(location, thread, schedule, last, lower, upper, stride, increment, chunk);
 }
 
 }  // namespace
@@ -160,10 +258,20 @@ SMELT_SHOWN std::int32_t __kmpc_reduce(void* location, std::int32_t thread, std:
   const Runtime& below = llvm(SMELT_CALLER);
   dissolve("__kmpc_reduce");
   if (!in_region_of(below)) return below.reduce(location, thread, variables, bytes, data, combine, lock);
+  if (combine_atomically(below, location)) return atomically;
   const auto part = below.reduce_nowait(location, thread, variables, bytes, data, combine, lock);
   self.reduced_by_lock = part == 1;
   if (part == 0) plain_barrier(below, location, thread, reduce_entry);
   return part;
+}
+
+SMELT_SHOWN std::int32_t __kmpc_reduce_nowait(void* location, std::int32_t thread, std::int32_t variables,
+                                              std::size_t bytes, void* data, void (*combine)(void*, void*),
+                                              void* lock) noexcept {
+  const Runtime& below = llvm(SMELT_CALLER);
+  dissolve("__kmpc_reduce_nowait");
+  if (in_region_of(below) && combine_atomically(below, location)) return atomically;
+  return below.reduce_nowait(location, thread, variables, bytes, data, combine, lock);
 }
 
 SMELT_SHOWN void __kmpc_end_reduce(void* location, std::int32_t thread, void* lock) noexcept {
@@ -172,5 +280,18 @@ SMELT_SHOWN void __kmpc_end_reduce(void* location, std::int32_t thread, void* lo
   if (std::exchange(self.reduced_by_lock, false)) below.end_reduce_nowait(location, thread, lock);
   plain_barrier(below, location, thread, reduce_entry);
 }
+
+#define SMELT_STATIC_INIT(suffix, Index, Step)                                                                      \
+  SMELT_SHOWN void __kmpc_for_static_init_##suffix(void* location, std::int32_t thread, std::int32_t schedule,      \
+                                                   std::int32_t* last, Index* lower, Index* upper, Step* stride,    \
+                                                   Step increment, Step chunk) noexcept {                           \
+    const Runtime& below = llvm(SMELT_CALLER);                                                                      \
+    static_init<Index, Step>(below, below.static_init_##suffix, location, thread, schedule, last, lower, upper,     \
+                             stride, increment, chunk);                                                             \
+  }
+SMELT_STATIC_INIT(4, std::int32_t, std::int32_t)
+SMELT_STATIC_INIT(4u, std::uint32_t, std::int32_t)
+SMELT_STATIC_INIT(8, std::int64_t, std::int64_t)
+SMELT_STATIC_INIT(8u, std::uint64_t, std::int64_t)
 
 }  // extern "C"

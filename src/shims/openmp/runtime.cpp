@@ -327,10 +327,16 @@ Runtime find_runtime(Family family, const Scope& scope, bool global) noexcept {
   get(found.reduce_nowait, "__kmpc_reduce_nowait");
   get(found.end_reduce, "__kmpc_end_reduce");
   get(found.end_reduce_nowait, "__kmpc_end_reduce_nowait");
+  get(found.static_init_4, "__kmpc_for_static_init_4");
+  get(found.static_init_4u, "__kmpc_for_static_init_4u");
+  get(found.static_init_8, "__kmpc_for_static_init_8");
+  get(found.static_init_8u, "__kmpc_for_static_init_8u");
   get(found.serialized_parallel, "__kmpc_serialized_parallel");
   get(found.end_serialized_parallel, "__kmpc_end_serialized_parallel");
   found.family = family;
   found.global = global;
+  found.own_reductions = !is_set("KMP_FORCE_REDUCTION") && !is_set("KMP_DETERMINISTIC_REDUCTION");
+  found.usual_blocks = !is_set("KMP_SCHEDULE");
   found.awake_s = awake_s(family);
   found.code = code_around(scope.find(marker(family)));
   found.shim = code_around(reinterpret_cast<const void*>(&stop_crews));

@@ -15,6 +15,11 @@ enum class Kind : std::uint8_t { observe, alter, stop };
 /// The microtask of LLVM's runtime: its thread numbers, then the shared variables.
 using Microtask = void (*)(std::int32_t* global, std::int32_t* bound, ...);
 
+/// LLVM's: the part of a loop that is the calling thread's.
+template <class Index, class Step>
+using StaticInit = void (*)(void* location, std::int32_t thread, std::int32_t schedule, std::int32_t* last,
+                            Index* lower, Index* upper, Step* stride, Step increment, Step chunk);
+
 /// The originals that the shim itself calls. A null pointer: the runtime has no such function.
 struct Runtime {
   // Library routines, and GNU's entry points, which both runtimes have.
@@ -54,12 +59,18 @@ struct Runtime {
   std::int32_t (*reduce_nowait)(void*, std::int32_t, std::int32_t, std::size_t, void*, void (*)(void*, void*), void*);
   void (*end_reduce)(void*, std::int32_t, void*);
   void (*end_reduce_nowait)(void*, std::int32_t, void*);
+  StaticInit<std::int32_t, std::int32_t> static_init_4;
+  StaticInit<std::uint32_t, std::int32_t> static_init_4u;
+  StaticInit<std::int64_t, std::int64_t> static_init_8;
+  StaticInit<std::uint64_t, std::int64_t> static_init_8u;
   void (*serialized_parallel)(void*, std::int32_t);
   void (*end_serialized_parallel)(void*, std::int32_t);
 
   Family family;
   bool global;           ///< every library of the process is served by this one
   const char* no_crews;  ///< why none can be made, null: they can
+  bool own_reductions;   ///< how reductions combine is not prescribed
+  bool usual_blocks;     ///< static loops are cut into blocks that differ by at most one iteration
   double awake_s;        ///< how long its threads stay awake (smelt_team_create)
 
   struct Code {
