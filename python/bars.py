@@ -17,6 +17,7 @@ The sets:
     tuned           smelt's choice, tuned in the same run, against each of its algorithms, all operations and sizes
     repeat          two runs of smelt tune, threads and processes: whether they come to the same plans
     late            a rank that enters late: what is left to do once it is there, planned for it and not
+    openmp          overheads of OpenMP's constructs, 2 and 8 threads, both runtimes, with the preload library and without
     pthread         programs that use pthread barriers, with `smelt run` and without, by turns
 """
 
@@ -42,7 +43,7 @@ SIZED = ["broadcast", "reduce", "allreduce", "scatter", "gather", "allgather", "
 OPERATIONS = ["barrier", *SIZED]
 LARGEST = 16 << 20
 SIZES = [8 * 4**k for k in range(11)] + [LARGEST]
-SETS = ["basic", "mpi", "oversubscribed", "bandwidth", "sync", "tuned", "repeat", "late", "pthread"]
+SETS = ["basic", "mpi", "oversubscribed", "bandwidth", "sync", "tuned", "repeat", "late", "pthread", "openmp"]
 # Seconds for each benchmark of a set, the start of the contestants not counted; basic: smelt bench's own.
 TIMES = {"mpi": "1.5s", "oversubscribed": "3s", "bandwidth": "6s", "sync": "2s", "tuned": "2s", "late": "2s"}
 TUNING = 60  # seconds of `smelt tune`
@@ -495,6 +496,43 @@ def pthread_bars(bench, _):
     programs.save("pthread")
 
 
+def openmp_bars(bench, _):
+    programs = Programs(bench, 3)
+    library = programs.directory.parent / "lib" / "libsmelt_openmp.so"
+    constructs = ["barrier", "for", "single", "copyprivate", "reduction", "parallel"]
+
+    def overheads(program, threads):
+        """Medians in ns by construct: (vanilla, smelt), processes by turns."""
+        path = programs.directory / program
+        if not path.exists() or not library.exists():
+            raise Missing(f"{path} or {library} is not built")
+        print(f"running {program}, {threads} threads", file=sys.stderr)
+        runs = {"vanilla": [], "smelt": []}
+        command = [str(path), str(threads), *(("20",) if threads <= 2 else ("5", "200"))]
+        for _ in range(programs.rounds):
+            for who, preload in (("vanilla", {}), ("smelt", {"LD_PRELOAD": str(library)})):
+                run = subprocess.run(command, env={**os.environ, **preload}, stdout=subprocess.PIPE, check=True)
+                runs[who].append(json.loads(run.stdout))
+        programs.samples[f"{program}-{threads}"] = runs
+        return {construct: tuple(statistics.median(run["overheads"][construct]["median_ns"] for run in runs[who])
+                                 for who in ("vanilla", "smelt")) for construct in constructs}
+
+    for program, runtime in (("bench_openmp_gomp", "libgomp"), ("bench_openmp_libomp", "libomp")):
+        for threads in (2, 8):
+            limits = {construct: 0.6 if threads == 2 else 1.0 for construct in constructs}
+            if threads == 8 and runtime == "libgomp":
+                limits["barrier"] = 0.5
+            try:
+                medians = overheads(program, threads)
+            except (Missing, subprocess.CalledProcessError) as reason:
+                yield Row.missing(f"OpenMP, {threads} threads, smelt / {runtime}", reason)
+                continue
+            for construct, (vanilla, own) in medians.items():
+                yield Row(f"OpenMP {construct}, {threads} threads, smelt / {runtime}", own / vanilla, limits[construct],
+                          own <= limits[construct] * vanilla, f"{own:.0f} ns / {vanilla:.0f} ns")
+    programs.save("openmp")
+
+
 def basic_bars(bench, _):
     for what, measure in basic(bench):
         yield row(what, measure)
@@ -550,7 +588,7 @@ def basic(bench):
 
 BARS = {"basic": basic_bars, "mpi": mpi_bars, "oversubscribed": oversubscribed_bars, "bandwidth": bandwidth_bars,
         "sync": sync_bars, "tuned": tuned_bars, "repeat": repeat_bars, "late": late_bars,
-        "pthread": pthread_bars}
+        "pthread": pthread_bars, "openmp": openmp_bars}
 
 
 def print_table(rows):
