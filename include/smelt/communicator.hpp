@@ -44,6 +44,17 @@ struct CommunicatorOptions {
   /// Per rank: how much later than the first one it usually enters a collective, ns; empty: all at once. Trees
   /// and recipes are chosen for that. One number per rank of the communicator.
   std::vector<double> late_ns;
+  /// Over processes: where the ranks are, one os_index per rank (a PU may repeat), for ranks that are bound
+  /// already. Empty: one rank per core that the process that comes first may use.
+  std::vector<int> pus;
+  /// Over processes: any thread may use the rank, one at a time; the end of a thread is no death, that of the
+  /// process alone is.
+  bool any_thread = false;
+  /// Called by a rank that waits longer than a few microseconds, on its thread, about every 20 us while it spins or
+  /// yields and every 200 us while it sleeps: for another library that makes progress only when it is called. Calls no
+  /// collective of the same rank.
+  void (*idle)(void* context) = nullptr;
+  void* idle_context = nullptr;
   std::string algorithm;          ///< a recipe's text (smelt/schedule.hpp) for its operation; empty: the best one
 };
 

@@ -122,6 +122,14 @@ typedef struct smelt_options {
   int revalidate;        /* threads: 1: look whether the profile still holds; -1: no; 0: SMELT_REVALIDATE */
   const double* late_ns; /* NULL: all ranks come at once; else how much later than the first each one comes */
   size_t late_count;     /* length of late_ns: the number of ranks */
+  const int* pus;        /* processes: os_index of each rank's PU, where ranks are bound already; else NULL */
+  size_t pu_count;       /* length of pus: the number of ranks */
+  int any_thread;        /* processes: not 0: the threads of a process take turns as the rank, and the end of
+                            a thread is no death */
+  /* Called by a rank that waits, on its thread: about every 20 us, and every 200 us while it sleeps. For a
+   * library that makes progress only when it is called. May call no collective of the same rank. */
+  void (*idle)(void* context);
+  void* idle_context;
 } smelt_options;
 
 /* A communicator of `ranks` ranks on the PUs os_indices (a PU may repeat). os_indices NULL: one

@@ -50,6 +50,10 @@ smelt::CommunicatorOptions translate(const smelt_options& from) {
   if (from.algorithm != nullptr) to.algorithm = from.algorithm;
   if (from.profile != nullptr) to.profile = from.profile;
   if (from.late_ns != nullptr) to.late_ns.assign(from.late_ns, from.late_ns + from.late_count);
+  if (from.pus != nullptr) to.pus.assign(from.pus, from.pus + from.pu_count);
+  to.any_thread = from.any_thread != 0;
+  to.idle = from.idle;
+  to.idle_context = from.idle_context;
   if (from.revalidate != 0) to.revalidate = from.revalidate > 0;
   return to;
 }

@@ -39,7 +39,7 @@ Rank::Rank(std::shared_ptr<comm::State> state, int rank)
 /// A rank that the calling thread takes at once.
 Rank::Rank(std::shared_ptr<comm::State> state, int rank, Attached) : Rank(std::move(state), rank) {
   endpoint_->attached.store(true, std::memory_order_relaxed);
-  endpoint_->guard = comm::ThreadGuard(state_->members(), rank, state_);
+  if (!state_->options.any_thread) endpoint_->guard = comm::ThreadGuard(state_->members(), rank, state_);
 }
 
 Rank::Rank(Rank&& other) noexcept

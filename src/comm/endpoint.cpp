@@ -123,6 +123,7 @@ bool Endpoint::interrupted(void* self) noexcept {
   auto& endpoint = *static_cast<Endpoint*>(self);
   State& state = endpoint.state_;
   if (state.status() != Status::ok || state.somebody_died()) return true;
+  if (state.options.idle != nullptr) state.options.idle(state.options.idle_context);
   if (state.timeout_s <= 0.0) return false;
   const auto now = monotonic_ns();
   if (endpoint.stuck_since_ns_ == 0 || endpoint.stuck_lines_ != endpoint.lines_moved_) {

@@ -81,8 +81,12 @@ bool Execution::make_room() noexcept {
                           2 * (Endpoint::piece_bytes + call_.element_bytes + channel::line_payload))) {
     return false;
   }
-  const bool in_place = call_.operation == Operation::alltoall && call_.in == call_.out && call_.in != nullptr;
-  if (!in_place || prepared_->recipe.access == Access::staged) return true;
+  // Where the result would overwrite input that is still needed: blocks of other ranks, and of a reduce_scatter
+  // with blocks of different sizes the own one, which lies beside it.
+  const bool same = call_.in == call_.out && call_.in != nullptr;
+  const bool shifted = call_.operation == Operation::reduce_scatter && call_.in_blocks.counts != nullptr;
+  const bool exchanged = call_.operation == Operation::alltoall && prepared_->recipe.access != Access::staged;
+  if (!same || (!shifted && !exchanged)) return true;
   std::size_t elements = call_.count * static_cast<std::size_t>(endpoint_->size());
   if (call_.in_blocks.counts != nullptr) {
     elements = 0;

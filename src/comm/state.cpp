@@ -154,6 +154,8 @@ Result<void> State::make_plans() {
   if (auto done = plan_for_late_ranks(); !done) return done.error();
   auto allowance = discover_allowance();
   if (!allowance) return allowance.error();
+  // Ranks that are bound have PUs that this process may not use; the quota counts for all of them.
+  if (!options.pus.empty()) allowance->pus.assign(group.pus.begin(), group.pus.end());
   parallelism = std::min(allowance->parallelism(), distinct_pus(group));
   complete_plans();
   return {};
@@ -225,7 +227,9 @@ Result<void> State::make_endpoints(std::span<const int> ranks) {
   }
   setting.profile = std::move(profile);
   chooser = std::make_unique<Chooser>(std::move(setting));
-  const WaitConfig wait = make_wait_config(group.size(), parallelism, mode, processes_);
+  WaitConfig wait = make_wait_config(group.size(), parallelism, mode, processes_);
+  constexpr std::uint64_t idle_every_ns = 200'000;
+  if (options.idle != nullptr) wait.longest_sleep_ns = idle_every_ns;
   endpoints.resize(static_cast<std::size_t>(group.size()));
   for (int rank : ranks) {
     endpoints[static_cast<std::size_t>(rank)] = std::make_unique<Endpoint>(*this, rank, wait);

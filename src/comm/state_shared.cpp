@@ -98,6 +98,9 @@ Result<std::shared_ptr<State>> State::join(const Meet& meet, const PlanAll& plan
   agreed.pin = options.pin;
   agreed.wait = options.wait;
   agreed.profile = options.profile;
+  agreed.any_thread = options.any_thread;
+  agreed.idle = options.idle;
+  agreed.idle_context = options.idle_context;
   std::shared_ptr<State> state(new State(blueprint->machine, blueprint->group, agreed));
   std::move(std::begin(blueprint->plans), std::end(blueprint->plans), state->plans);
   state->timeout_s = *timeout;
@@ -129,6 +132,15 @@ Result<std::shared_ptr<State>> State::create_shared(const std::string& name, int
   const PlanAll plan_all = [&]() -> Result<std::shared_ptr<State>> {
     auto machine = default_model();
     if (!machine) return machine.error();
+    if (!options.pus.empty()) {
+      if (options.pus.size() != static_cast<std::size_t>(size)) {
+        return make_error(Status::invalid_argument, "communicator: pus: {} numbers for {} ranks", options.pus.size(),
+                          size);
+      }
+      auto group = make_group(*machine, options.pus);
+      if (!group) return group.error();
+      return planned(*machine, *group, options);
+    }
     auto allowance = discover_allowance();
     if (!allowance) return allowance.error();
     auto group = default_group(*machine, *allowance, size);

@@ -1,0 +1,185 @@
+// The MPI functions that are taken over: each becomes a Task for smelt, or goes to the library.
+#include <dlfcn.h>
+#include <mpi.h>
+
+#include <new>
+
+#include "shims/mpi/machines.hpp"
+#include "shims/mpi/original.hpp"
+#include "shims/mpi/task.hpp"
+#include "shims/mpi/team.hpp"
+#include "shims/mpi/types.hpp"
+#include "shims/next.hpp"
+#include "shims/report.hpp"
+
+namespace smelt::shims::mpi {
+
+constinit Original original;
+constinit Original tool;
+
+namespace {
+
+const void* library_of(const void* address) noexcept {
+  Dl_info where = {};
+  return address != nullptr && dladdr(address, &where) != 0 ? where.dli_fbase : nullptr;
+}
+
+/// The library's function `pmpi`, and MPI_X of a tool below: what comes next and is not the library itself.
+template <class Function>
+void resolve(Function*& library, Function*& above, const char* pmpi) noexcept {
+  library = next_definition<Function>(pmpi);
+  auto* named = next_definition<Function>(pmpi + 1);
+  const auto* home = library_of(reinterpret_cast<const void*>(library));
+  if (library_of(reinterpret_cast<const void*>(named)) != home) above = named;
+}
+
+[[gnu::constructor]] void resolve_all() noexcept {
+#define SMELT_MPI_RESOLVE(name, parameters, arguments) resolve(original.name, tool.name, "PMPI_" #name);
+  SMELT_MPI_BLOCKING(SMELT_MPI_RESOLVE)
+  SMELT_MPI_RESOLVE(Finalize, (), ())
+#undef SMELT_MPI_RESOLVE
+}
+
+/// Runs a task that is complete. False: smelt does not do this; nothing has happened.
+bool perform(Team& team, Task& task, int* code) noexcept {
+  int status = SMELT_OK;
+  if (team.machines == 1) {
+    status = smelt_run(team.local, &task.call);
+    if (status == SMELT_INVALID_ARGUMENT || status == SMELT_NOT_SUPPORTED) return false;
+    *code = MPI_SUCCESS;
+  } else {
+    *code = run_across(team, task, &status);
+  }
+  if (status != SMELT_OK) {
+    *code = report_failure(team);
+    return true;
+  }
+  if (*code == MPI_SUCCESS) *code = task.finish();
+  return true;
+}
+
+/// Through smelt. False, with the reason, if the library is to do it.
+template <class Describe>
+bool serve(Team& team, Describe describe, int* code, const char** why) noexcept {
+  try {
+    Task task;
+    switch (describe(task)) {
+      case Task::Verdict::done:
+        *code = MPI_SUCCESS;
+        return true;
+      case Task::Verdict::pass:
+        *why = task.why;
+        return false;
+      case Task::Verdict::run:
+        break;
+    }
+    if (team.machines > 1 && !spans_machines(team, task)) {
+      *why = "an operation between machines";
+      return false;
+    }
+    *why = "a combination that smelt does not have";
+    return perform(team, task, code);
+  } catch (const std::bad_alloc&) {
+    PMPI_Comm_call_errhandler(team.comm, MPI_ERR_NO_MEM);
+    *code = MPI_ERR_NO_MEM;
+    return true;
+  }
+}
+
+/// Of a communicator whose ranks have agreed on smelt.
+template <class Describe, class Library>
+int run_ready(Entry& entry, Team& team, Describe describe, Library library) noexcept {
+  const Sample kind = team.sampling ? sample_kind(team.round++) : Sample::none;
+  const Stopwatch watch(entry, kind);
+  if (kind == Sample::original) {
+    entry.passed("timed for comparison");
+    return library();
+  }
+  int code = MPI_SUCCESS;
+  const char* why = "";
+  if (serve(team, describe, &code, &why)) {
+    entry.took();
+    return code;
+  }
+  entry.passed(why);
+  return library();
+}
+
+template <class Library>
+int run_before(Entry& entry, MPI_Comm comm, const Team* team, Library library) noexcept {
+  entry.passed(team != nullptr ? team->why : "one of the first calls on its communicator");
+  const int code = library();
+  if (code == MPI_SUCCESS && (team == nullptr || !team->settled)) note_success(comm);
+  return code;
+}
+
+template <class Describe, class Library>
+inline int run(Entry& entry, MPI_Comm comm, Describe describe, Library library) noexcept {
+  Team* const team = find_team(comm);
+  if (team == nullptr || !team->ready) [[unlikely]]
+    return run_before(entry, comm, team, library);
+  return run_ready(entry, *team, [&](Task& task) { return describe(task, *team); }, library);
+}
+
+#ifdef OPEN_MPI
+constexpr const char* shim_name = "openmpi";
+#else
+constexpr const char* shim_name = "mpich";
+#endif
+
+int finalize() {
+  release_teams();
+  release_types();
+  return original.Finalize();
+}
+
+}  // namespace
+}  // namespace smelt::shims::mpi
+
+using namespace smelt::shims::mpi;
+
+// MPI_X and PMPI_X of one function. `...`: the task's description, from `task` and `team`.
+#define SMELT_MPI_DEFINE(name, parameters, arguments, ...)                                        \
+  namespace {                                                                                     \
+  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name};                            \
+  int serve_##name parameters {                                                                   \
+    return run(                                                                                   \
+        entry_##name, comm, [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { \
+          return __VA_ARGS__;                                                                     \
+        },                                                                                        \
+        [&] { return original.name arguments; });                                                 \
+  }                                                                                               \
+  }                                                                                               \
+  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { return serve_##name arguments; } \
+  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {                           \
+    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                   \
+  }
+
+#define SMELT_MPI_DESCRIBE_Barrier task.barrier()
+#define SMELT_MPI_DESCRIBE_Bcast task.bcast(team, data, count, type, root)
+#define SMELT_MPI_DESCRIBE_Reduce task.reduce(team, in, out, count, type, op, root)
+#define SMELT_MPI_DESCRIBE_Allreduce task.allreduce(team, in, out, count, type, op)
+#define SMELT_MPI_DESCRIBE_Scan task.scan(team, in, out, count, type, op)
+#define SMELT_MPI_DESCRIBE_Exscan task.exscan(team, in, out, count, type, op)
+#define SMELT_MPI_DESCRIBE_Reduce_scatter_block task.reduce_scatter_block(team, in, out, count, type, op)
+#define SMELT_MPI_DESCRIBE_Reduce_scatter task.reduce_scatter(team, in, out, counts, type, op)
+#define SMELT_MPI_DESCRIBE_Scatter task.scatter(team, in, in_count, in_type, out, out_count, out_type, root)
+#define SMELT_MPI_DESCRIBE_Gather task.gather(team, in, in_count, in_type, out, out_count, out_type, root)
+#define SMELT_MPI_DESCRIBE_Allgather task.allgather(team, in, in_count, in_type, out, out_count, out_type)
+#define SMELT_MPI_DESCRIBE_Alltoall task.alltoall(team, in, in_count, in_type, out, out_count, out_type)
+#define SMELT_MPI_DESCRIBE_Scatterv task.scatterv(team, in, counts, offsets, in_type, out, out_count, out_type, root)
+#define SMELT_MPI_DESCRIBE_Gatherv task.gatherv(team, in, in_count, in_type, out, counts, offsets, out_type, root)
+#define SMELT_MPI_DESCRIBE_Allgatherv task.allgatherv(team, in, in_count, in_type, out, counts, offsets, out_type)
+#define SMELT_MPI_DESCRIBE_Alltoallv \
+  task.alltoallv(team, in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type)
+#define SMELT_MPI_DESCRIBE_Alltoallw \
+  task.alltoallw(team, in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types)
+
+#define SMELT_MPI_DEFINE_ALL(name, parameters, arguments) \
+  SMELT_MPI_DEFINE(name, parameters, arguments, SMELT_MPI_DESCRIBE_##name)
+SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE_ALL)
+
+extern "C" [[gnu::visibility("default")]] int PMPI_Finalize() { return finalize(); }
+extern "C" [[gnu::visibility("default")]] int MPI_Finalize() {
+  return tool.Finalize != nullptr ? tool.Finalize() : finalize();
+}

@@ -1,0 +1,36 @@
+// Operators: whether smelt can combine with them, and how.
+#pragma once
+
+#include <mpi.h>
+#include <smelt/smelt.h>
+
+#include <cstddef>
+
+#include "shims/mpi/types.hpp"
+
+namespace smelt::shims::mpi {
+
+/// How to combine elements of a type by an operator.
+struct Operator {
+  MPI_Op op = MPI_OP_NULL;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  const Type* layout = nullptr;
+  bool user = false;
+  bool commutative = true;
+  int plain = -1;  ///< smelt_op, where smelt knows the operator and the type; else -1
+
+  /// How smelt sees an element: as it lies in memory, where that is so on all ranks, else packed. Ranks may
+  /// describe the elements that a user's operator combines by different types.
+  bool raw() const noexcept { return layout->dense || gaps(); }
+  bool gaps() const noexcept { return layout->predefined && !user; }
+  std::size_t element_bytes() const noexcept { return gaps() ? layout->extent : layout->size; }
+};
+
+/// Fills in `to` from what MPI requires to be the same on all ranks; false for a pair that the standard does not
+/// allow, which is the library's to judge.
+bool operator_of(MPI_Op op, MPI_Datatype type, const Type& layout, Operator& to) noexcept;
+
+/// A smelt_combine; the context is an Operator.
+void combine(void* accumulator, const void* operand, std::size_t count, void* context) noexcept;
+
+}  // namespace smelt::shims::mpi

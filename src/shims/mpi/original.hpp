@@ -1,0 +1,83 @@
+// The MPI library underneath, and tools above.
+//
+// The shim defines MPI_X and PMPI_X of every function it takes over:
+//
+//   program ── MPI_X ──► [tools] ── PMPI_X ──► shim ──► smelt, or the library's PMPI_X
+//
+// so a PMPI tool is above it wherever it was loaded (MPI_X of the shim hands the call to a tool that was loaded
+// later), and Fortran is served, whose wrappers call PMPI_X (Open MPI) or MPI_X (MPICH). For the same reason the
+// shim's own code calls what is listed here through `original`, never by name.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace smelt::shims::mpi {
+
+/// A handle as a number: an address (Open MPI) or an int (MPICH).
+template <class Handle>
+std::uintptr_t number_of(Handle handle) noexcept {
+  if constexpr (std::is_pointer_v<Handle>) {
+    return reinterpret_cast<std::uintptr_t>(handle);
+  } else {
+    return static_cast<std::uintptr_t>(static_cast<unsigned>(handle));
+  }
+}
+
+// The functions taken over, with their parameters and arguments.
+#define SMELT_MPI_REDUCTION const void *in, void *out, int count, MPI_Datatype type, MPI_Op op
+#define SMELT_MPI_BLOCKS \
+  const void *in, int in_count, MPI_Datatype in_type, void *out, int out_count, MPI_Datatype out_type
+#define SMELT_MPI_BLOCKING(X)                                                                                      \
+  X(Barrier, (MPI_Comm comm), (comm))                                                                              \
+  X(Bcast, (void* data, int count, MPI_Datatype type, int root, MPI_Comm comm), (data, count, type, root, comm))   \
+  X(Reduce, (SMELT_MPI_REDUCTION, int root, MPI_Comm comm), (in, out, count, type, op, root, comm))                \
+  X(Allreduce, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                             \
+  X(Scan, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                                  \
+  X(Exscan, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                                \
+  X(Reduce_scatter_block, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                  \
+  X(Reduce_scatter,                                                                                                \
+    (const void* in, void* out, const int* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm),                   \
+    (in, out, counts, type, op, comm))                                                                             \
+  X(Scatter, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm),                                                          \
+    (in, in_count, in_type, out, out_count, out_type, root, comm))                                                 \
+  X(Gather, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm),                                                           \
+    (in, in_count, in_type, out, out_count, out_type, root, comm))                                                 \
+  X(Allgather, (SMELT_MPI_BLOCKS, MPI_Comm comm), (in, in_count, in_type, out, out_count, out_type, comm))         \
+  X(Alltoall, (SMELT_MPI_BLOCKS, MPI_Comm comm), (in, in_count, in_type, out, out_count, out_type, comm))          \
+  X(Scatterv,                                                                                                      \
+    (const void* in, const int* counts, const int* offsets, MPI_Datatype in_type, void* out, int out_count,        \
+     MPI_Datatype out_type, int root, MPI_Comm comm),                                                              \
+    (in, counts, offsets, in_type, out, out_count, out_type, root, comm))                                          \
+  X(Gatherv,                                                                                                       \
+    (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets,         \
+     MPI_Datatype out_type, int root, MPI_Comm comm),                                                              \
+    (in, in_count, in_type, out, counts, offsets, out_type, root, comm))                                           \
+  X(Allgatherv,                                                                                                    \
+    (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets,         \
+     MPI_Datatype out_type, MPI_Comm comm),                                                                        \
+    (in, in_count, in_type, out, counts, offsets, out_type, comm))                                                 \
+  X(Alltoallv,                                                                                                     \
+    (const void* in, const int* in_counts, const int* in_offsets, MPI_Datatype in_type, void* out,                 \
+     const int* out_counts, const int* out_offsets, MPI_Datatype out_type, MPI_Comm comm),                         \
+    (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm))                            \
+  X(Alltoallw,                                                                                                     \
+    (const void* in, const int* in_counts, const int* in_offsets, const MPI_Datatype* in_types, void* out,         \
+     const int* out_counts, const int* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm),                 \
+    (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm))
+
+/// The library's functions. Filled when the shim is loaded.
+struct Original {
+#define SMELT_MPI_MEMBER(name, parameters, arguments) int(*name) parameters = nullptr;
+  SMELT_MPI_BLOCKING(SMELT_MPI_MEMBER)
+  SMELT_MPI_MEMBER(Finalize, (), ())
+#undef SMELT_MPI_MEMBER
+};
+
+extern Original original;
+/// MPI_X of a tool that was loaded after the shim; null where there is none.
+extern Original tool;
+
+}  // namespace smelt::shims::mpi

@@ -1,0 +1,398 @@
+#include "shims/mpi/task.hpp"
+
+#include <algorithm>
+#include <new>
+#include <numeric>
+
+#include "shims/mpi/team.hpp"
+
+namespace smelt::shims::mpi {
+namespace {
+
+/// In place of a null pointer to no bytes.
+std::byte nothing[1];
+
+void* or_nothing(void* data) { return data == nullptr ? nothing : data; }
+
+const char* const wrong_arguments = "arguments that the library reports";
+const char* const other_operator = "an operator and a datatype that the standard does not combine";
+
+std::byte* advance(void* data, std::ptrdiff_t bytes) { return static_cast<std::byte*>(data) + bytes; }
+
+}  // namespace
+
+// ---- memory ---------------------------------------------------------------------------------
+
+std::byte* Task::Scattered::block(int i) const {
+  if (types != nullptr) return advance(data, offsets[i]);
+  return advance(data, static_cast<std::ptrdiff_t>(offsets[i]) * static_cast<std::ptrdiff_t>(mpi::type_of(type)->extent));
+}
+
+std::size_t* Task::Numbers::make(int count) {
+  const auto wanted = static_cast<std::size_t>(count);
+  if (wanted <= std::size(here_)) return here_;
+  far_.reset(new std::size_t[wanted]);
+  return far_.get();
+}
+
+std::byte* Task::Packed::make(std::size_t size) {
+  bytes.reset(new std::byte[size + 1]);
+  return bytes.get();
+}
+
+bool Task::run_of(const void* data, long long count, MPI_Datatype type, Run& to) {
+  const Type* layout = type_of(type);
+  if (layout == nullptr || count < 0) return false;
+  to = {const_cast<void*>(data), static_cast<std::size_t>(count), type, layout};
+  return true;
+}
+
+bool Task::blocks_of(Scattered& blocks) {
+  if (blocks.counts == nullptr || blocks.offsets == nullptr) return false;
+  for (int i = 0; i < blocks.blocks; ++i) {
+    if (blocks.counts[i] < 0) return false;
+    if ((i == 0 || blocks.types != nullptr) && type_of(blocks.type_of_block(i)) == nullptr) return false;
+  }
+  return true;
+}
+
+/// Where the bytes of what a rank gives lie one after the other.
+void* Task::reads(const Run& run) {
+  if (run.layout->dense) return or_nothing(run.data);
+  std::byte* copy = packed_in_.make(run.bytes());
+  error_ = pack(run.data, run.count, run.type, *run.layout, copy);
+  return copy;
+}
+
+/// The same for what it gets; `with_contents`: what is there already counts.
+void* Task::writes(const Run& run, bool with_contents) {
+  if (run.layout->dense) return or_nothing(run.data);
+  std::byte* copy = packed_out_.make(run.bytes());
+  if (with_contents) error_ = pack(run.data, run.count, run.type, *run.layout, copy);
+  later_ = Later::run;
+  later_run_ = run;
+  return copy;
+}
+
+/// Blocks as bytes: counts, offsets and the address that these count from.
+void* Task::lay_out(const Scattered& blocks, Packed& packed, Numbers& counts, Numbers& offsets, bool with_contents) {
+  std::size_t* const bytes = counts.make(blocks.blocks);
+  std::size_t* const begins = offsets.make(blocks.blocks);
+  bool dense = true;
+  std::ptrdiff_t first = 0;
+  for (int i = 0; i < blocks.blocks; ++i) {
+    const Type& layout = *type_of(blocks.type_of_block(i));
+    bytes[i] = static_cast<std::size_t>(blocks.counts[i]) * layout.size;
+    if (bytes[i] == 0) continue;
+    dense = dense && layout.dense;
+    first = std::min(first, blocks.block(i) - static_cast<std::byte*>(blocks.data));
+  }
+  if (dense) {
+    for (int i = 0; i < blocks.blocks; ++i) {
+      const auto offset = blocks.block(i) - static_cast<std::byte*>(blocks.data);
+      begins[i] = bytes[i] == 0 ? 0 : static_cast<std::size_t>(offset - first);
+    }
+    return or_nothing(advance(blocks.data, first));
+  }
+  std::exclusive_scan(bytes, bytes + blocks.blocks, begins, std::size_t{0});
+  std::byte* const copy = packed.make(begins[blocks.blocks - 1] + bytes[blocks.blocks - 1]);
+  for (int i = 0; with_contents && i < blocks.blocks && error_ == MPI_SUCCESS; ++i) {
+    const MPI_Datatype type = blocks.type_of_block(i);
+    error_ = pack(blocks.block(i), static_cast<std::size_t>(blocks.counts[i]), type, *type_of(type), copy + begins[i]);
+  }
+  return copy;
+}
+
+void* Task::reads(const Scattered& blocks, const std::size_t** counts, const std::size_t** offsets) {
+  void* const data = lay_out(blocks, packed_in_, in_counts_, in_offsets_, true);
+  *counts = in_counts_.make(blocks.blocks);
+  *offsets = in_offsets_.make(blocks.blocks);
+  return data;
+}
+
+void* Task::writes(const Scattered& blocks, bool with_contents, const std::size_t** counts,
+                   const std::size_t** offsets) {
+  void* const data = lay_out(blocks, packed_out_, out_counts_, out_offsets_, with_contents);
+  *counts = out_counts_.make(blocks.blocks);
+  *offsets = out_offsets_.make(blocks.blocks);
+  if (data != packed_out_.bytes.get()) return data;
+  later_ = Later::blocks;
+  later_blocks_ = blocks;
+  return data;
+}
+
+int Task::finish() noexcept {
+  if (later_ == Later::run && error_ == MPI_SUCCESS) {
+    error_ = unpack(packed_out_.bytes.get(), later_run_.data, later_run_.count, later_run_.type, *later_run_.layout);
+  } else if (later_ == Later::blocks) {
+    for (int i = 0; i < later_blocks_.blocks && error_ == MPI_SUCCESS; ++i) {
+      const MPI_Datatype type = later_blocks_.type_of_block(i);
+      error_ = unpack(packed_out_.bytes.get() + call.out_offsets[i], later_blocks_.block(i),
+                      static_cast<std::size_t>(later_blocks_.counts[i]), type, *type_of(type));
+    }
+  }
+  return error_;
+}
+
+// ---- what all operations have in common -----------------------------------------------------
+
+Task::Verdict Task::pass(const char* reason) {
+  why = reason;
+  return Verdict::pass;
+}
+
+bool Task::known(const Team& team, int root) { return root >= 0 && root < team.size; }
+
+/// The call for data that is not combined, of `count` bytes per block.
+Task::Verdict Task::bytes(smelt_operation operation, std::size_t count, int root) {
+  call.operation = operation;
+  call.count = count;
+  call.root = root;
+  return Verdict::run;
+}
+
+// ---- the operations -------------------------------------------------------------------------
+
+Task::Verdict Task::barrier() { return bytes(SMELT_BARRIER, 0); }
+
+Task::Verdict Task::bcast(const Team& team, void* data, int count, MPI_Datatype type, int root) {
+  Run run;
+  if (!known(team, root) || !run_of(data, count, type, run)) return pass(wrong_arguments);
+  if (run.bytes() == 0) return Verdict::done;
+  call.out = team.rank == root ? reads(run) : writes(run, false);
+  return bytes(SMELT_BROADCAST, run.bytes(), root);
+}
+
+/// in_count: elements that a rank gives; out_count: those that it gets if it `gives_result`.
+Task::Verdict Task::reduction(const Team& team, smelt_operation operation, const void* in, void* out,
+                              long long in_count, long long out_count, MPI_Datatype type, MPI_Op op,
+                              bool gives_result) {
+  Run source, target;
+  const bool in_place = in == MPI_IN_PLACE;
+  if (!run_of(in_place ? out : in, in_count, type, source) || !run_of(out, out_count, type, target)) {
+    return pass(wrong_arguments);
+  }
+  if (in_place && !gives_result) return pass(wrong_arguments);
+  if (!operator_of(op, type, *source.layout, by)) return pass(other_operator);
+  if (source.bytes() == 0) return Verdict::done;
+  const bool exclusive = operation == SMELT_EXSCAN && team.rank == 0;
+  if (by.raw()) {
+    call.in = source.data;
+    call.out = gives_result ? target.data : nullptr;
+  } else if (in_place) {
+    call.in = call.out = writes(source, true);
+    later_run_.count = target.count;
+  } else {
+    call.in = reads(source);
+    call.out = gives_result ? writes(target, exclusive) : nullptr;
+  }
+  call.operation = operation;
+  call.count = static_cast<std::size_t>(out_count);
+  if (by.plain >= 0) {
+    call.type = static_cast<smelt_type>(source.layout->plain);
+    call.op = static_cast<smelt_op>(by.plain);
+  } else {
+    call.element_bytes = by.element_bytes();
+    call.combine = &combine;
+    call.context = &by;
+    call.commutative = by.commutative ? 1 : 0;
+  }
+  return Verdict::run;
+}
+
+Task::Verdict Task::reduce(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
+                           int root) {
+  if (!known(team, root)) return pass(wrong_arguments);
+  call.root = root;
+  return reduction(team, SMELT_REDUCE, in, out, count, count, type, op, team.rank == root);
+}
+
+Task::Verdict Task::allreduce(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
+  return reduction(team, SMELT_ALLREDUCE, in, out, count, count, type, op, true);
+}
+
+Task::Verdict Task::scan(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
+  return reduction(team, SMELT_SCAN, in, out, count, count, type, op, true);
+}
+
+Task::Verdict Task::exscan(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
+  return reduction(team, SMELT_EXSCAN, in, out, count, count, type, op, true);
+}
+
+Task::Verdict Task::reduce_scatter_block(const Team& team, const void* in, void* out, int count, MPI_Datatype type,
+                                         MPI_Op op) {
+  return reduction(team, SMELT_REDUCE_SCATTER, in, out, static_cast<long long>(count) * team.size, count, type, op,
+                   true);
+}
+
+Task::Verdict Task::reduce_scatter(const Team& team, const void* in, void* out, const int* counts, MPI_Datatype type,
+                                   MPI_Op op) {
+  if (counts == nullptr || std::any_of(counts, counts + team.size, [](int count) { return count < 0; })) {
+    return pass(wrong_arguments);
+  }
+  const bool even = std::all_of(counts, counts + team.size, [&](int count) { return count == counts[0]; });
+  const auto total = std::accumulate(counts, counts + team.size, 0LL);
+  const auto verdict = reduction(team, SMELT_REDUCE_SCATTER, in, out, total, counts[team.rank], type, op, true);
+  if (verdict != Verdict::run || even) return verdict;
+  std::size_t* const elements = in_counts_.make(team.size);
+  std::size_t* const offsets = in_offsets_.make(team.size);
+  std::copy_n(counts, team.size, elements);
+  std::exclusive_scan(elements, elements + team.size, offsets, std::size_t{0});
+  call.in_counts = elements;
+  call.in_offsets = offsets;
+  return verdict;
+}
+
+Task::Verdict Task::scatter(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
+                            int out_count, MPI_Datatype out_type, int root) {
+  Run all, own;
+  if (!known(team, root)) return pass(wrong_arguments);
+  const bool top = team.rank == root, in_place = top && out == MPI_IN_PLACE;
+  if (top && !run_of(in, static_cast<long long>(in_count) * team.size, in_type, all)) return pass(wrong_arguments);
+  if (!in_place && !run_of(out, out_count, out_type, own)) return pass(wrong_arguments);
+  const auto block = top ? all.bytes() / static_cast<std::size_t>(team.size) : own.bytes();
+  if (!in_place && own.bytes() != block) return pass(wrong_arguments);
+  if (block == 0) return Verdict::done;
+  if (top) call.in = reads(all);
+  call.out = in_place ? advance(const_cast<void*>(call.in), team.rank * static_cast<std::ptrdiff_t>(block))
+                      : writes(own, false);
+  return bytes(SMELT_SCATTER, block, root);
+}
+
+Task::Verdict Task::gather(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
+                           int out_count, MPI_Datatype out_type, int root) {
+  Run all, own;
+  if (!known(team, root)) return pass(wrong_arguments);
+  const bool top = team.rank == root, in_place = top && in == MPI_IN_PLACE;
+  if (top && !run_of(out, static_cast<long long>(out_count) * team.size, out_type, all)) return pass(wrong_arguments);
+  if (!in_place && !run_of(in, in_count, in_type, own)) return pass(wrong_arguments);
+  const auto block = top ? all.bytes() / static_cast<std::size_t>(team.size) : own.bytes();
+  if (!in_place && own.bytes() != block) return pass(wrong_arguments);
+  if (block == 0) return Verdict::done;
+  if (top) call.out = writes(all, in_place);
+  call.in = in_place ? advance(call.out, team.rank * static_cast<std::ptrdiff_t>(block)) : reads(own);
+  return bytes(SMELT_GATHER, block, root);
+}
+
+Task::Verdict Task::allgather(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
+                              int out_count, MPI_Datatype out_type) {
+  Run all, own;
+  const bool in_place = in == MPI_IN_PLACE;
+  if (!run_of(out, static_cast<long long>(out_count) * team.size, out_type, all)) return pass(wrong_arguments);
+  if (!in_place && !run_of(in, in_count, in_type, own)) return pass(wrong_arguments);
+  const auto block = all.bytes() / static_cast<std::size_t>(team.size);
+  if (!in_place && own.bytes() != block) return pass(wrong_arguments);
+  if (block == 0) return Verdict::done;
+  call.out = writes(all, in_place);
+  call.in = in_place ? advance(call.out, team.rank * static_cast<std::ptrdiff_t>(block)) : reads(own);
+  return bytes(SMELT_ALLGATHER, block);
+}
+
+Task::Verdict Task::alltoall(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
+                             int out_count, MPI_Datatype out_type) {
+  Run source, target;
+  const bool in_place = in == MPI_IN_PLACE;
+  if (!run_of(out, static_cast<long long>(out_count) * team.size, out_type, target)) return pass(wrong_arguments);
+  if (!in_place && !run_of(in, static_cast<long long>(in_count) * team.size, in_type, source)) {
+    return pass(wrong_arguments);
+  }
+  if (!in_place && source.bytes() != target.bytes()) return pass(wrong_arguments);
+  if (target.bytes() == 0) return Verdict::done;
+  call.out = writes(target, in_place);
+  call.in = in_place ? call.out : reads(source);
+  return bytes(SMELT_ALLTOALL, target.bytes() / static_cast<std::size_t>(team.size));
+}
+
+Task::Verdict Task::scatterv(const Team& team, const void* in, const int* counts, const int* offsets,
+                             MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type, int root) {
+  Run own;
+  if (!known(team, root)) return pass(wrong_arguments);
+  const bool top = team.rank == root, in_place = top && out == MPI_IN_PLACE;
+  Scattered all{const_cast<void*>(in), counts, offsets, in_type, nullptr, team.size};
+  if ((top && !blocks_of(all)) || (!in_place && !run_of(out, out_count, out_type, own))) return pass(wrong_arguments);
+  if (top) call.in = reads(all, &call.in_counts, &call.in_offsets);
+  if (in_place) {
+    call.count = call.in_counts[team.rank];
+    call.out = advance(const_cast<void*>(call.in), static_cast<std::ptrdiff_t>(call.in_offsets[team.rank]));
+  } else {
+    call.count = own.bytes();
+    call.out = writes(own, false);
+  }
+  call.uneven = 1;
+  return bytes(SMELT_SCATTER, call.count, root);
+}
+
+Task::Verdict Task::gatherv(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
+                            const int* counts, const int* offsets, MPI_Datatype out_type, int root) {
+  Run own;
+  if (!known(team, root)) return pass(wrong_arguments);
+  const bool top = team.rank == root, in_place = top && in == MPI_IN_PLACE;
+  Scattered all{out, counts, offsets, out_type, nullptr, team.size};
+  if ((top && !blocks_of(all)) || (!in_place && !run_of(in, in_count, in_type, own))) return pass(wrong_arguments);
+  if (top) call.out = writes(all, in_place, &call.out_counts, &call.out_offsets);
+  if (in_place) {
+    call.count = call.out_counts[team.rank];
+    call.in = advance(call.out, static_cast<std::ptrdiff_t>(call.out_offsets[team.rank]));
+  } else {
+    call.count = own.bytes();
+    call.in = reads(own);
+  }
+  call.uneven = 1;
+  return bytes(SMELT_GATHER, call.count, root);
+}
+
+Task::Verdict Task::allgatherv(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
+                               const int* counts, const int* offsets, MPI_Datatype out_type) {
+  Run own;
+  const bool in_place = in == MPI_IN_PLACE;
+  Scattered all{out, counts, offsets, out_type, nullptr, team.size};
+  if (!blocks_of(all) || (!in_place && !run_of(in, in_count, in_type, own))) return pass(wrong_arguments);
+  call.out = writes(all, in_place, &call.out_counts, &call.out_offsets);
+  if (in_place) {
+    call.count = call.out_counts[team.rank];
+    call.in = advance(call.out, static_cast<std::ptrdiff_t>(call.out_offsets[team.rank]));
+  } else {
+    call.count = own.bytes();
+    call.in = reads(own);
+  }
+  return bytes(SMELT_ALLGATHER, call.count);
+}
+
+Task::Verdict Task::alltoallv(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
+                              MPI_Datatype in_type, void* out, const int* out_counts, const int* out_offsets,
+                              MPI_Datatype out_type) {
+  const bool in_place = in == MPI_IN_PLACE;
+  Scattered source{const_cast<void*>(in), in_counts, in_offsets, in_type, nullptr, team.size};
+  Scattered target{out, out_counts, out_offsets, out_type, nullptr, team.size};
+  if (!blocks_of(target) || (!in_place && !blocks_of(source))) return pass(wrong_arguments);
+  call.out = writes(target, in_place, &call.out_counts, &call.out_offsets);
+  if (in_place) {
+    call.in = call.out;
+    call.in_counts = call.out_counts;
+    call.in_offsets = call.out_offsets;
+  } else {
+    call.in = reads(source, &call.in_counts, &call.in_offsets);
+  }
+  return bytes(SMELT_ALLTOALL, call.out_counts[team.rank]);
+}
+
+Task::Verdict Task::alltoallw(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
+                              const MPI_Datatype* in_types, void* out, const int* out_counts, const int* out_offsets,
+                              const MPI_Datatype* out_types) {
+  const bool in_place = in == MPI_IN_PLACE;
+  if (out_types == nullptr || (!in_place && in_types == nullptr)) return pass(wrong_arguments);
+  Scattered source{const_cast<void*>(in), in_counts, in_offsets, MPI_DATATYPE_NULL, in_types, team.size};
+  Scattered target{out, out_counts, out_offsets, MPI_DATATYPE_NULL, out_types, team.size};
+  if (!blocks_of(target) || (!in_place && !blocks_of(source))) return pass(wrong_arguments);
+  call.out = writes(target, in_place, &call.out_counts, &call.out_offsets);
+  if (in_place) {
+    call.in = call.out;
+    call.in_counts = call.out_counts;
+    call.in_offsets = call.out_offsets;
+  } else {
+    call.in = reads(source, &call.in_counts, &call.in_offsets);
+  }
+  return bytes(SMELT_ALLTOALL, call.out_counts[team.rank]);
+}
+
+}  // namespace smelt::shims::mpi

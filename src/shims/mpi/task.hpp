@@ -1,0 +1,130 @@
+// Task: one collective in the words of smelt, built from the arguments of an MPI function.
+//
+// Data moves as bytes in the order of the type signature, which MPI requires to be the same on all ranks. A rank
+// whose own datatype is not dense packs what it gives and unpacks what it gets; that is its own affair, so that
+// whether smelt serves a call depends only on what is the same everywhere.
+#pragma once
+
+#include <mpi.h>
+#include <smelt/smelt.h>
+
+#include <cstddef>
+#include <memory>
+
+#include "shims/mpi/operators.hpp"
+#include "shims/mpi/types.hpp"
+
+namespace smelt::shims::mpi {
+
+struct Team;
+
+class Task {
+ public:
+  enum class Verdict {
+    run,   ///< `call` is complete
+    done,  ///< there is nothing to do
+    pass,  ///< the library's; `why` says why
+  };
+
+  smelt_call call{};
+  const char* why = "";
+  Operator by;  ///< of reductions; call.context points to it
+
+  Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  // The operations, with the arguments of the MPI functions. Those that return Verdict::pass do so on every
+  // rank, or the library reports an error on this one.
+  Verdict barrier();
+  Verdict bcast(const Team& team, void* data, int count, MPI_Datatype type, int root);
+  Verdict reduce(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root);
+  Verdict allreduce(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op);
+  Verdict scan(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op);
+  Verdict exscan(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op);
+  Verdict reduce_scatter_block(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op);
+  Verdict reduce_scatter(const Team& team, const void* in, void* out, const int* counts, MPI_Datatype type,
+                         MPI_Op op);
+  Verdict scatter(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+                  MPI_Datatype out_type, int root);
+  Verdict gather(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+                 MPI_Datatype out_type, int root);
+  Verdict allgather(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+                    MPI_Datatype out_type);
+  Verdict alltoall(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+                   MPI_Datatype out_type);
+  Verdict scatterv(const Team& team, const void* in, const int* counts, const int* offsets, MPI_Datatype in_type,
+                   void* out, int out_count, MPI_Datatype out_type, int root);
+  Verdict gatherv(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts,
+                  const int* offsets, MPI_Datatype out_type, int root);
+  Verdict allgatherv(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
+                     const int* counts, const int* offsets, MPI_Datatype out_type);
+  Verdict alltoallv(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
+                    MPI_Datatype in_type, void* out, const int* out_counts, const int* out_offsets,
+                    MPI_Datatype out_type);
+  Verdict alltoallw(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
+                    const MPI_Datatype* in_types, void* out, const int* out_counts, const int* out_offsets,
+                    const MPI_Datatype* out_types);
+
+  /// After the collective: puts what was received where it belongs. Returns an MPI error code.
+  int finish() noexcept;
+
+ private:
+  /// Elements of one type that follow each other, as an MPI function describes them.
+  struct Run {
+    void* data = nullptr;
+    std::size_t count = 0;
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    const Type* layout = nullptr;
+    std::size_t bytes() const { return count * layout->size; }
+  };
+  /// One block per rank. With `types`, offsets are in bytes, as in MPI_Alltoallw.
+  struct Scattered {
+    void* data;
+    const int* counts;
+    const int* offsets;
+    MPI_Datatype type;
+    const MPI_Datatype* types;
+    int blocks;
+
+    MPI_Datatype type_of_block(int i) const { return types != nullptr ? types[i] : type; }
+    std::byte* block(int i) const;
+  };
+  /// Numbers per rank, in place as long as there are few.
+  class Numbers {
+   public:
+    std::size_t* make(int count);
+
+   private:
+    std::size_t here_[32];
+    std::unique_ptr<std::size_t[]> far_;
+  };
+  /// Bytes in place of memory that is not dense.
+  struct Packed {
+    std::unique_ptr<std::byte[]> bytes;
+    std::byte* make(std::size_t size);
+  };
+
+  Verdict pass(const char* reason);
+  bool known(const Team& team, int root);
+  bool reducible(MPI_Datatype type, MPI_Op op);
+  bool run_of(const void* data, long long count, MPI_Datatype type, Run& to);
+  bool blocks_of(Scattered& blocks);
+  void* reads(const Run& run);
+  void* writes(const Run& run, bool with_contents);
+  void* reads(const Scattered& blocks, const std::size_t** counts, const std::size_t** offsets);
+  void* writes(const Scattered& blocks, bool with_contents, const std::size_t** counts, const std::size_t** offsets);
+  void* lay_out(const Scattered& blocks, Packed& packed, Numbers& counts, Numbers& offsets, bool with_contents);
+  Verdict reduction(const Team& team, smelt_operation operation, const void* in, void* out, long long in_count,
+                    long long out_count, MPI_Datatype type, MPI_Op op, bool gives_result);
+  Verdict bytes(smelt_operation operation, std::size_t count, int root = 0);
+
+  Packed packed_in_, packed_out_;
+  Numbers in_counts_, in_offsets_, out_counts_, out_offsets_;
+  Run later_run_{};
+  Scattered later_blocks_{};
+  enum class Later { nothing, run, blocks } later_ = Later::nothing;
+  int error_ = MPI_SUCCESS;
+};
+
+}  // namespace smelt::shims::mpi

@@ -1,0 +1,140 @@
+#include "shims/mpi/team.hpp"
+
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+
+#include "shims/mpi/original.hpp"
+#include "shims/report.hpp"
+
+namespace smelt::shims::mpi {
+namespace {
+
+// Grows whenever a communicator with a team is freed. Release in forget(), acquire in find_team().
+constinit std::atomic<std::uint32_t> generation{1};
+constinit std::mutex registry;
+constinit int keyval = MPI_KEYVAL_INVALID;  // guarded by `registry`
+
+constinit std::atomic<bool> finalizing{false};
+
+using Teams = std::unordered_map<std::uintptr_t, Team*>;
+Teams& teams() {  // guarded by `registry`; never destroyed: others may call until the very end
+  static Teams& all = *new Teams;
+  return all;
+}
+
+struct Known {
+  MPI_Comm comm;
+  std::uint32_t generation;
+  Team* team;
+};
+constexpr std::size_t known_slots = 8;
+constinit thread_local Known known[known_slots] = {};
+
+int forget(MPI_Comm comm, int, void* value, void*) {
+  {
+    const std::lock_guard lock(registry);
+    teams().erase(number_of(comm));
+    generation.fetch_add(1, std::memory_order_release);
+  }
+  delete static_cast<Team*>(value);
+  return MPI_SUCCESS;
+}
+
+/// Collectives on a communicator after which it is worth its while to build one of smelt.
+int calls_before() noexcept {
+  static const int calls = [] {
+    const char* text = std::getenv("SMELT_MPI_AFTER");
+    const int number = text != nullptr ? std::atoi(text) : 0;
+    return number > 0 ? number : 64;
+  }();
+  return calls;
+}
+
+Team* make_team(MPI_Comm comm) {
+  int between = 0;
+  if (PMPI_Comm_test_inter(comm, &between) != MPI_SUCCESS) return nullptr;
+  auto* team = new (std::nothrow) Team;
+  if (team == nullptr) return nullptr;
+  team->comm = comm;
+  PMPI_Comm_rank(comm, &team->rank);
+  PMPI_Comm_size(comm, &team->size);
+  if (between != 0 || team->size == 1) {
+    team->settled = true;
+    team->why = between != 0 ? "an intercommunicator" : "a communicator of one rank";
+  }
+  const std::lock_guard lock(registry);
+  if (keyval == MPI_KEYVAL_INVALID) PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &keyval, nullptr);
+  teams()[number_of(comm)] = team;
+  return team;
+}
+
+}  // namespace
+
+void Team::detach() noexcept {
+  smelt_rank_free(std::exchange(local, nullptr));
+  smelt_communicator_free(std::exchange(communicator, nullptr));
+}
+
+void Team::disconnect() noexcept {
+  if (leaders != MPI_COMM_NULL) PMPI_Comm_free(&leaders);
+  if (neighbours != MPI_COMM_NULL) PMPI_Comm_free(&neighbours);
+}
+
+Team::~Team() {
+  detach();
+  // At the end ranks may free their teams in different orders.
+  if (!finalizing.load(std::memory_order_relaxed)) disconnect();
+}
+
+Team* find_team(MPI_Comm comm) noexcept {
+  auto& entry = known[(number_of(comm) >> (std::is_pointer_v<MPI_Comm> ? 6 : 0)) % known_slots];
+  const auto now = generation.load(std::memory_order_acquire);
+  if (entry.comm == comm && entry.generation == now) [[likely]]
+    return entry.team;
+  const std::lock_guard lock(registry);
+  const auto found = teams().find(number_of(comm));
+  if (found == teams().end()) return nullptr;
+  entry = {comm, now, found->second};
+  return found->second;
+}
+
+void note_success(MPI_Comm comm) noexcept {
+  Team* team = find_team(comm);
+  if (team == nullptr) {
+    try {
+      team = make_team(comm);
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+    // Outside of the registry's lock: a tool may look at attributes.
+    if (team == nullptr || PMPI_Comm_set_attr(comm, keyval, team) != MPI_SUCCESS) return;
+  }
+  if (team->settled || ++team->successes < calls_before()) return;
+  settle(*team);
+  team->settled = true;
+}
+
+void release_teams() noexcept {
+  finalizing.store(true, std::memory_order_relaxed);
+  for (;;) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    {
+      const std::lock_guard lock(registry);
+      if (teams().empty()) break;
+      comm = teams().begin()->second->comm;
+    }
+    PMPI_Comm_delete_attr(comm, keyval);  // calls forget()
+  }
+  if (keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&keyval);
+}
+
+int report_failure(Team& team) noexcept {
+  PMPI_Comm_call_errhandler(team.comm, MPI_ERR_OTHER);
+  return MPI_ERR_OTHER;
+}
+
+}  // namespace smelt::shims::mpi

@@ -1,0 +1,76 @@
+// Team: what the shim knows of an MPI communicator.
+//
+// A team is made when the first collective on its communicator has succeeded, hangs on the communicator as an
+// attribute, and is freed with it. Once so many collectives have succeeded that it pays, all ranks agree on whether
+// smelt serves them (team_setup.cpp).
+//
+// Several machines: ranks of one machine are a smelt communicator each; the first rank of each is its leader.
+//
+//        machine 0                machine 1
+//     0 ── smelt ── 1          2 ── smelt ── 3
+//     └────── the library's `leaders` ──────┘
+#pragma once
+
+#include <mpi.h>
+#include <smelt/smelt.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace smelt::shims::mpi {
+
+struct Team {
+  MPI_Comm comm = MPI_COMM_NULL;
+  int rank = 0;
+  int size = 0;
+  /// Collectives run through smelt. Written before the calls that look at it, by the thread that makes them.
+  bool ready = false;
+  bool sampling = false;  ///< all ranks have SMELT_VERBOSE=1: some rounds go to the library, to be timed
+  bool settled = false;   ///< the ranks have agreed whether to use smelt
+  std::uint64_t round = 0;
+  int successes = 0;  ///< of the library, on the way to the agreement
+  const char* why = "one of the first calls on its communicator";
+
+  smelt_communicator* communicator = nullptr;
+  smelt_rank* local = nullptr;  ///< this rank among those of its machine; null if it is alone there
+
+  // Of several machines; all tables by rank of `comm`.
+  int machines = 1;
+  int machine = 0;                     ///< of this rank
+  int local_rank = 0, local_size = 0;  ///< on it
+  MPI_Comm leaders = MPI_COMM_NULL;    ///< of the library, on leaders: machine m's leader is rank m
+  MPI_Comm neighbours = MPI_COMM_NULL; ///< of the library: the ranks of this machine, as smelt numbers them
+  std::vector<int> machine_of, local_of;
+  std::vector<int> machine_size;
+  std::vector<int> by_machine;  ///< ranks in the order of machines, and on each in that of `comm`
+  bool in_blocks = true;        ///< by_machine is 0, 1, 2, ...
+
+  Team() = default;
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+  ~Team();
+
+  void detach() noexcept;      ///< frees what is smelt's
+  void disconnect() noexcept;  ///< frees what is the library's; collective
+
+  bool leads() const noexcept { return local_rank == 0; }
+};
+
+/// The team of a communicator that has one; null for others. Cost: a look into a small table of this thread.
+Team* find_team(MPI_Comm comm) noexcept;
+
+/// After a collective of the library has succeeded on a communicator: makes its team, or settles it when it is time.
+void note_success(MPI_Comm comm) noexcept;
+
+/// Agrees with the other ranks on whether smelt serves this communicator, and builds what is needed. Collective.
+void settle(Team& team) noexcept;
+
+/// Frees all teams, but for what MPI_Finalize frees anyway.
+void release_teams() noexcept;
+
+/// Why smelt failed where it was to work, as an MPI error code after the communicator's error handler.
+int report_failure(Team& team) noexcept;
+
+}  // namespace smelt::shims::mpi

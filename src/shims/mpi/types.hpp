@@ -1,0 +1,38 @@
+// Datatypes: how large, how laid out, and what smelt calls them.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace smelt::shims::mpi {
+
+/// The groups of types that the MPI standard allows operators on.
+enum class Kind : std::uint8_t { none, integer, fortran_integer, floating, complex, logical, fortran_logical, byte,
+                                 index, pair };
+
+struct Type {
+  std::size_t size = 0;    ///< bytes of data
+  std::size_t extent = 0;  ///< from one element to the next
+  bool dense = false;      ///< `count` elements are count * size bytes from the buffer's address on, in order
+  bool predefined = false;
+  Kind kind = Kind::none;
+  int plain = -1;  ///< smelt_type, or -1
+};
+
+/// What is known of a datatype; null for what the library will complain of (no type, or not committed). The pointer
+/// is good until the type is freed. Cost: a look into a small table of this thread.
+const Type* type_of(MPI_Datatype type) noexcept;
+
+/// A communicator of this process alone, whose errors are returned: for MPI functions that need one.
+MPI_Comm own_communicator() noexcept;
+
+/// Copies `count` elements between user memory and `count * size` consecutive bytes. Return an MPI error code.
+int pack(const void* from, std::size_t count, MPI_Datatype type, const Type& layout, std::byte* to) noexcept;
+int unpack(const std::byte* from, void* to, std::size_t count, MPI_Datatype type, const Type& layout) noexcept;
+
+/// Frees what this file has made; before MPI is finalized.
+void release_types() noexcept;
+
+}  // namespace smelt::shims::mpi
