@@ -1,0 +1,201 @@
+// What programs may count on beside the results: progress, threads, errors, communicators that come and go.
+//
+//   mpirun -n N behaviour              all checks
+//   mpirun -n N behaviour spin         collectives for ever, for whoever kills a rank
+//   mpirun -n N behaviour abort        the last rank aborts while the others wait
+#include <pthread.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "support.hpp"
+
+namespace {
+
+using shim_test::fail;
+using shim_test::require;
+using shim_test::world_rank;
+
+int world_size() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+/// A long message that is on its way while its sender waits in a collective.
+void check_progress() {
+  std::vector<char> data(4 << 20, 'x');
+  const int rank = world_rank(), bytes = static_cast<int>(data.size());
+  for (int round = 0; round < 5; ++round) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (rank == 0) MPI_Isend(data.data(), bytes, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request);
+    if (rank == 1) {
+      usleep(2000);
+      MPI_Recv(data.data(), bytes, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    double sum = 1.0;
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    require(sum == world_size(), "a sum after point-to-point messages");
+  }
+}
+
+/// A lock on the memory of a rank that waits in a collective.
+void check_one_sided() {
+  const int rank = world_rank();
+  int* memory = nullptr;
+  MPI_Win window;
+  MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+  *memory = 0;
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank != 0) {
+    usleep(1000);
+    const int one = 1;
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+    MPI_Accumulate(&one, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, window);
+    MPI_Win_unlock(0, window);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window);
+  int seen = -1;
+  MPI_Get(&seen, 1, MPI_INT, 0, 0, 1, MPI_INT, window);
+  MPI_Win_unlock(0, window);
+  require(seen == world_size() - 1, "one-sided sum");
+  MPI_Win_free(&window);
+}
+
+void sum_on(MPI_Comm comm, int rounds) {
+  int size = 0;
+  MPI_Comm_size(comm, &size);
+  for (int i = 0; i < rounds; ++i) {
+    long mine = i, sum = 0;
+    MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, comm);
+    require(sum == static_cast<long>(i) * size, "a sum in a thread");
+  }
+}
+
+/// Threads that use a communicator each, and one communicator by one thread after the other.
+void check_threads() {
+  int provided = 0;
+  MPI_Query_thread(&provided);
+  if (provided < MPI_THREAD_MULTIPLE) return;
+  MPI_Comm comm[2];
+  for (auto& each : comm) MPI_Comm_dup(MPI_COMM_WORLD, &each);
+  std::thread first(sum_on, comm[0], 200), second(sum_on, comm[1], 200);
+  first.join();
+  second.join();
+  for (int turn = 0; turn < 3; ++turn) std::thread(sum_on, comm[0], 20).join();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  sum_on(comm[0], 20);
+  for (auto& each : comm) MPI_Comm_free(&each);
+}
+
+/// Arguments that are wrong on one rank alone, which then goes on as if nothing had been.
+void check_errors() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  sum_on(comm, 3);
+  int value = 0;
+  const auto is_error = [](int code, int wanted) {
+    int error_class = MPI_SUCCESS;
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &error_class);
+    return error_class == wanted;
+  };
+  if (world_rank() == 0) {
+    require(is_error(MPI_Bcast(&value, 1, MPI_INT, 1000, comm), MPI_ERR_ROOT), "a root that is not there");
+    require(is_error(MPI_Bcast(&value, -1, MPI_INT, 0, comm), MPI_ERR_COUNT), "a negative count");
+    require(is_error(MPI_Bcast(&value, 1, MPI_DATATYPE_NULL, 0, comm), MPI_ERR_TYPE), "no datatype");
+    require(MPI_Allreduce(&value, &value, 1, MPI_INT, MPI_OP_NULL, comm) != MPI_SUCCESS, "no operator");
+  }
+  float in = 0, out = 0;
+  require(MPI_Allreduce(&in, &out, 1, MPI_FLOAT, MPI_BAND, comm) != MPI_SUCCESS, "bits of numbers");
+  sum_on(comm, 3);
+  MPI_Comm_free(&comm);
+}
+
+void check_coming_and_going() {
+  for (int i = 0; i < 40; ++i) {
+    MPI_Comm dup, part;
+    MPI_Comm_dup(MPI_COMM_WORLD, &dup);
+    sum_on(dup, 3);
+    MPI_Comm_split(dup, world_rank() % 2, 0, &part);
+    sum_on(part, 2);
+    if (i % 2 == 0) MPI_Comm_disconnect(&part);
+    MPI_Comm_free(&dup);
+    if (i % 2 != 0) MPI_Comm_free(&part);
+  }
+}
+
+/// Nonblocking ones of the library among blocking ones.
+void check_nonblocking() {
+  for (int i = 0; i < 50; ++i) {
+    int data = world_rank() == 0 ? i : -1, sum = 0;
+    const int one = 1;
+    MPI_Request requests[2];
+    MPI_Ibcast(&data, 1, MPI_INT, 0, MPI_COMM_WORLD, &requests[0]);
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[1]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    require(data == i && sum == world_size(), "a nonblocking collective");
+  }
+}
+
+void check_intercommunicator() {
+  if (world_size() < 2) return;
+  MPI_Comm half, across;
+  const int color = world_rank() % 2;
+  MPI_Comm_split(MPI_COMM_WORLD, color, 0, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - color, 3, &across);
+  int theirs = 0, mine = color + 1, count = 0;
+  MPI_Comm_remote_size(across, &count);
+  for (int i = 0; i < 5; ++i) {
+    MPI_Allreduce(&mine, &theirs, 1, MPI_INT, MPI_SUM, across);
+    require(theirs == (2 - color) * count, "an intercommunicator");
+  }
+  MPI_Comm_free(&across);
+  MPI_Comm_free(&half);
+}
+
+/// Sums until somebody ends the program.
+void spin() {
+  for (int i = 0;; ++i) {
+    if (world_rank() == 0 && i % 1000 == 0) std::printf("round %d of %d\n", i, getpid()), std::fflush(stdout);
+    long sum = 1;
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+  }
+}
+
+void abort_late() {
+  sum_on(MPI_COMM_WORLD, 100);
+  if (world_rank() == world_size() - 1) {
+    usleep(100'000);
+    MPI_Abort(MPI_COMM_WORLD, 42);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  fail("passed a barrier that one rank never came to");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  const char* what = argc > 1 ? argv[1] : "all";
+  if (std::strcmp(what, "spin") == 0) spin();
+  if (std::strcmp(what, "abort") == 0) abort_late();
+  sum_on(MPI_COMM_WORLD, 5);
+  if (world_size() > 1) check_progress();
+  check_one_sided();
+  check_threads();
+  check_errors();
+  check_coming_and_going();
+  check_nonblocking();
+  check_intercommunicator();
+  if (world_rank() == 0) std::printf("all right\n");
+  MPI_Finalize();
+}

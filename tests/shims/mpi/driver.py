@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""Runs the programs of the MPI shim's tests under mpirun.
+
+    driver.py --mpi openmpi|mpich --mpirun PROGRAM --shim LIBRARY --programs DIRECTORY TEST
+
+Exit status 77: this machine does not permit the test; the reason is printed.
+"""
+
+import argparse
+import glob
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIP = 77
+
+
+def fail(text):
+    print(text)
+    sys.exit(1)
+
+
+class Mpi:
+    """One MPI library's mpirun."""
+
+    def __init__(self, arguments):
+        self.kind, self.mpirun, self.shim = arguments.mpi, arguments.mpirun, arguments.shim
+        self.programs = pathlib.Path(arguments.programs)
+        self.home = tempfile.mkdtemp(prefix="smelt-mpi-")
+
+    def program(self, name):
+        return str(self.programs / f"shim_mpi_{name}_{self.kind}")
+
+    def environment(self, **more):
+        kept = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "SMELT_MPI_AFTER": "1",
+                "XDG_CACHE_HOME": self.home, "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                "OMPI_MCA_hwloc_base_binding_policy": "none"}
+        return {**os.environ, **kept, **more}
+
+    def command(self, ranks, *program, preload=None, options=()):
+        return [self.mpirun, *options, "-n", str(ranks), "env", "LD_PRELOAD=" + (preload or self.shim), *program]
+
+    def run(self, ranks, *program, within=100, expect=0, **more):
+        """stdout and stderr of a run, which has to end in time and with that status (None: any but 0)."""
+        variables = more.pop("variables", {})
+        prefix = more.pop("prefix", [])
+        command = [*prefix, *self.command(ranks, *program, **more)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   errors="replace", env=self.environment(**variables), start_new_session=True)
+        try:
+            text, _ = process.communicate(timeout=within)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            text, _ = process.communicate()
+            fail(f"{' '.join(command)}: not over after {within} s\n{text}")
+        if process.returncode != expect and not (expect is None and process.returncode != 0):
+            fail(f"{' '.join(command)}: status {process.returncode}\n{text}")
+        return text
+
+
+def left_behind():
+    return sorted(glob.glob("/dev/shm/smelt-*"))
+
+
+def still_running(program):
+    found = []
+    for path in glob.glob("/proc/[0-9]*/exe"):
+        try:
+            if os.readlink(path) == program:
+                found.append(int(path.split("/")[2]))
+        except OSError:
+            pass
+    return found
+
+
+def test_matrix(mpi):
+    for ranks, rounds in ((2, 1500), (3, 700), (4, 300)):
+        mpi.run(ranks, mpi.program("matrix"), str(rounds), str(int(time.time())))
+
+
+def test_behaviour(mpi):
+    for ranks in (2, 4):
+        text = mpi.run(ranks, mpi.program("behaviour"), variables={"SMELT_VERBOSE": "1"})
+        if "all right" not in text or not re.search(r"MPI_Allreduce: taken over [1-9]", text):
+            fail(f"nothing was taken over:\n{text}")
+        if "an intercommunicator" not in text:
+            fail(f"calls on intercommunicators were not passed on visibly:\n{text}")
+    text = mpi.run(2, mpi.program("behaviour"), variables={"SMELT_MPI": "0", "SMELT_VERBOSE": "1"})
+    if "taken over" in text:
+        fail(f"SMELT_MPI=0 was ignored:\n{text}")
+
+
+def test_failures(mpi):
+    """A rank that is killed, and one that aborts: nobody goes on, nothing stays."""
+    before = left_behind()
+    program = mpi.program("behaviour")
+    process = subprocess.Popen(mpi.command(2, program, "spin"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               text=True, env=mpi.environment(), start_new_session=True)
+    while "round 1000" not in process.stdout.readline():
+        if process.poll() is not None:
+            fail("the ranks did not get going")
+    os.kill(still_running(program)[-1], signal.SIGKILL)
+    try:
+        process.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        fail("a killed rank left the others waiting")
+    if process.returncode == 0:
+        fail("mpirun did not notice the killed rank")
+    mpi.run(2, program, "abort", within=30, expect=None)
+    time.sleep(0.2)
+    for pid in still_running(program):
+        os.kill(pid, signal.SIGKILL)
+        fail("a rank went on after the end of its job")
+    if left_behind() != before:
+        fail(f"left behind: {left_behind()}")
+
+
+def test_tools(mpi):
+    """A tool above the shim, wherever it is loaded."""
+    tool = str(mpi.programs / f"libshim_mpi_tool_{mpi.kind}.so")
+    for preload in (f"{tool}:{mpi.shim}", f"{mpi.shim}:{tool}"):
+        text = mpi.run(2, mpi.program("broadcasts"), preload=preload, variables={"SMELT_VERBOSE": "1"})
+        if text.count("tool: 100 broadcasts") != 2 or "MPI_Bcast: taken over" not in text:
+            fail(f"LD_PRELOAD={preload}: the tool or the shim saw nothing:\n{text}")
+
+
+class Machines:
+    """Network namespaces m0, m1, ... on one bridge, each with a host name of its own."""
+
+    def __init__(self, count):
+        self.names = [f"smelt{os.getpid()}m{i}" for i in range(count)]
+        self.hub = f"smelt{os.getpid()}hub"
+        self.hosts = [f"10.77.0.{i + 1}" for i in range(count)]
+
+    def __enter__(self):
+        try:
+            self.ip("netns", "add", self.hub)
+            self.inside(self.hub, "ip", "link", "add", "bridge", "type", "bridge")
+            self.inside(self.hub, "ip", "link", "set", "bridge", "up")
+            for i, name in enumerate(self.names):
+                self.ip("netns", "add", name)
+                self.inside(name, "ip", "link", "set", "lo", "up")
+                self.inside(name, "ip", "link", "add", "net0", "type", "veth", "peer", "name", f"port{i}", "netns", self.hub)
+                self.inside(self.hub, "ip", "link", "set", f"port{i}", "master", "bridge", "up")
+                self.inside(name, "ip", "address", "add", f"{self.hosts[i]}/24", "dev", "net0")
+                self.inside(name, "ip", "link", "set", "net0", "up")
+            subprocess.run(["unshare", "-u", "true"], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as wrong:
+            self.__exit__()
+            detail = getattr(wrong, "stderr", b"") or b""
+            print(f"skipped: network namespaces are not permitted here: {wrong} {detail.decode(errors='replace')}")
+            sys.exit(SKIP)
+        return self
+
+    def __exit__(self, *_):
+        for name in (*self.names, self.hub):
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+    def ip(self, *arguments):
+        subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+    def inside(self, name, *command):
+        self.ip("netns", "exec", name, *command)
+
+    def enter(self, index):
+        """The command that runs another on a machine."""
+        name = self.names[index]
+        return ["ip", "netns", "exec", name, "unshare", "-u", "sh", "-c", f'hostname {name}; exec "$@"', "sh"]
+
+    def agent(self, directory):
+        """In the place of ssh: AGENT [options] HOST COMMAND..."""
+        path = pathlib.Path(directory) / "agent"
+        cases = "\n".join(f'{host}) name={name};;' for host, name in zip(self.hosts, self.names))
+        path.write_text('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nhost=$1; shift\ncase "$host" in\n'
+                        f'{cases}\n*) echo "no machine $host" >&2; exit 1;;\nesac\n'
+                        'export name command="$*"\n'
+                        "exec ip netns exec \"$name\" unshare -u sh -c 'hostname $name; eval \"exec $command\"'\n")
+        path.chmod(0o755)
+        return str(path)
+
+
+def test_machines(mpi):
+    if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("unshare"):
+        print("skipped: network namespaces need root and iproute2")
+        sys.exit(SKIP)
+    for count in (2, 3):
+        with Machines(count) as machines:
+            agent = machines.agent(mpi.home)
+            for spread in (False, True):
+                options, variables = layout(mpi, machines, agent, spread)
+                variables["SMELT_VERBOSE"] = "1"
+                text = mpi.run(2 * count, mpi.program("matrix"), "150", str(int(time.time())), options=options,
+                               variables=variables, prefix=machines.enter(0))
+                if not re.search(r"MPI_Allreduce: taken over [1-9]", text) or "between machines" not in text:
+                    fail(f"nothing was taken over, or nothing passed on, between machines:\n{text}")
+
+
+def layout(mpi, machines, agent, spread):
+    """mpirun's options and environment: two ranks on each machine; `spread`: neighbours on different machines."""
+    count = len(machines.hosts)
+    if mpi.kind == "openmpi":
+        hosts = ",".join(f"{host}:2" for host in machines.hosts)
+        options = ["--host", hosts, "--map-by", "node" if spread else "slot", "--mca", "plm_rsh_agent", agent,
+                   "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", "net0",
+                   "--mca", "oob_tcp_if_include", "net0"]
+        for name in ("LD_PRELOAD", "SMELT_VERBOSE", "SMELT_MPI_AFTER", "XDG_CACHE_HOME"):
+            if name != "LD_PRELOAD":
+                options += ["-x", name]
+        return options, {}
+    options = ["-launcher", "ssh", "-launcher-exec", agent, "-hosts", ",".join(machines.hosts), "-iface", "net0",
+               "-ppn", "1" if spread else "2"]
+    return options, {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "net0", "HYDRA_IFACE": "net0"}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("mpi", "mpirun", "shim", "programs"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("test")
+    arguments = parser.parse_args()
+    mpi = Mpi(arguments)
+    try:
+        globals()[f"test_{arguments.test}"](mpi)
+    finally:
+        shutil.rmtree(mpi.home, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
