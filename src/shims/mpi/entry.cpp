@@ -6,6 +6,7 @@
 
 #include "shims/mpi/machines.hpp"
 #include "shims/mpi/original.hpp"
+#include "shims/mpi/progress.hpp"
 #include "shims/mpi/task.hpp"
 #include "shims/mpi/team.hpp"
 #include "shims/mpi/types.hpp"
@@ -129,6 +130,7 @@ constexpr const char* shim_name = "mpich";
 
 int finalize() {
   release_teams();
+  release_progress();
   release_types();
   return original.Finalize();
 }

@@ -24,8 +24,8 @@
 #include <thread>
 
 #include "shims/mpi/original.hpp"
+#include "shims/mpi/progress.hpp"
 #include "shims/mpi/team.hpp"
-#include "shims/mpi/types.hpp"
 #include "shims/report.hpp"
 
 namespace smelt::shims::mpi {
@@ -57,12 +57,6 @@ class Descriptor {
  private:
   int fd_;
 };
-
-/// Called while a rank waits in smelt: what others want of this process through the library goes on.
-void make_progress(void*) {
-  int ready = 0;
-  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, own_communicator(), &ready, MPI_STATUS_IGNORE);
-}
 
 Card own_card() noexcept {
   Card card;
@@ -124,6 +118,7 @@ void meet(Team& team, int fd, const std::vector<int>& places) {
   options.idle = make_progress;
   options.pus = places.empty() ? nullptr : places.data();
   options.pu_count = places.size();
+  prepare_progress();
   std::atomic<bool> over{false};
   int status = SMELT_IO_ERROR;
   std::thread meeting([&] {

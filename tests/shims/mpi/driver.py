@@ -181,7 +181,7 @@ class Machines:
         path.write_text('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nhost=$1; shift\ncase "$host" in\n'
                         f'{cases}\n*) echo "no machine $host" >&2; exit 1;;\nesac\n'
                         'export name command="$*"\n'
-                        "exec ip netns exec \"$name\" unshare -u sh -c 'hostname $name; eval \"exec $command\"'\n")
+                        "exec ip netns exec \"$name\" unshare -u sh -c 'hostname $name; eval "$command"'\n")
         path.chmod(0o755)
         return str(path)
 

@@ -293,7 +293,7 @@ void check_reduction(const Named& on, const Pairing& of) {
   const auto at = static_cast<std::size_t>(std::mismatch(x.begin(), x.end(), y.begin()).first - x.begin());
   std::string near;
   for (std::size_t i = at / 8 * 8; i < std::min(x.size(), at / 8 * 8 + 8); ++i) {
-    near += " " + std::to_string(x[i]) + "/" + std::to_string(y[i]);
+    near.append(" ").append(std::to_string(x[i])).append("/").append(std::to_string(y[i]));
   }
   fail("byte " + std::to_string(at) + ":" + near + ": reduction " + std::to_string(what) + " of " + std::to_string(count) + " " + of.name + " on " + on.name +
        ", operator " + std::to_string(std::find(of.ops.begin(), of.ops.end(), op) - of.ops.begin()) + (in_place ? ", in place" : "") +

@@ -1,0 +1,51 @@
+// A receive that nobody ever sends to, tested: MPICH's MPI_Iprobe does not move long messages along, a test of a
+// request that is not complete moves everything in both libraries.
+#include "shims/mpi/progress.hpp"
+
+#include <mpi.h>
+
+#include <atomic>
+
+#include "shims/mpi/types.hpp"
+
+namespace smelt::shims::mpi {
+namespace {
+
+constinit std::atomic_flag busy = {};  // whoever holds it may use `pending`
+MPI_Request pending;
+bool prepared = false;  // guarded by `busy`
+char nothing = 0;
+
+/// Acquire pairs with the release in unlock(): `pending` goes from thread to thread.
+bool try_lock() noexcept { return !busy.test_and_set(std::memory_order_acquire); }
+void unlock() noexcept { busy.clear(std::memory_order_release); }
+
+}  // namespace
+
+void prepare_progress() noexcept {
+  const MPI_Comm own = own_communicator();
+  while (!try_lock()) {
+  }
+  if (!prepared) prepared = PMPI_Irecv(&nothing, 1, MPI_CHAR, 0, 1, own, &pending) == MPI_SUCCESS;
+  unlock();
+}
+
+void make_progress(void*) noexcept {
+  if (!try_lock()) return;  // another thread is at it, or this one below
+  int done = 0;
+  if (prepared) PMPI_Test(&pending, &done, MPI_STATUS_IGNORE);
+  unlock();
+}
+
+void release_progress() noexcept {
+  while (!try_lock()) {
+  }
+  if (prepared) {
+    PMPI_Cancel(&pending);
+    PMPI_Wait(&pending, MPI_STATUS_IGNORE);
+  }
+  prepared = false;
+  unlock();
+}
+
+}  // namespace smelt::shims::mpi
