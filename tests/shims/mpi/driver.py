@@ -46,7 +46,7 @@ class Mpi:
     def command(self, ranks, *program, preload=None, options=()):
         return [self.mpirun, *options, "-n", str(ranks), "env", "LD_PRELOAD=" + (preload or self.shim), *program]
 
-    def run(self, ranks, *program, within=100, expect=0, **more):
+    def run(self, ranks, *program, within=60, expect=0, **more):
         """stdout and stderr of a run, which has to end in time and with that status (None: any but 0)."""
         variables = more.pop("variables", {})
         prefix = more.pop("prefix", [])
@@ -181,7 +181,7 @@ class Machines:
         path.write_text('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nhost=$1; shift\ncase "$host" in\n'
                         f'{cases}\n*) echo "no machine $host" >&2; exit 1;;\nesac\n'
                         'export name command="$*"\n'
-                        "exec ip netns exec \"$name\" unshare -u sh -c 'hostname $name; eval "$command"'\n")
+                        'exec ip netns exec "$name" unshare -u sh -c \'hostname $name; eval "$command"\'\n')
         path.chmod(0o755)
         return str(path)
 
@@ -196,7 +196,7 @@ def test_machines(mpi):
             for spread in (False, True):
                 options, variables = layout(mpi, machines, agent, spread)
                 variables["SMELT_VERBOSE"] = "1"
-                text = mpi.run(2 * count, mpi.program("matrix"), "150", str(int(time.time())), options=options,
+                text = mpi.run(2 * count, mpi.program("matrix"), "60", str(int(time.time())), "alike", options=options,
                                variables=variables, prefix=machines.enter(0))
                 if not re.search(r"MPI_Allreduce: taken over [1-9]", text) or "between machines" not in text:
                     fail(f"nothing was taken over, or nothing passed on, between machines:\n{text}")

@@ -1,9 +1,11 @@
 // Every operation through the shim against the plain library's answer, on random inputs.
 //
-//   mpirun -n N matrix [rounds] [seed]
+//   mpirun -n N matrix [rounds] [seed] [alike]
 //
 // Each round draws, equally on all ranks, a communicator, an operation, a datatype, an operator, a root and sizes;
 // and on each rank by itself how it describes its part of the data: all descriptions have the same signature.
+// With `alike` all ranks describe their data in the same way: where calls are passed on, Open MPI 4.1 chooses its
+// algorithm by a rank's own datatype, and hangs where they differ.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -20,6 +22,7 @@ using Bytes = std::vector<unsigned char>;
 
 std::mt19937_64 common;  ///< the same numbers on all ranks
 std::mt19937_64 own;     ///< others on each
+bool alike = false;      ///< all ranks describe their data in the same way
 
 int draw(std::mt19937_64& from, int below) { return static_cast<int>(from() % static_cast<unsigned>(below)); }
 
@@ -348,7 +351,7 @@ struct Part {
 };
 
 Part draw_part(const std::vector<Description>& ways, int ints) {
-  const auto& way = ways[static_cast<std::size_t>(draw(own, static_cast<int>(ways.size())))];
+  const auto& way = ways[static_cast<std::size_t>(draw(alike ? common : own, static_cast<int>(ways.size())))];
   return {way, ints / way.ints};
 }
 
@@ -500,7 +503,7 @@ void check_uneven(const Named& on, const std::vector<Description>& ways) {
     to_all[i] = what >= 3 ? ints[me][i] : ints[0][i];
     from_all[i] = what >= 3 ? ints[i][me] : ints[0][i];
   }
-  const auto way = [&]() -> const Description& { return ways[static_cast<std::size_t>(draw(own, static_cast<int>(ways.size())))]; };
+  const auto way = [&]() -> const Description& { return ways[static_cast<std::size_t>(draw(alike ? common : own, static_cast<int>(ways.size())))]; };
   const int mine = ints[0][me];
   const std::vector<int> one = {mine};
   Uneven in(way(), what == 1 || what == 2 ? one : to_all), out(way(), what == 0 ? one : from_all);
@@ -554,6 +557,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 1000;
   const auto seed = static_cast<std::uint64_t>(argc > 2 ? std::atoll(argv[2]) : 1);
+  alike = argc > 3;
   common.seed(seed);
   own.seed(seed * 1000 + static_cast<std::uint64_t>(shim_test::world_rank()) + 1);
   const auto on = communicators();
