@@ -1,0 +1,79 @@
+// How long MPI collectives take: the same program with and without the shim, run in turns by mpi.py.
+//
+//   mpirun -n N shim_bench_mpi_LIBRARY OPERATION BYTES MICROSECONDS
+//
+// Each call is timed on every rank; a sample is a run of calls after a barrier, and takes as long as its slowest rank.
+// Prints the median in nanoseconds. BYTES: of the vector, or of the block that one rank has for another.
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+struct Buffers {
+  std::vector<double> in, out;
+};
+
+void call(const std::string& operation, Buffers& with, int count) {
+  double* in = with.in.data();
+  double* out = with.out.data();
+  const MPI_Comm world = MPI_COMM_WORLD;
+  if (operation == "barrier") MPI_Barrier(world);
+  if (operation == "bcast") MPI_Bcast(in, count, MPI_DOUBLE, 0, world);
+  if (operation == "reduce") MPI_Reduce(in, out, count, MPI_DOUBLE, MPI_SUM, 0, world);
+  if (operation == "allreduce") MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, world);
+  if (operation == "scan") MPI_Scan(in, out, count, MPI_DOUBLE, MPI_SUM, world);
+  if (operation == "exscan") MPI_Exscan(in, out, count, MPI_DOUBLE, MPI_SUM, world);
+  if (operation == "reduce_scatter_block") MPI_Reduce_scatter_block(in, out, count, MPI_DOUBLE, MPI_SUM, world);
+  if (operation == "scatter") MPI_Scatter(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, 0, world);
+  if (operation == "gather") MPI_Gather(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, 0, world);
+  if (operation == "allgather") MPI_Allgather(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, world);
+  if (operation == "alltoall") MPI_Alltoall(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, world);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (argc != 4) MPI_Abort(MPI_COMM_WORLD, 2);
+  const std::string operation = argv[1];
+  const int count = std::max(1, std::atoi(argv[2]) / 8);
+  const double budget = std::atof(argv[3]) * 1e-6;
+  Buffers buffers;
+  buffers.in.assign(static_cast<std::size_t>(count) * static_cast<std::size_t>(size), 1.0);
+  buffers.out = buffers.in;
+  for (int i = 0; i < 80; ++i) call(operation, buffers, count);  // the shim begins by itself in between
+  // A sample is a run of calls, as long as a clock's reading does not show.
+  double once = now();
+  for (int i = 0; i < 8; ++i) call(operation, buffers, count);
+  once = (now() - once) / 8;
+  int calls = std::clamp(static_cast<int>(50e-6 / once), 1, 200);
+  int samples = std::clamp(static_cast<int>(budget / (once * calls)), 5, 2000);
+  MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  MPI_Bcast(&samples, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  std::vector<double> taken(static_cast<std::size_t>(samples));
+  for (auto& sample : taken) {
+    buffers.in[0] += 1.0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double start = now();
+    for (int i = 0; i < calls; ++i) call(operation, buffers, count);
+    sample = (now() - start) / calls;
+  }
+  std::vector<double> slowest(taken.size());
+  MPI_Reduce(taken.data(), slowest.data(), samples, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  if (rank == 0) {
+    std::nth_element(slowest.begin(), slowest.begin() + samples / 2, slowest.end());
+    std::printf("%.1f\n", slowest[static_cast<std::size_t>(samples / 2)] * 1e9);
+  }
+  MPI_Finalize();
+}

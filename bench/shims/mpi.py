@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""MPI collectives with and without the shim, in turns: one JSON document on stdout, a table on stderr.
+
+    python3 bench/shims/mpi.py [--build build/release] [--ranks 2] [--rounds 3] [--time-us 20000]
+                               [--mpi openmpi,mpich] [--operations a,b] [--sizes 8,4096]
+
+ratio: median time of the library alone over median time with the shim; above 1 the shim is faster.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+OPERATIONS = ["barrier", "bcast", "reduce", "allreduce", "scatter", "gather", "allgather", "alltoall",
+              "reduce_scatter_block", "scan", "exscan"]
+SIZES = [8, 128, 2048, 32768, 524288, 4 << 20]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build/release")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--time-us", type=int, default=20000)
+    parser.add_argument("--mpi", default="openmpi,mpich")
+    parser.add_argument("--operations", default=",".join(OPERATIONS))
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    arguments = parser.parse_args()
+    build = pathlib.Path(arguments.build).resolve()
+    results = []
+    for mpi in arguments.mpi.split(","):
+        program, shim = build / "bin" / f"shim_bench_mpi_{mpi}", build / "lib" / f"libsmelt_{mpi}.so"
+        if not program.exists() or not shim.exists():
+            print(f"{mpi}: not built, left out", file=sys.stderr)
+            continue
+        for operation in arguments.operations.split(","):
+            for size in ["0"] if operation == "barrier" else arguments.sizes.split(","):
+                times = {True: [], False: []}
+                for _ in range(arguments.rounds):
+                    for with_shim in (False, True):
+                        times[with_shim].append(once(mpi, arguments, program, shim if with_shim else None, operation, size))
+                plain, ours = statistics.median(times[False]), statistics.median(times[True])
+                results.append({"mpi": mpi, "operation": operation, "bytes": int(size), "ranks": arguments.ranks,
+                                "plain_ns": plain, "shim_ns": ours, "ratio": plain / ours})
+                print(f"{mpi:8} {operation:21} {size:>8} B {plain:12.0f} ns {ours:12.0f} ns {plain / ours:6.2f}",
+                      file=sys.stderr)
+    if not results:
+        sys.exit(2)
+    mean = math.exp(statistics.fmean(math.log(each["ratio"]) for each in results))
+    print(f"geometric mean {mean:.2f}, least {min(each['ratio'] for each in results):.2f}", file=sys.stderr)
+    print(json.dumps({"benchmark": "shim-mpi", "geometric_mean": mean, "results": results}, indent=1))
+
+
+def once(mpi, arguments, program, shim, operation, size):
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    preload = ["env", f"LD_PRELOAD={shim}"] if shim else []
+    run = subprocess.run([f"mpirun.{mpi}", "-n", str(arguments.ranks), *preload, program, operation, size,
+                          str(arguments.time_us)], env=environment, capture_output=True, text=True, check=True,
+                         timeout=60)
+    return float(run.stdout.split()[-1])
+
+
+if __name__ == "__main__":
+    main()
