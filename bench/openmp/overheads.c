@@ -16,7 +16,7 @@ static void delay(void) {
   double sum = 0;
   for (int i = 0; i < 50; ++i) {
     sum += i;
-    __asm__("" : "+x"(sum));
+    __asm__ volatile("" : "+x"(sum));
   }
 }
 

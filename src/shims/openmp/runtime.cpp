@@ -48,6 +48,7 @@ constexpr const char* known_names[] = {
 };
 
 constinit std::atomic<const char*> stopped{nullptr};
+constinit std::atomic<std::uint32_t> libraries_closed{0};
 
 }  // namespace
 
@@ -364,9 +365,10 @@ const Runtime& private_runtime(Family family, const void* caller) noexcept {
   return known->runtime;
 }
 
+constinit std::atomic<const Runtime*> known_globals[2] = {};
+
 const Runtime* global_runtime(Family family) noexcept {
-  static constinit std::atomic<const Runtime*> found[2] = {};
-  auto& slot = found[static_cast<int>(family)];
+  auto& slot = known_globals[static_cast<int>(family)];
   // Acquire: partner the release below.
   if (const Runtime* runtime = slot.load(std::memory_order_acquire)) return runtime;
   const Scope scope;
@@ -381,9 +383,39 @@ const Runtime* global_runtime(Family family) noexcept {
 
 }  // namespace
 
+namespace {
+
+// What a look-up on behalf of a library found, per thread; good until a library is closed.
+template <class Found>
+struct Remembered {
+  Runtime::Code library;
+  std::uint32_t closed = 0;
+  std::uint32_t index = 0;  ///< line of symbols.inc, for originals
+  Found* found = nullptr;
+
+  bool serves(const void* caller) const noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(caller);
+    return found != nullptr && address - library.begin < library.end - library.begin &&
+           closed == libraries_closed.load(std::memory_order_relaxed);
+  }
+  void remember(const void* caller, Found* what, std::uint32_t line = 0) noexcept {
+    *this = {code_around(caller), libraries_closed.load(std::memory_order_relaxed), line, what};
+  }
+};
+
+thread_local constinit Remembered<const Runtime> remembered_runtimes[2];
+thread_local constinit Remembered<void> remembered_originals[32];
+
+}  // namespace
+
 const Runtime& runtime(Family family, const void* caller) noexcept {
-  const Runtime* global = global_runtime(family);
-  return global != nullptr ? *global : private_runtime(family, caller);
+  if (const Runtime* global = known_globals[static_cast<int>(family)].load(std::memory_order_acquire)) return *global;
+  auto& remembered = remembered_runtimes[static_cast<int>(family)];
+  if (remembered.serves(caller)) return *remembered.found;
+  if (const Runtime* global = global_runtime(family)) return *global;
+  const Runtime& own = private_runtime(family, caller);
+  remembered.remember(caller, &own);
+  return own;
 }
 
 void* find_original(Family family, const char* name, const void* caller, std::atomic<void*>& known) noexcept {
@@ -414,15 +446,16 @@ extern "C" {
   if (!runtime(symbol.family, caller).calls_itself(caller)) prepare(symbol);
   auto& slot = smelt_openmp_originals[index];
   if (void* known = slot.load(std::memory_order_relaxed)) return known;
+  auto& remembered = remembered_originals[index % std::size(remembered_originals)];
+  if (remembered.index == index && remembered.serves(caller)) return remembered.found;
   const Scope global;
-  void* original = global.find(symbol.name, symbol.version);
-  // Of both families, so that a function which only one of them has is found there.
-  if (original != nullptr) {
+  if (void* original = global.find(symbol.name, symbol.version)) {
     slot.store(original, std::memory_order_relaxed);
     return original;
   }
-  original = Scope(caller).find(symbol.name, symbol.version);
+  void* original = Scope(caller).find(symbol.name, symbol.version);
   if (original == nullptr) std::abort();
+  remembered.remember(caller, original, index);
   return original;
 }
 
@@ -438,6 +471,7 @@ extern "C" {
 /// Destructors of a library may do anything.
 [[gnu::visibility("default")]] int dlclose(void* handle) noexcept {
   dissolve("dlclose");
+  libraries_closed.fetch_add(1, std::memory_order_relaxed);
   return c_library_dlclose()(handle);
 }
 
