@@ -316,9 +316,8 @@ bool spans_machines(const Team& team, const Task& task) noexcept {
       return call.combine == nullptr || call.commutative != 0 || team.in_blocks;
     case SMELT_GATHER:
     case SMELT_SCATTER:
-      return call.uneven == 0;
     case SMELT_ALLGATHER:
-      return call.out_counts == nullptr;
+      return true;
     default:
       return false;
   }

@@ -238,6 +238,7 @@ Task::Verdict Task::reduce_scatter(const Team& team, const void* in, void* out, 
   std::size_t* const offsets = in_offsets_.make(team.size);
   std::copy_n(counts, team.size, elements);
   std::exclusive_scan(elements, elements + team.size, offsets, std::size_t{0});
+  call.operation = SMELT_REDUCE_SCATTERV;
   call.in_counts = elements;
   call.in_offsets = offsets;
   return verdict;
@@ -318,8 +319,7 @@ Task::Verdict Task::scatterv(const Team& team, const void* in, const int* counts
     call.count = own.bytes();
     call.out = writes(own, false);
   }
-  call.uneven = 1;
-  return bytes(SMELT_SCATTER, call.count, root);
+  return bytes(SMELT_SCATTERV, call.count, root);
 }
 
 Task::Verdict Task::gatherv(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
@@ -337,8 +337,7 @@ Task::Verdict Task::gatherv(const Team& team, const void* in, int in_count, MPI_
     call.count = own.bytes();
     call.in = reads(own);
   }
-  call.uneven = 1;
-  return bytes(SMELT_GATHER, call.count, root);
+  return bytes(SMELT_GATHERV, call.count, root);
 }
 
 Task::Verdict Task::allgatherv(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
@@ -355,7 +354,7 @@ Task::Verdict Task::allgatherv(const Team& team, const void* in, int in_count, M
     call.count = own.bytes();
     call.in = reads(own);
   }
-  return bytes(SMELT_ALLGATHER, call.count);
+  return bytes(SMELT_ALLGATHERV, call.count);
 }
 
 Task::Verdict Task::alltoallv(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
@@ -373,7 +372,7 @@ Task::Verdict Task::alltoallv(const Team& team, const void* in, const int* in_co
   } else {
     call.in = reads(source, &call.in_counts, &call.in_offsets);
   }
-  return bytes(SMELT_ALLTOALL, call.out_counts[team.rank]);
+  return bytes(SMELT_ALLTOALLV, call.out_counts[team.rank]);
 }
 
 Task::Verdict Task::alltoallw(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
@@ -392,7 +391,7 @@ Task::Verdict Task::alltoallw(const Team& team, const void* in, const int* in_co
   } else {
     call.in = reads(source, &call.in_counts, &call.in_offsets);
   }
-  return bytes(SMELT_ALLTOALL, call.out_counts[team.rank]);
+  return bytes(SMELT_ALLTOALLV, call.out_counts[team.rank]);
 }
 
 }  // namespace smelt::shims::mpi
