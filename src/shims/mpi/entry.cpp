@@ -37,6 +37,7 @@ void resolve(Function*& library, Function*& above, const char* pmpi) noexcept {
 [[gnu::constructor]] void resolve_all() noexcept {
 #define SMELT_MPI_RESOLVE(name, parameters, arguments) resolve(original.name, tool.name, "PMPI_" #name);
   SMELT_MPI_BLOCKING(SMELT_MPI_RESOLVE)
+  SMELT_MPI_NONBLOCKING(SMELT_MPI_RESOLVE)
   SMELT_MPI_RESOLVE(Finalize, (), ())
 #undef SMELT_MPI_RESOLVE
 }
@@ -119,7 +120,8 @@ inline int run(Entry& entry, MPI_Comm comm, Describe describe, Library library) 
   Team* const team = find_team(comm);
   if (team == nullptr || !team->ready) [[unlikely]]
     return run_before(entry, comm, team, library);
-  return run_ready(entry, *team, [&](Task& task) { return describe(task, *team); }, library);
+  return run_ready(
+      entry, *team, [&](Task& task) { return describe(task, *team); }, library);
 }
 
 #ifdef OPEN_MPI
@@ -141,20 +143,19 @@ int finalize() {
 using namespace smelt::shims::mpi;
 
 // MPI_X and PMPI_X of one function. `...`: the task's description, from `task` and `team`.
-#define SMELT_MPI_DEFINE(name, parameters, arguments, ...)                                        \
-  namespace {                                                                                     \
-  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name};                            \
-  int serve_##name parameters {                                                                   \
-    return run(                                                                                   \
-        entry_##name, comm, [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { \
-          return __VA_ARGS__;                                                                     \
-        },                                                                                        \
-        [&] { return original.name arguments; });                                                 \
-  }                                                                                               \
-  }                                                                                               \
+#define SMELT_MPI_DEFINE(name, parameters, arguments, ...)                                                \
+  namespace {                                                                                             \
+  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name};                                    \
+  int serve_##name parameters {                                                                           \
+    return run(                                                                                           \
+        entry_##name, comm,                                                                               \
+        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return __VA_ARGS__; },      \
+        [&] { return original.name arguments; });                                                         \
+  }                                                                                                       \
+  }                                                                                                       \
   extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { return serve_##name arguments; } \
-  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {                           \
-    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                   \
+  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {                                   \
+    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                           \
   }
 
 #define SMELT_MPI_DESCRIBE_Barrier task.barrier()
@@ -180,6 +181,20 @@ using namespace smelt::shims::mpi;
 #define SMELT_MPI_DEFINE_ALL(name, parameters, arguments) \
   SMELT_MPI_DEFINE(name, parameters, arguments, SMELT_MPI_DESCRIBE_##name)
 SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE_ALL)
+
+// The same of one that is passed on, so that the report tells of it.
+#define SMELT_MPI_COUNT(name, parameters, arguments)                           \
+  namespace {                                                                  \
+  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name};         \
+  }                                                                            \
+  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters {       \
+    entry_##name.passed("a nonblocking collective");                           \
+    return original.name arguments;                                            \
+  }                                                                            \
+  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {        \
+    return tool.name != nullptr ? tool.name arguments : PMPI_##name arguments; \
+  }
+SMELT_MPI_NONBLOCKING(SMELT_MPI_COUNT)
 
 extern "C" [[gnu::visibility("default")]] int PMPI_Finalize() { return finalize(); }
 extern "C" [[gnu::visibility("default")]] int MPI_Finalize() {

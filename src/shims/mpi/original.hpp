@@ -30,48 +30,94 @@ std::uintptr_t number_of(Handle handle) noexcept {
 #define SMELT_MPI_REDUCTION const void *in, void *out, int count, MPI_Datatype type, MPI_Op op
 #define SMELT_MPI_BLOCKS \
   const void *in, int in_count, MPI_Datatype in_type, void *out, int out_count, MPI_Datatype out_type
-#define SMELT_MPI_BLOCKING(X)                                                                                      \
-  X(Barrier, (MPI_Comm comm), (comm))                                                                              \
-  X(Bcast, (void* data, int count, MPI_Datatype type, int root, MPI_Comm comm), (data, count, type, root, comm))   \
-  X(Reduce, (SMELT_MPI_REDUCTION, int root, MPI_Comm comm), (in, out, count, type, op, root, comm))                \
-  X(Allreduce, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                             \
-  X(Scan, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                                  \
-  X(Exscan, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                                \
-  X(Reduce_scatter_block, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                  \
-  X(Reduce_scatter,                                                                                                \
-    (const void* in, void* out, const int* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm),                   \
-    (in, out, counts, type, op, comm))                                                                             \
-  X(Scatter, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm),                                                          \
-    (in, in_count, in_type, out, out_count, out_type, root, comm))                                                 \
-  X(Gather, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm),                                                           \
-    (in, in_count, in_type, out, out_count, out_type, root, comm))                                                 \
-  X(Allgather, (SMELT_MPI_BLOCKS, MPI_Comm comm), (in, in_count, in_type, out, out_count, out_type, comm))         \
-  X(Alltoall, (SMELT_MPI_BLOCKS, MPI_Comm comm), (in, in_count, in_type, out, out_count, out_type, comm))          \
-  X(Scatterv,                                                                                                      \
-    (const void* in, const int* counts, const int* offsets, MPI_Datatype in_type, void* out, int out_count,        \
-     MPI_Datatype out_type, int root, MPI_Comm comm),                                                              \
-    (in, counts, offsets, in_type, out, out_count, out_type, root, comm))                                          \
-  X(Gatherv,                                                                                                       \
-    (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets,         \
-     MPI_Datatype out_type, int root, MPI_Comm comm),                                                              \
-    (in, in_count, in_type, out, counts, offsets, out_type, root, comm))                                           \
-  X(Allgatherv,                                                                                                    \
-    (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets,         \
-     MPI_Datatype out_type, MPI_Comm comm),                                                                        \
-    (in, in_count, in_type, out, counts, offsets, out_type, comm))                                                 \
-  X(Alltoallv,                                                                                                     \
-    (const void* in, const int* in_counts, const int* in_offsets, MPI_Datatype in_type, void* out,                 \
-     const int* out_counts, const int* out_offsets, MPI_Datatype out_type, MPI_Comm comm),                         \
-    (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm))                            \
-  X(Alltoallw,                                                                                                     \
-    (const void* in, const int* in_counts, const int* in_offsets, const MPI_Datatype* in_types, void* out,         \
-     const int* out_counts, const int* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm),                 \
+#define SMELT_MPI_BLOCKING(X)                                                                                    \
+  X(Barrier, (MPI_Comm comm), (comm))                                                                            \
+  X(Bcast, (void* data, int count, MPI_Datatype type, int root, MPI_Comm comm), (data, count, type, root, comm)) \
+  X(Reduce, (SMELT_MPI_REDUCTION, int root, MPI_Comm comm), (in, out, count, type, op, root, comm))              \
+  X(Allreduce, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                           \
+  X(Scan, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                                \
+  X(Exscan, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                              \
+  X(Reduce_scatter_block, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                \
+  X(Reduce_scatter, (const void* in, void* out, const int* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm), \
+    (in, out, counts, type, op, comm))                                                                           \
+  X(Scatter, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm),                                                        \
+    (in, in_count, in_type, out, out_count, out_type, root, comm))                                               \
+  X(Gather, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm),                                                         \
+    (in, in_count, in_type, out, out_count, out_type, root, comm))                                               \
+  X(Allgather, (SMELT_MPI_BLOCKS, MPI_Comm comm), (in, in_count, in_type, out, out_count, out_type, comm))       \
+  X(Alltoall, (SMELT_MPI_BLOCKS, MPI_Comm comm), (in, in_count, in_type, out, out_count, out_type, comm))        \
+  X(Scatterv,                                                                                                    \
+    (const void* in, const int* counts, const int* offsets, MPI_Datatype in_type, void* out, int out_count,      \
+     MPI_Datatype out_type, int root, MPI_Comm comm),                                                            \
+    (in, counts, offsets, in_type, out, out_count, out_type, root, comm))                                        \
+  X(Gatherv,                                                                                                     \
+    (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets,       \
+     MPI_Datatype out_type, int root, MPI_Comm comm),                                                            \
+    (in, in_count, in_type, out, counts, offsets, out_type, root, comm))                                         \
+  X(Allgatherv,                                                                                                  \
+    (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets,       \
+     MPI_Datatype out_type, MPI_Comm comm),                                                                      \
+    (in, in_count, in_type, out, counts, offsets, out_type, comm))                                               \
+  X(Alltoallv,                                                                                                   \
+    (const void* in, const int* in_counts, const int* in_offsets, MPI_Datatype in_type, void* out,               \
+     const int* out_counts, const int* out_offsets, MPI_Datatype out_type, MPI_Comm comm),                       \
+    (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm))                          \
+  X(Alltoallw,                                                                                                   \
+    (const void* in, const int* in_counts, const int* in_offsets, const MPI_Datatype* in_types, void* out,       \
+     const int* out_counts, const int* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm),               \
     (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm))
+
+// Nonblocking collectives, which are counted and passed on.
+#define SMELT_MPI_NONBLOCKING(X)                                                                                       \
+  X(Ibarrier, (MPI_Comm comm, MPI_Request * request), (comm, request))                                                 \
+  X(Ibcast, (void* data, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request* request),                 \
+    (data, count, type, root, comm, request))                                                                          \
+  X(Ireduce, (SMELT_MPI_REDUCTION, int root, MPI_Comm comm, MPI_Request* request),                                     \
+    (in, out, count, type, op, root, comm, request))                                                                   \
+  X(Iallreduce, (SMELT_MPI_REDUCTION, MPI_Comm comm, MPI_Request * request),                                           \
+    (in, out, count, type, op, comm, request))                                                                         \
+  X(Iscan, (SMELT_MPI_REDUCTION, MPI_Comm comm, MPI_Request * request), (in, out, count, type, op, comm, request))     \
+  X(Iexscan, (SMELT_MPI_REDUCTION, MPI_Comm comm, MPI_Request * request), (in, out, count, type, op, comm, request))   \
+  X(Ireduce_scatter_block, (SMELT_MPI_REDUCTION, MPI_Comm comm, MPI_Request * request),                                \
+    (in, out, count, type, op, comm, request))                                                                         \
+  X(Ireduce_scatter,                                                                                                   \
+    (const void* in, void* out, const int* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request* request), \
+    (in, out, counts, type, op, comm, request))                                                                        \
+  X(Iscatter, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm, MPI_Request* request),                                       \
+    (in, in_count, in_type, out, out_count, out_type, root, comm, request))                                            \
+  X(Igather, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm, MPI_Request* request),                                        \
+    (in, in_count, in_type, out, out_count, out_type, root, comm, request))                                            \
+  X(Iallgather, (SMELT_MPI_BLOCKS, MPI_Comm comm, MPI_Request * request),                                              \
+    (in, in_count, in_type, out, out_count, out_type, comm, request))                                                  \
+  X(Ialltoall, (SMELT_MPI_BLOCKS, MPI_Comm comm, MPI_Request * request),                                               \
+    (in, in_count, in_type, out, out_count, out_type, comm, request))                                                  \
+  X(Iscatterv,                                                                                                         \
+    (const void* in, const int* counts, const int* offsets, MPI_Datatype in_type, void* out, int out_count,            \
+     MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request),                                            \
+    (in, counts, offsets, in_type, out, out_count, out_type, root, comm, request))                                     \
+  X(Igatherv,                                                                                                          \
+    (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets,             \
+     MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request),                                            \
+    (in, in_count, in_type, out, counts, offsets, out_type, root, comm, request))                                      \
+  X(Iallgatherv,                                                                                                       \
+    (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets,             \
+     MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request),                                                      \
+    (in, in_count, in_type, out, counts, offsets, out_type, comm, request))                                            \
+  X(Ialltoallv,                                                                                                        \
+    (const void* in, const int* in_counts, const int* in_offsets, MPI_Datatype in_type, void* out,                     \
+     const int* out_counts, const int* out_offsets, MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request),       \
+    (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm, request))                       \
+  X(Ialltoallw,                                                                                                        \
+    (const void* in, const int* in_counts, const int* in_offsets, const MPI_Datatype* in_types, void* out,             \
+     const int* out_counts, const int* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm,                      \
+     MPI_Request* request),                                                                                            \
+    (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm, request))
 
 /// The library's functions. Filled when the shim is loaded.
 struct Original {
 #define SMELT_MPI_MEMBER(name, parameters, arguments) int(*name) parameters = nullptr;
   SMELT_MPI_BLOCKING(SMELT_MPI_MEMBER)
+  SMELT_MPI_NONBLOCKING(SMELT_MPI_MEMBER)
   SMELT_MPI_MEMBER(Finalize, (), ())
 #undef SMELT_MPI_MEMBER
 };
