@@ -114,7 +114,8 @@ void tune_all(const std::vector<Job>& jobs, const Arguments& arguments, const Ma
   ProgressBar progress;
   const double start = now_s();
   for (std::size_t i = 0; i < jobs.size() && stop_asked == 0; ++i) {
-    const auto& [group, processes] = jobs[i];
+    const auto& group = jobs[i].group;
+    const bool processes = jobs[i].processes;
     const double left = arguments.time_s - (now_s() - start);
     options.time_s = std::max(0.05, left / static_cast<double>(jobs.size() - i));
     options.processes = processes;
