@@ -24,6 +24,15 @@ bool is_brief(const Move& move) {
   }
 }
 
+/// memcpy with the size of one number spelt out.
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes == 8) {
+    std::memcpy(to, from, 8);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
 /// to = with (op) operand, or operand (op) with. `operand` is scratch.
 void fold(const Reduction& op, std::byte* to, const std::byte* with, std::byte* operand, std::size_t bytes,
           bool operand_first) {
@@ -32,9 +41,9 @@ void fold(const Reduction& op, std::byte* to, const std::byte* with, std::byte* 
     op.merge(to, operand_first ? operand : with, operand_first ? with : operand, count, op.context);
   } else if (operand_first) {
     op.combine(operand, with, count, op.context);
-    channel::copy_payload(to, operand, bytes);
+    copy_bytes(to, operand, bytes);
   } else {
-    if (to != with) channel::copy_payload(to, with, bytes);
+    if (to != with) copy_bytes(to, with, bytes);
     op.combine(to, operand, count, op.context);
   }
 }
@@ -61,7 +70,9 @@ Brief Brief::compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& s
       brief.steps_.push_back(step);
     }
   }
-  brief.most_bytes_ = channel::line_payload / most_blocks;
+  // Two ranks that send to each other first and then receive must not fill their channels.
+  const std::size_t lines = std::min<std::size_t>(most_lines, Fabric::channel_lines(endpoint.size()) / 4);
+  brief.most_bytes_ = lines * channel::line_payload / most_blocks;
   if (recipe.chunk_bytes != 0) brief.most_bytes_ = std::min(brief.most_bytes_, recipe.chunk_bytes);
   const auto scratch = static_cast<std::size_t>(schedule.work_blocks) * brief.most_bytes_;
   return endpoint.reserve(endpoint.work_, scratch) ? brief : Brief();
@@ -78,21 +89,31 @@ struct Brief::Frame {
 inline bool Brief::send(Endpoint& endpoint, Link& link, const std::byte* data, std::size_t bytes) noexcept {
   ++endpoint.lines_moved_;
   endpoint.waiting_for_ = link.peer;
+  while (bytes > channel::line_payload) {
+    if (!link.out.send(data, channel::line_payload, endpoint.waiter_)) return false;
+    data += channel::line_payload;
+    bytes -= channel::line_payload;
+  }
   return link.out.send(data, bytes, endpoint.waiter_);
 }
 
 inline bool Brief::receive(Endpoint& endpoint, Link& link, std::byte* data, std::size_t bytes) noexcept {
   ++endpoint.lines_moved_;
   endpoint.waiting_for_ = link.peer;
+  while (bytes > channel::line_payload) {
+    if (!link.in.recv(data, channel::line_payload, endpoint.waiter_)) return false;
+    data += channel::line_payload;
+    bytes -= channel::line_payload;
+  }
   return link.in.recv(data, bytes, endpoint.waiter_);
 }
 
 bool Brief::run(Endpoint& endpoint, const Collective& call) const noexcept {
   static_assert(static_cast<int>(Buffer::work) == 3);
-  const Frame frame = {{nullptr, static_cast<std::byte*>(const_cast<void*>(call.in)),
-                        static_cast<std::byte*>(call.out), endpoint.work_.data()},
+  const Frame frame = {{nullptr, static_cast<std::byte*>(const_cast<void*>(call.in)), static_cast<std::byte*>(call.out),
+                        endpoint.work_.data()},
                        call.count * call.element_bytes};
-  alignas(line_bytes) std::byte operand[channel::line_payload];
+  alignas(line_bytes) std::byte operand[most_lines * channel::line_payload];
   for (const Step& step : steps_) {
     const std::byte* const from = frame.at(step.from);
     std::byte* const to = frame.at(step.to);
@@ -109,7 +130,7 @@ bool Brief::run(Endpoint& endpoint, const Collective& call) const noexcept {
         fold(call.reduction, to, frame.at(step.with), operand, to_bytes, step.theirs_first);
         break;
       case Move::Kind::combine:
-        channel::copy_payload(operand, from, to_bytes);
+        copy_bytes(operand, from, to_bytes);
         fold(call.reduction, to, frame.at(step.with), operand, to_bytes, step.theirs_first);
         break;
       case Move::Kind::copy:

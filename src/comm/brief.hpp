@@ -1,4 +1,4 @@
-// Brief: a schedule for messages of one line each, run by blocking calls without what long messages need: chunks,
+// Brief: a schedule for messages of a few lines each, run by blocking calls without what long messages need: chunks,
 // extents, and a state from which to go on later.
 //
 //   move of the schedule   ->   step: the channels are known, addresses are base[buffer] + at * block bytes
@@ -22,18 +22,19 @@ class Brief {
   /// Translates this rank's schedule; empty if it does more than send, receive, copy and combine.
   static Brief compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& schedule, Operation operation);
 
-  /// Whether every message of that call is one line, and all ranks know it.
+  /// Whether every message of that call is that short, and all ranks know it.
   bool fits(const Collective& call) const noexcept {
     const std::size_t bytes = call.count * call.element_bytes;
     return !steps_.empty() && bytes != 0 && bytes <= most_bytes_ && call.in_blocks.counts == nullptr &&
-           call.out_blocks.counts == nullptr &&
-           (call.operation != Operation::alltoall || call.in != call.out);
+           call.out_blocks.counts == nullptr && (call.operation != Operation::alltoall || call.in != call.out);
   }
 
   /// Runs a call that fits. False: interrupted, the communicator is broken.
   bool run(Endpoint& endpoint, const Collective& call) const noexcept;
 
  private:
+  static constexpr std::size_t most_lines = 16;  ///< of a message
+
   /// Blocks at .. at+count-1 of a buffer.
   struct Place {
     Buffer buffer = Buffer::none;

@@ -68,6 +68,8 @@ class alignas(separation_bytes) Endpoint {
  public:
   /// Less than this is combined at a time where operands are received or copied first.
   static constexpr std::size_t piece_bytes = 16 * 1024;
+  /// The same where they come out of another process: each piece is a system call.
+  static constexpr std::size_t process_piece_bytes = 64 * 1024;
 
   Endpoint(State& state, int rank, const WaitConfig& wait);
 

@@ -78,7 +78,7 @@ bool Execution::make_room() noexcept {
   if (schedule.work_blocks > 0 && !endpoint_->reserve(endpoint_->work_, blocks * chunk_bytes)) return false;
   if (call_.reduction.combine != nullptr &&
       !endpoint_->reserve(endpoint_->pieces_,
-                          2 * (Endpoint::piece_bytes + call_.element_bytes + channel::line_payload))) {
+                          2 * (Endpoint::process_piece_bytes + call_.element_bytes + channel::line_payload))) {
     return false;
   }
   // Where the result would overwrite input that is still needed: blocks of other ranks, and of a reduce_scatter
@@ -452,7 +452,7 @@ void Execution::fold_from(pid_t process, const std::byte* theirs, std::byte* to,
                           std::size_t bytes, bool theirs_first) noexcept {
   if (process == 0) return fold(to, with, theirs, bytes, theirs_first);
   const auto element = call_.element_bytes;
-  const auto most = std::max(element, Endpoint::piece_bytes / element * element);
+  const auto most = std::max(element, Endpoint::process_piece_bytes / element * element);
   std::byte* const piece = endpoint_->pieces_.data();
   for (std::size_t done = 0; done < bytes && !endpoint_->broken();) {
     const auto part = std::min(most, bytes - done);

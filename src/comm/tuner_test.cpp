@@ -309,8 +309,10 @@ TEST(TuneProcesses, AHungOneIsOneError) {
 // ---- what communicators make of profiles ----------------------------------------------------
 
 TEST(Chooser, LeavesOutWhatComesToTheSame) {
-  const auto pair = two_ranks();
-  auto state = comm::State::create(pair.machine, pair.group, with_profile("none"));
+  SynthSpec spec;
+  spec.cores = 2;
+  const Machine machine = *synthesize_machine(spec);
+  auto state = comm::State::create(machine, Group{{0, 1}}, with_profile("none"));
   ASSERT_TRUE(state);
   const auto& chooser = *(*state)->chooser;
   const auto all = *chooser.ranked(Operation::broadcast, 64);

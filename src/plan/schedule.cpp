@@ -251,6 +251,9 @@ Result<std::vector<RankedRecipe>> rank_recipes(const Machine& machine, const Gro
 namespace plan {
 namespace {
 
+/// Chunks need ranks that keep pace with each other, as those of the model do: they have to be worth it.
+double caution(const Recipe& recipe) { return recipe.chunk_bytes != 0 ? 1.05 : 1.0; }
+
 /// Requests for recipes of one operation; trees that several of them name are built once.
 class Requests {
  public:
@@ -286,8 +289,8 @@ Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, con
     if (!times) return times.error();
     ranked.push_back({recipe, times->total_ns});
   }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return a.predicted_ns < b.predicted_ns; });
+  const auto weighed = [](const RankedRecipe& each) { return each.predicted_ns * caution(each.recipe); };
+  std::stable_sort(ranked.begin(), ranked.end(), [&](const auto& a, const auto& b) { return weighed(a) < weighed(b); });
   return ranked;
 }
 
@@ -303,20 +306,23 @@ Result<std::optional<RankedRecipe>> plan::best_recipe(const Machine& machine, co
                      [&](std::size_t a, std::size_t b) { return recipes[a].access > recipes[b].access; });
   }
   std::optional<std::size_t> best;
-  double best_ns = std::numeric_limits<double>::infinity();
+  double best_ns = std::numeric_limits<double>::infinity();  // weighed
+  double predicted_ns = 0.0;
   Requests request_for(machine, group, trees, root);
   for (const auto i : order) {
     auto request = request_for(recipes[i]);
     if (!request) return request.error();
-    auto times = simulate_within(best_ns, machine, group, *request, bytes, 1, reach, start_ns);
+    auto times = simulate_within(best_ns / caution(recipes[i]), machine, group, *request, bytes, 1, reach, start_ns);
     if (!times) return times.error();
-    if (!*times || (*times)->total_ns > best_ns) continue;
-    if (best && (*times)->total_ns == best_ns && i > *best) continue;
+    const double weighed = *times ? (*times)->total_ns * caution(recipes[i]) : best_ns;
+    if (!*times || weighed > best_ns) continue;
+    if (best && weighed == best_ns && i > *best) continue;
     best = i;
-    best_ns = (*times)->total_ns;
+    best_ns = weighed;
+    predicted_ns = (*times)->total_ns;
   }
   if (!best) return std::optional<RankedRecipe>();
-  return std::optional(RankedRecipe{recipes[*best], best_ns});
+  return std::optional(RankedRecipe{recipes[*best], predicted_ns});
 }
 
 }  // namespace smelt

@@ -211,7 +211,10 @@ class Simulator {
     if (bytes == 0.0) return 0.0;
     const auto a = pu(from), b = pu(to);
     if (direct_processes_ && !staged && from != to) {
-      const double time = part_ns(bytes, [&](double size) { return process_copy_ns(machine_, a, b, size, copiers_); });
+      const auto cost = [&](double size) { return process_copy_ns(machine_, a, b, size, copiers_); };
+      // Every part is a system call of its own.
+      const double call = bytes < whole_bytes_ ? cost(payload_bytes) : 0.0;
+      const double time = call + part_ns(bytes, cost);
       return combine ? time + combine_ns(machine_, b, b, bytes, 1) : time;
     }
     // A chunk that has just been written is in its writer's cache, as a stage is.
