@@ -357,12 +357,7 @@ Task::Verdict Task::allgatherv(const Team& team, const void* in, int in_count, M
   return bytes(SMELT_ALLGATHERV, call.count);
 }
 
-Task::Verdict Task::alltoallv(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
-                              MPI_Datatype in_type, void* out, const int* out_counts, const int* out_offsets,
-                              MPI_Datatype out_type) {
-  const bool in_place = in == MPI_IN_PLACE;
-  Scattered source{const_cast<void*>(in), in_counts, in_offsets, in_type, nullptr, team.size};
-  Scattered target{out, out_counts, out_offsets, out_type, nullptr, team.size};
+Task::Verdict Task::exchange(const Team& team, bool in_place, Scattered& source, Scattered& target) {
   if (!blocks_of(target) || (!in_place && !blocks_of(source))) return pass(wrong_arguments);
   call.out = writes(target, in_place, &call.out_counts, &call.out_offsets);
   if (in_place) {
@@ -375,6 +370,15 @@ Task::Verdict Task::alltoallv(const Team& team, const void* in, const int* in_co
   return bytes(SMELT_ALLTOALLV, call.out_counts[team.rank]);
 }
 
+Task::Verdict Task::alltoallv(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
+                              MPI_Datatype in_type, void* out, const int* out_counts, const int* out_offsets,
+                              MPI_Datatype out_type) {
+  const bool in_place = in == MPI_IN_PLACE;
+  Scattered source{const_cast<void*>(in), in_counts, in_offsets, in_type, nullptr, team.size};
+  Scattered target{out, out_counts, out_offsets, out_type, nullptr, team.size};
+  return exchange(team, in_place, source, target);
+}
+
 Task::Verdict Task::alltoallw(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
                               const MPI_Datatype* in_types, void* out, const int* out_counts, const int* out_offsets,
                               const MPI_Datatype* out_types) {
@@ -382,16 +386,7 @@ Task::Verdict Task::alltoallw(const Team& team, const void* in, const int* in_co
   if (out_types == nullptr || (!in_place && in_types == nullptr)) return pass(wrong_arguments);
   Scattered source{const_cast<void*>(in), in_counts, in_offsets, MPI_DATATYPE_NULL, in_types, team.size};
   Scattered target{out, out_counts, out_offsets, MPI_DATATYPE_NULL, out_types, team.size};
-  if (!blocks_of(target) || (!in_place && !blocks_of(source))) return pass(wrong_arguments);
-  call.out = writes(target, in_place, &call.out_counts, &call.out_offsets);
-  if (in_place) {
-    call.in = call.out;
-    call.in_counts = call.out_counts;
-    call.in_offsets = call.out_offsets;
-  } else {
-    call.in = reads(source, &call.in_counts, &call.in_offsets);
-  }
-  return bytes(SMELT_ALLTOALLV, call.out_counts[team.rank]);
+  return exchange(team, in_place, source, target);
 }
 
 }  // namespace smelt::shims::mpi

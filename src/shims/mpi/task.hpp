@@ -118,6 +118,8 @@ class Task {
   Verdict reduction(const Team& team, smelt_operation operation, const void* in, void* out, long long in_count,
                     long long out_count, MPI_Datatype type, MPI_Op op, bool gives_result);
   Verdict bytes(smelt_operation operation, std::size_t count, int root = 0);
+  /// alltoallv and alltoallw, whose blocks differ in what they are made of only.
+  Verdict exchange(const Team& team, bool in_place, Scattered& source, Scattered& target);
 
   Packed packed_in_, packed_out_;
   Numbers in_counts_, in_offsets_, out_counts_, out_offsets_;
