@@ -22,12 +22,6 @@ const AlgorithmInfo* info_of(const Recipe& recipe) {
 
 }  // namespace
 
-Order order_of(const Reduction& reduction) noexcept {
-  if (reduction.combine == nullptr) return Order::any;
-  if (reduction.reproducible) return Order::canonical;
-  return reduction.commutative ? Order::any : Order::by_rank;
-}
-
 /// Whether the blocks that this rank must know are there, and none where sizes do not differ.
 static bool blocks_make_sense(const Collective& call, bool top) noexcept {
   const auto any = [](const Blocks& blocks) { return blocks.counts != nullptr || blocks.offsets != nullptr; };
@@ -263,6 +257,7 @@ bool Chooser::same_course(const Recipe& a, const Recipe& b, std::size_t bytes) c
 void Chooser::forget_profile() {
   const std::lock_guard lock(mutex_);
   setting_.profile.reset();
+  ++generation_;
   for (auto& of_operation : tables_) {
     for (auto& of_sync : of_operation) {
       for (auto& of_order : of_sync) {

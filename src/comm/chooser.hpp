@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -27,7 +28,11 @@ struct Choice {
 
 /// What the order of operands may be.
 enum class Order { any, by_rank, canonical };
-Order order_of(const Reduction& reduction) noexcept;
+inline Order order_of(const Reduction& reduction) noexcept {
+  if (reduction.combine == nullptr) return Order::any;
+  if (reduction.reproducible) return Order::canonical;
+  return reduction.commutative ? Order::any : Order::by_rank;
+}
 
 /// Status::ok if the arguments of a call make sense on this rank.
 Status check(const Collective& call, int size, int rank) noexcept;
@@ -67,6 +72,8 @@ class Chooser {
 
   /// From now on the model decides. Called by one thread while no rank is in a collective.
   void forget_profile();
+  /// Grows whenever choose() may come to other answers than before.
+  std::uint32_t generation() const noexcept { return generation_; }
 
   const Setting& setting() const noexcept { return setting_; }
   plan::PlannedTrees trees() const;
@@ -103,6 +110,7 @@ class Chooser {
   bool is_planned(const Recipe& recipe) const;
 
   Setting setting_;
+  std::uint32_t generation_ = 0;
   const Choice nothing_{};  ///< in place of a choice where nothing fits
   std::mutex mutex_;        ///< of deciding, not of looking up
   std::deque<Choice> choices_;

@@ -405,22 +405,27 @@ void Endpoint::lost_access(pid_t process, int error) noexcept {
                                                     process, std::strerror(error)));
 }
 
-Status Endpoint::execute(Execution& execution, const Collective& call, const Choice& choice) noexcept {
-  const Prepared* const prepared = prepare(choice, call);
-  if (prepared == nullptr) return state_.status();
+Status Endpoint::execute(const Collective& call, const Prepared* prepared) noexcept {
+  if (prepared == nullptr || !enter(call.operation)) return state_.status();
   if (prepared->brief.fits(call)) return prepared->brief.run(*this, call) ? Status::ok : state_.status();
-  if (!execution.begin(*this, call, *prepared)) return state_.status();
+  if (!blocking_.begin(*this, call, *prepared)) return state_.status();
   for (;;) {
-    switch (execution.advance()) {
+    switch (blocking_.advance()) {
       case Execution::Outcome::done:
         return Status::ok;
       case Execution::Outcome::broken:
         return state_.status();
       case Execution::Outcome::blocked:
         ++lines_moved_;
-        if (!execution.wait()) return state_.status();
+        if (!blocking_.wait()) return state_.status();
     }
   }
+}
+
+void Endpoint::remember(const Collective& call, const Prepared* prepared) noexcept {
+  recent_[static_cast<std::size_t>(call.operation)] = {
+      true,    state_.chooser->generation(), order_of(call.reduction), call.root, call.count, call.element_bytes,
+      prepared};
 }
 
 /// What the endpoint's own code does.
@@ -446,6 +451,10 @@ Status Endpoint::run(const Collective& call) noexcept {
 }
 
 Status Endpoint::run_loose(const Collective& call) noexcept {
+  const Recent& recent = recent_[static_cast<std::size_t>(call.operation)];
+  if (recent.is_like(call, state_.chooser->generation())) [[likely]] {
+    return recent.prepared == nullptr ? run_planned(call) : execute(call, recent.prepared);
+  }
   if (call.operation == Operation::two_phase_commit) {
     if (call.count > channel::line_payload) return commit_in_parts(call);
     return two_phase_commit(call.out, call.count, call.vote, call.vote_context, call.committed, call.root);
@@ -456,8 +465,10 @@ Status Endpoint::run_loose(const Collective& call) noexcept {
     const bool by_tree = call.operation == Operation::reduce || call.operation == Operation::allreduce;
     return by_tree && !call.reduction.reproducible ? run_planned(call) : Status::not_supported;
   }
-  if (choice->planned) return run_planned(call);
-  return enter(call.operation) ? execute(blocking_, call, *choice) : state_.status();
+  const Prepared* const prepared = choice->planned ? nullptr : prepare(*choice, call);
+  if (prepared == nullptr && !choice->planned) return state_.status();
+  if (!call.uneven) remember(call, prepared);
+  return choice->planned ? run_planned(call) : execute(call, prepared);
 }
 
 /// A long proposal is a broadcast like any other, and the votes an allreduce.
@@ -474,13 +485,7 @@ Status Endpoint::run_with(const Collective& call, const Choice& choice) noexcept
   if (call.sync == Sync::strict) {
     if (const Status before = barrier(); before != Status::ok) return before;
   }
-  Status status;
-  if (choice.planned) {
-    status = run_planned(call);
-  } else {
-    if (!enter(call.operation)) return state_.status();
-    status = execute(blocking_, call, choice);
-  }
+  const Status status = choice.planned ? run_planned(call) : execute(call, prepare(choice, call));
   return status != Status::ok || call.sync == Sync::loose ? status : barrier();
 }
 

@@ -113,6 +113,21 @@ class alignas(separation_bytes) Endpoint {
     std::uint64_t value = 0;
   };
 
+  /// The last call of an operation and what ran it: the next one like it need not be looked up.
+  struct Recent {
+    bool known = false;
+    std::uint32_t generation = 0;  ///< of the chooser
+    Order order = Order::any;
+    int root = 0;
+    std::size_t count = 0, element_bytes = 0;
+    const Prepared* prepared = nullptr;  ///< nullptr: the endpoint's own code
+
+    bool is_like(const Collective& call, std::uint32_t now) const noexcept {
+      return known && generation == now && count == call.count && root == call.root &&
+             element_bytes == call.element_bytes && order == order_of(call.reduction) && !call.uneven;
+    }
+  };
+
   bool enter(Operation operation) noexcept;
   bool broken() const noexcept;
   /// Makes `bytes` at least that large; false, and the communicator broken, if there is no memory.
@@ -120,7 +135,8 @@ class alignas(separation_bytes) Endpoint {
   /// A process whose memory cannot be reached any more.
   void lost_access(pid_t process, int error) noexcept;
   const Prepared* prepare(const Choice& choice, const Collective& call) noexcept;
-  Status execute(Execution& execution, const Collective& call, const Choice& choice) noexcept;
+  Status execute(const Collective& call, const Prepared* prepared) noexcept;
+  void remember(const Collective& call, const Prepared* prepared) noexcept;
   Status run_loose(const Collective& call) noexcept;
   Status run_planned(const Collective& call) noexcept;
   Status commit_in_parts(const Collective& call) noexcept;
@@ -173,6 +189,7 @@ class alignas(separation_bytes) Endpoint {
   Bytes work_, pieces_, input_copy_;
   Execution blocking_;
   std::vector<std::vector<std::unique_ptr<Prepared>>> prepared_;  ///< by choice and root
+  Recent recent_[operation_count];
   std::deque<Started*> started_;
 };
 

@@ -30,10 +30,12 @@ namespace {
 
 constexpr double payload_bytes = 56.0;
 /// What a line of a stream costs, as part of a lone message (docs/model.md).
-constexpr double line_share = 0.35;
+constexpr double line_share = 0.2;
 /// What a rank pays to get a PU that another rank has: a context switch.
 constexpr double switch_ns = 1000.0;
 constexpr double post_ns = 2.0;
+/// What a rank does before its first move where vectors are cut or ticks followed: epochs, extents, addresses.
+constexpr double set_up_ns = 200.0;
 /// Chunks that are simulated; what they show of the steady state holds for the rest.
 constexpr std::size_t most_chunks = 6;
 
@@ -122,6 +124,9 @@ class Simulator {
   Result<std::optional<std::vector<double>>> run(std::span<const double> start_ns, double most_ns) {
     most_ns_ = most_ns;
     if (!start_ns.empty()) clocks_.assign(start_ns.begin(), start_ns.end());
+    for (std::size_t rank = 0; rank < clocks_.size(); ++rank) {
+      if (schedules_[rank].ticks > 0 || schedules_[rank].slices > 1) clocks_[rank] += set_up_ns;
+    }
     const auto ranks = clocks_.size();
     std::vector<std::size_t> order(ranks);
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -228,6 +233,13 @@ class Simulator {
     });
   }
 
+  /// The lines of a stage lie with those who have read it last: the first is fetched, the others follow.
+  double reclaim_ns(int rank) const {
+    const auto& readers = schedules_[static_cast<std::size_t>(rank)].stage_readers;
+    const auto other = std::find_if(readers.begin(), readers.end(), [&](int reader) { return pu(reader) != pu(rank); });
+    return other == readers.end() ? 0.0 : copy_ns(machine_, pu(*other), pu(rank), 1.0, 1);
+  }
+
   void send(int rank, int peer, double bytes) {
     auto& clock = clocks_[static_cast<std::size_t>(rank)];
     const double start = clock;
@@ -303,6 +315,7 @@ class Simulator {
       case Move::Kind::copy:
       case Move::Kind::combine:
         clock += transfer_ns(rank, rank, bytes(move.to), true, move.kind == Move::Kind::combine);
+        if (move.to.buffer == Buffer::stage) clock += reclaim_ns(rank);
         return true;
       case Move::Kind::post:
         post(rank, chunk, move.tick);

@@ -25,7 +25,8 @@ std::byte* advance(void* data, std::ptrdiff_t bytes) { return static_cast<std::b
 
 std::byte* Task::Scattered::block(int i) const {
   if (types != nullptr) return advance(data, offsets[i]);
-  return advance(data, static_cast<std::ptrdiff_t>(offsets[i]) * static_cast<std::ptrdiff_t>(mpi::type_of(type)->extent));
+  return advance(data,
+                 static_cast<std::ptrdiff_t>(offsets[i]) * static_cast<std::ptrdiff_t>(mpi::type_of(type)->extent));
 }
 
 std::size_t* Task::Numbers::make(int count) {
@@ -59,7 +60,7 @@ bool Task::blocks_of(Scattered& blocks) {
 /// Where the bytes of what a rank gives lie one after the other.
 void* Task::reads(const Run& run) {
   if (run.layout->dense) return or_nothing(run.data);
-  std::byte* copy = packed_in_.make(run.bytes());
+  std::byte* copy = aside().packed_in.make(run.bytes());
   error_ = pack(run.data, run.count, run.type, *run.layout, copy);
   return copy;
 }
@@ -67,10 +68,10 @@ void* Task::reads(const Run& run) {
 /// The same for what it gets; `with_contents`: what is there already counts.
 void* Task::writes(const Run& run, bool with_contents) {
   if (run.layout->dense) return or_nothing(run.data);
-  std::byte* copy = packed_out_.make(run.bytes());
+  std::byte* copy = aside().packed_out.make(run.bytes());
   if (with_contents) error_ = pack(run.data, run.count, run.type, *run.layout, copy);
-  later_ = Later::run;
-  later_run_ = run;
+  aside().later = Aside::Later::run;
+  aside().later_run = run;
   return copy;
 }
 
@@ -104,31 +105,37 @@ void* Task::lay_out(const Scattered& blocks, Packed& packed, Numbers& counts, Nu
 }
 
 void* Task::reads(const Scattered& blocks, const std::size_t** counts, const std::size_t** offsets) {
-  void* const data = lay_out(blocks, packed_in_, in_counts_, in_offsets_, true);
-  *counts = in_counts_.make(blocks.blocks);
-  *offsets = in_offsets_.make(blocks.blocks);
+  Aside& with = aside();
+  void* const data = lay_out(blocks, with.packed_in, with.in_counts, with.in_offsets, true);
+  *counts = with.in_counts.make(blocks.blocks);
+  *offsets = with.in_offsets.make(blocks.blocks);
   return data;
 }
 
 void* Task::writes(const Scattered& blocks, bool with_contents, const std::size_t** counts,
                    const std::size_t** offsets) {
-  void* const data = lay_out(blocks, packed_out_, out_counts_, out_offsets_, with_contents);
-  *counts = out_counts_.make(blocks.blocks);
-  *offsets = out_offsets_.make(blocks.blocks);
-  if (data != packed_out_.bytes.get()) return data;
-  later_ = Later::blocks;
-  later_blocks_ = blocks;
+  Aside& with = aside();
+  void* const data = lay_out(blocks, with.packed_out, with.out_counts, with.out_offsets, with_contents);
+  *counts = with.out_counts.make(blocks.blocks);
+  *offsets = with.out_offsets.make(blocks.blocks);
+  if (data != with.packed_out.bytes.get()) return data;
+  with.later = Aside::Later::blocks;
+  with.later_blocks = blocks;
   return data;
 }
 
 int Task::finish() noexcept {
-  if (later_ == Later::run && error_ == MPI_SUCCESS) {
-    error_ = unpack(packed_out_.bytes.get(), later_run_.data, later_run_.count, later_run_.type, *later_run_.layout);
-  } else if (later_ == Later::blocks) {
-    for (int i = 0; i < later_blocks_.blocks && error_ == MPI_SUCCESS; ++i) {
-      const MPI_Datatype type = later_blocks_.type_of_block(i);
-      error_ = unpack(packed_out_.bytes.get() + call.out_offsets[i], later_blocks_.block(i),
-                      static_cast<std::size_t>(later_blocks_.counts[i]), type, *type_of(type));
+  if (!aside_) return error_;
+  const std::byte* const packed = aside_->packed_out.bytes.get();
+  if (aside_->later == Aside::Later::run && error_ == MPI_SUCCESS) {
+    const Run& run = aside_->later_run;
+    error_ = unpack(packed, run.data, run.count, run.type, *run.layout);
+  } else if (aside_->later == Aside::Later::blocks) {
+    const Scattered& blocks = aside_->later_blocks;
+    for (int i = 0; i < blocks.blocks && error_ == MPI_SUCCESS; ++i) {
+      const MPI_Datatype type = blocks.type_of_block(i);
+      error_ = unpack(packed + call.out_offsets[i], blocks.block(i), static_cast<std::size_t>(blocks.counts[i]), type,
+                      *type_of(type));
     }
   }
   return error_;
@@ -142,6 +149,9 @@ Task::Verdict Task::pass(const char* reason) {
 }
 
 bool Task::known(const Team& team, int root) { return root >= 0 && root < team.size; }
+
+/// Of `count` elements of that type.
+std::size_t Task::bytes_of(int count, const Run& run) { return static_cast<std::size_t>(count) * run.layout->size; }
 
 /// The call for data that is not combined, of `count` bytes per block.
 Task::Verdict Task::bytes(smelt_operation operation, std::size_t count, int root) {
@@ -181,7 +191,7 @@ Task::Verdict Task::reduction(const Team& team, smelt_operation operation, const
     call.out = gives_result ? target.data : nullptr;
   } else if (in_place) {
     call.in = call.out = writes(source, true);
-    later_run_.count = target.count;
+    aside().later_run.count = target.count;
   } else {
     call.in = reads(source);
     call.out = gives_result ? writes(target, exclusive) : nullptr;
@@ -234,8 +244,8 @@ Task::Verdict Task::reduce_scatter(const Team& team, const void* in, void* out, 
   const auto total = std::accumulate(counts, counts + team.size, 0LL);
   const auto verdict = reduction(team, SMELT_REDUCE_SCATTER, in, out, total, counts[team.rank], type, op, true);
   if (verdict != Verdict::run || even) return verdict;
-  std::size_t* const elements = in_counts_.make(team.size);
-  std::size_t* const offsets = in_offsets_.make(team.size);
+  std::size_t* const elements = aside().in_counts.make(team.size);
+  std::size_t* const offsets = aside().in_offsets.make(team.size);
   std::copy_n(counts, team.size, elements);
   std::exclusive_scan(elements, elements + team.size, offsets, std::size_t{0});
   call.operation = SMELT_REDUCE_SCATTERV;
@@ -251,7 +261,7 @@ Task::Verdict Task::scatter(const Team& team, const void* in, int in_count, MPI_
   const bool top = team.rank == root, in_place = top && out == MPI_IN_PLACE;
   if (top && !run_of(in, static_cast<long long>(in_count) * team.size, in_type, all)) return pass(wrong_arguments);
   if (!in_place && !run_of(out, out_count, out_type, own)) return pass(wrong_arguments);
-  const auto block = top ? all.bytes() / static_cast<std::size_t>(team.size) : own.bytes();
+  const auto block = top ? bytes_of(in_count, all) : own.bytes();
   if (!in_place && own.bytes() != block) return pass(wrong_arguments);
   if (block == 0) return Verdict::done;
   if (top) call.in = reads(all);
@@ -267,7 +277,7 @@ Task::Verdict Task::gather(const Team& team, const void* in, int in_count, MPI_D
   const bool top = team.rank == root, in_place = top && in == MPI_IN_PLACE;
   if (top && !run_of(out, static_cast<long long>(out_count) * team.size, out_type, all)) return pass(wrong_arguments);
   if (!in_place && !run_of(in, in_count, in_type, own)) return pass(wrong_arguments);
-  const auto block = top ? all.bytes() / static_cast<std::size_t>(team.size) : own.bytes();
+  const auto block = top ? bytes_of(out_count, all) : own.bytes();
   if (!in_place && own.bytes() != block) return pass(wrong_arguments);
   if (block == 0) return Verdict::done;
   if (top) call.out = writes(all, in_place);
@@ -281,7 +291,7 @@ Task::Verdict Task::allgather(const Team& team, const void* in, int in_count, MP
   const bool in_place = in == MPI_IN_PLACE;
   if (!run_of(out, static_cast<long long>(out_count) * team.size, out_type, all)) return pass(wrong_arguments);
   if (!in_place && !run_of(in, in_count, in_type, own)) return pass(wrong_arguments);
-  const auto block = all.bytes() / static_cast<std::size_t>(team.size);
+  const auto block = bytes_of(out_count, all);
   if (!in_place && own.bytes() != block) return pass(wrong_arguments);
   if (block == 0) return Verdict::done;
   call.out = writes(all, in_place);
@@ -301,7 +311,7 @@ Task::Verdict Task::alltoall(const Team& team, const void* in, int in_count, MPI
   if (target.bytes() == 0) return Verdict::done;
   call.out = writes(target, in_place);
   call.in = in_place ? call.out : reads(source);
-  return bytes(SMELT_ALLTOALL, target.bytes() / static_cast<std::size_t>(team.size));
+  return bytes(SMELT_ALLTOALL, bytes_of(out_count, target));
 }
 
 Task::Verdict Task::scatterv(const Team& team, const void* in, const int* counts, const int* offsets,

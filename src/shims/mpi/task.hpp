@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "shims/mpi/operators.hpp"
 #include "shims/mpi/types.hpp"
@@ -43,8 +44,7 @@ class Task {
   Verdict scan(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op);
   Verdict exscan(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op);
   Verdict reduce_scatter_block(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op);
-  Verdict reduce_scatter(const Team& team, const void* in, void* out, const int* counts, MPI_Datatype type,
-                         MPI_Op op);
+  Verdict reduce_scatter(const Team& team, const void* in, void* out, const int* counts, MPI_Datatype type, MPI_Op op);
   Verdict scatter(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
                   MPI_Datatype out_type, int root);
   Verdict gather(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
@@ -57,11 +57,10 @@ class Task {
                    void* out, int out_count, MPI_Datatype out_type, int root);
   Verdict gatherv(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts,
                   const int* offsets, MPI_Datatype out_type, int root);
-  Verdict allgatherv(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
-                     const int* counts, const int* offsets, MPI_Datatype out_type);
-  Verdict alltoallv(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
-                    MPI_Datatype in_type, void* out, const int* out_counts, const int* out_offsets,
-                    MPI_Datatype out_type);
+  Verdict allgatherv(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts,
+                     const int* offsets, MPI_Datatype out_type);
+  Verdict alltoallv(const Team& team, const void* in, const int* in_counts, const int* in_offsets, MPI_Datatype in_type,
+                    void* out, const int* out_counts, const int* out_offsets, MPI_Datatype out_type);
   Verdict alltoallw(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
                     const MPI_Datatype* in_types, void* out, const int* out_counts, const int* out_offsets,
                     const MPI_Datatype* out_types);
@@ -117,15 +116,22 @@ class Task {
   void* lay_out(const Scattered& blocks, Packed& packed, Numbers& counts, Numbers& offsets, bool with_contents);
   Verdict reduction(const Team& team, smelt_operation operation, const void* in, void* out, long long in_count,
                     long long out_count, MPI_Datatype type, MPI_Op op, bool gives_result);
+  static std::size_t bytes_of(int count, const Run& run);
   Verdict bytes(smelt_operation operation, std::size_t count, int root = 0);
   /// alltoallv and alltoallw, whose blocks differ in what they are made of only.
   Verdict exchange(const Team& team, bool in_place, Scattered& source, Scattered& target);
 
-  Packed packed_in_, packed_out_;
-  Numbers in_counts_, in_offsets_, out_counts_, out_offsets_;
-  Run later_run_{};
-  Scattered later_blocks_{};
-  enum class Later { nothing, run, blocks } later_ = Later::nothing;
+  /// What most calls do not need: they are too short for its being set up.
+  struct Aside {
+    Packed packed_in, packed_out;
+    Numbers in_counts, in_offsets, out_counts, out_offsets;
+    Run later_run{};
+    Scattered later_blocks{};
+    enum class Later { nothing, run, blocks } later = Later::nothing;
+  };
+  Aside& aside() { return aside_ ? *aside_ : aside_.emplace(); }
+
+  std::optional<Aside> aside_;
   int error_ = MPI_SUCCESS;
 };
 
