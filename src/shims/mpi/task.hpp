@@ -31,7 +31,7 @@ class Task {
   const char* why = "";
   Operator by;  ///< of reductions; call.context points to it
 
-  Task() = default;
+  Task() {}  // not defaulted: g++ would clear all of it
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
 
@@ -128,6 +128,7 @@ class Task {
     Run later_run{};
     Scattered later_blocks{};
     enum class Later { nothing, run, blocks } later = Later::nothing;
+    Aside() {}
   };
   Aside& aside() { return aside_ ? *aside_ : aside_.emplace(); }
 
