@@ -8,7 +8,9 @@
 namespace smelt::comm {
 namespace {
 
-bool is_brief(const Move& move) {
+bool uses_ticks(const Schedule& schedule) { return schedule.ticks > 0; }
+
+bool is_brief(const Move& move, bool ticks) {
   switch (move.kind) {
     case Move::Kind::send:
     case Move::Kind::recv:
@@ -19,9 +21,19 @@ bool is_brief(const Move& move) {
     case Move::Kind::combine:
     case Move::Kind::flush:  // nothing is lent through channels
       return true;
+    case Move::Kind::get:
+    case Move::Kind::get_combine:
+      return move.from.buffer == Buffer::stage;
+    case Move::Kind::post:
+    case Move::Kind::await:
+      return ticks;
     default:
       return false;
   }
+}
+
+bool is_message(const Move& move) {
+  return move.peer >= 0 || (move.source >= 0 && move.kind <= Move::Kind::exchange_combine);
 }
 
 /// memcpy with the size of one number spelt out.
@@ -33,15 +45,16 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   }
 }
 
-/// to = with (op) operand, or operand (op) with. `operand` is scratch.
-void fold(const Reduction& op, std::byte* to, const std::byte* with, std::byte* operand, std::size_t bytes,
+/// to = with (op) operand, or operand (op) with. Without `merge` the operand is scratch, and destroyed.
+void fold(const Reduction& op, std::byte* to, const std::byte* with, const std::byte* operand, std::size_t bytes,
           bool operand_first) {
   const std::size_t count = bytes / op.element_bytes;
   if (op.merge != nullptr) {
     op.merge(to, operand_first ? operand : with, operand_first ? with : operand, count, op.context);
   } else if (operand_first) {
-    op.combine(operand, with, count, op.context);
-    copy_bytes(to, operand, bytes);
+    auto* const scratch = const_cast<std::byte*>(operand);
+    op.combine(scratch, with, count, op.context);
+    copy_bytes(to, scratch, bytes);
   } else {
     if (to != with) copy_bytes(to, with, bytes);
     op.combine(to, operand, count, op.context);
@@ -50,40 +63,73 @@ void fold(const Reduction& op, std::byte* to, const std::byte* with, std::byte* 
 
 }  // namespace
 
-Brief Brief::compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& schedule, Operation operation) {
-  Brief brief;
-  if (recipe.access != Access::channels || schedule.slices > 1 || schedule.ticks > 0) return brief;
+Brief::Step Brief::compile_step(Endpoint& endpoint, const Move& move, Operation operation) const {
   const auto place = [&](const Area& area) {
-    const bool blocks = area.buffer == Buffer::work || holds_all(operation, area.buffer);
+    const bool scratch = area.buffer == Buffer::work || area.buffer == Buffer::stage;
+    const bool blocks = scratch || holds_all(operation, area.buffer);
     return Place{area.buffer, static_cast<std::uint16_t>(blocks ? area.first : 0),
                  static_cast<std::uint16_t>(std::max(1, has_rank_blocks(operation) ? area.count : 1))};
   };
-  std::uint16_t most_blocks = 1;
+  Step step{.kind = move.kind,
+            .theirs_first = move.theirs_first,
+            .from = place(move.from),
+            .with = place(move.with),
+            .to = place(move.to)};
+  step.tick = static_cast<std::uint64_t>(move.tick);
+  step.source = move.source;
+  if (is_message(move)) {
+    if (move.peer >= 0) step.out = endpoint.link_to(move.peer);
+    if (move.source >= 0) step.in = endpoint.link_to(move.source);
+  } else if (move.source >= 0) {
+    step.awaited = &endpoint.fabric_.tick(move.source);
+    step.stages = endpoint.fabric_.stage(move.source, 0);
+  }
+  return step;
+}
+
+Brief Brief::compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& schedule, Operation operation) {
+  Brief brief;
+  const bool staged = recipe.access == Access::staged && !schedule.publishes;
+  if ((recipe.access != Access::channels && !staged) || schedule.slices > 1 || (uses_ticks(schedule) && !staged))
+    return brief;
+  if (uses_ticks(schedule)) brief.schedule_ = &schedule;
+  std::uint16_t most_blocks = uses_ticks(schedule) ? 0 : 1;  // of a message; 0: there is none
   for (const auto* section : {&schedule.begin, &schedule.body, &schedule.end}) {
     for (const Move& move : *section) {
-      if (!is_brief(move)) return Brief();
+      if (!is_brief(move, staged)) return Brief();
       if (move.kind == Move::Kind::flush) continue;
-      Step step{move.kind, move.theirs_first, place(move.from), place(move.with), place(move.to)};
-      if (move.peer >= 0) step.out = endpoint.link_to(move.peer);
-      if (move.source >= 0) step.in = endpoint.link_to(move.source);
-      most_blocks = std::max({most_blocks, step.from.count, step.to.count});
-      brief.steps_.push_back(step);
+      const Step& step = brief.steps_.emplace_back(brief.compile_step(endpoint, move, operation));
+      if (is_message(move)) most_blocks = std::max({most_blocks, step.from.count, step.to.count});
+      brief.fills_stage_ |= step.to.buffer == Buffer::stage;
+      brief.merges_ |= move.kind == Move::Kind::get_combine || move.kind == Move::Kind::combine;
+    }
+    if (section == &schedule.body && brief.ticks()) {
+      brief.steps_.push_back({.kind = Move::Kind::post, .tick = static_cast<std::uint64_t>(schedule.ticks)});
     }
   }
-  // Two ranks that send to each other first and then receive must not fill their channels.
-  const std::size_t lines = std::min<std::size_t>(most_lines, Fabric::channel_lines(endpoint.size()) / 4);
-  brief.most_bytes_ = lines * channel::line_payload / most_blocks;
-  if (recipe.chunk_bytes != 0) brief.most_bytes_ = std::min(brief.most_bytes_, recipe.chunk_bytes);
+  brief.most_bytes_ = recipe.chunk_bytes != 0 ? recipe.chunk_bytes : Fabric::slot_bytes;
+  if (schedule.stage_blocks > 0) {
+    const auto blocks = has_rank_blocks(operation) ? static_cast<std::size_t>(schedule.stage_blocks) : 1;
+    brief.most_bytes_ = std::min(brief.most_bytes_, Fabric::slot_bytes / blocks / line_bytes * line_bytes);
+  }
+  if (most_blocks > 0) {
+    // Two ranks that send to each other first and then receive must not fill their channels.
+    const std::size_t lines = std::min<std::size_t>(most_lines, Fabric::channel_lines(endpoint.size()) / 4);
+    brief.most_bytes_ = std::min(brief.most_bytes_, lines * channel::line_payload / most_blocks);
+  }
   const auto scratch = static_cast<std::size_t>(schedule.work_blocks) * brief.most_bytes_;
-  return endpoint.reserve(endpoint.work_, scratch) ? brief : Brief();
+  return endpoint.reserve(endpoint.work_, scratch) ? std::move(brief) : Brief();
 }
 
 /// Where the buffers of a call begin.
 struct Brief::Frame {
-  std::byte* base[4];
-  std::size_t bytes;  ///< of a vector or block
+  std::byte* base[5];
+  std::size_t bytes;        ///< of a vector or block
+  std::uint64_t epoch = 0;  ///< of ticks
+  std::size_t slot = 0;     ///< in bytes from the first
 
   std::byte* at(const Place& place) const { return base[static_cast<int>(place.buffer)] + place.at * bytes; }
+  const std::byte* theirs(const Step& step) const { return step.stages + slot + step.from.at * bytes; }
 };
 
 inline bool Brief::send(Endpoint& endpoint, Link& link, const std::byte* data, std::size_t bytes) noexcept {
@@ -108,37 +154,79 @@ inline bool Brief::receive(Endpoint& endpoint, Link& link, std::byte* data, std:
   return link.in.recv(data, bytes, endpoint.waiter_);
 }
 
-bool Brief::run(Endpoint& endpoint, const Collective& call) const noexcept {
-  static_assert(static_cast<int>(Buffer::work) == 3);
-  const Frame frame = {{nullptr, static_cast<std::byte*>(const_cast<void*>(call.in)), static_cast<std::byte*>(call.out),
-                        endpoint.work_.data()},
-                       call.count * call.element_bytes};
-  alignas(line_bytes) std::byte operand[most_lines * channel::line_payload];
-  for (const Step& step : steps_) {
-    const std::byte* const from = frame.at(step.from);
-    std::byte* const to = frame.at(step.to);
-    const std::size_t to_bytes = step.to.count * frame.bytes;
-    if (step.out != nullptr && !send(endpoint, *step.out, from, step.from.count * frame.bytes)) return false;
-    switch (step.kind) {
-      case Move::Kind::recv:
-      case Move::Kind::exchange:
-        if (!receive(endpoint, *step.in, to, to_bytes)) return false;
-        break;
-      case Move::Kind::recv_combine:
-      case Move::Kind::exchange_combine:
-        if (!receive(endpoint, *step.in, operand, to_bytes)) return false;
-        fold(call.reduction, to, frame.at(step.with), operand, to_bytes, step.theirs_first);
-        break;
-      case Move::Kind::combine:
-        copy_bytes(operand, from, to_bytes);
-        fold(call.reduction, to, frame.at(step.with), operand, to_bytes, step.theirs_first);
-        break;
-      case Move::Kind::copy:
-        if (to != from) std::memmove(to, from, to_bytes);
-        break;
-      default:
-        break;
+bool Brief::await(Endpoint& endpoint, int source, const Tick& tick, std::uint64_t value) noexcept {
+  if (tick.reached(value)) return true;
+  ++endpoint.lines_moved_;
+  endpoint.waiting_for_ = source;
+  return endpoint.waiter_.wait([&] { return tick.reached(value); }, &const_cast<Tick&>(tick).parking, &tick.value);
+}
+
+/// The epoch and the slot of the stages, which is free once those are done who read what it held.
+bool Brief::begin(Endpoint& endpoint, Frame& frame) const noexcept {
+  frame.epoch = ++endpoint.epoch_ << tick_bits;
+  if (schedule_->stage_blocks == 0) return true;
+  const std::size_t slot = endpoint.stage_chunks_++ % Fabric::slots;
+  frame.slot = slot * Fabric::slot_bytes;
+  frame.base[static_cast<int>(Buffer::stage)] = endpoint.fabric_.stage(endpoint.rank_, slot);
+  if (!fills_stage_) return true;
+  auto& use = endpoint.slot_uses_[slot];
+  if (use.readers != nullptr) {
+    for (const int reader : *use.readers) {
+      if (!await(endpoint, reader, endpoint.fabric_.tick(reader), use.value)) return false;
     }
+  }
+  use.readers = &schedule_->stage_readers;
+  use.value = frame.epoch + static_cast<std::uint64_t>(schedule_->ticks);
+  return true;
+}
+
+bool Brief::perform(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) const noexcept {
+  alignas(line_bytes) std::byte operand[most_lines * channel::line_payload];
+  const std::byte* const from = frame.at(step.from);
+  std::byte* const to = frame.at(step.to);
+  const std::size_t to_bytes = step.to.count * frame.bytes;
+  if (step.out != nullptr && !send(endpoint, *step.out, from, step.from.count * frame.bytes)) return false;
+  switch (step.kind) {
+    case Move::Kind::recv:
+    case Move::Kind::exchange:
+      return receive(endpoint, *step.in, to, to_bytes);
+    case Move::Kind::recv_combine:
+    case Move::Kind::exchange_combine:
+      if (!receive(endpoint, *step.in, operand, to_bytes)) return false;
+      fold(call.reduction, to, frame.at(step.with), operand, to_bytes, step.theirs_first);
+      return true;
+    case Move::Kind::combine:
+      if (call.reduction.merge == nullptr) std::memcpy(operand, from, to_bytes);
+      fold(call.reduction, to, frame.at(step.with), call.reduction.merge == nullptr ? operand : from, to_bytes,
+           step.theirs_first);
+      return true;
+    case Move::Kind::copy:
+      if (to != from) std::memmove(to, from, to_bytes);
+      return true;
+    case Move::Kind::get:
+      std::memcpy(to, frame.theirs(step), to_bytes);
+      return true;
+    case Move::Kind::get_combine:
+      fold(call.reduction, to, frame.at(step.with), frame.theirs(step), to_bytes, step.theirs_first);
+      return true;
+    case Move::Kind::post:
+      endpoint.tick_.raise(frame.epoch + step.tick);
+      return true;
+    case Move::Kind::await:
+      return await(endpoint, step.source, *step.awaited, frame.epoch + step.tick);
+    default:
+      return true;
+  }
+}
+
+bool Brief::run(Endpoint& endpoint, const Collective& call) const noexcept {
+  static_assert(static_cast<int>(Buffer::work) == 3 && static_cast<int>(Buffer::stage) == 4);
+  Frame frame = {.base = {nullptr, static_cast<std::byte*>(const_cast<void*>(call.in)),
+                          static_cast<std::byte*>(call.out), endpoint.work_.data(), nullptr},
+                 .bytes = call.count * call.element_bytes};
+  if (ticks() && !begin(endpoint, frame)) return false;
+  for (const Step& step : steps_) {
+    if (!perform(endpoint, call, frame, step)) return false;
   }
   return true;
 }

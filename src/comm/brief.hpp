@@ -1,7 +1,10 @@
-// Brief: a schedule for messages of a few lines each, run by blocking calls without what long messages need: chunks,
-// extents, and a state from which to go on later.
+// Brief: a schedule for short messages, run by blocking calls without what long ones need: chunks, extents, and a
+// state from which to go on later.
 //
 //   move of the schedule   ->   step: the channels are known, addresses are base[buffer] + at * block bytes
+//
+// Messages of a few lines through channels, or one chunk through the stages. What goes over the wire, ticks and stages
+// included, is what Execution makes of the same schedule: one rank may run the one, and its peer the other.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +12,7 @@
 #include <vector>
 
 #include "channel/line.hpp"
+#include "comm/fabric.hpp"
 #include "comm/link.hpp"
 #include "smelt/collective.hpp"
 #include "smelt/schedule.hpp"
@@ -22,11 +26,13 @@ class Brief {
   /// Translates this rank's schedule; empty if it does more than send, receive, copy and combine.
   static Brief compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& schedule, Operation operation);
 
-  /// Whether every message of that call is that short, and all ranks know it.
+  /// Whether that call is short enough.
   bool fits(const Collective& call) const noexcept {
     const std::size_t bytes = call.count * call.element_bytes;
-    return !steps_.empty() && bytes != 0 && bytes <= most_bytes_ && call.in_blocks.counts == nullptr &&
-           call.out_blocks.counts == nullptr && (call.operation != Operation::alltoall || call.in != call.out);
+    if (steps_.empty() || bytes == 0 || bytes > most_bytes_) return false;
+    if (call.in_blocks.counts != nullptr || call.out_blocks.counts != nullptr) return false;
+    if (ticks()) return !call.uneven && (!merges_ || call.reduction.merge != nullptr);
+    return call.operation != Operation::alltoall || call.in != call.out;
   }
 
   /// Runs a call that fits. False: interrupted, the communicator is broken.
@@ -46,13 +52,25 @@ class Brief {
     Place from{}, with{}, to{};
     Link* out = nullptr;
     Link* in = nullptr;
+    std::uint64_t tick = 0;             ///< of post and await
+    const Tick* awaited = nullptr;      ///< of await
+    const std::byte* stages = nullptr;  ///< of get: the slots of the rank that is read
+    int source = -1;
   };
   struct Frame;
+  bool ticks() const noexcept { return schedule_ != nullptr; }
+  Step compile_step(Endpoint& endpoint, const Move& move, Operation operation) const;
   static bool send(Endpoint& endpoint, Link& link, const std::byte* data, std::size_t bytes) noexcept;
   static bool receive(Endpoint& endpoint, Link& link, std::byte* data, std::size_t bytes) noexcept;
+  static bool await(Endpoint& endpoint, int source, const Tick& tick, std::uint64_t value) noexcept;
+  bool begin(Endpoint& endpoint, Frame& frame) const noexcept;
+  bool perform(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) const noexcept;
 
   std::vector<Step> steps_;
-  std::size_t most_bytes_ = 0;  ///< of a vector or block
+  std::size_t most_bytes_ = 0;          ///< of a vector or block
+  const Schedule* schedule_ = nullptr;  ///< that is followed by ticks; nullptr: by messages alone
+  bool fills_stage_ = false;
+  bool merges_ = false;  ///< what others own is combined: the operator must not need a place to do so
 };
 
 }  // namespace smelt::comm
