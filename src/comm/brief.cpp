@@ -180,7 +180,7 @@ bool Brief::begin(Endpoint& endpoint, Frame& frame) const noexcept {
   return true;
 }
 
-bool Brief::perform(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) const noexcept {
+inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) const noexcept {
   alignas(line_bytes) std::byte operand[most_lines * channel::line_payload];
   const std::byte* const from = frame.at(step.from);
   std::byte* const to = frame.at(step.to);

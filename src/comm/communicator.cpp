@@ -62,12 +62,9 @@ int Rank::rank() const noexcept { return endpoint_->rank(); }
 int Rank::size() const noexcept { return state_->group.size(); }
 std::string Rank::failure() const { return state_->failure(); }
 
-Status Rank::run(const Collective& call) noexcept {
-  if (const Status status = comm::check(call, size(), rank()); status != Status::ok) return status;
-  return endpoint_->run(call);
-}
+Status Rank::run(const Collective& call) noexcept { return endpoint_->run(call); }
 
-Status Rank::barrier() noexcept { return endpoint_->run(Collective::barrier()); }
+Status Rank::barrier() noexcept { return endpoint_->run_barrier(); }
 
 Status Rank::broadcast(void* data, std::size_t bytes, int root) noexcept {
   return run(Collective::broadcast(data, bytes, root));

@@ -423,9 +423,17 @@ Status Endpoint::execute(const Collective& call, const Prepared* prepared) noexc
 }
 
 void Endpoint::remember(const Collective& call, const Prepared* prepared) noexcept {
-  recent_[static_cast<std::size_t>(call.operation)] = {
-      true,    state_.chooser->generation(), order_of(call.reduction), call.root, call.count, call.element_bytes,
-      prepared};
+  if (call.uneven || call.sync != Sync::loose || call.reduction.reproducible) return;
+  recent_[static_cast<std::size_t>(call.operation)] = {.known = true,
+                                                       .reads = call.in != nullptr,
+                                                       .writes = call.out != nullptr,
+                                                       .commutative = call.reduction.commutative,
+                                                       .root = call.root,
+                                                       .generation = state_.chooser->generation(),
+                                                       .count = call.count,
+                                                       .element_bytes = call.element_bytes,
+                                                       .combine = call.reduction.combine,
+                                                       .prepared = prepared};
 }
 
 /// What the endpoint's own code does.
@@ -440,10 +448,20 @@ Status Endpoint::run_planned(const Collective& call) noexcept {
   }
 }
 
-Status Endpoint::run(const Collective& call) noexcept {
+Status Endpoint::run_barrier() noexcept {
   if (!started_.empty()) [[unlikely]]
     drain();
-  if (call.operation == Operation::barrier) return barrier();
+  return barrier();
+}
+
+Status Endpoint::run(const Collective& call) noexcept {
+  const Recent& recent = recent_[static_cast<std::size_t>(call.operation)];
+  if (started_.empty() && recent.is_like(call, state_.chooser->generation())) [[likely]] {
+    return recent.prepared == nullptr ? run_planned(call) : execute(call, recent.prepared);
+  }
+  if (const Status status = check(call, size(), rank_); status != Status::ok) return status;
+  if (call.operation == Operation::barrier) return run_barrier();
+  drain();
   if (call.sync == Sync::loose) return run_loose(call);
   if (const Status before = barrier(); before != Status::ok) return before;
   const Status status = run_loose(call);
@@ -451,10 +469,6 @@ Status Endpoint::run(const Collective& call) noexcept {
 }
 
 Status Endpoint::run_loose(const Collective& call) noexcept {
-  const Recent& recent = recent_[static_cast<std::size_t>(call.operation)];
-  if (recent.is_like(call, state_.chooser->generation())) [[likely]] {
-    return recent.prepared == nullptr ? run_planned(call) : execute(call, recent.prepared);
-  }
   if (call.operation == Operation::two_phase_commit) {
     if (call.count > channel::line_payload) return commit_in_parts(call);
     return two_phase_commit(call.out, call.count, call.vote, call.vote_context, call.committed, call.root);
@@ -467,7 +481,7 @@ Status Endpoint::run_loose(const Collective& call) noexcept {
   }
   const Prepared* const prepared = choice->planned ? nullptr : prepare(*choice, call);
   if (prepared == nullptr && !choice->planned) return state_.status();
-  if (!call.uneven) remember(call, prepared);
+  remember(call, prepared);
   return choice->planned ? run_planned(call) : execute(call, prepared);
 }
 

@@ -76,8 +76,9 @@ class alignas(separation_bytes) Endpoint {
   /// Translates the state's plans to this rank's actions and routes; set-up only.
   void compile();
 
-  /// Any collective that has been checked.
+  /// Any collective. invalid_argument: its arguments make no sense, and nothing has happened.
   Status run(const Collective& call) noexcept;
+  Status run_barrier() noexcept;
   /// The same in a given way, for the tuner. Requires a choice of this communicator for that operation.
   Status run_with(const Collective& call, const Choice& choice) noexcept;
   /// Queues a collective behind those that were started before, and does what can be done of it.
@@ -113,18 +114,28 @@ class alignas(separation_bytes) Endpoint {
     std::uint64_t value = 0;
   };
 
-  /// The last call of an operation and what ran it: the next one like it need not be looked up.
+  /// The last call of an operation and what ran it: the next one like it is neither checked nor looked up again.
   struct Recent {
     bool known = false;
-    std::uint32_t generation = 0;  ///< of the chooser
-    Order order = Order::any;
+    bool reads = false, writes = false;  ///< `in`, `out` was given
+    bool commutative = true;
     int root = 0;
+    std::uint32_t generation = 0;  ///< of the chooser
     std::size_t count = 0, element_bytes = 0;
+    Reduction::Combine combine = nullptr;
     const Prepared* prepared = nullptr;  ///< nullptr: the endpoint's own code
 
     bool is_like(const Collective& call, std::uint32_t now) const noexcept {
+      const Reduction& op = call.reduction;
       return known && generation == now && count == call.count && root == call.root &&
-             element_bytes == call.element_bytes && order == order_of(call.reduction) && !call.uneven;
+             element_bytes == call.element_bytes && call.sync == Sync::loose && !call.uneven && combine == op.combine &&
+             (combine == nullptr ||
+              (op.element_bytes == element_bytes && op.commutative == commutative && !op.reproducible)) &&
+             (call.in != nullptr || !reads) && (call.out != nullptr || !writes) && !has_blocks(call);
+    }
+    static bool has_blocks(const Collective& call) noexcept {
+      return call.in_blocks.counts != nullptr || call.in_blocks.offsets != nullptr ||
+             call.out_blocks.counts != nullptr || call.out_blocks.offsets != nullptr;
     }
   };
 

@@ -98,8 +98,8 @@ class Predefined {
   }
 
   void add_pairs() {
-    for (const auto type : {MPI_2INT, MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_SHORT_INT,
-                            MPI_LONG_DOUBLE_INT, MPI_2INTEGER, MPI_2REAL, MPI_2DOUBLE_PRECISION}) {
+    for (const auto type : {MPI_2INT, MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_SHORT_INT, MPI_LONG_DOUBLE_INT,
+                            MPI_2INTEGER, MPI_2REAL, MPI_2DOUBLE_PRECISION}) {
       add(type, Kind::pair);
     }
   }
@@ -211,14 +211,17 @@ bool is_dense_made_of(const Contents& of, std::size_t element) {
     case MPI_COMBINER_HVECTOR:
       return count <= 1 || n[1] * width == address(0);
     case MPI_COMBINER_INDEXED:
-      return consecutive(count, element, [&](int i) { return number(1 + i); },
-                         [&](int i) { return number(1 + count + i) * width; });
+      return consecutive(
+          count, element, [&](int i) { return number(1 + i); }, [&](int i) { return number(1 + count + i) * width; });
     case MPI_COMBINER_HINDEXED:
-      return consecutive(count, element, [&](int i) { return number(1 + i); }, address);
+      return consecutive(
+          count, element, [&](int i) { return number(1 + i); }, address);
     case MPI_COMBINER_INDEXED_BLOCK:
-      return consecutive(count, element, [&](int) { return n[1]; }, [&](int i) { return number(2 + i) * width; });
+      return consecutive(
+          count, element, [&](int) { return n[1]; }, [&](int i) { return number(2 + i) * width; });
     case MPI_COMBINER_HINDEXED_BLOCK:
-      return consecutive(count, element, [&](int) { return n[1]; }, address);
+      return consecutive(
+          count, element, [&](int) { return n[1]; }, address);
     case MPI_COMBINER_SUBARRAY:
       return std::equal(n.begin() + 1, n.begin() + 1 + count, n.begin() + 1 + count);
     default:
@@ -249,16 +252,13 @@ bool is_dense(MPI_Datatype type) {
          is_dense_made_of(of, inner.size);
 }
 
-// Grows whenever a datatype is freed, so that no thread takes a new type for an old one with its handle.
-// Release in forget(), acquire in type_of(): who sees the new number does not use the freed Type.
-constinit std::atomic<std::uint32_t> generation{1};
 constinit std::mutex set_up;
 constinit std::atomic<int> keyval{MPI_KEYVAL_INVALID};
 constinit std::atomic<bool> has_own{false};
 MPI_Comm own = MPI_COMM_NULL;
 
 int forget(MPI_Datatype, int, void* value, void*) {
-  generation.fetch_add(1, std::memory_order_release);
+  type_generation.fetch_add(1, std::memory_order_release);
   delete static_cast<Type*>(value);
   return MPI_SUCCESS;
 }
@@ -297,14 +297,6 @@ const Type* derived(MPI_Datatype type) noexcept {
   }
 }
 
-struct Known {
-  MPI_Datatype handle;
-  std::uint32_t generation;
-  const Type* type;
-};
-constexpr std::size_t known_slots = 16;
-constinit thread_local Known known[known_slots] = {};
-
 /// Elements that one call of MPI_Pack can take.
 std::size_t batch_of(const Type& layout) {
   constexpr std::size_t most_bytes = std::size_t{1} << 30;
@@ -313,13 +305,14 @@ std::size_t batch_of(const Type& layout) {
 
 }  // namespace
 
-const Type* type_of(MPI_Datatype type) noexcept {
-  auto& entry = known[(number_of(type) >> (std::is_pointer_v<MPI_Datatype> ? 6 : 0)) % known_slots];
-  const auto now = generation.load(std::memory_order_acquire);
-  if (entry.handle == type && entry.generation == now) [[likely]]
-    return entry.type;
+constinit thread_local KnownType known_type[known_types] = {};
+constinit std::atomic<std::uint32_t> type_generation{1};
+
+const Type* look_up_type(MPI_Datatype type) noexcept {
+  const auto now = type_generation.load(std::memory_order_acquire);
   const Type* found = predefined().find(type);
   if (found == nullptr) found = derived(type);
+  auto& entry = known_type[(number_of(type) >> (std::is_pointer_v<MPI_Datatype> ? 6 : 0)) % known_types];
   if (found != nullptr) entry = {type, now, found};
   return found;
 }
@@ -361,7 +354,7 @@ int unpack(const std::byte* from, void* to, std::size_t count, MPI_Datatype type
 
 void release_types() noexcept {
   const std::lock_guard lock(set_up);
-  generation.fetch_add(1, std::memory_order_release);
+  type_generation.fetch_add(1, std::memory_order_release);
   if (int made = keyval.exchange(MPI_KEYVAL_INVALID); made != MPI_KEYVAL_INVALID) PMPI_Type_free_keyval(&made);
   if (has_own.exchange(false)) PMPI_Comm_free(&own);
 }

@@ -3,14 +3,28 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
+
+#include "shims/mpi/original.hpp"
 
 namespace smelt::shims::mpi {
 
 /// The groups of types that the MPI standard allows operators on.
-enum class Kind : std::uint8_t { none, integer, fortran_integer, floating, complex, logical, fortran_logical, byte,
-                                 index, pair };
+enum class Kind : std::uint8_t {
+  none,
+  integer,
+  fortran_integer,
+  floating,
+  complex,
+  logical,
+  fortran_logical,
+  byte,
+  index,
+  pair
+};
 
 struct Type {
   std::size_t size = 0;    ///< bytes of data
@@ -21,9 +35,27 @@ struct Type {
   int plain = -1;  ///< smelt_type, or -1
 };
 
+/// The types that this thread has asked for lately.
+struct KnownType {
+  MPI_Datatype handle;
+  std::uint32_t generation;
+  const Type* type;
+};
+inline constexpr std::size_t known_types = 16;
+extern constinit thread_local KnownType known_type[known_types];
+// Grows whenever a datatype is freed, so that no thread takes a new type for an old one with its handle.
+// Release where it grows, acquire in type_of(): who sees the new number does not use the freed Type.
+extern constinit std::atomic<std::uint32_t> type_generation;
+const Type* look_up_type(MPI_Datatype type) noexcept;
+
 /// What is known of a datatype; null for what the library will complain of (no type, or not committed). The pointer
 /// is good until the type is freed. Cost: a look into a small table of this thread.
-const Type* type_of(MPI_Datatype type) noexcept;
+inline const Type* type_of(MPI_Datatype type) noexcept {
+  const auto& entry = known_type[(number_of(type) >> (std::is_pointer_v<MPI_Datatype> ? 6 : 0)) % known_types];
+  if (entry.handle == type && entry.generation == type_generation.load(std::memory_order_acquire)) [[likely]]
+    return entry.type;
+  return look_up_type(type);
+}
 
 /// A communicator of this process alone, whose errors are returned: for MPI functions that need one.
 MPI_Comm own_communicator() noexcept;
