@@ -201,7 +201,7 @@ inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const Fra
            step.theirs_first);
       return true;
     case Move::Kind::copy:
-      if (to != from) std::memmove(to, from, to_bytes);
+      if (to != from) copy_bytes(to, from, to_bytes);
       return true;
     case Move::Kind::get:
       std::memcpy(to, frame.theirs(step), to_bytes);

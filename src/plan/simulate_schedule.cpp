@@ -233,11 +233,11 @@ class Simulator {
     });
   }
 
-  /// The lines of a stage lie with those who have read it last: the first is fetched, the others follow.
-  double reclaim_ns(int rank) const {
+  /// The lines of a stage lie with those who have read it last and are fetched back; from some on, ahead of time.
+  double reclaim_ns(int rank, double bytes) const {
     const auto& readers = schedules_[static_cast<std::size_t>(rank)].stage_readers;
     const auto other = std::find_if(readers.begin(), readers.end(), [&](int reader) { return pu(reader) != pu(rank); });
-    return other == readers.end() ? 0.0 : copy_ns(machine_, pu(*other), pu(rank), 1.0, 1);
+    return other == readers.end() ? 0.0 : copy_ns(machine_, pu(*other), pu(rank), std::min(bytes, 2048.0), 1);
   }
 
   void send(int rank, int peer, double bytes) {
@@ -315,7 +315,7 @@ class Simulator {
       case Move::Kind::copy:
       case Move::Kind::combine:
         clock += transfer_ns(rank, rank, bytes(move.to), true, move.kind == Move::Kind::combine);
-        if (move.to.buffer == Buffer::stage) clock += reclaim_ns(rank);
+        if (move.to.buffer == Buffer::stage) clock += reclaim_ns(rank, bytes(move.to));
         return true;
       case Move::Kind::post:
         post(rank, chunk, move.tick);

@@ -61,23 +61,25 @@ void flat(Builder& b, bool inclusive) {
 
 void chain(Builder& b, bool inclusive) {
   const bool last = b.rank + 1 == b.ranks;
-  b.schedule.work_blocks = 2;
+  const int before = b.rank - 1, after = b.rank + 1;
   if (b.rank == 0) {
-    if (!last) b.send(1, in());
+    if (!last) b.send(after, in());
     if (inclusive) b.copy(in(), out());
-    return;
-  }
-  if (inclusive) {
-    b.recv_combine(b.rank - 1, in(), out());
-    if (!last) b.send(b.rank + 1, out());
-    return;
-  }
-  b.recv(b.rank - 1, work());
-  if (!last) {
+  } else if (inclusive) {
+    b.recv_combine(before, in(), out());
+    if (!last) b.send(after, out());
+  } else if (last) {
+    b.recv(before, out());
+  } else {
+    b.schedule.work_blocks = 2;
+    b.recv(before, work());
     b.combine(work(), in(), work(1));
-    b.send(b.rank + 1, work(1));
+    b.send(after, work(1));
+    b.copy(work(), out());
+    b.flush();  // the next chunk overwrites work
   }
-  b.copy(work(), out());
+  b.end();
+  b.flush();
 }
 
 /// work(0) = sum of the ranks that end with this one; work(1) = the same without it, once there is one.
@@ -139,10 +141,11 @@ const Algorithm scan_flat = {info_of("scan_flat", Operation::scan, flat_text, {A
                              build<flat, true>};
 const Algorithm exscan_flat = {
     info_of("exscan_flat", Operation::exscan, flat_text, {Access::staged, Access::direct}, true), build<flat, false>};
-const Algorithm scan_chain = {info_of("scan_chain", Operation::scan, chain_text, {Access::channels}, true),
-                              build<chain, true>};
-const Algorithm exscan_chain = {info_of("exscan_chain", Operation::exscan, chain_text, {Access::channels}, true),
-                                build<chain, false>};
+const Algorithm scan_chain = {
+    info_of("scan_chain", Operation::scan, chain_text, {Access::channels, Access::direct}, true), build<chain, true>};
+const Algorithm exscan_chain = {
+    info_of("exscan_chain", Operation::exscan, chain_text, {Access::channels, Access::direct}, true),
+    build<chain, false>};
 const Algorithm scan_recursive_doubling = {
     info_of("scan_recursive_doubling", Operation::scan, doubling_text, {Access::channels}, false),
     build<recursive_doubling, true>};
