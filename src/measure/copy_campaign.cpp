@@ -282,4 +282,18 @@ Result<CopyCosts> run_copy_campaign(const Machine& machine, CopyTimer& timer, co
   return CopyCampaign(machine, timer, effort, deadline_s).run();
 }
 
+bool agrees_with_messages(const Machine& machine, const CopyCosts& copy) {
+  // A message is a line that is fetched, and some work; siblings of a core fetch lines for next to nothing.
+  constexpr double least_share = 1.0 / 12, most_share = 4.0;
+  for (std::size_t i = 0; i < machine.size(); ++i) {
+    for (std::size_t j = 0; j < machine.size(); ++j) {
+      const double propagation = machine.propagation_ns ? (*machine.propagation_ns)(i, j) : 0.0;
+      const double message = machine.send_ns(i, j) + propagation + machine.recv_ns(i, j);
+      const double line = copy.startup_ns(i, j);
+      if (i != j && (line < least_share * message || line > most_share * message)) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace smelt::measure

@@ -35,4 +35,8 @@ CopyEffort copy_effort(const Machine& machine, bool quick);
 Result<CopyCosts> run_copy_campaign(const Machine& machine, CopyTimer& timer, const CopyEffort& effort,
                                     double deadline_s);
 
+/// Whether copies of a line between different PUs cost about what messages between them do. If not, the PUs were not
+/// where they seem to be during one of the two measurements, as happens in virtual machines. Requires message costs.
+bool agrees_with_messages(const Machine& machine, const CopyCosts& copy);
+
 }  // namespace smelt::measure

@@ -124,6 +124,19 @@ void expect_near(const Matrix& found, const Matrix& truth, double tolerance) {
   }
 }
 
+TEST(CopyCampaign, CopiesContradictMessagesWherePusHaveMoved) {
+  auto machine = *synthesize_machine({.cores = 2});
+  CopyCosts copy = *truth_of({.cores = 2}).copy;
+  const double message =
+      machine.send_ns(0, 1) + machine.recv_ns(0, 1) + (machine.propagation_ns ? (*machine.propagation_ns)(0, 1) : 0.0);
+  for (const auto& [share, agrees] : {std::pair{0.5, true}, {0.04, false}, {1.5, true}, {6.0, false}}) {
+    copy.startup_ns(0, 1) = copy.startup_ns(1, 0) = share * message;
+    EXPECT_EQ(agrees_with_messages(machine, copy), agrees) << share;
+  }
+  copy.startup_ns(1, 0) = 0.5 * message;
+  EXPECT_FALSE(agrees_with_messages(machine, copy)) << "one direction is enough";
+}
+
 TEST(CopyCampaign, FindsTheCostsOfEveryPair) {
   const auto truth = truth_of({.packages = 2, .numa_per_package = 2, .cores = 4});
   FakeCopyTimer timer(truth);
