@@ -49,9 +49,29 @@ function(smelt_test name)
   add_executable(${name} ${TEST_SOURCES})
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${name} PRIVATE ${TEST_LIBS} smelt_flags GTest::gtest_main GTest::gmock)
+  smelt_test_headers(${name})
   add_test(NAME ${name} COMMAND ${name})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 900)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT})
+endfunction()
+
+# smelt_test_headers(target): what all tests include is parsed once, in a program that does nothing else.
+function(smelt_test_headers target)
+  if(NOT TARGET smelt_test_headers)
+    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/smelt_test_headers.cpp CONTENT "int main() {}\n")
+    add_executable(smelt_test_headers EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/smelt_test_headers.cpp)
+    target_compile_options(smelt_test_headers PRIVATE $<$<CONFIG:Release>:-O1>)
+    target_link_libraries(smelt_test_headers PRIVATE smelt_flags Threads::Threads GTest::gtest GTest::gmock)
+    target_precompile_headers(smelt_test_headers PRIVATE
+      "$<$<COMPILE_LANGUAGE:CXX>:<gmock/gmock.h$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<gtest/gtest.h$<ANGLE-R>>"
+      "$<$<COMPILE_LANGUAGE:CXX>:<algorithm$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<filesystem$<ANGLE-R>>"
+      "$<$<COMPILE_LANGUAGE:CXX>:<functional$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<random$<ANGLE-R>>"
+      "$<$<COMPILE_LANGUAGE:CXX>:<thread$<ANGLE-R>>")
+  endif()
+  target_precompile_headers(${target} REUSE_FROM smelt_test_headers)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # for compiler caches
+  endif()
 endfunction()
