@@ -47,7 +47,18 @@ inline constexpr auto gate_drain = std::memory_order_relaxed;
 inline constexpr auto gate_drain = std::memory_order_acquire;
 #endif
 
-// Of teams (team.hpp), whose tests run under ThreadSanitizer.
+#ifdef SMELT_BREAK_TEAM_MEET
+inline constexpr auto team_meet = std::memory_order_relaxed;
+#else
+inline constexpr auto team_meet = std::memory_order_acq_rel;
+#endif
+#ifdef SMELT_BREAK_TEAM_MET
+inline constexpr auto team_met = std::memory_order_relaxed;
+#else
+inline constexpr auto team_met = std::memory_order_acquire;
+#endif
+
+// The others of teams (team.hpp), whose tests run under ThreadSanitizer.
 inline constexpr auto team_signal = std::memory_order_release;
 inline constexpr auto team_await = std::memory_order_acquire;
 inline constexpr auto team_open = std::memory_order_release;

@@ -21,7 +21,7 @@ Team::Team(int size, int parallelism, const WaitConfig& wait)
   for (auto& member : members_) member.waiter = Waiter(wait);
 }
 
-bool Team::is_off(std::uint32_t phase) const noexcept {
+inline bool Team::is_off(std::uint32_t phase) const noexcept {
   // Acquire: partner call_off().
   const auto off = off_.load(ordering::team_off_seen);
   return off != 0 && reaches(phase, off);
@@ -29,24 +29,36 @@ bool Team::is_off(std::uint32_t phase) const noexcept {
 
 /// Waits for `reached` or for the member's phase to be called off; true if it was reached.
 template <class Reached>
-bool Team::wait(Member& self, Parking& parking, const Reached& reached) noexcept {
+inline bool Team::wait(Member& self, Parking& parking, const Reached& reached) noexcept {
   if (reached()) return true;
   bool done = false;
-  self.waiter.wait([&] { return (done = reached()) || is_off(self.phase); }, &parking);
+  self.waiter.wait([&done, this, phase = self.phase, reached] { return (done = reached()) || is_off(phase); }, &parking);
   return done;
 }
 
 /// Counts the member into its next phase; false, and it stays where it is, if that was called off.
-bool Team::enter_phase(Member& self) noexcept {
+inline bool Team::enter_phase(Member& self) noexcept {
   const auto next = after(self.phase);
   if (is_off(next)) return false;
   self.phase = next;
   return true;
 }
 
+inline bool Team::meet(Member& self) noexcept {
+  const auto both = self.met += 2;
+  // Release publishes what this member did; acquire, here or in the wait below, takes up what the partner did before
+  // its increment. All changes are increments, so a later one of the partner's still carries the one waited for.
+  if (arrivals_.fetch_add(1, ordering::team_meet) + 1 == both) {
+    unpark(parking_);
+    return true;
+  }
+  return wait(self, parking_, [this, both] { return reaches(arrivals_.load(ordering::team_met), both); });
+}
+
 bool Team::barrier(int member) noexcept {
   auto& self = members_[static_cast<std::size_t>(member)];
   if (!enter_phase(self)) return false;
+  if (size_ == 2) return meet(self);
   return flat_ ? count_in(self) : disseminate(member, self);
 }
 
@@ -136,10 +148,10 @@ void Team::reset() noexcept {
   for (auto& member : members_) {
     for (auto& signal : member.signals) signal.store(0, std::memory_order_relaxed);
     member.left.store(0, std::memory_order_relaxed);
-    member.phase = member.region = 0;
+    member.phase = member.region = member.met = 0;
     member.working = false;
   }
-  for (auto* word : {&off_, &opened_, &arrived_, &generation_, &gone_}) word->store(0, std::memory_order_relaxed);
+  for (auto* word : {&off_, &opened_, &arrivals_, &arrived_, &generation_, &gone_}) word->store(0, std::memory_order_relaxed);
 }
 
 }  // namespace smelt::comm

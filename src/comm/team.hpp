@@ -14,11 +14,17 @@
 //   a member still on its way out of the phase before sees a mark that is not its own and completes, as every
 //   member has entered that one. So of each phase either all leave by completion or all by the mark.
 //
-// Barrier and fork take one of two forms:
-//   members <= PUs   barrier: dissemination, in round k member i signals i + 2^k and awaits i - 2^k (mod size);
-//                    join: each member gathers its four children in a heap, then reports to its parent
-//   members > PUs    barrier and join: one counter and one generation word (as in flat_barrier.hpp), because
-//                    every further step would be a context switch
+// Join takes one of two forms, barrier one of three:
+//   members > PUs    flat: one counter and one generation word (as in flat_barrier.hpp), because every further step
+//                    would be a context switch
+//   else             join: each member gathers its four children in a heap, then reports to its parent
+//                    barrier: dissemination, in round k member i signals i + 2^k and awaits i - 2^k (mod size)
+//   2 members        barrier: a meeting. One counter that only grows; each adds 1, the n-th is over at 2n. Taking the
+//                    line to add takes the partner's arrival along, so who comes last waits for nothing else; with
+//                    a flag each it would wait for its own flag's line while it takes the partner's
+//
+//   Invariant of meetings: who enters its n-th finds 2n - 2 or 2n - 1, as the partner has entered the one before and
+//   cannot leave this one alone; who waits in it sees 2n - 1, 2n, or 2n + 1 when the partner is in its next.
 #pragma once
 
 #include <atomic>
@@ -82,12 +88,14 @@ class Team {
     // The member's own.
     alignas(separation_bytes) std::uint32_t phase = 0;
     std::uint32_t region = 0;
+    std::uint32_t met = 0;  ///< what the counter of meetings comes to in the last one that it entered
     bool working = false;  ///< in a region: the next receive() leaves it
     Waiter waiter;
   };
 
   bool disseminate(int member, Member& self) noexcept;
   bool count_in(Member& self) noexcept;
+  bool meet(Member& self) noexcept;
   bool gather(int member, Member& self) noexcept;
   bool is_off(std::uint32_t phase) const noexcept;
   bool enter_phase(Member& self) noexcept;
@@ -105,6 +113,8 @@ class Team {
   Parking joining_;                                              ///< of those who wait for others to leave
   alignas(separation_bytes) std::atomic<std::uint32_t> opened_{0};  ///< the region that was opened last
   Work work_;                                                       ///< its work, on the same line
+  // Of two members: meetings entered, by both.
+  alignas(separation_bytes) std::atomic<std::uint32_t> arrivals_{0};
   // Of the flat form.
   alignas(separation_bytes) std::atomic<std::uint32_t> arrived_{0};
   alignas(separation_bytes) std::atomic<std::uint32_t> generation_{0};  ///< the phase that completed last

@@ -150,5 +150,27 @@ INSTANTIATE_TEST_SUITE_P(Sizes, TeamTest,
                                   std::to_string(std::get<1>(info.param));
                          });
 
+/// Pairs that take each other's PUs in the midst of their meetings.
+TEST(TeamPairTest, MeetingsSeparateTurnsAmongManyPairs) {
+  constexpr int pairs = 4, rounds = 2000;
+  struct Pair {
+    Team team{2, 2, short_waits(2, 2)};
+    int values[2] = {};
+  };
+  std::vector<std::unique_ptr<Pair>> all;
+  for (int p = 0; p < pairs; ++p) all.push_back(std::make_unique<Pair>());
+  std::atomic<int> wrong{0};
+  on_members(2 * pairs, [&](int m) {
+    Pair& own = *all[static_cast<std::size_t>(m / 2)];
+    for (int turn = 0; turn < rounds; ++turn) {
+      own.values[m % 2] = turn;
+      wrong += !own.team.barrier(m % 2);
+      wrong += own.values[0] != turn || own.values[1] != turn;
+      wrong += !own.team.barrier(m % 2);
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
 }  // namespace
 }  // namespace smelt::comm

@@ -13,11 +13,13 @@
 #include <numeric>
 
 namespace smelt::shims {
+
+constinit std::atomic<bool> report_detail::is_verbose{false};
+
 namespace {
 
 constexpr std::uint32_t fewest_samples = 8;  // below that a mean says nothing
 
-constinit std::atomic<bool> is_verbose{false};
 constinit std::atomic<Entry*> entries{nullptr};
 constinit std::atomic<std::uint32_t> threads{0};
 constinit thread_local std::uint32_t own_slot = 0;  // plus one; 0: none yet
@@ -113,8 +115,6 @@ struct Report {
   }
 };
 
-bool verbose() noexcept { return is_verbose.load(std::memory_order_relaxed); }
-
 bool switched_off(const char* variable) noexcept {
   const char* value = std::getenv(variable);
   return value != nullptr && std::strcmp(value, "0") == 0;
@@ -177,7 +177,7 @@ namespace {
   if (value == nullptr || std::strcmp(value, "1") != 0) return;
   first_cycles = cycles();
   first_ns = now_ns();
-  is_verbose.store(true, std::memory_order_relaxed);
+  report_detail::is_verbose.store(true, std::memory_order_relaxed);
   pthread_atfork(nullptr, nullptr, Report::start_anew);
 }
 

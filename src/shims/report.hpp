@@ -29,8 +29,12 @@ namespace smelt::shims {
 
 enum class Sample { none, ours, original };
 
+namespace report_detail {
+extern constinit std::atomic<bool> is_verbose;  ///< written once, by the first constructor
+}
+
 /// Whether SMELT_VERBOSE=1. Known from the first constructor of the shim on; false before.
-bool verbose() noexcept;
+inline bool verbose() noexcept { return report_detail::is_verbose.load(std::memory_order_relaxed); }
 
 /// Whether the shim with the switch `variable` ("SMELT_PTHREAD") is to pass everything on.
 bool switched_off(const char* variable) noexcept;

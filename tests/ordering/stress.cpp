@@ -1,4 +1,4 @@
-// A short stress of both transports, the flat barrier, gates, ticks and lent buffers for ThreadSanitizer: small rings, so that
+// A short stress of both transports, the flat barrier, gates, meetings of two, ticks and lent buffers for ThreadSanitizer: small rings, so that
 // slots are reused all the time. Built once as it is and once for every name in channel/ordering.hpp
 // and comm/ordering.hpp with that order weakened; the sanitizer must stay silent on the first and report a data race on
 // all others.
@@ -14,6 +14,7 @@
 #include "comm/flat_barrier.hpp"
 #include "comm/gate.hpp"
 #include "comm/link.hpp"
+#include "comm/team.hpp"
 
 namespace {
 
@@ -48,7 +49,7 @@ std::uint64_t stress(std::size_t bytes) {
   return wrong;
 }
 
-/// Two threads take turns in writing one plain number, `wait(waiter)` of a barrier between the turns.
+/// Two threads take turns in writing one plain number, `wait(waiter, me)` of a barrier between the turns.
 template <class Wait>
 std::uint64_t take_turns(Wait wait) {
   std::uint64_t number = 0;
@@ -61,7 +62,7 @@ std::uint64_t take_turns(Wait wait) {
       const bool dawdle = turn % 8 < 2 ? !writer : turn % 8 < 4 && writer;
       if (dawdle) std::this_thread::sleep_for(std::chrono::microseconds(20));
       if (writer) ++number;
-      wait(waiter);
+      wait(waiter, static_cast<int>(me));
     }
   };
   std::thread other(play, 1);
@@ -72,12 +73,17 @@ std::uint64_t take_turns(Wait wait) {
 
 std::uint64_t stress_barrier() {
   comm::FlatBarrier barrier;
-  return take_turns([&](Waiter& waiter) { barrier.enter(2, waiter); });
+  return take_turns([&](Waiter& waiter, int) { barrier.enter(2, waiter); });
 }
 
 std::uint64_t stress_gate() {
   comm::Gate gate(2);
-  return take_turns([&](Waiter& waiter) { gate.pass(gate.arrive(), waiter); });
+  return take_turns([&](Waiter& waiter, int) { gate.pass(gate.arrive(), waiter); });
+}
+
+std::uint64_t stress_team() {
+  comm::Team team(2, 2, WaitConfig{});
+  return take_turns([&](Waiter&, int me) { team.barrier(me); });
 }
 
 /// By turns the last one through a gate and the other one free it, while who is left is still on the way out.
@@ -169,6 +175,7 @@ int main() {
   wrong += stress_barrier();
   wrong += stress_gate();
   wrong += stress_gate_end();
+  wrong += stress_team();
   wrong += stress_ticks();
   wrong += stress_lending();
   std::printf("%s\n", wrong == 0 ? "all right" : "messages or turns were wrong");

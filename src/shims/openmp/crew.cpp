@@ -191,11 +191,10 @@ Turn try_barrier(Entry& entry) noexcept {
     const auto kind = sample_kind(self.barriers++);
     if (kind == Sample::original) return Turn::sampled;
     Stopwatch watch(entry, kind);
-    if (smelt_team_barrier(self.crew->team, self.member)) [[likely]] {
+    if (crew_barrier()) [[likely]] {
       entry.took();
       return Turn::ours;
     }
-    smelt_openmp_state = away;
   }
   entry.passed(smelt_openmp_state == away ? called_off : "not in a region that was taken over");
   return Turn::original;

@@ -70,14 +70,24 @@ bool run_region(const Runtime& runtime, int threads, smelt_work work, Entry& ent
 /// Whose turn a barrier is.
 enum class Turn { ours, original, sampled };
 
-/// Holds a barrier of the crew, unless it is the original's turn. Requires: not parked.
+/// Holds a barrier of the crew, unless it is the original's turn, and keeps account of it. Requires: not parked.
 Turn try_barrier(Entry& entry) noexcept;
+
+/// Holds a barrier of the crew; false: it was called off.
+inline bool crew_barrier() noexcept {
+  if (smelt_team_barrier(self.crew->team, self.member) != 0) [[likely]] return true;
+  smelt_openmp_state = away;
+  return false;
+}
 
 /// A barrier of `runtime`, by the crew or by `original()`; nothing for a master outside of its regions.
 template <class Original>
 void barrier(const Runtime& runtime, Entry& entry, const Original& original) noexcept {
+  if (smelt_openmp_state == inside) [[likely]] {
+    if (self.crew->runtime != &runtime) return original();
+    if (!verbose()) [[likely]] return crew_barrier() ? void() : original();
+  }
   if (smelt_openmp_state == parked) return;
-  if (smelt_openmp_state == inside && self.crew->runtime != &runtime) return original();
   const Turn turn = try_barrier(entry);
   if (turn == Turn::ours) [[likely]] return;
   Stopwatch watch(entry, turn == Turn::sampled ? Sample::original : Sample::none);

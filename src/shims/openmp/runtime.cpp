@@ -52,6 +52,8 @@ constinit std::atomic<std::uint32_t> libraries_closed{0};
 
 }  // namespace
 
+constinit std::atomic<const Runtime*> runtime_detail::globals[2] = {};
+
 extern "C" {
 /// Where thunks.S finds the originals, once they are known and the same for all callers.
 [[gnu::visibility("hidden")]] constinit std::atomic<void*> smelt_openmp_originals[std::size(symbols)] = {};
@@ -365,10 +367,8 @@ const Runtime& private_runtime(Family family, const void* caller) noexcept {
   return known->runtime;
 }
 
-constinit std::atomic<const Runtime*> known_globals[2] = {};
-
 const Runtime* global_runtime(Family family) noexcept {
-  auto& slot = known_globals[static_cast<int>(family)];
+  auto& slot = runtime_detail::globals[static_cast<int>(family)];
   // Acquire: partner the release below.
   if (const Runtime* runtime = slot.load(std::memory_order_acquire)) return runtime;
   const Scope scope;
@@ -408,8 +408,7 @@ thread_local constinit Remembered<void> remembered_originals[32];
 
 }  // namespace
 
-const Runtime& runtime(Family family, const void* caller) noexcept {
-  if (const Runtime* global = known_globals[static_cast<int>(family)].load(std::memory_order_acquire)) return *global;
+const Runtime& runtime_detail::look_up(Family family, const void* caller) noexcept {
   auto& remembered = remembered_runtimes[static_cast<int>(family)];
   if (remembered.serves(caller)) return *remembered.found;
   if (const Runtime* global = global_runtime(family)) return *global;

@@ -87,9 +87,18 @@ struct Runtime {
   }
 };
 
+namespace runtime_detail {
+extern constinit std::atomic<const Runtime*> globals[2];  ///< by family; null: not looked for yet, or there is none
+const Runtime& look_up(Family family, const void* caller) noexcept;
+}  // namespace runtime_detail
+
 /// The runtime that a call from `caller` (an address in the calling code) is meant for. Cost: a load, where one
 /// runtime serves the whole process, else a look-up.
-const Runtime& runtime(Family family, const void* caller) noexcept;
+inline const Runtime& runtime(Family family, const void* caller) noexcept {
+  // Acquire: partner the release in global_runtime().
+  const Runtime* global = runtime_detail::globals[static_cast<int>(family)].load(std::memory_order_acquire);
+  return global != nullptr ? *global : runtime_detail::look_up(family, caller);
+}
 
 /// One more original, by name; `known` keeps it if it is the same for all callers.
 void* find_original(Family family, const char* name, const void* caller, std::atomic<void*>& known) noexcept;
