@@ -168,8 +168,10 @@ class Waiter::Episode {
     if (alone == 0 || yield_ticks < alone) alone = yield_ticks;
     if (yield_ticks > 4 * alone) {
       waiter_.crowding_ = std::min(waiter_.crowding_ + 2, most_crowding);
-    } else if (waiter_.crowding_ > 0) {
-      --waiter_.crowding_;
+      ++waiter_.displaced_;
+    } else {
+      if (waiter_.crowding_ > 0) --waiter_.crowding_;
+      waiter_.displaced_ = 0;
     }
   }
 
@@ -217,12 +219,22 @@ Waiter::Waiter(const WaitConfig& config) noexcept : config_(config) {
   }
 }
 
+/// Whether to sleep at once for the sake of the wake-up. Two threads that yield to each other look busy and hot to the
+/// kernel, which leaves them on one PU for tens of milliseconds though another is idle; a sleeper it wakes where there is room.
+bool Waiter::should_move(const Bed& bed) noexcept {
+  if (displaced_ < long_displaced) return false;
+  displaced_ = 0;
+  return config_.mode == WaitMode::automatic && config_.ranks_per_pu <= 1.0 &&
+         (bed.parking != nullptr || bed.lie_down != nullptr);
+}
+
 bool Waiter::wait_slowly(bool (*ready)(void*), void* condition, Bed bed, const void* watch) noexcept {
   Episode episode(*this, ready, condition, watch);
   // Where others need the PU, spinning only keeps them from making ready() true.
   const bool may_spin = spin_ticks_ != 0 && (crowding_ < crowded || config_.mode == WaitMode::spin);
-  const bool done = (may_spin && episode.spin(spin_ticks_)) ||
-                    (yield_ticks_ != 0 && episode.yield(yield_ticks_)) || episode.sleep(bed);
+  const bool done = should_move(bed) ? episode.sleep(bed)
+                                     : (may_spin && episode.spin(spin_ticks_)) ||
+                                           (yield_ticks_ != 0 && episode.yield(yield_ticks_)) || episode.sleep(bed);
   return done && !episode.interrupted();
 }
 

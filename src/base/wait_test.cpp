@@ -1,6 +1,7 @@
 #include "base/wait.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -139,6 +140,28 @@ TEST(Parking, NoWakeUpIsLostBetweenThreads) {
     other.join();
     EXPECT_EQ(court.turn.load(), turns);
   }
+}
+
+/// Keeps the calling thread on the PU that it is on.
+void stay_here() {
+  cpu_set_t here;
+  CPU_ZERO(&here);
+  CPU_SET(static_cast<std::size_t>(sched_getcpu()), &here);
+  ASSERT_EQ(sched_setaffinity(0, sizeof here, &here), 0);
+}
+
+// Two that yield to each other all the time sleep now and then, in the hope of another PU.
+TEST(Parking, NoWakeUpIsLostOnOnePu) {
+  Court court;
+  constexpr std::uint32_t turns = 20'000;
+  std::thread side([&] {
+    stay_here();
+    std::thread other([&] { EXPECT_TRUE(play(court, 1, turns, sleeping_long(WaitMode::automatic))); });
+    EXPECT_TRUE(play(court, 0, turns, sleeping_long(WaitMode::automatic)));
+    other.join();
+  });
+  side.join();
+  EXPECT_EQ(court.turn.load(), turns);
 }
 
 TEST(Parking, NoWakeUpIsLostBetweenProcesses) {

@@ -32,7 +32,8 @@ template <class Reached>
 inline bool Team::wait(Member& self, Parking& parking, const Reached& reached) noexcept {
   if (reached()) return true;
   bool done = false;
-  self.waiter.wait([&done, this, phase = self.phase, reached] { return (done = reached()) || is_off(phase); }, &parking);
+  self.waiter.wait([&done, this, phase = self.phase, reached] { return (done = reached()) || is_off(phase); },
+                   &parking);
   return done;
 }
 
@@ -151,7 +152,8 @@ void Team::reset() noexcept {
     member.phase = member.region = member.met = 0;
     member.working = false;
   }
-  for (auto* word : {&off_, &opened_, &arrivals_, &arrived_, &generation_, &gone_}) word->store(0, std::memory_order_relaxed);
+  for (auto* word : {&off_, &opened_, &arrivals_, &arrived_, &generation_, &gone_})
+    word->store(0, std::memory_order_relaxed);
 }
 
 }  // namespace smelt::comm

@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, TeamTest,
 
 /// Pairs that take each other's PUs in the midst of their meetings.
 TEST(TeamPairTest, MeetingsSeparateTurnsAmongManyPairs) {
-  constexpr int pairs = 4, rounds = 2000;
+  constexpr int pairs = 4, rounds = 500;
   struct Pair {
     Team team{2, 2, short_waits(2, 2)};
     int values[2] = {};
