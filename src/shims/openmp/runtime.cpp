@@ -211,7 +211,7 @@ const char* why_no_crews(const Runtime& runtime, const Scope& scope) noexcept {
       return "LLVM's runtime stands in for libgomp";
     }
   } else {
-    const void* tool = scope.find("ompt_start_tool");
+    const void* tool = c_library_dlsym()(RTLD_DEFAULT, "ompt_start_tool");  // it may come before the shim
     if (is_set("OMP_TOOL_LIBRARIES") || (tool != nullptr && !same_library(entry, tool))) return "an OMPT tool is there";
     if (is_true("KMP_CONSISTENCY_CHECK") || is_set("OMP_DEBUG")) return "the runtime checks the program";
   }
