@@ -22,6 +22,7 @@ constexpr std::uint64_t pause_ns = 4'000;
 constexpr std::uint64_t spin_ns = 20'000;
 constexpr std::uint64_t yield_ns = 200'000;
 constexpr std::uint64_t crowded_yield_ns = 5'000'000;
+constexpr std::uint64_t slice_ns = 200'000;
 constexpr std::uint64_t interrupt_every_ns = 20'000;
 constexpr std::uint64_t unfenced_sleep_ns = 1'000'000;
 
@@ -162,16 +163,18 @@ class Waiter::Episode {
   }
 
  private:
-  /// A yield that took much longer than one that finds nobody shows that somebody else ran.
+  /// A yield that took much longer than one that finds nobody shows that somebody else ran; one of a time slice, that
+  /// it was another program, to which every further yield would give a slice, too.
   void learn(std::uint64_t yield_ticks) noexcept {
     auto& alone = waiter_.lone_yield_ticks_;
     if (alone == 0 || yield_ticks < alone) alone = yield_ticks;
+    if (yield_ticks > to_ticks(slice_ns)) return;
     if (yield_ticks > 4 * alone) {
       waiter_.crowding_ = std::min(waiter_.crowding_ + 2, most_crowding);
       ++waiter_.displaced_;
     } else {
       if (waiter_.crowding_ > 0) --waiter_.crowding_;
-      waiter_.displaced_ = 0;
+      waiter_.displaced_ -= std::min(waiter_.displaced_, 4u);
     }
   }
 

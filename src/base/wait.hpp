@@ -122,7 +122,7 @@ class Waiter {
   static constexpr std::uint32_t few_polls = 4;
   static constexpr std::uint32_t crowded = 4;       ///< from this much crowding on, do not spin
   static constexpr std::uint32_t most_crowding = 16;  ///< and so soon is it forgotten
-  static constexpr std::uint32_t long_displaced = 128;  ///< from so many on, sleep once, to be woken on an idle PU
+  static constexpr std::uint32_t long_displaced = 128;  ///< so many of them: sleep once, to be woken on an idle PU
 
   template <class Ready>
   bool poll(Ready& ready) const noexcept {
@@ -147,7 +147,7 @@ class Waiter {
 
   std::uint32_t tight_polls_ = 0;
   std::uint32_t crowding_ = 0;          ///< learned: how often of late somebody else needed the PU
-  std::uint32_t displaced_ = 0;         ///< yields in a row in which somebody else ran
+  std::uint32_t displaced_ = 0;         ///< yields of late in which somebody else ran
   std::uint64_t spin_ticks_ = 0;        ///< when the spinning phase ends
   std::uint64_t yield_ticks_ = 0;       ///< when the yielding phase ends
   std::uint64_t lone_yield_ticks_ = 0;  ///< learned: a yield when nobody else wants the PU
