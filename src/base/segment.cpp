@@ -200,13 +200,14 @@ Result<bool> Segment::give_name(const std::string& name) {
   return system_error(fmt::format("cannot name a segment '{}'", name));
 }
 
-Result<bool> Segment::take_name(const std::string& name) {
+Result<bool> Segment::take_name(const std::string& name, const std::function<void()>& last) {
   if (const auto valid = check_name(name); !valid) return valid.error();
   const auto path = path_of(name);
   if (!same_file(path, fd_)) return false;
   if (const auto locked = lock(); !locked) return locked.error();
   // The name can only pass to another file after it was taken from this one, which takes the lock.
   const bool ours = same_file(path, fd_);
+  if (ours && last) last();
   const bool removed = ours && unlink(path.c_str()) == 0;
   const Error error = ours && !removed ? system_error(fmt::format("cannot remove segment '{}'", name)) : Error{};
   unlock();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "smelt/error.hpp"
@@ -41,8 +42,9 @@ class Segment {
   Result<bool> give_name(const std::string& name);
 
   /// Removes `name` if it means this very segment. False: it does not (any more). Any number of
-  /// processes may try at once; none removes a newer segment under the same name.
-  Result<bool> take_name(const std::string& name);
+  /// processes may try at once; none removes a newer segment under the same name. `last`: called right before,
+  /// by one process at a time.
+  Result<bool> take_name(const std::string& name, const std::function<void()>& last = {});
 
   /// Waits (a second at most) until nobody else holds the lock on the file behind the descriptor, and
   /// holds it until unlock() or death. For segments with an open file of their own: not from_fd().

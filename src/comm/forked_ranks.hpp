@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/segment.hpp"
 #include "comm/collective_check.hpp"
 #include "smelt/communicator.hpp"
 
@@ -26,6 +27,18 @@ inline std::string fresh_name() {
   static int number = 0;
   return "test-" + std::to_string(getpid()) + "-" + std::to_string(number++);
 }
+
+/// A zeroed value that forked processes share.
+template <class Value>
+class Zeroed {
+ public:
+  Zeroed() : segment_(*Segment::anonymous(sizeof(Value))) {}
+  Value* operator->() const { return reinterpret_cast<Value*>(segment_.data()); }
+  Value& operator*() const { return *operator->(); }
+
+ private:
+  Segment segment_;
+};
 
 /// Forks a process per rank. `body` returns an exit status; the pids come back.
 template <class Body>

@@ -84,14 +84,6 @@ ReadStat read_stat(pid_t pid, Stat& stat) {
   return parse_stat(text, stat) ? ReadStat::done : ReadStat::failed;
 }
 
-// Identifies the namespaces that give pids and start times their meaning; 0 if unknown.
-std::uint64_t namespaces() {
-  struct stat pids = {}, times = {};
-  if (stat("/proc/self/ns/pid", &pids) != 0) return 0;
-  if (stat("/proc/self/ns/time", &times) != 0) times.st_ino = 0;
-  return static_cast<std::uint64_t>(pids.st_ino) << 32 | (times.st_ino & 0xffff'ffff);
-}
-
 pid_t thread_id() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
 // While it lives, system calls of this thread are no cancellation points.
@@ -106,6 +98,13 @@ class CancellationOff {
 };
 
 }  // namespace
+
+std::uint64_t current_namespaces() noexcept {
+  struct stat pids = {}, times = {};
+  if (stat("/proc/self/ns/pid", &pids) != 0) return 0;
+  if (stat("/proc/self/ns/time", &times) != 0) times.st_ino = 0;
+  return static_cast<std::uint64_t>(pids.st_ino) << 32 | (times.st_ino & 0xffff'ffff);
+}
 
 Result<ProcessId> ProcessId::self() {
   static std::atomic<std::uint64_t> known{0};  // a forked child finds its parent here and looks again
@@ -160,7 +159,7 @@ Result<void> Membership::join(int rank) {
   }
   const auto self = ProcessId::self();
   if (!self) return self.error();
-  const std::uint64_t mine = namespaces();
+  const std::uint64_t mine = current_namespaces();
   std::uint64_t theirs = 0;
   if (mine != 0 && !head().namespaces.compare_exchange_strong(theirs, mine, std::memory_order_relaxed) &&
       theirs != mine) {
@@ -185,7 +184,7 @@ Result<void> Membership::join(int rank) {
 
 bool Membership::same_namespaces() const noexcept {
   const std::uint64_t theirs = head().namespaces.load(std::memory_order_relaxed);
-  const std::uint64_t mine = namespaces();
+  const std::uint64_t mine = current_namespaces();
   return theirs == 0 || mine == 0 || theirs == mine;
 }
 

@@ -59,6 +59,9 @@ struct ProcessId {
   bool operator==(const ProcessId&) const = default;
 };
 
+/// Identifies the namespaces that give pids and start times their meaning; 0 if unknown.
+std::uint64_t current_namespaces() noexcept;
+
 enum class Life { alive, dead, unknown };
 
 /// Whether a process still runs; a zombie does not. Two or three system calls.

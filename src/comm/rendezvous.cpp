@@ -15,23 +15,25 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "comm/endings.hpp"
 
 namespace smelt::comm {
 namespace {
 
 constexpr std::uint64_t magic = 0x3174656d746c656d;  // "meltmet1"
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 constexpr std::size_t most_user_bytes = std::size_t{1} << 45;
 
 enum class Kind : std::uint32_t {
   preparing = 0,
   gathering = 1,
   complete = 2,
-  died = 3,       // the rank's process did
-  gave_up = 4,    // the rank's timeout was over
-  refused = 5,    // the rank could not prepare the content
-  conflict = 6,   // two processes claim the rank
-  abandoned = 7,  // everybody had died, or the preparing rank where deaths are allowed
+  died = 3,        // the rank's process did
+  gave_up = 4,     // the rank's timeout was over
+  refused = 5,     // the rank could not prepare the content
+  conflict = 6,    // two processes claim the rank
+  abandoned = 7,   // to be begun anew: see the header
+  called_off = 8,  // MeetOptions::stands
 };
 
 struct Phase {
@@ -46,22 +48,29 @@ struct Head {
   std::int32_t size;
   std::int32_t founder;  // the rank that prepares
   std::uint64_t id;
+  std::uint64_t expires_ns;  // of boot_ns(): when the founder's time is over
+  std::uint32_t tells;       // not 0: ranks that come after a death find out by an ending
   // Written while preparing, published by the step to gathering.
   std::uint64_t blueprint_offset, blueprint_bytes, user_offset, user_bytes;
   // Written while preparing, published by the step to refused.
   std::int32_t refusal_status;
   char refusal[400];
   alignas(separation_bytes) std::atomic<std::uint32_t> phase;  // kind | rank << 8
+  std::atomic<std::uint64_t> seen_ns;                          // boot_ns() when somebody who waits last looked around
 };
 
 struct Request {
-  std::string path;  // as shm_open(3) names it; empty for a descriptor
+  std::string name;  // empty for a descriptor
+  std::string path;  // as shm_open(3) names it
   std::string what;  // for error texts
   int size;
   std::span<const int> ranks;
   const Prepare& prepare;
   const MeetOptions& options;
   std::uint64_t deadline_ns;
+
+  /// Ranks that know each other by a communicator need no endings; an inherited descriptor is its own.
+  bool tells() const { return !options.gone && !options.stands; }
 };
 
 // Without a meeting: try again from the start.
@@ -121,30 +130,55 @@ bool anybody_lives(const Membership& members) {
 }
 
 // Whether nothing can come of it any more; if so it has ended for everybody when this returns.
-bool is_stale(const Segment& segment) {
+bool has_ended(const Segment& segment) {
   Head& head = head_of(segment);
-  if (!phase_of(head).finished() && anybody_lives(members_of(segment))) return false;
-  // Whoever joined meanwhile sees this after joining, and tries again.
-  fail(head, Kind::abandoned);
+  Membership members = members_of(segment);
+  if (phase_of(head).finished()) return true;
+  if (anybody_lives(members)) return false;
+  // Whoever joins meanwhile sees the phase after joining.
+  for (int rank = 0; rank < members.ranks(); ++rank) {
+    if (members.present(rank) && life_of(members.process(rank)) == Life::dead) members.mark_dead(rank);
+  }
+  const int dead = members.first_dead();
+  fail(head, head.tells != 0 && dead >= 0 ? Kind::died : Kind::abandoned, std::max(dead, 0));
   return true;
 }
 
-void remove_name(const Request& request, Segment& segment) {
-  if (!request.path.empty()) (void)segment.take_name(request.path);
+std::vector<int> absent_ranks(const Membership& members) {
+  std::vector<int> absent;
+  for (int rank = 0; rank < members.ranks(); ++rank) {
+    if (members.state(rank) == MemberState::absent) absent.push_back(rank);
+  }
+  return absent;
+}
+
+Error died(const std::string& what, const Membership& members, int rank) {
+  return make_error(Status::broken, "rank {} of {} died (process {}) before all ranks had come; start all ranks again",
+                    rank, what, members.process(rank).pid);
+}
+
+std::string prefix() { return fmt::format("/smelt-{}-", geteuid()); }
+std::string named(const std::string& name) { return fmt::format("meeting '{}'", name); }
+
+// Removes the name of a meeting that is at its end, after writing down how it ended for those who have yet to come.
+// False: somebody else did.
+bool bury(const std::string& name, Segment& segment) {
+  const auto removed = segment.take_name(prefix() + name, [&] {
+    const Head& head = head_of(segment);
+    const Membership members = members_of(segment);
+    const Phase phase = phase_of(head);
+    if (phase.kind != Kind::died || head.tells == 0) return;
+    const Ending ending{name, head.id, head.seen_ns.load(std::memory_order_relaxed), head.expires_ns,
+                        died(named(name), members, phase.rank)};
+    write_ending(ending, absent_ranks(members));
+  });
+  return removed && *removed;
 }
 
 // ---- Taking part
 
 bool contains(std::span<const int> ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-}
-
-std::string list_of_absent(const Membership& members) {
-  std::string list;
-  for (int rank = 0; rank < members.ranks(); ++rank) {
-    if (members.state(rank) == MemberState::absent) list += fmt::format("{}{}", list.empty() ? "" : ", ", rank);
-  }
-  return list;
 }
 
 class Party {
@@ -156,6 +190,8 @@ class Party {
   std::optional<Attempt> claim();
   /// Prepares the content, as the founder.
   void prepare();
+  /// Ends what was begun too early.
+  void abandon();
   /// Waits for the end and does what it demands.
   Attempt attend();
 
@@ -168,6 +204,7 @@ class Party {
   Result<Meeting> open_meeting();
   Error reason(Phase phase) const;
   Attempt try_again();
+  void give_up_name();
 
   const Request& request_;
   Segment segment_;
@@ -176,9 +213,15 @@ class Party {
   bool prepared_ = false;
 };
 
+void Party::give_up_name() {
+  if (!request_.name.empty()) bury(request_.name, segment_);
+}
+
 Attempt Party::try_again() {
-  remove_name(request_, segment_);
-  if (!request_.path.empty()) return again();
+  give_up_name();
+  if (!request_.name.empty()) return again();
+  const Phase phase = phase_of(head_);
+  if (phase.kind == Kind::died) return died(request_.what, members_, phase.rank);
   return make_error(Status::broken, "{} was used by a meeting that has ended; pass a fresh one", request_.what);
 }
 
@@ -203,13 +246,16 @@ std::optional<Attempt> Party::claim() {
     // The ranks joined before this one cannot be given back: they may have been counted.
     if (i > 0) fail(head_, Kind::conflict, request_.ranks[i]);
     for (const int own : request_.ranks.first(i)) members_.leave(own);
-    if (i > 0) remove_name(request_, segment_);
+    if (i > 0) give_up_name();
     return joined.error();
   }
-  // It may have failed before this process was of it; but it is complete only with these ranks.
+  // It may have ended before this process was of it, while it was found: then its end is this process's, too.
+  // (It is complete only with these ranks.)
   const Phase phase = phase_of(head_);
-  if (phase.finished() && phase.kind != Kind::complete) return try_again();
-  return std::nullopt;
+  if (!phase.finished() || phase.kind == Kind::complete) return std::nullopt;
+  Attempt end = conclude();
+  if (!request_.name.empty()) strike_from_ending(request_.name, head_.id, request_.ranks);
+  return end;
 }
 
 void Party::prepare() {
@@ -240,6 +286,12 @@ Result<void> Party::furnish() {
   return {};
 }
 
+void Party::abandon() {
+  fail(head_, Kind::abandoned);
+  for (const int rank : request_.ranks) members_.leave(rank);
+  give_up_name();
+}
+
 void Party::refuse(const Error& error) {
   head_.refusal_status = static_cast<std::int32_t>(error.status);
   const std::size_t length = std::min(error.message.size(), sizeof head_.refusal - 1);
@@ -262,12 +314,14 @@ bool Party::all_settled() {
 
 void Party::look_around(Watch& watch) {
   const Kind kind = phase_of(head_).kind;
+  head_.seen_ns.store(boot_ns(), std::memory_order_relaxed);  // before a step to a death, which publishes it
   if (watch.check()) {
     if (!request_.options.gone) fail(head_, Kind::died, members_.first_dead());
     // Whoever begins anew finds that rank gone.
     if (kind == Kind::preparing && members_.state(head_.founder) == MemberState::dead) fail(head_, Kind::abandoned);
   }
   if (kind == Kind::gathering && all_settled()) step(head_, Kind::gathering, Kind::complete);
+  if (const auto& stands = request_.options.stands; stands && !stands()) fail(head_, Kind::called_off);
   if (monotonic_ns() >= request_.deadline_ns) fail(head_, Kind::gave_up, request_.ranks[0]);
 }
 
@@ -286,7 +340,7 @@ Attempt Party::attend() {
 Attempt Party::conclude() {
   const Phase phase = phase_of(head_);
   if (phase.kind == Kind::complete) {
-    remove_name(request_, segment_);
+    give_up_name();
     auto meeting = open_meeting();
     if (meeting) return std::optional<Meeting>(std::move(*meeting));
     for (const int rank : request_.ranks) members_.mark_dead(rank);  // the others count on it
@@ -295,7 +349,7 @@ Attempt Party::conclude() {
   const Error error = reason(phase);
   for (const int rank : request_.ranks) members_.leave(rank);
   if (phase.kind == Kind::abandoned) return try_again();
-  remove_name(request_, segment_);
+  give_up_name();
   return error;
 }
 
@@ -325,11 +379,14 @@ Error Party::reason(Phase phase) const {
   const auto& what = request_.what;
   switch (phase.kind) {
     case Kind::died:
-      return make_error(Status::broken,
-                        "rank {} of {} died (process {}) before all ranks had come; start all ranks again", phase.rank,
-                        what, members_.process(phase.rank).pid);
+      return died(what, members_, phase.rank);
+    case Kind::called_off: {
+      const auto stands = request_.options.stands ? request_.options.stands() : Result<void>();
+      if (!stands) return stands.error();
+      return make_error(Status::broken, "{} was called off by another rank", what);
+    }
     case Kind::gave_up: {
-      const std::string absent = list_of_absent(members_);
+      const std::string absent = fmt::format("{}", fmt::join(absent_ranks(members_), ", "));
       if (absent.empty()) {
         return make_error(Status::timed_out,
                           "{}: rank {} gave up waiting for rank {} to prepare it; allow a longer timeout", what,
@@ -360,6 +417,9 @@ Result<void> found(const Request& request, Segment& segment) {
   head.version = version;
   head.size = request.size;
   head.founder = request.ranks[0];
+  head.expires_ns = boot_ns() + (request.deadline_ns - std::min(request.deadline_ns, monotonic_ns()));
+  head.tells = request.tells() ? 1 : 0;
+  head.seen_ns.store(boot_ns(), std::memory_order_relaxed);
   if (getrandom(&head.id, sizeof head.id, 0) != sizeof head.id) head.id = monotonic_ns();
   auto members = members_of(segment);
   for (const int rank : request.ranks) {
@@ -369,15 +429,24 @@ Result<void> found(const Request& request, Segment& segment) {
   return {};
 }
 
+// What ended before this process came to it.
+std::optional<Error> told(const Request& request) {
+  return request.tells() ? tell_ending(request.name, request.ranks) : std::nullopt;
+}
+
 Attempt begin_named(const Request& request) {
   remove_stale_meetings();
   auto segment = Segment::unnamed(head_bytes(request.size));
   if (!segment) return segment.error();
   if (const auto founded = found(request, *segment); !founded) return founded.error();
-  const auto named = segment->give_name(request.path);
-  if (!named) return named.error();
-  if (!*named) return again();
+  const auto given = segment->give_name(request.path);
+  if (!given) return given.error();
+  if (!*given) return again();
   Party party(request, std::move(*segment));
+  if (auto ending = told(request)) {
+    party.abandon();
+    return std::move(*ending);
+  }
   party.prepare();
   return party.attend();
 }
@@ -394,21 +463,20 @@ Attempt take_part(const Request& request, Segment segment) {
   return party.attend();
 }
 
+// The name first, then the endings: see the header.
 Attempt attempt_named(const Request& request) {
   auto segment = Segment::open_named(request.path);
-  if (!segment) {
-    if (segment.error().status == Status::not_found) return begin_named(request);
-    return segment.error();
-  }
-  if (!is_meeting(*segment)) {
+  if (!segment && segment.error().status != Status::not_found) return segment.error();
+  if (segment && !is_meeting(*segment)) {
     return make_error(Status::bad_format, "'/dev/shm{}' is no meeting of this version of smelt; remove it",
                       request.path);
   }
-  if (is_stale(*segment)) {
-    (void)segment->take_name(request.path);
+  if (segment && has_ended(*segment)) {
+    bury(request.name, *segment);
     return again();
   }
-  return take_part(request, std::move(*segment));
+  if (auto ending = told(request)) return std::move(*ending);
+  return segment ? take_part(request, std::move(*segment)) : begin_named(request);
 }
 
 Attempt attempt_fd(const Request& request, int fd) {
@@ -428,7 +496,9 @@ Attempt attempt_fd(const Request& request, int fd) {
   }
   if (!is_meeting(*segment))
     return make_error(Status::bad_format, "{} holds something else than a meeting", request.what);
-  if (is_stale(*segment)) {
+  if (has_ended(*segment)) {
+    const Phase phase = phase_of(head_of(*segment));
+    if (phase.kind == Kind::died) return died(request.what, members_of(*segment), phase.rank);
     return make_error(Status::broken, "{} was used by a meeting that has ended; pass a fresh one", request.what);
   }
   return take_part(request, std::move(*segment));
@@ -458,8 +528,6 @@ std::uint64_t deadline_ns(double timeout_s) {
   return monotonic_ns() + static_cast<std::uint64_t>(std::min(timeout_s, longest_s) * 1e9);
 }
 
-std::string prefix() { return fmt::format("/smelt-{}-", geteuid()); }
-
 }  // namespace
 
 Result<Meeting> meet(const std::string& name, int size, std::span<const int> ranks, const Prepare& prepare,
@@ -470,10 +538,13 @@ Result<Meeting> meet(const std::string& name, int size, std::span<const int> ran
     return make_error(Status::invalid_argument, "name '{}' of a meeting: must be 1 to {} bytes without '/'", name,
                       longest);
   }
-  const std::string what = fmt::format("meeting '{}'", name);
+  const std::string what = named(name);
   if (const auto valid = check(size, ranks, options, what); !valid) return valid.error();
-  const Request request{prefix() + name, what, size, ranks, prepare, options, deadline_ns(options.timeout_s)};
+  const Request request{name, prefix() + name, what, size, ranks, prepare, options, deadline_ns(options.timeout_s)};
   for (;;) {
+    if (options.stands) {
+      if (const auto stands = options.stands(); !stands) return stands.error();
+    }
     auto attempt = attempt_named(request);
     if (!attempt) return attempt.error();
     if (*attempt) return std::move(**attempt);
@@ -488,7 +559,7 @@ Result<Meeting> meet_fd(int fd, int size, std::span<const int> ranks, const Prep
                         const MeetOptions& options) {
   const std::string what = fmt::format("meeting over file descriptor {}", fd);
   if (const auto valid = check(size, ranks, options, what); !valid) return valid.error();
-  const Request request{{}, what, size, ranks, prepare, options, deadline_ns(options.timeout_s)};
+  const Request request{{}, {}, what, size, ranks, prepare, options, deadline_ns(options.timeout_s)};
   auto attempt = attempt_fd(request, fd);
   if (!attempt) return attempt.error();
   if (*attempt) return std::move(**attempt);
@@ -504,9 +575,8 @@ int remove_stale_meetings() {
     const std::string name = entry->d_name;
     if (name.compare(0, start.size(), start) != 0) continue;
     auto segment = Segment::open_named("/" + name);
-    if (!segment || !is_meeting(*segment) || !is_stale(*segment)) continue;
-    const auto taken = segment->take_name("/" + name);
-    if (taken && *taken) ++removed;
+    if (!segment || !is_meeting(*segment) || !has_ended(*segment)) continue;
+    if (bury(name.substr(start.size()), *segment)) ++removed;
   }
   return removed;
 }

@@ -12,11 +12,24 @@
 //   complete    every rank has joined. Whoever sees it first removes the name, and nobody returns
 //               before it is gone: whatever happens later leaves nothing behind.
 //   failed      a member died, gave up after its timeout, could not prepare, or two processes
-//               claimed one rank. Whoever sees it removes the name and says why.
-//   abandoned   (a kind of failure) found with all its processes dead by a newcomer, who starts anew.
+//               claimed one rank. Whoever sees it removes the name and says why. So does a newcomer that
+//               finds nobody of it alive: then it has ended by a death.
+//   abandoned   (a kind of failure) begun too early, or its founder died among survivors: all try again.
 //
 // A name is only removed under a lock on its file and while it means that very file
 // (Segment::take_name), so of two processes that find a stale segment none removes the fresh one.
+//
+// Nobody waits for the dead. A rank is a process's from the moment it has joined; the others look at it while they
+// wait. A rank that comes when a death has ended the meeting learns of it, too, however late it is:
+//   Under a user's name, by an ending (endings.hpp). Invariant: a rank whose process lived when the meeting ended
+//   takes part in no later one of that name before it has been told.
+//   Proof: Who joined reads the phase. For the others the ending is written before the name is removed, under the
+//   same lock. A rank first looks at the name, where it may find the ended meeting: it buries that itself and looks
+//   again. Then it looks for endings. If it founds, it looks once more when its own meeting has the name: what ended
+//   before, ended in writing. If it joins and the meeting ends around that moment, it reads the phase. Nobody
+//   can be told twice: an ending is not written again once somebody may have read it, for the name is gone by then.
+//   Where the ranks are those of a communicator (MeetOptions::stands, gone), by the registry of that: there a death
+//   is never forgotten, and each rank that waits looks at it.
 #pragma once
 
 #include <cstddef>
@@ -50,6 +63,10 @@ struct MeetOptions {
   /// meeting: it is complete once every rank has joined, died or gone, and the dead are marked so in
   /// its Membership. All processes must give it or none. For survivors who meet anew.
   std::function<bool(int rank)> gone = {};
+
+  /// Whether the meeting can still come about, as this process knows; looked at while it waits. An error ends
+  /// the meeting for all. Sooner or later it must be an error for all or for none. For the ranks of a communicator.
+  std::function<Result<void>()> stands = {};
 };
 
 /// A meeting that is complete. The ranks of this process are present in membership(); whoever owns
@@ -72,8 +89,8 @@ struct Meeting {
   std::byte* user() const { return segment.data() + user_offset; }
 };
 
-/// Meets the processes that bring the other ranks of 0 to size-1. All return, or all fail; those
-/// that come after a failure begin a new meeting.
+/// Meets the processes that bring the other ranks of 0 to size-1. All return, or all fail. Those that come after a
+/// death has ended it are told so, once; those that come after another failure begin a new meeting.
 /// Requirements: 1 <= size <= Membership::most_ranks, at least one rank, each brought once; `name`
 /// of 1 to 200 bytes without '/'. Several threads of a process may each bring ranks.
 /// Ordering: what was done before any process called is visible to all once they return.
@@ -81,7 +98,7 @@ struct Meeting {
 /// Errors: invalid_argument (name, size, ranks; a segment made for another size; a rank taken),
 /// permission_denied (symbolic link, owner or mode of what has the name), bad_format (something else
 /// has the name), out_of_memory (/dev/shm is full), broken (a member died; names it), timed_out
-/// (names the ranks that have not come), or what `prepare` returned.
+/// (names the ranks that have not come), or what `prepare` or `stands` returned.
 Result<Meeting> meet(const std::string& name, int size, std::span<const int> ranks, const Prepare& prepare,
                      const MeetOptions& options = {});
 

@@ -9,12 +9,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <numeric>
 #include <random>
 #include <set>
 #include <thread>
+
+#include "base/clock.hpp"
+#include "smelt/machine.hpp"
 
 namespace smelt::comm {
 namespace {
@@ -92,6 +97,17 @@ bool eventually(const Condition& condition) {
   }
   return false;
 }
+
+// Endings of meetings of that name that wait for somebody.
+int endings_of(const std::string& name) {
+  std::error_code none;
+  const std::filesystem::directory_iterator endings(cache_path({}).parent_path() / "ended", none), end;
+  return static_cast<int>(
+      std::count_if(endings, end, [&](const auto& entry) { return entry.path().string().ends_with("-" + name); }));
+}
+
+// Until processes that are started now were started later than everything so far, as far as the kernel can tell.
+void let_a_tick_pass() { sleep_us(2 * 1'000'000 / static_cast<int>(sysconf(_SC_CLK_TCK))); }
 
 // A name that a child founded and left behind, being killed while it waited for rank 1.
 void leave_stale(const std::string& name, int size = 2) {
@@ -350,6 +366,9 @@ TEST(Rendezvous, ARankStartedAgainBeginsAnew) {
   kill(first, SIGCONT);
   EXPECT_EQ(wait_for(first), code(Status::broken));
   const pid_t first_again = fork_member(name, 3, 0);
+  auto last = meet_one(name, 3, 2);
+  ASSERT_FALSE(last);  // it lived when the first meeting ended
+  EXPECT_NE(last.error().message.find("rank 1"), std::string::npos) << last.error().message;
   EXPECT_TRUE(meet_one(name, 3, 2));
   EXPECT_EQ(wait_for(again), 0);
   EXPECT_EQ(wait_for(first_again), 0);
@@ -357,9 +376,10 @@ TEST(Rendezvous, ARankStartedAgainBeginsAnew) {
 }
 
 TEST(Rendezvous, RacersTakeOverAStaleNameAndMeet) {
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 30; ++round) {
     const auto name = test_name();
     leave_stale(name, 2 + round % 2);  // of another size: still of no use to anybody
+    let_a_tick_pass();
     constexpr int size = 4;
     std::vector<pid_t> children;
     for (int rank = 0; rank < size; ++rank) children.push_back(fork_member(name, size, rank));
@@ -380,6 +400,8 @@ TEST(Rendezvous, ARecycledPidDoesNotKeepANameAlive) {
   for (std::size_t i = 0; i < segment->size() / 8; ++i) {
     if ((words[i] & 0xff'ffff) == low) words[i] -= 1 << 24;
   }
+  // This process lived before; those that are started now come to a name that nobody holds.
+  EXPECT_EQ(meet_one(name, 2, 1).error().status, Status::broken);
   const pid_t first = fork_member(name, 2, 0);
   EXPECT_TRUE(meet_one(name, 2, 1));
   EXPECT_EQ(wait_for(first), 0);
@@ -398,6 +420,116 @@ TEST(Rendezvous, StaleNamesCanBeSweptAndLiveOnesStay) {
   EXPECT_TRUE(meet_one(live, 2, 1));
   EXPECT_EQ(wait_for(member), 0);
   EXPECT_EQ(remove_stale_meetings(), 0);
+}
+
+// What a rank that comes after a death finds out, at once and once only.
+void expect_told(const std::string& name, int size, int rank, int dead) {
+  const auto before = monotonic_ns();
+  auto meeting = meet_one(name, size, rank);
+  ASSERT_FALSE(meeting);
+  EXPECT_LT(monotonic_ns() - before, 5'000'000'000);  // of 20 s that it would wait
+  EXPECT_EQ(meeting.error().status, Status::broken);
+  EXPECT_NE(meeting.error().message.find("rank " + std::to_string(dead) + " of"), std::string::npos)
+      << meeting.error().message;
+  EXPECT_FALSE(exists(name));
+}
+
+TEST(Rendezvous, WhoComesAfterADeathIsTold) {
+  const auto name = test_name();
+  const pid_t survivor = fork_member(name, 4, 0);
+  ASSERT_TRUE(eventually([&] { return exists(name); }));
+  const pid_t victim = fork_member(name, 4, 2);
+  sleep_us(20'000);
+  EXPECT_EQ(kill_and_wait(victim), killed);
+  EXPECT_EQ(wait_for(survivor), code(Status::broken));
+  EXPECT_FALSE(exists(name));
+  EXPECT_EQ(endings_of(name), 1);
+  expect_told(name, 4, 3, 2);
+  expect_told(name, 4, 1, 2);
+  EXPECT_EQ(endings_of(name), 0);  // all have been
+  const pid_t again = fork_member(name, 2, 0);
+  EXPECT_TRUE(meet_one(name, 2, 1));
+  EXPECT_EQ(wait_for(again), 0);
+}
+
+TEST(Rendezvous, WhoComesAfterAllOthersHaveDiedIsTold) {
+  for (const bool swept : {false, true}) {
+    const auto name = test_name();
+    leave_stale(name);
+    if (swept) remove_stale_meetings();
+    EXPECT_EQ(exists(name), !swept);
+    expect_told(name, 2, 1, 0);
+    EXPECT_EQ(endings_of(name), 0);
+  }
+}
+
+TEST(Rendezvous, WhoFoundsAtTheMomentOfADeathIsTold) {
+  int ended = 0;
+  for (int round = 0; round < kill_rounds / 2; ++round) {
+    const auto name = test_name();
+    const pid_t survivor = fork_member(name, 3, 0);
+    const Shared go;
+    const pid_t late = fork_child([&] {
+      while (go[0] == 0) sched_yield();
+      sleep_us(round * 40 % 3000);  // about as long as the death goes unnoticed
+      auto meeting = meet_one(name, 3, 2);
+      return meeting ? 0 : code(meeting.error().status);
+    });
+    ASSERT_TRUE(eventually([&] { return exists(name); }));
+    const pid_t victim = fork_child([&] {
+      (void)meet_one(name, 3, 1, small_provision, {.timeout_s = 20.0, .stands = [&]() -> Result<void> {
+                                                     ++go[1];  // it waits, and so has joined
+                                                     return {};
+                                                   }});
+      return 0;
+    });
+    ASSERT_TRUE(eventually([&] { return go[1] > 1; }));
+    kill(victim, SIGKILL);
+    go[0] = 1;
+    const int end = wait_for(late);
+    EXPECT_TRUE(end == code(Status::broken) || end == 0) << end;  // 0: it was not dead yet when the last one came
+    EXPECT_EQ(wait_for(survivor), end);
+    wait_for(victim);
+    ended += end != 0;
+    ASSERT_FALSE(exists(name));
+    ASSERT_EQ(endings_of(name), 0);
+  }
+  EXPECT_GT(ended, 0);
+}
+
+TEST(Rendezvous, AnEndingIsOverWhenTheMeetingWouldHaveBeen) {
+  const auto name = test_name();
+  const MeetOptions options{.timeout_s = 0.3};
+  const pid_t survivor = fork_member(name, 3, 0, options);
+  ASSERT_TRUE(eventually([&] { return exists(name); }));
+  const pid_t victim = fork_member(name, 3, 1, options);
+  sleep_us(10'000);
+  EXPECT_EQ(kill_and_wait(victim), killed);
+  const int end = wait_for(survivor);
+  ASSERT_TRUE(end == code(Status::broken) || end == code(Status::timed_out)) << end;
+  sleep_us(310'000);
+  EXPECT_TRUE(meet_one(test_name(), 1, 0));  // looks for endings
+  EXPECT_EQ(endings_of(name), 0);
+  auto meeting = meet_one(name, 3, 2, small_provision, {.timeout_s = 0.01});
+  ASSERT_FALSE(meeting);
+  EXPECT_EQ(meeting.error().status, Status::timed_out);
+}
+
+TEST(Rendezvous, WhatDoesNotStandEndsForAll) {
+  const auto name = test_name();
+  const Shared over;
+  const MeetOptions options{.timeout_s = 20.0, .stands = [&]() -> Result<void> {
+                              if (over[0] != 0) return Error{Status::not_found, "the reason"};
+                              return {};
+                            }};
+  const pid_t first = fork_member(name, 3, 0, options);
+  const pid_t second = fork_member(name, 3, 1, options);
+  ASSERT_TRUE(eventually([&] { return exists(name); }));
+  over[0] = 1;
+  EXPECT_EQ(wait_for(first), code(Status::not_found));
+  EXPECT_EQ(wait_for(second), code(Status::not_found));
+  EXPECT_EQ(meet_one(name, 3, 2, small_provision, options).error().message, "the reason");
+  EXPECT_FALSE(exists(name));
 }
 
 // Members are killed at random moments: nobody hangs, either all survivors meet or none does, and
@@ -543,6 +675,9 @@ TEST(Rendezvous, ThePreparerOverAMemfdIsKilled) {
   auto meeting = meet_fd_one(fd, 2, 0);
   ASSERT_FALSE(meeting);
   EXPECT_EQ(meeting.error().status, Status::broken) << meeting.error().message;
+  EXPECT_NE(meeting.error().message.find("rank 1 of"), std::string::npos) << meeting.error().message;
+  // Who comes later finds the same.
+  EXPECT_EQ(meet_fd_one(fd, 2, 0).error().message, meeting.error().message);
   EXPECT_EQ(wait_for(founder), killed);
   close(fd);
 }

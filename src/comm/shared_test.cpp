@@ -9,14 +9,18 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
+#include <numeric>
 #include <random>
-#include <set>
 #include <string>
 #include <thread>
 
 #include "base/clock.hpp"
+#include "base/segment.hpp"
 #include "comm/collective_check.hpp"
 #include "comm/forked_ranks.hpp"
+#include "comm/membership.hpp"
+#include "smelt/machine.hpp"
 #include "smelt/schedule.hpp"
 
 namespace smelt {
@@ -35,19 +39,43 @@ constexpr std::uint64_t death_rounds = 15;  // processes start slowly there
 #else
 constexpr std::uint64_t death_rounds = 60;
 #endif
+/// A second is promised; the machine may be busy with something else.
+constexpr std::uint64_t longest_wait_ns = 5'000'000'000;
 
-/// Names of segments in /dev/shm that do not go away; those of programs that run at the same time come and go.
-int names_left() {
-  std::set<std::filesystem::path> names;
-  const std::string mine = "smelt-" + std::to_string(getuid()) + "-";
+/// A process as the registry of members has it: pid and start.
+std::uint64_t process_word(pid_t pid, std::uint64_t start_ticks) {
+  return start_ticks << 22 | static_cast<std::uint64_t>(pid);
+}
+
+/// Whether the process has joined what the segment is about, in whatever state it is there now.
+bool knows(const Segment& segment, std::uint64_t process) {
+  const auto* words = reinterpret_cast<const std::atomic<std::uint64_t>*>(segment.data());
+  return std::any_of(words, words + segment.size() / 8, [&](const auto& word) {
+    const auto value = word.load(std::memory_order_relaxed);
+    return value >> 2 == process && (value & 3) != 0;
+  });
+}
+
+/// Names in /dev/shm that any of these processes has taken part in. Other programs' are none of this one's business.
+int names_left(const std::vector<std::uint64_t>& processes) {
+  int left = 0;
+  const std::string start = "smelt-" + std::to_string(geteuid()) + "-";
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    if (entry.path().filename().string().starts_with(mine)) names.insert(entry.path());
+    const std::string name = entry.path().filename().string();
+    auto segment = name.starts_with(start) ? Segment::open_named("/" + name) : Segment();
+    if (!segment) continue;  // it was another program's, and has gone meanwhile
+    left += std::any_of(processes.begin(), processes.end(), [&](auto process) { return knows(*segment, process); });
   }
-  for (int wait = 0; wait < 200 && !names.empty(); ++wait) {
-    std::erase_if(names, [](const auto& name) { return !std::filesystem::exists(name); });
-    if (!names.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  return static_cast<int>(names.size());
+  return left;
+}
+
+/// Endings of meetings of this test that wait for somebody (comm/endings.hpp).
+int endings_left() {
+  std::error_code none;
+  const std::filesystem::directory_iterator endings(cache_path({}).parent_path() / "ended", none), end;
+  const std::string mine = "-test-" + std::to_string(getpid()) + "-";
+  return static_cast<int>(std::count_if(
+      endings, end, [&](const auto& entry) { return entry.path().string().find(mine) != std::string::npos; }));
 }
 
 std::vector<Case> all_operations(int ranks, bool irregular) {
@@ -71,6 +99,65 @@ std::vector<Case> all_operations(int ranks, bool irregular) {
   return cases;
 }
 
+/// What the processes of one round and their parent tell each other.
+struct Round {
+  static constexpr int ranks = 8;  ///< at most
+  static constexpr int dying = 4;  ///< ranks of the rounds with deaths
+  std::atomic<std::uint64_t> process[ranks];
+  std::atomic<bool> created[ranks];  ///< has its communicator, or has been refused one
+  std::atomic<std::uint32_t> victims;
+  std::atomic<std::uint64_t> killed_ns;  ///< 0: not yet
+  std::atomic<std::uint64_t> longest_ns[ranks];
+
+  void introduce(int rank) { process[rank] = process_word(getpid(), comm::ProcessId::self()->start_ticks); }
+  std::vector<std::uint64_t> processes() const {
+    std::vector<std::uint64_t> known;
+    std::copy_if(process, process + ranks, std::back_inserter(known), [](const auto& each) { return each != 0; });
+    return known;
+  }
+
+  /// Whether an operation ended as it should when somebody has died: broken, soon, and saying who.
+  bool told(int rank, std::uint64_t begun_ns, Status status, const std::string& message, bool names_victim = true) {
+    const auto now = monotonic_ns();
+    const auto waited = now - std::clamp(killed_ns.load(), begun_ns, now);
+    longest_ns[rank] = std::max(longest_ns[rank].load(), waited);
+    bool named = !names_victim && message.find("died") != std::string::npos;
+    for (int victim = 0; victim < ranks; ++victim) {
+      named |=
+          (victims >> victim & 1) != 0 && message.find("rank " + std::to_string(victim) + " ") != std::string::npos;
+    }
+    if (status == Status::broken && named && waited < longest_wait_ns) return true;
+    fprintf(stderr, "rank %d: status %d after %.3f s: %s\n", rank, static_cast<int>(status),
+            static_cast<double>(waited) * 1e-9, message.c_str());
+    return false;
+  }
+};
+
+/// A meeting as its name is seen from outside.
+class MeetingSeen {
+ public:
+  explicit MeetingSeen(const std::string& name) : path_("/smelt-" + std::to_string(geteuid()) + "-" + name) {}
+  bool has_come(std::uint64_t process) {
+    if (segment_.data() == nullptr) {
+      auto found = Segment::open_named(path_);
+      if (!found) return false;
+      segment_ = std::move(*found);
+    }
+    return process != 0 && knows(segment_, process);
+  }
+
+ private:
+  std::string path_;
+  Segment segment_;
+};
+
+Status subgroup_of_all(Rank& member) {
+  std::vector<int> all(static_cast<std::size_t>(member.size()));
+  std::iota(all.begin(), all.end(), 0);
+  auto group = member.subgroup(all);
+  return group ? Status::ok : group.error().status;
+}
+
 class Processes : public testing::TestWithParam<int> {};
 
 TEST_P(Processes, DoEveryOperation) {
@@ -78,10 +165,14 @@ TEST_P(Processes, DoEveryOperation) {
   for (const bool irregular : {false, true}) {
     const auto name = fresh_name();
     const auto cases = all_operations(size, irregular);
-    const auto pids = fork_ranks(size, [&](int rank) { return run_cases(name, size, rank, cases, "chosen"); });
+    const test::Zeroed<Round> round;
+    const auto pids = fork_ranks(size, [&](int rank) {
+      round->introduce(rank);
+      return run_cases(name, size, rank, cases, "chosen");
+    });
     EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0));
+    EXPECT_EQ(names_left(round->processes()), 0);
   }
-  EXPECT_EQ(names_left(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Processes, testing::Values(1, 2, 3, 4, 7));
@@ -156,20 +247,27 @@ TEST(ProcessesOverMemfd, Meet) {
 }
 
 /// What a survivor does: collectives until one fails, then it shrinks and goes on, `rounds` times in all.
-int survive(const std::string& name, int size, int rank, std::uint64_t seed, int rounds) {
+int survive(Round& round, const std::string& name, int size, int rank, std::uint64_t seed, int rounds) {
+  round.introduce(rank);
+  std::mt19937_64 random(seed);
+  // Every now and then somebody comes when it is all over.
+  const auto late_us = random() % 4 == 0 ? 20'000 : 500;
+  std::mt19937_64 own(seed + static_cast<std::uint64_t>(rank));
+  std::this_thread::sleep_for(std::chrono::microseconds(own() % late_us));
   const int mine[] = {rank};
+  auto begun = monotonic_ns();
   auto comm = Communicator::create_shared(name, size, mine, options_for());
-  // Somebody died while they were meeting; who comes after that waits for the others in vain.
-  if (!comm) return comm.error().status == Status::broken || comm.error().status == Status::timed_out ? 40 : 41;
+  round.created[rank] = true;
+  if (!comm) return round.told(rank, begun, comm.error().status, comm.error().message) ? 40 : 41;
   auto first = comm->attach(rank);
   if (!first) return 42;
   Rank member = std::move(*first);
-  std::mt19937_64 random(seed);
   std::vector<std::uint64_t> in(3000, 1), out(3000 * static_cast<std::size_t>(size));
   for (int i = 0; i < rounds;) {
     const auto count = std::size_t{1} << random() % 11;
     Status status = Status::ok;
-    switch (random() % 4) {
+    begun = monotonic_ns();
+    switch (random() % 5) {
       case 0:
         status = member.allreduce(in.data(), out.data(), count, sum<std::uint64_t>());
         if (status == Status::ok && out[0] != static_cast<std::uint64_t>(member.size())) return 43;
@@ -180,18 +278,20 @@ int survive(const std::string& name, int size, int rank, std::uint64_t seed, int
       case 2:
         status = member.allgather(in.data(), out.data(), count * 8);
         break;
+      case 3:
+        if (i % 16 == 0) status = subgroup_of_all(member);
+        break;
       default:
         status = member.broadcast(in.data(), count * 8,
                                   static_cast<int>(random() % static_cast<std::uint64_t>(member.size())));
     }
     ++i;
     if (status == Status::ok) continue;
-    if (status != Status::broken) return 44;
-    if (member.failure().find("died") == std::string::npos) {
-      fprintf(stderr, "failure: %s\n", member.failure().c_str());
-      return 45;
-    }
+    // In a smaller communicator ranks have other numbers.
+    if (!round.told(rank, begun, status, member.failure(), member.size() == size)) return 44;
+    begun = monotonic_ns();
     if (member.barrier() != Status::broken) return 46;  // later ones fail at once
+    if (!round.told(rank, begun, Status::broken, member.failure(), false)) return 48;
     auto smaller = member.shrink();
     if (!smaller) {
       fprintf(stderr, "shrink: %s\n", smaller.error().message.c_str());
@@ -204,34 +304,58 @@ int survive(const std::string& name, int size, int rank, std::uint64_t seed, int
   return 0;
 }
 
+/// Kills a rank some time after it has come: before that nobody can know of it.
+void kill_after_it_came(Round& round, MeetingSeen& seen, int rank, pid_t pid, int delay_us) {
+  while (!round.created[rank] && !seen.has_come(round.process[rank])) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
+  if (round.killed_ns == 0) round.killed_ns = monotonic_ns();
+  kill(pid, SIGKILL);
+}
+
 TEST(Deaths, SurvivorsAreToldShrinkAndGoOn) {
   std::mt19937_64 random(test::setting("SMELT_TEST_SEED", 11));
-  const int size = 4;
+  const int size = Round::dying;
   const auto rounds = test::setting("SMELT_TEST_DEATHS", death_rounds);
-  std::uint64_t killed = 0, untouched = 0;  // at their work; done before
-  for (std::uint64_t round = 0; round < rounds; ++round) {
+  std::uint64_t killed = 0, untouched = 0, before_all_had_met = 0, longest_ns = 0;
+  for (std::uint64_t turn = 0; turn < rounds && !HasFailure(); ++turn) {
     const auto name = fresh_name();
     const std::uint64_t seed = random();
-    auto pids = fork_ranks(size, [&](int rank) { return survive(name, size, rank, seed, 300); });
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 30'000));
-    const auto victim = random() % size;
-    kill(pids[victim], SIGKILL);
-    if (round % 3 == 0) {
-      std::this_thread::sleep_for(std::chrono::microseconds(random() % 3'000));
-      kill(pids[(victim + 1) % size], SIGKILL);
+    const test::Zeroed<Round> round;
+    MeetingSeen seen(name);
+    const int first = static_cast<int>(random() % size), second = (first + 1) % size;
+    round->victims = 1u << first | (turn % 3 == 0 ? 1u << second : 0u);
+    const auto pids = fork_ranks(size, [&](int rank) { return survive(*round, name, size, rank, seed, 300); });
+    // Half of them while they meet.
+    const int within_us = turn % 2 == 0 ? 1500 : 30'000;
+    kill_after_it_came(*round, seen, first, pids[static_cast<std::size_t>(first)],
+                       static_cast<int>(random() % static_cast<std::uint64_t>(within_us)));
+    if (turn % 3 == 0) {
+      kill_after_it_came(*round, seen, second, pids[static_cast<std::size_t>(second)],
+                         static_cast<int>(random() % 3'000));
     }
     const auto results = wait_for(pids);
     for (std::size_t rank = 0; rank < results.size(); ++rank) {
       const int result = results[rank];
       EXPECT_TRUE(result == 0 || result == -SIGKILL || result == 40)
-          << "round " << round << " rank " << rank << ": " << result;
+          << "round " << turn << " rank " << rank << ": " << result;
       killed += result == -SIGKILL;
+      longest_ns = std::max<std::uint64_t>(longest_ns, round->longest_ns[rank]);
     }
     untouched += std::count(results.begin(), results.end(), -SIGKILL) == 0;
+    before_all_had_met += std::count(results.begin(), results.end(), 40) != 0;
+    // At once: a name that goes later was left by somebody.
+    EXPECT_EQ(names_left(round->processes()), 0) << "round " << turn;
+    EXPECT_EQ(endings_left(), 0) << "round " << turn;
   }
   RecordProperty("killed", std::to_string(killed));
   RecordProperty("rounds_without_a_death", std::to_string(untouched));
-  EXPECT_EQ(names_left(), 0);
+  RecordProperty("rounds_with_a_death_before_all_had_met", std::to_string(before_all_had_met));
+  RecordProperty("longest_wait_us", std::to_string(longest_ns / 1000));
+  printf("%llu killed, in %llu rounds before all had met; longest wait of a survivor: %.1f ms\n",
+         static_cast<unsigned long long>(killed), static_cast<unsigned long long>(before_all_had_met),
+         static_cast<double>(longest_ns) * 1e-6);
 }
 
 TEST(Deaths, AreNoticedWithinASecond) {
@@ -248,6 +372,32 @@ TEST(Deaths, AreNoticedWithinASecond) {
     return status == Status::broken && soon && member->failure().find("rank 1") != std::string::npos ? 0 : 1;
   });
   EXPECT_EQ(wait_for(pids), (std::vector<int>{0, -SIGKILL, 0}));
+}
+
+// The dead rank has joined the communicator, but not come to the meeting of its part: only the communicator knows.
+TEST(Deaths, EndTheMakingOfASubgroup) {
+  for (const bool member : {true, false}) {
+    const auto name = fresh_name();
+    const test::Zeroed<Round> round;
+    round->victims = 1u << 2;
+    const auto pids = fork_ranks(4, [&](int rank) {
+      const int mine[] = {rank};
+      auto comm = Communicator::create_shared(name, 4, mine, options_for());
+      auto all = comm->attach(rank);
+      round->introduce(rank);
+      all->barrier();
+      round->killed_ns = monotonic_ns();
+      if (rank == 2) raise(SIGKILL);
+      if (rank == 3) std::this_thread::sleep_for(std::chrono::milliseconds(100));  // when it is known already
+      const auto begun = monotonic_ns();
+      const std::vector<int> part = member ? std::vector<int>{3, 2, 1, 0} : std::vector<int>{3, 1, 0};
+      auto group = all->subgroup(part);
+      if (group) return member ? 1 : 2;
+      return round->told(rank, begun, group.error().status, group.error().message) ? 0 : 3;
+    });
+    EXPECT_EQ(wait_for(pids), (std::vector<int>{0, 0, -SIGKILL, 0})) << member;
+    EXPECT_EQ(names_left(round->processes()), 0);
+  }
 }
 
 TEST(Deaths, ThreadThatEndsAsAMemberIsNoticed) {

@@ -15,7 +15,6 @@
 #include "comm/tuner_profile.hpp"
 #include "machine/memory.hpp"
 #include "plan/candidates.hpp"
-#include "plan/candidates.hpp"
 #include "plan/schedule_internal.hpp"
 #include "smelt/settings.hpp"
 
@@ -298,7 +297,7 @@ Result<std::shared_ptr<State>> State::subgroup(const std::vector<int>& members, 
       for (int member : members) hash = (hash ^ static_cast<std::uint64_t>(member)) * 1099511628211u;
       purpose += fmt::format("-{}-{:016x}", members.size(), hash);
     }
-    return join_part(purpose, members, new_rank, false);
+    return split(purpose, members, new_rank);
   }
   const std::lock_guard lock(subgroups_mutex_);
   const auto key = std::pair(members, call);

@@ -179,12 +179,25 @@ Result<std::shared_ptr<State>> State::join_part(const std::string& purpose, cons
       watch_->check();
       return members_->state(members[static_cast<std::size_t>(rank)]) != MemberState::present;
     };
+  } else {
+    meet_options.stands = [this]() -> Result<void> {
+      if (!somebody_died() && status() == Status::ok) return {};
+      return Error{status(), failure()};
+    };
   }
   const Meet meet_part = [&](const Prepare& prepare) {
     return meet(fmt::format("{:016x}-{}", meeting_->id, purpose), static_cast<int>(members.size()), own, prepare,
                 meet_options);
   };
   return join(meet_part, plan_all, own, options, deaths_expected);
+}
+
+/// The part that `members` make together, as long as nobody of this communicator has died.
+Result<std::shared_ptr<State>> State::split(const std::string& purpose, const std::vector<int>& members, int new_rank) {
+  auto part = join_part(purpose, members, new_rank, false);
+  // Who saw the death elsewhere, as that of a rank of the part, names it by its rank here.
+  if (!part && part.error().status == Status::broken && learns_of_death()) return Error{status(), failure()};
+  return part;
 }
 
 pid_t State::foreign_process(int rank) const noexcept {
@@ -205,13 +218,18 @@ bool State::somebody_died() noexcept {
   return true;
 }
 
-void State::fail_after_death(int rank, const std::string& message) noexcept {
-  // The reason is on its way: the kernel takes a process's memory away before it says that it has ended.
+bool State::learns_of_death() noexcept {
   const auto until = monotonic_ns() + 500'000'000;
-  while (monotonic_ns() < until) {
-    if (somebody_died()) return;
+  while (!somebody_died()) {
+    if (monotonic_ns() >= until) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  return true;
+}
+
+void State::fail_after_death(int rank, const std::string& message) noexcept {
+  // The reason is on its way: the kernel takes a process's memory away before it says that it has ended.
+  if (learns_of_death()) return;
   fail(Status::broken, fmt::format("{} (while working with rank {})", message, rank));
 }
 

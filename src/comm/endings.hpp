@@ -1,0 +1,50 @@
+// Endings: how meetings ended, for the ranks that had not come to them yet (rendezvous.hpp).
+//
+// An ending is a file of a few hundred bytes in the directory "ended" beside the cached machine models, not in
+// /dev/shm: it may wait for ranks that never come, and then costs no memory and no name there.
+//
+//   ended/<place>-<user>-<meeting's id>-<name>      place: the boot and the namespaces that give pids a meaning
+//
+//   Audience  the ranks that had not come, in processes that lived when the meeting ended. Who was started later
+//             belongs to a new try. The kernel tells starting times to a hundredth of a second: in doubt a process
+//             lived.
+//   Life      until the last rank of the audience has been told, or until the meeting would have been over anyway by
+//             its founder's timeout: then whoever looks for endings next, of whatever meeting, removes the file.
+//   Told      once per rank: a bit for each, set under a lock on the file.
+//
+// All of this is to nobody's harm if it fails (no directory to write to, say): who comes late then waits as if the
+// dead rank were late, too, until its time is over.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "smelt/error.hpp"
+
+namespace smelt::comm {
+
+/// Nanoseconds since boot, the clock of processes' starting times.
+std::uint64_t boot_ns() noexcept;
+
+struct Ending {
+  std::string name;              ///< of the meeting
+  std::uint64_t id = 0;          ///< tells meetings of one name apart
+  std::uint64_t ended_ns = 0;    ///< boot_ns() when somebody of it was last seen alive
+  std::uint64_t expires_ns = 0;  ///< boot_ns() when it would have been over
+  Error error;                   ///< what the audience is told
+};
+
+/// Writes an ending down for the ranks of `absent`; nothing if there are none, if it has expired, or if it is there
+/// already. Called by one process at a time for an id.
+void write_ending(const Ending& ending, std::span<const int> absent);
+
+/// The ending of a meeting of that name that one of these ranks of this process has not been told of. From now on it
+/// counts as told. Removes what has expired. Cost: one system call where no meeting has ended lately.
+std::optional<Error> tell_ending(const std::string& name, std::span<const int> ranks);
+
+/// These ranks have learnt of it in another way.
+void strike_from_ending(const std::string& name, std::uint64_t id, std::span<const int> ranks);
+
+}  // namespace smelt::comm
