@@ -69,13 +69,12 @@ int names_left(const std::vector<std::uint64_t>& processes) {
   return left;
 }
 
-/// Endings of meetings of this test that wait for somebody (comm/endings.hpp).
-int endings_left() {
+/// Endings of meetings of that name that wait for somebody (comm/endings.hpp).
+int endings_left(const std::string& name) {
   std::error_code none;
   const std::filesystem::directory_iterator endings(cache_path({}).parent_path() / "ended", none), end;
-  const std::string mine = "-test-" + std::to_string(getpid()) + "-";
-  return static_cast<int>(std::count_if(
-      endings, end, [&](const auto& entry) { return entry.path().string().find(mine) != std::string::npos; }));
+  return static_cast<int>(
+      std::count_if(endings, end, [&](const auto& entry) { return entry.path().string().ends_with("-" + name); }));
 }
 
 std::vector<Case> all_operations(int ranks, bool irregular) {
@@ -347,7 +346,7 @@ TEST(Deaths, SurvivorsAreToldShrinkAndGoOn) {
     before_all_had_met += std::count(results.begin(), results.end(), 40) != 0;
     // At once: a name that goes later was left by somebody.
     EXPECT_EQ(names_left(round->processes()), 0) << "round " << turn;
-    EXPECT_EQ(endings_left(), 0) << "round " << turn;
+    EXPECT_EQ(endings_left(name), 0) << "round " << turn;
   }
   RecordProperty("killed", std::to_string(killed));
   RecordProperty("rounds_without_a_death", std::to_string(untouched));
