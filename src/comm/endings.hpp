@@ -6,8 +6,8 @@
 //   ended/<place>-<user>-<meeting's id>-<name>      place: the boot and the namespaces that give pids a meaning
 //
 //   Audience  the ranks that had not come, in processes that lived when the meeting ended. Who was started later
-//             belongs to a new try. The kernel tells starting times to a hundredth of a second: in doubt a process
-//             lived.
+//             belongs to a new try. The kernel tells starting times to a hundredth of a second, and where nobody has
+//             survived, the time of the death is known to a second only: in doubt a process lived.
 //   Life      until the last rank of the audience has been told, or until the meeting would have been over anyway by
 //             its founder's timeout: then whoever looks for endings next, of whatever meeting, removes the file.
 //   Told      once per rank: a bit for each, set under a lock on the file.
@@ -31,7 +31,7 @@ std::uint64_t boot_ns() noexcept;
 struct Ending {
   std::string name;              ///< of the meeting
   std::uint64_t id = 0;          ///< tells meetings of one name apart
-  std::uint64_t ended_ns = 0;    ///< boot_ns() when somebody of it was last seen alive
+  std::uint64_t ended_ns = 0;    ///< boot_ns(), at the latest
   std::uint64_t expires_ns = 0;  ///< boot_ns() when it would have been over
   Error error;                   ///< what the audience is told
 };

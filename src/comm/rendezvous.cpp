@@ -23,6 +23,8 @@ namespace {
 constexpr std::uint64_t magic = 0x3174656d746c656d;  // "meltmet1"
 constexpr std::uint32_t version = 2;
 constexpr std::size_t most_user_bytes = std::size_t{1} << 45;
+// Within this time a member that lives looks around; also one that prepares, or has to wait for a PU.
+constexpr std::uint64_t longest_unseen_ns = 1'000'000'000;
 
 enum class Kind : std::uint32_t {
   preparing = 0,
@@ -137,9 +139,14 @@ bool has_ended(const Segment& segment) {
   if (anybody_lives(members)) return false;
   // Whoever joins meanwhile sees the phase after joining.
   for (int rank = 0; rank < members.ranks(); ++rank) {
-    if (members.present(rank) && life_of(members.process(rank)) == Life::dead) members.mark_dead(rank);
+    // Also those that somebody else is marking: he may not have said yet that it is the first.
+    const MemberState state = members.state(rank);
+    const bool died = state == MemberState::present && life_of(members.process(rank)) == Life::dead;
+    if (died || state == MemberState::dead) members.mark_dead(rank);
   }
   const int dead = members.first_dead();
+  const std::uint64_t seen_ns = head.seen_ns.load(std::memory_order_relaxed);
+  head.seen_ns.store(std::min(boot_ns(), seen_ns + longest_unseen_ns), std::memory_order_relaxed);
   fail(head, head.tells != 0 && dead >= 0 ? Kind::died : Kind::abandoned, std::max(dead, 0));
   return true;
 }

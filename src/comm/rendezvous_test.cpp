@@ -106,8 +106,8 @@ int endings_of(const std::string& name) {
       std::count_if(endings, end, [&](const auto& entry) { return entry.path().string().ends_with("-" + name); }));
 }
 
-// Until processes that are started now were started later than everything so far, as far as the kernel can tell.
-void let_a_tick_pass() { sleep_us(2 * 1'000'000 / static_cast<int>(sysconf(_SC_CLK_TCK))); }
+// Until processes that are started now were certainly started later than whatever has ended so far.
+void let_all_end() { sleep_us(1'050'000); }
 
 // A name that a child founded and left behind, being killed while it waited for rank 1.
 void leave_stale(const std::string& name, int size = 2) {
@@ -376,14 +376,20 @@ TEST(Rendezvous, ARankStartedAgainBeginsAnew) {
 }
 
 TEST(Rendezvous, RacersTakeOverAStaleNameAndMeet) {
-  for (int round = 0; round < 30; ++round) {
-    const auto name = test_name();
-    leave_stale(name, 2 + round % 2);  // of another size: still of no use to anybody
-    let_a_tick_pass();
+  std::vector<std::string> names;
+  std::vector<pid_t> founders;
+  for (int round = 0; round < 60; ++round) {
+    names.push_back(test_name());
+    founders.push_back(fork_member(names.back(), 2 + round % 2, 0));  // of another size: of no use to anybody
+    ASSERT_TRUE(eventually([&] { return exists(names.back()); }));
+  }
+  for (const pid_t founder : founders) EXPECT_EQ(kill_and_wait(founder), killed);
+  let_all_end();
+  for (const auto& name : names) {
     constexpr int size = 4;
     std::vector<pid_t> children;
     for (int rank = 0; rank < size; ++rank) children.push_back(fork_member(name, size, rank));
-    for (const pid_t child : children) ASSERT_EQ(wait_for(child), 0) << round;
+    for (const pid_t child : children) ASSERT_EQ(wait_for(child), 0) << name;
     ASSERT_FALSE(exists(name));
   }
 }

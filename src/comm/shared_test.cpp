@@ -303,11 +303,11 @@ int survive(Round& round, const std::string& name, int size, int rank, std::uint
   return 0;
 }
 
-/// Kills a rank some time after it has come: before that nobody can know of it.
-void kill_after_it_came(Round& round, MeetingSeen& seen, int rank, pid_t pid, int delay_us) {
-  while (!round.created[rank] && !seen.has_come(round.process[rank])) {
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
+/// Kills a rank some time after it has come (before that nobody can know of it), or after all are at work.
+void kill_after_it_came(Round& round, MeetingSeen& seen, int rank, pid_t pid, int delay_us, bool at_work = false) {
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::microseconds(20)); };
+  while (!round.created[rank] && !seen.has_come(round.process[rank])) pause();
+  while (at_work && std::count(round.created, round.created + Round::dying, true) < Round::dying) pause();
   std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
   if (round.killed_ns == 0) round.killed_ns = monotonic_ns();
   kill(pid, SIGKILL);
@@ -329,7 +329,7 @@ TEST(Deaths, SurvivorsAreToldShrinkAndGoOn) {
     // Half of them while they meet.
     const int within_us = turn % 2 == 0 ? 1500 : 30'000;
     kill_after_it_came(*round, seen, first, pids[static_cast<std::size_t>(first)],
-                       static_cast<int>(random() % static_cast<std::uint64_t>(within_us)));
+                       static_cast<int>(random() % static_cast<std::uint64_t>(within_us)), turn % 4 == 3);
     if (turn % 3 == 0) {
       kill_after_it_came(*round, seen, second, pids[static_cast<std::size_t>(second)],
                          static_cast<int>(random() % 3'000));
