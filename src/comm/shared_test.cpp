@@ -373,6 +373,28 @@ TEST(Deaths, AreNoticedWithinASecond) {
   EXPECT_EQ(wait_for(pids), (std::vector<int>{0, -SIGKILL, 0}));
 }
 
+// It has come to the meeting of a subgroup as the first; the others have other things to do.
+TEST(Deaths, LeaveNoNameOfASubgroup) {
+  const auto name = fresh_name();
+  const test::Zeroed<Round> round;
+  const auto pids = fork_ranks(3, [&](int rank) {
+    const int mine[] = {rank};
+    auto comm = Communicator::create_shared(name, 3, mine, options_for());
+    auto all = comm->attach(rank);
+    round->introduce(rank);
+    all->barrier();
+    if (rank == 0) return static_cast<int>(subgroup_of_all(*all));
+    return all->barrier() == Status::broken ? 0 : 1;
+  });
+  const auto wait_until = [](const auto& condition) {
+    while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  wait_until([&] { return round->processes().size() == 3 && names_left({round->process[0]}) == 1; });
+  kill(pids[0], SIGKILL);
+  EXPECT_EQ(wait_for(pids), (std::vector<int>{-SIGKILL, 0, 0}));
+  EXPECT_EQ(names_left(round->processes()), 0);
+}
+
 // The dead rank has joined the communicator, but not come to the meeting of its part: only the communicator knows.
 TEST(Deaths, EndTheMakingOfASubgroup) {
   for (const bool member : {true, false}) {

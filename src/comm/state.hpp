@@ -115,6 +115,7 @@ class State : public std::enable_shared_from_this<State> {
   Result<std::shared_ptr<State>> split(const std::string& purpose, const std::vector<int>& members, int new_rank);
   /// Looks for half a second for a death that shows elsewhere already.
   bool learns_of_death() noexcept;
+  void clear_up() noexcept;
   Result<void> open_shared(std::span<const int> ranks);
   Result<void> meet_in_setup(int stage, std::size_t own_ranks);
   Result<void> find_out_access(std::span<const int> own_ranks);

@@ -52,7 +52,8 @@ Result<void> State::meet_in_setup(int stage, std::size_t own_ranks) {
   const auto give_up = monotonic_ns() + std::uint64_t{60'000'000'000};
   while (arrived.load(std::memory_order_acquire) < group.size()) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
-    if (somebody_died()) {
+    // Who has come this far and dies now leaves a communicator to all, a broken one.
+    if (somebody_died() && arrived.load(std::memory_order_acquire) < group.size()) {
       // Survivors of a death get their communicator, broken, and shrink it once more.
       if (deaths_expected_) return {};
       return make_error(Status::broken, "communicator: rank {} died while the ranks were meeting",
@@ -209,6 +210,7 @@ pid_t State::foreign_process(int rank) const noexcept {
 bool State::somebody_died() noexcept {
   const bool died = processes_ ? watch_->check() : members_->first_dead() >= 0;
   if (!died || status() != Status::ok) return died;
+  clear_up();
   const int rank = members_->first_dead();
   if (processes_) {
     fail(Status::broken, fmt::format("rank {} (process {}) died", rank, members_->process(rank).pid));
@@ -216,6 +218,17 @@ bool State::somebody_died() noexcept {
     fail(Status::broken, fmt::format("rank {}: its thread ended while it was a member", rank));
   }
   return true;
+}
+
+/// A rank may have died when it was the first to come to the meeting of a subgroup. Done before the communicator is
+/// known to be broken: the others, who learn of it by that, need not look.
+void State::clear_up() noexcept {
+  if (!processes_) return;
+  try {
+    remove_stale_meetings();
+  } catch (const std::bad_alloc&) {
+    return;  // the next meeting does it
+  }
 }
 
 bool State::learns_of_death() noexcept {
