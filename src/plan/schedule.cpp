@@ -12,13 +12,11 @@
 #include "plan/builders.hpp"
 #include "plan/candidates.hpp"
 #include "plan/schedule_internal.hpp"
+#include "plan/simulate_schedule.hpp"
 #include "plan/tree.hpp"
 
 namespace smelt {
 namespace {
-
-/// Up to that no access is ahead of channels.
-constexpr std::size_t most_short_bytes = 2048;
 
 constexpr const char* access_names[] = {"channels", "staged", "direct"};
 
@@ -280,14 +278,16 @@ Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, con
                                                      const PlannedTrees& trees, const std::vector<Recipe>& recipes,
                                                      std::size_t bytes, const Reach& reach, int root,
                                                      std::span<const double> start_ns) {
+  if (auto checked = check_simulation(machine, group, start_ns); !checked) return checked.error();
   std::vector<RankedRecipe> ranked;
   Requests request_for(machine, group, trees, root);
+  Simulator simulator(machine, group, reach);
   for (const auto& recipe : recipes) {
     auto request = request_for(recipe);
     if (!request) return request.error();
-    auto times = simulate(machine, group, *request, bytes, 1, reach, start_ns);
+    auto times = simulator.run(*request, bytes, 1, start_ns, std::numeric_limits<double>::infinity());
     if (!times) return times.error();
-    ranked.push_back({recipe, times->total_ns});
+    ranked.push_back({recipe, (*times)->total_ns});
   }
   const auto weighed = [](const RankedRecipe& each) { return each.predicted_ns * caution(each.recipe); };
   std::stable_sort(ranked.begin(), ranked.end(), [&](const auto& a, const auto& b) { return weighed(a) < weighed(b); });
@@ -298,26 +298,37 @@ Result<std::optional<RankedRecipe>> plan::best_recipe(const Machine& machine, co
                                                       const PlannedTrees& trees, const std::vector<Recipe>& recipes,
                                                       std::size_t bytes, const Reach& reach, int root,
                                                       std::span<const double> start_ns) {
-  std::vector<std::size_t> order(recipes.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  // What is likely to be fast first: the others then end early.
-  if (bytes > most_short_bytes) {
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return recipes[a].access > recipes[b].access; });
+  if (auto checked = check_simulation(machine, group, start_ns); !checked) return checked.error();
+  struct Candidate {
+    std::size_t number;
+    ScheduleRequest request;
+    double caution;
+    double least_ns;  ///< weighed; that its root is busy
+  };
+  std::vector<Candidate> candidates;
+  Requests request_for(machine, group, trees, root);
+  Simulator simulator(machine, group, reach);
+  for (std::size_t i = 0; i < recipes.size(); ++i) {
+    auto request = request_for(recipes[i]);
+    if (!request) return request.error();
+    const double weight = caution(recipes[i]);
+    const double least_ns = weight * simulator.least_ns(*request, bytes, 1, root);
+    candidates.push_back({i, std::move(*request), weight, least_ns});
   }
+  // What is likely to be fast first: the others then end early.
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.least_ns < b.least_ns; });
   std::optional<std::size_t> best;
   double best_ns = std::numeric_limits<double>::infinity();  // weighed
   double predicted_ns = 0.0;
-  Requests request_for(machine, group, trees, root);
-  for (const auto i : order) {
-    auto request = request_for(recipes[i]);
-    if (!request) return request.error();
-    auto times = simulate_within(best_ns / caution(recipes[i]), machine, group, *request, bytes, 1, reach, start_ns);
+  for (const auto& [number, request, weight, least_ns] : candidates) {
+    if (least_ns > best_ns) break;
+    auto times = simulator.run(request, bytes, 1, start_ns, best_ns / weight);
     if (!times) return times.error();
-    const double weighed = *times ? (*times)->total_ns * caution(recipes[i]) : best_ns;
-    if (!*times || weighed > best_ns) continue;
-    if (best && weighed == best_ns && i > *best) continue;
-    best = i;
+    if (!*times) continue;
+    const double weighed = (*times)->total_ns * weight;
+    if (weighed > best_ns || (weighed == best_ns && number > *best)) continue;
+    best = number;
     best_ns = weighed;
     predicted_ns = (*times)->total_ns;
   }
