@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace smelt::plan {
 namespace {
@@ -55,7 +56,7 @@ void Lowering::choose(const ScheduleRequest& request, std::size_t bytes, std::si
 }
 
 void Lowering::lower(int rank, Program& program) {
-  schedule_ = make_schedule(*request_, rank);
+  schedule_ = make_schedule_in(std::move(schedule_), *request_, rank);
   cutting_ = Cutting(schedule_, operation_, request_->recipe.chunk_bytes, reach_.slot_bytes, length_, element_bytes_);
   rank_ = rank;
   cut_ = cutting_.chunks() > 1;

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <map>
-#include <numeric>
+#include <utility>
 
 #include "base/error.hpp"
 #include "plan/algorithms/registry.hpp"
@@ -213,8 +213,14 @@ Result<ScheduleRequest> make_request(const Machine& machine, const Group& group,
   return plan::make_request(machine, group, recipe, root, trees);
 }
 
-Schedule make_schedule(const ScheduleRequest& request, int rank) {
-  plan::Builder builder(request, rank);
+Schedule make_schedule(const ScheduleRequest& request, int rank) { return plan::make_schedule_in({}, request, rank); }
+
+Schedule plan::make_schedule_in(Schedule memory, const ScheduleRequest& request, int rank) {
+  for (auto* part : {&memory.begin, &memory.body, &memory.end}) part->clear();
+  Builder builder(request, rank);
+  builder.schedule.begin = std::move(memory.begin);
+  builder.schedule.body = std::move(memory.body);
+  builder.schedule.end = std::move(memory.end);
   algorithm_of(request.recipe).build(builder);
   return std::move(builder.schedule);
 }
@@ -252,16 +258,34 @@ namespace {
 /// Chunks need ranks that keep pace with each other, as those of the model do: they have to be worth it.
 double caution(const Recipe& recipe) { return recipe.chunk_bytes != 0 ? 1.05 : 1.0; }
 
-/// Requests for recipes of one operation; trees that several of them name are built once.
+/// Of the tree with those parents; 0 without one.
+int height(const std::vector<int>& parents) {
+  int most = 0;
+  for (int rank = 0; rank < static_cast<int>(parents.size()); ++rank) {
+    int steps = 0;
+    for (int at = rank; parents[static_cast<std::size_t>(at)] >= 0; at = parents[static_cast<std::size_t>(at)]) ++steps;
+    most = std::max(most, steps);
+  }
+  return most;
+}
+
+/// Requests for recipes of one operation, which differ in access and chunks: what else there is to them is made once.
 class Requests {
  public:
   Requests(const Machine& machine, const Group& group, const PlannedTrees& trees, int root)
       : machine_(machine), group_(group), trees_(trees), root_(root) {}
 
-  Result<ScheduleRequest> operator()(const Recipe& recipe) {
-    auto request = make_request(machine_, group_, recipe, root_, trees_);
-    if (request && !recipe.tree.empty()) trees_.named.emplace(recipe.tree, request->tree);
-    return request;
+  /// The request as it is until the next call.
+  Result<const ScheduleRequest*> operator()(const Recipe& recipe) {
+    auto known = made_.find({recipe.algorithm, recipe.tree});
+    if (known == made_.end()) {
+      auto request = make_request(machine_, group_, recipe, root_, trees_);
+      if (!request) return request.error();
+      if (!recipe.tree.empty()) trees_.named.emplace(recipe.tree, request->tree);
+      known = made_.emplace(std::pair(recipe.algorithm, recipe.tree), std::move(*request)).first;
+    }
+    known->second.recipe = recipe;
+    return &known->second;
   }
 
  private:
@@ -269,6 +293,7 @@ class Requests {
   const Group& group_;
   PlannedTrees trees_;
   int root_;
+  std::map<std::pair<std::string, std::string>, ScheduleRequest> made_;
 };
 
 }  // namespace
@@ -285,7 +310,7 @@ Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, con
   for (const auto& recipe : recipes) {
     auto request = request_for(recipe);
     if (!request) return request.error();
-    auto times = simulator.run(*request, bytes, 1, start_ns, std::numeric_limits<double>::infinity());
+    auto times = simulator.run(**request, bytes, 1, start_ns, std::numeric_limits<double>::infinity());
     if (!times) return times.error();
     ranked.push_back({recipe, (*times)->total_ns});
   }
@@ -301,9 +326,9 @@ Result<std::optional<RankedRecipe>> plan::best_recipe(const Machine& machine, co
   if (auto checked = check_simulation(machine, group, start_ns); !checked) return checked.error();
   struct Candidate {
     std::size_t number;
-    ScheduleRequest request;
-    double caution;
-    double least_ns;  ///< weighed; that its root is busy
+    double weight;
+    double least_ns;   ///< weighed: its root is busy for so long, at least
+    double likely_ns;  ///< a guess
   };
   std::vector<Candidate> candidates;
   Requests request_for(machine, group, trees, root);
@@ -312,18 +337,23 @@ Result<std::optional<RankedRecipe>> plan::best_recipe(const Machine& machine, co
     auto request = request_for(recipes[i]);
     if (!request) return request.error();
     const double weight = caution(recipes[i]);
-    const double least_ns = weight * simulator.least_ns(*request, bytes, 1, root);
-    candidates.push_back({i, std::move(*request), weight, least_ns});
+    const Program& program = simulator.program_of(**request, bytes, 1, root);
+    const double least_ns = weight * program.least_ns();
+    // The last ones in a tree begin as many chunks later as they are away from the root.
+    const double likely_ns = least_ns + height((*request)->parents) * program.body_ns;
+    candidates.push_back({i, weight, least_ns, likely_ns});
   }
   // What is likely to be fast first: the others then end early.
   std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.least_ns < b.least_ns; });
+                   [](const Candidate& a, const Candidate& b) { return a.likely_ns < b.likely_ns; });
   std::optional<std::size_t> best;
   double best_ns = std::numeric_limits<double>::infinity();  // weighed
   double predicted_ns = 0.0;
-  for (const auto& [number, request, weight, least_ns] : candidates) {
-    if (least_ns > best_ns) break;
-    auto times = simulator.run(request, bytes, 1, start_ns, best_ns / weight);
+  for (const auto& [number, weight, least_ns, likely_ns] : candidates) {
+    if (least_ns > best_ns) continue;
+    auto request = request_for(recipes[number]);
+    if (!request) return request.error();
+    auto times = simulator.run(**request, bytes, 1, start_ns, best_ns / weight);
     if (!times) return times.error();
     if (!*times) continue;
     const double weighed = (*times)->total_ns * weight;

@@ -39,6 +39,9 @@ Tree tree_for_late_ranks(const Machine& machine, const Group& group, Operation o
 Result<ScheduleRequest> make_request(const Machine& machine, const Group& group, const Recipe& recipe, int root,
                                      const PlannedTrees& planned);
 
+/// As smelt::make_schedule, in the memory of another one.
+Schedule make_schedule_in(Schedule memory, const ScheduleRequest& request, int rank);
+
 /// As smelt::rank_recipes, for given recipes.
 Result<std::vector<RankedRecipe>> rank_recipes(const Machine& machine, const Group& group, const PlannedTrees& trees,
                                                const std::vector<Recipe>& recipes, std::size_t bytes,

@@ -37,23 +37,31 @@ void Mail::clear(std::size_t ranks) {
   ranks_ = ranks;
   ends_.assign(ranks * ranks, {});
   letters_.clear();
+  free_ = 0;
 }
 
 void Mail::put(int from, int to, const Message& message) {
   auto& [first, last] = ends_[index(from, to)];
-  const auto added = static_cast<std::uint32_t>(letters_.size() + 1);
-  letters_.push_back({message, 0});
+  std::uint32_t added = free_;
+  if (added == 0) {
+    letters_.push_back({message, 0});
+    added = static_cast<std::uint32_t>(letters_.size());
+  } else {
+    free_ = std::exchange(letters_[added - 1], {message, 0}).next;
+  }
   (last == 0 ? first : letters_[last - 1].next) = added;
   last = added;
 }
 
-const Mail::Message* Mail::take(int from, int to) {
+bool Mail::take(int from, int to, Message& message) {
   auto& [first, last] = ends_[index(from, to)];
-  if (first == 0) return nullptr;
-  const Letter& letter = letters_[first - 1];
-  first = letter.next;
+  if (first == 0) return false;
+  Letter& letter = letters_[first - 1];
+  message = letter.message;
+  const std::uint32_t taken = std::exchange(first, letter.next);
   if (first == 0) last = 0;
-  return &letter.message;
+  letter.next = std::exchange(free_, taken);
+  return true;
 }
 
 Simulator::Simulator(const Machine& machine, const Group& group, const Reach& reach)
@@ -62,11 +70,12 @@ Simulator::Simulator(const Machine& machine, const Group& group, const Reach& re
       ranks_(static_cast<std::size_t>(group.size())),
       pu_free_(machine.size(), 0.0) {}
 
-double Simulator::least_ns(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes, int rank) {
+const Program& Simulator::program_of(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
+                                     int rank) {
   lowering_.choose(request, bytes, element_bytes);
   Program& program = ranks_[static_cast<std::size_t>(rank)].program;
   lowering_.lower(rank, program);
-  return program.least_ns();
+  return program;
 }
 
 /// False if a rank is busy for too long.
@@ -249,15 +258,15 @@ void Simulator::send(int number, Rank& rank, const Op& op) {
 }
 
 bool Simulator::receive(int number, Rank& rank, const Op& op) {
-  const Mail::Message* const message = mail_.take(op.peer, number);
-  if (message == nullptr) return false;
-  rank.clock = std::max(rank.clock, message->first_line_ns) + op.line_ns;
-  rank.clock += std::max(message->stream_ns, op.stream_ns);
+  Mail::Message message;
+  if (!mail_.take(op.peer, number, message)) return false;
+  rank.clock = std::max(rank.clock, message.first_line_ns) + op.line_ns;
+  rank.clock += std::max(message.stream_ns, op.stream_ns);
   if (op.lent) {
     double& returned_ns = ranks_[static_cast<std::size_t>(op.peer)].returned_ns;
     returned_ns = std::max(returned_ns, rank.clock + op.way_ns);
   }
-  if (op.exchanged) rank.clock = std::max(rank.exchange_start_ns, message->start_ns) + op.exchange_ns;
+  if (op.exchanged) rank.clock = std::max(rank.exchange_start_ns, message.start_ns) + op.exchange_ns;
   return true;
 }
 

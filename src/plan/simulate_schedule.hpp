@@ -25,8 +25,8 @@ class Mail {
 
   void clear(std::size_t ranks);
   void put(int from, int to, const Message& message);
-  /// nullptr: there is none. Valid until the next put().
-  const Message* take(int from, int to);
+  /// False: there is none.
+  bool take(int from, int to, Message& message);
 
  private:
   struct Letter {
@@ -34,7 +34,7 @@ class Mail {
     std::uint32_t next;
   };
   struct Ends {
-    std::uint32_t first = 0, last = 0;  ///< numbers of letters, from 1 on
+    std::uint32_t first = 0, last = 0;  ///< numbers of letters, from 1 on; 0: none
   };
   std::size_t index(int from, int to) const {
     return static_cast<std::size_t>(from) * ranks_ + static_cast<std::size_t>(to);
@@ -42,6 +42,7 @@ class Mail {
   std::size_t ranks_ = 0;
   std::vector<Ends> ends_;
   std::vector<Letter> letters_;
+  std::uint32_t free_ = 0;  ///< first of those that have been taken
 };
 
 class Simulator {
@@ -53,24 +54,24 @@ class Simulator {
   Result<std::optional<ScheduleTimes>> run(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
                                            std::span<const double> start_ns, double most_ns);
 
-  /// A rank is busy for so long, at least: a bound for run(), at a fraction of its cost.
-  double least_ns(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes, int rank);
+  /// What one rank does, whose least_ns() is a bound for run() at a fraction of its cost. Valid until the next call.
+  const Program& program_of(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes, int rank);
 
  private:
   enum class Part : std::uint8_t { begin, body, end, over };
-  struct Rank {
-    Program program;
-    double start_ns = 0.0;
+  struct alignas(64) Rank {  // what each turn looks at comes first
     double clock = 0.0;
     const Op* at = nullptr;
-    const Op* stop = nullptr;  ///< end of the part
-    Part part = Part::begin;
-    std::size_t chunk = 0;
+    const Op* stop = nullptr;     ///< end of the part
     double least_after_ns = 0.0;  ///< of all parts after this one, also of chunks that are not simulated
-    std::vector<double> ticks;    ///< when each was posted, by chunk
+    std::size_t chunk = 0;
     std::size_t posted = 0;
-    double returned_ns = 0.0;  ///< when the last of what it lent is read
     double exchange_start_ns = 0.0;
+    double returned_ns = 0.0;   ///< when the last of what it lent is read
+    std::vector<double> ticks;  ///< when each was posted, by chunk
+    Part part = Part::begin;
+    Program program;
+    double start_ns = 0.0;
     double half_way_ns = 0.0, half_ns = 0.0;  ///< after half of the chunks that are simulated, and after all
 
     std::size_t tick_index(std::size_t of_chunk, int tick) const {
