@@ -177,7 +177,9 @@ std::unique_ptr<Chooser::Table> Chooser::make_table(const Kind& kind) {
 }
 
 const Choice* Chooser::ask_model(const Kind& kind, std::size_t bytes) {
-  const auto best = plan::best_recipe(*setting_.machine, *setting_.group, trees(), recipes(kind, bytes), bytes,
+  auto& planned = planned_[kind.operation == Operation::broadcast];
+  if (!planned) planned = trees();
+  const auto best = plan::best_recipe(*setting_.machine, *setting_.group, *planned, recipes(kind, bytes), bytes,
                                       setting_.reach, 0, setting_.late_ns);
   return best && *best ? choice_of((*best)->recipe, kind.order) : &nothing_;
 }

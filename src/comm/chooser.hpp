@@ -114,6 +114,7 @@ class Chooser {
   const Choice nothing_{};  ///< in place of a choice where nothing fits
   std::mutex mutex_;        ///< of deciding, not of looking up
   std::deque<Choice> choices_;
+  std::optional<plan::PlannedTrees> planned_[2];  ///< with all named ones that were needed; [1]: of broadcasts
   std::vector<std::unique_ptr<Table>> owned_;
   std::atomic<Table*> tables_[operation_count][2][3][2][2] = {};
 };

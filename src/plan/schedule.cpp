@@ -272,7 +272,8 @@ int height(const std::vector<int>& parents) {
 /// Requests for recipes of one operation, which differ in access and chunks: what else there is to them is made once.
 class Requests {
  public:
-  Requests(const Machine& machine, const Group& group, const PlannedTrees& trees, int root)
+  /// Named trees that have to be built are added to `trees`.
+  Requests(const Machine& machine, const Group& group, PlannedTrees& trees, int root)
       : machine_(machine), group_(group), trees_(trees), root_(root) {}
 
   /// The request as it is until the next call.
@@ -291,7 +292,7 @@ class Requests {
  private:
   const Machine& machine_;
   const Group& group_;
-  PlannedTrees trees_;
+  PlannedTrees& trees_;
   int root_;
   std::map<std::pair<std::string, std::string>, ScheduleRequest> made_;
 };
@@ -305,7 +306,8 @@ Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, con
                                                      std::span<const double> start_ns) {
   if (auto checked = check_simulation(machine, group, start_ns); !checked) return checked.error();
   std::vector<RankedRecipe> ranked;
-  Requests request_for(machine, group, trees, root);
+  PlannedTrees more_trees = trees;
+  Requests request_for(machine, group, more_trees, root);
   Simulator simulator(machine, group, reach);
   for (const auto& recipe : recipes) {
     auto request = request_for(recipe);
@@ -319,10 +321,9 @@ Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, con
   return ranked;
 }
 
-Result<std::optional<RankedRecipe>> plan::best_recipe(const Machine& machine, const Group& group,
-                                                      const PlannedTrees& trees, const std::vector<Recipe>& recipes,
-                                                      std::size_t bytes, const Reach& reach, int root,
-                                                      std::span<const double> start_ns) {
+Result<std::optional<RankedRecipe>> plan::best_recipe(const Machine& machine, const Group& group, PlannedTrees& trees,
+                                                      const std::vector<Recipe>& recipes, std::size_t bytes,
+                                                      const Reach& reach, int root, std::span<const double> start_ns) {
   if (auto checked = check_simulation(machine, group, start_ns); !checked) return checked.error();
   struct Candidate {
     std::size_t number;

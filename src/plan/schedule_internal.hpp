@@ -54,8 +54,8 @@ Result<std::optional<ScheduleTimes>> simulate_within(double most_ns, const Machi
                                                      std::span<const double> start_ns);
 
 /// The first of rank_recipes(): no recipe is simulated any further than until another one is known to be better.
-/// Nothing if there are no recipes.
-Result<std::optional<RankedRecipe>> best_recipe(const Machine& machine, const Group& group, const PlannedTrees& trees,
+/// Nothing if there are no recipes. Named trees that it has to build are added to `trees`.
+Result<std::optional<RankedRecipe>> best_recipe(const Machine& machine, const Group& group, PlannedTrees& trees,
                                                 const std::vector<Recipe>& recipes, std::size_t bytes,
                                                 const Reach& reach, int root, std::span<const double> start_ns);
 
