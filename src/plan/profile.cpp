@@ -33,7 +33,11 @@ GroupShape shape_of(const Machine& machine, const Group& group, bool processes) 
 }
 
 const std::vector<std::size_t>& model_sizes() {
-  static const std::vector<std::size_t> sizes = {8, 64, 512, 4096, 32768, 262144, 2097152, 16777216, 134217728};
+  static const auto sizes = [] {
+    std::vector<std::size_t> powers;
+    for (std::size_t bytes = 8; bytes <= std::size_t{128} << 20; bytes *= 2) powers.push_back(bytes);
+    return powers;
+  }();
   return sizes;
 }
 

@@ -200,8 +200,8 @@ TEST(Profile, ComparedByWhatRecipesComeTo) {
 
 TEST(Profile, TheModelsChoiceHoldsHalfWay) {
   EXPECT_EQ(model_size(0), 8u);
-  EXPECT_EQ(model_size(22), 64u) << "sqrt(8 * 64) = 22.6, cut";
-  EXPECT_EQ(model_size(21), 8u);
+  EXPECT_EQ(model_size(11), 16u) << "sqrt(8 * 16) = 11.3, cut";
+  EXPECT_EQ(model_size(10), 8u);
   EXPECT_EQ(model_size(std::size_t{1} << 40), model_sizes().back());
   for (const auto size : model_sizes()) EXPECT_EQ(model_size(size), size);
 }
