@@ -9,8 +9,10 @@ namespace {
 
 constexpr double payload_bytes = 56.0;
 /// What a line of a stream costs, as part of a lone message (docs/model.md).
-constexpr double line_share = 0.35;
+constexpr double line_share = 0.2;
 constexpr double post_ns = 2.0;
+/// What a rank does before its first move where vectors are cut or ticks followed: epochs, extents, addresses.
+constexpr double set_up_ns = 200.0;
 /// Longer messages of a recipe with direct access say where the data is.
 constexpr double most_carried_bytes = 2048.0;
 
@@ -62,6 +64,7 @@ void Lowering::lower(int rank, Program& program) {
   cut_ = cutting_.chunks() > 1;
   known_whole_ = known_part_ = {};
   program.ticks = schedule_.ticks;
+  program.set_up_ns = schedule_.ticks > 0 || schedule_.slices > 1 ? set_up_ns : 0.0;
   program.chunks = cutting_.chunks();
   program.readers.clear();
   for (const int reader : schedule_.stage_readers) program.readers.push_back({reader, costs_.message(reader, rank)});
@@ -125,7 +128,9 @@ void Lowering::add(const Move& move, std::vector<Op>& ops) {
       return add_work(transfer_ns(move.peer, rank_, bytes_of(move.from), false, false), ops);
     case Move::Kind::copy:
     case Move::Kind::combine:
-      return add_work(transfer_ns(rank_, rank_, bytes_of(move.to), true, combine), ops);
+      add_work(transfer_ns(rank_, rank_, bytes_of(move.to), true, combine), ops);
+      if (move.to.buffer == Buffer::stage) add_work(reclaim_ns(bytes_of(move.to)), ops);
+      return;
     case Move::Kind::post:
       ops.push_back({.kind = Op::Kind::post, .tick = move.tick, .line_ns = post_ns});
       return;
@@ -183,6 +188,13 @@ double Lowering::bytes_of(const Area& area) const {
 
 bool Lowering::lends(double bytes) const {
   return request_->recipe.access == Access::direct && bytes > most_carried_bytes;
+}
+
+/// The lines of a stage lie with those who have read it last and are fetched back; from some on, ahead of time.
+double Lowering::reclaim_ns(double bytes) const {
+  const auto& readers = schedule_.stage_readers;
+  const auto other = std::find_if(readers.begin(), readers.end(), [&](int reader) { return pu(reader) != pu(rank_); });
+  return other == readers.end() ? 0.0 : copy_ns(machine_, pu(*other), pu(rank_), std::min(bytes, 2048.0), 1);
 }
 
 /// Lines after the first of a message through a channel: written by one rank, fetched by the other.

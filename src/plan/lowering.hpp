@@ -44,10 +44,13 @@ struct Program {
   std::vector<Reader> readers;             ///< of its stage
   int ticks = 0;                           ///< per chunk
   std::size_t chunks = 1;
+  double set_up_ns = 0.0;                                             ///< before the first operation
   double begin_ns = 0.0, body_ns = 0.0, last_ns = 0.0, end_ns = 0.0;  ///< least of each part
 
   /// At least that long is the rank busy.
-  double least_ns() const { return begin_ns + static_cast<double>(chunks - 1) * body_ns + last_ns + end_ns; }
+  double least_ns() const {
+    return set_up_ns + begin_ns + static_cast<double>(chunks - 1) * body_ns + last_ns + end_ns;
+  }
 };
 
 class Lowering {
@@ -72,6 +75,7 @@ class Lowering {
   double bytes_of(const Area& area) const;
   double own_copy_ns(double bytes);
   double transfer_ns(int from, int to, double bytes, bool staged, bool combine);
+  double reclaim_ns(double bytes) const;
   double stream_ns(int from, int to, double bytes) const;
   bool lends(double bytes) const;
   template <class Cost>

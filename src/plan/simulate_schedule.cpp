@@ -96,12 +96,12 @@ void Simulator::restart(std::size_t chunks) {
   chunks_ = chunks;
   for (Rank& rank : ranks_) {
     const Program& program = rank.program;
-    rank.clock = rank.start_ns;
+    rank.clock = rank.start_ns + program.set_up_ns;
     rank.at = program.begin.data();
     rank.stop = rank.at + program.begin.size();
     rank.part = Part::begin;
     rank.chunk = 0;
-    rank.least_after_ns = program.least_ns() - program.begin_ns;
+    rank.least_after_ns = program.least_ns() - program.set_up_ns - program.begin_ns;
     rank.ticks.resize(std::max(rank.ticks.size(), chunks * static_cast<std::size_t>(program.ticks) + 1));
     rank.posted = 0;
     rank.returned_ns = rank.exchange_start_ns = rank.half_ns = rank.half_way_ns = 0.0;
