@@ -58,16 +58,51 @@ inline constexpr auto team_met = std::memory_order_relaxed;
 inline constexpr auto team_met = std::memory_order_acquire;
 #endif
 
-// The others of teams (team.hpp), whose tests run under ThreadSanitizer.
+#ifdef SMELT_BREAK_TEAM_SIGNAL
+inline constexpr auto team_signal = std::memory_order_relaxed;
+#else
 inline constexpr auto team_signal = std::memory_order_release;
+#endif
+#ifdef SMELT_BREAK_TEAM_AWAIT
+inline constexpr auto team_await = std::memory_order_relaxed;
+#else
 inline constexpr auto team_await = std::memory_order_acquire;
+#endif
+#ifdef SMELT_BREAK_TEAM_OPEN
+inline constexpr auto team_open = std::memory_order_relaxed;
+#else
 inline constexpr auto team_open = std::memory_order_release;
+#endif
+#ifdef SMELT_BREAK_TEAM_ENTER
+inline constexpr auto team_enter = std::memory_order_relaxed;
+#else
 inline constexpr auto team_enter = std::memory_order_acquire;
+#endif
+#ifdef SMELT_BREAK_TEAM_LEAVE
+inline constexpr auto team_leave = std::memory_order_relaxed;
+#else
 inline constexpr auto team_leave = std::memory_order_acq_rel;
+#endif
+#ifdef SMELT_BREAK_TEAM_REPORT
+inline constexpr auto team_report = std::memory_order_relaxed;
+#else
 inline constexpr auto team_report = std::memory_order_release;
+#endif
+#ifdef SMELT_BREAK_TEAM_GATHER
+inline constexpr auto team_gather = std::memory_order_relaxed;
+#else
 inline constexpr auto team_gather = std::memory_order_acquire;
+#endif
+#ifdef SMELT_BREAK_TEAM_OFF
+inline constexpr auto team_off = std::memory_order_relaxed;
+#else
 inline constexpr auto team_off = std::memory_order_release;
+#endif
+#ifdef SMELT_BREAK_TEAM_OFF_SEEN
+inline constexpr auto team_off_seen = std::memory_order_relaxed;
+#else
 inline constexpr auto team_off_seen = std::memory_order_acquire;
+#endif
 
 #ifdef SMELT_BREAK_TICK_POST
 inline constexpr auto tick_post = std::memory_order_relaxed;
