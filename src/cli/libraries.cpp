@@ -1,5 +1,6 @@
 #include "cli/libraries.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -50,6 +51,10 @@ std::string text_at(const std::string& text, std::size_t offset) {
   return offset < text.size() ? std::string(text.c_str() + offset) : std::string();
 }
 
+bool has_text_at(const std::string& text, std::size_t offset, const std::string& expected) {
+  return offset < text.size() && expected == text.c_str() + offset;
+}
+
 }  // namespace
 
 std::vector<std::string> directories_of(const std::string& list, const std::string& file) {
@@ -83,30 +88,28 @@ std::string LibrarySearch::find(const std::string& name, const std::string& by, 
   }
   if (auto file = first_with(environment_, name); !file.empty()) return file;
   if (auto file = first_with(directories_of(needing.runpath, by), name); !file.empty()) return file;
-  if (!cache_read_) read_cache();
-  const auto [begin, end] = cache_.equal_range(name);
-  for (auto entry = begin; entry != end; ++entry) {
-    if (is_library_here(entry->second)) return entry->second;
-  }
+  if (auto file = find_in_cache(name); !file.empty()) return file;
   return first_with(directories_of(system_directories, by), name);
 }
 
 /// The format of glibc since 2.2, perhaps behind the older one: a header of 48 bytes whose sixth word is the number
 /// of entries; entries of 24 bytes, {flags, name, file, ...}, where name and file count from the header.
-void LibrarySearch::read_cache() {
-  cache_read_ = true;
-  std::ostringstream text;
-  text << std::ifstream(cache_file, std::ios::binary).rdbuf();
-  std::string bytes = text.str();
-  const auto start = bytes.find("glibc-ld.so.cache1.1");
-  if (start == std::string::npos) return;
-  bytes.erase(0, start);
-  constexpr std::size_t header = 48, entry = 24;
-  const std::size_t count = number_at(bytes, 20);
-  for (std::size_t i = 0; i < count && header + (i + 1) * entry <= bytes.size(); ++i) {
-    const std::size_t at = header + i * entry;
-    cache_.emplace(text_at(bytes, number_at(bytes, at + 4)), text_at(bytes, number_at(bytes, at + 8)));
+std::string LibrarySearch::find_in_cache(const std::string& name) {
+  if (!cache_read_) {
+    cache_read_ = true;
+    std::ostringstream text;
+    text << std::ifstream(cache_file, std::ios::binary).rdbuf();
+    cache_ = text.str();
+    cache_.erase(0, std::min(cache_.find("glibc-ld.so.cache1.1"), cache_.size()));
   }
+  constexpr std::size_t header = 48, entry = 24;
+  const std::size_t count = number_at(cache_, 20);
+  for (std::size_t i = 0; i < count && header + (i + 1) * entry <= cache_.size(); ++i) {
+    const std::size_t at = header + i * entry;
+    if (!has_text_at(cache_, number_at(cache_, at + 4), name)) continue;
+    if (auto file = text_at(cache_, number_at(cache_, at + 8)); is_library_here(file)) return file;
+  }
+  return {};
 }
 
 }  // namespace smelt::cli

@@ -1,7 +1,6 @@
 // Where the dynamic loader would find a library.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -21,11 +20,11 @@ class LibrarySearch {
 
  private:
   using Directories = std::vector<std::string>;
-  void read_cache();
+  std::string find_in_cache(const std::string& name);
 
   Directories rpath_of_program_;
   Directories environment_;
-  std::multimap<std::string, std::string> cache_;  ///< name to file, as ldconfig found them
+  std::string cache_;  ///< what ldconfig found, as it stands in its file
   bool cache_read_ = false;
 };
 

@@ -196,10 +196,10 @@ class Inspection {
     }
     for (const auto& name : elf.needed) {
       if (!seen_.insert(name).second) continue;
+      if (starts_with_any(name, {"libc.so.", "libpthread.so.", "ld-linux"})) continue;
       recognise(name, file);
       const std::string library = search.find(name, file, elf);
       if (library.empty()) continue;  // the loader will say so
-      if (starts_with_any(name, {"libc.so.", "libpthread.so.", "ld-linux"})) continue;
       if (const auto needed = read_elf(library)) visit(library, *needed, search);
     }
   }
