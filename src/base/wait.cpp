@@ -223,7 +223,8 @@ Waiter::Waiter(const WaitConfig& config) noexcept : config_(config) {
 }
 
 /// Whether to sleep at once for the sake of the wake-up. Two threads that yield to each other look busy and hot to the
-/// kernel, which leaves them on one PU for tens of milliseconds though another is idle; a sleeper it wakes where there is room.
+/// kernel, which leaves them on one PU for tens of milliseconds though another is idle; a sleeper it wakes where there
+/// is room.
 bool Waiter::should_move(const Bed& bed) noexcept {
   if (displaced_ < long_displaced) return false;
   displaced_ = 0;

@@ -17,7 +17,7 @@ int run_main(int argc, char** argv) {
   ignore_closed_pipes();
   Parser parser;
   if (argc > 1 && std::strcmp(argv[1], "run") == 0) {
-    // What comes between a program and its start knows nothing else: building the whole parser takes half a millisecond.
+    // It stands between a program and its start, and the parser of all subcommands takes half a millisecond to build.
     add_run(parser);
     return parser.run(argc, argv);
   }

@@ -2,7 +2,8 @@
 // libraries that they need or load; SMELT_REGIONS is the name that the function gets.
 #include <omp.h>
 
-// `rounds` regions of `threads` (at most 8); one thread of each calls `inner` (may be null), too. Returns how much was wrong.
+// `rounds` regions of `threads` (at most 8); one thread of each calls `inner` (may be null), too. Returns how much was
+// wrong.
 extern "C" int SMELT_REGIONS(int threads, int rounds, int (*inner)()) {
   int turn[8] = {};
   int wrong = 0;
