@@ -18,6 +18,7 @@ import sys
 
 OPERATIONS = ["barrier", "bcast", "reduce", "allreduce", "scatter", "gather", "allgather", "alltoall",
               "reduce_scatter_block", "scan", "exscan"]
+OPERATIONS += ["i" + each for each in OPERATIONS]
 SIZES = [8, 128, 2048, 32768, 524288, 4 << 20]
 
 
@@ -39,7 +40,7 @@ def main():
             print(f"{mpi}: not built, left out", file=sys.stderr)
             continue
         for operation in arguments.operations.split(","):
-            for size in ["0"] if operation == "barrier" else arguments.sizes.split(","):
+            for size in ["0"] if operation.endswith("barrier") else arguments.sizes.split(","):
                 times = {True: [], False: []}
                 for _ in range(arguments.rounds):
                     for with_shim in (False, True):

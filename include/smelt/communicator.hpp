@@ -81,7 +81,8 @@ class Request {
   ~Request();
 
   /// Starts it (again). The buffers belong to smelt until wait() or test() says that it is over.
-  /// Errors: invalid_argument while it is still under way. Cost: no allocation.
+  /// Errors: invalid_argument while it is still under way; not_supported (operators that demand an order, on elements
+  /// too large for the stages). Cost: no allocation.
   Status start() noexcept;
 
   /// Does what can be done without waiting; `*done` = it is over, and the result of the collective is returned.

@@ -326,7 +326,8 @@ int smelt_run(smelt_rank* rank, const smelt_call* call);
  * Progress is made inside of smelt's calls on the rank or any of its requests. */
 typedef struct smelt_request smelt_request;
 
-/* Starts it. Errors: SMELT_INVALID_ARGUMENT, without a request. How the collective ends, test and wait tell. */
+/* Starts it. Errors, without a request: SMELT_INVALID_ARGUMENT; SMELT_NOT_SUPPORTED (operators that demand an order, on
+ * elements too large for the stages). How the collective ends, test and wait tell. */
 int smelt_start(smelt_rank* rank, const smelt_call* call, smelt_request** request);
 
 /* Only prepares it, to be started any number of times. */

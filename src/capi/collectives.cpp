@@ -441,7 +441,7 @@ int smelt_start(smelt_rank* rank, const smelt_call* call, smelt_request** reques
     int status = SMELT_OK;
     auto prepared = prepare("smelt_start", rank, call, request, &status);
     if (prepared == nullptr) return status;
-    (void)start(*prepared);
+    if (start(*prepared) == Status::not_supported) return static_cast<int>(SMELT_NOT_SUPPORTED);
     *request = prepared.release();
     return status;
   });

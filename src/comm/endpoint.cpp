@@ -548,6 +548,13 @@ void Endpoint::end_started(Started& started, Status status) noexcept {
   started_.pop_front();
 }
 
+bool Endpoint::startable(const Collective& call) noexcept {
+  if (call.operation == Operation::two_phase_commit) return true;  // a broadcast and an allreduce of one byte
+  Collective part = call;
+  part.sync = Sync::loose;
+  return state_.chooser->choose(part) != nullptr;
+}
+
 void Endpoint::start(Started& started) noexcept {
   started.phase = -1;
   started.running = started.done = false;

@@ -81,6 +81,8 @@ class alignas(separation_bytes) Endpoint {
   Status run_barrier() noexcept;
   /// The same in a given way, for the tuner. Requires a choice of this communicator for that operation.
   Status run_with(const Collective& call, const Choice& choice) noexcept;
+  /// Whether a collective can be started; blocking ones may have a further way.
+  bool startable(const Collective& call) noexcept;
   /// Queues a collective behind those that were started before, and does what can be done of it.
   void start(Started& started) noexcept;
   /// Does what can be done of the started ones without waiting.

@@ -4,7 +4,11 @@
 
 #include <new>
 
+#include "shims/mpi/describe.hpp"
+#include "shims/mpi/follow.hpp"
+#include "shims/mpi/handles.hpp"
 #include "shims/mpi/machines.hpp"
+#include "shims/mpi/operation.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/progress.hpp"
 #include "shims/mpi/task.hpp"
@@ -38,6 +42,7 @@ void resolve(Function*& library, Function*& above, const char* pmpi) noexcept {
 #define SMELT_MPI_RESOLVE(name, parameters, arguments) resolve(original.name, tool.name, "PMPI_" #name);
   SMELT_MPI_BLOCKING(SMELT_MPI_RESOLVE)
   SMELT_MPI_NONBLOCKING(SMELT_MPI_RESOLVE)
+  SMELT_MPI_FREEING(SMELT_MPI_RESOLVE)
   SMELT_MPI_RESOLVE(Finalize, (), ())
 #undef SMELT_MPI_RESOLVE
 }
@@ -120,8 +125,29 @@ inline int run(Entry& entry, MPI_Comm comm, Describe describe, Library library) 
   Team* const team = find_team(comm);
   if (team == nullptr || !team->ready) [[unlikely]]
     return run_before(entry, comm, team, library);
+  if (team->flights.any()) [[unlikely]]
+    land_all(*team);
   return run_ready(
       entry, *team, [&](Task& task) { return describe(task, *team); }, library);
+}
+
+/// The same of a nonblocking one.
+template <class Describe, class Library>
+int start(Entry& entry, MPI_Comm comm, MPI_Request* request, Describe describe, Library library) noexcept {
+  Team* const team = find_team(comm);
+  const char* why = why_not_nonblocking(team, request);
+  if (why == nullptr) {
+    int code = MPI_SUCCESS;
+    why = take_off(*team, [&](Task& task) { return describe(task, *team); }, request, &code);
+    if (why == nullptr) {
+      entry.took();
+      return code;
+    }
+  }
+  entry.passed(why);
+  const int code = library();
+  if (code == MPI_SUCCESS && (team == nullptr || !team->settled)) note_success(comm, false);
+  return code;
 }
 
 #ifdef OPEN_MPI
@@ -131,6 +157,8 @@ constexpr const char* shim_name = "mpich";
 #endif
 
 int finalize() {
+  stop_following();
+  free_held();
   release_teams();
   release_progress();
   release_types();
@@ -158,43 +186,28 @@ using namespace smelt::shims::mpi;
     return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                           \
   }
 
-#define SMELT_MPI_DESCRIBE_Barrier task.barrier()
-#define SMELT_MPI_DESCRIBE_Bcast task.bcast(team, data, count, type, root)
-#define SMELT_MPI_DESCRIBE_Reduce task.reduce(team, in, out, count, type, op, root)
-#define SMELT_MPI_DESCRIBE_Allreduce task.allreduce(team, in, out, count, type, op)
-#define SMELT_MPI_DESCRIBE_Scan task.scan(team, in, out, count, type, op)
-#define SMELT_MPI_DESCRIBE_Exscan task.exscan(team, in, out, count, type, op)
-#define SMELT_MPI_DESCRIBE_Reduce_scatter_block task.reduce_scatter_block(team, in, out, count, type, op)
-#define SMELT_MPI_DESCRIBE_Reduce_scatter task.reduce_scatter(team, in, out, counts, type, op)
-#define SMELT_MPI_DESCRIBE_Scatter task.scatter(team, in, in_count, in_type, out, out_count, out_type, root)
-#define SMELT_MPI_DESCRIBE_Gather task.gather(team, in, in_count, in_type, out, out_count, out_type, root)
-#define SMELT_MPI_DESCRIBE_Allgather task.allgather(team, in, in_count, in_type, out, out_count, out_type)
-#define SMELT_MPI_DESCRIBE_Alltoall task.alltoall(team, in, in_count, in_type, out, out_count, out_type)
-#define SMELT_MPI_DESCRIBE_Scatterv task.scatterv(team, in, counts, offsets, in_type, out, out_count, out_type, root)
-#define SMELT_MPI_DESCRIBE_Gatherv task.gatherv(team, in, in_count, in_type, out, counts, offsets, out_type, root)
-#define SMELT_MPI_DESCRIBE_Allgatherv task.allgatherv(team, in, in_count, in_type, out, counts, offsets, out_type)
-#define SMELT_MPI_DESCRIBE_Alltoallv \
-  task.alltoallv(team, in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type)
-#define SMELT_MPI_DESCRIBE_Alltoallw \
-  task.alltoallw(team, in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types)
-
 #define SMELT_MPI_DEFINE_ALL(name, parameters, arguments) \
   SMELT_MPI_DEFINE(name, parameters, arguments, SMELT_MPI_DESCRIBE_##name)
 SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE_ALL)
 
-// The same of one that is passed on, so that the report tells of it.
-#define SMELT_MPI_COUNT(name, parameters, arguments)                           \
-  namespace {                                                                  \
-  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name};         \
-  }                                                                            \
-  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters {       \
-    entry_##name.passed("a nonblocking collective");                           \
-    return original.name arguments;                                            \
-  }                                                                            \
-  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {        \
-    return tool.name != nullptr ? tool.name arguments : PMPI_##name arguments; \
+// MPI_Ix and PMPI_Ix.
+#define SMELT_MPI_DEFINE_START(name, parameters, arguments)                                               \
+  namespace {                                                                                             \
+  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name};                                    \
+  int serve_##name parameters {                                                                           \
+    return start(                                                                                         \
+        entry_##name, comm, request,                                                                      \
+        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) {                             \
+          return SMELT_MPI_DESCRIBE_##name;                                                               \
+        },                                                                                                \
+        [&] { return original.name arguments; });                                                         \
+  }                                                                                                       \
+  }                                                                                                       \
+  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { return serve_##name arguments; } \
+  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {                                   \
+    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                           \
   }
-SMELT_MPI_NONBLOCKING(SMELT_MPI_COUNT)
+SMELT_MPI_NONBLOCKING(SMELT_MPI_DEFINE_START)
 
 extern "C" [[gnu::visibility("default")]] int PMPI_Finalize() { return finalize(); }
 extern "C" [[gnu::visibility("default")]] int MPI_Finalize() {

@@ -43,7 +43,7 @@ class Between {
   ~Between() {
     if (!own_) return;
     PMPI_Op_free(&op_);
-    PMPI_Type_free(&type_);
+    original.Type_free(&type_);
   }
   MPI_Op op() const { return op_; }
   MPI_Datatype type() const { return type_; }

@@ -110,6 +110,10 @@ bool operator_of(MPI_Op op, MPI_Datatype type, const Type& layout, Operator& to)
   return true;
 }
 
+bool is_predefined(MPI_Op op) noexcept {
+  return std::any_of(std::begin(known), std::end(known), [&](const Known& each) { return each.op == op; });
+}
+
 void combine(void* accumulator, const void* operand, std::size_t count, void* context) noexcept {
   const auto& by = *static_cast<const Operator*>(context);
   const std::size_t bytes = by.element_bytes();

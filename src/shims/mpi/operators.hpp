@@ -30,6 +30,9 @@ struct Operator {
 /// allow, which is the library's to judge.
 bool operator_of(MPI_Op op, MPI_Datatype type, const Type& layout, Operator& to) noexcept;
 
+/// Whether an operator is the library's own.
+bool is_predefined(MPI_Op op) noexcept;
+
 /// A smelt_combine; the context is an Operator.
 void combine(void* accumulator, const void* operand, std::size_t count, void* context) noexcept;
 

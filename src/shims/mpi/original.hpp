@@ -67,7 +67,7 @@ std::uintptr_t number_of(Handle handle) noexcept {
      const int* out_counts, const int* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm),               \
     (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm))
 
-// Nonblocking collectives, which are counted and passed on.
+// Nonblocking collectives.
 #define SMELT_MPI_NONBLOCKING(X)                                                                                       \
   X(Ibarrier, (MPI_Comm comm, MPI_Request * request), (comm, request))                                                 \
   X(Ibcast, (void* data, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request* request),                 \
@@ -113,11 +113,17 @@ std::uintptr_t number_of(Handle handle) noexcept {
      MPI_Request* request),                                                                                            \
     (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm, request))
 
+// What the program may free while a collective still needs it.
+#define SMELT_MPI_FREEING(X)                                \
+  X(Type_free, (MPI_Datatype * type), (type))               \
+  X(Op_free, (MPI_Op * op), (op))
+
 /// The library's functions. Filled when the shim is loaded.
 struct Original {
 #define SMELT_MPI_MEMBER(name, parameters, arguments) int(*name) parameters = nullptr;
   SMELT_MPI_BLOCKING(SMELT_MPI_MEMBER)
   SMELT_MPI_NONBLOCKING(SMELT_MPI_MEMBER)
+  SMELT_MPI_FREEING(SMELT_MPI_MEMBER)
   SMELT_MPI_MEMBER(Finalize, (), ())
 #undef SMELT_MPI_MEMBER
 };

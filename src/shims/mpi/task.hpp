@@ -68,6 +68,11 @@ class Task {
   /// After the collective: puts what was received where it belongs. Returns an MPI error code.
   int finish() noexcept;
 
+  /// Whether finish() or the operator look at datatypes or operators that the program may free after the start.
+  bool keeps_handles() const noexcept {
+    return later_ != Later::nothing || (call.combine != nullptr && (by.user || !by.layout->predefined));
+  }
+
  private:
   /// Elements of one type that follow each other, as an MPI function describes them.
   struct Run {

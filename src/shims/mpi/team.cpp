@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "shims/mpi/operation.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/report.hpp"
 
@@ -40,7 +41,10 @@ int forget(MPI_Comm comm, int, void* value, void*) {
     teams().erase(number_of(comm));
     generation.fetch_add(1, std::memory_order_release);
   }
-  delete static_cast<Team*>(value);
+  auto* const team = static_cast<Team*>(value);
+  team->orphan();
+  forget_flights(*team);
+  team->release();
   return MPI_SUCCESS;
 }
 
@@ -84,6 +88,11 @@ void Team::disconnect() noexcept {
   if (neighbours != MPI_COMM_NULL) PMPI_Comm_free(&neighbours);
 }
 
+void Team::release() noexcept {
+  // Release and acquire: who deletes sees what the other owners did.
+  if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
 Team::~Team() {
   detach();
   // At the end ranks may free their teams in different orders.
@@ -102,7 +111,7 @@ Team* find_team(MPI_Comm comm) noexcept {
   return found->second;
 }
 
-void note_success(MPI_Comm comm) noexcept {
+void note_success(MPI_Comm comm, bool blocking) noexcept {
   Team* team = find_team(comm);
   if (team == nullptr) {
     try {
@@ -113,7 +122,7 @@ void note_success(MPI_Comm comm) noexcept {
     // Outside of the registry's lock: a tool may look at attributes.
     if (team == nullptr || PMPI_Comm_set_attr(comm, keyval, team) != MPI_SUCCESS) return;
   }
-  if (team->settled || ++team->successes < calls_before()) return;
+  if (team->settled || ++team->successes < calls_before() || !blocking) return;
   settle(*team);
   team->settled = true;
 }
@@ -132,9 +141,9 @@ void release_teams() noexcept {
   if (keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&keyval);
 }
 
-int report_failure(Team& team) noexcept {
-  PMPI_Comm_call_errhandler(team.comm, MPI_ERR_OTHER);
-  return MPI_ERR_OTHER;
+int report_failure(Team& team, int code) noexcept {
+  PMPI_Comm_call_errhandler(team.blamed(), code);
+  return code;
 }
 
 }  // namespace smelt::shims::mpi

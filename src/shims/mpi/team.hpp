@@ -21,6 +21,25 @@
 
 namespace smelt::shims::mpi {
 
+struct Team;
+class Operation;
+
+/// Nonblocking operations of a team that have not landed yet (operation.hpp).
+struct Flights {
+  std::atomic<int> count{0};  ///< written by who holds `busy`
+  std::atomic_flag busy = {};
+  bool listed = false;
+  Operation* first = nullptr;  ///< in the order of their starts; guarded by `busy`
+  Operation* last = nullptr;
+  Team* next = nullptr;  ///< in the list of teams with flights
+
+  /// Acquire pairs with the store after the last one has landed: then the team's `local` is free.
+  bool any() const noexcept { return count.load(std::memory_order_acquire) != 0; }
+  bool try_lock() noexcept;
+  void lock() noexcept;
+  void unlock() noexcept;
+};
+
 struct Team {
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0;
@@ -28,6 +47,8 @@ struct Team {
   /// Collectives run through smelt. Written before the calls that look at it, by the thread that makes them.
   bool ready = false;
   bool sampling = false;  ///< all ranks have SMELT_VERBOSE=1: some rounds go to the library, to be timed
+  bool followed = false;  ///< on all ranks the library's progress moves nonblocking operations along
+  Flights flights;
   bool settled = false;   ///< the ranks have agreed whether to use smelt
   std::uint64_t round = 0;
   int successes = 0;  ///< of the library, on the way to the agreement
@@ -50,19 +71,34 @@ struct Team {
   Team() = default;
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
-  ~Team();
+
+  /// Who keeps a team beyond the end of its communicator. The last release deletes it.
+  void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept;
+
+  /// The communicator is gone; the team stays as long as it has owners.
+  void orphan() noexcept { orphan_.store(true, std::memory_order_relaxed); }
+  /// Whose error handler is called.
+  MPI_Comm blamed() const noexcept { return orphan_.load(std::memory_order_relaxed) ? MPI_COMM_WORLD : comm; }
 
   void detach() noexcept;      ///< frees what is smelt's
   void disconnect() noexcept;  ///< frees what is the library's; collective
 
   bool leads() const noexcept { return local_rank == 0; }
+
+ private:
+  ~Team();
+
+  std::atomic<int> owners_{1};  ///< the communicator's attribute is one
+  std::atomic<bool> orphan_{false};
 };
 
 /// The team of a communicator that has one; null for others. Cost: a look into a small table of this thread.
 Team* find_team(MPI_Comm comm) noexcept;
 
-/// After a collective of the library has succeeded on a communicator: makes its team, or settles it when it is time.
-void note_success(MPI_Comm comm) noexcept;
+/// After a collective of the library has succeeded on a communicator: makes its team, or settles it when it is time,
+/// which only a blocking one may wait for.
+void note_success(MPI_Comm comm, bool blocking = true) noexcept;
 
 /// Agrees with the other ranks on whether smelt serves this communicator, and builds what is needed. Collective.
 void settle(Team& team) noexcept;
@@ -71,6 +107,6 @@ void settle(Team& team) noexcept;
 void release_teams() noexcept;
 
 /// Why smelt failed where it was to work, as an MPI error code after the communicator's error handler.
-int report_failure(Team& team) noexcept;
+int report_failure(Team& team, int code = MPI_ERR_OTHER) noexcept;
 
 }  // namespace smelt::shims::mpi

@@ -23,6 +23,8 @@
 #include <system_error>
 #include <thread>
 
+#include "shims/mpi/follow.hpp"
+#include "shims/mpi/operation.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/progress.hpp"
 #include "shims/mpi/team.hpp"
@@ -200,8 +202,8 @@ bool connect(Team& team, const std::vector<Card>& cards) {
 
 void settle(Team& team) noexcept {
   team.why = "a communicator that smelt could not be built for";
-  enum { able, lonely, counting, answers };
-  int mine[answers] = {0, 0, 0}, all[answers] = {};
+  enum { able, lonely, counting, followed, answers };
+  int mine[answers] = {}, all[answers] = {};
   try {
     std::vector<Card> cards;
     team.neighbours = find_neighbours(team, cards);
@@ -214,12 +216,14 @@ void settle(Team& team) noexcept {
     mine[able] = alone ? enabled() : connect(team, cards);
     mine[lonely] = alone ? 1 : 0;
     mine[counting] = verbose() ? 1 : 0;
+    mine[followed] = mine[able] != 0 && follow_library(advance_flights) ? 1 : 0;
     if (team.machines > 1) PMPI_Comm_split(team.comm, team.leads() ? 0 : MPI_UNDEFINED, team.rank, &team.leaders);
   } catch (const std::exception&) {
     mine[able] = 0;
   }
   original.Allreduce(mine, all, answers, MPI_INT, MPI_MIN, team.comm);
   team.sampling = all[counting] != 0;
+  team.followed = all[followed] != 0;
   team.ready = all[able] != 0 && all[lonely] == 0;
   if (!team.ready || team.machines == 1) team.disconnect();
   if (!team.ready) team.detach();

@@ -149,7 +149,7 @@ struct Contents {
   ~Contents() {
     for (auto& type : types) {
       if (Contents inner(type); inner.complete && inner.combiner == MPI_COMBINER_NAMED) continue;
-      PMPI_Type_free(&type);
+      original.Type_free(&type);
     }
   }
 };

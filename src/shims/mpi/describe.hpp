@@ -1,0 +1,45 @@
+// How the arguments of each MPI function become a Task: expressions over `task`, `team` and the names that
+// original.hpp gives the parameters.
+#pragma once
+
+#include "shims/mpi/task.hpp"
+#include "shims/mpi/team.hpp"
+
+#define SMELT_MPI_DESCRIBE_Barrier task.barrier()
+#define SMELT_MPI_DESCRIBE_Bcast task.bcast(team, data, count, type, root)
+#define SMELT_MPI_DESCRIBE_Reduce task.reduce(team, in, out, count, type, op, root)
+#define SMELT_MPI_DESCRIBE_Allreduce task.allreduce(team, in, out, count, type, op)
+#define SMELT_MPI_DESCRIBE_Scan task.scan(team, in, out, count, type, op)
+#define SMELT_MPI_DESCRIBE_Exscan task.exscan(team, in, out, count, type, op)
+#define SMELT_MPI_DESCRIBE_Reduce_scatter_block task.reduce_scatter_block(team, in, out, count, type, op)
+#define SMELT_MPI_DESCRIBE_Reduce_scatter task.reduce_scatter(team, in, out, counts, type, op)
+#define SMELT_MPI_DESCRIBE_Scatter task.scatter(team, in, in_count, in_type, out, out_count, out_type, root)
+#define SMELT_MPI_DESCRIBE_Gather task.gather(team, in, in_count, in_type, out, out_count, out_type, root)
+#define SMELT_MPI_DESCRIBE_Allgather task.allgather(team, in, in_count, in_type, out, out_count, out_type)
+#define SMELT_MPI_DESCRIBE_Alltoall task.alltoall(team, in, in_count, in_type, out, out_count, out_type)
+#define SMELT_MPI_DESCRIBE_Scatterv task.scatterv(team, in, counts, offsets, in_type, out, out_count, out_type, root)
+#define SMELT_MPI_DESCRIBE_Gatherv task.gatherv(team, in, in_count, in_type, out, counts, offsets, out_type, root)
+#define SMELT_MPI_DESCRIBE_Allgatherv task.allgatherv(team, in, in_count, in_type, out, counts, offsets, out_type)
+#define SMELT_MPI_DESCRIBE_Alltoallv \
+  task.alltoallv(team, in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type)
+#define SMELT_MPI_DESCRIBE_Alltoallw \
+  task.alltoallw(team, in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types)
+
+// The nonblocking ones: the same data.
+#define SMELT_MPI_DESCRIBE_Ibarrier SMELT_MPI_DESCRIBE_Barrier
+#define SMELT_MPI_DESCRIBE_Ibcast SMELT_MPI_DESCRIBE_Bcast
+#define SMELT_MPI_DESCRIBE_Ireduce SMELT_MPI_DESCRIBE_Reduce
+#define SMELT_MPI_DESCRIBE_Iallreduce SMELT_MPI_DESCRIBE_Allreduce
+#define SMELT_MPI_DESCRIBE_Iscan SMELT_MPI_DESCRIBE_Scan
+#define SMELT_MPI_DESCRIBE_Iexscan SMELT_MPI_DESCRIBE_Exscan
+#define SMELT_MPI_DESCRIBE_Ireduce_scatter_block SMELT_MPI_DESCRIBE_Reduce_scatter_block
+#define SMELT_MPI_DESCRIBE_Ireduce_scatter SMELT_MPI_DESCRIBE_Reduce_scatter
+#define SMELT_MPI_DESCRIBE_Iscatter SMELT_MPI_DESCRIBE_Scatter
+#define SMELT_MPI_DESCRIBE_Igather SMELT_MPI_DESCRIBE_Gather
+#define SMELT_MPI_DESCRIBE_Iallgather SMELT_MPI_DESCRIBE_Allgather
+#define SMELT_MPI_DESCRIBE_Ialltoall SMELT_MPI_DESCRIBE_Alltoall
+#define SMELT_MPI_DESCRIBE_Iscatterv SMELT_MPI_DESCRIBE_Scatterv
+#define SMELT_MPI_DESCRIBE_Igatherv SMELT_MPI_DESCRIBE_Gatherv
+#define SMELT_MPI_DESCRIBE_Iallgatherv SMELT_MPI_DESCRIBE_Allgatherv
+#define SMELT_MPI_DESCRIBE_Ialltoallv SMELT_MPI_DESCRIBE_Alltoallv
+#define SMELT_MPI_DESCRIBE_Ialltoallw SMELT_MPI_DESCRIBE_Alltoallw

@@ -1,0 +1,29 @@
+// Being called from inside the library's progress, wherever a rank waits in it: in MPI_Recv, MPI_Wait, MPI_Probe,
+// MPI_Win_lock, ...
+//
+// MPI requires that a collective that has been started gets on while its rank waits for something else, so
+// smelt's nonblocking collectives need somebody who calls them there. The libraries have a place for that:
+//
+// - Open MPI: opal_progress() is what every wait of Open MPI loops over. opal_progress_register() adds a function to
+//   it, as the library's own nonblocking collectives do.
+// - MPICH (ch4 over UCX): every wait loops over ucp_worker_progress(), which it looks up in libucp: the shim
+//   defines a function of that name that calls libucp's and then `advance`.
+//
+// Whether it works is tried before anybody relies on it.
+#pragma once
+
+namespace smelt::shims::mpi {
+
+/// Has `advance` called by the library while something is awaited. False, now and always: this library cannot be
+/// followed. `advance` may call MPI functions that do not wait. Any thread; after prepare_progress().
+bool follow_library(void (*advance)() noexcept) noexcept;
+
+/// Before MPI is finalized.
+void stop_following() noexcept;
+
+/// Each thing awaited counts; while there is none, the library's progress costs a load more than without the shim.
+void await_one_more() noexcept;
+void await_one_less() noexcept;
+bool awaiting() noexcept;
+
+}  // namespace smelt::shims::mpi

@@ -1,0 +1,49 @@
+// Nonblocking collectives through smelt.
+//
+// The program's MPI_Request is a generalized request of the library, so that whatever takes a request takes these:
+// MPI_Waitsome with messages among them, MPI_Request_get_status, a Fortran wrapper. Whoever finds a collective over
+// lands it: puts its data where it belongs and completes the request. Those who look are
+//
+// - the library's progress, wherever any thread of this rank waits in it (follow.hpp), and so waits in smelt too, as
+//   these let the library do something every now and then (smelt_options::idle);
+// - the start of an operation, for what is over at once;
+// - a blocking collective on the same communicator, which lands all that were started before it.
+//
+// Invariants
+// - smelt runs the collectives of a team in the order of their starts; they land in that order.
+// - While a team has flights its `local` rank belongs to whoever holds `busy`. Nobody waits for `busy` in a call of the
+//   library's progress, and nobody waits for another rank while holding it but a blocking collective, next to which
+//   MPI allows no other on the communicator. So the library's locks and this one cannot be waited for in a circle.
+// - A team lives as long as its communicator and its operations; MPI_Comm_free does not wait for them.
+#pragma once
+
+#include <mpi.h>
+
+#include <functional>
+
+#include "shims/mpi/task.hpp"
+
+namespace smelt::shims::mpi {
+
+struct Team;
+
+/// Fills in a task for an operation on a team.
+using Description = std::function<Task::Verdict(Task&)>;
+
+/// Why a nonblocking collective on that team goes to the library; null: it goes to smelt.
+const char* why_not_nonblocking(const Team* team, const MPI_Request* request) noexcept;
+
+/// Starts an operation. Null: done, *code is what to return to the program, and *request is its handle. Else why
+/// smelt does not do it; then nothing has happened.
+const char* take_off(Team& team, const Description& describe, MPI_Request* request, int* code) noexcept;
+
+/// Waits for all operations of a team, as a blocking collective has to.
+void land_all(Team& team) noexcept;
+
+/// Lands what is over, on all communicators. Any thread, also inside of the library's progress.
+void advance_flights() noexcept;
+
+/// The communicator is freed: drops what keeps an idle team.
+void forget_flights(Team& team) noexcept;
+
+}  // namespace smelt::shims::mpi
