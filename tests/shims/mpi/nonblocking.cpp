@@ -1,0 +1,495 @@
+// Nonblocking collectives through the shim: results against the plain library's blocking ones, whoever completes them
+// and however; what programs may count on while they are under way.
+//
+//   mpirun -n N nonblocking single|multiple [rounds] [seed]   all checks, at that level of threads
+//   mpirun -n N nonblocking spin                               collectives for ever, for whoever kills a rank
+//
+// Each round draws, equally on all ranks, operations on several communicators, starts all of them, and completes
+// them on each rank in an order and by functions of its own, messages among them.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "support.hpp"
+
+namespace {
+
+using shim_test::fail;
+using shim_test::require;
+using shim_test::world_rank;
+
+std::mt19937_64 common;  ///< the same numbers on all ranks
+std::mt19937_64 own;     ///< others on each
+
+int draw(std::mt19937_64& from, int below) { return static_cast<int>(from() % static_cast<unsigned>(below)); }
+
+int size_of(MPI_Comm comm) {
+  int size = 0;
+  MPI_Comm_size(comm, &size);
+  return size;
+}
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  return rank;
+}
+
+/// Associative, not commutative: (a, b) stands for x -> a x + b, on 32-bit numbers that wrap.
+void compose(void* in, void* inout, int* count, MPI_Datatype*) {
+  auto* f = static_cast<std::uint32_t*>(in);
+  auto* g = static_cast<std::uint32_t*>(inout);
+  for (int i = 0; i < *count; ++i, f += 2, g += 2) {
+    g[1] = g[0] * f[1] + g[1];
+    g[0] = g[0] * f[0];
+  }
+}
+
+// ---- operations -----------------------------------------------------------------------------
+
+using Ints = std::vector<int>;
+
+/// An operation with all that it needs. `start` and `plain` get the buffer that the result is written to.
+struct Job {
+  int what = 0;
+  MPI_Comm comm = MPI_COMM_NULL;
+  int size = 0, root = 0, count = 0;  ///< count: elements of a block, or of the vector
+  bool in_place = false;
+  Ints in, out, expected;
+  Ints counts, offsets;  ///< one per rank, of unequal blocks, in elements
+  Ints byte_offsets;     ///< the same for alltoallw
+  std::vector<MPI_Datatype> types;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Op op = MPI_OP_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+
+  const void* from() const { return in_place ? MPI_IN_PLACE : in.data(); }
+  int start(void* to, MPI_Request* request);
+  int plain(void* to);
+};
+
+constexpr int operations = 17;
+
+int Job::start(void* to, MPI_Request* r) {
+  const int* const n = counts.data();
+  const int* const at = offsets.data();
+  const int mine = counts[static_cast<std::size_t>(rank_in(comm))];
+  switch (what) {
+    case 0: return MPI_Ibarrier(comm, r);
+    case 1: return MPI_Ibcast(to, count, type, root, comm, r);
+    case 2: return MPI_Ireduce(in.data(), to, count, type, op, root, comm, r);
+    case 3: return MPI_Iallreduce(from(), to, count, type, op, comm, r);
+    case 4: return MPI_Iscan(from(), to, count, type, op, comm, r);
+    case 5: return MPI_Iexscan(from(), to, count, type, op, comm, r);
+    case 6: return MPI_Ireduce_scatter_block(from(), to, count, type, op, comm, r);
+    case 7: return MPI_Ireduce_scatter(from(), to, n, type, op, comm, r);
+    case 8: return MPI_Iscatter(in.data(), count, type, to, count, type, root, comm, r);
+    case 9: return MPI_Igather(in.data(), count, type, to, count, type, root, comm, r);
+    case 10: return MPI_Iallgather(from(), count, type, to, count, type, comm, r);
+    case 11: return MPI_Ialltoall(from(), count, type, to, count, type, comm, r);
+    case 12: return MPI_Iscatterv(in.data(), n, at, type, to, mine, type, root, comm, r);
+    case 13: return MPI_Igatherv(in.data(), mine, type, to, n, at, type, root, comm, r);
+    case 14: return MPI_Iallgatherv(in.data(), mine, type, to, n, at, type, comm, r);
+    case 15: return MPI_Ialltoallv(in.data(), n, at, type, to, n, at, type, comm, r);
+    default:
+      return MPI_Ialltoallw(in.data(), n, byte_offsets.data(), types.data(), to, n, byte_offsets.data(), types.data(),
+                            comm, r);
+  }
+}
+
+int Job::plain(void* to) {
+  const int* const n = counts.data();
+  const int* const at = offsets.data();
+  const int mine = counts[static_cast<std::size_t>(rank_in(comm))];
+  switch (what) {
+    case 0: return PLAIN(Barrier)(comm);
+    case 1: return PLAIN(Bcast)(to, count, type, root, comm);
+    case 2: return PLAIN(Reduce)(in.data(), to, count, type, op, root, comm);
+    case 3: return PLAIN(Allreduce)(from(), to, count, type, op, comm);
+    case 4: return PLAIN(Scan)(from(), to, count, type, op, comm);
+    case 5: return PLAIN(Exscan)(from(), to, count, type, op, comm);
+    case 6: return PLAIN(Reduce_scatter_block)(from(), to, count, type, op, comm);
+    case 7: return PLAIN(Reduce_scatter)(from(), to, n, type, op, comm);
+    case 8: return PLAIN(Scatter)(in.data(), count, type, to, count, type, root, comm);
+    case 9: return PLAIN(Gather)(in.data(), count, type, to, count, type, root, comm);
+    case 10: return PLAIN(Allgather)(from(), count, type, to, count, type, comm);
+    case 11: return PLAIN(Alltoall)(from(), count, type, to, count, type, comm);
+    case 12: return PLAIN(Scatterv)(in.data(), n, at, type, to, mine, type, root, comm);
+    case 13: return PLAIN(Gatherv)(in.data(), mine, type, to, n, at, type, root, comm);
+    case 14: return PLAIN(Allgatherv)(in.data(), mine, type, to, n, at, type, comm);
+    case 15: return PLAIN(Alltoallv)(in.data(), n, at, type, to, n, at, type, comm);
+    default:
+      return PLAIN(Alltoallw)(in.data(), n, byte_offsets.data(), types.data(), to, n, byte_offsets.data(), types.data(),
+                              comm);
+  }
+}
+
+MPI_Datatype two_ints, two_apart;  ///< of two ints each; the second has a gap of one between them
+MPI_Op composition;
+
+/// Draws an operation, equally on all ranks of the communicator, and its data, on each rank by itself.
+Job draw_job(MPI_Comm comm) {
+  static const int lengths[] = {0, 1, 2, 7, 100, 999, 6000};
+  Job job;
+  job.comm = comm;
+  job.size = size_of(comm);
+  job.what = draw(common, job.size == 1 ? 12 : operations);  // Open MPI 4.1 converts wrongly in MPI_Alltoallw with oneself
+  job.root = draw(common, job.size);
+  job.count = lengths[draw(common, 7)];
+  const bool reduction = job.what >= 2 && job.what <= 7, ordered = reduction && draw(common, 3) == 0;
+  job.type = ordered || (!reduction && draw(common, 3) == 0) ? two_ints : MPI_INT;
+  if (!reduction && draw(common, 3) == 0) job.type = two_apart;
+  job.op = ordered ? composition : MPI_SUM;
+  const bool can_be_in_place = (job.what >= 3 && job.what <= 7) || job.what == 10 || job.what == 11;
+  job.in_place = can_be_in_place && draw(common, 3) == 0;
+  const auto n = static_cast<std::size_t>(job.size);
+  MPI_Aint lower = 0, extent = 0;
+  MPI_Type_get_extent(job.type, &lower, &extent);
+  int at = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    // Alltoallv: what i has for j is what j takes from i, so all blocks are equal there.
+    const int ints = lengths[draw(common, 7)];
+    job.counts.push_back(job.what == 15 || job.what == 16 ? job.count : ints);
+    if (job.what != 7) at += draw(common, 3);
+    job.offsets.push_back(at);
+    job.byte_offsets.push_back(at * static_cast<int>(extent));
+    at += job.counts.back();
+  }
+  job.types.assign(n, job.type);
+  const auto room = (static_cast<std::size_t>(at) + n * static_cast<std::size_t>(job.count) + 4) * 4;
+  for (auto* each : {&job.in, &job.out}) {
+    each->resize(room);
+    for (int& value : *each) value = draw(own, 1000);
+  }
+  job.expected = job.out;
+  return job;
+}
+
+/// Starts it with handles that are freed at once.
+void start(Job& job) {
+  MPI_Datatype type = job.type, own_type = MPI_DATATYPE_NULL;
+  MPI_Op op = job.op, own_op = MPI_OP_NULL;
+  if (type != MPI_INT) MPI_Type_dup(type, &own_type), job.type = own_type;
+  if (op != MPI_SUM) MPI_Op_create(compose, 0, &own_op), job.op = own_op;
+  job.types.assign(job.types.size(), job.type);
+  require(job.start(job.out.data(), &job.request) == MPI_SUCCESS, "a start returned an error");
+  // MPICH 4.0 crashes where a type is freed under its own MPI_Ialltoallw.
+  if (own_type != MPI_DATATYPE_NULL && job.what != 16) MPI_Type_free(&own_type);
+  if (own_op != MPI_OP_NULL) MPI_Op_free(&own_op);
+  if (job.what != 16) job.type = type, job.types.assign(job.types.size(), type);
+  job.op = op;
+}
+
+void check(Job& job) {
+  require(job.plain(job.expected.data()) == MPI_SUCCESS, "the plain library returned an error");
+  const bool undefined = job.what == 5 && rank_in(job.comm) == 0;
+  if (!undefined && job.what == 6 && job.in_place) {  // the rest of the buffer is anybody's
+    job.out.resize(static_cast<std::size_t>(job.count)), job.expected.resize(job.out.size());
+  }
+  if (!undefined && job.what == 7 && job.in_place) {
+    const auto kept = static_cast<std::size_t>(job.counts[static_cast<std::size_t>(rank_in(job.comm))]);
+    job.out.resize(kept), job.expected.resize(kept);
+  }
+  if (undefined || job.out == job.expected) return;
+  const auto at = std::mismatch(job.out.begin(), job.out.end(), job.expected.begin()).first - job.out.begin();
+  fail("operation " + std::to_string(job.what) + " of " + std::to_string(job.count) + " on " + std::to_string(job.size) +
+       " ranks differs at int " + std::to_string(at) + (job.in_place ? ", in place" : ""));
+}
+
+// ---- completion -----------------------------------------------------------------------------
+
+/// All that MPI promises of a collective's status.
+void expect_not_cancelled(const MPI_Status& status) {
+  int cancelled = -1;
+  MPI_Test_cancelled(&status, &cancelled);
+  require(cancelled == 0, "the status of a collective says that it was cancelled");
+}
+
+/// One of MPI's ways to complete requests, of which the first `collectives` are collectives.
+void complete(std::vector<MPI_Request>& requests, int collectives) {
+  const int n = static_cast<int>(requests.size());
+  std::vector<int> indices(requests.size());
+  std::vector<MPI_Status> statuses(requests.size());
+  MPI_Status status;
+  int index = 0, flag = 0, count = 0;
+  switch (draw(own, 9)) {
+    case 0:
+      MPI_Waitall(n, requests.data(), statuses.data());
+      for (int i = 0; i < collectives; ++i) expect_not_cancelled(statuses[static_cast<std::size_t>(i)]);
+      break;
+    case 1:
+      for (int i = 0; i < n; ++i) {
+        MPI_Waitany(n, requests.data(), &index, &status);
+        require(index != MPI_UNDEFINED, "MPI_Waitany lost a request");
+        if (index < collectives) expect_not_cancelled(status);
+      }
+      break;
+    case 2:
+      for (int left = n; left > 0; left -= count) {
+        MPI_Waitsome(n, requests.data(), &count, indices.data(), MPI_STATUSES_IGNORE);
+        require(count != MPI_UNDEFINED, "MPI_Waitsome lost a request");
+      }
+      break;
+    case 3:
+      while (flag == 0) MPI_Testall(n, requests.data(), &flag, MPI_STATUSES_IGNORE);
+      break;
+    case 4:
+      for (int left = n; left > 0; left -= flag) {
+        MPI_Testany(n, requests.data(), &index, &flag, MPI_STATUS_IGNORE);
+        require(flag == 0 || index != MPI_UNDEFINED, "MPI_Testany lost a request");
+      }
+      break;
+    case 5:
+      for (int left = n; left > 0; left -= count) {
+        MPI_Testsome(n, requests.data(), &count, indices.data(), MPI_STATUSES_IGNORE);
+        require(count != MPI_UNDEFINED, "MPI_Testsome lost a request");
+      }
+      break;
+    case 6:
+      std::shuffle(requests.begin(), requests.end(), own);
+      for (auto& each : requests) MPI_Wait(&each, MPI_STATUS_IGNORE);
+      break;
+    case 7:
+      std::shuffle(requests.begin(), requests.end(), own);
+      for (auto& each : requests) {
+        for (flag = 0; flag == 0;) MPI_Test(&each, &flag, &status);
+      }
+      break;
+    default:
+      for (auto& each : requests) {
+        for (flag = 0; flag == 0;) MPI_Request_get_status(each, &flag, &status);
+        MPI_Wait(&each, &status);
+      }
+  }
+  for (const auto& each : requests) require(each == MPI_REQUEST_NULL, "a request is left over");
+}
+
+/// Several operations on several communicators in flight, a message to the next rank, and now and then a
+/// blocking collective among them.
+void check_round(const std::vector<MPI_Comm>& comms) {
+  std::vector<Job> jobs;
+  const int number = 1 + draw(common, 6);
+  const int blocking = draw(common, 2 * number);
+  for (int i = 0; i < number; ++i) {
+    const auto comm = comms[static_cast<std::size_t>(draw(common, static_cast<int>(comms.size())))];
+    // Communicators of different sizes draw numbers of their own.
+    const auto rest = common();
+    const auto saved = common;
+    common.seed(rest);
+    jobs.push_back(draw_job(comm));
+    common = saved;
+    if (i == blocking) {
+      int sum = 1;
+      MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, comm);
+      require(sum == size_of(comm), "a blocking collective among nonblocking ones");
+    }
+    start(jobs.back());
+    if (draw(own, 8) == 0) std::this_thread::yield();
+  }
+  const int size = size_of(MPI_COMM_WORLD), rank = world_rank();
+  std::vector<int> sent(draw(common, 2) == 0 ? 10 : 50'000, rank), received(sent.size());
+  std::vector<MPI_Request> requests;
+  for (auto& each : jobs) requests.push_back(each.request);
+  const int length = static_cast<int>(sent.size());
+  requests.resize(requests.size() + 2);
+  MPI_Irecv(received.data(), length, MPI_INT, (rank + size - 1) % size, 1, MPI_COMM_WORLD, &requests.end()[-2]);
+  MPI_Isend(sent.data(), length, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD, &requests.end()[-1]);
+  complete(requests, number);
+  require(received.back() == (rank + size - 1) % size, "a message among collectives");
+  for (auto& each : jobs) check(each);
+  for (auto& each : jobs) {
+    if (each.what == 16 && each.type != MPI_INT) MPI_Type_free(&each.type);
+  }
+}
+
+// ---- progress -------------------------------------------------------------------------------
+
+/// The last rank waits for a collective to end before it does what the others wait for in `wait`, none of which
+/// looks at the collective. Nor do they get there in time to have done their part of it.
+void check_progress_in(const char* where, MPI_Comm comm, const std::function<void()>& wait,
+                       const std::function<void()>& release) {
+  std::vector<int> in(300'000, 1), out(in.size());
+  const int size = size_of(comm);
+  MPI_Request request;
+  MPI_Barrier(comm);
+  const bool last = rank_in(comm) == size - 1;
+  if (last) usleep(1000);
+  MPI_Iallreduce(in.data(), out.data(), static_cast<int>(in.size()), MPI_INT, MPI_SUM, comm, &request);
+  if (last) {
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    release();
+  } else {
+    wait();
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+  require(out.back() == size, where);
+}
+
+void send_to_all() {
+  const int size = size_of(MPI_COMM_WORLD), rank = world_rank();
+  for (int to = 0; to < size; ++to) {
+    if (to != rank) MPI_Send(&to, 1, MPI_INT, to, 9, MPI_COMM_WORLD);
+  }
+}
+
+void check_progress(MPI_Comm comm, MPI_Comm other) {
+  const int last = size_of(comm) - 1;
+  int value = 0;
+  const auto receive = [&] { MPI_Recv(&value, 1, MPI_INT, last, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE); };
+  check_progress_in("in MPI_Recv", comm, receive, send_to_all);
+  check_progress_in("in MPI_Probe", comm, [&] { MPI_Probe(last, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE), receive(); },
+                    send_to_all);
+  const auto poll = [&] {
+    for (int there = 0; there == 0;) MPI_Iprobe(last, 9, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
+    receive();
+  };
+  check_progress_in("in MPI_Iprobe", comm, poll, send_to_all);
+  const auto test = [&] {
+    MPI_Request request;
+    MPI_Irecv(&value, 1, MPI_INT, last, 9, MPI_COMM_WORLD, &request);
+    for (int done = 0; done == 0;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  };
+  check_progress_in("in MPI_Test", comm, test, send_to_all);
+  const auto wait = [&] {
+    MPI_Request request;
+    MPI_Irecv(&value, 1, MPI_INT, last, 9, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  };
+  check_progress_in("in MPI_Wait", comm, wait, send_to_all);
+  const auto synchronous = [&] { MPI_Ssend(&value, 1, MPI_INT, last, 8, MPI_COMM_WORLD); };
+  const auto receive_all = [&] {
+    for (int i = 0; i < last; ++i) MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  };
+  check_progress_in("in MPI_Ssend", comm, synchronous, receive_all);
+  const auto meet = [&] { MPI_Barrier(other); };
+  check_progress_in("in a blocking collective on another communicator", comm, meet, meet);
+  const auto meet_plain = [&] { PLAIN(Barrier)(other); };
+  check_progress_in("in one of the library's", comm, meet_plain, meet_plain);
+  MPI_Comm made = MPI_COMM_NULL;
+  const auto duplicate = [&] { MPI_Comm_dup(other, &made), MPI_Comm_free(&made); };
+  check_progress_in("in MPI_Comm_dup", comm, duplicate, duplicate);
+}
+
+// ---- the rest -------------------------------------------------------------------------------
+
+/// A communicator that is freed under its operations.
+void check_freed_communicators() {
+  for (int i = 0; i < 20; ++i) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    int one = 1, sum = 0, more = 0;
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+    MPI_Request requests[2];
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &requests[0]);
+    MPI_Iallreduce(&one, &more, 1, MPI_INT, MPI_SUM, comm, &requests[1]);
+    MPI_Comm_free(&comm);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    require(sum == size_of(MPI_COMM_WORLD) && more == sum, "a communicator that was freed");
+  }
+}
+
+/// Arguments that are wrong on one rank alone, which then goes on as if nothing had been.
+void check_errors(MPI_Comm comm) {
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  int value = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (rank_in(comm) == 0) {
+    require(MPI_Ibcast(&value, 1, MPI_INT, 1000, comm, &request) != MPI_SUCCESS, "a root that is not there");
+    require(MPI_Ibcast(&value, -1, MPI_INT, 0, comm, &request) != MPI_SUCCESS, "a negative count");
+    require(MPI_Iallreduce(&value, &value, 1, MPI_INT, MPI_OP_NULL, comm, &request) != MPI_SUCCESS, "no operator");
+  }
+  MPI_Ibarrier(comm, &request);
+  require(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS, "a barrier after errors");
+}
+
+void sum_up(MPI_Comm comm, int rounds) {
+  for (int i = 0; i < rounds; ++i) {
+    std::vector<int> in(static_cast<std::size_t>(1 + i % 3 * 2000), i), out(in.size()), all(1);
+    MPI_Request requests[2];
+    const int one = 1;
+    MPI_Iallreduce(in.data(), out.data(), static_cast<int>(in.size()), MPI_INT, MPI_SUM, comm, &requests[0]);
+    MPI_Iallreduce(&one, all.data(), 1, MPI_INT, MPI_SUM, comm, &requests[1]);
+    MPI_Wait(&requests[i % 2], MPI_STATUS_IGNORE);
+    MPI_Wait(&requests[1 - i % 2], MPI_STATUS_IGNORE);
+    require(out.back() == i * size_of(comm) && all[0] == size_of(comm), "a sum in a thread");
+    if (i % 5 == 0) MPI_Barrier(comm);
+  }
+}
+
+/// Threads with a communicator each; and one that waits for what another starts, which starts more meanwhile.
+void check_threads(const std::vector<MPI_Comm>& comms) {
+  std::vector<std::thread> threads;
+  for (auto comm : comms) threads.emplace_back(sum_up, comm, 100);
+  for (auto& each : threads) each.join();
+  const MPI_Comm comm = comms[0];
+  for (int i = 0; i < 30; ++i) {
+    MPI_Request first, second;
+    int one = 1, sum = 0;
+    MPI_Ibarrier(comm, &first);
+    std::thread waiting([&] { MPI_Wait(&first, MPI_STATUS_IGNORE); });
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &second);
+    MPI_Wait(&second, MPI_STATUS_IGNORE);
+    require(sum == size_of(comm), "a sum beside a thread that waits");
+    waiting.join();
+  }
+}
+
+/// Sums until somebody ends the program, with some under way at any time.
+void spin() {
+  std::vector<int> in(20'000, 1), out(in.size());
+  int one = 1, sum = 0;
+  for (int i = 0;; ++i) {
+    if (world_rank() == 0 && i % 1000 == 0) std::printf("round %d of %d\n", i, getpid()), std::fflush(stdout);
+    MPI_Request requests[2];
+    MPI_Iallreduce(in.data(), out.data(), 20'000, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]);
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    if (i == 0) MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
+void make_types() {
+  MPI_Type_contiguous(2, MPI_UINT32_T, &two_ints);
+  MPI_Type_vector(2, 1, 2, MPI_INT, &two_apart);
+  MPI_Type_commit(&two_ints);
+  MPI_Type_commit(&two_apart);
+  MPI_Op_create(compose, 0, &composition);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "single";
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, mode == "multiple" ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 200;
+  const auto seed = static_cast<std::uint64_t>(argc > 3 ? std::atoll(argv[3]) : 1);
+  common.seed(seed);
+  own.seed(seed * 1000 + static_cast<std::uint64_t>(world_rank()) + 1);
+  make_types();
+  std::vector<MPI_Comm> comms(4);
+  MPI_Comm_dup(MPI_COMM_WORLD, &comms[0]);
+  MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
+  MPI_Comm_split(MPI_COMM_WORLD, 0, -world_rank(), &comms[2]);
+  MPI_Comm_split(MPI_COMM_WORLD, world_rank() % 2, world_rank(), &comms[3]);
+  // Nonblocking collectives are smelt's once blocking ones have settled their communicator.
+  for (int i = 0; i < 3; ++i) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (auto each : comms) MPI_Barrier(each);
+  }
+  if (mode == "spin") spin();
+  for (int i = 0; i < rounds; ++i) check_round(comms);
+  check_progress(comms[0], comms[1]);
+  check_freed_communicators();
+  check_errors(comms[1]);
+  if (provided == MPI_THREAD_MULTIPLE) check_threads({comms[0], comms[1]});
+  for (auto& each : comms) MPI_Comm_free(&each);
+  if (world_rank() == 0) std::printf("all right\n");
+  MPI_Finalize();
+}
