@@ -2,6 +2,7 @@
 // and however; what programs may count on while they are under way.
 //
 //   mpirun -n N nonblocking single|multiple [rounds] [seed]   all checks, at that level of threads
+//   mpirun -n N nonblocking library [rounds] [seed]            without what Open MPI 4.1 itself does not survive
 //   mpirun -n N nonblocking spin                               collectives for ever, for whoever kills a rank
 //
 // Each round draws, equally on all ranks, operations on several communicators, starts all of them, and completes
@@ -486,7 +487,7 @@ int main(int argc, char** argv) {
   if (mode == "spin") spin();
   for (int i = 0; i < rounds; ++i) check_round(comms);
   check_progress(comms[0], comms[1]);
-  check_freed_communicators();
+  if (mode != "library") check_freed_communicators();  // Open MPI 4.1 crashes
   check_errors(comms[1]);
   if (provided == MPI_THREAD_MULTIPLE) check_threads({comms[0], comms[1]});
   for (auto& each : comms) MPI_Comm_free(&each);
