@@ -20,6 +20,11 @@ class Operation {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
+  /// Out of a few that are kept: they are too large for what the allocator does quickly.
+  static void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept;
+  static void operator delete(void* memory) noexcept;
+  static void operator delete(void* memory, const std::nothrow_t&) noexcept { operator delete(memory); }
+
   void land(int status) noexcept;
   /// Of one that was never started.
   void discard() noexcept { delete this; }
@@ -48,6 +53,51 @@ class Operation {
   std::atomic<bool> let_go_{false};
   int code_ = MPI_SUCCESS;  ///< published to query() by the request's completion
 };
+
+// ---- memory ---------------------------------------------------------------------------------
+
+namespace {
+
+/// Memory for operations that is not in use. Nothing is called while it is held.
+class Spares {
+ public:
+  void* take() noexcept {
+    lock();
+    void* const memory = number_ > 0 ? kept_[--number_] : nullptr;
+    unlock();
+    return memory;
+  }
+  bool give(void* memory) noexcept {
+    lock();
+    const bool room = number_ < kept_.size();
+    if (room) kept_[number_++] = memory;
+    unlock();
+    return room;
+  }
+
+ private:
+  void lock() noexcept {
+    while (busy_.test_and_set(std::memory_order_acquire)) {  // pairs with unlock()
+    }
+  }
+  void unlock() noexcept { busy_.clear(std::memory_order_release); }
+
+  std::atomic_flag busy_ = {};
+  std::size_t number_ = 0;
+  std::array<void*, 16> kept_ = {};
+};
+constinit Spares spares;
+
+}  // namespace
+
+void* Operation::operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  void* const kept = spares.take();
+  return kept != nullptr ? kept : ::operator new(bytes, std::nothrow);
+}
+
+void Operation::operator delete(void* memory) noexcept {
+  if (!spares.give(memory)) ::operator delete(memory);
+}
 
 // ---- one operation --------------------------------------------------------------------------
 
@@ -217,6 +267,14 @@ int start_nothing(MPI_Request* request) noexcept {
   return code == MPI_SUCCESS ? PMPI_Grequest_complete(*request) : code;
 }
 
+/// Of one that was over as soon as it had been started.
+int end_at_once(Operation& operation, MPI_Request* request) noexcept {
+  smelt_request_free(operation.work);
+  const int code = operation.task.finish();
+  operation.discard();
+  return code == MPI_SUCCESS ? start_nothing(request) : code;
+}
+
 /// Requires the lock. False: smelt does not do this; nothing has happened. True: the operation is no longer the caller's.
 bool launch(Team& team, Operation& operation, MPI_Request* request, int* code) noexcept {
   Flights& flights = team.flights;
@@ -227,10 +285,18 @@ bool launch(Team& team, Operation& operation, MPI_Request* request, int* code) n
     *code = no_memory(team);
     return true;
   }
-  operation.holds = operation.task.keeps_handles();
-  if (operation.holds) hold_handles();
+  int over = 0;
+  if (flights.first == nullptr) {
+    const int status = smelt_request_test(operation.work, &over);
+    if (over != 0 && status == SMELT_OK) {
+      *code = end_at_once(operation, request);
+      return true;
+    }
+  }
   *code = PMPI_Grequest_start(Operation::query, Operation::let_go, Operation::cancel, &operation, &operation.handle);
   if (*code != MPI_SUCCESS) Operation::let_go(&operation);
+  operation.holds = operation.task.keeps_handles();
+  if (operation.holds) hold_handles();
   *request = operation.handle;
   (flights.last != nullptr ? flights.last->next : flights.first) = &operation;
   flights.last = &operation;
