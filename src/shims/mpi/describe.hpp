@@ -25,7 +25,7 @@
 #define SMELT_MPI_DESCRIBE_Alltoallw \
   task.alltoallw(team, in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types)
 
-// The nonblocking ones: the same data.
+// The nonblocking and the persistent ones: the same data.
 #define SMELT_MPI_DESCRIBE_Ibarrier SMELT_MPI_DESCRIBE_Barrier
 #define SMELT_MPI_DESCRIBE_Ibcast SMELT_MPI_DESCRIBE_Bcast
 #define SMELT_MPI_DESCRIBE_Ireduce SMELT_MPI_DESCRIBE_Reduce
@@ -43,3 +43,20 @@
 #define SMELT_MPI_DESCRIBE_Iallgatherv SMELT_MPI_DESCRIBE_Allgatherv
 #define SMELT_MPI_DESCRIBE_Ialltoallv SMELT_MPI_DESCRIBE_Alltoallv
 #define SMELT_MPI_DESCRIBE_Ialltoallw SMELT_MPI_DESCRIBE_Alltoallw
+#define SMELT_MPI_DESCRIBE_Barrier_init SMELT_MPI_DESCRIBE_Barrier
+#define SMELT_MPI_DESCRIBE_Bcast_init SMELT_MPI_DESCRIBE_Bcast
+#define SMELT_MPI_DESCRIBE_Reduce_init SMELT_MPI_DESCRIBE_Reduce
+#define SMELT_MPI_DESCRIBE_Allreduce_init SMELT_MPI_DESCRIBE_Allreduce
+#define SMELT_MPI_DESCRIBE_Scan_init SMELT_MPI_DESCRIBE_Scan
+#define SMELT_MPI_DESCRIBE_Exscan_init SMELT_MPI_DESCRIBE_Exscan
+#define SMELT_MPI_DESCRIBE_Reduce_scatter_block_init SMELT_MPI_DESCRIBE_Reduce_scatter_block
+#define SMELT_MPI_DESCRIBE_Reduce_scatter_init SMELT_MPI_DESCRIBE_Reduce_scatter
+#define SMELT_MPI_DESCRIBE_Scatter_init SMELT_MPI_DESCRIBE_Scatter
+#define SMELT_MPI_DESCRIBE_Gather_init SMELT_MPI_DESCRIBE_Gather
+#define SMELT_MPI_DESCRIBE_Allgather_init SMELT_MPI_DESCRIBE_Allgather
+#define SMELT_MPI_DESCRIBE_Alltoall_init SMELT_MPI_DESCRIBE_Alltoall
+#define SMELT_MPI_DESCRIBE_Scatterv_init SMELT_MPI_DESCRIBE_Scatterv
+#define SMELT_MPI_DESCRIBE_Gatherv_init SMELT_MPI_DESCRIBE_Gatherv
+#define SMELT_MPI_DESCRIBE_Allgatherv_init SMELT_MPI_DESCRIBE_Allgatherv
+#define SMELT_MPI_DESCRIBE_Alltoallv_init SMELT_MPI_DESCRIBE_Alltoallv
+#define SMELT_MPI_DESCRIBE_Alltoallw_init SMELT_MPI_DESCRIBE_Alltoallw

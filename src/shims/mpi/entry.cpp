@@ -10,6 +10,7 @@
 #include "shims/mpi/machines.hpp"
 #include "shims/mpi/operation.hpp"
 #include "shims/mpi/original.hpp"
+#include "shims/mpi/persistent.hpp"
 #include "shims/mpi/progress.hpp"
 #include "shims/mpi/task.hpp"
 #include "shims/mpi/team.hpp"
@@ -42,8 +43,15 @@ void resolve(Function*& library, Function*& above, const char* pmpi) noexcept {
 #define SMELT_MPI_RESOLVE(name, parameters, arguments) resolve(original.name, tool.name, "PMPI_" #name);
   SMELT_MPI_BLOCKING(SMELT_MPI_RESOLVE)
   SMELT_MPI_NONBLOCKING(SMELT_MPI_RESOLVE)
+  SMELT_MPI_REQUESTS(SMELT_MPI_RESOLVE)
   SMELT_MPI_FREEING(SMELT_MPI_RESOLVE)
   SMELT_MPI_RESOLVE(Finalize, (), ())
+#undef SMELT_MPI_RESOLVE
+#define SMELT_MPI_TEXT(text) #text
+#define SMELT_MPI_NAME(name) SMELT_MPI_TEXT(name)
+#define SMELT_MPI_RESOLVE(name, parameters, arguments) \
+  resolve(original.name, tool.name, SMELT_MPI_NAME(SMELT_MPI_PERSISTENT_NAME(PMPI, name)));
+  SMELT_MPI_PERSISTENT(SMELT_MPI_RESOLVE)
 #undef SMELT_MPI_RESOLVE
 }
 
@@ -131,7 +139,7 @@ inline int run(Entry& entry, MPI_Comm comm, Describe describe, Library library) 
       entry, *team, [&](Task& task) { return describe(task, *team); }, library);
 }
 
-/// The same of a nonblocking one.
+/// Of a nonblocking one.
 template <class Describe, class Library>
 int start(Entry& entry, MPI_Comm comm, MPI_Request* request, Describe describe, Library library) noexcept {
   Team* const team = find_team(comm);
@@ -148,6 +156,26 @@ int start(Entry& entry, MPI_Comm comm, MPI_Request* request, Describe describe, 
   const int code = library();
   if (code == MPI_SUCCESS && (team == nullptr || !team->settled)) note_success(comm, false);
   return code;
+}
+
+/// Of a persistent one. `describe(team)` gives what fills in the task of each start.
+template <class Describe, class Library>
+int prepare(Entry& entry, MPI_Comm comm, MPI_Request* request, Describe describe, Library library) noexcept {
+  const int code = library();
+  if (code != MPI_SUCCESS) return code;
+  // MPI allows this call to wait for the other ranks.
+  if (const Team* const known = find_team(comm); known == nullptr || !known->settled) settle_soon(comm);
+  Team* const team = find_team(comm);
+  if (const char* why = why_not_nonblocking(team, request); why != nullptr) {
+    entry.passed(why);
+    return code;
+  }
+  try {
+    return make_persistent(entry, *team, describe(*team), request);
+  } catch (const std::bad_alloc&) {
+    PMPI_Comm_call_errhandler(comm, MPI_ERR_NO_MEM);
+    return MPI_ERR_NO_MEM;
+  }
 }
 
 #ifdef OPEN_MPI
@@ -208,6 +236,27 @@ SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE_ALL)
     return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                           \
   }
 SMELT_MPI_NONBLOCKING(SMELT_MPI_DEFINE_START)
+
+// MPI_X_init and PMPI_X_init; the report counts starts.
+#define SMELT_MPI_DEFINE_INIT(name, parameters, arguments)                                                           \
+  namespace {                                                                                                        \
+  constinit smelt::shims::Entry entry_##name{shim_name, SMELT_MPI_NAME(SMELT_MPI_PERSISTENT_NAME(MPI, name))};       \
+  int serve_##name parameters {                                                                                      \
+    return prepare(                                                                                                  \
+        entry_##name, comm, request,                                                                                 \
+        [=]([[maybe_unused]] const Team& team) -> Description {                                                      \
+          return [=, &team](Task& task) { return SMELT_MPI_DESCRIBE_##name; };                      \
+        },                                                                                                           \
+        [&] { return original.name arguments; });                                                                    \
+  }                                                                                                                  \
+  }                                                                                                                  \
+  extern "C" [[gnu::visibility("default")]] int SMELT_MPI_PERSISTENT_NAME(PMPI, name) parameters {                   \
+    return serve_##name arguments;                                                                                   \
+  }                                                                                                                  \
+  extern "C" [[gnu::visibility("default")]] int SMELT_MPI_PERSISTENT_NAME(MPI, name) parameters {                    \
+    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                                      \
+  }
+SMELT_MPI_PERSISTENT(SMELT_MPI_DEFINE_INIT)
 
 extern "C" [[gnu::visibility("default")]] int PMPI_Finalize() { return finalize(); }
 extern "C" [[gnu::visibility("default")]] int MPI_Finalize() {

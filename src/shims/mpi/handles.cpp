@@ -2,10 +2,11 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <new>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "shims/mpi/operators.hpp"
@@ -16,35 +17,63 @@ namespace smelt::shims::mpi {
 namespace {
 
 constinit std::atomic<int> holders{0};
+constinit std::atomic<int> needs{0};  ///< persistent collectives with handles of the program's
 constinit std::mutex waiting;
+
+using Counts = std::unordered_map<std::uintptr_t, int>;  ///< by handle
+/// All guarded by `waiting`; never destroyed.
 struct Held {
   std::vector<MPI_Datatype> types;
   std::vector<MPI_Op> ops;
+  Counts needed_types, needed_ops;
 };
-Held& held() {  // guarded by `waiting`; never destroyed
+Held& held() {
   static Held& all = *new Held;
   return all;
 }
 constinit std::atomic<bool> anything_held{false};
 
+/// Acquire pairs with the release of the last holder: its work with the handles is over.
+bool somebody_holds() noexcept { return holders.load(std::memory_order_acquire) != 0; }
+
+void less(Counts& counts, std::uintptr_t handle) noexcept {
+  if (const auto found = counts.find(handle); found != counts.end() && --found->second == 0) counts.erase(found);
+}
+
 /// Frees `handle` now or later. `ordinary`: that the library would not complain.
 template <class Handle>
-int free_or_hold(Handle* handle, Handle none, bool ordinary, std::vector<Handle> Held::*list,
+int free_or_hold(Handle* handle, Handle none, bool ordinary, std::vector<Handle> Held::*list, Counts Held::*needed,
                  int (*library)(Handle*)) noexcept {
-  // Acquire pairs with the release of the last holder: its work with the handles is over.
-  if (holders.load(std::memory_order_acquire) == 0) {
-    free_held();
-    return library(handle);
-  }
+  free_held();
   if (!ordinary) return library(handle);
   try {
     const std::lock_guard lock(waiting);
-    (held().*list).push_back(*handle);
-    anything_held.store(true, std::memory_order_relaxed);
-  } catch (const std::bad_alloc&) {  // it is lost
+    const bool hold = somebody_holds() || (held().*needed).contains(number_of(*handle));
+    if (hold) {
+      (held().*list).push_back(*handle);
+      anything_held.store(true, std::memory_order_relaxed);
+      *handle = none;
+      return MPI_SUCCESS;
+    }
+  } catch (const std::bad_alloc&) {  // it is never freed
+    *handle = none;
+    return MPI_SUCCESS;
   }
-  *handle = none;
-  return MPI_SUCCESS;
+  return library(handle);
+}
+
+/// Whether MPI_Type_free and MPI_Op_free have to look closer.
+bool concerned() noexcept {
+  return holders.load(std::memory_order_relaxed) != 0 || needs.load(std::memory_order_relaxed) != 0;
+}
+
+/// Moves what is not needed from one list to the other.
+template <class Handle>
+void part(std::vector<Handle>& from, const Counts& needed, std::vector<Handle>& to) {
+  const auto kept = std::partition(from.begin(), from.end(),
+                                   [&](Handle each) { return needed.contains(number_of(each)); });
+  to.assign(kept, from.end());
+  from.erase(kept, from.end());
 }
 
 }  // namespace
@@ -52,30 +81,52 @@ int free_or_hold(Handle* handle, Handle none, bool ordinary, std::vector<Handle>
 void hold_handles() noexcept { holders.fetch_add(1, std::memory_order_relaxed); }
 void release_handles() noexcept { holders.fetch_sub(1, std::memory_order_release); }
 
-void free_held() noexcept {
-  if (!anything_held.load(std::memory_order_relaxed)) return;
-  Held now;
+void need(const Needed& handles) {
+  if (handles.types.empty() && handles.op == MPI_OP_NULL) return;
+  const std::lock_guard lock(waiting);
+  for (const auto type : handles.types) ++held().needed_types[number_of(type)];
+  if (handles.op != MPI_OP_NULL) ++held().needed_ops[number_of(handles.op)];
+  needs.fetch_add(1, std::memory_order_relaxed);
+}
+
+void need_no_more(const Needed& handles) noexcept {
+  if (handles.types.empty() && handles.op == MPI_OP_NULL) return;
   {
     const std::lock_guard lock(waiting);
-    if (holders.load(std::memory_order_acquire) != 0) return;
-    std::swap(now, held());
-    anything_held.store(false, std::memory_order_relaxed);
+    for (const auto type : handles.types) less(held().needed_types, number_of(type));
+    if (handles.op != MPI_OP_NULL) less(held().needed_ops, number_of(handles.op));
+    needs.fetch_sub(1, std::memory_order_relaxed);
   }
-  for (auto& type : now.types) original.Type_free(&type);
-  for (auto& op : now.ops) original.Op_free(&op);
+  free_held();
+}
+
+void free_held() noexcept {
+  if (!anything_held.load(std::memory_order_relaxed) || somebody_holds()) return;
+  std::vector<MPI_Datatype> types;
+  std::vector<MPI_Op> ops;
+  try {
+    const std::lock_guard lock(waiting);
+    if (somebody_holds()) return;
+    part(held().types, held().needed_types, types);
+    part(held().ops, held().needed_ops, ops);
+    anything_held.store(!held().types.empty() || !held().ops.empty(), std::memory_order_relaxed);
+  } catch (const std::bad_alloc&) {  // another time
+  }
+  for (auto& type : types) original.Type_free(&type);
+  for (auto& op : ops) original.Op_free(&op);
 }
 
 namespace {
 
 int free_type(MPI_Datatype* type) noexcept {
-  const Type* const known = holders.load(std::memory_order_relaxed) != 0 && type != nullptr ? type_of(*type) : nullptr;
+  const Type* const known = concerned() && type != nullptr ? type_of(*type) : nullptr;
   const bool ordinary = known != nullptr && !known->predefined;
-  return free_or_hold(type, MPI_DATATYPE_NULL, ordinary, &Held::types, original.Type_free);
+  return free_or_hold(type, MPI_DATATYPE_NULL, ordinary, &Held::types, &Held::needed_types, original.Type_free);
 }
 
 int free_op(MPI_Op* op) noexcept {
-  const bool ordinary = op != nullptr && *op != MPI_OP_NULL && !is_predefined(*op);
-  return free_or_hold(op, MPI_OP_NULL, ordinary, &Held::ops, original.Op_free);
+  const bool ordinary = concerned() && op != nullptr && *op != MPI_OP_NULL && !is_predefined(*op);
+  return free_or_hold(op, MPI_OP_NULL, ordinary, &Held::ops, &Held::needed_ops, original.Op_free);
 }
 
 }  // namespace

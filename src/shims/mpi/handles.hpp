@@ -1,16 +1,30 @@
 // Datatypes and operators of the program that collectives under way still need.
 //
-// MPI lets a program free them as soon as the collective has been started. While any is needed the shim's
-// MPI_Type_free and MPI_Op_free put off what the library's would do.
+// MPI lets a program free them as soon as the collective has been started, or prepared. While they are needed the shim's
+// MPI_Type_free and MPI_Op_free put off what the library's would do: all of them while a collective is under way that
+// needs any, as that is soon over; those of persistent collectives one by one.
 #pragma once
+
+#include <mpi.h>
+
+#include <vector>
 
 namespace smelt::shims::mpi {
 
-/// One more, or one less, collective that needs the program's handles. Any thread, also inside of the library's progress.
+/// What a persistent collective needs as long as it exists.
+struct Needed {
+  std::vector<MPI_Datatype> types;
+  MPI_Op op = MPI_OP_NULL;
+};
+/// Throws std::bad_alloc.
+void need(const Needed& handles);
+void need_no_more(const Needed& handles) noexcept;
+
+/// One more, or one less, collective under way that needs the program's handles, whichever. Any thread, also inside of the library's progress.
 void hold_handles() noexcept;
 void release_handles() noexcept;
 
-/// Frees what was put off. Outside of the library's progress, when nothing is needed any more.
+/// Frees what was put off and is not needed any more. Outside of the library's progress.
 void free_held() noexcept;
 
 }  // namespace smelt::shims::mpi

@@ -257,7 +257,7 @@ struct Batch {
 };
 
 int no_memory(const Team& team) noexcept {
-  PMPI_Comm_call_errhandler(team.comm, MPI_ERR_NO_MEM);
+  PMPI_Comm_call_errhandler(team.blamed(), MPI_ERR_NO_MEM);
   return MPI_ERR_NO_MEM;
 }
 

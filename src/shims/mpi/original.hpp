@@ -113,6 +113,51 @@ std::uintptr_t number_of(Handle handle) noexcept {
      MPI_Request* request),                                                                                            \
     (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm, request))
 
+// Persistent collectives: MPI_X_init in MPICH 4.0, MPIX_X_init in Open MPI 4.1.
+#ifdef OPEN_MPI
+#define SMELT_MPI_PERSISTENT_NAME(kind, name) kind##X_##name
+#else
+#define SMELT_MPI_PERSISTENT_NAME(kind, name) kind##_##name
+#endif
+#define SMELT_MPI_BEGIN MPI_Info info, MPI_Request *request
+#define SMELT_MPI_PERSISTENT(X) \
+  X(Barrier_init, (MPI_Comm comm, SMELT_MPI_BEGIN), (comm, info, request)) \
+  X(Bcast_init, (void* data, int count, MPI_Datatype type, int root, MPI_Comm comm, SMELT_MPI_BEGIN), (data, count, type, root, comm, info, request)) \
+  X(Reduce_init, (SMELT_MPI_REDUCTION, int root, MPI_Comm comm, SMELT_MPI_BEGIN), (in, out, count, type, op, root, comm, info, request)) \
+  X(Allreduce_init, (SMELT_MPI_REDUCTION, MPI_Comm comm, SMELT_MPI_BEGIN), (in, out, count, type, op, comm, info, request)) \
+  X(Scan_init, (SMELT_MPI_REDUCTION, MPI_Comm comm, SMELT_MPI_BEGIN), (in, out, count, type, op, comm, info, request)) \
+  X(Exscan_init, (SMELT_MPI_REDUCTION, MPI_Comm comm, SMELT_MPI_BEGIN), (in, out, count, type, op, comm, info, request)) \
+  X(Reduce_scatter_block_init, (SMELT_MPI_REDUCTION, MPI_Comm comm, SMELT_MPI_BEGIN), (in, out, count, type, op, comm, info, request)) \
+  X(Reduce_scatter_init, (const void* in, void* out, const int* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm, SMELT_MPI_BEGIN), (in, out, counts, type, op, comm, info, request)) \
+  X(Scatter_init, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_count, in_type, out, out_count, out_type, root, comm, info, request)) \
+  X(Gather_init, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_count, in_type, out, out_count, out_type, root, comm, info, request)) \
+  X(Allgather_init, (SMELT_MPI_BLOCKS, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_count, in_type, out, out_count, out_type, comm, info, request)) \
+  X(Alltoall_init, (SMELT_MPI_BLOCKS, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_count, in_type, out, out_count, out_type, comm, info, request)) \
+  X(Scatterv_init, (const void* in, const int* counts, const int* offsets, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type, int root, MPI_Comm comm, SMELT_MPI_BEGIN), (in, counts, offsets, in_type, out, out_count, out_type, root, comm, info, request)) \
+  X(Gatherv_init, (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets, MPI_Datatype out_type, int root, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_count, in_type, out, counts, offsets, out_type, root, comm, info, request)) \
+  X(Allgatherv_init, (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets, MPI_Datatype out_type, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_count, in_type, out, counts, offsets, out_type, comm, info, request)) \
+  X(Alltoallv_init, (const void* in, const int* in_counts, const int* in_offsets, MPI_Datatype in_type, void* out, const int* out_counts, const int* out_offsets, MPI_Datatype out_type, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm, info, request)) \
+  X(Alltoallw_init, (const void* in, const int* in_counts, const int* in_offsets, const MPI_Datatype* in_types, void* out, const int* out_counts, const int* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm, info, request))
+
+// What starts, completes and frees requests.
+#define SMELT_MPI_COMPLETING_ONE(X) \
+  X(Wait, (MPI_Request* request, MPI_Status* status), (request, status)) \
+  X(Test, (MPI_Request* request, int* flag, MPI_Status* status), (request, flag, status))
+#define SMELT_MPI_COMPLETING_MANY(X) \
+  X(Waitall, (int count, MPI_Request* requests, MPI_Status* statuses), (count, requests, statuses)) \
+  X(Waitany, (int count, MPI_Request* requests, int* index, MPI_Status* status), (count, requests, index, status)) \
+  X(Waitsome, (int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses), (count, requests, done, indices, statuses)) \
+  X(Testall, (int count, MPI_Request* requests, int* flag, MPI_Status* statuses), (count, requests, flag, statuses)) \
+  X(Testany, (int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status), (count, requests, index, flag, status)) \
+  X(Testsome, (int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses), (count, requests, done, indices, statuses))
+#define SMELT_MPI_REQUESTS(X) \
+  X(Start, (MPI_Request* request), (request)) \
+  X(Startall, (int count, MPI_Request* requests), (count, requests)) \
+  X(Request_free, (MPI_Request* request), (request)) \
+  X(Request_get_status, (MPI_Request request, int* flag, MPI_Status* status), (request, flag, status)) \
+  SMELT_MPI_COMPLETING_ONE(X) \
+  SMELT_MPI_COMPLETING_MANY(X)
+
 // What the program may free while a collective still needs it.
 #define SMELT_MPI_FREEING(X)                                \
   X(Type_free, (MPI_Datatype * type), (type))               \
@@ -123,6 +168,8 @@ struct Original {
 #define SMELT_MPI_MEMBER(name, parameters, arguments) int(*name) parameters = nullptr;
   SMELT_MPI_BLOCKING(SMELT_MPI_MEMBER)
   SMELT_MPI_NONBLOCKING(SMELT_MPI_MEMBER)
+  SMELT_MPI_PERSISTENT(SMELT_MPI_MEMBER)
+  SMELT_MPI_REQUESTS(SMELT_MPI_MEMBER)
   SMELT_MPI_FREEING(SMELT_MPI_MEMBER)
   SMELT_MPI_MEMBER(Finalize, (), ())
 #undef SMELT_MPI_MEMBER

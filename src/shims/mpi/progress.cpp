@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "shims/mpi/original.hpp"
 #include "shims/mpi/types.hpp"
 
 namespace smelt::shims::mpi {
@@ -33,7 +34,7 @@ void prepare_progress() noexcept {
 void make_progress(void*) noexcept {
   if (!try_lock()) return;  // another thread is at it, or this one below
   int done = 0;
-  if (prepared) PMPI_Test(&pending, &done, MPI_STATUS_IGNORE);
+  if (prepared) original.Test(&pending, &done, MPI_STATUS_IGNORE);
   unlock();
 }
 
@@ -42,7 +43,7 @@ void release_progress() noexcept {
   }
   if (prepared) {
     PMPI_Cancel(&pending);
-    PMPI_Wait(&pending, MPI_STATUS_IGNORE);
+    original.Wait(&pending, MPI_STATUS_IGNORE);
   }
   prepared = false;
   unlock();

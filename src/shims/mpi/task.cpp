@@ -44,6 +44,7 @@ std::byte* Task::Packed::make(std::size_t size) {
 bool Task::run_of(const void* data, long long count, MPI_Datatype type, Run& to) {
   const Type* layout = type_of(type);
   if (layout == nullptr || count < 0) return false;
+  note(type, *layout);
   to = {const_cast<void*>(data), static_cast<std::size_t>(count), type, layout};
   return true;
 }
@@ -52,7 +53,10 @@ bool Task::blocks_of(Scattered& blocks) {
   if (blocks.counts == nullptr || blocks.offsets == nullptr) return false;
   for (int i = 0; i < blocks.blocks; ++i) {
     if (blocks.counts[i] < 0) return false;
-    if ((i == 0 || blocks.types != nullptr) && type_of(blocks.type_of_block(i)) == nullptr) return false;
+    if (i > 0 && blocks.types == nullptr) continue;
+    const Type* const layout = type_of(blocks.type_of_block(i));
+    if (layout == nullptr) return false;
+    note(blocks.type_of_block(i), *layout);
   }
   return true;
 }

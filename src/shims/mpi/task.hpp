@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "shims/mpi/operators.hpp"
 #include "shims/mpi/types.hpp"
@@ -29,6 +30,7 @@ class Task {
 
   smelt_call call{};
   const char* why = "";
+  std::vector<MPI_Datatype>* derived = nullptr;  ///< where to note datatypes of the program's own, if not null
   Operator by;  ///< of reductions; call.context points to it
 
   Task() {}  // not defaulted: g++ would clear all of it
@@ -114,6 +116,9 @@ class Task {
   bool reducible(MPI_Datatype type, MPI_Op op);
   bool run_of(const void* data, long long count, MPI_Datatype type, Run& to);
   bool blocks_of(Scattered& blocks);
+  void note(MPI_Datatype type, const Type& layout) {
+    if (!layout.predefined && derived != nullptr) derived->push_back(type);
+  }
   void* reads(const Run& run);
   void* writes(const Run& run, bool with_contents);
   void* reads(const Scattered& blocks, const std::size_t** counts, const std::size_t** offsets);

@@ -111,18 +111,28 @@ Team* find_team(MPI_Comm comm) noexcept {
   return found->second;
 }
 
-void note_success(MPI_Comm comm, bool blocking) noexcept {
-  Team* team = find_team(comm);
-  if (team == nullptr) {
-    try {
-      team = make_team(comm);
-    } catch (const std::bad_alloc&) {
-      return;
-    }
+/// The team of a communicator, made if there is none yet; null if that fails.
+static Team* need_team(MPI_Comm comm) noexcept {
+  if (Team* const team = find_team(comm); team != nullptr) return team;
+  try {
+    Team* const team = make_team(comm);
     // Outside of the registry's lock: a tool may look at attributes.
-    if (team == nullptr || PMPI_Comm_set_attr(comm, keyval, team) != MPI_SUCCESS) return;
+    return team != nullptr && PMPI_Comm_set_attr(comm, keyval, team) == MPI_SUCCESS ? team : nullptr;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
   }
-  if (team->settled || ++team->successes < calls_before() || !blocking) return;
+}
+
+void note_success(MPI_Comm comm, bool blocking) noexcept {
+  Team* const team = need_team(comm);
+  if (team == nullptr || team->settled || ++team->successes < calls_before() || !blocking) return;
+  settle(*team);
+  team->settled = true;
+}
+
+void settle_soon(MPI_Comm comm) noexcept {
+  Team* const team = need_team(comm);
+  if (team == nullptr || team->settled) return;
   settle(*team);
   team->settled = true;
 }

@@ -100,6 +100,9 @@ Team* find_team(MPI_Comm comm) noexcept;
 /// which only a blocking one may wait for.
 void note_success(MPI_Comm comm, bool blocking = true) noexcept;
 
+/// The same after a call that says that many will follow, and that may wait for the other ranks: settles its team.
+void settle_soon(MPI_Comm comm) noexcept;
+
 /// Agrees with the other ranks on whether smelt serves this communicator, and builds what is needed. Collective.
 void settle(Team& team) noexcept;
 

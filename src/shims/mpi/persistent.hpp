@@ -1,0 +1,22 @@
+// Persistent collectives through smelt.
+//
+// The program's handle is the library's own persistent request, which is never started: what MPI_Start starts is a
+// nonblocking operation of smelt (operation.hpp), or the library's, where smelt does not do this one. While one of
+// smelt's is under way, its request stands in for the handle in whatever completes requests. Programs without
+// persistent collectives pay one load for that.
+#pragma once
+
+#include <mpi.h>
+
+#include "shims/mpi/operation.hpp"
+#include "shims/report.hpp"
+
+namespace smelt::shims::mpi {
+
+struct Team;
+
+/// Takes over a persistent request that the library has just made on a team that smelt serves. Returns an MPI error
+/// code. Throws std::bad_alloc.
+int make_persistent(Entry& entry, Team& team, Description describe, MPI_Request* request);
+
+}  // namespace smelt::shims::mpi
