@@ -70,8 +70,8 @@ bool concerned() noexcept {
 /// Moves what is not needed from one list to the other.
 template <class Handle>
 void part(std::vector<Handle>& from, const Counts& needed, std::vector<Handle>& to) {
-  const auto kept = std::partition(from.begin(), from.end(),
-                                   [&](Handle each) { return needed.contains(number_of(each)); });
+  const auto kept =
+      std::partition(from.begin(), from.end(), [&](Handle each) { return needed.contains(number_of(each)); });
   to.assign(kept, from.end());
   from.erase(kept, from.end());
 }

@@ -1,8 +1,8 @@
 // Datatypes and operators of the program that collectives under way still need.
 //
-// MPI lets a program free them as soon as the collective has been started, or prepared. While they are needed the shim's
-// MPI_Type_free and MPI_Op_free put off what the library's would do: all of them while a collective is under way that
-// needs any, as that is soon over; those of persistent collectives one by one.
+// MPI lets a program free them as soon as the collective has been started, or prepared. While they are needed the
+// shim's MPI_Type_free and MPI_Op_free put off what the library's would do: all of them while a collective is under way
+// that needs any, as that is soon over; those of persistent collectives one by one.
 #pragma once
 
 #include <mpi.h>
@@ -20,7 +20,8 @@ struct Needed {
 void need(const Needed& handles);
 void need_no_more(const Needed& handles) noexcept;
 
-/// One more, or one less, collective under way that needs the program's handles, whichever. Any thread, also inside of the library's progress.
+/// One more, or one less, collective under way that needs the program's handles, whichever. Any thread, also inside of
+/// the library's progress.
 void hold_handles() noexcept;
 void release_handles() noexcept;
 

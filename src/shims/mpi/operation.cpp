@@ -163,14 +163,27 @@ void land_first(Flights& flights, int status) noexcept {
   first->land(status);
 }
 
-/// Requires the lock.
-void land_what_is_over(Flights& flights) noexcept {
+/// Requires the lock. Whether there was any.
+bool land_what_is_over(Flights& flights) noexcept {
+  bool any = false;
   while (flights.first != nullptr) {
     int over = 0;
     const int status = smelt_request_test(flights.first->work, &over);
-    if (over == 0) return;
+    if (over == 0) break;
     land_first(flights, status);
+    any = true;
   }
+  return any;
+}
+
+/// The libraries' own waits may not let others run; where ranks share PUs those may be the ones waited for.
+void be_patient(bool landed) noexcept {
+  constexpr int fruitless = 2000;
+  constinit thread_local int tries = 0;
+  tries = landed ? 0 : tries + 1;
+  if (tries <= fruitless) return;
+  tries = fruitless;
+  sched_yield();
 }
 
 // Teams with flights, each of which it keeps alive; `listed` and `next` of their Flights are guarded by `listing`.
@@ -275,7 +288,8 @@ int end_at_once(Operation& operation, MPI_Request* request) noexcept {
   return code == MPI_SUCCESS ? start_nothing(request) : code;
 }
 
-/// Requires the lock. False: smelt does not do this; nothing has happened. True: the operation is no longer the caller's.
+/// Requires the lock. False: smelt does not do this; nothing has happened. True: the operation is no longer the
+/// caller's.
 bool launch(Team& team, Operation& operation, MPI_Request* request, int* code) noexcept {
   Flights& flights = team.flights;
   const int started = smelt_start(team.local, &operation.task.call, &operation.work);
@@ -355,12 +369,14 @@ void land_all(Team& team) noexcept {
 
 void advance_flights() noexcept {
   const Batch batch;
+  bool landed = false;
   for (std::size_t i = 0; i < batch.flying; ++i) {
     Flights& flights = batch.in_flight[i]->flights;
     if (!flights.try_lock()) continue;  // somebody else is at it, or this thread below
-    land_what_is_over(flights);
+    landed = land_what_is_over(flights) || landed;
     flights.unlock();
   }
+  be_patient(landed);
 }
 
 void forget_flights(Team& team) noexcept {

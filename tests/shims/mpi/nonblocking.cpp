@@ -1,5 +1,5 @@
-// Nonblocking collectives through the shim: results against the plain library's blocking ones, whoever completes them
-// and however; what programs may count on while they are under way.
+// Nonblocking and persistent collectives through the shim: results against the plain library's blocking ones, whoever
+// completes them and however; what programs may count on while they are under way.
 //
 //   mpirun -n N nonblocking single|multiple [rounds] [seed]   all checks, at that level of threads
 //   mpirun -n N nonblocking library [rounds] [seed]            without what Open MPI 4.1 itself does not survive
@@ -18,6 +18,13 @@
 #include <vector>
 
 #include "support.hpp"
+
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#define INIT(name) MPIX_##name##_init
+#else
+#define INIT(name) MPI_##name##_init
+#endif
 
 namespace {
 
@@ -55,7 +62,7 @@ void compose(void* in, void* inout, int* count, MPI_Datatype*) {
 
 using Ints = std::vector<int>;
 
-/// An operation with all that it needs. `start` and `plain` get the buffer that the result is written to.
+/// An operation with all that it needs. `plain` gets the buffer that the result is written to.
 struct Job {
   int what = 0;
   MPI_Comm comm = MPI_COMM_NULL;
@@ -70,36 +77,100 @@ struct Job {
   MPI_Request request = MPI_REQUEST_NULL;
 
   const void* from() const { return in_place ? MPI_IN_PLACE : in.data(); }
-  int start(void* to, MPI_Request* request);
+  int start();
+  int prepare();
   int plain(void* to);
 };
 
 constexpr int operations = 17;
 
-int Job::start(void* to, MPI_Request* r) {
+int Job::start() {
+  void* const to = out.data();
+  MPI_Request* const r = &request;
   const int* const n = counts.data();
   const int* const at = offsets.data();
   const int mine = counts[static_cast<std::size_t>(rank_in(comm))];
   switch (what) {
-    case 0: return MPI_Ibarrier(comm, r);
-    case 1: return MPI_Ibcast(to, count, type, root, comm, r);
-    case 2: return MPI_Ireduce(in.data(), to, count, type, op, root, comm, r);
-    case 3: return MPI_Iallreduce(from(), to, count, type, op, comm, r);
-    case 4: return MPI_Iscan(from(), to, count, type, op, comm, r);
-    case 5: return MPI_Iexscan(from(), to, count, type, op, comm, r);
-    case 6: return MPI_Ireduce_scatter_block(from(), to, count, type, op, comm, r);
-    case 7: return MPI_Ireduce_scatter(from(), to, n, type, op, comm, r);
-    case 8: return MPI_Iscatter(in.data(), count, type, to, count, type, root, comm, r);
-    case 9: return MPI_Igather(in.data(), count, type, to, count, type, root, comm, r);
-    case 10: return MPI_Iallgather(from(), count, type, to, count, type, comm, r);
-    case 11: return MPI_Ialltoall(from(), count, type, to, count, type, comm, r);
-    case 12: return MPI_Iscatterv(in.data(), n, at, type, to, mine, type, root, comm, r);
-    case 13: return MPI_Igatherv(in.data(), mine, type, to, n, at, type, root, comm, r);
-    case 14: return MPI_Iallgatherv(in.data(), mine, type, to, n, at, type, comm, r);
-    case 15: return MPI_Ialltoallv(in.data(), n, at, type, to, n, at, type, comm, r);
+    case 0:
+      return MPI_Ibarrier(comm, r);
+    case 1:
+      return MPI_Ibcast(to, count, type, root, comm, r);
+    case 2:
+      return MPI_Ireduce(in.data(), to, count, type, op, root, comm, r);
+    case 3:
+      return MPI_Iallreduce(from(), to, count, type, op, comm, r);
+    case 4:
+      return MPI_Iscan(from(), to, count, type, op, comm, r);
+    case 5:
+      return MPI_Iexscan(from(), to, count, type, op, comm, r);
+    case 6:
+      return MPI_Ireduce_scatter_block(from(), to, count, type, op, comm, r);
+    case 7:
+      return MPI_Ireduce_scatter(from(), to, n, type, op, comm, r);
+    case 8:
+      return MPI_Iscatter(in.data(), count, type, to, count, type, root, comm, r);
+    case 9:
+      return MPI_Igather(in.data(), count, type, to, count, type, root, comm, r);
+    case 10:
+      return MPI_Iallgather(from(), count, type, to, count, type, comm, r);
+    case 11:
+      return MPI_Ialltoall(from(), count, type, to, count, type, comm, r);
+    case 12:
+      return MPI_Iscatterv(in.data(), n, at, type, to, mine, type, root, comm, r);
+    case 13:
+      return MPI_Igatherv(in.data(), mine, type, to, n, at, type, root, comm, r);
+    case 14:
+      return MPI_Iallgatherv(in.data(), mine, type, to, n, at, type, comm, r);
+    case 15:
+      return MPI_Ialltoallv(in.data(), n, at, type, to, n, at, type, comm, r);
     default:
       return MPI_Ialltoallw(in.data(), n, byte_offsets.data(), types.data(), to, n, byte_offsets.data(), types.data(),
                             comm, r);
+  }
+}
+
+int Job::prepare() {
+  void* const to = out.data();
+  MPI_Request* const r = &request;
+  const int* const n = counts.data();
+  const int* const at = offsets.data();
+  const int mine = counts[static_cast<std::size_t>(rank_in(comm))];
+  switch (what) {
+    case 0:
+      return INIT(Barrier)(comm, MPI_INFO_NULL, r);
+    case 1:
+      return INIT(Bcast)(to, count, type, root, comm, MPI_INFO_NULL, r);
+    case 2:
+      return INIT(Reduce)(in.data(), to, count, type, op, root, comm, MPI_INFO_NULL, r);
+    case 3:
+      return INIT(Allreduce)(from(), to, count, type, op, comm, MPI_INFO_NULL, r);
+    case 4:
+      return INIT(Scan)(from(), to, count, type, op, comm, MPI_INFO_NULL, r);
+    case 5:
+      return INIT(Exscan)(from(), to, count, type, op, comm, MPI_INFO_NULL, r);
+    case 6:
+      return INIT(Reduce_scatter_block)(from(), to, count, type, op, comm, MPI_INFO_NULL, r);
+    case 7:
+      return INIT(Reduce_scatter)(from(), to, n, type, op, comm, MPI_INFO_NULL, r);
+    case 8:
+      return INIT(Scatter)(in.data(), count, type, to, count, type, root, comm, MPI_INFO_NULL, r);
+    case 9:
+      return INIT(Gather)(in.data(), count, type, to, count, type, root, comm, MPI_INFO_NULL, r);
+    case 10:
+      return INIT(Allgather)(from(), count, type, to, count, type, comm, MPI_INFO_NULL, r);
+    case 11:
+      return INIT(Alltoall)(from(), count, type, to, count, type, comm, MPI_INFO_NULL, r);
+    case 12:
+      return INIT(Scatterv)(in.data(), n, at, type, to, mine, type, root, comm, MPI_INFO_NULL, r);
+    case 13:
+      return INIT(Gatherv)(in.data(), mine, type, to, n, at, type, root, comm, MPI_INFO_NULL, r);
+    case 14:
+      return INIT(Allgatherv)(in.data(), mine, type, to, n, at, type, comm, MPI_INFO_NULL, r);
+    case 15:
+      return INIT(Alltoallv)(in.data(), n, at, type, to, n, at, type, comm, MPI_INFO_NULL, r);
+    default:
+      return INIT(Alltoallw)(in.data(), n, byte_offsets.data(), types.data(), to, n, byte_offsets.data(), types.data(),
+                             comm, MPI_INFO_NULL, r);
   }
 }
 
@@ -108,22 +179,38 @@ int Job::plain(void* to) {
   const int* const at = offsets.data();
   const int mine = counts[static_cast<std::size_t>(rank_in(comm))];
   switch (what) {
-    case 0: return PLAIN(Barrier)(comm);
-    case 1: return PLAIN(Bcast)(to, count, type, root, comm);
-    case 2: return PLAIN(Reduce)(in.data(), to, count, type, op, root, comm);
-    case 3: return PLAIN(Allreduce)(from(), to, count, type, op, comm);
-    case 4: return PLAIN(Scan)(from(), to, count, type, op, comm);
-    case 5: return PLAIN(Exscan)(from(), to, count, type, op, comm);
-    case 6: return PLAIN(Reduce_scatter_block)(from(), to, count, type, op, comm);
-    case 7: return PLAIN(Reduce_scatter)(from(), to, n, type, op, comm);
-    case 8: return PLAIN(Scatter)(in.data(), count, type, to, count, type, root, comm);
-    case 9: return PLAIN(Gather)(in.data(), count, type, to, count, type, root, comm);
-    case 10: return PLAIN(Allgather)(from(), count, type, to, count, type, comm);
-    case 11: return PLAIN(Alltoall)(from(), count, type, to, count, type, comm);
-    case 12: return PLAIN(Scatterv)(in.data(), n, at, type, to, mine, type, root, comm);
-    case 13: return PLAIN(Gatherv)(in.data(), mine, type, to, n, at, type, root, comm);
-    case 14: return PLAIN(Allgatherv)(in.data(), mine, type, to, n, at, type, comm);
-    case 15: return PLAIN(Alltoallv)(in.data(), n, at, type, to, n, at, type, comm);
+    case 0:
+      return PLAIN(Barrier)(comm);
+    case 1:
+      return PLAIN(Bcast)(to, count, type, root, comm);
+    case 2:
+      return PLAIN(Reduce)(in.data(), to, count, type, op, root, comm);
+    case 3:
+      return PLAIN(Allreduce)(from(), to, count, type, op, comm);
+    case 4:
+      return PLAIN(Scan)(from(), to, count, type, op, comm);
+    case 5:
+      return PLAIN(Exscan)(from(), to, count, type, op, comm);
+    case 6:
+      return PLAIN(Reduce_scatter_block)(from(), to, count, type, op, comm);
+    case 7:
+      return PLAIN(Reduce_scatter)(from(), to, n, type, op, comm);
+    case 8:
+      return PLAIN(Scatter)(in.data(), count, type, to, count, type, root, comm);
+    case 9:
+      return PLAIN(Gather)(in.data(), count, type, to, count, type, root, comm);
+    case 10:
+      return PLAIN(Allgather)(from(), count, type, to, count, type, comm);
+    case 11:
+      return PLAIN(Alltoall)(from(), count, type, to, count, type, comm);
+    case 12:
+      return PLAIN(Scatterv)(in.data(), n, at, type, to, mine, type, root, comm);
+    case 13:
+      return PLAIN(Gatherv)(in.data(), mine, type, to, n, at, type, root, comm);
+    case 14:
+      return PLAIN(Allgatherv)(in.data(), mine, type, to, n, at, type, comm);
+    case 15:
+      return PLAIN(Alltoallv)(in.data(), n, at, type, to, n, at, type, comm);
     default:
       return PLAIN(Alltoallw)(in.data(), n, byte_offsets.data(), types.data(), to, n, byte_offsets.data(), types.data(),
                               comm);
@@ -139,7 +226,8 @@ Job draw_job(MPI_Comm comm) {
   Job job;
   job.comm = comm;
   job.size = size_of(comm);
-  job.what = draw(common, job.size == 1 ? 12 : operations);  // Open MPI 4.1 converts wrongly in MPI_Alltoallw with oneself
+  job.what =
+      draw(common, job.size == 1 ? 12 : operations);  // Open MPI 4.1 converts wrongly in MPI_Alltoallw with oneself
   job.root = draw(common, job.size);
   job.count = lengths[draw(common, 7)];
   const bool reduction = job.what >= 2 && job.what <= 7, ordered = reduction && draw(common, 3) == 0;
@@ -171,14 +259,14 @@ Job draw_job(MPI_Comm comm) {
   return job;
 }
 
-/// Starts it with handles that are freed at once.
-void start(Job& job) {
+/// Starts or prepares it with handles that are freed at once.
+void start(Job& job, int (Job::*how)()) {
   MPI_Datatype type = job.type, own_type = MPI_DATATYPE_NULL;
   MPI_Op op = job.op, own_op = MPI_OP_NULL;
   if (type != MPI_INT) MPI_Type_dup(type, &own_type), job.type = own_type;
   if (op != MPI_SUM) MPI_Op_create(compose, 0, &own_op), job.op = own_op;
   job.types.assign(job.types.size(), job.type);
-  require(job.start(job.out.data(), &job.request) == MPI_SUCCESS, "a start returned an error");
+  require((job.*how)() == MPI_SUCCESS, "a start returned an error");
   // MPICH 4.0 crashes where a type is freed under its own MPI_Ialltoallw.
   if (own_type != MPI_DATATYPE_NULL && job.what != 16) MPI_Type_free(&own_type);
   if (own_op != MPI_OP_NULL) MPI_Op_free(&own_op);
@@ -188,18 +276,19 @@ void start(Job& job) {
 
 void check(Job& job) {
   require(job.plain(job.expected.data()) == MPI_SUCCESS, "the plain library returned an error");
-  const bool undefined = job.what == 5 && rank_in(job.comm) == 0;
-  if (!undefined && job.what == 6 && job.in_place) {  // the rest of the buffer is anybody's
-    job.out.resize(static_cast<std::size_t>(job.count)), job.expected.resize(job.out.size());
+  if (job.what == 5 && rank_in(job.comm) == 0) return;
+  auto length = static_cast<std::ptrdiff_t>(job.out.size());
+  // In place, the rest of these buffers is anybody's.
+  if (job.in_place && job.what == 6) length = job.count * (job.type == MPI_INT ? 1 : 2);
+  if (job.in_place && job.what == 7) {
+    length = job.counts[static_cast<std::size_t>(rank_in(job.comm))] * (job.type == MPI_INT ? 1 : 2);
   }
-  if (!undefined && job.what == 7 && job.in_place) {
-    const auto kept = static_cast<std::size_t>(job.counts[static_cast<std::size_t>(rank_in(job.comm))]);
-    job.out.resize(kept), job.expected.resize(kept);
-  }
-  if (undefined || job.out == job.expected) return;
-  const auto at = std::mismatch(job.out.begin(), job.out.end(), job.expected.begin()).first - job.out.begin();
-  fail("operation " + std::to_string(job.what) + " of " + std::to_string(job.count) + " on " + std::to_string(job.size) +
-       " ranks differs at int " + std::to_string(at) + (job.in_place ? ", in place" : ""));
+  const auto end = job.out.begin() + length;
+  const auto at = std::mismatch(job.out.begin(), end, job.expected.begin()).first;
+  if (at == end) return;
+  fail("operation " + std::to_string(job.what) + " of " + std::to_string(job.count) + " on " +
+       std::to_string(job.size) + " ranks differs at int " + std::to_string(at - job.out.begin()) +
+       (job.in_place ? ", in place" : ""));
 }
 
 // ---- completion -----------------------------------------------------------------------------
@@ -211,8 +300,9 @@ void expect_not_cancelled(const MPI_Status& status) {
   require(cancelled == 0, "the status of a collective says that it was cancelled");
 }
 
-/// One of MPI's ways to complete requests, of which the first `collectives` are collectives.
-void complete(std::vector<MPI_Request>& requests, int collectives) {
+/// One of MPI's ways to complete requests, of which the first `collectives` are collectives. `staying` requests are
+/// inactive afterwards, not gone.
+void complete(std::vector<MPI_Request>& requests, int collectives, int staying) {
   const int n = static_cast<int>(requests.size());
   std::vector<int> indices(requests.size());
   std::vector<MPI_Status> statuses(requests.size());
@@ -267,15 +357,14 @@ void complete(std::vector<MPI_Request>& requests, int collectives) {
         MPI_Wait(&each, &status);
       }
   }
-  for (const auto& each : requests) require(each == MPI_REQUEST_NULL, "a request is left over");
+  const auto gone = std::count(requests.begin(), requests.end(), MPI_REQUEST_NULL);
+  require(gone == n - staying, "requests are left over, or lost");
 }
 
-/// Several operations on several communicators in flight, a message to the next rank, and now and then a
-/// blocking collective among them.
-void check_round(const std::vector<MPI_Comm>& comms) {
+/// Operations on several communicators, drawn equally on all ranks.
+std::vector<Job> draw_jobs(const std::vector<MPI_Comm>& comms) {
   std::vector<Job> jobs;
   const int number = 1 + draw(common, 6);
-  const int blocking = draw(common, 2 * number);
   for (int i = 0; i < number; ++i) {
     const auto comm = comms[static_cast<std::size_t>(draw(common, static_cast<int>(comms.size())))];
     // Communicators of different sizes draw numbers of their own.
@@ -284,15 +373,13 @@ void check_round(const std::vector<MPI_Comm>& comms) {
     common.seed(rest);
     jobs.push_back(draw_job(comm));
     common = saved;
-    if (i == blocking) {
-      int sum = 1;
-      MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, comm);
-      require(sum == size_of(comm), "a blocking collective among nonblocking ones");
-    }
-    start(jobs.back());
-    if (draw(own, 8) == 0) std::this_thread::yield();
   }
-  const int size = size_of(MPI_COMM_WORLD), rank = world_rank();
+  return jobs;
+}
+
+/// Completes jobs that have been started, and a message to the next rank; then looks at the results.
+void complete(std::vector<Job>& jobs, bool persistent) {
+  const int size = size_of(MPI_COMM_WORLD), rank = world_rank(), number = static_cast<int>(jobs.size());
   std::vector<int> sent(draw(common, 2) == 0 ? 10 : 50'000, rank), received(sent.size());
   std::vector<MPI_Request> requests;
   for (auto& each : jobs) requests.push_back(each.request);
@@ -300,12 +387,54 @@ void check_round(const std::vector<MPI_Comm>& comms) {
   requests.resize(requests.size() + 2);
   MPI_Irecv(received.data(), length, MPI_INT, (rank + size - 1) % size, 1, MPI_COMM_WORLD, &requests.end()[-2]);
   MPI_Isend(sent.data(), length, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD, &requests.end()[-1]);
-  complete(requests, number);
+  complete(requests, number, persistent ? number : 0);
   require(received.back() == (rank + size - 1) % size, "a message among collectives");
   for (auto& each : jobs) check(each);
+}
+
+void free_types(std::vector<Job>& jobs) {
   for (auto& each : jobs) {
     if (each.what == 16 && each.type != MPI_INT) MPI_Type_free(&each.type);
   }
+}
+
+/// Several operations in flight, and now and then a blocking collective among them.
+void check_round(const std::vector<MPI_Comm>& comms) {
+  auto jobs = draw_jobs(comms);
+  auto blocking = static_cast<std::size_t>(draw(common, 2 * static_cast<int>(jobs.size())));
+  for (auto& each : jobs) {
+    if (blocking-- == 0) {
+      int sum = 1;
+      MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, each.comm);
+      require(sum == size_of(each.comm), "a blocking collective among nonblocking ones");
+    }
+    start(each, &Job::start);
+    if (draw(own, 8) == 0) std::this_thread::yield();
+  }
+  complete(jobs, false);
+  free_types(jobs);
+}
+
+/// The same, prepared once and started a few times.
+void check_persistent_round(const std::vector<MPI_Comm>& comms) {
+  auto jobs = draw_jobs(comms);
+  for (auto& each : jobs) start(each, &Job::prepare);
+  std::vector<MPI_Request> requests;
+  for (auto& each : jobs) requests.push_back(each.request);
+  for (int time = draw(common, 4); time > 0; --time) {
+    for (auto& each : jobs) {
+      for (int& value : each.in) value = draw(own, 1000);
+      each.expected = each.out;
+    }
+    if (time % 2 == 0) {
+      MPI_Startall(static_cast<int>(requests.size()), requests.data());
+    } else {
+      for (auto& each : requests) MPI_Start(&each);
+    }
+    complete(jobs, true);
+  }
+  for (auto& each : jobs) MPI_Request_free(&each.request);
+  free_types(jobs);
 }
 
 // ---- progress -------------------------------------------------------------------------------
@@ -343,8 +472,8 @@ void check_progress(MPI_Comm comm, MPI_Comm other) {
   int value = 0;
   const auto receive = [&] { MPI_Recv(&value, 1, MPI_INT, last, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE); };
   check_progress_in("in MPI_Recv", comm, receive, send_to_all);
-  check_progress_in("in MPI_Probe", comm, [&] { MPI_Probe(last, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE), receive(); },
-                    send_to_all);
+  check_progress_in(
+      "in MPI_Probe", comm, [&] { MPI_Probe(last, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE), receive(); }, send_to_all);
   const auto poll = [&] {
     for (int there = 0; there == 0;) MPI_Iprobe(last, 9, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
     receive();
@@ -485,7 +614,19 @@ int main(int argc, char** argv) {
     for (auto each : comms) MPI_Barrier(each);
   }
   if (mode == "spin") spin();
-  for (int i = 0; i < rounds; ++i) check_round(comms);
+  // Persistent ones only where they are smelt's: Open MPI 4.1 forgets datatypes that are freed before the start and copies
+  // the root's own block once only, MPICH 4.0 loses requests when they are tested.
+#ifdef MPICH
+  const bool persistent = mode == "single";
+#else
+  const bool persistent = mode != "library";
+#endif
+  auto shared = comms;
+  if (size_of(MPI_COMM_WORLD) < 4) shared.pop_back();  // halves of one rank are the library's
+  for (int i = 0; i < rounds; ++i) {
+    check_round(comms);
+    if (i % 2 == 0 && persistent) check_persistent_round(shared);
+  }
   check_progress(comms[0], comms[1]);
   if (mode != "library") check_freed_communicators();  // Open MPI 4.1 crashes
   check_errors(comms[1]);
