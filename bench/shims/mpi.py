@@ -18,7 +18,7 @@ import sys
 
 OPERATIONS = ["barrier", "bcast", "reduce", "allreduce", "scatter", "gather", "allgather", "alltoall",
               "reduce_scatter_block", "scan", "exscan"]
-OPERATIONS += ["i" + each for each in OPERATIONS]
+OPERATIONS = [kind + each for kind in ("", "i", "p") for each in OPERATIONS]  # blocking, nonblocking, persistent
 SIZES = [8, 128, 2048, 32768, 524288, 4 << 20]
 
 
