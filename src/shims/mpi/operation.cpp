@@ -6,14 +6,25 @@
 #include <atomic>
 #include <memory>
 #include <new>
+#include <optional>
+#include <utility>
 
 #include "shims/mpi/follow.hpp"
-#include "shims/mpi/handles.hpp"
+#include "shims/mpi/progress.hpp"
 #include "shims/mpi/team.hpp"
 
 namespace smelt::shims::mpi {
 
-/// One that has been started. Owned by the team until it has landed, and by the library's request until that is freed.
+void set_empty(MPI_Status* status, int code) noexcept {
+  PMPI_Status_set_elements(status, MPI_BYTE, 0);
+  PMPI_Status_set_cancelled(status, 0);
+  status->MPI_SOURCE = MPI_ANY_SOURCE;
+  status->MPI_TAG = MPI_ANY_TAG;
+  status->MPI_ERROR = code;
+}
+
+/// One that has been started, or can be. Owned by each of: the team while it is in flight; the library, as long as its
+/// request for it exists; whoever starts it again and again.
 class Operation {
  public:
   explicit Operation(Team& on) : team(on) { team.retain(); }
@@ -25,13 +36,20 @@ class Operation {
   static void operator delete(void* memory) noexcept;
   static void operator delete(void* memory, const std::nothrow_t&) noexcept { operator delete(memory); }
 
-  void land(int status) noexcept;
-  /// Of one that was never started.
-  void discard() noexcept { delete this; }
+  void own() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
   void disown() noexcept {
-    // Release and acquire: who deletes sees what the other owner did.
+    // Release and acquire: who deletes sees what the other owners did.
     if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
+
+  /// Acquire pairs with the end of land(): the results are there.
+  bool over() const noexcept { return over_.load(std::memory_order_acquire); }
+  void begin() noexcept { over_.store(false, std::memory_order_relaxed); }
+  void land(int status) noexcept;
+  int code() const noexcept { return code_; }
+
+  /// A request of the library that completes when this lands. Requires the lock, or that nobody else knows of it.
+  int make_request(MPI_Request* request) noexcept;
 
   /// The library's three questions about a generalized request; `state` is an Operation, or null for one that was over
   /// before it began.
@@ -40,18 +58,23 @@ class Operation {
   static int cancel(void*, int) { return MPI_ERR_REQUEST; }
 
   Team& team;
-  Task task;
+  std::optional<Task> task;
   smelt_request* work = nullptr;
-  MPI_Request handle = MPI_REQUEST_NULL;
   Operation* next = nullptr;  ///< in the team's queue
-  bool holds = false;         ///< handles of the program
+  bool prepared = false;      ///< `work` is started again and again
+  bool holds = false;         ///< handles of the program, while it is in flight
 
  private:
-  ~Operation() { team.release(); }
+  ~Operation() {
+    if (prepared) smelt_request_free(work);
+    team.release();
+  }
 
-  std::atomic<int> owners_{2};
-  std::atomic<bool> let_go_{false};
-  int code_ = MPI_SUCCESS;  ///< published to query() by the request's completion
+  std::atomic<int> owners_{1};
+  std::atomic<bool> over_{false};
+  std::atomic<bool> let_go_{true};  ///< the library has no request, or has freed it
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  int code_ = MPI_SUCCESS;
 };
 
 // ---- memory ---------------------------------------------------------------------------------
@@ -102,28 +125,36 @@ void Operation::operator delete(void* memory) noexcept {
 // ---- one operation --------------------------------------------------------------------------
 
 void Operation::land(int status) noexcept {
-  code_ = status == SMELT_OK ? task.finish() : MPI_ERR_OTHER;
+  code_ = status == SMELT_OK ? task->finish() : MPI_ERR_OTHER;
   if (holds) release_handles();
+  holds = false;
   // A program that frees the request of a collective under way errs; MPICH forgets it at once.
-  if (!let_go_.load(std::memory_order_acquire)) PMPI_Grequest_complete(handle);
-  disown();
+  const bool awaited = !let_go_.load(std::memory_order_acquire);
+  const MPI_Request request = request_;
+  over_.store(true, std::memory_order_release);
+  if (awaited) PMPI_Grequest_complete(request);
+}
+
+int Operation::make_request(MPI_Request* request) noexcept {
+  const int code = PMPI_Grequest_start(query, let_go, cancel, this, &request_);
+  if (code != MPI_SUCCESS) return code;
+  own();
+  *request = request_;
+  let_go_.store(false, std::memory_order_relaxed);
+  return code;
 }
 
 int Operation::query(void* state, MPI_Status* status) {
-  const auto* self = static_cast<Operation*>(state);
+  auto* const self = static_cast<Operation*>(state);
   const int code = self != nullptr ? self->code_ : MPI_SUCCESS;
-  PMPI_Status_set_elements(status, MPI_BYTE, 0);
-  PMPI_Status_set_cancelled(status, 0);
-  status->MPI_SOURCE = MPI_ANY_SOURCE;
-  status->MPI_TAG = MPI_ANY_TAG;
-  status->MPI_ERROR = code;
+  set_empty(status, code);
   if (code != MPI_SUCCESS) report_failure(self->team, code);
   return code;
 }
 
 int Operation::let_go(void* state) {
   if (state == nullptr) return MPI_SUCCESS;
-  auto* self = static_cast<Operation*>(state);
+  auto* const self = static_cast<Operation*>(state);
   self->let_go_.store(true, std::memory_order_release);  // pairs with the load in land()
   self->disown();
   return MPI_SUCCESS;
@@ -156,11 +187,12 @@ void land_first(Flights& flights, int status) noexcept {
   Operation* const first = flights.first;
   flights.first = first->next;
   if (flights.first == nullptr) flights.last = nullptr;
-  smelt_request_free(first->work);
+  if (!first->prepared) smelt_request_free(first->work);
   // Pairs with the load in any(): who sees none has the team's `local` to itself.
   flights.count.store(flights.count.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   await_one_less();
   first->land(status);
+  first->disown();
 }
 
 /// Requires the lock. Whether there was any.
@@ -280,44 +312,54 @@ int start_nothing(MPI_Request* request) noexcept {
   return code == MPI_SUCCESS ? PMPI_Grequest_complete(*request) : code;
 }
 
-/// Of one that was over as soon as it had been started.
-int end_at_once(Operation& operation, MPI_Request* request) noexcept {
-  smelt_request_free(operation.work);
-  const int code = operation.task.finish();
-  operation.discard();
-  return code == MPI_SUCCESS ? start_nothing(request) : code;
+/// Requires the lock. `operation` has just been started: whether it is over already.
+bool over_at_once(Operation& operation, int* status) noexcept {
+  int over = 0;
+  if (operation.team.flights.first == nullptr) *status = smelt_request_test(operation.work, &over);
+  return over != 0;
 }
 
-/// Requires the lock. False: smelt does not do this; nothing has happened. True: the operation is no longer the
-/// caller's.
-bool launch(Team& team, Operation& operation, MPI_Request* request, int* code) noexcept {
-  Flights& flights = team.flights;
-  const int started = smelt_start(team.local, &operation.task.call, &operation.work);
-  if (started == SMELT_INVALID_ARGUMENT || started == SMELT_NOT_SUPPORTED) return false;
-  if (started != SMELT_OK) {
-    operation.discard();
-    *code = no_memory(team);
-    return true;
-  }
-  int over = 0;
-  if (flights.first == nullptr) {
-    const int status = smelt_request_test(operation.work, &over);
-    if (over != 0 && status == SMELT_OK) {
-      *code = end_at_once(operation, request);
-      return true;
-    }
-  }
-  *code = PMPI_Grequest_start(Operation::query, Operation::let_go, Operation::cancel, &operation, &operation.handle);
-  if (*code != MPI_SUCCESS) Operation::let_go(&operation);
-  operation.holds = operation.task.keeps_handles();
+/// Requires the lock. Of one that has been started and is not over.
+void enqueue(Operation& operation) noexcept {
+  Flights& flights = operation.team.flights;
+  operation.own();
+  operation.holds = operation.task->keeps_handles();
   if (operation.holds) hold_handles();
-  *request = operation.handle;
+  operation.next = nullptr;
   (flights.last != nullptr ? flights.last->next : flights.first) = &operation;
   flights.last = &operation;
   flights.count.store(flights.count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   await_one_more();
-  land_what_is_over(flights);
-  return true;
+}
+
+/// Requires the lock. An operation that has been started, and a request for it.
+int launch(Operation& operation, MPI_Request* request) noexcept {
+  int status = SMELT_OK;
+  if (over_at_once(operation, &status)) {
+    smelt_request_free(operation.work);
+    operation.land(status);
+    *request = MPI_REQUEST_NULL;
+    if (operation.code() == MPI_SUCCESS) return start_nothing(request);
+    return report_failure(operation.team, operation.code());
+  }
+  const int code = operation.make_request(request);
+  enqueue(operation);
+  land_what_is_over(operation.team.flights);
+  return code;
+}
+
+/// Whether smelt does not do what it was asked for.
+bool refused(int status) noexcept { return status == SMELT_INVALID_ARGUMENT || status == SMELT_NOT_SUPPORTED; }
+const char* const no_combination = "a combination that smelt does not have";
+
+/// Fills in the operation's task. Throws nothing: without memory *code is set and the verdict is `done`.
+Task::Verdict fill_in(Operation& operation, const Description& describe, int* code) noexcept {
+  try {
+    return describe(operation.task.emplace());
+  } catch (const std::bad_alloc&) {
+    *code = no_memory(operation.team);
+    return Task::Verdict::done;
+  }
 }
 
 }  // namespace
@@ -338,29 +380,116 @@ const char* take_off(Team& team, const Description& describe, MPI_Request* reque
     *code = no_memory(team);
     return nullptr;
   }
-  try {
-    const auto verdict = describe(operation->task);
-    const char* const why = verdict == Task::Verdict::pass ? operation->task.why : nullptr;
-    if (verdict != Task::Verdict::run) {
-      operation->discard();
-      if (why == nullptr) *code = start_nothing(request);
-      return why;
+  const char* why = nullptr;
+  switch (fill_in(*operation, describe, code)) {
+    case Task::Verdict::pass:
+      why = operation->task->why;
+      break;
+    case Task::Verdict::done:
+      if (*code == MPI_SUCCESS) *code = start_nothing(request);
+      break;
+    case Task::Verdict::run: {
+      const Hold held(team.flights);
+      const int status = smelt_start(team.local, &operation->task->call, &operation->work);
+      if (status == SMELT_OK) {
+        *code = launch(*operation, request);
+      } else if (refused(status)) {
+        why = no_combination;
+      } else {
+        *code = no_memory(team);
+      }
     }
-  } catch (const std::bad_alloc&) {
-    operation->discard();
-    *code = no_memory(team);
+  }
+  operation->disown();
+  if (team.flights.any()) list(team);
+  return why;
+}
+
+// ---- again and again ------------------------------------------------------------------------
+
+Again::Again(Team& team, Description describe) : team_(team), describe_(std::move(describe)) {
+  operation_ = new (std::nothrow) Operation(team);
+  if (operation_ == nullptr) throw std::bad_alloc();
+  auto& task = operation_->task.emplace();
+  task.derived = &needed_.types;
+  verdict_ = describe_(task);
+  if (task.by.user) needed_.op = task.by.op;
+  // Nothing to be packed, nothing that could change: the same call each time.
+  if (verdict_ == Task::Verdict::run && needed_.types.empty() && needed_.op == MPI_OP_NULL) {
+    const Hold held(team.flights);
+    operation_->prepared = smelt_prepare(team.local, &task.call, &operation_->work) == SMELT_OK;
+  }
+  need(needed_);
+}
+
+Again::~Again() {
+  operation_->disown();
+  need_no_more(needed_);
+}
+
+/// Requires the lock.
+int Again::start_work() noexcept {
+  if (operation_->prepared) return smelt_request_start(operation_->work);
+  return smelt_start(team_.local, &operation_->task->call, &operation_->work);
+}
+
+const char* Again::start(int* code) noexcept {
+  *code = MPI_SUCCESS;
+  if (verdict_ == Task::Verdict::pass) return operation_->task->why;
+  Operation& operation = *operation_;
+  operation.begin();
+  if (verdict_ == Task::Verdict::run && !operation.prepared && fill_in(operation, describe_, code) != verdict_) {
+    return nullptr;
+  }
+  if (verdict_ == Task::Verdict::done) {
+    operation.land(SMELT_OK);
     return nullptr;
   }
   {
-    const Hold held(team.flights);
-    if (!launch(team, *operation, request, code)) {
-      operation->discard();
-      return "a combination that smelt does not have";
+    const Hold held(team_.flights);
+    if (const int started = start_work(); started != SMELT_OK) {
+      if (refused(started)) return no_combination;
+      *code = no_memory(team_);
+      return nullptr;
     }
+    int status = SMELT_OK;
+    if (over_at_once(operation, &status)) {
+      if (!operation.prepared) smelt_request_free(operation.work);
+      operation.land(status);
+      return nullptr;
+    }
+    enqueue(operation);
   }
-  if (team.flights.any()) list(team);
+  list(team_);
   return nullptr;
 }
+
+bool Again::over() noexcept {
+  if (operation_->over()) return true;
+  Flights& flights = team_.flights;
+  if (flights.try_lock()) {
+    land_what_is_over(flights);
+    flights.unlock();
+  }
+  return operation_->over();
+}
+
+int Again::wait() noexcept {
+  for (unsigned tries = 1; !over(); ++tries) {
+    if (tries % 64 == 0) make_progress(nullptr);
+    if (tries > 4000) sched_yield();
+  }
+  return operation_->code() != MPI_SUCCESS ? report_failure(team_, operation_->code()) : MPI_SUCCESS;
+}
+
+int Again::make_request(MPI_Request* request) noexcept {
+  const Hold held(team_.flights);
+  if (operation_->over() && operation_->code() == MPI_SUCCESS) return start_nothing(request);
+  const int code = operation_->make_request(request);
+  return code == MPI_SUCCESS && operation_->over() ? PMPI_Grequest_complete(*request) : code;
+}
+
+// ---- all of a team, or of all teams ---------------------------------------------------------
 
 void land_all(Team& team) noexcept {
   const Hold held(team.flights);

@@ -21,11 +21,13 @@
 
 #include <functional>
 
+#include "shims/mpi/handles.hpp"
 #include "shims/mpi/task.hpp"
 
 namespace smelt::shims::mpi {
 
 struct Team;
+class Operation;
 
 /// Fills in a task for an operation on a team.
 using Description = std::function<Task::Verdict(Task&)>;
@@ -36,6 +38,40 @@ const char* why_not_nonblocking(const Team* team, const MPI_Request* request) no
 /// Starts an operation. Null: done, *code is what to return to the program, and *request is its handle. Else why
 /// smelt does not do it; then nothing has happened.
 const char* take_off(Team& team, const Description& describe, MPI_Request* request, int* code) noexcept;
+
+/// A collective that is started again and again, on a team that smelt serves; one start at a time. Without a request of
+/// the library as long as none is asked for.
+class Again {
+ public:
+  /// Throws std::bad_alloc.
+  Again(Team& team, Description describe);
+  Again(const Again&) = delete;
+  Again& operator=(const Again&) = delete;
+  ~Again();
+
+  /// As take_off().
+  const char* start(int* code) noexcept;
+  /// Whether the last start is over; does what can be done without waiting.
+  bool over() noexcept;
+  /// Waits until it is over. Returns an MPI error code, after the error handler.
+  int wait() noexcept;
+  /// A request of the library that completes with the last start.
+  int make_request(MPI_Request* request) noexcept;
+
+  Team& team() const noexcept { return team_; }
+
+ private:
+  int start_work() noexcept;
+
+  Team& team_;  ///< kept by the operation
+  Description describe_;
+  Operation* operation_;
+  Task::Verdict verdict_ = Task::Verdict::pass;  ///< the same at each start
+  Needed needed_;
+};
+
+/// What MPI calls the empty status, but for the error.
+void set_empty(MPI_Status* status, int code) noexcept;
 
 /// Waits for all operations of a team, as a blocking collective has to.
 void land_all(Team& team) noexcept;

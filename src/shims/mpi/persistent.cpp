@@ -10,37 +10,29 @@
 #include <utility>
 #include <vector>
 
-#include "shims/mpi/handles.hpp"
 #include "shims/mpi/original.hpp"
+#include "shims/mpi/progress.hpp"
 #include "shims/mpi/team.hpp"
 
 namespace smelt::shims::mpi {
 namespace {
 
 /// One persistent collective. MPI has a program use a request in one thread at a time.
-class Persistent {
- public:
-  Persistent(Entry& counted, Team& on, Description what) : entry(counted), team(on), describe(std::move(what)) {
-    Task task;
-    task.derived = &needed_.types;
-    if (describe(task) != Task::Verdict::pass && task.by.user) needed_.op = task.by.op;
-    need(needed_);
-    team.retain();
-  }
-  Persistent(const Persistent&) = delete;
-  Persistent& operator=(const Persistent&) = delete;
-  ~Persistent() {
-    team.release();
-    need_no_more(needed_);
-  }
+struct Persistent {
+  Persistent(Entry& counted, Team& team, Description describe) : entry(counted), work(team, std::move(describe)) {}
 
   Entry& entry;
-  Team& team;
-  Description describe;
-  MPI_Request flight = MPI_REQUEST_NULL;  ///< of smelt's, from its start to its completion
+  Again work;
+  bool active = false;                      ///< started through smelt and not completed yet
+  MPI_Request stand_in = MPI_REQUEST_NULL;  ///< of the library, for this start, once one was needed
 
- private:
-  Needed needed_;
+  /// The library's view of it; an active one only.
+  MPI_Request seen() noexcept {
+    if (stand_in == MPI_REQUEST_NULL && work.make_request(&stand_in) != MPI_SUCCESS) {
+      PMPI_Abort(MPI_COMM_WORLD, MPI_ERR_NO_MEM);
+    }
+    return stand_in;
+  }
 };
 
 constinit std::atomic<int> number{0};  // of persistent collectives
@@ -54,10 +46,29 @@ All& all() {  // guarded by `registry`; never destroyed
 /// Relaxed: a request goes from thread to thread by the program's own synchronization.
 bool none() noexcept { return number.load(std::memory_order_relaxed) == 0; }
 
+// Grows whenever one is freed. Release in free_request(), acquire in find().
+constinit std::atomic<std::uint32_t> generation{1};
+struct Found {
+  MPI_Request request;
+  std::uint32_t generation;
+  Persistent* persistent;
+};
+constinit thread_local Found last_found = {};
+
 Persistent* find(MPI_Request request) noexcept {
+  const auto now = generation.load(std::memory_order_acquire);
+  if (last_found.request == request && last_found.generation == now) return last_found.persistent;
   const std::lock_guard lock(registry);
   const auto found = all().find(number_of(request));
-  return found != all().end() ? found->second.get() : nullptr;
+  if (found == all().end()) return nullptr;
+  last_found = {request, now, found->second.get()};
+  return last_found.persistent;
+}
+
+/// The one that `request` stands for if it is active; null for all others.
+Persistent* find_active(const MPI_Request* request) noexcept {
+  Persistent* const persistent = none() || request == nullptr ? nullptr : find(*request);
+  return persistent != nullptr && persistent->active ? persistent : nullptr;
 }
 
 /// Requests as the library knows them: in place of persistent collectives, what is under way for them.
@@ -69,15 +80,12 @@ class Seen {
     if (n > here_.size()) far_.reset(new (std::nothrow) Pair[n]);
     Pair* const pairs = n > here_.size() ? far_.get() : here_.data();
     if (pairs == nullptr) lost();
-    const std::lock_guard lock(registry);
     for (std::size_t i = 0; i < n; ++i) {
-      const auto found = all().find(number_of(theirs[i]));
-      pairs[i].of = found != all().end() && found->second->flight != MPI_REQUEST_NULL ? found->second.get() : nullptr;
-      pairs[i].handle = theirs[i];
+      pairs[i] = {find_active(&theirs[i]), theirs[i]};
       if (pairs[i].of != nullptr) seen_ = pairs;
     }
     for (std::size_t i = 0; seen_ != nullptr && i < n; ++i) {
-      if (pairs[i].of != nullptr) theirs[i] = pairs[i].of->flight;
+      if (pairs[i].of != nullptr) theirs[i] = pairs[i].of->seen();
     }
   }
   Seen(const Seen&) = delete;
@@ -86,7 +94,8 @@ class Seen {
   ~Seen() {
     for (std::size_t i = 0; seen_ != nullptr && i < static_cast<std::size_t>(count_); ++i) {
       if (seen_[i].of == nullptr) continue;
-      seen_[i].of->flight = theirs_[i];
+      seen_[i].of->stand_in = theirs_[i];
+      seen_[i].of->active = theirs_[i] != MPI_REQUEST_NULL;
       theirs_[i] = seen_[i].handle;
     }
   }
@@ -112,18 +121,18 @@ class Seen {
 int start(MPI_Request* request) noexcept {
   Persistent* const persistent = none() || request == nullptr ? nullptr : find(*request);
   if (persistent == nullptr) return original.Start(request);
-  if (persistent->flight != MPI_REQUEST_NULL) {
-    PMPI_Comm_call_errhandler(persistent->team.blamed(), MPI_ERR_REQUEST);
+  if (persistent->active) {
+    PMPI_Comm_call_errhandler(persistent->work.team().blamed(), MPI_ERR_REQUEST);
     return MPI_ERR_REQUEST;
   }
   int code = MPI_SUCCESS;
-  const char* const why = take_off(persistent->team, persistent->describe, &persistent->flight, &code);
-  if (why == nullptr) {
-    persistent->entry.took();
-    return code;
+  if (const char* const why = persistent->work.start(&code); why != nullptr) {
+    persistent->entry.passed(why);
+    return original.Start(request);
   }
-  persistent->entry.passed(why);
-  return original.Start(request);
+  persistent->entry.took();
+  persistent->active = code == MPI_SUCCESS;
+  return code;
 }
 
 /// In the order of the array, in which collectives have to start.
@@ -144,10 +153,11 @@ int free_request(MPI_Request* request) noexcept {
       freed = std::move(found->second);
       all().erase(found);
       number.fetch_sub(1, std::memory_order_relaxed);
+      generation.fetch_add(1, std::memory_order_release);
     }
   }
-  // MPI does not allow that; the operation comes to its end all the same.
-  if (freed != nullptr && freed->flight != MPI_REQUEST_NULL) (void)original.Request_free(&freed->flight);
+  // One that is active MPI does not allow to be freed; the operation comes to its end all the same.
+  if (freed != nullptr && freed->stand_in != MPI_REQUEST_NULL) (void)original.Request_free(&freed->stand_in);
   return original.Request_free(request);
 }
 
@@ -174,17 +184,43 @@ int serve_Request_get_status(MPI_Request request, int* flag, MPI_Status* status)
   return original.Request_get_status(own, flag, status);
 }
 
-#define SMELT_MPI_SERVE(name, parameters, arguments, number_of_requests, requests) \
-  int serve_##name parameters {                                                    \
-    if (none()) [[likely]]                                                         \
-      return original.name arguments;                                              \
-    const Seen seen(requests, number_of_requests);                                 \
-    return original.name arguments;                                                \
+/// The end of an active one that is over and that nothing of the library's stands for.
+int complete(Persistent& persistent, MPI_Status* status) noexcept {
+  const int code = persistent.work.wait();
+  if (status != MPI_STATUS_IGNORE) set_empty(status, code);
+  persistent.active = false;
+  return code;
+}
+
+int serve_Wait(MPI_Request* request, MPI_Status* status) {
+  Persistent* const persistent = find_active(request);
+  if (persistent == nullptr) return original.Wait(request, status);
+  if (persistent->stand_in == MPI_REQUEST_NULL) return complete(*persistent, status);
+  const Seen seen(request, 1);
+  return original.Wait(request, status);
+}
+
+int serve_Test(MPI_Request* request, int* flag, MPI_Status* status) {
+  Persistent* const persistent = find_active(request);
+  if (persistent == nullptr) return original.Test(request, flag, status);
+  if (persistent->stand_in == MPI_REQUEST_NULL) {
+    *flag = persistent->work.over() ? 1 : 0;
+    if (*flag != 0) return complete(*persistent, status);
+    make_progress(nullptr);
+    return MPI_SUCCESS;
   }
-#define SMELT_MPI_SERVE_ONE(name, parameters, arguments) SMELT_MPI_SERVE(name, parameters, arguments, 1, request)
-#define SMELT_MPI_SERVE_MANY(name, parameters, arguments) SMELT_MPI_SERVE(name, parameters, arguments, count, requests)
-SMELT_MPI_COMPLETING_ONE(SMELT_MPI_SERVE_ONE)
-SMELT_MPI_COMPLETING_MANY(SMELT_MPI_SERVE_MANY)
+  const Seen seen(request, 1);
+  return original.Test(request, flag, status);
+}
+
+#define SMELT_MPI_SERVE(name, parameters, arguments) \
+  int serve_##name parameters {                      \
+    if (none()) [[likely]]                           \
+      return original.name arguments;                \
+    const Seen seen(requests, count);                \
+    return original.name arguments;                  \
+  }
+SMELT_MPI_COMPLETING_MANY(SMELT_MPI_SERVE)
 
 }  // namespace
 }  // namespace smelt::shims::mpi
