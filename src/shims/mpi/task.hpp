@@ -72,7 +72,7 @@ class Task {
 
   /// Whether finish() or the operator look at datatypes or operators that the program may free after the start.
   bool keeps_handles() const noexcept {
-    return later_ != Later::nothing || (call.combine != nullptr && (by.user || !by.layout->predefined));
+    return (aside_ && aside_->later != Aside::Later::nothing) || (call.combine != nullptr && (by.user || !by.layout->predefined));
   }
 
  private:
