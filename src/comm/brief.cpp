@@ -121,17 +121,6 @@ Brief Brief::compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& s
   return endpoint.reserve(endpoint.work_, scratch) ? std::move(brief) : Brief();
 }
 
-/// Where the buffers of a call begin.
-struct Brief::Frame {
-  std::byte* base[5];
-  std::size_t bytes;        ///< of a vector or block
-  std::uint64_t epoch = 0;  ///< of ticks
-  std::size_t slot = 0;     ///< in bytes from the first
-
-  std::byte* at(const Place& place) const { return base[static_cast<int>(place.buffer)] + place.at * bytes; }
-  const std::byte* theirs(const Step& step) const { return step.stages + slot + step.from.at * bytes; }
-};
-
 inline bool Brief::send(Endpoint& endpoint, Link& link, const std::byte* data, std::size_t bytes) noexcept {
   ++endpoint.lines_moved_;
   endpoint.waiting_for_ = link.peer;
@@ -161,14 +150,20 @@ bool Brief::await(Endpoint& endpoint, int source, const Tick& tick, std::uint64_
   return endpoint.waiter_.wait([&] { return tick.reached(value); }, &const_cast<Tick&>(tick).parking, &tick.value);
 }
 
-/// The epoch and the slot of the stages, which is free once those are done who read what it held.
-bool Brief::begin(Endpoint& endpoint, Frame& frame) const noexcept {
+/// The epoch and the slot of the stages; whoever reads what that held is left in the slot's use. Returns its number.
+std::size_t Brief::take_slot(Endpoint& endpoint, Frame& frame) const noexcept {
   frame.epoch = ++endpoint.epoch_ << tick_bits;
-  if (schedule_->stage_blocks == 0) return true;
+  if (schedule_->stage_blocks == 0) return 0;
   const std::size_t slot = endpoint.stage_chunks_++ % Fabric::slots;
   frame.slot = slot * Fabric::slot_bytes;
   frame.base[static_cast<int>(Buffer::stage)] = endpoint.fabric_.stage(endpoint.rank_, slot);
-  if (!fills_stage_) return true;
+  return slot;
+}
+
+/// The epoch and the slot of the stages, which is free once those are done who read what it held.
+bool Brief::begin(Endpoint& endpoint, Frame& frame) const noexcept {
+  const std::size_t slot = take_slot(endpoint, frame);
+  if (schedule_->stage_blocks == 0 || !fills_stage_) return true;
   auto& use = endpoint.slot_uses_[slot];
   if (use.readers != nullptr) {
     for (const int reader : *use.readers) {
@@ -219,14 +214,106 @@ inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const Fra
   }
 }
 
-bool Brief::run(Endpoint& endpoint, const Collective& call) const noexcept {
+Brief::Frame Brief::frame_of(Endpoint& endpoint, const Collective& call) const noexcept {
   static_assert(static_cast<int>(Buffer::work) == 3 && static_cast<int>(Buffer::stage) == 4);
-  Frame frame = {.base = {nullptr, static_cast<std::byte*>(const_cast<void*>(call.in)),
-                          static_cast<std::byte*>(call.out), endpoint.work_.data(), nullptr},
-                 .bytes = call.count * call.element_bytes};
+  return {.base = {nullptr, static_cast<std::byte*>(const_cast<void*>(call.in)), static_cast<std::byte*>(call.out),
+                   endpoint.work_.data(), nullptr},
+          .bytes = call.count * call.element_bytes};
+}
+
+bool Brief::run(Endpoint& endpoint, const Collective& call) const noexcept {
+  Frame frame = frame_of(endpoint, call);
   if (ticks() && !begin(endpoint, frame)) return false;
   for (const Step& step : steps_) {
     if (!perform(endpoint, call, frame, step)) return false;
+  }
+  return true;
+}
+
+// ---- in parts -------------------------------------------------------------------------------
+
+void Brief::begin(Endpoint& endpoint, const Collective& call, Course& course) const noexcept {
+  course.frame_ = frame_of(endpoint, call);
+  course.at_ = course.sent_ = course.received_ = course.reader_ = 0;
+  course.readers_ = nullptr;
+  if (!ticks()) return;
+  const std::size_t slot = take_slot(endpoint, course.frame_);
+  if (schedule_->stage_blocks == 0 || !fills_stage_) return;
+  auto& use = endpoint.slot_uses_[slot];
+  course.readers_ = use.readers;
+  course.reader_value_ = use.value;
+  use.readers = &schedule_->stage_readers;
+  use.value = course.frame_.epoch + static_cast<std::uint64_t>(schedule_->ticks);
+}
+
+bool Brief::slot_is_free(Endpoint& endpoint, Course& course) noexcept {
+  for (; course.readers_ != nullptr && course.reader_ < course.readers_->size(); ++course.reader_) {
+    const int reader = (*course.readers_)[course.reader_];
+    const Tick& tick = endpoint.fabric_.tick(reader);
+    if (tick.reached(course.reader_value_)) continue;
+    endpoint.waiting_for_ = reader;
+    course.tick = &tick;
+    course.tick_value = course.reader_value_;
+    return false;
+  }
+  return true;
+}
+
+/// As in blocking calls: first all is sent, then all is received.
+bool Brief::messages_moved(const Step& step, Course& course) noexcept {
+  if (step.out != nullptr) {
+    const std::size_t bytes = step.from.count * course.frame_.bytes;
+    while (course.sent_ < bytes) {
+      const auto part = std::min(bytes - course.sent_, channel::line_payload);
+      if (!step.out->out.try_send(course.frame_.at(step.from) + course.sent_, part)) {
+        course.out = step.out;
+        return false;
+      }
+      course.sent_ += part;
+    }
+  }
+  if (step.in == nullptr) return true;
+  const bool combines = step.kind == Move::Kind::recv_combine || step.kind == Move::Kind::exchange_combine;
+  std::byte* const to = combines ? course.operand_ : course.frame_.at(step.to);
+  const std::size_t bytes = step.to.count * course.frame_.bytes;
+  while (course.received_ < bytes) {
+    if (!step.in->in.poll()) {
+      course.in = step.in;
+      return false;
+    }
+    const std::size_t part = step.in->in.size();
+    channel::copy_payload(to + course.received_, step.in->in.payload(), part);
+    step.in->in.release();
+    course.received_ += part;
+  }
+  return true;
+}
+
+bool Brief::advance(Endpoint& endpoint, const Collective& call, Course& course) const noexcept {
+  course.in = course.out = nullptr;
+  course.tick = nullptr;
+  if (!slot_is_free(endpoint, course)) return false;
+  const Frame& frame = course.frame_;
+  for (; course.at_ < steps_.size(); ++course.at_, course.sent_ = course.received_ = 0) {
+    const Step& step = steps_[course.at_];
+    if (step.out != nullptr || step.in != nullptr) {
+      if (!messages_moved(step, course)) {
+        endpoint.waiting_for_ = course.in != nullptr ? step.in->peer : step.out->peer;
+        return false;
+      }
+      if (step.kind == Move::Kind::recv_combine || step.kind == Move::Kind::exchange_combine) {
+        fold(call.reduction, frame.at(step.to), frame.at(step.with), course.operand_, step.to.count * frame.bytes,
+             step.theirs_first);
+      }
+    } else if (step.kind == Move::Kind::await && !step.awaited->reached(frame.epoch + step.tick)) {
+      endpoint.waiting_for_ = step.source;
+      course.tick = step.awaited;
+      course.tick_value = frame.epoch + step.tick;
+      return false;
+    } else if (!perform(endpoint, call, frame, step)) {
+      return false;
+    }
+    ++endpoint.lines_moved_;
   }
   return true;
 }

@@ -38,6 +38,11 @@ class Brief {
   /// Runs a call that fits. False: interrupted, the communicator is broken.
   bool run(Endpoint& endpoint, const Collective& call) const noexcept;
 
+  class Course;
+  /// The same in parts: begins it, then does what can be done without waiting. False: blocked, the course says by what.
+  void begin(Endpoint& endpoint, const Collective& call, Course& course) const noexcept;
+  bool advance(Endpoint& endpoint, const Collective& call, Course& course) const noexcept;
+
  private:
   static constexpr std::size_t most_lines = 16;  ///< of a message
 
@@ -57,13 +62,26 @@ class Brief {
     const std::byte* stages = nullptr;  ///< of get: the slots of the rank that is read
     int source = -1;
   };
-  struct Frame;
+  /// Where the buffers of a call begin.
+  struct Frame {
+    std::byte* base[5];
+    std::size_t bytes;        ///< of a vector or block
+    std::uint64_t epoch = 0;  ///< of ticks
+    std::size_t slot = 0;     ///< in bytes from the first
+
+    std::byte* at(const Place& place) const { return base[static_cast<int>(place.buffer)] + place.at * bytes; }
+    const std::byte* theirs(const Step& step) const { return step.stages + slot + step.from.at * bytes; }
+  };
   bool ticks() const noexcept { return schedule_ != nullptr; }
   Step compile_step(Endpoint& endpoint, const Move& move, Operation operation) const;
   static bool send(Endpoint& endpoint, Link& link, const std::byte* data, std::size_t bytes) noexcept;
   static bool receive(Endpoint& endpoint, Link& link, std::byte* data, std::size_t bytes) noexcept;
   static bool await(Endpoint& endpoint, int source, const Tick& tick, std::uint64_t value) noexcept;
+  Frame frame_of(Endpoint& endpoint, const Collective& call) const noexcept;
+  std::size_t take_slot(Endpoint& endpoint, Frame& frame) const noexcept;
   bool begin(Endpoint& endpoint, Frame& frame) const noexcept;
+  static bool slot_is_free(Endpoint& endpoint, Course& course) noexcept;
+  static bool messages_moved(const Step& step, Course& course) noexcept;
   bool perform(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) const noexcept;
 
   std::vector<Step> steps_;
@@ -71,6 +89,25 @@ class Brief {
   const Schedule* schedule_ = nullptr;  ///< that is followed by ticks; nullptr: by messages alone
   bool fills_stage_ = false;
   bool merges_ = false;  ///< what others own is combined: the operator must not need a place to do so
+};
+
+/// How far a call has come that is done in parts, and what it waits for: one of the last three.
+class Brief::Course {
+ public:
+  Link* in = nullptr;   ///< a message
+  Link* out = nullptr;  ///< room for one
+  const Tick* tick = nullptr;
+  std::uint64_t tick_value = 0;
+
+ private:
+  friend class Brief;
+  Frame frame_;
+  std::size_t at_ = 0;                        ///< step
+  std::size_t sent_ = 0, received_ = 0;       ///< bytes of its messages
+  const std::vector<int>* readers_ = nullptr;  ///< of the slot's former content
+  std::size_t reader_ = 0;                    ///< next to be waited for
+  std::uint64_t reader_value_ = 0;
+  alignas(line_bytes) std::byte operand_[most_lines * channel::line_payload];
 };
 
 }  // namespace smelt::comm

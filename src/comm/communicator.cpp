@@ -118,7 +118,7 @@ Status Request::start() noexcept {
   if (const Status status = comm::check(started_->call, endpoint.size(), endpoint.rank()); status != Status::ok) {
     return started_->status = status;
   }
-  if (!endpoint.startable(started_->call)) return started_->status = Status::not_supported;
+  if (!endpoint.startable(*started_)) return started_->status = Status::not_supported;
   endpoint.start(*started_);
   return Status::ok;
 }

@@ -507,6 +507,19 @@ Status Endpoint::run_with(const Collective& call, const Choice& choice) noexcept
 //
 // They run one after the other, in the order in which they were started: so all ranks agree on it.
 
+/// What runs a part of a started collective. Null: the communicator is broken.
+const Prepared* Endpoint::prepare_part(Started& started, const Collective& part) noexcept {
+  const bool whole = started.phase == 1 && part.operation == started.call.operation && !part.uneven;
+  if (whole && is_known(started)) return started.prepared;
+  const Choice* const choice = state_.chooser->choose(part);  // there is one: see startable()
+  const Prepared* const prepared = choice != nullptr ? prepare(*choice, part) : nullptr;
+  if (whole) {
+    started.prepared = prepared;
+    started.generation = state_.chooser->generation();
+  }
+  return prepared;
+}
+
 /// Phases: 0 barrier before (strict), 1 the operation, 2 the vote's way back (two-phase commit), 3 barrier after.
 bool Endpoint::begin_phase(Started& started) noexcept {
   const Collective& call = started.call;
@@ -525,14 +538,9 @@ bool Endpoint::begin_phase(Started& started) noexcept {
       part = Collective::allreduce(&started.verdict, &started.verdict, 1, bit_and<std::uint8_t>());
     }
     part.sync = Sync::loose;
-    const Choice* choice = state_.chooser->choose(part);
-    if (choice == nullptr) {
-      end_started(started, Status::not_supported);
-      return false;
-    }
-    const Prepared* prepared = prepare(*choice, part);
+    const Prepared* const prepared = prepare_part(started, part);
     if (prepared == nullptr || !started.execution.begin(*this, part, *prepared)) {
-      end_started(started, state_.status());
+      end_started(started, broken() ? state_.status() : Status::not_supported);
       return false;
     }
     return true;
@@ -548,9 +556,14 @@ void Endpoint::end_started(Started& started, Status status) noexcept {
   started_.pop_front();
 }
 
-bool Endpoint::startable(const Collective& call) noexcept {
-  if (call.operation == Operation::two_phase_commit) return true;  // a broadcast and an allreduce of one byte
-  Collective part = call;
+bool Endpoint::is_known(const Started& started) const noexcept {
+  return started.prepared != nullptr && started.generation == state_.chooser->generation();
+}
+
+bool Endpoint::startable(const Started& started) const noexcept {
+  if (started.call.operation == Operation::two_phase_commit) return true;  // a broadcast, and an allreduce of one byte
+  if (is_known(started)) return true;
+  Collective part = started.call;
   part.sync = Sync::loose;
   return state_.chooser->choose(part) != nullptr;
 }

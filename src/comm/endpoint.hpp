@@ -61,6 +61,8 @@ struct Started {
   bool running = false;      ///< begun; else it waits for those before it
   bool done = false;
   Status status = Status::ok;
+  const Prepared* prepared = nullptr;  ///< what the last start was run by, if the next one may be, too
+  std::uint32_t generation = 0;        ///< of the chooser that said so
   Execution execution;
 };
 
@@ -82,7 +84,7 @@ class alignas(separation_bytes) Endpoint {
   /// The same in a given way, for the tuner. Requires a choice of this communicator for that operation.
   Status run_with(const Collective& call, const Choice& choice) noexcept;
   /// Whether a collective can be started; blocking ones may have a further way.
-  bool startable(const Collective& call) noexcept;
+  bool startable(const Started& started) const noexcept;
   /// Queues a collective behind those that were started before, and does what can be done of it.
   void start(Started& started) noexcept;
   /// Does what can be done of the started ones without waiting.
@@ -155,6 +157,8 @@ class alignas(separation_bytes) Endpoint {
   Status commit_in_parts(const Collective& call) noexcept;
   void drain() noexcept;
   bool begin_phase(Started& started) noexcept;
+  bool is_known(const Started& started) const noexcept;
+  const Prepared* prepare_part(Started& started, const Collective& part) noexcept;
   void end_started(Started& started, Status status) noexcept;
   bool send(Link& link, const void* data, std::size_t bytes) noexcept;
   bool receive(Link& link, void* data, std::size_t bytes) noexcept;

@@ -46,6 +46,11 @@ bool Execution::begin(Endpoint& endpoint, const Collective& call, const Prepared
   endpoint_ = &endpoint;
   prepared_ = &prepared;
   call_ = call;
+  brief_ = prepared.brief.fits(call) ? &prepared.brief : nullptr;
+  if (brief_ != nullptr) {
+    brief_->begin(endpoint, call_, course_);
+    return true;
+  }
   const Schedule& schedule = prepared.schedule;
   const int ranks = endpoint.size();
   cutting_ = plan::Cutting(schedule, call.operation, prepared.recipe.chunk_bytes, Fabric::slot_bytes,
@@ -211,6 +216,7 @@ void Execution::start_move() noexcept {
 Execution::Outcome Execution::advance() noexcept {
   wait_in_ = wait_out_ = wait_returned_ = nullptr;
   wait_tick_ = nullptr;
+  if (brief_ != nullptr) return advance_brief();
   for (;;) {
     const auto& moves = section();
     if (at_ < moves.size()) {
@@ -235,6 +241,16 @@ Execution::Outcome Execution::advance() noexcept {
       return Outcome::done;
     }
   }
+}
+
+Execution::Outcome Execution::advance_brief() noexcept {
+  if (brief_->advance(*endpoint_, call_, course_)) return Outcome::done;
+  if (endpoint_->broken()) return Outcome::broken;
+  wait_in_ = course_.in;
+  wait_out_ = course_.out;
+  wait_tick_ = const_cast<Tick*>(course_.tick);
+  wait_value_ = course_.tick_value;
+  return Outcome::blocked;
 }
 
 Execution::Outcome Execution::perform(const Move& move) noexcept {

@@ -72,6 +72,7 @@ class Execution {
   void start_move() noexcept;
   bool ready() const noexcept;
 
+  Outcome advance_brief() noexcept;
   Outcome perform(const Move& move) noexcept;
   Outcome perform_messages(const Move& move) noexcept;
   Outcome perform_one_sided(const Move& move) noexcept;
@@ -95,6 +96,8 @@ class Execution {
   Endpoint* endpoint_ = nullptr;
   const Prepared* prepared_ = nullptr;
   Collective call_;
+  const Brief* brief_ = nullptr;  ///< that does it, if it is short enough for that
+  Brief::Course course_;
   plan::Cutting cutting_;
   std::uint64_t epoch_ = 0;              ///< tick value of this operation's beginning
   std::uint64_t first_stage_chunk_ = 0;  ///< number of the first chunk among all that went through stages
