@@ -182,12 +182,43 @@ class Hold {
 
 namespace {
 
+/// Whether two calls are the same; those with pointers into a task are like no other.
+bool alike(const smelt_call& a, const smelt_call& b) noexcept {
+  return a.operation == b.operation && a.in == b.in && a.out == b.out && a.count == b.count && a.root == b.root &&
+         a.type == b.type && a.op == b.op && a.element_bytes == b.element_bytes && a.context == nullptr &&
+         b.context == nullptr;
+}
+bool may_rest(const smelt_call& call) noexcept {
+  return call.context == nullptr && call.in_counts == nullptr && call.out_counts == nullptr;
+}
+
+/// Both require the lock. Work that is over: kept for a call like its own, or freed.
+void rest(Flights& flights, const smelt_call& call, smelt_request* work) noexcept {
+  if (may_rest(call)) {
+    auto& place = flights.rested[flights.next_rested++ % Flights::most_rested];
+    place.call = call;
+    std::swap(place.work, work);
+  }
+  smelt_request_free(work);
+}
+/// Starts a call, by work that rests if there is any for it.
+int start_work(Team& team, const smelt_call& call, smelt_request** work) noexcept {
+  for (auto& each : team.flights.rested) {
+    if (each.work == nullptr || !alike(each.call, call) || !may_rest(call)) continue;
+    *work = std::exchange(each.work, nullptr);
+    const int status = smelt_request_start(*work);
+    if (status != SMELT_OK) smelt_request_free(*work);
+    return status;
+  }
+  return smelt_start(team.local, &call, work);
+}
+
 /// Of the first one, whose end is known. Requires the lock.
 void land_first(Flights& flights, int status) noexcept {
   Operation* const first = flights.first;
   flights.first = first->next;
   if (flights.first == nullptr) flights.last = nullptr;
-  if (!first->prepared) smelt_request_free(first->work);
+  if (!first->prepared) rest(flights, first->task->call, first->work);
   // Pairs with the load in any(): who sees none has the team's `local` to itself.
   flights.count.store(flights.count.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   await_one_less();
@@ -336,7 +367,7 @@ void enqueue(Operation& operation) noexcept {
 int launch(Operation& operation, MPI_Request* request) noexcept {
   int status = SMELT_OK;
   if (over_at_once(operation, &status)) {
-    smelt_request_free(operation.work);
+    rest(operation.team.flights, operation.task->call, operation.work);
     operation.land(status);
     *request = MPI_REQUEST_NULL;
     if (operation.code() == MPI_SUCCESS) return start_nothing(request);
@@ -390,7 +421,7 @@ const char* take_off(Team& team, const Description& describe, MPI_Request* reque
       break;
     case Task::Verdict::run: {
       const Hold held(team.flights);
-      const int status = smelt_start(team.local, &operation->task->call, &operation->work);
+      const int status = start_work(team, operation->task->call, &operation->work);
       if (status == SMELT_OK) {
         *code = launch(*operation, request);
       } else if (refused(status)) {
@@ -430,7 +461,7 @@ Again::~Again() {
 /// Requires the lock.
 int Again::start_work() noexcept {
   if (operation_->prepared) return smelt_request_start(operation_->work);
-  return smelt_start(team_.local, &operation_->task->call, &operation_->work);
+  return mpi::start_work(team_, operation_->task->call, &operation_->work);
 }
 
 const char* Again::start(int* code) noexcept {
@@ -454,7 +485,7 @@ const char* Again::start(int* code) noexcept {
     }
     int status = SMELT_OK;
     if (over_at_once(operation, &status)) {
-      if (!operation.prepared) smelt_request_free(operation.work);
+      if (!operation.prepared) rest(team_.flights, operation.task->call, operation.work);
       operation.land(status);
       return nullptr;
     }

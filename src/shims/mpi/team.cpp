@@ -79,6 +79,7 @@ Team* make_team(MPI_Comm comm) {
 }  // namespace
 
 void Team::detach() noexcept {
+  for (auto& each : flights.rested) smelt_request_free(std::exchange(each.work, nullptr));
   smelt_rank_free(std::exchange(local, nullptr));
   smelt_communicator_free(std::exchange(communicator, nullptr));
 }

@@ -33,6 +33,15 @@ struct Flights {
   Operation* last = nullptr;
   Team* next = nullptr;  ///< in the list of teams with flights
 
+  /// Work that has landed and may be started again by a call like it; guarded by `busy`.
+  struct Rested {
+    smelt_call call;
+    smelt_request* work;
+  };
+  static constexpr std::size_t most_rested = 4;
+  Rested rested[most_rested] = {};
+  std::size_t next_rested = 0;  ///< whose place the next one takes
+
   /// Acquire pairs with the store after the last one has landed: then the team's `local` is free.
   bool any() const noexcept { return count.load(std::memory_order_acquire) != 0; }
   bool try_lock() noexcept;
