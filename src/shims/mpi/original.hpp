@@ -26,92 +26,118 @@ std::uintptr_t number_of(Handle handle) noexcept {
   }
 }
 
-// The functions taken over, with their parameters and arguments.
-#define SMELT_MPI_REDUCTION const void *in, void *out, int count, MPI_Datatype type, MPI_Op op
-#define SMELT_MPI_BLOCKS \
-  const void *in, int in_count, MPI_Datatype in_type, void *out, int out_count, MPI_Datatype out_type
-#define SMELT_MPI_BLOCKING(X)                                                                                    \
-  X(Barrier, (MPI_Comm comm), (comm))                                                                            \
-  X(Bcast, (void* data, int count, MPI_Datatype type, int root, MPI_Comm comm), (data, count, type, root, comm)) \
-  X(Reduce, (SMELT_MPI_REDUCTION, int root, MPI_Comm comm), (in, out, count, type, op, root, comm))              \
-  X(Allreduce, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                           \
-  X(Scan, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                                \
-  X(Exscan, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                              \
-  X(Reduce_scatter_block, (SMELT_MPI_REDUCTION, MPI_Comm comm), (in, out, count, type, op, comm))                \
-  X(Reduce_scatter, (const void* in, void* out, const int* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm), \
-    (in, out, counts, type, op, comm))                                                                           \
-  X(Scatter, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm),                                                        \
-    (in, in_count, in_type, out, out_count, out_type, root, comm))                                               \
-  X(Gather, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm),                                                         \
-    (in, in_count, in_type, out, out_count, out_type, root, comm))                                               \
-  X(Allgather, (SMELT_MPI_BLOCKS, MPI_Comm comm), (in, in_count, in_type, out, out_count, out_type, comm))       \
-  X(Alltoall, (SMELT_MPI_BLOCKS, MPI_Comm comm), (in, in_count, in_type, out, out_count, out_type, comm))        \
-  X(Scatterv,                                                                                                    \
-    (const void* in, const int* counts, const int* offsets, MPI_Datatype in_type, void* out, int out_count,      \
-     MPI_Datatype out_type, int root, MPI_Comm comm),                                                            \
-    (in, counts, offsets, in_type, out, out_count, out_type, root, comm))                                        \
-  X(Gatherv,                                                                                                     \
-    (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets,       \
-     MPI_Datatype out_type, int root, MPI_Comm comm),                                                            \
-    (in, in_count, in_type, out, counts, offsets, out_type, root, comm))                                         \
-  X(Allgatherv,                                                                                                  \
-    (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets,       \
-     MPI_Datatype out_type, MPI_Comm comm),                                                                      \
-    (in, in_count, in_type, out, counts, offsets, out_type, comm))                                               \
-  X(Alltoallv,                                                                                                   \
-    (const void* in, const int* in_counts, const int* in_offsets, MPI_Datatype in_type, void* out,               \
-     const int* out_counts, const int* out_offsets, MPI_Datatype out_type, MPI_Comm comm),                       \
-    (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm))                          \
-  X(Alltoallw,                                                                                                   \
-    (const void* in, const int* in_counts, const int* in_offsets, const MPI_Datatype* in_types, void* out,       \
-     const int* out_counts, const int* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm),               \
+// The functions taken over, with their parameters and arguments. Those with counts are lists over the type of these:
+// the _c functions of MPICH take large ones.
+#define SMELT_MPI_REDUCTION(Count) const void *in, void *out, Count count, MPI_Datatype type, MPI_Op op
+#define SMELT_MPI_BLOCKS(Count) \
+  const void *in, Count in_count, MPI_Datatype in_type, void *out, Count out_count, MPI_Datatype out_type
+#define SMELT_MPI_BLOCKING_LIST(X, Suffix, Count, Offset)                                                          \
+  X(Bcast##Suffix, (void* data, Count count, MPI_Datatype type, int root, MPI_Comm comm),                          \
+    (data, count, type, root, comm))                                                                               \
+  X(Reduce##Suffix, (SMELT_MPI_REDUCTION(Count), int root, MPI_Comm comm), (in, out, count, type, op, root, comm)) \
+  X(Allreduce##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm), (in, out, count, type, op, comm))              \
+  X(Scan##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm), (in, out, count, type, op, comm))                   \
+  X(Exscan##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm), (in, out, count, type, op, comm))                 \
+  X(Reduce_scatter_block##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm), (in, out, count, type, op, comm))   \
+  X(Reduce_scatter##Suffix,                                                                                        \
+    (const void* in, void* out, const Count* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm),                 \
+    (in, out, counts, type, op, comm))                                                                             \
+  X(Scatter##Suffix, (SMELT_MPI_BLOCKS(Count), int root, MPI_Comm comm),                                           \
+    (in, in_count, in_type, out, out_count, out_type, root, comm))                                                 \
+  X(Gather##Suffix, (SMELT_MPI_BLOCKS(Count), int root, MPI_Comm comm),                                            \
+    (in, in_count, in_type, out, out_count, out_type, root, comm))                                                 \
+  X(Allgather##Suffix, (SMELT_MPI_BLOCKS(Count), MPI_Comm comm),                                                   \
+    (in, in_count, in_type, out, out_count, out_type, comm))                                                       \
+  X(Alltoall##Suffix, (SMELT_MPI_BLOCKS(Count), MPI_Comm comm),                                                    \
+    (in, in_count, in_type, out, out_count, out_type, comm))                                                       \
+  X(Scatterv##Suffix,                                                                                              \
+    (const void* in, const Count* counts, const Offset* offsets, MPI_Datatype in_type, void* out, Count out_count, \
+     MPI_Datatype out_type, int root, MPI_Comm comm),                                                              \
+    (in, counts, offsets, in_type, out, out_count, out_type, root, comm))                                          \
+  X(Gatherv##Suffix,                                                                                               \
+    (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count* counts, const Offset* offsets,  \
+     MPI_Datatype out_type, int root, MPI_Comm comm),                                                              \
+    (in, in_count, in_type, out, counts, offsets, out_type, root, comm))                                           \
+  X(Allgatherv##Suffix,                                                                                            \
+    (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count* counts, const Offset* offsets,  \
+     MPI_Datatype out_type, MPI_Comm comm),                                                                        \
+    (in, in_count, in_type, out, counts, offsets, out_type, comm))                                                 \
+  X(Alltoallv##Suffix,                                                                                             \
+    (const void* in, const Count* in_counts, const Offset* in_offsets, MPI_Datatype in_type, void* out,            \
+     const Count* out_counts, const Offset* out_offsets, MPI_Datatype out_type, MPI_Comm comm),                    \
+    (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm))                            \
+  X(Alltoallw##Suffix,                                                                                             \
+    (const void* in, const Count* in_counts, const Offset* in_offsets, const MPI_Datatype* in_types, void* out,    \
+     const Count* out_counts, const Offset* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm),            \
     (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm))
+#ifdef OPEN_MPI
+#define SMELT_MPI_BLOCKING(X)         \
+  X(Barrier, (MPI_Comm comm), (comm)) \
+  SMELT_MPI_BLOCKING_LIST(X, , int, int)
+#else
+#define SMELT_MPI_BLOCKING(X)            \
+  X(Barrier, (MPI_Comm comm), (comm))    \
+  SMELT_MPI_BLOCKING_LIST(X, , int, int) \
+  SMELT_MPI_BLOCKING_LIST(X, _c, MPI_Count, MPI_Aint)
+#endif
 
 // Nonblocking collectives.
-#define SMELT_MPI_NONBLOCKING(X)                                                                                       \
-  X(Ibarrier, (MPI_Comm comm, MPI_Request * request), (comm, request))                                                 \
-  X(Ibcast, (void* data, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request* request),                 \
-    (data, count, type, root, comm, request))                                                                          \
-  X(Ireduce, (SMELT_MPI_REDUCTION, int root, MPI_Comm comm, MPI_Request* request),                                     \
-    (in, out, count, type, op, root, comm, request))                                                                   \
-  X(Iallreduce, (SMELT_MPI_REDUCTION, MPI_Comm comm, MPI_Request * request),                                           \
-    (in, out, count, type, op, comm, request))                                                                         \
-  X(Iscan, (SMELT_MPI_REDUCTION, MPI_Comm comm, MPI_Request * request), (in, out, count, type, op, comm, request))     \
-  X(Iexscan, (SMELT_MPI_REDUCTION, MPI_Comm comm, MPI_Request * request), (in, out, count, type, op, comm, request))   \
-  X(Ireduce_scatter_block, (SMELT_MPI_REDUCTION, MPI_Comm comm, MPI_Request * request),                                \
-    (in, out, count, type, op, comm, request))                                                                         \
-  X(Ireduce_scatter,                                                                                                   \
-    (const void* in, void* out, const int* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request* request), \
-    (in, out, counts, type, op, comm, request))                                                                        \
-  X(Iscatter, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm, MPI_Request* request),                                       \
-    (in, in_count, in_type, out, out_count, out_type, root, comm, request))                                            \
-  X(Igather, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm, MPI_Request* request),                                        \
-    (in, in_count, in_type, out, out_count, out_type, root, comm, request))                                            \
-  X(Iallgather, (SMELT_MPI_BLOCKS, MPI_Comm comm, MPI_Request * request),                                              \
-    (in, in_count, in_type, out, out_count, out_type, comm, request))                                                  \
-  X(Ialltoall, (SMELT_MPI_BLOCKS, MPI_Comm comm, MPI_Request * request),                                               \
-    (in, in_count, in_type, out, out_count, out_type, comm, request))                                                  \
-  X(Iscatterv,                                                                                                         \
-    (const void* in, const int* counts, const int* offsets, MPI_Datatype in_type, void* out, int out_count,            \
-     MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request),                                            \
-    (in, counts, offsets, in_type, out, out_count, out_type, root, comm, request))                                     \
-  X(Igatherv,                                                                                                          \
-    (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets,             \
-     MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request),                                            \
-    (in, in_count, in_type, out, counts, offsets, out_type, root, comm, request))                                      \
-  X(Iallgatherv,                                                                                                       \
-    (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets,             \
-     MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request),                                                      \
-    (in, in_count, in_type, out, counts, offsets, out_type, comm, request))                                            \
-  X(Ialltoallv,                                                                                                        \
-    (const void* in, const int* in_counts, const int* in_offsets, MPI_Datatype in_type, void* out,                     \
-     const int* out_counts, const int* out_offsets, MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request),       \
-    (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm, request))                       \
-  X(Ialltoallw,                                                                                                        \
-    (const void* in, const int* in_counts, const int* in_offsets, const MPI_Datatype* in_types, void* out,             \
-     const int* out_counts, const int* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm,                      \
-     MPI_Request* request),                                                                                            \
+#define SMELT_MPI_NONBLOCKING_LIST(X, Suffix, Count, Offset)                                                          \
+  X(Ibcast##Suffix, (void* data, Count count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request* request),      \
+    (data, count, type, root, comm, request))                                                                         \
+  X(Ireduce##Suffix, (SMELT_MPI_REDUCTION(Count), int root, MPI_Comm comm, MPI_Request* request),                     \
+    (in, out, count, type, op, root, comm, request))                                                                  \
+  X(Iallreduce##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, MPI_Request * request),                           \
+    (in, out, count, type, op, comm, request))                                                                        \
+  X(Iscan##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, MPI_Request * request),                                \
+    (in, out, count, type, op, comm, request))                                                                        \
+  X(Iexscan##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, MPI_Request * request),                              \
+    (in, out, count, type, op, comm, request))                                                                        \
+  X(Ireduce_scatter_block##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, MPI_Request * request),                \
+    (in, out, count, type, op, comm, request))                                                                        \
+  X(Ireduce_scatter##Suffix,                                                                                          \
+    (const void* in, void* out, const Count* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm,                     \
+     MPI_Request* request),                                                                                           \
+    (in, out, counts, type, op, comm, request))                                                                       \
+  X(Iscatter##Suffix, (SMELT_MPI_BLOCKS(Count), int root, MPI_Comm comm, MPI_Request* request),                       \
+    (in, in_count, in_type, out, out_count, out_type, root, comm, request))                                           \
+  X(Igather##Suffix, (SMELT_MPI_BLOCKS(Count), int root, MPI_Comm comm, MPI_Request* request),                        \
+    (in, in_count, in_type, out, out_count, out_type, root, comm, request))                                           \
+  X(Iallgather##Suffix, (SMELT_MPI_BLOCKS(Count), MPI_Comm comm, MPI_Request * request),                              \
+    (in, in_count, in_type, out, out_count, out_type, comm, request))                                                 \
+  X(Ialltoall##Suffix, (SMELT_MPI_BLOCKS(Count), MPI_Comm comm, MPI_Request * request),                               \
+    (in, in_count, in_type, out, out_count, out_type, comm, request))                                                 \
+  X(Iscatterv##Suffix,                                                                                                \
+    (const void* in, const Count* counts, const Offset* offsets, MPI_Datatype in_type, void* out, Count out_count,    \
+     MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request),                                           \
+    (in, counts, offsets, in_type, out, out_count, out_type, root, comm, request))                                    \
+  X(Igatherv##Suffix,                                                                                                 \
+    (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count* counts, const Offset* offsets,     \
+     MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request),                                           \
+    (in, in_count, in_type, out, counts, offsets, out_type, root, comm, request))                                     \
+  X(Iallgatherv##Suffix,                                                                                              \
+    (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count* counts, const Offset* offsets,     \
+     MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request),                                                     \
+    (in, in_count, in_type, out, counts, offsets, out_type, comm, request))                                           \
+  X(Ialltoallv##Suffix,                                                                                               \
+    (const void* in, const Count* in_counts, const Offset* in_offsets, MPI_Datatype in_type, void* out,               \
+     const Count* out_counts, const Offset* out_offsets, MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request), \
+    (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm, request))                      \
+  X(Ialltoallw##Suffix,                                                                                               \
+    (const void* in, const Count* in_counts, const Offset* in_offsets, const MPI_Datatype* in_types, void* out,       \
+     const Count* out_counts, const Offset* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm,                \
+     MPI_Request* request),                                                                                           \
     (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm, request))
+#ifdef OPEN_MPI
+#define SMELT_MPI_NONBLOCKING(X)                                       \
+  X(Ibarrier, (MPI_Comm comm, MPI_Request * request), (comm, request)) \
+  SMELT_MPI_NONBLOCKING_LIST(X, , int, int)
+#else
+#define SMELT_MPI_NONBLOCKING(X)                                       \
+  X(Ibarrier, (MPI_Comm comm, MPI_Request * request), (comm, request)) \
+  SMELT_MPI_NONBLOCKING_LIST(X, , int, int)                            \
+  SMELT_MPI_NONBLOCKING_LIST(X, _c, MPI_Count, MPI_Aint)
+#endif
 
 // Persistent collectives: MPI_X_init in MPICH 4.0, MPIX_X_init in Open MPI 4.1.
 #ifdef OPEN_MPI
@@ -120,47 +146,87 @@ std::uintptr_t number_of(Handle handle) noexcept {
 #define SMELT_MPI_PERSISTENT_NAME(kind, name) kind##_##name
 #endif
 #define SMELT_MPI_BEGIN MPI_Info info, MPI_Request *request
-#define SMELT_MPI_PERSISTENT(X) \
+#define SMELT_MPI_PERSISTENT_LIST(X, Suffix, Count, Offset)                                                         \
+  X(Bcast_init##Suffix, (void* data, Count count, MPI_Datatype type, int root, MPI_Comm comm, SMELT_MPI_BEGIN),     \
+    (data, count, type, root, comm, info, request))                                                                 \
+  X(Reduce_init##Suffix, (SMELT_MPI_REDUCTION(Count), int root, MPI_Comm comm, SMELT_MPI_BEGIN),                    \
+    (in, out, count, type, op, root, comm, info, request))                                                          \
+  X(Allreduce_init##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, SMELT_MPI_BEGIN),                           \
+    (in, out, count, type, op, comm, info, request))                                                                \
+  X(Scan_init##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, SMELT_MPI_BEGIN),                                \
+    (in, out, count, type, op, comm, info, request))                                                                \
+  X(Exscan_init##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, SMELT_MPI_BEGIN),                              \
+    (in, out, count, type, op, comm, info, request))                                                                \
+  X(Reduce_scatter_block_init##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, SMELT_MPI_BEGIN),                \
+    (in, out, count, type, op, comm, info, request))                                                                \
+  X(Reduce_scatter_init##Suffix,                                                                                    \
+    (const void* in, void* out, const Count* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm, SMELT_MPI_BEGIN), \
+    (in, out, counts, type, op, comm, info, request))                                                               \
+  X(Scatter_init##Suffix, (SMELT_MPI_BLOCKS(Count), int root, MPI_Comm comm, SMELT_MPI_BEGIN),                      \
+    (in, in_count, in_type, out, out_count, out_type, root, comm, info, request))                                   \
+  X(Gather_init##Suffix, (SMELT_MPI_BLOCKS(Count), int root, MPI_Comm comm, SMELT_MPI_BEGIN),                       \
+    (in, in_count, in_type, out, out_count, out_type, root, comm, info, request))                                   \
+  X(Allgather_init##Suffix, (SMELT_MPI_BLOCKS(Count), MPI_Comm comm, SMELT_MPI_BEGIN),                              \
+    (in, in_count, in_type, out, out_count, out_type, comm, info, request))                                         \
+  X(Alltoall_init##Suffix, (SMELT_MPI_BLOCKS(Count), MPI_Comm comm, SMELT_MPI_BEGIN),                               \
+    (in, in_count, in_type, out, out_count, out_type, comm, info, request))                                         \
+  X(Scatterv_init##Suffix,                                                                                          \
+    (const void* in, const Count* counts, const Offset* offsets, MPI_Datatype in_type, void* out, Count out_count,  \
+     MPI_Datatype out_type, int root, MPI_Comm comm, SMELT_MPI_BEGIN),                                              \
+    (in, counts, offsets, in_type, out, out_count, out_type, root, comm, info, request))                            \
+  X(Gatherv_init##Suffix,                                                                                           \
+    (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count* counts, const Offset* offsets,   \
+     MPI_Datatype out_type, int root, MPI_Comm comm, SMELT_MPI_BEGIN),                                              \
+    (in, in_count, in_type, out, counts, offsets, out_type, root, comm, info, request))                             \
+  X(Allgatherv_init##Suffix,                                                                                        \
+    (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count* counts, const Offset* offsets,   \
+     MPI_Datatype out_type, MPI_Comm comm, SMELT_MPI_BEGIN),                                                        \
+    (in, in_count, in_type, out, counts, offsets, out_type, comm, info, request))                                   \
+  X(Alltoallv_init##Suffix,                                                                                         \
+    (const void* in, const Count* in_counts, const Offset* in_offsets, MPI_Datatype in_type, void* out,             \
+     const Count* out_counts, const Offset* out_offsets, MPI_Datatype out_type, MPI_Comm comm, SMELT_MPI_BEGIN),    \
+    (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm, info, request))              \
+  X(Alltoallw_init##Suffix,                                                                                         \
+    (const void* in, const Count* in_counts, const Offset* in_offsets, const MPI_Datatype* in_types, void* out,     \
+     const Count* out_counts, const Offset* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm,              \
+     SMELT_MPI_BEGIN),                                                                                              \
+    (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm, info, request))
+#ifdef OPEN_MPI
+#define SMELT_MPI_PERSISTENT(X)                                            \
   X(Barrier_init, (MPI_Comm comm, SMELT_MPI_BEGIN), (comm, info, request)) \
-  X(Bcast_init, (void* data, int count, MPI_Datatype type, int root, MPI_Comm comm, SMELT_MPI_BEGIN), (data, count, type, root, comm, info, request)) \
-  X(Reduce_init, (SMELT_MPI_REDUCTION, int root, MPI_Comm comm, SMELT_MPI_BEGIN), (in, out, count, type, op, root, comm, info, request)) \
-  X(Allreduce_init, (SMELT_MPI_REDUCTION, MPI_Comm comm, SMELT_MPI_BEGIN), (in, out, count, type, op, comm, info, request)) \
-  X(Scan_init, (SMELT_MPI_REDUCTION, MPI_Comm comm, SMELT_MPI_BEGIN), (in, out, count, type, op, comm, info, request)) \
-  X(Exscan_init, (SMELT_MPI_REDUCTION, MPI_Comm comm, SMELT_MPI_BEGIN), (in, out, count, type, op, comm, info, request)) \
-  X(Reduce_scatter_block_init, (SMELT_MPI_REDUCTION, MPI_Comm comm, SMELT_MPI_BEGIN), (in, out, count, type, op, comm, info, request)) \
-  X(Reduce_scatter_init, (const void* in, void* out, const int* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm, SMELT_MPI_BEGIN), (in, out, counts, type, op, comm, info, request)) \
-  X(Scatter_init, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_count, in_type, out, out_count, out_type, root, comm, info, request)) \
-  X(Gather_init, (SMELT_MPI_BLOCKS, int root, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_count, in_type, out, out_count, out_type, root, comm, info, request)) \
-  X(Allgather_init, (SMELT_MPI_BLOCKS, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_count, in_type, out, out_count, out_type, comm, info, request)) \
-  X(Alltoall_init, (SMELT_MPI_BLOCKS, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_count, in_type, out, out_count, out_type, comm, info, request)) \
-  X(Scatterv_init, (const void* in, const int* counts, const int* offsets, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type, int root, MPI_Comm comm, SMELT_MPI_BEGIN), (in, counts, offsets, in_type, out, out_count, out_type, root, comm, info, request)) \
-  X(Gatherv_init, (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets, MPI_Datatype out_type, int root, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_count, in_type, out, counts, offsets, out_type, root, comm, info, request)) \
-  X(Allgatherv_init, (const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts, const int* offsets, MPI_Datatype out_type, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_count, in_type, out, counts, offsets, out_type, comm, info, request)) \
-  X(Alltoallv_init, (const void* in, const int* in_counts, const int* in_offsets, MPI_Datatype in_type, void* out, const int* out_counts, const int* out_offsets, MPI_Datatype out_type, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm, info, request)) \
-  X(Alltoallw_init, (const void* in, const int* in_counts, const int* in_offsets, const MPI_Datatype* in_types, void* out, const int* out_counts, const int* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm, SMELT_MPI_BEGIN), (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm, info, request))
+  SMELT_MPI_PERSISTENT_LIST(X, , int, int)
+#else
+#define SMELT_MPI_PERSISTENT(X)                                            \
+  X(Barrier_init, (MPI_Comm comm, SMELT_MPI_BEGIN), (comm, info, request)) \
+  SMELT_MPI_PERSISTENT_LIST(X, , int, int)                                 \
+  SMELT_MPI_PERSISTENT_LIST(X, _c, MPI_Count, MPI_Aint)
+#endif
 
 // What starts, completes and frees requests.
-#define SMELT_MPI_COMPLETING_ONE(X) \
-  X(Wait, (MPI_Request* request, MPI_Status* status), (request, status)) \
-  X(Test, (MPI_Request* request, int* flag, MPI_Status* status), (request, flag, status))
-#define SMELT_MPI_COMPLETING_MANY(X) \
-  X(Waitall, (int count, MPI_Request* requests, MPI_Status* statuses), (count, requests, statuses)) \
-  X(Waitany, (int count, MPI_Request* requests, int* index, MPI_Status* status), (count, requests, index, status)) \
-  X(Waitsome, (int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses), (count, requests, done, indices, statuses)) \
+#define SMELT_MPI_COMPLETING_ONE(X)                                        \
+  X(Wait, (MPI_Request * request, MPI_Status * status), (request, status)) \
+  X(Test, (MPI_Request * request, int* flag, MPI_Status* status), (request, flag, status))
+#define SMELT_MPI_COMPLETING_MANY(X)                                                                                 \
+  X(Waitall, (int count, MPI_Request* requests, MPI_Status* statuses), (count, requests, statuses))                  \
+  X(Waitany, (int count, MPI_Request* requests, int* index, MPI_Status* status), (count, requests, index, status))   \
+  X(Waitsome, (int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses),                     \
+    (count, requests, done, indices, statuses))                                                                      \
   X(Testall, (int count, MPI_Request* requests, int* flag, MPI_Status* statuses), (count, requests, flag, statuses)) \
-  X(Testany, (int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status), (count, requests, index, flag, status)) \
-  X(Testsome, (int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses), (count, requests, done, indices, statuses))
-#define SMELT_MPI_REQUESTS(X) \
-  X(Start, (MPI_Request* request), (request)) \
-  X(Startall, (int count, MPI_Request* requests), (count, requests)) \
-  X(Request_free, (MPI_Request* request), (request)) \
+  X(Testany, (int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status),                          \
+    (count, requests, index, flag, status))                                                                          \
+  X(Testsome, (int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses),                     \
+    (count, requests, done, indices, statuses))
+#define SMELT_MPI_REQUESTS(X)                                                                          \
+  X(Start, (MPI_Request * request), (request))                                                         \
+  X(Startall, (int count, MPI_Request* requests), (count, requests))                                   \
+  X(Request_free, (MPI_Request * request), (request))                                                  \
   X(Request_get_status, (MPI_Request request, int* flag, MPI_Status* status), (request, flag, status)) \
-  SMELT_MPI_COMPLETING_ONE(X) \
+  SMELT_MPI_COMPLETING_ONE(X)                                                                          \
   SMELT_MPI_COMPLETING_MANY(X)
 
 // What the program may free while a collective still needs it.
-#define SMELT_MPI_FREEING(X)                                \
-  X(Type_free, (MPI_Datatype * type), (type))               \
+#define SMELT_MPI_FREEING(X)                  \
+  X(Type_free, (MPI_Datatype * type), (type)) \
   X(Op_free, (MPI_Op * op), (op))
 
 /// The library's functions. Filled when the shim is loaded.

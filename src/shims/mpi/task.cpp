@@ -155,7 +155,7 @@ Task::Verdict Task::pass(const char* reason) {
 bool Task::known(const Team& team, int root) { return root >= 0 && root < team.size; }
 
 /// Of `count` elements of that type.
-std::size_t Task::bytes_of(int count, const Run& run) { return static_cast<std::size_t>(count) * run.layout->size; }
+std::size_t Task::bytes_of(MPI_Count count, const Run& run) { return static_cast<std::size_t>(count) * run.layout->size; }
 
 /// The call for data that is not combined, of `count` bytes per block.
 Task::Verdict Task::bytes(smelt_operation operation, std::size_t count, int root) {
@@ -169,7 +169,7 @@ Task::Verdict Task::bytes(smelt_operation operation, std::size_t count, int root
 
 Task::Verdict Task::barrier() { return bytes(SMELT_BARRIER, 0); }
 
-Task::Verdict Task::bcast(const Team& team, void* data, int count, MPI_Datatype type, int root) {
+Task::Verdict Task::bcast(const Team& team, void* data, MPI_Count count, MPI_Datatype type, int root) {
   Run run;
   if (!known(team, root) || !run_of(data, count, type, run)) return pass(wrong_arguments);
   if (run.bytes() == 0) return Verdict::done;
@@ -214,43 +214,46 @@ Task::Verdict Task::reduction(const Team& team, smelt_operation operation, const
   return Verdict::run;
 }
 
-Task::Verdict Task::reduce(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
+Task::Verdict Task::reduce(const Team& team, const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
                            int root) {
   if (!known(team, root)) return pass(wrong_arguments);
   call.root = root;
   return reduction(team, SMELT_REDUCE, in, out, count, count, type, op, team.rank == root);
 }
 
-Task::Verdict Task::allreduce(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
+Task::Verdict Task::allreduce(const Team& team, const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op) {
   return reduction(team, SMELT_ALLREDUCE, in, out, count, count, type, op, true);
 }
 
-Task::Verdict Task::scan(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
+Task::Verdict Task::scan(const Team& team, const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op) {
   return reduction(team, SMELT_SCAN, in, out, count, count, type, op, true);
 }
 
-Task::Verdict Task::exscan(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
+Task::Verdict Task::exscan(const Team& team, const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op) {
   return reduction(team, SMELT_EXSCAN, in, out, count, count, type, op, true);
 }
 
-Task::Verdict Task::reduce_scatter_block(const Team& team, const void* in, void* out, int count, MPI_Datatype type,
+Task::Verdict Task::reduce_scatter_block(const Team& team, const void* in, void* out, MPI_Count count, MPI_Datatype type,
                                          MPI_Op op) {
   return reduction(team, SMELT_REDUCE_SCATTER, in, out, static_cast<long long>(count) * team.size, count, type, op,
                    true);
 }
 
-Task::Verdict Task::reduce_scatter(const Team& team, const void* in, void* out, const int* counts, MPI_Datatype type,
+Task::Verdict Task::reduce_scatter(const Team& team, const void* in, void* out, Integers counts, MPI_Datatype type,
                                    MPI_Op op) {
-  if (counts == nullptr || std::any_of(counts, counts + team.size, [](int count) { return count < 0; })) {
-    return pass(wrong_arguments);
+  if (counts == nullptr) return pass(wrong_arguments);
+  bool even = true;
+  long long total = 0;
+  for (int i = 0; i < team.size; ++i) {
+    if (counts[i] < 0) return pass(wrong_arguments);
+    even = even && counts[i] == counts[0];
+    total += counts[i];
   }
-  const bool even = std::all_of(counts, counts + team.size, [&](int count) { return count == counts[0]; });
-  const auto total = std::accumulate(counts, counts + team.size, 0LL);
   const auto verdict = reduction(team, SMELT_REDUCE_SCATTER, in, out, total, counts[team.rank], type, op, true);
   if (verdict != Verdict::run || even) return verdict;
   std::size_t* const elements = aside().in_counts.make(team.size);
   std::size_t* const offsets = aside().in_offsets.make(team.size);
-  std::copy_n(counts, team.size, elements);
+  for (int i = 0; i < team.size; ++i) elements[i] = static_cast<std::size_t>(counts[i]);
   std::exclusive_scan(elements, elements + team.size, offsets, std::size_t{0});
   call.operation = SMELT_REDUCE_SCATTERV;
   call.in_counts = elements;
@@ -258,8 +261,8 @@ Task::Verdict Task::reduce_scatter(const Team& team, const void* in, void* out, 
   return verdict;
 }
 
-Task::Verdict Task::scatter(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
-                            int out_count, MPI_Datatype out_type, int root) {
+Task::Verdict Task::scatter(const Team& team, const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                            MPI_Count out_count, MPI_Datatype out_type, int root) {
   Run all, own;
   if (!known(team, root)) return pass(wrong_arguments);
   const bool top = team.rank == root, in_place = top && out == MPI_IN_PLACE;
@@ -274,8 +277,8 @@ Task::Verdict Task::scatter(const Team& team, const void* in, int in_count, MPI_
   return bytes(SMELT_SCATTER, block, root);
 }
 
-Task::Verdict Task::gather(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
-                           int out_count, MPI_Datatype out_type, int root) {
+Task::Verdict Task::gather(const Team& team, const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                           MPI_Count out_count, MPI_Datatype out_type, int root) {
   Run all, own;
   if (!known(team, root)) return pass(wrong_arguments);
   const bool top = team.rank == root, in_place = top && in == MPI_IN_PLACE;
@@ -289,8 +292,8 @@ Task::Verdict Task::gather(const Team& team, const void* in, int in_count, MPI_D
   return bytes(SMELT_GATHER, block, root);
 }
 
-Task::Verdict Task::allgather(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
-                              int out_count, MPI_Datatype out_type) {
+Task::Verdict Task::allgather(const Team& team, const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                              MPI_Count out_count, MPI_Datatype out_type) {
   Run all, own;
   const bool in_place = in == MPI_IN_PLACE;
   if (!run_of(out, static_cast<long long>(out_count) * team.size, out_type, all)) return pass(wrong_arguments);
@@ -303,8 +306,8 @@ Task::Verdict Task::allgather(const Team& team, const void* in, int in_count, MP
   return bytes(SMELT_ALLGATHER, block);
 }
 
-Task::Verdict Task::alltoall(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
-                             int out_count, MPI_Datatype out_type) {
+Task::Verdict Task::alltoall(const Team& team, const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                             MPI_Count out_count, MPI_Datatype out_type) {
   Run source, target;
   const bool in_place = in == MPI_IN_PLACE;
   if (!run_of(out, static_cast<long long>(out_count) * team.size, out_type, target)) return pass(wrong_arguments);
@@ -318,8 +321,8 @@ Task::Verdict Task::alltoall(const Team& team, const void* in, int in_count, MPI
   return bytes(SMELT_ALLTOALL, bytes_of(out_count, target));
 }
 
-Task::Verdict Task::scatterv(const Team& team, const void* in, const int* counts, const int* offsets,
-                             MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type, int root) {
+Task::Verdict Task::scatterv(const Team& team, const void* in, Integers counts, Integers offsets,
+                             MPI_Datatype in_type, void* out, MPI_Count out_count, MPI_Datatype out_type, int root) {
   Run own;
   if (!known(team, root)) return pass(wrong_arguments);
   const bool top = team.rank == root, in_place = top && out == MPI_IN_PLACE;
@@ -336,8 +339,8 @@ Task::Verdict Task::scatterv(const Team& team, const void* in, const int* counts
   return bytes(SMELT_SCATTERV, call.count, root);
 }
 
-Task::Verdict Task::gatherv(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
-                            const int* counts, const int* offsets, MPI_Datatype out_type, int root) {
+Task::Verdict Task::gatherv(const Team& team, const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                            Integers counts, Integers offsets, MPI_Datatype out_type, int root) {
   Run own;
   if (!known(team, root)) return pass(wrong_arguments);
   const bool top = team.rank == root, in_place = top && in == MPI_IN_PLACE;
@@ -354,8 +357,8 @@ Task::Verdict Task::gatherv(const Team& team, const void* in, int in_count, MPI_
   return bytes(SMELT_GATHERV, call.count, root);
 }
 
-Task::Verdict Task::allgatherv(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out,
-                               const int* counts, const int* offsets, MPI_Datatype out_type) {
+Task::Verdict Task::allgatherv(const Team& team, const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                               Integers counts, Integers offsets, MPI_Datatype out_type) {
   Run own;
   const bool in_place = in == MPI_IN_PLACE;
   Scattered all{out, counts, offsets, out_type, nullptr, team.size};
@@ -384,8 +387,8 @@ Task::Verdict Task::exchange(const Team& team, bool in_place, Scattered& source,
   return bytes(SMELT_ALLTOALLV, call.out_counts[team.rank]);
 }
 
-Task::Verdict Task::alltoallv(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
-                              MPI_Datatype in_type, void* out, const int* out_counts, const int* out_offsets,
+Task::Verdict Task::alltoallv(const Team& team, const void* in, Integers in_counts, Integers in_offsets,
+                              MPI_Datatype in_type, void* out, Integers out_counts, Integers out_offsets,
                               MPI_Datatype out_type) {
   const bool in_place = in == MPI_IN_PLACE;
   Scattered source{const_cast<void*>(in), in_counts, in_offsets, in_type, nullptr, team.size};
@@ -393,8 +396,8 @@ Task::Verdict Task::alltoallv(const Team& team, const void* in, const int* in_co
   return exchange(team, in_place, source, target);
 }
 
-Task::Verdict Task::alltoallw(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
-                              const MPI_Datatype* in_types, void* out, const int* out_counts, const int* out_offsets,
+Task::Verdict Task::alltoallw(const Team& team, const void* in, Integers in_counts, Integers in_offsets,
+                              const MPI_Datatype* in_types, void* out, Integers out_counts, Integers out_offsets,
                               const MPI_Datatype* out_types) {
   const bool in_place = in == MPI_IN_PLACE;
   if (out_types == nullptr || (!in_place && in_types == nullptr)) return pass(wrong_arguments);

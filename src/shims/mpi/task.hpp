@@ -9,6 +9,7 @@
 #include <smelt/smelt.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -19,6 +20,25 @@
 namespace smelt::shims::mpi {
 
 struct Team;
+
+/// An array of numbers that an MPI function was given; the functions for large counts have wider ones.
+class Integers {
+ public:
+  Integers() = default;
+  Integers(const int* numbers) noexcept : numbers_(numbers), wide_(false) {}
+  Integers(const long* numbers) noexcept : numbers_(numbers), wide_(true) {}
+  Integers(const long long* numbers) noexcept : numbers_(numbers), wide_(true) {}
+
+  std::int64_t operator[](int i) const noexcept {
+    return wide_ ? static_cast<const std::int64_t*>(numbers_)[i] : static_cast<const int*>(numbers_)[i];
+  }
+  friend bool operator==(const Integers& a, std::nullptr_t) noexcept { return a.numbers_ == nullptr; }
+
+ private:
+  static_assert(sizeof(long) == sizeof(std::int64_t) && sizeof(long long) == sizeof(std::int64_t));
+  const void* numbers_ = nullptr;
+  bool wide_ = false;
+};
 
 class Task {
  public:
@@ -31,7 +51,7 @@ class Task {
   smelt_call call{};
   const char* why = "";
   std::vector<MPI_Datatype>* derived = nullptr;  ///< where to note datatypes of the program's own, if not null
-  Operator by;  ///< of reductions; call.context points to it
+  Operator by;                                   ///< of reductions; call.context points to it
 
   Task() {}  // not defaulted: g++ would clear all of it
   Task(const Task&) = delete;
@@ -40,31 +60,32 @@ class Task {
   // The operations, with the arguments of the MPI functions. Those that return Verdict::pass do so on every
   // rank, or the library reports an error on this one.
   Verdict barrier();
-  Verdict bcast(const Team& team, void* data, int count, MPI_Datatype type, int root);
-  Verdict reduce(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root);
-  Verdict allreduce(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op);
-  Verdict scan(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op);
-  Verdict exscan(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op);
-  Verdict reduce_scatter_block(const Team& team, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op);
-  Verdict reduce_scatter(const Team& team, const void* in, void* out, const int* counts, MPI_Datatype type, MPI_Op op);
-  Verdict scatter(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
-                  MPI_Datatype out_type, int root);
-  Verdict gather(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
-                 MPI_Datatype out_type, int root);
-  Verdict allgather(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
-                    MPI_Datatype out_type);
-  Verdict alltoall(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
-                   MPI_Datatype out_type);
-  Verdict scatterv(const Team& team, const void* in, const int* counts, const int* offsets, MPI_Datatype in_type,
-                   void* out, int out_count, MPI_Datatype out_type, int root);
-  Verdict gatherv(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts,
-                  const int* offsets, MPI_Datatype out_type, int root);
-  Verdict allgatherv(const Team& team, const void* in, int in_count, MPI_Datatype in_type, void* out, const int* counts,
-                     const int* offsets, MPI_Datatype out_type);
-  Verdict alltoallv(const Team& team, const void* in, const int* in_counts, const int* in_offsets, MPI_Datatype in_type,
-                    void* out, const int* out_counts, const int* out_offsets, MPI_Datatype out_type);
-  Verdict alltoallw(const Team& team, const void* in, const int* in_counts, const int* in_offsets,
-                    const MPI_Datatype* in_types, void* out, const int* out_counts, const int* out_offsets,
+  Verdict bcast(const Team& team, void* data, MPI_Count count, MPI_Datatype type, int root);
+  Verdict reduce(const Team& team, const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op, int root);
+  Verdict allreduce(const Team& team, const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op);
+  Verdict scan(const Team& team, const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op);
+  Verdict exscan(const Team& team, const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op);
+  Verdict reduce_scatter_block(const Team& team, const void* in, void* out, MPI_Count count, MPI_Datatype type,
+                               MPI_Op op);
+  Verdict reduce_scatter(const Team& team, const void* in, void* out, Integers counts, MPI_Datatype type, MPI_Op op);
+  Verdict scatter(const Team& team, const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                  MPI_Count out_count, MPI_Datatype out_type, int root);
+  Verdict gather(const Team& team, const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                 MPI_Count out_count, MPI_Datatype out_type, int root);
+  Verdict allgather(const Team& team, const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                    MPI_Count out_count, MPI_Datatype out_type);
+  Verdict alltoall(const Team& team, const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                   MPI_Count out_count, MPI_Datatype out_type);
+  Verdict scatterv(const Team& team, const void* in, Integers counts, Integers offsets, MPI_Datatype in_type, void* out,
+                   MPI_Count out_count, MPI_Datatype out_type, int root);
+  Verdict gatherv(const Team& team, const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                  Integers counts, Integers offsets, MPI_Datatype out_type, int root);
+  Verdict allgatherv(const Team& team, const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                     Integers counts, Integers offsets, MPI_Datatype out_type);
+  Verdict alltoallv(const Team& team, const void* in, Integers in_counts, Integers in_offsets, MPI_Datatype in_type,
+                    void* out, Integers out_counts, Integers out_offsets, MPI_Datatype out_type);
+  Verdict alltoallw(const Team& team, const void* in, Integers in_counts, Integers in_offsets,
+                    const MPI_Datatype* in_types, void* out, Integers out_counts, Integers out_offsets,
                     const MPI_Datatype* out_types);
 
   /// After the collective: puts what was received where it belongs. Returns an MPI error code.
@@ -72,7 +93,8 @@ class Task {
 
   /// Whether finish() or the operator look at datatypes or operators that the program may free after the start.
   bool keeps_handles() const noexcept {
-    return (aside_ && aside_->later != Aside::Later::nothing) || (call.combine != nullptr && (by.user || !by.layout->predefined));
+    return (aside_ && aside_->later != Aside::Later::nothing) ||
+           (call.combine != nullptr && (by.user || !by.layout->predefined));
   }
 
  private:
@@ -87,8 +109,8 @@ class Task {
   /// One block per rank. With `types`, offsets are in bytes, as in MPI_Alltoallw.
   struct Scattered {
     void* data;
-    const int* counts;
-    const int* offsets;
+    Integers counts;
+    Integers offsets;
     MPI_Datatype type;
     const MPI_Datatype* types;
     int blocks;
@@ -126,7 +148,7 @@ class Task {
   void* lay_out(const Scattered& blocks, Packed& packed, Numbers& counts, Numbers& offsets, bool with_contents);
   Verdict reduction(const Team& team, smelt_operation operation, const void* in, void* out, long long in_count,
                     long long out_count, MPI_Datatype type, MPI_Op op, bool gives_result);
-  static std::size_t bytes_of(int count, const Run& run);
+  static std::size_t bytes_of(MPI_Count count, const Run& run);
   Verdict bytes(smelt_operation operation, std::size_t count, int root = 0);
   /// alltoallv and alltoallw, whose blocks differ in what they are made of only.
   Verdict exchange(const Team& team, bool in_place, Scattered& source, Scattered& target);
