@@ -100,8 +100,7 @@ class Spares {
 
  private:
   void lock() noexcept {
-    while (busy_.test_and_set(std::memory_order_acquire)) {  // pairs with unlock()
-    }
+    while (busy_.test_and_set(std::memory_order_acquire)) sched_yield();  // pairs with unlock()
   }
   void unlock() noexcept { busy_.clear(std::memory_order_release); }
 
@@ -192,7 +191,7 @@ bool may_rest(const smelt_call& call) noexcept {
   return call.context == nullptr && call.in_counts == nullptr && call.out_counts == nullptr;
 }
 
-/// Both require the lock. Work that is over: kept for a call like its own, or freed.
+/// Requires the lock. Work that is over: kept for a call like its own, or freed.
 void rest(Flights& flights, const smelt_call& call, smelt_request* work) noexcept {
   if (may_rest(call)) {
     auto& place = flights.rested[flights.next_rested++ % Flights::most_rested];
@@ -201,7 +200,8 @@ void rest(Flights& flights, const smelt_call& call, smelt_request* work) noexcep
   }
   smelt_request_free(work);
 }
-/// Starts a call, by work that rests if there is any for it.
+
+/// Requires the lock. Starts a call, by work that rests if there is any for it.
 int start_work(Team& team, const smelt_call& call, smelt_request** work) noexcept {
   for (auto& each : team.flights.rested) {
     if (each.work == nullptr || !alike(each.call, call) || !may_rest(call)) continue;
@@ -258,8 +258,7 @@ constinit Team* last_listed = nullptr;
 class Listing {
  public:
   Listing() noexcept {
-    while (listing.test_and_set(std::memory_order_acquire)) {  // pairs with the destructor
-    }
+    while (listing.test_and_set(std::memory_order_acquire)) sched_yield();  // pairs with the destructor
   }
   Listing(const Listing&) = delete;
   Listing& operator=(const Listing&) = delete;
