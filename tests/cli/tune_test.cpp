@@ -92,9 +92,12 @@ TEST(Explain, AnotherMachineByTheModel) {
   ASSERT_GT(document["candidates"].size(), 2u);
   double before = 0.0;
   for (const auto& each : document["candidates"]) {
-    EXPECT_GE(each["predicted_ns"].get<double>(), before) << "best first";
+    // Those that cut are taken for 5 % slower than they are predicted.
+    const bool cuts = each["recipe"].get<std::string>().find("chunk=") != std::string::npos;
+    const double taken_for = each["predicted_ns"].get<double>() * (cuts ? 1.05 : 1.0);
+    EXPECT_GE(taken_for, before) << "best first";
     EXPECT_GE(each["predicted_ns"].get<double>(), document["floor_ns"].get<double>());
-    before = each["predicted_ns"].get<double>();
+    before = taken_for;
   }
   EXPECT_GT(document["alternatives"].size(), 0u);
   const auto text = smelt({"explain", "allreduce", "--bytes", "8K", "--ranks", "4", "-m", two_packages(), "--all"});
