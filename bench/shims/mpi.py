@@ -19,6 +19,8 @@ import sys
 OPERATIONS = ["barrier", "bcast", "reduce", "allreduce", "scatter", "gather", "allgather", "alltoall",
               "reduce_scatter_block", "scan", "exscan"]
 OPERATIONS = [kind + each for kind in ("", "i", "p") for each in OPERATIONS]  # blocking, nonblocking, persistent
+# No contest: at every start but the first these of MPICH 4.0 leave the receivers what they got at the first.
+WRONG = {"mpich": ["pscatter", "pallgather"]}
 SIZES = [8, 128, 2048, 32768, 524288, 4 << 20]
 
 
@@ -40,6 +42,9 @@ def main():
             print(f"{mpi}: not built, left out", file=sys.stderr)
             continue
         for operation in arguments.operations.split(","):
+            if operation in WRONG.get(mpi, []):
+                print(f"{mpi:8} {operation:21} left out: wrong results without the shim", file=sys.stderr)
+                continue
             for size in ["0"] if operation.endswith("barrier") else arguments.sizes.split(","):
                 times = {True: [], False: []}
                 for _ in range(arguments.rounds):
