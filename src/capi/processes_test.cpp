@@ -1,12 +1,16 @@
 // Communicators over processes through the C interface: meeting, killing, shrinking, nothing left behind.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "smelt/smelt.h"
@@ -152,6 +156,98 @@ TEST(CProcesses, SurviveTheDeathOfOneOfThem) {
     EXPECT_EQ(in_processes(4, [&](int rank) { return survive(name, rank, victim); }), wanted);
     EXPECT_FALSE(left_behind(name));
   }
+}
+
+/// A rank attached by a thread that ends at once, and used by the main thread.
+int hand_over(const std::string& name, int rank, int any_thread) {
+  auto options = test_options();
+  options.any_thread = any_thread;
+  smelt_communicator* comm = nullptr;
+  smelt_rank* member = nullptr;
+  if (smelt_communicator_create_shared(name.c_str(), 2, rank, &options, &comm) != SMELT_OK) return complain(1);
+  int attached = SMELT_BROKEN;
+  std::thread([&] { attached = smelt_communicator_attach(comm, rank, &member); }).join();
+  if (attached != SMELT_OK) return complain(2);
+  const int status = smelt_barrier(member);
+  smelt_rank_free(member);
+  smelt_communicator_free(comm);
+  return -status;
+}
+
+TEST(CProcesses, ThreadsMayTakeTurnsAsTheRankWhereThatIsAskedFor) {
+  for (const int any_thread : {0, 1}) {
+    const auto name = fresh_name();
+    const auto ended = in_processes(2, [&](int rank) { return hand_over(name, rank, any_thread); });
+    EXPECT_EQ(ended, std::vector<int>(2, any_thread != 0 ? SMELT_OK : -SMELT_BROKEN)) << any_thread;
+  }
+}
+
+TEST(CProcesses, WhoWaitsCallsTheIdleFunction) {
+  void* const memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto& calls = *new (memory) std::atomic<int>(0);
+  for (const char* const wait : {"spin", "sleep"}) {
+    calls = 0;
+    const auto name = fresh_name();
+    const auto results = in_processes(2, [&](int rank) {
+      auto options = test_options();
+      options.wait = wait;
+      if (rank == 0) {
+        options.idle = [](void* context) { ++*static_cast<std::atomic<int>*>(context); };
+        options.idle_context = &calls;
+      }
+      smelt_communicator* comm = nullptr;
+      smelt_rank* member = nullptr;
+      if (smelt_communicator_create_shared(name.c_str(), 2, rank, &options, &comm) != SMELT_OK) return complain(1);
+      if (smelt_communicator_attach(comm, rank, &member) != SMELT_OK) return complain(2);
+      // Rank 0 waits in the barrier until it has been called; for 5 s at most.
+      for (int i = 0; rank == 1 && calls == 0 && i < 5000; ++i) usleep(1000);
+      if (smelt_barrier(member) != SMELT_OK) return complain(3);
+      smelt_rank_free(member);
+      smelt_communicator_free(comm);
+      return calls > 0 ? 0 : complain(4);
+    });
+    EXPECT_EQ(results, std::vector<int>(2, 0)) << wait;
+  }
+  munmap(memory, 4096);
+}
+
+TEST(CProcesses, RanksAreWhereTheirPusSay) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  std::vector<int> pus;
+  for (int pu = CPU_SETSIZE - 1; pu >= 0; --pu) {
+    if (CPU_ISSET(pu, &allowed) && pus.size() < 2) pus.push_back(pu);
+  }
+  if (pus.size() < 2) GTEST_SKIP() << "there is only one PU";
+  // The other way round than the library would have it, and both on one.
+  for (const auto& chosen : {pus, std::vector<int>(2, pus[1])}) {
+    const auto name = fresh_name();
+    const auto results = in_processes(2, [&](int rank) {
+      auto options = test_options();
+      options.keep_affinity = 0;
+      options.pus = chosen.data();
+      options.pu_count = chosen.size();
+      smelt_communicator* comm = nullptr;
+      smelt_rank* member = nullptr;
+      if (smelt_communicator_create_shared(name.c_str(), 2, rank, &options, &comm) != SMELT_OK) return complain(1);
+      if (smelt_communicator_attach(comm, rank, &member) != SMELT_OK) return complain(2);
+      cpu_set_t own;
+      const bool pinned = sched_getaffinity(0, sizeof own, &own) == 0 && CPU_COUNT(&own) == 1;
+      if (!pinned || !CPU_ISSET(chosen[static_cast<std::size_t>(rank)], &own)) return complain(3);
+      if (smelt_barrier(member) != SMELT_OK) return complain(4);
+      smelt_rank_free(member);
+      smelt_communicator_free(comm);
+      return 0;
+    });
+    EXPECT_EQ(results, std::vector<int>(2, 0)) << chosen[0] << ", " << chosen[1];
+  }
+  auto options = test_options();
+  options.pus = pus.data();
+  options.pu_count = 1;
+  smelt_communicator* comm = nullptr;
+  EXPECT_EQ(smelt_communicator_create_shared(fresh_name().c_str(), 2, 0, &options, &comm), SMELT_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(smelt_last_error()).find("pus"), std::string::npos) << smelt_last_error();
 }
 
 TEST(CProcesses, BadArgumentsAreRefused) {

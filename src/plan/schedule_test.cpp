@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 
 #include "plan/schedule_internal.hpp"
 
@@ -67,6 +68,50 @@ TEST(Schedules, TheBestOneIsTheFirstOfTheRanking) {
   }
   plan::PlannedTrees none;
   EXPECT_FALSE(*plan::best_recipe(machine, group_of(machine, 2), none, {}, 8, {}, 0, {})) << "nothing to choose from";
+}
+
+// Chunks are chosen where they are predicted to be worth 5 %, and not for less.
+TEST(Schedules, CutMessagesHaveToBeWorthIt) {
+  const Machine machine = two_packages();
+  int declined = 0, taken = 0;
+  for (const int ranks : {3, 5, 8, 16}) {
+    const Group group = group_of(machine, ranks);
+    for (const auto operation : {Operation::broadcast, Operation::reduce, Operation::allreduce}) {
+      for (std::size_t bytes = 4096; bytes <= (1u << 24); bytes *= 2) {
+        const auto ranked = *rank_recipes(machine, group, operation, bytes, all_access);
+        const auto best_ns = [&](bool cut) {
+          double best = std::numeric_limits<double>::infinity();
+          for (const auto& [recipe, ns] : ranked) {
+            if ((recipe.chunk_bytes != 0) == cut) best = std::min(best, ns);
+          }
+          return best;
+        };
+        const bool cut = ranked.front().recipe.chunk_bytes != 0;
+        EXPECT_EQ(cut, best_ns(true) * 1.05 < best_ns(false)) << to_string(operation) << " of " << bytes;
+        declined += !cut && best_ns(true) < best_ns(false);
+        taken += cut;
+      }
+    }
+  }
+  EXPECT_GT(declined, 0);
+  EXPECT_GT(taken, 0);
+}
+
+// Ranks that share a PU take turns: each turn costs a switch, and only one of them works at a time.
+TEST(Schedules, RanksThatShareAPuTakeTurns) {
+  const Machine machine = two_packages();
+  const Group apart = group_of(machine, 8);
+  Group crowded = apart;
+  for (int& pu : crowded.pus) pu /= 2;
+  const auto time = [&](const Group& group, const Recipe& recipe, std::size_t bytes) {
+    return simulate(machine, group, *make_request(machine, group, recipe), bytes)->total_ns;
+  };
+  constexpr double switch_ns = 1000.0;
+  const Recipe tree{.algorithm = "allreduce_tree", .tree = "k-nomial:2"};
+  EXPECT_LT(time(apart, tree, 8), switch_ns);
+  EXPECT_GT(time(crowded, tree, 8), 2 * switch_ns);
+  const Recipe flat{.algorithm = "alltoall_flat", .access = Access::direct};
+  EXPECT_GT(time(crowded, flat, 1 << 20), 1.8 * time(apart, flat, 1 << 20));
 }
 
 TEST(Schedules, KnowingWhoIsLateIsNoLoss) {
