@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <new>
 #include <string>
@@ -168,7 +169,12 @@ int hand_over(const std::string& name, int rank, int any_thread) {
   int attached = SMELT_BROKEN;
   std::thread([&] { attached = smelt_communicator_attach(comm, rank, &member); }).join();
   if (attached != SMELT_OK) return complain(2);
-  const int status = smelt_barrier(member);
+  // A death is noticed soon, not at once.
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  int status = SMELT_OK;
+  for (int i = 0; status == SMELT_OK && (any_thread == 0 ? std::chrono::steady_clock::now() < soon : i < 100); ++i) {
+    status = smelt_barrier(member);
+  }
   smelt_rank_free(member);
   smelt_communicator_free(comm);
   return -status;
