@@ -284,7 +284,7 @@ Result<CopyCosts> run_copy_campaign(const Machine& machine, CopyTimer& timer, co
 
 bool agrees_with_messages(const Machine& machine, const CopyCosts& copy) {
   // A message is a line that is fetched, and some work; siblings of a core fetch lines for next to nothing.
-  constexpr double least_share = 1.0 / 12, most_share = 4.0;
+  constexpr double least_share = 1.0 / 12, most_share = 1.6;
   for (std::size_t i = 0; i < machine.size(); ++i) {
     for (std::size_t j = 0; j < machine.size(); ++j) {
       const double propagation = machine.propagation_ns ? (*machine.propagation_ns)(i, j) : 0.0;
