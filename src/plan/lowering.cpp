@@ -11,7 +11,7 @@ constexpr double payload_bytes = 56.0;
 /// What a line of a stream costs, as part of a lone message (docs/model.md).
 constexpr double line_share = 0.2;
 constexpr double post_ns = 2.0;
-/// What a rank does before its first move where vectors are cut or buffers published: epochs, extents, addresses.
+/// What a rank does before its first move where vectors are cut or data is told of by address: epochs, extents.
 constexpr double set_up_ns = 200.0;
 /// Longer messages of a recipe with direct access say where the data is.
 constexpr double most_carried_bytes = 2048.0;
@@ -65,7 +65,9 @@ void Lowering::lower(int rank, Program& program) {
   known_whole_ = known_part_ = {};
   program.ticks = schedule_.ticks;
   const bool short_way = request_->recipe.access == Access::staged && schedule_.slices == 1 && !cut_;
-  program.set_up_ns = (schedule_.ticks > 0 || schedule_.slices > 1) && !short_way ? set_up_ns : 0.0;
+  const bool by_address = request_->recipe.access == Access::direct && whole_bytes_ > most_carried_bytes;
+  const bool long_way = schedule_.ticks > 0 || schedule_.slices > 1 || by_address;
+  program.set_up_ns = long_way && !short_way ? set_up_ns : 0.0;
   program.chunks = cutting_.chunks();
   program.readers.clear();
   for (const int reader : schedule_.stage_readers) program.readers.push_back({reader, costs_.message(reader, rank)});
