@@ -99,7 +99,8 @@ Brief Brief::compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& s
       if (!is_brief(move, staged)) return Brief();
       if (move.kind == Move::Kind::flush) continue;
       const Step& step = brief.steps_.emplace_back(brief.compile_step(endpoint, move, operation));
-      if (is_message(move)) most_blocks = std::max({most_blocks, step.from.count, step.to.count});
+      // Without ticks operands are scratch in every step.
+      if (is_message(move) || !brief.ticks()) most_blocks = std::max({most_blocks, step.from.count, step.to.count});
       brief.fills_stage_ |= step.to.buffer == Buffer::stage;
       brief.merges_ |= move.kind == Move::Kind::get_combine || move.kind == Move::Kind::combine;
     }

@@ -16,6 +16,7 @@
 
 namespace {
 
+using shim_test::compose;
 using shim_test::fail;
 using shim_test::require;
 using Bytes = std::vector<unsigned char>;
@@ -68,16 +69,6 @@ struct Pairing {
   Values values;
   std::vector<MPI_Op> ops;
 };
-
-/// Associative, not commutative: (a, b) stands for x -> a x + b, on 32-bit numbers that wrap.
-void compose(void* in, void* inout, int* count, MPI_Datatype*) {
-  auto* f = static_cast<std::uint32_t*>(in);
-  auto* g = static_cast<std::uint32_t*>(inout);
-  for (int i = 0; i < *count; ++i, f += 2, g += 2) {
-    g[1] = g[0] * f[1] + g[1];
-    g[0] = g[0] * f[0];
-  }
-}
 
 /// The same on elements that have a gap between their numbers.
 void compose_gaps(void* in, void* inout, int* count, MPI_Datatype*) {

@@ -28,6 +28,7 @@
 
 namespace {
 
+using shim_test::compose;
 using shim_test::fail;
 using shim_test::require;
 using shim_test::world_rank;
@@ -46,16 +47,6 @@ int rank_in(MPI_Comm comm) {
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
   return rank;
-}
-
-/// Associative, not commutative: (a, b) stands for x -> a x + b, on 32-bit numbers that wrap.
-void compose(void* in, void* inout, int* count, MPI_Datatype*) {
-  auto* f = static_cast<std::uint32_t*>(in);
-  auto* g = static_cast<std::uint32_t*>(inout);
-  for (int i = 0; i < *count; ++i, f += 2, g += 2) {
-    g[1] = g[0] * f[1] + g[1];
-    g[0] = g[0] * f[0];
-  }
 }
 
 // ---- operations -----------------------------------------------------------------------------
