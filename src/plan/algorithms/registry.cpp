@@ -42,9 +42,11 @@ const Algorithm* const all_algorithms[] = {
     &scan_flat,
     &scan_chain,
     &scan_recursive_doubling,
+    &scan_slices,
     &exscan_flat,
     &exscan_chain,
     &exscan_recursive_doubling,
+    &exscan_slices,
 };
 
 }  // namespace

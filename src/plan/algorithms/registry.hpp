@@ -17,8 +17,8 @@ extern const Algorithm gather_flat, gather_put, gather_linear, gather_binomial;
 extern const Algorithm allgather_flat, allgather_ring, allgather_bruck, allgather_recursive_doubling;
 extern const Algorithm alltoall_flat, alltoall_pairwise, alltoall_bruck;
 extern const Algorithm reduce_scatter_flat, reduce_scatter_pairwise, reduce_scatter_recursive_halving;
-extern const Algorithm scan_flat, scan_chain, scan_recursive_doubling;
-extern const Algorithm exscan_flat, exscan_chain, exscan_recursive_doubling;
+extern const Algorithm scan_flat, scan_chain, scan_recursive_doubling, scan_slices;
+extern const Algorithm exscan_flat, exscan_chain, exscan_recursive_doubling, exscan_slices;
 
 /// nullptr if there is none of that name.
 const Algorithm* find_algorithm(std::string_view name);
