@@ -28,75 +28,55 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 struct Buffers {
   std::vector<double> in, out;
-  MPI_Request persistent = MPI_REQUEST_NULL;
+  int count;
+  MPI_Request request = MPI_REQUEST_NULL;
 };
 
-void call_blocking(const std::string& operation, Buffers& with, int count) {
-  double* in = with.in.data();
-  double* out = with.out.data();
-  const MPI_Comm world = MPI_COMM_WORLD;
-  if (operation == "barrier") MPI_Barrier(world);
-  if (operation == "bcast") MPI_Bcast(in, count, MPI_DOUBLE, 0, world);
-  if (operation == "reduce") MPI_Reduce(in, out, count, MPI_DOUBLE, MPI_SUM, 0, world);
-  if (operation == "allreduce") MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, world);
-  if (operation == "scan") MPI_Scan(in, out, count, MPI_DOUBLE, MPI_SUM, world);
-  if (operation == "exscan") MPI_Exscan(in, out, count, MPI_DOUBLE, MPI_SUM, world);
-  if (operation == "reduce_scatter_block") MPI_Reduce_scatter_block(in, out, count, MPI_DOUBLE, MPI_SUM, world);
-  if (operation == "scatter") MPI_Scatter(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, 0, world);
-  if (operation == "gather") MPI_Gather(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, 0, world);
-  if (operation == "allgather") MPI_Allgather(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, world);
-  if (operation == "alltoall") MPI_Alltoall(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, world);
-}
+/// An operation in its three forms; the last two leave a request.
+struct Forms {
+  const char* name;
+  void (*block)(Buffers&);
+  void (*start)(Buffers&);
+  void (*prepare)(Buffers&);
+};
 
-/// The nonblocking ones, waited for at once.
-void call_nonblocking(const std::string& operation, Buffers& with, int count) {
-  double* in = with.in.data();
-  double* out = with.out.data();
-  const MPI_Comm world = MPI_COMM_WORLD;
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (operation == "ibarrier") MPI_Ibarrier(world, &request);
-  if (operation == "ibcast") MPI_Ibcast(in, count, MPI_DOUBLE, 0, world, &request);
-  if (operation == "ireduce") MPI_Ireduce(in, out, count, MPI_DOUBLE, MPI_SUM, 0, world, &request);
-  if (operation == "iallreduce") MPI_Iallreduce(in, out, count, MPI_DOUBLE, MPI_SUM, world, &request);
-  if (operation == "iscan") MPI_Iscan(in, out, count, MPI_DOUBLE, MPI_SUM, world, &request);
-  if (operation == "iexscan") MPI_Iexscan(in, out, count, MPI_DOUBLE, MPI_SUM, world, &request);
-  if (operation == "ireduce_scatter_block") {
-    MPI_Ireduce_scatter_block(in, out, count, MPI_DOUBLE, MPI_SUM, world, &request);
+// One row of the table: name, blocking form, nonblocking form, and what all forms begin with. Found once, so that no
+// search is part of what is timed.
+#define FORM(call, ...)                                          \
+  [](Buffers& with) {                                            \
+    [[maybe_unused]] double* const in = with.in.data();          \
+    [[maybe_unused]] double* const out = with.out.data();        \
+    [[maybe_unused]] const int n = with.count;                   \
+    [[maybe_unused]] MPI_Request* const request = &with.request; \
+    const MPI_Comm world = MPI_COMM_WORLD;                       \
+    call(__VA_ARGS__);                                           \
   }
-  if (operation == "iscatter") MPI_Iscatter(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, 0, world, &request);
-  if (operation == "igather") MPI_Igather(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, 0, world, &request);
-  if (operation == "iallgather") MPI_Iallgather(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, world, &request);
-  if (operation == "ialltoall") MPI_Ialltoall(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, world, &request);
-  MPI_Wait(&request, MPI_STATUS_IGNORE);
-}
+#define ROW(text, name, iname, ...)                                               \
+  {                                                                               \
+    text, FORM(MPI_##name, __VA_ARGS__), FORM(MPI_##iname, __VA_ARGS__, request), \
+        FORM(INIT(name), __VA_ARGS__, MPI_INFO_NULL, request)                     \
+  }
 
-/// The persistent ones: the request that is started each time.
-void prepare(const std::string& operation, Buffers& with, int count) {
-  double* in = with.in.data();
-  double* out = with.out.data();
-  const MPI_Comm world = MPI_COMM_WORLD;
-  const MPI_Info info = MPI_INFO_NULL;
-  MPI_Request* request = &with.persistent;
-  if (operation == "pbarrier") INIT(Barrier)(world, info, request);
-  if (operation == "pbcast") INIT(Bcast)(in, count, MPI_DOUBLE, 0, world, info, request);
-  if (operation == "preduce") INIT(Reduce)(in, out, count, MPI_DOUBLE, MPI_SUM, 0, world, info, request);
-  if (operation == "pallreduce") INIT(Allreduce)(in, out, count, MPI_DOUBLE, MPI_SUM, world, info, request);
-  if (operation == "pscan") INIT(Scan)(in, out, count, MPI_DOUBLE, MPI_SUM, world, info, request);
-  if (operation == "pexscan") INIT(Exscan)(in, out, count, MPI_DOUBLE, MPI_SUM, world, info, request);
-  if (operation == "preduce_scatter_block") {
-    INIT(Reduce_scatter_block)(in, out, count, MPI_DOUBLE, MPI_SUM, world, info, request);
-  }
-  if (operation == "pscatter") {
-    INIT(Scatter)(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, 0, world, info, request);
-  }
-  if (operation == "pgather") INIT(Gather)(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, 0, world, info, request);
-  if (operation == "pallgather") INIT(Allgather)(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, world, info, request);
-  if (operation == "palltoall") INIT(Alltoall)(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, world, info, request);
-}
+const Forms operations[] = {
+    ROW("barrier", Barrier, Ibarrier, world),
+    ROW("bcast", Bcast, Ibcast, in, n, MPI_DOUBLE, 0, world),
+    ROW("reduce", Reduce, Ireduce, in, out, n, MPI_DOUBLE, MPI_SUM, 0, world),
+    ROW("allreduce", Allreduce, Iallreduce, in, out, n, MPI_DOUBLE, MPI_SUM, world),
+    ROW("scan", Scan, Iscan, in, out, n, MPI_DOUBLE, MPI_SUM, world),
+    ROW("exscan", Exscan, Iexscan, in, out, n, MPI_DOUBLE, MPI_SUM, world),
+    ROW("reduce_scatter_block", Reduce_scatter_block, Ireduce_scatter_block, in, out, n, MPI_DOUBLE, MPI_SUM, world),
+    ROW("scatter", Scatter, Iscatter, in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, 0, world),
+    ROW("gather", Gather, Igather, in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, 0, world),
+    ROW("allgather", Allgather, Iallgather, in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, world),
+    ROW("alltoall", Alltoall, Ialltoall, in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, world),
+};
 
-void call_persistent(const std::string&, Buffers& with, int) {
-  MPI_Start(&with.persistent);
-  MPI_Wait(&with.persistent, MPI_STATUS_IGNORE);
+/// "bcast", "ibcast", "pbcast"; null if there is none of that name.
+const Forms* find(const std::string& word) {
+  for (const Forms& each : operations) {
+    if (word == each.name || word == std::string("i") + each.name || word == std::string("p") + each.name) return &each;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -107,22 +87,34 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (argc != 4) MPI_Abort(MPI_COMM_WORLD, 2);
-  const std::string operation = argv[1];
-  const auto call = operation[0] == 'i' ? &call_nonblocking : operation[0] == 'p' ? &call_persistent : &call_blocking;
+  const std::string word = argv[1];
+  const Forms* const forms = find(word);
+  if (forms == nullptr) MPI_Abort(MPI_COMM_WORLD, 2);
+  const bool blocking = word == forms->name, persistent = !blocking && word[0] == 'p';
   const int count = std::max(1, std::atoi(argv[2]) / 8);
   const double budget = std::atof(argv[3]) * 1e-6;
-  Buffers buffers;
-  buffers.in.assign(static_cast<std::size_t>(count) * static_cast<std::size_t>(size), 1.0);
+  Buffers buffers{.in = std::vector<double>(static_cast<std::size_t>(count) * static_cast<std::size_t>(size), 1.0),
+                  .out = {},
+                  .count = count};
   buffers.out = buffers.in;
-  prepare(operation, buffers, count);
+  if (persistent) forms->prepare(buffers);
+  const auto call = [&] {
+    if (blocking) return forms->block(buffers);
+    if (persistent) {
+      MPI_Start(&buffers.request);
+    } else {
+      forms->start(buffers);
+    }
+    MPI_Wait(&buffers.request, MPI_STATUS_IGNORE);
+  };
   // The shim begins by itself in between; nonblocking collectives alone do not let it.
   for (int i = 0; i < 80; ++i) {
-    call(operation, buffers, count);
+    call();
     MPI_Barrier(MPI_COMM_WORLD);
   }
   // A sample is a run of calls, as long as a clock's reading does not show.
   double once = now();
-  for (int i = 0; i < 8; ++i) call(operation, buffers, count);
+  for (int i = 0; i < 8; ++i) call();
   once = (now() - once) / 8;
   const bool fresh = count >= 2048;
   int calls = fresh ? 1 : std::clamp(static_cast<int>(50e-6 / once), 1, 200);
@@ -137,7 +129,7 @@ int main(int argc, char** argv) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
     const double start = now();
-    for (int i = 0; i < calls; ++i) call(operation, buffers, count);
+    for (int i = 0; i < calls; ++i) call();
     sample = (now() - start) / calls;
   }
   std::vector<double> slowest(taken.size());
@@ -146,6 +138,6 @@ int main(int argc, char** argv) {
     std::nth_element(slowest.begin(), slowest.begin() + samples / 2, slowest.end());
     std::printf("%.1f\n", slowest[static_cast<std::size_t>(samples / 2)] * 1e9);
   }
-  if (buffers.persistent != MPI_REQUEST_NULL) MPI_Request_free(&buffers.persistent);
+  if (persistent) MPI_Request_free(&buffers.request);
   MPI_Finalize();
 }
