@@ -75,7 +75,7 @@ struct Move {
 struct Schedule {
   std::vector<Move> begin, body, end;
   int slices = 1;                  ///< blocks of a vector
-  int work_blocks = 0;             ///< blocks of Buffer::work
+  int work_blocks = 0;             ///< blocks of Buffer::work; of several slices: a multiple, one vector after another
   int stage_blocks = 0;            ///< blocks of Buffer::stage, per chunk; the same for all ranks
   int ticks = 0;                   ///< per chunk, the same for all ranks; 0: ticks are not used
   bool publishes = false;          ///< others reach into this operation's `in` and `out`

@@ -168,6 +168,7 @@ bool Brief::begin(Endpoint& endpoint, Frame& frame) const noexcept {
   auto& use = endpoint.slot_uses_[slot];
   if (use.readers != nullptr) {
     for (const int reader : *use.readers) {
+      if (endpoint.has_reached(reader, use.value)) continue;
       if (!await(endpoint, reader, endpoint.fabric_.tick(reader), use.value)) return false;
     }
   }
@@ -176,7 +177,8 @@ bool Brief::begin(Endpoint& endpoint, Frame& frame) const noexcept {
   return true;
 }
 
-inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) const noexcept {
+inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const Frame& frame,
+                           const Step& step) const noexcept {
   alignas(line_bytes) std::byte operand[most_lines * channel::line_payload];
   const std::byte* const from = frame.at(step.from);
   std::byte* const to = frame.at(step.to);
@@ -250,10 +252,9 @@ void Brief::begin(Endpoint& endpoint, const Collective& call, Course& course) co
 bool Brief::slot_is_free(Endpoint& endpoint, Course& course) noexcept {
   for (; course.readers_ != nullptr && course.reader_ < course.readers_->size(); ++course.reader_) {
     const int reader = (*course.readers_)[course.reader_];
-    const Tick& tick = endpoint.fabric_.tick(reader);
-    if (tick.reached(course.reader_value_)) continue;
+    if (endpoint.has_reached(reader, course.reader_value_)) continue;
     endpoint.waiting_for_ = reader;
-    course.tick = &tick;
+    course.tick = &endpoint.fabric_.tick(reader);
     course.tick_value = course.reader_value_;
     return false;
   }

@@ -47,7 +47,8 @@ Endpoint::Endpoint(State& state, int rank, const WaitConfig& wait)
       waiter_(wait),
       links_(static_cast<std::size_t>(state.group.size())),
       chunk_bytes_(default_chunk_bytes(state.group.size())),
-      scratch_(2 * chunk_bytes_) {
+      scratch_(2 * chunk_bytes_),
+      seen_ticks_(links_.size()) {
   waiter_.set_interrupt(&Endpoint::interrupted, this);
   lending_.reserve(links_.size());
 }

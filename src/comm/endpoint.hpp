@@ -143,6 +143,13 @@ class alignas(separation_bytes) Endpoint {
     }
   };
 
+  /// Whether the rank's tick is so far. Looks only where it was not when last looked at: a tick that the rank raises
+  /// with every call is a cache miss each time.
+  bool has_reached(int rank, std::uint64_t tick) noexcept {
+    auto& seen = seen_ticks_[static_cast<std::size_t>(rank)];
+    if (seen < tick) seen = fabric_.tick(rank).value.load(ordering::tick_await);
+    return seen >= tick;
+  }
   bool enter(Operation operation) noexcept;
   bool broken() const noexcept;
   /// Makes `bytes` at least that large; false, and the communicator broken, if there is no memory.
@@ -202,7 +209,8 @@ class alignas(separation_bytes) Endpoint {
   std::uint64_t epoch_ = 0;
   std::uint64_t stage_chunks_ = 0;  ///< chunks that have gone through the stages so far
   SlotUse slot_uses_[Fabric::slots];
-  std::vector<Link*> lending_;  ///< links on which the peer may still read my buffers
+  OwnLinesVector<std::uint64_t> seen_ticks_;  ///< of each rank, as last looked at for the reuse of a slot
+  std::vector<Link*> lending_;                ///< links on which the peer may still read my buffers
   Bytes work_, pieces_, input_copy_;
   Execution blocking_;
   std::vector<std::vector<std::unique_ptr<Prepared>>> prepared_;  ///< by choice and root

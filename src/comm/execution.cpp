@@ -79,7 +79,7 @@ bool Execution::make_room() noexcept {
   const Schedule& schedule = prepared_->schedule;
   const std::size_t chunk_bytes = cutting_.chunk() * call_.element_bytes;
   stride_ = chunk_bytes;
-  const auto blocks = static_cast<std::size_t>(schedule.slices > 1 ? 1 : schedule.work_blocks);
+  const auto blocks = static_cast<std::size_t>((schedule.work_blocks + schedule.slices - 1) / schedule.slices);
   if (schedule.work_blocks > 0 && !endpoint_->reserve(endpoint_->work_, blocks * chunk_bytes)) return false;
   if (call_.reduction.combine != nullptr &&
       !endpoint_->reserve(endpoint_->pieces_,
@@ -172,9 +172,10 @@ Execution::Extent Execution::locate(const Area& area, int extent, int owner) con
       const std::size_t offset = scratch ? static_cast<std::size_t>(area.first) * stride_ : before * element;
       return {base + offset, elements_ * element};
     }
-    const auto first = cutting_.slice_begin(elements_, area.first);
-    const auto last = cutting_.slice_begin(elements_, area.first + area.count);
-    return {base + (before + first) * element, (last - first) * element};
+    const int slice = area.first % prepared_->schedule.slices, vector = area.first / prepared_->schedule.slices;
+    const auto first = cutting_.slice_begin(elements_, slice);
+    const auto last = cutting_.slice_begin(elements_, slice + area.count);
+    return {base + static_cast<std::size_t>(vector) * stride_ + (before + first) * element, (last - first) * element};
   }
   const int block = area.first + extent;
   if (extents(area) == 1 && area.count > 1) {
@@ -295,6 +296,7 @@ Execution::Outcome Execution::reuse_stage() noexcept {
   auto& use = endpoint_->slot_uses_[slot()];
   if (use.readers != nullptr) {
     for (; reader_ < use.readers->size(); ++reader_) {
+      if (endpoint_->has_reached((*use.readers)[reader_], use.value)) continue;
       if (const Outcome outcome = await((*use.readers)[reader_], use.value); outcome != Outcome::done) return outcome;
     }
   }

@@ -72,7 +72,7 @@ void Lowering::lower(int rank, Program& program) {
   program.readers.clear();
   for (const int reader : schedule_.stage_readers) program.readers.push_back({reader, costs_.message(reader, rank)});
   // The last move of a chunk posts that the rank is done with it.
-  if (schedule_.ticks != 0 && !schedule_.body.empty()) {
+  if (schedule_.ticks != 0) {
     schedule_.body.push_back({.kind = Move::Kind::post, .tick = schedule_.ticks});
   }
   const std::size_t last = program.chunks - 1;
@@ -184,7 +184,8 @@ double Lowering::bytes_of(const Area& area) const {
   if (rank_blocks_) {
     count = elements_ * static_cast<std::size_t>(area.count);
   } else if (schedule_.slices != 1) {
-    count = cutting_.slice_begin(elements_, area.first + area.count) - cutting_.slice_begin(elements_, area.first);
+    const int slice = area.first % schedule_.slices;
+    count = cutting_.slice_begin(elements_, slice + area.count) - cutting_.slice_begin(elements_, slice);
   }
   return static_cast<double>(count * element_bytes_);
 }

@@ -8,7 +8,8 @@
 //   rank 2   [   :    ]  [   :    ]
 //             rank 0      rank 1
 //
-// A result may be its input: nobody but rank s touches slice s, and it reads a rank's before it writes it.
+// A result may be its input: nobody but rank s touches slice s, and it reads a rank's before it writes it. So an
+// exclusive sum waits until the next one is made, in the other of two vectors.
 #include "plan/algorithms/registry.hpp"
 
 namespace smelt::plan {
@@ -39,11 +40,13 @@ void build(Builder& b) {
     return;
   }
   b.schedule.slices = b.ranks;
-  b.schedule.work_blocks = b.ranks;
+  b.schedule.work_blocks = 2 * b.ranks;
   b.publish(ticks);
   b.post(entered);
-  // The last rank's own result is the last sum: it needs no place of its own.
-  const auto place = [&](int owner) { return owner == last && b.rank == last ? out(slice) : work(slice); };
+  // Where the sum for that rank is made. The last rank's own result is the last sum: it needs no other place.
+  const auto place = [&](int owner) {
+    return owner == last && b.rank == last ? out(slice) : work(slice + owner % 2 * b.ranks);
+  };
   Area sum = in(slice);
   if (b.rank != 0) {
     sum = place(inclusive ? 0 : 1);
@@ -52,17 +55,11 @@ void build(Builder& b) {
   }
   if (inclusive) put_sum(b, 0, sum);
   for (int rank = 1; rank <= last; ++rank) {
-    if (inclusive) {
-      const Area to = place(rank);
-      add(b, rank, sum, to);
-      put_sum(b, rank, sum = to);
-    } else {
-      put_sum(b, rank, sum);
-      if (rank == last) break;
-      const Area to = place(rank + 1);
-      add(b, rank, sum, to);
-      sum = to;
-    }
+    const int next = inclusive ? rank : rank + 1;
+    const Area with = next <= last ? place(next) : sum;
+    if (next <= last) add(b, rank, sum, with);
+    put_sum(b, rank, inclusive ? with : sum);
+    sum = with;
   }
   b.end();
   b.await_all(ticks);
