@@ -8,6 +8,7 @@
 #include "shims/mpi/follow.hpp"
 #include "shims/mpi/handles.hpp"
 #include "shims/mpi/machines.hpp"
+#include "shims/mpi/meeting.hpp"
 #include "shims/mpi/operation.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/persistent.hpp"
@@ -45,6 +46,7 @@ void resolve(Function*& library, Function*& above, const char* pmpi) noexcept {
   SMELT_MPI_NONBLOCKING(SMELT_MPI_RESOLVE)
   SMELT_MPI_REQUESTS(SMELT_MPI_RESOLVE)
   SMELT_MPI_FREEING(SMELT_MPI_RESOLVE)
+  SMELT_MPI_FREEING_COMM(SMELT_MPI_RESOLVE)
   SMELT_MPI_RESOLVE(Finalize, (), ())
 #undef SMELT_MPI_RESOLVE
 #define SMELT_MPI_TEXT(text) #text
@@ -131,7 +133,7 @@ int run_before(Entry& entry, MPI_Comm comm, const Team* team, Library library) n
 template <class Describe, class Library>
 inline int run(Entry& entry, MPI_Comm comm, Describe describe, Library library) noexcept {
   Team* const team = find_team(comm);
-  if (team == nullptr || !team->ready) [[unlikely]]
+  if (team == nullptr || (!team->ready && !turns_ready(*team))) [[unlikely]]
     return run_before(entry, comm, team, library);
   if (team->flights.any()) [[unlikely]]
     land_all(*team);
@@ -143,6 +145,7 @@ inline int run(Entry& entry, MPI_Comm comm, Describe describe, Library library) 
 template <class Describe, class Library>
 int start(Entry& entry, MPI_Comm comm, MPI_Request* request, Describe describe, Library library) noexcept {
   Team* const team = find_team(comm);
+  if (team != nullptr && !team->ready) (void)turns_ready(*team);
   const char* why = why_not_nonblocking(team, request);
   if (why == nullptr) {
     int code = MPI_SUCCESS;
@@ -188,6 +191,7 @@ int finalize() {
   stop_following();
   free_held();
   release_teams();
+  finish_meetings();
   release_progress();
   release_types();
   return original.Finalize();

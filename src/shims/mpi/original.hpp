@@ -228,6 +228,9 @@ std::uintptr_t number_of(Handle handle) noexcept {
 #define SMELT_MPI_FREEING(X)                  \
   X(Type_free, (MPI_Datatype * type), (type)) \
   X(Op_free, (MPI_Op * op), (op))
+#define SMELT_MPI_FREEING_COMM(X)           \
+  X(Comm_free, (MPI_Comm * comm), (comm)) \
+  X(Comm_disconnect, (MPI_Comm * comm), (comm))
 
 /// The library's functions. Filled when the shim is loaded.
 struct Original {
@@ -237,6 +240,7 @@ struct Original {
   SMELT_MPI_PERSISTENT(SMELT_MPI_MEMBER)
   SMELT_MPI_REQUESTS(SMELT_MPI_MEMBER)
   SMELT_MPI_FREEING(SMELT_MPI_MEMBER)
+  SMELT_MPI_FREEING_COMM(SMELT_MPI_MEMBER)
   SMELT_MPI_MEMBER(Finalize, (), ())
 #undef SMELT_MPI_MEMBER
 };

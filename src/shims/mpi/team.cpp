@@ -42,6 +42,7 @@ int forget(MPI_Comm comm, int, void* value, void*) {
     generation.fetch_add(1, std::memory_order_release);
   }
   auto* const team = static_cast<Team*>(value);
+  team->agreement.reset();
   team->orphan();
   forget_flights(*team);
   team->release();
@@ -85,8 +86,8 @@ void Team::detach() noexcept {
 }
 
 void Team::disconnect() noexcept {
-  if (leaders != MPI_COMM_NULL) PMPI_Comm_free(&leaders);
-  if (neighbours != MPI_COMM_NULL) PMPI_Comm_free(&neighbours);
+  if (leaders != MPI_COMM_NULL) original.Comm_free(&leaders);
+  if (neighbours != MPI_COMM_NULL) original.Comm_free(&neighbours);
 }
 
 void Team::release() noexcept {
@@ -124,9 +125,19 @@ static Team* need_team(MPI_Comm comm) noexcept {
   }
 }
 
+bool turns_ready(Team& team) noexcept {
+  if (!team.agreement || !team.agreement->ours(team.successes + 1)) return false;
+  team.agreement.reset();
+  return true;
+}
+
 void note_success(MPI_Comm comm, bool blocking) noexcept {
   Team* const team = need_team(comm);
-  if (team == nullptr || team->settled || ++team->successes < calls_before() || !blocking) return;
+  if (team == nullptr || team->settled || ++team->successes < calls_before()) return;
+  if (!blocking) {
+    if (!team->agreement) team->agreement.emplace(*team);
+    return;
+  }
   settle(*team);
   team->settled = true;
 }
@@ -157,4 +168,24 @@ int report_failure(Team& team, int code) noexcept {
   return code;
 }
 
+namespace {
+
+/// MPI_Comm_free or _disconnect. An agreement has a collective of its own under way, which would keep the
+/// communicator, or make Open MPI 4.1 crash.
+int free_comm(MPI_Comm* comm, int (*library)(MPI_Comm*)) noexcept {
+  const bool goes = comm != nullptr && *comm != MPI_COMM_WORLD && *comm != MPI_COMM_SELF;
+  if (Team* const team = goes ? find_team(*comm) : nullptr; team != nullptr) team->agreement.reset();
+  return library(comm);
+}
+
+}  // namespace
 }  // namespace smelt::shims::mpi
+
+using namespace smelt::shims::mpi;
+
+#define SMELT_MPI_FREE_COMM(name, parameters, arguments)                                                          \
+  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { return free_comm(comm, original.name); } \
+  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {                                           \
+    return tool.name != nullptr ? tool.name arguments : free_comm(comm, original.name);                           \
+  }
+SMELT_MPI_FREEING_COMM(SMELT_MPI_FREE_COMM)

@@ -2,7 +2,8 @@
 //
 // A team is made when the first collective on its communicator has succeeded, hangs on the communicator as an
 // attribute, and is freed with it. Once so many collectives have succeeded that it pays, all ranks agree on whether
-// smelt serves them (team_setup.cpp).
+// smelt serves them: in a call that may wait for the others at once (team_setup.cpp), in others by and by
+// (agreement.hpp).
 //
 // Several machines: ranks of one machine are a smelt communicator each; the first rank of each is its leader.
 //
@@ -17,7 +18,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "shims/mpi/agreement.hpp"
 
 namespace smelt::shims::mpi {
 
@@ -58,20 +62,21 @@ struct Team {
   bool sampling = false;  ///< all ranks have SMELT_VERBOSE=1: some rounds go to the library, to be timed
   bool followed = false;  ///< on all ranks the library's progress moves nonblocking operations along
   Flights flights;
-  bool settled = false;   ///< the ranks have agreed whether to use smelt
+  bool settled = false;  ///< the ranks have agreed whether to use smelt
   std::uint64_t round = 0;
   int successes = 0;  ///< of the library, on the way to the agreement
   const char* why = "one of the first calls on its communicator";
+  std::optional<Agreement> agreement;  ///< under way
 
   smelt_communicator* communicator = nullptr;
   smelt_rank* local = nullptr;  ///< this rank among those of its machine; null if it is alone there
 
   // Of several machines; all tables by rank of `comm`.
   int machines = 1;
-  int machine = 0;                     ///< of this rank
-  int local_rank = 0, local_size = 0;  ///< on it
-  MPI_Comm leaders = MPI_COMM_NULL;    ///< of the library, on leaders: machine m's leader is rank m
-  MPI_Comm neighbours = MPI_COMM_NULL; ///< of the library: the ranks of this machine, as smelt numbers them
+  int machine = 0;                      ///< of this rank
+  int local_rank = 0, local_size = 0;   ///< on it
+  MPI_Comm leaders = MPI_COMM_NULL;     ///< of the library, on leaders: machine m's leader is rank m
+  MPI_Comm neighbours = MPI_COMM_NULL;  ///< of the library: the ranks of this machine, as smelt numbers them
   std::vector<int> machine_of, local_of;
   std::vector<int> machine_size;
   std::vector<int> by_machine;  ///< ranks in the order of machines, and on each in that of `comm`
@@ -105,8 +110,11 @@ struct Team {
 /// The team of a communicator that has one; null for others. Cost: a look into a small table of this thread.
 Team* find_team(MPI_Comm comm) noexcept;
 
-/// After a collective of the library has succeeded on a communicator: makes its team, or settles it when it is time,
-/// which only a blocking one may wait for.
+/// Whether the collective that this rank is about to call on a team that is not ready is smelt's: then it is ready.
+bool turns_ready(Team& team) noexcept;
+
+/// After a collective of the library has succeeded on a communicator: makes its team, or settles it when it is time;
+/// one that is not blocking only begins to.
 void note_success(MPI_Comm comm, bool blocking = true) noexcept;
 
 /// The same after a call that says that many will follow, and that may wait for the other ranks: settles its team.
@@ -114,6 +122,9 @@ void settle_soon(MPI_Comm comm) noexcept;
 
 /// Agrees with the other ranks on whether smelt serves this communicator, and builds what is needed. Collective.
 void settle(Team& team) noexcept;
+
+/// Not SMELT_MPI=0.
+bool enabled() noexcept;
 
 /// Frees all teams, but for what MPI_Finalize frees anyway.
 void release_teams() noexcept;

@@ -356,7 +356,7 @@ void release_types() noexcept {
   const std::lock_guard lock(set_up);
   type_generation.fetch_add(1, std::memory_order_release);
   if (int made = keyval.exchange(MPI_KEYVAL_INVALID); made != MPI_KEYVAL_INVALID) PMPI_Type_free_keyval(&made);
-  if (has_own.exchange(false)) PMPI_Comm_free(&own);
+  if (has_own.exchange(false)) original.Comm_free(&own);
 }
 
 }  // namespace smelt::shims::mpi

@@ -1,0 +1,150 @@
+#include "shims/mpi/agreement.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "shims/mpi/follow.hpp"
+#include "shims/mpi/operation.hpp"
+#include "shims/mpi/original.hpp"
+#include "shims/mpi/team.hpp"
+#include "shims/report.hpp"
+
+namespace smelt::shims::mpi {
+
+/// In memory that all ranks see; zeros to begin with. The cards of the ranks follow.
+struct Ballot {
+  std::atomic<int> opened;          ///< ranks that have it, or `called_off`
+  std::atomic<int> able;            ///< ranks that have their part of smelt's communicator
+  std::atomic<int> mute;            ///< those of them without SMELT_VERBOSE=1
+  std::atomic<std::uint64_t> last;  ///< twice the last call that anybody came to; or twice smelt's first, plus one
+
+  static constexpr int called_off = -1;
+  static std::size_t bytes(int size) { return sizeof(Ballot) + static_cast<std::size_t>(size) * sizeof(Card); }
+  Card* cards() { return reinterpret_cast<Card*>(this + 1); }
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+
+Agreement::Agreement(Team& team) noexcept : team_(team) {
+  team.why = "a nonblocking call before all ranks are known to share a machine";
+  if (team.rank == 0) {
+    allow_reading();
+    ballot_file_ = Descriptor(create_memory(offer_.ballot));
+    memory_ = Descriptor(create_memory(offer_.memory));
+    offer_.machine = own_card().machine;
+    if (ftruncate(ballot_file_.get(), static_cast<off_t>(Ballot::bytes(team.size))) != 0) offer_.ballot.fd = -1;
+  }
+  if (original.Ibcast(&offer_, sizeof offer_, MPI_BYTE, 0, team.comm, &request_) != MPI_SUCCESS) step_ = Step::lost;
+}
+
+Agreement::~Agreement() {
+  if (request_ != MPI_REQUEST_NULL) original.Wait(&request_, MPI_STATUS_IGNORE);
+  if (ballot_ != nullptr) {
+    // The others who have seen that all have opened it count on this one's coming to the meeting.
+    int seen = ballot_->opened.load(std::memory_order_acquire);
+    while (seen >= 0 && seen < team_.size && !ballot_->opened.compare_exchange_weak(seen, Ballot::called_off)) {
+    }
+    if (step_ == Step::opened && seen == team_.size) meet();
+    munmap(ballot_, Ballot::bytes(team_.size));
+  }
+  smelt_rank_free(local_);
+  smelt_communicator_free(communicator_);
+}
+
+/// Step 2. False: this rank cannot.
+bool Agreement::open(int call) noexcept {
+  const Card card = own_card();
+  if (!enabled()) team_.why = "SMELT_MPI=0";
+  if (!enabled() || card.machine != offer_.machine) return false;
+  if (!follow_library(advance_flights)) {
+    team_.why = "a nonblocking collective, and a library whose progress cannot be followed";
+    return false;
+  }
+  if (team_.rank != 0) {
+    allow_reading();
+    ballot_file_ = Descriptor(open_memory(offer_.ballot));
+    memory_ = Descriptor(open_memory(offer_.memory));
+  }
+  if (offer_.ballot.fd < 0 || ballot_file_.get() < 0 || memory_.get() < 0) return false;
+  const std::size_t bytes = Ballot::bytes(team_.size);
+  void* const shared = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ballot_file_.get(), 0);
+  if (shared == MAP_FAILED) return false;
+  ballot_ = static_cast<Ballot*>(shared);
+  std::memcpy(&ballot_->cards()[team_.rank], &card, sizeof card);
+  (void)decided(call - 1);  // all that came before were the library's
+  int seen = ballot_->opened.load(std::memory_order_relaxed);
+  // Release: who sees all (acquire in advance() and meet()) sees their cards.
+  while (seen >= 0 && !ballot_->opened.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) {
+  }
+  return seen >= 0;
+}
+
+/// Step 3. Without memory or threads the others learn by the meeting's timeout that this rank does not come.
+void Agreement::meet() noexcept {
+  try {
+    const std::vector<Card> cards(ballot_->cards(), ballot_->cards() + team_.size);
+    meeting_ = Meeting::begin(memory_.get(), team_.size, team_.rank, places_of(cards));
+    step_ = Step::meeting;
+  } catch (const std::exception&) {
+    step_ = Step::lost;
+  }
+}
+
+/// Step 4. False: this rank is not.
+bool Agreement::become_able() noexcept {
+  if (!meeting_->take(&communicator_, &local_)) return false;
+  meeting_.reset();
+  if (!verbose()) ballot_->mute.fetch_add(1, std::memory_order_relaxed);
+  ballot_->able.fetch_add(1, std::memory_order_release);  // pairs with decided()
+  return true;
+}
+
+void Agreement::advance(int call) noexcept {
+  if (step_ == Step::asked) {
+    int there = 0;
+    if (original.Test(&request_, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS) step_ = Step::lost;
+    if (there != 0) step_ = open(call) ? Step::opened : Step::lost;
+  }
+  if (step_ == Step::opened && ballot_->opened.load(std::memory_order_acquire) == team_.size) meet();
+  if (step_ == Step::meeting && meeting_->over()) step_ = become_able() ? Step::able : Step::lost;
+}
+
+/// Notes that this rank has come to `call`: whether it is smelt's.
+bool Agreement::decided(int call) noexcept {
+  const auto own = static_cast<std::uint64_t>(call);
+  std::uint64_t seen = ballot_->last.load(std::memory_order_acquire);
+  for (;;) {
+    if (seen % 2 != 0) return own >= seen / 2;
+    const bool all = ballot_->able.load(std::memory_order_acquire) == team_.size;
+    const std::uint64_t next = all ? std::max(seen / 2 + 1, own) * 2 + 1 : std::max(seen / 2, own) * 2;
+    if (next == seen) return false;
+    // Release passes on what the able have written, to who learns of smelt's first call by this acquire or that above.
+    if (ballot_->last.compare_exchange_weak(seen, next, std::memory_order_acq_rel)) seen = next;
+  }
+}
+
+/// The team gets what was made.
+void Agreement::win() noexcept {
+  team_.communicator = std::exchange(communicator_, nullptr);
+  team_.local = std::exchange(local_, nullptr);
+  team_.local_rank = team_.rank;
+  team_.local_size = team_.size;
+  team_.sampling = ballot_->mute.load(std::memory_order_relaxed) == 0;
+  team_.followed = true;
+  team_.settled = team_.ready = true;
+}
+
+bool Agreement::ours(int call) noexcept {
+  advance(call);
+  if (ballot_ == nullptr || !decided(call)) return false;
+  win();
+  return true;
+}
+
+}  // namespace smelt::shims::mpi

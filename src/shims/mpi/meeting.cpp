@@ -1,0 +1,119 @@
+#include "shims/mpi/meeting.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string_view>
+#include <thread>
+
+#include "shims/mpi/progress.hpp"
+
+namespace smelt::shims::mpi {
+namespace {
+
+constinit std::atomic<int> under_way{0};
+
+}  // namespace
+
+Card own_card() noexcept {
+  Card card;
+  std::memset(&card, 0, sizeof card);
+  const char* name = std::getenv("SMELT_MPI_MACHINE");
+  card.machine = std::hash<std::string_view>{}(name != nullptr ? name : "");
+  CPU_ZERO(&card.cpus);
+  (void)sched_getaffinity(0, sizeof card.cpus, &card.cpus);
+  return card;
+}
+
+int create_memory(Invitation& invitation) noexcept {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  std::snprintf(invitation.name, sizeof invitation.name, "smelt-mpi-%d-%llx", static_cast<int>(getpid()),
+                static_cast<unsigned long long>(now));
+  const int fd = memfd_create(invitation.name, MFD_CLOEXEC);
+  invitation.pid = getpid();
+  invitation.fd = fd;
+  return fd;
+}
+
+int open_memory(const Invitation& invitation) noexcept {
+  if (invitation.fd < 0) return -1;
+  char path[64], target[128] = {};
+  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", invitation.pid, invitation.fd);
+  // A process with that number that is another one has no file of that name.
+  if (readlink(path, target, sizeof target - 1) < 0 || std::strstr(target, invitation.name) == nullptr) return -1;
+  return ::open(path, O_RDWR | O_CLOEXEC);
+}
+
+void allow_reading() noexcept { (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); }
+
+std::vector<int> places_of(const std::vector<Card>& cards) {
+  const bool bound = std::any_of(cards.begin(), cards.end(),
+                                 [&](const Card& card) { return CPU_EQUAL(&card.cpus, &cards[0].cpus) == 0; });
+  const bool one = CPU_COUNT(&cards[0].cpus) == 1;
+  std::vector<int> places, used(CPU_SETSIZE, 0);
+  if (!bound && !one) return places;
+  for (const Card& card : cards) {
+    int best = -1;
+    for (int pu = 0; pu < CPU_SETSIZE; ++pu) {
+      if (CPU_ISSET(pu, &card.cpus) == 0) continue;
+      if (best < 0 || used[static_cast<std::size_t>(pu)] < used[static_cast<std::size_t>(best)]) best = pu;
+    }
+    if (best < 0) return {};
+    ++used[static_cast<std::size_t>(best)];
+    places.push_back(best);
+  }
+  return places;
+}
+
+Meeting::Meeting(int fd, int size, int rank, std::vector<int> places)
+    : fd_(fcntl(fd, F_DUPFD_CLOEXEC, 0)), size_(size), rank_(rank), places_(std::move(places)) {}
+
+std::shared_ptr<Meeting> Meeting::begin(int fd, int size, int rank, std::vector<int> places) {
+  prepare_progress();
+  auto meeting = std::make_shared<Meeting>(fd, size, rank, std::move(places));
+  under_way.fetch_add(1, std::memory_order_relaxed);
+  try {
+    std::thread([meeting]() mutable {
+      meeting->meet();
+      meeting.reset();
+      under_way.fetch_sub(1, std::memory_order_release);  // pairs with finish_meetings()
+    }).detach();
+  } catch (...) {
+    under_way.fetch_sub(1, std::memory_order_relaxed);
+    throw;
+  }
+  return meeting;
+}
+
+void Meeting::meet() noexcept {
+  smelt_options options{};
+  options.keep_affinity = 1;
+  options.any_thread = 1;
+  options.idle = make_progress;
+  options.pus = places_.empty() ? nullptr : places_.data();
+  options.pu_count = places_.size();
+  (void)smelt_communicator_create_shared_fd(fd_.get(), size_, &rank_, 1, &options, &communicator_);
+  over_.store(true, std::memory_order_release);
+}
+
+bool Meeting::take(smelt_communicator** communicator, smelt_rank** rank) noexcept {
+  if (communicator_ == nullptr || smelt_communicator_attach(communicator_, rank_, rank) != SMELT_OK) return false;
+  *communicator = std::exchange(communicator_, nullptr);
+  return true;
+}
+
+void finish_meetings() noexcept {
+  while (under_way.load(std::memory_order_acquire) != 0) {
+    make_progress(nullptr);
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+}  // namespace smelt::shims::mpi

@@ -1,0 +1,92 @@
+// Meeting: the ranks of a machine make a communicator of smelt, over memory that their first rank gives them.
+//
+// The memory is an unnamed file, which the others open under /proc/<pid>/fd: nothing is left behind however they end.
+// Each rank waits for the others in a thread of its own, so that the program's thread can go on, or keep the
+// library going: a rank that has not come yet may wait for that.
+#pragma once
+
+#include <sched.h>
+#include <smelt/smelt.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace smelt::shims::mpi {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) noexcept : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const noexcept { return fd_; }
+
+ private:
+  int fd_;
+};
+
+/// What a rank tells those that may share its machine.
+struct Card {
+  std::uint64_t machine;  ///< hash of SMELT_MPI_MACHINE
+  cpu_set_t cpus;         ///< that it may use
+};
+Card own_card() noexcept;
+
+/// What the first rank of a machine tells the others: where its memory is, and how to know it.
+struct Invitation {
+  int pid = 0;
+  int fd = -1;
+  char name[48] = {};
+};
+/// An unnamed file for an invitation to it; -1 if there is none.
+int create_memory(Invitation& invitation) noexcept;
+/// The memory that one is invited to; -1 if it cannot be had here.
+int open_memory(const Invitation& invitation) noexcept;
+
+/// Where Yama restricts ptrace: neighbours read this process's long messages.
+void allow_reading() noexcept;
+
+/// Where ranks are that have been bound: for each a PU that it may use, shared as little as possible. Empty where
+/// all may run on the same PUs: then smelt spreads them.
+std::vector<int> places_of(const std::vector<Card>& cards);
+
+class Meeting {
+ public:
+  /// `fd`: memory that all of the `size` ranks have opened; the caller's. Throws std::system_error or std::bad_alloc.
+  /// Who drops a meeting that is not over leaves it to its thread; the others get their communicator all the same.
+  static std::shared_ptr<Meeting> begin(int fd, int size, int rank, std::vector<int> places);
+
+  Meeting(int fd, int size, int rank, std::vector<int> places);
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+  ~Meeting() { smelt_communicator_free(communicator_); }
+
+  bool over() const noexcept { return over_.load(std::memory_order_acquire); }  // pairs with the end of meet()
+  /// Of one that is over: the communicator and the calling thread's rank, which are the caller's; false if it failed.
+  bool take(smelt_communicator** communicator, smelt_rank** rank) noexcept;
+
+ private:
+  void meet() noexcept;
+
+  Descriptor fd_;
+  int size_, rank_;
+  std::vector<int> places_;
+  smelt_communicator* communicator_ = nullptr;
+  std::atomic<bool> over_{false};
+};
+
+/// Waits for the meetings that nobody waits for; before MPI is finalized.
+void finish_meetings() noexcept;
+
+}  // namespace smelt::shims::mpi
