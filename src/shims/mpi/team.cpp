@@ -49,16 +49,6 @@ int forget(MPI_Comm comm, int, void* value, void*) {
   return MPI_SUCCESS;
 }
 
-/// Collectives on a communicator after which it is worth its while to build one of smelt.
-int calls_before() noexcept {
-  static const int calls = [] {
-    const char* text = std::getenv("SMELT_MPI_AFTER");
-    const int number = text != nullptr ? std::atoi(text) : 0;
-    return number > 0 ? number : 64;
-  }();
-  return calls;
-}
-
 Team* make_team(MPI_Comm comm) {
   int between = 0;
   if (PMPI_Comm_test_inter(comm, &between) != MPI_SUCCESS) return nullptr;
@@ -78,6 +68,15 @@ Team* make_team(MPI_Comm comm) {
 }
 
 }  // namespace
+
+int calls_before() noexcept {
+  static const int calls = [] {
+    const char* text = std::getenv("SMELT_MPI_AFTER");
+    const int number = text != nullptr ? std::atoi(text) : 0;
+    return number > 0 ? number : 64;
+  }();
+  return calls;
+}
 
 void Team::detach() noexcept {
   for (auto& each : flights.rested) smelt_request_free(std::exchange(each.work, nullptr));

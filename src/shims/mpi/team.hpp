@@ -123,6 +123,9 @@ void settle_soon(MPI_Comm comm) noexcept;
 /// Agrees with the other ranks on whether smelt serves this communicator, and builds what is needed. Collective.
 void settle(Team& team) noexcept;
 
+/// Collectives on a communicator after which it is worth its while to build one of smelt.
+int calls_before() noexcept;
+
 /// Not SMELT_MPI=0.
 bool enabled() noexcept;
 

@@ -134,6 +134,13 @@ def test_unsettled(mpi):
         fail(f"left behind: {left_behind()}")
 
 
+def test_variables(mpi):
+    """MPI_T's control variables; and the test itself against the library alone."""
+    settings = {"SMELT_MPI_AFTER": "7", "SMELT_MPI_MACHINE": "here", "SMELT_VERBOSE": "0"}
+    mpi.run(1, mpi.program("variables"), "6", variables=settings)
+    mpi.run(1, mpi.program("variables"), "0", preload="libm.so.6")
+
+
 def test_fortran(mpi):
     """A program in Fortran, whose wrappers come down to the shim."""
     program = mpi.program("fortran")
