@@ -78,6 +78,7 @@ struct Report {
       const auto ours = mean(entry, &Entry::Slot::ours);
       const auto original = mean(entry, &Entry::Slot::original);
       char saved[160] = "time saved: not measured";
+      if (entry.untimed_ != nullptr) std::snprintf(saved, sizeof saved, "time saved: not measured, %s", entry.untimed_);
       if (ours.count >= fewest_samples && original.count >= fewest_samples) {
         const double gain = (original.cycles - ours.cycles) * ns_per_cycle;
         std::snprintf(saved, sizeof saved, "%.3f us each, the original %.3f us: %.4g s saved over all threads",

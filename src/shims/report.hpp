@@ -56,8 +56,9 @@ inline std::uint64_t cycles() noexcept {
 /// One intercepted function. Any thread may call anything at any time.
 class Entry {
  public:
-  /// Both texts are literals: "pthread", "pthread_barrier_wait".
-  constexpr Entry(const char* shim, const char* function) : shim_(shim), function_(function) {}
+  /// The texts are literals: "pthread", "pthread_barrier_wait"; `untimed`: why time is never compared, or null.
+  constexpr Entry(const char* shim, const char* function, const char* untimed = nullptr)
+      : shim_(shim), function_(function), untimed_(untimed) {}
 
   /// Counts a call that was taken over.
   void took() noexcept {
@@ -101,6 +102,7 @@ class Entry {
 
   const char* shim_;
   const char* function_;
+  const char* untimed_;
   Slot slot_[slots] = {};
   Reason reason_[reasons] = {};
   std::atomic<std::uint64_t> other_reasons_{0};

@@ -222,10 +222,14 @@ using namespace smelt::shims::mpi;
   SMELT_MPI_DEFINE(name, parameters, arguments, SMELT_MPI_DESCRIBE_##name)
 SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE_ALL)
 
+namespace {
+constexpr const char* untimed = "as it passes beside the program's own work and in whichever calls complete it";
+}
+
 // MPI_Ix and PMPI_Ix.
 #define SMELT_MPI_DEFINE_START(name, parameters, arguments)                                               \
   namespace {                                                                                             \
-  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name};                                    \
+  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name, untimed};                           \
   int serve_##name parameters {                                                                           \
     return start(                                                                                         \
         entry_##name, comm, request,                                                                      \
@@ -244,7 +248,8 @@ SMELT_MPI_NONBLOCKING(SMELT_MPI_DEFINE_START)
 // MPI_X_init and PMPI_X_init; the report counts starts.
 #define SMELT_MPI_DEFINE_INIT(name, parameters, arguments)                                                           \
   namespace {                                                                                                        \
-  constinit smelt::shims::Entry entry_##name{shim_name, SMELT_MPI_NAME(SMELT_MPI_PERSISTENT_NAME(MPI, name))};       \
+  constinit smelt::shims::Entry entry_##name{shim_name, SMELT_MPI_NAME(SMELT_MPI_PERSISTENT_NAME(MPI, name)),        \
+                                             untimed};                                                               \
   int serve_##name parameters {                                                                                      \
     return prepare(                                                                                                  \
         entry_##name, comm, request,                                                                                 \
