@@ -31,14 +31,33 @@ struct Ballot {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
-Agreement::Agreement(Team& team) noexcept : team_(team) {
+namespace {
+
+/// Meetings whose communicators did not live to use what came of them; half as many after one that was of use.
+constinit std::atomic<int> wasted{0};
+constexpr int most_meetings = 4;  ///< at a time
+
+/// Calls to wait before a meeting: programs that make and free communicators all the time shall not pay for each.
+int patience() noexcept {
+  const int before = wasted.load(std::memory_order_relaxed);
+  return before == 0 ? 0 : 16 << std::min(before, 12);
+}
+
+}  // namespace
+
+Agreement::Agreement(Team& team) noexcept : team_(team), first_(team.successes) {
   team.why = "a nonblocking call before all ranks are known to share a machine";
   if (team.rank == 0) {
     allow_reading();
     ballot_file_ = Descriptor(create_memory(offer_.ballot));
     memory_ = Descriptor(create_memory(offer_.memory));
     offer_.machine = own_card().machine;
-    if (ftruncate(ballot_file_.get(), static_cast<off_t>(Ballot::bytes(team.size))) != 0) offer_.ballot.fd = -1;
+    const auto bytes = static_cast<off_t>(Ballot::bytes(team.size));
+    if (!leaves_room(memory_.get()) || ftruncate(ballot_file_.get(), bytes) != 0) {
+      ballot_file_ = Descriptor();
+      memory_ = Descriptor();
+      offer_.ballot.fd = -1;
+    }
   }
   if (original.Ibcast(&offer_, sizeof offer_, MPI_BYTE, 0, team.comm, &request_) != MPI_SUCCESS) step_ = Step::lost;
 }
@@ -51,6 +70,7 @@ Agreement::~Agreement() {
     while (seen >= 0 && seen < team_.size && !ballot_->opened.compare_exchange_weak(seen, Ballot::called_off)) {
     }
     if (step_ == Step::opened && seen == team_.size) meet();
+    if (step_ == Step::meeting || local_ != nullptr) wasted.fetch_add(1, std::memory_order_relaxed);
     munmap(ballot_, Ballot::bytes(team_.size));
   }
   smelt_rank_free(local_);
@@ -71,7 +91,7 @@ bool Agreement::open(int call) noexcept {
     ballot_file_ = Descriptor(open_memory(offer_.ballot));
     memory_ = Descriptor(open_memory(offer_.memory));
   }
-  if (offer_.ballot.fd < 0 || ballot_file_.get() < 0 || memory_.get() < 0) return false;
+  if (offer_.ballot.fd < 0 || ballot_file_.get() < 0 || !leaves_room(memory_.get())) return false;
   const std::size_t bytes = Ballot::bytes(team_.size);
   void* const shared = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ballot_file_.get(), 0);
   if (shared == MAP_FAILED) return false;
@@ -109,9 +129,12 @@ void Agreement::advance(int call) noexcept {
   if (step_ == Step::asked) {
     int there = 0;
     if (original.Test(&request_, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS) step_ = Step::lost;
-    if (there != 0) step_ = open(call) ? Step::opened : Step::lost;
+    if (there == 0 || call < first_ + patience() || meetings_under_way() >= most_meetings) return;
+    step_ = open(call) ? Step::opened : Step::lost;
   }
-  if (step_ == Step::opened && ballot_->opened.load(std::memory_order_acquire) == team_.size) meet();
+  if (meetings_under_way() < most_meetings && step_ == Step::opened &&
+      ballot_->opened.load(std::memory_order_acquire) == team_.size)
+    meet();
   if (step_ == Step::meeting && meeting_->over()) step_ = become_able() ? Step::able : Step::lost;
 }
 
@@ -131,6 +154,7 @@ bool Agreement::decided(int call) noexcept {
 
 /// The team gets what was made.
 void Agreement::win() noexcept {
+  wasted.store(wasted.load(std::memory_order_relaxed) / 2, std::memory_order_relaxed);
   team_.communicator = std::exchange(communicator_, nullptr);
   team_.local = std::exchange(local_, nullptr);
   team_.local_rank = team_.rank;

@@ -13,8 +13,9 @@
 // in the same word, by compare-and-swap, the first call that is smelt's: one that nobody has come to. So everybody who
 // comes to a call finds there whose it is, and the same as the others.
 //
-// Where a rank cannot take a step, nobody becomes able, and the calls stay the library's. The first call that may wait
-// ends this: it settles the team as one without nonblocking calls (team_setup.cpp).
+// A rank may take its time for step 2 or 3. Where it cannot take a step, nobody becomes able, and the calls stay the
+// library's. The first call that may wait ends this: it settles the team as one without nonblocking calls
+// (team_setup.cpp).
 #pragma once
 
 #include <mpi.h>
@@ -55,6 +56,7 @@ class Agreement {
   void win() noexcept;
 
   Team& team_;
+  const int first_;  ///< the call with step 1
   Step step_ = Step::asked;
   Offer offer_{};
   MPI_Request request_ = MPI_REQUEST_NULL;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -49,6 +50,12 @@ int open_memory(const Invitation& invitation) noexcept {
   // A process with that number that is another one has no file of that name.
   if (readlink(path, target, sizeof target - 1) < 0 || std::strstr(target, invitation.name) == nullptr) return -1;
   return ::open(path, O_RDWR | O_CLOEXEC);
+}
+
+bool leaves_room(int fd) noexcept {
+  rlimit most{};
+  // The lowest free number is given out: it tells how many there are.
+  return fd >= 0 && getrlimit(RLIMIT_NOFILE, &most) == 0 && static_cast<rlim_t>(fd) < most.rlim_cur / 2;
 }
 
 void allow_reading() noexcept { (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); }
@@ -108,6 +115,8 @@ bool Meeting::take(smelt_communicator** communicator, smelt_rank** rank) noexcep
   *communicator = std::exchange(communicator_, nullptr);
   return true;
 }
+
+int meetings_under_way() noexcept { return under_way.load(std::memory_order_relaxed); }
 
 void finish_meetings() noexcept {
   while (under_way.load(std::memory_order_acquire) != 0) {

@@ -54,6 +54,9 @@ int create_memory(Invitation& invitation) noexcept;
 /// The memory that one is invited to; -1 if it cannot be had here.
 int open_memory(const Invitation& invitation) noexcept;
 
+/// Whether that is a descriptor, and the program keeps enough of them for itself: a communicator of smelt takes some.
+bool leaves_room(int fd) noexcept;
+
 /// Where Yama restricts ptrace: neighbours read this process's long messages.
 void allow_reading() noexcept;
 
@@ -85,6 +88,8 @@ class Meeting {
   smelt_communicator* communicator_ = nullptr;
   std::atomic<bool> over_{false};
 };
+
+int meetings_under_way() noexcept;
 
 /// Waits for the meetings that nobody waits for; before MPI is finalized.
 void finish_meetings() noexcept;

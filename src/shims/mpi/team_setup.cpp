@@ -83,7 +83,7 @@ bool connect(Team& team, const std::vector<Card>& cards) {
   const Descriptor created(team.leads() ? create_memory(invitation) : -1);
   original.Bcast(&invitation, sizeof invitation, MPI_BYTE, 0, team.neighbours);
   const Descriptor opened(team.leads() ? -1 : open_memory(invitation));
-  int able = (team.leads() ? invitation.fd : opened.get()) >= 0 && enabled() ? 1 : 0, all = 0;
+  int able = leaves_room(team.leads() ? invitation.fd : opened.get()) && enabled() ? 1 : 0, all = 0;
   original.Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, team.neighbours);
   if (all == 0) return false;
   try {

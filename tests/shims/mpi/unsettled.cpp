@@ -5,6 +5,8 @@
 //   mpirun -n N unsettled alone FILE          the other ranks start when the first one has started all of its own
 //   mpirun -n N unsettled mixed SEED NUMBER   communicators with calls of all kinds, freed at any stage of the
 //   agreement
+//   mpirun -n N unsettled fleeting            communicators that are gone before the agreement is of use
+#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -157,6 +159,30 @@ void check_mixed(unsigned seed, int communicators) {
   for (auto& each : kept) live(each, common, own);  // and leaves them to MPI_Finalize
 }
 
+int open_files() {
+  int number = 0;
+  DIR* const all = opendir("/proc/self/fd");
+  while (readdir(all) != nullptr) ++number;
+  closedir(all);
+  return number;
+}
+
+/// Nothing piles up.
+void check_fleeting() {
+  const int before = open_files();
+  for (int i = 0; i < 1000; ++i) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (int call = 0; call < 12; ++call) {
+      Batch batch(comm);
+      batch.start(0, call, 1);
+      batch.complete();
+    }
+    MPI_Comm_free(&comm);
+    require(open_files() < before + 64, "files pile up");
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -165,6 +191,7 @@ int main(int argc, char** argv) {
   if (mode == "only") check_only();
   if (mode == "alone") check_alone(argv[2]);
   if (mode == "mixed") check_mixed(static_cast<unsigned>(std::atoi(argv[2])), std::atoi(argv[3]));
+  if (mode == "fleeting") check_fleeting();
   if (world_rank() == 0) std::printf("all right\n");
   MPI_Finalize();
 }
