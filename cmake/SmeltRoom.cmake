@@ -1,7 +1,8 @@
-# smelt_room(NAME ... SOURCES ... USES rooms... LIBS libraries... TESTS files...)
+# smelt_room(NAME ... SOURCES ... USES rooms... LIBS libraries... TESTS files... [APART files...])
 #
 # A room becomes an object library (room_NAME_objects, for the installed library), a static
-# library (room_NAME, for tests) and, with TESTS, one GoogleTest program smelt_NAME_test.
+# library (room_NAME, for tests) and, with TESTS, one GoogleTest program smelt_NAME_test. The files APART have names of
+# their own in common with others: presets that compile many files as one (CMAKE_UNITY_BUILD) take them one by one.
 
 add_library(smelt_flags INTERFACE)
 target_compile_options(smelt_flags INTERFACE -Wall -Wextra)
@@ -28,7 +29,8 @@ function(smelt_clears_by_vectors)
 endfunction()
 
 function(smelt_room)
-  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;USES;LIBS;TESTS" ${ARGN})
+  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;USES;LIBS;TESTS;APART" ${ARGN})
+  set_source_files_properties(${ROOM_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   add_library(room_${ROOM_NAME}_objects OBJECT ${ROOM_SOURCES})
   target_link_libraries(room_${ROOM_NAME}_objects PRIVATE smelt_flags Threads::Threads ${ROOM_LIBS})
   add_library(room_${ROOM_NAME} STATIC $<TARGET_OBJECTS:room_${ROOM_NAME}_objects>)
@@ -47,7 +49,7 @@ endfunction()
 function(smelt_test name)
   cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${name} PRIVATE $<IF:$<CONFIG:Release>,-O1,-O0>)
   target_link_libraries(${name} PRIVATE ${TEST_LIBS} smelt_flags GTest::gtest_main GTest::gmock)
   smelt_test_headers(${name})
   add_test(NAME ${name} COMMAND ${name})
@@ -62,7 +64,7 @@ function(smelt_test_headers target)
   if(NOT TARGET smelt_test_headers)
     file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/smelt_test_headers.cpp CONTENT "int main() {}\n")
     add_executable(smelt_test_headers EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/smelt_test_headers.cpp)
-    target_compile_options(smelt_test_headers PRIVATE $<$<CONFIG:Release>:-O1>)
+    target_compile_options(smelt_test_headers PRIVATE $<IF:$<CONFIG:Release>,-O1,-O0>)
     target_link_libraries(smelt_test_headers PRIVATE smelt_flags Threads::Threads GTest::gtest GTest::gmock)
     target_precompile_headers(smelt_test_headers PRIVATE
       "$<$<COMPILE_LANGUAGE:CXX>:<gmock/gmock.h$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<gtest/gtest.h$<ANGLE-R>>"
