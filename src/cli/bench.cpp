@@ -25,7 +25,7 @@
 namespace smelt::cli {
 namespace {
 
-struct Arguments {
+struct BenchFlags {
   std::string benchmark;
   std::string model;
   std::string method = "auto";
@@ -64,7 +64,7 @@ std::size_t parse_size(const std::string& text) {
 std::optional<int> run_bench_worker(int, char**) { return std::nullopt; }
 
 namespace {
-void run(const Arguments&) { fail("this smelt was built without benchmarks: build it with -DSMELT_BENCH=ON"); }
+void run(const BenchFlags&) { fail("this smelt was built without benchmarks: build it with -DSMELT_BENCH=ON"); }
 }  // namespace
 
 #else
@@ -116,7 +116,7 @@ int default_threads() {
   return std::max(2, take(default_group(machine, allowance)).size());
 }
 
-bench::WorkerSpec team_of(const Arguments& arguments, const std::string& benchmark, const std::vector<int>& pus) {
+bench::WorkerSpec team_of(const BenchFlags& arguments, const std::string& benchmark, const std::vector<int>& pus) {
   bench::WorkerSpec team;
   team.operation = benchmark;
   team.threads = static_cast<int>(pus.size());
@@ -163,7 +163,7 @@ std::vector<std::string> algorithm_names(const bench::WorkerSpec& team) {
   return names;
 }
 
-bench::Lineup lineup_of(const bench::WorkerSpec& team, const Arguments& arguments, const Session& session) {
+bench::Lineup lineup_of(const bench::WorkerSpec& team, const BenchFlags& arguments, const Session& session) {
   const std::string& program = session.program;
   std::vector<std::string> trees;
   for (const auto& topology : topologies()) {
@@ -203,7 +203,7 @@ void check_memory(const bench::WorkerSpec& team, const bench::Lineup& lineup) {
   }
 }
 
-Report contest(const Arguments& arguments, const Session& session, const std::string& benchmark, double time_s,
+Report contest(const BenchFlags& arguments, const Session& session, const std::string& benchmark, double time_s,
                double done, double share) {
   const auto team = team_of(arguments, benchmark, session.pus);
   const auto lineup = lineup_of(team, arguments, session);
@@ -256,7 +256,7 @@ Json result_document(const bench::ContestResult& result) {
   return entry;
 }
 
-Json report_document(const Report& report, const Session& session, const Arguments& arguments) {
+Json report_document(const Report& report, const Session& session, const BenchFlags& arguments) {
   Json results = Json::array();
   for (const auto& result : report.outcome.results) {
     if (arguments.floor || result.name != bench::floor_name) results.push_back(result_document(result));
@@ -299,12 +299,12 @@ std::string places(std::vector<int> pus) {
   return text;
 }
 
-std::string late_text(const Arguments& arguments) {
+std::string late_text(const BenchFlags& arguments) {
   if (arguments.late_rank < 0) return "";
   return fmt::format(", rank {} {} late", arguments.late_rank, format_time(arguments.late_ns));
 }
 
-void print_report(const Report& report, const Session& session, const Arguments& arguments) {
+void print_report(const Report& report, const Session& session, const BenchFlags& arguments) {
   const auto* floor = find_result(report, bench::floor_name);
   const auto* own = find_result(report, "smelt");
   const bool sized = report.benchmark != "barrier";
@@ -408,7 +408,7 @@ void check_choice(const char* option, const char* what, const std::string& text,
              fmt::join(choices, ", "));
 }
 
-void check_arguments(const Arguments& arguments) {
+void check_arguments(const BenchFlags& arguments) {
   check_choice("--method", "method", arguments.method, {"auto", "loop", "window", "back-to-back"});
   if (!arguments.sync.empty()) check_choice("--sync", "synchronization", arguments.sync, {"loose", "strict"});
   static const std::vector<std::string> numeric = {"reduce", "allreduce", "reduce-scatter", "scan", "exscan", "all"};
@@ -426,7 +426,7 @@ void check_arguments(const Arguments& arguments) {
 }
 
 // A rank that is late must be one of the team, and on a PU of its own: it waits by the clock.
-void check_lateness(const Arguments& arguments, const std::vector<int>& pus) {
+void check_lateness(const BenchFlags& arguments, const std::vector<int>& pus) {
   if (arguments.late_rank < 0) {
     if (arguments.late_ns > 0) fail_usage("--late-ns {}: which rank? Name it with --late", arguments.late_ns);
     return;
@@ -442,7 +442,7 @@ void check_lateness(const Arguments& arguments, const std::vector<int>& pus) {
   }
 }
 
-void run(const Arguments& arguments) {
+void run(const BenchFlags& arguments) {
   const auto benchmarks = wanted_benchmarks(arguments.benchmark);
   check_arguments(arguments);
   const int threads = arguments.threads > 0 ? arguments.threads : benchmarks[0] == "channel" ? 2 : default_threads();
@@ -478,7 +478,7 @@ void run(const Arguments& arguments) {
 #endif
 
 void add_bench(Parser& parser) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<BenchFlags>();
   Command command = parser.add("bench", "Measure smelt with every tree next to its peers");
   command.text("benchmark", arguments->benchmark, "BENCHMARK",
                "barrier|broadcast|reduce|allreduce|scatter|gather|allgather|alltoall|reduce-scatter|\n"

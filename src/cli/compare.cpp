@@ -13,7 +13,7 @@ namespace {
 
 constexpr Operation all_operations[] = {Operation::broadcast, Operation::reduce, Operation::barrier,
                                         Operation::allreduce, Operation::two_phase_commit};
-constexpr std::size_t bar_columns = 32;
+constexpr std::size_t widest_bar = 32;
 
 std::vector<Operation> operations_of(const std::string& names) {
   if (names.empty()) return {std::begin(all_operations), std::end(all_operations)};
@@ -35,7 +35,7 @@ void print_ranking(Operation operation, const std::vector<Comparison>& ranking) 
     table.row({{topology, first ? Style::strong : Style::plain},
                {format_time(predicted), first ? Style::strong : Style::plain},
                {first ? std::string("best") : fmt::format("× {:.2f}", ratio), first ? Style::good : Style::faint},
-               {bar(worst > 0 ? predicted / worst : 0, bar_columns), first ? Style::good : Style::accent}});
+               {bar(worst > 0 ? predicted / worst : 0, widest_bar), first ? Style::good : Style::accent}});
   }
   print(table.text() + "\n");
 }

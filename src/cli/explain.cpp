@@ -21,7 +21,7 @@ constexpr Access all_access[] = {Access::channels, Access::staged, Access::direc
 /// Simulating every recipe for larger groups would take minutes.
 constexpr int most_other_ranks = 64;
 
-struct Arguments {
+struct ExplainFlags {
   std::string operation, model, profile, sync = "loose";
   std::size_t bytes = 0;
   int ranks = 0;
@@ -112,7 +112,7 @@ void find_floor(const Machine& machine, Explanation& found) {
                                       : "one message between the nearest two ranks";
 }
 
-std::optional<Profile> find_profile(const Arguments& arguments, const Machine& machine) {
+std::optional<Profile> find_profile(const ExplainFlags& arguments, const Machine& machine) {
   if (!arguments.profile.empty()) {
     auto profile = take(load_profile(arguments.profile));
     if (profile.fingerprint != machine.fingerprint) {
@@ -204,7 +204,7 @@ void find_alternatives(const Machine& machine, bool own, Explanation& found) {
 }
 
 /// A communicator that knows who is late asks the model, whatever the profile says.
-void choose_for_late_rank(const Arguments& arguments, const Machine& machine, Explanation& found) {
+void choose_for_late_rank(const ExplainFlags& arguments, const Machine& machine, Explanation& found) {
   if (arguments.late_rank >= found.group.size()) {
     fail_usage("--late {}: there are ranks 0-{}", arguments.late_rank, found.group.size() - 1);
   }
@@ -219,7 +219,7 @@ void choose_for_late_rank(const Arguments& arguments, const Machine& machine, Ex
   found.ranked = rank_all(machine, found.group, found, found.bytes, found.processes, found.late_ns);
 }
 
-Explanation explain(const Arguments& arguments, const Machine& machine) {
+Explanation explain(const ExplainFlags& arguments, const Machine& machine) {
   Explanation found;
   found.operation = parse_tunable_operation("explain", arguments.operation);
   found.sync = parse_sync("--sync", arguments.sync);
@@ -401,7 +401,7 @@ void print_algorithms(bool json) {
   print(json ? format_json({{"algorithms", list}}) : table.text());
 }
 
-void run(const Arguments& arguments) {
+void run(const ExplainFlags& arguments) {
   if (arguments.algorithms) {
     if (!arguments.operation.empty()) fail_usage("--algorithms lists all of them: leave out {}", arguments.operation);
     return print_algorithms(arguments.json);
@@ -420,7 +420,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_explain(Parser& parser) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ExplainFlags>();
   Command command = parser.add("explain", "Say what a collective runs, and why");
   command.text("operation", arguments->operation, "OPERATION",
                "broadcast|reduce|allreduce|scatter|gather|allgather|alltoall|reduce-scatter|scan|exscan");

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int most_ranks = 4096;
 
-struct Arguments {
+struct ExportFlags {
   std::string runtime;
   std::string ranks;
   std::string model;
@@ -92,7 +92,7 @@ std::string describe(const RuntimeSettings& settings) {
                       : fmt::format("{} range{} of sizes decided.\n", decided, decided == 1 ? "" : "s");
 }
 
-void run(const Arguments& arguments) {
+void run(const ExportFlags& arguments) {
   const Runtime runtime = parse_runtime_name(arguments.runtime);
   const Machine machine = load_model(arguments.model);
   const Group group = select_ranks(machine, arguments.ranks);
@@ -115,7 +115,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_export(Parser& parser) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ExportFlags>();
   Command command = parser.add("export", "Write the tuning file of another runtime, as it follows from the model");
   command.text("--for", arguments->runtime, "RUNTIME", "openmpi, mpich, mpich-posix, ucc, libomp or xhc");
   command.text("--ranks", arguments->ranks, "N", "how many ranks, or which PUs: 0-7, all (default: one per core)");

@@ -11,7 +11,7 @@
 namespace smelt::cli {
 namespace {
 
-struct Arguments {
+struct ImportFlags {
   std::vector<std::string> words;  // [kind] path
   double send_share = 0.25;
   double ghz = 1.0;
@@ -25,7 +25,7 @@ struct Source {
   std::string path;
 };
 
-Source source_of(const Arguments& arguments) {
+Source source_of(const ImportFlags& arguments) {
   static const std::vector<std::string> kinds = {"core-to-core", "machinedb"};
   const auto& words = arguments.words;
   if (words.empty()) fail_usage("import what? Name a core-to-core CSV file or a machinedb directory");
@@ -43,7 +43,7 @@ Source source_of(const Arguments& arguments) {
   return {std::filesystem::is_directory(words[0], ignored), words[0]};
 }
 
-void run(const Arguments& arguments) {
+void run(const ImportFlags& arguments) {
   const Source source = source_of(arguments);
   if (source.directory && arguments.has_share) fail_usage("--send-share: only for core-to-core data");
   if (!source.directory && arguments.has_ghz) fail_usage("--ghz: only for machinedb data");
@@ -55,7 +55,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_import(Parser& parser) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ImportFlags>();
   Command command = parser.add("import", "Make a machine file from published measurements");
   command.words("source", arguments->words, "SOURCE",
                 "[core-to-core] FILE or [machinedb] DIRECTORY; the kind may be left out");

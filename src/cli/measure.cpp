@@ -16,7 +16,7 @@
 namespace smelt::cli {
 namespace {
 
-struct Arguments {
+struct MeasureFlags {
   bool quick = false;
   bool if_needed = false;
   bool json = false;
@@ -24,14 +24,14 @@ struct Arguments {
   std::string output;
 };
 
-struct Outcome {
+struct MeasureOutcome {
   Machine machine;
   bool measured = true;
   double elapsed_s = 0.0;
   std::vector<std::string> files;
 };
 
-Machine measure(const Arguments& arguments) {
+Machine measure(const MeasureFlags& arguments) {
   ProgressBar progress;
   MeasureOptions options;
   options.budget_s = arguments.budget_s;
@@ -42,8 +42,8 @@ Machine measure(const Arguments& arguments) {
   return take(measure_machine(options));
 }
 
-Outcome obtain(const Arguments& arguments) {
-  Outcome outcome;
+MeasureOutcome obtain(const MeasureFlags& arguments) {
+  MeasureOutcome outcome;
   if (arguments.if_needed) {
     if (auto cached = load_cached_machine()) {
       outcome.machine = *std::move(cached);
@@ -59,7 +59,7 @@ Outcome obtain(const Arguments& arguments) {
   return outcome;
 }
 
-void save(const Arguments& arguments, Outcome& outcome) {
+void save(const MeasureFlags& arguments, MeasureOutcome& outcome) {
   const HoldSignals until_saved;
   if (outcome.measured) {
     const auto cache = cache_path(outcome.machine.fingerprint);
@@ -75,7 +75,7 @@ void save(const Arguments& arguments, Outcome& outcome) {
   }
 }
 
-void report(const Outcome& outcome) {
+void report(const MeasureOutcome& outcome) {
   const Machine& machine = outcome.machine;
   print(fmt::format("{}  {} PUs\n\n", styled(Style::title, machine.name), machine.size()));
   if (machine.size() > 1) {
@@ -93,8 +93,8 @@ void report(const Outcome& outcome) {
   for (const auto& file : outcome.files) print(fmt::format("Model in {}\n", file));
 }
 
-void run(const Arguments& arguments) {
-  Outcome outcome = obtain(arguments);
+void run(const MeasureFlags& arguments) {
+  MeasureOutcome outcome = obtain(arguments);
   save(arguments, outcome);
   if (!arguments.json) return report(outcome);
   Json document = machine_document(outcome.machine);
@@ -107,7 +107,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_measure(Parser& parser) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<MeasureFlags>();
   Command command = parser.add("measure", "Measure this machine and keep its model");
   command.flag("--quick", arguments->quick, "a tenth of the repetitions: rough, but fast");
   command.duration("--budget", arguments->budget_s, "time limit, such as 30s, 500ms, 2m (default 30s)");

@@ -11,7 +11,7 @@
 namespace smelt::cli {
 namespace {
 
-struct Arguments {
+struct PlanFlags {
   PlanArguments plan;
   bool dot = false;
   bool steps = false;
@@ -39,7 +39,7 @@ void print_picture(const Machine& machine, const Plan& plan, bool completion) {
   print(styled(Style::faint, fmt::format("Searched for {:.3g} ms.", plan.search_ms)) + "\n");
 }
 
-void run(const Arguments& arguments) {
+void run(const PlanFlags& arguments) {
   const auto& common = arguments.plan;
   const Operation operation = parse_operation_name("--op", common.operation);
   check_topology_name("--topology", common.topology);
@@ -65,7 +65,7 @@ std::string list_trees() {
 }  // namespace
 
 void add_plan(Parser& parser) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<PlanFlags>();
   Command command = parser.add("plan", "Plan one operation: who sends to whom, in which order, and why");
   add_plan_options(command, arguments->plan, true);
   command.flag("--dot", arguments->dot, "print a graph for Graphviz (smelt plan --dot | dot -Tsvg)");

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::array all_runtimes = {Runtime::pthread, Runtime::openmp, Runtime::openmpi, Runtime::mpich};
 
-struct Arguments {
+struct RunFlags {
   std::vector<std::string> words;
   std::string only, without;
   bool explain = false;
@@ -47,8 +47,8 @@ std::string library_name(Runtime runtime) { return fmt::format("libsmelt_{}.so",
 std::string find_library(Runtime runtime) {
   std::error_code ignored;
   const auto here = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  for (const fs::path& directory : {here / "../" SMELT_LIBRARY_DIRECTORY, here / "../lib",
-                                    fs::path(SMELT_FULL_LIBRARY_DIRECTORY)}) {
+  for (const fs::path& directory :
+       {here / "../" SMELT_LIBRARY_DIRECTORY, here / "../lib", fs::path(SMELT_FULL_LIBRARY_DIRECTORY)}) {
     const auto file = fs::canonical(directory / library_name(runtime), ignored);
     if (!file.empty()) return file.string();
   }
@@ -76,12 +76,12 @@ bool has(const std::vector<Runtime>& runtimes, Runtime runtime) {
 }
 
 /// Whether --only names this very one, not just "mpi".
-bool is_named(const Arguments& arguments, Runtime runtime) {
+bool is_named(const RunFlags& arguments, Runtime runtime) {
   const auto names = split_names(arguments.only);
   return std::find(names.begin(), names.end(), runtime_name(runtime)) != names.end();
 }
 
-Choice choose(Runtime runtime, const Program& program, const Arguments& arguments) {
+Choice choose(Runtime runtime, const Program& program, const RunFlags& arguments) {
   Choice choice{runtime, false, "not used", find_library(runtime)};
   bool needed = false;  // as opposed to: to be on the safe side
   for (const auto& use : program.uses) {
@@ -130,7 +130,7 @@ std::string preload_list(const std::vector<Choice>& choices) {
   return list;
 }
 
-void print_document(const Arguments& arguments, const Program& program, const std::vector<Choice>& choices) {
+void print_document(const RunFlags& arguments, const Program& program, const std::vector<Choice>& choices) {
   Json libraries = Json::array();
   for (const auto& choice : choices) {
     libraries.push_back({{"runtime", runtime_name(choice.runtime)},
@@ -183,7 +183,7 @@ void tell(const Program& program, const std::vector<Choice>& choices) {
   throw Failure{exit_cannot_run, fmt::format("{}: {}", program.file, std::strerror(errno))};
 }
 
-void run(const Arguments& arguments) {
+void run(const RunFlags& arguments) {
   if (arguments.words.empty()) fail_usage("run what? name a program and its arguments, as in `smelt run ./app 8`");
   parse_runtimes("--only", arguments.only);
   parse_runtimes("--without", arguments.without);
@@ -201,7 +201,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_run(Parser& parser) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<RunFlags>();
   Command command = parser.add("run", "Start a program with smelt in place of its runtime's barriers and collectives");
   command.text("--only", arguments->only, "NAMES", "these runtimes alone: pthread, openmp, mpi (openmpi, mpich)");
   command.text("--without", arguments->without, "NAMES", "leave these runtimes alone");
@@ -209,7 +209,8 @@ void add_run(Parser& parser) {
   command.flag("--json", arguments->json, "the same as JSON");
   command.rest(arguments->words, "PROGRAM ARGUMENT...");
   command.footer(
-      "Nothing is recompiled: the dynamic loader puts smelt's libraries (libsmelt_*.so) before the program's. What they\n"
+      "Nothing is recompiled: the dynamic loader puts smelt's libraries (libsmelt_*.so) before the program's. What "
+      "they\n"
       "do not handle goes to the original. With SMELT_VERBOSE=1 they say at exit what they took over, how often, how\n"
       "much time it saved, and what they passed on and why. Programs must be dynamically linked.\n"
       "Exit code: the program's; 126 if it cannot be run, 127 if it is not there.\n\n"

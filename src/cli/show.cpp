@@ -11,7 +11,7 @@
 namespace smelt::cli {
 namespace {
 
-struct Arguments {
+struct ShowFlags {
   std::string model;
   bool json = false;
 };
@@ -100,7 +100,7 @@ void print_costs(const Machine& machine) {
   if (!burst.empty()) print(heading("Burst", "cost of the k-th send in a row to distinct receivers") + burst);
 }
 
-void run(const Arguments& arguments) {
+void run(const ShowFlags& arguments) {
   const Subject subject = find_subject(arguments.model);
   const Machine& machine = subject.machine;
   if (arguments.json) return print_document(subject);
@@ -119,7 +119,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_show(Parser& parser) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ShowFlags>();
   Command command = parser.add("show", "Show a machine: its parts, and what messages cost on it");
   command.text("model,-m,--model", arguments->model, "MODEL",
                "machine file, - for standard input; default: this machine");

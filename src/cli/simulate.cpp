@@ -11,13 +11,13 @@
 namespace smelt::cli {
 namespace {
 
-struct Arguments {
+struct SimulateFlags {
   PlanArguments plan;
   std::string file;
   bool has_planning = false;  // an option that says what to plan, which a plan file says already
 };
 
-Plan obtain_plan(const Arguments& arguments, const Machine& machine) {
+Plan obtain_plan(const SimulateFlags& arguments, const Machine& machine) {
   const auto& common = arguments.plan;
   if (!arguments.file.empty()) {
     return parse_plan_document(machine, read_file(arguments.file),
@@ -40,7 +40,7 @@ void print_document(const Machine& machine, const Plan& plan, const Simulation& 
                      {"timeline", timeline_document(simulation)}}));
 }
 
-void run(const Arguments& arguments) {
+void run(const SimulateFlags& arguments) {
   const auto& common = arguments.plan;
   if (!arguments.file.empty() && arguments.has_planning) {
     fail_usage("--plan: the file says what to run; leave out --op, --topology, --ranks, --root and --search-ms");
@@ -62,7 +62,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_simulate(Parser& parser) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<SimulateFlags>();
   Command command = parser.add("simulate", "Run a plan against a model and show its timeline");
   add_plan_options(command, arguments->plan, true);
   command.text("--plan", arguments->file, "FILE",

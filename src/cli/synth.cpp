@@ -12,13 +12,13 @@ namespace {
 constexpr int max_count = 4096;
 constexpr double max_ns = 1e9;
 
-struct Arguments {
+struct SynthFlags {
   SynthSpec spec;
   std::string name;
   ProduceArguments produce;
 };
 
-void run(const Arguments& arguments) {
+void run(const SynthFlags& arguments) {
   Machine machine = take(synthesize_machine(arguments.spec));
   if (!arguments.name.empty()) machine.name = arguments.name;
   produce(machine, arguments.produce);
@@ -40,7 +40,7 @@ void add_costs(Command& command, SynthSpec& spec) {
 }  // namespace
 
 void add_synth(Parser& parser) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<SynthFlags>();
   auto& spec = arguments->spec;
   Command command = parser.add("synth", "Make up a machine, to plan ahead of having it");
   command.integer("--packages", spec.packages, 1, max_count, "packages (default 1)");

@@ -20,7 +20,7 @@
 namespace smelt::cli {
 namespace {
 
-struct Arguments {
+struct TuneFlags {
   double time_s = 60.0;
   std::string operations, ranks, syncs, kinds, output;
   std::vector<std::string> files;
@@ -68,7 +68,7 @@ std::vector<bool> kinds_of(const std::string& text) {
   return kinds;
 }
 
-TuneOptions options_of(const Arguments& arguments) {
+TuneOptions options_of(const TuneFlags& arguments) {
   TuneOptions options;
   for (const auto& name : split_names(arguments.operations)) {
     options.operations.push_back(parse_tunable_operation("--ops", name));
@@ -97,7 +97,7 @@ struct Job {
   bool processes = false;
 };
 
-std::vector<Job> jobs_of(const Arguments& arguments, const Machine& machine) {
+std::vector<Job> jobs_of(const TuneFlags& arguments, const Machine& machine) {
   const auto counts = rank_counts(arguments.ranks);
   const auto kinds = kinds_of(arguments.kinds);
   std::vector<Job> jobs;
@@ -109,7 +109,7 @@ std::vector<Job> jobs_of(const Arguments& arguments, const Machine& machine) {
 }
 
 /// Jobs share the time; what one does not need, the next ones get.
-void tune_all(const std::vector<Job>& jobs, const Arguments& arguments, const Machine& machine, TuneOptions options,
+void tune_all(const std::vector<Job>& jobs, const TuneFlags& arguments, const Machine& machine, TuneOptions options,
               Outcome& outcome) {
   ProgressBar progress;
   const double start = now_s();
@@ -130,7 +130,7 @@ void tune_all(const std::vector<Job>& jobs, const Arguments& arguments, const Ma
   outcome.elapsed_s = now_s() - start;
 }
 
-Outcome obtain(const Arguments& arguments) {
+Outcome obtain(const TuneFlags& arguments) {
   TuneOptions options = options_of(arguments);
   (void)rank_counts(arguments.ranks);
   (void)kinds_of(arguments.kinds);
@@ -149,7 +149,7 @@ Outcome obtain(const Arguments& arguments) {
   return outcome;
 }
 
-void save(const Arguments& arguments, const Outcome& outcome) {
+void save(const TuneFlags& arguments, const Outcome& outcome) {
   const HoldSignals until_saved;
   if (arguments.output.empty()) {
     const auto directory = std::filesystem::path(outcome.file).parent_path();
@@ -209,7 +209,7 @@ Json cell_document(const ProfileCell& cell) {
           {"equals", cell.equals}};
 }
 
-void run(const Arguments& arguments) {
+void run(const TuneFlags& arguments) {
   if (arguments.compare) return compare_tunings(arguments.files, arguments.json);
   if (!arguments.files.empty()) fail_usage("{}: files are named with --compare alone", arguments.files.front());
   const Outcome outcome = obtain(arguments);
@@ -235,7 +235,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_tune(Parser& parser) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TuneFlags>();
   Command command = parser.add("tune", "Race algorithms on this machine and keep the winners");
   command.duration("--time", arguments->time_s, "time limit, such as 60s, 500ms, 5m (default 60s)");
   command.text("--ops", arguments->operations, "NAMES",

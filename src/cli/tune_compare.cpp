@@ -30,14 +30,14 @@ const char* name_of(Kind kind) {
   return "different";
 }
 
-struct Comparison {
+struct FileComparison {
   std::vector<ProfileAgreement> cells;
   std::map<Kind, int> counts;
   int measured = 0;  ///< by both
   double agreement = 0.0;
 };
 
-Comparison compare(const std::vector<std::string>& files) {
+FileComparison compare(const std::vector<std::string>& files) {
   const auto first = take(load_profile(files[0])), second = take(load_profile(files[1]));
   if (first.fingerprint != second.fingerprint) {
     fail("{} and {} are of different machines: fingerprints '{}' and '{}'", files[0], files[1], first.fingerprint,
@@ -45,7 +45,7 @@ Comparison compare(const std::vector<std::string>& files) {
   }
   // Which recipes come to the same depends on the machine, where it is known.
   const auto machine = load_machine(cache_path(first.fingerprint));
-  Comparison found;
+  FileComparison found;
   found.cells = compare_profiles(first, second, machine && machine->has_costs() ? &*machine : nullptr);
   if (found.cells.empty()) fail("{} and {} have no table in common", files[0], files[1]);
   for (const Kind kind : all_kinds) found.counts[kind] = 0;
@@ -61,7 +61,7 @@ std::string time_text(const ProfileCell& cell) {
   return cell.measured_ns > 0.0 ? format_time(cell.measured_ns) : "model";
 }
 
-void print_text(const Comparison& found) {
+void print_text(const FileComparison& found) {
   Table table("lllrlrlr");
   table.header({"operation", "sync", "ranks", "size", "first", "", "second", ""});
   for (const auto& cell : found.cells) {
@@ -85,7 +85,7 @@ void print_text(const Comparison& found) {
                   count(Kind::equal), found.measured));
 }
 
-void print_document(const Comparison& found) {
+void print_document(const FileComparison& found) {
   Json document = {{"cells", found.cells.size()}, {"measured_in_both", found.measured}, {"agreement", found.agreement}};
   for (const Kind kind : all_kinds) document[name_of(kind)] = found.counts.at(kind);
   document["differing"] = Json::array();
