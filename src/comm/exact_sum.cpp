@@ -9,7 +9,6 @@
 //   any mode of the floating-point unit.
 #include "smelt/exact_sum.hpp"
 
-#include <atomic>
 #include <cfloat>
 #include <cstring>
 #include <limits>
@@ -142,10 +141,9 @@ SMELT_VECTOR_CLONES unsigned largest_exponent(const double* block, std::size_t c
 /// Whether the floating-point unit rounds to nearest and knows subnormal numbers, as it does unless told not to.
 bool arithmetic_is_as_usual() noexcept {
   if (FLT_EVAL_METHOD != 0) return false;
-  // Atomic, so that the compiler leaves the additions to the unit.
-  static std::atomic<double> almost_epsilon{0.75 * DBL_EPSILON}, tiny{std::numeric_limits<double>::denorm_min()};
-  const double part = almost_epsilon.load(std::memory_order_relaxed), least = tiny.load(std::memory_order_relaxed);
-  return 1.0 + part == 1.0 + DBL_EPSILON && -1.0 - part == -1.0 - DBL_EPSILON && bits_of(least + least) == 2;
+  double above = 0.75 * DBL_EPSILON, below = -above, tiny = std::numeric_limits<double>::denorm_min();
+  __asm__("" : "+m"(above), "+m"(below), "+m"(tiny));  // so that compilers leave the additions to the unit
+  return 1.0 + above == 1.0 + DBL_EPSILON && -1.0 + below == -1.0 - DBL_EPSILON && bits_of(tiny + tiny) == 2;
 }
 
 }  // namespace
