@@ -155,7 +155,7 @@ void check_processes(const Team& team, const std::vector<Case>& cases) {
   EXPECT_EQ(test::wait_for(pids), std::vector<int>(static_cast<std::size_t>(team.ranks), 0)) << label_of(team);
 }
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef SMELT_SANITIZED
 constexpr std::size_t least_teams = 5;
 constexpr double budget_s = 3;
 #else
