@@ -176,12 +176,14 @@ class Matrix:
             self.ratios[where] = ratios
             for name in contestants:
                 if name not in ratios and self.others is not None:
-                    self.missing.append(f"{operation} {size_text(size)}, {ranks} ranks: {name}")
+                    self.missing.append(f"{operation} {size_text(size)}, {ranks} ranks: nothing measured of {name}")
         except Missing as reason:
             self.missing.append(f"{operation} {size_text(size)}, {ranks} ranks: {reason}")
 
     def compare(self, document, contestants):
         own, ratios = value_in(document, self.own), {}
+        if own <= 0:
+            return {}  # less than the clock's own time: nothing was measured
         for name in contestants:
             try:
                 ratios[name] = value_in(document, name) / own
