@@ -173,6 +173,8 @@ class Matrix:
                 if ratios and min(ratios.values()) >= self.limit:
                     break
             self.documents.append(document)
+            if contestants and not ratios:
+                raise Missing("nothing could be compared")
             self.ratios[where] = ratios
             for name in contestants:
                 if name not in ratios and self.others is not None:

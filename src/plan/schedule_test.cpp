@@ -49,6 +49,36 @@ TEST(Schedules, EveryCandidateEndsOnEveryGroup) {
   }
 }
 
+// What a chunk's last post says, its end says, too: only if no tick within is as large, and nobody awaits a larger one.
+TEST(Schedules, TheEndOfAChunkPostsMoreThanWhatComesBeforeIt) {
+  const Machine machine = two_packages();
+  for (const int ranks : {1, 2, 3, 7, 16}) {
+    const Group group = group_of(machine, ranks);
+    for (const auto& info : algorithms()) {
+      for (const auto& recipe : candidate_recipes(info.operation, ranks, 100'000, all_access)) {
+        if (recipe.algorithm != info.name) continue;
+        const auto request = make_request(machine, group, recipe, ranks / 2);
+        ASSERT_TRUE(request) << request.error().message;
+        for (int rank = 0; rank < ranks; ++rank) {
+          const Schedule schedule = make_schedule(*request, rank);
+          int posted = 0;
+          for (const Move& move : schedule.body) {
+            if (move.kind == Move::Kind::await) {
+              EXPECT_LE(move.tick, schedule.ticks) << to_string(recipe);
+            }
+            if (move.kind != Move::Kind::post) continue;
+            EXPECT_GT(move.tick, posted) << to_string(recipe) << ", rank " << rank;
+            EXPECT_LT(move.tick, schedule.ticks) << to_string(recipe) << ", rank " << rank;
+            posted = move.tick;
+          }
+          const bool ends_with_post = !schedule.body.empty() && schedule.body.back().kind == Move::Kind::post;
+          EXPECT_FALSE(ends_with_post) << to_string(recipe) << ", rank " << rank;
+        }
+      }
+    }
+  }
+}
+
 TEST(Schedules, TheBestOneIsTheFirstOfTheRanking) {
   const Machine machine = two_packages();
   for (const int ranks : {2, 5, 16, 40}) {

@@ -9,6 +9,14 @@
 #include <cstdlib>
 #include <string>
 
+/// What makes a persistent collective: the library's own name of it.
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#define INIT(name) MPIX_##name##_init
+#else
+#define INIT(name) MPI_##name##_init
+#endif
+
 namespace shim_test {
 
 /// The library's function itself: the shim stands before PMPI_X, too.

@@ -17,13 +17,6 @@
 
 #include "support.hpp"
 
-#ifdef OPEN_MPI
-#include <mpi-ext.h>
-#define INIT(name) MPIX_##name##_init
-#else
-#define INIT(name) MPI_##name##_init
-#endif
-
 namespace {
 
 using shim_test::require;
