@@ -336,6 +336,10 @@ int smelt_prepare(smelt_rank* rank, const smelt_call* call, smelt_request** requ
 /* Starts it (again). Errors: SMELT_INVALID_ARGUMENT while it is under way. Does not allocate. */
 int smelt_request_start(smelt_request* request);
 
+/* Runs it to its end on these buffers, which it keeps: smelt_run of the same call, less what does not depend on the
+ * buffers. NULL where the prepared buffer was NULL, and nowhere else. Errors: as smelt_request_start. */
+int smelt_request_run(smelt_request* request, const void* in, void* out);
+
 /* Does what can be done without waiting. *done = 1: it is over, and its status is returned; else 0. */
 int smelt_request_test(smelt_request* request, int* done);
 

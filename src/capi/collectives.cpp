@@ -463,6 +463,15 @@ int smelt_request_start(smelt_request* request) {
   return static_cast<int>(status);
 }
 
+int smelt_request_run(smelt_request* request, const void* in, void* out) {
+  if (request == nullptr) return refused("smelt_request_run", "request is NULL");
+  const Status status = request->open ? Status::invalid_argument : request->value->run(in, out);
+  if (status == Status::invalid_argument) [[unlikely]]
+    return refused("smelt_request_run", "a buffer that this rank needs is NULL, or the request is still under way");
+  request->ballot.publish();
+  return static_cast<int>(status);
+}
+
 int smelt_request_test(smelt_request* request, int* done) {
   if (request == nullptr || done == nullptr) return refused("smelt_request_test", "request or done is NULL");
   bool over = false;

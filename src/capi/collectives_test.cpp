@@ -209,6 +209,22 @@ TEST(CRequests, PersistentOnesAreStartedManyTimesButNotTwiceAtOnce) {
   });
 }
 
+TEST(CRequests, RunOnOtherBuffersAndRefuseOnesThatWereNotPrepared) {
+  in_ranks(2, nullptr, [&](smelt_rank* rank) {
+    double in[3] = {1, 2, 3}, out[3] = {};
+    const auto call = addition(in, out, 1);
+    smelt_request* request = nullptr;
+    ASSERT_EQ(smelt_prepare(rank, &call, &request), SMELT_OK);
+    for (int turn = 0; turn < 6; ++turn) {
+      ASSERT_EQ(smelt_request_run(request, &in[turn % 3], &out[turn % 3]), SMELT_OK);
+      EXPECT_EQ(out[turn % 3], 2 * in[turn % 3]);
+      EXPECT_EQ(smelt_request_run(request, nullptr, out), SMELT_INVALID_ARGUMENT);
+      EXPECT_THAT(smelt_last_error(), HasSubstr("NULL"));
+    }
+    smelt_request_free(request);
+  });
+}
+
 TEST(CRequests, ReproducibleSumsHaveTheBitsOfTheOrderByRank) {
   const double parts[] = {1e16, 1.0, -1e16, 1.0, 3.0};
   const double wanted = (((parts[0] + parts[1]) + parts[2]) + parts[3]) + parts[4];
@@ -261,6 +277,7 @@ TEST(CRefusals, NullHandlesSayWhichCall) {
   EXPECT_TRUE(names(smelt_start(nullptr, &call, &request), "smelt_start"));
   EXPECT_TRUE(names(smelt_prepare(nullptr, &call, &request), "smelt_prepare"));
   EXPECT_TRUE(names(smelt_request_start(nullptr), "smelt_request_start"));
+  EXPECT_TRUE(names(smelt_request_run(nullptr, nullptr, nullptr), "smelt_request_run"));
   EXPECT_TRUE(names(smelt_request_test(nullptr, &done), "smelt_request_test"));
   EXPECT_TRUE(names(smelt_request_wait(nullptr), "smelt_request_wait"));
   smelt_request_free(nullptr);

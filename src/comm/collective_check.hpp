@@ -79,7 +79,19 @@ class CollectiveCheck {
   bool run(Rank& rank, std::string& problem) {
     Collective call = describe();
     call.sync = case_.sync;
-    const Status status = invoke(rank, call);
+    return judge(rank, invoke(rank, call), problem);
+  }
+
+  /// The same by a request that earlier calls like it have used, on their buffers; made if there is none.
+  bool run_again(Rank& rank, std::optional<Request>& request, std::string& problem) {
+    Collective call = describe();
+    call.sync = case_.sync;
+    if (!request) request.emplace(rank.prepare(call));
+    return judge(rank, request->run(call.in, call.out), problem);
+  }
+
+ private:
+  bool judge(Rank& rank, Status status, std::string& problem) const {
     if (status != Status::ok) {
       problem = std::string("status ") + status_string(status) + " " + rank.failure();
       return false;
@@ -87,7 +99,6 @@ class CollectiveCheck {
     return verify(problem);
   }
 
- private:
   /// Element k of what rank `from` contributes (for rank `to`, where that differs).
   Element value(int from, int to, std::size_t k) const {
     std::uint64_t x =

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "comm/collective_check.hpp"
 #include "smelt/schedule.hpp"
@@ -150,6 +151,60 @@ TEST(Persistent, StartsManyTimesAndRefusesToBeStartedTwice) {
     Request bad = rank.prepare(Collective::allreduce(nullptr, &out, 1, sum<std::uint64_t>()));
     EXPECT_EQ(bad.start(), Status::invalid_argument);
     EXPECT_EQ(bad.wait(), Status::invalid_argument);
+  }));
+}
+
+TEST(Persistent, RunsOnOtherBuffersHoweverOthersCall) {
+  for (const int ranks : {2, 3, 5}) {
+    auto comm = make_communicator(ranks);
+    ASSERT_TRUE(comm.run([&](Rank& rank) {
+      std::uint64_t salt = 0;
+      for (const auto operation :
+           {Operation::broadcast, Operation::reduce, Operation::allreduce, Operation::scatter, Operation::gather,
+            Operation::allgather, Operation::alltoall, Operation::reduce_scatter, Operation::scan, Operation::exscan}) {
+        for (const std::size_t count : {1, 20, 3000}) {
+          for (const bool in_place : {false, true}) {
+            std::optional<Request> again;
+            for (int turn = 0; turn < 12; ++turn) {
+              Case one{.operation = operation, .count = count, .root = ranks - 1, .in_place = in_place};
+              one.reduction = sum<std::uint64_t>();
+              one.manner = turn % 3 == 0 ? Manner::blocking : Manner::started;
+              CollectiveCheck checked(one, rank.size(), rank.rank(), ++salt);
+              std::string problem;
+              const bool other = turn >= 4 && (turn + rank.rank()) % 3 == 0;
+              const bool right = other ? checked.run(rank, problem) : checked.run_again(rank, again, problem);
+              ASSERT_TRUE(right) << test::describe(one) << ", turn " << turn << ", rank " << rank.rank() << ": "
+                                 << problem;
+            }
+          }
+        }
+      }
+    }));
+  }
+}
+
+TEST(Persistent, RunRefusesOtherBuffersThanPreparedAndWhileUnderWay) {
+  std::atomic<bool> tried{false};
+  auto comm = make_communicator(2);
+  ASSERT_TRUE(comm.run([&](Rank& rank) {
+    std::uint64_t in = 1, out = 0, other = 2, sums[2] = {};
+    Request request = rank.prepare(Collective::allreduce(&in, &out, 1, sum<std::uint64_t>()));
+    for (int turn = 0; turn < 3; ++turn) {
+      EXPECT_EQ(request.run(nullptr, &out), Status::invalid_argument);
+      EXPECT_EQ(request.run(&in, nullptr), Status::invalid_argument);
+      ASSERT_EQ(request.run(&other, &sums[1]), Status::ok);
+      EXPECT_EQ(sums[1], 4u);
+      EXPECT_EQ(out, 0u);
+    }
+    if (rank.rank() == 0) {
+      ASSERT_EQ(request.start(), Status::ok);
+      EXPECT_EQ(request.run(&in, &out), Status::invalid_argument);
+      tried = true;
+    } else {
+      while (!tried) std::this_thread::yield();
+      ASSERT_EQ(request.run(&other, &sums[0]), Status::ok);
+    }
+    ASSERT_EQ(request.wait(), Status::ok);
   }));
 }
 

@@ -131,6 +131,10 @@ Status Request::test(bool* done) noexcept {
 
 Status Request::wait() noexcept { return started_->done ? started_->status : started_->endpoint->finish(*started_); }
 
+Status Request::run(const void* in, void* out) noexcept {
+  return started_->done ? started_->endpoint->run_prepared(*started_, in, out) : Status::invalid_argument;
+}
+
 Result<Rank> Rank::subgroup(std::span<const int> members) {
   if (auto checked = check_ranks(members, size(), "subgroup"); !checked) return checked.error();
   const std::vector<int> key(members.begin(), members.end());

@@ -602,6 +602,23 @@ void Endpoint::progress_started() noexcept {
   }
 }
 
+Status Endpoint::run_prepared(Started& started, const void* in, void* out) noexcept {
+  Collective& call = started.call;
+  if ((in == nullptr) != (call.in == nullptr) || (out == nullptr) != (call.out == nullptr)) [[unlikely]]
+    return Status::invalid_argument;
+  call.in = in;
+  call.out = out;
+  if (started_.empty() && call.sync == Sync::loose && is_known(started)) [[likely]]
+    return started.status = execute(call, started.prepared);
+  started.status = run(call);
+  if (const Recent& recent = recent_[static_cast<std::size_t>(call.operation)];
+      recent.prepared != nullptr && recent.is_like(call, state_.chooser->generation())) {
+    started.prepared = recent.prepared;
+    started.generation = recent.generation;
+  }
+  return started.status;
+}
+
 Status Endpoint::finish(Started& started) noexcept {
   for (progress_started(); !started.done; progress_started()) {
     Started& first = *started_.front();

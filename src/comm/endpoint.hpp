@@ -89,6 +89,8 @@ class alignas(separation_bytes) Endpoint {
   void start(Started& started) noexcept;
   /// Does what can be done of the started ones without waiting.
   void progress_started() noexcept;
+  /// Runs one that is not under way, on other buffers.
+  Status run_prepared(Started& started, const void* in, void* out) noexcept;
   /// Waits until that one is done.
   Status finish(Started& started) noexcept;
 

@@ -2,8 +2,40 @@
 // original.hpp gives the parameters.
 #pragma once
 
+#include "shims/mpi/repeats.hpp"
 #include "shims/mpi/task.hpp"
 #include "shims/mpi/team.hpp"
+
+// The signatures of those with one count for all ranks.
+#define SMELT_MPI_SIGNATURE_Bcast \
+  Signature { SMELT_BROADCAST, nullptr, data, count, type, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, root }
+#define SMELT_MPI_SIGNATURE_OF_REDUCTION(operation, root) \
+  Signature { operation, in, out, count, type, 0, MPI_DATATYPE_NULL, op, root }
+#define SMELT_MPI_SIGNATURE_Reduce SMELT_MPI_SIGNATURE_OF_REDUCTION(SMELT_REDUCE, root)
+#define SMELT_MPI_SIGNATURE_Allreduce SMELT_MPI_SIGNATURE_OF_REDUCTION(SMELT_ALLREDUCE, 0)
+#define SMELT_MPI_SIGNATURE_Scan SMELT_MPI_SIGNATURE_OF_REDUCTION(SMELT_SCAN, 0)
+#define SMELT_MPI_SIGNATURE_Exscan SMELT_MPI_SIGNATURE_OF_REDUCTION(SMELT_EXSCAN, 0)
+#define SMELT_MPI_SIGNATURE_Reduce_scatter_block SMELT_MPI_SIGNATURE_OF_REDUCTION(SMELT_REDUCE_SCATTER, 0)
+#define SMELT_MPI_SIGNATURE_OF_BLOCKS(operation, root) \
+  Signature { operation, in, out, in_count, in_type, out_count, out_type, MPI_OP_NULL, root }
+#define SMELT_MPI_SIGNATURE_Scatter SMELT_MPI_SIGNATURE_OF_BLOCKS(SMELT_SCATTER, root)
+#define SMELT_MPI_SIGNATURE_Gather SMELT_MPI_SIGNATURE_OF_BLOCKS(SMELT_GATHER, root)
+#define SMELT_MPI_SIGNATURE_Allgather SMELT_MPI_SIGNATURE_OF_BLOCKS(SMELT_ALLGATHER, 0)
+#define SMELT_MPI_SIGNATURE_Alltoall SMELT_MPI_SIGNATURE_OF_BLOCKS(SMELT_ALLTOALL, 0)
+#define SMELT_MPI_SIGNATURE_Barrier \
+  BarrierSignature {}
+#define SMELT_MPI_SIGNATURE_Reduce_scatter \
+  NoSignature {}
+#define SMELT_MPI_SIGNATURE_Scatterv \
+  NoSignature {}
+#define SMELT_MPI_SIGNATURE_Gatherv \
+  NoSignature {}
+#define SMELT_MPI_SIGNATURE_Allgatherv \
+  NoSignature {}
+#define SMELT_MPI_SIGNATURE_Alltoallv \
+  NoSignature {}
+#define SMELT_MPI_SIGNATURE_Alltoallw \
+  NoSignature {}
 
 #define SMELT_MPI_DESCRIBE_Barrier task.barrier()
 #define SMELT_MPI_DESCRIBE_Bcast task.bcast(team, data, count, type, root)
@@ -110,3 +142,20 @@
 #define SMELT_MPI_DESCRIBE_Allgatherv_init_c SMELT_MPI_DESCRIBE_Allgatherv
 #define SMELT_MPI_DESCRIBE_Alltoallv_init_c SMELT_MPI_DESCRIBE_Alltoallv
 #define SMELT_MPI_DESCRIBE_Alltoallw_init_c SMELT_MPI_DESCRIBE_Alltoallw
+
+#define SMELT_MPI_SIGNATURE_Bcast_c SMELT_MPI_SIGNATURE_Bcast
+#define SMELT_MPI_SIGNATURE_Reduce_c SMELT_MPI_SIGNATURE_Reduce
+#define SMELT_MPI_SIGNATURE_Allreduce_c SMELT_MPI_SIGNATURE_Allreduce
+#define SMELT_MPI_SIGNATURE_Scan_c SMELT_MPI_SIGNATURE_Scan
+#define SMELT_MPI_SIGNATURE_Exscan_c SMELT_MPI_SIGNATURE_Exscan
+#define SMELT_MPI_SIGNATURE_Reduce_scatter_block_c SMELT_MPI_SIGNATURE_Reduce_scatter_block
+#define SMELT_MPI_SIGNATURE_Reduce_scatter_c SMELT_MPI_SIGNATURE_Reduce_scatter
+#define SMELT_MPI_SIGNATURE_Scatter_c SMELT_MPI_SIGNATURE_Scatter
+#define SMELT_MPI_SIGNATURE_Gather_c SMELT_MPI_SIGNATURE_Gather
+#define SMELT_MPI_SIGNATURE_Allgather_c SMELT_MPI_SIGNATURE_Allgather
+#define SMELT_MPI_SIGNATURE_Alltoall_c SMELT_MPI_SIGNATURE_Alltoall
+#define SMELT_MPI_SIGNATURE_Scatterv_c SMELT_MPI_SIGNATURE_Scatterv
+#define SMELT_MPI_SIGNATURE_Gatherv_c SMELT_MPI_SIGNATURE_Gatherv
+#define SMELT_MPI_SIGNATURE_Allgatherv_c SMELT_MPI_SIGNATURE_Allgatherv
+#define SMELT_MPI_SIGNATURE_Alltoallv_c SMELT_MPI_SIGNATURE_Alltoallv
+#define SMELT_MPI_SIGNATURE_Alltoallw_c SMELT_MPI_SIGNATURE_Alltoallw

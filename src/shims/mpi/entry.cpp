@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <new>
+#include <type_traits>
 
 #include "shims/mpi/describe.hpp"
 #include "shims/mpi/follow.hpp"
@@ -57,12 +58,25 @@ void resolve(Function*& library, Function*& above, const char* pmpi) noexcept {
 #undef SMELT_MPI_RESOLVE
 }
 
+/// A call that needs no task. False: it does.
+bool run_known(Team& team, const Signature& like, int* status) noexcept { return team.repeats.run(like, status); }
+bool run_known(Team&, NoSignature, int*) noexcept { return false; }
+bool run_known(Team& team, BarrierSignature, int* status) noexcept {
+  if (team.machines > 1) return false;
+  *status = smelt_barrier(team.local);
+  return true;
+}
+
 /// Runs a task that is complete. False: smelt does not do this; nothing has happened.
-bool perform(Team& team, Task& task, int* code) noexcept {
+template <class Like>
+bool perform(Team& team, const Like& like, Task& task, int* code) noexcept {
   int status = SMELT_OK;
   if (team.machines == 1) {
     status = smelt_run(team.local, &task.call);
     if (status == SMELT_INVALID_ARGUMENT || status == SMELT_NOT_SUPPORTED) return false;
+    if constexpr (std::is_same_v<Like, Signature>) {
+      if (status == SMELT_OK) team.repeats.learn(like, task, team.local);
+    }
     *code = MPI_SUCCESS;
   } else {
     *code = run_across(team, task, &status);
@@ -75,9 +89,13 @@ bool perform(Team& team, Task& task, int* code) noexcept {
   return true;
 }
 
-/// Through smelt. False, with the reason, if the library is to do it.
-template <class Describe>
-bool serve(Team& team, Describe describe, int* code, const char** why) noexcept {
+/// Through smelt. False, with the reason, if the library is to do it. `like`: the call's signature.
+template <class Like, class Describe>
+bool serve(Team& team, const Like& like, Describe describe, int* code, const char** why) noexcept {
+  if (int status = SMELT_OK; run_known(team, like, &status)) {
+    *code = status == SMELT_OK ? MPI_SUCCESS : report_failure(team);
+    return true;
+  }
   try {
     Task task;
     switch (describe(task)) {
@@ -95,7 +113,7 @@ bool serve(Team& team, Describe describe, int* code, const char** why) noexcept 
       return false;
     }
     *why = "a combination that smelt does not have";
-    return perform(team, task, code);
+    return perform(team, like, task, code);
   } catch (const std::bad_alloc&) {
     PMPI_Comm_call_errhandler(team.comm, MPI_ERR_NO_MEM);
     *code = MPI_ERR_NO_MEM;
@@ -104,8 +122,8 @@ bool serve(Team& team, Describe describe, int* code, const char** why) noexcept 
 }
 
 /// Of a communicator whose ranks have agreed on smelt.
-template <class Describe, class Library>
-int run_ready(Entry& entry, Team& team, Describe describe, Library library) noexcept {
+template <class Like, class Describe, class Library>
+int run_ready(Entry& entry, Team& team, const Like& like, Describe describe, Library library) noexcept {
   const Sample kind = team.sampling ? sample_kind(team.round++) : Sample::none;
   const Stopwatch watch(entry, kind);
   if (kind == Sample::original) {
@@ -114,7 +132,7 @@ int run_ready(Entry& entry, Team& team, Describe describe, Library library) noex
   }
   int code = MPI_SUCCESS;
   const char* why = "";
-  if (serve(team, describe, &code, &why)) {
+  if (serve(team, like, describe, &code, &why)) {
     entry.took();
     return code;
   }
@@ -130,15 +148,27 @@ int run_before(Entry& entry, MPI_Comm comm, const Team* team, Library library) n
   return code;
 }
 
-template <class Describe, class Library>
-inline int run(Entry& entry, MPI_Comm comm, Describe describe, Library library) noexcept {
+template <class Like, class Describe, class Library>
+[[gnu::noinline]] int run_long(Entry& entry, MPI_Comm comm, const Like& like, Describe describe,
+                               Library library) noexcept {
   Team* const team = find_team(comm);
-  if (team == nullptr || (!team->ready && !turns_ready(*team))) [[unlikely]]
-    return run_before(entry, comm, team, library);
-  if (team->flights.any()) [[unlikely]]
-    land_all(*team);
+  if (team == nullptr || (!team->ready && !turns_ready(*team))) return run_before(entry, comm, team, library);
+  if (team->flights.any()) land_all(*team);
   return run_ready(
-      entry, *team, [&](Task& task) { return describe(task, *team); }, library);
+      entry, *team, like, [&](Task& task) { return describe(task, *team); }, library);
+}
+
+/// Any blocking collective. Ahead of all others those that most programs make most of.
+template <class Like, class Describe, class Library>
+inline int run(Entry& entry, MPI_Comm comm, const Like& like, Describe describe, Library library) noexcept {
+  if (Team* const team = find_team(comm); team != nullptr && team->ready && !team->sampling && !team->flights.any())
+      [[likely]] {
+    if (int status = SMELT_OK; run_known(*team, like, &status)) {
+      entry.took();
+      return status == SMELT_OK ? MPI_SUCCESS : report_failure(*team);
+    }
+  }
+  return run_long(entry, comm, like, describe, library);
 }
 
 /// Of a nonblocking one.
@@ -149,7 +179,8 @@ int start(Entry& entry, MPI_Comm comm, MPI_Request* request, Describe describe, 
   const char* why = why_not_nonblocking(team, request);
   if (why == nullptr) {
     int code = MPI_SUCCESS;
-    why = take_off(*team, [&](Task& task) { return describe(task, *team); }, request, &code);
+    why = take_off(
+        *team, [&](Task& task) { return describe(task, *team); }, request, &code);
     if (why == nullptr) {
       entry.took();
       return code;
@@ -202,68 +233,64 @@ int finalize() {
 
 using namespace smelt::shims::mpi;
 
-// MPI_X and PMPI_X of one function. `...`: the task's description, from `task` and `team`.
-#define SMELT_MPI_DEFINE(name, parameters, arguments, ...)                                                \
-  namespace {                                                                                             \
-  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name};                                    \
-  int serve_##name parameters {                                                                           \
-    return run(                                                                                           \
-        entry_##name, comm,                                                                               \
-        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return __VA_ARGS__; },      \
-        [&] { return original.name arguments; });                                                         \
-  }                                                                                                       \
-  }                                                                                                       \
-  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { return serve_##name arguments; } \
-  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {                                   \
-    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                           \
+// MPI_X and PMPI_X of one function.
+#define SMELT_MPI_DEFINE(name, parameters, arguments)                                                              \
+  namespace {                                                                                                      \
+  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name};                                             \
+  int serve_##name parameters {                                                                                    \
+    return run(                                                                                                    \
+        entry_##name, comm, SMELT_MPI_SIGNATURE_##name,                                                            \
+        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return SMELT_MPI_DESCRIBE_##name; }, \
+        [&] { return original.name arguments; });                                                                  \
+  }                                                                                                                \
+  }                                                                                                                \
+  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { return serve_##name arguments; }          \
+  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {                                            \
+    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                                    \
   }
 
-#define SMELT_MPI_DEFINE_ALL(name, parameters, arguments) \
-  SMELT_MPI_DEFINE(name, parameters, arguments, SMELT_MPI_DESCRIBE_##name)
-SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE_ALL)
+SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE)
 
 namespace {
 constexpr const char* untimed = "as it passes beside the program's own work and in whichever calls complete it";
 }
 
 // MPI_Ix and PMPI_Ix.
-#define SMELT_MPI_DEFINE_START(name, parameters, arguments)                                               \
-  namespace {                                                                                             \
-  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name, untimed};                           \
-  int serve_##name parameters {                                                                           \
-    return start(                                                                                         \
-        entry_##name, comm, request,                                                                      \
-        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) {                             \
-          return SMELT_MPI_DESCRIBE_##name;                                                               \
-        },                                                                                                \
-        [&] { return original.name arguments; });                                                         \
-  }                                                                                                       \
-  }                                                                                                       \
-  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { return serve_##name arguments; } \
-  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {                                   \
-    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                           \
+#define SMELT_MPI_DEFINE_START(name, parameters, arguments)                                                        \
+  namespace {                                                                                                      \
+  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name, untimed};                                    \
+  int serve_##name parameters {                                                                                    \
+    return start(                                                                                                  \
+        entry_##name, comm, request,                                                                               \
+        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return SMELT_MPI_DESCRIBE_##name; }, \
+        [&] { return original.name arguments; });                                                                  \
+  }                                                                                                                \
+  }                                                                                                                \
+  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { return serve_##name arguments; }          \
+  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {                                            \
+    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                                    \
   }
 SMELT_MPI_NONBLOCKING(SMELT_MPI_DEFINE_START)
 
 // MPI_X_init and PMPI_X_init; the report counts starts.
-#define SMELT_MPI_DEFINE_INIT(name, parameters, arguments)                                                           \
-  namespace {                                                                                                        \
-  constinit smelt::shims::Entry entry_##name{shim_name, SMELT_MPI_NAME(SMELT_MPI_PERSISTENT_NAME(MPI, name)),        \
-                                             untimed};                                                               \
-  int serve_##name parameters {                                                                                      \
-    return prepare(                                                                                                  \
-        entry_##name, comm, request,                                                                                 \
-        [=]([[maybe_unused]] const Team& team) -> Description {                                                      \
-          return [=, &team](Task& task) { return SMELT_MPI_DESCRIBE_##name; };                      \
-        },                                                                                                           \
-        [&] { return original.name arguments; });                                                                    \
-  }                                                                                                                  \
-  }                                                                                                                  \
-  extern "C" [[gnu::visibility("default")]] int SMELT_MPI_PERSISTENT_NAME(PMPI, name) parameters {                   \
-    return serve_##name arguments;                                                                                   \
-  }                                                                                                                  \
-  extern "C" [[gnu::visibility("default")]] int SMELT_MPI_PERSISTENT_NAME(MPI, name) parameters {                    \
-    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                                      \
+#define SMELT_MPI_DEFINE_INIT(name, parameters, arguments)                                                    \
+  namespace {                                                                                                 \
+  constinit smelt::shims::Entry entry_##name{shim_name, SMELT_MPI_NAME(SMELT_MPI_PERSISTENT_NAME(MPI, name)), \
+                                             untimed};                                                        \
+  int serve_##name parameters {                                                                               \
+    return prepare(                                                                                           \
+        entry_##name, comm, request,                                                                          \
+        [=]([[maybe_unused]] const Team& team) -> Description {                                               \
+          return [=, &team](Task& task) { return SMELT_MPI_DESCRIBE_##name; };                                \
+        },                                                                                                    \
+        [&] { return original.name arguments; });                                                             \
+  }                                                                                                           \
+  }                                                                                                           \
+  extern "C" [[gnu::visibility("default")]] int SMELT_MPI_PERSISTENT_NAME(PMPI, name) parameters {            \
+    return serve_##name arguments;                                                                            \
+  }                                                                                                           \
+  extern "C" [[gnu::visibility("default")]] int SMELT_MPI_PERSISTENT_NAME(MPI, name) parameters {             \
+    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                               \
   }
 SMELT_MPI_PERSISTENT(SMELT_MPI_DEFINE_INIT)
 

@@ -97,6 +97,9 @@ class Task {
            (call.combine != nullptr && (by.user || !by.layout->predefined));
   }
 
+  /// Whether a call with the same arguments but for the addresses of buffers becomes the same task, but for these.
+  bool depends_on_arguments_alone() const noexcept { return !aside_ && !derived_ && call.combine == nullptr; }
+
  private:
   /// Elements of one type that follow each other, as an MPI function describes them.
   struct Run {
@@ -139,7 +142,9 @@ class Task {
   bool run_of(const void* data, long long count, MPI_Datatype type, Run& to);
   bool blocks_of(Scattered& blocks);
   void note(MPI_Datatype type, const Type& layout) {
-    if (!layout.predefined && derived != nullptr) derived->push_back(type);
+    if (layout.predefined) return;
+    derived_ = true;
+    if (derived != nullptr) derived->push_back(type);
   }
   void* reads(const Run& run);
   void* writes(const Run& run, bool with_contents);
@@ -166,6 +171,7 @@ class Task {
 
   std::optional<Aside> aside_;
   int error_ = MPI_SUCCESS;
+  bool derived_ = false;  ///< some datatype is not the library's own
 };
 
 }  // namespace smelt::shims::mpi

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
-#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
@@ -12,10 +11,12 @@
 #include "shims/report.hpp"
 
 namespace smelt::shims::mpi {
+
+constinit thread_local KnownTeam known_team[known_teams] = {};
+constinit std::atomic<std::uint32_t> team_generation{1};
+
 namespace {
 
-// Grows whenever a communicator with a team is freed. Release in forget(), acquire in find_team().
-constinit std::atomic<std::uint32_t> generation{1};
 constinit std::mutex registry;
 constinit int keyval = MPI_KEYVAL_INVALID;  // guarded by `registry`
 
@@ -27,19 +28,11 @@ Teams& teams() {  // guarded by `registry`; never destroyed: others may call unt
   return all;
 }
 
-struct Known {
-  MPI_Comm comm;
-  std::uint32_t generation;
-  Team* team;
-};
-constexpr std::size_t known_slots = 8;
-constinit thread_local Known known[known_slots] = {};
-
 int forget(MPI_Comm comm, int, void* value, void*) {
   {
     const std::lock_guard lock(registry);
     teams().erase(number_of(comm));
-    generation.fetch_add(1, std::memory_order_release);
+    team_generation.fetch_add(1, std::memory_order_release);
   }
   auto* const team = static_cast<Team*>(value);
   team->agreement.reset();
@@ -79,6 +72,7 @@ int calls_before() noexcept {
 }
 
 void Team::detach() noexcept {
+  repeats.forget();
   for (auto& each : flights.rested) smelt_request_free(std::exchange(each.work, nullptr));
   smelt_rank_free(std::exchange(local, nullptr));
   smelt_communicator_free(std::exchange(communicator, nullptr));
@@ -100,15 +94,12 @@ Team::~Team() {
   if (!finalizing.load(std::memory_order_relaxed)) disconnect();
 }
 
-Team* find_team(MPI_Comm comm) noexcept {
-  auto& entry = known[(number_of(comm) >> (std::is_pointer_v<MPI_Comm> ? 6 : 0)) % known_slots];
-  const auto now = generation.load(std::memory_order_acquire);
-  if (entry.comm == comm && entry.generation == now) [[likely]]
-    return entry.team;
+Team* look_up_team(MPI_Comm comm) noexcept {
+  const auto now = team_generation.load(std::memory_order_acquire);
   const std::lock_guard lock(registry);
   const auto found = teams().find(number_of(comm));
   if (found == teams().end()) return nullptr;
-  entry = {comm, now, found->second};
+  place_of(comm) = {comm, now, found->second};
   return found->second;
 }
 

@@ -19,9 +19,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "shims/mpi/agreement.hpp"
+#include "shims/mpi/original.hpp"
+#include "shims/mpi/repeats.hpp"
 
 namespace smelt::shims::mpi {
 
@@ -62,6 +65,7 @@ struct Team {
   bool sampling = false;  ///< all ranks have SMELT_VERBOSE=1: some rounds go to the library, to be timed
   bool followed = false;  ///< on all ranks the library's progress moves nonblocking operations along
   Flights flights;
+  Repeats repeats;       ///< of one machine
   bool settled = false;  ///< the ranks have agreed whether to use smelt
   std::uint64_t round = 0;
   int successes = 0;  ///< of the library, on the way to the agreement
@@ -107,8 +111,29 @@ struct Team {
   std::atomic<bool> orphan_{false};
 };
 
+/// The teams that this thread has asked for lately.
+struct KnownTeam {
+  MPI_Comm comm;
+  std::uint32_t generation;
+  Team* team;
+};
+inline constexpr std::size_t known_teams = 8;
+extern constinit thread_local KnownTeam known_team[known_teams];
+// Grows whenever a communicator with a team is freed. Release where it grows, acquire in find_team().
+extern constinit std::atomic<std::uint32_t> team_generation;
+Team* look_up_team(MPI_Comm comm) noexcept;
+
+inline KnownTeam& place_of(MPI_Comm comm) noexcept {
+  return known_team[(number_of(comm) >> (std::is_pointer_v<MPI_Comm> ? 6 : 0)) % known_teams];
+}
+
 /// The team of a communicator that has one; null for others. Cost: a look into a small table of this thread.
-Team* find_team(MPI_Comm comm) noexcept;
+inline Team* find_team(MPI_Comm comm) noexcept {
+  const KnownTeam& entry = place_of(comm);
+  if (entry.comm == comm && entry.generation == team_generation.load(std::memory_order_acquire)) [[likely]]
+    return entry.team;
+  return look_up_team(comm);
+}
 
 /// Whether the collective that this rank is about to call on a team that is not ready is smelt's: then it is ready.
 bool turns_ready(Team& team) noexcept;

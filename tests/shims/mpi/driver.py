@@ -97,6 +97,12 @@ def test_behaviour(mpi):
         fail(f"SMELT_MPI=0 was ignored:\n{text}")
 
 
+def test_repeats(mpi):
+    """Calls like earlier ones, without the report's samples and with them; and the test itself against the library."""
+    for ranks, variables in ((1, {}), (2, {}), (3, {}), (3, {"SMELT_VERBOSE": "1"}), (2, {"SMELT_MPI": "0"})):
+        mpi.run(ranks, mpi.program("repeats"), variables=variables)
+
+
 def test_nonblocking(mpi):
     """Nonblocking collectives; and the test itself against the library alone."""
     program = mpi.program("nonblocking")

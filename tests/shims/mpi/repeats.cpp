@@ -1,0 +1,199 @@
+// The same collective again and again: on other buffers, in place and not, with others in between that are nearly the
+// same, whose datatype or operator is the program's own, or that want the same place in the shim's memory.
+//
+//   mpirun -n N repeats
+#include <functional>
+#include <vector>
+
+#include "support.hpp"
+
+namespace {
+
+using shim_test::require;
+using Numbers = std::vector<long>;
+
+int rank, size;
+
+long given(int by, int turn, int at) { return 1000L * (by + 1) + 100000L * turn + at; }
+long sum_of(int ranks, int turn, int at) {
+  long sum = 0;
+  for (int by = 0; by < ranks; ++by) sum += given(by, turn, at);
+  return sum;
+}
+
+/// What one turn of an operation is called with; buffers hold `size` times `count` numbers.
+struct Turn {
+  long* in;
+  long* out;
+  int count, root, number;
+  bool in_place;
+  MPI_Comm comm;
+  MPI_Datatype type = MPI_LONG;
+  MPI_Op op = MPI_SUM;
+  int each = 1;  ///< numbers of an element
+
+  int elements() const { return count / each; }
+};
+
+struct Repeated {
+  const char* name;
+  bool combines;
+  std::function<void(const Turn&)> call;
+  /// Number `at` of what this rank has then, of `blocks` blocks.
+  int blocks;
+  std::function<long(const Turn&, int at)> wanted;
+  bool root_alone = false;
+  bool into_in = false;  ///< in place the result is in `in`
+};
+
+std::vector<Repeated> operations() {
+  const auto by_block = [](const Turn& turn, int at) { return given(at / turn.count, turn.number, at % turn.count); };
+  return {
+      {"bcast", false,
+       [](const Turn& t) { MPI_Bcast(rank == t.root ? t.in : t.out, t.elements(), t.type, t.root, t.comm); }, 1,
+       [](const Turn& t, int at) { return rank == t.root ? -1 : given(t.root, t.number, at); }},
+      {"reduce", true,
+       [](const Turn& t) {
+         const bool in_place = t.in_place && rank == t.root;
+         MPI_Reduce(in_place ? MPI_IN_PLACE : t.in, t.out, t.elements(), t.type, t.op, t.root, t.comm);
+       },
+       1, [](const Turn& t, int at) { return sum_of(size, t.number, at); }, true},
+      {"allreduce", true,
+       [](const Turn& t) {
+         MPI_Allreduce(t.in_place ? MPI_IN_PLACE : t.in, t.out, t.elements(), t.type, t.op, t.comm);
+       },
+       1, [](const Turn& t, int at) { return sum_of(size, t.number, at); }},
+      {"scan", true,
+       [](const Turn& t) { MPI_Scan(t.in_place ? MPI_IN_PLACE : t.in, t.out, t.elements(), t.type, t.op, t.comm); }, 1,
+       [](const Turn& t, int at) { return sum_of(rank + 1, t.number, at); }},
+      {"exscan", true,
+       [](const Turn& t) { MPI_Exscan(t.in_place ? MPI_IN_PLACE : t.in, t.out, t.elements(), t.type, t.op, t.comm); },
+       1, [](const Turn& t, int at) { return rank == 0 ? -1 : sum_of(rank, t.number, at); }},
+      {"reduce_scatter_block", true,
+       [](const Turn& t) {
+         MPI_Reduce_scatter_block(t.in_place ? MPI_IN_PLACE : t.in, t.out, t.elements(), t.type, t.op, t.comm);
+       },
+       1, [](const Turn& t, int at) { return sum_of(size, t.number, rank * t.count + at); }},
+      {"scatter", false,
+       [](const Turn& t) {
+         const bool in_place = t.in_place && rank == t.root;
+         MPI_Scatter(t.in, t.elements(), t.type, in_place ? MPI_IN_PLACE : t.out, t.elements(), t.type, t.root, t.comm);
+       },
+       1,
+       [](const Turn& t, int at) {
+         return t.in_place && rank == t.root ? -1 : given(t.root, t.number, rank * t.count + at);
+       }},
+      {"gather", false,
+       [](const Turn& t) {
+         const bool in_place = t.in_place && rank == t.root;
+         MPI_Gather(in_place ? MPI_IN_PLACE : t.in, t.elements(), t.type, t.out, t.elements(), t.type, t.root, t.comm);
+       },
+       0, by_block, true},
+      {"allgather", false,
+       [](const Turn& t) {
+         MPI_Allgather(t.in_place ? MPI_IN_PLACE : t.in, t.elements(), t.type, t.out, t.elements(), t.type, t.comm);
+       },
+       0, by_block},
+      {"alltoall", false,
+       [](const Turn& t) {
+         MPI_Alltoall(t.in_place ? MPI_IN_PLACE : t.in, t.elements(), t.type, t.out, t.elements(), t.type, t.comm);
+       },
+       0, [](const Turn& t, int at) { return given(at / t.count, t.number, rank * t.count + at % t.count); }},
+  };
+}
+
+/// One turn on buffers of its own.
+void take(const Repeated& what, Turn turn) {
+  const auto all = static_cast<std::size_t>(size * turn.count);
+  Numbers in(all), out(all, -1);
+  for (std::size_t k = 0; k < all; ++k) in[k] = given(rank, turn.number, static_cast<int>(k));
+  const std::string name = what.name;
+  if (turn.in_place) {
+    const bool own_block = name == "gather" || name == "allgather";
+    const auto first = static_cast<std::size_t>(rank * turn.count), block = static_cast<std::size_t>(turn.count);
+    for (std::size_t k = 0; k < all; ++k) {
+      if (!own_block) out[k] = in[k];
+      if (own_block && k - first < block) out[k] = in[k - first];
+    }
+  }
+  turn.in = in.data();
+  turn.out = out.data();
+  what.call(turn);
+  if (what.root_alone && rank != turn.root) return;
+  const int count = turn.count * (what.blocks == 0 ? size : what.blocks);
+  for (int at = 0; at < count; ++at) {
+    const long wanted = what.wanted(turn, at);
+    if (wanted >= 0) require(out[static_cast<std::size_t>(at)] == wanted, name.c_str());
+  }
+}
+
+void add(void* in, void* inout, int* count, MPI_Datatype*) {
+  for (int i = 0; i < *count; ++i) static_cast<long*>(inout)[i] += static_cast<long*>(in)[i];
+}
+
+void add_backwards(void* in, void* inout, int* count, MPI_Datatype*) {
+  for (int i = *count; i-- > 0;) static_cast<long*>(inout)[i] += static_cast<long*>(in)[i];
+}
+
+void repeat_all(MPI_Comm comm) {
+  for (const Repeated& what : operations()) {
+    for (int number = 0; number < 40; ++number) {
+      // Counts of 3 and 19 want the same place.
+      const int count = number % 10 < 6 ? 3 : number % 2 == 0 ? 19 : 3;
+      take(what, {.in = nullptr,
+                  .out = nullptr,
+                  .count = count,
+                  .root = number < 30 ? size - 1 : number % size,
+                  .number = number,
+                  .in_place = number % 20 > 12,
+                  .comm = comm});
+    }
+    // The same but for what the program frees and makes anew, perhaps under the handle that it had.
+    for (int number = 0; number < 12; ++number) {
+      const int each = what.combines ? 1 : 1 + number % 3;
+      MPI_Datatype type;
+      MPI_Type_contiguous(each, MPI_LONG, &type);
+      MPI_Type_commit(&type);
+      MPI_Op op = MPI_OP_NULL;
+      MPI_Op_create(number % 2 == 0 ? &add : &add_backwards, 1, &op);
+      for (int time = 0; time < 3; ++time) {
+        take(what, {.in = nullptr,
+                    .out = nullptr,
+                    .count = 3 * each,
+                    .root = size - 1,
+                    .number = number,
+                    .in_place = false,
+                    .comm = comm,
+                    .type = what.combines ? MPI_LONG : type,
+                    .op = what.combines ? op : MPI_SUM,
+                    .each = each});
+      }
+      MPI_Op_free(&op);
+      MPI_Type_free(&type);
+      take(what, {.in = nullptr,
+                  .out = nullptr,
+                  .count = 3,
+                  .root = size - 1,
+                  .number = number,
+                  .in_place = false,
+                  .comm = comm});
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  repeat_all(MPI_COMM_WORLD);
+  for (int i = 0; i < 3; ++i) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    repeat_all(comm);
+    MPI_Comm_free(&comm);
+  }
+  if (rank == 0) std::printf("all right\n");
+  MPI_Finalize();
+}
