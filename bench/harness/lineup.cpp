@@ -130,6 +130,7 @@ bool runs_along_trees(const std::string& operation) {
 }
 
 bool names_variant(const std::string& name, const std::string& operation) {
+  if (operation == "channel") return false;
   std::string algorithm = "smelt/" + operation + "_";
   std::replace(algorithm.begin(), algorithm.end(), '-', '_');
   return name == "smelt/loose" || name == "smelt/strict" || name == "smelt/late" || name.starts_with(algorithm);

@@ -21,9 +21,9 @@ struct Lineup {
 /// Whether smelt runs an operation along a tree that `trees` of line_up can choose.
 bool runs_along_trees(const std::string& operation);
 
-/// Whether a contestant's name is smelt with another synchronization ("smelt/loose",
-/// "smelt/strict"), planned for the rank that is late ("smelt/late"), or with a fixed algorithm of the operation, such as "smelt/allreduce_ring".
-/// These take part when they are asked for.
+/// Whether a contestant's name is smelt with another synchronization ("smelt/loose", "smelt/strict"), planned for the
+/// rank that is late ("smelt/late"), or looks like a recipe of the operation, such as "smelt/allreduce_ring". These
+/// take part when they are asked for.
 bool names_variant(const std::string& name, const std::string& operation);
 
 /// Contestants for `team` (all of it but its name); of ranks that are processes, smelt and MPI.

@@ -163,30 +163,48 @@ std::vector<std::string> algorithm_names(const bench::WorkerSpec& team) {
   return names;
 }
 
-bench::Lineup lineup_of(const bench::WorkerSpec& team, const BenchFlags& arguments, const Session& session) {
-  const std::string& program = session.program;
+std::vector<std::string> tree_names() {
   std::vector<std::string> trees;
   for (const auto& topology : topologies()) {
     if (topology.name != "dissemination") trees.push_back(topology.name);  // no tree: the lineup knows where it fits
   }
-  if (arguments.algorithms) return bench::line_up(team, trees, program, algorithm_names(team));
-  const auto only = split_names(arguments.only);
-  if (only.empty()) {
-    // A summary has no time to measure the same thing under several names.
-    const bool summary = arguments.benchmark == "all";
-    return bench::line_up(team, summary ? distinct_trees(trees, session, team.operation) : trees, program);
-  }
-  const auto everyone = bench::line_up(team, trees, program);
-  std::vector<std::string> names;
+  return trees;
+}
+
+// smelt held to an algorithm of the operation, perhaps with parameters.
+bool names_recipe(const std::string& name, const std::string& operation) {
+  const auto recipe = parse_recipe(std::string_view(name).substr(std::string_view("smelt/").size()));
+  if (!recipe && name.find('+') != std::string::npos) fail_usage("--only {}: {}", name, recipe.error().message);
+  return recipe && std::any_of(algorithms().begin(), algorithms().end(), [&](const AlgorithmInfo& info) {
+           return info.name == recipe->algorithm && to_string(info.operation) == operation;
+         });
+}
+
+// Who is not installed has a name, too.
+void check_only(const bench::WorkerSpec& team, const std::vector<std::string>& only, const Session& session) {
+  if (only.empty()) return;
+  const auto everyone = bench::line_up(team, tree_names(), session.program);
+  std::vector<std::string> names = {"smelt/loose", "smelt/strict", "smelt/late"};
+  if (team.operation == "channel") names.clear();
   for (const auto& contestant : everyone.contestants) names.push_back(contestant.name);
   for (const auto& absent : everyone.absent) names.push_back(absent.name);
   for (const auto& name : only) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    if (bench::names_variant(name, team.operation)) continue;
-    fail_usage("--only {}: nobody of that name in {}{} (one of {})", name, team.operation, suggestion(name, names),
-               fmt::join(names, ", "));
+    if (bench::names_variant(name, team.operation) && names_recipe(name, team.operation)) continue;
+    fail_usage("--only {}: nobody of that name in {}{} (one of {}, or smelt/ALGORITHM)", name, team.operation,
+               suggestion(name, names), fmt::join(names, ", "));
   }
-  return bench::line_up(team, trees, program, only);
+}
+
+bench::Lineup lineup_of(const bench::WorkerSpec& team, const BenchFlags& arguments, const Session& session) {
+  const std::string& program = session.program;
+  const auto trees = tree_names();
+  if (arguments.algorithms) return bench::line_up(team, trees, program, algorithm_names(team));
+  const auto only = split_names(arguments.only);
+  if (!only.empty()) return bench::line_up(team, trees, program, only);
+  // A summary has no time to measure the same thing under several names.
+  const bool summary = arguments.benchmark == "all";
+  return bench::line_up(team, summary ? distinct_trees(trees, session, team.operation) : trees, program);
 }
 
 // Everybody holds its buffers for the whole contest, and as much again in its library.
@@ -449,6 +467,9 @@ void run(const BenchFlags& arguments) {
   const auto pus = take(bench::team_pus(threads));
   check_lateness(arguments, pus);
   const Session session{subject(arguments.model), own_program(), pus};
+  for (const auto& benchmark : benchmarks) {
+    check_only(team_of(arguments, benchmark, pus), split_names(arguments.only), session);
+  }
   const bool all = benchmarks.size() > 1;
   const double time_s = arguments.time_s > 0 ? arguments.time_s / static_cast<double>(benchmarks.size())
                         : all                ? all_time_s
@@ -502,7 +523,7 @@ void add_bench(Parser& parser) {
   command.footer(
       "Everybody runs in the same minutes: short turns, in a new random order each round. The time of an\n"
       "operation is that of its last rank. `smelt` is smelt's own choice, smelt/TREE the same with another tree.\n"
-      "Peers that are not installed are left out and named on stderr.\n\n"
+      "Peers that are not installed are left out and named on stderr; a name that nobody has is an error.\n\n"
       "Examples:\n"
       "  smelt bench all                                  a summary of everything\n"
       "  smelt bench barrier --threads 8\n"

@@ -88,6 +88,24 @@ TEST(Errors, BenchChecksWhatItIsAsked) {
                   "did you mean 'pthread'?");
 }
 
+TEST(Errors, BenchmarksKnowEveryoneTheyAreAskedFor) {
+  if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
+  const auto refusal = [](const std::string& benchmark, const std::string& only, const std::string& says) {
+    expect_one_line(
+        smelt({"bench", benchmark, "--threads", "2", "--time", "100ms", "--only", only, "-m", two_packages()}), 2,
+        says);
+  };
+  refusal("broadcast", "smelt/broadcast_nonsense", "--only smelt/broadcast_nonsense: nobody of that name in broadcast");
+  refusal("broadcast", "nobody,noone", "--only nobody: nobody of that name");
+  refusal("broadcast", "smelt,smelt/broadcast_tree,smelt/broadcast_ring", "--only smelt/broadcast_ring: nobody");
+  refusal("broadcast", "smelt/broadcast_tree+dirct", "'dirct' must be channels");
+  refusal("reduce", "smelt/reduce_scatter_flat", "nobody of that name in reduce");
+  refusal("channel", "gomp", "nobody of that name in channel");
+  refusal("channel", "smelt/loose", "nobody of that name in channel");
+  // In none of the benchmarks, before the first of them takes its time.
+  refusal("all", "smelt/broadcast_tree", "nobody of that name in reduce");
+}
+
 TEST(Errors, FailuresAreExitCodeOne) {
   const std::string missing = scratch() + "/missing.json";
   const std::string truncated = scratch_file("truncated.json", R"({"schema": "smelt-machine/1", "pus": [)");
