@@ -75,6 +75,9 @@ class alignas(separation_bytes) Endpoint {
 
   Endpoint(State& state, int rank, const WaitConfig& wait);
 
+  /// How this rank waits.
+  const WaitConfig& wait_config() const noexcept { return waiter_.config(); }
+
   /// Translates the state's plans to this rank's actions and routes; set-up only.
   void compile();
 
