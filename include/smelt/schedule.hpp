@@ -171,6 +171,21 @@ Result<ScheduleTimes> simulate(const Machine& machine, const Group& group, const
                                std::size_t bytes, std::size_t element_bytes = 1, const Reach& reach = {},
                                std::span<const double> start_ns = {});
 
+/// What no schedule beats by the model: the larger of two bounds.
+struct ScheduleFloor {
+  double message_ns = 0.0;   ///< one message, for the rank to or from which it costs most at least
+  double work_ns = 0.0;      ///< moving, and combining, what must be, in equal shares
+  double moved_bytes = 0.0;  ///< of all ranks together, from one to another
+  int pus = 0;               ///< that share in it
+
+  double total_ns() const noexcept { return message_ns < work_ns ? work_ns : message_ns; }
+};
+
+/// For `bytes` as in candidate_recipes. All 0 where there is nothing to do, or where all ranks are on one PU.
+/// Requirements: the machine has costs. Cost: some n * n / 10 microseconds.
+ScheduleFloor schedule_floor(const Machine& machine, const Group& group, Operation operation, std::size_t bytes,
+                             int root = 0);
+
 /// Whether two requests for the same ranks come to the same for `bytes` as in candidate_recipes: every rank makes the
 /// same moves with the same pieces in the same way. Most trees of two ranks do.
 bool same_course(const ScheduleRequest& a, const ScheduleRequest& b, std::size_t bytes, const Reach& reach = {});

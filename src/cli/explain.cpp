@@ -76,40 +76,14 @@ std::vector<RankedRecipe> rank_all(const Machine& machine, const Group& group, c
   return take(rank_recipes(machine, group, asked.operation, bytes, all_access, reach_of(processes), 0, late_ns));
 }
 
-/// Bytes that some rank must at least take in from others.
-double bytes_to_take(Operation operation, std::size_t bytes, int ranks) {
-  switch (operation) {
-    case Operation::gather:
-    case Operation::allgather:
-    case Operation::alltoall:
-      return static_cast<double>(bytes) * (ranks - 1);
-    default:
-      return static_cast<double>(bytes);
-  }
-}
-
-/// No algorithm is faster by the model: some rank needs a message of the nearest other, and that rank must take in
-/// what only others have at the rate at which it copies from the nearest, with nobody else copying.
 void find_floor(const Machine& machine, Explanation& found) {
-  if (found.group.size() < 2) return;
-  const double needed = bytes_to_take(found.operation, found.bytes, found.group.size());
-  double message = -1.0, copy = -1.0;
-  for (const int from : found.group.pus) {
-    for (const int to : found.group.pus) {
-      const auto i = static_cast<std::size_t>(from), j = static_cast<std::size_t>(to);
-      if (from == to) continue;
-      const double way = machine.propagation_ns ? (*machine.propagation_ns)(i, j) : 0.0;
-      const double one = machine.send_ns(i, j) + way + machine.recv_ns(i, j);
-      const double all = copy_ns(machine, i, j, needed);
-      message = message < 0.0 ? one : std::min(message, one);
-      copy = copy < 0.0 ? all : std::min(copy, all);
-    }
-  }
-  if (message < 0.0) return;  // all ranks on one PU
-  found.floor_ns = std::max(message, copy);
-  found.floor_reason = copy > message ? fmt::format("{} copied once from the nearest rank",
-                                                    format_byte_count(static_cast<std::size_t>(needed)))
-                                      : "one message between the nearest two ranks";
+  const auto floor = schedule_floor(machine, found.group, found.operation, found.bytes);
+  found.floor_ns = floor.total_ns();
+  if (found.floor_ns <= 0.0) return;  // all ranks on one PU, or nothing to do
+  const auto moved = format_byte_count(static_cast<std::size_t>(floor.moved_bytes));
+  found.floor_reason = floor.work_ns > floor.message_ns
+                           ? fmt::format("{} from rank to rank, shared by {} PUs", moved, floor.pus)
+                           : "a message that some rank cannot do without";
 }
 
 std::optional<Profile> find_profile(const ExplainFlags& arguments, const Machine& machine) {

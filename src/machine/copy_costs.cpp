@@ -32,7 +32,6 @@ constexpr double kib = 1024.0;
 constexpr double lines_in_flight = 12.0;         ///< line fill buffers of a core: 10 to 16 on x86 since 2008
 constexpr double own_line_ns = 2.0;              ///< copying a line within the own cache
 constexpr double memory_line_ns = 6.4;           ///< copying a line out of memory and back: 10 GB/s
-constexpr double cached_limit_bytes = 1u << 20;  ///< what a core's cache is taken to hold
 constexpr double saturating_copiers = 4.0;       ///< PUs that use up the memory bandwidth of a NUMA node
 constexpr double add_share = 0.5;                ///< of own_line_ns, for adding a line that is there
 constexpr ProcessCopyCosts estimated_process = {800.0, 50.0};
@@ -76,7 +75,7 @@ double one_way_ns(const Machine& machine, std::size_t from, std::size_t to) {
 Parts estimated_parts(const Machine& machine, std::size_t from, std::size_t to, double bytes) {
   const double latency = one_way_ns(machine, from, to);
   const double line_ns = std::max(own_line_ns, latency / lines_in_flight);
-  const double cached = std::min(bytes, cached_limit_bytes);
+  const double cached = std::min(bytes, estimated_cache_bytes);
   const double memory_ns = (bytes - cached) / line_bytes * std::max(memory_line_ns, line_ns);
   return {latency, cached / line_bytes * line_ns, 0.0, memory_ns};
 }

@@ -5,6 +5,9 @@
 
 namespace smelt {
 
+/// Where copies were not measured: what a core's cache is taken to hold, beyond which copies get dearer.
+inline constexpr double estimated_cache_bytes = 1u << 20;
+
 /// How many numbers of PUs copying at once are measured on a machine of so many PUs: 1, 2, 4, ...
 /// and all.
 std::size_t contention_levels(std::size_t pus) noexcept;

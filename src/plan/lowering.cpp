@@ -7,9 +7,6 @@
 namespace smelt::plan {
 namespace {
 
-constexpr double payload_bytes = 56.0;
-/// What a line of a stream costs, as part of a lone message (docs/model.md).
-constexpr double line_share = 0.2;
 constexpr double post_ns = 2.0;
 /// What a rank does before its first move where vectors are cut or data is told of by address: epochs, extents.
 constexpr double set_up_ns = 200.0;

@@ -19,6 +19,10 @@
 
 namespace smelt::plan {
 
+constexpr double payload_bytes = 56.0;  ///< of a line of a channel
+/// What a line of a stream costs, as part of a lone message (docs/model.md).
+constexpr double line_share = 0.2;
+
 struct Op {
   enum class Kind : std::uint8_t { work, send, receive, post, await, flush, reuse_stage };
   Kind kind = Kind::work;

@@ -108,6 +108,24 @@ TEST(Explain, AnotherMachineByTheModel) {
   }
 }
 
+// Operations in which two ranks share the one copy that there is to make.
+TEST(Explain, TheFloorLiesBelowEveryCandidate) {
+  for (const std::string operation : {"broadcast", "exscan", "gather", "allreduce"}) {
+    for (const std::string size : {"8", "64K", "16MiB"}) {
+      const auto document =
+          smelt({"explain", operation, "--bytes", size, "--ranks", "2", "-m", two_packages(), "--json"}).json();
+      const double floor_ns = document["floor_ns"].get<double>();
+      EXPECT_GT(floor_ns, 0.0);
+      for (const auto& each : document["candidates"]) {
+        EXPECT_GE(each["predicted_ns"].get<double>() * (1.0 + 1e-9), floor_ns)
+            << operation << " " << size << " " << each;
+      }
+    }
+  }
+  const auto text = smelt({"explain", "broadcast", "--bytes", "16MiB", "--ranks", "2", "-m", two_packages()});
+  EXPECT_THAT(text.out, HasSubstr("16 MiB from rank to rank, shared by 2 PUs"));
+}
+
 TEST(Explain, ProcessesAndLateRanks) {
   const Words call = {"explain", "broadcast", "--bytes", "64K", "--ranks", "16", "-m", two_packages(), "--json"};
   const auto with = [&](const Words& more) {

@@ -1,0 +1,159 @@
+// The floor is one: no candidate of any operation is predicted to be faster.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "smelt/schedule.hpp"
+
+namespace smelt {
+namespace {
+
+constexpr Access all_access[] = {Access::channels, Access::staged, Access::direct};
+constexpr std::size_t sizes[] = {1, 8, 56, 57, 1000, 4096, 65536, 1'000'000, 16u << 20};
+
+Group group_of(const Machine& machine, int ranks) {
+  Group group;
+  for (int rank = 0; rank < ranks; ++rank) group.pus.push_back(rank % static_cast<int>(machine.size()));
+  return group;
+}
+
+/// Copies by their pair, dear or cheap among caches, with contention.
+CopyCosts copies(const Machine& machine, double chunk, double cached, double shared, double memory, double slower) {
+  const auto n = machine.size();
+  CopyCosts copy;
+  copy.chunk_bytes = 16384;
+  copy.cached_bytes = 262144;
+  copy.shared_bytes = 4194304;
+  copy.memory_bytes = 67108864;
+  copy.startup_ns = copy.chunk_ns_per_kib = copy.cached_ns_per_kib = copy.shared_ns_per_kib = copy.memory_ns_per_kib =
+      Matrix(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      const double far = i == j ? 1.0 : machine.pus[i].l3 == machine.pus[j].l3 ? 1.5 : 3.0;
+      copy.startup_ns(i, j) = 30.0 * far;
+      copy.chunk_ns_per_kib(i, j) = chunk * far;
+      copy.cached_ns_per_kib(i, j) = cached * far;
+      copy.shared_ns_per_kib(i, j) = shared * far;
+      copy.memory_ns_per_kib(i, j) = memory * far;
+    }
+  }
+  double factor = 1.0;
+  for (std::size_t copiers = 1;; copiers *= 2, factor *= slower) {
+    copy.cached_contention.push_back(1.0);
+    copy.shared_contention.push_back(factor);
+    copy.memory_contention.push_back(factor);
+    if (copiers >= n) break;
+  }
+  copy.add_ns_per_kib = 1.3 * cached;
+  copy.process = ProcessCopyCosts{800.0, 40.0};
+  return copy;
+}
+
+std::vector<Machine> machines() {
+  std::vector<Machine> list;
+  const auto add = [&](const std::string& name, const Machine& machine) {
+    list.push_back(machine);
+    list.back().name = name;
+  };
+  const Machine plain = *synthesize_machine({.packages = 2, .cores = 32, .l3 = 2, .jitter = 0.1});
+  add("two packages", plain);
+  add("two cores", *synthesize_machine({.cores = 2}));
+  add("small cores of two threads", *synthesize_machine({.cores = 8, .smt = 2}));
+  Machine measured = plain;
+  measured.copy = copies(plain, 20.0, 30.0, 50.0, 90.0, 1.2);
+  add("measured copies", measured);
+  measured.copy = copies(plain, 60.0, 20.0, 20.0, 80.0, 1.0);
+  add("dear chunks", measured);
+  measured.copy = copies(plain, 900.0, 900.0, 900.0, 900.0, 1.6);
+  add("copies dearer than channels", measured);
+  Machine swift = plain;
+  swift.exchange_ns = Matrix(plain.size());
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    for (std::size_t j = 0; j < plain.size(); ++j)
+      (*swift.exchange_ns)(i, j) = i == j ? 0.0 : 0.6 * plain.recv_ns(i, j);
+  }
+  add("swift exchanges", swift);
+  return list;
+}
+
+std::set<Operation> planned_operations() {
+  std::set<Operation> operations;
+  for (const auto& info : algorithms()) {
+    if (info.operation != Operation::barrier) operations.insert(info.operation);
+  }
+  return operations;
+}
+
+/// The best predicted time over the floor.
+double slack(const Machine& machine, int ranks, Operation operation, std::size_t bytes, bool processes, int root = 0) {
+  const Group group = group_of(machine, ranks);
+  const auto floor = schedule_floor(machine, group, operation, bytes, root);
+  const auto ranked = rank_recipes(machine, group, operation, bytes, all_access, {.processes = processes}, root);
+  EXPECT_TRUE(ranked) << ranked.error().message;
+  double best_ns = std::numeric_limits<double>::infinity();
+  for (const auto& [recipe, predicted_ns] : *ranked) {
+    EXPECT_GE(predicted_ns * (1.0 + 1e-9), floor.total_ns())
+        << machine.name << ", " << ranks << (processes ? " processes, " : " ranks, ") << to_string(recipe) << " of "
+        << bytes << ": message " << floor.message_ns << ", work " << floor.work_ns;
+    best_ns = std::min(best_ns, predicted_ns);
+  }
+  return best_ns / floor.total_ns();
+}
+
+class Floor : public testing::TestWithParam<int> {};
+
+TEST_P(Floor, NobodyIsPredictedToBeFaster) {
+  for (const auto& machine : machines()) {
+    for (const auto operation : planned_operations()) {
+      for (const std::size_t bytes : sizes) {
+        if (GetParam() > 16 && bytes % 8 != 0) continue;  // many ranks take their time
+        slack(machine, GetParam(), operation, bytes, false);
+        if (GetParam() <= 8) slack(machine, GetParam(), operation, bytes, true, GetParam() / 2);
+      }
+    }
+  }
+}
+
+// Two ranks share the work, however it is done: what is left over is messages.
+TEST(Floors, AreReachedByTwoRanksWithLongMessages) {
+  const Machine machine = *synthesize_machine({.cores = 2});
+  for (const auto operation : {Operation::broadcast, Operation::exscan, Operation::scan, Operation::allreduce,
+                               Operation::scatter, Operation::gather, Operation::allgather, Operation::alltoall}) {
+    EXPECT_LT(slack(machine, 2, operation, 16u << 20, false), 1.05) << to_string(operation);
+    EXPECT_LT(slack(machine, 2, operation, 8, false), 1.05) << to_string(operation);
+  }
+}
+
+TEST(Floors, KnowWhatMustMove) {
+  const Machine machine = *synthesize_machine({.cores = 4});
+  const Group group = whole_machine(machine);
+  const auto moved = [&](Operation operation) { return schedule_floor(machine, group, operation, 100).moved_bytes; };
+  EXPECT_EQ(moved(Operation::broadcast), 300.0);
+  EXPECT_EQ(moved(Operation::gather), 300.0);
+  EXPECT_EQ(moved(Operation::alltoall), 1200.0);
+  EXPECT_EQ(moved(Operation::allreduce), 600.0);
+  EXPECT_EQ(schedule_floor(machine, group, Operation::gather, 100).pus, 4);
+  EXPECT_EQ(schedule_floor(machine, group, Operation::gather, 0).total_ns(), 0.0) << "nothing to do";
+  EXPECT_EQ(schedule_floor(machine, Group{{1, 1}}, Operation::gather, 100).total_ns(), 0.0) << "on one PU";
+}
+
+// One far rank: the root cannot do without a message from there, nor the far one without one from somebody.
+TEST(Floors, CountTheRankThatIsFarthestFromAll) {
+  Machine machine = *synthesize_machine({.cores = 4});
+  for (std::size_t i = 0; i < 3; ++i) {
+    machine.send_ns(i, 3) = machine.send_ns(3, i) = 500.0;
+    machine.recv_ns(i, 3) = machine.recv_ns(3, i) = 700.0;
+  }
+  const Group group = whole_machine(machine);
+  for (const auto operation : planned_operations()) {
+    EXPECT_GE(schedule_floor(machine, group, operation, 8).message_ns, 1200.0) << to_string(operation);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Floor, testing::Values(2, 3, 8, 16, 64), testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace smelt
