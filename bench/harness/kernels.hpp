@@ -4,6 +4,7 @@
 //   prepare(i, effort)  writes the inputs of operation i: a word of each cache line, or, to be
 //                       verified, every word
 //   operate(i)          the call that is timed
+//   read()              reads the result as a program would: a word of each cache line (their sum)
 //   check(i)            looks at the ends of the results       check_fully(i)  looks at all of them
 //   settle()            a barrier, where operations must not run ahead of each other
 //   starts()            whether this rank sends before it has received anything
@@ -16,6 +17,7 @@
 
 #include "base/cacheline.hpp"
 #include "base/own_lines.hpp"
+#include "base/reading.hpp"
 #include "harness/worker.hpp"
 
 namespace smelt::bench {
@@ -45,6 +47,8 @@ class Pattern {
   void write(Effort effort, std::uint64_t operation, std::size_t block = 0, std::uint64_t way = 0) {
     effort == Effort::verified ? fill(operation, block, way) : touch(operation, block, way);
   }
+
+  std::uint64_t read() const { return read_lines(memory_.data(), memory_.size() - 8); }
 
   bool ends_match(std::uint64_t operation, std::size_t block = 0, std::uint64_t way = 0) const {
     if (words_ == 0) return true;
@@ -86,6 +90,7 @@ struct BarrierKernel {
     if (effort == Effort::verified) member.control.entered(member.rank).store(i + 1, std::memory_order_relaxed);
   }
   void operate(std::uint64_t) { ops.barrier(); }
+  std::uint64_t read() const { return 0; }
   bool starts() const { return true; }
   void settle() {}
   bool check(std::uint64_t) const { return true; }
@@ -107,6 +112,7 @@ struct BroadcastKernel {
     if (rank == 0) message.write(effort, i);
   }
   void operate(std::uint64_t) { ops.broadcast(message.data(), bytes); }
+  std::uint64_t read() const { return rank == 0 ? 0 : message.read(); }
   bool starts() const { return rank == 0; }
   void settle() { ops.barrier(); }
   bool check(std::uint64_t i) const { return message.ends_match(i); }
@@ -151,6 +157,7 @@ struct MoveKernel {
     if constexpr (move == Move::allgather) ops.allgather(in.data(), out.data(), bytes);
     if constexpr (move == Move::alltoall) ops.alltoall(in.data(), out.data(), bytes);
   }
+  std::uint64_t read() const { return out.read(); }
   bool starts() const {
     if (move == Move::scatter) return rank == 0;
     return move != Move::gather || rank != 0 || ranks == 1;
@@ -206,6 +213,7 @@ struct SumKernel {
     if constexpr (sum == Sum::scan) ops.scan(in.data(), out.data(), count);
     if constexpr (sum == Sum::exscan) ops.exscan(in.data(), out.data(), count);
   }
+  std::uint64_t read() const { return has_result() ? read_lines(out.data(), count * sizeof(double)) : 0; }
   bool starts() const {
     if (ranks == 1) return true;
     if (sum == Sum::reduce) return rank != 0;
@@ -222,9 +230,10 @@ struct SumKernel {
 
   static double term(std::uint64_t i, std::size_t e) { return static_cast<double>(i % 1024 + e % 64); }
   void put(std::uint64_t i, std::size_t e) { in[e] = rank + term(i, e); }
+  /// Of an exclusive scan nothing is before rank 0.
+  bool has_result() const { return sum == Sum::reduce ? rank == 0 : sum != Sum::exscan || rank != 0; }
   bool matches(std::uint64_t i, std::size_t e) const {
-    if (sum == Sum::reduce && rank != 0) return true;
-    if (sum == Sum::exscan && rank == 0) return true;  // nothing is before it
+    if (!has_result()) return true;
     const std::size_t first = sum == Sum::reduce_scatter ? static_cast<std::size_t>(rank) * count : 0;
     const int terms = sum == Sum::scan ? rank + 1 : sum == Sum::exscan ? rank : ranks;
     return out[e] == terms * (terms - 1) / 2.0 + terms * term(i, first + e);
@@ -250,6 +259,7 @@ struct TwoPhaseCommitKernel {
     const bool vote = accepted(i) || i / 4 % static_cast<std::uint64_t>(ranks) != static_cast<std::uint64_t>(rank);
     committed = ops.two_phase_commit(message.data(), bytes, vote);
   }
+  std::uint64_t read() const { return rank == 0 ? 0 : message.read(); }
   bool starts() const { return rank == 0; }
   void settle() { ops.barrier(); }
   bool check(std::uint64_t i) const { return committed == accepted(i) && message.ends_match(i); }
@@ -279,6 +289,7 @@ struct ChannelKernel {
       ops.send(1, message.data(), bytes);
     }
   }
+  std::uint64_t read() const { return message.read(); }
   bool starts() const { return rank == 0; }
   void settle() {}
   bool check(std::uint64_t i) const { return message.ends_match(i); }  // on rank 1 after the answer is sent

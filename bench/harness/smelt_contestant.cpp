@@ -55,6 +55,7 @@ struct FloorKernel {
       while (line.number.load(std::memory_order_acquire) != i + 1) spin_pause();  // pairs with the other rank's store
     }
   }
+  std::uint64_t read() const { return 0; }
   bool starts() const { return true; }
   void settle() {}
   bool check(std::uint64_t) const { return true; }
@@ -74,6 +75,7 @@ struct FlagKernel {
     while (other.load(std::memory_order_acquire) != i + 1) spin_pause();  // pairs with the other's store
     if (rank == 1) own.store(i + 1, std::memory_order_release);           // pairs with rank 0's load
   }
+  std::uint64_t read() const { return 0; }
   bool starts() const { return true; }
   void settle() {}
   bool check(std::uint64_t) const { return true; }

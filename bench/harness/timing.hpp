@@ -8,6 +8,9 @@
 //                                                  receive at first are in it before. sample = max
 //                                                  over ranks of (e - T), less an empty window's
 //
+// An operation ends when its result has been read; what reading takes when it lies in the reader's own cache is part of
+// the empty loop, and of a window taken off by reading twice.
+//
 // With a late rank, that one starts `late_ns` after T, and T + late_ns is what the samples count from.
 #pragma once
 
@@ -68,6 +71,7 @@ class Runner {
   bool one() {
     kernel_.prepare(iteration_, Effort::timed);
     kernel_.operate(iteration_);
+    use(kernel_.read());
     const bool good = kernel_.check(iteration_);
     ++iteration_;
     if (settle_) kernel_.settle();
@@ -87,7 +91,7 @@ class Runner {
     return good;
   }
 
-  /// What a loop costs beside its operations: inputs written, results looked at.
+  /// What a loop costs beside its operations: inputs written, results read and looked at.
   bool empty_loop(const Phase& phase) {
     std::uint64_t* stamps = member_.control.stamps(member_.rank);
     std::uint32_t matches = 0;
@@ -96,6 +100,7 @@ class Runner {
       for (std::uint32_t n = 0; n < phase.per_sample; ++n) {
         kernel_.prepare(iteration_, Effort::timed);
         asm volatile("" : : : "memory");  // the operation would stand here
+        use(kernel_.read());
         matches += kernel_.check(iteration_) ? 1 : 0;
       }
       stamps[s] = ticks();
@@ -123,7 +128,7 @@ class Runner {
         }
       }
       if constexpr (!empty) operate(iteration_);
-      const std::uint64_t end = ticks();
+      const std::uint64_t end = empty ? ticks() : ticks_when_read([this] { return kernel_.read(); });
       stamps[w] = missed ? 0 : end > counted_from ? end - counted_from : 1;
       if constexpr (!empty) good &= kernel_.check(iteration_++);
     }

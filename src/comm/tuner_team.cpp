@@ -7,6 +7,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/reading.hpp"
 #include "comm/state.hpp"
 
 namespace smelt::comm {
@@ -131,6 +132,13 @@ void TunerTeam::write(const TunerCall& call) noexcept {
   if (bytes >= sizeof value) std::memcpy(data + bytes - sizeof value, &value, sizeof value);
 }
 
+/// As a program would: a word of each cache line of the result.
+std::uint64_t TunerTeam::read(const TunerCall& call) const noexcept {
+  const bool nothing_new = call.operation == Operation::broadcast || call.operation == Operation::exscan;
+  if (nothing_new && endpoint_.rank() == 0) return 0;
+  return read_lines(memory_->out.data(), lengths_of(call, endpoint_.rank(), endpoint_.size()).out);
+}
+
 Collective TunerTeam::describe(const TunerCall& call) noexcept {
   Collective result{
       .operation = call.operation, .in = memory_->in.data(), .out = memory_->out.data(), .count = call.bytes};
@@ -165,7 +173,7 @@ Status TunerTeam::windows(const Task& task, const Choice& choice) noexcept {
     while (waits && ticks() < start) {
     }
     if (const Status done = place.run_with(call, choice); done != Status::ok) return done;
-    const auto end = ticks();
+    const auto end = ticks_when_read([&] { return read(task.call); });
     if (n >= 0) values_[n] = late ? missed : static_cast<double>(std::max(end, start + 1) - start) / ticks_per_ns();
   }
   return Status::ok;
@@ -187,9 +195,9 @@ Status TunerTeam::loops(const Task& task, const Choice& choice) noexcept {
     }
     for (int i = 0; i < (n < 0 ? 1 : task.per_sample); ++i) {
       write(task.call);
-      if (task.empty) continue;
-      Status status = place.run_with(call, choice);
-      if (status == Status::ok && settles) status = place.barrier();
+      Status status = task.empty ? Status::ok : place.run_with(call, choice);
+      use(read(task.call));
+      if (status == Status::ok && settles && !task.empty) status = place.barrier();
       if (status != Status::ok) return status;
     }
     const auto end = ticks();

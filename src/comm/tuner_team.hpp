@@ -7,9 +7,10 @@
 //            in the call already; sample = last end over the ranks - that tick. Windows that a rank was late for
 //            are dropped.
 //   loop     calls back to back, where each separates itself from the next (or a barrier does, where there are
-//            more ranks than PUs); sample = longest batch over the ranks / calls, less what writing costs
+//            more ranks than PUs); sample = longest batch over the ranks / calls, less what writing and reading cost
 //
-// Inputs are written before every call: a word of each cache line, and the last.
+// Inputs are written before every call, and results read before it counts as over: a word of each cache line. What
+// reading takes when all lies in the reader's own cache is taken off (base/reading.hpp).
 //
 // Places.  How long a call takes depends on where in memory its lines happen to lie, by more than the 2 % that are
 // to be told apart. A team may have several communicators of the same ranks, each with buffers of its own, and move
@@ -86,6 +87,7 @@ class TunerTeam {
   Status loops(const Task& task, const Choice& choice) noexcept;
   bool make_room(const TunerCall& call) noexcept;
   void write(const TunerCall& call) noexcept;
+  std::uint64_t read(const TunerCall& call) const noexcept;
   Collective describe(const TunerCall& call) noexcept;
 
   /// Of the place in use.
