@@ -53,17 +53,18 @@ class CopyCampaign {
   Result<CopyCosts> run() {
     find_classes(true);
     if (auto done = sweep(0); !done) return done.error();
+    if (auto done = visit_process(); !done) return done.error();
+    if (auto done = measure_contention(effort_.cached_bytes, costs_.cached_contention); !done) return done.error();
+    if (auto done = measure_contention(effort_.shared_bytes, costs_.shared_contention); !done) return done.error();
+    if (auto done = measure_contention(effort_.memory_bytes, costs_.memory_contention); !done) return done.error();
     for (int k = 1; k < effort_.sweeps; ++k) {
       // What one sweep has found is enough where there is no time for more.
-      const auto done = sweep(k);
+      auto done = sweep(k);
+      if (done) done = visit_process();
       if (!done && done.error().status == Status::timed_out) break;
       if (!done) return done.error();
     }
     fill_in();
-    if (auto done = measure_contention(effort_.cached_bytes, costs_.cached_contention); !done) return done.error();
-    if (auto done = measure_contention(effort_.shared_bytes, costs_.shared_contention); !done) return done.error();
-    if (auto done = measure_contention(effort_.memory_bytes, costs_.memory_contention); !done) return done.error();
-    if (auto done = measure_process(); !done) return done.error();
     return std::move(costs_);
   }
 
@@ -118,16 +119,10 @@ class CopyCampaign {
   }
 
   Result<void> add_copy(Pair pair, std::size_t size_bytes, int count, std::vector<double>& medians) {
-    const auto took_ns = median_copy(pair, size_bytes, count);
-    if (!took_ns) return took_ns.error();
-    medians.push_back(*took_ns);
-    return {};
-  }
-
-  Result<double> median_copy(Pair pair, std::size_t size_bytes, int count) {
     auto samples = timer_.time_copies(pair.a, pair.b, size_bytes, count, deadline_s_);
     if (!samples) return samples.error();
-    return median(*std::move(samples));
+    medians.push_back(median(*std::move(samples)));
+    return {};
   }
 
   static double per_kib(double took_ns, double fixed_ns, std::size_t size_bytes) {
@@ -164,6 +159,7 @@ class CopyCampaign {
         costs_.memory_ns_per_kib(i, j) = costs.memory;
       }
     }
+    fill_in_process();
   }
 
   /// PUs of different cores first, then the further PUs of each.
@@ -212,29 +208,29 @@ class CopyCampaign {
     return {0, static_cast<int>(machine_.size()) - 1};
   }
 
-  Result<void> measure_process() {
+  /// Beside plain copies of the same pair: the difference counts.
+  Result<void> visit_process() {
     const Pair pair = process_pair();
-    std::vector<double> call_ns, rate;
-    for (int k = 0; k < effort_.sweeps; ++k) {
-      double plain_ns[2], process_ns[2];
-      const std::size_t sizes[2] = {line_bytes, effort_.cached_bytes};
-      for (int s = 0; s < 2; ++s) {
-        auto samples = timer_.time_process_copies(pair.a, pair.b, sizes[s], cached_copies, deadline_s_);
-        if (!samples) {
-          const auto status = samples.error().status;
-          if (status == Status::permission_denied || status == Status::not_supported) return {};
-          return samples.error();
-        }
-        process_ns[s] = median(*std::move(samples));
-        const auto plain = median_copy(pair, sizes[s], cached_copies);
-        if (!plain) return plain.error();
-        plain_ns[s] = *plain;
+    for (auto* visits : {&process_lines_, &process_cached_}) {
+      if (!process_permitted_) return {};
+      const auto size_bytes = visits == &process_lines_ ? line_bytes : effort_.cached_bytes;
+      auto samples = timer_.time_process_copies(pair.a, pair.b, size_bytes, cached_copies, deadline_s_);
+      if (!samples) {
+        const auto status = samples.error().status;
+        process_permitted_ = status != Status::permission_denied && status != Status::not_supported;
+        if (process_permitted_) return samples.error();
+        continue;
       }
-      call_ns.push_back(std::max(0.0, process_ns[0] - plain_ns[0]));
-      rate.push_back(per_kib(process_ns[1], plain_ns[1] + call_ns.back(), effort_.cached_bytes));
+      if (auto done = add_copy(pair, size_bytes, cached_copies, visits->plain_ns); !done) return done;
+      visits->process_ns.push_back(median(*std::move(samples)));
     }
-    costs_.process = ProcessCopyCosts{median(std::move(call_ns)), median(std::move(rate))};
     return {};
+  }
+
+  void fill_in_process() {
+    if (!process_permitted_) return;
+    const double call_ns = process_lines_.surplus_ns();
+    costs_.process = ProcessCopyCosts{call_ns, per_kib(process_cached_.surplus_ns(), call_ns, effort_.cached_bytes)};
   }
 
   const Machine& machine_;
@@ -244,6 +240,13 @@ class CopyCampaign {
   bool nodes_ = true;
   std::map<ClassKey, CopyClass> classes_;
   std::vector<double> add_ns_;
+  /// Copies of one size, out of another process and plain.
+  struct ProcessVisits {
+    std::vector<double> process_ns, plain_ns;
+    double surplus_ns() const { return std::max(0.0, median(process_ns) - median(plain_ns)); }
+  };
+  ProcessVisits process_lines_, process_cached_;
+  bool process_permitted_ = true;
   mutable std::size_t cores_ = 0;
   CopyCosts costs_;
 };
@@ -272,7 +275,7 @@ CopyEffort copy_effort(const Machine& machine, bool quick) {
   effort.shared_bytes = page_multiple(std::clamp(last / 8, 2 * effort.cached_bytes, effort.memory_bytes / 2));
   effort.shared_bytes = std::min(effort.shared_bytes, std::max(8 * mib, 2 * effort.cached_bytes));
   effort.team_bytes = effort.memory_bytes;
-  effort.sweeps = quick ? 1 : 3;
+  effort.sweeps = quick ? 1 : 9;
   effort.comparisons = quick ? 3 : 9;
   return effort;
 }

@@ -3,11 +3,11 @@
 //   sweeps over the classes of ordered pairs (closest common level, NUMA nodes, kinds of core; own
 //   data is a class too), each time with another pair of the class:
 //       one line | sizes for a chunk, the writer's cache, the last-level cache, memory | an addition
-//   then, for 2, 4, ... and all PUs, a copy among others against the same copy alone
-//   then copies out of a forked process, interleaved with plain ones of the same pair
+//   each followed by copies out of a forked process beside plain ones of the same pair
+//   after the first of them, for 2, 4, ... and all PUs, a copy among others against the same copy alone
 //
-// A cost is the median over the sweeps of the median of a visit. No threads and no clock of its
-// own: both are the CopyTimer's.
+// A cost is the median over the sweeps of the median of a visit; a difference, that of two such medians. No threads and
+// no clock of its own: both are the CopyTimer's.
 #pragma once
 
 #include <cstddef>

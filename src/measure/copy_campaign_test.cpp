@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
 #include <set>
 
@@ -49,6 +50,7 @@ class FakeCopyTimer : public CopyTimer {
 
   double round_s = 0.01;
   double noise = 0.01;
+  std::function<double(int round)> disturbance = [](int) { return 1.0; };  ///< all copies take so many times as long
   Status denied = Status::ok;
   std::vector<std::vector<int>> teams;
   std::size_t team_bytes = 0;
@@ -59,6 +61,7 @@ class FakeCopyTimer : public CopyTimer {
   Result<std::vector<double>> samples(double center, int count, double deadline_s) {
     now_ += round_s;
     if (now_ > deadline_s) return Error{Status::timed_out, "late"};
+    center *= disturbance(rounds_++);
     std::vector<double> values;
     for (int k = 0; k < count; ++k) values.push_back(center * (1.0 + noise * normal_(random_)));
     if (count > 4) values[1] += 10'000.0;  // an interrupt
@@ -67,6 +70,7 @@ class FakeCopyTimer : public CopyTimer {
 
   Machine truth_;
   double now_ = 1000.0;
+  int rounds_ = 0;
   std::mt19937_64 random_{1};
   std::normal_distribution<double> normal_;
   std::set<std::pair<int, int>> pairs_;
@@ -158,6 +162,43 @@ TEST(CopyCampaign, FindsTheCostsOfEveryPair) {
   auto machine = unmeasured(truth);
   machine.copy = *found;
   EXPECT_TRUE(parse_machine(format_machine(machine), "memory"));
+}
+
+/// What a campaign of nine sweeps finds of two cores in phases in which all takes so many times as long.
+CopyCosts found_in(std::function<double(int round)> disturbance) {
+  const auto truth = truth_of({.cores = 2});
+  FakeCopyTimer timer(truth);
+  timer.disturbance = std::move(disturbance);
+  auto effort = small_effort;
+  effort.sweeps = 9;
+  const auto found = run_copy_campaign(unmeasured(truth), timer, effort, timer.now_s() + 100.0);
+  EXPECT_TRUE(found) << found.error().message;
+  return found ? *found : CopyCosts();
+}
+
+void expect_the_truth(const CopyCosts& found) {
+  const auto truth = *truth_of({.cores = 2}).copy;
+  expect_near(found.startup_ns, truth.startup_ns, 0.1);
+  expect_near(found.chunk_ns_per_kib, truth.chunk_ns_per_kib, 0.1);
+  expect_near(found.cached_ns_per_kib, truth.cached_ns_per_kib, 0.1);
+  expect_near(found.shared_ns_per_kib, truth.shared_ns_per_kib, 0.1);
+  expect_near(found.memory_ns_per_kib, truth.memory_ns_per_kib, 0.1);
+  EXPECT_NEAR(found.add_ns_per_kib, truth.add_ns_per_kib, 3.0);
+  ASSERT_TRUE(found.process);
+  EXPECT_NEAR(found.process->call_ns, truth.process->call_ns, 50.0);
+  EXPECT_NEAR(found.process->ns_per_kib, truth.process->ns_per_kib, 5.0);
+}
+
+// Another program, or two PUs that are one core for a while, which makes copies between them cheap.
+TEST(CopyCampaign, APhaseInWhichAllIsDifferentDoesNotCount) {
+  constexpr int length = 55;  // rounds; a sweep has fifteen
+  for (const double factor : {2.0, 0.3}) {
+    for (int start = 0; start <= 90; start += 10) {
+      SCOPED_TRACE(testing::Message() << factor << " times as long from round " << start);
+      const auto in_phase = [start](int round) { return start <= round && round < start + length; };
+      expect_the_truth(found_in([&](int round) { return in_phase(round) ? factor : 1.0; }));
+    }
+  }
 }
 
 TEST(CopyCampaign, ContentionForEveryNumberOfCopiers) {
@@ -256,6 +297,7 @@ TEST(CopyEffort, SizesAscendAndFit) {
       EXPECT_GT(effort.shared_bytes, effort.cached_bytes);
       EXPECT_GT(effort.memory_bytes, effort.shared_bytes);
       EXPECT_LE(effort.memory_bytes, 64u << 20);
+      EXPECT_EQ(effort.sweeps, quick ? 1 : 9);
     }
   }
 }
