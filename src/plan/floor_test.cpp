@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "machine/test_support.hpp"
 #include "smelt/schedule.hpp"
 
 namespace smelt {
@@ -20,36 +21,19 @@ Group group_of(const Machine& machine, int ranks) {
   return group;
 }
 
-/// Copies by their pair, dear or cheap among caches, with contention.
-CopyCosts copies(const Machine& machine, double chunk, double cached, double shared, double memory, double slower) {
-  const auto n = machine.size();
-  CopyCosts copy;
-  copy.chunk_bytes = 16384;
-  copy.cached_bytes = 262144;
-  copy.shared_bytes = 4194304;
-  copy.memory_bytes = 67108864;
-  copy.startup_ns = copy.chunk_ns_per_kib = copy.cached_ns_per_kib = copy.shared_ns_per_kib = copy.memory_ns_per_kib =
-      Matrix(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j < n; ++j) {
-      const double far = i == j ? 1.0 : machine.pus[i].l3 == machine.pus[j].l3 ? 1.5 : 3.0;
-      copy.startup_ns(i, j) = 30.0 * far;
-      copy.chunk_ns_per_kib(i, j) = chunk * far;
-      copy.cached_ns_per_kib(i, j) = cached * far;
-      copy.shared_ns_per_kib(i, j) = shared * far;
-      copy.memory_ns_per_kib(i, j) = memory * far;
+/// With measured copies, so many times as dear: those of chunks, and all others.
+Machine with_copies(const Machine& machine, double chunks, double others) {
+  Machine measured = test::with_copies(machine);
+  auto& copy = *measured.copy;
+  for (std::size_t i = 0; i < machine.size(); ++i) {
+    for (std::size_t j = 0; j < machine.size(); ++j) {
+      copy.chunk_ns_per_kib(i, j) *= chunks;
+      for (auto* costs : {&copy.cached_ns_per_kib, &copy.shared_ns_per_kib, &copy.memory_ns_per_kib}) {
+        (*costs)(i, j) *= others;
+      }
     }
   }
-  double factor = 1.0;
-  for (std::size_t copiers = 1;; copiers *= 2, factor *= slower) {
-    copy.cached_contention.push_back(1.0);
-    copy.shared_contention.push_back(factor);
-    copy.memory_contention.push_back(factor);
-    if (copiers >= n) break;
-  }
-  copy.add_ns_per_kib = 1.3 * cached;
-  copy.process = ProcessCopyCosts{800.0, 40.0};
-  return copy;
+  return measured;
 }
 
 std::vector<Machine> machines() {
@@ -62,13 +46,9 @@ std::vector<Machine> machines() {
   add("two packages", plain);
   add("two cores", *synthesize_machine({.cores = 2}));
   add("small cores of two threads", *synthesize_machine({.cores = 8, .smt = 2}));
-  Machine measured = plain;
-  measured.copy = copies(plain, 20.0, 30.0, 50.0, 90.0, 1.2);
-  add("measured copies", measured);
-  measured.copy = copies(plain, 60.0, 20.0, 20.0, 80.0, 1.0);
-  add("dear chunks", measured);
-  measured.copy = copies(plain, 900.0, 900.0, 900.0, 900.0, 1.6);
-  add("copies dearer than channels", measured);
+  add("measured copies", with_copies(plain, 1.0, 1.0));
+  add("dear chunks", with_copies(plain, 3.0, 1.0));
+  add("copies dearer than channels", with_copies(plain, 40.0, 30.0));
   Machine swift = plain;
   swift.exchange_ns = Matrix(plain.size());
   for (std::size_t i = 0; i < plain.size(); ++i) {
