@@ -419,8 +419,21 @@ void smelt_team_call_off(smelt_team* team, int member);
 /* Not 0: a phase was called off. */
 int smelt_team_called_off(const smelt_team* team);
 
+/* Not 0 for exactly one member of those that call this for the n-th time, the first to come; all members call it
+ * equally often. What that member does is seen by the others after the next barrier. */
+int smelt_team_claim(smelt_team* team, int member);
+
+/* A word by which members hand each other something between two barriers; cheaper than one elsewhere. */
+void** smelt_team_handed(smelt_team* team);
+
 /* Member 0 opens a region; `work` is what the others receive. */
 void smelt_team_fork(smelt_team* team, smelt_work work);
+
+/* The same; work.data points to `words` (1 .. SMELT_TEAM_WORDS) words of the size of a pointer. The others receive a
+ * copy, good until the region ends, which comes to them with the region; memory of member 0's they would have to fetch.
+ */
+#define SMELT_TEAM_WORDS 5
+void smelt_team_fork_copied(smelt_team* team, smelt_work work, int words);
 
 /* Member 0 closes it: waits until the others have left. 0: the phase was called off. */
 int smelt_team_join(smelt_team* team);

@@ -11,6 +11,8 @@ struct smelt_team {
 
 namespace {
 
+static_assert(smelt::comm::most_words == SMELT_TEAM_WORDS);
+
 // A team that has been idle for so long may as well go back to the kernel now and then.
 constexpr std::uint64_t longest_sleep_ns = 1'000'000'000;
 
@@ -43,7 +45,15 @@ void smelt_team_call_off(smelt_team* team, int member) { team->value.call_off(me
 
 int smelt_team_called_off(const smelt_team* team) { return team->value.called_off() ? 1 : 0; }
 
+int smelt_team_claim(smelt_team* team, int member) { return team->value.claim(member) ? 1 : 0; }
+
+void** smelt_team_handed(smelt_team* team) { return &team->value.handed(); }
+
 void smelt_team_fork(smelt_team* team, smelt_work work) { team->value.fork({work.function, work.data}); }
+
+void smelt_team_fork_copied(smelt_team* team, smelt_work work, int words) {
+  team->value.fork({work.function, work.data}, static_cast<std::size_t>(words));
+}
 
 int smelt_team_join(smelt_team* team) { return team->value.join() ? 1 : 0; }
 

@@ -1,5 +1,7 @@
 #include "comm/team.hpp"
 
+#include <cstring>
+
 #include "comm/ordering.hpp"
 
 namespace smelt::comm {
@@ -96,7 +98,19 @@ void Team::call_off(int member) noexcept {
   unpark(joining_);
 }
 
-void Team::fork(Work work) noexcept {
+bool Team::claim(int member) noexcept {
+  // Others are ahead, or this member is the first. It is never behind: each claim that it made before is won.
+  auto claim = members_[static_cast<std::size_t>(member)].claims++;
+  if (claims_.load(std::memory_order_relaxed) != claim) return false;
+  return claims_.compare_exchange_strong(claim, claim + 1, std::memory_order_relaxed);
+}
+
+void Team::fork(Work work, std::size_t words) noexcept {
+  // The others read neither before the store below, nor after they have left the last region.
+  if (words != 0) {
+    std::memcpy(words_, work.data, words * sizeof *words_);
+    work.data = words_;
+  }
   work_ = work;
   // Release: publishes the work and everything before. Partner: the acquire in receive().
   opened_.store(opened_.load(std::memory_order_relaxed) + 1, ordering::team_open);
@@ -149,10 +163,10 @@ void Team::reset() noexcept {
   for (auto& member : members_) {
     for (auto& signal : member.signals) signal.store(0, std::memory_order_relaxed);
     member.left.store(0, std::memory_order_relaxed);
-    member.phase = member.region = member.met = 0;
+    member.phase = member.region = member.claims = member.met = 0;
     member.working = false;
   }
-  for (auto* word : {&off_, &opened_, &arrivals_, &arrived_, &generation_, &gone_})
+  for (auto* word : {&off_, &opened_, &arrivals_, &claims_, &arrived_, &generation_, &gone_})
     word->store(0, std::memory_order_relaxed);
 }
 

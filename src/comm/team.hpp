@@ -28,6 +28,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -42,6 +43,9 @@ struct Work {
   void (*function)(void*) = nullptr;  ///< null: the team is dismissed
   void* data = nullptr;
 };
+
+/// So many words of a region's data can come to the members along with the news of it.
+constexpr std::size_t most_words = 5;
 
 class Team {
  public:
@@ -64,7 +68,9 @@ class Team {
   bool called_off() const noexcept { return off_.load(std::memory_order_relaxed) != 0; }
 
   /// Member 0: opens a region. The others get `work` from receive(); null function: dismisses them.
-  void fork(Work work) noexcept;
+  /// `words`: not 0: `work.data` points to so many words (at most most_words); the others get a copy, good until the
+  /// region ends, on the line that tells them of it, so that they fetch no other from member 0.
+  void fork(Work work, std::size_t words = 0) noexcept;
 
   /// Member 0: ends the region; true once all have left their work, false if the join was called off.
   bool join() noexcept;
@@ -72,6 +78,14 @@ class Team {
   /// The others: the work of the next region. From the second call on it ends the last one first.
   /// No function: dismissed, or the join was called off.
   Work receive(int member) noexcept;
+
+  /// True for exactly one member of those that call it for the n-th time, the first to come. Every member
+  /// calls it equally often. No ordering: what the one does is seen after the next barrier.
+  bool claim(int member) noexcept;
+
+  /// A word by which members hand each other something, ordered by barriers as all memory. It lies where the
+  /// barrier of two members looks anyway.
+  void*& handed() noexcept { return handed_; }
 
   /// As new. Requires: nobody is inside, and others learn of it by something that synchronizes.
   void reset() noexcept;
@@ -88,6 +102,7 @@ class Team {
     // The member's own.
     alignas(separation_bytes) std::uint32_t phase = 0;
     std::uint32_t region = 0;
+    std::uint32_t claims = 0;
     std::uint32_t met = 0;  ///< what the counter of meetings comes to in the last one that it entered
     bool working = false;  ///< in a region: the next receive() leaves it
     Waiter waiter;
@@ -113,8 +128,12 @@ class Team {
   Parking joining_;                                              ///< of those who wait for others to leave
   alignas(separation_bytes) std::atomic<std::uint32_t> opened_{0};  ///< the region that was opened last
   Work work_;                                                       ///< its work, on the same line
-  // Of two members: meetings entered, by both.
+  std::uintptr_t words_[most_words] = {};                           ///< its data, if copied
+  // Of two members: meetings entered, by both. Claims are on the same line, as who comes last to a meeting has that
+  // line to itself just then and is the first to come to a claim behind it.
   alignas(separation_bytes) std::atomic<std::uint32_t> arrivals_{0};
+  std::atomic<std::uint32_t> claims_{0};  ///< claims that somebody has won
+  void* handed_ = nullptr;
   // Of the flat form.
   alignas(separation_bytes) std::atomic<std::uint32_t> arrived_{0};
   alignas(separation_bytes) std::atomic<std::uint32_t> generation_{0};  ///< the phase that completed last

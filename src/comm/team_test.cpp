@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <thread>
@@ -81,6 +83,45 @@ TEST_P(TeamTest, RegionsBeginAndEndTogether) {
       if (turn % 3 == 0) wrong += !team->barrier(0);
       wrong += !team->join();
       for (int v : shared.done) wrong += v != turn;
+    }
+    team->fork({});
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+/// Every claim has one winner, whoever is ahead, and a region's words are those of its fork.
+TEST_P(TeamTest, ClaimsHaveOneWinnerAndWordsComeWithTheRegion) {
+  const auto team = make();
+  constexpr int claims = 7;
+  std::atomic<int> wrong{0};
+  std::vector<int> wins(claims);  // plain: each by its winner alone
+  const auto play = [&](int m, const std::uintptr_t* words, int turn) {
+    for (std::size_t w = 0; w < most_words; ++w) wrong += words[w] != static_cast<std::uintptr_t>(turn) * 10 + w;
+    for (int c = 0; c < claims; ++c) {
+      if (team->claim(m)) ++wins[static_cast<std::size_t>(c)];
+    }
+    if (team->claim(m)) team->handed() = &wins[static_cast<std::size_t>(turn % claims)];
+    wrong += !team->barrier(m);
+    wrong += team->handed() != &wins[static_cast<std::size_t>(turn % claims)];
+    for (int each : wins) wrong += each != turn;
+  };
+  on_members(size(), [&](int m) {
+    if (m != 0) {
+      int turn = 0;
+      for (Work work = team->receive(m); work.function != nullptr; work = team->receive(m)) {
+        play(m, static_cast<const std::uintptr_t*>(work.data), ++turn);
+      }
+      return;
+    }
+    for (int turn = 1; turn <= rounds(); ++turn) {
+      std::uintptr_t words[most_words];
+      for (std::size_t w = 0; w < most_words; ++w) words[w] = static_cast<std::uintptr_t>(turn) * 10 + w;
+      team->fork({[](void*) {}, words}, most_words);
+      std::uintptr_t own[most_words];
+      std::copy(std::begin(words), std::end(words), own);
+      for (auto& word : words) word = 0;  // the others have a copy
+      play(0, own, turn);
+      wrong += !team->join();
     }
     team->fork({});
   });

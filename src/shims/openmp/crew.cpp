@@ -64,6 +64,7 @@ class Master {
       crew_.team = nullptr;
       if (smelt_team_create(size, runtime.get_num_procs(), runtime.awake_s, &crew_.team) != SMELT_OK) return false;
     }
+    crew_.copied = smelt_team_handed(crew_.team);
     crew_.runtime = &runtime;
     crew_.size = size;
     crew_.pus = runtime.get_num_procs();
@@ -147,10 +148,14 @@ const char* why_not(const Runtime& runtime, int size) noexcept {
   return own.worth_it() ? nullptr : "crews had to be dissolved too often";
 }
 
-void run(smelt_work work) noexcept {
+void run(smelt_work work, int words) noexcept {
   Crew& crew = *self.crew;
   smelt_openmp_state = inside;
-  smelt_team_fork(crew.team, work);
+  if (words != 0 && words <= SMELT_TEAM_WORDS) {
+    smelt_team_fork_copied(crew.team, work, words);
+  } else {
+    smelt_team_fork(crew.team, work);
+  }
   work.function(work.data);
   if (smelt_team_join(crew.team)) {
     smelt_openmp_state = parked;
@@ -162,12 +167,12 @@ void run(smelt_work work) noexcept {
 
 }  // namespace
 
-bool run_region(const Runtime& runtime, int threads, smelt_work work, Entry& entry) noexcept {
+bool run_region(const Runtime& runtime, int threads, smelt_work work, Entry& entry, int words) noexcept {
   if (smelt_openmp_state == parked) {
     const int size = threads != 0 ? threads : self.max_threads;
     if (size == self.crew->size && &runtime == self.crew->runtime && crews_stopped() == nullptr) [[likely]] {
       entry.took();
-      run(work);
+      run(work, words);
       return true;
     }
     dissolve("a team of another size");
@@ -182,7 +187,7 @@ bool run_region(const Runtime& runtime, int threads, smelt_work work, Entry& ent
     return false;
   }
   entry.took();
-  run(work);
+  run(work, words);
   return true;
 }
 

@@ -35,13 +35,14 @@ extern "C" {
 extern thread_local constinit std::uint8_t smelt_openmp_state;
 }
 
-/// Threads that stay in a region, as their master sees them. Members other than the master read it only.
-struct Crew {
+/// Threads that stay in a region, as their master sees them. Members other than the master read it only, in every
+/// construct: so nothing that changes lies near (128: x86 prefetches lines in pairs).
+struct alignas(128) Crew {
   smelt_team* team = nullptr;
   const Runtime* runtime = nullptr;
   int size = 0;
   int pus = 0;  ///< of which so many can run at a time
-  void* copied = nullptr;  ///< what `single` hands to the others
+  void** copied = nullptr;  ///< what `single` hands to the others: the team's word for that
 };
 
 /// What a thread knows; of no other thread's business.
@@ -64,8 +65,9 @@ struct Self {
 extern thread_local constinit Self self;
 
 /// Runs `work` as a region of `threads` (0: as many as usual) by the thread's crew, made first if need be. False: the
-/// original is to run it; the thread is outside, or within a region of the runtime's.
-bool run_region(const Runtime& runtime, int threads, smelt_work work, Entry& entry) noexcept;
+/// original is to run it; the thread is outside, or within a region of the runtime's. `words`: as many at work.data
+/// are all that members need of it.
+bool run_region(const Runtime& runtime, int threads, smelt_work work, Entry& entry, int words = 0) noexcept;
 
 /// Whose turn a barrier is.
 enum class Turn { ours, original, sampled };
@@ -97,6 +99,16 @@ void barrier(const Runtime& runtime, Entry& entry, const Original& original) noe
 /// Whether the calling thread is in a region that a crew of this runtime runs.
 inline bool in_region_of(const Runtime& runtime) noexcept {
   return (smelt_openmp_state & (inside | away)) != 0 && self.crew->runtime == &runtime;
+}
+
+/// Whether the calling thread is the one that executes a `single`; `original()` if the region is the runtime's. Claims
+/// are the crew's as long as the region lasts, though barriers be called off: all members have to make the same ones.
+template <class Original>
+bool claim_single(const Runtime& runtime, const Original& original) noexcept {
+  if (in_region_of(runtime)) [[likely]]
+    return smelt_team_claim(self.crew->team, self.member) != 0;
+  if (smelt_openmp_state == parked) return true;  // of the program's one thread
+  return original();
 }
 
 /// Makes the runtime's view of a parked master true again. `why`: a literal.

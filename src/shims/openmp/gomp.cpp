@@ -111,24 +111,29 @@ SMELT_SHOWN unsigned GOMP_sections_next() noexcept {
   return first;
 }
 
+SMELT_SHOWN bool GOMP_single_start() noexcept {
+  const Runtime& below = gnu(SMELT_CALLER);
+  return claim_single(below, [&] { return below.single_start(); });
+}
+
 // The thread that comes first gets null and hands over its data; the barrier in between is the others' wait.
 SMELT_SHOWN void* GOMP_single_copy_start() noexcept {
   const Runtime& below = gnu(SMELT_CALLER);
   dissolve("GOMP_single_copy_start");
   if (!in_region_of(below)) return below.single_copy_start();
-  if (below.single_start()) {
+  if (smelt_team_claim(self.crew->team, self.member) != 0) {
     self.copying = true;
     return nullptr;
   }
   plain_barrier(below, copyprivate_entry);
-  return self.crew->copied;
+  return *self.crew->copied;
 }
 
 SMELT_SHOWN void GOMP_single_copy_end(void* data) noexcept {
   const Runtime& below = gnu(SMELT_CALLER);
   if (!self.copying) return below.single_copy_end(data);
   self.copying = false;
-  self.crew->copied = data;
+  *self.crew->copied = data;
   plain_barrier(below, copyprivate_entry);
 }
 

@@ -19,50 +19,42 @@ constinit Entry reduce_entry("openmp", "reduction (__kmpc_reduce)");
 
 constexpr std::size_t most_arguments = SMELT_MOST_ARGUMENTS;  // more go to the original (thunks.S)
 
-/// A region with its shared variables.
+/// A region with its shared variables, of which only as many are there as it has.
 struct Call {
-  const Runtime* below;
-  void* location;
   Microtask microtask;
-  std::size_t count;
   void* arguments[most_arguments];
 };
 
 template <std::size_t... I>
-void invoke(const Call& call, std::int32_t* global, std::int32_t* bound, std::index_sequence<I...>) {
+void run_call(const Call& call, std::index_sequence<I...>) {
   using Function = void (*)(std::int32_t*, std::int32_t*, decltype(static_cast<void*>(call.arguments[I]))...);
-  reinterpret_cast<Function>(call.microtask)(global, bound, call.arguments[I]...);
+  std::int32_t global = self.global_number, bound = self.member;
+  reinterpret_cast<Function>(call.microtask)(&global, &bound, call.arguments[I]...);
 }
 
 template <std::size_t... I>
-void pass_on(const Call& call, std::index_sequence<I...>) {
-  call.below->fork_call(call.location, static_cast<std::int32_t>(sizeof...(I)), call.microtask, call.arguments[I]...);
+void pass_on(const Runtime& below, void* location, const Call& call, std::index_sequence<I...>) {
+  below.fork_call(location, static_cast<std::int32_t>(sizeof...(I)), call.microtask, call.arguments[I]...);
 }
 
-using Invoke = void (*)(const Call&, std::int32_t*, std::int32_t*);
-using PassOn = void (*)(const Call&);
+using Run = void (*)(void* call);
+using PassOn = void (*)(const Runtime&, void* location, const Call&);
 
 template <std::size_t... N>
-constexpr std::array<Invoke, sizeof...(N)> make_invokers(std::index_sequence<N...>) {
-  return {[](const Call& call, std::int32_t* global, std::int32_t* bound) {
-    invoke(call, global, bound, std::make_index_sequence<N>());
-  }...};
+constexpr std::array<Run, sizeof...(N)> make_runners(std::index_sequence<N...>) {
+  return {[](void* call) { run_call(*static_cast<const Call*>(call), std::make_index_sequence<N>()); }...};
 }
 
 template <std::size_t... N>
 constexpr std::array<PassOn, sizeof...(N)> make_passers(std::index_sequence<N...>) {
-  return {[](const Call& call) { pass_on(call, std::make_index_sequence<N>()); }...};
+  return {[](const Runtime& below, void* location, const Call& call) {
+    pass_on(below, location, call, std::make_index_sequence<N>());
+  }...};
 }
 
 // By the number of arguments.
-constexpr auto invokers = make_invokers(std::make_index_sequence<most_arguments + 1>());
+constexpr auto runners = make_runners(std::make_index_sequence<most_arguments + 1>());
 constexpr auto passers = make_passers(std::make_index_sequence<most_arguments + 1>());
-
-void run_call(void* argument) {
-  const Call& call = *static_cast<const Call*>(argument);
-  std::int32_t global = self.global_number, bound = self.member;
-  invokers[call.count](call, &global, &bound);
-}
 
 const Runtime& llvm(const void* caller) noexcept { return runtime(Family::llvm, caller); }
 
@@ -184,18 +176,21 @@ extern "C" {
 [[gnu::visibility("hidden")]] void smelt_openmp_fork_call(void* location, std::int32_t count, Microtask microtask,
                                                           ...) {
   const Runtime& below = llvm(SMELT_CALLER);
-  Call call = {&below, location, microtask, static_cast<std::size_t>(count), {}};
+  Call call;  // most of it stays unwritten
+  call.microtask = microtask;
   va_list arguments;
   va_start(arguments, microtask);
-  for (std::size_t i = 0; i < call.count; ++i) call.arguments[i] = va_arg(arguments, void*);
+  for (std::int32_t i = 0; i < count; ++i) call.arguments[i] = va_arg(arguments, void*);
   va_end(arguments);
   const int requested = std::exchange(self.requested, 0);
   const bool bound = std::exchange(self.bound, false);
-  if (!bound && run_region(below, requested, {run_call, &call}, parallel_entry)) return;
+  if (!bound &&
+      run_region(below, requested, {runners[static_cast<std::size_t>(count)], &call}, parallel_entry, 1 + count))
+    return;
   if (bound) parallel_entry.passed("proc_bind");
   const Nested nested;
   push_clauses(below, location, requested);
-  passers[call.count](call);
+  passers[static_cast<std::size_t>(count)](below, location, call);
 }
 
 SMELT_SHOWN void __kmpc_push_num_threads(void* location, std::int32_t thread, std::int32_t threads) noexcept {
@@ -239,15 +234,26 @@ SMELT_SHOWN void __kmpc_end_serialized_parallel(void* location, std::int32_t thr
   if (self.serialized > 0 && --self.serialized == 0) smelt_openmp_state = self.state_outside_serialized;
 }
 
+SMELT_SHOWN std::int32_t __kmpc_single(void* location, std::int32_t thread) noexcept {
+  const Runtime& below = llvm(SMELT_CALLER);
+  return claim_single(below, [&] { return below.single(location, thread) != 0; }) ? 1 : 0;
+}
+
+// The runtime would only check the program, or tell tools.
+SMELT_SHOWN void __kmpc_end_single(void* location, std::int32_t thread) noexcept {
+  const Runtime& below = llvm(SMELT_CALLER);
+  if (!in_region_of(below) && smelt_openmp_state != parked) below.end_single(location, thread);
+}
+
 // The first barrier: the data is known. The second: nobody needs it any more.
 SMELT_SHOWN void __kmpc_copyprivate(void* location, std::int32_t thread, std::size_t bytes, void* data,
                                     void (*copy)(void*, void*), std::int32_t mine) noexcept {
   const Runtime& below = llvm(SMELT_CALLER);
   dissolve("__kmpc_copyprivate");
   if (!in_region_of(below)) return below.copyprivate(location, thread, bytes, data, copy, mine);
-  if (mine != 0) self.crew->copied = data;
+  if (mine != 0) *self.crew->copied = data;
   plain_barrier(below, location, thread, copyprivate_entry);
-  if (mine == 0) copy(data, self.crew->copied);
+  if (mine == 0) copy(data, *self.crew->copied);
   plain_barrier(below, location, thread, copyprivate_entry);
 }
 

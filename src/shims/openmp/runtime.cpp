@@ -325,6 +325,8 @@ Runtime find_runtime(Family family, const Scope& scope, bool global) noexcept {
   get(found.push_proc_bind, "__kmpc_push_proc_bind");
   get(found.global_thread_num, "__kmpc_global_thread_num");
   get(found.kmp_barrier, "__kmpc_barrier");
+  get(found.single, "__kmpc_single");
+  get(found.end_single, "__kmpc_end_single");
   get(found.copyprivate, "__kmpc_copyprivate");
   get(found.reduce, "__kmpc_reduce");
   get(found.reduce_nowait, "__kmpc_reduce_nowait");

@@ -54,6 +54,8 @@ struct Runtime {
   void (*push_proc_bind)(void*, std::int32_t, std::int32_t);
   std::int32_t (*global_thread_num)(void*);
   void (*kmp_barrier)(void*, std::int32_t);
+  std::int32_t (*single)(void*, std::int32_t);
+  void (*end_single)(void*, std::int32_t);
   void (*copyprivate)(void*, std::int32_t, std::size_t, void*, void (*)(void*, void*), std::int32_t);
   std::int32_t (*reduce)(void*, std::int32_t, std::int32_t, std::size_t, void*, void (*)(void*, void*), void*);
   std::int32_t (*reduce_nowait)(void*, std::int32_t, std::int32_t, std::size_t, void*, void (*)(void*, void*), void*);

@@ -195,6 +195,75 @@ void single_and_copyprivate() {
   }
 }
 
+/// Without barriers between them threads are in different ones; a task makes the runtime's barriers take over.
+void singles_in_a_row() {
+  constexpr int count = 60;
+  for (int n : sizes) {
+    for (int round = 0; round < 20; ++round) {
+      int runs[count] = {}, wrong = 0;
+      bool tasked = false;
+#pragma omp parallel num_threads(n) reduction(+ : wrong)
+      for (int t = 0; t < count; ++t) {
+        if (round % 4 == 3 && t == 30 && omp_get_thread_num() == n - 1) {
+#pragma omp task shared(tasked)
+          tasked = true;
+        }
+#pragma omp single nowait
+        {
+#pragma omp atomic
+          ++runs[t];
+        }
+        if (t % 20 != 19) continue;
+        int handed = -1;
+#pragma omp single copyprivate(handed)
+        handed = t;
+        wrong += handed != t;
+      }
+      for (int r : runs) CHECK(r == 1);
+      CHECK(wrong == 0 && tasked == (round % 4 == 3));
+      int alone = 0;
+#pragma omp single
+      ++alone;
+      CHECK(alone == 1);
+    }
+  }
+}
+
+/// The variables that a region shares come to it one by one, in LLVM's runtime.
+void shared_variables() {
+  for (int n : sizes) {
+    for (int round = 0; round < 20; ++round) {
+      int a = round, b = -round, c = 3, d = 4, e = 5, f = 6, sum = 0;
+#pragma omp parallel num_threads(n)
+      {
+#pragma omp barrier
+      }
+#pragma omp parallel num_threads(n) shared(a)
+#pragma omp atomic
+      a += 1;
+#pragma omp parallel num_threads(n) shared(a, b, c)
+#pragma omp critical
+      { c += a, b += 1; }
+#pragma omp parallel num_threads(n) shared(b, c, d, e)
+#pragma omp critical
+      { d += 1, e += b, c -= 1; }
+#pragma omp parallel num_threads(n) shared(a, b, c, d, e)
+#pragma omp critical
+      { a += 1, b += 1, c += 1, d += 1, e += 1; }
+#pragma omp parallel num_threads(n) shared(a, b, c, d, e, f) reduction(+ : sum)
+      {
+        sum += a + b + c + d + e + f;
+#pragma omp barrier
+#pragma omp single
+        f = 7;
+      }
+      const int x = round + 2 * n, y = 2 * n - round, z = 3 + n * (round + n);
+      CHECK(a == x && b == y && c == z && d == 4 + 2 * n && e == 5 + n * (n - round) + n && f == 7);
+      CHECK(sum == n * (a + b + c + d + e + 6));
+    }
+  }
+}
+
 struct Vector {
   double x = 0, y = 0;
 };
@@ -780,6 +849,8 @@ const Case cases[] = {{"barriers", barriers},
                       {"combined-loops", combined_loops},
                       {"sections", sections},
                       {"single-and-copyprivate", single_and_copyprivate},
+                      {"singles-in-a-row", singles_in_a_row},
+                      {"shared-variables", shared_variables},
                       {"reductions", reductions},
                       {"ordered-and-doacross", ordered_and_doacross},
                       {"exclusion", exclusion},
