@@ -40,9 +40,11 @@ int parallelism() noexcept {
 
 /// The calling thread's, which learns over all gates whether there are PUs enough.
 Waiter& waiter_for(const Gate& gate) noexcept {
-  thread_local Waiter alone(smelt::make_wait_config(1, 1));
-  thread_local Waiter sharing(smelt::make_wait_config(2, 1));
-  return gate.count() > static_cast<std::uint32_t>(parallelism()) ? sharing : alone;
+  struct Waiters {
+    Waiter alone{smelt::make_wait_config(1, 1)}, sharing{smelt::make_wait_config(2, 1)};
+  };
+  thread_local Waiters own;
+  return gate.count() > static_cast<std::uint32_t>(parallelism()) ? own.sharing : own.alone;
 }
 
 Gate& gate_of(smelt_gate* gate) noexcept { return *std::launder(reinterpret_cast<Gate*>(gate)); }
@@ -66,7 +68,10 @@ int smelt_gate_pass(smelt_gate* gate, smelt_gate_ticket ticket) {
   return ticket.last != 0 ? int{SMELT_GATE_LAST} : int{SMELT_OK};
 }
 
-int smelt_gate_wait(smelt_gate* gate) { return smelt_gate_pass(gate, smelt_gate_arrive(gate)); }
+int smelt_gate_wait(smelt_gate* gate) {
+  if (gate_of(gate).complete()) return SMELT_GATE_LAST;
+  return smelt_gate_pass(gate, smelt_gate_arrive(gate));
+}
 
 int smelt_gate_destroy(smelt_gate* gate) {
   Gate& own = gate_of(gate);

@@ -20,6 +20,18 @@ std::uint32_t arrived_of(std::uint64_t state) noexcept { return static_cast<std:
 
 }  // namespace
 
+bool Gate::complete() noexcept {
+  auto state = state_.load(std::memory_order_relaxed);
+  if (arrived_of(state) + 1 != count_) return false;
+  // The arrival and the opening of the last one at once: acquires as arrive() does, releases as both.
+  if (!state_.compare_exchange_strong(state, (state & ~asleep) + opened - (count_ - 1), ordering::gate_complete,
+                                      std::memory_order_relaxed)) {
+    return false;
+  }
+  if ((state & asleep) != 0) futex_wake(high_half(state_));
+  return true;
+}
+
 Gate::Ticket Gate::arrive() noexcept {
   // The release half publishes what this thread did before; all later changes of state_ are read-modify-writes
   // and so continue its release sequence. The acquire half of the last one takes up all of it.

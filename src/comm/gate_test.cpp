@@ -18,7 +18,9 @@ Waiter waiter_of(std::size_t threads) {
   return Waiter(make_wait_config(static_cast<int>(threads), static_cast<int>(std::thread::hardware_concurrency())));
 }
 
-bool wait_at(Gate& gate, Waiter& waiter) {
+/// In one step where that is possible, or in two.
+bool wait_at(Gate& gate, Waiter& waiter, bool at_once = true) {
+  if (at_once && gate.complete()) return true;
   const auto ticket = gate.arrive();
   gate.pass(ticket, waiter);
   return ticket.last;
@@ -53,9 +55,9 @@ TEST(Gate, NobodyPassesBeforeAllHaveArrivedAndOneIsLast) {
       auto waiter = waiter_of(threads);
       for (std::uint64_t round = 1; round <= rounds; ++round) {
         written[me] = round;
-        lasts += wait_at(gate, waiter);
+        lasts += wait_at(gate, waiter, round % 3 != me % 3);
         for (const auto each : written) wrong += each != round;
-        lasts += wait_at(gate, waiter);
+        lasts += wait_at(gate, waiter, round % 2 == 0);
       }
     });
     EXPECT_EQ(lasts, 2 * rounds);
@@ -86,7 +88,8 @@ TEST(Gate, AnyThreadsMeet) {
   std::atomic<int> lasts{0}, left{waits};
   in_threads(threads, [&](std::size_t) {
     auto waiter = waiter_of(threads);
-    while (left.fetch_sub(1) > 0) lasts += wait_at(gate, waiter);
+    for (int turn = left.fetch_sub(1); turn > 0; turn = left.fetch_sub(1))
+      lasts += wait_at(gate, waiter, turn % 3 != 0);
   });
   EXPECT_EQ(lasts, waits / 2);
   Waiter waiter;
@@ -103,7 +106,7 @@ TEST(Gate, SleepersAreWoken) {
     Waiter waiter(config);
     for (int i = 0; i < rounds; ++i) {
       if (i % 4 == static_cast<int>(me)) std::this_thread::sleep_for(std::chrono::microseconds(100));
-      wait_at(gate, waiter);
+      wait_at(gate, waiter, i % 8 < 4);
     }
   });
 }
@@ -120,12 +123,32 @@ TEST(Gate, MemoryIsFreeAfterDraining) {
   in_threads(threads, [&](std::size_t) {
     auto waiter = waiter_of(threads);
     for (auto& place : places) {
-      wait_at(*place.gate, waiter);
+      wait_at(*place.gate, waiter, (&place - places.data()) % 2 == 0);
       if (place.taken.exchange(true)) continue;
       EXPECT_TRUE(place.gate->drain(waiter));
       place.gate.reset();
     }
   });
+}
+
+TEST(Gate, OnlyTheLastOfTheRoundInProgressCompletesIt) {
+  Gate gate(2);
+  EXPECT_FALSE(gate.complete());
+  const auto first = gate.arrive();
+  EXPECT_TRUE(gate.complete());
+  const auto second = gate.arrive(), third = gate.arrive();  // round 1 is complete, not open
+  EXPECT_FALSE(gate.complete());
+  const auto fourth = gate.arrive();
+  EXPECT_FALSE(gate.complete());  // it would be the last of round 2 but one
+  EXPECT_EQ(second.round, 1u);
+  EXPECT_TRUE(third.last);
+  EXPECT_EQ(fourth.round, 2u);
+  Waiter waiter;
+  gate.pass(third, waiter);
+  for (const auto& ticket : {first, second}) gate.pass(ticket, waiter);
+  EXPECT_TRUE(gate.complete());
+  gate.pass(fourth, waiter);
+  EXPECT_TRUE(gate.drain(waiter));
 }
 
 TEST(Gate, RefusesToDrainUnderAnIncompleteRound) {

@@ -26,6 +26,11 @@ inline constexpr auto gate_arrive = std::memory_order_relaxed;
 #else
 inline constexpr auto gate_arrive = std::memory_order_acq_rel;
 #endif
+#ifdef SMELT_BREAK_GATE_COMPLETE
+inline constexpr auto gate_complete = std::memory_order_relaxed;
+#else
+inline constexpr auto gate_complete = std::memory_order_acq_rel;
+#endif
 #ifdef SMELT_BREAK_GATE_OPEN
 inline constexpr auto gate_open = std::memory_order_relaxed;
 #else

@@ -157,6 +157,13 @@ std::uint64_t stress_gate() {
   return take_turns([&](Waiter& waiter, int) { gate.pass(gate.arrive(), waiter); });
 }
 
+std::uint64_t stress_gate_at_once() {
+  comm::Gate gate(2);
+  return take_turns([&](Waiter& waiter, int) {
+    if (!gate.complete()) gate.pass(gate.arrive(), waiter);
+  });
+}
+
 std::uint64_t stress_team() {
   comm::Team team(2, 2, WaitConfig{});
   return take_turns([&](Waiter&, int me) { team.barrier(me); });
@@ -250,6 +257,7 @@ int main() {
   wrong += stress<FastForwardSender, FastForwardReceiver>(fastforward_bytes(capacity));
   wrong += stress_barrier();
   wrong += stress_gate();
+  wrong += stress_gate_at_once();
   wrong += stress_gate_end();
   wrong += stress_team();
   for (const int parallelism : {3, 1}) wrong += stress_team_barrier(parallelism) + stress_team_regions(parallelism);
