@@ -31,6 +31,11 @@ std::string text_at(std::string_view bytes, std::uint64_t offset) {
   return end == std::string_view::npos ? std::string() : std::string(bytes.substr(offset, end - offset));
 }
 
+bool is_of_this_machine(const Elf64_Ehdr& header) {
+  return header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB &&
+         header.e_machine == own_machine();
+}
+
 class Reader {
  public:
   Reader(std::string_view bytes, const Elf64_Ehdr& header) : bytes_(bytes), header_(header) {}
@@ -151,8 +156,7 @@ std::optional<Elf> parse_elf(std::string_view bytes) {
   if (bytes.substr(0, SELFMAG) != ELFMAG) return std::nullopt;
   const auto header = at<Elf64_Ehdr>(bytes, 0);
   if (!header) return std::nullopt;
-  const bool readable = header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
-  if (!readable || header->e_machine != own_machine()) {
+  if (!is_of_this_machine(*header)) {
     Elf foreign;
     const bool swapped = header->e_ident[EI_DATA] == ELFDATA2MSB;
     foreign.machine = swapped ? __builtin_bswap16(header->e_machine) : header->e_machine;
@@ -176,6 +180,18 @@ std::optional<Elf> read_elf(const std::string& file) {
   }
   close(fd);
   return elf;
+}
+
+bool is_loadable(const std::string& file) {
+  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  struct stat status = {};
+  Elf64_Ehdr header = {};
+  const bool loadable = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+                        pread(fd, &header, sizeof header, 0) == ssize_t{sizeof header} &&
+                        std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && is_of_this_machine(header);
+  close(fd);
+  return loadable;
 }
 
 }  // namespace smelt::cli

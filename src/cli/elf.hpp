@@ -27,6 +27,9 @@ std::optional<Elf> parse_elf(std::string_view bytes);
 /// The same of a file. Nothing also if it cannot be read.
 std::optional<Elf> read_elf(const std::string& file);
 
+/// Whether there is a regular file which read_elf() would find to be loadable, by its header alone.
+bool is_loadable(const std::string& file);
+
 /// "x86-64", "AArch64", ... or the number.
 std::string machine_name(std::uint16_t machine);
 

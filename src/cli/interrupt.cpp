@@ -10,7 +10,7 @@ namespace {
 
 const char* interrupt_message = nullptr;
 std::size_t interrupt_bytes = 0;
-void (*closed_pipe_before)(int) = SIG_DFL;
+void (*closed_pipe_before)(int) = SIG_ERR;  ///< SIG_ERR: nothing has been changed
 
 // Only what is allowed in a signal handler: write, signal, raise.
 void end_by_signal(int number) {
@@ -31,7 +31,9 @@ void on_interrupt(const char* message) {
 
 void ignore_closed_pipes() { closed_pipe_before = std::signal(SIGPIPE, SIG_IGN); }
 
-void restore_signals() { std::signal(SIGPIPE, closed_pipe_before); }
+void restore_signals() {
+  if (closed_pipe_before != SIG_ERR) std::signal(SIGPIPE, closed_pipe_before);
+}
 
 HoldSignals::HoldSignals() {
   sigset_t held;

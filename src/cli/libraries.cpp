@@ -1,12 +1,13 @@
 #include "cli/libraries.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <memory>
 
 namespace smelt::cli {
 namespace {
@@ -26,17 +27,18 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
   }
 }
 
-bool is_library_here(const std::string& file) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored)) return false;
-  const auto elf = read_elf(file);
-  return elf && elf->loadable;
+/// The directory of a file, links followed; empty if there is no such file.
+std::string directory_of(const std::string& file) {
+  const std::unique_ptr<char, void (*)(void*)> real(realpath(file.c_str(), nullptr), std::free);
+  if (real == nullptr) return {};
+  const std::string path = real.get();
+  return path.substr(0, path.rfind('/'));
 }
 
 std::string first_with(const std::vector<std::string>& directories, const std::string& name) {
   for (const auto& directory : directories) {
     const std::string file = directory + "/" + name;
-    if (is_library_here(file)) return file;
+    if (is_loadable(file)) return file;
   }
   return {};
 }
@@ -57,16 +59,40 @@ bool has_text_at(const std::string& text, std::size_t offset, const std::string&
 
 }  // namespace
 
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t from = 0;;) {
+    const auto to = text.find(separator, from);
+    parts.push_back(text.substr(from, to - from));
+    if (to == std::string::npos) return parts;
+    from = to + 1;
+  }
+}
+
+std::string read_text(const std::string& file, std::size_t most) {
+  std::string text;
+  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return text;
+  for (std::size_t room = 64 << 10;; room *= 2) {
+    const std::size_t size = text.size(), more = std::min(room, most - size);
+    text.resize(size + more);
+    const ssize_t got = read(fd, text.data() + size, more);
+    text.resize(size + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got <= 0 || text.size() == most) break;
+  }
+  close(fd);
+  return text;
+}
+
 std::vector<std::string> directories_of(const std::string& list, const std::string& file) {
   std::vector<std::string> directories;
-  std::istringstream in(list);
-  std::error_code ignored;
-  const auto real = std::filesystem::canonical(file, ignored);
-  for (std::string directory; std::getline(in, directory, ':');) {
+  if (list.empty()) return directories;
+  const std::string origin = list.find("ORIGIN") != std::string::npos ? directory_of(file) : std::string();
+  for (std::string& directory : split(list, ':')) {
     if (directory.empty()) continue;
-    replace_all(directory, "${ORIGIN}", real.parent_path().string());
-    replace_all(directory, "$ORIGIN", real.parent_path().string());
-    directories.push_back(directory);
+    replace_all(directory, "${ORIGIN}", origin);
+    replace_all(directory, "$ORIGIN", origin);
+    directories.push_back(std::move(directory));
   }
   return directories;
 }
@@ -80,7 +106,7 @@ LibrarySearch::LibrarySearch(const std::string& file, const Elf& program) {
 std::string LibrarySearch::find(const std::string& name, const std::string& by, const Elf& needing) {
   if (name.find('/') != std::string::npos) {
     const auto places = directories_of(name, by);
-    return !places.empty() && is_library_here(places.front()) ? places.front() : std::string();
+    return !places.empty() && is_loadable(places.front()) ? places.front() : std::string();
   }
   if (needing.runpath.empty()) {
     if (auto file = first_with(directories_of(needing.rpath, by), name); !file.empty()) return file;
@@ -97,9 +123,7 @@ std::string LibrarySearch::find(const std::string& name, const std::string& by, 
 std::string LibrarySearch::find_in_cache(const std::string& name) {
   if (!cache_read_) {
     cache_read_ = true;
-    std::ostringstream text;
-    text << std::ifstream(cache_file, std::ios::binary).rdbuf();
-    cache_ = text.str();
+    cache_ = read_text(cache_file);
     cache_.erase(0, std::min(cache_.find("glibc-ld.so.cache1.1"), cache_.size()));
   }
   constexpr std::size_t header = 48, entry = 24;
@@ -107,7 +131,7 @@ std::string LibrarySearch::find_in_cache(const std::string& name) {
   for (std::size_t i = 0; i < count && header + (i + 1) * entry <= cache_.size(); ++i) {
     const std::size_t at = header + i * entry;
     if (!has_text_at(cache_, number_at(cache_, at + 4), name)) continue;
-    if (auto file = text_at(cache_, number_at(cache_, at + 8)); is_library_here(file)) return file;
+    if (auto file = text_at(cache_, number_at(cache_, at + 8)); is_loadable(file)) return file;
   }
   return {};
 }

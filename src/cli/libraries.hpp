@@ -1,6 +1,7 @@
 // Where the dynamic loader would find a library.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,12 @@ class LibrarySearch {
   std::string cache_;  ///< what ldconfig found, as it stands in its file
   bool cache_read_ = false;
 };
+
+/// The parts of a text with `separator` between them, empty ones included.
+std::vector<std::string> split(const std::string& text, char separator);
+
+/// What a file contains, at most `most` bytes; empty if it cannot be read.
+std::string read_text(const std::string& file, std::size_t most = std::string::npos);
 
 /// The parts of a list with colons between, $ORIGIN and ${ORIGIN} replaced by the directory of `file`.
 std::vector<std::string> directories_of(const std::string& list, const std::string& file);

@@ -7,12 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -56,8 +54,8 @@ bool is_launcher(const std::string& name) {
 }
 
 bool is_executable(const std::string& file) {
-  std::error_code ignored;
-  return fs::is_regular_file(file, ignored) && access(file.c_str(), X_OK) == 0;
+  struct stat status = {};
+  return stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(file.c_str(), X_OK) == 0;
 }
 
 /// As execvp looks for it; empty if it is not there.
@@ -65,8 +63,7 @@ std::string find_on_path(const std::string& word) {
   if (word.empty()) return {};
   if (word.find('/') != std::string::npos) return access(word.c_str(), F_OK) == 0 ? word : std::string();
   const char* path = std::getenv("PATH");
-  std::istringstream in(path != nullptr ? path : "/bin:/usr/bin");
-  for (std::string directory; std::getline(in, directory, ':');) {
+  for (const std::string& directory : split(path != nullptr ? path : "/bin:/usr/bin", ':')) {
     const std::string file = (directory.empty() ? "." : directory) + "/" + word;
     if (is_executable(file)) return file;
   }
@@ -75,10 +72,8 @@ std::string find_on_path(const std::string& word) {
 
 /// The interpreter of a script, and the argument that its first line gives to it; empty if it has no such line.
 std::vector<std::string> shebang_of(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::array<char, 256> start = {};
-  in.read(start.data(), start.size() - 1);
-  std::string_view line(start.data(), static_cast<std::size_t>(in.gcount()));
+  const std::string start = read_text(file, 255);
+  const std::string_view line = start;
   if (line.substr(0, 2) != "#!") return {};
   std::istringstream words{std::string(line.substr(2, line.find('\n') - 2))};
   std::vector<std::string> result;
@@ -98,6 +93,8 @@ bool gains_rights(const std::string& file) {
 
 class Inspection {
  public:
+  explicit Inspection(bool notes) : notes_(notes) {}
+
   Program run(const std::vector<std::string>& words) {
     program_.file = find_on_path(words.front());
     if (program_.file.empty()) {
@@ -115,7 +112,8 @@ class Inspection {
   void follow(const std::string& file, const std::vector<std::string>& words, int depth) {
     constexpr int deepest = 16;
     if (depth > deepest) cannot_run("{}: scripts run each other without an end", file);
-    if (fs::is_directory(file)) cannot_run("{}: is a directory", file);
+    struct stat status = {};
+    if (stat(file.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) cannot_run("{}: is a directory", file);
     if (access(file.c_str(), X_OK) != 0) {
       cannot_run("{}: {}; `chmod +x` makes it executable", file, std::strerror(errno));
     }
@@ -181,8 +179,8 @@ class Inspection {
                  "smelt from it", file);
     }
     program_.programs.push_back(file);
-    if (is_interpreter(base_name(fs::path(file).string()))) program_.loads_later = true;
-    if (starts_with_any(base_name(file), {"python", "pypy"})) note_private_runtimes(file);
+    if (is_interpreter(base_name(file))) program_.loads_later = true;
+    if (notes_ && starts_with_any(base_name(file), {"python", "pypy"})) note_private_runtimes(file);
     LibrarySearch search(file, elf);
     visit(file, elf, search);
   }
@@ -262,6 +260,7 @@ class Inspection {
     return entries;
   }
 
+  const bool notes_;
   Program program_;
   std::set<std::string> seen_;  ///< names of libraries
 };
@@ -278,6 +277,6 @@ const char* runtime_name(Runtime runtime) {
   return "";
 }
 
-Program inspect(const std::vector<std::string>& words) { return Inspection().run(words); }
+Program inspect(const std::vector<std::string>& words, bool notes) { return Inspection(notes).run(words); }
 
 }  // namespace smelt::cli

@@ -30,7 +30,8 @@ struct Program {
 };
 
 /// Throws a Failure with the exit codes above where the words cannot be run, or nothing can be preloaded into what
-/// they run. `words` is not empty. Cost: reads every file that the dynamic loader would.
-Program inspect(const std::vector<std::string>& words);
+/// they run. `words` is not empty. Cost: reads every file that the dynamic loader would; with `notes`, for Python, also
+/// where its packages are.
+Program inspect(const std::vector<std::string>& words, bool notes);
 
 }  // namespace smelt::cli

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 
 #include "cli/arguments.hpp"
@@ -21,8 +20,6 @@
 
 namespace smelt::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::array all_runtimes = {Runtime::pthread, Runtime::openmp, Runtime::openmpi, Runtime::mpich};
 
@@ -38,19 +35,20 @@ struct Choice {
   Runtime runtime;
   bool preload = false;
   std::string because;
-  std::string library;  ///< its file; empty if it is not installed
+  std::string library;  ///< its file; empty if it is not installed, or if nobody asks
 };
 
 std::string library_name(Runtime runtime) { return fmt::format("libsmelt_{}.so", runtime_name(runtime)); }
 
 /// Beside this command, installed or built, else where it was to be installed.
 std::string find_library(Runtime runtime) {
-  std::error_code ignored;
-  const auto here = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  for (const fs::path& directory :
-       {here / "../" SMELT_LIBRARY_DIRECTORY, here / "../lib", fs::path(SMELT_FULL_LIBRARY_DIRECTORY)}) {
-    const auto file = fs::canonical(directory / library_name(runtime), ignored);
-    if (!file.empty()) return file.string();
+  using Text = std::unique_ptr<char, void (*)(void*)>;
+  const Text self(realpath("/proc/self/exe", nullptr), std::free);
+  const std::string file = self != nullptr ? self.get() : "", here = file.substr(0, file.rfind('/') + 1);
+  for (const std::string& directory :
+       {here + "../" SMELT_LIBRARY_DIRECTORY, here + "../lib", std::string(SMELT_FULL_LIBRARY_DIRECTORY)}) {
+    const Text library(realpath((directory + "/" + library_name(runtime)).c_str(), nullptr), std::free);
+    if (library != nullptr) return library.get();
   }
   return {};
 }
@@ -82,7 +80,7 @@ bool is_named(const RunFlags& arguments, Runtime runtime) {
 }
 
 Choice choose(Runtime runtime, const Program& program, const RunFlags& arguments) {
-  Choice choice{runtime, false, "not used", find_library(runtime)};
+  Choice choice{runtime, false, "not used", ""};
   bool needed = false;  // as opposed to: to be on the safe side
   for (const auto& use : program.uses) {
     if (use.runtime != runtime) continue;
@@ -98,6 +96,7 @@ Choice choose(Runtime runtime, const Program& program, const RunFlags& arguments
     if (!choice.preload || !needed) choice.because = "--only names it";
     needed = choice.preload = true;
   }
+  if (choice.preload || arguments.json) choice.library = find_library(runtime);
   if (!arguments.only.empty() && !has(parse_runtimes("--only", arguments.only), runtime)) {
     return {runtime, false, "--only leaves it out", choice.library};
   }
@@ -169,7 +168,6 @@ void tell(const Program& program, const std::vector<Choice>& choices) {
 }
 
 [[noreturn]] void become(const Program& program, const std::vector<std::string>& words) {
-  flush_output();
   restore_signals();
   std::vector<char*> argv;
   for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -187,15 +185,37 @@ void run(const RunFlags& arguments) {
   if (arguments.words.empty()) fail_usage("run what? name a program and its arguments, as in `smelt run ./app 8`");
   parse_runtimes("--only", arguments.only);
   parse_runtimes("--without", arguments.without);
-  const Program program = inspect(arguments.words);
+  const bool verbose = setting_value("SMELT_VERBOSE") == "1";
+  const Program program = inspect(arguments.words, verbose || arguments.json || arguments.explain);
   std::vector<Choice> choices;
   for (const auto runtime : all_runtimes) choices.push_back(choose(runtime, program, arguments));
   if (arguments.json) return print_document(arguments, program, choices);
   if (arguments.explain) return print_table(program, choices);
   const std::string list = preload_list(choices);
-  if (setting_value("SMELT_VERBOSE") == "1") tell(program, choices);
+  if (verbose) tell(program, choices);
   if (!list.empty()) setenv("LD_PRELOAD", list.c_str(), 1);
   become(program, arguments.words);
+}
+
+/// `smelt run PROGRAM ARGUMENT...`, before the constructors of the rest of this command and its parser, which take
+/// longer than this. Comes back for whatever is not that simple or does not succeed: main() does it then, and says why.
+[[gnu::constructor(101)]] void run_early(int count, char** words) {
+  if (count < 3 || std::strcmp(words[1], "run") != 0 || words[2][0] == '-') return;
+  const char* verbose = std::getenv("SMELT_VERBOSE");
+  if (verbose != nullptr && *verbose != '\0') return;
+  const char* preloads = std::getenv("LD_PRELOAD");
+  const std::string before = preloads != nullptr ? preloads : "";
+  try {
+    RunFlags arguments;
+    arguments.words.assign(words + 2, words + count);
+    run(arguments);
+  } catch (...) {
+    if (preloads == nullptr) {
+      unsetenv("LD_PRELOAD");
+    } else {
+      setenv("LD_PRELOAD", before.c_str(), 1);
+    }
+  }
 }
 
 }  // namespace

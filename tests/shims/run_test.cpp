@@ -119,8 +119,19 @@ TEST(Run, IsTheProgramFromThenOn) {
 
 // The shell that writes to a closed pipe dies of the signal, as without smelt.
 TEST(Run, HandsSignalDispositionsOn) {
-  const auto call = shell("$SMELT run sh -c 'kill -PIPE $$; echo survived' ; echo $?");
-  EXPECT_EQ(call.out, "141\n");
+  for (const std::string options : {"", "--"}) {  // before the command's parser is there, and by it
+    const auto kill = "$SMELT run " + options + " sh -c 'kill -PIPE $$; echo survived'; echo $?";
+    EXPECT_EQ(shell(kill).out, "141\n");
+    EXPECT_EQ(shell("trap '' PIPE; " + kill).out, "survived\n0\n");
+  }
+}
+
+TEST(Run, StartsTheSameWithOptionsAndWithout) {
+  const auto show = "sh -c 'env | grep -v ^_= | sort; echo $0 $*' -- --explain 'a b'";
+  const auto plain = shell(std::string("SMELT_WAIT=spin $SMELT run ") + show);
+  EXPECT_EQ(plain.out, shell(std::string("SMELT_WAIT=spin $SMELT run -- ") + show).out);
+  EXPECT_THAT(plain.out, HasSubstr("LD_PRELOAD=" + library));
+  EXPECT_THAT(plain.out, HasSubstr("-- --explain a b\n"));
 }
 
 TEST(Run, FollowsScriptsToTheirInterpreter) {
