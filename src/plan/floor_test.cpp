@@ -97,12 +97,12 @@ TEST_P(Floor, NobodyIsPredictedToBeFaster) {
   }
 }
 
-// Two ranks share the work, however it is done: what is left over is messages.
+// Two ranks share the work, however it is done: what is left over is messages, and reading what the other has put.
 TEST(Floors, AreReachedByTwoRanksWithLongMessages) {
   const Machine machine = *synthesize_machine({.cores = 2});
   for (const auto operation : {Operation::broadcast, Operation::exscan, Operation::scan, Operation::allreduce,
                                Operation::scatter, Operation::gather, Operation::allgather, Operation::alltoall}) {
-    EXPECT_LT(slack(machine, 2, operation, 16u << 20, false), 1.05) << to_string(operation);
+    EXPECT_LT(slack(machine, 2, operation, 16u << 20, false), 1.06) << to_string(operation);
     EXPECT_LT(slack(machine, 2, operation, 8, false), 1.05) << to_string(operation);
   }
 }

@@ -10,6 +10,8 @@ namespace {
 constexpr double post_ns = 2.0;
 /// What a rank does before its first move where vectors are cut or data is told of by address: epochs, extents.
 constexpr double set_up_ns = 200.0;
+/// Reading lines that lie with another PU, as part of copying them (docs/model.md).
+constexpr double read_share = 1.6;
 /// Longer messages of a recipe with direct access say where the data is.
 constexpr double most_carried_bytes = 2048.0;
 
@@ -67,6 +69,8 @@ void Lowering::lower(int rank, Program& program) {
   program.set_up_ns = long_way && !short_way ? set_up_ns : 0.0;
   program.chunks = cutting_.chunks();
   program.readers.clear();
+  program.puts.clear();
+  puts_ = &program.puts;
   for (const int reader : schedule_.stage_readers) program.readers.push_back({reader, costs_.message(reader, rank)});
   // The last move of a chunk posts that the rank is done with it.
   if (schedule_.ticks != 0) {
@@ -125,6 +129,7 @@ void Lowering::add(const Move& move, std::vector<Op>& ops) {
       return add_work(transfer_ns(move.source, rank_, bytes_of(move.to), move.from.buffer == Buffer::stage, combine),
                       ops);
     case Move::Kind::put:
+      note_put(move);
       return add_work(transfer_ns(move.peer, rank_, bytes_of(move.from), false, false), ops);
     case Move::Kind::copy:
     case Move::Kind::combine:
@@ -145,6 +150,17 @@ void Lowering::add(const Move& move, std::vector<Op>& ops) {
       ops.push_back({.kind = Op::Kind::flush});
       return;
   }
+}
+
+/// A put of the first chunk stands for those of all.
+void Lowering::note_put(const Move& move) {
+  if (move.to.buffer != Buffer::out || elements_ != cutting_.elements(0) || elements_ == 0) return;
+  puts_->push_back({move.peer, bytes_of(move.from) * static_cast<double>(length_) / static_cast<double>(elements_)});
+}
+
+double Lowering::fetch_ns(int writer, int owner, double bytes) const {
+  const auto cost = [&](int from) { return copy_ns(machine_, pu(from), pu(owner), bytes, 1); };
+  return read_share * std::max(0.0, cost(writer) - cost(owner));
 }
 
 void Lowering::add_work(double ns, std::vector<Op>& ops) const {

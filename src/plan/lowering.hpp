@@ -44,9 +44,14 @@ struct Program {
     int rank;
     double way_ns;  ///< of its word that it is done
   };
+  struct Put {
+    int owner;
+    double bytes;  ///< in all chunks, into its result
+  };
   std::vector<Op> begin, body, last, end;  ///< last: of the last chunk, if that is shorter; else empty
   std::vector<Reader> readers;             ///< of its stage
-  int ticks = 0;                           ///< per chunk
+  std::vector<Put> puts;
+  int ticks = 0;  ///< per chunk
   std::size_t chunks = 1;
   double set_up_ns = 0.0;                                             ///< before the first operation
   double begin_ns = 0.0, body_ns = 0.0, last_ns = 0.0, end_ns = 0.0;  ///< least of each part
@@ -65,12 +70,15 @@ class Lowering {
   void choose(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes);
   /// What a rank does; reuses the memory of `program`.
   void lower(int rank, Program& program);
+  /// What it costs `owner` to read so many bytes of its result that `writer` has put there, beyond what its own would.
+  double fetch_ns(int writer, int owner, double bytes) const;
 
   int ranks() const { return group_.size(); }
   bool crowded() const { return crowded_; }  ///< some ranks share a PU
   std::size_t pu(int rank) const { return static_cast<std::size_t>(group_.pus[static_cast<std::size_t>(rank)]); }
 
  private:
+  void note_put(const Move& move);
   double lower_part(const std::vector<Move>& moves, std::size_t chunk, std::vector<Op>& ops);
   void add(const Move& move, std::vector<Op>& ops);
   void add_work(double ns, std::vector<Op>& ops) const;
@@ -103,6 +111,7 @@ class Lowering {
   int rank_ = 0;
   bool cut_ = false;          ///< into several chunks
   std::size_t elements_ = 0;  ///< of the chunk
+  std::vector<Program::Put>* puts_ = nullptr;
   struct Copy {
     double bytes = -1.0, ns = 0.0;
   };

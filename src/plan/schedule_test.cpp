@@ -181,6 +181,29 @@ TEST(Schedules, LongerMessagesTakeLonger) {
   }
 }
 
+// What a peer has put into a result lies in the peer's cache: that counts unless both ranks are on one PU.
+TEST(Schedules, ReadingWhatAPeerHasPutIsPartOfTheTime) {
+  const Machine machine = two_packages();
+  const Recipe put{.algorithm = "gather_put", .access = Access::direct};
+  const Recipe copied{.algorithm = "gather_flat", .access = Access::direct};
+  const auto root_and_other_ns = [&](const Group& group, const Recipe& recipe) {
+    const auto times = simulate(machine, group, *make_request(machine, group, recipe), 1 << 16);
+    return std::pair(times->finish_ns[0], times->finish_ns[1]);
+  };
+  Group near = group_of(machine, 2), far = near;
+  far.pus[1] = static_cast<int>(machine.size()) - 1;
+  for (const Group& group : {near, far}) {
+    const auto [root_ns, other_ns] = root_and_other_ns(group, put);
+    const int there = group.pus[1], here = group.pus[0];
+    const double fetch_ns =
+        1.6 * (copy_ns(machine, static_cast<std::size_t>(there), static_cast<std::size_t>(here), 1 << 16, 1) -
+               copy_ns(machine, static_cast<std::size_t>(here), static_cast<std::size_t>(here), 1 << 16, 1));
+    EXPECT_GT(fetch_ns, 0.0);
+    EXPECT_GT(root_ns, other_ns + fetch_ns * 0.99);
+    EXPECT_LT(root_and_other_ns(group, copied).first, root_ns);
+  }
+}
+
 TEST(Schedules, ALateRankDelaysTheResult) {
   const Machine machine = two_packages();
   const Group group = group_of(machine, 4);

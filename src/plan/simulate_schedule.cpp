@@ -87,6 +87,13 @@ bool Simulator::prepare(const ScheduleRequest& request, std::size_t bytes, std::
     lowering_.lower(static_cast<int>(self), rank.program);
     rank.start_ns = start_ns.empty() ? 0.0 : start_ns[self];
     if (rank.start_ns + rank.program.least_ns() > most_ns_ * rounding) return false;
+    rank.fetch_ns = 0.0;
+  }
+  for (std::size_t writer = 0; writer < ranks_.size(); ++writer) {
+    for (const auto& put : ranks_[writer].program.puts) {
+      ranks_[static_cast<std::size_t>(put.owner)].fetch_ns +=
+          lowering_.fetch_ns(static_cast<int>(writer), put.owner, put.bytes);
+    }
   }
   all_chunks_ = ranks_.front().program.chunks;
   return true;
@@ -121,7 +128,7 @@ Result<std::optional<ScheduleTimes>> Simulator::run(const ScheduleRequest& reque
   ScheduleTimes times;
   std::vector<double> later_half_ns;
   for (const Rank& rank : ranks_) {
-    times.finish_ns.push_back(rank.clock);
+    times.finish_ns.push_back(rank.clock + rank.fetch_ns);
     later_half_ns.push_back(rank.half_ns - rank.half_way_ns);
   }
   const std::size_t rest = all_chunks_ - chunks_;
@@ -129,7 +136,8 @@ Result<std::optional<ScheduleTimes>> Simulator::run(const ScheduleRequest& reque
     // Ranks that take turns work in bursts: only their ends tell how long more chunks take.
     if (auto done = work(most_chunks / 2); !done) return done.error();
     if (too_late_) return std::optional<ScheduleTimes>();
-    for (std::size_t i = 0; i < ranks_.size(); ++i) later_half_ns[i] = times.finish_ns[i] - ranks_[i].clock;
+    for (std::size_t i = 0; i < ranks_.size(); ++i)
+      later_half_ns[i] = times.finish_ns[i] - ranks_[i].fetch_ns - ranks_[i].clock;
   }
   if (rest > 0) {
     const double halves = static_cast<double>(rest) / static_cast<double>(most_chunks - most_chunks / 2);

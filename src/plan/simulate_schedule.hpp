@@ -72,6 +72,7 @@ class Simulator {
     Part part = Part::begin;
     Program program;
     double start_ns = 0.0;
+    double fetch_ns = 0.0;                    ///< of reading what others have put into its result
     double half_way_ns = 0.0, half_ns = 0.0;  ///< after half of the chunks that are simulated, and after all
 
     std::size_t tick_index(std::size_t of_chunk, int tick) const {
