@@ -30,7 +30,7 @@ namespace smelt {
 namespace plan {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double unreachable_ns = std::numeric_limits<double>::infinity();
 
 /// Bytes, over all ranks.
 struct Amount {
@@ -69,9 +69,9 @@ Amount least_amount(Operation operation, double bytes, int ranks) {
 
 /// Of a byte, in pieces of any length.
 struct Pace {
-  double move_ns = infinity;
-  double combine_ns = infinity;  ///< of moving and combining it
-  double keep_ns = infinity;     ///< of copying it within a PU's own memory
+  double move_ns = unreachable_ns;
+  double combine_ns = unreachable_ns;  ///< of moving and combining it
+  double keep_ns = unreachable_ns;     ///< of copying it within a PU's own memory
 };
 
 /// A whole buffer, and the lengths at which the cost of a copy bends before.
@@ -107,7 +107,7 @@ class Copies {
   /// Beyond what any copy costs, however short. A broken line is least per byte at a bend or an end.
   double least_ns(std::size_t from, std::size_t to, int copiers) const {
     const double any = copy_ns(machine_, from, to, std::numeric_limits<double>::min(), copiers);
-    double least = infinity;
+    double least = unreachable_ns;
     for (const double length : lengths_) {
       least = std::min(least, (copy_ns(machine_, from, to, length, copiers) - any) / length);
     }
@@ -185,7 +185,7 @@ bool must_be_heard(Operation operation, int rank, int root, int ranks) {
 
 double message_floor(const RankCosts& costs, Operation operation, int root) {
   const int ranks = costs.size();
-  std::vector<double> heard(static_cast<std::size_t>(ranks), infinity), told = heard;
+  std::vector<double> heard(static_cast<std::size_t>(ranks), unreachable_ns), told = heard;
   for (int from = 0; from < ranks; ++from) {
     for (int to = 0; to < ranks; ++to) {
       if (from == to) continue;
