@@ -7,19 +7,16 @@
 #include <vector>
 
 #include "machine/test_support.hpp"
+#include "plan/plan_test_util.hpp"
 #include "smelt/schedule.hpp"
 
 namespace smelt {
 namespace {
 
-constexpr Access all_access[] = {Access::channels, Access::staged, Access::direct};
-constexpr std::size_t sizes[] = {1, 8, 56, 57, 1000, 4096, 65536, 1'000'000, 16u << 20};
+using test::all_access;
+using test::group_of;
 
-Group group_of(const Machine& machine, int ranks) {
-  Group group;
-  for (int rank = 0; rank < ranks; ++rank) group.pus.push_back(rank % static_cast<int>(machine.size()));
-  return group;
-}
+constexpr std::size_t sizes[] = {1, 8, 56, 57, 1000, 4096, 65536, 1'000'000, 16u << 20};
 
 /// With measured copies, so many times as dear: those of chunks, and all others.
 Machine with_copies(const Machine& machine, double chunks, double others) {

@@ -10,8 +10,18 @@
 
 #include "smelt/machine.hpp"
 #include "smelt/plan.hpp"
+#include "smelt/schedule.hpp"
 
 namespace smelt::test {
+
+inline constexpr Access all_access[] = {Access::channels, Access::staged, Access::direct};
+
+/// Ranks on the PUs in their order, several on each where there are not enough.
+inline Group group_of(const Machine& machine, int ranks) {
+  Group group;
+  for (int rank = 0; rank < ranks; ++rank) group.pus.push_back(rank % static_cast<int>(machine.size()));
+  return group;
+}
 
 /// Fully asymmetric costs; PUs in `nodes` NUMA nodes one after the other, remote ones dearer.
 inline Machine random_machine(int n, std::uint32_t seed, int nodes = 2) {

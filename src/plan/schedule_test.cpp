@@ -8,12 +8,14 @@
 #include <filesystem>
 #include <limits>
 
+#include "plan/plan_test_util.hpp"
 #include "plan/schedule_internal.hpp"
 
 namespace smelt {
 namespace {
 
-constexpr Access all_access[] = {Access::channels, Access::staged, Access::direct};
+using test::all_access;
+using test::group_of;
 
 Machine two_packages() {
   SynthSpec spec;
@@ -22,12 +24,6 @@ Machine two_packages() {
   spec.l3 = 2;
   spec.jitter = 0.1;
   return *synthesize_machine(spec);
-}
-
-Group group_of(const Machine& machine, int ranks) {
-  Group group;
-  for (int rank = 0; rank < ranks; ++rank) group.pus.push_back(rank % static_cast<int>(machine.size()));
-  return group;
 }
 
 TEST(Schedules, EveryCandidateEndsOnEveryGroup) {
