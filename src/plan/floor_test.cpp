@@ -130,7 +130,12 @@ TEST(Floors, CountTheRankThatIsFarthestFromAll) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Floor, testing::Values(2, 3, 8, 16, 64), testing::PrintToStringParamName());
+#ifdef SMELT_SANITIZED  // 64 ranks take more than a minute
+const auto rank_counts = testing::Values(2, 3, 8, 16);
+#else
+const auto rank_counts = testing::Values(2, 3, 8, 16, 64);
+#endif
+INSTANTIATE_TEST_SUITE_P(Ranks, Floor, rank_counts, testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace smelt
