@@ -183,6 +183,24 @@ TEST(Persistent, RunsOnOtherBuffersHoweverOthersCall) {
   }
 }
 
+// What a start has found out is of no use to a blocking barrier, which has a way of its own.
+TEST(Persistent, ABarrierThatWasStartedRunsWithTheBlockingOnesOfOthers) {
+  for (const int ranks : {2, 3, 5}) {
+    auto comm = make_communicator(ranks);
+    std::atomic<int> entered{0};
+    ASSERT_TRUE(comm.run([&](Rank& rank) {
+      Request request = rank.prepare(Collective::barrier());
+      for (int turn = 1; turn <= 20; ++turn) {
+        ASSERT_EQ(request.start(), Status::ok);
+        ASSERT_EQ(request.wait(), Status::ok);
+        ++entered;
+        ASSERT_EQ(turn % ranks == rank.rank() ? request.run(nullptr, nullptr) : rank.barrier(), Status::ok);
+        EXPECT_GE(entered, turn * ranks);
+      }
+    }));
+  }
+}
+
 TEST(Persistent, RunRefusesOtherBuffersThanPreparedAndWhileUnderWay) {
   std::atomic<bool> tried{false};
   auto comm = make_communicator(2);

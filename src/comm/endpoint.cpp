@@ -517,6 +517,7 @@ const Prepared* Endpoint::prepare_part(Started& started, const Collective& part)
   if (whole) {
     started.prepared = prepared;
     started.generation = state_.chooser->generation();
+    started.as_blocking = false;
   }
   return prepared;
 }
@@ -608,13 +609,15 @@ Status Endpoint::run_prepared(Started& started, const void* in, void* out) noexc
     return Status::invalid_argument;
   call.in = in;
   call.out = out;
-  if (started_.empty() && call.sync == Sync::loose && is_known(started)) [[likely]]
+  // Blocking calls may have a way of their own, which the other ranks take: barriers, and trees of the endpoint's.
+  if (started_.empty() && started.as_blocking && call.sync == Sync::loose && is_known(started)) [[likely]]
     return started.status = execute(call, started.prepared);
   started.status = run(call);
   if (const Recent& recent = recent_[static_cast<std::size_t>(call.operation)];
       recent.prepared != nullptr && recent.is_like(call, state_.chooser->generation())) {
     started.prepared = recent.prepared;
     started.generation = recent.generation;
+    started.as_blocking = true;
   }
   return started.status;
 }

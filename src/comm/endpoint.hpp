@@ -63,6 +63,7 @@ struct Started {
   Status status = Status::ok;
   const Prepared* prepared = nullptr;  ///< what the last start was run by, if the next one may be, too
   std::uint32_t generation = 0;        ///< of the chooser that said so
+  bool as_blocking = false;            ///< a blocking call like it is run by the same
   Execution execution;
 };
 

@@ -29,7 +29,6 @@ struct Signature {
   MPI_Op op = MPI_OP_NULL;
   int root = 0;
 
-  bool in_place() const noexcept { return in == MPI_IN_PLACE || out == MPI_IN_PLACE; }
   /// But for the addresses of buffers.
   bool is_like(const Signature& other) const noexcept {
     return operation == other.operation && in_count == other.in_count && in_type == other.in_type &&
