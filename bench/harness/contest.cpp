@@ -45,9 +45,9 @@ struct Entrant {
   std::unique_ptr<WorkerProcess> worker;  ///< null once it is out
   std::string reason;                     ///< why it is out
   std::map<std::string, std::string> facts;
-  std::vector<double> times_ns;
+  std::vector<std::vector<double>> times_ns;  ///< of each start
   std::vector<double> messages_ns;
-  double used_s = 0.0;
+  double used_s = 0.0;  ///< since this start
 
   void drop(const std::string& why) {
     reason = why;
@@ -74,7 +74,7 @@ bool Entrant::take(const std::string& line) {
     facts[line.substr(5, blank - 5)] = line.substr(blank + 1);
     return true;
   }
-  if (text.starts_with("series time")) return parse_numbers(text.substr(11), times_ns);
+  if (text.starts_with("series time")) return parse_numbers(text.substr(11), times_ns.back());
   if (text.starts_with("series message")) return parse_numbers(text.substr(14), messages_ns);
   return false;
 }
@@ -102,41 +102,18 @@ class Contest {
     }
   }
 
-  /// One after the other: a start must not disturb another worker's calibration.
-  void start_all() {
-    for (std::size_t e = 0; e < entrants_.size() && !SignalGuard::interrupted(); ++e) {
-      report(entrants_[e], 0.2 * static_cast<double>(e) / static_cast<double>(entrants_.size()));
-      start(entrants_[e]);
-    }
-  }
-
-  /// As many rounds as turns of the asked length fit the budget. A contestant whose operations
-  /// take longer than such a turn sits out once it has had twice its share of the time.
-  void play() {
-    std::mt19937_64 random(options_.seed);
-    std::vector<Entrant*> order;
-    for (auto& entrant : entrants_) {
-      if (entrant.worker) order.push_back(&entrant);
-    }
-    const double share_s = options_.budget_s / std::max<double>(1.0, static_cast<double>(order.size()));
-    const auto rounds = std::max(1L, std::lround(share_s * 1000 / options_.turn_ms));
-    for (long round = 0; round < rounds; ++round) {
-      std::shuffle(order.begin(), order.end(), random);
-      for (Entrant* entrant : order) {
-        if (SignalGuard::interrupted()) return;
-        if (!entrant->worker || entrant->used_s > 2 * share_s) continue;
-        report(*entrant, 0.2 + 0.8 * static_cast<double>(round) / static_cast<double>(rounds));
-        turn(*entrant);
-      }
+  void run() {
+    for (start_ = 0; start_ < options_.starts && !SignalGuard::interrupted(); ++start_) {
+      start_all();
+      play();
+      end_all();
     }
   }
 
   ContestOutcome finish() {
     ContestOutcome outcome;
     for (auto& entrant : entrants_) {
-      if (entrant.worker && entrant.times_ns.empty()) entrant.drop("no valid sample");
-      if (entrant.worker) entrant.worker->end(true);
-      if (entrant.worker)
+      if (entrant.reason.empty())
         outcome.results.push_back(result_of(entrant));
       else
         outcome.left_out.push_back({entrant.contestant.name, entrant.reason});
@@ -146,7 +123,48 @@ class Contest {
   }
 
  private:
+  /// One after the other: a start must not disturb another worker's calibration. Who failed in an earlier start stays
+  /// out.
+  void start_all() {
+    for (std::size_t e = 0; e < entrants_.size() && !SignalGuard::interrupted(); ++e) {
+      if (!entrants_[e].reason.empty()) continue;
+      report(entrants_[e], 0.2 * static_cast<double>(e) / static_cast<double>(entrants_.size()));
+      start(entrants_[e]);
+    }
+  }
+
+  /// As many rounds as turns of the asked length fit this start's part of the budget. A contestant whose operations
+  /// take longer than such a turn sits out once it has had twice its share of the time.
+  void play() {
+    std::vector<Entrant*> order;
+    for (auto& entrant : entrants_) {
+      if (entrant.worker) order.push_back(&entrant);
+    }
+    const double share_s =
+        options_.budget_s / options_.starts / std::max<double>(1.0, static_cast<double>(order.size()));
+    const auto rounds = std::max(1L, std::lround(share_s * 1000 / options_.turn_ms));
+    for (long round = 0; round < rounds; ++round) {
+      std::shuffle(order.begin(), order.end(), random_);
+      for (Entrant* entrant : order) {
+        if (SignalGuard::interrupted()) return;
+        if (!entrant->worker || entrant->used_s > 2 * share_s) continue;
+        report(*entrant, 0.2 + 0.8 * static_cast<double>(round) / static_cast<double>(rounds));
+        turn(*entrant);
+      }
+    }
+  }
+
+  void end_all() {
+    for (auto& entrant : entrants_) {
+      if (entrant.worker && entrant.times_ns.back().empty()) entrant.drop("no valid sample");
+      if (entrant.worker) entrant.worker->end(true);
+      entrant.worker.reset();
+    }
+  }
+
   void start(Entrant& entrant) {
+    entrant.times_ns.emplace_back();
+    entrant.used_s = 0.0;
     Contestant contestant = entrant.contestant;
     for (auto* texts : {&contestant.argv, &contestant.environment}) {
       for (auto& text : *texts) fill_in_scratch(text);
@@ -172,18 +190,25 @@ class Contest {
     if (const auto at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), scratch_.path());
   }
 
+  /// `fraction`: of this start.
   void report(const Entrant& entrant, double fraction) {
     if (!options_.progress) return;
+    fraction = (start_ + fraction) / options_.starts;
     const double elapsed_s = seconds_since(started_);
     const double eta_s = fraction > 0.01 ? elapsed_s * (1 - fraction) / fraction : options_.budget_s;
     options_.progress({entrant.contestant.name, fraction, eta_s});
   }
 
   static ContestResult result_of(const Entrant& entrant) {
-    const Summary times = summarize(entrant.times_ns);
+    std::vector<double> all, medians;
+    for (const auto& times : entrant.times_ns) {
+      all.insert(all.end(), times.begin(), times.end());
+      medians.push_back(summarize(times).median);
+    }
+    const Summary times = summarize(std::move(all));
     ContestResult result;
     result.name = entrant.contestant.name;
-    result.median_ns = times.median;
+    result.median_ns = summarize(std::move(medians)).median;
     result.p99_ns = times.p99;
     result.spread = times.spread;
     result.samples = times.count;
@@ -212,6 +237,8 @@ class Contest {
   const steady_clock::time_point started_ = steady_clock::now();
   ScratchDirectory scratch_;  // outlives the workers, which use it
   std::vector<Entrant> entrants_;
+  std::mt19937_64 random_{options_.seed};
+  int start_ = 0;
 };
 
 }  // namespace
@@ -220,8 +247,7 @@ Result<ContestOutcome> run_contest(const ContestOptions& options, const std::vec
   if (contestants.empty()) return make_error(Status::invalid_argument, "no contestant to run");
   const SignalGuard guard;  // outlives the contest: its workers are gone when the signal is delivered
   Contest contest(options, contestants);
-  contest.start_all();
-  contest.play();
+  contest.run();
   if (SignalGuard::interrupted()) return make_error(Status::broken, "interrupted");
   return contest.finish();
 }

@@ -4,6 +4,9 @@
 //   round 1:   smelt   pthread   floor    gomp  ...     one turn: about 20 ms
 //   round 2:   gomp    floor     smelt    pthread ...   order shuffled in every round
 //
+// Where a process' memory lies, which differs from start to start, decides some times by tenths. So all contestants may
+// be started several times, one contest after another; what counts is the median of the starts' medians.
+//
 // Between turns all ranks of a worker sleep: rank 0 in read(), the others on a futex.
 // A contestant that does not answer in time, dies or answers nonsense is killed and left out;
 // the rest goes on. No worker outlives the parent.
@@ -40,6 +43,7 @@ struct ContestProgress {
 
 struct ContestOptions {
   double budget_s = 12.0;       ///< sets the number of rounds; starting the workers comes on top
+  int starts = 1;               ///< of every contestant, which share the budget
   double turn_ms = 20.0;        ///< what a worker is asked to measure for in one turn
   double start_limit_s = 60.0;  ///< for a worker to start, verify itself and calibrate
   double turn_limit_s = 20.0;   ///< for one turn
@@ -49,8 +53,9 @@ struct ContestOptions {
 
 struct ContestResult {
   std::string name;
-  double median_ns = 0.0;  ///< of one operation, maximum over ranks; for channels of one round trip
-  double p99_ns = 0.0;
+  double median_ns =
+      0.0;  ///< of the starts' medians: of one operation, maximum over ranks; for channels of one round trip
+  double p99_ns = 0.0;  ///< this and the spread: of all starts' samples
   double spread = 0.0;  ///< interquartile range / median
   std::size_t samples = 0;
   std::optional<double> floor_ratio;        ///< median_ns / median_ns of the floor, if that ran

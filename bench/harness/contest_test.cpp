@@ -151,6 +151,32 @@ TEST(Contest, TurnsAreInterleaved) {
   for (std::size_t t = 0; t + 1 < turns.size(); t += 2) EXPECT_NE(turns[t], turns[t + 1]) << "round " << t / 2;
 }
 
+TEST(Contest, OfSeveralStartsTheMedianOneCounts) {
+  const PidFile log;
+  const Contestant varying =
+      script("a", "echo x >> " + log.path() + "; case $(grep -c x " + log.path() +
+                      ") in 1) s=5;; 2) s=7;; *) s='9 9 9 9 9 9 9';; esac; echo ready; "
+                      "while read w n; do [ $w = quit ] && exit; echo series time $s; echo done; done");
+  ContestOptions options = quick();
+  options.starts = 3;
+  const auto outcome = contest({varying, steady("b", "5")}, options);
+  ASSERT_EQ(outcome.results.size(), 2u);
+  EXPECT_DOUBLE_EQ(outcome.results[0].median_ns, 7);
+  EXPECT_DOUBLE_EQ(outcome.results[1].median_ns, 5);
+  EXPECT_GE(outcome.results[0].samples, 9u);
+}
+
+TEST(Contest, WhoFailsInALaterStartIsLeftOut) {
+  const PidFile log;
+  const Contestant once =
+      script("bad", "[ -e " + log.path() + " ] && echo error no more && exit; echo x > " + log.path() +
+                        "; echo ready; while read w n; do [ $w = quit ] && exit; "
+                        "echo series time 1; echo done; done");
+  ContestOptions options = quick();
+  options.starts = 2;
+  EXPECT_EQ(reason_for(once, options), "no more");
+}
+
 TEST(Contest, TheEnvironmentAndTheScratchDirectoryReachTheWorker) {
   Contestant contestant = script("a",
                                  "[ -d \"$PLACE\" ] && : > $PLACE/left_behind && echo info predicted_ns 1; "

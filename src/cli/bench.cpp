@@ -36,6 +36,7 @@ struct BenchFlags {
   std::size_t bytes = 8;
   int late_rank = -1;
   int late_ns = 0;
+  int starts = 1;
   double time_s = 0.0;  // 0: by the benchmark
   bool algorithms = false;
   bool floor = false;
@@ -229,6 +230,7 @@ Report contest(const BenchFlags& arguments, const Session& session, const std::s
   ProgressBar progress;
   bench::ContestOptions options;
   options.budget_s = time_s;
+  options.starts = arguments.starts;
   options.progress = [&](const bench::ContestProgress& now) {
     const bool whole = share >= 1.0;
     progress.update(benchmark + "  " + now.contestant, done + share * now.fraction, whole ? now.eta_s : -1);
@@ -287,6 +289,7 @@ Json report_document(const Report& report, const Session& session, const BenchFl
                    {"processes", arguments.processes},
                    {"bytes", report.bytes},
                    {"pus", session.pus},
+                   {"starts", arguments.starts},
                    {"floor_ns", floor != nullptr ? Json(floor->median_ns) : Json(nullptr)},
                    {"results", std::move(results)},
                    {"left_out", left_out},
@@ -511,6 +514,8 @@ void add_bench(Parser& parser) {
       "--bytes", "SIZE", [arguments](const std::string& text) { arguments->bytes = parse_size(text); },
       "of the vector, or of one rank's block, such as 8, 64K or 16MiB (default 8)");
   command.duration("--time", arguments->time_s, "time for the measuring itself, such as 30s (default 12s; all: 16s)");
+  command.integer("--starts", arguments->starts, 1, 1000,
+                  "of every contestant, which share the time; the median start counts (default 1)");
   command.text("--only", arguments->only, "NAMES", "contestants, such as smelt,smelt/binary,gomp (default: everybody)");
   command.text("--method", arguments->method, "NAME",
                "auto|loop|window|back-to-back: see docs/benchmarking.md (default auto)");
