@@ -303,6 +303,35 @@ std::size_t batch_of(const Type& layout) {
   return std::max<std::size_t>(1, most_bytes / std::max<std::size_t>(1, std::max(layout.size, layout.extent)));
 }
 
+/// A buffer and its type, such that the buffer is not null: MPICH's MPI_Pack takes MPI_BOTTOM, which is null, for a
+/// mistake. Types of absolute addresses are rare enough to be made anew each time.
+class Anchored {
+ public:
+  Anchored(const void* buffer, MPI_Datatype type) noexcept : address(const_cast<void*>(buffer)), type(type) {
+    if (buffer != nullptr) return;
+    static char anchor;
+    address = &anchor;
+    MPI_Aint offset = 0;
+    PMPI_Get_address(address, &offset);
+    offset = -offset;
+    code = PMPI_Type_create_hindexed_block(1, 1, &offset, type, &made_);
+    if (code == MPI_SUCCESS) code = PMPI_Type_commit(&made_);
+    if (code == MPI_SUCCESS) this->type = made_;
+  }
+  Anchored(const Anchored&) = delete;
+  Anchored& operator=(const Anchored&) = delete;
+  ~Anchored() {
+    if (made_ != MPI_DATATYPE_NULL) original.Type_free(&made_);
+  }
+
+  void* address;
+  MPI_Datatype type;
+  int code = MPI_SUCCESS;  ///< of MPI
+
+ private:
+  MPI_Datatype made_ = MPI_DATATYPE_NULL;
+};
+
 }  // namespace
 
 constinit thread_local KnownType known_type[known_types] = {};
@@ -333,7 +362,9 @@ int pack(const void* from, std::size_t count, MPI_Datatype type, const Type& lay
     part = std::min(count - done, batch_of(layout));
     int position = 0;
     const auto* begin = static_cast<const std::byte*>(from) + done * layout.extent;
-    const int code = PMPI_Pack(begin, static_cast<int>(part), type, to + done * layout.size,
+    const Anchored at(begin, type);
+    if (at.code != MPI_SUCCESS) return at.code;
+    const int code = PMPI_Pack(at.address, static_cast<int>(part), at.type, to + done * layout.size,
                                static_cast<int>(part * layout.size), &position, own_communicator());
     if (code != MPI_SUCCESS) return code;
   }
@@ -344,9 +375,10 @@ int unpack(const std::byte* from, void* to, std::size_t count, MPI_Datatype type
   for (std::size_t done = 0, part; done < count; done += part) {
     part = std::min(count - done, batch_of(layout));
     int position = 0;
-    const int code = PMPI_Unpack(from + done * layout.size, static_cast<int>(part * layout.size), &position,
-                                 static_cast<std::byte*>(to) + done * layout.extent, static_cast<int>(part), type,
-                                 own_communicator());
+    const Anchored at(static_cast<std::byte*>(to) + done * layout.extent, type);
+    if (at.code != MPI_SUCCESS) return at.code;
+    const int code = PMPI_Unpack(from + done * layout.size, static_cast<int>(part * layout.size), &position, at.address,
+                                 static_cast<int>(part), at.type, own_communicator());
     if (code != MPI_SUCCESS) return code;
   }
   return MPI_SUCCESS;

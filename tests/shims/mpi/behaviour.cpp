@@ -131,6 +131,35 @@ void check_coming_and_going() {
   }
 }
 
+/// Data whose places are told by the type alone.
+void check_absolute_addresses() {
+  long front = 0, back = 0;
+  const int lengths[] = {1, 1};
+  const MPI_Datatype longs[] = {MPI_LONG, MPI_LONG};
+  MPI_Aint places[2];
+  MPI_Get_address(&front, &places[0]);
+  MPI_Get_address(&back, &places[1]);
+  MPI_Datatype both;
+  MPI_Type_create_struct(2, lengths, places, longs, &both);
+  MPI_Type_commit(&both);
+  for (int round = 0; round < 5; ++round) {
+    const bool root = world_rank() == round % world_size();
+    front = root ? round : -1;
+    back = root ? -round : -1;
+    MPI_Bcast(MPI_BOTTOM, 1, both, round % world_size(), MPI_COMM_WORLD);
+    require(front == round && back == -round, "a broadcast from and to absolute addresses");
+    front = world_rank();
+    back = round;
+    std::vector<long> all(static_cast<std::size_t>(2 * world_size()), -1);
+    MPI_Allgather(MPI_BOTTOM, 1, both, all.data(), 2, MPI_LONG, MPI_COMM_WORLD);
+    for (int rank = 0; rank < world_size(); ++rank) {
+      const auto* theirs = &all[static_cast<std::size_t>(2 * rank)];
+      require(theirs[0] == rank && theirs[1] == round, "an allgather from absolute addresses");
+    }
+  }
+  MPI_Type_free(&both);
+}
+
 /// Nonblocking ones of the library among blocking ones.
 void check_nonblocking() {
   for (int i = 0; i < 50; ++i) {
@@ -194,6 +223,7 @@ int main(int argc, char** argv) {
   check_threads();
   check_errors();
   check_coming_and_going();
+  check_absolute_addresses();
   check_nonblocking();
   check_intercommunicator();
   if (world_rank() == 0) std::printf("all right\n");
