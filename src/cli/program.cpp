@@ -46,11 +46,16 @@ bool is_interpreter(const std::string& name) {
                        "make", "ninja", "xargs", "find", "parallel"});
 }
 
+/// Those that start the ranks of an MPI program.
+bool starts_ranks(const std::string& name) {
+  return starts_with_any(name, {"mpirun", "mpiexec"}) || is_any(name, {"orterun", "prterun", "srun"});
+}
+
 /// Programs that run the one that their arguments name.
 bool is_launcher(const std::string& name) {
-  return starts_with_any(name, {"mpirun", "mpiexec"}) ||
-         is_any(name, {"orterun", "prterun", "srun", "env", "nice", "ionice", "chrt", "taskset", "numactl", "time",
-                       "timeout", "stdbuf", "setsid", "nohup", "perf", "strace", "ltrace", "hwloc-bind", "unshare"});
+  return starts_ranks(name) ||
+         is_any(name, {"env", "nice", "ionice", "chrt", "taskset", "numactl", "time", "timeout", "stdbuf", "setsid",
+                       "nohup", "perf", "strace", "ltrace", "hwloc-bind", "unshare"});
 }
 
 bool is_executable(const std::string& file) {
@@ -98,10 +103,11 @@ class Inspection {
   Program run(const std::vector<std::string>& words) {
     program_.file = find_on_path(words.front());
     if (program_.file.empty()) {
-      throw Failure{exit_no_program, fmt::format("{}: no such program{}", words.front(),
-                                                 words.front().find('/') == std::string::npos
-                                                     ? " on the PATH; for one in this directory write ./" + words.front()
-                                                     : std::string())};
+      throw Failure{exit_no_program,
+                    fmt::format("{}: no such program{}", words.front(),
+                                words.front().find('/') == std::string::npos
+                                    ? " on the PATH; for one in this directory write ./" + words.front()
+                                    : std::string())};
     }
     follow(program_.file, words, 0);
     return std::move(program_);
@@ -118,12 +124,17 @@ class Inspection {
       cannot_run("{}: {}; `chmod +x` makes it executable", file, std::strerror(errno));
     }
     if (gains_rights(file)) {
-      cannot_run("{}: runs with more rights than yours (setuid, setgid or capabilities): nothing can be preloaded into "
-                 "it; run it without `smelt run`", file);
+      cannot_run(
+          "{}: runs with more rights than yours (setuid, setgid or capabilities): nothing can be preloaded into "
+          "it; run it without `smelt run`",
+          file);
     }
     const auto elf = read_elf(file);
     if (!elf) return follow_script(file, words, depth);
-    if (is_launcher(base_name(file)) && follow_launched(words, depth)) return;
+    if (is_launcher(base_name(file))) {
+      ranks_ = ranks_ || starts_ranks(base_name(file));
+      if (follow_launched(words, depth)) return;
+    }
     inspect_program(file, *elf);
   }
 
@@ -175,14 +186,20 @@ class Inspection {
     }
     if (!elf.program) cannot_run("{}: is a library, no program", file);
     if (elf.loader.empty()) {
-      cannot_run("{}: is statically linked, so that nothing can be preloaded into it; link it dynamically, or call "
-                 "smelt from it", file);
+      cannot_run(
+          "{}: is statically linked, so that nothing can be preloaded into it; link it dynamically, or call "
+          "smelt from it",
+          file);
     }
     program_.programs.push_back(file);
     if (is_interpreter(base_name(file))) program_.loads_later = true;
-    if (notes_ && starts_with_any(base_name(file), {"python", "pypy"})) note_private_runtimes(file);
     LibrarySearch search(file, elf);
     visit(file, elf, search);
+    if ((notes_ || ranks_) && starts_with_any(base_name(file), {"python", "pypy"})) {
+      const auto sites = python_sites(file);
+      if (notes_) note_private_runtimes(sites);
+      if (ranks_) find_mpi_of_python(sites, search);
+    }
   }
 
   void visit(const std::string& file, const Elf& elf, LibrarySearch& search) {
@@ -221,24 +238,35 @@ class Inspection {
     if (std::none_of(program_.uses.begin(), program_.uses.end(), same)) program_.uses.push_back({runtime, because});
   }
 
-  /// Wheels bring a libgomp of their own under a name with a hash, in a directory NAME.libs beside the package.
-  void note_private_runtimes(const std::string& python) {
-    std::set<fs::path> sites;
+  /// Directories of packages in about the order in which `python` looks there; those of its own version alone where its
+  /// file tells that.
+  static std::vector<fs::path> python_sites(const std::string& python) {
     std::error_code ignored;
+    const auto version = fs::canonical(python, ignored).filename().string();
+    const bool knows_version = version.find('.') != std::string::npos;
+    const auto variable = [](const char* name) {
+      const char* value = std::getenv(name);
+      return std::string(value != nullptr ? value : "");
+    };
+    std::vector<fs::path> sites;
+    for (const auto& directory : directories_of(variable("PYTHONPATH"), python)) sites.emplace_back(directory);
     const auto prefix = fs::absolute(python, ignored).parent_path().parent_path();
-    const char* environment = std::getenv("VIRTUAL_ENV");
-    const char* home = std::getenv("HOME");
-    const char* paths = std::getenv("PYTHONPATH");
-    for (const fs::path& root : {prefix / "lib", prefix / "local/lib", fs::path("/usr/lib"), fs::path("/usr/local/lib"),
-                                 fs::path(environment != nullptr ? environment : "") / "lib",
-                                 fs::path(home != nullptr ? home : "") / ".local/lib"}) {
+    for (const fs::path& root :
+         {fs::path(variable("VIRTUAL_ENV")) / "lib", prefix / "lib", fs::path(variable("HOME")) / ".local/lib",
+          prefix / "local/lib", fs::path("/usr/local/lib"), fs::path("/usr/lib")}) {
       for (const auto& entry : list(root)) {
-        if (!starts_with_any(entry.filename().string(), {"python3"})) continue;
-        sites.insert(entry / "site-packages");
-        sites.insert(entry / "dist-packages");
+        const auto name = entry.filename().string();
+        if (!starts_with_any(name, {"python3"}) || (knows_version && name != "python3" && name != version)) continue;
+        sites.push_back(entry / "site-packages");
+        sites.push_back(entry / "dist-packages");
       }
     }
-    for (const auto& directory : directories_of(paths != nullptr ? paths : "", python)) sites.insert(directory);
+    return sites;
+  }
+
+  /// Wheels bring a libgomp of their own under a name with a hash, in a directory NAME.libs beside the package.
+  void note_private_runtimes(const std::vector<fs::path>& sites) {
+    std::error_code ignored;
     std::set<fs::path> found;
     for (const auto& site : sites) {
       for (const auto& package : list(site)) {
@@ -251,6 +279,16 @@ class Inspection {
     for (const auto& library : found) program_.notes.push_back("a private libgomp: " + library.string());
   }
 
+  /// The MPI library that a Python program which is started as ranks gets with mpi4py: its module names it.
+  void find_mpi_of_python(const std::vector<fs::path>& sites, LibrarySearch& search) {
+    for (const auto& site : sites) {
+      for (const auto& module : list(site / "mpi4py")) {
+        if (!starts_with_any(module.filename().string(), {"MPI."}) || module.extension() != ".so") continue;
+        if (const auto elf = read_elf(module.string())) return visit(module.string(), *elf, search);
+      }
+    }
+  }
+
   static std::vector<fs::path> list(const fs::path& directory) {
     std::vector<fs::path> entries;
     std::error_code failed;
@@ -261,6 +299,7 @@ class Inspection {
   }
 
   const bool notes_;
+  bool ranks_ = false;  ///< a launcher of MPI programs starts it
   Program program_;
   std::set<std::string> seen_;  ///< names of libraries
 };
@@ -269,10 +308,14 @@ class Inspection {
 
 const char* runtime_name(Runtime runtime) {
   switch (runtime) {
-    case Runtime::pthread: return "pthread";
-    case Runtime::openmp: return "openmp";
-    case Runtime::openmpi: return "openmpi";
-    case Runtime::mpich: return "mpich";
+    case Runtime::pthread:
+      return "pthread";
+    case Runtime::openmp:
+      return "openmp";
+    case Runtime::openmpi:
+      return "openmpi";
+    case Runtime::mpich:
+      return "mpich";
   }
   return "";
 }

@@ -96,8 +96,9 @@ TEST(Run, LeavesOthersAlone) {
 
 TEST(Run, ChoosesByName) {
   EXPECT_EQ(smelt({"run", "--without", "pthread", "--json", barrier_program}).json()["LD_PRELOAD"], "");
-  EXPECT_EQ(smelt({"run", "--only", "openmp,mpi", "--without", "openmp", "--json", barrier_program}).json()["LD_PRELOAD"],
-            "");
+  EXPECT_EQ(
+      smelt({"run", "--only", "openmp,mpi", "--without", "openmp", "--json", barrier_program}).json()["LD_PRELOAD"],
+      "");
   EXPECT_EQ(smelt({"run", "--only", "pthread", "--json", "/bin/true"}).json()["LD_PRELOAD"], library);
   expect_refusal({"--only", "pthraed", barrier_program}, 2, "did you mean 'pthread'?");
 }
@@ -158,16 +159,37 @@ TEST(Run, LooksThroughLaunchers) {
   }
 }
 
+/// A copy of a file, executable, under a name that makes it something else.
+std::string disguised(const std::string& file, const std::string& name) {
+  const auto copy = executable(name, "");
+  std::ifstream in(file, std::ios::binary);
+  std::ofstream(copy, std::ios::binary) << in.rdbuf();
+  return copy;
+}
+
 TEST(Run, FindsPrivateRuntimesOfWheels) {
   ASSERT_EQ(std::system(("mkdir -p " + scratch() + "/site/package.libs").c_str()), 0);
   const auto private_library = scratch_file("site/package.libs/libgomp-a34b3233.so.1.0.0", "");
-  const auto python = executable("python3", "");
-  std::ifstream in("/bin/true", std::ios::binary);
-  std::ofstream(python, std::ios::binary) << in.rdbuf();
+  const auto python = disguised("/bin/true", "python3");
   const auto call = smelt({"run", "--json", python}, "", {"PYTHONPATH=" + scratch() + "/site"});
   const auto notes = call.json()["notes"].get<std::vector<std::string>>();
   EXPECT_THAT(notes, testing::Contains(HasSubstr(private_library)));
 }
+
+#ifdef SMELT_OPENMPI_LIBRARY
+TEST(Run, FindsTheMpiOfPython) {
+  ASSERT_EQ(std::system(("mkdir -p " + scratch() + "/packages/mpi4py").c_str()), 0);
+  const auto module = disguised(SMELT_OPENMPI_LIBRARY, "packages/mpi4py/MPI.cpython-311-x86_64-linux-gnu.so");
+  const auto python = disguised("/bin/true", "python3"), launcher = disguised("/bin/true", "mpirun");
+  const Words packages = {"PYTHONPATH=" + scratch() + "/packages"};
+  const auto ranks = smelt({"run", "--json", launcher, "-n", "2", python, "app.py"}, "", packages);
+  EXPECT_EQ(runtime(ranks, "openmpi")["because"], "libmpi.so.40, needed by " + module);
+  EXPECT_EQ(runtime(ranks, "openmpi")["preload"], true);
+  EXPECT_EQ(runtime(ranks, "mpich")["preload"], false);
+  // On its own it is a single rank, which has nobody to meet.
+  EXPECT_EQ(runtime(smelt({"run", "--json", python, "app.py"}, "", packages), "openmpi")["preload"], false);
+}
+#endif
 
 TEST(Run, RefusesWhatItCannotRun) {
   expect_refusal({"no-such-program"}, 127, "no such program on the PATH");
@@ -183,9 +205,12 @@ TEST(Run, RefusesWhatItCannotRun) {
 
 TEST(Run, RefusesOtherArchitectures) {
   std::string header(64, '\0');
-  header.replace(0, 7, "\x7f" "ELF\x02\x01\x01", 7);
-  header[16] = 2;                // ET_EXEC
-  header[18] = '\xf3';           // RISC-V
+  header.replace(0, 7,
+                 "\x7f"
+                 "ELF\x02\x01\x01",
+                 7);
+  header[16] = 2;       // ET_EXEC
+  header[18] = '\xf3';  // RISC-V
   header[52] = 64;
   expect_refusal({executable("foreign", header)}, 126, "is for RISC-V");
 }
