@@ -81,7 +81,6 @@ Brief::Step Brief::compile_step(Endpoint& endpoint, const Move& move, Operation 
     if (move.peer >= 0) step.out = endpoint.link_to(move.peer);
     if (move.source >= 0) step.in = endpoint.link_to(move.source);
   } else if (move.source >= 0) {
-    step.awaited = &endpoint.fabric_.tick(move.source);
     step.stages = endpoint.fabric_.stage(move.source, 0);
   }
   return step;
@@ -144,84 +143,98 @@ inline bool Brief::receive(Endpoint& endpoint, Link& link, std::byte* data, std:
   return link.in.recv(data, bytes, endpoint.waiter_);
 }
 
-bool Brief::await(Endpoint& endpoint, int source, const Tick& tick, std::uint64_t value) noexcept {
-  if (tick.reached(value)) return true;
-  ++endpoint.lines_moved_;
-  endpoint.waiting_for_ = source;
-  return endpoint.waiter_.wait([&] { return tick.reached(value); }, &const_cast<Tick&>(tick).parking, &tick.value);
+inline bool Brief::await(Endpoint& endpoint, int source, std::uint64_t value) noexcept {
+  return endpoint.has_reached(source, value) || wait_for_tick(endpoint, source, value);
 }
 
-/// The epoch and the slot of the stages; whoever reads what that held is left in the slot's use. Returns its number.
-std::size_t Brief::take_slot(Endpoint& endpoint, Frame& frame) const noexcept {
+[[gnu::noinline]] bool Brief::wait_for_tick(Endpoint& endpoint, int source, std::uint64_t value) noexcept {
+  Tick& tick = endpoint.fabric_.tick(source);
+  ++endpoint.lines_moved_;
+  endpoint.waiting_for_ = source;
+  return endpoint.waiter_.wait([&] { return endpoint.has_reached(source, value); }, &tick.parking, &tick.value);
+}
+
+inline Brief::Frame Brief::frame_of(Endpoint& endpoint, const Collective& call) noexcept {
+  static_assert(static_cast<int>(Buffer::work) == 3 && static_cast<int>(Buffer::stage) == 4);
+  return {.base = {nullptr, static_cast<std::byte*>(const_cast<void*>(call.in)), static_cast<std::byte*>(call.out),
+                   endpoint.work_.data(), nullptr},
+          .bytes = call.count * call.element_bytes};
+}
+
+/// The epoch and the slot of the stages. What that held is left in the slot's use, for who fills it.
+inline Brief::SlotUse* Brief::take_slot(Endpoint& endpoint, Frame& frame) const noexcept {
   frame.epoch = ++endpoint.epoch_ << tick_bits;
-  if (schedule_->stage_blocks == 0) return 0;
+  if (schedule_->stage_blocks == 0) return nullptr;
   const std::size_t slot = endpoint.stage_chunks_++ % Fabric::slots;
   frame.slot = slot * Fabric::slot_bytes;
-  frame.base[static_cast<int>(Buffer::stage)] = endpoint.fabric_.stage(endpoint.rank_, slot);
-  return slot;
+  frame.base[static_cast<int>(Buffer::stage)] = endpoint.stage_ + frame.slot;
+  return fills_stage_ ? &endpoint.slot_uses_[slot] : nullptr;
+}
+
+inline void Brief::note_use(SlotUse& use, const Frame& frame) const noexcept {
+  use.readers = &schedule_->stage_readers;
+  use.value = frame.epoch + static_cast<std::uint64_t>(schedule_->ticks);
 }
 
 /// The epoch and the slot of the stages, which is free once those are done who read what it held.
-bool Brief::begin(Endpoint& endpoint, Frame& frame) const noexcept {
-  const std::size_t slot = take_slot(endpoint, frame);
-  if (schedule_->stage_blocks == 0 || !fills_stage_) return true;
-  auto& use = endpoint.slot_uses_[slot];
-  if (use.readers != nullptr) {
-    for (const int reader : *use.readers) {
-      if (endpoint.has_reached(reader, use.value)) continue;
-      if (!await(endpoint, reader, endpoint.fabric_.tick(reader), use.value)) return false;
+inline bool Brief::begin(Endpoint& endpoint, Frame& frame) const noexcept {
+  SlotUse* const use = take_slot(endpoint, frame);
+  if (use == nullptr) return true;
+  if (use->readers != nullptr) {
+    for (const int reader : *use->readers) {
+      if (!await(endpoint, reader, use->value)) return false;
     }
   }
-  use.readers = &schedule_->stage_readers;
-  use.value = frame.epoch + static_cast<std::uint64_t>(schedule_->ticks);
+  note_use(*use, frame);
   return true;
 }
 
-inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const Frame& frame,
-                           const Step& step) const noexcept {
+/// A step that combines.
+bool Brief::combine(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) noexcept {
   alignas(line_bytes) std::byte operand[most_lines * channel::line_payload];
-  const std::byte* const from = frame.at(step.from);
+  const Reduction& op = call.reduction;
   std::byte* const to = frame.at(step.to);
-  const std::size_t to_bytes = step.to.count * frame.bytes;
-  if (step.out != nullptr && !send(endpoint, *step.out, from, step.from.count * frame.bytes)) return false;
+  const std::size_t bytes = frame.length(step.to);
+  const std::byte* theirs = operand;
+  if (step.kind == Move::Kind::get_combine) {
+    theirs = frame.theirs(step);
+  } else if (step.kind != Move::Kind::combine) {
+    if (!receive(endpoint, *step.in, operand, bytes)) return false;
+  } else if (op.merge == nullptr) {
+    std::memcpy(operand, frame.at(step.from), bytes);
+  } else {
+    theirs = frame.at(step.from);
+  }
+  fold(op, to, frame.at(step.with), theirs, bytes, step.theirs_first);
+  return true;
+}
+
+inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) noexcept {
+  if (step.out != nullptr && !send(endpoint, *step.out, frame.at(step.from), frame.length(step.from))) return false;
   switch (step.kind) {
     case Move::Kind::recv:
     case Move::Kind::exchange:
-      return receive(endpoint, *step.in, to, to_bytes);
+      return receive(endpoint, *step.in, frame.at(step.to), frame.length(step.to));
     case Move::Kind::recv_combine:
     case Move::Kind::exchange_combine:
-      if (!receive(endpoint, *step.in, operand, to_bytes)) return false;
-      fold(call.reduction, to, frame.at(step.with), operand, to_bytes, step.theirs_first);
-      return true;
     case Move::Kind::combine:
-      if (call.reduction.merge == nullptr) std::memcpy(operand, from, to_bytes);
-      fold(call.reduction, to, frame.at(step.with), call.reduction.merge == nullptr ? operand : from, to_bytes,
-           step.theirs_first);
-      return true;
+    case Move::Kind::get_combine:
+      return combine(endpoint, call, frame, step);
     case Move::Kind::copy:
-      if (to != from) copy_bytes(to, from, to_bytes);
+      if (frame.at(step.to) != frame.at(step.from))
+        copy_bytes(frame.at(step.to), frame.at(step.from), frame.length(step.to));
       return true;
     case Move::Kind::get:
-      std::memcpy(to, frame.theirs(step), to_bytes);
-      return true;
-    case Move::Kind::get_combine:
-      fold(call.reduction, to, frame.at(step.with), frame.theirs(step), to_bytes, step.theirs_first);
+      copy_bytes(frame.at(step.to), frame.theirs(step), frame.length(step.to));
       return true;
     case Move::Kind::post:
       endpoint.tick_.raise(frame.epoch + step.tick);
       return true;
     case Move::Kind::await:
-      return await(endpoint, step.source, *step.awaited, frame.epoch + step.tick);
+      return await(endpoint, step.source, frame.epoch + step.tick);
     default:
       return true;
   }
-}
-
-Brief::Frame Brief::frame_of(Endpoint& endpoint, const Collective& call) const noexcept {
-  static_assert(static_cast<int>(Buffer::work) == 3 && static_cast<int>(Buffer::stage) == 4);
-  return {.base = {nullptr, static_cast<std::byte*>(const_cast<void*>(call.in)), static_cast<std::byte*>(call.out),
-                   endpoint.work_.data(), nullptr},
-          .bytes = call.count * call.element_bytes};
 }
 
 bool Brief::run(Endpoint& endpoint, const Collective& call) const noexcept {
@@ -240,13 +253,11 @@ void Brief::begin(Endpoint& endpoint, const Collective& call, Course& course) co
   course.at_ = course.sent_ = course.received_ = course.reader_ = 0;
   course.readers_ = nullptr;
   if (!ticks()) return;
-  const std::size_t slot = take_slot(endpoint, course.frame_);
-  if (schedule_->stage_blocks == 0 || !fills_stage_) return;
-  auto& use = endpoint.slot_uses_[slot];
-  course.readers_ = use.readers;
-  course.reader_value_ = use.value;
-  use.readers = &schedule_->stage_readers;
-  use.value = course.frame_.epoch + static_cast<std::uint64_t>(schedule_->ticks);
+  SlotUse* const use = take_slot(endpoint, course.frame_);
+  if (use == nullptr) return;
+  course.readers_ = use->readers;
+  course.reader_value_ = use->value;
+  note_use(*use, course.frame_);
 }
 
 bool Brief::slot_is_free(Endpoint& endpoint, Course& course) noexcept {
@@ -307,9 +318,9 @@ bool Brief::advance(Endpoint& endpoint, const Collective& call, Course& course) 
         fold(call.reduction, frame.at(step.to), frame.at(step.with), course.operand_, step.to.count * frame.bytes,
              step.theirs_first);
       }
-    } else if (step.kind == Move::Kind::await && !step.awaited->reached(frame.epoch + step.tick)) {
+    } else if (step.kind == Move::Kind::await && !endpoint.has_reached(step.source, frame.epoch + step.tick)) {
       endpoint.waiting_for_ = step.source;
-      course.tick = step.awaited;
+      course.tick = &endpoint.fabric_.tick(step.source);
       course.tick_value = frame.epoch + step.tick;
       return false;
     } else if (!perform(endpoint, call, frame, step)) {

@@ -23,6 +23,12 @@ class Endpoint;
 
 class Brief {
  public:
+  /// What a stage slot holds: who reads it, and the tick by which they are done.
+  struct SlotUse {
+    const std::vector<int>* readers = nullptr;
+    std::uint64_t value = 0;
+  };
+
   /// Translates this rank's schedule; empty if it does more than send, receive, copy and combine.
   static Brief compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& schedule, Operation operation);
 
@@ -58,7 +64,6 @@ class Brief {
     Link* out = nullptr;
     Link* in = nullptr;
     std::uint64_t tick = 0;             ///< of post and await
-    const Tick* awaited = nullptr;      ///< of await
     const std::byte* stages = nullptr;  ///< of get: the slots of the rank that is read
     int source = -1;
   };
@@ -69,6 +74,7 @@ class Brief {
     std::uint64_t epoch = 0;  ///< of ticks
     std::size_t slot = 0;     ///< in bytes from the first
 
+    std::size_t length(const Place& place) const { return place.count * bytes; }
     std::byte* at(const Place& place) const { return base[static_cast<int>(place.buffer)] + place.at * bytes; }
     const std::byte* theirs(const Step& step) const { return step.stages + slot + step.from.at * bytes; }
   };
@@ -76,13 +82,16 @@ class Brief {
   Step compile_step(Endpoint& endpoint, const Move& move, Operation operation) const;
   static bool send(Endpoint& endpoint, Link& link, const std::byte* data, std::size_t bytes) noexcept;
   static bool receive(Endpoint& endpoint, Link& link, std::byte* data, std::size_t bytes) noexcept;
-  static bool await(Endpoint& endpoint, int source, const Tick& tick, std::uint64_t value) noexcept;
-  Frame frame_of(Endpoint& endpoint, const Collective& call) const noexcept;
-  std::size_t take_slot(Endpoint& endpoint, Frame& frame) const noexcept;
+  static bool await(Endpoint& endpoint, int source, std::uint64_t value) noexcept;
+  static bool wait_for_tick(Endpoint& endpoint, int source, std::uint64_t value) noexcept;
+  static Frame frame_of(Endpoint& endpoint, const Collective& call) noexcept;
+  SlotUse* take_slot(Endpoint& endpoint, Frame& frame) const noexcept;
+  void note_use(SlotUse& use, const Frame& frame) const noexcept;
   bool begin(Endpoint& endpoint, Frame& frame) const noexcept;
   static bool slot_is_free(Endpoint& endpoint, Course& course) noexcept;
   static bool messages_moved(const Step& step, Course& course) noexcept;
-  bool perform(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) const noexcept;
+  static bool combine(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) noexcept;
+  static bool perform(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) noexcept;
 
   std::vector<Step> steps_;
   std::size_t most_bytes_ = 0;          ///< of a vector or block
@@ -102,10 +111,10 @@ class Brief::Course {
  private:
   friend class Brief;
   Frame frame_;
-  std::size_t at_ = 0;                        ///< step
-  std::size_t sent_ = 0, received_ = 0;       ///< bytes of its messages
+  std::size_t at_ = 0;                         ///< step
+  std::size_t sent_ = 0, received_ = 0;        ///< bytes of its messages
   const std::vector<int>* readers_ = nullptr;  ///< of the slot's former content
-  std::size_t reader_ = 0;                    ///< next to be waited for
+  std::size_t reader_ = 0;                     ///< next to be waited for
   std::uint64_t reader_value_ = 0;
   alignas(line_bytes) std::byte operand_[most_lines * channel::line_payload];
 };

@@ -43,6 +43,7 @@ Endpoint::Endpoint(State& state, int rank, const WaitConfig& wait)
       fabric_(state.fabric),
       progress_(state.fabric.progress(rank)),
       tick_(state.fabric.tick(rank)),
+      stage_(state.fabric.stage(rank, 0)),
       rank_(rank),
       waiter_(wait),
       links_(static_cast<std::size_t>(state.group.size())),
@@ -610,11 +611,11 @@ Status Endpoint::run_prepared(Started& started, const void* in, void* out) noexc
   call.in = in;
   call.out = out;
   // Blocking calls may have a way of their own, which the other ranks take: barriers, and trees of the endpoint's.
-  if (started_.empty() && started.as_blocking && call.sync == Sync::loose && is_known(started)) [[likely]]
-    return started.status = execute(call, started.prepared);
+  if (started_.empty() && started.as_blocking && started.generation == state_.chooser->generation()) [[likely]]
+    return started.status = started.prepared == nullptr ? run_planned(call) : execute(call, started.prepared);
   started.status = run(call);
   if (const Recent& recent = recent_[static_cast<std::size_t>(call.operation)];
-      recent.prepared != nullptr && recent.is_like(call, state_.chooser->generation())) {
+      recent.is_like(call, state_.chooser->generation())) {
     started.prepared = recent.prepared;
     started.generation = recent.generation;
     started.as_blocking = true;

@@ -63,7 +63,7 @@ struct Started {
   Status status = Status::ok;
   const Prepared* prepared = nullptr;  ///< what the last start was run by, if the next one may be, too
   std::uint32_t generation = 0;        ///< of the chooser that said so
-  bool as_blocking = false;            ///< a blocking call like it is run by the same
+  bool as_blocking = false;            ///< a blocking call like it is run by the same; null: by the endpoint's own code
   Execution execution;
 };
 
@@ -118,12 +118,6 @@ class alignas(separation_bytes) Endpoint {
   friend class Brief;
   friend class Execution;
   using Bytes = OwnLinesVector<std::byte>;
-  /// What a stage slot holds: who reads it, and the tick by which they are done.
-  struct SlotUse {
-    const std::vector<int>* readers = nullptr;
-    std::uint64_t value = 0;
-  };
-
   /// The last call of an operation and what ran it: the next one like it is neither checked nor looked up again.
   struct Recent {
     bool known = false;
@@ -192,6 +186,7 @@ class alignas(separation_bytes) Endpoint {
   const Fabric& fabric_;
   Progress& progress_;
   Tick& tick_;
+  std::byte* const stage_;  ///< this rank's first slot
   const int rank_;
   Waiter waiter_;
   std::uint64_t calls_ = 0;
@@ -214,8 +209,8 @@ class alignas(separation_bytes) Endpoint {
   // Of schedules.
   std::uint64_t epoch_ = 0;
   std::uint64_t stage_chunks_ = 0;  ///< chunks that have gone through the stages so far
-  SlotUse slot_uses_[Fabric::slots];
-  OwnLinesVector<std::uint64_t> seen_ticks_;  ///< of each rank, as last looked at for the reuse of a slot
+  Brief::SlotUse slot_uses_[Fabric::slots];
+  OwnLinesVector<std::uint64_t> seen_ticks_;  ///< of each rank, as last looked at
   std::vector<Link*> lending_;                ///< links on which the peer may still read my buffers
   Bytes work_, pieces_, input_copy_;
   Execution blocking_;

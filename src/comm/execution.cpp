@@ -284,7 +284,7 @@ Execution::Outcome Execution::perform(const Move& move) noexcept {
 }
 
 Execution::Outcome Execution::await(int source, std::uint64_t value) noexcept {
-  if (endpoint_->fabric_.tick(source).reached(value)) return Outcome::done;
+  if (endpoint_->has_reached(source, value)) return Outcome::done;
   wait_tick_ = &endpoint_->fabric_.tick(source);
   wait_value_ = value;
   endpoint_->waiting_for_ = source;

@@ -83,7 +83,7 @@ class Fabric {
 
   Fabric() = default;
   /// A view on zeroed, page-aligned memory of bytes(ranks) bytes.
-  Fabric(std::byte* memory, int ranks) : memory_(memory), ranks_(ranks) {}
+  Fabric(std::byte* memory, int ranks);
 
   Control& control() const { return *reinterpret_cast<Control*>(memory_); }
   Tick& tick(int rank) const { return *reinterpret_cast<Tick*>(part(rank)); }
@@ -93,15 +93,16 @@ class Fabric {
   Consumed& consumed(int sender, int receiver) const;
 
   /// The pages that are mostly used by this rank.
-  std::byte* part(int rank) const;
-  std::size_t part_bytes() const;
+  std::byte* part(int rank) const { return parts_ + static_cast<std::size_t>(rank) * part_bytes_; }
+  std::size_t part_bytes() const { return part_bytes_; }
 
  private:
   static constexpr std::size_t head_bytes = sizeof(Tick) + sizeof(Progress);
-  std::size_t channel_stride() const;
 
   std::byte* memory_ = nullptr;
+  std::byte* parts_ = nullptr;
   int ranks_ = 0;
+  std::size_t channel_stride_ = 0, part_bytes_ = 0;
 };
 
 }  // namespace smelt::comm

@@ -396,6 +396,39 @@ TEST(TunedCommunicator, PassesOverRecipesThatDoNotFit) {
   std::filesystem::remove(file);
 }
 
+TEST(TunedCommunicator, RequestsThatHaveRunFollowWhenTheProfileIsGivenUp) {
+  const auto pair = two_ranks();
+  const auto file = scratch("given-up.profile.json");
+  ASSERT_TRUE(save_profile(made_up(pair, 100.0), file));
+  auto options = with_profile(file);
+  options.timeout_s = 10.0;
+  auto communicator = Communicator::create(pair.machine, pair.group, options);
+  std::filesystem::remove(file);
+  ASSERT_TRUE(communicator);
+  ASSERT_NE(chosen(pair, with_profile("none"), sum_of(8)), "allreduce_ring+channels");
+  EXPECT_TRUE(communicator->run([](Rank& rank) {
+    auto& chooser = *comm::Insider::endpoint(rank).state().chooser;
+    double one = 1.0, two = 0.0;
+    Request request = rank.prepare(Collective::allreduce(&one, &two, 1, sum<double>()));
+    const auto turns = [&](bool by_request) {
+      for (int turn = 0; turn < 4; ++turn, two = 0.0) {
+        ASSERT_EQ(by_request ? request.run(&one, &two) : rank.allreduce(&one, &two, 1, sum<double>()), Status::ok)
+            << rank.failure();
+        EXPECT_EQ(two, 2.0);
+      }
+    };
+    turns(true);
+    ASSERT_EQ(rank.barrier(), Status::ok);
+    if (rank.rank() == 0) {
+      EXPECT_EQ(to_string(chooser.choose(sum_of(8))->recipe), "allreduce_ring+channels");
+      chooser.forget_profile();
+    }
+    ASSERT_EQ(rank.barrier(), Status::ok);
+    turns(rank.rank() == 0);
+    turns(rank.rank() == 1);
+  }));
+}
+
 TEST(TunedCommunicator, LateRanksAreTheModelsBusiness) {
   const auto pair = two_ranks();
   const auto file = scratch("late.profile.json");
