@@ -59,7 +59,9 @@ void resolve(Function*& library, Function*& above, const char* pmpi) noexcept {
 }
 
 /// A call that needs no task. False: it does.
-bool run_known(Team& team, const Signature& like, int* status) noexcept { return team.repeats.run(like, status); }
+[[gnu::always_inline]] inline bool run_known(Team& team, const Signature& like, int* status) noexcept {
+  return team.repeats.run(like, status);
+}
 bool run_known(Team&, NoSignature, int*) noexcept { return false; }
 bool run_known(Team& team, BarrierSignature, int* status) noexcept {
   if (team.machines > 1) return false;
@@ -148,9 +150,9 @@ int run_before(Entry& entry, MPI_Comm comm, const Team* team, Library library) n
   return code;
 }
 
+/// Any blocking collective.
 template <class Like, class Describe, class Library>
-[[gnu::noinline]] int run_long(Entry& entry, MPI_Comm comm, const Like& like, Describe describe,
-                               Library library) noexcept {
+int run(Entry& entry, MPI_Comm comm, const Like& like, Describe describe, Library library) noexcept {
   Team* const team = find_team(comm);
   if (team == nullptr || (!team->ready && !turns_ready(*team))) return run_before(entry, comm, team, library);
   if (team->flights.any()) land_all(*team);
@@ -158,17 +160,17 @@ template <class Like, class Describe, class Library>
       entry, *team, like, [&](Task& task) { return describe(task, *team); }, library);
 }
 
-/// Any blocking collective. Ahead of all others those that most programs make most of.
-template <class Like, class Describe, class Library>
-inline int run(Entry& entry, MPI_Comm comm, const Like& like, Describe describe, Library library) noexcept {
-  if (Team* const team = find_team(comm); team != nullptr && team->ready && !team->sampling && !team->flights.any())
-      [[likely]] {
-    if (int status = SMELT_OK; run_known(*team, like, &status)) {
-      entry.took();
-      return status == SMELT_OK ? MPI_SUCCESS : report_failure(*team);
-    }
-  }
-  return run_long(entry, comm, like, describe, library);
+/// Ahead of any blocking collective: runs one that is known, which most programs make most of. False: it is not, and
+/// nothing has happened.
+template <class Like>
+[[gnu::always_inline]] inline bool run_at_once(Entry& entry, MPI_Comm comm, const Like& like, int* code) noexcept {
+  Team* const team = find_team(comm);
+  int status = SMELT_OK;
+  if (team == nullptr || !team->ready || team->sampling || team->flights.any() || !run_known(*team, like, &status))
+    return false;
+  entry.took();
+  *code = status == SMELT_OK ? MPI_SUCCESS : report_failure(*team);
+  return true;
 }
 
 /// Of a nonblocking one.
@@ -237,11 +239,16 @@ using namespace smelt::shims::mpi;
 #define SMELT_MPI_DEFINE(name, parameters, arguments)                                                              \
   namespace {                                                                                                      \
   constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name};                                             \
-  int serve_##name parameters {                                                                                    \
+  [[gnu::noinline]] int serve_unknown_##name parameters {                                                          \
     return run(                                                                                                    \
         entry_##name, comm, SMELT_MPI_SIGNATURE_##name,                                                            \
         [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return SMELT_MPI_DESCRIBE_##name; }, \
         [&] { return original.name arguments; });                                                                  \
+  }                                                                                                                \
+  inline int serve_##name parameters {                                                                             \
+    int code = MPI_SUCCESS;                                                                                        \
+    if (run_at_once(entry_##name, comm, SMELT_MPI_SIGNATURE_##name, &code)) return code;                           \
+    return serve_unknown_##name arguments;                                                                         \
   }                                                                                                                \
   }                                                                                                                \
   extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { return serve_##name arguments; }          \

@@ -9,25 +9,7 @@ namespace {
 
 const std::byte* bytes(const void* address) { return static_cast<const std::byte*>(address); }
 
-/// What smelt reads and writes in a call in place: the buffer that is given, and the other one `offset` from there.
-const void* read_by(const Signature& call, std::ptrdiff_t offset) {
-  return call.in == MPI_IN_PLACE ? bytes(call.out) + offset : call.in;
-}
-void* written_by(const Signature& call, std::ptrdiff_t offset) {
-  return call.out == MPI_IN_PLACE ? const_cast<std::byte*>(bytes(call.in)) + offset : call.out;
-}
-
 }  // namespace
-
-bool Repeats::run(const Signature& call, int* status) noexcept {
-  const Repeat& repeat = place_of(call);
-  if (repeat.request == nullptr || !repeat.like.is_like(call)) return false;
-  if ((repeat.reads && call.in == nullptr) || (repeat.writes && call.out == nullptr)) return false;
-  const void* const in = repeat.reads ? read_by(call, repeat.offset) : nullptr;
-  void* const out = repeat.writes ? written_by(call, repeat.offset) : nullptr;
-  *status = smelt_request_run(repeat.request, in, out);
-  return *status != SMELT_INVALID_ARGUMENT && *status != SMELT_NOT_SUPPORTED;
-}
 
 void Repeats::learn(const Signature& call, const Task& task, smelt_rank* rank) noexcept {
   const smelt_call& ran = task.call;

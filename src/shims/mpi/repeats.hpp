@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shims/mpi/original.hpp"
+
 namespace smelt::shims::mpi {
 
 class Task;
@@ -29,12 +31,19 @@ struct Signature {
   MPI_Op op = MPI_OP_NULL;
   int root = 0;
 
-  /// But for the addresses of buffers.
-  bool is_like(const Signature& other) const noexcept {
-    return operation == other.operation && in_count == other.in_count && in_type == other.in_type &&
-           out_count == other.out_count && out_type == other.out_type && op == other.op && root == other.root &&
-           (in == MPI_IN_PLACE) == (other.in == MPI_IN_PLACE) && (out == MPI_IN_PLACE) == (other.out == MPI_IN_PLACE);
+  /// But for the addresses of buffers. Without branches, as most calls that are asked about are like the other.
+  [[gnu::always_inline]] bool is_like(const Signature& other) const noexcept {
+    const auto counts = (in_count ^ other.in_count) | (out_count ^ other.out_count);
+    const auto types =
+        (number_of(in_type) ^ number_of(other.in_type)) | (number_of(out_type) ^ number_of(other.out_type));
+    const auto numbers = (static_cast<int>(operation) ^ static_cast<int>(other.operation)) | (root ^ other.root) |
+                         (in_place() ^ other.in_place());
+    return (static_cast<std::uint64_t>(counts) | types | (number_of(op) ^ number_of(other.op)) |
+            static_cast<unsigned>(numbers)) == 0;
   }
+
+ private:
+  int in_place() const noexcept { return (in == MPI_IN_PLACE ? 1 : 0) | (out == MPI_IN_PLACE ? 2 : 0); }
 };
 
 /// Of other operations.
@@ -50,7 +59,15 @@ class Repeats {
   ~Repeats() { forget(); }
 
   /// Runs a call that is known. False: it is not, and nothing has happened.
-  bool run(const Signature& call, int* status) noexcept;
+  [[gnu::always_inline]] bool run(const Signature& call, int* status) noexcept {
+    const Repeat& repeat = place_of(call);
+    if (repeat.request == nullptr || !repeat.like.is_like(call)) return false;
+    if ((repeat.reads && call.in == nullptr) || (repeat.writes && call.out == nullptr)) return false;
+    const void* const in = repeat.reads ? read_by(call, repeat.offset) : nullptr;
+    void* const out = repeat.writes ? written_by(call, repeat.offset) : nullptr;
+    *status = smelt_request_run(repeat.request, in, out);
+    return *status != SMELT_INVALID_ARGUMENT && *status != SMELT_NOT_SUPPORTED;
+  }
 
   /// Learns from a task that has run on that rank.
   void learn(const Signature& call, const Task& task, smelt_rank* rank) noexcept;
@@ -66,6 +83,14 @@ class Repeats {
     std::ptrdiff_t offset = 0;           ///< in place: of the one buffer from the other
   };
   static constexpr std::size_t places = 16;
+
+  /// What smelt reads and writes in a call in place: the buffer that is given, and the other one `offset` from there.
+  static const void* read_by(const Signature& call, std::ptrdiff_t offset) noexcept {
+    return call.in == MPI_IN_PLACE ? static_cast<const std::byte*>(call.out) + offset : call.in;
+  }
+  static void* written_by(const Signature& call, std::ptrdiff_t offset) noexcept {
+    return call.out == MPI_IN_PLACE ? static_cast<std::byte*>(const_cast<void*>(call.in)) + offset : call.out;
+  }
 
   Repeat& place_of(const Signature& call) noexcept {
     const auto mixed = static_cast<std::uint64_t>(call.operation) + 3 * static_cast<std::uint64_t>(call.in_count) +
