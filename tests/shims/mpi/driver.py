@@ -111,7 +111,8 @@ def test_nonblocking(mpi):
         text = mpi.run(ranks, program, level, str(rounds), str(ranks), variables={"SMELT_VERBOSE": "1"})
         if "all right" not in text:
             fail(f"did not get through:\n{text}")
-        if re.search(r"MPI_I\w+: taken over \d+ times; (?!time saved: not measured, as)", text):
+        # A number, or that there were too few. What else is there may be a line that mpirun has cut for another rank's.
+        if re.search(r"MPI_I\w+: taken over \d+ times; (\d|-|time saved: not measured\n)", text):
             fail(f"a time that was not measured:\n{text}")
         # MPICH holds a lock of its own where it could be followed with MPI_THREAD_MULTIPLE.
         followed = mpi.kind == "openmpi" or level == "single"
