@@ -56,6 +56,7 @@ void resolve(Function*& library, Function*& above, const char* pmpi) noexcept {
   resolve(original.name, tool.name, SMELT_MPI_NAME(SMELT_MPI_PERSISTENT_NAME(PMPI, name)));
   SMELT_MPI_PERSISTENT(SMELT_MPI_RESOLVE)
 #undef SMELT_MPI_RESOLVE
+  serve_requests(false);
 }
 
 /// A call that needs no task. False: it does.

@@ -166,6 +166,7 @@ int free_request(MPI_Request* request) noexcept {
 int make_persistent(Entry& entry, Team& team, Description describe, MPI_Request* request) {
   auto made = std::make_unique<Persistent>(entry, team, std::move(describe));
   const std::lock_guard lock(registry);
+  serve_requests(true);
   all()[number_of(*request)] = std::move(made);
   number.fetch_add(1, std::memory_order_relaxed);
   return MPI_SUCCESS;
@@ -222,14 +223,38 @@ int serve_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   }
 SMELT_MPI_COMPLETING_MANY(SMELT_MPI_SERVE)
 
+/// Where MPI_X and PMPI_X of requests go. Programs of messages call them millions of times a second: as long as there
+/// has been no persistent collective that is the library, or a tool, without anything between. Relaxed: a request goes
+/// from thread to thread by the program's own synchronization.
+struct Destinations {
+#define SMELT_MPI_DESTINATION(name, parameters, arguments) std::atomic<int(*) parameters> name{serve_##name};
+  SMELT_MPI_REQUESTS(SMELT_MPI_DESTINATION)
+#undef SMELT_MPI_DESTINATION
+};
+constinit Destinations of_program, of_tools;
+
 }  // namespace
+
+void serve_requests(bool here) noexcept {
+#define SMELT_MPI_DIRECT(name, parameters, arguments)                                          \
+  {                                                                                            \
+    const auto next = here ? serve_##name : original.name;                                     \
+    of_tools.name.store(next, std::memory_order_relaxed);                                      \
+    of_program.name.store(tool.name != nullptr ? tool.name : next, std::memory_order_relaxed); \
+  }
+  SMELT_MPI_REQUESTS(SMELT_MPI_DIRECT)
+#undef SMELT_MPI_DIRECT
+}
+
 }  // namespace smelt::shims::mpi
 
 using namespace smelt::shims::mpi;
 
-#define SMELT_MPI_EXPORT(name, parameters, arguments)                                                     \
-  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { return serve_##name arguments; } \
-  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {                                   \
-    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                           \
+#define SMELT_MPI_EXPORT(name, parameters, arguments)                    \
+  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { \
+    return of_tools.name.load(std::memory_order_relaxed) arguments;      \
+  }                                                                      \
+  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {  \
+    return of_program.name.load(std::memory_order_relaxed) arguments;    \
   }
 SMELT_MPI_REQUESTS(SMELT_MPI_EXPORT)

@@ -3,7 +3,7 @@
 // The program's handle is the library's own persistent request, which is never started: what MPI_Start starts is a
 // nonblocking operation of smelt (operation.hpp), or the library's, where smelt does not do this one. While one of
 // smelt's is under way, its request stands in for the handle in whatever completes requests. Programs without
-// persistent collectives pay one load for that.
+// persistent collectives pay one jump for that.
 #pragma once
 
 #include <mpi.h>
@@ -18,5 +18,9 @@ struct Team;
 /// Takes over a persistent request that the library has just made on a team that smelt serves. Returns an MPI error
 /// code. Throws std::bad_alloc.
 int make_persistent(Entry& entry, Team& team, Description describe, MPI_Request* request);
+
+/// Whether MPI_X and PMPI_X of requests look for persistent collectives or are the library's. `original` and `tool` are
+/// filled. From the first persistent collective on they look.
+void serve_requests(bool here) noexcept;
 
 }  // namespace smelt::shims::mpi
