@@ -19,6 +19,7 @@ The sets:
     late            a rank that enters late: what is left to do once it is there, planned for it and not
     openmp          overheads of OpenMP's constructs, 2 and 8 threads, both runtimes, with the preload library and without
     pthread         programs that use pthread barriers, with `smelt run` and without, by turns
+    uneven          threads that come late to barriers, beside programs that compute, with the preload libraries and without
     shim-mpi        every operation of Open MPI and MPICH, 2 processes, with the preload library and without, by turns
 """
 
@@ -45,11 +46,12 @@ OPERATIONS = ["barrier", *SIZED]
 LARGEST = 16 << 20
 SIZES = [8 * 4**k for k in range(11)] + [LARGEST]
 SETS = ["basic", "mpi", "oversubscribed", "bandwidth", "sync", "tuned", "repeat", "late", "pthread", "openmp",
-        "shim-mpi"]
+        "uneven", "shim-mpi"]
 # Seconds for each benchmark of a set, the start of the contestants not counted; basic: smelt bench's own.
 TIMES = {"mpi": "1.5s", "oversubscribed": "3s", "bandwidth": "6s", "sync": "2s", "tuned": "2s", "late": "2s"}
 # New processes for each contestant within that time: where their memory lies decides times of some hundred bytes by 15 %.
 STARTS = {"sync": 3, "tuned": 3}
+UNEVEN_LIMIT = 0.75  # how far medians of means are apart that differ by nothing: whole time slices go here or there
 TUNING = 60  # seconds of `smelt tune`
 LATE_MACHINES = [["--packages", "2", "--cores", "8", "--l3", "2"], ["--packages", "4", "--cores", "8"]]
 TRIES = 2  # a cell of a matrix that is below its limit is measured once more, four times as long, three times the starts
@@ -543,6 +545,34 @@ def openmp_bars(bench, _):
     programs.save("openmp")
 
 
+def uneven_bars(bench, _):
+    programs = Programs(bench, 5)
+    span = str(seconds(bench.time)) if bench.time else "0.5"
+    read = lambda output, _: json.loads(output)["mean_ns"]
+
+    def least(program, construct, threads, others, works):
+        """The cell that gains least, of those with so many threads beside so many programs."""
+        def measure():
+            cells = []
+            for work_us, late in works:
+                words = [construct, str(threads), str(work_us), late, str(others), span]
+                vanilla, own = programs.compare(" ".join([program, *words]), program, words, read)
+                cells.append((vanilla / own, f"{work_us} us late, {late}: {vanilla / 1e3:.0f} us / {own / 1e3:.0f} us"))
+            ratio, cell = min(cells)
+            return ratio, UNEVEN_LIMIT, ratio >= UNEVEN_LIMIT, cell
+        return measure
+
+    kinds = [("pthread", "barrier", [(0, "turns"), *((work, late) for work in (10, 100, 1000, 4000) for late in ("turns", "same"))])]
+    kinds += [(runtime, construct, [(work, "turns") for work in (0, 100, 1000)])
+              for runtime in ("gomp", "libomp") for construct in ("barrier", "parallel")]
+    for runtime, construct, works in kinds:
+        for threads in (2, 8):
+            for others in (0, 1, 2):
+                yield row(f"{runtime} {construct}, {threads} threads, beside {others} programs, least vanilla / smelt",
+                          least(f"bench_uneven_{runtime}", construct, threads, others, works))
+    programs.save("uneven")
+
+
 def basic_bars(bench, _):
     for what, measure in basic(bench):
         yield row(what, measure)
@@ -627,7 +657,7 @@ def shim_mpi_bars(bench, _):
 
 BARS = {"basic": basic_bars, "mpi": mpi_bars, "oversubscribed": oversubscribed_bars, "bandwidth": bandwidth_bars,
         "sync": sync_bars, "tuned": tuned_bars, "repeat": repeat_bars, "late": late_bars,
-        "pthread": pthread_bars, "openmp": openmp_bars, "shim-mpi": shim_mpi_bars}
+        "pthread": pthread_bars, "openmp": openmp_bars, "uneven": uneven_bars, "shim-mpi": shim_mpi_bars}
 
 
 def print_table(rows):
