@@ -32,7 +32,8 @@ void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, 
   timespec timeout = {};
   timeout.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
   timeout.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
-  syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), FUTEX_WAIT, expected, &timeout, nullptr, 0);
+  syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), FUTEX_WAIT, expected,
+          timeout_ns == no_timeout ? nullptr : &timeout, nullptr, 0);
 }
 
 void futex_wake(const std::atomic<std::uint32_t>& word) noexcept {

@@ -7,6 +7,8 @@
 
 namespace smelt {
 
+constexpr std::uint64_t no_timeout = UINT64_MAX;
+
 /// Sleeps while `word` == `expected`, for at most `timeout_ns`; may return early for any reason.
 /// Works between processes that map the word at different addresses. Cost: a system call.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint64_t timeout_ns) noexcept;

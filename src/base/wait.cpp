@@ -1,6 +1,7 @@
 #include "base/wait.hpp"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -22,11 +23,24 @@ constexpr std::uint64_t pause_ns = 4'000;
 constexpr std::uint64_t spin_ns = 20'000;
 constexpr std::uint64_t yield_ns = 200'000;
 constexpr std::uint64_t crowded_yield_ns = 5'000'000;
-constexpr std::uint64_t slice_ns = 200'000;
 constexpr std::uint64_t interrupt_every_ns = 20'000;
 constexpr std::uint64_t unfenced_sleep_ns = 1'000'000;
 
-std::uint64_t to_ticks(std::uint64_t ns) { return static_cast<std::uint64_t>(static_cast<double>(ns) * rough_ticks_per_ns()); }
+alignas(separation_bytes) constinit Truce process_truce;
+
+std::uint64_t to_ticks(std::uint64_t ns) {
+  return static_cast<std::uint64_t>(static_cast<double>(ns) * rough_ticks_per_ns());
+}
+std::uint64_t to_ns(std::uint64_t ticks) {
+  return static_cast<std::uint64_t>(static_cast<double>(ticks) / rough_ticks_per_ns());
+}
+
+/// How often the kernel has let others run in the place of the calling thread, which did not sleep.
+long switches() noexcept {
+  rusage usage = {};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nivcsw;
+}
 
 }  // namespace
 
@@ -49,7 +63,11 @@ WaitConfig make_wait_config(int ranks, int parallelism, std::string_view mode, b
 }
 
 void wait_detail::wake(Parking& parking) noexcept {
-  if (parking.parked.exchange(0, std::memory_order_relaxed) != 0) futex_wake(parking.parked);
+  auto value = parking.parked.load(std::memory_order_relaxed);
+  while ((value & Parking::asleep) != 0) {
+    if (!parking.parked.compare_exchange_weak(value, value + 1, std::memory_order_relaxed)) continue;
+    return futex_wake(parking.parked);
+  }
 }
 
 #if defined(__x86_64__)
@@ -121,7 +139,7 @@ class Waiter::Episode {
       const bool rests = monitor && now - start_ >= pause_ticks;
       for (int i = 0; i < 8; ++i) {
         if (ready()) {
-          if (waiter_.crowding_ > 0) --waiter_.crowding_;
+          waiter_.neighbours_.spun();
           return true;
         }
         if (rests) {
@@ -134,14 +152,13 @@ class Waiter::Episode {
     return false;
   }
 
-  bool yield(std::uint64_t until) noexcept {
+  /// False also as soon as yields are found to cost time slices, unless `always`.
+  bool yield(std::uint64_t until, bool always) noexcept {
     for (std::uint64_t now = start_; now - start_ < until;) {
       if (ready()) return true;
-      const std::uint64_t before = ticks();
-      sched_yield();
-      now = ticks();
-      learn(now - before);
+      now = yield_once();
       if (ready() || ask(now)) return true;
+      if (!always && waiter_.neighbours_.take_slices(to_ns(now))) return false;
     }
     return false;
   }
@@ -163,29 +180,34 @@ class Waiter::Episode {
   }
 
  private:
-  /// A yield that took much longer than one that finds nobody shows that somebody else ran; one of a time slice, that
-  /// it was another program, to which every further yield would give a slice, too.
-  void learn(std::uint64_t yield_ticks) noexcept {
-    auto& alone = waiter_.lone_yield_ticks_;
-    if (alone == 0 || yield_ticks < alone) alone = yield_ticks;
-    if (yield_ticks > to_ticks(slice_ns)) return;
-    if (yield_ticks > 4 * alone) {
-      waiter_.crowding_ = std::min(waiter_.crowding_ + 2, most_crowding);
-      ++waiter_.displaced_;
-    } else {
-      if (waiter_.crowding_ > 0) --waiter_.crowding_;
-      waiter_.displaced_ -= std::min(waiter_.displaced_, 4u);
-    }
+  /// Returns when it was over.
+  std::uint64_t yield_once() noexcept {
+    auto& neighbours = waiter_.neighbours_;
+    const bool watches = neighbours.watches(to_ns(ticks()));
+    const long switched = watches ? switches() : 0;
+    const std::uint64_t before = ticks();
+    sched_yield();
+    const std::uint64_t now = ticks();
+    const std::uint64_t took_ns = to_ns(now - before);
+    // A hypervisor takes PUs away, too.
+    const bool nobody = watches && took_ns >= Neighbours::slice_ns && switches() == switched;
+    if (!nobody) neighbours.yielded(to_ns(now), took_ns);
+    return now;
   }
 
   void park(Parking& parking) noexcept {
-    // Partner: unpark(). This store, then the barrier, then ready(): whoever publishes after the
-    // barrier sees the 1; whoever published before it is seen by ready().
-    parking.parked.store(1, std::memory_order_relaxed);
-    const bool fenced = heavy_barrier(waiter_.config_.across_processes);
+    // Partners: unpark(), unpark_firmly(). This change, then the barrier, then ready(): whoever publishes after the
+    // barrier sees the mark; whoever published before it is seen by ready(). Firm wakers change the same word: those
+    // that come later see the mark, and those before have published to this.
+    const bool firm = waiter_.config_.firm_wakers;
+    const auto value =
+        parking.parked.fetch_or(Parking::asleep, firm ? std::memory_order_acq_rel : std::memory_order_relaxed) |
+        Parking::asleep;
+    const bool fenced = firm || heavy_barrier(waiter_.config_.across_processes);
     if (ready()) return;
     const auto longest = waiter_.config_.longest_sleep_ns;
-    futex_wait(parking.parked, 1, fenced ? longest : std::min(longest, unfenced_sleep_ns));
+    // Not if anybody has woken sleepers since: it may have been for this one, though others have marked the word again.
+    futex_wait(parking.parked, value, fenced ? longest : std::min(longest, unfenced_sleep_ns));
   }
 
   Waiter& waiter_;
@@ -197,11 +219,11 @@ class Waiter::Episode {
   bool interrupted_ = false;
 };
 
-Waiter::Waiter(const WaitConfig& config) noexcept : config_(config) {
+Waiter::Waiter(const WaitConfig& config) noexcept
+    : neighbours_(config.truce != nullptr ? *config.truce : process_truce, config.ranks_per_pu > 1.0), config_(config) {
   const bool shares = config.ranks_per_pu > 1.0;
   constexpr std::uint64_t forever = UINT64_MAX;
   constexpr std::uint32_t alone_polls = 64;
-  lone_yield_ticks_ = to_ticks(500);  // lowered by the first yields
   switch (config.mode) {
     case WaitMode::automatic:
       tight_polls_ = shares ? few_polls : alone_polls;
@@ -226,19 +248,29 @@ Waiter::Waiter(const WaitConfig& config) noexcept : config_(config) {
 /// kernel, which leaves them on one PU for tens of milliseconds though another is idle; a sleeper it wakes where there
 /// is room.
 bool Waiter::should_move(const Bed& bed) noexcept {
-  if (displaced_ < long_displaced) return false;
-  displaced_ = 0;
-  return config_.mode == WaitMode::automatic && config_.ranks_per_pu <= 1.0 &&
+  return neighbours_.keep_displacing() && config_.mode == WaitMode::automatic && config_.ranks_per_pu <= 1.0 &&
          (bed.parking != nullptr || bed.lie_down != nullptr);
+}
+
+/// The phases before sleep; true if the wait is over.
+bool Waiter::stay_awake(Episode& episode) noexcept {
+  const bool always = config_.mode != WaitMode::automatic;
+  const bool costs_slices = !always && neighbours_.take_slices(to_ns(ticks()));
+  // Where others need the PU, spinning only keeps them from making ready() true.
+  if (spin_ticks_ != 0 && (!neighbours_.crowd() || config_.mode == WaitMode::spin)) {
+    if (episode.spin(spin_ticks_)) return true;
+    if (costs_slices) neighbours_.spun_in_vain();
+  }
+  if (costs_slices) {
+    neighbours_.slept();
+    return false;
+  }
+  return yield_ticks_ != 0 && episode.yield(yield_ticks_, always);
 }
 
 bool Waiter::wait_slowly(bool (*ready)(void*), void* condition, Bed bed, const void* watch) noexcept {
   Episode episode(*this, ready, condition, watch);
-  // Where others need the PU, spinning only keeps them from making ready() true.
-  const bool may_spin = spin_ticks_ != 0 && (crowding_ < crowded || config_.mode == WaitMode::spin);
-  const bool done = should_move(bed) ? episode.sleep(bed)
-                                     : (may_spin && episode.spin(spin_ticks_)) ||
-                                           (yield_ticks_ != 0 && episode.yield(yield_ticks_)) || episode.sleep(bed);
+  const bool done = (!should_move(bed) && stay_awake(episode)) || episode.sleep(bed);
   return done && !episode.interrupted();
 }
 

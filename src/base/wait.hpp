@@ -17,6 +17,7 @@
 
 #include "base/cacheline.hpp"
 #include "base/futex.hpp"
+#include "base/neighbours.hpp"
 
 namespace smelt {
 
@@ -32,10 +33,12 @@ std::optional<WaitMode> parse_wait_mode(std::string_view text);
 
 struct WaitConfig {
   WaitMode mode = WaitMode::automatic;
-  double ranks_per_pu = 1.0;      ///< ranks that share a PU or a PU's worth of quota; 1 = a PU of its own
-  bool across_processes = false;  ///< the waking side may be in another process
+  double ranks_per_pu = 1.0;                    ///< ranks that share a PU or a PU's worth of quota; 1 = a PU of its own
+  bool across_processes = false;                ///< the waking side may be in another process
   std::uint64_t longest_sleep_ns = 50'000'000;  ///< after which a sleeper looks around
-  std::uint64_t awake_ns = 0;     ///< automatic: how long a waiter stays awake at most; 0 = the policy's own choice
+  bool firm_wakers = false;    ///< whoever wakes does it by unpark_firmly(): to sleep costs less, to wake more
+  Truce* truce = nullptr;      ///< where waiters tell each other that yields cost time slices; null: the process's
+  std::uint64_t awake_ns = 0;  ///< automatic: how long a waiter stays awake at most; 0 = the policy's own choice
 };
 
 /// How `ranks` ranks wait where `parallelism` of them can run at a time. `mode` is a WaitMode's
@@ -45,7 +48,9 @@ WaitConfig make_wait_config(int ranks, int parallelism, std::string_view mode = 
 /// Where waiters leave word that they sleep. Lives in shared memory, zeroed, alone on its line;
 /// any number of waiters and wakers.
 struct alignas(separation_bytes) Parking {
-  std::atomic<std::uint32_t> parked{0};  ///< 1: somebody may be asleep
+  static constexpr std::uint32_t asleep = 1;
+  std::atomic<std::uint32_t> parked{
+      0};  ///< odd: somebody may be asleep; + 1 by who wakes them, so that it never comes back
 };
 
 namespace wait_detail {
@@ -73,7 +78,15 @@ inline void unpark(Parking& parking) noexcept {
   // The compiler keeps the publishing store before this load; for the processor the parked
   // side's heavy_barrier() does (docs/memory-ordering.md, "parking").
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (parking.parked.load(std::memory_order_relaxed) != 0) [[unlikely]] wait_detail::wake(parking);
+  if ((parking.parked.load(std::memory_order_relaxed) & Parking::asleep) != 0) [[unlikely]]
+    wait_detail::wake(parking);
+}
+
+/// As unpark(), for waiters with `firm_wakers`, where so many sleep and wake that their heavy barriers would cost more.
+/// Cost: a read-modify-write.
+inline void unpark_firmly(Parking& parking) noexcept {
+  // Release publishes the condition to a sleeper that changes the word later; the others' change is seen here.
+  if ((parking.parked.fetch_add(0, std::memory_order_acq_rel) & Parking::asleep) != 0) wait_detail::wake(parking);
 }
 
 /// Waits for conditions on behalf of one thread, and learns how long they take. Cheap to copy.
@@ -120,14 +133,11 @@ class Waiter {
     void* place;
   };
   static constexpr std::uint32_t few_polls = 4;
-  static constexpr std::uint32_t crowded = 4;       ///< from this much crowding on, do not spin
-  static constexpr std::uint32_t most_crowding = 16;  ///< and so soon is it forgotten
-  static constexpr std::uint32_t long_displaced = 128;  ///< so many of them: sleep once, to be woken on an idle PU
 
   template <class Ready>
   bool poll(Ready& ready) const noexcept {
     if (ready()) return true;
-    for (std::uint32_t i = crowding_ < crowded ? tight_polls_ : few_polls; i != 0; --i) {
+    for (std::uint32_t i = neighbours_.crowd() ? few_polls : tight_polls_; i != 0; --i) {
       wait_detail::relax();
       if (ready()) return true;
     }
@@ -143,14 +153,13 @@ class Waiter {
   }
 
   bool should_move(const Bed& bed) noexcept;
+  bool stay_awake(Episode& episode) noexcept;
   bool wait_slowly(bool (*ready)(void*), void* condition, Bed bed, const void* watch) noexcept;
 
   std::uint32_t tight_polls_ = 0;
-  std::uint32_t crowding_ = 0;          ///< learned: how often of late somebody else needed the PU
-  std::uint32_t displaced_ = 0;         ///< yields of late in which somebody else ran
-  std::uint64_t spin_ticks_ = 0;        ///< when the spinning phase ends
-  std::uint64_t yield_ticks_ = 0;       ///< when the yielding phase ends
-  std::uint64_t lone_yield_ticks_ = 0;  ///< learned: a yield when nobody else wants the PU
+  Neighbours neighbours_;          ///< learned
+  std::uint64_t spin_ticks_ = 0;   ///< when the spinning phase ends
+  std::uint64_t yield_ticks_ = 0;  ///< when the yielding phase ends
   bool (*interrupt_)(void*) = nullptr;
   void* context_ = nullptr;
   WaitConfig config_;

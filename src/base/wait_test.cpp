@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,10 +15,37 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/segment.hpp"
+
+namespace smelt::wait_test {
+thread_local int yields = 0;
+thread_local bool yields_take_long = false;
+thread_local bool others_run = false;
+}  // namespace smelt::wait_test
+
+/// Stands before the C library's: counts, and takes as long as a time slice if it is told to.
+extern "C" int sched_yield() noexcept {
+  ++smelt::wait_test::yields;
+  for (const auto start = smelt::monotonic_ns();
+       smelt::wait_test::yields_take_long && smelt::monotonic_ns() - start < 2 * smelt::Neighbours::shared_slice_ns;) {
+  }
+  return static_cast<int>(syscall(SYS_sched_yield));
+}
+
+/// Says that each yield has let somebody else run, or none.
+extern "C" int getrusage(__rusage_who_t, rusage* usage) noexcept {
+  *usage = {};
+  usage->ru_nivcsw = smelt::wait_test::others_run ? smelt::wait_test::yields : 0;
+  return 0;
+}
 
 namespace smelt {
 namespace {
+
+using wait_test::others_run;
+using wait_test::yields;
+using wait_test::yields_take_long;
 
 constexpr WaitMode all_modes[] = {WaitMode::automatic, WaitMode::spin, WaitMode::yield, WaitMode::sleep};
 
@@ -87,6 +116,38 @@ TEST(Waiter, WaitsWithoutParkingToo) {
   }
 }
 
+/// Where each yield takes as long as a time slice: how many a wait makes before it sleeps, or until it has made
+/// `enough`.
+int yields_before_sleep(WaitConfig config, int enough, bool to_others) {
+  Truce truce;
+  config.truce = &truce;
+  yields_take_long = true;
+  others_run = to_others;
+  Waiter waiter(config);
+  const int before = yields;
+  bool slept = false;
+  EXPECT_TRUE(
+      waiter.wait_or_sleep([&] { return slept || yields - before >= enough; }, [&](std::uint64_t) { slept = true; }));
+  yields_take_long = others_run = false;
+  return yields - before;
+}
+
+TEST(Waiter, YieldsThatTakeLongThoughNobodyRanMeanNothing) {
+  auto config = config_of(WaitMode::automatic);
+  config.awake_ns = 3'600'000'000'000;
+  EXPECT_EQ(yields_before_sleep(config, 20, false), 20);
+}
+
+TEST(Waiter, SleepsAsSoonAsYieldsAreFoundToCostTimeSlices) {
+  for (const double share : {1.0, 8.0}) {
+    auto config = config_of(WaitMode::automatic, share);
+    config.awake_ns = 3'600'000'000'000;
+    EXPECT_EQ(yields_before_sleep(config, 1000, true), 2);
+  }
+}
+
+TEST(Waiter, YieldsForEverIfToldTo) { EXPECT_EQ(yields_before_sleep(config_of(WaitMode::yield), 10, true), 10); }
+
 TEST(Monitor, IsFoundWhereTheKernelSeesIt) {
 #if defined(__x86_64__)
   std::ifstream file("/proc/cpuinfo");
@@ -99,9 +160,12 @@ TEST(Monitor, IsFoundWhereTheKernelSeesIt) {
 TEST(Monitor, RestEnds) {
   if (!wait_detail::has_monitor()) GTEST_SKIP() << "the CPU has no user-mode wait";
   alignas(8) std::uint64_t word = 0;
-  wait_detail::rest(nullptr, [](void*) { return false; }, nullptr);
-  wait_detail::rest(&word, [](void*) { return true; }, nullptr);
-  wait_detail::rest(&word, [](void*) { return false; }, nullptr);
+  wait_detail::rest(
+      nullptr, [](void*) { return false; }, nullptr);
+  wait_detail::rest(
+      &word, [](void*) { return true; }, nullptr);
+  wait_detail::rest(
+      &word, [](void*) { return false; }, nullptr);
 }
 
 /// With this a lost wake-up hangs the test instead of costing one bounded sleep.
@@ -125,7 +189,8 @@ bool play(Court& court, std::uint32_t side, std::uint32_t turns, const WaitConfi
         waiter.wait([&] { return court.turn.load(std::memory_order_acquire) == turn; }, &court.parking[side]);
     if (!mine) return false;
     court.turn.store(turn + 1, std::memory_order_release);
-    unpark(court.parking[1 - side]);
+    auto& partner = court.parking[1 - side];
+    config.firm_wakers ? unpark_firmly(partner) : unpark(partner);
   }
   return true;
 }
@@ -148,6 +213,17 @@ void stay_here() {
   CPU_ZERO(&here);
   CPU_SET(static_cast<std::size_t>(sched_getcpu()), &here);
   ASSERT_EQ(sched_setaffinity(0, sizeof here, &here), 0);
+}
+
+TEST(Parking, NoWakeUpIsLostByFirmWakers) {
+  auto config = sleeping_long(WaitMode::sleep);
+  config.firm_wakers = true;
+  constexpr std::uint32_t turns = 20'000;
+  Court court;
+  std::thread other([&] { EXPECT_TRUE(play(court, 1, turns, config)); });
+  EXPECT_TRUE(play(court, 0, turns, config));
+  other.join();
+  EXPECT_EQ(court.turn.load(), turns);
 }
 
 // Two that yield to each other all the time sleep now and then, in the hope of another PU.
@@ -202,13 +278,50 @@ TEST(Parking, WakesEveryoneWhoSleeps) {
   EXPECT_EQ(woken.load(), 16);
 }
 
+// A sleeper that has looked once more and is about to sleep: its wake-up passes, and another waiter, with a condition
+// of its own, marks the word again before the first one gets to the kernel.
+TEST(Parking, AnotherSleeperDoesNotHideAWakeUp) {
+  for (const bool firm : {false, true}) {
+    enable_heavy_barrier();
+    auto config = sleeping_long(WaitMode::sleep);
+    config.firm_wakers = firm;
+    const auto wake = [&](Parking& parking) { firm ? unpark_firmly(parking) : unpark(parking); };
+    const auto marked = [](const Parking& parking) { return (parking.parked.load() & Parking::asleep) != 0; };
+    Parking parking;
+    std::atomic<bool> first{false}, second{false};
+    std::thread other;
+    Waiter waiter(config);
+    EXPECT_TRUE(waiter.wait(
+        [&] {
+          if (first.load(std::memory_order_acquire)) return true;
+          if (!marked(parking)) return false;
+          first.store(true, std::memory_order_release);
+          wake(parking);
+          other = std::thread([&] {
+            Waiter late(config);
+            EXPECT_TRUE(late.wait([&] { return second.load(std::memory_order_acquire); }, &parking));
+          });
+          while (!marked(parking)) std::this_thread::yield();
+          return false;  // as it was seen before all that
+        },
+        &parking));
+    second.store(true, std::memory_order_release);
+    wake(parking);
+    other.join();
+  }
+}
+
 TEST(Parking, FastPathLeavesTheWordAlone) {
   Parking parking;
   unpark(parking);
   EXPECT_EQ(parking.parked.load(), 0u);
-  parking.parked = 1;
+  parking.parked = Parking::asleep;
   unpark(parking);
-  EXPECT_EQ(parking.parked.load(), 0u);
+  EXPECT_EQ(parking.parked.load(), 2u);
+  for (auto* wake : {&unpark, &unpark_firmly}) {
+    (*wake)(parking);
+    EXPECT_EQ(parking.parked.load(), 2u);
+  }
 }
 
 }  // namespace

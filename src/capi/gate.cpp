@@ -1,10 +1,11 @@
 // The C interface, gates. No handle and no communicator behind it: programs that use nothing else pay for
 // nothing else.
+#include "comm/gate.hpp"
+
 #include <sched.h>
 
 #include <new>
 
-#include "comm/gate.hpp"
 #include "machine/allowance.hpp"
 #include "smelt/smelt.h"
 
@@ -40,10 +41,15 @@ int parallelism() noexcept {
 
 /// The calling thread's, which learns over all gates whether there are PUs enough.
 Waiter& waiter_for(const Gate& gate) noexcept {
-  struct Waiters {
-    Waiter alone{smelt::make_wait_config(1, 1)}, sharing{smelt::make_wait_config(2, 1)};
+  const auto make = [](int threads) {
+    auto config = smelt::make_wait_config(threads, 1);
+    config.longest_sleep_ns = smelt::no_timeout;  // who opens a gate wakes; nothing else is to be looked for
+    return Waiter(config);
   };
-  thread_local Waiters own;
+  struct Waiters {
+    Waiter alone, sharing;
+  };
+  thread_local Waiters own{make(1), make(2)};
   return gate.count() > static_cast<std::uint32_t>(parallelism()) ? own.sharing : own.alone;
 }
 

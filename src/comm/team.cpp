@@ -20,8 +20,12 @@ std::uint32_t after(std::uint32_t value) noexcept { return value + 1 == 0 ? 1 : 
 Team::Team(int size, int parallelism, const WaitConfig& wait)
     : size_(size), flat_(size > parallelism), members_(static_cast<std::size_t>(size)) {
   enable_heavy_barrier();
-  for (auto& member : members_) member.waiter = Waiter(wait);
+  WaitConfig config = wait;
+  config.firm_wakers = flat_;
+  for (auto& member : members_) member.waiter = Waiter(config);
 }
+
+inline void Team::wake(Parking& parking) noexcept { flat_ ? unpark_firmly(parking) : unpark(parking); }
 
 inline bool Team::is_off(std::uint32_t phase) const noexcept {
   // Acquire: partner call_off().
@@ -52,7 +56,7 @@ inline bool Team::meet(Member& self) noexcept {
   // Release publishes what this member did; acquire, here or in the wait below, takes up what the partner did before
   // its increment. All changes are increments, so a later one of the partner's still carries the one waited for.
   if (arrivals_.fetch_add(1, ordering::team_meet) + 1 == both) {
-    unpark(parking_);
+    wake(parking_);
     return true;
   }
   return wait(self, parking_, [this, both] { return reaches(arrivals_.load(ordering::team_met), both); });
@@ -71,7 +75,7 @@ bool Team::disseminate(int member, Member& self) noexcept {
     const int to = member + distance < size_ ? member + distance : member + distance - size_;
     // Release: publishes what this member did, and what it took up in the rounds before. Partner: the acquire below.
     members_[static_cast<std::size_t>(to)].signals[round].store(self.phase, ordering::team_signal);
-    unpark(parking_);
+    wake(parking_);
     // The partner may be in the next phase already, which it entered after this one.
     const auto& signal = self.signals[round];
     if (!wait(self, parking_, [&] { return reaches(signal.load(ordering::team_await), self.phase); })) return false;
@@ -84,7 +88,7 @@ bool Team::count_in(Member& self) noexcept {
   if (arrived_.fetch_add(1, ordering::flat_arrive) + 1 == static_cast<std::uint32_t>(size_)) {
     arrived_.store(0, std::memory_order_relaxed);
     generation_.store(self.phase, ordering::flat_open);
-    unpark(parking_);
+    wake(parking_);
     return true;
   }
   return wait(self, parking_, [&] { return reaches(generation_.load(ordering::flat_pass), self.phase); });
@@ -94,8 +98,8 @@ void Team::call_off(int member) noexcept {
   if (off_.load(std::memory_order_relaxed) != 0) return;
   // Others who call off at the same time are in the same phase: all have passed the one before, none this one.
   off_.store(after(members_[static_cast<std::size_t>(member)].phase), ordering::team_off);
-  unpark(parking_);
-  unpark(joining_);
+  wake(parking_);
+  wake(joining_);
 }
 
 bool Team::claim(int member) noexcept {
@@ -114,7 +118,7 @@ void Team::fork(Work work, std::size_t words) noexcept {
   work_ = work;
   // Release: publishes the work and everything before. Partner: the acquire in receive().
   opened_.store(opened_.load(std::memory_order_relaxed) + 1, ordering::team_open);
-  unpark(parking_);
+  wake(parking_);
 }
 
 /// Waits until all below the member have left the region it is in.
@@ -145,7 +149,7 @@ bool Team::leave_region(int member, Member& self) noexcept {
     if (!gather(member, self)) return false;
     self.left.store(self.region, ordering::team_report);
   }
-  unpark(joining_);
+  wake(joining_);
   return true;
 }
 

@@ -16,7 +16,7 @@
 //
 // Join takes one of two forms, barrier one of three:
 //   members > PUs    flat: one counter and one generation word (as in flat_barrier.hpp), because every further step
-//                    would be a context switch
+//                    would be a context switch. Who sleeps is woken firmly (unpark_firmly), as many sleep and few wake
 //   else             join: each member gathers its four children in a heap, then reports to its parent
 //                    barrier: dissemination, in round k member i signals i + 2^k and awaits i - 2^k (mod size)
 //   2 members        barrier: a meeting. One counter that only grows; each adds 1, the n-th is over at 2n. Taking the
@@ -104,7 +104,7 @@ class Team {
     std::uint32_t region = 0;
     std::uint32_t claims = 0;
     std::uint32_t met = 0;  ///< what the counter of meetings comes to in the last one that it entered
-    bool working = false;  ///< in a region: the next receive() leaves it
+    bool working = false;   ///< in a region: the next receive() leaves it
     Waiter waiter;
   };
 
@@ -116,6 +116,8 @@ class Team {
   bool enter_phase(Member& self) noexcept;
   bool leave_region(int member, Member& self) noexcept;
 
+  void wake(Parking& parking) noexcept;
+
   template <class Reached>
   bool wait(Member& self, Parking& parking, const Reached& reached) noexcept;
 
@@ -123,9 +125,9 @@ class Team {
   const bool flat_;
   OwnLinesVector<Member> members_;
 
-  alignas(separation_bytes) std::atomic<std::uint32_t> off_{0};  ///< the phase called off; 0: none
-  alignas(separation_bytes) Parking parking_;                    ///< of barriers, and of members without work
-  Parking joining_;                                              ///< of those who wait for others to leave
+  alignas(separation_bytes) std::atomic<std::uint32_t> off_{0};     ///< the phase called off; 0: none
+  alignas(separation_bytes) Parking parking_;                       ///< of barriers, and of members without work
+  Parking joining_;                                                 ///< of those who wait for others to leave
   alignas(separation_bytes) std::atomic<std::uint32_t> opened_{0};  ///< the region that was opened last
   Work work_;                                                       ///< its work, on the same line
   std::uintptr_t words_[most_words] = {};                           ///< its data, if copied
