@@ -24,4 +24,22 @@ Summary summarize(std::vector<double> samples) {
   return summary;
 }
 
+std::vector<std::uint64_t> longest_spans(const Stamps& stamps) {
+  std::vector<std::uint64_t> spans(stamps.front().size() - 1, 0);
+  for (const auto& row : stamps) {
+    for (std::size_t s = 0; s < spans.size(); ++s) spans[s] = std::max(spans[s], row[s + 1] - row[s]);
+  }
+  return spans;
+}
+
+std::vector<std::uint64_t> spans_of_last(const Stamps& stamps) {
+  std::vector<std::uint64_t> last = stamps.front();
+  for (const auto& row : stamps) {
+    for (std::size_t s = 0; s < last.size(); ++s) last[s] = std::max(last[s], row[s]);
+  }
+  std::vector<std::uint64_t> spans;
+  for (std::size_t s = 0; s + 1 < last.size(); ++s) spans.push_back(last[s + 1] - last[s]);
+  return spans;
+}
+
 }  // namespace smelt::bench

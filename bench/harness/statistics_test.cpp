@@ -35,5 +35,17 @@ TEST(Statistics, OrderDoesNotMatterAndOutliersShowInP99Alone) {
   EXPECT_DOUBLE_EQ(summary.spread, (76.0 - 26.0) / 51.0);
 }
 
+// Two ranks that come by in turns, every 100 ticks: one operation is over every 100 ticks, no rank takes as long.
+TEST(Statistics, OperationsOfRanksThatTakeTurnsAreNotCountedTwice) {
+  const Stamps stamps = {{0, 60, 200, 260, 400}, {0, 100, 160, 300, 360}};
+  EXPECT_EQ(spans_of_last(stamps), (std::vector<std::uint64_t>{100, 100, 100, 100}));
+  EXPECT_EQ(longest_spans(stamps), (std::vector<std::uint64_t>{100, 140, 140, 140}));
+}
+
+TEST(Statistics, ARankThatIsLateDelaysWhatIsOver) {
+  const Stamps stamps = {{0, 10, 20, 30}, {0, 10, 70, 80}};
+  EXPECT_EQ(spans_of_last(stamps), (std::vector<std::uint64_t>{10, 60, 10}));
+}
+
 }  // namespace
 }  // namespace smelt::bench

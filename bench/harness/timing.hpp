@@ -1,7 +1,7 @@
 // How one rank is timed: the same code, inlined, for every contestant.
 //
 //   loop:    |op op op ... op|op op op ... op|     a stamp every per_sample operations;
-//            s0              s1              s2    sample = max over ranks of (s1 - s0) / per_sample,
+//            s0              s1              s2    sample = (last rank's s1 - last rank's s0) / per_sample,
 //                                                  less what the loop costs without its operations
 //   window:  T0 op . . T1 op . . T2 op . .         every operation starts at an agreed tick on the
 //               e0        e1        e2             ranks that have something to send; those that only

@@ -324,9 +324,9 @@ class Coordinator {
     const std::uint32_t samples = whole(turn_ns / (per_sample * mean_ns_), Control::max_samples);
     const std::uint32_t references = std::min<std::uint32_t>(samples, 8);
     if (!run({Phase::Kind::empty_loop, references, per_sample})) return false;
-    const double empty_ns = summarize(loop_times(references, per_sample)).median;
+    const double empty_ns = summarize(per_operation_ns(longest_spans(stamps(references)), per_sample)).median;
     if (!run({Phase::Kind::loop, samples, per_sample})) return false;
-    std::vector<double> times = loop_times(samples, per_sample);
+    std::vector<double> times = per_operation_ns(spans_of_last(stamps(samples)), per_sample);
     mean_ns_ = std::max(1.0, span_ns(0, 0, samples) / samples / per_sample);
     iteration_ns_ = std::clamp(summarize(times).median, 1.0, mean_ns_);
     for (double& time : times) time = std::max(0.0, time - empty_ns);
@@ -334,12 +334,15 @@ class Coordinator {
     return true;
   }
 
-  /// Per sample the longest over the ranks, per operation.
-  std::vector<double> loop_times(std::uint32_t samples, std::uint32_t per_sample) {
-    std::vector<double> times(samples, 0.0);
-    for (std::uint32_t s = 0; s < samples; ++s) {
-      for (int r = 0; r < control_.ranks(); ++r) times[s] = std::max(times[s], span_ns(r, s, s + 1) / per_sample);
-    }
+  Stamps stamps(std::uint32_t samples) {
+    Stamps rows;
+    for (int r = 0; r < control_.ranks(); ++r) rows.emplace_back(control_.stamps(r), control_.stamps(r) + samples + 1);
+    return rows;
+  }
+
+  std::vector<double> per_operation_ns(const std::vector<std::uint64_t>& spans, std::uint32_t per_sample) const {
+    std::vector<double> times;
+    for (const auto span : spans) times.push_back(static_cast<double>(span) / ticks_per_ns_ / per_sample);
     return times;
   }
 
