@@ -44,10 +44,10 @@ class Neighbours {
   static constexpr std::uint64_t slice_ns = 200'000;
   /// Where more of them share a PU than it can run, some of which work; the kernel's slices are longer.
   static constexpr std::uint64_t shared_slice_ns = 600'000;
+  static constexpr std::uint64_t never = UINT64_MAX;
 
-  /// `shares`: other waiters are known to share the PU.
-  explicit Neighbours(Truce& truce, bool shares = false) noexcept
-      : truce_(&truce), slice_ns_(shares ? shared_slice_ns : slice_ns) {}
+  /// `slice`: what counts as a time slice given to another program.
+  explicit Neighbours(Truce& truce, std::uint64_t slice = slice_ns) noexcept : truce_(&truce), slice_ns_(slice) {}
 
   /// A yield is over at `now_ns` that took `took_ns`; where watches() was true not if nobody ran, though it took long.
   void yielded(std::uint64_t now_ns, std::uint64_t took_ns) noexcept;

@@ -220,7 +220,11 @@ class Waiter::Episode {
 };
 
 Waiter::Waiter(const WaitConfig& config) noexcept
-    : neighbours_(config.truce != nullptr ? *config.truce : process_truce, config.ranks_per_pu > 1.0), config_(config) {
+    : neighbours_(config.truce != nullptr ? *config.truce : process_truce, config.slices_are_ours ? Neighbours::never
+                                                                           : config.ranks_per_pu > 1.0
+                                                                               ? Neighbours::shared_slice_ns
+                                                                               : Neighbours::slice_ns),
+      config_(config) {
   const bool shares = config.ranks_per_pu > 1.0;
   constexpr std::uint64_t forever = UINT64_MAX;
   constexpr std::uint32_t alone_polls = 64;
@@ -254,7 +258,7 @@ bool Waiter::should_move(const Bed& bed) noexcept {
 
 /// The phases before sleep; true if the wait is over.
 bool Waiter::stay_awake(Episode& episode) noexcept {
-  const bool always = config_.mode != WaitMode::automatic;
+  const bool always = config_.mode != WaitMode::automatic || config_.slices_are_ours;
   const bool costs_slices = !always && neighbours_.take_slices(to_ns(ticks()));
   // Where others need the PU, spinning only keeps them from making ready() true.
   if (spin_ticks_ != 0 && (!neighbours_.crowd() || config_.mode == WaitMode::spin)) {

@@ -36,9 +36,10 @@ struct WaitConfig {
   double ranks_per_pu = 1.0;                    ///< ranks that share a PU or a PU's worth of quota; 1 = a PU of its own
   bool across_processes = false;                ///< the waking side may be in another process
   std::uint64_t longest_sleep_ns = 50'000'000;  ///< after which a sleeper looks around
-  bool firm_wakers = false;    ///< whoever wakes does it by unpark_firmly(): to sleep costs less, to wake more
-  Truce* truce = nullptr;      ///< where waiters tell each other that yields cost time slices; null: the process's
-  std::uint64_t awake_ns = 0;  ///< automatic: how long a waiter stays awake at most; 0 = the policy's own choice
+  bool slices_are_ours = false;  ///< of those that share a PU some work for long: yields give time slices to them
+  bool firm_wakers = false;      ///< whoever wakes does it by unpark_firmly(): to sleep costs less, to wake more
+  Truce* truce = nullptr;        ///< where waiters tell each other that yields cost time slices; null: the process's
+  std::uint64_t awake_ns = 0;    ///< automatic: how long a waiter stays awake at most; 0 = the policy's own choice
 };
 
 /// How `ranks` ranks wait where `parallelism` of them can run at a time. `mode` is a WaitMode's

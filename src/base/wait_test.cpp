@@ -146,6 +146,13 @@ TEST(Waiter, SleepsAsSoonAsYieldsAreFoundToCostTimeSlices) {
   }
 }
 
+TEST(Waiter, YieldsOnWhereOnesOwnWorkForLong) {
+  auto config = config_of(WaitMode::automatic, 8.0);
+  config.awake_ns = 3'600'000'000'000;
+  config.slices_are_ours = true;
+  EXPECT_EQ(yields_before_sleep(config, 10, true), 10);
+}
+
 TEST(Waiter, YieldsForEverIfToldTo) { EXPECT_EQ(yields_before_sleep(config_of(WaitMode::yield), 10, true), 10); }
 
 TEST(Monitor, IsFoundWhereTheKernelSeesIt) {

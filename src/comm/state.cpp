@@ -230,6 +230,7 @@ Result<void> State::make_endpoints(std::span<const int> ranks) {
   // Long messages let ranks wait for milliseconds. One that sleeps meanwhile halts its PU and is woken late and cold.
   constexpr std::uint64_t awake_ns = 10'000'000;
   if (wait.ranks_per_pu <= 1.0) wait.awake_ns = awake_ns;
+  wait.slices_are_ours = wait.ranks_per_pu > 1.0;
   constexpr std::uint64_t idle_every_ns = 200'000;
   if (options.idle != nullptr) wait.longest_sleep_ns = idle_every_ns;
   endpoints.resize(static_cast<std::size_t>(group.size()));
