@@ -140,6 +140,25 @@ TEST(Schedules, RanksThatShareAPuTakeTurns) {
   EXPECT_GT(time(crowded, flat, 1 << 20), 1.8 * time(apart, flat, 1 << 20));
 }
 
+// Rank 0 waits for the late rank, which shares a PU with three others; so does rank 0. They all have better to do.
+TEST(Schedules, RanksThatWaitLetOthersOfTheirPuRun) {
+  const Machine machine = two_packages();
+  const Group group{{0, 1, 0, 1, 0, 1, 0, 1}};
+  const Recipe flat{.algorithm = "reduce_flat", .access = Access::staged};
+  std::vector<double> start_ns(8, 0.0);
+  start_ns[1] = 1e6;
+  const auto times = simulate(machine, group, *make_request(machine, group, flat), 64, 8, {}, start_ns);
+  ASSERT_TRUE(times);
+  for (const std::size_t leaf : {2, 3, 4, 5, 6, 7}) EXPECT_LT(times->finish_ns[leaf], 1e5) << leaf;
+  EXPECT_GE(times->finish_ns[0], 1e6);
+  // Copies from everybody can be made in any order, exchanges of pairs cannot.
+  const auto alltoall_ns = [&](const char* name) {
+    const Recipe recipe{.algorithm = name, .access = Access::direct};
+    return simulate(machine, group, *make_request(machine, group, recipe), 65536)->total_ns;
+  };
+  EXPECT_LT(alltoall_ns("alltoall_flat"), alltoall_ns("alltoall_pairwise"));
+}
+
 TEST(Schedules, KnowingWhoIsLateIsNoLoss) {
   const Machine machine = two_packages();
   const Group group = group_of(machine, 32);

@@ -3,7 +3,9 @@
 // Every rank has a clock and works through its operations (plan/lowering.hpp) until one must wait for a message or a
 // tick that nobody has produced yet; then another rank goes on. The order in which ranks are visited does not matter
 // while each has a PU of its own: all times follow from the clocks. Ranks that share a PU take turns, in no order
-// that an algorithm could count on (a fixed sequence of shuffles), and each turn costs a switch.
+// that an algorithm could count on (a fixed sequence of shuffles), and each turn costs a switch. Where what a rank
+// waits for lies in the future of its PU, it gives up its turn; only when no rank can do anything do the PUs' clocks
+// jump.
 //
 // Of many chunks the first few are simulated; each of the others takes every rank as long as the last of those did on
 // average. A rank is busy at least for the sum of its own costs: as soon as that is too long, nothing is simulated
@@ -28,6 +30,7 @@ namespace {
 constexpr double switch_ns = 1000.0;
 /// Chunks that are simulated; what the second half of them shows of the steady state holds for the rest.
 constexpr std::size_t most_chunks = 6;
+constexpr double never_ns = std::numeric_limits<double>::infinity();
 /// Sums in another order differ by as much.
 constexpr double rounding = 1.0 + 1e-9;
 
@@ -53,22 +56,22 @@ void Mail::put(int from, int to, const Message& message) {
   last = added;
 }
 
-bool Mail::take(int from, int to, Message& message) {
+Mail::Message Mail::take(int from, int to) {
   auto& [first, last] = ends_[index(from, to)];
-  if (first == 0) return false;
   Letter& letter = letters_[first - 1];
-  message = letter.message;
   const std::uint32_t taken = std::exchange(first, letter.next);
   if (first == 0) last = 0;
   letter.next = std::exchange(free_, taken);
-  return true;
+  return letter.message;
 }
 
 Simulator::Simulator(const Machine& machine, const Group& group, const Reach& reach)
     : lowering_(machine, group, reach),
       slots_(static_cast<std::size_t>(reach.slots)),
       ranks_(static_cast<std::size_t>(group.size())),
-      pu_free_(machine.size(), 0.0) {}
+      pu_free_(machine.size(), 0.0),
+      pu_ready_(machine.size(), never_ns),
+      pu_body_ns_(machine.size(), 0.0) {}
 
 const Program& Simulator::program_of(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
                                      int rank) {
@@ -82,12 +85,14 @@ const Program& Simulator::program_of(const ScheduleRequest& request, std::size_t
 bool Simulator::prepare(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
                         std::span<const double> start_ns) {
   lowering_.choose(request, bytes, element_bytes);
+  std::fill(pu_body_ns_.begin(), pu_body_ns_.end(), 0.0);
   for (std::size_t self = 0; self < ranks_.size(); ++self) {
     Rank& rank = ranks_[self];
     lowering_.lower(static_cast<int>(self), rank.program);
     rank.start_ns = start_ns.empty() ? 0.0 : start_ns[self];
     if (rank.start_ns + rank.program.least_ns() > most_ns_ * rounding) return false;
     rank.fetch_ns = 0.0;
+    pu_body_ns_[lowering_.pu(static_cast<int>(self))] += rank.program.body_ns;
   }
   for (std::size_t writer = 0; writer < ranks_.size(); ++writer) {
     for (const auto& put : ranks_[writer].program.puts) {
@@ -133,11 +138,14 @@ Result<std::optional<ScheduleTimes>> Simulator::run(const ScheduleRequest& reque
   }
   const std::size_t rest = all_chunks_ - chunks_;
   if (rest > 0 && lowering_.crowded()) {
-    // Ranks that take turns work in bursts: only their ends tell how long more chunks take.
+    // Ranks that take turns work in bursts: only their ends tell how long more chunks take. While they wait for the
+    // first ones their PUs are free, later not: no pace is faster than the work of all ranks of a PU.
     if (auto done = work(most_chunks / 2); !done) return done.error();
     if (too_late_) return std::optional<ScheduleTimes>();
-    for (std::size_t i = 0; i < ranks_.size(); ++i)
-      later_half_ns[i] = times.finish_ns[i] - ranks_[i].fetch_ns - ranks_[i].clock;
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      const double busy_ns = pu_body_ns_[lowering_.pu(static_cast<int>(i))] * (most_chunks - most_chunks / 2);
+      later_half_ns[i] = std::max(busy_ns, times.finish_ns[i] - ranks_[i].fetch_ns - ranks_[i].clock);
+    }
   }
   if (rest > 0) {
     const double halves = static_cast<double>(rest) / static_cast<double>(most_chunks - most_chunks / 2);
@@ -164,6 +172,7 @@ Result<void> Simulator::work(std::size_t chunks) {
       if (too_late_) return {};
       if (ranks_[rank].part == Part::over) ++finished;
     }
+    if (!moving && lowering_.crowded()) moving = sleep_until_ready();
   }
   if (finished < ranks_.size()) {
     const auto stuck = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.part != Part::over; });
@@ -173,13 +182,41 @@ Result<void> Simulator::work(std::size_t chunks) {
   return {};
 }
 
+/// Whether a rank that shares its PU waits for what is there only then: others that could run do so meanwhile.
+bool Simulator::lets_others_run(Rank& rank, double ready_ns) const {
+  if (!lowering_.crowded() || ready_ns <= rank.clock) return false;
+  rank.ready_ns = ready_ns;
+  return true;
+}
+
+/// No rank can do anything now: on each PU it is the moment at which the first one can. False: none ever can.
+bool Simulator::sleep_until_ready() {
+  const auto for_each_rank = [&](auto&& act) {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) act(ranks_[i], lowering_.pu(static_cast<int>(i)));
+  };
+  for_each_rank([&](const Rank&, std::size_t pu) { pu_ready_[pu] = never_ns; });
+  for_each_rank([&](const Rank& rank, std::size_t pu) { pu_ready_[pu] = std::min(pu_ready_[pu], rank.ready_ns); });
+  bool any = false;
+  for_each_rank([&](const Rank&, std::size_t pu) {
+    if (pu_ready_[pu] == never_ns) return;
+    pu_free_[pu] = std::max(pu_free_[pu], pu_ready_[pu]);
+    any = true;
+  });
+  return any;
+}
+
 /// Works through operations until one must wait. True if there was one that need not.
 bool Simulator::advance(int number) {
   Rank& rank = ranks_[static_cast<std::size_t>(number)];
+  rank.ready_ns = never_ns;
   if (rank.part == Part::over) return false;
+  double& pu_free = pu_free_[lowering_.pu(number)];
+  if (lowering_.crowded() && rank.start_ns > pu_free) {  // not there yet
+    rank.ready_ns = rank.start_ns;
+    return false;
+  }
   bool moved = false;
   const double before = rank.clock;
-  double& pu_free = pu_free_[lowering_.pu(number)];
   if (lowering_.crowded()) rank.clock = std::max(before, pu_free) + switch_ns;
   do {
     while (rank.at != rank.stop && perform(number, rank, *rank.at)) {
@@ -244,11 +281,12 @@ bool Simulator::perform(int number, Rank& rank, const Op& op) {
     }
     case Op::Kind::await: {
       const double* const at = ranks_[static_cast<std::size_t>(op.peer)].tick(rank.chunk, op.tick);
-      if (at == nullptr) return false;
+      if (at == nullptr || lets_others_run(rank, *at + op.way_ns)) return false;
       rank.clock = std::max(rank.clock + op.line_ns, *at + op.way_ns);
       return true;
     }
     case Op::Kind::flush:
+      if (lets_others_run(rank, rank.returned_ns)) return false;
       rank.clock = std::max(rank.clock, rank.returned_ns);
       return true;
     case Op::Kind::reuse_stage:
@@ -266,8 +304,9 @@ void Simulator::send(int number, Rank& rank, const Op& op) {
 }
 
 bool Simulator::receive(int number, Rank& rank, const Op& op) {
-  Mail::Message message;
-  if (!mail_.take(op.peer, number, message)) return false;
+  const Mail::Message* const next = mail_.next(op.peer, number);
+  if (next == nullptr || lets_others_run(rank, next->first_line_ns)) return false;
+  const Mail::Message message = mail_.take(op.peer, number);
   rank.clock = std::max(rank.clock, message.first_line_ns) + op.line_ns;
   rank.clock += std::max(message.stream_ns, op.stream_ns);
   if (op.lent) {
@@ -281,12 +320,15 @@ bool Simulator::receive(int number, Rank& rank, const Op& op) {
 /// A slot is filled again once its readers are done with what it held.
 bool Simulator::reuse_stage(Rank& rank) {
   if (rank.chunk < slots_) return true;
+  double ready_ns = rank.clock;
   for (const auto& reader : rank.program.readers) {
     const double* const at =
         ranks_[static_cast<std::size_t>(reader.rank)].tick(rank.chunk - slots_, rank.program.ticks);
     if (at == nullptr) return false;
-    rank.clock = std::max(rank.clock, *at + reader.way_ns);
+    ready_ns = std::max(ready_ns, *at + reader.way_ns);
   }
+  if (lets_others_run(rank, ready_ns)) return false;
+  rank.clock = ready_ns;
   return true;
 }
 

@@ -25,8 +25,13 @@ class Mail {
 
   void clear(std::size_t ranks);
   void put(int from, int to, const Message& message);
-  /// False: there is none.
-  bool take(int from, int to, Message& message);
+  /// The next one to be taken; nullptr: there is none.
+  const Message* next(int from, int to) const {
+    const std::uint32_t first = ends_[index(from, to)].first;
+    return first == 0 ? nullptr : &letters_[first - 1].message;
+  }
+  /// There is one.
+  Message take(int from, int to);
 
  private:
   struct Letter {
@@ -73,6 +78,7 @@ class Simulator {
     Program program;
     double start_ns = 0.0;
     double fetch_ns = 0.0;                    ///< of reading what others have put into its result
+    double ready_ns = 0.0;                    ///< while it waits for what is there later: when that is
     double half_way_ns = 0.0, half_ns = 0.0;  ///< after half of the chunks that are simulated, and after all
 
     std::size_t tick_index(std::size_t of_chunk, int tick) const {
@@ -95,12 +101,16 @@ class Simulator {
   void send(int number, Rank& rank, const Op& op);
   bool receive(int number, Rank& rank, const Op& op);
   bool reuse_stage(Rank& rank);
+  bool lets_others_run(Rank& rank, double ready_ns) const;
+  bool sleep_until_ready();
 
   Lowering lowering_;
   std::size_t slots_;
   std::vector<Rank> ranks_;
   Mail mail_;
-  std::vector<double> pu_free_;  ///< per PU
+  std::vector<double> pu_free_;     ///< per PU
+  std::vector<double> pu_ready_;    ///< per PU, of sleep_until_ready()
+  std::vector<double> pu_body_ns_;  ///< per PU: at least that long its ranks keep it busy in a chunk
   std::size_t chunks_ = 1, all_chunks_ = 1;
   double most_ns_ = 0.0;
   bool too_late_ = false;
