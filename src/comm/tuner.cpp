@@ -116,6 +116,8 @@ class Campaign {
   double estimate_s(const Cell& cell) const;
   Status race(Cell& cell, double until_s, const RaceRules& rules, int rounds);
   void learn_from_loose(Cell& cell) const;
+  bool fits(const TunerCall& call, double each_ns) const;
+  double slowness(const Cell& cell, const Recipe& recipe) const;
   Status round(const Cell& cell, Race& race, std::vector<double>& estimates, double until_s);
   ProfileCell judge(const Cell& cell, const Race& race) const;
   Status race_all();
@@ -224,7 +226,27 @@ Result<void> Campaign::make_cells() {
   return {};
 }
 
-/// Lets everybody who is still in run once.
+/// Whether there is time for the fewest calls that make a sample: one that is not counted and one that is.
+bool Campaign::fits(const TunerCall& call, double each_ns) const {
+  const double call_ns = each_ns + static_cast<double>(call.bytes) * write_ns_per_byte;
+  return now_s() + 2.0 * call_ns * 1e-9 < end_s_;
+}
+
+/// How many times as long as predicted the same has taken in the next smaller cell that has timed it; 1: none has.
+double Campaign::slowness(const Cell& cell, const Recipe& recipe) const {
+  const auto& by_size = cells_.at({cell.call.operation, cell.call.sync});
+  for (auto at = by_size.lower_bound(cell.call.bytes); at != by_size.begin();) {
+    const Cell& smaller = (--at)->second;
+    for (std::size_t i = 0; i < smaller.times_ns.size(); ++i) {
+      const auto& [other, predicted_ns] = smaller.contenders[i];
+      const bool same = other.algorithm == recipe.algorithm && other.access == recipe.access;
+      if (same && smaller.times_ns[i] > 0.0) return smaller.times_ns[i] / predicted_ns;
+    }
+  }
+  return 1.0;
+}
+
+/// Lets everybody who is still in run once for whom there is time.
 Status Campaign::round(const Cell& cell, Race& race, std::vector<double>& estimates, double until_s) {
   std::vector<double> times(cell.contenders.size(), 0.0), samples;
   const bool windows = team_.uses_windows(cell.call);
@@ -233,12 +255,14 @@ Status Campaign::round(const Cell& cell, Race& race, std::vector<double>& estima
   for (const auto i : race.lineup()) {
     if (stopped(until_s)) break;
     const double each = std::max(20.0, estimates[i]);
+    if (!fits(cell.call, each)) continue;
     const int per_sample = windows ? 1 : static_cast<int>(std::clamp(batch_ns / each, 1.0, 500.0));
     const double sample_ns = windows ? each + around : each * per_sample;
     int count = static_cast<int>(std::clamp(turn_ns / sample_ns, 2.0, 32.0));
     if (race.rounds() == 0 || each > 5e6) count = 1;
-    const double most_s = std::min(20.0 * turn_ns * 1e-9, until_s - now_s());
-    const auto status = team_.time(cell.call, cell.contenders[i].recipe, count, per_sample, most_s, samples);
+    const double now = now_s();
+    const TunerTeam::Patience patience{std::min(20.0 * turn_ns * 1e-9, until_s - now), end_s_ - now};
+    const auto status = team_.time(cell.call, cell.contenders[i].recipe, count, per_sample, patience, samples);
     if (status != Status::ok) return status;
     if (samples.empty()) continue;
     const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
@@ -273,7 +297,9 @@ Status Campaign::race(Cell& cell, double until_s, const RaceRules& rules, int ro
   if (!cell.race) {
     learn_from_loose(cell);
     cell.race.emplace(cell.contenders.size(), rules, options_.seed + ++races_);
-    for (const auto& each : cell.contenders) cell.estimates_ns.push_back(each.predicted_ns);
+    for (const auto& each : cell.contenders) {
+      cell.estimates_ns.push_back(each.predicted_ns * slowness(cell, each.recipe));
+    }
   }
   Race& race = *cell.race;
   do {

@@ -13,8 +13,6 @@
 namespace smelt::comm {
 namespace {
 
-/// Of a loop: whether to go on is asked between them.
-constexpr int samples_between_looks = 8;
 constexpr double missed = std::numeric_limits<double>::max();
 /// From this size on writing the inputs would be a good part of a loop.
 constexpr std::size_t least_window_bytes = 8192;
@@ -154,9 +152,16 @@ Collective TunerTeam::describe(const TunerCall& call) noexcept {
   return result;
 }
 
-/// Rank 0 looks at the clock; the others are told.
+/// Before a sample. Rank 0 looks at the clock; the others are told.
 bool TunerTeam::out_of_time(int sample) const noexcept {
-  return endpoint_.rank() == 0 && sample > 0 && monotonic_ns() > give_up_ns_;
+  return endpoint_.rank() == 0 && sample >= 0 && monotonic_ns() > (sample == 0 ? all_over_ns_ : give_up_ns_);
+}
+
+Status TunerTeam::look_at_clock(int sample, bool& stop) noexcept {
+  std::uint64_t over = out_of_time(sample) ? 1 : 0;
+  const Status told = endpoint_.broadcast(&over, sizeof over, 0);
+  stop = over != 0;
+  return told;
 }
 
 Status TunerTeam::windows(const Task& task, const Choice& choice) noexcept {
@@ -183,15 +188,16 @@ Status TunerTeam::loops(const Task& task, const Choice& choice) noexcept {
   const Collective call = describe(task.call);
   Endpoint& place = *places_[static_cast<std::size_t>(task.place)];
   const bool settles = call.sync == Sync::loose && overlaps(call.operation);
-  std::uint64_t begin = 0;
+  std::uint64_t origin = task.origin;
+  const auto now = [&] { return static_cast<double>(ticks() - origin) / ticks_per_ns(); };
   for (int n = -1; n < task.samples; ++n) {
-    if (n > 0 && n % samples_between_looks == 0) {
-      std::uint64_t stop = out_of_time(n) ? 1 : 0;
-      if (const Status told = endpoint_.broadcast(&stop, sizeof stop, 0); told != Status::ok) return told;
-      if (stop != 0) return Status::ok;
-      // The sample begins when all are together again.
+    if (n >= 0 && n % LoopStamps::in_a_row == 0) {
+      bool stop = false;
+      if (const Status told = look_at_clock(n, stop); told != Status::ok || stop) return told;
       if (const Status met = endpoint_.barrier(); met != Status::ok) return met;
-      begin = ticks();
+      // Loops without calls have nothing to do with each other: the longest one counts.
+      if (task.empty) origin = ticks();
+      stamps_.begin(n, now());
     }
     for (int i = 0; i < (n < 0 ? 1 : task.per_sample); ++i) {
       write(task.call);
@@ -200,9 +206,7 @@ Status TunerTeam::loops(const Task& task, const Choice& choice) noexcept {
       if (status == Status::ok && settles && !task.empty) status = place.barrier();
       if (status != Status::ok) return status;
     }
-    const auto end = ticks();
-    if (n >= 0) values_[n] = static_cast<double>(end - begin) / ticks_per_ns() / task.per_sample;
-    begin = end;
+    if (n >= 0) stamps_.end(n, now());
   }
   return Status::ok;
 }
@@ -223,9 +227,13 @@ Status TunerTeam::obey(const Task& task) noexcept {
   }
   if (const Status met = endpoint_.barrier(); met != Status::ok) return met;
   std::fill_n(values_, task.samples, missed);
-  const Status done = uses_windows(task.call) ? windows(task, *choice) : loops(task, *choice);
+  stamps_.clear();
+  const bool by_windows = uses_windows(task.call);
+  const Status done = by_windows ? windows(task, *choice) : loops(task, *choice);
   if (done != Status::ok) return done;
-  return endpoint_.reduce(values_, values_, static_cast<std::size_t>(task.samples), maximum<double>(), 0);
+  double* const mine = by_windows ? values_ : stamps_.data();
+  const std::size_t count = by_windows ? static_cast<std::size_t>(task.samples) : LoopStamps::size();
+  return endpoint_.reduce(mine, mine, count, maximum<double>(), 0);
 }
 
 Status TunerTeam::serve() noexcept {
@@ -243,14 +251,26 @@ Status TunerTeam::dismiss() noexcept {
   return share(&task, sizeof task);
 }
 
-Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, double most_s,
-                       std::vector<double>& times_ns) {
+/// Rank 0: what all have come to, per call. False: nothing.
+bool TunerTeam::sample(const Task& task, int n, double& ns) const noexcept {
+  const bool by_windows = uses_windows(task.call);
+  const double value = by_windows ? values_[n] : stamps_.span(n);
+  ns = by_windows ? value : value / task.per_sample;
+  return value != (by_windows ? missed : LoopStamps::missing);
+}
+
+Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample,
+                       const Patience& patience, std::vector<double>& times_ns) {
   times_ns.clear();
-  give_up_ns_ = monotonic_ns() + static_cast<std::uint64_t>(most_s * 1e9);
+  const auto start_ns = monotonic_ns();
+  const auto after = [&](double s) { return start_ns + static_cast<std::uint64_t>(std::max(0.0, s) * 1e9); };
+  give_up_ns_ = after(patience.turn_s);
+  all_over_ns_ = after(patience.all_s);
   Task task{.place = place_,
             .samples = std::min(samples, most_samples),
             .per_sample = per_sample,
             .guard_ticks = guard_ticks_,
+            .origin = ticks(),
             .call = call};
   const auto text = to_string(recipe);
   if (text.size() >= sizeof task.recipe) return Status::invalid_argument;
@@ -262,16 +282,17 @@ Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples,
     empty.samples = 1;
     if (const Status told = share(&empty, sizeof empty); told != Status::ok) return told;
     if (const Status done = obey(empty); done != Status::ok) return done;
-    writing_ns = values_[0];
+    if (!sample(empty, 0, writing_ns)) writing_ns = 0.0;
   }
   if (const Status told = share(&task, sizeof task); told != Status::ok) return told;
   if (const Status done = obey(task); done != Status::ok) return done;
   int late = 0;
   for (int n = 0; n < task.samples; ++n) {
-    if (values_[n] == missed) {
-      ++late;
+    double ns = 0.0;
+    if (sample(task, n, ns)) {
+      times_ns.push_back(std::max(1.0, ns - writing_ns));
     } else {
-      times_ns.push_back(std::max(1.0, values_[n] - writing_ns));
+      ++late;
     }
   }
   // More time to get ready where many did not make it; less again where all do.

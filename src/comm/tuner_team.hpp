@@ -7,7 +7,8 @@
 //            in the call already; sample = last end over the ranks - that tick. Windows that a rank was late for
 //            are dropped.
 //   loop     calls back to back, where each separates itself from the next (or a barrier does, where there are
-//            more ranks than PUs); sample = longest batch over the ranks / calls, less what writing and reading cost
+//            more ranks than PUs); sample = from the end of one batch on its last rank to that of the next / calls,
+//            less what writing and reading cost
 //
 // Inputs are written before every call, and results read before it counts as over: a word of each cache line. What
 // reading takes when all lies in the reader's own cache is taken off (base/reading.hpp).
@@ -17,6 +18,7 @@
 // from one to the next between rounds, so that what is found out does not hold for one layout only.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -43,9 +45,43 @@ struct TunerCall {
   bool operator==(const TunerCall&) const = default;
 };
 
-class TunerTeam {
+/// When a loop begins and when each of its samples ends, on one rank; after the largest of all ranks has been taken of
+/// each: on the last one. What lies between two of these adds up to the time that has passed. The longest sample of
+/// any rank would be longer wherever they come by in another order each time, as those do that take turns on a PU.
+class LoopStamps {
  public:
   static constexpr int most_samples = 64;
+  /// After as many the loop begins again, with all ranks together.
+  static constexpr int in_a_row = 8;
+  static constexpr double missing = -1.0;
+
+  void clear() noexcept { at_.fill(missing); }
+  void begin(int sample, double now) noexcept { at_[index(sample)] = now; }
+  void end(int sample, double now) noexcept { at_[index(sample) + 1] = now; }
+  /// missing: there is none.
+  double span(int sample) const noexcept {
+    const double begin = at_[index(sample)], end = at_[index(sample) + 1];
+    return begin == missing || end == missing ? missing : end - begin;
+  }
+  /// What the ranks take the largest of.
+  double* data() noexcept { return at_.data(); }
+  static constexpr std::size_t size() noexcept { return most_samples + most_samples / in_a_row; }
+
+ private:
+  static constexpr std::size_t index(int sample) noexcept {
+    return static_cast<std::size_t>(sample + sample / in_a_row);
+  }
+  std::array<double, most_samples + most_samples / in_a_row> at_{};
+};
+
+class TunerTeam {
+ public:
+  static constexpr int most_samples = LoopStamps::most_samples;
+  /// How long a turn goes on.
+  struct Patience {
+    double turn_s;       ///< no more samples after that; there is one at least
+    double all_s = 1e6;  ///< not even that one after that, if the first call, which is not counted, has taken so long
+  };
 
   /// This rank's endpoints, at least one. `crowded`: more ranks than can run at a time.
   TunerTeam(std::vector<Endpoint*> places, bool crowded);
@@ -54,8 +90,8 @@ class TunerTeam {
   Status serve() noexcept;
 
   /// Rank 0: up to `samples` times in ns, of a first call that is not counted and then of one each (window) or of
-  /// `per_sample` each (loop). Fewer, perhaps none, if windows were missed or if it takes longer than `most_s`.
-  Status time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, double most_s,
+  /// `per_sample` each (loop). Fewer, perhaps none, if windows were missed or patience is at its end.
+  Status time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, const Patience& patience,
               std::vector<double>& times_ns);
   /// Rank 0: where what follows is timed; any number.
   void move_to(int place) noexcept { place_ = place % static_cast<int>(places_.size()); }
@@ -77,14 +113,17 @@ class TunerTeam {
     int place = 0;
     int samples = 0, per_sample = 1;
     std::uint64_t guard_ticks = 0;
+    std::uint64_t origin = 0;  ///< tick that stamps of loops count from
     TunerCall call;
     char recipe[160] = {};
   };
 
   Status obey(const Task& task) noexcept;
   bool out_of_time(int sample) const noexcept;
+  Status look_at_clock(int sample, bool& stop) noexcept;
   Status windows(const Task& task, const Choice& choice) noexcept;
   Status loops(const Task& task, const Choice& choice) noexcept;
+  bool sample(const Task& task, int n, double& ns) const noexcept;
   bool make_room(const TunerCall& call) noexcept;
   void write(const TunerCall& call) noexcept;
   std::uint64_t read(const TunerCall& call) const noexcept;
@@ -102,10 +141,13 @@ class TunerTeam {
   std::vector<Memory> memories_;  ///< by place
   Memory* memory_ = nullptr;      ///< of the task in hand
   int place_ = 0;
-  double values_[most_samples] = {};  ///< of this rank, then on rank 0 the largest
+  // Of this rank, then on rank 0 the largest.
+  double values_[most_samples] = {};
+  LoopStamps stamps_;
   std::uint64_t round_ = 0;
   std::uint64_t guard_ticks_;
-  std::uint64_t give_up_ns_ = 0;  ///< rank 0: when a turn that takes too long ends
+  // Rank 0: when a turn ends that takes too long, and when it does without a sample.
+  std::uint64_t give_up_ns_ = 0, all_over_ns_ = 0;
 };
 
 }  // namespace smelt::comm

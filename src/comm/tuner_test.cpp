@@ -181,6 +181,92 @@ TEST(Tune, KeepsToItsTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
 }
 
+/// The same machine, if its model says that the best way to broadcast so many bytes takes `ns`.
+Pair predicted_to_take(double ns, std::size_t bytes) {
+  auto pair = two_ranks();
+  pair.machine.copy.reset();  // then copies are estimated from the latencies
+  const std::vector<Access> access = {Access::channels, Access::staged, Access::direct};
+  const auto best = rank_recipes(pair.machine, pair.group, Operation::broadcast, bytes, access)->front();
+  const auto scale = [&](Matrix& costs) {
+    for (std::size_t i = 0; i < costs.size(); ++i)
+      for (std::size_t j = 0; j < costs.size(); ++j) costs(i, j) *= ns / best.predicted_ns;
+  };
+  scale(pair.machine.send_ns);
+  scale(pair.machine.recv_ns);
+  if (pair.machine.propagation_ns) scale(*pair.machine.propagation_ns);
+  return pair;
+}
+
+std::map<std::size_t, bool> measured_broadcasts(const Pair& pair, std::size_t least_bytes, std::size_t most_bytes) {
+  TuneOptions options;
+  options.time_s = 20.0;
+  options.operations = {Operation::broadcast};
+  options.syncs = {Sync::loose};
+  options.least_bytes = least_bytes;
+  options.most_bytes = most_bytes;
+  const auto profile = tune(pair.machine, pair.group, options);
+  std::map<std::size_t, bool> measured;
+  if (!profile) return measured;
+  for (const auto& cell : profile->cells) measured[cell.from_bytes] = cell.measured_ns > 0.0;
+  return measured;
+}
+
+TEST(Tune, WhatCannotEndInTimeIsNotBegun) {
+  EXPECT_THAT(measured_broadcasts(predicted_to_take(60e9, 4096), 4096, 16384),
+              testing::UnorderedElementsAre(testing::Pair(4096, false), testing::Pair(16384, false)));
+}
+
+// 3 s and 12 s, says the model; but the first ones to run are faster by far, so that there is time for the others.
+TEST(Tune, SmallerMessagesTellHowFarTheModelIsOff) {
+  const auto measured = measured_broadcasts(predicted_to_take(3e9, 65536), 65536, 262144);
+  ASSERT_TRUE(measured.contains(262144));
+  EXPECT_TRUE(measured.at(262144));
+}
+
+/// What rank 0 of two gets to know within its patience about an allreduce: up to four samples, of two calls where they
+/// are loops.
+std::vector<double> timed_within(const comm::TunerTeam::Patience& patience, std::size_t bytes) {
+  const auto pair = two_ranks();
+  auto communicator = Communicator::create(pair.machine, pair.group, with_profile("none"));
+  std::vector<double> times;
+  const auto ran = communicator->run([&](Rank& rank) {
+    comm::TunerTeam team({&comm::Insider::endpoint(rank)}, false);
+    if (rank.rank() != 0) {
+      EXPECT_EQ(team.serve(), Status::ok);
+      return;
+    }
+    const auto recipe = *parse_recipe("allreduce_ring+channels");
+    EXPECT_EQ(team.time({Operation::allreduce, Sync::loose, bytes}, recipe, 4, 2, patience, times), Status::ok);
+    EXPECT_EQ(team.dismiss(), Status::ok);
+  });
+  EXPECT_TRUE(ran);
+  return times;
+}
+
+TEST(TunerTeam, TakesNoSampleWhenAllIsOver) {
+  EXPECT_EQ(timed_within({.turn_s = 0.0}, 64).size(), 4u) << "one look at the clock for several samples";
+  EXPECT_THAT(timed_within({.turn_s = 0.0, .all_s = 0.0}, 64), testing::IsEmpty());
+  EXPECT_THAT(timed_within({.turn_s = 0.0, .all_s = 0.0}, 16384), testing::IsEmpty()) << "windows";
+}
+
+// Two ranks that come by in turns, every 100 ns: one call is over every 100 ns, no rank takes as long.
+TEST(TunerTeam, CallsOfRanksThatTakeTurnsAreNotCountedTwice) {
+  comm::LoopStamps first, second, last;
+  for (auto* each : {&first, &second, &last}) each->clear();
+  EXPECT_EQ(first.span(0), comm::LoopStamps::missing);
+  for (int n = 0; n < 18; ++n) {
+    if (n % comm::LoopStamps::in_a_row == 0) {
+      first.begin(n, 100.0 * n + 40.0);
+      second.begin(n, 100.0 * n);
+    }
+    first.end(n, 100.0 * (n + 1) + (n % 2 == 0 ? -40.0 : 0.0));
+    second.end(n, 100.0 * (n + 1) + (n % 2 == 0 ? 0.0 : -40.0));
+  }
+  for (std::size_t i = 0; i < last.size(); ++i) last.data()[i] = std::max(first.data()[i], second.data()[i]);
+  for (int n = 0; n < 18; ++n) EXPECT_EQ(last.span(n), n % 8 == 0 ? 60.0 : 100.0) << n;
+  EXPECT_EQ(last.span(18), comm::LoopStamps::missing);
+}
+
 Profile made_up(const Pair& pair, double measured_ns) {
   ProfileCell cell;
   cell.operation = Operation::allreduce;
