@@ -116,7 +116,7 @@ class Campaign {
   double estimate_s(const Cell& cell) const;
   Status race(Cell& cell, double until_s, const RaceRules& rules, int rounds);
   void learn_from_loose(Cell& cell) const;
-  bool fits(const TunerCall& call, double each_ns) const;
+  static bool fits(const TunerCall& call, double each_ns, double until_s);
   double slowness(const Cell& cell, const Recipe& recipe) const;
   Status round(const Cell& cell, Race& race, std::vector<double>& estimates, double until_s);
   ProfileCell judge(const Cell& cell, const Race& race) const;
@@ -227,9 +227,9 @@ Result<void> Campaign::make_cells() {
 }
 
 /// Whether there is time for the fewest calls that make a sample: one that is not counted and one that is.
-bool Campaign::fits(const TunerCall& call, double each_ns) const {
+bool Campaign::fits(const TunerCall& call, double each_ns, double until_s) {
   const double call_ns = each_ns + static_cast<double>(call.bytes) * write_ns_per_byte;
-  return now_s() + 2.0 * call_ns * 1e-9 < end_s_;
+  return now_s() + 2.0 * call_ns * 1e-9 < until_s;
 }
 
 /// How many times as long as predicted the same has taken in the next smaller cell that has timed it; 1: none has.
@@ -255,7 +255,7 @@ Status Campaign::round(const Cell& cell, Race& race, std::vector<double>& estima
   for (const auto i : race.lineup()) {
     if (stopped(until_s)) break;
     const double each = std::max(20.0, estimates[i]);
-    if (!fits(cell.call, each)) continue;
+    if (!fits(cell.call, each, until_s)) continue;
     const int per_sample = windows ? 1 : static_cast<int>(std::clamp(batch_ns / each, 1.0, 500.0));
     const double sample_ns = windows ? each + around : each * per_sample;
     int count = static_cast<int>(std::clamp(turn_ns / sample_ns, 2.0, 32.0));

@@ -143,7 +143,8 @@ Result<std::optional<ScheduleTimes>> Simulator::run(const ScheduleRequest& reque
     if (auto done = work(most_chunks / 2); !done) return done.error();
     if (too_late_) return std::optional<ScheduleTimes>();
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      const double busy_ns = pu_body_ns_[lowering_.pu(static_cast<int>(i))] * (most_chunks - most_chunks / 2);
+      const double busy_ns =
+          pu_body_ns_[lowering_.pu(static_cast<int>(i))] * static_cast<double>(most_chunks - most_chunks / 2);
       later_half_ns[i] = std::max(busy_ns, times.finish_ns[i] - ranks_[i].fetch_ns - ranks_[i].clock);
     }
   }
