@@ -190,23 +190,31 @@ Status TunerTeam::loops(const Task& task, const Choice& choice) noexcept {
   const bool settles = call.sync == Sync::loose && overlaps(call.operation);
   std::uint64_t origin = task.origin;
   const auto now = [&] { return static_cast<double>(ticks() - origin) / ticks_per_ns(); };
-  for (int n = -1; n < task.samples; ++n) {
-    if (n >= 0 && n % LoopStamps::in_a_row == 0) {
+  const auto once = [&] {
+    write(task.call);
+    Status status = task.empty ? Status::ok : place.run_with(call, choice);
+    use(read(task.call));
+    if (status == Status::ok && settles && !task.empty) status = place.barrier();
+    return status;
+  };
+  if (const Status status = once(); status != Status::ok) return status;
+  for (int n = 0; n < task.samples; ++n) {
+    if (n % LoopStamps::in_a_row == 0) {
       bool stop = false;
       if (const Status told = look_at_clock(n, stop); told != Status::ok || stop) return told;
       if (const Status met = endpoint_.barrier(); met != Status::ok) return met;
+      // Ranks that take turns leave the barrier one after the other: who was first has done much when the last begins.
+      if (crowded_ && !task.empty) {
+        if (const Status status = once(); status != Status::ok) return status;
+      }
       // Loops without calls have nothing to do with each other: the longest one counts.
       if (task.empty) origin = ticks();
       stamps_.begin(n, now());
     }
-    for (int i = 0; i < (n < 0 ? 1 : task.per_sample); ++i) {
-      write(task.call);
-      Status status = task.empty ? Status::ok : place.run_with(call, choice);
-      use(read(task.call));
-      if (status == Status::ok && settles && !task.empty) status = place.barrier();
-      if (status != Status::ok) return status;
+    for (int i = 0; i < task.per_sample; ++i) {
+      if (const Status status = once(); status != Status::ok) return status;
     }
-    if (n >= 0) stamps_.end(n, now());
+    stamps_.end(n, now());
   }
   return Status::ok;
 }
