@@ -49,6 +49,9 @@ struct Entrant {
   std::vector<double> messages_ns;
   double used_s = 0.0;  ///< since this start
 
+  bool has_samples() const {
+    return std::any_of(times_ns.begin(), times_ns.end(), [](const auto& times) { return !times.empty(); });
+  }
   void drop(const std::string& why) {
     reason = why;
     if (worker) worker->end(false);
@@ -113,6 +116,7 @@ class Contest {
   ContestOutcome finish() {
     ContestOutcome outcome;
     for (auto& entrant : entrants_) {
+      if (entrant.reason.empty() && !entrant.has_samples()) entrant.drop("no valid sample");
       if (entrant.reason.empty())
         outcome.results.push_back(result_of(entrant));
       else
@@ -156,7 +160,6 @@ class Contest {
 
   void end_all() {
     for (auto& entrant : entrants_) {
-      if (entrant.worker && entrant.times_ns.back().empty()) entrant.drop("no valid sample");
       if (entrant.worker) entrant.worker->end(true);
       entrant.worker.reset();
     }
@@ -203,7 +206,7 @@ class Contest {
     std::vector<double> all, medians;
     for (const auto& times : entrant.times_ns) {
       all.insert(all.end(), times.begin(), times.end());
-      medians.push_back(summarize(times).median);
+      if (!times.empty()) medians.push_back(summarize(times).median);
     }
     const Summary times = summarize(std::move(all));
     ContestResult result;

@@ -166,6 +166,22 @@ TEST(Contest, OfSeveralStartsTheMedianOneCounts) {
   EXPECT_GE(outcome.results[0].samples, 9u);
 }
 
+TEST(Contest, AStartWithoutASampleDoesNotCount) {
+  const PidFile log;
+  const Contestant once =
+      script("a", "echo x >> " + log.path() + "; s=; [ $(grep -c x " + log.path() +
+                      ") = 2 ] && s='time 6'; echo ready; while read w n; do [ $w = quit ] && exit; "
+                      "[ -n \"$s\" ] && echo series $s; echo done; done");
+  ContestOptions options = quick();
+  options.starts = 3;
+  const auto outcome = contest(
+      {once, script("never", "echo ready; while read w n; do [ $w = quit ] && exit; echo done; done")}, options);
+  ASSERT_EQ(outcome.results.size(), 1u);
+  EXPECT_DOUBLE_EQ(outcome.results[0].median_ns, 6);
+  ASSERT_EQ(outcome.left_out.size(), 1u);
+  EXPECT_EQ(outcome.left_out[0].reason, "no valid sample");
+}
+
 TEST(Contest, WhoFailsInALaterStartIsLeftOut) {
   const PidFile log;
   const Contestant once =
