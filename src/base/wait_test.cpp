@@ -120,7 +120,7 @@ TEST(Waiter, WaitsWithoutParkingToo) {
 /// `enough`.
 int yields_before_sleep(WaitConfig config, int enough, bool to_others) {
   Truce truce;
-  config.truce = &truce;
+  if (config.truce == nullptr) config.truce = &truce;
   yields_take_long = true;
   others_run = to_others;
   Waiter waiter(config);
@@ -146,9 +146,27 @@ TEST(Waiter, SleepsAsSoonAsYieldsAreFoundToCostTimeSlices) {
   }
 }
 
+std::uint64_t now_of_waiters() {
+  return static_cast<std::uint64_t>(static_cast<double>(ticks()) / rough_ticks_per_ns());
+}
+
 TEST(Waiter, YieldsOnWhereOnesOwnWorkForLong) {
+  Truce truce;
   auto config = config_of(WaitMode::automatic, 8.0);
   config.awake_ns = 3'600'000'000'000;
+  config.slices_are_ours = true;
+  config.truce = &truce;
+  EXPECT_EQ(yields_before_sleep(config, 10, true), 10);
+  EXPECT_FALSE(truce.recent(now_of_waiters()));  // it says nothing to others
+}
+
+TEST(Waiter, ATruceThatAnotherWaiterHasFoundIsHeededUnlessOnesOwnWorkForLong) {
+  Truce truce;
+  truce.begin(now_of_waiters(), Truce::longest_ns);
+  auto config = config_of(WaitMode::automatic, 8.0);
+  config.awake_ns = 3'600'000'000'000;
+  config.truce = &truce;
+  EXPECT_EQ(yields_before_sleep(config, 10, true), 0);
   config.slices_are_ours = true;
   EXPECT_EQ(yields_before_sleep(config, 10, true), 10);
 }
