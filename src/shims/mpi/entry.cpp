@@ -5,6 +5,7 @@
 #include <new>
 #include <type_traits>
 
+#include "shims/mpi/communicators.hpp"
 #include "shims/mpi/describe.hpp"
 #include "shims/mpi/follow.hpp"
 #include "shims/mpi/handles.hpp"
@@ -228,6 +229,7 @@ int finalize() {
   finish_meetings();
   release_progress();
   release_types();
+  release_own_communicator();
   return original.Finalize();
 }
 

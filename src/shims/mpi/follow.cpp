@@ -20,6 +20,7 @@ constinit std::atomic<void (*)() noexcept> follower{nullptr};  // release in fol
 constinit std::atomic<bool> called{false};
 constinit std::mutex set_up;
 constinit bool tried = false, works = false;  // guarded by `set_up`
+constinit std::atomic<bool> hooked{false};    // written under `set_up`
 
 void follow() noexcept {
   if (const auto advance = follower.load(std::memory_order_acquire); advance != nullptr) advance();
@@ -75,7 +76,7 @@ Range range_of(std::uintptr_t address) noexcept {
 bool hook() noexcept {
   int level = MPI_THREAD_MULTIPLE;
   if (PMPI_Query_thread(&level) != MPI_SUCCESS || level == MPI_THREAD_MULTIPLE) return false;
-  library = range_of(reinterpret_cast<std::uintptr_t>(dlsym(RTLD_NEXT, "PMPI_Test")));
+  if (library.end == 0) library = range_of(reinterpret_cast<std::uintptr_t>(dlsym(RTLD_NEXT, "PMPI_Test")));
   return library.end != 0;
 }
 
@@ -83,11 +84,23 @@ void unhook() noexcept {}
 
 #endif
 
-bool try_out() noexcept {
+/// Requires the lock on `set_up`.
+void set_hooked(bool wanted) noexcept {
+  if (hooked.load(std::memory_order_relaxed) == wanted) return;
+  if (!wanted) unhook();
+  hooked.store(wanted && hook(), std::memory_order_relaxed);
+}
+
+/// Whether the library calls `advance`. Requires the lock on `set_up`.
+bool try_out(void (*advance)() noexcept) noexcept {
+  set_hooked(true);
+  if (!hooked.load(std::memory_order_relaxed)) return false;
+  follower.store(advance, std::memory_order_release);
   prepare_progress();
   await_one_more();
   for (int i = 0; i < 1000 && !called.load(std::memory_order_relaxed); ++i) make_progress(nullptr);
   await_one_less();
+  set_hooked(false);
   return called.load(std::memory_order_relaxed);
 }
 
@@ -95,23 +108,24 @@ bool try_out() noexcept {
 
 bool follow_library(void (*advance)() noexcept) noexcept {
   const std::lock_guard lock(set_up);
-  if (!tried && hook()) {
-    follower.store(advance, std::memory_order_release);
-    works = try_out();
-    if (!works) unhook();
-  }
+  if (!tried) works = try_out(advance);
   tried = true;
   return works;
 }
 
 void stop_following() noexcept {
   const std::lock_guard lock(set_up);
-  if (works) unhook();
+  set_hooked(false);
   works = false;
   follower.store(nullptr, std::memory_order_release);
 }
 
-void await_one_more() noexcept { awaited.fetch_add(1, std::memory_order_relaxed); }
+void await_one_more() noexcept {
+  awaited.fetch_add(1, std::memory_order_relaxed);
+  if (hooked.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock(set_up);
+  if (works) set_hooked(true);
+}
 void await_one_less() noexcept { awaited.fetch_sub(1, std::memory_order_relaxed); }
 bool awaiting() noexcept { return awaited.load(std::memory_order_relaxed) != 0; }
 

@@ -5,7 +5,8 @@
 // smelt's nonblocking collectives need somebody who calls them there. The libraries have a place for that:
 //
 // - Open MPI: opal_progress() is what every wait of Open MPI loops over. opal_progress_register() adds a function to
-//   it, as the library's own nonblocking collectives do.
+//   it, as the library's own nonblocking collectives do. It is added with the first thing awaited: the library calls
+//   it at every turn from then on, which a program that only sends messages would pay for.
 // - MPICH (ch4 over UCX): every wait loops over ucp_worker_progress(), which it looks up in libucp: the shim
 //   defines a function of that name that calls libucp's and then `advance`.
 //

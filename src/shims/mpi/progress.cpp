@@ -6,8 +6,8 @@
 
 #include <atomic>
 
+#include "shims/mpi/communicators.hpp"
 #include "shims/mpi/original.hpp"
-#include "shims/mpi/types.hpp"
 
 namespace smelt::shims::mpi {
 namespace {

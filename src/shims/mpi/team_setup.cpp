@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "shims/mpi/communicators.hpp"
 #include "shims/mpi/follow.hpp"
 #include "shims/mpi/meeting.hpp"
 #include "shims/mpi/operation.hpp"
@@ -59,10 +60,10 @@ void survey(Team& team, int leader) {
   team.in_blocks = std::is_sorted(team.by_machine.begin(), team.by_machine.end());
 }
 
-/// The ranks of comm that share this one's machine, as a communicator of the library, in the order of comm.
-MPI_Comm find_neighbours(Team& team, std::vector<Card>& cards) {
+/// The ranks of `all` that share this one's machine, as a communicator of the library, in the order of the team.
+MPI_Comm find_neighbours(const Team& team, MPI_Comm all, std::vector<Card>& cards) {
   MPI_Comm shared = MPI_COMM_NULL, neighbours = MPI_COMM_NULL;
-  PMPI_Comm_split_type(team.comm, MPI_COMM_TYPE_SHARED, team.rank, MPI_INFO_NULL, &shared);
+  PMPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, team.rank, MPI_INFO_NULL, &shared);
   const Card own = own_card();
   int size = 0;
   PMPI_Comm_size(shared, &size);
@@ -103,8 +104,9 @@ void settle(Team& team) noexcept {
   enum { able, lonely, counting, followed, answers };
   int mine[answers] = {}, all[answers] = {};
   try {
+    const Copy copy(team.comm);
     std::vector<Card> cards;
-    team.neighbours = find_neighbours(team, cards);
+    team.neighbours = find_neighbours(team, copy.get(), cards);
     PMPI_Comm_rank(team.neighbours, &team.local_rank);
     PMPI_Comm_size(team.neighbours, &team.local_size);
     int leader = team.rank;
@@ -115,7 +117,7 @@ void settle(Team& team) noexcept {
     mine[lonely] = alone ? 1 : 0;
     mine[counting] = verbose() ? 1 : 0;
     mine[followed] = mine[able] != 0 && follow_library(advance_flights) ? 1 : 0;
-    if (team.machines > 1) PMPI_Comm_split(team.comm, team.leads() ? 0 : MPI_UNDEFINED, team.rank, &team.leaders);
+    if (team.machines > 1) PMPI_Comm_split(copy.get(), team.leads() ? 0 : MPI_UNDEFINED, team.rank, &team.leaders);
   } catch (const std::exception&) {
     mine[able] = 0;
   }

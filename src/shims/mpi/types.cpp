@@ -11,6 +11,7 @@
 #include <new>
 #include <vector>
 
+#include "shims/mpi/communicators.hpp"
 #include "shims/mpi/original.hpp"
 
 namespace smelt::shims::mpi {
@@ -254,8 +255,6 @@ bool is_dense(MPI_Datatype type) {
 
 constinit std::mutex set_up;
 constinit std::atomic<int> keyval{MPI_KEYVAL_INVALID};
-constinit std::atomic<bool> has_own{false};
-MPI_Comm own = MPI_COMM_NULL;
 
 int forget(MPI_Datatype, int, void* value, void*) {
   type_generation.fetch_add(1, std::memory_order_release);
@@ -346,17 +345,6 @@ const Type* look_up_type(MPI_Datatype type) noexcept {
   return found;
 }
 
-MPI_Comm own_communicator() noexcept {
-  if (has_own.load(std::memory_order_acquire)) return own;
-  const std::lock_guard lock(set_up);
-  if (!has_own.load(std::memory_order_relaxed)) {
-    if (PMPI_Comm_dup(MPI_COMM_SELF, &own) != MPI_SUCCESS) return MPI_COMM_SELF;
-    PMPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
-    has_own.store(true, std::memory_order_release);  // pairs with the load above: `own` is there
-  }
-  return own;
-}
-
 int pack(const void* from, std::size_t count, MPI_Datatype type, const Type& layout, std::byte* to) noexcept {
   for (std::size_t done = 0, part; done < count; done += part) {
     part = std::min(count - done, batch_of(layout));
@@ -388,7 +376,6 @@ void release_types() noexcept {
   const std::lock_guard lock(set_up);
   type_generation.fetch_add(1, std::memory_order_release);
   if (int made = keyval.exchange(MPI_KEYVAL_INVALID); made != MPI_KEYVAL_INVALID) PMPI_Type_free_keyval(&made);
-  if (has_own.exchange(false)) original.Comm_free(&own);
 }
 
 }  // namespace smelt::shims::mpi

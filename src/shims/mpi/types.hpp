@@ -57,9 +57,6 @@ inline const Type* type_of(MPI_Datatype type) noexcept {
   return look_up_type(type);
 }
 
-/// A communicator of this process alone, whose errors are returned: for MPI functions that need one.
-MPI_Comm own_communicator() noexcept;
-
 /// Copies `count` elements between user memory and `count * size` consecutive bytes. Return an MPI error code.
 int pack(const void* from, std::size_t count, MPI_Datatype type, const Type& layout, std::byte* to) noexcept;
 int unpack(const std::byte* from, void* to, std::size_t count, MPI_Datatype type, const Type& layout) noexcept;

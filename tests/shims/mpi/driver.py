@@ -103,6 +103,13 @@ def test_repeats(mpi):
         mpi.run(ranks, mpi.program("repeats"), variables=variables)
 
 
+def test_progress(mpi):
+    """What the library calls at each turn of its progress; and the test itself against the library alone."""
+    for ranks, variables in ((2, {}), (3, {}), (2, {"SMELT_MPI": "0"})):
+        mpi.run(ranks, mpi.program("progress"), variables=variables)
+    mpi.run(2, mpi.program("progress"), preload="libm.so.6")
+
+
 def test_nonblocking(mpi):
     """Nonblocking collectives; and the test itself against the library alone."""
     program = mpi.program("nonblocking")

@@ -1,0 +1,45 @@
+#include "shims/mpi/communicators.hpp"
+
+#include <atomic>
+#include <mutex>
+
+#include "shims/mpi/original.hpp"
+
+namespace smelt::shims::mpi {
+namespace {
+
+constinit std::mutex set_up;
+constinit std::atomic<bool> has_own{false};
+MPI_Comm own = MPI_COMM_NULL;
+
+}  // namespace
+
+Copy::Copy(MPI_Comm comm) noexcept {
+  MPI_Group all = MPI_GROUP_NULL;
+  if (PMPI_Comm_group(comm, &all) != MPI_SUCCESS) return;
+  if (PMPI_Comm_create_group(comm, all, 0, &comm_) != MPI_SUCCESS) comm_ = MPI_COMM_NULL;
+  PMPI_Group_free(&all);
+}
+
+Copy::~Copy() {
+  if (comm_ != MPI_COMM_NULL) original.Comm_free(&comm_);
+}
+
+MPI_Comm own_communicator() noexcept {
+  if (has_own.load(std::memory_order_acquire)) return own;
+  const std::lock_guard lock(set_up);
+  if (!has_own.load(std::memory_order_relaxed)) {
+    own = Copy(MPI_COMM_SELF).take();
+    if (own == MPI_COMM_NULL) return MPI_COMM_SELF;
+    PMPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+    has_own.store(true, std::memory_order_release);  // pairs with the load above: `own` is there
+  }
+  return own;
+}
+
+void release_own_communicator() noexcept {
+  const std::lock_guard lock(set_up);
+  if (has_own.exchange(false)) original.Comm_free(&own);
+}
+
+}  // namespace smelt::shims::mpi
