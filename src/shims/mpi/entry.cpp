@@ -73,7 +73,7 @@ bool run_known(Team& team, BarrierSignature, int* status) noexcept {
 
 /// Runs a task that is complete. False: smelt does not do this; nothing has happened.
 template <class Like>
-bool perform(Team& team, const Like& like, Task& task, int* code) noexcept {
+bool perform(Team& team, const Like& like, Task& task, int* code) {
   int status = SMELT_OK;
   if (team.machines == 1) {
     status = smelt_run(team.local, &task.call);
@@ -83,7 +83,10 @@ bool perform(Team& team, const Like& like, Task& task, int* code) noexcept {
     }
     *code = MPI_SUCCESS;
   } else {
-    *code = run_across(team, task, &status);
+    Crossing crossing(team, task);
+    crossing.run();
+    *code = crossing.code();
+    status = crossing.status();
   }
   if (status != SMELT_OK) {
     *code = report_failure(team);
@@ -113,7 +116,7 @@ bool serve(Team& team, const Like& like, Describe describe, int* code, const cha
         break;
     }
     if (team.machines > 1 && !spans_machines(team, task)) {
-      *why = "an operation between machines";
+      *why = not_across;
       return false;
     }
     *why = "a combination that smelt does not have";

@@ -3,21 +3,34 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
-#include <memory>
+#include <mutex>
 #include <new>
 #include <numeric>
+#include <utility>
 
 #include "shims/mpi/original.hpp"
 
 namespace smelt::shims::mpi {
 namespace {
 
-/// The operator of smelt's call under way, for the library: it has no place for a context.
-constinit thread_local const smelt_call* under_way = nullptr;
+// Calls whose operators the library uses, by the datatype that it hands to `bridge`: it has no place for a context.
+constinit std::mutex bridging;
+using Bridges = std::vector<std::pair<MPI_Datatype, const smelt_call*>>;
+Bridges& bridges() {  // guarded by `bridging`; never destroyed
+  static Bridges& all = *new Bridges;
+  return all;
+}
+
+const smelt_call& call_of(MPI_Datatype type) {
+  const std::lock_guard lock(bridging);
+  return *std::find_if(bridges().begin(), bridges().end(), [&](const auto& each) {
+            return each.first == type;
+          })->second;
+}
 
 /// An MPI_User_function: inout = in (op) inout, on elements that are a run of bytes to the library.
-void bridge(void* in, void* inout, int* count, MPI_Datatype*) {
-  const smelt_call& call = *under_way;
+void bridge(void* in, void* inout, int* count, MPI_Datatype* type) {
+  const smelt_call& call = call_of(*type);
   const auto n = static_cast<std::size_t>(*count);
   if (call.commutative != 0) return call.combine(inout, in, n, call.context);
   const std::size_t bytes = n * call.element_bytes;
@@ -27,246 +40,43 @@ void bridge(void* in, void* inout, int* count, MPI_Datatype*) {
   std::memcpy(inout, left.get(), bytes);
 }
 
-/// What the library combines with: its own operator and type where elements lie as it knows them, else `bridge`.
-class Between {
- public:
-  explicit Between(const Task& task) : op_(task.by.op), type_(task.by.type) {
-    under_way = &task.call;
-    if (task.by.layout->predefined && !task.by.user) return;
-    own_ = true;
-    PMPI_Op_create(bridge, task.call.commutative, &op_);
-    PMPI_Type_contiguous(static_cast<int>(task.call.element_bytes), MPI_BYTE, &type_);
-    PMPI_Type_commit(&type_);
-  }
-  Between(const Between&) = delete;
-  Between& operator=(const Between&) = delete;
-  ~Between() {
-    if (!own_) return;
-    PMPI_Op_free(&op_);
-    original.Type_free(&type_);
-  }
-  MPI_Op op() const { return op_; }
-  MPI_Datatype type() const { return type_; }
-
- private:
-  MPI_Op op_;
-  MPI_Datatype type_;
-  bool own_ = false;
-};
-
 std::size_t element_bytes(const Task& task) {
   return task.by.layout != nullptr ? task.by.element_bytes() : std::size_t{1};
 }
 
-/// One collective on its way across machines. Each step does nothing once one has failed on this rank; a failure
-/// of smelt breaks its communicator on the whole machine, and one of the library is the library's to handle.
-class Crossing {
- public:
-  Crossing(Team& team, Task& task) : team_(team), task_(task), call_(task.call) {
-    root_machine_ = team.machine_of[static_cast<std::size_t>(call_.root)];
-    at_root_ = root_machine_ == team.machine;
-    root_local_ = team.local_of[static_cast<std::size_t>(call_.root)];
-  }
+int number(std::size_t bytes) { return static_cast<int>(bytes); }
 
-  int run(int* status);
+std::unique_ptr<std::byte[]> room(std::size_t bytes) { return std::unique_ptr<std::byte[]>(new std::byte[bytes + 1]); }
 
- private:
-  bool top() const { return call_.root == team_.rank; }
-  bool fine() const { return code_ == MPI_SUCCESS; }
-  int number(std::size_t bytes) const { return static_cast<int>(bytes); }
-  std::size_t block() const { return call_.count; }
-  /// Bytes of one block per rank, of a machine or of all.
-  std::size_t blocks_of(int machine) const {
-    return block() * static_cast<std::size_t>(team_.machine_size[static_cast<std::size_t>(machine)]);
-  }
+}  // namespace
 
-  void local(smelt_call call) {
-    if (!fine() || team_.local == nullptr) return;
-    status_ = smelt_run(team_.local, &call);
-    if (status_ != SMELT_OK) code_ = MPI_ERR_OTHER;
-  }
-  void library(int code) {
-    if (fine()) code_ = code;
-  }
-  std::byte* room(std::unique_ptr<std::byte[]>& memory, std::size_t bytes) {
-    memory.reset(new std::byte[bytes + 1]);
-    return memory.get();
-  }
-  smelt_call local_call(smelt_operation operation, const void* in, void* out, int root = 0) const;
-
-  void broadcast_local(void* data, std::size_t bytes, int root) {
-    smelt_call call{};
-    call.operation = SMELT_BROADCAST;
-    call.out = data;
-    call.count = bytes;
-    call.root = root;
-    local(call);
-  }
-  void barrier();
-  void broadcast();
-  void reduce();
-  void allreduce();
-  void gather();
-  void scatter();
-  void allgather();
-  void send_to_root(const void* data, std::size_t bytes);
-  void receive_from_leader(void* data, std::size_t bytes);
-  void layout(std::vector<int>& counts, std::vector<int>& offsets) const;
-  void sort(const std::byte* by_machine, std::byte* by_rank) const;
-  void unsort(const std::byte* by_rank, std::byte* by_machine) const;
-
-  Team& team_;
-  Task& task_;
-  smelt_call& call_;
-  int root_machine_ = 0, root_local_ = 0;
-  bool at_root_ = false;
-  int code_ = MPI_SUCCESS;
-  int status_ = SMELT_OK;
-};
-
-/// The same operator and count, on this machine.
-smelt_call Crossing::local_call(smelt_operation operation, const void* in, void* out, int root) const {
-  smelt_call call = call_;
-  call.operation = operation;
-  call.in = in;
-  call.out = out;
-  call.root = root;
-  return call;
+Between::Between(const Task& task) : op_(task.by.op), type_(task.by.type) {
+  if (task.by.layout->predefined && !task.by.user) return;
+  const std::lock_guard lock(bridging);
+  bridges().reserve(bridges().size() + 1);
+  own_ = true;
+  PMPI_Op_create(bridge, task.call.commutative, &op_);
+  PMPI_Type_contiguous(number(task.call.element_bytes), MPI_BYTE, &type_);
+  PMPI_Type_commit(&type_);
+  bridges().emplace_back(type_, &task.call);
 }
 
-void Crossing::barrier() {
-  smelt_call call{};
-  call.operation = SMELT_BARRIER;
-  local(call);
-  if (team_.leads() && fine()) library(original.Barrier(team_.leaders));
-  local(call);
-}
-
-void Crossing::broadcast() {
-  // The root's machine first, so that its leader has the data.
-  if (at_root_) broadcast_local(call_.out, call_.count, root_local_);
-  if (team_.leads() && fine()) {
-    library(original.Bcast(call_.out, number(call_.count), MPI_BYTE, root_machine_, team_.leaders));
+Between::~Between() {
+  if (!own_) return;
+  {
+    const std::lock_guard lock(bridging);
+    std::erase_if(bridges(), [&](const auto& each) { return each.first == type_; });
   }
-  if (!at_root_) broadcast_local(call_.out, call_.count, 0);
+  PMPI_Op_free(&op_);
+  original.Type_free(&type_);
 }
 
-void Crossing::send_to_root(const void* data, std::size_t bytes) {
-  if (fine()) library(PMPI_Send(data, number(bytes), MPI_BYTE, root_local_, 0, team_.neighbours));
-}
+// ---- the steps of each operation ------------------------------------------------------------
 
-void Crossing::receive_from_leader(void* data, std::size_t bytes) {
-  if (fine()) library(PMPI_Recv(data, number(bytes), MPI_BYTE, 0, 0, team_.neighbours, MPI_STATUS_IGNORE));
-}
-
-void Crossing::reduce() {
-  const std::size_t bytes = call_.count * element_bytes(task_);
-  std::unique_ptr<std::byte[]> part_memory, total_memory;
-  std::byte* const part = team_.leads() ? room(part_memory, bytes) : nullptr;
-  local(local_call(SMELT_REDUCE, call_.in, part));
-  if (team_.local == nullptr) std::memcpy(part, call_.in, bytes);
-  std::byte* total = nullptr;
-  if (team_.leads() && at_root_) total = top() ? static_cast<std::byte*>(call_.out) : room(total_memory, bytes);
-  if (team_.leads() && fine()) {
-    const Between between(task_);
-    library(original.Reduce(part, total, number(call_.count), between.type(), between.op(), root_machine_,
-                            team_.leaders));
-  }
-  if (at_root_ && team_.leads() && !top()) send_to_root(total, bytes);
-  if (top() && !team_.leads()) receive_from_leader(call_.out, bytes);
-}
-
-void Crossing::allreduce() {
-  const std::size_t bytes = call_.count * element_bytes(task_);
-  std::unique_ptr<std::byte[]> memory;
-  std::byte* const part = team_.leads() ? room(memory, bytes) : nullptr;
-  local(local_call(SMELT_REDUCE, call_.in, part));
-  if (team_.local == nullptr) std::memcpy(part, call_.in, bytes);
-  if (team_.leads() && fine()) {
-    const Between between(task_);
-    library(original.Allreduce(part, call_.out, number(call_.count), between.type(), between.op(), team_.leaders));
-  }
-  broadcast_local(call_.out, bytes, 0);
-}
-
-/// Where the blocks of each machine lie, for the leaders.
-void Crossing::layout(std::vector<int>& counts, std::vector<int>& offsets) const {
-  for (int machine = 0; machine < team_.machines; ++machine) counts.push_back(number(blocks_of(machine)));
-  offsets.resize(counts.size());
-  std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), 0);
-}
-
-void Crossing::sort(const std::byte* by_machine, std::byte* by_rank) const {
-  for (std::size_t i = 0; i < team_.by_machine.size(); ++i) {
-    std::memcpy(by_rank + static_cast<std::size_t>(team_.by_machine[i]) * block(), by_machine + i * block(), block());
-  }
-}
-
-void Crossing::unsort(const std::byte* by_rank, std::byte* by_machine) const {
-  for (std::size_t i = 0; i < team_.by_machine.size(); ++i) {
-    std::memcpy(by_machine + i * block(), by_rank + static_cast<std::size_t>(team_.by_machine[i]) * block(), block());
-  }
-}
-
-void Crossing::gather() {
-  const std::size_t all = block() * static_cast<std::size_t>(team_.size);
-  std::unique_ptr<std::byte[]> own_memory, all_memory;
-  std::byte* const own = team_.leads() ? room(own_memory, blocks_of(team_.machine)) : nullptr;
-  local(local_call(SMELT_GATHER, call_.in, own));
-  if (team_.local == nullptr) std::memcpy(own, call_.in, block());
-  std::byte* blocks = nullptr;
-  if (at_root_ && (team_.leads() || top())) blocks = room(all_memory, all);
-  if (team_.leads() && fine()) {
-    std::vector<int> counts, offsets;
-    layout(counts, offsets);
-    library(original.Gatherv(own, number(blocks_of(team_.machine)), MPI_BYTE, blocks, counts.data(), offsets.data(),
-                             MPI_BYTE, root_machine_, team_.leaders));
-  }
-  if (at_root_ && team_.leads() && !top()) send_to_root(blocks, all);
-  if (top() && !team_.leads()) receive_from_leader(blocks, all);
-  if (top() && fine()) sort(blocks, static_cast<std::byte*>(call_.out));
-}
-
-void Crossing::scatter() {
-  const std::size_t all = block() * static_cast<std::size_t>(team_.size);
-  std::unique_ptr<std::byte[]> own_memory, all_memory;
-  std::byte* blocks = nullptr;
-  if (at_root_ && (team_.leads() || top())) blocks = room(all_memory, all);
-  if (top()) unsort(static_cast<const std::byte*>(call_.in), blocks);
-  if (top() && !team_.leads()) library(PMPI_Send(blocks, number(all), MPI_BYTE, 0, 0, team_.neighbours));
-  if (at_root_ && team_.leads() && !top()) {
-    library(PMPI_Recv(blocks, number(all), MPI_BYTE, root_local_, 0, team_.neighbours, MPI_STATUS_IGNORE));
-  }
-  std::byte* const own = team_.leads() ? room(own_memory, blocks_of(team_.machine)) : nullptr;
-  if (team_.leads() && fine()) {
-    std::vector<int> counts, offsets;
-    layout(counts, offsets);
-    library(original.Scatterv(blocks, counts.data(), offsets.data(), MPI_BYTE, own,
-                              number(blocks_of(team_.machine)), MPI_BYTE, root_machine_, team_.leaders));
-  }
-  local(local_call(SMELT_SCATTER, own, call_.out));
-  if (team_.local == nullptr) std::memcpy(call_.out, own, block());
-}
-
-void Crossing::allgather() {
-  const std::size_t all = block() * static_cast<std::size_t>(team_.size);
-  std::unique_ptr<std::byte[]> own_memory, all_memory;
-  std::byte* const own = team_.leads() ? room(own_memory, blocks_of(team_.machine)) : nullptr;
-  local(local_call(SMELT_GATHER, call_.in, own));
-  if (team_.local == nullptr) std::memcpy(own, call_.in, block());
-  auto* const out = static_cast<std::byte*>(call_.out);
-  std::byte* const blocks = team_.in_blocks || !team_.leads() ? out : room(all_memory, all);
-  if (team_.leads() && fine()) {
-    std::vector<int> counts, offsets;
-    layout(counts, offsets);
-    library(original.Allgatherv(own, number(blocks_of(team_.machine)), MPI_BYTE, blocks, counts.data(),
-                                offsets.data(), MPI_BYTE, team_.leaders));
-    if (blocks != out && fine()) sort(blocks, out);
-  }
-  broadcast_local(out, all, 0);
-}
-
-int Crossing::run(int* status) {
+Crossing::Crossing(Team& team, Task& task) : team_(team), task_(task), call_(task.call) {
+  root_machine_ = team.machine_of[static_cast<std::size_t>(call_.root)];
+  at_root_ = root_machine_ == team.machine;
+  root_local_ = team.local_of[static_cast<std::size_t>(call_.root)];
   switch (call_.operation) {
     case SMELT_BARRIER:
       barrier();
@@ -290,9 +100,262 @@ int Crossing::run(int* status) {
       allgather();
       break;
   }
-  *status = status_;
-  return code_;
 }
+
+/// Bytes of one block per rank of a machine.
+std::size_t Crossing::blocks_of(int machine) const {
+  return block() * static_cast<std::size_t>(team_.machine_size[static_cast<std::size_t>(machine)]);
+}
+
+/// The same operator and count, on this machine.
+smelt_call Crossing::local_call(smelt_operation operation, const void* in, void* out, int root) const {
+  smelt_call call = call_;
+  call.operation = operation;
+  call.in = in;
+  call.out = out;
+  call.root = root;
+  return call;
+}
+
+void Crossing::local(const smelt_call& call) {
+  if (team_.local != nullptr) steps_.emplace_back(call);
+}
+
+void Crossing::broadcast_local(void* data, std::size_t bytes, int root) {
+  smelt_call call{};
+  call.operation = SMELT_BROADCAST;
+  call.out = data;
+  call.count = bytes;
+  call.root = root;
+  local(call);
+}
+
+void Crossing::between_leaders(Library call) {
+  if (team_.leads()) steps_.emplace_back(std::move(call));
+}
+
+void Crossing::copy_if_alone(void* to, const void* from, std::size_t bytes) {
+  if (team_.local == nullptr) steps_.emplace_back(Here([=] { std::memcpy(to, from, bytes); }));
+}
+
+/// Of the root's machine, where the root does not lead it.
+void Crossing::from_root_to_leader(void* data, std::size_t bytes) {
+  if (!at_root_ || (top() && team_.leads())) return;
+  const MPI_Comm comm = team_.neighbours;
+  if (top()) {
+    steps_.emplace_back(Library([=](MPI_Request* request) {
+      return request != nullptr ? PMPI_Isend(data, number(bytes), MPI_BYTE, 0, 0, comm, request)
+                                : PMPI_Send(data, number(bytes), MPI_BYTE, 0, 0, comm);
+    }));
+  } else if (team_.leads()) {
+    steps_.emplace_back(Library([=, root = root_local_](MPI_Request* request) {
+      return request != nullptr ? PMPI_Irecv(data, number(bytes), MPI_BYTE, root, 0, comm, request)
+                                : PMPI_Recv(data, number(bytes), MPI_BYTE, root, 0, comm, MPI_STATUS_IGNORE);
+    }));
+  }
+}
+
+void Crossing::from_leader_to_root(void* data, std::size_t bytes) {
+  if (!at_root_ || (top() && team_.leads())) return;
+  const MPI_Comm comm = team_.neighbours;
+  if (team_.leads()) {
+    steps_.emplace_back(Library([=, root = root_local_](MPI_Request* request) {
+      return request != nullptr ? PMPI_Isend(data, number(bytes), MPI_BYTE, root, 0, comm, request)
+                                : PMPI_Send(data, number(bytes), MPI_BYTE, root, 0, comm);
+    }));
+  } else if (top()) {
+    steps_.emplace_back(Library([=](MPI_Request* request) {
+      return request != nullptr ? PMPI_Irecv(data, number(bytes), MPI_BYTE, 0, 0, comm, request)
+                                : PMPI_Recv(data, number(bytes), MPI_BYTE, 0, 0, comm, MPI_STATUS_IGNORE);
+    }));
+  }
+}
+
+void Crossing::barrier() {
+  smelt_call call{};
+  call.operation = SMELT_BARRIER;
+  local(call);
+  between_leaders([this](MPI_Request* request) {
+    return request != nullptr ? original.Ibarrier(team_.leaders, request) : original.Barrier(team_.leaders);
+  });
+  local(call);
+}
+
+void Crossing::broadcast() {
+  // The root's machine first, so that its leader has the data.
+  if (at_root_) broadcast_local(call_.out, call_.count, root_local_);
+  between_leaders([this, bytes = number(call_.count)](MPI_Request* request) {
+    return request != nullptr ? original.Ibcast(call_.out, bytes, MPI_BYTE, root_machine_, team_.leaders, request)
+                              : original.Bcast(call_.out, bytes, MPI_BYTE, root_machine_, team_.leaders);
+  });
+  if (!at_root_) broadcast_local(call_.out, call_.count, 0);
+}
+
+void Crossing::reduce() {
+  const std::size_t bytes = call_.count * element_bytes(task_);
+  if (team_.leads()) {
+    own_ = room(bytes);
+    if (at_root_ && !top()) all_ = room(bytes);
+    between_.emplace(task_);
+  }
+  local(local_call(SMELT_REDUCE, call_.in, own_.get()));
+  copy_if_alone(own_.get(), call_.in, bytes);
+  void* const total = top() ? call_.out : all_.get();
+  between_leaders([this, total, count = number(call_.count)](MPI_Request* request) {
+    const MPI_Datatype type = between_->type();
+    const MPI_Op op = between_->op();
+    return request != nullptr
+               ? original.Ireduce(own_.get(), total, count, type, op, root_machine_, team_.leaders, request)
+               : original.Reduce(own_.get(), total, count, type, op, root_machine_, team_.leaders);
+  });
+  from_leader_to_root(total, bytes);
+}
+
+void Crossing::allreduce() {
+  const std::size_t bytes = call_.count * element_bytes(task_);
+  if (team_.leads()) {
+    own_ = room(bytes);
+    between_.emplace(task_);
+  }
+  local(local_call(SMELT_REDUCE, call_.in, own_.get()));
+  copy_if_alone(own_.get(), call_.in, bytes);
+  between_leaders([this, count = number(call_.count)](MPI_Request* request) {
+    const MPI_Datatype type = between_->type();
+    const MPI_Op op = between_->op();
+    return request != nullptr ? original.Iallreduce(own_.get(), call_.out, count, type, op, team_.leaders, request)
+                              : original.Allreduce(own_.get(), call_.out, count, type, op, team_.leaders);
+  });
+  broadcast_local(call_.out, bytes, 0);
+}
+
+void Crossing::lay_out() {
+  for (int machine = 0; machine < team_.machines; ++machine) counts_.push_back(number(blocks_of(machine)));
+  offsets_.resize(counts_.size());
+  std::exclusive_scan(counts_.begin(), counts_.end(), offsets_.begin(), 0);
+  own_ = room(blocks_of(team_.machine));
+}
+
+void Crossing::sort(const std::byte* by_machine, std::byte* by_rank) const {
+  for (std::size_t i = 0; i < team_.by_machine.size(); ++i) {
+    std::memcpy(by_rank + static_cast<std::size_t>(team_.by_machine[i]) * block(), by_machine + i * block(), block());
+  }
+}
+
+void Crossing::unsort(const std::byte* by_rank, std::byte* by_machine) const {
+  for (std::size_t i = 0; i < team_.by_machine.size(); ++i) {
+    std::memcpy(by_machine + i * block(), by_rank + static_cast<std::size_t>(team_.by_machine[i]) * block(), block());
+  }
+}
+
+void Crossing::gather() {
+  const std::size_t all = block() * static_cast<std::size_t>(team_.size);
+  if (team_.leads()) lay_out();
+  if (at_root_ && (team_.leads() || top())) all_ = room(all);
+  local(local_call(SMELT_GATHER, call_.in, own_.get()));
+  copy_if_alone(own_.get(), call_.in, block());
+  between_leaders([this, bytes = number(blocks_of(team_.machine))](MPI_Request* request) {
+    return request != nullptr ? original.Igatherv(own_.get(), bytes, MPI_BYTE, all_.get(), counts_.data(),
+                                                  offsets_.data(), MPI_BYTE, root_machine_, team_.leaders, request)
+                              : original.Gatherv(own_.get(), bytes, MPI_BYTE, all_.get(), counts_.data(),
+                                                 offsets_.data(), MPI_BYTE, root_machine_, team_.leaders);
+  });
+  from_leader_to_root(all_.get(), all);
+  if (top()) steps_.emplace_back(Here([this] { sort(all_.get(), static_cast<std::byte*>(call_.out)); }));
+}
+
+void Crossing::scatter() {
+  const std::size_t all = block() * static_cast<std::size_t>(team_.size);
+  if (team_.leads()) lay_out();
+  if (at_root_ && (team_.leads() || top())) all_ = room(all);
+  if (top()) steps_.emplace_back(Here([this] { unsort(static_cast<const std::byte*>(call_.in), all_.get()); }));
+  from_root_to_leader(all_.get(), all);
+  between_leaders([this, bytes = number(blocks_of(team_.machine))](MPI_Request* request) {
+    return request != nullptr ? original.Iscatterv(all_.get(), counts_.data(), offsets_.data(), MPI_BYTE, own_.get(),
+                                                   bytes, MPI_BYTE, root_machine_, team_.leaders, request)
+                              : original.Scatterv(all_.get(), counts_.data(), offsets_.data(), MPI_BYTE, own_.get(),
+                                                  bytes, MPI_BYTE, root_machine_, team_.leaders);
+  });
+  local(local_call(SMELT_SCATTER, own_.get(), call_.out));
+  copy_if_alone(call_.out, own_.get(), block());
+}
+
+void Crossing::allgather() {
+  const std::size_t all = block() * static_cast<std::size_t>(team_.size);
+  auto* const out = static_cast<std::byte*>(call_.out);
+  if (team_.leads()) lay_out();
+  if (team_.leads() && !team_.in_blocks) all_ = room(all);
+  local(local_call(SMELT_GATHER, call_.in, own_.get()));
+  copy_if_alone(own_.get(), call_.in, block());
+  std::byte* const blocks = all_ != nullptr ? all_.get() : out;
+  between_leaders([this, blocks, bytes = number(blocks_of(team_.machine))](MPI_Request* request) {
+    return request != nullptr ? original.Iallgatherv(own_.get(), bytes, MPI_BYTE, blocks, counts_.data(),
+                                                     offsets_.data(), MPI_BYTE, team_.leaders, request)
+                              : original.Allgatherv(own_.get(), bytes, MPI_BYTE, blocks, counts_.data(),
+                                                    offsets_.data(), MPI_BYTE, team_.leaders);
+  });
+  if (blocks != out) steps_.emplace_back(Here([=, this] { sort(blocks, out); }));
+  broadcast_local(out, all, 0);
+}
+
+// ---- taking them ----------------------------------------------------------------------------
+
+Crossing::~Crossing() {
+  for (smelt_request* const work : works_) smelt_request_free(work);
+}
+
+void Crossing::fail_by(int status) noexcept {
+  status_ = status;
+  if (status != SMELT_OK) code_ = MPI_ERR_OTHER;
+}
+
+void Crossing::run() noexcept {
+  for (auto step = steps_.begin(); step != steps_.end() && fine(); ++step) {
+    if (const auto* const call = std::get_if<smelt_call>(&*step)) fail_by(smelt_run(team_.local, call));
+    if (const auto* const library = std::get_if<Library>(&*step)) code_ = (*library)(nullptr);
+    if (const auto* const here = std::get_if<Here>(&*step)) (*here)();
+  }
+}
+
+int Crossing::prepare() noexcept {
+  try {
+    works_.resize(steps_.size());
+  } catch (const std::bad_alloc&) {
+    return SMELT_OUT_OF_MEMORY;
+  }
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const auto* const call = std::get_if<smelt_call>(&steps_[i]);
+    const int status = call != nullptr ? smelt_prepare(team_.local, call, &works_[i]) : SMELT_OK;
+    if (status != SMELT_OK) return status;
+  }
+  return SMELT_OK;
+}
+
+void Crossing::begin(const Step& step) noexcept {
+  if (std::holds_alternative<smelt_call>(step)) fail_by(smelt_request_start(works_[at_]));
+  if (const auto* const library = std::get_if<Library>(&step)) code_ = (*library)(&request_);
+  if (const auto* const here = std::get_if<Here>(&step)) (*here)();
+}
+
+/// Of one that has begun without failing.
+bool Crossing::over(const Step& step) noexcept {
+  int over = std::holds_alternative<Here>(step) ? 1 : 0;
+  if (std::holds_alternative<Library>(step)) code_ = original.Test(&request_, &over, MPI_STATUS_IGNORE);
+  if (std::holds_alternative<smelt_call>(step)) fail_by(smelt_request_test(works_[at_], &over));
+  return over != 0 || !fine();
+}
+
+bool Crossing::advance() noexcept {
+  for (; at_ < steps_.size() && fine(); ++at_, begun_ = false) {
+    if (!begun_) begin(steps_[at_]);
+    begun_ = true;
+    if (fine() && !over(steps_[at_])) return false;
+  }
+  return true;
+}
+
+// ---- which operations -----------------------------------------------------------------------
+
+namespace {
 
 /// Bytes in the largest message between leaders.
 double most_bytes(const Team& team, const Task& task) {
@@ -310,24 +373,15 @@ bool spans_machines(const Team& team, const Task& task) noexcept {
   switch (call.operation) {
     case SMELT_BARRIER:
     case SMELT_BROADCAST:
-      return true;
-    case SMELT_REDUCE:
-    case SMELT_ALLREDUCE:
-      return call.combine == nullptr || call.commutative != 0 || team.in_blocks;
     case SMELT_GATHER:
     case SMELT_SCATTER:
     case SMELT_ALLGATHER:
       return true;
+    case SMELT_REDUCE:
+    case SMELT_ALLREDUCE:
+      return call.combine == nullptr || call.commutative != 0 || team.in_blocks;
     default:
       return false;
-  }
-}
-
-int run_across(Team& team, Task& task, int* status) noexcept {
-  try {
-    return Crossing(team, task).run(status);
-  } catch (const std::bad_alloc&) {
-    return MPI_ERR_NO_MEM;
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "shims/mpi/follow.hpp"
+#include "shims/mpi/machines.hpp"
 #include "shims/mpi/progress.hpp"
 #include "shims/mpi/team.hpp"
 
@@ -59,10 +60,11 @@ class Operation {
 
   Team& team;
   std::optional<Task> task;
-  smelt_request* work = nullptr;
-  Operation* next = nullptr;  ///< in the team's queue
-  bool prepared = false;      ///< `work` is started again and again
-  bool holds = false;         ///< handles of the program, while it is in flight
+  smelt_request* work = nullptr;       ///< of one machine
+  std::unique_ptr<Crossing> crossing;  ///< of several
+  Operation* next = nullptr;           ///< in the team's queue
+  bool prepared = false;               ///< `work` is started again and again
+  bool holds = false;                  ///< handles of the program, while it is in flight
 
  private:
   ~Operation() {
@@ -213,12 +215,44 @@ int start_work(Team& team, const smelt_call& call, smelt_request** work) noexcep
   return smelt_start(team.local, &call, work);
 }
 
+/// Requires the lock. Starts what the operation's task says; of several machines it begins when its turn comes.
+int start_work(Operation& operation) noexcept {
+  Team& team = operation.team;
+  if (team.machines == 1) return start_work(team, operation.task->call, &operation.work);
+  if (!spans_machines(team, *operation.task)) return SMELT_NOT_SUPPORTED;
+  try {
+    operation.crossing = std::make_unique<Crossing>(team, *operation.task);
+  } catch (const std::bad_alloc&) {
+    return SMELT_OUT_OF_MEMORY;
+  }
+  return operation.crossing->prepare();
+}
+
+/// Requires the lock. Of the first one of its team: whether it is over, and then its end.
+bool over_now(Operation& operation, int* status) noexcept {
+  int over = 0;
+  if (operation.crossing) {
+    over = operation.crossing->advance() ? 1 : 0;
+    *status = operation.crossing->code() == MPI_SUCCESS ? SMELT_OK : SMELT_BROKEN;
+  } else {
+    *status = smelt_request_test(operation.work, &over);
+  }
+  return over != 0;
+}
+
+/// Requires the lock. The work of one that is over.
+void put_away(Operation& operation) noexcept {
+  operation.crossing.reset();
+  if (operation.prepared || operation.team.machines > 1) return;
+  rest(operation.team.flights, operation.task->call, std::exchange(operation.work, nullptr));
+}
+
 /// Of the first one, whose end is known. Requires the lock.
 void land_first(Flights& flights, int status) noexcept {
   Operation* const first = flights.first;
   flights.first = first->next;
   if (flights.first == nullptr) flights.last = nullptr;
-  if (!first->prepared) rest(flights, first->task->call, first->work);
+  put_away(*first);
   // Pairs with the load in any(): who sees none has the team's `local` to itself.
   flights.count.store(flights.count.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   await_one_less();
@@ -230,9 +264,8 @@ void land_first(Flights& flights, int status) noexcept {
 bool land_what_is_over(Flights& flights) noexcept {
   bool any = false;
   while (flights.first != nullptr) {
-    int over = 0;
-    const int status = smelt_request_test(flights.first->work, &over);
-    if (over == 0) break;
+    int status = SMELT_OK;
+    if (!over_now(*flights.first, &status)) break;
     land_first(flights, status);
     any = true;
   }
@@ -344,9 +377,7 @@ int start_nothing(MPI_Request* request) noexcept {
 
 /// Requires the lock. `operation` has just been started: whether it is over already.
 bool over_at_once(Operation& operation, int* status) noexcept {
-  int over = 0;
-  if (operation.team.flights.first == nullptr) *status = smelt_request_test(operation.work, &over);
-  return over != 0;
+  return operation.team.flights.first == nullptr && over_now(operation, status);
 }
 
 /// Requires the lock. Of one that has been started and is not over.
@@ -366,7 +397,7 @@ void enqueue(Operation& operation) noexcept {
 int launch(Operation& operation, MPI_Request* request) noexcept {
   int status = SMELT_OK;
   if (over_at_once(operation, &status)) {
-    rest(operation.team.flights, operation.task->call, operation.work);
+    put_away(operation);
     operation.land(status);
     *request = MPI_REQUEST_NULL;
     if (operation.code() == MPI_SUCCESS) return start_nothing(request);
@@ -380,7 +411,9 @@ int launch(Operation& operation, MPI_Request* request) noexcept {
 
 /// Whether smelt does not do what it was asked for.
 bool refused(int status) noexcept { return status == SMELT_INVALID_ARGUMENT || status == SMELT_NOT_SUPPORTED; }
-const char* const no_combination = "a combination that smelt does not have";
+const char* why_refused(const Team& team) noexcept {
+  return team.machines > 1 ? not_across : "a combination that smelt does not have";
+}
 
 /// Fills in the operation's task. Throws nothing: without memory *code is set and the verdict is `done`.
 Task::Verdict fill_in(Operation& operation, const Description& describe, int* code) noexcept {
@@ -399,7 +432,6 @@ Task::Verdict fill_in(Operation& operation, const Description& describe, int* co
 const char* why_not_nonblocking(const Team* team, const MPI_Request* request) noexcept {
   if (team == nullptr) return "one of the first calls on its communicator";
   if (!team->ready) return team->why;
-  if (team->machines > 1) return "a nonblocking collective between machines";
   if (!team->followed) return "a nonblocking collective, and a library whose progress cannot be followed";
   return request == nullptr ? "arguments that the library reports" : nullptr;
 }
@@ -420,11 +452,11 @@ const char* take_off(Team& team, const Description& describe, MPI_Request* reque
       break;
     case Task::Verdict::run: {
       const Hold held(team.flights);
-      const int status = start_work(team, operation->task->call, &operation->work);
+      const int status = start_work(*operation);
       if (status == SMELT_OK) {
         *code = launch(*operation, request);
       } else if (refused(status)) {
-        why = no_combination;
+        why = why_refused(team);
       } else {
         *code = no_memory(team);
       }
@@ -445,7 +477,8 @@ Again::Again(Team& team, Description describe) : team_(team), describe_(std::mov
   verdict_ = describe_(task);
   if (task.by.user) needed_.op = task.by.op;
   // Nothing to be packed, nothing that could change: the same call each time.
-  if (verdict_ == Task::Verdict::run && needed_.types.empty() && needed_.op == MPI_OP_NULL) {
+  const bool same = needed_.types.empty() && needed_.op == MPI_OP_NULL;
+  if (verdict_ == Task::Verdict::run && same && team.machines == 1) {
     const Hold held(team.flights);
     operation_->prepared = smelt_prepare(team.local, &task.call, &operation_->work) == SMELT_OK;
   }
@@ -460,7 +493,7 @@ Again::~Again() {
 /// Requires the lock.
 int Again::start_work() noexcept {
   if (operation_->prepared) return smelt_request_start(operation_->work);
-  return mpi::start_work(team_, operation_->task->call, &operation_->work);
+  return mpi::start_work(*operation_);
 }
 
 const char* Again::start(int* code) noexcept {
@@ -478,13 +511,13 @@ const char* Again::start(int* code) noexcept {
   {
     const Hold held(team_.flights);
     if (const int started = start_work(); started != SMELT_OK) {
-      if (refused(started)) return no_combination;
+      if (refused(started)) return why_refused(team_);
       *code = no_memory(team_);
       return nullptr;
     }
     int status = SMELT_OK;
     if (over_at_once(operation, &status)) {
-      if (!operation.prepared) rest(team_.flights, operation.task->call, operation.work);
+      put_away(operation);
       operation.land(status);
       return nullptr;
     }
@@ -521,9 +554,20 @@ int Again::make_request(MPI_Request* request) noexcept {
 
 // ---- all of a team, or of all teams ---------------------------------------------------------
 
+/// Requires the lock. Waits for the end of the first one of its team.
+static int wait_for(Operation& operation) noexcept {
+  if (!operation.crossing) return smelt_request_wait(operation.work);
+  int status = SMELT_OK;
+  for (int tries = 1; !over_now(operation, &status); ++tries) {
+    make_progress(nullptr);
+    if (tries > 4000) sched_yield();
+  }
+  return status;
+}
+
 void land_all(Team& team) noexcept {
   const Hold held(team.flights);
-  while (team.flights.first != nullptr) land_first(team.flights, smelt_request_wait(team.flights.first->work));
+  while (team.flights.first != nullptr) land_first(team.flights, wait_for(*team.flights.first));
 }
 
 void advance_flights() noexcept {

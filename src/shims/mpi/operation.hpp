@@ -10,7 +10,9 @@
 // - a blocking collective on the same communicator, which lands all that were started before it.
 //
 // Invariants
-// - smelt runs the collectives of a team in the order of their starts; they land in that order.
+// - smelt runs the collectives of a team in the order of their starts; they land in that order. Those of several
+//   machines begin in that order, too, each when the one before has landed: so all leaders call the library's
+//   collectives in the same order.
 // - While a team has flights its `local` rank belongs to whoever holds `busy`. Nobody waits for `busy` in a call of the
 //   library's progress, and nobody waits for another rank while holding it but a blocking collective, next to which
 //   MPI allows no other on the communicator. So the library's locks and this one cannot be waited for in a circle.

@@ -7,6 +7,7 @@ Exit status 77: this machine does not permit the test; the reason is printed.
 """
 
 import argparse
+import contextlib
 import glob
 import os
 import pathlib
@@ -278,16 +279,24 @@ def test_machines(mpi):
                 variables["SMELT_VERBOSE"] = "1"
                 program = (mpi.program("matrix"), "60", str(count), "alike")
                 where = {"options": options, "variables": variables, "prefix": machines.enter(0)}
+                nonblocking = (mpi.program("nonblocking"), "machines", "20", str(count))
                 if mpi.kind == "mpich":
-                    run_without_end(mpi, 2 * count, program, **where)
+                    run_without_end(mpi, 2 * count, program, " rounds\n", **where)
+                    run_without_end(mpi, 2 * count, nonblocking, "all right\n", **where)
                     continue
                 text = mpi.run(2 * count, *program, **where)
                 if not re.search(r"MPI_\w+: taken over [1-9]", text) or "between machines" not in text:
                     fail(f"nothing was taken over, or nothing passed on, between machines:\n{text}")
+                text = mpi.run(2 * count, *nonblocking, **where)
+                for prefix in ("MPI_I", "MPIX_"):  # which ones is drawn
+                    if len(set(re.findall(rf"{prefix}(\w+): taken over [1-9]", text))) < 4:
+                        fail(f"{prefix}... was not taken over between machines:\n{text}")
+                if "an operation between machines" not in text:
+                    fail(f"nothing was passed on visibly between machines:\n{text}")
 
 
-def run_without_end(mpi, ranks, program, options, variables, prefix, within=60):
-    """Until the program says that it is through: MPICH 4.0 over UCX's TCP may hang in MPI_Finalize, also where no
+def run_without_end(mpi, ranks, program, end, options, variables, prefix, within=60):
+    """Until the program says by the line `end` that it is through: MPICH 4.0 over UCX's TCP may hang in MPI_Finalize, also where no
     shim is loaded. Some ranks wait there for the others' answer to the closing of their connections, while these sleep
     in a barrier of PMI already."""
     process = subprocess.Popen([*prefix, *mpi.command(ranks, *program, options=options)], stdout=subprocess.PIPE,
@@ -298,13 +307,14 @@ def run_without_end(mpi, ranks, program, options, variables, prefix, within=60):
     seen = []
     for line in process.stdout:
         seen.append(line)
-        if line.endswith(" rounds\n"):
+        if line.endswith(end):
             break
     else:
         fail("".join(seen) + f"{' '.join(program)}: did not get through")
     watchdog.cancel()
     for pid in still_running(program[0]):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # gone meanwhile
+            os.kill(pid, signal.SIGKILL)
     try:
         process.communicate(timeout=10)
     except subprocess.TimeoutExpired:

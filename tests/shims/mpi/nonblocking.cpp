@@ -3,6 +3,7 @@
 //
 //   mpirun -n N nonblocking single|multiple [rounds] [seed]   all checks, at that level of threads
 //   mpirun -n N nonblocking library [rounds] [seed]            without what Open MPI 4.1 itself does not survive
+//   mpirun -n N nonblocking machines [rounds] [seed]           all checks, on several machines
 //   mpirun -n N nonblocking spin                               collectives for ever, for whoever kills a rank
 //
 // Each round draws, equally on all ranks, operations on several communicators, starts all of them, and completes
@@ -636,7 +637,12 @@ void make_types() {
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "single";
   int provided = 0;
-  MPI_Init_thread(&argc, &argv, mode == "multiple" ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+#ifdef MPICH
+  const bool threads = mode == "multiple";
+#else
+  const bool threads = mode == "multiple" || mode == "machines";
+#endif
+  MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 200;
   const auto seed = static_cast<std::uint64_t>(argc > 3 ? std::atoll(argv[3]) : 1);
   common.seed(seed);
@@ -661,7 +667,8 @@ int main(int argc, char** argv) {
   const bool persistent = mode != "library";
 #endif
   auto shared = comms;
-  if (size_of(MPI_COMM_WORLD) < 4) shared.pop_back();  // halves of one rank are the library's
+  // Halves of one rank are the library's, and those with one rank per machine.
+  if (size_of(MPI_COMM_WORLD) < 4 || mode == "machines") shared.pop_back();
   for (int i = 0; i < rounds; ++i) {
     check_round(comms);
     if (i % 2 == 0 && persistent) check_persistent_round(shared);
