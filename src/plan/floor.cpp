@@ -13,7 +13,8 @@
 //   reduce-scatter               n (n-1) b, all combined
 //
 // and, where some of a rank's input is its own result, b (scatter, gather, scan) or n b (allgather, alltoall) copied.
-// At the pace of the cheapest pair, shared evenly by all PUs: one of them works so long.
+// At the pace of the cheapest pair, shared evenly by all PUs: one of them works so long. In an allgather a rank keeps
+// what the others get: it may read it once for all, chunk by chunk.
 //
 // Source: [gossip] Harary and Schwenk 1974, "The communication problem on graphs and digraphs".
 #include <algorithm>
@@ -37,6 +38,7 @@ struct Amount {
   double moved = 0.0;
   double combined = 0.0;  ///< of these
   double kept = 0.0;      ///< copied from a rank's input to its own result
+  bool again = false;     ///< what is kept is what others get
 };
 
 Amount least_amount(Operation operation, double bytes, int ranks) {
@@ -49,7 +51,7 @@ Amount least_amount(Operation operation, double bytes, int ranks) {
       return {.moved = once, .kept = bytes};
     case Operation::allgather:
     case Operation::alltoall:
-      return {.moved = n * once, .kept = n * bytes};
+      return {.moved = n * once, .kept = n * bytes, .again = operation == Operation::allgather};
     case Operation::reduce:
       return {.moved = once, .combined = once};
     case Operation::scan:
@@ -72,6 +74,7 @@ struct Pace {
   double move_ns = unreachable_ns;
   double combine_ns = unreachable_ns;  ///< of moving and combining it
   double keep_ns = unreachable_ns;     ///< of copying it within a PU's own memory
+  double again_ns = unreachable_ns;    ///< of moving what has just been copied so
 };
 
 /// A whole buffer, and the lengths at which the cost of a copy bends before.
@@ -100,6 +103,8 @@ class Copies {
     return {.move_ns = std::max(least, std::min(own, other)),
             .combine_ns = std::max(least + add, std::min(own, other + add))};
   }
+  /// Writing what the PU has just read: half of what a copy takes longer for the length of the whole is left.
+  double again_ns(std::size_t pu) const { return (per_byte(pu, pu) + least_ns(pu, pu, copiers_)) / 2; }
   /// Combining what lies there already.
   double combine_ns(std::size_t pu) const { return least_ns(pu, pu, 1) + add_ns(pu); }
 
@@ -140,6 +145,7 @@ Pace cheapest_pace(const RankCosts& costs, double whole, int copiers) {
   for (int to = 0; to < costs.size(); ++to) {
     const double combine_ns = copies.combine_ns(pu(to));
     best.keep_ns = std::min(best.keep_ns, copies.pace(pu(to), pu(to)).move_ns);
+    best.again_ns = std::min(best.again_ns, copies.again_ns(pu(to)));
     for (int from = 0; from < costs.size(); ++from) {
       if (from == to) continue;
       const auto straight = copies.pace(pu(from), pu(to));
@@ -219,9 +225,10 @@ ScheduleFloor schedule_floor(const Machine& machine, const Group& group, Operati
   const auto pace = plan::cheapest_pace(costs, whole, pus);
   ScheduleFloor found{
       .message_ns = plan::message_floor(costs, operation, root), .moved_bytes = amount.moved, .pus = pus};
-  found.work_ns = (amount.combined * pace.combine_ns + (amount.moved - amount.combined) * pace.move_ns +
-                   amount.kept * pace.keep_ns) /
-                  pus;
+  const double move_ns = amount.again ? std::min(pace.move_ns, pace.again_ns) : pace.move_ns;
+  found.work_ns =
+      (amount.combined * pace.combine_ns + (amount.moved - amount.combined) * move_ns + amount.kept * pace.keep_ns) /
+      pus;
   return found;
 }
 

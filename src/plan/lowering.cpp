@@ -91,6 +91,7 @@ double Lowering::lower_part(const std::vector<Move>& moves, std::size_t chunk, s
   ops.clear();
   elements_ = cutting_.elements(chunk);
   bool fills_stage = false;
+  just_read_ = {};
   for (const Move& move : moves) {
     if (move.to.buffer == Buffer::stage && !fills_stage) ops.push_back({.kind = Op::Kind::reuse_stage});
     fills_stage |= move.to.buffer == Buffer::stage;
@@ -130,9 +131,10 @@ void Lowering::add(const Move& move, std::vector<Op>& ops) {
                       ops);
     case Move::Kind::put:
       note_put(move);
-      return add_work(transfer_ns(move.peer, rank_, bytes_of(move.from), false, false), ops);
+      return add_work(put_ns(move), ops);
     case Move::Kind::copy:
     case Move::Kind::combine:
+      just_read_ = move.from;
       add_work(transfer_ns(rank_, rank_, bytes_of(move.to), true, combine), ops);
       if (move.to.buffer == Buffer::stage) add_work(reclaim_ns(bytes_of(move.to)), ops);
       return;
@@ -156,6 +158,16 @@ void Lowering::add(const Move& move, std::vector<Op>& ops) {
 void Lowering::note_put(const Move& move) {
   if (move.to.buffer != Buffer::out || elements_ != cutting_.elements(0) || elements_ == 0) return;
   puts_->push_back({move.peer, bytes_of(move.from) * static_cast<double>(length_) / static_cast<double>(elements_)});
+}
+
+/// Of the time by which copies of long buffers are slower than short ones, reading takes half. A chunk that the rank
+/// has just read is in its cache, where the whole would not be.
+double Lowering::put_ns(const Move& move) {
+  const double bytes = bytes_of(move.from);
+  const double time = transfer_ns(move.peer, rank_, bytes, false, false);
+  if (!cut_ || move.from != just_read_) return time;
+  const double long_ns = part_ns(bytes, [&](double size) { return own_copy_ns(size); });
+  return time - (long_ns - own_copy_ns(bytes)) / 2;
 }
 
 double Lowering::fetch_ns(int writer, int owner, double bytes) const {

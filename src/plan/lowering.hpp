@@ -79,6 +79,7 @@ class Lowering {
 
  private:
   void note_put(const Move& move);
+  double put_ns(const Move& move);
   double lower_part(const std::vector<Move>& moves, std::size_t chunk, std::vector<Op>& ops);
   void add(const Move& move, std::vector<Op>& ops);
   void add_work(double ns, std::vector<Op>& ops) const;
@@ -111,6 +112,7 @@ class Lowering {
   int rank_ = 0;
   bool cut_ = false;          ///< into several chunks
   std::size_t elements_ = 0;  ///< of the chunk
+  Area just_read_;            ///< of this chunk, by the rank itself
   std::vector<Program::Put>* puts_ = nullptr;
   struct Copy {
     double bytes = -1.0, ns = 0.0;

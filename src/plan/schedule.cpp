@@ -67,6 +67,8 @@ std::vector<std::size_t> chunk_choices(const AlgorithmInfo& info, Access access,
     }
   } else if (access == Access::direct && reduces_vectors(info.operation) && bytes > 65536) {
     chunks.push_back(32768);  // operands stay in the cache between two passes over them
+  } else if (info.name.ends_with("_put") && bytes > 262144) {
+    chunks.push_back(262144);  // is written to all while it is in the cache
   }
   return chunks;
 }
@@ -258,8 +260,10 @@ Result<std::vector<RankedRecipe>> rank_recipes(const Machine& machine, const Gro
 namespace plan {
 namespace {
 
-/// Chunks need ranks that keep pace with each other, as those of the model do: they have to be worth it.
-double caution(const Recipe& recipe) { return recipe.chunk_bytes != 0 ? 1.05 : 1.0; }
+/// Ranks that wait for each other in every chunk have to keep pace, as those of the model do: that has to be worth it.
+double caution(const Recipe& recipe) {
+  return recipe.chunk_bytes != 0 && find_algorithm(recipe.algorithm)->in_step ? 1.05 : 1.0;
+}
 
 /// Of the tree with those parents; 0 without one.
 int height(const std::vector<int>& parents) {

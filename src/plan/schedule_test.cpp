@@ -123,6 +123,47 @@ TEST(Schedules, CutMessagesHaveToBeWorthIt) {
   EXPECT_GT(taken, 0);
 }
 
+// In an allgather by puts no rank waits for another between chunks: they need not be worth anything.
+TEST(Schedules, ChunksThatNobodyWaitsForAreTakenAsTheyArePredicted) {
+  const Machine machine = two_packages();
+  int narrow = 0;
+  for (const int ranks : {2, 3, 8}) {
+    for (std::size_t bytes = 1 << 19; bytes <= (1u << 24); bytes += bytes / 4) {
+      const auto ranked = *rank_recipes(machine, group_of(machine, ranks), Operation::allgather, bytes, all_access);
+      const auto ns_of = [&](const char* text) {
+        const auto is_it = [&](const RankedRecipe& each) { return to_string(each.recipe) == text; };
+        return std::find_if(ranked.begin(), ranked.end(), is_it);
+      };
+      const auto cut = ns_of("allgather_put+direct+chunk=262144"), whole = ns_of("allgather_flat+direct");
+      ASSERT_TRUE(cut != ranked.end() && whole != ranked.end());
+      EXPECT_EQ(cut < whole, cut->predicted_ns < whole->predicted_ns) << bytes << ", " << ranks << " ranks";
+      narrow += cut->predicted_ns < whole->predicted_ns && whole->predicted_ns < 1.05 * cut->predicted_ns;
+    }
+  }
+  EXPECT_GT(narrow, 0);
+}
+
+// What a rank has just read is in its cache: a chunk of a long block, but not the whole.
+TEST(Schedules, AChunkIsReadOnceForAll) {
+  const Machine machine = two_packages();
+  const Group group = group_of(machine, 2);
+  const auto total_ns = [&](const std::string& recipe, std::size_t bytes) {
+    return simulate(machine, group, *make_request(machine, group, *parse_recipe(recipe)), bytes)->total_ns;
+  };
+  const std::size_t pu = static_cast<std::size_t>(group.pus[0]);
+  constexpr std::size_t whole = 1 << 24, part = 1 << 18;
+  const double long_ns = copy_ns(machine, pu, pu, 2 * whole, 2) / 2;
+  const double short_ns = copy_ns(machine, pu, pu, part, 2) * whole / part;
+  ASSERT_GT(long_ns, 1.2 * short_ns);
+  const auto gained_ns = [&](const std::string& recipe) {
+    return total_ns(recipe, whole) - total_ns(recipe + "+chunk=262144", whole);
+  };
+  // Of other ranks' blocks nothing has been read before.
+  const double anyway_ns = gained_ns("alltoall_flat+direct"), expected_ns = (long_ns - short_ns) / 2;
+  EXPECT_LT(anyway_ns, 0.05 * expected_ns);
+  EXPECT_NEAR(gained_ns("allgather_put+direct") - anyway_ns, expected_ns, 0.01 * expected_ns);
+}
+
 // Ranks that share a PU take turns: each turn costs a switch, and only one of them works at a time.
 TEST(Schedules, RanksThatShareAPuTakeTurns) {
   const Machine machine = two_packages();

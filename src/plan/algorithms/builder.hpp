@@ -104,6 +104,7 @@ inline Area stage(int first = 0, int count = 1) { return {Buffer::stage, first, 
 struct Algorithm {
   AlgorithmInfo info;
   void (*build)(Builder& builder);
+  bool in_step = true;  ///< of pipelined ones: ranks wait for each other in every chunk
 };
 
 int largest_power_of_two(int n);

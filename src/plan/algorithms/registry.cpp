@@ -30,6 +30,7 @@ const Algorithm* const all_algorithms[] = {
     &gather_linear,
     &gather_binomial,
     &allgather_flat,
+    &allgather_put,
     &allgather_ring,
     &allgather_recursive_doubling,
     &allgather_bruck,

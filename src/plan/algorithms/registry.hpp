@@ -14,7 +14,7 @@ extern const Algorithm allreduce_recursive_doubling, allreduce_tree, allreduce_r
     allreduce_flat, allreduce_slices, allreduce_hybrid;
 extern const Algorithm scatter_flat, scatter_linear, scatter_binomial;
 extern const Algorithm gather_flat, gather_put, gather_linear, gather_binomial;
-extern const Algorithm allgather_flat, allgather_ring, allgather_bruck, allgather_recursive_doubling;
+extern const Algorithm allgather_flat, allgather_put, allgather_ring, allgather_bruck, allgather_recursive_doubling;
 extern const Algorithm alltoall_flat, alltoall_pairwise, alltoall_bruck;
 extern const Algorithm reduce_scatter_flat, reduce_scatter_pairwise, reduce_scatter_recursive_halving;
 extern const Algorithm scan_flat, scan_chain, scan_recursive_doubling, scan_slices;
