@@ -5,8 +5,8 @@
 
 Runs `smelt measure` and `smelt bench` for what the bars of the chosen sets need, saves every JSON document in the
 directory, and prints one line per bar: what was measured, the limit, and whether it holds.
-Each ratio is one of medians out of a single interleaved run, except where a bar compares two
-operations. Exit status: 0 if all bars hold, 1 if one does not, 2 if one could not be measured.
+Each ratio is one out of a single interleaved run, of medians or, of several starts, the median of the ratios of each
+start, except where a bar compares two operations. Exit status: 0 if all bars hold, 1 if one does not, 2 if one could not be measured.
 
 The sets:
     basic           barriers, small collectives and channels of threads, against what users write them with
@@ -189,14 +189,17 @@ class Matrix:
             self.missing.append(f"{operation} {size_text(size)}, {ranks} ranks: {reason}")
 
     def compare(self, document, contestants):
-        own, ratios = value_in(document, self.own), {}
-        if own <= 0:
-            return {}  # less than the clock's own time: nothing was measured
+        """By start: what the machine does in the minute of one start concerns all who run in it."""
+        own, ratios = value_in(document, self.own, "starts_ns"), {}
         for name in contestants:
             try:
-                ratios[name] = value_in(document, name) / own
+                pairs = zip(value_in(document, name, "starts_ns"), own)
+                # 0: less than the clock's own time, nothing was measured.
+                both = [theirs / ours for theirs, ours in pairs if theirs is not None and ours]
             except Missing:
-                pass
+                continue
+            if both:
+                ratios[name] = statistics.median(both)
         return ratios
 
     def of(self, name, ranks=None):

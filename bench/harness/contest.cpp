@@ -204,12 +204,13 @@ class Contest {
 
   static ContestResult result_of(const Entrant& entrant) {
     std::vector<double> all, medians;
+    ContestResult result;
     for (const auto& times : entrant.times_ns) {
       all.insert(all.end(), times.begin(), times.end());
-      if (!times.empty()) medians.push_back(summarize(times).median);
+      auto& start_ns = result.starts_ns.emplace_back();
+      if (!times.empty()) medians.push_back(start_ns.emplace(summarize(times).median));
     }
     const Summary times = summarize(std::move(all));
-    ContestResult result;
     result.name = entrant.contestant.name;
     result.median_ns = summarize(std::move(medians)).median;
     result.p99_ns = times.p99;

@@ -4,8 +4,9 @@
 //   round 1:   smelt   pthread   floor    gomp  ...     one turn: about 20 ms
 //   round 2:   gomp    floor     smelt    pthread ...   order shuffled in every round
 //
-// Where a process' memory lies, which differs from start to start, decides some times by tenths. So all contestants may
-// be started several times, one contest after another; what counts is the median of the starts' medians.
+// Times differ from start to start, by where a process' memory lies and by the phases of the machine. So all
+// contestants may be started several times, one contest after another; what counts is the median of the starts'
+// medians, and of two contestants the median of their ratios in each start.
 //
 // Between turns all ranks of a worker sleep: rank 0 in read(), the others on a futex.
 // A contestant that does not answer in time, dies or answers nonsense is killed and left out;
@@ -55,8 +56,9 @@ struct ContestResult {
   std::string name;
   double median_ns =
       0.0;  ///< of the starts' medians: of one operation, maximum over ranks; for channels of one round trip
-  double p99_ns = 0.0;  ///< this and the spread: of all starts' samples
-  double spread = 0.0;  ///< interquartile range / median
+  std::vector<std::optional<double>> starts_ns;  ///< the median of each; nothing: no valid sample
+  double p99_ns = 0.0;                           ///< this and the spread: of all starts' samples
+  double spread = 0.0;                           ///< interquartile range / median
   std::size_t samples = 0;
   std::optional<double> floor_ratio;        ///< median_ns / median_ns of the floor, if that ran
   std::optional<double> predicted_ns;       ///< what the contestant's own model says

@@ -23,6 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -162,6 +163,7 @@ TEST(Contest, OfSeveralStartsTheMedianOneCounts) {
   const auto outcome = contest({varying, steady("b", "5")}, options);
   ASSERT_EQ(outcome.results.size(), 2u);
   EXPECT_DOUBLE_EQ(outcome.results[0].median_ns, 7);
+  EXPECT_THAT(outcome.results[0].starts_ns, ElementsAre(5.0, 7.0, 9.0));
   EXPECT_DOUBLE_EQ(outcome.results[1].median_ns, 5);
   EXPECT_GE(outcome.results[0].samples, 9u);
 }
@@ -178,6 +180,7 @@ TEST(Contest, AStartWithoutASampleDoesNotCount) {
       {once, script("never", "echo ready; while read w n; do [ $w = quit ] && exit; echo done; done")}, options);
   ASSERT_EQ(outcome.results.size(), 1u);
   EXPECT_DOUBLE_EQ(outcome.results[0].median_ns, 6);
+  EXPECT_THAT(outcome.results[0].starts_ns, ElementsAre(std::nullopt, 6.0, std::nullopt)) << "in their places";
   ASSERT_EQ(outcome.left_out.size(), 1u);
   EXPECT_EQ(outcome.left_out[0].reason, "no valid sample");
 }

@@ -263,8 +263,11 @@ const bench::ContestResult* find_result(const Report& report, const std::string&
 }
 
 Json result_document(const bench::ContestResult& result) {
+  Json starts = Json::array();
+  for (const auto& start_ns : result.starts_ns) starts.push_back(start_ns ? Json(*start_ns) : Json(nullptr));
   Json entry = {{"name", result.name},
                 {"median_ns", result.median_ns},
+                {"starts_ns", std::move(starts)},
                 {"p99_ns", result.p99_ns},
                 {"spread", result.spread},
                 {"floor_ratio", result.floor_ratio ? Json(*result.floor_ratio) : Json(nullptr)},
