@@ -18,8 +18,11 @@ import subprocess
 import sys
 
 OPERATIONS = ["barrier", "bcast", "reduce", "allreduce", "scatter", "gather", "allgather", "alltoall",
-              "reduce_scatter_block", "scan", "exscan"]
-OPERATIONS = [kind + each for kind in ("", "i", "p") for each in OPERATIONS]  # blocking, nonblocking, persistent
+              "reduce_scatter_block", "scan", "exscan", "reduce_scatter", "scatterv", "gatherv", "allgatherv",
+              "alltoallv", "alltoallw"]
+# Blocking, nonblocking, the same with computation between start and wait, persistent.
+OPERATIONS = [before + each + after for before, after in (("", ""), ("i", ""), ("i", "+work"), ("p", ""))
+              for each in OPERATIONS]
 # No contest: at every start but the first these of MPICH 4.0 leave the receivers what they got at the first.
 WRONG = {"mpich": ["pscatter", "pallgather"]}
 SIZES = [8, 128, 2048, 32768, 524288, 4 << 20]
@@ -47,7 +50,7 @@ def main():
             if operation in WRONG.get(mpi, []):
                 print(f"{mpi:8} {operation:21} left out: wrong results without the shim", file=sys.stderr)
                 continue
-            for size in ["0"] if operation.endswith("barrier") else arguments.sizes.split(","):
+            for size in ["0"] if "barrier" in operation else arguments.sizes.split(","):
                 for rounds in (arguments.rounds, MORE * arguments.rounds):
                     times = {True: [], False: []}
                     for _ in range(rounds):
