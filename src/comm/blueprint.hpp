@@ -12,7 +12,8 @@ namespace smelt::comm {
 struct Blueprint {
   Machine machine;
   Group group;
-  CommunicatorOptions options;  ///< topology, barrier, algorithm, profile, search_ms, late_ns; the others are each process's own
+  CommunicatorOptions
+      options;  ///< topology, barrier, algorithm, profile, search_ms, late_ns; the others are each process's own
   Plan plans[operation_count];
   int parallelism = 1;
   std::string profile;  ///< text of the profile in use; empty: none

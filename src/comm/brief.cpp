@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "comm/chooser.hpp"
 #include "comm/endpoint.hpp"
 
 namespace smelt::comm {
@@ -100,6 +101,7 @@ Brief Brief::compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& s
       const Step& step = brief.steps_.emplace_back(brief.compile_step(endpoint, move, operation));
       // Without ticks operands are scratch in every step.
       if (is_message(move) || !brief.ticks()) most_blocks = std::max({most_blocks, step.from.count, step.to.count});
+      brief.one_by_one_ &= step.from.count == 1 && step.to.count == 1;
       brief.fills_stage_ |= step.to.buffer == Buffer::stage;
       brief.merges_ |= move.kind == Move::Kind::get_combine || move.kind == Move::Kind::combine;
     }
@@ -121,7 +123,8 @@ Brief Brief::compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& s
   return endpoint.reserve(endpoint.work_, scratch) ? std::move(brief) : Brief();
 }
 
-inline bool Brief::send(Endpoint& endpoint, Link& link, const std::byte* data, std::size_t bytes) noexcept {
+[[gnu::always_inline]] inline bool Brief::send(Endpoint& endpoint, Link& link, const std::byte* data,
+                                               std::size_t bytes) noexcept {
   ++endpoint.lines_moved_;
   endpoint.waiting_for_ = link.peer;
   while (bytes > channel::line_payload) {
@@ -161,6 +164,36 @@ inline Brief::Frame Brief::frame_of(Endpoint& endpoint, const Collective& call) 
           .bytes = call.count * call.element_bytes};
 }
 
+Brief::AnyFrame Brief::any_frame_of(Endpoint& endpoint, const Collective& call) noexcept {
+  AnyFrame frame{frame_of(endpoint, call)};
+  if (!call.uneven) return frame;
+  frame.bytes = *longest_known(call, endpoint.size(), endpoint.rank_) * call.element_bytes;
+  frame.uneven = &call;
+  return frame;
+}
+
+/// Only data that is not combined, and only where all ranks come to the same answer.
+bool Brief::fits_uneven(const Endpoint& endpoint, const Collective& call) const noexcept {
+  if (call.operation == Operation::reduce_scatter || steps_.empty() || !one_by_one_) return false;
+  const auto longest = longest_known(call, endpoint.size(), endpoint.rank_);
+  if (!longest || *longest == 0 || *longest * call.element_bytes > most_bytes_) return false;
+  return call.operation != Operation::alltoall || call.in != call.out;
+}
+
+std::size_t Brief::AnyFrame::uneven_length(const Place& place) const noexcept {
+  const auto* const counts = place.buffer == Buffer::in    ? uneven->in_blocks.counts
+                             : place.buffer == Buffer::out ? uneven->out_blocks.counts
+                                                           : nullptr;
+  return (counts != nullptr ? counts[place.at] : uneven->count) * uneven->element_bytes;
+}
+
+std::size_t Brief::AnyFrame::uneven_offset(const Place& place) const noexcept {
+  const auto* const offsets = place.buffer == Buffer::in    ? uneven->in_blocks.offsets
+                              : place.buffer == Buffer::out ? uneven->out_blocks.offsets
+                                                            : nullptr;
+  return offsets != nullptr ? offsets[place.at] * uneven->element_bytes : place.at * bytes;
+}
+
 /// The epoch and the slot of the stages. What that held is left in the slot's use, for who fills it.
 inline Brief::SlotUse* Brief::take_slot(Endpoint& endpoint, Frame& frame) const noexcept {
   frame.epoch = ++endpoint.epoch_ << tick_bits;
@@ -190,7 +223,8 @@ inline bool Brief::begin(Endpoint& endpoint, Frame& frame) const noexcept {
 }
 
 /// A step that combines.
-bool Brief::combine(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) noexcept {
+template <class AFrame>
+bool Brief::combine(Endpoint& endpoint, const Collective& call, const AFrame& frame, const Step& step) noexcept {
   alignas(line_bytes) std::byte operand[most_lines * channel::line_payload];
   const Reduction& op = call.reduction;
   std::byte* const to = frame.at(step.to);
@@ -209,7 +243,8 @@ bool Brief::combine(Endpoint& endpoint, const Collective& call, const Frame& fra
   return true;
 }
 
-inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) noexcept {
+template <class AFrame>
+inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const AFrame& frame, const Step& step) noexcept {
   if (step.out != nullptr && !send(endpoint, *step.out, frame.at(step.from), frame.length(step.from))) return false;
   switch (step.kind) {
     case Move::Kind::recv:
@@ -222,7 +257,7 @@ inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const Fra
       return combine(endpoint, call, frame, step);
     case Move::Kind::copy:
       if (frame.at(step.to) != frame.at(step.from))
-        copy_bytes(frame.at(step.to), frame.at(step.from), frame.length(step.to));
+        copy_bytes(frame.at(step.to), frame.at(step.from), frame.length(step));
       return true;
     case Move::Kind::get:
       copy_bytes(frame.at(step.to), frame.theirs(step), frame.length(step.to));
@@ -237,8 +272,8 @@ inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const Fra
   }
 }
 
-bool Brief::run(Endpoint& endpoint, const Collective& call) const noexcept {
-  Frame frame = frame_of(endpoint, call);
+template <class AFrame>
+inline bool Brief::run_in(AFrame frame, Endpoint& endpoint, const Collective& call) const noexcept {
   if (ticks() && !begin(endpoint, frame)) return false;
   for (const Step& step : steps_) {
     if (!perform(endpoint, call, frame, step)) return false;
@@ -246,10 +281,20 @@ bool Brief::run(Endpoint& endpoint, const Collective& call) const noexcept {
   return true;
 }
 
+bool Brief::run(Endpoint& endpoint, const Collective& call) const noexcept {
+  if (call.uneven) [[unlikely]]
+    return run_uneven(endpoint, call);
+  return run_in(frame_of(endpoint, call), endpoint, call);
+}
+
+[[gnu::noinline]] bool Brief::run_uneven(Endpoint& endpoint, const Collective& call) const noexcept {
+  return run_in(any_frame_of(endpoint, call), endpoint, call);
+}
+
 // ---- in parts -------------------------------------------------------------------------------
 
 void Brief::begin(Endpoint& endpoint, const Collective& call, Course& course) const noexcept {
-  course.frame_ = frame_of(endpoint, call);
+  course.frame_ = any_frame_of(endpoint, call);
   course.at_ = course.sent_ = course.received_ = course.reader_ = 0;
   course.readers_ = nullptr;
   if (!ticks()) return;
@@ -275,7 +320,7 @@ bool Brief::slot_is_free(Endpoint& endpoint, Course& course) noexcept {
 /// As in blocking calls: first all is sent, then all is received.
 bool Brief::messages_moved(const Step& step, Course& course) noexcept {
   if (step.out != nullptr) {
-    const std::size_t bytes = step.from.count * course.frame_.bytes;
+    const std::size_t bytes = course.frame_.length(step.from);
     while (course.sent_ < bytes) {
       const auto part = std::min(bytes - course.sent_, channel::line_payload);
       if (!step.out->out.try_send(course.frame_.at(step.from) + course.sent_, part)) {
@@ -288,7 +333,7 @@ bool Brief::messages_moved(const Step& step, Course& course) noexcept {
   if (step.in == nullptr) return true;
   const bool combines = step.kind == Move::Kind::recv_combine || step.kind == Move::Kind::exchange_combine;
   std::byte* const to = combines ? course.operand_ : course.frame_.at(step.to);
-  const std::size_t bytes = step.to.count * course.frame_.bytes;
+  const std::size_t bytes = course.frame_.length(step.to);
   while (course.received_ < bytes) {
     if (!step.in->in.poll()) {
       course.in = step.in;
@@ -306,7 +351,7 @@ bool Brief::advance(Endpoint& endpoint, const Collective& call, Course& course) 
   course.in = course.out = nullptr;
   course.tick = nullptr;
   if (!slot_is_free(endpoint, course)) return false;
-  const Frame& frame = course.frame_;
+  const AnyFrame& frame = course.frame_;
   for (; course.at_ < steps_.size(); ++course.at_, course.sent_ = course.received_ = 0) {
     const Step& step = steps_[course.at_];
     if (step.out != nullptr || step.in != nullptr) {

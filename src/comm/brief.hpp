@@ -33,11 +33,12 @@ class Brief {
   static Brief compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& schedule, Operation operation);
 
   /// Whether that call is short enough.
-  bool fits(const Collective& call) const noexcept {
+  bool fits(const Endpoint& endpoint, const Collective& call) const noexcept {
+    if (call.uneven) [[unlikely]]
+      return fits_uneven(endpoint, call);
     const std::size_t bytes = call.count * call.element_bytes;
     if (steps_.empty() || bytes == 0 || bytes > most_bytes_) return false;
-    if (call.in_blocks.counts != nullptr || call.out_blocks.counts != nullptr) return false;
-    if (ticks()) return !call.uneven && (!merges_ || call.reduction.merge != nullptr);
+    if (ticks()) return !merges_ || call.reduction.merge != nullptr;
     return call.operation != Operation::alltoall || call.in != call.out;
   }
 
@@ -70,14 +71,33 @@ class Brief {
   /// Where the buffers of a call begin.
   struct Frame {
     std::byte* base[5];
-    std::size_t bytes;        ///< of a vector or block
+    std::size_t bytes;        ///< of a vector or block; of different ones that of the longest that travels
     std::uint64_t epoch = 0;  ///< of ticks
     std::size_t slot = 0;     ///< in bytes from the first
 
     std::size_t length(const Place& place) const { return place.count * bytes; }
+    std::size_t length(const Step& copy) const { return length(copy.to); }
     std::byte* at(const Place& place) const { return base[static_cast<int>(place.buffer)] + place.at * bytes; }
     const std::byte* theirs(const Step& step) const { return step.stages + slot + step.from.at * bytes; }
   };
+  /// The same for blocks that may differ. Apart, as the others are too short for the question.
+  struct AnyFrame : Frame {
+    const Collective* uneven = nullptr;  ///< the call, if they do
+
+    std::size_t length(const Place& place) const {
+      return uneven == nullptr ? Frame::length(place) : uneven_length(place);
+    }
+    /// A stage has the room of the longest block for each.
+    std::size_t length(const Step& copy) const {
+      return length(uneven != nullptr && copy.to.buffer == Buffer::stage ? copy.from : copy.to);
+    }
+    std::byte* at(const Place& place) const {
+      return uneven == nullptr ? Frame::at(place) : base[static_cast<int>(place.buffer)] + uneven_offset(place);
+    }
+    std::size_t uneven_length(const Place& place) const noexcept;
+    std::size_t uneven_offset(const Place& place) const noexcept;
+  };
+  bool fits_uneven(const Endpoint& endpoint, const Collective& call) const noexcept;
   bool ticks() const noexcept { return schedule_ != nullptr; }
   Step compile_step(Endpoint& endpoint, const Move& move, Operation operation) const;
   static bool send(Endpoint& endpoint, Link& link, const std::byte* data, std::size_t bytes) noexcept;
@@ -85,19 +105,26 @@ class Brief {
   static bool await(Endpoint& endpoint, int source, std::uint64_t value) noexcept;
   static bool wait_for_tick(Endpoint& endpoint, int source, std::uint64_t value) noexcept;
   static Frame frame_of(Endpoint& endpoint, const Collective& call) noexcept;
+  static AnyFrame any_frame_of(Endpoint& endpoint, const Collective& call) noexcept;
+  template <class AFrame>
+  bool run_in(AFrame frame, Endpoint& endpoint, const Collective& call) const noexcept;
+  bool run_uneven(Endpoint& endpoint, const Collective& call) const noexcept;
   SlotUse* take_slot(Endpoint& endpoint, Frame& frame) const noexcept;
   void note_use(SlotUse& use, const Frame& frame) const noexcept;
   bool begin(Endpoint& endpoint, Frame& frame) const noexcept;
   static bool slot_is_free(Endpoint& endpoint, Course& course) noexcept;
   static bool messages_moved(const Step& step, Course& course) noexcept;
-  static bool combine(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) noexcept;
-  static bool perform(Endpoint& endpoint, const Collective& call, const Frame& frame, const Step& step) noexcept;
+  template <class AFrame>
+  static bool combine(Endpoint& endpoint, const Collective& call, const AFrame& frame, const Step& step) noexcept;
+  template <class AFrame>
+  static bool perform(Endpoint& endpoint, const Collective& call, const AFrame& frame, const Step& step) noexcept;
 
   std::vector<Step> steps_;
   std::size_t most_bytes_ = 0;          ///< of a vector or block
   const Schedule* schedule_ = nullptr;  ///< that is followed by ticks; nullptr: by messages alone
   bool fills_stage_ = false;
-  bool merges_ = false;  ///< what others own is combined: the operator must not need a place to do so
+  bool one_by_one_ = true;  ///< no step moves several blocks
+  bool merges_ = false;     ///< what others own is combined: the operator must not need a place to do so
 };
 
 /// How far a call has come that is done in parts, and what it waits for: one of the last three.
@@ -110,7 +137,7 @@ class Brief::Course {
 
  private:
   friend class Brief;
-  Frame frame_;
+  AnyFrame frame_;
   std::size_t at_ = 0;                         ///< step
   std::size_t sent_ = 0, received_ = 0;        ///< bytes of its messages
   const std::vector<int>* readers_ = nullptr;  ///< of the slot's former content

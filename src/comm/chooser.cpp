@@ -82,6 +82,27 @@ Status check(const Collective& call, int size, int rank) noexcept {
   return lacks_in || lacks_out ? Status::invalid_argument : Status::ok;
 }
 
+std::optional<std::size_t> longest_known(const Collective& call, int size, int rank) noexcept {
+  const auto longest = [&](const std::size_t* counts) { return *std::max_element(counts, counts + size); };
+  switch (call.operation) {
+    case Operation::allgather:
+      return longest(call.out_blocks.counts);
+    case Operation::reduce_scatter:
+      return longest(call.in_blocks.counts);
+    default:
+      if (size != 2) return std::nullopt;
+  }
+  const int other = 1 - rank;
+  switch (call.operation) {
+    case Operation::scatter:
+      return rank == call.root ? call.in_blocks.counts[other] : call.count;
+    case Operation::gather:
+      return rank == call.root ? call.out_blocks.counts[other] : call.count;
+    default:
+      return std::max(call.in_blocks.counts[other], call.out_blocks.counts[other]);
+  }
+}
+
 Chooser::Chooser(Setting setting) : setting_(std::move(setting)) {}
 Chooser::~Chooser() = default;
 
@@ -109,6 +130,10 @@ const Choice* Chooser::choice_of(const Recipe& recipe, Order order) {
   return &choices_.back();
 }
 
+bool Chooser::takes_uneven(const AlgorithmInfo& info) const {
+  return info.irregular || (info.irregular_pairs && setting_.group->size() == 2);
+}
+
 std::vector<Recipe> Chooser::recipes(const Kind& kind, std::size_t bytes) const {
   const auto [operation, sync, order, staged, irregular] = kind;
   std::vector<Access> access = {Access::channels};
@@ -117,13 +142,13 @@ std::vector<Recipe> Chooser::recipes(const Kind& kind, std::size_t bytes) const 
   auto all = candidate_recipes(operation, setting_.group->size(), bytes, access, order != Order::any);
   std::erase_if(all, [&, order = order, irregular = irregular](const Recipe& recipe) {
     const auto* info = info_of(recipe);
-    return (order == Order::canonical && !info->canonical_order) || (irregular && !info->irregular) ||
+    return (order == Order::canonical && !info->canonical_order) || (irregular && !takes_uneven(*info)) ||
            (irregular && recipe.chunk_bytes != 0 && recipe.access != Access::staged);
   });
   if (setting_.fixed) {
     const auto* info = info_of(*setting_.fixed);
     const bool fits = info->operation == operation && (order == Order::any || info->keeps_rank_order) &&
-                      (order != Order::canonical || info->canonical_order) && (!irregular || info->irregular) &&
+                      (order != Order::canonical || info->canonical_order) && (!irregular || takes_uneven(*info)) &&
                       std::find(access.begin(), access.end(), setting_.fixed->access) != access.end();
     if (fits) return {*setting_.fixed};
   }
@@ -272,18 +297,16 @@ void Chooser::forget_profile() {
   }
 }
 
-const Choice* Chooser::choose(const Collective& call) noexcept {
+const Choice* Chooser::choose(const Collective& call, int rank) noexcept {
   const auto ranks = static_cast<std::size_t>(setting_.group->size());
   const bool irregular = call.uneven;
   const auto blocks = has_rank_blocks(call.operation) ? ranks : 1;
   const bool staged = ranks <= most_stage_ranks && call.element_bytes * blocks <= setting_.reach.slot_bytes;
   std::size_t bytes = call.count * call.element_bytes;
   if (irregular) {
-    // Only where all ranks know all sizes may the size decide.
-    const auto* counts = call.operation == Operation::allgather        ? call.out_blocks.counts
-                         : call.operation == Operation::reduce_scatter ? call.in_blocks.counts
-                                                                       : nullptr;
-    bytes = counts == nullptr ? 65536 : *std::max_element(counts, counts + ranks) * call.element_bytes;
+    // Only where all ranks know it may the size decide.
+    const auto longest = longest_known(call, setting_.group->size(), rank);
+    bytes = longest ? *longest * call.element_bytes : 65536;
   }
   const Kind kind{call.operation, call.sync, order_of(call.reduction), staged, irregular};
   Table* const ranges = table(kind);

@@ -37,6 +37,10 @@ inline Order order_of(const Reduction& reduction) noexcept {
 /// Status::ok if the arguments of a call make sense on this rank.
 Status check(const Collective& call, int size, int rank) noexcept;
 
+/// Elements of the longest block of different ones that travels between ranks, where all ranks know it: always between
+/// two ranks, which both see whatever travels.
+std::optional<std::size_t> longest_known(const Collective& call, int size, int rank) noexcept;
+
 class Chooser {
  public:
   struct Setting {
@@ -53,10 +57,11 @@ class Chooser {
   explicit Chooser(Setting setting);
   ~Chooser();
 
+  /// For a call of that rank, which is asked about blocks of different sizes only; the same for all ranks.
   /// nullptr if nothing fits: an operator that demands an order on elements too large for the stages.
   /// Cost: a few comparisons; for the first call of an operation at a size of its class, a simulation of all
   /// candidates where no profile knows better.
-  const Choice* choose(const Collective& call) noexcept;
+  const Choice* choose(const Collective& call, int rank = 0) noexcept;
 
   /// What runs a recipe, whatever choose() would decide on. The recipe must fit the group.
   const Choice* choice(const Recipe& recipe);
@@ -99,6 +104,7 @@ class Chooser {
   std::unique_ptr<Table> make_table(const Kind& kind);
   const Choice* ask_model(const Kind& kind, std::size_t bytes);
   std::vector<Recipe> recipes(const Kind& kind, std::size_t bytes) const;
+  bool takes_uneven(const AlgorithmInfo& info) const;
   struct CourseHere {
     plan::Course course;
     bool planned = false;  ///< the endpoint's own code is another thing than the same moves one by one

@@ -36,7 +36,7 @@ struct Case {
   Sync sync = Sync::loose;
   Manner manner = Manner::blocking;
   bool in_place = false;
-  bool irregular = false;  ///< block i has (i + count) % (count + 1) elements
+  bool irregular = false;  ///< blocks of up to `count` elements: by turns all, about half, none, a third
   Reduction reduction{};
 };
 
@@ -58,9 +58,15 @@ class CollectiveCheck {
     offsets_.resize(n_ + 1);
     counts_.resize(n_);
     for (std::size_t i = 0; i < n_; ++i) {
-      counts_[i] = what.irregular ? (i + what.count) % (what.count + 1) : what.count;
+      counts_[i] = what.irregular ? irregular_count(i) : what.count;
       offsets_[i + 1] = offsets_[i] + counts_[i];
     }
+  }
+
+  std::size_t irregular_count(std::size_t block) const {
+    const auto count = case_.count;
+    const std::size_t by_turns[] = {count, std::min(count, count / 2 + 1), 0, count / 3};
+    return by_turns[(block + static_cast<std::size_t>(case_.root)) % 4];
   }
 
   /// In two parts, between which other communicators may be used.

@@ -257,6 +257,30 @@ TEST(UnevenBlocks, ReceiversOfAScatterAndSendersOfAGatherNeedNotKnow) {
   }
 }
 
+TEST(UnevenBlocks, BetweenTwoRanksTakeWhateverBothKnow) {
+  for (const auto& info : algorithms()) {
+    if (!has_rank_blocks(info.operation) || (!info.irregular && !info.irregular_pairs)) continue;
+    std::vector<Case> cases;
+    for (const auto count : counts_around_boundaries()) {
+      for (int turn = 0; turn < 12; ++turn) {
+        Case one{.operation = info.operation, .count = count, .root = turn % 2, .irregular = true};
+        one.sync = turn >= 8 ? Sync::strict : Sync::loose;
+        one.manner = static_cast<Manner>(turn / 2 % 3);
+        one.in_place = turn / 2 % 2 == 1 && one.operation != Operation::reduce_scatter;
+        one.reduction = sum<std::uint64_t>();
+        cases.push_back(one);
+      }
+    }
+    for (const auto& recipe : candidate_recipes(info.operation, 2, 32768, all_access())) {
+      if (recipe.algorithm != info.name) continue;
+      auto comm = make_communicator(2, to_string(recipe));
+      check(comm, cases, to_string(recipe));
+    }
+    auto best = make_communicator(2);
+    check(best, cases, "the best");
+  }
+}
+
 TEST(UnevenBlocks, AreRefusedWhereTheCallDoesNotSaySo) {
   auto comm = make_communicator(2);
   ASSERT_TRUE(comm.run([&](Rank& rank) {

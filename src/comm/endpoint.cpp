@@ -409,7 +409,7 @@ void Endpoint::lost_access(pid_t process, int error) noexcept {
 
 Status Endpoint::execute(const Collective& call, const Prepared* prepared) noexcept {
   if (prepared == nullptr || !enter(call.operation)) return state_.status();
-  if (prepared->brief.fits(call)) return prepared->brief.run(*this, call) ? Status::ok : state_.status();
+  if (prepared->brief.fits(*this, call)) return prepared->brief.run(*this, call) ? Status::ok : state_.status();
   if (!blocking_.begin(*this, call, *prepared)) return state_.status();
   for (;;) {
     switch (blocking_.advance()) {
@@ -475,7 +475,7 @@ Status Endpoint::run_loose(const Collective& call) noexcept {
     if (call.count > channel::line_payload) return commit_in_parts(call);
     return two_phase_commit(call.out, call.count, call.vote, call.vote_context, call.committed, call.root);
   }
-  const Choice* const choice = state_.chooser->choose(call);
+  const Choice* const choice = state_.chooser->choose(call, rank_);
   if (choice == nullptr) {
     // Operators that demand an order, on elements too large for the stages.
     const bool by_tree = call.operation == Operation::reduce || call.operation == Operation::allreduce;
@@ -513,7 +513,7 @@ Status Endpoint::run_with(const Collective& call, const Choice& choice) noexcept
 const Prepared* Endpoint::prepare_part(Started& started, const Collective& part) noexcept {
   const bool whole = started.phase == 1 && part.operation == started.call.operation && !part.uneven;
   if (whole && is_known(started)) return started.prepared;
-  const Choice* const choice = state_.chooser->choose(part);  // there is one: see startable()
+  const Choice* const choice = state_.chooser->choose(part, rank_);  // there is one: see startable()
   const Prepared* const prepared = choice != nullptr ? prepare(*choice, part) : nullptr;
   if (whole) {
     started.prepared = prepared;
@@ -568,7 +568,7 @@ bool Endpoint::startable(const Started& started) const noexcept {
   if (is_known(started)) return true;
   Collective part = started.call;
   part.sync = Sync::loose;
-  return state_.chooser->choose(part) != nullptr;
+  return state_.chooser->choose(part, rank_) != nullptr;
 }
 
 void Endpoint::start(Started& started) noexcept {
@@ -604,6 +604,18 @@ void Endpoint::progress_started() noexcept {
   }
 }
 
+/// After a blocking call with blocks of different sizes: the next one is run by the same if what all ranks know of its
+/// sizes is the same, on which alone the choice depends.
+void Endpoint::learn_uneven(Started& started) noexcept {
+  const Collective& call = started.call;
+  if (started.status != Status::ok || call.sync != Sync::loose) return;
+  const Choice* const choice = state_.chooser->choose(call, rank_);
+  started.prepared = choice != nullptr && !choice->planned ? prepare(*choice, call) : nullptr;
+  started.as_blocking = started.prepared != nullptr;
+  started.generation = state_.chooser->generation();
+  started.longest = longest_known(call, size(), rank_);
+}
+
 Status Endpoint::run_prepared(Started& started, const void* in, void* out) noexcept {
   Collective& call = started.call;
   if ((in == nullptr) != (call.in == nullptr) || (out == nullptr) != (call.out == nullptr)) [[unlikely]]
@@ -611,11 +623,14 @@ Status Endpoint::run_prepared(Started& started, const void* in, void* out) noexc
   call.in = in;
   call.out = out;
   // Blocking calls may have a way of their own, which the other ranks take: barriers, and trees of the endpoint's.
-  if (started_.empty() && started.as_blocking && started.generation == state_.chooser->generation()) [[likely]]
+  const bool same = started.as_blocking && started.generation == state_.chooser->generation();
+  if (started_.empty() && same && (!call.uneven || started.longest == longest_known(call, size(), rank_))) [[likely]]
     return started.status = started.prepared == nullptr ? run_planned(call) : execute(call, started.prepared);
   started.status = run(call);
-  if (const Recent& recent = recent_[static_cast<std::size_t>(call.operation)];
-      recent.is_like(call, state_.chooser->generation())) {
+  if (call.uneven) {
+    learn_uneven(started);
+  } else if (const Recent& recent = recent_[static_cast<std::size_t>(call.operation)];
+             recent.is_like(call, state_.chooser->generation())) {
     started.prepared = recent.prepared;
     started.generation = recent.generation;
     started.as_blocking = true;

@@ -18,6 +18,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -64,6 +65,7 @@ struct Started {
   const Prepared* prepared = nullptr;  ///< what the last start was run by, if the next one may be, too
   std::uint32_t generation = 0;        ///< of the chooser that said so
   bool as_blocking = false;            ///< a blocking call like it is run by the same; null: by the endpoint's own code
+  std::optional<std::size_t> longest;  ///< then: block of different sizes that all know
   Execution execution;
 };
 
@@ -166,6 +168,7 @@ class alignas(separation_bytes) Endpoint {
   bool begin_phase(Started& started) noexcept;
   bool is_known(const Started& started) const noexcept;
   const Prepared* prepare_part(Started& started, const Collective& part) noexcept;
+  void learn_uneven(Started& started) noexcept;
   void end_started(Started& started, Status status) noexcept;
   bool send(Link& link, const void* data, std::size_t bytes) noexcept;
   bool receive(Link& link, void* data, std::size_t bytes) noexcept;

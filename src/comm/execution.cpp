@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "comm/chooser.hpp"
 #include "comm/endpoint.hpp"
 #include "comm/state.hpp"
 
@@ -32,21 +33,19 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
 
 // ---- begin ----------------------------------------------------------------------------------
 
-/// Elements of the largest block; of a vector. Where a rank knows only the blocks that it sends and receives,
-/// nothing is cut, and any large number does.
-static std::size_t length_of(const Collective& call, int ranks) {
-  const auto* counts = call.operation == Operation::allgather        ? call.out_blocks.counts
-                       : call.operation == Operation::reduce_scatter ? call.in_blocks.counts
-                                                                     : nullptr;
-  if (counts != nullptr) return *std::max_element(counts, counts + ranks);
-  return call.uneven ? (std::size_t{1} << 62) / call.element_bytes : call.count;
+/// Elements of the largest block that travels; of a vector. Where a rank knows only the blocks that it sends and
+/// receives, nothing is cut, and any large number does.
+static std::size_t length_of(const Collective& call, int ranks, int rank) {
+  if (!call.uneven) return call.count;
+  const auto longest = longest_known(call, ranks, rank);
+  return longest ? *longest : (std::size_t{1} << 62) / call.element_bytes;
 }
 
 bool Execution::begin(Endpoint& endpoint, const Collective& call, const Prepared& prepared) noexcept {
   endpoint_ = &endpoint;
   prepared_ = &prepared;
   call_ = call;
-  brief_ = prepared.brief.fits(call) ? &prepared.brief : nullptr;
+  brief_ = prepared.brief.fits(endpoint, call) ? &prepared.brief : nullptr;
   if (brief_ != nullptr) {
     brief_->begin(endpoint, call_, course_);
     return true;
@@ -54,7 +53,7 @@ bool Execution::begin(Endpoint& endpoint, const Collective& call, const Prepared
   const Schedule& schedule = prepared.schedule;
   const int ranks = endpoint.size();
   cutting_ = plan::Cutting(schedule, call.operation, prepared.recipe.chunk_bytes, Fabric::slot_bytes,
-                           length_of(call, ranks), call.element_bytes);
+                           length_of(call, ranks, endpoint.rank_), call.element_bytes);
   if (!make_room()) return false;
   if (schedule.ticks > 0) epoch_ = ++endpoint.epoch_ << tick_bits;
   if (schedule.stage_blocks > 0) {
@@ -63,8 +62,8 @@ bool Execution::begin(Endpoint& endpoint, const Collective& call, const Prepared
   }
   if (schedule.publishes) {
     // Published by the first tick of this epoch.
-    endpoint.tick_.in.store(static_cast<const std::byte*>(call_.in), std::memory_order_relaxed);
-    endpoint.tick_.out.store(static_cast<std::byte*>(call_.out), std::memory_order_relaxed);
+    endpoint.tick_.in.store(published(Buffer::in), std::memory_order_relaxed);
+    endpoint.tick_.out.store(published(Buffer::out), std::memory_order_relaxed);
   }
   chunk_ = 0;
   section_ = 0;
@@ -137,6 +136,32 @@ std::size_t Execution::block_offset(Buffer buffer, int block) const noexcept {
   return static_cast<std::size_t>(block) * call_.count;
 }
 
+/// Whether a rank knows where its own blocks lie in that buffer, and the others do not.
+static bool known_here_only(const Collective& call, Buffer buffer) noexcept {
+  if (!call.uneven || !holds_all(call.operation, buffer)) return false;
+  return call.operation == Operation::scatter || call.operation == Operation::gather ||
+         call.operation == Operation::alltoall;
+}
+
+/// Of a block in a buffer that may be another rank's. Where only the owner knows its offset it has published the buffer
+/// so that the blocks seem to be as long as this one, of which both know the length.
+std::size_t Execution::offset_at(Buffer buffer, int block, int owner) const noexcept {
+  if (owner == endpoint_->rank_ || !known_here_only(call_, buffer)) return block_offset(buffer, block);
+  const bool both_ways = call_.operation == Operation::alltoall;
+  return static_cast<std::size_t>(block) * (both_ways ? call_.out_blocks.counts[owner] : call_.count);
+}
+
+/// Where a buffer of this rank begins, for the others; see offset_at(), which only two ranks may need.
+std::byte* Execution::published(Buffer buffer) const noexcept {
+  std::byte* const base = base_of(buffer, endpoint_->rank_);
+  const Blocks& blocks = buffer == Buffer::in ? call_.in_blocks : call_.out_blocks;
+  if (base == nullptr || blocks.counts == nullptr || endpoint_->size() != 2 || !known_here_only(call_, buffer))
+    return base;
+  const auto other = static_cast<std::size_t>(1 - endpoint_->rank_);
+  const auto element = static_cast<std::ptrdiff_t>(call_.element_bytes);
+  return base + element * static_cast<std::ptrdiff_t>(blocks.offsets[other] - other * blocks.counts[other]);
+}
+
 /// Beginning of a buffer: this rank's, or that of a rank that has published it.
 std::byte* Execution::base_of(Buffer buffer, int owner) const noexcept {
   const bool own = owner == endpoint_->rank_;
@@ -186,7 +211,7 @@ Execution::Extent Execution::locate(const Area& area, int extent, int owner) con
   const auto done = std::min(whole, cutting_.begin(chunk_));
   const auto bytes = std::min(whole - done, elements_) * element;
   if (scratch) return {base + static_cast<std::size_t>(block) * stride_, bytes};
-  return {base + (block_offset(area.buffer, block) + done) * element, bytes};
+  return {base + (offset_at(area.buffer, block, owner) + done) * element, bytes};
 }
 
 // ---- the course of things -------------------------------------------------------------------
@@ -529,6 +554,16 @@ Execution::Outcome Execution::perform_local(const Move& move) noexcept {
   if (move.kind == Move::Kind::combine) {
     const Extent to = locate(move.to, 0, self);
     fold(to.data, locate(move.with, 0, self).data, locate(move.from, 0, self).data, to.bytes, move.theirs_first);
+    return Outcome::done;
+  }
+  // What a rank keeps may be longer than all that travels: it is cut into as many pieces, to fill the same waits.
+  if (call_.uneven && move.from.buffer == Buffer::in && move.to.buffer == Buffer::out) {
+    const auto whole = block_elements(Buffer::out, self), piece = (whole + cutting_.chunks() - 1) / cutting_.chunks();
+    const auto done = std::min(whole, chunk_ * piece), count = std::min(whole - done, piece);
+    const auto at = [&](Buffer buffer) {
+      return base_of(buffer, self) + (block_offset(buffer, self) + done) * call_.element_bytes;
+    };
+    copy_bytes(at(Buffer::out), at(Buffer::in), count * call_.element_bytes);
     return Outcome::done;
   }
   const int count = std::max(extents(move.from), extents(move.to));

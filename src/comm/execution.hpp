@@ -61,6 +61,8 @@ class Execution {
 
   std::size_t block_elements(Buffer buffer, int block) const noexcept;
   std::size_t block_offset(Buffer buffer, int block) const noexcept;
+  std::size_t offset_at(Buffer buffer, int block, int owner) const noexcept;
+  std::byte* published(Buffer buffer) const noexcept;
   std::byte* base_of(Buffer buffer, int owner) const noexcept;
   int extents(const Area& area) const noexcept;
   Extent locate(const Area& area, int extent, int owner) const noexcept;

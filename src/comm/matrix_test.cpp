@@ -78,6 +78,11 @@ Reduction operator_of(const Team& team, std::uint64_t number) {
   return reduction;
 }
 
+bool takes_uneven(const Team& team) {
+  const auto& info = *team.info;
+  return has_rank_blocks(info.operation) && (info.irregular || (info.irregular_pairs && team.ranks == 2));
+}
+
 std::vector<Case> some_cases(const Team& team, std::mt19937_64& random) {
   const auto counts = counts_for(team);
   std::vector<Case> cases;
@@ -87,7 +92,7 @@ std::vector<Case> some_cases(const Team& team, std::mt19937_64& random) {
     one.sync = random() % 3 == 0 ? Sync::strict : Sync::loose;
     one.manner = static_cast<Manner>(random() % 3);
     one.in_place = random() % 3 == 0;
-    one.irregular = team.info->irregular && has_rank_blocks(one.operation) && random() % 2 == 0;
+    one.irregular = takes_uneven(team) && random() % 2 == 0;
     one.reduction = operator_of(team, random());
     cases.push_back(one);
   }
@@ -100,11 +105,11 @@ std::vector<Case> all_cases(const Team& team) {
   for (const auto count : counts_for(team)) {
     for (int root = 0; root < team.ranks; root += team.ranks <= 4 ? 1 : team.ranks / 3) {
       for (const Sync sync : {Sync::loose, Sync::strict}) {
-        for (int variant = 0; variant < (team.info->irregular ? 4 : 2); ++variant, ++number) {
+        for (int variant = 0; variant < (takes_uneven(team) ? 4 : 2); ++variant, ++number) {
           Case one{.operation = team.info->operation, .count = count, .root = root, .sync = sync};
           one.manner = static_cast<Manner>(number % 3);
           one.in_place = variant % 2 == 1;
-          one.irregular = variant >= 2 && has_rank_blocks(one.operation);
+          one.irregular = variant >= 2;
           one.reduction = operator_of(team, number / 2);
           cases.push_back(one);
         }

@@ -35,7 +35,8 @@ const Algorithm alltoall_flat = {{.name = "alltoall_flat",
                                   .operation = Operation::alltoall,
                                   .description = "every rank copies its block from everybody",
                                   .access = {Access::staged, Access::direct},
-                                  .pipelined = true},
+                                  .pipelined = true,
+                                  .irregular_pairs = true},
                                  build};
 
 }  // namespace smelt::plan

@@ -36,7 +36,8 @@ const Algorithm gather_flat = {{.name = "gather_flat",
                                 .operation = Operation::gather,
                                 .description = "the root copies from every rank",
                                 .access = {Access::staged, Access::direct},
-                                .pipelined = true},
+                                .pipelined = true,
+                                .irregular_pairs = true},
                                build};
 
 }  // namespace smelt::plan

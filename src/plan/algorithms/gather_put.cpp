@@ -27,7 +27,8 @@ void build(Builder& b) {
 const Algorithm gather_put = {{.name = "gather_put",
                                .operation = Operation::gather,
                                .description = "every rank writes its block into the root's result",
-                               .access = {Access::direct}},
+                               .access = {Access::direct},
+                               .irregular_pairs = true},
                               build};
 
 }  // namespace smelt::plan

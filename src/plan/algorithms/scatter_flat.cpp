@@ -36,7 +36,8 @@ const Algorithm scatter_flat = {{.name = "scatter_flat",
                                  .operation = Operation::scatter,
                                  .description = "every rank copies its block from the root",
                                  .access = {Access::staged, Access::direct},
-                                 .pipelined = true},
+                                 .pipelined = true,
+                                 .irregular_pairs = true},
                                 build};
 
 }  // namespace smelt::plan
