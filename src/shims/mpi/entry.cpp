@@ -64,7 +64,9 @@ void resolve(Function*& library, Function*& above, const char* pmpi) noexcept {
 [[gnu::always_inline]] inline bool run_known(Team& team, const Signature& like, int* status) noexcept {
   return team.repeats.run(like, status);
 }
-bool run_known(Team&, NoSignature, int*) noexcept { return false; }
+bool run_known(Team& team, const UnevenSignature& like, int* status) noexcept {
+  return team.repeats.run(like, team.rank, team.size, status);
+}
 bool run_known(Team& team, BarrierSignature, int* status) noexcept {
   if (team.machines > 1) return false;
   *status = smelt_barrier(team.local);
@@ -80,6 +82,8 @@ bool perform(Team& team, const Like& like, Task& task, int* code) {
     if (status == SMELT_INVALID_ARGUMENT || status == SMELT_NOT_SUPPORTED) return false;
     if constexpr (std::is_same_v<Like, Signature>) {
       if (status == SMELT_OK) team.repeats.learn(like, task, team.local);
+    } else if constexpr (std::is_same_v<Like, UnevenSignature>) {
+      if (status == SMELT_OK) team.repeats.learn(like, team.rank, team.size, task, team.local);
     }
     *code = MPI_SUCCESS;
   } else {

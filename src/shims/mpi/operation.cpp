@@ -8,7 +8,9 @@
 #include <new>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "shims/mpi/blocks.hpp"
 #include "shims/mpi/follow.hpp"
 #include "shims/mpi/machines.hpp"
 #include "shims/mpi/progress.hpp"
@@ -61,7 +63,9 @@ class Operation {
   Team& team;
   std::optional<Task> task;
   smelt_request* work = nullptr;       ///< of one machine
-  std::unique_ptr<Crossing> crossing;  ///< of several
+  smelt_call started = {};             ///< what `work` was made for
+  std::vector<std::size_t> blocks;     ///< its arrays
+  std::unique_ptr<Crossing> crossing;  ///< of several machines
   Operation* next = nullptr;           ///< in the team's queue
   bool prepared = false;               ///< `work` is started again and again
   bool holds = false;                  ///< handles of the program, while it is in flight
@@ -183,42 +187,52 @@ class Hold {
 
 namespace {
 
-/// Whether two calls are the same; those with pointers into a task are like no other.
-bool alike(const smelt_call& a, const smelt_call& b) noexcept {
+/// Whether two calls are the same; those with a context, which points into a task, are like no other.
+bool alike(const smelt_call& a, const smelt_call& b, int ranks) noexcept {
   return a.operation == b.operation && a.in == b.in && a.out == b.out && a.count == b.count && a.root == b.root &&
          a.type == b.type && a.op == b.op && a.element_bytes == b.element_bytes && a.context == nullptr &&
-         b.context == nullptr;
-}
-bool may_rest(const smelt_call& call) noexcept {
-  return call.context == nullptr && call.in_counts == nullptr && call.out_counts == nullptr;
+         b.context == nullptr && same_blocks(a, b, ranks);
 }
 
 /// Requires the lock. Work that is over: kept for a call like its own, or freed.
-void rest(Flights& flights, const smelt_call& call, smelt_request* work) noexcept {
-  if (may_rest(call)) {
+void rest(Operation& operation) noexcept {
+  Flights& flights = operation.team.flights;
+  smelt_request* work = std::exchange(operation.work, nullptr);
+  if (operation.started.context == nullptr) {
     auto& place = flights.rested[flights.next_rested++ % Flights::most_rested];
-    place.call = call;
+    place.call = operation.started;
+    std::swap(place.blocks, operation.blocks);
     std::swap(place.work, work);
   }
   smelt_request_free(work);
 }
 
-/// Requires the lock. Starts a call, by work that rests if there is any for it.
-int start_work(Team& team, const smelt_call& call, smelt_request** work) noexcept {
+/// Requires the lock. Starts the call of an operation's task, by work that rests if there is any for it.
+int start_alone(Operation& operation) noexcept {
+  Team& team = operation.team;
+  const smelt_call& call = operation.task->call;
   for (auto& each : team.flights.rested) {
-    if (each.work == nullptr || !alike(each.call, call) || !may_rest(call)) continue;
-    *work = std::exchange(each.work, nullptr);
-    const int status = smelt_request_start(*work);
-    if (status != SMELT_OK) smelt_request_free(*work);
+    if (each.work == nullptr || !alike(each.call, call, team.size)) continue;
+    operation.work = std::exchange(each.work, nullptr);
+    operation.started = each.call;
+    std::swap(operation.blocks, each.blocks);
+    const int status = smelt_request_start(operation.work);
+    if (status != SMELT_OK) smelt_request_free(std::exchange(operation.work, nullptr));
     return status;
   }
-  return smelt_start(team.local, &call, work);
+  try {
+    operation.started = call;
+    keep_blocks(operation.started, team.size, operation.blocks);
+  } catch (const std::bad_alloc&) {
+    return SMELT_OUT_OF_MEMORY;
+  }
+  return smelt_start(team.local, &operation.started, &operation.work);
 }
 
 /// Requires the lock. Starts what the operation's task says; of several machines it begins when its turn comes.
 int start_work(Operation& operation) noexcept {
   Team& team = operation.team;
-  if (team.machines == 1) return start_work(team, operation.task->call, &operation.work);
+  if (team.machines == 1) return start_alone(operation);
   if (!spans_machines(team, *operation.task)) return SMELT_NOT_SUPPORTED;
   try {
     operation.crossing = std::make_unique<Crossing>(team, *operation.task);
@@ -244,7 +258,7 @@ bool over_now(Operation& operation, int* status) noexcept {
 void put_away(Operation& operation) noexcept {
   operation.crossing.reset();
   if (operation.prepared || operation.team.machines > 1) return;
-  rest(operation.team.flights, operation.task->call, std::exchange(operation.work, nullptr));
+  rest(operation);
 }
 
 /// Of the first one, whose end is known. Requires the lock.

@@ -12,7 +12,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "shims/mpi/integers.hpp"
 #include "shims/mpi/original.hpp"
 
 namespace smelt::shims::mpi {
@@ -46,9 +48,16 @@ struct Signature {
   int in_place() const noexcept { return (in == MPI_IN_PLACE ? 1 : 0) | (out == MPI_IN_PLACE ? 2 : 0); }
 };
 
-/// Of other operations.
+/// Of an operation that has a count for each rank. Arrays are null where MPI ignores them for the whole call.
+struct UnevenSignature {
+  Signature one;
+  Integers in_counts = {}, in_offsets = {}, out_counts = {}, out_offsets = {};
+  const MPI_Datatype* in_types = nullptr;
+  const MPI_Datatype* out_types = nullptr;
+  int only_rank = -1;  ///< the only one whose arrays count, if not all do
+};
+
 struct BarrierSignature {};
-struct NoSignature {};
 
 /// The repeated calls of one communicator. Used by one thread at a time, as the communicator's collectives are.
 class Repeats {
@@ -69,8 +78,12 @@ class Repeats {
     return *status != SMELT_INVALID_ARGUMENT && *status != SMELT_NOT_SUPPORTED;
   }
 
+  /// The same of one with blocks of different sizes, on rank `rank` of `size`.
+  bool run(const UnevenSignature& call, int rank, int size, int* status) noexcept;
+
   /// Learns from a task that has run on that rank.
-  void learn(const Signature& call, const Task& task, smelt_rank* rank) noexcept;
+  void learn(const Signature& call, const Task& task, smelt_rank* local) noexcept;
+  void learn(const UnevenSignature& call, int rank, int size, const Task& task, smelt_rank* local) noexcept;
 
   void forget() noexcept;
 
@@ -81,6 +94,17 @@ class Repeats {
     smelt_request* request = nullptr;    ///< null: seen once
     bool reads = false, writes = false;  ///< smelt gets `in`, `out`
     std::ptrdiff_t offset = 0;           ///< in place: of the one buffer from the other
+  };
+  struct UnevenRepeat {
+    Signature like{
+        .operation = SMELT_BARRIER, .in = nullptr, .out = nullptr, .in_count = -1, .in_type = MPI_DATATYPE_NULL};
+    std::vector<std::uint64_t> numbers;  ///< of the arrays
+    std::vector<std::size_t> blocks;     ///< what the request looks at
+    smelt_request* request = nullptr;    ///< null: seen once
+    bool reads = false, writes = false;
+    std::ptrdiff_t in_shift = 0, out_shift = 0;  ///< of what smelt gets from the buffer that is given
+
+    bool is_like(const UnevenSignature& call, int rank, int size) const noexcept;
   };
   static constexpr std::size_t places = 16;
 
@@ -98,7 +122,10 @@ class Repeats {
     return repeats_[mixed % places];
   }
 
+  UnevenRepeat& place_of(const UnevenSignature& call, int rank, int size) noexcept;
+
   Repeat repeats_[places];
+  UnevenRepeat uneven_[places];
 };
 
 }  // namespace smelt::shims::mpi

@@ -155,7 +155,9 @@ Task::Verdict Task::pass(const char* reason) {
 bool Task::known(const Team& team, int root) { return root >= 0 && root < team.size; }
 
 /// Of `count` elements of that type.
-std::size_t Task::bytes_of(MPI_Count count, const Run& run) { return static_cast<std::size_t>(count) * run.layout->size; }
+std::size_t Task::bytes_of(MPI_Count count, const Run& run) {
+  return static_cast<std::size_t>(count) * run.layout->size;
+}
 
 /// The call for data that is not combined, of `count` bytes per block.
 Task::Verdict Task::bytes(smelt_operation operation, std::size_t count, int root) {
@@ -221,7 +223,8 @@ Task::Verdict Task::reduce(const Team& team, const void* in, void* out, MPI_Coun
   return reduction(team, SMELT_REDUCE, in, out, count, count, type, op, team.rank == root);
 }
 
-Task::Verdict Task::allreduce(const Team& team, const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op) {
+Task::Verdict Task::allreduce(const Team& team, const void* in, void* out, MPI_Count count, MPI_Datatype type,
+                              MPI_Op op) {
   return reduction(team, SMELT_ALLREDUCE, in, out, count, count, type, op, true);
 }
 
@@ -233,8 +236,8 @@ Task::Verdict Task::exscan(const Team& team, const void* in, void* out, MPI_Coun
   return reduction(team, SMELT_EXSCAN, in, out, count, count, type, op, true);
 }
 
-Task::Verdict Task::reduce_scatter_block(const Team& team, const void* in, void* out, MPI_Count count, MPI_Datatype type,
-                                         MPI_Op op) {
+Task::Verdict Task::reduce_scatter_block(const Team& team, const void* in, void* out, MPI_Count count,
+                                         MPI_Datatype type, MPI_Op op) {
   return reduction(team, SMELT_REDUCE_SCATTER, in, out, static_cast<long long>(count) * team.size, count, type, op,
                    true);
 }
@@ -321,8 +324,8 @@ Task::Verdict Task::alltoall(const Team& team, const void* in, MPI_Count in_coun
   return bytes(SMELT_ALLTOALL, bytes_of(out_count, target));
 }
 
-Task::Verdict Task::scatterv(const Team& team, const void* in, Integers counts, Integers offsets,
-                             MPI_Datatype in_type, void* out, MPI_Count out_count, MPI_Datatype out_type, int root) {
+Task::Verdict Task::scatterv(const Team& team, const void* in, Integers counts, Integers offsets, MPI_Datatype in_type,
+                             void* out, MPI_Count out_count, MPI_Datatype out_type, int root) {
   Run own;
   if (!known(team, root)) return pass(wrong_arguments);
   const bool top = team.rank == root, in_place = top && out == MPI_IN_PLACE;

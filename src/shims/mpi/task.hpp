@@ -14,31 +14,13 @@
 #include <optional>
 #include <vector>
 
+#include "shims/mpi/integers.hpp"
 #include "shims/mpi/operators.hpp"
 #include "shims/mpi/types.hpp"
 
 namespace smelt::shims::mpi {
 
 struct Team;
-
-/// An array of numbers that an MPI function was given; the functions for large counts have wider ones.
-class Integers {
- public:
-  Integers() = default;
-  Integers(const int* numbers) noexcept : numbers_(numbers), wide_(false) {}
-  Integers(const long* numbers) noexcept : numbers_(numbers), wide_(true) {}
-  Integers(const long long* numbers) noexcept : numbers_(numbers), wide_(true) {}
-
-  std::int64_t operator[](int i) const noexcept {
-    return wide_ ? static_cast<const std::int64_t*>(numbers_)[i] : static_cast<const int*>(numbers_)[i];
-  }
-  friend bool operator==(const Integers& a, std::nullptr_t) noexcept { return a.numbers_ == nullptr; }
-
- private:
-  static_assert(sizeof(long) == sizeof(std::int64_t) && sizeof(long long) == sizeof(std::int64_t));
-  const void* numbers_ = nullptr;
-  bool wide_ = false;
-};
 
 class Task {
  public:
@@ -98,7 +80,7 @@ class Task {
   }
 
   /// Whether a call with the same arguments but for the addresses of buffers becomes the same task, but for these.
-  bool depends_on_arguments_alone() const noexcept { return !aside_ && !derived_ && call.combine == nullptr; }
+  bool depends_on_arguments_alone() const noexcept { return !packs() && !derived_ && call.combine == nullptr; }
 
  private:
   /// Elements of one type that follow each other, as an MPI function describes them.
@@ -167,6 +149,9 @@ class Task {
     enum class Later { nothing, run, blocks } later = Later::nothing;
     Aside() {}
   };
+  bool packs() const noexcept {
+    return aside_ && (aside_->packed_in.bytes != nullptr || aside_->packed_out.bytes != nullptr);
+  }
   Aside& aside() { return aside_ ? *aside_ : aside_.emplace(); }
 
   std::optional<Aside> aside_;

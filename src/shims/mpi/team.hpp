@@ -42,11 +42,12 @@ struct Flights {
 
   /// Work that has landed and may be started again by a call like it; guarded by `busy`.
   struct Rested {
-    smelt_call call;
-    smelt_request* work;
+    smelt_call call = {};  ///< its arrays lie in `blocks`
+    std::vector<std::size_t> blocks = {};
+    smelt_request* work = nullptr;
   };
   static constexpr std::size_t most_rested = 4;
-  Rested rested[most_rested] = {};
+  Rested rested[most_rested];
   std::size_t next_rested = 0;  ///< whose place the next one takes
 
   /// Acquire pairs with the store after the last one has landed: then the team's `local` is free.
