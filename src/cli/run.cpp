@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
@@ -114,6 +115,27 @@ Choice choose(Runtime runtime, const Program& program, const RunFlags& arguments
   return choice;
 }
 
+/// A preload library brings the MPI that it is for into the process, where another one would abort.
+void refuse_a_second_mpi(const Program& program, const RunFlags& arguments) {
+  for (const auto [named, other] :
+       {std::pair{Runtime::openmpi, Runtime::mpich}, std::pair{Runtime::mpich, Runtime::openmpi}}) {
+    const auto uses = [&](Runtime runtime) {
+      return std::find_if(program.uses.begin(), program.uses.end(),
+                          [&](const Use& use) { return use.runtime == runtime; });
+    };
+    if (!is_named(arguments, named) || uses(named) != program.uses.end()) continue;
+    if (const auto use = uses(other); use != program.uses.end()) {
+      fail_usage("--only {}: {} uses the other MPI ({}), and two in one process do not work; write --only {}",
+                 runtime_name(named), program.programs.empty() ? program.file : program.programs.back(), use->because,
+                 runtime_name(other));
+    }
+    if (is_named(arguments, other)) {
+      fail_usage("--only {}: two MPI libraries in one process do not work; name the one that the program uses",
+                 arguments.only);
+    }
+  }
+}
+
 /// What is there already comes first: a tool that looks at calls stays above smelt.
 std::string preload_list(const std::vector<Choice>& choices) {
   const char* before = std::getenv("LD_PRELOAD");
@@ -188,6 +210,7 @@ void run(const RunFlags& arguments) {
   const bool verbose = setting_value("SMELT_VERBOSE") == "1";
   const Program program = inspect(arguments.words, verbose || arguments.json || arguments.explain);
   std::vector<Choice> choices;
+  refuse_a_second_mpi(program, arguments);
   for (const auto runtime : all_runtimes) choices.push_back(choose(runtime, program, arguments));
   if (arguments.json) return print_document(arguments, program, choices);
   if (arguments.explain) return print_table(program, choices);

@@ -183,6 +183,36 @@ TEST(Persistent, RunsOnOtherBuffersHoweverOthersCall) {
   }
 }
 
+// The sizes are looked at in each run: what ran one may not fit the next, nor what others choose for it.
+TEST(Persistent, RunsWithWhateverSizesItsArraysHaveThen) {
+  for (const int ranks : {2, 3}) {
+    auto comm = make_communicator(ranks);
+    ASSERT_TRUE(comm.run([&](Rank& rank) {
+      const auto n = static_cast<std::size_t>(ranks), me = static_cast<std::size_t>(rank.rank());
+      std::vector<std::size_t> counts(n), own(n), offsets(n);
+      std::vector<std::uint64_t> in(20000 * n), out(20000 * n);
+      for (std::size_t i = 0; i < n; ++i) offsets[i] = 20000 * i;
+      auto exchange =
+          Collective::alltoallv(in.data(), {counts.data(), offsets.data()}, out.data(), {own.data(), offsets.data()});
+      exchange.element_bytes = sizeof(std::uint64_t);
+      Request again = rank.prepare(exchange);
+      for (std::uint64_t turn = 0; turn < 40; ++turn) {
+        const std::size_t sizes[] = {1, 2, 3000, 3000, 17, 0, 20000, 20000};
+        for (std::size_t i = 0; i < n; ++i) counts[i] = sizes[(turn / 2 + i) % 8];
+        std::fill(own.begin(), own.end(), counts[me]);
+        for (std::size_t i = 0; i < in.size(); ++i) in[i] = 1000000 * (me + 1) + 100 * turn + i / 20000;
+        const bool other = (turn + me) % 3 == 0;
+        ASSERT_EQ(other ? rank.run(exchange) : again.run(in.data(), out.data()), Status::ok) << rank.failure();
+        for (std::size_t i = 0; i < n; ++i) {
+          for (std::size_t k = 0; k < own[i]; ++k) {
+            ASSERT_EQ(out[offsets[i] + k], 1000000 * (i + 1) + 100 * turn + me) << "turn " << turn;
+          }
+        }
+      }
+    }));
+  }
+}
+
 // What a start has found out is of no use to a blocking barrier, which has a way of its own.
 TEST(Persistent, ABarrierThatWasStartedRunsWithTheBlockingOnesOfOthers) {
   for (const int ranks : {2, 3, 5}) {

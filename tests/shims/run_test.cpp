@@ -186,6 +186,16 @@ TEST(Run, FindsTheMpiOfPython) {
   EXPECT_EQ(runtime(ranks, "openmpi")["because"], "libmpi.so.40, needed by " + module);
   EXPECT_EQ(runtime(ranks, "openmpi")["preload"], true);
   EXPECT_EQ(runtime(ranks, "mpich")["preload"], false);
+  // MPICH's library would bring MPICH into the process.
+  for (const auto& [only, says] : {std::pair{"mpich", "libmpi.so.40, needed by " + module + ")"},
+                                   std::pair{"openmpi,mpich", std::string("--only openmpi")}}) {
+    const auto two = smelt({"run", "--only", only, launcher, "-n", "2", python, "app.py"}, "", packages);
+    EXPECT_EQ(two.exit_code, 2) << only;
+    EXPECT_THAT(two.err, HasSubstr(says));
+    EXPECT_EQ(std::count(two.err.begin(), two.err.end(), '\n'), 1) << two.err;
+  }
+  EXPECT_EQ(smelt({"run", "--only", "openmpi,mpich", "/bin/true"}).exit_code, 2);
+  EXPECT_EQ(smelt({"run", "--only", "openmpi", "--json", launcher, python}, "", packages).exit_code, 0);
   // On its own it is a single rank, which has nobody to meet.
   EXPECT_EQ(runtime(smelt({"run", "--json", python, "app.py"}, "", packages), "openmpi")["preload"], false);
 }

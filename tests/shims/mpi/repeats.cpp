@@ -1,8 +1,11 @@
 // The same collective again and again: on other buffers, in place and not, with others in between that are nearly the
-// same, whose datatype or operator is the program's own, or that want the same place in the shim's memory.
+// same, whose datatype or operator is the program's own, or that want the same place in the shim's memory; with blocks
+// of one size and of different ones.
 //
 //   mpirun -n N repeats
 #include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "support.hpp"
@@ -45,6 +48,102 @@ struct Repeated {
   bool root_alone = false;
   bool into_in = false;  ///< in place the result is in `in`
 };
+
+/// Blocks of different sizes, one per rank: every other is an element shorter than its place. Some turns have them in
+/// reverse, with the same counts.
+struct Blocks {
+  std::vector<int> counts, offsets, bytes;
+  std::vector<MPI_Datatype> types;
+
+  explicit Blocks(const Turn& turn, int first = 0) {
+    for (int block = 0; block < size; ++block) {
+      counts.push_back(length(turn, first + block) / turn.each);
+      offsets.push_back(place(turn, block) * turn.elements());
+      bytes.push_back(place(turn, block) * turn.count * static_cast<int>(sizeof(long)));
+      types.push_back(turn.type);
+    }
+  }
+  static int place(const Turn& turn, int block) {
+    return turn.number % 4 == 3 && !turn.in_place ? size - 1 - block : block;
+  }
+  static int length(const Turn& turn, int block) { return turn.count - block % 2 * turn.each; }
+};
+
+/// Where everybody gets one block of each.
+long wanted_of_all(const Turn& turn, int at) {
+  const int block = Blocks::place(turn, at / turn.count), k = at % turn.count;
+  return k < Blocks::length(turn, block) ? given(block, turn.number, k) : -1;
+}
+long wanted_of_exchange(const Turn& turn, int at) {
+  const int block = Blocks::place(turn, at / turn.count), k = at % turn.count;
+  if (k >= Blocks::length(turn, rank + block)) return -1;
+  return given(block, turn.number, Blocks::place(turn, rank) * turn.count + k);
+}
+int elements_before(const Turn& turn, int block) {
+  int before = 0;
+  for (int each = 0; each < block; ++each) before += Blocks::length(turn, each);
+  return before;
+}
+
+std::vector<Repeated> uneven_operations() {
+  return {
+      {"scatterv", false,
+       [](const Turn& t) {
+         const Blocks blocks(t);
+         const bool top = rank == t.root, in_place = t.in_place && top;
+         // Others may give anything for what counts on the root alone.
+         const int* const nowhere = reinterpret_cast<const int*>(8);
+         MPI_Scatterv(t.in, top ? blocks.counts.data() : nowhere, top ? blocks.offsets.data() : nowhere, t.type,
+                      in_place ? MPI_IN_PLACE : t.out, blocks.counts[static_cast<std::size_t>(rank)], t.type, t.root,
+                      t.comm);
+       },
+       1,
+       [](const Turn& t, int at) {
+         const bool none = (t.in_place && rank == t.root) || at >= Blocks::length(t, rank);
+         return none ? -1 : given(t.root, t.number, Blocks::place(t, rank) * t.count + at);
+       }},
+      {"gatherv", false,
+       [](const Turn& t) {
+         const Blocks blocks(t);
+         const bool top = rank == t.root, in_place = t.in_place && top;
+         const int* const nowhere = reinterpret_cast<const int*>(8);
+         MPI_Gatherv(in_place ? MPI_IN_PLACE : t.in, blocks.counts[static_cast<std::size_t>(rank)], t.type, t.out,
+                     top ? blocks.counts.data() : nowhere, top ? blocks.offsets.data() : nowhere, t.type, t.root,
+                     t.comm);
+       },
+       0, wanted_of_all, true},
+      {"allgatherv", false,
+       [](const Turn& t) {
+         const Blocks blocks(t);
+         MPI_Allgatherv(t.in_place ? MPI_IN_PLACE : t.in, blocks.counts[static_cast<std::size_t>(rank)], t.type, t.out,
+                        blocks.counts.data(), blocks.offsets.data(), t.type, t.comm);
+       },
+       0, wanted_of_all},
+      {"alltoallv", false,
+       [](const Turn& t) {
+         const Blocks blocks(t, rank);
+         MPI_Alltoallv(t.in_place ? MPI_IN_PLACE : t.in, blocks.counts.data(), blocks.offsets.data(), t.type, t.out,
+                       blocks.counts.data(), blocks.offsets.data(), t.type, t.comm);
+       },
+       0, wanted_of_exchange},
+      {"alltoallw", false,
+       [](const Turn& t) {
+         const Blocks blocks(t, rank);
+         MPI_Alltoallw(t.in_place ? MPI_IN_PLACE : t.in, blocks.counts.data(), blocks.bytes.data(), blocks.types.data(),
+                       t.out, blocks.counts.data(), blocks.bytes.data(), blocks.types.data(), t.comm);
+       },
+       0, wanted_of_exchange},
+      {"reduce_scatter", true,
+       [](const Turn& t) {
+         const Blocks blocks(t);
+         MPI_Reduce_scatter(t.in_place ? MPI_IN_PLACE : t.in, t.out, blocks.counts.data(), t.type, t.op, t.comm);
+       },
+       1,
+       [](const Turn& t, int at) {
+         return at < Blocks::length(t, rank) ? sum_of(size, t.number, elements_before(t, rank) + at) : -1;
+       }},
+  };
+}
 
 std::vector<Repeated> operations() {
   const auto by_block = [](const Turn& turn, int at) { return given(at / turn.count, turn.number, at % turn.count); };
@@ -109,7 +208,7 @@ void take(const Repeated& what, Turn turn) {
   for (std::size_t k = 0; k < all; ++k) in[k] = given(rank, turn.number, static_cast<int>(k));
   const std::string name = what.name;
   if (turn.in_place) {
-    const bool own_block = name == "gather" || name == "allgather";
+    const bool own_block = name.find("gather") != std::string::npos;
     const auto first = static_cast<std::size_t>(rank * turn.count), block = static_cast<std::size_t>(turn.count);
     for (std::size_t k = 0; k < all; ++k) {
       if (!own_block) out[k] = in[k];
@@ -136,7 +235,9 @@ void add_backwards(void* in, void* inout, int* count, MPI_Datatype*) {
 }
 
 void repeat_all(MPI_Comm comm) {
-  for (const Repeated& what : operations()) {
+  std::vector<Repeated> all = operations();
+  for (Repeated& each : uneven_operations()) all.push_back(std::move(each));
+  for (const Repeated& what : all) {
     for (int number = 0; number < 40; ++number) {
       // Counts of 3 and 19 want the same place.
       const int count = number % 10 < 6 ? 3 : number % 2 == 0 ? 19 : 3;
