@@ -1,6 +1,9 @@
 // Alltoall in one step: every rank shows its blocks, every rank copies its own from everybody.
 //
-// Tick 1 = the blocks can be read.
+// Tick 1 = the blocks can be read. A stage holds the blocks for the others, by how far after its owner they are, less
+// 1: the fewer, the more of each has room.
+#include <algorithm>
+
 #include "plan/algorithms/registry.hpp"
 
 namespace smelt::plan {
@@ -10,10 +13,8 @@ constexpr int readable = 1, ticks = 2;
 
 void build(Builder& b) {
   if (b.staged()) {
-    b.use_stage(b.ranks, ticks, b.everyone_else());
-    for (int distance = 1; distance < b.ranks; ++distance) {
-      b.copy(in(b.neighbour(distance)), stage(b.neighbour(distance)));
-    }
+    b.use_stage(std::max(1, b.ranks - 1), ticks, b.everyone_else());
+    for (int distance = 1; distance < b.ranks; ++distance) b.copy(in(b.neighbour(distance)), stage(distance - 1));
   } else {
     b.publish(ticks);
   }
@@ -22,7 +23,7 @@ void build(Builder& b) {
   for (int distance = 1; distance < b.ranks; ++distance) {
     const int source = b.neighbour(distance);
     b.await(source, readable);
-    b.get(source, b.staged() ? stage(b.rank) : in(b.rank), out(source));
+    b.get(source, b.staged() ? stage(b.ranks - distance - 1) : in(b.rank), out(source));
   }
   if (b.staged()) return;
   b.end();
