@@ -117,7 +117,7 @@ Choice choose(Runtime runtime, const Program& program, const RunFlags& arguments
 
 /// A preload library brings the MPI that it is for into the process, where another one would abort.
 void refuse_a_second_mpi(const Program& program, const RunFlags& arguments) {
-  for (const auto [named, other] :
+  for (const auto& [named, other] :
        {std::pair{Runtime::openmpi, Runtime::mpich}, std::pair{Runtime::mpich, Runtime::openmpi}}) {
     const auto uses = [&](Runtime runtime) {
       return std::find_if(program.uses.begin(), program.uses.end(),

@@ -41,7 +41,7 @@ bool is_message(const Move& move) {
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes == 8) {
     std::memcpy(to, from, 8);
-  } else {
+  } else if (bytes > 0) {
     std::memcpy(to, from, bytes);
   }
 }
@@ -245,11 +245,13 @@ bool Brief::combine(Endpoint& endpoint, const Collective& call, const AFrame& fr
 
 template <class AFrame>
 inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const AFrame& frame, const Step& step) noexcept {
-  if (step.out != nullptr && !send(endpoint, *step.out, frame.at(step.from), frame.length(step.from))) return false;
+  if (step.out != nullptr && !frame.is_empty(step.from) &&
+      !send(endpoint, *step.out, frame.at(step.from), frame.length(step.from)))
+    return false;
   switch (step.kind) {
     case Move::Kind::recv:
     case Move::Kind::exchange:
-      return receive(endpoint, *step.in, frame.at(step.to), frame.length(step.to));
+      return frame.is_empty(step.to) || receive(endpoint, *step.in, frame.at(step.to), frame.length(step.to));
     case Move::Kind::recv_combine:
     case Move::Kind::exchange_combine:
     case Move::Kind::combine:

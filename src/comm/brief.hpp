@@ -77,6 +77,7 @@ class Brief {
 
     std::size_t length(const Place& place) const { return place.count * bytes; }
     std::size_t length(const Step& copy) const { return length(copy.to); }
+    static bool is_empty(const Place&) { return false; }
     std::byte* at(const Place& place) const { return base[static_cast<int>(place.buffer)] + place.at * bytes; }
     const std::byte* theirs(const Step& step) const { return step.stages + slot + step.from.at * bytes; }
   };
@@ -94,6 +95,8 @@ class Brief {
     std::byte* at(const Place& place) const {
       return uneven == nullptr ? Frame::at(place) : base[static_cast<int>(place.buffer)] + uneven_offset(place);
     }
+    /// Then there is no message.
+    bool is_empty(const Place& place) const { return uneven != nullptr && length(place) == 0; }
     std::size_t uneven_length(const Place& place) const noexcept;
     std::size_t uneven_offset(const Place& place) const noexcept;
   };

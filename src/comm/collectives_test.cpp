@@ -311,6 +311,28 @@ TEST(UnevenBlocks, BetweenTwoRanksTakeWhateverBothKnow) {
   }
 }
 
+// Who calls in place runs other code than who does not.
+TEST(UnevenBlocks, NothingOneWayAndOneRankInPlace) {
+  for (const char* recipe : {"alltoall_pairwise", "alltoall_flat+staged"}) {
+    auto comm = make_communicator(2, recipe);
+    ASSERT_TRUE(comm.run([&](Rank& rank) {
+      const bool first = rank.rank() == 0;
+      const std::size_t given[] = {1, 0}, got[] = {1, 3}, other_given[] = {3, 1}, other_got[] = {0, 1};
+      const std::size_t offsets[] = {0, 1}, other_offsets[] = {0, 3};
+      for (std::uint64_t turn = 0; turn < 20; ++turn) {
+        std::uint64_t in[4] = {turn, turn + 1, turn + 2, turn + 3}, out[4] = {turn, 0, 0, 0};
+        auto call = first ? Collective::alltoallv(out, {given, offsets}, out, {got, offsets})
+                          : Collective::alltoallv(in, {other_given, other_offsets}, out, {other_got, other_offsets});
+        call.element_bytes = sizeof(std::uint64_t);
+        ASSERT_EQ(rank.run(call), Status::ok) << rank.failure();
+        EXPECT_EQ(out[0], turn);
+        EXPECT_EQ(out[first ? 1 : 3], first ? turn : turn + 3);
+        EXPECT_EQ(out[first ? 3 : 1], first ? turn + 2 : 0);
+      }
+    }));
+  }
+}
+
 TEST(UnevenBlocks, AreRefusedWhereTheCallDoesNotSaySo) {
   auto comm = make_communicator(2);
   ASSERT_TRUE(comm.run([&](Rank& rank) {
