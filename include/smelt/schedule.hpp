@@ -118,8 +118,8 @@ struct AlgorithmInfo {
   bool canonical_order = false;  ///< combined as ((0 op 1) op 2) op ..., whatever the parameters
   bool power_of_two = false;     ///< group sizes it works for
   bool uses_tree = false;
-  bool pipelined = false;         ///< takes a chunk size
-  bool irregular = false;         ///< works where only the two ends of a message know its size
+  bool pipelined = false;        ///< takes a chunk size
+  bool irregular = false;        ///< works where only the two ends of a message know its size
   bool irregular_pairs = false;  ///< works between two ranks, which both know what travels
 };
 
