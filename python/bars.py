@@ -51,6 +51,7 @@ SETS = ["basic", "mpi", "oversubscribed", "bandwidth", "sync", "tuned", "repeat"
 TIMES = {"mpi": "1.5s", "oversubscribed": "3s", "bandwidth": "6s", "sync": "2s", "tuned": "2s", "late": "2s"}
 # New processes for each contestant within that time: where their memory lies decides times of some hundred bytes by 15 %.
 STARTS = {"sync": 3, "tuned": 3}
+UNEVEN = [f"{runtime}-{threads}" for runtime in ("pthread", "gomp", "libomp") for threads in (2, 4, 8)]
 UNEVEN_LIMIT = 0.75  # how far medians of means are apart that differ by nothing: whole time slices go here or there
 TUNING = 60  # seconds of `smelt tune`
 LATE_MACHINES = [["--packages", "2", "--cores", "8", "--l3", "2"], ["--packages", "4", "--cores", "8"]]
@@ -548,12 +549,11 @@ def openmp_bars(bench, _):
     programs.save("openmp")
 
 
-def uneven_bars(bench, _):
-    programs = Programs(bench, 5)
+def uneven_bars(bench, arguments):
     span = str(seconds(bench.time)) if bench.time else "0.5"
     read = lambda output, _: json.loads(output)["mean_ns"]
 
-    def least(program, construct, threads, others, works):
+    def least(programs, program, construct, threads, others, works):
         """The cell that gains least, of those with so many threads beside so many programs."""
         def measure():
             cells = []
@@ -565,15 +565,17 @@ def uneven_bars(bench, _):
             return ratio, UNEVEN_LIMIT, ratio >= UNEVEN_LIMIT, cell
         return measure
 
-    kinds = [("pthread", "barrier", [(0, "turns"), *((work, late) for work in (10, 100, 1000, 4000) for late in ("turns", "same"))])]
-    kinds += [(runtime, construct, [(work, "turns") for work in (0, 100, 1000)])
-              for runtime in ("gomp", "libomp") for construct in ("barrier", "parallel")]
-    for runtime, construct, works in kinds:
-        for threads in (2, 8):
+    by_turns = [(work, "turns") for work in (10, 100, 1000)]
+    kinds = {"pthread": {"barrier": [(0, "turns"), *by_turns, *((work, "same") for work, _ in by_turns)]},
+             "gomp": {"barrier": by_turns, "parallel": by_turns}, "libomp": {"barrier": by_turns, "parallel": by_turns}}
+    for part in arguments.uneven:
+        programs = Programs(bench, 5)
+        runtime, threads = part.split("-")
+        for construct, works in kinds[runtime].items():
             for others in (0, 1, 2):
                 yield row(f"{runtime} {construct}, {threads} threads, beside {others} programs, least vanilla / smelt",
-                          least(f"bench_uneven_{runtime}", construct, threads, others, works))
-    programs.save("uneven")
+                          least(programs, f"bench_uneven_{runtime}", construct, int(threads), others, works))
+        programs.save(f"uneven-{part}")
 
 
 def basic_bars(bench, _):
@@ -690,6 +692,8 @@ def arguments_from_command_line():
                         "'' for the profile that is there (default: %(default)s)")
     parser.add_argument("--operations", type=list_of(OPERATIONS), default=OPERATIONS,
                         help="of the matrices, such as barrier,scan (default: all)")
+    parser.add_argument("--uneven", type=list_of(UNEVEN), default=UNEVEN,
+                        help="of the set uneven, by runtime and threads, 2 minutes each (default: " + ",".join(UNEVEN) + ")")
     parser.add_argument("--sizes", type=list_of(SIZES), default=SIZES,
                         help="of the matrices, in bytes (default: " + ",".join(map(str, SIZES)) + ")")
     arguments = parser.parse_args()
