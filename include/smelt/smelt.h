@@ -371,6 +371,9 @@ enum { SMELT_GATE_LAST = 1 };
 /* `count` threads make a round, 1 to 2^30. Before any other call on it. Errors: SMELT_INVALID_ARGUMENT. */
 int smelt_gate_init(smelt_gate* gate, unsigned count);
 
+/* The same for threads of the calling process alone, which are woken sooner. */
+int smelt_gate_init_private(smelt_gate* gate, unsigned count);
+
 /* Waits for the round to be complete. Returns SMELT_GATE_LAST to exactly one thread, SMELT_OK to the others. */
 int smelt_gate_wait(smelt_gate* gate);
 

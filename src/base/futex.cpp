@@ -26,18 +26,22 @@ const Support& support() noexcept {
   return result;
 }
 
+int operation(int what, Among among) noexcept { return among == Among::threads ? what | FUTEX_PRIVATE_FLAG : what; }
+
 }  // namespace
 
-void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint64_t timeout_ns) noexcept {
+void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint64_t timeout_ns,
+                Among among) noexcept {
   timespec timeout = {};
   timeout.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
   timeout.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
-  syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), FUTEX_WAIT, expected,
+  syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), operation(FUTEX_WAIT, among), expected,
           timeout_ns == no_timeout ? nullptr : &timeout, nullptr, 0);
 }
 
-void futex_wake(const std::atomic<std::uint32_t>& word) noexcept {
-  syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+void futex_wake(const std::atomic<std::uint32_t>& word, Among among) noexcept {
+  syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), operation(FUTEX_WAKE, among), INT_MAX, nullptr,
+          nullptr, 0);
 }
 
 void enable_heavy_barrier() noexcept { support(); }

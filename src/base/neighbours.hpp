@@ -64,12 +64,23 @@ class Neighbours {
   /// Spinning has brought the end of a wait.
   void spun() noexcept {
     if (crowding_ > 0) --crowding_;
+    if (rest_ > 1) rest_ /= 2;
   }
-  /// It has not, where a yield costs a slice, so that none will show whether it ever does: not so soon again.
-  void spun_in_vain() noexcept { crowding_ = spins_again; }
-  /// A wait has come to sleep without a yield.
-  void slept() noexcept {
-    if (crowding_ > 0) --crowding_;
+
+  /// A wait has come to sleep where yields cost slices: some of the next ones, twice as many each time, half as many
+  /// for each that spinning ends meanwhile, sleep without looking around before. So spinning in vain happens as often
+  /// as spinning that helps, and a few times more. What yields have shown of a crowd is of another time.
+  void settle() noexcept {
+    settled_ = rest_;
+    if (rest_ < longest_rest) rest_ *= 2;
+    crowding_ = 0;
+  }
+  bool settled() const noexcept { return settled_ != 0; }
+  /// Whether this wait is one of those; counts it.
+  bool sleeps_at_once() noexcept {
+    if (settled_ == 0) return false;
+    --settled_;
+    return true;
   }
 
   /// True once after many yields to others who soon gave the PU back, few of which were at once.
@@ -78,7 +89,7 @@ class Neighbours {
  private:
   static constexpr std::uint32_t crowded = 4;         ///< from so much crowding on
   static constexpr std::uint32_t most_crowding = 16;  ///< and so soon do yields show that it is over
-  static constexpr std::uint32_t spins_again = 128;   ///< waits later, where there are no yields
+  static constexpr std::uint32_t longest_rest = 128;
   static constexpr std::uint32_t long_displaced = 128;
 
   void gave_slice(std::uint64_t now_ns, std::uint64_t took_ns) noexcept;
@@ -86,6 +97,8 @@ class Neighbours {
   Truce* truce_;
   std::uint64_t slice_ns_;
   std::uint32_t crowding_ = 0;           ///< how often of late somebody else needed the PU
+  std::uint32_t settled_ = 0;            ///< waits that will sleep at once
+  std::uint32_t rest_ = 1;               ///< how many the next time
   std::uint32_t displaced_ = 0;          ///< yields of late in which somebody else ran
   std::uint64_t lone_yield_ns_ = 500;    ///< one when nobody else wants the PU; lowered by the first ones
   std::uint64_t suspects_until_ns_ = 0;  ///< a second slice until then is no accident

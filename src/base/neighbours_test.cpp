@@ -119,15 +119,63 @@ TEST(Neighbours, CrowdIsLearnedAndForgottenByYields) {
   EXPECT_FALSE(neighbours.crowd());
 }
 
-TEST(Neighbours, SpinningInVainIsTriedAgainAfterManyWaitsOnly) {
+/// Waits in a truce, of which spinning ends those of which `helps(n)` is true: how many are spun in vain.
+template <class Helps>
+int vain_spins(int waits, const Helps& helps) {
   Truce truce;
   Neighbours neighbours(truce);
-  neighbours.spun_in_vain();
-  int waits = 0;
-  for (; neighbours.crowd(); ++waits) neighbours.slept();
-  EXPECT_GE(waits, 100);
-  neighbours.spun();
+  int vain = 0;
+  for (int wait = 0; wait < waits; ++wait) {
+    if (neighbours.sleeps_at_once()) continue;
+    if (helps(wait)) {
+      neighbours.spun();
+    } else {
+      ++vain;
+      neighbours.settle();
+    }
+  }
+  return vain;
+}
+
+TEST(Neighbours, SpinningThatNeverHelpsIsTriedEverMoreSeldom) {
+  EXPECT_LE(vain_spins(100, [](int) { return false; }), 7);
+  EXPECT_LE(vain_spins(12'800, [](int) { return false; }), 8 + 100);
+}
+
+TEST(Neighbours, SpinningThatMostlyHelpsIsGoneOnWith) {
+  int helped = 0;
+  const int vain = vain_spins(10'000, [&](int wait) {
+    const bool helps = wait % 50 != 49;
+    helped += helps ? 1 : 0;
+    return helps;
+  });
+  EXPECT_LE(vain, 200);
+  EXPECT_GE(helped, 9'300);  // so few have slept at once
+}
+
+TEST(Neighbours, SpinsInVainAreAtMostSomeMoreThanThoseThatHelp) {
+  for (const int every : {2, 3, 5}) {
+    int helped = 0;
+    const int waits = 12'800;
+    const int vain = vain_spins(waits, [&](int wait) {
+      const bool helps = wait % every == 0;
+      helped += helps ? 1 : 0;
+      return helps;
+    });
+    EXPECT_LE(vain, helped + 8 + waits / 128) << every;
+  }
+}
+
+TEST(Neighbours, ACrowdSeenInYieldsSaysNothingInATruce) {
+  Truce truce;
+  Neighbours neighbours(truce);
+  for (int i = 0; i < 4; ++i) neighbours.yielded(start, 10 * us);
+  ASSERT_TRUE(neighbours.crowd());
+  neighbours.settle();
   EXPECT_FALSE(neighbours.crowd());
+  EXPECT_TRUE(neighbours.settled());
+  EXPECT_TRUE(neighbours.sleeps_at_once());
+  EXPECT_FALSE(neighbours.sleeps_at_once());
 }
 
 TEST(Neighbours, ManyDisplacedYieldsAreToldOnce) {

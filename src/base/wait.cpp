@@ -66,7 +66,7 @@ void wait_detail::wake(Parking& parking) noexcept {
   auto value = parking.parked.load(std::memory_order_relaxed);
   while ((value & Parking::asleep) != 0) {
     if (!parking.parked.compare_exchange_weak(value, value + 1, std::memory_order_relaxed)) continue;
-    return futex_wake(parking.parked);
+    return futex_wake(parking.parked, parking.among);
   }
 }
 
@@ -117,8 +117,11 @@ void wait_detail::rest(const void*, bool (*)(void*), void*) noexcept {}
 /// One wait beyond the inlined polling.
 class Waiter::Episode {
  public:
-  Episode(Waiter& waiter, bool (*ready)(void*), void* condition, const void* watch) noexcept
-      : waiter_(waiter), ready_(ready), condition_(condition), watch_(watch), start_(ticks()), last_asked_(start_) {}
+  /// `start`: now; of no account for a wait that sleeps at once and asks no interrupt.
+  Episode(Waiter& waiter, bool (*ready)(void*), void* condition, const void* watch, std::uint64_t start) noexcept
+      : waiter_(waiter), ready_(ready), condition_(condition), watch_(watch), start_(start), last_asked_(start) {}
+
+  std::uint64_t start() const noexcept { return start_; }
 
   bool ready() const noexcept { return ready_(condition_); }
   bool interrupted() const noexcept { return interrupted_; }
@@ -196,18 +199,15 @@ class Waiter::Episode {
   }
 
   void park(Parking& parking) noexcept {
-    // Partners: unpark(), unpark_firmly(). This change, then the barrier, then ready(): whoever publishes after the
+    // Partners: unpark(), unpark_firmly(). The mark, then the barrier, then ready(): whoever publishes after the
     // barrier sees the mark; whoever published before it is seen by ready(). Firm wakers change the same word: those
     // that come later see the mark, and those before have published to this.
-    const bool firm = waiter_.config_.firm_wakers;
-    const auto value =
-        parking.parked.fetch_or(Parking::asleep, firm ? std::memory_order_acq_rel : std::memory_order_relaxed) |
-        Parking::asleep;
-    const bool fenced = firm || heavy_barrier(waiter_.config_.across_processes);
-    if (ready()) return;
     const auto longest = waiter_.config_.longest_sleep_ns;
-    // Not if anybody has woken sleepers since: it may have been for this one, though others have marked the word again.
-    futex_wait(parking.parked, value, fenced ? longest : std::min(longest, unfenced_sleep_ns));
+    if (waiter_.config_.firm_wakers) return park_unless([this] { return ready(); }, parking, longest);
+    const auto marked = wait_detail::mark(parking);
+    const bool fenced = heavy_barrier(waiter_.config_.across_processes);
+    if (ready()) return;
+    wait_detail::sleep_at(parking, marked, fenced ? longest : std::min(longest, unfenced_sleep_ns));
   }
 
   Waiter& waiter_;
@@ -259,22 +259,23 @@ bool Waiter::should_move(const Bed& bed) noexcept {
 /// The phases before sleep; true if the wait is over.
 bool Waiter::stay_awake(Episode& episode) noexcept {
   const bool always = config_.mode != WaitMode::automatic || config_.slices_are_ours;
-  const bool costs_slices = !always && neighbours_.take_slices(to_ns(ticks()));
+  const bool costs_slices = !always && neighbours_.take_slices(to_ns(episode.start()));
   // Where others need the PU, spinning only keeps them from making ready() true.
   if (spin_ticks_ != 0 && (!neighbours_.crowd() || config_.mode == WaitMode::spin)) {
     if (episode.spin(spin_ticks_)) return true;
-    if (costs_slices) neighbours_.spun_in_vain();
   }
   if (costs_slices) {
-    neighbours_.slept();
+    neighbours_.settle();
     return false;
   }
   return yield_ticks_ != 0 && episode.yield(yield_ticks_, always);
 }
 
 bool Waiter::wait_slowly(bool (*ready)(void*), void* condition, Bed bed, const void* watch) noexcept {
-  Episode episode(*this, ready, condition, watch);
-  const bool done = (!should_move(bed) && stay_awake(episode)) || episode.sleep(bed);
+  const bool at_once = neighbours_.sleeps_at_once();
+  // Asking for the time takes a twentieth of a switch to another thread.
+  Episode episode(*this, ready, condition, watch, at_once && interrupt_ == nullptr ? 0 : ticks());
+  const bool done = (!at_once && !should_move(bed) && stay_awake(episode)) || episode.sleep(bed);
   return done && !episode.interrupted();
 }
 

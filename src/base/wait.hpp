@@ -51,7 +51,8 @@ WaitConfig make_wait_config(int ranks, int parallelism, std::string_view mode = 
 struct alignas(separation_bytes) Parking {
   static constexpr std::uint32_t asleep = 1;
   std::atomic<std::uint32_t> parked{
-      0};  ///< odd: somebody may be asleep; + 1 by who wakes them, so that it never comes back
+      0};                          ///< odd: somebody may be asleep; + 1 by who wakes them, so that it never comes back
+  Among among = Among::processes;  ///< set before anybody comes
 };
 
 namespace wait_detail {
@@ -88,6 +89,27 @@ inline void unpark(Parking& parking) noexcept {
 inline void unpark_firmly(Parking& parking) noexcept {
   // Release publishes the condition to a sleeper that changes the word later; the others' change is seen here.
   if ((parking.parked.fetch_add(0, std::memory_order_acq_rel) & Parking::asleep) != 0) wait_detail::wake(parking);
+}
+
+namespace wait_detail {
+/// Says that somebody is about to sleep; returns what the word is then.
+inline std::uint32_t mark(Parking& parking) noexcept {
+  return parking.parked.fetch_or(Parking::asleep, std::memory_order_acq_rel) | Parking::asleep;
+}
+/// Not if anybody has woken sleepers since `marked`: it may have been for this one, though others have marked it again.
+inline void sleep_at(Parking& parking, std::uint32_t marked, std::uint64_t longest_ns) noexcept {
+  futex_wait(parking.parked, marked, longest_ns, parking.among);
+}
+}  // namespace wait_detail
+
+/// Sleeps unless `ready()`, for at most `longest_ns`. For a condition that every waker makes true by changing a word
+/// before unpark(), and for which `ready` changes that word, too, as by adding 0, both with acquire and release:
+/// whichever comes first is seen by the other, so that no barrier is needed (docs/memory-ordering.md, "parking").
+/// With unpark_firmly() that word is the parking's own.
+template <class Ready>
+void park_unless(Ready&& ready, Parking& parking, std::uint64_t longest_ns) noexcept {
+  const auto marked = wait_detail::mark(parking);
+  if (!ready()) wait_detail::sleep_at(parking, marked, longest_ns);
 }
 
 /// Waits for conditions on behalf of one thread, and learns how long they take. Cheap to copy.
@@ -138,7 +160,7 @@ class Waiter {
   template <class Ready>
   bool poll(Ready& ready) const noexcept {
     if (ready()) return true;
-    for (std::uint32_t i = neighbours_.crowd() ? few_polls : tight_polls_; i != 0; --i) {
+    for (std::uint32_t i = neighbours_.crowd() || neighbours_.settled() ? 0 : tight_polls_; i != 0; --i) {
       wait_detail::relax();
       if (ready()) return true;
     }

@@ -171,6 +171,54 @@ TEST(Waiter, ATruceThatAnotherWaiterHasFoundIsHeededUnlessOnesOwnWorkForLong) {
   EXPECT_EQ(yields_before_sleep(config, 10, true), 10);
 }
 
+/// Waits that only sleep ends, in a truce: how many of them have looked more than once before.
+int waits_that_looked_around(int waits, double ranks_per_pu) {
+  Truce truce;
+  truce.begin(now_of_waiters(), Truce::longest_ns);
+  auto config = config_of(WaitMode::automatic, ranks_per_pu);
+  config.truce = &truce;
+  Waiter waiter(config);
+  int around = 0;
+  for (int i = 0; i < waits; ++i) {
+    bool slept = false;
+    int looks = 0;
+    EXPECT_TRUE(waiter.wait_or_sleep(
+        [&] {
+          looks += slept ? 0 : 1;
+          return slept;
+        },
+        [&](std::uint64_t) { slept = true; }));
+    around += looks > 1 ? 1 : 0;
+  }
+  return around;
+}
+
+TEST(Waiter, InATruceItSleepsAtOnceWhereSpinningDoesNotHelp) {
+  EXPECT_GE(waits_that_looked_around(100, 1.0), 1);  // it tries
+  EXPECT_LE(waits_that_looked_around(100, 1.0), 7);
+  EXPECT_LE(waits_that_looked_around(100, 8.0), 7);
+}
+
+TEST(Waiter, InATruceItSpinsAsLongAsThatHelps) {
+  Truce truce;
+  truce.begin(now_of_waiters(), Truce::longest_ns);
+  auto config = config_of(WaitMode::automatic);
+  config.truce = &truce;
+  Waiter waiter(config);
+  int sleeps = 0;
+  for (int i = 0; i < 100; ++i) {
+    int looks = 0;
+    bool slept = false;
+    // More than the first polls; every tenth longer than any spinning.
+    EXPECT_TRUE(waiter.wait_or_sleep([&] { return slept || (i % 10 != 0 && ++looks > 100); },
+                                     [&](std::uint64_t) {
+                                       slept = true;
+                                       ++sleeps;
+                                     }));
+  }
+  EXPECT_LE(sleeps, 30);  // a hypervisor may take the PU away, too
+}
+
 TEST(Waiter, YieldsForEverIfToldTo) { EXPECT_EQ(yields_before_sleep(config_of(WaitMode::yield), 10, true), 10); }
 
 TEST(Monitor, IsFoundWhereTheKernelSeesIt) {
@@ -251,6 +299,32 @@ TEST(Parking, NoWakeUpIsLostByFirmWakers) {
   EXPECT_EQ(court.turn.load(), turns);
 }
 
+/// Two sides count by turns in one word, which a sleeper changes, too, before it sleeps.
+TEST(Parking, NoWakeUpIsLostWithoutABarrierWhereBothSidesChangeTheWord) {
+  constexpr std::uint32_t turns = 100'000;
+  struct {
+    Parking parking{{}, Among::threads};
+    alignas(separation_bytes) std::atomic<std::uint32_t> turn{0};
+  } shared;
+  const auto side = [&shared](std::uint32_t me) {
+    Waiter waiter(sleeping_long(WaitMode::sleep));
+    for (std::uint32_t turn = me; turn < turns; turn += 2) {
+      EXPECT_TRUE(waiter.wait_or_sleep(
+          [&] { return shared.turn.load(std::memory_order_acquire) >= turn; },
+          [&](std::uint64_t longest_ns) {
+            park_unless([&] { return shared.turn.fetch_add(0, std::memory_order_acq_rel) >= turn; }, shared.parking,
+                        longest_ns);
+          }));
+      shared.turn.fetch_add(1, std::memory_order_acq_rel);
+      unpark(shared.parking);
+    }
+  };
+  std::thread other(side, 1u);
+  side(0);
+  other.join();
+  EXPECT_EQ(shared.turn.load(), turns);
+}
+
 // Two that yield to each other all the time sleep now and then, in the hope of another PU.
 TEST(Parking, NoWakeUpIsLostOnOnePu) {
   Court court;
@@ -284,8 +358,10 @@ TEST(Parking, NoWakeUpIsLostBetweenProcesses) {
   }
 }
 
-TEST(Parking, WakesEveryoneWhoSleeps) {
-  Parking parking;
+class Sleepers : public testing::TestWithParam<Among> {};
+
+TEST_P(Sleepers, AreAllWoken) {
+  Parking parking{{}, GetParam()};
   std::atomic<bool> flag{false};
   std::atomic<int> woken{0};
   std::vector<std::thread> sleepers;
@@ -302,6 +378,7 @@ TEST(Parking, WakesEveryoneWhoSleeps) {
   for (auto& sleeper : sleepers) sleeper.join();
   EXPECT_EQ(woken.load(), 16);
 }
+INSTANTIATE_TEST_SUITE_P(Parking, Sleepers, testing::Values(Among::processes, Among::threads));
 
 // A sleeper that has looked once more and is about to sleep: its wake-up passes, and another waiter, with a condition
 // of its own, marks the word again before the first one gets to the kernel.

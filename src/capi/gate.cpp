@@ -63,6 +63,12 @@ int smelt_gate_init(smelt_gate* gate, unsigned count) {
   return SMELT_OK;
 }
 
+int smelt_gate_init_private(smelt_gate* gate, unsigned count) {
+  if (gate == nullptr || count == 0 || count > Gate::most) return SMELT_INVALID_ARGUMENT;
+  new (gate) Gate(count, smelt::Among::threads);
+  return SMELT_OK;
+}
+
 smelt_gate_ticket smelt_gate_arrive(smelt_gate* gate) {
   const auto ticket = gate_of(gate).arrive();
   return {ticket.round, ticket.last ? 1u : 0u};

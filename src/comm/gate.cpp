@@ -22,13 +22,14 @@ std::uint32_t arrived_of(std::uint64_t state) noexcept { return static_cast<std:
 
 bool Gate::complete() noexcept {
   auto state = state_.load(std::memory_order_relaxed);
-  if (arrived_of(state) + 1 != count_) return false;
+  const Among sleepers = among();  // the gate may be gone when they are woken
+  if (arrived_of(state) + 1 != count()) return false;
   // The arrival and the opening of the last one at once: acquires as arrive() does, releases as both.
-  if (!state_.compare_exchange_strong(state, (state & ~asleep) + opened - (count_ - 1), ordering::gate_complete,
+  if (!state_.compare_exchange_strong(state, (state & ~asleep) + opened - (count() - 1), ordering::gate_complete,
                                       std::memory_order_relaxed)) {
     return false;
   }
-  if ((state & asleep) != 0) futex_wake(high_half(state_));
+  if ((state & asleep) != 0) futex_wake(high_half(state_), sleepers);
   return true;
 }
 
@@ -37,8 +38,10 @@ Gate::Ticket Gate::arrive() noexcept {
   // and so continue its release sequence. The acquire half of the last one takes up all of it.
   const auto before = state_.fetch_add(1, ordering::gate_arrive);
   const std::uint32_t index = arrived_of(before);
-  if (index < count_) [[likely]] return {rounds_of(before), index + 1 == count_};
-  return {(rounds_of(before) + index / count_) & (UINT32_MAX >> 1), index % count_ + 1 == count_};
+  const std::uint32_t count = this->count();
+  if (index < count) [[likely]]
+    return {rounds_of(before), index + 1 == count};
+  return {(rounds_of(before) + index / count) & (UINT32_MAX >> 1), index % count + 1 == count};
 }
 
 void Gate::pass(Ticket ticket, Waiter& waiter) noexcept {
@@ -56,14 +59,16 @@ bool Gate::is_open(std::uint32_t round) const noexcept {
 }
 
 void Gate::open() noexcept {
+  const std::uint32_t count = this->count();
+  const Among sleepers = among();
   auto state = state_.load(std::memory_order_relaxed);
   // What others did is published by their arrivals. The release is for drain() in a waiter: the gate is not
   // touched after this.
-  while (!state_.compare_exchange_weak(state, (state & ~asleep) + opened - count_, ordering::gate_open,
+  while (!state_.compare_exchange_weak(state, (state & ~asleep) + opened - count, ordering::gate_open,
                                        std::memory_order_relaxed)) {
   }
   // From here on the gate may be gone; the kernel takes the address for a name.
-  if ((state & asleep) != 0) futex_wake(high_half(state_));
+  if ((state & asleep) != 0) futex_wake(high_half(state_), sleepers);
 }
 
 void Gate::sleep(std::uint32_t round, std::uint64_t longest_ns) noexcept {
@@ -76,13 +81,13 @@ void Gate::sleep(std::uint32_t round, std::uint64_t longest_ns) noexcept {
     }
   }
   if (is_open(round)) return;
-  futex_wait(high_half(state_), static_cast<std::uint32_t>(state >> 32), longest_ns);
+  futex_wait(high_half(state_), static_cast<std::uint32_t>(state >> 32), longest_ns, among());
 }
 
 bool Gate::drain(Waiter& waiter) noexcept {
   const auto state = state_.load(ordering::gate_drain);
   if (arrived_of(state) != 0) return false;
-  const std::uint32_t passed = rounds_of(state) * (count_ - 1);
+  const std::uint32_t passed = rounds_of(state) * (count() - 1);
   constexpr std::uint64_t moment_ns = 50'000;  // they are on their way, and wake nobody
   const auto nap = [&](std::uint64_t) {
     const auto left = left_.load(std::memory_order_relaxed);

@@ -1,12 +1,13 @@
 // Gate: a barrier that knows how many threads make a round, not which ones.
 //
 // Any thread may take part in any round; more threads than a round needs may come, who then count for the
-// next one. A gate is 16 bytes without a pointer, so that it also works between processes, and may be
-// destroyed and its memory reused as soon as one thread has come through.
+// next one. A gate is 16 bytes without a pointer, so that it also works between processes, if it was made for
+// them, and may be destroyed and its memory reused as soon as one thread has come through.
 //
 //   state  high half  2 x rounds opened + (1: somebody may be asleep), the word that sleepers sleep on
 //          low half   threads that have arrived for the rounds since
 //   left   threads that came through without having opened, over all rounds
+//   count  threads of a round; top bit: they are of one process
 //
 // A thread that arrives with index i of the low half belongs to round opened + i / count; the last of each
 // round opens it: + 2 above, - count below, in one step. Only additions, so it does not matter if the one who
@@ -31,9 +32,10 @@ class Gate {
   };
 
   /// `count`: threads of a round, 1 to `most`.
-  explicit Gate(std::uint32_t count) noexcept : count_(count) {}
+  explicit Gate(std::uint32_t count, Among among = Among::processes) noexcept
+      : count_(among == Among::threads ? count | one_process : count) {}
 
-  std::uint32_t count() const noexcept { return count_; }
+  std::uint32_t count() const noexcept { return count_ & ~one_process; }
 
   /// If the caller is the last of a round: counts it in, opens the round, and is true; the caller has passed. Else
   /// false, and nothing has happened. Cost: the line of the gate is asked for once, not by two steps between which
@@ -53,6 +55,9 @@ class Gate {
  private:
   static constexpr std::uint64_t opened = 2ull << 32;  ///< one more round, in the high half
   static constexpr std::uint64_t asleep = 1ull << 32;
+  static constexpr std::uint32_t one_process = 1u << 31;
+
+  Among among() const noexcept { return (count_ & one_process) != 0 ? Among::threads : Among::processes; }
 
   bool is_open(std::uint32_t round) const noexcept;
   void open() noexcept;

@@ -67,7 +67,7 @@ TEST(Gate, NobodyPassesBeforeAllHaveArrivedAndOneIsLast) {
 
 TEST(Gate, ThreadsThatComeTooEarlyCountForTheNextRound) {
   Gate gate(2);
-  const auto first = gate.arrive(), second = gate.arrive();   // round 0 is complete, not open
+  const auto first = gate.arrive(), second = gate.arrive();  // round 0 is complete, not open
   const auto third = gate.arrive(), fourth = gate.arrive();  // round 1, too
   EXPECT_EQ(third.round, 1u);
   EXPECT_FALSE(third.last);
@@ -96,9 +96,12 @@ TEST(Gate, AnyThreadsMeet) {
   EXPECT_TRUE(gate.drain(waiter));
 }
 
-TEST(Gate, SleepersAreWoken) {
+class GateAmong : public testing::TestWithParam<Among> {};
+
+TEST_P(GateAmong, SleepersAreWoken) {
   constexpr int rounds = 200;
-  Gate gate(4);
+  Gate gate(4, GetParam());
+  EXPECT_EQ(gate.count(), 4u);
   in_threads(4, [&](std::size_t me) {
     WaitConfig config;
     config.mode = WaitMode::sleep;
@@ -109,7 +112,10 @@ TEST(Gate, SleepersAreWoken) {
       wait_at(gate, waiter, i % 8 < 4);
     }
   });
+  Waiter waiter;
+  EXPECT_TRUE(gate.drain(waiter));
 }
+INSTANTIATE_TEST_SUITE_P(Gate, GateAmong, testing::Values(Among::processes, Among::threads));
 
 // Whoever comes out first destroys the gate and overwrites its memory while others are still on their way out.
 TEST(Gate, MemoryIsFreeAfterDraining) {
@@ -171,7 +177,10 @@ TEST(Gate, WorksBetweenProcesses) {
   ASSERT_NE(memory, MAP_FAILED);
   auto* shared = new (memory) Shared;
   const auto play = [shared](int me) {
-    Waiter waiter;
+    WaitConfig config;
+    config.mode = WaitMode::sleep;
+    config.longest_sleep_ns = 600'000'000'000;  // a lost wake-up would hang
+    Waiter waiter(config);
     for (int i = 0; i < rounds; ++i) {
       if (i % 2 == me) ++shared->number;
       wait_at(shared->gate, waiter);

@@ -20,6 +20,7 @@ std::uint32_t after(std::uint32_t value) noexcept { return value + 1 == 0 ? 1 : 
 Team::Team(int size, int parallelism, const WaitConfig& wait)
     : size_(size), flat_(size > parallelism), members_(static_cast<std::size_t>(size)) {
   enable_heavy_barrier();
+  parking_.among = joining_.among = Among::threads;
   WaitConfig config = wait;
   config.firm_wakers = flat_;
   for (auto& member : members_) member.waiter = Waiter(config);
@@ -59,7 +60,14 @@ inline bool Team::meet(Member& self) noexcept {
     wake(parking_);
     return true;
   }
-  return wait(self, parking_, [this, both] { return reaches(arrivals_.load(ordering::team_met), both); });
+  const auto over = [this, both] { return reaches(arrivals_.load(ordering::team_met), both); };
+  if (over()) return true;
+  bool done = false;
+  // To sleep without a barrier: who ends the wait changes the same word before it looks for sleepers.
+  const auto checked = [&] { return reaches(arrivals_.fetch_add(0, ordering::team_meet), both) || is_off(self.phase); };
+  self.waiter.wait_or_sleep([&] { return (done = over()) || is_off(self.phase); },
+                            [&](std::uint64_t longest_ns) { park_unless(checked, parking_, longest_ns); });
+  return done;
 }
 
 bool Team::barrier(int member) noexcept {
@@ -98,6 +106,8 @@ void Team::call_off(int member) noexcept {
   if (off_.load(std::memory_order_relaxed) != 0) return;
   // Others who call off at the same time are in the same phase: all have passed the one before, none this one.
   off_.store(after(members_[static_cast<std::size_t>(member)].phase), ordering::team_off);
+  // A partner in a meeting that looks later sees it; else its mark is seen below.
+  arrivals_.fetch_add(0, ordering::team_meet);
   wake(parking_);
   wake(joining_);
 }

@@ -191,6 +191,46 @@ INSTANTIATE_TEST_SUITE_P(Sizes, TeamTest,
                                   std::to_string(std::get<1>(info.param));
                          });
 
+/// Members that only a wake-up brings on; a lost one would hang.
+WaitConfig sleepers() {
+  auto config = make_wait_config(2, 2, "sleep");
+  config.longest_sleep_ns = 600'000'000'000;
+  return config;
+}
+
+TEST(TeamPairTest, SleepersInMeetingsAreWoken) {
+  constexpr int rounds = 20'000;
+  Team team(2, 2, sleepers());
+  std::atomic<int> wrong{0};
+  on_members(2, [&](int m) {
+    for (int turn = 0; turn < rounds; ++turn) wrong += !team.barrier(m);
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(TeamPairTest, SleepersInMeetingsLearnThatTheyAreCalledOff) {
+  constexpr int rounds = 20'000;
+  Team team(2, 2, sleepers());
+  std::barrier<> outside(2);
+  std::atomic<int> wrong{0}, here{0};
+  on_members(2, [&](int m) {
+    for (int turn = 0; turn < rounds; ++turn) {
+      ++here;  // awake, so that the one falls asleep while the other calls off
+      for (int looks = 0; here < 2 * (turn + 1); ++looks)
+        looks < 1000 ? wait_detail::relax() : std::this_thread::yield();
+      if (turn % 2 == m) {
+        for (int i = turn % 64; i > 0; --i) wait_detail::relax();
+        team.call_off(m);
+      }
+      wrong += team.barrier(m);
+      outside.arrive_and_wait();
+      if (m == 0) team.reset();
+      outside.arrive_and_wait();
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
 /// Pairs that take each other's PUs in the midst of their meetings.
 TEST(TeamPairTest, MeetingsSeparateTurnsAmongManyPairs) {
   constexpr int pairs = 4, rounds = 500;

@@ -112,7 +112,8 @@ extern "C" {
     return original().init(barrier, attributes, count);
   }
   smelt_gate gate;
-  if (smelt_gate_init(&gate, count) != SMELT_OK) {
+  const auto make = is_shared(attributes) ? smelt_gate_init : smelt_gate_init_private;
+  if (make(&gate, count) != SMELT_OK) {
     init_entry.passed("0 or more than 2^30 threads");
     return original().init(barrier, attributes, count);
   }
