@@ -11,13 +11,15 @@ namespace {
 constinit std::mutex set_up;
 constinit std::atomic<bool> has_own{false};
 MPI_Comm own = MPI_COMM_NULL;
+constexpr int own_tag =
+    24087;  // another thread may make a group's communicator out of the same one, by a tag of its own
 
 }  // namespace
 
 Copy::Copy(MPI_Comm comm) noexcept {
   MPI_Group all = MPI_GROUP_NULL;
   if (PMPI_Comm_group(comm, &all) != MPI_SUCCESS) return;
-  if (PMPI_Comm_create_group(comm, all, 0, &comm_) != MPI_SUCCESS) comm_ = MPI_COMM_NULL;
+  if (PMPI_Comm_create_group(comm, all, own_tag, &comm_) != MPI_SUCCESS) comm_ = MPI_COMM_NULL;
   PMPI_Group_free(&all);
 }
 

@@ -44,6 +44,8 @@ std::size_t element_bytes(const Task& task) {
   return task.by.layout != nullptr ? task.by.element_bytes() : std::size_t{1};
 }
 
+constexpr int leader = 0;  ///< of a machine, among its ranks
+
 int number(std::size_t bytes) { return static_cast<int>(bytes); }
 
 std::unique_ptr<std::byte[]> room(std::size_t bytes) { return std::unique_ptr<std::byte[]>(new std::byte[bytes + 1]); }
@@ -138,35 +140,19 @@ void Crossing::copy_if_alone(void* to, const void* from, std::size_t bytes) {
   if (team_.local == nullptr) steps_.emplace_back(Here([=] { std::memcpy(to, from, bytes); }));
 }
 
-/// Of the root's machine, where the root does not lead it.
-void Crossing::from_root_to_leader(void* data, std::size_t bytes) {
-  if (!at_root_ || (top() && team_.leads())) return;
+/// On the root's machine, from one of its ranks to another one.
+void Crossing::hand_on(void* data, std::size_t bytes, int from, int to) {
+  if (!at_root_ || from == to) return;
   const MPI_Comm comm = team_.neighbours;
-  if (top()) {
+  if (team_.local_rank == from) {
     steps_.emplace_back(Library([=](MPI_Request* request) {
-      return request != nullptr ? PMPI_Isend(data, number(bytes), MPI_BYTE, 0, 0, comm, request)
-                                : PMPI_Send(data, number(bytes), MPI_BYTE, 0, 0, comm);
+      return request != nullptr ? PMPI_Isend(data, number(bytes), MPI_BYTE, to, 0, comm, request)
+                                : PMPI_Send(data, number(bytes), MPI_BYTE, to, 0, comm);
     }));
-  } else if (team_.leads()) {
-    steps_.emplace_back(Library([=, root = root_local_](MPI_Request* request) {
-      return request != nullptr ? PMPI_Irecv(data, number(bytes), MPI_BYTE, root, 0, comm, request)
-                                : PMPI_Recv(data, number(bytes), MPI_BYTE, root, 0, comm, MPI_STATUS_IGNORE);
-    }));
-  }
-}
-
-void Crossing::from_leader_to_root(void* data, std::size_t bytes) {
-  if (!at_root_ || (top() && team_.leads())) return;
-  const MPI_Comm comm = team_.neighbours;
-  if (team_.leads()) {
-    steps_.emplace_back(Library([=, root = root_local_](MPI_Request* request) {
-      return request != nullptr ? PMPI_Isend(data, number(bytes), MPI_BYTE, root, 0, comm, request)
-                                : PMPI_Send(data, number(bytes), MPI_BYTE, root, 0, comm);
-    }));
-  } else if (top()) {
+  } else if (team_.local_rank == to) {
     steps_.emplace_back(Library([=](MPI_Request* request) {
-      return request != nullptr ? PMPI_Irecv(data, number(bytes), MPI_BYTE, 0, 0, comm, request)
-                                : PMPI_Recv(data, number(bytes), MPI_BYTE, 0, 0, comm, MPI_STATUS_IGNORE);
+      return request != nullptr ? PMPI_Irecv(data, number(bytes), MPI_BYTE, from, 0, comm, request)
+                                : PMPI_Recv(data, number(bytes), MPI_BYTE, from, 0, comm, MPI_STATUS_IGNORE);
     }));
   }
 }
@@ -208,7 +194,7 @@ void Crossing::reduce() {
                ? original.Ireduce(own_.get(), total, count, type, op, root_machine_, team_.leaders, request)
                : original.Reduce(own_.get(), total, count, type, op, root_machine_, team_.leaders);
   });
-  from_leader_to_root(total, bytes);
+  hand_on(total, bytes, leader, root_local_);
 }
 
 void Crossing::allreduce() {
@@ -259,7 +245,7 @@ void Crossing::gather() {
                               : original.Gatherv(own_.get(), bytes, MPI_BYTE, all_.get(), counts_.data(),
                                                  offsets_.data(), MPI_BYTE, root_machine_, team_.leaders);
   });
-  from_leader_to_root(all_.get(), all);
+  hand_on(all_.get(), all, leader, root_local_);
   if (top()) steps_.emplace_back(Here([this] { sort(all_.get(), static_cast<std::byte*>(call_.out)); }));
 }
 
@@ -268,7 +254,7 @@ void Crossing::scatter() {
   if (team_.leads()) lay_out();
   if (at_root_ && (team_.leads() || top())) all_ = room(all);
   if (top()) steps_.emplace_back(Here([this] { unsort(static_cast<const std::byte*>(call_.in), all_.get()); }));
-  from_root_to_leader(all_.get(), all);
+  hand_on(all_.get(), all, root_local_, leader);
   between_leaders([this, bytes = number(blocks_of(team_.machine))](MPI_Request* request) {
     return request != nullptr ? original.Iscatterv(all_.get(), counts_.data(), offsets_.data(), MPI_BYTE, own_.get(),
                                                    bytes, MPI_BYTE, root_machine_, team_.leaders, request)

@@ -78,8 +78,7 @@ class Crossing {
   void local(const smelt_call& call);
   void broadcast_local(void* data, std::size_t bytes, int root);
   void between_leaders(Library call);
-  void from_root_to_leader(void* data, std::size_t bytes);
-  void from_leader_to_root(void* data, std::size_t bytes);
+  void hand_on(void* data, std::size_t bytes, int from, int to);
   void copy_if_alone(void* to, const void* from, std::size_t bytes);
   void barrier();
   void broadcast();

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -105,6 +106,7 @@ void settle(Team& team) noexcept {
   int mine[answers] = {}, all[answers] = {};
   try {
     const Copy copy(team.comm);
+    if (copy.get() == MPI_COMM_NULL) throw std::bad_alloc();  // no more communicators, on all ranks alike
     std::vector<Card> cards;
     team.neighbours = find_neighbours(team, copy.get(), cards);
     PMPI_Comm_rank(team.neighbours, &team.local_rank);
