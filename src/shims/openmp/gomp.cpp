@@ -56,21 +56,14 @@ void sections_body(void* argument) noexcept {
 
 /// Runs a region by a crew, or has `original()` run it.
 template <class Original>
-void region(const Runtime& below, unsigned threads, unsigned flags, smelt_work work, const Original& original) noexcept {
+void region(const Runtime& below, unsigned threads, unsigned flags, smelt_work work,
+            const Original& original) noexcept {
   if (flags == 0 && run_region(below, static_cast<int>(threads), work, parallel_entry)) return;
   if (flags != 0) parallel_entry.passed("proc_bind");
   dissolve("proc_bind");
   const Nested nested;
   original();
 }
-
-template <class Function>
-Function* original(const char* name, const void* caller, std::atomic<void*>& known) noexcept {
-  return reinterpret_cast<Function*>(find_original(Family::gnu, name, caller, known));
-}
-
-using LoopOriginal = void(Body, void*, unsigned, long, long, long, long, unsigned);
-using RuntimeLoopOriginal = void(Body, void*, unsigned, long, long, long, unsigned);
 
 }  // namespace
 }  // namespace smelt::shims::openmp
@@ -145,35 +138,29 @@ SMELT_SHOWN void GOMP_parallel_sections(Body body, void* data, unsigned threads,
          [&] { below.parallel_sections(body, data, threads, count, flags); });
 }
 
-#define SMELT_PARALLEL_LOOP(name, schedule)                                                                       \
-  SMELT_SHOWN void name(Body body, void* data, unsigned threads, long start, long end, long step, long chunk,     \
-                        unsigned flags) noexcept {                                                                \
-    static constinit std::atomic<void*> known{nullptr};                                                           \
-    const Runtime& below = gnu(SMELT_CALLER);                                                                     \
-    Loop loop = {body, data, &below, start, end, step, schedule, chunk};                                          \
-    const void* const caller = SMELT_CALLER;                                                                      \
-    region(below, threads, flags, {loop_body, &loop}, [&] {                                                       \
-      original<LoopOriginal>(#name, caller, known)(body, data, threads, start, end, step, chunk, flags);           \
-    });                                                                                                           \
+#define SMELT_PARALLEL_LOOP(name, schedule)                                                                          \
+  SMELT_SHOWN void GOMP_##name(Body body, void* data, unsigned threads, long start, long end, long step, long chunk, \
+                               unsigned flags) noexcept {                                                            \
+    const Runtime& below = gnu(SMELT_CALLER);                                                                        \
+    Loop loop = {body, data, &below, start, end, step, schedule, chunk};                                             \
+    region(below, threads, flags, {loop_body, &loop},                                                                \
+           [&] { below.name(body, data, threads, start, end, step, chunk, flags); });                                \
   }
-#define SMELT_PARALLEL_RUNTIME_LOOP(name, schedule)                                                               \
-  SMELT_SHOWN void name(Body body, void* data, unsigned threads, long start, long end, long step,                 \
-                        unsigned flags) noexcept {                                                                \
-    static constinit std::atomic<void*> known{nullptr};                                                           \
-    const Runtime& below = gnu(SMELT_CALLER);                                                                     \
-    Loop loop = {body, data, &below, start, end, step, schedule, 0};                                              \
-    const void* const caller = SMELT_CALLER;                                                                      \
-    region(below, threads, flags, {loop_body, &loop}, [&] {                                                       \
-      original<RuntimeLoopOriginal>(#name, caller, known)(body, data, threads, start, end, step, flags);           \
-    });                                                                                                           \
+#define SMELT_PARALLEL_RUNTIME_LOOP(name, schedule)                                                      \
+  SMELT_SHOWN void GOMP_##name(Body body, void* data, unsigned threads, long start, long end, long step, \
+                               unsigned flags) noexcept {                                                \
+    const Runtime& below = gnu(SMELT_CALLER);                                                            \
+    Loop loop = {body, data, &below, start, end, step, schedule, 0};                                     \
+    region(below, threads, flags, {loop_body, &loop},                                                    \
+           [&] { below.name(body, data, threads, start, end, step, flags); });                           \
   }
-SMELT_PARALLEL_LOOP(GOMP_parallel_loop_static, schedule_static | monotonic)
-SMELT_PARALLEL_LOOP(GOMP_parallel_loop_dynamic, schedule_dynamic | monotonic)
-SMELT_PARALLEL_LOOP(GOMP_parallel_loop_guided, schedule_guided | monotonic)
-SMELT_PARALLEL_LOOP(GOMP_parallel_loop_nonmonotonic_dynamic, schedule_dynamic)
-SMELT_PARALLEL_LOOP(GOMP_parallel_loop_nonmonotonic_guided, schedule_guided)
-SMELT_PARALLEL_RUNTIME_LOOP(GOMP_parallel_loop_runtime, schedule_runtime | monotonic)
-SMELT_PARALLEL_RUNTIME_LOOP(GOMP_parallel_loop_nonmonotonic_runtime, schedule_runtime)
-SMELT_PARALLEL_RUNTIME_LOOP(GOMP_parallel_loop_maybe_nonmonotonic_runtime, schedule_runtime)
+SMELT_PARALLEL_LOOP(parallel_loop_static, schedule_static | monotonic)
+SMELT_PARALLEL_LOOP(parallel_loop_dynamic, schedule_dynamic | monotonic)
+SMELT_PARALLEL_LOOP(parallel_loop_guided, schedule_guided | monotonic)
+SMELT_PARALLEL_LOOP(parallel_loop_nonmonotonic_dynamic, schedule_dynamic)
+SMELT_PARALLEL_LOOP(parallel_loop_nonmonotonic_guided, schedule_guided)
+SMELT_PARALLEL_RUNTIME_LOOP(parallel_loop_runtime, schedule_runtime | monotonic)
+SMELT_PARALLEL_RUNTIME_LOOP(parallel_loop_nonmonotonic_runtime, schedule_runtime)
+SMELT_PARALLEL_RUNTIME_LOOP(parallel_loop_maybe_nonmonotonic_runtime, schedule_runtime)
 
 }  // extern "C"

@@ -48,7 +48,8 @@ constexpr const char* known_names[] = {
 };
 
 constinit std::atomic<const char*> stopped{nullptr};
-constinit std::atomic<std::uint32_t> libraries_closed{0};
+constinit std::atomic<std::uint32_t> libraries_unloaded{0};  ///< at least as many times
+constinit std::atomic<int> libraries_closing{0};             ///< calls of dlclose under way
 
 }  // namespace
 
@@ -144,7 +145,8 @@ bool is_interface(std::string_view name) noexcept {
   return false;
 }
 
-/// The dynamic symbols of a loaded library, and whether each is a function that it defines, by the GNU hash table, which tells how many there are.
+/// The dynamic symbols of a loaded library, and whether each is a function that it defines, by the GNU hash table,
+/// which tells how many there are.
 template <class Visit>
 void for_each_symbol(const link_map& map, const Visit& visit) noexcept {
   const ElfW(Sym)* table = nullptr;
@@ -157,7 +159,8 @@ void for_each_symbol(const link_map& map, const Visit& visit) noexcept {
   }
   if (table == nullptr || strings == nullptr || hash == nullptr) return;
   const std::uint32_t buckets = hash[0], first = hash[1], bloom_words = hash[2];
-  const auto* bucket = reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const ElfW(Addr)*>(hash + 4) + bloom_words);
+  const auto* bucket =
+      reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const ElfW(Addr)*>(hash + 4) + bloom_words);
   const std::uint32_t* chain = bucket + buckets;
   for (std::uint32_t b = 0; b < buckets; ++b) {
     for (std::uint32_t i = bucket[b]; i >= first && i != 0; ++i) {
@@ -204,7 +207,8 @@ bool is_set(const char* variable) noexcept {
 
 const char* why_no_crews(const Runtime& runtime, const Scope& scope) noexcept {
   const void* entry = scope.find(marker(runtime.family));
-  if (runtime.parallel_start == nullptr || runtime.parallel_end == nullptr) return "the runtime lacks GOMP_parallel_start";
+  if (runtime.parallel_start == nullptr || runtime.parallel_end == nullptr)
+    return "the runtime lacks GOMP_parallel_start";
   if (!runtime.global) return "the runtime is private to a library";
   if (runtime.family == Family::gnu) {
     if (const void* other = scope.find("__kmpc_fork_call"); other != nullptr && same_library(entry, other)) {
@@ -286,6 +290,17 @@ Runtime::Code code_around(const void* address) noexcept {
   return search.found;
 }
 
+/// How many libraries the process has unloaded; most calls of dlclose only count down.
+unsigned long long count_unloaded() noexcept {
+  unsigned long long count = 0;
+  const auto look = [](dl_phdr_info* info, std::size_t, void* argument) {
+    *static_cast<unsigned long long*>(argument) = info->dlpi_subs;
+    return 1;
+  };
+  dl_iterate_phdr(look, &count);
+  return count;
+}
+
 Runtime find_runtime(Family family, const Scope& scope, bool global) noexcept {
   Runtime found = {};
   const bool gnu = family == Family::gnu;
@@ -320,6 +335,14 @@ Runtime find_runtime(Family family, const Scope& scope, bool global) noexcept {
   get(found.single_copy_start, "GOMP_single_copy_start");
   get(found.single_copy_end, "GOMP_single_copy_end");
   get(found.parallel_sections, "GOMP_parallel_sections");
+  get(found.parallel_loop_static, "GOMP_parallel_loop_static");
+  get(found.parallel_loop_dynamic, "GOMP_parallel_loop_dynamic");
+  get(found.parallel_loop_guided, "GOMP_parallel_loop_guided");
+  get(found.parallel_loop_nonmonotonic_dynamic, "GOMP_parallel_loop_nonmonotonic_dynamic");
+  get(found.parallel_loop_nonmonotonic_guided, "GOMP_parallel_loop_nonmonotonic_guided");
+  get(found.parallel_loop_runtime, "GOMP_parallel_loop_runtime");
+  get(found.parallel_loop_nonmonotonic_runtime, "GOMP_parallel_loop_nonmonotonic_runtime");
+  get(found.parallel_loop_maybe_nonmonotonic_runtime, "GOMP_parallel_loop_maybe_nonmonotonic_runtime");
   get(found.fork_call, "__kmpc_fork_call");
   get(found.push_num_threads, "__kmpc_push_num_threads");
   get(found.push_proc_bind, "__kmpc_push_proc_bind");
@@ -349,24 +372,24 @@ Runtime find_runtime(Family family, const Scope& scope, bool global) noexcept {
   return found;
 }
 
-/// Runtimes that are private to libraries, by where their main function is.
-struct Private {
+/// A runtime that is private to libraries, by where its main function is.
+struct Private : Runtime {
   const void* marker;
-  Runtime runtime;
   Private* next;
+  mutable std::atomic<void*> originals[std::size(symbols)];  ///< as far as they have been asked for
 };
 
-const Runtime& private_runtime(Family family, const void* caller) noexcept {
+Private* find_private(Family family, const void* caller) noexcept {
   static std::mutex mutex;
   static Private* known = nullptr;
   const Scope scope(caller);
   const void* found = scope.find(marker(family));
   const std::lock_guard lock(mutex);
   for (Private* each = known; each != nullptr; each = each->next) {
-    if (each->marker == found && each->runtime.family == family) return each->runtime;
+    if (each->marker == found && each->family == family) return each;
   }
-  known = new Private{found, find_runtime(family, scope, false), known};
-  return known->runtime;
+  known = new Private{{find_runtime(family, scope, false)}, found, known, {}};
+  return known;
 }
 
 const Runtime* global_runtime(Family family) noexcept {
@@ -387,44 +410,50 @@ const Runtime* global_runtime(Family family) noexcept {
 
 namespace {
 
-// What a look-up on behalf of a library found, per thread; good until a library is closed.
-template <class Found>
-struct Remembered {
-  Runtime::Code library;
-  std::uint32_t closed = 0;
-  std::uint32_t index = 0;  ///< line of symbols.inc, for originals
-  Found* found = nullptr;
-
-  bool serves(const void* caller) const noexcept {
+/// The private runtimes of the libraries that a thread's calls came from: programs of many libraries (Python with its
+/// modules) call from one after the other. Good until a library is unloaded.
+class Callers {
+ public:
+  Private* find(const void* caller) const noexcept {
+    // Acquire: partner dlclose(). Who calls from a library that was loaded in the place of another sees that the one
+    // was unloaded, or that it is being closed.
+    if (libraries_closing.load(std::memory_order_acquire) != 0) return nullptr;
+    if (unloaded_ != libraries_unloaded.load(std::memory_order_relaxed)) return nullptr;
     const auto address = reinterpret_cast<std::uintptr_t>(caller);
-    return found != nullptr && address - library.begin < library.end - library.begin &&
-           closed == libraries_closed.load(std::memory_order_relaxed);
+    for (const auto& [library, runtime] : entries_) {
+      if (address - library.begin < library.end - library.begin) return runtime;
+    }
+    return nullptr;
   }
-  void remember(const void* caller, Found* what, std::uint32_t line = 0) noexcept {
-    *this = {code_around(caller), libraries_closed.load(std::memory_order_relaxed), line, what};
-  }
-};
 
-thread_local constinit Remembered<const Runtime> remembered_runtimes[2];
-thread_local constinit Remembered<void> remembered_originals[32];
+  /// `unloaded`: libraries_unloaded before the runtime was looked for.
+  void remember(const void* caller, Private* runtime, std::uint32_t unloaded) noexcept {
+    if (unloaded_ != unloaded) *this = {};
+    unloaded_ = unloaded;
+    entries_[next_++ % std::size(entries_)] = {code_around(caller), runtime};
+  }
+
+ private:
+  struct Entry {
+    Runtime::Code library;
+    Private* runtime = nullptr;
+  };
+  Entry entries_[16] = {};
+  std::uint32_t next_ = 0;
+  std::uint32_t unloaded_ = 0;
+};
+thread_local constinit Callers callers[2];
 
 }  // namespace
 
 const Runtime& runtime_detail::look_up(Family family, const void* caller) noexcept {
-  auto& remembered = remembered_runtimes[static_cast<int>(family)];
-  if (remembered.serves(caller)) return *remembered.found;
+  Callers& known = callers[static_cast<int>(family)];
+  if (const Private* found = known.find(caller)) return *found;
   if (const Runtime* global = global_runtime(family)) return *global;
-  const Runtime& own = private_runtime(family, caller);
-  remembered.remember(caller, &own);
-  return own;
-}
-
-void* find_original(Family family, const char* name, const void* caller, std::atomic<void*>& known) noexcept {
-  if (void* found = known.load(std::memory_order_relaxed)) return found;
-  if (global_runtime(family) == nullptr) return Scope(caller).find(name);
-  void* found = Scope().find(name);
-  known.store(found, std::memory_order_relaxed);
-  return found;
+  const auto unloaded = libraries_unloaded.load(std::memory_order_relaxed);
+  Private* found = find_private(family, caller);
+  known.remember(caller, found, unloaded);
+  return *found;
 }
 
 // ---- entry points of thunks.S -------------------------------------------------------------------------
@@ -444,19 +473,19 @@ extern "C" {
 /// Does what the function asks for and returns its original.
 [[gnu::visibility("hidden")]] void* smelt_openmp_before(std::uint32_t index, const void* caller) noexcept {
   const Symbol& symbol = symbols[index];
-  if (!runtime(symbol.family, caller).calls_itself(caller)) prepare(symbol);
+  const Runtime& below = runtime(symbol.family, caller);
+  if (!below.calls_itself(caller)) prepare(symbol);
   auto& slot = smelt_openmp_originals[index];
   if (void* known = slot.load(std::memory_order_relaxed)) return known;
-  auto& remembered = remembered_originals[index % std::size(remembered_originals)];
-  if (remembered.index == index && remembered.serves(caller)) return remembered.found;
-  const Scope global;
-  if (void* original = global.find(symbol.name, symbol.version)) {
+  auto* own = below.global ? nullptr : &static_cast<const Private&>(below).originals[index];
+  if (void* known = own != nullptr ? own->load(std::memory_order_relaxed) : nullptr) return known;
+  if (void* original = Scope().find(symbol.name, symbol.version)) {
     slot.store(original, std::memory_order_relaxed);
     return original;
   }
   void* original = Scope(caller).find(symbol.name, symbol.version);
   if (original == nullptr) std::abort();
-  remembered.remember(caller, original, index);
+  if (own != nullptr) own->store(original, std::memory_order_relaxed);
   return original;
 }
 
@@ -472,8 +501,13 @@ extern "C" {
 /// Destructors of a library may do anything.
 [[gnu::visibility("default")]] int dlclose(void* handle) noexcept {
   dissolve("dlclose");
-  libraries_closed.fetch_add(1, std::memory_order_relaxed);
-  return c_library_dlclose()(handle);
+  libraries_closing.fetch_add(1, std::memory_order_relaxed);
+  const auto before = count_unloaded();
+  const int result = c_library_dlclose()(handle);
+  if (count_unloaded() != before) libraries_unloaded.fetch_add(1, std::memory_order_relaxed);
+  // Release: partner Callers::find(). What is loaded in the place of this library is loaded after the addition above.
+  libraries_closing.fetch_sub(1, std::memory_order_release);
+  return result;
 }
 
 }  // extern "C"

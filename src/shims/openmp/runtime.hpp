@@ -20,6 +20,10 @@ template <class Index, class Step>
 using StaticInit = void (*)(void* location, std::int32_t thread, std::int32_t schedule, std::int32_t* last,
                             Index* lower, Index* upper, Step* stride, Step increment, Step chunk);
 
+/// GNU's: a region that is one loop; start, end, step, chunk, flags.
+using ParallelLoop = void (*)(void (*)(void*), void*, unsigned, long, long, long, long, unsigned);
+using ParallelRuntimeLoop = void (*)(void (*)(void*), void*, unsigned, long, long, long, unsigned);
+
 /// The originals that the shim itself calls. A null pointer: the runtime has no such function.
 struct Runtime {
   // Library routines, and GNU's entry points, which both runtimes have.
@@ -48,6 +52,14 @@ struct Runtime {
   void* (*single_copy_start)();
   void (*single_copy_end)(void*);
   void (*parallel_sections)(void (*)(void*), void*, unsigned, unsigned, unsigned);
+  ParallelLoop parallel_loop_static;
+  ParallelLoop parallel_loop_dynamic;
+  ParallelLoop parallel_loop_guided;
+  ParallelLoop parallel_loop_nonmonotonic_dynamic;
+  ParallelLoop parallel_loop_nonmonotonic_guided;
+  ParallelRuntimeLoop parallel_loop_runtime;
+  ParallelRuntimeLoop parallel_loop_nonmonotonic_runtime;
+  ParallelRuntimeLoop parallel_loop_maybe_nonmonotonic_runtime;
   // LLVM's.
   void (*fork_call)(void*, std::int32_t, Microtask, ...);
   void (*push_num_threads)(void*, std::int32_t, std::int32_t);
@@ -95,15 +107,13 @@ const Runtime& look_up(Family family, const void* caller) noexcept;
 }  // namespace runtime_detail
 
 /// The runtime that a call from `caller` (an address in the calling code) is meant for. Cost: a load, where one
-/// runtime serves the whole process, else a look-up.
+/// runtime serves the whole process, else a search among the libraries whose calls the thread has seen, which stays
+/// good until a library is unloaded.
 inline const Runtime& runtime(Family family, const void* caller) noexcept {
   // Acquire: partner the release in global_runtime().
   const Runtime* global = runtime_detail::globals[static_cast<int>(family)].load(std::memory_order_acquire);
   return global != nullptr ? *global : runtime_detail::look_up(family, caller);
 }
-
-/// One more original, by name; `known` keeps it if it is the same for all callers.
-void* find_original(Family family, const char* name, const void* caller, std::atomic<void*>& known) noexcept;
 
 /// No crews from now on, in any thread. `why`: a literal.
 void stop_crews(const char* why) noexcept;

@@ -79,6 +79,17 @@ TEST(Company, RuntimePrivateToALoadedLibrary) {
   EXPECT_THAT(verbose.err, Not(ContainsRegex("taken over [0-9]")));
 }
 
+// Each look-up takes some 20 us; Python's modules start thousands of regions by turns.
+TEST(Company, LibrariesThatTakeTurnsAreLookedUpOnce) {
+  const Words command = {SMELT_LOADER, SMELT_PRIVATE_MODULE, SMELT_PRIVATE_SIBLING};
+  const auto look_ups = [](const auto& call) { return std::stoi(call.err); };
+  const auto plain = plainly(command, {});
+  EXPECT_EQ(plain.out, "0 wrong\n");
+  const auto taken = with_smelt(command, {});
+  EXPECT_EQ(taken.out, "0 wrong\n");
+  EXPECT_LE(look_ups(taken) - look_ups(plain), 100) << "in 400 regions";
+}
+
 TEST(Company, RuntimeUnderANameOfItsOwn) {
   const auto call = smelt({"run", "--json", SMELT_PRIVATE_PROGRAM});
   const auto notes = call.json()["notes"].get<std::vector<std::string>>();
