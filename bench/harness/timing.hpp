@@ -117,6 +117,9 @@ class Runner {
     bool good = true;
     std::uint64_t* stamps = member_.control.stamps(member_.rank);
     const bool waits_for_me = member_.rank == member_.spec.late_rank;
+    if constexpr (!empty) {
+      for (std::uint32_t n = 0; n < phase.warm_up; ++n) good &= one();
+    }
     for (std::uint32_t w = 0; w < phase.samples; ++w) {
       if constexpr (!empty) kernel_.prepare(iteration_, Effort::timed);
       const std::uint64_t start = phase.start_ticks + w * phase.period_ticks;

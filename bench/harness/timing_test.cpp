@@ -24,7 +24,7 @@ struct NotingKernel {
   std::string& notes;
 };
 
-std::string notes_of(Phase::Kind kind, const std::string& method) {
+std::string notes_of(Phase::Kind kind, const std::string& method, std::uint32_t warm_up = 0) {
   WorkerSpec spec;
   spec.operation = "broadcast";
   spec.threads = 1;
@@ -38,6 +38,7 @@ std::string notes_of(Phase::Kind kind, const std::string& method) {
   phase.kind = kind;
   phase.samples = 2;
   phase.per_sample = 1;
+  phase.warm_up = warm_up;
   EXPECT_TRUE(runner.execute(phase));
   return notes;
 }
@@ -49,6 +50,13 @@ TEST(Timing, AnOperationEndsWhenItsResultHasBeenRead) {
   EXPECT_EQ(notes_of(Phase::Kind::window, "window"), "porrcporrc");  // the second reading is taken off
   EXPECT_EQ(notes_of(Phase::Kind::empty_window, "window"), "");
   EXPECT_EQ(notes_of(Phase::Kind::verify, "window"), "poCpoC");
+}
+
+TEST(Timing, WindowsBeginAfterOperationsThatBringTheBuffersBackIntoTheCaches) {
+  EXPECT_EQ(notes_of(Phase::Kind::window, "window", 2),
+            "porcsporcs"
+            "porrcporrc");
+  EXPECT_EQ(notes_of(Phase::Kind::empty_window, "window", 2), "");
 }
 
 /// Puts nothing anywhere.

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <charconv>
 #include <climits>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -367,7 +368,10 @@ class Coordinator {
 
     const double period_ns = 1000 + static_cast<double>(spec_.late_ns) + 2 * slack_ * iteration_ns_;
     const std::uint32_t samples = std::max(fewest_windows, whole(turn_ns / period_ns, Control::max_samples));
-    if (!run(window_phase(Phase::Kind::window, period_ns, samples))) return false;
+    Phase phase = window_phase(Phase::Kind::window, period_ns, samples);
+    phase.warm_up = std::max(least_warm_up, whole(std::ceil(warm_up_ns / iteration_ns_), 16));
+    phase.start_ticks += static_cast<std::uint64_t>(2 * phase.warm_up * iteration_ns_ * ticks_per_ns_);
+    if (!run(phase)) return false;
     times.clear();
     collect_windows(samples, empty_ns, times);
     if (times.empty()) return await_longer();
@@ -407,6 +411,9 @@ class Coordinator {
 
   static constexpr double sample_ns = 10'000;         ///< aimed length of one sample of a loop
   static constexpr std::uint32_t fewest_windows = 2;  ///< in a turn, however long
+  /// A turn begins with ranks that have slept, whose buffers have left the caches meanwhile.
+  static constexpr double warm_up_ns = 10'000'000;
+  static constexpr std::uint32_t least_warm_up = 3;  ///< operations: about so many it takes until 16 MiB are back
 
   Control& control_;
   const WorkerSpec& spec_;

@@ -58,6 +58,7 @@ struct Phase {
   std::uint64_t start_ticks = 0;   ///< of the first window
   std::uint64_t period_ticks = 0;  ///< between windows
   std::uint64_t late_ticks = 0;    ///< by which the late rank enters after the others
+  std::uint32_t warm_up = 0;       ///< operations before the first window, not timed
 };
 
 /// Shared memory of a team: the phase to run, and a row of stamps per rank. Plain data, no
