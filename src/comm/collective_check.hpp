@@ -40,6 +40,23 @@ struct Case {
   Reduction reduction{};
 };
 
+/// Allgathers by puts of less than a chunk, of whole ones and of several with a rest: candidate_recipes() has chunks of
+/// 256 KiB for blocks that are longer.
+inline constexpr const char* puts_in_chunks = "allgather_put+direct+chunk=262144";
+inline std::vector<Case> around_chunks_of_puts() {
+  std::vector<Case> cases;
+  constexpr std::size_t chunk = 262144 / 8;
+  for (const std::size_t count : {chunk - 1, chunk, chunk + 1, 2 * chunk, 3 * chunk + 7, 5 * chunk - 1}) {
+    Case one{.operation = Operation::allgather, .count = count};
+    one.sync = cases.size() % 4 == 3 ? Sync::strict : Sync::loose;
+    one.manner = static_cast<Manner>(cases.size() % 3);
+    cases.push_back(one);
+    one.in_place = true;
+    cases.push_back(one);
+  }
+  return cases;
+}
+
 /// "allreduce of 300, root 2, strict, in place"
 inline std::string describe(const Case& one) {
   return std::string(to_string(one.operation)) + " of " + std::to_string(one.count) + ", root " +

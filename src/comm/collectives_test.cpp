@@ -103,6 +103,13 @@ TEST_P(EveryAlgorithm, GivesTheRightResult) {
   }
 }
 
+TEST(AllgatherByPuts, WritesEveryChunkWhereItBelongs) {
+  for (const int ranks : {2, 3}) {
+    auto comm = make_communicator(ranks, test::puts_in_chunks);
+    check(comm, test::around_chunks_of_puts(), test::puts_in_chunks);
+  }
+}
+
 TEST(RandomSequences, OnSeveralCommunicatorsAtOnce) {
   for (const int ranks : {6, 9}) {
     auto comm = make_communicator(ranks);

@@ -198,6 +198,17 @@ TEST(ProcessesByAlgorithm, EveryOneGivesTheRightResult) {
   }
 }
 
+TEST(ProcessesByAlgorithm, WriteEveryChunkWhereItBelongs) {
+  const std::string recipe = test::puts_in_chunks;
+  for (const int size : {2, 3}) {
+    const auto name = fresh_name();
+    const auto pids = fork_ranks(size, [&](int rank) {
+      return run_cases(name, size, rank, test::around_chunks_of_puts(), recipe, options_for(recipe));
+    });
+    EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0));
+  }
+}
+
 TEST(ProcessesInRandomSequences, OnSeveralCommunicatorsAtOnce) {
   const auto name = fresh_name();
   const auto pids = fork_ranks(6, [&](int rank) {
