@@ -12,6 +12,9 @@ constexpr double post_ns = 2.0;
 constexpr double set_up_ns = 200.0;
 /// Reading lines that lie with another PU, as part of copying them (docs/model.md).
 constexpr double read_share = 1.6;
+/// Of what the kernel adds to a copy, a put of a longer block spares so much of what a get costs. Up to there they cost
+/// the same.
+constexpr double long_put_bytes = 2 << 20, long_put_share = 0.25;
 /// Longer messages of a recipe with direct access say where the data is.
 constexpr double most_carried_bytes = 2048.0;
 
@@ -164,10 +167,18 @@ void Lowering::note_put(const Move& move) {
 /// has just read is in its cache, where the whole would not be.
 double Lowering::put_ns(const Move& move) {
   const double bytes = bytes_of(move.from);
-  const double time = transfer_ns(move.peer, rank_, bytes, false, false);
+  const double time = transfer_ns(move.peer, rank_, bytes, false, false) - spared_by_put_ns(move.peer, bytes);
   if (!cut_ || move.from != just_read_) return time;
   const double long_ns = part_ns(bytes, [&](double size) { return own_copy_ns(size); });
   return time - (long_ns - own_copy_ns(bytes)) / 2;
+}
+
+double Lowering::spared_by_put_ns(int peer, double bytes) const {
+  if (!reach_.processes || bytes <= long_put_bytes) return 0.0;
+  const auto from = pu(peer), to = pu(rank_);
+  const double kernel_ns =
+      process_copy_ns(machine_, from, to, bytes, copiers_) - copy_ns(machine_, from, to, bytes, copiers_);
+  return std::isfinite(kernel_ns) ? long_put_share * kernel_ns : 0.0;
 }
 
 double Lowering::fetch_ns(int writer, int owner, double bytes) const {

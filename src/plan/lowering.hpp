@@ -80,6 +80,7 @@ class Lowering {
  private:
   void note_put(const Move& move);
   double put_ns(const Move& move);
+  double spared_by_put_ns(int peer, double bytes) const;
   double lower_part(const std::vector<Move>& moves, std::size_t chunk, std::vector<Op>& ops);
   void add(const Move& move, std::vector<Op>& ops);
   void add_work(double ns, std::vector<Op>& ops) const;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "machine/test_support.hpp"
 #include "plan/plan_test_util.hpp"
 #include "plan/schedule_internal.hpp"
 
@@ -162,6 +163,32 @@ TEST(Schedules, AChunkIsReadOnceForAll) {
   const double anyway_ns = gained_ns("alltoall_flat+direct"), expected_ns = (long_ns - short_ns) / 2;
   EXPECT_LT(anyway_ns, 0.05 * expected_ns);
   EXPECT_NEAR(gained_ns("allgather_put+direct") - anyway_ns, expected_ns, 0.01 * expected_ns);
+}
+
+// The kernel writes long blocks into another process for less than it reads them there. Of short ones nothing is
+// spared.
+TEST(Schedules, LongBlocksArePutIntoOtherProcesses) {
+  Machine machine = test::with_copies(two_packages());
+  auto& copy = *machine.copy;
+  for (auto* costs : {&copy.startup_ns, &copy.chunk_ns_per_kib, &copy.cached_ns_per_kib, &copy.shared_ns_per_kib,
+                      &copy.memory_ns_per_kib}) {
+    for (std::size_t i = 0; i < machine.size(); ++i) {
+      for (std::size_t j = 0; j < machine.size(); ++j) (*costs)(i, j) = (*costs)(0, 0);  // wherever the lines lie
+    }
+  }
+  const Group group = group_of(machine, 2);
+  const auto spared_ns = [&](std::size_t bytes, bool processes) {
+    const auto total_ns = [&](const char* recipe) {
+      const auto request = make_request(machine, group, *parse_recipe(recipe));
+      return simulate(machine, group, *request, bytes, 1, {.processes = processes})->total_ns;
+    };
+    return total_ns("alltoall_flat+direct") - total_ns("alltoall_put+direct");
+  };
+  constexpr std::size_t block = 8 << 20;
+  const double kernel_ns = copy.process->call_ns + copy.process->ns_per_kib * block / 1024;
+  EXPECT_NEAR(spared_ns(block, true), kernel_ns / 4, 0.01 * kernel_ns);
+  EXPECT_NEAR(spared_ns(1 << 20, true), 0.0, 0.001 * kernel_ns);
+  EXPECT_NEAR(spared_ns(block, false), 0.0, 0.001 * kernel_ns);
 }
 
 // Ranks that share a PU take turns: each turn costs a switch, and only one of them works at a time.

@@ -35,6 +35,7 @@ const Algorithm* const all_algorithms[] = {
     &allgather_recursive_doubling,
     &allgather_bruck,
     &alltoall_flat,
+    &alltoall_put,
     &alltoall_pairwise,
     &alltoall_bruck,
     &reduce_scatter_flat,

@@ -15,7 +15,7 @@ extern const Algorithm allreduce_recursive_doubling, allreduce_tree, allreduce_r
 extern const Algorithm scatter_flat, scatter_linear, scatter_binomial;
 extern const Algorithm gather_flat, gather_put, gather_linear, gather_binomial;
 extern const Algorithm allgather_flat, allgather_put, allgather_ring, allgather_bruck, allgather_recursive_doubling;
-extern const Algorithm alltoall_flat, alltoall_pairwise, alltoall_bruck;
+extern const Algorithm alltoall_flat, alltoall_put, alltoall_pairwise, alltoall_bruck;
 extern const Algorithm reduce_scatter_flat, reduce_scatter_pairwise, reduce_scatter_recursive_halving;
 extern const Algorithm scan_flat, scan_chain, scan_recursive_doubling, scan_slices;
 extern const Algorithm exscan_flat, exscan_chain, exscan_recursive_doubling, exscan_slices;
