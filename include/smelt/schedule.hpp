@@ -5,6 +5,7 @@
 //
 //   begin            once
 //   body             once per chunk; all blocks are confined to their piece number `chunk`
+//   tail             in place of `body` for the last chunks: `tail_chunks`, but no more than half of them
 //   end              once
 //
 // Blocks.  Operations on a vector (broadcast, reduce, allreduce, scan, exscan) have one vector in
@@ -59,6 +60,7 @@ struct Move {
     combine,           ///< to = with (op) own `from`
     post,              ///< own tick becomes `tick`
     await,             ///< until the tick of `source` has reached `tick` of this chunk
+    await_body,        ///< until `source` is done with all chunks before the tail
     flush,             ///< until everything sent has been read
   };
   Kind kind = Kind::flush;
@@ -73,7 +75,8 @@ struct Move {
 
 /// What one rank does.
 struct Schedule {
-  std::vector<Move> begin, body, end;
+  std::vector<Move> begin, body, tail, end;
+  int tail_chunks = 0;             ///< for which there is `tail`
   int slices = 1;                  ///< blocks of a vector
   int work_blocks = 0;             ///< blocks of Buffer::work; of several slices: a multiple, one vector after another
   int stage_blocks = 0;            ///< blocks of Buffer::stage, per chunk; the same for all ranks
@@ -119,6 +122,7 @@ struct AlgorithmInfo {
   bool power_of_two = false;     ///< group sizes it works for
   bool uses_tree = false;
   bool pipelined = false;        ///< takes a chunk size
+  bool stages = false;           ///< uses stages, whatever its access: elements must not be larger than a slot
   bool irregular = false;        ///< works where only the two ends of a message know its size
   bool irregular_pairs = false;  ///< works between two ranks, which both know what travels
 };

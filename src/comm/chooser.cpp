@@ -140,15 +140,16 @@ std::vector<Recipe> Chooser::recipes(const Kind& kind, std::size_t bytes) const 
   if (staged) access.push_back(Access::staged);
   if (setting_.direct) access.push_back(Access::direct);
   auto all = candidate_recipes(operation, setting_.group->size(), bytes, access, order != Order::any);
-  std::erase_if(all, [&, order = order, irregular = irregular](const Recipe& recipe) {
+  std::erase_if(all, [&, order = order, staged = staged, irregular = irregular](const Recipe& recipe) {
     const auto* info = info_of(recipe);
     return (order == Order::canonical && !info->canonical_order) || (irregular && !takes_uneven(*info)) ||
-           (irregular && recipe.chunk_bytes != 0 && recipe.access != Access::staged);
+           (info->stages && !staged) || (irregular && recipe.chunk_bytes != 0 && recipe.access != Access::staged);
   });
   if (setting_.fixed) {
     const auto* info = info_of(*setting_.fixed);
     const bool fits = info->operation == operation && (order == Order::any || info->keeps_rank_order) &&
                       (order != Order::canonical || info->canonical_order) && (!irregular || takes_uneven(*info)) &&
+                      (staged || !info->stages) &&
                       std::find(access.begin(), access.end(), setting_.fixed->access) != access.end();
     if (fits) return {*setting_.fixed};
   }

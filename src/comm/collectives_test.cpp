@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -117,6 +118,55 @@ TEST(RandomSequences, OnSeveralCommunicatorsAtOnce) {
       EXPECT_EQ(test::random_sequence(rank, test::setting("SMELT_TEST_SEED", 7), 400), "") << "rank " << rank.rank();
     }));
   }
+}
+
+// Givers leave while the root reads: never before it has read what lies in their input, which is their own again then.
+TEST(ReductionInHalves, GivesInputsBackWhenTheyAreReadAndNotBefore) {
+  for (const int ranks : {2, 3, 5}) {
+    auto comm = make_communicator(ranks, "reduce_halves+direct");
+    ASSERT_TRUE(comm.run([&](Rank& rank) {
+      const auto me = static_cast<std::uint64_t>(rank.rank()), n = static_cast<std::uint64_t>(ranks);
+      std::uint64_t turn = 0;
+      for (const std::size_t count : {1, 8, 9, 300, 4096, 8192, 8193, 20000, 8 * 4096, 9 * 4096 + 1}) {
+        std::vector<std::uint64_t> in(count), out(count);
+        for (int again = 0; again < 12; ++again, ++turn) {
+          const int root = static_cast<int>(turn % n);
+          const bool in_place = turn % 3 == 1;
+          for (std::size_t i = 0; i < count; ++i) in[i] = 1000 * turn + me + i;
+          if (again % 4 == 0 && rank.rank() == root) std::this_thread::sleep_for(std::chrono::microseconds(300));
+          auto* const to = in_place ? in.data() : out.data();
+          ASSERT_EQ(rank.reduce(in.data(), to, count, sum<std::uint64_t>(), root), Status::ok);
+          if (rank.rank() != root) {
+            std::fill(in.begin(), in.end(), ~std::uint64_t{0});
+            continue;
+          }
+          std::size_t wrong = 0;
+          for (std::size_t i = 0; i < count; ++i) wrong += to[i] != n * (1000 * turn + i) + n * (n - 1) / 2;
+          ASSERT_EQ(wrong, 0u) << count << " elements, turn " << turn;
+        }
+      }
+    }));
+  }
+}
+
+struct Large {
+  std::uint64_t numbers[5000];
+  Large operator+(const Large& other) const {
+    Large result = *this;
+    for (std::size_t i = 0; i < 5000; ++i) result.numbers[i] += other.numbers[i];
+    return result;
+  }
+};
+
+// A slot of a stage has no room for one of these.
+TEST(ReductionInHalves, LeavesElementsLargerThanASlotToOthers) {
+  auto comm = make_communicator(2, "reduce_halves+direct");
+  ASSERT_TRUE(comm.run([&](Rank& rank) {
+    std::vector<Large> in(4), out(4);
+    for (auto& each : in) std::fill_n(each.numbers, 5000, rank.rank() + 1);
+    ASSERT_EQ(rank.reduce(in.data(), out.data(), in.size(), sum<Large>(), 0), Status::ok);
+    for (std::size_t i = 0; rank.rank() == 0 && i < 4; ++i) EXPECT_EQ(out[i].numbers[4999], 3u);
+  }));
 }
 
 TEST(SplitPhase, SeveralAtOnceFinishInOrderWhateverIsWaitedForFirst) {

@@ -218,7 +218,8 @@ Execution::Extent Execution::locate(const Area& area, int extent, int owner) con
 
 const std::vector<Move>& Execution::section() const noexcept {
   const Schedule& schedule = prepared_->schedule;
-  return section_ == 0 ? schedule.begin : section_ == 1 ? schedule.body : schedule.end;
+  if (section_ != 1) return section_ == 0 ? schedule.begin : schedule.end;
+  return chunk_ < cutting_.body_chunks() ? schedule.body : schedule.tail;
 }
 
 std::uint64_t Execution::tick_value(std::size_t chunk, int tick) const noexcept {
@@ -302,6 +303,8 @@ Execution::Outcome Execution::perform(const Move& move) noexcept {
       return Outcome::done;
     case Move::Kind::await:
       return await(move.source, tick_value(chunk_, move.tick));
+    case Move::Kind::await_body:
+      return await(move.source, tick_value(cutting_.body_chunks() - 1, prepared_->schedule.ticks));
     case Move::Kind::flush:
       return perform_flush();
   }

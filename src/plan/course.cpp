@@ -21,7 +21,7 @@ Operation operation_of(const Recipe& recipe) {
 /// The longest message of a schedule; slices may be longer than an even share by a cache line.
 std::size_t longest_message(const Schedule& schedule, Operation operation, std::size_t chunk_bytes) {
   std::size_t longest = 0;
-  for (const auto* section : {&schedule.begin, &schedule.body, &schedule.end}) {
+  for (const auto* section : {&schedule.begin, &schedule.body, &schedule.tail, &schedule.end}) {
     for (const Move& move : *section) {
       if (move.peer < 0 && move.source < 0) continue;
       const int blocks = std::max(move.from.count, move.to.count);

@@ -36,6 +36,7 @@ double Op::least_ns() const {
       return exchanged ? exchange_ns + after_ns : line_ns + stream_ns + after_ns;
     case Kind::post:
     case Kind::await:
+    case Kind::await_body:
       return line_ns + after_ns;
     default:
       return after_ns;
@@ -71,6 +72,7 @@ void Lowering::lower(int rank, Program& program) {
   const bool long_way = schedule_.ticks > 0 || schedule_.slices > 1 || by_address;
   program.set_up_ns = long_way && !short_way ? set_up_ns : 0.0;
   program.chunks = cutting_.chunks();
+  program.tail_chunks = cutting_.tail_chunks();
   program.readers.clear();
   program.puts.clear();
   puts_ = &program.puts;
@@ -78,13 +80,17 @@ void Lowering::lower(int rank, Program& program) {
   // The last move of a chunk posts that the rank is done with it.
   if (schedule_.ticks != 0) {
     schedule_.body.push_back({.kind = Move::Kind::post, .tick = schedule_.ticks});
+    schedule_.tail.push_back(schedule_.body.back());
   }
   const std::size_t last = program.chunks - 1;
+  const bool tail = program.tail_chunks > 0;
   program.begin_ns = lower_part(schedule_.begin, 0, program.begin);
   program.body_ns = program.last_ns = lower_part(schedule_.body, 0, program.body);
+  program.tail.clear();
+  if (tail) program.tail_ns = program.last_ns = lower_part(schedule_.tail, 0, program.tail);
   program.last.clear();
   if (cutting_.elements(last) != cutting_.elements(0)) {
-    program.last_ns = lower_part(schedule_.body, last, program.last);
+    program.last_ns = lower_part(tail ? schedule_.tail : schedule_.body, last, program.last);
   }
   program.end_ns = lower_part(schedule_.end, last, program.end);
 }
@@ -145,7 +151,8 @@ void Lowering::add(const Move& move, std::vector<Op>& ops) {
       ops.push_back({.kind = Op::Kind::post, .tick = move.tick, .line_ns = post_ns});
       return;
     case Move::Kind::await:
-      ops.push_back({.kind = Op::Kind::await,
+    case Move::Kind::await_body:
+      ops.push_back({.kind = move.kind == Move::Kind::await ? Op::Kind::await : Op::Kind::await_body,
                      .peer = move.source,
                      .tick = move.tick,
                      .line_ns = costs_.recv(move.source, rank_),
@@ -273,6 +280,8 @@ double Lowering::transfer_ns(int from, int to, double bytes, bool staged, bool c
   const auto cost = [&](double size) {
     return combine ? combine_ns(machine_, a, b, size, copiers_) : copy_ns(machine_, a, b, size, copiers_);
   };
+  // All of it was there before, or has been written meanwhile, and is read in one go.
+  if (cutting_.tail_chunks() > 0 && from != to) return cost(whole_bytes_) * bytes / whole_bytes_;
   // A chunk that has just been written is in its writer's cache, as a stage is.
   if (staged || cut_) return std::max(cost(bytes), part_ns(bytes, [&](double size) { return own_copy_ns(size); }));
   return part_ns(bytes, cost);

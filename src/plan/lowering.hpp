@@ -24,7 +24,7 @@ constexpr double payload_bytes = 56.0;  ///< of a line of a channel
 constexpr double line_share = 0.2;
 
 struct Op {
-  enum class Kind : std::uint8_t { work, send, receive, post, await, flush, reuse_stage };
+  enum class Kind : std::uint8_t { work, send, receive, post, await, await_body, flush, reuse_stage };
   Kind kind = Kind::work;
   bool lent = false;         ///< of a message: where the data is, instead of the data
   bool exchanged = false;    ///< send: the receive of the same peer is next; receive: exchange_ns counts
@@ -48,17 +48,19 @@ struct Program {
     int owner;
     double bytes;  ///< in all chunks, into its result
   };
-  std::vector<Op> begin, body, last, end;  ///< last: of the last chunk, if that is shorter; else empty
-  std::vector<Reader> readers;             ///< of its stage
+  std::vector<Op> begin, body, tail, last, end;  ///< last: of the last chunk, if that is shorter; else empty
+  std::vector<Reader> readers;                   ///< of its stage
   std::vector<Put> puts;
   int ticks = 0;  ///< per chunk
-  std::size_t chunks = 1;
-  double set_up_ns = 0.0;                                             ///< before the first operation
-  double begin_ns = 0.0, body_ns = 0.0, last_ns = 0.0, end_ns = 0.0;  ///< least of each part
+  std::size_t chunks = 1, tail_chunks = 0;
+  double set_up_ns = 0.0;                                                            ///< before the first operation
+  double begin_ns = 0.0, body_ns = 0.0, tail_ns = 0.0, last_ns = 0.0, end_ns = 0.0;  ///< least of each part
 
   /// At least that long is the rank busy.
   double least_ns() const {
-    return set_up_ns + begin_ns + static_cast<double>(chunks - 1) * body_ns + last_ns + end_ns;
+    const std::size_t tails = tail_chunks > 0 ? tail_chunks - 1 : 0, bodies = chunks - 1 - tails;
+    return set_up_ns + begin_ns + static_cast<double>(bodies) * body_ns + static_cast<double>(tails) * tail_ns +
+           last_ns + end_ns;
   }
 };
 

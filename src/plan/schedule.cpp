@@ -218,15 +218,17 @@ Result<ScheduleRequest> make_request(const Machine& machine, const Group& group,
 Schedule make_schedule(const ScheduleRequest& request, int rank) { return plan::make_schedule_in({}, request, rank); }
 
 Schedule plan::make_schedule_in(Schedule memory, const ScheduleRequest& request, int rank) {
-  for (auto* part : {&memory.begin, &memory.body, &memory.end}) part->clear();
+  for (auto* part : {&memory.begin, &memory.body, &memory.tail, &memory.end}) part->clear();
   Builder builder(request, rank);
   builder.schedule.begin = std::move(memory.begin);
   builder.schedule.body = std::move(memory.body);
+  builder.schedule.tail = std::move(memory.tail);
   builder.schedule.end = std::move(memory.end);
   algorithm_of(request.recipe).build(builder);
   // The end of a chunk posts more than that: one store instead of two, each of which may find the line at a reader.
-  auto& body = builder.schedule.body;
-  if (builder.schedule.ticks > 0 && !body.empty() && body.back().kind == Move::Kind::post) body.pop_back();
+  for (auto* part : {&builder.schedule.body, &builder.schedule.tail}) {
+    if (builder.schedule.ticks > 0 && !part->empty() && part->back().kind == Move::Kind::post) part->pop_back();
+  }
   return std::move(builder.schedule);
 }
 
@@ -260,9 +262,13 @@ Result<std::vector<RankedRecipe>> rank_recipes(const Machine& machine, const Gro
 namespace plan {
 namespace {
 
-/// Ranks that wait for each other in every chunk have to keep pace, as those of the model do: that has to be worth it.
+/// By how much longer than predicted a recipe is taken to be. Ranks that wait for each other in every chunk have to
+/// keep pace, as those of the model do: that has to be worth it. Ranks that go on early do so with what comes next, the
+/// writing of their next input above all, which the prediction of a single call does not show.
 double caution(const Recipe& recipe) {
-  return recipe.chunk_bytes != 0 && find_algorithm(recipe.algorithm)->in_step ? 1.05 : 1.0;
+  const Algorithm& algorithm = *find_algorithm(recipe.algorithm);
+  if (recipe.chunk_bytes != 0 && algorithm.in_step) return 1.05;
+  return algorithm.frees_early ? 0.95 : 1.0;
 }
 
 /// Of the tree with those parents; 0 without one.

@@ -69,6 +69,9 @@ class Cutting {
           std::size_t length, std::size_t element_bytes)
       : length_(length), slices_(has_rank_blocks(operation) ? 1 : static_cast<std::size_t>(schedule.slices)) {
     std::size_t most = chunk_bytes == 0 ? length * element_bytes : chunk_bytes;
+    // Two halves, in whole lines, where the stages have room for the second.
+    if (schedule.tail_chunks > 0 && chunk_bytes == 0)
+      most = std::min(most, (length * element_bytes / 2 + 63) / 64 * 64);
     if (schedule.stage_blocks > 0) {
       const auto blocks = has_rank_blocks(operation) ? static_cast<std::size_t>(schedule.stage_blocks) : 1;
       most = std::min(most, slot_bytes / blocks / 64 * 64);
@@ -77,9 +80,12 @@ class Cutting {
     // Slices begin on cache lines where the elements allow it.
     grain_ = element_bytes <= 64 && 64 % element_bytes == 0 ? 64 / element_bytes : 1;
     chunks_ = length == 0 ? 1 : (length + chunk_ - 1) / chunk_;
+    tail_ = std::min(static_cast<std::size_t>(schedule.tail_chunks), chunks_ / 2);
   }
 
   std::size_t chunks() const { return chunks_; }
+  std::size_t body_chunks() const { return chunks_ - tail_; }  ///< before the tail, at least one
+  std::size_t tail_chunks() const { return tail_; }
   std::size_t chunk() const { return chunk_; }  ///< elements of all chunks but the last
   std::size_t begin(std::size_t chunk) const { return chunk * chunk_; }
   std::size_t elements(std::size_t chunk) const { return std::min(chunk_, length_ - begin(chunk)); }
@@ -92,7 +98,7 @@ class Cutting {
   }
 
  private:
-  std::size_t length_ = 0, slices_ = 1, chunk_ = 0, chunks_ = 1, grain_ = 1;
+  std::size_t length_ = 0, slices_ = 1, chunk_ = 0, chunks_ = 1, tail_ = 0, grain_ = 1;
 };
 
 }  // namespace smelt::plan

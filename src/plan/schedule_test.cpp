@@ -58,18 +58,20 @@ TEST(Schedules, TheEndOfAChunkPostsMoreThanWhatComesBeforeIt) {
         ASSERT_TRUE(request) << request.error().message;
         for (int rank = 0; rank < ranks; ++rank) {
           const Schedule schedule = make_schedule(*request, rank);
-          int posted = 0;
-          for (const Move& move : schedule.body) {
-            if (move.kind == Move::Kind::await) {
-              EXPECT_LE(move.tick, schedule.ticks) << to_string(recipe);
+          for (const auto* part : {&schedule.body, &schedule.tail}) {
+            int posted = 0;
+            for (const Move& move : *part) {
+              if (move.kind == Move::Kind::await) {
+                EXPECT_LE(move.tick, schedule.ticks) << to_string(recipe);
+              }
+              if (move.kind != Move::Kind::post) continue;
+              EXPECT_GT(move.tick, posted) << to_string(recipe) << ", rank " << rank;
+              EXPECT_LT(move.tick, schedule.ticks) << to_string(recipe) << ", rank " << rank;
+              posted = move.tick;
             }
-            if (move.kind != Move::Kind::post) continue;
-            EXPECT_GT(move.tick, posted) << to_string(recipe) << ", rank " << rank;
-            EXPECT_LT(move.tick, schedule.ticks) << to_string(recipe) << ", rank " << rank;
-            posted = move.tick;
+            const bool ends_with_post = !part->empty() && part->back().kind == Move::Kind::post;
+            EXPECT_FALSE(ends_with_post) << to_string(recipe) << ", rank " << rank;
           }
-          const bool ends_with_post = !schedule.body.empty() && schedule.body.back().kind == Move::Kind::post;
-          EXPECT_FALSE(ends_with_post) << to_string(recipe) << ", rank " << rank;
         }
       }
     }
@@ -109,7 +111,8 @@ TEST(Schedules, CutMessagesHaveToBeWorthIt) {
         const auto best_ns = [&](bool cut) {
           double best = std::numeric_limits<double>::infinity();
           for (const auto& [recipe, ns] : ranked) {
-            if ((recipe.chunk_bytes != 0) == cut) best = std::min(best, ns);
+            const double early = recipe.algorithm == "reduce_halves" ? 0.95 : 1.0;  // see the next test
+            if ((recipe.chunk_bytes != 0) == cut) best = std::min(best, early * ns);
           }
           return best;
         };
@@ -122,6 +125,64 @@ TEST(Schedules, CutMessagesHaveToBeWorthIt) {
   }
   EXPECT_GT(declined, 0);
   EXPECT_GT(taken, 0);
+}
+
+// Where others go on while the root still reads, that is worth 5 % of the call, and not more.
+TEST(Schedules, RanksThatAreFreeEarlyAreWorthALittle) {
+  const Machine machine = two_packages();
+  int narrow = 0, declined = 0;
+  for (const int ranks : {2, 3, 5, 8}) {
+    const Group group = group_of(machine, ranks);
+    for (std::size_t bytes = 1024; bytes <= (1u << 24); bytes *= 2) {
+      const auto ranked = *rank_recipes(machine, group, Operation::reduce, bytes, all_access);
+      const auto predicted_ns = [&](std::string_view name) {
+        return std::find_if(ranked.begin(), ranked.end(),
+                            [&](const RankedRecipe& each) { return to_string(each.recipe) == name; })
+            ->predicted_ns;
+      };
+      const double early = predicted_ns("reduce_halves+direct"), best = predicted_ns("reduce_flat+direct");
+      const bool first =
+          std::find_if(ranked.begin(), ranked.end(), [](const RankedRecipe& each) {
+            return each.recipe.algorithm == "reduce_halves" || to_string(each.recipe) == "reduce_flat+direct";
+          })->recipe.algorithm == "reduce_halves";
+      EXPECT_EQ(first, early * 0.95 < best) << ranks << " ranks, " << bytes;
+      narrow += first && early > best;
+      declined += !first;
+    }
+  }
+  EXPECT_GT(narrow, 0);
+  EXPECT_GT(declined, 0);
+}
+
+// Half of the vector is read where it is: for that long the others wait. The rest is in their stages.
+TEST(Schedules, TheTailOfAReductionKeepsNobodyButTheRoot) {
+  const Machine machine = two_packages();
+  const Group group = group_of(machine, 2);
+  const auto request = *make_request(machine, group, *parse_recipe("reduce_halves+direct"));
+  for (const std::size_t bytes : {8192, 65536, 262144}) {
+    const auto times = *simulate(machine, group, request, bytes);
+    EXPECT_LT(times.finish_ns[1], 0.75 * times.finish_ns[0]) << bytes;
+    EXPECT_GT(times.finish_ns[1], 0.4 * times.finish_ns[0]) << bytes;
+  }
+}
+
+TEST(Schedules, TheTailIsAtMostHalfOfTheChunks) {
+  const Machine machine = two_packages();
+  const auto request = *make_request(machine, group_of(machine, 2), *parse_recipe("reduce_halves+direct"));
+  const auto cut = [&](std::size_t length, std::size_t element) {
+    const plan::Cutting cutting(make_schedule(request, 1), Operation::reduce, 0, 32768, length, element);
+    return std::vector<std::size_t>{cutting.body_chunks(), cutting.tail_chunks(), cutting.chunk()};
+  };
+  using Cut = std::vector<std::size_t>;
+  EXPECT_EQ(cut(0, 8), (Cut{1, 0, 0}));
+  EXPECT_EQ(cut(1, 8), (Cut{1, 0, 1}));
+  EXPECT_EQ(cut(8, 8), (Cut{1, 0, 8}));
+  EXPECT_EQ(cut(9, 8), (Cut{1, 1, 8}));
+  EXPECT_EQ(cut(4096, 8), (Cut{1, 1, 2048}));
+  EXPECT_EQ(cut(8192, 8), (Cut{1, 1, 4096}));
+  EXPECT_EQ(cut(8193, 8), (Cut{2, 1, 4096}));
+  EXPECT_EQ(cut(8 * 4096, 8), (Cut{4, 4, 4096}));
+  EXPECT_EQ(cut(9 * 4096, 8), (Cut{5, 4, 4096}));
 }
 
 // In an allgather by puts no rank waits for another between chunks: they need not be worth anything.

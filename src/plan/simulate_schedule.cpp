@@ -101,11 +101,12 @@ bool Simulator::prepare(const ScheduleRequest& request, std::size_t bytes, std::
     }
   }
   all_chunks_ = ranks_.front().program.chunks;
+  tail_chunks_ = ranks_.front().program.tail_chunks;
   return true;
 }
 
 void Simulator::restart(std::size_t chunks) {
-  chunks_ = chunks;
+  chunks_ = chunks + tail_chunks_;
   for (Rank& rank : ranks_) {
     const Program& program = rank.program;
     rank.clock = rank.start_ns + program.set_up_ns;
@@ -114,7 +115,7 @@ void Simulator::restart(std::size_t chunks) {
     rank.part = Part::begin;
     rank.chunk = 0;
     rank.least_after_ns = program.least_ns() - program.set_up_ns - program.begin_ns;
-    rank.ticks.resize(std::max(rank.ticks.size(), chunks * static_cast<std::size_t>(program.ticks) + 1));
+    rank.ticks.resize(std::max(rank.ticks.size(), chunks_ * static_cast<std::size_t>(program.ticks) + 1));
     rank.posted = 0;
     rank.returned_ns = rank.exchange_start_ns = rank.half_ns = rank.half_way_ns = 0.0;
   }
@@ -128,7 +129,7 @@ Result<std::optional<ScheduleTimes>> Simulator::run(const ScheduleRequest& reque
                                                     double most_ns) {
   most_ns_ = most_ns;
   if (!prepare(request, bytes, element_bytes, start_ns)) return std::optional<ScheduleTimes>();
-  if (auto done = work(std::min(most_chunks, all_chunks_)); !done) return done.error();
+  if (auto done = work(std::min(most_chunks, all_chunks_ - tail_chunks_)); !done) return done.error();
   if (too_late_) return std::optional<ScheduleTimes>();
   ScheduleTimes times;
   std::vector<double> later_half_ns;
@@ -156,7 +157,7 @@ Result<std::optional<ScheduleTimes>> Simulator::run(const ScheduleRequest& reque
   return std::optional(std::move(times));
 }
 
-/// Lets all ranks do their first so many chunks, or some until it is too late.
+/// Lets all ranks do their first so many chunks and those of the tail, or some until it is too late.
 Result<void> Simulator::work(std::size_t chunks) {
   restart(chunks);
   std::vector<std::size_t> order(ranks_.size());
@@ -242,10 +243,11 @@ bool Simulator::next_part(Rank& rank) {
     rank.part = Part::over;
     return false;
   }
+  const std::size_t bodies = chunks_ - tail_chunks_;
   if (rank.part == Part::body) {
     ++rank.chunk;
-    if (rank.chunk == chunks_ / 2) rank.half_way_ns = rank.clock;
-    if (rank.chunk == chunks_) rank.half_ns = rank.clock;
+    if (rank.chunk == bodies / 2) rank.half_way_ns = rank.clock;
+    if (rank.chunk == bodies) rank.half_ns = rank.clock;
   }
   if (rank.chunk == chunks_) {
     rank.part = Part::end;
@@ -255,10 +257,11 @@ bool Simulator::next_part(Rank& rank) {
     rank.stop = rank.at + program.end.size();
     return true;
   }
-  const bool last = rank.chunk + 1 == all_chunks_;
-  const auto& ops = last && !program.last.empty() ? program.last : program.body;
+  const bool tail = rank.chunk >= bodies;
+  const bool last = tail_chunks_ > 0 ? rank.chunk + 1 == chunks_ : rank.chunk + 1 == all_chunks_;
+  const auto& ops = last && !program.last.empty() ? program.last : tail ? program.tail : program.body;
   rank.part = Part::body;
-  rank.least_after_ns -= last ? program.last_ns : program.body_ns;
+  rank.least_after_ns -= last ? program.last_ns : tail ? program.tail_ns : program.body_ns;
   rank.at = ops.data();
   rank.stop = rank.at + ops.size();
   return true;
@@ -280,8 +283,12 @@ bool Simulator::perform(int number, Rank& rank, const Op& op) {
       while (rank.posted < posted) rank.ticks[rank.posted++] = rank.clock;
       return true;
     }
-    case Op::Kind::await: {
-      const double* const at = ranks_[static_cast<std::size_t>(op.peer)].tick(rank.chunk, op.tick);
+    case Op::Kind::await:
+    case Op::Kind::await_body: {
+      const Rank& peer = ranks_[static_cast<std::size_t>(op.peer)];
+      const bool body = op.kind == Op::Kind::await_body;
+      const double* const at =
+          body ? peer.tick(chunks_ - tail_chunks_ - 1, rank.program.ticks) : peer.tick(rank.chunk, op.tick);
       if (at == nullptr || lets_others_run(rank, *at + op.way_ns)) return false;
       rank.clock = std::max(rank.clock + op.line_ns, *at + op.way_ns);
       return true;
@@ -320,7 +327,8 @@ bool Simulator::receive(int number, Rank& rank, const Op& op) {
 
 /// A slot is filled again once its readers are done with what it held.
 bool Simulator::reuse_stage(Rank& rank) {
-  if (rank.chunk < slots_) return true;
+  const std::size_t first = tail_chunks_ > 0 ? chunks_ - tail_chunks_ : 0;  // that goes through the stage
+  if (rank.chunk < first + slots_) return true;
   double ready_ns = rank.clock;
   for (const auto& reader : rank.program.readers) {
     const double* const at =

@@ -111,7 +111,7 @@ class Simulator {
   std::vector<double> pu_free_;     ///< per PU
   std::vector<double> pu_ready_;    ///< per PU, of sleep_until_ready()
   std::vector<double> pu_body_ns_;  ///< per PU: at least that long its ranks keep it busy in a chunk
-  std::size_t chunks_ = 1, all_chunks_ = 1;
+  std::size_t chunks_ = 1, all_chunks_ = 1, tail_chunks_ = 0;
   double most_ns_ = 0.0;
   bool too_late_ = false;
 };

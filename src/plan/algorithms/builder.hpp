@@ -30,6 +30,7 @@ class Builder {
   /// What follows goes into that part of the schedule; first the body.
   void begin() { moves_ = &schedule.begin; }
   void body() { moves_ = &schedule.body; }
+  void tail() { moves_ = &schedule.tail; }
   void end() { moves_ = &schedule.end; }
 
   void send(int peer, Area from) { add({.kind = Move::Kind::send, .peer = peer, .from = from}); }
@@ -71,6 +72,7 @@ class Builder {
   void await(int source, int tick) {
     if (source != rank) add({.kind = Move::Kind::await, .source = source, .tick = tick});
   }
+  void await_body(int source) { add({.kind = Move::Kind::await_body, .source = source}); }
   /// Every other rank, the next one first, so that not all look at the same one.
   void await_all(int tick) {
     for (int distance = 1; distance < ranks; ++distance) await(neighbour(distance), tick);
@@ -82,6 +84,8 @@ class Builder {
     schedule.publishes = true;
     schedule.ticks = ticks;
   }
+  /// The last chunks, so many at most, have moves of their own.
+  void use_tail(int chunks) { schedule.tail_chunks = chunks; }
   /// Stages hold `blocks` blocks per chunk, for all ranks alike; this rank's, if it fills it, is read by `readers`.
   void use_stage(int blocks, int ticks, std::vector<int> readers) {
     schedule.stage_blocks = blocks;
@@ -104,7 +108,8 @@ inline Area stage(int first = 0, int count = 1) { return {Buffer::stage, first, 
 struct Algorithm {
   AlgorithmInfo info;
   void (*build)(Builder& builder);
-  bool in_step = true;  ///< of pipelined ones: ranks wait for each other in every chunk
+  bool in_step = true;       ///< of pipelined ones: ranks wait for each other in every chunk
+  bool frees_early = false;  ///< ranks that give their data go on while it is still being worked on
 };
 
 int largest_power_of_two(int n);

@@ -4,14 +4,10 @@
 #include "plan/algorithms/registry.hpp"
 
 namespace smelt::plan {
-namespace {
-
-constexpr int readable = 1, ticks = 2;
 
 /// The root's own turn comes in rank order, too; unless it is the first, the sum grows in `work`, because
 /// `out` may be the root's input.
-void fold(Builder& b, bool staged) {
-  const auto theirs = staged ? stage() : in();
+void fold_at_root(Builder& b, Area theirs, int readable) {
   const Area sum = b.rank == 0 ? out() : work();
   b.schedule.work_blocks = b.rank == 0 ? 0 : 1;
   for (int source = 0; source < b.ranks; ++source) {
@@ -28,6 +24,10 @@ void fold(Builder& b, bool staged) {
   b.copy(sum, out());
 }
 
+namespace {
+
+constexpr int readable = 1, ticks = 2;
+
 void build(Builder& b) {
   const bool top = b.rank == b.root;
   if (b.staged()) {
@@ -35,7 +35,7 @@ void build(Builder& b) {
   } else {
     b.publish(ticks);
   }
-  if (top) return fold(b, b.staged());
+  if (top) return fold_at_root(b, b.staged() ? stage() : in(), readable);
   if (b.staged()) b.copy(in(), stage());
   b.post(readable);
   if (b.staged()) return;

@@ -13,6 +13,7 @@ const Algorithm* const all_algorithms[] = {
     &broadcast_split,
     &reduce_tree,
     &reduce_flat,
+    &reduce_halves,
     &reduce_slices,
     &reduce_scatter_gather,
     &allreduce_recursive_doubling,
