@@ -263,12 +263,13 @@ namespace plan {
 namespace {
 
 /// By how much longer than predicted a recipe is taken to be. Ranks that wait for each other in every chunk have to
-/// keep pace, as those of the model do: that has to be worth it. Ranks that go on early do so with what comes next, the
-/// writing of their next input above all, which the prediction of a single call does not show.
-double caution(const Recipe& recipe) {
+/// keep pace, as those of the model do: that has to be worth it. Ranks that go on early, when only the tail is left to
+/// do, use that time for what comes next, the writing of their next input above all, which no prediction of a single
+/// call shows.
+double caution(const Recipe& recipe, const Program& program) {
   const Algorithm& algorithm = *find_algorithm(recipe.algorithm);
   if (recipe.chunk_bytes != 0 && algorithm.in_step) return 1.05;
-  return algorithm.frees_early ? 0.95 : 1.0;
+  return 1.0 - 0.1 * static_cast<double>(program.tail_chunks) / static_cast<double>(program.chunks);
 }
 
 /// Of the tree with those parents; 0 without one.
@@ -318,19 +319,21 @@ Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, con
                                                      std::size_t bytes, const Reach& reach, int root,
                                                      std::span<const double> start_ns) {
   if (auto checked = check_simulation(machine, group, start_ns); !checked) return checked.error();
-  std::vector<RankedRecipe> ranked;
+  std::vector<std::pair<RankedRecipe, double>> weighed;
   PlannedTrees more_trees = trees;
   Requests request_for(machine, group, more_trees, root);
   Simulator simulator(machine, group, reach);
   for (const auto& recipe : recipes) {
     auto request = request_for(recipe);
     if (!request) return request.error();
+    const double weight = caution(recipe, simulator.program_of(**request, bytes, 1, root));
     auto times = simulator.run(**request, bytes, 1, start_ns, std::numeric_limits<double>::infinity());
     if (!times) return times.error();
-    ranked.push_back({recipe, (*times)->total_ns});
+    weighed.push_back({{recipe, (*times)->total_ns}, weight * (*times)->total_ns});
   }
-  const auto weighed = [](const RankedRecipe& each) { return each.predicted_ns * caution(each.recipe); };
-  std::stable_sort(ranked.begin(), ranked.end(), [&](const auto& a, const auto& b) { return weighed(a) < weighed(b); });
+  std::stable_sort(weighed.begin(), weighed.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::vector<RankedRecipe> ranked;
+  for (auto& [each, weight] : weighed) ranked.push_back(std::move(each));
   return ranked;
 }
 
@@ -350,8 +353,8 @@ Result<std::optional<RankedRecipe>> plan::best_recipe(const Machine& machine, co
   for (std::size_t i = 0; i < recipes.size(); ++i) {
     auto request = request_for(recipes[i]);
     if (!request) return request.error();
-    const double weight = caution(recipes[i]);
     const Program& program = simulator.program_of(**request, bytes, 1, root);
+    const double weight = caution(recipes[i], program);
     const double least_ns = weight * program.least_ns();
     // The last ones in a tree begin as many chunks later as they are away from the root.
     const double likely_ns = least_ns + height((*request)->parents) * program.body_ns;

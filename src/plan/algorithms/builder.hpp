@@ -108,8 +108,7 @@ inline Area stage(int first = 0, int count = 1) { return {Buffer::stage, first, 
 struct Algorithm {
   AlgorithmInfo info;
   void (*build)(Builder& builder);
-  bool in_step = true;       ///< of pipelined ones: ranks wait for each other in every chunk
-  bool frees_early = false;  ///< ranks that give their data go on while it is still being worked on
+  bool in_step = true;  ///< of pipelined ones: ranks wait for each other in every chunk
 };
 
 int largest_power_of_two(int n);

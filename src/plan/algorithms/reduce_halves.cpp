@@ -31,13 +31,12 @@ void build(Builder& b) {
 
 }  // namespace
 
-const Algorithm reduce_halves = {.info = {.name = "reduce_halves",
-                                          .operation = Operation::reduce,
-                                          .description = "the root combines inputs, their second halves out of stages",
-                                          .access = {Access::direct},
-                                          .canonical_order = true,
-                                          .stages = true},
-                                 .build = build,
-                                 .frees_early = true};
+const Algorithm reduce_halves = {{.name = "reduce_halves",
+                                  .operation = Operation::reduce,
+                                  .description = "the root combines inputs, their second halves out of stages",
+                                  .access = {Access::direct},
+                                  .canonical_order = true,
+                                  .stages = true},
+                                 build};
 
 }  // namespace smelt::plan
