@@ -77,9 +77,11 @@ class Cutting {
       most = std::min(most, slot_bytes / blocks / 64 * 64);
     }
     chunk_ = std::min(length, std::max<std::size_t>(1, most / element_bytes));
-    // Slices begin on cache lines where the elements allow it.
+    // Slices and chunks begin on cache lines where the elements allow it.
     grain_ = element_bytes <= 64 && 64 % element_bytes == 0 ? 64 / element_bytes : 1;
     chunks_ = length == 0 ? 1 : (length + chunk_ - 1) / chunk_;
+    // As many chunks, of one length: a few bytes more than a chunk holds do not make a round of their own.
+    if (chunks_ > 1) chunk_ = std::min(chunk_, rounded_up((length + chunks_ - 1) / chunks_));
     tail_ = std::min(static_cast<std::size_t>(schedule.tail_chunks), chunks_ / 2);
   }
 
@@ -93,11 +95,12 @@ class Cutting {
   /// First element of a slice within a chunk of `elements` elements.
   std::size_t slice_begin(std::size_t elements, int slice) const {
     const auto even = (elements + slices_ - 1) / slices_;
-    const auto each = (even + grain_ - 1) / grain_ * grain_;
-    return std::min(elements, each * static_cast<std::size_t>(slice));
+    return std::min(elements, rounded_up(even) * static_cast<std::size_t>(slice));
   }
 
  private:
+  std::size_t rounded_up(std::size_t elements) const { return (elements + grain_ - 1) / grain_ * grain_; }
+
   std::size_t length_ = 0, slices_ = 1, chunk_ = 0, chunks_ = 1, tail_ = 0, grain_ = 1;
 };
 

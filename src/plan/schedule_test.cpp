@@ -46,6 +46,32 @@ TEST(Schedules, EveryCandidateEndsOnEveryGroup) {
   }
 }
 
+// A few bytes more than whole chunks hold shorten all of them, and make no round of their own.
+TEST(Schedules, ChunksAreAsFewAsPossibleAndAsLongAsEachOther) {
+  Schedule schedule;
+  for (const int stage_blocks : {0, 1, 3}) {
+    schedule.stage_blocks = stage_blocks;
+    for (const std::size_t element : {1, 8, 24}) {
+      const std::size_t most = stage_blocks == 0 ? 4096 / element : std::size_t{32768} / 3 / 64 * 64 / element;
+      const std::size_t slot = stage_blocks == 1 ? 32768 / 3 : 32768;
+      for (const std::size_t length : {most, most + 1, 2 * most, 2 * most + 8, 7 * most - 1, 7 * most, 7 * most + 3}) {
+        const plan::Cutting cutting(schedule, Operation::gather, stage_blocks == 0 ? 4096 : 0, slot, length, element);
+        const std::size_t chunks = (length + most - 1) / most;
+        ASSERT_EQ(cutting.chunks(), chunks) << length << " elements of " << element << " bytes";
+        EXPECT_LE(cutting.chunk(), most);
+        EXPECT_LT(cutting.chunk(), (length + chunks - 1) / chunks + 64) << length << " elements of " << element;
+        std::size_t all = 0;
+        for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+          EXPECT_EQ(cutting.begin(chunk), all);
+          EXPECT_GT(cutting.elements(chunk), 0u);
+          all += cutting.elements(chunk);
+        }
+        EXPECT_EQ(all, length);
+      }
+    }
+  }
+}
+
 // What a chunk's last post says, its end says, too: only if no tick within is as large, and nobody awaits a larger one.
 TEST(Schedules, TheEndOfAChunkPostsMoreThanWhatComesBeforeIt) {
   const Machine machine = two_packages();
@@ -188,7 +214,7 @@ TEST(Schedules, TheTailIsAtMostHalfOfTheChunks) {
   EXPECT_EQ(cut(9, 8), (Cut{1, 1, 8}));
   EXPECT_EQ(cut(4096, 8), (Cut{1, 1, 2048}));
   EXPECT_EQ(cut(8192, 8), (Cut{1, 1, 4096}));
-  EXPECT_EQ(cut(8193, 8), (Cut{2, 1, 4096}));
+  EXPECT_EQ(cut(8193, 8), (Cut{2, 1, 2736}));
   EXPECT_EQ(cut(8 * 4096, 8), (Cut{4, 4, 4096}));
   EXPECT_EQ(cut(9 * 4096, 8), (Cut{5, 4, 4096}));
 }
