@@ -44,6 +44,21 @@ std::size_t element_bytes(const Task& task) {
   return task.by.layout != nullptr ? task.by.element_bytes() : std::size_t{1};
 }
 
+using Sizes = std::vector<std::size_t>;
+
+std::size_t sum(const Sizes& sizes) { return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}); }
+
+/// Where each of some blocks begins that follow each other.
+Sizes begins(const Sizes& sizes) {
+  Sizes offsets(sizes.size());
+  std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), std::size_t{0});
+  return offsets;
+}
+
+bool all_same(const Sizes& sizes) {
+  return std::all_of(sizes.begin(), sizes.end(), [&](std::size_t each) { return each == sizes[0]; });
+}
+
 constexpr int leader = 0;  ///< of a machine, among its ranks
 
 int number(std::size_t bytes) { return static_cast<int>(bytes); }
@@ -98,6 +113,16 @@ Crossing::Crossing(Team& team, Task& task) : team_(team), task_(task), call_(tas
     case SMELT_SCATTER:
       scatter();
       break;
+    case SMELT_REDUCE_SCATTER:
+    case SMELT_REDUCE_SCATTERV:
+      reduce_scatter();
+      break;
+    case SMELT_ALLGATHERV:
+      allgatherv();
+      break;
+    case SMELT_ALLTOALL:
+      alltoall();
+      break;
     default:
       allgather();
       break;
@@ -109,6 +134,13 @@ std::size_t Crossing::blocks_of(int machine) const {
   return block() * static_cast<std::size_t>(team_.machine_size[static_cast<std::size_t>(machine)]);
 }
 
+/// Of the ranks of this machine, out of those of all ranks.
+Crossing::Sizes Crossing::sizes_here(const Sizes& sizes) const {
+  Sizes here;
+  for (const int rank : team_.ranks_of(team_.machine)) here.push_back(sizes[static_cast<std::size_t>(rank)]);
+  return here;
+}
+
 /// The same operator and count, on this machine.
 smelt_call Crossing::local_call(smelt_operation operation, const void* in, void* out, int root) const {
   smelt_call call = call_;
@@ -116,6 +148,7 @@ smelt_call Crossing::local_call(smelt_operation operation, const void* in, void*
   call.in = in;
   call.out = out;
   call.root = root;
+  call.in_counts = call.in_offsets = nullptr;
   return call;
 }
 
@@ -138,6 +171,36 @@ void Crossing::between_leaders(Library call) {
 
 void Crossing::copy_if_alone(void* to, const void* from, std::size_t bytes) {
   if (team_.local == nullptr) steps_.emplace_back(Here([=] { std::memcpy(to, from, bytes); }));
+}
+
+/// To the leader, one block after the other; `sizes`: of this machine's ranks, in bytes.
+void Crossing::gather_local(const void* in, void* out, const Sizes& sizes) {
+  smelt_call call{};
+  call.operation = all_same(sizes) ? SMELT_GATHER : SMELT_GATHERV;
+  call.in = in;
+  call.out = out;
+  call.count = sizes[static_cast<std::size_t>(team_.local_rank)];
+  if (call.operation == SMELT_GATHERV) {
+    call.out_counts = kept_.emplace_back(sizes).data();
+    call.out_offsets = kept_.emplace_back(begins(sizes)).data();
+  }
+  local(call);
+  copy_if_alone(out, in, call.count);
+}
+
+/// The way back.
+void Crossing::scatter_local(const void* in, void* out, const Sizes& sizes) {
+  smelt_call call{};
+  call.operation = all_same(sizes) ? SMELT_SCATTER : SMELT_SCATTERV;
+  call.in = in;
+  call.out = out;
+  call.count = sizes[static_cast<std::size_t>(team_.local_rank)];
+  if (call.operation == SMELT_SCATTERV) {
+    call.in_counts = kept_.emplace_back(sizes).data();
+    call.in_offsets = kept_.emplace_back(begins(sizes)).data();
+  }
+  local(call);
+  copy_if_alone(out, in, call.count);
 }
 
 /// On the root's machine, from one of its ranks to another one.
@@ -214,6 +277,49 @@ void Crossing::allreduce() {
   broadcast_local(call_.out, bytes, 0);
 }
 
+void Crossing::reduce_scatter() {
+  const std::size_t element = element_bytes(task_), ranks = team_.by_machine.size();
+  Sizes sizes(ranks, call_.count);
+  if (call_.in_counts != nullptr) std::copy_n(call_.in_counts, ranks, sizes.begin());
+  smelt_call whole = local_call(SMELT_REDUCE, call_.in, nullptr);
+  whole.count = sum(sizes);
+  const std::size_t bytes = whole.count * element;
+  if (team_.leads()) {
+    own_ = room(bytes);
+    all_ = room(bytes);
+    lay_out(sizes);
+    between_.emplace(task_);
+    whole.out = own_.get();
+  }
+  local(whole);
+  copy_if_alone(own_.get(), call_.in, bytes);
+  for (std::size_t& each : sizes) each *= element;
+  // From one of the two to the other, and once more where blocks have to be sorted.
+  std::byte *from = own_.get(), *to = all_.get();
+  if (team_.leads() && !team_.in_blocks) {
+    steps_.emplace_back(Here([=, this] { unsort(own_.get(), all_.get(), sizes); }));
+    std::swap(from, to);
+  }
+  between_leaders([=, this](MPI_Request* request) {
+    const MPI_Datatype type = between_->type();
+    const MPI_Op op = between_->op();
+    return request != nullptr ? original.Ireduce_scatter(from, to, counts_.data(), type, op, team_.leaders, request)
+                              : original.Reduce_scatter(from, to, counts_.data(), type, op, team_.leaders);
+  });
+  scatter_local(to, call_.out, sizes_here(sizes));
+}
+
+/// For the leader: one message per machine, of sizes in elements.
+void Crossing::lay_out(const Sizes& sizes) {
+  for (int machine = 0; machine < team_.machines; ++machine) {
+    std::size_t all = 0;
+    for (const int rank : team_.ranks_of(machine)) all += sizes[static_cast<std::size_t>(rank)];
+    counts_.push_back(number(all));
+  }
+  offsets_.resize(counts_.size());
+  std::exclusive_scan(counts_.begin(), counts_.end(), offsets_.begin(), 0);
+}
+
 void Crossing::lay_out() {
   for (int machine = 0; machine < team_.machines; ++machine) counts_.push_back(number(blocks_of(machine)));
   offsets_.resize(counts_.size());
@@ -230,6 +336,15 @@ void Crossing::sort(const std::byte* by_machine, std::byte* by_rank) const {
 void Crossing::unsort(const std::byte* by_rank, std::byte* by_machine) const {
   for (std::size_t i = 0; i < team_.by_machine.size(); ++i) {
     std::memcpy(by_machine + i * block(), by_rank + static_cast<std::size_t>(team_.by_machine[i]) * block(), block());
+  }
+}
+
+void Crossing::unsort(const std::byte* by_rank, std::byte* by_machine, const Sizes& sizes) const {
+  const Sizes offsets = begins(sizes);
+  for (const int each : team_.by_machine) {
+    const auto rank = static_cast<std::size_t>(each);
+    std::memcpy(by_machine, by_rank + offsets[rank], sizes[rank]);
+    by_machine += sizes[rank];
   }
 }
 
@@ -281,6 +396,86 @@ void Crossing::allgather() {
   });
   if (blocks != out) steps_.emplace_back(Here([=, this] { sort(blocks, out); }));
   broadcast_local(out, all, 0);
+}
+
+void Crossing::allgatherv() {
+  const std::size_t ranks = team_.by_machine.size();
+  const Sizes sizes(call_.out_counts, call_.out_counts + ranks), offsets(call_.out_offsets, call_.out_offsets + ranks);
+  const std::size_t all = sum(sizes);
+  auto* const out = static_cast<std::byte*>(call_.out);
+  const bool in_place = team_.in_blocks && offsets == begins(sizes);
+  if (!in_place) all_ = room(all);
+  std::byte* const blocks = in_place ? out : all_.get();
+  const Sizes here = sizes_here(sizes);
+  if (team_.leads()) {
+    lay_out(sizes);
+    own_ = room(sum(here));
+  }
+  gather_local(call_.in, own_.get(), here);
+  between_leaders([this, blocks, bytes = number(sum(here))](MPI_Request* request) {
+    return request != nullptr ? original.Iallgatherv(own_.get(), bytes, MPI_BYTE, blocks, counts_.data(),
+                                                     offsets_.data(), MPI_BYTE, team_.leaders, request)
+                              : original.Allgatherv(own_.get(), bytes, MPI_BYTE, blocks, counts_.data(),
+                                                    offsets_.data(), MPI_BYTE, team_.leaders);
+  });
+  broadcast_local(blocks, all, leader);
+  if (in_place) return;
+  steps_.emplace_back(Here([=, this] {
+    const std::byte* from = blocks;
+    for (const int each : team_.by_machine) {
+      const auto rank = static_cast<std::size_t>(each);
+      std::memcpy(out + offsets[rank], from, sizes[rank]);
+      from += sizes[rank];
+    }
+  }));
+}
+
+void Crossing::alltoall() {
+  const std::size_t row = block() * static_cast<std::size_t>(team_.size);
+  const std::size_t all = row * static_cast<std::size_t>(team_.local_size);
+  if (team_.leads()) {
+    own_ = room(all);
+    all_ = room(all);
+    lay_out(Sizes(team_.by_machine.size(), block() * static_cast<std::size_t>(team_.local_size)));
+  }
+  const Sizes rows(static_cast<std::size_t>(team_.local_size), row);
+  gather_local(call_.in, own_.get(), rows);
+  if (team_.leads()) steps_.emplace_back(Here([this] { to_exchange(own_.get(), all_.get()); }));
+  between_leaders([this](MPI_Request* request) {
+    const int *const counts = counts_.data(), *const offsets = offsets_.data();
+    return request != nullptr ? original.Ialltoallv(all_.get(), counts, offsets, MPI_BYTE, own_.get(), counts, offsets,
+                                                    MPI_BYTE, team_.leaders, request)
+                              : original.Alltoallv(all_.get(), counts, offsets, MPI_BYTE, own_.get(), counts, offsets,
+                                                   MPI_BYTE, team_.leaders);
+  });
+  if (team_.leads()) steps_.emplace_back(Here([this] { exchanged(own_.get(), all_.get()); }));
+  scatter_local(all_.get(), call_.out, rows);
+}
+
+/// From a row of blocks for all ranks of each rank here, to those for each machine: of each rank here, for each there.
+void Crossing::to_exchange(const std::byte* by_rank, std::byte* by_machine) const {
+  const std::size_t row = block() * static_cast<std::size_t>(team_.size);
+  for (int machine = 0; machine < team_.machines; ++machine) {
+    for (int local = 0; local < team_.local_size; ++local) {
+      const std::byte* const from = by_rank + static_cast<std::size_t>(local) * row;
+      for (const int rank : team_.ranks_of(machine)) {
+        std::memcpy(by_machine, from + static_cast<std::size_t>(rank) * block(), block());
+        by_machine += block();
+      }
+    }
+  }
+}
+
+/// From those of each machine, of each rank there for each here, to a row of blocks of all ranks for each rank here.
+void Crossing::exchanged(const std::byte* by_machine, std::byte* by_rank) const {
+  const std::size_t row = block() * static_cast<std::size_t>(team_.size);
+  for (const int rank : team_.by_machine) {
+    for (int local = 0; local < team_.local_size; ++local) {
+      std::memcpy(by_rank + static_cast<std::size_t>(local) * row + static_cast<std::size_t>(rank) * block(),
+                  by_machine, block());
+      by_machine += block();
+    }
+  }
 }
 
 // ---- taking them ----------------------------------------------------------------------------
@@ -343,28 +538,56 @@ bool Crossing::advance() noexcept {
 
 namespace {
 
-/// Bytes in the largest message between leaders.
+/// What passes by a leader, in bytes, where it is copied more often than the library copies it.
+double by_leader(const Team& team, const Task& task) {
+  const smelt_call& call = task.call;
+  const auto all = [&](const std::size_t* sizes) {
+    return sizes != nullptr ? std::accumulate(sizes, sizes + team.size, 0.0)
+                            : static_cast<double>(call.count) * team.size;
+  };
+  switch (call.operation) {
+    case SMELT_GATHER:
+    case SMELT_SCATTER:
+      return all(nullptr);
+    case SMELT_ALLGATHERV:
+      return all(call.out_counts);
+    case SMELT_REDUCE_SCATTER:
+    case SMELT_REDUCE_SCATTERV:
+      return all(call.in_counts) * static_cast<double>(element_bytes(task));
+    case SMELT_ALLTOALL:
+      return all(nullptr) * *std::max_element(team.machine_size.begin(), team.machine_size.end());
+    default:
+      return 0;
+  }
+}
+
+/// More than that the library's own messages take less time for.
+constexpr double most_by_leader = 64 << 10;
+
+/// Bytes in the largest message between leaders, of the other operations.
 double most_bytes(const Team& team, const Task& task) {
   const double vector = static_cast<double>(task.call.count) * static_cast<double>(element_bytes(task));
-  const bool blocks = task.call.operation == SMELT_GATHER || task.call.operation == SMELT_SCATTER ||
-                      task.call.operation == SMELT_ALLGATHER;
-  return blocks ? vector * team.size : vector;
+  return task.call.operation == SMELT_ALLGATHER ? vector * team.size : vector;
 }
 
 }  // namespace
 
 bool spans_machines(const Team& team, const Task& task) noexcept {
   const smelt_call& call = task.call;
-  if (most_bytes(team, task) > INT_MAX) return false;
+  if (by_leader(team, task) > most_by_leader || most_bytes(team, task) > INT_MAX) return false;
   switch (call.operation) {
     case SMELT_BARRIER:
     case SMELT_BROADCAST:
     case SMELT_GATHER:
     case SMELT_SCATTER:
     case SMELT_ALLGATHER:
+    case SMELT_ALLGATHERV:
+    case SMELT_ALLTOALL:
       return true;
     case SMELT_REDUCE:
     case SMELT_ALLREDUCE:
+    case SMELT_REDUCE_SCATTER:
+    case SMELT_REDUCE_SCATTERV:
       return call.combine == nullptr || call.commutative != 0 || team.in_blocks;
     default:
       return false;

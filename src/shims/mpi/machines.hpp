@@ -5,6 +5,7 @@
 #include <smelt/smelt.h>
 
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -67,17 +68,21 @@ class Crossing {
   using Here = std::function<void()>;
   using Step = std::variant<smelt_call, Library, Here>;
   using Memory = std::unique_ptr<std::byte[]>;
+  using Sizes = std::vector<std::size_t>;
 
   bool top() const { return call_.root == team_.rank; }
   bool fine() const { return code_ == MPI_SUCCESS; }
   std::size_t block() const { return call_.count; }
   std::size_t blocks_of(int machine) const;
+  Sizes sizes_here(const Sizes& sizes) const;
   smelt_call local_call(smelt_operation operation, const void* in, void* out, int root = 0) const;
 
   // What adds steps.
   void local(const smelt_call& call);
   void broadcast_local(void* data, std::size_t bytes, int root);
   void between_leaders(Library call);
+  void gather_local(const void* in, void* out, const Sizes& sizes);
+  void scatter_local(const void* in, void* out, const Sizes& sizes);
   void hand_on(void* data, std::size_t bytes, int from, int to);
   void copy_if_alone(void* to, const void* from, std::size_t bytes);
   void barrier();
@@ -86,11 +91,18 @@ class Crossing {
   void allreduce();
   void gather();
   void scatter();
+  void reduce_scatter();
   void allgather();
+  void allgatherv();
+  void alltoall();
 
   void lay_out();
+  void lay_out(const Sizes& sizes);
   void sort(const std::byte* by_machine, std::byte* by_rank) const;
   void unsort(const std::byte* by_rank, std::byte* by_machine) const;
+  void unsort(const std::byte* by_rank, std::byte* by_machine, const Sizes& sizes) const;
+  void exchanged(const std::byte* by_machine, std::byte* by_rank) const;
+  void to_exchange(const std::byte* by_rank, std::byte* by_machine) const;
   void fail_by(int status) noexcept;
   void begin(const Step& step) noexcept;
   bool over(const Step& step) noexcept;
@@ -104,6 +116,8 @@ class Crossing {
   std::optional<Between> between_;
   Memory own_, all_;
   std::vector<int> counts_, offsets_;  ///< of each machine's blocks, for the leaders
+
+  std::deque<Sizes> kept_;  ///< what calls point to
 
   std::vector<Step> steps_;
   std::size_t at_ = 0;

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -85,6 +86,7 @@ struct Team {
   std::vector<int> machine_of, local_of;
   std::vector<int> machine_size;
   std::vector<int> by_machine;  ///< ranks in the order of machines, and on each in that of `comm`
+  std::vector<int> first_of;    ///< of each machine, in by_machine; and its end
   bool in_blocks = true;        ///< by_machine is 0, 1, 2, ...
 
   Team() = default;
@@ -104,6 +106,10 @@ struct Team {
   void disconnect() noexcept;  ///< frees what is the library's; collective
 
   bool leads() const noexcept { return local_rank == 0; }
+  std::span<const int> ranks_of(int on) const noexcept {
+    const auto at = static_cast<std::size_t>(on);
+    return {by_machine.data() + first_of[at], by_machine.data() + first_of[at + 1]};
+  }
 
  private:
   ~Team();

@@ -54,10 +54,12 @@ void survey(Team& team, int leader) {
   team.machines = static_cast<int>(team.machine_size.size());
   team.machine = team.machine_of[static_cast<std::size_t>(team.rank)];
   for (int machine = 0; machine < team.machines; ++machine) {
+    team.first_of.push_back(static_cast<int>(team.by_machine.size()));
     for (int rank = 0; rank < team.size; ++rank) {
       if (team.machine_of[static_cast<std::size_t>(rank)] == machine) team.by_machine.push_back(rank);
     }
   }
+  team.first_of.push_back(team.size);
   team.in_blocks = std::is_sorted(team.by_machine.begin(), team.by_machine.end());
 }
 
