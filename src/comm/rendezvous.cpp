@@ -21,7 +21,7 @@ namespace smelt::comm {
 namespace {
 
 constexpr std::uint64_t magic = 0x3174656d746c656d;  // "meltmet1"
-constexpr std::uint32_t version = 3;
+constexpr std::uint32_t version = 4;
 constexpr std::size_t most_user_bytes = std::size_t{1} << 45;
 // Within this time a member that lives looks around; also one that prepares, or has to wait for a PU.
 constexpr std::uint64_t longest_unseen_ns = 1'000'000'000;
@@ -59,6 +59,7 @@ struct Head {
   char refusal[400];
   alignas(separation_bytes) std::atomic<std::uint32_t> phase;  // kind | rank << 8
   std::atomic<std::uint64_t> seen_ns;                          // boot_ns() when somebody who waits last looked around
+  std::atomic<std::uint64_t> ended_ns;                         // of one whose end nobody of it has seen; else 0
 };
 
 struct Request {
@@ -145,8 +146,11 @@ bool has_ended(const Segment& segment) {
     if (died || state == MemberState::dead) members.mark_dead(rank);
   }
   const int dead = members.first_dead();
-  const std::uint64_t seen_ns = head.seen_ns.load(std::memory_order_relaxed);
-  head.seen_ns.store(std::min(boot_ns(), seen_ns + longest_unseen_ns), std::memory_order_relaxed);
+  // By the first who finds it so: for all others it is later, for those who come to begin anew too late.
+  std::uint64_t unknown = 0;
+  head.ended_ns.compare_exchange_strong(
+      unknown, std::min(boot_ns(), head.seen_ns.load(std::memory_order_relaxed) + longest_unseen_ns),
+      std::memory_order_relaxed);
   fail(head, head.tells != 0 && dead >= 0 ? Kind::died : Kind::abandoned, std::max(dead, 0));
   return true;
 }
@@ -175,8 +179,9 @@ bool bury(const std::string& name, Segment& segment) {
     const Membership members = members_of(segment);
     const Phase phase = phase_of(head);
     if (phase.kind != Kind::died || head.tells == 0) return;
-    const Ending ending{name, head.id, head.seen_ns.load(std::memory_order_relaxed), head.expires_ns,
-                        died(named(name), members, phase.rank)};
+    const std::uint64_t unseen_ns = head.ended_ns.load(std::memory_order_relaxed);
+    const std::uint64_t ended_ns = unseen_ns != 0 ? unseen_ns : head.seen_ns.load(std::memory_order_relaxed);
+    const Ending ending{name, head.id, ended_ns, head.expires_ns, died(named(name), members, phase.rank)};
     write_ending(ending, absent_ranks(members));
   });
   return removed && *removed;

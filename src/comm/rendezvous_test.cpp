@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "base/clock.hpp"
+#include "comm/endings.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt::comm {
@@ -375,15 +376,21 @@ TEST(Rendezvous, ARankStartedAgainBeginsAnew) {
   EXPECT_FALSE(exists(name));
 }
 
-TEST(Rendezvous, RacersTakeOverAStaleNameAndMeet) {
+// As leave_stale(), many at about the same time; of several sizes.
+std::vector<std::string> leave_many_stale(int many) {
   std::vector<std::string> names;
   std::vector<pid_t> founders;
-  for (int round = 0; round < 60; ++round) {
+  for (int i = 0; i < many; ++i) {
     names.push_back(test_name());
-    founders.push_back(fork_member(names.back(), 2 + round % 2, 0));  // of another size: of no use to anybody
-    ASSERT_TRUE(eventually([&] { return exists(names.back()); }));
+    founders.push_back(fork_member(names.back(), 2 + i % 2, 0));
   }
+  for (const auto& name : names) EXPECT_TRUE(eventually([&] { return exists(name); }));
   for (const pid_t founder : founders) EXPECT_EQ(kill_and_wait(founder), killed);
+  return names;
+}
+
+TEST(Rendezvous, RacersTakeOverAStaleNameAndMeet) {
+  const auto names = leave_many_stale(60);
   let_all_end();
   for (const auto& name : names) {
     constexpr int size = 4;
@@ -392,6 +399,28 @@ TEST(Rendezvous, RacersTakeOverAStaleNameAndMeet) {
     for (const pid_t child : children) ASSERT_EQ(wait_for(child), 0) << name;
     ASSERT_FALSE(exists(name));
   }
+}
+
+// Whoever was started after the last sign of life, and a bit, begins anew, however many find at once that it has ended.
+TEST(Rendezvous, AnEndFoundByManyIsNotALaterOne) {
+  const Shared shared;
+  const auto names = leave_many_stale(200);
+  let_all_end();
+  constexpr int sweepers = 4;
+  std::vector<pid_t> children;
+  for (int i = 0; i < sweepers; ++i) {
+    children.push_back(fork_child([&] {
+      for (++shared[0]; shared[0] < sweepers;) {
+      }
+      remove_stale_meetings();
+      int told = 0;
+      const int absent[] = {1};
+      for (const auto& name : names) told += tell_ending(name, absent) ? 1 : 0;
+      return std::min(told, 100);
+    }));
+  }
+  for (const pid_t child : children) EXPECT_EQ(wait_for(child), 0) << "endings";
+  for (const auto& name : names) EXPECT_FALSE(exists(name));
 }
 
 TEST(Rendezvous, ARecycledPidDoesNotKeepANameAlive) {
