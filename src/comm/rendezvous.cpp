@@ -146,7 +146,8 @@ bool has_ended(const Segment& segment) {
     if (died || state == MemberState::dead) members.mark_dead(rank);
   }
   const int dead = members.first_dead();
-  // By the first who finds it so: for all others it is later, for those who come to begin anew too late.
+  // Said once, by the first who finds it so: a second one would add his second to that, and those who have been started
+  // since, to begin anew, would be told of an end that came before them.
   std::uint64_t unknown = 0;
   head.ended_ns.compare_exchange_strong(
       unknown, std::min(boot_ns(), head.seen_ns.load(std::memory_order_relaxed) + longest_unseen_ns),
