@@ -1,9 +1,9 @@
 // The tuner's campaign: what is raced, when, for how long, and what becomes of it.
 //
 //   1. Cells: operation x sync x size, sizes by powers of 4. The simulator ranks every cell's recipes.
-//   2. Cells are raced in two passes, in the order of their value (how often such calls are made: small and middle
-//   sizes, common
-//      operations, loose before strict, every other size first), each with its share of 80 % of the time.
+//   2. Cells are raced in passes of a few rounds, in the order of their value (how often such calls are made: small and
+//      middle sizes, common operations, loose before strict, every other size first), each with its share of 80 % of
+//      the time.
 //   3. Between neighbouring sizes with different winners the crossover is looked for in the rest of the time.
 //   4. What has not been raced takes its neighbours' recipe where these agree, else the model's choice.
 #include <algorithm>
@@ -34,9 +34,8 @@ constexpr std::size_t most_rank_bytes = std::size_t{512} << 20, most_bytes_in_al
 constexpr std::size_t most_contenders = 16;
 constexpr double strict_prospect = 1.25;  ///< times the loose winner: who was slower is not raced for strict calls
 constexpr int least_rounds = 3;           ///< for a verdict at all
-constexpr int first_rounds = 5;           ///< of a cell in the first pass; the others come when all have had theirs
-constexpr int first_look = 10;            ///< at a cell: there are rounds of both passes by then
-constexpr double first_part = 0.4;        ///< of the time for both passes
+constexpr int passes[] = {2, 4, 7, 10, 14, 20, 28, 40};  ///< rounds that a cell has had when a pass has gone by
+constexpr int first_look = 10;                           ///< at a cell: there are rounds of several passes by then
 
 /// For people: files hold tenths of nanoseconds.
 double rounded(double value, double parts) { return std::round(value * parts) / parts; }
@@ -121,6 +120,7 @@ class Campaign {
   Status round(const Cell& cell, Race& race, std::vector<double>& estimates, double until_s);
   ProfileCell judge(const Cell& cell, const Race& race) const;
   Status race_all();
+  bool may_begin(const Cell& cell, bool last_pass) const;
   Status pass(const std::vector<Cell*>& order, double end, int rounds);
   Status bisect_all();
   Status bisect(const Key& key, std::size_t low, std::size_t high, bool& third);
@@ -198,7 +198,7 @@ double Campaign::estimate_s(const Cell& cell) const {
     const double turn = std::max(turn_ns, 2.5 * (cell.contenders[i].predicted_ns + writing));
     rounds_ns += turn * (i < 4 ? 16.0 : 3.0);
   }
-  return rounds_ns * 1e-9;
+  return (team_.both_ways(cell.call) ? 2.0 : 1.0) * rounds_ns * 1e-9;
 }
 
 Result<void> Campaign::make_cells() {
@@ -246,9 +246,9 @@ double Campaign::slowness(const Cell& cell, const Recipe& recipe) const {
   return 1.0;
 }
 
-/// Lets everybody who is still in run once for whom there is time.
+/// Lets everybody who is still in run once for whom there is time; no round if that is nobody.
 Status Campaign::round(const Cell& cell, Race& race, std::vector<double>& estimates, double until_s) {
-  std::vector<double> times(cell.contenders.size(), 0.0), samples;
+  std::vector<double> times(cell.contenders.size(), 0.0);
   const bool windows = team_.uses_windows(cell.call);
   const double around = window_ns + static_cast<double>(cell.call.bytes) * write_ns_per_byte;
   team_.move_to(race.rounds());
@@ -262,14 +262,11 @@ Status Campaign::round(const Cell& cell, Race& race, std::vector<double>& estima
     if (race.rounds() == 0 || each > 5e6) count = 1;
     const double now = now_s();
     const TunerTeam::Patience patience{std::min(20.0 * turn_ns * 1e-9, until_s - now), end_s_ - now};
-    const auto status = team_.time(cell.call, cell.contenders[i].recipe, count, per_sample, patience, samples);
+    const auto status = team_.typical(cell.call, cell.contenders[i].recipe, count, per_sample, patience, times[i]);
     if (status != Status::ok) return status;
-    if (samples.empty()) continue;
-    const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-    std::nth_element(samples.begin(), middle, samples.end());
-    times[i] = estimates[i] = *middle;
+    if (times[i] > 0.0) estimates[i] = times[i];
   }
-  race.add_round(times);
+  if (std::any_of(times.begin(), times.end(), [](double time) { return time > 0.0; })) race.add_round(times);
   return Status::ok;
 }
 
@@ -297,14 +294,19 @@ Status Campaign::race(Cell& cell, double until_s, const RaceRules& rules, int ro
   if (!cell.race) {
     learn_from_loose(cell);
     cell.race.emplace(cell.contenders.size(), rules, options_.seed + ++races_);
-    for (const auto& each : cell.contenders) {
-      cell.estimates_ns.push_back(each.predicted_ns * slowness(cell, each.recipe));
-    }
+    cell.estimates_ns.resize(cell.contenders.size());
+    cell.times_ns.assign(cell.contenders.size(), 0.0);
+  }
+  for (std::size_t i = 0; i < cell.contenders.size(); ++i) {
+    const auto& [recipe, predicted_ns] = cell.contenders[i];
+    if (cell.times_ns[i] == 0.0) cell.estimates_ns[i] = predicted_ns * slowness(cell, recipe);
   }
   Race& race = *cell.race;
-  do {
+  for (int before = -1; race.rounds() > before;) {
+    before = race.rounds();
     if (const Status status = round(cell, race, cell.estimates_ns, until_s); status != Status::ok) return status;
-  } while (!race.decided() && race.rounds() < rounds && !stopped(until_s));
+    if (race.decided() || race.rounds() >= rounds || stopped(until_s)) break;
+  }
   cell.times_ns.clear();
   for (std::size_t i = 0; i < cell.contenders.size(); ++i) cell.times_ns.push_back(race.time_ns(i));
   // Fewer rounds say nothing: then the model knows better.
@@ -351,28 +353,42 @@ ProfileCell Campaign::unmeasured(const Cell& cell) const {
   return result;
 }
 
+/// A strict cell waits for what the loose one of its size has to say, or for the last pass.
+bool Campaign::may_begin(const Cell& cell, bool last_pass) const {
+  if (cell.race || last_pass || cell.call.sync == Sync::loose) return true;
+  const auto table = cells_.find({cell.call.operation, Sync::loose});
+  if (table == cells_.end()) return true;
+  const auto found = table->second.find(cell.call.bytes);
+  return found == table->second.end() || found->second.result;
+}
+
 /// Every cell of `order` that is not decided gets its share of the time until `end`.
 Status Campaign::pass(const std::vector<Cell*>& order, double end, int rounds) {
-  std::size_t cells_left = order.size();
-  double need = 0.0;
-  for (const Cell* cell : order) need += cell->need_s;
+  const bool last = rounds == *std::rbegin(passes);
+  std::vector<Cell*> cells;
   for (Cell* cell : order) {
+    if (!(cell->race && cell->race->decided()) && may_begin(*cell, last)) cells.push_back(cell);
+  }
+  std::size_t cells_left = cells.size();
+  double need = 0.0;
+  for (const Cell* cell : cells) need += cell->need_s / std::size(passes);
+  for (Cell* cell : cells) {
     const double left = end - now_s();
     // Rather few cells that are decided than many that are not: the last ones may go without.
     const double share = std::max(0.4, left / need);
     // On a busy machine small calls take longer than expected as well.
     const double even = 0.6 * left / static_cast<double>(cells_left--);
-    const double until = std::min(end, now_s() + std::max(even, share * cell->need_s));
-    need = std::max(1e-9, need - cell->need_s);
+    const double own = cell->need_s / std::size(passes);
+    const double until = std::min(end, now_s() + std::max(even, share * own));
+    need = std::max(1e-9, need - own);
     if (stopped(end)) break;
-    if (cell->race && cell->race->decided()) continue;
     const Status status = race(*cell, until, {.first_look = first_look}, rounds);
     if (status != Status::ok) return status;
   }
   return Status::ok;
 }
 
-/// In two passes: what differs between one moment and another, be it the neighbours on the machine or its clock
+/// In several passes: what differs between one moment and another, be it the neighbours on the machine or its clock
 /// rate, is part of what the rounds of a cell have seen.
 Status Campaign::race_all() {
   std::vector<Cell*> order;
@@ -383,8 +399,12 @@ Status Campaign::race_all() {
   }
   std::stable_sort(order.begin(), order.end(), [](const Cell* a, const Cell* b) { return a->value > b->value; });
   const double end = start_s_ + main_share * (end_s_ - start_s_);
-  const Status status = pass(order, now_s() + first_part * (end - now_s()), first_rounds);
-  return status == Status::ok ? pass(order, end, RaceRules().most_rounds) : status;
+  for (std::size_t i = 0; i < std::size(passes); ++i) {
+    const double part = 1.0 / static_cast<double>(std::size(passes) - i);
+    const Status status = pass(order, now_s() + part * (end - now_s()), passes[i]);
+    if (status != Status::ok) return status;
+  }
+  return Status::ok;
 }
 
 /// `third`: another recipe than both of the ends won in between, so there are two crossovers to be looked for.

@@ -86,10 +86,7 @@ class Check {
 
   Status time(const TunerCall& call, const Recipe& recipe, double expected_ns, double& result_ns) {
     const int per_sample = team_.uses_windows(call) ? 1 : static_cast<int>(std::clamp(10e3 / expected_ns, 1.0, 200.0));
-    std::vector<double> times;
-    const Status status = team_.time(call, recipe, samples_per_turn, per_sample, {options_.time_ms * 1e-3}, times);
-    result_ns = median(std::move(times), 0.0);
-    return status;
+    return team_.typical(call, recipe, samples_per_turn, per_sample, {options_.time_ms * 1e-3}, result_ns);
   }
 
   TunerTeam& team_;

@@ -75,6 +75,13 @@ Lengths lengths_of(const TunerCall& call, int rank, int ranks) {
   }
 }
 
+double median_of(std::vector<double>& values) {
+  if (values.empty()) return 0.0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 }  // namespace
 
 TunerTeam::TunerTeam(std::vector<Endpoint*> places, bool crowded)
@@ -88,6 +95,11 @@ bool TunerTeam::uses_windows(const TunerCall& call) const noexcept {
   if (crowded_) return false;
   if (call.bytes >= least_window_bytes) return true;
   return call.sync == Sync::loose && overlaps(call.operation);
+}
+
+/// Short messages are buffered by whatever carries them: no rank waits there for another one to leave.
+bool TunerTeam::both_ways(const TunerCall& call) const noexcept {
+  return !crowded_ && call.sync == Sync::loose && overlaps(call.operation) && call.bytes >= least_window_bytes;
 }
 
 std::size_t TunerTeam::buffer_bytes(const TunerCall& call, int ranks) noexcept {
@@ -187,7 +199,7 @@ Status TunerTeam::windows(const Task& task, const Choice& choice) noexcept {
 Status TunerTeam::loops(const Task& task, const Choice& choice) noexcept {
   const Collective call = describe(task.call);
   Endpoint& place = *places_[static_cast<std::size_t>(task.place)];
-  const bool settles = call.sync == Sync::loose && overlaps(call.operation);
+  const bool settles = !both_ways(task.call) && call.sync == Sync::loose && overlaps(call.operation);
   std::uint64_t origin = task.origin;
   const auto now = [&] { return static_cast<double>(ticks() - origin) / ticks_per_ns(); };
   const auto once = [&] {
@@ -236,11 +248,10 @@ Status TunerTeam::obey(const Task& task) noexcept {
   if (const Status met = endpoint_.barrier(); met != Status::ok) return met;
   std::fill_n(values_, task.samples, missed);
   stamps_.clear();
-  const bool by_windows = uses_windows(task.call);
-  const Status done = by_windows ? windows(task, *choice) : loops(task, *choice);
+  const Status done = task.by_windows ? windows(task, *choice) : loops(task, *choice);
   if (done != Status::ok) return done;
-  double* const mine = by_windows ? values_ : stamps_.data();
-  const std::size_t count = by_windows ? static_cast<std::size_t>(task.samples) : LoopStamps::size();
+  double* const mine = task.by_windows ? values_ : stamps_.data();
+  const std::size_t count = task.by_windows ? static_cast<std::size_t>(task.samples) : LoopStamps::size();
   return endpoint_.reduce(mine, mine, count, maximum<double>(), 0);
 }
 
@@ -261,20 +272,20 @@ Status TunerTeam::dismiss() noexcept {
 
 /// Rank 0: what all have come to, per call. False: nothing.
 bool TunerTeam::sample(const Task& task, int n, double& ns) const noexcept {
-  const bool by_windows = uses_windows(task.call);
-  const double value = by_windows ? values_[n] : stamps_.span(n);
-  ns = by_windows ? value : value / task.per_sample;
-  return value != (by_windows ? missed : LoopStamps::missing);
+  const double value = task.by_windows ? values_[n] : stamps_.span(n);
+  ns = task.by_windows ? value : value / task.per_sample;
+  return value != (task.by_windows ? missed : LoopStamps::missing);
 }
 
-Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample,
+Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, bool by_windows,
                        const Patience& patience, std::vector<double>& times_ns) {
   times_ns.clear();
   const auto start_ns = monotonic_ns();
   const auto after = [&](double s) { return start_ns + static_cast<std::uint64_t>(std::max(0.0, s) * 1e9); };
   give_up_ns_ = after(patience.turn_s);
   all_over_ns_ = after(patience.all_s);
-  Task task{.place = place_,
+  Task task{.by_windows = by_windows,
+            .place = place_,
             .samples = std::min(samples, most_samples),
             .per_sample = per_sample,
             .guard_ticks = guard_ticks_,
@@ -284,7 +295,7 @@ Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples,
   if (text.size() >= sizeof task.recipe) return Status::invalid_argument;
   std::memcpy(task.recipe, text.c_str(), text.size() + 1);
   double writing_ns = 0.0;
-  if (!uses_windows(call)) {
+  if (!by_windows) {
     Task empty = task;
     empty.empty = true;
     empty.samples = 1;
@@ -308,6 +319,21 @@ Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples,
   if (2 * late > task.samples) guard_ticks_ = std::min(guard_ticks_ * 2, 100 * unit);
   if (late == 0) guard_ticks_ = std::max(guard_ticks_ * 9 / 10, 2 * unit);
   return Status::ok;
+}
+
+Status TunerTeam::typical(const TunerCall& call, const Recipe& recipe, int samples, int per_sample,
+                          const Patience& patience, double& ns) {
+  std::vector<double> times;
+  ns = 0.0;
+  if (const Status timed = time(call, recipe, samples, per_sample, patience, times); timed != Status::ok) return timed;
+  const double alone = median_of(times);
+  if (!both_ways(call) || alone == 0.0) {
+    ns = alone;
+    return Status::ok;
+  }
+  const Status timed = time(call, recipe, samples, 1, false, patience, times);
+  if (timed == Status::ok && !times.empty()) ns = (alone + median_of(times)) / 2.0;
+  return timed;
 }
 
 }  // namespace smelt::comm

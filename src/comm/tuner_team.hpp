@@ -10,6 +10,10 @@
 //            more ranks than PUs); sample = from the end of one batch on its last rank to that of the next / calls,
 //            less what writing and reading cost
 //
+// A loose call of a long message that ranks may leave before others have come is timed both ways, and the mean of the
+// two counts: how soon the last rank is done, and how soon the next call can follow. An algorithm that lets ranks go
+// early is behind in the first and ahead in the second.
+//
 // Inputs are written before every call, and results read before it counts as over: a word of each cache line. What
 // reading takes when all lies in the reader's own cache is taken off (base/reading.hpp).
 //
@@ -92,7 +96,13 @@ class TunerTeam {
   /// Rank 0: up to `samples` times in ns, of a first call that is not counted and then of one each (window) or of
   /// `per_sample` each (loop). Fewer, perhaps none, if windows were missed or patience is at its end.
   Status time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, const Patience& patience,
-              std::vector<double>& times_ns);
+              std::vector<double>& times_ns) {
+    return time(call, recipe, samples, per_sample, uses_windows(call), patience, times_ns);
+  }
+  /// Rank 0: what recipes of a call are compared by: the median of such times, or of both ways the mean of the medians.
+  /// 0: there are none.
+  Status typical(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, const Patience& patience,
+                 double& ns);
   /// Rank 0: where what follows is timed; any number.
   void move_to(int place) noexcept { place_ = place % static_cast<int>(places_.size()); }
   /// Rank 0: lets the others go.
@@ -101,6 +111,7 @@ class TunerTeam {
   std::string failure() const;
 
   bool uses_windows(const TunerCall& call) const noexcept;
+  bool both_ways(const TunerCall& call) const noexcept;
   /// Bytes that one rank has in buffers for a call, at most.
   static std::size_t buffer_bytes(const TunerCall& call, int ranks) noexcept;
   /// Sends all to all ranks, for what they decide together.
@@ -110,6 +121,7 @@ class TunerTeam {
   struct Task {
     bool stop = false;
     bool empty = false;  ///< only what surrounds the calls
+    bool by_windows = false;
     int place = 0;
     int samples = 0, per_sample = 1;
     std::uint64_t guard_ticks = 0;
@@ -118,6 +130,8 @@ class TunerTeam {
     char recipe[160] = {};
   };
 
+  Status time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, bool by_windows,
+              const Patience& patience, std::vector<double>& times_ns);
   Status obey(const Task& task) noexcept;
   bool out_of_time(int sample) const noexcept;
   Status look_at_clock(int sample, bool& stop) noexcept;

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "comm/default_model.hpp"
@@ -95,6 +96,30 @@ TEST(Tune, ShortCampaignMakesAProfileThatCommunicatorsUse) {
     EXPECT_EQ(chosen(pair, with_profile(file), sum_of(bytes, Sync::strict)), to_string(cell->recipe));
   }
   std::filesystem::remove(file);
+}
+
+TEST(Tune, EveryCellHasItsTurnBeforeAnyHasItsSecond) {
+  const auto pair = two_ranks();
+  TuneOptions options;
+  options.time_s = 20.0;
+  options.operations = {Operation::allgather, Operation::broadcast};
+  options.most_bytes = 128;
+  std::vector<std::string> turns;
+  options.progress = [&](const TuneProgress& now) { turns.push_back(now.doing); };
+  ASSERT_TRUE(tune(pair.machine, pair.group, options));
+
+  const auto first_of = [&](const std::string& what) {
+    return std::find(turns.begin(), turns.end(), what) - turns.begin();
+  };
+  const std::size_t loose_cells = 2 * 3;
+  ASSERT_GE(turns.size(), loose_cells);
+  const std::set<std::string> first_pass(turns.begin(), turns.begin() + loose_cells);
+  EXPECT_EQ(first_pass.size(), loose_cells) << "a second turn before everybody's first";
+  for (const auto& what : first_pass) {
+    const auto strict = what.substr(0, what.rfind(' ')) + " strict";
+    EXPECT_LT(first_of(what), first_of(strict)) << "strict calls learn from loose ones";
+    EXPECT_LT(first_of(strict), std::ssize(turns)) << strict << " had no turn";
+  }
 }
 
 TEST(Tune, WithoutTimeTheModelDecidesEveryCell) {
@@ -241,6 +266,29 @@ std::vector<double> timed_within(const comm::TunerTeam::Patience& patience, std:
   });
   EXPECT_TRUE(ran);
   return times;
+}
+
+TEST(TunerTeam, LongLooseCallsThatRanksMayLeaveEarlyAreTimedBothWays) {
+  const auto pair = two_ranks();
+  auto communicator = Communicator::create(pair.machine, pair.group, with_profile("none"));
+  ASSERT_TRUE(communicator) << communicator.error().message;
+  const auto recipe = *parse_recipe("reduce_flat+direct");
+  double ns = 0.0;
+  const auto ran = communicator->run([&](Rank& rank) {
+    comm::TunerTeam team({&comm::Insider::endpoint(rank)}, false);
+    if (rank.rank() != 0) {
+      (void)team.serve();
+      return;
+    }
+    EXPECT_TRUE(team.both_ways({Operation::reduce, Sync::loose, 8192}));
+    EXPECT_FALSE(team.both_ways({Operation::reduce, Sync::loose, 4096})) << "short messages are buffered";
+    EXPECT_FALSE(team.both_ways({Operation::reduce, Sync::strict, 8192}));
+    EXPECT_FALSE(team.both_ways({Operation::allreduce, Sync::loose, 8192})) << "nobody leaves before all have come";
+    EXPECT_EQ(team.typical({Operation::reduce, Sync::loose, 8192}, recipe, 8, 1, {10.0}, ns), Status::ok);
+    (void)team.dismiss();
+  });
+  ASSERT_TRUE(ran) << ran.error().message;
+  EXPECT_GT(ns, 0.0);
 }
 
 TEST(TunerTeam, TakesNoSampleWhenAllIsOver) {
