@@ -97,9 +97,10 @@ bool TunerTeam::uses_windows(const TunerCall& call) const noexcept {
   return call.sync == Sync::loose && overlaps(call.operation);
 }
 
-/// Short messages are buffered by whatever carries them: no rank waits there for another one to leave.
+/// Short vectors are buffered by whatever carries them: nobody waits there for the root.
 bool TunerTeam::both_ways(const TunerCall& call) const noexcept {
-  return !crowded_ && call.sync == Sync::loose && overlaps(call.operation) && call.bytes >= least_window_bytes;
+  return !crowded_ && call.sync == Sync::loose && call.operation == Operation::reduce &&
+         call.bytes >= least_window_bytes;
 }
 
 std::size_t TunerTeam::buffer_bytes(const TunerCall& call, int ranks) noexcept {
@@ -332,7 +333,7 @@ Status TunerTeam::typical(const TunerCall& call, const Recipe& recipe, int sampl
     return Status::ok;
   }
   const Status timed = time(call, recipe, samples, 1, false, patience, times);
-  if (timed == Status::ok && !times.empty()) ns = (alone + median_of(times)) / 2.0;
+  if (timed == Status::ok && !times.empty()) ns = (2.0 * alone + median_of(times)) / 3.0;
   return timed;
 }
 

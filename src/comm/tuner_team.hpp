@@ -10,9 +10,9 @@
 //            more ranks than PUs); sample = from the end of one batch on its last rank to that of the next / calls,
 //            less what writing and reading cost
 //
-// A loose call of a long message that ranks may leave before others have come is timed both ways, and the mean of the
-// two counts: how soon the last rank is done, and how soon the next call can follow. An algorithm that lets ranks go
-// early is behind in the first and ahead in the second.
+// A loose reduction of a long vector is timed both ways: how soon the last rank is done counts for two thirds, how soon
+// the next call can follow for one. Those who gave may leave while the root still adds up, and an algorithm that lets
+// them is behind in the first and ahead in the second.
 //
 // Inputs are written before every call, and results read before it counts as over: a word of each cache line. What
 // reading takes when all lies in the reader's own cache is taken off (base/reading.hpp).
@@ -99,7 +99,7 @@ class TunerTeam {
               std::vector<double>& times_ns) {
     return time(call, recipe, samples, per_sample, uses_windows(call), patience, times_ns);
   }
-  /// Rank 0: what recipes of a call are compared by: the median of such times, or of both ways the mean of the medians.
+  /// Rank 0: what recipes of a call are compared by: the median of such times, or a mean of both ways' medians.
   /// 0: there are none.
   Status typical(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, const Patience& patience,
                  double& ns);

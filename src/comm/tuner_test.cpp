@@ -268,7 +268,7 @@ std::vector<double> timed_within(const comm::TunerTeam::Patience& patience, std:
   return times;
 }
 
-TEST(TunerTeam, LongLooseCallsThatRanksMayLeaveEarlyAreTimedBothWays) {
+TEST(TunerTeam, LongLooseReductionsAreTimedBothWays) {
   const auto pair = two_ranks();
   auto communicator = Communicator::create(pair.machine, pair.group, with_profile("none"));
   ASSERT_TRUE(communicator) << communicator.error().message;
@@ -283,7 +283,7 @@ TEST(TunerTeam, LongLooseCallsThatRanksMayLeaveEarlyAreTimedBothWays) {
     EXPECT_TRUE(team.both_ways({Operation::reduce, Sync::loose, 8192}));
     EXPECT_FALSE(team.both_ways({Operation::reduce, Sync::loose, 4096})) << "short messages are buffered";
     EXPECT_FALSE(team.both_ways({Operation::reduce, Sync::strict, 8192}));
-    EXPECT_FALSE(team.both_ways({Operation::allreduce, Sync::loose, 8192})) << "nobody leaves before all have come";
+    EXPECT_FALSE(team.both_ways({Operation::allreduce, Sync::loose, 8192})) << "nobody leaves before the others";
     EXPECT_EQ(team.typical({Operation::reduce, Sync::loose, 8192}, recipe, 8, 1, {10.0}, ns), Status::ok);
     (void)team.dismiss();
   });
