@@ -180,9 +180,13 @@ struct SmeltCollectives {
     return committed;
   }
 
-  Status run(Collective call) {
-    if (strict) call.sync = Sync::strict;
-    return rank.run(call);
+  /// By reference, as programs pass it: a copy reads in wide pieces what was just written in narrow ones, and waits for
+  /// the stores before it, among them those to the peer's lines.
+  Status run(const Collective& call) {
+    if (!strict) return rank.run(call);
+    Collective strictly = call;
+    strictly.sync = Sync::strict;
+    return rank.run(strictly);
   }
   Rank& rank;
   const bool strict;
