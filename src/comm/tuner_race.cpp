@@ -11,14 +11,6 @@ namespace {
 constexpr int looks[] = {7, 10, 14, 20, 28, 40, 56, 80};
 constexpr double most_doubt = 0.02;  ///< of an interval
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0.0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2.0;
-}
-
 std::vector<double> present(const std::vector<double>& times) {
   std::vector<double> values;
   for (double time : times) {
@@ -40,6 +32,14 @@ std::size_t trimmed(std::size_t n) {
 }
 
 }  // namespace
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0.0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2.0;
+}
 
 Interval median_interval(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());

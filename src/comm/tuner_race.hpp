@@ -31,6 +31,9 @@ struct RaceRules {
   double hopeless = 1.4;  ///< out if the best of its three or more times is worse by that, of two by thrice that
 };
 
+/// 0: of none.
+double median_of(std::vector<double> values);
+
 struct Interval {
   double low = 0.0, median = 0.0, high = 0.0;
 };

@@ -8,10 +8,12 @@
 //   else, model_ratio >= 1                  it does not, but nothing better is known: kept
 //   else                                    given up, the model decides
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "comm/state.hpp"
+#include "comm/tuner_race.hpp"
 #include "comm/tuner_team.hpp"
 #include "smelt/tune.hpp"
 
@@ -23,9 +25,7 @@ constexpr std::size_t most_cells = 6;
 constexpr int samples_per_turn = 12, most_turns = 5;
 
 double median(std::vector<double> values, double otherwise) {
-  if (values.empty()) return otherwise;
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2.0;
+  return values.empty() ? otherwise : median_of(std::move(values));
 }
 
 /// Measured cells of this group, spread over operations and sizes.

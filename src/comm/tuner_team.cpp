@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/reading.hpp"
 #include "comm/state.hpp"
+#include "comm/tuner_race.hpp"
 
 namespace smelt::comm {
 namespace {
@@ -73,13 +74,6 @@ Lengths lengths_of(const TunerCall& call, int rank, int ranks) {
     default:
       return {one, one};
   }
-}
-
-double median_of(std::vector<double>& values) {
-  if (values.empty()) return 0.0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace
