@@ -271,19 +271,25 @@ TEST(Schedules, LongBlocksArePutIntoOtherProcesses) {
       for (std::size_t j = 0; j < machine.size(); ++j) (*costs)(i, j) = (*costs)(0, 0);  // wherever the lines lie
     }
   }
-  const Group group = group_of(machine, 2);
-  const auto spared_ns = [&](std::size_t bytes, bool processes) {
+  const auto spared_by = [&](const Group& group, std::size_t bytes, bool processes) {
     const auto total_ns = [&](const char* recipe) {
       const auto request = make_request(machine, group, *parse_recipe(recipe));
       return simulate(machine, group, *request, bytes, 1, {.processes = processes})->total_ns;
     };
     return total_ns("alltoall_flat+direct") - total_ns("alltoall_put+direct");
   };
+  const auto spared_ns = [&](std::size_t bytes, bool processes) {
+    return spared_by(group_of(machine, 2), bytes, processes);
+  };
   constexpr std::size_t block = 8 << 20;
   const double kernel_ns = copy.process->call_ns + copy.process->ns_per_kib * block / 1024;
   EXPECT_NEAR(spared_ns(block, true), kernel_ns / 4, 0.01 * kernel_ns);
   EXPECT_NEAR(spared_ns(1 << 20, true), 0.0, 0.001 * kernel_ns);
   EXPECT_NEAR(spared_ns(block, false), 0.0, 0.001 * kernel_ns);
+  // Ranks that take turns gain from shorter ones.
+  const Group crowded{{0, 1, 0, 1}};
+  EXPECT_GT(spared_by(crowded, 65536, true), 0.01 * kernel_ns * 65536 / block);
+  EXPECT_NEAR(spared_by(crowded, 32768, true), 0.0, 0.001 * kernel_ns * 32768 / block);
 }
 
 // Ranks that share a PU take turns: each turn costs a switch, and only one of them works at a time.
