@@ -511,7 +511,7 @@ Status Endpoint::run_with(const Collective& call, const Choice& choice) noexcept
 
 /// What runs a part of a started collective. Null: the communicator is broken.
 const Prepared* Endpoint::prepare_part(Started& started, const Collective& part) noexcept {
-  const bool whole = started.phase == 1 && part.operation == started.call.operation && !part.uneven;
+  const bool whole = started.phase == 1 && part.operation == started.call.operation;
   if (whole && is_known(started)) return started.prepared;
   const Choice* const choice = state_.chooser->choose(part, rank_);  // there is one: see startable()
   const Prepared* const prepared = choice != nullptr ? prepare(*choice, part) : nullptr;
@@ -519,6 +519,7 @@ const Prepared* Endpoint::prepare_part(Started& started, const Collective& part)
     started.prepared = prepared;
     started.generation = state_.chooser->generation();
     started.as_blocking = false;
+    started.longest = longest_of(part);
   }
   return prepared;
 }
@@ -559,8 +560,15 @@ void Endpoint::end_started(Started& started, Status status) noexcept {
   started_.pop_front();
 }
 
+/// Of blocks of different sizes: what the choice for a call depends on.
+inline std::optional<std::size_t> Endpoint::longest_of(const Collective& call) const noexcept {
+  return call.uneven ? longest_known(call, size(), rank_) : std::nullopt;
+}
+
+/// The program may have changed the sizes since the last start.
 bool Endpoint::is_known(const Started& started) const noexcept {
-  return started.prepared != nullptr && started.generation == state_.chooser->generation();
+  return started.prepared != nullptr && started.generation == state_.chooser->generation() &&
+         started.longest == longest_of(started.call);
 }
 
 bool Endpoint::startable(const Started& started) const noexcept {
@@ -613,7 +621,7 @@ void Endpoint::learn_uneven(Started& started) noexcept {
   started.prepared = choice != nullptr && !choice->planned ? prepare(*choice, call) : nullptr;
   started.as_blocking = started.prepared != nullptr;
   started.generation = state_.chooser->generation();
-  started.longest = longest_known(call, size(), rank_);
+  started.longest = longest_of(call);
 }
 
 Status Endpoint::run_prepared(Started& started, const void* in, void* out) noexcept {
@@ -624,7 +632,7 @@ Status Endpoint::run_prepared(Started& started, const void* in, void* out) noexc
   call.out = out;
   // Blocking calls may have a way of their own, which the other ranks take: barriers, and trees of the endpoint's.
   const bool same = started.as_blocking && started.generation == state_.chooser->generation();
-  if (started_.empty() && same && (!call.uneven || started.longest == longest_known(call, size(), rank_))) [[likely]]
+  if (started_.empty() && same && started.longest == longest_of(call)) [[likely]]
     return started.status = started.prepared == nullptr ? run_planned(call) : execute(call, started.prepared);
   started.status = run(call);
   if (call.uneven) {

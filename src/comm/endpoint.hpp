@@ -64,8 +64,8 @@ struct Started {
   Status status = Status::ok;
   const Prepared* prepared = nullptr;  ///< what the last start was run by, if the next one may be, too
   std::uint32_t generation = 0;        ///< of the chooser that said so
+  std::optional<std::size_t> longest;  ///< then: of blocks of different sizes, what all ranks know of them
   bool as_blocking = false;            ///< a blocking call like it is run by the same; null: by the endpoint's own code
-  std::optional<std::size_t> longest;  ///< then: block of different sizes that all know
   Execution execution;
 };
 
@@ -166,6 +166,7 @@ class alignas(separation_bytes) Endpoint {
   Status commit_in_parts(const Collective& call) noexcept;
   void drain() noexcept;
   bool begin_phase(Started& started) noexcept;
+  std::optional<std::size_t> longest_of(const Collective& call) const noexcept;
   bool is_known(const Started& started) const noexcept;
   const Prepared* prepare_part(Started& started, const Collective& part) noexcept;
   void learn_uneven(Started& started) noexcept;
