@@ -44,9 +44,12 @@ inline void copy_payload(std::byte* to, const std::byte* from, std::size_t size)
     std::memcpy(to, from, 8);
   } else if (size == line_payload) {
     std::memcpy(to, from, line_payload);
-  } else if (size > 16) {  // whole 16s from the front and a last, perhaps overlapping one
+  } else if (size > 16) {  // whole 16s from the front and a last, perhaps overlapping one; below two 8s
     for (std::size_t at = 0; at + 16 < size; at += 16) std::memcpy(to + at, from + at, 16);
     std::memcpy(to + size - 16, from + size - 16, 16);
+  } else if (size > 8) {
+    std::memcpy(to, from, 8);
+    std::memcpy(to + size - 8, from + size - 8, 8);
   } else {
     for (std::size_t at = 0; at < size; ++at) to[at] = from[at];
   }

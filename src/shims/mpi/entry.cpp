@@ -64,7 +64,7 @@ void resolve(Function*& library, Function*& above, const char* pmpi) noexcept {
 [[gnu::always_inline]] inline bool run_known(Team& team, const Signature& like, int* status) noexcept {
   return team.repeats.run(like, status);
 }
-bool run_known(Team& team, const UnevenSignature& like, int* status) noexcept {
+[[gnu::always_inline]] inline bool run_known(Team& team, const UnevenSignature& like, int* status) noexcept {
   return team.repeats.run(like, team.rank, team.size, status);
 }
 bool run_known(Team& team, BarrierSignature, int* status) noexcept {

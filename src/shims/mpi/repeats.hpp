@@ -59,6 +59,14 @@ struct UnevenSignature {
 
 struct BarrierSignature {};
 
+/// The buffers that a call is given; in place the one for the other.
+inline const std::byte* given_in(const Signature& call) noexcept {
+  return static_cast<const std::byte*>(call.in == MPI_IN_PLACE ? call.out : call.in);
+}
+inline const std::byte* given_out(const Signature& call) noexcept {
+  return static_cast<const std::byte*>(call.out == MPI_IN_PLACE ? call.in : call.out);
+}
+
 /// The repeated calls of one communicator. Used by one thread at a time, as the communicator's collectives are.
 class Repeats {
  public:
@@ -78,8 +86,18 @@ class Repeats {
     return *status != SMELT_INVALID_ARGUMENT && *status != SMELT_NOT_SUPPORTED;
   }
 
-  /// The same of one with blocks of different sizes, on rank `rank` of `size`.
-  bool run(const UnevenSignature& call, int rank, int size, int* status) noexcept;
+  /// The same of one with blocks of different sizes, on rank `rank` of `size`. Inline, as all functions that it calls:
+  /// what is null or of one width in a signature is known where that is made, and nothing of it has to be stored.
+  [[gnu::always_inline]] bool run(const UnevenSignature& call, int rank, int size, int* status) noexcept {
+    const UnevenRepeat& repeat = place_of(call, rank, size);
+    if (repeat.request == nullptr || !repeat.is_like(call, rank, size)) return false;
+    const std::byte* const in = given_in(call.one);
+    const std::byte* const out = given_out(call.one);
+    if ((repeat.reads && in == nullptr) || (repeat.writes && out == nullptr)) return false;
+    *status = smelt_request_run(repeat.request, repeat.reads ? in + repeat.in_shift : nullptr,
+                                repeat.writes ? const_cast<std::byte*>(out) + repeat.out_shift : nullptr);
+    return *status != SMELT_INVALID_ARGUMENT && *status != SMELT_NOT_SUPPORTED;
+  }
 
   /// Learns from a task that has run on that rank.
   void learn(const Signature& call, const Task& task, smelt_rank* local) noexcept;
@@ -98,14 +116,46 @@ class Repeats {
   struct UnevenRepeat {
     Signature like{
         .operation = SMELT_BARRIER, .in = nullptr, .out = nullptr, .in_count = -1, .in_type = MPI_DATATYPE_NULL};
-    std::vector<std::uint64_t> numbers;  ///< of the arrays
+    std::vector<std::uint64_t> numbers;  ///< as visit_arrays() comes to them
     std::vector<std::size_t> blocks;     ///< what the request looks at
     smelt_request* request = nullptr;    ///< null: seen once
     bool reads = false, writes = false;
     std::ptrdiff_t in_shift = 0, out_shift = 0;  ///< of what smelt gets from the buffer that is given
 
-    bool is_like(const UnevenSignature& call, int rank, int size) const noexcept;
+    /// Reads no further than `numbers` go: how many there are follows from `like` and from which arrays are there,
+    /// which is compared before the numbers behind it are read.
+    [[gnu::always_inline]] bool is_like(const UnevenSignature& call, int rank, int size) const noexcept {
+      return like.is_like(call.one) && visit_arrays(call, rank, SameArray{numbers.data(), size});
+    }
   };
+  /// Compares arrays with `numbers`, one after the other.
+  struct SameArray {
+    const std::uint64_t* at;
+    int size;
+
+    template <class Array>
+    [[gnu::always_inline]] bool operator()(const Array& array) noexcept {
+      const bool there = !(array == nullptr);
+      if ((*at++ != 0) != there) return false;
+      std::uint64_t differ = 0;
+      for (int i = 0; there && i < size; ++i) differ |= *at++ ^ number_in(array, i);
+      return differ == 0;
+    }
+  };
+
+  [[gnu::always_inline]] static std::uint64_t number_in(const Integers& array, int i) noexcept {
+    return static_cast<std::uint64_t>(array[i]);
+  }
+  [[gnu::always_inline]] static std::uint64_t number_in(const MPI_Datatype* array, int i) noexcept {
+    return number_of(array[i]);
+  }
+  /// Visits all arrays, there or not, on the ranks where they count; until that returns false. Whether it never did.
+  template <class Visit>
+  [[gnu::always_inline]] static bool visit_arrays(const UnevenSignature& call, int rank, Visit visit) {
+    if (call.only_rank >= 0 && call.only_rank != rank) return true;
+    return visit(call.in_counts) && visit(call.in_offsets) && visit(call.out_counts) && visit(call.out_offsets) &&
+           visit(call.in_types) && visit(call.out_types);
+  }
   static constexpr std::size_t places = 16;
 
   /// What smelt reads and writes in a call in place: the buffer that is given, and the other one `offset` from there.
@@ -122,7 +172,18 @@ class Repeats {
     return repeats_[mixed % places];
   }
 
-  UnevenRepeat& place_of(const UnevenSignature& call, int rank, int size) noexcept;
+  [[gnu::always_inline]] static std::uint64_t mixed_with(const Integers& counts, int size,
+                                                         std::uint64_t mixed) noexcept {
+    return counts == nullptr ? mixed : 7 * mixed + number_in(counts, 0) + 3 * number_in(counts, size - 1);
+  }
+  [[gnu::always_inline]] UnevenRepeat& place_of(const UnevenSignature& call, int rank, int size) noexcept {
+    auto mixed = static_cast<std::uint64_t>(call.one.operation) + 3 * static_cast<std::uint64_t>(call.one.in_count) +
+                 5 * static_cast<std::uint64_t>(call.one.root);
+    if (call.only_rank < 0 || call.only_rank == rank) {
+      mixed = mixed_with(call.out_counts, size, mixed_with(call.in_counts, size, mixed));
+    }
+    return uneven_[(mixed ^ (mixed >> 4)) % places];
+  }
 
   Repeat repeats_[places];
   UnevenRepeat uneven_[places];
