@@ -57,6 +57,9 @@ void resolve(Function*& library, Function*& above, const char* pmpi) noexcept {
   resolve(original.name, tool.name, SMELT_MPI_NAME(SMELT_MPI_PERSISTENT_NAME(PMPI, name)));
   SMELT_MPI_PERSISTENT(SMELT_MPI_RESOLVE)
 #undef SMELT_MPI_RESOLVE
+#ifdef MPICH
+  mend_waitall();
+#endif
   serve_requests(false);
 }
 

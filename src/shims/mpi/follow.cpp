@@ -3,11 +3,14 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <mpi.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <cstdint>
 #include <mutex>
 
+#include "shims/mpi/imports.hpp"
+#include "shims/mpi/original.hpp"
 #include "shims/mpi/progress.hpp"
 #include "shims/next.hpp"
 
@@ -41,6 +44,9 @@ bool hook() noexcept {
   return enter != nullptr && dlsym(RTLD_DEFAULT, "opal_progress_unregister") != nullptr && enter(after_progress) == 0;
 }
 
+/// Of a rank with a PU of its own.
+int turns() noexcept { return 2000; }
+
 void unhook() noexcept { reinterpret_cast<Register*>(dlsym(RTLD_DEFAULT, "opal_progress_unregister"))(after_progress); }
 
 #else
@@ -72,13 +78,61 @@ Range range_of(std::uintptr_t address) noexcept {
   return search.found;
 }
 
-/// With MPI_THREAD_MULTIPLE the library calls ucp_worker_progress() under a lock that its functions take, too.
+// With MPI_THREAD_MULTIPLE all functions of MPICH hold one lock of it, which none may take twice, and so also call
+// ucp_worker_progress() under it. There `advance` is called where the same thread next lets go of the lock, as it does
+// at each turn of a wait and at the end of any function: by the pthread_mutex_unlock() that MPICH imports.
+//
+// Invariants
+// - `advance` runs without the lock, where MPICH lets any thread take it: whatever it was about, any of its functions
+//   may be called. So nobody who waits for the lock while holding one of the shim's is waited for by its holder.
+// - `advance` runs only after a turn of progress. Functions that make none do not call it with this level either, so
+//   that those may be called by who holds what `advance` takes.
+constinit std::atomic<pthread_mutex_t*> library_lock{nullptr};     // once it is known; written before `follower`
+constinit thread_local pthread_mutex_t* other_released = nullptr;  // the last one that was not the library_lock
+constinit thread_local bool turned = false;                        // under the lock, since this thread has got it
+
+int release(pthread_mutex_t* mutex) {
+  const int code = pthread_mutex_unlock(mutex);
+  if (mutex != library_lock.load(std::memory_order_relaxed)) {
+    other_released = mutex;
+  } else if (turned) {
+    turned = false;
+    follow();
+  }
+  return code;
+}
+
+/// Before MPICH has ever called it: the dynamic linker, which fills a slot at the first call, has no more to do there.
+[[gnu::constructor]] void stand_in_for_unlock() noexcept {
+  void** const slot = import_of(dlsym(RTLD_NEXT, "PMPI_Test"), "pthread_mutex_unlock");
+  if (slot != nullptr) *slot = reinterpret_cast<void*>(release);
+}
+
+/// The lock is what MPI_Grequest_complete() takes. False: it takes none that is seen here, as in an MPICH with a lock for
+/// each of its channels, or whose imports cannot be changed.
+bool find_lock() noexcept {
+  if (library_lock.load(std::memory_order_relaxed) != nullptr) return true;
+  MPI_Request request;
+  const auto query = [](void*, MPI_Status*) { return MPI_SUCCESS; };
+  const auto let_go = [](void*) { return MPI_SUCCESS; };
+  const auto cancel = [](void*, int) { return MPI_SUCCESS; };
+  if (PMPI_Grequest_start(query, let_go, cancel, nullptr, &request) != MPI_SUCCESS) return false;
+  other_released = nullptr;
+  PMPI_Grequest_complete(request);
+  library_lock.store(other_released, std::memory_order_relaxed);
+  original.Wait(&request, MPI_STATUS_IGNORE);
+  return library_lock.load(std::memory_order_relaxed) != nullptr;
+}
+
 bool hook() noexcept {
   int level = MPI_THREAD_MULTIPLE;
-  if (PMPI_Query_thread(&level) != MPI_SUCCESS || level == MPI_THREAD_MULTIPLE) return false;
+  if (PMPI_Query_thread(&level) != MPI_SUCCESS) return false;
   if (library.end == 0) library = range_of(reinterpret_cast<std::uintptr_t>(dlsym(RTLD_NEXT, "PMPI_Test")));
-  return library.end != 0;
+  return library.end != 0 && (level != MPI_THREAD_MULTIPLE || find_lock());
 }
+
+/// Threads that wait in MPICH at once are the more likely to be more than there are PUs; its lock does not queue them.
+int turns() noexcept { return library_lock.load(std::memory_order_relaxed) != nullptr ? 30 : 2000; }
 
 void unhook() noexcept {}
 
@@ -113,6 +167,8 @@ bool follow_library(void (*advance)() noexcept) noexcept {
   return works;
 }
 
+int turns_in_vain() noexcept { return turns(); }
+
 void stop_following() noexcept {
   const std::lock_guard lock(set_up);
   set_hooked(false);
@@ -141,7 +197,14 @@ extern "C" [[gnu::visibility("default")]] unsigned ucp_worker_progress(void* wor
   if (awaited.load(std::memory_order_relaxed) == 0) [[likely]]
     return events;
   const auto caller = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
-  if (follower.load(std::memory_order_acquire) != nullptr && caller >= library.begin && caller < library.end) follow();
+  if (follower.load(std::memory_order_acquire) == nullptr || caller < library.begin || caller >= library.end) {
+    return events;
+  }
+  if (library_lock.load(std::memory_order_relaxed) != nullptr) {
+    turned = true;
+  } else {
+    follow();
+  }
   return events;
 }
 

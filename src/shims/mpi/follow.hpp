@@ -19,6 +19,9 @@ namespace smelt::shims::mpi {
 /// followed. `advance` may call MPI functions that do not wait. Any thread; after prepare_progress().
 bool follow_library(void (*advance)() noexcept) noexcept;
 
+/// Turns of the library's progress without any use after which a thread should let others run.
+int turns_in_vain() noexcept;
+
 /// Before MPI is finalized.
 void stop_following() noexcept;
 

@@ -26,6 +26,12 @@ void set_empty(MPI_Status* status, int code) noexcept {
   status->MPI_ERROR = code;
 }
 
+namespace {
+
+void hand_over(Team& team) noexcept;
+
+}  // namespace
+
 /// One that has been started, or can be. Owned by each of: the team while it is in flight; the library, as long as its
 /// request for it exists; whoever starts it again and again.
 class Operation {
@@ -72,7 +78,12 @@ class Operation {
  private:
   ~Operation() {
     if (prepared) smelt_request_free(work);
-    team.release();
+    // MPICH lets go of a request under its lock, and the end of such a team frees communicators of the library.
+    if (team.machines > 1) {
+      hand_over(team);
+    } else {
+      team.release();
+    }
   }
 
   std::atomic<int> owners_{1};
@@ -267,8 +278,8 @@ void land_first(Flights& flights, int status) noexcept {
   put_away(*first);
   // Pairs with the load in any(): who sees none has the team's `local` to itself.
   flights.count.store(flights.count.load(std::memory_order_relaxed) - 1, std::memory_order_release);
-  await_one_less();
   first->land(status);
+  await_one_less();  // now its request is complete
   first->disown();
 }
 
@@ -284,13 +295,12 @@ bool land_what_is_over(Flights& flights) noexcept {
   return any;
 }
 
-/// The libraries' own waits may not let others run; where ranks share PUs those may be the ones waited for.
+/// The libraries' own waits may not let others run; where ranks or threads share PUs those may be the ones waited for.
 void be_patient(bool landed) noexcept {
-  constexpr int fruitless = 2000;
   constinit thread_local int tries = 0;
   tries = landed ? 0 : tries + 1;
-  if (tries <= fruitless) return;
-  tries = fruitless;
+  if (tries <= turns_in_vain()) return;
+  tries = turns_in_vain();
   sched_yield();
 }
 
@@ -343,6 +353,17 @@ void list(Team& team) noexcept {
   team.flights.listed = true;
   team.retain();
   push(team);
+}
+
+/// Gives up a team to the list, which releases it where communicators may be freed: in an advance.
+void hand_over(Team& team) noexcept {
+  const Listing held;
+  if (team.flights.listed) {
+    team.release();  // the list owns it as well, so that this is not its end
+  } else {
+    team.flights.listed = true;
+    push(team);
+  }
 }
 
 /// Some teams of the list, in turns: those in flight, which are the caller's to release.

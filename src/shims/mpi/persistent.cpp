@@ -1,5 +1,6 @@
 #include "shims/mpi/persistent.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "shims/mpi/follow.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/progress.hpp"
 #include "shims/mpi/team.hpp"
@@ -233,7 +235,26 @@ struct Destinations {
 };
 constinit Destinations of_program, of_tools;
 
+constinit decltype(original.Waitall) library_waitall = nullptr;
+
+/// Where null requests stand among those of collectives that may not be complete: one by one.
+int wait_for_all(int count, MPI_Request* requests, MPI_Status* statuses) {
+  const bool mixed = awaiting() && requests != nullptr && count > 0 &&
+                     std::find(requests, requests + count, MPI_REQUEST_NULL) != requests + count;
+  if (!mixed) return library_waitall(count, requests, statuses);
+  int code = MPI_SUCCESS;
+  for (int i = 0; i < count; ++i) {
+    MPI_Status* const status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
+    const int error = original.Wait(&requests[i], status);
+    if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = error;
+    if (error != MPI_SUCCESS) code = MPI_ERR_IN_STATUS;
+  }
+  return code;
+}
+
 }  // namespace
+
+void mend_waitall() noexcept { library_waitall = std::exchange(original.Waitall, wait_for_all); }
 
 void serve_requests(bool here) noexcept {
 #define SMELT_MPI_DIRECT(name, parameters, arguments)                                          \

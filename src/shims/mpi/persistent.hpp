@@ -19,6 +19,10 @@ struct Team;
 /// code. Throws std::bad_alloc.
 int make_persistent(Entry& entry, Team& team, Description describe, MPI_Request* request);
 
+/// MPICH 4.0 ends the program (an assertion) where MPI_Waitall gets null requests beside a generalized one that is not
+/// complete. Makes original.Waitall a function that does not. Once, before serve_requests().
+void mend_waitall() noexcept;
+
 /// Whether MPI_X and PMPI_X of requests look for persistent collectives or are the library's. `original` and `tool` are
 /// filled. From the first persistent collective on they look.
 void serve_requests(bool here) noexcept;

@@ -3,7 +3,7 @@
 //
 //   mpirun -n N nonblocking single|multiple [rounds] [seed]   all checks, at that level of threads
 //   mpirun -n N nonblocking library [rounds] [seed]            without what Open MPI 4.1 itself does not survive
-//   mpirun -n N nonblocking machines [rounds] [seed]           all checks, on several machines
+//   mpirun -n N nonblocking machines|machines-single [rounds] [seed]   all checks, on several machines
 //   mpirun -n N nonblocking spin                               collectives for ever, for whoever kills a rank
 //
 // Each round draws, equally on all ranks, operations on several communicators, starts all of them, and completes
@@ -27,8 +27,16 @@ using shim_test::fail;
 using shim_test::require;
 using shim_test::world_rank;
 
-std::mt19937_64 common;  ///< the same numbers on all ranks
-std::mt19937_64 own;     ///< others on each
+thread_local std::mt19937_64 common;  ///< the same numbers on all ranks
+thread_local std::mt19937_64 own;     ///< others on each
+thread_local int tag = 1;             ///< of this thread's messages
+
+/// For a thread of each rank, by its number.
+void seed(std::uint64_t with, int thread) {
+  tag = 100 + thread;
+  common.seed(with + 1000 * static_cast<std::uint64_t>(thread));
+  own.seed((with + 1000 * static_cast<std::uint64_t>(thread)) * 1000 + static_cast<std::uint64_t>(world_rank()) + 1);
+}
 
 int draw(std::mt19937_64& from, int below) { return static_cast<int>(from() % static_cast<unsigned>(below)); }
 
@@ -341,43 +349,43 @@ void expect_not_cancelled(const MPI_Status& status) {
 }
 
 /// One of MPI's ways to complete requests, of which the first `collectives` are collectives. `staying` requests are
-/// inactive afterwards, not gone.
-void complete(std::vector<MPI_Request>& requests, int collectives, int staying) {
-  const int n = static_cast<int>(requests.size());
+/// inactive afterwards, not gone. The last `nulls` are null requests.
+void complete(std::vector<MPI_Request>& requests, int collectives, int staying, int nulls) {
+  const int all = static_cast<int>(requests.size()), n = all - nulls;
   std::vector<int> indices(requests.size());
   std::vector<MPI_Status> statuses(requests.size());
   MPI_Status status;
   int index = 0, flag = 0, count = 0;
   switch (draw(own, 9)) {
     case 0:
-      MPI_Waitall(n, requests.data(), statuses.data());
+      MPI_Waitall(all, requests.data(), statuses.data());
       for (int i = 0; i < collectives; ++i) expect_not_cancelled(statuses[static_cast<std::size_t>(i)]);
       break;
     case 1:
       for (int i = 0; i < n; ++i) {
-        MPI_Waitany(n, requests.data(), &index, &status);
+        MPI_Waitany(all, requests.data(), &index, &status);
         require(index != MPI_UNDEFINED, "MPI_Waitany lost a request");
         if (index < collectives) expect_not_cancelled(status);
       }
       break;
     case 2:
       for (int left = n; left > 0; left -= count) {
-        MPI_Waitsome(n, requests.data(), &count, indices.data(), MPI_STATUSES_IGNORE);
+        MPI_Waitsome(all, requests.data(), &count, indices.data(), MPI_STATUSES_IGNORE);
         require(count != MPI_UNDEFINED, "MPI_Waitsome lost a request");
       }
       break;
     case 3:
-      while (flag == 0) MPI_Testall(n, requests.data(), &flag, MPI_STATUSES_IGNORE);
+      while (flag == 0) MPI_Testall(all, requests.data(), &flag, MPI_STATUSES_IGNORE);
       break;
     case 4:
       for (int left = n; left > 0; left -= flag) {
-        MPI_Testany(n, requests.data(), &index, &flag, MPI_STATUS_IGNORE);
+        MPI_Testany(all, requests.data(), &index, &flag, MPI_STATUS_IGNORE);
         require(flag == 0 || index != MPI_UNDEFINED, "MPI_Testany lost a request");
       }
       break;
     case 5:
       for (int left = n; left > 0; left -= count) {
-        MPI_Testsome(n, requests.data(), &count, indices.data(), MPI_STATUSES_IGNORE);
+        MPI_Testsome(all, requests.data(), &count, indices.data(), MPI_STATUSES_IGNORE);
         require(count != MPI_UNDEFINED, "MPI_Testsome lost a request");
       }
       break;
@@ -398,7 +406,7 @@ void complete(std::vector<MPI_Request>& requests, int collectives, int staying) 
       }
   }
   const auto gone = std::count(requests.begin(), requests.end(), MPI_REQUEST_NULL);
-  require(gone == n - staying, "requests are left over, or lost");
+  require(gone == all - staying, "requests are left over, or lost");
 }
 
 /// Operations on several communicators, drawn equally on all ranks.
@@ -425,9 +433,11 @@ void complete(std::vector<Job>& jobs, bool persistent) {
   for (auto& each : jobs) requests.push_back(each.request);
   const int length = static_cast<int>(sent.size());
   requests.resize(requests.size() + 2);
-  MPI_Irecv(received.data(), length, MPI_INT, (rank + size - 1) % size, 1, MPI_COMM_WORLD, &requests.end()[-2]);
-  MPI_Isend(sent.data(), length, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD, &requests.end()[-1]);
-  complete(requests, number, persistent ? number : 0);
+  MPI_Irecv(received.data(), length, MPI_INT, (rank + size - 1) % size, tag, MPI_COMM_WORLD, &requests.end()[-2]);
+  MPI_Isend(sent.data(), length, MPI_INT, (rank + 1) % size, tag, MPI_COMM_WORLD, &requests.end()[-1]);
+  const int nulls = draw(own, 3);
+  requests.resize(requests.size() + static_cast<std::size_t>(nulls), MPI_REQUEST_NULL);
+  complete(requests, number, persistent ? number : 0, nulls);
   require(received.back() == (rank + size - 1) % size, "a message among collectives");
   for (auto& each : jobs) check(each);
 }
@@ -610,6 +620,29 @@ void check_threads(const std::vector<MPI_Comm>& comms) {
   }
 }
 
+/// More threads than cores, each with communicators of its own on which it does all that check_round() does.
+void check_rounds_in_threads(int rounds, std::uint64_t with, bool persistent) {
+  const int number = std::max(4, static_cast<int>(std::thread::hardware_concurrency()) + 1);
+  std::vector<std::vector<MPI_Comm>> comms(static_cast<std::size_t>(number), std::vector<MPI_Comm>(2));
+  for (auto& each : comms) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &each[0]);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -world_rank(), &each[1]);
+    for (int i = 0; i < 3; ++i) MPI_Barrier(each[0]), MPI_Barrier(each[1]);
+  }
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < number; ++thread) {
+    threads.emplace_back([=, &mine = comms[static_cast<std::size_t>(thread)]] {
+      seed(with, thread + 1);
+      for (int i = 0; i < rounds; ++i) {
+        check_round(mine);
+        if (persistent) check_persistent_round(mine);
+      }
+    });
+  }
+  for (auto& each : threads) each.join();
+  for (auto& each : comms) MPI_Comm_free(&each[0]), MPI_Comm_free(&each[1]);
+}
+
 /// Sums until somebody ends the program, with some under way at any time.
 void spin() {
   std::vector<int> in(20'000, 1), out(in.size());
@@ -637,16 +670,11 @@ void make_types() {
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "single";
   int provided = 0;
-#ifdef MPICH
-  const bool threads = mode == "multiple";
-#else
-  const bool threads = mode == "multiple" || mode == "machines";
-#endif
+  const bool threads = mode == "multiple" || mode == "machines", machines = mode.starts_with("machines");
   MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 200;
-  const auto seed = static_cast<std::uint64_t>(argc > 3 ? std::atoll(argv[3]) : 1);
-  common.seed(seed);
-  own.seed(seed * 1000 + static_cast<std::uint64_t>(world_rank()) + 1);
+  const auto with = static_cast<std::uint64_t>(argc > 3 ? std::atoll(argv[3]) : 1);
+  seed(with, 0);
   make_types();
   std::vector<MPI_Comm> comms(4);
   MPI_Comm_dup(MPI_COMM_WORLD, &comms[0]);
@@ -662,13 +690,13 @@ int main(int argc, char** argv) {
     // Persistent ones only where they are smelt's: Open MPI 4.1 forgets datatypes that are freed before the start and
     // copies the root's own block once only, MPICH 4.0 loses requests when they are tested.
 #ifdef MPICH
-  const bool persistent = mode == "single";
+  const bool persistent = mode != "library" && !machines;
 #else
   const bool persistent = mode != "library";
 #endif
   auto shared = comms;
   // Halves of one rank are the library's, and those with one rank per machine.
-  if (size_of(MPI_COMM_WORLD) < 4 || mode == "machines") shared.pop_back();
+  if (size_of(MPI_COMM_WORLD) < 4 || machines) shared.pop_back();
   for (int i = 0; i < rounds; ++i) {
     check_round(comms);
     if (i % 2 == 0 && persistent) check_persistent_round(shared);
@@ -676,7 +704,10 @@ int main(int argc, char** argv) {
   check_progress(comms[0], comms[1]);
   if (mode != "library") check_freed_communicators();  // Open MPI 4.1 crashes
   check_errors(comms[1]);
-  if (provided == MPI_THREAD_MULTIPLE) check_threads({comms[0], comms[1]});
+  if (provided == MPI_THREAD_MULTIPLE) {
+    check_threads({comms[0], comms[1]});
+    check_rounds_in_threads(rounds / 10, with, persistent);
+  }
   for (auto& each : comms) MPI_Comm_free(&each);
   if (world_rank() == 0) std::printf("all right\n");
   MPI_Finalize();

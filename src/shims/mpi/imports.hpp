@@ -1,0 +1,10 @@
+// Where a library that is loaded looks up the functions of others that it calls.
+#pragma once
+
+namespace smelt::shims::mpi {
+
+/// The place from which the library that contains `inside` takes the address of the function `name` at each call: what
+/// is written there is called instead, by this library alone. Null: it does not call it so, or nobody may write there.
+void** import_of(const void* inside, const char* name) noexcept;
+
+}  // namespace smelt::shims::mpi
