@@ -108,8 +108,8 @@ int release(pthread_mutex_t* mutex) {
   if (slot != nullptr) *slot = reinterpret_cast<void*>(release);
 }
 
-/// The lock is what MPI_Grequest_complete() takes. False: it takes none that is seen here, as in an MPICH with a lock for
-/// each of its channels, or whose imports cannot be changed.
+/// The lock is what MPI_Grequest_complete() takes. False: it takes none that is seen here, as in an MPICH with a lock
+/// for each of its channels, or whose imports cannot be changed.
 bool find_lock() noexcept {
   if (library_lock.load(std::memory_order_relaxed) != nullptr) return true;
   MPI_Request request;

@@ -8,7 +8,9 @@
 //   it, as the library's own nonblocking collectives do. It is added with the first thing awaited: the library calls
 //   it at every turn from then on, which a program that only sends messages would pay for.
 // - MPICH (ch4 over UCX): every wait loops over ucp_worker_progress(), which it looks up in libucp: the shim
-//   defines a function of that name that calls libucp's and then `advance`.
+//   defines a function of that name that calls libucp's and then `advance`. With MPI_THREAD_MULTIPLE MPICH is in it
+//   under its one lock, which no function of it takes twice: then `advance` waits until the thread lets go of that
+//   lock, which MPICH does at each turn of its waits (follow.cpp).
 //
 // Whether it works is tried before anybody relies on it.
 #pragma once
@@ -16,7 +18,8 @@
 namespace smelt::shims::mpi {
 
 /// Has `advance` called by the library while something is awaited. False, now and always: this library cannot be
-/// followed. `advance` may call MPI functions that do not wait. Any thread; after prepare_progress().
+/// followed. `advance` may call MPI functions that do not wait; no lock of the library is held. Any thread; after
+/// prepare_progress().
 bool follow_library(void (*advance)() noexcept) noexcept;
 
 /// Turns of the library's progress without any use after which a thread should let others run.

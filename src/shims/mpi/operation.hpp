@@ -16,6 +16,9 @@
 // - While a team has flights its `local` rank belongs to whoever holds `busy`. Nobody waits for `busy` in a call of the
 //   library's progress, and nobody waits for another rank while holding it but a blocking collective, next to which
 //   MPI allows no other on the communicator. So the library's locks and this one cannot be waited for in a circle.
+// - MPICH's lock may be waited for with `busy`. Who holds that lock takes no lock of the shim's but those under which
+//   nothing is called. It is held where MPICH lets go of a request: that may be the end of an operation, but of no team whose end
+//   calls MPI functions; such teams are left to the next advance.
 // - A team lives as long as its communicator and its operations; MPI_Comm_free does not wait for them.
 #pragma once
 
