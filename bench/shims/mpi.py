@@ -23,8 +23,8 @@ OPERATIONS = ["barrier", "bcast", "reduce", "allreduce", "scatter", "gather", "a
 # Blocking, nonblocking, the same with computation between start and wait, persistent.
 OPERATIONS = [before + each + after for before, after in (("", ""), ("i", ""), ("i", "+work"), ("p", ""))
               for each in OPERATIONS]
-# No contest: these of MPICH 4.0 do not move all data again at every start. Receivers keep what they got at the first, the
-# root of a gather its own block of the time of MPI_Gather_init, which takes part of the copies out of each start.
+# No contest: these of MPICH 4.0 do not move all data again at every start. Receivers keep what they got at the first,
+# the root of a gather its own block of the time of MPI_Gather_init, which takes part of the copies out of each start.
 WRONG = {"mpich": ["pscatter", "pgather", "pallgather"]}
 SIZES = [8, 128, 2048, 32768, 524288, 4 << 20]
 MORE = 3  # times the rounds for a cell that was slower with the shim, whose second result counts
