@@ -192,6 +192,8 @@ class Matrix:
                                           "--starts", str(self.starts * MORE_STARTS**attempt))
                 self.documents.append(document)
                 ratios |= self.compare(document, rivals)
+                if contestants and not ratios:
+                    continue  # nothing could be compared: all once more
                 rivals = [name for name in rivals if ratios.get(name, self.limit) < self.limit]
                 if not rivals:
                     break

@@ -44,10 +44,10 @@ inline void copy_payload(std::byte* to, const std::byte* from, std::size_t size)
     std::memcpy(to, from, 8);
   } else if (size == line_payload) {
     std::memcpy(to, from, line_payload);
-  } else if (size > 16) {  // whole 16s from the front and a last, perhaps overlapping one; below two 8s
+  } else if (size > 16) {  // whole 16s from the front and a last, perhaps overlapping one
     for (std::size_t at = 0; at + 16 < size; at += 16) std::memcpy(to + at, from + at, 16);
     std::memcpy(to + size - 16, from + size - 16, 16);
-  } else if (size > 8) {
+  } else if (size > 8) {  // two 8s in the same way
     std::memcpy(to, from, 8);
     std::memcpy(to + size - 8, from + size - 8, 8);
   } else {

@@ -13,7 +13,8 @@ constexpr double set_up_ns = 200.0;
 /// Reading lines that lie with another PU, as part of copying them (docs/model.md).
 constexpr double read_share = 1.6;
 /// Of what the kernel adds to a copy, a put of a longer block spares so much of what a get costs. Up to there they cost
-/// the same; ranks that take turns on a PU find less in its caches, and gain sooner.
+/// the same. Where ranks take turns on a PU it is so from shorter ones on. Both are measured (docs/model.md), not
+/// explained.
 constexpr double long_put_bytes = 2 << 20, long_put_bytes_crowded = 32 << 10, long_put_share = 0.25;
 /// Longer messages of a recipe with direct access say where the data is.
 constexpr double most_carried_bytes = 2048.0;

@@ -1,7 +1,6 @@
 #include "shims/mpi/follow.hpp"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <mpi.h>
 #include <pthread.h>
 
@@ -51,32 +50,7 @@ void unhook() noexcept { reinterpret_cast<Register*>(dlsym(RTLD_DEFAULT, "opal_p
 
 #else
 
-struct Range {
-  std::uintptr_t begin = 0, end = 0;
-};
 constinit Range library;  // of MPICH's code; written before `follower`
-
-/// Where the code lies that contains `address`.
-Range range_of(std::uintptr_t address) noexcept {
-  struct Search {
-    std::uintptr_t address;
-    Range found;
-  } search{address, {}};
-  dl_iterate_phdr(
-      [](dl_phdr_info* object, std::size_t, void* context) {
-        auto& search = *static_cast<Search*>(context);
-        for (int i = 0; i < object->dlpi_phnum; ++i) {
-          const auto begin = object->dlpi_addr + object->dlpi_phdr[i].p_vaddr;
-          const auto end = begin + object->dlpi_phdr[i].p_memsz;
-          if (object->dlpi_phdr[i].p_type == PT_LOAD && search.address >= begin && search.address < end) {
-            search.found = {begin, end};
-          }
-        }
-        return 0;
-      },
-      &search);
-  return search.found;
-}
 
 // With MPI_THREAD_MULTIPLE all functions of MPICH hold one lock of it, which none may take twice, and so also call
 // ucp_worker_progress() under it. There `advance` is called where the same thread next lets go of the lock, as it does
@@ -127,7 +101,7 @@ bool find_lock() noexcept {
 bool hook() noexcept {
   int level = MPI_THREAD_MULTIPLE;
   if (PMPI_Query_thread(&level) != MPI_SUCCESS) return false;
-  if (library.end == 0) library = range_of(reinterpret_cast<std::uintptr_t>(dlsym(RTLD_NEXT, "PMPI_Test")));
+  if (library.end == 0) library = part_with(dlsym(RTLD_NEXT, "PMPI_Test"));
   return library.end != 0 && (level != MPI_THREAD_MULTIPLE || find_lock());
 }
 
@@ -197,7 +171,7 @@ extern "C" [[gnu::visibility("default")]] unsigned ucp_worker_progress(void* wor
   if (awaited.load(std::memory_order_relaxed) == 0) [[likely]]
     return events;
   const auto caller = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
-  if (follower.load(std::memory_order_acquire) == nullptr || caller < library.begin || caller >= library.end) {
+  if (follower.load(std::memory_order_acquire) == nullptr || !library.contains(caller)) {
     return events;
   }
   if (library_lock.load(std::memory_order_relaxed) != nullptr) {

@@ -11,15 +11,10 @@
 namespace smelt::shims::mpi {
 namespace {
 
-struct Range {
-  std::uintptr_t begin = 0, end = 0;
-  bool contains(std::uintptr_t address) const noexcept { return address >= begin && address < end; }
-};
-
 struct Loaded {
   std::uintptr_t base = 0;
   const ElfW(Dyn) * dynamic = nullptr;
-  Range read_only;
+  Range part, read_only;
 };
 
 Loaded library_with(std::uintptr_t inside) noexcept {
@@ -32,16 +27,16 @@ Loaded library_with(std::uintptr_t inside) noexcept {
         auto& search = *static_cast<Search*>(context);
         Loaded seen;
         seen.base = object->dlpi_addr;
-        bool here = false;
         for (int i = 0; i < object->dlpi_phnum; ++i) {
           const auto& header = object->dlpi_phdr[i];
           const Range part{seen.base + header.p_vaddr, seen.base + header.p_vaddr + header.p_memsz};
-          here = here || (header.p_type == PT_LOAD && part.contains(search.inside));
+          if (header.p_type == PT_LOAD && part.contains(search.inside)) seen.part = part;
           if (header.p_type == PT_DYNAMIC) seen.dynamic = reinterpret_cast<const ElfW(Dyn)*>(part.begin);
           if (header.p_type == PT_GNU_RELRO) seen.read_only = part;
         }
-        if (here) search.found = seen;
-        return here ? 1 : 0;
+        if (seen.part.end == 0) return 0;
+        search.found = seen;
+        return 1;
       },
       &search);
   return search.found;
@@ -60,6 +55,8 @@ std::uintptr_t address(const Loaded& library, ElfW(Sxword) tag) noexcept {
 }
 
 }  // namespace
+
+Range part_with(const void* inside) noexcept { return library_with(reinterpret_cast<std::uintptr_t>(inside)).part; }
 
 void** import_of(const void* inside, const char* name) noexcept {
   const Loaded library = library_with(reinterpret_cast<std::uintptr_t>(inside));
