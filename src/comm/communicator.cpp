@@ -67,15 +67,15 @@ Status Rank::run(const Collective& call) noexcept { return endpoint_->run(call);
 Status Rank::barrier() noexcept { return endpoint_->run_barrier(); }
 
 Status Rank::broadcast(void* data, std::size_t bytes, int root) noexcept {
-  return run(Collective::broadcast(data, bytes, root));
+  return endpoint_->run_broadcast(data, bytes, root);
 }
 
 Status Rank::reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept {
-  return run(Collective::reduce(in, result, count, op, root));
+  return endpoint_->run_reduce(in, result, count, op, root);
 }
 
 Status Rank::allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
-  return run(Collective::allreduce(in, result, count, op));
+  return endpoint_->run_allreduce(in, result, count, op);
 }
 
 Status Rank::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote)(const void*, void*), void* context,

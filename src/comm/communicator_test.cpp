@@ -110,6 +110,88 @@ TEST_P(Ranks, AllreduceGivesEveryRankTheSameBits) {
   EXPECT_TRUE(done);
 }
 
+/// Short calls like the one before them go a shorter way: whatever differs from that one must be noticed.
+struct alignas(16) Wide {
+  double low, high;
+  Wide operator+(const Wide& other) const { return {low + other.low, high + other.high}; }
+};
+
+Reduction without_merge(Reduction op) {
+  op.merge = nullptr;
+  return op;
+}
+
+TEST_P(Ranks, ShortCallsThatFollowEachOtherDifferInAnything) {
+  auto comm = make_communicator(GetParam());
+  const auto done = comm.run([](Rank& rank) {
+    const int n = rank.size(), r = rank.rank();
+    const auto total = [n](double term) { return n * (n - 1) / 2.0 + n * term; };
+    std::mt19937 random(7);  // the same on every rank
+    for (int turn = 0; turn < 400; ++turn) {
+      const int kind = static_cast<int>(random() % 8), root = static_cast<int>(random() % static_cast<unsigned>(n));
+      const std::size_t count = 1 + random() % 8;  // up to a line and more than one
+      const int times = 1 + static_cast<int>(random() % 3);
+      for (int again = 0; again < times; ++again) {
+        const double term = turn * 3 + again;
+        std::vector<double> in(count, r + term), out(count, -1.0);
+        const Reduction sums = kind == 1 ? without_merge(sum<double>()) : sum<double>();
+        if (kind <= 1) {
+          ASSERT_EQ(rank.allreduce(in.data(), out.data(), count, sums), Status::ok);
+          ASSERT_EQ(out, std::vector<double>(count, total(term)));
+          ASSERT_EQ(in, std::vector<double>(count, r + term));
+        } else if (kind == 2) {
+          ASSERT_EQ(rank.allreduce(in.data(), in.data(), count, sums), Status::ok);
+          ASSERT_EQ(in, std::vector<double>(count, total(term)));
+        } else if (kind == 3) {
+          ASSERT_EQ(rank.run(Collective::allreduce(in.data(), out.data(), count, maximum<double>())), Status::ok);
+          ASSERT_EQ(out, std::vector<double>(count, n - 1 + term));
+        } else if (kind == 4) {
+          ASSERT_EQ(rank.reduce(in.data(), r == root ? out.data() : nullptr, count, sums, root), Status::ok);
+          ASSERT_EQ(out, std::vector<double>(count, r == root ? total(term) : -1.0));
+        } else if (kind == 5) {
+          ASSERT_EQ(rank.broadcast(in.data(), count * sizeof(double), root), Status::ok);
+          ASSERT_EQ(in, std::vector<double>(count, root + term));
+        } else if (kind == 6) {
+          alignas(16) Wide mine[3], sum_of_all[3];
+          for (auto& each : mine) each = {r + term, -term};
+          ASSERT_EQ(rank.allreduce(mine, sum_of_all, 3, sum<Wide>()), Status::ok);
+          for (const auto& each : sum_of_all) ASSERT_TRUE(each.low == total(term) && each.high == -n * term);
+        } else {
+          Request started = rank.start(Collective::allreduce(in.data(), out.data(), count, sums));
+          std::vector<double> meanwhile(count, r - term), result(count);
+          ASSERT_EQ(rank.allreduce(meanwhile.data(), result.data(), count, sums), Status::ok);
+          ASSERT_EQ(started.wait(), Status::ok);
+          ASSERT_EQ(out, std::vector<double>(count, total(term)));
+          ASSERT_EQ(result, std::vector<double>(count, total(-term)));
+        }
+      }
+    }
+  });
+  EXPECT_TRUE(done);
+}
+
+/// Their arguments are looked at as those of other calls are.
+TEST_P(Ranks, ShortCallsAreRefusedLikeOthers) {
+  auto comm = make_communicator(GetParam());
+  const auto done = comm.run([](Rank& rank) {
+    double in = 1.0, out = 0.0;
+    for (int turn = 0; turn < 2; ++turn) {
+      ASSERT_EQ(rank.allreduce(&in, &out, 1, sum<double>()), Status::ok);
+      ASSERT_EQ(rank.reduce(&in, &out, 1, sum<double>(), 0), Status::ok);
+      ASSERT_EQ(rank.broadcast(&in, sizeof in, 0), Status::ok);
+    }
+    EXPECT_EQ(rank.allreduce(nullptr, &out, 1, sum<double>()), Status::invalid_argument);
+    EXPECT_EQ(rank.allreduce(&in, nullptr, 1, sum<double>()), Status::invalid_argument);
+    EXPECT_EQ(rank.reduce(nullptr, &out, 1, sum<double>(), 0), Status::invalid_argument);
+    if (rank.rank() == 0) EXPECT_EQ(rank.reduce(&in, nullptr, 1, sum<double>(), 0), Status::invalid_argument);
+    EXPECT_EQ(rank.broadcast(nullptr, sizeof in, 0), Status::invalid_argument);
+    EXPECT_EQ(rank.broadcast(&in, sizeof in, rank.size()), Status::invalid_argument);
+    ASSERT_EQ(rank.allreduce(&in, &out, 1, sum<double>()), Status::ok);
+    EXPECT_EQ(out, rank.size());
+  });
+  EXPECT_TRUE(done);
+}
+
 /// Sets of signed zeros: minimum and maximum must still agree in every bit between the ranks.
 TEST_P(Ranks, AllreduceAgreesOnSignedZeros) {
   auto comm = make_communicator(GetParam());
@@ -117,7 +199,9 @@ TEST_P(Ranks, AllreduceAgreesOnSignedZeros) {
   const auto done = comm.run([&](Rank& rank) {
     const double mine = rank.rank() % 2 == 0 ? 0.0 : -0.0;
     double least = 1.0;
-    ASSERT_EQ(rank.allreduce(&mine, &least, 1, minimum<double>()), Status::ok);
+    for (int again = 0; again < 3; ++again) {
+      ASSERT_EQ(rank.allreduce(&mine, &least, 1, minimum<double>()), Status::ok);
+    }
     results[static_cast<std::size_t>(rank.rank())] = least;
   });
   EXPECT_TRUE(done);

@@ -146,9 +146,12 @@ inline bool Endpoint::enter(Operation operation) noexcept {
   return state_.status() == Status::ok;
 }
 
+/// Apart: what hardly ever happens must not crowd what happens between two messages.
+[[gnu::noinline]] void Endpoint::write_log(Step::Kind kind, int peer) noexcept { log->push_back({kind, peer}); }
+
 inline void Endpoint::note(Step::Kind kind, int peer) noexcept {
   if (log != nullptr) [[unlikely]]
-    log->push_back({kind, peer});
+    write_log(kind, peer);
 }
 
 inline bool Endpoint::send(Link& link, const void* data, std::size_t bytes) noexcept {
@@ -375,6 +378,132 @@ Status Endpoint::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote
   return Status::ok;
 }
 
+// ---- messages of a single line -----------------------------------------------------------------
+//
+// What the functions above do, for a vector that fits into a line and an operator that can write its result away from
+// its operands: these are read where they lie, in the channel and in the caller's memory, and nothing is cut.
+
+inline bool Endpoint::send_line(Link& link, const void* data, std::size_t bytes) noexcept {
+  note(Step::Kind::send, link.peer);
+  ++lines_moved_;
+  waiting_for_ = link.peer;
+  return link.out.send(data, bytes, waiter_);
+}
+
+/// The next message, to be read until it is released; nullptr: interrupted.
+inline const std::byte* Endpoint::await_line(Link& link, Step::Kind kind) noexcept {
+  note(kind, link.peer);
+  ++lines_moved_;
+  waiting_for_ = link.peer;
+  return link.in.peek(waiter_);
+}
+
+inline Status Endpoint::broadcast_line(void* data, std::size_t bytes, int root) noexcept {
+  if (!enter(Operation::broadcast)) return state_.status();
+  const Route& route = broadcast_route_;
+  Link* const from = root == rank_ ? nullptr : route.link_toward(root);
+  if (from != nullptr) {
+    const std::byte* const message = await_line(*from, Step::Kind::recv);
+    if (message == nullptr) return state_.status();
+    channel::copy_payload(static_cast<std::byte*>(data), message, bytes);
+    from->in.release();
+  }
+  for (Link* to : route.flood) {
+    if (to != from && !send_line(*to, data, bytes)) return state_.status();
+  }
+  return Status::ok;
+}
+
+inline Status Endpoint::reduce_line(const void* in, void* result, std::size_t count, const Reduction& op,
+                                    int root) noexcept {
+  if (!enter(Operation::reduce)) return state_.status();
+  const Route& route = reduce_route_;
+  Link* const parent = root == rank_ ? nullptr : route.link_toward(root);
+  void* const accumulator = parent == nullptr ? result : scratch_.data();
+  const void* value = in;
+  for (auto child = route.flood.rbegin(); child != route.flood.rend(); ++child) {
+    if (*child == parent) continue;
+    const std::byte* const theirs = await_line(**child, Step::Kind::recv_combine);
+    if (theirs == nullptr) return state_.status();
+    op.merge(accumulator, value, theirs, count, op.context);
+    (*child)->in.release();
+    value = accumulator;
+  }
+  if (parent != nullptr && !send_line(*parent, value, count * op.element_bytes)) return state_.status();
+  return Status::ok;
+}
+
+inline Status Endpoint::allreduce_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
+  if (!enter(Operation::allreduce)) return state_.status();
+  const auto bytes = count * op.element_bytes;
+  const void* value = in;
+  for (const Action& action : allreduce_) {
+    Link& link = *action.link;
+    if (action.kind == Step::Kind::send) {
+      if (!send_line(link, value, bytes)) return state_.status();
+      continue;
+    }
+    const std::byte* const theirs = await_line(link, action.kind);
+    if (theirs == nullptr) return state_.status();
+    // In rank order on both sides, so that both compute the same bits.
+    const bool peer_first = link.peer < rank_;
+    if (action.kind == Step::Kind::recv) {
+      channel::copy_payload(static_cast<std::byte*>(result), theirs, bytes);
+    } else {
+      op.merge(result, peer_first ? theirs : value, peer_first ? value : theirs, count, op.context);
+    }
+    link.in.release();
+    value = result;
+  }
+  return Status::ok;
+}
+
+/// Whether a call that the endpoint's own code runs is one of those. A channel's payload lies at a multiple of 8 bytes,
+/// which is what elements of up to 8 may count on.
+bool Endpoint::fits_line(const Collective& call) const noexcept {
+  const Reduction& op = call.reduction;
+  const std::size_t bytes = call.count * call.element_bytes;
+  if (bytes == 0 || bytes > channel::line_payload || size() == 1) return false;
+  if (call.operation == Operation::broadcast) return true;
+  if (call.operation == Operation::allreduce && allreduce_.empty()) return false;
+  return op.merge != nullptr && op.commutative && op.element_bytes <= sizeof(std::uint64_t);
+}
+
+Status Endpoint::run_line(const Collective& call) noexcept {
+  switch (call.operation) {
+    case Operation::broadcast:
+      return broadcast_line(call.out, call.count * call.element_bytes, call.root);
+    case Operation::reduce:
+      return reduce_line(call.in, call.out, call.count, call.reduction, call.root);
+    default:
+      return allreduce_line(call.in, call.out, call.count, call.reduction);
+  }
+}
+
+Status Endpoint::run_broadcast(void* data, std::size_t bytes, int root) noexcept {
+  const Recent& recent = recent_[static_cast<std::size_t>(Operation::broadcast)];
+  if (recent.is_line(bytes, root, state_.chooser->generation()) && recent.element_bytes == 1 && data != nullptr &&
+      started_.empty()) [[likely]]
+    return broadcast_line(data, bytes, root);
+  return run(Collective::broadcast(data, bytes, root));
+}
+
+Status Endpoint::run_reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept {
+  const Recent& recent = recent_[static_cast<std::size_t>(Operation::reduce)];
+  if (recent.is_line(count, root, state_.chooser->generation()) && recent.combines_by(op) && in != nullptr &&
+      (result != nullptr || rank_ != root) && started_.empty()) [[likely]]
+    return reduce_line(in, result, count, op, root);
+  return run(Collective::reduce(in, result, count, op, root));
+}
+
+Status Endpoint::run_allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
+  const Recent& recent = recent_[static_cast<std::size_t>(Operation::allreduce)];
+  if (recent.is_line(count, 0, state_.chooser->generation()) && recent.combines_by(op) && in != nullptr &&
+      result != nullptr && started_.empty()) [[likely]]
+    return allreduce_line(in, result, count, op);
+  return run(Collective::allreduce(in, result, count, op));
+}
+
 // ---- schedules ------------------------------------------------------------------------------
 
 const Prepared* Endpoint::prepare(const Choice& choice, const Collective& call) noexcept {
@@ -427,6 +556,7 @@ Status Endpoint::execute(const Collective& call, const Prepared* prepared) noexc
 void Endpoint::remember(const Collective& call, const Prepared* prepared) noexcept {
   if (call.uneven || call.sync != Sync::loose || call.reduction.reproducible) return;
   recent_[static_cast<std::size_t>(call.operation)] = {.known = true,
+                                                       .line = prepared == nullptr && fits_line(call),
                                                        .reads = call.in != nullptr,
                                                        .writes = call.out != nullptr,
                                                        .commutative = call.reduction.commutative,
@@ -435,6 +565,7 @@ void Endpoint::remember(const Collective& call, const Prepared* prepared) noexce
                                                        .count = call.count,
                                                        .element_bytes = call.element_bytes,
                                                        .combine = call.reduction.combine,
+                                                       .merge = call.reduction.merge,
                                                        .prepared = prepared};
 }
 
@@ -459,7 +590,9 @@ Status Endpoint::run_barrier() noexcept {
 Status Endpoint::run(const Collective& call) noexcept {
   const Recent& recent = recent_[static_cast<std::size_t>(call.operation)];
   if (started_.empty() && recent.is_like(call, state_.chooser->generation())) [[likely]] {
-    return recent.prepared == nullptr ? run_planned(call) : execute(call, recent.prepared);
+    return recent.line                  ? run_line(call)
+           : recent.prepared == nullptr ? run_planned(call)
+                                        : execute(call, recent.prepared);
   }
   if (const Status status = check(call, size(), rank_); status != Status::ok) return status;
   if (call.operation == Operation::barrier) return run_barrier();

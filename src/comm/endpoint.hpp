@@ -87,6 +87,11 @@ class alignas(separation_bytes) Endpoint {
   /// Any collective. invalid_argument: its arguments make no sense, and nothing has happened.
   Status run(const Collective& call) noexcept;
   Status run_barrier() noexcept;
+  /// The same for the plain calls. One of a line that is like the last one goes straight to the planned messages: what
+  /// is done between two messages is waited for by all ranks.
+  Status run_broadcast(void* data, std::size_t bytes, int root) noexcept;
+  Status run_reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
+  Status run_allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
   /// The same in a given way, for the tuner. Requires a choice of this communicator for that operation.
   Status run_with(const Collective& call, const Choice& choice) noexcept;
   /// Whether a collective can be started; blocking ones may have a further way.
@@ -123,21 +128,32 @@ class alignas(separation_bytes) Endpoint {
   /// The last call of an operation and what ran it: the next one like it is neither checked nor looked up again.
   struct Recent {
     bool known = false;
+    bool line = false;                   ///< run by the endpoint's own code, by messages of a single line
     bool reads = false, writes = false;  ///< `in`, `out` was given
     bool commutative = true;
     int root = 0;
     std::uint32_t generation = 0;  ///< of the chooser
     std::size_t count = 0, element_bytes = 0;
     Reduction::Combine combine = nullptr;
+    Reduction::Merge merge = nullptr;
     const Prepared* prepared = nullptr;  ///< nullptr: the endpoint's own code
 
     bool is_like(const Collective& call, std::uint32_t now) const noexcept {
       const Reduction& op = call.reduction;
       return known && generation == now && count == call.count && root == call.root &&
              element_bytes == call.element_bytes && call.sync == Sync::loose && !call.uneven && combine == op.combine &&
+             merge == op.merge &&
              (combine == nullptr ||
               (op.element_bytes == element_bytes && op.commutative == commutative && !op.reproducible)) &&
              (call.in != nullptr || !reads) && (call.out != nullptr || !writes) && !has_blocks(call);
+    }
+    /// The same for plain calls, of which these are all arguments but the buffers.
+    bool is_line(std::size_t elements, int to, std::uint32_t now) const noexcept {
+      return line && generation == now && count == elements && root == to;
+    }
+    bool combines_by(const Reduction& op) const noexcept {
+      return combine == op.combine && merge == op.merge && element_bytes == op.element_bytes && op.commutative &&
+             !op.reproducible;
     }
     static bool has_blocks(const Collective& call) noexcept {
       return call.in_blocks.counts != nullptr || call.in_blocks.offsets != nullptr ||
@@ -163,6 +179,7 @@ class alignas(separation_bytes) Endpoint {
   void remember(const Collective& call, const Prepared* prepared) noexcept;
   Status run_loose(const Collective& call) noexcept;
   Status run_planned(const Collective& call) noexcept;
+  Status run_line(const Collective& call) noexcept;
   Status commit_in_parts(const Collective& call) noexcept;
   void drain() noexcept;
   bool begin_phase(Started& started) noexcept;
@@ -178,10 +195,17 @@ class alignas(separation_bytes) Endpoint {
               int root) noexcept;
   bool exchange_chunk(const std::byte* value, std::byte* result, std::size_t count, const Reduction& op) noexcept;
   bool exchange(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
+  bool fits_line(const Collective& call) const noexcept;
+  bool send_line(Link& link, const void* data, std::size_t bytes) noexcept;
+  const std::byte* await_line(Link& link, Step::Kind kind) noexcept;
+  Status broadcast_line(void* data, std::size_t bytes, int root) noexcept;
+  Status reduce_line(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
+  Status allreduce_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
   bool gather_in_order(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
   bool combine_from(Link& link, std::byte* accumulator, std::size_t count, const Reduction& op,
                     bool peer_first) noexcept;
   void note(Step::Kind kind, int peer) noexcept;
+  void write_log(Step::Kind kind, int peer) noexcept;
   bool ensure_scratch(std::size_t element_bytes) noexcept;
   Link* link_to(int peer) noexcept;
   static bool interrupted(void* self) noexcept;

@@ -12,7 +12,8 @@
 namespace smelt::comm {
 namespace {
 
-std::shared_ptr<State> make_state(const std::string& topology, int ranks, const std::string& barrier = "") {
+std::shared_ptr<State> make_state(const std::string& topology, int ranks, const std::string& barrier = "",
+                                  const std::string& algorithm = "") {
   SynthSpec spec;
   spec.packages = 2;
   spec.cores = 8;
@@ -24,6 +25,7 @@ std::shared_ptr<State> make_state(const std::string& topology, int ranks, const 
   CommunicatorOptions options;
   options.topology = topology;
   options.barrier = barrier;
+  options.algorithm = algorithm;
   options.search_ms = 0;
   options.wait = "yield";
   auto state = State::create(machine, group, options);
@@ -93,6 +95,42 @@ TEST_P(Topology, WhatRunsIsWhatWasPlanned) {
       e.allreduce(&mine, &value, 1, sum<double>());
     });
     EXPECT_EQ(allreduced, steps(plan_of(*state, Operation::allreduce)));
+  }
+}
+
+/// So are those of short calls along the planned trees, which the endpoint knows from the second one on.
+TEST_P(Topology, ShortCallsSendAsPlanned) {
+  const double mine = 1.0;
+  for (int ranks : {2, 3, 8}) {
+    SCOPED_TRACE(ranks);
+    auto state = make_state(GetParam(), ranks, "", "broadcast_tree");
+    const Plan& broadcast = plan_of(*state, Operation::broadcast);
+    for (int turn = 0; turn < 3; ++turn) {
+      const auto sent = record(*state, [&](Endpoint& e) {
+        double value = mine;
+        e.run_broadcast(&value, sizeof value, broadcast.root);
+      });
+      EXPECT_EQ(sent, steps(broadcast));
+    }
+    state = make_state(GetParam(), ranks, "", "reduce_tree");
+    const Plan& reduce = plan_of(*state, Operation::reduce);
+    for (int turn = 0; turn < 3; ++turn) {
+      const auto reduced = record(*state, [&](Endpoint& e) {
+        double value = 0;
+        e.run_reduce(&mine, &value, 1, sum<double>(), reduce.root);
+      });
+      EXPECT_EQ(reduced, steps(reduce));
+    }
+    const bool exchange = !plan_of(*state, Operation::allreduce).reduce_tree;
+    state = make_state(GetParam(), ranks, "", exchange ? "allreduce_recursive_doubling" : "allreduce_tree");
+    for (int turn = 0; turn < 3; ++turn) {
+      const auto allreduced = record(*state, [&](Endpoint& e) {
+        double value = 0;
+        e.run_allreduce(&mine, &value, 1, sum<double>());
+        EXPECT_EQ(value, ranks);
+      });
+      EXPECT_EQ(allreduced, steps(plan_of(*state, Operation::allreduce)));
+    }
   }
 }
 
