@@ -107,6 +107,7 @@ struct Machine {
   std::optional<Matrix> exchange_ns;     ///< both send at once and then receive: symmetric
   std::optional<Matrix> send_spread;     ///< relative spread (interquartile range / median) of the samples
   std::optional<Matrix> recv_spread;
+  std::optional<double> call_ns;      ///< what a call, but that of a barrier, costs a rank besides its messages
   std::vector<double> send_burst_ns;  ///< [k]: cost of the (k+1)-th of a burst of sends to distinct receivers
   std::optional<CopyCosts> copy;      ///< absent until measured: copies are then estimated from the latencies
 

@@ -78,6 +78,7 @@ std::string describe_source(const Subject& subject) {
   add("fingerprint", machine.fingerprint);
   add("costs", machine.method);
   add("measured at", machine.measured_at);
+  if (machine.call_ns) add("call", fmt::format("{:.0f} ns besides its messages", *machine.call_ns));
   if (machine.tsc_ghz > 0) add("TSC", fmt::format("{:.3f} GHz", machine.tsc_ghz));
   std::string pages;
   for (const auto bytes : machine.page_sizes_bytes) {

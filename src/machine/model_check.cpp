@@ -177,6 +177,7 @@ Result<void> check_machine(const Machine& machine) {
     return make_error(Status::bad_format, "{} without {}: a machine has both or none",
                       machine.send_ns.empty() ? "recv_ns" : "send_ns", machine.send_ns.empty() ? "send_ns" : "recv_ns");
   }
+  if (auto checked = check_number("call_ns", machine.call_ns.value_or(0.0), 0.0, max_cost_ns); !checked) return checked;
   for (std::size_t k = 0; k < machine.send_burst_ns.size(); ++k) {
     if (!(machine.send_burst_ns[k] >= 0.0 && machine.send_burst_ns[k] <= max_cost_ns)) {
       return make_error(Status::bad_format, "send_burst[{}]: must be 0..{}, is {}", k, max_cost_ns,

@@ -32,6 +32,7 @@ Machine full_machine() {
     for (std::size_t j = 0; j < n; ++j) odd(i, j) = i == j ? 0.0 : 1.0 / static_cast<double>(1 + i * n + j);
   }
   machine.rtt_ns = machine.propagation_ns = machine.exchange_ns = machine.send_spread = machine.recv_spread = odd;
+  machine.call_ns = 10.1;
   machine.send_burst_ns = {20.0, 0.1, 1e-7, 123456789.123};
   machine.page_sizes_bytes = {4096, 2097152, 1ull << 40};
   machine.numa_nodes[1].memory_bytes = 0xffffffffffffffffu;
@@ -120,12 +121,13 @@ TEST(ModelFile, HandWrittenMinimum) {
   EXPECT_EQ(machine->pus[0].l3, machine->pus[1].l3);
   EXPECT_NE(machine->pus[0].core, machine->pus[1].core);
   EXPECT_FALSE(machine->rtt_ns);
+  EXPECT_FALSE(machine->call_ns);
 }
 
 TEST(ModelFile, KeysInAnyOrderAndUnknownOnes) {
   const auto machine = parse_machine(
       R"({"send_ns": [[0]], "x": {"y": [1, {"z": null}], "send_ns": []}, "recv_ns": [[0]],
-          "pus": [{"vendor": ["a", {}], "os_index": 7, "note": "hi"}], "rtt_ns": null, "send_burst": null,
+          "pus": [{"vendor": ["a", {}], "os_index": 7, "note": "hi"}], "rtt_ns": null, "send_burst": null, "call_ns": null,
           "tsc_ghz": null, "measured_at": null, "name": "n", "schema": "smelt-machine/1", "last": [[]]})",
       "memory");
   ASSERT_TRUE(machine) << machine.error().message;
@@ -280,6 +282,10 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"optional matrix of other size", {.more = R"(, "exchange_ns": [[0]])"}, "exchange_ns: is 1 x 1"},
         Bad{"burst of text", {.more = R"(, "send_burst": ["a"])"}, "send_burst[0]: must be a number"},
         Bad{"burst negative", {.more = R"(, "send_burst": [1, -1])"}, "send_burst[1]: must be 0.."},
+        Bad{"call negative", {.more = R"(, "call_ns": -1)"}, "call_ns: must be 0.."},
+        Bad{"call too long", {.more = R"(, "call_ns": 1e13)"}, "call_ns: must be 0.."},
+        Bad{"call a string", {.more = R"(, "call_ns": "short")"}, "call_ns: must be a number, is a string"},
+        Bad{"call twice", {.more = R"(, "call_ns": 1, "call_ns": 1)"}, "call_ns: given twice"},
         Bad{"clock negative", {.more = R"(, "tsc_ghz": -1)"}, "tsc_ghz: must be 0.."},
         Bad{"clock a string", {.more = R"(, "tsc_ghz": "fast")"}, "tsc_ghz: must be a number or null, is a string"},
         Bad{"copies no object", {.more = ", \"copy\": 3"}, "copy: must be an object, is 3"},

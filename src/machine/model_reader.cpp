@@ -132,7 +132,7 @@ struct Scalar {
   }
 };
 
-enum class Kind { schema, text, real, matrix, numbers, sizes, pus, numa_nodes, copy, copy_number, copy_list };
+enum class Kind { schema, text, real, cost, matrix, numbers, sizes, pus, numa_nodes, copy, copy_number, copy_list };
 
 struct Field {
   Kind kind;
@@ -151,6 +151,7 @@ const std::map<std::string, Field, std::less<>>& fields() {
         {"measured_at", {Kind::text, &Machine::measured_at}},
         {"method", {Kind::text, &Machine::method}},
         {"tsc_ghz", {Kind::real}},
+        {"call_ns", {Kind::cost}},
         {"send_burst", {Kind::numbers}},
         {"page_sizes_bytes", {Kind::sizes}},
         {"pus", {Kind::pus}},
@@ -498,6 +499,11 @@ bool Builder::top_scalar(const Scalar& value) {
         return fail(fmt::format("must be 0..{}, is {}", max_ghz, value.shown()));
       }
       machine_.tsc_ghz = value.number;
+      return true;
+    case Kind::cost:
+      if (absent) return true;
+      if (!number_in(value, max_cost_ns)) return false;
+      machine_.call_ns = value.number;
       return true;
     case Kind::copy_number: {
       const auto& field = *field_->copy_number;

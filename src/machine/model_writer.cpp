@@ -168,6 +168,11 @@ void write_machine(const Machine& machine, Output& out) {
     const bool always = field.required != nullptr || field.optional == &Machine::rtt_ns;
     if (matrix != nullptr || always) write_matrix(field.key, matrix, out);
   }
+  if (machine.call_ns) {
+    out.text("  \"call_ns\": ");
+    out.number(*machine.call_ns);
+    out.text(",\n");
+  }
   if (machine.send_burst_ns.empty()) {
     out.text("  \"send_burst\": null,\n");
   } else {

@@ -12,6 +12,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "measure/call_timer.hpp"
 #include "measure/campaign.hpp"
 #include "measure/channel_timer.hpp"
 #include "measure/copy_campaign.hpp"
@@ -86,6 +87,7 @@ Result<Machine> measure_usable(const MeasureOptions& options) {
     measured = std::move(again);
   }
   if (!measured) return measured;
+  measured->call_ns = measure::time_calls(*measured, options.quick, deadline_s);
   if (options.progress) options.progress({"done", 1.0, 0.0});
   measured->tsc_ghz = ticks_per_ns();
   measured->measured_at = utc_now();

@@ -71,6 +71,12 @@ void expect_sane(const Machine& machine) {
   EXPECT_THAT(machine.send_burst_ns.size(), testing::AnyOf(0u, n > 1 ? 16u : 0u));
   EXPECT_THAT(machine.send_burst_ns, testing::Each(testing::Ge(0.0)));
   expect_sane_copies(machine);
+  // Nor is this there then.
+  if (machine.call_ns) {
+    EXPECT_GT(n, 1u);
+    EXPECT_GE(*machine.call_ns, 0.0);
+    EXPECT_LT(*machine.call_ns, 1e6);
+  }
   EXPECT_GT(machine.tsc_ghz, 0.0);
   EXPECT_THAT(machine.measured_at, testing::MatchesRegex("20..-..-..T..:..:..Z"));
   EXPECT_FALSE(machine.name.empty());

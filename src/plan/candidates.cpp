@@ -93,6 +93,26 @@ std::vector<std::string> rule_names(Operation operation) {
   return names;
 }
 
+/// What a search compares: the same without what the call costs besides, which is the same for every plan.
+Result<Plan> plan_messages(Problem& problem, const Group& group, Solution solution, bool completion) {
+  Plan plan;
+  plan.operation = problem.operation();
+  plan.topology = std::move(solution.topology);
+  plan.group = group;
+  const bool has_trees = solution.broadcast_tree || solution.reduce_tree;
+  plan.root = solution.broadcast_tree ? solution.broadcast_tree->root : has_trees ? solution.reduce_tree->root : 0;
+  plan.reduce_tree = std::move(solution.reduce_tree);
+  plan.broadcast_tree = std::move(solution.broadcast_tree);
+  plan.steps = has_trees ? tree_steps(plan.operation, problem.size(), plan.reduce_tree ? &*plan.reduce_tree : nullptr,
+                                      plan.broadcast_tree ? &*plan.broadcast_tree : nullptr)
+                         : dissemination_steps(plan.operation, problem.size());
+  auto simulation = simulate_steps(problem.ranks(), {plan.operation, &plan.steps, completion_tree(plan), false});
+  if (!simulation) return simulation.error();
+  plan.arrival_ns = std::move(simulation->arrival_ns);
+  plan.predicted_ns = completion ? simulation->completion_ns : simulation->total_ns;
+  return plan;
+}
+
 void finish(Problem& problem, Solution& solution, bool completion, bool keep_order) {
   const bool has_trees = solution.broadcast_tree || solution.reduce_tree;
   if (has_trees && problem.operation() == Operation::two_phase_commit) {
@@ -109,7 +129,7 @@ void finish(Problem& problem, Solution& solution, bool completion, bool keep_ord
   }
   const bool unknown = !has_trees || completion || (keep_order && problem.operation() == Operation::two_phase_commit);
   if (!unknown) return;
-  const auto plan = make_plan_of(problem, problem.ranks().group(), solution, completion);
+  const auto plan = plan_messages(problem, problem.ranks().group(), solution, completion);
   if (plan) solution.time_ns = plan->predicted_ns;
 }
 
@@ -131,21 +151,11 @@ Solution build_by_rule(Problem& problem, const TopologyName& topology, std::opti
 }
 
 Result<Plan> make_plan_of(Problem& problem, const Group& group, Solution solution, bool completion) {
-  Plan plan;
-  plan.operation = problem.operation();
-  plan.topology = std::move(solution.topology);
-  plan.group = group;
-  const bool has_trees = solution.broadcast_tree || solution.reduce_tree;
-  plan.root = solution.broadcast_tree ? solution.broadcast_tree->root : has_trees ? solution.reduce_tree->root : 0;
-  plan.reduce_tree = std::move(solution.reduce_tree);
-  plan.broadcast_tree = std::move(solution.broadcast_tree);
-  plan.steps = has_trees ? tree_steps(plan.operation, problem.size(), plan.reduce_tree ? &*plan.reduce_tree : nullptr,
-                                      plan.broadcast_tree ? &*plan.broadcast_tree : nullptr)
-                         : dissemination_steps(plan.operation, problem.size());
-  auto simulation = simulate_steps(problem.ranks(), {plan.operation, &plan.steps, completion_tree(plan), false});
-  if (!simulation) return simulation.error();
-  plan.arrival_ns = std::move(simulation->arrival_ns);
-  plan.predicted_ns = completion ? simulation->completion_ns : simulation->total_ns;
+  auto plan = plan_messages(problem, group, std::move(solution), completion);
+  if (!plan) return plan;
+  const double call_ns = problem.ranks().call(plan->operation);
+  add_call(call_ns, plan->arrival_ns);
+  plan->predicted_ns += call_ns;
   return plan;
 }
 

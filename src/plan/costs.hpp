@@ -40,6 +40,10 @@ class RankCosts {
   }
   /// What a lone message takes from call to delivery.
   double message(int from, int to) const { return send(from, to) + propagation(from, to) + recv(from, to); }
+  /// What a call costs each rank besides its messages: of a barrier, or of one rank alone, nothing.
+  double call(Operation operation) const {
+    return size() < 2 || operation == Operation::barrier ? 0.0 : machine_->call_ns.value_or(0.0);
+  }
   bool shares_pus() const noexcept { return shares_pus_; }
   bool has_exchange() const noexcept { return machine_->exchange_ns.has_value(); }
   double exchange(int a, int b) const { return cell(*machine_->exchange_ns, a, b, shared_send_ + shared_recv_); }

@@ -71,7 +71,7 @@ void Lowering::lower(int rank, Program& program) {
   const bool short_way = request_->recipe.access == Access::staged && schedule_.slices == 1 && !cut_;
   const bool by_address = request_->recipe.access == Access::direct && whole_bytes_ > most_carried_bytes;
   const bool long_way = schedule_.ticks > 0 || schedule_.slices > 1 || by_address;
-  program.set_up_ns = long_way && !short_way ? set_up_ns : 0.0;
+  program.set_up_ns = costs_.call(operation_) + (long_way && !short_way ? set_up_ns : 0.0);
   program.chunks = cutting_.chunks();
   program.tail_chunks = cutting_.tail_chunks();
   program.readers.clear();

@@ -46,20 +46,20 @@ Result<void> check(const Group& group, const PlanOptions& options) {
   return {};
 }
 
-std::string reason_of(const plan::Searched& found, const std::string& topology) {
-  const double own = found.solution.time_ns;
+std::string reason_of(const plan::Searched& found, const std::string& topology, double call_ns) {
+  if (found.solution.time_ns <= 0.0) return "one rank: nothing to communicate";
+  const double own = found.solution.time_ns + call_ns, bound_ns = found.lower_bound_ns + call_ns;
+  const double runner_up_ns = found.runner_up_ns + call_ns;
   std::string bound = found.optimal ? "; proved optimal"
                       : found.lower_bound_ns > 0.0
                           ? fmt::format("; at most {:.0f} % above the lower bound of {:.0f} ns",
-                                        (own / found.lower_bound_ns - 1.0) * 100.0, found.lower_bound_ns)
+                                        (own / bound_ns - 1.0) * 100.0, bound_ns)
                           : "";
-  if (own <= 0.0) return "one rank: nothing to communicate";
   if (found.runner_up.empty() || found.solution.topology == found.runner_up) {
     return fmt::format("{} is as fast as anything found ({:.0f} ns){}", found.runner_up, own, bound);
   }
   return fmt::format("{} takes {:.0f} ns, {:.1f} % less than {} ({:.0f} ns), the best of the trees built by a rule{}",
-                     topology, own, (1.0 - own / found.runner_up_ns) * 100.0, found.runner_up, found.runner_up_ns,
-                     bound);
+                     topology, own, (1.0 - own / runner_up_ns) * 100.0, found.runner_up, runner_up_ns, bound);
 }
 
 // `best` keeps its name whatever tree it settles on; only dissemination has no tree and says so.
@@ -67,11 +67,12 @@ Result<Plan> searched_plan(plan::Problem& problem, const Group& group, const Pla
   plan::Searched found = plan::search(problem, options, exact);
   const bool has_tree = found.solution.broadcast_tree || found.solution.reduce_tree;
   const std::string topology = !has_tree ? "dissemination" : exact ? "optimal" : "best";
-  const std::string reason = reason_of(found, topology);
+  const double call_ns = problem.ranks().call(problem.operation());
+  const std::string reason = reason_of(found, topology, call_ns);
   found.solution.topology = topology;
   auto plan = plan::make_plan_of(problem, group, std::move(found.solution), options.completion);
   if (!plan) return plan;
-  plan->lower_bound_ns = std::min(found.lower_bound_ns, plan->predicted_ns);
+  plan->lower_bound_ns = std::min(found.lower_bound_ns + call_ns, plan->predicted_ns);
   plan->optimal = found.optimal;
   plan->search_ms = found.search_ms;
   plan->reason = reason;
@@ -156,7 +157,17 @@ Result<Simulation> simulate(const Machine& machine, const Plan& plan) {
     }
   }
   const plan::RankCosts ranks(machine, plan.group);
-  return plan::simulate_steps(ranks, {plan.operation, &plan.steps, plan::completion_tree(plan), true});
+  auto simulation = plan::simulate_steps(ranks, {plan.operation, &plan.steps, plan::completion_tree(plan), true});
+  if (!simulation) return simulation;
+  const double call_ns = ranks.call(plan.operation);
+  plan::add_call(call_ns, simulation->arrival_ns);
+  simulation->total_ns += call_ns;
+  simulation->completion_ns += call_ns;
+  for (auto& event : simulation->timeline) {
+    event.start_ns += call_ns;
+    event.end_ns += call_ns;
+  }
+  return simulation;
 }
 
 Result<std::vector<Comparison>> compare_topologies(const Machine& machine, const Group& group, Operation operation,

@@ -388,6 +388,26 @@ TEST(Schedules, ReadingWhatAPeerHasPutIsPartOfTheTime) {
   }
 }
 
+/// So that it decides nothing.
+TEST(Schedules, ACallCostsTheSameByAnyAlgorithm) {
+  const Machine machine = two_packages();
+  Machine with_calls = machine;
+  with_calls.call_ns = 9.0;
+  for (const int ranks : {2, 5, 16}) {
+    const Group group = group_of(machine, ranks);
+    for (const auto operation : {Operation::broadcast, Operation::allreduce, Operation::alltoall}) {
+      for (const std::size_t bytes : {std::size_t{8}, std::size_t{3'000'000}}) {
+        for (const auto& recipe : candidate_recipes(operation, ranks, bytes, all_access)) {
+          const auto request = *make_request(machine, group, recipe);
+          const double without = simulate(machine, group, request, bytes)->total_ns;
+          EXPECT_NEAR(simulate(with_calls, group, request, bytes)->total_ns, without + 9.0, 1e-6 * without)
+              << to_string(recipe) << " of " << bytes << " by " << ranks;
+        }
+      }
+    }
+  }
+}
+
 TEST(Schedules, ALateRankDelaysTheResult) {
   const Machine machine = two_packages();
   const Group group = group_of(machine, 4);

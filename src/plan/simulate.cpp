@@ -224,6 +224,12 @@ class Simulator {
 
 Result<Simulation> simulate_steps(const RankCosts& ranks, const Run& run) { return Simulator(ranks, run).run(); }
 
+void add_call(double call_ns, std::vector<double>& arrival_ns) noexcept {
+  for (double& each : arrival_ns) {
+    if (each > 0.0) each += call_ns;
+  }
+}
+
 const Tree* completion_tree(const Plan& plan) noexcept {
   switch (plan.operation) {
     case Operation::broadcast:

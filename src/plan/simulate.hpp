@@ -15,7 +15,11 @@ struct Run {
   bool timeline = false;
 };
 
+/// Without what the call costs besides (RankCosts::call).
 Result<Simulation> simulate_steps(const RankCosts& ranks, const Run& run);
+
+/// The same with it: all is later, but for who has had it from the start.
+void add_call(double call_ns, std::vector<double>& arrival_ns) noexcept;
 
 /// The tree whose leaves exchange the completion message with the root, or null.
 const Tree* completion_tree(const Plan& plan) noexcept;

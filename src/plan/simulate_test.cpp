@@ -72,6 +72,42 @@ TEST(Simulate, ASwapWaitsForTheLaterSide) {
   EXPECT_EQ(plan.arrival_ns, (std::vector<double>{16.0, 16.0, 16.0, 16.0}));
 }
 
+/// Whatever is predicted is later by it, and nothing else is different; a barrier is its messages alone.
+TEST(Simulate, ACallCostsBesidesItsMessages) {
+  Machine machine = test::random_machine(6, 3);
+  Machine with_calls = machine;
+  with_calls.call_ns = 9.0;
+  for (Operation operation : {Operation::broadcast, Operation::reduce, Operation::barrier, Operation::allreduce,
+                              Operation::two_phase_commit}) {
+    const double later = operation == Operation::barrier ? 0.0 : 9.0;
+    for (const char* topology : {"sequential", "chain", "adaptive", "dissemination", "best", "optimal"}) {
+      if (topology == std::string("dissemination") && operation != Operation::barrier && operation != Operation::allreduce)
+        continue;
+      SCOPED_TRACE(std::string(to_string(operation)) + " " + topology);
+      for (const bool completion : {false, true}) {
+        const Plan without = named(machine, operation, topology, completion);
+        const Plan plan = named(with_calls, operation, topology, completion);
+        EXPECT_EQ(plan.steps, without.steps);
+        EXPECT_EQ(plan.optimal, without.optimal);
+        EXPECT_NEAR(plan.predicted_ns, without.predicted_ns + later, 1e-9);
+        EXPECT_EQ(plan.lower_bound_ns.has_value(), without.lower_bound_ns.has_value());
+        if (plan.lower_bound_ns) EXPECT_NEAR(*plan.lower_bound_ns, *without.lower_bound_ns + later, 1e-9);
+        const auto run = simulate(with_calls, plan);
+        ASSERT_TRUE(run);
+        EXPECT_EQ(run->arrival_ns, plan.arrival_ns);
+        EXPECT_NEAR(completion ? run->completion_ns : run->total_ns, plan.predicted_ns, 1e-9);
+        EXPECT_NEAR(run->timeline.front().start_ns, later, 1e-9);
+        EXPECT_NEAR(run->timeline.back().end_ns - later, simulate(machine, without)->timeline.back().end_ns, 1e-9);
+      }
+    }
+  }
+  const Plan broadcast = named(with_calls, Operation::broadcast, "chain");
+  EXPECT_EQ(broadcast.arrival_ns[0], 0.0) << "the root has its message before it calls";
+  machine = test::uniform_machine(1, 2.0, 5.0);
+  machine.call_ns = 9.0;
+  EXPECT_EQ(named(machine, Operation::allreduce, "best").predicted_ns, 0.0);
+}
+
 // Runs steps on sets of contributions: everybody must end with everything, counted once.
 TEST(Steps, AllreduceCountsEveryContributionOnce) {
   for (int n = 1; n <= 19; ++n) {

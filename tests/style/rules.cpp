@@ -21,7 +21,7 @@ const std::map<std::string, Names>& table() {
       {"machine", {"base"}},
       {"plan", {"base", "machine"}},
       {"channel", {"base", "machine"}},
-      {"measure", {"base", "machine", "channel"}},
+      {"measure", {"base", "machine", "channel", "plan", "comm"}},
       {"comm", {"base", "machine", "plan", "channel"}},
       {"capi", {"base", "machine", "plan", "channel", "measure", "comm"}},
       {"cli", {"bench"}},

@@ -1,0 +1,89 @@
+#include "measure/call_timer.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "measure/statistics.hpp"
+#include "measure/timing_thread.hpp"
+#include "smelt/communicator.hpp"
+
+namespace smelt::measure {
+namespace {
+
+constexpr int calls_per_batch = 32;
+constexpr int batches = 24;  ///< of each kind, by one communicator
+/// Each has its channels at addresses of its own: the latency of a line depends on where it has its home.
+constexpr int communicators = 15, communicators_quick = 5;
+constexpr double least_s = 0.01;  ///< less is not worth beginning
+
+/// The two PUs, as a machine of their own.
+std::optional<Machine> fastest_pair(const Machine& machine) {
+  if (machine.size() < 2 || !machine.exchange_ns) return std::nullopt;
+  std::size_t a = 0, b = 1;
+  for (std::size_t i = 0; i < machine.size(); ++i) {
+    for (std::size_t j = i + 1; j < machine.size(); ++j) {
+      if ((*machine.exchange_ns)(i, j) < (*machine.exchange_ns)(a, b)) a = i, b = j;
+    }
+  }
+  const auto part_of = [&](const Matrix& whole) { return Matrix(2, {0.0, whole(a, b), whole(b, a), 0.0}); };
+  Machine pair;
+  pair.name = machine.name;
+  pair.pus = {machine.pus[a], machine.pus[b]};
+  pair.numa_nodes = machine.numa_nodes;
+  pair.send_ns = part_of(machine.send_ns);
+  pair.recv_ns = part_of(machine.recv_ns);
+  if (machine.propagation_ns) pair.propagation_ns = part_of(*machine.propagation_ns);
+  pair.exchange_ns = part_of(*machine.exchange_ns);
+  return pair;
+}
+
+/// What one communicator takes longer for a number than for none; nothing if it broke.
+std::optional<double> time_one(const Machine& pair, double deadline_s) {
+  CommunicatorOptions options;
+  options.profile = "none";
+  options.revalidate = false;
+  options.barrier = "dissemination";
+  options.algorithm = "allreduce_recursive_doubling";
+  options.wait = "auto";
+  options.search_ms = 0.0;
+  options.timeout_s = std::max(least_s, deadline_s - monotonic_s());
+  auto communicator = Communicator::create(pair, {{0, 1}}, options);
+  if (!communicator) return std::nullopt;
+  std::vector<double> without, with;  // rank 0 alone writes; read after its thread has been joined
+  const auto timed = communicator->run([&](Rank& rank) {
+    alignas(separation_bytes) double number = 1.0, total = 0.0;
+    const auto batch = [&](auto&& call, std::vector<double>& samples) {
+      call();
+      const auto start = ticks();
+      for (int k = 0; k < calls_per_batch; ++k) call();
+      if (rank.rank() == 0) samples.push_back(to_ns(ticks() - start) / calls_per_batch);
+    };
+    for (int n = 0; n < batches; ++n) {
+      // Rank 0 knows the time, and the other one must not wait for it.
+      bool in_time = monotonic_s() < deadline_s;
+      if (rank.broadcast(&in_time, sizeof in_time, 0) != Status::ok || !in_time) return;
+      batch([&] { rank.barrier(); }, without);
+      batch([&] { rank.allreduce(&number, &total, 1, sum<double>()); }, with);
+    }
+  });
+  if (!timed || with.size() < batches) return std::nullopt;
+  return median(std::move(with)) - median(std::move(without));
+}
+
+}  // namespace
+
+std::optional<double> time_calls(const Machine& machine, bool quick, double deadline_s) {
+  const auto pair = fastest_pair(machine);
+  if (!pair) return std::nullopt;
+  std::vector<double> found;
+  for (int n = quick ? communicators_quick : communicators; n > 0 && deadline_s - monotonic_s() > least_s; --n) {
+    const auto one = time_one(*pair, deadline_s);
+    if (!one) return std::nullopt;
+    found.push_back(*one);
+  }
+  if (found.empty()) return std::nullopt;
+  return std::max(0.0, median(std::move(found)));
+}
+
+}  // namespace smelt::measure
