@@ -366,18 +366,6 @@ Status Endpoint::allreduce(const void* in, void* result, std::size_t count, cons
   return ok ? Status::ok : state_.status();
 }
 
-Status Endpoint::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote)(const void*, void*), void* context,
-                                  bool* committed, int root) noexcept {
-  if (!enter(Operation::two_phase_commit)) return state_.status();
-  static const Reduction all = bit_and<std::uint8_t>();
-  if (!flood(broadcast_route_, proposal, bytes, root)) return state_.status();
-  std::uint8_t verdict = vote(proposal, context) ? 1 : 0;
-  if (!gather(reduce_route_, &verdict, &verdict, 1, all, root)) return state_.status();
-  if (!flood(broadcast_route_, &verdict, 1, root)) return state_.status();
-  *committed = verdict != 0;
-  return Status::ok;
-}
-
 // ---- messages of a single line -----------------------------------------------------------------
 //
 // What the functions above do, for a vector that fits into a line and an operator that can write its result away from
@@ -398,25 +386,23 @@ inline const std::byte* Endpoint::await_line(Link& link, Step::Kind kind) noexce
   return link.in.peek(waiter_);
 }
 
-inline Status Endpoint::broadcast_line(void* data, std::size_t bytes, int root) noexcept {
-  if (!enter(Operation::broadcast)) return state_.status();
+inline bool Endpoint::flood_line(void* data, std::size_t bytes, int root) noexcept {
   const Route& route = broadcast_route_;
   Link* const from = root == rank_ ? nullptr : route.link_toward(root);
   if (from != nullptr) {
     const std::byte* const message = await_line(*from, Step::Kind::recv);
-    if (message == nullptr) return state_.status();
+    if (message == nullptr) return false;
     channel::copy_payload(static_cast<std::byte*>(data), message, bytes);
     from->in.release();
   }
   for (Link* to : route.flood) {
-    if (to != from && !send_line(*to, data, bytes)) return state_.status();
+    if (to != from && !send_line(*to, data, bytes)) return false;
   }
-  return Status::ok;
+  return true;
 }
 
-inline Status Endpoint::reduce_line(const void* in, void* result, std::size_t count, const Reduction& op,
-                                    int root) noexcept {
-  if (!enter(Operation::reduce)) return state_.status();
+inline bool Endpoint::gather_line(const void* in, void* result, std::size_t count, const Reduction& op,
+                                  int root) noexcept {
   const Route& route = reduce_route_;
   Link* const parent = root == rank_ ? nullptr : route.link_toward(root);
   void* const accumulator = parent == nullptr ? result : scratch_.data();
@@ -424,27 +410,25 @@ inline Status Endpoint::reduce_line(const void* in, void* result, std::size_t co
   for (auto child = route.flood.rbegin(); child != route.flood.rend(); ++child) {
     if (*child == parent) continue;
     const std::byte* const theirs = await_line(**child, Step::Kind::recv_combine);
-    if (theirs == nullptr) return state_.status();
+    if (theirs == nullptr) return false;
     op.merge(accumulator, value, theirs, count, op.context);
     (*child)->in.release();
     value = accumulator;
   }
-  if (parent != nullptr && !send_line(*parent, value, count * op.element_bytes)) return state_.status();
-  return Status::ok;
+  return parent == nullptr || send_line(*parent, value, count * op.element_bytes);
 }
 
-inline Status Endpoint::allreduce_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
-  if (!enter(Operation::allreduce)) return state_.status();
+inline bool Endpoint::exchange_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
   const auto bytes = count * op.element_bytes;
   const void* value = in;
   for (const Action& action : allreduce_) {
     Link& link = *action.link;
     if (action.kind == Step::Kind::send) {
-      if (!send_line(link, value, bytes)) return state_.status();
+      if (!send_line(link, value, bytes)) return false;
       continue;
     }
     const std::byte* const theirs = await_line(link, action.kind);
-    if (theirs == nullptr) return state_.status();
+    if (theirs == nullptr) return false;
     // In rank order on both sides, so that both compute the same bits.
     const bool peer_first = link.peer < rank_;
     if (action.kind == Step::Kind::recv) {
@@ -455,6 +439,31 @@ inline Status Endpoint::allreduce_line(const void* in, void* result, std::size_t
     link.in.release();
     value = result;
   }
+  return true;
+}
+
+Status Endpoint::broadcast_line(void* data, std::size_t bytes, int root) noexcept {
+  return enter(Operation::broadcast) && flood_line(data, bytes, root) ? Status::ok : state_.status();
+}
+
+Status Endpoint::reduce_line(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept {
+  return enter(Operation::reduce) && gather_line(in, result, count, op, root) ? Status::ok : state_.status();
+}
+
+Status Endpoint::allreduce_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
+  return enter(Operation::allreduce) && exchange_line(in, result, count, op) ? Status::ok : state_.status();
+}
+
+/// Of a proposal of a line.
+Status Endpoint::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote)(const void*, void*), void* context,
+                                  bool* committed, int root) noexcept {
+  if (!enter(Operation::two_phase_commit)) return state_.status();
+  static const Reduction all = bit_and<std::uint8_t>();
+  if (!flood_line(proposal, bytes, root)) return state_.status();
+  std::uint8_t verdict = vote(proposal, context) ? 1 : 0;
+  if (!gather_line(&verdict, &verdict, 1, all, root)) return state_.status();
+  if (!flood_line(&verdict, 1, root)) return state_.status();
+  *committed = verdict != 0;
   return Status::ok;
 }
 

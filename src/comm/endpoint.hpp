@@ -198,6 +198,9 @@ class alignas(separation_bytes) Endpoint {
   bool fits_line(const Collective& call) const noexcept;
   bool send_line(Link& link, const void* data, std::size_t bytes) noexcept;
   const std::byte* await_line(Link& link, Step::Kind kind) noexcept;
+  bool flood_line(void* data, std::size_t bytes, int root) noexcept;
+  bool gather_line(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
+  bool exchange_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
   Status broadcast_line(void* data, std::size_t bytes, int root) noexcept;
   Status reduce_line(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
   Status allreduce_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;

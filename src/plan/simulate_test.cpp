@@ -103,6 +103,10 @@ TEST(Simulate, ACallCostsBesidesItsMessages) {
   }
   const Plan broadcast = named(with_calls, Operation::broadcast, "chain");
   EXPECT_EQ(broadcast.arrival_ns[0], 0.0) << "the root has its message before it calls";
+  machine = test::uniform_machine(2, 2.0, 5.0);
+  machine.exchange_ns = Matrix(2, 13.0);
+  machine.call_ns = 9.0;
+  EXPECT_EQ(named(machine, Operation::allreduce, "best").topology, "dissemination") << "two messages take 14";
   machine = test::uniform_machine(1, 2.0, 5.0);
   machine.call_ns = 9.0;
   EXPECT_EQ(named(machine, Operation::allreduce, "best").predicted_ns, 0.0);
