@@ -138,7 +138,8 @@ struct Simulation {
   std::vector<TimelineEvent> timeline;    ///< by start time
 };
 
-/// Runs a plan's steps against the model: the event-based simulator. All ranks start at 0.
+/// Runs a plan's steps against the model: the event-based simulator. All ranks start at 0, their steps call_ns later
+/// (but for barriers) where the machine has it.
 /// Errors: a step list that deadlocks or names ranks outside the group.
 Result<Simulation> simulate(const Machine& machine, const Plan& plan);
 

@@ -183,7 +183,9 @@ TEST_P(Ranks, ShortCallsAreRefusedLikeOthers) {
     EXPECT_EQ(rank.allreduce(nullptr, &out, 1, sum<double>()), Status::invalid_argument);
     EXPECT_EQ(rank.allreduce(&in, nullptr, 1, sum<double>()), Status::invalid_argument);
     EXPECT_EQ(rank.reduce(nullptr, &out, 1, sum<double>(), 0), Status::invalid_argument);
-    if (rank.rank() == 0) EXPECT_EQ(rank.reduce(&in, nullptr, 1, sum<double>(), 0), Status::invalid_argument);
+    if (rank.rank() == 0) {
+      EXPECT_EQ(rank.reduce(&in, nullptr, 1, sum<double>(), 0), Status::invalid_argument);
+    }
     EXPECT_EQ(rank.broadcast(nullptr, sizeof in, 0), Status::invalid_argument);
     EXPECT_EQ(rank.broadcast(&in, sizeof in, rank.size()), Status::invalid_argument);
     ASSERT_EQ(rank.allreduce(&in, &out, 1, sum<double>()), Status::ok);

@@ -580,6 +580,7 @@ void Endpoint::remember(const Collective& call, const Prepared* prepared) noexce
 
 /// What the endpoint's own code does.
 Status Endpoint::run_planned(const Collective& call) noexcept {
+  if (fits_line(call)) return run_line(call);
   switch (call.operation) {
     case Operation::broadcast:
       return broadcast(call.out, call.count * call.element_bytes, call.root);

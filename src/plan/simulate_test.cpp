@@ -91,7 +91,9 @@ TEST(Simulate, ACallCostsBesidesItsMessages) {
         EXPECT_EQ(plan.optimal, without.optimal);
         EXPECT_NEAR(plan.predicted_ns, without.predicted_ns + later, 1e-9);
         EXPECT_EQ(plan.lower_bound_ns.has_value(), without.lower_bound_ns.has_value());
-        if (plan.lower_bound_ns) EXPECT_NEAR(*plan.lower_bound_ns, *without.lower_bound_ns + later, 1e-9);
+        if (plan.lower_bound_ns) {
+          EXPECT_NEAR(*plan.lower_bound_ns, *without.lower_bound_ns + later, 1e-9);
+        }
         const auto run = simulate(with_calls, plan);
         ASSERT_TRUE(run);
         EXPECT_EQ(run->arrival_ns, plan.arrival_ns);
