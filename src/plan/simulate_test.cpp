@@ -81,7 +81,8 @@ TEST(Simulate, ACallCostsBesidesItsMessages) {
                               Operation::two_phase_commit}) {
     const double later = operation == Operation::barrier ? 0.0 : 9.0;
     for (const char* topology : {"sequential", "chain", "adaptive", "dissemination", "best", "optimal"}) {
-      if (topology == std::string("dissemination") && operation != Operation::barrier && operation != Operation::allreduce)
+      if (topology == std::string("dissemination") && operation != Operation::barrier &&
+          operation != Operation::allreduce)
         continue;
       SCOPED_TRACE(std::string(to_string(operation)) + " " + topology);
       for (const bool completion : {false, true}) {
