@@ -19,6 +19,7 @@ namespace {
 
 // Bounds of the phases. Spinning longer than it costs to be woken by the kernel wastes more than
 // it can win; the yield phase lets a neighbour on the same PU run without paying for a futex.
+constexpr std::uint64_t looks_apart_ns = 32;
 constexpr std::uint64_t pause_ns = 4'000;
 constexpr std::uint64_t spin_ns = 20'000;
 constexpr std::uint64_t yield_ns = 200'000;
@@ -33,6 +34,20 @@ std::uint64_t to_ticks(std::uint64_t ns) {
 }
 std::uint64_t to_ns(std::uint64_t ticks) {
   return static_cast<std::uint64_t>(static_cast<double>(ticks) / rough_ticks_per_ns());
+}
+
+/// PAUSE takes 3 to 60 ns, by the CPU. The shortest of several times, as a thread may be interrupted.
+void find_relaxes_between_looks() noexcept {
+  constexpr std::uint32_t relaxes = 32;
+  std::uint64_t shortest = UINT64_MAX;
+  for (int i = 0; i < 3; ++i) {
+    const std::uint64_t start = ticks();
+    for (std::uint32_t n = 0; n < relaxes; ++n) wait_detail::relax();
+    shortest = std::min(shortest, ticks() - start);
+  }
+  const std::uint64_t all = std::max<std::uint64_t>(1, shortest), wanted = to_ticks(looks_apart_ns * relaxes);
+  const std::uint64_t rounded = std::clamp<std::uint64_t>((wanted + all / 2) / all, 1, relaxes);
+  wait_detail::relaxes_between_looks.store(static_cast<std::uint32_t>(rounded), std::memory_order_relaxed);
 }
 
 /// How often the kernel has let others run in the place of the calling thread, which did not sleep.
@@ -148,7 +163,7 @@ class Waiter::Episode {
         if (rests) {
           wait_detail::rest(watch_, ready_, condition_);
         } else {
-          wait_detail::relax();
+          wait_detail::look_away();
         }
       }
     }
@@ -225,6 +240,7 @@ Waiter::Waiter(const WaitConfig& config) noexcept
                                                                                ? Neighbours::shared_slice_ns
                                                                                : Neighbours::slice_ns),
       config_(config) {
+  [[maybe_unused]] static const bool found = (find_relaxes_between_looks(), true);
   const bool shares = config.ranks_per_pu > 1.0;
   constexpr std::uint64_t forever = UINT64_MAX;
   constexpr std::uint32_t alone_polls = 64;

@@ -124,6 +124,7 @@ constexpr std::uint8_t run_before_cells = 8;
 /// Sends a message of several lines. False: interrupted amid it.
 template <class End>
 bool send_lines(End& end, const std::byte* data, std::size_t bytes, Waiter& waiter) noexcept {
+  end.expect(bytes);
   const std::uint64_t total = bytes;
   std::memcpy(end.payload(), &total, sizeof total);
   std::memcpy(end.payload() + sizeof total, data, first_payload);

@@ -2,6 +2,7 @@
 //
 // A sender side has:   bool can_send(count) noexcept;  Line& slot() noexcept;
 //                      void publish(tag, size) noexcept;     makes slot() visible and moves on
+//                      void prefetch(count) const noexcept;  fetches the next lines, which there is room for
 // A receiver side has: bool can_recv() const noexcept;  const Line& slot() const noexcept;
 //                      uint32 position() const;              messages received, mod 2^32
 //                      bool block_in_progress() const;       slot() begins some lines that are not full yet
@@ -12,6 +13,8 @@
 // Ordering: what the sender did before a send is visible to the receiver after the matching
 // receive. One thread per endpoint at a time.
 #pragma once
+
+#include <algorithm>
 
 #include "base/wait.hpp"
 #include "channel/line.hpp"
@@ -47,12 +50,23 @@ class BasicSender : private Side {
     return true;
   }
 
+  /// `bytes` are about to be sent in one message after the other. The lines of the first `most_expected` are fetched at
+  /// once if there is room: stores ask for them one by one, and so late that the receiver, whose prefetcher fetches two
+  /// lines where it looks at one, takes the second back before it is written.
+  void expect(std::size_t bytes) noexcept {
+    if (bytes <= line_payload) return;
+    const auto lines = std::min<std::size_t>(most_expected, (bytes + line_payload - 1) / line_payload);
+    if (Side::can_send(static_cast<std::uint32_t>(lines))) Side::prefetch(static_cast<std::uint32_t>(lines));
+  }
+  static constexpr std::size_t most_expected = 16;
+
   /// A message without payload.
   bool notify(Waiter& waiter) noexcept { return send(nullptr, 0, waiter); }
 
   /// Waits until can_send(). False: interrupted.
   bool wait_for_room(Waiter& waiter) noexcept {
-    if (Side::can_send(1)) [[likely]] return true;
+    if (Side::can_send(1)) [[likely]]
+      return true;
     return waiter.wait([this] { return Side::can_send(1); }, &Side::own_parking());
   }
 
@@ -73,8 +87,8 @@ class BasicSender : private Side {
 template <class Side>
 class BasicReceiver : private Side {
  public:
-  using Side::Side;
   using Side::can_recv;
+  using Side::Side;
 
   /// Copies the first `size` <= line_payload bytes of the next message's payload, if there is one.
   /// Bytes beyond what the sender gave are unspecified.
@@ -93,8 +107,10 @@ class BasicReceiver : private Side {
 
   /// Waits until can_recv(). False: interrupted.
   bool wait_for_message(Waiter& waiter) noexcept {
-    if (!Side::can_recv()) [[unlikely]] return wait_long(waiter);
-    if (Side::block_in_progress()) [[unlikely]] pace_.approach(Side::position());
+    if (!Side::can_recv()) [[unlikely]]
+      return wait_long(waiter);
+    if (Side::block_in_progress()) [[unlikely]]
+      pace_.approach(Side::position());
     return true;
   }
 

@@ -53,6 +53,11 @@ class FastForwardSenderSide : public FastForwardSide {
 
   Line& slot() noexcept { return line(); }
 
+  /// Begins to take the next lines from the receiver; they are empty.
+  void prefetch(std::uint32_t count) const noexcept {
+    for (std::uint32_t i = 0; i < count; ++i) prefetch_to_write(&lines_[(next_ + i) & mask_]);
+  }
+
   void publish(std::uint32_t tag, std::size_t size) noexcept {
     // Partner: the load in FastForwardReceiverSide::can_recv(). Publishes the line's payload.
     line().header.store(Header::make(1, tag, size).word, ordering::ff_publish);

@@ -21,7 +21,7 @@ class Pace {
   bool wait_shortly(std::uint32_t position, const Ready& ready) noexcept {
     if (keep_distance(position)) return ready();
     for (int i = 0; i < short_polls; ++i) {
-      wait_detail::relax();
+      wait_detail::look_away();
       if (!ready()) continue;
       note_closeness();
       return true;

@@ -102,6 +102,28 @@ TYPED_TEST(TransportTest, HoldsItsCapacityAndNoMore) {
   }
 }
 
+TYPED_TEST(TransportTest, ToExpectMessagesChangesNothing) {
+  Link<TypeParam> link(8);
+  auto sender = link.sender();
+  auto receiver = link.receiver();
+  const auto content = [&] {
+    return std::vector<std::byte>(link.memory.data(), link.memory.data() + link.memory.size());
+  };
+  for (std::uint64_t sent = 0; sent < 8; ++sent) {  // with less and less room, at the end none
+    for (std::size_t bytes : {std::size_t{0}, line_payload, 2 * line_payload, 8 * line_payload, std::size_t{1} << 40}) {
+      const auto before = content();
+      sender.expect(bytes);
+      EXPECT_EQ(content(), before) << bytes;
+    }
+    ASSERT_TRUE(sender.try_send(&sent, sizeof sent));
+  }
+  sender.expect(2 * line_payload);
+  for (std::uint64_t i = 0, got = 99; i < 8; ++i) {
+    ASSERT_TRUE(receiver.try_recv(&got, sizeof got));
+    EXPECT_EQ(got, i);
+  }
+}
+
 TYPED_TEST(TransportTest, CarriesEverySizeAndTag) {
   Link<TypeParam> link(4);
   auto sender = link.sender();

@@ -59,7 +59,7 @@ class UmpSide {
 template <class Slot>
 class UmpSenderSide : public UmpSide<Slot> {
   using Base = UmpSide<Slot>;
-  using Base::capacity, Base::control_, Base::next_, Base::stamp;
+  using Base::capacity, Base::control_, Base::mask_, Base::next_, Base::slots_, Base::stamp;
 
  public:
   using Base::slot;
@@ -70,7 +70,8 @@ class UmpSenderSide : public UmpSide<Slot> {
 
   /// Whether the ring has room for `count` messages, as far as the receiver has acknowledged.
   bool can_send(std::uint32_t count) noexcept {
-    if (next_ - acknowledged_ + count <= capacity()) [[likely]] return true;
+    if (next_ - acknowledged_ + count <= capacity()) [[likely]]
+      return true;
     // Partner: the store in UmpReceiverSide::acknowledge(). The receiver has read the lines given back.
     acknowledged_ = control_->acknowledged.load(ordering::ump_reuse);
     return next_ - acknowledged_ + count <= capacity();
@@ -80,6 +81,11 @@ class UmpSenderSide : public UmpSide<Slot> {
     // Partner: the load in UmpReceiverSide::can_recv(). Publishes the line's payload.
     slot().header.store(Header::make(stamp(next_), tag, size).word, ordering::ump_publish);
     ++next_;
+  }
+
+  /// Begins to take the next lines from the receiver, which has them from the last time around; there is room.
+  void prefetch(std::uint32_t count) const noexcept {
+    for (std::uint32_t i = 0; i < count; ++i) prefetch_to_write(&slots_[(next_ + i) & mask_]);
   }
 
   Parking& own_parking() noexcept { return control_->parking.sender; }

@@ -127,6 +127,7 @@ Brief Brief::compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& s
                                                std::size_t bytes) noexcept {
   ++endpoint.lines_moved_;
   endpoint.waiting_for_ = link.peer;
+  link.out.expect(bytes);
   while (bytes > channel::line_payload) {
     if (!link.out.send(data, channel::line_payload, endpoint.waiter_)) return false;
     data += channel::line_payload;
@@ -323,6 +324,7 @@ bool Brief::slot_is_free(Endpoint& endpoint, Course& course) noexcept {
 bool Brief::messages_moved(const Step& step, Course& course) noexcept {
   if (step.out != nullptr) {
     const std::size_t bytes = course.frame_.length(step.from);
+    if (course.sent_ < bytes) step.out->out.expect(bytes - course.sent_);
     while (course.sent_ < bytes) {
       const auto part = std::min(bytes - course.sent_, channel::line_payload);
       if (!step.out->out.try_send(course.frame_.at(step.from) + course.sent_, part)) {

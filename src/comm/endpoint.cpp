@@ -159,6 +159,7 @@ inline bool Endpoint::send(Link& link, const void* data, std::size_t bytes) noex
   ++lines_moved_;
   waiting_for_ = link.peer;
   if (bytes <= channel::line_payload) return link.out.send(data, bytes, waiter_);
+  link.out.expect(bytes);
   const auto* from = static_cast<const std::byte*>(data);
   while (bytes > 0) {
     const auto part = std::min(bytes, channel::line_payload);

@@ -19,6 +19,7 @@ std::size_t burst_lines(int ranks) { return Fabric::channel_lines(ranks) / 4; }
 /// From this size on a message is a pointer to be read from, where that is possible.
 constexpr std::size_t least_direct_bytes = 2048, least_process_bytes = 8192;
 constexpr std::uint32_t pointer_tag = 1;
+constexpr std::size_t expected_bytes = channel::UmpSender::most_expected * channel::line_payload;
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (to == from || bytes == 0) return;
@@ -392,6 +393,7 @@ bool Execution::push(Link& link, const Area& area, std::size_t most) noexcept {
       continue;
     }
     while (sent_.offset < extent.bytes) {
+      if (sent_.offset % expected_bytes == 0) link.out.expect(extent.bytes - sent_.offset);
       const auto bytes = std::min(extent.bytes - sent_.offset, channel::line_payload);
       if (most == 0 || !link.out.try_send(extent.data + sent_.offset, bytes)) return progressed;
       sent_.offset += bytes;
