@@ -46,6 +46,13 @@ struct Area {
   bool operator==(const Area&) const = default;
 };
 
+/// Of a get or a put: whether both ends of it move the data, each the parts that it comes to first.
+enum class Share : std::uint8_t {
+  none,   ///< one end alone
+  leads,  ///< this end comes first; in the end it waits for the other's tick, if that has moved anything
+  helps,  ///< this end moves what the other has not come to yet, which may be nothing
+};
+
 struct Move {
   enum class Kind : std::uint8_t {
     send,              ///< `from` to `peer`; the buffer may still be read until `flush`
@@ -65,9 +72,10 @@ struct Move {
   };
   Kind kind = Kind::flush;
   bool theirs_first = false;  ///< in combinations: received (op) with
+  Share share = Share::none;  ///< of get and put
   int peer = -1;              ///< whom data goes to
   int source = -1;            ///< whom data comes from
-  int tick = 0;
+  int tick = 0;               ///< of post and await; of what is led: the other's, when it has helped
   Area from{}, with{}, to{};
 
   bool operator==(const Move&) const = default;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "comm/collective_check.hpp"
 #include "smelt/schedule.hpp"
@@ -108,6 +109,41 @@ TEST(AllgatherByPuts, WritesEveryChunkWhereItBelongs) {
   for (const int ranks : {2, 3}) {
     auto comm = make_communicator(ranks, test::puts_in_chunks);
     check(comm, test::around_chunks_of_puts(), test::puts_in_chunks);
+  }
+}
+
+// The root has other things to do after its start, and the other rank is done without it. Then the other way round: a
+// root that is in the call does nothing for a rank that computes, so that this one moves the data when it waits.
+TEST(SharedTransfers, KeepNobodyWaitingForOneWhoComputes) {
+  for (const char* recipe : {"scatter_shared", "gather_shared"}) {
+    const bool scatters = std::string(recipe) == "scatter_shared";
+    auto comm = make_communicator(2, recipe);
+    std::atomic<int> waited{0};
+    ASSERT_TRUE(comm.run([&](Rank& rank) {
+      constexpr std::size_t count = 50'000;
+      for (std::uint64_t turn = 0; turn < 40; ++turn) {
+        const int root = static_cast<int>(turn / 2 % 2);
+        const bool leads = rank.rank() != root;
+        std::vector<std::uint64_t> in(2 * count, turn), out(2 * count, turn + 1);
+        const auto me = static_cast<std::size_t>(rank.rank());
+        const bool gets = scatters || !leads;
+        auto call = scatters ? Collective::scatter(in.data(), out.data(), count * 8, root)
+                             : Collective::gather(in.data(), out.data(), count * 8, root);
+        ASSERT_EQ(rank.barrier(), Status::ok);
+        Request request = rank.start(call);
+        if (leads || turn % 2 == 1) {
+          ASSERT_EQ(request.wait(), Status::ok) << rank.failure();
+        }
+        if (leads) {
+          waited.store(static_cast<int>(turn) + 1, std::memory_order_release);
+        } else if (turn % 2 == 0) {
+          while (waited.load(std::memory_order_acquire) <= static_cast<int>(turn)) std::this_thread::yield();
+          ASSERT_EQ(request.wait(), Status::ok) << rank.failure();
+        }
+        const std::size_t mine = scatters ? count : 2 * count;
+        for (std::size_t i = 0; gets && i < mine; ++i) ASSERT_EQ(out[i], turn) << recipe << ", rank " << me;
+      }
+    }));
   }
 }
 

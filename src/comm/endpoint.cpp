@@ -69,6 +69,8 @@ Link* Endpoint::link_to(int peer) noexcept {
   link->in = channel::UmpReceiver(fabric_.channel(peer, rank_), lines);
   link->mine_read = &fabric_.consumed(rank_, peer);
   link->theirs_read = &fabric_.consumed(peer, rank_);
+  link->giving = Parts(link->mine_read->taken);
+  link->getting = Parts(link->theirs_read->taken);
   link->process = state_.foreign_process(peer);
   return link.get();
 }

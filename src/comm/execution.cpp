@@ -238,7 +238,7 @@ void Execution::enter_chunk() noexcept {
 void Execution::start_move() noexcept {
   sent_ = received_ = {};
   send_done_ = receive_done_ = false;
-  held_ = 0;
+  held_ = shared_bytes_ = 0;
 }
 
 Execution::Outcome Execution::advance() noexcept {
@@ -538,6 +538,7 @@ void Execution::fold(std::byte* to, const std::byte* with, const std::byte* oper
 }
 
 Execution::Outcome Execution::perform_one_sided(const Move& move) noexcept {
+  if (move.share != Share::none) return perform_shared(move);
   const bool put = move.kind == Move::Kind::put;
   const int owner = put ? move.peer : move.source;
   const Extent mine = locate(put ? move.from : move.to, 0, endpoint_->rank_);
@@ -552,6 +553,27 @@ Execution::Outcome Execution::perform_one_sided(const Move& move) noexcept {
     transfer(process, theirs.data, mine.data, mine.bytes, put);
   }
   return endpoint_->broken() ? Outcome::broken : Outcome::done;
+}
+
+/// What this end comes to of a transfer that both move.
+Execution::Outcome Execution::perform_shared(const Move& move) noexcept {
+  const bool put = move.kind == Move::Kind::put;
+  const int other = put ? move.peer : move.source;
+  const Extent mine = locate(put ? move.from : move.to, 0, endpoint_->rank_);
+  if (mine.bytes == 0) return Outcome::done;
+  Link& link = *endpoint_->link_to(other);
+  Parts& parts = put ? link.giving : link.getting;
+  for (Part part; (part = parts.take(mine.bytes)).bytes > 0; shared_bytes_ += part.bytes) {
+    std::byte* const theirs = locate(put ? move.to : move.from, 0, other).data;
+    transfer(link.process, theirs + part.begin, mine.data + part.begin, part.bytes, put);
+    if (endpoint_->broken()) return Outcome::broken;
+  }
+  if (move.share == Share::leads && shared_bytes_ < mine.bytes) {
+    const Outcome outcome = await(other, tick_value(chunk_, move.tick));
+    if (outcome != Outcome::done) return outcome;
+  }
+  parts.next();
+  return Outcome::done;
 }
 
 Execution::Outcome Execution::perform_local(const Move& move) noexcept {

@@ -78,6 +78,7 @@ class Execution {
   Outcome perform(const Move& move) noexcept;
   Outcome perform_messages(const Move& move) noexcept;
   Outcome perform_one_sided(const Move& move) noexcept;
+  Outcome perform_shared(const Move& move) noexcept;
   Outcome perform_local(const Move& move) noexcept;
   Outcome perform_flush() noexcept;
   Outcome await(int source, std::uint64_t value) noexcept;
@@ -114,7 +115,8 @@ class Execution {
   // Of the move under way.
   Cursor sent_, received_;
   bool send_done_ = false, receive_done_ = false;
-  std::size_t held_ = 0;  ///< received bytes that have not been combined yet
+  std::size_t held_ = 0;          ///< received bytes that have not been combined yet
+  std::size_t shared_bytes_ = 0;  ///< moved by this end of a transfer that both move
 
   // What advance() waits for: any of these.
   Link* wait_in_ = nullptr;

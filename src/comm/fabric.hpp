@@ -54,8 +54,10 @@ struct alignas(separation_bytes) Progress {
   static Operation operation(std::uint64_t position) { return static_cast<Operation>(position & 0xff); }
 };
 
-/// Beside a channel: buffers that its receiver has read straight from the sender's memory.
+/// Beside a channel: buffers that its receiver has read straight from the sender's memory, and what is taken of those
+/// that both move (parts.hpp).
 struct alignas(separation_bytes) Consumed {
+  std::atomic<std::uint64_t> taken{0};
   std::atomic<std::uint32_t> count{0};
   Parking parking;
 };

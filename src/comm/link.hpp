@@ -9,6 +9,7 @@
 #include "base/cacheline.hpp"
 #include "channel/ump.hpp"
 #include "comm/fabric.hpp"
+#include "comm/parts.hpp"
 
 namespace smelt::comm {
 
@@ -20,6 +21,7 @@ struct alignas(separation_bytes) Link {
   Consumed* theirs_read = nullptr;  ///< of the channel from the peer
   std::uint32_t lent = 0;           ///< my buffers that the peer has been told of
   std::uint32_t taken = 0;          ///< the peer's buffers that I have read
+  Parts giving, getting;            ///< of what both move: to the peer, and from it
   bool lending = false;             ///< the peer may not have returned all
   pid_t process = 0;                ///< 0: the same process
 

@@ -16,6 +16,8 @@ constexpr double read_share = 1.6;
 /// the same. Where ranks take turns on a PU it is so from shorter ones on. Both are measured (docs/model.md), not
 /// explained.
 constexpr double long_put_bytes = 2 << 20, long_put_bytes_crowded = 32 << 10, long_put_share = 0.25;
+/// Up to there one of the two ends does it all.
+constexpr double least_shared_bytes = 64 << 10;
 /// Longer messages of a recipe with direct access say where the data is.
 constexpr double most_carried_bytes = 2048.0;
 
@@ -137,10 +139,12 @@ void Lowering::add(const Move& move, std::vector<Op>& ops) {
     }
     case Move::Kind::get:
     case Move::Kind::get_combine:
+      if (move.share != Share::none) return add_shared(move, ops);
       return add_work(transfer_ns(move.source, rank_, bytes_of(move.to), move.from.buffer == Buffer::stage, combine),
                       ops);
     case Move::Kind::put:
-      note_put(move);
+      if (move.share != Share::none) return add_shared(move, ops);
+      note_put(move, bytes_of(move.from));
       return add_work(put_ns(move), ops);
     case Move::Kind::copy:
     case Move::Kind::combine:
@@ -166,9 +170,26 @@ void Lowering::add(const Move& move, std::vector<Op>& ops) {
 }
 
 /// A put of the first chunk stands for those of all.
-void Lowering::note_put(const Move& move) {
+void Lowering::note_put(const Move& move, double bytes) {
   if (move.to.buffer != Buffer::out || elements_ != cutting_.elements(0) || elements_ == 0) return;
-  puts_->push_back({move.peer, bytes_of(move.from) * static_cast<double>(length_) / static_cast<double>(elements_)});
+  puts_->push_back({move.peer, bytes * static_cast<double>(length_) / static_cast<double>(elements_)});
+}
+
+/// What both ends move: who helps has copied as much for itself before, and shares what the other has not done until
+/// then. That is so of two ranks; of more the last one to be helped is nearly done when its turn comes.
+void Lowering::add_shared(const Move& move, std::vector<Op>& ops) {
+  const bool put = move.kind == Move::Kind::put;
+  const int other = put ? move.peer : move.source;
+  const double bytes = bytes_of(put ? move.from : move.to);
+  const auto all_ns = transfer_ns(other, rank_, bytes, false, false);
+  const double own_ns = transfer_ns(rank_, rank_, bytes, true, false);
+  const bool helped = request_->ranks == 2 && !crowded_ && reach_.processes && bytes > least_shared_bytes;
+  const double help = helped ? std::max(0.0, (1.0 - own_ns / all_ns) / 2) : 0.0;
+  const bool leads = move.share == Share::leads;
+  const double part = bytes * (leads ? 1.0 - help : help);
+  if (put) note_put(move, part);
+  add_work(transfer_ns(other, rank_, part, false, false), ops);
+  if (leads && help > 0.0) add({.kind = Move::Kind::await, .source = other, .tick = move.tick}, ops);
 }
 
 /// Of the time by which copies of long buffers are slower than short ones, reading takes half. A chunk that the rank

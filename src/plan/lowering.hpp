@@ -80,7 +80,8 @@ class Lowering {
   std::size_t pu(int rank) const { return static_cast<std::size_t>(group_.pus[static_cast<std::size_t>(rank)]); }
 
  private:
-  void note_put(const Move& move);
+  void note_put(const Move& move, double bytes);
+  void add_shared(const Move& move, std::vector<Op>& ops);
   double put_ns(const Move& move);
   double spared_by_put_ns(int peer, double bytes) const;
   double lower_part(const std::vector<Move>& moves, std::size_t chunk, std::vector<Op>& ops);

@@ -292,6 +292,31 @@ TEST(Schedules, LongBlocksArePutIntoOtherProcesses) {
   EXPECT_NEAR(spared_by(crowded, 32768, true), 0.0, 0.001 * kernel_ns * 32768 / block);
 }
 
+// Who helps has copied its own block before: both ends are done at the mean of what either would do alone.
+TEST(Schedules, WhatBothEndsMoveTakesTheMeanOfTheirTimes) {
+  const Machine machine = test::with_copies(two_packages());
+  const Group group = group_of(machine, 2);
+  const auto total_ns = [&](const char* recipe, std::size_t bytes, const Group& ranks, bool processes) {
+    const auto request = make_request(machine, ranks, *parse_recipe(recipe));
+    return simulate(machine, ranks, *request, bytes, 1, {.processes = processes})->total_ns;
+  };
+  constexpr std::size_t block = 1 << 20;
+  for (const auto& [shared, alone] : {std::pair("scatter_shared+direct", "scatter_flat+direct"),
+                                      std::pair("gather_shared+direct", "gather_put+direct")}) {
+    const auto gained_ns = [&](std::size_t bytes, bool processes) {
+      return total_ns(alone, bytes, group, processes) - total_ns(shared, bytes, group, processes);
+    };
+    const double copy_ns_alone = total_ns(alone, block, group, true);
+    EXPECT_GT(gained_ns(block, true), 0.1 * copy_ns_alone) << shared;
+    EXPECT_LT(gained_ns(block, true), 0.5 * copy_ns_alone) << shared;
+    // Short ones are one part, threads need no kernel, and of many ranks one root cannot help all.
+    EXPECT_LT(gained_ns(32768, true), 0.0) << shared;
+    EXPECT_LT(gained_ns(block, false), 0.0) << shared;
+    const Group many = group_of(machine, 5);
+    EXPECT_LE(total_ns(alone, block, many, true), total_ns(shared, block, many, true)) << shared;
+  }
+}
+
 // Ranks that share a PU take turns: each turn costs a switch, and only one of them works at a time.
 TEST(Schedules, RanksThatShareAPuTakeTurns) {
   const Machine machine = two_packages();

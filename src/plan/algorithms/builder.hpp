@@ -61,6 +61,20 @@ class Builder {
          .to = to});
   }
   void put(int peer, Area from, Area to) { add({.kind = Move::Kind::put, .peer = peer, .from = from, .to = to}); }
+  /// The same by both ends: this one begins, and `helped` is the other's tick when it has done what it does of it.
+  void lead_get(int source, Area from, Area to, int helped) {
+    add({.kind = Move::Kind::get, .share = Share::leads, .source = source, .tick = helped, .from = from, .to = to});
+  }
+  void lead_put(int peer, Area from, Area to, int helped) {
+    add({.kind = Move::Kind::put, .share = Share::leads, .peer = peer, .tick = helped, .from = from, .to = to});
+  }
+  /// What the other end of such a get or put does.
+  void help_get(int peer, Area from, Area to) {
+    add({.kind = Move::Kind::put, .share = Share::helps, .peer = peer, .from = from, .to = to});
+  }
+  void help_put(int source, Area from, Area to) {
+    add({.kind = Move::Kind::get, .share = Share::helps, .source = source, .from = from, .to = to});
+  }
   void copy(Area from, Area to) {
     if (from != to) add({.kind = Move::Kind::copy, .from = from, .to = to});
   }

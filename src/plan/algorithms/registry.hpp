@@ -12,8 +12,8 @@ extern const Algorithm broadcast_tree, broadcast_scatter_allgather, broadcast_pi
 extern const Algorithm reduce_tree, reduce_flat, reduce_halves, reduce_slices, reduce_scatter_gather;
 extern const Algorithm allreduce_recursive_doubling, allreduce_tree, allreduce_reduce_scatter_allgather, allreduce_ring,
     allreduce_flat, allreduce_slices, allreduce_hybrid;
-extern const Algorithm scatter_flat, scatter_linear, scatter_binomial;
-extern const Algorithm gather_flat, gather_put, gather_linear, gather_binomial;
+extern const Algorithm scatter_flat, scatter_shared, scatter_linear, scatter_binomial;
+extern const Algorithm gather_flat, gather_put, gather_shared, gather_linear, gather_binomial;
 extern const Algorithm allgather_flat, allgather_put, allgather_ring, allgather_bruck, allgather_recursive_doubling;
 extern const Algorithm alltoall_flat, alltoall_put, alltoall_pairwise, alltoall_bruck;
 extern const Algorithm reduce_scatter_flat, reduce_scatter_pairwise, reduce_scatter_recursive_halving;
