@@ -1,6 +1,7 @@
 // Every operation by every algorithm, held against a straightforward computation.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -112,8 +113,7 @@ TEST(AllgatherByPuts, WritesEveryChunkWhereItBelongs) {
   }
 }
 
-// The root has other things to do after its start, and the other rank is done without it. Then the other way round: a
-// root that is in the call does nothing for a rank that computes, so that this one moves the data when it waits.
+// In every other turn the root has other things to do after its start, and the other rank is done without it.
 TEST(SharedTransfers, KeepNobodyWaitingForOneWhoComputes) {
   for (const char* recipe : {"scatter_shared", "gather_shared"}) {
     const bool scatters = std::string(recipe) == "scatter_shared";
@@ -131,17 +131,41 @@ TEST(SharedTransfers, KeepNobodyWaitingForOneWhoComputes) {
                              : Collective::gather(in.data(), out.data(), count * 8, root);
         ASSERT_EQ(rank.barrier(), Status::ok);
         Request request = rank.start(call);
-        if (leads || turn % 2 == 1) {
-          ASSERT_EQ(request.wait(), Status::ok) << rank.failure();
-        }
-        if (leads) {
-          waited.store(static_cast<int>(turn) + 1, std::memory_order_release);
-        } else if (turn % 2 == 0) {
-          while (waited.load(std::memory_order_acquire) <= static_cast<int>(turn)) std::this_thread::yield();
-          ASSERT_EQ(request.wait(), Status::ok) << rank.failure();
-        }
+        const bool computes = !leads && turn % 2 == 0;
+        while (computes && waited.load(std::memory_order_acquire) <= static_cast<int>(turn)) std::this_thread::yield();
+        const Status status = request.wait();
+        if (leads) waited.store(static_cast<int>(turn) + 1, std::memory_order_release);
+        ASSERT_EQ(status, Status::ok) << rank.failure();
         const std::size_t mine = scatters ? count : 2 * count;
         for (std::size_t i = 0; gets && i < mine; ++i) ASSERT_EQ(out[i], turn) << recipe << ", rank " << me;
+      }
+    }));
+  }
+}
+
+// Whoever is done first looks at its result, or reuses its input. The root's own block is in place, so that it helps
+// from the beginning.
+TEST(SharedTransfers, EndWhenBothEndsHaveMovedTheirParts) {
+  for (const char* recipe : {"scatter_shared", "gather_shared"}) {
+    const bool scatters = std::string(recipe) == "scatter_shared";
+    auto comm = make_communicator(2, recipe);
+    ASSERT_TRUE(comm.run([&](Rank& rank) {
+      constexpr std::size_t count = 200'000;
+      const bool root = rank.rank() == 0;
+      std::vector<std::uint64_t> whole(2 * count), block(count);
+      for (std::uint64_t turn = 1; turn <= 400; ++turn) {
+        std::fill(whole.begin(), whole.end(), turn);
+        std::fill(block.begin(), block.end(), turn + (scatters ? 1 : 0));
+        ASSERT_EQ(rank.barrier(), Status::ok);
+        auto* const own = root ? whole.data() : block.data();
+        const Status status =
+            scatters ? rank.scatter(whole.data(), own, count * 8, 0) : rank.gather(own, whole.data(), count * 8, 0);
+        if (!root && !scatters) std::fill(block.rbegin(), block.rend(), 0);
+        ASSERT_EQ(status, Status::ok) << rank.failure();
+        if (root == scatters) continue;
+        auto& result = scatters ? block : whole;
+        const auto wrong = std::find_if(result.rbegin(), result.rend(), [&](auto each) { return each != turn; });
+        ASSERT_EQ(wrong, result.rend()) << recipe << ", turn " << turn << ", " << wrong - result.rbegin();
       }
     }));
   }
