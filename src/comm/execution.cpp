@@ -148,8 +148,10 @@ static bool known_here_only(const Collective& call, Buffer buffer) noexcept {
 /// so that the blocks seem to be as long as this one, of which both know the length.
 std::size_t Execution::offset_at(Buffer buffer, int block, int owner) const noexcept {
   if (owner == endpoint_->rank_ || !known_here_only(call_, buffer)) return block_offset(buffer, block);
-  const bool both_ways = call_.operation == Operation::alltoall;
-  return static_cast<std::size_t>(block) * (both_ways ? call_.out_blocks.counts[owner] : call_.count);
+  if (call_.operation != Operation::alltoall) return static_cast<std::size_t>(block) * call_.count;
+  // What the owner gives is got here, and the other way round.
+  const Blocks& counterpart = buffer == Buffer::in ? call_.out_blocks : call_.in_blocks;
+  return static_cast<std::size_t>(block) * counterpart.counts[owner];
 }
 
 /// Where a buffer of this rank begins, for the others; see offset_at(), which only two ranks may need.

@@ -27,7 +27,8 @@ void build(Builder& b) {
 const Algorithm alltoall_put = {{.name = "alltoall_put",
                                  .operation = Operation::alltoall,
                                  .description = "every rank writes its blocks into all results",
-                                 .access = {Access::direct}},
+                                 .access = {Access::direct},
+                                 .irregular_pairs = true},
                                 build};
 
 }  // namespace smelt::plan
