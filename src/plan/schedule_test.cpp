@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "machine/test_support.hpp"
 #include "plan/plan_test_util.hpp"
@@ -301,8 +302,11 @@ TEST(Schedules, WhatBothEndsMoveTakesTheMeanOfTheirTimes) {
     return simulate(machine, ranks, *request, bytes, 1, {.processes = processes})->total_ns;
   };
   constexpr std::size_t block = 1 << 20;
-  for (const auto& [shared, alone] : {std::pair("scatter_shared+direct", "scatter_flat+direct"),
-                                      std::pair("gather_shared+direct", "gather_put+direct")}) {
+  const std::pair<const char*, const char*> recipes[] = {{"scatter_shared+direct", "scatter_flat+direct"},
+                                                         {"gather_shared+direct", "gather_put+direct"}};
+  for (const auto& both : recipes) {
+    const char* const shared = both.first;
+    const char* const alone = both.second;
     const auto gained_ns = [&](std::size_t bytes, bool processes) {
       return total_ns(alone, bytes, group, processes) - total_ns(shared, bytes, group, processes);
     };
