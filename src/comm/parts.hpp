@@ -4,9 +4,8 @@
 // The word that they share says how much is taken of which transfer: 24 bits of its number, above 40 bits of pages.
 //
 // Invariants
-// - Both ends count the transfers of their direction alike, and none ends before all of it is taken: the word's number
-// is
-//   that of this transfer, or of the one before, of which nothing is left.
+// - Both ends count the transfers of their direction alike, and none ends before all of it is taken: the number in the
+//   word is that of this transfer, or of the one before, of which nothing is left.
 // - Parts are disjoint, since each is taken by an exchange of the word. Who has taken one knows that the other end is
 //   still in this transfer, which does not end there before that part is moved; so what the other end has published
 //   of it still holds. What the parts contain is ordered by the ticks that both ends wait for.
@@ -28,8 +27,8 @@ class Parts {
   static constexpr std::size_t page_bytes = 4096;
   /// Each part is a system call, and the last one of each end may end later than the other's by as long as it takes.
   static constexpr std::size_t least_bytes = 32 * 1024;
-  static constexpr std::size_t share =
-      2;  ///< 1 / share of what is left; with 4 the calls cost more than an even end gains
+  /// 1 / share of what is left; with 4 the calls cost more than an even end gains.
+  static constexpr std::size_t share = 2;
 
   Parts() = default;
   explicit Parts(std::atomic<std::uint64_t>& taken) : taken_(&taken) {}
