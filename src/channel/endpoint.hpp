@@ -105,6 +105,15 @@ class BasicReceiver : private Side {
     return true;
   }
 
+  /// The same for what belongs to the message before it: it is about to come, and no stream to keep a distance to.
+  bool recv_rest(void* data, std::size_t size, Waiter& waiter) noexcept {
+    if (!Side::can_recv()) [[unlikely]] {
+      if (!wait_for_rest(waiter)) return false;
+    }
+    take(data, size);
+    return true;
+  }
+
   /// Waits until can_recv(). False: interrupted.
   bool wait_for_message(Waiter& waiter) noexcept {
     if (!Side::can_recv()) [[unlikely]]
@@ -153,6 +162,11 @@ class BasicReceiver : private Side {
     Side::idle();
     if (pace_.wait_shortly(Side::position(), ready)) return true;
     return waiter.wait(ready, &Side::own_parking(), Side::watch());
+  }
+
+  [[gnu::noinline]] bool wait_for_rest(Waiter& waiter) noexcept {
+    Side::idle();
+    return waiter.wait([this] { return Side::can_recv(); }, &Side::own_parking(), Side::watch());
   }
 
   void take(void* data, std::size_t size) noexcept {

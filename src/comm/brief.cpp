@@ -139,12 +139,13 @@ Brief Brief::compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& s
 inline bool Brief::receive(Endpoint& endpoint, Link& link, std::byte* data, std::size_t bytes) noexcept {
   ++endpoint.lines_moved_;
   endpoint.waiting_for_ = link.peer;
-  while (bytes > channel::line_payload) {
-    if (!link.in.recv(data, channel::line_payload, endpoint.waiter_)) return false;
-    data += channel::line_payload;
-    bytes -= channel::line_payload;
+  if (bytes <= channel::line_payload) return link.in.recv(data, bytes, endpoint.waiter_);
+  if (!link.in.recv(data, channel::line_payload, endpoint.waiter_)) return false;
+  for (std::size_t at = channel::line_payload; at < bytes; at += channel::line_payload) {
+    const auto part = std::min(bytes - at, channel::line_payload);
+    if (!link.in.recv_rest(data + at, part, endpoint.waiter_)) return false;
   }
-  return link.in.recv(data, bytes, endpoint.waiter_);
+  return true;
 }
 
 inline bool Brief::await(Endpoint& endpoint, int source, std::uint64_t value) noexcept {

@@ -176,12 +176,10 @@ inline bool Endpoint::receive(Link& link, void* data, std::size_t bytes) noexcep
   ++lines_moved_;
   waiting_for_ = link.peer;
   if (bytes <= channel::line_payload) return link.in.recv(data, bytes, waiter_);
-  auto* to = static_cast<std::byte*>(data);
-  while (bytes > 0) {
-    const auto part = std::min(bytes, channel::line_payload);
-    if (!link.in.recv(to, part, waiter_)) return false;
-    to += part;
-    bytes -= part;
+  auto* const to = static_cast<std::byte*>(data);
+  if (!link.in.recv(to, channel::line_payload, waiter_)) return false;
+  for (std::size_t at = channel::line_payload; at < bytes; at += channel::line_payload) {
+    if (!link.in.recv_rest(to + at, std::min(bytes - at, channel::line_payload), waiter_)) return false;
   }
   return true;
 }

@@ -17,6 +17,7 @@ namespace {
 constexpr double missed = std::numeric_limits<double>::max();
 /// From this size on writing the inputs would be a good part of a loop.
 constexpr std::size_t least_window_bytes = 8192;
+constexpr double slow_copy_ns_per_byte = 0.1;  ///< from own memory to own memory, at the most
 constexpr std::size_t most_varied_bytes = std::size_t{8} << 20;
 
 /// Whether a rank can be done with it before others have come: calls of a loop would overlap.
@@ -272,6 +273,13 @@ bool TunerTeam::sample(const Task& task, int n, double& ns) const noexcept {
   return value != (task.by_windows ? missed : LoopStamps::missing);
 }
 
+/// What those that are in a call before its window begins may have done by then: the root of a gather has copied its own
+/// block, and may help the others, or not.
+static double early_work_ns(const TunerCall& call) {
+  const bool copies = call.operation == Operation::gather && call.sync == Sync::loose;
+  return copies ? slow_copy_ns_per_byte * static_cast<double>(call.bytes) : 0.0;
+}
+
 Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, bool by_windows,
                        const Patience& patience, std::vector<double>& times_ns) {
   times_ns.clear();
@@ -283,7 +291,7 @@ Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples,
             .place = place_,
             .samples = std::min(samples, most_samples),
             .per_sample = per_sample,
-            .guard_ticks = guard_ticks_,
+            .guard_ticks = guard_ticks_ + static_cast<std::uint64_t>(early_work_ns(call) * ticks_per_ns()),
             .origin = ticks(),
             .call = call};
   const auto text = to_string(recipe);
