@@ -84,7 +84,13 @@ TunerTeam::TunerTeam(std::vector<Endpoint*> places, bool crowded)
       endpoint_(*places_.front()),
       crowded_(crowded),
       memories_(places_.size()),
-      guard_ticks_(static_cast<std::uint64_t>(3000.0 * ticks_per_ns())) {}
+      guard_ticks_(static_cast<std::uint64_t>(3000.0 * ticks_per_ns())) {
+  constexpr std::size_t apart = 21 * line_bytes;  // three places divide a page
+  for (std::size_t i = 0; i < memories_.size(); ++i) {
+    memories_[i].in_shift = i * apart;
+    memories_[i].out_shift = (memories_.size() - i) % memories_.size() * apart;
+  }
+}
 
 bool TunerTeam::uses_windows(const TunerCall& call) const noexcept {
   if (crowded_) return false;
@@ -119,8 +125,9 @@ std::string TunerTeam::failure() const {
 bool TunerTeam::make_room(const TunerCall& call) noexcept {
   const auto lengths = lengths_of(call, endpoint_.rank(), endpoint_.size());
   try {
-    if (memory_->in.size() < lengths.in) memory_->in.resize(lengths.in);
-    if (memory_->out.size() < lengths.out) memory_->out.resize(lengths.out);
+    auto &in = memory_->in_pages, &out = memory_->out_pages;
+    if (in.size() < lengths.in + memory_->in_shift) in.resize(lengths.in + memory_->in_shift);
+    if (out.size() < lengths.out + memory_->out_shift) out.resize(lengths.out + memory_->out_shift);
   } catch (const std::bad_alloc&) {
     endpoint_.state().fail(Status::out_of_memory, "tune: no memory for the buffers");
     return false;
@@ -131,7 +138,7 @@ bool TunerTeam::make_room(const TunerCall& call) noexcept {
 void TunerTeam::write(const TunerCall& call) noexcept {
   const auto lengths = lengths_of(call, endpoint_.rank(), endpoint_.size());
   const bool sends_out = call.operation == Operation::broadcast && endpoint_.rank() == 0;
-  std::byte* const data = sends_out ? memory_->out.data() : memory_->in.data();
+  std::byte* const data = sends_out ? memory_->out() : memory_->in();
   const std::size_t bytes = sends_out ? lengths.out : lengths.in;
   const double value = static_cast<double>(++round_ % 1024);
   for (std::size_t at = 0; at + sizeof value <= bytes; at += 64) std::memcpy(data + at, &value, sizeof value);
@@ -142,12 +149,11 @@ void TunerTeam::write(const TunerCall& call) noexcept {
 std::uint64_t TunerTeam::read(const TunerCall& call) const noexcept {
   const bool nothing_new = call.operation == Operation::broadcast || call.operation == Operation::exscan;
   if (nothing_new && endpoint_.rank() == 0) return 0;
-  return read_lines(memory_->out.data(), lengths_of(call, endpoint_.rank(), endpoint_.size()).out);
+  return read_lines(memory_->out(), lengths_of(call, endpoint_.rank(), endpoint_.size()).out);
 }
 
 Collective TunerTeam::describe(const TunerCall& call) noexcept {
-  Collective result{
-      .operation = call.operation, .in = memory_->in.data(), .out = memory_->out.data(), .count = call.bytes};
+  Collective result{.operation = call.operation, .in = memory_->in(), .out = memory_->out(), .count = call.bytes};
   const bool reduces = call.operation == Operation::reduce || call.operation == Operation::allreduce ||
                        call.operation == Operation::scan || call.operation == Operation::exscan ||
                        call.operation == Operation::reduce_scatter;
@@ -273,8 +279,8 @@ bool TunerTeam::sample(const Task& task, int n, double& ns) const noexcept {
   return value != (task.by_windows ? missed : LoopStamps::missing);
 }
 
-/// What those that are in a call before its window begins may have done by then: the root of a gather has copied its own
-/// block, and may help the others, or not.
+/// What those that are in a call before its window begins may have done by then: the root of a gather has copied its
+/// own block, and may help the others, or not.
 static double early_work_ns(const TunerCall& call) {
   const bool copies = call.operation == Operation::gather && call.sync == Sync::loose;
   return copies ? slow_copy_ns_per_byte * static_cast<double>(call.bytes) : 0.0;

@@ -143,9 +143,14 @@ class TunerTeam {
   std::uint64_t read(const TunerCall& call) const noexcept;
   Collective describe(const TunerCall& call) noexcept;
 
-  /// Of the place in use.
+  /// Of a place: buffers that begin elsewhere in their pages than those of others. A copy takes longer where its
+  /// target lies a little further in a page than its source, as loads seem to depend on the stores just made.
   struct Memory {
-    OwnLinesVector<std::byte> in, out;
+    OwnLinesVector<std::byte> in_pages, out_pages;
+    std::size_t in_shift = 0, out_shift = 0;
+
+    std::byte* in() noexcept { return in_pages.data() + in_shift; }
+    std::byte* out() noexcept { return out_pages.data() + out_shift; }
   };
   Memory& memory(const TunerCall& call, int place) noexcept;
 
