@@ -50,7 +50,7 @@ SETS = ["basic", "mpi", "oversubscribed", "bandwidth", "sync", "tuned", "repeat"
 # Seconds for each benchmark of a set, the start of the contestants not counted; basic: smelt bench's own.
 TIMES = {"mpi": "1.5s", "oversubscribed": "3s", "bandwidth": "6s", "sync": "2s", "tuned": "2s", "late": "2s"}
 # New processes for each contestant within that time: where their memory lies decides times of some hundred bytes by 15 %.
-STARTS = {"sync": 3, "tuned": 3}
+STARTS = {"basic": 5, "sync": 3, "tuned": 3}
 UNEVEN = [f"{runtime}-{threads}" for runtime in ("pthread", "gomp", "libomp") for threads in (2, 4, 8)]
 UNEVEN_LIMIT = 0.75  # how far medians of means are apart that differ by nothing: whole time slices go here or there
 TUNING = 60  # seconds of `smelt tune`
@@ -124,7 +124,7 @@ class Bench:
         if key not in self.documents:
             print(f"running {key}", file=sys.stderr)
             self.measure()  # clock rates drift: a prediction is held against timings of the same minute
-            arguments = ["--threads", str(threads), "--bytes", str(size)]
+            arguments = ["--threads", str(threads), "--bytes", str(size), "--starts", str(STARTS["basic"])]
             arguments += ["--time", self.time] if self.time else []
             arguments += ["--only", ",".join(only)] if only else []
             self.documents[key] = self.run(benchmark, *arguments)
@@ -339,7 +339,7 @@ def tuned_bars(bench, choice):
     bench.measure()
     operations = tunable(choice)
     if choice.tune_time:
-        bench.ask("tune", "--for", "threads", "--ops", ",".join(operations), "--time", choice.tune_time)
+        bench.ask("tune", "--fresh", "--for", "threads", "--ops", ",".join(operations), "--time", choice.tune_time)
     algorithms = bench.ask("explain", "--algorithms")["algorithms"]
     matrix, same = Matrix(bench, "tuned", 1 / 1.03, None, processes=False), []
     for operation in operations:
