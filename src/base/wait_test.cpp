@@ -90,6 +90,12 @@ TEST(Waiter, ReturnsAtOnceWhenReady) {
   }
 }
 
+TEST(Waiter, LooksAwayBetweenTwoLooks) {
+  const Waiter waiter;
+  EXPECT_GE(wait_detail::relaxes_between_looks, 1u);
+  EXPECT_LE(wait_detail::relaxes_between_looks, 32u);  // of a nanosecond each
+}
+
 TEST(Waiter, InterruptEndsEveryMode) {
   for (const auto mode : all_modes) {
     for (const double share : {1.0, 8.0}) {
