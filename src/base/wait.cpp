@@ -17,9 +17,10 @@
 namespace smelt {
 namespace {
 
+constexpr std::uint64_t looks_apart_ns = 32;
+
 // Bounds of the phases. Spinning longer than it costs to be woken by the kernel wastes more than
 // it can win; the yield phase lets a neighbour on the same PU run without paying for a futex.
-constexpr std::uint64_t looks_apart_ns = 32;
 constexpr std::uint64_t pause_ns = 4'000;
 constexpr std::uint64_t spin_ns = 20'000;
 constexpr std::uint64_t yield_ns = 200'000;

@@ -78,7 +78,7 @@ inline void relax() noexcept {
 inline constinit std::atomic<std::uint32_t> relaxes_between_looks{1};
 
 /// Between two looks at what another core is about to write. Who looks all the time asks for the line at the moment in
-/// which the writer gets it, and takes it back before the store is done; who looks seldom sees it late.
+/// which the writer gets it, and may take it back before the store is done; who looks seldom sees it late.
 inline void look_away() noexcept {
   for (auto i = relaxes_between_looks.load(std::memory_order_relaxed); i != 0; --i) relax();
 }

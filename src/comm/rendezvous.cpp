@@ -21,7 +21,7 @@ namespace smelt::comm {
 namespace {
 
 constexpr std::uint64_t magic = 0x3174656d746c656d;  // "meltmet1"
-constexpr std::uint32_t version = 4;
+constexpr std::uint32_t version = 5;
 constexpr std::size_t most_user_bytes = std::size_t{1} << 45;
 // Within this time a member that lives looks around; also one that prepares, or has to wait for a PU.
 constexpr std::uint64_t longest_unseen_ns = 1'000'000'000;
