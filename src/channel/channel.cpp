@@ -53,7 +53,8 @@ std::size_t ring_bytes(Transport transport, std::uint32_t capacity) {
   return ump_bytes(capacity) + ump_bytes<Cell>(cells_of(capacity));
 }
 
-constexpr std::size_t lines_of(std::size_t bytes) {
+/// Lines of a message and the word that says how long it is.
+constexpr std::size_t lines_of_message(std::size_t bytes) {
   if (bytes <= line_payload) return 1;
   return 1 + (bytes - first_payload + line_payload - 1) / line_payload;
 }
@@ -107,6 +108,7 @@ struct alignas(separation_bytes) ReceiverState {
   }
 
   Route route = Route::lines;
+  std::uint32_t usual_lines = 1;  ///< of a message, as the last one had
   UmpReceiver lines;
   CellReceiver cells;
   FastForwardReceiver fastforward;
@@ -149,7 +151,7 @@ bool recv_lines(End& end, std::byte* buffer, std::size_t bytes, Waiter& waiter) 
 /// Sends any message through lines; `wait`: also if there is no room for all of it now.
 template <class End>
 Status send_through(SenderState& state, End& end, const void* data, std::size_t bytes, bool wait) noexcept {
-  const auto lines = static_cast<std::uint32_t>(std::min<std::size_t>(lines_of(bytes), max_capacity + 1));
+  const auto lines = static_cast<std::uint32_t>(std::min<std::size_t>(lines_of_message(bytes), max_capacity + 1));
   if (wait ? !end.wait_for_room(state.waiter) : !end.can_send(lines)) return Status::timed_out;
   if (lines == 1) {
     const bool small = bytes <= Cell::payload_bytes && state.route == Route::lines;
@@ -198,6 +200,7 @@ Status take_message(ReceiverState& state, End& end, void* buffer, std::size_t ca
   size = message_size(end);
   if (size > capacity) return Status::invalid_argument;
   const auto tag = end.tag();
+  state.usual_lines = lines_of(size);
   if (tag == first) {
     if (recv_lines(end, static_cast<std::byte*>(buffer), size, state.waiter)) return Status::ok;
     state.route = Route::broken;
@@ -215,7 +218,9 @@ Status take_message(ReceiverState& state, End& end, void* buffer, std::size_t ca
 /// Receives from where the next message is: status not_found if there is none and `wait` is false.
 [[gnu::noinline]] Status recv_next(ReceiverState& state, void* buffer, std::size_t capacity, std::size_t& size,
                                    bool wait) noexcept {
-  const auto arrived = [&](auto& end) { return wait ? end.wait_for_message(state.waiter) : end.poll(); };
+  const auto arrived = [&](auto& end) {
+    return wait ? end.wait_for_message(state.waiter, state.usual_lines) : end.poll();
+  };
   const Status nothing = wait ? Status::timed_out : Status::not_found;
   if (state.route == Route::broken) return Status::broken;
   if (state.route == Route::fastforward) {
@@ -255,7 +260,8 @@ bool Sender::try_send(const void* data, std::size_t bytes) noexcept {
   auto& state = *state_;
   if (bytes <= Cell::payload_bytes && state.route == Route::cells) return state.cells.try_send(data, bytes);
   if (bytes > max_try_bytes()) return false;
-  if (state.route == Route::cells && !state.lines.can_send(static_cast<std::uint32_t>(lines_of(bytes)))) return false;
+  if (state.route == Route::cells && !state.lines.can_send(static_cast<std::uint32_t>(lines_of_message(bytes))))
+    return false;
   return send_otherwise(state, data, bytes, false) == Status::ok;
 }
 

@@ -3,8 +3,9 @@
 // A sender side has:   bool can_send(count) noexcept;  Line& slot() noexcept;
 //                      void publish(tag, size) noexcept;     makes slot() visible and moves on
 //                      void prefetch(count) const noexcept;  fetches the next lines, which there is room for
-// A receiver side has: bool can_recv() const noexcept;  const Line& slot() const noexcept;
-//                      uint32 position() const;              messages received, mod 2^32
+// A receiver side has: bool can_recv(count = 1) const noexcept;  whether the next `count` messages are there
+//                      const Line& slot() const noexcept;
+//                      uint32 capacity() const;
 //                      bool block_in_progress() const;       slot() begins some lines that are not full yet
 //                      void release() noexcept;              gives slot() back and moves on
 //                      void idle() noexcept;                 called before the receiver waits
@@ -21,6 +22,11 @@
 #include "channel/pace.hpp"
 
 namespace smelt::channel {
+
+/// Lines that a message of `bytes` fills.
+constexpr std::uint32_t lines_of(std::size_t bytes) noexcept {
+  return static_cast<std::uint32_t>((bytes + line_payload - 1) / line_payload);
+}
 
 /// The two places where the ends of a channel sleep.
 struct ParkingPair {
@@ -55,7 +61,7 @@ class BasicSender : private Side {
   /// lines where it looks at one, takes the second back before it is written.
   void expect(std::size_t bytes) noexcept {
     if (bytes <= line_payload) return;
-    const auto lines = std::min<std::size_t>(most_expected, (bytes + line_payload - 1) / line_payload);
+    const auto lines = std::min<std::size_t>(most_expected, lines_of(bytes));
     if (Side::can_send(static_cast<std::uint32_t>(lines))) Side::prefetch(static_cast<std::uint32_t>(lines));
   }
   static constexpr std::size_t most_expected = 16;
@@ -98,9 +104,9 @@ class BasicReceiver : private Side {
     return true;
   }
 
-  /// The same, waiting for a message. False: interrupted.
-  bool recv(void* data, std::size_t size, Waiter& waiter) noexcept {
-    if (!wait_for_message(waiter)) return false;
+  /// The same, waiting for a message, the first of `lines` that belong together. False: interrupted.
+  bool recv(void* data, std::size_t size, Waiter& waiter, std::uint32_t lines = 1) noexcept {
+    if (!wait_for_message(waiter, lines)) return false;
     take(data, size);
     return true;
   }
@@ -115,11 +121,11 @@ class BasicReceiver : private Side {
   }
 
   /// Waits until can_recv(). False: interrupted.
-  bool wait_for_message(Waiter& waiter) noexcept {
+  bool wait_for_message(Waiter& waiter, std::uint32_t lines = 1) noexcept {
     if (!Side::can_recv()) [[unlikely]]
-      return wait_long(waiter);
+      return wait_long(waiter, lines);
     if (Side::block_in_progress()) [[unlikely]]
-      pace_.approach(Side::position());
+      pace_.approach(gathered(lines));
     return true;
   }
 
@@ -157,10 +163,15 @@ class BasicReceiver : private Side {
   // Relaxed: the acquire load in can_recv() has seen this value already.
   Header header() const noexcept { return {Side::slot().header.load(std::memory_order_relaxed)}; }
 
-  [[gnu::noinline]] bool wait_long(Waiter& waiter) noexcept {
+  /// Whether a batch of messages of `lines` is there.
+  auto gathered(std::uint32_t lines) const noexcept {
+    return [this, batch = Pace::batch_of(lines)] { return batch <= Side::capacity() && Side::can_recv(batch); };
+  }
+
+  [[gnu::noinline]] bool wait_long(Waiter& waiter, std::uint32_t lines) noexcept {
     const auto ready = [this] { return Side::can_recv(); };
     Side::idle();
-    if (pace_.wait_shortly(Side::position(), ready)) return true;
+    if (pace_.wait_shortly(ready, gathered(lines))) return true;
     return waiter.wait(ready, &Side::own_parking(), Side::watch());
   }
 

@@ -32,7 +32,8 @@ class FastForwardSide {
   }
 
  protected:
-  Line& line() const noexcept { return lines_[next_ & mask_]; }
+  /// The `count`-th of those that come next.
+  Line& line(std::uint32_t count = 1) const noexcept { return lines_[(next_ + count - 1) & mask_]; }
 
   ParkingPair* parking_ = nullptr;
   Line* lines_ = nullptr;
@@ -48,7 +49,7 @@ class FastForwardSenderSide : public FastForwardSide {
   bool can_send(std::uint32_t count) noexcept {
     if (count > mask_ + 1) return false;
     // Partner: the store in FastForwardReceiverSide::release(). The receiver has read the payload.
-    return lines_[(next_ + count - 1) & mask_].header.load(ordering::ff_reuse) == 0;
+    return line(count).header.load(ordering::ff_reuse) == 0;
   }
 
   Line& slot() noexcept { return line(); }
@@ -72,13 +73,13 @@ class FastForwardReceiverSide : public FastForwardSide {
  public:
   using FastForwardSide::FastForwardSide;
 
-  bool can_recv() const noexcept {
-    // Partner: the store in FastForwardSenderSide::publish(). The payload is there.
-    return line().header.load(ordering::ff_receive) != 0;
+  bool can_recv(std::uint32_t count = 1) const noexcept {
+    // Partner: the store in FastForwardSenderSide::publish(). Its payload is there, and what was sent before it.
+    return line(count).header.load(ordering::ff_receive) != 0;
   }
 
   const Line& slot() const noexcept { return line(); }
-  std::uint32_t position() const noexcept { return next_; }
+  std::uint32_t capacity() const noexcept { return mask_ + 1; }
   static constexpr bool block_in_progress() noexcept { return false; }
 
   void release() noexcept {

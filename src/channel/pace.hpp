@@ -4,10 +4,11 @@
 //
 // Rule: if, time and again, the next message comes right after the channel was found empty, or the
 // lines behind it are still being filled, this is a stream, and the receiver then looks away for a moment. If
-// less than a batch has gathered meanwhile, it was none: look at once again, and believe the next
-// stream later.
+// less than a batch has gathered in that moment, it was none: look at once again, and believe the next
+// stream later. Two ranks that send to each other are up to two messages ahead; a batch is more than that.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/wait.hpp"
@@ -16,10 +17,10 @@ namespace smelt::channel {
 
 class Pace {
  public:
-  /// Called when the channel is empty and `position` messages have been received. True: ready() holds.
-  template <class Ready>
-  bool wait_shortly(std::uint32_t position, const Ready& ready) noexcept {
-    if (keep_distance(position)) return ready();
+  /// Called when the channel is empty. `gathered`: whether a batch is there. True: ready() holds.
+  template <class Ready, class Gathered>
+  bool wait_shortly(const Ready& ready, const Gathered& gathered) noexcept {
+    if (streaming_) return keep_distance(gathered) || ready();
     for (int i = 0; i < short_polls; ++i) {
       wait_detail::look_away();
       if (!ready()) continue;
@@ -31,31 +32,33 @@ class Pace {
   }
 
   /// Called when there is a message, but the lines behind it are still being filled.
-  void approach(std::uint32_t position) noexcept {
-    if (!keep_distance(position)) note_closeness();
+  template <class Gathered>
+  void approach(const Gathered& gathered) noexcept {
+    if (streaming_) {
+      keep_distance(gathered);
+    } else {
+      note_closeness();
+    }
   }
+
+  /// Lines that make a batch where a message has `lines`.
+  static constexpr std::uint32_t batch_of(std::uint32_t lines) noexcept { return std::max(least_batch, 3 * lines); }
 
  private:
   static constexpr std::uint32_t least_batch = 16;
   static constexpr std::uint32_t most_evidence = 1 << 16;
   static constexpr int short_polls = 8;
-  static constexpr int pauses = 32;
+  static constexpr int looks = 16;  ///< half a microsecond
 
   void note_closeness() noexcept {
-    if (++evidence_ < evidence_needed_) return;
-    streaming_ = true;
-    last_position_ -= least_batch;  // the first time is on trust
+    if (++evidence_ >= evidence_needed_) streaming_ = true;
   }
 
-  /// Looks away if this is a stream, and finds out if it is not any more.
-  bool keep_distance(std::uint32_t position) noexcept {
-    const std::uint32_t batch = position - last_position_;
-    last_position_ = position;
-    if (!streaming_) return false;
-    if (batch >= least_batch) {
-      for (int i = 0; i < pauses; ++i) wait_detail::relax();
-      return true;
-    }
+  /// Looks away, and finds out if this is no stream any more.
+  template <class Gathered>
+  bool keep_distance(const Gathered& gathered) noexcept {
+    for (int i = 0; i < looks; ++i) wait_detail::look_away();
+    if (gathered()) return true;
     streaming_ = false;
     evidence_ = 0;
     if (evidence_needed_ < most_evidence) evidence_needed_ *= 4;
@@ -63,7 +66,6 @@ class Pace {
   }
 
   bool streaming_ = false;
-  std::uint32_t last_position_ = 0;
   std::uint32_t evidence_ = 0;
   std::uint32_t evidence_needed_ = 16;
 };

@@ -101,18 +101,17 @@ class UmpReceiverSide : public UmpSide<Slot> {
   using Base::control_, Base::mask_, Base::next_, Base::slots_, Base::stamp;
 
  public:
-  using Base::slot;
+  using Base::capacity, Base::slot;
 
   UmpReceiverSide() = default;
   UmpReceiverSide(std::byte* memory, std::uint32_t capacity, std::uint32_t first = 0) noexcept
       : Base(memory, capacity, first), batch_mask_(capacity > 2 ? capacity / 2 - 1 : 0), acknowledged_(first) {}
 
-  bool can_recv() const noexcept {
-    // Partner: the store in UmpSenderSide::publish(). The payload is there.
-    return Header{slot().header.load(ordering::ump_receive)}.stamp() == stamp(next_);
+  bool can_recv(std::uint32_t count = 1) const noexcept {
+    const std::uint32_t last = next_ + count - 1;
+    // Partner: the store in UmpSenderSide::publish(). Its payload is there, and what was sent before it.
+    return Header{slots_[last & mask_].header.load(ordering::ump_receive)}.stamp() == stamp(last);
   }
-
-  std::uint32_t position() const noexcept { return next_; }
 
   bool block_in_progress() const noexcept {
     constexpr std::uint32_t block = 8 * (line_bytes / sizeof(Slot));

@@ -140,7 +140,7 @@ inline bool Brief::receive(Endpoint& endpoint, Link& link, std::byte* data, std:
   ++endpoint.lines_moved_;
   endpoint.waiting_for_ = link.peer;
   if (bytes <= channel::line_payload) return link.in.recv(data, bytes, endpoint.waiter_);
-  if (!link.in.recv(data, channel::line_payload, endpoint.waiter_)) return false;
+  if (!link.in.recv(data, channel::line_payload, endpoint.waiter_, channel::lines_of(bytes))) return false;
   for (std::size_t at = channel::line_payload; at < bytes; at += channel::line_payload) {
     const auto part = std::min(bytes - at, channel::line_payload);
     if (!link.in.recv_rest(data + at, part, endpoint.waiter_)) return false;
@@ -342,6 +342,7 @@ bool Brief::messages_moved(const Step& step, Course& course) noexcept {
   while (course.received_ < bytes) {
     if (!step.in->in.poll()) {
       course.in = step.in;
+      course.in_lines = channel::lines_of(bytes);
       return false;
     }
     const std::size_t part = step.in->in.size();

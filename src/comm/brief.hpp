@@ -133,8 +133,9 @@ class Brief {
 /// How far a call has come that is done in parts, and what it waits for: one of the last three.
 class Brief::Course {
  public:
-  Link* in = nullptr;   ///< a message
-  Link* out = nullptr;  ///< room for one
+  Link* in = nullptr;          ///< a message
+  std::uint32_t in_lines = 1;  ///< of the message that `in` is to bring
+  Link* out = nullptr;         ///< room for one
   const Tick* tick = nullptr;
   std::uint64_t tick_value = 0;
 

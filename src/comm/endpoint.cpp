@@ -177,7 +177,7 @@ inline bool Endpoint::receive(Link& link, void* data, std::size_t bytes) noexcep
   waiting_for_ = link.peer;
   if (bytes <= channel::line_payload) return link.in.recv(data, bytes, waiter_);
   auto* const to = static_cast<std::byte*>(data);
-  if (!link.in.recv(to, channel::line_payload, waiter_)) return false;
+  if (!link.in.recv(to, channel::line_payload, waiter_, channel::lines_of(bytes))) return false;
   for (std::size_t at = channel::line_payload; at < bytes; at += channel::line_payload) {
     if (!link.in.recv_rest(to + at, std::min(bytes - at, channel::line_payload), waiter_)) return false;
   }

@@ -277,6 +277,7 @@ Execution::Outcome Execution::advance_brief() noexcept {
   if (brief_->advance(*endpoint_, call_, course_)) return Outcome::done;
   if (endpoint_->broken()) return Outcome::broken;
   wait_in_ = course_.in;
+  wait_lines_ = course_.in_lines;
   wait_out_ = course_.out;
   wait_tick_ = const_cast<Tick*>(course_.tick);
   wait_value_ = course_.tick_value;
@@ -414,7 +415,10 @@ bool Execution::pull(Link& link, const Move& move, std::size_t most) noexcept {
   for (; received_.extent < count; ++received_.extent, received_.offset = 0) {
     const Extent extent = locate(move.to, received_.extent, endpoint_->rank_);
     while (received_.offset < extent.bytes) {
-      if (most == 0 || !link.in.poll()) return progressed;
+      if (most == 0 || !link.in.poll()) {
+        wait_lines_ = channel::lines_of(extent.bytes);
+        return progressed;
+      }
       if (link.in.tag() == pointer_tag) {
         take_buffer(link, move, extent);
       } else {
@@ -617,7 +621,7 @@ bool Execution::wait() noexcept {
     return waiter.wait([this] { return ready(); }, &wait_tick_->parking, &wait_tick_->value);
   }
   if (wait_returned_ != nullptr) return waiter.wait([this] { return ready(); }, &wait_returned_->mine_read->parking);
-  if (wait_out_ == nullptr) return wait_in_->in.wait_for_message(waiter);
+  if (wait_out_ == nullptr) return wait_in_->in.wait_for_message(waiter, wait_lines_);
   if (wait_in_ == nullptr) return wait_out_->out.wait_for_room(waiter);
   return waiter.wait([this] { return ready(); });
 }

@@ -120,6 +120,7 @@ class Execution {
 
   // What advance() waits for: any of these.
   Link* wait_in_ = nullptr;
+  std::uint32_t wait_lines_ = 1;  ///< of the message that wait_in_ is to bring
   Link* wait_out_ = nullptr;
   Link* wait_returned_ = nullptr;
   Tick* wait_tick_ = nullptr;
