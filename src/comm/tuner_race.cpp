@@ -41,6 +41,14 @@ double median_of(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2.0;
 }
 
+double midmean_of(std::vector<double> values) {
+  if (values.empty()) return 0.0;
+  std::sort(values.begin(), values.end());
+  const auto quarter = static_cast<std::ptrdiff_t>(values.size() / 4);
+  const auto begin = values.begin() + quarter, end = values.end() - quarter;
+  return std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin);
+}
+
 Interval median_interval(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
   const double median = median_of(samples);

@@ -45,6 +45,16 @@ std::vector<std::size_t> order_of(std::size_t count) {
   return order;
 }
 
+TEST(Midmean, TellsApartWhatAClockOfLargeStepsGives) {
+  EXPECT_EQ(midmean_of({}), 0.0);
+  EXPECT_EQ(midmean_of({3}), 3.0);
+  EXPECT_EQ(midmean_of({1, 2, 3}), 2.0);
+  EXPECT_EQ(midmean_of({1e9, 2, 0, 4}), 3.0);
+  const std::vector<double> faster{120, 120, 130, 120, 130, 120, 120, 1e6},
+      slower{130, 120, 130, 130, 130, 120, 130, 120};
+  EXPECT_LT(midmean_of(faster), midmean_of(slower));
+}
+
 TEST(Race, IntervalIsTheSignTestTurnedRound) {
   EXPECT_TRUE(std::isinf(median_interval({1, 2, 3, 4, 5, 6}).high)) << "2 / 2^6 > 2 %";
   const auto seven = median_interval({7, 1, 2, 6, 3, 5, 4});

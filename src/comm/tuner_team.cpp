@@ -17,6 +17,10 @@ namespace {
 constexpr double missed = std::numeric_limits<double>::max();
 /// From this size on writing the inputs would be a good part of a loop.
 constexpr std::size_t least_window_bytes = 8192;
+/// Windows of calls this short follow each other without a word between the ranks, as many of them: another
+/// communicator's calls in between would take the caches and branch predictors that a program's own calls find warm.
+constexpr std::size_t most_bytes_in_a_row = std::size_t{8} << 10;  ///< of a rank's buffers
+constexpr int windows_in_a_row = 8;
 constexpr double slow_copy_ns_per_byte = 0.1;  ///< from own memory to own memory, at the most
 constexpr std::size_t most_varied_bytes = std::size_t{8} << 20;
 
@@ -77,6 +81,20 @@ Lengths lengths_of(const TunerCall& call, int rank, int ranks) {
   }
 }
 
+/// What a window takes in which nothing happens.
+double empty_window_ns() {
+  constexpr int windows = 64;
+  const auto wait = static_cast<std::uint64_t>(500.0 * ticks_per_ns());
+  std::vector<double> times;
+  for (int n = 0; n < windows; ++n) {
+    const auto start = ticks() + wait;
+    while (ticks() < start) {
+    }
+    times.push_back(static_cast<double>(ticks() - start) / ticks_per_ns());
+  }
+  return midmean_of(times);
+}
+
 }  // namespace
 
 TunerTeam::TunerTeam(std::vector<Endpoint*> places, bool crowded)
@@ -84,6 +102,7 @@ TunerTeam::TunerTeam(std::vector<Endpoint*> places, bool crowded)
       endpoint_(*places_.front()),
       crowded_(crowded),
       memories_(places_.size()),
+      window_ns_(empty_window_ns()),
       guard_ticks_(static_cast<std::uint64_t>(3000.0 * ticks_per_ns())) {
   constexpr std::size_t apart = 21 * line_bytes;  // three places divide a page
   for (std::size_t i = 0; i < memories_.size(); ++i) {
@@ -182,18 +201,25 @@ Status TunerTeam::windows(const Task& task, const Choice& choice) noexcept {
   const Collective call = describe(task.call);
   Endpoint& place = *places_[static_cast<std::size_t>(task.place)];
   const bool waits = task.call.sync == Sync::strict || starts(task.call.operation, endpoint_.rank(), endpoint_.size());
+  const int in_a_row = buffer_bytes(task.call, endpoint_.size()) <= most_bytes_in_a_row ? windows_in_a_row : 1;
+  std::uint64_t first = 0;
   for (int n = -1; n < task.samples; ++n) {
     write(task.call);
-    if (const Status met = endpoint_.barrier(); met != Status::ok) return met;
-    std::uint64_t start = out_of_time(n) ? 0 : ticks() + task.guard_ticks;
-    if (const Status told = endpoint_.broadcast(&start, sizeof start, 0); told != Status::ok) return told;
-    if (start == 0) return Status::ok;
+    const int at = std::max(n, 0) % in_a_row;
+    if (at == 0) {
+      if (const Status met = endpoint_.barrier(); met != Status::ok) return met;
+      first = out_of_time(n) ? 0 : ticks() + task.guard_ticks;
+      if (const Status told = endpoint_.broadcast(&first, sizeof first, 0); told != Status::ok) return told;
+      if (first == 0) return Status::ok;
+    }
+    const std::uint64_t start = first + static_cast<std::uint64_t>(at) * task.guard_ticks;
     const bool late = ticks() >= start;
     while (waits && ticks() < start) {
     }
     if (const Status done = place.run_with(call, choice); done != Status::ok) return done;
     const auto end = ticks_when_read([&] { return read(task.call); });
-    if (n >= 0) values_[n] = late ? missed : static_cast<double>(std::max(end, start + 1) - start) / ticks_per_ns();
+    const double ns = static_cast<double>(std::max(end, start) - start) / ticks_per_ns() - window_ns_;
+    if (n >= 0) values_[n] = late ? missed : std::max(1.0, ns);
   }
   return Status::ok;
 }
@@ -335,13 +361,13 @@ Status TunerTeam::typical(const TunerCall& call, const Recipe& recipe, int sampl
   std::vector<double> times;
   ns = 0.0;
   if (const Status timed = time(call, recipe, samples, per_sample, patience, times); timed != Status::ok) return timed;
-  const double alone = median_of(times);
+  const double alone = midmean_of(times);
   if (!both_ways(call) || alone == 0.0) {
     ns = alone;
     return Status::ok;
   }
   const Status timed = time(call, recipe, samples, 1, false, patience, times);
-  if (timed == Status::ok && !times.empty()) ns = (2.0 * alone + median_of(times)) / 3.0;
+  if (timed == Status::ok && !times.empty()) ns = (2.0 * alone + midmean_of(times)) / 3.0;
   return timed;
 }
 

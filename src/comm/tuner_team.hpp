@@ -164,6 +164,7 @@ class TunerTeam {
   double values_[most_samples] = {};
   LoopStamps stamps_;
   std::uint64_t round_ = 0;
+  const double window_ns_;  ///< of an empty one
   std::uint64_t guard_ticks_;
   // Rank 0: when a turn ends that takes too long, and when it does without a sample.
   std::uint64_t give_up_ns_ = 0, all_over_ns_ = 0;
