@@ -109,6 +109,7 @@ Brief Brief::compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& s
       brief.steps_.push_back({.kind = Move::Kind::post, .tick = static_cast<std::uint64_t>(schedule.ticks)});
     }
   }
+  brief.sums_apart_ = schedule.work_blocks > 1;
   brief.most_bytes_ = recipe.chunk_bytes != 0 ? recipe.chunk_bytes : Fabric::slot_bytes;
   if (schedule.stage_blocks > 0) {
     const auto blocks = has_rank_blocks(operation) ? static_cast<std::size_t>(schedule.stage_blocks) : 1;
@@ -174,9 +175,10 @@ Brief::AnyFrame Brief::any_frame_of(Endpoint& endpoint, const Collective& call) 
   return frame;
 }
 
-/// Only data that is not combined, and only where all ranks come to the same answer.
+/// Only where all ranks come to the same answer, and what is combined has the length of the own block.
 bool Brief::fits_uneven(const Endpoint& endpoint, const Collective& call) const noexcept {
-  if (call.operation == Operation::reduce_scatter || steps_.empty() || !one_by_one_) return false;
+  if (steps_.empty() || !one_by_one_) return false;
+  if (call.operation == Operation::reduce_scatter && (ticks() || sums_apart_ || call.in == call.out)) return false;
   const auto longest = longest_known(call, endpoint.size(), endpoint.rank_);
   if (!longest || *longest == 0 || *longest * call.element_bytes > most_bytes_) return false;
   return call.operation != Operation::alltoall || call.in != call.out;
@@ -258,7 +260,7 @@ inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const AFr
     case Move::Kind::exchange_combine:
     case Move::Kind::combine:
     case Move::Kind::get_combine:
-      return combine(endpoint, call, frame, step);
+      return frame.is_empty(step.to) || combine(endpoint, call, frame, step);
     case Move::Kind::copy:
       if (frame.at(step.to) != frame.at(step.from))
         copy_bytes(frame.at(step.to), frame.at(step.from), frame.length(step));
@@ -366,7 +368,7 @@ bool Brief::advance(Endpoint& endpoint, const Collective& call, Course& course) 
         return false;
       }
       if (step.kind == Move::Kind::recv_combine || step.kind == Move::Kind::exchange_combine) {
-        fold(call.reduction, frame.at(step.to), frame.at(step.with), course.operand_, step.to.count * frame.bytes,
+        fold(call.reduction, frame.at(step.to), frame.at(step.with), course.operand_, frame.length(step.to),
              step.theirs_first);
       }
     } else if (step.kind == Move::Kind::await && !endpoint.has_reached(step.source, frame.epoch + step.tick)) {

@@ -126,8 +126,9 @@ class Brief {
   std::size_t most_bytes_ = 0;          ///< of a vector or block
   const Schedule* schedule_ = nullptr;  ///< that is followed by ticks; nullptr: by messages alone
   bool fills_stage_ = false;
-  bool one_by_one_ = true;  ///< no step moves several blocks
-  bool merges_ = false;     ///< what others own is combined: the operator must not need a place to do so
+  bool one_by_one_ = true;   ///< no step moves several blocks
+  bool sums_apart_ = false;  ///< working memory holds more than the own block
+  bool merges_ = false;      ///< what others own is combined: the operator must not need a place to do so
 };
 
 /// How far a call has come that is done in parts, and what it waits for: one of the last three.
