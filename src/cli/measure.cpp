@@ -1,9 +1,11 @@
 // smelt measure: times this machine and keeps the model.
 #include "smelt/measure.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
@@ -26,6 +28,7 @@ struct MeasureFlags {
 
 struct MeasureOutcome {
   Machine machine;
+  std::optional<Machine> before;  ///< the model that it takes the place of
   bool measured = true;
   double elapsed_s = 0.0;
   std::vector<std::string> files;
@@ -53,10 +56,34 @@ MeasureOutcome obtain(const MeasureFlags& arguments) {
     }
   }
   on_interrupt("smelt: measure: interrupted: nothing was saved\n");
+  if (auto cached = load_cached_machine()) outcome.before = *std::move(cached);
   const auto start = std::chrono::steady_clock::now();
   outcome.machine = measure(arguments);
   outcome.elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;
+}
+
+/// A busy machine, or a hypervisor that moves PUs, shows in a pair that is as far apart as never before.
+void compare_with_before(const MeasureOutcome& outcome) {
+  constexpr double suspicious = 2.0;
+  if (!outcome.before || !outcome.before->rtt_ns || !outcome.machine.rtt_ns) return;
+  const Matrix &before = *outcome.before->rtt_ns, &now = *outcome.machine.rtt_ns;
+  double most = suspicious;
+  std::string remark;
+  for (std::size_t from = 0; from < std::min(before.size(), now.size()); ++from) {
+    for (std::size_t to = from + 1; to < std::min(before.size(), now.size()); ++to) {
+      const double then_ns = before(from, to), now_ns = now(from, to);
+      if (then_ns <= 0.0 || now_ns <= 0.0 || std::max(then_ns / now_ns, now_ns / then_ns) < most) continue;
+      most = std::max(then_ns / now_ns, now_ns / then_ns);
+      remark = fmt::format("PU {} to {} and back takes {:.0f} ns, it took {:.0f} in the model of {}",
+                           outcome.machine.pus[from].os_index, outcome.machine.pus[to].os_index, now_ns, then_ns,
+                           outcome.before->measured_at);
+    }
+  }
+  if (!remark.empty()) {
+    print_error(
+        fmt::format("measure: {}: other programs were at work, or a hypervisor has moved PUs; measure again", remark));
+  }
 }
 
 void save(const MeasureFlags& arguments, MeasureOutcome& outcome) {
@@ -96,6 +123,7 @@ void report(const MeasureOutcome& outcome) {
 void run(const MeasureFlags& arguments) {
   MeasureOutcome outcome = obtain(arguments);
   save(arguments, outcome);
+  compare_with_before(outcome);
   if (!arguments.json) return report(outcome);
   Json document = machine_document(outcome.machine);
   document["measured"] = outcome.measured;

@@ -198,6 +198,25 @@ TEST(Documents, MeasureKeepsTheModel) {
   EXPECT_EQ(smelt({"show", file}).exit_code, 0);
 }
 
+TEST(Documents, MeasureSaysWhereItDiffersFromTheModelBefore) {
+  const Words cache = {"XDG_CACHE_HOME=" + scratch() + "/differs-cache"};
+  const Words words = {"measure", "--quick", "--budget", "1s", "--json"};
+  const Call first = smelt(words, "", cache);
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  Json document = first.json();
+  const std::string file = document["files"][0];
+  if (document["pus"].size() < 2) GTEST_SKIP() << "one PU";
+  for (const char* key : {"measured", "elapsed_s", "files"}) document.erase(key);
+  for (auto& row : document["rtt_ns"]) {
+    for (auto& each : row) each = each.get<double>() * 1000;
+  }
+  std::ofstream(file) << document;
+  const Call second = smelt(words, "", cache);
+  EXPECT_EQ(second.exit_code, 0);
+  EXPECT_THAT(second.err, HasSubstr("measure: PU "));
+  EXPECT_THAT(second.err, HasSubstr("measure again"));
+}
+
 TEST(Documents, BenchHasThePromisedKeys) {
   if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
   const Call call =
