@@ -15,6 +15,7 @@ constexpr double read_share = 1.6;
 /// Of what the kernel adds to a copy, a put of a longer block spares so much of what a get costs. Up to there they cost
 /// the same. Where ranks take turns on a PU it is so from shorter ones on. Both are measured (docs/model.md), not
 /// explained.
+constexpr double ring_lines = 64;  // of a channel
 constexpr double long_put_bytes = 2 << 20, long_put_bytes_crowded = 32 << 10, long_put_share = 0.25;
 /// Up to there one of the two ends does it all.
 constexpr double least_shared_bytes = 64 << 10;
@@ -269,8 +270,10 @@ double Lowering::reclaim_ns(double bytes) const {
 /// Lines after the first of a message through a channel: written by one rank, fetched by the other.
 double Lowering::stream_ns(int from, int to, double bytes) const {
   const double lines = std::max(0.0, std::ceil(bytes / payload_bytes) - 1.0);
-  // Each line is polled for: only part of its way overlaps with the way of the next.
-  return lines * line_share * costs_.message(from, to);
+  // Each line is polled for: only part of its way overlaps with the way of the next. Where ranks take turns on a PU the
+  // sender stops at a full ring until the receiver has had its turn.
+  const double turns = crowded_ ? std::floor(lines / ring_lines) * switch_ns : 0.0;
+  return lines * line_share * costs_.message(from, to) + turns;
 }
 
 /// From one place of the rank's memory to another.

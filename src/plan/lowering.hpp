@@ -23,6 +23,9 @@ constexpr double payload_bytes = 56.0;  ///< of a line of a channel
 /// What a line of a stream costs, as part of a lone message (docs/model.md).
 constexpr double line_share = 0.2;
 
+/// What a rank pays to get a PU that another rank has: a context switch.
+constexpr double switch_ns = 1000.0;
+
 struct Op {
   enum class Kind : std::uint8_t { work, send, receive, post, await, await_body, flush, reuse_stage };
   Kind kind = Kind::work;

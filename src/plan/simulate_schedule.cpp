@@ -26,8 +26,6 @@ namespace smelt {
 namespace plan {
 namespace {
 
-/// What a rank pays to get a PU that another rank has: a context switch.
-constexpr double switch_ns = 1000.0;
 /// Chunks that are simulated; what the second half of them shows of the steady state holds for the rest.
 constexpr std::size_t most_chunks = 6;
 constexpr double never_ns = std::numeric_limits<double>::infinity();
