@@ -109,7 +109,7 @@ class Bench:
         for _ in range(MEASUREMENTS):
             subprocess.run([self.smelt, "measure"], stdout=subprocess.DEVNULL, check=True)
             model = json.loads(subprocess.run([self.smelt, "show", "--json"], stdout=subprocess.PIPE, check=True).stdout)
-            trips = [each for row in model["rtt_ns"] for each in row if each]
+            trips = [each for row in model.get("rtt_ns", []) for each in row if each]
             now = statistics.median(trips) if trips else None
             if now is None or before is not None and max(now, before) < STEADY * min(now, before):
                 return

@@ -15,8 +15,9 @@ constexpr double read_share = 1.6;
 /// Of what the kernel adds to a copy, a put of a longer block spares so much of what a get costs. Up to there they cost
 /// the same. Where ranks take turns on a PU it is so from shorter ones on. Both are measured (docs/model.md), not
 /// explained.
-constexpr double ring_lines = 64;  // of a channel
 constexpr double long_put_bytes = 2 << 20, long_put_bytes_crowded = 32 << 10, long_put_share = 0.25;
+/// Of a channel, as few ranks have it.
+constexpr double ring_lines = 64;
 /// Up to there one of the two ends does it all.
 constexpr double least_shared_bytes = 64 << 10;
 /// Longer messages of a recipe with direct access say where the data is.

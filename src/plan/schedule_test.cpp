@@ -336,6 +336,11 @@ TEST(Schedules, RanksThatShareAPuTakeTurns) {
   EXPECT_GT(time(crowded, tree, 8), 2 * switch_ns);
   const Recipe flat{.algorithm = "alltoall_flat", .access = Access::direct};
   EXPECT_GT(time(crowded, flat, 1 << 20), 1.8 * time(apart, flat, 1 << 20));
+  // The first line beyond a ringful waits for the receiver's turn.
+  const Recipe pairwise{.algorithm = "reduce_scatter_pairwise"};
+  constexpr std::size_t ringful = 64 * 56;
+  EXPECT_LT(time(apart, pairwise, ringful + 56) - time(apart, pairwise, ringful), switch_ns);
+  EXPECT_GT(time(crowded, pairwise, ringful + 56) - time(crowded, pairwise, ringful), 7 * switch_ns);
 }
 
 // Rank 0 waits for the late rank, which shares a PU with three others; so does rank 0. They all have better to do.
