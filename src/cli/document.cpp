@@ -83,12 +83,23 @@ Group group_of(const Machine& machine, const Json& pus, const std::string& origi
 }
 
 // The steps of an operation are those of its phases, one after the other.
-void append_phase(const Machine& machine, const Tree& tree, Operation phase, Plan& plan) {
-  const Plan part = take(plan_from_tree(machine, plan.group, phase, tree));
+void append_steps(const Plan& part, Plan& plan) {
   plan.steps.resize(part.steps.size());
   for (std::size_t rank = 0; rank < part.steps.size(); ++rank) {
     plan.steps[rank].insert(plan.steps[rank].end(), part.steps[rank].begin(), part.steps[rank].end());
   }
+}
+
+void append_phase(const Machine& machine, const Tree& tree, Operation phase, Plan& plan) {
+  append_steps(take(plan_from_tree(machine, plan.group, phase, tree)), plan);
+}
+
+constexpr const char* exchanged_votes = "recursive doubling";
+
+void append_exchange(const Machine& machine, Plan& plan) {
+  PlanOptions options;
+  options.topology = "dissemination";
+  append_steps(take(make_plan(machine, plan.group, Operation::allreduce, options)), plan);
 }
 
 void append_phases(const Machine& machine, Plan& plan) {
@@ -101,6 +112,7 @@ void append_phases(const Machine& machine, Plan& plan) {
       return append_phase(machine, up, Operation::reduce, plan);
     case Operation::two_phase_commit:
       append_phase(machine, down, Operation::broadcast, plan);
+      if (!plan.reduce_tree) return append_exchange(machine, plan);
       [[fallthrough]];
     case Operation::barrier:
     case Operation::allreduce:
@@ -154,6 +166,10 @@ std::vector<int> os_indices(const Machine& machine, const Group& group) {
   return result;
 }
 
+bool exchanges_votes(const Plan& plan) {
+  return plan.operation == Operation::two_phase_commit && plan.broadcast_tree && !plan.reduce_tree;
+}
+
 const char* step_name(Step::Kind kind) {
   switch (kind) {
     case Step::Kind::send:
@@ -178,6 +194,7 @@ Json plan_document(const Machine& machine, const Plan& plan, bool with_steps) {
     document["reduce_children"] = children_of(*plan.reduce_tree);
     if (plan.reduce_tree->root != plan.root) document["reduce_root"] = plan.reduce_tree->root;
   }
+  if (exchanges_votes(plan)) document["votes"] = exchanged_votes;
   document["arrival_ns"] = plan.arrival_ns;
   document["predicted_ns"] = plan.predicted_ns;
   document["lower_bound_ns"] = plan.lower_bound_ns ? Json(*plan.lower_bound_ns) : Json(nullptr);
@@ -226,6 +243,10 @@ Plan parse_plan_document(const Machine& machine, const std::string& text, const 
   if (plan.operation != Operation::broadcast) plan.reduce_tree = tree;
   if (plan.operation != Operation::reduce && plan.reduce_tree && document.contains("reduce_children")) {
     plan.reduce_tree = checked_tree(document["reduce_children"], plan.root, ranks, origin, "reduce_children");
+  }
+  if (plan.operation == Operation::two_phase_commit && document.contains("votes")) {
+    if (document["votes"] != exchanged_votes) fail("{}: votes: only \"{}\" is known", origin, exchanged_votes);
+    plan.reduce_tree.reset();
   }
   append_phases(machine, plan);
   return plan;

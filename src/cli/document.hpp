@@ -31,6 +31,9 @@ Plan parse_plan_document(const Machine& machine, const std::string& text, const 
 
 Json timeline_document(const Simulation& simulation);
 
+/// Whether a two-phase commit ends with an allreduce by recursive doubling, not up and down its trees.
+bool exchanges_votes(const Plan& plan);
+
 const char* step_name(Step::Kind kind);
 
 /// os_index of each rank's PU.

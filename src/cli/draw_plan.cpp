@@ -192,13 +192,26 @@ class TreeDrawing {
   Table table_{"llrrl"};
 };
 
+using StepLists = std::vector<std::vector<Step>>;
+
+// What a commit that exchanges its votes does after the proposal.
+StepLists votes_of(const Plan& plan) {
+  StepLists votes = plan.steps;
+  const auto& children = plan.broadcast_tree->children;
+  for (std::size_t rank = 0; rank < votes.size(); ++rank) {
+    const auto passed_on = children[rank].size() + (static_cast<int>(rank) == plan.root ? 0 : 1);
+    votes[rank].erase(votes[rank].begin(), votes[rank].begin() + static_cast<std::ptrdiff_t>(passed_on));
+  }
+  return votes;
+}
+
 // The k-th message that each rank sends; "r → r + 4" where that is the same for all.
-std::string draw_rounds(const Plan& plan) {
-  const int n = plan.group.size();
+std::string draw_rounds(const StepLists& steps) {
+  const int n = static_cast<int>(steps.size());
   std::vector<std::vector<int>> targets;
   for (int rank = 0; rank < n; ++rank) {
     std::size_t round = 0;
-    for (const auto& step : plan.steps[static_cast<std::size_t>(rank)]) {
+    for (const auto& step : steps[static_cast<std::size_t>(rank)]) {
       if (step.kind != Step::Kind::send) continue;
       if (targets.size() <= round) targets.emplace_back(static_cast<std::size_t>(n), -1);
       targets[round++][static_cast<std::size_t>(rank)] = step.peer;
@@ -249,13 +262,13 @@ std::string graphviz_tree(const Machine& machine, const Plan& plan, const Tree& 
   return text;
 }
 
-std::string graphviz_rounds(const Plan& plan) {
+std::string graphviz_rounds(const StepLists& steps, const char* style) {
   std::string text;
-  for (std::size_t rank = 0; rank < plan.steps.size(); ++rank) {
+  for (std::size_t rank = 0; rank < steps.size(); ++rank) {
     int round = 0;
-    for (const auto& step : plan.steps[rank]) {
+    for (const auto& step : steps[rank]) {
       if (step.kind != Step::Kind::send) continue;
-      text += fmt::format("  r{} -> r{} [label=\"{}\"];\n", rank, step.peer, ++round);
+      text += fmt::format("  r{} -> r{} [label=\"{}\"{}];\n", rank, step.peer, ++round, style);
     }
   }
   return text;
@@ -306,7 +319,7 @@ std::string place_name(const Machine& machine, int index) {
 }
 
 std::string draw_plan(const Machine& machine, const Plan& plan, const Simulation& simulation) {
-  if (!plan.broadcast_tree && !plan.reduce_tree) return draw_rounds(plan);
+  if (!plan.broadcast_tree && !plan.reduce_tree) return draw_rounds(plan.steps);
   const auto messages = messages_of(machine, plan, simulation);
   const auto draw = [&](const Tree& tree, bool upwards, std::size_t phase) {
     return TreeDrawing(machine, plan, tree, messages, upwards, phase, simulation.total_ns).text();
@@ -316,6 +329,7 @@ std::string draw_plan(const Machine& machine, const Plan& plan, const Simulation
   if (plan.operation == Operation::two_phase_commit && plan.broadcast_tree) {
     text += heading("Proposal goes down") + draw(*plan.broadcast_tree, false, 0) + "\n";
   }
+  if (exchanges_votes(plan)) return text + heading("Votes are exchanged") + draw_rounds(votes_of(plan));
   if (plan.reduce_tree) {
     const bool alone = plan.operation == Operation::reduce;
     if (!alone) text += heading(plan.operation == Operation::two_phase_commit ? "Votes come up" : "Up: reduce");
@@ -404,7 +418,8 @@ std::string graphviz(const Machine& machine, const Plan& plan) {
   if (plan.reduce_tree && (both || plan.operation == Operation::reduce)) {
     text += graphviz_tree(machine, plan, *plan.reduce_tree, true);
   }
-  if (!plan.broadcast_tree && !plan.reduce_tree) text += graphviz_rounds(plan);
+  if (!plan.broadcast_tree && !plan.reduce_tree) text += graphviz_rounds(plan.steps, "");
+  if (exchanges_votes(plan)) text += graphviz_rounds(votes_of(plan), ", style=dashed");
   return text + "}\n";
 }
 

@@ -1,8 +1,8 @@
 #include "comm/brief.hpp"
 
 #include <algorithm>
-#include <cstring>
 
+#include "base/copy.hpp"
 #include "comm/chooser.hpp"
 #include "comm/endpoint.hpp"
 
@@ -35,15 +35,6 @@ bool is_brief(const Move& move, bool ticks) {
 
 bool is_message(const Move& move) {
   return move.peer >= 0 || (move.source >= 0 && move.kind <= Move::Kind::exchange_combine);
-}
-
-/// memcpy with the size of one number spelt out.
-void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (bytes == 8) {
-    std::memcpy(to, from, 8);
-  } else if (bytes > 0) {
-    std::memcpy(to, from, bytes);
-  }
 }
 
 /// to = with (op) operand, or operand (op) with. Without `merge` the operand is scratch, and destroyed.
@@ -239,7 +230,7 @@ bool Brief::combine(Endpoint& endpoint, const Collective& call, const AFrame& fr
   } else if (step.kind != Move::Kind::combine) {
     if (!receive(endpoint, *step.in, operand, bytes)) return false;
   } else if (op.merge == nullptr) {
-    std::memcpy(operand, frame.at(step.from), bytes);
+    copy_bytes(operand, frame.at(step.from), bytes);
   } else {
     theirs = frame.at(step.from);
   }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -29,6 +30,25 @@ inline std::uint64_t setting(const char* name, std::uint64_t otherwise) {
 /// How a collective is called.
 enum class Manner { blocking, started, persistent };
 
+/// Memory that begins so many bytes into a page.
+template <class Value>
+struct PlacedAllocator {
+  using value_type = Value;
+  static constexpr std::size_t page_bytes = 4096;
+  std::size_t into_page = 0;
+
+  Value* allocate(std::size_t count) const {
+    const auto pages = (into_page + count * sizeof(Value)) / page_bytes + 1;
+    void* const memory = std::aligned_alloc(page_bytes, pages * page_bytes);
+    if (memory == nullptr) throw std::bad_alloc();
+    return reinterpret_cast<Value*>(static_cast<std::byte*>(memory) + into_page);
+  }
+  void deallocate(Value* values, std::size_t) const noexcept {
+    std::free(reinterpret_cast<std::byte*>(values) - into_page);
+  }
+  bool operator==(const PlacedAllocator&) const = default;
+};
+
 struct Case {
   Operation operation = Operation::broadcast;
   std::size_t count = 0;  ///< elements of 8 bytes: of the vector, or per block
@@ -36,6 +56,7 @@ struct Case {
   Sync sync = Sync::loose;
   Manner manner = Manner::blocking;
   bool in_place = false;
+  std::size_t apart = 0;   ///< bytes that each rank's buffers lie further in their pages than those of the one before
   bool irregular = false;  ///< blocks of up to `count` elements: by turns all, about half, none, a third
   Reduction reduction{};
 };
@@ -61,17 +82,23 @@ inline std::vector<Case> around_chunks_of_puts() {
 inline std::string describe(const Case& one) {
   return std::string(to_string(one.operation)) + " of " + std::to_string(one.count) + ", root " +
          std::to_string(one.root) + (one.sync == Sync::strict ? ", strict" : "") + (one.in_place ? ", in place" : "") +
-         (one.irregular ? ", irregular" : "") + (one.reduction.reproducible ? ", reproducible" : "") +
-         (one.reduction.commutative ? "" : ", in order");
+         (one.irregular ? ", irregular" : "") + (one.apart != 0 ? ", pages apart" : "") +
+         (one.reduction.reproducible ? ", reproducible" : "") + (one.reduction.commutative ? "" : ", in order");
 }
 
 /// One rank's part; makes its own input out of `salt`, which differs from call to call.
 class CollectiveCheck {
  public:
   using Element = std::uint64_t;
+  using Vector = std::vector<Element, PlacedAllocator<Element>>;
 
   CollectiveCheck(const Case& what, int ranks, int rank, std::uint64_t salt)
-      : case_(what), n_(static_cast<std::size_t>(ranks)), rank_(rank), salt_(salt) {
+      : case_(what),
+        n_(static_cast<std::size_t>(ranks)),
+        rank_(rank),
+        salt_(salt),
+        in_(PlacedAllocator<Element>{static_cast<std::size_t>(rank) * what.apart}),
+        out_(PlacedAllocator<Element>{static_cast<std::size_t>(rank) * what.apart + what.apart / 2}) {
     offsets_.resize(n_ + 1);
     counts_.resize(n_);
     for (std::size_t i = 0; i < n_; ++i) {
@@ -138,7 +165,7 @@ class CollectiveCheck {
     return total;
   }
   std::size_t own_count() const { return counts_[static_cast<std::size_t>(rank_)]; }
-  void fill_blocks(std::vector<Element>& to) const {
+  void fill_blocks(Vector& to) const {
     for (std::size_t b = 0; b < n_; ++b) {
       for (std::size_t k = 0; k < counts_[b]; ++k) to[offsets_[b] + k] = value(rank_, static_cast<int>(b), k);
     }
@@ -328,7 +355,7 @@ class CollectiveCheck {
   int rank_;
   std::uint64_t salt_;
   std::vector<std::size_t> counts_, offsets_, received_, received_offsets_;
-  std::vector<Element> in_, out_;
+  Vector in_, out_;
 };
 
 /// Associative, not commutative: 2x2 matrices over integers mod 2^16, packed into 64 bits.

@@ -5,8 +5,10 @@
 #include <new>
 
 #include "base/clock.hpp"
+#include "base/copy.hpp"
 #include "base/error.hpp"
 #include "comm/state.hpp"
+#include "plan/steps.hpp"
 
 namespace smelt::comm {
 namespace {
@@ -18,15 +20,6 @@ std::size_t default_chunk_bytes(int ranks) { return Fabric::channel_lines(ranks)
 /// Elements that move at a time. The division is spared where it would show: in short messages.
 std::size_t chunk_of(std::size_t count, std::size_t element_bytes, std::size_t chunk_bytes) {
   return count * element_bytes <= chunk_bytes ? count : chunk_bytes / element_bytes;
-}
-
-/// memcpy with the size of one number spelt out.
-void copy_bytes(void* to, const void* from, std::size_t bytes) {
-  if (bytes == 8) {
-    std::memcpy(to, from, 8);
-  } else if (bytes > 0) {
-    std::memcpy(to, from, bytes);
-  }
 }
 
 std::byte* advance(void* data, std::size_t bytes) {
@@ -76,11 +69,9 @@ Link* Endpoint::link_to(int peer) noexcept {
 }
 
 void Endpoint::compile() {
-  const auto actions = [&](const Plan& plan) {
+  const auto actions = [&](const plan::StepLists& steps) {
     OwnLinesVector<Action> result;
-    for (const Step& step : plan.steps[static_cast<std::size_t>(rank_)]) {
-      result.push_back({step.kind, link_to(step.peer)});
-    }
+    for (const Step& step : steps[static_cast<std::size_t>(rank_)]) result.push_back({step.kind, link_to(step.peer)});
     return result;
   };
   const auto route = [&](const Tree& tree, bool backwards) {
@@ -105,12 +96,15 @@ void Endpoint::compile() {
   const auto plan_of = [&](Operation operation) -> const Plan& {
     return state_.plans[static_cast<std::size_t>(operation)];
   };
-  barrier_ = actions(plan_of(Operation::barrier));
+  barrier_ = actions(plan_of(Operation::barrier).steps);
   if (const Plan& plan = plan_of(Operation::allreduce); plan.reduce_tree) {
     allreduce_up_ = route(*plan.reduce_tree, true);
     allreduce_down_ = route(*plan.broadcast_tree, false);
   } else {
-    allreduce_ = actions(plan);
+    allreduce_ = actions(plan.steps);
+  }
+  if (!plan_of(Operation::two_phase_commit).reduce_tree) {
+    votes_ = actions(plan::dissemination_steps(Operation::allreduce, size()));
   }
   broadcast_route_ = route(*plan_of(Operation::broadcast).broadcast_tree, false);
   reduce_route_ = route(*plan_of(Operation::reduce).reduce_tree, true);
@@ -419,10 +413,11 @@ inline bool Endpoint::gather_line(const void* in, void* result, std::size_t coun
   return parent == nullptr || send_line(*parent, value, count * op.element_bytes);
 }
 
-inline bool Endpoint::exchange_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
+inline bool Endpoint::exchange_line(const OwnLinesVector<Action>& exchange, const void* in, void* result,
+                                    std::size_t count, const Reduction& op) noexcept {
   const auto bytes = count * op.element_bytes;
   const void* value = in;
-  for (const Action& action : allreduce_) {
+  for (const Action& action : exchange) {
     Link& link = *action.link;
     if (action.kind == Step::Kind::send) {
       if (!send_line(link, value, bytes)) return false;
@@ -452,7 +447,7 @@ Status Endpoint::reduce_line(const void* in, void* result, std::size_t count, co
 }
 
 Status Endpoint::allreduce_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
-  return enter(Operation::allreduce) && exchange_line(in, result, count, op) ? Status::ok : state_.status();
+  return enter(Operation::allreduce) && exchange_line(allreduce_, in, result, count, op) ? Status::ok : state_.status();
 }
 
 /// Of a proposal of a line.
@@ -462,8 +457,11 @@ Status Endpoint::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote
   static const Reduction all = bit_and<std::uint8_t>();
   if (!flood_line(proposal, bytes, root)) return state_.status();
   std::uint8_t verdict = vote(proposal, context) ? 1 : 0;
-  if (!gather_line(&verdict, &verdict, 1, all, root)) return state_.status();
-  if (!flood_line(&verdict, 1, root)) return state_.status();
+  if (!votes_.empty()) {
+    if (!exchange_line(votes_, &verdict, &verdict, 1, all)) return state_.status();
+  } else if (!gather_line(&verdict, &verdict, 1, all, root) || !flood_line(&verdict, 1, root)) {
+    return state_.status();
+  }
   *committed = verdict != 0;
   return Status::ok;
 }
@@ -616,7 +614,7 @@ Status Endpoint::run(const Collective& call) noexcept {
 
 Status Endpoint::run_loose(const Collective& call) noexcept {
   if (call.operation == Operation::two_phase_commit) {
-    if (call.count > channel::line_payload) return commit_in_parts(call);
+    if (state_.commits_in_parts || call.count > channel::line_payload) return commit_in_parts(call);
     return two_phase_commit(call.out, call.count, call.vote, call.vote_context, call.committed, call.root);
   }
   const Choice* const choice = state_.chooser->choose(call, rank_);

@@ -200,7 +200,8 @@ class alignas(separation_bytes) Endpoint {
   const std::byte* await_line(Link& link, Step::Kind kind) noexcept;
   bool flood_line(void* data, std::size_t bytes, int root) noexcept;
   bool gather_line(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
-  bool exchange_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
+  bool exchange_line(const OwnLinesVector<Action>& exchange, const void* in, void* result, std::size_t count,
+                     const Reduction& op) noexcept;
   Status broadcast_line(void* data, std::size_t bytes, int root) noexcept;
   Status reduce_line(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
   Status allreduce_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
@@ -229,6 +230,7 @@ class alignas(separation_bytes) Endpoint {
   std::vector<std::unique_ptr<Link>> links_;
   OwnLinesVector<Action> barrier_;
   OwnLinesVector<Action> allreduce_;  ///< of an exchange without a tree; empty if reduce + broadcast
+  OwnLinesVector<Action> votes_;      ///< the same, of a two-phase commit
   Route allreduce_up_, allreduce_down_;
   Route broadcast_route_;
   Route reduce_route_;
@@ -243,7 +245,7 @@ class alignas(separation_bytes) Endpoint {
   Brief::SlotUse slot_uses_[Fabric::slots];
   OwnLinesVector<std::uint64_t> seen_ticks_;  ///< of each rank, as last looked at
   std::vector<Link*> lending_;                ///< links on which the peer may still read my buffers
-  Bytes work_, pieces_, input_copy_;
+  Bytes work_, pieces_, input_copy_, detour_;
   Execution blocking_;
   std::vector<std::vector<std::unique_ptr<Prepared>>> prepared_;  ///< by choice and root
   Recent recent_[operation_count];

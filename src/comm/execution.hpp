@@ -90,6 +90,8 @@ class Execution {
   void take_line(Link& link, const Move& move, const Extent& extent) noexcept;
   void take_buffer(Link& link, const Move& move, const Extent& extent) noexcept;
   void transfer(pid_t process, std::byte* theirs, std::byte* mine, std::size_t bytes, bool write) noexcept;
+  void transfer_by_detour(pid_t process, std::byte* theirs, std::byte* mine, std::size_t bytes, bool write) noexcept;
+  void call_kernel(pid_t process, std::byte* theirs, std::byte* mine, std::size_t bytes, bool write) noexcept;
   void fetch(pid_t process, const std::byte* theirs, std::byte* to, std::size_t bytes) noexcept;
   void fold(std::byte* to, const std::byte* with, const std::byte* operand, std::size_t bytes,
             bool operand_first) noexcept;

@@ -30,7 +30,8 @@ std::shared_ptr<State> make_state(const std::string& topology, int ranks, const 
   options.wait = "yield";
   auto state = State::create(machine, group, options);
   EXPECT_TRUE(state) << (state ? "" : state.error().message);
-  (*state)->flat_barrier_used = false;  // the planned steps, however many PUs this machine has
+  (*state)->flat_barrier_used = (*state)->commits_in_parts =
+      false;  // the planned steps, however many PUs this machine has
   return *state;
 }
 
@@ -95,6 +96,23 @@ TEST_P(Topology, WhatRunsIsWhatWasPlanned) {
       e.allreduce(&mine, &value, 1, sum<double>());
     });
     EXPECT_EQ(allreduced, steps(plan_of(*state, Operation::allreduce)));
+  }
+}
+
+/// Between two ranks a commit's messages are those of its plan; else the trees of broadcast and reduction carry it.
+TEST(PlanAgreement, TwoRanksExchangeTheirVotes) {
+  auto state = make_state("best", 2);
+  const Plan& plan = plan_of(*state, Operation::two_phase_commit);
+  EXPECT_FALSE(plan.reduce_tree);
+  for (const bool vote : {true, false}) {
+    const auto commit = record(*state, [&](Endpoint& e) {
+      double proposal = 1.0;
+      bool votes = vote || e.rank() == 0, committed = !vote;
+      const auto tell = [](const void*, void* yes) { return *static_cast<bool*>(yes); };
+      e.run(Collective::two_phase_commit(&proposal, sizeof proposal, tell, &votes, &committed, plan.root));
+      EXPECT_EQ(committed, vote);
+    });
+    EXPECT_EQ(commit, steps(plan));
   }
 }
 

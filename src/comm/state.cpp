@@ -191,6 +191,8 @@ Result<void> State::plan_for_late_ranks() {
 void State::complete_plans() {
   const auto& wanted = options.barrier;
   const bool crowded = group.size() > parallelism;
+  // Each message of a tree is a turn on a shared PU: plans do not know that, the choices for single operations do.
+  commits_in_parts = options.topology == "best" && crowded;
   flat_barrier_used =
       group.size() > 1 && (wanted == "flat" || (wanted.empty() && options.topology == "best" && crowded));
   ordered_tree = rank_order_tree(group.size());

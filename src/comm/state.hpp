@@ -59,7 +59,8 @@ class State : public std::enable_shared_from_this<State> {
   std::optional<Profile> profile;  ///< of the tuner, until the chooser has it
   Tree ordered_tree;               ///< reductions in rank order: binomial, every subtree a run of ranks
   bool flat_barrier_used = false;
-  int parallelism = 1;  ///< ranks that can run at the same time: PUs of the group, quota
+  bool commits_in_parts = false;  ///< two-phase commits by what runs broadcasts and allreduces, whatever their size
+  int parallelism = 1;            ///< ranks that can run at the same time: PUs of the group, quota
   double timeout_s = 0.0;
 
   Fabric fabric;

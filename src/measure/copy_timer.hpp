@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <span>
@@ -68,16 +69,22 @@ class MemoryTimer : public CopyTimer {
  private:
   /// Memory of a PU, on its NUMA node by being touched there first. Kept from round to round:
   /// first touches cost more than copies.
+  struct FreePages {
+    void operator()(std::byte* data) const noexcept { std::free(data); }
+  };
+  /// Whole ones: some CPUs copy many times slower to a place a little further in its page than the source.
+  using Pages = std::unique_ptr<std::byte[], FreePages>;
   struct Buffers {
     std::size_t size_bytes = 0;
-    std::unique_ptr<std::byte[]> source;
-    std::unique_ptr<std::byte[]> target;
+    Pages source;
+    Pages target;
     bool touched = false;
 
     void touch() noexcept;
   };
   class Team;
 
+  static Pages new_pages(std::size_t size_bytes);
   int os_index(int pu) const { return machine_.pus[static_cast<std::size_t>(pu)].os_index; }
   void reserve(std::span<const int> pus, std::size_t size_bytes);
 

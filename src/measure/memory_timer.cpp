@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "base/cacheline.hpp"
+#include "base/copy.hpp"
 #include "base/error.hpp"
 #include "base/segment.hpp"
 #include "measure/channel_timer.hpp"
@@ -31,7 +32,7 @@ void write_all(std::byte* data, std::size_t size_bytes, int value) noexcept {
 }
 
 void copy_all(std::byte* to, const std::byte* from, std::size_t size_bytes) noexcept {
-  std::memcpy(to, from, size_bytes);
+  copy_bytes(to, from, size_bytes);
   asm volatile("" : : "r"(to) : "memory");
 }
 
@@ -89,6 +90,13 @@ class MemoryTimer::Team {
   alignas(separation_bytes) std::atomic<std::uint32_t> step_{0};
 };
 
+MemoryTimer::Pages MemoryTimer::new_pages(std::size_t size_bytes) {
+  constexpr std::size_t page_bytes = 4096;
+  auto* const data = std::aligned_alloc(page_bytes, (size_bytes + page_bytes - 1) / page_bytes * page_bytes);
+  if (data == nullptr) throw std::bad_alloc();
+  return Pages(static_cast<std::byte*>(data));
+}
+
 void MemoryTimer::reserve(std::span<const int> pus, std::size_t size_bytes) {
   const auto wanted = [&](int pu) { return std::find(pus.begin(), pus.end(), pu) != pus.end(); };
   std::size_t total = 0;
@@ -101,8 +109,8 @@ void MemoryTimer::reserve(std::span<const int> pus, std::size_t size_bytes) {
     auto& buffers = buffers_[pu];
     if (buffers.size_bytes >= size_bytes) continue;
     buffers = {};
-    buffers.source = std::make_unique_for_overwrite<std::byte[]>(size_bytes);
-    buffers.target = std::make_unique_for_overwrite<std::byte[]>(size_bytes);
+    buffers.source = new_pages(size_bytes);
+    buffers.target = new_pages(size_bytes);
     buffers.size_bytes = size_bytes;
   }
 }

@@ -115,7 +115,10 @@ Result<Plan> plan_messages(Problem& problem, const Group& group, Solution soluti
 
 void finish(Problem& problem, Solution& solution, bool completion, bool keep_order) {
   const bool has_trees = solution.broadcast_tree || solution.reduce_tree;
-  if (has_trees && problem.operation() == Operation::two_phase_commit) {
+  const bool exchanged = problem.operation() == Operation::two_phase_commit && !solution.reduce_tree;
+  if (exchanged) {
+    if (!keep_order) order_sends(problem.exact(Direction::broadcast), *solution.broadcast_tree);
+  } else if (has_trees && problem.operation() == Operation::two_phase_commit) {
     solution.time_ns = two_phase_time(problem, solution, keep_order);
   } else if (has_trees) {
     solution.time_ns = 0.0;
@@ -127,7 +130,8 @@ void finish(Problem& problem, Solution& solution, bool completion, bool keep_ord
     add(Direction::reduce, solution.reduce_tree);
     add(Direction::broadcast, solution.broadcast_tree);
   }
-  const bool unknown = !has_trees || completion || (keep_order && problem.operation() == Operation::two_phase_commit);
+  const bool unknown =
+      !has_trees || exchanged || completion || (keep_order && problem.operation() == Operation::two_phase_commit);
   if (!unknown) return;
   const auto plan = plan_messages(problem, problem.ranks().group(), solution, completion);
   if (plan) solution.time_ns = plan->predicted_ns;

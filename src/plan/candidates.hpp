@@ -47,7 +47,8 @@ class Problem {
 /// The trees of an operation and what they take.
 struct Solution {
   std::string topology;
-  std::optional<Tree> reduce_tree, broadcast_tree;  ///< neither: dissemination
+  /// Neither: dissemination. A two-phase commit without a reduce_tree: votes by recursive doubling.
+  std::optional<Tree> reduce_tree, broadcast_tree;
   double time_ns = 0.0;
   int root() const { return broadcast_tree ? broadcast_tree->root : reduce_tree ? reduce_tree->root : 0; }
 };

@@ -52,6 +52,26 @@ TEST(Simulate, TwoPhaseCommitOverlapsBroadcastAndVotes) {
   EXPECT_EQ(plan.arrival_ns[0], 19.0);
 }
 
+// Proposal at 7; both votes under way at once, the other's at 7 + 7. Up and down trees it is one message more.
+TEST(Simulate, VotesOfTwoRanksAreExchanged) {
+  const Machine machine = test::uniform_machine(2, 2.0, 5.0);
+  const Plan plan = named(machine, Operation::two_phase_commit, "best");
+  EXPECT_FALSE(plan.reduce_tree);
+  EXPECT_EQ(plan.steps[static_cast<std::size_t>(plan.root)],
+            (std::vector<Step>{{send, 1 - plan.root}, {send, 1 - plan.root}, {combine, 1 - plan.root}}));
+  EXPECT_DOUBLE_EQ(plan.predicted_ns, 14.0);
+  EXPECT_FALSE(plan.optimal);
+  EXPECT_LE(*plan.lower_bound_ns, 14.0);
+  EXPECT_DOUBLE_EQ(named(machine, Operation::two_phase_commit, "sequential").predicted_ns, 21.0);
+}
+
+// Of three ranks one takes no part in the doubling: it hands its vote in before and gets the decision after, 30 in all.
+TEST(Simulate, VotesGoUpAndDownTreesWhereThatIsOverEarlier) {
+  const Plan plan = named(test::uniform_machine(3, 2.0, 5.0), Operation::two_phase_commit, "best");
+  EXPECT_TRUE(plan.reduce_tree);
+  EXPECT_LE(plan.predicted_ns, 28.0);
+}
+
 TEST(Simulate, TwoRankBarrierIsOneExchange) {
   Machine machine = test::uniform_machine(2, 2.0, 5.0);
   const Plan plan = named(machine, Operation::barrier, "dissemination");

@@ -4,7 +4,8 @@
 //   reduce            combine from the children in reverse order, send to the parent
 //   barrier           reduce, then broadcast; or dissemination
 //   allreduce         reduce, then broadcast; or recursive doubling
-//   two-phase commit  broadcast the proposal, reduce the votes, broadcast the decision
+//   two-phase commit  broadcast the proposal, reduce the votes, broadcast the decision; or broadcast the proposal,
+//                     then an allreduce of the votes by recursive doubling
 //
 // Dissemination: in round k = 0, 1, .. rank i signals i + 2^k and waits for i - 2^k (mod n),
 // ceil(log2 n) rounds. Two ranks: a single exchange.
@@ -53,8 +54,8 @@ StepLists dissemination_barrier(int ranks) {
   return steps;
 }
 
-StepLists recursive_doubling(int ranks) {
-  StepLists steps(static_cast<std::size_t>(ranks));
+void append_recursive_doubling(StepLists& steps) {
+  const int ranks = static_cast<int>(steps.size());
   int power = 1;
   while (power * 2 <= ranks) power *= 2;
   for (int rank = power; rank < ranks; ++rank) {
@@ -71,7 +72,6 @@ StepLists recursive_doubling(int ranks) {
     steps[rank - power].push_back({send, rank});
     steps[rank].push_back({recv, rank - power});
   }
-  return steps;
 }
 
 }  // namespace
@@ -84,13 +84,20 @@ StepLists tree_steps(Operation operation, int ranks, const Tree* reduce_tree, co
   const std::vector<int> up = reduce_tree ? reduce_tree->parents() : std::vector<int>{};
   const std::vector<int> down = broadcast_tree ? broadcast_tree->parents() : std::vector<int>{};
   if (operation == Operation::two_phase_commit) append_broadcast(steps, *broadcast_tree, down);
+  if (operation == Operation::two_phase_commit && reduce_tree == nullptr) {
+    append_recursive_doubling(steps);
+    return steps;
+  }
   if (reduces(operation)) append_reduce(steps, *reduce_tree, up);
   if (broadcasts(operation)) append_broadcast(steps, *broadcast_tree, down);
   return steps;
 }
 
 StepLists dissemination_steps(Operation operation, int ranks) {
-  return operation == Operation::barrier ? dissemination_barrier(ranks) : recursive_doubling(ranks);
+  if (operation == Operation::barrier) return dissemination_barrier(ranks);
+  StepLists steps(static_cast<std::size_t>(ranks));
+  append_recursive_doubling(steps);
+  return steps;
 }
 
 }  // namespace smelt::plan

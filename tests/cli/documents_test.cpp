@@ -57,6 +57,22 @@ TEST(Documents, PlanHasThePromisedKeys) {
   }
 }
 
+TEST(Documents, ACommitMayExchangeItsVotes) {
+  const Json document = plan({"--op", "two-phase-commit", "--ranks", "0,1", "--steps"});
+  EXPECT_EQ(document["votes"], "recursive doubling");
+  EXPECT_FALSE(document.contains("reduce_children"));
+  expect_spanning(document["children"], document["root"]);
+  const Call call = smelt({"simulate", "-m", two_packages(), "--plan", "-", "--json"}, document.dump());
+  ASSERT_EQ(call.exit_code, 0) << call.err;
+  EXPECT_NEAR(call.json()["total_ns"].get<double>(), document["predicted_ns"].get<double>(), 1e-6);
+
+  Json other = document;
+  other["votes"] = "by letter";
+  const Call refused = smelt({"simulate", "-m", two_packages(), "--plan", "-"}, other.dump());
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.err.find("votes"), std::string::npos) << refused.err;
+}
+
 TEST(Documents, DisseminationHasNoTree) {
   const Json document = plan({"--op", "barrier", "--topology", "dissemination", "--ranks", "0-3", "--steps"});
   const Json nobody = Json::array();

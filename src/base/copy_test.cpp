@@ -1,0 +1,68 @@
+#include "base/copy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+namespace smelt {
+namespace {
+
+using copy_detail::piece_bytes;
+constexpr std::size_t page_bytes = copy_page_bytes;
+
+/// Copies at that distance of target and source within their pages; what lies around the target stays.
+void expect_copied(std::size_t bytes, std::size_t distance) {
+  constexpr std::size_t edge = 64;
+  std::vector<unsigned char> memory(2 * (bytes + 4 * page_bytes));
+  std::iota(memory.begin(), memory.end(), static_cast<unsigned char>(1));
+  unsigned char* const from = memory.data() + edge;
+  unsigned char* const to = from + (bytes + 2 * edge) / page_bytes * page_bytes + page_bytes + distance;
+  const std::vector<unsigned char> source(from, from + bytes), before(memory);
+  copy_bytes(to, from, bytes);
+  EXPECT_TRUE(std::equal(source.begin(), source.end(), to)) << bytes << " bytes, distance " << distance;
+  const auto at = to - memory.data();
+  EXPECT_TRUE(std::equal(memory.begin(), memory.begin() + at, before.begin())) << "before the target";
+  EXPECT_TRUE(std::equal(memory.begin() + at + static_cast<std::ptrdiff_t>(bytes), memory.end(),
+                         before.begin() + at + static_cast<std::ptrdiff_t>(bytes)))
+      << "after the target";
+}
+
+TEST(Copy, IsWholeAtEveryLengthAndDistance) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{8}, std::size_t{9}, piece_bytes - 1, piece_bytes,
+                                  piece_bytes + 1, 2 * piece_bytes, 3 * piece_bytes + 17, std::size_t{100'000}}) {
+    for (const std::size_t distance : {0, 1, 8, 16, 31, 63, 64, 2048, 4080}) expect_copied(bytes, distance);
+  }
+}
+
+TEST(Copy, NothingNeedsNoPlace) { copy_bytes(nullptr, nullptr, 0); }
+
+TEST(Copy, ATargetALittleFurtherInItsPageIsAtASlowDistance) {
+  alignas(4096) static unsigned char pages[3 * page_bytes];
+  const auto slow = [](std::size_t to, std::size_t from) { return is_slow_distance(pages + to, pages + from); };
+  EXPECT_TRUE(slow(1, 0));
+  EXPECT_TRUE(slow(page_bytes + 16, 0));
+  EXPECT_TRUE(slow(16, 2 * page_bytes));
+  EXPECT_TRUE(slow(page_bytes + 8, page_bytes - 8)) << "over the end of a page";
+  EXPECT_FALSE(slow(page_bytes, 0));
+  EXPECT_FALSE(slow(0, 16));
+  EXPECT_FALSE(slow(64, 0));
+  EXPECT_FALSE(slow(2048, 0));
+}
+
+TEST(Copy, ScratchInStepWithAPlaceIsLessThanAPageAway) {
+  alignas(4096) static std::byte pages[4 * page_bytes];
+  for (const std::size_t place : {0, 1, 16, 4095}) {
+    for (const std::size_t begin : {0, 1, 64, 4095}) {
+      std::byte* const scratch = pages + 2 * page_bytes + begin;
+      std::byte* const found = in_step_with(pages + place, scratch);
+      EXPECT_GE(found, scratch);
+      EXPECT_LT(found, scratch + page_bytes);
+      EXPECT_EQ(static_cast<std::size_t>(found - pages) % page_bytes, place);
+      EXPECT_FALSE(is_slow_distance(found, pages + place));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace smelt
