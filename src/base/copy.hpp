@@ -2,8 +2,8 @@
 //
 // C libraries leave copies of some 2 KiB and more to the CPU's string instruction. On AMD's Zen 3 that takes 20 to 40
 // times as long where the target lies 1 to 31 bytes further in its page than the source, as what malloc returns for a
-// large array, 16 bytes into a page, does to a stage, which begins with one. In pieces that the C library copies by
-// loads and stores nothing is lost.
+// large array, 16 bytes into a page, does to a stage, which begins with one. Loads and stores are as fast there as
+// elsewhere.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@
 namespace smelt {
 namespace copy_detail {
 
-constexpr std::size_t piece_bytes = 2048;       ///< no C library takes the string instruction for so few
-constexpr std::size_t longest_bytes = 8 << 20;  ///< longer ones they write past the caches, which pieces would not
+constexpr std::size_t shortest_bytes = 2048;    ///< no C library takes the string instruction for so few
+constexpr std::size_t longest_bytes = 4 << 20;  ///< longer copies they write past the caches, without it
 
-void copy_in_pieces(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+void copy_backwards(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
 }  // namespace copy_detail
 
@@ -24,7 +24,7 @@ constexpr std::uintptr_t copy_page_bytes = 4096;
 
 /// Whether the string instruction may be slow at copying from there to there. The kernel copies by it, too.
 inline bool is_slow_distance(const void* to, const void* from) noexcept {
-  constexpr std::uintptr_t least = 64;
+  constexpr std::uintptr_t least = 32;
   const auto distance = reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from);
   return distance % copy_page_bytes - 1 < least - 1;  // 0 is fast
 }
@@ -39,8 +39,8 @@ inline std::byte* in_step_with(const void* other, std::byte* scratch) noexcept {
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) noexcept {
   if (bytes == 8) {
     std::memcpy(to, from, 8);
-  } else if (bytes > copy_detail::piece_bytes && bytes < copy_detail::longest_bytes && is_slow_distance(to, from)) {
-    copy_detail::copy_in_pieces(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+  } else if (bytes > copy_detail::shortest_bytes && bytes < copy_detail::longest_bytes && is_slow_distance(to, from)) {
+    copy_detail::copy_backwards(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
   } else if (bytes > 0) {
     std::memcpy(to, from, bytes);
   }
