@@ -341,6 +341,12 @@ TEST(Schedules, RanksThatShareAPuTakeTurns) {
   constexpr std::size_t ringful = 64 * 56;
   EXPECT_LT(time(apart, pairwise, ringful + 56) - time(apart, pairwise, ringful), switch_ns);
   EXPECT_GT(time(crowded, pairwise, ringful + 56) - time(crowded, pairwise, ringful), 7 * switch_ns);
+  // Cut into chunks it takes as many ringfuls: on each PU two ranks wait for so many, besides the turns of the chunks.
+  const Recipe chain{.algorithm = "scan_chain", .chunk_bytes = 1024};
+  const auto more_ns = [&](const Group& group) {
+    return time(group, chain, 21 * ringful) - time(group, chain, ringful);
+  };
+  EXPECT_GT(more_ns(crowded), 4.0 * more_ns(apart) + 2 * 20 * switch_ns);
 }
 
 // Rank 0 waits for the late rank, which shares a PU with three others; so does rank 0. They all have better to do.
