@@ -204,10 +204,13 @@ class Matrix:
                 document = self.bench.run(operation, *arguments, "--only", only, "--time", f"{self.time * 4**attempt}s",
                                           "--starts", str(self.starts * MORE_STARTS**attempt))
                 self.documents.append(document)
+                unlucky = self.without_sample(document)
+                if self.own in unlucky and attempt + 1 < TRIES:
+                    continue  # nothing could be compared: all once more
                 ratios |= self.compare(document, rivals)
                 if contestants and not ratios:
-                    continue  # nothing could be compared: all once more
-                rivals = [name for name in rivals if ratios.get(name, self.limit) < self.limit]
+                    continue
+                rivals = [name for name in rivals if name in unlucky or ratios.get(name, self.limit) < self.limit]
                 if not rivals:
                     break
             if contestants and not ratios:
@@ -218,6 +221,12 @@ class Matrix:
                     self.missing.append(f"{operation} {size_text(size)}, {ranks} ranks: nothing measured of {name}")
         except Missing as reason:
             self.missing.append(f"{operation} {size_text(size)}, {ranks} ranks: {reason}")
+
+    @staticmethod
+    def without_sample(document):
+        """Who ran, but was disturbed each time."""
+        ending = ": left out: no valid sample"
+        return {line.split(": ")[-3] for line in document.get("remarks", []) if line.endswith(ending)}
 
     def compare(self, document, contestants):
         """By start: what the machine does in the minute of one start concerns all who run in it."""
