@@ -217,7 +217,7 @@ std::string draw_rounds(const StepLists& steps) {
       targets[round++][static_cast<std::size_t>(rank)] = step.peer;
     }
   }
-  std::string text = "  No tree: every rank sends and receives in each round.\n";
+  std::string text;
   for (std::size_t round = 0; round < targets.size(); ++round) {
     std::set<int> offsets;
     std::string pairs;
@@ -319,7 +319,9 @@ std::string place_name(const Machine& machine, int index) {
 }
 
 std::string draw_plan(const Machine& machine, const Plan& plan, const Simulation& simulation) {
-  if (!plan.broadcast_tree && !plan.reduce_tree) return draw_rounds(plan.steps);
+  if (!plan.broadcast_tree && !plan.reduce_tree) {
+    return "  No tree: every rank sends and receives in each round.\n" + draw_rounds(plan.steps);
+  }
   const auto messages = messages_of(machine, plan, simulation);
   const auto draw = [&](const Tree& tree, bool upwards, std::size_t phase) {
     return TreeDrawing(machine, plan, tree, messages, upwards, phase, simulation.total_ns).text();

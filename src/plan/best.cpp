@@ -41,6 +41,7 @@ class Search {
     if (!solve_exactly()) improve();
     refine_votes();
     exchange_votes();
+    if (exchanged_) result_.lower_bound_ns = std::min(result_.lower_bound_ns, best_.time_ns);
     result_.optimal = proved_ || (!exchanged_ && best_.time_ns <= result_.lower_bound_ns * (1.0 + 1e-9));
     if (result_.optimal) result_.lower_bound_ns = best_.time_ns;
     result_.solution = std::move(best_);

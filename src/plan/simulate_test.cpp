@@ -62,6 +62,11 @@ TEST(Simulate, VotesOfTwoRanksAreExchanged) {
   EXPECT_DOUBLE_EQ(plan.predicted_ns, 14.0);
   EXPECT_FALSE(plan.optimal);
   EXPECT_LE(*plan.lower_bound_ns, 14.0);
+  Machine swaps = machine;
+  swaps.exchange_ns = Matrix(2, 6.0);  // less than a message: the bound of trees would lie above
+  const Plan quick = named(swaps, Operation::two_phase_commit, "best");
+  EXPECT_DOUBLE_EQ(quick.predicted_ns, 13.0);
+  EXPECT_EQ(quick.reason.find("-"), std::string::npos) << quick.reason;
   EXPECT_DOUBLE_EQ(named(machine, Operation::two_phase_commit, "sequential").predicted_ns, 21.0);
 }
 

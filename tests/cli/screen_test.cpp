@@ -99,6 +99,17 @@ TEST(Screen, PlanDrawsTreesAndGivesReasons) {
   EXPECT_THAT(text, HasSubstr("Why"));
 }
 
+TEST(Screen, ACommitOfTwoExchangesItsVotes) {
+  const std::string text = smelt(planning("plan", {"--op", "two-phase-commit", "--ranks", "0,1"})).out;
+  for (const char* part : {"Proposal goes down", "Votes are exchanged", "round 1"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+  EXPECT_EQ(text.find("Decision"), std::string::npos) << text;
+  EXPECT_EQ(text.find("at most -"), std::string::npos) << text;
+  const std::string dot = smelt(planning("plan", {"--op", "two-phase-commit", "--ranks", "0,1", "--dot"})).out;
+  EXPECT_NE(dot.find("r1 -> r0 [label=\"1\", style=dashed]"), std::string::npos) << dot;
+}
+
 TEST(Screen, SimulateDrawsOneLinePerRank) {
   const std::string text = smelt(planning("simulate", {"--op", "two-phase-commit", "--ranks", "0-3"})).out;
   for (const char* part : {" 0   ", " 3   ", "█", "▒", "sending"}) EXPECT_THAT(text, HasSubstr(part));
