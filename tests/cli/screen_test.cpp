@@ -101,13 +101,11 @@ TEST(Screen, PlanDrawsTreesAndGivesReasons) {
 
 TEST(Screen, ACommitOfTwoExchangesItsVotes) {
   const std::string text = smelt(planning("plan", {"--op", "two-phase-commit", "--ranks", "0,1"})).out;
-  for (const char* part : {"Proposal goes down", "Votes are exchanged", "round 1"}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  }
-  EXPECT_EQ(text.find("Decision"), std::string::npos) << text;
-  EXPECT_EQ(text.find("at most -"), std::string::npos) << text;
+  for (const char* part : {"Proposal goes down", "Votes are exchanged", "round 1"}) EXPECT_THAT(text, HasSubstr(part));
+  EXPECT_THAT(text, Not(HasSubstr("Decision")));
+  EXPECT_THAT(text, Not(HasSubstr("at most -")));
   const std::string dot = smelt(planning("plan", {"--op", "two-phase-commit", "--ranks", "0,1", "--dot"})).out;
-  EXPECT_NE(dot.find("r1 -> r0 [label=\"1\", style=dashed]"), std::string::npos) << dot;
+  EXPECT_THAT(dot, HasSubstr("r1 -> r0 [label=\"1\", style=dashed]"));
 }
 
 TEST(Screen, SimulateDrawsOneLinePerRank) {
