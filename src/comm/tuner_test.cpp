@@ -284,7 +284,10 @@ TEST(TunerTeam, LongLooseReductionsAreTimedBothWays) {
     EXPECT_FALSE(team.both_ways({Operation::reduce, Sync::loose, 4096})) << "short messages are buffered";
     EXPECT_FALSE(team.both_ways({Operation::reduce, Sync::strict, 8192}));
     EXPECT_FALSE(team.both_ways({Operation::allreduce, Sync::loose, 8192})) << "nobody leaves before the others";
-    EXPECT_EQ(team.typical({Operation::reduce, Sync::loose, 8192}, recipe, 8, 1, {10.0}, ns), Status::ok);
+    // On a busy machine a rank may be late for all windows: no number then, and longer windows the next time.
+    for (int tries = 0; ns == 0.0 && tries < 100; ++tries) {
+      EXPECT_EQ(team.typical({Operation::reduce, Sync::loose, 8192}, recipe, 8, 1, {10.0}, ns), Status::ok);
+    }
     (void)team.dismiss();
   });
   ASSERT_TRUE(ran) << ran.error().message;
