@@ -3,9 +3,10 @@
 // C libraries leave copies of some 2 KiB and more to the CPU's string instruction. On AMD's Zen 3 that takes 20 to 40
 // times as long where the target lies 1 to 31 bytes further in its page than the source, as what malloc returns for a
 // large array, 16 bytes into a page, does to a stage, which begins with one. Loads and stores are as fast there as
-// elsewhere.
+// elsewhere. Whether this CPU is one of those is tried when it first matters; on others nothing changes.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,17 +17,30 @@ namespace copy_detail {
 constexpr std::size_t shortest_bytes = 2048;    ///< no C library takes the string instruction for so few
 constexpr std::size_t longest_bytes = 4 << 20;  ///< longer copies they write past the caches, without it
 
+enum class Strings : unsigned char { unknown, fast, slow };
+
+/// Relaxed: whoever finds it unknown finds out, and all come to the same. Tests set it.
+inline std::atomic<Strings> strings{Strings::unknown};
+
+/// Takes some 10 us.
+Strings find_out() noexcept;
+
+inline bool strings_are_slow() noexcept {
+  const Strings known = strings.load(std::memory_order_relaxed);
+  return (known == Strings::unknown ? find_out() : known) == Strings::slow;
+}
+
 void copy_backwards(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
 }  // namespace copy_detail
 
 constexpr std::uintptr_t copy_page_bytes = 4096;
 
-/// Whether the string instruction may be slow at copying from there to there. The kernel copies by it, too.
+/// Whether the string instruction is slow at copying from there to there. The kernel copies by it, too.
 inline bool is_slow_distance(const void* to, const void* from) noexcept {
   constexpr std::uintptr_t least = 32;
   const auto distance = reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from);
-  return distance % copy_page_bytes - 1 < least - 1;  // 0 is fast
+  return distance % copy_page_bytes - 1 < least - 1 && copy_detail::strings_are_slow();  // 0 is fast
 }
 
 /// The first place from `scratch` on, less than a page away, that lies as far into its page as `other`.

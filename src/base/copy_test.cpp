@@ -11,6 +11,19 @@ namespace {
 constexpr std::size_t shortest = copy_detail::shortest_bytes, longest = copy_detail::longest_bytes;
 constexpr std::size_t page_bytes = copy_page_bytes;
 
+using copy_detail::strings, copy_detail::Strings;
+
+/// As if on a CPU of that kind.
+class Pretend {
+ public:
+  explicit Pretend(Strings kind) : before_(strings.exchange(kind)) {}
+  ~Pretend() { strings.store(before_); }
+  Pretend(const Pretend&) = delete;
+
+ private:
+  const Strings before_;
+};
+
 /// Copies at that distance of target and source within their pages; what lies around the target stays.
 void expect_copied(std::size_t bytes, std::size_t distance) {
   constexpr std::size_t edge = 64;
@@ -29,9 +42,12 @@ void expect_copied(std::size_t bytes, std::size_t distance) {
 }
 
 TEST(Copy, IsWholeAtEveryLengthAndDistance) {
-  for (const std::size_t bytes : {std::size_t{1}, std::size_t{8}, std::size_t{9}, shortest - 1, shortest, shortest + 1,
-                                  shortest + 64, std::size_t{100'007}, longest - 1, longest}) {
-    for (const std::size_t distance : {0, 1, 8, 16, 31, 32, 2048, 4080}) expect_copied(bytes, distance);
+  for (const Strings kind : {Strings::unknown, Strings::fast, Strings::slow}) {
+    const Pretend pretend(kind);
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{8}, std::size_t{9}, shortest - 1, shortest,
+                                    shortest + 1, shortest + 64, std::size_t{100'007}, longest - 1, longest}) {
+      for (const std::size_t distance : {0, 1, 8, 16, 31, 32, 2048, 4080}) expect_copied(bytes, distance);
+    }
   }
 }
 
@@ -39,6 +55,7 @@ TEST(Copy, NothingNeedsNoPlace) { copy_bytes(nullptr, nullptr, 0); }
 
 TEST(Copy, ATargetALittleFurtherInItsPageIsAtASlowDistance) {
   alignas(4096) static unsigned char pages[3 * page_bytes];
+  const Pretend pretend(Strings::slow);
   const auto slow = [](std::size_t to, std::size_t from) { return is_slow_distance(pages + to, pages + from); };
   EXPECT_TRUE(slow(1, 0));
   EXPECT_TRUE(slow(page_bytes + 16, 0));
@@ -49,9 +66,20 @@ TEST(Copy, ATargetALittleFurtherInItsPageIsAtASlowDistance) {
   EXPECT_TRUE(slow(31, 0));
   EXPECT_FALSE(slow(32, 0));
   EXPECT_FALSE(slow(2048, 0));
+  const Pretend fast(Strings::fast);
+  EXPECT_FALSE(slow(16, 0));
+}
+
+TEST(Copy, FindsOutOnceWhatTheCpuIsLike) {
+  const Pretend pretend(Strings::unknown);
+  const Strings found = copy_detail::find_out();
+  EXPECT_NE(found, Strings::unknown);
+  EXPECT_EQ(strings.load(), found);
+  EXPECT_EQ(copy_detail::strings_are_slow(), found == Strings::slow);
 }
 
 TEST(Copy, ScratchInStepWithAPlaceIsLessThanAPageAway) {
+  const Pretend pretend(Strings::slow);
   alignas(4096) static std::byte pages[4 * page_bytes];
   for (const std::size_t place : {0, 1, 16, 4095}) {
     for (const std::size_t begin : {0, 1, 64, 4095}) {

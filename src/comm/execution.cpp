@@ -481,8 +481,8 @@ void Execution::transfer(pid_t process, std::byte* theirs, std::byte* mine, std:
   }
 }
 
-/// By way of scratch memory from or to which the kernel copies fast: 5 GB/s instead of 1.4 where it is slow, of 7 where
-/// not.
+/// By way of scratch memory from or to which the kernel copies fast. Of a Zen 3 5.8 GB/s; straight on 1.4 at a slow
+/// distance, 7.3 at others.
 void Execution::transfer_by_detour(pid_t process, std::byte* theirs, std::byte* mine, std::size_t bytes,
                                    bool write) noexcept {
   constexpr std::size_t most = 128 * 1024;  // stays in a core's cache; half of it is 10 % slower
@@ -522,7 +522,7 @@ void Execution::fold_from(pid_t process, const std::byte* theirs, std::byte* to,
   std::byte* const piece = in_step_with(theirs, endpoint_->pieces_.data());
   for (std::size_t done = 0; done < bytes && !endpoint_->broken();) {
     const auto part = std::min(most, bytes - done);
-    transfer(process, const_cast<std::byte*>(theirs) + done, piece, part, false);
+    fetch(process, theirs + done, piece, part);
     fold(to + done, with + done, piece, part, theirs_first);
     done += part;
   }

@@ -99,6 +99,29 @@ TEST_P(Topology, WhatRunsIsWhatWasPlanned) {
   }
 }
 
+/// Of every size, root and outcome, by exchanged votes and along trees.
+TEST(PlanAgreement, CommitsComeToOneDecision) {
+  int exchanged = 0, along_trees = 0;
+  for (const int ranks : {1, 2, 3, 4, 5, 8, 13, 16}) {
+    auto state = make_state("best", ranks);
+    ++(plan_of(*state, Operation::two_phase_commit).reduce_tree ? along_trees : exchanged);
+    for (int root = 0; root < ranks; ++root) {
+      for (int against = -1; against < ranks; ++against) {  // -1: nobody
+        record(*state, [&](Endpoint& e) {
+          double proposal = e.rank() == root ? root + 0.5 : 0.0;
+          bool vote = e.rank() != against, committed = against >= 0;
+          const auto tell = [](const void*, void* yes) { return *static_cast<bool*>(yes); };
+          e.run(Collective::two_phase_commit(&proposal, sizeof proposal, tell, &vote, &committed, root));
+          EXPECT_EQ(committed, against < 0) << ranks << " ranks, root " << root << ", against " << against;
+          EXPECT_EQ(proposal, root + 0.5);
+        });
+      }
+    }
+  }
+  EXPECT_GT(exchanged, 0);
+  EXPECT_GT(along_trees, 0);
+}
+
 /// Between two ranks a commit's messages are those of its plan; else the trees of broadcast and reduction carry it.
 TEST(PlanAgreement, TwoRanksExchangeTheirVotes) {
   auto state = make_state("best", 2);

@@ -67,13 +67,13 @@ class MemoryTimer : public CopyTimer {
                                             double deadline_s) override;
 
  private:
-  /// Memory of a PU, on its NUMA node by being touched there first. Kept from round to round:
-  /// first touches cost more than copies.
   struct FreePages {
     void operator()(std::byte* data) const noexcept { std::free(data); }
   };
   /// Whole ones: some CPUs copy many times slower to a place a little further in its page than the source.
   using Pages = std::unique_ptr<std::byte[], FreePages>;
+  /// Memory of a PU, on its NUMA node by being touched there first. Kept from round to round:
+  /// first touches cost more than copies.
   struct Buffers {
     std::size_t size_bytes = 0;
     Pages source;

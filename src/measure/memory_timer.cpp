@@ -91,8 +91,8 @@ class MemoryTimer::Team {
 };
 
 MemoryTimer::Pages MemoryTimer::new_pages(std::size_t size_bytes) {
-  constexpr std::size_t page_bytes = 4096;
-  auto* const data = std::aligned_alloc(page_bytes, (size_bytes + page_bytes - 1) / page_bytes * page_bytes);
+  const auto whole_bytes = (size_bytes + copy_page_bytes - 1) / copy_page_bytes * copy_page_bytes;
+  auto* const data = std::aligned_alloc(copy_page_bytes, whole_bytes);
   if (data == nullptr) throw std::bad_alloc();
   return Pages(static_cast<std::byte*>(data));
 }

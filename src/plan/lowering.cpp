@@ -272,8 +272,8 @@ double Lowering::reclaim_ns(double bytes) const {
 double Lowering::stream_ns(int from, int to, double bytes) const {
   const double lines = std::max(0.0, std::ceil(bytes / payload_bytes) - 1.0);
   // Each line is polled for: only part of its way overlaps with the way of the next. Where ranks take turns on a PU the
-  // sender stops at a full ring until the receiver has had its turn.
-  // A chunk's share of a full ring, or those that a whole message fills.
+  // sender stops at a full ring until the receiver has had its turn: a whole message so often as it fills one, a chunk
+  // by its share of one.
   const double fills = cut_ ? (lines + 1.0) / ring_lines : std::floor(lines / ring_lines);
   return lines * line_share * costs_.message(from, to) + (crowded_ ? fills * switch_ns : 0.0);
 }
