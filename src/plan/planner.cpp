@@ -51,7 +51,7 @@ std::string reason_of(const plan::Searched& found, const std::string& topology, 
   const double own = found.solution.time_ns + call_ns, bound_ns = found.lower_bound_ns + call_ns;
   const double runner_up_ns = found.runner_up_ns + call_ns;
   std::string bound = found.optimal ? "; proved optimal"
-                      : found.lower_bound_ns > 0.0
+                      : found.lower_bound_ns > 0.0 && own > bound_ns
                           ? fmt::format("; at most {:.0f} % above the lower bound of {:.0f} ns",
                                         (own / bound_ns - 1.0) * 100.0, bound_ns)
                           : "";

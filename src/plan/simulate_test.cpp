@@ -67,6 +67,7 @@ TEST(Simulate, VotesOfTwoRanksAreExchanged) {
   const Plan quick = named(swaps, Operation::two_phase_commit, "best");
   EXPECT_DOUBLE_EQ(quick.predicted_ns, 13.0);
   EXPECT_EQ(quick.reason.find("-"), std::string::npos) << quick.reason;
+  EXPECT_EQ(quick.reason.find("lower bound"), std::string::npos) << "it is that of trees: " << quick.reason;
   EXPECT_DOUBLE_EQ(named(machine, Operation::two_phase_commit, "sequential").predicted_ns, 21.0);
 }
 
