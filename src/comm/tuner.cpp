@@ -6,19 +6,29 @@
 //      the time.
 //   3. Between neighbouring sizes with different winners the crossover is looked for in the rest of the time.
 //   4. What has not been raced takes its neighbours' recipe where these agree, else the model's choice.
+//
+// Before each round a barrier is timed. Where it takes much longer or shorter than it usually does (the host of a
+// virtual machine moves its PUs) all ranks sleep until that is over, for a part of the time. Rounds of other moments
+// decide nothing, unless a cell has no others. Which these are may change as the campaign goes on, so races are run
+// again from their rounds.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <ctime>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "comm/replayed_race.hpp"
 #include "comm/state.hpp"
 #include "comm/tuner_crew.hpp"
 #include "comm/tuner_race.hpp"
 #include "comm/tuner_team.hpp"
+#include "comm/usual_time.hpp"
 #include "smelt/tune.hpp"
 
 namespace smelt::comm {
@@ -33,8 +43,9 @@ constexpr double write_ns_per_byte = 0.15;  ///< of the inputs
 constexpr std::size_t most_rank_bytes = std::size_t{512} << 20, most_bytes_in_all = std::size_t{2} << 30;
 constexpr std::size_t most_contenders = 16;
 constexpr double strict_prospect = 1.25;  ///< times the loose winner: who was slower is not raced for strict calls
-constexpr int least_rounds = 3;           ///< for a verdict at all
 constexpr int passes[] = {2, 4, 7, 10, 14, 20, 28, 40};  ///< rounds that a cell has had when a pass has gone by
+constexpr double waiting_share = 0.4;                    ///< of the time, at most, for usual moments
+constexpr auto nap = std::chrono::milliseconds(50);      ///< until the next look: shorter ones change nothing
 constexpr int first_look = 10;                           ///< at a cell: there are rounds of several passes by then
 
 /// For people: files hold tenths of nanoseconds.
@@ -87,7 +98,8 @@ struct Cell {
   std::vector<RankedRecipe> contenders{};  ///< best prediction first
   double need_s = 0.0;                     ///< an estimate of what its race takes
   bool raceable = true;
-  std::optional<Race> race{};          ///< once it has begun
+  RaceRules rules{};
+  std::optional<ReplayedRace> race{};  ///< once it has begun
   std::vector<double> estimates_ns{};  ///< by contender: predicted, then measured
   std::vector<double> times_ns{};      ///< by contender, once raced; 0: it never ran
   std::optional<ProfileCell> result{};
@@ -113,11 +125,17 @@ class Campaign {
   std::vector<RankedRecipe> select(const std::vector<RankedRecipe>& all, std::size_t bytes) const;
   std::optional<Recipe> incumbent(const TunerCall& call) const;
   double estimate_s(const Cell& cell) const;
-  Status race(Cell& cell, double until_s, const RaceRules& rules, int rounds);
+  Status race(Cell& cell, double until_s, int rounds);
+  void conclude(Cell& cell) const;
+  void reconsider(Cell& cell) const;
+  const Cell* loose_twin(const Cell& cell) const;
   void learn_from_loose(Cell& cell) const;
   static bool fits(const TunerCall& call, double each_ns, double until_s);
   double slowness(const Cell& cell, const Recipe& recipe) const;
-  Status round(const Cell& cell, Race& race, std::vector<double>& estimates, double until_s);
+  Status time_barrier(double& ns);
+  Status await_usual(double& barrier_ns);
+  Status round(Cell& cell, double barrier_ns, double until_s);
+  std::vector<std::size_t> preference(const Cell& cell) const;
   ProfileCell judge(const Cell& cell, const Race& race) const;
   Status race_all();
   bool may_begin(const Cell& cell, bool last_pass) const;
@@ -136,6 +154,8 @@ class Campaign {
   const double start_s_, end_s_;
   const GroupShape shape_;
   std::map<Key, std::map<std::size_t, Cell>> cells_;
+  UsualTime barrier_;
+  double waited_s_ = 0.0;
   std::uint64_t races_ = 0;
   bool interrupted_ = false;
 };
@@ -212,7 +232,7 @@ Result<void> Campaign::make_cells() {
       auto ranked = state_.chooser->ranked(operation, sizes[i]);
       if (!ranked) return ranked.error();
       for (const auto sync : syncs) {
-        Cell cell{.call = {operation, sync, sizes[i]}};
+        Cell cell{.call = {operation, sync, sizes[i]}, .rules = {.first_look = first_look}};
         cell.value = value_of(cell.call, i);
         cell.contenders = select(*ranked, sizes[i]);
         add_incumbent(cell);
@@ -246,79 +266,133 @@ double Campaign::slowness(const Cell& cell, const Recipe& recipe) const {
   return 1.0;
 }
 
+/// What a barrier takes at this moment.
+Status Campaign::time_barrier(double& ns) {
+  const Status timed = team_.time_barrier(ns);
+  barrier_.add(now_s(), ns);
+  return timed;
+}
+
+/// The host moves PUs that sleep more often than such that are busy.
+Status Campaign::await_usual(double& barrier_ns) {
+  const double start_s = now_s(), waited_s = waited_s_;
+  Status status = time_barrier(barrier_ns);
+  while (status == Status::ok && !barrier_.is_usual(barrier_ns) && !stopped(end_s_) &&
+         waited_s_ < waiting_share * (now_s() - start_s_)) {
+    std::this_thread::sleep_for(nap);
+    status = time_barrier(barrier_ns);
+    waited_s_ = waited_s + now_s() - start_s;
+  }
+  return status;
+}
+
 /// Lets everybody who is still in run once for whom there is time; no round if that is nobody.
-Status Campaign::round(const Cell& cell, Race& race, std::vector<double>& estimates, double until_s) {
+Status Campaign::round(Cell& cell, double barrier_ns, double until_s) {
   std::vector<double> times(cell.contenders.size(), 0.0);
   const bool windows = team_.uses_windows(cell.call);
   const double around = window_ns + static_cast<double>(cell.call.bytes) * write_ns_per_byte;
-  team_.move_to(race.rounds());
-  for (const auto i : race.lineup()) {
+  team_.move_to(static_cast<int>(cell.race->all_rounds()));
+  for (const auto i : cell.race->lineup()) {
     if (stopped(until_s)) break;
-    const double each = std::max(20.0, estimates[i]);
+    const double each = std::max(20.0, cell.estimates_ns[i]);
     if (!fits(cell.call, each, until_s)) continue;
     const int per_sample = windows ? 1 : static_cast<int>(std::clamp(batch_ns / each, 1.0, 500.0));
     const double sample_ns = windows ? each + around : each * per_sample;
     int count = static_cast<int>(std::clamp(turn_ns / sample_ns, 2.0, 32.0));
-    if (race.rounds() == 0 || each > 5e6) count = 1;
+    if (cell.race->all_rounds() == 0 || each > 5e6) count = 1;
     const double now = now_s();
     const TunerTeam::Patience patience{std::min(20.0 * turn_ns * 1e-9, until_s - now), end_s_ - now};
     const auto status = team_.typical(cell.call, cell.contenders[i].recipe, count, per_sample, patience, times[i]);
     if (status != Status::ok) return status;
-    if (times[i] > 0.0) estimates[i] = times[i];
+    if (times[i] > 0.0) cell.estimates_ns[i] = times[i];
   }
-  if (std::any_of(times.begin(), times.end(), [](double time) { return time > 0.0; })) race.add_round(times);
+  if (std::any_of(times.begin(), times.end(), [](double time) { return time > 0.0; })) {
+    cell.race->add_round(barrier_ns, std::move(times), barrier_);
+  }
   return Status::ok;
+}
+
+/// The loose cell of a strict one; nullptr: there is none.
+const Cell* Campaign::loose_twin(const Cell& cell) const {
+  const auto table = cells_.find({cell.call.operation, Sync::loose});
+  if (cell.call.sync == Sync::loose || table == cells_.end()) return nullptr;
+  const auto found = table->second.find(cell.call.bytes);
+  return found == table->second.end() ? nullptr : &found->second;
 }
 
 /// A strict call is the loose one between two barriers: what was far behind there is not raced again.
 void Campaign::learn_from_loose(Cell& cell) const {
-  const auto table = cells_.find({cell.call.operation, Sync::loose});
-  if (cell.call.sync != Sync::strict || table == cells_.end()) return;
-  const auto found = table->second.find(cell.call.bytes);
-  if (found == table->second.end() || !found->second.result) return;
-  const Cell& loose = found->second;
-  const double most = strict_prospect * loose.result->measured_ns;
+  const Cell* const loose = loose_twin(cell);
+  if (loose == nullptr || !loose->result) return;
+  const double most = strict_prospect * loose->result->measured_ns;
   auto left = cell.contenders;
   std::erase_if(left, [&](const RankedRecipe& each) {
-    for (std::size_t i = 0; i < loose.contenders.size(); ++i) {
-      if (loose.contenders[i].recipe == each.recipe) return loose.times_ns[i] > most;
+    for (std::size_t i = 0; i < loose->contenders.size(); ++i) {
+      if (loose->contenders[i].recipe == each.recipe) return loose->times_ns[i] > most;
     }
     return false;
   });
   if (!left.empty()) cell.contenders = std::move(left);
 }
 
-/// Begins or goes on with a race, up to so many rounds.
-Status Campaign::race(Cell& cell, double until_s, const RaceRules& rules, int rounds) {
+/// Begins or goes on with a race, until so many rounds count, if none of those to come is of an unusual moment.
+Status Campaign::race(Cell& cell, double until_s, int rounds) {
   report(cell.call);
   if (!cell.race) {
     learn_from_loose(cell);
-    cell.race.emplace(cell.contenders.size(), rules, options_.seed + ++races_);
     cell.estimates_ns.resize(cell.contenders.size());
     cell.times_ns.assign(cell.contenders.size(), 0.0);
+    cell.race.emplace(cell.contenders.size(), cell.rules, options_.seed + ++races_);
   }
   for (std::size_t i = 0; i < cell.contenders.size(); ++i) {
     const auto& [recipe, predicted_ns] = cell.contenders[i];
     if (cell.times_ns[i] == 0.0) cell.estimates_ns[i] = predicted_ns * slowness(cell, recipe);
   }
-  Race& race = *cell.race;
-  for (int before = -1; race.rounds() > before;) {
-    before = race.rounds();
-    if (const Status status = round(cell, race, cell.estimates_ns, until_s); status != Status::ok) return status;
-    if (race.decided() || race.rounds() >= rounds || stopped(until_s)) break;
+  for (int left = rounds - cell.race->rounds(); left > 0; --left) {
+    const auto before = cell.race->all_rounds();
+    double barrier_ns = 0.0;
+    const double waited_s = waited_s_;
+    if (const Status status = await_usual(barrier_ns); status != Status::ok) return status;
+    until_s = std::min(end_s_, until_s + waited_s_ - waited_s);
+    if (const Status status = round(cell, barrier_ns, until_s); status != Status::ok) return status;
+    if (cell.race->all_rounds() == before || cell.race->decided() || stopped(until_s)) break;
   }
-  cell.times_ns.clear();
-  for (std::size_t i = 0; i < cell.contenders.size(); ++i) cell.times_ns.push_back(race.time_ns(i));
-  // Fewer rounds say nothing: then the model knows better.
-  if (race.rounds() >= least_rounds || race.decided()) cell.result = judge(cell, race);
-  if (cell.result && !(cell.result->measured_ns > 0.0)) cell.result.reset();
+  (void)cell.race->replay(barrier_);
+  conclude(cell);
   return Status::ok;
 }
 
+/// Other rounds may count by now.
+void Campaign::reconsider(Cell& cell) const {
+  if (cell.race && cell.race->replay(barrier_)) conclude(cell);
+}
+
+/// What its rounds have shown.
+void Campaign::conclude(Cell& cell) const {
+  const auto [race, conclusive] = cell.race->verdict();
+  cell.times_ns.clear();
+  for (std::size_t i = 0; i < cell.contenders.size(); ++i) cell.times_ns.push_back(race.time_ns(i));
+  cell.result.reset();
+  if (!conclusive) return;  // then the model knows better
+  cell.result = judge(cell, race);
+  if (!(cell.result->measured_ns > 0.0)) cell.result.reset();
+}
+
+/// What the earlier profile has; for a strict call what the loose one runs, as there is no need for two; then as the
+/// model has it.
+std::vector<std::size_t> Campaign::preference(const Cell& cell) const {
+  std::vector<std::size_t> order(cell.contenders.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const Cell* const loose = loose_twin(cell);
+  if (loose == nullptr || !loose->result || incumbent(cell.call)) return order;
+  const auto same = std::find_if(order.begin(), order.end(),
+                                 [&](std::size_t i) { return cell.contenders[i].recipe == loose->result->recipe; });
+  if (same != order.end()) std::rotate(order.begin(), same, same + 1);
+  return order;
+}
+
 ProfileCell Campaign::judge(const Cell& cell, const Race& race) const {
-  std::vector<std::size_t> preference(cell.contenders.size());
-  for (std::size_t i = 0; i < preference.size(); ++i) preference[i] = i;
-  const auto winner = race.winner(preference);
+  const auto winner = race.winner(preference(cell));
   ProfileCell result = unmeasured(cell);
   result.recipe = cell.contenders[winner].recipe;
   result.predicted_ns = cell.contenders[winner].predicted_ns;
@@ -355,11 +429,8 @@ ProfileCell Campaign::unmeasured(const Cell& cell) const {
 
 /// A strict cell waits for what the loose one of its size has to say, or for the last pass.
 bool Campaign::may_begin(const Cell& cell, bool last_pass) const {
-  if (cell.race || last_pass || cell.call.sync == Sync::loose) return true;
-  const auto table = cells_.find({cell.call.operation, Sync::loose});
-  if (table == cells_.end()) return true;
-  const auto found = table->second.find(cell.call.bytes);
-  return found == table->second.end() || found->second.result;
+  const Cell* const loose = loose_twin(cell);
+  return cell.race || last_pass || loose == nullptr || loose->result;
 }
 
 /// Every cell of `order` that is not decided gets its share of the time until `end`.
@@ -367,6 +438,7 @@ Status Campaign::pass(const std::vector<Cell*>& order, double end, int rounds) {
   const bool last = rounds == *std::rbegin(passes);
   std::vector<Cell*> cells;
   for (Cell* cell : order) {
+    reconsider(*cell);
     if (!(cell->race && cell->race->decided()) && may_begin(*cell, last)) cells.push_back(cell);
   }
   std::size_t cells_left = cells.size();
@@ -382,7 +454,7 @@ Status Campaign::pass(const std::vector<Cell*>& order, double end, int rounds) {
     const double until = std::min(end, now_s() + std::max(even, share * own));
     need = std::max(1e-9, need - own);
     if (stopped(end)) break;
-    const Status status = race(*cell, until, {.first_look = first_look}, rounds);
+    const Status status = race(*cell, until, rounds);
     if (status != Status::ok) return status;
   }
   return Status::ok;
@@ -404,6 +476,7 @@ Status Campaign::race_all() {
     const Status status = pass(order, now_s() + part * (end - now_s()), passes[i]);
     if (status != Status::ok) return status;
   }
+  for (Cell* cell : order) reconsider(*cell);
   return Status::ok;
 }
 
@@ -432,7 +505,7 @@ Status Campaign::bisect(const Key& key, std::size_t low, std::size_t high, bool&
     cell.contenders = state_.chooser->distinct(cell.contenders, bytes);
     add_incumbent(cell);
     cell.need_s = estimate_s(cell);
-    status = race(cell, std::min(end_s_, now_s() + 1.5 * cell.need_s), {}, RaceRules().most_rounds);
+    status = race(cell, std::min(end_s_, now_s() + 1.5 * cell.need_s), RaceRules().most_rounds);
     if (!cell.result) return std::nullopt;
     const ProfileCell found = *cell.result;
     by_size[bytes] = std::move(cell);

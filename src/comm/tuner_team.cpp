@@ -259,7 +259,33 @@ Status TunerTeam::loops(const Task& task, const Choice& choice) noexcept {
   return Status::ok;
 }
 
+Status TunerTeam::barriers(double& least_ns) noexcept {
+  constexpr int batches = 8, per_batch = 16;
+  least_ns = missed;
+  for (int n = 0; n < batches; ++n) {
+    const auto start = ticks();
+    for (int i = 0; i < per_batch; ++i) {
+      if (const Status met = endpoint_.barrier(); met != Status::ok) return met;
+    }
+    least_ns = std::min(least_ns, static_cast<double>(ticks() - start) / ticks_per_ns() / per_batch);
+  }
+  return Status::ok;
+}
+
+Status TunerTeam::time_barrier(double& ns) noexcept {
+  ns = 0.0;
+  if (crowded_) return Status::ok;
+  Task task;
+  task.barriers = true;
+  if (const Status told = share(&task, sizeof task); told != Status::ok) return told;
+  return barriers(ns);
+}
+
 Status TunerTeam::obey(const Task& task) noexcept {
+  if (task.barriers) {
+    double ignored = 0.0;
+    return barriers(ignored);
+  }
   // The next order is given when all are done with this one.
   memory_ = &memory(task.call, task.place);
   if (!make_room(task.call)) return endpoint_.state().status();

@@ -103,6 +103,9 @@ class TunerTeam {
   /// 0: there are none.
   Status typical(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, const Patience& patience,
                  double& ns);
+  /// Rank 0: what a barrier of these ranks takes now, the least of some; 0 where ranks wait for their turn on a PU.
+  /// Cost: 128 barriers.
+  Status time_barrier(double& ns) noexcept;
   /// Rank 0: where what follows is timed; any number.
   void move_to(int place) noexcept { place_ = place % static_cast<int>(places_.size()); }
   /// Rank 0: lets the others go.
@@ -120,7 +123,8 @@ class TunerTeam {
  private:
   struct Task {
     bool stop = false;
-    bool empty = false;  ///< only what surrounds the calls
+    bool barriers = false;  ///< nothing else
+    bool empty = false;     ///< only what surrounds the calls
     bool by_windows = false;
     int place = 0;
     int samples = 0, per_sample = 1;
@@ -133,6 +137,7 @@ class TunerTeam {
   Status time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, bool by_windows,
               const Patience& patience, std::vector<double>& times_ns);
   Status obey(const Task& task) noexcept;
+  Status barriers(double& least_ns) noexcept;
   bool out_of_time(int sample) const noexcept;
   Status look_at_clock(int sample, bool& stop) noexcept;
   Status windows(const Task& task, const Choice& choice) noexcept;

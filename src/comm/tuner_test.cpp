@@ -294,6 +294,29 @@ TEST(TunerTeam, LongLooseReductionsAreTimedBothWays) {
   EXPECT_GT(ns, 0.0);
 }
 
+/// What rank 0 of two is told that a barrier takes.
+double barrier_time(bool crowded) {
+  const auto pair = two_ranks();
+  auto communicator = Communicator::create(pair.machine, pair.group, with_profile("none"));
+  double ns = -1.0;
+  const auto ran = communicator->run([&](Rank& rank) {
+    comm::TunerTeam team({&comm::Insider::endpoint(rank)}, crowded);
+    if (rank.rank() != 0) {
+      EXPECT_EQ(team.serve(), Status::ok);
+      return;
+    }
+    EXPECT_EQ(team.time_barrier(ns), Status::ok);
+    EXPECT_EQ(team.dismiss(), Status::ok);
+  });
+  EXPECT_TRUE(ran);
+  return ns;
+}
+
+TEST(TunerTeam, ABarrierTellsTheMomentUnlessRanksTakeTurns) {
+  EXPECT_GT(barrier_time(false), 1.0);
+  EXPECT_EQ(barrier_time(true), 0.0);
+}
+
 TEST(TunerTeam, TakesNoSampleWhenAllIsOver) {
   EXPECT_EQ(timed_within({.turn_s = 0.0}, 64).size(), 4u) << "one look at the clock for several samples";
   EXPECT_THAT(timed_within({.turn_s = 0.0, .all_s = 0.0}, 64), testing::IsEmpty());
