@@ -55,10 +55,9 @@ UNEVEN = [f"{runtime}-{threads}" for runtime in ("pthread", "gomp", "libomp") fo
 UNEVEN_LIMIT = 0.75  # how far medians of means are apart that differ by nothing: whole time slices go here or there
 TUNING = 60  # seconds of `smelt tune`
 LATE_MACHINES = [["--packages", "2", "--cores", "8", "--l3", "2"], ["--packages", "4", "--cores", "8"]]
-# A contestant below the limit is measured once more, four times as long, against smelt alone: the fastest of many owes
-# a part of its lead to the luck of that run.
-TRIES = 2
-MORE_STARTS = 9
+# A contestant below the limit is measured again, four times as long, and if need be 16 times, against smelt alone: the
+# fastest of many owes a part of its lead to the luck of that run. By attempt: times as many starts.
+MORE_STARTS = (1, 9, 27)
 
 
 # Round trips of two models that say the same, and after how many models the last one counts.
@@ -102,6 +101,7 @@ class Bench:
     def __init__(self, smelt, directory, time):
         self.smelt, self.directory, self.time = smelt, directory, time
         self.documents = {}
+        self.floors = []  # of all starts
 
     def measure(self):
         """A hypervisor may move PUs away from each other for some seconds: a model counts that the next one confirms."""
@@ -116,7 +116,11 @@ class Bench:
             before = now
 
     def run(self, benchmark, *arguments):
-        return self.ask("bench", benchmark, *arguments, "--floor")
+        document = self.ask("bench", benchmark, *arguments, "--floor")
+        for result in document["results"]:
+            if result["name"] == "floor":
+                self.floors += [each for each in result["starts_ns"] if each]
+        return document
 
     def ask(self, *words):
         """What `smelt WORDS... --json` answers."""
@@ -171,13 +175,17 @@ def value_in(document, name, field="median_ns"):
     raise Missing(reasons[0].split("left out: ")[-1] if reasons else f"no {field} of {name}")
 
 
-def usual_starts(document):
-    """Which starts count: those in which a cache line takes about as long to the other PU and back as in most. A virtual
-    machine's PUs share a core now and then, which makes it four times as fast, and another machine."""
-    floors = value_in(document, "floor", "starts_ns")
-    known = [each for each in floors if each]
-    usual = statistics.median(known) if known else 0.0
-    return [not each or usual / 2 < each < usual * 2 for each in floors]
+def usual_starts(document, floors):
+    """Which starts count: those in which a cache line takes about as long to the other PU and back as at the lower quartile
+    of `floors`, of all starts so far, or where there are none, as in most of this document's. The host of a virtual machine
+    moves its PUs, which makes it another machine; smelt tune knows its usual moments by the same rule."""
+    own = value_in(document, "floor", "starts_ns")
+    known = [each for each in own if each]
+    for usual in (sorted(floors)[len(floors) // 4] if floors else 0.0, statistics.median(known) if known else 0.0):
+        usual_ones = [not each or usual / 2 < each < usual * 2 for each in own]
+        if any(usual_ones):
+            break
+    return usual_ones
 
 
 class Matrix:
@@ -199,13 +207,13 @@ class Matrix:
         arguments += ["--processes"] if self.processes else []
         ratios, rivals = {}, contestants
         try:
-            for attempt in range(TRIES):
+            for attempt, more in enumerate(MORE_STARTS):
                 only = ",".join([self.own, *rivals])
                 document = self.bench.run(operation, *arguments, "--only", only, "--time", f"{self.time * 4**attempt}s",
-                                          "--starts", str(self.starts * MORE_STARTS**attempt))
+                                          "--starts", str(self.starts * more))
                 self.documents.append(document)
                 unlucky = self.without_sample(document)
-                if self.own in unlucky and attempt + 1 < TRIES:
+                if self.own in unlucky and attempt + 1 < len(MORE_STARTS):
                     continue  # nothing could be compared: all once more
                 ratios |= self.compare(document, rivals)
                 if contestants and not ratios:
@@ -230,7 +238,7 @@ class Matrix:
 
     def compare(self, document, contestants):
         """By start: what the machine does in the minute of one start concerns all who run in it."""
-        own, usual, ratios = value_in(document, self.own, "starts_ns"), usual_starts(document), {}
+        own, usual, ratios = value_in(document, self.own, "starts_ns"), usual_starts(document, self.bench.floors), {}
         for name in contestants:
             try:
                 pairs = zip(value_in(document, name, "starts_ns"), own, usual)
