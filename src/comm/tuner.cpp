@@ -357,7 +357,6 @@ Status Campaign::race(Cell& cell, double until_s, int rounds) {
     if (const Status status = round(cell, barrier_ns, until_s); status != Status::ok) return status;
     if (cell.race->all_rounds() == before || cell.race->decided() || stopped(until_s)) break;
   }
-  (void)cell.race->replay(barrier_);
   conclude(cell);
   return Status::ok;
 }
@@ -367,8 +366,9 @@ void Campaign::reconsider(Cell& cell) const {
   if (cell.race && cell.race->replay(barrier_)) conclude(cell);
 }
 
-/// What its rounds have shown.
+/// What the rounds that count by now have shown.
 void Campaign::conclude(Cell& cell) const {
+  (void)cell.race->replay(barrier_);
   const auto [race, conclusive] = cell.race->verdict();
   cell.times_ns.clear();
   for (std::size_t i = 0; i < cell.contenders.size(); ++i) cell.times_ns.push_back(race.time_ns(i));
@@ -476,7 +476,9 @@ Status Campaign::race_all() {
     const Status status = pass(order, now_s() + part * (end - now_s()), passes[i]);
     if (status != Status::ok) return status;
   }
-  for (Cell* cell : order) reconsider(*cell);
+  for (Cell* cell : order) {
+    if (cell->race) conclude(*cell);  // loose cells before strict ones, which look at them
+  }
   return Status::ok;
 }
 
