@@ -5,7 +5,8 @@
 //      middle sizes, common operations, loose before strict, every other size first), each with its share of 80 % of
 //      the time.
 //   3. Between neighbouring sizes with different winners the crossover is looked for in the rest of the time.
-//   4. What has not been raced takes its neighbours' recipe where these agree, else the model's choice.
+//   4. What has not been raced takes its neighbours' recipe where these agree, else the model's choice; a strict call
+//      the loose one's. Where no crossover was looked for it lies half way.
 //
 // Before each round a barrier is timed. Where it takes much longer or shorter than it usually does (the host of a
 // virtual machine moves its PUs) all ranks sleep until that is over, for a part of the time. Rounds of other moments
@@ -143,9 +144,12 @@ class Campaign {
   Status bisect_all();
   Status bisect(const Key& key, std::size_t low, std::size_t high, bool& third);
   void add_incumbent(Cell& cell) const;
+  double predicted_ns(const Recipe& recipe, std::size_t bytes) const;
   bool stopped(double until_s);
   void report(const TunerCall& call);
   ProfileCell unmeasured(const Cell& cell) const;
+  std::optional<ProfileCell> half_way(const std::map<std::size_t, Cell>& by_size,
+                                      std::map<std::size_t, Cell>::const_iterator at) const;
   std::vector<ProfileCell> known(const Cell& cell, std::size_t end) const;
 
   TunerTeam& team_;
@@ -205,10 +209,17 @@ void Campaign::add_incumbent(Cell& cell) const {
   if (known != all.end()) {
     known->recipe = *recipe;  // by the name that the profile has for it
     std::rotate(all.begin(), known, known + 1);
-  } else if (auto request = make_request(state_.machine, state_.group, *recipe)) {
-    auto times = simulate(state_.machine, state_.group, *request, cell.call.bytes, 1, state_.chooser->setting().reach);
-    if (times) all.insert(all.begin(), {*recipe, times->total_ns});
+  } else if (const double ns = predicted_ns(*recipe, cell.call.bytes); ns > 0.0) {
+    all.insert(all.begin(), {*recipe, ns});
   }
+}
+
+/// 0: it is none for this group.
+double Campaign::predicted_ns(const Recipe& recipe, std::size_t bytes) const {
+  const auto request = make_request(state_.machine, state_.group, recipe);
+  if (!request) return 0.0;
+  const auto times = simulate(state_.machine, state_.group, *request, bytes, 1, state_.chooser->setting().reach);
+  return times ? times->total_ns : 0.0;
 }
 
 double Campaign::estimate_s(const Cell& cell) const {
@@ -568,6 +579,23 @@ std::vector<ProfileCell> Campaign::known(const Cell& cell, std::size_t end) cons
   return found;
 }
 
+/// Between two sizes with different winners, where there was no time to look for the crossover.
+std::optional<ProfileCell> Campaign::half_way(const std::map<std::size_t, Cell>& by_size,
+                                              std::map<std::size_t, Cell>::const_iterator at) const {
+  const auto next = std::next(at);
+  if (next == by_size.end() || !next->second.result) return std::nullopt;
+  const auto &below = *at->second.result, &above = *next->second.result;
+  const auto bytes = middle_bytes(at->first, next->first);
+  const bool near = static_cast<double>(next->first) <= resolution * static_cast<double>(at->first);
+  if (near || bytes <= at->first || bytes >= next->first) return std::nullopt;
+  if (state_.chooser->same_course(below.recipe, above.recipe, bytes)) return std::nullopt;
+  ProfileCell change = unmeasured(next->second);
+  change.from_bytes = bytes;
+  change.recipe = above.recipe;
+  change.predicted_ns = rounded(predicted_ns(above.recipe, bytes), 10.0);
+  return change;
+}
+
 Profile Campaign::take() {
   Profile profile{state_.machine.fingerprint, utc_now(), {}};
   for (auto& [key, by_size] : cells_) {
@@ -575,6 +603,7 @@ Profile Campaign::take() {
       auto& cell = at->second;
       if (cell.result) {
         profile.cells.push_back(*cell.result);
+        if (auto change = half_way(by_size, at)) profile.cells.push_back(*change);
         continue;
       }
       const auto after = std::next(at);
@@ -583,6 +612,13 @@ Profile Campaign::take() {
       if (!earlier.empty()) continue;
       auto next = std::find_if(at, by_size.end(), [](const auto& each) { return each.second.result.has_value(); });
       auto guess = unmeasured(cell);
+      const Cell* const loose = loose_twin(cell);
+      if (loose != nullptr && loose->result && !incumbent(cell.call)) {
+        guess.recipe = loose->result->recipe;
+        guess.predicted_ns = loose->result->predicted_ns;
+        profile.cells.push_back(guess);
+        continue;
+      }
       const bool agree = at != by_size.begin() && next != by_size.end() && std::prev(at)->second.result &&
                          std::prev(at)->second.result->recipe == next->second.result->recipe;
       if (!agree) profile.cells.push_back(guess);
