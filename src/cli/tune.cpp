@@ -227,9 +227,10 @@ void run(const TuneFlags& arguments) {
   print_table(outcome.found.cells);
   const auto measured = std::count_if(outcome.found.cells.begin(), outcome.found.cells.end(),
                                       [](const auto& cell) { return cell.measured_ns > 0.0; });
-  print(fmt::format("\n{} of {} cells measured in {:.1f} s{}; the others are the model's choice.\nProfile in {}\n",
-                    measured, outcome.found.cells.size(), outcome.elapsed_s, outcome.interrupted ? ", interrupted" : "",
-                    outcome.file));
+  print(fmt::format(
+      "\n{} of {} cells measured in {:.1f} s{}; others follow the model or their neighbours.\nProfile in {}\n",
+      measured, outcome.found.cells.size(), outcome.elapsed_s, outcome.interrupted ? ", interrupted" : "",
+      outcome.file));
 }
 
 }  // namespace

@@ -28,11 +28,12 @@ ReplayedRace::Verdict ReplayedRace::run(bool all) const {
   // Another order than the first time.
   Verdict verdict{Race(contenders_, rules_, seed_ + rounds_.size())};
   for (const auto& round : rounds_) {
-    if (verdict.race.decided()) break;
+    // A lone contender has won before it has run; how long it takes is asked all the same.
+    if (verdict.race.decided() && verdict.race.rounds() > 0) break;
     if (!all && !round.usual) continue;
     verdict.race.add_round(round.times_ns);
   }
-  verdict.conclusive = verdict.race.rounds() >= least_rounds || verdict.race.decided();
+  verdict.conclusive = verdict.race.rounds() >= (verdict.race.decided() ? 1 : least_rounds);
   return verdict;
 }
 

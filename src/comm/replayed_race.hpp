@@ -15,7 +15,7 @@ namespace smelt::comm {
 
 class ReplayedRace {
  public:
-  static constexpr int least_rounds = 3;  ///< for a verdict at all
+  static constexpr int least_rounds = 3;  ///< for a verdict at all; one, if that decides
 
   ReplayedRace(std::size_t contenders, const RaceRules& rules, std::uint64_t seed);
 

@@ -129,10 +129,17 @@ TEST(ReplayedRace, WithoutUsualRoundsTheOthersDecide) {
   EXPECT_EQ(verdict.race.leader(), 1u);
 }
 
-TEST(ReplayedRace, ALoneContenderHasWon) {
+TEST(ReplayedRace, ALoneContenderHasWonButIsTimed) {
+  UsualTime barriers;
+  for (int i = 0; i < 100; ++i) barriers.add(0.05 * i, 70.0);
   ReplayedRace race(1, {}, 1);
   EXPECT_TRUE(race.decided());
+  EXPECT_FALSE(race.verdict().conclusive) << "nothing is known";
+  race.add_round(250.0, {1200.0}, barriers);
   EXPECT_TRUE(race.verdict().conclusive);
+  EXPECT_EQ(race.verdict().race.time_ns(0), 1200.0) << "of an unusual moment, as there is no other";
+  race.add_round(70.0, {1000.0}, barriers);
+  EXPECT_EQ(race.verdict().race.time_ns(0), 1000.0);
 }
 
 }  // namespace

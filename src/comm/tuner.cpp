@@ -158,6 +158,7 @@ class Campaign {
   const double start_s_, end_s_;
   const GroupShape shape_;
   std::map<Key, std::map<std::size_t, Cell>> cells_;
+  std::set<std::pair<Key, std::size_t>> either_;  ///< sizes at which the winners of both sides are as good
   UsualTime barrier_;
   double waited_s_ = 0.0;
   std::uint64_t races_ = 0;
@@ -523,7 +524,10 @@ Status Campaign::bisect(const Key& key, std::size_t low, std::size_t high, bool&
     const ProfileCell found = *cell.result;
     by_size[bytes] = std::move(cell);
     const bool lower = is_equal(found, below.recipe), upper = is_equal(found, above.recipe);
-    if (lower && upper) return 0;
+    if (lower && upper) {
+      either_.insert({key, bytes});
+      return 0;
+    }
     if (!lower && !upper) third = true;
     return upper - lower;
   };
@@ -588,6 +592,8 @@ std::optional<ProfileCell> Campaign::half_way(const std::map<std::size_t, Cell>&
   const auto bytes = middle_bytes(at->first, next->first);
   const bool near = static_cast<double>(next->first) <= resolution * static_cast<double>(at->first);
   if (near || bytes <= at->first || bytes >= next->first) return std::nullopt;
+  const Key key{at->second.call.operation, at->second.call.sync};
+  if (either_.contains({key, at->first}) || either_.contains({key, next->first})) return std::nullopt;
   if (state_.chooser->same_course(below.recipe, above.recipe, bytes)) return std::nullopt;
   ProfileCell change = unmeasured(next->second);
   change.from_bytes = bytes;

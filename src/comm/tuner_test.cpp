@@ -122,6 +122,39 @@ TEST(Tune, EveryCellHasItsTurnBeforeAnyHasItsSecond) {
   }
 }
 
+// The campaign ends before the first strict call runs and before any crossover is looked for.
+TEST(Tune, WhatWasNotRacedFollowsWhatWas) {
+  const auto pair = two_ranks();
+  TuneOptions options;
+  options.time_s = 20.0;
+  options.operations = {Operation::allreduce, Operation::broadcast, Operation::gather};
+  options.most_bytes = 32768;
+  bool strict = false;
+  options.progress = [&](const TuneProgress& now) { strict |= now.doing.ends_with("strict"); };
+  options.interrupted = [&] { return strict; };
+  const auto profile = tune(pair.machine, pair.group, options);
+  ASSERT_TRUE(profile) << profile.error().message;
+  auto state = comm::State::create(pair.machine, pair.group, with_profile("none"));
+  ASSERT_TRUE(state);
+  const auto& cells = profile->cells;
+  int followers = 0;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const auto& cell = cells[i];
+    const auto* const loose = profile->find(cell.operation, Sync::loose, cell.shape, cell.from_bytes);
+    const bool raced = loose->from_bytes == cell.from_bytes && loose->measured_ns > 0.0;
+    if (cell.sync == Sync::strict && cell.measured_ns == 0.0 && raced) {
+      ++followers;
+      EXPECT_EQ(cell.recipe, loose->recipe) << to_string(cell.operation) << " of " << cell.from_bytes;
+    }
+    const bool pair_of_cells = i > 0 && cells[i - 1].operation == cell.operation && cells[i - 1].sync == cell.sync;
+    if (pair_of_cells && cells[i - 1].measured_ns > 0.0 && cell.measured_ns > 0.0) {
+      EXPECT_TRUE((*state)->chooser->same_course(cells[i - 1].recipe, cell.recipe, cell.from_bytes))
+          << to_string(cell.operation) << " changes at " << cell.from_bytes << ", the upper one's size";
+    }
+  }
+  EXPECT_GT(followers, 0);
+}
+
 TEST(Tune, WithoutTimeTheModelDecidesEveryCell) {
   const auto pair = two_ranks();
   TuneOptions options;
