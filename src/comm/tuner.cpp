@@ -137,9 +137,12 @@ class Campaign {
   Status await_usual(double& barrier_ns);
   Status round(Cell& cell, double barrier_ns, double until_s);
   std::vector<std::size_t> preference(const Cell& cell) const;
-  ProfileCell judge(const Cell& cell, const Race& race) const;
+  ProfileCell judge(const Cell& cell, const Race& race, std::size_t winner) const;
+  std::vector<std::size_t> able(const Cell& cell, const Race& race) const;
+  void settle();
   Status race_all();
   bool may_begin(const Cell& cell, bool last_pass) const;
+  std::vector<Cell*> by_value();
   Status pass(const std::vector<Cell*>& order, double end, int rounds);
   Status bisect_all();
   Status bisect(const Key& key, std::size_t low, std::size_t high, bool& third);
@@ -386,8 +389,8 @@ void Campaign::conclude(Cell& cell) const {
   for (std::size_t i = 0; i < cell.contenders.size(); ++i) cell.times_ns.push_back(race.time_ns(i));
   cell.result.reset();
   if (!conclusive) return;  // then the model knows better
-  cell.result = judge(cell, race);
-  if (!(cell.result->measured_ns > 0.0)) cell.result.reset();
+  const auto winner = race.winner(preference(cell));
+  if (race.time_ns(winner) > 0.0) cell.result = judge(cell, race, winner);
 }
 
 /// What the earlier profile has; for a strict call what the loose one runs, as there is no need for two; then as the
@@ -403,8 +406,7 @@ std::vector<std::size_t> Campaign::preference(const Cell& cell) const {
   return order;
 }
 
-ProfileCell Campaign::judge(const Cell& cell, const Race& race) const {
-  const auto winner = race.winner(preference(cell));
+ProfileCell Campaign::judge(const Cell& cell, const Race& race, std::size_t winner) const {
   ProfileCell result = unmeasured(cell);
   result.recipe = cell.contenders[winner].recipe;
   result.predicted_ns = cell.contenders[winner].predicted_ns;
@@ -472,9 +474,7 @@ Status Campaign::pass(const std::vector<Cell*>& order, double end, int rounds) {
   return Status::ok;
 }
 
-/// In several passes: what differs between one moment and another, be it the neighbours on the machine or its clock
-/// rate, is part of what the rounds of a cell have seen.
-Status Campaign::race_all() {
+std::vector<Cell*> Campaign::by_value() {
   std::vector<Cell*> order;
   for (auto& [key, by_size] : cells_) {
     for (auto& [bytes, cell] : by_size) {
@@ -482,6 +482,13 @@ Status Campaign::race_all() {
     }
   }
   std::stable_sort(order.begin(), order.end(), [](const Cell* a, const Cell* b) { return a->value > b->value; });
+  return order;
+}
+
+/// In several passes: what differs between one moment and another, be it the neighbours on the machine or its clock
+/// rate, is part of what the rounds of a cell have seen.
+Status Campaign::race_all() {
+  const auto order = by_value();
   const double end = start_s_ + main_share * (end_s_ - start_s_);
   for (std::size_t i = 0; i < std::size(passes); ++i) {
     const double part = 1.0 / static_cast<double>(std::size(passes) - i);
@@ -492,6 +499,37 @@ Status Campaign::race_all() {
     if (cell->race) conclude(*cell);  // loose cells before strict ones, which look at them
   }
   return Status::ok;
+}
+
+/// What may run in a cell, its winner first; of those that the earlier profile knows nothing else.
+std::vector<std::size_t> Campaign::able(const Cell& cell, const Race& race) const {
+  std::vector<std::size_t> result = {race.winner(preference(cell))};
+  if (incumbent(cell.call)) return result;
+  for (std::size_t i = 0; i < cell.contenders.size(); ++i) {
+    if (i != result.front() && race.holds_up(i)) result.push_back(i);
+  }
+  return result;
+}
+
+/// Neighbouring sizes run the same where it holds up in each of them: what one race could not tell apart, those of its
+/// neighbours may have.
+void Campaign::settle() {
+  for (auto& [key, by_size] : cells_) {
+    std::vector<Cell*> cells;
+    std::vector<Race> races;
+    std::vector<std::vector<std::size_t>> able_by_cell;
+    for (auto& [bytes, cell] : by_size) {
+      if (!cell.result) continue;
+      cells.push_back(&cell);
+      races.push_back(cell.race->verdict().race);
+      able_by_cell.push_back(able(cell, races.back()));
+    }
+    const auto taken = fewest_changes(able_by_cell, [&](std::size_t i, std::size_t a, std::size_t k, std::size_t b) {
+      return state_.chooser->same_course(cells[i]->contenders[a].recipe, cells[k]->contenders[b].recipe,
+                                         cells[k]->call.bytes);
+    });
+    for (std::size_t i = 0; i < cells.size(); ++i) cells[i]->result = judge(*cells[i], races[i], taken[i]);
+  }
 }
 
 /// `third`: another recipe than both of the ends won in between, so there are two crossovers to be looked for.
@@ -565,7 +603,11 @@ Status Campaign::bisect_all() {
 Result<void> Campaign::run() {
   if (auto made = make_cells(); !made) return made;
   Status status = race_all();
+  settle();
   if (status == Status::ok) status = bisect_all();
+  // What is left of the time: those that have run out of their share go on.
+  if (status == Status::ok) status = pass(by_value(), end_s_, *std::rbegin(passes));
+  settle();
   if (status == Status::ok) return {};
   return make_error(status, "tune: {}", team_.failure());
 }

@@ -193,4 +193,25 @@ std::size_t find_crossover(std::size_t low, std::size_t high, double resolution,
   return high;
 }
 
+std::vector<std::size_t> fewest_changes(
+    const std::vector<std::vector<std::size_t>>& able,
+    const std::function<bool(std::size_t, std::size_t, std::size_t, std::size_t)>& same) {
+  std::vector<std::size_t> taken(able.size());
+  for (std::size_t begin = 0, end = 0; begin < able.size(); begin = end) {
+    auto common = able[begin];
+    const auto at = [&](std::size_t step, std::size_t one) {
+      return std::find_if(able[step].begin(), able[step].end(), [&](auto a) { return same(begin, one, step, a); });
+    };
+    for (end = begin + 1; end < able.size(); ++end) {
+      auto left = common;
+      std::erase_if(left, [&](auto one) { return at(end, one) == able[end].end(); });
+      if (left.empty()) break;
+      common = std::move(left);
+    }
+    taken[begin] = common.front();
+    for (std::size_t step = begin + 1; step < end; ++step) taken[step] = *at(step, common.front());
+  }
+  return taken;
+}
+
 }  // namespace smelt::comm

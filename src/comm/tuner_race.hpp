@@ -102,6 +102,14 @@ class Race {
 std::size_t find_crossover(std::size_t low, std::size_t high, double resolution,
                            const std::function<std::optional<int>(std::size_t)>& probe);
 
+/// What to take at each of several steps in a row, so that it changes as seldom as can be. `able`: by step, those that
+/// would do there, the preferred one first, at least one. same(i, a, k, b): what is `a` at step i is `b` at step k.
+/// Each stretch goes as far as one of them will do, and takes the one that its first step likes best of those: no
+/// other division has fewer stretches.
+std::vector<std::size_t> fewest_changes(
+    const std::vector<std::vector<std::size_t>>& able,
+    const std::function<bool(std::size_t, std::size_t, std::size_t, std::size_t)>& same);
+
 /// The middle between two sizes (of the logarithm), a multiple of 8.
 std::size_t middle_bytes(std::size_t low, std::size_t high);
 

@@ -3,10 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <random>
+#include <vector>
 
 namespace smelt::comm {
 namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
 
 /// Times as a machine gives them: a skewed distribution, slow moments that all share, interrupts.
 class Machine {
@@ -189,6 +196,54 @@ TEST(Crossover, LiesWhereBothAreEqualAndInTheMiddleWithoutTime) {
   EXPECT_EQ(find_crossover(64, 65536, 1.1, [](std::size_t) { return std::optional<int>(); }), middle_bytes(64, 65536));
   EXPECT_EQ(middle_bytes(8, 8 * 64), 64u);
   EXPECT_EQ(find_crossover(8, 16, 1.1, [](std::size_t) { return std::optional<int>(); }), 16u) << "nothing in between";
+}
+
+bool same_letter(std::size_t, std::size_t a, std::size_t, std::size_t b) { return a == b; }
+
+TEST(FewestChanges, EachStretchGoesAsFarAsOneWillDo) {
+  EXPECT_THAT(fewest_changes({{1}, {1}, {2}}, same_letter), ElementsAre(1, 1, 2));
+  EXPECT_THAT(fewest_changes({{1, 2}, {2, 1}, {2}}, same_letter), ElementsAre(2, 2, 2)) << "one stretch, not two";
+  EXPECT_THAT(fewest_changes({{1, 2}, {2, 1}}, same_letter), ElementsAre(1, 1)) << "what the first one prefers";
+  EXPECT_THAT(fewest_changes({{1}, {2, 1}, {2}, {3, 2}, {3}}, same_letter), ElementsAre(1, 1, 2, 2, 3));
+  EXPECT_THAT(fewest_changes({{1, 2, 3}, {3, 2}, {3, 1}}, same_letter), ElementsAre(3, 3, 3)) << "all three share it";
+  EXPECT_THAT(fewest_changes({}, same_letter), IsEmpty());
+}
+
+TEST(FewestChanges, NamesDifferFromStepToStep) {
+  const auto shifted = [](std::size_t i, std::size_t a, std::size_t k, std::size_t b) { return a + k == b + i; };
+  EXPECT_THAT(fewest_changes({{7, 5}, {9, 6}, {7}}, shifted), ElementsAre(5, 6, 7));
+}
+
+TEST(FewestChanges, NoOtherDivisionHasFewer) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::vector<std::size_t>> able(1 + random() % 6);
+    for (auto& each : able) {
+      for (std::size_t i = 0; i < 4; ++i) {
+        if (random() % 2 == 0) each.push_back(i);
+      }
+      if (each.empty()) each.push_back(random() % 4);
+    }
+    const auto changes = [](const std::vector<std::size_t>& taken) {
+      std::size_t found = 0;
+      for (std::size_t i = 1; i < taken.size(); ++i) found += taken[i] != taken[i - 1] ? 1 : 0;
+      return found;
+    };
+    const auto taken = fewest_changes(able, same_letter);
+    ASSERT_EQ(taken.size(), able.size());
+    for (std::size_t i = 0; i < able.size(); ++i) EXPECT_THAT(able[i], Contains(taken[i]));
+    // Of all ways to take one at each step.
+    std::size_t fewest = able.size();
+    std::vector<std::size_t> at(able.size(), 0), way(able.size());
+    for (bool more = true; more;) {
+      for (std::size_t i = 0; i < able.size(); ++i) way[i] = able[i][at[i]];
+      fewest = std::min(fewest, changes(way));
+      std::size_t i = 0;
+      while (i < able.size() && ++at[i] == able[i].size()) at[i++] = 0;
+      more = i < able.size();
+    }
+    EXPECT_EQ(changes(taken), fewest);
+  }
 }
 
 }  // namespace
