@@ -55,9 +55,10 @@ UNEVEN = [f"{runtime}-{threads}" for runtime in ("pthread", "gomp", "libomp") fo
 UNEVEN_LIMIT = 0.75  # how far medians of means are apart that differ by nothing: whole time slices go here or there
 TUNING = 60  # seconds of `smelt tune`
 LATE_MACHINES = [["--packages", "2", "--cores", "8", "--l3", "2"], ["--packages", "4", "--cores", "8"]]
-# A contestant below the limit is measured again, four times as long, and if need be 16 times, against smelt alone: the
-# fastest of many owes a part of its lead to the luck of that run. By attempt: times as many starts.
-MORE_STARTS = (1, 9, 27)
+# A contestant below the limit is measured again at the end of the set, AGAIN times at most, each time AGAIN_LONGER times
+# as long with AGAIN_STARTS times as many starts, against smelt alone; all starts count. The fastest of many owes a part of
+# its lead to the luck of that moment, and by how much who leads may change from one minute to the next.
+AGAIN, AGAIN_LONGER, AGAIN_STARTS = 4, 4, 9
 
 
 # Round trips of two models that say the same, and after how many models the last one counts.
@@ -198,37 +199,49 @@ class Matrix:
         self.time = seconds(bench.time or TIMES[name])
         self.starts = STARTS.get(name, 1)
         self.documents, self.ratios, self.missing = [], {}, []
+        self.cells, self.by_start, self.unlucky, self.reasons = {}, {}, {}, {}
 
     def cell(self, operation, size, ranks, contestants, *more):
         """Measures one; `contestants` without smelt itself."""
-        where = (operation, size, ranks)
+        self.cells[operation, size, ranks] = contestants, more
+        self.measure((operation, size, ranks), contestants)
+
+    def measure(self, where, rivals, longer=1, more_starts=1):
+        """Adds to what is known of a cell's rivals."""
+        operation, size, ranks = where
         print(f"{self.name}: {operation} {size_text(size)}, {ranks} ranks", file=sys.stderr)
-        arguments = ["--threads", str(ranks), "--bytes", str(size), *more]
+        arguments = ["--threads", str(ranks), "--bytes", str(size), *self.cells[where][1]]
         arguments += ["--processes"] if self.processes else []
-        ratios, rivals = {}, contestants
         try:
-            for attempt, more in enumerate(MORE_STARTS):
-                only = ",".join([self.own, *rivals])
-                document = self.bench.run(operation, *arguments, "--only", only, "--time", f"{self.time * 4**attempt}s",
-                                          "--starts", str(self.starts * more))
-                self.documents.append(document)
-                unlucky = self.without_sample(document)
-                if self.own in unlucky and attempt + 1 < len(MORE_STARTS):
-                    continue  # nothing could be compared: all once more
-                ratios |= self.compare(document, rivals)
-                if contestants and not ratios:
-                    continue
-                rivals = [name for name in rivals if name in unlucky or ratios.get(name, self.limit) < self.limit]
-                if not rivals:
-                    break
-            if contestants and not ratios:
-                raise Missing("nothing could be compared")
-            self.ratios[where] = ratios
-            for name in contestants:
-                if name not in ratios and self.others is not None:
-                    self.missing.append(f"{operation} {size_text(size)}, {ranks} ranks: nothing measured of {name}")
+            document = self.bench.run(operation, *arguments, "--only", ",".join([self.own, *rivals]),
+                                      "--time", f"{self.time * longer}s", "--starts", str(self.starts * more_starts))
+            self.documents.append(document)
+            self.unlucky[where] = self.without_sample(document)
+            for name, ratios in self.compare(document, rivals).items():
+                self.by_start.setdefault((where, name), []).extend(ratios)
         except Missing as reason:
-            self.missing.append(f"{operation} {size_text(size)}, {ranks} ranks: {reason}")
+            self.reasons[where] = str(reason)
+
+    def again(self):
+        """Whoever is below the limit, or was disturbed each time, is measured again; then the ratios are there."""
+        for _ in range(AGAIN):
+            for where, (contestants, _) in self.cells.items():
+                known = {name: self.by_start.get((where, name)) for name in contestants}
+                disturbed = self.unlucky.get(where, set())
+                rivals = [name for name, ratios in known.items()
+                          if (statistics.median(ratios) < self.limit if ratios else disturbed & {name, self.own})]
+                if rivals:
+                    self.measure(where, rivals, AGAIN_LONGER, AGAIN_STARTS)
+        for where, (contestants, _) in self.cells.items():
+            found = {name: statistics.median(self.by_start[where, name]) for name in contestants
+                     if (where, name) in self.by_start}
+            absent = [name for name in contestants if name not in found]
+            if found or not contestants:
+                self.ratios[where] = found
+            if absent and (self.others is not None or not found):
+                operation, size, ranks = where
+                reason = self.reasons.get(where, f"nothing measured of {', '.join(absent)}")
+                self.missing.append(f"{operation} {size_text(size)}, {ranks} ranks: {reason}")
 
     @staticmethod
     def without_sample(document):
@@ -237,7 +250,8 @@ class Matrix:
         return {line.split(": ")[-3] for line in document.get("remarks", []) if line.endswith(ending)}
 
     def compare(self, document, contestants):
-        """By start: what the machine does in the minute of one start concerns all who run in it."""
+        """How many times as long as smelt others take, by start: what the machine does in the minute of one start concerns
+        all who run in it."""
         own, usual, ratios = value_in(document, self.own, "starts_ns"), usual_starts(document, self.bench.floors), {}
         for name in contestants:
             try:
@@ -247,7 +261,7 @@ class Matrix:
             except Missing:
                 continue
             if both:
-                ratios[name] = statistics.median(both)
+                ratios[name] = both
         return ratios
 
     def of(self, name, ranks=None):
@@ -315,6 +329,7 @@ def mpi_bars(bench, choice):
     for operation in choice.operations:
         for size in chosen_sizes(operation, choice):
             matrix.cell(operation, size, 2, MPI)
+    matrix.again()
     matrix.report()
     for name in MPI:
         yield row(f"2 processes, {name} / smelt, mean", lambda name=name: matrix.mean(name, 1.5))
@@ -329,6 +344,7 @@ def oversubscribed_bars(bench, choice):
         for operation in choice.operations:
             for size in [8] if operation == "barrier" else [8, 64 << 10]:
                 matrix.cell(operation, size, ranks, MPI)
+    matrix.again()
     matrix.report()
     for ranks in (8, 16):
         for name in MPI:
@@ -341,8 +357,11 @@ def bandwidth_bars(bench, _):
     bench.measure()
     for processes in (False, True):
         matrix = Matrix(bench, "bandwidth", 0.9, None, processes)
-        for operation, reference in (("broadcast", "memcpy"), ("allreduce", "vector-add")):
+        references = (("broadcast", "memcpy"), ("allreduce", "vector-add"))
+        for operation, reference in references:
             matrix.cell(operation, LARGEST, 2, [reference])
+        matrix.again()
+        for operation, reference in references:
             what = f"{operation} of 16 MiB, 2 {'processes' if processes else 'threads'}, {reference} / smelt"
             yield row(what, lambda reference=reference: matrix.worst(reference))
         bench.save(f"bandwidth-{'processes' if processes else 'threads'}", {"documents": matrix.documents})
@@ -354,6 +373,7 @@ def sync_bars(bench, choice):
     for operation in [each for each in choice.operations if each in ("reduce", "allreduce")]:
         for size in choice.sizes:
             matrix.cell(operation, size, 2, ["smelt/strict"], "--method", "back-to-back")
+    matrix.again()
     matrix.report()
     yield row("back-to-back reductions, strict / loose, worst", lambda: matrix.worst("smelt/strict"))
     yield row("back-to-back reductions, strict / loose, mean", lambda: matrix.mean("smelt/strict", 1.0))
@@ -379,6 +399,7 @@ def tuned_bars(bench, choice):
             runs = bench.ask("explain", operation, "--bytes", str(size), "--ranks", "2")["recipe"]
             matrix.cell(operation, size, 2, [name for name, recipe in fixed.items() if recipe != runs])
             same += placebo(bench, matrix, operation, size, [name for name, recipe in fixed.items() if recipe == runs])
+    matrix.again()
     best = {where: min(ratios.items(), key=lambda each: each[1]) for where, ratios in matrix.ratios.items() if ratios}
     matrix.ratios = {where: {"best": ratio} for where, (_, ratio) in best.items()}
     matrix.others = ["best"]
@@ -396,7 +417,7 @@ def placebo(bench, matrix, operation, size, names):
     try:
         document = bench.run(operation, "--threads", "2", "--bytes", str(size), "--only", ",".join(["smelt", *names]),
                              "--time", f"{matrix.time}s", "--starts", str(matrix.starts))
-        return list(matrix.compare(document, names).values())
+        return [statistics.median(ratios) for ratios in matrix.compare(document, names).values()]
     except Missing:
         return []  # the matrix has said so
 

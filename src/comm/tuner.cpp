@@ -44,10 +44,11 @@ constexpr double write_ns_per_byte = 0.15;  ///< of the inputs
 constexpr std::size_t most_rank_bytes = std::size_t{512} << 20, most_bytes_in_all = std::size_t{2} << 30;
 constexpr std::size_t most_contenders = 16;
 constexpr double strict_prospect = 1.25;  ///< times the loose winner: who was slower is not raced for strict calls
-constexpr int passes[] = {2, 4, 7, 10, 14, 20, 28, 40};  ///< rounds that a cell has had when a pass has gone by
-constexpr double waiting_share = 0.4;                    ///< of the time, at most, for usual moments
-constexpr auto nap = std::chrono::milliseconds(50);      ///< until the next look: shorter ones change nothing
-constexpr int first_look = 10;                           ///< at a cell: there are rounds of several passes by then
+constexpr int passes[] = {2,  4,  7,  10, 12, 14,
+                          17, 20, 24, 28, 34, 40};   ///< rounds that a cell has had when a pass has gone by
+constexpr double waiting_share = 0.4;                ///< of the time, at most, for usual moments
+constexpr auto nap = std::chrono::milliseconds(50);  ///< until the next look: shorter ones change nothing
+constexpr int first_look = 10;                       ///< at a cell: there are rounds of several passes by then
 
 /// For people: files hold tenths of nanoseconds.
 double rounded(double value, double parts) { return std::round(value * parts) / parts; }

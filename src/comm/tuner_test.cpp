@@ -155,6 +155,27 @@ TEST(Tune, WhatWasNotRacedFollowsWhatWas) {
   EXPECT_GT(followers, 0);
 }
 
+TEST(Tune, NeighboursRunTheSameWhereItHoldsUp) {
+  const auto pair = two_ranks();
+  TuneOptions options;
+  options.time_s = 8.0;
+  options.most_bytes = 131072;
+  const auto profile = tune(pair.machine, pair.group, options);
+  ASSERT_TRUE(profile) << profile.error().message;
+  int neighbours = 0;
+  for (std::size_t i = 1; i < profile->cells.size(); ++i) {
+    const auto &before = profile->cells[i - 1], &cell = profile->cells[i];
+    if (before.operation != cell.operation || before.sync != cell.sync) continue;
+    if (before.measured_ns == 0.0 || cell.measured_ns == 0.0) continue;
+    ++neighbours;
+    const bool holds_up = cell.equal && cell.runner_up_ns <= cell.measured_ns;
+    EXPECT_FALSE(holds_up && cell.runner_up == to_string(before.recipe))
+        << to_string(cell.operation) << " of " << cell.from_bytes << " bytes runs " << to_string(cell.recipe)
+        << " although " << cell.runner_up << " was as fast there and runs at " << before.from_bytes;
+  }
+  EXPECT_GT(neighbours, 0);
+}
+
 TEST(Tune, WithoutTimeTheModelDecidesEveryCell) {
   const auto pair = two_ranks();
   TuneOptions options;
