@@ -199,7 +199,7 @@ class Matrix:
         self.time = seconds(bench.time or TIMES[name])
         self.starts = STARTS.get(name, 1)
         self.documents, self.ratios, self.missing = [], {}, []
-        self.cells, self.by_start, self.unlucky, self.reasons = {}, {}, {}, {}
+        self.cells, self.by_start, self.ran, self.reasons = {}, {}, {}, {}
 
     def cell(self, operation, size, ranks, contestants, *more):
         """Measures one; `contestants` without smelt itself."""
@@ -216,20 +216,19 @@ class Matrix:
             document = self.bench.run(operation, *arguments, "--only", ",".join([self.own, *rivals]),
                                       "--time", f"{self.time * longer}s", "--starts", str(self.starts * more_starts))
             self.documents.append(document)
-            self.unlucky[where] = self.without_sample(document)
+            self.ran[where] = self.without_sample(document) | {each["name"] for each in document["results"]}
             for name, ratios in self.compare(document, rivals).items():
                 self.by_start.setdefault((where, name), []).extend(ratios)
         except Missing as reason:
             self.reasons[where] = str(reason)
 
     def again(self):
-        """Whoever is below the limit, or was disturbed each time, is measured again; then the ratios are there."""
+        """Whoever is below the limit, or ran but was disturbed each time, is measured again; then the ratios are there."""
         for _ in range(AGAIN):
             for where, (contestants, _) in self.cells.items():
                 known = {name: self.by_start.get((where, name)) for name in contestants}
-                disturbed = self.unlucky.get(where, set())
                 rivals = [name for name, ratios in known.items()
-                          if (statistics.median(ratios) < self.limit if ratios else disturbed & {name, self.own})]
+                          if (statistics.median(ratios) < self.limit if ratios else name in self.ran.get(where, ()))]
                 if rivals:
                     self.measure(where, rivals, AGAIN_LONGER, AGAIN_STARTS)
         for where, (contestants, _) in self.cells.items():
