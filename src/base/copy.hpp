@@ -4,6 +4,9 @@
 // times as long where the target lies 1 to 31 bytes further in its page than the source, as what malloc returns for a
 // large array, 16 bytes into a page, does to a stage, which begins with one. Loads and stores are as fast there as
 // elsewhere. Whether this CPU is one of those is tried when it first matters; on others nothing changes.
+//
+// What lies in another core's L2 cache, as what its rank has just written does, comes in as fast as lines can be asked
+// for at a time: the L2 cache has more requests in flight than the core, if it is told early which lines to get.
 #pragma once
 
 #include <atomic>
@@ -32,6 +35,21 @@ inline bool strings_are_slow() noexcept {
 
 void copy_backwards(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
+/// Of lengths that an L2 cache holds. With a Xeon's of 2 MiB they took 0.84 to 0.94 of memcpy's time, shorter and
+/// longer ones as long, and those of 16 MiB, which come from memory, 1.2 times.
+constexpr std::size_t least_fetched_bytes = 64 << 10, most_fetched_bytes = 1 << 20;
+
+/// Whether asking early has been seen to help on CPUs of this make.
+inline bool fetches_early() noexcept {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel") != 0;
+#else
+  return false;
+#endif
+}
+
+void copy_early(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+
 }  // namespace copy_detail
 
 constexpr std::uintptr_t copy_page_bytes = 4096;
@@ -57,6 +75,16 @@ inline void copy_bytes(void* to, const void* from, std::size_t bytes) noexcept {
     copy_detail::copy_backwards(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
   } else if (bytes > 0) {
     std::memcpy(to, from, bytes);
+  }
+}
+
+/// copy_bytes out of memory that another core has written last.
+inline void fetch_bytes(void* to, const void* from, std::size_t bytes) noexcept {
+  if (bytes >= copy_detail::least_fetched_bytes && bytes <= copy_detail::most_fetched_bytes &&
+      copy_detail::fetches_early()) {
+    copy_detail::copy_early(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+  } else {
+    copy_bytes(to, from, bytes);
   }
 }
 

@@ -25,6 +25,7 @@ class Pretend {
 };
 
 /// Copies at that distance of target and source within their pages; what lies around the target stays.
+template <auto copy = copy_bytes>
 void expect_copied(std::size_t bytes, std::size_t distance) {
   constexpr std::size_t edge = 64;
   std::vector<unsigned char> memory(2 * (bytes + 4 * page_bytes));
@@ -32,7 +33,7 @@ void expect_copied(std::size_t bytes, std::size_t distance) {
   unsigned char* const from = memory.data() + edge;
   unsigned char* const to = from + (bytes + 2 * edge) / page_bytes * page_bytes + page_bytes + distance;
   const std::vector<unsigned char> source(from, from + bytes), before(memory);
-  copy_bytes(to, from, bytes);
+  copy(to, from, bytes);
   EXPECT_TRUE(std::equal(source.begin(), source.end(), to)) << bytes << " bytes, distance " << distance;
   const auto at = to - memory.data();
   EXPECT_TRUE(std::equal(memory.begin(), memory.begin() + at, before.begin())) << "before the target";
@@ -51,7 +52,27 @@ TEST(Copy, IsWholeAtEveryLengthAndDistance) {
   }
 }
 
-TEST(Copy, NothingNeedsNoPlace) { copy_bytes(nullptr, nullptr, 0); }
+TEST(Copy, FetchedItIsWholeAsWell) {
+  constexpr auto least = copy_detail::least_fetched_bytes, most = copy_detail::most_fetched_bytes;
+  for (const std::size_t bytes :
+       {std::size_t{1}, least - 1, least, least + 1, least + 255, least + 4096, most - 1, most, most + 1}) {
+    for (const std::size_t distance : {0, 1, 16, 64, 2048, 4080}) expect_copied<fetch_bytes>(bytes, distance);
+  }
+}
+
+TEST(Copy, FetchedEarlyOnAnyMakeOfCpu) {
+  constexpr auto copy = [](void* to, const void* from, std::size_t bytes) {
+    copy_detail::copy_early(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+  };
+  for (const std::size_t bytes : {0, 1, 255, 256, 257, 4095, 4096, 4352, 4353, 8191, 100'007}) {
+    for (const std::size_t distance : {0, 1, 16, 4080}) expect_copied<copy>(bytes, distance);
+  }
+}
+
+TEST(Copy, NothingNeedsNoPlace) {
+  copy_bytes(nullptr, nullptr, 0);
+  fetch_bytes(nullptr, nullptr, 0);
+}
 
 TEST(Copy, ATargetALittleFurtherInItsPageIsAtASlowDistance) {
   alignas(4096) static unsigned char pages[3 * page_bytes];

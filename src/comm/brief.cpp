@@ -257,7 +257,7 @@ inline bool Brief::perform(Endpoint& endpoint, const Collective& call, const AFr
         copy_bytes(frame.at(step.to), frame.at(step.from), frame.length(step));
       return true;
     case Move::Kind::get:
-      copy_bytes(frame.at(step.to), frame.theirs(step), frame.length(step.to));
+      fetch_bytes(frame.at(step.to), frame.theirs(step), frame.length(step.to));
       return true;
     case Move::Kind::post:
       endpoint.tick_.raise(frame.epoch + step.tick);

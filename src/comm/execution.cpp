@@ -473,7 +473,7 @@ void Execution::transfer(pid_t process, std::byte* theirs, std::byte* mine, std:
   std::byte* const to = write ? theirs : mine;
   const std::byte* const from = write ? mine : theirs;
   if (process == 0) {
-    copy_bytes(to, from, bytes);
+    write ? copy_bytes(to, from, bytes) : fetch_bytes(to, from, bytes);
   } else if (is_slow_distance(to, from)) {
     transfer_by_detour(process, theirs, mine, bytes, write);
   } else {

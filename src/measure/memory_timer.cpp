@@ -32,7 +32,7 @@ void write_all(std::byte* data, std::size_t size_bytes, int value) noexcept {
 }
 
 void copy_all(std::byte* to, const std::byte* from, std::size_t size_bytes) noexcept {
-  copy_bytes(to, from, size_bytes);
+  fetch_bytes(to, from, size_bytes);
   asm volatile("" : : "r"(to) : "memory");
 }
 
