@@ -751,7 +751,8 @@ def list_of(allowed):
 
 def arguments_from_command_line():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--set", default="all", help="all, or some of " + ",".join(SETS) + " (default: %(default)s)")
+    parser.add_argument("--set", type=lambda text: SETS if text == "all" else list_of(SETS)(text), default="all",
+                        help="all, or some of " + ",".join(SETS) + " (default: %(default)s)")
     parser.add_argument("--smelt", default="build/release/bin/smelt", help="the smelt command (default: %(default)s)")
     parser.add_argument("--out", default="build/bars", type=pathlib.Path, help="where the JSON goes (default: %(default)s)")
     parser.add_argument("--time", help="time per benchmark, such as 5s (default: by the set)")
@@ -763,9 +764,7 @@ def arguments_from_command_line():
                         help="of the set uneven, by runtime and threads, 2 minutes each (default: " + ",".join(UNEVEN) + ")")
     parser.add_argument("--sizes", type=list_of(SIZES), default=SIZES,
                         help="of the matrices, in bytes (default: " + ",".join(map(str, SIZES)) + ")")
-    arguments = parser.parse_args()
-    arguments.set = SETS if arguments.set == "all" else list_of(SETS)(arguments.set)
-    return arguments
+    return parser.parse_args()
 
 
 def main():
