@@ -1,6 +1,6 @@
 # smelt_libomp_program(NAME SOURCE): a C program over LLVM's OpenMP runtime, where clang and that are installed. By hand, as a
 # build has one C compiler.
-find_program(SMELT_CLANG NAMES clang-14 clang)
+find_program(SMELT_CLANG NAMES clang-14 clang-19 clang-18 clang)
 
 function(smelt_libomp_program name source)
   if(NOT SMELT_CLANG)
