@@ -116,6 +116,13 @@ class alignas(separation_bytes) Endpoint {
   int size() const noexcept;
   State& state() noexcept { return state_; }
 
+  /// The calling thread has the rank from now on.
+  void come() noexcept;
+  /// It gives the rank up: what was started is brought to its end, then the others may know.
+  void leave() noexcept;
+  /// Collectives that the rank had entered when it was last attached.
+  std::uint64_t calls_before() const noexcept { return calls_before_; }
+
   std::atomic<bool> attached{false};
   ThreadGuard guard;                               ///< of the thread that is attached
   std::map<std::vector<int>, int> subgroup_calls;  ///< how often this rank has asked for each subgroup
@@ -187,6 +194,7 @@ class alignas(separation_bytes) Endpoint {
   bool is_known(const Started& started) const noexcept;
   const Prepared* prepare_part(Started& started, const Collective& part) noexcept;
   void learn_uneven(Started& started) noexcept;
+  bool is_over() noexcept;
   void end_started(Started& started, Status status) noexcept;
   bool send(Link& link, const void* data, std::size_t bytes) noexcept;
   bool receive(Link& link, void* data, std::size_t bytes) noexcept;
@@ -213,6 +221,8 @@ class alignas(separation_bytes) Endpoint {
   bool ensure_scratch(std::size_t element_bytes) noexcept;
   Link* link_to(int peer) noexcept;
   static bool interrupted(void* self) noexcept;
+  bool waits_in_vain() noexcept;
+  bool misses(int peer) noexcept;
 
   State& state_;
   const Fabric& fabric_;
@@ -221,9 +231,11 @@ class alignas(separation_bytes) Endpoint {
   std::byte* const stage_;  ///< this rank's first slot
   const int rank_;
   Waiter waiter_;
-  std::uint64_t calls_ = 0;
+  std::uint64_t calls_ = 0, calls_before_ = 0;
   std::uint64_t lines_moved_ = 0;     ///< grows with every message: tells waiting from being stuck
-  int waiting_for_ = -1;              ///< peer of the message under way
+  static constexpr int everybody = -1;
+  int waiting_for_ = everybody;       ///< peer of the message under way
+  int waiting_too_ = everybody;       ///< another one that is waited for with it, if not `everybody`
   std::uint64_t stuck_since_ns_ = 0;  ///< when the wait under way was first seen; 0: not yet
   std::uint64_t stuck_lines_ = 0;
 
@@ -244,6 +256,8 @@ class alignas(separation_bytes) Endpoint {
   std::uint64_t stage_chunks_ = 0;  ///< chunks that have gone through the stages so far
   Brief::SlotUse slot_uses_[Fabric::slots];
   OwnLinesVector<std::uint64_t> seen_ticks_;  ///< of each rank, as last looked at
+  std::vector<std::uint32_t> departures_;     ///< the same, of those that were waited for
+  std::uint64_t last_look_ = 0;               ///< when a started collective was last found blocked, in ticks()
   std::vector<Link*> lending_;                ///< links on which the peer may still read my buffers
   Bytes work_, pieces_, input_copy_, detour_;
   Execution blocking_;

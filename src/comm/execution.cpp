@@ -238,6 +238,7 @@ void Execution::start_move() noexcept {
 Execution::Outcome Execution::advance() noexcept {
   wait_in_ = wait_out_ = wait_returned_ = nullptr;
   wait_tick_ = nullptr;
+  endpoint_->waiting_too_ = Endpoint::everybody;
   if (brief_ != nullptr) return advance_brief();
   for (;;) {
     const auto& moves = section();
@@ -368,6 +369,7 @@ Execution::Outcome Execution::perform_messages(const Move& move) noexcept {
     wait_out_ = send_done_ ? nullptr : out;
     wait_in_ = receive_done_ ? nullptr : in;
     endpoint_->waiting_for_ = receive_done_ ? move.peer : move.source;
+    endpoint_->waiting_too_ = both && !send_done_ && !receive_done_ ? move.peer : Endpoint::everybody;
     return Outcome::blocked;
   }
   return Outcome::done;

@@ -198,6 +198,23 @@ void Membership::leave(int rank) noexcept {
                                             std::memory_order_acq_rel, std::memory_order_relaxed);
 }
 
+bool Membership::mine(int rank) const noexcept {
+  const auto self = ProcessId::self();
+  return self && id_of(record(rank).word.load(std::memory_order_relaxed)) == pack(*self);
+}
+
+void Membership::mark_ended(int rank) noexcept {
+  const std::uint32_t came_and_went = attendance(rank);
+  if (came_and_went == 0 || came_and_went % 2 != 0) {
+    mark_dead(rank);
+    return;
+  }
+  std::uint64_t word = record(rank).word.load(std::memory_order_acquire);
+  if (state_of(word) != MemberState::present) return;
+  record(rank).word.compare_exchange_strong(word, with_state(id_of(word), MemberState::left), std::memory_order_acq_rel,
+                                            std::memory_order_relaxed);
+}
+
 bool Membership::mark_dead(int rank) noexcept {
   std::uint64_t word = record(rank).word.load(std::memory_order_acquire);
   // Fails if the rank was just left, or marked by somebody else.
@@ -222,6 +239,27 @@ void Membership::note_death(int rank) noexcept {
   // Pairs with first_dead(): who learns of the death sees the rank's record.
   head().first_dead.compare_exchange_strong(none, static_cast<std::uint32_t>(rank) + 1, std::memory_order_release,
                                             std::memory_order_relaxed);
+}
+
+std::uint32_t Membership::attach(int rank) noexcept {
+  // Relaxed: who looks for departures is not interested in what went before.
+  return record(rank).attendance.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+void Membership::detach(int rank) noexcept {
+  if (!mine(rank)) return;
+  // Pairs with attendance(): who sees the departure sees what the rank has published.
+  record(rank).attendance.fetch_add(1, std::memory_order_release);
+}
+
+std::uint32_t Membership::attendance(int rank) const noexcept {
+  return record(rank).attendance.load(std::memory_order_acquire);  // pairs with detach()
+}
+
+std::uint32_t Membership::departure(int rank, std::uint32_t own) const noexcept {
+  const std::uint32_t theirs = attendance(rank);
+  if (theirs % 2 == 0 && theirs > own) return theirs;
+  return state(rank) == MemberState::left ? for_good : 0;
 }
 
 MemberState Membership::state(int rank) const noexcept {
@@ -252,9 +290,9 @@ std::vector<int> Membership::survivors() const {
 
 // ---- Agreement
 
-bool Membership::settled(int rank) const noexcept {
+bool Membership::settled(int rank, std::uint32_t own) const noexcept {
   // Pairs with the store in agree_on_survivors(); publishes nothing but itself.
-  return record(rank).arrived.load(std::memory_order_acquire) != 0 || !present(rank);
+  return record(rank).arrived.load(std::memory_order_acquire) != 0 || !present(rank) || departure(rank, own) != 0;
 }
 
 void Membership::propose(int rank) noexcept {
@@ -281,10 +319,11 @@ Result<std::vector<int>> Membership::agree_on_survivors(int rank, Watch& watch, 
 
   const bool limited = timeout_s > 0.0 && timeout_s < 1e9;
   const std::uint64_t deadline_ns = limited ? monotonic_ns() + static_cast<std::uint64_t>(timeout_s * 1e9) : ~0ull;
+  const std::uint32_t own = attendance(rank);
   int first_open = 0;  // all ranks before this one are settled, and stay so
   const auto decided = [&] { return head().decision.load(std::memory_order_acquire); };  // pairs with propose()
   const auto ready = [&] {
-    while (first_open < ranks_ && settled(first_open)) ++first_open;
+    while (first_open < ranks_ && settled(first_open, own)) ++first_open;
     return first_open == ranks_ || decided() != 0;
   };
   struct Looking {
@@ -446,7 +485,7 @@ void Watch::lost(int entry) noexcept {
   process.dead = true;
   close_pidfd(process);
   for (int rank = 0; rank < members_.ranks(); ++rank) {
-    if (id_of(members_.record(rank).word.load(std::memory_order_acquire)) == process.id) members_.mark_dead(rank);
+    if (id_of(members_.record(rank).word.load(std::memory_order_acquire)) == process.id) members_.mark_ended(rank);
   }
 }
 

@@ -1,0 +1,472 @@
+// Ranks that leave while others need them: nobody waits for them, in no operation, whoever leaves how and when; and
+// ranks that leave when nobody needs them any more, which nobody notices.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "comm/collective_check.hpp"
+#include "comm/forked_ranks.hpp"
+#include "comm/membership.hpp"
+#include "smelt/machine.hpp"
+#include "smelt/schedule.hpp"
+
+namespace smelt {
+namespace {
+
+using test::fork_ranks;
+using test::fresh_name;
+using test::names_left;
+using test::options_for;
+using test::setting;
+using test::wait_for;
+using test::Zeroed;
+
+/// A second is promised; the machine may be busy with something else.
+constexpr std::uint64_t longest_wait_ns = 5'000'000'000;
+constexpr int most_ranks = 8;
+
+void pause_us(std::uint64_t us) { std::this_thread::sleep_for(std::chrono::microseconds(us)); }
+
+/// How a rank ends.
+enum class Way {
+  detaches,    ///< gives its rank up; its process and its communicator stay
+  destroys,    ///< its communicator, too
+  attends_not, ///< never attaches, and destroys its communicator
+  ends,        ///< its thread, while it still has the rank
+  exits,       ///< its process, by exit(3), with all that it has on its stack
+  is_killed,
+};
+const char* name_of(Way way) {
+  const char* const names[] = {"detaches", "destroys", "attends not", "ends", "exits", "is killed"};
+  return names[static_cast<int>(way)];
+}
+/// A rank that has left has said so, else it is found dead.
+bool leaves(Way way) { return way == Way::detaches || way == Way::destroys || way == Way::attends_not; }
+
+/// How a collective is called. The last one never waits.
+enum class Manner { blocking, started, persistent, prepared, asked };
+constexpr Manner manners[] = {Manner::blocking, Manner::started, Manner::persistent, Manner::prepared, Manner::asked};
+
+struct Deed {
+  Operation operation = Operation::barrier;
+  std::size_t count = 1;  ///< elements of 8 bytes
+  Manner manner = Manner::blocking;
+  Sync sync = Sync::loose;
+  int root = 0;
+  std::string algorithm{};
+
+  std::string describe() const {
+    const char* const how[] = {"blocking", "started", "persistent", "prepared", "asked"};
+    return std::string(to_string(operation)) + " of " + std::to_string(count) + ", root " + std::to_string(root) +
+           ", " + how[static_cast<int>(manner)] + ", " + to_string(sync) + " " + algorithm;
+  }
+  /// Whether no rank can finish it before all others have begun.
+  bool needs_all() const {
+    return operation == Operation::barrier || operation == Operation::allreduce || operation == Operation::allgather ||
+           operation == Operation::alltoall || operation == Operation::two_phase_commit || sync == Sync::strict;
+  }
+};
+
+/// One rank's buffers, and the calls on them.
+class Doer {
+ public:
+  Doer(const Deed& deed, int size)
+      : deed_(deed), in_(deed.count * static_cast<std::size_t>(size), 1), out_(in_.size(), 1) {}
+
+  Status once(Rank& rank) {
+    const Collective call = describe();
+    switch (deed_.manner) {
+      case Manner::blocking:
+        return rank.run(call);
+      case Manner::started:
+        return rank.start(call).wait();
+      case Manner::persistent: {
+        auto request = rank.prepare(call);
+        if (const Status status = request.start(); status != Status::ok) return status;
+        return request.wait();
+      }
+      case Manner::prepared:
+        return rank.prepare(call).run(call.in, call.out);
+      case Manner::asked: {
+        auto request = rank.start(call);
+        for (bool done = false;; std::this_thread::yield()) {
+          const Status status = request.test(&done);
+          if (done) return status;
+        }
+      }
+    }
+    return Status::invalid_argument;
+  }
+
+  /// What an allreduce has come to.
+  std::uint64_t result() const { return out_[0]; }
+
+ private:
+  Collective describe() {
+    const auto add = sum<std::uint64_t>();
+    const std::size_t count = deed_.count, bytes = count * 8;
+    auto* const in = in_.data();
+    auto* const out = out_.data();
+    Collective call;
+    switch (deed_.operation) {
+      case Operation::barrier:
+        break;
+      case Operation::broadcast:
+        call = Collective::broadcast(out, bytes, deed_.root);
+        break;
+      case Operation::reduce:
+        call = Collective::reduce(in, out, count, add, deed_.root);
+        break;
+      case Operation::allreduce:
+        call = Collective::allreduce(in, out, count, add);
+        break;
+      case Operation::two_phase_commit:
+        call = Collective::two_phase_commit(out, bytes, [](const void*, void*) { return true; }, nullptr, &committed_,
+                                            deed_.root);
+        break;
+      case Operation::scatter:
+        call = Collective::scatter(in, out, bytes, deed_.root);
+        break;
+      case Operation::gather:
+        call = Collective::gather(in, out, bytes, deed_.root);
+        break;
+      case Operation::allgather:
+        call = Collective::allgather(in, out, bytes);
+        break;
+      case Operation::alltoall:
+        call = Collective::alltoall(in, out, bytes);
+        break;
+      case Operation::reduce_scatter:
+        call = Collective::reduce_scatter(in, out, count, add);
+        break;
+      case Operation::scan:
+        call = Collective::scan(in, out, count, add);
+        break;
+      case Operation::exscan:
+        call = Collective::exscan(in, out, count, add);
+        break;
+    }
+    call.sync = deed_.sync;
+    return call;
+  }
+
+  const Deed& deed_;
+  std::vector<std::uint64_t> in_, out_;
+  bool committed_ = false;
+};
+
+/// What the ranks of one round and the test tell each other.
+struct Scene {
+  int size = 0, leaver = 0, calls = 0;  ///< that the leaver makes before it leaves
+  Way way = Way::detaches;
+  std::uint64_t seed = 0;
+  std::atomic<std::uint64_t> process[most_ranks];
+  std::atomic<bool> working[most_ranks];
+  std::atomic<std::uint64_t> left_ns;  ///< 0: not yet
+  std::atomic<std::uint64_t> longest_ns;
+  std::atomic<int> finished;  ///< survivors
+
+  void introduce(int rank) {
+    process[rank] = test::process_word(getpid(), comm::ProcessId::self()->start_ticks);
+  }
+  std::vector<std::uint64_t> processes() const {
+    std::vector<std::uint64_t> known;
+    for (const auto& each : process) {
+      if (each != 0) known.push_back(each);
+    }
+    return known;
+  }
+  void note_wait(std::uint64_t begun_ns) {
+    const auto now = monotonic_ns(), left = left_ns.load();
+    const auto waited = left == 0 ? 0 : now - std::min(now, std::max(begun_ns, left));
+    auto longest = longest_ns.load();
+    while (waited > longest && !longest_ns.compare_exchange_weak(longest, waited)) {
+    }
+  }
+  /// Whether the text says who is missing, and how it ended.
+  bool names_leaver(const std::string& text) const {
+    const std::string rank = "rank " + std::to_string(leaver);
+    if (leaves(way)) return text.find(rank + " has left") != std::string::npos;
+    return text.find(rank) != std::string::npos &&
+           (text.find("died") != std::string::npos || text.find("ended") != std::string::npos ||
+            text.find("has left") != std::string::npos);
+  }
+};
+
+/// Ends the test if a round takes for ever, and says which.
+class Watchdog {
+ public:
+  explicit Watchdog(std::string what) : what_(std::move(what)), thread_([this] { watch(); }) {}
+  Watchdog(const Watchdog&) = delete;
+  ~Watchdog() {
+    over_ = true;
+    thread_.join();
+  }
+
+ private:
+  void watch() {
+    for (int tenths = 0; !over_; ++tenths) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(tenths == 0 ? 1 : 100));
+      if (tenths < 600) continue;
+      fprintf(stderr, "hangs: %s\n", what_.c_str());
+      std::abort();
+    }
+  }
+  std::string what_;
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+/// A rank that goes on until it is told that another one has ended. 0, or what is wrong.
+int survive(Scene& scene, const Deed& deed, Rank& rank) {
+  const auto complain = [&](int code, const std::string& what) {
+    fprintf(stderr, "rank %d: %s (%s, rank %d of %d %s, seed %llu)\n", rank.rank(), what.c_str(),
+            deed.describe().c_str(), scene.leaver, scene.size, name_of(scene.way),
+            static_cast<unsigned long long>(scene.seed));
+    return code;
+  };
+  Doer doer(deed, scene.size);
+  scene.working[rank.rank()] = true;
+  constexpr int most = 200'000;
+  for (int call = 0; call < most; ++call) {
+    const auto begun = monotonic_ns();
+    const Status status = doer.once(rank);
+    scene.note_wait(begun);
+    if (status == Status::ok) {
+      if (deed.needs_all() && call >= scene.calls && scene.way != Way::is_killed) {
+        return complain(1, "call " + std::to_string(call + 1) + " without the leaver");
+      }
+      if (deed.operation == Operation::allreduce && doer.result() != static_cast<std::uint64_t>(scene.size)) {
+        return complain(2, "wrong sum");
+      }
+      continue;
+    }
+    if (status != Status::broken) return complain(3, "status " + std::to_string(static_cast<int>(status)));
+    if (!scene.names_leaver(rank.failure())) return complain(4, "failure: " + rank.failure());
+    if (rank.barrier() != Status::broken) return complain(5, "not broken for ever");
+    auto smaller = rank.shrink();
+    scene.note_wait(begun);
+    if (!smaller) return complain(6, "shrink: " + smaller.error().message);
+    std::uint64_t one = 1, total = 0;
+    if (smaller->allreduce(&one, &total, 1, sum<std::uint64_t>()) != Status::ok) {
+      return complain(7, "after shrinking: " + smaller->failure());
+    }
+    if (total != static_cast<std::uint64_t>(scene.size - 1)) return complain(8, "survivors: " + std::to_string(total));
+    ++scene.finished;
+    return 0;
+  }
+  return complain(9, "never told");
+}
+
+/// What the one that leaves does before: some calls, and some time.
+void work_before_leaving(Scene& scene, const Deed& deed, Rank& rank) {
+  Doer doer(deed, scene.size);
+  scene.working[rank.rank()] = true;
+  for (int call = 0; scene.way == Way::is_killed || call < scene.calls; ++call) {
+    if (doer.once(rank) != Status::ok) break;
+  }
+  std::mt19937_64 random(scene.seed);
+  pause_us(random() % 3 * (random() % 1000));
+}
+
+Communicator threads_of(int size, const CommunicatorOptions& options) {
+  SynthSpec spec;
+  spec.cores = 8;
+  const Machine machine = *synthesize_machine(spec);
+  Group group = whole_machine(machine);
+  group.pus.resize(static_cast<std::size_t>(size));
+  return std::move(*Communicator::create(machine, group, options));
+}
+
+CommunicatorOptions options_of(const Deed& deed) {
+  auto options = options_for(deed.algorithm);
+  options.timeout_s = 0;  // news alone must end the waits
+  return options;
+}
+
+void round_of_threads(Scene& scene, const Deed& deed) {
+  const Watchdog watchdog(deed.describe() + ", threads, " + name_of(scene.way));
+  auto comm = std::make_unique<Communicator>(threads_of(scene.size, options_of(deed)));
+  std::vector<std::unique_ptr<Rank>> kept(static_cast<std::size_t>(scene.size));
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int number = 0; number < scene.size; ++number) {
+    threads.emplace_back([&, number] {
+      auto& rank = kept[static_cast<std::size_t>(number)];
+      rank = std::make_unique<Rank>(std::move(*comm->attach(number)));
+      if (number != scene.leaver) {
+        wrong += survive(scene, deed, *rank) != 0;
+        rank.reset();
+        return;
+      }
+      work_before_leaving(scene, deed, *rank);
+      scene.left_ns = monotonic_ns();
+      if (leaves(scene.way)) rank.reset();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0) << deed.describe() << ", seed " << scene.seed;
+}
+
+/// One process of a round; its exit status.
+int take_part(Scene& scene, const Deed& deed, const std::string& name, int number) {
+  scene.introduce(number);
+  const int mine[] = {number};
+  auto made = Communicator::create_shared(name, scene.size, mine, options_of(deed));
+  if (!made) {
+    fprintf(stderr, "rank %d: %s\n", number, made.error().message.c_str());
+    return 20;
+  }
+  auto comm = std::make_unique<Communicator>(std::move(*made));
+  if (number != scene.leaver) {
+    auto rank = comm->attach(number);
+    return rank ? survive(scene, deed, *rank) : 21;
+  }
+  if (scene.way != Way::attends_not) {
+    auto rank = comm->attach(number);
+    if (!rank) return 22;
+    work_before_leaving(scene, deed, *rank);
+    scene.left_ns = monotonic_ns();
+    if (scene.way == Way::exits) exit(0);
+  } else {
+    scene.left_ns = monotonic_ns();
+  }
+  if (scene.way != Way::detaches) comm.reset();
+  while (scene.finished < scene.size - 1) pause_us(500);  // it lives on
+  return 0;
+}
+
+void round_of_processes(Scene& scene, const Deed& deed) {
+  const auto name = fresh_name();
+  const auto pids = fork_ranks(scene.size, [&](int number) { return take_part(scene, deed, name, number); });
+  std::vector<int> wanted(pids.size(), 0), results;
+  {
+    const Watchdog watchdog(deed.describe() + ", processes, " + name_of(scene.way));
+    if (scene.way == Way::is_killed) {
+      std::mt19937_64 random(scene.seed);
+      for (int rank = 0; rank < scene.size; ++rank) {
+        while (!scene.working[rank]) pause_us(50);
+      }
+      pause_us(random() % 3000);
+      scene.left_ns = monotonic_ns();
+      kill(pids[static_cast<std::size_t>(scene.leaver)], SIGKILL);
+      wanted[static_cast<std::size_t>(scene.leaver)] = -SIGKILL;
+    }
+    results = wait_for(pids);
+  }
+  EXPECT_EQ(results, wanted) << deed.describe() << ", " << name_of(scene.way) << ", seed " << scene.seed;
+  EXPECT_EQ(names_left(scene.processes()), 0);
+}
+
+constexpr Operation operations[] = {
+    Operation::barrier, Operation::broadcast, Operation::reduce,   Operation::allreduce,
+    Operation::scatter, Operation::gather,    Operation::alltoall, Operation::allgather,
+    Operation::scan,    Operation::exscan,    Operation::reduce_scatter, Operation::two_phase_commit};
+
+class Rounds {
+ public:
+  explicit Rounds(const char* what) : what_(what), seed_(setting("SMELT_TEST_SEED", 23)), random_(seed_) {}
+
+  Deed next(Operation operation, std::size_t count, int size) {
+    Deed deed{.operation = operation, .count = count};
+    deed.manner = manners[turn_++ % std::size(manners)];
+    deed.sync = random_() % 4 == 0 ? Sync::strict : Sync::loose;
+    deed.root = static_cast<int>(random_() % static_cast<std::uint64_t>(size));
+    return deed;
+  }
+  int size() { return 2 + static_cast<int>(random_() % (most_ranks - 1)); }
+  void prepare(Scene& scene, Way way, int size) {
+    scene.size = size;
+    scene.way = way;
+    scene.leaver = static_cast<int>(random_() % static_cast<std::uint64_t>(size));
+    scene.calls = way == Way::attends_not ? 0 : static_cast<int>(random_() % 4 * (random_() % 20));
+    scene.seed = random_();
+  }
+  void count(const Scene& scene) {
+    ++rounds_;
+    longest_ns_ = std::max(longest_ns_, scene.longest_ns.load());
+    EXPECT_LT(scene.longest_ns.load(), longest_wait_ns);
+  }
+  ~Rounds() {
+    printf("%s: %d rounds with seed %llu; longest wait for one that had left: %.1f ms\n", what_, rounds_,
+           static_cast<unsigned long long>(seed_), static_cast<double>(longest_ns_) * 1e-6);
+  }
+
+ private:
+  const char* what_;
+  std::uint64_t seed_;
+  std::mt19937_64 random_;
+  int turn_ = 0, rounds_ = 0;
+  std::uint64_t longest_ns_ = 0;
+};
+
+/// A line, a few, stages, long.
+constexpr std::size_t counts[] = {1, 200, 5000, 70000};
+
+TEST(Leaving, ThreadsAreToldInEveryOperation) {
+  Rounds rounds("threads");
+  for (const Way way : {Way::detaches, Way::ends}) {
+    for (const Operation operation : operations) {
+      for (const std::size_t count : counts) {
+        if (operation == Operation::barrier && count > counts[1]) continue;
+        const Zeroed<Scene> scene;
+        const int size = rounds.size();
+        rounds.prepare(*scene, way, size);
+        round_of_threads(*scene, rounds.next(operation, count, size));
+        rounds.count(*scene);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(Leaving, ProcessesAreToldInEveryOperation) {
+  Rounds rounds("processes");
+  for (const Operation operation : operations) {
+    for (const std::size_t count : {counts[0], counts[2], counts[3]}) {
+      for (const Way way : {Way::detaches, Way::destroys, Way::attends_not, Way::exits, Way::is_killed}) {
+        if (operation == Operation::barrier && count > counts[0]) continue;
+        const Zeroed<Scene> scene;
+        const int size = rounds.size();
+        rounds.prepare(*scene, way, size);
+        round_of_processes(*scene, rounds.next(operation, count, size));
+        rounds.count(*scene);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(Leaving, IsNoticedInEveryAlgorithm) {
+  Rounds rounds("algorithms");
+  for (const auto& info : algorithms()) {
+    if (info.operation == Operation::barrier) continue;
+    for (const Access access : info.access) {
+      for (const std::size_t count : {counts[0], counts[3]}) {
+        const Zeroed<Scene> scene;
+        const int size = 4;  // for which there are all
+        rounds.prepare(*scene, Way::detaches, size);
+        Deed deed = rounds.next(info.operation, count, size);
+        deed.algorithm = to_string(Recipe{.algorithm = info.name, .access = access});
+        round_of_threads(*scene, deed);
+        rounds.count(*scene);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace smelt
