@@ -256,6 +256,7 @@ int survive(Scene& scene, const Deed& deed, Rank& rank) {
     if (status != Status::broken) return complain(3, "status " + std::to_string(static_cast<int>(status)));
     if (!scene.names_leaver(rank.failure())) return complain(4, "failure: " + rank.failure());
     if (rank.barrier() != Status::broken) return complain(5, "not broken for ever");
+    if (!deed.algorithm.empty()) return 0;  // not every one there is can do with a rank less
     auto smaller = rank.shrink();
     scene.note_wait(begun);
     if (!smaller) return complain(6, "shrink: " + smaller.error().message);
@@ -466,6 +467,386 @@ TEST(Leaving, IsNoticedInEveryAlgorithm) {
       }
     }
   }
+}
+
+// Each makes the same calls and leaves at once, while slow ones are at the last call still, or have not entered it.
+// Whoever waits for those sees again and again that the fast ones have left.
+int leave_one_after_the_other(Rank rank, const std::vector<Deed>& deeds, std::uint64_t seed) {
+  std::mt19937_64 random(seed + static_cast<std::uint64_t>(rank.rank()));
+  for (const Deed& deed : deeds) {
+    Doer doer(deed, rank.size());
+    // Longer than a sleeper sleeps, sometimes.
+    if (&deed == &deeds.back() && random() % 3 == 0) pause_us(random() % 4 == 0 ? 130'000 : random() % 2000);
+    const Status status = doer.once(rank);
+    if (status == Status::ok) continue;
+    fprintf(stderr, "rank %d: %s: %s\n", rank.rank(), deed.describe().c_str(), rank.failure().c_str());
+    return 1;
+  }
+  return 0;
+}
+
+std::vector<Deed> some_deeds(Rounds& rounds, int size, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Deed> deeds;
+  const auto number = 1 + random() % 4;
+  for (std::uint64_t i = 0; i < number; ++i) {
+    deeds.push_back(rounds.next(operations[random() % std::size(operations)], counts[random() % std::size(counts)], size));
+  }
+  return deeds;
+}
+
+TEST(Leaving, AfterTheLastOperationBreaksNothingAmongThreads) {
+  Rounds rounds("last operations of threads");
+  for (int turn = 0; turn < 60 && !HasFailure(); ++turn) {
+    const Zeroed<Scene> scene;
+    const int size = rounds.size();
+    rounds.prepare(*scene, Way::detaches, size);
+    const auto deeds = some_deeds(rounds, size, scene->seed);
+    const Watchdog watchdog("last operation of threads: " + deeds.back().describe());
+    auto comm = threads_of(size, options_of(deeds[0]));
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0};
+    for (int number = 0; number < size; ++number) {
+      threads.emplace_back(
+          [&, number] { wrong += leave_one_after_the_other(std::move(*comm.attach(number)), deeds, scene->seed); });
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0) << "seed " << scene->seed;
+    rounds.count(*scene);
+  }
+}
+
+TEST(Leaving, AfterTheLastOperationBreaksNothingAmongProcesses) {
+  Rounds rounds("last operations of processes");
+  for (int turn = 0; turn < 40 && !HasFailure(); ++turn) {
+    const Zeroed<Scene> scene;
+    const int size = rounds.size();
+    rounds.prepare(*scene, Way::destroys, size);
+    const auto deeds = some_deeds(rounds, size, scene->seed);
+    const auto name = fresh_name();
+    const auto pids = fork_ranks(size, [&](int number) {
+      const int mine[] = {number};
+      auto comm = Communicator::create_shared(name, size, mine, options_of(deeds[0]));
+      if (!comm) return 2;
+      const int wrong = leave_one_after_the_other(std::move(*comm->attach(number)), deeds, scene->seed);
+      // Half of them end with a communicator, in which nobody has their ranks.
+      if (number % 2 == 0) _exit(wrong);
+      return wrong;
+    });
+    const Watchdog watchdog("last operation of processes: " + deeds.back().describe());
+    EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0)) << "seed " << scene->seed;
+    rounds.count(*scene);
+  }
+}
+
+// The moment between a look at what is awaited and the look whether its rank has left is short, so it is tried often.
+TEST(Leaving, RightAfterTheLastMessageIsNotBeforeIt) {
+  auto comm = threads_of(2, options_of({}));
+  const auto rounds = setting("SMELT_TEST_LEAVES", 4000);
+  std::atomic<std::uint64_t> wrong{0};
+  const auto meet = [&](int number, bool late) {
+    std::mt19937_64 random(setting("SMELT_TEST_SEED", 23));
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      Rank rank = std::move(*comm.attach(number));
+      // So late that the other one looks around.
+      const auto until = monotonic_ns() + (late ? 30'000 + random() % 60'000 : 0);
+      while (monotonic_ns() < until) {
+      }
+      std::uint64_t one = 1, total = 0;
+      if (rank.allreduce(&one, &total, 1, sum<std::uint64_t>()) != Status::ok || total != 2) {
+        wrong = round + 1;
+        return;
+      }
+    }
+  };
+  std::thread other([&] { meet(1, true); });
+  meet(0, false);
+  other.join();
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST(Leaving, EndsWhatWasStarted) {
+  auto comm = threads_of(3, options_of({}));
+  const Watchdog watchdog("started when left");
+  std::uint64_t totals[3] = {};
+  const auto ran = comm.run([&](Rank& rank) {
+    static const std::uint64_t one = 1;
+    auto own = std::make_unique<Rank>(std::move(rank));
+    Request request = own->start(Collective::allreduce(&one, &totals[own->rank()], 1, sum<std::uint64_t>()));
+    own.reset();
+    EXPECT_EQ(request.wait(), Status::ok);
+  });
+  EXPECT_TRUE(ran);
+  for (const auto total : totals) EXPECT_EQ(total, 3u);
+}
+
+TEST(Leaving, IsForgottenWhenAllComeBack) {
+  auto comm = threads_of(4, options_of({}));
+  for (int round = 0; round < 30; ++round) {
+    const auto ran = comm.run([&](Rank& rank) {
+      if (rank.rank() == round % 4) pause_us(300);  // others wait for one that left the last time
+      EXPECT_EQ(rank.barrier(), Status::ok) << rank.failure();
+      EXPECT_EQ(rank.barrier(), Status::ok) << rank.failure();
+    });
+    EXPECT_TRUE(ran);
+  }
+  std::atomic<int> told{0};
+  const auto ran = comm.run([&](Rank& rank) {
+    if (rank.rank() != 2) told += rank.barrier() == Status::broken && rank.failure() == "rank 2 has left";
+  });
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(told, 3);
+}
+
+// Rank 0 goes from thread to thread, so that it has been attached more often than the other.
+TEST(Leaving, IsNoticedByARankThatCameTwice) {
+  auto comm = threads_of(2, options_of({}));
+  const Watchdog watchdog("a rank that came twice");
+  std::thread other([&] {
+    auto rank = comm.attach(1);
+    while (rank->barrier() == Status::ok && rank->barrier() == Status::ok) {
+      pause_us(100'000);
+      return;
+    }
+  });
+  {
+    auto rank = comm.attach(0);
+    EXPECT_EQ(rank->barrier(), Status::ok);
+  }
+  auto again = comm.attach(0);
+  EXPECT_EQ(again->barrier(), Status::ok);
+  EXPECT_EQ(again->barrier(), Status::broken);
+  EXPECT_EQ(again->failure(), "rank 1 has left");
+  other.join();
+}
+
+TEST(Leaving, ACommunicatorThatIsGoneHasNoMoreRanksToCome) {
+  auto comm = std::make_unique<Communicator>(threads_of(3, options_of({})));
+  const Watchdog watchdog("a communicator that is gone");
+  auto rank = comm->attach(0);
+  auto other = comm->attach(1);
+  comm.reset();
+  std::thread waiting([&] {
+    EXPECT_EQ(other->barrier(), Status::broken);
+    EXPECT_EQ(other->failure(), "rank 2 has left");
+    EXPECT_TRUE(other->shrink());
+  });
+  EXPECT_EQ(rank->barrier(), Status::broken);
+  auto smaller = rank->shrink();
+  ASSERT_TRUE(smaller) << smaller.error().message;
+  EXPECT_EQ(smaller->size(), 2);
+  waiting.join();
+}
+
+TEST(Leaving, IsNotWhatAForkedChildDoes) {
+  const auto name = fresh_name();
+  const auto pids = fork_ranks(2, [&](int number) {
+    const int mine[] = {number};
+    auto comm = Communicator::create_shared(name, 2, mine, options_of({}));
+    auto rank = std::make_unique<Rank>(std::move(*comm->attach(number)));
+    if (rank->barrier() != Status::ok) return 1;
+    if (number == 1) {
+      const pid_t child = fork();
+      if (child == 0) {
+        rank.reset();
+        comm = Error{Status::ok, ""};
+        _exit(0);
+      }
+      waitpid(child, nullptr, 0);
+      pause_us(150'000);
+    }
+    return rank->barrier() == Status::ok ? 0 : 2;
+  });
+  const Watchdog watchdog("a forked child");
+  EXPECT_EQ(wait_for(pids), std::vector<int>(2, 0));
+}
+
+std::vector<int> all_of(int size) {
+  std::vector<int> all(static_cast<std::size_t>(size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// Makes a part of all while rank `leaver` leaves instead; 0 if told so.
+int make_a_part(Rank& rank, int leaver) {
+  auto part = rank.subgroup(all_of(rank.size()));
+  const std::string told = "rank " + std::to_string(leaver) + " has left";
+  if (!part) return part.error().status == Status::broken && part.error().message == told ? 0 : 1;
+  return part->barrier() == Status::broken && part->failure() == told ? 0 : 2;
+}
+
+TEST(Leaving, DuringTheMakingOfASubgroup) {
+  std::mt19937_64 random(setting("SMELT_TEST_SEED", 23));
+  for (int turn = 0; turn < 20 && !HasFailure(); ++turn) {
+    const int size = 2 + turn % 5, leaver = static_cast<int>(random() % static_cast<std::uint64_t>(size));
+    const auto late_us = random() % 2000;
+    const Watchdog watchdog("subgroup");
+    auto threads = threads_of(size, options_of({}));
+    std::atomic<int> wrong{0};
+    EXPECT_TRUE(threads.run([&](Rank& rank) {
+      if (rank.rank() == leaver) return pause_us(late_us);
+      wrong += make_a_part(rank, leaver) != 0;
+    }));
+    EXPECT_EQ(wrong, 0);
+    const Zeroed<Scene> scene;
+    const auto name = fresh_name();
+    const auto pids = fork_ranks(size, [&](int number) {
+      scene->introduce(number);
+      const int mine[] = {number};
+      auto comm = Communicator::create_shared(name, size, mine, options_of({}));
+      auto rank = std::make_unique<Rank>(std::move(*comm->attach(number)));
+      if (rank->barrier() != Status::ok) return 10;
+      if (number != leaver) {
+        const int result = make_a_part(*rank, leaver);
+        ++scene->finished;
+        return result;
+      }
+      pause_us(late_us);
+      rank.reset();
+      if (turn % 2 == 0) comm = Error{Status::ok, ""};
+      while (scene->finished < size - 1) pause_us(500);
+      return 0;
+    });
+    EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0));
+    EXPECT_EQ(names_left(scene->processes()), 0);
+  }
+}
+
+// Members that have their part may leave the whole.
+TEST(Leaving, TheWholeIsNotLeavingThePart) {
+  const Watchdog watchdog("leaving the whole");
+  const auto part_of = [](Rank rank) {
+    auto part = rank.subgroup(all_of(rank.size()));
+    if (!part) return 1;
+    { const Rank gone = std::move(rank); }
+    if (part->rank() == 0) pause_us(130'000);
+    return part->barrier() == Status::ok ? 0 : 2;
+  };
+  auto threads = threads_of(3, options_of({}));
+  std::atomic<int> wrong{0};
+  EXPECT_TRUE(threads.run([&](Rank& rank) { wrong += part_of(std::move(rank)); }));
+  EXPECT_EQ(wrong, 0);
+  for (int turn = 0; turn < 10; ++turn) {
+    const auto name = fresh_name();
+    const auto pids = fork_ranks(3, [&](int number) {
+      const int mine[] = {number};
+      auto comm = Communicator::create_shared(name, 3, mine, options_of({}));
+      return part_of(std::move(*comm->attach(number)));
+    });
+    EXPECT_EQ(wait_for(pids), std::vector<int>(3, 0));
+  }
+}
+
+// After one rank has left, a second one leaves instead of shrinking with the others.
+TEST(Leaving, DuringShrink) {
+  std::mt19937_64 random(setting("SMELT_TEST_SEED", 23));
+  std::uint64_t longest_ns = 0;
+  for (int turn = 0; turn < 20 && !HasFailure(); ++turn) {
+    const int size = 3 + turn % 4;
+    const auto late_us = random() % 3000;
+    const Zeroed<Scene> scene;
+    const auto one = [&](Rank rank) {
+      if (rank.barrier() != Status::ok) return 1;
+      const int number = rank.rank();
+      if (number == 0) return 0;
+      if (rank.barrier() != Status::broken) return 2;
+      if (number == 1) {
+        pause_us(late_us);
+        scene->left_ns = monotonic_ns();
+        return 0;
+      }
+      const auto begun = monotonic_ns();
+      auto smaller = rank.shrink();
+      if (!smaller) return 3;
+      // Rank 1 is gone for all, or for none.
+      const Status status = smaller->barrier();
+      scene->note_wait(begun);
+      ++scene->finished;
+      return status == Status::ok && smaller->size() == size - 2 ? 0 : 4;
+    };
+    const Watchdog watchdog("shrink");
+    auto threads = threads_of(size, options_of({}));
+    std::atomic<int> wrong{0};
+    EXPECT_TRUE(threads.run([&](Rank& rank) { wrong += one(std::move(rank)) != 0; }));
+    EXPECT_EQ(wrong, 0);
+    scene->finished = 0;
+    const auto name = fresh_name();
+    const auto pids = fork_ranks(size, [&](int number) {
+      scene->introduce(number);
+      const int mine[] = {number};
+      auto comm = Communicator::create_shared(name, size, mine, options_of({}));
+      const int result = one(std::move(*comm->attach(number)));
+      while (number <= 1 && scene->finished < size - 2) pause_us(500);
+      return result;
+    });
+    EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0));
+    EXPECT_EQ(names_left(scene->processes()), 0);
+    longest_ns = std::max(longest_ns, scene->longest_ns.load());
+  }
+  printf("longest wait for one that left instead of shrinking: %.1f ms\n", static_cast<double>(longest_ns) * 1e-6);
+  EXPECT_LT(longest_ns, longest_wait_ns);
+}
+
+// One leaves a communicator while the others use it, and waits for them in the next one of that name.
+TEST(Leaving, ForANewCommunicatorOfThatName) {
+  std::mt19937_64 random(setting("SMELT_TEST_SEED", 23));
+  for (int turn = 0; turn < 15 && !HasFailure(); ++turn) {
+    const int size = 2 + turn % 4, leaver = static_cast<int>(random() % static_cast<std::uint64_t>(size));
+    const auto late_us = random() % 2000;
+    const Zeroed<Scene> scene;
+    const auto name = fresh_name();
+    const auto pids = fork_ranks(size, [&](int number) {
+      scene->introduce(number);
+      const int mine[] = {number};
+      for (int time = 0; time < 4; ++time) {
+        auto comm = Communicator::create_shared(name, size, mine, options_for());
+        if (!comm) {
+          fprintf(stderr, "%s\n", comm.error().message.c_str());
+          return 1;
+        }
+        auto rank = comm->attach(number);
+        std::uint64_t one = 1, total = 0;
+        if (rank->allreduce(&one, &total, 1, sum<std::uint64_t>()) != Status::ok) return 2;
+        if (total != static_cast<std::uint64_t>(size)) return 3;
+        if (time == 3) return 0;
+        if (number == leaver) {
+          pause_us(late_us);
+          continue;
+        }
+        Status status = Status::ok;
+        while (status == Status::ok) status = rank->barrier();
+        if (status != Status::broken || rank->failure() != "rank " + std::to_string(leaver) + " has left") return 4;
+      }
+      return 5;
+    });
+    const Watchdog watchdog("the same name again");
+    EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0));
+    EXPECT_EQ(names_left(scene->processes()), 0);
+  }
+}
+
+// A process that cannot set up its side of a communicator that all have come to.
+TEST(Leaving, DuringCreation) {
+  const auto name = fresh_name();
+  const Zeroed<Scene> scene;
+  const auto pids = fork_ranks(3, [&](int number) {
+    scene->introduce(number);
+    const int mine[] = {number};
+    auto options = options_of({});
+    if (number == 1) options.wait = "no such way";
+    auto comm = Communicator::create_shared(name, 3, mine, options);
+    if (number == 1) {
+      while (scene->finished < 2) pause_us(500);
+      return comm ? 1 : 0;
+    }
+    const int told = !comm ? comm.error().status == Status::broken ? 0 : 2
+                           : comm->attach(number)->barrier() == Status::broken ? 0 : 3;
+    ++scene->finished;
+    return told;
+  });
+  const Watchdog watchdog("creation");
+  EXPECT_EQ(wait_for(pids), std::vector<int>(3, 0));
+  EXPECT_EQ(names_left(scene->processes()), 0);
 }
 
 }  // namespace
