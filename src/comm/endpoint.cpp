@@ -154,8 +154,8 @@ bool Endpoint::misses(int peer) noexcept {
 bool Endpoint::interrupted(void* self) noexcept {
   auto& endpoint = *static_cast<Endpoint*>(self);
   State& state = endpoint.state_;
-  if (endpoint.waits_in_vain()) return true;
   if (state.options.idle != nullptr) state.options.idle(state.options.idle_context);
+  if (endpoint.waits_in_vain()) return true;
   if (state.timeout_s <= 0.0) return false;
   const auto now = monotonic_ns();
   if (endpoint.stuck_since_ns_ == 0 || endpoint.stuck_lines_ != endpoint.lines_moved_) {

@@ -539,30 +539,44 @@ TEST(Leaving, AfterTheLastOperationBreaksNothingAmongProcesses) {
   }
 }
 
-// The moment between a look at what is awaited and the look whether its rank has left is short, so it is tried often.
+/// Lets the other rank send its last message, and leave, between a look at what is awaited and one at who has left.
+struct BetweenLooks {
+  std::atomic<int> stage{0};  ///< 1: the other one may go on; 2: it has left
+  static void let_it_leave(void* self) {
+    auto& between = *static_cast<BetweenLooks*>(self);
+    if (between.stage == 0) between.stage = 1;
+    while (between.stage != 2) std::this_thread::yield();
+  }
+};
+
 TEST(Leaving, RightAfterTheLastMessageIsNotBeforeIt) {
-  auto comm = threads_of(2, options_of({}));
-  const auto rounds = setting("SMELT_TEST_LEAVES", 4000);
-  std::atomic<std::uint64_t> wrong{0};
-  const auto meet = [&](int number, bool late) {
-    std::mt19937_64 random(setting("SMELT_TEST_SEED", 23));
-    for (std::uint64_t round = 0; round < rounds; ++round) {
-      Rank rank = std::move(*comm.attach(number));
-      // So late that the other one looks around.
-      const auto until = monotonic_ns() + (late ? 30'000 + random() % 60'000 : 0);
-      while (monotonic_ns() < until) {
-      }
-      std::uint64_t one = 1, total = 0;
-      if (rank.allreduce(&one, &total, 1, sum<std::uint64_t>()) != Status::ok || total != 2) {
-        wrong = round + 1;
-        return;
+  for (const std::string wait : {"auto", "spin", "yield", "sleep"}) {
+    for (const Manner manner : {Manner::blocking, Manner::started, Manner::prepared}) {
+      for (const std::size_t count : {1, 20, 200}) {  // the root waits for nobody
+        BetweenLooks between;
+        auto options = options_of({});
+        options.wait = wait;
+        options.idle = BetweenLooks::let_it_leave;
+        options.idle_context = &between;
+        const Deed deed{.operation = Operation::broadcast, .count = count, .manner = manner, .root = 1};
+        const Watchdog watchdog("between looks: " + deed.describe() + " " + wait);
+        auto comm = threads_of(2, options);
+        std::thread other([&] {
+          auto rank = std::make_unique<Rank>(std::move(*comm.attach(1)));
+          while (between.stage != 1) std::this_thread::yield();
+          Doer doer(deed, 2);
+          const Status status = doer.once(*rank);
+          EXPECT_EQ(status, Status::ok) << rank->failure();
+          rank.reset();
+          between.stage = 2;
+        });
+        Rank rank = std::move(*comm.attach(0));
+        Doer doer(deed, 2);
+        EXPECT_EQ(doer.once(rank), Status::ok) << deed.describe() << ", " << wait << ": " << rank.failure();
+        other.join();
       }
     }
-  };
-  std::thread other([&] { meet(1, true); });
-  meet(0, false);
-  other.join();
-  EXPECT_EQ(wrong, 0u);
+  }
 }
 
 TEST(Leaving, EndsWhatWasStarted) {
