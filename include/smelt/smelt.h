@@ -374,13 +374,19 @@ int smelt_gate_init(smelt_gate* gate, unsigned count);
 /* The same for threads of the calling process alone, which are woken sooner. */
 int smelt_gate_init_private(smelt_gate* gate, unsigned count);
 
-/* Waits for the round to be complete. Returns SMELT_GATE_LAST to exactly one thread, SMELT_OK to the others. */
+/* Waits for the round to be complete. Returns SMELT_GATE_LAST to exactly one thread, SMELT_OK to the others;
+ * SMELT_BROKEN if it will not be, as a thread has left (smelt_gate_leave). */
 int smelt_gate_wait(smelt_gate* gate);
 
 /* The same in two steps: arrive counts the caller in and does not wait; pass waits. Every ticket is passed
  * once, by the thread that arrived: without the last one's pass nobody passes. */
 smelt_gate_ticket smelt_gate_arrive(smelt_gate* gate);
 int smelt_gate_pass(smelt_gate* gate, smelt_gate_ticket ticket);
+
+/* One of the threads that rounds count on will not come any more; called by that thread, or by one that knows. Rounds
+ * that are complete are passed by all. Who waits in one that is not, and who comes from now on, is told SMELT_BROKEN, in
+ * any process that maps the gate: it cannot be used any more, only destroyed. */
+void smelt_gate_leave(smelt_gate* gate);
 
 /* May be called as soon as the caller has passed, while others still return from the same round; when it returns,
  * nobody touches the gate any more. SMELT_INVALID_ARGUMENT, at once: somebody waits for a round that is not
@@ -421,6 +427,14 @@ void smelt_team_call_off(smelt_team* team, int member);
 
 /* Not 0: a phase was called off. */
 int smelt_team_called_off(const smelt_team* team);
+
+/* This member will not come any more, though others may wait for it: calls its next phase off, for good, so that nobody
+ * waits for it. Phases that it has entered are passed by all. */
+void smelt_team_leave(smelt_team* team, int member);
+
+/* The member that has left first since the team was reset, -1 if none has. Says it to whoever was told that a phase was
+ * called off. */
+int smelt_team_left(const smelt_team* team);
 
 /* Not 0 for exactly one member of those that call this for the n-th time, the first to come; all members call it
  * equally often. What that member does is seen by the others after the next barrier. */
