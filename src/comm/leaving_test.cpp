@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/process.hpp"
 #include "comm/collective_check.hpp"
 #include "comm/forked_ranks.hpp"
-#include "comm/membership.hpp"
 #include "smelt/machine.hpp"
 #include "smelt/schedule.hpp"
 
@@ -179,7 +179,7 @@ struct Scene {
   std::atomic<int> finished;  ///< survivors
 
   void introduce(int rank) {
-    process[rank] = test::process_word(getpid(), comm::ProcessId::self()->start_ticks);
+    process[rank] = test::process_word(getpid(), ProcessId::self()->start_ticks);
   }
   std::vector<std::uint64_t> processes() const {
     std::vector<std::uint64_t> known;

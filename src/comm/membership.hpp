@@ -51,29 +51,11 @@
 #include <vector>
 
 #include "base/cacheline.hpp"
+#include "base/process.hpp"
 #include "base/wait.hpp"
 #include "smelt/error.hpp"
 
 namespace smelt::comm {
-
-/// A process, told from a later one with the same pid.
-struct ProcessId {
-  pid_t pid = 0;
-  std::uint64_t start_ticks = 0;  ///< since boot, field 22 of /proc/<pid>/stat
-
-  /// The calling process. Reads /proc once per process.
-  static Result<ProcessId> self();
-
-  bool operator==(const ProcessId&) const = default;
-};
-
-/// Identifies the namespaces that give pids and start times their meaning; 0 if unknown.
-std::uint64_t current_namespaces() noexcept;
-
-enum class Life { alive, dead, unknown };
-
-/// Whether a process still runs; a zombie does not. Two or three system calls.
-Life life_of(const ProcessId& process) noexcept;
 
 enum class MemberState : std::uint8_t { absent = 0, present = 1, left = 2, dead = 3 };
 

@@ -17,10 +17,10 @@
 
 #include "base/clock.hpp"
 #include "base/copy.hpp"
+#include "base/process.hpp"
 #include "base/segment.hpp"
 #include "comm/collective_check.hpp"
 #include "comm/forked_ranks.hpp"
-#include "comm/membership.hpp"
 #include "smelt/machine.hpp"
 #include "smelt/schedule.hpp"
 
@@ -85,7 +85,7 @@ struct Round {
   std::atomic<std::uint64_t> killed_ns;  ///< 0: not yet
   std::atomic<std::uint64_t> longest_ns[ranks];
 
-  void introduce(int rank) { process[rank] = process_word(getpid(), comm::ProcessId::self()->start_ticks); }
+  void introduce(int rank) { process[rank] = process_word(getpid(), ProcessId::self()->start_ticks); }
   std::vector<std::uint64_t> processes() const {
     std::vector<std::uint64_t> known;
     std::copy_if(process, process + ranks, std::back_inserter(known), [](const auto& each) { return each != 0; });
