@@ -177,7 +177,7 @@ int smelt_rank_size(const smelt_rank* rank);
  * by exactly the members. Free the handle with smelt_rank_free. */
 int smelt_rank_subgroup(smelt_rank* rank, const int* members, int count, smelt_rank** subgroup);
 
-/* After a rank has died (SMELT_BROKEN): a communicator of the survivors, in the same order, planned
+/* After a rank has died or left (SMELT_BROKEN): a communicator of the survivors, in the same order, planned
  * anew. Called by every survivor; all get the same group. Who dies meanwhile breaks the new one: shrink
  * that again. The old handle is of no more use; free both with smelt_rank_free.
  * Errors: SMELT_TIMED_OUT if this rank came after the others had gone on without it. */

@@ -156,7 +156,7 @@ std::uint32_t Membership::attach(int rank) noexcept {
 }
 
 void Membership::detach(int rank) noexcept {
-  if (!mine(rank)) return;
+  if (!mine(rank) || record(rank).attendance.load(std::memory_order_relaxed) % 2 == 0) return;
   // Pairs with attendance(): who sees the departure sees what the rank has published.
   record(rank).attendance.fetch_add(1, std::memory_order_release);
 }
@@ -435,7 +435,9 @@ class ThreadGuard::Bonds {
     const std::shared_ptr<const void> memory = bond.memory.lock();
     const std::lock_guard lock(bond.mutex);
     const bool counts = bond.bound && bond.thread.load(std::memory_order_relaxed) == this;
-    if (counts && memory != nullptr) bond.members.mark_dead(bond.rank);
+    // The end of the first thread is the end of the process by exit(3), which finishes what it has begun.
+    const bool exits = thread_id() == bond.pid;
+    if (counts && memory != nullptr) exits ? bond.members.detach(bond.rank) : (void)bond.members.mark_dead(bond.rank);
     if (counts) bond.bound = false;
   }
 

@@ -100,8 +100,8 @@ class Membership {
   /// Marks a rank dead that never joined. True if it was absent.
   bool write_off(int rank) noexcept;
 
-  /// The calling thread takes a rank of this process, which no thread has, or gives up the one it has. Whoever sees
-  /// the departure sees all that the rank did before. attach() returns the rank's attendance.
+  /// The calling thread takes a rank of this process, which no thread has, or gives up the one it has (if it has it).
+  /// Whoever sees the departure sees all that the rank did before. attach() returns the rank's attendance.
   std::uint32_t attach(int rank) noexcept;
   void detach(int rank) noexcept;
   std::uint32_t attendance(int rank) const noexcept;
@@ -216,7 +216,8 @@ class Watch {
 };
 
 /// Notices the end of a thread that holds a rank. While bound, the rank is marked dead when the
-/// bound thread ends in any way: its function returns, pthread_exit, cancellation, exit(). Movable;
+/// bound thread ends in any way: its function returns, pthread_exit, cancellation, exit(). The first thread of a process
+/// gives the rank up instead: it ends by exit(), which a program may call without having freed anything. Movable;
 /// whoever owns the guard, on any thread, releases it before leaving the rank.
 class ThreadGuard {
  public:
