@@ -156,7 +156,7 @@ int smelt_communicator_create_shared_ranks(const char* name, int size, const int
 int smelt_communicator_create_shared_fd(int fd, int size, const int* ranks, int count, const smelt_options* options,
                                         smelt_communicator** communicator);
 
-/* Ranks that are still attached keep working. */
+/* Ranks that are still attached keep working; those that are not have left. */
 void smelt_communicator_free(smelt_communicator* communicator);
 
 int smelt_communicator_size(const smelt_communicator* communicator);
@@ -166,7 +166,9 @@ int smelt_communicator_size(const smelt_communicator* communicator);
 int smelt_communicator_run(smelt_communicator* communicator, void (*f)(smelt_rank* rank, void* context),
                            void* context);
 
-/* Makes the calling thread rank `rank`, until smelt_rank_free. */
+/* Makes the calling thread rank `rank`, until smelt_rank_free: then the rank has left, once what was started on it is
+ * over, and whoever waits for it, or calls what needs it, gets SMELT_BROKEN. What it has taken part in before is finished by
+ * the others as ever. A rank may be attached again; see docs/processes.md. */
 int smelt_communicator_attach(smelt_communicator* communicator, int rank, smelt_rank** attached);
 void smelt_rank_free(smelt_rank* rank);
 
