@@ -1,5 +1,7 @@
 #include "comm/endpoint.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -40,6 +42,7 @@ Endpoint::Endpoint(State& state, int rank, const WaitConfig& wait)
       stage_(state.fabric.stage(rank, 0)),
       rank_(rank),
       waiter_(wait),
+      has_heavy_barrier_(heavy_barrier(wait.across_processes)),
       links_(static_cast<std::size_t>(state.group.size())),
       chunk_bytes_(default_chunk_bytes(state.group.size())),
       scratch_(2 * chunk_bytes_),
@@ -578,6 +581,20 @@ void Endpoint::lost_access(pid_t process, int error) noexcept {
                                                     process, std::strerror(error)));
 }
 
+void Endpoint::regain_buffers() noexcept {
+  heavy_barrier(waiter_.config().across_processes);
+  const auto until = monotonic_ns() + 500'000'000;  // for one whose process has been stopped
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto& touches = fabric_.progress(rank).touches;
+    // Acquire: pairs with the end of Touch. What the dead had begun is over.
+    while (rank != rank_ && touches.load(std::memory_order_acquire) != 0 && state_.members().present(rank) &&
+           monotonic_ns() < until) {
+      (void)state_.somebody_died();
+      sched_yield();
+    }
+  }
+}
+
 Status Endpoint::execute(const Collective& call, const Prepared* prepared) noexcept {
   if (prepared == nullptr || !enter(call.operation)) return state_.status();
   if (prepared->brief.fits(*this, call)) return prepared->brief.run(*this, call) ? Status::ok : state_.status();
@@ -587,10 +604,13 @@ Status Endpoint::execute(const Collective& call, const Prepared* prepared) noexc
       case Execution::Outcome::done:
         return Status::ok;
       case Execution::Outcome::broken:
+        regain_buffers();
         return state_.status();
       case Execution::Outcome::blocked:
         ++lines_moved_;
-        if (!blocking_.wait()) return state_.status();
+        if (blocking_.wait()) break;
+        regain_buffers();
+        return state_.status();
     }
   }
 }
@@ -731,6 +751,7 @@ bool Endpoint::begin_phase(Started& started) noexcept {
 }
 
 void Endpoint::end_started(Started& started, Status status) noexcept {
+  if (status != Status::ok) regain_buffers();
   started.status = status;
   started.done = true;
   started_.pop_front();

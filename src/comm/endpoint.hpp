@@ -175,6 +175,10 @@ class alignas(separation_bytes) Endpoint {
     if (seen < tick) seen = fabric_.tick(rank).value.load(ordering::tick_await);
     return seen >= tick;
   }
+  /// While it lives this rank may read and write other ranks' buffers, if it says so.
+  class Touch;
+  /// The caller's buffers are its own again: in a broken communicator others may have been told of them.
+  void regain_buffers() noexcept;
   bool enter(Operation operation) noexcept;
   bool broken() const noexcept;
   /// Makes `bytes` at least that large; false, and the communicator broken, if there is no memory.
@@ -231,6 +235,7 @@ class alignas(separation_bytes) Endpoint {
   std::byte* const stage_;  ///< this rank's first slot
   const int rank_;
   Waiter waiter_;
+  const bool has_heavy_barrier_;
   std::uint64_t calls_ = 0, calls_before_ = 0;
   std::uint64_t lines_moved_ = 0;     ///< grows with every message: tells waiting from being stuck
   static constexpr int everybody = -1;
@@ -264,6 +269,28 @@ class alignas(separation_bytes) Endpoint {
   std::vector<std::vector<std::unique_ptr<Prepared>>> prepared_;  ///< by choice and root
   Recent recent_[operation_count];
   std::deque<Started*> started_;
+};
+
+/// Who is told that the communicator is broken goes on, and its buffers may be gone: a rank touches them only when it is
+/// known to do so, and finds then that the communicator is not broken (docs/memory-ordering.md, "Leaving").
+class Endpoint::Touch {
+ public:
+  explicit Touch(Endpoint& endpoint) noexcept : word_(endpoint.progress_.touches) {
+    word_.store(1, std::memory_order_relaxed);
+    // Before the look at the status, to the compiler; to the processor by the heavy barrier of regain_buffers().
+    endpoint.has_heavy_barrier_ ? std::atomic_signal_fence(std::memory_order_seq_cst)
+                                : std::atomic_thread_fence(std::memory_order_seq_cst);
+    allowed_ = !endpoint.broken();
+  }
+  Touch(const Touch&) = delete;
+  /// Partner: the load in regain_buffers().
+  ~Touch() { word_.store(0, std::memory_order_release); }
+
+  explicit operator bool() const noexcept { return allowed_; }
+
+ private:
+  std::atomic<std::uint32_t>& word_;
+  bool allowed_;
 };
 
 }  // namespace smelt::comm
