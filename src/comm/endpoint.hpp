@@ -276,10 +276,13 @@ class alignas(separation_bytes) Endpoint {
 class Endpoint::Touch {
  public:
   explicit Touch(Endpoint& endpoint) noexcept : word_(endpoint.progress_.touches) {
-    word_.store(1, std::memory_order_relaxed);
     // Before the look at the status, to the compiler; to the processor by the heavy barrier of regain_buffers().
-    endpoint.has_heavy_barrier_ ? std::atomic_signal_fence(std::memory_order_seq_cst)
-                                : std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (endpoint.has_heavy_barrier_) [[likely]] {
+      word_.store(1, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      word_.exchange(1);
+    }
     allowed_ = !endpoint.broken();
   }
   Touch(const Touch&) = delete;
