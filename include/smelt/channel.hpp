@@ -12,7 +12,7 @@
 //
 // Ordering: what a thread did before it sent a message is visible to the receiver once it has
 // received that message. Progress: sending waits only while the channel is full, receiving only
-// while it is empty.
+// while it is empty; and no end waits for one that has left, because it was destroyed or its process ended.
 #pragma once
 
 #include <cstddef>
@@ -53,7 +53,7 @@ class Sender {
  public:
   /// Sends `bytes` bytes at `data` (any number, also 0), waiting while the channel is full.
   /// Cost: one cache line per 56 bytes. Errors: timed_out if the interrupt fired before anything was
-  /// sent; broken if it fired amid a message, from then on always.
+  /// sent; broken if it fired amid a message, or if the channel is full and its other end has left; from then on always.
   Status send(const void* data, std::size_t bytes) noexcept;
 
   /// A message of 0 bytes.
@@ -82,7 +82,8 @@ class Receiver {
  public:
   /// Waits for the next message and copies it to `buffer`. `*size`, if given, is its size. A message
   /// of more than `capacity` bytes stays in the channel, nothing is copied, and invalid_argument is
-  /// returned: receive it again with a buffer of *size bytes. Errors otherwise: as Sender::send.
+  /// returned: receive it again with a buffer of *size bytes. Errors otherwise: as Sender::send; broken if the sender has
+  /// left and all that it has sent has been received.
   Status recv(void* buffer, std::size_t capacity, std::size_t* size = nullptr) noexcept;
 
   /// The next message if one is there: its size. A size above `capacity` means that nothing was
@@ -123,7 +124,9 @@ class Channel {
   static Result<void> remove(const std::string& name);
 
   /// The ends. Each end belongs to one process; taking an end again continues nothing: the second
-  /// of the same kind is an error of the program and comes back with the status invalid_argument.
+  /// of the same kind is an error of the program and comes back with the status invalid_argument. Of an end that was
+  /// taken before its process forked either process may use its copy, one of them alone; that it has left is noticed if it
+  /// has sent or received since by a call that may wait, other than a message of 9 to 56 bytes for which there was room.
   Result<Sender> sender();
   Result<Receiver> receiver();
 

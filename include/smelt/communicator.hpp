@@ -106,6 +106,8 @@ class Request {
 /// One rank of a communicator: what a thread calls collectives on. Used by one thread at a time.
 /// Every collective returns Status::ok, Status::timed_out (a rank did not arrive in time; the
 /// communicator is broken from then on) or Status::broken, on which failure() tells who and where.
+/// Destroying it gives the rank up, after what was started on it: the rank has left, and others that wait for it then,
+/// or call what needs it, get Status::broken. What it has taken part in before is finished by the others as ever.
 class Rank {
  public:
   Rank(Rank&&) noexcept;
@@ -169,7 +171,7 @@ class Rank {
   /// be nested and overlap. Allocates and plans: not for the data path.
   Result<Rank> subgroup(std::span<const int> members);
 
-  /// After a rank has died (its process was killed, its thread ended while it was a member): a communicator of
+  /// After a rank has left or died (its process was killed, its thread ended while it was a member): a communicator of
   /// the survivors, in the same order, planned anew; the calling thread takes its rank there. Called by every
   /// survivor; all get the same group. Who dies meanwhile breaks the new one: shrink again. Allocates and plans.
   /// Errors: timed_out if this rank came after the others had gone on without it.
@@ -189,7 +191,7 @@ class Rank {
   comm::Endpoint* endpoint_ = nullptr;
 };
 
-/// Owner of a communicator of threads. Movable; ranks attached keep the memory alive.
+/// Owner of a communicator. Movable; ranks attached keep the memory alive. With it those that are not attached leave.
 class Communicator {
  public:
   static Result<Communicator> create(const Machine& machine, const Group& group,
@@ -222,10 +224,11 @@ class Communicator {
   const Plan& plan(Operation operation) const noexcept;
 
   /// Starts one thread per rank, pinned, runs f in each and waits for all. The calling thread
-  /// is rank 0 and keeps its affinity afterwards.
+  /// is rank 0 and keeps its affinity afterwards. A rank whose f returns has left: others that still need it are told
+  /// Status::broken. All come back by the next run().
   Result<void> run(const std::function<void(Rank&)>& f);
 
-  /// Makes the calling thread rank `rank`. Each rank can be attached once at a time. If this thread ends while
+  /// Makes the calling thread rank `rank`. Each rank can be attached once at a time, again and again. If this thread ends while
   /// the Rank is still there, the rank counts as dead: pending and later collectives of the others return
   /// Status::broken, naming it.
   Result<Rank> attach(int rank);

@@ -156,7 +156,7 @@ int smelt_communicator_create_shared_ranks(const char* name, int size, const int
 int smelt_communicator_create_shared_fd(int fd, int size, const int* ranks, int count, const smelt_options* options,
                                         smelt_communicator** communicator);
 
-/* Ranks that are still attached keep working. */
+/* Ranks that are still attached keep working; those that are not have left. */
 void smelt_communicator_free(smelt_communicator* communicator);
 
 int smelt_communicator_size(const smelt_communicator* communicator);
@@ -166,7 +166,9 @@ int smelt_communicator_size(const smelt_communicator* communicator);
 int smelt_communicator_run(smelt_communicator* communicator, void (*f)(smelt_rank* rank, void* context),
                            void* context);
 
-/* Makes the calling thread rank `rank`, until smelt_rank_free. */
+/* Makes the calling thread rank `rank`, until smelt_rank_free: then the rank has left, once what was started on it is
+ * over, and whoever waits for it, or calls what needs it, gets SMELT_BROKEN. What it has taken part in before is finished by
+ * the others as ever. A rank may be attached again; see docs/processes.md. */
 int smelt_communicator_attach(smelt_communicator* communicator, int rank, smelt_rank** attached);
 void smelt_rank_free(smelt_rank* rank);
 
@@ -177,7 +179,7 @@ int smelt_rank_size(const smelt_rank* rank);
  * by exactly the members. Free the handle with smelt_rank_free. */
 int smelt_rank_subgroup(smelt_rank* rank, const int* members, int count, smelt_rank** subgroup);
 
-/* After a rank has died (SMELT_BROKEN): a communicator of the survivors, in the same order, planned
+/* After a rank has died or left (SMELT_BROKEN): a communicator of the survivors, in the same order, planned
  * anew. Called by every survivor; all get the same group. Who dies meanwhile breaks the new one: shrink
  * that again. The old handle is of no more use; free both with smelt_rank_free.
  * Errors: SMELT_TIMED_OUT if this rank came after the others had gone on without it. */
@@ -374,13 +376,19 @@ int smelt_gate_init(smelt_gate* gate, unsigned count);
 /* The same for threads of the calling process alone, which are woken sooner. */
 int smelt_gate_init_private(smelt_gate* gate, unsigned count);
 
-/* Waits for the round to be complete. Returns SMELT_GATE_LAST to exactly one thread, SMELT_OK to the others. */
+/* Waits for the round to be complete. Returns SMELT_GATE_LAST to exactly one thread, SMELT_OK to the others;
+ * SMELT_BROKEN if it will not be, as a thread has left (smelt_gate_leave). */
 int smelt_gate_wait(smelt_gate* gate);
 
 /* The same in two steps: arrive counts the caller in and does not wait; pass waits. Every ticket is passed
  * once, by the thread that arrived: without the last one's pass nobody passes. */
 smelt_gate_ticket smelt_gate_arrive(smelt_gate* gate);
 int smelt_gate_pass(smelt_gate* gate, smelt_gate_ticket ticket);
+
+/* One of the threads that rounds count on will not come any more; called by that thread, or by one that knows. Rounds
+ * that are complete are passed by all. Who waits in one that is not, and who comes from now on, is told SMELT_BROKEN, in
+ * any process that maps the gate: it cannot be used any more, only destroyed. */
+void smelt_gate_leave(smelt_gate* gate);
 
 /* May be called as soon as the caller has passed, while others still return from the same round; when it returns,
  * nobody touches the gate any more. SMELT_INVALID_ARGUMENT, at once: somebody waits for a round that is not
@@ -421,6 +429,14 @@ void smelt_team_call_off(smelt_team* team, int member);
 
 /* Not 0: a phase was called off. */
 int smelt_team_called_off(const smelt_team* team);
+
+/* This member will not come any more, though others may wait for it: calls its next phase off, for good, so that nobody
+ * waits for it. Phases that it has entered are passed by all. */
+void smelt_team_leave(smelt_team* team, int member);
+
+/* The member that has left first since the team was reset, -1 if none has. Says it to whoever was told that a phase was
+ * called off. */
+int smelt_team_left(const smelt_team* team);
 
 /* Not 0 for exactly one member of those that call this for the n-th time, the first to come; all members call it
  * equally often. What that member does is seen by the others after the next barrier. */

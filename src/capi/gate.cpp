@@ -76,8 +76,13 @@ smelt_gate_ticket smelt_gate_arrive(smelt_gate* gate) {
 
 int smelt_gate_pass(smelt_gate* gate, smelt_gate_ticket ticket) {
   Gate& own = gate_of(gate);
-  own.pass({ticket.round, ticket.last != 0}, waiter_for(own));
+  if (!own.pass({ticket.round, ticket.last != 0}, waiter_for(own))) return SMELT_BROKEN;
   return ticket.last != 0 ? int{SMELT_GATE_LAST} : int{SMELT_OK};
+}
+
+void smelt_gate_leave(smelt_gate* gate) {
+  Gate& own = gate_of(gate);
+  own.leave(waiter_for(own));
 }
 
 int smelt_gate_wait(smelt_gate* gate) {

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "smelt/machine.hpp"
@@ -152,6 +154,61 @@ TEST(CStatus, EveryStatusHasAName) {
   }
   EXPECT_STREQ(smelt_status_string(-99), "unknown status");
   EXPECT_STREQ(smelt_version(), "0.1.0");
+}
+
+TEST_F(CInterface, NobodyWaitsForWhoHasLeft) {
+  smelt_options options{};
+  options.keep_affinity = 1;
+  smelt_communicator* comm = nullptr;
+  const int pus[] = {0, 1, 2};
+  ASSERT_EQ(smelt_communicator_create(machine_, pus, 3, &options, &comm), SMELT_OK) << smelt_last_error();
+  std::atomic<int> told{0};
+  EXPECT_EQ(smelt_communicator_run(
+                comm,
+                [](smelt_rank* rank, void* context) {
+                  const double one = 1;
+                  double total = 0;
+                  EXPECT_EQ(smelt_allreduce(rank, &one, &total, 1, SMELT_DOUBLE, SMELT_SUM), SMELT_OK);
+                  if (smelt_rank_number(rank) == 1) return;
+                  EXPECT_EQ(smelt_allreduce(rank, &one, &total, 1, SMELT_DOUBLE, SMELT_SUM), SMELT_BROKEN);
+                  char text[64];
+                  smelt_rank_failure(rank, text, sizeof text);
+                  EXPECT_STREQ(text, "rank 1 has left");
+                  smelt_rank* survivor = nullptr;
+                  ASSERT_EQ(smelt_rank_shrink(rank, &survivor), SMELT_OK) << smelt_last_error();
+                  EXPECT_EQ(smelt_allreduce(survivor, &one, &total, 1, SMELT_DOUBLE, SMELT_SUM), SMELT_OK);
+                  EXPECT_EQ(total, 2);
+                  smelt_rank_free(survivor);
+                  ++*static_cast<std::atomic<int>*>(context);
+                },
+                &told),
+            SMELT_OK);
+  EXPECT_EQ(told, 2);
+  smelt_communicator_free(comm);
+
+  smelt_gate gate;
+  ASSERT_EQ(smelt_gate_init_private(&gate, 2), SMELT_OK);
+  std::thread leaver([&] {
+    smelt_gate_wait(&gate);
+    smelt_gate_leave(&gate);
+  });
+  EXPECT_GE(smelt_gate_wait(&gate), SMELT_OK);
+  EXPECT_EQ(smelt_gate_wait(&gate), SMELT_BROKEN);
+  leaver.join();
+  EXPECT_EQ(smelt_gate_destroy(&gate), SMELT_OK);
+
+  smelt_team* team = nullptr;
+  ASSERT_EQ(smelt_team_create(2, 2, 0, &team), SMELT_OK);
+  EXPECT_EQ(smelt_team_left(team), -1);
+  std::thread member([&] {
+    EXPECT_NE(smelt_team_barrier(team, 1), 0);
+    smelt_team_leave(team, 1);
+  });
+  EXPECT_NE(smelt_team_barrier(team, 0), 0);
+  EXPECT_EQ(smelt_team_barrier(team, 0), 0);
+  EXPECT_EQ(smelt_team_left(team), 1);
+  member.join();
+  smelt_team_free(team);
 }
 
 }  // namespace

@@ -45,6 +45,10 @@ void smelt_team_call_off(smelt_team* team, int member) { team->value.call_off(me
 
 int smelt_team_called_off(const smelt_team* team) { return team->value.called_off() ? 1 : 0; }
 
+void smelt_team_leave(smelt_team* team, int member) { team->value.leave(member); }
+
+int smelt_team_left(const smelt_team* team) { return team->value.left(); }
+
 int smelt_team_claim(smelt_team* team, int member) { return team->value.claim(member) ? 1 : 0; }
 
 void** smelt_team_handed(smelt_team* team) { return &team->value.handed(); }

@@ -1,6 +1,6 @@
 // The public channel: a header that says what the memory holds, and behind it one ring.
 //
-//   +0    ChannelHeader: magic, version, transport, capacity, who took the ends
+//   +0    ChannelHeader: magic, version, transport, capacity, who took the ends (holder.hpp)
 //   +256  FastForward ring of lines (fastforward.hpp), or
 //         UMP ring of lines and behind it a UMP ring of cells (ump.hpp)
 //
@@ -20,6 +20,7 @@
 #include "base/error.hpp"
 #include "base/segment.hpp"
 #include "channel/fastforward.hpp"
+#include "channel/holder.hpp"
 #include "channel/ump.hpp"
 #include "machine/memory.hpp"
 
@@ -28,7 +29,7 @@ namespace channel {
 namespace {
 
 constexpr std::uint64_t magic = 0x6c6e68632d6c6d73;  // "sml-chnl"
-constexpr std::uint32_t layout_version = 1;
+constexpr std::uint32_t layout_version = 2;
 constexpr std::uint32_t max_capacity = 1u << 20;
 
 enum Tag : std::uint32_t { whole = 0, first, more, last_line, leave };
@@ -41,6 +42,7 @@ struct ChannelHeader {
   std::uint32_t capacity;
   std::atomic<std::uint32_t> sender_taken;
   std::atomic<std::uint32_t> receiver_taken;
+  Holder sender, receiver;
 };
 constexpr std::size_t ring_offset = 256;
 static_assert(sizeof(ChannelHeader) <= ring_offset);
@@ -73,9 +75,28 @@ struct Shared {
 /// Where the next message goes or comes from.
 enum class Route : std::uint8_t { lines, cells, fastforward, broken };
 
+/// What makes an end give up waiting: the program's interrupt, or that the other end has left.
+struct Interrupt {
+  Held held;
+  bool (*program)(void*) = nullptr;
+  void* context = nullptr;
+  bool alone = false;  ///< the other end has left
+
+  Interrupt(Holder& own, Holder& peer, Waiter& waiter) : held(own, peer) { waiter.set_interrupt(ask, this); }
+
+  static bool ask(void* self) {
+    auto& interrupt = *static_cast<Interrupt*>(self);
+    if (interrupt.program != nullptr && interrupt.program(interrupt.context)) return true;
+    return interrupt.alone = interrupt.held.peer_is_gone();
+  }
+};
+
 struct alignas(separation_bytes) SenderState {
   explicit SenderState(std::shared_ptr<Shared> channel)
-      : waiter(channel->wait), capacity(channel->header().capacity), shared(std::move(channel)) {
+      : waiter(channel->wait),
+        capacity(channel->header().capacity),
+        shared(std::move(channel)),
+        interrupt(shared->header().sender, shared->header().receiver, waiter) {
     if (shared->transport() == Transport::ump) {
       lines = UmpSender(shared->ring(), capacity);
       cells = CellSender(shared->ring() + ump_bytes(capacity), cells_of(capacity));
@@ -93,10 +114,14 @@ struct alignas(separation_bytes) SenderState {
   Waiter waiter;
   std::uint32_t capacity;
   std::shared_ptr<Shared> shared;
+  Interrupt interrupt;
 };
 
 struct alignas(separation_bytes) ReceiverState {
-  explicit ReceiverState(std::shared_ptr<Shared> channel) : waiter(channel->wait), shared(std::move(channel)) {
+  explicit ReceiverState(std::shared_ptr<Shared> channel)
+      : waiter(channel->wait),
+        shared(std::move(channel)),
+        interrupt(shared->header().receiver, shared->header().sender, waiter) {
     const auto capacity = shared->header().capacity;
     if (shared->transport() == Transport::ump) {
       lines = UmpReceiver(shared->ring(), capacity);
@@ -114,6 +139,7 @@ struct alignas(separation_bytes) ReceiverState {
   FastForwardReceiver fastforward;
   Waiter waiter;
   std::shared_ptr<Shared> shared;
+  Interrupt interrupt;
 };
 
 void DeleteState::operator()(SenderState* state) const noexcept { delete state; }
@@ -122,6 +148,14 @@ void DeleteState::operator()(ReceiverState* state) const noexcept { delete state
 namespace {
 
 constexpr std::uint8_t run_before_cells = 8;
+
+/// Of a wait that was given up before anything had been moved.
+template <class State>
+Status given_up(State& state) noexcept {
+  if (!state.interrupt.alone) return Status::timed_out;
+  state.route = Route::broken;
+  return Status::broken;
+}
 
 /// Sends a message of several lines. False: interrupted amid it.
 template <class End>
@@ -152,7 +186,7 @@ bool recv_lines(End& end, std::byte* buffer, std::size_t bytes, Waiter& waiter) 
 template <class End>
 Status send_through(SenderState& state, End& end, const void* data, std::size_t bytes, bool wait) noexcept {
   const auto lines = static_cast<std::uint32_t>(std::min<std::size_t>(lines_of_message(bytes), max_capacity + 1));
-  if (wait ? !end.wait_for_room(state.waiter) : !end.can_send(lines)) return Status::timed_out;
+  if (wait ? !end.wait_for_room(state.waiter) : !end.can_send(lines)) return given_up(state);
   if (lines == 1) {
     const bool small = bytes <= Cell::payload_bytes && state.route == Route::lines;
     state.run = small ? state.run + 1 : 0;
@@ -171,10 +205,11 @@ Status send_through(SenderState& state, End& end, const void* data, std::size_t 
 /// Every message but one that the short ways of Sender::send could send at once.
 [[gnu::noinline]] Status send_otherwise(SenderState& state, const void* data, std::size_t bytes, bool wait) noexcept {
   if (state.route == Route::broken) return Status::broken;
+  state.interrupt.held.claim();
   if (state.route == Route::fastforward) return send_through(state, state.fastforward, data, bytes, wait);
   if (state.route == Route::cells) {
     const bool small = bytes <= Cell::payload_bytes;
-    if (wait ? !state.cells.wait_for_room(state.waiter) : !state.cells.can_send()) return Status::timed_out;
+    if (wait ? !state.cells.wait_for_room(state.waiter) : !state.cells.can_send()) return given_up(state);
     if (small) {
       state.cells.try_send(data, bytes);
       return Status::ok;
@@ -221,20 +256,21 @@ Status take_message(ReceiverState& state, End& end, void* buffer, std::size_t ca
   const auto arrived = [&](auto& end) {
     return wait ? end.wait_for_message(state.waiter, state.usual_lines) : end.poll();
   };
-  const Status nothing = wait ? Status::timed_out : Status::not_found;
+  const auto none = [&] { return wait ? given_up(state) : Status::not_found; };
   if (state.route == Route::broken) return Status::broken;
+  state.interrupt.held.claim();
   if (state.route == Route::fastforward) {
-    if (!arrived(state.fastforward)) return nothing;
+    if (!arrived(state.fastforward)) return none();
     return take_message(state, state.fastforward, buffer, capacity, size);
   }
   if (state.route == Route::cells) {
-    if (!arrived(state.cells)) return nothing;
+    if (!arrived(state.cells)) return none();
     if (state.cells.tag() != leave) return take_message(state, state.cells, buffer, capacity, size);
     state.cells.release();
     state.cells.poll();
     state.route = Route::lines;
   }
-  if (!arrived(state.lines)) return nothing;
+  if (!arrived(state.lines)) return none();
   return take_message(state, state.lines, buffer, capacity, size);
 }
 
@@ -286,7 +322,8 @@ bool Sender::can_send() noexcept {
 }
 
 void Sender::set_interrupt(bool (*interrupt)(void*), void* context) noexcept {
-  state_->waiter.set_interrupt(interrupt, context);
+  state_->interrupt.program = interrupt;
+  state_->interrupt.context = context;
 }
 
 Status Receiver::recv(void* buffer, std::size_t capacity, std::size_t* size) noexcept {
@@ -324,7 +361,8 @@ bool Receiver::can_recv() const noexcept {
 }
 
 void Receiver::set_interrupt(bool (*interrupt)(void*), void* context) noexcept {
-  state_->waiter.set_interrupt(interrupt, context);
+  state_->interrupt.program = interrupt;
+  state_->interrupt.context = context;
 }
 
 namespace {

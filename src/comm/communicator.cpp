@@ -5,6 +5,7 @@
 #include <set>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/error.hpp"
 #include "comm/default_model.hpp"
@@ -39,6 +40,7 @@ Rank::Rank(std::shared_ptr<comm::State> state, int rank)
 /// A rank that the calling thread takes at once.
 Rank::Rank(std::shared_ptr<comm::State> state, int rank, Attached) : Rank(std::move(state), rank) {
   endpoint_->attached.store(true, std::memory_order_relaxed);
+  endpoint_->come();
   if (!state_->options.any_thread) endpoint_->guard = comm::ThreadGuard(state_->members(), rank, state_);
 }
 
@@ -54,8 +56,7 @@ Rank& Rank::operator=(Rank&& other) noexcept {
 Rank::~Rank() {
   if (endpoint_ == nullptr) return;
   endpoint_->guard.release();
-  // Pairs with the exchange in Communicator::attach(): hands the endpoint's private state to the next thread.
-  endpoint_->attached.store(false, std::memory_order_release);
+  endpoint_->leave();
 }
 
 int Rank::rank() const noexcept { return endpoint_->rank(); }
@@ -156,8 +157,15 @@ Result<Rank> Rank::shrink() {
 
 Communicator::Communicator(std::shared_ptr<comm::State> state) : state_(std::move(state)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
-Communicator& Communicator::operator=(Communicator&&) noexcept = default;
-Communicator::~Communicator() = default;
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  if (this == &other) return *this;
+  if (state_ != nullptr) state_->close();
+  state_ = std::move(other.state_);
+  return *this;
+}
+Communicator::~Communicator() {
+  if (state_ != nullptr) state_->close();
+}
 
 Result<Communicator> Communicator::create(const Machine& machine, const Group& group,
                                           const CommunicatorOptions& options) {
@@ -215,12 +223,14 @@ Result<Rank> Communicator::attach(int rank) {
   if (endpoint.attached.exchange(true, std::memory_order_acquire)) {
     return make_error(Status::invalid_argument, "attach: rank {} is attached already", rank);
   }
-  Rank attached(state_, rank, Rank::Attached{});
   if (state_->options.pin) {
     const int pu = state_->machine.pus[static_cast<std::size_t>(group().pus[static_cast<std::size_t>(rank)])].os_index;
-    if (auto pinned = pin_this_thread(pu); !pinned) return pinned.error();
+    if (auto pinned = pin_this_thread(pu); !pinned) {
+      endpoint.attached.store(false, std::memory_order_release);
+      return pinned.error();
+    }
   }
-  return attached;
+  return Rank(state_, rank, Rank::Attached{});
 }
 
 Result<Communicator> Communicator::subset(std::span<const int> ranks) const {

@@ -1,8 +1,11 @@
 #include "comm/endpoint.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/copy.hpp"
@@ -39,10 +42,12 @@ Endpoint::Endpoint(State& state, int rank, const WaitConfig& wait)
       stage_(state.fabric.stage(rank, 0)),
       rank_(rank),
       waiter_(wait),
+      has_heavy_barrier_(heavy_barrier(wait.across_processes)),
       links_(static_cast<std::size_t>(state.group.size())),
       chunk_bytes_(default_chunk_bytes(state.group.size())),
       scratch_(2 * chunk_bytes_),
-      seen_ticks_(links_.size()) {
+      seen_ticks_(links_.size()),
+      departures_(links_.size()) {
   waiter_.set_interrupt(&Endpoint::interrupted, this);
   lending_.reserve(links_.size());
 }
@@ -117,11 +122,43 @@ void Endpoint::compile() {
   ordered_route_.toward.assign(1, static_cast<std::uint16_t>(children.size()));
 }
 
+void Endpoint::come() noexcept {
+  calls_before_ = calls_;
+  (void)state_.members().attach(rank_);
+}
+
+void Endpoint::leave() noexcept {
+  if (!state_.members().mine(rank_)) return;  // a forked child's copy
+  drain();
+  state_.members().detach(rank_);
+  state_.given_up(rank_);
+}
+
+/// Whether what the rank waits for will not come. Called while it waits, between looks at what it waits for.
+bool Endpoint::waits_in_vain() noexcept {
+  if (broken() || state_.somebody_died()) return true;
+  if (waiting_for_ != everybody) return misses(waiting_for_) || (waiting_too_ != everybody && misses(waiting_too_));
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank_ && misses(peer)) return true;
+  }
+  return false;
+}
+
+/// Breaks the communicator if that peer has left, and had been seen to have left before: since then the waiting loop has
+/// looked again, with what the peer published before it left in sight (docs/memory-ordering.md, "leaving").
+bool Endpoint::misses(int peer) noexcept {
+  const std::uint32_t departure = state_.departure(peer, rank_);
+  const bool looked_again = std::exchange(departures_[static_cast<std::size_t>(peer)], departure) == departure;
+  if (departure == 0 || !looked_again) return false;
+  state_.fail_after_departure(peer);
+  return true;
+}
+
 bool Endpoint::interrupted(void* self) noexcept {
   auto& endpoint = *static_cast<Endpoint*>(self);
   State& state = endpoint.state_;
-  if (state.status() != Status::ok || state.somebody_died()) return true;
   if (state.options.idle != nullptr) state.options.idle(state.options.idle_context);
+  if (endpoint.waits_in_vain()) return true;
   if (state.timeout_s <= 0.0) return false;
   const auto now = monotonic_ns();
   if (endpoint.stuck_since_ns_ == 0 || endpoint.stuck_lines_ != endpoint.lines_moved_) {
@@ -138,7 +175,7 @@ inline bool Endpoint::enter(Operation operation) noexcept {
   // Relaxed: the report that reads it needs no order with anything else.
   progress_.position.store(++calls_ << 8 | static_cast<std::uint64_t>(operation), std::memory_order_relaxed);
   ++lines_moved_;
-  waiting_for_ = -1;
+  waiting_for_ = waiting_too_ = everybody;
   return state_.status() == Status::ok;
 }
 
@@ -544,6 +581,20 @@ void Endpoint::lost_access(pid_t process, int error) noexcept {
                                                     process, std::strerror(error)));
 }
 
+void Endpoint::regain_buffers() noexcept {
+  heavy_barrier(waiter_.config().across_processes);
+  const auto until = monotonic_ns() + 500'000'000;  // for one whose process has been stopped
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto& touches = fabric_.progress(rank).touches;
+    // Acquire: pairs with the end of Touch. What the dead had begun is over.
+    while (rank != rank_ && touches.load(std::memory_order_acquire) != 0 && state_.members().present(rank) &&
+           monotonic_ns() < until) {
+      (void)state_.somebody_died();
+      sched_yield();
+    }
+  }
+}
+
 Status Endpoint::execute(const Collective& call, const Prepared* prepared) noexcept {
   if (prepared == nullptr || !enter(call.operation)) return state_.status();
   if (prepared->brief.fits(*this, call)) return prepared->brief.run(*this, call) ? Status::ok : state_.status();
@@ -553,10 +604,13 @@ Status Endpoint::execute(const Collective& call, const Prepared* prepared) noexc
       case Execution::Outcome::done:
         return Status::ok;
       case Execution::Outcome::broken:
+        regain_buffers();
         return state_.status();
       case Execution::Outcome::blocked:
         ++lines_moved_;
-        if (!blocking_.wait()) return state_.status();
+        if (blocking_.wait()) break;
+        regain_buffers();
+        return state_.status();
     }
   }
 }
@@ -697,6 +751,7 @@ bool Endpoint::begin_phase(Started& started) noexcept {
 }
 
 void Endpoint::end_started(Started& started, Status status) noexcept {
+  if (status != Status::ok) regain_buffers();
   started.status = status;
   started.done = true;
   started_.pop_front();
@@ -729,6 +784,16 @@ void Endpoint::start(Started& started) noexcept {
   progress_started();
 }
 
+/// Whether nothing can come of a started collective that is blocked. A program that only ever asks for it never waits,
+/// and finds out here.
+bool Endpoint::is_over() noexcept {
+  if (broken()) return true;
+  const std::uint64_t now = ticks();
+  if (static_cast<double>(now - last_look_) < 20'000 * rough_ticks_per_ns()) return false;
+  last_look_ = now;
+  return waits_in_vain();
+}
+
 void Endpoint::progress_started() noexcept {
   while (!started_.empty()) {
     Started& first = *started_.front();
@@ -748,7 +813,7 @@ void Endpoint::progress_started() noexcept {
         end_started(first, state_.status());
         break;
       case Execution::Outcome::blocked:
-        if (!broken()) return;
+        if (!is_over()) return;
         end_started(first, state_.status());
     }
   }

@@ -116,6 +116,13 @@ class alignas(separation_bytes) Endpoint {
   int size() const noexcept;
   State& state() noexcept { return state_; }
 
+  /// The calling thread has the rank from now on.
+  void come() noexcept;
+  /// It gives the rank up: what was started is brought to its end, then the others may know.
+  void leave() noexcept;
+  /// Collectives that the rank had entered when it was last attached.
+  std::uint64_t calls_before() const noexcept { return calls_before_; }
+
   std::atomic<bool> attached{false};
   ThreadGuard guard;                               ///< of the thread that is attached
   std::map<std::vector<int>, int> subgroup_calls;  ///< how often this rank has asked for each subgroup
@@ -168,6 +175,10 @@ class alignas(separation_bytes) Endpoint {
     if (seen < tick) seen = fabric_.tick(rank).value.load(ordering::tick_await);
     return seen >= tick;
   }
+  /// While it lives this rank may read and write other ranks' buffers, if it says so.
+  class Touch;
+  /// The caller's buffers are its own again: in a broken communicator others may have been told of them.
+  void regain_buffers() noexcept;
   bool enter(Operation operation) noexcept;
   bool broken() const noexcept;
   /// Makes `bytes` at least that large; false, and the communicator broken, if there is no memory.
@@ -187,6 +198,7 @@ class alignas(separation_bytes) Endpoint {
   bool is_known(const Started& started) const noexcept;
   const Prepared* prepare_part(Started& started, const Collective& part) noexcept;
   void learn_uneven(Started& started) noexcept;
+  bool is_over() noexcept;
   void end_started(Started& started, Status status) noexcept;
   bool send(Link& link, const void* data, std::size_t bytes) noexcept;
   bool receive(Link& link, void* data, std::size_t bytes) noexcept;
@@ -213,6 +225,8 @@ class alignas(separation_bytes) Endpoint {
   bool ensure_scratch(std::size_t element_bytes) noexcept;
   Link* link_to(int peer) noexcept;
   static bool interrupted(void* self) noexcept;
+  bool waits_in_vain() noexcept;
+  bool misses(int peer) noexcept;
 
   State& state_;
   const Fabric& fabric_;
@@ -221,9 +235,12 @@ class alignas(separation_bytes) Endpoint {
   std::byte* const stage_;  ///< this rank's first slot
   const int rank_;
   Waiter waiter_;
-  std::uint64_t calls_ = 0;
+  const bool has_heavy_barrier_;
+  std::uint64_t calls_ = 0, calls_before_ = 0;
   std::uint64_t lines_moved_ = 0;     ///< grows with every message: tells waiting from being stuck
-  int waiting_for_ = -1;              ///< peer of the message under way
+  static constexpr int everybody = -1;
+  int waiting_for_ = everybody;       ///< peer of the message under way
+  int waiting_too_ = everybody;       ///< another one that is waited for with it, if not `everybody`
   std::uint64_t stuck_since_ns_ = 0;  ///< when the wait under way was first seen; 0: not yet
   std::uint64_t stuck_lines_ = 0;
 
@@ -244,12 +261,39 @@ class alignas(separation_bytes) Endpoint {
   std::uint64_t stage_chunks_ = 0;  ///< chunks that have gone through the stages so far
   Brief::SlotUse slot_uses_[Fabric::slots];
   OwnLinesVector<std::uint64_t> seen_ticks_;  ///< of each rank, as last looked at
+  std::vector<std::uint32_t> departures_;     ///< the same, of those that were waited for
+  std::uint64_t last_look_ = 0;               ///< when a started collective was last found blocked, in ticks()
   std::vector<Link*> lending_;                ///< links on which the peer may still read my buffers
   Bytes work_, pieces_, input_copy_, detour_;
   Execution blocking_;
   std::vector<std::vector<std::unique_ptr<Prepared>>> prepared_;  ///< by choice and root
   Recent recent_[operation_count];
   std::deque<Started*> started_;
+};
+
+/// Who is told that the communicator is broken goes on, and its buffers may be gone: a rank touches them only when it is
+/// known to do so, and finds then that the communicator is not broken (docs/memory-ordering.md, "Leaving").
+class Endpoint::Touch {
+ public:
+  explicit Touch(Endpoint& endpoint) noexcept : word_(endpoint.progress_.touches) {
+    // Before the look at the status, to the compiler; to the processor by the heavy barrier of regain_buffers().
+    if (endpoint.has_heavy_barrier_) [[likely]] {
+      word_.store(1, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      word_.exchange(1);
+    }
+    allowed_ = !endpoint.broken();
+  }
+  Touch(const Touch&) = delete;
+  /// Partner: the load in regain_buffers().
+  ~Touch() { word_.store(0, std::memory_order_release); }
+
+  explicit operator bool() const noexcept { return allowed_; }
+
+ private:
+  std::atomic<std::uint32_t>& word_;
+  bool allowed_;
 };
 
 }  // namespace smelt::comm

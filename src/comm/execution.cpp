@@ -238,6 +238,7 @@ void Execution::start_move() noexcept {
 Execution::Outcome Execution::advance() noexcept {
   wait_in_ = wait_out_ = wait_returned_ = nullptr;
   wait_tick_ = nullptr;
+  endpoint_->waiting_too_ = Endpoint::everybody;
   if (brief_ != nullptr) return advance_brief();
   for (;;) {
     const auto& moves = section();
@@ -368,6 +369,7 @@ Execution::Outcome Execution::perform_messages(const Move& move) noexcept {
     wait_out_ = send_done_ ? nullptr : out;
     wait_in_ = receive_done_ ? nullptr : in;
     endpoint_->waiting_for_ = receive_done_ ? move.peer : move.source;
+    endpoint_->waiting_too_ = both && !send_done_ && !receive_done_ ? move.peer : Endpoint::everybody;
     return Outcome::blocked;
   }
   return Outcome::done;
@@ -456,6 +458,9 @@ void Execution::take_buffer(Link& link, const Move& move, const Extent& extent) 
   const std::byte* theirs = nullptr;
   std::memcpy(&theirs, link.in.payload(), sizeof theirs);
   link.in.release();
+  received_.offset = extent.bytes;
+  const Endpoint::Touch touch(*endpoint_);
+  if (!touch) return;
   if (combines(move)) {
     const Extent with = locate(move.with, received_.extent, endpoint_->rank_);
     fold_from(link.process, theirs, extent.data, with.data, extent.bytes, move.theirs_first);
@@ -463,7 +468,6 @@ void Execution::take_buffer(Link& link, const Move& move, const Extent& extent) 
     fetch(link.process, theirs, extent.data, extent.bytes);
   }
   link.give_back();
-  received_.offset = extent.bytes;
 }
 
 // ---- copies and combinations ----------------------------------------------------------------
@@ -564,6 +568,8 @@ Execution::Outcome Execution::perform_one_sided(const Move& move) noexcept {
   const Area& area = put ? move.to : move.from;
   const Extent theirs = locate(area, 0, owner);
   const pid_t process = area.buffer == Buffer::stage ? 0 : endpoint_->link_to(owner)->process;
+  const Endpoint::Touch touch(*endpoint_);
+  if (!touch) return Outcome::broken;
   if (move.kind == Move::Kind::get_combine) {
     fold_from(process, theirs.data, mine.data, locate(move.with, 0, endpoint_->rank_).data, mine.bytes,
               move.theirs_first);
@@ -582,6 +588,8 @@ Execution::Outcome Execution::perform_shared(const Move& move) noexcept {
   Link& link = *endpoint_->link_to(other);
   Parts& parts = put ? link.giving : link.getting;
   for (Part part; (part = parts.take(mine.bytes)).bytes > 0; shared_bytes_ += part.bytes) {
+    const Endpoint::Touch touch(*endpoint_);
+    if (!touch) return Outcome::broken;
     std::byte* const theirs = locate(put ? move.to : move.from, 0, other).data;
     transfer(link.process, theirs + part.begin, mine.data + part.begin, part.bytes, put);
     if (endpoint_->broken()) return Outcome::broken;

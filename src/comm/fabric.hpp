@@ -49,6 +49,7 @@ inline constexpr int tick_bits = 24;
 /// others at any time: what a time-out report is made of.
 struct alignas(separation_bytes) Progress {
   std::atomic<std::uint64_t> position{0};  ///< calls << 8 | operation
+  std::atomic<std::uint32_t> touches{0};   ///< 1: it reads or writes another rank's buffers (Endpoint::Touch)
 
   static std::uint64_t calls(std::uint64_t position) { return position >> 8; }
   static Operation operation(std::uint64_t position) { return static_cast<Operation>(position & 0xff); }

@@ -4,7 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -39,6 +43,33 @@ class Zeroed {
  private:
   Segment segment_;
 };
+
+/// A process as the registry of members has it: pid and start.
+inline std::uint64_t process_word(pid_t pid, std::uint64_t start_ticks) {
+  return start_ticks << 22 | static_cast<std::uint64_t>(pid);
+}
+
+/// Whether the process has joined what the segment is about, in whatever state it is there now.
+inline bool knows(const Segment& segment, std::uint64_t process) {
+  const auto* words = reinterpret_cast<const std::atomic<std::uint64_t>*>(segment.data());
+  return std::any_of(words, words + segment.size() / 8, [&](const auto& word) {
+    const auto value = word.load(std::memory_order_relaxed);
+    return value >> 2 == process && (value & 3) != 0;
+  });
+}
+
+/// Names in /dev/shm that any of these processes has taken part in. Other programs' are none of this one's business.
+inline int names_left(const std::vector<std::uint64_t>& processes) {
+  int left = 0;
+  const std::string start = "smelt-" + std::to_string(geteuid()) + "-";
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = entry.path().filename().string();
+    auto segment = name.starts_with(start) ? Segment::open_named("/" + name) : Segment();
+    if (!segment) continue;  // it was another program's, and has gone meanwhile
+    left += std::any_of(processes.begin(), processes.end(), [&](auto process) { return knows(*segment, process); });
+  }
+  return left;
+}
 
 /// Forks a process per rank. `body` returns an exit status; the pids come back.
 template <class Body>

@@ -16,6 +16,7 @@ const std::atomic<std::uint32_t>& high_half(const std::atomic<std::uint64_t>& st
 }
 
 std::uint32_t rounds_of(std::uint64_t state) noexcept { return static_cast<std::uint32_t>(state >> 33); }
+/// With the mark of those who have left, which makes it larger than any number of threads.
 std::uint32_t arrived_of(std::uint64_t state) noexcept { return static_cast<std::uint32_t>(state); }
 
 }  // namespace
@@ -41,21 +42,52 @@ Gate::Ticket Gate::arrive() noexcept {
   const std::uint32_t count = this->count();
   if (index < count) [[likely]]
     return {rounds_of(before), index + 1 == count};
+  if ((before & gone) != 0) return {rounds_of(before), false};
   return {(rounds_of(before) + index / count) & (UINT32_MAX >> 1), index % count + 1 == count};
 }
 
-void Gate::pass(Ticket ticket, Waiter& waiter) noexcept {
-  if (ticket.last) return open();
-  waiter.wait_or_sleep([&] { return is_open(ticket.round); },
-                       [&](std::uint64_t longest_ns) { sleep(ticket.round, longest_ns); }, &state_);
+bool Gate::pass(Ticket ticket, Waiter& waiter) noexcept {
+  if (ticket.last) {
+    open();
+    return true;
+  }
+  bool opened = false;
+  const auto settled = [&] {
+    // Pairs with the release of every arrival of this round. The mark and the rounds are one word: a round that is not
+    // open by then will not be.
+    const auto state = state_.load(ordering::gate_pass);
+    opened = is_open(state, ticket.round);
+    return opened || (state & gone) != 0;
+  };
+  waiter.wait_or_sleep(settled, [&](std::uint64_t longest_ns) { sleep(ticket.round, longest_ns); }, &state_);
   // Pairs with the acquire in drain(): the last access to this gate.
   left_.fetch_add(1, ordering::gate_leave);
+  return opened;
 }
 
-bool Gate::is_open(std::uint32_t round) const noexcept {
-  // Pairs with the release of every arrival of this round. Rounds are compared modulo 2^31.
-  const auto opened_since = (rounds_of(state_.load(ordering::gate_pass)) - round) << 1;
+bool Gate::is_open(std::uint64_t state, std::uint32_t round) noexcept {
+  // Rounds are compared modulo 2^31.
+  const auto opened_since = (rounds_of(state) - round) << 1;
   return static_cast<std::int32_t>(opened_since) > 0;
+}
+
+void Gate::leave(Waiter& waiter) noexcept {
+  constexpr std::uint64_t moment_ns = 50'000;
+  const Among sleepers = among();
+  const auto nap = [&](std::uint64_t) { futex_wait(left_, left_.load(std::memory_order_relaxed), moment_ns, sleepers); };
+  auto state = state_.load(std::memory_order_relaxed);
+  do {
+    const auto ready = [&] {
+      state = state_.load(std::memory_order_relaxed);
+      return arrived_of(state) < count() || (state & gone) != 0;
+    };
+    waiter.wait_or_sleep(ready, nap, &state_);
+    if ((state & gone) != 0) return;
+    // Release, as of all changes: drain() acquires it. Without the mark of sleepers it is another word to the kernel
+    // than the one that they sleep on.
+  } while (!state_.compare_exchange_weak(state, (state & ~asleep) | gone, ordering::gate_open,
+                                         std::memory_order_relaxed));
+  if ((state & asleep) != 0) futex_wake(high_half(state_), sleepers);
 }
 
 void Gate::open() noexcept {
@@ -75,19 +107,21 @@ void Gate::sleep(std::uint32_t round, std::uint64_t longest_ns) noexcept {
   auto state = state_.load(std::memory_order_relaxed);
   // The mark and the rounds are one word: whoever opens next sees the mark, or has opened before it was set.
   while ((state & asleep) == 0) {
-    if (is_open(round)) return;
+    if (is_open(state, round) || (state & gone) != 0) return;
     if (state_.compare_exchange_weak(state, state | asleep, std::memory_order_relaxed)) {
       state |= asleep;
     }
   }
-  if (is_open(round)) return;
+  if (is_open(state, round) || (state & gone) != 0) return;
   futex_wait(high_half(state_), static_cast<std::uint32_t>(state >> 32), longest_ns, among());
 }
 
 bool Gate::drain(Waiter& waiter) noexcept {
   const auto state = state_.load(ordering::gate_drain);
-  if (arrived_of(state) != 0) return false;
-  const std::uint32_t passed = rounds_of(state) * (count() - 1);
+  const bool unfinished = (state & gone) != 0;  // then all that wait come through
+  if (arrived_of(state) != 0 && !unfinished) return false;
+  const std::uint32_t in_vain = unfinished ? arrived_of(state & ~gone) : 0;
+  const std::uint32_t passed = rounds_of(state) * (count() - 1) + in_vain;
   constexpr std::uint64_t moment_ns = 50'000;  // they are on their way, and wake nobody
   const auto nap = [&](std::uint64_t) {
     const auto left = left_.load(std::memory_order_relaxed);

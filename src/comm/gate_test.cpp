@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <new>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -164,6 +166,61 @@ TEST(Gate, RefusesToDrainUnderAnIncompleteRound) {
   EXPECT_FALSE(gate.drain(waiter));
   gate.pass(gate.arrive(), waiter);
   gate.pass(first, waiter);
+  EXPECT_TRUE(gate.drain(waiter));
+}
+
+Waiter sleeper() {
+  WaitConfig config;
+  config.mode = WaitMode::sleep;
+  config.longest_sleep_ns = 600'000'000'000;  // a lost wake-up would hang
+  return Waiter(config);
+}
+
+// Each thread comes to some rounds, and then one leaves: all rounds that it came to are passed, the next one is not.
+TEST(Gate, IsPassedByNobodyWhenAThreadHasLeft) {
+  std::mt19937 random(7);
+  for (const std::size_t threads : {2u, 3u, 8u}) {
+    for (int turn = 0; turn < 60; ++turn) {
+      Gate gate(static_cast<std::uint32_t>(threads), turn % 2 == 0 ? Among::threads : Among::processes);
+      const std::uint32_t rounds = random() % 4;
+      const auto pause = std::chrono::microseconds(random() % 3 * (random() % 300));
+      std::atomic<std::uint32_t> passed{0}, told{0};
+      in_threads(threads, [&](std::size_t me) {
+        auto waiter = turn % 3 == 0 ? waiter_of(threads) : sleeper();
+        for (std::uint32_t round = 0; round < rounds; ++round) {
+          passed += gate.complete() || gate.pass(gate.arrive(), waiter);
+        }
+        if (me == 1) {
+          std::this_thread::sleep_for(pause);
+          return gate.leave(waiter);
+        }
+        told += !gate.complete() && !gate.pass(gate.arrive(), waiter);
+        told += !gate.complete() && !gate.pass(gate.arrive(), waiter);
+      });
+      ASSERT_EQ(passed, rounds * threads);
+      ASSERT_EQ(told, 2 * (threads - 1));
+      Waiter waiter;
+      ASSERT_TRUE(gate.drain(waiter));
+    }
+  }
+}
+
+TEST(Gate, LeavingWaitsForARoundThatIsComplete) {
+  Gate gate(2);
+  const auto first = gate.arrive(), second = gate.arrive();
+  std::atomic<bool> left{false};
+  std::thread leaver([&] {
+    Waiter waiter;
+    gate.leave(waiter);
+    left = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(left);
+  Waiter waiter;
+  EXPECT_TRUE(gate.pass(second, waiter));
+  EXPECT_TRUE(gate.pass(first, waiter));
+  leaver.join();
+  EXPECT_FALSE(gate.pass(gate.arrive(), waiter));
   EXPECT_TRUE(gate.drain(waiter));
 }
 

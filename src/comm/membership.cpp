@@ -1,18 +1,11 @@
 #include "comm/membership.hpp"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -22,67 +15,20 @@ namespace smelt::comm {
 namespace {
 
 constexpr int state_bits = 2;
-constexpr int pid_bits = 22;  // Linux gives no pid above 2^22 (PID_MAX_LIMIT)
+static_assert(state_bits + ProcessId::packed_bits == 64);
 constexpr std::uint64_t state_mask = (1u << state_bits) - 1;
-constexpr std::uint64_t start_mask = (std::uint64_t{1} << (64 - state_bits - pid_bits)) - 1;
 
 constexpr std::uint64_t poll_interval_ns = 1'000'000;
 constexpr std::uint64_t probe_interval_ns = 20'000'000;
 constexpr std::uint64_t search_interval_ns = 100'000'000;
 
-std::uint64_t pack(const ProcessId& process) {
-  return (process.start_ticks & start_mask) << (state_bits + pid_bits) | static_cast<std::uint64_t>(process.pid)
-                                                                             << state_bits;
-}
+std::uint64_t pack(const ProcessId& process) { return process.packed() << state_bits; }
 
-ProcessId unpack(std::uint64_t word) {
-  const auto pid = static_cast<pid_t>(word >> state_bits & ((1u << pid_bits) - 1));
-  return {pid, word >> (state_bits + pid_bits)};
-}
+ProcessId unpack(std::uint64_t word) { return ProcessId::unpacked(word >> state_bits); }
 
 std::uint64_t id_of(std::uint64_t word) { return word & ~state_mask; }
 MemberState state_of(std::uint64_t word) { return static_cast<MemberState>(word & state_mask); }
 std::uint64_t with_state(std::uint64_t id, MemberState state) { return id | static_cast<std::uint64_t>(state); }
-
-// What /proc/<pid>/stat says, without allocating.
-struct Stat {
-  char state = 0;
-  long threads = 0;
-  std::uint64_t start_ticks = 0;
-};
-
-// The fields behind the command name, which is in parentheses and may hold anything.
-bool parse_stat(char* text, Stat& stat) {
-  char* field = std::strrchr(text, ')');
-  if (field == nullptr || field[1] != ' ') return false;
-  stat.state = field[2];
-  char* rest = nullptr;
-  char* word = strtok_r(field + 2, " ", &rest);
-  for (int number = 3; word != nullptr; ++number, word = strtok_r(nullptr, " ", &rest)) {
-    if (number == 20) stat.threads = std::strtol(word, nullptr, 10);
-    if (number == 22) {
-      stat.start_ticks = std::strtoull(word, nullptr, 10) & start_mask;
-      return true;
-    }
-  }
-  return false;
-}
-
-enum class ReadStat { done, no_process, failed };
-
-ReadStat read_stat(pid_t pid, Stat& stat) {
-  char path[32];
-  std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return errno == ENOENT ? ReadStat::no_process : ReadStat::failed;
-  char text[1024];
-  const ssize_t length = ::read(fd, text, sizeof text - 1);
-  const int code = errno;
-  ::close(fd);
-  if (length < 0) return code == ESRCH ? ReadStat::no_process : ReadStat::failed;
-  text[length] = '\0';
-  return parse_stat(text, stat) ? ReadStat::done : ReadStat::failed;
-}
 
 pid_t thread_id() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
@@ -98,43 +44,6 @@ class CancellationOff {
 };
 
 }  // namespace
-
-std::uint64_t current_namespaces() noexcept {
-  struct stat pids = {}, times = {};
-  if (stat("/proc/self/ns/pid", &pids) != 0) return 0;
-  if (stat("/proc/self/ns/time", &times) != 0) times.st_ino = 0;
-  return static_cast<std::uint64_t>(pids.st_ino) << 32 | (times.st_ino & 0xffff'ffff);
-}
-
-Result<ProcessId> ProcessId::self() {
-  static std::atomic<std::uint64_t> known{0};  // a forked child finds its parent here and looks again
-  const pid_t pid = getpid();
-  const auto cached = unpack(known.load(std::memory_order_relaxed));
-  if (cached.pid == pid) return cached;
-  Stat stat;
-  if (read_stat(pid, stat) != ReadStat::done) {
-    return make_error(Status::io_error, "cannot read /proc/{}/stat; mount /proc to use communicators", pid);
-  }
-  const ProcessId self{pid, stat.start_ticks};
-  known.store(pack(self), std::memory_order_relaxed);
-  return self;
-}
-
-Life life_of(const ProcessId& process) noexcept {
-  Stat stat;
-  switch (read_stat(process.pid, stat)) {
-    case ReadStat::failed:
-      return Life::unknown;
-    case ReadStat::no_process:
-      return kill(process.pid, 0) != 0 && errno == ESRCH ? Life::dead : Life::unknown;
-    case ReadStat::done:
-      break;
-  }
-  if (stat.start_ticks != (process.start_ticks & start_mask)) return Life::dead;
-  // The first thread of a process is also a zombie while others go on without it.
-  const bool over = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
-  return over ? Life::dead : Life::alive;
-}
 
 // ---- Membership
 
@@ -198,6 +107,23 @@ void Membership::leave(int rank) noexcept {
                                             std::memory_order_acq_rel, std::memory_order_relaxed);
 }
 
+bool Membership::mine(int rank) const noexcept {
+  const auto self = ProcessId::self();
+  return self && id_of(record(rank).word.load(std::memory_order_relaxed)) == pack(*self);
+}
+
+void Membership::mark_ended(int rank) noexcept {
+  const std::uint32_t came_and_went = attendance(rank);
+  if (came_and_went == 0 || came_and_went % 2 != 0) {
+    mark_dead(rank);
+    return;
+  }
+  std::uint64_t word = record(rank).word.load(std::memory_order_acquire);
+  if (state_of(word) != MemberState::present) return;
+  record(rank).word.compare_exchange_strong(word, with_state(id_of(word), MemberState::left), std::memory_order_acq_rel,
+                                            std::memory_order_relaxed);
+}
+
 bool Membership::mark_dead(int rank) noexcept {
   std::uint64_t word = record(rank).word.load(std::memory_order_acquire);
   // Fails if the rank was just left, or marked by somebody else.
@@ -222,6 +148,27 @@ void Membership::note_death(int rank) noexcept {
   // Pairs with first_dead(): who learns of the death sees the rank's record.
   head().first_dead.compare_exchange_strong(none, static_cast<std::uint32_t>(rank) + 1, std::memory_order_release,
                                             std::memory_order_relaxed);
+}
+
+std::uint32_t Membership::attach(int rank) noexcept {
+  // Relaxed: who looks for departures is not interested in what went before.
+  return record(rank).attendance.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+void Membership::detach(int rank) noexcept {
+  if (!mine(rank) || record(rank).attendance.load(std::memory_order_relaxed) % 2 == 0) return;
+  // Pairs with attendance(): who sees the departure sees what the rank has published.
+  record(rank).attendance.fetch_add(1, std::memory_order_release);
+}
+
+std::uint32_t Membership::attendance(int rank) const noexcept {
+  return record(rank).attendance.load(std::memory_order_acquire);  // pairs with detach()
+}
+
+std::uint32_t Membership::departure(int rank, std::uint32_t own) const noexcept {
+  const std::uint32_t theirs = attendance(rank);
+  if (theirs % 2 == 0 && theirs > own) return theirs;
+  return state(rank) == MemberState::left ? for_good : 0;
 }
 
 MemberState Membership::state(int rank) const noexcept {
@@ -252,9 +199,9 @@ std::vector<int> Membership::survivors() const {
 
 // ---- Agreement
 
-bool Membership::settled(int rank) const noexcept {
+bool Membership::settled(int rank, std::uint32_t own) const noexcept {
   // Pairs with the store in agree_on_survivors(); publishes nothing but itself.
-  return record(rank).arrived.load(std::memory_order_acquire) != 0 || !present(rank);
+  return record(rank).arrived.load(std::memory_order_acquire) != 0 || !present(rank) || departure(rank, own) != 0;
 }
 
 void Membership::propose(int rank) noexcept {
@@ -281,10 +228,11 @@ Result<std::vector<int>> Membership::agree_on_survivors(int rank, Watch& watch, 
 
   const bool limited = timeout_s > 0.0 && timeout_s < 1e9;
   const std::uint64_t deadline_ns = limited ? monotonic_ns() + static_cast<std::uint64_t>(timeout_s * 1e9) : ~0ull;
+  const std::uint32_t own = attendance(rank);
   int first_open = 0;  // all ranks before this one are settled, and stay so
   const auto decided = [&] { return head().decision.load(std::memory_order_acquire); };  // pairs with propose()
   const auto ready = [&] {
-    while (first_open < ranks_ && settled(first_open)) ++first_open;
+    while (first_open < ranks_ && settled(first_open, own)) ++first_open;
     return first_open == ranks_ || decided() != 0;
   };
   struct Looking {
@@ -446,7 +394,7 @@ void Watch::lost(int entry) noexcept {
   process.dead = true;
   close_pidfd(process);
   for (int rank = 0; rank < members_.ranks(); ++rank) {
-    if (id_of(members_.record(rank).word.load(std::memory_order_acquire)) == process.id) members_.mark_dead(rank);
+    if (id_of(members_.record(rank).word.load(std::memory_order_acquire)) == process.id) members_.mark_ended(rank);
   }
 }
 
@@ -487,7 +435,9 @@ class ThreadGuard::Bonds {
     const std::shared_ptr<const void> memory = bond.memory.lock();
     const std::lock_guard lock(bond.mutex);
     const bool counts = bond.bound && bond.thread.load(std::memory_order_relaxed) == this;
-    if (counts && memory != nullptr) bond.members.mark_dead(bond.rank);
+    // The end of the first thread is the end of the process by exit(3), which finishes what it has begun.
+    const bool exits = thread_id() == bond.pid;
+    if (counts && memory != nullptr) exits ? bond.members.detach(bond.rank) : (void)bond.members.mark_dead(bond.rank);
     if (counts) bond.bound = false;
   }
 

@@ -17,9 +17,17 @@
 // The start time (field 22 of /proc/<pid>/stat) tells a process from a later one with its pid.
 // Deaths are noticed by those who wait: of other processes by a Watch, of threads by ThreadGuard.
 //
+// Attendance. A rank of a process is used by a thread that attaches to it, and given up when that detaches; both add 1
+// to the rank's attendance, which is odd while somebody has it.
+//   Rule: to a rank whose own attendance is a (odd), another one has left once that one's is even and above a: it has
+//   been here since this one came, and is gone. One that is even and below a has not come yet: ranks may be attached
+//   and given up together any number of times, as Communicator::run() does. A rank that is `left` will never come.
+//   Invariant: a rank gives up its attendance after its part of every collective that it has returned from. So whoever
+//   acquires the departure and then still misses something of that rank will never get it.
+//
 // Agreement on the survivors. All who call agree_on_survivors() and return a set return the same.
 //   Rule: a rank says that it has arrived, then waits until every rank has arrived, is dead or has
-//   left (or its time is over). Then it writes the set of those who have arrived and are present
+//   left, its process or its thread (or its time is over). Then it writes the set of those who have arrived and are present
 //   into its own ballot, and tries decision: 0 -> own rank + 1 by compare-and-swap. The set that
 //   counts is the ballot of the rank that the decision names.
 //   Invariant: once the decision is not 0, it and the ballot that it names never change.
@@ -43,29 +51,11 @@
 #include <vector>
 
 #include "base/cacheline.hpp"
+#include "base/process.hpp"
 #include "base/wait.hpp"
 #include "smelt/error.hpp"
 
 namespace smelt::comm {
-
-/// A process, told from a later one with the same pid.
-struct ProcessId {
-  pid_t pid = 0;
-  std::uint64_t start_ticks = 0;  ///< since boot, field 22 of /proc/<pid>/stat
-
-  /// The calling process. Reads /proc once per process.
-  static Result<ProcessId> self();
-
-  bool operator==(const ProcessId&) const = default;
-};
-
-/// Identifies the namespaces that give pids and start times their meaning; 0 if unknown.
-std::uint64_t current_namespaces() noexcept;
-
-enum class Life { alive, dead, unknown };
-
-/// Whether a process still runs; a zombie does not. Two or three system calls.
-Life life_of(const ProcessId& process) noexcept;
 
 enum class MemberState : std::uint8_t { absent = 0, present = 1, left = 2, dead = 3 };
 
@@ -97,11 +87,30 @@ class Membership {
   /// this process.
   void leave(int rank) noexcept;
 
+  /// Whether it is this process that took the rank; a forked child is another one.
+  bool mine(int rank) const noexcept;
+
   /// Marks a present rank dead. True if it was present. Whoever calls knows that it is dead.
   bool mark_dead(int rank) noexcept;
 
+  /// The process of a present rank has ended. A rank that a thread had used and given up before has left, for good;
+  /// any other is dead.
+  void mark_ended(int rank) noexcept;
+
   /// Marks a rank dead that never joined. True if it was absent.
   bool write_off(int rank) noexcept;
+
+  /// The calling thread takes a rank of this process, which no thread has, or gives up the one it has (if it has it).
+  /// Whoever sees the departure sees all that the rank did before. attach() returns the rank's attendance.
+  std::uint32_t attach(int rank) noexcept;
+  void detach(int rank) noexcept;
+  std::uint32_t attendance(int rank) const noexcept;
+
+  /// 0 as long as `rank` may still take part in what a rank of attendance `own` takes part in. Else it has left (see
+  /// above), and the value differs from that of any other departure of it. Cost: a look at a line that is hardly ever
+  /// written.
+  std::uint32_t departure(int rank, std::uint32_t own) const noexcept;
+  static constexpr std::uint32_t for_good = UINT32_MAX;
 
   MemberState state(int rank) const noexcept;
   bool present(int rank) const noexcept { return state(rank) == MemberState::present; }
@@ -141,13 +150,14 @@ class Membership {
     std::atomic<std::uint64_t> word;
     std::atomic<std::uint32_t> thread;
     std::atomic<std::uint32_t> arrived;  // 1: takes part in the agreement
+    std::atomic<std::uint32_t> attendance;
   };
 
   Head& head() const noexcept { return *reinterpret_cast<Head*>(memory_); }
   Record& record(int rank) const noexcept { return reinterpret_cast<Record*>(memory_ + sizeof(Head))[rank]; }
   std::uint64_t* ballot(int rank) const noexcept;
   void note_death(int rank) noexcept;
-  bool settled(int rank) const noexcept;
+  bool settled(int rank, std::uint32_t own) const noexcept;
   void propose(int rank) noexcept;
 
   std::byte* memory_;
@@ -206,7 +216,8 @@ class Watch {
 };
 
 /// Notices the end of a thread that holds a rank. While bound, the rank is marked dead when the
-/// bound thread ends in any way: its function returns, pthread_exit, cancellation, exit(). Movable;
+/// bound thread ends in any way: its function returns, pthread_exit, cancellation, exit(). The first thread of a process
+/// gives the rank up instead: it ends by exit(), which a program may call without having freed anything. Movable;
 /// whoever owns the guard, on any thread, releases it before leaving the rank.
 class ThreadGuard {
  public:

@@ -21,7 +21,7 @@ namespace smelt::comm {
 namespace {
 
 constexpr std::uint64_t magic = 0x3174656d746c656d;  // "meltmet1"
-constexpr std::uint32_t version = 5;
+constexpr std::uint32_t version = 6;
 constexpr std::size_t most_user_bytes = std::size_t{1} << 45;
 // Within this time a member that lives looks around; also one that prepares, or has to wait for a PU.
 constexpr std::uint64_t longest_unseen_ns = 1'000'000'000;
@@ -36,6 +36,7 @@ enum class Kind : std::uint32_t {
   conflict = 6,    // two processes claim the rank
   abandoned = 7,   // to be begun anew: see the header
   called_off = 8,  // MeetOptions::stands
+  left = 9,        // the rank will not come: MeetOptions::left
 };
 
 struct Phase {
@@ -212,6 +213,7 @@ class Party {
   Result<void> furnish();
   void refuse(const Error& error);
   void look_around(Watch& watch);
+  int missing() const;
   bool all_settled();
   Attempt conclude();
   Result<Meeting> open_meeting();
@@ -335,7 +337,18 @@ void Party::look_around(Watch& watch) {
   }
   if (kind == Kind::gathering && all_settled()) step(head_, Kind::gathering, Kind::complete);
   if (const auto& stands = request_.options.stands; stands && !stands()) fail(head_, Kind::called_off);
+  if (const int rank = missing(); rank >= 0) fail(head_, Kind::left, rank);
   if (monotonic_ns() >= request_.deadline_ns) fail(head_, Kind::gave_up, request_.ranks[0]);
+}
+
+/// A rank that has not joined and will not come, -1 if there is none.
+int Party::missing() const {
+  for (int rank = 0; request_.options.left && rank < members_.ranks(); ++rank) {
+    if (members_.state(rank) != MemberState::absent || !request_.options.left(rank)) continue;
+    // Looked at again: it may have joined, and left when all was done.
+    if (members_.state(rank) == MemberState::absent) return rank;
+  }
+  return -1;
 }
 
 Attempt Party::attend() {
@@ -398,6 +411,8 @@ Error Party::reason(Phase phase) const {
       if (!stands) return stands.error();
       return make_error(Status::broken, "{} was called off by another rank", what);
     }
+    case Kind::left:
+      return make_error(Status::broken, "{}: rank {} has left before it came", what, phase.rank);
     case Kind::gave_up: {
       const std::string absent = fmt::format("{}", fmt::join(absent_ranks(members_), ", "));
       if (absent.empty()) {

@@ -67,6 +67,10 @@ struct MeetOptions {
   /// Whether the meeting can still come about, as this process knows; looked at while it waits. An error ends
   /// the meeting for all. Sooner or later it must be an error for all or for none. For the ranks of a communicator.
   std::function<Result<void>()> stands = {};
+
+  /// Whether that rank will come no more, unless it has joined already: it has left the communicator whose part is
+  /// made. Ends the meeting for all. Whoever knows it sees all that the rank did before.
+  std::function<bool(int rank)> left = {};
 };
 
 /// A meeting that is complete. The ranks of this process are present in membership(); whoever owns

@@ -17,10 +17,10 @@
 
 #include "base/clock.hpp"
 #include "base/copy.hpp"
+#include "base/process.hpp"
 #include "base/segment.hpp"
 #include "comm/collective_check.hpp"
 #include "comm/forked_ranks.hpp"
-#include "comm/membership.hpp"
 #include "smelt/machine.hpp"
 #include "smelt/schedule.hpp"
 
@@ -31,7 +31,10 @@ using test::Case;
 using test::CollectiveCheck;
 using test::fork_ranks;
 using test::fresh_name;
+using test::knows;
+using test::names_left;
 using test::options_for;
+using test::process_word;
 using test::run_cases;
 using test::wait_for;
 
@@ -42,33 +45,6 @@ constexpr std::uint64_t death_rounds = 60;
 #endif
 /// A second is promised; the machine may be busy with something else.
 constexpr std::uint64_t longest_wait_ns = 5'000'000'000;
-
-/// A process as the registry of members has it: pid and start.
-std::uint64_t process_word(pid_t pid, std::uint64_t start_ticks) {
-  return start_ticks << 22 | static_cast<std::uint64_t>(pid);
-}
-
-/// Whether the process has joined what the segment is about, in whatever state it is there now.
-bool knows(const Segment& segment, std::uint64_t process) {
-  const auto* words = reinterpret_cast<const std::atomic<std::uint64_t>*>(segment.data());
-  return std::any_of(words, words + segment.size() / 8, [&](const auto& word) {
-    const auto value = word.load(std::memory_order_relaxed);
-    return value >> 2 == process && (value & 3) != 0;
-  });
-}
-
-/// Names in /dev/shm that any of these processes has taken part in. Other programs' are none of this one's business.
-int names_left(const std::vector<std::uint64_t>& processes) {
-  int left = 0;
-  const std::string start = "smelt-" + std::to_string(geteuid()) + "-";
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    const std::string name = entry.path().filename().string();
-    auto segment = name.starts_with(start) ? Segment::open_named("/" + name) : Segment();
-    if (!segment) continue;  // it was another program's, and has gone meanwhile
-    left += std::any_of(processes.begin(), processes.end(), [&](auto process) { return knows(*segment, process); });
-  }
-  return left;
-}
 
 /// Endings of meetings of that name that wait for somebody (comm/endings.hpp).
 int endings_left(const std::string& name) {
@@ -109,7 +85,7 @@ struct Round {
   std::atomic<std::uint64_t> killed_ns;  ///< 0: not yet
   std::atomic<std::uint64_t> longest_ns[ranks];
 
-  void introduce(int rank) { process[rank] = process_word(getpid(), comm::ProcessId::self()->start_ticks); }
+  void introduce(int rank) { process[rank] = process_word(getpid(), ProcessId::self()->start_ticks); }
   std::vector<std::uint64_t> processes() const {
     std::vector<std::uint64_t> known;
     std::copy_if(process, process + ranks, std::back_inserter(known), [](const auto& each) { return each != 0; });

@@ -268,6 +268,40 @@ void State::fail(Status status, const std::string& message) noexcept {
   control.status.store(static_cast<int>(status), std::memory_order_release);
 }
 
+std::uint32_t State::departure(int rank, int own) const noexcept {
+  if (const auto left = members_->departure(rank, members_->attendance(own)); left != 0) return left;
+  const std::uint32_t theirs = members_->attendance(rank);
+  if (theirs % 2 != 0) return 0;
+  // `own` may have been given from thread to thread, so that attendances do not compare; but the rank was here if it
+  // has entered what `own` has come for.
+  const auto calls = Progress::calls(fabric.progress(rank).position.load(std::memory_order_relaxed));
+  if (theirs != 0) return calls > endpoints[static_cast<std::size_t>(own)]->calls_before() ? theirs : 0;
+  if (!origin_) return 0;
+  const auto whole = origin_->whole.lock();
+  const int number = origin_->members[static_cast<std::size_t>(rank)];
+  const bool gone = whole == nullptr || whole->members_->departure(number, origin_->attendance) != 0 ||
+                    !whole->members_->present(number);
+  // It comes to the part before it leaves the whole, which has been acquired: so it will not come if it has not.
+  return gone && members_->attendance(rank) == 0 ? Membership::for_good : 0;
+}
+
+void State::fail_after_departure(int rank) noexcept { fail(Status::broken, fmt::format("rank {} has left", rank)); }
+
+void State::close() noexcept {
+  // Sequentially consistent, as in given_up(): a rank that is given up at the same time is seen to be by one of both.
+  closed_.store(true);
+  for (const int rank : own_ranks_) {
+    if (!endpoints[static_cast<std::size_t>(rank)]->attached.load()) members_->leave(rank);
+  }
+}
+
+void State::given_up(int rank) noexcept {
+  // Release, besides: pairs with the exchange in Communicator::attach(), hands the endpoint's private state to the next
+  // thread.
+  endpoints[static_cast<std::size_t>(rank)]->attached.store(false);
+  if (closed_.load()) members_->leave(rank);
+}
+
 std::string State::failure() const { return status() == Status::ok ? std::string() : fabric.control().failure; }
 
 std::string State::describe_late_rank(int waiting_rank, int peer) const {
@@ -313,6 +347,8 @@ Result<std::shared_ptr<State>> State::subgroup(const std::vector<int>& members, 
     for (int rank : members) part.pus.push_back(group.pus[static_cast<std::size_t>(rank)]);
     auto created = create(machine, part, options);
     if (!created) return created.error();
+    const int own = members[static_cast<std::size_t>(new_rank)];
+    (*created)->origin_ = Origin{weak_from_this(), members, members_->attendance(own)};
     found = subgroups_.emplace(key, Pending{std::move(*created), 0}).first;
   }
   auto state = found->second.state;

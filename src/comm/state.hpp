@@ -91,6 +91,15 @@ class State : public std::enable_shared_from_this<State> {
 
   /// Looks for deaths, at most once a millisecond; the first one breaks the communicator.
   bool somebody_died() noexcept;
+  /// 0 as long as `rank` may take part in what `own`, a rank of this process, takes part in; else which departure it is
+  /// by which it has left (Membership::departure).
+  std::uint32_t departure(int rank, int own) const noexcept;
+  /// Breaks the communicator because that rank is needed and has left.
+  void fail_after_departure(int rank) noexcept;
+  /// Nobody can take a rank of this process any more: those that no thread has have left for good.
+  void close() noexcept;
+  /// A thread has given up that rank.
+  void given_up(int rank) noexcept;
   Membership& members() noexcept { return *members_; }
   std::span<const int> own_ranks() const noexcept { return own_ranks_; }
 
@@ -116,7 +125,11 @@ class State : public std::enable_shared_from_this<State> {
   Result<std::shared_ptr<State>> split(const std::string& purpose, const std::vector<int>& members, int new_rank);
   /// Looks for half a second for a death that shows elsewhere already.
   bool learns_of_death() noexcept;
+  /// The same, and for the departure of one of those that `own` makes a part with.
+  bool learns_of_end(const std::vector<int>& members, int own) noexcept;
   void clear_up() noexcept;
+  /// A rank that has left for good, -1 if none has.
+  int somebody_left() const noexcept;
   Result<void> open_shared(std::span<const int> ranks);
   Result<void> meet_in_setup(int stage, std::size_t own_ranks);
   Result<void> find_out_access(std::span<const int> own_ranks);
@@ -125,6 +138,15 @@ class State : public std::enable_shared_from_this<State> {
   Segment segment_;                 ///< of threads
   std::optional<Meeting> meeting_;  ///< of processes
   std::vector<int> own_ranks_;
+  /// Of a subgroup of threads: the ranks of the communicator that it is a part of, as its first one saw it. Members
+  /// that have not come yet have left if they have left there.
+  struct Origin {
+    std::weak_ptr<const State> whole;
+    std::vector<int> members;
+    std::uint32_t attendance = 0;
+  };
+  std::optional<Origin> origin_;
+  std::atomic<bool> closed_{false};
   bool processes_ = false;
   bool deaths_expected_ = false;
   std::optional<Membership> members_;

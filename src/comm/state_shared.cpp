@@ -59,6 +59,12 @@ Result<void> State::meet_in_setup(int stage, std::size_t own_ranks) {
       return make_error(Status::broken, "communicator: rank {} died while the ranks were meeting",
                         members_->first_dead());
     }
+    // Who leaves before all have come here has failed to set up its side; nobody leaves for another reason.
+    const int left = somebody_left();
+    if (left >= 0 && arrived.load(std::memory_order_acquire) < group.size()) {
+      if (deaths_expected_) return fail_after_departure(left), Result<void>();
+      return make_error(Status::broken, "communicator: rank {} left while the ranks were meeting", left);
+    }
     if (monotonic_ns() > give_up)
       return make_error(Status::timed_out, "communicator: not all ranks got through the set-up");
   }
@@ -174,17 +180,21 @@ Result<std::shared_ptr<State>> State::join_part(const std::string& purpose, cons
     return planned(machine, part, options);
   };
   const int own[] = {new_rank};
+  const auto left = [this, members, here = members[static_cast<std::size_t>(new_rank)]](int rank) {
+    return departure(members[static_cast<std::size_t>(rank)], here) != 0;
+  };
   MeetOptions meet_options;
   if (deaths_expected) {
-    meet_options.gone = [this, members](int rank) {
+    meet_options.gone = [this, members, left](int rank) {
       watch_->check();
-      return members_->state(members[static_cast<std::size_t>(rank)]) != MemberState::present;
+      return members_->state(members[static_cast<std::size_t>(rank)]) != MemberState::present || left(rank);
     };
   } else {
     meet_options.stands = [this]() -> Result<void> {
       if (!somebody_died() && status() == Status::ok) return {};
       return Error{status(), failure()};
     };
+    meet_options.left = left;
   }
   const Meet meet_part = [&](const Prepare& prepare) {
     return meet(fmt::format("{:016x}-{}", meeting_->id, purpose), static_cast<int>(members.size()), own, prepare,
@@ -196,9 +206,17 @@ Result<std::shared_ptr<State>> State::join_part(const std::string& purpose, cons
 /// The part that `members` make together, as long as nobody of this communicator has died.
 Result<std::shared_ptr<State>> State::split(const std::string& purpose, const std::vector<int>& members, int new_rank) {
   auto part = join_part(purpose, members, new_rank, false);
-  // Who saw the death elsewhere, as that of a rank of the part, names it by its rank here.
-  if (!part && part.error().status == Status::broken && learns_of_death()) return Error{status(), failure()};
+  // Who saw the death or departure elsewhere, as that of a rank of the part, names it by its rank here.
+  const int own = members[static_cast<std::size_t>(new_rank)];
+  if (!part && part.error().status == Status::broken && learns_of_end(members, own)) return Error{status(), failure()};
   return part;
+}
+
+int State::somebody_left() const noexcept {
+  for (int rank = 0; rank < group.size(); ++rank) {
+    if (members_->state(rank) == MemberState::left) return rank;
+  }
+  return -1;
 }
 
 pid_t State::foreign_process(int rank) const noexcept {
@@ -231,11 +249,15 @@ void State::clear_up() noexcept {
   }
 }
 
-bool State::learns_of_death() noexcept {
+bool State::learns_of_death() noexcept { return learns_of_end({}, -1); }
+
+bool State::learns_of_end(const std::vector<int>& members, int own) noexcept {
   const auto until = monotonic_ns() + 500'000'000;
-  while (!somebody_died()) {
+  while (!somebody_died() && status() == Status::ok) {
+    const auto left = std::find_if(members.begin(), members.end(), [&](int rank) { return departure(rank, own) != 0; });
+    if (left != members.end()) fail_after_departure(*left);
     if (monotonic_ns() >= until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (left == members.end()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
 }

@@ -110,6 +110,13 @@ bool Team::count_in(Member& self) noexcept {
   return wait(self, parking_, [&] { return reaches(generation_.load(ordering::flat_pass), self.phase); });
 }
 
+void Team::leave(int member) noexcept {
+  std::uint32_t nobody = 0;
+  // Relaxed: published by calling off.
+  left_.compare_exchange_strong(nobody, static_cast<std::uint32_t>(member) + 1, std::memory_order_relaxed);
+  call_off(member);
+}
+
 void Team::call_off(int member) noexcept {
   if (off_.load(std::memory_order_relaxed) != 0) return;
   // Others who call off at the same time are in the same phase: all have passed the one before, none this one.
@@ -188,7 +195,7 @@ void Team::reset() noexcept {
     member.phase = member.region = member.claims = member.met = 0;
     member.working = false;
   }
-  for (auto* word : {&off_, &opened_, &arrivals_, &claims_, &arrived_, &generation_, &gone_})
+  for (auto* word : {&off_, &left_, &opened_, &arrivals_, &claims_, &arrived_, &generation_, &gone_})
     word->store(0, std::memory_order_relaxed);
 }
 

@@ -14,6 +14,8 @@
 //   a member still on its way out of the phase before sees a mark that is not its own and completes, as every
 //   member has entered that one. So of each phase either all leave by completion or all by the mark.
 //
+// Leaving is calling off for good: a member that has left does not enter its next phase.
+//
 // Join takes one of two forms, barrier one of three:
 //   members > PUs    flat: one counter and one generation word (as in flat_barrier.hpp), because every further step
 //                    would be a context switch. Who sleeps is woken firmly (unpark_firmly), as many sleep and few wake
@@ -66,6 +68,12 @@ class Team {
 
   /// Whether a phase was called off since the last reset(), as far as the caller knows.
   bool called_off() const noexcept { return off_.load(std::memory_order_relaxed) != 0; }
+
+  /// That member will not come any more: its next phase is called off, for good. Phases that it has entered complete.
+  void leave(int member) noexcept;
+
+  /// The member that has left first since the last reset(), -1 if none has. Seen by whoever returns false because of it.
+  int left() const noexcept { return static_cast<int>(left_.load(std::memory_order_relaxed)) - 1; }
 
   /// Member 0: opens a region. The others get `work` from receive(); null function: dismisses them.
   /// `words`: not 0: `work.data` points to so many words (at most most_words); the others get a copy, good until the
@@ -126,6 +134,7 @@ class Team {
   OwnLinesVector<Member> members_;
 
   alignas(separation_bytes) std::atomic<std::uint32_t> off_{0};     ///< the phase called off; 0: none
+  std::atomic<std::uint32_t> left_{0};                              ///< member + 1 that has left
   alignas(separation_bytes) Parking parking_;                       ///< of barriers, and of members without work
   Parking joining_;                                                 ///< of those who wait for others to leave
   alignas(separation_bytes) std::atomic<std::uint32_t> opened_{0};  ///< the region that was opened last

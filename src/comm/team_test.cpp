@@ -58,6 +58,49 @@ TEST_P(TeamTest, BarrierSeparatesTurns) {
   EXPECT_EQ(wrong, 0);
 }
 
+// One member leaves after some barriers: those are passed by all, the next one by nobody.
+TEST_P(TeamTest, NobodyWaitsForAMemberThatHasLeft) {
+  std::mt19937 random(5);
+  for (int turn = 0; turn < 40; ++turn) {
+    const auto team = make();
+    const int who = static_cast<int>(random() % static_cast<unsigned>(size())), before = static_cast<int>(random() % 3);
+    const auto pause = std::chrono::microseconds(random() % 2 * (random() % 400));
+    std::atomic<int> wrong{0};
+    on_members(size(), [&](int m) {
+      for (int i = 0; i < before; ++i) wrong += !team->barrier(m);
+      if (m == who) {
+        std::this_thread::sleep_for(pause);
+        return team->leave(m);
+      }
+      wrong += team->barrier(m) || team->left() != who;
+      wrong += team->barrier(m);
+    });
+    ASSERT_EQ(wrong, 0);
+  }
+}
+
+// The same in regions: of the others, and of member 0, which waits for them in its join.
+TEST_P(TeamTest, NobodyJoinsAMemberThatHasLeft) {
+  for (int turn = 0; turn < 20; ++turn) {
+    const auto team = make();
+    const int who = turn % size();
+    std::atomic<int> wrong{0};
+    on_members(size(), [&](int m) {
+      Work work{[](void*) {}, nullptr};
+      if (m == 0) {
+        team->fork(work);
+        if (who == 0) return team->leave(0);
+        wrong += team->join() || team->left() != who;
+        return;
+      }
+      wrong += team->receive(m).function == nullptr;
+      if (m == who) return team->leave(m);
+      wrong += team->receive(m).function != nullptr || team->left() != who;
+    });
+    ASSERT_EQ(wrong, 0);
+  }
+}
+
 TEST_P(TeamTest, RegionsBeginAndEndTogether) {
   const auto team = make();
   struct Shared {

@@ -1,0 +1,36 @@
+// Processes, told from later ones with the same pid, and whether they live.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "smelt/error.hpp"
+
+namespace smelt {
+
+/// A process, told from a later one with the same pid.
+struct ProcessId {
+  pid_t pid = 0;
+  std::uint64_t start_ticks = 0;  ///< since boot, field 22 of /proc/<pid>/stat
+
+  /// The calling process. Reads /proc once per process.
+  static Result<ProcessId> self();
+
+  /// In so many bits: the start above the pid. 0 is no process.
+  static constexpr int packed_bits = 62;
+  std::uint64_t packed() const noexcept;
+  static ProcessId unpacked(std::uint64_t word) noexcept;
+
+  bool operator==(const ProcessId&) const = default;
+};
+
+/// Identifies the namespaces that give pids and start times their meaning; 0 if unknown.
+std::uint64_t current_namespaces() noexcept;
+
+enum class Life { alive, dead, unknown };
+
+/// Whether a process still runs; a zombie does not. Two or three system calls.
+Life life_of(const ProcessId& process) noexcept;
+
+}  // namespace smelt

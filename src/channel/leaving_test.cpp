@@ -1,0 +1,266 @@
+// An end of a channel that leaves: the other one gets what was sent, then is told, and never waits for ever.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "smelt/channel.hpp"
+
+namespace smelt {
+namespace {
+
+/// A second is promised; the machine may be busy with something else.
+constexpr std::uint64_t longest_wait_ns = 5'000'000'000;
+
+void pause_us(std::uint64_t us) { std::this_thread::sleep_for(std::chrono::microseconds(us)); }
+
+std::uint64_t seed() {
+  const char* const value = std::getenv("SMELT_TEST_SEED");
+  return value == nullptr ? 31 : std::strtoull(value, nullptr, 10);
+}
+
+enum class Way { destroyed, exits, killed };
+
+struct Play {
+  Transport transport = Transport::ump;
+  std::uint32_t capacity = 16;
+  std::string wait = "auto";
+  std::size_t bytes = 8;
+  int messages = 0;  ///< that are moved before one end leaves
+  std::uint64_t late_us = 0;
+
+  ChannelOptions options() const {
+    ChannelOptions result;
+    result.transport = transport;
+    result.capacity = capacity;
+    result.wait = wait;
+    return result;
+  }
+  std::string describe() const {
+    return std::to_string(static_cast<int>(transport)) + ", capacity " + std::to_string(capacity) + ", " + wait + ", " +
+           std::to_string(messages) + " of " + std::to_string(bytes) + " bytes";
+  }
+};
+
+Play some_play(std::mt19937_64& random) {
+  const char* const waits[] = {"auto", "spin", "yield", "sleep"};
+  const std::size_t sizes[] = {0, 8, 40, 56, 57, 500};
+  Play play;
+  play.transport = random() % 2 == 0 ? Transport::ump : Transport::fastforward;
+  play.capacity = 1u << random() % 7;
+  play.wait = waits[random() % 4];
+  play.bytes = sizes[random() % 6];
+  play.messages = static_cast<int>(random() % 3 * (random() % 100));
+  play.late_us = random() % 3 * (random() % 1000);
+  return play;
+}
+
+void send_all(Sender& sender, const Play& play) {
+  std::vector<unsigned char> message(play.bytes);
+  for (int i = 0; i < play.messages; ++i) {
+    if (!message.empty()) message[0] = static_cast<unsigned char>(i);
+    if (sender.send(message.data(), message.size()) != Status::ok) fprintf(stderr, "not sent: %d\n", i);
+  }
+  pause_us(play.late_us);
+}
+
+/// Receives what there is, and is told then. How long that took.
+std::uint64_t receive_all(Receiver& receiver, const Play& play) {
+  std::vector<unsigned char> message(play.bytes + 1);
+  for (int i = 0; i < play.messages; ++i) {
+    std::size_t size = 0;
+    EXPECT_EQ(receiver.recv(message.data(), message.size(), &size), Status::ok) << play.describe() << ": " << i;
+    EXPECT_EQ(size, play.bytes);
+    if (play.bytes > 0) {
+      EXPECT_EQ(message[0], static_cast<unsigned char>(i));
+    }
+  }
+  const auto begun = monotonic_ns();
+  EXPECT_EQ(receiver.recv(message.data(), message.size()), Status::broken) << play.describe();
+  const auto waited = monotonic_ns() - begun;
+  EXPECT_LT(waited, longest_wait_ns + play.late_us * 1000);
+  EXPECT_EQ(receiver.recv(message.data(), message.size()), Status::broken);
+  EXPECT_FALSE(receiver.try_recv(message.data(), message.size()));
+  EXPECT_FALSE(receiver.can_recv());
+  return waited;
+}
+
+/// Sends until told that nobody receives.
+void send_on(Sender& sender, const Play& play) {
+  const std::vector<unsigned char> message(play.bytes);
+  Status status = Status::ok;
+  int sent = -1;
+  for (; status == Status::ok && sent < 100'000; ++sent) status = sender.send(message.data(), message.size());
+  EXPECT_EQ(status, Status::broken) << play.describe();
+  EXPECT_GE(sent, play.messages);
+  EXPECT_EQ(sender.send(message.data(), message.size()), Status::broken);
+  EXPECT_FALSE(sender.can_send());
+  EXPECT_FALSE(sender.try_send(message.data(), message.size()));
+}
+
+void receive_some(Receiver& receiver, const Play& play) {
+  std::vector<unsigned char> message(play.bytes + 1);
+  for (int i = 0; i < play.messages; ++i) (void)receiver.recv(message.data(), message.size());
+  pause_us(play.late_us);
+}
+
+/// In a child, which ends in that way.
+template <class Body>
+pid_t in_child(Way way, Body body) {
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  body();
+  if (way == Way::killed) raise(SIGKILL);
+  while (way == Way::destroyed) pause_us(1000);  // it lives on
+  _exit(0);
+}
+
+void end(pid_t pid) {
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+}
+
+TEST(ChannelLeaving, ThreadsAreTold) {
+  std::mt19937_64 random(seed());
+  std::uint64_t longest = 0;
+  for (int turn = 0; turn < 80 && !HasFailure(); ++turn) {
+    const Play play = some_play(random);
+    auto channel = *Channel::create(play.options());
+    auto sender = std::make_unique<Sender>(*channel.sender());
+    auto receiver = std::make_unique<Receiver>(*channel.receiver());
+    if (turn % 2 == 0) {
+      std::thread other([&] {
+        send_all(*sender, play);
+        sender.reset();
+      });
+      longest = std::max(longest, receive_all(*receiver, play));
+      other.join();
+    } else {
+      std::thread other([&] {
+        receive_some(*receiver, play);
+        receiver.reset();
+      });
+      send_on(*sender, play);
+      other.join();
+    }
+  }
+  printf("seed %llu: longest wait %.1f ms\n", static_cast<unsigned long long>(seed()),
+         static_cast<double>(longest) * 1e-6);
+}
+
+TEST(ChannelLeaving, ProcessesAreTold) {
+  std::mt19937_64 random(seed());
+  std::uint64_t longest = 0;
+  for (int turn = 0; turn < 48 && !HasFailure(); ++turn) {
+    const Play play = some_play(random);
+    const Way way = static_cast<Way>(turn % 3);
+    auto channel = *Channel::create_memfd(play.options());
+    if (turn / 3 % 2 == 0) {
+      const pid_t pid = in_child(way, [&] {
+        auto sender = std::make_unique<Sender>(*channel.sender());
+        send_all(*sender, play);
+        if (way != Way::destroyed) (void)sender.release();
+      });
+      auto receiver = *channel.receiver();
+      longest = std::max(longest, receive_all(receiver, play));
+      end(pid);
+    } else {
+      const pid_t pid = in_child(way, [&] {
+        auto receiver = std::make_unique<Receiver>(*channel.receiver());
+        receive_some(*receiver, play);
+        if (way != Way::destroyed) (void)receiver.release();
+      });
+      auto sender = *channel.sender();
+      send_on(sender, play);
+      end(pid);
+    }
+  }
+  printf("seed %llu: longest wait %.1f ms\n", static_cast<unsigned long long>(seed()),
+         static_cast<double>(longest) * 1e-6);
+}
+
+// As with pipes: both ends are there before the fork, and each process closes the one that it does not use.
+TEST(ChannelLeaving, CopiesThatAForkedProcessDoesNotUseDoNotCount) {
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{40}, std::size_t{300}}) {
+    const Play play{.bytes = bytes, .messages = 100, .late_us = 100'000};
+    auto channel = *Channel::create(play.options());
+    auto sender = std::make_unique<Sender>(*channel.sender());
+    auto receiver = std::make_unique<Receiver>(*channel.receiver());
+    const pid_t pid = in_child(Way::killed, [&] {
+      receiver.reset();
+      pause_us(100'000);  // the parent has closed its copy of the sender long ago
+      send_all(*sender, play);
+    });
+    sender.reset();
+    std::vector<unsigned char> message(bytes);
+    for (int i = 0; i < play.messages; ++i) {
+      ASSERT_EQ(receiver->recv(message.data(), message.size()), Status::ok) << bytes << ", " << i;
+    }
+    // The sender's process is known if it has used a call that may wait.
+    if (bytes != 40) {
+      EXPECT_EQ(receiver->recv(message.data(), message.size()), Status::broken);
+    }
+    waitpid(pid, nullptr, 0);
+  }
+}
+
+TEST(ChannelLeaving, AParentThatForksOthersIsStillNoticed) {
+  const Play play{.messages = 50};
+  auto channel = *Channel::create_memfd(play.options());
+  const pid_t pid = in_child(Way::killed, [&] {
+    auto sender = std::make_unique<Sender>(*channel.sender());
+    send_all(*sender, Play{.messages = 25});
+    if (fork() == 0) _exit(0);
+    const std::vector<unsigned char> long_one(100);
+    (void)sender->send(long_one.data(), long_one.size());
+    (void)sender.release();
+  });
+  auto receiver = *channel.receiver();
+  std::vector<unsigned char> message(100);
+  for (int i = 0; i < 26; ++i) ASSERT_EQ(receiver.recv(message.data(), message.size()), Status::ok);
+  EXPECT_EQ(receiver.recv(message.data(), message.size()), Status::broken);
+  waitpid(pid, nullptr, 0);
+}
+
+// Between the receiver's look at the ring and its look at the sender: everything has been sent, and the sender is gone.
+TEST(ChannelLeaving, RightAfterTheLastMessageIsNotBeforeIt) {
+  for (const auto transport : {Transport::ump, Transport::fastforward}) {
+    for (const std::string wait : {"auto", "spin", "yield", "sleep"}) {
+      const Play play{.transport = transport, .wait = wait};
+      auto channel = *Channel::create(play.options());
+      auto receiver = *channel.receiver();
+      struct Last {
+        std::unique_ptr<Sender> sender;
+      } last{std::make_unique<Sender>(*channel.sender())};
+      receiver.set_interrupt(
+          [](void* context) {
+            auto& sender = static_cast<Last*>(context)->sender;
+            const std::uint64_t word = 7;
+            if (sender != nullptr) {
+              EXPECT_EQ(sender->send(&word, sizeof word), Status::ok);
+            }
+            sender.reset();
+            return false;
+          },
+          &last);
+      std::uint64_t word = 0;
+      EXPECT_EQ(receiver.recv(&word, sizeof word), Status::ok);
+      EXPECT_EQ(word, 7u);
+      EXPECT_EQ(receiver.recv(&word, sizeof word), Status::broken);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace smelt
