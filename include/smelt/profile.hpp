@@ -11,6 +11,7 @@
 
 #include "smelt/collective.hpp"
 #include "smelt/error.hpp"
+#include "smelt/floor.hpp"
 #include "smelt/machine.hpp"
 #include "smelt/schedule.hpp"
 
@@ -44,6 +45,7 @@ struct ProfileCell {
   double runner_up_ns = 0.0;
   bool equal = false;                 ///< the runner-up could not be told apart
   std::vector<std::string> equals{};  ///< all that could not be told apart, as recipes' texts
+  Floor floor{};                      ///< at which it was raced; the same for all cells of a table
 
   bool operator==(const ProfileCell&) const = default;
 };
@@ -67,6 +69,14 @@ struct Profile {
   /// Takes over all cells of `newer`; those of the same operation, sync and shape are replaced.
   void merge(const Profile& newer);
 };
+
+/// How many tables of a profile were made at another floor than `now` (by more than 20 %), of how many that know theirs:
+/// what they say is about a machine that this one is not at the moment.
+struct FloorCheck {
+  int tables = 0, moved = 0;
+  Floor then;  ///< of the first that moved; of the first, if none did
+};
+FloorCheck check_floor(const Profile& profile, const Floor& now);
 
 /// How the recipes of two profiles relate, at one size of a table that both have.
 struct ProfileAgreement {

@@ -74,4 +74,17 @@ void Profile::merge(const Profile& newer) {
   measured_at = newer.measured_at;
 }
 
+FloorCheck check_floor(const Profile& profile, const Floor& now) {
+  FloorCheck check;
+  std::set<decltype(key_of(profile.cells.front()))> tables;
+  for (const auto& cell : profile.cells) {
+    if (!cell.floor.known() || !tables.insert(key_of(cell)).second) continue;
+    const bool moved = floor_moved(cell.floor, now);
+    if (check.tables == 0 || (moved && check.moved == 0)) check.then = cell.floor;
+    ++check.tables;
+    check.moved += moved;
+  }
+  return check;
+}
+
 }  // namespace smelt

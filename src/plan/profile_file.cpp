@@ -4,6 +4,7 @@
 //     "schema": "smelt-profile/1", "fingerprint": ..., "measured_at": ...,
 //     "tables": [
 //       {"operation": "allreduce", "sync": "loose", "ranks": 2, "packages": 1, ...,
+//        "floor": {"line_ns": 37.1, "work_ns": 988.5},
 //        "cells": [
 //          {"from_bytes": 8, "recipe": "allreduce_recursive_doubling+channels", "measured_ns": 301.5, ...},
 //          ...
@@ -146,6 +147,10 @@ void read_table(const Node& node, const std::string& path, Profile& profile) {
   const auto count = [&](const char* key) { return static_cast<int>(node.integer(key, 1, most_ranks)); };
   table.shape = {count("ranks"), count("packages"), count("l3_caches"), count("ranks_per_pu"),
                  node.boolean("processes")};
+  if (node.has("floor")) {
+    const Node floor(node.at("floor"), node.name("floor"));
+    table.floor = {floor.number("line_ns"), floor.number("work_ns")};
+  }
   for (const auto& cell : profile.cells) {
     if (cell.operation == table.operation && cell.sync == table.sync && cell.shape == table.shape) {
       throw Mistake{path + ": a second table of the same operation, sync and group"};
@@ -328,7 +333,12 @@ std::string format_profile(const Profile& profile) {
           fmt::format(R"(    {{"operation": "{}", "sync": "{}", "ranks": {}, "packages": {}, "l3_caches": {}, )",
                       to_string(cell.operation), to_string(cell.sync), shape.ranks, shape.packages, shape.l3_caches);
       text +=
-          fmt::format("\"ranks_per_pu\": {}, \"processes\": {}, \"cells\": [\n", shape.ranks_per_pu, shape.processes);
+          fmt::format("\"ranks_per_pu\": {}, \"processes\": {}, ", shape.ranks_per_pu, shape.processes);
+      if (cell.floor.known()) {
+        text += fmt::format(R"("floor": {{"line_ns": {}, "work_ns": {}}}, )", number_text(cell.floor.line_ns),
+                            number_text(cell.floor.work_ns));
+      }
+      text += "\"cells\": [\n";
     } else {
       text += ",\n";
     }

@@ -34,6 +34,8 @@ Profile sample() {
   first.equals = {"broadcast_pipeline+staged"};
   profile.cells = {first, cell(4096, "broadcast_tree+direct+chunk=16384"),
                    cell(8, "broadcast_pipeline+staged", Sync::strict), cell(64, "allreduce_ring+channels")};
+  profile.cells[0].floor = profile.cells[1].floor = {37.25, 988.5};
+  profile.cells[3].floor = {0.0, 1000.0};
   return profile;
 }
 
@@ -119,6 +121,26 @@ TEST(Profile, EveryCutIsAnError) {
 
 TEST(Profile, UnknownKeysArePassedOver) {
   EXPECT_TRUE(parse_profile(with("\"sync\": \"loose\"", "\"sync\": \"loose\", \"later\": [1, {}]"), "text"));
+}
+
+TEST(Profile, OfBeforeThereWereFloorsIsRead) {
+  const auto old = parse_profile(with("\"floor\": {\"line_ns\": 37.25, \"work_ns\": 988.5}, ", ""), "text");
+  ASSERT_TRUE(old) << old.error().message;
+  EXPECT_FALSE(old->cells[0].floor.known());
+  EXPECT_EQ(check_floor(*old, {1, 1}).tables, 1) << "the other one knows its floor";
+}
+
+TEST(Profile, TellsWhichTablesWereMadeAtAnotherFloor) {
+  const auto same = check_floor(sample(), {37.25, 1000.0});
+  EXPECT_EQ(same.tables, 2) << "of three, one of which does not know";
+  EXPECT_EQ(same.moved, 0);
+  EXPECT_EQ(check_floor(sample(), {44.0, 1100.0}).moved, 0) << "within 20 %";
+  const auto other_line = check_floor(sample(), {210.0, 1000.0});
+  EXPECT_EQ(other_line.moved, 1) << "a table of one PU has no line";
+  EXPECT_EQ(other_line.then, (Floor{37.25, 988.5}));
+  EXPECT_EQ(check_floor(sample(), {37.25, 2000.0}).moved, 2);
+  EXPECT_EQ(check_floor(sample(), {}).moved, 0) << "nobody knows what it is now";
+  EXPECT_EQ(check_floor({}, {1, 1}).tables, 0);
 }
 
 TEST(Profile, FindsTheCellOfASize) {
