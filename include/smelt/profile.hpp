@@ -45,7 +45,7 @@ struct ProfileCell {
   double runner_up_ns = 0.0;
   bool equal = false;                 ///< the runner-up could not be told apart
   std::vector<std::string> equals{};  ///< all that could not be told apart, as recipes' texts
-  Floor floor{};                      ///< at which it was raced; the same for all cells of a table
+  Floor floor{};                      ///< at which it was raced
 
   bool operator==(const ProfileCell&) const = default;
 };
@@ -70,7 +70,7 @@ struct Profile {
   void merge(const Profile& newer);
 };
 
-/// How many tables of a profile were made at another floor than `now` (by more than 20 %), of how many that know theirs:
+/// How many tables of a profile have cells that were made at another floor than `now` (by more than 20 %), of how many that know theirs:
 /// what they say is about a machine that this one is not at the moment.
 struct FloorCheck {
   int tables = 0, moved = 0;

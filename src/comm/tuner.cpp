@@ -756,12 +756,15 @@ Floor floor_now(const Machine& machine, const Group& group) {
 }
 
 /// Where it moved on the way the faster one holds: races are decided by the moments at which the machine is at its best.
-void keep_floor(Profile& profile, const Floor& before, const Floor& after) {
+/// What an earlier profile had measured and there was no time for is of that one's floor.
+void keep_floor(Profile& profile, const Profile* earlier, const Floor& before, const Floor& after) {
   const bool first = !after.known() || (before.known() && before.line_ns <= after.line_ns);
+  Floor floor = first ? before : after;
+  floor = {rounded(floor.line_ns, 100.0), rounded(floor.work_ns, 10.0)};
   for (auto& cell : profile.cells) {
-    cell.floor = first ? before : after;
-    cell.floor.line_ns = rounded(cell.floor.line_ns, 100.0);
-    cell.floor.work_ns = rounded(cell.floor.work_ns, 10.0);
+    const bool kept = earlier != nullptr && cell.measured_ns > 0.0 &&
+                      std::find(earlier->cells.begin(), earlier->cells.end(), cell) != earlier->cells.end();
+    if (!kept) cell.floor = floor;
   }
 }
 
@@ -846,7 +849,7 @@ Result<Profile> tune(const Machine& machine, const Group& group, const TuneOptio
   const Floor before = comm::floor_now(machine, group);
   auto profile = options.processes ? comm::tune_processes(machine, group, options, start_s)
                                    : comm::tune_threads(machine, group, options, start_s);
-  if (profile) comm::keep_floor(*profile, before, comm::floor_now(machine, group));
+  if (profile) comm::keep_floor(*profile, options.incumbent, before, comm::floor_now(machine, group));
   return profile;
 }
 

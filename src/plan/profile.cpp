@@ -76,14 +76,16 @@ void Profile::merge(const Profile& newer) {
 
 FloorCheck check_floor(const Profile& profile, const Floor& now) {
   FloorCheck check;
-  std::set<decltype(key_of(profile.cells.front()))> tables;
+  std::set<decltype(key_of(profile.cells.front()))> tables, moved;
   for (const auto& cell : profile.cells) {
-    if (!cell.floor.known() || !tables.insert(key_of(cell)).second) continue;
-    const bool moved = floor_moved(cell.floor, now);
-    if (check.tables == 0 || (moved && check.moved == 0)) check.then = cell.floor;
-    ++check.tables;
-    check.moved += moved;
+    if (!cell.floor.known()) continue;
+    const bool elsewhere = floor_moved(cell.floor, now);
+    if (tables.empty() || (elsewhere && moved.empty())) check.then = cell.floor;
+    tables.insert(key_of(cell));
+    if (elsewhere) moved.insert(key_of(cell));
   }
+  check.tables = static_cast<int>(tables.size());
+  check.moved = static_cast<int>(moved.size());
   return check;
 }
 

@@ -39,8 +39,20 @@ Profile sample() {
   return profile;
 }
 
+/// A later run had no time for what an earlier one had measured.
+Profile sample_of_two_runs() {
+  auto profile = sample();
+  auto kept = cell(65536, "broadcast_tree+direct+chunk=16384");
+  kept.floor = {38.5, 990.0};  // of an earlier run
+  profile.cells.insert(profile.cells.begin() + 2, kept);
+  kept.from_bytes = 1 << 20;
+  kept.floor = {};  // of before there were floors
+  profile.cells.insert(profile.cells.begin() + 3, kept);
+  return profile;
+}
+
 TEST(Profile, RoundTrip) {
-  const auto profile = sample();
+  const auto profile = sample_of_two_runs();
   const auto read = parse_profile(format_profile(profile), "text");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, profile);
@@ -124,10 +136,24 @@ TEST(Profile, UnknownKeysArePassedOver) {
 }
 
 TEST(Profile, OfBeforeThereWereFloorsIsRead) {
-  const auto old = parse_profile(with("\"floor\": {\"line_ns\": 37.25, \"work_ns\": 988.5}, ", ""), "text");
+  auto text = format_profile(sample_of_two_runs());
+  const std::string floor = "\"floor\": {\"line_ns\": 37.25, \"work_ns\": 988.5}, ";
+  const auto at = text.find(floor);
+  ASSERT_NE(at, std::string::npos);
+  const auto old = parse_profile(text.erase(at, floor.size()), "text");
   ASSERT_TRUE(old) << old.error().message;
   EXPECT_FALSE(old->cells[0].floor.known());
-  EXPECT_EQ(check_floor(*old, {1, 1}).tables, 1) << "the other one knows its floor";
+  EXPECT_EQ(old->cells[2].floor, (Floor{38.5, 990.0})) << "its own";
+  EXPECT_EQ(check_floor(*old, {1, 1}).tables, 2) << "in which a cell knows its floor";
+}
+
+TEST(Profile, FloorsMustBeNumbers) {
+  EXPECT_THAT(parse_profile(with("\"line_ns\": 37.25", "\"line_ns\": -1"), "text").error().message,
+              HasSubstr("floor.line_ns: must be a number"));
+  EXPECT_THAT(parse_profile(with("\"floor\": {\"line_ns\": 37.25", "\"floor\": 7, \"x\": {\"line_ns\": 37.25"), "text")
+                  .error()
+                  .message,
+              HasSubstr("floor: must be an object"));
 }
 
 TEST(Profile, TellsWhichTablesWereMadeAtAnotherFloor) {
