@@ -70,12 +70,14 @@ struct Profile {
   void merge(const Profile& newer);
 };
 
-/// How many tables of a profile have cells that were made at another floor than `now` (by more than 20 %), of how many that know theirs:
-/// what they say is about a machine that this one is not at the moment.
+/// How much of a profile was made at another floor.
 struct FloorCheck {
-  int tables = 0, moved = 0;
-  Floor then;  ///< of the first that moved; of the first, if none did
+  int tables = 0;  ///< that know the floor of a cell at least
+  int moved = 0;   ///< of these, with a cell that was made at another one
+  Floor then;      ///< of the first such cell; of the first that knows it, if there is none
 };
+/// Holds a profile's floors against the one of `now`: where they differ by more than 20 % it speaks of a machine that
+/// this one is not at the moment.
 FloorCheck check_floor(const Profile& profile, const Floor& now);
 
 /// How the recipes of two profiles relate, at one size of a table that both have.

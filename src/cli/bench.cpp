@@ -600,7 +600,7 @@ void add_bench(Parser& parser) {
   command.integer("--starts", arguments->starts, 1, 1000,
                   "of every contestant, which share the time; the median start counts (default 3; all: 1)");
   command.integer("--most-starts", arguments->most_starts, 1, 1000,
-                  "more, up to so many, of those whose verdict is open (default 14; with --starts or all: no more)");
+                  "while a verdict is open, up to so many (default 14; with --starts: no more)");
   command.text("--only", arguments->only, "NAMES", "contestants, such as smelt,smelt/binary,gomp (default: everybody)");
   command.text("--method", arguments->method, "NAME",
                "auto|loop|window|back-to-back: see docs/benchmarking.md (default auto)");
@@ -612,9 +612,10 @@ void add_bench(Parser& parser) {
   command.flag("--json", arguments->json, "print JSON");
   command.footer(
       "Everybody runs in the same minutes: short turns, in a new random order each round. The time of an\n"
-      "operation is that of its last rank. What is said of two of them rests on the median ratio of their times in each\n"
-      "start, and on an interval that holds it with 98 %: faster, equal (within 5 %), slower or not decided. A start in\n"
-      "which the machine's floor moved by more than 20 % is taken again. `smelt` is smelt's own choice, smelt/TREE the same with another tree.\n"
+      "operation is that of its last rank. What is said of two of them rests on the median ratio of their times in\n"
+      "each start and on an interval that holds it with 98 %: faster, equal (within 5 %), slower or not decided. A\n"
+      "start in which the machine's floor moved by more than 20 % is taken again. `smelt` is smelt's own choice,\n"
+      "smelt/TREE the same with another tree.\n"
       "Peers that are not installed are left out and named on stderr; a name that nobody has is an error.\n\n"
       "Examples:\n"
       "  smelt bench all                                  a summary of everything\n"
