@@ -5,8 +5,9 @@
 
 Runs `smelt measure` and `smelt bench` for what the bars of the chosen sets need, saves every JSON document in the
 directory, and prints one line per bar: what was measured, the limit, and whether it holds.
-Each ratio is one out of a single interleaved run, of medians or, of several starts, the median of the ratios of each
-start, except where a bar compares two operations. Exit status: 0 if all bars hold, 1 if one does not, 2 if one could not be measured.
+Each ratio is the median of the ratios of interleaved starts, beside it an interval that holds it with 98 % and whether that
+decides the bar; time is spent where it does not, and what was taken while the machine's floor moved is taken again
+(noise.py). Only where a bar compares two operations it is one of medians. Exit status: 0 if all bars hold, 1 if one does not, 2 if one could not be measured.
 
 The sets:
     basic           barriers, small collectives and channels of threads, against what users write them with
@@ -21,6 +22,7 @@ The sets:
     pthread         programs that use pthread barriers, with `smelt run` and without, by turns
     uneven          threads that come late to barriers, beside programs that compute, with the preload libraries and without
     shim-mpi        every operation of Open MPI and MPICH, 2 processes, with the preload library and without, by turns
+    mpi-suite       MPI programs under `smelt run` and alone, timed as Intel's MPI Benchmarks do, five MPI libraries
 """
 
 import argparse
@@ -34,6 +36,8 @@ import subprocess
 import sys
 import time
 
+import noise
+
 CK = ["ck-dissemination", "ck-mcs", "ck-tournament", "ck-centralized", "ck-combining"]
 OPENMP = ["gomp", "libomp"]
 EVERYDAY = ["pthread", "std-barrier", "gomp", "libomp"]
@@ -46,20 +50,20 @@ OPERATIONS = ["barrier", *SIZED]
 LARGEST = 16 << 20
 SIZES = [8 * 4**k for k in range(11)] + [LARGEST]
 SETS = ["basic", "mpi", "oversubscribed", "bandwidth", "sync", "tuned", "repeat", "late", "pthread", "openmp",
-        "uneven", "shim-mpi"]
+        "uneven", "shim-mpi", "mpi-suite"]
 # Seconds for each benchmark of a set, the start of the contestants not counted; basic: smelt bench's own.
 TIMES = {"mpi": "1.5s", "oversubscribed": "3s", "bandwidth": "6s", "sync": "2s", "tuned": "2s", "late": "2s"}
 # New processes for each contestant within that time: where their memory lies decides times of some hundred bytes by 15 %.
-STARTS = {"basic": 5, "sync": 3, "tuned": 3}
+STARTS = {"basic": 7}
+FIRST_STARTS = 3  # of the others
 UNEVEN = [f"{runtime}-{threads}" for runtime in ("pthread", "gomp", "libomp") for threads in (2, 4, 8)]
 UNEVEN_LIMIT = 0.75  # how far medians of means are apart that differ by nothing: whole time slices go here or there
 TUNING = 60  # seconds of `smelt tune`
 LATE_MACHINES = [["--packages", "2", "--cores", "8", "--l3", "2"], ["--packages", "4", "--cores", "8"]]
-# A contestant below the limit is measured again at the end of the set, AGAIN times at most, each time AGAIN_LONGER times
-# as long with AGAIN_STARTS times as many starts, against smelt alone; all starts count. The fastest of many owes a part of
-# its lead to the luck of that moment, and by how much who leads may change from one minute to the next.
-AGAIN, AGAIN_LONGER, AGAIN_STARTS = 4, 4, 9
-
+# A contestant that is not decided against the limit is measured again at the end of the set against smelt alone, until it
+# is, with MOST_STARTS starts at most; all starts count. Each is AGAIN_LONGER times as long as at first: the fastest of many
+# owes a part of its lead to the luck of that moment, and by how much who leads may change from one minute to the next.
+AGAIN_LONGER, MOST_STARTS = 2, 40
 
 # Round trips of two models that say the same, and after how many models the last one counts.
 STEADY, MEASUREMENTS = 1.3, 5
@@ -85,6 +89,11 @@ class Row:
         return self.what, number(self.measured), number(self.limit), verdict, self.remark
 
 
+def interval_text(ratio):
+    """Of a noise.Interval."""
+    return f"[{ratio.low:.2f}, {ratio.high:.2f}] of {ratio.count} starts"
+
+
 def seconds(text):
     return float(text[:-2]) / 1000 if text.endswith("ms") else float(text.rstrip("s"))
 
@@ -103,6 +112,7 @@ class Bench:
         self.smelt, self.directory, self.time = smelt, directory, time
         self.documents = {}
         self.floors = []  # of all starts
+        self.retaken = self.unsteady = 0
 
     def measure(self):
         """A hypervisor may move PUs away from each other for some seconds: a model counts that the next one confirms."""
@@ -118,6 +128,8 @@ class Bench:
 
     def run(self, benchmark, *arguments):
         document = self.ask("bench", benchmark, *arguments, "--floor")
+        self.retaken += document["retaken"]
+        self.unsteady += document["unsteady"]
         for result in document["results"]:
             if result["name"] == "floor":
                 self.floors += [each for each in result["starts_ns"] if each]
@@ -197,24 +209,26 @@ class Matrix:
         self.bench, self.name, self.limit, self.others = bench, name, limit, others
         self.processes, self.own = processes, own
         self.time = seconds(bench.time or TIMES[name])
-        self.starts = STARTS.get(name, 1)
+        self.starts = STARTS.get(name, FIRST_STARTS)
         self.documents, self.ratios, self.missing = [], {}, []
         self.cells, self.by_start, self.ran, self.reasons = {}, {}, {}, {}
+        self.leaders = {}  # by cell: who is "best"
 
     def cell(self, operation, size, ranks, contestants, *more):
         """Measures one; `contestants` without smelt itself."""
         self.cells[operation, size, ranks] = contestants, more
         self.measure((operation, size, ranks), contestants)
 
-    def measure(self, where, rivals, longer=1, more_starts=1):
+    def measure(self, where, rivals, longer=1, starts=None):
         """Adds to what is known of a cell's rivals."""
+        starts = starts or self.starts
         operation, size, ranks = where
         print(f"{self.name}: {operation} {size_text(size)}, {ranks} ranks", file=sys.stderr)
         arguments = ["--threads", str(ranks), "--bytes", str(size), *self.cells[where][1]]
         arguments += ["--processes"] if self.processes else []
         try:
             document = self.bench.run(operation, *arguments, "--only", ",".join([self.own, *rivals]),
-                                      "--time", f"{self.time * longer}s", "--starts", str(self.starts * more_starts))
+                                      "--time", f"{self.time / self.starts * longer * starts}s", "--starts", str(starts))
             self.documents.append(document)
             self.ran[where] = self.without_sample(document) | {each["name"] for each in document["results"]}
             for name, ratios in self.compare(document, rivals).items():
@@ -222,15 +236,24 @@ class Matrix:
         except Missing as reason:
             self.reasons[where] = str(reason)
 
+    def known(self, where, name):
+        """Ratios so far."""
+        return self.by_start.get((where, name), [])
+
+    def is_open(self, where, name):
+        """Whether more starts could tell on which side of the limit it is; one that was disturbed each time is open, too."""
+        ratios = self.known(where, name)
+        return noise.against(ratios, self.limit) is None if ratios else name in self.ran.get(where, ())
+
     def again(self):
-        """Whoever is below the limit, or ran but was disturbed each time, is measured again; then the ratios are there."""
-        for _ in range(AGAIN):
+        """Whoever is not decided is measured again; then the ratios are there."""
+        count = self.starts
+        while count < MOST_STARTS:
+            count, before = min(MOST_STARTS, noise.next_look(count)), count
             for where, (contestants, _) in self.cells.items():
-                known = {name: self.by_start.get((where, name)) for name in contestants}
-                rivals = [name for name, ratios in known.items()
-                          if (statistics.median(ratios) < self.limit if ratios else name in self.ran.get(where, ()))]
+                rivals = [name for name in contestants if self.is_open(where, name)]
                 if rivals:
-                    self.measure(where, rivals, AGAIN_LONGER, AGAIN_STARTS)
+                    self.measure(where, rivals, AGAIN_LONGER, count - before)
         for where, (contestants, _) in self.cells.items():
             found = {name: statistics.median(self.by_start[where, name]) for name in contestants
                      if (where, name) in self.by_start}
@@ -263,6 +286,16 @@ class Matrix:
                 ratios[name] = both
         return ratios
 
+    def finding(self, where, name):
+        """By the rule, on smelt; of "best" that of the one that leads."""
+        leader = self.leaders.get(where, name) if name == "best" else name
+        return noise.judge(self.known(where, leader))
+
+    def verdicts(self):
+        """How many cells there are of each."""
+        found = [self.finding(where, name).verdict for where, ratios in self.ratios.items() for name in ratios]
+        return {verdict: found.count(verdict) for verdict in (noise.FASTER, noise.EQUAL, noise.SLOWER, noise.UNDECIDED)}
+
     def of(self, name, ranks=None):
         """(ratio, operation, size) of all cells in which a contestant ran."""
         return [(ratios[name], where[0], where[1]) for where, ratios in self.ratios.items()
@@ -270,9 +303,14 @@ class Matrix:
 
     def report(self):
         """Saves the documents, and prints a table of ratios: operations down, sizes across."""
-        cells = [{"operation": o, "bytes": s, "ranks": n, "times_as_long": r} for (o, s, n), r in self.ratios.items()]
+        cells = [{"operation": where[0], "bytes": where[1], "ranks": where[2], "times_as_long": ratios,
+                  "findings": {name: self.finding(where, name).document() for name in ratios}}
+                 for where, ratios in self.ratios.items()]
         self.bench.save(self.name, {"set": self.name, "cells": cells, "missing": self.missing,
-                                    "documents": self.documents})
+                                    "retaken": self.bench.retaken, "unsteady": self.bench.unsteady,
+                                    "verdicts": self.verdicts(), "documents": self.documents})
+        print(f"{self.name}: " + ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts().items()) +
+              f"; {self.bench.retaken} starts taken again because the floor moved, {self.bench.unsteady} kept all the same")
         for ranks in sorted({where[2] for where in self.ratios}):
             for name in self.others or []:
                 if self.of(name, ranks):
@@ -296,7 +334,9 @@ class Matrix:
             raise Missing(self.missing[0] if self.missing else "nothing ran")
         ratio, operation, size = min(found)
         behind = sum(each[0] < 1.0 for each in found)
-        remark = f"{operation} {size_text(size)}; slower in {behind} of {len(found)} cells"
+        where = next(each for each in self.ratios if each[:2] == (operation, size) and ranks in (None, each[2]))
+        interval = interval_text(self.finding(where, name).ratio)
+        remark = f"{operation} {size_text(size)} {interval}; below 1 in {behind} of {len(found)} cells"
         return ratio, self.limit, ratio >= self.limit, remark
 
     def mean(self, name, limit):
@@ -401,6 +441,7 @@ def tuned_bars(bench, choice):
     matrix.again()
     best = {where: min(ratios.items(), key=lambda each: each[1]) for where, ratios in matrix.ratios.items() if ratios}
     matrix.ratios = {where: {"best": ratio} for where, (_, ratio) in best.items()}
+    matrix.leaders = {where: name for where, (name, _) in best.items()}
     matrix.others = ["best"]
     matrix.report()
     yield row("best other fixed algorithm / smelt's choice, worst", lambda: matrix.worst("best"))
@@ -498,8 +539,9 @@ def late_simulated(bench, spec, operation, size, late_ns):
 class Programs:
     """Programs beside the smelt command, run by turns as they are and with smelt inside."""
 
-    def __init__(self, bench, rounds):
-        self.bench, self.rounds = bench, rounds
+    def __init__(self, bench, first, most):
+        self.bench = bench
+        self.contest = noise.Contest(lambda: noise.floor_now(bench.smelt), first, most)
         self.directory = pathlib.Path(bench.smelt).resolve().parent
         self.samples = {}
 
@@ -509,38 +551,57 @@ class Programs:
             raise Missing(f"{command[0]}: " + (run.stderr.strip() or f"status {run.returncode}"))
         return run.stdout
 
-    def compare(self, name, program, arguments, read):
-        """read(output, seconds) is the measured number; medians without smelt and with it."""
+    def compare(self, name, program, arguments, read, limit):
+        """read(output, seconds) is the measured number. Row arguments of vanilla / smelt against the limit; time is spent
+        until it is decided."""
         path = self.directory / program
         if not path.exists():
             raise Missing(f"{path} is not built")
         print(f"running {name}", file=sys.stderr)
         command = [str(path), *arguments]
-        samples = {"vanilla": [], "smelt": []}
-        for _ in range(self.rounds):
-            for who, words in (("vanilla", command), ("smelt", [self.bench.smelt, "run", *command])):
-                start = time.perf_counter()
-                output = self.run(words)
-                samples[who].append(read(output, time.perf_counter() - start))
-        self.samples[name] = samples
-        return statistics.median(samples["vanilla"]), statistics.median(samples["smelt"])
+
+        def once(words):
+            start = time.perf_counter()
+            output = self.run(words)
+            return read(output, time.perf_counter() - start)
+
+        def take():
+            """(with smelt, vanilla), who is first by turns."""
+            take.turn = not take.turn
+            found = {}
+            for with_smelt in (take.turn, not take.turn):
+                found[with_smelt] = once([self.bench.smelt, "run", *command] if with_smelt else command)
+            return found[True], found[False]
+        take.turn = True
+        finding, samples = self.contest.compare(take, lambda ratios: noise.against(ratios, limit) is not None)
+        self.samples[name] = {"vanilla": [pair[1] for pair in samples["pairs"]],
+                              "smelt": [pair[0] for pair in samples["pairs"]], **finding.document(),
+                              "retaken": samples["retaken"], "unsteady": samples["unsteady"]}
+        return finding.ratio
+
+    def medians(self, name):
+        """Of vanilla, of smelt."""
+        return tuple(statistics.median(self.samples[name][who]) for who in ("vanilla", "smelt"))
 
     def save(self, name):
         machine = json.loads(self.run([self.bench.smelt, "show", "--json"]))
-        self.bench.save(name, {"set": name, "samples": self.samples,
+        self.bench.save(name, {"set": name, "samples": self.samples, **self.contest.summary(),
                                "machine": {"name": machine.get("name"), "fingerprint": machine.get("fingerprint")},
                                "commit": self.run([self.bench.smelt, "--version"]).strip()})
 
 
 def pthread_bars(bench, _):
-    programs = Programs(bench, 9)
+    programs = Programs(bench, 7, 28)
     span = str(seconds(bench.time)) if bench.time else "0.5"
 
     def barrier(threads, limit):
         def measure():
             read = lambda output, _: json.loads(output)["round_ns"]
-            vanilla, own = programs.compare(f"barrier-{threads}", "bench_pthread_barrier", [str(threads), span], read)
-            return vanilla / own, limit, vanilla / own >= limit, f"{vanilla:.0f} ns / {own:.0f} ns"
+            name = f"barrier-{threads}"
+            ratio = programs.compare(name, "bench_pthread_barrier", [str(threads), span], read, limit)
+            vanilla, own = programs.medians(name)
+            remark = f"{vanilla:.0f} ns / {own:.0f} ns {interval_text(ratio)}"
+            return ratio.median, limit, ratio.median >= limit, remark
         return measure
 
     def clustering(program, limit):
@@ -550,9 +611,11 @@ def pthread_bars(bench, _):
             def read(output, elapsed):
                 clusters.add(re.match(r"clusters .*, cost \d+", output).group())
                 return elapsed
-            vanilla, own = programs.compare(program, program, ["--threads", "2", "--chunk", "200"], read)
-            remark = f"{vanilla:.3f} s / {own:.3f} s, " + ("same clusters" if len(clusters) == 1 else "OTHER CLUSTERS")
-            return vanilla / own, limit, vanilla / own >= limit and len(clusters) == 1, remark
+            ratio = programs.compare(program, program, ["--threads", "2", "--chunk", "200"], read, limit)
+            vanilla, own = programs.medians(program)
+            remark = f"{vanilla:.3f} s / {own:.3f} s {interval_text(ratio)}, " \
+                     + ("same clusters" if len(clusters) == 1 else "OTHER CLUSTERS")
+            return ratio.median, limit, ratio.median >= limit and len(clusters) == 1, remark
         return measure
 
     def start_up():
@@ -579,40 +642,67 @@ def pthread_bars(bench, _):
     programs.save("pthread")
 
 
-def openmp_bars(bench, _):
-    programs = Programs(bench, 3)
-    library = programs.directory.parent / "lib" / "libsmelt_openmp.so"
-    constructs = ["barrier", "for", "single", "copyprivate", "reduction", "parallel"]
+CONSTRUCTS = ["barrier", "for", "single", "copyprivate", "reduction", "parallel"]
 
-    def overheads(program, threads):
-        """Medians in ns by construct: (vanilla, smelt), processes by turns."""
+
+def openmp_limits(runtime, threads):
+    limits = {construct: 0.6 if threads == 2 else 1.0 for construct in CONSTRUCTS}
+    if threads == 8 and runtime == "libgomp":
+        limits["barrier"] = 0.5
+    return limits
+
+
+def openmp_bars(bench, _):
+    programs = Programs(bench, 3, 14)
+    library = programs.directory.parent / "lib" / "libsmelt_openmp.so"
+
+    def overheads(program, threads, limits):
+        """All constructs in one run: smelt / vanilla of each start, until every one is decided against its limit."""
         path = programs.directory / program
         if not path.exists() or not library.exists():
             raise Missing(f"{path} or {library} is not built")
         print(f"running {program}, {threads} threads", file=sys.stderr)
         runs = {"vanilla": [], "smelt": []}
         command = [str(path), str(threads), *(("20",) if threads <= 2 else ("5", "200"))]
-        for _ in range(programs.rounds):
+
+        def take():
+            found = {}
             for who, preload in (("vanilla", {}), ("smelt", {"LD_PRELOAD": str(library)})):
                 run = subprocess.run(command, env={**os.environ, **preload}, stdout=subprocess.PIPE, check=True)
-                runs[who].append(json.loads(run.stdout))
-        programs.samples[f"{program}-{threads}"] = runs
-        return {construct: tuple(statistics.median(run["overheads"][construct]["median_ns"] for run in runs[who])
-                                 for who in ("vanilla", "smelt")) for construct in constructs}
+                found[who] = json.loads(run.stdout)
+            return found
+
+        def times(who, construct):
+            return [run["overheads"][construct]["median_ns"] for run in runs[who]]
+
+        def ratios(construct):
+            return [own / vanilla for own, vanilla in zip(times("smelt", construct), times("vanilla", construct)) if vanilla]
+
+        retakes, target = noise.Retakes(), programs.contest.first
+        while True:
+            while len(runs["smelt"]) < target:
+                found, _ = programs.contest.steady(take, retakes)
+                for who in runs:
+                    runs[who].append(found[who])
+            is_open = any(noise.against(ratios(construct), limits[construct]) is None for construct in CONSTRUCTS)
+            if not is_open or target >= programs.contest.most:
+                break
+            target = min(programs.contest.most, noise.next_look(target))
+        programs.samples[f"{program}-{threads}"] = {**runs, "retaken": retakes.taken_again, "unsteady": retakes.unsteady}
+        return {construct: (noise.median_interval(ratios(construct)), statistics.median(times("vanilla", construct)),
+                            statistics.median(times("smelt", construct))) for construct in CONSTRUCTS}
 
     for program, runtime in (("bench_openmp_gomp", "libgomp"), ("bench_openmp_libomp", "libomp")):
         for threads in (2, 8):
-            limits = {construct: 0.6 if threads == 2 else 1.0 for construct in constructs}
-            if threads == 8 and runtime == "libgomp":
-                limits["barrier"] = 0.5
+            limits = openmp_limits(runtime, threads)
             try:
-                medians = overheads(program, threads)
+                found = overheads(program, threads, limits)
             except (Missing, subprocess.CalledProcessError) as reason:
                 yield Row.missing(f"OpenMP, {threads} threads, smelt / {runtime}", reason)
                 continue
-            for construct, (vanilla, own) in medians.items():
-                yield Row(f"OpenMP {construct}, {threads} threads, smelt / {runtime}", own / vanilla, limits[construct],
-                          own <= limits[construct] * vanilla, f"{own:.0f} ns / {vanilla:.0f} ns")
+            for construct, (ratio, vanilla, own) in found.items():
+                yield Row(f"OpenMP {construct}, {threads} threads, smelt / {runtime}", ratio.median, limits[construct],
+                          ratio.median <= limits[construct], f"{own:.0f} ns / {vanilla:.0f} ns {interval_text(ratio)}")
     programs.save("openmp")
 
 
@@ -626,8 +716,11 @@ def uneven_bars(bench, arguments):
             cells = []
             for work_us, late in works:
                 words = [construct, str(threads), str(work_us), late, str(others), span]
-                vanilla, own = programs.compare(" ".join([program, *words]), program, words, read)
-                cells.append((vanilla / own, f"{work_us} us late, {late}: {vanilla / 1e3:.0f} us / {own / 1e3:.0f} us"))
+                name = " ".join([program, *words])
+                ratio = programs.compare(name, program, words, read, UNEVEN_LIMIT)
+                vanilla, own = programs.medians(name)
+                cells.append((ratio.median, f"{work_us} us late, {late}: {vanilla / 1e3:.0f} us / {own / 1e3:.0f} us "
+                              + interval_text(ratio)))
             ratio, cell = min(cells)
             return ratio, UNEVEN_LIMIT, ratio >= UNEVEN_LIMIT, cell
         return measure
@@ -636,7 +729,7 @@ def uneven_bars(bench, arguments):
     kinds = {"pthread": {"barrier": [(0, "turns"), *by_turns, *((work, "same") for work, _ in by_turns)]},
              "gomp": {"barrier": by_turns, "parallel": by_turns}, "libomp": {"barrier": by_turns, "parallel": by_turns}}
     for part in arguments.uneven:
-        programs = Programs(bench, 5)
+        programs = Programs(bench, 3, 14)
         runtime, threads = part.split("-")
         for construct, works in kinds[runtime].items():
             for others in (0, 1, 2):
@@ -716,20 +809,39 @@ def shim_mpi_bars(bench, _):
 
     def mean(mpi):
         ratio = results(mpi)["geometric_mean"]
-        return ratio, 1.5, ratio >= 1.5, "geometric mean over operations and sizes"
+        found = results(mpi)
+        return ratio, 1.5, ratio >= 1.5, f"geometric mean over operations and sizes; {found['retaken']} taken again"
 
     def least(mpi):
         worst = min(results(mpi)["results"], key=lambda each: each["ratio"])
-        return worst["ratio"], 1.0, worst["ratio"] >= 1.0, f"{worst['operation']} {size_text(worst['bytes'])}"
+        interval = f"[{worst['low']:.2f}, {worst['high']:.2f}] of {worst['starts']} starts"
+        return worst["ratio"], 1.0, worst["ratio"] >= 1.0, f"{worst['operation']} {size_text(worst['bytes'])} {interval}"
 
     for mpi in MPI:
         yield row(f"{mpi} with the shim, times as fast, mean", lambda: mean(mpi))
         yield row(f"{mpi} with the shim, times as fast, least", lambda: least(mpi))
 
 
+def mpi_suite_bars(bench, _):
+    """Bars of each library: geometric mean, how many cells are behind, the least cell."""
+    script = pathlib.Path(__file__).resolve().parent.parent / "bench" / "shims" / "mpi_suite.py"
+    run = subprocess.run([sys.executable, script, "--smelt", bench.smelt, "--out", bench.directory, "--json"],
+                         stdout=subprocess.PIPE, text=True, check=False)
+    if not run.stdout:
+        raise Missing(f"{script.name}: status {run.returncode}")
+    document = json.loads(run.stdout)
+    for library in document["libraries"]:
+        for each in library["bars"]:
+            remark = f"{len(library['cells'])} cells, {library['retaken']} taken again, {library['unsteady']} unsteady"
+            yield Row(f"{library['library']} alone / smelt run, {each['bar']}", each["measured"], each["limit"],
+                      each["holds"], remark)
+    for library in document["missing"]:
+        yield Row.missing(f"{library['library']} alone / smelt run", library["reason"])
+
+
 BARS = {"basic": basic_bars, "mpi": mpi_bars, "oversubscribed": oversubscribed_bars, "bandwidth": bandwidth_bars,
         "sync": sync_bars, "tuned": tuned_bars, "repeat": repeat_bars, "late": late_bars,
-        "pthread": pthread_bars, "openmp": openmp_bars, "uneven": uneven_bars, "shim-mpi": shim_mpi_bars}
+        "pthread": pthread_bars, "openmp": openmp_bars, "uneven": uneven_bars, "shim-mpi": shim_mpi_bars, "mpi-suite": mpi_suite_bars}
 
 
 def print_table(rows):

@@ -77,6 +77,7 @@ def openmp(directory):
     samples = json.loads((directory / "openmp.json").read_text())["samples"]
     overheads = {}
     for program, ways in samples.items():
+        ways = {way: ways[way] for way in ("vanilla", "smelt")}
         for way, runs in ways.items():
             for construct in runs[0]["overheads"]:
                 values = [run["overheads"][construct]["median_ns"] for run in runs]

@@ -47,7 +47,9 @@ struct Entrant {
   std::map<std::string, std::string> facts;
   std::vector<std::vector<double>> times_ns;  ///< of each start
   std::vector<double> messages_ns;
+  std::size_t messages_before = 0;  ///< this start
   double used_s = 0.0;  ///< since this start
+  bool decided = false;  ///< nothing is open about it: it needs no further start
 
   bool has_samples() const {
     return std::any_of(times_ns.begin(), times_ns.end(), [](const auto& times) { return !times.empty(); });
@@ -99,6 +101,7 @@ void Entrant::listen(const std::string& last, double limit_s) {
 class Contest {
  public:
   Contest(const ContestOptions& options, const std::vector<Contestant>& contestants) : options_(options) {
+    next_ = options.starts;
     for (const auto& contestant : contestants) {
       entrants_.push_back({});
       entrants_.back().contestant = contestant;
@@ -106,10 +109,10 @@ class Contest {
   }
 
   void run() {
-    for (start_ = 0; start_ < options_.starts && !SignalGuard::interrupted(); ++start_) {
-      start_all();
-      play();
-      end_all();
+    while (count() < most_starts() && !SignalGuard::interrupted()) {
+      if (!hold_start() || count() < next_) continue;
+      if (!settle()) break;
+      next_ = static_cast<int>(next_look(static_cast<std::size_t>(count())));
     }
   }
 
@@ -123,15 +126,103 @@ class Contest {
         outcome.left_out.push_back({entrant.contestant.name, entrant.reason});
     }
     add_floor_ratios(outcome.results);
+    add_comparisons(outcome);
+    outcome.starts = count();
+    outcome.retaken = retakes_.taken_again();
+    outcome.unsteady = retakes_.unsteady();
+    outcome.floors = floors_;
     return outcome;
   }
 
  private:
+  /// Starts that count so far.
+  int count() const noexcept { return static_cast<int>(floors_.size()); }
+  int most_starts() const noexcept { return std::max(options_.starts, options_.most_starts); }
+
+  /// False: it does not count, the floor moved.
+  bool hold_start() {
+    const Floor before = floor_now();
+    start_all();
+    play();
+    end_all();
+    if (retakes_.again(floor_moved(before, floor_now()))) {
+      forget_start();
+      return false;
+    }
+    floors_.push_back(before);
+    return true;
+  }
+
+  Floor floor_now() const {
+    if (!options_.probe) return {};
+    const auto floor = options_.probe();
+    return floor ? *floor : Floor{};  // not known: nothing moves then
+  }
+
+  /// The last one was held on a machine that became another one.
+  void forget_start() {
+    for (auto& entrant : entrants_) {
+      entrant.times_ns.pop_back();
+      entrant.messages_ns.resize(entrant.messages_before);
+    }
+  }
+
+  const Entrant* reference() const {
+    for (const auto& entrant : entrants_) {
+      if (!options_.reference.empty() && entrant.contestant.name == options_.reference) return &entrant;
+    }
+    return nullptr;
+  }
+
+  /// Looks at who is decided, and whether anybody's verdict is open.
+  bool settle() {
+    const Entrant* const own = reference();
+    if (own == nullptr || !own->reason.empty()) return false;
+    bool open = false;
+    for (auto& entrant : entrants_) {
+      if (&entrant == own || !entrant.reason.empty()) continue;
+      const bool rival = entrant.contestant.name != floor_name;
+      const auto verdict = judge(ratios(entrant, *own), options_.rules).verdict;
+      entrant.decided = rival && verdict != Verdict::undecided;
+      open |= rival && !entrant.decided;
+    }
+    return open;
+  }
+
+  /// Of the starts' medians, of those starts in which both have one.
+  static std::vector<double> ratios(const Entrant& rival, const Entrant& own) {
+    std::vector<double> found;
+    for (std::size_t start = 0; start < own.times_ns.size() && start < rival.times_ns.size(); ++start) {
+      const auto &theirs = rival.times_ns[start], &ours = own.times_ns[start];
+      const double under = summarize(ours).median;
+      if (!theirs.empty() && under > 0.0) found.push_back(summarize(theirs).median / under);
+    }
+    return found;
+  }
+
+  void add_comparisons(ContestOutcome& outcome) const {
+    const Entrant* const own = reference();
+    if (own == nullptr || !own->reason.empty()) return;
+    outcome.reference = own->contestant.name;
+    for (auto& result : outcome.results) {
+      for (const auto& entrant : entrants_) {
+        if (&entrant == own || entrant.contestant.name != result.name) continue;
+        const auto compared = judge(ratios(entrant, *own), options_.rules);
+        if (compared.ratio.count > 0) result.compared = compared;
+      }
+    }
+  }
+
   /// One after the other: a start must not disturb another worker's calibration. Who failed in an earlier start stays
   /// out.
   void start_all() {
+    for (auto& entrant : entrants_) {
+      entrant.times_ns.emplace_back();
+      entrant.messages_before = entrant.messages_ns.size();
+      entrant.used_s = 0.0;
+    }
     for (std::size_t e = 0; e < entrants_.size() && !SignalGuard::interrupted(); ++e) {
-      if (!entrants_[e].reason.empty()) continue;
+      if (!entrants_[e].reason.empty() || entrants_[e].decided) continue;
       report(entrants_[e], 0.2 * static_cast<double>(e) / static_cast<double>(entrants_.size()));
       start(entrants_[e]);
     }
@@ -145,7 +236,7 @@ class Contest {
       if (entrant.worker) order.push_back(&entrant);
     }
     const double share_s =
-        options_.budget_s / options_.starts / std::max<double>(1.0, static_cast<double>(order.size()));
+        options_.budget_s / most_starts() / std::max<double>(1.0, static_cast<double>(order.size()));
     const auto rounds = std::max(1L, std::lround(share_s * 1000 / options_.turn_ms));
     for (long round = 0; round < rounds; ++round) {
       std::shuffle(order.begin(), order.end(), random_);
@@ -166,8 +257,6 @@ class Contest {
   }
 
   void start(Entrant& entrant) {
-    entrant.times_ns.emplace_back();
-    entrant.used_s = 0.0;
     Contestant contestant = entrant.contestant;
     for (auto* texts : {&contestant.argv, &contestant.environment}) {
       for (auto& text : *texts) fill_in_scratch(text);
@@ -196,7 +285,8 @@ class Contest {
   /// `fraction`: of this start.
   void report(const Entrant& entrant, double fraction) {
     if (!options_.progress) return;
-    fraction = (start_ + fraction) / options_.starts;
+    const int expected = count() < options_.starts ? options_.starts : std::min(next_, most_starts());
+    fraction = (count() + fraction) / expected;
     const double elapsed_s = seconds_since(started_);
     const double eta_s = fraction > 0.01 ? elapsed_s * (1 - fraction) / fraction : options_.budget_s;
     options_.progress({entrant.contestant.name, fraction, eta_s});
@@ -242,7 +332,9 @@ class Contest {
   ScratchDirectory scratch_;  // outlives the workers, which use it
   std::vector<Entrant> entrants_;
   std::mt19937_64 random_{options_.seed};
-  int start_ = 0;
+  std::vector<Floor> floors_;  ///< of the starts that count
+  Retakes retakes_;
+  int next_ = 0;  ///< the number of starts after which to look at the verdicts again
 };
 
 }  // namespace

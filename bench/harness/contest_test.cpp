@@ -11,6 +11,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <thread>
 
 #include "harness/lineup.hpp"
@@ -194,6 +195,115 @@ TEST(Contest, WhoFailsInALaterStartIsLeftOut) {
   ContestOptions options = quick();
   options.starts = 2;
   EXPECT_EQ(reason_for(once, options), "no more");
+}
+
+/// A probe that answers one after the other, then the last for ever.
+std::function<Result<Floor>()> probe_of(std::vector<double> lines_ns) {
+  auto asked = std::make_shared<std::size_t>(0);
+  return [=]() -> Result<Floor> {
+    const std::size_t i = std::min((*asked)++, lines_ns.size() - 1);
+    return Floor{lines_ns[i], 1000.0};
+  };
+}
+
+/// Counts its starts in a file, and takes as long as the start's number says.
+Contestant counting(const std::string& name, const PidFile& log) {
+  return script(name, "echo x >> " + log.path() + "; s=$(grep -c x " + log.path() +
+                          "); echo ready; while read w n; do [ $w = quit ] && exit; echo series time $s; "
+                          "echo done; done");
+}
+
+TEST(Floor, AStartInWhichItMovedIsHeldAgain) {
+  const PidFile log;
+  ContestOptions options = quick();
+  options.starts = 3;
+  // First start 100..100, the second 100..150, then 150..150 and 150..150.
+  options.probe = probe_of({100, 100, 100, 150, 150, 150, 150, 150});
+  const auto outcome = contest({counting("a", log), steady("b", "5")}, options);
+  ASSERT_EQ(outcome.results.size(), 2u);
+  EXPECT_THAT(outcome.results[0].starts_ns, ElementsAre(1.0, 3.0, 4.0)) << "the second is forgotten";
+  EXPECT_EQ(outcome.retaken, 1);
+  EXPECT_EQ(outcome.unsteady, 0);
+  EXPECT_EQ(outcome.starts, 3);
+  ASSERT_EQ(outcome.floors.size(), 3u);
+  EXPECT_EQ(outcome.floors[0].line_ns, 100);
+  EXPECT_EQ(outcome.floors[1].line_ns, 150);
+}
+
+TEST(Floor, ThatNeverRestsStopsNobody) {
+  const PidFile log;
+  ContestOptions options = quick();
+  options.starts = 2;
+  int asked = 0;
+  options.probe = [&]() -> Result<Floor> { return Floor{++asked % 2 == 0 ? 200.0 : 100.0, 1000.0}; };
+  const auto outcome = contest({counting("a", log)}, options);
+  EXPECT_THAT(outcome.results.at(0).starts_ns, ElementsAre(4.0, 8.0)) << "each after three that are forgotten";
+  EXPECT_EQ(outcome.retaken, 6);
+  EXPECT_EQ(outcome.unsteady, 2);
+}
+
+TEST(Floor, ThatNobodyCanTellMovesNothing) {
+  ContestOptions options = quick();
+  options.starts = 2;
+  options.probe = []() -> Result<Floor> { return Error{Status::timed_out, "busy"}; };
+  EXPECT_EQ(contest({steady("a", "5")}, options).retaken, 0);
+}
+
+TEST(Verdicts, AreOnTheReferenceAndComeFromStarts) {
+  ContestOptions options = quick();
+  options.starts = 7;
+  options.reference = "own";
+  const auto outcome = contest({steady("slow", "20"), steady("own", "10"), steady("same", "10"), steady("quick", "5"),
+                                steady(floor_name, "1")},
+                               options);
+  ASSERT_EQ(outcome.results.size(), 5u);
+  EXPECT_EQ(outcome.reference, "own");
+  const auto& slow = outcome.results[0].compared;
+  ASSERT_TRUE(slow.has_value());
+  EXPECT_EQ(slow->verdict, Verdict::faster);
+  EXPECT_DOUBLE_EQ(slow->ratio.median, 2.0);
+  EXPECT_EQ(slow->ratio.count, 7u);
+  EXPECT_FALSE(outcome.results[1].compared.has_value()) << "not with itself";
+  EXPECT_EQ(outcome.results[2].compared->verdict, Verdict::equal);
+  EXPECT_EQ(outcome.results[3].compared->verdict, Verdict::slower);
+  EXPECT_FALSE(contest({steady("a", "1")}).results[0].compared.has_value()) << "nobody to compare with";
+}
+
+TEST(Verdicts, TimeIsSpentWhereTheyAreOpen) {
+  const PidFile clear_log, open_log, own_log;
+  const auto counted = [](const std::string& name, const PidFile& log, const std::string& times) {
+    return script(name, "echo x >> " + log.path() + "; s=$(grep -c x " + log.path() + "); echo ready; while read w n; " +
+                            "do [ $w = quit ] && exit; set -- " + times + "; shift $((s - 1)); echo series time $1; "
+                            "echo done; done");
+  };
+  ContestOptions options = quick();
+  options.starts = 3;
+  options.most_starts = 20;
+  options.reference = "own";
+  std::string own_times;
+  for (int i = 0; i < 20; ++i) own_times += " 10";
+  const auto outcome = contest({counted("clear", clear_log, "20 21 22 20 20 20 20 20"),
+                                counted("open", open_log, "12 13 9 12 13 14 12 13 14 12 13 14 12 13 14 12"),
+                                counted("own", own_log, own_times)},
+                               options);
+  ASSERT_EQ(outcome.results.size(), 3u);
+  EXPECT_THAT(outcome.results[0].starts_ns, testing::SizeIs(14u));
+  EXPECT_EQ(outcome.results[0].starts_ns[3], std::nullopt) << "sits out once it is decided";
+  EXPECT_EQ(outcome.results[0].compared->verdict, Verdict::faster);
+  EXPECT_EQ(outcome.results[0].compared->ratio.count, 3u);
+  EXPECT_EQ(outcome.results[1].compared->verdict, Verdict::faster) << "one of 14 on the other side does not matter";
+  EXPECT_EQ(outcome.starts, 14) << "and no further";
+}
+
+TEST(Verdicts, NoMoreStartsThanAllowed) {
+  const PidFile log;
+  ContestOptions options = quick();
+  options.starts = 1;
+  options.most_starts = 5;
+  options.reference = "own";
+  const auto outcome = contest({steady("own", "3"), counting("drifting", log)}, options);
+  EXPECT_EQ(outcome.starts, 5);
+  EXPECT_EQ(outcome.results.at(1).compared->verdict, Verdict::undecided) << "1 to 5 against 3";
 }
 
 TEST(Contest, TheEnvironmentAndTheScratchDirectoryReachTheWorker) {

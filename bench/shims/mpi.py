@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """MPI collectives with and without the shim, in turns: one JSON document on stdout, a table on stderr.
 
-    python3 bench/shims/mpi.py [--build build/release] [--ranks 2] [--rounds 3] [--time-us 20000]
+    python3 bench/shims/mpi.py [--build build/release] [--ranks 2] [--rounds 3] [--most-rounds 14] [--time-us 20000]
                                [--mpi openmpi,mpich] [--operations a,b] [--sizes 8,4096]
 
-ratio: median time of the library alone over median time with the shim; above 1 the shim is faster. A cell below 1 is
-measured again, three times the rounds, and the second result counts.
+ratio: time of the library alone over time with the shim, the median over rounds; above 1 the shim is faster. A cell goes on
+while its verdict is open, and what was taken while the machine's floor moved is taken again (python/noise.py).
 """
 
 import argparse
@@ -17,6 +17,9 @@ import statistics
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "python"))
+import noise  # noqa: E402
+
 OPERATIONS = ["barrier", "bcast", "reduce", "allreduce", "scatter", "gather", "allgather", "alltoall",
               "reduce_scatter_block", "scan", "exscan", "reduce_scatter", "scatterv", "gatherv", "allgatherv",
               "alltoallv", "alltoallw"]
@@ -27,7 +30,6 @@ OPERATIONS = [before + each + after for before, after in (("", ""), ("i", ""), (
 # the root of a gather its own block of the time of MPI_Gather_init, which takes part of the copies out of each start.
 WRONG = {"mpich": ["pscatter", "pgather", "pallgather"]}
 SIZES = [8, 128, 2048, 32768, 524288, 4 << 20]
-MORE = 3  # times the rounds for a cell that was slower with the shim, whose second result counts
 
 
 def main():
@@ -35,6 +37,7 @@ def main():
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--most-rounds", type=int, default=14)
     parser.add_argument("--time-us", type=int, default=20000)
     parser.add_argument("--mpi", default="openmpi,mpich")
     parser.add_argument("--operations", default=",".join(OPERATIONS))
@@ -42,6 +45,7 @@ def main():
     arguments = parser.parse_args()
     build = pathlib.Path(arguments.build).resolve()
     results = []
+    contest = noise.Contest(lambda: noise.floor_now(str(build / "bin" / "smelt")), arguments.rounds, arguments.most_rounds)
     for mpi in arguments.mpi.split(","):
         program, shim = build / "bin" / f"shim_bench_mpi_{mpi}", build / "lib" / f"libsmelt_{mpi}.so"
         if not program.exists() or not shim.exists():
@@ -52,24 +56,22 @@ def main():
                 print(f"{mpi:8} {operation:21} left out: wrong results without the shim", file=sys.stderr)
                 continue
             for size in ["0"] if "barrier" in operation else arguments.sizes.split(","):
-                for rounds in (arguments.rounds, MORE * arguments.rounds):
-                    times = {True: [], False: []}
-                    for _ in range(rounds):
-                        for with_shim in (False, True):
-                            times[with_shim].append(
-                                once(mpi, arguments, program, shim if with_shim else None, operation, size))
-                    plain, ours = statistics.median(times[False]), statistics.median(times[True])
-                    if plain >= ours:
-                        break
+                def take():
+                    plain, ours = (once(mpi, arguments, program, with_shim, operation, size) for with_shim in (None, shim))
+                    return ours, plain
+                finding, samples = contest.compare(take)
+                ours, plain = (statistics.median(times) for times in zip(*samples["pairs"]))
+                ratio = finding.ratio
                 results.append({"mpi": mpi, "operation": operation, "bytes": int(size), "ranks": arguments.ranks,
-                                "plain_ns": plain, "shim_ns": ours, "ratio": plain / ours})
-                print(f"{mpi:8} {operation:21} {size:>8} B {plain:12.0f} ns {ours:12.0f} ns {plain / ours:6.2f}",
-                      file=sys.stderr)
+                                "plain_ns": plain, "shim_ns": ours, "ratio": ratio.median, "low": ratio.low,
+                                "high": ratio.high, "starts": ratio.count, "verdict": finding.verdict})
+                print(f"{mpi:8} {operation:21} {size:>8} B {plain:12.0f} ns {ours:12.0f} ns {ratio.median:6.2f} "
+                      f"[{ratio.low:.2f}, {ratio.high:.2f}] {finding.verdict}", file=sys.stderr)
     if not results:
         sys.exit(2)
     mean = math.exp(statistics.fmean(math.log(each["ratio"]) for each in results))
     print(f"geometric mean {mean:.2f}, least {min(each['ratio'] for each in results):.2f}", file=sys.stderr)
-    print(json.dumps({"benchmark": "shim-mpi", "geometric_mean": mean, "results": results}, indent=1))
+    print(json.dumps({"benchmark": "shim-mpi", "geometric_mean": mean, **contest.summary(), "results": results}, indent=1))
 
 
 def once(mpi, arguments, program, shim, operation, size):

@@ -11,6 +11,7 @@
 
 #include "smelt/collective.hpp"
 #include "smelt/error.hpp"
+#include "smelt/floor.hpp"
 #include "smelt/machine.hpp"
 #include "smelt/schedule.hpp"
 
@@ -44,6 +45,7 @@ struct ProfileCell {
   double runner_up_ns = 0.0;
   bool equal = false;                 ///< the runner-up could not be told apart
   std::vector<std::string> equals{};  ///< all that could not be told apart, as recipes' texts
+  Floor floor{};                      ///< at which it was raced
 
   bool operator==(const ProfileCell&) const = default;
 };
@@ -67,6 +69,16 @@ struct Profile {
   /// Takes over all cells of `newer`; those of the same operation, sync and shape are replaced.
   void merge(const Profile& newer);
 };
+
+/// How much of a profile was made at another floor.
+struct FloorCheck {
+  int tables = 0;  ///< that know the floor of a cell at least
+  int moved = 0;   ///< of these, with a cell that was made at another one
+  Floor then;      ///< of the first such cell; of the first that knows it, if there is none
+};
+/// Holds a profile's floors against the one of `now`: where they differ by more than 20 % it speaks of a machine that
+/// this one is not at the moment.
+FloorCheck check_floor(const Profile& profile, const Floor& now);
 
 /// How the recipes of two profiles relate, at one size of a table that both have.
 struct ProfileAgreement {

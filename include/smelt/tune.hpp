@@ -30,6 +30,13 @@ struct TuneProgress {
   double eta_s = 0.0;     ///< at most that many seconds are left
 };
 
+/// How steady the machine was: rounds before and after which a barrier took more than 20 % longer or shorter.
+struct TuneCounts {
+  int rounds = 0;    ///< that count
+  int retaken = 0;   ///< run again because of that, each three times at most
+  int unsteady = 0;  ///< that count all the same, as it moved each time
+};
+
 struct TuneOptions {
   double time_s = 60.0;                 ///< wall-clock limit
   bool processes = false;               ///< the ranks are processes, forked by tune(); else threads
@@ -40,6 +47,7 @@ struct TuneOptions {
   const Profile* incumbent = nullptr;                   ///< its recipes are kept where nothing is faster
   std::function<void(const TuneProgress&)> progress{};  ///< called between races
   std::function<bool()> interrupted{};                  ///< asked often; true: finish with what there is
+  TuneCounts* counts = nullptr;                         ///< what happened is added to it
   std::uint64_t seed = 1;                               ///< of the order within rounds
   double timeout_s = 20.0;  ///< a rank that keeps the others waiting for longer ends it
 };
@@ -47,7 +55,8 @@ struct TuneOptions {
 /// Races the recipes that the simulator likes best, the best of every algorithm, and the incumbents against each
 /// other, by operation, synchronization and size; where the winners of neighbouring sizes differ, looks for the
 /// crossover by bisection. One thread or process per rank, pinned, doubles, root 0. What there is no time for gets
-/// the model's choice: such cells have measured_ns = 0. How it decides: docs/tuning.md.
+/// the model's choice: such cells have measured_ns = 0. All cells have the floor at which they were made. How it
+/// decides: docs/tuning.md.
 /// Requirements: a machine with costs, on which the group's PUs may be used; otherwise idle. Processes: the caller is
 /// rank 0 and forks the others, so it should have no other threads by then.
 /// Cost: time_s at most; memory for the largest buffers, 2 GiB in all.

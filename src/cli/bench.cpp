@@ -15,6 +15,7 @@
 #include "cli/parser.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
+#include "smelt/floor.hpp"
 #include "smelt/schedule.hpp"
 #ifdef SMELT_HAS_BENCH
 #include "bench/harness/contest.hpp"
@@ -36,7 +37,8 @@ struct BenchFlags {
   std::size_t bytes = 8;
   int late_rank = -1;
   int late_ns = 0;
-  int starts = 1;
+  int starts = 0;       // 0: by the benchmark
+  int most_starts = 0;  // 0: as many as starts, where these are named
   double time_s = 0.0;  // 0: by the benchmark
   bool algorithms = false;
   bool floor = false;
@@ -79,6 +81,8 @@ namespace {
 
 constexpr double all_time_s = 4.0;  // for each benchmark of `all`
 constexpr double one_time_s = 12.0;
+// Of one benchmark: as many as may show what is clear, and while a verdict is open as many as share the time well.
+constexpr int few_starts = 3, many_starts = 14;
 
 struct Session {
   Machine machine;  // what smelt plans with
@@ -222,6 +226,26 @@ void check_memory(const bench::WorkerSpec& team, const bench::Lineup& lineup) {
   }
 }
 
+// Whom the others are compared with: smelt's own choice, else who is named first.
+std::string reference_of(const bench::Lineup& lineup, const BenchFlags& arguments) {
+  std::vector<std::string> wanted = {"smelt"};
+  for (const auto& name : split_names(arguments.only)) wanted.push_back(name);
+  for (const auto& name : wanted) {
+    for (const auto& contestant : lineup.contestants) {
+      if (contestant.name == name) return name;
+    }
+  }
+  return "";
+}
+
+void set_starts(const BenchFlags& arguments, bench::ContestOptions& options) {
+  const bool one = arguments.benchmark != "all";
+  options.starts = arguments.starts > 0 ? arguments.starts : one ? few_starts : 1;
+  options.most_starts = arguments.most_starts > 0        ? arguments.most_starts
+                        : arguments.starts > 0 || !one ? options.starts
+                                                       : many_starts;
+}
+
 Report contest(const BenchFlags& arguments, const Session& session, const std::string& benchmark, double time_s,
                double done, double share) {
   const auto team = team_of(arguments, benchmark, session.pus);
@@ -230,7 +254,9 @@ Report contest(const BenchFlags& arguments, const Session& session, const std::s
   ProgressBar progress;
   bench::ContestOptions options;
   options.budget_s = time_s;
-  options.starts = arguments.starts;
+  set_starts(arguments, options);
+  options.reference = reference_of(lineup, arguments);
+  options.probe = [&] { return probe_floor(session.pus); };
   options.progress = [&](const bench::ContestProgress& now) {
     const bool whole = share >= 1.0;
     progress.update(benchmark + "  " + now.contestant, done + share * now.fraction, whole ? now.eta_s : -1);
@@ -273,10 +299,25 @@ Json result_document(const bench::ContestResult& result) {
                 {"floor_ratio", result.floor_ratio ? Json(*result.floor_ratio) : Json(nullptr)},
                 {"samples", result.samples},
                 {"method", result.method}};
+  if (result.compared) {
+    const auto& ratio = result.compared->ratio;
+    entry["ratio"] = {{"median", ratio.median},
+                      {"low", ratio.low},
+                      {"high", ratio.high},
+                      {"confidence", ratio.confidence},
+                      {"starts", ratio.count}};
+    entry["verdict"] = to_string(result.compared->verdict);
+  }
   if (result.predicted_ns) entry["predicted_ns"] = *result.predicted_ns;
   if (result.message_ns) entry["message_ns"] = *result.message_ns;
   if (result.throughput_mmsg_s) entry["throughput_mmsg_s"] = *result.throughput_mmsg_s;
   return entry;
+}
+
+Json floors_document(const std::vector<Floor>& floors) {
+  Json list = Json::array();
+  for (const auto& floor : floors) list.push_back({{"line_ns", floor.line_ns}, {"work_ns", floor.work_ns}});
+  return list;
 }
 
 Json report_document(const Report& report, const Session& session, const BenchFlags& arguments) {
@@ -292,7 +333,11 @@ Json report_document(const Report& report, const Session& session, const BenchFl
                    {"processes", arguments.processes},
                    {"bytes", report.bytes},
                    {"pus", session.pus},
-                   {"starts", arguments.starts},
+                   {"starts", report.outcome.starts},
+                   {"retaken", report.outcome.retaken},
+                   {"unsteady", report.outcome.unsteady},
+                   {"floors", floors_document(report.outcome.floors)},
+                   {"reference", report.outcome.reference},
                    {"floor_ns", floor != nullptr ? Json(floor->median_ns) : Json(nullptr)},
                    {"results", std::move(results)},
                    {"left_out", left_out},
@@ -310,8 +355,38 @@ std::string ratio_text(double ratio) {
   return ratio < 9.995 ? fmt::format("× {:.2f}", ratio) : fmt::format("× {:.0f}", ratio);
 }
 
-// Faster than smelt's own choice is bad news, slower is good.
-Style ratio_style(double ratio) { return ratio < 0.98 ? Style::bad : ratio > 1.02 ? Style::good : Style::plain; }
+// Faster than smelt's own choice is bad news, slower is good; what is not decided is no news.
+Style verdict_style(const bench::ContestResult& result) {
+  if (!result.compared) return Style::plain;
+  switch (result.compared->verdict) {
+    case Verdict::faster:
+      return Style::good;
+    case Verdict::slower:
+      return Style::bad;
+    default:
+      return Style::plain;
+  }
+}
+
+/// "1.21 - 1.35": what the median ratio may be; nothing where there is one start only.
+std::string interval_text(const bench::ContestResult& result) {
+  if (!result.compared || result.compared->ratio.count < 2) return "";
+  return fmt::format("{:.2f} - {:.2f}", result.compared->ratio.low, result.compared->ratio.high);
+}
+
+/// How often the machine became another one.
+std::string steadiness_text(const bench::ContestOutcome& outcome) {
+  std::string text;
+  if (outcome.retaken > 0) {
+    text += fmt::format("{} start{} taken again: the floor moved meanwhile", outcome.retaken,
+                        outcome.retaken == 1 ? "" : "s");
+  }
+  if (outcome.unsteady > 0) {
+    text += fmt::format("{}{} of {} starts count although it moved each time", text.empty() ? "" : "; ",
+                        outcome.unsteady, outcome.starts);
+  }
+  return text;
+}
 
 /// "PU 0-1", or with more ranks than PUs "PU 0-1, 32 on each".
 std::string places(std::vector<int> pus) {
@@ -330,7 +405,6 @@ std::string late_text(const BenchFlags& arguments) {
 
 void print_report(const Report& report, const Session& session, const BenchFlags& arguments) {
   const auto* floor = find_result(report, bench::floor_name);
-  const auto* own = find_result(report, "smelt");
   const bool sized = report.benchmark != "barrier";
   print(fmt::format("{}  {} {} on {}{}{}, {}\n", styled(Style::title, report.benchmark), report.threads,
                     arguments.processes ? "processes" : "ranks", places(session.pus),
@@ -346,28 +420,33 @@ void print_report(const Report& report, const Session& session, const BenchFlags
       std::any_of(results.begin(), results.end(), [](const auto& each) { return each.throughput_mmsg_s.has_value(); });
   const bool model =
       std::any_of(results.begin(), results.end(), [](const auto& each) { return each.predicted_ns.has_value(); });
-  Table table("lrrrrrr" + std::string(model ? "r" : "") + (stream ? "r" : ""));
-  std::vector<std::string> names = {"", "median", "p99", "spread", "× floor", "× smelt", "samples"};
+  Table table("lrrrrrrlr" + std::string(model ? "r" : "") + (stream ? "r" : ""));
+  const std::string own = report.outcome.reference;
+  std::vector<std::string> names = {"", "median", "p99", "spread", "× floor", "× " + own, "interval", own + " is",
+                                    "samples"};
   if (model) names.push_back("predicted");
   if (stream) names.push_back("Mmsg/s");
   table.header(names);
   for (const auto& result : results) {
     if (result.name == bench::floor_name && !arguments.floor) continue;
-    const bool mine = result.name == "smelt";
-    const double ratio = own != nullptr && own->median_ns > 0 ? result.median_ns / own->median_ns : 0;
+    const bool mine = result.name == own;
+    const auto style = verdict_style(result);
     std::vector<Table::Cell> cells = {{result.name, mine ? Style::strong : Style::plain},
                                       {format_time(result.median_ns), mine ? Style::strong : Style::plain},
                                       format_time(result.p99_ns),
                                       fmt::format("{:.0f} %", result.spread * 100),
                                       result.floor_ratio ? ratio_text(*result.floor_ratio) : std::string("-"),
-                                      {mine || ratio <= 0 ? std::string("-") : ratio_text(ratio),
-                                       mine || ratio <= 0 ? Style::plain : ratio_style(ratio)},
+                                      {result.compared ? ratio_text(result.compared->ratio.median) : "-", style},
+                                      {interval_text(result), Style::faint},
+                                      {result.compared ? to_string(result.compared->verdict) : "", style},
                                       {fmt::format("{}", result.samples), Style::faint}};
     if (model) cells.emplace_back(result.predicted_ns ? format_time(*result.predicted_ns) : "");
     if (stream) cells.emplace_back(result.throughput_mmsg_s ? fmt::format("{:.1f}", *result.throughput_mmsg_s) : "");
     table.row(std::move(cells));
   }
   print(table.text());
+  const auto steadiness = steadiness_text(report.outcome);
+  if (!steadiness.empty()) print("\n" + styled(Style::faint, steadiness) + "\n");
 }
 
 // One column per benchmark; smelt, its other trees, then the peers.
@@ -403,12 +482,10 @@ void print_summary(const std::vector<Report>& reports, const Session& session) {
     std::vector<Table::Cell> cells = {{name, mine ? Style::strong : Style::plain}};
     for (const auto& report : reports) {
       const auto* result = find_result(report, name);
-      const auto* own = find_result(report, "smelt");
-      const double ratio =
-          result != nullptr && own != nullptr && own->median_ns > 0 ? result->median_ns / own->median_ns : 0;
       cells.push_back({result != nullptr ? format_time(result->median_ns) : "", mine ? Style::strong : Style::plain});
-      const bool compared = ratio > 0 && !mine && name != bench::floor_name;
-      cells.push_back({compared ? ratio_text(ratio) : "", compared ? ratio_style(ratio) : Style::plain});
+      const bool compared = result != nullptr && result->compared && name != bench::floor_name;
+      cells.push_back({compared ? ratio_text(result->compared->ratio.median) : "",
+                       compared ? verdict_style(*result) : Style::plain});
     }
     table.row(std::move(cells));
   }
@@ -433,6 +510,9 @@ void check_choice(const char* option, const char* what, const std::string& text,
 }
 
 void check_arguments(const BenchFlags& arguments) {
+  if (arguments.most_starts > 0 && arguments.most_starts < arguments.starts) {
+    fail_usage("--most-starts {}: fewer than --starts {}", arguments.most_starts, arguments.starts);
+  }
   check_choice("--method", "method", arguments.method, {"auto", "loop", "window", "back-to-back"});
   if (!arguments.sync.empty()) check_choice("--sync", "synchronization", arguments.sync, {"loose", "strict"});
   static const std::vector<std::string> numeric = {"reduce", "allreduce", "reduce-scatter", "scan", "exscan", "all"};
@@ -518,7 +598,9 @@ void add_bench(Parser& parser) {
       "of the vector, or of one rank's block, such as 8, 64K or 16MiB (default 8)");
   command.duration("--time", arguments->time_s, "time for the measuring itself, such as 30s (default 12s; all: 16s)");
   command.integer("--starts", arguments->starts, 1, 1000,
-                  "of every contestant, which share the time; the median start counts (default 1)");
+                  "of every contestant, which share the time; the median start counts (default 3; all: 1)");
+  command.integer("--most-starts", arguments->most_starts, 1, 1000,
+                  "while a verdict is open, up to so many (default 14; with --starts: no more)");
   command.text("--only", arguments->only, "NAMES", "contestants, such as smelt,smelt/binary,gomp (default: everybody)");
   command.text("--method", arguments->method, "NAME",
                "auto|loop|window|back-to-back: see docs/benchmarking.md (default auto)");
@@ -530,7 +612,10 @@ void add_bench(Parser& parser) {
   command.flag("--json", arguments->json, "print JSON");
   command.footer(
       "Everybody runs in the same minutes: short turns, in a new random order each round. The time of an\n"
-      "operation is that of its last rank. `smelt` is smelt's own choice, smelt/TREE the same with another tree.\n"
+      "operation is that of its last rank. What is said of two of them rests on the median ratio of their times in\n"
+      "each start and on an interval that holds it with 98 %: faster, equal (within 5 %), slower or not decided. A\n"
+      "start in which the machine's floor moved by more than 20 % is taken again. `smelt` is smelt's own choice,\n"
+      "smelt/TREE the same with another tree.\n"
       "Peers that are not installed are left out and named on stderr; a name that nobody has is an error.\n\n"
       "Examples:\n"
       "  smelt bench all                                  a summary of everything\n"

@@ -1,5 +1,8 @@
-// smelt show: a machine as a tree, its costs as a heat map and tables.
+// smelt show: a machine as a tree, its costs as a heat map and tables; whether its profile is of another floor.
+#include <chrono>
 #include <memory>
+#include <optional>
+#include <thread>
 
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
@@ -7,12 +10,15 @@
 #include "cli/draw_machine.hpp"
 #include "cli/parser.hpp"
 #include "cli/terminal.hpp"
+#include "smelt/floor.hpp"
+#include "smelt/profile.hpp"
 
 namespace smelt::cli {
 namespace {
 
 struct ShowFlags {
   std::string model;
+  bool floor = false;
   bool json = false;
 };
 
@@ -31,6 +37,86 @@ Subject find_subject(const std::string& model) {
   }
   if (cached.error().status != Status::not_found) fail("{}", cached.error().message);
   return {take(discover_machine()), "", true};
+}
+
+// Looks that must agree before tuning is advised, and the time between them: a host that moves PUs does so for seconds.
+constexpr int floor_looks = 3;
+constexpr auto between_looks = std::chrono::milliseconds(150);
+
+/// What the machine is at this moment, and of which moment its profile is.
+struct Moment {
+  std::optional<Floor> floor;
+  std::string why_not;  ///< the floor is not known
+  std::optional<Profile> profile;
+  std::string file;  ///< of the profile
+  FloorCheck check;
+
+  bool tune_again() const { return check.moved > 0; }
+};
+
+/// Of the first PUs of the default group, which are those that `smelt tune` looks at.
+Result<Floor> floor_now(const Machine& machine) {
+  auto allowance = discover_allowance();
+  if (!allowance) return allowance.error();
+  auto group = default_group(machine, *allowance);
+  if (!group) return group.error();
+  std::vector<int> pus;
+  for (const int index : group->pus) pus.push_back(machine.pus[static_cast<std::size_t>(index)].os_index);
+  return probe_floor(pus);
+}
+
+Moment look_at_moment(const Machine& machine) {
+  Moment moment;
+  moment.file = profile_path(machine.fingerprint).string();
+  if (auto profile = load_profile(moment.file); profile && profile->fingerprint == machine.fingerprint) {
+    moment.profile = *std::move(profile);
+  }
+  for (int look = 0; look < floor_looks; ++look) {
+    if (look > 0) std::this_thread::sleep_for(between_looks);
+    const auto floor = floor_now(machine);
+    if (!floor) {
+      moment.why_not = floor.error().message;
+      return moment;
+    }
+    moment.floor = *floor;
+    if (moment.profile) moment.check = check_floor(*moment.profile, *floor);
+    if (!moment.tune_again()) break;
+  }
+  return moment;
+}
+
+Json floor_document(const Floor& floor) { return {{"line_ns", floor.line_ns}, {"work_ns", floor.work_ns}}; }
+
+void add_moment(const Moment& moment, Json& document) {
+  document["floor"] = moment.floor ? floor_document(*moment.floor) : Json(nullptr);
+  document["profile"] = nullptr;
+  if (!moment.profile) return;
+  document["profile"] = {{"file", moment.file},
+                         {"measured_at", moment.profile->measured_at},
+                         {"floor", moment.check.tables > 0 ? floor_document(moment.check.then) : Json(nullptr)},
+                         {"tables", moment.check.tables},
+                         {"tables_at_another_floor", moment.check.moved},
+                         {"tune_again", moment.tune_again()}};
+}
+
+std::string floor_text(const Floor& floor) {
+  const auto line = floor.line_ns > 0.0 ? fmt::format("a line to the next PU {}, ", format_time(floor.line_ns)) : "";
+  return line + fmt::format("arithmetic {}", format_time(floor.work_ns));
+}
+
+std::string describe_moment(const Moment& moment) {
+  std::string text;
+  const auto add = [&](const char* name, const std::string& value) {
+    text += "  " + styled(Style::faint, pad_right(name, 13)) + value + "\n";
+  };
+  add("now", moment.floor ? floor_text(*moment.floor) : "not known: " + moment.why_not);
+  if (!moment.profile) return text;
+  add("profile", moment.check.tables > 0 ? floor_text(moment.check.then) + ", " + moment.profile->measured_at
+                                         : "made before profiles kept it, " + moment.profile->measured_at);
+  if (!moment.tune_again()) return text;
+  return text + styled(Style::bad, "  tune again") +
+         fmt::format("   {} of {} tables were made when it was more than 20 % off: run `smelt tune`\n",
+                     moment.check.moved, moment.check.tables);
 }
 
 Json classes_document(const Machine& machine) {
@@ -54,6 +140,7 @@ void print_document(const Subject& subject) {
     const Allowance allowance = take(discover_allowance());
     document["allowance"] = {
         {"pus", allowance.pus}, {"cpu_quota", allowance.cpu_quota}, {"parallelism", allowance.parallelism()}};
+    add_moment(look_at_moment(subject.machine), document);
   }
   print(format_json(document));
 }
@@ -101,13 +188,25 @@ void print_costs(const Machine& machine) {
   if (!burst.empty()) print(heading("Burst", "cost of the k-th send in a row to distinct receivers") + burst);
 }
 
+void show_floor(bool json) {
+  const Moment moment = look_at_moment(find_subject("").machine);
+  if (!moment.floor) fail("{}", moment.why_not);
+  if (!json) return print(describe_moment(moment));
+  Json document = Json::object();
+  add_moment(moment, document);
+  print(format_json(document));
+}
+
 void run(const ShowFlags& arguments) {
+  if (arguments.floor && !arguments.model.empty()) fail_usage("--floor: of this machine only, not of {}", arguments.model);
+  if (arguments.floor) return show_floor(arguments.json);
   const Subject subject = find_subject(arguments.model);
   const Machine& machine = subject.machine;
   if (arguments.json) return print_document(subject);
   print(fmt::format("{}  {} PUs\n", styled(Style::title, machine.name), machine.size()));
   print(describe_source(subject) + "\n" + draw_hardware(machine));
   if (subject.own) print("\n" + styled(Style::title, "This process may use") + "\n" + describe_allowance(machine));
+  if (subject.own) print(heading("Floor", "smallest costs at this moment") + describe_moment(look_at_moment(machine)));
   if (!machine.has_costs()) {
     print("\nNot measured yet: run `smelt measure` to see what its messages cost.\n");
   } else if (machine.size() > 1) {
@@ -124,6 +223,7 @@ void add_show(Parser& parser) {
   Command command = parser.add("show", "Show a machine: its parts, and what messages cost on it");
   command.text("model,-m,--model", arguments->model, "MODEL",
                "machine file, - for standard input; default: this machine");
+  command.flag("--floor", arguments->floor, "only the smallest costs at this moment, and whether to tune again");
   command.flag("--json", arguments->json, "print JSON");
   command.footer(
       "Examples:\n"

@@ -34,6 +34,7 @@ struct Outcome {
   Profile found;   ///< by this run
   Profile merged;  ///< with what was there
   double elapsed_s = 0.0;
+  TuneCounts counts;
   bool interrupted = false;
   std::string file;
 };
@@ -112,6 +113,7 @@ std::vector<Job> jobs_of(const TuneFlags& arguments, const Machine& machine) {
 void tune_all(const std::vector<Job>& jobs, const TuneFlags& arguments, const Machine& machine, TuneOptions options,
               Outcome& outcome) {
   ProgressBar progress;
+  options.counts = &outcome.counts;
   const double start = now_s();
   for (std::size_t i = 0; i < jobs.size() && stop_asked == 0; ++i) {
     const auto& group = jobs[i].group;
@@ -206,6 +208,7 @@ Json cell_document(const ProfileCell& cell) {
           {"runner_up", cell.runner_up.empty() ? Json() : Json(cell.runner_up)},
           {"runner_up_ns", cell.runner_up_ns},
           {"equal", cell.equal},
+          {"floor", {{"line_ns", cell.floor.line_ns}, {"work_ns", cell.floor.work_ns}}},
           {"equals", cell.equals}};
 }
 
@@ -221,6 +224,9 @@ void run(const TuneFlags& arguments) {
                               {"measured_at", outcome.found.measured_at},
                               {"elapsed_s", outcome.elapsed_s},
                               {"interrupted", outcome.interrupted},
+                              {"rounds", outcome.counts.rounds},
+                              {"retaken", outcome.counts.retaken},
+                              {"unsteady", outcome.counts.unsteady},
                               {"file", outcome.file},
                               {"cells", cells}}));
   }
@@ -231,6 +237,10 @@ void run(const TuneFlags& arguments) {
       "\n{} of {} cells measured in {:.1f} s{}; others follow the model or their neighbours.\nProfile in {}\n",
       measured, outcome.found.cells.size(), outcome.elapsed_s, outcome.interrupted ? ", interrupted" : "",
       outcome.file));
+  if (outcome.counts.retaken > 0) {
+    print(fmt::format("{} of {} rounds were run again, as the machine's floor moved meanwhile; {} count all the same.\n",
+                      outcome.counts.retaken, outcome.counts.rounds, outcome.counts.unsteady));
+  }
 }
 
 }  // namespace

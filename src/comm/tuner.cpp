@@ -9,7 +9,8 @@
 //      the loose one's. Where no crossover was looked for it lies half way.
 //
 // Before each round a barrier is timed. Where it takes much longer or shorter than it usually does (the host of a
-// virtual machine moves its PUs) all ranks sleep until that is over, for a part of the time. Rounds of other moments
+// virtual machine moves its PUs) all ranks sleep until that is over, for a part of the time. After the round it is timed
+// again: where it has changed by more than 20 % the round is run again, three times at most. Rounds of other moments
 // decide nothing, unless a cell has no others. Which these are may change as the campaign goes on, so races are run
 // again from their rounds.
 #include <algorithm>
@@ -23,6 +24,7 @@
 #include <thread>
 
 #include "base/clock.hpp"
+#include "base/comparison.hpp"
 #include "base/error.hpp"
 #include "comm/replayed_race.hpp"
 #include "comm/state.hpp"
@@ -30,6 +32,7 @@
 #include "comm/tuner_race.hpp"
 #include "comm/tuner_team.hpp"
 #include "comm/usual_time.hpp"
+#include "smelt/floor.hpp"
 #include "smelt/tune.hpp"
 
 namespace smelt::comm {
@@ -119,6 +122,8 @@ class Campaign {
 
   Result<void> run();
   Profile take();
+  /// What happened to its rounds.
+  TuneCounts counts() const noexcept { return {rounds_, retakes_.taken_again(), retakes_.unsteady()}; }
 
  private:
   using Key = std::pair<Operation, Sync>;
@@ -136,7 +141,7 @@ class Campaign {
   double slowness(const Cell& cell, const Recipe& recipe) const;
   Status time_barrier(double& ns);
   Status await_usual(double& barrier_ns);
-  Status round(Cell& cell, double barrier_ns, double until_s);
+  Status round(Cell& cell, double barrier_ns, double until_s, bool& again);
   std::vector<std::size_t> preference(const Cell& cell) const;
   ProfileCell judge(const Cell& cell, const Race& race, std::size_t winner) const;
   std::vector<std::size_t> able(const Cell& cell, const Race& race) const;
@@ -164,6 +169,8 @@ class Campaign {
   std::map<Key, std::map<std::size_t, Cell>> cells_;
   std::set<std::pair<Key, std::size_t>> either_;  ///< sizes at which the winners of both sides are as good
   UsualTime barrier_;
+  Retakes retakes_;
+  int rounds_ = 0;
   double waited_s_ = 0.0;
   std::uint64_t races_ = 0;
   bool interrupted_ = false;
@@ -302,8 +309,9 @@ Status Campaign::await_usual(double& barrier_ns) {
   return status;
 }
 
-/// Lets everybody who is still in run once for whom there is time; no round if that is nobody.
-Status Campaign::round(Cell& cell, double barrier_ns, double until_s) {
+/// Lets everybody who is still in run once for whom there is time; no round if that is nobody. `again`: it does not
+/// count, since the machine became another one meanwhile.
+Status Campaign::round(Cell& cell, double barrier_ns, double until_s, bool& again) {
   std::vector<double> times(cell.contenders.size(), 0.0);
   const bool windows = team_.uses_windows(cell.call);
   const double around = window_ns + static_cast<double>(cell.call.bytes) * write_ns_per_byte;
@@ -322,9 +330,14 @@ Status Campaign::round(Cell& cell, double barrier_ns, double until_s) {
     if (status != Status::ok) return status;
     if (times[i] > 0.0) cell.estimates_ns[i] = times[i];
   }
-  if (std::any_of(times.begin(), times.end(), [](double time) { return time > 0.0; })) {
-    cell.race->add_round(barrier_ns, std::move(times), barrier_);
-  }
+  if (std::none_of(times.begin(), times.end(), [](double time) { return time > 0.0; })) return Status::ok;
+  double after_ns = 0.0;
+  if (const Status status = time_barrier(after_ns); status != Status::ok) return status;
+  again = retakes_.again(floor_moved(barrier_ns, after_ns));
+  if (again) return Status::ok;
+  ++rounds_;
+  // Kept although it moved each time: then it was of an unusual moment, if one of the two is.
+  cell.race->add_round(barrier_.is_usual(after_ns) ? barrier_ns : after_ns, std::move(times), barrier_);
   return Status::ok;
 }
 
@@ -364,14 +377,17 @@ Status Campaign::race(Cell& cell, double until_s, int rounds) {
     const auto& [recipe, predicted_ns] = cell.contenders[i];
     if (cell.times_ns[i] == 0.0) cell.estimates_ns[i] = predicted_ns * slowness(cell, recipe);
   }
-  for (int left = rounds - cell.race->rounds(); left > 0; --left) {
+  for (int left = rounds - cell.race->rounds(); left > 0;) {
     const auto before = cell.race->all_rounds();
     double barrier_ns = 0.0;
+    bool again = false;
     const double waited_s = waited_s_;
     if (const Status status = await_usual(barrier_ns); status != Status::ok) return status;
     until_s = std::min(end_s_, until_s + waited_s_ - waited_s);
-    if (const Status status = round(cell, barrier_ns, until_s); status != Status::ok) return status;
+    if (const Status status = round(cell, barrier_ns, until_s, again); status != Status::ok) return status;
+    if (again && !stopped(until_s)) continue;
     if (cell.race->all_rounds() == before || cell.race->decided() || stopped(until_s)) break;
+    --left;
   }
   conclude(cell);
   return Status::ok;
@@ -725,6 +741,33 @@ constexpr int most_ranks_of_places = 16, many_places = 3;
 
 int places_for(const Group& group) { return group.size() <= most_ranks_of_places ? many_places : 1; }
 
+void add(const TuneCounts& more, TuneCounts& to) noexcept {
+  to.rounds += more.rounds;
+  to.retaken += more.retaken;
+  to.unsteady += more.unsteady;
+}
+
+/// Not known where it cannot be looked at.
+Floor floor_now(const Machine& machine, const Group& group) {
+  std::vector<int> pus;
+  for (const int index : group.pus) pus.push_back(machine.pus[static_cast<std::size_t>(index)].os_index);
+  const auto floor = probe_floor(pus);
+  return floor ? *floor : Floor{};
+}
+
+/// Where it moved on the way the faster one holds: races are decided by the moments at which the machine is at its best.
+/// What an earlier profile had measured and there was no time for is of that one's floor.
+void keep_floor(Profile& profile, const Profile* earlier, const Floor& before, const Floor& after) {
+  const bool first = !after.known() || (before.known() && before.line_ns <= after.line_ns);
+  Floor floor = first ? before : after;
+  floor = {rounded(floor.line_ns, 100.0), rounded(floor.work_ns, 10.0)};
+  for (auto& cell : profile.cells) {
+    const bool kept = earlier != nullptr && cell.measured_ns > 0.0 &&
+                      std::find(earlier->cells.begin(), earlier->cells.end(), cell) != earlier->cells.end();
+    if (!kept) cell.floor = floor;
+  }
+}
+
 /// The ranks of this process work until rank 0 has finished; its process gets the profile.
 Result<Profile> campaign_on(std::vector<Communicator>& places, const TuneOptions& options, double start_s) {
   Result<Profile> answer = Profile{};
@@ -751,6 +794,7 @@ Result<Profile> campaign_on(std::vector<Communicator>& places, const TuneOptions
     campaigned = campaign.run();
     (void)team.dismiss();
     answer = campaign.take();
+    if (options.counts != nullptr) add(campaign.counts(), *options.counts);
   });
   if (!campaigned) return campaigned.error();
   if (!ran) return ran.error();
@@ -802,8 +846,11 @@ Result<Profile> tune_processes(const Machine& machine, const Group& group, const
 Result<Profile> tune(const Machine& machine, const Group& group, const TuneOptions& options) {
   const double start_s = comm::now_s();
   if (auto checked = comm::check_options(options); !checked) return checked.error();
-  return options.processes ? comm::tune_processes(machine, group, options, start_s)
-                           : comm::tune_threads(machine, group, options, start_s);
+  const Floor before = comm::floor_now(machine, group);
+  auto profile = options.processes ? comm::tune_processes(machine, group, options, start_s)
+                                   : comm::tune_threads(machine, group, options, start_s);
+  if (profile) comm::keep_floor(*profile, options.incumbent, before, comm::floor_now(machine, group));
+  return profile;
 }
 
 }  // namespace smelt

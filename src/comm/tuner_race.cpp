@@ -19,27 +19,7 @@ std::vector<double> present(const std::vector<double>& times) {
   return values;
 }
 
-/// How many samples may be left out on each side: the largest k with 2 P(Binomial(n, 1/2) < k) <= most_doubt.
-std::size_t trimmed(std::size_t n) {
-  double term = std::pow(0.5, static_cast<double>(n)), below = 0.0;
-  std::size_t k = 0;
-  while (2.0 * (below + term) <= most_doubt) {
-    below += term;
-    term *= static_cast<double>(n - k) / static_cast<double>(k + 1);
-    ++k;
-  }
-  return k;
-}
-
 }  // namespace
-
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0.0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2.0;
-}
 
 double midmean_of(std::vector<double> values) {
   if (values.empty()) return 0.0;
@@ -47,14 +27,6 @@ double midmean_of(std::vector<double> values) {
   const auto quarter = static_cast<std::ptrdiff_t>(values.size() / 4);
   const auto begin = values.begin() + quarter, end = values.end() - quarter;
   return std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin);
-}
-
-Interval median_interval(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  const double median = median_of(samples);
-  const auto k = trimmed(samples.size());
-  if (k == 0) return {-std::numeric_limits<double>::infinity(), median, std::numeric_limits<double>::infinity()};
-  return {samples[k - 1], median, samples[samples.size() - k]};
 }
 
 Race::Race(std::size_t contenders, const RaceRules& rules, std::uint64_t seed)
@@ -116,16 +88,20 @@ void Race::drop_hopeless() {
 }
 
 void Race::look() {
+  // Ratios are those of all rounds so far: without doubt only, whatever is clear has gone as hopeless before.
+  const VerdictRules rules{.margin = rules_.margin, .doubt = most_doubt, .fewest = 7};
   bool all_equal = true;
   for (std::size_t i = 0; i < contenders_.size(); ++i) {
     if (i == leader_ || contenders_[i].standing == Standing::out) continue;
-    const auto interval = median_interval(ratios(i, leader_));
-    if (interval.low > 1.0 && interval.median > 1.0 + rules_.margin) {
-      contenders_[i].standing = Standing::out;
-    } else if (interval.low > 1.0 - rules_.margin && interval.high < 1.0 + rules_.margin) {
-      contenders_[i].standing = Standing::equal;
-    } else {
-      all_equal = false;
+    switch (judge(ratios(i, leader_), rules).verdict) {
+      case Verdict::faster:
+        contenders_[i].standing = Standing::out;
+        break;
+      case Verdict::equal:
+        contenders_[i].standing = Standing::equal;
+        break;
+      default:
+        all_equal = false;
     }
   }
   decided_ = all_equal;

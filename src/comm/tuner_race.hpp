@@ -1,13 +1,11 @@
 // Race: which of several ways to do the same thing is the fastest, decided from interleaved rounds.
 //
 // In a round every contender that is still in runs once, in random order, so that a slow moment of the machine
-// is slow for all. Contenders are compared by the ratios of their times in the same rounds. The confidence
-// interval of the median ratio consists of two order statistics of the ratios: that is the sign test turned
-// round. It assumes nothing about how times are distributed, and interrupts, which make single rounds wildly
-// slow, count as one sign each. Rank tests (Wilcoxon) would need fewer rounds, but assume symmetry, which times
-// do not have; a bootstrap of medians is too optimistic with the few rounds that there is time for.
+// is slow for all. Contenders are compared with the leader by the ratios of their times in the same rounds, by the rule
+// of base/comparison.hpp with a margin of 2 %. Rank tests (Wilcoxon) would need fewer rounds, but assume symmetry, which
+// times do not have; a bootstrap of medians is too optimistic with the few rounds that there is time for.
 //
-//   out      the interval of its ratio to the leader lies above 1 and the median above 1 + margin
+//   out      the leader is faster by that rule
 //   equal    the interval lies within 1 -+ margin
 //
 // Looked at after 7, 10, 14, 20, 28, 40 rounds, each time with 98 % confidence.
@@ -20,6 +18,8 @@
 #include <random>
 #include <vector>
 
+#include "base/comparison.hpp"
+
 namespace smelt::comm {
 
 struct RaceRules {
@@ -31,18 +31,9 @@ struct RaceRules {
   double hopeless = 1.4;  ///< out if the best of its three or more times is worse by that, of two by thrice that
 };
 
-/// 0: of none.
-double median_of(std::vector<double> values);
-
 /// The mean of the middle half, 0 of nothing: as deaf to outliers as the median, and finer than the clock, which on
 /// some CPUs advances in steps of 10 ns.
 double midmean_of(std::vector<double> values);
-
-struct Interval {
-  double low = 0.0, median = 0.0, high = 0.0;
-};
-/// Of the median of what the samples were drawn from, with 98 % confidence; unbounded for fewer than 7 samples.
-Interval median_interval(std::vector<double> samples);
 
 class Race {
  public:

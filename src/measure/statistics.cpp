@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/comparison.hpp"
+
 namespace smelt::measure {
 
 double quantile_of_sorted(std::span<const double> sorted, double q) {
@@ -38,22 +40,8 @@ double relative_spread(std::span<const double> sorted) {
 }
 
 Interval median_interval(std::span<const double> sorted) {
-  if (sorted.empty()) return {};
-  // The median lies below the (k+1)-th smallest of n values with the probability that at most k
-  // of n fair coins show heads. Take the largest k for which both tails together stay below 5 %.
-  const auto n = sorted.size();
-  const double log_half_n = -static_cast<double>(n) * std::log(2.0);
-  double tail = 0.0;
-  std::size_t k = 0;
-  for (; k < n / 2; ++k) {
-    const auto x = static_cast<double>(k);
-    const auto log_choose = std::lgamma(static_cast<double>(n) + 1.0) - std::lgamma(x + 1.0) -
-                            std::lgamma(static_cast<double>(n) - x + 1.0);
-    tail += std::exp(log_choose + log_half_n);
-    if (2.0 * tail > 0.05) break;
-  }
-  const std::size_t low = k == 0 ? 0 : k - 1;
-  return {sorted[low], sorted[n - 1 - low]};
+  const auto found = smelt::median_interval({sorted.begin(), sorted.end()}, 0.05);
+  return {found.low, found.high};
 }
 
 void Series::add_round(std::vector<double> samples) {

@@ -80,9 +80,9 @@ double slack(const Machine& machine, int ranks, Operation operation, std::size_t
   return best_ns / floor.total_ns();
 }
 
-class Floor : public testing::TestWithParam<int> {};
+class FloorOfGroups : public testing::TestWithParam<int> {};
 
-TEST_P(Floor, NobodyIsPredictedToBeFaster) {
+TEST_P(FloorOfGroups, NobodyIsPredictedToBeFaster) {
   for (const auto& machine : machines()) {
     for (const auto operation : planned_operations()) {
       for (const std::size_t bytes : sizes) {
@@ -135,7 +135,7 @@ const auto rank_counts = testing::Values(2, 3, 8, 16);
 #else
 const auto rank_counts = testing::Values(2, 3, 8, 16, 64);
 #endif
-INSTANTIATE_TEST_SUITE_P(Ranks, Floor, rank_counts, testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, FloorOfGroups, rank_counts, testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace smelt

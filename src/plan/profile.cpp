@@ -74,4 +74,19 @@ void Profile::merge(const Profile& newer) {
   measured_at = newer.measured_at;
 }
 
+FloorCheck check_floor(const Profile& profile, const Floor& now) {
+  FloorCheck check;
+  std::set<decltype(key_of(profile.cells.front()))> tables, moved;
+  for (const auto& cell : profile.cells) {
+    if (!cell.floor.known()) continue;
+    const bool elsewhere = floor_moved(cell.floor, now);
+    if (tables.empty() || (elsewhere && moved.empty())) check.then = cell.floor;
+    tables.insert(key_of(cell));
+    if (elsewhere) moved.insert(key_of(cell));
+  }
+  check.tables = static_cast<int>(tables.size());
+  check.moved = static_cast<int>(moved.size());
+  return check;
+}
+
 }  // namespace smelt

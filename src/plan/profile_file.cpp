@@ -4,6 +4,7 @@
 //     "schema": "smelt-profile/1", "fingerprint": ..., "measured_at": ...,
 //     "tables": [
 //       {"operation": "allreduce", "sync": "loose", "ranks": 2, "packages": 1, ...,
+//        "floor": {"line_ns": 37.1, "work_ns": 988.5},
 //        "cells": [
 //          {"from_bytes": 8, "recipe": "allreduce_recursive_doubling+channels", "measured_ns": 301.5, ...},
 //          ...
@@ -112,12 +113,18 @@ Recipe read_recipe(const std::string& text, Operation operation, const std::stri
   return *std::move(recipe);
 }
 
+Floor read_floor(const Node& node) {
+  const Node floor(node.at("floor"), node.name("floor"));
+  return {floor.number("line_ns"), floor.number("work_ns")};
+}
+
 ProfileCell read_cell(const Node& node, const ProfileCell& table) {
   ProfileCell cell = table;
   cell.from_bytes = static_cast<std::size_t>(node.integer("from_bytes", 0, std::int64_t{1} << 60));
   cell.recipe = read_recipe(node.text("recipe"), cell.operation, node.name("recipe"));
   cell.measured_ns = node.number("measured_ns");
   cell.predicted_ns = node.number("predicted_ns");
+  if (node.has("floor")) cell.floor = read_floor(node);
   if (node.has("spread")) cell.spread = node.number("spread");
   if (node.has("runner_up")) {
     cell.runner_up = node.text("runner_up");
@@ -146,6 +153,7 @@ void read_table(const Node& node, const std::string& path, Profile& profile) {
   const auto count = [&](const char* key) { return static_cast<int>(node.integer(key, 1, most_ranks)); };
   table.shape = {count("ranks"), count("packages"), count("l3_caches"), count("ranks_per_pu"),
                  node.boolean("processes")};
+  if (node.has("floor")) table.floor = read_floor(node);
   for (const auto& cell : profile.cells) {
     if (cell.operation == table.operation && cell.sync == table.sync && cell.shape == table.shape) {
       throw Mistake{path + ": a second table of the same operation, sync and group"};
@@ -200,11 +208,18 @@ std::string number_text(double value) {
 
 std::string quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-std::string cell_text(const ProfileCell& cell) {
+std::string floor_text(const Floor& floor) {
+  return fmt::format(R"("floor": {{"line_ns": {}, "work_ns": {}}})", number_text(floor.line_ns),
+                     number_text(floor.work_ns));
+}
+
+/// `table`: the floor that its table names; a cell of another one names its own.
+std::string cell_text(const ProfileCell& cell, const Floor& table) {
   std::string text =
       fmt::format(R"({{"from_bytes": {}, "recipe": {}, "measured_ns": {}, "predicted_ns": {}, "spread": {})",
                   cell.from_bytes, quoted(to_string(cell.recipe)), number_text(cell.measured_ns),
                   number_text(cell.predicted_ns), number_text(cell.spread));
+  if (cell.floor != table) text += ", " + floor_text(cell.floor);
   if (!cell.runner_up.empty()) {
     text += fmt::format(R"(, "runner_up": {}, "runner_up_ns": {}, "equal": {})", quoted(cell.runner_up),
                         number_text(cell.runner_up_ns), cell.equal);
@@ -320,6 +335,7 @@ std::string format_profile(const Profile& profile) {
       fmt::format("{{\n  \"schema\": \"{}\",\n  \"fingerprint\": {},\n  \"measured_at\": {},\n  \"tables\": [", schema,
                   quoted(profile.fingerprint), quoted(profile.measured_at));
   const ProfileCell* before = nullptr;
+  Floor table_floor;
   for (const auto& cell : profile.cells) {
     if (before == nullptr || !same_table(*before, cell)) {
       const auto& shape = cell.shape;
@@ -328,11 +344,14 @@ std::string format_profile(const Profile& profile) {
           fmt::format(R"(    {{"operation": "{}", "sync": "{}", "ranks": {}, "packages": {}, "l3_caches": {}, )",
                       to_string(cell.operation), to_string(cell.sync), shape.ranks, shape.packages, shape.l3_caches);
       text +=
-          fmt::format("\"ranks_per_pu\": {}, \"processes\": {}, \"cells\": [\n", shape.ranks_per_pu, shape.processes);
+          fmt::format("\"ranks_per_pu\": {}, \"processes\": {}, ", shape.ranks_per_pu, shape.processes);
+      if (cell.floor.known()) text += floor_text(cell.floor) + ", ";
+      table_floor = cell.floor;
+      text += "\"cells\": [\n";
     } else {
       text += ",\n";
     }
-    text += "      " + cell_text(cell);
+    text += "      " + cell_text(cell, table_floor);
     before = &cell;
   }
   return text + (before == nullptr ? "]\n}\n" : "\n    ]}\n  ]\n}\n");

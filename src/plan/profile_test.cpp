@@ -34,11 +34,25 @@ Profile sample() {
   first.equals = {"broadcast_pipeline+staged"};
   profile.cells = {first, cell(4096, "broadcast_tree+direct+chunk=16384"),
                    cell(8, "broadcast_pipeline+staged", Sync::strict), cell(64, "allreduce_ring+channels")};
+  profile.cells[0].floor = profile.cells[1].floor = {37.25, 988.5};
+  profile.cells[3].floor = {0.0, 1000.0};
+  return profile;
+}
+
+/// A later run had no time for what an earlier one had measured.
+Profile sample_of_two_runs() {
+  auto profile = sample();
+  auto kept = cell(65536, "broadcast_tree+direct+chunk=16384");
+  kept.floor = {38.5, 990.0};  // of an earlier run
+  profile.cells.insert(profile.cells.begin() + 2, kept);
+  kept.from_bytes = 1 << 20;
+  kept.floor = {};  // of before there were floors
+  profile.cells.insert(profile.cells.begin() + 3, kept);
   return profile;
 }
 
 TEST(Profile, RoundTrip) {
-  const auto profile = sample();
+  const auto profile = sample_of_two_runs();
   const auto read = parse_profile(format_profile(profile), "text");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, profile);
@@ -119,6 +133,40 @@ TEST(Profile, EveryCutIsAnError) {
 
 TEST(Profile, UnknownKeysArePassedOver) {
   EXPECT_TRUE(parse_profile(with("\"sync\": \"loose\"", "\"sync\": \"loose\", \"later\": [1, {}]"), "text"));
+}
+
+TEST(Profile, OfBeforeThereWereFloorsIsRead) {
+  auto text = format_profile(sample_of_two_runs());
+  const std::string floor = "\"floor\": {\"line_ns\": 37.25, \"work_ns\": 988.5}, ";
+  const auto at = text.find(floor);
+  ASSERT_NE(at, std::string::npos);
+  const auto old = parse_profile(text.erase(at, floor.size()), "text");
+  ASSERT_TRUE(old) << old.error().message;
+  EXPECT_FALSE(old->cells[0].floor.known());
+  EXPECT_EQ(old->cells[2].floor, (Floor{38.5, 990.0})) << "its own";
+  EXPECT_EQ(check_floor(*old, {1, 1}).tables, 2) << "in which a cell knows its floor";
+}
+
+TEST(Profile, FloorsMustBeNumbers) {
+  EXPECT_THAT(parse_profile(with("\"line_ns\": 37.25", "\"line_ns\": -1"), "text").error().message,
+              HasSubstr("floor.line_ns: must be a number"));
+  EXPECT_THAT(parse_profile(with("\"floor\": {\"line_ns\": 37.25", "\"floor\": 7, \"x\": {\"line_ns\": 37.25"), "text")
+                  .error()
+                  .message,
+              HasSubstr("floor: must be an object"));
+}
+
+TEST(Profile, TellsWhichTablesWereMadeAtAnotherFloor) {
+  const auto same = check_floor(sample(), {37.25, 1000.0});
+  EXPECT_EQ(same.tables, 2) << "of three, one of which does not know";
+  EXPECT_EQ(same.moved, 0);
+  EXPECT_EQ(check_floor(sample(), {44.0, 1100.0}).moved, 0) << "within 20 %";
+  const auto other_line = check_floor(sample(), {210.0, 1000.0});
+  EXPECT_EQ(other_line.moved, 1) << "a table of one PU has no line";
+  EXPECT_EQ(other_line.then, (Floor{37.25, 988.5}));
+  EXPECT_EQ(check_floor(sample(), {37.25, 2000.0}).moved, 2);
+  EXPECT_EQ(check_floor(sample(), {}).moved, 0) << "nobody knows what it is now";
+  EXPECT_EQ(check_floor({}, {1, 1}).tables, 0);
 }
 
 TEST(Profile, FindsTheCellOfASize) {

@@ -252,6 +252,60 @@ TEST(Documents, BenchHasThePromisedKeys) {
   EXPECT_FALSE(document.contains("late_rank"));
 }
 
+TEST(Documents, BenchSaysHowSureItIs) {
+  if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
+  const Call call = smelt({"bench", "barrier", "--threads", "2", "--time", "400ms", "--only", "smelt,pthread", "--starts",
+                           "2", "--most-starts", "4", "--json"});
+  ASSERT_EQ(call.exit_code, 0) << call.err;
+  const Json document = call.json();
+  EXPECT_EQ(document["reference"], "smelt");
+  EXPECT_GE(document["starts"], 2);
+  EXPECT_LE(document["starts"], 4);
+  EXPECT_EQ(document["floors"].size(), document["starts"]);
+  EXPECT_TRUE(document["floors"][0].contains("line_ns"));
+  EXPECT_TRUE(document["retaken"].is_number_integer());
+  EXPECT_TRUE(document["unsteady"].is_number_integer());
+  ASSERT_EQ(document["results"].size(), 2u);
+  EXPECT_FALSE(document["results"][0].contains("verdict"));
+  const Json& rival = document["results"][1];
+  EXPECT_TRUE(rival["verdict"].is_string());
+  EXPECT_LE(rival["ratio"]["low"], rival["ratio"]["median"]);
+  EXPECT_LE(rival["ratio"]["median"], rival["ratio"]["high"]);
+  EXPECT_EQ(smelt({"bench", "barrier", "--starts", "5", "--most-starts", "4"}).exit_code, 2);
+}
+
+TEST(Documents, ShowLooksAtTheFloorAndAdvisesToTuneAgain) {
+  const std::string directory = scratch() + "/floor-cache";
+  const Words cache = {"SMELT_CACHE_DIR=" + directory};
+  const Call before = smelt({"show", "--floor", "--json"}, "", cache);
+  ASSERT_EQ(before.exit_code, 0) << before.err;
+  EXPECT_GT(before.json()["floor"]["work_ns"].get<double>(), 0.0);
+  EXPECT_TRUE(before.json()["profile"].is_null());
+  const Json machine = smelt({"show", "--json"}, "", cache).json();
+  EXPECT_TRUE(machine["floor"].contains("line_ns"));
+
+  const auto advised = [&](const std::string& floor) {
+    std::filesystem::create_directories(directory);
+    std::ofstream(directory + "/" + machine["fingerprint"].get<std::string>() + ".profile.json")
+        << R"({"schema": "smelt-profile/1", "fingerprint": )" << machine["fingerprint"]
+        << R"(, "measured_at": "2026-01-02T03:04:05Z", "tables": [{"operation": "allreduce", "sync": "loose", "ranks": 2, )"
+        << R"("packages": 1, "l3_caches": 1, "ranks_per_pu": 1, "processes": false, )" << floor << R"("cells": [)"
+        << R"({"from_bytes": 8, "recipe": "allreduce_ring+channels", "measured_ns": 300, "predicted_ns": 280}]}]})";
+    return smelt({"show", "--floor"}, "", cache);
+  };
+  const Call moved = advised(R"("floor": {"line_ns": 1, "work_ns": 1000000}, )");
+  EXPECT_THAT(moved.out, HasSubstr("tune again   1 of 1 tables"));
+  EXPECT_THAT(moved.out, HasSubstr("run `smelt tune`"));
+  const Json document = smelt({"show", "--floor", "--json"}, "", cache).json();
+  EXPECT_EQ(document["profile"]["tune_again"], true);
+  EXPECT_EQ(document["profile"]["floor"]["work_ns"], 1000000);
+  const Call old = advised("");
+  EXPECT_EQ(old.exit_code, 0) << "of before there were floors";
+  EXPECT_THAT(old.out, HasSubstr("made before profiles kept it"));
+  EXPECT_THAT(old.out, testing::Not(HasSubstr("tune again")));
+  EXPECT_EQ(smelt({"show", two_packages(), "--floor"}).exit_code, 2);
+}
+
 TEST(Documents, BenchReadsSizesWithUnits) {
   if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
   const Call call = smelt({"bench", "broadcast", "--bytes", "64KiB", "--threads", "2", "--time", "200ms", "--only",

@@ -176,6 +176,10 @@ TEST(Tune, WritesAProfileThatExplainReads) {
   ASSERT_GT(document["cells"].size(), 0u);
   EXPECT_EQ(document["cells"][0]["from_bytes"], 8);
   EXPECT_TRUE(std::filesystem::exists(document["file"].get<std::string>()));
+  EXPECT_GT(document["cells"][0]["floor"]["work_ns"].get<double>(), 0.0);
+  EXPECT_GT(document["rounds"], 0);
+  EXPECT_TRUE(document["retaken"].is_number_integer());
+  EXPECT_EQ(smelt({"show", "--floor", "--json"}, "", here).json()["profile"]["tables"], 2) << "threads and processes";
 
   const auto explained = smelt({"explain", "allreduce", "--bytes", "8", "--ranks", "2", "--json"}, "", here).json();
   EXPECT_EQ(explained["from"], "profile");

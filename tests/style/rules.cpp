@@ -34,7 +34,7 @@ const std::map<std::string, Names>& table() {
 std::string room_of_header(const std::string& name) {
   static const std::map<std::string, std::string> rooms = {
       {"error.hpp", "base"},    {"settings.hpp", "base"},    {"machine.hpp", "machine"}, {"plan.hpp", "plan"},
-      {"channel.hpp", "channel"}, {"measure.hpp", "measure"}, {"communicator.hpp", "comm"},
+      {"channel.hpp", "channel"}, {"floor.hpp", "base"}, {"measure.hpp", "measure"}, {"communicator.hpp", "comm"},
       {"schedule.hpp", "plan"}, {"collective.hpp", "plan"}, {"profile.hpp", "plan"}, {"export.hpp", "plan"},
       {"tune.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"smelt.h", "capi"},
   };
