@@ -43,7 +43,7 @@ def main():
     build = pathlib.Path(arguments.build).resolve()
     results = []
     for mpi in arguments.mpi.split(","):
-        program, shim = build / "bin" / f"shim_bench_mpi_{mpi}", build / "lib" / f"libsmelt_{mpi}.so"
+        program, shim = build / "bin" / f"shim_bench_mpi_{mpi}", build / "lib/libsmelt_mpi.so"
         if not program.exists() or not shim.exists():
             print(f"{mpi}: not built, left out", file=sys.stderr)
             continue

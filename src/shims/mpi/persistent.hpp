@@ -6,12 +6,12 @@
 // persistent collectives pay one jump for that.
 #pragma once
 
-#include <mpi.h>
 
+#include "shims/mpi/abi.hpp"
 #include "shims/mpi/operation.hpp"
 #include "shims/report.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 struct Team;
 
@@ -27,4 +27,4 @@ void mend_waitall() noexcept;
 /// filled. From the first persistent collective on they look.
 void serve_requests(bool here) noexcept;
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -12,7 +12,6 @@
 //     └────── the library's `leaders` ──────┘
 #pragma once
 
-#include <mpi.h>
 #include <smelt/smelt.h>
 
 #include <atomic>
@@ -27,7 +26,7 @@
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/repeats.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 struct Team;
 class Operation;
@@ -131,7 +130,7 @@ extern constinit std::atomic<std::uint32_t> team_generation;
 Team* look_up_team(MPI_Comm comm) noexcept;
 
 inline KnownTeam& place_of(MPI_Comm comm) noexcept {
-  return known_team[(number_of(comm) >> (std::is_pointer_v<MPI_Comm> ? 6 : 0)) % known_teams];
+  return known_team[spread(comm) % known_teams];
 }
 
 /// The team of a communicator that has one; null for others. Cost: a look into a small table of this thread.
@@ -167,4 +166,4 @@ void release_teams() noexcept;
 /// Why smelt failed where it was to work, as an MPI error code after the communicator's error handler.
 int report_failure(Team& team, int code = MPI_ERR_OTHER) noexcept;
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -1,7 +1,6 @@
 // Datatypes: how large, how laid out, and what smelt calls them.
 #pragma once
 
-#include <mpi.h>
 
 #include <atomic>
 #include <cstddef>
@@ -10,7 +9,7 @@
 
 #include "shims/mpi/original.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 /// The groups of types that the MPI standard allows operators on.
 enum class Kind : std::uint8_t {
@@ -51,7 +50,7 @@ const Type* look_up_type(MPI_Datatype type) noexcept;
 /// What is known of a datatype; null for what the library will complain of (no type, or not committed). The pointer
 /// is good until the type is freed. Cost: a look into a small table of this thread.
 inline const Type* type_of(MPI_Datatype type) noexcept {
-  const auto& entry = known_type[(number_of(type) >> (std::is_pointer_v<MPI_Datatype> ? 6 : 0)) % known_types];
+  const auto& entry = known_type[spread(type) % known_types];
   if (entry.handle == type && entry.generation == type_generation.load(std::memory_order_acquire)) [[likely]]
     return entry.type;
   return look_up_type(type);
@@ -64,4 +63,4 @@ int unpack(const std::byte* from, void* to, std::size_t count, MPI_Datatype type
 /// Frees what this file has made; before MPI is finalized.
 void release_types() noexcept;
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

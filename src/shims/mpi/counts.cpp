@@ -1,0 +1,21 @@
+#include "shims/mpi/counts.hpp"
+
+namespace smelt::shims::mpi {
+namespace {
+
+constexpr const char* untimed = "as it passes beside the program's own work and in whichever calls complete it";
+
+}  // namespace
+
+#define SMELT_MPI_COUNTED(name, parameters, arguments) constinit Entry entry_##name{"mpi", "MPI_" #name};
+SMELT_MPI_BLOCKING(SMELT_MPI_COUNTED)
+#undef SMELT_MPI_COUNTED
+#define SMELT_MPI_COUNTED(name, parameters, arguments) constinit Entry entry_##name{"mpi", "MPI_" #name, untimed};
+SMELT_MPI_NONBLOCKING(SMELT_MPI_COUNTED)
+SMELT_MPI_PERSISTENT(SMELT_MPI_COUNTED)
+#undef SMELT_MPI_COUNTED
+#define SMELT_MPI_COUNTED(name, parameters, arguments) constinit Entry entry_X_##name{"mpi", "MPIX_" #name, untimed};
+SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_COUNTED)
+#undef SMELT_MPI_COUNTED
+
+}  // namespace smelt::shims::mpi
