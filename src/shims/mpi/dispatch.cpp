@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
@@ -221,16 +222,18 @@ Library home_of(const void* caller) noexcept {
   return only_library();
 }
 
+using Known = const Abi* Abis::*;
+
 /// By the library's symbols; null for one that the shim does not know.
-const Abi* recognise(const Library& library) noexcept {
+Known recognise(const Library& library) noexcept {
   const auto defines = [&](const char* name) { return library.object.find(name) != nullptr; };
   if (defines("MPI_Abi_get_version")) {  // of MPI 5; with another ABI the version is -1
     const auto version = reinterpret_cast<int (*)(int*, int*)>(library.find("MPI_Abi_get_version"));
     int major = -1, minor = -1;
-    if (version(&major, &minor) == 0 && major > 0) return major == 1 ? &standard::abi : nullptr;
+    if (version(&major, &minor) == 0 && major > 0) return major == 1 ? &Abis::standard : nullptr;
   }
-  if (defines("ompi_mpi_comm_world") && defines("ompi_request_null")) return &openmpi::abi;
-  if (defines("MPIR_Dup_fn")) return &mpich::abi;  // MPI_DUP_FN of programs in C
+  if (defines("ompi_mpi_comm_world") && defines("ompi_request_null")) return &Abis::openmpi;
+  if (defines("MPIR_Dup_fn")) return &Abis::mpich;  // MPI_DUP_FN of programs in C
   return nullptr;
 }
 
@@ -265,6 +268,16 @@ void pass_on(const Library& library) noexcept {
   for (unsigned i = 0; i < entries; ++i) {
     targets[i] = tools[i] != nullptr ? tools[i] : library.find(name_of(i));
   }
+}
+
+/// A Direct.
+void direct(Function function, void* to) noexcept {
+  const unsigned entry = 2 * static_cast<unsigned>(function);
+  targets[entry] = tools[entry] != nullptr ? tools[entry] : to;
+  targets[entry + 1] = to;
+  if (!served || several) return;
+  set_slot(entry, targets[entry]);
+  set_slot(entry + 1, to);
 }
 
 void serve(const Library& library, const Abi& abi) noexcept {
@@ -348,18 +361,36 @@ void say(const Library& library, const char* what) noexcept {
   if (verbose()) std::fprintf(stderr, "smelt: mpi: %s: %s\n", library.object.file(), what);
 }
 
+/// What serves functions: beside this library, or where the loader finds it. Null if it cannot be loaded.
+const Abis* load_abis() noexcept {
+  constexpr const char* file = "libsmelt_mpi_serve.so";
+  char beside[PATH_MAX];
+  const char* const here = own().file();
+  const char* const slash = std::strrchr(here, '/');
+  void* loaded = nullptr;
+  if (slash != nullptr) {
+    std::snprintf(beside, sizeof beside, "%.*s/%s", static_cast<int>(slash - here), here, file);
+    loaded = dlopen(beside, RTLD_NOW | RTLD_LOCAL);
+  }
+  if (loaded == nullptr) loaded = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  return loaded != nullptr ? static_cast<const Abis*>(dlsym(loaded, "smelt_mpi_abis")) : nullptr;
+}
+
 /// Requires the lock.
 void take(const Library& library) noexcept {
   find_tools(library);
   pass_on(library);
-  const Abi* const abi = recognise(library);
-  if (abi == nullptr) {
+  const Known known = recognise(library);
+  const Abis* const abis = known != nullptr ? load_abis() : nullptr;
+  if (known == nullptr) {
     say(library, "left alone: none of the ABIs that smelt knows");
-  } else if (!abi->take(library)) {
+  } else if (abis == nullptr) {
+    say(library, "left alone: libsmelt_mpi_serve.so cannot be loaded");
+  } else if (!(abis->*known)->take(library, direct)) {
     pass_on(library);
     say(library, "left alone: functions of MPI 3.1 are missing");
   } else {
-    serve(library, *abi);
+    serve(library, *(abis->*known));
     if (loaded_later) {
       hide_and_show(library_has, library.object);
       redirect(library);
@@ -394,15 +425,6 @@ void* target_of(unsigned entry, const Library& home) noexcept {
 }
 
 }  // namespace
-
-void direct(Function function, void* to) noexcept {
-  const unsigned entry = 2 * static_cast<unsigned>(function);
-  targets[entry] = tools[entry] != nullptr ? tools[entry] : to;
-  targets[entry + 1] = to;
-  if (!served || several) return;
-  set_slot(entry, targets[entry]);
-  set_slot(entry + 1, to);
-}
 
 /// Where a call goes whose slot does not know.
 extern "C" [[gnu::visibility("hidden"), gnu::used]] void* smelt_mpi_target(unsigned entry, const void* caller) noexcept {

@@ -6,6 +6,9 @@
 //                            ├─► what serves the function for the library's ABI (entry.cpp, ...)
 //                            └─► the library's own function, or a tool's
 //
+// Programs without MPI shall not pay: the library that is preloaded, libsmelt_mpi.so, is this file's alone. What serves
+// functions is in libsmelt_mpi_serve.so beside it, which is loaded once a library is found whose ABI is known.
+//
 // The library is what the calls of the program would reach without the shim: in the global scope, or among the libraries
 // that the caller came with (dlopen with RTLD_LOCAL). What ABI it has its symbols say (recognise() in dispatch.cpp).
 #pragma once
@@ -44,24 +47,20 @@ struct Library {
   }
 };
 
+/// Has MPI_X and PMPI_X jump to `to` from now on; MPI_X still to a tool where there is one.
+using Direct = void(Function function, void* to) noexcept;
+
 /// An ABI that the shim knows.
 struct Abi {
   /// Makes the library the one that is served. False: it lacks functions of MPI 3.1.
-  bool (*take)(const Library& library) noexcept;
+  bool (*take)(const Library& library, Direct* direct) noexcept;
   /// By Function: what serves it, or null for what is the library's until direct() says otherwise.
   void* const* serve;
 };
-inline namespace mpich {
-extern const Abi abi;
-}
-inline namespace openmpi {
-extern const Abi abi;
-}
-inline namespace standard {
-extern const Abi abi;
-}
 
-/// Has MPI_X and PMPI_X jump to `to` from now on; MPI_X still to a tool where there is one.
-void direct(Function function, void* to) noexcept;
+/// What libsmelt_mpi_serve.so shows, as smelt_mpi_abis.
+struct Abis {
+  const Abi *mpich, *openmpi, *standard;
+};
 
 }  // namespace smelt::shims::mpi

@@ -252,9 +252,17 @@ int wait_for_all(int count, MPI_Request* requests, MPI_Status* statuses) {
 
 void mend_waitall() noexcept { library_waitall = std::exchange(original.Waitall, wait_for_all); }
 
+namespace {
+
+constinit Direct* director = nullptr;
+
+}  // namespace
+
+void direct_by(Direct* direct) noexcept { director = direct; }
+
 void serve_requests(bool here) noexcept {
 #define SMELT_MPI_DIRECT(name, parameters, arguments) \
-  direct(Function::name, reinterpret_cast<void*>(here ? serve_##name : original.name));
+  director(Function::name, reinterpret_cast<void*>(here ? serve_##name : original.name));
   SMELT_MPI_REQUESTS(SMELT_MPI_DIRECT)
 #undef SMELT_MPI_DIRECT
 }

@@ -56,11 +56,12 @@ bool find_handles(const Library& library) noexcept {
 bool find_handles(const Library&) noexcept { return true; }
 #endif
 
-bool take(const Library& library) noexcept {
+bool take(const Library& library, Direct* direct) noexcept {
   find_all(library);
   if (!complete() || !find_handles(library)) return false;
   prepare_following(library);
   if (!follows_openmpi()) mend_waitall();
+  direct_by(direct);
   serve_requests(false);
   return true;
 }
@@ -88,6 +89,7 @@ void* const serve[functions] = {
 
 }  // namespace
 
+extern const Abi abi;
 const Abi abi{take, serve};
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -12,7 +12,6 @@
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
-constinit thread_local KnownTeam known_team[known_teams] = {};
 constinit std::atomic<std::uint32_t> team_generation{1};
 
 namespace {
@@ -99,7 +98,7 @@ Team* look_up_team(MPI_Comm comm) noexcept {
   const std::lock_guard lock(registry);
   const auto found = teams().find(number_of(comm));
   if (found == teams().end()) return nullptr;
-  place_of(comm) = {comm, now, found->second};
+  place_of(comm) = {number_of(comm), now, found->second};
   return found->second;
 }
 

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "shims/mpi/agreement.hpp"
+#include "shims/mpi/known.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/repeats.hpp"
 
@@ -117,27 +118,19 @@ struct Team {
   std::atomic<bool> orphan_{false};
 };
 
-/// The teams that this thread has asked for lately.
-struct KnownTeam {
-  MPI_Comm comm;
-  std::uint32_t generation;
-  Team* team;
-};
-inline constexpr std::size_t known_teams = 8;
-extern constinit thread_local KnownTeam known_team[known_teams];
 // Grows whenever a communicator with a team is freed. Release where it grows, acquire in find_team().
 extern constinit std::atomic<std::uint32_t> team_generation;
 Team* look_up_team(MPI_Comm comm) noexcept;
 
-inline KnownTeam& place_of(MPI_Comm comm) noexcept {
+inline Known& place_of(MPI_Comm comm) noexcept {
   return known_team[spread(comm) % known_teams];
 }
 
 /// The team of a communicator that has one; null for others. Cost: a look into a small table of this thread.
 inline Team* find_team(MPI_Comm comm) noexcept {
-  const KnownTeam& entry = place_of(comm);
-  if (entry.comm == comm && entry.generation == team_generation.load(std::memory_order_acquire)) [[likely]]
-    return entry.team;
+  const Known& entry = place_of(comm);
+  if (entry.handle == number_of(comm) && entry.generation == team_generation.load(std::memory_order_acquire)) [[likely]]
+    return static_cast<Team*>(const_cast<void*>(entry.found));
   return look_up_team(comm);
 }
 

@@ -345,7 +345,6 @@ class Anchored {
 
 }  // namespace
 
-constinit thread_local KnownType known_type[known_types] = {};
 constinit std::atomic<std::uint32_t> type_generation{1};
 
 const Type* look_up_type(MPI_Datatype type) noexcept {
@@ -353,7 +352,7 @@ const Type* look_up_type(MPI_Datatype type) noexcept {
   const Type* found = predefined().find(type);
   if (found == nullptr) found = derived(type);
   auto& entry = known_type[spread(type) % known_types];
-  if (found != nullptr) entry = {type, now, found};
+  if (found != nullptr) entry = {number_of(type), now, found};
   return found;
 }
 

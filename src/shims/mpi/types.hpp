@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "shims/mpi/known.hpp"
 #include "shims/mpi/original.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
@@ -34,14 +35,6 @@ struct Type {
   int plain = -1;  ///< smelt_type, or -1
 };
 
-/// The types that this thread has asked for lately.
-struct KnownType {
-  MPI_Datatype handle;
-  std::uint32_t generation;
-  const Type* type;
-};
-inline constexpr std::size_t known_types = 16;
-extern constinit thread_local KnownType known_type[known_types];
 // Grows whenever a datatype is freed, so that no thread takes a new type for an old one with its handle.
 // Release where it grows, acquire in type_of(): who sees the new number does not use the freed Type.
 extern constinit std::atomic<std::uint32_t> type_generation;
@@ -51,8 +44,8 @@ const Type* look_up_type(MPI_Datatype type) noexcept;
 /// is good until the type is freed. Cost: a look into a small table of this thread.
 inline const Type* type_of(MPI_Datatype type) noexcept {
   const auto& entry = known_type[spread(type) % known_types];
-  if (entry.handle == type && entry.generation == type_generation.load(std::memory_order_acquire)) [[likely]]
-    return entry.type;
+  if (entry.handle == number_of(type) && entry.generation == type_generation.load(std::memory_order_acquire)) [[likely]]
+    return static_cast<const Type*>(entry.found);
   return look_up_type(type);
 }
 
