@@ -309,31 +309,29 @@ void* entry_point(unsigned entry) noexcept {
   return own().address_of(symbol);
 }
 
-/// References that were bound without the shim go to the library: to the shim with them.
-void redirect(const Library& library) noexcept {
-  void* of_library[entries];
-  for (unsigned i = 0; i < entries; ++i) of_library[i] = library.find(name_of(i));
+/// Visits where other files keep addresses in `target`.
+template <class Visit>
+void references_to(const Object& target, Visit visit) noexcept {
   Object::each([&](const Object& object) {
     if (!object || object == own()) return false;
-    object.references([&](const char* name, void** slot, bool) {
-      const unsigned entry = entry_of(name);
-      if (entry != entries && of_library[entry] != nullptr && *slot == of_library[entry]) {
-        object.write(slot, entry_point(entry));
-      }
-    });
+    object.references([&](void** slot) { return target.contains(*slot); },
+                      [&](const char* name, void** slot, bool weak) { visit(object, entry_of(name), slot, weak); });
     return false;
   });
 }
 
-/// Weak references to what the library lacks were bound to the shim before it could know.
-void clear_weak_references(const Object& library) noexcept {
-  Object::each([&](const Object& object) {
-    if (!object || object == own()) return false;
-    object.references([&](const char* name, void** slot, bool weak) {
-      const unsigned entry = weak ? entry_of(name) : entries;
-      if (entry != entries && !library_has(entry, library) && *slot == entry_point(entry)) object.write(slot, nullptr);
-    });
-    return false;
+/// References that were bound without the shim go to the library: to the shim with them.
+void redirect(const Library& library) noexcept {
+  references_to(library.object, [&](const Object& by, unsigned entry, void** slot, bool) {
+    if (entry != entries && *slot == library.find(name_of(entry))) by.write(slot, entry_point(entry));
+  });
+}
+
+/// Weak references to what the library lacks, or to anything where there is none, were bound to the shim before it could
+/// know.
+void clear_weak_references(bool (*there)(unsigned entry, const Object& library), const Object& library) noexcept {
+  references_to(own(), [&](const Object& by, unsigned entry, void** slot, bool weak) {
+    if (weak && entry != entries && !there(entry, library)) by.write(slot, nullptr);
   });
 }
 
@@ -347,12 +345,9 @@ constinit bool loaded_later = false;  ///< the library; written before any other
     return static_cast<bool>(library);
   });
   loaded_later = !library;
-  if (loaded_later) {
-    hide_and_show([](unsigned entry, const Object&) { return begins(entry); }, library);
-  } else {
-    hide_and_show(library_has, library);
-    clear_weak_references(library);
-  }
+  const auto there = loaded_later ? [](unsigned entry, const Object&) { return begins(entry); } : library_has;
+  hide_and_show(there, library);
+  clear_weak_references(there, library);
 }
 
 // ---- the first call -----------------------------------------------------------------------------

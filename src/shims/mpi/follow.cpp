@@ -82,9 +82,10 @@ unsigned turn(void* worker) {
 /// Has the library call `function` in the place of one that it imports. False: it does not, or nobody may write there.
 bool stand_in(const Object& library, const char* imported, void* function) noexcept {
   bool done = false;
-  library.references([&](const char* name, void** slot, bool) {
-    if (std::strcmp(name, imported) == 0) done = library.write(slot, function) || done;
-  });
+  library.references([](void**) { return true; },
+                     [&](const char* name, void** slot, bool) {
+                       if (std::strcmp(name, imported) == 0) done = library.write(slot, function) || done;
+                     });
   return done;
 }
 

@@ -58,16 +58,17 @@ class Object {
     return permit(symbols, symbols + number, false);
   }
 
-  /// Calls visit(name, slot, weak) for each place where this file keeps the address of a symbol: by that name.
-  template <class Visit>
-  void references(Visit visit) const noexcept {
+  /// Calls visit(name, slot, weak) for each place where this file keeps the address of a symbol, by that name, and
+  /// wanted(slot) is true: that is asked first, as names are seldom in the caches.
+  template <class Wanted, class Visit>
+  void references(Wanted wanted, Visit visit) const noexcept {
     for (const auto& table : {relocations_, imports_}) {
       for (std::size_t i = 0; i < table.number; ++i) {
         const auto& each = table.first[i];
-        if (!holds_address(each)) continue;
+        void** const slot = reinterpret_cast<void**>(base_ + each.r_offset);
+        if (!holds_address(each) || !wanted(slot)) continue;
         const auto& symbol = symbols_[ELF64_R_SYM(each.r_info)];
-        visit(names_ + symbol.st_name, reinterpret_cast<void**>(base_ + each.r_offset),
-              ELF64_ST_BIND(symbol.st_info) == STB_WEAK);
+        visit(names_ + symbol.st_name, slot, ELF64_ST_BIND(symbol.st_info) == STB_WEAK);
       }
     }
   }
