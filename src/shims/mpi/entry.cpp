@@ -1,6 +1,9 @@
 // The MPI functions that are taken over: each becomes a Task for smelt, or goes to the library.
+#include <algorithm>
+#include <memory>
 #include <new>
 #include <type_traits>
+#include <vector>
 
 #include "shims/mpi/communicators.hpp"
 #include "shims/mpi/counts.hpp"
@@ -184,6 +187,31 @@ int prepare(Entry& entry, MPI_Comm comm, MPI_Request* request, Describe describe
   }
 }
 
+/// Copies of arrays with a place for each rank.
+class Kept {
+ public:
+  explicit Kept(int size) : size_(static_cast<std::size_t>(size)) {}
+
+  /// Each array becomes its copy, which lives as long as a copy of this. Throws std::bad_alloc.
+  template <class... Elements>
+  void keep(const Elements*&... arrays) {
+    (keep_one(arrays), ...);
+  }
+
+ private:
+  template <class Element>
+  void keep_one(const Element*& array) {
+    if (array == nullptr) return;
+    const std::shared_ptr<Element[]> copy(new Element[size_]);
+    std::copy_n(array, size_, copy.get());
+    copies_.push_back(copy);
+    array = copy.get();
+  }
+
+  std::size_t size_;
+  std::vector<std::shared_ptr<void>> copies_;
+};
+
 }  // namespace
 
 #define SMELT_MPI_DEFINE(name, parameters, arguments)                                                              \
@@ -214,9 +242,10 @@ SMELT_MPI_NONBLOCKING(SMELT_MPI_DEFINE_START)
   int serve_##member parameters {                                              \
     return prepare(                                                            \
         entry_##member, comm, request,                                         \
-        [=]([[maybe_unused]] const Team& team) -> Description {                \
-          return [=, &team](Task& task) {                                      \
-            (void)team;                                                        \
+        [=](const Team& team) mutable -> Description {                         \
+          [[maybe_unused]] Kept kept(team.size);                               \
+          SMELT_MPI_KEEP_##name return [=, &team](Task& task) {                \
+            (void)team, (void)kept;                                            \
             return SMELT_MPI_DESCRIBE_##name;                                  \
           };                                                                   \
         },                                                                     \
