@@ -211,9 +211,13 @@ def outcomes(mpi, smelt, source):
     lines = []
     for log in sorted(logs.iterdir()):
         text = log.read_text(encoding="utf-8", errors="replace")
-        for found in re.finditer(r"^ *(\w+ \([\w.]+\).*?) \.\.\. (.*)$|^(Ran \d+ tests|OK.*|FAILED.*|ERROR:.*|FAIL:.*)", text,
-                                 re.MULTILINE):
-            lines.append(f"rank {log.name}: " + " ".join(part for part in found.groups() if part))
+        # What libraries say may stand between a test's name and its end.
+        ends = re.compile(r"\b(ok|FAIL|ERROR|skipped|expected failure|unexpected success)\b")
+        starts = list(re.finditer(r"^ *(\w+ \([\w.]+\)).* \.\.\. ", text, re.MULTILINE))
+        for start, after in zip(starts, [*(each.start() for each in starts[1:]), len(text)]):
+            end = ends.search(text, start.end(), after)
+            lines.append(f"rank {log.name}: {start[1]}: {end[1] if end else 'no end'}")
+        lines += [f"rank {log.name}: {ran}" for ran in re.findall(r"^Ran \d+ tests", text, re.MULTILINE)]
     return lines
 
 
@@ -222,7 +226,8 @@ def test_suite(mpi, smelt):
     plain, ours = (outcomes(mpi, each, source) for each in (None, smelt))
     ran = [line for line in ours if "Ran " in line]
     different = sorted(set(plain) ^ set(ours))
-    print(f"{mpi.name}: {', '.join(ran)}; {len(different)} different", *different, sep="\n  ", flush=True)
+    bad = sum(": FAIL" in line or ": ERROR" in line for line in ours)
+    print(f"{mpi.name}: {', '.join(ran)}; {bad} fail; {len(different)} end differently", *different[:100], sep="\n  ", flush=True)
     return len(different) if len(ran) == 2 else 1
 
 
