@@ -203,10 +203,17 @@ def source_of_mpi4py(venvs):
 
 
 def outcomes(mpi, smelt, source):
-    """How each test of each rank ended, as lines."""
+    """How each test of each rank ended, as lines. Intel MPI 2021.18 crashes where all modules are loaded at once, without
+    smelt, too: there each runs alone."""
+    modules = sorted(each.stem for each in (source / "test").glob("test_*.py")) if mpi.name == "impi-rt" else [""]
+    return [line for module in modules for line in outcomes_of(mpi, smelt, source, module)]
+
+
+def outcomes_of(mpi, smelt, source, module):
     logs = pathlib.Path(tempfile.mkdtemp(dir=mpi.scratch))
     rank = "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"
-    script = f'exec "$0" test/main.py -v > {logs}/{rank} 2>&1'
+    only = f"-i {module}" if module else ""
+    script = f'exec "$0" test/main.py -v {only} > {logs}/{rank} 2>&1'
     run(mpi.command(smelt, 2, ["sh", "-c", script, str(mpi.place / "bin/python")]), 1800, mpi.environment, source)
     lines = []
     for log in sorted(logs.iterdir()):
@@ -217,7 +224,7 @@ def outcomes(mpi, smelt, source):
         for start, after in zip(starts, [*(each.start() for each in starts[1:]), len(text)]):
             end = ends.search(text, start.end(), after)
             lines.append(f"rank {log.name}: {start[1]}: {end[1] if end else 'no end'}")
-        lines += [f"rank {log.name}: {ran}" for ran in re.findall(r"^Ran \d+ tests", text, re.MULTILINE)]
+        lines += [f"rank {log.name}: {module} {ran}" for ran in re.findall(r"^Ran \d+ tests", text, re.MULTILINE)]
     return lines
 
 
@@ -225,10 +232,11 @@ def test_suite(mpi, smelt):
     source = source_of_mpi4py(mpi.venvs)
     plain, ours = (outcomes(mpi, each, source) for each in (None, smelt))
     ran = [line for line in ours if "Ran " in line]
+    number = sum(int(line.split()[-2]) for line in ran)
     different = sorted(set(plain) ^ set(ours))
     bad = sum(": FAIL" in line or ": ERROR" in line for line in ours)
-    print(f"{mpi.name}: {', '.join(ran)}; {bad} fail; {len(different)} end differently", *different[:100], sep="\n  ", flush=True)
-    return len(different) if len(ran) == 2 else 1
+    print(f"{mpi.name}: {number} tests on both ranks; {bad} fail; {len(different)} end differently", *different[:100], sep="\n  ", flush=True)
+    return len(different) if len(ran) >= 2 else 1
 
 
 def main():
