@@ -47,7 +47,7 @@ def main():
     results = []
     contest = noise.Contest(lambda: noise.floor_now(str(build / "bin" / "smelt")), arguments.rounds, arguments.most_rounds)
     for mpi in arguments.mpi.split(","):
-        program, shim = build / "bin" / f"shim_bench_mpi_{mpi}", build / "lib" / f"libsmelt_{mpi}.so"
+        program, shim = build / "bin" / f"shim_bench_mpi_{mpi}", build / "lib/libsmelt_mpi.so"
         if not program.exists() or not shim.exists():
             print(f"{mpi}: not built, left out", file=sys.stderr)
             continue

@@ -46,15 +46,10 @@ bool is_interpreter(const std::string& name) {
                        "make", "ninja", "xargs", "find", "parallel"});
 }
 
-/// Those that start the ranks of an MPI program.
-bool starts_ranks(const std::string& name) {
-  return starts_with_any(name, {"mpirun", "mpiexec"}) || is_any(name, {"orterun", "prterun", "srun"});
-}
-
 /// Programs that run the one that their arguments name.
 bool is_launcher(const std::string& name) {
-  return starts_ranks(name) ||
-         is_any(name, {"env", "nice", "ionice", "chrt", "taskset", "numactl", "time", "timeout", "stdbuf", "setsid",
+  return starts_with_any(name, {"mpirun", "mpiexec"}) ||
+         is_any(name, {"orterun", "prterun", "srun", "env", "nice", "ionice", "chrt", "taskset", "numactl", "time", "timeout", "stdbuf", "setsid",
                        "nohup", "perf", "strace", "ltrace", "hwloc-bind", "unshare"});
 }
 
@@ -131,10 +126,7 @@ class Inspection {
     }
     const auto elf = read_elf(file);
     if (!elf) return follow_script(file, words, depth);
-    if (is_launcher(base_name(file))) {
-      ranks_ = ranks_ || starts_ranks(base_name(file));
-      if (follow_launched(words, depth)) return;
-    }
+    if (is_launcher(base_name(file)) && follow_launched(words, depth)) return;
     inspect_program(file, *elf);
   }
 
@@ -195,16 +187,14 @@ class Inspection {
     if (is_interpreter(base_name(file))) program_.loads_later = true;
     LibrarySearch search(file, elf);
     visit(file, elf, search);
-    if ((notes_ || ranks_) && starts_with_any(base_name(file), {"python", "pypy"})) {
-      const auto sites = python_sites(file);
-      if (notes_) note_private_runtimes(sites);
-      if (ranks_) find_mpi_of_python(sites, search);
-    }
+    if (notes_ && starts_with_any(base_name(file), {"python", "pypy"})) note_private_runtimes(python_sites(file));
   }
 
   void visit(const std::string& file, const Elf& elf, LibrarySearch& search) {
     for (const auto& symbol : elf.wanted) {
       if (symbol == "pthread_barrier_wait") use(Runtime::pthread, fmt::format("{} calls {}", file, symbol));
+      // Whatever the library is called: which one it is the preload library finds out.
+      if (starts_with_any(symbol, {"MPI_", "PMPI_"})) use(Runtime::mpi, fmt::format("{} calls {}", file, symbol));
       if (symbol == "__asan_init" || symbol == "__tsan_init" || symbol == "__msan_init") {
         program_.obstacle = fmt::format("{} runs under a sanitizer, which has to be loaded first", file);
       }
@@ -226,8 +216,6 @@ class Inspection {
       use(Runtime::openmp, because);
       program_.notes.push_back(fmt::format("a private libgomp: {}, needed by {}", name, by));
     }
-    if (starts_with_any(name, {"libmpi.so.40"})) use(Runtime::openmpi, because);
-    if (starts_with_any(name, {"libmpich.so.12", "libmpi.so.12"})) use(Runtime::mpich, because);
     if (starts_with_any(name, {"libasan.so", "libtsan.so", "libmsan.so"})) {
       program_.obstacle = fmt::format("{} runs under a sanitizer, which has to be loaded first", by);
     }
@@ -279,16 +267,6 @@ class Inspection {
     for (const auto& library : found) program_.notes.push_back("a private libgomp: " + library.string());
   }
 
-  /// The MPI library that a Python program which is started as ranks gets with mpi4py: its module names it.
-  void find_mpi_of_python(const std::vector<fs::path>& sites, LibrarySearch& search) {
-    for (const auto& site : sites) {
-      for (const auto& module : list(site / "mpi4py")) {
-        if (!starts_with_any(module.filename().string(), {"MPI."}) || module.extension() != ".so") continue;
-        if (const auto elf = read_elf(module.string())) return visit(module.string(), *elf, search);
-      }
-    }
-  }
-
   static std::vector<fs::path> list(const fs::path& directory) {
     std::vector<fs::path> entries;
     std::error_code failed;
@@ -299,7 +277,6 @@ class Inspection {
   }
 
   const bool notes_;
-  bool ranks_ = false;  ///< a launcher of MPI programs starts it
   Program program_;
   std::set<std::string> seen_;  ///< names of libraries
 };
@@ -312,10 +289,8 @@ const char* runtime_name(Runtime runtime) {
       return "pthread";
     case Runtime::openmp:
       return "openmp";
-    case Runtime::openmpi:
-      return "openmpi";
-    case Runtime::mpich:
-      return "mpich";
+    case Runtime::mpi:
+      return "mpi";
   }
   return "";
 }

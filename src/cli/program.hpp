@@ -10,9 +10,9 @@ namespace smelt::cli {
 constexpr int exit_cannot_run = 126;
 constexpr int exit_no_program = 127;
 
-enum class Runtime { pthread, openmp, openmpi, mpich };
+enum class Runtime { pthread, openmp, mpi };
 
-/// "pthread", "openmp", "openmpi", "mpich".
+/// "pthread", "openmp", "mpi".
 const char* runtime_name(Runtime runtime);
 
 struct Use {

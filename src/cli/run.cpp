@@ -22,7 +22,7 @@
 namespace smelt::cli {
 namespace {
 
-constexpr std::array all_runtimes = {Runtime::pthread, Runtime::openmp, Runtime::openmpi, Runtime::mpich};
+constexpr std::array all_runtimes = {Runtime::pthread, Runtime::openmp, Runtime::mpi};
 
 struct RunFlags {
   std::vector<std::string> words;
@@ -54,7 +54,7 @@ std::string find_library(Runtime runtime) {
   return {};
 }
 
-/// "pthread,mpi" as runtimes.
+/// "pthread,mpi" as runtimes. One library serves all MPIs, which may be named, too.
 std::vector<Runtime> parse_runtimes(const std::string& option, const std::string& text) {
   const std::vector<std::string> names = {"pthread", "openmp", "mpi", "openmpi", "mpich"};
   std::vector<Runtime> runtimes;
@@ -63,8 +63,8 @@ std::vector<Runtime> parse_runtimes(const std::string& option, const std::string
       fail_usage("{} {}: no such runtime{} (one of {})", option, name, suggestion(name, names), fmt::join(names, ", "));
     }
     for (const auto runtime : all_runtimes) {
-      const bool either = name == "mpi" && (runtime == Runtime::openmpi || runtime == Runtime::mpich);
-      if (either || name == runtime_name(runtime)) runtimes.push_back(runtime);
+      const bool one_mpi = runtime == Runtime::mpi && (name == "openmpi" || name == "mpich");
+      if (one_mpi || name == runtime_name(runtime)) runtimes.push_back(runtime);
     }
   }
   return runtimes;
@@ -74,10 +74,8 @@ bool has(const std::vector<Runtime>& runtimes, Runtime runtime) {
   return std::find(runtimes.begin(), runtimes.end(), runtime) != runtimes.end();
 }
 
-/// Whether --only names this very one, not just "mpi".
 bool is_named(const RunFlags& arguments, Runtime runtime) {
-  const auto names = split_names(arguments.only);
-  return std::find(names.begin(), names.end(), runtime_name(runtime)) != names.end();
+  return !arguments.only.empty() && has(parse_runtimes("--only", arguments.only), runtime);
 }
 
 Choice choose(Runtime runtime, const Program& program, const RunFlags& arguments) {
@@ -88,8 +86,7 @@ Choice choose(Runtime runtime, const Program& program, const RunFlags& arguments
     needed = choice.preload = true;
     choice.because = use.because;
   }
-  const bool universal = runtime == Runtime::pthread || runtime == Runtime::openmp;
-  if (!needed && program.loads_later && universal) {
+  if (!needed && program.loads_later) {
     choice.preload = true;
     choice.because = "what an interpreter loads is not known beforehand";
   }
@@ -113,27 +110,6 @@ Choice choose(Runtime runtime, const Program& program, const RunFlags& arguments
     return {runtime, false, "not installed", ""};
   }
   return choice;
-}
-
-/// A preload library brings the MPI that it is for into the process, where another one would abort.
-void refuse_a_second_mpi(const Program& program, const RunFlags& arguments) {
-  for (const auto& [named, other] :
-       {std::pair{Runtime::openmpi, Runtime::mpich}, std::pair{Runtime::mpich, Runtime::openmpi}}) {
-    const auto uses = [&](Runtime runtime) {
-      return std::find_if(program.uses.begin(), program.uses.end(),
-                          [&](const Use& use) { return use.runtime == runtime; });
-    };
-    if (!is_named(arguments, named) || uses(named) != program.uses.end()) continue;
-    if (const auto use = uses(other); use != program.uses.end()) {
-      fail_usage("--only {}: {} uses the other MPI ({}), and two in one process do not work; write --only {}",
-                 runtime_name(named), program.programs.empty() ? program.file : program.programs.back(), use->because,
-                 runtime_name(other));
-    }
-    if (is_named(arguments, other)) {
-      fail_usage("--only {}: two MPI libraries in one process do not work; name the one that the program uses",
-                 arguments.only);
-    }
-  }
 }
 
 /// What is there already comes first: a tool that looks at calls stays above smelt.
@@ -210,7 +186,6 @@ void run(const RunFlags& arguments) {
   const bool verbose = setting_value("SMELT_VERBOSE") == "1";
   const Program program = inspect(arguments.words, verbose || arguments.json || arguments.explain);
   std::vector<Choice> choices;
-  refuse_a_second_mpi(program, arguments);
   for (const auto runtime : all_runtimes) choices.push_back(choose(runtime, program, arguments));
   if (arguments.json) return print_document(arguments, program, choices);
   if (arguments.explain) return print_table(program, choices);
@@ -246,7 +221,7 @@ void run(const RunFlags& arguments) {
 void add_run(Parser& parser) {
   auto arguments = std::make_shared<RunFlags>();
   Command command = parser.add("run", "Start a program with smelt in place of its runtime's barriers and collectives");
-  command.text("--only", arguments->only, "NAMES", "these runtimes alone: pthread, openmp, mpi (openmpi, mpich)");
+  command.text("--only", arguments->only, "NAMES", "these runtimes alone: pthread, openmp, mpi");
   command.text("--without", arguments->without, "NAMES", "leave these runtimes alone");
   command.flag("--explain", arguments->explain, "do not start it, say what would be preloaded and why");
   command.flag("--json", arguments->json, "the same as JSON");

@@ -16,7 +16,7 @@
 #include "shims/mpi/team.hpp"
 #include "shims/report.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 /// In memory that all ranks see; zeros to begin with. The cards of the ranks follow.
 struct Ballot {
@@ -81,7 +81,7 @@ Agreement::~Agreement() {
 bool Agreement::open(int call) noexcept {
   const Card card = own_card();
   if (!enabled()) team_.why = "SMELT_MPI=0";
-  if (!enabled() || card.machine != offer_.machine) return false;
+  if (!enabled() || card.machine != offer_.machine || !knows_machine()) return false;
   if (!follow_library(advance_flights)) {
     team_.why = "a nonblocking collective, and a library whose progress cannot be followed";
     return false;
@@ -171,4 +171,4 @@ bool Agreement::ours(int call) noexcept {
   return true;
 }
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

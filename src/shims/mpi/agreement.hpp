@@ -18,13 +18,13 @@
 // (team_setup.cpp).
 #pragma once
 
-#include <mpi.h>
 
 #include <memory>
 
+#include "shims/mpi/abi.hpp"
 #include "shims/mpi/meeting.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 struct Team;
 struct Ballot;
@@ -67,4 +67,4 @@ class Agreement {
   smelt_rank* local_ = nullptr;
 };
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -5,7 +5,7 @@
 
 #include "shims/mpi/original.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 constinit std::mutex set_up;
@@ -18,9 +18,9 @@ constexpr int own_tag =
 
 Copy::Copy(MPI_Comm comm) noexcept {
   MPI_Group all = MPI_GROUP_NULL;
-  if (PMPI_Comm_group(comm, &all) != MPI_SUCCESS) return;
-  if (PMPI_Comm_create_group(comm, all, own_tag, &comm_) != MPI_SUCCESS) comm_ = MPI_COMM_NULL;
-  PMPI_Group_free(&all);
+  if (original.Comm_group(comm, &all) != MPI_SUCCESS) return;
+  if (original.Comm_create_group(comm, all, own_tag, &comm_) != MPI_SUCCESS) comm_ = MPI_COMM_NULL;
+  original.Group_free(&all);
 }
 
 Copy::~Copy() {
@@ -33,7 +33,7 @@ MPI_Comm own_communicator() noexcept {
   if (!has_own.load(std::memory_order_relaxed)) {
     own = Copy(MPI_COMM_SELF).take();
     if (own == MPI_COMM_NULL) return MPI_COMM_SELF;
-    PMPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+    original.Comm_set_errhandler(own, MPI_ERRORS_RETURN);
     has_own.store(true, std::memory_order_release);  // pairs with the load above: `own` is there
   }
   return own;
@@ -44,4 +44,4 @@ void release_own_communicator() noexcept {
   if (has_own.exchange(false)) original.Comm_free(&own);
 }
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -6,11 +6,12 @@
 // communicators, but from copies of those that it frees again.
 #pragma once
 
-#include <mpi.h>
 
 #include <utility>
 
-namespace smelt::shims::mpi {
+#include "shims/mpi/abi.hpp"
+
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 /// A communicator with the ranks of another one, without its attributes, that is made by messages alone. Collective.
 class Copy {
@@ -34,4 +35,4 @@ MPI_Comm own_communicator() noexcept;
 /// Before MPI is finalized.
 void release_own_communicator() noexcept;
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

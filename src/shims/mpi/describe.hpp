@@ -180,3 +180,41 @@
 #define SMELT_MPI_SIGNATURE_Allgatherv_c SMELT_MPI_SIGNATURE_Allgatherv
 #define SMELT_MPI_SIGNATURE_Alltoallv_c SMELT_MPI_SIGNATURE_Alltoallv
 #define SMELT_MPI_SIGNATURE_Alltoallw_c SMELT_MPI_SIGNATURE_Alltoallw
+
+// The arrays of persistent ones, which are looked at again at each start: programs may have freed them by then, as the
+// libraries have copies, too. Those that count on this rank.
+#define SMELT_MPI_KEEP_BOTH(...) \
+  if (in != MPI_IN_PLACE) kept.keep(__VA_ARGS__);
+#define SMELT_MPI_KEEP_Barrier_init
+#define SMELT_MPI_KEEP_Bcast_init
+#define SMELT_MPI_KEEP_Bcast_init_c
+#define SMELT_MPI_KEEP_Reduce_init
+#define SMELT_MPI_KEEP_Reduce_init_c
+#define SMELT_MPI_KEEP_Allreduce_init
+#define SMELT_MPI_KEEP_Allreduce_init_c
+#define SMELT_MPI_KEEP_Scan_init
+#define SMELT_MPI_KEEP_Scan_init_c
+#define SMELT_MPI_KEEP_Exscan_init
+#define SMELT_MPI_KEEP_Exscan_init_c
+#define SMELT_MPI_KEEP_Reduce_scatter_block_init
+#define SMELT_MPI_KEEP_Reduce_scatter_block_init_c
+#define SMELT_MPI_KEEP_Scatter_init
+#define SMELT_MPI_KEEP_Scatter_init_c
+#define SMELT_MPI_KEEP_Gather_init
+#define SMELT_MPI_KEEP_Gather_init_c
+#define SMELT_MPI_KEEP_Allgather_init
+#define SMELT_MPI_KEEP_Allgather_init_c
+#define SMELT_MPI_KEEP_Alltoall_init
+#define SMELT_MPI_KEEP_Alltoall_init_c
+#define SMELT_MPI_KEEP_Reduce_scatter_init kept.keep(counts);
+#define SMELT_MPI_KEEP_Reduce_scatter_init_c SMELT_MPI_KEEP_Reduce_scatter_init
+#define SMELT_MPI_KEEP_Scatterv_init if (team.rank == root) kept.keep(counts, offsets);
+#define SMELT_MPI_KEEP_Scatterv_init_c SMELT_MPI_KEEP_Scatterv_init
+#define SMELT_MPI_KEEP_Gatherv_init if (team.rank == root) kept.keep(counts, offsets);
+#define SMELT_MPI_KEEP_Gatherv_init_c SMELT_MPI_KEEP_Gatherv_init
+#define SMELT_MPI_KEEP_Allgatherv_init kept.keep(counts, offsets);
+#define SMELT_MPI_KEEP_Allgatherv_init_c SMELT_MPI_KEEP_Allgatherv_init
+#define SMELT_MPI_KEEP_Alltoallv_init SMELT_MPI_KEEP_BOTH(in_counts, in_offsets) kept.keep(out_counts, out_offsets);
+#define SMELT_MPI_KEEP_Alltoallv_init_c SMELT_MPI_KEEP_Alltoallv_init
+#define SMELT_MPI_KEEP_Alltoallw_init SMELT_MPI_KEEP_BOTH(in_counts, in_offsets, in_types) kept.keep(out_counts, out_offsets, out_types);
+#define SMELT_MPI_KEEP_Alltoallw_init_c SMELT_MPI_KEEP_Alltoallw_init

@@ -1,11 +1,12 @@
 // The MPI functions that are taken over: each becomes a Task for smelt, or goes to the library.
-#include <dlfcn.h>
-#include <mpi.h>
-
+#include <algorithm>
+#include <memory>
 #include <new>
 #include <type_traits>
+#include <vector>
 
 #include "shims/mpi/communicators.hpp"
+#include "shims/mpi/counts.hpp"
 #include "shims/mpi/describe.hpp"
 #include "shims/mpi/follow.hpp"
 #include "shims/mpi/handles.hpp"
@@ -18,50 +19,10 @@
 #include "shims/mpi/task.hpp"
 #include "shims/mpi/team.hpp"
 #include "shims/mpi/types.hpp"
-#include "shims/next.hpp"
 #include "shims/report.hpp"
 
-namespace smelt::shims::mpi {
-
-constinit Original original;
-constinit Original tool;
-
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
-
-const void* library_of(const void* address) noexcept {
-  Dl_info where = {};
-  return address != nullptr && dladdr(address, &where) != 0 ? where.dli_fbase : nullptr;
-}
-
-/// The library's function `pmpi`, and MPI_X of a tool below: what comes next and is not the library itself.
-template <class Function>
-void resolve(Function*& library, Function*& above, const char* pmpi) noexcept {
-  library = next_definition<Function>(pmpi);
-  auto* named = next_definition<Function>(pmpi + 1);
-  const auto* home = library_of(reinterpret_cast<const void*>(library));
-  if (library_of(reinterpret_cast<const void*>(named)) != home) above = named;
-}
-
-[[gnu::constructor]] void resolve_all() noexcept {
-#define SMELT_MPI_RESOLVE(name, parameters, arguments) resolve(original.name, tool.name, "PMPI_" #name);
-  SMELT_MPI_BLOCKING(SMELT_MPI_RESOLVE)
-  SMELT_MPI_NONBLOCKING(SMELT_MPI_RESOLVE)
-  SMELT_MPI_REQUESTS(SMELT_MPI_RESOLVE)
-  SMELT_MPI_FREEING(SMELT_MPI_RESOLVE)
-  SMELT_MPI_FREEING_COMM(SMELT_MPI_RESOLVE)
-  SMELT_MPI_RESOLVE(Finalize, (), ())
-#undef SMELT_MPI_RESOLVE
-#define SMELT_MPI_TEXT(text) #text
-#define SMELT_MPI_NAME(name) SMELT_MPI_TEXT(name)
-#define SMELT_MPI_RESOLVE(name, parameters, arguments) \
-  resolve(original.name, tool.name, SMELT_MPI_NAME(SMELT_MPI_PERSISTENT_NAME(PMPI, name)));
-  SMELT_MPI_PERSISTENT(SMELT_MPI_RESOLVE)
-#undef SMELT_MPI_RESOLVE
-#ifdef MPICH
-  mend_waitall();
-#endif
-  serve_requests(false);
-}
 
 /// A call that needs no task. False: it does.
 [[gnu::always_inline]] inline bool run_known(Team& team, const Signature& like, int* status) noexcept {
@@ -129,7 +90,7 @@ bool serve(Team& team, const Like& like, Describe describe, int* code, const cha
     *why = "a combination that smelt does not have";
     return perform(team, like, task, code);
   } catch (const std::bad_alloc&) {
-    PMPI_Comm_call_errhandler(team.comm, MPI_ERR_NO_MEM);
+    original.Comm_call_errhandler(team.comm, MPI_ERR_NO_MEM);
     *code = MPI_ERR_NO_MEM;
     return true;
   }
@@ -221,18 +182,83 @@ int prepare(Entry& entry, MPI_Comm comm, MPI_Request* request, Describe describe
   try {
     return make_persistent(entry, *team, describe(*team), request);
   } catch (const std::bad_alloc&) {
-    PMPI_Comm_call_errhandler(comm, MPI_ERR_NO_MEM);
+    original.Comm_call_errhandler(comm, MPI_ERR_NO_MEM);
     return MPI_ERR_NO_MEM;
   }
 }
 
-#ifdef OPEN_MPI
-constexpr const char* shim_name = "openmpi";
-#else
-constexpr const char* shim_name = "mpich";
-#endif
+/// Copies of arrays with a place for each rank.
+class Kept {
+ public:
+  explicit Kept(int size) : size_(static_cast<std::size_t>(size)) {}
 
-int finalize() {
+  /// Each array becomes its copy, which lives as long as a copy of this. Throws std::bad_alloc.
+  template <class... Elements>
+  void keep(const Elements*&... arrays) {
+    (keep_one(arrays), ...);
+  }
+
+ private:
+  template <class Element>
+  void keep_one(const Element*& array) {
+    if (array == nullptr) return;
+    const std::shared_ptr<Element[]> copy(new Element[size_]);
+    std::copy_n(array, size_, copy.get());
+    copies_.push_back(copy);
+    array = copy.get();
+  }
+
+  std::size_t size_;
+  std::vector<std::shared_ptr<void>> copies_;
+};
+
+}  // namespace
+
+#define SMELT_MPI_DEFINE(name, parameters, arguments)                                                              \
+  [[gnu::noinline]] static int serve_unknown_##name parameters {                                                   \
+    return run(                                                                                                    \
+        entry_##name, comm, SMELT_MPI_SIGNATURE_##name,                                                            \
+        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return SMELT_MPI_DESCRIBE_##name; }, \
+        [&] { return original.name arguments; });                                                                  \
+  }                                                                                                                \
+  int serve_##name parameters {                                                                                    \
+    int code = MPI_SUCCESS;                                                                                        \
+    if (run_at_once(entry_##name, comm, SMELT_MPI_SIGNATURE_##name, &code)) return code;                           \
+    return serve_unknown_##name arguments;                                                                         \
+  }
+SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE)
+
+#define SMELT_MPI_DEFINE_START(name, parameters, arguments)                                                        \
+  int serve_##name parameters {                                                                                    \
+    return start(                                                                                                  \
+        entry_##name, comm, request,                                                                               \
+        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return SMELT_MPI_DESCRIBE_##name; }, \
+        [&] { return original.name arguments; });                                                                  \
+  }
+SMELT_MPI_NONBLOCKING(SMELT_MPI_DEFINE_START)
+
+// The report counts starts. `member`: of `original`.
+#define SMELT_MPI_DEFINE_INIT_AS(member, name, parameters, arguments)          \
+  int serve_##member parameters {                                              \
+    return prepare(                                                            \
+        entry_##member, comm, request,                                         \
+        [=](const Team& team) mutable -> Description {                         \
+          [[maybe_unused]] Kept kept(team.size);                               \
+          SMELT_MPI_KEEP_##name return [=, &team](Task& task) {                \
+            (void)team, (void)kept;                                            \
+            return SMELT_MPI_DESCRIBE_##name;                                  \
+          };                                                                   \
+        },                                                                     \
+        [&] { return original.member arguments; });                            \
+  }
+#define SMELT_MPI_DEFINE_INIT(name, parameters, arguments) SMELT_MPI_DEFINE_INIT_AS(name, name, parameters, arguments)
+SMELT_MPI_PERSISTENT(SMELT_MPI_DEFINE_INIT)
+#undef SMELT_MPI_DEFINE_INIT
+#define SMELT_MPI_DEFINE_INIT(name, parameters, arguments) \
+  SMELT_MPI_DEFINE_INIT_AS(X_##name, name, parameters, arguments)
+SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_DEFINE_INIT)
+
+int serve_Finalize() {
   stop_following();
   free_held();
   release_teams();
@@ -243,78 +269,4 @@ int finalize() {
   return original.Finalize();
 }
 
-}  // namespace
-}  // namespace smelt::shims::mpi
-
-using namespace smelt::shims::mpi;
-
-// MPI_X and PMPI_X of one function.
-#define SMELT_MPI_DEFINE(name, parameters, arguments)                                                              \
-  namespace {                                                                                                      \
-  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name};                                             \
-  [[gnu::noinline]] int serve_unknown_##name parameters {                                                          \
-    return run(                                                                                                    \
-        entry_##name, comm, SMELT_MPI_SIGNATURE_##name,                                                            \
-        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return SMELT_MPI_DESCRIBE_##name; }, \
-        [&] { return original.name arguments; });                                                                  \
-  }                                                                                                                \
-  inline int serve_##name parameters {                                                                             \
-    int code = MPI_SUCCESS;                                                                                        \
-    if (run_at_once(entry_##name, comm, SMELT_MPI_SIGNATURE_##name, &code)) return code;                           \
-    return serve_unknown_##name arguments;                                                                         \
-  }                                                                                                                \
-  }                                                                                                                \
-  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { return serve_##name arguments; }          \
-  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {                                            \
-    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                                    \
-  }
-
-SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE)
-
-namespace {
-constexpr const char* untimed = "as it passes beside the program's own work and in whichever calls complete it";
-}
-
-// MPI_Ix and PMPI_Ix.
-#define SMELT_MPI_DEFINE_START(name, parameters, arguments)                                                        \
-  namespace {                                                                                                      \
-  constinit smelt::shims::Entry entry_##name{shim_name, "MPI_" #name, untimed};                                    \
-  int serve_##name parameters {                                                                                    \
-    return start(                                                                                                  \
-        entry_##name, comm, request,                                                                               \
-        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return SMELT_MPI_DESCRIBE_##name; }, \
-        [&] { return original.name arguments; });                                                                  \
-  }                                                                                                                \
-  }                                                                                                                \
-  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { return serve_##name arguments; }          \
-  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {                                            \
-    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                                    \
-  }
-SMELT_MPI_NONBLOCKING(SMELT_MPI_DEFINE_START)
-
-// MPI_X_init and PMPI_X_init; the report counts starts.
-#define SMELT_MPI_DEFINE_INIT(name, parameters, arguments)                                                    \
-  namespace {                                                                                                 \
-  constinit smelt::shims::Entry entry_##name{shim_name, SMELT_MPI_NAME(SMELT_MPI_PERSISTENT_NAME(MPI, name)), \
-                                             untimed};                                                        \
-  int serve_##name parameters {                                                                               \
-    return prepare(                                                                                           \
-        entry_##name, comm, request,                                                                          \
-        [=]([[maybe_unused]] const Team& team) -> Description {                                               \
-          return [=, &team](Task& task) { return SMELT_MPI_DESCRIBE_##name; };                                \
-        },                                                                                                    \
-        [&] { return original.name arguments; });                                                             \
-  }                                                                                                           \
-  }                                                                                                           \
-  extern "C" [[gnu::visibility("default")]] int SMELT_MPI_PERSISTENT_NAME(PMPI, name) parameters {            \
-    return serve_##name arguments;                                                                            \
-  }                                                                                                           \
-  extern "C" [[gnu::visibility("default")]] int SMELT_MPI_PERSISTENT_NAME(MPI, name) parameters {             \
-    return tool.name != nullptr ? tool.name arguments : serve_##name arguments;                               \
-  }
-SMELT_MPI_PERSISTENT(SMELT_MPI_DEFINE_INIT)
-
-extern "C" [[gnu::visibility("default")]] int PMPI_Finalize() { return finalize(); }
-extern "C" [[gnu::visibility("default")]] int MPI_Finalize() {
-  return tool.Finalize != nullptr ? tool.Finalize() : finalize();
-}
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -1,19 +1,15 @@
 #include "shims/mpi/follow.hpp"
 
-#include <dlfcn.h>
-#include <mpi.h>
 #include <pthread.h>
 
 #include <atomic>
-#include <cstdint>
+#include <cstring>
 #include <mutex>
 
-#include "shims/mpi/imports.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/progress.hpp"
-#include "shims/next.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 // What has to be seen of the things awaited is guarded by their own locks: who sees an old number comes again.
@@ -29,28 +25,21 @@ void follow() noexcept {
   if (!called.load(std::memory_order_relaxed)) called.store(true, std::memory_order_relaxed);
 }
 
-#ifdef OPEN_MPI
+// ---- Open MPI -----------------------------------------------------------------------------------
+
+using Register = int(int (*)());
+constinit Register* enter_progress = nullptr;  // null: another library
+constinit Register* leave_progress = nullptr;
 
 int after_progress() {
   if (awaited.load(std::memory_order_relaxed) != 0) follow();
   return 0;
 }
 
-using Register = int(int (*)());
+// ---- MPICH --------------------------------------------------------------------------------------
 
-bool hook() noexcept {
-  auto* enter = reinterpret_cast<Register*>(dlsym(RTLD_DEFAULT, "opal_progress_register"));
-  return enter != nullptr && dlsym(RTLD_DEFAULT, "opal_progress_unregister") != nullptr && enter(after_progress) == 0;
-}
-
-/// Of a rank with a PU of its own.
-int turns() noexcept { return 2000; }
-
-void unhook() noexcept { reinterpret_cast<Register*>(dlsym(RTLD_DEFAULT, "opal_progress_unregister"))(after_progress); }
-
-#else
-
-constinit Range library;  // of MPICH's code; written before `follower`
+using Progress = unsigned(void*);
+constinit Progress* ucx_progress = nullptr;  // null: MPICH does not call it
 
 // With MPI_THREAD_MULTIPLE all functions of MPICH hold one lock of it, which none may take twice, and so also call
 // ucp_worker_progress() under it. There `advance` is called where the same thread next lets go of the lock, as it does
@@ -76,10 +65,28 @@ int release(pthread_mutex_t* mutex) {
   return code;
 }
 
-/// Before MPICH has ever called it: the dynamic linker, which fills a slot at the first call, has no more to do there.
-[[gnu::constructor]] void stand_in_for_unlock() noexcept {
-  void** const slot = import_of(dlsym(RTLD_NEXT, "PMPI_Test"), "pthread_mutex_unlock");
-  if (slot != nullptr) *slot = reinterpret_cast<void*>(release);
+/// In the place of libucp's, for MPICH alone: calls of others may come from threads that may not use MPI.
+unsigned turn(void* worker) {
+  const unsigned events = ucx_progress(worker);
+  if (awaited.load(std::memory_order_relaxed) == 0) [[likely]]
+    return events;
+  if (follower.load(std::memory_order_acquire) == nullptr) return events;
+  if (library_lock.load(std::memory_order_relaxed) != nullptr) {
+    turned = true;
+  } else {
+    follow();
+  }
+  return events;
+}
+
+/// Has the library call `function` in the place of one that it imports. False: it does not, or nobody may write there.
+bool stand_in(const Object& library, const char* imported, void* function) noexcept {
+  bool done = false;
+  library.references([](void**) { return true; },
+                     [&](const char* name, void** slot, bool) {
+                       if (std::strcmp(name, imported) == 0) done = library.write(slot, function) || done;
+                     });
+  return done;
 }
 
 /// The lock is what MPI_Grequest_complete() takes. False: it takes none that is seen here, as in an MPICH with a lock
@@ -90,27 +97,30 @@ bool find_lock() noexcept {
   const auto query = [](void*, MPI_Status*) { return MPI_SUCCESS; };
   const auto let_go = [](void*) { return MPI_SUCCESS; };
   const auto cancel = [](void*, int) { return MPI_SUCCESS; };
-  if (PMPI_Grequest_start(query, let_go, cancel, nullptr, &request) != MPI_SUCCESS) return false;
+  if (original.Grequest_start(query, let_go, cancel, nullptr, &request) != MPI_SUCCESS) return false;
   other_released = nullptr;
-  PMPI_Grequest_complete(request);
+  original.Grequest_complete(request);
   library_lock.store(other_released, std::memory_order_relaxed);
   original.Wait(&request, MPI_STATUS_IGNORE);
   return library_lock.load(std::memory_order_relaxed) != nullptr;
 }
 
+// ---- either -------------------------------------------------------------------------------------
+
 bool hook() noexcept {
+  if (follows_openmpi()) return enter_progress(after_progress) == 0;
   int level = MPI_THREAD_MULTIPLE;
-  if (PMPI_Query_thread(&level) != MPI_SUCCESS) return false;
-  if (library.end == 0) library = part_with(dlsym(RTLD_NEXT, "PMPI_Test"));
-  return library.end != 0 && (level != MPI_THREAD_MULTIPLE || find_lock());
+  if (ucx_progress == nullptr || original.Query_thread(&level) != MPI_SUCCESS) return false;
+  return level != MPI_THREAD_MULTIPLE || find_lock();
 }
 
-/// Threads that wait in MPICH at once are the more likely to be more than there are PUs; its lock does not queue them.
+void unhook() noexcept {
+  if (follows_openmpi()) leave_progress(after_progress);
+}
+
+/// Of a rank with a PU of its own. Threads that wait in MPICH at once are the more likely to be more than there are PUs;
+/// its lock does not queue them.
 int turns() noexcept { return library_lock.load(std::memory_order_relaxed) != nullptr ? 30 : 2000; }
-
-void unhook() noexcept {}
-
-#endif
 
 /// Requires the lock on `set_up`.
 void set_hooked(bool wanted) noexcept {
@@ -133,6 +143,20 @@ bool try_out(void (*advance)() noexcept) noexcept {
 }
 
 }  // namespace
+
+void prepare_following(const Library& library) noexcept {
+  enter_progress = reinterpret_cast<Register*>(library.find_used("opal_progress_register"));
+  leave_progress = reinterpret_cast<Register*>(library.find_used("opal_progress_unregister"));
+  if (follows_openmpi()) return;
+  // Before the library has ever called them: the dynamic loader, which fills a slot at the first call, has no more to do.
+  (void)stand_in(library.object, "pthread_mutex_unlock", reinterpret_cast<void*>(release));
+  ucx_progress = reinterpret_cast<Progress*>(library.find_used("ucp_worker_progress"));
+  if (ucx_progress != nullptr && !stand_in(library.object, "ucp_worker_progress", reinterpret_cast<void*>(turn))) {
+    ucx_progress = nullptr;
+  }
+}
+
+bool follows_openmpi() noexcept { return enter_progress != nullptr && leave_progress != nullptr; }
 
 bool follow_library(void (*advance)() noexcept) noexcept {
   const std::lock_guard lock(set_up);
@@ -159,27 +183,4 @@ void await_one_more() noexcept {
 void await_one_less() noexcept { awaited.fetch_sub(1, std::memory_order_relaxed); }
 bool awaiting() noexcept { return awaited.load(std::memory_order_relaxed) != 0; }
 
-}  // namespace smelt::shims::mpi
-
-#ifdef MPICH
-
-/// In front of libucp's. Only MPICH's own calls count: others may come from threads that may not use MPI.
-extern "C" [[gnu::visibility("default")]] unsigned ucp_worker_progress(void* worker) {
-  using namespace smelt::shims::mpi;
-  static auto* const progress = smelt::shims::next_definition<unsigned(void*)>("ucp_worker_progress");
-  const unsigned events = progress(worker);
-  if (awaited.load(std::memory_order_relaxed) == 0) [[likely]]
-    return events;
-  const auto caller = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
-  if (follower.load(std::memory_order_acquire) == nullptr || !library.contains(caller)) {
-    return events;
-  }
-  if (library_lock.load(std::memory_order_relaxed) != nullptr) {
-    turned = true;
-  } else {
-    follow();
-  }
-  return events;
-}
-
-#endif
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

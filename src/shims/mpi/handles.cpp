@@ -1,6 +1,5 @@
 #include "shims/mpi/handles.hpp"
 
-#include <mpi.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,7 +12,7 @@
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/types.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 constinit std::atomic<int> holders{0};
@@ -116,31 +115,15 @@ void free_held() noexcept {
   for (auto& op : ops) original.Op_free(&op);
 }
 
-namespace {
-
-int free_type(MPI_Datatype* type) noexcept {
+int serve_Type_free(MPI_Datatype* type) {
   const Type* const known = concerned() && type != nullptr ? type_of(*type) : nullptr;
   const bool ordinary = known != nullptr && !known->predefined;
   return free_or_hold(type, MPI_DATATYPE_NULL, ordinary, &Held::types, &Held::needed_types, original.Type_free);
 }
 
-int free_op(MPI_Op* op) noexcept {
+int serve_Op_free(MPI_Op* op) {
   const bool ordinary = concerned() && op != nullptr && *op != MPI_OP_NULL && !is_predefined(*op);
   return free_or_hold(op, MPI_OP_NULL, ordinary, &Held::ops, &Held::needed_ops, original.Op_free);
 }
 
-}  // namespace
-}  // namespace smelt::shims::mpi
-
-using namespace smelt::shims::mpi;
-
-extern "C" {
-[[gnu::visibility("default")]] int PMPI_Type_free(MPI_Datatype* type) { return free_type(type); }
-[[gnu::visibility("default")]] int MPI_Type_free(MPI_Datatype* type) {
-  return tool.Type_free != nullptr ? tool.Type_free(type) : free_type(type);
-}
-[[gnu::visibility("default")]] int PMPI_Op_free(MPI_Op* op) { return free_op(op); }
-[[gnu::visibility("default")]] int MPI_Op_free(MPI_Op* op) {
-  return tool.Op_free != nullptr ? tool.Op_free(op) : free_op(op);
-}
-}
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

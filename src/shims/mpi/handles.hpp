@@ -5,11 +5,12 @@
 // that needs any, as that is soon over; those of persistent collectives one by one.
 #pragma once
 
-#include <mpi.h>
 
 #include <vector>
 
-namespace smelt::shims::mpi {
+#include "shims/mpi/abi.hpp"
+
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 /// What a persistent collective needs as long as it exists.
 struct Needed {
@@ -28,4 +29,4 @@ void release_handles() noexcept;
 /// Frees what was put off and is not needed any more. Outside of the library's progress.
 void free_held() noexcept;
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

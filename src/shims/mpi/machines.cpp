@@ -10,7 +10,7 @@
 
 #include "shims/mpi/original.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 // Calls whose operators the library uses, by the datatype that it hands to `bridge`: it has no place for a context.
@@ -72,9 +72,9 @@ Between::Between(const Task& task) : op_(task.by.op), type_(task.by.type) {
   const std::lock_guard lock(bridging);
   bridges().reserve(bridges().size() + 1);
   own_ = true;
-  PMPI_Op_create(bridge, task.call.commutative, &op_);
-  PMPI_Type_contiguous(number(task.call.element_bytes), MPI_BYTE, &type_);
-  PMPI_Type_commit(&type_);
+  original.Op_create(bridge, task.call.commutative, &op_);
+  original.Type_contiguous(number(task.call.element_bytes), MPI_BYTE, &type_);
+  original.Type_commit(&type_);
   bridges().emplace_back(type_, &task.call);
 }
 
@@ -84,7 +84,7 @@ Between::~Between() {
     const std::lock_guard lock(bridging);
     std::erase_if(bridges(), [&](const auto& each) { return each.first == type_; });
   }
-  PMPI_Op_free(&op_);
+  original.Op_free(&op_);
   original.Type_free(&type_);
 }
 
@@ -209,13 +209,13 @@ void Crossing::hand_on(void* data, std::size_t bytes, int from, int to) {
   const MPI_Comm comm = team_.neighbours;
   if (team_.local_rank == from) {
     steps_.emplace_back(Library([=](MPI_Request* request) {
-      return request != nullptr ? PMPI_Isend(data, number(bytes), MPI_BYTE, to, 0, comm, request)
-                                : PMPI_Send(data, number(bytes), MPI_BYTE, to, 0, comm);
+      return request != nullptr ? original.Isend(data, number(bytes), MPI_BYTE, to, 0, comm, request)
+                                : original.Send(data, number(bytes), MPI_BYTE, to, 0, comm);
     }));
   } else if (team_.local_rank == to) {
     steps_.emplace_back(Library([=](MPI_Request* request) {
-      return request != nullptr ? PMPI_Irecv(data, number(bytes), MPI_BYTE, from, 0, comm, request)
-                                : PMPI_Recv(data, number(bytes), MPI_BYTE, from, 0, comm, MPI_STATUS_IGNORE);
+      return request != nullptr ? original.Irecv(data, number(bytes), MPI_BYTE, from, 0, comm, request)
+                                : original.Recv(data, number(bytes), MPI_BYTE, from, 0, comm, MPI_STATUS_IGNORE);
     }));
   }
 }
@@ -594,4 +594,4 @@ bool spans_machines(const Team& team, const Task& task) noexcept {
   }
 }
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -1,7 +1,6 @@
 // Collectives of several machines: smelt on each, the library between their leaders.
 #pragma once
 
-#include <mpi.h>
 #include <smelt/smelt.h>
 
 #include <cstddef>
@@ -12,10 +11,11 @@
 #include <variant>
 #include <vector>
 
+#include "shims/mpi/abi.hpp"
 #include "shims/mpi/task.hpp"
 #include "shims/mpi/team.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 /// Whether the operation can be done that way at a sensible cost; the same on all ranks.
 bool spans_machines(const Team& team, const Task& task) noexcept;
@@ -128,4 +128,4 @@ class Crossing {
   int status_ = SMELT_OK;
 };
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -16,7 +16,9 @@
 
 #include "shims/mpi/progress.hpp"
 
-namespace smelt::shims::mpi {
+extern "C" int smelt_hwloc_is_there();
+
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 constinit std::atomic<int> under_way{0};
@@ -57,6 +59,8 @@ bool leaves_room(int fd) noexcept {
   // The lowest free number is given out: it tells how many there are.
   return fd >= 0 && getrlimit(RLIMIT_NOFILE, &most) == 0 && static_cast<rlim_t>(fd) < most.rlim_cur / 2;
 }
+
+bool knows_machine() noexcept { return smelt_hwloc_is_there() != 0; }
 
 void allow_reading() noexcept { (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); }
 
@@ -125,4 +129,4 @@ void finish_meetings() noexcept {
   }
 }
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 class Descriptor {
  public:
@@ -57,6 +57,9 @@ int open_memory(const Invitation& invitation) noexcept;
 /// Whether that is a descriptor, and the program keeps enough of them for itself: a communicator of smelt takes some.
 bool leaves_room(int fd) noexcept;
 
+/// Whether smelt can find out about the machine: hwloc is loaded when it is needed, and may not be there.
+bool knows_machine() noexcept;
+
 /// Where Yama restricts ptrace: neighbours read this process's long messages.
 void allow_reading() noexcept;
 
@@ -94,4 +97,4 @@ int meetings_under_way() noexcept;
 /// Waits for the meetings that nobody waits for; before MPI is finalized.
 void finish_meetings() noexcept;
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

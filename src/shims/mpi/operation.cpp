@@ -16,11 +16,11 @@
 #include "shims/mpi/progress.hpp"
 #include "shims/mpi/team.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 void set_empty(MPI_Status* status, int code) noexcept {
-  PMPI_Status_set_elements(status, MPI_BYTE, 0);
-  PMPI_Status_set_cancelled(status, 0);
+  original.Status_set_elements(status, MPI_BYTE, 0);
+  original.Status_set_cancelled(status, 0);
   status->MPI_SOURCE = MPI_ANY_SOURCE;
   status->MPI_TAG = MPI_ANY_TAG;
   status->MPI_ERROR = code;
@@ -147,11 +147,11 @@ void Operation::land(int status) noexcept {
   const bool awaited = !let_go_.load(std::memory_order_acquire);
   const MPI_Request request = request_;
   over_.store(true, std::memory_order_release);
-  if (awaited) PMPI_Grequest_complete(request);
+  if (awaited) original.Grequest_complete(request);
 }
 
 int Operation::make_request(MPI_Request* request) noexcept {
-  const int code = PMPI_Grequest_start(query, let_go, cancel, this, &request_);
+  const int code = original.Grequest_start(query, let_go, cancel, this, &request_);
   if (code != MPI_SUCCESS) return code;
   own();
   *request = request_;
@@ -398,13 +398,13 @@ struct Batch {
 };
 
 int no_memory(const Team& team) noexcept {
-  PMPI_Comm_call_errhandler(team.blamed(), MPI_ERR_NO_MEM);
+  original.Comm_call_errhandler(team.blamed(), MPI_ERR_NO_MEM);
   return MPI_ERR_NO_MEM;
 }
 
 /// A request that is complete, of the kind that costs the library least: it asks nobody about it.
 int start_nothing(MPI_Request* request) noexcept {
-  return PMPI_Irecv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, request);
+  return original.Irecv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, request);
 }
 
 /// Requires the lock. `operation` has just been started: whether it is over already.
@@ -581,7 +581,7 @@ int Again::make_request(MPI_Request* request) noexcept {
   const Hold held(team_.flights);
   if (operation_->over() && operation_->code() == MPI_SUCCESS) return start_nothing(request);
   const int code = operation_->make_request(request);
-  return code == MPI_SUCCESS && operation_->over() ? PMPI_Grequest_complete(*request) : code;
+  return code == MPI_SUCCESS && operation_->over() ? original.Grequest_complete(*request) : code;
 }
 
 // ---- all of a team, or of all teams ---------------------------------------------------------
@@ -625,4 +625,4 @@ void forget_flights(Team& team) noexcept {
   if (kept) team.release();
 }
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -22,14 +22,14 @@
 // - A team lives as long as its communicator and its operations; MPI_Comm_free does not wait for them.
 #pragma once
 
-#include <mpi.h>
 
 #include <functional>
 
+#include "shims/mpi/abi.hpp"
 #include "shims/mpi/handles.hpp"
 #include "shims/mpi/task.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 struct Team;
 class Operation;
@@ -87,4 +87,4 @@ void advance_flights() noexcept;
 /// The communicator is freed: drops what keeps an idle team.
 void forget_flights(Team& team) noexcept;
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

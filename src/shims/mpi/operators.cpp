@@ -1,13 +1,14 @@
 #include "shims/mpi/operators.hpp"
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 /// Bits by Kind: what the MPI standard (3.1, 5.9.2 and 5.9.4) allows an operator on.
@@ -23,13 +24,19 @@ struct Known {
   unsigned kinds;
   int plain;
 };
-const Known known[] = {
-    {MPI_SUM, numbers, SMELT_SUM},       {MPI_PROD, numbers, SMELT_PRODUCT}, {MPI_MIN, ordered, SMELT_MIN},
-    {MPI_MAX, ordered, SMELT_MAX},       {MPI_BAND, bits, SMELT_BIT_AND},    {MPI_BOR, bits, SMELT_BIT_OR},
-    {MPI_BXOR, bits, SMELT_BIT_XOR},     {MPI_LAND, truths, -1},             {MPI_LOR, truths, -1},
-    {MPI_LXOR, truths, -1},              {MPI_MINLOC, bit(Kind::pair), -1},  {MPI_MAXLOC, bit(Kind::pair), -1},
-    {MPI_REPLACE, 0, -1},                {MPI_NO_OP, 0, -1},
-};
+using AllKnown = std::array<Known, 14>;
+
+/// Made when it is first asked for: some ABIs' operators are known once the library is.
+const AllKnown& known() noexcept {
+  static const AllKnown all = {{
+      {MPI_SUM, numbers, SMELT_SUM},       {MPI_PROD, numbers, SMELT_PRODUCT}, {MPI_MIN, ordered, SMELT_MIN},
+      {MPI_MAX, ordered, SMELT_MAX},       {MPI_BAND, bits, SMELT_BIT_AND},    {MPI_BOR, bits, SMELT_BIT_OR},
+      {MPI_BXOR, bits, SMELT_BIT_XOR},     {MPI_LAND, truths, -1},             {MPI_LOR, truths, -1},
+      {MPI_LXOR, truths, -1},              {MPI_MINLOC, bit(Kind::pair), -1},  {MPI_MAXLOC, bit(Kind::pair), -1},
+      {MPI_REPLACE, 0, -1},                {MPI_NO_OP, 0, -1},
+  }};
+  return all;
+}
 
 /// Memory for elements that have to be laid out or aligned before the library may see them.
 class Elements {
@@ -54,7 +61,7 @@ bool aligned(const void* data, std::size_t alignment) {
 
 /// inout[i] = in[i] (op) inout[i].
 void reduce_local(const void* in, void* inout, std::size_t count, const Operator& by) {
-  PMPI_Reduce_local(in, inout, static_cast<int>(count), by.type, by.op);
+  original.Reduce_local(in, inout, static_cast<int>(count), by.type, by.op);
 }
 
 /// Of elements as they lie in arrays; both pointers aligned.
@@ -80,7 +87,7 @@ void combine_unaligned(std::byte* accumulator, const std::byte* operand, std::si
 /// Of packed elements: the user's function gets them laid out as their type says.
 void combine_packed(std::byte* accumulator, const std::byte* operand, std::size_t count, const Operator& by) {
   MPI_Aint lower = 0, span = 0;
-  PMPI_Type_get_true_extent(by.type, &lower, &span);
+  original.Type_get_true_extent(by.type, &lower, &span);
   const auto stride = static_cast<MPI_Aint>(by.layout->extent);
   const auto bytes = static_cast<std::size_t>(span + std::max<MPI_Aint>(0, stride) * static_cast<MPI_Aint>(count));
   Elements left(bytes), right(bytes);
@@ -97,21 +104,21 @@ void combine_packed(std::byte* accumulator, const std::byte* operand, std::size_
 bool operator_of(MPI_Op op, MPI_Datatype type, const Type& layout, Operator& to) noexcept {
   to = {op, type, &layout, false, true, -1};
   if (op == MPI_OP_NULL) return false;
-  for (const Known& each : known) {
+  for (const Known& each : known()) {
     if (each.op != op) continue;
     if ((each.kinds & bit(layout.kind)) == 0) return false;
     if (layout.plain >= 0) to.plain = each.plain;
     return true;
   }
   int commutes = 0;
-  if (PMPI_Op_commutative(op, &commutes) != MPI_SUCCESS) return false;
+  if (original.Op_commutative(op, &commutes) != MPI_SUCCESS) return false;
   to.user = true;
   to.commutative = commutes != 0;
   return true;
 }
 
 bool is_predefined(MPI_Op op) noexcept {
-  return std::any_of(std::begin(known), std::end(known), [&](const Known& each) { return each.op == op; });
+  return std::any_of(known().begin(), known().end(), [&](const Known& each) { return each.op == op; });
 }
 
 void combine(void* accumulator, const void* operand, std::size_t count, void* context) noexcept {
@@ -134,4 +141,4 @@ void combine(void* accumulator, const void* operand, std::size_t count, void* co
   }
 }
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

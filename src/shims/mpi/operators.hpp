@@ -1,14 +1,14 @@
 // Operators: whether smelt can combine with them, and how.
 #pragma once
 
-#include <mpi.h>
 #include <smelt/smelt.h>
 
 #include <cstddef>
 
+#include "shims/mpi/abi.hpp"
 #include "shims/mpi/types.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 /// How to combine elements of a type by an operator.
 struct Operator {
@@ -36,4 +36,4 @@ bool is_predefined(MPI_Op op) noexcept;
 /// A smelt_combine; the context is an Operator.
 void combine(void* accumulator, const void* operand, std::size_t count, void* context) noexcept;
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

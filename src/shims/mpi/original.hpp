@@ -1,252 +1,94 @@
 // The MPI library underneath, and tools above.
 //
-// The shim defines MPI_X and PMPI_X of every function it takes over:
+// The shim defines MPI_X and PMPI_X of every function it takes over (dispatch.cpp):
 //
 //   program ── MPI_X ──► [tools] ── PMPI_X ──► shim ──► smelt, or the library's PMPI_X
 //
 // so a PMPI tool is above it wherever it was loaded (MPI_X of the shim hands the call to a tool that was loaded
-// later), and Fortran is served, whose wrappers call PMPI_X (Open MPI) or MPI_X (MPICH). For the same reason the
-// shim's own code calls what is listed here through `original`, never by name.
+// later), and Fortran is served, whose wrappers call PMPI_X (Open MPI) or MPI_X (MPICH). All that the shim itself calls
+// of the library it calls through `original`.
 #pragma once
 
-#include <mpi.h>
+#include "shims/mpi/abi.hpp"
+#include "shims/mpi/lists.hpp"
 
-#include <cstdint>
-#include <type_traits>
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
-namespace smelt::shims::mpi {
+// What the shim calls and does not take over. Those of MPI 3.1, and a newer one that may be missing.
+#define SMELT_MPI_CALLED(X)                                                                                      \
+  X(Abort, (MPI_Comm, int))                                                                                      \
+  X(Cancel, (MPI_Request*))                                                                                      \
+  X(Comm_call_errhandler, (MPI_Comm, int))                                                                       \
+  X(Comm_create_group, (MPI_Comm, MPI_Group, int tag, MPI_Comm*))                                                \
+  X(Comm_create_keyval, (MPI_Comm_copy_attr_function*, MPI_Comm_delete_attr_function*, int*, void*))             \
+  X(Comm_delete_attr, (MPI_Comm, int))                                                                           \
+  X(Comm_free_keyval, (int*))                                                                                    \
+  X(Comm_group, (MPI_Comm, MPI_Group*))                                                                          \
+  X(Comm_rank, (MPI_Comm, int*))                                                                                 \
+  X(Comm_set_attr, (MPI_Comm, int keyval, void*))                                                                \
+  X(Comm_set_errhandler, (MPI_Comm, MPI_Errhandler))                                                             \
+  X(Comm_size, (MPI_Comm, int*))                                                                                 \
+  X(Comm_split, (MPI_Comm, int color, int key, MPI_Comm*))                                                       \
+  X(Comm_split_type, (MPI_Comm, int kind, int key, MPI_Info, MPI_Comm*))                                         \
+  X(Comm_test_inter, (MPI_Comm, int*))                                                                           \
+  X(Get_address, (const void*, MPI_Aint*))                                                                       \
+  X(Grequest_complete, (MPI_Request))                                                                            \
+  X(Grequest_start,                                                                                              \
+    (MPI_Grequest_query_function*, MPI_Grequest_free_function*, MPI_Grequest_cancel_function*, void* state,      \
+     MPI_Request*))                                                                                              \
+  X(Group_free, (MPI_Group*))                                                                                    \
+  X(Irecv, (void*, int count, MPI_Datatype, int source, int tag, MPI_Comm, MPI_Request*))                        \
+  X(Isend, (const void*, int count, MPI_Datatype, int target, int tag, MPI_Comm, MPI_Request*))                  \
+  X(Op_commutative, (MPI_Op, int*))                                                                              \
+  X(Op_create, (MPI_User_function*, int commute, MPI_Op*))                                                       \
+  X(Pack, (const void*, int count, MPI_Datatype, void* to, int room, int* position, MPI_Comm))                   \
+  X(Query_thread, (int*))                                                                                        \
+  X(Recv, (void*, int count, MPI_Datatype, int source, int tag, MPI_Comm, MPI_Status*))                          \
+  X(Reduce_local, (const void* in, void* inout, int count, MPI_Datatype, MPI_Op))                                \
+  X(Send, (const void*, int count, MPI_Datatype, int target, int tag, MPI_Comm))                                 \
+  X(Status_set_cancelled, (MPI_Status*, int))                                                                    \
+  X(Status_set_elements, (MPI_Status*, MPI_Datatype, int))                                                       \
+  X(Type_commit, (MPI_Datatype*))                                                                                \
+  X(Type_contiguous, (int count, MPI_Datatype, MPI_Datatype*))                                                   \
+  X(Type_create_hindexed_block, (int count, int length, const MPI_Aint* offsets, MPI_Datatype, MPI_Datatype*))   \
+  X(Type_create_keyval, (MPI_Type_copy_attr_function*, MPI_Type_delete_attr_function*, int*, void*))             \
+  X(Type_free_keyval, (int*))                                                                                    \
+  X(Type_get_attr, (MPI_Datatype, int keyval, void* value, int* flag))                                           \
+  X(Type_get_contents,                                                                                           \
+    (MPI_Datatype, int integers, int addresses, int types, int* the_integers, MPI_Aint* the_addresses,           \
+     MPI_Datatype* the_types))                                                                                   \
+  X(Type_get_envelope, (MPI_Datatype, int* integers, int* addresses, int* types, int* combiner))                 \
+  X(Type_get_extent, (MPI_Datatype, MPI_Aint* lower, MPI_Aint* extent))                                          \
+  X(Type_get_true_extent, (MPI_Datatype, MPI_Aint* lower, MPI_Aint* extent))                                     \
+  X(Type_set_attr, (MPI_Datatype, int keyval, void*))                                                            \
+  X(Type_size, (MPI_Datatype, int*))                                                                             \
+  X(Type_size_x, (MPI_Datatype, MPI_Count*))                                                                     \
+  X(Unpack, (const void*, int size, int* position, void* to, int count, MPI_Datatype, MPI_Comm))
+#define SMELT_MPI_CALLED_IF_THERE(X) \
+  X(Type_get_envelope_c,             \
+    (MPI_Datatype, MPI_Count* integers, MPI_Count* addresses, MPI_Count* counts, MPI_Count* types, int* combiner))
 
-/// A handle as a number: an address (Open MPI) or an int (MPICH).
-template <class Handle>
-std::uintptr_t number_of(Handle handle) noexcept {
-  if constexpr (std::is_pointer_v<Handle>) {
-    return reinterpret_cast<std::uintptr_t>(handle);
-  } else {
-    return static_cast<std::uintptr_t>(static_cast<unsigned>(handle));
-  }
-}
-
-// The functions taken over, with their parameters and arguments. Those with counts are lists over the type of these:
-// the _c functions of MPICH take large ones.
-#define SMELT_MPI_REDUCTION(Count) const void *in, void *out, Count count, MPI_Datatype type, MPI_Op op
-#define SMELT_MPI_BLOCKS(Count) \
-  const void *in, Count in_count, MPI_Datatype in_type, void *out, Count out_count, MPI_Datatype out_type
-#define SMELT_MPI_BLOCKING_LIST(X, Suffix, Count, Offset)                                                          \
-  X(Bcast##Suffix, (void* data, Count count, MPI_Datatype type, int root, MPI_Comm comm),                          \
-    (data, count, type, root, comm))                                                                               \
-  X(Reduce##Suffix, (SMELT_MPI_REDUCTION(Count), int root, MPI_Comm comm), (in, out, count, type, op, root, comm)) \
-  X(Allreduce##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm), (in, out, count, type, op, comm))              \
-  X(Scan##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm), (in, out, count, type, op, comm))                   \
-  X(Exscan##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm), (in, out, count, type, op, comm))                 \
-  X(Reduce_scatter_block##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm), (in, out, count, type, op, comm))   \
-  X(Reduce_scatter##Suffix,                                                                                        \
-    (const void* in, void* out, const Count* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm),                 \
-    (in, out, counts, type, op, comm))                                                                             \
-  X(Scatter##Suffix, (SMELT_MPI_BLOCKS(Count), int root, MPI_Comm comm),                                           \
-    (in, in_count, in_type, out, out_count, out_type, root, comm))                                                 \
-  X(Gather##Suffix, (SMELT_MPI_BLOCKS(Count), int root, MPI_Comm comm),                                            \
-    (in, in_count, in_type, out, out_count, out_type, root, comm))                                                 \
-  X(Allgather##Suffix, (SMELT_MPI_BLOCKS(Count), MPI_Comm comm),                                                   \
-    (in, in_count, in_type, out, out_count, out_type, comm))                                                       \
-  X(Alltoall##Suffix, (SMELT_MPI_BLOCKS(Count), MPI_Comm comm),                                                    \
-    (in, in_count, in_type, out, out_count, out_type, comm))                                                       \
-  X(Scatterv##Suffix,                                                                                              \
-    (const void* in, const Count* counts, const Offset* offsets, MPI_Datatype in_type, void* out, Count out_count, \
-     MPI_Datatype out_type, int root, MPI_Comm comm),                                                              \
-    (in, counts, offsets, in_type, out, out_count, out_type, root, comm))                                          \
-  X(Gatherv##Suffix,                                                                                               \
-    (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count* counts, const Offset* offsets,  \
-     MPI_Datatype out_type, int root, MPI_Comm comm),                                                              \
-    (in, in_count, in_type, out, counts, offsets, out_type, root, comm))                                           \
-  X(Allgatherv##Suffix,                                                                                            \
-    (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count* counts, const Offset* offsets,  \
-     MPI_Datatype out_type, MPI_Comm comm),                                                                        \
-    (in, in_count, in_type, out, counts, offsets, out_type, comm))                                                 \
-  X(Alltoallv##Suffix,                                                                                             \
-    (const void* in, const Count* in_counts, const Offset* in_offsets, MPI_Datatype in_type, void* out,            \
-     const Count* out_counts, const Offset* out_offsets, MPI_Datatype out_type, MPI_Comm comm),                    \
-    (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm))                            \
-  X(Alltoallw##Suffix,                                                                                             \
-    (const void* in, const Count* in_counts, const Offset* in_offsets, const MPI_Datatype* in_types, void* out,    \
-     const Count* out_counts, const Offset* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm),            \
-    (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm))
-#ifdef OPEN_MPI
-#define SMELT_MPI_BLOCKING(X)         \
-  X(Barrier, (MPI_Comm comm), (comm)) \
-  SMELT_MPI_BLOCKING_LIST(X, , int, int)
-#else
-#define SMELT_MPI_BLOCKING(X)            \
-  X(Barrier, (MPI_Comm comm), (comm))    \
-  SMELT_MPI_BLOCKING_LIST(X, , int, int) \
-  SMELT_MPI_BLOCKING_LIST(X, _c, MPI_Count, MPI_Aint)
-#endif
-
-// Nonblocking collectives.
-#define SMELT_MPI_NONBLOCKING_LIST(X, Suffix, Count, Offset)                                                          \
-  X(Ibcast##Suffix, (void* data, Count count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request* request),      \
-    (data, count, type, root, comm, request))                                                                         \
-  X(Ireduce##Suffix, (SMELT_MPI_REDUCTION(Count), int root, MPI_Comm comm, MPI_Request* request),                     \
-    (in, out, count, type, op, root, comm, request))                                                                  \
-  X(Iallreduce##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, MPI_Request * request),                           \
-    (in, out, count, type, op, comm, request))                                                                        \
-  X(Iscan##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, MPI_Request * request),                                \
-    (in, out, count, type, op, comm, request))                                                                        \
-  X(Iexscan##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, MPI_Request * request),                              \
-    (in, out, count, type, op, comm, request))                                                                        \
-  X(Ireduce_scatter_block##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, MPI_Request * request),                \
-    (in, out, count, type, op, comm, request))                                                                        \
-  X(Ireduce_scatter##Suffix,                                                                                          \
-    (const void* in, void* out, const Count* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm,                     \
-     MPI_Request* request),                                                                                           \
-    (in, out, counts, type, op, comm, request))                                                                       \
-  X(Iscatter##Suffix, (SMELT_MPI_BLOCKS(Count), int root, MPI_Comm comm, MPI_Request* request),                       \
-    (in, in_count, in_type, out, out_count, out_type, root, comm, request))                                           \
-  X(Igather##Suffix, (SMELT_MPI_BLOCKS(Count), int root, MPI_Comm comm, MPI_Request* request),                        \
-    (in, in_count, in_type, out, out_count, out_type, root, comm, request))                                           \
-  X(Iallgather##Suffix, (SMELT_MPI_BLOCKS(Count), MPI_Comm comm, MPI_Request * request),                              \
-    (in, in_count, in_type, out, out_count, out_type, comm, request))                                                 \
-  X(Ialltoall##Suffix, (SMELT_MPI_BLOCKS(Count), MPI_Comm comm, MPI_Request * request),                               \
-    (in, in_count, in_type, out, out_count, out_type, comm, request))                                                 \
-  X(Iscatterv##Suffix,                                                                                                \
-    (const void* in, const Count* counts, const Offset* offsets, MPI_Datatype in_type, void* out, Count out_count,    \
-     MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request),                                           \
-    (in, counts, offsets, in_type, out, out_count, out_type, root, comm, request))                                    \
-  X(Igatherv##Suffix,                                                                                                 \
-    (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count* counts, const Offset* offsets,     \
-     MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request),                                           \
-    (in, in_count, in_type, out, counts, offsets, out_type, root, comm, request))                                     \
-  X(Iallgatherv##Suffix,                                                                                              \
-    (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count* counts, const Offset* offsets,     \
-     MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request),                                                     \
-    (in, in_count, in_type, out, counts, offsets, out_type, comm, request))                                           \
-  X(Ialltoallv##Suffix,                                                                                               \
-    (const void* in, const Count* in_counts, const Offset* in_offsets, MPI_Datatype in_type, void* out,               \
-     const Count* out_counts, const Offset* out_offsets, MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request), \
-    (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm, request))                      \
-  X(Ialltoallw##Suffix,                                                                                               \
-    (const void* in, const Count* in_counts, const Offset* in_offsets, const MPI_Datatype* in_types, void* out,       \
-     const Count* out_counts, const Offset* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm,                \
-     MPI_Request* request),                                                                                           \
-    (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm, request))
-#ifdef OPEN_MPI
-#define SMELT_MPI_NONBLOCKING(X)                                       \
-  X(Ibarrier, (MPI_Comm comm, MPI_Request * request), (comm, request)) \
-  SMELT_MPI_NONBLOCKING_LIST(X, , int, int)
-#else
-#define SMELT_MPI_NONBLOCKING(X)                                       \
-  X(Ibarrier, (MPI_Comm comm, MPI_Request * request), (comm, request)) \
-  SMELT_MPI_NONBLOCKING_LIST(X, , int, int)                            \
-  SMELT_MPI_NONBLOCKING_LIST(X, _c, MPI_Count, MPI_Aint)
-#endif
-
-// Persistent collectives: MPI_X_init in MPICH 4.0, MPIX_X_init in Open MPI 4.1.
-#ifdef OPEN_MPI
-#define SMELT_MPI_PERSISTENT_NAME(kind, name) kind##X_##name
-#else
-#define SMELT_MPI_PERSISTENT_NAME(kind, name) kind##_##name
-#endif
-#define SMELT_MPI_BEGIN MPI_Info info, MPI_Request *request
-#define SMELT_MPI_PERSISTENT_LIST(X, Suffix, Count, Offset)                                                         \
-  X(Bcast_init##Suffix, (void* data, Count count, MPI_Datatype type, int root, MPI_Comm comm, SMELT_MPI_BEGIN),     \
-    (data, count, type, root, comm, info, request))                                                                 \
-  X(Reduce_init##Suffix, (SMELT_MPI_REDUCTION(Count), int root, MPI_Comm comm, SMELT_MPI_BEGIN),                    \
-    (in, out, count, type, op, root, comm, info, request))                                                          \
-  X(Allreduce_init##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, SMELT_MPI_BEGIN),                           \
-    (in, out, count, type, op, comm, info, request))                                                                \
-  X(Scan_init##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, SMELT_MPI_BEGIN),                                \
-    (in, out, count, type, op, comm, info, request))                                                                \
-  X(Exscan_init##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, SMELT_MPI_BEGIN),                              \
-    (in, out, count, type, op, comm, info, request))                                                                \
-  X(Reduce_scatter_block_init##Suffix, (SMELT_MPI_REDUCTION(Count), MPI_Comm comm, SMELT_MPI_BEGIN),                \
-    (in, out, count, type, op, comm, info, request))                                                                \
-  X(Reduce_scatter_init##Suffix,                                                                                    \
-    (const void* in, void* out, const Count* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm, SMELT_MPI_BEGIN), \
-    (in, out, counts, type, op, comm, info, request))                                                               \
-  X(Scatter_init##Suffix, (SMELT_MPI_BLOCKS(Count), int root, MPI_Comm comm, SMELT_MPI_BEGIN),                      \
-    (in, in_count, in_type, out, out_count, out_type, root, comm, info, request))                                   \
-  X(Gather_init##Suffix, (SMELT_MPI_BLOCKS(Count), int root, MPI_Comm comm, SMELT_MPI_BEGIN),                       \
-    (in, in_count, in_type, out, out_count, out_type, root, comm, info, request))                                   \
-  X(Allgather_init##Suffix, (SMELT_MPI_BLOCKS(Count), MPI_Comm comm, SMELT_MPI_BEGIN),                              \
-    (in, in_count, in_type, out, out_count, out_type, comm, info, request))                                         \
-  X(Alltoall_init##Suffix, (SMELT_MPI_BLOCKS(Count), MPI_Comm comm, SMELT_MPI_BEGIN),                               \
-    (in, in_count, in_type, out, out_count, out_type, comm, info, request))                                         \
-  X(Scatterv_init##Suffix,                                                                                          \
-    (const void* in, const Count* counts, const Offset* offsets, MPI_Datatype in_type, void* out, Count out_count,  \
-     MPI_Datatype out_type, int root, MPI_Comm comm, SMELT_MPI_BEGIN),                                              \
-    (in, counts, offsets, in_type, out, out_count, out_type, root, comm, info, request))                            \
-  X(Gatherv_init##Suffix,                                                                                           \
-    (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count* counts, const Offset* offsets,   \
-     MPI_Datatype out_type, int root, MPI_Comm comm, SMELT_MPI_BEGIN),                                              \
-    (in, in_count, in_type, out, counts, offsets, out_type, root, comm, info, request))                             \
-  X(Allgatherv_init##Suffix,                                                                                        \
-    (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count* counts, const Offset* offsets,   \
-     MPI_Datatype out_type, MPI_Comm comm, SMELT_MPI_BEGIN),                                                        \
-    (in, in_count, in_type, out, counts, offsets, out_type, comm, info, request))                                   \
-  X(Alltoallv_init##Suffix,                                                                                         \
-    (const void* in, const Count* in_counts, const Offset* in_offsets, MPI_Datatype in_type, void* out,             \
-     const Count* out_counts, const Offset* out_offsets, MPI_Datatype out_type, MPI_Comm comm, SMELT_MPI_BEGIN),    \
-    (in, in_counts, in_offsets, in_type, out, out_counts, out_offsets, out_type, comm, info, request))              \
-  X(Alltoallw_init##Suffix,                                                                                         \
-    (const void* in, const Count* in_counts, const Offset* in_offsets, const MPI_Datatype* in_types, void* out,     \
-     const Count* out_counts, const Offset* out_offsets, const MPI_Datatype* out_types, MPI_Comm comm,              \
-     SMELT_MPI_BEGIN),                                                                                              \
-    (in, in_counts, in_offsets, in_types, out, out_counts, out_offsets, out_types, comm, info, request))
-#ifdef OPEN_MPI
-#define SMELT_MPI_PERSISTENT(X)                                            \
-  X(Barrier_init, (MPI_Comm comm, SMELT_MPI_BEGIN), (comm, info, request)) \
-  SMELT_MPI_PERSISTENT_LIST(X, , int, int)
-#else
-#define SMELT_MPI_PERSISTENT(X)                                            \
-  X(Barrier_init, (MPI_Comm comm, SMELT_MPI_BEGIN), (comm, info, request)) \
-  SMELT_MPI_PERSISTENT_LIST(X, , int, int)                                 \
-  SMELT_MPI_PERSISTENT_LIST(X, _c, MPI_Count, MPI_Aint)
-#endif
-
-// What starts, completes and frees requests.
-#define SMELT_MPI_COMPLETING_ONE(X)                                        \
-  X(Wait, (MPI_Request * request, MPI_Status * status), (request, status)) \
-  X(Test, (MPI_Request * request, int* flag, MPI_Status* status), (request, flag, status))
-#define SMELT_MPI_COMPLETING_MANY(X)                                                                                 \
-  X(Waitall, (int count, MPI_Request* requests, MPI_Status* statuses), (count, requests, statuses))                  \
-  X(Waitany, (int count, MPI_Request* requests, int* index, MPI_Status* status), (count, requests, index, status))   \
-  X(Waitsome, (int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses),                     \
-    (count, requests, done, indices, statuses))                                                                      \
-  X(Testall, (int count, MPI_Request* requests, int* flag, MPI_Status* statuses), (count, requests, flag, statuses)) \
-  X(Testany, (int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status),                          \
-    (count, requests, index, flag, status))                                                                          \
-  X(Testsome, (int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses),                     \
-    (count, requests, done, indices, statuses))
-#define SMELT_MPI_REQUESTS(X)                                                                          \
-  X(Start, (MPI_Request * request), (request))                                                         \
-  X(Startall, (int count, MPI_Request* requests), (count, requests))                                   \
-  X(Request_free, (MPI_Request * request), (request))                                                  \
-  X(Request_get_status, (MPI_Request request, int* flag, MPI_Status* status), (request, flag, status)) \
-  SMELT_MPI_COMPLETING_ONE(X)                                                                          \
-  SMELT_MPI_COMPLETING_MANY(X)
-
-// What the program may free while a collective still needs it.
-#define SMELT_MPI_FREEING(X)                  \
-  X(Type_free, (MPI_Datatype * type), (type)) \
-  X(Op_free, (MPI_Op * op), (op))
-#define SMELT_MPI_FREEING_COMM(X)           \
-  X(Comm_free, (MPI_Comm * comm), (comm)) \
-  X(Comm_disconnect, (MPI_Comm * comm), (comm))
-
-/// The library's functions. Filled when the shim is loaded.
+/// Functions of MPI. Of `original` those of MPI 3.1 are there once the shim serves a library (take.cpp).
 struct Original {
-#define SMELT_MPI_MEMBER(name, parameters, arguments) int(*name) parameters = nullptr;
-  SMELT_MPI_BLOCKING(SMELT_MPI_MEMBER)
-  SMELT_MPI_NONBLOCKING(SMELT_MPI_MEMBER)
-  SMELT_MPI_PERSISTENT(SMELT_MPI_MEMBER)
-  SMELT_MPI_REQUESTS(SMELT_MPI_MEMBER)
-  SMELT_MPI_FREEING(SMELT_MPI_MEMBER)
-  SMELT_MPI_FREEING_COMM(SMELT_MPI_MEMBER)
-  SMELT_MPI_MEMBER(Finalize, (), ())
+#define SMELT_MPI_MEMBER(name, parameters, ...) int(*name) parameters = nullptr;
+  SMELT_MPI_SERVED(SMELT_MPI_MEMBER)
+  SMELT_MPI_CALLED(SMELT_MPI_MEMBER)
+  SMELT_MPI_CALLED_IF_THERE(SMELT_MPI_MEMBER)
+#undef SMELT_MPI_MEMBER
+#define SMELT_MPI_MEMBER(name, parameters, ...) int(*X_##name) parameters = nullptr;
+  SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_MEMBER)
 #undef SMELT_MPI_MEMBER
 };
 
+/// The library's.
 extern Original original;
-/// MPI_X of a tool that was loaded after the shim; null where there is none.
-extern Original tool;
 
-}  // namespace smelt::shims::mpi
+// What the shim has in place of each.
+#define SMELT_MPI_DECLARE(name, parameters, ...) int serve_##name parameters;
+SMELT_MPI_SERVED(SMELT_MPI_DECLARE)
+#undef SMELT_MPI_DECLARE
+#define SMELT_MPI_DECLARE(name, parameters, ...) int serve_X_##name parameters;
+SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_DECLARE)
+#undef SMELT_MPI_DECLARE
+
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -11,12 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "shims/mpi/dispatch.hpp"
 #include "shims/mpi/follow.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/progress.hpp"
 #include "shims/mpi/team.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 /// One persistent collective. MPI has a program use a request in one thread at a time.
@@ -31,7 +32,7 @@ struct Persistent {
   /// The library's view of it; an active one only.
   MPI_Request seen() noexcept {
     if (stand_in == MPI_REQUEST_NULL && work.make_request(&stand_in) != MPI_SUCCESS) {
-      PMPI_Abort(MPI_COMM_WORLD, MPI_ERR_NO_MEM);
+      original.Abort(MPI_COMM_WORLD, MPI_ERR_NO_MEM);
     }
     return stand_in;
   }
@@ -109,7 +110,7 @@ class Seen {
   };
 
   [[noreturn]] static void lost() noexcept {
-    PMPI_Abort(MPI_COMM_WORLD, MPI_ERR_NO_MEM);
+    original.Abort(MPI_COMM_WORLD, MPI_ERR_NO_MEM);
     std::abort();
   }
 
@@ -124,7 +125,7 @@ int start(MPI_Request* request) noexcept {
   Persistent* const persistent = none() || request == nullptr ? nullptr : find(*request);
   if (persistent == nullptr) return original.Start(request);
   if (persistent->active) {
-    PMPI_Comm_call_errhandler(persistent->work.team().blamed(), MPI_ERR_REQUEST);
+    original.Comm_call_errhandler(persistent->work.team().blamed(), MPI_ERR_REQUEST);
     return MPI_ERR_REQUEST;
   }
   int code = MPI_SUCCESS;
@@ -174,9 +175,8 @@ int make_persistent(Entry& entry, Team& team, Description describe, MPI_Request*
   return MPI_SUCCESS;
 }
 
-namespace {
-
-// What the shim does in place of the library's functions.
+// What the shim does in place of the library's functions: programs of messages call them millions of times a second,
+// so that as long as there has been no persistent collective it does nothing there (serve_requests).
 
 int serve_Start(MPI_Request* request) { return start(request); }
 int serve_Startall(int count, MPI_Request* requests) { return start_all(count, requests); }
@@ -187,6 +187,8 @@ int serve_Request_get_status(MPI_Request request, int* flag, MPI_Status* status)
   return original.Request_get_status(own, flag, status);
 }
 
+namespace {
+
 /// The end of an active one that is over and that nothing of the library's stands for.
 int complete(Persistent& persistent, MPI_Status* status) noexcept {
   const int code = persistent.work.wait();
@@ -194,6 +196,8 @@ int complete(Persistent& persistent, MPI_Status* status) noexcept {
   persistent.active = false;
   return code;
 }
+
+}  // namespace
 
 int serve_Wait(MPI_Request* request, MPI_Status* status) {
   Persistent* const persistent = find_active(request);
@@ -225,15 +229,7 @@ int serve_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   }
 SMELT_MPI_COMPLETING_MANY(SMELT_MPI_SERVE)
 
-/// Where MPI_X and PMPI_X of requests go. Programs of messages call them millions of times a second: as long as there
-/// has been no persistent collective that is the library, or a tool, without anything between. Relaxed: a request goes
-/// from thread to thread by the program's own synchronization.
-struct Destinations {
-#define SMELT_MPI_DESTINATION(name, parameters, arguments) std::atomic<int(*) parameters> name{serve_##name};
-  SMELT_MPI_REQUESTS(SMELT_MPI_DESTINATION)
-#undef SMELT_MPI_DESTINATION
-};
-constinit Destinations of_program, of_tools;
+namespace {
 
 constinit decltype(original.Waitall) library_waitall = nullptr;
 
@@ -256,26 +252,19 @@ int wait_for_all(int count, MPI_Request* requests, MPI_Status* statuses) {
 
 void mend_waitall() noexcept { library_waitall = std::exchange(original.Waitall, wait_for_all); }
 
+namespace {
+
+constinit Direct* director = nullptr;
+
+}  // namespace
+
+void direct_by(Direct* direct) noexcept { director = direct; }
+
 void serve_requests(bool here) noexcept {
-#define SMELT_MPI_DIRECT(name, parameters, arguments)                                          \
-  {                                                                                            \
-    const auto next = here ? serve_##name : original.name;                                     \
-    of_tools.name.store(next, std::memory_order_relaxed);                                      \
-    of_program.name.store(tool.name != nullptr ? tool.name : next, std::memory_order_relaxed); \
-  }
+#define SMELT_MPI_DIRECT(name, parameters, arguments) \
+  director(Function::name, reinterpret_cast<void*>(here ? serve_##name : original.name));
   SMELT_MPI_REQUESTS(SMELT_MPI_DIRECT)
 #undef SMELT_MPI_DIRECT
 }
 
-}  // namespace smelt::shims::mpi
-
-using namespace smelt::shims::mpi;
-
-#define SMELT_MPI_EXPORT(name, parameters, arguments)                    \
-  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { \
-    return of_tools.name.load(std::memory_order_relaxed) arguments;      \
-  }                                                                      \
-  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {  \
-    return of_program.name.load(std::memory_order_relaxed) arguments;    \
-  }
-SMELT_MPI_REQUESTS(SMELT_MPI_EXPORT)
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

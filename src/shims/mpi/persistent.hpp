@@ -6,12 +6,13 @@
 // persistent collectives pay one jump for that.
 #pragma once
 
-#include <mpi.h>
 
+#include "shims/mpi/abi.hpp"
+#include "shims/mpi/dispatch.hpp"
 #include "shims/mpi/operation.hpp"
 #include "shims/report.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 struct Team;
 
@@ -23,8 +24,10 @@ int make_persistent(Entry& entry, Team& team, Description describe, MPI_Request*
 /// complete. Makes original.Waitall a function that does not. Once, before serve_requests().
 void mend_waitall() noexcept;
 
-/// Whether MPI_X and PMPI_X of requests look for persistent collectives or are the library's. `original` and `tool` are
-/// filled. From the first persistent collective on they look.
+/// How functions are directed. Once, before serve_requests().
+void direct_by(Direct* direct) noexcept;
+
+/// Whether MPI_X and PMPI_X of requests look for persistent collectives or are the library's. `original` is filled. From the first persistent collective on they look.
 void serve_requests(bool here) noexcept;
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -2,14 +2,13 @@
 // request that is not complete moves everything in both libraries.
 #include "shims/mpi/progress.hpp"
 
-#include <mpi.h>
 
 #include <atomic>
 
 #include "shims/mpi/communicators.hpp"
 #include "shims/mpi/original.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 constinit std::atomic_flag busy = {};  // whoever holds it may use `pending`
@@ -27,7 +26,7 @@ void prepare_progress() noexcept {
   const MPI_Comm own = own_communicator();
   while (!try_lock()) {
   }
-  if (!prepared) prepared = PMPI_Irecv(&nothing, 1, MPI_CHAR, 0, 1, own, &pending) == MPI_SUCCESS;
+  if (!prepared) prepared = original.Irecv(&nothing, 1, MPI_CHAR, 0, 1, own, &pending) == MPI_SUCCESS;
   unlock();
 }
 
@@ -42,11 +41,11 @@ void release_progress() noexcept {
   while (!try_lock()) {
   }
   if (prepared) {
-    PMPI_Cancel(&pending);
+    original.Cancel(&pending);
     original.Wait(&pending, MPI_STATUS_IGNORE);
   }
   prepared = false;
   unlock();
 }
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

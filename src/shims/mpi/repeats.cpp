@@ -6,7 +6,7 @@
 #include "shims/mpi/blocks.hpp"
 #include "shims/mpi/task.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 const std::byte* bytes(const void* address) { return static_cast<const std::byte*>(address); }
@@ -71,4 +71,4 @@ void Repeats::forget() noexcept {
   for (UnevenRepeat& repeat : uneven_) smelt_request_free(std::exchange(repeat.request, nullptr));
 }
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -7,7 +7,6 @@
 // operator are the library's own, which nobody frees or changes.
 #pragma once
 
-#include <mpi.h>
 #include <smelt/smelt.h>
 
 #include <cstddef>
@@ -17,7 +16,7 @@
 #include "shims/mpi/integers.hpp"
 #include "shims/mpi/original.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 class Task;
 
@@ -189,4 +188,4 @@ class Repeats {
   UnevenRepeat uneven_[places];
 };
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -6,7 +6,7 @@
 
 #include "shims/mpi/team.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 /// In place of a null pointer to no bytes.
@@ -409,4 +409,4 @@ Task::Verdict Task::alltoallw(const Team& team, const void* in, Integers in_coun
   return exchange(team, in_place, source, target);
 }
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -5,7 +5,6 @@
 // whether smelt serves a call depends only on what is the same everywhere.
 #pragma once
 
-#include <mpi.h>
 #include <smelt/smelt.h>
 
 #include <cstddef>
@@ -14,11 +13,12 @@
 #include <optional>
 #include <vector>
 
+#include "shims/mpi/abi.hpp"
 #include "shims/mpi/integers.hpp"
 #include "shims/mpi/operators.hpp"
 #include "shims/mpi/types.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 struct Team;
 
@@ -159,4 +159,4 @@ class Task {
   bool derived_ = false;  ///< some datatype is not the library's own
 };
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -10,9 +10,8 @@
 #include "shims/mpi/original.hpp"
 #include "shims/report.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
-constinit thread_local KnownTeam known_team[known_teams] = {};
 constinit std::atomic<std::uint32_t> team_generation{1};
 
 namespace {
@@ -44,18 +43,18 @@ int forget(MPI_Comm comm, int, void* value, void*) {
 
 Team* make_team(MPI_Comm comm) {
   int between = 0;
-  if (PMPI_Comm_test_inter(comm, &between) != MPI_SUCCESS) return nullptr;
+  if (original.Comm_test_inter(comm, &between) != MPI_SUCCESS) return nullptr;
   auto* team = new (std::nothrow) Team;
   if (team == nullptr) return nullptr;
   team->comm = comm;
-  PMPI_Comm_rank(comm, &team->rank);
-  PMPI_Comm_size(comm, &team->size);
+  original.Comm_rank(comm, &team->rank);
+  original.Comm_size(comm, &team->size);
   if (between != 0 || team->size == 1) {
     team->settled = true;
     team->why = between != 0 ? "an intercommunicator" : "a communicator of one rank";
   }
   const std::lock_guard lock(registry);
-  if (keyval == MPI_KEYVAL_INVALID) PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &keyval, nullptr);
+  if (keyval == MPI_KEYVAL_INVALID) original.Comm_create_keyval(copy_nothing, forget, &keyval, nullptr);
   teams()[number_of(comm)] = team;
   return team;
 }
@@ -99,7 +98,7 @@ Team* look_up_team(MPI_Comm comm) noexcept {
   const std::lock_guard lock(registry);
   const auto found = teams().find(number_of(comm));
   if (found == teams().end()) return nullptr;
-  place_of(comm) = {comm, now, found->second};
+  place_of(comm) = {number_of(comm), now, found->second};
   return found->second;
 }
 
@@ -109,7 +108,7 @@ static Team* need_team(MPI_Comm comm) noexcept {
   try {
     Team* const team = make_team(comm);
     // Outside of the registry's lock: a tool may look at attributes.
-    return team != nullptr && PMPI_Comm_set_attr(comm, keyval, team) == MPI_SUCCESS ? team : nullptr;
+    return team != nullptr && original.Comm_set_attr(comm, keyval, team) == MPI_SUCCESS ? team : nullptr;
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
@@ -148,13 +147,13 @@ void release_teams() noexcept {
       if (teams().empty()) break;
       comm = teams().begin()->second->comm;
     }
-    PMPI_Comm_delete_attr(comm, keyval);  // calls forget()
+    original.Comm_delete_attr(comm, keyval);  // calls forget()
   }
-  if (keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&keyval);
+  if (keyval != MPI_KEYVAL_INVALID) original.Comm_free_keyval(&keyval);
 }
 
 int report_failure(Team& team, int code) noexcept {
-  PMPI_Comm_call_errhandler(team.blamed(), code);
+  original.Comm_call_errhandler(team.blamed(), code);
   return code;
 }
 
@@ -169,13 +168,8 @@ int free_comm(MPI_Comm* comm, int (*library)(MPI_Comm*)) noexcept {
 }
 
 }  // namespace
-}  // namespace smelt::shims::mpi
 
-using namespace smelt::shims::mpi;
+int serve_Comm_free(MPI_Comm* comm) { return free_comm(comm, original.Comm_free); }
+int serve_Comm_disconnect(MPI_Comm* comm) { return free_comm(comm, original.Comm_disconnect); }
 
-#define SMELT_MPI_FREE_COMM(name, parameters, arguments)                                                          \
-  extern "C" [[gnu::visibility("default")]] int PMPI_##name parameters { return free_comm(comm, original.name); } \
-  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters {                                           \
-    return tool.name != nullptr ? tool.name arguments : free_comm(comm, original.name);                           \
-  }
-SMELT_MPI_FREEING_COMM(SMELT_MPI_FREE_COMM)
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

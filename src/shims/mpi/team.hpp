@@ -12,7 +12,6 @@
 //     └────── the library's `leaders` ──────┘
 #pragma once
 
-#include <mpi.h>
 #include <smelt/smelt.h>
 
 #include <atomic>
@@ -24,10 +23,11 @@
 #include <vector>
 
 #include "shims/mpi/agreement.hpp"
+#include "shims/mpi/known.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/repeats.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 struct Team;
 class Operation;
@@ -118,27 +118,19 @@ struct Team {
   std::atomic<bool> orphan_{false};
 };
 
-/// The teams that this thread has asked for lately.
-struct KnownTeam {
-  MPI_Comm comm;
-  std::uint32_t generation;
-  Team* team;
-};
-inline constexpr std::size_t known_teams = 8;
-extern constinit thread_local KnownTeam known_team[known_teams];
 // Grows whenever a communicator with a team is freed. Release where it grows, acquire in find_team().
 extern constinit std::atomic<std::uint32_t> team_generation;
 Team* look_up_team(MPI_Comm comm) noexcept;
 
-inline KnownTeam& place_of(MPI_Comm comm) noexcept {
-  return known_team[(number_of(comm) >> (std::is_pointer_v<MPI_Comm> ? 6 : 0)) % known_teams];
+inline Known& place_of(MPI_Comm comm) noexcept {
+  return known_team[spread(comm) % known_teams];
 }
 
 /// The team of a communicator that has one; null for others. Cost: a look into a small table of this thread.
 inline Team* find_team(MPI_Comm comm) noexcept {
-  const KnownTeam& entry = place_of(comm);
-  if (entry.comm == comm && entry.generation == team_generation.load(std::memory_order_acquire)) [[likely]]
-    return entry.team;
+  const Known& entry = place_of(comm);
+  if (entry.handle == number_of(comm) && entry.generation == team_generation.load(std::memory_order_acquire)) [[likely]]
+    return static_cast<Team*>(const_cast<void*>(entry.found));
   return look_up_team(comm);
 }
 
@@ -167,4 +159,4 @@ void release_teams() noexcept;
 /// Why smelt failed where it was to work, as an MPI error code after the communicator's error handler.
 int report_failure(Team& team, int code = MPI_ERR_OTHER) noexcept;
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

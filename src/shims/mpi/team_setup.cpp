@@ -22,7 +22,7 @@
 #include "shims/mpi/team.hpp"
 #include "shims/report.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 /// The communicator of a machine's ranks. Meanwhile this thread keeps the library going.
@@ -66,15 +66,15 @@ void survey(Team& team, int leader) {
 /// The ranks of `all` that share this one's machine, as a communicator of the library, in the order of the team.
 MPI_Comm find_neighbours(const Team& team, MPI_Comm all, std::vector<Card>& cards) {
   MPI_Comm shared = MPI_COMM_NULL, neighbours = MPI_COMM_NULL;
-  PMPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, team.rank, MPI_INFO_NULL, &shared);
+  original.Comm_split_type(all, MPI_COMM_TYPE_SHARED, team.rank, MPI_INFO_NULL, &shared);
   const Card own = own_card();
   int size = 0;
-  PMPI_Comm_size(shared, &size);
+  original.Comm_size(shared, &size);
   cards.resize(static_cast<std::size_t>(size));
   original.Allgather(&own, sizeof own, MPI_BYTE, cards.data(), sizeof own, MPI_BYTE, shared);
   int color = 0;  // the first rank with the same name
   while (cards[static_cast<std::size_t>(color)].machine != own.machine) ++color;
-  PMPI_Comm_split(shared, color, team.rank, &neighbours);
+  original.Comm_split(shared, color, team.rank, &neighbours);
   original.Comm_free(&shared);
   std::erase_if(cards, [&](const Card& card) { return card.machine != own.machine; });
   return neighbours;
@@ -87,7 +87,8 @@ bool connect(Team& team, const std::vector<Card>& cards) {
   const Descriptor created(team.leads() ? create_memory(invitation) : -1);
   original.Bcast(&invitation, sizeof invitation, MPI_BYTE, 0, team.neighbours);
   const Descriptor opened(team.leads() ? -1 : open_memory(invitation));
-  int able = leaves_room(team.leads() ? invitation.fd : opened.get()) && enabled() ? 1 : 0, all = 0;
+  const bool room = leaves_room(team.leads() ? invitation.fd : opened.get());
+  int able = room && enabled() && knows_machine() ? 1 : 0, all = 0;
   original.Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, team.neighbours);
   if (all == 0) return false;
   try {
@@ -111,8 +112,8 @@ void settle(Team& team) noexcept {
     if (copy.get() == MPI_COMM_NULL) throw std::bad_alloc();  // no more communicators, on all ranks alike
     std::vector<Card> cards;
     team.neighbours = find_neighbours(team, copy.get(), cards);
-    PMPI_Comm_rank(team.neighbours, &team.local_rank);
-    PMPI_Comm_size(team.neighbours, &team.local_size);
+    original.Comm_rank(team.neighbours, &team.local_rank);
+    original.Comm_size(team.neighbours, &team.local_size);
     int leader = team.rank;
     original.Bcast(&leader, 1, MPI_INT, 0, team.neighbours);
     survey(team, leader);
@@ -121,7 +122,7 @@ void settle(Team& team) noexcept {
     mine[lonely] = alone ? 1 : 0;
     mine[counting] = verbose() ? 1 : 0;
     mine[followed] = mine[able] != 0 && follow_library(advance_flights) ? 1 : 0;
-    if (team.machines > 1) PMPI_Comm_split(copy.get(), team.leads() ? 0 : MPI_UNDEFINED, team.rank, &team.leaders);
+    if (team.machines > 1) original.Comm_split(copy.get(), team.leads() ? 0 : MPI_UNDEFINED, team.rank, &team.leaders);
   } catch (const std::exception&) {
     mine[able] = 0;
   }
@@ -135,4 +136,4 @@ void settle(Team& team) noexcept {
   if (all[able] != 0 && all[lonely] != 0) team.why = "a communicator with one rank per machine";
 }
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

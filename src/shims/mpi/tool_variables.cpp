@@ -5,7 +5,6 @@
 //
 // `base` is the number of the library's variables when a tool first asks: the library gets more of them later, and
 // MPI_T lets no index change. The shim's are set by the environment, for good.
-#include <mpi.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,11 +12,11 @@
 #include <cstring>
 #include <iterator>
 
+#include "shims/mpi/original.hpp"
 #include "shims/mpi/team.hpp"
-#include "shims/next.hpp"
 #include "shims/report.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 struct Variable {
@@ -38,12 +37,8 @@ constexpr Variable variables[] = {
 constexpr int ours = static_cast<int>(std::size(variables));
 constexpr int text_length = 256;  ///< of a text with its zero; a longer one is cut
 
-/// The library's function of that name.
-#define SMELT_MPI_LIBRARY(name) static auto* const library = next_definition<decltype(PMPI_T_##name)>("PMPI_T_" #name)
-
 int count_library(int* number) {
-  SMELT_MPI_LIBRARY(cvar_get_num);
-  return library(number);
+  return original.T_cvar_get_num(number);
 }
 
 /// MPI_SUCCESS, or why the library does not answer, which is not initialized perhaps.
@@ -92,7 +87,9 @@ const Variable* variable_of(MPI_T_cvar_handle handle) {
              : nullptr;
 }
 
-int get_num(int* number) {
+}  // namespace
+
+int serve_T_cvar_get_num(int* number) {
   int base = 0;
   if (number == nullptr) return count_library(number);
   if (const int code = find_base(&base); code != MPI_SUCCESS) return code;
@@ -101,26 +98,24 @@ int get_num(int* number) {
   return code;
 }
 
-int get_info(int index, char* name, int* name_length, int* verbosity, MPI_Datatype* type, MPI_T_enum* values,
+int serve_T_cvar_get_info(int index, char* name, int* name_length, int* verbosity, MPI_Datatype* type, MPI_T_enum* values,
              char* description, int* description_length, int* bind, int* scope) {
-  SMELT_MPI_LIBRARY(cvar_get_info);
   const auto own = [&](const Variable& variable) {
     give(variable.name, name, name_length);
     give(variable.description, description, description_length);
-    set(verbosity, static_cast<int>(MPI_T_VERBOSITY_USER_BASIC));
+    set(verbosity, MPI_T_VERBOSITY_USER_BASIC);
     set(type, variable.number != nullptr ? MPI_INT : MPI_CHAR);
-    set(values, static_cast<MPI_T_enum>(MPI_T_ENUM_NULL));
-    set(bind, static_cast<int>(MPI_T_BIND_NO_OBJECT));
-    set(scope, static_cast<int>(MPI_T_SCOPE_CONSTANT));
+    set(values, MPI_T_enum{});
+    set(bind, MPI_T_BIND_NO_OBJECT);
+    set(scope, MPI_T_SCOPE_CONSTANT);
     return MPI_SUCCESS;
   };
   return by_index(index, own, [&](int there) {
-    return library(there, name, name_length, verbosity, type, values, description, description_length, bind, scope);
+    return original.T_cvar_get_info(there, name, name_length, verbosity, type, values, description, description_length, bind, scope);
   });
 }
 
-int get_index(const char* name, int* index) {
-  SMELT_MPI_LIBRARY(cvar_get_index);
+int serve_T_cvar_get_index(const char* name, int* index) {
   int base = 0;
   if (const int code = find_base(&base); code != MPI_SUCCESS) return code;
   for (int i = 0; name != nullptr && index != nullptr && i < ours; ++i) {
@@ -128,32 +123,29 @@ int get_index(const char* name, int* index) {
     *index = base + i;
     return MPI_SUCCESS;
   }
-  const int code = library(name, index);
+  const int code = original.T_cvar_get_index(name, index);
   if (code == MPI_SUCCESS && index != nullptr) *index = to_program(*index, base);
   return code;
 }
 
-int handle_alloc(int index, void* object, MPI_T_cvar_handle* handle, int* count) {
-  SMELT_MPI_LIBRARY(cvar_handle_alloc);
+int serve_T_cvar_handle_alloc(int index, void* object, MPI_T_cvar_handle* handle, int* count) {
   const auto own = [&](const Variable& variable) {
     set(handle, reinterpret_cast<MPI_T_cvar_handle>(const_cast<Variable*>(&variable)));
     set(count, variable.number != nullptr ? 1 : text_length);
     return MPI_SUCCESS;
   };
-  return by_index(index, own, [&](int there) { return library(there, object, handle, count); });
+  return by_index(index, own, [&](int there) { return original.T_cvar_handle_alloc(there, object, handle, count); });
 }
 
-int handle_free(MPI_T_cvar_handle* handle) {
-  SMELT_MPI_LIBRARY(cvar_handle_free);
-  if (handle == nullptr || variable_of(*handle) == nullptr) return library(handle);
-  *handle = MPI_T_CVAR_HANDLE_NULL;
+int serve_T_cvar_handle_free(MPI_T_cvar_handle* handle) {
+  if (handle == nullptr || variable_of(*handle) == nullptr) return original.T_cvar_handle_free(handle);
+  *handle = nullptr;
   return MPI_SUCCESS;
 }
 
-int read(MPI_T_cvar_handle handle, void* value) {
-  SMELT_MPI_LIBRARY(cvar_read);
+int serve_T_cvar_read(MPI_T_cvar_handle handle, void* value) {
   const Variable* const variable = variable_of(handle);
-  if (variable == nullptr || value == nullptr) return library(handle, value);
+  if (variable == nullptr || value == nullptr) return original.T_cvar_read(handle, value);
   if (variable->number != nullptr) {
     *static_cast<int*>(value) = variable->number();
   } else {
@@ -164,44 +156,21 @@ int read(MPI_T_cvar_handle handle, void* value) {
   return MPI_SUCCESS;
 }
 
-int write(MPI_T_cvar_handle handle, const void* value) {
-  SMELT_MPI_LIBRARY(cvar_write);
-  return variable_of(handle) != nullptr ? MPI_T_ERR_CVAR_SET_NEVER : library(handle, value);
+int serve_T_cvar_write(MPI_T_cvar_handle handle, const void* value) {
+  return variable_of(handle) != nullptr ? MPI_T_ERR_CVAR_SET_NEVER : original.T_cvar_write(handle, value);
 }
 
 /// The library's categories: their variables by the program's indices.
-int category(int index, int length, int* indices) {
-  SMELT_MPI_LIBRARY(category_get_cvars);
+int serve_T_category_get_cvars(int index, int length, int* indices) {
   int base = 0;
   if (const int code = find_base(&base); code != MPI_SUCCESS) return code;
   // The library does not say how many it has filled in.
   for (int i = 0; indices != nullptr && i < length; ++i) indices[i] = -1;
-  const int code = library(index, length, indices);
+  const int code = original.T_category_get_cvars(index, length, indices);
   for (int i = 0; code == MPI_SUCCESS && indices != nullptr && i < length; ++i) {
     if (indices[i] >= 0) indices[i] = to_program(indices[i], base);
   }
   return code;
 }
 
-}  // namespace
-}  // namespace smelt::shims::mpi
-
-// MPI_T_X and PMPI_T_X; a tool above calls the latter.
-#define SMELT_MPI_VARIABLES(name, serve, parameters, arguments)            \
-  extern "C" [[gnu::visibility("default")]] int PMPI_T_##name parameters { \
-    return smelt::shims::mpi::serve arguments;                             \
-  }                                                                        \
-  extern "C" [[gnu::visibility("default")]] int MPI_T_##name parameters { return PMPI_T_##name arguments; }
-
-SMELT_MPI_VARIABLES(cvar_get_num, get_num, (int* number), (number))
-SMELT_MPI_VARIABLES(cvar_get_info, get_info,
-                    (int index, char* name, int* name_length, int* verbosity, MPI_Datatype* type, MPI_T_enum* values,
-                     char* description, int* description_length, int* bind, int* scope),
-                    (index, name, name_length, verbosity, type, values, description, description_length, bind, scope))
-SMELT_MPI_VARIABLES(cvar_get_index, get_index, (const char* name, int* index), (name, index))
-SMELT_MPI_VARIABLES(cvar_handle_alloc, handle_alloc, (int index, void* object, MPI_T_cvar_handle* handle, int* count),
-                    (index, object, handle, count))
-SMELT_MPI_VARIABLES(cvar_handle_free, handle_free, (MPI_T_cvar_handle * handle), (handle))
-SMELT_MPI_VARIABLES(cvar_read, read, (MPI_T_cvar_handle handle, void* value), (handle, value))
-SMELT_MPI_VARIABLES(cvar_write, write, (MPI_T_cvar_handle handle, const void* value), (handle, value))
-SMELT_MPI_VARIABLES(category_get_cvars, category, (int index, int length, int* indices), (index, length, indices))
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

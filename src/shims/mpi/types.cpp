@@ -14,12 +14,20 @@
 #include "shims/mpi/communicators.hpp"
 #include "shims/mpi/original.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 constexpr int integer_of(std::size_t size, bool has_sign) {
   const int step = size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : size == 8 ? 3 : -1;
   return step < 0 ? -1 : (has_sign ? SMELT_INT8 : SMELT_UINT8) + step;
+}
+
+/// Whether the library lets a type be used: packed, of no elements. It is asked such that it calls no error handler.
+bool usable(MPI_Datatype type) noexcept {
+  if (type == MPI_DATATYPE_NULL || number_of(type) == 0) return false;
+  char nothing = 0;
+  int position = 0;
+  return original.Pack(&nothing, 0, type, &nothing, 0, &position, own_communicator()) == MPI_SUCCESS;
 }
 
 /// Predefined types by handle: open addressing, written once.
@@ -51,11 +59,11 @@ class Predefined {
   }
 
   void add(MPI_Datatype handle, Kind kind, bool has_sign = false) {
-    if (handle == MPI_DATATYPE_NULL || find(handle) != nullptr) return;
+    if (!usable(handle) || find(handle) != nullptr) return;
     MPI_Aint lower = 0, extent = 0;
     int size = 0;
-    if (PMPI_Type_size(handle, &size) != MPI_SUCCESS || size <= 0) return;
-    if (PMPI_Type_get_extent(handle, &lower, &extent) != MPI_SUCCESS || lower != 0) return;
+    if (original.Type_size(handle, &size) != MPI_SUCCESS || size <= 0) return;
+    if (original.Type_get_extent(handle, &lower, &extent) != MPI_SUCCESS || lower != 0) return;
     Type type{static_cast<std::size_t>(size), static_cast<std::size_t>(extent), size == extent, true, kind, -1};
     if (kind == Kind::integer || kind == Kind::fortran_integer || kind == Kind::index) {
       type.plain = integer_of(type.size, has_sign);
@@ -125,22 +133,14 @@ struct Contents {
 
   explicit Contents(MPI_Datatype type) {
     int counts[3] = {};
-#ifdef MPICH
-    MPI_Count large[4] = {};
-    if (PMPI_Type_get_envelope_c(type, &large[0], &large[1], &large[2], &large[3], &combiner) != MPI_SUCCESS) return;
-    if (large[2] != 0) return;  // made by a function with large counts
-    for (int i = 0; i < 2; ++i) counts[i] = static_cast<int>(large[i]);
-    counts[2] = static_cast<int>(large[3]);
-#else
-    if (PMPI_Type_get_envelope(type, &counts[0], &counts[1], &counts[2], &combiner) != MPI_SUCCESS) return;
-#endif
+    if (!count(type, counts)) return;
     complete = true;
     if (combiner == MPI_COMBINER_NAMED) return;
     integers.resize(static_cast<std::size_t>(counts[0]) + 1);
     addresses.resize(static_cast<std::size_t>(counts[1]) + 1);
     types.resize(static_cast<std::size_t>(counts[2]));
     std::vector<MPI_Datatype> handles(types.size() + 1);
-    complete = PMPI_Type_get_contents(type, counts[0], counts[1], counts[2], integers.data(), addresses.data(),
+    complete = original.Type_get_contents(type, counts[0], counts[1], counts[2], integers.data(), addresses.data(),
                                       handles.data()) == MPI_SUCCESS;
     if (complete) std::copy_n(handles.begin(), types.size(), types.begin());
     if (!complete) types.clear();
@@ -153,13 +153,29 @@ struct Contents {
       original.Type_free(&type);
     }
   }
+
+ private:
+  /// False: it was made by a function with large counts, or nothing is said about it.
+  bool count(MPI_Datatype type, int (&counts)[3]) noexcept {
+    if (original.Type_get_envelope_c == nullptr) {
+      return original.Type_get_envelope(type, &counts[0], &counts[1], &counts[2], &combiner) == MPI_SUCCESS;
+    }
+    MPI_Count numbers[4] = {};
+    if (original.Type_get_envelope_c(type, &numbers[0], &numbers[1], &numbers[2], &numbers[3], &combiner) != MPI_SUCCESS) {
+      return false;
+    }
+    counts[0] = static_cast<int>(numbers[0]);
+    counts[1] = static_cast<int>(numbers[1]);
+    counts[2] = static_cast<int>(numbers[3]);
+    return numbers[2] == 0;
+  }
 };
 
 bool measure(MPI_Datatype type, Type& to) {
   MPI_Count size = 0;
   MPI_Aint lower = 0, extent = 0;
-  if (PMPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0) return false;
-  if (PMPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS) return false;
+  if (original.Type_size_x(type, &size) != MPI_SUCCESS || size < 0) return false;
+  if (original.Type_get_extent(type, &lower, &extent) != MPI_SUCCESS) return false;
   to.size = static_cast<std::size_t>(size);
   to.extent = static_cast<std::size_t>(extent);
   to.dense = lower == 0 && extent == static_cast<MPI_Aint>(size);
@@ -268,7 +284,7 @@ int key() noexcept {
   const std::lock_guard lock(set_up);
   made = keyval.load(std::memory_order_relaxed);
   if (made == MPI_KEYVAL_INVALID) {
-    PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget, &made, nullptr);
+    original.Type_create_keyval(copy_nothing, forget, &made, nullptr);
     keyval.store(made, std::memory_order_release);  // pairs with the load above
   }
   return made;
@@ -276,20 +292,16 @@ int key() noexcept {
 
 /// Not predefined, or not in the table.
 const Type* derived(MPI_Datatype type) noexcept {
-  if (type == MPI_DATATYPE_NULL) return nullptr;
-  // Only a type that may be used can be packed.
-  char nothing = 0;
-  int position = 0;
-  if (PMPI_Pack(&nothing, 0, type, &nothing, 0, &position, own_communicator()) != MPI_SUCCESS) return nullptr;
+  if (!usable(type)) return nullptr;  // or it has not been committed
   void* value = nullptr;
   int found = 0;
-  if (PMPI_Type_get_attr(type, key(), &value, &found) != MPI_SUCCESS) return nullptr;
+  if (original.Type_get_attr(type, key(), &value, &found) != MPI_SUCCESS) return nullptr;
   if (found != 0) return static_cast<const Type*>(value);
   try {
     auto made = std::make_unique<Type>();
     if (!measure(type, *made)) return nullptr;
     made->dense = is_dense(type);
-    if (PMPI_Type_set_attr(type, key(), made.get()) != MPI_SUCCESS) return nullptr;
+    if (original.Type_set_attr(type, key(), made.get()) != MPI_SUCCESS) return nullptr;
     return made.release();
   } catch (const std::bad_alloc&) {
     return nullptr;
@@ -311,10 +323,10 @@ class Anchored {
     static char anchor;
     address = &anchor;
     MPI_Aint offset = 0;
-    PMPI_Get_address(address, &offset);
+    original.Get_address(address, &offset);
     offset = -offset;
-    code = PMPI_Type_create_hindexed_block(1, 1, &offset, type, &made_);
-    if (code == MPI_SUCCESS) code = PMPI_Type_commit(&made_);
+    code = original.Type_create_hindexed_block(1, 1, &offset, type, &made_);
+    if (code == MPI_SUCCESS) code = original.Type_commit(&made_);
     if (code == MPI_SUCCESS) this->type = made_;
   }
   Anchored(const Anchored&) = delete;
@@ -333,15 +345,14 @@ class Anchored {
 
 }  // namespace
 
-constinit thread_local KnownType known_type[known_types] = {};
 constinit std::atomic<std::uint32_t> type_generation{1};
 
 const Type* look_up_type(MPI_Datatype type) noexcept {
   const auto now = type_generation.load(std::memory_order_acquire);
   const Type* found = predefined().find(type);
   if (found == nullptr) found = derived(type);
-  auto& entry = known_type[(number_of(type) >> (std::is_pointer_v<MPI_Datatype> ? 6 : 0)) % known_types];
-  if (found != nullptr) entry = {type, now, found};
+  auto& entry = known_type[spread(type) % known_types];
+  if (found != nullptr) entry = {number_of(type), now, found};
   return found;
 }
 
@@ -352,7 +363,7 @@ int pack(const void* from, std::size_t count, MPI_Datatype type, const Type& lay
     const auto* begin = static_cast<const std::byte*>(from) + done * layout.extent;
     const Anchored at(begin, type);
     if (at.code != MPI_SUCCESS) return at.code;
-    const int code = PMPI_Pack(at.address, static_cast<int>(part), at.type, to + done * layout.size,
+    const int code = original.Pack(at.address, static_cast<int>(part), at.type, to + done * layout.size,
                                static_cast<int>(part * layout.size), &position, own_communicator());
     if (code != MPI_SUCCESS) return code;
   }
@@ -365,7 +376,7 @@ int unpack(const std::byte* from, void* to, std::size_t count, MPI_Datatype type
     int position = 0;
     const Anchored at(static_cast<std::byte*>(to) + done * layout.extent, type);
     if (at.code != MPI_SUCCESS) return at.code;
-    const int code = PMPI_Unpack(from + done * layout.size, static_cast<int>(part * layout.size), &position, at.address,
+    const int code = original.Unpack(from + done * layout.size, static_cast<int>(part * layout.size), &position, at.address,
                                  static_cast<int>(part), at.type, own_communicator());
     if (code != MPI_SUCCESS) return code;
   }
@@ -375,7 +386,7 @@ int unpack(const std::byte* from, void* to, std::size_t count, MPI_Datatype type
 void release_types() noexcept {
   const std::lock_guard lock(set_up);
   type_generation.fetch_add(1, std::memory_order_release);
-  if (int made = keyval.exchange(MPI_KEYVAL_INVALID); made != MPI_KEYVAL_INVALID) PMPI_Type_free_keyval(&made);
+  if (int made = keyval.exchange(MPI_KEYVAL_INVALID); made != MPI_KEYVAL_INVALID) original.Type_free_keyval(&made);
 }
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -1,16 +1,16 @@
 // Datatypes: how large, how laid out, and what smelt calls them.
 #pragma once
 
-#include <mpi.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include "shims/mpi/known.hpp"
 #include "shims/mpi/original.hpp"
 
-namespace smelt::shims::mpi {
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 /// The groups of types that the MPI standard allows operators on.
 enum class Kind : std::uint8_t {
@@ -35,14 +35,6 @@ struct Type {
   int plain = -1;  ///< smelt_type, or -1
 };
 
-/// The types that this thread has asked for lately.
-struct KnownType {
-  MPI_Datatype handle;
-  std::uint32_t generation;
-  const Type* type;
-};
-inline constexpr std::size_t known_types = 16;
-extern constinit thread_local KnownType known_type[known_types];
 // Grows whenever a datatype is freed, so that no thread takes a new type for an old one with its handle.
 // Release where it grows, acquire in type_of(): who sees the new number does not use the freed Type.
 extern constinit std::atomic<std::uint32_t> type_generation;
@@ -51,9 +43,9 @@ const Type* look_up_type(MPI_Datatype type) noexcept;
 /// What is known of a datatype; null for what the library will complain of (no type, or not committed). The pointer
 /// is good until the type is freed. Cost: a look into a small table of this thread.
 inline const Type* type_of(MPI_Datatype type) noexcept {
-  const auto& entry = known_type[(number_of(type) >> (std::is_pointer_v<MPI_Datatype> ? 6 : 0)) % known_types];
-  if (entry.handle == type && entry.generation == type_generation.load(std::memory_order_acquire)) [[likely]]
-    return entry.type;
+  const auto& entry = known_type[spread(type) % known_types];
+  if (entry.handle == number_of(type) && entry.generation == type_generation.load(std::memory_order_acquire)) [[likely]]
+    return static_cast<const Type*>(entry.found);
   return look_up_type(type);
 }
 
@@ -64,4 +56,4 @@ int unpack(const std::byte* from, void* to, std::size_t count, MPI_Datatype type
 /// Frees what this file has made; before MPI is finalized.
 void release_types() noexcept;
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

