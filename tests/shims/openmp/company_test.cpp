@@ -78,6 +78,22 @@ TEST(Company, RuntimePrivateToALoadedLibrary) {
   EXPECT_THAT(verbose.err, ContainsRegex("GOMP_parallel\\): taken over 1[0-9][0-9] times"));
 }
 
+// The program has no OpenMP; a library that it loads calls the runtime by a jump, so that the program seems to be the
+// caller.
+TEST(Company, RuntimesThatComeLate) {
+  for (const Words& modules : {Words{SMELT_LATE_GNU}, Words{SMELT_LATE_LLVM}, Words{SMELT_LATE_PRIVATE},
+                               Words{SMELT_LATE_GNU, SMELT_LATE_PRIVATE}, Words{SMELT_LATE_LLVM, SMELT_LATE_GNU},
+                               Words{SMELT_LATE_PRIVATE, SMELT_LATE_LLVM, SMELT_LATE_GNU}}) {
+    const auto command = with({SMELT_LATE_LOADER}, modules);
+    EXPECT_EQ(plainly(command, {}).out, "0 wrong\n") << modules.front();
+    const auto call = with_smelt(command, {});
+    EXPECT_EQ(call.exit_code, 0) << modules.front();
+    EXPECT_EQ(call.out, "0 wrong\n") << modules.front() << " and " << modules.size() - 1;
+  }
+  const auto verbose = with_smelt({SMELT_LATE_LOADER, SMELT_LATE_GNU}, {"SMELT_VERBOSE=1"});
+  EXPECT_THAT(verbose.err, ContainsRegex("GOMP_parallel\\): taken over [0-9]+ times"));
+}
+
 // Each look-up takes some 20 us; Python's modules start thousands of regions by turns.
 TEST(Company, LibrariesThatTakeTurnsAreLookedUpOnce) {
   const Words command = {SMELT_LOADER, SMELT_PRIVATE_MODULE, SMELT_PRIVATE_SIBLING};
