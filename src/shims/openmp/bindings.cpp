@@ -36,6 +36,13 @@ struct Range {
   bool contains(std::uintptr_t address) const noexcept { return address - begin < end - begin; }
 };
 
+Range around(const Range& a, const Range& b) noexcept { return {std::min(a.begin, b.begin), std::max(a.end, b.end)}; }
+
+template <class T, class U>
+const T* further(const U* from, std::size_t bytes) noexcept {
+  return reinterpret_cast<const T*>(reinterpret_cast<const char*>(from) + bytes);
+}
+
 /// The tables of a loaded library.
 struct Tables {
   std::uintptr_t base = 0;
@@ -56,7 +63,7 @@ struct Tables {
     for (int i = 0; i < info.dlpi_phnum; ++i) {
       const auto& part = info.dlpi_phdr[i];
       const Range range = {base + part.p_vaddr, base + part.p_vaddr + part.p_memsz};
-      if (part.p_type == PT_LOAD) whole = whole.end == 0 ? range : Range{std::min(whole.begin, range.begin), std::max(whole.end, range.end)};
+      if (part.p_type == PT_LOAD) whole = whole.end == 0 ? range : around(whole, range);
       if (part.p_type == PT_GNU_RELRO) read_only = range;
       if (part.p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(range.begin);
     }
@@ -90,18 +97,13 @@ struct Tables {
   }
 };
 
-template <class T>
-const T* further(const T* from, std::size_t bytes) noexcept {
-  return reinterpret_cast<const T*>(reinterpret_cast<const char*>(from) + bytes);
-}
-
 /// The version of a symbol that the library needs; null: none.
 const char* version_needed(const Tables& of, std::size_t symbol) noexcept {
   if (of.versions == nullptr || of.needed == nullptr) return nullptr;
   const auto wanted = of.versions[symbol] & 0x7fff;
-  for (const auto* file = of.needed;; file = further(file, file->vn_next)) {
-    const auto* version = reinterpret_cast<const ElfW(Vernaux)*>(further(reinterpret_cast<const char*>(file), file->vn_aux));
-    for (int i = 0; i < file->vn_cnt; ++i, version = further(version, version->vna_next)) {
+  for (const auto* file = of.needed;; file = further<ElfW(Verneed)>(file, file->vn_next)) {
+    const auto* version = further<ElfW(Vernaux)>(file, file->vn_aux);
+    for (int i = 0; i < file->vn_cnt; ++i, version = further<ElfW(Vernaux)>(version, version->vna_next)) {
       if ((version->vna_other & 0x7fff) == wanted) return of.strings + version->vna_name;
     }
     if (file->vn_next == 0) return nullptr;
@@ -112,8 +114,8 @@ const char* version_needed(const Tables& of, std::size_t symbol) noexcept {
 bool defined_for_llvm(const Tables& of, std::size_t symbol) noexcept {
   if (of.versions == nullptr || of.defined == nullptr) return false;
   const auto wanted = of.versions[symbol] & 0x7fff;
-  for (const auto* each = of.defined;; each = further(each, each->vd_next)) {
-    const auto* name = reinterpret_cast<const ElfW(Verdaux)*>(further(reinterpret_cast<const char*>(each), each->vd_aux));
+  for (const auto* each = of.defined;; each = further<ElfW(Verdef)>(each, each->vd_next)) {
+    const auto* name = further<ElfW(Verdaux)>(each, each->vd_aux);
     if ((each->vd_ndx & 0x7fff) == wanted) return std::strcmp(of.strings + name->vda_name, "VERSION") == 0;
     if (each->vd_next == 0) return false;
   }
@@ -125,13 +127,13 @@ bool defines(const Tables& library, const char* name) noexcept {
   std::uint32_t hash = 5381;
   for (const char* each = name; *each != '\0'; ++each) hash = hash * 33 + static_cast<unsigned char>(*each);
   const std::uint32_t buckets = library.hash[0], first = library.hash[1], bloom_words = library.hash[2];
-  const auto* bucket = reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const ElfW(Addr)*>(library.hash + 4) + bloom_words);
+  const auto* bucket = further<std::uint32_t>(library.hash + 4, bloom_words * sizeof(ElfW(Addr)));
   const std::uint32_t* chain = bucket + buckets;
   for (std::uint32_t i = buckets != 0 ? bucket[hash % buckets] : 0; i >= first && i != 0; ++i) {
     const auto own = chain[i - first];
     const auto& symbol = library.symbols[i];
-    if ((own | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF && std::strcmp(library.strings + symbol.st_name, name) == 0)
-      return true;
+    const bool same = (own | 1) == (hash | 1) && std::strcmp(library.strings + symbol.st_name, name) == 0;
+    if (same && symbol.st_shndx != SHN_UNDEF) return true;
     if ((own & 1) != 0) break;
   }
   return false;
@@ -157,7 +159,7 @@ bool is_function_of_runtimes(std::string_view name) noexcept {
 void read_own_entries(const Tables& own) noexcept {
   if (own.hash == nullptr) return;
   const std::uint32_t buckets = own.hash[0], first = own.hash[1], bloom_words = own.hash[2];
-  const auto* bucket = reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const ElfW(Addr)*>(own.hash + 4) + bloom_words);
+  const auto* bucket = further<std::uint32_t>(own.hash + 4, bloom_words * sizeof(ElfW(Addr)));
   const std::uint32_t* chain = bucket + buckets;
   for (std::uint32_t b = 0; b < buckets; ++b) {
     for (std::uint32_t i = bucket[b]; i >= first && i != 0; ++i) {
@@ -220,8 +222,10 @@ void for_each_import(const Tables& library, const Visit& visit) noexcept {
       return;
     }
   };
-  for (std::size_t i = library.relative_count; library.data != nullptr && i < library.data_count; ++i) look(library.data[i]);
-  for (std::size_t i = 0; library.calls != nullptr && i < library.calls_count; ++i) look(library.calls[i]);
+  const std::size_t data_count = library.data != nullptr ? library.data_count : 0;
+  for (std::size_t i = library.relative_count; i < data_count; ++i) look(library.data[i]);
+  const std::size_t calls_count = library.calls != nullptr ? library.calls_count : 0;
+  for (std::size_t i = 0; i < calls_count; ++i) look(library.calls[i]);
 }
 
 /// The slots that are filled when the library is loaded are read-only from then on.
