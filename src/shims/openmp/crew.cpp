@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <new>
+#include <utility>
 
 namespace smelt::shims::openmp {
 
@@ -136,6 +137,8 @@ bool start(const Runtime& runtime, int size) noexcept {
   return false;
 }
 
+void nothing(void*) noexcept {}
+
 const char* why_not(const Runtime& runtime, int size) noexcept {
   if (smelt_openmp_state != outside) return "nested";
   if (const char* why = crews_stopped()) return why;
@@ -168,8 +171,10 @@ void run(smelt_work work, int words) noexcept {
 }  // namespace
 
 bool run_region(const Runtime& runtime, int threads, smelt_work work, Entry& entry, int words) noexcept {
+  if (smelt_openmp_state == alone && self.crew->runtime == &runtime) dissolve("nested in a region of one");
   if (smelt_openmp_state == parked) {
     const int size = threads != 0 ? threads : self.max_threads;
+    if (size == 1 && run_alone(runtime, work, entry)) return true;
     if (size == self.crew->size && &runtime == self.crew->runtime && crews_stopped() == nullptr) [[likely]] {
       entry.took();
       run(work, words);
@@ -206,10 +211,31 @@ Turn try_barrier(Entry& entry) noexcept {
 }
 
 void dissolve(const char* why) noexcept {
-  if (smelt_openmp_state != parked) return;
+  if ((smelt_openmp_state & (parked | alone)) == 0) return;
+  const bool was_alone = smelt_openmp_state == alone;
+  const Runtime& runtime = *self.crew->runtime;
   parked_entry.passed(why);
   smelt_team_fork(self.crew->team, {nullptr, nullptr});
   end_region();
+  if (!was_alone) return;
+  self.entered_alone = true;
+  runtime.parallel_start(nothing, nullptr, 1);
+}
+
+bool run_alone(const Runtime& runtime, smelt_work work, Entry& entry) noexcept {
+  if (smelt_openmp_state != parked || self.crew->runtime != &runtime || runtime.family != Family::gnu) return false;
+  if (crews_stopped() != nullptr) return false;
+  entry.took();
+  self.entered_alone = false;
+  smelt_openmp_state = alone;
+  work.function(work.data);
+  if (smelt_openmp_state == alone) {
+    smelt_openmp_state = parked;
+  } else if (std::exchange(self.entered_alone, false)) {
+    // It may have a crew of regions inside; that has gone with them.
+    runtime.parallel_end();
+  }
+  return true;
 }
 
 void call_off() noexcept {

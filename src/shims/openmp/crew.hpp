@@ -7,13 +7,16 @@
 //
 //            start                 fork                  join
 //   outside -------> parked ----------------> inside ------------> parked
-//      ^               |                        |   call off          |
-//      |   dissolve    |                        +-----------> away    | dissolve
+//      ^               | ^                      |   call off          |
+//      |   dissolve    | | region of one        +-----------> away    | dissolve
 //      +---------------+------------------------------------- (join) -+
+//                      alone
 //
 //   outside  what the runtime thinks of the thread is so; the shim passes everything on
 //   parked   a master between regions: the runtime thinks that it is in one. Whoever could notice is answered by
 //            the shim or makes it dissolve the crew first
+//   alone    a parked master in a region of the program's that has one thread. Who could notice that the runtime thinks
+//            otherwise makes it dissolve the crew and start a region of one of the runtime's first
 //   inside   barriers and the end of the region are smelt's
 //   away     called off: barriers and the end of the region are the runtime's (tasks, cancellation)
 //
@@ -28,7 +31,7 @@
 
 namespace smelt::shims::openmp {
 
-enum State : std::uint8_t { outside = 0, parked = 1, inside = 2, away = 4 };
+enum State : std::uint8_t { outside = 0, parked = 1, inside = 2, away = 4, alone = 8 };
 
 extern "C" {
 /// The state of the calling thread; tested by the entry points in thunks.S, too.
@@ -57,6 +60,7 @@ struct Self {
   std::uint8_t state_outside_serialized = outside;
   int requested = 0;             ///< pushed by the num_threads clause, LLVM's; 0: none
   bool bound = false;            ///< a proc_bind clause was pushed, LLVM's
+  bool entered_alone = false;    ///< a region of one that began alone has become the runtime's
   int max_threads = 0;           ///< omp_get_max_threads() of a parked master
   std::int32_t global_number = 0;  ///< LLVM's of the thread, in this crew
 
@@ -68,6 +72,14 @@ extern thread_local constinit Self self;
 /// original is to run it; the thread is outside, or within a region of the runtime's. `words`: as many at work.data
 /// are all that members need of it.
 bool run_region(const Runtime& runtime, int threads, smelt_work work, Entry& entry, int words = 0) noexcept;
+
+/// Runs a region of one thread by the parked master of a crew of GNU's runtime. False: the caller is none.
+bool run_alone(const Runtime& runtime, smelt_work work, Entry& entry) noexcept;
+
+/// Whether the thread is parked, or alone, by a crew of this runtime.
+inline bool parked_by(const Runtime& runtime) noexcept {
+  return (smelt_openmp_state & (parked | alone)) != 0 && self.crew->runtime == &runtime;
+}
 
 /// Whose turn a barrier is.
 enum class Turn { ours, original, sampled };
@@ -89,7 +101,8 @@ void barrier(const Runtime& runtime, Entry& entry, const Original& original) noe
     if (self.crew->runtime != &runtime) return original();
     if (!verbose()) [[likely]] return crew_barrier() ? void() : original();
   }
-  if (smelt_openmp_state == parked) return;
+  if (parked_by(runtime)) return;
+  if ((smelt_openmp_state & (parked | alone)) != 0) return original();
   const Turn turn = try_barrier(entry);
   if (turn == Turn::ours) [[likely]] return;
   Stopwatch watch(entry, turn == Turn::sampled ? Sample::original : Sample::none);
@@ -107,11 +120,11 @@ template <class Original>
 bool claim_single(const Runtime& runtime, const Original& original) noexcept {
   if (in_region_of(runtime)) [[likely]]
     return smelt_team_claim(self.crew->team, self.member) != 0;
-  if (smelt_openmp_state == parked) return true;  // of the program's one thread
+  if (parked_by(runtime)) return true;  // of the program's one thread
   return original();
 }
 
-/// Makes the runtime's view of a parked master true again. `why`: a literal.
+/// Makes the runtime's view of a parked or lone master true again. `why`: a literal.
 void dissolve(const char* why) noexcept;
 
 /// From here on the region's barriers and its end are the runtime's.

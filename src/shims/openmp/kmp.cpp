@@ -242,7 +242,7 @@ SMELT_SHOWN std::int32_t __kmpc_single(void* location, std::int32_t thread) noex
 // The runtime would only check the program, or tell tools.
 SMELT_SHOWN void __kmpc_end_single(void* location, std::int32_t thread) noexcept {
   const Runtime& below = llvm(SMELT_CALLER);
-  if (!in_region_of(below) && smelt_openmp_state != parked) below.end_single(location, thread);
+  if (!in_region_of(below) && !parked_by(below)) below.end_single(location, thread);
 }
 
 // The first barrier: the data is known. The second: nobody needs it any more.

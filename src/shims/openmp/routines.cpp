@@ -5,12 +5,17 @@
 namespace smelt::shims::openmp {
 namespace {
 
-/// What a routine says when parked and when inside; else the original is asked.
-template <Family family, class Parked, class Inside>
-int answer(int (*Runtime::*original)(), const void* caller, Parked when_parked, Inside when_inside) noexcept {
-  if (smelt_openmp_state == parked) return when_parked();
-  if (smelt_openmp_state == inside && self.crew->runtime->family == family) return when_inside();
-  return (runtime(family, caller).*original)();
+/// What a routine says when parked, when alone in a region and when inside; else the original is asked.
+template <Family family, class Parked, class Alone, class Inside>
+int answer(int (*Runtime::*original)(), const void* caller, Parked when_parked, Alone when_alone,
+           Inside when_inside) noexcept {
+  const Runtime& below = runtime(family, caller);
+  if (smelt_openmp_state != outside && self.crew->runtime == &below) {
+    if (smelt_openmp_state == inside) return when_inside();
+    if (smelt_openmp_state == parked) return when_parked();
+    if (smelt_openmp_state == alone) return when_alone();
+  }
+  return (below.*original)();
 }
 
 int zero() noexcept { return 0; }
@@ -21,17 +26,19 @@ int usual_threads() noexcept { return self.max_threads; }
 
 template <Family family>
 int ask(int (*Runtime::*original)(), const void* caller) noexcept {
-  if (smelt_openmp_state == parked && original == &Runtime::get_max_threads) return usual_threads();
-  return (runtime(family, caller).*original)();
+  const Runtime& below = runtime(family, caller);
+  if (parked_by(below) && original == &Runtime::get_max_threads) return usual_threads();
+  return (below.*original)();
 }
 
 template <Family family>
 void set_num_threads(int threads, const void* caller) noexcept {
+  const Runtime& below = runtime(family, caller);
   // Programs say it again before every region.
-  if (smelt_openmp_state == parked && threads == self.max_threads) return;
+  if (smelt_openmp_state == parked && parked_by(below) && threads == self.max_threads) return;
   dissolve("omp_set_num_threads");
   call_off();
-  runtime(family, caller).set_num_threads(threads);
+  below.set_num_threads(threads);
 }
 
 }  // namespace
@@ -46,16 +53,16 @@ using namespace smelt::shims::openmp;
 #define SMELT_CALLER __builtin_return_address(0)
 
 // Twice each: `name` and, for Fortran, `name_`.
-#define SMELT_ANSWER_AS(routine, suffix, version, original, when_parked, when_inside)                     \
+#define SMELT_ANSWER_AS(routine, suffix, version, original, when_parked, when_alone, when_inside)                     \
   SMELT_ROUTINE(gnu_##routine##suffix, int, (), #routine #suffix "@" version) {                           \
-    return answer<Family::gnu>(&Runtime::original, SMELT_CALLER, when_parked, when_inside);               \
+    return answer<Family::gnu>(&Runtime::original, SMELT_CALLER, when_parked, when_alone, when_inside);               \
   }                                                                                                       \
   SMELT_ROUTINE(llvm_##routine##suffix, int, (), #routine #suffix "@@VERSION") {                          \
-    return answer<Family::llvm>(&Runtime::original, SMELT_CALLER, when_parked, when_inside);              \
+    return answer<Family::llvm>(&Runtime::original, SMELT_CALLER, when_parked, when_alone, when_inside);              \
   }
-#define SMELT_ANSWER(routine, version, original, when_parked, when_inside)      \
-  SMELT_ANSWER_AS(routine, , version, original, when_parked, when_inside)       \
-  SMELT_ANSWER_AS(routine, _, version, original, when_parked, when_inside)
+#define SMELT_ANSWER(routine, version, original, when_parked, when_alone, when_inside)      \
+  SMELT_ANSWER_AS(routine, , version, original, when_parked, when_alone, when_inside)       \
+  SMELT_ANSWER_AS(routine, _, version, original, when_parked, when_alone, when_inside)
 #define SMELT_ASK_AS(routine, suffix, version, original)                                    \
   SMELT_ROUTINE(gnu_##routine##suffix, int, (), #routine #suffix "@" version) {             \
     return ask<Family::gnu>(&Runtime::original, SMELT_CALLER);                              \
@@ -64,11 +71,11 @@ using namespace smelt::shims::openmp;
     return ask<Family::llvm>(&Runtime::original, SMELT_CALLER);                             \
   }
 
-SMELT_ANSWER(omp_get_thread_num, "OMP_1.0", get_thread_num, zero, own_number)
-SMELT_ANSWER(omp_get_num_threads, "OMP_1.0", get_num_threads, one, team_size)
-SMELT_ANSWER(omp_in_parallel, "OMP_1.0", in_parallel, zero, one)
-SMELT_ANSWER(omp_get_level, "OMP_3.0", get_level, zero, one)
-SMELT_ANSWER(omp_get_active_level, "OMP_3.0", get_active_level, zero, one)
+SMELT_ANSWER(omp_get_thread_num, "OMP_1.0", get_thread_num, zero, zero, own_number)
+SMELT_ANSWER(omp_get_num_threads, "OMP_1.0", get_num_threads, one, one, team_size)
+SMELT_ANSWER(omp_in_parallel, "OMP_1.0", in_parallel, zero, zero, one)
+SMELT_ANSWER(omp_get_level, "OMP_3.0", get_level, zero, one, one)
+SMELT_ANSWER(omp_get_active_level, "OMP_3.0", get_active_level, zero, zero, one)
 SMELT_ASK_AS(omp_get_max_threads, , "OMP_1.0", get_max_threads)
 SMELT_ASK_AS(omp_get_max_threads, _, "OMP_1.0", get_max_threads)
 

@@ -3,15 +3,18 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string_view>
 
+#include "shims/openmp/bindings.hpp"
 #include "shims/openmp/crew.hpp"
 
 namespace smelt::shims::openmp {
@@ -56,6 +59,10 @@ constinit std::atomic<int> libraries_closing{0};             ///< calls of dlclo
 constinit std::atomic<const Runtime*> runtime_detail::globals[2] = {};
 
 extern "C" {
+thread_local constinit std::uint32_t smelt_openmp_bound = 0;
+}
+
+extern "C" {
 /// Where thunks.S finds the originals, once they are known and the same for all callers.
 [[gnu::visibility("hidden")]] constinit std::atomic<void*> smelt_openmp_originals[std::size(symbols)] = {};
 }
@@ -89,6 +96,15 @@ Dlclose c_library_dlclose() noexcept {
   return original;
 }
 
+/// Ends the process as the dynamic linker does when a function is in no library.
+[[noreturn]] void undefined(const char* name) noexcept {
+  std::fprintf(stderr, "%s: symbol lookup error: undefined symbol: %s\n", program_invocation_name, name);
+  std::fflush(stderr);
+  _exit(127);
+}
+
+[[noreturn]] void undefined_function() noexcept { undefined("a function of the OpenMP runtime"); }
+
 // ---- look-up -----------------------------------------------------------------------------------
 
 /// Where a function is looked for: after the shim, or in the libraries that the caller came with.
@@ -102,13 +118,19 @@ class Scope {
     Dl_info info = {};
     link_map* map = nullptr;
     if (dladdr1(caller, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr) return;
-    if (void* handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD)) handle_ = handle;
+    open(*map);
   }
+
+  /// The scope of that library, whatever the process has.
+  explicit Scope(const link_map& map) noexcept { open(map); }
+
   ~Scope() {
     if (handle_ != RTLD_NEXT) c_library_dlclose()(handle_);
   }
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
+
+  bool is_everybodys() const noexcept { return handle_ == RTLD_NEXT; }
 
   void* find(const char* name, const char* version = nullptr) const noexcept {
     void* found = version != nullptr ? dlvsym(handle_, name, version) : nullptr;
@@ -116,6 +138,10 @@ class Scope {
   }
 
  private:
+  void open(const link_map& map) noexcept {
+    if (void* handle = dlopen(map.l_name, RTLD_LAZY | RTLD_NOLOAD)) handle_ = handle;
+  }
+
   void* handle_ = RTLD_NEXT;
 };
 
@@ -207,9 +233,9 @@ bool is_set(const char* variable) noexcept {
 
 const char* why_no_crews(const Runtime& runtime, const Scope& scope) noexcept {
   const void* entry = scope.find(marker(runtime.family));
-  if (runtime.parallel_start == nullptr || runtime.parallel_end == nullptr)
+  if (entry == nullptr) return "there is no runtime";
+  if (scope.find("GOMP_parallel_start") == nullptr || scope.find("GOMP_parallel_end") == nullptr)
     return "the runtime lacks GOMP_parallel_start";
-  if (!runtime.global) return "the runtime is private to a library";
   if (runtime.family == Family::gnu) {
     if (const void* other = scope.find("__kmpc_fork_call"); other != nullptr && same_library(entry, other)) {
       return "LLVM's runtime stands in for libgomp";
@@ -301,12 +327,20 @@ unsigned long long count_unloaded() noexcept {
   return count;
 }
 
+const link_map* library_with(const void* address) noexcept {
+  Dl_info info = {};
+  link_map* map = nullptr;
+  return dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0 ? map : nullptr;
+}
+
 Runtime find_runtime(Family family, const Scope& scope, bool global) noexcept {
   Runtime found = {};
   const bool gnu = family == Family::gnu;
   const auto get = [&](auto& function, const char* name, const char* version = nullptr) {
     using Function = std::remove_reference_t<decltype(function)>;
-    function = reinterpret_cast<Function>(scope.find(name, version));
+    void* const original = scope.find(name, version);
+    function = original != nullptr ? reinterpret_cast<Function>(original)
+                                   : reinterpret_cast<Function>(&undefined_function);
   };
   const auto get_routine = [&](auto& function, const char* name, const char* version) {
     get(function, name, gnu ? version : "VERSION");
@@ -363,6 +397,7 @@ Runtime find_runtime(Family family, const Scope& scope, bool global) noexcept {
   get(found.end_serialized_parallel, "__kmpc_end_serialized_parallel");
   found.family = family;
   found.global = global;
+  if (const void* entry = scope.find(marker(family))) found.library = library_with(entry);
   found.own_reductions = !is_set("KMP_FORCE_REDUCTION") && !is_set("KMP_DETERMINISTIC_REDUCTION");
   found.usual_blocks = !is_set("KMP_SCHEDULE");
   found.awake_s = awake_s(family);
@@ -379,25 +414,77 @@ struct Private : Runtime {
   mutable std::atomic<void*> originals[std::size(symbols)];  ///< as far as they have been asked for
 };
 
-Private* find_private(Family family, const void* caller) noexcept {
-  static std::mutex mutex;
-  static Private* known = nullptr;
-  const Scope scope(caller);
-  const void* found = scope.find(marker(family));
-  const std::lock_guard lock(mutex);
-  for (Private* each = known; each != nullptr; each = each->next) {
+constinit std::mutex copies_mutex;
+constinit std::atomic<Private*> newest_copy{nullptr};
+constinit Private* copies[most_copies + 1] = {};  ///< by number, written before a stub with that number is handed out
+constinit int copy_count = 0;
+
+/// Workers of a runtime wait in its code between regions: it stays loaded.
+void keep_loaded(const void* inside) noexcept {
+  Dl_info info = {};
+  if (dladdr(inside, &info) != 0) dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+/// The copy whose main function, `found`, is in `scope`. Null: that of those for whom there is none.
+Private* copy_at(Family family, const Scope& scope, const void* found) noexcept {
+  const std::lock_guard lock(copies_mutex);
+  Private* const first = newest_copy.load(std::memory_order_relaxed);
+  for (Private* each = first; each != nullptr; each = each->next) {
     if (each->marker == found && each->family == family) return each;
   }
-  known = new Private{{find_runtime(family, scope, false)}, found, known, {}};
-  return known;
+  if (found != nullptr) keep_loaded(found);
+  auto* const made = new Private{{find_runtime(family, scope, false)}, found, first, {}};
+  if (found != nullptr && copy_count < most_copies) copies[made->copy = ++copy_count] = made;
+  newest_copy.store(made, std::memory_order_release);
+  return made;
+}
+
+bool comes_before(const link_map* a, const link_map* b) noexcept {
+  for (; a != nullptr; a = a->l_next) {
+    if (a->l_next == b) return true;
+  }
+  return false;
+}
+
+/// Whether a library takes the runtime of the global scope: it was there before the library, which looked there first,
+/// or the library brought none.
+bool takes_everybodys(const link_map* library, const void* everybodys, const void* own) noexcept {
+  if (own == nullptr || everybodys == nullptr) return own == nullptr;
+  return own == everybodys || comes_before(library_with(everybodys), library);
+}
+
+Private* find_private(Family family, const void* caller) noexcept {
+  bind_new_libraries();
+  const link_map* const library = library_with(caller);
+  const Scope everybodys;
+  const void* const next = everybodys.find(marker(family));
+  if (library != nullptr) {
+    const Scope own(*library);
+    const void* const found = own.is_everybodys() ? nullptr : own.find(marker(family));
+    // Its scope begins with the shim for the program itself.
+    const bool foreign = found != nullptr && library_with(found) != library_with(reinterpret_cast<void*>(&copy_at));
+    if (foreign && !takes_everybodys(library, next, found)) return copy_at(family, own, found);
+  }
+  if (next != nullptr) return copy_at(family, everybodys, next);
+  // Code in no library, made at run time or called by such code: of one that is there.
+  for (Private* each = newest_copy.load(std::memory_order_acquire); each != nullptr; each = each->next) {
+    if (each->family == family && each->marker != nullptr) return each;
+  }
+  return copy_at(family, everybodys, nullptr);
+}
+
+/// Only a runtime that is there from the start serves all libraries; later ones those that come after them.
+bool there_at_start(Family family) noexcept {
+  static const bool there[] = {somebody_defines(marker(Family::gnu)), somebody_defines(marker(Family::llvm))};
+  return there[static_cast<int>(family)];
 }
 
 const Runtime* global_runtime(Family family) noexcept {
   auto& slot = runtime_detail::globals[static_cast<int>(family)];
   // Acquire: partner the release below.
   if (const Runtime* runtime = slot.load(std::memory_order_acquire)) return runtime;
+  if (!there_at_start(family)) return nullptr;
   const Scope scope;
-  if (scope.find(marker(family)) == nullptr) return nullptr;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (slot.load(std::memory_order_relaxed) == nullptr) {
@@ -446,6 +533,53 @@ thread_local constinit Callers callers[2];
 
 }  // namespace
 
+const Runtime& runtime_detail::of_copy(Family family, std::uint32_t copy) noexcept {
+  // The two families of one library have a copy each; libraries import from one of them.
+  static_cast<void>(family);
+  return *copies[copy];
+}
+
+Bound bound_to(Family family, const void* map) noexcept {
+  Bound bound;
+  if (there_at_start(family)) {
+    bound.everybodys = true;
+    return bound;
+  }
+  const auto* const library = static_cast<const link_map*>(map);
+  bound.found_in = library;
+  const Scope everybodys, own(*library);
+  const void* const next = everybodys.find(marker(family));
+  const void* found = own.is_everybodys() ? nullptr : own.find(marker(family));
+  const link_map* const shim = library_with(reinterpret_cast<void*>(&copy_at));
+  if (found != nullptr && library_with(found) == shim) found = nullptr;
+  bound.after_shim = takes_everybodys(library, next, found);
+  const void* const taken = bound.after_shim ? next : found;
+  if (taken == nullptr) return bound;
+  bound.itself = library_with(taken) == library;
+  bound.copy = copy_at(family, bound.after_shim ? everybodys : own, taken)->copy;
+  return bound;
+}
+
+void* Bound::original(const char* name, bool llvm) const noexcept {
+  const link_map* const shim = library_with(reinterpret_cast<void*>(&copy_at));
+  const auto in = [&](const Scope& scope) -> void* {
+    void* found = llvm ? scope.find(name, "VERSION") : scope.find(name);
+    return found != nullptr && library_with(found) != shim ? found : nullptr;
+  };
+  if (void* found = after_shim ? nullptr : in(Scope(*static_cast<const link_map*>(found_in)))) return found;
+  return in(Scope());
+}
+
+void release_library(void* handle) noexcept { c_library_dlclose()(handle); }
+
+namespace {
+/// Libraries that were there before the program: those that only ask whether a function is there are told the truth.
+[[gnu::constructor]] void bind_first_libraries() noexcept {
+  there_at_start(Family::gnu);
+  bind_new_libraries();
+}
+}  // namespace
+
 const Runtime& runtime_detail::look_up(Family family, const void* caller) noexcept {
   Callers& known = callers[static_cast<int>(family)];
   if (const Private* found = known.find(caller)) return *found;
@@ -468,6 +602,11 @@ void prepare(const Symbol& symbol) noexcept {
 
 }  // namespace
 
+void* Runtime::find(const char* name, const char* version) const noexcept {
+  if (global || library == nullptr) return Scope().find(name, version);
+  return Scope(*static_cast<const link_map*>(library)).find(name, version);
+}
+
 extern "C" {
 
 /// Does what the function asks for and returns its original.
@@ -479,23 +618,56 @@ extern "C" {
   if (void* known = slot.load(std::memory_order_relaxed)) return known;
   auto* own = below.global ? nullptr : &static_cast<const Private&>(below).originals[index];
   if (void* known = own != nullptr ? own->load(std::memory_order_relaxed) : nullptr) return known;
-  if (void* original = Scope().find(symbol.name, symbol.version)) {
-    slot.store(original, std::memory_order_relaxed);
-    return original;
-  }
-  void* original = Scope(caller).find(symbol.name, symbol.version);
-  if (original == nullptr) std::abort();
-  if (own != nullptr) own->store(original, std::memory_order_relaxed);
+  void* const original = below.find(symbol.name, symbol.version);
+  if (original == nullptr) undefined(symbol.name);
+  (below.global ? slot : *own).store(original, std::memory_order_relaxed);
   return original;
 }
 
-/// Who looks functions up past the shim will call them unnoticed. Returns the C library's dlsym.
-[[gnu::visibility("hidden")]] void* smelt_openmp_looked_up(void* handle, const char* name) noexcept {
-  if (handle != RTLD_DEFAULT && handle != RTLD_NEXT && name != nullptr && is_interface(name)) {
-    stop_crews("a function was looked up in the runtime itself");
-    dissolve("a function was looked up in the runtime itself");
+/// Looks up what a program asks of one library. Returns what the program gets instead of the C library's answer; null:
+/// that one is right.
+void* look_up_for(void* handle, const char* name) noexcept {
+  void* const original = c_library_dlsym()(handle, name);
+  const link_map* const library = original != nullptr ? library_with(original) : nullptr;
+  if (library == nullptr || library == library_with(reinterpret_cast<void*>(&copy_at))) return nullptr;
+  const bool llvm = Scope(*library).find("__kmpc_fork_call") != nullptr;
+  const Family family = llvm ? Family::llvm : Family::gnu;
+  const Scope scope(*library);
+  const void* const found = scope.find(marker(family));
+  if (found == nullptr || library_with(found) != library) return nullptr;
+  if (!there_at_start(family)) {
+    const Private& copy = *copy_at(family, scope, found);
+    if (void* const stub = copy.copy != 0 ? stub_of(copy.copy, name, !llvm) : nullptr) return stub;
+    if (is_known(name)) return nullptr;
   }
-  return reinterpret_cast<void*>(c_library_dlsym());
+  stop_crews("a function was looked up in the runtime itself");
+  dissolve("a function was looked up in the runtime itself");
+  return nullptr;
+}
+
+thread_local constinit void* looked_up = nullptr;
+void* answer_looked_up(void*, const char*) noexcept { return looked_up; }
+
+/// As the C library says that there is none.
+void* answer_nothing(void*, const char* name) noexcept { return c_library_dlsym()(RTLD_NEXT, name); }
+
+/// Whether somebody who asks for any definition would find none but the shim's.
+bool nobody_has(const char* name) noexcept {
+  if (there_at_start(Family::gnu) || there_at_start(Family::llvm)) return false;
+  return stub_of(1, name, true) == nullptr && stub_of(1, name, false) == nullptr
+             ? false
+             : Scope().find(name) == nullptr && c_library_dlsym()(RTLD_NEXT, name) == nullptr;
+}
+
+/// Who looks functions up past the shim gets those that the shim has for that copy. Returns who is to answer: the C
+/// library's dlsym, but for that.
+[[gnu::visibility("hidden")]] void* smelt_openmp_looked_up(void* handle, const char* name) noexcept {
+  bind_new_libraries();
+  auto* const c_library = reinterpret_cast<void*>(c_library_dlsym());
+  if (handle == RTLD_NEXT || name == nullptr || !is_interface(name)) return c_library;
+  if (handle == RTLD_DEFAULT) return nobody_has(name) ? reinterpret_cast<void*>(&answer_nothing) : c_library;
+  looked_up = look_up_for(handle, name);
+  return looked_up != nullptr ? reinterpret_cast<void*>(&answer_looked_up) : c_library;
 }
 
 /// Destructors of a library may do anything.

@@ -24,7 +24,8 @@ using StaticInit = void (*)(void* location, std::int32_t thread, std::int32_t sc
 using ParallelLoop = void (*)(void (*)(void*), void*, unsigned, long, long, long, long, unsigned);
 using ParallelRuntimeLoop = void (*)(void (*)(void*), void*, unsigned, long, long, long, unsigned);
 
-/// The originals that the shim itself calls. A null pointer: the runtime has no such function.
+/// The originals that the shim itself calls. What the runtime has not ends the process as the dynamic linker would,
+/// with a message; no pointer is null.
 struct Runtime {
   // Library routines, and GNU's entry points, which both runtimes have.
   int (*get_thread_num)();
@@ -82,6 +83,7 @@ struct Runtime {
 
   Family family;
   bool global;           ///< every library of the process is served by this one
+  int copy;              ///< else: its number, for stubs (bindings.hpp); 0: there are too many
   const char* no_crews;  ///< why none can be made, null: they can
   bool own_reductions;   ///< how reductions combine is not prescribed
   bool usual_blocks;     ///< static loops are cut into blocks that differ by at most one iteration
@@ -90,8 +92,12 @@ struct Runtime {
   struct Code {
     std::uintptr_t begin = 0, end = 0;
   };
-  Code code;  ///< of the runtime
+  const void* library;  ///< its link_map; null: there is none
+  Code code;            ///< of the runtime
   Code shim;
+
+  /// Another function of it; null: it has none of that name.
+  void* find(const char* name, const char* version) const noexcept;
 
   /// Whether a call is none of the program's: LLVM's runtime calls its own functions by their public names, and
   /// some of those on behalf of the shim.
@@ -101,19 +107,45 @@ struct Runtime {
   }
 };
 
+extern "C" {
+/// Of the stub that the thread's call came by: the copy of the runtime in the upper half; 0: none.
+[[gnu::visibility("hidden")]] extern thread_local constinit std::uint32_t smelt_openmp_bound;
+}
+
 namespace runtime_detail {
+const Runtime& of_copy(Family family, std::uint32_t copy) noexcept;
 extern constinit std::atomic<const Runtime*> globals[2];  ///< by family; null: not looked for yet, or there is none
 const Runtime& look_up(Family family, const void* caller) noexcept;
 }  // namespace runtime_detail
 
-/// The runtime that a call from `caller` (an address in the calling code) is meant for. Cost: a load, where one
-/// runtime serves the whole process, else a search among the libraries whose calls the thread has seen, which stays
-/// good until a library is unloaded.
+/// The runtime that a call from `caller` (an address in the calling code) is meant for; once for each call, and before
+/// any other function is called. Cost: a load, where one runtime serves the whole process; some more for a library that
+/// is bound to a copy. Who is not (its constructor runs, it got the address elsewhere) is searched among the libraries
+/// whose calls the thread has seen, which stays good until a library is unloaded.
 inline const Runtime& runtime(Family family, const void* caller) noexcept {
   // Acquire: partner the release in global_runtime().
   const Runtime* global = runtime_detail::globals[static_cast<int>(family)].load(std::memory_order_acquire);
-  return global != nullptr ? *global : runtime_detail::look_up(family, caller);
+  if (global != nullptr) [[likely]] return *global;
+  const std::uint32_t bound = smelt_openmp_bound;
+  if (bound == 0) return runtime_detail::look_up(family, caller);
+  smelt_openmp_bound = 0;
+  return runtime_detail::of_copy(family, bound >> 16);
 }
+
+/// What the imports of a library would be bound to without the shim.
+struct Bound {
+  bool everybodys = false;  ///< one that serves the whole process: the shim's entries are right
+  bool itself = false;      ///< the library is the runtime
+  int copy = 0;             ///< whose stubs are to be taken; 0: none
+  const void* found_in = nullptr;  ///< link_map of the library; not null unless everybodys
+  bool after_shim = false;         ///< in the global scope, or: in that of the library
+  /// The definition itself; null: there is none. Valid while the library is loaded.
+  void* original(const char* name, bool llvm) const noexcept;
+};
+Bound bound_to(Family family, const void* link_map) noexcept;
+
+/// The C library's dlclose.
+void release_library(void* handle) noexcept;
 
 /// No crews from now on, in any thread. `why`: a literal.
 void stop_crews(const char* why) noexcept;

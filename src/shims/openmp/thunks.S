@@ -8,8 +8,8 @@
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
-#define MASK_observe 1
-#define MASK_alter 3
+#define MASK_observe 9
+#define MASK_alter 11
 #define MASK_stop 255
 
   .text
@@ -114,6 +114,30 @@ dlsym:
   .cfi_endproc
   .size dlsym, . - dlsym
 
+// Stubs: which copy of a runtime the caller is bound to, and which entry it calls (bindings.hpp).
+  .p2align 4
+  .globl smelt_openmp_stubs
+  .hidden smelt_openmp_stubs
+smelt_openmp_stubs:
+  .set copy, 1
+  .rept 8
+  .set number, 0
+  .rept 640
+  .p2align 4
+  movl $(copy*65536+number), %r11d
+  jmp bound
+  .set number, number + 1
+  .endr
+  .set copy, copy + 1
+  .endr
+  .p2align 4
+bound:
+  movq smelt_openmp_bound@gottpoff(%rip), %r10
+  movl %r11d, %fs:(%r10)
+  movzwl %r11w, %r11d
+  leaq smelt_openmp_targets(%rip), %r10
+  jmp *(%r10,%r11,8)
+
 #else
 
 .macro entry label, mask
@@ -201,6 +225,34 @@ dlsym:
   br x16
   .cfi_endproc
   .size dlsym, . - dlsym
+
+  .p2align 4
+  .globl smelt_openmp_stubs
+  .hidden smelt_openmp_stubs
+smelt_openmp_stubs:
+  .set copy, 1
+  .rept 8
+  .set number, 0
+  .rept 640
+  .p2align 4
+  mov w16, #number
+  movk w16, #copy, lsl #16
+  b bound
+  .set number, number + 1
+  .endr
+  .set copy, copy + 1
+  .endr
+  .p2align 4
+bound:
+  adrp x17, :gottprel:smelt_openmp_bound
+  ldr x17, [x17, :gottprel_lo12:smelt_openmp_bound]
+  mrs x9, tpidr_el0
+  str w16, [x9, x17]
+  and x16, x16, #0xffff
+  adrp x17, smelt_openmp_targets
+  add x17, x17, :lo12:smelt_openmp_targets
+  ldr x16, [x17, x16, lsl #3]
+  br x16
 
 #endif
 

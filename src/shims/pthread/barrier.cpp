@@ -48,11 +48,21 @@ struct Original {
   bool off;  ///< pass everything on
 };
 
+/// In the place of originals that no library has, as may be before glibc 2.34 in a program without libpthread.
+int no_init(pthread_barrier_t*, const pthread_barrierattr_t*, unsigned) noexcept { return EINVAL; }
+int no_barrier(pthread_barrier_t*) noexcept { return EINVAL; }
+
 const Original& original() noexcept {
-  static const Original found = {
-      next_definition<int(pthread_barrier_t*, const pthread_barrierattr_t*, unsigned)>("pthread_barrier_init"),
-      next_definition<int(pthread_barrier_t*)>("pthread_barrier_wait"),
-      next_definition<int(pthread_barrier_t*)>("pthread_barrier_destroy"), switched_off("SMELT_PTHREAD")};
+  static const Original found = [] {
+    using Init = int(pthread_barrier_t*, const pthread_barrierattr_t*, unsigned);
+    using OfBarrier = int(pthread_barrier_t*);
+    Original each = {next_definition<Init>("pthread_barrier_init"), next_definition<OfBarrier>("pthread_barrier_wait"),
+                     next_definition<OfBarrier>("pthread_barrier_destroy"), switched_off("SMELT_PTHREAD")};
+    if (each.init == nullptr) each.init = no_init;
+    if (each.wait == nullptr) each.wait = no_barrier;
+    if (each.destroy == nullptr) each.destroy = no_barrier;
+    return each;
+  }();
   return found;
 }
 
