@@ -301,6 +301,19 @@ std::vector<int> make_dense(std::vector<Pu>& pus, int Pu::*id) {
   return old;
 }
 
+/// Cores and caches lie in one package each. Where an id appears in several, the file counts them per package.
+void separate_packages(std::vector<Pu>& pus, int Pu::*id) {
+  std::map<int, int> package_of;
+  bool per_package = false;
+  for (const auto& pu : pus) per_package |= package_of.emplace(pu.*id, pu.package).first->second != pu.package;
+  if (!per_package) return;
+  std::map<std::pair<int, int>, int> fresh;
+  for (auto& pu : pus) {
+    const int next = static_cast<int>(fresh.size());
+    pu.*id = fresh.emplace(std::pair(pu.package, pu.*id), next).first->second;
+  }
+}
+
 constexpr int beyond = max_id + 1;  ///< added to an id that stands in for one of another kind, to meet none of that kind
 
 Result<void> place_pus(const MachinedbFile& from, const std::vector<int>& os_indices, Machine& machine) {
@@ -325,6 +338,7 @@ Result<void> place_pus(const MachinedbFile& from, const std::vector<int>& os_ind
     pu.l2 = either(l2, beyond + pu.core);
     pu.l3 = either(l3, beyond + pu.numa_node);
   }
+  for (const auto id : {&Pu::core, &Pu::l2, &Pu::l3}) separate_packages(machine.pus, id);
   for (const auto id : {&Pu::core, &Pu::package, &Pu::l2, &Pu::l3}) make_dense(machine.pus, id);
   for (const int old : make_dense(machine.pus, &Pu::numa_node)) machine.numa_nodes.push_back({.os_index = old});
   return {};

@@ -259,6 +259,15 @@ TEST_F(MachineDb, MissingColumnsAreFilledIn) {
   EXPECT_EQ(nothing.pus[0].package, nothing.pus[2].package);
 }
 
+TEST_F(MachineDb, IdsCountedPerPackageAreToldApart) {
+  directory_.write("lscpu_parse.txt", "# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,0,0\n1,0,9,0,,0,0,0,0\n4,2,1,2,,2,2,2,1\n");
+  const auto machine = imported(directory_.path());
+  EXPECT_NE(machine.pus[0].core, machine.pus[1].core);
+  EXPECT_NE(machine.pus[0].l2, machine.pus[1].l2);
+  EXPECT_NE(machine.pus[0].l3, machine.pus[1].l3);
+  EXPECT_EQ(*parse_machine(format_machine(machine), "again"), machine);
+}
+
 TEST_F(MachineDb, ADatabaseOfOneMachine) {
   const auto plain = imported(directory_.path());
   const ScopedDirectory database;
