@@ -14,9 +14,6 @@ if [ -z "$found" ]; then
 fi
 dictionary=
 [ ! -e "$here/dictionaries/$name.dict" ] || dictionary=-dict=$here/dictionaries/$name.dict
-# hwloc itself loses memory of some files that it refuses.
-[ "$name" != topology ] || export ASAN_OPTIONS=detect_leaks=0
-# hwloc would print a page for each file that it cannot read.
-HWLOC_HIDE_ERRORS=2 "$fuzzer" $dictionary -max_total_time="$seconds" -max_len=16384 -timeout=10 -rss_limit_mb=600 \
+"$fuzzer" $dictionary -max_total_time="$seconds" -max_len=16384 -timeout=10 -rss_limit_mb=600 \
   -malloc_limit_mb=4 -print_final_stats=1 -verbosity=1 -artifact_prefix="${SMELT_FUZZ_ARTIFACTS:-./}" "$found" \
   "$here/corpus/$name"
