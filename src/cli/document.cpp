@@ -18,8 +18,23 @@ namespace smelt::cli {
 namespace {
 
 constexpr std::size_t max_plan_bytes = 64u << 20;
+constexpr int max_depth = 32;
+constexpr std::size_t max_shown_bytes = 80;
 
 std::string compact(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+/// A value of somebody's file as it may appear in a message.
+std::string shown(const Json& value) {
+  const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return text.size() > max_shown_bytes ? text.substr(0, max_shown_bytes) + "..." : text;
+}
+
+/// A message in which somebody's text may stand.
+std::string one_line(std::string text) {
+  constexpr std::size_t most = 400;
+  for (char& c : text) c = static_cast<unsigned char>(c) < ' ' || c == 127 ? '?' : c;
+  return text.size() > most ? text.substr(0, most) + "..." : text;
+}
 
 bool holds_structures(const Json& value) {
   if (!value.is_array()) return false;
@@ -44,7 +59,7 @@ Tree checked_tree(const Json& children, int root, int ranks, const std::string& 
     if (!list.is_array()) fail("{}: {}[{}]: must be an array of ranks", origin, key, rank);
     auto& own = tree.children.emplace_back();
     for (const auto& child : list) {
-      if (!child.is_number_integer()) fail("{}: {}[{}]: {} is not a rank", origin, key, rank, compact(child));
+      if (!child.is_number_integer()) fail("{}: {}[{}]: {} is not a rank", origin, key, rank, shown(child));
       const auto value = child.get<std::int64_t>();
       if (value < 0 || value >= ranks || value == root || parent[static_cast<std::size_t>(value)] >= 0) {
         fail("{}: {}[{}]: rank {} cannot be a child here: every rank but the root has one parent", origin, key, rank,
@@ -76,7 +91,7 @@ Group group_of(const Machine& machine, const Json& pus, const std::string& origi
   for (const auto& pu : pus) {
     const bool usable = pu.is_number_integer() && pu.get<std::int64_t>() >= 0 && pu.get<std::int64_t>() <= INT32_MAX;
     const int index = usable ? machine.index_of(pu.get<int>()) : -1;
-    if (index < 0) fail("{}: pus: the machine '{}' has no PU {}", origin, machine.name, compact(pu));
+    if (index < 0) fail("{}: pus: the machine '{}' has no PU {}", origin, machine.name, shown(pu));
     group.pus.push_back(index);
   }
   return group;
@@ -125,12 +140,59 @@ void append_phases(const Machine& machine, Plan& plan) {
 
 Json parse_document(const std::string& text, const std::string& origin) {
   try {
-    Json document = Json::parse(text);
+    // Printing a value, as errors do, recurses: depth is refused before there is one.
+    Json document = Json::parse(text, [&](int depth, Json::parse_event_t, const Json&) {
+      if (depth > max_depth) fail("{}: nested more than {} deep; not a plan", origin, max_depth);
+      return true;
+    });
     if (!document.is_object()) fail("{}: must be a JSON object as `smelt plan --json` writes it", origin);
     return document;
   } catch (const Json::exception& error) {
     fail("{}: not JSON: {}", origin, error.what());
   }
+}
+
+int rank_in(const Json& document, const char* key, int ranks, const std::string& origin) {
+  const Json& rank = required(document, key, origin);
+  if (!rank.is_number_integer() || rank.get<std::int64_t>() < 0 || rank.get<std::int64_t>() >= ranks) {
+    fail("{}: {}: {} is not a rank between 0 and {}", origin, key, shown(rank), ranks - 1);
+  }
+  return rank.get<int>();
+}
+
+Plan read_plan(const Machine& machine, const std::string& text, const std::string& origin) {
+  const Json document = parse_document(text, origin);
+  const Json& operation = required(document, "operation", origin);
+  const Json& topology = required(document, "topology", origin);
+  if (!operation.is_string() || !topology.is_string()) fail("{}: operation, topology: must be text", origin);
+  Plan plan;
+  const auto known = parse_operation(operation.get<std::string>());
+  if (!known) fail("{}: operation: {}", origin, known.error().message);
+  plan.operation = *known;
+  plan.topology = topology.get<std::string>();
+  plan.group = group_of(machine, required(document, "pus", origin), origin);
+  const int ranks = plan.group.size();
+  plan.root = rank_in(document, "root", ranks, origin);
+  const Json& children = required(document, "children", origin);
+  if (plan.topology == "dissemination") {
+    PlanOptions options;
+    options.topology = plan.topology;
+    options.root = plan.root;
+    return take(make_plan(machine, plan.group, plan.operation, options));
+  }
+  const Tree tree = checked_tree(children, plan.root, ranks, origin, "children");
+  if (plan.operation != Operation::reduce) plan.broadcast_tree = tree;
+  if (plan.operation != Operation::broadcast) plan.reduce_tree = tree;
+  if (plan.operation != Operation::reduce && plan.reduce_tree && document.contains("reduce_children")) {
+    const int root = document.contains("reduce_root") ? rank_in(document, "reduce_root", ranks, origin) : plan.root;
+    plan.reduce_tree = checked_tree(document["reduce_children"], root, ranks, origin, "reduce_children");
+  }
+  if (plan.operation == Operation::two_phase_commit && document.contains("votes")) {
+    if (document["votes"] != exchanged_votes) fail("{}: votes: only \"{}\" is known", origin, exchanged_votes);
+    plan.reduce_tree.reset();
+  }
+  append_phases(machine, plan);
+  return plan;
 }
 
 }  // namespace
@@ -215,41 +277,12 @@ Json plan_document(const Machine& machine, const Plan& plan, bool with_steps) {
 }
 
 Plan parse_plan_document(const Machine& machine, const std::string& text, const std::string& origin) {
-  const Json document = parse_document(text, origin);
-  const Json& operation = required(document, "operation", origin);
-  const Json& topology = required(document, "topology", origin);
-  if (!operation.is_string() || !topology.is_string()) fail("{}: operation, topology: must be text", origin);
-  Plan plan;
-  const auto known = parse_operation(operation.get<std::string>());
-  if (!known) fail("{}: operation: {}", origin, known.error().message);
-  plan.operation = *known;
-  plan.topology = topology.get<std::string>();
-  plan.group = group_of(machine, required(document, "pus", origin), origin);
-  const Json& root = required(document, "root", origin);
-  if (!root.is_number_integer() || root.get<std::int64_t>() < 0 || root.get<std::int64_t>() >= plan.group.size()) {
-    fail("{}: root: {} is not a rank between 0 and {}", origin, compact(root), plan.group.size() - 1);
+  try {
+    return read_plan(machine, text, origin);
+  } catch (Failure& failure) {
+    failure.message = one_line(std::move(failure.message));
+    throw;
   }
-  plan.root = root.get<int>();
-  const Json& children = required(document, "children", origin);
-  if (plan.topology == "dissemination") {
-    PlanOptions options;
-    options.topology = plan.topology;
-    options.root = plan.root;
-    return take(make_plan(machine, plan.group, plan.operation, options));
-  }
-  const int ranks = plan.group.size();
-  const Tree tree = checked_tree(children, plan.root, ranks, origin, "children");
-  if (plan.operation != Operation::reduce) plan.broadcast_tree = tree;
-  if (plan.operation != Operation::broadcast) plan.reduce_tree = tree;
-  if (plan.operation != Operation::reduce && plan.reduce_tree && document.contains("reduce_children")) {
-    plan.reduce_tree = checked_tree(document["reduce_children"], plan.root, ranks, origin, "reduce_children");
-  }
-  if (plan.operation == Operation::two_phase_commit && document.contains("votes")) {
-    if (document["votes"] != exchanged_votes) fail("{}: votes: only \"{}\" is known", origin, exchanged_votes);
-    plan.reduce_tree.reset();
-  }
-  append_phases(machine, plan);
-  return plan;
 }
 
 Json timeline_document(const Simulation& simulation) {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -14,6 +15,8 @@ namespace smelt::cli {
 namespace {
 
 static_assert(sizeof(void*) == 8, "files are read as 64-bit ELF");
+
+constexpr std::size_t max_name_bytes = 64u << 10;
 
 /// A copy of the T at `offset`, if it lies inside.
 template <class T>
@@ -24,11 +27,12 @@ std::optional<T> at(std::string_view bytes, std::uint64_t offset) {
   return value;
 }
 
-/// The zero-terminated text at `offset`; empty if it does not end inside.
+/// The zero-terminated text at `offset`; empty if it does not end inside, or not soon.
 std::string text_at(std::string_view bytes, std::uint64_t offset) {
   if (offset >= bytes.size()) return {};
-  const auto end = bytes.find('\0', offset);
-  return end == std::string_view::npos ? std::string() : std::string(bytes.substr(offset, end - offset));
+  const auto text = bytes.substr(offset, max_name_bytes);
+  const auto end = text.find('\0');
+  return end == std::string_view::npos ? std::string() : std::string(text.substr(0, end));
 }
 
 bool is_of_this_machine(const Elf64_Ehdr& header) {
@@ -46,6 +50,7 @@ class Reader {
     elf.machine = header_.e_machine;
     if (!read_segments(elf)) return std::nullopt;
     read_dynamic(elf);
+    if (text_left_ == 0) return std::nullopt;
     return elf;
   }
 
@@ -91,7 +96,7 @@ class Reader {
   void read_wanted(Elf& elf) {
     for (std::uint64_t i = 1; i < symbols_to_look_at(); ++i) {
       const auto symbol = at<Elf64_Sym>(bytes_, symbols_ + i * sizeof(Elf64_Sym));
-      if (!symbol) return;
+      if (!symbol || text_left_ == 0) return;
       if (symbol->st_shndx == SHN_UNDEF && symbol->st_name != 0) elf.wanted.push_back(string(symbol->st_name));
     }
   }
@@ -104,8 +109,13 @@ class Reader {
     return 0;
   }
 
-  std::string string(std::uint64_t offset) const {
-    return strings_ == nowhere ? std::string() : text_at(bytes_, strings_ + offset);
+  /// A name. All of them are shorter than the file: one in which the same long name is given again and again is none
+  /// that a linker wrote, and would take memory without end.
+  std::string string(std::uint64_t offset) {
+    if (strings_ == nowhere || text_left_ == 0) return {};
+    auto text = text_at(bytes_, strings_ + offset);
+    text_left_ -= std::min<std::uint64_t>(text_left_, text.size());
+    return text_left_ == 0 ? std::string() : text;
   }
 
   /// From an address in the loaded image to a place in the file.
@@ -121,6 +131,7 @@ class Reader {
   static constexpr std::uint64_t nowhere = std::numeric_limits<std::uint64_t>::max() / 2;
 
   std::string_view bytes_;
+  std::uint64_t text_left_ = bytes_.size();
   Elf64_Ehdr header_;
   std::vector<Elf64_Phdr> loads_;
   std::optional<Elf64_Phdr> dynamic_;

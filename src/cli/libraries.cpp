@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 namespace smelt::cli {
 namespace {
@@ -50,11 +52,14 @@ std::uint32_t number_at(const std::string& text, std::size_t offset) {
 }
 
 std::string text_at(const std::string& text, std::size_t offset) {
-  return offset < text.size() ? std::string(text.c_str() + offset) : std::string();
+  if (offset >= text.size()) return {};
+  const auto bytes = std::string_view(text).substr(offset, PATH_MAX);
+  return std::string(bytes.substr(0, bytes.find('\0')));
 }
 
 bool has_text_at(const std::string& text, std::size_t offset, const std::string& expected) {
-  return offset < text.size() && expected == text.c_str() + offset;
+  if (offset > text.size() || text.size() - offset <= expected.size()) return false;
+  return text.compare(offset, expected.size(), expected) == 0 && text[offset + expected.size()] == '\0';
 }
 
 }  // namespace
@@ -118,22 +123,26 @@ std::string LibrarySearch::find(const std::string& name, const std::string& by, 
   return first_with(directories_of(system_directories, by), name);
 }
 
-/// The format of glibc since 2.2, perhaps behind the older one: a header of 48 bytes whose sixth word is the number
-/// of entries; entries of 24 bytes, {flags, name, file, ...}, where name and file count from the header.
+std::string file_in_cache(const std::string& cache, const std::string& name,
+                          const std::function<bool(const std::string& file)>& accepts) {
+  constexpr std::size_t header = 48, entry = 24;
+  const std::size_t start = cache.find("glibc-ld.so.cache1.1");
+  if (start == std::string::npos) return {};
+  const std::size_t count = number_at(cache, start + 20);
+  for (std::size_t i = 0; i < count && start + header + (i + 1) * entry <= cache.size(); ++i) {
+    const std::size_t at = start + header + i * entry;
+    if (!has_text_at(cache, start + number_at(cache, at + 4), name)) continue;
+    if (auto file = text_at(cache, start + number_at(cache, at + 8)); accepts(file)) return file;
+  }
+  return {};
+}
+
 std::string LibrarySearch::find_in_cache(const std::string& name) {
   if (!cache_read_) {
     cache_read_ = true;
     cache_ = read_text(cache_file);
-    cache_.erase(0, std::min(cache_.find("glibc-ld.so.cache1.1"), cache_.size()));
   }
-  constexpr std::size_t header = 48, entry = 24;
-  const std::size_t count = number_at(cache_, 20);
-  for (std::size_t i = 0; i < count && header + (i + 1) * entry <= cache_.size(); ++i) {
-    const std::size_t at = header + i * entry;
-    if (!has_text_at(cache_, number_at(cache_, at + 4), name)) continue;
-    if (auto file = text_at(cache_, number_at(cache_, at + 8)); is_loadable(file)) return file;
-  }
-  return {};
+  return file_in_cache(cache_, name, is_loadable);
 }
 
 }  // namespace smelt::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,12 @@ class LibrarySearch {
   std::string cache_;  ///< what ldconfig found, as it stands in its file
   bool cache_read_ = false;
 };
+
+/// The first file that ldconfig's cache gives for the library `name` and that `accepts`; empty if there is none. The
+/// format of glibc since 2.2, perhaps behind the older one: a header of 48 bytes whose sixth word is the number of
+/// entries; entries of 24 bytes, {flags, name, file, ...}, where name and file count from the header.
+std::string file_in_cache(const std::string& cache, const std::string& name,
+                          const std::function<bool(const std::string& file)>& accepts);
 
 /// The parts of a text with `separator` between them, empty ones included.
 std::vector<std::string> split(const std::string& text, char separator);

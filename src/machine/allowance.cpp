@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <climits>
 #include <string>
 
 #include "base/error.hpp"
@@ -32,8 +33,10 @@ struct Hierarchy {
   Mount mount;
   std::string group;  ///< of the process
 
-  /// Directories from the process's group up to the mount point.
-  std::vector<fs::path> directories() const;
+  /// The directory of the process's group.
+  fs::path lowest() const;
+  /// The directory above, up to the mount point.
+  std::optional<fs::path> above(const fs::path& directory) const;
 };
 
 bool contains(std::string_view comma_list, std::string_view word) {
@@ -91,29 +94,29 @@ std::optional<std::string> find_group(std::string_view cgroup, bool unified, std
   return std::nullopt;
 }
 
-std::vector<fs::path> Hierarchy::directories() const {
+fs::path Hierarchy::lowest() const {
   std::string_view group_path = group;
   const std::string_view top = mount.top == "/" ? std::string_view() : std::string_view(mount.top);
   const bool inside = group_path.substr(0, top.size()) == top &&
                       (group_path.size() == top.size() || group_path[top.size()] == '/') &&
                       group_path.find("/..") == std::string_view::npos;
   auto directory = below(mount.point, inside ? group_path.substr(top.size()) : std::string_view());
-  if (directory.filename().empty()) directory = directory.parent_path();
-  std::vector<fs::path> result = {directory};
-  while (directory != mount.point && directory.has_parent_path() && directory != directory.parent_path()) {
-    directory = directory.parent_path();
-    result.push_back(directory);
-  }
-  return result;
+  return directory.filename().empty() ? directory.parent_path() : directory;
+}
+
+std::optional<fs::path> Hierarchy::above(const fs::path& directory) const {
+  if (directory == mount.point || directory == directory.parent_path()) return std::nullopt;
+  return directory.parent_path();
 }
 
 std::optional<Hierarchy> find_hierarchy(const fs::path& root, bool unified, std::string_view controller) {
   const auto cgroup = read_small_file(root / "proc/self/cgroup");
   if (!cgroup) return std::nullopt;
   auto group = find_group(*cgroup, unified, controller);
-  if (!group) return std::nullopt;
+  if (!group || group->size() > PATH_MAX) return std::nullopt;
   const auto mountinfo = read_small_file(root / "proc/self/mountinfo");
   auto mount = mountinfo ? find_mount(*mountinfo, unified, controller) : std::nullopt;
+  if (mount && (mount->top.size() > PATH_MAX || mount->point.native().size() > PATH_MAX)) mount.reset();
   // Without mountinfo: where every distribution mounts it.
   if (!mount) mount = Mount{"/", unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + std::string(controller)};
   mount->point = below(root, mount->point.string());
@@ -143,8 +146,8 @@ double smallest_quota(const fs::path& root, bool unified) {
   const auto hierarchy = find_hierarchy(root, unified, "cpu");
   double smallest = 0.0;
   if (!hierarchy) return smallest;
-  for (const auto& directory : hierarchy->directories()) {
-    const double quota = unified ? quota_v2(directory) : quota_v1(directory);
+  for (std::optional directory = hierarchy->lowest(); directory; directory = hierarchy->above(*directory)) {
+    const double quota = unified ? quota_v2(*directory) : quota_v1(*directory);
     if (quota > 0.0 && (smallest == 0.0 || quota < smallest)) smallest = quota;
   }
   return smallest;
@@ -156,9 +159,9 @@ std::optional<std::vector<int>> cpuset(const fs::path& root, bool unified) {
   if (!hierarchy) return std::nullopt;
   const auto names = unified ? std::vector<const char*>{"cpuset.cpus.effective"}
                              : std::vector<const char*>{"cpuset.effective_cpus", "cpuset.cpus"};
-  for (const auto& directory : hierarchy->directories()) {
+  for (std::optional directory = hierarchy->lowest(); directory; directory = hierarchy->above(*directory)) {
     for (const auto* name : names) {
-      const auto text = read_small_file(directory / name);
+      const auto text = read_small_file(*directory / name);
       const auto pus = text ? parse_id_list(*text) : std::nullopt;
       if (pus && !pus->empty()) return pus;
     }

@@ -6,6 +6,9 @@
 //
 // Full tables are read as well: a number above the diagonal is the latency of that direction. The
 // diagonal is not used. There is no topology in the file: clusters.cpp infers it.
+//
+// What programs make of such a table is the same table: semicolons (then numbers may have decimal commas) or tabs for
+// commas, quoted fields, # comments, a first row and a first column with the numbers of the PUs.
 #include "machine/import_core_to_core.hpp"
 
 #include <cerrno>
@@ -24,6 +27,13 @@ namespace {
 
 constexpr std::size_t max_line_bytes = std::size_t{max_pus} * 64;
 
+/// Whether a field is the title of row or column `index`: "3", "cpu3", "Core 3".
+bool is_title(std::string_view field, std::size_t index) {
+  const auto digits = field.find_first_of("0123456789");
+  if (digits == std::string_view::npos || field.find_first_of(".,-+") < digits) return false;
+  return field.substr(digits) == fmt::format("{}", index);
+}
+
 /// Reads the table cell by cell; NaN where a cell is empty.
 class TableReader {
  public:
@@ -32,11 +42,14 @@ class TableReader {
   Result<Matrix> read() {
     std::vector<double> cells;
     while (const auto line = lines_.next()) {
-      if (rows_ == width_ && width_ != 0) {
-        if (!trimmed(*line).empty()) return fail(0, fmt::format("more rows than the first row has fields ({})", width_));
-        continue;  // empty lines at the end
+      if (is_between_rows(*line)) continue;
+      if (rows_ == width_ && width_ != 0) return fail(0, fmt::format("more rows than the first row has fields ({})", width_));
+      const auto fields = fields_of(*line);
+      if (width_ == 0 && !titled_ && has_titles(fields)) {
+        titled_ = true;
+        continue;
       }
-      if (auto row = read_row(*line, cells); !row) return row.error();
+      if (auto row = read_row(fields, cells); !row) return row.error();
     }
     if (lines_.too_long()) return fail(0, fmt::format("longer than {} bytes; not a latency table", max_line_bytes));
     if (lines_.failed()) return make_error(Status::io_error, "{}: cannot read", origin_);
@@ -53,41 +66,73 @@ class TableReader {
     return make_error(Status::bad_format, "{}: line {}{}: {}", origin_, lines_.line(), place, reason);
   }
 
-  Result<void> read_row(std::string_view line, std::vector<double>& cells) {
-    std::size_t column = 0;
-    for (std::size_t start = 0;; ++column) {
-      const auto end = line.find(',', start);
-      const auto field = trimmed(line.substr(start, end == std::string_view::npos ? end : end - start));
-      if (rows_ == 0 && column >= max_pus) return fail(column + 1, fmt::format("more than {} fields", max_pus));
-      if (rows_ != 0 && column >= width_) return fail(column + 1, fmt::format("more fields than the first row's {}", width_));
-      auto value = read_field(field, column);
+  /// Comments, and empty lines but between rows. Tabs alone are a row of empty fields.
+  bool is_between_rows(std::string_view line) const {
+    if (line.starts_with('#')) return true;
+    const bool outside = rows_ == 0 || rows_ == width_;
+    return outside && trimmed(line).empty() && (rows_ != 0 || line.find('\t') == std::string_view::npos);
+  }
+
+  std::vector<std::string_view> fields_of(std::string_view line) {
+    if (separator_ == 0) {
+      separator_ = ',';
+      if (line.find(',') == std::string_view::npos && line.find('\t') != std::string_view::npos) separator_ = '\t';
+      if (line.find(';') != std::string_view::npos) separator_ = ';';
+    }
+    auto fields = split(line, separator_);
+    for (auto& field : fields) {
+      field = trimmed(field);
+      if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = trimmed(field.substr(1, field.size() - 2));
+    }
+    return fields;
+  }
+
+  /// A corner, and then the numbers of two PUs or more: no row of latencies begins like that.
+  static bool has_titles(const std::vector<std::string_view>& fields) {
+    if (fields.size() < 3 || parse_number(fields.front())) return false;
+    for (std::size_t i = 1; i < fields.size(); ++i) {
+      if (!is_title(fields[i], i - 1)) return false;
+    }
+    return true;
+  }
+
+  Result<void> read_row(std::vector<std::string_view> fields, std::vector<double>& cells) {
+    const std::size_t shift = titled_ ? 2 : 1;  // from the index of a field to its column in the file
+    if (titled_) {
+      if (!is_title(fields.front(), rows_)) return fail(1, fmt::format("must be the title of PU {}, is \"{}\"", rows_, shown(fields.front())));
+      fields.erase(fields.begin());
+    }
+    if (rows_ == 0) width_ = fields.size();
+    if (width_ == 0 || width_ > max_pus) return fail(0, fmt::format("{} fields, but a table has 1 to {}", fields.size(), max_pus));
+    for (std::size_t column = 0; column < fields.size(); ++column) {
+      if (column >= width_) return fail(column + shift, fmt::format("more fields than the first row's {}", width_));
+      auto value = read_field(fields[column], column, shift);
       if (!value) return value.error();
       cells.push_back(*value);
-      if (end == std::string_view::npos) break;
-      start = end + 1;
     }
-    if (rows_ == 0) width_ = column + 1;
-    if (column + 1 != width_) {
-      return fail(0, fmt::format("{} fields, but the first row has {}", column + 1, width_));
-    }
+    if (fields.size() != width_) return fail(0, fmt::format("{} fields, but the first row has {}", fields.size(), width_));
     ++rows_;
     return {};
   }
 
-  Result<double> read_field(std::string_view field, std::size_t column) const {
+  Result<double> read_field(std::string_view field, std::size_t column, std::size_t shift) const {
     if (field.empty()) {
-      if (column < rows_) return fail(column + 1, "no latency; the lower triangle must be complete");
+      if (column < rows_) return fail(column + shift, "no latency; the lower triangle must be complete");
       return std::nan("");
     }
-    const auto value = parse_number(field);
+    std::string text(field);
+    if (const auto comma = text.find(','); comma != std::string::npos) text[comma] = '.';  // no separator here
+    const auto value = parse_number(text);
     if (!value || *value < 0.0 || *value > max_cost_ns) {
-      return fail(column + 1, fmt::format("must be a latency of 0..{} ns, is \"{}\"", max_cost_ns, shown(field)));
+      return fail(column + shift, fmt::format("must be a latency of 0..{} ns, is \"{}\"", max_cost_ns, shown(field)));
     }
     return *value;
   }
 
   LineReader lines_;
   const std::string& origin_;
+  char separator_ = 0;   ///< known from the first row on
+  bool titled_ = false;  ///< first row and first column are titles
   std::size_t rows_ = 0;
   std::size_t width_ = 0;
 };

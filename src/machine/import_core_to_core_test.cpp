@@ -93,6 +93,31 @@ TEST(CoreToCore, WindowsLineEndsBlanksAndEmptyLines) {
   }
 }
 
+TEST(CoreToCore, WhatProgramsMakeOfATable) {
+  const auto plain = parse(",5,\n40.5,,\n80,100.25,\n");
+  ASSERT_TRUE(plain) << plain.error().message;
+  const std::string wide = [] {
+    std::string text = "\xff\xfe";
+    for (const char c : std::string(",5,\r\n40.5,,\r\n80,100.25,\r\n")) text += {c, '\0'};
+    return text;
+  }();
+  for (const auto& text : {std::string("\xef\xbb\xbf,5,\n40.5,,\n80,100.25,\n"), wide, std::string(",5,\r40.5,,\r80,100.25,"),
+                           std::string("# what was measured\n\n,5,\n# row 1\n40.5,,\n80,100.25,\n# end\n"),
+                           std::string(";5;\n40,5;;\n80;100,25;\n"), std::string("\t5\t\n40.5\t\t\n80\t100.25\t\n"),
+                           std::string("\"\",\"5\",\"\"\n\"40.5\",\"\",\"\"\n\"80\",\"100.25\",\n"),
+                           std::string(",0,1,2\n0,,5,\n1,40.5,,\n2,80,100.25,\n"),
+                           std::string("cpu,cpu0,cpu1,cpu2\r\ncpu0,,5,\r\ncpu1,40.5,,\r\ncpu2,80,100.25,\r\n"),
+                           std::string("\t\"0\"\t\"1\"\t\"2\"\n0\t\t5\t\n1\t40,5\t\t\n2\t80\t100,25\t\n")}) {
+    const auto machine = parse(text);
+    ASSERT_TRUE(machine) << text << machine.error().message;
+    EXPECT_EQ(*machine, *plain) << text;
+  }
+  // A lower triangle separated by tabs begins with a row of blanks alone.
+  const auto triangle = parse("\t\n7\t\n");
+  ASSERT_TRUE(triangle) << triangle.error().message;
+  EXPECT_EQ(triangle->size(), 2u);
+}
+
 struct BadTable {
   const char* csv;
   const char* part_of_message;
@@ -119,12 +144,20 @@ INSTANTIATE_TEST_SUITE_P(
                     BadTable{",,\n1,,,\n2,3,\n", "line 2, column 4: more fields"},
                     BadTable{",,\n1,,\n", "line 2: the table ends after 2 rows"},
                     BadTable{",\n1,\n2,3\n", "line 3: more rows"}, BadTable{"a,b\n1,\n", "line 1, column 1"},
-                    BadTable{"{\"schema\": \"smelt-machine/1\"}", "line 1"}, BadTable{",,\n\n1,,\n2,3,\n", "line 2"}));
+                    BadTable{"{\"schema\": \"smelt-machine/1\"}", "line 1"}, BadTable{",,\n\n1,,\n2,3,\n", "line 2"},
+                    BadTable{",0,1,2\n0,,,\n2,1,,\n2,3,4,\n", "line 3, column 1: must be the title of PU 1, is \"2\""},
+                    BadTable{",0,1,2\n0,,,\n1,x,,\n2,3,4,\n", "line 3, column 2: must be a latency"},
+                    BadTable{",0,1,2\n0,,,\n1,1,,\n2,3,,\n", "line 4, column 3: no latency"},
+                    BadTable{",0,1,2\n0\n", "0 fields, but a table has 1 to 4096"},
+                    BadTable{",0,1,2\n", "the file is empty"}, BadTable{"\n\n# nothing\n", "the file is empty"},
+                    BadTable{",0,2,1\n0,,,\n1,1,,\n", "the table ends after 3 rows"},
+                    BadTable{";\n4,0,1;\n", "line 2, column 1: must be a latency"},
+                    BadTable{",,\n1,,\n2,3,\nuser@host:~$ exit\n", "line 4: more rows"}));
 
 TEST(CoreToCore, MoreThan4096PusOrEndlessLines) {
-  const auto wide = parse(std::string(5000, ',') + "\n");
+  const auto wide = parse(std::string(5000, ','));
   ASSERT_FALSE(wide);
-  EXPECT_NE(wide.error().message.find("more than 4096 fields"), std::string::npos);
+  EXPECT_NE(wide.error().message.find("5001 fields, but a table has 1 to 4096"), std::string::npos);
   const auto endless = parse(std::string(1 << 20, '1'));
   ASSERT_FALSE(endless);
   EXPECT_NE(endless.error().message.find("line 1: longer than"), std::string::npos) << endless.error().message;

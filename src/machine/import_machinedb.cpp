@@ -2,20 +2,28 @@
 //
 //   *_send, *_receive, optionally *_rtt    "sender receiver mean stddev", one line per ordered
 //                                          pair of PUs, in cycles; blank lines and # comments
-//   lscpu_parse.txt                        `lscpu -p`: CPU,Core,Socket,Node,,L1d,L1i,L2,L3, or
+//   *lscpu_parse                           `lscpu -p`: CPU,Core,Socket,Node,,L1d,L1i,L2,L3, or
 //                                          with the caches in one field, L1d:L1i:L2:L3
 //
 // The machine has the PUs that were measured. Where a NUMA node is not given it is the package,
-// where an L3 is not given the NUMA node. Without lscpu_parse.txt nothing is known of the layout:
+// where an L3 is not given the NUMA node. Without lscpu_parse nothing is known of the layout:
 // every PU is a core of its own, and all are in one package, one NUMA node and under one L3.
+//
+// The files are as people capture them: names may end in .txt, .csv or .dat; before the data stands the
+// command that the shell echoed or a line of titles, behind them its prompt; a column is missing; what was
+// not to be had is an empty file. A line that is no data among the data is an error.
+//
+// Nothing is allocated by a number in a file alone: a machine of n PUs takes n * (n - 1) lines.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "machine/fingerprint.hpp"
+#include "machine/import_machinedb.hpp"
 #include "machine/limits.hpp"
 #include "machine/text.hpp"
 #include "smelt/machine.hpp"
@@ -34,16 +42,53 @@ struct Sample {
 
 /// One of the three kinds of measurement.
 struct Samples {
-  fs::path file;
+  std::string file;
   std::vector<Sample> lines;
 };
 
-Error line_error(const fs::path& file, std::size_t line, const std::string& reason) {
-  return make_error(Status::bad_format, "{}: line {}: {}", file.string(), line, reason);
+Error line_error(const std::string& file, std::size_t line, const std::string& reason) {
+  return make_error(Status::bad_format, "{}: line {}: {}", file, line, reason);
 }
 
+bool is_data(std::string_view text) {
+  const char first = text.front();
+  return (first >= '0' && first <= '9') || first == '-' || first == '.' || first == ',';
+}
+
+/// Gives `data` the lines of a file that are data and `other` those that are not, without blanks around them and with
+/// their numbers; empty ones to nobody. Comments may stand anywhere. Others, as the shell's echo of the command, a line
+/// of titles or a prompt, may stand before the first and after the last line of data.
+template <class Data, class Other>
+Result<void> read_lines(std::istream& stream, const std::string& file, const Data& data, const Other& other) {
+  LineReader lines(stream, max_line_bytes);
+  bool any = false;
+  std::optional<Error> stranger;  // once there were data
+  while (const auto line = lines.next()) {
+    const auto text = trimmed(*line);
+    if (text.empty()) continue;
+    if (is_data(text)) {
+      if (stranger) return *stranger;
+      any = true;
+      if (auto read = data(lines.line(), text); !read) return read;
+      continue;
+    }
+    other(text);
+    if (any && !stranger && text.front() != '#') {
+      stranger = line_error(file, lines.line(), fmt::format("no data, though data follow: \"{}\"", shown(text)));
+    }
+  }
+  if (lines.too_long()) return line_error(file, lines.line(), fmt::format("longer than {} bytes", max_line_bytes));
+  if (lines.failed()) return make_error(Status::io_error, "{}: cannot read", file);
+  return {};
+}
+
+/// Separated by commas, or by blanks: "1 2 3,5 4" is neither.
 std::vector<std::string_view> words_of(std::string_view line) {
   std::vector<std::string_view> words;
+  if (line.find(',') != std::string_view::npos) {
+    for (const auto part : split(line, ',')) words.push_back(trimmed(part));
+    return words;
+  }
   for (auto word : split(line, ' ')) {
     for (auto part : split(word, '\t')) {
       if (!part.empty()) words.push_back(part);
@@ -58,9 +103,14 @@ std::optional<int> parse_id(std::string_view text) {
   return static_cast<int>(*value);
 }
 
-Result<Sample> parse_sample(const fs::path& file, std::size_t line, std::string_view text) {
+/// Of several samples there is a deviation; of one there may be none, or "nan". It is not used.
+bool is_deviation(std::string_view text) {
+  return text.empty() || text == "nan" || text == "-nan" || text == "-" || parse_number(text).has_value();
+}
+
+Result<Sample> parse_sample(const std::string& file, std::size_t line, std::string_view text) {
   const auto words = words_of(text);
-  if (words.size() != 4) return line_error(file, line, "must be: sender receiver mean stddev");
+  if (words.size() != 3 && words.size() != 4) return line_error(file, line, "must be: sender receiver mean [stddev]");
   const auto sender = parse_id(words[0]);
   const auto receiver = parse_id(words[1]);
   if (!sender || !receiver) return line_error(file, line, fmt::format("sender and receiver must be PU ids of 0..{}", max_id));
@@ -68,60 +118,24 @@ Result<Sample> parse_sample(const fs::path& file, std::size_t line, std::string_
   if (!mean || *mean < 0.0 || *mean > max_cost_ns) {
     return line_error(file, line, fmt::format("mean must be 0..{} cycles", max_cost_ns));
   }
-  if (!parse_number(words[3])) return line_error(file, line, "stddev must be a number");
+  if (words.size() == 4 && !is_deviation(words[3])) return line_error(file, line, "stddev must be a number");
   return Sample{*sender, *receiver, *mean};
 }
 
-Result<Samples> read_samples(const fs::path& file) {
-  Samples samples{file, {}};
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return make_error(Status::io_error, "{}: cannot open", file.string());
-  LineReader lines(stream, max_line_bytes);
-  while (const auto line = lines.next()) {
-    const auto text = trimmed(*line);
-    if (text.empty() || text.front() == '#') continue;
-    auto sample = parse_sample(file, lines.line(), text);
-    if (!sample) return sample.error();
-    if (samples.lines.size() >= std::size_t{max_pus} * max_pus) return line_error(file, lines.line(), "too many pairs");
-    samples.lines.push_back(*sample);
-  }
-  if (lines.too_long()) return line_error(file, lines.line(), fmt::format("longer than {} bytes", max_line_bytes));
-  if (lines.failed()) return make_error(Status::io_error, "{}: cannot read", file.string());
-  if (samples.lines.empty()) return make_error(Status::bad_format, "{}: holds no measurements", file.string());
+Result<Samples> read_samples(const MachinedbFile& from) {
+  Samples samples{from.name, {}};
+  const auto read = read_lines(
+      *from.stream, from.name,
+      [&](std::size_t line, std::string_view text) -> Result<void> {
+        auto sample = parse_sample(from.name, line, text);
+        if (!sample) return sample.error();
+        if (samples.lines.size() >= std::size_t{max_pus} * max_pus) return line_error(from.name, line, "too many pairs");
+        samples.lines.push_back(*sample);
+        return {};
+      },
+      [](std::string_view) {});
+  if (!read) return read.error();
   return samples;
-}
-
-/// The one file of the directory whose name ends in `suffix`; an empty path if there is none.
-Result<fs::path> find_file(const fs::path& directory, std::string_view suffix) {
-  fs::path found;
-  std::error_code problem;
-  for (fs::directory_iterator entry(directory, problem), end; !problem && entry != end; entry.increment(problem)) {
-    const auto name = entry->path().filename().string();
-    std::error_code ignored;
-    if (!name.ends_with(suffix) || !entry->is_regular_file(ignored)) continue;
-    if (!found.empty()) {
-      return make_error(Status::bad_format, "{}: several files end in {}: {} and {}", directory.string(), suffix,
-                        std::min(found.filename().string(), name), std::max(found.filename().string(), name));
-    }
-    found = entry->path();
-  }
-  if (problem) {
-    const auto status = problem == std::errc::permission_denied ? Status::permission_denied : Status::not_found;
-    return make_error(status, "{}: cannot read this directory: {}", directory.string(), problem.message());
-  }
-  return found;
-}
-
-Result<std::optional<Samples>> find_samples(const fs::path& directory, std::string_view suffix, bool required) {
-  auto file = find_file(directory, suffix);
-  if (!file) return file.error();
-  if (file->empty()) {
-    if (!required) return std::optional<Samples>();
-    return make_error(Status::not_found, "{}: no file whose name ends in {}", directory.string(), suffix);
-  }
-  auto samples = read_samples(*file);
-  if (!samples) return samples.error();
-  return std::optional<Samples>(std::move(*samples));
 }
 
 /// os_index of the PUs that a file names, ascending.
@@ -135,8 +149,24 @@ std::vector<int> pus_of(const Samples& samples) {
   return pus;
 }
 
+/// Of `pus`, what `samples` lacks. Called before anything is as large as the machine.
+Result<void> check_pairs(const Samples& samples, const std::vector<int>& pus) {
+  const auto pairs = pus.size() * (pus.size() - 1);
+  if (samples.lines.size() >= pairs) return {};
+  std::set<std::pair<int, int>> given;
+  for (const auto& sample : samples.lines) given.emplace(sample.sender, sample.receiver);
+  for (const int sender : pus) {
+    for (const int receiver : pus) {
+      if (sender == receiver || given.contains({sender, receiver})) continue;
+      return make_error(Status::bad_format, "{}: pair {} {} is missing", samples.file, sender, receiver);
+    }
+  }
+  return {};
+}
+
 /// All ordered pairs of `pus`, in ns.
 Result<Matrix> matrix_of(const Samples& samples, const std::vector<int>& pus, double ghz) {
+  if (auto complete = check_pairs(samples, pus); !complete) return complete.error();
   std::vector<int> index(max_id + 1, -1);
   for (std::size_t i = 0; i < pus.size(); ++i) index[static_cast<std::size_t>(pus[i])] = static_cast<int>(i);
   Matrix cycles(pus.size(), std::nan(""));
@@ -144,14 +174,14 @@ Result<Matrix> matrix_of(const Samples& samples, const std::vector<int>& pus, do
     const int row = index[static_cast<std::size_t>(sample.sender)];
     const int column = index[static_cast<std::size_t>(sample.receiver)];
     if (row < 0 || column < 0) {
-      return make_error(Status::bad_format, "{}: PU {} is not in the file of sends", samples.file.string(),
+      return make_error(Status::bad_format, "{}: PU {} is not in the file of sends", samples.file,
                         row < 0 ? sample.sender : sample.receiver);
     }
     if (row == column) continue;  // a PU to itself: no message
     double& cell = cycles(static_cast<std::size_t>(row), static_cast<std::size_t>(column));
     if (!std::isnan(cell) && cell != sample.cycles) {
       return make_error(Status::bad_format, "{}: pair {} {} is given twice, with {} and {} cycles",
-                        samples.file.string(), sample.sender, sample.receiver, cell, sample.cycles);
+                        samples.file, sample.sender, sample.receiver, cell, sample.cycles);
     }
     cell = sample.cycles;
   }
@@ -159,7 +189,7 @@ Result<Matrix> matrix_of(const Samples& samples, const std::vector<int>& pus, do
     cycles(i, i) = 0.0;
     for (std::size_t j = 0; j < pus.size(); ++j) {
       if (std::isnan(cycles(i, j))) {
-        return make_error(Status::bad_format, "{}: pair {} {} is missing", samples.file.string(), pus[i], pus[j]);
+        return make_error(Status::bad_format, "{}: pair {} {} is missing", samples.file, pus[i], pus[j]);
       }
       cycles(i, j) /= ghz;
       if (cycles(i, j) > max_cost_ns) {
@@ -178,27 +208,34 @@ enum Column { cpu, core, socket, node, l2, l3, column_count };
 /// What a line of lscpu says of a PU; -1 where it says nothing.
 using Place = std::array<int, column_count>;
 
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return result;
+}
+
 /// Where the fields are; -1 for a field that lscpu left out.
 struct Header {
   std::array<int, column_count> field = {0, 1, 2, 3, 7, 8};
-  int joined_caches = -1;  ///< of the field L1d:L1i:L2:L3
 
-  void read(std::string_view comment) {
-    const auto names = split(trimmed(comment.substr(1)), ',');
-    if (names.empty() || trimmed(names.front()) != "CPU") return;  // another comment
-    constexpr const char* wanted[] = {"CPU", "Core", "Socket", "Node", "L2", "L3"};
-    field.fill(-1);
-    joined_caches = -1;
+  /// A line that names the columns, with or without the # before it; of others there is nothing to learn.
+  void read(std::string_view line) {
+    if (line.front() == '#') line.remove_prefix(1);
+    constexpr std::string_view wanted[] = {"cpu", "core", "socket", "node", "l2", "l3"};
+    std::array<int, column_count> found;
+    found.fill(-1);
+    const auto names = split(line, ',');
     for (std::size_t i = 0; i < names.size(); ++i) {
-      for (int column = 0; column < column_count; ++column) {
-        if (trimmed(names[i]) == wanted[column]) field[static_cast<std::size_t>(column)] = static_cast<int>(i);
+      const auto name = lower_case(trimmed(names[i]));
+      for (std::size_t column = 0; column < column_count; ++column) {
+        if (name == wanted[column]) found[column] = static_cast<int>(i);
       }
-      if (names[i].find(':') != std::string_view::npos) joined_caches = static_cast<int>(i);
     }
+    if (found[cpu] >= 0) field = found;
   }
 };
 
-Result<Place> parse_place(const fs::path& file, std::size_t line, std::string_view text, const Header& header) {
+Result<Place> parse_place(const std::string& file, std::size_t line, std::string_view text, const Header& header) {
   const auto fields = split(text, ',');
   Place place;
   place.fill(-1);
@@ -224,30 +261,30 @@ Result<Place> parse_place(const fs::path& file, std::size_t line, std::string_vi
     if (caches.size() > 3) good &= read(l3, caches[3]);
   }
   if (!good) return line_error(file, line, fmt::format("every field must be empty or an id of 0..{}", max_id));
-  if (place[cpu] < 0) return line_error(file, line, "must start with the PU's id");
+  if (place[cpu] < 0) return line_error(file, line, "the PU's id is missing");
   return place;
 }
 
-Result<std::map<int, Place>> read_places(const fs::path& file) {
+Result<std::map<int, Place>> read_places(const MachinedbFile& from) {
   std::map<int, Place> places;
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return make_error(Status::io_error, "{}: cannot open", file.string());
-  LineReader lines(stream, max_line_bytes);
   Header header;
-  while (const auto line = lines.next()) {
-    const auto text = trimmed(*line);
-    if (text.empty()) continue;
-    if (text.front() == '#') {
-      header.read(text);
-      continue;
-    }
-    auto place = parse_place(file, lines.line(), text, header);
-    if (!place) return place.error();
-    if (!places.emplace((*place)[cpu], *place).second) {
-      return line_error(file, lines.line(), fmt::format("PU {} is given twice", (*place)[cpu]));
-    }
+  bool any = false;
+  const auto read = read_lines(
+      *from.stream, from.name,
+      [&](std::size_t line, std::string_view text) -> Result<void> {
+        auto place = parse_place(from.name, line, text, header);
+        if (!place) return place.error();
+        if (places.emplace((*place)[cpu], *place).second) return {};
+        return line_error(from.name, line, fmt::format("PU {} is given twice", (*place)[cpu]));
+      },
+      [&](std::string_view text) {
+        any = true;
+        header.read(text);
+      });
+  if (!read) return read.error();
+  if (any && places.empty()) {
+    return make_error(Status::bad_format, "{}: lists no PU; it must hold what `lscpu --parse` prints", from.name);
   }
-  if (lines.too_long()) return line_error(file, lines.line(), fmt::format("longer than {} bytes", max_line_bytes));
   return places;
 }
 
@@ -264,33 +301,44 @@ std::vector<int> make_dense(std::vector<Pu>& pus, int Pu::*id) {
   return old;
 }
 
-Result<void> place_pus(const fs::path& directory, const std::vector<int>& os_indices, Machine& machine) {
+/// Cores and caches lie in one package each. Where an id appears in several, the file counts them per package.
+void separate_packages(std::vector<Pu>& pus, int Pu::*id) {
+  std::map<int, int> package_of;
+  bool per_package = false;
+  for (const auto& pu : pus) per_package |= package_of.emplace(pu.*id, pu.package).first->second != pu.package;
+  if (!per_package) return;
+  std::map<std::pair<int, int>, int> fresh;
+  for (auto& pu : pus) {
+    const int next = static_cast<int>(fresh.size());
+    pu.*id = fresh.emplace(std::pair(pu.package, pu.*id), next).first->second;
+  }
+}
+
+constexpr int beyond = max_id + 1;  ///< added to an id that stands in for one of another kind, to meet none of that kind
+
+Result<void> place_pus(const MachinedbFile& from, const std::vector<int>& os_indices, Machine& machine) {
   for (std::size_t i = 0; i < os_indices.size(); ++i) {
     const int own = static_cast<int>(i);
     machine.pus.push_back({.os_index = os_indices[i], .core = own, .package = 0, .numa_node = 0, .l2 = own, .l3 = 0});
   }
-  const auto file = directory / "lscpu_parse.txt";
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) return {};
-  auto places = read_places(file);
+  if (from.stream == nullptr) return {};
+  auto places = read_places(from);
   if (!places) return places.error();
-  int unknown_core = max_id;  // given out from above, so that it meets no core of the file
+  if (places->empty()) return {};  // an empty file says as much as none
   for (auto& pu : machine.pus) {
     const auto found = places->find(pu.os_index);
     if (found == places->end()) {
-      return make_error(Status::bad_format, "{}: says nothing of PU {}, which was measured", file.string(), pu.os_index);
+      return make_error(Status::bad_format, "{}: says nothing of PU {}, which was measured", from.name, pu.os_index);
     }
     const auto& place = found->second;
-    const auto either = [&](Column column, int otherwise) {
-      const int id = place[column];
-      return id >= 0 ? id : otherwise;
-    };
-    pu.core = place[core] >= 0 ? place[core] : unknown_core--;
+    const auto either = [&](Column column, int otherwise) { return place[column] >= 0 ? place[column] : otherwise; };
+    pu.core = either(core, beyond + pu.os_index);
     pu.package = either(socket, 0);
     pu.numa_node = either(node, pu.package);
-    pu.l2 = either(l2, pu.core);
-    pu.l3 = either(l3, pu.numa_node);
+    pu.l2 = either(l2, beyond + pu.core);
+    pu.l3 = either(l3, beyond + pu.numa_node);
   }
+  for (const auto id : {&Pu::core, &Pu::l2, &Pu::l3}) separate_packages(machine.pus, id);
   for (const auto id : {&Pu::core, &Pu::package, &Pu::l2, &Pu::l3}) make_dense(machine.pus, id);
   for (const int old : make_dense(machine.pus, &Pu::numa_node)) machine.numa_nodes.push_back({.os_index = old});
   return {};
@@ -303,44 +351,149 @@ std::string name_of(const fs::path& directory) {
   return name.empty() || name == "." ? "machinedb" : name.string();
 }
 
-Result<Machine> import_directory(const fs::path& directory, double ghz) {
-  auto send = find_samples(directory, "_send", true);
-  if (!send) return send.error();
-  auto receive = find_samples(directory, "_receive", true);
-  if (!receive) return receive.error();
-  auto rtt = find_samples(directory, "_rtt", false);
-  if (!rtt) return rtt.error();
-  const auto pus = pus_of(**send);
+Result<Machine> machine_of(const Samples& send, const Samples& receive, const Samples& rtt, const MachinedbFile& lscpu,
+                           const std::string& name, double ghz) {
+  const auto pus = pus_of(send);
   if (pus.size() > max_pus) {
-    return make_error(Status::bad_format, "{}: {} PUs, but at most {} are supported", (*send)->file.string(),
-                      pus.size(), max_pus);
+    return make_error(Status::bad_format, "{}: {} PUs, but at most {} are supported", send.file, pus.size(), max_pus);
   }
   Machine machine;
-  if (auto placed = place_pus(directory, pus, machine); !placed) return placed.error();
-  auto send_ns = matrix_of(**send, pus, ghz);
+  if (auto placed = place_pus(lscpu, pus, machine); !placed) return placed.error();
+  auto send_ns = matrix_of(send, pus, ghz);
   if (!send_ns) return send_ns.error();
-  auto recv_ns = matrix_of(**receive, pus, ghz);
+  auto recv_ns = matrix_of(receive, pus, ghz);
   if (!recv_ns) return recv_ns.error();
   machine.send_ns = std::move(*send_ns);
   machine.recv_ns = std::move(*recv_ns);
-  if (*rtt) {
-    auto rtt_ns = matrix_of(**rtt, pus, ghz);
+  if (!rtt.lines.empty()) {
+    auto rtt_ns = matrix_of(rtt, pus, ghz);
     if (!rtt_ns) return rtt_ns.error();
     machine.rtt_ns = std::move(*rtt_ns);
   }
-  machine.name = name_of(directory);
+  machine.name = name;
   machine.method = "machinedb";
   machine.tsc_ghz = ghz == 1.0 ? 0.0 : ghz;  // 1.0 says that the clock is not known
   machine.fingerprint = fingerprint_of(machine.name, machine);
   return machine;
 }
 
+/// The measurements of a file, if there is one; `required`: some.
+Result<Samples> samples_of(const MachinedbFile& file, bool required) {
+  if (file.stream == nullptr) return Samples{};
+  auto samples = read_samples(file);
+  if (samples && samples->lines.empty() && required) {
+    return make_error(Status::bad_format, "{}: holds no measurements", file.name);
+  }
+  return samples;
+}
+
+// ---- files --------------------------------------------------------------------------------
+
+/// Whether a name ends in `suffix`, maybe with an ending that says that it is text. Names that begin with a dot are of
+/// systems that put their own files beside others.
+bool has_suffix(std::string_view name, std::string_view suffix) {
+  if (name.starts_with('.')) return false;
+  for (const std::string_view ending : {".txt", ".csv", ".dat"}) {
+    if (name.ends_with(ending)) name.remove_suffix(ending.size());
+  }
+  return name.ends_with(suffix);
+}
+
+/// The one file of the directory whose name ends in `suffix`; an empty path if there is none.
+Result<fs::path> find_file(const fs::path& directory, std::string_view suffix) {
+  fs::path found;
+  std::error_code problem;
+  for (fs::directory_iterator entry(directory, problem), end; !problem && entry != end; entry.increment(problem)) {
+    const auto name = entry->path().filename().string();
+    std::error_code ignored;
+    if (!has_suffix(name, suffix) || !entry->is_regular_file(ignored)) continue;
+    if (!found.empty()) {
+      return make_error(Status::bad_format, "{}: several files end in {}: {} and {}", directory.string(), suffix,
+                        std::min(found.filename().string(), name), std::max(found.filename().string(), name));
+    }
+    found = entry->path();
+  }
+  if (problem) {
+    const auto status = problem == std::errc::permission_denied ? Status::permission_denied : Status::not_found;
+    return make_error(status, "{}: cannot read this directory: {}", directory.string(), problem.message());
+  }
+  return found;
+}
+
+class OpenFile {
+ public:
+  /// `file` may be empty.
+  explicit OpenFile(const fs::path& file) : name_(file.string()) {
+    if (!file.empty()) stream_.open(file, std::ios::binary);
+  }
+  bool good() const { return name_.empty() || stream_.is_open(); }
+  MachinedbFile get() { return {name_, name_.empty() ? nullptr : &stream_}; }
+
+ private:
+  std::string name_;
+  std::ifstream stream_;
+};
+
+/// Where the measurements of one machine are: `directory`, or in a database of one machine the directory below it.
+Result<fs::path> directory_of_machine(const fs::path& directory) {
+  auto file = find_file(directory, "_send");
+  if (!file) return file.error();
+  if (!file->empty()) return directory;
+  std::vector<std::string> machines;
+  std::error_code problem;
+  for (fs::directory_iterator entry(directory, problem), end; !problem && entry != end; entry.increment(problem)) {
+    std::error_code ignored;
+    if (!entry->is_directory(ignored)) continue;
+    const auto below = find_file(entry->path(), "_send");
+    if (below && !below->empty()) machines.push_back(entry->path().filename().string());
+  }
+  std::sort(machines.begin(), machines.end());
+  if (machines.size() == 1) return directory / machines.front();
+  if (machines.empty()) {
+    return make_error(Status::not_found, "{}: no file whose name ends in _send", directory.string());
+  }
+  return make_error(Status::invalid_argument, "{}: holds {} machines, {} to {}; name the directory of one",
+                    directory.string(), machines.size(), machines.front(), machines.back());
+}
+
+Result<Machine> import_directory(const fs::path& named, double ghz) {
+  const auto found = directory_of_machine(named);
+  if (!found) return found.error();
+  const auto& directory = *found;
+  const std::pair<const char*, bool> wanted[] = {{"_send", true}, {"_receive", true}, {"_rtt", false}, {"lscpu_parse", false}};
+  std::vector<OpenFile> files;
+  for (const auto& [suffix, required] : wanted) {
+    auto file = find_file(directory, suffix);
+    if (!file) return file.error();
+    if (file->empty() && required) {
+      return make_error(Status::not_found, "{}: no file whose name ends in {}", directory.string(), suffix);
+    }
+    files.emplace_back(*file);
+    if (!files.back().good()) return make_error(Status::io_error, "{}: cannot open", file->string());
+  }
+  return parse_machinedb({files[0].get(), files[1].get(), files[2].get(), files[3].get()}, name_of(directory), ghz);
+}
+
 }  // namespace
 
-Result<Machine> import_machinedb(const fs::path& directory, double ghz) {
+Result<Machine> parse_machinedb(const MachinedbFiles& files, const std::string& name, double ghz) {
   if (!(ghz > 0.0 && ghz <= max_ghz)) {
     return make_error(Status::invalid_argument, "ghz: must be more than 0 and at most {}, is {}", max_ghz, ghz);
   }
+  try {
+    auto send = samples_of(files.send, true);
+    if (!send) return send.error();
+    auto receive = samples_of(files.receive, true);
+    if (!receive) return receive.error();
+    auto rtt = samples_of(files.rtt, false);
+    if (!rtt) return rtt.error();
+    return machine_of(*send, *receive, *rtt, files.lscpu, name, ghz);
+  } catch (const std::exception& problem) {
+    return make_error(Status::out_of_memory, "{}: cannot import: {}", name, problem.what());
+  }
+}
+
+Result<Machine> import_machinedb(const fs::path& directory, double ghz) {
   try {
     return import_directory(directory, ghz);
   } catch (const std::exception& problem) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "machine/test_support.hpp"
 #include "smelt/machine.hpp"
@@ -104,8 +105,14 @@ TEST_F(MachineDb, WithoutLayoutEverythingIsNear) {
 
 TEST_F(MachineDb, BadLines) {
   const std::pair<const char*, const char*> lines[] = {
-      {"0 1 10", "line 7: must be: sender receiver mean stddev"},
+      {"0 1", "line 7: must be: sender receiver mean [stddev]"},
       {"0 1 10 1 1", "line 7: must be: sender"},
+      {"0 1 10,5 1", "line 7: must be: sender"},
+      {"0,1,10,1,1", "line 7: must be: sender"},
+      {"0 1,10,1,1", "line 7: sender and receiver"},
+      {"0,1,,1", "line 7: mean"},
+      {"what is this\n0 1 10 1", "line 7: no data, though data follow: \"what is this\""},
+      {"$ \n\n# exit\nexit\n0 1 10 1", "line 7: no data, though data follow: \"$\""},
       {"0 1 ten 1", "line 7: mean"},
       {"0 1 nan 1", "line 7: mean"},
       {"0 1 -3 1", "line 7: mean"},
@@ -147,7 +154,163 @@ TEST_F(MachineDb, BadLayoutFile) {
   directory_.write("lscpu_parse.txt", "0,0,0,0\n0,0,0,0\n");
   expect_error(Status::bad_format, "line 2: PU 0 is given twice");
   directory_.write("lscpu_parse.txt", ",0,0,0\n");
-  expect_error(Status::bad_format, "line 1: must start with the PU's id");
+  expect_error(Status::bad_format, "line 1: the PU's id is missing");
+}
+
+TEST_F(MachineDb, ALayoutOfSomethingElse) {
+  directory_.write("lscpu_parse.txt", "bash: lscpu: command not found\n");
+  expect_error(Status::bad_format, "lscpu_parse.txt: lists no PU");
+  directory_.write("lscpu_parse.txt", std::string(5000, '1'));
+  expect_error(Status::bad_format, "lscpu_parse.txt: line 1: longer than 4096 bytes");
+  directory_.write("pairwise_send", std::string(5000, '1'));
+  expect_error(Status::bad_format, "pairwise_send: line 1: longer than 4096 bytes");
+}
+
+/// What the importer makes of the files as they are.
+Machine imported(const std::filesystem::path& directory) {
+  auto machine = import_machinedb(directory);
+  EXPECT_TRUE(machine) << (machine ? "" : machine.error().message);
+  return machine ? *machine : Machine();
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+std::string utf16(const std::string& text) {
+  std::string wide = "\xff\xfe";
+  for (const char c : text) wide += {c, '\0'};
+  return wide;
+}
+
+// What people capture means what the plain files mean.
+TEST_F(MachineDb, FilesAsTheyAreCaptured) {
+  const auto plain = imported(directory_.path());
+  const std::string pairs = all_pairs, layout = lscpu;
+  const std::string no_deviation = "0 1 10\n1 0 12\n0 4 40\n4 0 42\n1 4 44\n4 1 46\n";
+  const std::pair<const char*, std::string> captured[] = {
+      {"lscpu_parse.txt", "lscpu --parse\n" + layout},
+      {"lscpu_parse.txt", "user@host:~$ lscpu -p=CPU,CORE\n" + layout + "user@host:~$ exit\nexit\n"},
+      {"lscpu_parse.txt", "[root@host ~]# lscpu -p\r\n" + replaced(layout, "\n", "\r\n")},
+      {"lscpu_parse.txt", "\xef\xbb\xbf" + layout},
+      {"lscpu_parse.txt", "\xef\xbb\xbflscpu --parse\r\n" + replaced(layout, "\n", "\r\n") + "\r\n"},
+      {"lscpu_parse.txt", replaced(layout, "\n", "\r")},
+      {"lscpu_parse.txt", utf16("lscpu --parse\r\n" + replaced(layout, "\n", "\r\n"))},
+      {"lscpu_parse.txt", replaced(layout, "# CPU", "CPU")},
+      {"lscpu_parse.txt", replaced(layout, "CPU,Core,Socket,Node,,L1d,L1i,L2,L3", "cpu, core, socket, node,, l1d, l1i, l2, l3")},
+      {"lscpu_parse.txt", "#Core,CPU,Socket,Node,L2,L3\n0,0,0,0,0,0\n0,1,0,0,0,0\n1,2,0,1,1,0\n1,3,0,1,1,0\n2,4,1,2,2,1\n"},
+      {"pairwise_send", "sender receiver mean stddev\n" + pairs + "done\n"},
+      {"pairwise_send", "\xef\xbb\xbf" + replaced(pairs, "\n", "\r\n")},
+      {"pairwise_send", utf16(pairs)},
+      {"pairwise_send", replaced(pairs, " ", ",")},
+      {"pairwise_send", replaced(pairs, " ", ", ")},
+      {"pairwise_send", no_deviation},
+      {"pairwise_send", replaced(no_deviation, "\n", " nan\n")},
+      {"pairwise_send", replaced(replaced(no_deviation, " ", ","), "\n", ",\n")},
+      {"pairwise_rtt", ""},
+      {"pairwise_rtt", "# not measured\n"},
+      {"acpi.bin", ""},
+      {"._pairwise_send", "what another system puts there"},
+  };
+  for (const auto& [name, text] : captured) {
+    directory_.write("lscpu_parse.txt", lscpu);
+    directory_.write("pairwise_send", all_pairs);
+    directory_.write(name, text);
+    auto machine = imported(directory_.path());
+    EXPECT_EQ(machine, plain) << name << ":\n" << text;
+  }
+}
+
+TEST_F(MachineDb, NamesWithAnEnding) {
+  const auto plain = imported(directory_.path());
+  for (const auto* ending : {".txt", ".csv", ".dat"}) {
+    for (const auto* name : {"pairwise_send", "pairwise_receive"}) {
+      std::filesystem::rename(directory_.path() / name, directory_.path() / (std::string(name) + ending));
+    }
+    EXPECT_EQ(imported(directory_.path()), plain) << ending;
+    for (const auto* name : {"pairwise_send", "pairwise_receive"}) {
+      std::filesystem::rename(directory_.path() / (std::string(name) + ending), directory_.path() / name);
+    }
+  }
+  std::filesystem::rename(directory_.path() / "pairwise_send", directory_.path() / "pairwise_send.bak");
+  expect_error(Status::not_found, "no file whose name ends in _send");
+}
+
+TEST_F(MachineDb, MissingColumnsAreFilledIn) {
+  directory_.write("lscpu_parse.txt", "lscpu -p=cpu,socket\n# CPU,Socket\n0,1\n1,1\n4,3\n");
+  const auto sockets = imported(directory_.path());
+  EXPECT_EQ(sockets.pus[0].package, sockets.pus[1].package);
+  EXPECT_NE(sockets.pus[0].package, sockets.pus[2].package);
+  EXPECT_NE(sockets.pus[0].core, sockets.pus[1].core);
+  EXPECT_EQ(sockets.pus[0].l3, sockets.pus[1].l3);
+  EXPECT_EQ(sockets.numa_nodes[1].os_index, 3);
+  // A row that was cut off: its PU has what no other has, not what has the same number elsewhere.
+  directory_.write("lscpu_parse.txt", "# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,1,7\n1,1,0,0,,1,1,0,7\n4,0,0,7,,\n");
+  const auto cut = imported(directory_.path());
+  EXPECT_NE(cut.pus[2].l3, cut.pus[0].l3);
+  EXPECT_NE(cut.pus[2].l2, cut.pus[0].l2);
+  EXPECT_NE(cut.pus[2].l2, cut.pus[1].l2);
+  directory_.write("lscpu_parse.txt", "");
+  const auto nothing = imported(directory_.path());
+  EXPECT_TRUE(nothing.numa_nodes.empty());
+  EXPECT_EQ(nothing.pus[0].package, nothing.pus[2].package);
+}
+
+TEST_F(MachineDb, IdsCountedPerPackageAreToldApart) {
+  directory_.write("lscpu_parse.txt", "# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,0,0\n1,0,9,0,,0,0,0,0\n4,2,1,2,,2,2,2,1\n");
+  const auto machine = imported(directory_.path());
+  EXPECT_NE(machine.pus[0].core, machine.pus[1].core);
+  EXPECT_NE(machine.pus[0].l2, machine.pus[1].l2);
+  EXPECT_NE(machine.pus[0].l3, machine.pus[1].l3);
+  EXPECT_EQ(*parse_machine(format_machine(machine), "again"), machine);
+}
+
+TEST_F(MachineDb, ADatabaseOfOneMachine) {
+  const auto plain = imported(directory_.path());
+  const ScopedDirectory database;
+  std::filesystem::create_directory(database.path() / "notes");
+  std::filesystem::copy(directory_.path(), database.path() / "first");
+  const auto machine = imported(database.path());
+  EXPECT_EQ(machine.name, "first");
+  EXPECT_EQ(machine.send_ns, plain.send_ns);
+  std::filesystem::copy(directory_.path(), database.path() / "second");
+  const auto two = import_machinedb(database.path());
+  ASSERT_FALSE(two);
+  EXPECT_EQ(two.error().status, Status::invalid_argument);
+  EXPECT_NE(two.error().message.find("2 machines, first to second"), std::string::npos) << two.error().message;
+}
+
+// Few lines that name many PUs: nothing as large as such a machine is made.
+TEST_F(MachineDb, AMachineIsNotLargerThanItsFile) {
+  std::string pairs;
+  for (int pu = 0; pu < 4096; ++pu) pairs += std::to_string(pu) + " " + std::to_string((pu + 1) % 4096) + " 1\n";
+  directory_.write("pairwise_send", pairs);
+  directory_.write("pairwise_receive", pairs);
+  std::filesystem::remove(directory_.path() / "lscpu_parse.txt");
+  expect_error(Status::bad_format, "pairwise_send: pair 0 2 is missing");
+  directory_.write("pairwise_send", pairs + "4096 0 1\n");
+  expect_error(Status::bad_format, "pairwise_send: 4097 PUs, but at most 4096");
+}
+
+TEST(PublishedMachineDb, HasTheTopologyOfItsMachine) {
+  const char* shared = std::getenv("SMELT_SHARED");
+  const auto root = shared != nullptr ? std::filesystem::path(shared) : std::filesystem::path(SMELT_SOURCE_DIR) / "../shared";
+  const auto directory = root / "machines/machinedb";
+  if (!std::filesystem::exists(directory)) GTEST_SKIP() << "no published database in " << directory << "; set SMELT_SHARED";
+  const auto machine = import_machinedb(directory, 2.5);
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(machine->name, "intel-xeon-e5-v2-2x10");
+  ASSERT_EQ(machine->size(), 20u);
+  ASSERT_TRUE(machine->rtt_ns);
+  EXPECT_EQ(machine->numa_nodes.size(), 2u);
+  for (int pu = 0; pu < 20; ++pu) {
+    const auto& own = machine->pus[static_cast<std::size_t>(pu)];
+    EXPECT_EQ(own, (Pu{.os_index = pu, .core = pu, .package = pu / 10, .numa_node = pu / 10, .l2 = pu, .l3 = pu / 10}));
+  }
+  EXPECT_LT(machine->recv_ns(0, 1), machine->recv_ns(0, 10));
 }
 
 TEST_F(MachineDb, BadClock) {

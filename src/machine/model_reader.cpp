@@ -35,8 +35,11 @@ constexpr std::size_t max_page_sizes = 64;
 /// The bytes of a file or a string, piece by piece. Ends early where a token never ends.
 class Source {
  public:
-  explicit Source(std::string_view text) : rest_(text) {}
-  explicit Source(int descriptor) : descriptor_(descriptor), buffer_(piece_bytes) {}
+  explicit Source(std::string_view text) : size_(text.size()), rest_(text) {}
+  explicit Source(int descriptor) : descriptor_(descriptor), buffer_(piece_bytes) {
+    struct stat status = {};
+    if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) size_ = static_cast<std::uint64_t>(status.st_size);
+  }
 
   bool at_end() { return here_ == end_ && !refill(); }
   char current() const { return *here_; }
@@ -45,6 +48,9 @@ class Source {
   /// Called by the parser's events: what follows is a new token.
   void start_token() { token_start_ = position(); }
   std::uint64_t position() const { return passed_ + static_cast<std::uint64_t>(here_ - start_); }
+
+  /// Bytes that follow, as far as they are known: 0 for a pipe.
+  std::uint64_t bytes_left() const { return size_ - std::min(size_, position()); }
 
   /// Why the text ended early; empty if it did not.
   std::string problem() const {
@@ -77,6 +83,7 @@ class Source {
     return start_ != end_;
   }
 
+  std::uint64_t size_ = 0;
   std::string_view rest_;
   int descriptor_ = -1;
   std::vector<char> buffer_;
@@ -372,7 +379,8 @@ bool Builder::finish_row() {
   if (row_ == 0) {
     width_ = column_;
     if (width_ == 0) return fail("an empty row");
-    cells_.reserve(width_ * width_);
+    // A number takes two bytes at least: no more room than the text can fill.
+    cells_.reserve(std::min<std::uint64_t>(width_ * width_, cells_.size() + source_.bytes_left() / 2));
   }
   if (column_ != width_) {
     return fail(fmt::format("not square: {} columns, but the first row has {}", column_, width_));

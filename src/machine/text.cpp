@@ -1,6 +1,5 @@
 #include "machine/text.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fstream>
@@ -61,16 +60,22 @@ std::optional<std::vector<int>> parse_id_list(std::string_view text) {
   std::vector<int> ids;
   text = trimmed(text);
   if (text.empty()) return ids;
+  // How many ranges begin at an id, less those that ended before it: a list that repeats itself takes no more memory.
+  std::vector<int> change(max_id + 2);
   for (const auto part : split(text, ',')) {
     const auto bounds = split(trimmed(part), '-');
     if (bounds.size() > 2) return std::nullopt;
     const auto first = parse_id(bounds.front());
     const auto last = parse_id(bounds.back());
     if (!first || !last || *first > *last) return std::nullopt;
-    for (int id = *first; id <= *last; ++id) ids.push_back(id);
+    ++change[static_cast<std::size_t>(*first)];
+    --change[static_cast<std::size_t>(*last) + 1];
   }
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  int open = 0;
+  for (int id = 0; id <= max_id; ++id) {
+    open += change[static_cast<std::size_t>(id)];
+    if (open > 0) ids.push_back(id);
+  }
   return ids;
 }
 
@@ -81,18 +86,55 @@ std::optional<double> parse_number(std::string_view text) {
   return value;
 }
 
+bool LineReader::refill() {
+  constexpr std::size_t chunk_bytes = 16u << 10;
+  chunk_.resize(chunk_bytes);
+  stream_.read(chunk_.data(), static_cast<std::streamsize>(chunk_bytes));
+  chunk_.resize(static_cast<std::size_t>(stream_.gcount()));
+  at_ = 0;
+  return !chunk_.empty();
+}
+
+void LineReader::skip_mark() {
+  started_ = true;
+  if (!refill()) return;
+  const std::string_view start = chunk_;
+  if (start.starts_with("\xef\xbb\xbf")) at_ = 3;
+  if (start.starts_with("\xff\xfe")) encoding_ = Encoding::utf16_little;
+  if (start.starts_with("\xfe\xff")) encoding_ = Encoding::utf16_big;
+  if (encoding_ != Encoding::bytes) at_ = 2;
+}
+
+int LineReader::byte() {
+  if (at_ == chunk_.size() && (!stream_.good() || !refill())) return end;
+  return static_cast<unsigned char>(chunk_[at_++]);
+}
+
+int LineReader::character() {
+  const int first = byte();
+  if (encoding_ == Encoding::bytes || first == end) return first;
+  const int second = byte();
+  const int high = encoding_ == Encoding::utf16_little ? second : first;
+  const int low = encoding_ == Encoding::utf16_little ? first : second;
+  return high == 0 && low != end && low < 0x80 ? low : '?';
+}
+
 std::optional<std::string_view> LineReader::next() {
-  if (too_long_ || !stream_.good()) return std::nullopt;
-  stream_.getline(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
-  auto count = static_cast<std::size_t>(stream_.gcount());
-  if (stream_.fail() && count == 0) return std::nullopt;
-  ++line_;
-  too_long_ = stream_.fail();
   if (too_long_) return std::nullopt;
-  if (!stream_.eof()) --count;  // the newline is counted, but not stored
-  std::string_view text(buffer_.data(), count);
-  if (!text.empty() && text.back() == '\r') text.remove_suffix(1);
-  return text;
+  if (!started_) skip_mark();
+  text_.clear();
+  int c = character();
+  if (after_return_ && c == '\n') c = character();
+  after_return_ = false;
+  if (c == end) return std::nullopt;
+  ++line_;
+  for (; c != end && c != '\n' && c != '\r'; c = character()) {
+    too_long_ = text_.size() == max_line_bytes_;
+    if (too_long_) return std::nullopt;
+    text_ += static_cast<char>(c);
+  }
+  after_return_ = c == '\r';
+  return text_;
 }
 
 }  // namespace smelt

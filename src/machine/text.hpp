@@ -31,10 +31,11 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 /// A whole text as a number; nothing if it is anything else ("", "1x", "nan", "inf", "1e999").
 std::optional<double> parse_number(std::string_view text);
 
-/// The lines of a stream, without line ends (LF or CRLF), in bounded memory.
+/// The lines of a text file as people save it, without line ends, in bounded memory: ends are LF, CR LF or CR; a byte
+/// order mark is left out; of UTF-16 with a mark the ASCII characters are kept, all others become '?'.
 class LineReader {
  public:
-  LineReader(std::istream& stream, std::size_t max_line_bytes) : stream_(stream), buffer_(max_line_bytes + 2) {}
+  LineReader(std::istream& stream, std::size_t max_line_bytes) : stream_(stream), max_line_bytes_(max_line_bytes) {}
 
   /// The next line, valid until the next call; nothing at the end or after a line too long.
   std::optional<std::string_view> next();
@@ -43,8 +44,22 @@ class LineReader {
   bool failed() const { return stream_.bad(); }
 
  private:
+  static constexpr int end = -1;
+  enum class Encoding { bytes, utf16_little, utf16_big };
+
+  bool refill();
+  void skip_mark();
+  int byte();
+  int character();
+
   std::istream& stream_;
-  std::vector<char> buffer_;
+  const std::size_t max_line_bytes_;
+  std::string chunk_;    ///< of the stream
+  std::size_t at_ = 0;   ///< in the chunk
+  std::string text_;     ///< the line last read
+  Encoding encoding_ = Encoding::bytes;
+  bool started_ = false;
+  bool after_return_ = false;  ///< the last line ended in CR, whose LF may follow
   std::size_t line_ = 0;
   bool too_long_ = false;
 };

@@ -34,6 +34,7 @@ constexpr std::size_t most_file_bytes = 64u << 20;
 constexpr std::int64_t most_ranks = 1 << 20;
 constexpr double most_ns = 1e15;
 constexpr std::size_t most_text_bytes = 1024;
+constexpr int most_depth = 32;
 
 // ---- reader ---------------------------------------------------------------------------------
 
@@ -187,6 +188,14 @@ Profile read_profile(const Json& document) {
   return sorted;
 }
 
+/// Printing a value, as errors do, recurses: depth is refused before there is one.
+Json parse_json(std::string_view text) {
+  return Json::parse(text, [](int depth, Json::parse_event_t, const Json&) {
+    if (depth > most_depth) throw Mistake{fmt::format("nested more than {} deep", most_depth)};
+    return true;
+  });
+}
+
 /// "[json.exception.parse_error.101] parse error at line 1, ...": without the bracket.
 std::string plain_reason(std::string_view text) {
   if (const auto bracket = text.find("] "); bracket != std::string_view::npos) text.remove_prefix(bracket + 2);
@@ -296,7 +305,7 @@ Result<void> write_profile(const Profile& profile, const fs::path& file) {
 
 Result<Profile> parse_profile(std::string_view json, const std::string& origin) {
   try {
-    return read_profile(Json::parse(json));
+    return read_profile(parse_json(json));
   } catch (const Mistake& mistake) {
     return make_error(Status::bad_format, "{}: {}", origin, mistake.message);
   } catch (const std::bad_alloc&) {
