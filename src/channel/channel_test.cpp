@@ -39,10 +39,14 @@ std::size_t mixed_size(std::uint64_t number) {
   std::minstd_rand random(static_cast<unsigned>(number / 20 + 1));
   random.discard(3);
   switch (random() % 4) {
-    case 0: return 8;
-    case 1: return number % 9;
-    case 2: return number % 57;
-    default: return number % 700;
+    case 0:
+      return 8;
+    case 1:
+      return number % 9;
+    case 2:
+      return number % 57;
+    default:
+      return number % 700;
   }
 }
 
@@ -414,7 +418,8 @@ TEST(ChannelLayout, OtherMessagesEndARunOfSmallOnes) {
     ASSERT_EQ(sender.send(other.data(), size), Status::ok);
     sent += size > 56 ? 2 : 1;
   }
-  for (std::size_t i = 0; i < sent; ++i) EXPECT_NE(line(i), header_of(static_cast<std::uint32_t>(2 * i + 1), 3, 8)) << i;
+  for (std::size_t i = 0; i < sent; ++i)
+    EXPECT_NE(line(i), header_of(static_cast<std::uint32_t>(2 * i + 1), 3, 8)) << i;
   for (int i = 0; i < 8; ++i) ASSERT_EQ(sender.send(other.data(), 1), Status::ok);
   EXPECT_EQ(line(sent + 7), header_of(static_cast<std::uint32_t>(2 * (sent + 7) + 1), 3, 1));
 }
@@ -422,8 +427,8 @@ TEST(ChannelLayout, OtherMessagesEndARunOfSmallOnes) {
 TEST_P(ChannelTest, TriesToSendWhatHasRoomAsAWhole) {
   constexpr std::uint32_t capacity = 8;
   const Bytes data(600);
-  for (const auto& [bytes, lines] : {std::pair{9u, 1u}, {56u, 1u}, {57u, 2u}, {104u, 2u}, {105u, 3u}, {160u, 3u},
-                                     {161u, 4u}, {440u, 8u}}) {
+  for (const auto& [bytes, lines] :
+       {std::pair{9u, 1u}, {56u, 1u}, {57u, 2u}, {104u, 2u}, {105u, 3u}, {160u, 3u}, {161u, 4u}, {440u, 8u}}) {
     for (std::uint32_t room = 0; room <= capacity; ++room) {
       auto channel = *Channel::create(options_of(GetParam(), capacity));
       auto sender = *channel.sender();
@@ -528,8 +533,7 @@ TEST(ChannelAttach, RefusesWhatIsNoChannel) {
 
 TEST(ChannelAttach, RefusesDamagedHeaders) {
   auto channel = *Channel::create_memfd(options_of(Transport::ump, 16));
-  auto* header = static_cast<std::uint32_t*>(
-      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, channel.fd(), 0));
+  auto* header = static_cast<std::uint32_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, channel.fd(), 0));
   ASSERT_NE(header, MAP_FAILED);
   for (const int word : {2, 3, 4}) {  // version, transport, capacity
     const auto old = header[word];

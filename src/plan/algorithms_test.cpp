@@ -1,5 +1,5 @@
 // Every algorithm, access, group, tree, cut and way of timing: the result is the operation's, and what is said of the
-// algorithm is so. See schedule_run.hpp.
+// algorithm is so. See schedule_run_test_util.hpp.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plan/plan_test_util.hpp"
-#include "plan/schedule_run.hpp"
+#include "plan/schedule_run_test_util.hpp"
 
 namespace smelt {
 namespace {
@@ -275,19 +275,35 @@ TEST_P(Algorithms, SendAsMuchAsTheirFormulaSays) {
 }
 
 TEST_P(Algorithms, CutOnlyWhatTheySay) {
-  static const std::set<std::string> uncut = {
-      "barrier_dissemination", "broadcast_scatter_allgather", "broadcast_split", "reduce_halves",
-      "reduce_scatter_gather", "allreduce_reduce_scatter_allgather", "allreduce_ring", "scatter_shared",
-      "scatter_linear", "scatter_binomial", "gather_put", "gather_shared", "gather_linear", "gather_binomial",
-      "allgather_ring", "allgather_recursive_doubling", "allgather_bruck", "alltoall_put", "alltoall_pairwise",
-      "alltoall_bruck", "reduce_scatter_pairwise", "reduce_scatter_recursive_halving"};
+  static const std::set<std::string> uncut = {"barrier_dissemination",
+                                              "broadcast_scatter_allgather",
+                                              "broadcast_split",
+                                              "reduce_halves",
+                                              "reduce_scatter_gather",
+                                              "allreduce_reduce_scatter_allgather",
+                                              "allreduce_ring",
+                                              "scatter_shared",
+                                              "scatter_linear",
+                                              "scatter_binomial",
+                                              "gather_put",
+                                              "gather_shared",
+                                              "gather_linear",
+                                              "gather_binomial",
+                                              "allgather_ring",
+                                              "allgather_recursive_doubling",
+                                              "allgather_bruck",
+                                              "alltoall_put",
+                                              "alltoall_pairwise",
+                                              "alltoall_bruck",
+                                              "reduce_scatter_pairwise",
+                                              "reduce_scatter_recursive_halving"};
   EXPECT_EQ(info().pipelined, !uncut.contains(info().name));
 }
 
 // Where every rank reaches into all others, they never reach into the same one: each begins with the next.
 TEST_P(Algorithms, SpreadOverAllRanks) {
-  static const std::set<std::string> rotating = {"allgather_flat", "allgather_put", "alltoall_flat", "alltoall_put",
-                                                 "alltoall_pairwise", "reduce_scatter_pairwise"};
+  static const std::set<std::string> rotating = {"allgather_flat", "allgather_put",     "alltoall_flat",
+                                                 "alltoall_put",   "alltoall_pairwise", "reduce_scatter_pairwise"};
   if (!rotating.contains(info().name)) return;
   for (const Access access : info().access) {
     const auto request = request_of(info(), access, "", 6, 0);

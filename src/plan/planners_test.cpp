@@ -168,7 +168,8 @@ TEST(Rules, ParentsByPosition) {
       expect_parents(plan::chain_tree(n, root), [](int position) { return position - 1; });
       expect_parents(plan::binary_tree(n, root), [](int position) { return (position - 1) / 2; });
       for (const int radix : {2, 3, 4, 7}) {
-        expect_parents(plan::k_nomial_tree(n, root, radix), [=](int position) { return digit_cleared(position, radix); });
+        expect_parents(plan::k_nomial_tree(n, root, radix),
+                       [=](int position) { return digit_cleared(position, radix); });
       }
     }
   }
@@ -202,9 +203,9 @@ TEST(Rules, LateRanksAreLeavesOfTheRoot) {
 TEST(Rules, SpanningIsChecked) {
   EXPECT_TRUE(plan::is_spanning({0, {{1}, {2}, {}}}));
   EXPECT_TRUE(plan::is_spanning({0, {{}}}));
-  for (const Tree& tree : {Tree{}, Tree{0, {{1}, {}, {}}}, Tree{0, {{1, 2}, {2}, {}}}, Tree{0, {{1}, {0}, {}}},
-                           Tree{0, {{1, 3}, {2}, {}}}, Tree{0, {{1, -1}, {2}, {}}}, Tree{3, {{1}, {2}, {}}},
-                           Tree{-1, {{1}, {2}, {}}}}) {
+  for (const Tree& tree :
+       {Tree{}, Tree{0, {{1}, {}, {}}}, Tree{0, {{1, 2}, {2}, {}}}, Tree{0, {{1}, {0}, {}}}, Tree{0, {{1, 3}, {2}, {}}},
+        Tree{0, {{1, -1}, {2}, {}}}, Tree{3, {{1}, {2}, {}}}, Tree{-1, {{1}, {2}, {}}}}) {
     EXPECT_FALSE(plan::is_spanning(tree));
   }
   const Machine machine = test::uniform_machine(3, 1.0, 1.0);
@@ -337,7 +338,8 @@ TEST(FromCosts, ShufflingStopsWhereItNoLongerHelps) {
     const auto last = std::max_element(times.arrival.begin(), times.arrival.end()) - times.arrival.begin();
     if (first == last) continue;
     Tree next = tree;
-    std::erase(next.children[static_cast<std::size_t>(tree.parents()[static_cast<std::size_t>(last)])], static_cast<int>(last));
+    std::erase(next.children[static_cast<std::size_t>(tree.parents()[static_cast<std::size_t>(last)])],
+               static_cast<int>(last));
     next.children[static_cast<std::size_t>(first)].push_back(static_cast<int>(last));
     if (!plan::is_spanning(next)) continue;  // it would be its own parent's
     const bool promising = table.edge(static_cast<int>(first), static_cast<int>(last)) <
@@ -439,7 +441,8 @@ Machine leveled_machine(int packages, int caches, int cores) {
 
 using Counts = std::vector<int>;  ///< per level: units still to be informed
 
-/// The least time by the recurrence of hierarchy.cpp, for levels of `parts` each whose messages cost `scale` times 4, 10.
+/// The least time by the recurrence of hierarchy.cpp, for levels of `parts` each whose messages cost `scale` times
+/// 4, 10.
 double time_by_counts(const Counts& left, const Counts& parts, const std::vector<double>& scale,
                       std::map<Counts, double>& known) {
   if (const auto found = known.find(left); found != known.end()) return found->second;
@@ -559,7 +562,8 @@ TEST(Bounds, GrowLevelByLevel) {
     ASSERT_TRUE(exact.solve([] { return false; }));
     const double bound = plan::lower_bound(one.table(Direction::broadcast), one.ranks, 0, true);
     EXPECT_LE(bound, exact.time(0));
-    EXPECT_GE(bound, 0.75 * exact.time(0)) << packages << caches << cores << " bound " << bound << " of " << exact.time(0);
+    EXPECT_GE(bound, 0.75 * exact.time(0))
+        << packages << caches << cores << " bound " << bound << " of " << exact.time(0);
   }
 }
 
@@ -617,7 +621,8 @@ TEST(Search, ATimeBudgetIsUsedAndPaysOff) {
 TEST(Comparisons, AreSortedAndOfAllThatFits) {
   for (const int n : {5, 12, 13}) {
     const Machine machine = test::random_machine(n, 2, 2);
-    const auto barrier = *compare_topologies(machine, whole_machine(machine), Operation::barrier, quickly("best", {}, 1.0));
+    const auto barrier =
+        *compare_topologies(machine, whole_machine(machine), Operation::barrier, quickly("best", {}, 1.0));
     const auto reduce = *compare_topologies(machine, whole_machine(machine), Operation::reduce, quickly());
     const auto has = [](const std::vector<Comparison>& list, const std::string& name) {
       return std::any_of(list.begin(), list.end(), [&](const Comparison& each) { return each.topology == name; });

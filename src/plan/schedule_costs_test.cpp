@@ -21,7 +21,12 @@ class ReferenceTimes {
  public:
   ReferenceTimes(const Machine& machine, const Group& group, const ScheduleRequest& request, std::size_t bytes,
                  std::size_t element, const Reach& reach)
-      : machine_(machine), group_(group), request_(request), element_(element), reach_(reach), length_(bytes / element) {
+      : machine_(machine),
+        group_(group),
+        request_(request),
+        element_(element),
+        reach_(reach),
+        length_(bytes / element) {
     for (const auto& info : algorithms()) {
       if (info.name == request.recipe.algorithm) operation_ = info.operation;
     }
@@ -77,7 +82,8 @@ class ReferenceTimes {
   void set_up(int number) {
     Rank& rank = at(number);
     rank.schedule = make_schedule(request_, number);
-    rank.cutting = plan::Cutting(rank.schedule, operation_, request_.recipe.chunk_bytes, reach_.slot_bytes, length_, element_);
+    rank.cutting =
+        plan::Cutting(rank.schedule, operation_, request_.recipe.chunk_bytes, reach_.slot_bytes, length_, element_);
     const bool cut = rank.cutting.chunks() > 1;
     const bool sliced = rank.schedule.slices > 1, by_address = direct() && whole_ > 2048;
     const bool staged_short = request_.recipe.access == Access::staged && !sliced && !cut;
@@ -139,7 +145,8 @@ class ReferenceTimes {
     double time = transfer(rank, move.peer, self, bytes, false, false);
     if (reach_.processes && bytes > (2 << 20)) {
       time -= (process_copy_ns(machine_, pu(move.peer), pu(self), bytes, copiers()) -
-               copy_ns(machine_, pu(move.peer), pu(self), bytes, copiers())) / 4;
+               copy_ns(machine_, pu(move.peer), pu(self), bytes, copiers())) /
+              4;
     }
     if (rank.cutting.chunks() > 1 && move.from == rank.just_read) {
       time -= (at_pace_of_whole(bytes, [&](double size) { return own_copy(self, size); }) - own_copy(self, bytes)) / 2;
@@ -150,7 +157,8 @@ class ReferenceTimes {
   /// The share of the one who helps.
   double help(const Rank& rank, int self, int other, double bytes) const {
     if (group_.size() != 2 || !reach_.processes || bytes <= 65536) return 0;
-    const double alone = transfer(rank, other, self, bytes, false, false), own = transfer(rank, self, self, bytes, true, false);
+    const double alone = transfer(rank, other, self, bytes, false, false),
+                 own = transfer(rank, self, self, bytes, true, false);
     return std::max(0.0, 0.5 - own / alone / 2);
   }
 
@@ -285,7 +293,8 @@ class ReferenceTimes {
 
   bool perform_message(int number, const Move& move) {
     Rank& rank = at(number);
-    const double out = move.peer < 0 ? 0.0 : bytes_of(rank, move.from), in = move.source < 0 ? 0.0 : bytes_of(rank, move.to);
+    const double out = move.peer < 0 ? 0.0 : bytes_of(rank, move.from),
+                 in = move.source < 0 ? 0.0 : bytes_of(rank, move.to);
     const bool swap = move.peer >= 0 && move.peer == move.source && machine_.exchange_ns && in <= 56;
     if (move.peer >= 0 && !rank.sent) {
       const double lines = lends(out) ? 0.0 : stream(number, move.peer, out);
@@ -365,7 +374,8 @@ std::vector<Machine> machines() {
   return {estimated, measured};
 }
 
-void expect_as_reference(const Machine& machine, int ranks, const Recipe& recipe, std::size_t bytes, const Reach& reach) {
+void expect_as_reference(const Machine& machine, int ranks, const Recipe& recipe, std::size_t bytes,
+                         const Reach& reach) {
   const Group group = test::group_of(machine, ranks);
   const auto request = make_request(machine, group, recipe, ranks / 3);
   if (!request) return;  // not of this number of ranks
@@ -419,14 +429,14 @@ TEST_P(Costs, AreThoseOfTheEquations) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Costs, testing::Values("broadcast", "reduce", "barrier", "allreduce", "scatter", "gather", "allgather", "alltoall",
-                                "reduce-scatter", "scan", "exscan"),
-    [](const auto& info) {
-      std::string name = info.param;
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(All, Costs,
+                         testing::Values("broadcast", "reduce", "barrier", "allreduce", "scatter", "gather",
+                                         "allgather", "alltoall", "reduce-scatter", "scan", "exscan"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 // A search gives up what is too late, and nothing else.
 TEST(Within, EndsWhatIsTooLate) {

@@ -59,7 +59,7 @@ struct Element {
 };
 
 struct RunOptions {
-  int elements = 1;              ///< of a vector, or of a block
+  int elements = 1;                ///< of a vector, or of a block
   std::size_t chunk_elements = 0;  ///< in place of the recipe's
   std::size_t slot_elements = 1024;
   int slots = 4;
@@ -96,20 +96,21 @@ class ScheduleRun {
       for (const auto& [peer, letters] : at(rank).letters) {
         if (!letters.empty()) fail(rank, "has not received everything");
       }
-      if (used_stage_ && at(rank).read_stage_of != at(rank).listed_stages) fail(rank, "is listed as a reader and is none");
+      if (used_stage_ && at(rank).read_stage_of != at(rank).listed_stages)
+        fail(rank, "is listed as a reader and is none");
     }
     return error_;
   }
 
-  bool canonical() const { return canonical_; }    ///< all sums were made in that order
-  bool rank_order() const { return rank_order_; }  ///< all sums had their operands in that order
+  bool canonical() const { return canonical_; }       ///< all sums were made in that order
+  bool rank_order() const { return rank_order_; }     ///< all sums had their operands in that order
   std::size_t received() const { return received_; }  ///< elements that came from another rank, of all ranks together
   int depth() const {                                 ///< messages and ticks that waited for each other
     int most = 0;
     for (const auto& rank : ranks_) most = std::max(most, rank.depth);
     return most;
   }
-  int most_work_blocks() const { return most_work_blocks_; }    ///< that a rank used
+  int most_work_blocks() const { return most_work_blocks_; }  ///< that a rank used
   int most_stage_blocks() const { return most_stage_blocks_; }
 
  private:
@@ -129,21 +130,21 @@ class ScheduleRun {
     Schedule schedule;
     plan::Cutting cutting;
     std::vector<Element> in, out, work;
-    std::vector<std::vector<Element>> stage;          ///< by slot
-    std::vector<std::size_t> slot_filled_for;         ///< chunk + 1
-    std::map<int, std::deque<Letter>> letters;        ///< by sender
+    std::vector<std::vector<Element>> stage;    ///< by slot
+    std::vector<std::size_t> slot_filled_for;   ///< chunk + 1
+    std::map<int, std::deque<Letter>> letters;  ///< by sender
     std::vector<Tick> ticks;
-    std::set<int> knows;                              ///< who has entered
+    std::set<int> knows;  ///< who has entered
     std::set<int> listed_stages, read_stage_of;
     int depth = 0;
-    int lent = 0;                                     ///< messages that nobody has read yet
+    int lent = 0;  ///< messages that nobody has read yet
     std::size_t chunk = 0, at = 0;
     int section = 0;
     bool entered = false, left = false;
-    bool sent = false;                                ///< of an exchange, or in a rendezvous: the sending half is done
+    bool sent = false;  ///< of an exchange, or in a rendezvous: the sending half is done
     bool stage_free = false;
     bool leading = false, led = false, helping = false;
-    std::size_t helped = 0;                           ///< elements of what this rank leads
+    std::size_t helped = 0;  ///< elements of what this rank leads
   };
 
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -183,7 +184,9 @@ class ScheduleRun {
     const Schedule& schedule = rank.schedule;
     rank.cutting = plan::Cutting(schedule, operation_, request_.recipe.chunk_bytes,
                                  options_.slot_elements * element_bytes, length(), element_bytes);
-    const auto size_of = [&](Buffer buffer) { return length() * static_cast<std::size_t>(holds_all(buffer) ? blocks_ : 1); };
+    const auto size_of = [&](Buffer buffer) {
+      return length() * static_cast<std::size_t>(holds_all(buffer) ? blocks_ : 1);
+    };
     if (has_input(number)) rank.in.resize(size_of(Buffer::in));
     if (has_output(number)) rank.out.resize(size_of(Buffer::out));
     for (std::size_t i = 0; i < rank.in.size(); ++i) {
@@ -306,7 +309,8 @@ class ScheduleRun {
     if (mine.size() != theirs.size()) return fail(who, "operands of different size");
     std::vector<Element> sums;
     for (std::size_t i = 0; i < mine.size(); ++i) {
-      if (mine[i].place < 0 || mine[i].place != theirs[i].place) return fail(who, "operands that do not belong together");
+      if (mine[i].place < 0 || mine[i].place != theirs[i].place)
+        return fail(who, "operands that do not belong together");
       sums.push_back({mine[i].place, move.theirs_first ? sums_.made_of(theirs[i].sum, mine[i].sum)
                                                        : sums_.made_of(mine[i].sum, theirs[i].sum)});
     }
@@ -560,7 +564,8 @@ class ScheduleRun {
     if (!shares_memory(number)) {
       for (std::size_t i = 0; i < rank.in.size(); ++i) {
         const int block = holds_all(Buffer::in) ? static_cast<int>(i / length()) : number;
-        if (rank.in[i] != Element{place(blocks_ == 1 ? 0 : block, i % length()), number}) fail(number, "its input has changed");
+        if (rank.in[i] != Element{place(blocks_ == 1 ? 0 : block, i % length()), number})
+          fail(number, "its input has changed");
       }
     }
     std::fill(rank.in.begin(), rank.in.end(), Element{});
