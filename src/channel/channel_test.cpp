@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 #include <string>
 #include <string_view>
@@ -37,10 +39,14 @@ std::size_t mixed_size(std::uint64_t number) {
   std::minstd_rand random(static_cast<unsigned>(number / 20 + 1));
   random.discard(3);
   switch (random() % 4) {
-    case 0: return 8;
-    case 1: return number % 9;
-    case 2: return number % 57;
-    default: return number % 700;
+    case 0:
+      return 8;
+    case 1:
+      return number % 9;
+    case 2:
+      return number % 57;
+    default:
+      return number % 700;
   }
 }
 
@@ -202,6 +208,38 @@ TEST_P(ChannelTest, EachEndIsTakenOnce) {
   EXPECT_EQ(channel.receiver().error().status, Status::invalid_argument);
 }
 
+TEST_P(ChannelTest, AnEndThatIsTakenElsewhereIsTaken) {
+  auto channel = *Channel::create_memfd(options_of(GetParam()));
+  auto attached = *Channel::attach(channel.fd());
+  auto sender = channel.sender();
+  ASSERT_TRUE(sender);
+  EXPECT_FALSE(attached.sender());
+  EXPECT_TRUE(attached.receiver());
+  EXPECT_FALSE(channel.receiver());
+}
+
+// Of what is refused: a copy of a channel's memory that lacks its last byte.
+TEST_P(ChannelTest, IsRefusedWhereItIsCutShort) {
+  for (const std::uint32_t capacity : {4u, 64u, 1024u}) {
+    auto channel = *Channel::create_memfd(options_of(GetParam(), capacity));
+    const std::size_t ump = 2 * 384 + 2 * 64 * std::size_t{capacity}, fastforward = 256 + 64 * std::size_t{capacity};
+    const std::size_t whole = 256 + (GetParam() == Transport::ump ? ump : fastforward);
+    Bytes content(whole);
+    ASSERT_EQ(pread(channel.fd(), content.data(), whole, 0), static_cast<ssize_t>(whole));
+    for (const std::size_t size : {whole, whole - 1, std::size_t{256}, std::size_t{255}}) {
+      const int fd = memfd_create("copy", MFD_CLOEXEC);
+      ASSERT_EQ(pwrite(fd, content.data(), size, 0), static_cast<ssize_t>(size));
+      const auto attached = Channel::attach(fd);
+      EXPECT_EQ(static_cast<bool>(attached), size == whole) << size << " of " << whole;
+      if (!attached) {
+        EXPECT_EQ(attached.error().status, Status::bad_format);
+        EXPECT_EQ(attached.error().message.find("not a smelt channel: too short") != std::string::npos, size == 255);
+      }
+      close(fd);
+    }
+  }
+}
+
 /// The child runs `child` and reports by its exit status whether no check failed.
 template <class Child, class Parent>
 void in_two_processes(Child child, Parent parent) {
@@ -275,10 +313,197 @@ TEST_P(ChannelTest, ManyChannelsOnFewPus) {
   }
 }
 
+/// The memory of a channel, as any process sees it that attaches to it.
+class Memory {
+ public:
+  explicit Memory(const Channel& channel) {
+    struct stat status = {};
+    EXPECT_EQ(fstat(channel.fd(), &status), 0);
+    size_ = static_cast<std::size_t>(status.st_size);
+    data_ = static_cast<char*>(mmap(nullptr, size_, PROT_READ, MAP_SHARED, channel.fd(), 0));
+  }
+  ~Memory() { munmap(data_, size_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  std::size_t size() const { return size_; }
+  template <class T>
+  T at(std::size_t offset) const {
+    T value;
+    std::memcpy(&value, data_ + offset, sizeof value);
+    return value;
+  }
+  Bytes bytes(std::size_t offset, std::size_t count) const { return {data_ + offset, data_ + offset + count}; }
+
+ private:
+  char* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+constexpr std::uint64_t header_of(std::uint32_t stamp, std::uint32_t tag, std::size_t size) {
+  return std::uint64_t{stamp} << 32 | tag << 6 | size;
+}
+
+void expect_header(const Memory& memory, Transport transport, std::uint32_t capacity) {
+  EXPECT_EQ(memory.at<std::uint64_t>(0), 0x6c6e68632d6c6d73u) << "magic number";
+  EXPECT_EQ(memory.at<std::uint32_t>(8), 1u) << "a new layout has a new version, and this test";
+  EXPECT_EQ(memory.at<std::uint32_t>(12), static_cast<std::uint32_t>(transport));
+  EXPECT_EQ(memory.at<std::uint32_t>(16), capacity);
+}
+
+// Processes of one version rely on it: where the rings are, how messages are cut, and how the cells are entered and
+// left.
+TEST(ChannelLayout, OfUmp) {
+  auto channel = *Channel::create_memfd(options_of(Transport::ump, 16));
+  auto sender = *channel.sender();
+  const Memory memory(channel);
+  constexpr std::size_t lines = 256 + 384, cells = 256 + 384 + 16 * 64 + 384;
+  EXPECT_GE(memory.size(), cells + 64 * 16);
+  expect_header(memory, Transport::ump, 16);
+  const auto line = [&](std::size_t number) { return memory.at<std::uint64_t>(lines + 64 * number); };
+  const auto cell = [&](std::size_t number) { return memory.at<std::uint64_t>(cells + 16 * number); };
+
+  const auto shortest = message_of(3, 1), longest = message_of(160, 2), single = message_of(20, 3);
+  ASSERT_EQ(sender.send(shortest.data(), shortest.size()), Status::ok);
+  EXPECT_EQ(line(0), header_of(1, 0, 3));
+  EXPECT_EQ(memory.bytes(lines + 8, 3), shortest);
+  ASSERT_EQ(sender.send(longest.data(), longest.size()), Status::ok);
+  EXPECT_EQ(line(1), header_of(3, 1, 56)) << "the first of several";
+  EXPECT_EQ(memory.at<std::uint64_t>(lines + 64 + 8), longest.size());
+  EXPECT_EQ(memory.bytes(lines + 64 + 16, 48), Bytes(longest.begin(), longest.begin() + 48));
+  EXPECT_EQ(line(2), header_of(5, 2, 56));
+  EXPECT_EQ(line(3), header_of(7, 2, 56));
+  EXPECT_EQ(memory.bytes(lines + 3 * 64 + 8, 56), Bytes(longest.end() - 56, longest.end()));
+  EXPECT_EQ(line(4), 0u);
+
+  const std::uint64_t value = 7;
+  for (int i = 0; i < 7; ++i) ASSERT_EQ(sender.send(&value, sizeof value), Status::ok);
+  EXPECT_EQ(line(10), header_of(21, 0, 8));
+  EXPECT_EQ(line(11), 0u);
+  ASSERT_EQ(sender.send(&value, sizeof value), Status::ok);
+  EXPECT_EQ(line(11), header_of(23, 3, 8)) << "the eighth small one says that cells follow";
+  ASSERT_EQ(sender.send(&value, sizeof value), Status::ok);
+  EXPECT_EQ(line(12), 0u);
+  EXPECT_EQ(cell(0), header_of(1, 0, 8));
+  EXPECT_EQ(memory.at<std::uint64_t>(cells + 8), value);
+  ASSERT_EQ(sender.send(single.data(), single.size()), Status::ok);
+  EXPECT_EQ(cell(1), header_of(3, 4, 0)) << "back to the lines";
+  EXPECT_EQ(line(12), header_of(25, 0, 20));
+}
+
+TEST(ChannelLayout, OfFastForward) {
+  auto channel = *Channel::create_memfd(options_of(Transport::fastforward, 16));
+  auto sender = *channel.sender();
+  auto receiver = *channel.receiver();
+  const Memory memory(channel);
+  EXPECT_GE(memory.size(), 256 + 256 + 16 * 64u);
+  expect_header(memory, Transport::fastforward, 16);
+  std::uint64_t value = 7;
+  for (int i = 0; i < 12; ++i) ASSERT_EQ(sender.send(&value, sizeof value), Status::ok);
+  for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(memory.at<std::uint64_t>(512 + 64 * i), header_of(1, 0, 8));
+  ASSERT_EQ(receiver.recv(&value, sizeof value), Status::ok);
+  EXPECT_EQ(memory.at<std::uint64_t>(512), 0u) << "empty again";
+  EXPECT_EQ(memory.at<std::uint64_t>(512 + 64), header_of(1, 0, 8));
+}
+
+TEST(ChannelLayout, OtherMessagesEndARunOfSmallOnes) {
+  auto channel = *Channel::create_memfd(options_of(Transport::ump, 64));
+  auto sender = *channel.sender();
+  const Memory memory(channel);
+  const auto line = [&](std::size_t number) { return memory.at<std::uint64_t>(256 + 384 + 64 * number); };
+  const Bytes other(57);
+  std::size_t sent = 0;
+  for (const std::size_t size : {20u, 56u, 57u, 9u}) {
+    for (int i = 0; i < 7; ++i, ++sent) ASSERT_EQ(sender.send(other.data(), 8), Status::ok);
+    ASSERT_EQ(sender.send(other.data(), size), Status::ok);
+    sent += size > 56 ? 2 : 1;
+  }
+  for (std::size_t i = 0; i < sent; ++i)
+    EXPECT_NE(line(i), header_of(static_cast<std::uint32_t>(2 * i + 1), 3, 8)) << i;
+  for (int i = 0; i < 8; ++i) ASSERT_EQ(sender.send(other.data(), 1), Status::ok);
+  EXPECT_EQ(line(sent + 7), header_of(static_cast<std::uint32_t>(2 * (sent + 7) + 1), 3, 1));
+}
+
+TEST_P(ChannelTest, TriesToSendWhatHasRoomAsAWhole) {
+  constexpr std::uint32_t capacity = 8;
+  const Bytes data(600);
+  for (const auto& [bytes, lines] :
+       {std::pair{9u, 1u}, {56u, 1u}, {57u, 2u}, {104u, 2u}, {105u, 3u}, {160u, 3u}, {161u, 4u}, {440u, 8u}}) {
+    for (std::uint32_t room = 0; room <= capacity; ++room) {
+      auto channel = *Channel::create(options_of(GetParam(), capacity));
+      auto sender = *channel.sender();
+      EXPECT_EQ(sender.max_try_bytes(), 440u);
+      for (std::uint32_t i = room; i < capacity; ++i) ASSERT_TRUE(sender.try_send(data.data(), 56));
+      EXPECT_EQ(sender.can_send(), room > 0);
+      EXPECT_EQ(sender.try_send(data.data(), bytes), lines <= room) << bytes << " bytes in " << room << " lines";
+    }
+  }
+  for (const auto& [small, most] : {std::pair{1u, 56u}, {2u, 104u}, {4u, 216u}}) {
+    auto channel = *Channel::create(options_of(GetParam(), small));
+    EXPECT_EQ(channel.sender()->max_try_bytes(), most);
+    EXPECT_EQ(channel.capacity(), small);
+    EXPECT_EQ(channel.transport(), GetParam());
+  }
+}
+
+// The cells are left by a cell of their own: not before the message that goes back to the lines can be sent.
+TEST(ChannelCells, AreLeftOnlyIfThereIsRoomInTheLines) {
+  auto channel = *Channel::create(options_of(Transport::ump, 8));
+  auto sender = *channel.sender();
+  auto receiver = *channel.receiver();
+  std::uint64_t value = 0;
+  for (; value < 8; ++value) ASSERT_TRUE(sender.try_send(&value, sizeof value));
+  ASSERT_TRUE(sender.try_send(&value, sizeof value)) << "a cell";
+  EXPECT_FALSE(sender.can_send()) << "of 56 bytes none";
+  const auto message = message_of(20, 3);
+  EXPECT_FALSE(sender.try_send(message.data(), message.size()));
+  sender.set_interrupt([](void*) { return true; }, nullptr);
+  EXPECT_EQ(sender.send(message.data(), message.size()), Status::timed_out);
+  std::uint64_t got = 99;
+  for (std::uint64_t i = 0; i < 9; ++i) {
+    ASSERT_TRUE(receiver.can_recv());
+    ASSERT_EQ(receiver.try_recv(&got, sizeof got), sizeof got);
+    EXPECT_EQ(got, i);
+  }
+  EXPECT_FALSE(receiver.can_recv()) << "the cell that leads back is no message";
+  EXPECT_EQ(receiver.try_recv(&got, sizeof got), std::nullopt);
+  Bytes buffer(20);
+  for (int i = 0; i < 30; ++i) {
+    ASSERT_EQ(sender.send(message.data(), message.size()), Status::ok);
+    EXPECT_TRUE(receiver.can_recv());
+    ASSERT_EQ(receiver.recv(buffer.data(), buffer.size()), Status::ok);
+    EXPECT_EQ(buffer, message);
+  }
+}
+
+TEST(ChannelCells, AreFourToALine) {
+  auto channel = *Channel::create(options_of(Transport::ump, 8));
+  auto sender = *channel.sender();
+  auto receiver = *channel.receiver();
+  std::uint64_t value = 0, got = 0;
+  for (; value < 8; ++value) ASSERT_TRUE(sender.try_send(&value, sizeof value));
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(receiver.try_recv(&got, sizeof got), sizeof got);
+  for (; value < 8 + 32; ++value) {
+    EXPECT_TRUE(sender.can_send());
+    ASSERT_TRUE(sender.try_send(&value, sizeof value));
+  }
+  EXPECT_FALSE(sender.can_send());
+  EXPECT_FALSE(sender.try_send(&value, sizeof value));
+  EXPECT_FALSE(sender.try_send(&value, 0));
+  const Bytes line(20);
+  EXPECT_FALSE(sender.try_send(line.data(), line.size())) << "no cell to leave by";
+  for (std::uint64_t i = 8; i < 8 + 32; ++i) {
+    ASSERT_EQ(receiver.try_recv(&got, sizeof got), sizeof got);
+    EXPECT_EQ(got, i);
+  }
+  EXPECT_FALSE(receiver.can_recv());
+}
+
 TEST(ChannelOptionsTest, AreChecked) {
   for (std::uint32_t capacity : {0u, 3u, 100u, 1u << 21, ~0u}) {
     EXPECT_EQ(Channel::create(options_of(Transport::ump, capacity)).error().status, Status::invalid_argument);
   }
+  EXPECT_TRUE(Channel::create(options_of(Transport::ump, 1u << 20)));
   EXPECT_EQ(Channel::create(options_of(static_cast<Transport>(9))).error().status, Status::invalid_argument);
   EXPECT_EQ(Channel::create(options_of(Transport::ump, 16, "nap")).error().status, Status::invalid_argument);
 }
@@ -308,8 +533,7 @@ TEST(ChannelAttach, RefusesWhatIsNoChannel) {
 
 TEST(ChannelAttach, RefusesDamagedHeaders) {
   auto channel = *Channel::create_memfd(options_of(Transport::ump, 16));
-  auto* header = static_cast<std::uint32_t*>(
-      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, channel.fd(), 0));
+  auto* header = static_cast<std::uint32_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, channel.fd(), 0));
   ASSERT_NE(header, MAP_FAILED);
   for (const int word : {2, 3, 4}) {  // version, transport, capacity
     const auto old = header[word];

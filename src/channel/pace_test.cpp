@@ -44,10 +44,26 @@ TEST(Pace, AMessageThatDoesNotComeIsNone) {
   EXPECT_EQ(looks_away(pace, 16, true), 0);
 }
 
+TEST(Pace, EndsWhereNothingGathers) {
+  Pace pace;
+  const auto never = [] { return false; };
+  const auto always = [] { return true; };
+  for (int i = 0; i < 16; ++i) pace.approach(never);
+  EXPECT_TRUE(pace.wait_shortly(never, always)) << "a batch has come";
+  EXPECT_TRUE(pace.wait_shortly(always, never)) << "less than one";
+  for (int i = 0; i < 63; ++i) pace.approach(never);
+  EXPECT_EQ(looks_away(pace, 1, true), 0);
+  EXPECT_EQ(looks_away(pace, 1, true), 1) << "a stream again, after four times as much evidence";
+  EXPECT_FALSE(pace.wait_shortly(never, never)) << "nothing has come";
+  for (int i = 0; i < 256; ++i) pace.approach(never);
+  pace.approach(never);
+  EXPECT_EQ(looks_away(pace, 1, true), 0) << "it has ended while lines were being filled";
+}
+
 TEST(Pace, ABatchIsMoreThanTwoRanksThatExchangeAreAhead) {
   for (std::uint32_t lines = 1; lines <= 64; ++lines) {
     EXPECT_GT(Pace::batch_of(lines), 2 * lines);
-    EXPECT_GE(Pace::batch_of(lines), 16u);
+    EXPECT_EQ(Pace::batch_of(lines), lines <= 5 ? 16u : 3 * lines);
   }
 }
 

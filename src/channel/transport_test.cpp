@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "base/segment.hpp"
@@ -254,6 +255,144 @@ TEST(Ump, ReceiverNeverWritesASlot) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(receiver.try_recv(&got, sizeof got));
   EXPECT_FALSE(receiver.poll());
   EXPECT_TRUE(std::equal(before.begin(), before.end(), slots));
+}
+
+TYPED_TEST(TransportTest, TellsHowManyAreThere) {
+  Link<TypeParam> link(8);
+  auto sender = link.sender();
+  auto receiver = link.receiver();
+  for (int round = 0; round < 5; ++round) {
+    for (std::uint32_t there = 0; there < 8; ++there) {
+      for (std::uint32_t count = 1; count <= 8; ++count) EXPECT_EQ(receiver.can_recv(count), count <= there) << there;
+      ASSERT_TRUE(sender.try_send(&there, sizeof there));
+    }
+    EXPECT_TRUE(receiver.can_recv(8));
+    std::uint32_t got;
+    for (int taken = 0; taken < 8; ++taken) ASSERT_TRUE(receiver.try_recv(&got, sizeof got));
+    ASSERT_TRUE(sender.try_send(&got, sizeof got));  // moves the place by one
+    ASSERT_TRUE(receiver.try_recv(&got, sizeof got));
+    EXPECT_FALSE(receiver.poll());
+  }
+}
+
+TYPED_TEST(TransportTest, RoomIsToldForAnyNumber) {
+  Link<TypeParam> link(8);
+  auto sender = link.sender();
+  for (std::uint32_t used = 0; used <= 8; ++used) {
+    for (std::uint32_t count = 1; count <= 9; ++count) EXPECT_EQ(sender.can_send(count), count + used <= 8) << used;
+    static_cast<void>(sender.try_send(&used, sizeof used));
+  }
+}
+
+TYPED_TEST(TransportTest, TakesShortMessagesInOneStep) {
+  Link<TypeParam> link(4);
+  auto sender = link.sender();
+  auto receiver = link.receiver();
+  Waiter waiter;
+  std::uint64_t value = 5, got = 0;
+  std::size_t size = 99;
+  EXPECT_FALSE(receiver.try_take(&got, 8, size));
+  ASSERT_TRUE(sender.send(&value, 8, waiter));
+  EXPECT_FALSE(receiver.try_take(&got, 7, size)) << "too long for the buffer";
+  ASSERT_TRUE(receiver.try_take(&got, 8, size));
+  EXPECT_EQ(size, 8u);
+  EXPECT_EQ(got, 5u);
+  ASSERT_TRUE(sender.send(&value, 3, waiter, 1));
+  EXPECT_FALSE(receiver.try_take(&got, 8, size)) << "its tag has a meaning";
+  EXPECT_TRUE(receiver.can_recv());
+}
+
+TYPED_TEST(TransportTest, TheRestOfAMessageIsWaitedFor) {
+  Link<TypeParam> link(4);
+  auto sender = link.sender();
+  auto receiver = link.receiver();
+  Waiter impatient;
+  impatient.set_interrupt([](void*) { return true; }, nullptr);
+  std::uint64_t value = 5, got = 0;
+  EXPECT_FALSE(receiver.recv_rest(&got, sizeof got, impatient));
+  ASSERT_TRUE(sender.try_send(&value, sizeof value));
+  ASSERT_TRUE(receiver.recv_rest(&got, sizeof got, impatient));
+  EXPECT_EQ(got, 5u);
+}
+
+// Twice around the ring, and whenever the receiver has nothing to do: not once for each message.
+TEST(Ump, AcknowledgesHalfARingAtATime) {
+  for (std::uint32_t capacity : {1u, 2u, 4u, 16u, 64u}) {
+    auto memory = *Segment::anonymous(ump_bytes(capacity));
+    const auto& acknowledged = reinterpret_cast<UmpControl*>(memory.data())->acknowledged;
+    UmpSender sender(memory.data(), capacity);
+    UmpReceiver receiver(memory.data(), capacity);
+    const std::uint32_t batch = std::max(1u, capacity / 2);
+    std::uint32_t value = 0;
+    for (std::uint32_t taken = 1; taken <= 3 * capacity; ++taken) {
+      ASSERT_TRUE(sender.try_send(&value, sizeof value));
+      ASSERT_TRUE(receiver.try_recv(&value, sizeof value));
+      EXPECT_EQ(acknowledged.load(), taken / batch * batch) << capacity;
+    }
+    ASSERT_TRUE(sender.try_send(&value, sizeof value));
+    ASSERT_TRUE(receiver.try_recv(&value, sizeof value));
+    EXPECT_FALSE(receiver.poll());
+    EXPECT_EQ(acknowledged.load(), 3 * capacity + 1);
+  }
+}
+
+template <class Slot>
+void expect_blocks_of_eight_lines(std::uint32_t least_capacity) {
+  constexpr std::uint32_t block = 8 * (line_bytes / sizeof(Slot));
+  for (std::uint32_t capacity : {least_capacity / 2, least_capacity}) {
+    auto memory = *Segment::anonymous(ump_bytes<Slot>(capacity));
+    BasicSender<UmpSenderSide<Slot>> sender(memory.data(), capacity);
+    UmpReceiverSide<Slot> receiver(memory.data(), capacity);
+    EXPECT_EQ(receiver.capacity(), capacity);
+    for (std::uint32_t round = 0; round < 3; ++round) {
+      for (std::uint32_t sent = 0; sent < block; ++sent) {
+        EXPECT_EQ(receiver.block_in_progress(), capacity == least_capacity) << sent << " of " << block;
+        ASSERT_TRUE(sender.try_send(&sent, sizeof sent));
+      }
+      EXPECT_FALSE(receiver.block_in_progress()) << "all of it is there";
+      for (std::uint32_t taken = 1; taken <= block; ++taken) {
+        receiver.release();
+        if (taken < block) {
+          EXPECT_FALSE(receiver.block_in_progress()) << "amid a block";
+        }
+      }
+      receiver.idle();
+    }
+  }
+}
+
+TEST(Ump, TellsWhetherABlockIsBeingFilled) {
+  expect_blocks_of_eight_lines<Line>(64);
+  expect_blocks_of_eight_lines<Cell>(256);
+}
+
+TEST(Layout, HeadersHoldAllOfTheirParts) {
+  EXPECT_EQ(Header::make(~0u, max_tag, 63).word, ~std::uint64_t{0});
+  for (const auto& [stamp, tag, size] : {std::tuple{1u, 0u, 0u}, {0u, 1u, 0u}, {0u, 0u, 1u}, {7u, max_tag, 56u}}) {
+    const Header header = Header::make(stamp, tag, size);
+    EXPECT_EQ(header.stamp(), stamp);
+    EXPECT_EQ(header.tag(), tag);
+    EXPECT_EQ(header.size(), size);
+  }
+  EXPECT_EQ(max_tag, (1u << 26) - 1);
+}
+
+TEST(Layout, LinesOfAMessage) {
+  EXPECT_EQ(lines_of(0), 0u);
+  for (std::uint32_t lines = 1; lines < 40; ++lines) {
+    EXPECT_EQ(lines_of((lines - 1) * line_payload + 1), lines);
+    EXPECT_EQ(lines_of(lines * line_payload), lines);
+  }
+}
+
+TEST(Layout, TakesNoMoreMemoryThanItNeeds) {
+  for (std::uint32_t capacity : {2u, 64u, 1024u}) {
+    EXPECT_EQ(ump_bytes(capacity), 3 * separation_bytes + capacity * line_bytes);
+    EXPECT_EQ(fastforward_bytes(capacity), 2 * separation_bytes + capacity * line_bytes);
+  }
+  EXPECT_EQ(ump_bytes(1), 4 * separation_bytes);
+  EXPECT_EQ(fastforward_bytes(1), 3 * separation_bytes);
+  EXPECT_EQ(ump_bytes<Cell>(4), 4 * separation_bytes);
 }
 
 TEST(Layout, WritersKeepTheirDistance) {

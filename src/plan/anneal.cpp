@@ -58,7 +58,7 @@ class Annealer {
   float run() {
     const float hot = options_.hot * value_, cooling = std::log(options_.cold / options_.hot);
     float temperature = hot;
-    for (long moves = 0; best_ > options_.floor; ++moves) {
+    for (long moves = 0; best_ > 0.0F; ++moves) {
       if (moves % moves_between_checks == 0) {
         const float used = options_.progress(moves);
         if (used >= 1.0F) break;

@@ -17,7 +17,6 @@ struct AnnealedTree {
 struct AnnealOptions {
   bool free_root = true;
   std::uint64_t seed = 1;
-  float floor = 0.0F;  ///< stop when the objective is that low
   /// Start and end temperature as parts of the objective.
   float hot = 0.02F, cold = 0.0005F;
   /// How much of the budget is used, 0..1; asked every few moves with the number of moves so far.

@@ -173,7 +173,7 @@ class Search {
     add_best(large   ? 1
              : small ? 2
                      : 8,
-             [&](std::size_t i, int root) { return greedy_tree(problem_.table(directions_[i]), root, 1.0F); });
+             [&](std::size_t i, int root) { return greedy_tree(problem_.table(directions_[i]), root); });
     if (best_.broadcast_tree || best_.reduce_tree) {
       std::vector<Tree> trees;
       for (const Direction direction : directions_) {

@@ -37,9 +37,7 @@ double ExactTrees::steps(int ranks) { return ranks * std::pow(3.0, ranks - 1); }
 ExactTrees::ExactTrees(const DirectedCosts& costs)
     : n_(costs.size()),
       send_(static_cast<std::size_t>(n_) * n_),
-      latency_(send_),
-      leaf_(static_cast<std::size_t>(n_), 0.0),
-      ready_(leaf_) {
+      latency_(send_) {
   for (int p = 0; p < n_; ++p) {
     for (int c = 0; c < n_; ++c) {
       if (p == c) continue;
@@ -49,8 +47,6 @@ ExactTrees::ExactTrees(const DirectedCosts& costs)
   }
 }
 
-void ExactTrees::set_ready_times(std::vector<double> ready) { ready_ = std::move(ready); }
-
 bool ExactTrees::solve(const std::function<bool()>& expired) {
   const std::size_t cells = static_cast<std::size_t>(n_) << n_;
   need_.assign(cells, infinity);
@@ -59,7 +55,7 @@ bool ExactTrees::solve(const std::function<bool()>& expired) {
   for (std::size_t set = 1; set < bit(n_); ++set) {
     if (set % sets_between_checks == 0 && expired()) return false;
     for (int rank = 0; rank < n_; ++rank) {
-      if (set & bit(rank)) at(need_, rank, set) = set == bit(rank) ? ready_[rank] : time_of(rank, set);
+      if (set & bit(rank)) at(need_, rank, set) = set == bit(rank) ? 0.0 : time_of(rank, set);
     }
     for (int rank = 0; rank < n_; ++rank) {
       if (!(set & bit(rank))) summarize(rank, set);
@@ -68,14 +64,12 @@ bool ExactTrees::solve(const std::function<bool()>& expired) {
   return true;
 }
 
-// need(c, {c}) as a child is its leaf time, as a parent without children left its ready time.
 void ExactTrees::summarize(int rank, std::size_t set) {
   double send = infinity, path = infinity;
   for (std::size_t left = set; left; left &= left - 1) {
     const int child = std::countr_zero(left);
-    const double need = set == bit(child) ? leaf_time(child) : at(need_, child, set);
     send = std::min(send, send_[rank * n_ + child]);
-    path = std::min(path, latency_[rank * n_ + child] + need);
+    path = std::min(path, latency_[rank * n_ + child] + at(need_, child, set));
   }
   at(least_send_, rank, set) = send;
   at(least_path_, rank, set) = path;
@@ -92,17 +86,9 @@ double ExactTrees::time_of(int rank, std::size_t set) const {
     if (least_send[part] + std::max(least_path[part], after) >= best) continue;
     for (std::size_t left = part; left; left &= left - 1) {
       const int child = std::countr_zero(left);
-      const double need = part == bit(child) ? leaf_time(child) : at(need_, child, part);
-      best = std::min(best, send_[rank * n_ + child] + std::max(latency_[rank * n_ + child] + need, after));
+      const double path = latency_[rank * n_ + child] + at(need_, child, part);
+      best = std::min(best, send_[rank * n_ + child] + std::max(path, after));
     }
-  }
-  return best;
-}
-
-int ExactTrees::best_root() const {
-  int best = 0;
-  for (int root = 1; root < n_; ++root) {
-    if (time(root) < time(best)) best = root;
   }
   return best;
 }
@@ -126,8 +112,8 @@ void ExactTrees::build(int rank, std::size_t set, Tree& tree) const {
       const double after = at(need_, rank, set ^ part);
       for (std::size_t left = part; left; left &= left - 1) {
         const int child = std::countr_zero(left);
-        const double need = part == bit(child) ? leaf_time(child) : at(need_, child, part);
-        const double time = send_[rank * n_ + child] + std::max(latency_[rank * n_ + child] + need, after);
+        const double path = latency_[rank * n_ + child] + at(need_, child, part);
+        const double time = send_[rank * n_ + child] + std::max(path, after);
         if (time >= best) continue;
         best = time;
         best_child = child;

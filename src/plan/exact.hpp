@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "plan/costs.hpp"
@@ -20,19 +19,10 @@ class ExactTrees {
 
   explicit ExactTrees(const DirectedCosts& costs);
 
-  /// Time that a rank needs after receiving if it forwards to nobody (default 0 for all): the
-  /// completion message of a leaf. Call before solve().
-  void set_leaf_times(std::vector<double> leaf) { leaf_ = std::move(leaf); }
-
-  /// Time at which a rank can start to serve its children (default 0 for all): in the terms of a
-  /// reduction, when it has its own contribution. Call before solve().
-  void set_ready_times(std::vector<double> ready);
-
   /// False if `expired` said so before the end.
   bool solve(const std::function<bool()>& expired);
 
   double time(int root) const { return at(need_, root, (std::size_t{1} << n_) - 1); }
-  int best_root() const;
   Tree tree(int root) const;
 
  private:
@@ -45,10 +35,9 @@ class ExactTrees {
   double time_of(int rank, std::size_t set) const;
   void summarize(int rank, std::size_t set);
   void build(int rank, std::size_t set, Tree& tree) const;
-  double leaf_time(int rank) const { return std::max(leaf_[rank], ready_[rank]); }
 
   int n_;
-  std::vector<double> send_, latency_, leaf_, ready_;
+  std::vector<double> send_, latency_;
   std::vector<double> need_;                     // [rank][set containing it]
   std::vector<double> least_send_, least_path_;  // [rank][set not containing it]
 };

@@ -20,7 +20,7 @@ struct Offer {
 
 class Greedy {
  public:
-  Greedy(const CostTable& costs, int root, float weight) : costs_(costs), weight_(weight) {
+  Greedy(const CostTable& costs, int root) : costs_(costs) {
     const auto n = static_cast<std::size_t>(costs.size());
     idle_.assign(n, 0.0F);
     place_.assign(n, -1);
@@ -74,11 +74,10 @@ class Greedy {
         target = rank;
       }
     }
-    offers_.push({idle_[sender] + weight_ * least, sender, target});
+    offers_.push({idle_[sender] + least, sender, target});
   }
 
   const CostTable& costs_;
-  float weight_;
   std::vector<float> idle_;
   std::vector<int> outside_, place_;  // ranks without the message, and where they stand in that list
   std::priority_queue<Offer, std::vector<Offer>, std::greater<>> offers_;
@@ -87,6 +86,6 @@ class Greedy {
 
 }  // namespace
 
-Tree greedy_tree(const CostTable& costs, int root, float weight) { return Greedy(costs, root, weight).run(); }
+Tree greedy_tree(const CostTable& costs, int root) { return Greedy(costs, root).run(); }
 
 }  // namespace smelt::plan

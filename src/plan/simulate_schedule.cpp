@@ -115,6 +115,7 @@ void Simulator::restart(std::size_t chunks) {
     rank.least_after_ns = program.least_ns() - program.set_up_ns - program.begin_ns;
     rank.ticks.resize(std::max(rank.ticks.size(), chunks_ * static_cast<std::size_t>(program.ticks) + 1));
     rank.posted = 0;
+    rank.lent = 0;
     rank.returned_ns = rank.exchange_start_ns = rank.half_ns = rank.half_way_ns = 0.0;
   }
   mail_.clear(ranks_.size());
@@ -292,7 +293,7 @@ bool Simulator::perform(int number, Rank& rank, const Op& op) {
       return true;
     }
     case Op::Kind::flush:
-      if (lets_others_run(rank, rank.returned_ns)) return false;
+      if (rank.lent > 0 || lets_others_run(rank, rank.returned_ns)) return false;
       rank.clock = std::max(rank.clock, rank.returned_ns);
       return true;
     case Op::Kind::reuse_stage:
@@ -307,6 +308,7 @@ void Simulator::send(int number, Rank& rank, const Op& op) {
   rank.clock += op.line_ns;
   mail_.put(number, op.peer, {rank.clock + op.way_ns, op.stream_ns, start});
   rank.clock += op.stream_ns / 2;
+  if (op.lent) ++rank.lent;
 }
 
 bool Simulator::receive(int number, Rank& rank, const Op& op) {
@@ -316,8 +318,9 @@ bool Simulator::receive(int number, Rank& rank, const Op& op) {
   rank.clock = std::max(rank.clock, message.first_line_ns) + op.line_ns;
   rank.clock += std::max(message.stream_ns, op.stream_ns);
   if (op.lent) {
-    double& returned_ns = ranks_[static_cast<std::size_t>(op.peer)].returned_ns;
-    returned_ns = std::max(returned_ns, rank.clock + op.way_ns);
+    Rank& sender = ranks_[static_cast<std::size_t>(op.peer)];
+    --sender.lent;
+    sender.returned_ns = std::max(sender.returned_ns, rank.clock + op.way_ns);
   }
   if (op.exchanged) rank.clock = std::max(rank.exchange_start_ns, message.start_ns) + op.exchange_ns;
   return true;

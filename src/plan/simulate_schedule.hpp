@@ -72,7 +72,8 @@ class Simulator {
     std::size_t chunk = 0;
     std::size_t posted = 0;
     double exchange_start_ns = 0.0;
-    double returned_ns = 0.0;   ///< when the last of what it lent is read
+    double returned_ns = 0.0;   ///< when the last of what it lent and has been taken is read
+    int lent = 0;               ///< messages that have not been taken
     std::vector<double> ticks;  ///< when each was posted, by chunk
     Part part = Part::begin;
     Program program;

@@ -18,9 +18,9 @@ bool is_spanning(const Tree& tree);
 /// Tree from parents (-1 for the root); children in rank order.
 Tree from_parents(const std::vector<int>& parents);
 
-/// How long the subtree of each rank needs once the rank holds the message, children as ordered.
+/// Time of the whole tree, children as ordered.
 template <class Costs>
-std::vector<double> subtree_times(const Costs& costs, const Tree& tree) {
+double tree_time(const Costs& costs, const Tree& tree) {
   std::vector<double> need(static_cast<std::size_t>(tree.size()), 0.0);
   const std::vector<int> order = top_down(tree);
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
@@ -30,7 +30,7 @@ std::vector<double> subtree_times(const Costs& costs, const Tree& tree) {
       need[*it] = std::max(need[*it], sent + costs.latency(*it, child) + need[child]);
     }
   }
-  return need;
+  return need[tree.root];
 }
 
 /// Puts every rank's sends into the exact best order, decreasing latency + subtree time, and
@@ -53,12 +53,6 @@ double order_sends(const Costs& costs, Tree& tree, const std::vector<double>& re
     if (!ready.empty()) need[*it] = std::max(need[*it], ready[*it] + sent);
   }
   return need[tree.root];
-}
-
-/// Time of the whole tree, children as ordered.
-template <class Costs>
-double tree_time(const Costs& costs, const Tree& tree) {
-  return subtree_times(costs, tree)[tree.root];
 }
 
 /// When each rank holds the message and when it has sent its last, children as ordered.

@@ -4,11 +4,10 @@
 
 namespace smelt::plan {
 
-TreeState::TreeState(const CostTable& costs, const Tree& tree, std::vector<float> ready, std::vector<float> leaf)
-    : costs_(&costs), ready_(std::move(ready)), leaf_(std::move(leaf)) {
+TreeState::TreeState(const CostTable& costs, const Tree& tree, std::vector<float> ready)
+    : costs_(&costs), ready_(std::move(ready)) {
   const auto n = static_cast<std::size_t>(costs.size());
   if (ready_.empty()) ready_.assign(n, 0.0F);
-  if (leaf_.empty()) leaf_ = ready_;
   stamp_.assign(n, 0);
   fresh_.assign(n, 0.0F);
   reset(tree);
@@ -19,11 +18,6 @@ void TreeState::reset(const Tree& tree) {
   parent_ = tree.parents();
   children_ = tree.children;
   build(tree);
-}
-
-void TreeState::set_ready(std::vector<float> ready) {
-  ready_ = leaf_ = std::move(ready);
-  build(tree());
 }
 
 void TreeState::build(const Tree& tree) {
@@ -127,7 +121,7 @@ float TreeState::fold(int rank) {
   for (int i = 0; i < edges_; ++i) {
     if (added_[i].parent == rank) serve_later(self, added_[i].child);
   }
-  if (line_.empty() && changed_.empty()) return leaf_[self];
+  if (line_.empty() && changed_.empty()) return ready_[self];
   for (const Served& one : changed_) {
     std::size_t at = line_.size();
     line_.push_back(one);
@@ -220,7 +214,7 @@ void TreeState::recompute(int rank) {
     sent += served_[child].send;
     need = std::max(need, sent + served_[child].key);
   }
-  need_[rank] = children.empty() ? leaf_[rank] : std::max(need, ready_[rank] + sent);
+  need_[rank] = children.empty() ? ready_[rank] : std::max(need, ready_[rank] + sent);
 }
 
 int TreeState::pick_critical(Random& random) const {

@@ -41,9 +41,8 @@ class Random {
 
 class TreeState {
  public:
-  /// `ready`: when each rank can start to serve its children; `leaf`: what a rank without children
-  /// needs. Empty: 0 for all.
-  TreeState(const CostTable& costs, const Tree& tree, std::vector<float> ready = {}, std::vector<float> leaf = {});
+  /// `ready`: when each rank can start to serve its children. Empty: 0 for all.
+  TreeState(const CostTable& costs, const Tree& tree, std::vector<float> ready = {});
 
   void reset(const Tree& tree);
   int size() const noexcept { return costs_->size(); }
@@ -53,7 +52,6 @@ class TreeState {
   float time() const { return need_[root_]; }
   bool above(int rank, int other) const;  ///< `rank` is `other` or lies between it and the root
   Tree tree() const;
-  void set_ready(std::vector<float> ready);
 
   /// The time of the whole tree if `rank` and its subtree hung below `parent`. Requires: rank is not
   /// the root and not above(rank, parent).
@@ -95,7 +93,7 @@ class TreeState {
   void build(const Tree& tree);
 
   const CostTable* costs_;
-  std::vector<float> ready_, leaf_;
+  std::vector<float> ready_;
   int root_ = 0;
   std::vector<int> parent_;
   std::vector<std::vector<int>> children_;  // in send order
