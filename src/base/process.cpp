@@ -91,6 +91,7 @@ Result<ProcessId> ProcessId::self() {
 }
 
 Life life_of(const ProcessId& process) noexcept {
+  if (const auto self = ProcessId::self(); self && self->packed() == process.packed()) return Life::alive;
   Stat stat;
   switch (read_stat(process.pid, stat)) {
     case ReadStat::failed:
