@@ -89,8 +89,9 @@ struct MapLoad {
   double hot_share = 0.0;
 
   std::optional<double> hash{};    ///< cycles, in place of the platform's
-  std::optional<double> access{};  ///< cycles, in place of what the size of the table comes to; copies at the clients
-                                   ///< of part_caching fit into their caches all the same
+  /// Cycles, in place of what the size of the table comes to. Copies at the clients of part_caching then stay in their
+  /// caches.
+  std::optional<double> access{};
   MapMessages messages{};
 
   Consistency consistency = Consistency::linearizable;  ///< at least; best_map() and rank_maps() go by it

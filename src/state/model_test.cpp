@@ -236,6 +236,12 @@ TEST(MapModel, TablesThatDoNotFitIntoACacheCostMore) {
   EXPECT_DOUBLE_EQ(with(2) - with(4), (11 + 88) / 2.0 - 11) << "servers have a part of the keys each";
   load.bytes_per_key = 16;
   EXPECT_DOUBLE_EQ(with(2), with(4));
+
+  load.bytes_per_key = 64;  // copies: all keys, as nobody writes
+  load.keys = 2048;
+  EXPECT_DOUBLE_EQ(predict_map(platform, "part_caching", load, 8, 2)->lookup_ns, 12 + (11 + 88) / 2.0);
+  load.access = 40;
+  EXPECT_DOUBLE_EQ(predict_map(platform, "part_caching", load, 8, 2)->lookup_ns, 12 + 11);
 }
 
 // ---- messages -------------------------------------------------------------------------------

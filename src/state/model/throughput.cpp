@@ -43,6 +43,13 @@ double access_cost(const MapSetting& setting, double share_of_keys) {
   return cached * platform.cached_access + (1.0 - cached) * platform.memory_access;
 }
 
+/// The same in a client's copies of that share of the keys. Where the load says what an access to the map costs, copies
+/// are taken to stay in the client's cache all the same: figure 3.21b comes out only so.
+double copy_access_cost(const MapSetting& setting, double share_of_keys) {
+  if (setting.load.access) return std::min(*setting.load.access, setting.platform.cached_access);
+  return access_cost(setting, share_of_keys);
+}
+
 /// Sums `term(f)` over clients that issue the share f of the operations on a key (the text's pmf_key).
 template <class Term>
 double sum_over_clients(const MapSetting& setting, Term term) {
@@ -145,18 +152,17 @@ MapCosts rep_2pc_costs(const MapSetting& setting) {
   return costs;
 }
 
-// What clients keep of others' partitions is what they use often: it stays in their caches, whatever a server's table
-// costs. Figure 3.21b comes out only so. (3.49) has one o_rcv for updates and answers to invalidations; with fewer
-// words for the answers the throughput would leave the axis of figure 3.22b.
+// (3.49) has one o_rcv for updates and answers to invalidations; with fewer words for the answers the throughput would
+// leave the axis of figure 3.22b.
 MapCosts part_caching_costs(const MapSetting& setting) {
   const Terms t(setting);
   const double access = access_cost(setting, 1.0 / setting.servers);
-  const double copy = std::min(access, setting.platform.cached_access);
   const double p = t.p, q = 1.0 - p;
   const auto hit = [&](double f) { return f == 0.0 ? 0.0 : p * f * f / (1.0 - p * (1.0 - f)); };
   const auto held = [&](double f) { return f == 0.0 ? 0.0 : p * f / (1.0 - p * (1.0 - f)); };
   const double hits = sum_over_clients(setting, hit);     // P_ll, (3.38), (3.39)
   const double copies = sum_over_clients(setting, held);  // n_inv: (3.37) without its division by 1 - p
+  const double copy = copy_access_cost(setting, hits);
   const double round_trip = t.on.round_trip(t.m.lookup, t.m.value);
   const double update_trip = t.on.round_trip(t.m.update, t.m.acknowledge);
   const double own_part = copy + t.on.send(t.m.update) + t.on.receive(t.m.acknowledge);
