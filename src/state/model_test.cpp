@@ -124,6 +124,25 @@ TEST(MapModel, EveryEquationGivesWhatAnotherTranscriptionGives) {
   }
 }
 
+TEST(MapModel, LongWaysLeaveTimeForAllInterrupts) {
+  MapPlatform platform = odd_platform(MapBroadcast::sends);
+  platform.latency = 2000;
+  const struct {
+    const char* algorithm;
+    int servers;
+    double overlapped_ns, clients_mops;
+  } known[] = {
+      {"rep_remote", 2, 9.600000, 0.732601},    {"rep_local", 2, 21.000000, 3.561254},
+      {"rep_2pc", 0, 27.200000, 3.507951},      {"rep_sc", 2, 9.600000, 6.947661},
+      {"part_caching", 2, 18.450000, 1.704909},
+  };
+  for (const auto& each : known) {
+    const auto result = *predict_map(platform, each.algorithm, odd_load(0.9, 11), 3 + each.servers, each.servers);
+    EXPECT_NEAR(result.overlapped_ns, each.overlapped_ns, 1e-5) << each.algorithm;
+    EXPECT_NEAR(result.clients_per_s / 1e6, each.clients_mops, 1e-5) << each.algorithm;
+  }
+}
+
 TEST(MapModel, CyclesBecomeTime) {
   MapPlatform platform = odd_platform(MapBroadcast::sends);
   const auto before = *predict_map(platform, "rep_remote", odd_load(0.9, 11), 10, 3);
@@ -336,6 +355,7 @@ TEST(MapChoice, WhatTheLoadAsksForIsKept) {
   EXPECT_THAT(names(*rank_maps(distributed, load, 8)), ElementsAre("kv"));
   load.faults = Faults::none;
   EXPECT_THAT(names(*rank_maps(platform, load, 1)), testing::UnorderedElementsAre("rep_2pc", "shared", "kv"));
+  EXPECT_EQ(rank_maps(platform, load, 2)->size(), 7u) << "two cores are enough for a server";
   EXPECT_EQ(best_map(platform, load, 8)->algorithm, rank_maps(platform, load, 8)->front().algorithm);
 }
 
