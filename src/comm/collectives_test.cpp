@@ -31,7 +31,7 @@ Communicator make_communicator(int ranks, const std::string& algorithm = "") {
   options.pin = false;
   options.algorithm = algorithm;
   options.search_ms = 1;
-  options.timeout_s = 3;
+  options.timeout_s = 60;  // many ranks beside other work
   auto made = Communicator::create(machine, group, options);
   EXPECT_TRUE(made) << (made ? "" : made.error().message);
   return std::move(*made);

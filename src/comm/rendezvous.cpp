@@ -105,6 +105,15 @@ bool step(Head& head, Kind from, Kind to, int rank = 0) {
                                             std::memory_order_acq_rel, std::memory_order_acquire);
 }
 
+// Notes that somebody of the meeting lived just now. Never goes back: a process may lose its PU between its look at the
+// clock and this, while others come.
+void note_time(Head& head) {
+  const std::uint64_t now = boot_ns();
+  std::uint64_t seen = head.seen_ns.load(std::memory_order_relaxed);
+  while (seen < now && !head.seen_ns.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+  }
+}
+
 // Ends a meeting that is not at its end yet.
 void fail(Head& head, Kind kind, int rank = 0) {
   if (!step(head, Kind::preparing, kind, rank)) step(head, Kind::gathering, kind, rank);
@@ -329,8 +338,9 @@ bool Party::all_settled() {
 
 void Party::look_around(Watch& watch) {
   const Kind kind = phase_of(head_).kind;
-  head_.seen_ns.store(boot_ns(), std::memory_order_relaxed);  // before a step to a death, which publishes it
+  note_time(head_);
   if (watch.check()) {
+    note_time(head_);  // not before the death; the step to it publishes this
     if (!request_.options.gone) fail(head_, Kind::died, members_.first_dead());
     // Whoever begins anew finds that rank gone.
     if (kind == Kind::preparing && members_.state(head_.founder) == MemberState::dead) fail(head_, Kind::abandoned);

@@ -107,6 +107,16 @@ int endings_of(const std::string& name) {
       std::count_if(endings, end, [&](const auto& entry) { return entry.path().string().ends_with("-" + name); }));
 }
 
+// Whether that process is a member, present, of the meeting that has the name now.
+bool has_joined(const std::string& name, pid_t pid) {
+  const auto segment = Segment::open_named(path_of(name).substr(8));
+  if (!segment) return false;
+  const auto* words = reinterpret_cast<const std::atomic<std::uint64_t>*>(segment->data());
+  return std::any_of(words, words + segment->size() / 8, [&](const auto& word) {
+    return (word.load(std::memory_order_relaxed) & 0xff'ffff) == (static_cast<std::uint64_t>(pid) << 2 | 1);
+  });
+}
+
 // Until processes that are started now were certainly started later than whatever has ended so far.
 void let_all_end() { sleep_us(1'050'000); }
 
@@ -358,12 +368,12 @@ TEST(Rendezvous, ARankStartedAgainBeginsAnew) {
   const pid_t first = fork_member(name, 3, 0);
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   const pid_t victim = fork_member(name, 3, 1);
-  sleep_us(5000);
+  ASSERT_TRUE(eventually([&] { return has_joined(name, victim); }));
   kill(victim, SIGSTOP);
   kill(first, SIGSTOP);
   EXPECT_EQ(kill_and_wait(victim), killed);
   const pid_t again = fork_member(name, 3, 1);
-  sleep_us(5000);
+  ASSERT_TRUE(eventually([&] { return has_joined(name, again); }));
   kill(first, SIGCONT);
   EXPECT_EQ(wait_for(first), code(Status::broken));
   const pid_t first_again = fork_member(name, 3, 0);

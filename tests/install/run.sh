@@ -50,7 +50,7 @@ check "$cc" -std=c99 -Wall -Wextra -Werror "$here/outside.c" -o "$scratch/c_stat
 check "$scratch/c_static"
 ! ldd "$scratch/c_static" | grep -q libsmelt || fail "the static library is not in use"
 
-check "$cmake" -S "$here" -B "$scratch/outside" -DCMAKE_PREFIX_PATH="$prefix" \
+check "$cmake" -S "$here" -B "$scratch/outside" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
   -DCMAKE_BUILD_TYPE=Release >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 "$cmake" --build "$scratch/outside" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 check "$scratch/outside/cpp_shared"
