@@ -54,6 +54,7 @@ TEST(Errors, UsageIsExitCodeTwo) {
       {{"synth", "--cores", "1e3", "--json"}, 2, "not a whole number"},
       {{"measure", "--budget", "fast"}, 2, "such as 30s, 500ms, 2m"},
       {{"measure", "--budget", "0s"}, 2, "more than 0"},
+      {{"inspect", "nobody-has-this-name"}, 1, "no process of this user holds a communicator 'nobody-has-this-name' now"},
       {{"import"}, 2, "import what?"},
       {{"import", "core-to-cor", "x.csv"}, 2, "did you mean 'core-to-core'?"},
       {{"import", "x.csv", "--send-share", "2"}, 2, "between 0 and 1"},
