@@ -19,6 +19,8 @@
 #include <thread>
 
 #include "base/clock.hpp"
+#include "base/process.hpp"
+#include "base/segment.hpp"
 #include "comm/endings.hpp"
 #include "smelt/machine.hpp"
 
@@ -45,6 +47,17 @@ bool exists(const std::string& name) {
   return lstat(path_of(name).c_str(), &status) == 0;
 }
 
+// Whether a child of this process is among those who have come.
+bool has_come(const std::string& name, pid_t pid) {
+  auto segment = Segment::open_named(path_of(name).substr(std::string("/dev/shm").size()));
+  if (!segment) return false;
+  const auto* words = reinterpret_cast<const std::atomic<std::uint64_t>*>(segment->data());
+  return std::any_of(words, words + segment->size() / sizeof *words, [&](const auto& word) {
+    const auto value = word.load(std::memory_order_relaxed);  // a process, its state in the lowest bits
+    return (value & 3) != 0 && ProcessId::unpacked(value >> 2).pid == pid;
+  });
+}
+
 Result<Provision> small_provision() { return Provision{"a blueprint", 4096}; }
 
 Result<Meeting> meet_one(const std::string& name, int size, int rank, const Prepare& prepare = small_provision,
@@ -62,7 +75,7 @@ struct Shared {
 template <class Body>
 pid_t fork_child(const Body& body) {
   const pid_t pid = fork();
-  if (pid == 0) _exit(body());
+  if (pid == 0) _exit([&]() noexcept { return body(); }());  // never on to the next test
   return pid;
 }
 
@@ -358,7 +371,7 @@ TEST(Rendezvous, ARankStartedAgainBeginsAnew) {
   const pid_t first = fork_member(name, 3, 0);
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   const pid_t victim = fork_member(name, 3, 1);
-  sleep_us(5000);
+  ASSERT_TRUE(eventually([&] { return has_come(name, victim); }));
   kill(victim, SIGSTOP);
   kill(first, SIGSTOP);
   EXPECT_EQ(kill_and_wait(victim), killed);
