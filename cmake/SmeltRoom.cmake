@@ -2,7 +2,7 @@
 #
 # A room becomes an object library (room_NAME_objects, for the installed library), a static
 # library (room_NAME, for tests) and, with TESTS, one GoogleTest program smelt_NAME_test. The files APART have names of
-# their own in common with others: presets that compile many files as one (CMAKE_UNITY_BUILD) take them one by one.
+# their own in common with others: they are compiled one by one where many files are as one (CMAKE_UNITY_BUILD).
 
 add_library(smelt_flags INTERFACE)
 target_compile_options(smelt_flags INTERFACE -Wall -Wextra)
@@ -33,6 +33,8 @@ function(smelt_room)
   cmake_parse_arguments(ROOM "" "NAME" "SOURCES;USES;LIBS;TESTS;APART" ${ARGN})
   set_source_files_properties(${ROOM_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   add_library(room_${ROOM_NAME}_objects OBJECT ${ROOM_SOURCES})
+  # Whoever links libsmelt.a can leave out what is not called.
+  target_compile_options(room_${ROOM_NAME}_objects PRIVATE -ffunction-sections -fdata-sections)
   target_link_libraries(room_${ROOM_NAME}_objects PRIVATE smelt_flags Threads::Threads ${ROOM_LIBS})
   add_library(room_${ROOM_NAME} STATIC $<TARGET_OBJECTS:room_${ROOM_NAME}_objects>)
   target_link_libraries(room_${ROOM_NAME} PUBLIC smelt_flags Threads::Threads ${ROOM_LIBS})
