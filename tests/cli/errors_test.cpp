@@ -2,28 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "call.hpp"
 
 namespace {
 
 using testing::HasSubstr;
-using testing::StartsWith;
 
 struct Mistake {
   Words words;
   int exit_code;
   std::string says;
 };
-
-void expect_one_line(const Call& call, int exit_code, const std::string& says) {
-  EXPECT_EQ(call.exit_code, exit_code) << call.err;
-  EXPECT_EQ(call.out, "");
-  EXPECT_THAT(call.err, StartsWith("smelt: "));
-  EXPECT_THAT(call.err, HasSubstr(says));
-  EXPECT_EQ(std::count(call.err.begin(), call.err.end(), '\n'), 1) << call.err;
-}
 
 Words on_two(Words words) {
   words.insert(words.end(), {"-m", two_packages()});
