@@ -1,12 +1,12 @@
 // The C interface, gates. No handle and no communicator behind it: programs that use nothing else pay for
 // nothing else.
-#include "comm/gate.hpp"
+#include "comm/fork_join/gate.hpp"
 
 #include <sched.h>
 
 #include <new>
 
-#include "machine/allowance.hpp"
+#include "machine/topology/allowance.hpp"
 #include "smelt/smelt.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "capi/handles.hpp"
-#include "comm/default_model.hpp"
+#include "comm/group/default_model.hpp"
 #include "smelt/measure.hpp"
 #include "smelt/plan.hpp"
 

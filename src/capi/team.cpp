@@ -1,5 +1,5 @@
 // The C interface, teams. No communicator behind it: programs that use nothing else pay for nothing else.
-#include "comm/team.hpp"
+#include "comm/fork_join/team.hpp"
 
 #include <new>
 

@@ -22,7 +22,7 @@
 #include "channel/fastforward.hpp"
 #include "channel/holder.hpp"
 #include "channel/ump.hpp"
-#include "machine/memory.hpp"
+#include "machine/topology/memory.hpp"
 
 namespace smelt {
 namespace channel {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "machine/affinity.hpp"
+#include "machine/topology/affinity.hpp"
 #include "measure/timing_thread.hpp"
 
 namespace smelt::measure {

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "channel/ump.hpp"
-#include "machine/memory.hpp"
+#include "machine/topology/memory.hpp"
 #include "measure/statistics.hpp"
 #include "measure/timing_thread.hpp"
 

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "base/cacheline.hpp"
-#include "machine/copy_costs.hpp"
+#include "machine/model/copy_costs.hpp"
 #include "measure/pair_classes.hpp"
 #include "measure/statistics.hpp"
 

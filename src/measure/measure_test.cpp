@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "base/clock.hpp"
-#include "machine/affinity.hpp"
+#include "machine/topology/affinity.hpp"
 #include "measure/channel_timer.hpp"
 
 namespace smelt {

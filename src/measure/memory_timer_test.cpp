@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cerrno>
 
-#include "machine/affinity.hpp"
+#include "machine/topology/affinity.hpp"
 #include "measure/copy_campaign.hpp"
 #include "measure/copy_timer.hpp"
 

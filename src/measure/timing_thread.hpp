@@ -9,7 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/wait.hpp"
-#include "machine/affinity.hpp"
+#include "machine/topology/affinity.hpp"
 #include "measure/statistics.hpp"
 
 namespace smelt::measure {

@@ -5,11 +5,11 @@
 #include <limits>
 
 #include "base/clock.hpp"
-#include "plan/anneal.hpp"
-#include "plan/bounds.hpp"
-#include "plan/exact.hpp"
-#include "plan/greedy.hpp"
-#include "plan/hierarchy.hpp"
+#include "plan/trees/anneal.hpp"
+#include "plan/trees/bounds.hpp"
+#include "plan/trees/exact.hpp"
+#include "plan/trees/greedy.hpp"
+#include "plan/trees/hierarchy.hpp"
 
 namespace smelt::plan {
 

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "plan/bounds.hpp"
-#include "plan/hierarchy.hpp"
+#include "plan/trees/bounds.hpp"
+#include "plan/trees/hierarchy.hpp"
 #include "plan/plan_test_util.hpp"
-#include "plan/treestate.hpp"
+#include "plan/trees/treestate.hpp"
 
 namespace smelt {
 namespace {

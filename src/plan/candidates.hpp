@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/costs.hpp"
-#include "plan/steps.hpp"
+#include "plan/trees/costs.hpp"
+#include "plan/schedule/steps.hpp"
 
 namespace smelt::plan {
 

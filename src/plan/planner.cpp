@@ -5,8 +5,8 @@
 
 #include "base/error.hpp"
 #include "plan/best.hpp"
-#include "plan/simulate.hpp"
-#include "plan/tree.hpp"
+#include "plan/simulator/simulate.hpp"
+#include "plan/trees/tree.hpp"
 
 namespace smelt {
 

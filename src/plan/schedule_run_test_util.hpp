@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/schedule_internal.hpp"
+#include "plan/schedule/schedule_internal.hpp"
 #include "smelt/schedule.hpp"
 
 namespace smelt::test {

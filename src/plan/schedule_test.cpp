@@ -11,7 +11,7 @@
 
 #include "machine/test_support.hpp"
 #include "plan/plan_test_util.hpp"
-#include "plan/schedule_internal.hpp"
+#include "plan/schedule/schedule_internal.hpp"
 
 namespace smelt {
 namespace {

@@ -1,5 +1,5 @@
 // Core-to-core latency tables.
-#include "machine/import_core_to_core.hpp"
+#include "machine/import/core_to_core.hpp"
 
 #include <sstream>
 

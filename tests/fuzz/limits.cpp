@@ -1,5 +1,5 @@
 // The files of /proc and /sys that say what a process may use, and lists of ids.
-#include "machine/allowance.hpp"
+#include "machine/topology/allowance.hpp"
 
 #include <unistd.h>
 

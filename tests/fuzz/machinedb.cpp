@@ -1,5 +1,5 @@
 // Machinedb directories: the files send, receive, rtt and lscpu_parse.
-#include "machine/import_machinedb.hpp"
+#include "machine/import/machinedb.hpp"
 
 #include <sstream>
 

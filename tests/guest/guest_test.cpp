@@ -23,11 +23,11 @@
 #include <thread>
 #include <vector>
 
-#include "comm/collective_check.hpp"
-#include "comm/endpoint.hpp"
-#include "comm/forked_ranks.hpp"
-#include "comm/state.hpp"
-#include "comm/tuner_team.hpp"
+#include "comm/collective/collective_check.hpp"
+#include "comm/collective/endpoint.hpp"
+#include "comm/collective/forked_ranks.hpp"
+#include "comm/collective/state.hpp"
+#include "tune/team.hpp"
 #include "smelt/channel.hpp"
 #include "smelt/communicator.hpp"
 #include "smelt/machine.hpp"

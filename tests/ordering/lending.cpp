@@ -1,5 +1,5 @@
 // Ticks and lent buffers: TICK_* and BUFFER_* in comm/ordering.hpp.
-#include "comm/link.hpp"
+#include "comm/collective/link.hpp"
 #include "stress.hpp"
 
 namespace {

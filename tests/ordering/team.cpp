@@ -1,5 +1,5 @@
 // Teams: TEAM_* in comm/ordering.hpp.
-#include "comm/team.hpp"
+#include "comm/fork_join/team.hpp"
 
 #include <vector>
 

@@ -23,10 +23,29 @@ const std::map<std::string, Names>& table() {
       {"channel", {"base", "machine"}},
       {"measure", {"base", "machine", "channel", "plan", "comm"}},
       {"comm", {"base", "machine", "plan", "channel"}},
+      {"tune", {"base", "machine", "plan", "channel", "comm", "measure"}},
+      {"export", {"base", "machine", "plan"}},
       {"state", {"base", "machine", "plan", "channel", "comm"}},
-      {"capi", {"base", "machine", "plan", "channel", "measure", "comm", "state"}},
+      {"capi", {"base", "machine", "plan", "export", "channel", "measure", "comm", "tune", "state"}},
       {"cli", {"bench"}},
       {"shims", {}},
+  };
+  return rooms;
+}
+
+// What an inner room may include of its own room. "" stands for the files that are in none. Tests see the whole room.
+const std::map<std::string, std::map<std::string, Names>>& inner_table() {
+  static const std::map<std::string, std::map<std::string, Names>> rooms = {
+      {"machine", {{"", {}}, {"topology", {""}}, {"model", {""}}, {"import", {"", "topology"}}}},
+      {"plan",
+       {{"", {"trees", "schedule", "algorithms", "simulator", "profile"}},
+        {"trees", {}},
+        {"schedule", {"trees"}},
+        {"algorithms", {"schedule"}},
+        {"simulator", {"trees", "schedule"}},
+        {"profile", {}}}},
+      {"comm", {{"", {}}, {"group", {""}}, {"collective", {"", "group"}}, {"fork_join", {""}}}},
+      {"state", {{"", {"model"}}, {"model", {""}}}},
   };
   return rooms;
 }
@@ -36,8 +55,8 @@ std::string room_of_header(const std::string& name) {
   static const std::map<std::string, std::string> rooms = {
       {"error.hpp", "base"},    {"settings.hpp", "base"},    {"machine.hpp", "machine"}, {"plan.hpp", "plan"},
       {"channel.hpp", "channel"}, {"floor.hpp", "base"}, {"measure.hpp", "measure"}, {"communicator.hpp", "comm"},
-      {"schedule.hpp", "plan"}, {"collective.hpp", "plan"}, {"profile.hpp", "plan"}, {"export.hpp", "plan"},
-      {"tune.hpp", "comm"}, {"inspect.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"map_algorithms.hpp", "state"},
+      {"schedule.hpp", "plan"}, {"collective.hpp", "plan"}, {"profile.hpp", "plan"}, {"export.hpp", "export"},
+      {"tune.hpp", "tune"}, {"inspect.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"map_algorithms.hpp", "state"},
       {"map_model.hpp", "state"}, {"smelt.h", "capi"},
   };
   const auto found = rooms.find(name);
@@ -84,6 +103,37 @@ std::string room_of(const std::string& path) {
   static const std::regex in_room("src/([a-z]+)/.*");
   std::smatch match;
   return std::regex_match(path, match, in_room) ? match[1].str() : "";
+}
+
+// The inner room of "room/inner/file", "" for "room/file".
+std::string inner_of(const std::string& path) {
+  const auto first = path.find('/');
+  const auto last = path.rfind('/');
+  return first == last ? "" : path.substr(first + 1, last - first - 1);
+}
+
+bool is_test(const std::string& path) {
+  return path.find("_test.") != std::string::npos || path.find("_test_util.") != std::string::npos;
+}
+
+Names inner_rooms(const std::string& room) {
+  Names names;
+  const auto rooms = inner_table().find(room);
+  if (rooms == inner_table().end()) return names;
+  for (const auto& [name, allowed] : rooms->second) {
+    if (!name.empty()) names.insert(name);
+  }
+  return names;
+}
+
+// What is wrong with including `included`, "room/file" or "room/inner/file", in a file of the same room; "" for nothing.
+std::string complaint_inside(const std::string& room, const std::string& path, const std::string& included) {
+  const auto rooms = inner_table().find(room);
+  const std::string from = inner_of(path.substr(std::string("src/").size())), to = inner_of(included);
+  if (rooms == inner_table().end() || from == to || is_test(path)) return "";
+  const auto entry = rooms->second.find(from);
+  if (entry == rooms->second.end()) return room + "/" + from + " is not in the table of inner rooms";
+  return entry->second.count(to) > 0 ? "" : room + "/" + from + " may not include " + included;
 }
 
 bool is_public_header(const std::string& path) { return starts_with(path, "include/"); }
@@ -158,6 +208,9 @@ Complaints check_includes(const File& file) {
     }
     if (other != room && entry->second.count(other) == 0) {
       complaints.push_back(at(file, i) + room + " may not include " + included);
+    } else if (other == room && first != "smelt") {
+      const std::string complaint = complaint_inside(room, file.path, included);
+      if (!complaint.empty()) complaints.push_back(at(file, i) + complaint);
     }
   }
   return complaints;
@@ -173,8 +226,11 @@ Complaints check_header_comments(const std::vector<File>& files) {
     explained.insert(stem + "_test");
     if (file.path.substr(dot) != ".cpp") explained.insert(stem);
     if (is_public_header(file.path)) {
-      const std::string inside = "src/" + room_of(file.path) + stem.substr(stem.rfind('/'));
-      explained.insert({inside, inside + "_test"});
+      const std::string room = "src/" + room_of(file.path), name = stem.substr(stem.rfind('/'));
+      explained.insert({room + name, room + name + "_test"});
+      for (const auto& inner : inner_rooms(room_of(file.path))) {
+        explained.insert({room + "/" + inner + name, room + "/" + inner + name + "_test"});
+      }
     }
   }
   Complaints complaints;

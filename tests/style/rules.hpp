@@ -8,7 +8,7 @@
 namespace style {
 
 struct File {
-  std::string path;  ///< relative to the root of the repository, such as "src/plan/tree.cpp"
+  std::string path;  ///< relative to the root of the repository, such as "src/plan/trees/tree.cpp"
   std::string text;
 };
 

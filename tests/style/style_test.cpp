@@ -57,11 +57,24 @@ TEST(Style, IncludeRuleFindsViolations) {
 
 TEST(Style, IncludeRuleAllowsTheTable) {
   EXPECT_THAT(check_includes({"src/comm/a.cpp", "#include <atomic>\n#include \"plan/tree.hpp\"\n#include "
-                                                "\"smelt/machine.hpp\"\n#include \"comm/state.hpp\"\n"}),
+                                                "\"smelt/machine.hpp\"\n#include \"comm/ordering.hpp\"\n"}),
               IsEmpty());
   EXPECT_THAT(check_includes({"src/cli/a.cpp", "#include \"smelt/smelt.h\"\n#include \"cli/table.hpp\"\n"}), IsEmpty());
   EXPECT_THAT(check_includes({"src/shims/mpi/a.cpp", "#include \"smelt/smelt.h\"\n#include \"shims/report.hpp\"\n"}),
               IsEmpty());
+}
+
+TEST(Style, InnerRoomsHaveRulesOfTheirOwn) {
+  EXPECT_THAT(check_includes({"src/plan/trees/a.cpp", "#include \"plan/simulator/simulate.hpp\"\n"}),
+              ElementsAre("src/plan/trees/a.cpp:1: plan/trees may not include plan/simulator/simulate.hpp"));
+  EXPECT_THAT(check_includes({"src/comm/group/a.hpp", "#include \"comm/collective/state.hpp\"\n"}), SizeIs(1));
+  EXPECT_THAT(check_includes({"src/comm/attic/a.hpp", "#include \"comm/ordering.hpp\"\n"}), SizeIs(1));
+  EXPECT_THAT(check_includes({"src/comm/group/a.hpp", "#include \"comm/ordering.hpp\"\n"}), IsEmpty());
+  EXPECT_THAT(check_includes({"src/comm/group/a_test.cpp", "#include \"comm/collective/state.hpp\"\n"}), IsEmpty());
+  EXPECT_THAT(check_includes({"src/comm/collective/a.cpp", "#include \"comm/group/fabric.hpp\"\n#include "
+                                                           "\"plan/trees/tree.hpp\"\n"}),
+              IsEmpty());
+  EXPECT_THAT(check_includes({"src/plan/a.cpp", "#include \"plan/trees/tree.hpp\"\n"}), IsEmpty());
 }
 
 TEST(Style, SourceFilesSayWhatTheyAreAbout) {
@@ -80,7 +93,7 @@ TEST(Style, HeaderCommentRuleFindsViolations) {
 }
 
 TEST(Style, EveryRoomHasAShortReadme) {
-  for (const auto* room : {"base", "machine", "plan", "channel", "measure", "comm", "state", "capi", "cli", "shims"}) {
+  for (const auto* room : {"base", "machine", "plan", "channel", "measure", "comm", "tune", "export", "state", "capi", "cli", "shims"}) {
     const auto readmes = read_files(root, std::string("src/") + room, {"README.md"});
     ASSERT_THAT(readmes, SizeIs(1)) << "src/" << room << " has no README.md";
     expect_clean(readmes, check_readme);

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <set>
 
-#include "plan/costs.hpp"
+#include "plan/trees/costs.hpp"
 #include "smelt/map_model.hpp"
 
 namespace smelt {

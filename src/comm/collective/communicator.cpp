@@ -1,0 +1,280 @@
+#include "smelt/communicator.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+#include "comm/group/default_model.hpp"
+#include "comm/collective/endpoint.hpp"
+#include "comm/collective/state.hpp"
+#include "comm/collective/profile_choice.hpp"
+#include "machine/topology/affinity.hpp"
+
+namespace smelt {
+namespace {
+
+Result<void> check_ranks(std::span<const int> ranks, int size, const char* call) {
+  std::set<int> seen;
+  if (ranks.empty()) return make_error(Status::invalid_argument, "{}: the list of ranks is empty", call);
+  for (int rank : ranks) {
+    if (rank < 0 || rank >= size) {
+      return make_error(Status::invalid_argument, "{}: rank {} is not in 0..{}", call, rank, size - 1);
+    }
+    if (!seen.insert(rank).second) {
+      return make_error(Status::invalid_argument, "{}: rank {} is named twice", call, rank);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Rank::Rank(std::shared_ptr<comm::State> state, int rank)
+    : state_(std::move(state)), endpoint_(state_->endpoints[static_cast<std::size_t>(rank)].get()) {}
+
+/// A rank that the calling thread takes at once.
+Rank::Rank(std::shared_ptr<comm::State> state, int rank, Attached) : Rank(std::move(state), rank) {
+  endpoint_->attached.store(true, std::memory_order_relaxed);
+  endpoint_->come();
+  if (!state_->options.any_thread) endpoint_->guard = comm::ThreadGuard(state_->members(), rank, state_);
+}
+
+Rank::Rank(Rank&& other) noexcept
+    : state_(std::move(other.state_)), endpoint_(std::exchange(other.endpoint_, nullptr)) {}
+
+Rank& Rank::operator=(Rank&& other) noexcept {
+  std::swap(state_, other.state_);
+  std::swap(endpoint_, other.endpoint_);
+  return *this;
+}
+
+Rank::~Rank() {
+  if (endpoint_ == nullptr) return;
+  endpoint_->guard.release();
+  endpoint_->leave();
+}
+
+int Rank::rank() const noexcept { return endpoint_->rank(); }
+int Rank::size() const noexcept { return state_->group.size(); }
+std::string Rank::failure() const { return state_->failure(); }
+
+Status Rank::run(const Collective& call) noexcept { return endpoint_->run(call); }
+
+Status Rank::barrier() noexcept { return endpoint_->run_barrier(); }
+
+Status Rank::broadcast(void* data, std::size_t bytes, int root) noexcept {
+  return endpoint_->run_broadcast(data, bytes, root);
+}
+
+Status Rank::reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept {
+  return endpoint_->run_reduce(in, result, count, op, root);
+}
+
+Status Rank::allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
+  return endpoint_->run_allreduce(in, result, count, op);
+}
+
+Status Rank::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote)(const void*, void*), void* context,
+                              bool* committed, int root) noexcept {
+  return run(Collective::two_phase_commit(proposal, bytes, vote, context, committed, root));
+}
+
+Request Rank::prepare(const Collective& call) {
+  auto started = std::make_unique<comm::Started>();
+  started->call = call;
+  started->endpoint = endpoint_;
+  started->done = true;
+  started->status = comm::check(call, size(), rank());
+  return Request(state_, std::move(started));
+}
+
+Request Rank::start(const Collective& call) {
+  Request request = prepare(call);
+  request.start();
+  return request;
+}
+
+Request::Request(std::shared_ptr<comm::State> state, std::unique_ptr<comm::Started> started)
+    : state_(std::move(state)), started_(std::move(started)) {}
+Request::Request(Request&&) noexcept = default;
+
+Request& Request::operator=(Request&& other) noexcept {
+  std::swap(state_, other.state_);
+  std::swap(started_, other.started_);
+  return *this;
+}
+
+Request::~Request() {
+  if (started_ != nullptr) wait();
+}
+
+Status Request::start() noexcept {
+  if (!started_->done) return Status::invalid_argument;
+  auto& endpoint = *started_->endpoint;
+  if (const Status status = comm::check(started_->call, endpoint.size(), endpoint.rank()); status != Status::ok) {
+    return started_->status = status;
+  }
+  if (!endpoint.startable(*started_)) return started_->status = Status::not_supported;
+  endpoint.start(*started_);
+  return Status::ok;
+}
+
+Status Request::test(bool* done) noexcept {
+  if (!started_->done) started_->endpoint->progress_started();
+  *done = started_->done;
+  return started_->done ? started_->status : Status::ok;
+}
+
+Status Request::wait() noexcept { return started_->done ? started_->status : started_->endpoint->finish(*started_); }
+
+Status Request::run(const void* in, void* out) noexcept {
+  return started_->done ? started_->endpoint->run_prepared(*started_, in, out) : Status::invalid_argument;
+}
+
+Result<Rank> Rank::subgroup(std::span<const int> members) {
+  if (auto checked = check_ranks(members, size(), "subgroup"); !checked) return checked.error();
+  const std::vector<int> key(members.begin(), members.end());
+  const auto self = std::find(key.begin(), key.end(), rank());
+  if (self == key.end()) {
+    return make_error(Status::invalid_argument, "subgroup: the calling rank {} is not among its members", rank());
+  }
+  auto state = state_->subgroup(key, endpoint_->subgroup_calls[key]++, static_cast<int>(self - key.begin()));
+  if (!state) return state.error();
+  return Rank(std::move(*state), static_cast<int>(self - key.begin()), Attached{});
+}
+
+Result<Rank> Rank::shrink() {
+  int new_rank = 0;
+  auto state = state_->shrunk(rank(), &new_rank);
+  if (!state) return state.error();
+  return Rank(std::move(*state), new_rank, Attached{});
+}
+
+Communicator::Communicator(std::shared_ptr<comm::State> state) : state_(std::move(state)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  if (this == &other) return *this;
+  if (state_ != nullptr) state_->close();
+  state_ = std::move(other.state_);
+  return *this;
+}
+Communicator::~Communicator() {
+  if (state_ != nullptr) state_->close();
+}
+
+Result<Communicator> Communicator::create(const Machine& machine, const Group& group,
+                                          const CommunicatorOptions& options) {
+  auto state = comm::State::create(machine, group, options);
+  if (!state) return state.error();
+  Communicator communicator(std::move(*state));
+  if (comm::wants_revalidation(options)) {
+    const auto ran = comm::revalidate_new(communicator);
+    if (!ran) return ran.error();
+  }
+  return communicator;
+}
+
+Result<Communicator> Communicator::create(int ranks, const CommunicatorOptions& options) {
+  auto machine = comm::default_model();
+  if (!machine) return machine.error();
+  auto allowance = discover_allowance();
+  if (!allowance) return allowance.error();
+  auto group = default_group(*machine, *allowance, ranks);
+  if (!group) return group.error();
+  return create(*machine, *group, options);
+}
+
+Result<Communicator> Communicator::create_shared(const std::string& name, int size, std::span<const int> ranks,
+                                                 const CommunicatorOptions& options) {
+  if (name.empty()) return make_error(Status::invalid_argument, "create_shared: the name is empty");
+  auto state = comm::State::create_shared(name, -1, size, ranks, options);
+  if (!state) return state.error();
+  return Communicator(std::move(*state));
+}
+
+Result<Communicator> Communicator::create_shared(int fd, int size, std::span<const int> ranks,
+                                                 const CommunicatorOptions& options) {
+  auto state = comm::State::create_shared("", fd, size, ranks, options);
+  if (!state) return state.error();
+  return Communicator(std::move(*state));
+}
+
+int Communicator::size() const noexcept { return state_->group.size(); }
+const Group& Communicator::group() const noexcept { return state_->group; }
+
+const Plan& Communicator::plan(Operation operation) const noexcept {
+  return state_->plans[static_cast<std::size_t>(operation)];
+}
+
+Result<Rank> Communicator::attach(int rank) {
+  if (rank < 0 || rank >= size()) {
+    return make_error(Status::invalid_argument, "attach: rank {} is not in 0..{}", rank, size() - 1);
+  }
+  if (state_->endpoints[static_cast<std::size_t>(rank)] == nullptr) {
+    return make_error(Status::invalid_argument, "attach: rank {} belongs to another process", rank);
+  }
+  auto& endpoint = *state_->endpoints[static_cast<std::size_t>(rank)];
+  // Acquire pairs with the release in ~Rank: the endpoint's private state comes over from there.
+  if (endpoint.attached.exchange(true, std::memory_order_acquire)) {
+    return make_error(Status::invalid_argument, "attach: rank {} is attached already", rank);
+  }
+  if (state_->options.pin) {
+    const int pu = state_->machine.pus[static_cast<std::size_t>(group().pus[static_cast<std::size_t>(rank)])].os_index;
+    if (auto pinned = pin_this_thread(pu); !pinned) {
+      endpoint.attached.store(false, std::memory_order_release);
+      return pinned.error();
+    }
+  }
+  return Rank(state_, rank, Rank::Attached{});
+}
+
+Result<Communicator> Communicator::subset(std::span<const int> ranks) const {
+  if (auto checked = check_ranks(ranks, size(), "subset"); !checked) return checked.error();
+  Group part;
+  for (int rank : ranks) part.pus.push_back(group().pus[static_cast<std::size_t>(rank)]);
+  if (state_->own_ranks().size() != static_cast<std::size_t>(size())) {
+    return make_error(Status::not_supported, "subset: some ranks belong to other processes; use Rank::subgroup");
+  }
+  return create(state_->machine, part, state_->options);
+}
+
+Result<void> Communicator::run(const std::function<void(Rank&)>& f) {
+  const SavedAffinity callers_affinity;
+  std::atomic<bool> cancelled{false};
+  std::mutex first_error_mutex;
+  Error first_error;
+  const auto give_up = [&](Error error) {
+    state_->fail(Status::broken, error.message);
+    const std::lock_guard lock(first_error_mutex);
+    if (first_error.status == Status::ok) first_error = std::move(error);
+  };
+  const auto work = [&](int rank) {
+    auto attached = attach(rank);
+    if (!attached) return give_up(attached.error());
+    try {
+      f(*attached);
+    } catch (const std::exception& thrown) {
+      give_up(make_error(Status::broken, "run: rank {} threw: {}", rank, thrown.what()));
+    } catch (...) {
+      give_up(make_error(Status::broken, "run: rank {} threw something that is no std::exception", rank));
+    }
+  };
+  std::vector<std::thread> threads;
+  try {
+    for (int rank : state_->own_ranks().subspan(1)) threads.emplace_back(work, rank);
+  } catch (const std::system_error& thrown) {
+    // The ranks that did start find their communicator broken and come home.
+    give_up(make_error(Status::io_error, "run: starting the thread of rank {}: {}", threads.size() + 1, thrown.what()));
+    cancelled = true;
+  }
+  if (!cancelled) work(state_->own_ranks().front());
+  for (auto& thread : threads) thread.join();
+  if (first_error.status != Status::ok) return first_error;
+  return {};
+}
+
+}  // namespace smelt

@@ -1,0 +1,300 @@
+// Endpoint: one rank's private half of a communicator, and the collectives themselves.
+//
+// A tree is stored as a flood order: this rank's tree neighbours, most urgent first. A broadcast
+// from any rank comes in from the neighbour on the way to it and goes out to all others in that
+// order, which is the exact best send order for every root, because the time that the subtree
+// behind a neighbour needs does not depend on where the message came from. A reduction to any
+// rank is the same backwards.
+//
+//        1                 flood order of 0: 2 1 3 (2 has the largest subtree)
+//        |                 root 0: send 2 1 3
+//    4 - 2 - 0 - 3         root 4: comes from 2, send 1 3
+//            |
+//            1'
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/cacheline.hpp"
+#include "base/own_lines.hpp"
+#include "base/wait.hpp"
+#include "comm/collective/brief.hpp"
+#include "comm/collective/chooser.hpp"
+#include "comm/collective/execution.hpp"
+#include "comm/collective/link.hpp"
+#include "comm/group/membership.hpp"
+#include "smelt/communicator.hpp"
+
+namespace smelt::comm {
+
+class State;
+
+/// A compiled Step.
+struct Action {
+  Step::Kind kind;
+  Link* link;
+};
+
+/// One rank's view of a tree.
+struct Route {
+  OwnLinesVector<Link*> flood;           ///< neighbours, most urgent first
+  OwnLinesVector<std::uint16_t> toward;  ///< per root: index in `flood` of the neighbour on the way to it
+
+  Link* link_toward(int root) const { return flood[toward[static_cast<std::size_t>(root)]]; }
+};
+
+/// Records what a collective does, for tests that hold it against its plan.
+using StepLog = std::vector<Step>;
+
+/// A collective that was started, or can be: what a Request stands for.
+struct Started {
+  Collective call;
+  Endpoint* endpoint = nullptr;
+  int phase = -1;            ///< of a composite operation; -1: not started
+  std::uint8_t verdict = 0;  ///< of two-phase commit
+  bool running = false;      ///< begun; else it waits for those before it
+  bool done = false;
+  Status status = Status::ok;
+  const Prepared* prepared = nullptr;  ///< what the last start was run by, if the next one may be, too
+  std::uint32_t generation = 0;        ///< of the chooser that said so
+  std::optional<std::size_t> longest;  ///< then: of blocks of different sizes, what all ranks know of them
+  bool as_blocking = false;            ///< a blocking call like it is run by the same; null: by the endpoint's own code
+  Execution execution;
+};
+
+class alignas(separation_bytes) Endpoint {
+ public:
+  /// Less than this is combined at a time where operands are received or copied first.
+  static constexpr std::size_t piece_bytes = 16 * 1024;
+  /// The same where they come out of another process: each piece is a system call.
+  static constexpr std::size_t process_piece_bytes = 64 * 1024;
+
+  Endpoint(State& state, int rank, const WaitConfig& wait);
+
+  /// How this rank waits.
+  const WaitConfig& wait_config() const noexcept { return waiter_.config(); }
+
+  /// Translates the state's plans to this rank's actions and routes; set-up only.
+  void compile();
+
+  /// Any collective. invalid_argument: its arguments make no sense, and nothing has happened.
+  Status run(const Collective& call) noexcept;
+  Status run_barrier() noexcept;
+  /// The same for the plain calls. One of a line that is like the last one goes straight to the planned messages: what
+  /// is done between two messages is waited for by all ranks.
+  Status run_broadcast(void* data, std::size_t bytes, int root) noexcept;
+  Status run_reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
+  Status run_allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
+  /// The same in a given way, for the tuner. Requires a choice of this communicator for that operation.
+  Status run_with(const Collective& call, const Choice& choice) noexcept;
+  /// Whether a collective can be started; blocking ones may have a further way.
+  bool startable(const Started& started) const noexcept;
+  /// Queues a collective behind those that were started before, and does what can be done of it.
+  void start(Started& started) noexcept;
+  /// Does what can be done of the started ones without waiting.
+  void progress_started() noexcept;
+  /// Runs one that is not under way, on other buffers.
+  Status run_prepared(Started& started, const void* in, void* out) noexcept;
+  /// Waits until that one is done.
+  Status finish(Started& started) noexcept;
+
+  Status barrier() noexcept;
+  Status broadcast(void* data, std::size_t bytes, int root) noexcept;
+  Status reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
+  Status allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
+  Status two_phase_commit(void* proposal, std::size_t bytes, bool (*vote)(const void*, void*), void* context,
+                          bool* committed, int root) noexcept;
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept;
+  State& state() noexcept { return state_; }
+
+  /// The calling thread has the rank from now on.
+  void come() noexcept;
+  /// It gives the rank up: what was started is brought to its end, then the others may know.
+  void leave() noexcept;
+  /// Collectives that the rank had entered when it was last attached.
+  std::uint64_t calls_before() const noexcept { return calls_before_; }
+
+  std::atomic<bool> attached{false};
+  ThreadGuard guard;                               ///< of the thread that is attached
+  std::map<std::vector<int>, int> subgroup_calls;  ///< how often this rank has asked for each subgroup
+  StepLog* log = nullptr;                          ///< tests only
+
+ private:
+  friend class Brief;
+  friend class Execution;
+  using Bytes = OwnLinesVector<std::byte>;
+  /// The last call of an operation and what ran it: the next one like it is neither checked nor looked up again.
+  struct Recent {
+    bool known = false;
+    bool line = false;                   ///< run by the endpoint's own code, by messages of a single line
+    bool reads = false, writes = false;  ///< `in`, `out` was given
+    bool commutative = true;
+    int root = 0;
+    std::uint32_t generation = 0;  ///< of the chooser
+    std::size_t count = 0, element_bytes = 0;
+    Reduction::Combine combine = nullptr;
+    Reduction::Merge merge = nullptr;
+    const Prepared* prepared = nullptr;  ///< nullptr: the endpoint's own code
+
+    bool is_like(const Collective& call, std::uint32_t now) const noexcept {
+      const Reduction& op = call.reduction;
+      return known && generation == now && count == call.count && root == call.root &&
+             element_bytes == call.element_bytes && call.sync == Sync::loose && !call.uneven && combine == op.combine &&
+             merge == op.merge &&
+             (combine == nullptr ||
+              (op.element_bytes == element_bytes && op.commutative == commutative && !op.reproducible)) &&
+             (call.in != nullptr || !reads) && (call.out != nullptr || !writes) && !has_blocks(call);
+    }
+    /// The same for plain calls, of which these are all arguments but the buffers.
+    bool is_line(std::size_t elements, int to, std::uint32_t now) const noexcept {
+      return line && generation == now && count == elements && root == to;
+    }
+    bool combines_by(const Reduction& op) const noexcept {
+      return combine == op.combine && merge == op.merge && element_bytes == op.element_bytes && op.commutative &&
+             !op.reproducible;
+    }
+    static bool has_blocks(const Collective& call) noexcept {
+      return call.in_blocks.counts != nullptr || call.in_blocks.offsets != nullptr ||
+             call.out_blocks.counts != nullptr || call.out_blocks.offsets != nullptr;
+    }
+  };
+
+  /// Whether the rank's tick is so far. Looks only where it was not when last looked at: a tick that the rank raises
+  /// with every call is a cache miss each time.
+  bool has_reached(int rank, std::uint64_t tick) noexcept {
+    auto& seen = seen_ticks_[static_cast<std::size_t>(rank)];
+    if (seen < tick) seen = fabric_.tick(rank).value.load(ordering::tick_await);
+    return seen >= tick;
+  }
+  /// While it lives this rank may read and write other ranks' buffers, if it says so.
+  class Touch;
+  /// The caller's buffers are its own again: in a broken communicator others may have been told of them.
+  void regain_buffers() noexcept;
+  bool enter(Operation operation) noexcept;
+  bool broken() const noexcept;
+  /// Makes `bytes` at least that large; false, and the communicator broken, if there is no memory.
+  bool reserve(Bytes& bytes, std::size_t least) noexcept;
+  /// A process whose memory cannot be reached any more.
+  void lost_access(pid_t process, int error) noexcept;
+  const Prepared* prepare(const Choice& choice, const Collective& call) noexcept;
+  Status execute(const Collective& call, const Prepared* prepared) noexcept;
+  void remember(const Collective& call, const Prepared* prepared) noexcept;
+  Status run_loose(const Collective& call) noexcept;
+  Status run_planned(const Collective& call) noexcept;
+  Status run_line(const Collective& call) noexcept;
+  Status commit_in_parts(const Collective& call) noexcept;
+  void drain() noexcept;
+  bool begin_phase(Started& started) noexcept;
+  std::optional<std::size_t> longest_of(const Collective& call) const noexcept;
+  bool is_known(const Started& started) const noexcept;
+  const Prepared* prepare_part(Started& started, const Collective& part) noexcept;
+  void learn_uneven(Started& started) noexcept;
+  bool is_over() noexcept;
+  void end_started(Started& started, Status status) noexcept;
+  bool send(Link& link, const void* data, std::size_t bytes) noexcept;
+  bool receive(Link& link, void* data, std::size_t bytes) noexcept;
+  bool flood(const Route& route, void* data, std::size_t bytes, int root) noexcept;
+  bool gather(const Route& route, const void* in, void* result, std::size_t count, const Reduction& op,
+              int root) noexcept;
+  bool exchange_chunk(const std::byte* value, std::byte* result, std::size_t count, const Reduction& op) noexcept;
+  bool exchange(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
+  bool fits_line(const Collective& call) const noexcept;
+  bool send_line(Link& link, const void* data, std::size_t bytes) noexcept;
+  const std::byte* await_line(Link& link, Step::Kind kind) noexcept;
+  bool flood_line(void* data, std::size_t bytes, int root) noexcept;
+  bool gather_line(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
+  bool exchange_line(const OwnLinesVector<Action>& exchange, const void* in, void* result, std::size_t count,
+                     const Reduction& op) noexcept;
+  Status broadcast_line(void* data, std::size_t bytes, int root) noexcept;
+  Status reduce_line(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
+  Status allreduce_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
+  bool gather_in_order(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
+  bool combine_from(Link& link, std::byte* accumulator, std::size_t count, const Reduction& op,
+                    bool peer_first) noexcept;
+  void note(Step::Kind kind, int peer) noexcept;
+  void write_log(Step::Kind kind, int peer) noexcept;
+  bool ensure_scratch(std::size_t element_bytes) noexcept;
+  Link* link_to(int peer) noexcept;
+  static bool interrupted(void* self) noexcept;
+  std::uint64_t note_wait() noexcept;
+  bool waits_in_vain() noexcept;
+  bool misses(int peer) noexcept;
+
+  State& state_;
+  const Fabric& fabric_;
+  Progress& progress_;
+  Tick& tick_;
+  std::byte* const stage_;  ///< this rank's first slot
+  const int rank_;
+  Waiter waiter_;
+  const bool has_heavy_barrier_;
+  std::uint64_t calls_ = 0, calls_before_ = 0;
+  std::uint64_t lines_moved_ = 0;     ///< grows with every message: tells waiting from being stuck
+  static constexpr int everybody = -1;
+  int waiting_for_ = everybody;       ///< peer of the message under way
+  int waiting_too_ = everybody;       ///< another one that is waited for with it, if not `everybody`
+  std::uint64_t stuck_since_ns_ = 0;  ///< when the wait under way was first seen; 0: not yet
+  std::uint64_t stuck_lines_ = 0;
+
+  std::vector<std::unique_ptr<Link>> links_;
+  OwnLinesVector<Action> barrier_;
+  OwnLinesVector<Action> allreduce_;  ///< of an exchange without a tree; empty if reduce + broadcast
+  OwnLinesVector<Action> votes_;      ///< the same, of a two-phase commit
+  Route allreduce_up_, allreduce_down_;
+  Route broadcast_route_;
+  Route reduce_route_;
+  Route ordered_route_;
+
+  std::size_t chunk_bytes_;
+  OwnLinesVector<std::byte> scratch_;  ///< [0, chunk): accumulator, [chunk, 2 chunk): operand
+
+  // Of schedules.
+  std::uint64_t epoch_ = 0;
+  std::uint64_t stage_chunks_ = 0;  ///< chunks that have gone through the stages so far
+  Brief::SlotUse slot_uses_[Fabric::slots];
+  OwnLinesVector<std::uint64_t> seen_ticks_;  ///< of each rank, as last looked at
+  std::vector<std::uint32_t> departures_;     ///< the same, of those that were waited for
+  std::uint64_t last_look_ = 0;               ///< when a started collective was last found blocked, in ticks()
+  std::vector<Link*> lending_;                ///< links on which the peer may still read my buffers
+  Bytes work_, pieces_, input_copy_, detour_;
+  Execution blocking_;
+  std::vector<std::vector<std::unique_ptr<Prepared>>> prepared_;  ///< by choice and root
+  Recent recent_[operation_count];
+  std::deque<Started*> started_;
+};
+
+/// Who is told that the communicator is broken goes on, and its buffers may be gone: a rank touches them only when it is
+/// known to do so, and finds then that the communicator is not broken (docs/memory-ordering.md, "Leaving").
+class Endpoint::Touch {
+ public:
+  explicit Touch(Endpoint& endpoint) noexcept : word_(endpoint.progress_.touches) {
+    // Before the look at the status, to the compiler; to the processor by the heavy barrier of regain_buffers().
+    if (endpoint.has_heavy_barrier_) [[likely]] {
+      word_.store(1, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      word_.exchange(1);
+    }
+    allowed_ = !endpoint.broken();
+  }
+  Touch(const Touch&) = delete;
+  /// Partner: the load in regain_buffers().
+  ~Touch() { word_.store(0, std::memory_order_release); }
+
+  explicit operator bool() const noexcept { return allowed_; }
+
+ private:
+  std::atomic<std::uint32_t>& word_;
+  bool allowed_;
+};
+
+}  // namespace smelt::comm

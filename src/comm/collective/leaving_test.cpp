@@ -1,0 +1,873 @@
+// Ranks that leave while others need them: nobody waits for them, in no operation, whoever leaves how and when; and
+// ranks that leave when nobody needs them any more, which nobody notices.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/process.hpp"
+#include "comm/collective/collective_check.hpp"
+#include "comm/collective/forked_ranks.hpp"
+#include "smelt/machine.hpp"
+#include "smelt/schedule.hpp"
+
+namespace smelt {
+namespace {
+
+using test::fork_ranks;
+using test::fresh_name;
+using test::names_left;
+using test::options_for;
+using test::setting;
+using test::wait_for;
+using test::Zeroed;
+
+/// A second is promised; the machine may be busy with something else.
+constexpr std::uint64_t longest_wait_ns = 5'000'000'000;
+constexpr int most_ranks = 8;
+
+void pause_us(std::uint64_t us) { std::this_thread::sleep_for(std::chrono::microseconds(us)); }
+
+/// How a rank ends.
+enum class Way {
+  detaches,    ///< gives its rank up; its process and its communicator stay
+  destroys,    ///< its communicator, too
+  attends_not, ///< never attaches, and destroys its communicator
+  ends,        ///< its thread, while it still has the rank
+  exits,       ///< its process, by exit(3), with all that it has
+  is_killed,
+};
+const char* name_of(Way way) {
+  const char* const names[] = {"detaches", "destroys", "attends not", "ends", "exits", "is killed"};
+  return names[static_cast<int>(way)];
+}
+/// A rank that has left has said so, else it is found dead.
+bool leaves(Way way) { return way != Way::ends && way != Way::is_killed; }
+
+/// How a collective is called. The last one never waits.
+enum class Manner { blocking, started, persistent, prepared, asked };
+constexpr Manner manners[] = {Manner::blocking, Manner::started, Manner::persistent, Manner::prepared, Manner::asked};
+
+struct Deed {
+  Operation operation = Operation::barrier;
+  std::size_t count = 1;  ///< elements of 8 bytes
+  Manner manner = Manner::blocking;
+  Sync sync = Sync::loose;
+  int root = 0;
+  std::string algorithm{};
+
+  std::string describe() const {
+    const char* const how[] = {"blocking", "started", "persistent", "prepared", "asked"};
+    return std::string(to_string(operation)) + " of " + std::to_string(count) + ", root " + std::to_string(root) +
+           ", " + how[static_cast<int>(manner)] + ", " + to_string(sync) + " " + algorithm;
+  }
+  /// Whether no rank can finish it before all others have begun.
+  bool needs_all() const {
+    return operation == Operation::barrier || operation == Operation::allreduce || operation == Operation::allgather ||
+           operation == Operation::alltoall || operation == Operation::two_phase_commit || sync == Sync::strict;
+  }
+};
+
+/// One rank's buffers, and the calls on them.
+class Doer {
+ public:
+  Doer(const Deed& deed, int size)
+      : deed_(deed), in_(deed.count * static_cast<std::size_t>(size), 1), out_(in_.size(), 1) {}
+
+  Status once(Rank& rank) {
+    const Collective call = describe();
+    switch (deed_.manner) {
+      case Manner::blocking:
+        return rank.run(call);
+      case Manner::started:
+        return rank.start(call).wait();
+      case Manner::persistent: {
+        auto request = rank.prepare(call);
+        if (const Status status = request.start(); status != Status::ok) return status;
+        return request.wait();
+      }
+      case Manner::prepared:
+        return rank.prepare(call).run(call.in, call.out);
+      case Manner::asked: {
+        auto request = rank.start(call);
+        for (bool done = false;; std::this_thread::yield()) {
+          const Status status = request.test(&done);
+          if (done) return status;
+        }
+      }
+    }
+    return Status::invalid_argument;
+  }
+
+  /// What an allreduce has come to.
+  std::uint64_t result() const { return out_[0]; }
+
+ private:
+  Collective describe() {
+    const auto add = sum<std::uint64_t>();
+    const std::size_t count = deed_.count, bytes = count * 8;
+    auto* const in = in_.data();
+    auto* const out = out_.data();
+    Collective call;
+    switch (deed_.operation) {
+      case Operation::barrier:
+        break;
+      case Operation::broadcast:
+        call = Collective::broadcast(out, bytes, deed_.root);
+        break;
+      case Operation::reduce:
+        call = Collective::reduce(in, out, count, add, deed_.root);
+        break;
+      case Operation::allreduce:
+        call = Collective::allreduce(in, out, count, add);
+        break;
+      case Operation::two_phase_commit:
+        call = Collective::two_phase_commit(out, bytes, [](const void*, void*) { return true; }, nullptr, &committed_,
+                                            deed_.root);
+        break;
+      case Operation::scatter:
+        call = Collective::scatter(in, out, bytes, deed_.root);
+        break;
+      case Operation::gather:
+        call = Collective::gather(in, out, bytes, deed_.root);
+        break;
+      case Operation::allgather:
+        call = Collective::allgather(in, out, bytes);
+        break;
+      case Operation::alltoall:
+        call = Collective::alltoall(in, out, bytes);
+        break;
+      case Operation::reduce_scatter:
+        call = Collective::reduce_scatter(in, out, count, add);
+        break;
+      case Operation::scan:
+        call = Collective::scan(in, out, count, add);
+        break;
+      case Operation::exscan:
+        call = Collective::exscan(in, out, count, add);
+        break;
+    }
+    call.sync = deed_.sync;
+    return call;
+  }
+
+  const Deed& deed_;
+  std::vector<std::uint64_t> in_, out_;
+  bool committed_ = false;
+};
+
+/// What the ranks of one round and the test tell each other.
+struct Scene {
+  int size = 0, leaver = 0, calls = 0;  ///< that the leaver makes before it leaves
+  Way way = Way::detaches;
+  std::uint64_t seed = 0;
+  std::atomic<std::uint64_t> process[most_ranks];
+  std::atomic<bool> working[most_ranks];
+  std::atomic<std::uint64_t> left_ns;  ///< 0: not yet
+  std::atomic<std::uint64_t> longest_ns;
+  std::atomic<int> finished;  ///< survivors
+
+  void introduce(int rank) {
+    process[rank] = test::process_word(getpid(), ProcessId::self()->start_ticks);
+  }
+  std::vector<std::uint64_t> processes() const {
+    std::vector<std::uint64_t> known;
+    for (const auto& each : process) {
+      if (each != 0) known.push_back(each);
+    }
+    return known;
+  }
+  void note_wait(std::uint64_t begun_ns) {
+    const auto now = monotonic_ns(), left = left_ns.load();
+    const auto waited = left == 0 ? 0 : now - std::min(now, std::max(begun_ns, left));
+    auto longest = longest_ns.load();
+    while (waited > longest && !longest_ns.compare_exchange_weak(longest, waited)) {
+    }
+  }
+  /// Whether the text says who is missing, and how it ended.
+  bool names_leaver(const std::string& text) const {
+    const std::string rank = "rank " + std::to_string(leaver);
+    if (leaves(way)) return text.find(rank + " has left") != std::string::npos;
+    return text.find(rank) != std::string::npos &&
+           (text.find("died") != std::string::npos || text.find("ended") != std::string::npos);
+  }
+};
+
+/// Ends the test if a round takes for ever, and says which.
+class Watchdog {
+ public:
+  explicit Watchdog(std::string what) : what_(std::move(what)), thread_([this] { watch(); }) {}
+  Watchdog(const Watchdog&) = delete;
+  ~Watchdog() {
+    over_ = true;
+    thread_.join();
+  }
+
+ private:
+  void watch() {
+    for (int tenths = 0; !over_; ++tenths) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(tenths == 0 ? 1 : 100));
+      if (tenths < 600) continue;
+      fprintf(stderr, "hangs: %s\n", what_.c_str());
+      std::abort();
+    }
+  }
+  std::string what_;
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+/// A rank that goes on until it is told that another one has ended. 0, or what is wrong.
+int survive(Scene& scene, const Deed& deed, Rank& rank) {
+  const auto complain = [&](int code, const std::string& what) {
+    fprintf(stderr, "rank %d: %s (%s, rank %d of %d %s, seed %llu)\n", rank.rank(), what.c_str(),
+            deed.describe().c_str(), scene.leaver, scene.size, name_of(scene.way),
+            static_cast<unsigned long long>(scene.seed));
+    return code;
+  };
+  Doer doer(deed, scene.size);
+  scene.working[rank.rank()] = true;
+  constexpr int most = 200'000;
+  for (int call = 0; call < most; ++call) {
+    const auto begun = monotonic_ns();
+    const Status status = doer.once(rank);
+    scene.note_wait(begun);
+    if (status == Status::ok) {
+      if (deed.needs_all() && call >= scene.calls && scene.way != Way::is_killed) {
+        return complain(1, "call " + std::to_string(call + 1) + " without the leaver");
+      }
+      if (deed.operation == Operation::allreduce && doer.result() != static_cast<std::uint64_t>(scene.size)) {
+        return complain(2, "wrong sum");
+      }
+      continue;
+    }
+    if (status != Status::broken) return complain(3, "status " + std::to_string(static_cast<int>(status)));
+    if (!scene.names_leaver(rank.failure())) return complain(4, "failure: " + rank.failure());
+    if (rank.barrier() != Status::broken) return complain(5, "not broken for ever");
+    if (!deed.algorithm.empty()) return 0;  // not every one there is can do with a rank less
+    auto smaller = rank.shrink();
+    scene.note_wait(begun);
+    if (!smaller) return complain(6, "shrink: " + smaller.error().message);
+    std::uint64_t one = 1, total = 0;
+    if (smaller->allreduce(&one, &total, 1, sum<std::uint64_t>()) != Status::ok) {
+      return complain(7, "after shrinking: " + smaller->failure());
+    }
+    if (total != static_cast<std::uint64_t>(scene.size - 1)) return complain(8, "survivors: " + std::to_string(total));
+    ++scene.finished;
+    return 0;
+  }
+  return complain(9, "never told");
+}
+
+/// What the one that leaves does before: some calls, and some time.
+void work_before_leaving(Scene& scene, const Deed& deed, Rank& rank) {
+  Doer doer(deed, scene.size);
+  scene.working[rank.rank()] = true;
+  for (int call = 0; scene.way == Way::is_killed || call < scene.calls; ++call) {
+    if (doer.once(rank) != Status::ok) break;
+  }
+  std::mt19937_64 random(scene.seed);
+  pause_us(random() % 3 * (random() % 1000));
+}
+
+Communicator threads_of(int size, const CommunicatorOptions& options) {
+  SynthSpec spec;
+  spec.cores = 8;
+  const Machine machine = *synthesize_machine(spec);
+  Group group = whole_machine(machine);
+  group.pus.resize(static_cast<std::size_t>(size));
+  return std::move(*Communicator::create(machine, group, options));
+}
+
+CommunicatorOptions options_of(const Deed& deed) {
+  auto options = options_for(deed.algorithm);
+  options.timeout_s = 0;  // news alone must end the waits
+  return options;
+}
+
+void round_of_threads(Scene& scene, const Deed& deed) {
+  const Watchdog watchdog(deed.describe() + ", threads, " + name_of(scene.way));
+  auto comm = std::make_unique<Communicator>(threads_of(scene.size, options_of(deed)));
+  std::vector<std::unique_ptr<Rank>> kept(static_cast<std::size_t>(scene.size));
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int number = 0; number < scene.size; ++number) {
+    threads.emplace_back([&, number] {
+      auto& rank = kept[static_cast<std::size_t>(number)];
+      rank = std::make_unique<Rank>(std::move(*comm->attach(number)));
+      if (number != scene.leaver) {
+        wrong += survive(scene, deed, *rank) != 0;
+        rank.reset();
+        return;
+      }
+      work_before_leaving(scene, deed, *rank);
+      scene.left_ns = monotonic_ns();
+      if (leaves(scene.way)) rank.reset();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0) << deed.describe() << ", seed " << scene.seed;
+}
+
+/// One process of a round; its exit status.
+int take_part(Scene& scene, const Deed& deed, const std::string& name, int number) {
+  scene.introduce(number);
+  const int mine[] = {number};
+  auto made = Communicator::create_shared(name, scene.size, mine, options_of(deed));
+  if (!made) {
+    fprintf(stderr, "rank %d: %s\n", number, made.error().message.c_str());
+    return 20;
+  }
+  auto comm = std::make_unique<Communicator>(std::move(*made));
+  if (number != scene.leaver) {
+    auto rank = comm->attach(number);
+    return rank ? survive(scene, deed, *rank) : 21;
+  }
+  if (scene.way != Way::attends_not) {
+    auto rank = comm->attach(number);
+    if (!rank) return 22;
+    work_before_leaving(scene, deed, *rank);
+    scene.left_ns = monotonic_ns();
+    if (scene.way == Way::exits) exit(0);
+  } else {
+    scene.left_ns = monotonic_ns();
+  }
+  if (scene.way != Way::detaches) comm.reset();
+  while (scene.finished < scene.size - 1) pause_us(500);  // it lives on
+  return 0;
+}
+
+void round_of_processes(Scene& scene, const Deed& deed) {
+  const auto name = fresh_name();
+  fflush(stdout);  // else those that exit() print it, too
+  const auto pids = fork_ranks(scene.size, [&](int number) { return take_part(scene, deed, name, number); });
+  std::vector<int> wanted(pids.size(), 0), results;
+  {
+    const Watchdog watchdog(deed.describe() + ", processes, " + name_of(scene.way));
+    if (scene.way == Way::is_killed) {
+      std::mt19937_64 random(scene.seed);
+      for (int rank = 0; rank < scene.size; ++rank) {
+        while (!scene.working[rank]) pause_us(50);
+      }
+      pause_us(random() % 3000);
+      scene.left_ns = monotonic_ns();
+      kill(pids[static_cast<std::size_t>(scene.leaver)], SIGKILL);
+      wanted[static_cast<std::size_t>(scene.leaver)] = -SIGKILL;
+    }
+    results = wait_for(pids);
+  }
+  EXPECT_EQ(results, wanted) << deed.describe() << ", " << name_of(scene.way) << ", seed " << scene.seed;
+  EXPECT_EQ(names_left(scene.processes()), 0);
+}
+
+constexpr Operation operations[] = {
+    Operation::barrier, Operation::broadcast, Operation::reduce,   Operation::allreduce,
+    Operation::scatter, Operation::gather,    Operation::alltoall, Operation::allgather,
+    Operation::scan,    Operation::exscan,    Operation::reduce_scatter, Operation::two_phase_commit};
+
+class Rounds {
+ public:
+  explicit Rounds(const char* what) : what_(what), seed_(setting("SMELT_TEST_SEED", 23)), random_(seed_) {}
+
+  Deed next(Operation operation, std::size_t count, int size) {
+    Deed deed{.operation = operation, .count = count};
+    deed.manner = manners[turn_++ % std::size(manners)];
+    deed.sync = random_() % 4 == 0 ? Sync::strict : Sync::loose;
+    deed.root = static_cast<int>(random_() % static_cast<std::uint64_t>(size));
+    return deed;
+  }
+  int size() { return 2 + static_cast<int>(random_() % (most_ranks - 1)); }
+  void prepare(Scene& scene, Way way, int size) {
+    scene.size = size;
+    scene.way = way;
+    scene.leaver = static_cast<int>(random_() % static_cast<std::uint64_t>(size));
+    scene.calls = way == Way::attends_not ? 0 : static_cast<int>(random_() % 4 * (random_() % 20));
+    scene.seed = random_();
+  }
+  void count(const Scene& scene) {
+    ++rounds_;
+    longest_ns_ = std::max(longest_ns_, scene.longest_ns.load());
+    EXPECT_LT(scene.longest_ns.load(), longest_wait_ns);
+  }
+  ~Rounds() {
+    printf("%s: %d rounds with seed %llu; longest wait for one that had left: %.1f ms\n", what_, rounds_,
+           static_cast<unsigned long long>(seed_), static_cast<double>(longest_ns_) * 1e-6);
+  }
+
+ private:
+  const char* what_;
+  std::uint64_t seed_;
+  std::mt19937_64 random_;
+  int turn_ = 0, rounds_ = 0;
+  std::uint64_t longest_ns_ = 0;
+};
+
+/// A line, a few, stages, long.
+constexpr std::size_t counts[] = {1, 200, 5000, 70000};
+
+TEST(Leaving, ThreadsAreToldInEveryOperation) {
+  Rounds rounds("threads");
+  for (const Way way : {Way::detaches, Way::ends}) {
+    for (const Operation operation : operations) {
+      for (const std::size_t count : counts) {
+        if (operation == Operation::barrier && count > counts[1]) continue;
+        const Zeroed<Scene> scene;
+        const int size = rounds.size();
+        rounds.prepare(*scene, way, size);
+        round_of_threads(*scene, rounds.next(operation, count, size));
+        rounds.count(*scene);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(ProcessesLeaving, IsToldInEveryOperation) {
+  Rounds rounds("processes");
+  for (const Operation operation : operations) {
+    for (const std::size_t count : {counts[0], counts[2], counts[3]}) {
+      for (const Way way : {Way::detaches, Way::destroys, Way::attends_not, Way::exits, Way::is_killed}) {
+        if (operation == Operation::barrier && count > counts[0]) continue;
+        const Zeroed<Scene> scene;
+        const int size = rounds.size();
+        rounds.prepare(*scene, way, size);
+        round_of_processes(*scene, rounds.next(operation, count, size));
+        rounds.count(*scene);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(Leaving, IsNoticedInEveryAlgorithm) {
+  Rounds rounds("algorithms");
+  for (const auto& info : algorithms()) {
+    if (info.operation == Operation::barrier) continue;
+    for (const Access access : info.access) {
+      for (const std::size_t count : {counts[0], counts[3]}) {
+        const Zeroed<Scene> scene;
+        const int size = 4;  // for which there are all
+        rounds.prepare(*scene, Way::detaches, size);
+        Deed deed = rounds.next(info.operation, count, size);
+        deed.algorithm = to_string(Recipe{.algorithm = info.name, .access = access});
+        round_of_threads(*scene, deed);
+        rounds.count(*scene);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// Each makes the same calls and leaves at once, while slow ones are at the last call still, or have not entered it.
+// Whoever waits for those sees again and again that the fast ones have left.
+int make_all_calls(Rank& rank, const std::vector<Deed>& deeds, std::uint64_t seed) {
+  std::mt19937_64 random(seed + static_cast<std::uint64_t>(rank.rank()));
+  for (const Deed& deed : deeds) {
+    Doer doer(deed, rank.size());
+    // Longer than a sleeper sleeps, sometimes.
+    if (&deed == &deeds.back() && random() % 3 == 0) pause_us(random() % 4 == 0 ? 130'000 : random() % 2000);
+    const Status status = doer.once(rank);
+    if (status == Status::ok) continue;
+    fprintf(stderr, "rank %d: %s: %s\n", rank.rank(), deed.describe().c_str(), rank.failure().c_str());
+    return 1;
+  }
+  return 0;
+}
+
+std::vector<Deed> some_deeds(Rounds& rounds, int size, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Deed> deeds;
+  const auto number = 1 + random() % 4;
+  for (std::uint64_t i = 0; i < number; ++i) {
+    deeds.push_back(rounds.next(operations[random() % std::size(operations)], counts[random() % std::size(counts)], size));
+  }
+  return deeds;
+}
+
+TEST(Leaving, AfterTheLastOperationBreaksNothingAmongThreads) {
+  Rounds rounds("last operations of threads");
+  for (int turn = 0; turn < 60 && !HasFailure(); ++turn) {
+    const Zeroed<Scene> scene;
+    const int size = rounds.size();
+    rounds.prepare(*scene, Way::detaches, size);
+    const auto deeds = some_deeds(rounds, size, scene->seed);
+    const Watchdog watchdog("last operation of threads: " + deeds.back().describe());
+    auto comm = threads_of(size, options_of(deeds[0]));
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0};
+    for (int number = 0; number < size; ++number) {
+      threads.emplace_back([&, number] {
+        Rank rank = std::move(*comm.attach(number));
+        wrong += make_all_calls(rank, deeds, scene->seed);
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0) << "seed " << scene->seed;
+    rounds.count(*scene);
+  }
+}
+
+TEST(ProcessesLeaving, AfterTheLastOperationBreaksNothing) {
+  Rounds rounds("last operations of processes");
+  for (int turn = 0; turn < 40 && !HasFailure(); ++turn) {
+    const Zeroed<Scene> scene;
+    const int size = rounds.size();
+    rounds.prepare(*scene, Way::destroys, size);
+    const auto deeds = some_deeds(rounds, size, scene->seed);
+    const auto name = fresh_name();
+    fflush(stdout);
+    const auto pids = fork_ranks(size, [&](int number) {
+      const int mine[] = {number};
+      auto comm = Communicator::create_shared(name, size, mine, options_of(deeds[0]));
+      if (!comm) return 2;
+      // Some free all, some a rank alone, some nothing before their process ends.
+      auto* const attached = new Rank(std::move(*comm->attach(number)));
+      const int wrong = make_all_calls(*attached, deeds, scene->seed);
+      if (number % 3 == 0) exit(wrong);
+      delete attached;
+      if (number % 3 == 1) _exit(wrong);
+      return wrong;
+    });
+    const Watchdog watchdog("last operation of processes: " + deeds.back().describe());
+    EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0)) << "seed " << scene->seed;
+    rounds.count(*scene);
+  }
+}
+
+/// Lets the other rank send its last message, and leave, between a look at what is awaited and one at who has left.
+struct BetweenLooks {
+  std::atomic<int> stage{0};  ///< 1: the other one may go on; 2: it has left
+  static void let_it_leave(void* self) {
+    auto& between = *static_cast<BetweenLooks*>(self);
+    if (between.stage == 0) between.stage = 1;
+    while (between.stage != 2) std::this_thread::yield();
+  }
+};
+
+TEST(Leaving, RightAfterTheLastMessageIsNotBeforeIt) {
+  for (const std::string wait : {"auto", "spin", "yield", "sleep"}) {
+    for (const Manner manner : {Manner::blocking, Manner::started, Manner::prepared}) {
+      for (const std::size_t count : {1, 20, 200}) {  // the root waits for nobody
+        BetweenLooks between;
+        auto options = options_of({});
+        options.wait = wait;
+        options.idle = BetweenLooks::let_it_leave;
+        options.idle_context = &between;
+        const Deed deed{.operation = Operation::broadcast, .count = count, .manner = manner, .root = 1};
+        const Watchdog watchdog("between looks: " + deed.describe() + " " + wait);
+        auto comm = threads_of(2, options);
+        std::thread other([&] {
+          auto rank = std::make_unique<Rank>(std::move(*comm.attach(1)));
+          while (between.stage != 1) std::this_thread::yield();
+          Doer doer(deed, 2);
+          const Status status = doer.once(*rank);
+          EXPECT_EQ(status, Status::ok) << rank->failure();
+          rank.reset();
+          between.stage = 2;
+        });
+        Rank rank = std::move(*comm.attach(0));
+        Doer doer(deed, 2);
+        EXPECT_EQ(doer.once(rank), Status::ok) << deed.describe() << ", " << wait << ": " << rank.failure();
+        other.join();
+      }
+    }
+  }
+}
+
+TEST(Leaving, EndsWhatWasStarted) {
+  auto comm = threads_of(3, options_of({}));
+  const Watchdog watchdog("started when left");
+  std::uint64_t totals[3] = {};
+  const auto ran = comm.run([&](Rank& rank) {
+    static const std::uint64_t one = 1;
+    auto own = std::make_unique<Rank>(std::move(rank));
+    Request request = own->start(Collective::allreduce(&one, &totals[own->rank()], 1, sum<std::uint64_t>()));
+    own.reset();
+    EXPECT_EQ(request.wait(), Status::ok);
+  });
+  EXPECT_TRUE(ran);
+  for (const auto total : totals) EXPECT_EQ(total, 3u);
+}
+
+TEST(Leaving, IsForgottenWhenAllComeBack) {
+  auto comm = threads_of(4, options_of({}));
+  for (int round = 0; round < 30; ++round) {
+    const auto ran = comm.run([&](Rank& rank) {
+      if (rank.rank() == round % 4) pause_us(300);  // others wait for one that left the last time
+      EXPECT_EQ(rank.barrier(), Status::ok) << rank.failure();
+      EXPECT_EQ(rank.barrier(), Status::ok) << rank.failure();
+    });
+    EXPECT_TRUE(ran);
+  }
+  std::atomic<int> told{0};
+  const auto ran = comm.run([&](Rank& rank) {
+    if (rank.rank() != 2) told += rank.barrier() == Status::broken && rank.failure() == "rank 2 has left";
+  });
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(told, 3);
+}
+
+// Rank 0 goes from thread to thread, so that it has been attached more often than the other.
+TEST(Leaving, IsNoticedByARankThatCameTwice) {
+  auto comm = threads_of(2, options_of({}));
+  const Watchdog watchdog("a rank that came twice");
+  std::thread other([&] {
+    auto rank = comm.attach(1);
+    while (rank->barrier() == Status::ok && rank->barrier() == Status::ok) {
+      pause_us(100'000);
+      return;
+    }
+  });
+  {
+    auto rank = comm.attach(0);
+    EXPECT_EQ(rank->barrier(), Status::ok);
+  }
+  auto again = comm.attach(0);
+  EXPECT_EQ(again->barrier(), Status::ok);
+  EXPECT_EQ(again->barrier(), Status::broken);
+  EXPECT_EQ(again->failure(), "rank 1 has left");
+  other.join();
+}
+
+TEST(Leaving, ACommunicatorThatIsGoneHasNoMoreRanksToCome) {
+  auto comm = std::make_unique<Communicator>(threads_of(3, options_of({})));
+  const Watchdog watchdog("a communicator that is gone");
+  auto rank = comm->attach(0);
+  auto other = comm->attach(1);
+  comm.reset();
+  std::thread waiting([&] {
+    EXPECT_EQ(other->barrier(), Status::broken);
+    EXPECT_EQ(other->failure(), "rank 2 has left");
+    EXPECT_TRUE(other->shrink());
+  });
+  EXPECT_EQ(rank->barrier(), Status::broken);
+  auto smaller = rank->shrink();
+  ASSERT_TRUE(smaller) << smaller.error().message;
+  EXPECT_EQ(smaller->size(), 2);
+  waiting.join();
+}
+
+TEST(ProcessesLeaving, IsNotWhatAForkedChildDoes) {
+  const auto name = fresh_name();
+  const auto pids = fork_ranks(2, [&](int number) {
+    const int mine[] = {number};
+    auto comm = Communicator::create_shared(name, 2, mine, options_of({}));
+    auto rank = std::make_unique<Rank>(std::move(*comm->attach(number)));
+    if (rank->barrier() != Status::ok) return 1;
+    if (number == 1) {
+      const pid_t child = fork();
+      if (child == 0) {
+        rank.reset();
+        comm = Error{Status::ok, ""};
+        _exit(0);
+      }
+      waitpid(child, nullptr, 0);
+      pause_us(150'000);
+    }
+    return rank->barrier() == Status::ok ? 0 : 2;
+  });
+  const Watchdog watchdog("a forked child");
+  EXPECT_EQ(wait_for(pids), std::vector<int>(2, 0));
+}
+
+std::vector<int> all_of(int size) {
+  std::vector<int> all(static_cast<std::size_t>(size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// Makes a part of all while rank `leaver` leaves instead; 0 if told so.
+int make_a_part(Rank& rank, int leaver) {
+  auto part = rank.subgroup(all_of(rank.size()));
+  const std::string told = "rank " + std::to_string(leaver) + " has left";
+  if (!part) return part.error().status == Status::broken && part.error().message == told ? 0 : 1;
+  return part->barrier() == Status::broken && part->failure() == told ? 0 : 2;
+}
+
+TEST(ProcessesLeaving, DuringTheMakingOfASubgroup) {
+  std::mt19937_64 random(setting("SMELT_TEST_SEED", 23));
+  for (int turn = 0; turn < 20 && !HasFailure(); ++turn) {
+    const int size = 2 + turn % 5, leaver = static_cast<int>(random() % static_cast<std::uint64_t>(size));
+    const auto late_us = random() % 2000;
+    const Watchdog watchdog("subgroup");
+    auto threads = threads_of(size, options_of({}));
+    std::atomic<int> wrong{0};
+    EXPECT_TRUE(threads.run([&](Rank& rank) {
+      if (rank.rank() == leaver) return pause_us(late_us);
+      wrong += make_a_part(rank, leaver) != 0;
+    }));
+    EXPECT_EQ(wrong, 0);
+    const Zeroed<Scene> scene;
+    const auto name = fresh_name();
+    const auto pids = fork_ranks(size, [&](int number) {
+      scene->introduce(number);
+      const int mine[] = {number};
+      auto comm = Communicator::create_shared(name, size, mine, options_of({}));
+      auto rank = std::make_unique<Rank>(std::move(*comm->attach(number)));
+      if (rank->barrier() != Status::ok) return 10;
+      if (number != leaver) {
+        const int result = make_a_part(*rank, leaver);
+        ++scene->finished;
+        return result;
+      }
+      pause_us(late_us);
+      rank.reset();
+      if (turn % 2 == 0) comm = Error{Status::ok, ""};
+      while (scene->finished < size - 1) pause_us(500);
+      return 0;
+    });
+    EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0));
+    EXPECT_EQ(names_left(scene->processes()), 0);
+  }
+}
+
+// Members that have their part may leave the whole.
+TEST(ProcessesLeaving, TheWholeIsNotLeavingThePart) {
+  const Watchdog watchdog("leaving the whole");
+  const auto part_of = [](Rank rank) {
+    auto part = rank.subgroup(all_of(rank.size()));
+    if (!part) return 1;
+    { const Rank gone = std::move(rank); }
+    if (part->rank() == 0) pause_us(130'000);
+    return part->barrier() == Status::ok ? 0 : 2;
+  };
+  auto threads = threads_of(3, options_of({}));
+  std::atomic<int> wrong{0};
+  EXPECT_TRUE(threads.run([&](Rank& rank) { wrong += part_of(std::move(rank)); }));
+  EXPECT_EQ(wrong, 0);
+  for (int turn = 0; turn < 10; ++turn) {
+    const auto name = fresh_name();
+    const auto pids = fork_ranks(3, [&](int number) {
+      const int mine[] = {number};
+      auto comm = Communicator::create_shared(name, 3, mine, options_of({}));
+      return part_of(std::move(*comm->attach(number)));
+    });
+    EXPECT_EQ(wait_for(pids), std::vector<int>(3, 0));
+  }
+}
+
+// After one rank has left, a second one leaves instead of shrinking with the others.
+TEST(ProcessesLeaving, DuringShrink) {
+  std::mt19937_64 random(setting("SMELT_TEST_SEED", 23));
+  std::uint64_t longest_ns = 0;
+  for (int turn = 0; turn < 20 && !HasFailure(); ++turn) {
+    const int size = 3 + turn % 4;
+    const auto late_us = random() % 3000;
+    const Zeroed<Scene> scene;
+    const auto one = [&](Rank rank) {
+      if (rank.barrier() != Status::ok) return 1;
+      const int number = rank.rank();
+      if (number == 0) return 0;
+      if (rank.barrier() != Status::broken) return 2;
+      if (number == 1) {
+        pause_us(late_us);
+        scene->left_ns = monotonic_ns();
+        return 0;
+      }
+      const auto begun = monotonic_ns();
+      auto smaller = rank.shrink();
+      if (!smaller) return 3;
+      // Rank 1 is gone for all, or for none.
+      const Status status = smaller->barrier();
+      scene->note_wait(begun);
+      ++scene->finished;
+      return status == Status::ok && smaller->size() == size - 2 ? 0 : 4;
+    };
+    const Watchdog watchdog("shrink");
+    auto threads = threads_of(size, options_of({}));
+    std::atomic<int> wrong{0};
+    EXPECT_TRUE(threads.run([&](Rank& rank) { wrong += one(std::move(rank)) != 0; }));
+    EXPECT_EQ(wrong, 0);
+    scene->finished = 0;
+    const auto name = fresh_name();
+    const auto pids = fork_ranks(size, [&](int number) {
+      scene->introduce(number);
+      const int mine[] = {number};
+      auto comm = Communicator::create_shared(name, size, mine, options_of({}));
+      const int result = one(std::move(*comm->attach(number)));
+      while (number <= 1 && scene->finished < size - 2) pause_us(500);
+      return result;
+    });
+    EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0));
+    EXPECT_EQ(names_left(scene->processes()), 0);
+    longest_ns = std::max(longest_ns, scene->longest_ns.load());
+  }
+  printf("longest wait for one that left instead of shrinking: %.1f ms\n", static_cast<double>(longest_ns) * 1e-6);
+  EXPECT_LT(longest_ns, longest_wait_ns);
+}
+
+// One leaves a communicator while the others use it, and waits for them in the next one of that name.
+TEST(ProcessesLeaving, ForANewCommunicatorOfThatName) {
+  std::mt19937_64 random(setting("SMELT_TEST_SEED", 23));
+  for (int turn = 0; turn < 15 && !HasFailure(); ++turn) {
+    const int size = 2 + turn % 4, leaver = static_cast<int>(random() % static_cast<std::uint64_t>(size));
+    const auto late_us = random() % 2000;
+    const Zeroed<Scene> scene;
+    const auto name = fresh_name();
+    const auto pids = fork_ranks(size, [&](int number) {
+      scene->introduce(number);
+      const int mine[] = {number};
+      for (int time = 0; time < 4; ++time) {
+        auto comm = Communicator::create_shared(name, size, mine, options_for());
+        if (!comm) {
+          fprintf(stderr, "%s\n", comm.error().message.c_str());
+          return 1;
+        }
+        auto rank = comm->attach(number);
+        std::uint64_t one = 1, total = 0;
+        if (rank->allreduce(&one, &total, 1, sum<std::uint64_t>()) != Status::ok) return 2;
+        if (total != static_cast<std::uint64_t>(size)) return 3;
+        if (time == 3) return 0;
+        if (number == leaver) {
+          pause_us(late_us);
+          continue;
+        }
+        Status status = Status::ok;
+        while (status == Status::ok) status = rank->barrier();
+        if (status != Status::broken || rank->failure() != "rank " + std::to_string(leaver) + " has left") return 4;
+      }
+      return 5;
+    });
+    const Watchdog watchdog("the same name again");
+    EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0));
+    EXPECT_EQ(names_left(scene->processes()), 0);
+  }
+}
+
+// A process that cannot set up its side of a communicator that all have come to.
+TEST(ProcessesLeaving, DuringCreation) {
+  const auto name = fresh_name();
+  const Zeroed<Scene> scene;
+  const auto pids = fork_ranks(3, [&](int number) {
+    scene->introduce(number);
+    const int mine[] = {number};
+    auto options = options_of({});
+    if (number == 1) options.wait = "no such way";
+    auto comm = Communicator::create_shared(name, 3, mine, options);
+    if (number == 1) {
+      while (scene->finished < 2) pause_us(500);
+      return comm ? 1 : 0;
+    }
+    const int told = !comm ? comm.error().status == Status::broken ? 0 : 2
+                           : comm->attach(number)->barrier() == Status::broken ? 0 : 3;
+    ++scene->finished;
+    return told;
+  });
+  const Watchdog watchdog("creation");
+  EXPECT_EQ(wait_for(pids), std::vector<int>(3, 0));
+  EXPECT_EQ(names_left(scene->processes()), 0);
+}
+
+}  // namespace
+}  // namespace smelt

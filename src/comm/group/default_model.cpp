@@ -1,0 +1,40 @@
+#include "comm/group/default_model.hpp"
+
+namespace smelt::comm {
+namespace {
+
+/// Costs for a machine that nobody has measured yet: the levels of its topology, at the defaults
+/// of a synthetic machine. Only their order matters for planning.
+void assume_costs(Machine& machine) {
+  const SynthSpec typical;
+  const auto n = machine.size();
+  machine.send_ns = Matrix(n);
+  machine.recv_ns = Matrix(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      if (i == j) continue;
+      const Pu& a = machine.pus[i];
+      const Pu& b = machine.pus[j];
+      const double latency = a.core == b.core             ? typical.smt_ns
+                             : a.l3 == b.l3               ? typical.l3_ns
+                             : a.numa_node == b.numa_node ? typical.numa_ns
+                             : a.package == b.package     ? typical.package_ns
+                                                          : typical.remote_ns;
+      machine.send_ns(i, j) = typical.send_share * latency;
+      machine.recv_ns(i, j) = (1.0 - typical.send_share) * latency;
+    }
+  }
+  machine.method = "assumed";
+}
+
+}  // namespace
+
+Result<Machine> default_model() {
+  auto machine = load_cached_machine();
+  if (machine) return machine;
+  machine = discover_machine();
+  if (machine) assume_costs(*machine);
+  return machine;
+}
+
+}  // namespace smelt::comm

@@ -1,0 +1,639 @@
+#include "comm/group/rendezvous.hpp"
+
+#include <dirent.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "comm/group/endings.hpp"
+
+namespace smelt::comm {
+namespace {
+
+constexpr std::uint64_t magic = 0x3174656d746c656d;  // "meltmet1"
+constexpr std::uint32_t version = 7;
+constexpr std::size_t longest_name = 200;
+constexpr std::size_t most_user_bytes = std::size_t{1} << 45;
+// Within this time a member that lives looks around; also one that prepares, or has to wait for a PU.
+constexpr std::uint64_t longest_unseen_ns = 1'000'000'000;
+
+enum class Kind : std::uint32_t {
+  preparing = 0,
+  gathering = 1,
+  complete = 2,
+  died = 3,        // the rank's process did
+  gave_up = 4,     // the rank's timeout was over
+  refused = 5,     // the rank could not prepare the content
+  conflict = 6,    // two processes claim the rank
+  abandoned = 7,   // to be begun anew: see the header
+  called_off = 8,  // MeetOptions::stands
+  left = 9,        // the rank will not come: MeetOptions::left
+};
+
+struct Phase {
+  Kind kind;
+  int rank;
+  bool finished() const { return kind >= Kind::complete; }
+};
+
+struct Head {
+  std::atomic<std::uint64_t> magic;  // stored last, when the head is whole
+  std::uint32_t version;
+  std::int32_t size;
+  std::int32_t founder;  // the rank that prepares
+  std::uint64_t id;
+  std::uint64_t expires_ns;     // of boot_ns(): when the founder's time is over
+  std::uint32_t tells;          // not 0: ranks that come after a death find out by an ending
+  char name[longest_name + 1];  // empty: over a descriptor
+  // Written while preparing, published by the step to gathering.
+  std::uint64_t blueprint_offset, blueprint_bytes, user_offset, user_bytes;
+  // Written while preparing, published by the step to refused.
+  std::int32_t refusal_status;
+  char refusal[400];
+  alignas(separation_bytes) std::atomic<std::uint32_t> phase;  // kind | rank << 8
+  std::atomic<std::uint64_t> seen_ns;                          // boot_ns() when somebody who waits last looked around
+  std::atomic<std::uint64_t> ended_ns;                         // of one whose end nobody of it has seen; else 0
+};
+
+struct Request {
+  std::string name;  // empty for a descriptor
+  std::string path;  // as shm_open(3) names it
+  std::string what;  // for error texts
+  int size;
+  std::span<const int> ranks;
+  const Prepare& prepare;
+  const MeetOptions& options;
+  std::uint64_t deadline_ns;
+
+  /// Ranks that know each other by a communicator need no endings; an inherited descriptor is its own.
+  bool tells() const { return !options.gone && !options.stands; }
+};
+
+// Without a meeting: try again from the start.
+using Attempt = Result<std::optional<Meeting>>;
+Attempt again() { return std::optional<Meeting>(); }
+
+constexpr std::size_t membership_offset = (sizeof(Head) + separation_bytes - 1) / separation_bytes * separation_bytes;
+
+std::size_t head_bytes(int size) { return membership_offset + Membership::bytes(size); }
+
+Head& head_of(const Segment& segment) { return *reinterpret_cast<Head*>(segment.data()); }
+
+Membership members_of(const Segment& segment) {
+  return {segment.data() + membership_offset, static_cast<int>(head_of(segment).size)};
+}
+
+Phase phase_of(const Head& head) {
+  // Pairs with step(): who sees a phase sees what was written in the one before.
+  const std::uint32_t word = head.phase.load(std::memory_order_acquire);
+  return {static_cast<Kind>(word & 0xff), static_cast<int>(word >> 8)};
+}
+
+// From `from` to `to`, unless somebody was quicker. The rank of a phase that can be left is 0.
+bool step(Head& head, Kind from, Kind to, int rank = 0) {
+  auto word = static_cast<std::uint32_t>(from);
+  return head.phase.compare_exchange_strong(word,
+                                            static_cast<std::uint32_t>(to) | static_cast<std::uint32_t>(rank) << 8,
+                                            std::memory_order_acq_rel, std::memory_order_acquire);
+}
+
+// Notes that somebody of the meeting lived just now. Never goes back: a process may lose its PU between its look at the
+// clock and this, while others come.
+void note_time(Head& head) {
+  const std::uint64_t now = boot_ns();
+  std::uint64_t seen = head.seen_ns.load(std::memory_order_relaxed);
+  while (seen < now && !head.seen_ns.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+  }
+}
+
+// Ends a meeting that is not at its end yet.
+void fail(Head& head, Kind kind, int rank = 0) {
+  if (!step(head, Kind::preparing, kind, rank)) step(head, Kind::gathering, kind, rank);
+}
+
+void sleep_ns(long ns) {
+  const timespec pause = {0, ns};
+  nanosleep(&pause, nullptr);
+}
+
+// ---- What is found under a name
+
+bool is_meeting(const Segment& segment) {
+  if (segment.size() < sizeof(Head)) return false;
+  const Head& head = head_of(segment);
+  // Pairs with found(): the fields are whole.
+  if (head.magic.load(std::memory_order_acquire) != magic || head.version != version) return false;
+  return head.size >= 1 && head.size <= Membership::most_ranks && segment.size() >= head_bytes(head.size);
+}
+
+bool anybody_lives(const Membership& members) {
+  if (!members.same_namespaces()) return true;  // as far as can be told from here
+  for (int rank = 0; rank < members.ranks(); ++rank) {
+    if (members.present(rank) && life_of(members.process(rank)) != Life::dead) return true;
+  }
+  return false;
+}
+
+// Whether nothing can come of it any more; if so it has ended for everybody when this returns.
+bool has_ended(const Segment& segment) {
+  Head& head = head_of(segment);
+  Membership members = members_of(segment);
+  if (phase_of(head).finished()) return true;
+  if (anybody_lives(members)) return false;
+  // Whoever joins meanwhile sees the phase after joining.
+  for (int rank = 0; rank < members.ranks(); ++rank) {
+    // Also those that somebody else is marking: he may not have said yet that it is the first.
+    const MemberState state = members.state(rank);
+    const bool died = state == MemberState::present && life_of(members.process(rank)) == Life::dead;
+    if (died || state == MemberState::dead) members.mark_dead(rank);
+  }
+  const int dead = members.first_dead();
+  // Said once, by the first who finds it so: a second one would add his second to that, and those who have been started
+  // since, to begin anew, would be told of an end that came before them.
+  std::uint64_t unknown = 0;
+  head.ended_ns.compare_exchange_strong(
+      unknown, std::min(boot_ns(), head.seen_ns.load(std::memory_order_relaxed) + longest_unseen_ns),
+      std::memory_order_relaxed);
+  fail(head, head.tells != 0 && dead >= 0 ? Kind::died : Kind::abandoned, std::max(dead, 0));
+  return true;
+}
+
+// What the head of a complete meeting says, if it lies within the segment.
+Result<Meeting> content_of(Segment whole, const std::string& what) {
+  const Head& head = head_of(whole);
+  Meeting meeting;
+  meeting.size = head.size;
+  meeting.membership_offset = membership_offset;
+  meeting.blueprint_offset = head.blueprint_offset;
+  meeting.blueprint_bytes = head.blueprint_bytes;
+  meeting.user_offset = head.user_offset;
+  meeting.user_bytes = head.user_bytes;
+  meeting.id = head.id;
+  meeting.name.assign(head.name, strnlen(head.name, longest_name));
+  const bool ordered = meeting.blueprint_offset == head_bytes(meeting.size) &&
+                       meeting.blueprint_bytes <= whole.size() && meeting.user_bytes <= whole.size() &&
+                       meeting.user_offset >= meeting.blueprint_offset + meeting.blueprint_bytes &&
+                       meeting.user_offset <= whole.size() - meeting.user_bytes;
+  if (!ordered)
+    return make_error(Status::bad_format, "{}: its content lies outside of its {} bytes", what, whole.size());
+  meeting.segment = std::move(whole);
+  return meeting;
+}
+
+std::vector<int> absent_ranks(const Membership& members) {
+  std::vector<int> absent;
+  for (int rank = 0; rank < members.ranks(); ++rank) {
+    if (members.state(rank) == MemberState::absent) absent.push_back(rank);
+  }
+  return absent;
+}
+
+Error died(const std::string& what, const Membership& members, int rank) {
+  return make_error(Status::broken, "rank {} of {} died (process {}) before all ranks had come; start all ranks again",
+                    rank, what, members.process(rank).pid);
+}
+
+std::string prefix() { return fmt::format("/smelt-{}-", geteuid()); }
+std::string named(const std::string& name) { return fmt::format("meeting '{}'", name); }
+
+// Removes the name of a meeting that is at its end, after writing down how it ended for those who have yet to come.
+// False: somebody else did.
+bool bury(const std::string& name, Segment& segment) {
+  const auto removed = segment.take_name(prefix() + name, [&] {
+    const Head& head = head_of(segment);
+    const Membership members = members_of(segment);
+    const Phase phase = phase_of(head);
+    if (phase.kind != Kind::died || head.tells == 0) return;
+    const std::uint64_t unseen_ns = head.ended_ns.load(std::memory_order_relaxed);
+    const std::uint64_t ended_ns = unseen_ns != 0 ? unseen_ns : head.seen_ns.load(std::memory_order_relaxed);
+    const Ending ending{name, head.id, ended_ns, head.expires_ns, died(named(name), members, phase.rank)};
+    write_ending(ending, absent_ranks(members));
+  });
+  return removed && *removed;
+}
+
+// ---- Taking part
+
+bool contains(std::span<const int> ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+class Party {
+ public:
+  Party(const Request& request, Segment segment)
+      : request_(request), segment_(std::move(segment)), head_(head_of(segment_)), members_(members_of(segment_)) {}
+
+  /// Takes the ranks of this process. Nothing: done. A value or an error: the attempt is over.
+  std::optional<Attempt> claim();
+  /// Prepares the content, as the founder.
+  void prepare();
+  /// Ends what was begun too early.
+  void abandon();
+  /// Waits for the end and does what it demands.
+  Attempt attend();
+
+ private:
+  Result<void> furnish();
+  void refuse(const Error& error);
+  void look_around(Watch& watch);
+  int missing() const;
+  bool all_settled();
+  Attempt conclude();
+  Result<Meeting> open_meeting();
+  Error reason(Phase phase) const;
+  Attempt try_again();
+  void give_up_name();
+
+  const Request& request_;
+  Segment segment_;
+  Head& head_;
+  Membership members_;
+  bool prepared_ = false;
+};
+
+void Party::give_up_name() {
+  if (!request_.name.empty()) bury(request_.name, segment_);
+}
+
+Attempt Party::try_again() {
+  give_up_name();
+  if (!request_.name.empty()) return again();
+  const Phase phase = phase_of(head_);
+  if (phase.kind == Kind::died) return died(request_.what, members_, phase.rank);
+  return make_error(Status::broken, "{} was used by a meeting that has ended; pass a fresh one", request_.what);
+}
+
+std::optional<Attempt> Party::claim() {
+  for (const int rank : request_.ranks) {
+    if (members_.state(rank) == MemberState::absent) continue;
+    const ProcessId holder = members_.process(rank);
+    const bool dead = holder.pid != 0 && members_.same_namespaces() && life_of(holder) == Life::dead;
+    if (dead && !request_.options.gone) {
+      // Started again before the others have noticed that it died: their meeting is over.
+      members_.mark_dead(rank);
+      fail(head_, Kind::died, rank);
+      return try_again();
+    }
+    return make_error(Status::invalid_argument,
+                      "rank {} of {} is taken by process {}; give every rank to one process only", rank, request_.what,
+                      holder.pid);
+  }
+  for (std::size_t i = 0; i < request_.ranks.size(); ++i) {
+    const auto joined = members_.join(request_.ranks[i]);
+    if (joined) continue;
+    // The ranks joined before this one cannot be given back: they may have been counted.
+    if (i > 0) fail(head_, Kind::conflict, request_.ranks[i]);
+    for (const int own : request_.ranks.first(i)) members_.leave(own);
+    if (i > 0) give_up_name();
+    return joined.error();
+  }
+  // It may have ended before this process was of it, while it was found: then its end is this process's, too.
+  // (It is complete only with these ranks.)
+  const Phase phase = phase_of(head_);
+  if (!phase.finished() || phase.kind == Kind::complete) return std::nullopt;
+  Attempt end = conclude();
+  if (!request_.name.empty()) strike_from_ending(request_.name, head_.id, request_.ranks);
+  return end;
+}
+
+void Party::prepare() {
+  prepared_ = true;
+  const auto done = furnish();
+  if (!done) return refuse(done.error());
+  step(head_, Kind::preparing, Kind::gathering);
+}
+
+Result<void> Party::furnish() {
+  const auto provision = request_.prepare();
+  if (!provision) return provision.error();
+  if (provision->user_bytes > most_user_bytes) {
+    return make_error(Status::invalid_argument, "{} bytes of user region: at most {} are possible",
+                      provision->user_bytes, most_user_bytes);
+  }
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  head_.blueprint_offset = head_bytes(request_.size);
+  head_.blueprint_bytes = provision->blueprint.size();
+  head_.user_offset = (head_.blueprint_offset + head_.blueprint_bytes + page - 1) / page * page;
+  head_.user_bytes = provision->user_bytes;
+  auto whole = Segment::from_fd(segment_.fd());
+  if (!whole) return whole.error();
+  if (const auto grown = whole->grow(head_.user_offset + head_.user_bytes); !grown) return grown.error();
+  std::copy(provision->blueprint.begin(), provision->blueprint.end(),
+            reinterpret_cast<char*>(whole->data() + head_.blueprint_offset));
+  if (provision->place) provision->place(whole->data() + head_.user_offset);
+  return {};
+}
+
+void Party::abandon() {
+  fail(head_, Kind::abandoned);
+  for (const int rank : request_.ranks) members_.leave(rank);
+  give_up_name();
+}
+
+void Party::refuse(const Error& error) {
+  head_.refusal_status = static_cast<std::int32_t>(error.status);
+  const std::size_t length = std::min(error.message.size(), sizeof head_.refusal - 1);
+  std::copy_n(error.message.begin(), length, head_.refusal);
+  step(head_, Kind::preparing, Kind::refused, head_.founder);
+}
+
+bool Party::all_settled() {
+  const auto& gone = request_.options.gone;
+  for (int rank = 0; rank < members_.ranks(); ++rank) {
+    const MemberState state = members_.state(rank);
+    if (state == MemberState::present || (gone && state == MemberState::dead)) continue;
+    if (!gone || state != MemberState::absent || !gone(rank)) return false;
+  }
+  for (int rank = 0; gone && rank < members_.ranks(); ++rank) {
+    if (members_.state(rank) == MemberState::absent) members_.write_off(rank);
+  }
+  return true;
+}
+
+void Party::look_around(Watch& watch) {
+  const Kind kind = phase_of(head_).kind;
+  note_time(head_);
+  if (watch.check()) {
+    note_time(head_);  // not before the death; the step to it publishes this
+    if (!request_.options.gone) fail(head_, Kind::died, members_.first_dead());
+    // Whoever begins anew finds that rank gone.
+    if (kind == Kind::preparing && members_.state(head_.founder) == MemberState::dead) fail(head_, Kind::abandoned);
+  }
+  if (kind == Kind::gathering && all_settled()) step(head_, Kind::gathering, Kind::complete);
+  if (const auto& stands = request_.options.stands; stands && !stands()) fail(head_, Kind::called_off);
+  if (const int rank = missing(); rank >= 0) fail(head_, Kind::left, rank);
+  if (monotonic_ns() >= request_.deadline_ns) fail(head_, Kind::gave_up, request_.ranks[0]);
+}
+
+/// A rank that has not joined and will not come, -1 if there is none.
+int Party::missing() const {
+  for (int rank = 0; request_.options.left && rank < members_.ranks(); ++rank) {
+    if (members_.state(rank) != MemberState::absent || !request_.options.left(rank)) continue;
+    // Looked at again: it may have joined, and left when all was done.
+    if (members_.state(rank) == MemberState::absent) return rank;
+  }
+  return -1;
+}
+
+Attempt Party::attend() {
+  Watch watch(members_);
+  long pause_ns = 20'000;
+  while (!phase_of(head_).finished()) {
+    look_around(watch);
+    if (phase_of(head_).finished()) break;
+    sleep_ns(pause_ns);
+    pause_ns = std::min(pause_ns * 2, 1'000'000L);
+  }
+  return conclude();
+}
+
+Attempt Party::conclude() {
+  const Phase phase = phase_of(head_);
+  if (phase.kind == Kind::complete) {
+    give_up_name();
+    auto meeting = open_meeting();
+    if (meeting) return std::optional<Meeting>(std::move(*meeting));
+    for (const int rank : request_.ranks) members_.mark_dead(rank);  // the others count on it
+    return meeting.error();
+  }
+  const Error error = reason(phase);
+  for (const int rank : request_.ranks) members_.leave(rank);
+  if (phase.kind == Kind::abandoned) return try_again();
+  give_up_name();
+  return error;
+}
+
+Result<Meeting> Party::open_meeting() {
+  auto whole = Segment::from_fd(segment_.fd());
+  if (!whole) return whole.error();
+  auto meeting = content_of(std::move(*whole), request_.what);
+  if (meeting) meeting->prepared = prepared_;
+  return meeting;
+}
+
+Error Party::reason(Phase phase) const {
+  const auto& what = request_.what;
+  switch (phase.kind) {
+    case Kind::died:
+      return died(what, members_, phase.rank);
+    case Kind::called_off: {
+      const auto stands = request_.options.stands ? request_.options.stands() : Result<void>();
+      if (!stands) return stands.error();
+      return make_error(Status::broken, "{} was called off by another rank", what);
+    }
+    case Kind::left:
+      return make_error(Status::broken, "{}: rank {} has left before it came", what, phase.rank);
+    case Kind::gave_up: {
+      const std::string absent = fmt::format("{}", fmt::join(absent_ranks(members_), ", "));
+      if (absent.empty()) {
+        return make_error(Status::timed_out,
+                          "{}: rank {} gave up waiting for rank {} to prepare it; allow a longer timeout", what,
+                          phase.rank, head_.founder);
+      }
+      return make_error(
+          Status::timed_out,
+          "{}: of {} ranks these have not come: {}; rank {} gave up waiting; start them sooner or allow a "
+          "longer timeout",
+          what, members_.ranks(), absent, phase.rank);
+    }
+    case Kind::refused: {
+      const std::string text(head_.refusal, strnlen(head_.refusal, sizeof head_.refusal));
+      return make_error(static_cast<Status>(head_.refusal_status), "{}: rank {} could not prepare it: {}", what,
+                        phase.rank, text);
+    }
+    default:
+      return make_error(Status::invalid_argument, "rank {} of {} was brought by two processes; give it to one only",
+                        phase.rank, what);
+  }
+}
+
+// ---- Meeting under a name
+
+// Writes the head of a new meeting into zeroed memory.
+Result<void> found(const Request& request, Segment& segment) {
+  Head& head = head_of(segment);
+  head.version = version;
+  head.size = request.size;
+  head.founder = request.ranks[0];
+  head.expires_ns = boot_ns() + (request.deadline_ns - std::min(request.deadline_ns, monotonic_ns()));
+  head.tells = request.tells() ? 1 : 0;
+  std::copy_n(request.name.begin(), std::min(request.name.size(), longest_name), head.name);
+  head.seen_ns.store(boot_ns(), std::memory_order_relaxed);
+  if (getrandom(&head.id, sizeof head.id, 0) != sizeof head.id) head.id = monotonic_ns();
+  auto members = members_of(segment);
+  for (const int rank : request.ranks) {
+    if (auto joined = members.join(rank); !joined) return joined.error();
+  }
+  head.magic.store(magic, std::memory_order_release);  // pairs with is_meeting()
+  return {};
+}
+
+// What ended before this process came to it.
+std::optional<Error> told(const Request& request) {
+  return request.tells() ? tell_ending(request.name, request.ranks) : std::nullopt;
+}
+
+Attempt begin_named(const Request& request) {
+  remove_stale_meetings();
+  auto segment = Segment::unnamed(head_bytes(request.size));
+  if (!segment) return segment.error();
+  if (const auto founded = found(request, *segment); !founded) return founded.error();
+  const auto given = segment->give_name(request.path);
+  if (!given) return given.error();
+  if (!*given) return again();
+  Party party(request, std::move(*segment));
+  if (auto ending = told(request)) {
+    party.abandon();
+    return std::move(*ending);
+  }
+  party.prepare();
+  return party.attend();
+}
+
+// Joins a meeting that exists. `segment` is one (is_meeting()).
+Attempt take_part(const Request& request, Segment segment) {
+  const int its_size = head_of(segment).size;
+  if (its_size != request.size) {
+    return make_error(Status::invalid_argument, "{} is for {} ranks, this process says {}: all must say the same",
+                      request.what, its_size, request.size);
+  }
+  Party party(request, std::move(segment));
+  if (auto over = party.claim()) return std::move(*over);
+  return party.attend();
+}
+
+// The name first, then the endings: see the header.
+Attempt attempt_named(const Request& request) {
+  auto segment = Segment::open_named(request.path);
+  if (!segment && segment.error().status != Status::not_found) return segment.error();
+  if (segment && !is_meeting(*segment)) {
+    return make_error(Status::bad_format, "'/dev/shm{}' is no meeting of this version of smelt; remove it",
+                      request.path);
+  }
+  if (segment && has_ended(*segment)) {
+    bury(request.name, *segment);
+    return again();
+  }
+  if (auto ending = told(request)) return std::move(*ending);
+  return segment ? take_part(request, std::move(*segment)) : begin_named(request);
+}
+
+Attempt attempt_fd(const Request& request, int fd) {
+  auto segment = Segment::reopen(fd, head_bytes(request.size));
+  if (!segment) return segment.error();
+  // Under the lock there is either nothing yet, or a meeting. A founder that was killed in here has
+  // left a zero for the magic number, and ranks that the next one finds dead.
+  if (const auto locked = segment->lock(); !locked) return locked.error();
+  const std::uint64_t content = head_of(*segment).magic.load(std::memory_order_acquire);
+  const auto founded = content == 0 ? found(request, *segment) : Result<void>();
+  segment->unlock();
+  if (!founded) return founded.error();
+  if (content == 0) {
+    Party party(request, std::move(*segment));
+    party.prepare();
+    return party.attend();
+  }
+  if (!is_meeting(*segment))
+    return make_error(Status::bad_format, "{} holds something else than a meeting", request.what);
+  if (has_ended(*segment)) {
+    const Phase phase = phase_of(head_of(*segment));
+    if (phase.kind == Kind::died) return died(request.what, members_of(*segment), phase.rank);
+    return make_error(Status::broken, "{} was used by a meeting that has ended; pass a fresh one", request.what);
+  }
+  return take_part(request, std::move(*segment));
+}
+
+Result<void> check(int size, std::span<const int> ranks, const MeetOptions& options, const std::string& what) {
+  if (size < 1 || size > Membership::most_ranks) {
+    return make_error(Status::invalid_argument, "{}: {} ranks; must be 1 to {}", what, size, Membership::most_ranks);
+  }
+  if (ranks.empty()) return make_error(Status::invalid_argument, "{}: this process brings no rank", what);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] < 0 || ranks[i] >= size) {
+      return make_error(Status::invalid_argument, "{}: rank {} is not in 0 to {}", what, ranks[i], size - 1);
+    }
+    if (contains(ranks.first(i), ranks[i])) {
+      return make_error(Status::invalid_argument, "{}: rank {} is listed twice", what, ranks[i]);
+    }
+  }
+  if (!(options.timeout_s > 0.0)) {
+    return make_error(Status::invalid_argument, "{}: timeout of {} s; must be above 0", what, options.timeout_s);
+  }
+  return {};
+}
+
+std::uint64_t deadline_ns(double timeout_s) {
+  constexpr double longest_s = 1e9;
+  return monotonic_ns() + static_cast<std::uint64_t>(std::min(timeout_s, longest_s) * 1e9);
+}
+
+}  // namespace
+
+Result<Meeting> meet(const std::string& name, int size, std::span<const int> ranks, const Prepare& prepare,
+                     const MeetOptions& options) {
+  if (name.empty() || name.size() > longest_name || name.find('/') != std::string::npos ||
+      name.find('\0') != std::string::npos) {
+    return make_error(Status::invalid_argument, "name '{}' of a meeting: must be 1 to {} bytes without '/'", name,
+                      longest_name);
+  }
+  const std::string what = named(name);
+  if (const auto valid = check(size, ranks, options, what); !valid) return valid.error();
+  const Request request{name, prefix() + name, what, size, ranks, prepare, options, deadline_ns(options.timeout_s)};
+  for (;;) {
+    if (options.stands) {
+      if (const auto stands = options.stands(); !stands) return stands.error();
+    }
+    auto attempt = attempt_named(request);
+    if (!attempt) return attempt.error();
+    if (*attempt) return std::move(**attempt);
+    if (monotonic_ns() >= request.deadline_ns) {
+      return make_error(Status::timed_out, "{}: others keep ending it; start all ranks again", what);
+    }
+    sleep_ns(50'000);
+  }
+}
+
+Result<Meeting> meet_fd(int fd, int size, std::span<const int> ranks, const Prepare& prepare,
+                        const MeetOptions& options) {
+  const std::string what = fmt::format("meeting over file descriptor {}", fd);
+  if (const auto valid = check(size, ranks, options, what); !valid) return valid.error();
+  const Request request{{}, {}, what, size, ranks, prepare, options, deadline_ns(options.timeout_s)};
+  auto attempt = attempt_fd(request, fd);
+  if (!attempt) return attempt.error();
+  if (*attempt) return std::move(**attempt);
+  return make_error(Status::broken, "{} has ended; pass a fresh descriptor", what);
+}
+
+std::optional<Meeting> look_at_meeting(Segment segment) {
+  if (!is_meeting(segment) || phase_of(head_of(segment)).kind != Kind::complete) return std::nullopt;
+  auto meeting = content_of(std::move(segment), {});
+  if (!meeting) return std::nullopt;
+  return std::move(*meeting);
+}
+
+int remove_stale_meetings() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir("/dev/shm"), closedir);
+  if (directory == nullptr) return 0;
+  const std::string start = prefix().substr(1);
+  int removed = 0;
+  while (const dirent* entry = readdir(directory.get())) {
+    const std::string name = entry->d_name;
+    if (name.compare(0, start.size(), start) != 0) continue;
+    auto segment = Segment::open_named("/" + name);
+    if (!segment || !is_meeting(*segment) || !has_ended(*segment)) continue;
+    if (bury(name.substr(start.size()), *segment)) ++removed;
+  }
+  return removed;
+}
+
+}  // namespace smelt::comm

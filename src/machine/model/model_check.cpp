@@ -1,0 +1,196 @@
+// The rules that every machine keeps, whether it was read or is about to be written.
+#include <cmath>
+#include <unordered_map>
+
+#include "base/error.hpp"
+#include "machine/model/copy_costs.hpp"
+#include "machine/limits.hpp"
+#include "machine/model/model_file.hpp"
+
+namespace smelt {
+namespace {
+
+Result<void> check_pus(const Machine& machine) {
+  if (machine.pus.empty()) return make_error(Status::bad_format, "pus: a machine has at least one PU");
+  if (machine.pus.size() > max_pus) {
+    return make_error(Status::bad_format, "pus: {} PUs, but at most {} are supported", machine.pus.size(), max_pus);
+  }
+  std::unordered_map<int, std::size_t> seen;
+  for (std::size_t i = 0; i < machine.pus.size(); ++i) {
+    const auto& pu = machine.pus[i];
+    const std::pair<const char*, int> ids[] = {{"os_index", pu.os_index},
+                                               {"core", pu.core},
+                                               {"package", pu.package},
+                                               {"numa_node", pu.numa_node},
+                                               {"l2", pu.l2},
+                                               {"l3", pu.l3},
+                                               {"efficiency_class", pu.efficiency_class}};
+    for (const auto& [key, id] : ids) {
+      if (id < 0 || id > max_id) {
+        return make_error(Status::bad_format, "pus[{}].{}: must be 0..{}, is {}", i, key, max_id, id);
+      }
+    }
+    const auto [first, fresh] = seen.emplace(pu.os_index, i);
+    if (!fresh) {
+      return make_error(Status::bad_format, "pus[{}].os_index: {} is a duplicate of pus[{}]", i, pu.os_index,
+                        first->second);
+    }
+    if (!machine.numa_nodes.empty() && pu.numa_node >= static_cast<int>(machine.numa_nodes.size())) {
+      return make_error(Status::bad_format, "pus[{}].numa_node: is {}, but numa_nodes has {} entries", i, pu.numa_node,
+                        machine.numa_nodes.size());
+    }
+  }
+  return {};
+}
+
+Result<void> check_matrix(const MatrixField& field, const Matrix& matrix, std::size_t pus) {
+  if (matrix.size() != pus) {
+    return make_error(Status::bad_format, "{}: is {} x {}, but pus has {} entries", field.key, matrix.size(),
+                      matrix.size(), pus);
+  }
+  for (std::size_t i = 0; i < pus; ++i) {
+    for (std::size_t j = 0; j < pus; ++j) {
+      const double value = matrix(i, j);
+      if (!(value >= 0.0 && value <= field.max_value)) {
+        return make_error(Status::bad_format, "{}[{}][{}]: must be 0..{}, is {}", field.key, i, j, field.max_value,
+                          value);
+      }
+    }
+    if (field.zero_diagonal() && matrix(i, i) != 0.0) {
+      return make_error(Status::bad_format, "{}[{}][{}]: must be 0 on the diagonal, is {}", field.key, i, i,
+                        matrix(i, i));
+    }
+  }
+  return {};
+}
+
+Result<void> check_number(const char* key, double value, double least, double most) {
+  if (value >= least && value <= most) return {};
+  return make_error(Status::bad_format, "{}: must be {}..{}, is {}", key, least, most, value);
+}
+
+Result<void> check_slowdowns(const char* key, const std::vector<double>& slowdowns, std::size_t pus) {
+  const auto levels = contention_levels(pus);
+  if (slowdowns.size() != levels) {
+    return make_error(Status::bad_format, "{}: has {} entries, but {} PUs need {}: for 1, 2, 4, ... and all", key,
+                      slowdowns.size(), pus, levels);
+  }
+  if (slowdowns[0] != 1.0) return make_error(Status::bad_format, "{}[0]: must be 1, is {}", key, slowdowns[0]);
+  for (std::size_t k = 1; k < levels; ++k) {
+    if (slowdowns[k] >= slowdowns[k - 1] && slowdowns[k] <= max_slowdown) continue;
+    return make_error(Status::bad_format, "{}[{}]: must be {}..{}: no less than before, is {}", key, k,
+                      slowdowns[k - 1], max_slowdown, slowdowns[k]);
+  }
+  return {};
+}
+
+Result<void> check_copy(const CopyCosts& copy, const Machine& machine) {
+  for (const auto& field : copy_matrix_fields()) {
+    if (auto checked = check_matrix(field, copy.*field.copy, machine.size()); !checked) return checked;
+  }
+  for (const auto& field : copy_number_fields()) {
+    if (field.process != nullptr && !copy.process) continue;
+    const double value = field.process != nullptr ? *copy.process.*field.process : copy.*field.member;
+    if (auto checked = check_number(field.key, value, 0.0, field.max_value); !checked) return checked;
+  }
+  if (auto checked = check_number("copy.chunk_bytes", copy.chunk_bytes, 1.0, max_copied_bytes); !checked) {
+    return checked;
+  }
+  const std::pair<const char*, double> sizes[] = {{"chunk_bytes", copy.chunk_bytes},
+                                                  {"cached_bytes", copy.cached_bytes},
+                                                  {"shared_bytes", copy.shared_bytes},
+                                                  {"memory_bytes", copy.memory_bytes}};
+  for (std::size_t k = 1; k < std::size(sizes); ++k) {
+    if (sizes[k].second > sizes[k - 1].second) continue;
+    return make_error(Status::bad_format, "copy.{}: must be more than {}, which is {}, is {}", sizes[k].first,
+                      sizes[k - 1].first, sizes[k - 1].second, sizes[k].second);
+  }
+  for (const auto& field : copy_list_fields()) {
+    if (auto checked = check_slowdowns(field.key, copy.*field.member, machine.size()); !checked) return checked;
+  }
+  return {};
+}
+
+}  // namespace
+
+const Matrix* MatrixField::in(const Machine& machine) const {
+  if (copy != nullptr) return machine.copy ? &(*machine.copy.*copy) : nullptr;
+  if (required != nullptr) return (machine.*required).empty() ? nullptr : &(machine.*required);
+  const auto& value = machine.*optional;
+  return value ? &*value : nullptr;
+}
+
+const std::vector<MatrixField>& matrix_fields() {
+  static const std::vector<MatrixField> fields = {
+      {"send_ns", &Machine::send_ns, nullptr, max_cost_ns},
+      {"recv_ns", &Machine::recv_ns, nullptr, max_cost_ns},
+      {"rtt_ns", nullptr, &Machine::rtt_ns, max_cost_ns},
+      {"propagation_ns", nullptr, &Machine::propagation_ns, max_cost_ns},
+      {"exchange_ns", nullptr, &Machine::exchange_ns, max_cost_ns},
+      {"send_spread", nullptr, &Machine::send_spread, max_spread},
+      {"recv_spread", nullptr, &Machine::recv_spread, max_spread},
+  };
+  return fields;
+}
+
+const std::vector<MatrixField>& copy_matrix_fields() {
+  static const std::vector<MatrixField> fields = {
+      {"copy.startup_ns", nullptr, nullptr, max_cost_ns, &CopyCosts::startup_ns},
+      {"copy.chunk_ns_per_kib", nullptr, nullptr, max_cost_ns, &CopyCosts::chunk_ns_per_kib},
+      {"copy.cached_ns_per_kib", nullptr, nullptr, max_cost_ns, &CopyCosts::cached_ns_per_kib},
+      {"copy.shared_ns_per_kib", nullptr, nullptr, max_cost_ns, &CopyCosts::shared_ns_per_kib},
+      {"copy.memory_ns_per_kib", nullptr, nullptr, max_cost_ns, &CopyCosts::memory_ns_per_kib},
+  };
+  return fields;
+}
+
+const std::vector<CopyNumberField>& copy_number_fields() {
+  static const std::vector<CopyNumberField> fields = {
+      {"copy.chunk_bytes", max_copied_bytes, &CopyCosts::chunk_bytes},
+      {"copy.cached_bytes", max_copied_bytes, &CopyCosts::cached_bytes},
+      {"copy.shared_bytes", max_copied_bytes, &CopyCosts::shared_bytes},
+      {"copy.memory_bytes", max_copied_bytes, &CopyCosts::memory_bytes},
+      {"copy.add_ns_per_kib", max_cost_ns, &CopyCosts::add_ns_per_kib},
+      {"copy.process_call_ns", max_cost_ns, nullptr, &ProcessCopyCosts::call_ns},
+      {"copy.process_ns_per_kib", max_cost_ns, nullptr, &ProcessCopyCosts::ns_per_kib},
+  };
+  return fields;
+}
+
+const std::vector<CopyListField>& copy_list_fields() {
+  static const std::vector<CopyListField> fields = {
+      {"copy.cached_contention", &CopyCosts::cached_contention},
+      {"copy.shared_contention", &CopyCosts::shared_contention},
+      {"copy.memory_contention", &CopyCosts::memory_contention},
+  };
+  return fields;
+}
+
+Result<void> check_machine(const Machine& machine) {
+  if (auto pus = check_pus(machine); !pus) return pus;
+  for (const auto& field : matrix_fields()) {
+    const auto* matrix = field.in(machine);
+    if (matrix == nullptr) continue;
+    if (auto checked = check_matrix(field, *matrix, machine.size()); !checked) return checked;
+  }
+  if (machine.send_ns.empty() != machine.recv_ns.empty()) {
+    return make_error(Status::bad_format, "{} without {}: a machine has both or none",
+                      machine.send_ns.empty() ? "recv_ns" : "send_ns", machine.send_ns.empty() ? "send_ns" : "recv_ns");
+  }
+  if (auto checked = check_number("call_ns", machine.call_ns.value_or(0.0), 0.0, max_cost_ns); !checked) return checked;
+  for (std::size_t k = 0; k < machine.send_burst_ns.size(); ++k) {
+    if (!(machine.send_burst_ns[k] >= 0.0 && machine.send_burst_ns[k] <= max_cost_ns)) {
+      return make_error(Status::bad_format, "send_burst[{}]: must be 0..{}, is {}", k, max_cost_ns,
+                        machine.send_burst_ns[k]);
+    }
+  }
+  if (machine.copy) {
+    if (auto checked = check_copy(*machine.copy, machine); !checked) return checked;
+  }
+  if (!(machine.tsc_ghz >= 0.0 && machine.tsc_ghz <= max_ghz)) {
+    return make_error(Status::bad_format, "tsc_ghz: must be 0..{}, is {}", max_ghz, machine.tsc_ghz);
+  }
+  return {};
+}
+
+}  // namespace smelt

@@ -1,0 +1,688 @@
+// Reads machine files: a strict, streaming reader on top of nlohmann-json's SAX parser.
+//
+// The text is fed to the parser in pieces, and numbers go straight into the cells of a matrix, so
+// a file takes little more memory than the machine in it. Junk is refused early, whatever its
+// size: a token or a gap between tokens longer than two pieces, an array longer than a machine can
+// need, a key given twice, and more than max_skipped_bytes under unknown keys are all errors.
+// Every error names the place as a path, such as send_ns[3][5] or pus[7].core.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "machine/limits.hpp"
+#include "machine/model/model_file.hpp"
+#include "machine/text.hpp"
+
+namespace smelt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t piece_bytes = 64u << 10;
+constexpr std::size_t max_text_bytes = 4096;  ///< of one string
+constexpr std::size_t max_skipped_bytes = 1u << 20;
+constexpr std::size_t max_skipped_depth = 64;
+constexpr std::uint64_t max_file_bytes = 5ull << 30;  ///< twelve matrices of max_pus, 25 bytes a number
+constexpr std::size_t max_page_sizes = 64;
+
+/// The bytes of a file or a string, piece by piece. Ends early where a token never ends.
+class Source {
+ public:
+  explicit Source(std::string_view text) : size_(text.size()), rest_(text) {}
+  explicit Source(int descriptor) : descriptor_(descriptor), buffer_(piece_bytes) {
+    struct stat status = {};
+    if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) size_ = static_cast<std::uint64_t>(status.st_size);
+  }
+
+  bool at_end() { return here_ == end_ && !refill(); }
+  char current() const { return *here_; }
+  void advance() { ++here_; }
+
+  /// Called by the parser's events: what follows is a new token.
+  void start_token() { token_start_ = position(); }
+  std::uint64_t position() const { return passed_ + static_cast<std::uint64_t>(here_ - start_); }
+
+  /// Bytes that follow, as far as they are known: 0 for a pipe.
+  std::uint64_t bytes_left() const { return size_ - std::min(size_, position()); }
+
+  /// Why the text ended early; empty if it did not.
+  std::string problem() const {
+    if (error_ != 0) return fmt::format("cannot read: {}", std::strerror(error_));
+    if (too_long_) return "not a machine file: a text, number or gap that is far too long";
+    return too_large_ ? "not a machine file: larger than any machine needs" : "";
+  }
+  int error_number() const { return error_; }
+
+ private:
+  bool refill() {
+    passed_ += static_cast<std::uint64_t>(end_ - start_);
+    start_ = here_ = end_ = nullptr;
+    too_long_ = passed_ - token_start_ > piece_bytes;
+    too_large_ = passed_ > max_file_bytes;
+    if (too_long_ || too_large_) return false;
+    if (descriptor_ < 0) {
+      start_ = rest_.data();
+      end_ = start_ + std::min(rest_.size(), piece_bytes);
+      rest_.remove_prefix(static_cast<std::size_t>(end_ - start_));
+    } else {
+      ssize_t count;
+      do count = read(descriptor_, buffer_.data(), buffer_.size());
+      while (count < 0 && errno == EINTR);
+      if (count < 0) error_ = errno;
+      start_ = buffer_.data();
+      end_ = start_ + std::max<ssize_t>(count, 0);
+    }
+    here_ = start_;
+    return start_ != end_;
+  }
+
+  std::uint64_t size_ = 0;
+  std::string_view rest_;
+  int descriptor_ = -1;
+  std::vector<char> buffer_;
+  const char* start_ = nullptr;
+  const char* here_ = nullptr;
+  const char* end_ = nullptr;
+  std::uint64_t passed_ = 0;  ///< bytes before start_
+  std::uint64_t token_start_ = 0;
+  int error_ = 0;
+  bool too_long_ = false;
+  bool too_large_ = false;
+};
+
+/// What the parser needs of an input iterator, over a Source.
+struct SourceIterator {
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = char;
+
+  Source* source = nullptr;  ///< null: the end
+
+  char operator*() const { return source->current(); }
+  SourceIterator& operator++() {
+    source->advance();
+    return *this;
+  }
+  bool operator==(const SourceIterator& other) const { return finished() == other.finished(); }
+
+ private:
+  bool finished() const { return source == nullptr || source->at_end(); }
+};
+
+/// A value that is neither an object nor an array.
+struct Scalar {
+  enum class Type { null, boolean, text, integer, real };
+  Type type = Type::null;
+  double number = 0.0;         ///< of integer and real
+  std::uint64_t magnitude = 0;  ///< of integer
+  const std::string* text = nullptr;
+
+  bool is_number() const { return type == Type::integer || type == Type::real; }
+  std::string shown() const {
+    switch (type) {
+      case Type::null: return "null";
+      case Type::boolean: return "true or false";
+      case Type::text: return "a string";
+      case Type::integer: return fmt::format("{}", number);
+      case Type::real: break;
+    }
+    return fmt::format("{}", number);
+  }
+};
+
+enum class Kind { schema, text, real, cost, matrix, numbers, sizes, pus, numa_nodes, copy, copy_number, copy_list };
+
+struct Field {
+  Kind kind;
+  std::string Machine::*text = nullptr;
+  const MatrixField* matrix = nullptr;
+  const CopyNumberField* copy_number = nullptr;
+  const CopyListField* copy_list = nullptr;
+};
+
+const std::map<std::string, Field, std::less<>>& fields() {
+  static const auto table = [] {
+    std::map<std::string, Field, std::less<>> result = {
+        {"schema", {Kind::schema}},
+        {"name", {Kind::text, &Machine::name}},
+        {"fingerprint", {Kind::text, &Machine::fingerprint}},
+        {"measured_at", {Kind::text, &Machine::measured_at}},
+        {"method", {Kind::text, &Machine::method}},
+        {"tsc_ghz", {Kind::real}},
+        {"call_ns", {Kind::cost}},
+        {"send_burst", {Kind::numbers}},
+        {"page_sizes_bytes", {Kind::sizes}},
+        {"pus", {Kind::pus}},
+        {"numa_nodes", {Kind::numa_nodes}},
+        {"copy", {Kind::copy}},
+    };
+    for (const auto& matrix : matrix_fields()) result[matrix.key] = {Kind::matrix, nullptr, &matrix};
+    // Keys with a dot are those within "copy".
+    for (const auto& matrix : copy_matrix_fields()) result[matrix.key] = {Kind::matrix, nullptr, &matrix};
+    for (const auto& number : copy_number_fields()) result[number.key] = {Kind::copy_number, nullptr, nullptr, &number};
+    for (const auto& list : copy_list_fields()) result[list.key] = {Kind::copy_list, nullptr, nullptr, nullptr, &list};
+    return result;
+  }();
+  return table;
+}
+
+/// The ids of a PU entry, in the order of `pu_keys`; -1 where the file does not say.
+constexpr std::array<std::pair<const char*, int Pu::*>, 7> pu_keys = {{{"os_index", &Pu::os_index},
+                                                                      {"core", &Pu::core},
+                                                                      {"package", &Pu::package},
+                                                                      {"numa_node", &Pu::numa_node},
+                                                                      {"l2", &Pu::l2},
+                                                                      {"l3", &Pu::l3},
+                                                                      {"efficiency_class", &Pu::efficiency_class}}};
+
+/// Receives the parser's events and builds a Machine. Returning false stops the parser.
+class Builder {
+ public:
+  explicit Builder(Source& source) : source_(source) {}
+
+  // The events, as nlohmann::json::sax_parse calls them.
+  bool null() { return scalar({}); }
+  bool boolean(bool) { return scalar({Scalar::Type::boolean}); }
+  bool number_integer(std::int64_t value) {
+    return scalar({Scalar::Type::integer, static_cast<double>(value), 0 - static_cast<std::uint64_t>(value)});
+  }
+  bool number_unsigned(std::uint64_t value) {
+    return scalar({Scalar::Type::integer, static_cast<double>(value), value});
+  }
+  bool number_float(double value, const std::string&) { return scalar({Scalar::Type::real, value}); }
+  bool string(const std::string& value) { return scalar({Scalar::Type::text, 0.0, 0, &value}); }
+  bool binary(const std::vector<std::uint8_t>&) { return fail("binary data"); }
+  bool start_object(std::size_t);
+  bool end_object();
+  bool start_array(std::size_t);
+  bool end_array();
+  bool key(const std::string& name);
+  bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception& problem);
+
+  /// The machine, after the parser has accepted the whole text.
+  Result<Machine> finish();
+  Error error() const { return {Status::bad_format, error_}; }
+
+ private:
+  bool scalar(const Scalar& value);
+  bool top_scalar(const Scalar& value);
+  bool list_entry(const Scalar& value);
+  bool cell(const Scalar& value);
+  bool entry_value(const Scalar& value);
+  bool top_key(const std::string& name);
+  bool entry_key(const std::string& name);
+  bool finish_row();
+  bool finish_matrix();
+  bool finish_entry();
+  bool finish_copy();
+  bool number_in(const Scalar& value, double most);
+  bool skipped();
+  void start_skipping() { skip_depth_ = depth_; }
+  bool enter_skipped();
+  bool leave_skipped();
+  bool fail(std::string_view reason);
+  std::string path() const;
+  const char* required_key_missing() const;
+  void fill_in_ids();
+  void separate_packages(int Pu::*id);
+
+  Source& source_;
+  Machine machine_;
+  std::string error_;
+
+  /// Depth as if "copy" were the top: 1 where its keys or those of the file are.
+  std::size_t level() const { return depth_ - (in_copy_ ? 1 : 0); }
+
+  std::size_t depth_ = 0;       ///< open objects and arrays
+  bool in_copy_ = false;
+  std::size_t skip_depth_ = 0;  ///< depth of the unknown key whose value is being skipped; 0: none
+  std::uint64_t skipped_bytes_ = 0;
+  std::uint64_t skip_start_ = 0;
+
+  const Field* field_ = nullptr;  ///< of the current key at level 1
+  std::string field_name_;
+  std::vector<std::string> seen_;  ///< keys at level 1; those in "copy" start with "copy."
+  std::string entry_key_;          ///< of the current object in pus or numa_nodes
+  std::vector<std::string> entry_seen_;
+  std::size_t row_ = 0;     ///< index in the current array
+  std::size_t column_ = 0;  ///< index in the current matrix row
+  std::size_t width_ = 0;   ///< of the current matrix, known after its first row
+  std::vector<double> cells_;
+  NumaNode node_;
+};
+
+bool Builder::fail(std::string_view reason) {
+  const auto where = path();
+  if (error_.empty()) error_ = where.empty() ? std::string(reason) : fmt::format("{}: {}", where, reason);
+  return false;
+}
+
+std::string Builder::path() const {
+  if (depth_ == 0 || field_name_.empty()) return {};
+  const bool known = field_ != nullptr;
+  if (!known || level() == 1) return field_name_;
+  const bool in_entry = (field_->kind == Kind::pus || field_->kind == Kind::numa_nodes) && level() >= 3;
+  if (in_entry && !entry_key_.empty()) return fmt::format("{}[{}].{}", field_name_, row_, entry_key_);
+  if (field_->kind == Kind::matrix && level() >= 3) return fmt::format("{}[{}][{}]", field_name_, row_, column_);
+  return fmt::format("{}[{}]", field_name_, row_);
+}
+
+bool Builder::parse_error(std::size_t, const std::string& token, const nlohmann::json::exception& problem) {
+  if (!error_.empty()) return false;
+  const auto early = source_.problem();
+  if (!early.empty()) return fail(early);
+  if (source_.position() == 0) return fail("the file is empty");
+  if (source_.at_end() && token.empty()) return fail("truncated: the file ends here");
+  // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..."
+  std::string_view text = problem.what();
+  if (const auto bracket = text.find("] "); bracket != std::string_view::npos) text.remove_prefix(bracket + 2);
+  return fail(fmt::format("not valid JSON: {}", shown(text, 160)));
+}
+
+// ---- unknown keys -------------------------------------------------------------------------
+
+bool Builder::skipped() {
+  skipped_bytes_ += source_.position() - skip_start_;
+  skip_start_ = source_.position();
+  if (skipped_bytes_ > max_skipped_bytes) return fail("not a machine file: too much data under unknown keys");
+  if (depth_ == skip_depth_) skip_depth_ = 0;
+  return true;
+}
+
+bool Builder::enter_skipped() {
+  if (++depth_ > max_skipped_depth) return fail("not a machine file: nested too deeply");
+  return skipped();
+}
+
+bool Builder::leave_skipped() {
+  --depth_;
+  return skipped();
+}
+
+// ---- structure ----------------------------------------------------------------------------
+
+bool Builder::start_object(std::size_t) {
+  source_.start_token();
+  if (skip_depth_ != 0) return enter_skipped();
+  if (depth_ == 0) {
+    depth_ = 1;
+    return true;
+  }
+  if (depth_ == 1 && field_->kind == Kind::copy) {
+    depth_ = 2;
+    in_copy_ = true;
+    machine_.copy.emplace();
+    return true;
+  }
+  if (depth_ == 2 && (field_->kind == Kind::pus || field_->kind == Kind::numa_nodes)) {
+    if (row_ >= max_pus) return fail(fmt::format("more than {} entries", max_pus));
+    depth_ = 3;
+    entry_seen_.clear();
+    entry_key_.clear();
+    node_ = {};
+    if (field_->kind == Kind::pus) machine_.pus.push_back({-1, -1, -1, -1, -1, -1, -1});
+    return true;
+  }
+  return fail("must not be an object");
+}
+
+bool Builder::end_object() {
+  source_.start_token();
+  if (skip_depth_ != 0) return leave_skipped();
+  entry_key_.clear();
+  if (level() == 3 && !finish_entry()) return false;
+  if (in_copy_ && level() == 1 && !finish_copy()) return false;
+  --depth_;
+  return true;
+}
+
+bool Builder::start_array(std::size_t) {
+  source_.start_token();
+  if (skip_depth_ != 0) return enter_skipped();
+  if (depth_ == 0) return fail("the file must hold a JSON object");
+  const auto kind = field_->kind;
+  if (level() == 1 && (kind == Kind::matrix || kind == Kind::numbers || kind == Kind::sizes || kind == Kind::pus ||
+                       kind == Kind::numa_nodes || kind == Kind::copy_list)) {
+    ++depth_;
+    row_ = 0;
+    width_ = 0;
+    cells_.clear();
+    return true;
+  }
+  if (level() == 2 && kind == Kind::matrix) {
+    if (row_ >= max_pus || (width_ != 0 && row_ >= width_)) return fail("not square: more rows than columns");
+    ++depth_;
+    column_ = 0;
+    return true;
+  }
+  return fail("must not be an array");
+}
+
+bool Builder::end_array() {
+  source_.start_token();
+  if (skip_depth_ != 0) return leave_skipped();
+  --depth_;
+  if (level() == 2) return finish_row();
+  return field_->kind != Kind::matrix || finish_matrix();
+}
+
+bool Builder::finish_row() {
+  if (row_ == 0) {
+    width_ = column_;
+    if (width_ == 0) return fail("an empty row");
+    // A number takes two bytes at least: no more room than the text can fill.
+    cells_.reserve(std::min<std::uint64_t>(width_ * width_, cells_.size() + source_.bytes_left() / 2));
+  }
+  if (column_ != width_) {
+    return fail(fmt::format("not square: {} columns, but the first row has {}", column_, width_));
+  }
+  ++row_;
+  return true;
+}
+
+bool Builder::finish_matrix() {
+  if (row_ != width_) return fail(fmt::format("not square: {} rows of {} columns", row_, width_));
+  Matrix matrix(width_, std::move(cells_));
+  cells_ = {};
+  if (field_->matrix->copy != nullptr) {
+    *machine_.copy.*field_->matrix->copy = std::move(matrix);
+  } else if (field_->matrix->required != nullptr) {
+    machine_.*field_->matrix->required = std::move(matrix);
+  } else {
+    machine_.*field_->matrix->optional = std::move(matrix);
+  }
+  return true;
+}
+
+bool Builder::finish_entry() {
+  if (field_->kind == Kind::pus && machine_.pus.back().os_index < 0) return fail("has no os_index");
+  if (field_->kind == Kind::numa_nodes) machine_.numa_nodes.push_back(node_);
+  ++row_;
+  return true;
+}
+
+bool Builder::finish_copy() {
+  const auto missing = [&](const char* key) { return std::find(seen_.begin(), seen_.end(), key) == seen_.end(); };
+  std::vector<const char*> required;
+  for (const auto& field : copy_matrix_fields()) required.push_back(field.key);
+  for (const auto& field : copy_list_fields()) required.push_back(field.key);
+  for (const auto& field : copy_number_fields()) {
+    if (field.process == nullptr || machine_.copy->process) required.push_back(field.key);
+  }
+  for (const auto* key : required) {
+    if (!missing(key)) continue;
+    field_name_ = key;
+    return fail("missing");
+  }
+  in_copy_ = false;
+  return true;
+}
+
+bool Builder::key(const std::string& name) {
+  source_.start_token();
+  if (skip_depth_ != 0) return skipped();
+  if (name.size() > max_text_bytes) return fail("a key that is far too long");
+  return level() == 1 ? top_key(in_copy_ ? "copy." + name : name) : entry_key(name);
+}
+
+bool Builder::top_key(const std::string& name) {
+  field_name_ = shown(name);
+  const auto known = fields().find(name);
+  const bool of_copy = name.starts_with("copy.");
+  field_ = known == fields().end() || of_copy != in_copy_ ? nullptr : &known->second;
+  if (field_ == nullptr) {
+    skip_start_ = source_.position();
+    start_skipping();
+    return true;
+  }
+  if (std::find(seen_.begin(), seen_.end(), name) != seen_.end()) return fail("given twice");
+  seen_.push_back(name);
+  return true;
+}
+
+bool Builder::entry_key(const std::string& name) {
+  entry_key_ = shown(name);
+  bool known = field_->kind == Kind::numa_nodes ? name == "os_index" || name == "memory_bytes" : false;
+  if (field_->kind == Kind::pus) {
+    for (const auto& [key, member] : pu_keys) known |= name == key;
+  }
+  if (!known) {
+    skip_start_ = source_.position();
+    start_skipping();
+    return true;
+  }
+  if (std::find(entry_seen_.begin(), entry_seen_.end(), name) != entry_seen_.end()) return fail("given twice");
+  entry_seen_.push_back(name);
+  return true;
+}
+
+// ---- values -------------------------------------------------------------------------------
+
+bool Builder::scalar(const Scalar& value) {
+  source_.start_token();
+  if (skip_depth_ != 0) return skipped();
+  if (depth_ == 0) return fail("the file must hold a JSON object");
+  if (level() == 1) return top_scalar(value);
+  switch (field_->kind) {
+    case Kind::matrix:
+      if (level() == 3) return cell(value);
+      return fail(fmt::format("must be an array of numbers, is {}", value.shown()));
+    case Kind::numbers:
+    case Kind::copy_list:
+    case Kind::sizes: return list_entry(value);
+    default: break;
+  }
+  if (level() == 3) return entry_value(value);
+  return fail(fmt::format("must be an object, is {}", value.shown()));
+}
+
+bool Builder::top_scalar(const Scalar& value) {
+  const bool absent = value.type == Scalar::Type::null && !in_copy_;
+  switch (field_->kind) {
+    case Kind::schema:
+      if (value.type != Scalar::Type::text || *value.text != schema_name) {
+        return fail(fmt::format("must be \"{}\", is {}", schema_name,
+                                value.type == Scalar::Type::text ? fmt::format("\"{}\"", shown(*value.text)) : value.shown()));
+      }
+      return true;
+    case Kind::text:
+      if (absent && field_->text != &Machine::name) return true;
+      if (value.type != Scalar::Type::text) return fail(fmt::format("must be a string, is {}", value.shown()));
+      if (value.text->size() > max_text_bytes) return fail(fmt::format("longer than {} bytes", max_text_bytes));
+      machine_.*field_->text = *value.text;
+      return true;
+    case Kind::real:
+      if (absent) return true;
+      if (!value.is_number()) return fail(fmt::format("must be a number or null, is {}", value.shown()));
+      if (!(value.number >= 0.0 && value.number <= max_ghz)) {
+        return fail(fmt::format("must be 0..{}, is {}", max_ghz, value.shown()));
+      }
+      machine_.tsc_ghz = value.number;
+      return true;
+    case Kind::cost:
+      if (absent) return true;
+      if (!number_in(value, max_cost_ns)) return false;
+      machine_.call_ns = value.number;
+      return true;
+    case Kind::copy_number: {
+      const auto& field = *field_->copy_number;
+      if (!number_in(value, field.max_value)) return false;
+      auto& copy = *machine_.copy;
+      if (field.process != nullptr && !copy.process) copy.process.emplace();
+      (field.process != nullptr ? *copy.process.*field.process : copy.*field.member) = value.number;
+      return true;
+    }
+    case Kind::copy:
+      if (absent) return true;
+      return fail(fmt::format("must be an object, is {}", value.shown()));
+    case Kind::pus: break;
+    default:
+      if (absent) return true;
+  }
+  return fail(fmt::format("must be an array, is {}", value.shown()));
+}
+
+bool Builder::number_in(const Scalar& value, double most) {
+  if (!value.is_number()) return fail(fmt::format("must be a number, is {}", value.shown()));
+  if (value.number >= 0.0 && value.number <= most) return true;
+  return fail(fmt::format("must be 0..{}, is {}", most, value.shown()));
+}
+
+bool Builder::cell(const Scalar& value) {
+  const double limit = field_->matrix->max_value;
+  if (column_ >= max_pus || (width_ != 0 && column_ >= width_)) {
+    return fail(width_ == 0 ? fmt::format("more than {} columns", max_pus)
+                            : fmt::format("not square: more columns than the first row's {}", width_));
+  }
+  if (!number_in(value, limit)) return false;
+  if (field_->matrix->zero_diagonal() && row_ == column_ && value.number != 0.0) {
+    return fail(fmt::format("must be 0 on the diagonal, is {}", value.shown()));
+  }
+  cells_.push_back(value.number);
+  ++column_;
+  return true;
+}
+
+bool Builder::list_entry(const Scalar& value) {
+  if (!value.is_number()) return fail(fmt::format("must be a number, is {}", value.shown()));
+  if (field_->kind == Kind::sizes) {
+    if (value.type != Scalar::Type::integer || value.number <= 0.0) {
+      return fail(fmt::format("must be a positive integer, is {}", value.shown()));
+    }
+    if (row_ >= max_page_sizes) return fail(fmt::format("more than {} entries", max_page_sizes));
+    machine_.page_sizes_bytes.push_back(value.magnitude);
+  } else {
+    if (!number_in(value, field_->kind == Kind::copy_list ? max_slowdown : max_cost_ns)) return false;
+    if (row_ >= max_pus) return fail(fmt::format("more than {} entries", max_pus));
+    auto& list = field_->kind == Kind::copy_list ? *machine_.copy.*field_->copy_list->member : machine_.send_burst_ns;
+    list.push_back(value.number);
+  }
+  ++row_;
+  return true;
+}
+
+bool Builder::entry_value(const Scalar& value) {
+  if (value.type != Scalar::Type::integer) return fail(fmt::format("must be an integer, is {}", value.shown()));
+  if (field_->kind == Kind::numa_nodes && entry_key_ == "memory_bytes") {
+    if (value.number < 0.0) return fail(fmt::format("must be 0 or more, is {}", value.shown()));
+    node_.memory_bytes = value.magnitude;
+    return true;
+  }
+  if (!(value.number >= 0.0 && value.number <= max_id)) {
+    return fail(fmt::format("must be 0..{}, is {}", max_id, value.shown()));
+  }
+  const int id = static_cast<int>(value.number);
+  if (field_->kind == Kind::numa_nodes) {
+    node_.os_index = id;
+    return true;
+  }
+  for (const auto& [key, member] : pu_keys) {
+    if (entry_key_ == key) machine_.pus.back().*member = id;
+  }
+  return true;
+}
+
+// ---- the whole ----------------------------------------------------------------------------
+
+/// What a hand-written file may leave out: one package; a NUMA node and an L3 per package; a core
+/// and an L2 per PU.
+void Builder::fill_in_ids() {
+  int next_core = 0;
+  for (const auto& pu : machine_.pus) next_core = std::max(next_core, pu.core + 1);
+  for (auto& pu : machine_.pus) {
+    if (pu.package < 0) pu.package = 0;
+    if (pu.numa_node < 0) pu.numa_node = pu.package;
+    if (pu.l3 < 0) pu.l3 = pu.numa_node;
+    if (pu.core < 0) pu.core = next_core++;
+    if (pu.efficiency_class < 0) pu.efficiency_class = 0;
+  }
+  separate_packages(&Pu::core);
+  separate_packages(&Pu::l3);
+  for (auto& pu : machine_.pus) {
+    if (pu.l2 < 0) pu.l2 = pu.core;
+  }
+  separate_packages(&Pu::l2);
+}
+
+/// Cores and caches lie in one package each. Where an id appears in several, the file counts them
+/// per package; they are renumbered over the machine.
+void Builder::separate_packages(int Pu::*id) {
+  std::map<int, int> package_of;
+  bool per_package = false;
+  for (const auto& pu : machine_.pus) {
+    per_package |= package_of.emplace(pu.*id, pu.package).first->second != pu.package;
+  }
+  if (!per_package) return;
+  std::map<std::pair<int, int>, int> fresh;
+  for (auto& pu : machine_.pus) {
+    const int next = static_cast<int>(fresh.size());
+    pu.*id = fresh.emplace(std::pair(pu.package, pu.*id), next).first->second;
+  }
+}
+
+const char* Builder::required_key_missing() const {
+  for (const auto* required : {"schema", "name", "pus", "send_ns", "recv_ns"}) {
+    if (std::find(seen_.begin(), seen_.end(), required) == seen_.end()) return required;
+  }
+  return nullptr;
+}
+
+Result<Machine> Builder::finish() {
+  if (const auto* missing = required_key_missing()) {
+    return make_error(Status::bad_format, "{}: missing{}", missing,
+                      std::string_view(missing) == "schema" ? fmt::format("; it must be \"{}\"", schema_name) : "");
+  }
+  fill_in_ids();
+  if (auto checked = check_machine(machine_); !checked) return checked.error();
+  return std::move(machine_);
+}
+
+Result<Machine> read_machine(Source& source, const std::string& origin) {
+  try {
+    Builder builder(source);
+    const bool complete = nlohmann::json::sax_parse(SourceIterator{&source}, SourceIterator{}, &builder);
+    auto machine = complete ? builder.finish() : Result<Machine>(builder.error());
+    // A text that was cut off after its last brace looks complete to the parser.
+    if (complete && !source.problem().empty()) machine = Error{Status::bad_format, source.problem()};
+    if (machine) return machine;
+    const auto status = source.error_number() != 0 ? Status::io_error : machine.error().status;
+    return make_error(status, "{}: {}", origin, machine.error().message);
+  } catch (const std::bad_alloc&) {
+    return make_error(Status::out_of_memory, "{}: not enough memory for this machine", origin);
+  } catch (const std::exception& problem) {
+    return make_error(Status::bad_format, "{}: {}", origin, problem.what());
+  }
+}
+
+}  // namespace
+
+Result<Machine> parse_machine(std::string_view json, const std::string& origin) {
+  Source source(json);
+  return read_machine(source, origin);
+}
+
+Result<Machine> load_machine(const fs::path& file) {
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    const int reason = errno;
+    const auto status = reason == ENOENT || reason == ENOTDIR ? Status::not_found
+                        : reason == EACCES                    ? Status::permission_denied
+                                                              : Status::io_error;
+    return make_error(status, "{}: cannot open: {}", file.string(), std::strerror(reason));
+  }
+  Source source(descriptor);
+  auto machine = read_machine(source, file.string());
+  close(descriptor);
+  return machine;
+}
+
+}  // namespace smelt

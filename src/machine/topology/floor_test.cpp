@@ -1,0 +1,58 @@
+#include "smelt/floor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "machine/topology/affinity.hpp"
+
+namespace smelt {
+namespace {
+
+TEST(FloorMoved, ByMoreThanAFifthOfEitherCost) {
+  const Floor floor{100, 1000};
+  EXPECT_FALSE(floor_moved(floor, floor));
+  EXPECT_FALSE(floor_moved(floor, {119, 850}));
+  EXPECT_TRUE(floor_moved(floor, {121, 1000}));
+  EXPECT_TRUE(floor_moved({121, 1000}, floor)) << "either way";
+  EXPECT_TRUE(floor_moved(floor, {100, 800})) << "1.25 times as fast";
+  EXPECT_FALSE(floor_moved(floor, {})) << "not known";
+  EXPECT_FALSE(floor_moved({0, 1000}, {50, 1000})) << "one PU then, two now";
+  EXPECT_FALSE(Floor{}.known());
+  EXPECT_TRUE((Floor{0, 1}).known());
+}
+
+TEST(ProbeFloor, TimesALineAndArithmetic) {
+  const auto before = this_thread_affinity();
+  ASSERT_TRUE(before);
+  const auto floor = probe_floor(*before, 0.01);
+  ASSERT_TRUE(floor) << floor.error().message;
+  EXPECT_GT(floor->work_ns, 100.0) << "thousands of multiplications";
+  if (before->size() > 1) {
+    EXPECT_GT(floor->line_ns, 1.0);
+  } else {
+    EXPECT_EQ(floor->line_ns, 0.0);
+  }
+  EXPECT_EQ(*this_thread_affinity(), *before);
+}
+
+TEST(ProbeFloor, OnePuHasNoLine) {
+  const auto allowed = this_thread_affinity();
+  ASSERT_TRUE(allowed);
+  const auto floor = probe_floor(std::vector{allowed->front(), allowed->front()}, 0.002);
+  ASSERT_TRUE(floor) << floor.error().message;
+  EXPECT_EQ(floor->line_ns, 0.0);
+  EXPECT_GT(floor->work_ns, 100.0);
+}
+
+TEST(ProbeFloor, RefusesWhatIsNotThere) {
+  EXPECT_FALSE(probe_floor({}));
+  const auto allowed = this_thread_affinity();
+  ASSERT_TRUE(allowed);
+  const auto refused = probe_floor(std::vector{allowed->front(), 100000});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message, "");
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,317 @@
+#include "plan/schedule/lowering.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace smelt::plan {
+namespace {
+
+constexpr double post_ns = 2.0;
+/// What a rank does before its first move where vectors are cut or data is told of by address: epochs, extents.
+constexpr double set_up_ns = 200.0;
+/// Reading lines that lie with another PU, as part of copying them (docs/model.md).
+constexpr double read_share = 1.6;
+/// Of what the kernel adds to a copy, a put of a longer block spares so much of what a get costs. Up to there they cost
+/// the same. Where ranks take turns on a PU it is so from shorter ones on. Both are measured (docs/model.md), not
+/// explained.
+constexpr double long_put_bytes = 2 << 20, long_put_bytes_crowded = 32 << 10, long_put_share = 0.25;
+/// Of a channel, as few ranks have it.
+constexpr double ring_lines = 64;
+/// Up to there one of the two ends does it all.
+constexpr double least_shared_bytes = 64 << 10;
+/// Longer messages of a recipe with direct access say where the data is.
+constexpr double most_carried_bytes = 2048.0;
+
+Operation operation_of(const ScheduleRequest& request) {
+  for (const auto& info : algorithms()) {
+    if (info.name == request.recipe.algorithm) return info.operation;
+  }
+  return Operation::broadcast;
+}
+
+}  // namespace
+
+double Op::least_ns() const {
+  switch (kind) {
+    case Kind::send:
+      // With an exchange the clock starts again.
+      return exchanged ? 0.0 : line_ns + stream_ns / 2 + after_ns;
+    case Kind::receive:
+      return exchanged ? exchange_ns + after_ns : line_ns + stream_ns + after_ns;
+    case Kind::post:
+    case Kind::await:
+    case Kind::await_body:
+      return line_ns + after_ns;
+    default:
+      return after_ns;
+  }
+}
+
+Lowering::Lowering(const Machine& machine, const Group& group, const Reach& reach)
+    : machine_(machine), group_(group), costs_(machine, group), reach_(reach) {
+  std::vector<int> ranks_on(machine.size(), 0);
+  for (const int pu : group.pus) ++ranks_on[static_cast<std::size_t>(pu)];
+  copiers_ = static_cast<int>(std::count_if(ranks_on.begin(), ranks_on.end(), [](int ranks) { return ranks > 0; }));
+  crowded_ = std::any_of(ranks_on.begin(), ranks_on.end(), [](int ranks) { return ranks > 1; });
+}
+
+void Lowering::choose(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes) {
+  request_ = &request;
+  operation_ = operation_of(request);
+  rank_blocks_ = has_rank_blocks(operation_);
+  length_ = bytes / element_bytes;
+  element_bytes_ = element_bytes;
+  whole_bytes_ = static_cast<double>(bytes) * (rank_blocks_ ? group_.size() : 1);
+}
+
+void Lowering::lower(int rank, Program& program) {
+  schedule_ = make_schedule_in(std::move(schedule_), *request_, rank);
+  cutting_ = Cutting(schedule_, operation_, request_->recipe.chunk_bytes, reach_.slot_bytes, length_, element_bytes_);
+  rank_ = rank;
+  cut_ = cutting_.chunks() > 1;
+  known_whole_ = known_part_ = {};
+  program.ticks = schedule_.ticks;
+  const bool short_way = request_->recipe.access == Access::staged && schedule_.slices == 1 && !cut_;
+  const bool by_address = request_->recipe.access == Access::direct && whole_bytes_ > most_carried_bytes;
+  const bool long_way = schedule_.ticks > 0 || schedule_.slices > 1 || by_address;
+  program.set_up_ns = costs_.call(operation_) + (long_way && !short_way ? set_up_ns : 0.0);
+  program.chunks = cutting_.chunks();
+  program.tail_chunks = cutting_.tail_chunks();
+  program.readers.clear();
+  program.puts.clear();
+  puts_ = &program.puts;
+  for (const int reader : schedule_.stage_readers) program.readers.push_back({reader, costs_.message(reader, rank)});
+  // The last move of a chunk posts that the rank is done with it.
+  if (schedule_.ticks != 0) {
+    schedule_.body.push_back({.kind = Move::Kind::post, .tick = schedule_.ticks});
+    schedule_.tail.push_back(schedule_.body.back());
+  }
+  const std::size_t last = program.chunks - 1;
+  const bool tail = program.tail_chunks > 0;
+  program.begin_ns = lower_part(schedule_.begin, 0, program.begin);
+  program.body_ns = program.last_ns = lower_part(schedule_.body, 0, program.body);
+  program.tail.clear();
+  if (tail) program.tail_ns = program.last_ns = lower_part(schedule_.tail, 0, program.tail);
+  program.last.clear();
+  if (cutting_.elements(last) != cutting_.elements(0)) {
+    program.last_ns = lower_part(tail ? schedule_.tail : schedule_.body, last, program.last);
+  }
+  program.end_ns = lower_part(schedule_.end, last, program.end);
+}
+
+/// The least time that the part takes.
+double Lowering::lower_part(const std::vector<Move>& moves, std::size_t chunk, std::vector<Op>& ops) {
+  ops.clear();
+  elements_ = cutting_.elements(chunk);
+  bool fills_stage = false;
+  just_read_ = {};
+  for (const Move& move : moves) {
+    if (move.to.buffer == Buffer::stage && !fills_stage) ops.push_back({.kind = Op::Kind::reuse_stage});
+    fills_stage |= move.to.buffer == Buffer::stage;
+    add(move, ops);
+  }
+  double least_ns = 0.0;
+  for (const Op& op : ops) least_ns += op.least_ns();
+  return least_ns;
+}
+
+void Lowering::add(const Move& move, std::vector<Op>& ops) {
+  const bool combine = move.kind == Move::Kind::recv_combine || move.kind == Move::Kind::exchange_combine ||
+                       move.kind == Move::Kind::get_combine || move.kind == Move::Kind::combine;
+  switch (move.kind) {
+    case Move::Kind::send:
+      return add_send(move.peer, bytes_of(move.from), ops);
+    case Move::Kind::recv:
+    case Move::Kind::recv_combine:
+      return add_receive(move.source, bytes_of(move.to), combine, ops);
+    case Move::Kind::exchange:
+    case Move::Kind::exchange_combine: {
+      const double bytes = bytes_of(move.to);
+      add_send(move.peer, bytes_of(move.from), ops);
+      // Both at once: as measured, where there is a measurement, and where both have a PU.
+      const bool measured = move.peer == move.source && !crowded_ && costs_.has_exchange() && bytes <= payload_bytes;
+      ops.back().exchanged = measured;
+      add_receive(move.source, bytes, combine, ops);
+      if (!measured) return;
+      ops.back().exchanged = true;
+      ops.back().exchange_ns = costs_.exchange(rank_, move.source);
+      ops.back().after_ns = 0.0;
+      return;
+    }
+    case Move::Kind::get:
+    case Move::Kind::get_combine:
+      if (move.share != Share::none) return add_shared(move, ops);
+      return add_work(transfer_ns(move.source, rank_, bytes_of(move.to), move.from.buffer == Buffer::stage, combine),
+                      ops);
+    case Move::Kind::put:
+      if (move.share != Share::none) return add_shared(move, ops);
+      note_put(move, bytes_of(move.from));
+      return add_work(put_ns(move), ops);
+    case Move::Kind::copy:
+    case Move::Kind::combine:
+      just_read_ = move.from;
+      add_work(transfer_ns(rank_, rank_, bytes_of(move.to), true, combine), ops);
+      if (move.to.buffer == Buffer::stage) add_work(reclaim_ns(bytes_of(move.to)), ops);
+      return;
+    case Move::Kind::post:
+      ops.push_back({.kind = Op::Kind::post, .tick = move.tick, .line_ns = post_ns});
+      return;
+    case Move::Kind::await:
+    case Move::Kind::await_body:
+      ops.push_back({.kind = move.kind == Move::Kind::await ? Op::Kind::await : Op::Kind::await_body,
+                     .peer = move.source,
+                     .tick = move.tick,
+                     .line_ns = costs_.recv(move.source, rank_),
+                     .way_ns = costs_.message(move.source, rank_)});
+      return;
+    case Move::Kind::flush:
+      ops.push_back({.kind = Op::Kind::flush});
+      return;
+  }
+}
+
+/// A put of the first chunk stands for those of all.
+void Lowering::note_put(const Move& move, double bytes) {
+  if (move.to.buffer != Buffer::out || elements_ != cutting_.elements(0) || elements_ == 0) return;
+  puts_->push_back({move.peer, bytes * static_cast<double>(length_) / static_cast<double>(elements_)});
+}
+
+/// What both ends move: who helps has copied as much for itself before, and shares what the other has not done until
+/// then. That is so of two ranks; of more the last one to be helped is nearly done when its turn comes.
+void Lowering::add_shared(const Move& move, std::vector<Op>& ops) {
+  const bool put = move.kind == Move::Kind::put;
+  const int other = put ? move.peer : move.source;
+  const double bytes = bytes_of(put ? move.from : move.to);
+  const auto all_ns = transfer_ns(other, rank_, bytes, false, false);
+  const double own_ns = transfer_ns(rank_, rank_, bytes, true, false);
+  const bool helped = request_->ranks == 2 && !crowded_ && reach_.processes && bytes > least_shared_bytes;
+  const double help = helped ? std::max(0.0, (1.0 - own_ns / all_ns) / 2) : 0.0;
+  const bool leads = move.share == Share::leads;
+  const double part = bytes * (leads ? 1.0 - help : help);
+  if (put) note_put(move, part);
+  add_work(transfer_ns(other, rank_, part, false, false), ops);
+  if (leads && help > 0.0) add({.kind = Move::Kind::await, .source = other, .tick = move.tick}, ops);
+}
+
+/// Of the time by which copies of long buffers are slower than short ones, reading takes half. A chunk that the rank
+/// has just read is in its cache, where the whole would not be.
+double Lowering::put_ns(const Move& move) {
+  const double bytes = bytes_of(move.from);
+  const double time = transfer_ns(move.peer, rank_, bytes, false, false) - spared_by_put_ns(move.peer, bytes);
+  if (!cut_ || move.from != just_read_) return time;
+  const double long_ns = part_ns(bytes, [&](double size) { return own_copy_ns(size); });
+  return time - (long_ns - own_copy_ns(bytes)) / 2;
+}
+
+double Lowering::spared_by_put_ns(int peer, double bytes) const {
+  if (!reach_.processes || bytes <= (crowded_ ? long_put_bytes_crowded : long_put_bytes)) return 0.0;
+  const auto from = pu(peer), to = pu(rank_);
+  const double kernel_ns =
+      process_copy_ns(machine_, from, to, bytes, copiers_) - copy_ns(machine_, from, to, bytes, copiers_);
+  return std::isfinite(kernel_ns) ? long_put_share * kernel_ns : 0.0;
+}
+
+double Lowering::fetch_ns(int writer, int owner, double bytes) const {
+  const auto cost = [&](int from) { return copy_ns(machine_, pu(from), pu(owner), bytes, 1); };
+  return read_share * std::max(0.0, cost(writer) - cost(owner));
+}
+
+void Lowering::add_work(double ns, std::vector<Op>& ops) const {
+  if (ops.empty()) ops.push_back({});
+  ops.back().after_ns += ns;
+}
+
+void Lowering::add_send(int peer, double bytes, std::vector<Op>& ops) const {
+  const bool lent = lends(bytes);
+  ops.push_back({.kind = Op::Kind::send,
+                 .lent = lent,
+                 .peer = peer,
+                 .line_ns = costs_.send(rank_, peer),
+                 .way_ns = costs_.propagation(rank_, peer),
+                 .stream_ns = lent ? 0.0 : stream_ns(rank_, peer, bytes)});
+}
+
+void Lowering::add_receive(int source, double bytes, bool combine, std::vector<Op>& ops) {
+  Op op{.kind = Op::Kind::receive, .peer = source, .line_ns = costs_.recv(source, rank_)};
+  op.lent = lends(bytes);
+  if (op.lent) {
+    op.stream_ns = transfer_ns(source, rank_, bytes, false, combine);
+    op.way_ns = costs_.message(rank_, source);
+  } else {
+    // The lines come through the cache; what they are copied to may be too long for it.
+    if (bytes > payload_bytes) op.stream_ns = part_ns(bytes, [&](double size) { return own_copy_ns(size); });
+    if (combine) op.after_ns = combine_ns(machine_, pu(rank_), pu(rank_), bytes, 1);
+  }
+  ops.push_back(op);
+}
+
+double Lowering::bytes_of(const Area& area) const {
+  std::size_t count = elements_;
+  if (rank_blocks_) {
+    count = elements_ * static_cast<std::size_t>(area.count);
+  } else if (schedule_.slices != 1) {
+    const int slice = area.first % schedule_.slices;
+    count = cutting_.slice_begin(elements_, slice + area.count) - cutting_.slice_begin(elements_, slice);
+  }
+  return static_cast<double>(count * element_bytes_);
+}
+
+bool Lowering::lends(double bytes) const {
+  return request_->recipe.access == Access::direct && bytes > most_carried_bytes;
+}
+
+/// The lines of a stage lie with those who have read it last and are fetched back; from some on, ahead of time.
+double Lowering::reclaim_ns(double bytes) const {
+  const auto& readers = schedule_.stage_readers;
+  const auto other = std::find_if(readers.begin(), readers.end(), [&](int reader) { return pu(reader) != pu(rank_); });
+  return other == readers.end() ? 0.0 : copy_ns(machine_, pu(*other), pu(rank_), std::min(bytes, 2048.0), 1);
+}
+
+/// Lines after the first of a message through a channel: written by one rank, fetched by the other.
+double Lowering::stream_ns(int from, int to, double bytes) const {
+  const double lines = std::max(0.0, std::ceil(bytes / payload_bytes) - 1.0);
+  // Each line is polled for: only part of its way overlaps with the way of the next. Where ranks take turns on a PU the
+  // sender stops at a full ring until the receiver has had its turn: a whole message so often as it fills one, a chunk
+  // by its share of one.
+  const double fills = cut_ ? (lines + 1.0) / ring_lines : std::floor(lines / ring_lines);
+  return lines * line_share * costs_.message(from, to) + (crowded_ ? fills * switch_ns : 0.0);
+}
+
+/// From one place of the rank's memory to another.
+double Lowering::own_copy_ns(double bytes) {
+  Copy& known = bytes == whole_bytes_ ? known_whole_ : known_part_;
+  if (known.bytes != bytes) known = {bytes, copy_ns(machine_, pu(rank_), pu(rank_), bytes, copiers_)};
+  return known.ns;
+}
+
+/// Part of a long buffer: at the pace of copies of the whole, since that decides in which cache it is.
+template <class Cost>
+double Lowering::part_ns(double bytes, Cost cost) const {
+  if (bytes >= whole_bytes_) return cost(bytes);
+  return std::max(cost(bytes), cost(whole_bytes_) * bytes / whole_bytes_);
+}
+
+/// A copy, or a combination, by rank `to` of what rank `from` has; `staged`: out of its stage, which is
+/// short and stays in the cache, though what it is copied to or from does not.
+double Lowering::transfer_ns(int from, int to, double bytes, bool staged, bool combine) {
+  if (bytes == 0.0) return 0.0;
+  const auto a = pu(from), b = pu(to);
+  if (reach_.processes && request_->recipe.access == Access::direct && !staged && from != to) {
+    const auto cost = [&](double size) { return process_copy_ns(machine_, a, b, size, copiers_); };
+    // Every part is a system call of its own.
+    const double call = bytes < whole_bytes_ ? cost(payload_bytes) : 0.0;
+    const double time = call + part_ns(bytes, cost);
+    return combine ? time + combine_ns(machine_, b, b, bytes, 1) : time;
+  }
+  const auto cost = [&](double size) {
+    return combine ? combine_ns(machine_, a, b, size, copiers_) : copy_ns(machine_, a, b, size, copiers_);
+  };
+  // All of it was there before, or has been written meanwhile, and is read in one go.
+  if (cutting_.tail_chunks() > 0 && from != to) return cost(whole_bytes_) * bytes / whole_bytes_;
+  // A chunk that has just been written is in its writer's cache, as a stage is.
+  if (staged || cut_) return std::max(cost(bytes), part_ns(bytes, [&](double size) { return own_copy_ns(size); }));
+  return part_ns(bytes, cost);
+}
+
+}  // namespace smelt::plan

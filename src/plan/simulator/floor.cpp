@@ -1,0 +1,235 @@
+// What no schedule of an operation beats by the model of lowering.hpp. The larger of two bounds:
+//
+// Message: whoever must hear of another rank waits for a message from some rank; whoever must be heard of sends one to
+// some rank. The dearest of the cheapest of these.
+//
+// Work: bytes that must get from rank to rank, and be combined, whoever does it: the rank that has them or the one that
+// needs them. Summed over the ranks, of b bytes (of the vector, or of a block) and n ranks:
+//
+//   broadcast, scatter, gather   (n-1) b               allgather, alltoall   n (n-1) b
+//   reduce, scan                 (n-1) b, all combined
+//   exscan                       (n-1) b, all but b combined
+//   allreduce                    2 (n-1) b, half of it combined: no gossip in fewer transfers
+//   reduce-scatter               n (n-1) b, all combined
+//
+// and, where some of a rank's input is its own result, b (scatter, gather, scan) or n b (allgather, alltoall) copied.
+// At the pace of the cheapest pair, shared evenly by all PUs: one of them works so long. In an allgather a rank keeps
+// what the others get: it may read it once for all, chunk by chunk.
+//
+// Source: [gossip] Harary and Schwenk 1974, "The communication problem on graphs and digraphs".
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "machine/model/copy_costs.hpp"
+#include "plan/schedule/lowering.hpp"
+#include "smelt/schedule.hpp"
+
+namespace smelt {
+namespace plan {
+namespace {
+
+constexpr double unreachable_ns = std::numeric_limits<double>::infinity();
+
+/// Bytes, over all ranks.
+struct Amount {
+  double moved = 0.0;
+  double combined = 0.0;  ///< of these
+  double kept = 0.0;      ///< copied from a rank's input to its own result
+  bool again = false;     ///< what is kept is what others get
+};
+
+Amount least_amount(Operation operation, double bytes, int ranks) {
+  const double n = ranks, once = (n - 1.0) * bytes;
+  switch (operation) {
+    case Operation::broadcast:
+      return {.moved = once};
+    case Operation::scatter:
+    case Operation::gather:
+      return {.moved = once, .kept = bytes};
+    case Operation::allgather:
+    case Operation::alltoall:
+      return {.moved = n * once, .kept = n * bytes, .again = operation == Operation::allgather};
+    case Operation::reduce:
+      return {.moved = once, .combined = once};
+    case Operation::scan:
+      return {.moved = once, .combined = once, .kept = bytes};
+    case Operation::exscan:
+      return {.moved = once, .combined = once - bytes};
+    case Operation::allreduce:
+      return {.moved = 2.0 * once, .combined = once};
+    case Operation::reduce_scatter:
+      return {.moved = n * once, .combined = n * once};
+    case Operation::barrier:
+    case Operation::two_phase_commit:
+      break;
+  }
+  return {};
+}
+
+/// Of a byte, in pieces of any length.
+struct Pace {
+  double move_ns = unreachable_ns;
+  double combine_ns = unreachable_ns;  ///< of moving and combining it
+  double keep_ns = unreachable_ns;     ///< of copying it within a PU's own memory
+  double again_ns = unreachable_ns;    ///< of moving what has just been copied so
+};
+
+/// A whole buffer, and the lengths at which the cost of a copy bends before.
+std::vector<double> lengths_up_to(const Machine& machine, double whole) {
+  std::vector<double> lengths = {whole};
+  std::vector<double> bends = {estimated_cache_bytes};
+  if (machine.copy) {
+    const auto& copy = *machine.copy;
+    bends = {copy.chunk_bytes, copy.cached_bytes, copy.shared_bytes, copy.memory_bytes};
+  }
+  std::copy_if(bends.begin(), bends.end(), std::back_inserter(lengths),
+               [whole](double length) { return 0.0 < length && length < whole; });
+  return lengths;
+}
+
+/// How the bytes of a buffer get from PU to PU, straight out of memory.
+class Copies {
+ public:
+  Copies(const Machine& machine, double whole, int copiers)
+      : machine_(machine), whole_(whole), copiers_(copiers), lengths_(lengths_up_to(machine, whole)) {}
+
+  Pace pace(std::size_t from, std::size_t to) const {
+    const double add = add_ns(to), least = least_ns(from, to, copiers_);
+    // A piece that is fetched out of a cache still lies, or is put, where the whole has its place.
+    const double own = per_byte(to, to), other = per_byte(from, to);
+    return {.move_ns = std::max(least, std::min(own, other)),
+            .combine_ns = std::max(least + add, std::min(own, other + add))};
+  }
+  /// Writing what the PU has just read: half of what a copy takes longer for the length of the whole is left.
+  double again_ns(std::size_t pu) const { return (per_byte(pu, pu) + least_ns(pu, pu, copiers_)) / 2; }
+  /// Combining what lies there already.
+  double combine_ns(std::size_t pu) const { return least_ns(pu, pu, 1) + add_ns(pu); }
+
+ private:
+  /// Beyond what any copy costs, however short. A broken line is least per byte at a bend or an end.
+  double least_ns(std::size_t from, std::size_t to, int copiers) const {
+    const double any = copy_ns(machine_, from, to, std::numeric_limits<double>::min(), copiers);
+    double least = unreachable_ns;
+    for (const double length : lengths_) {
+      least = std::min(least, (copy_ns(machine_, from, to, length, copiers) - any) / length);
+    }
+    return least;
+  }
+  double per_byte(std::size_t from, std::size_t to) const {
+    return copy_ns(machine_, from, to, whole_, copiers_) / whole_;
+  }
+  double add_ns(std::size_t pu) const {
+    return (smelt::combine_ns(machine_, pu, pu, whole_, 1) - copy_ns(machine_, pu, pu, whole_, 1)) / whole_;
+  }
+
+  const Machine& machine_;
+  double whole_;
+  int copiers_;
+  std::vector<double> lengths_;
+};
+
+/// Of a message without its way: what it costs the rank that has it cheapest.
+double line_ns(const RankCosts& costs, int from, int to) {
+  const double line = std::min(costs.recv(from, to), line_share * costs.message(from, to));
+  return costs.has_exchange() ? std::min(line, costs.exchange(from, to)) : line;
+}
+
+/// The cheapest, straight out of memory or line by line through a channel.
+Pace cheapest_pace(const RankCosts& costs, double whole, int copiers) {
+  const Copies copies(costs.machine(), whole, copiers);
+  const auto pu = [&](int rank) { return static_cast<std::size_t>(costs.group().pus[static_cast<std::size_t>(rank)]); };
+  Pace best;
+  for (int to = 0; to < costs.size(); ++to) {
+    const double combine_ns = copies.combine_ns(pu(to));
+    best.keep_ns = std::min(best.keep_ns, copies.pace(pu(to), pu(to)).move_ns);
+    best.again_ns = std::min(best.again_ns, copies.again_ns(pu(to)));
+    for (int from = 0; from < costs.size(); ++from) {
+      if (from == to) continue;
+      const auto straight = copies.pace(pu(from), pu(to));
+      const double streamed = line_ns(costs, from, to) / payload_bytes;
+      best.move_ns = std::min({best.move_ns, straight.move_ns, streamed});
+      best.combine_ns = std::min({best.combine_ns, straight.combine_ns, streamed + combine_ns});
+    }
+  }
+  return best;
+}
+
+bool must_hear(Operation operation, int rank, int root) {
+  switch (operation) {
+    case Operation::broadcast:
+    case Operation::scatter:
+      return rank != root;
+    case Operation::reduce:
+    case Operation::gather:
+      return rank == root;
+    case Operation::scan:
+    case Operation::exscan:
+      return rank > 0;
+    default:
+      return true;
+  }
+}
+
+bool must_be_heard(Operation operation, int rank, int root, int ranks) {
+  switch (operation) {
+    case Operation::broadcast:
+    case Operation::scatter:
+      return rank == root;
+    case Operation::reduce:
+    case Operation::gather:
+      return rank != root;
+    case Operation::scan:
+    case Operation::exscan:
+      return rank + 1 < ranks;
+    default:
+      return true;
+  }
+}
+
+double message_floor(const RankCosts& costs, Operation operation, int root) {
+  const int ranks = costs.size();
+  std::vector<double> heard(static_cast<std::size_t>(ranks), unreachable_ns), told = heard;
+  for (int from = 0; from < ranks; ++from) {
+    for (int to = 0; to < ranks; ++to) {
+      if (from == to) continue;
+      double one = costs.message(from, to);
+      if (costs.has_exchange()) one = std::min(one, costs.exchange(from, to));
+      auto &hears = heard[static_cast<std::size_t>(to)], &tells = told[static_cast<std::size_t>(from)];
+      hears = std::min(hears, one);
+      tells = std::min(tells, one);
+    }
+  }
+  double floor_ns = 0.0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto i = static_cast<std::size_t>(rank);
+    if (must_hear(operation, rank, root)) floor_ns = std::max(floor_ns, heard[i]);
+    if (must_be_heard(operation, rank, root, ranks)) floor_ns = std::max(floor_ns, told[i]);
+  }
+  return floor_ns;
+}
+
+}  // namespace
+}  // namespace plan
+
+ScheduleFloor schedule_floor(const Machine& machine, const Group& group, Operation operation, std::size_t bytes,
+                             int root) {
+  const int ranks = group.size();
+  const int pus = static_cast<int>(std::set<int>(group.pus.begin(), group.pus.end()).size());
+  if (pus < 2 || bytes == 0 || !machine.has_costs()) return {};
+  const plan::RankCosts costs(machine, group);
+  const auto amount = plan::least_amount(operation, static_cast<double>(bytes), ranks);
+  const double whole = static_cast<double>(bytes) * (has_rank_blocks(operation) ? ranks : 1);
+  const auto pace = plan::cheapest_pace(costs, whole, pus);
+  ScheduleFloor found{
+      .message_ns = plan::message_floor(costs, operation, root), .moved_bytes = amount.moved, .pus = pus};
+  const double move_ns = amount.again ? std::min(pace.move_ns, pace.again_ns) : pace.move_ns;
+  found.work_ns =
+      (amount.combined * pace.combine_ns + (amount.moved - amount.combined) * move_ns + amount.kept * pace.keep_ns) /
+      pus;
+  return found;
+}
+
+}  // namespace smelt

@@ -1,0 +1,39 @@
+// Minimum spanning tree by Prim's algorithm, grown from the root: again and again the cheapest
+// edge (send + receive) out of the tree. `bad` takes the dearest edge instead, which maximizes
+// redundant links between NUMA nodes. Source: [Kaestle16] 5.2.
+#include <limits>
+
+#include "plan/trees/builders.hpp"
+
+namespace smelt::plan {
+
+Tree prim_tree(const CostTable& costs, int root, bool inverted) {
+  const int n = costs.size();
+  const float sign = inverted ? -1.0F : 1.0F;
+  std::vector<int> parent(static_cast<std::size_t>(n), -1), from(static_cast<std::size_t>(n), root);
+  std::vector<float> reach(static_cast<std::size_t>(n), std::numeric_limits<float>::infinity());
+  std::vector<int> outside;
+  for (int rank = 0; rank < n; ++rank) {
+    if (rank != root) outside.push_back(rank);
+  }
+  for (int added = root; !outside.empty();) {
+    const float* send = costs.send_row(added);
+    const float* latency = costs.latency_row(added);
+    std::size_t nearest = 0;
+    for (std::size_t i = 0; i < outside.size(); ++i) {
+      const int rank = outside[i];
+      const float edge = sign * (send[rank] + latency[rank]);
+      if (edge < reach[rank]) {
+        reach[rank] = edge;
+        from[rank] = added;
+      }
+      if (reach[rank] < reach[outside[nearest]]) nearest = i;
+    }
+    added = outside[nearest];
+    parent[added] = from[added];
+    outside.erase(outside.begin() + static_cast<std::ptrdiff_t>(nearest));
+  }
+  return from_parents(parent);
+}
+
+}  // namespace smelt::plan

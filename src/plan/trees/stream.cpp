@@ -1,0 +1,50 @@
+// The tree for streams of chunks. In a pipeline the slowest link sets the pace, and depth costs only at the
+// beginning: so first the slowest link is made as fast as possible, then paths as short as possible.
+//
+//   1  bottleneck = dearest edge of a minimum spanning tree: no spanning tree does without one that dear
+//   2  shortest paths from the root over edges of at most that cost (Dijkstra)
+//
+// Source: widest-shortest paths, as in routing; the pipelining is [Shahmirzadi14] 2.4.
+#include <algorithm>
+#include <limits>
+
+#include "plan/trees/builders.hpp"
+
+namespace smelt::plan {
+
+Tree stream_tree(const CostTable& costs, int root) {
+  const int n = costs.size();
+  const Tree spanning = prim_tree(costs, root, false);
+  float bottleneck = 0.0F;
+  for (int parent = 0; parent < n; ++parent) {
+    for (int child : spanning.children[static_cast<std::size_t>(parent)]) {
+      bottleneck = std::max(bottleneck, costs.edge(parent, child));
+    }
+  }
+  const float most = bottleneck;
+  constexpr float far = std::numeric_limits<float>::infinity();
+  std::vector<float> distance(static_cast<std::size_t>(n), far);
+  std::vector<int> parent(static_cast<std::size_t>(n), -1);
+  std::vector<bool> done(static_cast<std::size_t>(n), false);
+  distance[static_cast<std::size_t>(root)] = 0.0F;
+  for (int step = 0; step < n; ++step) {
+    int next = -1;
+    for (int rank = 0; rank < n; ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      if (!done[r] && distance[r] < far && (next < 0 || distance[r] < distance[static_cast<std::size_t>(next)]))
+        next = rank;
+    }
+    done[static_cast<std::size_t>(next)] = true;
+    for (int rank = 0; rank < n; ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      if (done[r] || rank == next || costs.edge(next, rank) > most) continue;
+      const float through = distance[static_cast<std::size_t>(next)] + costs.edge(next, rank);
+      if (through >= distance[r]) continue;
+      distance[r] = through;
+      parent[r] = next;
+    }
+  }
+  return from_parents(parent);
+}
+
+}  // namespace smelt::plan
