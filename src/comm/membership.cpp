@@ -466,7 +466,8 @@ ThreadGuard& ThreadGuard::operator=(ThreadGuard&& other) noexcept {
 
 void ThreadGuard::release() noexcept {
   if (bond_ == nullptr) return;
-  {
+  // In a forked child it has no effect any more, and another thread of the parent may have had the mutex.
+  if (bond_->pid == getpid()) {
     const std::lock_guard lock(bond_->mutex);
     bond_->bound = false;
   }
