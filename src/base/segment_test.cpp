@@ -66,6 +66,15 @@ TEST(Segment, GivesItsMemoryAndItsDescriptorBack) {
   segment = Segment();
   EXPECT_FALSE(is_mapped(data));
   EXPECT_EQ(fcntl(fd, F_GETFD), -1);
+  // Also one of number 0, as a process without a standard input gets.
+  const int input = dup(0);
+  close(0);
+  segment = *Segment::memfd(4096);
+  EXPECT_EQ(segment.fd(), 0);
+  segment = Segment();
+  EXPECT_EQ(fcntl(0, F_GETFD), -1);
+  dup2(input, 0);
+  close(input);
   auto other = *Segment::unnamed(4096);
   const std::byte* const small = other.data();
   ASSERT_TRUE(other.grow(1 << 20));

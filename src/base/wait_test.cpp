@@ -74,6 +74,17 @@ TEST(WaitConfig, TakesArgumentThenEnvironmentThenDefault) {
   EXPECT_EQ(make_wait_config(2, 2).mode, WaitMode::automatic);
 }
 
+TEST(WaitConfig, IsForThreadsThatHaveAPuEach) {
+  const WaitConfig config;
+  EXPECT_EQ(config.mode, WaitMode::automatic);
+  EXPECT_EQ(config.ranks_per_pu, 1.0);
+  EXPECT_FALSE(config.across_processes || config.slices_are_ours || config.firm_wakers);
+  EXPECT_EQ(config.truce, nullptr);
+  EXPECT_EQ(config.awake_ns, 0u);
+  EXPECT_FALSE(make_wait_config(2, 2).across_processes);
+  EXPECT_TRUE(make_wait_config(2, 2, {}, true).across_processes);
+}
+
 TEST(WaitConfig, KnowsHowManyShareAPu) {
   EXPECT_EQ(make_wait_config(64, 2).ranks_per_pu, 32.0);
   EXPECT_EQ(make_wait_config(2, 2).ranks_per_pu, 1.0);
