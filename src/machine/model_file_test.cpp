@@ -153,11 +153,11 @@ TEST(ModelFile, WhatIsLeftOutIsFilledIn) {
 
 TEST(ModelFile, IdsOfTheWholeMachineStayAsTheyAre) {
   Text text;
-  text.pus = R"([{"os_index": 0, "core": 5, "package": 1, "l2": 6, "l3": 7}, {"os_index": 1, "core": 3, "package": 0, "l2": 2, "l3": 1}])";
+  text.pus = R"([{"os_index": 0, "core": 5, "package": 1, "l2": 6, "l3": 7}, {"os_index": 1, "core": 3, "package": 0, "l2": 0, "l3": 0}])";
   const auto machine = parse_machine(text.json(), "memory");
   ASSERT_TRUE(machine) << machine.error().message;
   EXPECT_EQ(machine->pus[0], (Pu{.os_index = 0, .core = 5, .package = 1, .numa_node = 1, .l2 = 6, .l3 = 7}));
-  EXPECT_EQ(machine->pus[1], (Pu{.os_index = 1, .core = 3, .package = 0, .numa_node = 0, .l2 = 2, .l3 = 1}));
+  EXPECT_EQ(machine->pus[1], (Pu{.os_index = 1, .core = 3, .package = 0, .numa_node = 0, .l2 = 0, .l3 = 0}));
 }
 
 TEST(ModelFile, IdsCountedPerPackageAreToldApart) {
