@@ -159,7 +159,7 @@ TEST(ChannelLeaving, ThreadsAreTold) {
          static_cast<double>(longest) * 1e-6);
 }
 
-TEST(ChannelLeaving, ProcessesAreTold) {
+TEST(ProcessesLeavingAChannel, AreTold) {
   std::mt19937_64 random(seed());
   std::uint64_t longest = 0;
   for (int turn = 0; turn < 48 && !HasFailure(); ++turn) {
@@ -191,7 +191,7 @@ TEST(ChannelLeaving, ProcessesAreTold) {
 }
 
 // As with pipes: both ends are there before the fork, and each process closes the one that it does not use.
-TEST(ChannelLeaving, CopiesThatAForkedProcessDoesNotUseDoNotCount) {
+TEST(ProcessesLeavingAChannel, CopiesThatAForkedProcessDoesNotUseDoNotCount) {
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{40}, std::size_t{300}}) {
     const Play play{.bytes = bytes, .messages = 100, .late_us = 100'000};
     auto channel = *Channel::create(play.options());
@@ -213,7 +213,7 @@ TEST(ChannelLeaving, CopiesThatAForkedProcessDoesNotUseDoNotCount) {
 }
 
 // The parent keeps its copy of the end that the child uses, and does not use it.
-TEST(ChannelLeaving, WhoUsesACopyHasTheEnd) {
+TEST(ProcessesLeavingAChannel, WhoUsesACopyHasTheEnd) {
   for (const auto transport : {Transport::ump, Transport::fastforward}) {
     for (const std::size_t bytes : {std::size_t{8}, std::size_t{40}, std::size_t{300}}) {
       const Play play{.transport = transport, .bytes = bytes, .messages = 5};
@@ -228,7 +228,7 @@ TEST(ChannelLeaving, WhoUsesACopyHasTheEnd) {
 }
 
 // The child gives its copy up, or dies, before it has used it; the parent has given up its own.
-TEST(ChannelLeaving, TheLastCopyIsTheEnd) {
+TEST(ProcessesLeavingAChannel, TheLastCopyIsTheEnd) {
   for (const bool named : {false, true}) {
     for (const Way way : {Way::destroyed, Way::exits, Way::killed}) {
       for (const bool parent_first : {false, true}) {
@@ -254,7 +254,7 @@ TEST(ChannelLeaving, TheLastCopyIsTheEnd) {
 }
 
 // A fork that has nothing to do with the channel, whose ends are not used between that and the end.
-TEST(ChannelLeaving, AForkForAnotherProgramChangesNothing) {
+TEST(ProcessesLeavingAChannel, AForkForAnotherProgramChangesNothing) {
   auto channel = *Channel::create({});
   auto sender = std::make_unique<Sender>(*channel.sender());
   auto receiver = *channel.receiver();
@@ -274,7 +274,7 @@ TEST(ChannelLeaving, AForkForAnotherProgramChangesNothing) {
   end(pid);
 }
 
-TEST(ChannelLeaving, AParentThatForksOthersIsStillNoticed) {
+TEST(ProcessesLeavingAChannel, AParentThatForksOthersIsStillNoticed) {
   const Play play{.messages = 50};
   auto channel = *Channel::create_memfd(play.options());
   const pid_t pid = in_child(Way::killed, [&] {
