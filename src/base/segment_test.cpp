@@ -196,7 +196,7 @@ TEST(Segment, WaitsForALockASecondAtMost) {
   ASSERT_TRUE(Segment::remove_named(test_name("lock")));
   ASSERT_TRUE(first->lock());
   std::thread holder([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     first->unlock();
   });
   EXPECT_TRUE(second->lock());

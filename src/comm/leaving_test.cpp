@@ -602,7 +602,7 @@ TEST(Leaving, EndsWhatWasStarted) {
 
 // A process that ends with an operation that it has started and not waited for: its part may lack, and nobody waits for
 // it. What is on its stack is gone then, so it cannot be done at the end.
-TEST(Leaving, ByTheEndOfAProcessWithSomethingStarted) {
+TEST(ProcessesLeaving, WithSomethingStarted) {
   Rounds rounds("processes that end with something started");
   for (const Operation operation : operations) {
     for (const std::size_t count : {counts[0], counts[3]}) {

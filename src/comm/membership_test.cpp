@@ -45,7 +45,7 @@ void kill_and_reap(pid_t pid) {
 
 // Waits until `condition`; false if it has not come true for far longer than it should take.
 bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 30'000; ++i) {
     if (condition()) return true;
     sleep_us(1000);
   }
