@@ -340,12 +340,20 @@ TEST(Segment, RefusesBadNamesAndDescriptors) {
 
 TEST(Segment, MovesOwnership) {
   auto segment = *Segment::memfd(4096);
-  std::byte* data = segment.data();
+  const auto* const data = segment.data();
+  const int fd = segment.fd();
+  const auto expect_it = [&](const Segment& now, const Segment& before) {
+    EXPECT_EQ(now.data(), data);
+    EXPECT_EQ(now.size(), 4096u);
+    EXPECT_EQ(now.fd(), fd);
+    EXPECT_EQ(before.data(), nullptr);  // the moved-from state is defined
+    EXPECT_EQ(before.size(), 0u);
+    EXPECT_EQ(before.fd(), -1);
+  };
   Segment moved = std::move(segment);
-  EXPECT_EQ(moved.data(), data);
-  EXPECT_EQ(segment.data(), nullptr);  // NOLINT(bugprone-use-after-move): the moved-from state is defined
+  expect_it(moved, segment);  // NOLINT(bugprone-use-after-move)
   segment = std::move(moved);
-  EXPECT_EQ(segment.data(), data);
+  expect_it(segment, moved);  // NOLINT(bugprone-use-after-move)
 }
 
 }  // namespace
