@@ -7,4 +7,6 @@ for i in range(3000):
     world.Allreduce(numbers, total)
     world.Bcast(total, root=i % world.size)
     numbers = total * 0.3 + world.rank
-print(world.rank, world.size, total.sum(), world.allreduce({world.rank}, op=lambda a, b: a | b))
+ranks = world.allreduce({world.rank}, op=lambda a, b: a | b)
+if world.rank == 0:
+    print(world.size, total.sum(), ranks)
