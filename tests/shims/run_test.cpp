@@ -142,7 +142,7 @@ TEST(Run, LeavesAloneWhatComesWithAnotherLoaderOrASanitizer) {
   for (const char* kind : {"other_loader", "sanitized", "intercepting"}) {
     const auto call = smelt({"run", "--only", "pthread", starts + kind}, "", {"SMELT_VERBOSE=1"});
     EXPECT_EQ(call.out, "nothing\n") << kind;
-    EXPECT_THAT(call.err, HasSubstr("run: preloads nothing: " + starts + kind));
+    EXPECT_THAT(call.err, HasSubstr("run: preloads nothing: ")) << kind;
   }
 }
 

@@ -31,8 +31,7 @@ void bind_new_libraries() noexcept;
 /// brought. Null: there is neither, or no such library.
 const void* runtime_for(const void* inside, Family family, const void* everybodys) noexcept;
 
-/// Whether a library of the process defines a function, other than the shim. Takes no memory, as dlsym() does for its
-/// message when it finds none.
+/// Whether a library of the process defines a function, other than the shim.
 bool somebody_defines(const char* name) noexcept;
 
 /// The stub of copy number `copy` (1 .. most_copies) for the function `name`; null: the shim has none of that name.

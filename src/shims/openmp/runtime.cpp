@@ -143,7 +143,10 @@ class Scope {
 
 const char* marker(Family family) noexcept { return family == Family::gnu ? "GOMP_parallel" : "__kmpc_fork_call"; }
 
-void* defined_after_shim(const char* name, const char* version) noexcept { return Scope().find(name, version); }
+// A look-up that finds nothing takes memory for the message.
+void* defined_after_shim(const char* name, const char* version) noexcept {
+  return somebody_defines(name) ? Scope().find(name, version) : nullptr;
+}
 
 namespace {
 
