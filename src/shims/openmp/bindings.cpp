@@ -85,12 +85,12 @@ void* stub(int copy, const Entry& entry) noexcept {
   return const_cast<char*>(smelt_openmp_stubs + static_cast<std::ptrdiff_t>(number) * stub_bytes);
 }
 
-/// Calls visit(reference, entry) for every import of a library that is bound to the shim, or not yet bound.
+/// Calls visit(reference, entry) for every reference of a library that is bound to the shim, or not yet bound.
 template <class Visit>
-void for_each_import(const Object& library, const Visit& visit) noexcept {
+void for_each_reference(const Object& library, const Visit& visit) noexcept {
   const auto wanted = [&](void** slot) { return own().contains(*slot) || library.contains(*slot); };
   library.references(wanted, [&](const Object::Reference& each) {
-    if (!each.is_import() || !is_function_of_runtimes(each.name)) return;
+    if (!is_function_of_runtimes(each.name)) return;
     const bool bound = own().contains(*each.slot);
     if (!bound && !each.of_calls) return;
     const auto [begin, end] = entries_of(each.name);
@@ -226,7 +226,7 @@ Counts counts_now() noexcept {
   return counts;
 }
 
-/// Some libraries, and what becomes of their imports.
+/// Some libraries, and what becomes of their references.
 class Round {
  public:
   /// False: there is more to do.
@@ -275,7 +275,7 @@ class Round {
   void look_at(const Object& object) noexcept {
     Library library = {object.id(), {}, {}};
     bool imports = false, known[2] = {};
-    for_each_import(object, [&](const Object::Reference&, const Entry& entry) {
+    for_each_reference(object, [&](const Object::Reference&, const Entry& entry) {
       if (there_at_start(entry.family)) return;
       imports = true;
       const int family = index(entry.family);
@@ -304,16 +304,17 @@ class Round {
   }
 
   void bind(const Object& object, const Library& library) noexcept {
-    for_each_import(object, [&](const Object::Reference& each, const Entry& entry) {
+    for_each_reference(object, [&](const Object::Reference& each, const Entry& entry) {
       if (there_at_start(entry.family)) return;
-      void* const to = target(object, library, entry);
+      void* to = target(object, library, entry);
+      if (to == nullptr && !each.is_import()) to = object.address_of(*each.symbol);
       // What is not there a library may ask for.
       if (to != nullptr || each.is_weak()) object.write(each.slot, to);
     });
     seen.add(object);
   }
 
-  /// What an import is made to point to; null: to what it would without the shim, and there is none.
+  /// What a reference is made to point to, also one of a runtime to itself; null: to what it would without the shim, and there is none.
   void* target(const Object& object, const Library& library, const Entry& entry) const noexcept {
     const int family = index(entry.family);
     const void* const runtime = library.runtime[family];
@@ -352,7 +353,8 @@ const void* runtime_for(const void* inside, Family family, const void* everybody
   const void* found = nullptr;
   while_libraries_stay([&] {
     stock.take();
-    if (const Object library = Object::with(inside)) found = stock.runtime_for(library, family, everybodys);
+    const Object library = Object::with(inside);
+    if (library && library != own()) found = stock.runtime_for(library, family, everybodys);
   });
   return found;
 }

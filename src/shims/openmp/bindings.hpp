@@ -28,7 +28,7 @@ void bind_new_libraries() noexcept;
 
 /// The main function of the runtime to which the library that contains `inside` would be bound without the shim: that of
 /// the global scope, `everybodys` (null: it has none), if it was there before the library, else the one that the library
-/// brought. Null: there is neither, or no such library.
+/// brought. Null: there is neither, or no such library, or it is the shim.
 const void* runtime_for(const void* inside, Family family, const void* everybodys) noexcept;
 
 /// Whether a library of the process defines a function, other than the shim.

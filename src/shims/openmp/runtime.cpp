@@ -463,6 +463,10 @@ const Private* find_private(Family family, const void* caller) noexcept {
   const void* const everybodys = defined_after_shim(marker(family));
   if (const void* const found = runtime_for(caller, family, everybodys)) return copy_at(family, found);
   if (everybodys != nullptr) return copy_at(family, everybodys);
+  // A runtime that calls itself on behalf of the shim.
+  if (smelt_openmp_state != outside && self.crew->runtime->family == family) {
+    return static_cast<const Private*>(self.crew->runtime);
+  }
   // Code in no library, made at run time or called by such code: of one that is there.
   for (const Private* each = newest_copy.load(std::memory_order_acquire); each != nullptr; each = each->next) {
     if (each->family == family && each->marker != nullptr) return each;
