@@ -205,7 +205,7 @@ class Runner:
             out, err = process.communicate()
             status = None
         seconds = time.perf_counter() - before
-        if self.program.timed and (found := re.search(self.program.timed.encode(), out + err)):
+        if self.program.timed and (found := re.search(self.program.timed.encode(), out + err, re.MULTILINE)):
             seconds = float(found[1])
         texts = {} if self.program.silent else {"standard output": self.settled(out), "standard error": self.settled(err)}
         for pattern in self.program.results:
