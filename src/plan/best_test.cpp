@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "plan/plan_test_util.hpp"
 #include "plan/trees/bounds.hpp"
 #include "plan/trees/hierarchy.hpp"
-#include "plan/plan_test_util.hpp"
 #include "plan/trees/treestate.hpp"
 
 namespace smelt {

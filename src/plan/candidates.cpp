@@ -4,8 +4,8 @@
 #include <charconv>
 
 #include "base/error.hpp"
-#include "plan/trees/builders.hpp"
 #include "plan/simulator/simulate.hpp"
+#include "plan/trees/builders.hpp"
 
 namespace smelt::plan {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/trees/costs.hpp"
 #include "plan/schedule/steps.hpp"
+#include "plan/trees/costs.hpp"
 
 namespace smelt::plan {
 

@@ -9,10 +9,10 @@
 
 #include "base/error.hpp"
 #include "plan/algorithms/registry.hpp"
-#include "plan/trees/builders.hpp"
 #include "plan/candidates.hpp"
 #include "plan/schedule/schedule_internal.hpp"
 #include "plan/simulator/simulate_schedule.hpp"
+#include "plan/trees/builders.hpp"
 #include "plan/trees/tree.hpp"
 
 namespace smelt {

@@ -26,14 +26,14 @@
 #include "base/clock.hpp"
 #include "base/comparison.hpp"
 #include "base/error.hpp"
-#include "tune/replayed_race.hpp"
 #include "comm/collective/state.hpp"
-#include "tune/crew.hpp"
-#include "tune/race.hpp"
-#include "tune/team.hpp"
-#include "tune/usual_time.hpp"
 #include "smelt/floor.hpp"
 #include "smelt/tune.hpp"
+#include "tune/crew.hpp"
+#include "tune/race.hpp"
+#include "tune/replayed_race.hpp"
+#include "tune/team.hpp"
+#include "tune/usual_time.hpp"
 
 namespace smelt::comm {
 namespace {

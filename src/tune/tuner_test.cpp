@@ -14,12 +14,12 @@
 #include <set>
 #include <thread>
 
-#include "comm/group/default_model.hpp"
-#include "comm/collective/state.hpp"
 #include "comm/collective/profile_choice.hpp"
-#include "tune/team.hpp"
+#include "comm/collective/state.hpp"
+#include "comm/group/default_model.hpp"
 #include "smelt/settings.hpp"
 #include "smelt/tune.hpp"
+#include "tune/team.hpp"
 
 namespace smelt {
 namespace {

@@ -27,10 +27,10 @@
 #include "comm/collective/endpoint.hpp"
 #include "comm/collective/forked_ranks.hpp"
 #include "comm/collective/state.hpp"
-#include "tune/team.hpp"
 #include "smelt/channel.hpp"
 #include "smelt/communicator.hpp"
 #include "smelt/machine.hpp"
+#include "tune/team.hpp"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // The flat barrier and gates: FLAT_* and GATE_* in comm/ordering.hpp.
 #include <vector>
 
-#include "comm/group/flat_barrier.hpp"
 #include "comm/fork_join/gate.hpp"
+#include "comm/group/flat_barrier.hpp"
 #include "stress.hpp"
 
 namespace {

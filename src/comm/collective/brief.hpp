@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "channel/line.hpp"
-#include "comm/group/fabric.hpp"
 #include "comm/collective/link.hpp"
+#include "comm/group/fabric.hpp"
 #include "smelt/collective.hpp"
 #include "smelt/schedule.hpp"
 

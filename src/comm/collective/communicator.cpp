@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "comm/group/default_model.hpp"
 #include "comm/collective/endpoint.hpp"
-#include "comm/collective/state.hpp"
 #include "comm/collective/profile_choice.hpp"
+#include "comm/collective/state.hpp"
+#include "comm/group/default_model.hpp"
 #include "machine/topology/affinity.hpp"
 
 namespace smelt {

@@ -8,8 +8,8 @@
 
 #include "base/cacheline.hpp"
 #include "channel/ump.hpp"
-#include "comm/group/fabric.hpp"
 #include "comm/collective/parts.hpp"
+#include "comm/group/fabric.hpp"
 
 namespace smelt::comm {
 

@@ -8,10 +8,10 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "comm/group/blueprint.hpp"
-#include "comm/group/default_model.hpp"
 #include "comm/collective/endpoint.hpp"
 #include "comm/collective/state.hpp"
+#include "comm/group/blueprint.hpp"
+#include "comm/group/default_model.hpp"
 #include "machine/topology/memory.hpp"
 
 namespace smelt::comm {

@@ -18,9 +18,9 @@
 
 #include "base/error.hpp"
 #include "machine/import/clusters.hpp"
-#include "machine/topology/fingerprint.hpp"
 #include "machine/limits.hpp"
 #include "machine/text.hpp"
+#include "machine/topology/fingerprint.hpp"
 
 namespace smelt {
 namespace {

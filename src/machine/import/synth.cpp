@@ -17,8 +17,8 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "machine/topology/fingerprint.hpp"
 #include "machine/limits.hpp"
+#include "machine/topology/fingerprint.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "machine/topology/affinity.hpp"
 #include "machine/test_support.hpp"
+#include "machine/topology/affinity.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {

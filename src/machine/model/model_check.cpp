@@ -3,8 +3,8 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
-#include "machine/model/copy_costs.hpp"
 #include "machine/limits.hpp"
+#include "machine/model/copy_costs.hpp"
 #include "machine/model/model_file.hpp"
 
 namespace smelt {

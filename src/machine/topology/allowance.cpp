@@ -14,8 +14,8 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "machine/topology/affinity.hpp"
 #include "machine/text.hpp"
+#include "machine/topology/affinity.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {

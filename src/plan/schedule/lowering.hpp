@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/trees/costs.hpp"
 #include "plan/schedule/schedule_internal.hpp"
+#include "plan/trees/costs.hpp"
 #include "smelt/schedule.hpp"
 
 namespace smelt::plan {

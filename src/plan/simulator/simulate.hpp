@@ -1,8 +1,8 @@
 // The simulator on step lists; simulate() of plan.hpp is this with a plan's fields.
 #pragma once
 
-#include "plan/trees/costs.hpp"
 #include "plan/schedule/steps.hpp"
+#include "plan/trees/costs.hpp"
 
 namespace smelt::plan {
 

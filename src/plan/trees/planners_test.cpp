@@ -7,12 +7,12 @@
 #include <map>
 #include <set>
 
+#include "plan/plan_test_util.hpp"
 #include "plan/trees/bounds.hpp"
 #include "plan/trees/builders.hpp"
 #include "plan/trees/exact.hpp"
 #include "plan/trees/greedy.hpp"
 #include "plan/trees/hierarchy.hpp"
-#include "plan/plan_test_util.hpp"
 #include "plan/trees/tree.hpp"
 #include "plan/trees/treestate.hpp"
 
