@@ -166,7 +166,7 @@ TEST(Discover, OddMachineFromXml) {
   EXPECT_EQ(machine->page_sizes_bytes, (std::vector<std::uint64_t>{4096, 2097152}));
 }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
+std::string with_replaced(std::string text, const std::string& from, const std::string& to) {
   EXPECT_NE(text.find(from), std::string::npos) << from;
   for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
@@ -185,8 +185,8 @@ Machine discover_xml(const std::string& text) {
 TEST(Discover, TheCpuIsCalledWhatThereIsAKeyFor) {
   const std::string model = R"(<info name="CPUModel" value="Odd CPU"/>)", machine = R"(gp_index="1">)";
   const auto name_with = [&](const std::string& of_package, const std::string& of_machine) {
-    auto text = replaced(odd_machine, model, of_package);
-    return discover_xml(replaced(text, machine, machine + of_machine)).name;
+    auto text = with_replaced(odd_machine, model, of_package);
+    return discover_xml(with_replaced(text, machine, machine + of_machine)).name;
   };
   const std::string shape = ", 2 packages, 3 cores, 3 PUs";
   EXPECT_EQ(name_with("", R"(<info name="CPUModel" value=" Of the machine "/>)"), "Of the machine" + shape);
@@ -200,8 +200,8 @@ TEST(Discover, TheCpuIsCalledWhatThereIsAKeyFor) {
 }
 
 TEST(Discover, KindsOfCoresWithoutAnOrderAreOneKind) {
-  auto text = replaced(odd_machine, R"( forced_efficiency="0"><info name="CoreType" value="IntelAtom"/>)", R"(><info name="A" value="1"/>)");
-  text = replaced(text, R"( forced_efficiency="1"><info name="CoreType" value="IntelCore"/>)", R"(><info name="B" value="2"/>)");
+  auto text = with_replaced(odd_machine, R"( forced_efficiency="0"><info name="CoreType" value="IntelAtom"/>)", R"(><info name="A" value="1"/>)");
+  text = with_replaced(text, R"( forced_efficiency="1"><info name="CoreType" value="IntelCore"/>)", R"(><info name="B" value="2"/>)");
   for (const auto& pu : discover_xml(text).pus) EXPECT_EQ(pu.efficiency_class, 0);
   const auto classes = discover_xml(odd_machine);
   EXPECT_EQ(classes.pus[0].efficiency_class, 1);
@@ -209,7 +209,7 @@ TEST(Discover, KindsOfCoresWithoutAnOrderAreOneKind) {
 }
 
 TEST(Discover, PageSizesOfAllNodesOnce) {
-  auto text = replaced(odd_machine, R"(<page_type size="4096" count="262144"/>)",
+  auto text = with_replaced(odd_machine, R"(<page_type size="4096" count="262144"/>)",
                        R"(<page_type size="4096" count="262144"/><page_type size="1073741824" count="0"/><page_type size="0" count="0"/>)");
   EXPECT_EQ(discover_xml(text).page_sizes_bytes, (std::vector<std::uint64_t>{4096, 2097152, 1u << 30}));
 }
