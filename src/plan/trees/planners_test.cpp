@@ -650,6 +650,19 @@ TEST(Reasons, SayWhatWasFound) {
   Machine calls = two;
   calls.call_ns = 10.0;
   EXPECT_EQ(reason(calls, 2, Operation::broadcast), "sequential is as fast as anything found (17 ns); proved optimal");
+  // What is not proved: how far it may be from the optimum, with what a call costs on both sides.
+  Machine many = test::random_machine(30, 2, 2);
+  many.call_ns = 500.0;
+  const auto plan = *make_plan(many, whole_machine(many), Operation::broadcast, quickly());
+  ASSERT_TRUE(plan.lower_bound_ns);
+  const double bound_ns = *plan.lower_bound_ns;
+  ASSERT_GT(plan.predicted_ns, bound_ns);
+  EXPECT_GT(bound_ns, many.call_ns);
+  const auto rounded = [](double number) { return std::to_string(std::lround(number)); };
+  EXPECT_NE(plan.reason.find(" " + rounded(plan.predicted_ns) + " ns"), std::string::npos) << plan.reason;
+  EXPECT_TRUE(plan.reason.ends_with("; at most " + rounded((plan.predicted_ns / bound_ns - 1.0) * 100.0) +
+                                    " % above the lower bound of " + rounded(bound_ns) + " ns"))
+      << plan.reason;
 }
 
 }  // namespace
