@@ -151,7 +151,8 @@ class Outcome:
 def same(text, other, tolerance):
     if text == other or tolerance == 0:
         return text == other
-    if NUMBER.sub(b"#", text) != NUMBER.sub(b"#", other):
+    # A sign takes a place in front of a number.
+    if re.sub(rb" *#", b"#", NUMBER.sub(b"#", text)) != re.sub(rb" *#", b"#", NUMBER.sub(b"#", other)):
         return False
     pairs = zip(NUMBER.findall(text), NUMBER.findall(other))
     value = lambda word: float(word.lower().replace(b"d", b"e"))  # noqa: E731
