@@ -128,6 +128,17 @@ def need_wheels(place, name, packages):
     return python
 
 
+def version_of(program, python):
+    """Of the first package that it needs, the wheel if there is one."""
+    if program.pypi:
+        ask = f"import importlib.metadata as m; print(m.version({program.pypi[0]!r}))"
+        return run([python, "-c", ask]).stdout.decode().strip()
+    if not program.debian:
+        return ""
+    version = run(["dpkg-query", "-W", "-f", "${source:Upstream-Version}", program.debian[0]]).stdout.decode()
+    return re.sub(r"[+~].*", "", version)
+
+
 # ---- running -----------------------------------------------------------------------------------------------------
 
 @dataclasses.dataclass
@@ -151,7 +162,8 @@ class Outcome:
 def same(text, other, tolerance):
     if text == other or tolerance == 0:
         return text == other
-    if NUMBER.sub(b"#", text) != NUMBER.sub(b"#", other):
+    # A sign takes a place in front of a number.
+    if re.sub(rb" *#", b"#", NUMBER.sub(b"#", text)) != re.sub(rb" *#", b"#", NUMBER.sub(b"#", other)):
         return False
     pairs = zip(NUMBER.findall(text), NUMBER.findall(other))
     value = lambda word: float(word.lower().replace(b"d", b"e"))  # noqa: E731
@@ -300,7 +312,7 @@ def measure(runner, most, smelt):
 def examine(program, arguments):
     try:
         runner = Runner(program, arguments.place, arguments.smelt, arguments.install)
-        return measure(runner, arguments.most, arguments.smelt)
+        return {"version": version_of(program, runner.python)} | measure(runner, arguments.most, arguments.smelt)
     except Missing as why:
         return {"verdict": "skipped", "why": str(why)}
     except Differs as why:
@@ -331,18 +343,18 @@ def word_for(found):
 def table(file):
     """As Markdown."""
     by_name = {program.name: program for program in programs_of(HERE / "programs.toml")}
-    print("| program | in parallel by | plain, s | smelt, s | ratio | | output |\n| --- | --- | --- | --- | --- | --- | --- |")
+    print("| program | version | in parallel by | plain, s | smelt, s | ratio | | output |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name, found in json.loads(file.read_text())["programs"].items():
         program = by_name[name]
         if found["verdict"] in ("skipped", "differs"):
             continue
         compared = f"equal to {program.tolerance:g}" if program.tolerance else "the same"
         if "ratio" not in found:
-            print(f"| {program.title} | {program.parallel} | | | | {found['verdict']} | {program.note} |")
+            print(f"| {program.title} | {found['version']} | {program.parallel} | | | | {found['verdict']} | {program.note} |")
             continue
         ratio = found["ratio"]
         verdict = word_for(found) + (f": {program.note}" if program.note else "")
-        print(f"| {program.title} | {program.parallel} | {found['plain_s']:.2f} | {found['smelt_s']:.2f} | "
+        print(f"| {program.title} | {found['version']} | {program.parallel} | {found['plain_s']:.2f} | {found['smelt_s']:.2f} | "
               f"{ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}] | {verdict} | {compared} |")
 
 

@@ -17,9 +17,9 @@ void Truce::begin(std::uint64_t now_ns, std::uint64_t slice_ns) noexcept {
   until_ns_.store(now_ns + pause, std::memory_order_relaxed);
 }
 
-void Neighbours::yielded(std::uint64_t now_ns, std::uint64_t took_ns) noexcept {
+void Neighbours::yielded(std::uint64_t now_ns, std::uint64_t took_ns, std::uint64_t late_ns) noexcept {
   lone_yield_ns_ = std::min(lone_yield_ns_, took_ns);
-  if (took_ns > slice_ns_) return gave_slice(now_ns, took_ns);
+  if (late_ns > slice_ns_) return gave_slice(now_ns, took_ns);
   if (took_ns > 4 * lone_yield_ns_) {
     if (crowding_ < most_crowding) crowding_ = std::min(crowding_ + 2, most_crowding);
     ++displaced_;

@@ -50,7 +50,9 @@ class Neighbours {
   explicit Neighbours(Truce& truce, std::uint64_t slice = slice_ns) noexcept : truce_(&truce), slice_ns_(slice) {}
 
   /// A yield is over at `now_ns` that took `took_ns`; where watches() was true not if nobody ran, though it took long.
-  void yielded(std::uint64_t now_ns, std::uint64_t took_ns) noexcept;
+  /// `late_ns`: for how much of it there was something else to do.
+  void yielded(std::uint64_t now_ns, std::uint64_t took_ns, std::uint64_t late_ns) noexcept;
+  void yielded(std::uint64_t now_ns, std::uint64_t took_ns) noexcept { yielded(now_ns, took_ns, took_ns); }
 
   /// Whether another long yield would settle it, so that it is worth finding out if anybody ran meanwhile.
   bool watches(std::uint64_t now_ns) const noexcept { return now_ns < suspects_until_ns_ || truce_->recent(now_ns); }

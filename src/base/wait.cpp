@@ -210,8 +210,17 @@ class Waiter::Episode {
     const std::uint64_t took_ns = to_ns(now - before);
     // A hypervisor takes PUs away, too.
     const bool nobody = watches && took_ns >= Neighbours::slice_ns && switches() == switched;
-    if (!nobody) neighbours.yielded(to_ns(now), took_ns);
+    if (!nobody) neighbours.yielded(to_ns(now), took_ns, to_ns(late(before, now)));
     return now;
+  }
+
+  /// How much of a yield was in vain.
+  std::uint64_t late(std::uint64_t before, std::uint64_t now) const noexcept {
+    const auto* const happened = waiter_.config_.happened;
+    if (happened == nullptr) return now - before;
+    if (!ready()) return 0;
+    // Relaxed, and read after ready(): what made that true has been written before, or a moment later.
+    return now - std::clamp(happened->load(std::memory_order_relaxed), before, now);
   }
 
   void park(Parking& parking) noexcept {

@@ -40,6 +40,9 @@ struct WaitConfig {
   bool firm_wakers = false;      ///< whoever wakes does it by unpark_firmly(): to sleep costs less, to wake more
   Truce* truce = nullptr;        ///< where waiters tell each other that yields cost time slices; null: the process's
   std::uint64_t awake_ns = 0;    ///< automatic: how long a waiter stays awake at most; 0 = the policy's own choice
+  /// When something happened last for which any of these waiters waits, in ticks(); null: not known. Then a yield costs
+  /// only what it returned too late: while they wait for one of their own that computes, it may have the PU.
+  const std::atomic<std::uint64_t>* happened = nullptr;
 };
 
 /// How `ranks` ranks wait where `parallelism` of them can run at a time. `mode` is a WaitMode's

@@ -184,6 +184,44 @@ TEST(Waiter, SleepsAsSoonAsYieldsAreFoundToCostTimeSlices) {
   }
 }
 
+// What is waited for has not happened yet when a yield is over: nobody was late.
+TEST(Waiter, YieldsOnWhileNothingHasHappenedThatItWaitsFor) {
+  const std::atomic<std::uint64_t> happened{0};
+  auto config = config_of(WaitMode::automatic, 8.0);
+  config.awake_ns = 3'600'000'000'000;
+  config.happened = &happened;
+  EXPECT_EQ(yields_before_sleep(config, 20, true), 20);
+}
+
+/// Waits whose condition becomes true in the first yield of each, `early_ns` before it is over.
+bool yields_after_waits(std::uint64_t early_ns) {
+  Truce truce;
+  std::atomic<std::uint64_t> happened{0};
+  auto config = config_of(WaitMode::automatic, 8.0);
+  config.awake_ns = 3'600'000'000'000;
+  config.happened = &happened;
+  config.truce = &truce;
+  Waiter waiter(config);
+  yields_take_long = others_run = true;
+  for (int i = 0; i < 4; ++i) {
+    const int before = yields;
+    bool slept = false;
+    const auto over = [&] {
+      if (yields == before) return slept;
+      happened = ticks() - static_cast<std::uint64_t>(static_cast<double>(early_ns) * rough_ticks_per_ns());
+      return true;
+    };
+    EXPECT_TRUE(waiter.wait_or_sleep(over, [&](std::uint64_t) { slept = true; }));
+  }
+  yields_take_long = others_run = false;
+  return !truce.recent(static_cast<std::uint64_t>(static_cast<double>(ticks()) / rough_ticks_per_ns()));
+}
+
+TEST(Waiter, AYieldCostsWhatItReturnsTooLate) {
+  EXPECT_TRUE(yields_after_waits(0));
+  EXPECT_FALSE(yields_after_waits(2 * Neighbours::shared_slice_ns));
+}
+
 std::uint64_t now_of_waiters() {
   return static_cast<std::uint64_t>(static_cast<double>(ticks()) / rough_ticks_per_ns());
 }

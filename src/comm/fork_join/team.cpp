@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/clock.hpp"
 #include "comm/ordering.hpp"
 
 namespace smelt::comm {
@@ -31,7 +32,13 @@ Team::Team(int size, int parallelism, const WaitConfig& wait)
   parking_.among = joining_.among = Among::threads;
   WaitConfig config = wait;
   config.firm_wakers = flat_;
+  if (flat_) config.happened = &happened_;
   for (auto& member : members_) member.waiter = Waiter(config);
+}
+
+/// Before something that others wait for. Relaxed: only how they wait depends on it.
+inline void Team::note_time() noexcept {
+  if (flat_) happened_.store(ticks(), std::memory_order_relaxed);
 }
 
 inline void Team::wake(Parking& parking) noexcept { flat_ ? unpark_firmly(parking) : unpark(parking); }
@@ -103,6 +110,7 @@ bool Team::count_in(Member& self) noexcept {
   // As in FlatBarrier: the increments form one release sequence that the last member acquires.
   if (arrived_.fetch_add(1, ordering::flat_arrive) + 1 == static_cast<std::uint32_t>(size_)) {
     arrived_.store(0, std::memory_order_relaxed);
+    note_time();
     generation_.store(self.phase, ordering::flat_open);
     wake(parking_);
     return true;
@@ -141,6 +149,7 @@ void Team::fork(Work work, std::size_t words) noexcept {
     work.data = words_;
   }
   work_ = work;
+  note_time();
   // Release: publishes the work and everything before. Partner: the acquire in receive().
   opened_.store(opened_.load(std::memory_order_relaxed) + 1, ordering::team_open);
   wake(parking_);
@@ -169,6 +178,7 @@ bool Team::leave_region(int member, Member& self) noexcept {
   if (!enter_phase(self)) return false;
   // Release: publishes what this member and all below it did. Partner: the acquires in gather() and join().
   if (flat_) {
+    note_time();
     gone_.fetch_add(1, ordering::team_leave);
   } else {
     if (!gather(member, self)) return false;

@@ -125,6 +125,7 @@ class Team {
   bool leave_region(int member, Member& self) noexcept;
 
   void wake(Parking& parking) noexcept;
+  void note_time() noexcept;
 
   template <class Reached>
   bool wait(Member& self, Parking& parking, const Reached& reached) noexcept;
@@ -149,6 +150,7 @@ class Team {
   alignas(separation_bytes) std::atomic<std::uint32_t> arrived_{0};
   alignas(separation_bytes) std::atomic<std::uint32_t> generation_{0};  ///< the phase that completed last
   alignas(separation_bytes) std::atomic<std::uint32_t> gone_{0};        ///< members that left, all regions
+  std::atomic<std::uint64_t> happened_{0};  ///< when somebody had something to wait for no more (WaitConfig::happened)
 };
 
 }  // namespace smelt::comm

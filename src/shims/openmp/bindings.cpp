@@ -116,7 +116,7 @@ class Stock {
     Object::each([this](const Object& object) {
       const char* const slash = std::strrchr(object.file(), '/');
       const char* const file = slash != nullptr ? slash + 1 : object.file();
-      if (object && object != own()) loaded_[count_++] = {object, *object.name() != '\0' ? object.name() : file};
+      if (object && object != own()) loaded_[count_++] = {object, *object.name() != '\0' ? object.name() : file, file};
       return count_ == most_libraries;
     });
   }
@@ -144,14 +144,26 @@ class Stock {
   struct Loaded {
     Object object;
     const char* name;
+    const char* file;  ///< without its directory
   };
 
-  /// The first that was loaded, as the loader takes it.
+  /// The first that was loaded, as the loader takes it: by its name, by that of its file, or by another one of the same
+  /// file, which is the name and more numbers of a version (numba needs libgomp.so.1.0.0, called libgomp.so.1).
   Object named(const char* name) const noexcept {
+    const Loaded* found = nullptr;
+    int best = 0;
     for (std::size_t i = 0; i < count_; ++i) {
-      if (std::strcmp(loaded_[i].name, name) == 0) return loaded_[i].object;
+      const int now = likeness(loaded_[i], name);
+      if (now > best) best = now, found = &loaded_[i];
     }
-    return {};
+    return found != nullptr ? found->object : Object();
+  }
+
+  static int likeness(const Loaded& loaded, const char* name) noexcept {
+    if (std::strcmp(loaded.name, name) == 0) return 3;
+    if (std::strcmp(loaded.file, name) == 0) return 2;
+    const std::size_t length = std::strlen(loaded.name);
+    return std::strncmp(loaded.name, name, length) == 0 && name[length] == '.' ? 1 : 0;
   }
 
   void put(const Object& object) noexcept {
