@@ -170,6 +170,8 @@ struct Reach {
   std::size_t slot_bytes = 32 * 1024;  ///< of a stage's slot
   int slots = 4;                       ///< of a stage
   bool processes = false;              ///< direct access is process_vm_readv
+  /// Nobody has written the callers' buffers lately, or reads them soon: who copies them finds them where its own are.
+  bool at_rest = false;
 };
 
 struct ScheduleTimes {

@@ -137,7 +137,7 @@ class alignas(separation_bytes) Endpoint {
     bool known = false;
     bool line = false;                   ///< run by the endpoint's own code, by messages of a single line
     bool reads = false, writes = false;  ///< `in`, `out` was given
-    bool commutative = true;
+    bool commutative = true, at_rest = false;
     int root = 0;
     std::uint32_t generation = 0;  ///< of the chooser
     std::size_t count = 0, element_bytes = 0;
@@ -148,8 +148,8 @@ class alignas(separation_bytes) Endpoint {
     bool is_like(const Collective& call, std::uint32_t now) const noexcept {
       const Reduction& op = call.reduction;
       return known && generation == now && count == call.count && root == call.root &&
-             element_bytes == call.element_bytes && call.sync == Sync::loose && !call.uneven && combine == op.combine &&
-             merge == op.merge &&
+             element_bytes == call.element_bytes && call.sync == Sync::loose && !call.uneven &&
+             at_rest == call.at_rest && combine == op.combine && merge == op.merge &&
              (combine == nullptr ||
               (op.element_bytes == element_bytes && op.commutative == commutative && !op.reproducible)) &&
              (call.in != nullptr || !reads) && (call.out != nullptr || !writes) && !has_blocks(call);
