@@ -39,7 +39,7 @@ Endpoint::Endpoint(State& state, int rank, const WaitConfig& wait)
       fabric_(state.fabric),
       progress_(state.fabric.progress(rank)),
       tick_(state.fabric.tick(rank)),
-      stage_(state.fabric.stage(rank, 0)),
+      stage_memory_(state.fabric.stage(rank)),
       rank_(rank),
       waiter_(wait),
       has_heavy_barrier_(heavy_barrier(wait.across_processes)),

@@ -232,7 +232,7 @@ class alignas(separation_bytes) Endpoint {
   const Fabric& fabric_;
   Progress& progress_;
   Tick& tick_;
-  std::byte* const stage_;  ///< this rank's first slot
+  std::byte* const stage_memory_;  ///< this rank's
   const int rank_;
   Waiter waiter_;
   const bool has_heavy_barrier_;
@@ -258,8 +258,7 @@ class alignas(separation_bytes) Endpoint {
 
   // Of schedules.
   std::uint64_t epoch_ = 0;
-  std::uint64_t stage_chunks_ = 0;  ///< chunks that have gone through the stages so far
-  Brief::SlotUse slot_uses_[Fabric::slots];
+  Stage stage_;
   OwnLinesVector<std::uint64_t> seen_ticks_;  ///< of each rank, as last looked at
   std::vector<std::uint32_t> departures_;     ///< the same, of those that were waited for
   std::uint64_t last_look_ = 0;               ///< when a started collective was last found blocked, in ticks()

@@ -211,7 +211,10 @@ def outcomes(mpi, smelt, source, module):
     logs = pathlib.Path(tempfile.mkdtemp(dir=mpi.scratch))
     script = f'exec "$0" test/main.py -v -i {module} > {logs}/${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}} 2>&1'
     command = mpi.command(smelt, 2, ["sh", "-c", script, str(mpi.place / "bin/python")])
-    _, _, status = run(command, 240, mpi.environment, source, late=SKIP)
+    environment = {**mpi.environment, "SMELT_MPI_RACE": "1"}
+    if module == "test_ulfm":  # its ranks call collectives of one communicator in different orders; it goes well as long as
+        del environment["SMELT_MPI_AFTER"]  # smelt is not asked to serve them from the first one on
+    _, _, status = run(command, 240, environment, source, late=SKIP)
     lines = [f"{module}: not over"] if status == SKIP else []
     for log in sorted(logs.iterdir()):
         text = log.read_text(encoding="utf-8", errors="replace")
