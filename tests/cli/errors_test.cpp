@@ -2,28 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "call.hpp"
 
 namespace {
 
 using testing::HasSubstr;
-using testing::StartsWith;
 
 struct Mistake {
   Words words;
   int exit_code;
   std::string says;
 };
-
-void expect_one_line(const Call& call, int exit_code, const std::string& says) {
-  EXPECT_EQ(call.exit_code, exit_code) << call.err;
-  EXPECT_EQ(call.out, "");
-  EXPECT_THAT(call.err, StartsWith("smelt: "));
-  EXPECT_THAT(call.err, HasSubstr(says));
-  EXPECT_EQ(std::count(call.err.begin(), call.err.end(), '\n'), 1) << call.err;
-}
 
 Words on_two(Words words) {
   words.insert(words.end(), {"-m", two_packages()});
@@ -54,6 +43,7 @@ TEST(Errors, UsageIsExitCodeTwo) {
       {{"synth", "--cores", "1e3", "--json"}, 2, "not a whole number"},
       {{"measure", "--budget", "fast"}, 2, "such as 30s, 500ms, 2m"},
       {{"measure", "--budget", "0s"}, 2, "more than 0"},
+      {{"inspect", "nobody-has-this-name"}, 1, "no process of this user holds a communicator 'nobody-has-this-name' now"},
       {{"import"}, 2, "import what?"},
       {{"import", "core-to-cor", "x.csv"}, 2, "did you mean 'core-to-core'?"},
       {{"import", "x.csv", "--send-share", "2"}, 2, "between 0 and 1"},

@@ -25,7 +25,7 @@ Words planning(const std::string& command, const Words& more = {}) {
 
 TEST(Screen, EveryCommandExplainsItself) {
   for (const std::string command :
-       {"measure", "show", "import", "synth", "plan", "simulate", "compare", "bench", "settings"}) {
+       {"measure", "show", "import", "synth", "plan", "simulate", "compare", "bench", "inspect", "settings"}) {
     SCOPED_TRACE(command);
     const Call help = smelt({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);

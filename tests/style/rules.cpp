@@ -36,7 +36,7 @@ std::string room_of_header(const std::string& name) {
       {"error.hpp", "base"},    {"settings.hpp", "base"},    {"machine.hpp", "machine"}, {"plan.hpp", "plan"},
       {"channel.hpp", "channel"}, {"floor.hpp", "base"}, {"measure.hpp", "measure"}, {"communicator.hpp", "comm"},
       {"schedule.hpp", "plan"}, {"collective.hpp", "plan"}, {"profile.hpp", "plan"}, {"export.hpp", "plan"},
-      {"tune.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"smelt.h", "capi"},
+      {"tune.hpp", "comm"}, {"inspect.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"smelt.h", "capi"},
   };
   const auto found = rooms.find(name);
   return found == rooms.end() ? "" : found->second;
