@@ -1,6 +1,7 @@
 #include "comm/brief.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/copy.hpp"
 #include "comm/chooser.hpp"
@@ -106,7 +107,9 @@ Brief Brief::compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& s
     const auto blocks = has_rank_blocks(operation) ? static_cast<std::size_t>(schedule.stage_blocks) : 1;
     brief.stage_blocks_ = blocks;
     brief.most_bytes_ = std::min(brief.most_bytes_, Stage::most_chunk_bytes / blocks / line_bytes * line_bytes);
-    if (recipe.chunk_bytes == 0) brief.most_bytes_ = std::min(brief.most_bytes_, plan::Cutting::most_whole_bytes(blocks));
+    if (recipe.chunk_bytes == 0) {
+      brief.most_bytes_ = std::min(brief.most_bytes_, plan::Cutting::most_whole_bytes(blocks));
+    }
   }
   if (most_blocks > 0) {
     // Two ranks that send to each other first and then receive must not fill their channels.
@@ -235,7 +238,7 @@ bool Brief::combine(Endpoint& endpoint, const Collective& call, const AFrame& fr
   } else if (step.kind != Move::Kind::combine) {
     if (!receive(endpoint, *step.in, operand, bytes)) return false;
   } else if (op.merge == nullptr) {
-    copy_bytes(operand, frame.at(step.from), bytes);
+    std::memcpy(operand, frame.at(step.from), bytes);
   } else {
     theirs = frame.at(step.from);
   }

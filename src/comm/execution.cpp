@@ -328,7 +328,8 @@ Execution::Outcome Execution::reuse_stage() noexcept {
       if (const Outcome outcome = await((*use.readers)[reader_], use.value); outcome != Outcome::done) return outcome;
     }
   }
-  std::ranges::fill(uses, Stage::Use{&prepared_->schedule.stage_readers, tick_value(chunk_, prepared_->schedule.ticks)});
+  const Schedule& schedule = prepared_->schedule;
+  std::ranges::fill(uses, Stage::Use{&schedule.stage_readers, tick_value(chunk_, schedule.ticks)});
   stage_free_ = true;
   return Outcome::done;
 }

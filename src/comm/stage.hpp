@@ -1,10 +1,10 @@
-// Stage: what a rank keeps of the stages. They are rings; chunks go through them one after the other, on all ranks alike,
-// so that each rank knows where in whose stage a chunk lies.
+// Stage: a rank's record of how the stages are used. Each stage is a ring of places. Chunks take places one after the
+// other, on all ranks alike, so that each rank knows where in a peer's stage a chunk lies.
 //
-//   | 8 KiB | 8 KiB | 8 KiB | 8 KiB | ...       places; a chunk takes 1, 2, 4, ... of them, beginning at a multiple of that
+//   | 8 KiB | 8 KiB | 8 KiB | 8 KiB | ...    a chunk takes 1, 2 or 4 places, beginning at a multiple of their number
 //
-// The whole ring is gone round, however short the chunks are: a line that is filled again soon after it was read takes
-// longer to come back from its reader.
+// Short chunks go round the whole ring, too. A line that is filled again soon after it was read takes longer to come
+// back from its reader's cache.
 #pragma once
 
 #include <algorithm>
@@ -27,17 +27,17 @@ class Stage {
     std::uint64_t value = 0;
   };
 
-  /// From a chunk that long to the next one.
+  /// Distance in bytes between the beginnings of successive chunks of that length.
   static std::size_t stride(std::size_t chunk_bytes) noexcept {
     return std::bit_ceil(std::max(chunk_bytes, place_bytes));
   }
-  /// Takes the next chunks. Returns where the first one lies; the others follow, round the ring.
+  /// Takes places for `chunks` chunks. Returns the offset of the first one; the others follow round the ring.
   std::size_t take(std::size_t chunk_bytes, std::size_t chunks) noexcept {
     const std::size_t step = stride(chunk_bytes), first = (next_ + step - 1) / step * step;
     next_ = (first + chunks * step) % bytes;
     return first % bytes;
   }
-  /// The places of a chunk at `offset`, in the rank's own stage.
+  /// The places of a chunk at `offset` of the rank's own stage.
   std::span<Use> uses(std::size_t offset, std::size_t chunk_bytes) noexcept {
     return {uses_ + offset / place_bytes, stride(chunk_bytes) / place_bytes};
   }

@@ -1,21 +1,22 @@
-// Race: who serves a kind of call, by the time that it takes on this machine and in this job: smelt in the one way or the
-// other (smelt_call::at_rest), or the library.
+// Race: decides who serves a kind of call by the times that it takes in this job: smelt in one of its two ways
+// (smelt_call::at_rest or not), or the library.
 //
-// A cell is an operation and a class of sizes on one communicator. All ranks count its calls alike; which of them is
-// served by whom follows from that number and from times that all ranks see. In a contest one of smelt's ways, which has
-// the cell, is challenged by the other one, or by the library:
+// A cell is an operation and a class of sizes on one communicator. All ranks count its calls alike. Who serves a call
+// follows from its number and from times that all ranks see. In a contest the better of smelt's ways (the champion) is
+// challenged by the other way or by the library:
 //
 //   calls   ... holder ... | champion | challenger | champion | challenger |  ...  | the winner ...
 //                          '------- stage ---------'
 //
-// A stage is a row of calls by each. The first call of a row finds the ranks and their caches in a state that somebody else has
-// left, and is not timed. When a stage is over, each rank shows what its calls took; as soon as all have, the next stage
-// begins, at a call that nobody has come to yet (onset.hpp). Nobody waits for it: meanwhile the holder serves the cell.
-// What counts is the sum over all ranks, so waiting for a rank that is late counts, for both.
+// A stage is a row of calls by each. The first call of a row finds caches as the other one has left them and is not
+// timed. At the end of a stage each rank shows what its calls took. When all have, the next stage begins at a call that
+// nobody has come to yet (onset.hpp). Nobody waits for that: meanwhile the holder serves the cell. The time of a stage
+// is the sum over all ranks, so the time that they wait for each other counts for both.
 //
-// Rule: the challenger gets the cell once it has won six points: one for each stage in which it took clearly less time,
-// three if it was less by far; before it has failed to in two stages. A short stage comes first: a challenger that is slower by far
-// is out at once. After 16 times as many calls the same is asked again, by longer stages.
+// Rule: the challenger gets the cell with six points, before it has failed in two stages. A stage gives it one point
+// if it took less than 0.95 of the champion's time, three if less than 0.8; else it has failed. In a short first stage
+// nothing can be won, but a challenger that takes more than 1.25 of the champion's time is out. The contest is held
+// again after 16 times as many calls, with longer stages.
 //
 // Invariants
 // - A rank shows the times of a stage only after it has read those of the stage before: so there are places for two.

@@ -75,7 +75,7 @@ class Repeats {
   Repeats& operator=(const Repeats&) = delete;
   ~Repeats() { forget(); }
 
-  /// In which of smelt's ways (race.hpp); `held`: as the call's cell says, if that need not be asked who serves the call.
+  /// In which of smelt's ways (race.hpp); `held`: in the holder's, unless the call's cell has to be asked.
   enum class Way : std::uint8_t { plain, at_rest, held };
 
   /// Runs a call that is known. False: it is not, or its cell has to be asked; nothing has happened.

@@ -27,7 +27,7 @@ Teams& teams() {  // guarded by `registry`; never destroyed: others may call unt
   return all;
 }
 
-// Communicators that were settled before their time and did not live to use it; half as many after one that did. Programs
+// Communicators that were settled early and freed too soon to gain by it; halved by each one that did gain. Programs
 // that make and free communicators all the time shall not pay for each.
 constinit std::atomic<int> wasted{0};
 constexpr int most_wasted = 8;
@@ -73,10 +73,6 @@ Team* make_team(MPI_Comm comm) {
   teams()[number_of(comm)] = team;
   return team;
 }
-
-}  // namespace
-
-namespace {
 
 /// A number from the environment; `otherwise` without one, or with one below `least`.
 int setting(const char* name, int least, int otherwise) noexcept {

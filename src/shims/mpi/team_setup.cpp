@@ -98,7 +98,10 @@ class Files {
     sized_ = race_.get() >= 0 && ftruncate(race_.get(), static_cast<off_t>(Race::bytes(ranks))) == 0;
   }
 
-  bool there() const { return leaves_room(std::max(memory_.get(), race_.get())) && memory_.get() >= 0 && race_.get() >= 0 && sized_; }
+  bool there() const {
+    const auto [least, most] = std::minmax({memory_.get(), race_.get()});
+    return least >= 0 && leaves_room(most) && sized_;
+  }
   int memory() const { return memory_.get(); }
   int race() const { return race_.get(); }
 
