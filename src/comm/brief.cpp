@@ -107,9 +107,6 @@ Brief Brief::compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& s
     const auto blocks = has_rank_blocks(operation) ? static_cast<std::size_t>(schedule.stage_blocks) : 1;
     brief.stage_blocks_ = blocks;
     brief.most_bytes_ = std::min(brief.most_bytes_, Stage::most_chunk_bytes / blocks / line_bytes * line_bytes);
-    if (recipe.chunk_bytes == 0) {
-      brief.most_bytes_ = std::min(brief.most_bytes_, plan::Cutting::most_whole_bytes(blocks));
-    }
   }
   if (most_blocks > 0) {
     // Two ranks that send to each other first and then receive must not fill their channels.

@@ -58,8 +58,9 @@ std::vector<std::size_t> chunk_choices(const AlgorithmInfo& info, Access access,
   std::vector<std::size_t> chunks = {0};
   if (!info.pipelined) return chunks;
   const bool relays = info.uses_tree || info.name.ends_with("_chain");
-  if (access == Access::staged) return chunks;
-  if (relays && ranks > 2) {
+  if (access == Access::staged) {
+    if (bytes > 8192) chunks.push_back(8192);
+  } else if (relays && ranks > 2) {
     for (std::size_t chunk = access == Access::channels ? 1024 : 16384; chunk < bytes && chunk <= (1u << 20);
          chunk *= 4) {
       chunks.push_back(chunk);

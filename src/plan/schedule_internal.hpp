@@ -75,7 +75,6 @@ class Cutting {
     if (schedule.stage_blocks > 0) {
       const auto blocks = has_rank_blocks(operation) ? static_cast<std::size_t>(schedule.stage_blocks) : 1;
       most = std::min(most, slot_bytes / blocks / 64 * 64);
-      if (chunk_bytes == 0 && schedule.tail_chunks == 0) most = std::min(most, piece(length * element_bytes, blocks));
     }
     chunk_ = std::min(length, std::max<std::size_t>(1, most / element_bytes));
     // Slices and chunks begin on cache lines where the elements allow it.
@@ -99,20 +98,7 @@ class Cutting {
     return std::min(elements, rounded_up(even) * static_cast<std::size_t>(slice));
   }
 
-  /// So much of a block is put into a stage at once that takes `blocks` blocks, where that has room for it.
-  static constexpr std::size_t most_whole_bytes(std::size_t blocks) {
-    return std::max<std::size_t>(4096, 8192 / blocks);
-  }
-
  private:
-  /// Longer messages are cut so that the stage is read while it is filled; into few pieces, each of which costs both
-  /// ends a signal.
-  static std::size_t piece(std::size_t bytes, std::size_t blocks) {
-    constexpr std::size_t pieces = 4, least_bytes = 4096;
-    if (bytes <= most_whole_bytes(blocks)) return bytes;
-    return std::max(least_bytes / blocks, (bytes + pieces - 1) / pieces + 63) / 64 * 64;
-  }
-
   std::size_t rounded_up(std::size_t elements) const { return (elements + grain_ - 1) / grain_ * grain_; }
 
   std::size_t length_ = 0, slices_ = 1, chunk_ = 0, chunks_ = 1, tail_ = 0, grain_ = 1;

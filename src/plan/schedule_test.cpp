@@ -47,32 +47,6 @@ TEST(Schedules, EveryCandidateEndsOnEveryGroup) {
   }
 }
 
-// A stage is read while it is filled: what is long enough goes through it in four pieces, or as many as it takes.
-TEST(Schedules, AStageIsFilledInPieces) {
-  Schedule schedule;
-  for (const int blocks : {1, 2, 3, 7}) {
-    schedule.stage_blocks = blocks;
-    const auto count = static_cast<std::size_t>(blocks);
-    const std::size_t whole = std::max<std::size_t>(4096, 8192 / count), slot = 32768 / count / 64 * 64;
-    for (const std::size_t bytes : {std::size_t{8}, whole, whole + 1, std::size_t{16384}, std::size_t{65536}, 4 * slot,
-                                    4 * slot + 1, std::size_t{1} << 20}) {
-      const plan::Cutting cutting(schedule, Operation::gather, 0, 32768, bytes, 1);
-      EXPECT_LE(cutting.chunk(), slot);
-      if (bytes <= whole) {
-        EXPECT_EQ(cutting.chunks(), std::max<std::size_t>(1, (bytes + slot - 1) / slot)) << bytes << ", " << blocks;
-        EXPECT_EQ(plan::Cutting::most_whole_bytes(count), whole);
-      } else {
-        EXPECT_LE(cutting.chunks(), std::max<std::size_t>(4, (bytes + slot - 1) / slot)) << bytes << ", " << blocks;
-        EXPECT_GT(cutting.chunks(), 1U) << bytes << ", " << blocks;
-        EXPECT_GE((cutting.chunk() + 63) * count, 4096U) << bytes << ", " << blocks;
-      }
-    }
-  }
-  schedule.tail_chunks = 4;  // halves are cut as ever
-  schedule.stage_blocks = 1;
-  EXPECT_EQ(plan::Cutting(schedule, Operation::reduce, 0, 32768, 65536, 1).chunks(), 2U);
-}
-
 // A few bytes more than whole chunks hold shorten all of them, and make no round of their own.
 TEST(Schedules, ChunksAreAsFewAsPossibleAndAsLongAsEachOther) {
   Schedule schedule;
@@ -82,8 +56,7 @@ TEST(Schedules, ChunksAreAsFewAsPossibleAndAsLongAsEachOther) {
       const std::size_t most = stage_blocks == 0 ? 4096 / element : std::size_t{32768} / 3 / 64 * 64 / element;
       const std::size_t slot = stage_blocks == 1 ? 32768 / 3 : 32768;
       for (const std::size_t length : {most, most + 1, 2 * most, 2 * most + 8, 7 * most - 1, 7 * most, 7 * most + 3}) {
-        const std::size_t wanted = stage_blocks == 0 ? 4096 : slot;  // stages have room for less
-        const plan::Cutting cutting(schedule, Operation::gather, wanted, slot, length, element);
+        const plan::Cutting cutting(schedule, Operation::gather, stage_blocks == 0 ? 4096 : 0, slot, length, element);
         const std::size_t chunks = (length + most - 1) / most;
         ASSERT_EQ(cutting.chunks(), chunks) << length << " elements of " << element << " bytes";
         EXPECT_LE(cutting.chunk(), most);
