@@ -23,7 +23,8 @@ const std::map<std::string, Names>& table() {
       {"channel", {"base", "machine"}},
       {"measure", {"base", "machine", "channel", "plan", "comm"}},
       {"comm", {"base", "machine", "plan", "channel"}},
-      {"capi", {"base", "machine", "plan", "channel", "measure", "comm"}},
+      {"state", {"base", "machine", "plan", "channel", "comm"}},
+      {"capi", {"base", "machine", "plan", "channel", "measure", "comm", "state"}},
       {"cli", {"bench"}},
       {"shims", {}},
   };
@@ -36,7 +37,8 @@ std::string room_of_header(const std::string& name) {
       {"error.hpp", "base"},    {"settings.hpp", "base"},    {"machine.hpp", "machine"}, {"plan.hpp", "plan"},
       {"channel.hpp", "channel"}, {"floor.hpp", "base"}, {"measure.hpp", "measure"}, {"communicator.hpp", "comm"},
       {"schedule.hpp", "plan"}, {"collective.hpp", "plan"}, {"profile.hpp", "plan"}, {"export.hpp", "plan"},
-      {"tune.hpp", "comm"}, {"inspect.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"smelt.h", "capi"},
+      {"tune.hpp", "comm"}, {"inspect.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"map_algorithms.hpp", "state"},
+      {"map_model.hpp", "state"}, {"smelt.h", "capi"},
   };
   const auto found = rooms.find(name);
   return found == rooms.end() ? "" : found->second;
