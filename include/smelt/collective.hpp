@@ -135,8 +135,8 @@ struct Blocks {
   const std::size_t* offsets = nullptr;
 };
 
-/// One operation. All ranks describe the same operation, count, reduction, root and sync, and either all run it or all
-/// start it.
+/// One operation. All ranks describe the same operation, count, reduction, root, sync and at_rest, and either all run it
+/// or all start it.
 ///
 ///   broadcast       out: `count` elements, from the root to all
 ///   reduce          in: `count`; out: `count`, on the root alone (may be null elsewhere)
@@ -167,6 +167,9 @@ struct Collective {
   Reduction reduction{};
   int root = 0;
   Sync sync = Sync::loose;
+  /// A hint: what is given has not been written lately, and results are not read soon. Without it an algorithm is chosen
+  /// for data that was just written and is about to be read. Which one a program's calls are like their times tell.
+  bool at_rest = false;
   Blocks in_blocks{}, out_blocks{};
   bool uneven = false;                                          ///< blocks of different sizes
   bool (*vote)(const void* proposal, void* context) = nullptr;  ///< of two-phase commit

@@ -168,8 +168,10 @@ std::vector<Recipe> candidate_recipes(Operation operation, int ranks, std::size_
 /// How the memory of the ranks is connected.
 struct Reach {
   std::size_t slot_bytes = 32 * 1024;  ///< of a stage's slot
-  int slots = 4;                       ///< of a stage
+  int slots = 8;                       ///< of a stage
   bool processes = false;              ///< direct access is process_vm_readv
+  /// Nobody has written the callers' buffers lately, or reads them soon: who copies them finds them where its own are.
+  bool at_rest = false;
 };
 
 struct ScheduleTimes {

@@ -6,8 +6,8 @@
  *   that says what was wrong, where, and what to do (per thread, valid until that thread's next
  *   smelt call). After a collective that failed, smelt_rank_failure() says who is missing.
  * - Handles are opaque; each kind has its _free. Freeing NULL does nothing.
- * - All ranks of a communicator call the same collectives in the same order, with the same count,
- *   operator, root and synchronization, and all of them blocking or all of them started. Ordering: docs/ordering.md.
+ * - All ranks of a communicator call the same collectives in the same order, with the same count, operator, root,
+ *   synchronization and at_rest, and all of them blocking or all of them started. Ordering: docs/ordering.md.
  * - Collectives neither allocate nor lock once each operation and size has been run.
  * - A rank handle, and the requests made of it, are used by one thread at a time; everything else
  *   may be called from any thread.
@@ -317,6 +317,10 @@ typedef struct smelt_call {
   int (*vote)(const void* proposal, void* context); /* of two-phase commit; not 0: yes */
   void* vote_context;
   int* committed;
+  /* A hint, not 0: what is given has not been written lately, and results are not read soon, so that a copy between the
+   * buffers of two ranks costs little. Results are the same as without it, but for the order in which operands are
+   * combined. */
+  int at_rest;
 } smelt_call;
 
 /* Runs it to its end. */

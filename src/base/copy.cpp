@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/cacheline.hpp"
 #include "base/clock.hpp"
 #include "base/clones.hpp"
 
@@ -60,25 +61,31 @@ SMELT_VECTOR_CLONES void copy_backwards(std::byte* to, const std::byte* from, st
   std::memcpy(to, from, bytes);
 }
 
-// Four lines at a time, and a page ahead the L2 cache is asked for four others; never for what lies behind the end,
-// which somebody may be writing.
-SMELT_VECTOR_CLONES void copy_early(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+// Four lines at a time; of what lies behind the end, which somebody may be writing, none is asked for.
+SMELT_VECTOR_CLONES void copy_early(std::byte* to, const std::byte* from, std::size_t bytes,
+                                    std::size_t ahead) noexcept {
   using Line = unsigned char __attribute__((vector_size(64)));
-  constexpr std::size_t step = 4 * sizeof(Line), ahead = 4096;
-  std::size_t at = 0;
+  constexpr std::size_t line = sizeof(Line), step = 4 * line;
+  // Whole lines are written: the first one may begin before its end.
+  const std::size_t head = std::min(bytes, (line - reinterpret_cast<std::uintptr_t>(to) % line) % line);
+  std::memcpy(to, from, head);
+  std::size_t at = head;
   for (; at + step <= bytes; at += step) {
     if (at + ahead + step <= bytes) {
-      for (std::size_t i = 0; i < step; i += sizeof(Line)) __builtin_prefetch(from + at + ahead + i, 0, 2);
+      for (std::size_t i = 0; i < step; i += line) {
+        __builtin_prefetch(from + at + ahead + i, 0, 2);
+        prefetch_to_write(to + at + ahead + i);
+      }
     }
     Line first, second, third, fourth;  // registers; an array would be written to the stack
-    std::memcpy(&first, from + at, sizeof(Line));
-    std::memcpy(&second, from + at + sizeof(Line), sizeof(Line));
-    std::memcpy(&third, from + at + 2 * sizeof(Line), sizeof(Line));
-    std::memcpy(&fourth, from + at + 3 * sizeof(Line), sizeof(Line));
-    std::memcpy(to + at, &first, sizeof(Line));
-    std::memcpy(to + at + sizeof(Line), &second, sizeof(Line));
-    std::memcpy(to + at + 2 * sizeof(Line), &third, sizeof(Line));
-    std::memcpy(to + at + 3 * sizeof(Line), &fourth, sizeof(Line));
+    std::memcpy(&first, from + at, line);
+    std::memcpy(&second, from + at + line, line);
+    std::memcpy(&third, from + at + 2 * line, line);
+    std::memcpy(&fourth, from + at + 3 * line, line);
+    std::memcpy(to + at, &first, line);
+    std::memcpy(to + at + line, &second, line);
+    std::memcpy(to + at + 2 * line, &third, line);
+    std::memcpy(to + at + 3 * line, &fourth, line);
   }
   std::memcpy(to + at, from + at, bytes - at);
 }

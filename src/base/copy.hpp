@@ -5,8 +5,9 @@
 // large array, 16 bytes into a page, does to a stage, which begins with one. Loads and stores are as fast there as
 // elsewhere. Whether this CPU is one of those is tried when it first matters; on others nothing changes.
 //
-// What lies in another core's L2 cache, as what its rank has just written does, comes in as fast as lines can be asked
-// for at a time: the L2 cache has more requests in flight than the core, if it is told early which lines to get.
+// Lines that are not in the core's caches, because they lie in memory or in another core's L2 cache, come in as fast as
+// they can be asked for at a time: the L2 cache has more requests in flight than the core, if it is told early which lines
+// to get. Those that are about to be written are asked for, too: a store waits as long for its line as a load.
 #pragma once
 
 #include <atomic>
@@ -35,12 +36,14 @@ inline bool strings_are_slow() noexcept {
 
 void copy_backwards(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
-/// Of lengths that an L2 cache holds. With a Xeon's of 2 MiB they took 0.84 to 0.94 of memcpy's time, shorter and
-/// longer ones as long, and those of 16 MiB, which come from memory, 1.2 times.
+/// Shorter copies gain nothing; how much others do docs/algorithms.md says.
+constexpr std::size_t least_early_bytes = 2 << 10;
+/// How early: of lengths that may come from an L2 cache a page, which is as far as that looks ahead itself.
 constexpr std::size_t least_fetched_bytes = 64 << 10, most_fetched_bytes = 1 << 20;
+constexpr std::size_t ahead_bytes = 1024, ahead_fetched_bytes = 4096;
 
 /// Whether asking early has been seen to help on CPUs of this make.
-inline bool fetches_early() noexcept {
+inline bool asks_early() noexcept {
 #if defined(__x86_64__)
   return __builtin_cpu_is("intel") != 0;
 #else
@@ -48,7 +51,8 @@ inline bool fetches_early() noexcept {
 #endif
 }
 
-void copy_early(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+/// Asks for the lines of both so far ahead.
+void copy_early(std::byte* to, const std::byte* from, std::size_t bytes, std::size_t ahead) noexcept;
 
 }  // namespace copy_detail
 
@@ -71,9 +75,14 @@ inline std::byte* in_step_with(const void* other, std::byte* scratch) noexcept {
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) noexcept {
   if (bytes == 8) {
     std::memcpy(to, from, 8);
-  } else if (bytes > copy_detail::shortest_bytes && bytes < copy_detail::longest_bytes && is_slow_distance(to, from)) {
+  } else if (bytes < copy_detail::least_early_bytes || bytes >= copy_detail::longest_bytes) {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  } else if (bytes > copy_detail::shortest_bytes && is_slow_distance(to, from)) {
     copy_detail::copy_backwards(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
-  } else if (bytes > 0) {
+  } else if (copy_detail::asks_early()) {
+    copy_detail::copy_early(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes,
+                            copy_detail::ahead_bytes);
+  } else {
     std::memcpy(to, from, bytes);
   }
 }
@@ -81,8 +90,9 @@ inline void copy_bytes(void* to, const void* from, std::size_t bytes) noexcept {
 /// copy_bytes out of memory that another core has written last.
 inline void fetch_bytes(void* to, const void* from, std::size_t bytes) noexcept {
   if (bytes >= copy_detail::least_fetched_bytes && bytes <= copy_detail::most_fetched_bytes &&
-      copy_detail::fetches_early()) {
-    copy_detail::copy_early(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+      copy_detail::asks_early()) {
+    copy_detail::copy_early(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes,
+                            copy_detail::ahead_fetched_bytes);
   } else {
     copy_bytes(to, from, bytes);
   }

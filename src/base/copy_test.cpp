@@ -62,10 +62,12 @@ TEST(Copy, FetchedItIsWholeAsWell) {
 
 TEST(Copy, FetchedEarlyOnAnyMakeOfCpu) {
   constexpr auto copy = [](void* to, const void* from, std::size_t bytes) {
-    copy_detail::copy_early(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+    for (const std::size_t ahead : {std::size_t{256}, copy_detail::ahead_bytes, copy_detail::ahead_fetched_bytes}) {
+      copy_detail::copy_early(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes, ahead);
+    }
   };
-  for (const std::size_t bytes : {0, 1, 255, 256, 257, 4095, 4096, 4352, 4353, 8191, 100'007}) {
-    for (const std::size_t distance : {0, 1, 16, 4080}) expect_copied<copy>(bytes, distance);
+  for (const std::size_t bytes : {0, 1, 63, 64, 255, 256, 257, 4095, 4096, 4352, 4353, 8191, 100'007}) {
+    for (const std::size_t distance : {0, 1, 16, 63, 4080}) expect_copied<copy>(bytes, distance);
   }
 }
 

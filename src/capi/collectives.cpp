@@ -261,6 +261,7 @@ const char* translate(const smelt_call& from, int size, int rank, Ballot& ballot
   to.operation = static_cast<Operation>(operation);
   to.uneven = named != operation;
   to.sync = static_cast<smelt::Sync>(sync);
+  to.at_rest = from.at_rest != 0;
   to.in = from.in;
   to.out = from.out;
   to.count = from.count;

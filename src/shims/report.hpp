@@ -80,7 +80,7 @@ class Entry {
   friend struct Report;
   static constexpr std::size_t slots = 16;
   static constexpr std::uint32_t samples = 64;
-  static constexpr std::size_t reasons = 6;
+  static constexpr std::size_t reasons = 16;
 
   struct Series {
     std::atomic<std::uint32_t> recorded{0};

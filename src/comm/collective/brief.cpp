@@ -1,6 +1,7 @@
 #include "comm/collective/brief.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/copy.hpp"
 #include "comm/collective/chooser.hpp"
@@ -73,7 +74,7 @@ Brief::Step Brief::compile_step(Endpoint& endpoint, const Move& move, Operation 
     if (move.peer >= 0) step.out = endpoint.link_to(move.peer);
     if (move.source >= 0) step.in = endpoint.link_to(move.source);
   } else if (move.source >= 0) {
-    step.stages = endpoint.fabric_.stage(move.source, 0);
+    step.stage = endpoint.fabric_.stage(move.source);
   }
   return step;
 }
@@ -101,10 +102,11 @@ Brief Brief::compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& s
     }
   }
   brief.sums_apart_ = schedule.work_blocks > 1;
-  brief.most_bytes_ = recipe.chunk_bytes != 0 ? recipe.chunk_bytes : Fabric::slot_bytes;
+  brief.most_bytes_ = recipe.chunk_bytes != 0 ? recipe.chunk_bytes : Stage::most_chunk_bytes;
   if (schedule.stage_blocks > 0) {
     const auto blocks = has_rank_blocks(operation) ? static_cast<std::size_t>(schedule.stage_blocks) : 1;
-    brief.most_bytes_ = std::min(brief.most_bytes_, Fabric::slot_bytes / blocks / line_bytes * line_bytes);
+    brief.stage_blocks_ = blocks;
+    brief.most_bytes_ = std::min(brief.most_bytes_, Stage::most_chunk_bytes / blocks / line_bytes * line_bytes);
   }
   if (most_blocks > 0) {
     // Two ranks that send to each other first and then receive must not fill their channels.
@@ -189,31 +191,34 @@ std::size_t Brief::AnyFrame::uneven_offset(const Place& place) const noexcept {
   return offsets != nullptr ? offsets[place.at] * uneven->element_bytes : place.at * bytes;
 }
 
-/// The epoch and the slot of the stages. What that held is left in the slot's use, for who fills it.
-inline Brief::SlotUse* Brief::take_slot(Endpoint& endpoint, Frame& frame) const noexcept {
+/// The epoch, and the place in the stages.
+inline void Brief::take_stage(Endpoint& endpoint, Frame& frame) const noexcept {
   frame.epoch = ++endpoint.epoch_ << tick_bits;
-  if (schedule_->stage_blocks == 0) return nullptr;
-  const std::size_t slot = endpoint.stage_chunks_++ % Fabric::slots;
-  frame.slot = slot * Fabric::slot_bytes;
-  frame.base[static_cast<int>(Buffer::stage)] = endpoint.stage_ + frame.slot;
-  return fills_stage_ ? &endpoint.slot_uses_[slot] : nullptr;
+  if (stage_blocks_ == 0) return;
+  frame.staged = endpoint.stage_.take(stage_blocks_ * frame.bytes, 1);
+  frame.base[static_cast<int>(Buffer::stage)] = endpoint.stage_memory_ + frame.staged;
 }
 
-inline void Brief::note_use(SlotUse& use, const Frame& frame) const noexcept {
-  use.readers = &schedule_->stage_readers;
-  use.value = frame.epoch + static_cast<std::uint64_t>(schedule_->ticks);
+/// Of the places that this rank fills.
+inline std::span<Stage::Use> Brief::uses(Endpoint& endpoint, const Frame& frame) const noexcept {
+  return fills_stage_ ? endpoint.stage_.uses(frame.staged, stage_blocks_ * frame.bytes) : std::span<Stage::Use>();
 }
 
-/// The epoch and the slot of the stages, which is free once those are done who read what it held.
+inline void Brief::note_use(Endpoint& endpoint, const Frame& frame) const noexcept {
+  const Stage::Use use{&schedule_->stage_readers, frame.epoch + static_cast<std::uint64_t>(schedule_->ticks)};
+  for (Stage::Use& each : uses(endpoint, frame)) each = use;
+}
+
+/// The epoch, and the place in the stages, which is free once those are done who read what it held.
 inline bool Brief::begin(Endpoint& endpoint, Frame& frame) const noexcept {
-  SlotUse* const use = take_slot(endpoint, frame);
-  if (use == nullptr) return true;
-  if (use->readers != nullptr) {
-    for (const int reader : *use->readers) {
-      if (!await(endpoint, reader, use->value)) return false;
+  take_stage(endpoint, frame);
+  for (const Stage::Use& use : uses(endpoint, frame)) {
+    if (use.readers == nullptr) continue;
+    for (const int reader : *use.readers) {
+      if (!await(endpoint, reader, use.value)) return false;
     }
   }
-  note_use(*use, frame);
+  note_use(endpoint, frame);
   return true;
 }
 
@@ -230,7 +235,7 @@ bool Brief::combine(Endpoint& endpoint, const Collective& call, const AFrame& fr
   } else if (step.kind != Move::Kind::combine) {
     if (!receive(endpoint, *step.in, operand, bytes)) return false;
   } else if (op.merge == nullptr) {
-    copy_bytes(operand, frame.at(step.from), bytes);
+    std::memcpy(operand, frame.at(step.from), bytes);
   } else {
     theirs = frame.at(step.from);
   }
@@ -292,26 +297,27 @@ bool Brief::run(Endpoint& endpoint, const Collective& call) const noexcept {
 
 void Brief::begin(Endpoint& endpoint, const Collective& call, Course& course) const noexcept {
   course.frame_ = any_frame_of(endpoint, call);
-  course.at_ = course.sent_ = course.received_ = course.reader_ = 0;
-  course.readers_ = nullptr;
-  if (!ticks()) return;
-  SlotUse* const use = take_slot(endpoint, course.frame_);
-  if (use == nullptr) return;
-  course.readers_ = use->readers;
-  course.reader_value_ = use->value;
-  note_use(*use, course.frame_);
+  course.at_ = course.sent_ = course.received_ = course.place_ = course.reader_ = 0;
+  course.stage_free_ = !ticks();
+  if (ticks()) take_stage(endpoint, course.frame_);
 }
 
-bool Brief::slot_is_free(Endpoint& endpoint, Course& course) noexcept {
-  for (; course.readers_ != nullptr && course.reader_ < course.readers_->size(); ++course.reader_) {
-    const int reader = (*course.readers_)[course.reader_];
-    if (endpoint.has_reached(reader, course.reader_value_)) continue;
-    endpoint.waiting_for_ = reader;
-    course.tick = &endpoint.fabric_.tick(reader);
-    course.tick_value = course.reader_value_;
-    return false;
+bool Brief::stage_is_free(Endpoint& endpoint, Course& course) const noexcept {
+  if (course.stage_free_) return true;
+  const auto places = uses(endpoint, course.frame_);
+  for (; course.place_ < places.size(); ++course.place_, course.reader_ = 0) {
+    const Stage::Use& use = places[course.place_];
+    for (; use.readers != nullptr && course.reader_ < use.readers->size(); ++course.reader_) {
+      const int reader = (*use.readers)[course.reader_];
+      if (endpoint.has_reached(reader, use.value)) continue;
+      endpoint.waiting_for_ = reader;
+      course.tick = &endpoint.fabric_.tick(reader);
+      course.tick_value = use.value;
+      return false;
+    }
   }
-  return true;
+  note_use(endpoint, course.frame_);
+  return course.stage_free_ = true;
 }
 
 /// As in blocking calls: first all is sent, then all is received.
@@ -349,7 +355,7 @@ bool Brief::messages_moved(const Step& step, Course& course) noexcept {
 bool Brief::advance(Endpoint& endpoint, const Collective& call, Course& course) const noexcept {
   course.in = course.out = nullptr;
   course.tick = nullptr;
-  if (!slot_is_free(endpoint, course)) return false;
+  if (!stage_is_free(endpoint, course)) return false;
   const AnyFrame& frame = course.frame_;
   for (; course.at_ < steps_.size(); ++course.at_, course.sent_ = course.received_ = 0) {
     const Step& step = steps_[course.at_];

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "channel/line.hpp"
@@ -23,12 +24,6 @@ class Endpoint;
 
 class Brief {
  public:
-  /// What a stage slot holds: who reads it, and the tick by which they are done.
-  struct SlotUse {
-    const std::vector<int>* readers = nullptr;
-    std::uint64_t value = 0;
-  };
-
   /// Translates this rank's schedule; empty if it does more than send, receive, copy and combine.
   static Brief compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& schedule, Operation operation);
 
@@ -65,7 +60,7 @@ class Brief {
     Link* out = nullptr;
     Link* in = nullptr;
     std::uint64_t tick = 0;             ///< of post and await
-    const std::byte* stages = nullptr;  ///< of get: the slots of the rank that is read
+    const std::byte* stage = nullptr;   ///< of get: of the rank that is read
     int source = -1;
   };
   /// Where the buffers of a call begin.
@@ -73,13 +68,13 @@ class Brief {
     std::byte* base[5];
     std::size_t bytes;        ///< of a vector or block; of different ones that of the longest that travels
     std::uint64_t epoch = 0;  ///< of ticks
-    std::size_t slot = 0;     ///< in bytes from the first
+    std::size_t staged = 0;   ///< where in the stages
 
     std::size_t length(const Place& place) const { return place.count * bytes; }
     std::size_t length(const Step& copy) const { return length(copy.to); }
     static bool is_empty(const Place&) { return false; }
     std::byte* at(const Place& place) const { return base[static_cast<int>(place.buffer)] + place.at * bytes; }
-    const std::byte* theirs(const Step& step) const { return step.stages + slot + step.from.at * bytes; }
+    const std::byte* theirs(const Step& step) const { return step.stage + staged + step.from.at * bytes; }
   };
   /// The same for blocks that may differ. Apart, as the others are too short for the question.
   struct AnyFrame : Frame {
@@ -112,10 +107,11 @@ class Brief {
   template <class AFrame>
   bool run_in(AFrame frame, Endpoint& endpoint, const Collective& call) const noexcept;
   bool run_uneven(Endpoint& endpoint, const Collective& call) const noexcept;
-  SlotUse* take_slot(Endpoint& endpoint, Frame& frame) const noexcept;
-  void note_use(SlotUse& use, const Frame& frame) const noexcept;
+  void take_stage(Endpoint& endpoint, Frame& frame) const noexcept;
+  std::span<Stage::Use> uses(Endpoint& endpoint, const Frame& frame) const noexcept;
+  void note_use(Endpoint& endpoint, const Frame& frame) const noexcept;
   bool begin(Endpoint& endpoint, Frame& frame) const noexcept;
-  static bool slot_is_free(Endpoint& endpoint, Course& course) noexcept;
+  bool stage_is_free(Endpoint& endpoint, Course& course) const noexcept;
   static bool messages_moved(const Step& step, Course& course) noexcept;
   template <class AFrame>
   static bool combine(Endpoint& endpoint, const Collective& call, const AFrame& frame, const Step& step) noexcept;
@@ -126,6 +122,7 @@ class Brief {
   std::size_t most_bytes_ = 0;          ///< of a vector or block
   const Schedule* schedule_ = nullptr;  ///< that is followed by ticks; nullptr: by messages alone
   bool fills_stage_ = false;
+  std::size_t stage_blocks_ = 0;  ///< that a stage takes; 0: none is used
   bool one_by_one_ = true;   ///< no step moves several blocks
   bool sums_apart_ = false;  ///< working memory holds more than the own block
   bool merges_ = false;      ///< what others own is combined: the operator must not need a place to do so
@@ -145,9 +142,8 @@ class Brief::Course {
   AnyFrame frame_;
   std::size_t at_ = 0;                         ///< step
   std::size_t sent_ = 0, received_ = 0;        ///< bytes of its messages
-  const std::vector<int>* readers_ = nullptr;  ///< of the slot's former content
-  std::size_t reader_ = 0;                     ///< next to be waited for
-  std::uint64_t reader_value_ = 0;
+  bool stage_free_ = true;
+  std::size_t place_ = 0, reader_ = 0;  ///< of what lies in the stage: next to be waited for
   alignas(line_bytes) std::byte operand_[most_lines * channel::line_payload];
 };
 

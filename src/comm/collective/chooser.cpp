@@ -135,12 +135,14 @@ bool Chooser::takes_uneven(const AlgorithmInfo& info) const {
 }
 
 std::vector<Recipe> Chooser::recipes(const Kind& kind, std::size_t bytes) const {
-  const auto [operation, sync, order, staged, irregular] = kind;
+  const auto operation = kind.operation;
+  const auto order = kind.order;
+  const bool staged = kind.staged, irregular = kind.irregular;
   std::vector<Access> access = {Access::channels};
   if (staged) access.push_back(Access::staged);
   if (setting_.direct) access.push_back(Access::direct);
   auto all = candidate_recipes(operation, setting_.group->size(), bytes, access, order != Order::any);
-  std::erase_if(all, [&, order = order, staged = staged, irregular = irregular](const Recipe& recipe) {
+  std::erase_if(all, [&](const Recipe& recipe) {
     const auto* info = info_of(recipe);
     return (order == Order::canonical && !info->canonical_order) || (irregular && !takes_uneven(*info)) ||
            (info->stages && !staged) || (irregular && recipe.chunk_bytes != 0 && recipe.access != Access::staged);
@@ -180,8 +182,8 @@ std::unique_ptr<Chooser::Table> Chooser::make_table(const Kind& kind) {
     range.choice.store(choice, std::memory_order_relaxed);  // published with the table
   };
   const bool told = setting_.fixed && info_of(*setting_.fixed)->operation == kind.operation;
-  const bool plain = kind.order == Order::any && kind.staged && !kind.irregular;
-  // The tuner's ranks come together: where some are late, the model knows better.
+  const bool plain = kind.order == Order::any && kind.staged && !kind.irregular && !kind.at_rest;
+  // The tuner's ranks come together, with data just written: where that is not so, the model knows better.
   if (setting_.profile && plain && !told && setting_.late_ns.empty()) {
     const auto shape = shape_of(*setting_.machine, *setting_.group, setting_.reach.processes);
     for (const auto& cell : setting_.profile->cells) {
@@ -205,14 +207,16 @@ std::unique_ptr<Chooser::Table> Chooser::make_table(const Kind& kind) {
 const Choice* Chooser::ask_model(const Kind& kind, std::size_t bytes) {
   auto& planned = planned_[kind.operation == Operation::broadcast];
   if (!planned) planned = trees();
-  const auto best = plan::best_recipe(*setting_.machine, *setting_.group, *planned, recipes(kind, bytes), bytes,
-                                      setting_.reach, 0, setting_.late_ns);
+  Reach reach = setting_.reach;
+  reach.at_rest = kind.at_rest;
+  const auto best = plan::best_recipe(*setting_.machine, *setting_.group, *planned, recipes(kind, bytes), bytes, reach,
+                                      0, setting_.late_ns);
   return best && *best ? choice_of((*best)->recipe, kind.order) : &nothing_;
 }
 
 Chooser::Table* Chooser::table(const Kind& kind) noexcept {
   auto& slot = tables_[static_cast<int>(kind.operation)][static_cast<int>(kind.sync)][static_cast<int>(kind.order)]
-                      [kind.staged][kind.irregular];
+                      [kind.staged][kind.irregular][kind.at_rest];
   // Partner: the store below. The table's ranges are there.
   if (Table* known = slot.load(std::memory_order_acquire)) [[likely]]
     return known;
@@ -290,8 +294,10 @@ void Chooser::forget_profile() {
     for (auto& of_sync : of_operation) {
       for (auto& of_order : of_sync) {
         for (auto& of_staged : of_order) {
-          // Relaxed: ranks that look them up next have met the caller in between. Tables stay, owned.
-          for (auto& table : of_staged) table.store(nullptr, std::memory_order_relaxed);
+          for (auto& of_rest : of_staged) {
+            // Relaxed: ranks that look them up next have met the caller in between. Tables stay, owned.
+            for (auto& table : of_rest) table.store(nullptr, std::memory_order_relaxed);
+          }
         }
       }
     }
@@ -309,7 +315,7 @@ const Choice* Chooser::choose(const Collective& call, int rank) noexcept {
     const auto longest = longest_known(call, setting_.group->size(), rank);
     bytes = longest ? *longest * call.element_bytes : 65536;
   }
-  const Kind kind{call.operation, call.sync, order_of(call.reduction), staged, irregular};
+  const Kind kind{call.operation, call.sync, order_of(call.reduction), staged, irregular, call.at_rest};
   Table* const ranges = table(kind);
   if (ranges == nullptr) return nullptr;
   for (auto& range : *ranges) {

@@ -89,7 +89,7 @@ class Chooser {
     Operation operation = Operation::broadcast;
     Sync sync = Sync::loose;
     Order order = Order::any;
-    bool staged = false, irregular = false;
+    bool staged = false, irregular = false, at_rest = false;
   };
   /// Sizes up to `below` and what runs for them; the last range ends at SIZE_MAX.
   struct Range {
@@ -122,7 +122,7 @@ class Chooser {
   std::deque<Choice> choices_;
   std::optional<plan::PlannedTrees> planned_[2];  ///< with all named ones that were needed; [1]: of broadcasts
   std::vector<std::unique_ptr<Table>> owned_;
-  std::atomic<Table*> tables_[operation_count][2][3][2][2] = {};
+  std::atomic<Table*> tables_[operation_count][2][3][2][2][2] = {};
 };
 
 }  // namespace smelt::comm

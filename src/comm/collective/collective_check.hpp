@@ -56,6 +56,7 @@ struct Case {
   Sync sync = Sync::loose;
   Manner manner = Manner::blocking;
   bool in_place = false;
+  bool at_rest = false;
   std::size_t apart = 0;   ///< bytes that each rank's buffers lie further in their pages than those of the one before
   bool irregular = false;  ///< blocks of up to `count` elements: by turns all, about half, none, a third
   Reduction reduction{};
@@ -82,8 +83,9 @@ inline std::vector<Case> around_chunks_of_puts() {
 inline std::string describe(const Case& one) {
   return std::string(to_string(one.operation)) + " of " + std::to_string(one.count) + ", root " +
          std::to_string(one.root) + (one.sync == Sync::strict ? ", strict" : "") + (one.in_place ? ", in place" : "") +
-         (one.irregular ? ", irregular" : "") + (one.apart != 0 ? ", pages apart" : "") +
-         (one.reduction.reproducible ? ", reproducible" : "") + (one.reduction.commutative ? "" : ", in order");
+         (one.at_rest ? ", at rest" : "") + (one.irregular ? ", irregular" : "") +
+         (one.apart != 0 ? ", pages apart" : "") + (one.reduction.reproducible ? ", reproducible" : "") +
+         (one.reduction.commutative ? "" : ", in order");
 }
 
 /// One rank's part; makes its own input out of `salt`, which differs from call to call.
@@ -117,6 +119,7 @@ class CollectiveCheck {
   Request start(Rank& rank) {
     Collective call = describe();
     call.sync = case_.sync;
+    call.at_rest = case_.at_rest;
     return rank.start(call);
   }
   bool finish(Request& request, std::string& problem) {
@@ -129,6 +132,7 @@ class CollectiveCheck {
   bool run(Rank& rank, std::string& problem) {
     Collective call = describe();
     call.sync = case_.sync;
+    call.at_rest = case_.at_rest;
     return judge(rank, invoke(rank, call), problem);
   }
 
@@ -136,6 +140,7 @@ class CollectiveCheck {
   bool run_again(Rank& rank, std::optional<Request>& request, std::string& problem) {
     Collective call = describe();
     call.sync = case_.sync;
+    call.at_rest = case_.at_rest;
     if (!request) request.emplace(rank.prepare(call));
     return judge(rank, request->run(call.in, call.out), problem);
   }
@@ -414,6 +419,7 @@ inline std::string random_sequence(Rank& whole, std::uint64_t seed, std::uint64_
     one.sync = random() % 4 == 0 ? Sync::strict : Sync::loose;
     one.manner = static_cast<Manner>(random() % 3);
     one.in_place = random() % 2 == 0;
+    one.at_rest = random() % 3 == 0;
     one.irregular = random() % 3 == 0 && has_rank_blocks(one.operation);
     one.reduction = random() % 2 == 0 ? matrix_product() : sum<std::uint64_t>();
     return one;

@@ -39,7 +39,7 @@ Endpoint::Endpoint(State& state, int rank, const WaitConfig& wait)
       fabric_(state.fabric),
       progress_(state.fabric.progress(rank)),
       tick_(state.fabric.tick(rank)),
-      stage_(state.fabric.stage(rank, 0)),
+      stage_memory_(state.fabric.stage(rank)),
       rank_(rank),
       waiter_(wait),
       has_heavy_barrier_(heavy_barrier(wait.across_processes)),
@@ -628,10 +628,11 @@ Status Endpoint::execute(const Collective& call, const Prepared* prepared) noexc
 void Endpoint::remember(const Collective& call, const Prepared* prepared) noexcept {
   if (call.uneven || call.sync != Sync::loose || call.reduction.reproducible) return;
   recent_[static_cast<std::size_t>(call.operation)] = {.known = true,
-                                                       .line = prepared == nullptr && fits_line(call),
+                                                       .line = prepared == nullptr && fits_line(call) && !call.at_rest,
                                                        .reads = call.in != nullptr,
                                                        .writes = call.out != nullptr,
                                                        .commutative = call.reduction.commutative,
+                                                       .at_rest = call.at_rest,
                                                        .root = call.root,
                                                        .generation = state_.chooser->generation(),
                                                        .count = call.count,

@@ -137,7 +137,7 @@ class alignas(separation_bytes) Endpoint {
     bool known = false;
     bool line = false;                   ///< run by the endpoint's own code, by messages of a single line
     bool reads = false, writes = false;  ///< `in`, `out` was given
-    bool commutative = true;
+    bool commutative = true, at_rest = false;
     int root = 0;
     std::uint32_t generation = 0;  ///< of the chooser
     std::size_t count = 0, element_bytes = 0;
@@ -148,8 +148,8 @@ class alignas(separation_bytes) Endpoint {
     bool is_like(const Collective& call, std::uint32_t now) const noexcept {
       const Reduction& op = call.reduction;
       return known && generation == now && count == call.count && root == call.root &&
-             element_bytes == call.element_bytes && call.sync == Sync::loose && !call.uneven && combine == op.combine &&
-             merge == op.merge &&
+             element_bytes == call.element_bytes && call.sync == Sync::loose && !call.uneven &&
+             at_rest == call.at_rest && combine == op.combine && merge == op.merge &&
              (combine == nullptr ||
               (op.element_bytes == element_bytes && op.commutative == commutative && !op.reproducible)) &&
              (call.in != nullptr || !reads) && (call.out != nullptr || !writes) && !has_blocks(call);
@@ -233,7 +233,7 @@ class alignas(separation_bytes) Endpoint {
   const Fabric& fabric_;
   Progress& progress_;
   Tick& tick_;
-  std::byte* const stage_;  ///< this rank's first slot
+  std::byte* const stage_memory_;  ///< this rank's
   const int rank_;
   Waiter waiter_;
   const bool has_heavy_barrier_;
@@ -259,8 +259,7 @@ class alignas(separation_bytes) Endpoint {
 
   // Of schedules.
   std::uint64_t epoch_ = 0;
-  std::uint64_t stage_chunks_ = 0;  ///< chunks that have gone through the stages so far
-  Brief::SlotUse slot_uses_[Fabric::slots];
+  Stage stage_;
   OwnLinesVector<std::uint64_t> seen_ticks_;  ///< of each rank, as last looked at
   std::vector<std::uint32_t> departures_;     ///< the same, of those that were waited for
   std::uint64_t last_look_ = 0;               ///< when a started collective was last found blocked, in ticks()

@@ -45,13 +45,14 @@ bool Execution::begin(Endpoint& endpoint, const Collective& call, const Prepared
   }
   const Schedule& schedule = prepared.schedule;
   const int ranks = endpoint.size();
-  cutting_ = plan::Cutting(schedule, call.operation, prepared.recipe.chunk_bytes, Fabric::slot_bytes,
+  cutting_ = plan::Cutting(schedule, call.operation, prepared.recipe.chunk_bytes, Stage::most_chunk_bytes,
                            length_of(call, ranks, endpoint.rank_), call.element_bytes);
   if (!make_room()) return false;
   if (schedule.ticks > 0) epoch_ = ++endpoint.epoch_ << tick_bits;
   if (schedule.stage_blocks > 0) {
-    first_stage_chunk_ = endpoint.stage_chunks_;
-    endpoint.stage_chunks_ += cutting_.chunks();
+    const auto blocks = has_rank_blocks(call.operation) ? static_cast<std::size_t>(schedule.stage_blocks) : 1;
+    staged_bytes_ = blocks * stride_;
+    first_staged_ = endpoint.stage_.take(staged_bytes_, cutting_.chunks());
   }
   if (schedule.publishes) {
     // Published by the first tick of this epoch.
@@ -170,7 +171,7 @@ std::byte* Execution::base_of(Buffer buffer, int owner) const noexcept {
     case Buffer::work:
       return endpoint_->work_.data();
     case Buffer::stage:
-      return endpoint_->fabric_.stage(owner, slot());
+      return endpoint_->fabric_.stage(owner) + staged_at();
     case Buffer::none:
       break;
   }
@@ -221,12 +222,14 @@ std::uint64_t Execution::tick_value(std::size_t chunk, int tick) const noexcept 
   return epoch_ + chunk * static_cast<std::uint64_t>(prepared_->schedule.ticks) + static_cast<std::uint64_t>(tick);
 }
 
-std::size_t Execution::slot() const noexcept { return (first_stage_chunk_ + chunk_) % Fabric::slots; }
+std::size_t Execution::staged_at() const noexcept {
+  return (first_staged_ + chunk_ * Stage::stride(staged_bytes_)) % Stage::bytes;
+}
 
 void Execution::enter_chunk() noexcept {
   elements_ = cutting_.elements(chunk_);
   stage_free_ = false;
-  reader_ = 0;
+  place_ = reader_ = 0;
 }
 
 void Execution::start_move() noexcept {
@@ -316,17 +319,17 @@ Execution::Outcome Execution::await(int source, std::uint64_t value) noexcept {
   return Outcome::blocked;
 }
 
-/// Waits until the readers of what the slot holds are done with it.
+/// Waits until the readers of what lies where this chunk is to lie are done with it.
 Execution::Outcome Execution::reuse_stage() noexcept {
-  auto& use = endpoint_->slot_uses_[slot()];
-  if (use.readers != nullptr) {
-    for (; reader_ < use.readers->size(); ++reader_) {
-      if (endpoint_->has_reached((*use.readers)[reader_], use.value)) continue;
+  const auto uses = endpoint_->stage_.uses(staged_at(), staged_bytes_);
+  for (; place_ < uses.size(); ++place_, reader_ = 0) {
+    const Stage::Use& use = uses[place_];
+    for (; use.readers != nullptr && reader_ < use.readers->size(); ++reader_) {
       if (const Outcome outcome = await((*use.readers)[reader_], use.value); outcome != Outcome::done) return outcome;
     }
   }
-  use.readers = &prepared_->schedule.stage_readers;
-  use.value = tick_value(chunk_, prepared_->schedule.ticks);
+  const Schedule& schedule = prepared_->schedule;
+  std::ranges::fill(uses, Stage::Use{&schedule.stage_readers, tick_value(chunk_, schedule.ticks)});
   stage_free_ = true;
   return Outcome::done;
 }

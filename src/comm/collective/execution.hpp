@@ -3,7 +3,7 @@
 // call advance() when they are asked.
 //
 // Invariants
-// - A stage slot is filled again only when all ranks that read its former content are done with that chunk.
+// - A place of a stage is filled again only when all ranks that read its former content are done with that chunk.
 // - A rank's published buffers are read by others only between a tick of this operation and the tick that the
 //   algorithm makes the owner wait for.
 // - All ranks count epochs and stage chunks alike, because all choose the same schedule for the same call.
@@ -69,7 +69,7 @@ class Execution {
 
   const std::vector<Move>& section() const noexcept;
   std::uint64_t tick_value(std::size_t chunk, int tick) const noexcept;
-  std::size_t slot() const noexcept;
+  std::size_t staged_at() const noexcept;
   void enter_chunk() noexcept;
   void start_move() noexcept;
   bool ready() const noexcept;
@@ -105,14 +105,14 @@ class Execution {
   Brief::Course course_;
   plan::Cutting cutting_;
   std::uint64_t epoch_ = 0;              ///< tick value of this operation's beginning
-  std::uint64_t first_stage_chunk_ = 0;  ///< number of the first chunk among all that went through stages
+  std::size_t first_staged_ = 0, staged_bytes_ = 0;  ///< of the stages: where the first chunk lies, what each takes
   std::size_t chunk_ = 0;
   std::size_t elements_ = 0;  ///< of this chunk
   std::size_t stride_ = 0;    ///< bytes between the blocks of `work` and `stage`
   int section_ = 0;           ///< 0 begin, 1 body, 2 end
   std::size_t at_ = 0;        ///< move within the section
-  bool stage_free_ = false;   ///< this chunk's slot may be filled
-  std::size_t reader_ = 0;    ///< of the slot's former content: next to be waited for
+  bool stage_free_ = false;   ///< this chunk may be put into the stage
+  std::size_t place_ = 0, reader_ = 0;  ///< of what lies there: next to be waited for
 
   // Of the move under way.
   Cursor sent_, received_;

@@ -217,7 +217,7 @@ Result<void> State::make_endpoints(std::span<const int> ranks) {
   }
   Chooser::Setting setting{.machine = &machine, .group = &group, .plans = plans};
   setting.late_ns = options.late_ns;
-  setting.reach = {Fabric::slot_bytes, Fabric::slots, processes_};
+  setting.reach = {Stage::most_chunk_bytes, Stage::bytes / Stage::most_chunk_bytes, processes_};
   setting.direct = fabric.control().no_direct.load(std::memory_order_relaxed) == 0;
   if (!options.algorithm.empty()) {
     auto recipe = parse_recipe(options.algorithm);

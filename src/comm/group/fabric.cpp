@@ -13,16 +13,14 @@ Fabric::Fabric(std::byte* memory, int ranks)
       parts_(memory != nullptr ? memory + whole_pages(sizeof(Control)) : nullptr),
       ranks_(ranks),
       channel_stride_(channel::ump_bytes(channel_lines(ranks)) + sizeof(Consumed)),
-      part_bytes_(whole_pages(head_bytes + static_cast<std::size_t>(slots) * slot_bytes +
-                              static_cast<std::size_t>(ranks) * channel_stride_)) {}
+      part_bytes_(whole_pages(head_bytes + Stage::bytes + static_cast<std::size_t>(ranks) * channel_stride_)) {}
 
 std::size_t Fabric::bytes(int ranks) {
   return whole_pages(sizeof(Control)) + static_cast<std::size_t>(ranks) * Fabric(nullptr, ranks).part_bytes();
 }
 
 std::byte* Fabric::channel(int sender, int receiver) const {
-  return part(receiver) + head_bytes + static_cast<std::size_t>(slots) * slot_bytes +
-         static_cast<std::size_t>(sender) * channel_stride_;
+  return part(receiver) + head_bytes + Stage::bytes + static_cast<std::size_t>(sender) * channel_stride_;
 }
 
 Consumed& Fabric::consumed(int sender, int receiver) const {

@@ -7,7 +7,7 @@
 //     Tick       written by r, polled by others: how far it is, and where its buffers are
 //     Parking    who sleeps until the tick changes
 //     Progress   written by r: what it has entered
-//     stage      `slots` slots, filled by r, read by others
+//     stage      a ring of chunks (stage.hpp), filled by r, read by others
 //     channels   0 -> r, 1 -> r, ...; beside each, how many of the sender's buffers r has read
 #pragma once
 
@@ -22,6 +22,7 @@
 #include "channel/ump.hpp"
 #include "comm/group/flat_barrier.hpp"
 #include "comm/ordering.hpp"
+#include "comm/group/stage.hpp"
 #include "smelt/plan.hpp"
 
 namespace smelt::comm {
@@ -82,8 +83,6 @@ class Fabric {
  public:
   /// Lines per channel: a burst of this many messages needs no acknowledgement.
   static std::uint32_t channel_lines(int ranks) { return ranks <= 64 ? 64 : 16; }
-  static constexpr std::size_t slot_bytes = 32 * 1024;
-  static constexpr int slots = 4;
 
   static std::size_t bytes(int ranks);
 
@@ -94,7 +93,7 @@ class Fabric {
   Control& control() const { return *reinterpret_cast<Control*>(memory_); }
   Tick& tick(int rank) const { return *reinterpret_cast<Tick*>(part(rank)); }
   Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(part(rank) + sizeof(Tick)); }
-  std::byte* stage(int rank, std::size_t slot) const { return part(rank) + head_bytes + slot * slot_bytes; }
+  std::byte* stage(int rank) const { return part(rank) + head_bytes; }
   std::byte* channel(int sender, int receiver) const;
   Consumed& consumed(int sender, int receiver) const;
 

@@ -213,6 +213,7 @@ double Lowering::spared_by_put_ns(int peer, double bytes) const {
 }
 
 double Lowering::fetch_ns(int writer, int owner, double bytes) const {
+  if (reach_.at_rest) return 0.0;
   const auto cost = [&](int from) { return copy_ns(machine_, pu(from), pu(owner), bytes, 1); };
   return read_share * std::max(0.0, cost(writer) - cost(owner));
 }
@@ -296,8 +297,9 @@ double Lowering::part_ns(double bytes, Cost cost) const {
 /// short and stays in the cache, though what it is copied to or from does not.
 double Lowering::transfer_ns(int from, int to, double bytes, bool staged, bool combine) {
   if (bytes == 0.0) return 0.0;
-  const auto a = pu(from), b = pu(to);
-  if (reach_.processes && request_->recipe.access == Access::direct && !staged && from != to) {
+  const bool direct = request_->recipe.access == Access::direct && !staged && from != to;
+  const auto b = pu(to), a = direct && reach_.at_rest ? b : pu(from);
+  if (reach_.processes && direct) {
     const auto cost = [&](double size) { return process_copy_ns(machine_, a, b, size, copiers_); };
     // Every part is a system call of its own.
     const double call = bytes < whole_bytes_ ? cost(payload_bytes) : 0.0;

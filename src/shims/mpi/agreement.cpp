@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "shims/mpi/follow.hpp"
+#include "shims/mpi/onset.hpp"
 #include "shims/mpi/operation.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/team.hpp"
@@ -18,18 +19,23 @@
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
-/// In memory that all ranks see; zeros to begin with. The cards of the ranks follow.
+/// In memory that all ranks see; zeros to begin with. The cards of the ranks follow, and on pages of its own what they
+/// need for races.
 struct Ballot {
-  std::atomic<int> opened;          ///< ranks that have it, or `called_off`
-  std::atomic<int> able;            ///< ranks that have their part of smelt's communicator
-  std::atomic<int> mute;            ///< those of them without SMELT_VERBOSE=1
-  std::atomic<std::uint64_t> last;  ///< twice the last call that anybody came to; or twice smelt's first, plus one
+  std::atomic<int> opened;  ///< ranks that have it, or `called_off`
+  std::atomic<int> able;    ///< ranks that have their part of smelt's communicator
+  std::atomic<int> mute;    ///< those of them without SMELT_VERBOSE=1
+  Onset ours;               ///< of smelt's calls
 
   static constexpr int called_off = -1;
-  static std::size_t bytes(int size) { return sizeof(Ballot) + static_cast<std::size_t>(size) * sizeof(Card); }
+  /// A multiple of any page.
+  static std::size_t bytes(int size) {
+    constexpr std::size_t page = 64 * 1024;
+    return (sizeof(Ballot) + static_cast<std::size_t>(size) * sizeof(Card) + page - 1) / page * page;
+  }
   Card* cards() { return reinterpret_cast<Card*>(this + 1); }
 };
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+static_assert(std::atomic<int>::is_always_lock_free);
 
 namespace {
 
@@ -52,7 +58,8 @@ Agreement::Agreement(Team& team) noexcept : team_(team), first_(team.successes) 
     ballot_file_ = Descriptor(create_memory(offer_.ballot));
     memory_ = Descriptor(create_memory(offer_.memory));
     offer_.machine = own_card().machine;
-    const auto bytes = static_cast<off_t>(Ballot::bytes(team.size));
+    offer_.before_race = calls_before_race();
+    const auto bytes = static_cast<off_t>(Ballot::bytes(team.size) + Race::bytes(team.size));
     if (!leaves_room(memory_.get()) || ftruncate(ballot_file_.get(), bytes) != 0) {
       ballot_file_ = Descriptor();
       memory_ = Descriptor();
@@ -120,6 +127,15 @@ void Agreement::meet() noexcept {
 bool Agreement::become_able() noexcept {
   if (!meeting_->take(&communicator_, &local_)) return false;
   meeting_.reset();
+  try {
+    const auto before = static_cast<std::uint64_t>(offer_.before_race);
+    if (before != 0) {
+      race_ = Race::open(ballot_file_.get(), Ballot::bytes(team_.size), team_.size, team_.rank, before);
+      if (!race_) return false;
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   if (!verbose()) ballot_->mute.fetch_add(1, std::memory_order_relaxed);
   ballot_->able.fetch_add(1, std::memory_order_release);  // pairs with decided()
   return true;
@@ -140,16 +156,9 @@ void Agreement::advance(int call) noexcept {
 
 /// Notes that this rank has come to `call`: whether it is smelt's.
 bool Agreement::decided(int call) noexcept {
-  const auto own = static_cast<std::uint64_t>(call);
-  std::uint64_t seen = ballot_->last.load(std::memory_order_acquire);
-  for (;;) {
-    if (seen % 2 != 0) return own >= seen / 2;
-    const bool all = ballot_->able.load(std::memory_order_acquire) == team_.size;
-    const std::uint64_t next = all ? std::max(seen / 2 + 1, own) * 2 + 1 : std::max(seen / 2, own) * 2;
-    if (next == seen) return false;
-    // Release passes on what the able have written, to who learns of smelt's first call by this acquire or that above.
-    if (ballot_->last.compare_exchange_weak(seen, next, std::memory_order_acq_rel)) seen = next;
-  }
+  // Acquire pairs with become_able().
+  return ballot_->ours.has_come(static_cast<std::uint64_t>(call),
+                                [&] { return ballot_->able.load(std::memory_order_acquire) == team_.size; });
 }
 
 /// The team gets what was made.
@@ -157,6 +166,7 @@ void Agreement::win() noexcept {
   wasted.store(wasted.load(std::memory_order_relaxed) / 2, std::memory_order_relaxed);
   team_.communicator = std::exchange(communicator_, nullptr);
   team_.local = std::exchange(local_, nullptr);
+  team_.race = std::move(race_);
   team_.local_rank = team_.rank;
   team_.local_size = team_.size;
   team_.sampling = ballot_->mute.load(std::memory_order_relaxed) == 0;

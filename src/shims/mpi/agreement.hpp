@@ -9,9 +9,8 @@
 //   3. all have opened it: a thread meets the others and makes smelt's communicator (meeting.hpp)
 //   4. has its communicator: counts itself among those who are able
 //
-// From 2 on a rank notes in `last`, before each call, that it has come to that call. Who finds all of them able names
-// in the same word, by compare-and-swap, the first call that is smelt's: one that nobody has come to. So everybody who
-// comes to a call finds there whose it is, and the same as the others.
+// From 2 on a rank notes, before each call, that it has come to that call. Who finds all of them able names the first
+// call that is smelt's, one that nobody has come to (onset.hpp).
 //
 // A rank may take its time for step 2 or 3. Where it cannot take a step, nobody becomes able, and the calls stay the
 // library's. The first call that may wait ends this: it settles the team as one without nonblocking calls
@@ -23,6 +22,7 @@
 
 #include "shims/mpi/abi.hpp"
 #include "shims/mpi/meeting.hpp"
+#include "shims/mpi/race.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
@@ -46,6 +46,7 @@ class Agreement {
   struct Offer {
     std::uint64_t machine;
     Invitation ballot, memory;
+    int before_race;  ///< calls_before_race() of the first rank, which counts for all
   };
 
   void advance(int call) noexcept;
@@ -63,6 +64,7 @@ class Agreement {
   Descriptor ballot_file_, memory_;
   Ballot* ballot_ = nullptr;
   std::shared_ptr<Meeting> meeting_;
+  std::unique_ptr<Race> race_;
   smelt_communicator* communicator_ = nullptr;
   smelt_rank* local_ = nullptr;
 };

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "shims/mpi/common.hpp"
 #include "shims/mpi/communicators.hpp"
 #include "shims/mpi/counts.hpp"
 #include "shims/mpi/describe.hpp"
@@ -24,30 +25,33 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-/// A call that needs no task. False: it does.
-[[gnu::always_inline]] inline bool run_known(Team& team, const Signature& like, int* status) noexcept {
-  return team.repeats.run(like, status);
+using Way = Repeats::Way;
+
+/// A call that needs no task. False: it does, or its cell has to be asked who serves it.
+[[gnu::always_inline]] inline bool run_known(Team& team, const Signature& like, Way way, int* status) noexcept {
+  return team.repeats.run(like, way, status);
 }
-[[gnu::always_inline]] inline bool run_known(Team& team, const UnevenSignature& like, int* status) noexcept {
-  return team.repeats.run(like, team.rank, team.size, status);
+[[gnu::always_inline]] inline bool run_known(Team& team, const UnevenSignature& like, Way way, int* status) noexcept {
+  return team.repeats.run(like, team.rank, team.size, way, status);
 }
-bool run_known(Team& team, BarrierSignature, int* status) noexcept {
+[[gnu::always_inline]] inline bool run_known(Team& team, BarrierSignature, Way way, int* status) noexcept {
   if (team.machines > 1) return false;
+  if (way == Way::held && team.race && !team.race->cell(SMELT_BARRIER, 0).passes()) return false;
   *status = smelt_barrier(team.local);
   return true;
 }
 
 /// Runs a task that is complete. False: smelt does not do this; nothing has happened.
 template <class Like>
-bool perform(Team& team, const Like& like, Task& task, int* code) {
+bool perform(Team& team, const Like& like, Cell* cell, Task& task, int* code) {
   int status = SMELT_OK;
   if (team.machines == 1) {
     status = smelt_run(team.local, &task.call);
     if (status == SMELT_INVALID_ARGUMENT || status == SMELT_NOT_SUPPORTED) return false;
     if constexpr (std::is_same_v<Like, Signature>) {
-      if (status == SMELT_OK) team.repeats.learn(like, task, team.local);
+      if (status == SMELT_OK) team.repeats.learn(like, task, team.local, cell);
     } else if constexpr (std::is_same_v<Like, UnevenSignature>) {
-      if (status == SMELT_OK) team.repeats.learn(like, team.rank, team.size, task, team.local);
+      if (status == SMELT_OK) team.repeats.learn(like, team.rank, team.size, task, team.local, cell);
     }
     *code = MPI_SUCCESS;
   } else {
@@ -64,10 +68,11 @@ bool perform(Team& team, const Like& like, Task& task, int* code) {
   return true;
 }
 
-/// Through smelt. False, with the reason, if the library is to do it. `like`: the call's signature.
+/// Through smelt. False, with the reason, if the library is to do it. `like`: the call's signature; `cell`: its cell, if
+/// it is raced.
 template <class Like, class Describe>
-bool serve(Team& team, const Like& like, Describe describe, int* code, const char** why) noexcept {
-  if (int status = SMELT_OK; run_known(team, like, &status)) {
+bool serve(Team& team, const Like& like, Cell* cell, Way way, Describe describe, int* code, const char** why) noexcept {
+  if (int status = SMELT_OK; run_known(team, like, way, &status)) {
     *code = status == SMELT_OK ? MPI_SUCCESS : report_failure(team);
     return true;
   }
@@ -88,7 +93,8 @@ bool serve(Team& team, const Like& like, Describe describe, int* code, const cha
       return false;
     }
     *why = "a combination that smelt does not have";
-    return perform(team, like, task, code);
+    task.call.at_rest = way == Way::at_rest ? 1 : 0;
+    return perform(team, like, cell, task, code);
   } catch (const std::bad_alloc&) {
     original.Comm_call_errhandler(team.comm, MPI_ERR_NO_MEM);
     *code = MPI_ERR_NO_MEM;
@@ -96,18 +102,48 @@ bool serve(Team& team, const Like& like, Describe describe, int* code, const cha
   }
 }
 
+constexpr const char* firm_elsewhere = "the library has served such a reduction before";
+
+/// Tells a cell how long the call takes that it has just been asked about.
+class Lap {
+ public:
+  explicit Lap(Cell* cell) noexcept : cell_(cell), start_(cell != nullptr ? cycles() : 0) {}
+  Lap(const Lap&) = delete;
+  Lap& operator=(const Lap&) = delete;
+  ~Lap() {
+    if (cell_ != nullptr) cell_->spent(cycles() - start_);
+  }
+
+ private:
+  Cell* cell_;
+  std::uint64_t start_;
+};
+
 /// Of a communicator whose ranks have agreed on smelt.
 template <class Like, class Describe, class Library>
 int run_ready(Entry& entry, Team& team, const Like& like, Describe describe, Library library) noexcept {
+  const Common common = common_of(team, like);
+  if (!common.alternates && team.firm) {
+    entry.passed(firm_elsewhere);
+    return library();
+  }
   const Sample kind = team.sampling ? sample_kind(team.round++) : Sample::none;
-  const Stopwatch watch(entry, kind);
-  if (kind == Sample::original) {
+  if (kind == Sample::original && common.alternates) {
+    const Stopwatch watch(entry, kind);
     entry.passed("timed for comparison");
     return library();
   }
+  const Server server = common.cell != nullptr ? common.cell->come_to() : Server::smelt;
+  const Lap lap(common.cell);
+  if (server == Server::library) {
+    entry.passed(Race::why(*common.cell, common.bytes));
+    return library();
+  }
+  const Stopwatch watch(entry, kind == Sample::ours ? kind : Sample::none);
   int code = MPI_SUCCESS;
   const char* why = "";
-  if (serve(team, like, describe, &code, &why)) {
+  const Way way = server == Server::smelt_at_rest ? Way::at_rest : Way::plain;
+  if (serve(team, like, common.cell, way, describe, &code, &why)) {
     entry.took();
     return code;
   }
@@ -126,8 +162,11 @@ int run_before(Entry& entry, MPI_Comm comm, const Team* team, Library library) n
 /// Any blocking collective.
 template <class Like, class Describe, class Library>
 int run(Entry& entry, MPI_Comm comm, const Like& like, Describe describe, Library library) noexcept {
-  Team* const team = find_team(comm);
-  if (team == nullptr || (!team->ready && !turns_ready(*team))) return run_before(entry, comm, team, library);
+  Team* team = find_team(comm);
+  if (team == nullptr || (!team->ready && !turns_ready(*team))) {
+    if (Team* const firm = team_of_firm(comm, like); firm != nullptr) settle_for_good(*(team = firm));
+    if (team == nullptr || !team->ready) return run_before(entry, comm, team, library);
+  }
   if (team->flights.any()) land_all(*team);
   return run_ready(
       entry, *team, like, [&](Task& task) { return describe(task, *team); }, library);
@@ -139,19 +178,33 @@ template <class Like>
 [[gnu::always_inline]] inline bool run_at_once(Entry& entry, MPI_Comm comm, const Like& like, int* code) noexcept {
   Team* const team = find_team(comm);
   int status = SMELT_OK;
-  if (team == nullptr || !team->ready || team->sampling || team->flights.any() || !run_known(*team, like, &status))
+  if (team == nullptr || !team->ready || team->sampling || team->flights.any() ||
+      !run_known(*team, like, Way::held, &status))
     return false;
   entry.took();
   *code = status == SMELT_OK ? MPI_SUCCESS : report_failure(*team);
   return true;
 }
 
+/// Why a call that may not wait for other ranks goes to the library: all others of its kind do; null: it need not.
+template <class Like>
+const char* why_firm(MPI_Comm comm, Team* team, const Like& like) noexcept {
+  if (team != nullptr && team->ready && !team->firm) return nullptr;
+  Team* const firm = team_of_firm(comm, like);
+  if (firm == nullptr) return nullptr;
+  firm->firm = true;
+  return firm_elsewhere;
+}
+
 /// Of a nonblocking one.
-template <class Describe, class Library>
-int start(Entry& entry, MPI_Comm comm, MPI_Request* request, Describe describe, Library library) noexcept {
+template <class Like, class Describe, class Library>
+int start(Entry& entry, MPI_Comm comm, MPI_Request* request, const Like& like, Describe describe,
+          Library library) noexcept {
   Team* const team = find_team(comm);
   if (team != nullptr && !team->ready) (void)turns_ready(*team);
+  const char* const firm = why_firm(comm, team, like);
   const char* why = why_not_nonblocking(team, request);
+  if (why == nullptr) why = firm;
   if (why == nullptr) {
     int code = MPI_SUCCESS;
     why = take_off(
@@ -168,14 +221,17 @@ int start(Entry& entry, MPI_Comm comm, MPI_Request* request, Describe describe, 
 }
 
 /// Of a persistent one. `describe(team)` gives what fills in the task of each start.
-template <class Describe, class Library>
-int prepare(Entry& entry, MPI_Comm comm, MPI_Request* request, Describe describe, Library library) noexcept {
+template <class Like, class Describe, class Library>
+int prepare(Entry& entry, MPI_Comm comm, MPI_Request* request, const Like& like, Describe describe,
+            Library library) noexcept {
   const int code = library();
   if (code != MPI_SUCCESS) return code;
   // MPI allows this call to wait for the other ranks.
   if (const Team* const known = find_team(comm); known == nullptr || !known->settled) settle_soon(comm);
   Team* const team = find_team(comm);
-  if (const char* why = why_not_nonblocking(team, request); why != nullptr) {
+  const char* why = why_not_nonblocking(team, request);
+  if (const char* const firm = why_firm(comm, team, like); why == nullptr) why = firm;
+  if (why != nullptr) {
     entry.passed(why);
     return code;
   }
@@ -217,13 +273,13 @@ class Kept {
 #define SMELT_MPI_DEFINE(name, parameters, arguments)                                                              \
   [[gnu::noinline]] static int serve_unknown_##name parameters {                                                   \
     return run(                                                                                                    \
-        entry_##name, comm, SMELT_MPI_SIGNATURE_##name,                                                            \
-        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return SMELT_MPI_DESCRIBE_##name; }, \
+        entry_##name, comm, SMELT_MPI_SIGNATURE(name),                                                            \
+        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return SMELT_MPI_DESCRIBE(name); }, \
         [&] { return original.name arguments; });                                                                  \
   }                                                                                                                \
   int serve_##name parameters {                                                                                    \
     int code = MPI_SUCCESS;                                                                                        \
-    if (run_at_once(entry_##name, comm, SMELT_MPI_SIGNATURE_##name, &code)) return code;                           \
+    if (run_at_once(entry_##name, comm, SMELT_MPI_SIGNATURE(name), &code)) return code;                           \
     return serve_unknown_##name arguments;                                                                         \
   }
 SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE)
@@ -231,8 +287,8 @@ SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE)
 #define SMELT_MPI_DEFINE_START(name, parameters, arguments)                                                        \
   int serve_##name parameters {                                                                                    \
     return start(                                                                                                  \
-        entry_##name, comm, request,                                                                               \
-        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return SMELT_MPI_DESCRIBE_##name; }, \
+        entry_##name, comm, request, SMELT_MPI_SIGNATURE(name),                                                    \
+        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return SMELT_MPI_DESCRIBE(name); }, \
         [&] { return original.name arguments; });                                                                  \
   }
 SMELT_MPI_NONBLOCKING(SMELT_MPI_DEFINE_START)
@@ -241,12 +297,12 @@ SMELT_MPI_NONBLOCKING(SMELT_MPI_DEFINE_START)
 #define SMELT_MPI_DEFINE_INIT_AS(member, name, parameters, arguments)          \
   int serve_##member parameters {                                              \
     return prepare(                                                            \
-        entry_##member, comm, request,                                         \
+        entry_##member, comm, request, SMELT_MPI_SIGNATURE(name),              \
         [=](const Team& team) mutable -> Description {                         \
           [[maybe_unused]] Kept kept(team.size);                               \
           SMELT_MPI_KEEP_##name return [=, &team](Task& task) {                \
             (void)team, (void)kept;                                            \
-            return SMELT_MPI_DESCRIBE_##name;                                  \
+            return SMELT_MPI_DESCRIBE(name);                                  \
           };                                                                   \
         },                                                                     \
         [&] { return original.member arguments; });                            \

@@ -13,7 +13,18 @@ const std::byte* bytes(const void* address) { return static_cast<const std::byte
 
 }  // namespace
 
-void Repeats::learn(const Signature& call, const Task& task, smelt_rank* local) noexcept {
+void Repeats::Work::prepare(const smelt_call& call, smelt_rank* local, Cell* cell) noexcept {
+  smelt_request*& request = requests_[call.at_rest != 0 ? 1 : 0];
+  cell_ = cell;
+  smelt_request_free(std::exchange(request, nullptr));
+  if (smelt_prepare(local, &call, &request) != SMELT_OK) request = nullptr;
+}
+
+void Repeats::Work::forget() noexcept {
+  for (smelt_request*& request : requests_) smelt_request_free(std::exchange(request, nullptr));
+}
+
+void Repeats::learn(const Signature& call, const Task& task, smelt_rank* local, Cell* cell) noexcept {
   const smelt_call& ran = task.call;
   const bool reads = ran.in != nullptr, writes = ran.out != nullptr;
   std::ptrdiff_t offset = 0;
@@ -24,18 +35,18 @@ void Repeats::learn(const Signature& call, const Task& task, smelt_rank* local) 
     return;
   }
   Repeat& repeat = place_of(call);
-  if (repeat.request == nullptr && repeat.like.is_like(call)) {
+  if (repeat.like.is_like(call)) {
     repeat.reads = reads;
     repeat.writes = writes;
     repeat.offset = offset;
-    if (smelt_prepare(local, &ran, &repeat.request) != SMELT_OK) repeat.request = nullptr;
-    return;
+    return repeat.work.prepare(ran, local, cell);
   }
-  smelt_request_free(std::exchange(repeat.request, nullptr));
+  repeat.work.forget();
   repeat.like = call;
 }
 
-void Repeats::learn(const UnevenSignature& call, int rank, int size, const Task& task, smelt_rank* local) noexcept {
+void Repeats::learn(const UnevenSignature& call, int rank, int size, const Task& task, smelt_rank* local,
+                    Cell* cell) noexcept {
   smelt_call ran = task.call;
   const bool reads = ran.in != nullptr, writes = ran.out != nullptr;
   const std::byte* const in = given_in(call.one);
@@ -43,16 +54,15 @@ void Repeats::learn(const UnevenSignature& call, int rank, int size, const Task&
   if (!task.depends_on_arguments_alone() || (reads && in == nullptr) || (writes && out == nullptr)) return;
   UnevenRepeat& repeat = place_of(call, rank, size);
   try {
-    if (repeat.request == nullptr && repeat.is_like(call, rank, size)) {
+    if (repeat.is_like(call, rank, size)) {
       repeat.reads = reads;
       repeat.writes = writes;
       repeat.in_shift = reads ? bytes(ran.in) - in : 0;
       repeat.out_shift = writes ? bytes(ran.out) - out : 0;
       keep_blocks(ran, size, repeat.blocks);
-      if (smelt_prepare(local, &ran, &repeat.request) != SMELT_OK) repeat.request = nullptr;
-      return;
+      return repeat.work.prepare(ran, local, cell);
     }
-    smelt_request_free(std::exchange(repeat.request, nullptr));
+    repeat.work.forget();
     repeat.like = call.one;
     repeat.numbers.clear();
     (void)visit_arrays(call, rank, [&](const auto& array) {
@@ -67,8 +77,8 @@ void Repeats::learn(const UnevenSignature& call, int rank, int size, const Task&
 }
 
 void Repeats::forget() noexcept {
-  for (Repeat& repeat : repeats_) smelt_request_free(std::exchange(repeat.request, nullptr));
-  for (UnevenRepeat& repeat : uneven_) smelt_request_free(std::exchange(repeat.request, nullptr));
+  for (Repeat& repeat : repeats_) repeat.work.forget();
+  for (UnevenRepeat& repeat : uneven_) repeat.work.forget();
 }
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -15,6 +15,7 @@
 
 #include "shims/mpi/integers.hpp"
 #include "shims/mpi/original.hpp"
+#include "shims/mpi/race.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
@@ -74,41 +75,65 @@ class Repeats {
   Repeats& operator=(const Repeats&) = delete;
   ~Repeats() { forget(); }
 
-  /// Runs a call that is known. False: it is not, and nothing has happened.
-  [[gnu::always_inline]] bool run(const Signature& call, int* status) noexcept {
+  /// In which of smelt's ways (race.hpp); `held`: in the holder's, unless the call's cell has to be asked.
+  enum class Way : std::uint8_t { plain, at_rest, held };
+
+  /// Runs a call that is known. False: it is not, or its cell has to be asked; nothing has happened.
+  [[gnu::always_inline]] bool run(const Signature& call, Way way, int* status) noexcept {
     const Repeat& repeat = place_of(call);
-    if (repeat.request == nullptr || !repeat.like.is_like(call)) return false;
+    if (!repeat.like.is_like(call)) return false;
     if ((repeat.reads && call.in == nullptr) || (repeat.writes && call.out == nullptr)) return false;
     const void* const in = repeat.reads ? read_by(call, repeat.offset) : nullptr;
     void* const out = repeat.writes ? written_by(call, repeat.offset) : nullptr;
-    *status = smelt_request_run(repeat.request, in, out);
-    return *status != SMELT_INVALID_ARGUMENT && *status != SMELT_NOT_SUPPORTED;
+    return repeat.work.run(way, in, out, status);
   }
 
   /// The same of one with blocks of different sizes, on rank `rank` of `size`. Inline, as all functions that it calls:
   /// what is null or of one width in a signature is known where that is made, and nothing of it has to be stored.
-  [[gnu::always_inline]] bool run(const UnevenSignature& call, int rank, int size, int* status) noexcept {
+  [[gnu::always_inline]] bool run(const UnevenSignature& call, int rank, int size, Way way, int* status) noexcept {
     const UnevenRepeat& repeat = place_of(call, rank, size);
-    if (repeat.request == nullptr || !repeat.is_like(call, rank, size)) return false;
+    if (!repeat.is_like(call, rank, size)) return false;
     const std::byte* const in = given_in(call.one);
     const std::byte* const out = given_out(call.one);
     if ((repeat.reads && in == nullptr) || (repeat.writes && out == nullptr)) return false;
-    *status = smelt_request_run(repeat.request, repeat.reads ? in + repeat.in_shift : nullptr,
-                                repeat.writes ? const_cast<std::byte*>(out) + repeat.out_shift : nullptr);
-    return *status != SMELT_INVALID_ARGUMENT && *status != SMELT_NOT_SUPPORTED;
+    return repeat.work.run(way, repeat.reads ? in + repeat.in_shift : nullptr,
+                           repeat.writes ? const_cast<std::byte*>(out) + repeat.out_shift : nullptr, status);
   }
 
-  /// Learns from a task that has run on that rank.
-  void learn(const Signature& call, const Task& task, smelt_rank* local) noexcept;
-  void learn(const UnevenSignature& call, int rank, int size, const Task& task, smelt_rank* local) noexcept;
+  /// Learns from a task that has run on that rank. `cell`: the call's.
+  void learn(const Signature& call, const Task& task, smelt_rank* local, Cell* cell) noexcept;
+  void learn(const UnevenSignature& call, int rank, int size, const Task& task, smelt_rank* local, Cell* cell) noexcept;
 
   void forget() noexcept;
 
  private:
+  /// What runs calls that are like each other.
+  class Work {
+   public:
+    [[gnu::always_inline]] bool run(Way way, const void* in, void* out, int* status) const noexcept {
+      const bool counts = way == Way::held && cell_ != nullptr;
+      const bool at_rest = way == Way::at_rest || (counts && cell_->holder() == Server::smelt_at_rest);
+      smelt_request* const request = requests_[at_rest ? 1 : 0];
+      if (request == nullptr || (counts && !cell_->passes())) return false;
+      *status = smelt_request_run(request, in, out);
+      if (*status != SMELT_INVALID_ARGUMENT && *status != SMELT_NOT_SUPPORTED) [[likely]]
+        return true;
+      if (counts) cell_->take_back();
+      return false;
+    }
+    /// For calls like `call`, whose arrays stay.
+    void prepare(const smelt_call& call, smelt_rank* local, Cell* cell) noexcept;
+    void forget() noexcept;
+
+   private:
+    smelt_request* requests_[2] = {};  ///< by smelt_call::at_rest; null: seen once at most
+    Cell* cell_ = nullptr;             ///< null: the calls are not raced
+  };
+
   struct Repeat {
     Signature like{
         .operation = SMELT_BARRIER, .in = nullptr, .out = nullptr, .in_count = -1, .in_type = MPI_DATATYPE_NULL};
-    smelt_request* request = nullptr;    ///< null: seen once
+    Work work;
     bool reads = false, writes = false;  ///< smelt gets `in`, `out`
     std::ptrdiff_t offset = 0;           ///< in place: of the one buffer from the other
   };
@@ -117,7 +142,7 @@ class Repeats {
         .operation = SMELT_BARRIER, .in = nullptr, .out = nullptr, .in_count = -1, .in_type = MPI_DATATYPE_NULL};
     std::vector<std::uint64_t> numbers;  ///< as visit_arrays() comes to them
     std::vector<std::size_t> blocks;     ///< what the request looks at
-    smelt_request* request = nullptr;    ///< null: seen once
+    Work work;
     bool reads = false, writes = false;
     std::ptrdiff_t in_shift = 0, out_shift = 0;  ///< of what smelt gets from the buffer that is given
 

@@ -27,6 +27,20 @@ Teams& teams() {  // guarded by `registry`; never destroyed: others may call unt
   return all;
 }
 
+// Communicators that were settled early and freed too soon to gain by it; halved by each one that did gain. Programs
+// that make and free communicators all the time shall not pay for each.
+constinit std::atomic<int> wasted{0};
+constexpr int most_wasted = 8;
+
+/// A communicator goes that may have been settled before its time.
+void look_back(const Team& team) noexcept {
+  constexpr int worth = 20;
+  if (team.settling.count() == 0) return;
+  const bool used = std::chrono::steady_clock::now() - team.settled_at > worth * team.settling;
+  const int before = wasted.load(std::memory_order_relaxed);
+  wasted.store(used ? before / 2 : before + 1, std::memory_order_relaxed);
+}
+
 int forget(MPI_Comm comm, int, void* value, void*) {
   {
     const std::lock_guard lock(registry);
@@ -34,6 +48,7 @@ int forget(MPI_Comm comm, int, void* value, void*) {
     team_generation.fetch_add(1, std::memory_order_release);
   }
   auto* const team = static_cast<Team*>(value);
+  look_back(*team);
   team->agreement.reset();
   team->orphan();
   forget_flights(*team);
@@ -59,14 +74,22 @@ Team* make_team(MPI_Comm comm) {
   return team;
 }
 
+/// A number from the environment; `otherwise` without one, or with one below `least`.
+int setting(const char* name, int least, int otherwise) noexcept {
+  const char* const text = std::getenv(name);
+  const int number = text != nullptr && *text != '\0' ? std::atoi(text) : least - 1;
+  return number >= least ? number : otherwise;
+}
+
 }  // namespace
 
 int calls_before() noexcept {
-  static const int calls = [] {
-    const char* text = std::getenv("SMELT_MPI_AFTER");
-    const int number = text != nullptr ? std::atoi(text) : 0;
-    return number > 0 ? number : 64;
-  }();
+  static const int calls = setting("SMELT_MPI_AFTER", 1, 64);
+  return calls;
+}
+
+int calls_before_race() noexcept {
+  static const int calls = setting("SMELT_MPI_RACE", 0, 32);
   return calls;
 }
 
@@ -102,8 +125,7 @@ Team* look_up_team(MPI_Comm comm) noexcept {
   return found->second;
 }
 
-/// The team of a communicator, made if there is none yet; null if that fails.
-static Team* need_team(MPI_Comm comm) noexcept {
+Team* need_team(MPI_Comm comm) noexcept {
   if (Team* const team = find_team(comm); team != nullptr) return team;
   try {
     Team* const team = make_team(comm);
@@ -129,6 +151,19 @@ void note_success(MPI_Comm comm, bool blocking) noexcept {
   }
   settle(*team);
   team->settled = true;
+}
+
+void settle_for_good(Team& team) noexcept {
+  if (team.settled || team.firm) return;
+  int willing = wasted.load(std::memory_order_relaxed) < most_wasted ? 1 : 0, all = 0;
+  original.Allreduce(&willing, &all, 1, MPI_INT, MPI_MIN, team.comm);
+  team.firm = all == 0;
+  if (team.firm) return;
+  const auto start = std::chrono::steady_clock::now();
+  settle(team);
+  team.settled = true;
+  team.settled_at = std::chrono::steady_clock::now();
+  team.settling = team.settled_at - start;
 }
 
 void settle_soon(MPI_Comm comm) noexcept {

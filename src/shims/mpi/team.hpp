@@ -15,8 +15,10 @@
 #include <smelt/smelt.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -25,6 +27,7 @@
 #include "shims/mpi/agreement.hpp"
 #include "shims/mpi/known.hpp"
 #include "shims/mpi/original.hpp"
+#include "shims/mpi/race.hpp"
 #include "shims/mpi/repeats.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
@@ -67,8 +70,10 @@ struct Team {
   bool sampling = false;  ///< all ranks have SMELT_VERBOSE=1: some rounds go to the library, to be timed
   bool followed = false;  ///< on all ranks the library's progress moves nonblocking operations along
   Flights flights;
-  Repeats repeats;       ///< of one machine
+  std::unique_ptr<Race> race;  ///< of one machine; null: smelt serves all that it can
+  Repeats repeats;             ///< of one machine
   bool settled = false;  ///< the ranks have agreed whether to use smelt
+  bool firm = false;     ///< the library serves for good the calls whose results depend on who does (common.hpp)
   std::uint64_t round = 0;
   int successes = 0;  ///< of the library, on the way to the agreement
   const char* why = "one of the first calls on its communicator";
@@ -101,6 +106,9 @@ struct Team {
   void orphan() noexcept { orphan_.store(true, std::memory_order_relaxed); }
   /// Whose error handler is called.
   MPI_Comm blamed() const noexcept { return orphan_.load(std::memory_order_relaxed) ? MPI_COMM_WORLD : comm; }
+
+  std::chrono::steady_clock::time_point settled_at{};  ///< by settle_for_good()
+  std::chrono::steady_clock::duration settling{};      ///< how long that took
 
   void detach() noexcept;      ///< frees what is smelt's
   void disconnect() noexcept;  ///< frees what is the library's; collective
@@ -141,6 +149,13 @@ bool turns_ready(Team& team) noexcept;
 /// one that is not blocking only begins to.
 void note_success(MPI_Comm comm, bool blocking = true) noexcept;
 
+/// The team of a communicator, made if there is none yet; null if that fails.
+Team* need_team(MPI_Comm comm) noexcept;
+
+/// Before the first call whose result depends on who serves it, on a team that is not ready: settles it if all ranks are
+/// willing to, else the library serves such calls for good. Collective.
+void settle_for_good(Team& team) noexcept;
+
 /// The same after a call that says that many will follow, and that may wait for the other ranks: settles its team.
 void settle_soon(MPI_Comm comm) noexcept;
 
@@ -149,6 +164,9 @@ void settle(Team& team) noexcept;
 
 /// Collectives on a communicator after which it is worth its while to build one of smelt.
 int calls_before() noexcept;
+
+/// Calls of a cell before its first race; 0: none.
+int calls_before_race() noexcept;
 
 /// Not SMELT_MPI=0.
 bool enabled() noexcept;

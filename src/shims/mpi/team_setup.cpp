@@ -9,6 +9,7 @@
 #include <chrono>
 #include <exception>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -80,22 +81,55 @@ MPI_Comm find_neighbours(const Team& team, MPI_Comm all, std::vector<Card>& card
   return neighbours;
 }
 
+/// What the first rank of a machine offers the others.
+struct Offer {
+  Invitation memory, race;
+  int before_race = 0;  ///< calls_before_race(), the same for all
+};
+
+/// The files of an offer; of the first rank, which makes them, or as another one has opened them.
+class Files {
+ public:
+  Files(Offer& offer, bool leads, int ranks)
+      : memory_(leads ? create_memory(offer.memory) : open_memory(offer.memory)),
+        race_(leads ? create_memory(offer.race) : open_memory(offer.race)) {
+    if (!leads) return;
+    offer.before_race = calls_before_race();
+    sized_ = race_.get() >= 0 && ftruncate(race_.get(), static_cast<off_t>(Race::bytes(ranks))) == 0;
+  }
+
+  bool there() const {
+    const auto [least, most] = std::minmax({memory_.get(), race_.get()});
+    return least >= 0 && leaves_room(most) && sized_;
+  }
+  int memory() const { return memory_.get(); }
+  int race() const { return race_.get(); }
+
+ private:
+  Descriptor memory_, race_;
+  bool sized_ = true;
+};
+
 /// Of one machine's ranks, all of which call. Whether this one got what it needs.
 bool connect(Team& team, const std::vector<Card>& cards) {
   allow_reading();
-  Invitation invitation;
-  const Descriptor created(team.leads() ? create_memory(invitation) : -1);
-  original.Bcast(&invitation, sizeof invitation, MPI_BYTE, 0, team.neighbours);
-  const Descriptor opened(team.leads() ? -1 : open_memory(invitation));
-  const bool room = leaves_room(team.leads() ? invitation.fd : opened.get());
-  int able = room && enabled() && knows_machine() ? 1 : 0, all = 0;
+  Offer offer;
+  std::optional<Files> files;
+  if (team.leads()) files.emplace(offer, true, team.local_size);
+  original.Bcast(&offer, sizeof offer, MPI_BYTE, 0, team.neighbours);
+  if (!team.leads()) files.emplace(offer, false, team.local_size);
+  int able = files->there() && enabled() && knows_machine() ? 1 : 0, all = 0;
   original.Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, team.neighbours);
   if (all == 0) return false;
   try {
-    meet(team, team.leads() ? created.get() : opened.get(), places_of(cards));
+    meet(team, files->memory(), places_of(cards));
   } catch (const std::system_error&) {  // no thread
   }
-  return team.local != nullptr;
+  if (team.local == nullptr) return false;
+  if (team.machines > 1 || offer.before_race == 0) return true;
+  const auto before = static_cast<std::uint64_t>(offer.before_race);
+  team.race = Race::open(files->race(), 0, team.local_size, team.local_rank, before);
+  return team.race != nullptr;
 }
 
 }  // namespace

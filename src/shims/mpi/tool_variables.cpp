@@ -29,6 +29,8 @@ constexpr Variable variables[] = {
     {"SMELT_MPI", "0: smelt's shim passes everything on to the library", [] { return enabled() ? 1 : 0; }},
     {"SMELT_MPI_AFTER", "collectives of a communicator before it gets one of smelt", calls_before},
     {"SMELT_MPI_MACHINE", "any text; ranks with different texts are treated as being on different machines", nullptr},
+    {"SMELT_MPI_RACE", "calls of one operation and size before the library may challenge smelt; 0: it may not",
+     calls_before_race},
     {"SMELT_TIMEOUT", "seconds after which a rank that does not arrive breaks smelt's communicator; 0: never", nullptr},
     {"SMELT_VERBOSE", "1: the shim says at exit what it took over, saved and passed on",
      [] { return verbose() ? 1 : 0; }},

@@ -104,6 +104,34 @@ def test_repeats(mpi):
         mpi.run(ranks, mpi.program("repeats"), variables=variables)
 
 
+def test_race(mpi):
+    """Who serves a call changes with the times of both; results do not."""
+    often = {"SMELT_MPI_RACE": "1"}
+    for ranks in (2, 3, 4):
+        mpi.run(ranks, mpi.program("repeats"), variables=often)
+        mpi.run(ranks, mpi.program("matrix"), str(1200 // ranks), str(ranks), variables=often)
+        for mode in ("bits", "ibits"):
+            at_ease = {**often, "SMELT_MPI_AFTER": "64", "SMELT_VERBOSE": "1"}
+            text = mpi.run(ranks, mpi.program("race"), mode, variables=at_ease)
+            taken = len(re.findall(r"MPI_Allreduce: taken over [1-9]", text))
+            # Sums of two numbers are the same in any order.
+            if taken != (ranks if mode == "bits" or ranks == 2 else 0):
+                fail(f"{taken} of {ranks} ranks have had smelt's MPI_Allreduce:\n{text}")
+            firm = len(re.findall("MPI_Allreduce: passed on [1-9].*: the library has served such a reduction before", text))
+            if firm != (ranks if mode == "ibits" else 0):
+                fail(f"on {firm} of {ranks} ranks the library goes on serving what it has served:\n{text}")
+    mpi.run(2, mpi.program("nonblocking"), "single", "60", "1", variables=often)
+    mpi.run(2, mpi.program("race"), "threads", "100", variables=often)
+    # Ranks that sleep while they wait, and wake up late.
+    preload = f"{mpi.programs}/libshim_mpi_slow.so:{mpi.shim}"
+    ranks, said = 2, "MPI_Bcast: passed on [1-9]\\d+ times: the library is faster here from 64 KiB on, below 128 KiB"
+    for variables, wanted in ((often, True), ({"SMELT_MPI_RACE": "0"}, False), ({"SMELT_MPI_RACE": "1000"}, False)):
+        slow = {**variables, "SMELT_WAIT": "sleep", "SMELT_VERBOSE": "1"}
+        text = mpi.run(ranks, mpi.program("race"), "long", preload=preload, variables=slow)
+        if len(re.findall(said, text)) != (ranks if wanted else 0):
+            fail(f"with {variables} the library has to get MPI_Bcast on all ranks or on none:\n{text}")
+
+
 def test_progress(mpi):
     """What the library calls at each turn of its progress; and the test itself against the library alone."""
     for ranks, variables in ((2, {}), (3, {}), (2, {"SMELT_MPI": "0"})):
@@ -154,8 +182,8 @@ def test_unsettled(mpi):
 
 def test_variables(mpi):
     """MPI_T's control variables; and the test itself against the library alone."""
-    settings = {"SMELT_MPI_AFTER": "7", "SMELT_MPI_MACHINE": "here", "SMELT_VERBOSE": "0"}
-    mpi.run(1, mpi.program("variables"), "6", variables=settings)
+    settings = {"SMELT_MPI_AFTER": "7", "SMELT_MPI_RACE": "9", "SMELT_MPI_MACHINE": "here", "SMELT_VERBOSE": "0"}
+    mpi.run(1, mpi.program("variables"), "7", variables=settings)
     mpi.run(1, mpi.program("variables"), "0", preload="libm.so.6")
 
 

@@ -77,6 +77,7 @@ std::string read_text(int index) {
 void check_ours(const std::map<std::string, int>& all) {
   require(read_number(all.at("SMELT_MPI")) == 1, "SMELT_MPI");
   require(read_number(all.at("SMELT_MPI_AFTER")) == 7, "SMELT_MPI_AFTER");
+  require(read_number(all.at("SMELT_MPI_RACE")) == 9, "SMELT_MPI_RACE");
   require(read_number(all.at("SMELT_VERBOSE")) == 0, "SMELT_VERBOSE");
   require(read_text(all.at("SMELT_MPI_MACHINE")) == "here", "SMELT_MPI_MACHINE");
   require(read_text(all.at("SMELT_TIMEOUT")).empty(), "SMELT_TIMEOUT");
