@@ -21,8 +21,8 @@
 #include "base/wait.hpp"
 #include "channel/ump.hpp"
 #include "comm/group/flat_barrier.hpp"
-#include "comm/ordering.hpp"
 #include "comm/group/stage.hpp"
+#include "comm/ordering.hpp"
 #include "smelt/plan.hpp"
 
 namespace smelt::comm {
