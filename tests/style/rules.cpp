@@ -23,7 +23,8 @@ const std::map<std::string, Names>& table() {
       {"channel", {"base", "machine"}},
       {"measure", {"base", "machine", "channel", "plan", "comm"}},
       {"comm", {"base", "machine", "plan", "channel"}},
-      {"capi", {"base", "machine", "plan", "channel", "measure", "comm"}},
+      {"graph", {"base"}},
+      {"capi", {"base", "machine", "plan", "channel", "measure", "comm", "graph"}},
       {"cli", {"bench"}},
       {"shims", {}},
   };
@@ -37,6 +38,7 @@ std::string room_of_header(const std::string& name) {
       {"channel.hpp", "channel"}, {"floor.hpp", "base"}, {"measure.hpp", "measure"}, {"communicator.hpp", "comm"},
       {"schedule.hpp", "plan"}, {"collective.hpp", "plan"}, {"profile.hpp", "plan"}, {"export.hpp", "plan"},
       {"tune.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"smelt.h", "capi"},
+      {"graph.hpp", "graph"},   {"graph_program.hpp", "graph"}, {"green_marl.hpp", "graph"},
   };
   const auto found = rooms.find(name);
   return found == rooms.end() ? "" : found->second;
