@@ -1,8 +1,9 @@
-# smelt_room(NAME ... SOURCES ... USES rooms... LIBS libraries... TESTS files... [APART files...])
+# smelt_room(NAME ... SOURCES ... USES rooms... LIBS libraries... TESTS files... [SHARDS n] [APART files...])
 #
 # A room becomes an object library (room_NAME_objects, for the installed library), a static
-# library (room_NAME, for tests) and, with TESTS, one GoogleTest program smelt_NAME_test. The files APART have names of
-# their own in common with others: presets that compile many files as one (CMAKE_UNITY_BUILD) take them one by one.
+# library (room_NAME, for tests) and, with TESTS, one GoogleTest program smelt_NAME_test. The files APART are compiled
+# by themselves where many files are as one (CMAKE_UNITY_BUILD): they have names of their own in common with others, or
+# are what a preload library needs of the room, so that it takes no more of libsmelt.a.
 
 add_library(smelt_flags INTERFACE)
 target_compile_options(smelt_flags INTERFACE -Wall -Wextra)
@@ -30,9 +31,11 @@ function(smelt_clears_by_vectors)
 endfunction()
 
 function(smelt_room)
-  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;USES;LIBS;TESTS;APART" ${ARGN})
+  cmake_parse_arguments(ROOM "" "NAME;SHARDS" "SOURCES;USES;LIBS;TESTS;APART" ${ARGN})
   set_source_files_properties(${ROOM_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   add_library(room_${ROOM_NAME}_objects OBJECT ${ROOM_SOURCES})
+  # Whoever links libsmelt.a can leave out what is not called.
+  target_compile_options(room_${ROOM_NAME}_objects PRIVATE -ffunction-sections -fdata-sections)
   target_link_libraries(room_${ROOM_NAME}_objects PRIVATE smelt_flags Threads::Threads ${ROOM_LIBS})
   add_library(room_${ROOM_NAME} STATIC $<TARGET_OBJECTS:room_${ROOM_NAME}_objects>)
   target_link_libraries(room_${ROOM_NAME} PUBLIC smelt_flags Threads::Threads ${ROOM_LIBS})
@@ -41,23 +44,33 @@ function(smelt_room)
   endforeach()
   set_property(GLOBAL APPEND PROPERTY SMELT_ROOMS ${ROOM_NAME})
   if(SMELT_TESTS AND ROOM_TESTS)
-    smelt_test(smelt_${ROOM_NAME}_test SOURCES ${ROOM_TESTS} LIBS room_${ROOM_NAME})
+    smelt_test(smelt_${ROOM_NAME}_test SHARDS ${ROOM_SHARDS} SOURCES ${ROOM_TESTS} LIBS room_${ROOM_NAME})
   endif()
 endfunction()
 
-# smelt_test(name SOURCES ... LIBS ...): a GoogleTest program, registered as one CTest test. Its own code is compiled
-# in a hurry; what it tests is not.
+# smelt_test(name [SHARDS n] [TIMEOUT s] SOURCES ... LIBS ...): a GoogleTest program, registered as one CTest test, or as n
+# of about as many test cases each, which may run at the same time. Its own code is compiled in a hurry; what it tests is
+# not.
 function(smelt_test name)
-  cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(TEST "" "SHARDS;TIMEOUT" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_compile_options(${name} PRIVATE $<IF:$<CONFIG:Release>,-O1,-O0>)
   target_link_libraries(${name} PRIVATE ${TEST_LIBS} smelt_flags GTest::gtest_main GTest::gmock)
   smelt_test_headers(${name})
-  add_test(NAME ${name} COMMAND ${name})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 900)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT})
+  if(NOT TEST_SHARDS)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT})
+    return()
+  endif()
+  foreach(shard RANGE 1 ${TEST_SHARDS})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${name}_${shard} COMMAND ${name})
+    set_tests_properties(${name}_${shard} PROPERTIES TIMEOUT ${TEST_TIMEOUT}
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 # smelt_test_headers(target): what all tests include is parsed once, in a program that does nothing else.

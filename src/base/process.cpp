@@ -107,4 +107,10 @@ Life life_of(const ProcessId& process) noexcept {
   return over ? Life::dead : Life::alive;
 }
 
+bool is_stopped(const ProcessId& process) noexcept {
+  Stat stat;
+  if (read_stat(process.pid, stat) != ReadStat::done) return false;
+  return stat.start_ticks == (process.start_ticks & start_mask) && (stat.state == 'T' || stat.state == 't');
+}
+
 }  // namespace smelt

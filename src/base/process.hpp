@@ -33,4 +33,7 @@ enum class Life { alive, dead, unknown };
 /// Whether a process still runs; a zombie does not. Two or three system calls.
 Life life_of(const ProcessId& process) noexcept;
 
+/// Whether a signal or a debugger has stopped it. False of one that does not live or cannot be looked at.
+bool is_stopped(const ProcessId& process) noexcept;
+
 }  // namespace smelt

@@ -139,6 +139,19 @@ Result<Segment> Segment::from_fd(int fd) {
   return map_existing(own, fmt::format("file descriptor {}", fd));
 }
 
+Result<Segment> Segment::view(int fd) {
+  const auto what = fmt::format("file descriptor {}", fd);
+  struct stat status = {};
+  if (fstat(fd, &status) != 0) return system_error("cannot examine " + what);
+  if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
+    return make_error(Status::bad_format, "{} is not a shared memory segment", what);
+  }
+  const auto size = static_cast<std::size_t>(status.st_size);
+  void* memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) return system_error(fmt::format("cannot map {} bytes of {}", size, what));
+  return Segment(static_cast<std::byte*>(memory), size, -1);
+}
+
 Result<Segment> Segment::create_named(const std::string& name, std::size_t size_bytes) {
   if (const auto valid = check_name(name); !valid) return valid.error();
   const auto size = checked_size(size_bytes);

@@ -23,6 +23,9 @@ class Segment {
   /// duplicated; the caller keeps its own.
   static Result<Segment> from_fd(int fd);
 
+  /// As from_fd(), to be read only: to write to it is a fault. Any regular file, of any owner.
+  static Result<Segment> view(int fd);
+
   /// Maps what `fd` refers to through an open file of its own, after growing it to `least_bytes`
   /// if it is smaller (see grow()). Also takes a memfd that nobody has sized yet.
   static Result<Segment> reopen(int fd, std::size_t least_bytes);

@@ -159,7 +159,7 @@ TEST(ChannelLeaving, ThreadsAreTold) {
          static_cast<double>(longest) * 1e-6);
 }
 
-TEST(ChannelLeaving, ProcessesAreTold) {
+TEST(ProcessesLeavingAChannel, AreTold) {
   std::mt19937_64 random(seed());
   std::uint64_t longest = 0;
   for (int turn = 0; turn < 48 && !HasFailure(); ++turn) {
@@ -191,7 +191,7 @@ TEST(ChannelLeaving, ProcessesAreTold) {
 }
 
 // As with pipes: both ends are there before the fork, and each process closes the one that it does not use.
-TEST(ChannelLeaving, CopiesThatAForkedProcessDoesNotUseDoNotCount) {
+TEST(ProcessesLeavingAChannel, CopiesThatAForkedProcessDoesNotUseDoNotCount) {
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{40}, std::size_t{300}}) {
     const Play play{.bytes = bytes, .messages = 100, .late_us = 100'000};
     auto channel = *Channel::create(play.options());
@@ -215,7 +215,7 @@ TEST(ChannelLeaving, CopiesThatAForkedProcessDoesNotUseDoNotCount) {
   }
 }
 
-TEST(ChannelLeaving, AParentThatForksOthersIsStillNoticed) {
+TEST(ProcessesLeavingAChannel, AParentThatForksOthersIsStillNoticed) {
   const Play play{.messages = 50};
   auto channel = *Channel::create_memfd(play.options());
   const pid_t pid = in_child(Way::killed, [&] {

@@ -55,6 +55,7 @@ void add_compare(Parser& parser);
 void add_bench(Parser& parser);
 void add_export(Parser& parser);
 void add_run(Parser& parser);
+void add_inspect(Parser& parser);
 void add_settings(Parser& parser);
 
 }  // namespace smelt::cli

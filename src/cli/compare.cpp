@@ -5,6 +5,7 @@
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/document.hpp"
+#include "cli/maps.hpp"
 #include "cli/parser.hpp"
 #include "cli/terminal.hpp"
 
@@ -75,15 +76,42 @@ void run(const PlanArguments& arguments) {
 
 void add_compare(Parser& parser) {
   auto arguments = std::make_shared<PlanArguments>();
+  auto maps = std::make_shared<CompareMaps>();
+  auto asks_for_maps = std::make_shared<bool>(false);
   arguments->operation.clear();
-  Command command = parser.add("compare", "Predict every tree for every operation, best first");
+  Command command = parser.add("compare", "Predict every tree for every operation, or every map, best first");
   add_plan_options(command, *arguments, false);
+  command.flag("--maps", *asks_for_maps, "concurrent maps in place of trees, by cores and share of lookups");
+  command.text("--figure", maps->figure, "NAME", "maps: a figure of the text, such as 3.20f, 3.20 or all");
+  command.text("--lookups", maps->lookups, "LIST", "maps: shares of lookups (default 0.5,0.9,0.99)");
+  command.integer("--cores", maps->cores, 1, 512, "maps: up to so many (default those of the machine; else 128)");
+  add_map_options(command, maps->map);
   command.footer(
       "Examples:\n"
       "  smelt compare                                        this machine\n"
       "  smelt compare -m epyc.json --completion --json       {operation: {tree: ns}}\n"
-      "  smelt compare --op broadcast,reduce --ranks 0-7 --search-ms 0\n");
-  command.action([arguments] { run(*arguments); });
+      "  smelt compare --op broadcast,reduce --ranks 0-7 --search-ms 0\n"
+      "  smelt compare --maps --keys 1e6 --lookups 0.9,0.999  maps on this machine\n"
+      "  smelt compare --maps --figure 3.20f                  as published\n");
+  command.action([=] {
+    std::vector<std::string> of_maps = {"--figure", "--lookups", "--cores"};
+    of_maps.insert(of_maps.end(), map_options().begin(), map_options().end());
+    const std::vector<std::string> of_trees = {"--op", "--root", "--search-ms", "--completion"};
+    for (const auto& option : *asks_for_maps ? of_trees : of_maps) {
+      if (command.given(option)) fail_usage("{}: {}", option, *asks_for_maps ? "not with --maps" : "only with --maps");
+    }
+    if (!*asks_for_maps) return run(*arguments);
+    if (!maps->figure.empty()) {
+      of_maps.erase(of_maps.begin());
+      for (const auto& option : of_maps) {
+        if (command.given(option)) fail_usage("--figure {}: says everything; leave out {}", maps->figure, option);
+      }
+    }
+    maps->model = arguments->model;
+    maps->ranks = arguments->ranks;
+    maps->json = arguments->json;
+    compare_maps(*maps);
+  });
 }
 
 }  // namespace smelt::cli

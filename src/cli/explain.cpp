@@ -9,6 +9,7 @@
 #include "cli/calls.hpp"
 #include "cli/command.hpp"
 #include "cli/document.hpp"
+#include "cli/maps.hpp"
 #include "cli/parser.hpp"
 #include "cli/terminal.hpp"
 #include "smelt/profile.hpp"
@@ -32,6 +33,7 @@ struct ExplainFlags {
   bool algorithms = false;
   bool all = false;
   bool json = false;
+  ExplainMap map;  ///< `explain map` instead
 };
 
 struct Alternative {
@@ -391,20 +393,39 @@ void run(const ExplainFlags& arguments) {
   arguments.json ? print_document(machine, found) : print_explanation(machine, found, arguments.all);
 }
 
+void check_options(const Command& command, bool map) {
+  static const std::vector<std::string> of_collectives = {"--late", "--late-ns",    "--processes", "--sync",
+                                                          "--all",  "--algorithms", "--profile"};
+  std::vector<std::string> of_maps = {"--lookups"};
+  of_maps.insert(of_maps.end(), map_options().begin(), map_options().end());
+  for (const auto& option : map ? of_collectives : of_maps) {
+    if (command.given(option)) fail_usage("{}: {}", option, map ? "not of a map" : "only of a map");
+  }
+}
+
+void run_map(const ExplainFlags& arguments) {
+  ExplainMap map = arguments.map;
+  map.model = arguments.model;
+  map.ranks = arguments.ranks;
+  map.json = arguments.json;
+  if (arguments.sized) map.value_bytes = arguments.bytes;
+  explain_map(map);
+}
+
 }  // namespace
 
 void add_explain(Parser& parser) {
   auto arguments = std::make_shared<ExplainFlags>();
-  Command command = parser.add("explain", "Say what a collective runs, and why");
+  Command command = parser.add("explain", "Say what a collective runs, or which map to take, and why");
   command.text("operation", arguments->operation, "OPERATION",
-               "broadcast|reduce|allreduce|scatter|gather|allgather|alltoall|reduce-scatter|scan|exscan");
+               "map, or a collective: broadcast, reduce, allreduce, scatter, gather, allgather, ...");
   command.value(
       "--bytes", "SIZE",
       [arguments](const std::string& text) {
         arguments->bytes = parse_byte_count("--bytes", text);
         arguments->sized = true;
       },
-      "of the vector, or of each rank's block: 8192, 64K, 16MiB");
+      "of the vector, of each rank's block, or of a map's value (default 16): 8192, 64K, 16MiB");
   command.integer("--ranks", arguments->ranks, 2, 4096, "how many ranks (default one per core)");
   command.integer("--late", arguments->late_rank, 0, 4095, "this rank is known to enter later than the others");
   command.integer("--late-ns", arguments->late_ns, 0, 1'000'000'000, "by so many nanoseconds");
@@ -412,6 +433,8 @@ void add_explain(Parser& parser) {
   command.text("--sync", arguments->sync, "NAME", "loose|strict (default loose)");
   add_model_option(command, arguments->model);
   command.text("--profile", arguments->profile, "FILE", "profile of smelt tune; default: the one beside the model");
+  command.number("--lookups", arguments->map.lookups, 0, 1, "maps: share of lookups (default 0.9)");
+  add_map_options(command, arguments->map.map);
   command.flag("--all", arguments->all, "list all candidates");
   command.flag("--algorithms", arguments->algorithms, "list all algorithms, and nothing else");
   command.flag("--json", arguments->json, "print JSON, with all candidates");
@@ -420,8 +443,13 @@ void add_explain(Parser& parser) {
       "  smelt explain allreduce --bytes 8192               this machine, one rank per core\n"
       "  smelt explain broadcast --bytes 1MiB --all         with all that was considered\n"
       "  smelt explain alltoall --bytes 64 -m epyc.json     a machine that is not here\n"
+      "  smelt explain map --lookups 0.99 --keys 1e6        which concurrent map is the fastest\n"
       "  smelt explain --algorithms\n");
-  command.action([arguments] { run(*arguments); });
+  command.action([arguments, command] {
+    const bool map = arguments->operation == "map";
+    check_options(command, map);
+    map ? run_map(*arguments) : run(*arguments);
+  });
 }
 
 }  // namespace smelt::cli

@@ -33,6 +33,7 @@ int run_main(int argc, char** argv) {
   add_bench(parser);
   add_export(parser);
   add_run(parser);
+  add_inspect(parser);
   add_settings(parser);
   return parser.run(argc, argv);
 }

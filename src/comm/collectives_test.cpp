@@ -31,7 +31,7 @@ Communicator make_communicator(int ranks, const std::string& algorithm = "") {
   options.pin = false;
   options.algorithm = algorithm;
   options.search_ms = 1;
-  options.timeout_s = 3;
+  options.timeout_s = 60;  // nobody hangs; but the machine may be busy with something else
   auto made = Communicator::create(machine, group, options);
   EXPECT_TRUE(made) << (made ? "" : made.error().message);
   return std::move(*made);

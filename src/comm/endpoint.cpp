@@ -144,8 +144,8 @@ bool Endpoint::waits_in_vain() noexcept {
   return false;
 }
 
-/// Breaks the communicator if that peer has left, and had been seen to have left before: since then the waiting loop has
-/// looked again, with what the peer published before it left in sight (docs/memory-ordering.md, "leaving").
+/// Breaks the communicator if that peer has left, and had been seen to have left before: since then the waiting loop
+/// has looked again, with what the peer published before it left in sight (docs/memory-ordering.md, "leaving").
 bool Endpoint::misses(int peer) noexcept {
   const std::uint32_t departure = state_.departure(peer, rank_);
   const bool looked_again = std::exchange(departures_[static_cast<std::size_t>(peer)], departure) == departure;
@@ -158,17 +158,25 @@ bool Endpoint::interrupted(void* self) noexcept {
   auto& endpoint = *static_cast<Endpoint*>(self);
   State& state = endpoint.state_;
   if (state.options.idle != nullptr) state.options.idle(state.options.idle_context);
+  const auto stuck_ns = endpoint.note_wait();
   if (endpoint.waits_in_vain()) return true;
-  if (state.timeout_s <= 0.0) return false;
-  const auto now = monotonic_ns();
-  if (endpoint.stuck_since_ns_ == 0 || endpoint.stuck_lines_ != endpoint.lines_moved_) {
-    endpoint.stuck_since_ns_ = now;
-    endpoint.stuck_lines_ = endpoint.lines_moved_;
-    return false;
-  }
-  if (static_cast<double>(now - endpoint.stuck_since_ns_) < state.timeout_s * 1e9) return false;
+  if (state.timeout_s <= 0.0 || static_cast<double>(stuck_ns) < state.timeout_s * 1e9) return false;
   state.fail(Status::timed_out, state.describe_late_rank(endpoint.rank_, endpoint.waiting_for_));
   return true;
+}
+
+/// Says what is waited for. Returns for how long, as far as it has been seen.
+std::uint64_t Endpoint::note_wait() noexcept {
+  const auto now = monotonic_ns();
+  if (stuck_since_ns_ == 0 || stuck_lines_ != lines_moved_) {
+    stuck_since_ns_ = now;
+    stuck_lines_ = lines_moved_;
+  }
+  const int peer = waiting_too_ == everybody ? waiting_for_ : everybody;
+  progress_.peer.store(static_cast<std::uint32_t>(peer - everybody), std::memory_order_relaxed);
+  progress_.waits_since_ns.store(stuck_since_ns_, std::memory_order_relaxed);
+  progress_.waits_at_ns.store(now, std::memory_order_relaxed);
+  return now - stuck_since_ns_;
 }
 
 inline bool Endpoint::enter(Operation operation) noexcept {

@@ -46,10 +46,13 @@ struct alignas(separation_bytes) Tick {
 inline constexpr int tick_bits = 24;
 
 /// The number of collectives a rank has entered and the kind of the last one, readable by the
-/// others at any time: what a time-out report is made of.
+/// others at any time: what a time-out report is made of. And what the rank waits for, while it does so for long: what
+/// smelt/inspect.hpp reports. No order with anything else.
 struct alignas(separation_bytes) Progress {
   std::atomic<std::uint64_t> position{0};  ///< calls << 8 | operation
   std::atomic<std::uint32_t> touches{0};   ///< 1: it reads or writes another rank's buffers (Endpoint::Touch)
+  std::atomic<std::uint32_t> peer{0};      ///< rank that is waited for + 1; 0: several
+  std::atomic<std::uint64_t> waits_since_ns{0}, waits_at_ns{0};  ///< monotonic_ns(), of the last wait
 
   static std::uint64_t calls(std::uint64_t position) { return position >> 8; }
   static Operation operation(std::uint64_t position) { return static_cast<Operation>(position & 0xff); }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -71,13 +72,25 @@ inline int names_left(const std::vector<std::uint64_t>& processes) {
   return left;
 }
 
-/// Forks a process per rank. `body` returns an exit status; the pids come back.
+/// Ends this process with what `body` returns, or with 99 where it throws.
+template <class Body>
+[[noreturn]] void exit_with(const Body& body) noexcept {
+  try {
+    _exit(body());
+  } catch (const std::exception& problem) {
+    fprintf(stderr, "process %d: %s\n", static_cast<int>(getpid()), problem.what());
+  }
+  _exit(99);
+}
+
+/// Forks a process per rank. `body` returns an exit status; the pids come back. An exception in a child ends it: else it
+/// would go on with the tests of its parent.
 template <class Body>
 std::vector<pid_t> fork_ranks(int size, const Body& body) {
   std::vector<pid_t> pids;
   for (int rank = 0; rank < size; ++rank) {
     const pid_t pid = fork();
-    if (pid == 0) _exit(body(rank));
+    if (pid == 0) exit_with([&] { return body(rank); });
     pids.push_back(pid);
   }
   return pids;

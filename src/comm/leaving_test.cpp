@@ -433,7 +433,7 @@ TEST(Leaving, ThreadsAreToldInEveryOperation) {
   }
 }
 
-TEST(Leaving, ProcessesAreToldInEveryOperation) {
+TEST(ProcessesLeaving, IsToldInEveryOperation) {
   Rounds rounds("processes");
   for (const Operation operation : operations) {
     for (const std::size_t count : {counts[0], counts[2], counts[3]}) {
@@ -518,7 +518,7 @@ TEST(Leaving, AfterTheLastOperationBreaksNothingAmongThreads) {
   }
 }
 
-TEST(Leaving, AfterTheLastOperationBreaksNothingAmongProcesses) {
+TEST(ProcessesLeaving, AfterTheLastOperationBreaksNothing) {
   Rounds rounds("last operations of processes");
   for (int turn = 0; turn < 40 && !HasFailure(); ++turn) {
     const Zeroed<Scene> scene;
@@ -658,7 +658,7 @@ TEST(Leaving, ACommunicatorThatIsGoneHasNoMoreRanksToCome) {
   waiting.join();
 }
 
-TEST(Leaving, IsNotWhatAForkedChildDoes) {
+TEST(ProcessesLeaving, IsNotWhatAForkedChildDoes) {
   const auto name = fresh_name();
   const auto pids = fork_ranks(2, [&](int number) {
     const int mine[] = {number};
@@ -695,7 +695,7 @@ int make_a_part(Rank& rank, int leaver) {
   return part->barrier() == Status::broken && part->failure() == told ? 0 : 2;
 }
 
-TEST(Leaving, DuringTheMakingOfASubgroup) {
+TEST(ProcessesLeaving, DuringTheMakingOfASubgroup) {
   std::mt19937_64 random(setting("SMELT_TEST_SEED", 23));
   for (int turn = 0; turn < 20 && !HasFailure(); ++turn) {
     const int size = 2 + turn % 5, leaver = static_cast<int>(random() % static_cast<std::uint64_t>(size));
@@ -733,7 +733,7 @@ TEST(Leaving, DuringTheMakingOfASubgroup) {
 }
 
 // Members that have their part may leave the whole.
-TEST(Leaving, TheWholeIsNotLeavingThePart) {
+TEST(ProcessesLeaving, TheWholeIsNotLeavingThePart) {
   const Watchdog watchdog("leaving the whole");
   const auto part_of = [](Rank rank) {
     auto part = rank.subgroup(all_of(rank.size()));
@@ -758,7 +758,7 @@ TEST(Leaving, TheWholeIsNotLeavingThePart) {
 }
 
 // After one rank has left, a second one leaves instead of shrinking with the others.
-TEST(Leaving, DuringShrink) {
+TEST(ProcessesLeaving, DuringShrink) {
   std::mt19937_64 random(setting("SMELT_TEST_SEED", 23));
   std::uint64_t longest_ns = 0;
   for (int turn = 0; turn < 20 && !HasFailure(); ++turn) {
@@ -808,7 +808,7 @@ TEST(Leaving, DuringShrink) {
 }
 
 // One leaves a communicator while the others use it, and waits for them in the next one of that name.
-TEST(Leaving, ForANewCommunicatorOfThatName) {
+TEST(ProcessesLeaving, ForANewCommunicatorOfThatName) {
   std::mt19937_64 random(setting("SMELT_TEST_SEED", 23));
   for (int turn = 0; turn < 15 && !HasFailure(); ++turn) {
     const int size = 2 + turn % 4, leaver = static_cast<int>(random() % static_cast<std::uint64_t>(size));
@@ -846,7 +846,7 @@ TEST(Leaving, ForANewCommunicatorOfThatName) {
 }
 
 // A process that cannot set up its side of a communicator that all have come to.
-TEST(Leaving, DuringCreation) {
+TEST(ProcessesLeaving, DuringCreation) {
   const auto name = fresh_name();
   const Zeroed<Scene> scene;
   const auto pids = fork_ranks(3, [&](int number) {

@@ -21,7 +21,8 @@ namespace smelt::comm {
 namespace {
 
 constexpr std::uint64_t magic = 0x3174656d746c656d;  // "meltmet1"
-constexpr std::uint32_t version = 6;
+constexpr std::uint32_t version = 7;
+constexpr std::size_t longest_name = 200;
 constexpr std::size_t most_user_bytes = std::size_t{1} << 45;
 // Within this time a member that lives looks around; also one that prepares, or has to wait for a PU.
 constexpr std::uint64_t longest_unseen_ns = 1'000'000'000;
@@ -51,8 +52,9 @@ struct Head {
   std::int32_t size;
   std::int32_t founder;  // the rank that prepares
   std::uint64_t id;
-  std::uint64_t expires_ns;  // of boot_ns(): when the founder's time is over
-  std::uint32_t tells;       // not 0: ranks that come after a death find out by an ending
+  std::uint64_t expires_ns;     // of boot_ns(): when the founder's time is over
+  std::uint32_t tells;          // not 0: ranks that come after a death find out by an ending
+  char name[longest_name + 1];  // empty: over a descriptor
   // Written while preparing, published by the step to gathering.
   std::uint64_t blueprint_offset, blueprint_bytes, user_offset, user_bytes;
   // Written while preparing, published by the step to refused.
@@ -105,6 +107,15 @@ bool step(Head& head, Kind from, Kind to, int rank = 0) {
                                             std::memory_order_acq_rel, std::memory_order_acquire);
 }
 
+// Notes that somebody of the meeting lived just now. Never goes back: a process may lose its PU between its look at the
+// clock and this, while others come.
+void note_time(Head& head) {
+  const std::uint64_t now = boot_ns();
+  std::uint64_t seen = head.seen_ns.load(std::memory_order_relaxed);
+  while (seen < now && !head.seen_ns.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+  }
+}
+
 // Ends a meeting that is not at its end yet.
 void fail(Head& head, Kind kind, int rank = 0) {
   if (!step(head, Kind::preparing, kind, rank)) step(head, Kind::gathering, kind, rank);
@@ -155,6 +166,28 @@ bool has_ended(const Segment& segment) {
       std::memory_order_relaxed);
   fail(head, head.tells != 0 && dead >= 0 ? Kind::died : Kind::abandoned, std::max(dead, 0));
   return true;
+}
+
+// What the head of a complete meeting says, if it lies within the segment.
+Result<Meeting> content_of(Segment whole, const std::string& what) {
+  const Head& head = head_of(whole);
+  Meeting meeting;
+  meeting.size = head.size;
+  meeting.membership_offset = membership_offset;
+  meeting.blueprint_offset = head.blueprint_offset;
+  meeting.blueprint_bytes = head.blueprint_bytes;
+  meeting.user_offset = head.user_offset;
+  meeting.user_bytes = head.user_bytes;
+  meeting.id = head.id;
+  meeting.name.assign(head.name, strnlen(head.name, longest_name));
+  const bool ordered = meeting.blueprint_offset == head_bytes(meeting.size) &&
+                       meeting.blueprint_bytes <= whole.size() && meeting.user_bytes <= whole.size() &&
+                       meeting.user_offset >= meeting.blueprint_offset + meeting.blueprint_bytes &&
+                       meeting.user_offset <= whole.size() - meeting.user_bytes;
+  if (!ordered)
+    return make_error(Status::bad_format, "{}: its content lies outside of its {} bytes", what, whole.size());
+  meeting.segment = std::move(whole);
+  return meeting;
 }
 
 std::vector<int> absent_ranks(const Membership& members) {
@@ -329,8 +362,9 @@ bool Party::all_settled() {
 
 void Party::look_around(Watch& watch) {
   const Kind kind = phase_of(head_).kind;
-  head_.seen_ns.store(boot_ns(), std::memory_order_relaxed);  // before a step to a death, which publishes it
+  note_time(head_);
   if (watch.check()) {
+    note_time(head_);  // not before the death; the step to it publishes this
     if (!request_.options.gone) fail(head_, Kind::died, members_.first_dead());
     // Whoever begins anew finds that rank gone.
     if (kind == Kind::preparing && members_.state(head_.founder) == MemberState::dead) fail(head_, Kind::abandoned);
@@ -382,22 +416,8 @@ Attempt Party::conclude() {
 Result<Meeting> Party::open_meeting() {
   auto whole = Segment::from_fd(segment_.fd());
   if (!whole) return whole.error();
-  Meeting meeting;
-  meeting.size = members_.ranks();
-  meeting.membership_offset = membership_offset;
-  meeting.blueprint_offset = head_.blueprint_offset;
-  meeting.blueprint_bytes = head_.blueprint_bytes;
-  meeting.user_offset = head_.user_offset;
-  meeting.user_bytes = head_.user_bytes;
-  meeting.id = head_.id;
-  meeting.prepared = prepared_;
-  const bool ordered = meeting.blueprint_offset == head_bytes(meeting.size) &&
-                       meeting.blueprint_bytes <= whole->size() && meeting.user_bytes <= whole->size() &&
-                       meeting.user_offset >= meeting.blueprint_offset + meeting.blueprint_bytes &&
-                       meeting.user_offset <= whole->size() - meeting.user_bytes;
-  if (!ordered)
-    return make_error(Status::bad_format, "{}: its content lies outside of its {} bytes", request_.what, whole->size());
-  meeting.segment = std::move(*whole);
+  auto meeting = content_of(std::move(*whole), request_.what);
+  if (meeting) meeting->prepared = prepared_;
   return meeting;
 }
 
@@ -447,6 +467,7 @@ Result<void> found(const Request& request, Segment& segment) {
   head.founder = request.ranks[0];
   head.expires_ns = boot_ns() + (request.deadline_ns - std::min(request.deadline_ns, monotonic_ns()));
   head.tells = request.tells() ? 1 : 0;
+  std::copy_n(request.name.begin(), std::min(request.name.size(), longest_name), head.name);
   head.seen_ns.store(boot_ns(), std::memory_order_relaxed);
   if (getrandom(&head.id, sizeof head.id, 0) != sizeof head.id) head.id = monotonic_ns();
   auto members = members_of(segment);
@@ -560,11 +581,10 @@ std::uint64_t deadline_ns(double timeout_s) {
 
 Result<Meeting> meet(const std::string& name, int size, std::span<const int> ranks, const Prepare& prepare,
                      const MeetOptions& options) {
-  constexpr std::size_t longest = 200;
-  if (name.empty() || name.size() > longest || name.find('/') != std::string::npos ||
+  if (name.empty() || name.size() > longest_name || name.find('/') != std::string::npos ||
       name.find('\0') != std::string::npos) {
     return make_error(Status::invalid_argument, "name '{}' of a meeting: must be 1 to {} bytes without '/'", name,
-                      longest);
+                      longest_name);
   }
   const std::string what = named(name);
   if (const auto valid = check(size, ranks, options, what); !valid) return valid.error();
@@ -592,6 +612,13 @@ Result<Meeting> meet_fd(int fd, int size, std::span<const int> ranks, const Prep
   if (!attempt) return attempt.error();
   if (*attempt) return std::move(**attempt);
   return make_error(Status::broken, "{} has ended; pass a fresh descriptor", what);
+}
+
+std::optional<Meeting> look_at_meeting(Segment segment) {
+  if (!is_meeting(segment) || phase_of(head_of(segment)).kind != Kind::complete) return std::nullopt;
+  auto meeting = content_of(std::move(segment), {});
+  if (!meeting) return std::nullopt;
+  return std::move(*meeting);
 }
 
 int remove_stale_meetings() {

@@ -35,6 +35,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -85,6 +86,7 @@ struct Meeting {
   std::size_t user_bytes = 0;
   std::uint64_t id = 0;   ///< random, the same in all processes: for names derived from the meeting
   bool prepared = false;  ///< this process prepared the content
+  std::string name;       ///< under which it met; empty: over a descriptor
 
   Membership membership() const { return {segment.data() + membership_offset, size}; }
   std::string_view blueprint() const {
@@ -110,6 +112,10 @@ Result<Meeting> meet(const std::string& name, int size, std::span<const int> ran
 /// memfd of any size. Good for one meeting; the caller keeps the descriptor.
 Result<Meeting> meet_fd(int fd, int size, std::span<const int> ranks, const Prepare& prepare,
                         const MeetOptions& options = {});
+
+/// What a complete meeting is about, for one who only looks at its memory; nothing if that is something else, or is not
+/// complete. `segment`: all of it.
+std::optional<Meeting> look_at_meeting(Segment segment);
 
 /// Removes the names that meetings of this user left in /dev/shm when all their processes were
 /// killed before they were complete. Returns how many. meet() does the same for its own name.

@@ -19,6 +19,8 @@
 #include <thread>
 
 #include "base/clock.hpp"
+#include "base/process.hpp"
+#include "base/segment.hpp"
 #include "comm/endings.hpp"
 #include "smelt/machine.hpp"
 
@@ -62,7 +64,7 @@ struct Shared {
 template <class Body>
 pid_t fork_child(const Body& body) {
   const pid_t pid = fork();
-  if (pid == 0) _exit(body());
+  if (pid == 0) _exit([&]() noexcept { return body(); }());  // never on to the next test
   return pid;
 }
 
@@ -105,6 +107,16 @@ int endings_of(const std::string& name) {
   const std::filesystem::directory_iterator endings(cache_path({}).parent_path() / "ended", none), end;
   return static_cast<int>(
       std::count_if(endings, end, [&](const auto& entry) { return entry.path().string().ends_with("-" + name); }));
+}
+
+// Whether that process is a member, present, of the meeting that has the name now.
+bool has_joined(const std::string& name, pid_t pid) {
+  const auto segment = Segment::open_named(path_of(name).substr(8));
+  if (!segment) return false;
+  const auto* words = reinterpret_cast<const std::atomic<std::uint64_t>*>(segment->data());
+  return std::any_of(words, words + segment->size() / 8, [&](const auto& word) {
+    return (word.load(std::memory_order_relaxed) & 0xff'ffff) == (static_cast<std::uint64_t>(pid) << 2 | 1);
+  });
 }
 
 // Until processes that are started now were certainly started later than whatever has ended so far.
@@ -358,12 +370,12 @@ TEST(Rendezvous, ARankStartedAgainBeginsAnew) {
   const pid_t first = fork_member(name, 3, 0);
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   const pid_t victim = fork_member(name, 3, 1);
-  sleep_us(5000);
+  ASSERT_TRUE(eventually([&] { return has_joined(name, victim); }));
   kill(victim, SIGSTOP);
   kill(first, SIGSTOP);
   EXPECT_EQ(kill_and_wait(victim), killed);
   const pid_t again = fork_member(name, 3, 1);
-  sleep_us(5000);
+  ASSERT_TRUE(eventually([&] { return has_joined(name, again); }));
   kill(first, SIGCONT);
   EXPECT_EQ(wait_for(first), code(Status::broken));
   const pid_t first_again = fork_member(name, 3, 0);

@@ -173,7 +173,7 @@ Machine imported(const std::filesystem::path& directory) {
   return machine ? *machine : Machine();
 }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
+std::string with_all_replaced(std::string text, const std::string& from, const std::string& to) {
   for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
   }
@@ -194,22 +194,22 @@ TEST_F(MachineDb, FilesAsTheyAreCaptured) {
   const std::pair<const char*, std::string> captured[] = {
       {"lscpu_parse.txt", "lscpu --parse\n" + layout},
       {"lscpu_parse.txt", "user@host:~$ lscpu -p=CPU,CORE\n" + layout + "user@host:~$ exit\nexit\n"},
-      {"lscpu_parse.txt", "[root@host ~]# lscpu -p\r\n" + replaced(layout, "\n", "\r\n")},
+      {"lscpu_parse.txt", "[root@host ~]# lscpu -p\r\n" + with_all_replaced(layout, "\n", "\r\n")},
       {"lscpu_parse.txt", "\xef\xbb\xbf" + layout},
-      {"lscpu_parse.txt", "\xef\xbb\xbflscpu --parse\r\n" + replaced(layout, "\n", "\r\n") + "\r\n"},
-      {"lscpu_parse.txt", replaced(layout, "\n", "\r")},
-      {"lscpu_parse.txt", utf16("lscpu --parse\r\n" + replaced(layout, "\n", "\r\n"))},
-      {"lscpu_parse.txt", replaced(layout, "# CPU", "CPU")},
-      {"lscpu_parse.txt", replaced(layout, "CPU,Core,Socket,Node,,L1d,L1i,L2,L3", "cpu, core, socket, node,, l1d, l1i, l2, l3")},
+      {"lscpu_parse.txt", "\xef\xbb\xbflscpu --parse\r\n" + with_all_replaced(layout, "\n", "\r\n") + "\r\n"},
+      {"lscpu_parse.txt", with_all_replaced(layout, "\n", "\r")},
+      {"lscpu_parse.txt", utf16("lscpu --parse\r\n" + with_all_replaced(layout, "\n", "\r\n"))},
+      {"lscpu_parse.txt", with_all_replaced(layout, "# CPU", "CPU")},
+      {"lscpu_parse.txt", with_all_replaced(layout, "CPU,Core,Socket,Node,,L1d,L1i,L2,L3", "cpu, core, socket, node,, l1d, l1i, l2, l3")},
       {"lscpu_parse.txt", "#Core,CPU,Socket,Node,L2,L3\n0,0,0,0,0,0\n0,1,0,0,0,0\n1,2,0,1,1,0\n1,3,0,1,1,0\n2,4,1,2,2,1\n"},
       {"pairwise_send", "sender receiver mean stddev\n" + pairs + "done\n"},
-      {"pairwise_send", "\xef\xbb\xbf" + replaced(pairs, "\n", "\r\n")},
+      {"pairwise_send", "\xef\xbb\xbf" + with_all_replaced(pairs, "\n", "\r\n")},
       {"pairwise_send", utf16(pairs)},
-      {"pairwise_send", replaced(pairs, " ", ",")},
-      {"pairwise_send", replaced(pairs, " ", ", ")},
+      {"pairwise_send", with_all_replaced(pairs, " ", ",")},
+      {"pairwise_send", with_all_replaced(pairs, " ", ", ")},
       {"pairwise_send", no_deviation},
-      {"pairwise_send", replaced(no_deviation, "\n", " nan\n")},
-      {"pairwise_send", replaced(replaced(no_deviation, " ", ","), "\n", ",\n")},
+      {"pairwise_send", with_all_replaced(no_deviation, "\n", " nan\n")},
+      {"pairwise_send", with_all_replaced(with_all_replaced(no_deviation, " ", ","), "\n", ",\n")},
       {"pairwise_rtt", ""},
       {"pairwise_rtt", "# not measured\n"},
       {"acpi.bin", ""},

@@ -359,7 +359,7 @@ class ReferenceTimes {
   std::vector<Rank> ranks_;
 };
 
-std::vector<Machine> machines() {
+std::vector<Machine> two_machines() {
   const Machine estimated = *synthesize_machine({.packages = 2, .cores = 8, .l3 = 2, .jitter = 0.1});
   Machine measured = test::with_copies(test::random_machine(8, 3, 2));
   measured.call_ns = 37.0;
@@ -406,7 +406,7 @@ void expect_as_reference(const Machine& machine, int ranks, const Recipe& recipe
 class Costs : public testing::TestWithParam<std::string> {};
 
 TEST_P(Costs, AreThoseOfTheEquations) {
-  for (const Machine& machine : machines()) {
+  for (const Machine& machine : two_machines()) {
     for (const auto& info : algorithms()) {
       if (to_string(info.operation) != GetParam()) continue;
       for (const Access access : info.access) {
@@ -440,7 +440,7 @@ INSTANTIATE_TEST_SUITE_P(All, Costs,
 
 // A search gives up what is too late, and nothing else.
 TEST(Within, EndsWhatIsTooLate) {
-  const Machine machine = machines()[1];
+  const Machine machine = two_machines()[1];
   for (const Group& group : {test::group_of(machine, 4), Group{{0, 1, 0, 1}}}) {
     for (const char* text : {"broadcast_tree+direct+tree=chain+chunk=4096", "allreduce_ring", "reduce_halves+direct"}) {
       const auto request = *make_request(machine, group, *parse_recipe(text));

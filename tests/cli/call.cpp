@@ -1,11 +1,13 @@
 #include "call.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pty.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -151,4 +153,12 @@ const std::string& two_packages() {
     return path;
   }();
   return file;
+}
+
+void expect_one_line(const Call& call, int exit_code, const std::string& says) {
+  EXPECT_EQ(call.exit_code, exit_code) << call.err;
+  EXPECT_EQ(call.out, "");
+  EXPECT_THAT(call.err, testing::StartsWith("smelt: "));
+  EXPECT_THAT(call.err, testing::HasSubstr(says));
+  EXPECT_EQ(std::count(call.err.begin(), call.err.end(), '\n'), 1) << call.err;
 }

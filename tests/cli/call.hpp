@@ -15,6 +15,9 @@ struct Call {
   Json json() const;  ///< stdout; fails the test and is null if it is no JSON
 };
 
+/// Nothing on stdout, and on stderr one line that `says` this.
+void expect_one_line(const Call& call, int exit_code, const std::string& says);
+
 using Words = std::vector<std::string>;
 
 /// `smelt WORDS...` with pipes, an empty cache directory and no SMELT_* variables but those given

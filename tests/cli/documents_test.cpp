@@ -147,6 +147,85 @@ TEST(Documents, CompareRanksEveryTree) {
   EXPECT_EQ(some.size(), 1u);
 }
 
+TEST(Documents, CompareRanksMaps) {
+  const Json document =
+      smelt({"compare", "--maps", "-m", two_packages(), "--lookups", "0.9,1", "--keys", "1e5", "--json"}).json();
+  EXPECT_EQ(document["platform"]["replicas"], 2);
+  ASSERT_EQ(document["panels"].size(), 2u);
+  EXPECT_EQ(document["panels"][1]["load"]["lookups"], 1.0);
+  const Json& panel = document["panels"][0];
+  EXPECT_EQ(panel["load"]["lookups"], 0.9);
+  EXPECT_EQ(panel["load"]["keys"], 1e5);
+  EXPECT_EQ(panel["axis"], "cores");
+  EXPECT_EQ(panel["cores"], 16);
+  EXPECT_EQ(panel["x"].back(), 16);
+  EXPECT_EQ(panel["algorithms"].size(), 7u) << "all that are linearizable";
+  for (const auto& [name, curve] : panel["algorithms"].items()) {
+    ASSERT_EQ(curve["per_s"].size(), panel["x"].size()) << name;
+    EXPECT_GT(curve["per_s"].back(), 0.0) << name;
+    EXPECT_EQ(curve["servers"].back() > 0, name != "rep_2pc" && name != "shared" && name != "kv") << name;
+  }
+  EXPECT_EQ(panel["ranges"][0]["from_lookups"], 0.0);
+}
+
+TEST(Documents, CompareDrawsThePublishedFigures) {
+  const Json all = smelt({"compare", "--maps", "--figure", "all", "--json"}).json();
+  std::set<std::string> names;
+  for (const auto& panel : all["panels"]) names.insert(panel["name"]);
+  EXPECT_THAT(names,
+              testing::ElementsAre("3.19a", "3.19b", "3.20a", "3.20b", "3.20c", "3.20d", "3.20e", "3.20f", "3.21a",
+                                   "3.21b", "3.22a", "3.22b", "3.23a", "3.23b", "3.24a", "3.24b", "3.24c"));
+  const auto last = [&](const std::string& figure, const std::string& algorithm) {
+    for (const auto& panel : all["panels"]) {
+      if (panel["name"] == figure) return panel["algorithms"][algorithm]["per_s"].back().get<double>() / 1e6;
+    }
+    return 0.0;
+  };
+  EXPECT_NEAR(last("3.20f", "rep_local"), 1930, 2);
+  EXPECT_NEAR(last("3.20a", "part_simple"), 1194, 2);
+  EXPECT_NEAR(last("3.21a", "rep_local"), 684, 1);
+  EXPECT_GT(last("3.21b", "part_caching"), last("3.21b", "rep_local"));
+  EXPECT_NEAR(last("3.22b", "part_caching"), 2758, 30);
+  EXPECT_NEAR(last("3.23b", "rep_sc"), 2774, 2);
+  EXPECT_GT(last("3.24a", "colocated"), last("3.24a", "part_simple"));
+  EXPECT_EQ(all["panels"][0]["axis"], "servers");
+  EXPECT_EQ(all["panels"][0]["x"].size(), 35u);
+  EXPECT_EQ(smelt({"compare", "--maps", "--figure", "3.20", "--json"}).json()["panels"].size(), 6u);
+}
+
+TEST(Documents, ExplainMapSaysWhichAndWhy) {
+  const Words words = {"explain", "map", "--lookups", "0.99", "--keys", "1e6", "-m", two_packages(), "--json"};
+  const Json document = smelt(words).json();
+  EXPECT_EQ(document["map"]["lookups"], 0.99);
+  EXPECT_EQ(document["map"]["keys"], 1e6);
+  EXPECT_EQ(document["map"]["bytes_per_key"], 64);
+  EXPECT_EQ(document["cores"], 8);
+  EXPECT_EQ(document["from"], "model");
+  EXPECT_EQ(document["algorithm"], document["candidates"][0]["algorithm"]);
+  EXPECT_EQ(document["candidates"].size(), 7u);
+  ASSERT_EQ(document["left_out"].size(), 1u);
+  EXPECT_EQ(document["left_out"][0], Json({{"algorithm", "rep_sc"}, {"reason", "only sequential"}}));
+  double before = document["candidates"][0]["per_s"];
+  for (const auto& each : document["candidates"]) {
+    EXPECT_LE(each["per_s"], before);
+    before = each["per_s"];
+    for (const char* key : {"clients", "servers", "clients_per_s", "lookup_ns", "update_ns", "overlapped_ns", "limit",
+                            "consistency", "survives", "waits_for_everyone"}) {
+      EXPECT_TRUE(each.contains(key)) << key;
+    }
+  }
+  const Json strict =
+      smelt({"explain", "map", "--faults", "stop", "--bytes", "100", "--ranks", "4", "-m", two_packages(), "--json"})
+          .json();
+  EXPECT_EQ(strict["candidates"].size(), 2u);
+  EXPECT_EQ(strict["map"]["bytes_per_key"], 256);
+  EXPECT_EQ(strict["cores"], 4);
+  const Json far = smelt({"explain", "map", "--platform", "tile-gx", "--json"}).json();
+  EXPECT_EQ(far["platform"]["name"], "tile-gx");
+  EXPECT_EQ(far["cores"], 36);
+  EXPECT_EQ(far["left_out"].size(), 2u);
+}
+
 TEST(Documents, CompletionCostsMore) {
   const Words words = {"plan", "-m", two_packages(), "--topology", "binary", "--root", "0", "--json"};
   Words with = words;
@@ -254,8 +333,8 @@ TEST(Documents, BenchHasThePromisedKeys) {
 
 TEST(Documents, BenchSaysHowSureItIs) {
   if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
-  const Call call = smelt({"bench", "barrier", "--threads", "2", "--time", "400ms", "--only", "smelt,pthread", "--starts",
-                           "2", "--most-starts", "4", "--json"});
+  const Call call = smelt({"bench", "barrier", "--threads", "2", "--time", "400ms", "--only", "smelt,pthread",
+                           "--starts", "2", "--most-starts", "4", "--json"});
   ASSERT_EQ(call.exit_code, 0) << call.err;
   const Json document = call.json();
   EXPECT_EQ(document["reference"], "smelt");

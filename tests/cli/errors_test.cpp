@@ -2,28 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "call.hpp"
 
 namespace {
 
 using testing::HasSubstr;
-using testing::StartsWith;
 
 struct Mistake {
   Words words;
   int exit_code;
   std::string says;
 };
-
-void expect_one_line(const Call& call, int exit_code, const std::string& says) {
-  EXPECT_EQ(call.exit_code, exit_code) << call.err;
-  EXPECT_EQ(call.out, "");
-  EXPECT_THAT(call.err, StartsWith("smelt: "));
-  EXPECT_THAT(call.err, HasSubstr(says));
-  EXPECT_EQ(std::count(call.err.begin(), call.err.end(), '\n'), 1) << call.err;
-}
 
 Words on_two(Words words) {
   words.insert(words.end(), {"-m", two_packages()});
@@ -54,11 +43,28 @@ TEST(Errors, UsageIsExitCodeTwo) {
       {{"synth", "--cores", "1e3", "--json"}, 2, "not a whole number"},
       {{"measure", "--budget", "fast"}, 2, "such as 30s, 500ms, 2m"},
       {{"measure", "--budget", "0s"}, 2, "more than 0"},
+      {{"inspect", "nobody-has-this-name"}, 1, "no process of this user holds a communicator 'nobody-has-this-name' now"},
       {{"import"}, 2, "import what?"},
       {{"import", "core-to-cor", "x.csv"}, 2, "did you mean 'core-to-core'?"},
       {{"import", "x.csv", "--send-share", "2"}, 2, "between 0 and 1"},
       {{"simulate", "--plan", "x", "--op", "reduce"}, 2, "leave out --op"},
       {on_two({"compare", "--op", "bradcast"}), 2, "did you mean 'broadcast'?"},
+      {on_two({"compare", "--keys", "10"}), 2, "--keys: only with --maps"},
+      {on_two({"compare", "--maps", "--op", "reduce"}), 2, "--op: not with --maps"},
+      {on_two({"compare", "--maps", "--lookups", "1.5"}), 2, "must be between"},
+      {on_two({"compare", "--maps", "--lookups", ","}), 2, "empty"},
+      {on_two({"compare", "--maps", "--platform", "ideal"}), 2, "leave out --model"},
+      {on_two({"compare", "--maps", "--ranks", "0"}), 2, "two ranks on different PUs"},
+      {{"compare", "--maps", "--platform", "ideal", "--ranks", "0-3"}, 2, "leave out --ranks"},
+      {{"compare", "--maps", "--platform", "idael"}, 2, "did you mean 'ideal'?"},
+      {{"compare", "--maps", "--platform", "ideal", "--consistency", "eventual"}, 2, "linearizable, sequential"},
+      {{"compare", "--maps", "--platform", "ideal", "--faults", "crush"}, 2, "did you mean 'crash'?"},
+      {{"compare", "--maps", "--platform", "ideal", "--cores", "0"}, 2, "must be between"},
+      {{"compare", "--maps", "--figure", "4.1"}, 2, "no such figure (one of all, 3.19a"},
+      {{"compare", "--maps", "--figure", "3.20", "--cores", "8"}, 2, "leave out --cores"},
+      {on_two({"explain", "map", "--sync", "strict"}), 2, "--sync: not of a map"},
+      {on_two({"explain", "reduce", "--bytes", "8", "--skew", "1"}), 2, "--skew: only of a map"},
+      {on_two({"explain", "map", "--platform", "ideal"}), 2, "leave out --model"},
   };
   for (const auto& mistake : mistakes) {
     SCOPED_TRACE(testing::PrintToString(mistake.words));

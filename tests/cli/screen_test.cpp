@@ -25,7 +25,7 @@ Words planning(const std::string& command, const Words& more = {}) {
 
 TEST(Screen, EveryCommandExplainsItself) {
   for (const std::string command :
-       {"measure", "show", "import", "synth", "plan", "simulate", "compare", "bench", "settings"}) {
+       {"measure", "show", "import", "synth", "plan", "simulate", "compare", "explain", "bench", "inspect", "settings"}) {
     SCOPED_TRACE(command);
     const Call help = smelt({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);
@@ -39,6 +39,24 @@ TEST(Screen, EveryCommandExplainsItself) {
   }
   EXPECT_THAT(smelt({"--version"}).out, StartsWith("smelt "));
   EXPECT_EQ(smelt({}).exit_code, 2);
+}
+
+TEST(Screen, MapsAreDrawnAndExplained) {
+  const Call chart = smelt({"compare", "--maps", "--figure", "3.20f"});
+  EXPECT_EQ(chart.exit_code, 0) << chart.err;
+  EXPECT_THAT(chart.out, HasSubstr("figure 3.20f: ideal, 0.99 lookups"));
+  EXPECT_THAT(chart.out, HasSubstr("s part_simple   c part_caching   r rep_remote   l rep_local   2 rep_2pc"));
+  EXPECT_THAT(chart.out, HasSubstr("2000 ┤"));
+  EXPECT_THAT(chart.out, HasSubstr("1188 (32)"));
+  EXPECT_THAT(chart.out, HasSubstr("rep_local from 0.985 lookups"));
+  EXPECT_THAT(smelt_on_terminal({"compare", "--maps", "--figure", "3.20f"}).out, HasSubstr(escape));
+  EXPECT_THAT(smelt({"compare", "--maps", "--figure", "3.19a"}).out, HasSubstr("by number of servers, 36 cores"));
+
+  const Call explained = smelt({"explain", "map", "--platform", "ideal", "--ranks", "128", "--lookups", "0.99"});
+  EXPECT_EQ(explained.exit_code, 0) << explained.err;
+  EXPECT_THAT(explained.out, HasSubstr("rep_local  (replicas at all clients"));
+  EXPECT_THAT(explained.out, HasSubstr("of 127 clients and 1 server, limited by its clients"));
+  EXPECT_THAT(explained.out, HasSubstr("shared  left out: no shared memory"));
 }
 
 TEST(Screen, ColourIsForTerminals) {

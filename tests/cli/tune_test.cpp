@@ -12,14 +12,6 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-void expect_one_line(const Call& call, int exit_code, const std::string& says) {
-  EXPECT_EQ(call.exit_code, exit_code) << call.err;
-  EXPECT_EQ(call.out, "");
-  EXPECT_THAT(call.err, StartsWith("smelt: "));
-  EXPECT_THAT(call.err, HasSubstr(says));
-  EXPECT_EQ(std::count(call.err.begin(), call.err.end(), '\n'), 1) << call.err;
-}
-
 TEST(Tune, RefusesNonsense) {
   const struct {
     Words words;

@@ -2,12 +2,12 @@
 # Installs a build to a temporary prefix, moves the prefix, and builds and runs programs that know
 # nothing but the installed tree:
 #
-#   run.sh BUILD_DIR C_COMPILER CMAKE
+#   run.sh BUILD_DIR C_COMPILER CMAKE GENERATOR
 #
 # C (C99) through pkg-config, against the shared and against the static library, and C++ through
 # find_package(smelt), against both.
 set -eu
-build=$1 cc=$2 cmake=$3
+build=$1 cc=$2 cmake=$3 generator=$4
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -50,7 +50,7 @@ check "$cc" -std=c99 -Wall -Wextra -Werror "$here/outside.c" -o "$scratch/c_stat
 check "$scratch/c_static"
 ! ldd "$scratch/c_static" | grep -q libsmelt || fail "the static library is not in use"
 
-check "$cmake" -S "$here" -B "$scratch/outside" -DCMAKE_PREFIX_PATH="$prefix" \
+check "$cmake" -G "$generator" -S "$here" -B "$scratch/outside" -DCMAKE_PREFIX_PATH="$prefix" \
   -DCMAKE_BUILD_TYPE=Release >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 "$cmake" --build "$scratch/outside" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 check "$scratch/outside/cpp_shared"

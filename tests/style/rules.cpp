@@ -23,8 +23,9 @@ const std::map<std::string, Names>& table() {
       {"channel", {"base", "machine"}},
       {"measure", {"base", "machine", "channel", "plan", "comm"}},
       {"comm", {"base", "machine", "plan", "channel"}},
+      {"state", {"base", "machine", "plan", "channel", "comm"}},
       {"graph", {"base"}},
-      {"capi", {"base", "machine", "plan", "channel", "measure", "comm", "graph"}},
+      {"capi", {"base", "machine", "plan", "channel", "measure", "comm", "state", "graph"}},
       {"cli", {"bench"}},
       {"shims", {}},
   };
@@ -37,8 +38,10 @@ std::string room_of_header(const std::string& name) {
       {"error.hpp", "base"},    {"settings.hpp", "base"},    {"machine.hpp", "machine"}, {"plan.hpp", "plan"},
       {"channel.hpp", "channel"}, {"floor.hpp", "base"}, {"measure.hpp", "measure"}, {"communicator.hpp", "comm"},
       {"schedule.hpp", "plan"}, {"collective.hpp", "plan"}, {"profile.hpp", "plan"}, {"export.hpp", "plan"},
-      {"tune.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"smelt.h", "capi"},
+      {"tune.hpp", "comm"}, {"inspect.hpp", "comm"}, {"exact_sum.hpp", "comm"},
+      {"map_algorithms.hpp", "state"}, {"map_model.hpp", "state"}, {"smelt.h", "capi"},
       {"graph.hpp", "graph"},   {"graph_program.hpp", "graph"}, {"green_marl.hpp", "graph"},
+      {"graph_algorithms.hpp", "graph"},
   };
   const auto found = rooms.find(name);
   return found == rooms.end() ? "" : found->second;

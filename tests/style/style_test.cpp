@@ -48,6 +48,7 @@ TEST(Style, IncludeRuleFindsViolations) {
   EXPECT_THAT(check_includes({"src/cli/a.cpp", "#include \"plan/search.hpp\"\n"}), SizeIs(1));
   EXPECT_THAT(check_includes({"src/comm/a.cpp", "#include \"state.hpp\"\n"}), SizeIs(1));
   EXPECT_THAT(check_includes({"src/comm/a.cpp", "#include \"measure/burst.hpp\"\n"}), SizeIs(1));
+  EXPECT_THAT(check_includes({"src/comm/a.cpp", "#include \"state/maps.hpp\"\n"}), SizeIs(1));
   EXPECT_THAT(check_includes({"include/smelt/plan.hpp", "#include \"plan/tree.hpp\"\n"}), SizeIs(1));
   EXPECT_THAT(check_includes({"include/smelt/plan.hpp", "#include \"smelt/channel.hpp\"\n"}), SizeIs(1));
   EXPECT_THAT(check_includes({"src/shims/mpi/a.cpp", "#include \"smelt/communicator.hpp\"\n"}), SizeIs(1));
@@ -79,7 +80,7 @@ TEST(Style, HeaderCommentRuleFindsViolations) {
 }
 
 TEST(Style, EveryRoomHasAShortReadme) {
-  for (const auto* room : {"base", "machine", "plan", "channel", "measure", "comm", "graph", "capi", "cli", "shims"}) {
+  for (const auto* room : {"base", "machine", "plan", "channel", "measure", "comm", "state", "graph", "capi", "cli", "shims"}) {
     const auto readmes = read_files(root, std::string("src/") + room, {"README.md"});
     ASSERT_THAT(readmes, SizeIs(1)) << "src/" << room << " has no README.md";
     expect_clean(readmes, check_readme);

@@ -195,6 +195,11 @@ Place place_of(const Expression& driver, const Statement& region) {
   return Place::shared;
 }
 
+bool can_meet(const Access& a, const Access& b) {
+  if (a.place == Place::shared || b.place == Place::shared) return true;
+  return a.place == Place::level && b.place == Place::level;
+}
+
 bool is_private(const Symbol& symbol, const Statement& region) {
   if (symbol.kind == SymbolKind::iterator && symbol.loop == nullptr) return true;  // of a reduction
   for (const Statement* loop = symbol.loop; loop != nullptr; loop = loop->outer) {

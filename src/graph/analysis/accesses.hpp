@@ -45,6 +45,9 @@ enum class Part : std::uint8_t { forward, reverse };
 
 std::vector<Access> accesses_of(const Statement& region, Part part = Part::forward);
 
+/// Whether two instances can meet at the places of these accesses to one property.
+bool can_meet(const Access& a, const Access& b);
+
 /// How an instance of the region comes to the value of a property.
 Place place_of(const Expression& driver, const Statement& region);
 

@@ -8,6 +8,7 @@
 #include "graph/analysis/values.hpp"
 #include "graph/language/checker.hpp"
 #include "graph/language/parser.hpp"
+#include "graph/language/thesis_programs.hpp"
 
 namespace smelt::graph::language {
 namespace {
@@ -33,79 +34,16 @@ std::unique_ptr<Program> checked(const std::string& text, std::string* said = nu
   return program;
 }
 
-std::string said_of(const std::string& text) {
+std::string races_of(const std::string& text) {
   std::string said;
   checked(text, &said);
   return said;
 }
 
 /// What is said of sentences in a procedure, whose first line is 1.
-std::string said_of_sentences(const std::string& sentences) {
-  return said_of("Procedure p(G: Graph, A, B: N_P<Int>, L: E_P<Int>, C: N_P<Node_Set>, n: Node) {\n" + sentences + "\n}");
+std::string races_of_sentences(const std::string& sentences) {
+  return races_of("Procedure p(G: Graph, A, B: N_P<Int>, L: E_P<Int>, C: N_P<Node_Set>, n: Node) {\n" + sentences + "\n}");
 }
-
-constexpr const char* pagerank = R"(
-Procedure pagerank(G: Graph, e,d: Double, max: Int;
-                  pg_rank: Node_Prop<Double>)
-{
-  Double diff;
-  Int cnt = 0;
-  Double N = G.NumNodes();
-  G.pg_rank = 1 / N;
-  Do {
-    diff = 0.0;
-    Foreach (t: G.Nodes) {
-      Double val = (1-d) / N + d*
-        Sum(w: t.InNbrs) {
-          w.pg_rank / w.OutDegree()} ;
-      diff += | val - t.pg_rank |;
-      t.pg_rank <= val @ t;
-    }
-    cnt++;
-  } While ((diff > e) && (cnt < max));
-}
-)";
-
-constexpr const char* hop_dist = R"(
-Procedure hop_dist(G:Graph, dist:N_P<Int>, root: Node)
-{
-    N_P<Bool> updated;
-    N_P<Bool> updated_nxt;
-    N_P<Int> dist_nxt;
-    Bool fin = False;
-    G.dist = (G == root) ? 0 : +INF;
-    G.updated = (G == root) ? True: False;
-    G.dist_nxt = G.dist;
-    G.updated_nxt = G.updated;
-    While(!fin) {
-        fin = True;
-        Foreach(n: G.Nodes)(n.updated) {
-            Foreach(s: n.Nbrs) {
-                <s.dist_nxt; s.updated_nxt> min= <n.dist + 1; True>;
-            }
-        }
-        G.dist = G.dist_nxt;
-        G.updated = G.updated_nxt;
-        G.updated_nxt = False;
-        fin = ! Exist(n: G.Nodes){n.updated};
-    }
-}
-)";
-
-constexpr const char* triangle_counting = R"(
-Procedure triangle_counting(G: Graph): Long
-{
-  Long T;
-  Foreach(v: G.Nodes)
-    Foreach(u: v.Nbrs) (u > v) {
-      Foreach(w: v.Nbrs) (w > u) {
-        If ((w.HasEdgeTo(u)))
-          T += 1;
-      }
-    }
-  Return T;
-}
-)";
 
 /// One row of table 3.2 and, for an array that is used, of table 3.3.
 struct Row {
@@ -179,52 +117,52 @@ TEST(Patterns, FormulasHaveValues) {
 }
 
 TEST(Races, ProgramsWithoutAnySayNothing) {
-  EXPECT_EQ(said_of(pagerank), "");
-  EXPECT_EQ(said_of(hop_dist), "");
-  EXPECT_EQ(said_of(triangle_counting), "");
-  EXPECT_EQ(said_of_sentences("Foreach (v: G.Nodes) { v.A = v.B; v.B += 1; Int c = 0; Foreach (t: v.Nbrs) { c += t.Degree(); } v.A = c; }"), "");
-  EXPECT_EQ(said_of_sentences("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { Edge e = t.ToEdge(); e.L = v.A; } }"), "");
-  EXPECT_EQ(said_of_sentences("Foreach (v: G.Nodes) { Foreach (e: v.OutEdges) { e.L = v.A; } }"), "");
-  EXPECT_EQ(said_of_sentences("Foreach (e: G.Edges) { e.L = 1; }"), "");
-  EXPECT_EQ(said_of_sentences("Node_Set S; Foreach (v: S.Items) { v.A = 1; }"), "");
-  EXPECT_EQ(said_of_sentences("Bool b = True; Foreach (v: G.Nodes) { If (v.A > 1) b = False; }"), "");
-  EXPECT_EQ(said_of_sentences("Foreach (v: G.Nodes) { v.C.Add(n); For (t: v.C.Items) { v.A += t.A; } }").substr(0, 10), "2: warning");
-  EXPECT_EQ(said_of_sentences("InBFS (v: G.Nodes From n) { v.A = Sum(w: v.UpNbrs){w.A}; } InReverse { v.B = Sum(w: v.DownNbrs){w.B + w.A}; }"), "");
-  EXPECT_EQ(said_of_sentences("Node_Set S; Foreach (v: G.Nodes) { S.Add(v); }"), "");
+  EXPECT_EQ(races_of(pagerank), "");
+  EXPECT_EQ(races_of(hop_dist), "");
+  EXPECT_EQ(races_of(triangle_counting), "");
+  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { v.A = v.B; v.B += 1; Int c = 0; Foreach (t: v.Nbrs) { c += t.Degree(); } v.A = c; }"), "");
+  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { Edge e = t.ToEdge(); e.L = v.A; } }"), "");
+  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { Foreach (e: v.OutEdges) { e.L = v.A; } }"), "");
+  EXPECT_EQ(races_of_sentences("Foreach (e: G.Edges) { e.L = 1; }"), "");
+  EXPECT_EQ(races_of_sentences("Node_Set S; Foreach (v: S.Items) { v.A = 1; }"), "");
+  EXPECT_EQ(races_of_sentences("Bool b = True; Foreach (v: G.Nodes) { If (v.A > 1) b = False; }"), "");
+  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { v.C.Add(n); For (t: v.C.Items) { v.A += t.A; } }").substr(0, 10), "2: warning");
+  EXPECT_EQ(races_of_sentences("InBFS (v: G.Nodes From n) { v.A = Sum(w: v.UpNbrs){w.A}; } InReverse { v.B = Sum(w: v.DownNbrs){w.B + w.A}; }"), "");
+  EXPECT_EQ(races_of_sentences("Node_Set S; Foreach (v: G.Nodes) { S.Add(v); }"), "");
 }
 
 TEST(Races, AreWarnedOfWithTheReason) {
-  EXPECT_EQ(said_of_sentences("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { t.A = v.B; } }"),
+  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { t.A = v.B; } }"),
             "2: warning: several instances of the loop over 'v' may write the same 'A': a data race\n");
-  EXPECT_EQ(said_of_sentences("Foreach (v: G.Nodes) {\n v.A = Sum(t: v.Nbrs){t.A}; }"),
+  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) {\n v.A = Sum(t: v.Nbrs){t.A}; }"),
             "3: warning: one instance of the loop over 'v' writes 'A' while another one reads it: a data race\n");
-  EXPECT_EQ(said_of_sentences("Int x; Foreach (v: G.Nodes) { x = v.A; }"),
+  EXPECT_EQ(races_of_sentences("Int x; Foreach (v: G.Nodes) { x = v.A; }"),
             "2: warning: several instances of the loop over 'v' may write the same 'x': a data race\n");
-  EXPECT_EQ(said_of_sentences("Node_Seq S; Foreach (v: S.Items) { v.A = v.B; }"),
+  EXPECT_EQ(races_of_sentences("Node_Seq S; Foreach (v: S.Items) { v.A = v.B; }"),
             "2: warning: several instances of the loop over 'v' may write the same 'A': a data race\n");
-  EXPECT_EQ(said_of_sentences("Node_Set S; Foreach (v: G.Nodes) { If (!S.Has(v)) S.Add(v); }"),
+  EXPECT_EQ(races_of_sentences("Node_Set S; Foreach (v: G.Nodes) { If (!S.Has(v)) S.Add(v); }"),
             "2: warning: one instance of the loop over 'v' adds to 'S' while another one reads it: a data race\n");
-  EXPECT_EQ(said_of_sentences("InBFS (v: G.Nodes From n) { v.A = Sum(w: v.Nbrs){w.A}; }"),
+  EXPECT_EQ(races_of_sentences("InBFS (v: G.Nodes From n) { v.A = Sum(w: v.Nbrs){w.A}; }"),
             "2: warning: one instance of the loop over 'v' writes 'A' while another one reads it: a data race\n");
-  EXPECT_EQ(said_of_sentences("Foreach (v: G.Nodes) { n.A <= v.B @ v; }"),
+  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { n.A <= v.B @ v; }"),
             "2: warning: several instances of the loop over 'v' may assign to the same 'A': a data race\n");
 }
 
 TEST(Races, WhatIsNotDefinedIsAnError) {
-  EXPECT_EQ(said_of_sentences("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { t.A += v.A @ v; } }"),
+  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { t.A += v.A @ v; } }"),
             "2: error: one instance of the loop over 'v' reduces 'A' while another one reads it; that is not defined\n");
-  EXPECT_EQ(said_of_sentences("Int x; Foreach (v: G.Nodes) { x += v.A @ v; x = 2; }"),
+  EXPECT_EQ(races_of_sentences("Int x; Foreach (v: G.Nodes) { x += v.A @ v; x = 2; }"),
             "2: error: one instance of the loop over 'v' reduces 'x' while another one writes it; that is not defined\n");
-  EXPECT_EQ(said_of_sentences("Int x; Foreach (v: G.Nodes) { x += v.A; x *= 2; }"),
+  EXPECT_EQ(races_of_sentences("Int x; Foreach (v: G.Nodes) { x += v.A; x *= 2; }"),
             "2: error: one instance of the loop over 'v' reduces 'x' while another one reduces it; that is not defined\n");
-  EXPECT_EQ(said_of_sentences("Foreach (v: G.Nodes) { n.A <= v.B @ v; n.A = 2; }").substr(0, 8), "2: error");
-  EXPECT_EQ(said_of_sentences("Node_Set S; Foreach (v: G.Nodes) { S.Add(v); S.Remove(n); }"),
+  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { n.A <= v.B @ v; n.A = 2; }").substr(0, 8), "2: error");
+  EXPECT_EQ(races_of_sentences("Node_Set S; Foreach (v: G.Nodes) { S.Add(v); S.Remove(n); }"),
             "2: error: one instance of the loop over 'v' adds to 'S' while another one removes from it; that is not defined\n");
-  EXPECT_EQ(said_of_sentences("Node_Set S; For (v: S.Items) { S.Add(v); }"), "2: error: 'S' changes while the loop over 'v' runs over it\n");
-  EXPECT_EQ(said_of_sentences("Int x; x <= 2;"), "2: error: '<=' assigns at the end of a loop, and there is none around it\n");
-  EXPECT_EQ(said_of_sentences("Foreach (v: G.Nodes) { Int x = 0; x += 1 @ v; }"),
+  EXPECT_EQ(races_of_sentences("Node_Set S; For (v: S.Items) { S.Add(v); }"), "2: error: 'S' changes while the loop over 'v' runs over it\n");
+  EXPECT_EQ(races_of_sentences("Int x; x <= 2;"), "2: error: '<=' assigns at the end of a loop, and there is none around it\n");
+  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { Int x = 0; x += 1 @ v; }"),
             "2: error: 'x' is declared within the loop of 'v', so it is over before that loop ends\n");
-  EXPECT_EQ(said_of_sentences("Int x; Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { x += 1 @ t; } x += 2 @ v; }"),
+  EXPECT_EQ(races_of_sentences("Int x; Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { x += 1 @ t; } x += 2 @ v; }"),
             "2: error: 'x' is bound to this inner loop here, and to a loop around it elsewhere\n");
 }
 

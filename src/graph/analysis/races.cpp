@@ -18,13 +18,6 @@ bool is_parallel(const Statement& loop) {
   return loop.kind == StatementKind::bfs || (loop.kind == StatementKind::loop && loop.parallel);
 }
 
-bool is_within(const Statement* inner, const Statement* outer) {
-  for (; inner != nullptr; inner = inner->outer) {
-    if (inner == outer) return true;
-  }
-  return false;
-}
-
 /// What a region sees of an access: a reduction or deferred assignment that is over before the region's instance ends is
 /// an assignment there.
 AccessKind seen_kind(const Access& access, const Statement& region) {
@@ -72,13 +65,6 @@ Verdict verdict_on(const Access& a, AccessKind first, const Access& b, AccessKin
   if (first == write) return second == write || second == change ? Verdict::warning : Verdict::error;
   if (first == reduce) return second == change ? Verdict::warning : Verdict::error;
   return Verdict::warning;
-}
-
-/// Whether two instances can meet at these two places.
-bool can_meet(const Access& a, const Access& b) {
-  if (a.place == Place::own && b.place == Place::own) return false;
-  const bool levels_apart = (a.place == Place::own && b.place == Place::level) || (a.place == Place::level && b.place == Place::own);
-  return !levels_apart;
 }
 
 class RaceChecker {

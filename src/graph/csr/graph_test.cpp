@@ -8,25 +8,17 @@
 
 #include "graph/csr/build.hpp"
 #include "graph/csr/structure.hpp"
+#include "graph/csr/weight_of.hpp"
 #include "smelt/graph.hpp"
 
 namespace smelt::graph {
 namespace {
 
+using test::weight_of;
 using testing::ElementsAre;
 
 /// (from, to, weight) of all edges in the order of their numbers.
 using Edges = std::vector<std::tuple<std::uint64_t, std::uint64_t, double>>;
-
-double weight_of(const Graph& graph, std::uint64_t edge) {
-  const auto* column = graph.edge_values("weight");
-  if (column == nullptr) return 0.0;
-  switch (column->type()) {
-    case ValueType::int32: return column->values<std::int32_t>()[edge];
-    case ValueType::int64: return static_cast<double>(column->values<std::int64_t>()[edge]);
-    default: return column->values<double>()[edge];
-  }
-}
 
 Edges out_edges(const Graph& graph) {
   return with_ids(graph, [&](auto node_id, auto edge_id) {

@@ -10,6 +10,7 @@
 
 #include "graph/csr/build.hpp"
 #include "graph/csr/structure.hpp"
+#include "graph/csr/weight_of.hpp"
 #include "graph/files/container.hpp"
 #include "graph/files/crc32c.hpp"
 #include "smelt/graph.hpp"
@@ -18,6 +19,7 @@ namespace smelt::graph {
 namespace {
 
 namespace fs = std::filesystem;
+using test::weight_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -50,17 +52,6 @@ class Files : public testing::Test {
  private:
   fs::path directory_;
 };
-
-double weight_of(const Graph& graph, std::uint64_t edge) {
-  const auto* column = graph.edge_values("weight");
-  if (column == nullptr) return -1.0;
-  switch (column->type()) {
-    case ValueType::int32: return column->values<std::int32_t>()[edge];
-    case ValueType::int64: return static_cast<double>(column->values<std::int64_t>()[edge]);
-    case ValueType::float32: return column->values<float>()[edge];
-    default: return column->values<double>()[edge];
-  }
-}
 
 /// "0>1:5 1>0:7 ..." by node, with weights if there are any.
 std::string text_of(const Graph& graph) {

@@ -5,6 +5,7 @@
 #include "graph/language/checker.hpp"
 #include "graph/language/parser.hpp"
 #include "graph/language/printer.hpp"
+#include "graph/language/thesis_programs.hpp"
 
 namespace smelt::graph::language {
 namespace {
@@ -38,61 +39,6 @@ std::string first_of_sentences(const std::string& sentences) {
   return first_of("Procedure p(G: Graph, n, m: Node, e: Edge, A: N_P<Int>, B: N_P<Double>, L: E_P<Int>, C: N_P<Node_Set>, s: String) {\n" +
                   sentences + "\n}");
 }
-
-constexpr const char* pagerank = R"(
-Procedure pagerank(G: Graph, e,d: Double, max: Int;
-                  pg_rank: Node_Prop<Double>)
-{
-  Double diff;
-  Int cnt = 0;
-  Double N = G.NumNodes();
-  G.pg_rank = 1 / N;
-  Do {
-    diff = 0.0;
-    Foreach (t: G.Nodes) {
-      Double val = (1-d) / N + d*
-        Sum(w: t.InNbrs) {
-          w.pg_rank / w.OutDegree()} ;
-
-      diff += | val - t.pg_rank |;
-      t.pg_rank <= val @ t;
-    }
-    cnt++;
-  } While ((diff > e) && (cnt < max));
-}
-)";
-
-constexpr const char* hop_dist = R"(
-// This routine is, in fact, BFS
-Procedure hop_dist(G:Graph, dist:N_P<Int>, root: Node)
-{
-    N_P<Bool> updated;
-    N_P<Bool> updated_nxt;
-    N_P<Int> dist_nxt;
-    Bool fin = False;
-
-    G.dist = (G == root) ? 0 : +INF;
-    G.updated = (G == root) ? True: False;
-    G.dist_nxt = G.dist;
-    G.updated_nxt = G.updated;
-
-    While(!fin) {
-        fin = True;
-
-        Foreach(n: G.Nodes)(n.updated) {
-            Foreach(s: n.Nbrs) {
-                // updated_nxt becomes true only if dist_nxt is actually updated
-                <s.dist_nxt; s.updated_nxt> min= <n.dist + 1; True>;
-            }
-        }
-
-        G.dist = G.dist_nxt;
-        G.updated = G.updated_nxt;
-        G.updated_nxt = False;
-        fin = ! Exist(n: G.Nodes){n.updated};
-    }
-}
-)";
 
 TEST(Language, TheProgramsOfTheThesis) {
   EXPECT_EQ(said_of(pagerank), "");

@@ -323,4 +323,12 @@ void walk_statements(const Statement& statement, F&& f) {
   }
 }
 
+/// Whether `inner` is `outer` or lies in its body; null lies nowhere.
+inline bool is_within(const Statement* inner, const Statement* outer) {
+  for (; inner != nullptr; inner = inner->outer) {
+    if (inner == outer) return true;
+  }
+  return false;
+}
+
 }  // namespace smelt::graph::language

@@ -14,7 +14,6 @@ namespace smelt::graph {
 namespace {
 
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
-constexpr std::size_t huge_from_bytes = 2 * huge_page_bytes;
 constexpr std::size_t checked_from_bytes = std::size_t{256} << 20;
 constexpr std::size_t most_bytes = std::size_t{1} << 46;
 

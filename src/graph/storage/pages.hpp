@@ -14,6 +14,9 @@ class Pages {
   /// How long the memory lives: what is given back piece by piece is better off with small pages.
   enum class Use { lasting, passing };
 
+  /// Memory that lasts is on huge pages from this size on, where the kernel grants them.
+  static constexpr std::size_t huge_from_bytes = std::size_t{4} << 20;
+
   Pages() = default;
   ~Pages() { release(); }
   Pages(Pages&& other) noexcept : Pages() { swap(other); }
@@ -22,8 +25,7 @@ class Pages {
     return *this;
   }
 
-  /// `size_bytes` bytes, zero; 0 is allowed. Memory that lasts is on huge pages from 4 MiB on, where the kernel grants
-  /// them. Errors: out_of_memory, also where the machine has less memory to give than asked for.
+  /// `size_bytes` bytes, zero; 0 is allowed. Errors: out_of_memory, also where the machine has less memory to give than asked for.
   static Result<Pages> allocate(std::size_t size_bytes, Use use = Use::lasting);
 
   /// The first `size_bytes` bytes of an open file; what is written stays in this process. The file must have that many.

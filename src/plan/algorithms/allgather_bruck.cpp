@@ -9,7 +9,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_allgather_bruck(Builder& b) {
   b.schedule.work_blocks = b.ranks;
   b.copy(in(), work(0));
   for (int have = 1; have < b.ranks; have *= 2) {
@@ -26,6 +26,6 @@ const Algorithm allgather_bruck = {{.name = "allgather_bruck",
                                     .operation = Operation::allgather,
                                     .description = "log2 n rounds for any number of ranks",
                                     .access = {Access::channels}},
-                                   build};
+                                   build_allgather_bruck};
 
 }  // namespace smelt::plan

@@ -6,9 +6,8 @@
 namespace smelt::plan {
 namespace {
 
-constexpr int readable = 1, ticks = 2;
-
-void build(Builder& b) {
+void build_allgather_flat(Builder& b) {
+  constexpr int readable = 1, ticks = 2;
   if (b.staged()) {
     b.use_stage(1, ticks, b.everyone_else());
     b.copy(in(), stage());
@@ -35,6 +34,6 @@ const Algorithm allgather_flat = {{.name = "allgather_flat",
                                    .access = {Access::staged, Access::direct},
                                    .pipelined = true,
                                    .irregular = true},
-                                  build};
+                                  build_allgather_flat};
 
 }  // namespace smelt::plan

@@ -8,9 +8,8 @@
 namespace smelt::plan {
 namespace {
 
-constexpr int entered = 1, ticks = 2;
-
-void build(Builder& b) {
+void build_allgather_put(Builder& b) {
+  constexpr int entered = 1, ticks = 2;
   b.publish(ticks);
   b.begin();
   b.post(entered);
@@ -29,7 +28,7 @@ const Algorithm allgather_put = {{.name = "allgather_put",
                                   .description = "every rank writes its block into all results",
                                   .access = {Access::direct},
                                   .pipelined = true},
-                                 build,
+                                 build_allgather_put,
                                  /*in_step=*/false};
 
 }  // namespace smelt::plan

@@ -4,7 +4,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_allgather_recursive_doubling(Builder& b) {
   b.copy(in(), out(b.rank));
   for (int distance = 1; distance < b.ranks; distance *= 2) {
     const int mine = b.rank & ~(distance - 1);
@@ -22,6 +22,6 @@ const Algorithm allgather_recursive_doubling = {{.name = "allgather_recursive_do
                                                  .access = {Access::channels, Access::direct},
                                                  .power_of_two = true,
                                                  .irregular = true},
-                                                build};
+                                                build_allgather_recursive_doubling};
 
 }  // namespace smelt::plan

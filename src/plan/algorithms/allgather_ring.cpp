@@ -4,7 +4,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_allgather_ring(Builder& b) {
   b.copy(in(), out(b.rank));
   for (int step = 0; step + 1 < b.ranks; ++step) {
     b.exchange(b.neighbour(1), out(b.neighbour(-step)), b.neighbour(-1), out(b.neighbour(-step - 1)));
@@ -20,6 +20,6 @@ const Algorithm allgather_ring = {{.name = "allgather_ring",
                                    .description = "blocks go round a ring",
                                    .access = {Access::channels, Access::direct},
                                    .irregular = true},
-                                  build};
+                                  build_allgather_ring};
 
 }  // namespace smelt::plan

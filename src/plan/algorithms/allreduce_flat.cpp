@@ -6,9 +6,8 @@
 namespace smelt::plan {
 namespace {
 
-constexpr int readable = 1, ticks = 2;
-
-void build(Builder& b) {
+void build_allreduce_flat(Builder& b) {
+  constexpr int readable = 1, ticks = 2;
   if (b.ranks == 1) return b.copy(in(), out());
   b.use_stage(1, ticks, b.everyone_else());
   b.copy(in(), stage());
@@ -43,6 +42,6 @@ const Algorithm allreduce_flat = {{.name = "allreduce_flat",
                                    .access = {Access::staged},
                                    .canonical_order = true,
                                    .pipelined = true},
-                                  build};
+                                  build_allreduce_flat};
 
 }  // namespace smelt::plan

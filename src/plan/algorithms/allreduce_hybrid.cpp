@@ -11,8 +11,6 @@
 namespace smelt::plan {
 namespace {
 
-constexpr int readable = 1, summed = 2, ticks = 3;
-
 /// Recursive doubling among the leaders; those beyond a power of two hand in before and fetch after.
 Area combine_among(Builder& b, const std::vector<int>& leaders, Area value) {
   const int n = static_cast<int>(leaders.size());
@@ -39,7 +37,8 @@ Area combine_among(Builder& b, const std::vector<int>& leaders, Area value) {
   return value;
 }
 
-void build(Builder& b) {
+void build_allreduce_hybrid(Builder& b) {
+  constexpr int readable = 1, summed = 2, ticks = 3;
   if (b.ranks == 1) return b.copy(in(), out());
   const auto& domains = b.request.domains;
   const int domain = domains[static_cast<std::size_t>(b.rank)];
@@ -85,6 +84,6 @@ const Algorithm allreduce_hybrid = {{.name = "allreduce_hybrid",
                                      .access = {Access::staged},
                                      .keeps_rank_order = false,
                                      .pipelined = true},
-                                    build};
+                                    build_allreduce_hybrid};
 
 }  // namespace smelt::plan

@@ -12,7 +12,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_allreduce_recursive_doubling(Builder& b) {
   if (b.ranks == 1) return b.copy(in(), out());
   const int power = largest_power_of_two(b.ranks);
   const int pairs = b.ranks - power;
@@ -49,6 +49,6 @@ const Algorithm allreduce_recursive_doubling = {{.name = "allreduce_recursive_do
                                                  .description = "log2 n exchanges of the whole vector",
                                                  .access = {Access::channels},
                                                  .pipelined = true},
-                                                build};
+                                                build_allreduce_recursive_doubling};
 
 }  // namespace smelt::plan

@@ -8,7 +8,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_allreduce_reduce_scatter_allgather(Builder& b) {
   if (b.ranks == 1) return b.copy(in(), out());
   Range mine = halve(b, b.rank, b.ranks, 0, Buffer::out);
   for (int distance = 1; distance < b.ranks; distance *= 2) {
@@ -30,6 +30,6 @@ const Algorithm allreduce_reduce_scatter_allgather = {
      .access = {Access::channels},
      .keeps_rank_order = false,
      .power_of_two = true},
-    build};
+    build_allreduce_reduce_scatter_allgather};
 
 }  // namespace smelt::plan

@@ -7,7 +7,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_allreduce_ring(Builder& b) {
   if (b.ranks == 1) return b.copy(in(), out());
   b.schedule.slices = b.ranks;
   const auto slice = [&](int back) { return ((b.rank - back) % b.ranks + b.ranks) % b.ranks; };
@@ -29,6 +29,6 @@ const Algorithm allreduce_ring = {{.name = "allreduce_ring",
                                    .description = "slices go round a ring twice",
                                    .access = {Access::channels},
                                    .keeps_rank_order = false},
-                                  build};
+                                  build_allreduce_ring};
 
 }  // namespace smelt::plan

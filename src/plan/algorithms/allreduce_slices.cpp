@@ -6,7 +6,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_allreduce_slices(Builder& b) {
   b.schedule.slices = b.ranks;
   if (b.staged()) {
     b.use_stage(b.ranks, slice_ticks, b.everyone_else());
@@ -36,6 +36,6 @@ const Algorithm allreduce_slices = {{.name = "allreduce_slices",
                                      .access = {Access::staged, Access::direct},
                                      .canonical_order = true,
                                      .pipelined = true},
-                                    build};
+                                    build_allreduce_slices};
 
 }  // namespace smelt::plan

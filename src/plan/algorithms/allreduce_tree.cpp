@@ -4,7 +4,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_allreduce_tree(Builder& b) {
   const auto& children = b.children();
   if (b.ranks == 1) return b.copy(in(), out());
   // Not in `out`, which may be this rank's input and is written on the way down.
@@ -34,6 +34,6 @@ const Algorithm allreduce_tree = {{.name = "allreduce_tree",
                                    .keeps_rank_order = false,
                                    .uses_tree = true,
                                    .pipelined = true},
-                                  build};
+                                  build_allreduce_tree};
 
 }  // namespace smelt::plan

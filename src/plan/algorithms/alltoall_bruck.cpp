@@ -12,7 +12,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_alltoall_bruck(Builder& b) {
   const int n = b.ranks, most = n / 2 + 1;
   b.schedule.work_blocks = n + 2 * most;
   for (int d = 0; d < n; ++d) b.copy(in(b.neighbour(d)), work(d));
@@ -35,6 +35,6 @@ const Algorithm alltoall_bruck = {{.name = "alltoall_bruck",
                                    .operation = Operation::alltoall,
                                    .description = "log2 n rounds of gathered blocks",
                                    .access = {Access::channels}},
-                                  build};
+                                  build_alltoall_bruck};
 
 }  // namespace smelt::plan

@@ -9,9 +9,8 @@
 namespace smelt::plan {
 namespace {
 
-constexpr int readable = 1, ticks = 2;
-
-void build(Builder& b) {
+void build_alltoall_flat(Builder& b) {
+  constexpr int readable = 1, ticks = 2;
   if (b.staged()) {
     b.use_stage(std::max(1, b.ranks - 1), ticks, b.everyone_else());
     for (int distance = 1; distance < b.ranks; ++distance) b.copy(in(b.neighbour(distance)), stage(distance - 1));
@@ -38,6 +37,6 @@ const Algorithm alltoall_flat = {{.name = "alltoall_flat",
                                   .access = {Access::staged, Access::direct},
                                   .pipelined = true,
                                   .irregular_pairs = true},
-                                 build};
+                                 build_alltoall_flat};
 
 }  // namespace smelt::plan

@@ -4,7 +4,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_alltoall_pairwise(Builder& b) {
   b.copy(in(b.rank), out(b.rank));
   for (int step = 1; step < b.ranks; ++step) {
     const int to = b.neighbour(step), from = b.neighbour(-step);
@@ -21,6 +21,6 @@ const Algorithm alltoall_pairwise = {{.name = "alltoall_pairwise",
                                       .description = "n - 1 exchanges with one partner after the other",
                                       .access = {Access::channels, Access::direct},
                                       .irregular = true},
-                                     build};
+                                     build_alltoall_pairwise};
 
 }  // namespace smelt::plan

@@ -7,9 +7,8 @@
 namespace smelt::plan {
 namespace {
 
-constexpr int entered = 1, ticks = 2;
-
-void build(Builder& b) {
+void build_alltoall_put(Builder& b) {
+  constexpr int entered = 1, ticks = 2;
   b.publish(ticks);
   b.post(entered);
   b.copy(in(b.rank), out(b.rank));
@@ -29,6 +28,6 @@ const Algorithm alltoall_put = {{.name = "alltoall_put",
                                  .description = "every rank writes its blocks into all results",
                                  .access = {Access::direct},
                                  .irregular_pairs = true},
-                                build};
+                                build_alltoall_put};
 
 }  // namespace smelt::plan

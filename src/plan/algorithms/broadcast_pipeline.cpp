@@ -36,7 +36,7 @@ void await_chunk(Builder& b) {
   if (2 * index + 2 < siblings.size()) b.post(knows);
 }
 
-void build(Builder& b) {
+void build_broadcast_pipeline(Builder& b) {
   const bool inner = !b.children().empty();
   if (b.staged()) {
     b.use_stage(1, ticks, b.children());
@@ -69,6 +69,6 @@ const Algorithm broadcast_pipeline = {{.name = "broadcast_pipeline",
                                        .access = {Access::staged, Access::direct},
                                        .uses_tree = true,
                                        .pipelined = true},
-                                      build};
+                                      build_broadcast_pipeline};
 
 }  // namespace smelt::plan

@@ -22,7 +22,7 @@ void scatter(Builder& b) {
   }
 }
 
-void build(Builder& b) {
+void build_broadcast_scatter_allgather(Builder& b) {
   b.schedule.slices = b.ranks;
   if (b.ranks == 1) return;
   scatter(b);
@@ -42,6 +42,6 @@ const Algorithm broadcast_scatter_allgather = {{.name = "broadcast_scatter_allga
                                                 .operation = Operation::broadcast,
                                                 .description = "binomial scatter of slices, then a ring",
                                                 .access = {Access::channels, Access::direct}},
-                                               build};
+                                               build_broadcast_scatter_allgather};
 
 }  // namespace smelt::plan

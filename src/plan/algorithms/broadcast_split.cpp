@@ -7,9 +7,8 @@
 namespace smelt::plan {
 namespace {
 
-constexpr int entered = 1, pushed = 2, ticks = 3;
-
-void build(Builder& b) {
+void build_broadcast_split(Builder& b) {
+  constexpr int entered = 1, pushed = 2, ticks = 3;
   const int last = b.ranks - 1;
   b.schedule.slices = b.ranks;
   b.publish(ticks);
@@ -36,6 +35,6 @@ const Algorithm broadcast_split = {{.name = "broadcast_split",
                                     .operation = Operation::broadcast,
                                     .description = "all copy from the root, which writes a part to each itself",
                                     .access = {Access::direct}},
-                                   build};
+                                   build_broadcast_split};
 
 }  // namespace smelt::plan

@@ -6,7 +6,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_gather_binomial(Builder& b) {
   const int position = b.position();
   int width = 1;
   while (width < b.ranks && position % (2 * width) == 0) width *= 2;
@@ -32,6 +32,6 @@ const Algorithm gather_binomial = {{.name = "gather_binomial",
                                     .operation = Operation::gather,
                                     .description = "blocks travel along a binomial tree",
                                     .access = {Access::channels}},
-                                   build};
+                                   build_gather_binomial};
 
 }  // namespace smelt::plan

@@ -6,9 +6,8 @@
 namespace smelt::plan {
 namespace {
 
-constexpr int readable = 1, ticks = 2;
-
-void build(Builder& b) {
+void build_gather_flat(Builder& b) {
+  constexpr int readable = 1, ticks = 2;
   const bool top = b.rank == b.root;
   if (b.staged()) {
     b.use_stage(1, ticks, top ? std::vector<int>{} : std::vector<int>{b.root});
@@ -38,6 +37,6 @@ const Algorithm gather_flat = {{.name = "gather_flat",
                                 .access = {Access::staged, Access::direct},
                                 .pipelined = true,
                                 .irregular_pairs = true},
-                               build};
+                               build_gather_flat};
 
 }  // namespace smelt::plan

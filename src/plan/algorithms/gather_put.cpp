@@ -7,9 +7,8 @@
 namespace smelt::plan {
 namespace {
 
-constexpr int entered = 1, ticks = 2;
-
-void build(Builder& b) {
+void build_gather_put(Builder& b) {
+  constexpr int entered = 1, ticks = 2;
   b.publish(ticks);
   b.post(entered);
   if (b.rank == b.root) {
@@ -29,6 +28,6 @@ const Algorithm gather_put = {{.name = "gather_put",
                                .description = "every rank writes its block into the root's result",
                                .access = {Access::direct},
                                .irregular_pairs = true},
-                              build};
+                              build_gather_put};
 
 }  // namespace smelt::plan

@@ -10,9 +10,8 @@
 namespace smelt::plan {
 namespace {
 
-constexpr int entered = 1, moving = 1;
-
-void build(Builder& b) {
+void build_gather_shared(Builder& b) {
+  constexpr int entered = 1, moving = 1;
   b.publish(b.ranks + 1);
   if (b.rank != b.root) {
     b.await(b.root, entered);
@@ -39,6 +38,6 @@ const Algorithm gather_shared = {
      .description = "every rank writes its block into the root's result, and the root helps",
      .access = {Access::direct},
      .irregular_pairs = true},
-    build};
+    build_gather_shared};
 
 }  // namespace smelt::plan

@@ -26,9 +26,8 @@ void fold_at_root(Builder& b, Area theirs, int readable) {
 
 namespace {
 
-constexpr int readable = 1, ticks = 2;
-
-void build(Builder& b) {
+void build_reduce_flat(Builder& b) {
+  constexpr int readable = 1, ticks = 2;
   const bool top = b.rank == b.root;
   if (b.staged()) {
     b.use_stage(1, ticks, top ? std::vector<int>{} : std::vector<int>{b.root});
@@ -51,6 +50,6 @@ const Algorithm reduce_flat = {{.name = "reduce_flat",
                                 .access = {Access::staged, Access::direct},
                                 .canonical_order = true,
                                 .pipelined = true},
-                               build};
+                               build_reduce_flat};
 
 }  // namespace smelt::plan

@@ -8,10 +8,9 @@
 namespace smelt::plan {
 namespace {
 
-constexpr int readable = 1, ticks = 2;
-constexpr int most_staged = 4;  ///< chunks: the slots of a stage
-
-void build(Builder& b) {
+void build_reduce_halves(Builder& b) {
+  constexpr int readable = 1, ticks = 2;
+  constexpr int most_staged = 4;  ///< chunks: the slots of a stage
   const bool top = b.rank == b.root;
   b.publish(ticks);
   b.use_stage(1, ticks, top ? std::vector<int>{} : std::vector<int>{b.root});
@@ -37,6 +36,6 @@ const Algorithm reduce_halves = {{.name = "reduce_halves",
                                   .access = {Access::direct},
                                   .canonical_order = true,
                                   .stages = true},
-                                 build};
+                                 build_reduce_halves};
 
 }  // namespace smelt::plan

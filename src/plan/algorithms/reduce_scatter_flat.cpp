@@ -25,7 +25,7 @@ void fold(Builder& b) {
   }
 }
 
-void build(Builder& b) {
+void build_reduce_scatter_flat(Builder& b) {
   if (b.ranks == 1) return b.copy(in(), out());
   if (b.staged()) {
     b.use_stage(b.ranks, ticks, b.everyone_else());
@@ -52,6 +52,6 @@ const Algorithm reduce_scatter_flat = {{.name = "reduce_scatter_flat",
                                         .canonical_order = true,
                                         .pipelined = true,
                                         .irregular = true},
-                                       build};
+                                       build_reduce_scatter_flat};
 
 }  // namespace smelt::plan

@@ -9,7 +9,7 @@ namespace smelt::plan {
 namespace {
 
 /// Positions are counted from the root, so that the halves come together there.
-void build(Builder& b) {
+void build_reduce_scatter_gather(Builder& b) {
   if (b.ranks == 1) return b.copy(in(), out());
   const bool top = b.rank == b.root;
   const Buffer sum = top ? Buffer::out : Buffer::work;
@@ -34,6 +34,6 @@ const Algorithm reduce_scatter_gather = {{.name = "reduce_scatter_gather",
                                           .access = {Access::channels},
                                           .keeps_rank_order = false,
                                           .power_of_two = true},
-                                         build};
+                                         build_reduce_scatter_gather};
 
 }  // namespace smelt::plan

@@ -5,7 +5,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_reduce_scatter_pairwise(Builder& b) {
   if (b.ranks == 1) return b.copy(in(), out());
   b.schedule.work_blocks = 1;
   Area sum = in(b.rank);
@@ -25,6 +25,6 @@ const Algorithm reduce_scatter_pairwise = {{.name = "reduce_scatter_pairwise",
                                             .access = {Access::channels},
                                             .keeps_rank_order = false,
                                             .irregular = true},
-                                           build};
+                                           build_reduce_scatter_pairwise};
 
 }  // namespace smelt::plan

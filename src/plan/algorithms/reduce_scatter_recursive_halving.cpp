@@ -6,7 +6,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_reduce_scatter_recursive_halving(Builder& b) {
   if (b.ranks == 1) return b.copy(in(), out());
   b.schedule.work_blocks = b.ranks;
   int first = 0;
@@ -31,6 +31,6 @@ const Algorithm reduce_scatter_recursive_halving = {{.name = "reduce_scatter_rec
                                                      .access = {Access::channels},
                                                      .keeps_rank_order = false,
                                                      .power_of_two = true},
-                                                    build};
+                                                    build_reduce_scatter_recursive_halving};
 
 }  // namespace smelt::plan

@@ -5,7 +5,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_reduce_slices(Builder& b) {
   b.schedule.slices = b.ranks;
   const bool top = b.rank == b.root;
   if (b.staged()) {
@@ -38,6 +38,6 @@ const Algorithm reduce_slices = {{.name = "reduce_slices",
                                   .access = {Access::staged, Access::direct},
                                   .canonical_order = true,
                                   .pipelined = true},
-                                 build};
+                                 build_reduce_slices};
 
 }  // namespace smelt::plan

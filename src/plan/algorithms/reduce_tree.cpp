@@ -7,7 +7,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_reduce_tree(Builder& b) {
   const auto& children = b.children();
   const bool top = b.rank == b.root;
   const Area sum = top ? out() : work();
@@ -34,6 +34,6 @@ const Algorithm reduce_tree = {{.name = "reduce_tree",
                                 .keeps_rank_order = false,
                                 .uses_tree = true,
                                 .pipelined = true},
-                               build};
+                               build_reduce_tree};
 
 }  // namespace smelt::plan

@@ -116,7 +116,7 @@ void recursive_doubling(Builder& b, bool inclusive) {
 }
 
 template <void (*rule)(Builder&, bool), bool inclusive>
-void build(Builder& b) {
+void build_scan(Builder& b) {
   if (b.ranks > 1) return rule(b, inclusive);
   if (inclusive) b.copy(in(), out());
 }
@@ -138,19 +138,21 @@ const char* const doubling_text = "log2 n exchanges of partial sums";
 }  // namespace
 
 const Algorithm scan_flat = {info_of("scan_flat", Operation::scan, flat_text, {Access::staged, Access::direct}, true),
-                             build<flat, true>};
+                             build_scan<flat, true>};
 const Algorithm exscan_flat = {
-    info_of("exscan_flat", Operation::exscan, flat_text, {Access::staged, Access::direct}, true), build<flat, false>};
+    info_of("exscan_flat", Operation::exscan, flat_text, {Access::staged, Access::direct}, true),
+    build_scan<flat, false>};
 const Algorithm scan_chain = {
-    info_of("scan_chain", Operation::scan, chain_text, {Access::channels, Access::direct}, true), build<chain, true>};
+    info_of("scan_chain", Operation::scan, chain_text, {Access::channels, Access::direct}, true),
+    build_scan<chain, true>};
 const Algorithm exscan_chain = {
     info_of("exscan_chain", Operation::exscan, chain_text, {Access::channels, Access::direct}, true),
-    build<chain, false>};
+    build_scan<chain, false>};
 const Algorithm scan_recursive_doubling = {
     info_of("scan_recursive_doubling", Operation::scan, doubling_text, {Access::channels}, false),
-    build<recursive_doubling, true>};
+    build_scan<recursive_doubling, true>};
 const Algorithm exscan_recursive_doubling = {
     info_of("exscan_recursive_doubling", Operation::exscan, doubling_text, {Access::channels}, false),
-    build<recursive_doubling, false>};
+    build_scan<recursive_doubling, false>};
 
 }  // namespace smelt::plan

@@ -33,7 +33,7 @@ void add(Builder& b, int source, Area sum, Area to) {
 }
 
 template <bool inclusive>
-void build(Builder& b) {
+void build_scan_slices(Builder& b) {
   const int slice = b.rank, last = b.ranks - 1;
   if (b.ranks == 1) {
     if (inclusive) b.copy(in(), out());
@@ -76,7 +76,7 @@ AlgorithmInfo info_of(const char* name, Operation operation) {
 
 }  // namespace
 
-const Algorithm scan_slices = {info_of("scan_slices", Operation::scan), build<true>};
-const Algorithm exscan_slices = {info_of("exscan_slices", Operation::exscan), build<false>};
+const Algorithm scan_slices = {info_of("scan_slices", Operation::scan), build_scan_slices<true>};
+const Algorithm exscan_slices = {info_of("exscan_slices", Operation::exscan), build_scan_slices<false>};
 
 }  // namespace smelt::plan

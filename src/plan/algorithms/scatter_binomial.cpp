@@ -10,7 +10,7 @@
 namespace smelt::plan {
 namespace {
 
-void build(Builder& b) {
+void build_scatter_binomial(Builder& b) {
   const int position = b.position();
   int width = 1;  // positions from `position` on that this rank serves
   while (width < b.ranks && position % (2 * width) == 0) width *= 2;
@@ -39,6 +39,6 @@ const Algorithm scatter_binomial = {{.name = "scatter_binomial",
                                      .operation = Operation::scatter,
                                      .description = "blocks travel along a binomial tree",
                                      .access = {Access::channels}},
-                                    build};
+                                    build_scatter_binomial};
 
 }  // namespace smelt::plan

@@ -6,9 +6,8 @@
 namespace smelt::plan {
 namespace {
 
-constexpr int readable = 1, ticks = 2;
-
-void build(Builder& b) {
+void build_scatter_flat(Builder& b) {
+  constexpr int readable = 1, ticks = 2;
   const bool top = b.rank == b.root;
   if (b.staged()) {
     b.use_stage(b.ranks, ticks, top ? b.everyone_else() : std::vector<int>{});
@@ -38,6 +37,6 @@ const Algorithm scatter_flat = {{.name = "scatter_flat",
                                  .access = {Access::staged, Access::direct},
                                  .pipelined = true,
                                  .irregular_pairs = true},
-                                build};
+                                build_scatter_flat};
 
 }  // namespace smelt::plan

@@ -10,9 +10,8 @@
 namespace smelt::plan {
 namespace {
 
-constexpr int readable = 1, moving = 1;
-
-void build(Builder& b) {
+void build_scatter_shared(Builder& b) {
+  constexpr int readable = 1, moving = 1;
   b.publish(b.ranks + 1);
   if (b.rank != b.root) {
     b.await(b.root, readable);
@@ -38,6 +37,6 @@ const Algorithm scatter_shared = {{.name = "scatter_shared",
                                    .description = "every rank copies its block from the root, which helps",
                                    .access = {Access::direct},
                                    .irregular_pairs = true},
-                                  build};
+                                  build_scatter_shared};
 
 }  // namespace smelt::plan

@@ -1,0 +1,51 @@
+// The costs that the equations of docs/maps.md give for each algorithm, before they are put together.
+//
+// An operation of a client takes the client's time and perhaps a server's. While it waits for an answer the client is
+// idle, and messages of other clients' updates are dealt with then ("interrupts" in the text); the rest of these
+// comes on top.
+#pragma once
+
+#include <array>
+
+#include "smelt/map_model.hpp"
+
+namespace smelt::state {
+
+/// How often per operation something happens, and how long it takes; in cycles.
+struct Periods {
+  double cycles = 0.0;
+  double count = 0.0;
+};
+
+/// What an operation costs, in cycles.
+struct MapCosts {
+  double client_lookup = 0.0;           ///< T^c_lup
+  double client_update = 0.0;           ///< T^c_upd, with all interrupts
+  double server_lookup = 0.0;           ///< T^s_lup
+  double server_update = 0.0;           ///< T^s_upd
+  std::array<Periods, 2> idle{};        ///< T_idle, n_idle
+  std::array<Periods, 2> interrupts{};  ///< T_int, n_int
+  double serial = 0.0;                  ///< of what all operations go through one after the other, per operation
+};
+
+/// One question to the model.
+struct MapSetting {
+  const MapPlatform& platform;
+  const MapLoad& load;
+  int clients;
+  int servers;
+};
+
+MapCosts part_simple_costs(const MapSetting& setting);
+MapCosts part_caching_costs(const MapSetting& setting);
+MapCosts rep_remote_costs(const MapSetting& setting);
+MapCosts rep_local_costs(const MapSetting& setting);
+MapCosts rep_2pc_costs(const MapSetting& setting);
+MapCosts rep_sc_costs(const MapSetting& setting);
+MapCosts shared_costs(const MapSetting& setting);
+MapCosts kv_costs(const MapSetting& setting);
+
+/// O_c: cycles per operation of interrupts that fall into idle periods, at most. (3.14) to (3.17), (3.24), (3.25).
+double overlap(const MapCosts& costs);
+
+}  // namespace smelt::state
