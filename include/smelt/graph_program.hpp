@@ -329,7 +329,7 @@ class Run {
   Run& operator=(const Run&) = delete;
 
   /// As part of a loop of `outer`: everything happens on the calling thread.
-  Run(const Run& outer, const Chunk& chunk) : host_(outer.host_), cursors_(1), nested_(true), random_(outer.host_.seed, chunk.index + 1) {
+  Run(const Run& outer, const Chunk& chunk) : host_(outer.host_), cursors_(1), random_(outer.host_.seed, chunk.index + 1) {
     host_.threads = 1;
   }
 
@@ -413,7 +413,6 @@ class Run {
   std::vector<Cursor> cursors_;
   std::mutex mutex_;
   std::uint64_t loops_ = 0;
-  bool nested_ = false;
   Random random_;
 };
 
