@@ -242,6 +242,17 @@ Json json_of(double number) {
   return std::isnan(number) ? Json(nullptr) : Json(number);
 }
 
+/// With the digits that tell it from other floats.
+Json json_of(float number) {
+  double same_digits = number;
+  if (std::isfinite(number)) {
+    char digits[32];
+    const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+    std::from_chars(digits, end, same_digits);
+  }
+  return json_of(same_digits);
+}
+
 Json json_of(std::int64_t number, const std::string& type) {
   if (is_type(type, {"Node", "Edge"})) return number < 0 ? Json(nullptr) : Json(number);
   const std::int64_t most = is_type(type, {"Int"}) ? INT32_MAX : INT64_MAX;
