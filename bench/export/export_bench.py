@@ -2,8 +2,9 @@
 """Is what `smelt export` writes slower than the defaults of Open MPI and MPICH?
 
 Question   median time of a collective with the exported settings against the defaults
-Method     the same program (mpi_collectives.c), one process group after the other: default, exported, default, ...;
-           per group the median over its calls, per setting the median over its groups
+Method     the same program (mpi_collectives.c), one process group after the other: default, exported, exported,
+           default, ...; per group the median over its calls. Per cell the median of the ratios of neighbouring groups, an
+           interval and a verdict; rounds during which the machine's floor moved are taken again (python/noise.py)
 Shape      ratios of 1 where the settings leave a size to the runtime, above 1 where they decide it
 
 usage: export_bench.py [--smelt PATH] [--model FILE] [--ranks 2,4] [--rounds 7] [--calls 200] [--json FILE]
@@ -18,6 +19,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "python"))
+import noise  # noqa: E402
+
 SIZES = [8, 4096, 262144, 4194304]
 
 
@@ -73,18 +77,23 @@ def contest(runtime, ranks, arguments, folder):
     program = os.path.join(folder, runtime.name)
     subprocess.run([runtime.compiler, "-O2", "-o", program, os.path.join(HERE, "mpi_collectives.c")], check=True)
     settings = {"default": None, "exported": export(runtime, ranks, arguments, folder)}
-    samples = {name: {} for name in settings}
-    for round_number in range(arguments.rounds):
-        order = list(settings) if round_number % 2 == 0 else list(settings)[::-1]
-        for name in order:
-            for cell, ns in run_group(runtime, program, ranks, settings[name], arguments).items():
-                samples[name].setdefault(cell, []).append(ns)
+    watch, retakes, rounds = noise.Contest(lambda: noise.floor_now(arguments.smelt)), noise.Retakes(), []
+    while len(rounds) < arguments.rounds:
+        order = list(settings) if len(rounds) % 2 == 0 else list(settings)[::-1]
+        taken, _ = watch.steady(
+            lambda: {name: run_group(runtime, program, ranks, settings[name], arguments) for name in order}, retakes)
+        rounds.append(taken)
+    if retakes.taken_again:
+        print(f"{runtime.name}, {ranks} ranks: {retakes.taken_again} rounds taken again, as the floor moved")
     rows = []
-    for cell in samples["default"]:
-        default, exported = (statistics.median(samples[name][cell]) for name in ("default", "exported"))
+    for cell in rounds[0]["default"]:
+        samples = {name: [taken[name][cell] for taken in rounds] for name in settings}
+        finding = noise.judge([default / exported for default, exported in zip(samples["default"], samples["exported"])])
         rows.append({"runtime": runtime.name, "ranks": ranks, "operation": cell[0], "bytes": cell[1],
-                     "default_ns": default, "exported_ns": exported, "ratio": default / exported,
-                     "default_samples": samples["default"][cell], "exported_samples": samples["exported"][cell]})
+                     "default_ns": statistics.median(samples["default"]),
+                     "exported_ns": statistics.median(samples["exported"]), "ratio": finding.ratio.median,
+                     "low": finding.ratio.low, "high": finding.ratio.high, "verdict": finding.verdict,
+                     "default_samples": samples["default"], "exported_samples": samples["exported"]})
     return rows
 
 
@@ -107,10 +116,12 @@ def main():
                 continue
             for ranks in map(int, arguments.ranks.split(",")):
                 rows += contest(runtime, ranks, arguments, folder)
-    print(f"{'runtime':8} {'ranks':>5} {'operation':10} {'bytes':>9} {'default us':>11} {'exported us':>11} {'ratio':>6}")
+    print(f"{'runtime':8} {'ranks':>5} {'operation':10} {'bytes':>9} {'default us':>11} {'exported us':>11} {'ratio':>6} "
+          f"{'interval':>12}  exported is")
     for row in rows:
         print(f"{row['runtime']:8} {row['ranks']:5} {row['operation']:10} {row['bytes']:9} "
-              f"{row['default_ns'] / 1e3:11.2f} {row['exported_ns'] / 1e3:11.2f} {row['ratio']:6.2f}")
+              f"{row['default_ns'] / 1e3:11.2f} {row['exported_ns'] / 1e3:11.2f} {row['ratio']:6.2f} "
+              f"{row['low']:5.2f}..{row['high']:5.2f}  {row['verdict']}")
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump({"schema": "smelt-export-bench/1", "rows": rows}, file, indent=1)

@@ -125,8 +125,8 @@ class Channel {
 
   /// The ends. Each end belongs to one process; taking an end again continues nothing: the second
   /// of the same kind is an error of the program and comes back with the status invalid_argument. Of an end that was
-  /// taken before its process forked either process may use its copy, one of them alone; that it has left is noticed if it
-  /// has sent or received since by a call that may wait, other than a message of 9 to 56 bytes for which there was room.
+  /// taken before its process forked either process may use its copy, one of them alone. The one that uses it has it:
+  /// the end has left when that gives it up or ends. Until one of them does, it has left when all copies are gone.
   Result<Sender> sender();
   Result<Receiver> receiver();
 

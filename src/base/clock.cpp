@@ -1,7 +1,5 @@
 #include "base/clock.hpp"
 
-#include <algorithm>
-
 namespace smelt {
 namespace {
 
@@ -31,10 +29,7 @@ double ticks_per_ns() {
 
 double rough_ticks_per_ns() {
   // A switch between the two stamps of a window spoils it; the median of three survives one.
-  static const double value = [] {
-    const double a = calibrate(20'000), b = calibrate(20'000), c = calibrate(20'000);
-    return std::max(std::min(a, b), std::min(std::max(a, b), c));
-  }();
+  static const double value = median_of_three(calibrate(20'000), calibrate(20'000), calibrate(20'000));
   return value;
 }
 

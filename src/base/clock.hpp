@@ -1,6 +1,7 @@
 // The cycle counter: cheap time stamps, comparable between PUs where the counter is invariant.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -30,6 +31,11 @@ double ticks_per_ns();
 
 /// The same to about a percent, for bounds of waiting; calibrated once within 0.1 ms.
 double rough_ticks_per_ns();
+
+/// Neither the least nor the greatest, also where two are equal.
+constexpr double median_of_three(double a, double b, double c) noexcept {
+  return std::max(std::min(a, b), std::min(std::max(a, b), c));
+}
 
 /// Nanoseconds of the system's monotonic clock.
 inline std::uint64_t monotonic_ns() noexcept {

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
 namespace smelt {
 namespace {
 
@@ -18,6 +22,31 @@ TEST(Clock, RateIsPlausible) {
   EXPECT_GT(ticks_per_ns(), 0.001);  // 1 MHz
   EXPECT_LT(ticks_per_ns(), 20.0);   // 20 GHz
   EXPECT_EQ(ticks_per_ns(), ticks_per_ns());
+}
+
+TEST(Clock, TheMedianOfThreeIsBetweenTheOthers) {
+  double values[] = {1, 2, 3};
+  do {
+    EXPECT_EQ(median_of_three(values[0], values[1], values[2]), 2);
+  } while (std::next_permutation(std::begin(values), std::end(values)));
+  EXPECT_EQ(median_of_three(5, 5, 9), 5);
+  EXPECT_EQ(median_of_three(1, 5, 5), 5);
+}
+
+TEST(Clock, RatesAreThatOfTheSystemsClock) {
+  for (int attempt = 0;; ++attempt) {  // this thread may be interrupted between two stamps
+    const auto start_ns = monotonic_ns(), start = ticks();
+    while (monotonic_ns() - start_ns < 10'000'000) {
+    }
+    const auto end = ticks(), end_ns = monotonic_ns();
+    const double rate = static_cast<double>(end - start) / static_cast<double>(end_ns - start_ns);
+    const bool near = std::abs(ticks_per_ns() / rate - 1) < 0.02 && std::abs(rough_ticks_per_ns() / rate - 1) < 0.1;
+    if (near || attempt == 20) {
+      EXPECT_NEAR(ticks_per_ns() / rate, 1, 0.02);
+      EXPECT_NEAR(rough_ticks_per_ns() / rate, 1, 0.1);
+      break;
+    }
+  }
 }
 
 }  // namespace

@@ -41,6 +41,28 @@ TEST(MedianInterval, LessDoubtIsWider) {
   EXPECT_EQ(median_interval(up_to(20), 0.0001).low, 2);
 }
 
+// The places come as close to the middle as there are any, and no closer.
+TEST(MedianInterval, IsOfTheMiddleAtMost) {
+  const struct {
+    int n;
+    double low, high;
+  } known[] = {{2, 1, 2}, {3, 1, 3}, {4, 2, 3}, {5, 2, 4}, {6, 3, 4}, {7, 3, 5}, {8, 4, 5}, {9, 4, 6}};
+  for (const auto& each : known) {
+    const auto interval = median_interval(up_to(each.n), 1.0);
+    EXPECT_EQ(interval.low, each.low) << each.n;
+    EXPECT_EQ(interval.high, each.high) << each.n;
+  }
+}
+
+TEST(MedianOf, IsInTheMiddleWhateverTheOrder) {
+  EXPECT_EQ(median_of({}), 0.0);
+  EXPECT_EQ(median_of({7}), 7.0);
+  EXPECT_EQ(median_of({9, 1}), 5.0);
+  EXPECT_EQ(median_of({3, 1, 2}), 2.0);
+  EXPECT_EQ(median_of({100, 4, 1, 2}), 3.0);
+  EXPECT_EQ(median_of({2, 4, 1, 100}), 3.0);
+}
+
 // Coverage, of a skewed distribution with outliers: no more misses than promised, and hardly fewer.
 TEST(MedianInterval, HoldsTheMedianAsOftenAsItSays) {
   std::mt19937_64 random(5);
@@ -74,6 +96,14 @@ TEST(Judge, DecidesOnlyWhatTheIntervalShows) {
   EXPECT_EQ(verdict({0.96, 0.97, 1.0, 1.01, 1.02, 1.03, 1.06}), Verdict::undecided);
   EXPECT_EQ(verdict({1.01, 1.02, 1.02, 1.03, 1.03, 1.04, 1.2}), Verdict::undecided) << "a median within the margin";
   EXPECT_EQ(verdict({1.2, 1.2, 1.2, 1.2, 1.2, 1.2}), Verdict::undecided) << "six are not enough for 20 %";
+  // At the bounds.
+  EXPECT_EQ(verdict({0.95, 0.97, 1.0, 1.01, 1.02, 1.03, 1.0}), Verdict::equal);
+  EXPECT_EQ(verdict({0.94, 0.97, 1.0, 1.01, 1.02, 1.03, 1.0}), Verdict::undecided);
+  EXPECT_EQ(verdict({1.0, 1.1, 1.2, 1.1, 1.2, 1.1, 1.1}), Verdict::undecided);
+  EXPECT_EQ(verdict({1.01, 1.05, 1.05, 1.05, 1.05, 1.05, 1.2}), Verdict::undecided);
+  EXPECT_EQ(verdict({1.0, 0.9, 0.8, 0.9, 0.8, 0.9, 0.9}), Verdict::undecided);
+  EXPECT_EQ(verdict({0.99, 0.95, 0.95, 0.95, 0.95, 0.95, 0.8}), Verdict::undecided);
+  EXPECT_EQ(verdict({0.99, 0.96, 0.96, 0.96, 0.96, 0.96, 0.8}), Verdict::undecided) << "a median within the margin";
 }
 
 TEST(Judge, FewRatiosDecideWhatIsClear) {
@@ -82,6 +112,9 @@ TEST(Judge, FewRatiosDecideWhatIsClear) {
   EXPECT_EQ(verdict({0.5, 0.6, 0.7}), Verdict::slower);
   EXPECT_EQ(verdict({1.3, 2, 3}), Verdict::undecided);
   EXPECT_EQ(verdict({0.5, 0.6, 0.75}), Verdict::undecided);
+  EXPECT_EQ(verdict({1.4, 2, 3}), Verdict::undecided);
+  EXPECT_EQ(verdict({0.5, 0.6, 1 / 1.4}), Verdict::undecided);
+  EXPECT_EQ(verdict({1, 1, 1}), Verdict::undecided) << "three are too few for equality";
   EXPECT_EQ(verdict({5, 5}), Verdict::undecided) << "two are a coincidence";
   EXPECT_EQ(verdict({}), Verdict::undecided);
 }
@@ -116,6 +149,8 @@ TEST(NextLook, IsSeldomEnough) {
   for (std::size_t n = next_look(0); n <= 160; n = next_look(n)) looks.push_back(n);
   EXPECT_EQ(looks, (std::vector<std::size_t>{3, 7, 10, 14, 20, 28, 40, 56, 80, 160}));
   EXPECT_EQ(next_look(8), 10u);
+  EXPECT_EQ(next_look(1), 3u);
+  EXPECT_EQ(next_look(79), 80u);
 }
 
 TEST(Floor, MovesByMoreThanAFifth) {
@@ -123,8 +158,15 @@ TEST(Floor, MovesByMoreThanAFifth) {
   EXPECT_FALSE(floor_moved(119, 100));
   EXPECT_TRUE(floor_moved(100, 121));
   EXPECT_TRUE(floor_moved(121, 100));
+  EXPECT_FALSE(floor_moved(100, 120));
   EXPECT_FALSE(floor_moved(0, 121)) << "not known";
   EXPECT_FALSE(floor_moved(100, 0));
+  EXPECT_FALSE(floor_moved(-1, 121));
+  EXPECT_FALSE(floor_moved(100, -1));
+  EXPECT_FALSE(floor_moved({100, 50}, {110, 55}));
+  EXPECT_TRUE(floor_moved({100, 50}, {130, 50}));
+  EXPECT_TRUE(floor_moved({100, 50}, {100, 65}));
+  EXPECT_FALSE(floor_moved({100, 0}, {100, 65}));
 }
 
 TEST(Retakes, ThreeTimesAtMostEach) {
@@ -139,7 +181,10 @@ TEST(Retakes, ThreeTimesAtMostEach) {
   EXPECT_FALSE(retakes.again(true)) << "kept after four takings";
   EXPECT_EQ(retakes.taken_again(), 4);
   EXPECT_EQ(retakes.unsteady(), 1);
-  EXPECT_TRUE(retakes.again(true)) << "the next thing has three of its own";
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(retakes.again(true)) << "the next thing has three of its own";
+  EXPECT_FALSE(retakes.again(true));
+  EXPECT_EQ(retakes.taken_again(), 7);
+  EXPECT_EQ(retakes.unsteady(), 2);
 }
 
 TEST(Verdicts, HaveNames) {

@@ -108,6 +108,107 @@ TEST(Neighbours, APauseLongAgoDoesNotMakeTheNextOneLonger) {
   EXPECT_FALSE(yielder.neighbours.take_slices(yielder.now + slice + Truce::factor * slice));
 }
 
+TEST(Truce, LastsForSoManySlicesAndIsRecentForTwiceAsLongAgain) {
+  Truce truce;
+  EXPECT_FALSE(truce.recent(0));
+  truce.begin(start, 10);
+  const auto pause = Truce::factor * 10, until = start + pause;
+  EXPECT_TRUE(truce.holds(until - 1));
+  EXPECT_FALSE(truce.holds(until));
+  EXPECT_TRUE(truce.recent(until + 2 * pause - 1));
+  EXPECT_FALSE(truce.recent(until + 2 * pause));
+  truce.begin(until - 1, 1000);  // while it holds: another waiter has found out, too
+  EXPECT_FALSE(truce.holds(until));
+}
+
+TEST(Truce, IsTwiceAsLongEachTimeAsLongAsItIsRecent) {
+  Truce truce;
+  truce.begin(start, 10);
+  auto pause = Truce::factor * 10, until = start + pause;
+  while (2 * pause < Truce::longest_ns) {
+    truce.begin(until + 2 * pause - 1, 10);
+    until += 4 * pause - 1;
+    pause *= 2;
+    ASSERT_TRUE(truce.holds(until - 1));
+    ASSERT_FALSE(truce.holds(until));
+  }
+  truce.begin(until, 10);
+  EXPECT_TRUE(truce.holds(until + Truce::longest_ns - 1));
+  EXPECT_FALSE(truce.holds(until + Truce::longest_ns));
+  until += Truce::longest_ns;
+  truce.begin(until + 2 * Truce::longest_ns, 10);  // not recent any more
+  EXPECT_FALSE(truce.holds(until + 2 * Truce::longest_ns + Truce::factor * 10));
+}
+
+// A suspicion: until so many lengths of the first yield after its end, for yields that began before.
+TEST(Neighbours, ASecondLongYieldIsProofIfItBeganSoonEnough) {
+  for (const std::uint64_t late : {0, 1}) {
+    Truce truce;
+    Neighbours neighbours(truce);
+    neighbours.yielded(start, slice);
+    const auto ends = start + Truce::factor * slice;
+    EXPECT_TRUE(neighbours.watches(ends - 1));
+    EXPECT_FALSE(neighbours.watches(ends));
+    neighbours.yielded(ends + slice - 1 + late, slice);
+    EXPECT_EQ(neighbours.take_slices(ends + slice), late == 0);
+  }
+}
+
+// Longer than four times what one takes when nobody else wants the PU, and not longer than a slice.
+TEST(Neighbours, ACrowdIsMadeOfYieldsOfTheirLength) {
+  struct Case {
+    std::uint64_t took;
+    bool crowd;
+  };
+  for (const auto& [took, crowd] : {Case{2000, false}, Case{2001, true}, Case{Neighbours::slice_ns, true}}) {
+    Truce truce;
+    Neighbours neighbours(truce);  // until now one takes 500 ns
+    neighbours.yielded(start, took);
+    EXPECT_FALSE(neighbours.crowd());
+    neighbours.yielded(start, took);
+    EXPECT_EQ(neighbours.crowd(), crowd) << took;
+  }
+  Truce truce;
+  Neighbours neighbours(truce);
+  neighbours.yielded(start, 100);
+  for (int i = 0; i < 100; ++i) neighbours.yielded(start, 401);
+  for (int i = 0; i < 12; ++i) neighbours.yielded(start, 400);
+  EXPECT_TRUE(neighbours.crowd());
+  neighbours.yielded(start, 400);
+  EXPECT_FALSE(neighbours.crowd());
+  neighbours.yielded(start, 401);
+  EXPECT_TRUE(neighbours.crowd());
+  neighbours.spun();
+  neighbours.spun();
+  EXPECT_FALSE(neighbours.crowd());
+  for (int i = 0; i < 20; ++i) neighbours.spun();
+  neighbours.yielded(start, 401);
+  EXPECT_FALSE(neighbours.crowd());
+}
+
+TEST(Neighbours, RestsAreTwiceAsLongEachTimeAndHalfAsLongForEachSpinThatHelps) {
+  Truce truce;
+  Neighbours neighbours(truce);
+  const auto rests = [&] {
+    int count = 0;
+    while (neighbours.sleeps_at_once()) ++count;
+    return count;
+  };
+  EXPECT_FALSE(neighbours.settled());
+  for (const int rest : {1, 2, 4, 8, 16, 32, 64, 128, 128}) {
+    neighbours.settle();
+    EXPECT_TRUE(neighbours.settled());
+    EXPECT_EQ(rests(), rest);
+    EXPECT_FALSE(neighbours.settled());
+  }
+  for (int i = 0; i < 5; ++i) neighbours.spun();
+  neighbours.settle();
+  EXPECT_EQ(rests(), 4);
+  for (int i = 0; i < 10; ++i) neighbours.spun();
+  neighbours.settle();
+  EXPECT_EQ(rests(), 1);
+}
+
 TEST(Neighbours, CrowdIsLearnedAndForgottenByYields) {
   Truce truce;
   Neighbours neighbours(truce);
@@ -186,6 +287,15 @@ TEST(Neighbours, ManyDisplacedYieldsAreToldOnce) {
   EXPECT_FALSE(neighbours.keep_displacing());
   neighbours.yielded(++now, 10 * us);
   EXPECT_TRUE(neighbours.keep_displacing());
+  EXPECT_FALSE(neighbours.keep_displacing());
+  // A yield at once counts for four of them.
+  for (int i = 0; i < 127; ++i) neighbours.yielded(++now, 10 * us);
+  neighbours.yielded(++now, 100);
+  for (int i = 0; i < 4; ++i) neighbours.yielded(++now, 10 * us);
+  EXPECT_FALSE(neighbours.keep_displacing());
+  neighbours.yielded(++now, 10 * us);
+  EXPECT_TRUE(neighbours.keep_displacing());
+  neighbours.yielded(++now, 100);  // never less than none
   EXPECT_FALSE(neighbours.keep_displacing());
 }
 

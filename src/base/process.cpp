@@ -1,6 +1,7 @@
 #include "base/process.hpp"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -77,7 +78,10 @@ std::uint64_t current_namespaces() noexcept {
 }
 
 Result<ProcessId> ProcessId::self() {
-  static std::atomic<std::uint64_t> known{0};  // a forked child finds its parent here and looks again
+  // What a forked child finds here is forgotten at once: it may have the pid of an ancestor that is gone.
+  static std::atomic<std::uint64_t> known{0};
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { known.store(0, std::memory_order_relaxed); });
   const pid_t pid = getpid();
   const auto cached = unpacked(known.load(std::memory_order_relaxed));
   if (cached.pid == pid) return cached;

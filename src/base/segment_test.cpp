@@ -2,13 +2,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -27,9 +32,53 @@ TEST(Segment, AnonymousIsZeroedAndAligned) {
   EXPECT_EQ(segment->fd(), -1);
 }
 
+/// ok if it can be had.
+Status status_of(const Result<Segment>& segment) { return segment ? Status::ok : segment.error().status; }
+
 TEST(Segment, RefusesImpossibleSizes) {
-  EXPECT_EQ(Segment::anonymous(0).error().status, Status::invalid_argument);
-  EXPECT_EQ(Segment::memfd(std::size_t{1} << 60).error().status, Status::invalid_argument);
+  constexpr std::size_t most = std::size_t{1} << 46;
+  EXPECT_EQ(status_of(Segment::anonymous(0)), Status::invalid_argument);
+  EXPECT_EQ(status_of(Segment::memfd(most + 1)), Status::invalid_argument);
+  EXPECT_NE(status_of(Segment::memfd(most)), Status::invalid_argument);  // there may be no room for it
+}
+
+TEST(Segment, IsNothingByItself) {
+  const Segment none;
+  EXPECT_EQ(none.data(), nullptr);
+  EXPECT_EQ(none.size(), 0u);
+  EXPECT_EQ(none.fd(), -1);
+}
+
+TEST(Segment, TakesWholePages) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  EXPECT_EQ(Segment::anonymous(1)->size(), page);
+  EXPECT_EQ(Segment::anonymous(page)->size(), page);
+  EXPECT_EQ(Segment::anonymous(page + 1)->size(), 2 * page);
+}
+
+bool is_mapped(const std::byte* page) { return msync(const_cast<std::byte*>(page), 1, MS_ASYNC) == 0; }
+
+TEST(Segment, GivesItsMemoryAndItsDescriptorBack) {
+  auto segment = *Segment::memfd(4096);
+  const std::byte* const data = segment.data();
+  const int fd = segment.fd();
+  EXPECT_TRUE(is_mapped(data));
+  segment = Segment();
+  EXPECT_FALSE(is_mapped(data));
+  EXPECT_EQ(fcntl(fd, F_GETFD), -1);
+  // Also one of number 0, as a process without a standard input gets.
+  const int input = dup(0);
+  close(0);
+  segment = *Segment::memfd(4096);
+  EXPECT_EQ(segment.fd(), 0);
+  segment = Segment();
+  EXPECT_EQ(fcntl(0, F_GETFD), -1);
+  dup2(input, 0);
+  close(input);
+  auto other = *Segment::unnamed(4096);
+  const std::byte* const small = other.data();
+  ASSERT_TRUE(other.grow(1 << 20));
+  EXPECT_TRUE(other.data() == small || !is_mapped(small));
 }
 
 TEST(Segment, MemfdIsSharedBetweenMappings) {
@@ -47,6 +96,8 @@ TEST(Segment, MemfdCannotShrinkUnderItsReaders) {
   auto segment = Segment::memfd(8192);
   ASSERT_TRUE(segment);
   EXPECT_NE(ftruncate(segment->fd(), 0), 0);
+  EXPECT_NE(ftruncate(segment->fd(), 16384), 0);
+  EXPECT_EQ(fcntl(segment->fd(), F_ADD_SEALS, F_SEAL_WRITE), -1) << "and nobody can seal it further";
 }
 
 TEST(Segment, NamedIsExclusivePrivateAndRemovable) {
@@ -81,8 +132,10 @@ TEST(Segment, RefusesOtherModesAndOwners) {
   const auto path = "/dev/shm" + name;
   auto segment = Segment::create_named(name, 4096);
   ASSERT_TRUE(segment) << segment.error().message;
-  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
-  EXPECT_EQ(Segment::open_named(name).error().status, Status::permission_denied);
+  for (const mode_t mode : {0601, 0602, 0604, 0610, 0620, 0640, 0644, 0700, 0400, 01600, 04600}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    EXPECT_EQ(status_of(Segment::open_named(name)), Status::permission_denied) << std::oct << mode;
+  }
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);
   EXPECT_TRUE(Segment::open_named(name));
   if (chown(path.c_str(), 54321, 54321) == 0) {  // only root may
@@ -103,9 +156,13 @@ TEST(Segment, GetsItsNameInOneStepAndOnlyItsOwnIsTaken) {
   auto second = Segment::unnamed(4096);
   ASSERT_TRUE(second);
   EXPECT_FALSE(*second->give_name(name));
-  EXPECT_FALSE(*second->take_name(name));
+  int last = 0;
+  const auto count = [&] { ++last; };
+  EXPECT_FALSE(*second->take_name(name, count));
+  EXPECT_EQ(last, 0);
   auto opened = Segment::open_named(name);
-  EXPECT_TRUE(*opened->take_name(name));
+  EXPECT_TRUE(*opened->take_name(name, count));
+  EXPECT_EQ(last, 1);
   EXPECT_FALSE(*first->take_name(name));
   EXPECT_TRUE(*second->give_name(name));
   EXPECT_FALSE(*first->take_name(name));
@@ -132,6 +189,24 @@ TEST(Segment, ANameThatWasTakenMeanwhileIsNotTakenFromItsNewOwner) {
   EXPECT_TRUE(*fresh->take_name(name));
 }
 
+TEST(Segment, WaitsForALockASecondAtMost) {
+  auto first = Segment::create_named(test_name("lock"), 4096);
+  auto second = Segment::open_named(test_name("lock"));
+  ASSERT_TRUE(first && second);
+  ASSERT_TRUE(Segment::remove_named(test_name("lock")));
+  ASSERT_TRUE(first->lock());
+  std::thread holder([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    first->unlock();
+  });
+  EXPECT_TRUE(second->lock());
+  holder.join();
+  EXPECT_EQ(first->lock().error().status, Status::timed_out);
+  second->unlock();
+  EXPECT_TRUE(first->lock());
+  EXPECT_FALSE(Segment::anonymous(4096)->lock());
+}
+
 TEST(Segment, GrowsAndKeepsItsContent) {
   auto segment = Segment::unnamed(4096);
   ASSERT_TRUE(segment);
@@ -155,6 +230,70 @@ TEST(Segment, MoreThanDevShmHoldsIsAnError) {
   EXPECT_EQ(Segment::open_named(name).error().status, Status::not_found);
 }
 
+/// Bytes of memory that are behind it.
+std::size_t backed_bytes(const Segment& segment) {
+  struct stat status = {};
+  EXPECT_EQ(fstat(segment.fd(), &status), 0);
+  return static_cast<std::size_t>(status.st_blocks) * 512;
+}
+
+TEST(Segment, HasItsMemoryFromTheBeginning) {
+  constexpr std::size_t bytes = (80 << 20) + 4096;  // more than is asked for at a time
+  auto segment = Segment::unnamed(bytes);
+  ASSERT_TRUE(segment) << segment.error().message;
+  EXPECT_GE(backed_bytes(*segment), bytes);
+  auto small = Segment::unnamed(4096);
+  ASSERT_TRUE(small->grow(1 << 20));
+  EXPECT_GE(backed_bytes(*small), std::size_t{1} << 20);
+}
+
+/// What is wrong in a /dev/shm of 1 MiB.
+std::string fill_small_dev_shm() {
+  constexpr std::size_t most = 600 << 10;
+  auto first = Segment::create_named("/first", most);
+  if (!first) return first.error().message;
+  const auto second = Segment::create_named("/second", most);  // of which there is room for a part
+  if (status_of(second) != Status::out_of_memory) return "a second one";
+  if (second.error().message.find("free memory") == std::string::npos) return second.error().message;
+  if (status_of(Segment::open_named("/second")) != Status::not_found) return "the name of the second one";
+  const auto large = Segment::create_named("/large", (1 << 20) + 4096);
+  if (status_of(large) != Status::out_of_memory) return "a large one";
+  if (large.error().message.find("larger than /dev/shm") == std::string::npos) return large.error().message;
+  if (const auto grown = first->grow(1 << 20); !grown) return grown.error().message;
+  if (const auto grown = first->grow(2 << 20); grown.error().status != Status::out_of_memory) return "growing";
+  if (!Segment::remove_named("/first")) return "removing";
+  if (status_of(Segment::unnamed(4096)) != Status::out_of_memory) return "what has no name any more takes room";
+  first = Segment();
+  return Segment::unnamed(1 << 20) ? "" : "nothing is there any more, but takes room";
+}
+
+/// Mounts that nobody else sees, as this user, where that is permitted.
+bool have_own_mounts() {
+  if (unshare(CLONE_NEWNS) != 0) {
+    const auto user = std::to_string(geteuid()), group = std::to_string(getegid());
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+    std::ofstream("/proc/self/uid_map") << user << ' ' << user << " 1";
+    std::ofstream("/proc/self/setgroups") << "deny";
+    std::ofstream("/proc/self/gid_map") << group << ' ' << group << " 1";
+  }
+  return mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+}
+
+TEST(Segment, WhatDoesNotFitLeavesNothingBehind) {
+  constexpr int failed = 1, skipped = 2;
+  const pid_t child = fork();
+  if (child == 0) {
+    if (!have_own_mounts() || mount("none", "/dev/shm", "tmpfs", 0, "size=1m") != 0) _exit(skipped);
+    const std::string problem = fill_small_dev_shm();
+    if (!problem.empty()) fprintf(stderr, "%s\n", problem.c_str());
+    _exit(problem.empty() ? 0 : failed);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == skipped) GTEST_SKIP() << "no namespace for a small /dev/shm";
+  EXPECT_EQ(status, 0);
+}
+
 TEST(Segment, ReopensAndSizesADescriptor) {
   const int fd = memfd_create("smelt-test", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
@@ -171,25 +310,50 @@ TEST(Segment, ReopensAndSizesADescriptor) {
 }
 
 TEST(Segment, RefusesBadNamesAndDescriptors) {
-  for (const char* name : {"", "/", "noslash", "/two/slashes"}) {
-    EXPECT_EQ(Segment::create_named(name, 4096).error().status, Status::invalid_argument) << name;
+  const std::string long_name = "/" + std::string(249, 'n');
+  for (const std::string& name :
+       {std::string(), std::string("/"), std::string("noslash"), std::string("/two/slashes"), std::string("//"),
+        std::string("/a\0b", 4), long_name + "n"}) {
+    EXPECT_EQ(status_of(Segment::create_named(name, 4096)), Status::invalid_argument) << name;
+    EXPECT_EQ(status_of(Segment::open_named(name)), Status::invalid_argument) << name;
+    EXPECT_EQ(Segment::remove_named(name).error().status, Status::invalid_argument) << name;
+    auto segment = Segment::unnamed(4096);
+    EXPECT_EQ(segment->give_name(name).error().status, Status::invalid_argument) << name;
+    EXPECT_EQ(segment->take_name(name).error().status, Status::invalid_argument) << name;
+  }
+  for (const std::string& name : {"/" + std::to_string(getpid() % 10), long_name}) {
+    EXPECT_TRUE(Segment::create_named(name, 4096)) << name;
+    EXPECT_TRUE(Segment::remove_named(name)) << name;
+    EXPECT_EQ(Segment::remove_named(name).error().status, Status::not_found);
   }
   EXPECT_FALSE(Segment::from_fd(-1));
+  const int empty = memfd_create("smelt-test", MFD_CLOEXEC);
+  EXPECT_EQ(status_of(Segment::from_fd(empty)), Status::bad_format);
+  close(empty);
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  EXPECT_EQ(Segment::from_fd(ends[0]).error().status, Status::bad_format);
+  EXPECT_EQ(status_of(Segment::from_fd(ends[0])), Status::bad_format);
+  EXPECT_EQ(status_of(Segment::reopen(ends[0], 4096)), Status::bad_format);
   close(ends[0]);
   close(ends[1]);
 }
 
 TEST(Segment, MovesOwnership) {
   auto segment = *Segment::memfd(4096);
-  std::byte* data = segment.data();
+  const auto* const data = segment.data();
+  const int fd = segment.fd();
+  const auto expect_it = [&](const Segment& now, const Segment& before) {
+    EXPECT_EQ(now.data(), data);
+    EXPECT_EQ(now.size(), 4096u);
+    EXPECT_EQ(now.fd(), fd);
+    EXPECT_EQ(before.data(), nullptr);  // the moved-from state is defined
+    EXPECT_EQ(before.size(), 0u);
+    EXPECT_EQ(before.fd(), -1);
+  };
   Segment moved = std::move(segment);
-  EXPECT_EQ(moved.data(), data);
-  EXPECT_EQ(segment.data(), nullptr);  // NOLINT(bugprone-use-after-move): the moved-from state is defined
+  expect_it(moved, segment);  // NOLINT(bugprone-use-after-move)
   segment = std::move(moved);
-  EXPECT_EQ(segment.data(), data);
+  expect_it(segment, moved);  // NOLINT(bugprone-use-after-move)
 }
 
 }  // namespace

@@ -26,6 +26,8 @@ TEST(Settings, EnvironmentWinsOverDefault) {
   EXPECT_EQ(setting_value("SMELT_TIMEOUT"), "0");
   setenv("SMELT_TIMEOUT", "2.5", 1);
   EXPECT_EQ(setting_value("SMELT_TIMEOUT"), "2.5");
+  setenv("SMELT_TIMEOUT", "", 1);
+  EXPECT_EQ(setting_value("SMELT_TIMEOUT"), "0") << "empty is as not set";
   unsetenv("SMELT_TIMEOUT");
   EXPECT_EQ(setting_value("SMELT_NO_SUCH_SETTING"), "");
 }
@@ -39,10 +41,30 @@ TEST(Settings, ReportsUnknownNamesAndBadValues) {
   for (const char* name : {"SMELT_WIAT", "SMELT_WAIT", "SMELT_TIMEOUT"}) unsetenv(name);
 }
 
+TEST(Settings, KnowsWhatEachMayBe) {
+  const auto before = check_settings().size();
+  const auto problems_of = [&](const char* name, const char* value) {
+    setenv(name, value, 1);
+    const auto problems = check_settings();
+    unsetenv(name);
+    if (problems.size() != before && problems.back().find(name) == std::string::npos) return 99;
+    return static_cast<int>(problems.size() - before);
+  };
+  for (const char* name : {"SMELT_MPI", "SMELT_OPENMP", "SMELT_PTHREAD", "SMELT_REVALIDATE", "SMELT_VERBOSE"}) {
+    for (const char* good : {"0", "1", ""}) EXPECT_EQ(problems_of(name, good), 0) << name << "=" << good;
+    for (const char* bad : {"2", "yes", "0|1", "|", "01"}) EXPECT_EQ(problems_of(name, bad), 1) << name << "=" << bad;
+  }
+  for (const char* good : {"spin", "yield", "sleep", "auto"}) EXPECT_EQ(problems_of("SMELT_WAIT", good), 0) << good;
+  for (const char* bad : {"spi", "spin|yield", "aut", "o"}) EXPECT_EQ(problems_of("SMELT_WAIT", bad), 1) << bad;
+  for (const char* any : {"x", "/"}) EXPECT_EQ(problems_of("SMELT_CACHE_DIR", any), 0) << any;
+  EXPECT_EQ(problems_of("SMELT", "1"), 0) << "another program's";
+}
+
 TEST(Settings, ParsesSeconds) {
   EXPECT_EQ(parse_seconds("1.5"), 1.5);
   EXPECT_EQ(parse_seconds("0"), 0.0);
-  for (const char* text : {"", "-1", "nan", "1e10", "3s"}) EXPECT_EQ(parse_seconds(text), std::nullopt) << text;
+  EXPECT_EQ(parse_seconds("1e9"), 1e9);
+  for (const char* text : {"", "-1", "nan", "1e10", "1000000001", "3s", "s"}) EXPECT_EQ(parse_seconds(text), std::nullopt) << text;
 }
 
 }  // namespace

@@ -285,7 +285,7 @@ bool Waiter::stay_awake(Episode& episode) noexcept {
     neighbours_.settle();
     return false;
   }
-  return yield_ticks_ != 0 && episode.yield(yield_ticks_, always);
+  return episode.yield(yield_ticks_, always);
 }
 
 bool Waiter::wait_slowly(bool (*ready)(void*), void* condition, Bed bed, const void* watch) noexcept {

@@ -74,6 +74,17 @@ TEST(WaitConfig, TakesArgumentThenEnvironmentThenDefault) {
   EXPECT_EQ(make_wait_config(2, 2).mode, WaitMode::automatic);
 }
 
+TEST(WaitConfig, IsForThreadsThatHaveAPuEach) {
+  const WaitConfig config;
+  EXPECT_EQ(config.mode, WaitMode::automatic);
+  EXPECT_EQ(config.ranks_per_pu, 1.0);
+  EXPECT_FALSE(config.across_processes || config.slices_are_ours || config.firm_wakers);
+  EXPECT_EQ(config.truce, nullptr);
+  EXPECT_EQ(config.awake_ns, 0u);
+  EXPECT_FALSE(make_wait_config(2, 2).across_processes);
+  EXPECT_TRUE(make_wait_config(2, 2, {}, true).across_processes);
+}
+
 TEST(WaitConfig, KnowsHowManyShareAPu) {
   EXPECT_EQ(make_wait_config(64, 2).ranks_per_pu, 32.0);
   EXPECT_EQ(make_wait_config(2, 2).ranks_per_pu, 1.0);
@@ -109,6 +120,26 @@ TEST(Waiter, InterruptEndsEveryMode) {
   }
 }
 
+// The bounds hold for one that is not kept from running; the upper one for any.
+TEST(Waiter, AsksItsInterruptNotTooOften) {
+  for (const auto mode : {WaitMode::automatic, WaitMode::spin, WaitMode::yield}) {
+    auto config = config_of(mode);
+    config.awake_ns = 3'600'000'000'000;
+    Waiter waiter(config);
+    int calls = 0;
+    waiter.set_interrupt(
+        [](void* count) {
+          ++*static_cast<int*>(count);
+          return false;
+        },
+        &calls);
+    const auto start = monotonic_ns();
+    EXPECT_TRUE(waiter.wait([&] { return monotonic_ns() - start >= 20'000'000; }));
+    EXPECT_GE(calls, 1);
+    EXPECT_LE(static_cast<std::uint64_t>(calls), (monotonic_ns() - start) / 20'000 * 5 / 4 + 1);
+  }
+}
+
 TEST(Waiter, WaitsWithoutParkingToo) {
   for (const auto mode : all_modes) {
     std::atomic<bool> flag{false};
@@ -134,6 +165,7 @@ int yields_before_sleep(WaitConfig config, int enough, bool to_others) {
   bool slept = false;
   EXPECT_TRUE(
       waiter.wait_or_sleep([&] { return slept || yields - before >= enough; }, [&](std::uint64_t) { slept = true; }));
+  EXPECT_TRUE(slept || yields - before >= enough) << "back before its time";
   yields_take_long = others_run = false;
   return yields - before;
 }
@@ -194,6 +226,7 @@ int waits_that_looked_around(int waits, double ranks_per_pu) {
           return slept;
         },
         [&](std::uint64_t) { slept = true; }));
+    EXPECT_TRUE(slept) << "back before its time";
     around += looks > 1 ? 1 : 0;
   }
   return around;

@@ -29,7 +29,7 @@ namespace channel {
 namespace {
 
 constexpr std::uint64_t magic = 0x6c6e68632d6c6d73;  // "sml-chnl"
-constexpr std::uint32_t layout_version = 2;
+constexpr std::uint32_t layout_version = 3;
 constexpr std::uint32_t max_capacity = 1u << 20;
 
 enum Tag : std::uint32_t { whole = 0, first, more, last_line, leave };
@@ -66,7 +66,11 @@ constexpr std::size_t lines_of_message(std::size_t bytes) {
 struct Shared {
   Segment segment;
   WaitConfig wait;
+  Ends ends;
 
+  Shared(Segment memory, const WaitConfig& waiting) : segment(std::move(memory)), wait(waiting) {
+    ends.use_file(segment.fd());
+  }
   ChannelHeader& header() const { return *reinterpret_cast<ChannelHeader*>(segment.data()); }
   std::byte* ring() const { return segment.data() + ring_offset; }
   Transport transport() const { return static_cast<Transport>(header().transport); }
@@ -82,7 +86,13 @@ struct Interrupt {
   void* context = nullptr;
   bool alone = false;  ///< the other end has left
 
-  Interrupt(Holder& own, Holder& peer, Waiter& waiter) : held(own, peer) { waiter.set_interrupt(ask, this); }
+  Interrupt(End end, Shared& shared, Waiter& waiter)
+      : held(end, shared.ends, holder(end, shared), holder(end == End::sender ? End::receiver : End::sender, shared)) {
+    waiter.set_interrupt(ask, this);
+  }
+  static Holder& holder(End end, Shared& shared) {
+    return end == End::sender ? shared.header().sender : shared.header().receiver;
+  }
 
   static bool ask(void* self) {
     auto& interrupt = *static_cast<Interrupt*>(self);
@@ -96,7 +106,7 @@ struct alignas(separation_bytes) SenderState {
       : waiter(channel->wait),
         capacity(channel->header().capacity),
         shared(std::move(channel)),
-        interrupt(shared->header().sender, shared->header().receiver, waiter) {
+        interrupt(End::sender, *shared, waiter) {
     if (shared->transport() == Transport::ump) {
       lines = UmpSender(shared->ring(), capacity);
       cells = CellSender(shared->ring() + ump_bytes(capacity), cells_of(capacity));
@@ -121,7 +131,7 @@ struct alignas(separation_bytes) ReceiverState {
   explicit ReceiverState(std::shared_ptr<Shared> channel)
       : waiter(channel->wait),
         shared(std::move(channel)),
-        interrupt(shared->header().receiver, shared->header().sender, waiter) {
+        interrupt(End::receiver, *shared, waiter) {
     const auto capacity = shared->header().capacity;
     if (shared->transport() == Transport::ump) {
       lines = UmpReceiver(shared->ring(), capacity);
@@ -205,7 +215,6 @@ Status send_through(SenderState& state, End& end, const void* data, std::size_t 
 /// Every message but one that the short ways of Sender::send could send at once.
 [[gnu::noinline]] Status send_otherwise(SenderState& state, const void* data, std::size_t bytes, bool wait) noexcept {
   if (state.route == Route::broken) return Status::broken;
-  state.interrupt.held.claim();
   if (state.route == Route::fastforward) return send_through(state, state.fastforward, data, bytes, wait);
   if (state.route == Route::cells) {
     const bool small = bytes <= Cell::payload_bytes;
@@ -258,7 +267,6 @@ Status take_message(ReceiverState& state, End& end, void* buffer, std::size_t ca
   };
   const auto none = [&] { return wait ? given_up(state) : Status::not_found; };
   if (state.route == Route::broken) return Status::broken;
-  state.interrupt.held.claim();
   if (state.route == Route::fastforward) {
     if (!arrived(state.fastforward)) return none();
     return take_message(state, state.fastforward, buffer, capacity, size);
@@ -281,6 +289,7 @@ using namespace channel;
 
 Status Sender::send(const void* data, std::size_t bytes) noexcept {
   auto& state = *state_;
+  state.interrupt.held.claim();
   if (state.route == Route::cells && bytes <= Cell::payload_bytes) {
     if (state.cells.try_send(data, bytes)) [[likely]]
       return Status::ok;
@@ -294,6 +303,7 @@ Status Sender::send(const void* data, std::size_t bytes) noexcept {
 
 bool Sender::try_send(const void* data, std::size_t bytes) noexcept {
   auto& state = *state_;
+  state.interrupt.held.claim();
   if (bytes <= Cell::payload_bytes && state.route == Route::cells) return state.cells.try_send(data, bytes);
   if (bytes > max_try_bytes()) return false;
   if (state.route == Route::cells && !state.lines.can_send(static_cast<std::uint32_t>(lines_of_message(bytes))))
@@ -328,6 +338,7 @@ void Sender::set_interrupt(bool (*interrupt)(void*), void* context) noexcept {
 
 Status Receiver::recv(void* buffer, std::size_t capacity, std::size_t* size) noexcept {
   auto& state = *state_;
+  state.interrupt.held.claim();
   std::size_t bytes = 0;
   const bool taken = (state.route == Route::cells && state.cells.try_take(buffer, capacity, bytes)) ||
                      (state.route == Route::lines && state.lines.try_take(buffer, capacity, bytes));
@@ -337,6 +348,7 @@ Status Receiver::recv(void* buffer, std::size_t capacity, std::size_t* size) noe
 }
 
 std::optional<std::size_t> Receiver::try_recv(void* buffer, std::size_t capacity) noexcept {
+  state_->interrupt.held.claim();
   std::size_t bytes = 0;
   const Status status = recv_next(*state_, buffer, capacity, bytes, false);
   if (status == Status::ok || status == Status::invalid_argument) return bytes;
@@ -396,9 +408,7 @@ Result<std::shared_ptr<Shared>> format(Result<Segment> segment, const ChannelOpt
     auto bound = bind_reserved_to_numa_node(segment->data(), segment->size(), options.numa_node);
     if (!bound) return bound.error();
   }
-  auto shared = std::make_shared<Shared>();
-  shared->segment = *std::move(segment);
-  shared->wait = wait_config(options);
+  auto shared = std::make_shared<Shared>(*std::move(segment), wait_config(options));
   auto& header = shared->header();
   header.version = layout_version;
   header.transport = static_cast<std::uint32_t>(options.transport);
@@ -411,9 +421,7 @@ Result<std::shared_ptr<Shared>> format(Result<Segment> segment, const ChannelOpt
 /// Checks what another process laid out.
 Result<std::shared_ptr<Shared>> adopt(Result<Segment> segment, const ChannelOptions& options) {
   if (!segment) return segment.error();
-  auto shared = std::make_shared<Shared>();
-  shared->segment = *std::move(segment);
-  shared->wait = wait_config(options);
+  auto shared = std::make_shared<Shared>(*std::move(segment), wait_config(options));
   const auto& header = shared->header();
   if (shared->segment.size() < ring_offset) return make_error(Status::bad_format, "not a smelt channel: too short");
   // Partner: the store in format().

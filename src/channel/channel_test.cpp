@@ -346,7 +346,7 @@ constexpr std::uint64_t header_of(std::uint32_t stamp, std::uint32_t tag, std::s
 
 void expect_header(const Memory& memory, Transport transport, std::uint32_t capacity) {
   EXPECT_EQ(memory.at<std::uint64_t>(0), 0x6c6e68632d6c6d73u) << "magic number";
-  EXPECT_EQ(memory.at<std::uint32_t>(8), 2u) << "a new layout has a new version, and this test";
+  EXPECT_EQ(memory.at<std::uint32_t>(8), 3u) << "a new layout has a new version, and this test";
   EXPECT_EQ(memory.at<std::uint32_t>(12), static_cast<std::uint32_t>(transport));
   EXPECT_EQ(memory.at<std::uint32_t>(16), capacity);
 }

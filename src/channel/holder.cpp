@@ -1,7 +1,11 @@
 #include "channel/holder.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <mutex>
 
 #include "base/clock.hpp"
@@ -12,13 +16,30 @@ namespace {
 
 constexpr std::uint64_t probe_every_ns = 20'000'000;
 
+struct flock lock_of(End end, short type) noexcept {
+  struct flock lock = {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = static_cast<off_t>(end);
+  lock.l_len = 1;
+  return lock;
+}
+
+/// The next number, odd or even.
+void change(std::atomic<std::uint32_t>& shared, bool odd) noexcept {
+  auto number = shared.load(std::memory_order_relaxed);
+  // Release: who finds the number finds what was stored, or locked, before. Partner: sees_peer_dead().
+  while (!shared.compare_exchange_weak(number, (number / 2 + 1) * 2 + (odd ? 1 : 0), std::memory_order_release,
+                                       std::memory_order_relaxed)) {
+  }
+}
+
 }  // namespace
 
-/// The ends of this process, which are made known to be anybody's when it forks.
+/// The channels of this process, whose ends are shared when it forks.
 struct Forks {
-  std::mutex mutex;
-  Held* first = nullptr;
-  std::atomic<std::uint32_t> so_far{0};
+  std::mutex mutex;  // guards the list, and whose ends are claimed
+  Ends* first = nullptr;
 
   static Forks& all() {
     static Forks forks;
@@ -29,10 +50,7 @@ struct Forks {
   static void before() {
     Forks& forks = all();
     forks.mutex.lock();
-    const std::uint32_t known = forks.so_far.fetch_add(1, std::memory_order_relaxed);
-    for (Held* end = forks.first; end != nullptr; end = end->next_) {
-      if (end->forks_ == known) end->own_.process.store(0, std::memory_order_relaxed);
-    }
+    for (Ends* ends = forks.first; ends != nullptr; ends = ends->next_) ends->share();
   }
   static void after() { all().mutex.unlock(); }
 
@@ -40,52 +58,124 @@ struct Forks {
   Forks() { pthread_atfork(before, after, after); }
 };
 
-std::atomic<std::uint32_t>& Held::forks_so_far() noexcept { return Forks::all().so_far; }
+// ---- Ends
 
-Held::Held(Holder& own, Holder& peer) : own_(own), peer_(peer) {
+Ends::Ends() {
   Forks& forks = Forks::all();
+  const std::lock_guard lock(forks.mutex);
+  next_ = forks.first;
+  if (next_ != nullptr) next_->before_ = this;
+  forks.first = this;
+}
+
+Ends::~Ends() {
+  Forks& forks = Forks::all();
+  const std::lock_guard lock(forks.mutex);
+  (before_ != nullptr ? before_->next_ : forks.first) = next_;
+  if (next_ != nullptr) next_->before_ = before_;
+  if (made_here_) close(fd_);
+}
+
+void Ends::share() noexcept {
+  // Also where no end is here yet: other processes may share one that is taken later.
+  if (fd_ < 0) {
+    fd_ = memfd_create("smelt-ends", MFD_CLOEXEC);
+    made_here_ = fd_ >= 0;
+  }
+  for (Held* held : held_) {
+    if (held != nullptr) held->share();
+  }
+}
+
+int Ends::lock(End end) const noexcept {
+  if (fd_ < 0) return -1;
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd_);
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  struct flock lock = lock_of(end, F_RDLCK);  // with others, who share it from another fork on
+  if (file < 0 || fcntl(file, F_OFD_SETLK, &lock) == 0) return file;
+  close(file);
+  return -1;
+}
+
+bool Ends::is_locked(End end) const noexcept {
+  struct flock lock = lock_of(end, F_WRLCK);
+  return fd_ < 0 || fcntl(fd_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+// ---- Held
+
+Held::Held(End end, Ends& ends, Holder& own, Holder& peer) : own_(own), peer_(peer), ends_(ends), end_(end) {
   {
-    const std::lock_guard lock(forks.mutex);
-    next_ = forks.first;
-    if (next_ != nullptr) next_->before_ = this;
-    forks.first = this;
+    const std::lock_guard lock(Forks::all().mutex);
+    ends_.held_[static_cast<int>(end)] = this;
   }
   hold();
 }
 
 Held::~Held() {
-  Forks& forks = Forks::all();
-  const std::lock_guard lock(forks.mutex);
-  (before_ != nullptr ? before_->next_ : forks.first) = next_;
-  if (next_ != nullptr) next_->before_ = before_;
+  const std::lock_guard lock(Forks::all().mutex);
+  ends_.held_[static_cast<int>(end_)] = nullptr;
   // Pairs with sees_peer_gone(): who sees it sees all that this end has done.
-  if (forks_ == forks.so_far.load(std::memory_order_relaxed)) own_.left.store(1, std::memory_order_release);
+  if (claimed_.load(std::memory_order_relaxed)) own_.left.store(1, std::memory_order_release);
+  unlock();
 }
 
 void Held::hold() noexcept {
   const auto self = ProcessId::self();
-  Forks& forks = Forks::all();
-  const std::lock_guard lock(forks.mutex);
-  forks_ = forks.so_far.load(std::memory_order_relaxed);
+  const std::lock_guard lock(Forks::all().mutex);
+  claimed_.store(true, std::memory_order_relaxed);
   own_.namespaces.store(current_namespaces(), std::memory_order_relaxed);
-  // Release: who finds the process finds its namespaces.
-  own_.process.store(self ? self->packed() : 0, std::memory_order_release);
+  own_.process.store(self ? self->packed() : 0, std::memory_order_relaxed);
+  change(own_.shared, false);
+  unlock();
+}
+
+/// The caller has the mutex.
+void Held::share() noexcept {
+  // What is shared already has its lock, which the next child inherits as well.
+  if (!claimed_.load(std::memory_order_relaxed)) return;
+  claimed_.store(false, std::memory_order_relaxed);
+  lock_ = ends_.lock(end_);
+  own_.process.store(0, std::memory_order_relaxed);
+  // Without a lock the end counts as one of nobody knows whom.
+  change(own_.shared, lock_ >= 0);
+}
+
+void Held::unlock() noexcept {
+  if (lock_ >= 0) close(lock_);
+  lock_ = -1;
+}
+
+/// Whether the kernel says that nobody has the other end any more.
+bool Held::sees_peer_dead() const noexcept {
+  // Pairs with change(). Acquire below: the second look at the number comes after.
+  const auto shared = peer_.shared.load(std::memory_order_acquire);
+  bool dead = false;
+  if (shared % 2 != 0) {
+    dead = !ends_.is_locked(end_ == End::sender ? End::receiver : End::sender);
+  } else {
+    const auto process = ProcessId::unpacked(peer_.process.load(std::memory_order_acquire));
+    const std::uint64_t mine = current_namespaces();
+    dead = process.pid != 0 && mine != 0 && mine == peer_.namespaces.load(std::memory_order_relaxed) &&
+           life_of(process) == Life::dead;
+  }
+  // Else it has been claimed, or shared, meanwhile.
+  return dead && peer_.shared.load(std::memory_order_acquire) == shared;
 }
 
 bool Held::sees_peer_gone() noexcept {
   if (peer_.left.load(std::memory_order_acquire) != 0) return true;
-  const auto process = ProcessId::unpacked(peer_.process.load(std::memory_order_acquire));
   const auto now = monotonic_ns();
-  if (process.pid == 0 || now < next_probe_ns_) return false;
-  const std::uint64_t mine = current_namespaces();
-  if (mine == 0 || mine != peer_.namespaces.load(std::memory_order_relaxed)) return false;
-  const bool dead = life_of(process) == Life::dead;
+  if (now < next_probe_ns_) return false;
+  const bool dead = sees_peer_dead();
   // Again at the next look if it is.
   next_probe_ns_ = now + (dead ? 0 : probe_every_ns);
-  return dead && peer_.process.load(std::memory_order_acquire) == process.packed();
+  return dead;
 }
 
 bool Held::peer_is_gone() noexcept {
+  claim();  // a fork since the caller has begun to wait
   const bool before = seen_gone_;
   seen_gone_ = sees_peer_gone();
   return before && seen_gone_;

@@ -207,12 +207,71 @@ TEST(ProcessesLeavingAChannel, CopiesThatAForkedProcessDoesNotUseDoNotCount) {
     for (int i = 0; i < play.messages; ++i) {
       ASSERT_EQ(receiver->recv(message.data(), message.size()), Status::ok) << bytes << ", " << i;
     }
-    // The sender's process is known if it has used a call that may wait.
-    if (bytes != 40) {
-      EXPECT_EQ(receiver->recv(message.data(), message.size()), Status::broken);
-    }
+    EXPECT_EQ(receiver->recv(message.data(), message.size()), Status::broken);
     waitpid(pid, nullptr, 0);
   }
+}
+
+// The parent keeps its copy of the end that the child uses, and does not use it.
+TEST(ProcessesLeavingAChannel, WhoUsesACopyHasTheEnd) {
+  for (const auto transport : {Transport::ump, Transport::fastforward}) {
+    for (const std::size_t bytes : {std::size_t{8}, std::size_t{40}, std::size_t{300}}) {
+      const Play play{.transport = transport, .bytes = bytes, .messages = 5};
+      auto channel = *Channel::create(play.options());
+      auto sender = *channel.sender();
+      auto receiver = *channel.receiver();
+      const pid_t pid = in_child(Way::killed, [&] { send_all(sender, play); });
+      receive_all(receiver, play);
+      waitpid(pid, nullptr, 0);
+    }
+  }
+}
+
+// The child gives its copy up, or dies, before it has used it; the parent has given up its own.
+TEST(ProcessesLeavingAChannel, TheLastCopyIsTheEnd) {
+  for (const bool named : {false, true}) {
+    for (const Way way : {Way::destroyed, Way::exits, Way::killed}) {
+      for (const bool parent_first : {false, true}) {
+        auto channel = named ? *Channel::create_memfd({}) : *Channel::create({});
+        auto sender = std::make_unique<Sender>(*channel.sender());
+        auto receiver = std::make_unique<Receiver>(*channel.receiver());
+        const pid_t pid = in_child(way, [&] {
+          receiver.reset();
+          pause_us(parent_first ? 100'000 : 0);
+          if (way == Way::destroyed) sender.reset();
+          if (way != Way::destroyed) (void)sender.release();
+        });
+        pause_us(parent_first ? 0 : 100'000);
+        sender.reset();
+        const auto begun = monotonic_ns();
+        std::uint64_t word = 0;
+        EXPECT_EQ(receiver->recv(&word, sizeof word), Status::broken);
+        EXPECT_GE(monotonic_ns() - begun, parent_first ? 50'000'000u : 0u);
+        end(pid);
+      }
+    }
+  }
+}
+
+// A fork that has nothing to do with the channel, whose ends are not used between that and the end.
+TEST(ProcessesLeavingAChannel, AForkForAnotherProgramChangesNothing) {
+  auto channel = *Channel::create({});
+  auto sender = std::make_unique<Sender>(*channel.sender());
+  auto receiver = *channel.receiver();
+  std::thread waiting([&] {
+    std::uint64_t word = 0;
+    EXPECT_EQ(receiver.recv(&word, sizeof word), Status::broken);
+  });
+  pause_us(10'000);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    execl("/bin/sleep", "sleep", "100", nullptr);
+    _exit(1);
+  }
+  pause_us(10'000);
+  sender.reset();
+  waiting.join();
+  end(pid);
 }
 
 TEST(ProcessesLeavingAChannel, AParentThatForksOthersIsStillNoticed) {

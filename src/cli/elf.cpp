@@ -91,6 +91,26 @@ class Reader {
       if (entry.d_tag == DT_RUNPATH) elf.runpath = string(entry.d_un.d_val);
     }
     read_wanted(elf);
+    elf.intercepts = defines("pthread_create") && defines("sigaction");
+  }
+
+  /// By the newer kind of hash table, which all compilers with sanitizers write.
+  bool defines(std::string_view name) const {
+    const auto buckets = at<std::uint32_t>(bytes_, gnu_hash_), first = at<std::uint32_t>(bytes_, gnu_hash_ + 4);
+    const auto words = at<std::uint32_t>(bytes_, gnu_hash_ + 8);
+    if (!buckets || !first || !words || *buckets == 0) return false;
+    std::uint32_t hash = 5381;
+    for (const char each : name) hash = hash * 33 + static_cast<unsigned char>(each);
+    const std::uint64_t bucket = gnu_hash_ + 16 + std::uint64_t{*words} * 8, chain = bucket + std::uint64_t{*buckets} * 4;
+    for (std::uint64_t i = at<std::uint32_t>(bytes_, bucket + hash % *buckets * 4).value_or(0); i >= *first; ++i) {
+      const auto seen = at<std::uint32_t>(bytes_, chain + (i - *first) * 4);
+      const auto symbol = at<Elf64_Sym>(bytes_, symbols_ + i * sizeof(Elf64_Sym));
+      if (!seen || !symbol) return false;
+      const bool same = (*seen | 1) == (hash | 1) && text_at(bytes_, strings_ + symbol->st_name) == name;
+      if (same && symbol->st_shndx != SHN_UNDEF) return true;
+      if ((*seen & 1) != 0) return false;
+    }
+    return false;
   }
 
   void read_wanted(Elf& elf) {

@@ -19,6 +19,7 @@ struct Elf {
   std::string rpath;      ///< directories with colons between, as they stand there
   std::string runpath;
   std::vector<std::string> wanted;  ///< symbols that another file must define
+  bool intercepts = false;          ///< stands between a program and the C library, as the runtimes of sanitizers do
 };
 
 /// Nothing if `bytes` is no ELF file, or one that is cut off or contradicts itself. Reads nothing beyond them.

@@ -29,6 +29,14 @@ template <class... Args>
   throw Failure{exit_cannot_run, fmt::format(text, std::forward<Args>(args)...)};
 }
 
+/// Of the C library that smelt's libraries are for.
+constexpr const char* own_loader =
+#if defined(__aarch64__)
+    "ld-linux-aarch64.so.1";
+#else
+    "ld-linux-x86-64.so.2";
+#endif
+
 std::string base_name(const std::string& file) { return file.substr(file.rfind('/') + 1); }
 
 bool starts_with_any(std::string_view name, std::initializer_list<std::string_view> starts) {
@@ -184,6 +192,9 @@ class Inspection {
           file);
     }
     program_.programs.push_back(file);
+    if (base_name(elf.loader) != own_loader) {
+      program_.obstacle = fmt::format("{} is loaded by {}, which is another C library's than smelt's", file, elf.loader);
+    }
     if (is_interpreter(base_name(file))) program_.loads_later = true;
     LibrarySearch search(file, elf);
     visit(file, elf, search);
@@ -191,13 +202,11 @@ class Inspection {
   }
 
   void visit(const std::string& file, const Elf& elf, LibrarySearch& search) {
+    if (elf.intercepts) program_.obstacle = fmt::format("{} is or has a sanitizer, which has to be loaded first", file);
     for (const auto& symbol : elf.wanted) {
       if (symbol == "pthread_barrier_wait") use(Runtime::pthread, fmt::format("{} calls {}", file, symbol));
       // Whatever the library is called: which one it is the preload library finds out.
       if (starts_with_any(symbol, {"MPI_", "PMPI_"})) use(Runtime::mpi, fmt::format("{} calls {}", file, symbol));
-      if (symbol == "__asan_init" || symbol == "__tsan_init" || symbol == "__msan_init") {
-        program_.obstacle = fmt::format("{} runs under a sanitizer, which has to be loaded first", file);
-      }
     }
     for (const auto& name : elf.needed) {
       if (!seen_.insert(name).second) continue;
@@ -215,9 +224,6 @@ class Inspection {
     if (starts_with_any(name, {"libgomp-"})) {  // as packed into wheels: name-hash
       use(Runtime::openmp, because);
       program_.notes.push_back(fmt::format("a private libgomp: {}, needed by {}", name, by));
-    }
-    if (starts_with_any(name, {"libasan.so", "libtsan.so", "libmsan.so"})) {
-      program_.obstacle = fmt::format("{} runs under a sanitizer, which has to be loaded first", by);
     }
   }
 

@@ -129,7 +129,8 @@ void Endpoint::come() noexcept {
 
 void Endpoint::leave() noexcept {
   if (!state_.members().mine(rank_)) return;  // a forked child's copy
-  drain();
+  // Unless the end of the process has given it up already: what is started then lacks its part, and its buffers may be gone.
+  if (state_.members().attendance(rank_) % 2 != 0) drain();
   state_.members().detach(rank_);
   state_.given_up(rank_);
 }
@@ -585,8 +586,9 @@ const Prepared* Endpoint::prepare(const Choice& choice, const Collective& call) 
 }
 
 void Endpoint::lost_access(pid_t process, int error) noexcept {
-  state_.fail_after_death(waiting_for_, fmt::format("rank {}: reading the memory of process {} failed: {}", rank_,
-                                                    process, std::strerror(error)));
+  state_.fail_without_access(waiting_for_, rank_,
+                             fmt::format("rank {}: access to the memory of rank {} (process {}) failed: {}", rank_,
+                                         waiting_for_, process, std::strerror(error)));
 }
 
 void Endpoint::regain_buffers() noexcept {

@@ -459,6 +459,7 @@ void Execution::take_buffer(Link& link, const Move& move, const Extent& extent) 
   std::memcpy(&theirs, link.in.payload(), sizeof theirs);
   link.in.release();
   received_.offset = extent.bytes;
+  endpoint_->waiting_for_ = link.peer;
   const Endpoint::Touch touch(*endpoint_);
   if (!touch) return;
   if (combines(move)) {
@@ -568,6 +569,7 @@ Execution::Outcome Execution::perform_one_sided(const Move& move) noexcept {
   const Area& area = put ? move.to : move.from;
   const Extent theirs = locate(area, 0, owner);
   const pid_t process = area.buffer == Buffer::stage ? 0 : endpoint_->link_to(owner)->process;
+  endpoint_->waiting_for_ = owner;
   const Endpoint::Touch touch(*endpoint_);
   if (!touch) return Outcome::broken;
   if (move.kind == Move::Kind::get_combine) {
@@ -587,6 +589,7 @@ Execution::Outcome Execution::perform_shared(const Move& move) noexcept {
   if (mine.bytes == 0) return Outcome::done;
   Link& link = *endpoint_->link_to(other);
   Parts& parts = put ? link.giving : link.getting;
+  endpoint_->waiting_for_ = other;
   for (Part part; (part = parts.take(mine.bytes)).bytes > 0; shared_bytes_ += part.bytes) {
     const Endpoint::Touch touch(*endpoint_);
     if (!touch) return Outcome::broken;

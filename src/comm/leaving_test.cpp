@@ -113,7 +113,6 @@ class Doer {
   /// What an allreduce has come to.
   std::uint64_t result() const { return out_[0]; }
 
- private:
   Collective describe() {
     const auto add = sum<std::uint64_t>();
     const std::size_t count = deed_.count, bytes = count * 8;
@@ -162,6 +161,7 @@ class Doer {
     return call;
   }
 
+ private:
   const Deed& deed_;
   std::vector<std::uint64_t> in_, out_;
   bool committed_ = false;
@@ -598,6 +598,47 @@ TEST(Leaving, EndsWhatWasStarted) {
   });
   EXPECT_TRUE(ran);
   for (const auto total : totals) EXPECT_EQ(total, 3u);
+}
+
+// A process that ends with an operation that it has started and not waited for: its part may lack, and nobody waits for
+// it. What is on its stack is gone then, so it cannot be done at the end.
+TEST(ProcessesLeaving, WithSomethingStarted) {
+  Rounds rounds("processes that end with something started");
+  for (const Operation operation : operations) {
+    for (const std::size_t count : {counts[0], counts[3]}) {
+      const Zeroed<Scene> scene;
+      rounds.prepare(*scene, Way::exits, 3);
+      const Deed deed{.operation = operation, .count = count};
+      const auto name = fresh_name();
+      fflush(stdout);
+      const auto pids = fork_ranks(3, [&](int number) {
+        scene->introduce(number);
+        const int mine[] = {number};
+        static auto comm = Communicator::create_shared(name, 3, mine, options_of(deed));
+        static auto rank = comm->attach(number);
+        static Doer doer(deed, 3);
+        if (number == scene->leaver) {
+          auto* const request = new Request(rank->start(doer.describe()));
+          scene->left_ns = monotonic_ns();
+          exit(request == nullptr ? 1 : 0);
+        }
+        Status status = Status::ok;
+        for (int call = 0; status == Status::ok && call < 200'000; ++call) {
+          const auto begun = monotonic_ns();
+          status = doer.once(*rank);
+          scene->note_wait(begun);
+        }
+        if (status == Status::broken && scene->names_leaver(rank->failure())) return 0;
+        fprintf(stderr, "%d of %d: status %d, %s\n", number, scene->leaver, static_cast<int>(status),
+                rank->failure().c_str());
+        return 1;
+      });
+      const Watchdog watchdog("something started: " + deed.describe());
+      EXPECT_EQ(wait_for(pids), std::vector<int>(3, 0)) << deed.describe();
+      EXPECT_EQ(names_left(scene->processes()), 0);
+      rounds.count(*scene);
+    }
+  }
 }
 
 TEST(Leaving, IsForgottenWhenAllComeBack) {

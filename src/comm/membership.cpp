@@ -401,16 +401,15 @@ void Watch::lost(int entry) noexcept {
 // ---- ThreadGuard
 
 struct ThreadGuard::Bond {
-  std::mutex mutex;  // orders the end of the thread against release() and rebind()
+  std::mutex mutex;  // orders the end of the thread against release()
   bool bound = true;
   Membership members;
   int rank;
   pid_t pid;
   std::weak_ptr<const void> memory;
-  std::atomic<const Bonds*> thread;  // whose end counts; written under the mutex
 
-  Bond(const Membership& view, int bound_rank, std::weak_ptr<const void> owner, const Bonds* bonds)
-      : members(view), rank(bound_rank), pid(getpid()), memory(std::move(owner)), thread(bonds) {}
+  Bond(const Membership& view, int bound_rank, std::weak_ptr<const void> owner)
+      : members(view), rank(bound_rank), pid(getpid()), memory(std::move(owner)) {}
 };
 
 // The bonds of one thread. Destroyed when it ends, with its other thread_local objects.
@@ -434,11 +433,12 @@ class ThreadGuard::Bonds {
     // Dropped after the lock: the last owner of the memory may own the guard as well.
     const std::shared_ptr<const void> memory = bond.memory.lock();
     const std::lock_guard lock(bond.mutex);
-    const bool counts = bond.bound && bond.thread.load(std::memory_order_relaxed) == this;
     // The end of the first thread is the end of the process by exit(3), which finishes what it has begun.
     const bool exits = thread_id() == bond.pid;
-    if (counts && memory != nullptr) exits ? bond.members.detach(bond.rank) : (void)bond.members.mark_dead(bond.rank);
-    if (counts) bond.bound = false;
+    if (bond.bound && memory != nullptr) {
+      exits ? bond.members.detach(bond.rank) : (void)bond.members.mark_dead(bond.rank);
+    }
+    bond.bound = false;
   }
 
   std::vector<std::shared_ptr<Bond>> bonds_;
@@ -451,7 +451,7 @@ ThreadGuard::Bonds& ThreadGuard::bonds_of_this_thread() {
 
 ThreadGuard::ThreadGuard(const Membership& members, int rank, std::weak_ptr<const void> memory) {
   Bonds& bonds = bonds_of_this_thread();
-  bond_ = std::make_shared<Bond>(members, rank, std::move(memory), &bonds);
+  bond_ = std::make_shared<Bond>(members, rank, std::move(memory));
   members.record(rank).thread.store(static_cast<std::uint32_t>(thread_id()), std::memory_order_relaxed);
   bonds.add(bond_);
 }
@@ -466,27 +466,12 @@ ThreadGuard& ThreadGuard::operator=(ThreadGuard&& other) noexcept {
 
 void ThreadGuard::release() noexcept {
   if (bond_ == nullptr) return;
-  {
+  // In a forked child it has no effect any more, and another thread of the parent may have had the mutex.
+  if (bond_->pid == getpid()) {
     const std::lock_guard lock(bond_->mutex);
     bond_->bound = false;
   }
   bond_.reset();
-}
-
-void ThreadGuard::rebind() {
-  if (bond_ == nullptr || bound_here()) return;
-  Bonds& bonds = bonds_of_this_thread();
-  bonds.add(bond_);
-  const std::shared_ptr<const void> memory = bond_->memory.lock();
-  const std::lock_guard lock(bond_->mutex);
-  bond_->thread.store(&bonds, std::memory_order_relaxed);
-  if (!bond_->bound || memory == nullptr) return;
-  bond_->members.record(bond_->rank).thread.store(static_cast<std::uint32_t>(thread_id()), std::memory_order_relaxed);
-}
-
-bool ThreadGuard::bound_here() const noexcept {
-  // Relaxed: only this thread binds itself, and others never store its address.
-  return bond_ != nullptr && bond_->thread.load(std::memory_order_relaxed) == &bonds_of_this_thread();
 }
 
 }  // namespace smelt::comm

@@ -233,12 +233,6 @@ class ThreadGuard {
   /// Undoes the binding; the end of the thread has no effect any more once this returns.
   void release() noexcept;
 
-  /// Binds the calling thread in place of the one bound so far.
-  void rebind();
-
-  /// Whether the calling thread is the bound one. Cost: two loads.
-  bool bound_here() const noexcept;
-
  private:
   struct Bond;
   class Bonds;

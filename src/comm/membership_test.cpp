@@ -45,7 +45,7 @@ void kill_and_reap(pid_t pid) {
 
 // Waits until `condition`; false if it has not come true for far longer than it should take.
 bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 30'000; ++i) {
     if (condition()) return true;
     sleep_us(1000);
   }
@@ -281,7 +281,6 @@ struct GuardedThread {
           EXPECT_TRUE(registry->members.join(0));
           ThreadGuard own(registry->members, 0, registry);
           guard = std::move(own);
-          EXPECT_TRUE(guard.bound_here());
           body(guard);
         }) {}
   std::shared_ptr<Registry> registry = std::make_shared<Registry>(1);
@@ -335,36 +334,11 @@ TEST(ThreadGuard, AnotherThreadMayRelease) {
   });
   while (!inside) std::this_thread::yield();
   ThreadGuard moved = std::move(member.guard);
-  EXPECT_FALSE(moved.bound_here());
   moved.release();
   member.registry->members.leave(0);
   go = true;
   member.thread.join();
   EXPECT_EQ(member.registry->members.first_dead(), -1);
-}
-
-TEST(ThreadGuard, RebindingMakesAnotherThreadCount) {
-  std::atomic<bool> go{false}, inside{false};
-  GuardedThread member([&](ThreadGuard&) {
-    inside = true;
-    while (!go) std::this_thread::yield();
-  });
-  while (!inside) std::this_thread::yield();
-  std::atomic<bool> rebound{false}, finish{false};
-  std::thread heir([&] {
-    member.guard.rebind();
-    EXPECT_TRUE(member.guard.bound_here());
-    EXPECT_EQ(member.registry->members.thread(0), gettid());
-    rebound = true;
-    while (!finish) std::this_thread::yield();
-  });
-  while (!rebound) std::this_thread::yield();
-  go = true;
-  member.thread.join();
-  EXPECT_EQ(member.registry->members.first_dead(), -1);
-  finish = true;
-  heir.join();
-  EXPECT_EQ(member.registry->members.first_dead(), 0);
 }
 
 TEST(ThreadGuard, TheMemoryMayGoFirst) {

@@ -74,8 +74,9 @@ class State : public std::enable_shared_from_this<State> {
   }
   /// Breaks the communicator; the first call wins. All pending and later operations return `status`.
   void fail(Status status, const std::string& message) noexcept;
-  /// The same after access to another process's memory has failed, which dies or has died.
-  void fail_after_death(int rank, const std::string& message) noexcept;
+  /// The same after `own` has found the memory of `rank`, of another process, gone: that has died, or has left in the
+  /// middle, or will be seen to have soon.
+  void fail_without_access(int rank, int own, const std::string& message) noexcept;
   std::string failure() const;
   /// The process of a rank; 0: this one.
   pid_t foreign_process(int rank) const noexcept;
@@ -123,9 +124,8 @@ class State : public std::enable_shared_from_this<State> {
   Result<std::shared_ptr<State>> join_part(const std::string& purpose, const std::vector<int>& members, int new_rank,
                                            bool deaths_expected);
   Result<std::shared_ptr<State>> split(const std::string& purpose, const std::vector<int>& members, int new_rank);
-  /// Looks for half a second for a death that shows elsewhere already.
-  bool learns_of_death() noexcept;
-  /// The same, and for the departure of one of those that `own` makes a part with.
+  /// Looks for half a second for a death that shows elsewhere already, and for the departure of one of those that `own`
+  /// works with.
   bool learns_of_end(const std::vector<int>& members, int own) noexcept;
   void clear_up() noexcept;
   /// A rank that has left for good, -1 if none has.

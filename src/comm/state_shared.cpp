@@ -249,8 +249,6 @@ void State::clear_up() noexcept {
   }
 }
 
-bool State::learns_of_death() noexcept { return learns_of_end({}, -1); }
-
 bool State::learns_of_end(const std::vector<int>& members, int own) noexcept {
   const auto until = monotonic_ns() + 500'000'000;
   while (!somebody_died() && status() == Status::ok) {
@@ -262,10 +260,9 @@ bool State::learns_of_end(const std::vector<int>& members, int own) noexcept {
   return true;
 }
 
-void State::fail_after_death(int rank, const std::string& message) noexcept {
+void State::fail_without_access(int rank, int own, const std::string& message) noexcept {
   // The reason is on its way: the kernel takes a process's memory away before it says that it has ended.
-  if (learns_of_death()) return;
-  fail(Status::broken, fmt::format("{} (while working with rank {})", message, rank));
+  if (!learns_of_end({rank}, own)) fail(Status::broken, message);
 }
 
 Result<std::shared_ptr<State>> State::shrunk(int rank, int* new_rank) {

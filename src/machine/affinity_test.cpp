@@ -32,6 +32,19 @@ TEST(Affinity, IsOfTheCallingThreadAlone) {
   EXPECT_EQ(*this_thread_affinity(), *before);
 }
 
+// PUs that are not there are as good as not named, as long as one is.
+TEST(Affinity, MasksOfAnySize) {
+  const auto before = this_thread_affinity();
+  ASSERT_TRUE(before);
+  const SavedAffinity saved;
+  for (const int absent : {4000, 60000, 65535}) {
+    ASSERT_TRUE(set_this_thread_affinity({absent, before->back(), before->front()})) << absent;
+    const auto now = *this_thread_affinity();
+    EXPECT_EQ(now.front(), before->front());
+    EXPECT_EQ(now.back(), before->back());
+  }
+}
+
 TEST(Affinity, RefusesPusThatAreNotThere) {
   const auto before = this_thread_affinity();
   EXPECT_EQ(pin_this_thread(-1).error().status, Status::invalid_argument);
@@ -39,7 +52,17 @@ TEST(Affinity, RefusesPusThatAreNotThere) {
   const auto absent = pin_this_thread(60000);
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().status, Status::not_found);
-  EXPECT_NE(absent.error().message.find("PU 60000"), std::string::npos);
+  EXPECT_NE(absent.error().message.find("PU 60000:"), std::string::npos) << absent.error().message;
+  EXPECT_NE(set_this_thread_affinity({60001, 60000}).error().message.find("PU 60000..60001:"), std::string::npos);
+  EXPECT_EQ(pin_this_thread(65535).error().status, Status::not_found);
+  const std::vector<std::pair<std::vector<int>, const char*>> out_of_range = {
+      {{65536}, "PU 65536:"}, {{before->front(), -1}, "PU -1:"}, {{-1, 70000}, "PU -1:"}, {{0, 70000}, "PU 70000:"}};
+  for (const auto& [pus, named] : out_of_range) {
+    const auto refused = set_this_thread_affinity(pus);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().status, Status::invalid_argument);
+    EXPECT_NE(refused.error().message.find(named), std::string::npos) << refused.error().message;
+  }
   EXPECT_FALSE(set_this_thread_affinity({}));
   EXPECT_EQ(*this_thread_affinity(), *before);
 }

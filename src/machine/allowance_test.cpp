@@ -68,6 +68,119 @@ TEST_F(FakeRoot, DamagedFilesAreNoLimit) {
   }
 }
 
+TEST_F(FakeRoot, QuotasAtTheirBounds) {
+  unified("/a");
+  const auto quota_of = [&](const char* text) {
+    write("sys/fs/cgroup/a/cpu.max", text);
+    return read_cgroup_limits(root_).cpu_quota;
+  };
+  EXPECT_DOUBLE_EQ(quota_of("150000\n"), 1.5) << "a tenth of a second where no period is given";
+  EXPECT_DOUBLE_EQ(quota_of("1 2"), 0.5);
+  EXPECT_DOUBLE_EQ(quota_of("0.5 1"), 0.5);
+  EXPECT_EQ(quota_of("0 100000"), 0.0);
+  EXPECT_EQ(quota_of("100000 -1"), 0.0);
+}
+
+TEST_F(FakeRoot, TheSmallerQuotaOfTheTwoVersions) {
+  write("proc/self/cgroup", "3:cpu:/job\n0::/job\n");
+  write("proc/self/mountinfo",
+        "31 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+        "33 23 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+  for (const int one : {100000, 300000}) {
+    write("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", std::to_string(one));
+    write("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000");
+    write("sys/fs/cgroup/unified/job/cpu.max", "200000 100000");
+    EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, one == 100000 ? 1.0 : 2.0);
+  }
+}
+
+TEST_F(FakeRoot, QuotasOfVersionOneAtTheirBounds) {
+  write("proc/self/cgroup", "4:cpu,cpuacct:/job\n");
+  const auto quota_of = [&](const char* quota, const char* period) {
+    write("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", quota);
+    write("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", period);
+    return read_cgroup_limits(root_).cpu_quota;
+  };
+  // Without mountinfo it is looked for where it usually is.
+  EXPECT_DOUBLE_EQ(quota_of("50000", "100000"), 0.5);
+  EXPECT_DOUBLE_EQ(quota_of("1\n", "1\n"), 1.0);
+  for (const auto& [quota, period] :
+       {std::pair("0", "100000"), {"-1", "100000"}, {"50000", "0"}, {"50000", "-1"}, {"x", "1"}, {"1", "x"}, {"", ""}}) {
+    EXPECT_EQ(quota_of(quota, period), 0.0) << quota << ", " << period;
+  }
+  fs::remove(root_ / "sys/fs/cgroup/cpu/job/cpu.cfs_period_us");
+  EXPECT_EQ(read_cgroup_limits(root_).cpu_quota, 0.0);
+}
+
+TEST_F(FakeRoot, UnifiedWithoutMountinfo) {
+  write("proc/self/cgroup", "0::/a\n");
+  write("sys/fs/cgroup/a/cpu.max", "100000 100000");
+  EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, 1.0);
+}
+
+TEST_F(FakeRoot, LinesOfAnotherShapeAreSkipped) {
+  write("proc/self/cgroup", "nothing\n0\n0:\n0:memory\n12:cpuset,memory:/no\n0::/job\n0::/other\n");
+  write("proc/self/mountinfo",
+        "too short - cgroup2 cgroup2 rw\n1 2 3 4 - cgroup2 cgroup2 rw\n1 2 3:4 / /nowhere rw - cgroup2 cgroup2\n"
+        "1 2 3:4 / /wrong rw cgroup2 cgroup2 rw\n1 2 3:4 / /other rw - cgroup cgroup rw,cpu\n"
+        "1 2 3:4 / /here rw - cgroup2 cgroup2 rw\n1 2 3:4 / /later rw - cgroup2 cgroup2 rw\n");
+  write("here/job/cpu.max", "300000 100000");
+  write("nowhere/job/cpu.max", "100000 100000");
+  write("wrong/job/cpu.max", "100000 100000");
+  write("later/job/cpu.max", "100000 100000");
+  EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, 3.0);
+  // Five fields before the dash and three behind it are enough.
+  write("proc/self/mountinfo", "1 2 3:4 / /here - cgroup2 cgroup2 rw\n");
+  EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, 3.0);
+}
+
+TEST_F(FakeRoot, AControllerIsAWholeWord) {
+  write("proc/self/cgroup", "4:cpuacct,xcpu:/job\n");
+  write("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "100000");
+  write("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(read_cgroup_limits(root_).cpu_quota, 0.0);
+  write("proc/self/cgroup", "4:cpuacct,cpu:/job\n");
+  EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, 1.0);
+}
+
+TEST_F(FakeRoot, GroupsBesideTheMountOrTooLong) {
+  const std::string quota = "100000 100000";
+  write("sys/fs/cgroup/cpu.max", "400000 100000");
+  write("sys/fs/cgroup/23/cpu.max", quota);
+  unified("/docker/0123", "/docker/01");  // begins like it
+  EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, 4.0);
+  unified("/docker/01/23", "/docker/01");
+  EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, 1.0);
+  unified("/23/..");
+  EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, 4.0);
+  unified("/23/");
+  EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, 1.0);
+  std::string longest(4096, 'x'), too_long(4097, 'x');
+  longest[0] = too_long[0] = '/';
+  unified(longest);
+  EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, 4.0);
+  unified(too_long);
+  EXPECT_EQ(read_cgroup_limits(root_).cpu_quota, 0.0);
+  // A top or a place too long counts as none.
+  unified("/23", too_long);
+  EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, 1.0);
+  write("proc/self/mountinfo", "30 23 0:26 / " + too_long + " rw - cgroup2 cgroup2 rw\n");
+  EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, 1.0);
+}
+
+TEST_F(FakeRoot, CpusetsOfVersionOne) {
+  write("proc/self/cgroup", "3:cpuset:/a/b\n");
+  write("sys/fs/cgroup/cpuset/a/cpuset.cpus", "0-7");
+  EXPECT_EQ(read_cgroup_limits(root_).pus->size(), 8u);
+  write("sys/fs/cgroup/cpuset/a/b/cpuset.cpus", "4");
+  EXPECT_EQ(*read_cgroup_limits(root_).pus, std::vector<int>{4});
+  write("sys/fs/cgroup/cpuset/a/b/cpuset.effective_cpus", "5-6");
+  EXPECT_EQ(*read_cgroup_limits(root_).pus, (std::vector<int>{5, 6}));
+  write("sys/fs/cgroup/cpuset/a/b/cpuset.effective_cpus", "");
+  write("sys/fs/cgroup/cpuset/a/b/cpuset.cpus", "x");
+  EXPECT_EQ(read_cgroup_limits(root_).pus->size(), 8u) << "of the group above";
+}
+
 TEST_F(FakeRoot, ContainerSeesOnlyItsOwnGroup) {
   // The group's path is that of the host; what is mounted is that group.
   unified("/docker/0123", "/docker/0123");
@@ -120,6 +233,19 @@ TEST_F(FakeRoot, MountPointWithBlanks) {
   EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, 1.0);
 }
 
+TEST_F(FakeRoot, MountPointsAreUnescaped) {
+  write("proc/self/cgroup", "0::/\n");
+  const std::pair<const char*, const char*> points[] = {
+      {"a\\134b", "a\\b"}, {"a\\011b", "a\tb"}, {"end\\040", "end "}, {"end\\04", "end\\04"},
+      {"no\\0x0", "no\\0x0"}, {"no\\999", "no\\999"}, {"\\", "\\"}};
+  for (const auto& [written, meant] : points) {
+    write("proc/self/mountinfo", std::string("30 23 0:26 / /") + written + " rw - cgroup2 cgroup2 rw\n");
+    write(std::string(meant) + "/cpu.max", "700000 100000");
+    EXPECT_DOUBLE_EQ(read_cgroup_limits(root_).cpu_quota, 7.0) << written;
+    fs::remove_all(root_ / meant);
+  }
+}
+
 TEST(Allowance, FollowsTheAffinityMask) {
   const auto before = discover_allowance();
   ASSERT_TRUE(before) << before.error().message;
@@ -134,6 +260,8 @@ TEST(Allowance, Parallelism) {
   EXPECT_EQ((Allowance{{0, 1, 2, 3}, 1.5}).parallelism(), 2);
   EXPECT_EQ((Allowance{{0, 1, 2, 3}, 0.1}).parallelism(), 1);
   EXPECT_EQ((Allowance{{0, 1}, 64.0}).parallelism(), 2);
+  EXPECT_EQ((Allowance{{0, 1, 2, 3}, 2.0}).parallelism(), 2);
+  EXPECT_EQ((Allowance{{0, 1, 2, 3}, -1.0}).parallelism(), 4);
   EXPECT_EQ(Allowance{}.parallelism(), 1);
 }
 

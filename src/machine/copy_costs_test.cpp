@@ -86,6 +86,28 @@ TEST(CopyEstimate, HidesLatencyBehindLinesInFlight) {
   EXPECT_GT(copy_ns(machine, 4, 0, 64 * lines), lines * latency / 16);
 }
 
+// docs/model.md, "Copies", in numbers: 12 lines at a time, 2 ns for an own line, 6.4 for one out of memory, 4 copiers
+// for a NUMA node's memory.
+TEST(CopyEstimate, IsThatOfTheEquations) {
+  auto machine = two_packages(8);
+  machine.propagation_ns = Matrix(machine.size(), 24.0);
+  for (const std::size_t from : {0, 1, 8}) {
+    const double latency = from == 0 ? 0 : machine.send_ns(from, 0) + machine.recv_ns(from, 0) + 24;
+    for (const double bytes : {1.0, 64.0, 4096.0, estimated_cache_bytes, 2 * estimated_cache_bytes, 1e9}) {
+      for (const int copiers : {1, 8, 9, 16}) {
+        const double line = std::max(2.0, latency / 12), cached = std::min(bytes, estimated_cache_bytes);
+        const double memory = (bytes - cached) / 64 * std::max(6.4, line) * std::max(1.0, copiers / 8.0);
+        const double copied = latency + cached / 64 * line + memory;
+        EXPECT_NEAR(copy_ns(machine, from, 0, bytes, copiers), copied, 1e-9 * copied);
+        EXPECT_NEAR(combine_ns(machine, from, 0, bytes, copiers), copied + bytes / 64, 1e-9 * copied);
+        EXPECT_NEAR(process_copy_ns(machine, from, 0, bytes, copiers), copied + 800 + bytes / 1024 * 50, 1e-9 * copied);
+      }
+    }
+  }
+  machine.numa_nodes.clear();  // counts as one
+  EXPECT_GT(copy_ns(machine, 0, 0, 1e9, 5), copy_ns(machine, 0, 0, 1e9, 4));
+}
+
 TEST(CopyEstimate, WorksWithoutAnyCosts) {
   auto machine = two_packages();
   machine.send_ns = machine.recv_ns = Matrix();
@@ -113,6 +135,30 @@ TEST(MeasuredCopy, PassesThroughWhatWasMeasured) {
     expect(copy.memory_bytes, copy.memory_ns_per_kib);
     expect(16 * copy.memory_bytes, copy.memory_ns_per_kib);
   }
+}
+
+// Between two sizes that were measured the line is straight, and each part slows down by its own contention.
+TEST(MeasuredCopy, IsABrokenLine) {
+  auto machine = with_copies(two_packages());
+  auto& copy = *machine.copy;
+  copy.cached_contention = {1, 1.5, 1.5, 1.5};
+  copy.shared_contention = {1, 2, 2, 2};
+  copy.memory_contention = {1, 3, 3, 3};
+  const double sizes[] = {0, copy.chunk_bytes, copy.cached_bytes, copy.shared_bytes, copy.memory_bytes, 2 * copy.memory_bytes};
+  const auto time = [&](double bytes, int copiers = 1) { return copy_ns(machine, 5, 3, bytes, copiers); };
+  const double start = copy.startup_ns(5, 3), slower[] = {1.5, 1.5, 2, 3, 3};
+  double crowded = start;
+  for (int part = 0; part < 5; ++part) {
+    const double low = sizes[part] == 0 ? start : time(sizes[part]), high = time(sizes[part + 1]);
+    for (const double share : {0.25, 0.5, 0.9}) {
+      const double bytes = sizes[part] + share * (sizes[part + 1] - sizes[part]);
+      EXPECT_NEAR(time(bytes), low + share * (high - low), 1e-6 * high) << bytes;
+      EXPECT_NEAR(time(bytes, 2), crowded + share * (high - low) * slower[part], 1e-6 * high) << bytes;
+    }
+    crowded += (high - low) * slower[part];
+  }
+  EXPECT_NEAR(time(2 * copy.memory_bytes) - time(copy.memory_bytes),
+              copy.memory_bytes / 1024 * copy.memory_ns_per_kib(5, 3), 1);
 }
 
 TEST(MeasuredCopy, NoisyNumbersStillDoNotFall) {
@@ -163,6 +209,19 @@ TEST(MeasuredCopy, AddingOwnDataTakesWhatAddingTakes) {
   const auto& copy = *machine.copy;
   const double bytes = copy.cached_bytes;
   EXPECT_NEAR(combine_ns(machine, 2, 2, bytes), copy.startup_ns(2, 2) + bytes / 1024 * copy.add_ns_per_kib, 1e-6);
+  // Of others' data: what adding takes more than copying own data.
+  const double more = bytes / 1024 * (copy.add_ns_per_kib - copy.cached_ns_per_kib(3, 3));
+  EXPECT_NEAR(combine_ns(machine, 2, 3, bytes), copy_ns(machine, 2, 3, bytes) + more, 1e-6);
+}
+
+TEST(MeasuredCopy, OutOfAnotherProcessCostsACallAndItsPages) {
+  const auto machine = with_copies(two_packages());
+  for (const double bytes : {8.0, 1024.0, 1e7}) {
+    EXPECT_NEAR(process_copy_ns(machine, 2, 3, bytes, 3),
+                machine.copy->process->call_ns + bytes / 1024 * machine.copy->process->ns_per_kib +
+                    copy_ns(machine, 2, 3, bytes, 3),
+                1e-6);
+  }
 }
 
 }  // namespace

@@ -166,6 +166,69 @@ TEST(Discover, OddMachineFromXml) {
   EXPECT_EQ(machine->page_sizes_bytes, (std::vector<std::uint64_t>{4096, 2097152}));
 }
 
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  EXPECT_NE(text.find(from), std::string::npos) << from;
+  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+Machine discover_xml(const std::string& text) {
+  const ScopedDirectory directory;
+  const ScopedEnv xml("HWLOC_XMLFILE", directory.write("machine.xml", text).c_str());
+  auto machine = discover_machine();
+  EXPECT_TRUE(machine) << machine.error().message;
+  return machine ? *machine : Machine();
+}
+
+TEST(Discover, TheCpuIsCalledWhatThereIsAKeyFor) {
+  const std::string model = R"(<info name="CPUModel" value="Odd CPU"/>)", machine = R"(gp_index="1">)";
+  const auto name_with = [&](const std::string& of_package, const std::string& of_machine) {
+    auto text = replaced(odd_machine, model, of_package);
+    return discover_xml(replaced(text, machine, machine + of_machine)).name;
+  };
+  const std::string shape = ", 2 packages, 3 cores, 3 PUs";
+  EXPECT_EQ(name_with("", R"(<info name="CPUModel" value=" Of the machine "/>)"), "Of the machine" + shape);
+  EXPECT_EQ(name_with(R"(<info name="CPUModel" value="  "/>)", R"(<info name="CPUModel" value="M"/>)"), "M" + shape);
+  EXPECT_EQ(name_with("", R"(<info name="CPUImplementer" value="0x41"/><info name="CPUPart" value="0xd40"/>)"),
+            "0x41 part 0xd40" + shape);
+  EXPECT_EQ(name_with("", R"(<info name="CPUImplementer" value="0x41"/>)"), "0x41" + shape);
+  EXPECT_EQ(name_with(R"(<info name="CPUModel" value="N"/><info name="CPUPart" value="0xd40"/>)", ""), "N" + shape);
+  EXPECT_EQ(name_with("", R"(<info name="CPUVendor" value="V"/>)"), "V" + shape);
+  EXPECT_EQ(name_with("", ""), "unknown CPU" + shape);
+}
+
+TEST(Discover, KindsOfCoresWithoutAnOrderAreOneKind) {
+  auto text = replaced(odd_machine, R"( forced_efficiency="0"><info name="CoreType" value="IntelAtom"/>)", R"(><info name="A" value="1"/>)");
+  text = replaced(text, R"( forced_efficiency="1"><info name="CoreType" value="IntelCore"/>)", R"(><info name="B" value="2"/>)");
+  for (const auto& pu : discover_xml(text).pus) EXPECT_EQ(pu.efficiency_class, 0);
+  const auto classes = discover_xml(odd_machine);
+  EXPECT_EQ(classes.pus[0].efficiency_class, 1);
+  EXPECT_EQ(classes.pus[1].efficiency_class, 0);
+}
+
+TEST(Discover, PageSizesOfAllNodesOnce) {
+  auto text = replaced(odd_machine, R"(<page_type size="4096" count="262144"/>)",
+                       R"(<page_type size="4096" count="262144"/><page_type size="1073741824" count="0"/><page_type size="0" count="0"/>)");
+  EXPECT_EQ(discover_xml(text).page_sizes_bytes, (std::vector<std::uint64_t>{4096, 2097152, 1u << 30}));
+}
+
+TEST(Discover, TheSmallestNodeAroundAPuIsItsNode) {
+  const auto machine = discover_synthetic("[numa(memory=8GB)] package:2 [numa(memory=1GB)] core:2 pu:1");
+  ASSERT_EQ(machine.numa_nodes.size(), 3u);
+  for (const auto& pu : machine.pus) {
+    EXPECT_EQ(machine.numa_nodes[static_cast<std::size_t>(pu.numa_node)].memory_bytes, 1000000000u);
+  }
+  EXPECT_NE(machine.pus[0].numa_node, machine.pus[3].numa_node);
+}
+
+TEST(Discover, AsManyPusAsAreSupported) {
+  EXPECT_EQ(discover_synthetic("package:8 core:512 pu:1").size(), 4096u);
+  const ScopedEnv synthetic("HWLOC_SYNTHETIC", "package:1 core:4097 pu:1");
+  EXPECT_EQ(discover_machine().error().status, Status::not_supported);
+}
+
 TEST(Discover, FingerprintTellsMachinesApart) {
   const auto one = discover_synthetic("package:2 core:4 pu:2");
   const auto same = discover_synthetic("package:2 core:4 pu:2");

@@ -112,6 +112,11 @@ TEST(CoreToCore, WhatProgramsMakeOfATable) {
     ASSERT_TRUE(machine) << text << machine.error().message;
     EXPECT_EQ(*machine, *plain) << text;
   }
+  for (const auto* text : {",0,1\n0,,\n1,7,\n", "\"\",\"pu0\",\"pu1\"\npu0,,\npu1,7,\n", "x,0,1\n0,,\n1,7,\n"}) {
+    const auto two = parse(text);
+    ASSERT_TRUE(two) << text << two.error().message;
+    EXPECT_EQ(*two, *parse(",\n7,\n")) << text;
+  }
   // A lower triangle separated by tabs begins with a row of blanks alone.
   const auto triangle = parse("\t\n7\t\n");
   ASSERT_TRUE(triangle) << triangle.error().message;
@@ -152,7 +157,35 @@ INSTANTIATE_TEST_SUITE_P(
                     BadTable{",0,1,2\n", "the file is empty"}, BadTable{"\n\n# nothing\n", "the file is empty"},
                     BadTable{",0,2,1\n0,,,\n1,1,,\n", "the table ends after 3 rows"},
                     BadTable{";\n4,0,1;\n", "line 2, column 1: must be a latency"},
+                    BadTable{",\n1.1e12,\n", "line 2, column 1: must be a latency of 0..1000000000000 ns, is \"1.1e12\""},
+                    BadTable{",0,1,2\n0,,,\n1,1,,,\n2,3,4,\n", "line 3, column 5: more fields than the first row's 3"},
+                    BadTable{",cpu1,cpu2\ncpu1,,\ncpu2,7,\n", "line 1, column 2: must be a latency"},
+                    BadTable{"x,0.0,1\n0,,\n1,7,\n", "line 1, column 1: must be a latency"},
+                    BadTable{"x,-0,1\n0,,\n1,7,\n", "line 1, column 1: must be a latency"},
                     BadTable{",,\n1,,\n2,3,\nuser@host:~$ exit\n", "line 4: more rows"}));
+
+TEST(CoreToCore, Bounds) {
+  EXPECT_TRUE(parse(",\n1e12,\n"));
+  EXPECT_TRUE(parse(",\n0,\n"));
+  // As wide as a table may be: its second row is missed, not its width.
+  const auto widest = parse(std::string(4095, ',') + "\n");
+  ASSERT_FALSE(widest);
+  EXPECT_NE(widest.error().message.find("the table ends after 1 rows, but its rows have 4096 fields"), std::string::npos);
+  const auto too_wide = parse(std::string(4096, ',') + "\n");
+  EXPECT_NE(too_wide.error().message.find("4097 fields"), std::string::npos);
+}
+
+// Latencies of the two directions count half each for what the machine looks like.
+TEST(CoreToCore, TheTwoDirectionsAreOneForTheTopology) {
+  const auto machine = parse("0,10,90,90\n12,0,90,90\n70,70,0,4\n70,70,20,0\n");
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(machine->pus[0].core, machine->pus[1].core);
+  EXPECT_EQ(machine->pus[2].core, machine->pus[3].core) << "12 ns on average";
+  EXPECT_NE(machine->pus[0].core, machine->pus[2].core);
+  EXPECT_DOUBLE_EQ(machine->send_ns(2, 3), 1.0);
+  EXPECT_DOUBLE_EQ(machine->recv_ns(3, 2), 15.0);
+  EXPECT_EQ(machine->pus[3].os_index, 3);
+}
 
 TEST(CoreToCore, MoreThan4096PusOrEndlessLines) {
   const auto wide = parse(std::string(5000, ','));

@@ -129,6 +129,45 @@ TEST_F(MachineDb, BadLines) {
   }
 }
 
+TEST_F(MachineDb, NumbersAtTheirBounds) {
+  directory_.write("lscpu_parse.txt", "0,65535,65535,65535,,0,0,65535,65535\n65535,0,0,0,,0,0,0,0\n");
+  directory_.write("pairwise_send", "0 65535 1e12 1\n65535 0 .5\n");
+  directory_.write("pairwise_receive", "0 65535 0 1\n65535 0 1 -\n");
+  const auto machine = import();
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(machine->pus[1].os_index, 65535);
+  EXPECT_EQ(machine->send_ns(0, 1), 1e12);
+  EXPECT_EQ(machine->send_ns(1, 0), 0.5);
+  EXPECT_EQ(machine->recv_ns(0, 1), 0.0);
+  EXPECT_EQ(machine->numa_nodes[1].os_index, 65535);
+  expect_error(Status::invalid_argument, "0.5 GHz: makes pair 0 65535 slower", 0.5);
+  ASSERT_TRUE(import(1000));
+  expect_error(Status::invalid_argument, "ghz", 1000.1);
+  directory_.write("pairwise_send", "0 65535 1.00001e12 1\n65535 0 1\n");
+  expect_error(Status::bad_format, "line 1: mean");
+  directory_.write("pairwise_send", "0 65536 1 1\n65536 0 1\n");
+  expect_error(Status::bad_format, "line 1: sender and receiver");
+}
+
+// PUs in any order, and those of the layout in another one.
+TEST_F(MachineDb, PusInAnyOrder) {
+  directory_.write("pairwise_send", "9 2 92 1\n2 9 29 1\n5 2 52 1\n2 5 25 1\n5 9 59 1\n9 5 95 1\n9 9 1 1\n");
+  directory_.write("pairwise_receive", "2 9 1 1\n9 2 2 1\n5 2 3 1\n2 5 4 1\n9 5 5 1\n5 9 6 1\n");
+  directory_.write("lscpu_parse.txt", "9,4,1,3,,1,1,8,2\n7,0,0,0,,0,0,0,0\n2,4,1,3,,1,1,8,2\n5,1,0,0,,0,0,1,1\n");
+  const auto machine = import();
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(machine->pus, (std::vector<Pu>{{.os_index = 2, .core = 1, .package = 1, .numa_node = 1, .l2 = 1, .l3 = 1},
+                                           {.os_index = 5, .core = 0, .package = 0, .numa_node = 0, .l2 = 0, .l3 = 0},
+                                           {.os_index = 9, .core = 1, .package = 1, .numa_node = 1, .l2 = 1, .l3 = 1}}));
+  EXPECT_EQ(machine->send_ns(0, 2), 29);
+  EXPECT_EQ(machine->send_ns(2, 1), 95);
+  EXPECT_EQ(machine->recv_ns(1, 2), 6);
+  ASSERT_EQ(machine->numa_nodes.size(), 2u);
+  EXPECT_EQ(machine->numa_nodes[0].os_index, 0);
+  EXPECT_EQ(machine->numa_nodes[1].os_index, 3);
+  EXPECT_EQ(machine->tsc_ghz, 0.0);
+}
+
 TEST_F(MachineDb, MissingPairs) {
   directory_.write("pairwise_receive", "0 1 10 1\n1 0 12 1\n0 4 40 2.5\n4 0 42 2\n4 1 46 0.5\n");
   expect_error(Status::bad_format, "pairwise_receive: pair 1 4 is missing");

@@ -8,9 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "base/error.hpp"
 #include "machine/limits.hpp"
@@ -43,21 +41,29 @@ Status status_of(int error_number) {
 
 }  // namespace
 
+memory_detail::Request memory_detail::request_for(const void* address, std::size_t size_bytes, int os_index) {
+  constexpr std::size_t word_bits = 8 * sizeof(unsigned long);
+  Request request;
+  request.nodes.resize(static_cast<std::size_t>(os_index) / word_bits + 1);
+  request.nodes.back() = 1ul << (static_cast<std::size_t>(os_index) % word_bits);
+  request.max_node = request.nodes.size() * word_bits + 1;
+  request.start = page_of(address);
+  const auto end = reinterpret_cast<std::uintptr_t>(address) + size_bytes;
+  request.length = (end - request.start + page_bytes() - 1) & ~(page_bytes() - 1);
+  return request;
+}
+
 Result<void> bind_to_numa_node(void* address, std::size_t size_bytes, int os_index) {
   const auto& nodes = online_nodes();
   if (!std::binary_search(nodes.begin(), nodes.end(), os_index)) {
     return make_error(Status::not_found, "cannot place memory on NUMA node {}: no such node is online", os_index);
   }
   if (nodes.size() == 1 || size_bytes == 0) return {};
-  constexpr std::size_t word_bits = 8 * sizeof(unsigned long);
-  std::vector<unsigned long> mask(static_cast<std::size_t>(os_index) / word_bits + 1);
-  mask.back() = 1ul << (static_cast<std::size_t>(os_index) % word_bits);
-  const auto start = page_of(address);
-  const auto end = reinterpret_cast<std::uintptr_t>(address) + size_bytes;
-  const auto length = (end - start + page_bytes() - 1) & ~(page_bytes() - 1);
-  // The kernel reads one bit less than it is told.
-  const auto max_node = mask.size() * word_bits + 1;
-  if (syscall(SYS_mbind, start, length, MPOL_PREFERRED, mask.data(), max_node, MPOL_MF_MOVE) == 0) return {};
+  const auto request = memory_detail::request_for(address, size_bytes, os_index);
+  if (syscall(SYS_mbind, request.start, request.length, MPOL_PREFERRED, request.nodes.data(), request.max_node,
+              MPOL_MF_MOVE) == 0) {
+    return {};
+  }
   const int reason = errno;
   return make_error(status_of(reason), "cannot place {} bytes on NUMA node {}: {}", size_bytes, os_index,
                     std::strerror(reason));

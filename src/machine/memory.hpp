@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "smelt/error.hpp"
 
@@ -13,6 +15,19 @@ namespace smelt {
 /// NUMA node nothing is to be done. Cost: a system call, plus moving.
 /// Errors: not_found (no such node), permission_denied, io_error.
 Result<void> bind_to_numa_node(void* address, std::size_t size_bytes, int os_index);
+
+namespace memory_detail {
+
+/// What the kernel is told (mbind(2)): whole pages, and the node as a bit of a mask.
+struct Request {
+  std::uintptr_t start = 0;
+  std::size_t length = 0;
+  std::vector<unsigned long> nodes;
+  unsigned long max_node = 0;  ///< bits of the mask, and one more: the kernel reads one bit less than it is told
+};
+Request request_for(const void* address, std::size_t size_bytes, int os_index);
+
+}  // namespace memory_detail
 
 /// The same for memory whose pages may be there although this process has not touched them, as those of a segment
 /// are that was reserved: maps them first, for the kernel moves mapped pages only, and those that no other process

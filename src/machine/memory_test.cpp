@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "smelt/machine.hpp"
 
 namespace smelt {
@@ -47,6 +49,47 @@ TEST(Memory, NodeThatIsNotThereIsNamed) {
     EXPECT_EQ(bound.error().status, Status::not_found);
     EXPECT_NE(bound.error().message.find(std::to_string(node)), std::string::npos);
   }
+}
+
+TEST(Memory, IsAskedForInWholePages) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const struct {
+    std::uintptr_t address;
+    std::size_t bytes;
+    std::uintptr_t start;
+    std::size_t pages;
+  } cases[] = {{8 * page, 1, 8 * page, 1},          {8 * page, page, 8 * page, 1},
+               {8 * page, page + 1, 8 * page, 2},   {8 * page + 1, page, 8 * page, 2},
+               {9 * page - 1, 1, 8 * page, 1},      {9 * page - 1, 2, 8 * page, 2},
+               {8 * page + 100, 5 * page, 8 * page, 6}};
+  for (const auto& each : cases) {
+    const auto request = memory_detail::request_for(reinterpret_cast<void*>(each.address), each.bytes, 0);
+    EXPECT_EQ(request.start, each.start) << each.address << ", " << each.bytes;
+    EXPECT_EQ(request.length, each.pages * page) << each.address << ", " << each.bytes;
+  }
+}
+
+TEST(Memory, TheNodeIsABitOfAMask) {
+  using Words = std::vector<unsigned long>;
+  const std::pair<int, Words> masks[] = {{0, {1}}, {5, {32}}, {63, {1ul << 63}}, {64, {0, 1}}, {130, {0, 0, 4}}};
+  for (const auto& [node, words] : masks) {
+    const auto request = memory_detail::request_for(nullptr, 1, node);
+    EXPECT_EQ(request.nodes, words) << node;
+    EXPECT_EQ(request.max_node, words.size() * 64 + 1) << node;
+  }
+}
+
+TEST(Memory, APageThatNobodyHasTouchedIsNowhere) {
+  Pages pages(4096);
+  const auto before = numa_node_of(pages.address());
+  if (!before && before.error().status != Status::not_found) GTEST_SKIP() << before.error().message;
+  pages.address()[0] = 1;
+  const auto after = numa_node_of(pages.address());
+  ASSERT_TRUE(after) << after.error().message;
+  const auto machine = discover_machine();
+  EXPECT_TRUE(std::any_of(machine->numa_nodes.begin(), machine->numa_nodes.end(),
+                          [&](const NumaNode& node) { return node.os_index == *after; }));
+  EXPECT_TRUE(bind_reserved_to_numa_node(pages.address(), 4096, *after));
 }
 
 TEST(Memory, NothingToPlaceIsFine) {

@@ -7,7 +7,9 @@
 
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <limits>
+#include <thread>
 
 #include "machine/test_support.hpp"
 #include "smelt/machine.hpp"
@@ -132,6 +134,30 @@ TEST(ModelFile, KeysInAnyOrderAndUnknownOnes) {
       "memory");
   ASSERT_TRUE(machine) << machine.error().message;
   EXPECT_EQ(machine->pus[0].os_index, 7);
+}
+
+TEST(ModelFile, WhatIsLeftOutIsFilledIn) {
+  Text text;
+  text.pus = R"([{"os_index": 3, "core": 4}, {"os_index": 1, "package": 2}])";
+  const auto machine = parse_machine(text.json(), "memory");
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(machine->pus[0], (Pu{.os_index = 3, .core = 4, .package = 0, .numa_node = 0, .l2 = 4, .l3 = 0}));
+  EXPECT_EQ(machine->pus[1], (Pu{.os_index = 1, .core = 5, .package = 2, .numa_node = 2, .l2 = 5, .l3 = 2}));
+  text.pus = R"([{"os_index": 0, "numa_node": 7, "efficiency_class": 3}, {"os_index": 1, "l3": 9, "l2": 8}])";
+  const auto other = parse_machine(text.json(), "memory");
+  ASSERT_TRUE(other) << other.error().message;
+  EXPECT_EQ(other->pus[0],
+            (Pu{.os_index = 0, .core = 0, .package = 0, .numa_node = 7, .l2 = 0, .l3 = 7, .efficiency_class = 3}));
+  EXPECT_EQ(other->pus[1], (Pu{.os_index = 1, .core = 1, .package = 0, .numa_node = 0, .l2 = 8, .l3 = 9}));
+}
+
+TEST(ModelFile, IdsOfTheWholeMachineStayAsTheyAre) {
+  Text text;
+  text.pus = R"([{"os_index": 0, "core": 5, "package": 1, "l2": 6, "l3": 7}, {"os_index": 1, "core": 3, "package": 0, "l2": 0, "l3": 0}])";
+  const auto machine = parse_machine(text.json(), "memory");
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(machine->pus[0], (Pu{.os_index = 0, .core = 5, .package = 1, .numa_node = 1, .l2 = 6, .l3 = 7}));
+  EXPECT_EQ(machine->pus[1], (Pu{.os_index = 1, .core = 3, .package = 0, .numa_node = 0, .l2 = 0, .l3 = 0}));
 }
 
 TEST(ModelFile, IdsCountedPerPackageAreToldApart) {
@@ -362,6 +388,96 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+/// Of two values that differ little the first may be there and the second may not.
+struct Bound {
+  const char* what;
+  Text good, bad;
+};
+
+std::string many(std::size_t count, const std::string& entry) {
+  std::string text = "[" + entry;
+  for (std::size_t i = 1; i < count; ++i) text += ", " + entry;
+  return text + "]";
+}
+
+std::string nest(std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+
+TEST(ModelFile, Bounds) {
+  const std::string text(4096, 't');
+  const auto pu = [](const char* key, const char* id) {
+    return Text{.pus = fmt::format(R"([{{"os_index": 0}}, {{"os_index": 1, "{}": {}}}])", key, id)};
+  };
+  const auto more = [](const std::string& key, const std::string& value) {
+    return Text{.more = ", \"" + key + "\": " + value};
+  };
+  const auto copied = [](const char* key, const char* value) { return Text{.more = copies(key, value)}; };
+  const Bound bounds[] = {
+      {"send", {.send = "[[0, 1e12], [0, 0]]"}, {.send = "[[0, 1.00001e12], [0, 0]]"}},
+      {"receive", {.recv = "[[0, 0], [1e12, 0]]"}, {.recv = "[[0, 0], [1.00001e12, 0]]"}},
+      {"round trip", more("rtt_ns", "[[0, 1e12], [0, 0]]"), more("rtt_ns", "[[0, 1.00001e12], [0, 0]]")},
+      {"propagation", more("propagation_ns", "[[0, 1e12], [0, 0]]"), more("propagation_ns", "[[0, -1], [0, 0]]")},
+      {"spread", more("send_spread", "[[0, 1e6], [0, 0]]"), more("send_spread", "[[0, 1.00001e6], [0, 0]]")},
+      {"spread of receives", more("recv_spread", "[[0, 1e6], [0, 0]]"), more("recv_spread", "[[0, 1.00001e6], [0, 0]]")},
+      {"exchange", more("exchange_ns", "[[0, 1], [1, 0]]"), more("exchange_ns", "[[0, 1], [1, 0.1]]")},
+      {"call", more("call_ns", "1e12"), more("call_ns", "1.00001e12")},
+      {"clock", more("tsc_ghz", "1000"), more("tsc_ghz", "1000.1")},
+      {"burst", more("send_burst", "[0, 1e12]"), more("send_burst", "[0, 1.00001e12]")},
+      {"bursts", more("send_burst", many(4096, "1")), more("send_burst", many(4097, "1"))},
+      {"page sizes", more("page_sizes_bytes", many(64, "4096")), more("page_sizes_bytes", many(65, "4096"))},
+      {"page size", more("page_sizes_bytes", "[1, 18446744073709551615]"), more("page_sizes_bytes", "[-1]")},
+      {"fractional page size", more("page_sizes_bytes", "[]"), more("page_sizes_bytes", "[4096.0]")},
+      {"memory", more("numa_nodes", R"([{"os_index": 65535, "memory_bytes": 18446744073709551615}])"),
+       more("numa_nodes", R"([{"os_index": 65536}])")},
+      {"os_index", {.pus = R"([{"os_index": 65535}, {"os_index": 0}])"}, {.pus = R"([{"os_index": 65536}, {"os_index": 0}])"}},
+      {"core", pu("core", "65534"), pu("core", "65536")},
+      {"package", pu("package", "65535"), pu("package", "65536")},
+      {"numa_node", pu("numa_node", "65535"), pu("numa_node", "65536")},
+      {"l2", pu("l2", "65535"), pu("l2", "-1")},
+      {"l3", pu("l3", "65535"), pu("l3", "65536")},
+      {"efficiency_class", pu("efficiency_class", "65535"), pu("efficiency_class", "65536")},
+      {"name", {.name = '"' + text + '"'}, {.name = '"' + text + "t\""}},
+      {"fingerprint", more("fingerprint", '"' + text + '"'), more("fingerprint", "3")},
+      {"key", more(text, "1"), more(text + "t", "1")},
+      {"depth", more("x", nest(63)), more("x", nest(64))},
+      {"objects", more("x", R"({"a": {"b": [{}]}})"), more("x", R"({"a": {"b": [{]}})")},
+      {"unknown data", more("x", many(300'000, "1")), more("x", many(400'000, "1"))},
+      {"unknown data of several keys", more("x", many(150'000, "1") + ", \"y\": " + many(150'000, "1")),
+       more("x", many(250'000, "1") + ", \"y\": " + many(250'000, "1"))},
+      {"gap", {.name = std::string(60'000, ' ') + "\"n\""}, {.name = std::string(140'000, ' ') + "\"n\""}},
+      {"chunk_bytes", copied("chunk_bytes", "1"), copied("chunk_bytes", "0.99")},
+      {"memory_bytes", copied("memory_bytes", "1e15"), copied("memory_bytes", "1.00001e15")},
+      {"cached_bytes", copied("cached_bytes", "1024.5"), copied("cached_bytes", "1024")},
+      {"shared_bytes", copied("shared_bytes", "8191"), copied("shared_bytes", "8192")},
+      {"startup_ns", copied("startup_ns", "[[1e12, 0], [0, 1e12]]"), copied("startup_ns", "[[1.00001e12, 0], [0, 1]]")},
+      {"add", copied("add_ns_per_kib", "1e12"), copied("add_ns_per_kib", "1.00001e12")},
+      {"process call", copied("process_call_ns", "0"), copied("process_call_ns", "1.00001e12")},
+      {"process pages", copied("process_ns_per_kib", "1e12"), copied("process_ns_per_kib", "-0.1")},
+      {"contention", copied("shared_contention", "[1, 1e6]"), copied("shared_contention", "[1, 1.00001e6]")},
+      {"no contention", copied("shared_contention", "[1, 1]"), copied("shared_contention", "[1, 0.99]")},
+      {"contention of one", copied("shared_contention", "[1.0, 2]"), copied("shared_contention", "[0.99, 2]")},
+  };
+  for (const auto& [what, good, bad] : bounds) {
+    const auto machine = parse_machine(good.json(), "good");
+    EXPECT_TRUE(machine) << what << ": " << (machine ? "" : machine.error().message);
+    if (machine) {
+      EXPECT_EQ(*parse_machine(format_machine(*machine), "again"), *machine) << what;
+    }
+    EXPECT_FALSE(parse_machine(bad.json(), "bad")) << what;
+  }
+}
+
+TEST(ModelFile, AsManyPusAsThereMayBe) {
+  const auto text_of = [](int pus) {
+    std::string entries = R"({"os_index": 0})";
+    for (int i = 1; i < pus; ++i) entries += fmt::format(R"(, {{"os_index": {}}})", i);
+    return Text{.pus = "[" + entries + "]", .send = "null", .recv = "null"}.json();
+  };
+  const auto machine = parse_machine(text_of(4096), "memory");
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(machine->size(), 4096u);
+  EXPECT_EQ(parse_machine(text_of(4097), "memory").error().message, "memory: pus[4096]: more than 4096 entries");
+}
+
 TEST(ModelFile, EachRequiredKeyIsMissed) {
   for (const std::string key : {"schema", "name", "pus", "send_ns", "recv_ns"}) {
     const auto machine = parse_machine(replaced(Text().json(), '"' + key + '"', "\"other\""), "f");
@@ -422,6 +538,14 @@ TEST_F(Files, SaveIntoNowhere) {
   ASSERT_FALSE(saved);
   EXPECT_EQ(saved.error().status, Status::not_found);
   EXPECT_NE(saved.error().message.find("none/m.json"), std::string::npos);
+  const auto file = directory_.write("file", "x");
+  EXPECT_EQ(save_machine(small_machine(), file / "m.json").error().status, Status::not_found);
+  EXPECT_EQ(save_machine(small_machine(), at(std::string(300, 'm').c_str())).error().status, Status::io_error);
+  if (getuid() != 0) {
+    fs::create_directory(at("closed"));
+    fs::permissions(at("closed"), fs::perms::owner_read | fs::perms::owner_exec);
+    EXPECT_EQ(save_machine(small_machine(), at("closed/m.json")).error().status, Status::permission_denied);
+  }
   EXPECT_FALSE(save_machine(small_machine(), directory_.path()));
 }
 
@@ -464,6 +588,116 @@ TEST_F(Files, DamagedMachineIsNotWritten) {
   machine.pus[1].os_index = machine.pus[0].os_index;
   EXPECT_FALSE(save_machine(machine, file));
   EXPECT_EQ(content_of(file), "old");
+}
+
+// Whatever program made the machine: nothing that could not be read again is written.
+TEST_F(Files, NoNumberOfADamagedMachineIsWritten) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  using Spoil = std::function<void(Machine&)>;
+  std::vector<std::pair<std::string, Spoil>> damages = {
+      {"tsc_ghz", [&](Machine& m) { m.tsc_ghz = nan; }},
+      {"call_ns", [&](Machine& m) { m.call_ns = -1; }},
+      {"send_burst[3]", [&](Machine& m) { m.send_burst_ns[3] = nan; }},
+      {"pus[7].numa_node: is 2", [](Machine& m) { m.pus[7].numa_node = 2; }},
+      {"pus: a machine has at least one PU", [](Machine& m) { m.pus.clear(); }},
+      {"recv_ns without send_ns", [](Machine& m) { m.send_ns = Matrix(); }},
+      {"send_ns without recv_ns", [](Machine& m) { m.recv_ns = Matrix(); }},
+      {"copy.chunk_bytes", [](Machine& m) { m.copy->chunk_bytes = 0.5; }},
+      {"copy.memory_contention: has 5", [](Machine& m) { m.copy->memory_contention.push_back(9); }},
+      {"copy.memory_contention[0]", [](Machine& m) { m.copy->memory_contention[0] = 1.01; }},
+      {"copy.process_call_ns", [](Machine& m) { m.copy->process->call_ns = -1; }},
+      {"copy.process_ns_per_kib", [&](Machine& m) { m.copy->process->ns_per_kib = nan; }},
+      {"copy.add_ns_per_kib", [&](Machine& m) { m.copy->add_ns_per_kib = nan; }},
+      {"copy.shared_bytes", [](Machine& m) { m.copy->shared_bytes = m.copy->cached_bytes; }},
+  };
+  const std::pair<const char*, int Pu::*> ids[] = {{"core", &Pu::core}, {"package", &Pu::package}, {"l2", &Pu::l2},
+                                                   {"l3", &Pu::l3}, {"efficiency_class", &Pu::efficiency_class},
+                                                   {"os_index", &Pu::os_index}, {"numa_node", &Pu::numa_node}};
+  for (const auto& [name, member] : ids) {
+    for (const int id : {-1, 65536}) {
+      damages.emplace_back(std::string("pus[2].") + name, [=](Machine& m) { m.pus[2].*member = id; });
+    }
+  }
+  const auto spoil_matrix = [&](const char* key, auto matrix_of, bool zero_diagonal) {
+    for (const double value : {nan, -0.001, 1.1e12}) {
+      damages.emplace_back(std::string(key) + "[7][0]", [=](Machine& m) { matrix_of(m)(7, 0) = value; });
+    }
+    damages.emplace_back(std::string(key) + ": is 3 x 3", [=](Machine& m) { matrix_of(m) = Matrix(3); });
+    if (zero_diagonal) damages.emplace_back(std::string(key) + "[7][7]", [=](Machine& m) { matrix_of(m)(7, 7) = 1; });
+  };
+  spoil_matrix("send_ns", [](Machine& m) -> Matrix& { return m.send_ns; }, true);
+  spoil_matrix("recv_ns", [](Machine& m) -> Matrix& { return m.recv_ns; }, true);
+  spoil_matrix("rtt_ns", [](Machine& m) -> Matrix& { return *m.rtt_ns; }, true);
+  spoil_matrix("propagation_ns", [](Machine& m) -> Matrix& { return *m.propagation_ns; }, true);
+  spoil_matrix("exchange_ns", [](Machine& m) -> Matrix& { return *m.exchange_ns; }, true);
+  spoil_matrix("send_spread", [](Machine& m) -> Matrix& { return *m.send_spread; }, true);
+  spoil_matrix("recv_spread", [](Machine& m) -> Matrix& { return *m.recv_spread; }, true);
+  spoil_matrix("copy.startup_ns", [](Machine& m) -> Matrix& { return m.copy->startup_ns; }, false);
+  spoil_matrix("copy.chunk_ns_per_kib", [](Machine& m) -> Matrix& { return m.copy->chunk_ns_per_kib; }, false);
+  spoil_matrix("copy.cached_ns_per_kib", [](Machine& m) -> Matrix& { return m.copy->cached_ns_per_kib; }, false);
+  spoil_matrix("copy.shared_ns_per_kib", [](Machine& m) -> Matrix& { return m.copy->shared_ns_per_kib; }, false);
+  spoil_matrix("copy.memory_ns_per_kib", [](Machine& m) -> Matrix& { return m.copy->memory_ns_per_kib; }, false);
+  for (const auto& [part, spoil] : damages) {
+    Machine machine = full_machine();
+    spoil(machine);
+    const auto saved = save_machine(machine, at("m.json"));
+    ASSERT_FALSE(saved) << part;
+    EXPECT_EQ(saved.error().status, Status::invalid_argument);
+    EXPECT_NE(saved.error().message.find("not written: " + part), std::string::npos)
+        << part << " is missing in: " << saved.error().message;
+    EXPECT_EQ(file_count(), 0u);
+  }
+}
+
+/// Some megabytes of text.
+Machine large_machine() {
+  auto machine = synthesize_machine({.packages = 2, .cores = 128, .smt = 2, .jitter = 0.5});
+  EXPECT_TRUE(machine);
+  return *machine;
+}
+
+TEST_F(Files, ALargeOneIsWrittenAndReadInPieces) {
+  const Machine machine = large_machine();
+  ASSERT_TRUE(save_machine(machine, at("m.json")));
+  const std::string text = format_machine(machine);
+  EXPECT_GT(text.size(), std::size_t{3} << 20);
+  EXPECT_EQ(content_of(at("m.json")), text);
+  EXPECT_EQ(*load_machine(at("m.json")), machine);
+  // A disk that is full in the middle.
+  struct rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit tight = {text.size() - 100, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  EXPECT_FALSE(save_machine(machine, at("m.json")));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+  EXPECT_EQ(content_of(at("m.json")), text);
+  EXPECT_EQ(file_count(), 1u);
+}
+
+TEST_F(Files, ThroughAPipe) {
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  for (const Machine& machine : {small_machine(), large_machine()}) {
+    std::thread writer([&] { EXPECT_TRUE(save_machine(machine, at("pipe"))); });
+    const auto read = load_machine(at("pipe"));
+    writer.join();
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(*read, machine);
+  }
+  EXPECT_EQ(file_count(), 1u);
+}
+
+TEST_F(Files, ATemporaryFileOfAnotherIsLeftAlone) {
+  const auto machine = small_machine();
+  // The next hundred names that this process would take.
+  for (int i = 0; i < 400; ++i) directory_.write(fmt::format("m.json.{}.{}.tmp", getpid(), i), "mine");
+  ASSERT_TRUE(save_machine(machine, at("m.json")));
+  EXPECT_EQ(*load_machine(at("m.json")), machine);
+  EXPECT_EQ(file_count(), 401u);
+  for (int i = 0; i < 400; ++i) {
+    EXPECT_EQ(content_of(directory_.path() / fmt::format("m.json.{}.{}.tmp", getpid(), i)), "mine");
+  }
 }
 
 TEST_F(Files, LoadFromOddPlaces) {

@@ -123,7 +123,7 @@ struct Scalar {
   enum class Type { null, boolean, text, integer, real };
   Type type = Type::null;
   double number = 0.0;         ///< of integer and real
-  std::uint64_t magnitude = 0;  ///< of integer
+  std::uint64_t magnitude = 0;  ///< of an integer that is not negative
   const std::string* text = nullptr;
 
   bool is_number() const { return type == Type::integer || type == Type::real; }
@@ -132,7 +132,7 @@ struct Scalar {
       case Type::null: return "null";
       case Type::boolean: return "true or false";
       case Type::text: return "a string";
-      case Type::integer: return fmt::format("{}", number);
+      case Type::integer:
       case Type::real: break;
     }
     return fmt::format("{}", number);
@@ -193,7 +193,7 @@ class Builder {
   bool null() { return scalar({}); }
   bool boolean(bool) { return scalar({Scalar::Type::boolean}); }
   bool number_integer(std::int64_t value) {
-    return scalar({Scalar::Type::integer, static_cast<double>(value), 0 - static_cast<std::uint64_t>(value)});
+    return scalar({Scalar::Type::integer, static_cast<double>(value)});  // of negative ones
   }
   bool number_unsigned(std::uint64_t value) {
     return scalar({Scalar::Type::integer, static_cast<double>(value), value});

@@ -125,7 +125,6 @@ std::optional<std::string_view> LineReader::next() {
   text_.clear();
   int c = character();
   if (after_return_ && c == '\n') c = character();
-  after_return_ = false;
   if (c == end) return std::nullopt;
   ++line_;
   for (; c != end && c != '\n' && c != '\r'; c = character()) {

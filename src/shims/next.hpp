@@ -2,7 +2,6 @@
 #pragma once
 
 #include <dlfcn.h>
-#include <link.h>
 
 namespace smelt::shims {
 
@@ -13,27 +12,6 @@ Function* next_definition(const char* name, const char* version = nullptr) noexc
   void* found = version != nullptr ? dlvsym(RTLD_NEXT, name, version) : nullptr;
   if (found == nullptr) found = dlsym(RTLD_NEXT, name);
   return reinterpret_cast<Function*>(found);
-}
-
-/// The same for a call from `caller`, an address in the calling code: where the global scope has none, the definition
-/// in the library that the caller is in and in those that it brought, which may have been loaded out of everybody's
-/// sight (RTLD_LOCAL). Null: there is none either, or the caller is in no library.
-template <class Function>
-Function* next_definition_for(const void* caller, const char* name) noexcept {
-  if (auto* const found = next_definition<Function>(name)) return found;
-  Dl_info info = {};
-  link_map* map = nullptr;
-  if (dladdr1(caller, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr) return nullptr;
-  void* const library = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return nullptr;
-  void* const found = dlsym(library, name);
-  dlclose(library);
-  // The scope of the program itself begins with what is preloaded.
-  Dl_info there = {}, here = {};
-  const bool shim = found != nullptr && dladdr(found, &there) != 0 &&
-                    dladdr(reinterpret_cast<void*>(&next_definition_for<Function>), &here) != 0 &&
-                    there.dli_fbase == here.dli_fbase;
-  return shim ? nullptr : reinterpret_cast<Function*>(found);
 }
 
 }  // namespace smelt::shims

@@ -10,7 +10,7 @@ set -eu
 
 cache=$1 program=$2 packages=$3 nodes=$4 cores=$5 smt=$6 mb=$7
 shift 7
-time_limit_s=${GUEST_TIME_LIMIT_S:-110}
+time_limit_s=${GUEST_TIME_LIMIT_S:-400}
 
 skip() { echo "SKIPPED: $*"; exit 77; }
 

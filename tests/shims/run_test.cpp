@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 
 #include "../cli/call.hpp"
@@ -133,6 +134,40 @@ TEST(Run, StartsTheSameWithOptionsAndWithout) {
   EXPECT_EQ(plain.out, shell(std::string("SMELT_WAIT=spin $SMELT run -- ") + show).out);
   EXPECT_THAT(plain.out, HasSubstr("LD_PRELOAD=" + library));
   EXPECT_THAT(plain.out, HasSubstr("-- --explain a b\n"));
+}
+
+const std::string starts = SMELT_STARTS;
+
+TEST(Run, LeavesAloneWhatComesWithAnotherLoaderOrASanitizer) {
+  for (const char* kind : {"other_loader", "sanitized", "intercepting"}) {
+    const auto call = smelt({"run", "--only", "pthread", starts + kind}, "", {"SMELT_VERBOSE=1"});
+    EXPECT_EQ(call.out, "nothing\n") << kind;
+    EXPECT_THAT(call.err, HasSubstr("run: preloads nothing: ")) << kind;
+  }
+}
+
+// Whoever starts them, and however.
+TEST(Run, LeavesThemAloneInOtherPrograms) {
+  for (const char* way : {"execve", "execv", "execl", "execle", "execvp", "execvpe", "execlp", "fexecve", "execveat",
+                          "posix_spawn", "posix_spawnp", "system", "vfork"}) {
+    const auto started = [&](const std::string& kind, const Words& environment = {}) {
+      return smelt({"run", "--only", "pthread,openmp", starts + "plain", way, starts + kind}, "", environment);
+    };
+    EXPECT_THAT(started("plain").out, testing::StartsWith(library)) << way;
+    for (const char* kind : {"other_loader", "sanitized", "intercepting"}) {
+      EXPECT_EQ(started(kind).out, "nothing\n") << way << " " << kind;
+      EXPECT_EQ(started(kind, {"LD_PRELOAD=libm.so.6"}).out, "libm.so.6\n") << way << " " << kind;
+    }
+    const bool spawns = std::string(way).rfind("posix_spawn", 0) == 0;  // the error is the exit code
+    EXPECT_EQ(started("which_is_not_there").exit_code, spawns ? ENOENT : 127) << way;
+  }
+}
+
+TEST(Run, LeavesThemAloneInScripts) {
+  const auto script = executable("starts", "#!/bin/sh\n" + starts + "sanitized\n" + starts + "plain\n");
+  EXPECT_THAT(smelt({"run", script}).out, testing::StartsWith("nothing\n" + library));
+  const auto indirect = executable("indirect", "#! " + starts + "sanitized\n");
+  EXPECT_EQ(smelt({"run", starts + "plain", "execv", indirect}).out, "nothing\n");
 }
 
 TEST(Run, FollowsScriptsToTheirInterpreter) {

@@ -4,7 +4,7 @@
 //   no MPI library in the process when the shim is loaded    MPI_Init and MPI_Init_thread are to be seen, nothing else
 //   it is known which library the program uses               what that library has
 //
-// A library that is loaded later has been bound to its users by then: their slots (objects.hpp) are redirected.
+// A library that is loaded later has been bound to its users by then: their slots (../objects.hpp) are redirected.
 #include "shims/mpi/dispatch.hpp"
 
 #include <unistd.h>
@@ -315,7 +315,9 @@ void references_to(const Object& target, Visit visit) noexcept {
   Object::each([&](const Object& object) {
     if (!object || object == own()) return false;
     object.references([&](void** slot) { return target.contains(*slot); },
-                      [&](const char* name, void** slot, bool weak) { visit(object, entry_of(name), slot, weak); });
+                      [&](const Object::Reference& each) {
+                        visit(object, entry_of(each.name), each.slot, each.is_weak());
+                      });
     return false;
   });
 }

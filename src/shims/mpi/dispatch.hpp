@@ -16,7 +16,7 @@
 #include <dlfcn.h>
 
 #include "shims/mpi/lists.hpp"
-#include "shims/mpi/objects.hpp"
+#include "shims/objects.hpp"
 
 namespace smelt::shims::mpi {
 

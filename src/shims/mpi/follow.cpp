@@ -83,8 +83,8 @@ unsigned turn(void* worker) {
 bool stand_in(const Object& library, const char* imported, void* function) noexcept {
   bool done = false;
   library.references([](void**) { return true; },
-                     [&](const char* name, void** slot, bool) {
-                       if (std::strcmp(name, imported) == 0) done = library.write(slot, function) || done;
+                     [&](const Object::Reference& each) {
+                       if (std::strcmp(each.name, imported) == 0) done = library.write(each.slot, function) || done;
                      });
   return done;
 }

@@ -1,19 +1,12 @@
 #include "shims/openmp/bindings.hpp"
 
-#include <dlfcn.h>
-#include <elf.h>
-#include <link.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <mutex>
-#include <optional>
 #include <string_view>
+#include <utility>
 
-#include "shims/openmp/runtime.hpp"
+#include "shims/objects.hpp"
 
 namespace smelt::shims::openmp {
 
@@ -25,127 +18,29 @@ extern "C" {
 
 namespace {
 
-#if defined(__x86_64__)
-constexpr std::uint32_t by_call = R_X86_64_JUMP_SLOT, by_address = R_X86_64_GLOB_DAT, as_data = R_X86_64_64;
-#else
-constexpr std::uint32_t by_call = R_AARCH64_JUMP_SLOT, by_address = R_AARCH64_GLOB_DAT, as_data = R_AARCH64_ABS64;
-#endif
-
-struct Range {
-  std::uintptr_t begin = 0, end = 0;
-  bool contains(std::uintptr_t address) const noexcept { return address - begin < end - begin; }
-};
-
-Range around(const Range& a, const Range& b) noexcept { return {std::min(a.begin, b.begin), std::max(a.end, b.end)}; }
-
-template <class T, class U>
-const T* further(const U* from, std::size_t bytes) noexcept {
-  return reinterpret_cast<const T*>(reinterpret_cast<const char*>(from) + bytes);
+/// Calls work() once while no library comes or goes, and no other thread does the same. It may call Object::each, and
+/// none of the loader's functions.
+template <class Work>
+void while_libraries_stay(const Work& work) noexcept {
+  Object::each([&](const Object&) {
+    work();
+    return true;
+  });
 }
 
-/// The tables of a loaded library.
-struct Tables {
-  std::uintptr_t base = 0;
-  Range whole, read_only;
-  const ElfW(Dyn)* dynamic = nullptr;
-  const ElfW(Sym)* symbols = nullptr;
-  const char* strings = nullptr;
-  const ElfW(Rela)* data = nullptr;
-  std::size_t data_count = 0, relative_count = 0;
-  const ElfW(Rela)* calls = nullptr;
-  std::size_t calls_count = 0;
-  const ElfW(Half)* versions = nullptr;
-  const ElfW(Verneed)* needed = nullptr;
-  const ElfW(Verdef)* defined = nullptr;
-  const std::uint32_t* hash = nullptr;
-
-  explicit Tables(const dl_phdr_info& info) noexcept : base(info.dlpi_addr) {
-    for (int i = 0; i < info.dlpi_phnum; ++i) {
-      const auto& part = info.dlpi_phdr[i];
-      const Range range = {base + part.p_vaddr, base + part.p_vaddr + part.p_memsz};
-      if (part.p_type == PT_LOAD) whole = whole.end == 0 ? range : around(whole, range);
-      if (part.p_type == PT_GNU_RELRO) read_only = range;
-      if (part.p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(range.begin);
-    }
-    if (dynamic != nullptr) read_dynamic();
-  }
-
- private:
-  void read_dynamic() noexcept {
-    bool with_addends = true;
-    // The linker has relocated these addresses in place, but for a few libraries (the vDSO).
-    const auto at = [&](ElfW(Addr) address) { return address < base ? base + address : address; };
-    for (const auto* each = dynamic; each->d_tag != DT_NULL; ++each) {
-      const auto value = each->d_un.d_val;
-      switch (each->d_tag) {
-        case DT_SYMTAB: symbols = reinterpret_cast<const ElfW(Sym)*>(at(value)); break;
-        case DT_STRTAB: strings = reinterpret_cast<const char*>(at(value)); break;
-        case DT_RELA: data = reinterpret_cast<const ElfW(Rela)*>(at(value)); break;
-        case DT_RELASZ: data_count = value / sizeof(ElfW(Rela)); break;
-        case DT_RELACOUNT: relative_count = value; break;
-        case DT_JMPREL: calls = reinterpret_cast<const ElfW(Rela)*>(at(value)); break;
-        case DT_PLTRELSZ: calls_count = value / sizeof(ElfW(Rela)); break;
-        case DT_PLTREL: with_addends = value == DT_RELA; break;
-        case DT_VERSYM: versions = reinterpret_cast<const ElfW(Half)*>(at(value)); break;
-        case DT_VERNEED: needed = reinterpret_cast<const ElfW(Verneed)*>(at(value)); break;
-        case DT_VERDEF: defined = reinterpret_cast<const ElfW(Verdef)*>(at(value)); break;
-        case DT_GNU_HASH: hash = reinterpret_cast<const std::uint32_t*>(at(value)); break;
-        default: break;
-      }
-    }
-    if (!with_addends) calls = nullptr;
-  }
-};
-
-/// The version of a symbol that the library needs; null: none.
-const char* version_needed(const Tables& of, std::size_t symbol) noexcept {
-  if (of.versions == nullptr || of.needed == nullptr) return nullptr;
-  const auto wanted = of.versions[symbol] & 0x7fff;
-  for (const auto* file = of.needed;; file = further<ElfW(Verneed)>(file, file->vn_next)) {
-    const auto* version = further<ElfW(Vernaux)>(file, file->vn_aux);
-    for (int i = 0; i < file->vn_cnt; ++i, version = further<ElfW(Vernaux)>(version, version->vna_next)) {
-      if ((version->vna_other & 0x7fff) == wanted) return of.strings + version->vna_name;
-    }
-    if (file->vn_next == 0) return nullptr;
-  }
-}
-
-/// The version of a symbol that the library defines is LLVM's.
-bool defined_for_llvm(const Tables& of, std::size_t symbol) noexcept {
-  if (of.versions == nullptr || of.defined == nullptr) return false;
-  const auto wanted = of.versions[symbol] & 0x7fff;
-  for (const auto* each = of.defined;; each = further<ElfW(Verdef)>(each, each->vd_next)) {
-    const auto* name = further<ElfW(Verdaux)>(each, each->vd_aux);
-    if ((each->vd_ndx & 0x7fff) == wanted) return std::strcmp(of.strings + name->vda_name, "VERSION") == 0;
-    if (each->vd_next == 0) return false;
-  }
-}
-
-/// By the hash table of the GNU linker.
-bool defines(const Tables& library, const char* name) noexcept {
-  if (library.hash == nullptr || library.symbols == nullptr || library.strings == nullptr) return false;
-  std::uint32_t hash = 5381;
-  for (const char* each = name; *each != '\0'; ++each) hash = hash * 33 + static_cast<unsigned char>(*each);
-  const std::uint32_t buckets = library.hash[0], first = library.hash[1], bloom_words = library.hash[2];
-  const auto* bucket = further<std::uint32_t>(library.hash + 4, bloom_words * sizeof(ElfW(Addr)));
-  const std::uint32_t* chain = bucket + buckets;
-  for (std::uint32_t i = buckets != 0 ? bucket[hash % buckets] : 0; i >= first && i != 0; ++i) {
-    const auto own = chain[i - first];
-    const auto& symbol = library.symbols[i];
-    const bool same = (own | 1) == (hash | 1) && std::strcmp(library.strings + symbol.st_name, name) == 0;
-    if (same && symbol.st_shndx != SHN_UNDEF) return true;
-    if ((own & 1) != 0) break;
-  }
-  return false;
+const Object& own() noexcept {
+  static const Object object = Object::with(smelt_openmp_stubs);
+  return object;
 }
 
 // ---- the entries of the shim -------------------------------------------------------------------------
 
 struct Entry {
   std::string_view name;
-  std::uintptr_t address = 0;
-  bool llvm = false;
+  void* address = nullptr;
+  Family family = Family::gnu;
 };
+// Filled once, while libraries stay.
 constinit Entry entries[most_entries] = {};
 constinit int entry_count = 0;
 
@@ -156,26 +51,20 @@ bool is_function_of_runtimes(std::string_view name) noexcept {
   return false;
 }
 
-void read_own_entries(const Tables& own) noexcept {
-  if (own.hash == nullptr) return;
-  const std::uint32_t buckets = own.hash[0], first = own.hash[1], bloom_words = own.hash[2];
-  const auto* bucket = further<std::uint32_t>(own.hash + 4, bloom_words * sizeof(ElfW(Addr)));
-  const std::uint32_t* chain = bucket + buckets;
-  for (std::uint32_t b = 0; b < buckets; ++b) {
-    for (std::uint32_t i = bucket[b]; i >= first && i != 0; ++i) {
-      const auto& symbol = own.symbols[i];
-      const std::string_view name = own.strings + symbol.st_name;
-      if (symbol.st_shndx != SHN_UNDEF && is_function_of_runtimes(name) && entry_count < most_entries) {
-        const bool llvm = name.starts_with("omp_") ? defined_for_llvm(own, i) : !name.starts_with("GOMP_");
-        entries[entry_count++] = {name, own.base + symbol.st_value, llvm};
-      }
-      if ((chain[i - first] & 1) != 0) break;
-    }
-  }
-  std::sort(entries, entries + entry_count, [](const Entry& a, const Entry& b) {
-    return a.name != b.name ? a.name < b.name : a.llvm < b.llvm;
+bool is_version_of_llvm(const char* version) noexcept {
+  return version != nullptr && std::strcmp(version, "VERSION") == 0;
+}
+
+void read_own_entries() noexcept {
+  own().each_definition([](std::string_view name, const ElfW(Sym) & symbol) {
+    if (!is_function_of_runtimes(name) || entry_count == most_entries) return;
+    const bool llvm = name.starts_with("omp_") ? is_version_of_llvm(own().version_of(symbol)) : !name.starts_with("GOMP_");
+    entries[entry_count++] = {name, own().address_of(symbol), llvm ? Family::llvm : Family::gnu};
   });
-  for (int i = 0; i < entry_count; ++i) smelt_openmp_targets[i] = entries[i].address;
+  std::sort(entries, entries + entry_count, [](const Entry& a, const Entry& b) {
+    return a.name != b.name ? a.name < b.name : a.family < b.family;
+  });
+  for (int i = 0; i < entry_count; ++i) smelt_openmp_targets[i] = reinterpret_cast<std::uintptr_t>(entries[i].address);
 }
 
 /// Both entries of a name where there are two.
@@ -196,204 +85,290 @@ void* stub(int copy, const Entry& entry) noexcept {
   return const_cast<char*>(smelt_openmp_stubs + static_cast<std::ptrdiff_t>(number) * stub_bytes);
 }
 
-// ---- imports of a library ---------------------------------------------------------------------------
-
-/// Calls visit(slot, symbol number, entry) for every import that is bound to the shim, or not yet bound.
+/// Calls visit(reference, entry) for every reference of a library that is bound to the shim, or not yet bound.
 template <class Visit>
-void for_each_import(const Tables& library, const Visit& visit) noexcept {
-  if (library.symbols == nullptr || library.strings == nullptr) return;
-  const auto look = [&](const ElfW(Rela)& each) {
-    const auto type = ELF64_R_TYPE(each.r_info);
-    if (type != by_call && type != by_address && type != as_data) return;
-    const auto number = ELF64_R_SYM(each.r_info);
-    const auto& symbol = library.symbols[number];
-    if (number == 0 || symbol.st_shndx != SHN_UNDEF) return;
-    const char* const name = library.strings + symbol.st_name;
-    if (!is_function_of_runtimes(name)) return;
-    auto* const slot = reinterpret_cast<std::uintptr_t*>(library.base + each.r_offset);
-    const auto [begin, end] = entries_of(name);
+void for_each_reference(const Object& library, const Visit& visit) noexcept {
+  const auto wanted = [&](void** slot) { return own().contains(*slot) || library.contains(*slot); };
+  library.references(wanted, [&](const Object::Reference& each) {
+    if (!is_function_of_runtimes(each.name)) return;
+    const bool bound = own().contains(*each.slot);
+    if (!bound && !each.of_calls) return;
+    const auto [begin, end] = entries_of(each.name);
     for (const Entry* entry = begin; entry != end; ++entry) {
-      const bool lazy = type == by_call && library.whole.contains(*slot);
-      if (*slot != entry->address && !lazy) continue;
-      const char* const version = version_needed(library, number);
-      const bool llvm = version != nullptr ? std::strcmp(version, "VERSION") == 0 : entry->llvm;
-      if (lazy && std::distance(begin, end) > 1 && llvm != entry->llvm) continue;
-      visit(slot, symbol, *entry);
-      return;
+      if (bound && *each.slot != entry->address) continue;
+      const bool several = end - begin > 1;
+      const bool llvm = several && is_version_of_llvm(library.version_of(*each.symbol));
+      if (!bound && several && llvm != (entry->family == Family::llvm)) continue;
+      return visit(each, *entry);
     }
-  };
-  const std::size_t data_count = library.data != nullptr ? library.data_count : 0;
-  for (std::size_t i = library.relative_count; i < data_count; ++i) look(library.data[i]);
-  const std::size_t calls_count = library.calls != nullptr ? library.calls_count : 0;
-  for (std::size_t i = 0; i < calls_count; ++i) look(library.calls[i]);
-}
-
-/// The slots that are filled when the library is loaded are read-only from then on.
-void write(const Tables& library, std::uintptr_t* slot, std::uintptr_t value) noexcept {
-  static const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<std::uintptr_t>(slot);
-  auto* const page = reinterpret_cast<void*>(address & ~(page_bytes - 1));
-  const bool locked = library.read_only.contains(address);
-  if (locked && mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0) return;
-  // Others may call through it meanwhile; both values serve.
-  __atomic_store_n(slot, value, __ATOMIC_RELEASE);
-  // The pages of that part are read-only as a whole, but for the rest of its last one.
-  if (locked && (address | (page_bytes - 1)) < library.read_only.end) mprotect(page, page_bytes, PROT_READ);
-}
-
-void bind(const Tables& library, const link_map* map) noexcept {
-  std::optional<Bound> bound[2];  // by family, as far as it is asked for
-  for_each_import(library, [&](std::uintptr_t* slot, const ElfW(Sym)& symbol, const Entry& entry) {
-    auto& asked = bound[entry.llvm ? 1 : 0];
-    if (!asked) asked = bound_to(entry.llvm ? Family::llvm : Family::gnu, map);
-    const Bound& to = *asked;
-    if (to.everybodys) return;
-    void* original = to.original(library.strings + symbol.st_name, entry.llvm);
-    if (original == nullptr) {
-      // What is not there a library may ask for.
-      if (ELF64_ST_BIND(symbol.st_info) == STB_WEAK) write(library, slot, 0);
-      return;
-    }
-    const bool by_stub = to.copy != 0 && !to.itself;
-    write(library, slot, reinterpret_cast<std::uintptr_t>(by_stub ? stub(to.copy, entry) : original));
   });
 }
 
+// ---- what a library needs -------------------------------------------------------------------------------
+
+constexpr std::size_t most_libraries = 4096;
+
+/// The libraries of the process, by what others need them by. Used while libraries stay.
+class Stock {
+ public:
+  void take() noexcept {
+    count_ = 0;
+    Object::each([this](const Object& object) {
+      const char* const slash = std::strrchr(object.file(), '/');
+      const char* const file = slash != nullptr ? slash + 1 : object.file();
+      if (object && object != own()) loaded_[count_++] = {object, *object.name() != '\0' ? object.name() : file};
+      return count_ == most_libraries;
+    });
+  }
+
+  /// What `library` would find in its own scope: in itself, or in what it needs, and that in turn, nearest first.
+  const void* brought_by(const Object& library, const char* name, const char* version = nullptr) noexcept {
+    queued_ = 0;
+    put(library);
+    for (std::size_t i = 0; i < queued_; ++i) {
+      const Object each = queue_[i];
+      if (const ElfW(Sym)* const symbol = each.find(name, version)) return each.address_of(*symbol);
+      each.each_needed([this](const char* needed) { put(named(needed)); });
+    }
+    return nullptr;
+  }
+
+  /// See runtime_for() in the header.
+  const void* runtime_for(const Object& library, Family family, const void* everybodys) noexcept {
+    if (everybodys != nullptr && comes_before(everybodys, library)) return everybodys;
+    const void* const brought = brought_by(library, marker(family));
+    return brought != nullptr ? brought : everybodys;
+  }
+
+ private:
+  struct Loaded {
+    Object object;
+    const char* name;
+  };
+
+  /// The first that was loaded, as the loader takes it.
+  Object named(const char* name) const noexcept {
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (std::strcmp(loaded_[i].name, name) == 0) return loaded_[i].object;
+    }
+    return {};
+  }
+
+  void put(const Object& object) noexcept {
+    if (!object || queued_ == most_libraries || std::find(queue_, queue_ + queued_, object) != queue_ + queued_) return;
+    queue_[queued_++] = object;
+  }
+
+  bool comes_before(const void* inside, const Object& library) const noexcept {
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (loaded_[i].object.contains(inside)) return true;
+      if (loaded_[i].object == library) return false;
+    }
+    return false;
+  }
+
+  Loaded loaded_[most_libraries] = {};
+  Object queue_[most_libraries] = {};
+  std::size_t count_ = 0, queued_ = 0;
+};
+constinit Stock stock;
+
+const char* version_in(Family family) noexcept { return family == Family::llvm ? "VERSION" : nullptr; }
+
 // ---- libraries as they come ----------------------------------------------------------------------------
 
-constexpr std::size_t most_seen = 4096;
-constinit const void* seen[most_seen] = {};  ///< by the address of their dynamic section; a hash table
-constinit std::size_t seen_count = 0;
-constinit unsigned long long unloads = 0;
-constinit std::atomic<unsigned long long> loads{0};  ///< as of the last look
+constinit std::atomic<unsigned long long> loads{0};  ///< that have been looked at
 
-bool see(const void* dynamic) noexcept {
-  for (auto i = (reinterpret_cast<std::uintptr_t>(dynamic) >> 4) % most_seen;; i = (i + 1) % most_seen) {
-    if (seen[i] == dynamic) return false;
-    if (seen[i] != nullptr) continue;
-    seen[i] = dynamic;
-    ++seen_count;
-    return true;
+/// The libraries that need no more looks, by their dynamic sections; a hash table. Used while libraries stay.
+class Seen {
+ public:
+  bool has(const Object& library) noexcept { return *place_of(library) != nullptr; }
+
+  void add(const Object& library) noexcept {
+    const void** const place = place_of(library);
+    if (*place == nullptr) ++count_;
+    *place = library.id();
   }
-}
 
-void forget() noexcept {
-  std::fill(std::begin(seen), std::end(seen), nullptr);
-  seen_count = 0;
-}
+  /// Another library may lie where one was.
+  void keep_up(unsigned long long unloads) noexcept {
+    if (unloads != unloads_ || count_ > most_libraries / 2) {
+      std::fill(std::begin(ids_), std::end(ids_), nullptr);
+      count_ = 0;
+    }
+    unloads_ = unloads;
+  }
 
-struct Search {
-  const void* dynamic[32];  ///< of libraries with imports; more of them are found the next time
-  int count = 0;
-  unsigned long long loads = 0;
+ private:
+  const void** place_of(const Object& library) noexcept {
+    for (auto i = (reinterpret_cast<std::uintptr_t>(library.id()) >> 4) % most_libraries;; i = (i + 1) % most_libraries) {
+      if (ids_[i] == nullptr || ids_[i] == library.id()) return &ids_[i];
+    }
+  }
+
+  const void* ids_[most_libraries] = {};
+  std::size_t count_ = 0;
+  unsigned long long unloads_ = 0;
+};
+constinit Seen seen;
+
+struct Counts {
+  unsigned long long loads = 0, unloads = 0;
 };
 
-int look_at(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  Search& search = *static_cast<Search*>(argument);
-  search.loads = info->dlpi_adds;
-  if (info->dlpi_subs != unloads || seen_count > most_seen / 2) forget();
-  unloads = info->dlpi_subs;
-  const Tables library(*info);
-  if (library.dynamic == nullptr || library.whole.contains(reinterpret_cast<std::uintptr_t>(&look_at))) return 0;
-  if (search.count == static_cast<int>(std::size(search.dynamic))) {
-    search.loads = 0;
-    return 1;
-  }
-  if (!see(library.dynamic)) return 0;
-  bool imports = false;
-  for_each_import(library, [&](auto&&...) { imports = true; });
-  if (imports) search.dynamic[search.count++] = library.dynamic;
-  return 0;
-}
-
-/// Binds the library with this dynamic section, if it is still there.
-void bind_library(const void* dynamic) noexcept {
-  Dl_info info = {};
-  link_map* map = nullptr;
-  if (dladdr1(dynamic, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr) return;
-  // Loaded for as long as its slots are written to.
-  void* const handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
-  if (handle == nullptr) return;
-  struct Wanted {
-    const void* dynamic;
-    std::aligned_storage_t<sizeof(Tables), alignof(Tables)> tables;
-    bool found = false;
-  } wanted = {dynamic, {}, false};
-  const auto find = [](dl_phdr_info* each, std::size_t, void* argument) {
-    auto& own = *static_cast<Wanted*>(argument);
-    const Tables tables(*each);
-    if (tables.dynamic != own.dynamic) return 0;
-    new (&own.tables) Tables(tables);
-    own.found = true;
-    return 1;
-  };
-  dl_iterate_phdr(find, &wanted);
-  if (wanted.found) bind(*reinterpret_cast<const Tables*>(&wanted.tables), map);
-  release_library(handle);
-}
-
-unsigned long long loads_now() noexcept {
-  unsigned long long count = 0;
+Counts counts_now() noexcept {
+  Counts counts;
   const auto look = [](dl_phdr_info* info, std::size_t, void* argument) {
-    *static_cast<unsigned long long*>(argument) = info->dlpi_adds;
+    *static_cast<Counts*>(argument) = {info->dlpi_adds, info->dlpi_subs};
     return 1;
   };
-  dl_iterate_phdr(look, &count);
-  return count;
+  dl_iterate_phdr(look, &counts);
+  return counts;
 }
 
-void prepare_entries() noexcept {
-  const auto look = [](dl_phdr_info* info, std::size_t, void*) {
-    const Tables library(*info);
-    if (!library.whole.contains(reinterpret_cast<std::uintptr_t>(&prepare_entries))) return 0;
-    read_own_entries(library);
-    return 1;
+/// Some libraries, and what becomes of their references.
+class Round {
+ public:
+  /// False: there is more to do.
+  bool run() noexcept {
+    for (const Family family : families) {
+      if (!there_at_start(family)) everybodys_[index(family)] = defined_after_shim(marker(family));
+    }
+    while_libraries_stay([this] { find(); });
+    // Where the loader may be called. Other threads may do the same meanwhile, and come to the same.
+    for (std::size_t i = 0; i < count_; ++i) {
+      for (const Family family : families) {
+        const void* const runtime = libraries_[i].runtime[index(family)];
+        if (runtime != nullptr) libraries_[i].copy[index(family)] = copy_with(family, runtime);
+      }
+    }
+    for (int i = 0; i < entry_count; ++i) {
+      if (asked_[i]) definitions_[i] = defined_after_shim(entries[i].name.data(), version_in(entries[i].family));
+    }
+    while_libraries_stay([this] { bind(); });
+    return complete_;
+  }
+
+ private:
+  static constexpr Family families[] = {Family::gnu, Family::llvm};
+  static int index(Family family) noexcept { return family == Family::llvm ? 1 : 0; }
+
+  struct Library {
+    const void* id;
+    const void* runtime[2];  ///< by family; null: none, or not asked for
+    int copy[2];
   };
-  dl_iterate_phdr(look, nullptr);
-}
 
-constinit std::mutex mutex;
+  void find() noexcept {
+    if (entry_count == 0) read_own_entries();
+    counts_ = counts_now();
+    seen.keep_up(counts_.unloads);
+    stock.take();
+    Object::each([this](const Object& object) {
+      if (!object || object == own() || seen.has(object)) return false;
+      complete_ = count_ < std::size(libraries_);
+      if (complete_) look_at(object);
+      return !complete_;
+    });
+  }
+
+  void look_at(const Object& object) noexcept {
+    Library library = {object.id(), {}, {}};
+    bool imports = false, known[2] = {};
+    for_each_reference(object, [&](const Object::Reference&, const Entry& entry) {
+      if (there_at_start(entry.family)) return;
+      imports = true;
+      const int family = index(entry.family);
+      const void*& runtime = library.runtime[family];
+      if (!std::exchange(known[family], true)) runtime = stock.runtime_for(object, entry.family, everybodys_[family]);
+      if (runtime == everybodys_[family]) asked_[&entry - entries] = true;
+    });
+    if (imports) {
+      libraries_[count_++] = library;
+    } else {
+      seen.add(object);
+    }
+  }
+
+  void bind() noexcept {
+    complete_ = complete_ && counts_now().unloads == counts_.unloads;
+    if (counts_now().unloads != counts_.unloads) return;
+    stock.take();
+    Object::each([this](const Object& object) {
+      for (std::size_t i = 0; i < count_; ++i) {
+        if (libraries_[i].id == object.id()) bind(object, libraries_[i]);
+      }
+      return false;
+    });
+    if (complete_) loads.store(counts_.loads, std::memory_order_release);
+  }
+
+  void bind(const Object& object, const Library& library) noexcept {
+    for_each_reference(object, [&](const Object::Reference& each, const Entry& entry) {
+      if (there_at_start(entry.family)) return;
+      void* to = target(object, library, entry);
+      if (to == nullptr && !each.is_import()) to = object.address_of(*each.symbol);
+      // What is not there a library may ask for.
+      if (to != nullptr || each.is_weak()) object.write(each.slot, to);
+    });
+    seen.add(object);
+  }
+
+  /// What a reference is made to point to, also one of a runtime to itself; null: to what it would without the shim, and there is none.
+  void* target(const Object& object, const Library& library, const Entry& entry) const noexcept {
+    const int family = index(entry.family);
+    const void* const runtime = library.runtime[family];
+    const void* const definition =
+        runtime == everybodys_[family] ? definitions_[&entry - entries]
+                                       : stock.brought_by(object, entry.name.data(), version_in(entry.family));
+    if (definition == nullptr || runtime == nullptr) return const_cast<void*>(definition);
+    const Object home = Object::with(runtime);
+    const bool by_stub = library.copy[family] != 0 && home.contains(definition) && home != object;
+    return by_stub ? stub(library.copy[family], entry) : const_cast<void*>(definition);
+  }
+
+  Library libraries_[32];
+  std::size_t count_ = 0;
+  const void* everybodys_[2] = {};  ///< by family: the main function in the global scope
+  bool asked_[most_entries] = {};   ///< by entry: a library takes what the global scope has
+  const void* definitions_[most_entries] = {};
+  Counts counts_;
+  bool complete_ = true;
+};
+
 thread_local constinit bool binding = false;  ///< what it calls may come back here
 
 }  // namespace
 
 void bind_new_libraries() noexcept {
-  if (binding || loads_now() == loads.load(std::memory_order_acquire)) return;
+  // Acquire: partner the release in Round::bind().
+  if (binding || counts_now().loads == loads.load(std::memory_order_acquire)) return;
   binding = true;
-  {
-    const std::lock_guard lock(mutex);
-    if (entry_count == 0) prepare_entries();
-    for (int rounds = 0; rounds < 64; ++rounds) {
-      Search search;
-      dl_iterate_phdr(look_at, &search);
-      for (int i = 0; i < search.count; ++i) bind_library(search.dynamic[i]);
-      loads.store(search.loads, std::memory_order_release);
-      if (search.loads != 0) break;
-    }
+  for (int rounds = 0; rounds < 64 && !Round().run(); ++rounds) {
   }
   binding = false;
 }
 
+const void* runtime_for(const void* inside, Family family, const void* everybodys) noexcept {
+  const void* found = nullptr;
+  while_libraries_stay([&] {
+    stock.take();
+    const Object library = Object::with(inside);
+    if (library && library != own()) found = stock.runtime_for(library, family, everybodys);
+  });
+  return found;
+}
+
 bool somebody_defines(const char* name) noexcept {
-  struct Search {
-    const char* name;
-    bool found = false;
-  } search = {name, false};
-  const auto look = [](dl_phdr_info* info, std::size_t, void* argument) {
-    auto& own = *static_cast<Search*>(argument);
-    const Tables library(*info);
-    const bool shim = library.whole.contains(reinterpret_cast<std::uintptr_t>(&look_at));
-    own.found = library.dynamic != nullptr && !shim && defines(library, own.name);
-    return own.found ? 1 : 0;
-  };
-  dl_iterate_phdr(look, &search);
-  return search.found;
+  bool found = false;
+  Object::each([&](const Object& object) { return found = object != own() && object.find(name) != nullptr; });
+  return found;
 }
 
 void* stub_of(int copy, const char* name, bool gnu) noexcept {
   const auto [begin, end] = entries_of(name);
   for (const Entry* entry = begin; entry != end; ++entry) {
-    if (entry->llvm != gnu) return stub(copy, *entry);
+    if ((entry->family == Family::gnu) == gnu) return stub(copy, *entry);
   }
   return nullptr;
 }

@@ -8,9 +8,14 @@
 //   library B --- stub (2, omp_get_thread_num) --+--> omp_get_thread_num of the shim, which is told 1 or 2
 //
 // A runtime that was in the process from the start serves all libraries. Its callers are left as they are.
+//
+// A library may be looked at while its constructors, or those of what it needs, have still to run, as they may look
+// functions up themselves. So nothing here opens it: its memory is read (../objects.hpp).
 #pragma once
 
 #include <cstdint>
+
+#include "shims/openmp/runtime.hpp"
 
 namespace smelt::shims::openmp {
 
@@ -21,8 +26,12 @@ constexpr int stub_bytes = 16;
 /// Binds the libraries that were loaded since the last call. Cost: a short look if there are none.
 void bind_new_libraries() noexcept;
 
-/// Whether a library of the process defines a function, other than the shim. Takes no memory, as dlsym() does for its
-/// message when it finds none.
+/// The main function of the runtime to which the library that contains `inside` would be bound without the shim: that of
+/// the global scope, `everybodys` (null: it has none), if it was there before the library, else the one that the library
+/// brought. Null: there is neither, or no such library, or it is the shim.
+const void* runtime_for(const void* inside, Family family, const void* everybodys) noexcept;
+
+/// Whether a library of the process defines a function, other than the shim.
 bool somebody_defines(const char* name) noexcept;
 
 /// The stub of copy number `copy` (1 .. most_copies) for the function `name`; null: the shim has none of that name.

@@ -1,6 +1,7 @@
 // Constructs of programs built by GCC, and the library routines that a parked master would answer wrongly.
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "shims/openmp/crew.hpp"
 
@@ -83,8 +84,10 @@ SMELT_SHOWN void GOMP_parallel(Body body, void* data, unsigned threads, unsigned
 
 SMELT_SHOWN void GOMP_barrier() noexcept { plain_barrier(gnu(SMELT_CALLER), barrier_entry); }
 
+// A construct outside of regions may have had a region inside, whose crew is parked: hence dissolve().
 SMELT_SHOWN void GOMP_loop_end() noexcept {
   const Runtime& below = gnu(SMELT_CALLER);
+  dissolve("GOMP_loop_end");
   if (!in_region_of(below)) return below.loop_end();
   below.loop_end_nowait();
   plain_barrier(below, loop_entry);
@@ -92,16 +95,17 @@ SMELT_SHOWN void GOMP_loop_end() noexcept {
 
 SMELT_SHOWN void GOMP_sections_end() noexcept {
   const Runtime& below = gnu(SMELT_CALLER);
+  dissolve("GOMP_sections_end");
   if (!in_region_of(below)) return below.sections_end();
   below.sections_end_nowait();
   plain_barrier(below, sections_entry);
 }
 
 SMELT_SHOWN unsigned GOMP_sections_next() noexcept {
-  const unsigned first = self.section;
-  if (first == Self::no_section) return gnu(SMELT_CALLER).sections_next();
-  self.section = Self::no_section;
-  return first;
+  const Runtime& below = gnu(SMELT_CALLER);
+  dissolve("GOMP_sections_next");
+  const unsigned first = std::exchange(self.section, Self::no_section);
+  return first == Self::no_section ? below.sections_next() : first;
 }
 
 SMELT_SHOWN bool GOMP_single_start() noexcept {

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "shims/objects.hpp"
 #include "shims/openmp/bindings.hpp"
 #include "shims/openmp/crew.hpp"
 
@@ -65,6 +66,10 @@ thread_local constinit std::uint32_t smelt_openmp_bound = 0;
 extern "C" {
 /// Where thunks.S finds the originals, once they are known and the same for all callers.
 [[gnu::visibility("hidden")]] constinit std::atomic<void*> smelt_openmp_originals[std::size(symbols)] = {};
+/// And those of the copies that have stubs, by their number.
+constexpr std::size_t most_symbols = 512;  // as in thunks.S
+static_assert(std::size(symbols) <= most_symbols);
+[[gnu::visibility("hidden")]] constinit std::atomic<void*> smelt_openmp_originals_of_copies[most_copies + 1][most_symbols] = {};
 }
 
 void stop_crews(const char* why) noexcept {
@@ -107,22 +112,17 @@ Dlclose c_library_dlclose() noexcept {
 
 // ---- look-up -----------------------------------------------------------------------------------
 
-/// Where a function is looked for: after the shim, or in the libraries that the caller came with.
+/// Where the functions of a runtime are looked for: after the shim, or in one library and what it needs.
 class Scope {
  public:
   /// The scope of the whole process.
   Scope() = default;
 
-  /// The scope of the library that `caller` is in; the process's if there is none.
-  explicit Scope(const void* caller) noexcept {
-    Dl_info info = {};
-    link_map* map = nullptr;
-    if (dladdr1(caller, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr) return;
-    open(*map);
+  /// The scope of a runtime. Opening it runs its constructors if they have still to run, and those of what it needs: that
+  /// is the C library's, in their order. Nothing else may be opened at any time.
+  explicit Scope(const link_map& runtime) noexcept {
+    if (void* handle = dlopen(runtime.l_name, RTLD_LAZY | RTLD_NOLOAD)) handle_ = handle;
   }
-
-  /// The scope of that library, whatever the process has.
-  explicit Scope(const link_map& map) noexcept { open(map); }
 
   ~Scope() {
     if (handle_ != RTLD_NEXT) c_library_dlclose()(handle_);
@@ -130,22 +130,25 @@ class Scope {
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
-  bool is_everybodys() const noexcept { return handle_ == RTLD_NEXT; }
-
   void* find(const char* name, const char* version = nullptr) const noexcept {
     void* found = version != nullptr ? dlvsym(handle_, name, version) : nullptr;
     return found != nullptr ? found : c_library_dlsym()(handle_, name);
   }
 
  private:
-  void open(const link_map& map) noexcept {
-    if (void* handle = dlopen(map.l_name, RTLD_LAZY | RTLD_NOLOAD)) handle_ = handle;
-  }
-
   void* handle_ = RTLD_NEXT;
 };
 
+}  // namespace
+
 const char* marker(Family family) noexcept { return family == Family::gnu ? "GOMP_parallel" : "__kmpc_fork_call"; }
+
+// A look-up that finds nothing takes memory for the message.
+void* defined_after_shim(const char* name, const char* version) noexcept {
+  return somebody_defines(name) ? Scope().find(name, version) : nullptr;
+}
+
+namespace {
 
 // ---- what a runtime can do ----------------------------------------------------------------------
 
@@ -410,13 +413,13 @@ Runtime find_runtime(Family family, const Scope& scope, bool global) noexcept {
 /// A runtime that is private to libraries, by where its main function is.
 struct Private : Runtime {
   const void* marker;
-  Private* next;
+  const Private* next;
   mutable std::atomic<void*> originals[std::size(symbols)];  ///< as far as they have been asked for
 };
 
 constinit std::mutex copies_mutex;
-constinit std::atomic<Private*> newest_copy{nullptr};
-constinit Private* copies[most_copies + 1] = {};  ///< by number, written before a stub with that number is handed out
+constinit std::atomic<const Private*> newest_copy{nullptr};
+constinit const Private* copies[most_copies + 1] = {};  ///< by number, written before a stub with that number is handed out
 constinit int copy_count = 0;
 
 /// Workers of a runtime wait in its code between regions: it stays loaded.
@@ -425,72 +428,73 @@ void keep_loaded(const void* inside) noexcept {
   if (dladdr(inside, &info) != 0) dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/// The copy whose main function, `found`, is in `scope`. Null: that of those for whom there is none.
-Private* copy_at(Family family, const Scope& scope, const void* found) noexcept {
-  const std::lock_guard lock(copies_mutex);
-  Private* const first = newest_copy.load(std::memory_order_relaxed);
-  for (Private* each = first; each != nullptr; each = each->next) {
-    if (each->marker == found && each->family == family) return each;
+/// Those that are known.
+const Private* known_copy(Family family, const void* main_function, const Private* from) noexcept {
+  for (const Private* each = from; each != nullptr; each = each->next) {
+    if (each->marker == main_function && each->family == family) return each;
   }
-  if (found != nullptr) keep_loaded(found);
-  auto* const made = new Private{{find_runtime(family, scope, false)}, found, first, {}};
-  if (found != nullptr && copy_count < most_copies) copies[made->copy = ++copy_count] = made;
+  return nullptr;
+}
+
+/// The copy whose main function this is. Null: that of those for whom there is none.
+const Private* copy_at(Family family, const void* main_function) noexcept {
+  // Acquire: partner the release below.
+  const Private* known = newest_copy.load(std::memory_order_acquire);
+  if ((known = known_copy(family, main_function, known)) != nullptr) return known;
+  if (main_function != nullptr) keep_loaded(main_function);
+  const link_map* const library = main_function != nullptr ? library_with(main_function) : nullptr;
+  // Not under the lock: the loader has one of its own, under which constructors come here.
+  auto* const made = library != nullptr ? new Private{{find_runtime(family, Scope(*library), false)}, main_function, nullptr, {}}
+                                        : new Private{{find_runtime(family, Scope(), false)}, main_function, nullptr, {}};
+  const std::lock_guard lock(copies_mutex);
+  const Private* const first = newest_copy.load(std::memory_order_relaxed);
+  if ((known = known_copy(family, main_function, first)) != nullptr) {
+    delete made;
+    return known;
+  }
+  made->next = first;
+  if (main_function != nullptr && copy_count < most_copies) copies[made->copy = ++copy_count] = made;
   newest_copy.store(made, std::memory_order_release);
   return made;
 }
 
-bool comes_before(const link_map* a, const link_map* b) noexcept {
-  for (; a != nullptr; a = a->l_next) {
-    if (a->l_next == b) return true;
-  }
-  return false;
-}
-
-/// Whether a library takes the runtime of the global scope: it was there before the library, which looked there first,
-/// or the library brought none.
-bool takes_everybodys(const link_map* library, const void* everybodys, const void* own) noexcept {
-  if (own == nullptr || everybodys == nullptr) return own == nullptr;
-  return own == everybodys || comes_before(library_with(everybodys), library);
-}
-
-Private* find_private(Family family, const void* caller) noexcept {
+const Private* find_private(Family family, const void* caller) noexcept {
   bind_new_libraries();
-  const link_map* const library = library_with(caller);
-  const Scope everybodys;
-  const void* const next = everybodys.find(marker(family));
-  if (library != nullptr) {
-    const Scope own(*library);
-    const void* const found = own.is_everybodys() ? nullptr : own.find(marker(family));
-    // Its scope begins with the shim for the program itself.
-    const bool foreign = found != nullptr && library_with(found) != library_with(reinterpret_cast<void*>(&copy_at));
-    if (foreign && !takes_everybodys(library, next, found)) return copy_at(family, own, found);
+  const void* const everybodys = defined_after_shim(marker(family));
+  if (const void* const found = runtime_for(caller, family, everybodys)) return copy_at(family, found);
+  if (everybodys != nullptr) return copy_at(family, everybodys);
+  // A runtime that calls itself on behalf of the shim.
+  if (smelt_openmp_state != outside && self.crew->runtime->family == family) {
+    return static_cast<const Private*>(self.crew->runtime);
   }
-  if (next != nullptr) return copy_at(family, everybodys, next);
   // Code in no library, made at run time or called by such code: of one that is there.
-  for (Private* each = newest_copy.load(std::memory_order_acquire); each != nullptr; each = each->next) {
+  for (const Private* each = newest_copy.load(std::memory_order_acquire); each != nullptr; each = each->next) {
     if (each->family == family && each->marker != nullptr) return each;
   }
-  return copy_at(family, everybodys, nullptr);
+  return copy_at(family, nullptr);
 }
 
-/// Only a runtime that is there from the start serves all libraries; later ones those that come after them.
+}  // namespace
+
 bool there_at_start(Family family) noexcept {
   static const bool there[] = {somebody_defines(marker(Family::gnu)), somebody_defines(marker(Family::llvm))};
   return there[static_cast<int>(family)];
 }
+
+int copy_with(Family family, const void* main_function) noexcept { return copy_at(family, main_function)->copy; }
+
+namespace {
 
 const Runtime* global_runtime(Family family) noexcept {
   auto& slot = runtime_detail::globals[static_cast<int>(family)];
   // Acquire: partner the release below.
   if (const Runtime* runtime = slot.load(std::memory_order_acquire)) return runtime;
   if (!there_at_start(family)) return nullptr;
-  const Scope scope;
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  if (slot.load(std::memory_order_relaxed) == nullptr) {
-    slot.store(new Runtime(find_runtime(family, scope, true)), std::memory_order_release);
-  }
-  return slot.load(std::memory_order_relaxed);
+  auto* const made = new Runtime(find_runtime(family, Scope(), true));
+  const Runtime* first = nullptr;
+  if (slot.compare_exchange_strong(first, made, std::memory_order_acq_rel)) return made;
+  delete made;
+  return first;
 }
 
 }  // namespace
@@ -501,7 +505,7 @@ namespace {
 /// modules) call from one after the other. Good until a library is unloaded.
 class Callers {
  public:
-  Private* find(const void* caller) const noexcept {
+  const Private* find(const void* caller) const noexcept {
     // Acquire: partner dlclose(). Who calls from a library that was loaded in the place of another sees that the one
     // was unloaded, or that it is being closed.
     if (libraries_closing.load(std::memory_order_acquire) != 0) return nullptr;
@@ -514,7 +518,7 @@ class Callers {
   }
 
   /// `unloaded`: libraries_unloaded before the runtime was looked for.
-  void remember(const void* caller, Private* runtime, std::uint32_t unloaded) noexcept {
+  void remember(const void* caller, const Private* runtime, std::uint32_t unloaded) noexcept {
     if (unloaded_ != unloaded) *this = {};
     unloaded_ = unloaded;
     entries_[next_++ % std::size(entries_)] = {code_around(caller), runtime};
@@ -523,7 +527,7 @@ class Callers {
  private:
   struct Entry {
     Runtime::Code library;
-    Private* runtime = nullptr;
+    const Private* runtime = nullptr;
   };
   Entry entries_[16] = {};
   std::uint32_t next_ = 0;
@@ -539,42 +543,11 @@ const Runtime& runtime_detail::of_copy(Family family, std::uint32_t copy) noexce
   return *copies[copy];
 }
 
-Bound bound_to(Family family, const void* map) noexcept {
-  Bound bound;
-  if (there_at_start(family)) {
-    bound.everybodys = true;
-    return bound;
-  }
-  const auto* const library = static_cast<const link_map*>(map);
-  bound.found_in = library;
-  const Scope everybodys, own(*library);
-  const void* const next = everybodys.find(marker(family));
-  const void* found = own.is_everybodys() ? nullptr : own.find(marker(family));
-  const link_map* const shim = library_with(reinterpret_cast<void*>(&copy_at));
-  if (found != nullptr && library_with(found) == shim) found = nullptr;
-  bound.after_shim = takes_everybodys(library, next, found);
-  const void* const taken = bound.after_shim ? next : found;
-  if (taken == nullptr) return bound;
-  bound.itself = library_with(taken) == library;
-  bound.copy = copy_at(family, bound.after_shim ? everybodys : own, taken)->copy;
-  return bound;
-}
-
-void* Bound::original(const char* name, bool llvm) const noexcept {
-  const link_map* const shim = library_with(reinterpret_cast<void*>(&copy_at));
-  const auto in = [&](const Scope& scope) -> void* {
-    void* found = llvm ? scope.find(name, "VERSION") : scope.find(name);
-    return found != nullptr && library_with(found) != shim ? found : nullptr;
-  };
-  if (void* found = after_shim ? nullptr : in(Scope(*static_cast<const link_map*>(found_in)))) return found;
-  return in(Scope());
-}
-
-void release_library(void* handle) noexcept { c_library_dlclose()(handle); }
-
 namespace {
 /// Libraries that were there before the program: those that only ask whether a function is there are told the truth.
 [[gnu::constructor]] void bind_first_libraries() noexcept {
+  c_library_dlsym();
+  c_library_dlclose();
   there_at_start(Family::gnu);
   bind_new_libraries();
 }
@@ -585,7 +558,7 @@ const Runtime& runtime_detail::look_up(Family family, const void* caller) noexce
   if (const Private* found = known.find(caller)) return *found;
   if (const Runtime* global = global_runtime(family)) return *global;
   const auto unloaded = libraries_unloaded.load(std::memory_order_relaxed);
-  Private* found = find_private(family, caller);
+  const Private* found = find_private(family, caller);
   known.remember(caller, found, unloaded);
   return *found;
 }
@@ -621,6 +594,7 @@ extern "C" {
   void* const original = below.find(symbol.name, symbol.version);
   if (original == nullptr) undefined(symbol.name);
   (below.global ? slot : *own).store(original, std::memory_order_relaxed);
+  if (below.copy != 0) smelt_openmp_originals_of_copies[below.copy][index].store(original, std::memory_order_relaxed);
   return original;
 }
 
@@ -630,13 +604,13 @@ void* look_up_for(void* handle, const char* name) noexcept {
   void* const original = c_library_dlsym()(handle, name);
   const link_map* const library = original != nullptr ? library_with(original) : nullptr;
   if (library == nullptr || library == library_with(reinterpret_cast<void*>(&copy_at))) return nullptr;
-  const bool llvm = Scope(*library).find("__kmpc_fork_call") != nullptr;
+  const Object runtime = Object::with(original);
+  const bool llvm = runtime.find(marker(Family::llvm)) != nullptr;
   const Family family = llvm ? Family::llvm : Family::gnu;
-  const Scope scope(*library);
-  const void* const found = scope.find(marker(family));
-  if (found == nullptr || library_with(found) != library) return nullptr;
+  const ElfW(Sym)* const found = runtime.find(marker(family));
+  if (found == nullptr) return nullptr;
   if (!there_at_start(family)) {
-    const Private& copy = *copy_at(family, scope, found);
+    const Private& copy = *copy_at(family, runtime.address_of(*found));
     if (void* const stub = copy.copy != 0 ? stub_of(copy.copy, name, !llvm) : nullptr) return stub;
     if (is_known(name)) return nullptr;
   }

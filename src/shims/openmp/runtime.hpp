@@ -83,7 +83,7 @@ struct Runtime {
 
   Family family;
   bool global;           ///< every library of the process is served by this one
-  int copy;              ///< else: its number, for stubs (bindings.hpp); 0: there are too many
+  int copy;              ///< else: its number, see copy_with()
   const char* no_crews;  ///< why none can be made, null: they can
   bool own_reductions;   ///< how reductions combine is not prescribed
   bool usual_blocks;     ///< static loops are cut into blocks that differ by at most one iteration
@@ -132,20 +132,17 @@ inline const Runtime& runtime(Family family, const void* caller) noexcept {
   return runtime_detail::of_copy(family, bound >> 16);
 }
 
-/// What the imports of a library would be bound to without the shim.
-struct Bound {
-  bool everybodys = false;  ///< one that serves the whole process: the shim's entries are right
-  bool itself = false;      ///< the library is the runtime
-  int copy = 0;             ///< whose stubs are to be taken; 0: none
-  const void* found_in = nullptr;  ///< link_map of the library; not null unless everybodys
-  bool after_shim = false;         ///< in the global scope, or: in that of the library
-  /// The definition itself; null: there is none. Valid while the library is loaded.
-  void* original(const char* name, bool llvm) const noexcept;
-};
-Bound bound_to(Family family, const void* link_map) noexcept;
+/// The function by which a runtime is known.
+const char* marker(Family family) noexcept;
 
-/// The C library's dlclose.
-void release_library(void* handle) noexcept;
+/// Whether a runtime was in the process from the start: it serves all libraries, later ones those that come after them.
+bool there_at_start(Family family) noexcept;
+
+/// What the global scope has of that name besides the shim; null: nothing.
+void* defined_after_shim(const char* name, const char* version = nullptr) noexcept;
+
+/// The number of the copy whose main function this is, for stubs (bindings.hpp); 0: there are too many.
+int copy_with(Family family, const void* main_function) noexcept;
 
 /// No crews from now on, in any thread. `why`: a literal.
 void stop_crews(const char* why) noexcept;

@@ -1,10 +1,10 @@
 // Entry points of the functions that are passed on: symbols.inc as code.
 //
-//   state of the thread asks for nothing, original known:   jump to the original
+//   state of the thread asks for nothing, original known:   jump to the original, the process's or that of the caller's copy
 //   else:                                                    smelt_openmp_before(index, caller), then jump
 //
 // No register that carries an argument is changed on the way, so signatures need not be known. An index counts the
-// lines of symbols.inc; names.cpp counts them in the same order.
+// lines of symbols.inc; runtime.cpp counts them in the same order.
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
@@ -27,14 +27,43 @@
   jnz 1f
   movq smelt_openmp_originals+8*index(%rip), %r11
   testq %r11, %r11
-  jz 1f
+  jz 2f
   jmp *%r11
 1:
   movl $index, %r11d
   jmp slow
+2:
+  movl $index, %r11d
+  jmp of_copy
   .size \label, . - \label
   .set index, index + 1
 .endm
+
+of_copy:
+  .cfi_startproc
+  pushq %rax
+  .cfi_adjust_cfa_offset 8
+  movq smelt_openmp_bound@gottpoff(%rip), %r10
+  movl %fs:(%r10), %eax
+  shrl $16, %eax
+  jz 1f
+  shll $9, %eax
+  addl %r11d, %eax
+  leaq smelt_openmp_originals_of_copies(%rip), %r10
+  movq (%r10,%rax,8), %r10
+  testq %r10, %r10
+  jz 1f
+  movq smelt_openmp_bound@gottpoff(%rip), %rax
+  movl $0, %fs:(%rax)
+  popq %rax
+  .cfi_adjust_cfa_offset -8
+  jmp *%r10
+  .cfi_adjust_cfa_offset 8
+1:
+  popq %rax
+  .cfi_adjust_cfa_offset -8
+  jmp slow
+  .cfi_endproc
 
 slow:
   .cfi_startproc
@@ -153,14 +182,32 @@ bound:
   b.ne 1f
   adrp x16, smelt_openmp_originals+8*index
   ldr x16, [x16, :lo12:smelt_openmp_originals+8*index]
-  cbz x16, 1f
+  cbz x16, 2f
   br x16
 1:
   mov w16, #index
   b slow
+2:
+  mov w16, #index
+  b of_copy
   .size \label, . - \label
   .set index, index + 1
 .endm
+
+of_copy:
+  adrp x17, :gottprel:smelt_openmp_bound
+  ldr x17, [x17, :gottprel_lo12:smelt_openmp_bound]
+  mrs x9, tpidr_el0
+  ldr w10, [x9, x17]
+  lsr w10, w10, #16
+  cbz w10, slow
+  add w10, w16, w10, lsl #9
+  adrp x11, smelt_openmp_originals_of_copies
+  add x11, x11, :lo12:smelt_openmp_originals_of_copies
+  ldr x11, [x11, x10, lsl #3]
+  cbz x11, slow
+  str wzr, [x9, x17]
+  br x11
 
 slow:
   .cfi_startproc

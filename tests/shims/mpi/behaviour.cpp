@@ -3,6 +3,7 @@
 //   mpirun -n N behaviour              all checks
 //   mpirun -n N behaviour spin         collectives for ever, for whoever kills a rank
 //   mpirun -n N behaviour abort        the last rank aborts while the others wait
+//   mpirun -n 2 behaviour early        rank 1 ends by MPI_Finalize while rank 0 waits for it in a collective
 #include <pthread.h>
 #include <unistd.h>
 
@@ -209,6 +210,76 @@ void abort_late() {
   fail("passed a barrier that one rank never came to");
 }
 
+/// One collective in one of the ways in which it can be called.
+struct Manner {
+  const char* name;
+  int count;
+  int (*sum)(const std::vector<long>& in, std::vector<long>& out, MPI_Comm comm);
+};
+const Manner manners[] = {
+    {"blocking", 1,
+     [](const auto& in, auto& out, MPI_Comm comm) {
+       return MPI_Allreduce(in.data(), out.data(), static_cast<int>(in.size()), MPI_LONG, MPI_SUM, comm);
+     }},
+    {"blocking, long", 100'000,
+     [](const auto& in, auto& out, MPI_Comm comm) {
+       return MPI_Allreduce(in.data(), out.data(), static_cast<int>(in.size()), MPI_LONG, MPI_SUM, comm);
+     }},
+    {"barrier", 1, [](const auto&, auto&, MPI_Comm comm) { return MPI_Barrier(comm); }},
+    {"nonblocking", 1,
+     [](const auto& in, auto& out, MPI_Comm comm) {
+       MPI_Request request = MPI_REQUEST_NULL;
+       const int code =
+           MPI_Iallreduce(in.data(), out.data(), static_cast<int>(in.size()), MPI_LONG, MPI_SUM, comm, &request);
+       return code != MPI_SUCCESS ? code : MPI_Wait(&request, MPI_STATUS_IGNORE);
+     }},
+    {"nonblocking, tested", 100'000,
+     [](const auto& in, auto& out, MPI_Comm comm) {
+       MPI_Request request = MPI_REQUEST_NULL;
+       int code =
+           MPI_Iallreduce(in.data(), out.data(), static_cast<int>(in.size()), MPI_LONG, MPI_SUM, comm, &request);
+       for (int done = 0; done == 0 && code == MPI_SUCCESS;) code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+       return code;
+     }},
+    {"persistent", 1,
+     [](const auto& in, auto& out, MPI_Comm comm) {
+       MPI_Request request = MPI_REQUEST_NULL;
+       int code = INIT(Allreduce)(in.data(), out.data(), static_cast<int>(in.size()), MPI_LONG, MPI_SUM, comm,
+                                  MPI_INFO_NULL, &request);
+       if (code == MPI_SUCCESS) code = MPI_Start(&request);
+       if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+       if (code == MPI_SUCCESS) MPI_Request_free(&request);
+       return code;
+     }},
+};
+
+/// A program that is wrong: with the libraries it waits for ever.
+void end_early() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // of what goes wrong with a request
+  std::vector<MPI_Comm> comms;
+  for (const Manner& manner : manners) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    const std::vector<long> in(static_cast<std::size_t>(manner.count), 1);
+    std::vector<long> out(in.size());
+    sum_on(comm, 100);
+    for (int i = 0; i < 20; ++i) require(manner.sum(in, out, comm) == MPI_SUCCESS, manner.name);
+    comms.push_back(comm);
+  }
+  if (world_rank() == 1) return;
+  for (std::size_t i = 0; i < comms.size(); ++i) {
+    const Manner& manner = manners[i];
+    const std::vector<long> in(static_cast<std::size_t>(manner.count), 1);
+    std::vector<long> out(in.size());
+    const auto begun = std::chrono::steady_clock::now();
+    require(manner.sum(in, out, comms[i]) != MPI_SUCCESS, std::string(manner.name) + ": done without rank 1");
+    const auto waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    require(manner.sum(in, out, comms[i]) != MPI_SUCCESS, std::string(manner.name) + ": done without rank 1 again");
+    std::printf("%s: told after %.3f s\n", manner.name, waited);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -217,6 +288,11 @@ int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "all";
   if (std::strcmp(what, "spin") == 0) spin();
   if (std::strcmp(what, "abort") == 0) abort_late();
+  if (std::strcmp(what, "early") == 0) {
+    end_early();
+    MPI_Finalize();
+    return 0;
+  }
   sum_on(MPI_COMM_WORLD, 5);
   if (world_size() > 1) check_progress();
   check_one_sided();

@@ -187,6 +187,18 @@ def test_failures(mpi):
         fail(f"left behind: {left_behind()}")
 
 
+def test_early(mpi):
+    """A rank that has ended by MPI_Finalize while another one waits for it: that is told so."""
+    before = left_behind()
+    text = mpi.run(2, mpi.program("behaviour"), "early", within=40)
+    times = [float(time) for time in re.findall(r"told after ([0-9.]+) s", text)]
+    # A second is promised; the machine may be busy with something else.
+    if len(times) != 6 or max(times) > 5:
+        fail(f"six collectives were to be told within a second:\n{text}")
+    if left_behind() != before:
+        fail(f"left behind: {left_behind()}")
+
+
 def kill_one(mpi, program):
     process = subprocess.Popen(mpi.command(2, program, "spin"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                text=True, env=mpi.environment(), start_new_session=True)

@@ -325,6 +325,62 @@ void ordered_and_doacross() {
   }
 }
 
+/// A region of all threads, as a construct outside of regions may contain it.
+int region_inside(int n) {
+  int sum = 0;
+#pragma omp parallel num_threads(n) reduction(+ : sum)
+  ++sum;
+  return sum;
+}
+
+// A loop or sections outside of all regions are one thread's; the regions inside of them are of all threads, and so are
+// those afterwards.
+void constructs_outside_of_regions() {
+  for (int n : sizes) {
+    for (int round = 0; round < 30; ++round) {
+      int members = 0, order = 0;
+#pragma omp for schedule(dynamic)
+      for (int i = 0; i < 5; ++i) members += region_inside(n);
+#pragma omp for schedule(guided) nowait
+      for (int i = 0; i < 5; ++i) members += region_inside(n);
+#pragma omp for schedule(runtime)
+      for (unsigned long long i = 0; i < 5; ++i) members += region_inside(n);
+#pragma omp for schedule(static)
+      for (int i = 0; i < 5; ++i) members += region_inside(n);
+#pragma omp for schedule(dynamic, 2) ordered
+      for (int i = 0; i < 5; ++i) {
+        members += region_inside(n);
+#pragma omp ordered
+        order = order * 10 + i;
+        members += region_inside(n);
+      }
+#pragma omp sections
+      {
+#pragma omp section
+        members += region_inside(n);
+#pragma omp section
+        members += region_inside(n);
+#pragma omp section
+        members += region_inside(n);
+      }
+#pragma omp sections nowait
+      {
+#pragma omp section
+        members += region_inside(n);
+#pragma omp section
+        members += region_inside(n);
+      }
+#pragma omp single
+      members += region_inside(n);
+#pragma omp master
+      members += region_inside(n);
+      members += region_inside(n);
+      CHECK(members == 38 * n);
+      CHECK(order == 1234);
+    }
+  }
+}
+
 void exclusion() {
   for (int n : sizes) {
     int critical = 0, named = 0, atomic = 0, locked = 0, nested = 0;
@@ -853,6 +909,7 @@ const Case cases[] = {{"barriers", barriers},
                       {"shared-variables", shared_variables},
                       {"reductions", reductions},
                       {"ordered-and-doacross", ordered_and_doacross},
+                      {"constructs-outside-of-regions", constructs_outside_of_regions},
                       {"exclusion", exclusion},
                       {"threadprivate", threadprivate},
                       {"views", views},

@@ -1,5 +1,6 @@
 // Calls every function that a preload library shows, in a process that has no original of any: whatever it does then, it
-// calls no null pointer. Arguments: the library and the beginnings of the functions' names. Each call has a process.
+// calls no null pointer. Functions that it hides until there is an original are called, too, at the addresses that its file
+// has. Arguments: the library and the beginnings of the functions' names. Each call has a process.
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/wait.h>
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 namespace {
 
@@ -29,6 +31,17 @@ int outcome(std::uintptr_t function) {
   return status;
 }
 
+/// As they lie in the file, at `offset`: the part of a library that has them begins both in it and in memory.
+std::vector<ElfW(Sym)> symbols_in_file(const char* name, std::uintptr_t offset) {
+  std::vector<ElfW(Sym)> symbols;
+  std::FILE* const file = std::fopen(name, "rb");
+  if (file == nullptr || std::fseek(file, static_cast<long>(offset), SEEK_SET) != 0) return symbols;
+  ElfW(Sym) symbol;
+  while (symbols.size() < 65536 && std::fread(&symbol, sizeof symbol, 1, file) == 1) symbols.push_back(symbol);
+  std::fclose(file);
+  return symbols;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -43,6 +56,7 @@ int main(int argc, char** argv) {
     if (each->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(each->d_un.d_ptr);
     if (each->d_tag == DT_GNU_HASH) hash = reinterpret_cast<const std::uint32_t*>(each->d_un.d_ptr);
   }
+  const std::vector<ElfW(Sym)> in_file = symbols_in_file(map->l_name, reinterpret_cast<std::uintptr_t>(symbols) - map->l_addr);
   const auto* bucket = reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const ElfW(Addr)*>(hash + 4) + hash[2]);
   const std::uint32_t* chain = bucket + hash[0];
   int called = 0, broken = 0;
@@ -52,7 +66,7 @@ int main(int argc, char** argv) {
       for (int n = 2; n < argc; ++n) {
         if (std::strncmp(name, argv[n], std::strlen(argv[n])) != 0 || symbols[i].st_shndx == SHN_UNDEF) continue;
         ++called;
-        const int status = outcome(map->l_addr + symbols[i].st_value);
+        const int status = outcome(map->l_addr + (i < in_file.size() ? in_file[i] : symbols[i]).st_value);
         if (!WIFSIGNALED(status)) continue;
         std::printf("%s: signal %d\n", name, WTERMSIG(status));
         ++broken;

@@ -1,11 +1,11 @@
-#include "shims/mpi/objects.hpp"
+#include "shims/objects.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
 
-namespace smelt::shims::mpi {
+namespace smelt::shims {
 namespace {
 
 std::uint32_t gnu_hash_of(const char* name) noexcept {
@@ -23,6 +23,13 @@ std::uint32_t hash_of(const char* name) noexcept {
     hash &= ~high;
   }
   return hash;
+}
+
+constexpr unsigned version_hidden = 0x8000, version_number = 0x7fff;
+
+template <class T, class U>
+const T* further(const U* from, std::size_t bytes) noexcept {
+  return reinterpret_cast<const T*>(reinterpret_cast<const char*>(from) + bytes);
 }
 
 std::uintptr_t page() noexcept {
@@ -54,13 +61,17 @@ void Object::read_dynamic() noexcept {
     const std::uintptr_t value = entry.d_un.d_ptr;
     return value < base_ ? base_ + value : value;
   };
-  std::size_t bytes = 0, import_bytes = 0, relative = 0;
+  std::size_t bytes = 0, import_bytes = 0, relative = 0, name = 0;
   const ElfW(Rela)* first = nullptr;
   bool with_addends = true;
   for (const auto* each = dynamic_; each->d_tag != DT_NULL; ++each) {
     if (each->d_tag == DT_SYMTAB) symbols_ = reinterpret_cast<const ElfW(Sym)*>(table(*each));
     if (each->d_tag == DT_STRTAB) names_ = reinterpret_cast<const char*>(table(*each));
     if (each->d_tag == DT_GNU_HASH) gnu_hash_ = reinterpret_cast<const std::uint32_t*>(table(*each));
+    if (each->d_tag == DT_SONAME) name = each->d_un.d_val;
+    if (each->d_tag == DT_VERSYM) versions_ = reinterpret_cast<const ElfW(Half)*>(table(*each));
+    if (each->d_tag == DT_VERNEED) needed_versions_ = reinterpret_cast<const ElfW(Verneed)*>(table(*each));
+    if (each->d_tag == DT_VERDEF) defined_versions_ = reinterpret_cast<const ElfW(Verdef)*>(table(*each));
     if (each->d_tag == DT_HASH) hash_ = reinterpret_cast<const std::uint32_t*>(table(*each));
     if (each->d_tag == DT_RELA) first = reinterpret_cast<const ElfW(Rela)*>(table(*each));
     if (each->d_tag == DT_RELASZ) bytes = each->d_un.d_val;
@@ -70,6 +81,7 @@ void Object::read_dynamic() noexcept {
     if (each->d_tag == DT_PLTREL) with_addends = each->d_un.d_val == DT_RELA;
   }
   if (names_ == nullptr) symbols_ = nullptr;
+  if (names_ != nullptr && name != 0) name_ = names_ + name;
   if (first != nullptr && bytes / sizeof *first >= relative) {
     relocations_ = {first + relative, bytes / sizeof *first - relative};  // the relative ones, without symbols, come first
   }
@@ -85,12 +97,51 @@ Object Object::with(const void* inside) noexcept {
   return found;
 }
 
+const char* Object::version_needed(unsigned number) const noexcept {
+  if (needed_versions_ == nullptr) return nullptr;
+  for (const auto* file = needed_versions_;; file = further<ElfW(Verneed)>(file, file->vn_next)) {
+    const auto* version = further<ElfW(Vernaux)>(file, file->vn_aux);
+    for (int i = 0; i < file->vn_cnt; ++i, version = further<ElfW(Vernaux)>(version, version->vna_next)) {
+      if ((version->vna_other & version_number) == number) return names_ + version->vna_name;
+    }
+    if (file->vn_next == 0) return nullptr;
+  }
+}
+
+const char* Object::version_defined(unsigned number) const noexcept {
+  if (defined_versions_ == nullptr) return nullptr;
+  for (const auto* each = defined_versions_;; each = further<ElfW(Verdef)>(each, each->vd_next)) {
+    if ((each->vd_ndx & version_number) == number) return names_ + further<ElfW(Verdaux)>(each, each->vd_aux)->vda_name;
+    if (each->vd_next == 0) return nullptr;
+  }
+}
+
+const char* Object::version_of(const ElfW(Sym) & symbol) const noexcept {
+  if (versions_ == nullptr) return nullptr;
+  const unsigned number = versions_[&symbol - symbols_] & version_number;
+  if (number <= VER_NDX_GLOBAL) return nullptr;
+  return symbol.st_shndx == SHN_UNDEF ? version_needed(number) : version_defined(number);
+}
+
+/// `version` null: whether it is the default one.
+bool Object::has_version(const ElfW(Sym) & symbol, const char* version) const noexcept {
+  if (version == nullptr) return versions_ == nullptr || (versions_[&symbol - symbols_] & version_hidden) == 0;
+  const char* const own = version_of(symbol);
+  return own != nullptr && std::strcmp(own, version) == 0;
+}
+
 /// A table by the newer of the two hash functions, else by the older one.
-const ElfW(Sym) * Object::find(const char* name) const noexcept {
+const ElfW(Sym) * Object::find(const char* name, const char* version) const noexcept {
   if (symbols_ == nullptr) return nullptr;
+  const ElfW(Sym)* other = nullptr;  // of that name, in another version
   const auto is_it = [&](std::uint32_t index) {
     const auto& symbol = symbols_[index];
-    return symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && std::strcmp(names_ + symbol.st_name, name) == 0;
+    if (symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0 || std::strcmp(names_ + symbol.st_name, name) != 0) {
+      return false;
+    }
+    if (has_version(symbol, version)) return true;
+    if (other == nullptr || has_version(symbol, nullptr)) other = &symbol;
+    return false;
   };
   if (gnu_hash_ != nullptr) {
     const std::uint32_t buckets = gnu_hash_[0], first = gnu_hash_[1], words = gnu_hash_[2];
@@ -102,7 +153,7 @@ const ElfW(Sym) * Object::find(const char* name) const noexcept {
     for (;; ++index) {
       const std::uint32_t seen = chain[index - first];
       if ((seen | 1) == (hash | 1) && is_it(index)) return &symbols_[index];
-      if ((seen & 1) != 0) return nullptr;
+      if ((seen & 1) != 0) return other;
     }
   }
   if (hash_ == nullptr || hash_[0] == 0) return nullptr;
@@ -111,7 +162,7 @@ const ElfW(Sym) * Object::find(const char* name) const noexcept {
   for (std::uint32_t index = bucket[hash_of(name) % hash_[0]]; index != 0; index = chain[index]) {
     if (is_it(index)) return &symbols_[index];
   }
-  return nullptr;
+  return other;
 }
 
 std::size_t Object::number_of_symbols() const noexcept {
@@ -167,8 +218,9 @@ bool Object::permit(const void* begin, const void* end, bool writing) const noex
 bool Object::write(void** slot, void* value) const noexcept {
   const bool closed = read_only_.contains(slot);
   if (closed && !permit(slot, slot + 1, true)) return false;
-  __atomic_store_n(slot, value, __ATOMIC_RELAXED);  // others may jump through it meanwhile
+  // Others may jump through it meanwhile. Release: what `value` uses has been written.
+  __atomic_store_n(slot, value, __ATOMIC_RELEASE);
   return !closed || permit(slot, slot + 1, false);
 }
 
-}  // namespace smelt::shims::mpi
+}  // namespace smelt::shims

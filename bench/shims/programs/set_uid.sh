@@ -1,0 +1,1 @@
+"$HERE"/regions && id -u

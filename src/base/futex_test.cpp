@@ -1,0 +1,60 @@
+#include "base/futex.hpp"
+
+#include <gtest/gtest.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "base/clock.hpp"
+
+namespace smelt {
+namespace {
+
+class Futexes : public testing::TestWithParam<Among> {};
+INSTANTIATE_TEST_SUITE_P(Futex, Futexes, testing::Values(Among::processes, Among::threads));
+
+TEST_P(Futexes, SleepAsLongAsTheyAreToldTo) {
+  const std::atomic<std::uint32_t> word{7};
+  for (const std::uint64_t timeout_ns : {std::uint64_t{0}, std::uint64_t{20'000'000}, std::uint64_t{1'050'000'000}}) {
+    const auto start = monotonic_ns();
+    futex_wait(word, 7, timeout_ns, GetParam());
+    EXPECT_GE(monotonic_ns() - start, timeout_ns);
+    EXPECT_LT(monotonic_ns() - start, timeout_ns + 10'000'000'000);
+  }
+}
+
+TEST_P(Futexes, DoNotSleepOnAnotherValue) {
+  const std::atomic<std::uint32_t> word{7};
+  futex_wait(word, 8, no_timeout, GetParam());
+}
+
+TEST_P(Futexes, SleepUntilTheyAreWoken) {
+  std::atomic<std::uint32_t> word{0};
+  std::atomic<int> through{0};
+  std::vector<std::thread> sleepers;
+  for (int i = 0; i < 3; ++i) {
+    sleepers.emplace_back([&] {
+      while (word.load() == 0) futex_wait(word, 0, no_timeout, GetParam());
+      ++through;
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(through, 0);
+  word = 1;
+  futex_wake(word, GetParam());
+  for (auto& sleeper : sleepers) sleeper.join();
+  EXPECT_EQ(through, 3);
+}
+
+TEST(HeavyBarrier, IsThereWhereTheKernelOffersIt) {
+  const long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+  const auto has = [&](int command) { return offered >= 0 && (offered & command) != 0; };
+  enable_heavy_barrier();
+  EXPECT_EQ(heavy_barrier(false), has(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
+  EXPECT_EQ(heavy_barrier(true), has(MEMBARRIER_CMD_GLOBAL_EXPEDITED));
+}
+
+}  // namespace
+}  // namespace smelt
