@@ -46,7 +46,7 @@ Result<std::vector<std::int64_t>> connected_components(const Graph& graph, const
 Result<std::vector<float>> betweenness(const Graph& graph, std::span<const std::uint64_t> sources, const RunOptions& options = {});
 
 /// Lengths of shortest paths from `root`, `unreachable` where there is none. Edges' lengths are the edge values `length`, whole
-/// numbers of at least 0; `delta`: nodes that are nearer by so much settle first, 0 to choose it. Source: Meyer and Sanders 2003.
+/// numbers of at least 0 (invalid_argument else where they are fractions); `delta`: nodes that are nearer by so much settle first, 0 to choose it. Source: Meyer and Sanders 2003.
 Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, const std::string& length = "weight", int delta = 0,
                                        const RunOptions& options = {});
 

@@ -91,6 +91,13 @@ TEST(GraphsInC, ArgumentsThatDoNotFit) {
   EXPECT_EQ(smelt_graph_bfs(handle.graph, 0, 0, nullptr), SMELT_INVALID_ARGUMENT);
   EXPECT_EQ(smelt_graph_bfs(nullptr, 0, 0, parents), SMELT_INVALID_ARGUMENT);
   EXPECT_EQ(smelt_graph_bfs(handle.graph, 0, -1, parents), SMELT_INVALID_ARGUMENT);
+  const double half[] = {0.5};
+  const uint64_t start[] = {0}, end[] = {1};
+  Handle fraction;
+  ASSERT_EQ(smelt_graph_create(2, 1, start, end, half, 0, &fraction.graph), SMELT_OK);
+  int32_t distance[5];
+  EXPECT_EQ(smelt_graph_sssp(fraction.graph, 0, 0, distance), SMELT_INVALID_ARGUMENT);
+  EXPECT_THAT(smelt_last_error(), HasSubstr("'weight' of edge 0 is 0.5"));
   float values[5];
   EXPECT_EQ(smelt_graph_betweenness(handle.graph, nullptr, 1, 0, values), SMELT_INVALID_ARGUMENT);
   uint64_t triangles = 0;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "graph/programs/builtin.hpp"
@@ -41,6 +42,24 @@ Result<std::vector<T>> property(const char* program, const char* name, const Gra
   const auto result = call(program, graph, std::move(arguments), options);
   if (!result) return result.error();
   return values_of<T>(*result, name);
+}
+
+/// Lengths as the program wants them; fractions that are whole become whole numbers.
+Result<Column> whole_lengths(const Column& lengths) {
+  const auto converted = [&](auto values) -> Result<Column> {
+    std::vector<std::int32_t> whole(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!(values[i] >= 0 && values[i] < INT32_MAX) || values[i] != std::floor(values[i])) {
+        return make_error(Status::invalid_argument, "'{}' of edge {} is {}: lengths must be whole numbers from 0 to {}", lengths.name(), i,
+                          values[i], INT32_MAX - 1);
+      }
+      whole[i] = static_cast<std::int32_t>(values[i]);
+    }
+    return Column::of<std::int32_t>(lengths.name(), whole);
+  };
+  if (lengths.type() == ValueType::float32) return converted(lengths.values<float>());
+  if (lengths.type() == ValueType::float64) return converted(lengths.values<double>());
+  return lengths;
 }
 
 Value node(std::uint64_t number) { return static_cast<std::int64_t>(std::min<std::uint64_t>(number, INT64_MAX)); }
@@ -96,11 +115,13 @@ Result<std::vector<float>> betweenness(const Graph& graph, std::span<const std::
 Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, const std::string& length, int delta, const RunOptions& options) {
   const Column* lengths = graph.edge_values(length);
   if (lengths == nullptr) return make_error(Status::invalid_argument, "the graph has no edge values '{}'", length);
+  auto whole = whole_lengths(*lengths);
+  if (!whole) return whole.error();
   Arguments arguments;
   // A path's edges between two steps: few, so that most nodes settle at once, but not all edges are looked at again.
   constexpr std::int64_t usual_delta = 16;
   arguments.values = {{"root", node(root)}, {"delta", delta > 0 ? std::int64_t{delta} : usual_delta}};
-  arguments.columns.emplace("len", *lengths);
+  arguments.columns.emplace("len", *std::move(whole));
   return property<std::int32_t>("sssp", "dist", graph, std::move(arguments), options);
 }
 
