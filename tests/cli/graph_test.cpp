@@ -146,7 +146,7 @@ TEST(GraphCommand, MistakesCostOneLine) {
     std::string says;
   } mistakes[] = {
       {{"graph"}, 2, "graph"},
-      {{"graph", "rn"}, 2, "did you mean 'run'?"},
+      {{"graph", "rn"}, 2, "see `smelt graph --help`"},
       {{"graph", "run"}, 2, "run what?"},
       {{"graph", "run", "pagerank"}, 2, "graph"},
       {{"graph", "run", "pagerankk", "kron:4"}, 1, "no program 'pagerankk' (there are "},
@@ -154,15 +154,15 @@ TEST(GraphCommand, MistakesCostOneLine) {
       {{"graph", "run", "hop_dist", "/nonexistent.el", "root=0"}, 1, "/nonexistent.el"},
       {{"graph", "run", "hop_dist", bad, "root=0"}, 1, "bad.el:2:"},
       {{"graph", "run", "hop_dist", "kron:4"}, 2, "needs a value for 'root: Node'"},
-      {{"graph", "run", "hop_dist", "kron:4", "root=16"}, 1, "the graph has 16 nodes"},
+      {{"graph", "run", "hop_dist", "kron:4", "root=16"}, 2, "the graph has 16 nodes"},
       {{"graph", "run", "hop_dist", "kron:4", "rot=1"}, 2, "did you mean 'root'?"},
       {{"graph", "run", "hop_dist", "kron:4", "root=one"}, 2, "a number, or NIL"},
       {{"graph", "run", "hop_dist", "kron:4", "root=1", "--output", "x=y"}, 2, "no property 'x'"},
-      {{"graph", "run", "hop_dist", "kron:x", "root=1"}, 1, "kron:x"},
+      {{"graph", "run", "hop_dist", "kron:x", "root=1"}, 2, "kron:x"},
       {{"graph", "run", "hop_dist", "kron:4", "root=1", "--push", "--pull"}, 2, "one of them"},
       {{"graph", "compile", "bfs", "-o", "x.py"}, 2, "must end in .cpp or .so"},
       {{"graph", "convert", "kron:4"}, 2, "convert what?"},
-      {{"graph", "convert", "kron:4", scratch() + "/a.unknown"}, 1, "a.unknown"},
+      {{"graph", "convert", "kron:4", scratch() + "/a.unknown"}, 2, "a.unknown"},
       {{"graph", "explain", "bfs", "--procedure", "x"}, 2, "no such procedure"},
   };
   for (const auto& mistake : mistakes) {

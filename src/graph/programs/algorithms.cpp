@@ -49,11 +49,12 @@ Result<Column> whole_lengths(const Column& lengths) {
   const auto converted = [&](auto values) -> Result<Column> {
     std::vector<std::int32_t> whole(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!(values[i] >= 0 && values[i] < INT32_MAX) || values[i] != std::floor(values[i])) {
+      const double value = values[i];
+      if (!(value >= 0 && value < INT32_MAX) || value != std::floor(value)) {
         return make_error(Status::invalid_argument, "'{}' of edge {} is {}: lengths must be whole numbers from 0 to {}", lengths.name(), i,
-                          values[i], INT32_MAX - 1);
+                          value, INT32_MAX - 1);
       }
-      whole[i] = static_cast<std::int32_t>(values[i]);
+      whole[i] = static_cast<std::int32_t>(value);
     }
     return Column::of<std::int32_t>(lengths.name(), whole);
   };
