@@ -465,6 +465,60 @@ int smelt_team_join(smelt_team* team);
  * dismissed, or the end of the last region was called off. */
 smelt_work smelt_team_receive(smelt_team* team, int member);
 
+/* ---- graphs --------------------------------------------------------------------------------- */
+
+/* A directed multigraph that does not change; may be used by any number of threads. docs/graph-tutorial.md */
+typedef struct smelt_graph smelt_graph;
+
+#define SMELT_GRAPH_UNDIRECTED 1u /* add the reverse of every edge */
+#define SMELT_GRAPH_SIMPLE 2u     /* leave out loops, and of repeated edges all but one */
+#define SMELT_GRAPH_RENUMBER 4u   /* number the nodes that occur 0, 1, ... */
+
+/* A graph from a file in any format that `smelt graph` reads; `flags` of SMELT_GRAPH_*. */
+int smelt_graph_load(const char* file, unsigned flags, smelt_graph** graph);
+
+/* A graph from edges in memory: edge i leads from[i] -> to[i], with weight[i] unless `weight` is NULL. */
+int smelt_graph_create(uint64_t num_nodes, uint64_t num_edges, const uint64_t* from, const uint64_t* to,
+                       const double* weight, unsigned flags, smelt_graph** graph);
+
+/* A graph that is made up: "kron:20", "uniform:16:degree=8:seed=3", "grid:1000x500:weights=255". */
+int smelt_graph_generate(const char* spec, smelt_graph** graph);
+
+/* In the format that the file's name says; ".smg" is mapped when it is loaded, not parsed. */
+int smelt_graph_save(const smelt_graph* graph, const char* file);
+
+void smelt_graph_free(smelt_graph* graph);
+
+/* 0 for NULL. */
+uint64_t smelt_graph_num_nodes(const smelt_graph* graph);
+uint64_t smelt_graph_num_edges(const smelt_graph* graph);
+
+/* Algorithms: arrays have an element per node; `threads` of 0 is one per PU that the process may use. SMELT_INVALID_ARGUMENT:
+ * a node that is not there, or a graph that does not fit; SMELT_OUT_OF_MEMORY. */
+
+/* Who leads to each node on a path with fewest edges from `root`; the root for itself, -1 where there is no path. */
+int smelt_graph_bfs(const smelt_graph* graph, uint64_t root, int threads, int64_t* parent);
+
+/* Edges on a path with fewest edges from `root`; INT32_MAX where there is none. */
+int smelt_graph_hop_distance(const smelt_graph* graph, uint64_t root, int threads, int32_t* distance);
+
+/* Until the ranks' changes sum up to at most `tolerance`; `iterations` may be NULL. */
+int smelt_graph_pagerank(const smelt_graph* graph, double damping, double tolerance, int max_iterations, int threads,
+                         float* rank, int* iterations);
+
+/* The smallest number of a node of each node's weakly connected component. */
+int smelt_graph_components(const smelt_graph* graph, int threads, int64_t* component);
+
+/* By the shortest paths that start at sources[0 .. num_sources-1]. */
+int smelt_graph_betweenness(const smelt_graph* graph, const uint64_t* sources, uint64_t num_sources, int threads,
+                            float* centrality);
+
+/* Along the graph's weights, whole numbers of at least 0; INT32_MAX where there is no path. */
+int smelt_graph_sssp(const smelt_graph* graph, uint64_t root, int threads, int32_t* distance);
+
+/* Of an undirected, simple graph. */
+int smelt_graph_triangles(const smelt_graph* graph, int threads, uint64_t* triangles);
+
 #ifdef __cplusplus
 }
 #endif

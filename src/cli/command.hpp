@@ -57,5 +57,6 @@ void add_export(Parser& parser);
 void add_run(Parser& parser);
 void add_inspect(Parser& parser);
 void add_settings(Parser& parser);
+void add_graph(Parser& parser);
 
 }  // namespace smelt::cli

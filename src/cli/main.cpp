@@ -35,6 +35,7 @@ int run_main(int argc, char** argv) {
   add_run(parser);
   add_inspect(parser);
   add_settings(parser);
+  add_graph(parser);
   return parser.run(argc, argv);
 }
 

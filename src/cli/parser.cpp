@@ -29,9 +29,17 @@ constexpr const char* footer =
     "  smelt tune             race all algorithms, keep the winners (60 s)\n"
     "  smelt explain          what a collective runs, and why\n"
     "  smelt bench all        measured against what else is there\n"
-    "  smelt run ./app        a pthread, OpenMP or MPI program as it is, with smelt inside\n\n"
+    "  smelt run ./app        a pthread, OpenMP or MPI program as it is, with smelt inside\n"
+    "  smelt graph run        a Green-Marl program on a graph\n\n"
     "`smelt COMMAND --help` explains a command and gives examples. Errors: one line on stderr.\n"
     "Exit code: 0 done, 1 failed, 2 called wrongly. Every command has --json.\n";
+
+// "plan", or "graph run" for a command below another one.
+std::string full_name(const CLI::App& command) {
+  const auto* parent = command.get_parent();
+  const bool below = parent != nullptr && parent->get_parent() != nullptr;
+  return below ? full_name(*parent) + " " + command.get_name() : command.get_name();
+}
 
 // Options in a column that is wide enough for ours, and no "TEXT" where a name says more.
 class HelpFormat : public CLI::Formatter {
@@ -54,7 +62,7 @@ class HelpFormat : public CLI::Formatter {
     return option->get_type_name().empty() ? "" : " " + option->get_type_name();
   }
   std::string make_usage(const CLI::App* app, std::string name) const override {
-    std::string text = "Usage: " + (app->get_parent() == nullptr ? name : "smelt " + name) + " [OPTIONS]";
+    std::string text = "Usage: " + (app->get_parent() == nullptr ? name : "smelt " + full_name(*app)) + " [OPTIONS]";
     if (!app->get_subcommands([](const CLI::App*) { return true; }).empty()) text += " COMMAND";
     for (const auto* option : app->get_options([](const CLI::Option* each) { return each->get_positional(); })) {
       text += " [" + option->get_type_name() + "]";
@@ -80,7 +88,9 @@ std::vector<std::string> command_names(const CLI::App& app) {
 const CLI::App* called_command(const CLI::App& app, int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-      if (command->get_name() == argv[i]) return command;
+      if (command->get_name() != argv[i]) continue;
+      const auto* below = called_command(*command, argc - i, argv + i);
+      return below != nullptr ? below : command;
     }
   }
   return nullptr;
@@ -98,7 +108,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
 std::string describe(const CLI::App& app, const CLI::App* command, const CLI::ParseError& error) {
   const auto extras = app.remaining(true);
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr || extras.empty()) {
-    return std::string(error.what()) + (command != nullptr ? "; see `smelt " + command->get_name() + " --help`" : "");
+    return std::string(error.what()) + (command != nullptr ? "; see `smelt " + full_name(*command) + " --help`" : "");
   }
   const std::string& word = extras.front();
   if (command == nullptr && word[0] != '-') {
@@ -107,7 +117,11 @@ std::string describe(const CLI::App& app, const CLI::App* command, const CLI::Pa
   }
   const std::string name = word.substr(0, word.find('='));
   const std::string near = word[0] == '-' ? suggestion(name, option_names(command != nullptr ? *command : app)) : "";
-  const std::string where = command != nullptr ? " " + command->get_name() : "";
+  if (command != nullptr && word[0] != '-' && !command_names(*command).empty()) {
+    const auto names = command_names(*command);
+    return fmt::format("{}: no such command{} (one of {})", word, suggestion(word, names), fmt::join(names, ", "));
+  }
+  const std::string where = command != nullptr ? " " + full_name(*command) : "";
   return fmt::format("{}: not understood{}; see `smelt{} --help`", word, near, where);
 }
 
@@ -192,6 +206,11 @@ Command Parser::add(const std::string& name, const std::string& description) {
   return {*app_->add_subcommand(name, description)->group("Commands"), chosen_, rests_};
 }
 
+Command Command::add(const std::string& name, const std::string& description) {
+  app_->require_subcommand(1);
+  return {*app_->add_subcommand(name, description)->group("Commands"), *chosen_, *rests_};
+}
+
 /// Moves what is another program's out of the way. Returns how many words of argv are left.
 int Parser::split_rest(int argc, char** argv) const {
   const auto* command = called_command(*app_, argc, argv);
@@ -214,7 +233,7 @@ int Parser::split_rest(int argc, char** argv) const {
 int Parser::run(int argc, char** argv) {
   CLI::App& app = *app_;
   const auto* command = called_command(app, argc, argv);
-  const std::string where = command != nullptr ? command->get_name() + ": " : "";
+  const std::string where = command != nullptr ? full_name(*command) + ": " : "";
   try {
     app.parse(split_rest(argc, argv), argv);
     if (chosen_) {

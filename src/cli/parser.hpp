@@ -34,6 +34,9 @@ class Command {
   /// goes to `target` as it is: another program's command line.
   Command& rest(std::vector<std::string>& target, const std::string& type);
 
+  /// A command below this one, as `smelt graph run`; one of them must be called then.
+  Command add(const std::string& name, const std::string& description);
+
   /// Examples and remarks, below the options in --help.
   Command& footer(const std::string& text);
 

@@ -26,7 +26,8 @@ const std::map<std::string, Names>& table() {
       {"tune", {"base", "machine", "plan", "channel", "comm", "measure"}},
       {"export", {"base", "machine", "plan"}},
       {"state", {"base", "machine", "plan", "channel", "comm"}},
-      {"capi", {"base", "machine", "plan", "export", "channel", "measure", "comm", "tune", "state"}},
+      {"graph", {"base"}},
+      {"capi", {"base", "machine", "plan", "export", "channel", "measure", "comm", "tune", "state", "graph"}},
       {"cli", {"bench"}},
       {"shims", {}},
   };
@@ -58,6 +59,8 @@ std::string room_of_header(const std::string& name) {
       {"schedule.hpp", "plan"}, {"collective.hpp", "plan"}, {"profile.hpp", "plan"}, {"export.hpp", "export"},
       {"tune.hpp", "tune"}, {"inspect.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"map_algorithms.hpp", "state"},
       {"map_model.hpp", "state"}, {"smelt.h", "capi"},
+      {"graph.hpp", "graph"},   {"graph_program.hpp", "graph"}, {"green_marl.hpp", "graph"},
+      {"graph_algorithms.hpp", "graph"},
   };
   const auto found = rooms.find(name);
   return found == rooms.end() ? "" : found->second;

@@ -1,0 +1,136 @@
+#include "graph/analysis/values.hpp"
+
+#include <utility>
+
+namespace smelt::graph::language {
+namespace {
+
+/// Repeats until nothing changes: what may be assigned to a symbol, its values may be.
+class Values {
+ public:
+  explicit Values(Program& program) : program_(program) {}
+
+  void run() {
+    for (auto& procedure : program_.procedures) initialize(*procedure);
+    do {
+      changed_ = false;
+      for (auto& procedure : program_.procedures) {
+        walk_statements(*procedure->body, [this](const Statement& each) { statement(each); });
+      }
+    } while (changed_);
+  }
+
+ private:
+  static bool holds_items(const Type& type) {
+    return is_item(type) || (is_property(type) && is_item(*type.element)) || (type.is(TypeKind::map) && is_item(*type.element));
+  }
+
+  void initialize(Procedure& procedure) {
+    for (auto& symbol : procedure.symbols) {
+      if (symbol->kind == SymbolKind::iterator) continue;
+      // Undefined until assigned; an argument may be anything.
+      const bool assigned_at_once = symbol->kind == SymbolKind::variable && symbol->initial != nullptr;
+      if (holds_items(symbol->type) && !assigned_at_once) symbol->may_be_nil = true;
+      if (symbol->kind == SymbolKind::input && is_item(symbol->type)) symbol->may_be_nil = true;
+    }
+  }
+
+  void may_hold(Symbol* symbol, const Expression& value) {
+    if (symbol == nullptr) return;
+    if (!symbol->may_be_infinite && may_be_infinite(value)) symbol->may_be_infinite = changed_ = true;
+    if (!symbol->may_be_nil && is_item(value.type) && may_be_nil(value)) symbol->may_be_nil = changed_ = true;
+  }
+
+  static Symbol* symbol_of(const Expression& target) {
+    return target.kind == ExpressionKind::index ? target.operands[0]->reference.symbol : target.reference.symbol;
+  }
+
+  void statement(const Statement& statement) {
+    if (statement.target) may_hold(symbol_of(*statement.target), *statement.value);
+    for (std::size_t i = 0; i < statement.more_targets.size(); ++i) may_hold(symbol_of(*statement.more_targets[i]), *statement.more_values[i]);
+    for (std::size_t i = 0; i < statement.symbols.size(); ++i) {
+      if (statement.values[i]) may_hold(statement.symbols[i], *statement.values[i]);
+    }
+    for (const auto& name : statement.modified) {
+      if (holds_items(name.symbol->type)) name.symbol->may_be_nil = true;
+    }
+    for_each_expression(statement, [this](const Expression& expression) {
+      walk(expression, [this](const Expression& each) {
+        if (each.kind == ExpressionKind::call && each.procedure != nullptr) call(each);
+      });
+    });
+  }
+
+  /// Arguments take values to the callee, by reference also back, as outputs do.
+  void call(const Expression& call) {
+    for (std::size_t i = 0; i < call.operands.size(); ++i) {
+      Symbol* parameter = call.procedure->inputs[i].symbol;
+      may_hold(parameter, *call.operands[i]);
+      if (is_large(parameter->type)) share(call.operands[i]->reference.symbol, parameter);
+    }
+    for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+      if (call.outputs[i]) share(symbol_of(*call.outputs[i]), call.procedure->outputs[i].symbol);
+    }
+  }
+
+  void share(Symbol* a, Symbol* b) {
+    if (a == nullptr || b == nullptr) return;
+    for (auto flag : {&Symbol::may_be_infinite, &Symbol::may_be_nil}) {
+      if (a->*flag == b->*flag) continue;
+      a->*flag = b->*flag = changed_ = true;
+    }
+  }
+
+  Program& program_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool may_be_infinite(const Expression& expression) {
+  if (!is_whole(expression.type) && !is_property(expression.type)) return false;
+  const auto operand = [&](std::size_t i) { return may_be_infinite(*expression.operands[i]); };
+  switch (expression.kind) {
+    case ExpressionKind::infinity: return true;
+    case ExpressionKind::name:
+    case ExpressionKind::field: return expression.reference.symbol->may_be_infinite;
+    case ExpressionKind::index: return expression.operands[0]->reference.symbol->may_be_infinite;
+    case ExpressionKind::unary:
+    case ExpressionKind::cast:
+    case ExpressionKind::convert: return operand(0);
+    case ExpressionKind::binary: return (expression.op == Operator::add || expression.op == Operator::subtract) && (operand(0) || operand(1));
+    case ExpressionKind::conditional: return operand(1) || operand(2);
+    case ExpressionKind::reduction:
+      return expression.reduction == Reduction::minimum || expression.reduction == Reduction::maximum ||
+             (!expression.operands.empty() && operand(0));
+    case ExpressionKind::call: {
+      bool infinite = false;
+      walk_statements(*expression.procedure->body, [&](const Statement& each) {
+        infinite |= each.kind == StatementKind::return_value && each.value && may_be_infinite(*each.value);
+      });
+      return infinite;
+    }
+    case ExpressionKind::method: {
+      const Expression& owner = *expression.operands[0];
+      return owner.type.is(TypeKind::map) && owner.reference.symbol != nullptr && owner.reference.symbol->may_be_infinite;
+    }
+    default: return false;
+  }
+}
+
+bool may_be_nil(const Expression& expression) {
+  switch (expression.kind) {
+    case ExpressionKind::name: return expression.reference.symbol->kind != SymbolKind::iterator && expression.reference.symbol->may_be_nil;
+    case ExpressionKind::current: return false;
+    case ExpressionKind::field: return expression.reference.symbol->may_be_nil;
+    case ExpressionKind::convert: return may_be_nil(*expression.operands[0]);
+    case ExpressionKind::conditional: return may_be_nil(*expression.operands[1]) || may_be_nil(*expression.operands[2]);
+    case ExpressionKind::method:
+      return expression.builtin != Builtin::to_edge && expression.builtin != Builtin::from_node && expression.builtin != Builtin::to_node;
+    default: return true;
+  }
+}
+
+void find_values(Program& program) { Values(program).run(); }
+
+}  // namespace smelt::graph::language

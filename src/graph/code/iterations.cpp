@@ -1,0 +1,280 @@
+// Loops' heads as C++: over nodes, edges, neighbours and items, as a whole or a chunk of them. Each opens one or two
+// braces, whose number the lines' depth tells.
+#include <fmt/format.h>
+
+#include "graph/analysis/values.hpp"
+#include "graph/code/writer.hpp"
+
+namespace smelt::graph::language {
+namespace {
+
+bool along_in_edges(Range range, bool transposed) {
+  switch (range) {
+    case Range::in_neighbours:
+    case Range::in_edges: return true;
+    case Range::up_neighbours:
+    case Range::up_edges: return !transposed;
+    case Range::down_neighbours:
+    case Range::down_edges: return transposed;
+    default: return false;
+  }
+}
+
+bool is_up(Range range) { return range == Range::up_neighbours || range == Range::up_edges; }
+bool is_by_level(Range range) { return is_up(range) || range == Range::down_neighbours || range == Range::down_edges; }
+
+/// Where a loop's neighbours come from: none, out edges, in edges or both.
+struct Directions {
+  bool out = false;
+  bool in = false;
+};
+
+void add_directions(const Iteration& iteration, Directions& directions) {
+  if (!is_of_node(iteration.range)) return;
+  (along_in_edges(iteration.range, false) ? directions.in : directions.out) = true;
+}
+
+Directions directions_of(const Statement* body, const Expression* expression) {
+  Directions directions;
+  const auto look = [&](const Expression& each) {
+    walk(each, [&](const Expression& inner) {
+      if (inner.kind == ExpressionKind::reduction) add_directions(*inner.iteration, directions);
+      if (inner.kind == ExpressionKind::method && inner.builtin == Builtin::has_edge_to) directions.out = true;
+    });
+  };
+  if (body != nullptr) {
+    walk_statements(*body, [&](const Statement& each) {
+      if (each.kind == StatementKind::loop && &each != body) add_directions(*each.iteration, directions);
+      for_each_expression(each, look);
+    });
+  }
+  if (expression != nullptr) {
+    for (const auto& operand : expression->operands) look(*operand);
+    if (expression->iteration->filter) look(*expression->iteration->filter);
+  }
+  return directions;
+}
+
+}  // namespace
+
+/// An array of a graph: the region's own pointer to it, or the graph's member.
+std::string Writer::array(const Symbol& graph, const char* name) {
+  const std::string member = fmt::format("{}.{}", name_of(graph), name);
+  if (std::string_view(name).starts_with("r_")) result_.needs.in_edges = true;
+  if (region_ == nullptr) return member;
+  auto& local = region_->arrays[member];
+  if (local.empty()) local = fresh(name);
+  return local;
+}
+
+/// Whether e.FromNode() is asked of the loop's edges: then it runs over nodes and their edges.
+bool Writer::uses_from_node(const Symbol& iterator, const Statement* body, const Expression* reduction) const {
+  bool uses = false;
+  const auto look = [&](const Expression& each) {
+    walk(each, [&](const Expression& inner) {
+      uses |= inner.kind == ExpressionKind::method && inner.builtin == Builtin::from_node &&
+              inner.operands[0]->kind == ExpressionKind::name && inner.operands[0]->reference.symbol == &iterator;
+    });
+  };
+  if (body != nullptr) {
+    walk_statements(*body, [&](const Statement& each) { for_each_expression(each, look); });
+  }
+  if (reduction != nullptr) look(*reduction);
+  return uses;
+}
+
+/// How the elements of an iteration are shared among threads.
+std::string Writer::chunks_of(const Iteration& iteration, const Statement* body, const Expression* reduction) {
+  const auto directions = directions_of(body, reduction);
+  const Type& source = iteration.source->type;
+  switch (iteration.range) {
+    case Range::nodes: {
+      const std::string graph = code(*iteration.source);
+      if (directions.in && !directions.out) {
+        result_.needs.in_edges = true;
+        return graph + ".in_chunks()";
+      }
+      return graph + (directions.out ? ".out_chunks()" : ".node_chunks()");
+    }
+    case Range::edges: {
+      const std::string graph = code(*iteration.source);
+      if (uses_from_node(*iteration.iterator, body, reduction)) {
+        from_names_[iteration.iterator] = fresh(iteration.name.name + "_from");
+        return graph + ".out_chunks()";
+      }
+      return fmt::format("gm::ByCount({}.edges)", graph);
+    }
+    case Range::items:
+      return fmt::format("gm::ByCount(static_cast<std::uint64_t>({}.size()), {})", collection(*iteration.source),
+                         directions.in || directions.out ? 16 : 256);
+    default: {
+      const std::string graph = name_of(*graph_of(source)), node = index_of(*iteration.source);
+      const bool in = along_in_edges(iteration.range, false);
+      if (in) result_.needs.in_edges = true;
+      return fmt::format("gm::ByCount(static_cast<std::uint64_t>({}.{}({})), {})", graph, in ? "in_degree" : "degree", node,
+                         directions.in || directions.out ? 16 : 512);
+    }
+  }
+}
+
+/// The elements of `chunk`.
+void Writer::open_chunk(const Iteration& iteration, CodeLines& lines) {
+  const std::string& name = name_of(*iteration.iterator);
+  const auto run = [&](const char* type, const std::string& variable) {
+    if (iteration.reverse) {
+      lines.open(fmt::format("for (auto {} = static_cast<{}>(chunk.last); {}-- > chunk.first;)", variable, type, variable));
+    } else {
+      lines.open(fmt::format("for (auto {} = static_cast<{}>(chunk.first); {} < chunk.last; ++{})", variable, type, variable, variable));
+    }
+  };
+  switch (iteration.range) {
+    case Range::nodes: return run("NodeId", name);
+    case Range::edges: {
+      const auto from = from_names_.find(iteration.iterator);
+      if (from == from_names_.end()) return run("EdgeId", name);
+      const std::string begin = array(*iteration.source->reference.symbol, "begin");
+      run("NodeId", from->second);
+      return lines.open(fmt::format("for (EdgeId {} = {}[{}]; {} < {}[{} + 1]; ++{})", name, begin, from->second, name, begin,
+                                    from->second, name));
+    }
+    case Range::items: {
+      const std::string index = fresh(name + "_at");
+      lines.open(fmt::format("for (auto {} = chunk.first; {} < chunk.last; ++{})", index, index, index));
+      return lines.add(fmt::format("const auto {} = {}[{}];", name, collection(*iteration.source), index));
+    }
+    default: {
+      const Symbol& graph = *graph_of(iteration.source->type);
+      const bool in = along_in_edges(iteration.range, false);
+      const std::string begin = array(graph, in ? "r_begin" : "begin"), node = code(*iteration.source);
+      const std::string edge = is_edges_of_node(iteration.range) && !in ? name : fresh(name + "_edge");
+      lines.open(fmt::format("for (auto {} = static_cast<EdgeId>({}[{}] + chunk.first); {} < {}[{}] + chunk.last; ++{})", edge, begin,
+                             node, edge, begin, node, edge));
+      if (in) result_.needs.in_edge_numbers |= is_edges_of_node(iteration.range);
+      if (is_edges_of_node(iteration.range)) {
+        if (in) lines.add(fmt::format("const EdgeId {} = {}.in_edge({});", name, name_of(graph), edge));
+        return;
+      }
+      edge_names_[iteration.iterator] = in ? fmt::format("{}.in_edge({})", name_of(graph), edge) : edge;
+      return lines.add(fmt::format("const NodeId {} = {}[{}];", name, array(graph, in ? "r_node_idx" : "node_idx"), edge));
+    }
+  }
+}
+
+/// `body`: of a loop that is a sentence, whose only sentence may be a condition.
+void Writer::open_iteration(const Iteration& iteration, CodeLines& lines, const Statement* body) {
+  const std::string& name = name_of(*iteration.iterator);
+  switch (iteration.range) {
+    case Range::nodes:
+    case Range::edges: {
+      const bool nodes = iteration.range == Range::nodes;
+      const std::string bound = fmt::format("{}.{}", code(*iteration.source), nodes ? "nodes" : "edges");
+      const char* type = nodes ? "NodeId" : "EdgeId";
+      if (iteration.reverse) {
+        return lines.open(fmt::format("for (auto {} = static_cast<{}>({}); {}-- > 0;)", name, type, bound, name));
+      }
+      return lines.open(fmt::format("for ({} {} = 0; {} < {}; ++{})", type, name, name, bound, name));
+    }
+    case Range::items: return open_items(iteration, lines);
+    case Range::common_neighbours: return open_common(iteration, lines);
+    default: return open_neighbours(iteration, lines, bounds_of(iteration, body));
+  }
+}
+
+/// What the list of neighbours, as it ascends, can tell without a test.
+NeighbourBounds Writer::bounds_of(const Iteration& iteration, const Statement* body) {
+  if (!options_.merge || (iteration.range != Range::neighbours && iteration.range != Range::in_neighbours)) return {};
+  auto terms = terms_of(iteration.filter.get());
+  while (body != nullptr && body->kind == StatementKind::block && body->body.size() == 1) body = body->body[0].get();
+  if (body != nullptr && body->kind == StatementKind::if_else && body->body[1] == nullptr) {
+    for (const auto* term : terms_of(body->value.get())) terms.push_back(term);
+  }
+  const auto bounds = neighbour_bounds(*iteration.iterator, terms, true);
+  implied_.insert(bounds.implied.begin(), bounds.implied.end());
+  return bounds;
+}
+
+void Writer::open_items(const Iteration& iteration, CodeLines& lines) {
+  const std::string& name = name_of(*iteration.iterator);
+  const std::string place = collection(*iteration.source);
+  const char* type = iteration.source->type.is(TypeKind::collection) ? "auto&" : "const auto";
+  if (!iteration.reverse) return lines.open(fmt::format("for ({} {} : {})", type, name, place));
+  const std::string index = fresh(name + "_at");
+  lines.open(fmt::format("for (auto {} = static_cast<std::uint64_t>({}.size()); {}-- > 0;)", index, place, index));
+  lines.add(fmt::format("{} {} = {}[{}];", type, name, place, index));
+}
+
+/// Whether a neighbour is one level nearer to or farther from the root.
+std::string Writer::level_check(const Iteration& iteration, const std::string& neighbour) {
+  if (searches_.empty()) return "true";
+  const Search& search = searches_.back();
+  const std::string levels_of = search.name + ".levels_of_nodes()";
+  std::string levels = levels_of;
+  if (region_ != nullptr) {
+    auto& local = region_->arrays[levels_of];
+    if (local.empty()) local = fresh("levels");
+    levels = local;
+  }
+  const Expression& node = *iteration.source;
+  const bool of_level = node.kind == ExpressionKind::name && node.reference.symbol == search.statement->iteration->iterator;
+  const std::string level = of_level ? search.level : fmt::format("{}[{}]", levels, code(node));
+  return fmt::format("{}[{}] == {} {} 1", levels, neighbour, level, is_up(iteration.range) ? "-" : "+");
+}
+
+void Writer::open_neighbours(const Iteration& iteration, CodeLines& lines, const NeighbourBounds& bounds) {
+  const std::string& name = name_of(*iteration.iterator);
+  const Symbol& graph = *graph_of(iteration.source->type);
+  const bool transposed = is_by_level(iteration.range) && !searches_.empty() && searches_.back().statement->transposed;
+  const bool in = along_in_edges(iteration.range, transposed);
+  const bool of_edges = is_edges_of_node(iteration.range);
+  const std::string begin = array(graph, in ? "r_begin" : "begin"), node_idx = array(graph, in ? "r_node_idx" : "node_idx");
+  const std::string node = index_of(*iteration.source);
+  const std::string edge = of_edges && !in ? name : fresh(name + "_edge"), end = fresh(name + "_end");
+  const auto entry = [&](const std::string& first, const std::string& idx, const std::string& of) {
+    if (bounds.above == nullptr) return fmt::format("{}[{}]", first, of);
+    return fmt::format("gm::above({}, {}[{}], {}[{} + 1], {})", idx, first, of, first, of, code(*bounds.above));
+  };
+  std::string head = fmt::format("EdgeId {} = {}, {} = {}[{} + 1]", edge, entry(begin, node_idx, node), end, begin, node);
+  std::string with, with_end, with_idx;
+  if (bounds.adjacent_to != nullptr) {
+    const bool other_in = bounds.adjacent_from_neighbour;
+    const std::string other_begin = array(graph, other_in ? "r_begin" : "begin"), other = code(*bounds.adjacent_to);
+    with_idx = array(graph, other_in ? "r_node_idx" : "node_idx");
+    with = fresh(name + "_with");
+    with_end = fresh(name + "_with_end");
+    head += fmt::format(", {} = {}, {} = {}[{} + 1]", with, entry(other_begin, with_idx, other), with_end, other_begin, other);
+    decide(iteration.name.span, fmt::format("neighbours '{}' that are adjacent to '{}': two ascending lists are merged", name, other));
+  }
+  lines.open(fmt::format("for ({}; {} < {}; ++{})", head, edge, end, edge));
+  if (is_by_level(iteration.range)) {
+    lines.add(fmt::format("if (!({})) continue;", level_check(iteration, fmt::format("{}[{}]", node_idx, edge))));
+  }
+  if (of_edges) {
+    if (!in) return;
+    result_.needs.in_edge_numbers = true;
+    return lines.add(fmt::format("const EdgeId {} = {}.in_edge({});", name, name_of(graph), edge));
+  }
+  edge_names_[iteration.iterator] = in ? fmt::format("{}.in_edge({})", name_of(graph), edge) : edge;
+  lines.add(fmt::format("const NodeId {} = {}[{}];", name, node_idx, edge));
+  if (bounds.below != nullptr) lines.add(fmt::format("if (!({} < {})) break;", name, code(*bounds.below)));
+  if (bounds.adjacent_to == nullptr) return;
+  lines.add(fmt::format("while ({} < {} && {}[{}] < {}) ++{};", with, with_end, with_idx, with, name, with));
+  lines.add(fmt::format("if ({} == {}) break;", with, with_end));
+  lines.add(fmt::format("if ({}[{}] != {}) continue;", with_idx, with, name));
+}
+
+/// Both nodes' neighbours ascend: one pass over the two lists.
+void Writer::open_common(const Iteration& iteration, CodeLines& lines) {
+  const std::string& name = name_of(*iteration.iterator);
+  const Symbol& graph = *graph_of(iteration.source->type);
+  const std::string begin = array(graph, "begin"), node_idx = array(graph, "node_idx");
+  const std::string node = index_of(*iteration.source), other = index_of(*iteration.argument);
+  const std::string edge = fresh(name + "_edge"), end = fresh(name + "_end"), with = fresh(name + "_with"), with_end = fresh(name + "_with_end");
+  lines.open(fmt::format("for (EdgeId {} = {}[{}], {} = {}[{} + 1], {} = {}[{}], {} = {}[{} + 1]; {} < {}; ++{})", edge, begin, node, end,
+                         begin, node, with, begin, other, with_end, begin, other, edge, end, edge));
+  lines.add(fmt::format("const NodeId {} = {}[{}];", name, node_idx, edge));
+  lines.add(fmt::format("while ({} < {} && {}[{}] < {}) ++{};", with, with_end, node_idx, with, name, with));
+  lines.add(fmt::format("if ({} == {}) break;", with, with_end));
+  lines.add(fmt::format("if ({}[{}] != {}) continue;", node_idx, with, name));
+}
+
+}  // namespace smelt::graph::language

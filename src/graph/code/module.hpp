@@ -1,0 +1,21 @@
+// Modules: generated procedures with functions of C linkage around them, which a host finds by name.
+#pragma once
+
+#include <string>
+
+#include "graph/code/generate.hpp"
+#include "graph/language/tree.hpp"
+
+namespace smelt::graph::language {
+
+/// A whole file of C++: the procedures, and for each that is not local a function
+///   int smelt_call_NAME(const Host*, const Argument*, Failure*)
+/// for numbers of this many bytes. `header`: how it gets graph_program.hpp.
+std::string module_text(const Program& program, const GeneratedCode& code, int node_bytes, int edge_bytes, const std::string& header);
+
+std::string entry_name(const Procedure& procedure);
+
+/// The body of such a function, from its '{' on.
+std::string entry_body(const Procedure& procedure, int node_bytes, int edge_bytes);
+
+}  // namespace smelt::graph::language

@@ -1,0 +1,67 @@
+// Files as bytes: plain, or decompressed on the way (gzip, zstd). The libraries for that are loaded when the first such
+// file is opened, so that programs that read none do not depend on them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "smelt/error.hpp"
+
+namespace smelt::graph {
+
+/// An open file, closed at the end.
+class File {
+ public:
+  /// Errors: not_found, permission_denied, io_error, as "FILE: reason".
+  static Result<File> open(const std::string& name);
+
+  ~File();
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+
+  const std::string& name() const noexcept { return name_; }
+  int descriptor() const noexcept { return descriptor_; }
+  bool regular() const noexcept { return regular_; }
+  std::uint64_t size_bytes() const noexcept { return size_bytes_; }  ///< when it was opened; 0 if it is not regular
+
+  /// Up to `size` bytes from `offset` on, fewer only at the end of the file. Any thread.
+  Result<std::size_t> read_at(std::uint64_t offset, void* to, std::size_t size) const;
+  /// Exactly `size` bytes. Errors besides: bad_format, if the file ends before.
+  Result<void> read_all_at(std::uint64_t offset, void* to, std::size_t size) const;
+  /// Up to `size` next bytes; 0 at the end.
+  Result<std::size_t> read(void* to, std::size_t size) const;
+
+  Error error(const char* what) const;  ///< of errno
+
+ private:
+  File() = default;
+  std::string name_;
+  int descriptor_ = -1;
+  bool regular_ = false;
+  std::uint64_t size_bytes_ = 0;
+};
+
+/// Whether this is a regular file, which may be opened twice and has a start to look at; false for pipes.
+bool is_regular_file(const std::string& name) noexcept;
+
+/// The content of a file from start to end.
+class ByteStream {
+ public:
+  virtual ~ByteStream() = default;
+  /// Up to `size` next bytes; 0 at the end. Errors: io_error; bad_format, if what was compressed is damaged.
+  virtual Result<std::size_t> read(void* to, std::size_t size) = 0;
+  /// Bytes of the file that have been read so far.
+  virtual std::uint64_t consumed() const noexcept = 0;
+};
+
+enum class Compression { none, gzip, zstd };
+
+/// By how the file starts.
+Result<Compression> compression_of(const File& file);
+
+/// Errors: not_supported, if the library for it is not installed. `file` must outlive the stream.
+Result<std::unique_ptr<ByteStream>> open_stream(const File& file, Compression compression);
+
+}  // namespace smelt::graph

@@ -1,0 +1,163 @@
+// The library's algorithms: calls of its own programs.
+#include "smelt/graph_algorithms.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "graph/programs/builtin.hpp"
+
+namespace smelt::graph {
+namespace {
+
+std::vector<const BuiltinProgram*> all_programs() {
+  std::vector<const BuiltinProgram*> all;
+  for (const auto* part : {&builtin_programs_1, &builtin_programs_2}) {
+    for (const auto& each : *part) all.push_back(&each);
+  }
+  std::sort(all.begin(), all.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
+  return all;
+}
+
+Result<RunResult> call(const char* name, const Graph& graph, Arguments arguments, const RunOptions& options) {
+  const auto program = builtin_program(name);
+  if (!program) return program.error();
+  const auto compiled = program->compile(graph.node_id_bytes(), graph.edge_id_bytes());
+  if (!compiled) return compiled.error();
+  arguments.graphs.emplace("G", graph);
+  return compiled->run(program->main_procedure(), arguments, options);
+}
+
+template <class T>
+std::vector<T> values_of(const RunResult& result, const char* name) {
+  const auto values = result.columns.at(name).values<T>();
+  return {values.begin(), values.end()};
+}
+
+/// One property of a program's results.
+template <class T>
+Result<std::vector<T>> property(const char* program, const char* name, const Graph& graph, Arguments arguments, const RunOptions& options) {
+  const auto result = call(program, graph, std::move(arguments), options);
+  if (!result) return result.error();
+  return values_of<T>(*result, name);
+}
+
+/// Lengths as the program wants them; fractions that are whole become whole numbers.
+Result<Column> whole_lengths(const Column& lengths) {
+  const auto converted = [&](auto values) -> Result<Column> {
+    std::vector<std::int32_t> whole(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double value = values[i];
+      if (!(value >= 0 && value < INT32_MAX) || value != std::floor(value)) {
+        return make_error(Status::invalid_argument, "'{}' of edge {} is {}: lengths must be whole numbers from 0 to {}", lengths.name(), i,
+                          value, INT32_MAX - 1);
+      }
+      whole[i] = static_cast<std::int32_t>(value);
+    }
+    return Column::of<std::int32_t>(lengths.name(), whole);
+  };
+  if (lengths.type() == ValueType::float32) return converted(lengths.values<float>());
+  if (lengths.type() == ValueType::float64) return converted(lengths.values<double>());
+  return lengths;
+}
+
+Value node(std::uint64_t number) { return static_cast<std::int64_t>(std::min<std::uint64_t>(number, INT64_MAX)); }
+
+}  // namespace
+
+const BuiltinProgram* find_builtin_text(std::string_view text) {
+  for (const auto* each : all_programs()) {
+    if (each->text == text) return each;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> builtin_programs() {
+  std::vector<std::string> names;
+  for (const auto* each : all_programs()) names.emplace_back(each->name);
+  return names;
+}
+
+Result<GreenMarl> builtin_program(const std::string& name) {
+  for (const auto* each : all_programs()) {
+    if (each->name == name) return GreenMarl::parse(name + ".gm", std::string(each->text));
+  }
+  return make_error(Status::not_found, "no program '{}' (there are {})", name, fmt::join(builtin_programs(), ", "));
+}
+
+Result<std::vector<std::int64_t>> bfs(const Graph& graph, std::uint64_t root, const RunOptions& options) {
+  Arguments arguments;
+  arguments.values["root"] = node(root);
+  return property<std::int64_t>("bfs", "parent", graph, std::move(arguments), options);
+}
+
+Result<PageRankResult> pagerank(const Graph& graph, const PageRankOptions& how, const RunOptions& options) {
+  Arguments arguments;
+  arguments.values = {{"damping", how.damping}, {"tolerance", how.tolerance}, {"max_iterations", std::int64_t{how.max_iterations}}};
+  const auto result = call("pagerank", graph, std::move(arguments), options);
+  if (!result) return result.error();
+  return PageRankResult{values_of<float>(*result, "rank"), static_cast<int>(std::get<std::int64_t>(result->returned))};
+}
+
+Result<std::vector<std::int64_t>> connected_components(const Graph& graph, const RunOptions& options) {
+  Arguments arguments;
+  arguments.values["directed"] = !graph.undirected();
+  return property<std::int64_t>("components", "comp", graph, std::move(arguments), options);
+}
+
+Result<std::vector<float>> betweenness(const Graph& graph, std::span<const std::uint64_t> sources, const RunOptions& options) {
+  Arguments arguments;
+  arguments.items["sources"].assign(sources.begin(), sources.end());
+  return property<float>("betweenness", "BC", graph, std::move(arguments), options);
+}
+
+Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, const std::string& length, int delta, const RunOptions& options) {
+  const Column* lengths = graph.edge_values(length);
+  if (lengths == nullptr) return make_error(Status::invalid_argument, "the graph has no edge values '{}'", length);
+  auto whole = whole_lengths(*lengths);
+  if (!whole) return whole.error();
+  Arguments arguments;
+  // A path's edges between two steps: few, so that most nodes settle at once, but not all edges are looked at again.
+  constexpr std::int64_t usual_delta = 16;
+  arguments.values = {{"root", node(root)}, {"delta", delta > 0 ? std::int64_t{delta} : usual_delta}};
+  arguments.columns.emplace("len", *std::move(whole));
+  return property<std::int32_t>("sssp", "dist", graph, std::move(arguments), options);
+}
+
+Result<std::uint64_t> triangles(const Graph& graph, const RunOptions& options) {
+  if (!graph.undirected() || !graph.simple()) {
+    return make_error(Status::invalid_argument, "triangles are counted in undirected graphs without loops and repeated edges; build the "
+                                                "graph with BuildOptions::undirected and simple");
+  }
+  const auto result = call("triangles", graph, {}, options);
+  if (!result) return result.error();
+  return static_cast<std::uint64_t>(std::get<std::int64_t>(result->returned));
+}
+
+Result<std::vector<std::int32_t>> hop_distance(const Graph& graph, std::uint64_t root, const RunOptions& options) {
+  Arguments arguments;
+  arguments.values["root"] = node(root);
+  return property<std::int32_t>("hop_dist", "dist", graph, std::move(arguments), options);
+}
+
+Result<std::vector<std::int32_t>> strong_components(const Graph& graph, const RunOptions& options) {
+  return property<std::int32_t>("kosaraju", "mem", graph, {}, options);
+}
+
+Result<std::vector<std::int32_t>> core_numbers(const Graph& graph, const RunOptions& options) {
+  return property<std::int32_t>("core_numbers", "core", graph, {}, options);
+}
+
+Result<std::vector<std::int64_t>> communities(const Graph& graph, int max_rounds, const RunOptions& options) {
+  Arguments arguments;
+  arguments.values["max_rounds"] = std::int64_t{max_rounds};
+  return property<std::int64_t>("communities", "comm", graph, std::move(arguments), options);
+}
+
+Result<std::vector<double>> clustering(const Graph& graph, const RunOptions& options) {
+  return property<double>("clustering", "cc", graph, {}, options);
+}
+
+}  // namespace smelt::graph

@@ -1,0 +1,845 @@
+// The library's own programs, each against plain sequential code on 50 small graphs with 1, 2, 3 and 8 threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "graph/run/small_graphs.hpp"
+#include "smelt/graph_algorithms.hpp"
+
+namespace smelt::graph {
+namespace {
+
+using test::Plain;
+using test::small_graphs;
+using test::thread_counts;
+
+constexpr std::int32_t infinite = INT32_MAX;
+
+BuildOptions options(bool undirected, bool simple) {
+  BuildOptions result;
+  result.undirected = undirected;
+  result.simple = simple;
+  return result;
+}
+
+/// Runs a program on all small graphs with all numbers of threads; check(plain, result) for each.
+template <class Prepare, class Check>
+void for_all(const std::string& name, const BuildOptions& build, Prepare&& prepare, Check&& check) {
+  const auto program = builtin_program(name);
+  ASSERT_TRUE(program) << program.error().message;
+  ASSERT_TRUE(program->good()) << program->formatted_messages();
+  const auto compiled = program->compile(4, 4);
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  EXPECT_EQ(compiled->compile_seconds(), 0) << "not the one that the build compiled";
+  int number = 0;
+  for (const auto& plain : small_graphs(build)) {
+    SCOPED_TRACE("graph " + std::to_string(number++) + " of " + std::to_string(plain.nodes) + " nodes, " + std::to_string(plain.from.size()) + " edges");
+    for (const int threads : thread_counts) {
+      SCOPED_TRACE(std::to_string(threads) + " threads");
+      Arguments arguments;
+      arguments.graphs.emplace("G", plain.graph);
+      if (!prepare(plain, arguments)) continue;
+      RunOptions run_options;
+      run_options.threads = threads;
+      const auto result = compiled->run(program->main_procedure(), arguments, run_options);
+      ASSERT_TRUE(result) << result.error().message;
+      check(plain, *result);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+const auto no_arguments = [](const Plain&, Arguments&) { return true; };
+const auto from_node_0 = [](const Plain& plain, Arguments& arguments) {
+  arguments.values["root"] = std::int64_t{0};
+  return plain.nodes > 0;
+};
+
+template <class T>
+std::vector<T> column(const RunResult& result, const std::string& name) {
+  const auto values = result.columns.at(name).values<T>();
+  return {values.begin(), values.end()};
+}
+
+std::int64_t whole(const Value& value) { return std::get<std::int64_t>(value); }
+double real(const Value& value) { return std::get<double>(value); }
+
+std::vector<std::int32_t> hops(const std::vector<std::vector<std::uint64_t>>& lists, std::uint64_t root) {
+  std::vector<std::int32_t> distance(lists.size(), infinite);
+  std::queue<std::uint64_t> queue;
+  queue.push(root);
+  distance[root] = 0;
+  while (!queue.empty()) {
+    const auto node = queue.front();
+    queue.pop();
+    for (const auto next : lists[node]) {
+      if (distance[next] != infinite) continue;
+      distance[next] = distance[node] + 1;
+      queue.push(next);
+    }
+  }
+  return distance;
+}
+
+std::vector<double> shortest_paths(const Plain& plain, std::uint64_t root) {
+  std::vector<double> distance(plain.nodes, std::numeric_limits<double>::infinity());
+  distance[root] = 0;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t i = 0; i < plain.from.size(); ++i) {
+      const double through = distance[plain.from[i]] + plain.weight[i];
+      if (through < distance[plain.to[i]]) {
+        distance[plain.to[i]] = through;
+        changed = true;
+      }
+    }
+  }
+  return distance;
+}
+
+Column whole_weights(const Plain& plain) {
+  std::vector<std::int64_t> weights;
+  for (const double weight : plain.weight) weights.push_back(static_cast<std::int64_t>(weight));
+  return Column::of<std::int64_t>("len", weights);
+}
+
+// --- GAP's six
+
+TEST(Programs, Bfs) {
+  for (const bool undirected : {false, true}) {
+    for_all("bfs", options(undirected, false), from_node_0, [](const Plain& plain, const RunResult& result) {
+      const auto lists = plain.out();
+      const auto distance = hops(lists, 0);
+      const auto parent = column<std::int64_t>(result, "parent");
+      for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+        if (distance[node] == infinite) {
+          ASSERT_EQ(parent[node], -1) << node;
+        } else if (node == 0) {
+          ASSERT_EQ(parent[node], 0);
+        } else {
+          ASSERT_GE(parent[node], 0) << node;
+          const auto by = static_cast<std::uint64_t>(parent[node]);
+          ASSERT_EQ(distance[by] + 1, distance[node]) << node;
+          ASSERT_EQ(std::count(lists[by].begin(), lists[by].end(), node) > 0, true) << node;
+        }
+      }
+    });
+  }
+}
+
+TEST(Programs, Pagerank) {
+  for_all(
+      "pagerank", {},
+      [](const Plain&, Arguments& arguments) {
+        arguments.values = {{"damping", 0.85}, {"tolerance", 1e-9}, {"max_iterations", std::int64_t{1000}}};
+        return true;
+      },
+      [](const Plain& plain, const RunResult& result) {
+        // The ranks that do not change any more, whatever the order in which they came about.
+        const auto n = static_cast<double>(plain.nodes);
+        std::vector<double> degree(plain.nodes), rank(plain.nodes, 1 / n);
+        for (const auto from : plain.from) ++degree[from];
+        for (int i = 0; i < 300; ++i) {
+          std::vector<double> next(plain.nodes, 0.15 / n);
+          for (std::size_t e = 0; e < plain.from.size(); ++e) next[plain.to[e]] += 0.85 * rank[plain.from[e]] / degree[plain.from[e]];
+          rank = next;
+        }
+        const auto found = column<float>(result, "rank");
+        for (std::uint64_t node = 0; node < plain.nodes; ++node) ASSERT_NEAR(found[node], rank[node], 1e-5);
+      });
+}
+
+TEST(Programs, Components) {
+  for (const bool undirected : {false, true}) {
+    for_all(
+        "components", options(undirected, false),
+        [&](const Plain&, Arguments& arguments) {
+          arguments.values["directed"] = !undirected;
+          return true;
+        },
+        [](const Plain& plain, const RunResult& result) {
+          std::vector<std::int64_t> smallest(plain.nodes);
+          for (std::uint64_t node = 0; node < plain.nodes; ++node) smallest[node] = static_cast<std::int64_t>(node);
+          for (bool changed = true; changed;) {
+            changed = false;
+            for (std::size_t e = 0; e < plain.from.size(); ++e) {
+              const auto least = std::min(smallest[plain.from[e]], smallest[plain.to[e]]);
+              changed |= smallest[plain.from[e]] != least || smallest[plain.to[e]] != least;
+              smallest[plain.from[e]] = smallest[plain.to[e]] = least;
+            }
+          }
+          ASSERT_EQ(column<std::int64_t>(result, "comp"), smallest);
+        });
+  }
+}
+
+std::vector<double> brandes(const Plain& plain, const std::vector<std::uint64_t>& sources) {
+  const auto lists = plain.out();
+  std::vector<double> centrality(plain.nodes);
+  for (const auto source : sources) {
+    const auto distance = hops(lists, source);
+    std::vector<std::uint64_t> order;
+    for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+      if (distance[node] != infinite) order.push_back(node);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return distance[a] < distance[b]; });
+    std::vector<double> sigma(plain.nodes), delta(plain.nodes);
+    sigma[source] = 1;
+    for (const auto node : order) {
+      for (const auto next : lists[node]) {
+        if (distance[next] == distance[node] + 1) sigma[next] += sigma[node];
+      }
+    }
+    for (auto at = order.rbegin(); at != order.rend(); ++at) {
+      for (const auto next : lists[*at]) {
+        if (distance[next] == distance[*at] + 1) delta[*at] += sigma[*at] / sigma[next] * (1 + delta[next]);
+      }
+      if (*at != source) centrality[*at] += delta[*at];
+    }
+  }
+  return centrality;
+}
+
+TEST(Programs, Betweenness) {
+  for (const bool undirected : {false, true}) {
+    for_all(
+        "betweenness", options(undirected, false),
+        [](const Plain& plain, Arguments& arguments) {
+          arguments.items["sources"] = {0, plain.nodes / 2};
+          return plain.nodes > 0;
+        },
+        [](const Plain& plain, const RunResult& result) {
+          const auto expected = brandes(plain, {0, plain.nodes / 2});
+          const auto found = column<float>(result, "BC");
+          for (std::uint64_t node = 0; node < plain.nodes; ++node) ASSERT_NEAR(found[node], expected[node], 1e-4 * (1 + expected[node]));
+        });
+  }
+}
+
+TEST(Programs, Sssp) {
+  for (const std::int64_t delta : {1, 7, 1000}) {
+    for_all(
+        "sssp", {},
+        [&](const Plain& plain, Arguments& arguments) {
+          arguments.values = {{"root", std::int64_t{0}}, {"delta", delta}};
+          arguments.columns.emplace("len", whole_weights(plain));
+          return plain.nodes > 0;
+        },
+        [](const Plain& plain, const RunResult& result) {
+          const auto expected = shortest_paths(plain, 0);
+          const auto found = column<std::int32_t>(result, "dist");
+          for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+            ASSERT_EQ(found[node] == infinite ? std::numeric_limits<double>::infinity() : found[node], expected[node]) << node;
+          }
+        });
+  }
+}
+
+std::int64_t count_triangles(const Plain& plain) {
+  std::set<std::pair<std::uint64_t, std::uint64_t>> edges;
+  for (std::size_t e = 0; e < plain.from.size(); ++e) edges.emplace(plain.from[e], plain.to[e]);
+  std::int64_t count = 0;
+  for (std::uint64_t a = 0; a < plain.nodes; ++a) {
+    for (auto b = a + 1; b < plain.nodes; ++b) {
+      for (auto c = b + 1; c < plain.nodes; ++c) count += edges.contains({a, b}) && edges.contains({a, c}) && edges.contains({b, c});
+    }
+  }
+  return count;
+}
+
+TEST(Programs, Triangles) {
+  for_all("triangles", options(true, true), no_arguments, [](const Plain& plain, const RunResult& result) {
+    ASSERT_EQ(whole(result.returned), count_triangles(plain));
+  });
+}
+
+TEST(Programs, TrianglesOfSkewedGraphsAreCountedInAnotherOrder) {
+  const auto plain = test::plain_graph(*generate(*parse_generator("kron:9:degree=20")));
+  for (const int threads : thread_counts) {
+    RunOptions run_options;
+    run_options.threads = threads;
+    EXPECT_EQ(*triangles(plain.graph, run_options), static_cast<std::uint64_t>(count_triangles(plain)));
+  }
+}
+
+// --- the others
+
+TEST(Programs, PagerankExact) {
+  for_all(
+      "pagerank_exact", {},
+      [](const Plain&, Arguments& arguments) {
+        arguments.values = {{"e", 0.0}, {"d", 0.85}, {"max", std::int64_t{20}}};
+        return true;
+      },
+      [](const Plain& plain, const RunResult& result) {
+        const auto n = static_cast<double>(plain.nodes);
+        std::vector<double> rank(plain.nodes, 1 / n), degree(plain.nodes);
+        for (const auto from : plain.from) ++degree[from];
+        for (std::int64_t step = 0; step < whole(result.returned); ++step) {
+          std::vector<double> next(plain.nodes, 0.15 / n);
+          for (std::size_t e = 0; e < plain.from.size(); ++e) next[plain.to[e]] += 0.85 * rank[plain.from[e]] / degree[plain.from[e]];
+          rank = next;
+        }
+        const auto found = column<double>(result, "pg_rank");
+        for (std::uint64_t node = 0; node < plain.nodes; ++node) ASSERT_NEAR(found[node], rank[node], 1e-12);
+      });
+}
+
+TEST(Programs, HopDist) {
+  for (const bool undirected : {false, true}) {
+    for_all("hop_dist", options(undirected, false), from_node_0, [](const Plain& plain, const RunResult& result) {
+      ASSERT_EQ(column<std::int32_t>(result, "dist"), hops(plain.out(), 0));
+    });
+  }
+}
+
+TEST(Programs, SsspPaths) {
+  for_all(
+      "sssp_paths", {},
+      [](const Plain& plain, Arguments& arguments) {
+        arguments.values = {{"root", std::int64_t{0}}, {"end", static_cast<std::int64_t>(plain.nodes) - 1}};
+        arguments.columns.emplace("len", *plain.graph.edge_values("weight"));
+        return plain.nodes > 0;
+      },
+      [](const Plain& plain, const RunResult& result) {
+        const auto expected = shortest_paths(plain, 0);
+        const auto end = plain.nodes - 1;
+        ASSERT_EQ(column<double>(result, "dist"), expected);
+        ASSERT_EQ(real(result.returned), expected[end]);
+        const auto before = column<std::int64_t>(result, "before"), edge = column<std::int64_t>(result, "before_edge");
+        for (std::uint64_t node = 1; node < plain.nodes; ++node) {
+          // The smallest (node, edge) on a shortest path; the root's own are left alone only if nothing is shorter than 0.
+          std::pair<std::int64_t, std::int64_t> best = {-1, -1};
+          for (std::size_t e = 0; e < plain.from.size(); ++e) {
+            const bool shortest = plain.to[e] == node && std::isfinite(expected[node]) && expected[plain.from[e]] + plain.weight[e] == expected[node];
+            if (shortest && best.first < 0) best = {static_cast<std::int64_t>(plain.from[e]), static_cast<std::int64_t>(e)};
+          }
+          ASSERT_EQ(before[node] < 0, best.first < 0) << node;
+          if (best.first < 0) continue;
+          const auto e = static_cast<std::size_t>(edge[node]);
+          ASSERT_EQ(static_cast<std::int64_t>(plain.from[e]), before[node]);
+          ASSERT_EQ(plain.to[e], node);
+          ASSERT_EQ(expected[plain.from[e]] + plain.weight[e], expected[node]);
+        }
+        const auto& path = result.items.at("path").items;
+        if (std::isinf(expected[end])) {
+          ASSERT_TRUE(path.empty());
+        } else {
+          ASSERT_EQ(path.front(), 0u);
+          ASSERT_EQ(path.back(), end);
+          for (std::size_t i = 1; i < path.size(); ++i) ASSERT_EQ(static_cast<std::uint64_t>(before[path[i]]), path[i - 1]);
+        }
+      });
+}
+
+std::vector<std::int64_t> numbers(const Plain& plain, std::int64_t modulus) {
+  std::vector<std::int64_t> values(plain.nodes);
+  for (std::uint64_t node = 0; node < plain.nodes; ++node) values[node] = static_cast<std::int64_t>(node * 7 + 3) % modulus;
+  return values;
+}
+
+TEST(Programs, Conductance) {
+  for_all(
+      "conductance", {},
+      [](const Plain& plain, Arguments& arguments) {
+        arguments.values["num"] = std::int64_t{1};
+        arguments.columns.emplace("member", Column::of<std::int64_t>("member", numbers(plain, 3)));
+        return true;
+      },
+      [](const Plain& plain, const RunResult& result) {
+        const auto member = numbers(plain, 3);
+        int inside = 0, outside = 0, cross = 0;
+        for (std::size_t e = 0; e < plain.from.size(); ++e) {
+          (member[plain.from[e]] == 1 ? inside : outside) += 1;
+          cross += member[plain.from[e]] == 1 && member[plain.to[e]] != 1;
+        }
+        const double m = std::min(inside, outside);
+        const double expected = m == 0 ? (cross == 0 ? 0.0 : std::numeric_limits<double>::infinity()) : cross / m;
+        ASSERT_EQ(real(result.returned), expected);
+      });
+}
+
+TEST(Programs, Communities) {
+  for_all(
+      "communities", {},
+      [](const Plain&, Arguments& arguments) {
+        arguments.values["max_rounds"] = std::int64_t{8};
+        return true;
+      },
+      [](const Plain& plain, const RunResult& result) {
+        const auto lists = plain.out();
+        std::vector<std::int64_t> comm(plain.nodes);
+        for (std::uint64_t node = 0; node < plain.nodes; ++node) comm[node] = static_cast<std::int64_t>(node);
+        std::int64_t rounds = 0;
+        for (bool finished = false; !finished && rounds < 8; ++rounds) {
+          finished = true;
+          auto next = comm;
+          for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+            std::map<std::int64_t, int> counts;
+            for (const auto neighbour : lists[node]) ++counts[comm[neighbour]];
+            std::pair<int, std::int64_t> best = {0, 0};
+            for (const auto& [community, count] : counts) {
+              if (count > best.first) best = {count, community};
+            }
+            if (counts.empty() || counts[comm[node]] >= best.first) continue;
+            next[node] = best.second;
+            finished = false;
+          }
+          comm = next;
+        }
+        ASSERT_EQ(column<std::int64_t>(result, "comm"), comm);
+        ASSERT_EQ(whole(result.returned), rounds);
+      });
+}
+
+std::vector<std::vector<bool>> reachable(const Plain& plain) {
+  std::vector<std::vector<bool>> reach(plain.nodes, std::vector<bool>(plain.nodes));
+  for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+    const auto distance = hops(plain.out(), node);
+    for (std::uint64_t other = 0; other < plain.nodes; ++other) reach[node][other] = distance[other] != infinite;
+  }
+  return reach;
+}
+
+TEST(Programs, Kosaraju) {
+  for_all("kosaraju", {}, no_arguments, [](const Plain& plain, const RunResult& result) {
+    const auto reach = reachable(plain);
+    const auto component = column<std::int32_t>(result, "mem");
+    std::set<std::int32_t> all(component.begin(), component.end());
+    ASSERT_EQ(static_cast<std::int64_t>(all.size()), whole(result.returned));
+    for (std::uint64_t a = 0; a < plain.nodes; ++a) {
+      for (std::uint64_t b = 0; b < plain.nodes; ++b) ASSERT_EQ(component[a] == component[b], reach[a][b] && reach[b][a]);
+    }
+  });
+}
+
+TEST(Programs, VertexCover) {
+  for_all("vertex_cover", {}, no_arguments, [](const Plain& plain, const RunResult& result) {
+    std::vector<bool> covered(plain.nodes);
+    const auto count = [&](std::uint64_t node) {
+      int open = 0;
+      for (std::size_t e = 0; e < plain.from.size(); ++e) {
+        open += plain.from[e] == node && !covered[plain.to[e]];
+        open += plain.to[e] == node && !covered[plain.from[e]];
+      }
+      return open;
+    };
+    std::vector<int> degree(plain.nodes);
+    for (std::uint64_t node = 0; node < plain.nodes; ++node) degree[node] = count(node);
+    std::vector<bool> selected(plain.from.size());
+    std::int64_t size = 0;
+    for (;;) {
+      int best = -1;
+      std::size_t edge = 0;
+      for (std::size_t e = 0; e < plain.from.size(); ++e) {
+        if (covered[plain.from[e]] || covered[plain.to[e]]) continue;
+        const int value = degree[plain.from[e]] + degree[plain.to[e]];
+        if (value > best) {
+          best = value;
+          edge = e;
+        }
+      }
+      if (best < 0) break;
+      selected[edge] = covered[plain.from[edge]] = covered[plain.to[edge]] = true;
+      size += plain.from[edge] == plain.to[edge] ? 1 : 2;
+      for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+        if (!covered[node]) degree[node] = count(node);
+      }
+    }
+    ASSERT_EQ(whole(result.returned), size);
+    const auto found = column<bool>(result, "select");
+    ASSERT_EQ(found, selected);
+  });
+}
+
+TEST(Programs, Teenagers) {
+  for_all(
+      "teenagers", {},
+      [](const Plain& plain, Arguments& arguments) {
+        arguments.values["K"] = std::int64_t{20};
+        arguments.columns.emplace("age", Column::of<std::int64_t>("age", numbers(plain, 47)));
+        return true;
+      },
+      [](const Plain& plain, const RunResult& result) {
+        const auto age = numbers(plain, 47);
+        std::vector<std::int32_t> teens(plain.nodes);
+        for (std::size_t e = 0; e < plain.from.size(); ++e) teens[plain.to[e]] += age[plain.from[e]] >= 10 && age[plain.from[e]] < 20;
+        double sum = 0, count = 0;
+        for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+          if (age[node] <= 20) continue;
+          sum += teens[node];
+          ++count;
+        }
+        ASSERT_EQ(column<std::int32_t>(result, "teen_cnt"), teens);
+        ASSERT_FLOAT_EQ(static_cast<float>(real(result.returned)), static_cast<float>(count == 0 ? 0 : sum / count));
+      });
+}
+
+TEST(Programs, Dijkstra) {
+  for_all(
+      "dijkstra", {},
+      [](const Plain& plain, Arguments& arguments) {
+        arguments.values = {{"root", std::int64_t{0}}, {"dest", static_cast<std::int64_t>(plain.nodes) - 1}};
+        arguments.columns.emplace("cost", *plain.graph.edge_values("weight"));
+        return plain.nodes > 0;
+      },
+      [](const Plain& plain, const RunResult& result) {
+        const auto expected = shortest_paths(plain, 0);
+        const auto dest = plain.nodes - 1;
+        ASSERT_EQ(std::get<bool>(result.returned), std::isinf(expected[dest]));
+        ASSERT_EQ(real(result.values.at("length")), expected[dest]);
+        if (std::isinf(expected[dest])) return;
+        const auto parent = column<std::int64_t>(result, "parent"), edge = column<std::int64_t>(result, "parent_edge");
+        double length = 0;
+        for (auto node = dest; node != 0; node = static_cast<std::uint64_t>(parent[node])) {
+          const auto e = static_cast<std::size_t>(edge[node]);
+          ASSERT_EQ(plain.to[e], node);
+          ASSERT_EQ(static_cast<std::int64_t>(plain.from[e]), parent[node]);
+          length += plain.weight[e];
+        }
+        ASSERT_EQ(length, expected[dest]);
+      });
+}
+
+TEST(Programs, AdamicAdar) {
+  for_all("adamic_adar", {}, no_arguments, [](const Plain& plain, const RunResult& result) {
+    const auto lists = plain.out();
+    const auto found = column<double>(result, "aa");
+    for (std::size_t e = 0; e < plain.from.size(); ++e) {
+      double expected = 0;
+      for (const auto common : lists[plain.from[e]]) {
+        const auto& other = lists[plain.to[e]];
+        if (std::find(other.begin(), other.end(), common) != other.end()) expected += 1 / std::log(lists[common].size());
+      }
+      if (std::isinf(expected)) {
+        ASSERT_EQ(found[e], expected);
+      } else {
+        ASSERT_NEAR(found[e], expected, 1e-9 * (1 + std::abs(expected))) << e;
+      }
+    }
+  });
+}
+
+TEST(Programs, PotentialFriends) {
+  for_all("potential_friends", {}, no_arguments, [](const Plain& plain, const RunResult& result) {
+    const auto lists = plain.out();
+    std::set<std::pair<std::uint64_t, std::uint64_t>> expected, found;
+    for (std::uint64_t v = 0; v < plain.nodes; ++v) {
+      for (const auto friend_of_v : lists[v]) {
+        for (const auto other : lists[friend_of_v]) {
+          if (other != v && std::find(lists[v].begin(), lists[v].end(), other) == lists[v].end()) expected.emplace(v, other);
+        }
+      }
+    }
+    const auto& items = result.items.at("potential");
+    for (std::size_t i = 0; i < items.items.size(); ++i) found.emplace(items.owners[i], items.items[i]);
+    ASSERT_EQ(found, expected);
+    ASSERT_EQ(whole(result.returned), static_cast<std::int64_t>(expected.size()));
+  });
+}
+
+TEST(Programs, Matching) {
+  const auto is_left = [](std::uint64_t node) { return node % 2 == 0; };
+  for_all(
+      "matching", {},
+      [&](const Plain& plain, Arguments& arguments) {
+        std::vector<std::int64_t> left(plain.nodes);
+        for (std::uint64_t node = 0; node < plain.nodes; ++node) left[node] = is_left(node) ? 1 : 0;
+        arguments.columns.emplace("isLeft", Column::of<std::int64_t>("isLeft", left));
+        return true;
+      },
+      [&](const Plain& plain, const RunResult& result) {
+        const auto match = column<std::int64_t>(result, "Match");
+        const auto lists = plain.out();
+        std::int64_t pairs = 0;
+        for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+          if (match[node] < 0) continue;
+          const auto other = static_cast<std::uint64_t>(match[node]);
+          ASSERT_EQ(match[other], static_cast<std::int64_t>(node));
+          ASSERT_NE(is_left(node), is_left(other));
+          const auto left = is_left(node) ? node : other, right = is_left(node) ? other : node;
+          ASSERT_NE(std::find(lists[left].begin(), lists[left].end(), right), lists[left].end());
+          pairs += is_left(node);
+        }
+        ASSERT_EQ(whole(result.returned), pairs);
+        for (std::size_t e = 0; e < plain.from.size(); ++e) {
+          if (!is_left(plain.from[e]) || is_left(plain.to[e])) continue;
+          ASSERT_TRUE(match[plain.from[e]] >= 0 || match[plain.to[e]] >= 0);
+        }
+      });
+}
+
+TEST(Programs, CoreNumbers) {
+  for_all("core_numbers", options(true, true), no_arguments, [](const Plain& plain, const RunResult& result) {
+    const auto lists = plain.out();
+    std::vector<std::int32_t> core(plain.nodes);
+    for (std::int32_t k = 1; k <= static_cast<std::int32_t>(plain.nodes); ++k) {
+      std::vector<bool> left(plain.nodes, true);
+      for (bool changed = true; changed;) {
+        changed = false;
+        for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+          const auto degree = std::count_if(lists[node].begin(), lists[node].end(), [&](auto other) { return left[other]; });
+          if (!left[node] || degree >= k) continue;
+          left[node] = false;
+          changed = true;
+        }
+      }
+      for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+        if (left[node]) core[node] = k;
+      }
+    }
+    ASSERT_EQ(column<std::int32_t>(result, "core"), core);
+  });
+}
+
+TEST(Programs, Clustering) {
+  for_all("clustering", options(true, true), no_arguments, [](const Plain& plain, const RunResult& result) {
+    const auto lists = plain.out();
+    const auto found = column<double>(result, "cc");
+    double sum = 0;
+    for (std::uint64_t v = 0; v < plain.nodes; ++v) {
+      double links = 0;
+      for (const auto a : lists[v]) {
+        for (const auto b : lists[v]) links += a != b && std::find(lists[a].begin(), lists[a].end(), b) != lists[a].end();
+      }
+      const auto degree = static_cast<double>(lists[v].size());
+      const double expected = degree < 2 ? 0.0 : links / (degree * (degree - 1));
+      ASSERT_DOUBLE_EQ(found[v], expected);
+      sum += expected;
+    }
+    ASSERT_NEAR(real(result.returned), plain.nodes == 0 ? 0.0 : sum / static_cast<double>(plain.nodes), 1e-12);
+  });
+}
+
+TEST(Programs, RandomWalk) {
+  std::map<std::string, std::vector<std::uint64_t>> first;
+  for_all(
+      "random_walk", {},
+      [](const Plain&, Arguments& arguments) {
+        arguments.values = {{"N", std::int64_t{10}}, {"jump", 0.1}};
+        return true;
+      },
+      [&](const Plain& plain, const RunResult& result) {
+        const auto& items = result.items.at("S").items;
+        ASSERT_LE(items.size(), 10u);
+        ASSERT_EQ(std::set(items.begin(), items.end()).size(), items.size());
+        for (const auto item : items) ASSERT_LT(item, plain.nodes);
+        ASSERT_TRUE(plain.nodes < 10 || items.size() == 10);
+        // The same seed, the same walk.
+        const auto key = std::to_string(plain.nodes) + "/" + std::to_string(plain.from.size());
+        const auto [place, added] = first.emplace(key, items);
+        ASSERT_EQ(place->second, items);
+      });
+}
+
+TEST(Programs, Topological) {
+  for_all("topological", {}, no_arguments, [](const Plain& plain, const RunResult& result) {
+    std::vector<int> open(plain.nodes);
+    for (const auto to : plain.to) ++open[to];
+    const auto lists = plain.out();
+    std::vector<std::uint64_t> order;
+    std::vector<std::int32_t> depth(plain.nodes);
+    for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+      if (open[node] == 0) order.push_back(node);
+    }
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      for (const auto next : lists[order[i]]) {
+        depth[next] = std::max(depth[next], depth[order[i]] + 1);
+        if (--open[next] == 0) order.push_back(next);
+      }
+    }
+    ASSERT_EQ(result.items.at("order").items, order);
+    ASSERT_EQ(column<std::int32_t>(result, "depth"), depth);
+    ASSERT_EQ(std::get<bool>(result.returned), order.size() == plain.nodes);
+  });
+}
+
+TEST(Programs, Eccentricity) {
+  for_all("eccentricity", {}, no_arguments, [](const Plain& plain, const RunResult& result) {
+    std::vector<std::int32_t> expected(plain.nodes);
+    for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+      for (const auto distance : hops(plain.out(), node)) {
+        if (distance != infinite) expected[node] = std::max(expected[node], distance);
+      }
+    }
+    ASSERT_EQ(column<std::int32_t>(result, "ecc"), expected);
+    ASSERT_EQ(whole(result.returned), expected.empty() ? 0 : *std::max_element(expected.begin(), expected.end()));
+  });
+}
+
+TEST(Programs, Hits) {
+  for_all(
+      "hits", {},
+      [](const Plain&, Arguments& arguments) {
+        arguments.values["steps"] = std::int64_t{6};
+        return true;
+      },
+      [](const Plain& plain, const RunResult& result) {
+        std::vector<double> hub(plain.nodes, 1), auth(plain.nodes, 1);
+        const auto normalize = [](std::vector<double>& values) {
+          double sum = 0;
+          for (const double value : values) sum += value * value;
+          for (double& value : values) value /= sum > 0 ? std::sqrt(sum) : 1.0;
+        };
+        for (int step = 0; step < 6; ++step) {
+          std::fill(auth.begin(), auth.end(), 0);
+          for (std::size_t e = 0; e < plain.from.size(); ++e) auth[plain.to[e]] += hub[plain.from[e]];
+          normalize(auth);
+          std::fill(hub.begin(), hub.end(), 0);
+          for (std::size_t e = 0; e < plain.from.size(); ++e) hub[plain.from[e]] += auth[plain.to[e]];
+          normalize(hub);
+        }
+        const auto found_hub = column<double>(result, "hub"), found_auth = column<double>(result, "auth");
+        for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+          ASSERT_NEAR(found_hub[node], hub[node], 1e-9);
+          ASSERT_NEAR(found_auth[node], auth[node], 1e-9);
+        }
+      });
+}
+
+TEST(Programs, IndependentSet) {
+  std::map<std::string, std::vector<bool>> first;
+  for_all("independent_set", options(true, false), no_arguments, [&](const Plain& plain, const RunResult& result) {
+    const auto inside = column<bool>(result, "inside");
+    const auto lists = plain.out();
+    for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+      bool blocked = false;
+      for (const auto other : lists[node]) {
+        if (other == node) continue;
+        ASSERT_FALSE(inside[node] && inside[other]);
+        blocked |= inside[other];
+      }
+      ASSERT_TRUE(inside[node] || blocked);
+    }
+    ASSERT_EQ(whole(result.returned), std::count(inside.begin(), inside.end(), true));
+    // Random numbers belong to the chunk, not to the thread.
+    const auto [place, added] = first.emplace(std::to_string(plain.nodes) + "/" + std::to_string(plain.from.size()), inside);
+    ASSERT_EQ(place->second, inside);
+  });
+}
+
+TEST(Programs, Levels) {
+  for_all(
+      "levels", {},
+      [](const Plain& plain, Arguments& arguments) {
+        arguments.values = {{"root", std::int64_t{0}}, {"limit", std::int64_t{5}}};
+        return plain.nodes > 0;
+      },
+      [](const Plain& plain, const RunResult& result) {
+        const auto distance = hops(plain.out(), 0);
+        std::vector<std::set<std::uint64_t>> expected(5), found(5);
+        for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+          if (distance[node] < 5) expected[static_cast<std::size_t>(distance[node])].insert(node);
+        }
+        const auto& all = result.items.at("all");
+        for (std::size_t i = 0; i < all.items.size(); ++i) found.at(all.owners[i]).insert(all.items[i]);
+        ASSERT_EQ(found, expected);
+        std::size_t widest = 0, count = 0;
+        for (const auto& level : expected) {
+          widest = std::max(widest, level.size());
+          count += !level.empty();
+        }
+        ASSERT_EQ(result.items.at("widest").items.size(), widest);
+        ASSERT_EQ(whole(result.returned), static_cast<std::int64_t>(count));
+      });
+}
+
+TEST(Programs, Report) {
+  for (const std::string title : {"degrees", "# degrees!", "ab"}) {
+    for_all(
+        "report", {},
+        [&](const Plain& plain, Arguments& arguments) {
+          arguments.values["title"] = title;
+          arguments.columns.emplace("kinds", Column::of<std::int64_t>("kinds", numbers(plain, 4)));
+          return plain.nodes > 0;
+        },
+        [&](const Plain& plain, const RunResult& result) {
+          std::map<std::string, std::int64_t> counts;
+          for (const auto kind : numbers(plain, 4)) ++counts[kind == 0 ? "none" : kind == 1 ? "one" : "many"];
+          ASSERT_EQ(whole(result.returned), counts["none"] + 10 * counts["one"] + 100 * counts["many"]);
+          std::size_t most = 0;
+          for (const auto& list : plain.out()) most = std::max(most, list.size());
+          std::string printed = title == "# degrees!" ? "" : title + " " + std::to_string(plain.nodes) + "\n";
+          if (title != "ab") printed += std::to_string(most) + "\n";
+          ASSERT_EQ(result.printed, printed);
+          std::pair<std::int64_t, std::string> best = {0, ""};
+          for (const auto& [name, count] : counts) {
+            if (count > best.first) best = {count, name};
+          }
+          ASSERT_EQ(std::get<std::string>(result.values.at("longest")), title == "# degrees!" ? title : best.second);
+        });
+  }
+}
+
+TEST(Programs, AllOfThemAreTested) {
+  std::set<std::string> tested;
+  const auto* suite = testing::UnitTest::GetInstance()->GetTestSuite(0);
+  for (int i = 0; i < testing::UnitTest::GetInstance()->total_test_suite_count(); ++i) {
+    suite = testing::UnitTest::GetInstance()->GetTestSuite(i);
+    if (std::string(suite->name()) == "Programs") break;
+  }
+  for (int i = 0; i < suite->total_test_count(); ++i) {
+    std::string name;
+    for (const char c : std::string(suite->GetTestInfo(i)->name())) {
+      if (std::isupper(static_cast<unsigned char>(c)) && !name.empty()) name += '_';
+      name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    tested.insert(name);
+  }
+  for (const auto& name : builtin_programs()) EXPECT_TRUE(tested.contains(name)) << name;
+  EXPECT_GE(builtin_programs().size(), 20u);
+}
+
+// --- as functions
+
+TEST(Algorithms, AreFunctions) {
+  const auto spec = parse_generator("kron:7:weights=20");
+  const Graph graph = *generate(*spec);
+  const auto plain = [&] {
+    Plain result;
+    result.nodes = graph.num_nodes();
+    const auto out = graph.out<std::uint32_t, std::uint32_t>();
+    for (std::uint64_t node = 0; node < result.nodes; ++node) {
+      for (auto edge = out.begin[node]; edge < out.begin[node + 1]; ++edge) {
+        result.from.push_back(node);
+        result.to.push_back(out.node_idx[edge]);
+        result.weight.push_back(graph.edge_values("weight")->values<std::int32_t>()[edge]);
+      }
+    }
+    return result;
+  }();
+  EXPECT_EQ(*hop_distance(graph, 5), hops(plain.out(), 5));
+  EXPECT_EQ(static_cast<std::int64_t>(*triangles(graph)), count_triangles(plain));
+  const auto distance = *sssp(graph, 5);
+  const auto expected = shortest_paths(plain, 5);
+  for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+    EXPECT_EQ(distance[node] == unreachable, std::isinf(expected[node]));
+    EXPECT_TRUE(distance[node] == unreachable || distance[node] == expected[node]) << node;
+  }
+  EXPECT_EQ(bfs(graph, 5)->at(5), 5);
+  EXPECT_GT(pagerank(graph)->iterations, 1);
+  EXPECT_EQ(connected_components(graph)->size(), plain.nodes);
+  EXPECT_EQ(strong_components(graph)->size(), plain.nodes);
+  EXPECT_EQ(core_numbers(graph)->size(), plain.nodes);
+  EXPECT_EQ(communities(graph)->size(), plain.nodes);
+  EXPECT_EQ(clustering(graph)->size(), plain.nodes);
+  const std::vector<std::uint64_t> sources = {5};
+  const auto centrality = *betweenness(graph, sources);
+  const auto reference = brandes(plain, {5});
+  for (std::uint64_t node = 0; node < plain.nodes; ++node) EXPECT_NEAR(centrality[node], reference[node], 1e-3 * (1 + reference[node]));
+  EXPECT_EQ(bfs(graph, 1000).error().status, Status::invalid_argument);
+  EXPECT_EQ(sssp(graph, 0, "length").error().status, Status::invalid_argument);
+  const std::vector<std::uint64_t> one = {0}, other = {1};
+  EXPECT_EQ(triangles(*make_graph(2, one, other)).error().status, Status::invalid_argument);
+  EXPECT_EQ(builtin_program("none").error().status, Status::not_found);
+}
+
+}  // namespace
+}  // namespace smelt::graph

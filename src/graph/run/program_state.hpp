@@ -1,0 +1,38 @@
+// What a checked and a compiled program consist of.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "graph/code/generate.hpp"
+#include "graph/language/source.hpp"
+#include "graph/language/tree.hpp"
+#include "graph/programs/builtin.hpp"
+#include "graph/run/compiler.hpp"
+#include "smelt/green_marl.hpp"
+
+namespace smelt::graph {
+
+struct GreenMarl::State {
+  State(std::string name, std::string text)
+      : program(language::Source(std::move(name), std::move(text))), diagnostics(program.source) {}
+
+  language::Program program;
+  language::Diagnostics diagnostics;
+};
+
+struct CompiledProgram::State {
+  std::shared_ptr<const GreenMarl::State> program;
+  std::shared_ptr<Library> library;         ///< null: `builtin` has the procedures
+  const BuiltinProgram* builtin = nullptr;
+  language::Needs needs;
+  int node_bytes = 4;
+  int edge_bytes = 4;
+  bool from_cache = false;
+  double compile_seconds = 0;
+
+  /// Null if there is no such procedure.
+  ProgramEntry find(const language::Procedure& procedure) const;
+};
+
+}  // namespace smelt::graph

@@ -1,0 +1,269 @@
+// Programs compiled and run, against plain sequential code on the same graphs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "graph/run/small_graphs.hpp"
+#include "smelt/graph_algorithms.hpp"
+
+namespace smelt::graph {
+namespace {
+
+using test::run;
+using test::small_graphs;
+using test::thread_counts;
+using testing::HasSubstr;
+
+GreenMarl program(const std::string& text) {
+  const auto program = GreenMarl::parse("a.gm", text);
+  EXPECT_TRUE(program.good()) << program.formatted_messages();
+  return program;
+}
+
+CompiledProgram compiled(const std::string& text) {
+  const auto result = program(text).compile(4, 4);
+  if (!result) ADD_FAILURE() << result.error().message << "\n" << program(text).cpp();
+  return *result;
+}
+
+TEST(Run, PageRankOfTheThesis) {
+  const auto pagerank = compiled(R"(
+Procedure pagerank(G: Graph, e,d: Double, max: Int;
+                  pg_rank: Node_Prop<Double>)
+{
+  Double diff;
+  Int cnt = 0;
+  Double N = G.NumNodes();
+  G.pg_rank = 1 / N;
+  Do {
+    diff = 0.0;
+    Foreach (t: G.Nodes) {
+      Double val = (1-d) / N + d*
+        Sum(w: t.InNbrs) {
+          w.pg_rank / w.OutDegree()} ;
+      diff += | val - t.pg_rank |;
+      t.pg_rank <= val @ t;
+    }
+    cnt++;
+  } While ((diff > e) && (cnt < max));
+})");
+  for (const auto& plain : small_graphs()) {
+    const auto n = plain.nodes;
+    std::vector<double> rank(n, 1.0 / static_cast<double>(n)), degree(n);
+    for (const auto from : plain.from) ++degree[from];
+    for (int step = 0; step < 20; ++step) {
+      std::vector<double> next(n, 0.15 / static_cast<double>(n));
+      for (std::size_t edge = 0; edge < plain.from.size(); ++edge) next[plain.to[edge]] += 0.85 * rank[plain.from[edge]] / degree[plain.from[edge]];
+      rank = next;
+    }
+    for (const int threads : thread_counts) {
+      Arguments arguments;
+      arguments.graphs.emplace("G", plain.graph);
+      arguments.values = {{"e", 0.0}, {"d", 0.85}, {"max", std::int64_t{20}}};
+      const auto result = run(pagerank, "pagerank", arguments, threads);
+      const auto values = result.columns.at("pg_rank").values<double>();
+      for (std::uint64_t node = 0; node < n; ++node) ASSERT_NEAR(values[node], rank[node], 1e-12) << threads;
+    }
+  }
+}
+
+TEST(Run, HopDistanceOfTheThesis) {
+  const auto hop_dist = compiled(R"(
+Procedure hop_dist(G:Graph, dist:N_P<Int>, root: Node)
+{
+    N_P<Bool> updated;
+    N_P<Bool> updated_nxt;
+    N_P<Int> dist_nxt;
+    Bool fin = False;
+    G.dist = (G == root) ? 0 : +INF;
+    G.updated = (G == root) ? True: False;
+    G.dist_nxt = G.dist;
+    G.updated_nxt = G.updated;
+    While(!fin) {
+        fin = True;
+        Foreach(n: G.Nodes)(n.updated) {
+            Foreach(s: n.Nbrs) {
+                <s.dist_nxt; s.updated_nxt> min= <n.dist + 1; True>;
+            }
+        }
+        G.dist = G.dist_nxt;
+        G.updated = G.updated_nxt;
+        G.updated_nxt = False;
+        fin = ! Exist(n: G.Nodes){n.updated};
+    }
+})");
+  for (const auto& plain : small_graphs()) {
+    if (plain.nodes == 0) continue;
+    std::vector<std::int32_t> dist(plain.nodes, INT32_MAX);
+    dist[0] = 0;
+    for (std::uint64_t step = 0; step < plain.nodes; ++step) {
+      for (std::size_t edge = 0; edge < plain.from.size(); ++edge) {
+        if (dist[plain.from[edge]] != INT32_MAX) dist[plain.to[edge]] = std::min(dist[plain.to[edge]], dist[plain.from[edge]] + 1);
+      }
+    }
+    for (const int threads : thread_counts) {
+      Arguments arguments;
+      arguments.graphs.emplace("G", plain.graph);
+      arguments.values = {{"root", std::int64_t{0}}};
+      const auto result = run(hop_dist, "hop_dist", arguments, threads);
+      const auto values = result.columns.at("dist").values<std::int32_t>();
+      ASSERT_TRUE(std::equal(values.begin(), values.end(), dist.begin()));
+    }
+  }
+}
+
+TEST(Run, TriangleCountingOfTheThesis) {
+  const auto triangles = compiled(R"(
+Procedure triangle_counting(G: Graph): Long
+{
+  Long T;
+  Foreach(v: G.Nodes)
+    Foreach(u: v.Nbrs) (u > v) {
+      Foreach(w: v.Nbrs) (w > u) {
+        If ((w.HasEdgeTo(u)))
+          T += 1;
+      }
+    }
+  Return T;
+})");
+  BuildOptions undirected;
+  undirected.undirected = true;
+  for (const auto& plain : small_graphs(undirected)) {
+    std::vector<std::vector<int>> edges(plain.nodes, std::vector<int>(plain.nodes));
+    for (std::size_t edge = 0; edge < plain.from.size(); ++edge) ++edges[plain.from[edge]][plain.to[edge]];
+    std::int64_t expected = 0;
+    for (std::uint64_t v = 0; v < plain.nodes; ++v) {
+      for (auto u = v + 1; u < plain.nodes; ++u) {
+        for (auto w = u + 1; w < plain.nodes; ++w) expected += edges[v][u] * edges[v][w] * (edges[w][u] > 0 ? 1 : 0);
+      }
+    }
+    for (const int threads : thread_counts) {
+      Arguments arguments;
+      arguments.graphs.emplace("G", plain.graph);
+      EXPECT_EQ(std::get<std::int64_t>(run(triangles, "triangle_counting", arguments, threads).returned), expected);
+    }
+  }
+}
+
+/// What a procedure p of some sentences returns on a graph of three nodes, 0 -> 1, 0 -> 2, 1 -> 2, twice 2 -> 2.
+std::string result_of(const std::string& declaration, const std::string& sentences) {
+  const auto program = GreenMarl::parse("a.gm", "Procedure p(G: Graph) : " + declaration + " {\n" + sentences + "\n}");
+  if (!program.good()) return program.formatted_messages();
+  const auto compiled = program.compile(4, 4);
+  if (!compiled) return compiled.error().message;
+  const std::vector<std::uint64_t> from = {0, 0, 1, 2, 2}, to = {1, 2, 2, 2, 2};
+  Arguments arguments;
+  arguments.graphs.emplace("G", *make_graph(3, from, to));
+  RunOptions options;
+  options.threads = 2;
+  const auto result = compiled->run("p", arguments, options);
+  if (!result) return result.error().message;
+  if (const auto* whole = std::get_if<std::int64_t>(&result->returned)) return result->printed + std::to_string(*whole);
+  if (const auto* real = std::get_if<double>(&result->returned)) return result->printed + std::to_string(*real);
+  if (const auto* flag = std::get_if<bool>(&result->returned)) return result->printed + (*flag ? "True" : "False");
+  return result->printed + std::get<std::string>(result->returned);
+}
+
+TEST(Run, NumbersBehaveAsDescribed) {
+  EXPECT_EQ(result_of("Int", "Int x = +INF; Return x + 1 - 3;"), "2147483647");
+  EXPECT_EQ(result_of("Long", "Int x = -INF; Long y = x; Return y - 5;"), "-9223372036854775807");
+  EXPECT_EQ(result_of("Bool", "Int x = +INF; Double y = x; Return y == +INF && |-x| == +INF;"), "True");
+  EXPECT_EQ(result_of("Int", "Int a = 7; Int b = 2; Return a / b * 10 + a % b;"), "31");
+  EXPECT_EQ(result_of("Int", "Int zero = 0; Return 1 / zero;"), "a.gm:2: division by zero");
+  EXPECT_EQ(result_of("Int", "Int zero = 0;\n Int x = G.NumNodes() % zero; Return x;"), "a.gm:3: division by zero");
+  EXPECT_EQ(result_of("Int", "Return (Int) 2.9 + (Int) -2.9 + (Int) 1000000000000.0;"), "2147483647");
+  EXPECT_EQ(result_of("Double", "Return Sqrt(16) + Pow(2, 3) + Exp(0) + Log(1) + |-1.5|;"), "14.500000");
+  EXPECT_EQ(result_of("Int", "Int x = Min(n: G.Nodes)(n.Degree() > 9){1}; Return x;"), "2147483647");
+  EXPECT_EQ(result_of("Double", "Return Avg(n: G.Nodes){n.Degree()} + Avg(n: G.Nodes)(False){1};"), "1.666667");
+  EXPECT_EQ(result_of("Int", "Return Product(n: G.Nodes){2} + Count(n: G.Nodes)(n.InDegree() > 0);"), "10");
+  EXPECT_EQ(result_of("Bool", "Return All(n: G.Nodes){n.Degree() > 0} && !Any(n: G.Nodes){n.Degree() > 2};"), "True");
+}
+
+TEST(Run, NilIsNoNode) {
+  EXPECT_EQ(result_of("Int", "Node n; N_P<Int> A; G.A = 1;\n Return n.A;"), "a.gm:3: NIL has no properties and no neighbours");
+  EXPECT_EQ(result_of("Bool", "Node n = NIL; Edge e; Return n == NIL && e == NIL && !(n != NIL);"), "True");
+  EXPECT_EQ(result_of("Int", "Node_Seq q; Node n = q.Pop(); If (n == NIL) Return 5; Return 6;"), "5");
+  EXPECT_EQ(result_of("Int", "Node_Set s; Node n; s.Add(n); Return 1;"), "a.gm:2: NIL cannot be in a collection");
+  EXPECT_EQ(result_of("Int", "Error \"no \\\"good\\\"\";\n Return 1;"), "a.gm:2: no \"good\"");
+}
+
+TEST(Run, Collections) {
+  const std::string nodes = "Node a, b, c; For (n: G.Nodes) { c = b; b = a; a = n; }\n";  // c = 0, b = 1, a = 2
+  EXPECT_EQ(result_of("Int", nodes + "Node_Set s, t; s.Add(a); s.Add(a); s.Add(b); t.Add(b); t.Add(c); Node_Set u = s.Union(t);\n"
+                                     "Node_Set i = s.Intersect(t); Node_Set d = s.Complement(t); Node_Set r = s.Complement();\n"
+                                     "Bool right = i.Has(b) && d.Has(a) && r.Has(c) && i.IsSubsetOf(u) && !u.IsSubsetOf(i);\n"
+                                     "Return right ? u.Size() * 1000 + i.Size() * 100 + d.Size() * 10 + r.Size() : -1;"),
+            "3111");
+  EXPECT_EQ(result_of("Int", nodes + "Node_Set s, t; s.Add(a); s.Add(b); t.Add(b); s.Remove(t); t.Union(s); s.Intersect(t); t.Clear();\n"
+                                     "Return s.Size() * 10 + t.Size();"),
+            "10");
+}
+
+TEST(Run, OrdersAndSequences) {
+  const std::string nodes = "Node a, b, c; For (n: G.Nodes) { c = b; b = a; a = n; }\n";  // c = 0, b = 1, a = 2
+  EXPECT_EQ(result_of("Int", nodes + "Node_Order o; o.PushBack(a); o.PushFront(b); o.Push(a); o.PushBack(c); Node_Seq q; q.Push(o); q.Push(a);\n"
+                                     "For (n: q.Items) Print n; For (n: o^.Items) Print n; Node x = q.PopBack(); Node y = q.PopFront();\n"
+                                     "Print x, y, q.Front(), q.Back(); Return q.Size();"),
+            "1\n2\n0\n2\n0\n2\n1\n2 1 2 0\n2");
+  EXPECT_EQ(result_of("Int", "Edge_Set s; Foreach (e: G.Edges)(e.FromNode() == e.ToNode()) s.Add(e); Return s.Size();"), "2");
+}
+
+TEST(Run, Maps) {
+  const std::string nodes = "Node a, b, c; For (n: G.Nodes) { c = b; b = a; a = n; }\n";  // c = 0, b = 1, a = 2
+  EXPECT_EQ(result_of("Int", nodes + "Map<Node, Int> m; m[a] = 3; m[b] += 1; m[c] = 3; Print m.GetMaxKey(), m.GetMinKey(), m.GetMaxValue(), m[b];\n"
+                                     "m[c] = 0; Print m.GetMinKey(), m.HasMaxValue(a) , m.HasMinValue(b); m.Remove(a); Node x = m.RemoveMinKey();\n"
+                                     "Print x, m.HasKey(a), m.GetValue(a); Return m.Size();"),
+            "0 1 3 1\n0 True False\n0 False 0\n1");
+  EXPECT_EQ(result_of("Int", "Map<Node, Node> m; Node n = m[G.PickRandom()]; If (n != NIL) Return 1; n = m.GetMinKey(); Return 2;"),
+            "a.gm:2: an empty Map has no keys");
+}
+
+TEST(Run, DeferredAssignmentsAreSeenAtTheEndOfTheirLoop) {
+  const std::string start = "N_P<Int> A; N_P<Int> B; G.A = 1; ";
+  EXPECT_EQ(result_of("Int", start + "Foreach (n: G.Nodes) { n.A <= Sum(t: n.Nbrs){t.A}; } Return Sum(n: G.Nodes){n.A};"), "5");
+  EXPECT_EQ(result_of("Int", start + "Foreach (n: G.Nodes)(n.Degree() == 1) { n.A <= 7; n.B = n.A; } Return Sum(n: G.Nodes){n.A} * 10 + Sum(n: G.Nodes)(n.Degree() == 1){n.B};"), "91");
+  EXPECT_EQ(result_of("Int", start + "For (n: G.Nodes) { n.A <= 5; n.B = Sum(t: G.Nodes){t.A}; } Return Sum(n: G.Nodes){n.A + n.B};"), "24");
+  EXPECT_EQ(result_of("Int", "Int x = 1; Int y = 0; Foreach (n: G.Nodes) { x <= 4 @ n; y += x; } Return x * 10 + y;"), "43");
+  EXPECT_EQ(result_of("Int", start + "G.B = 0; Foreach (n: G.Nodes) { For (t: n.Nbrs) { n.A <= 9 @ t; n.B += n.A; } } Return Sum(n: G.Nodes){n.A + n.B};"), "32");
+}
+
+TEST(Run, ArgumentsThatDoNotFitAreRefused) {
+  const auto compiled = program("Procedure p(G: Graph, n: Node, A: N_P<Int>, S: Node_Set, f: Float) : Int { Return S.Size(); }").compile(4, 4);
+  const std::vector<std::uint64_t> from = {0}, to = {1};
+  const auto said = [&](auto&& change) {
+    Arguments arguments;
+    arguments.graphs.emplace("G", *make_graph(2, from, to));
+    arguments.values = {{"n", std::int64_t{1}}, {"f", 0.5}};
+    change(arguments);
+    const auto result = compiled->run("p", arguments);
+    return result ? std::to_string(std::get<std::int64_t>(result->returned)) : result.error().message;
+  };
+  EXPECT_EQ(said([](Arguments&) {}), "0");
+  EXPECT_EQ(said([](Arguments& a) { a.items["S"] = {1, 1, 0}; }), "2");
+  EXPECT_EQ(said([](Arguments& a) { a.items["S"] = {2}; }), "2 in 'S' is no number of the graph");
+  EXPECT_EQ(said([](Arguments& a) { a.values["n"] = std::int64_t{2}; }), "'n' is 2, but the graph has 2 nodes");
+  EXPECT_EQ(said([](Arguments& a) { a.values["n"] = 1.5; }), "the value of 'n' does not fit its type, Node(G)");
+  EXPECT_EQ(said([](Arguments& a) { a.values.erase("f"); }), "'p' needs a value for 'f: Float'");
+  EXPECT_EQ(said([](Arguments& a) { a.values["x"] = true; }), "'p' has no argument 'x'");
+  EXPECT_EQ(said([](Arguments& a) { a.graphs.clear(); }), "'p' needs the graph 'G'");
+  EXPECT_EQ(said([](Arguments& a) { a.columns.emplace("A", Column::of<std::int64_t>("A", std::vector<std::int64_t>{1})); }),
+            "'A' has 1 values; the graph has 2 nodes");
+  EXPECT_EQ(said([](Arguments& a) { a.columns.emplace("A", Column::of<std::int64_t>("A", std::vector<std::int64_t>{1, 2})); }), "0");
+  EXPECT_EQ(compiled->run("q", {}).error().message, "a.gm: there is no procedure 'q'");
+}
+
+TEST(Run, TheSameTextForTheSameProgram) {
+  const auto text = builtin_program("betweenness")->cpp();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(builtin_program("betweenness")->cpp(), text);
+  EXPECT_THAT(text, HasSubstr("// 12 | v.delta = v.sigma * Sum(w: v.DownNbrs){(1 + w.delta) / w.sigma};"));
+}
+
+TEST(Run, AMissingCompilerIsSaid) {
+  CompileOptions options;
+  options.compiler = "no-such-compiler";
+  EXPECT_THAT(program("Procedure p() : Int { Return 1; }").compile(4, 4, options).error().message, HasSubstr("no C++ compiler (no-such-compiler)"));
+}
+
+}  // namespace
+}  // namespace smelt::graph
