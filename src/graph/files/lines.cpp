@@ -14,6 +14,7 @@ constexpr std::size_t header_bytes = std::size_t{64} << 10;
 constexpr std::size_t longest_header_line = std::size_t{1} << 20;
 
 const char* find_newline(const char* from, const char* to) {
+  if (from == to) return nullptr;  // of an empty file: there is no memory to search
   return static_cast<const char*>(std::memchr(from, '\n', static_cast<std::size_t>(to - from)));
 }
 
