@@ -53,10 +53,11 @@ struct CheckFlags {
   bool json = false;
 };
 
+bool is_library_program(const std::string& name) { return name.find_first_of("./") == std::string::npos; }
+
 /// A file, or one of the library's own programs by its name.
 Result<GreenMarl> find_program(const std::string& name) {
-  const bool plain = name.find_first_of("./") == std::string::npos;
-  return plain ? graph::builtin_program(name) : GreenMarl::read(name);
+  return is_library_program(name) ? graph::builtin_program(name) : GreenMarl::read(name);
 }
 
 void check(const CheckFlags& flags) {
@@ -263,7 +264,8 @@ void add_compile_options(Command& command, CompileFlags& flags) {
 
 graph::GreenMarl read_program(const std::string& file, bool quiet) {
   auto program = take(find_program(file));
-  if (!quiet || !program.good()) std::fputs(program.formatted_messages().c_str(), stderr);
+  const bool warn = !quiet && !is_library_program(file);  // whose races are meant
+  if (warn || !program.good()) std::fputs(program.formatted_messages().c_str(), stderr);
   if (!program.good()) throw Failure{exit_failure, fmt::format("{}: has errors", file)};
   return program;
 }

@@ -358,9 +358,12 @@ void print_results(const GraphRunFlags& flags, const graph::ProcedureInfo& proce
   print(table.text());
   std::vector<double> runs = times.runs;
   std::sort(runs.begin(), runs.end());
-  print(styled(Style::faint, fmt::format("  ran {}{}; loaded in {}, {} {}\n", format_time(runs[runs.size() / 2] * 1e9),
-                                         runs.size() > 1 ? fmt::format(" (median of {})", runs.size()) : "", format_time(times.load * 1e9),
-                                         times.from_cache ? "program from the cache in" : "program compiled in", format_time(times.compile * 1e9))));
+  const std::string compiled = times.compile == 0 ? "the library's own program"
+                               : fmt::format("program {} in {}", times.from_cache ? "from the cache" : "compiled",
+                                             format_time(times.compile * 1e9));
+  print(styled(Style::faint, fmt::format("  ran {}{}; loaded in {}, {}\n", format_time(runs[runs.size() / 2] * 1e9),
+                                         runs.size() > 1 ? fmt::format(" (median of {})", runs.size()) : "",
+                                         format_time(times.load * 1e9), compiled)));
 }
 
 void run_program(const GraphRunFlags& flags) {

@@ -107,7 +107,9 @@ std::vector<std::string> option_names(const CLI::App& app) {
 // One line for what the parser did not like.
 std::string describe(const CLI::App& app, const CLI::App* command, const CLI::ParseError& error) {
   const auto extras = app.remaining(true);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr || extras.empty()) {
+  const bool lacks_command = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && command != nullptr &&
+                             !command_names(*command).empty();
+  if ((dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr && !lacks_command) || extras.empty()) {
     return std::string(error.what()) + (command != nullptr ? "; see `smelt " + full_name(*command) + " --help`" : "");
   }
   const std::string& word = extras.front();

@@ -146,7 +146,7 @@ TEST(GraphCommand, MistakesCostOneLine) {
     std::string says;
   } mistakes[] = {
       {{"graph"}, 2, "graph"},
-      {{"graph", "rn"}, 2, "see `smelt graph --help`"},
+      {{"graph", "rn"}, 2, "did you mean 'run'?"},
       {{"graph", "run"}, 2, "run what?"},
       {{"graph", "run", "pagerank"}, 2, "graph"},
       {{"graph", "run", "pagerankk", "kron:4"}, 1, "no program 'pagerankk' (there are "},
