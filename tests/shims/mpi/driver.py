@@ -128,7 +128,7 @@ def test_race(mpi):
     for variables, wanted in ((often, True), ({"SMELT_MPI_RACE": "0"}, False), ({"SMELT_MPI_RACE": "1000"}, False)):
         slow = {**variables, "SMELT_WAIT": "sleep", "SMELT_VERBOSE": "1"}
         for _ in range(4):  # a machine that is busy with other things may slow the library as much
-            text = mpi.run(ranks, mpi.program("race"), "long", preload=preload, variables=slow)
+            text = mpi.run(ranks, mpi.program("race"), "long", "250" if wanted else "40", preload=preload, variables=slow)
             if len(re.findall(said, text)) == ranks or not wanted:
                 break
         if len(re.findall(said, text)) != (ranks if wanted else 0):

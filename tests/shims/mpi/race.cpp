@@ -1,6 +1,6 @@
 // Calls that are raced, and those that must not be.
 //
-//   mpirun -n N race long      broadcasts of 64 KiB; the driver makes smelt slow
+//   mpirun -n N race long 250  so many broadcasts of 64 KiB; the driver makes smelt slow
 //   mpirun -n N race bits      reductions whose results depend on who combines what first: the same operands give the same
 //                              bits in every call
 //   mpirun -n N race ibits     the same, the first ones nonblocking
@@ -129,7 +129,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 400;
-  if (mode == "long") long_ones(100);
+  if (mode == "long") long_ones(rounds);
   if (mode == "bits") bits(rounds, 0);
   if (mode == "ibits") bits(rounds, rounds / 2);
   if (mode == "threads") threads(level == MPI_THREAD_MULTIPLE ? rounds : 1);
