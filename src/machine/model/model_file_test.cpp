@@ -615,7 +615,7 @@ TEST_F(Files, NoNumberOfADamagedMachineIsWritten) {
                                                    {"os_index", &Pu::os_index}, {"numa_node", &Pu::numa_node}};
   for (const auto& [name, member] : ids) {
     for (const int id : {-1, 65536}) {
-      damages.emplace_back(std::string("pus[2].") + name, [=](Machine& m) { m.pus[2].*member = id; });
+      damages.emplace_back(std::string("pus[2].") + name, [member = member, id](Machine& m) { m.pus[2].*member = id; });
     }
   }
   const auto spoil_matrix = [&](const char* key, auto matrix_of, bool zero_diagonal) {
