@@ -427,7 +427,8 @@ std::string Writer::collection_method(const Expression& expression) {
     if (is_any_collection(operand.type)) return collection(operand);
     return enters && may_be_nil(operand) ? fmt::format("gm::item({}, {})", code(operand), line_of(operand.span)) : code(operand);
   };
-  const auto simple = [&](const char* name) { return locked(*symbol, fmt::format("{}.{}({})", place, name, argument())); };
+  const auto guarded = [&](const std::string& text) { return symbol == nullptr ? text : locked(*symbol, text); };
+  const auto simple = [&](const char* name) { return guarded(fmt::format("{}.{}({})", place, name, argument())); };
   const auto elements = [&] {
     return fmt::format("{}.{}", name_of(*graph_of(owner.type)), owner.type.of_edges ? "edges" : "nodes");
   };
@@ -443,9 +444,9 @@ std::string Writer::collection_method(const Expression& expression) {
     case Builtin::unite: return simple("united");
     case Builtin::intersect: return simple("intersected");
     case Builtin::complement:
-      return expression.operands.size() > 1 ? simple("complemented") : locked(*symbol, fmt::format("{}.complemented({})", place, elements()));
+      return expression.operands.size() > 1 ? simple("complemented") : guarded(fmt::format("{}.complemented({})", place, elements()));
     case Builtin::add:
-      if (mode_of(*symbol) == Mode::adding) {
+      if (symbol != nullptr && mode_of(*symbol) == Mode::adding) {
         if (!whole) return fmt::format("{}.add_shared({}, chunk.thread)", place, argument());
         return fmt::format("[&] {{ for (const auto each : {}) {}.add_shared(each, chunk.thread); }}()", argument(), place);
       }

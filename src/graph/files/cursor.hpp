@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +11,13 @@
 #include <string_view>
 
 namespace smelt::graph {
+
+/// What a file says, for messages: cut, and other bytes than printable ASCII as '?'.
+inline std::string printable(std::string_view text) {
+  std::string shown(text.substr(0, 30));
+  std::replace_if(shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return shown;
+}
 
 /// What a parser did not like in one line.
 struct Mistake {
@@ -84,9 +92,9 @@ class Cursor {
 
   /// The word at the cursor, cut and made printable, for messages.
   std::string word() const {
-    std::string text;
-    for (const char* c = at_; !ends_word(*c) && text.size() < 30; ++c) text += *c >= ' ' && *c <= '~' ? *c : '?';
-    return text;
+    const char* end = at_;
+    while (!ends_word(*end)) ++end;
+    return printable({at_, end});
   }
 
   Mistake mistake(std::string reason) const { return {line_, std::move(reason)}; }

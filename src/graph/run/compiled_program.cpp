@@ -279,7 +279,7 @@ class Call {
       if (column.size() != size) return wrong("'{}' has {} values; the graph has {} {}", symbol.name, column.size(), size, nodes ? "nodes" : "edges");
       if (auto filled = fill(symbol, column, *pages, size); !filled) return filled;
     } else if (!type) {
-      std::memset(pages->data(), 0xff, size * bytes);  // NIL
+      std::fill_n(pages->as<std::byte>(), size * bytes, std::byte{0xff});  // NIL
     }
     arguments_.push_back({pages->data(), size, nullptr, nullptr});
     arrays_.push_back({&symbol, *std::move(pages), size, output || symbol.assigned});
@@ -295,7 +295,7 @@ class Call {
     const Type& element = *symbol.type.element;
     const auto type = value_type(element);
     if (type && *type == column.type()) {
-      std::memcpy(pages.data(), column.data(), size * size_of(*type));
+      std::copy_n(static_cast<const std::byte*>(column.data()), size * size_of(*type), pages.as<std::byte>());
       return {};
     }
     const bool whole = column.type() == ValueType::int32 || column.type() == ValueType::int64;
