@@ -1,4 +1,4 @@
-#include "smelt/error.hpp"
+#include "base/error.hpp"
 
 namespace smelt {
 
@@ -16,6 +16,12 @@ const char* status_string(Status status) noexcept {
     case Status::broken: return "communicator is broken";
   }
   return "unknown status";
+}
+
+std::string shown(std::string_view text, std::size_t max_bytes) {
+  std::string result;
+  for (const char byte : text.substr(0, max_bytes)) result += byte >= ' ' && byte <= '~' ? byte : '?';
+  return text.size() > max_bytes ? result + "..." : result;
 }
 
 }  // namespace smelt

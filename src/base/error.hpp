@@ -1,7 +1,11 @@
-// Building Error values with a formatted message.
+// Building Error values with a formatted message, and what may stand in one.
 #pragma once
 
 #include <fmt/format.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
 
 #include "smelt/error.hpp"
 
@@ -11,5 +15,9 @@ template <class... Args>
 Error make_error(Status status, fmt::format_string<Args...> text, Args&&... args) {
   return {status, fmt::format(text, std::forward<Args>(args)...)};
 }
+
+/// A part of a foreign file as it may appear in a message: at most `max_bytes` bytes, everything
+/// but printable ASCII as '?', "..." where it was cut.
+std::string shown(std::string_view text, std::size_t max_bytes = 40);
 
 }  // namespace smelt

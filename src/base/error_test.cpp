@@ -32,5 +32,14 @@ TEST(Result, HoldsAValueOrAnError) {
   EXPECT_FALSE(Result<void>(bad.error()));
 }
 
+TEST(Shown, IsOneShortPrintableLine) {
+  EXPECT_EQ(shown("plain text ~"), "plain text ~");
+  EXPECT_EQ(shown("a\nb\x7f\xc3"), "a?b??");
+  EXPECT_EQ(shown("12345", 5), "12345");
+  EXPECT_EQ(shown("123456", 5), "12345...");
+  EXPECT_EQ(shown(std::string(41, 'x')), std::string(40, 'x').append("..."));
+  EXPECT_EQ(shown(std::string(40, ' ')), std::string(40, ' '));
+}
+
 }  // namespace
 }  // namespace smelt

@@ -422,7 +422,7 @@ void add_graph_run(Command& graph) {
   command.flag("--json", flags->json, "results and times as JSON");
   command.footer(
       "Examples:\n"
-      "  smelt graph run pagerank.gm web.el e=1e-6 d=0.85 max=100 --output pg_rank=ranks.txt\n"
+      "  smelt graph run pagerank web.el tolerance=1e-6 damping=0.85 max_iterations=100 --output rank=ranks.txt\n"
       "  smelt graph run sssp.gm kron:16:weights=255 root=0\n");
   command.action([flags] { run_program(*flags); });
 }

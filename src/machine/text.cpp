@@ -40,12 +40,6 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
-std::string shown(std::string_view text, std::size_t max_bytes) {
-  std::string result;
-  for (const char byte : text.substr(0, max_bytes)) result += byte >= ' ' && byte <= '~' ? byte : '?';
-  return text.size() > max_bytes ? result + "..." : result;
-}
-
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (std::size_t start = 0;;) {

@@ -21,10 +21,6 @@ std::optional<std::vector<int>> parse_id_list(std::string_view text);
 /// The text without blanks, tabs, carriage returns and newlines at both ends.
 std::string_view trimmed(std::string_view text);
 
-/// A part of a foreign file as it may appear in a message: at most `max_bytes` bytes, everything
-/// but printable ASCII as '?', "..." where it was cut.
-std::string shown(std::string_view text, std::size_t max_bytes = 40);
-
 /// The parts between separators; one (maybe empty) part for a text without any.
 std::vector<std::string_view> split(std::string_view text, char separator);
 

@@ -57,15 +57,6 @@ TEST(Text, Trimmed) {
   EXPECT_EQ(trimmed("x"), "x");
 }
 
-TEST(Text, ShownIsOneShortPrintableLine) {
-  EXPECT_EQ(shown("plain text ~"), "plain text ~");
-  EXPECT_EQ(shown("a\nb\x7f\xc3"), "a?b??");
-  EXPECT_EQ(shown("12345", 5), "12345");
-  EXPECT_EQ(shown("123456", 5), "12345...");
-  EXPECT_EQ(shown(std::string(41, 'x')), std::string(40, 'x') + "...");
-  EXPECT_EQ(shown(std::string(40, ' ')), std::string(40, ' '));
-}
-
 TEST(Text, SplitKeepsEmptyParts) {
   using Parts = std::vector<std::string_view>;
   EXPECT_EQ(split("", ','), Parts{""});

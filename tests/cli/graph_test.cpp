@@ -104,11 +104,11 @@ TEST(GraphCommand, ExplainHasArraysDecisionsAndPlacements) {
     }
     return Json();
   };
-  EXPECT_EQ(named("arrays", "name", "dist_nxt")["reads"], "kE + kE + kN");
+  EXPECT_EQ(named("arrays", "name", "nearer")["reads"], "kE + kE + kN");
   EXPECT_EQ(named("arrays", "name", "dist")["indexed"], true);
-  EXPECT_EQ(named("placements", "array", "updated")["placement"], "partitioned");
+  EXPECT_EQ(named("placements", "array", "frontier")["placement"], "partitioned");
   EXPECT_EQ(named("placements", "array", "node_idx")["placement"], "replicated");
-  EXPECT_EQ(named("placements", "array", "dist_nxt")["placement"], "interleaved");
+  EXPECT_EQ(named("placements", "array", "nearer")["placement"], "interleaved");
   EXPECT_GT(document["decisions"].size(), 0u);
   EXPECT_THAT(smelt({"graph", "explain", "hop_dist"}).out, HasSubstr("kE + kE + kN"));
 }

@@ -12,14 +12,8 @@ if [ -z "$found" ]; then
   found=$(mktemp -d)
   trap 'rm -rf "$found"' EXIT
 fi
-# Memory in one piece, in MiB: what little files may ask for. A zstd frame may ask for a window of 128 MiB.
-most=4
-if [ "$name" = graph_files ]; then
-  most=140
-  export ASAN_OPTIONS="quarantine_size_mb=16${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
-fi
 dictionary=
 [ ! -e "$here/dictionaries/$name.dict" ] || dictionary=-dict=$here/dictionaries/$name.dict
 "$fuzzer" $dictionary -max_total_time="$seconds" -max_len=16384 -timeout=10 -rss_limit_mb=600 \
-  -malloc_limit_mb="$most" -print_final_stats=1 -verbosity=1 -artifact_prefix="${SMELT_FUZZ_ARTIFACTS:-./}" "$found" \
+  -malloc_limit_mb=4 -print_final_stats=1 -verbosity=1 -artifact_prefix="${SMELT_FUZZ_ARTIFACTS:-./}" "$found" \
   "$here/corpus/$name"

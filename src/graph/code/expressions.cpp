@@ -14,19 +14,7 @@ namespace {
 int precedence(const Expression& expression) {
   if (expression.kind == ExpressionKind::conditional) return 0;
   if (expression.kind == ExpressionKind::unary) return expression.op == Operator::absolute ? 8 : 7;
-  if (expression.kind != ExpressionKind::binary) return 8;
-  switch (expression.op) {
-    case Operator::logical_or: return 1;
-    case Operator::logical_and: return 2;
-    case Operator::equal:
-    case Operator::not_equal: return 3;
-    case Operator::add:
-    case Operator::subtract: return 5;
-    case Operator::multiply:
-    case Operator::divide:
-    case Operator::modulo: return 6;
-    default: return 4;
-  }
+  return expression.kind == ExpressionKind::binary ? precedence_of(expression.op) : 8;
 }
 
 std::string real_literal(double value, const Type& type) {

@@ -6,8 +6,10 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -63,9 +65,11 @@ struct Zlib {
 struct Zstd {
   decltype(ZSTD_createDStream)* create = nullptr;
   decltype(ZSTD_freeDStream)* free = nullptr;
+  decltype(ZSTD_DCtx_setParameter)* set = nullptr;
   decltype(ZSTD_decompressStream)* decompress = nullptr;
   decltype(ZSTD_isError)* is_error = nullptr;
   decltype(ZSTD_getErrorName)* error_name = nullptr;
+  decltype(ZSTD_getErrorCode)* error_code = nullptr;
 
   static const Zstd* get() {
     static const Zstd* const zstd = []() -> const Zstd* {
@@ -73,9 +77,11 @@ struct Zstd {
       void* library = dlopen("libzstd.so.1", RTLD_NOW);
       const bool found = find(library, "ZSTD_createDStream", functions.create) &&
                          find(library, "ZSTD_freeDStream", functions.free) &&
+                         find(library, "ZSTD_DCtx_setParameter", functions.set) &&
                          find(library, "ZSTD_decompressStream", functions.decompress) &&
                          find(library, "ZSTD_isError", functions.is_error) &&
-                         find(library, "ZSTD_getErrorName", functions.error_name);
+                         find(library, "ZSTD_getErrorName", functions.error_name) &&
+                         find(library, "ZSTD_getErrorCode", functions.error_code);
       return found ? &functions : nullptr;
     }();
     return zstd;
@@ -169,7 +175,9 @@ class GzipStream : public CompressedStream {
 
 class ZstdStream : public CompressedStream {
  public:
-  ZstdStream(const File& file, const Zstd& zstd) : CompressedStream(file), zstd_(zstd), state_(zstd.create()) {}
+  ZstdStream(const File& file, const Zstd& zstd) : CompressedStream(file), zstd_(zstd), state_(zstd.create()) {
+    if (state_ != nullptr) zstd_.set(state_, ZSTD_d_windowLogMax, most_window_log(file));
+  }
   ~ZstdStream() override { zstd_.free(state_); }
 
   Result<std::size_t> read(void* to, std::size_t size) override {
@@ -184,13 +192,26 @@ class ZstdStream : public CompressedStream {
         input_ = {buffer_.data(), filled_, 0};
       }
       const auto wanted = zstd_.decompress(state_, &output, &input_);
-      if (zstd_.is_error(wanted) != 0) return damaged(zstd_.error_name(wanted));
+      if (zstd_.is_error(wanted) != 0) return refused(wanted);
       within_frame_ = wanted != 0;
     }
     return output.pos;
   }
 
  private:
+  /// The largest window that a frame may ask for: up to 128 times the file, from 2 MiB (zstd's default for what comes
+  /// through a pipe) to 128 MiB (its own limit). So a few bytes cannot ask for much memory.
+  static int most_window_log(const File& file) {
+    return std::clamp(static_cast<int>(std::bit_width(file.size_bytes())) + 6, 21, 27);
+  }
+
+  Error refused(std::size_t result) const {
+    if (zstd_.error_code(result) != ZSTD_error_frameParameter_windowTooLarge) return damaged(zstd_.error_name(result));
+    return make_error(Status::not_supported,
+                      "{}: is compressed with a larger window than a file of its size may have; decompress it first, with "
+                      "`zstd -d --long=31`", file_.name());
+  }
+
   const Zstd& zstd_;
   ZSTD_DStream* state_;
   ZSTD_inBuffer input_ = {nullptr, 0, 0};

@@ -3,21 +3,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace smelt::graph {
+#include "base/error.hpp"
 
-/// What a file says, for messages: cut, and other bytes than printable ASCII as '?'.
-inline std::string printable(std::string_view text) {
-  std::string shown(text.substr(0, 30));
-  std::replace_if(shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return shown;
-}
+namespace smelt::graph {
 
 /// What a parser did not like in one line.
 struct Mistake {
@@ -90,11 +84,11 @@ class Cursor {
     return true;
   }
 
-  /// The word at the cursor, cut and made printable, for messages.
+  /// The word at the cursor, for messages.
   std::string word() const {
     const char* end = at_;
     while (!ends_word(*end)) ++end;
-    return printable({at_, end});
+    return shown({at_, end}, 30);
   }
 
   Mistake mistake(std::string reason) const { return {line_, std::move(reason)}; }

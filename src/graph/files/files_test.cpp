@@ -283,6 +283,21 @@ TEST_F(Files, CompressedTextIsTheSame) {
   }
 }
 
+TEST_F(Files, ASmallFileCannotAskForALargeWindow) {
+  file("a.el", "0 1\n1 2\n");
+  const auto through_pipe = [&](const std::string& options) {
+    const std::string command = "zstd -q " + options + " < " + path("a.el") + " > " + path("a.el.zst");
+    ASSERT_EQ(std::system(command.c_str()), 0);
+  };
+  through_pipe("");
+  EXPECT_EQ(loaded(path("a.el.zst"), {}), "0>1 1>2");
+  through_pipe("-19");  // asks for 8 MiB
+  const auto refused = load(path("a.el.zst"), {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().status, Status::not_supported);
+  EXPECT_THAT(refused.error().message, HasSubstr("decompress it first"));
+}
+
 TEST_F(Files, TheContainerKeepsAllAndNoticesDamage) {
   Graph graph = random_graph(2000, 50000, Weights::real);
   std::vector<std::int64_t> values(graph.num_nodes());

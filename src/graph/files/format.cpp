@@ -9,7 +9,6 @@
 #include "graph/files/binary.hpp"
 #include "graph/files/bytes.hpp"
 #include "graph/files/container.hpp"
-#include "graph/files/cursor.hpp"
 #include "graph/files/ebin.hpp"
 #include "graph/files/text_edges.hpp"
 #include "graph/team/team.hpp"
@@ -109,7 +108,7 @@ Result<Format> parse_format(std::string_view name) {
   for (const auto& each : names) {
     if (each.name == to_string(each.format)) all += (all.empty() ? "" : ", ") + std::string(each.name);
   }
-  return make_error(Status::invalid_argument, "'{}': no such format (one of {})", printable(name), all);
+  return make_error(Status::invalid_argument, "'{}': no such format (one of {})", shown(name), all);
 }
 
 Format format_by_name(std::string_view file) {

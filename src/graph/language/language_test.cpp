@@ -43,43 +43,28 @@ std::string first_of_sentences(const std::string& sentences) {
 TEST(Language, TheProgramsOfTheThesis) {
   EXPECT_EQ(said_of(pagerank), "");
   EXPECT_EQ(said_of(hop_dist), "");
-  EXPECT_EQ(said_of(R"(
-Procedure triangle_counting(G: Graph): Long
-{
-  // undirected version
-  Long T;
-  Foreach(v: G.Nodes)
-    Foreach(u: v.Nbrs) (u > v) {
-      Foreach(w: v.Nbrs) (w > u) {
-        If ((w.HasEdgeTo(u)))
-          T += 1;
-      }
-    }
-  Return T;
-}
-)"),
-            "");
+  EXPECT_EQ(said_of(triangle_counting), "");
 }
 
 TEST(Language, TreesArePrintedWithTypesAndConversions) {
   EXPECT_EQ(to_text(Checked(pagerank).program), R"(Procedure pagerank(G: Graph, e: Double, d: Double, max: Int; pg_rank: Node_Prop<Double>)
 {
-  Double diff;
-  Int cnt = 0;
-  Double N = (Double) G.NumNodes();
-  G.pg_rank = (Double) 1 / N;
+  Double nodes = (Double) G.NumNodes();
+  Int rounds = 0;
+  Double moved;
+  G.pg_rank = (Double) 1 / nodes;
   Do
     {
-      diff = 0.0;
-      Foreach (t: G.Nodes)
+      moved = 0.0;
+      Foreach (v: G.Nodes)
         {
-          Double val = ((Double) 1 - d) / N + d * Sum(w: t.InNbrs){w.pg_rank / (Double) w.OutDegree()};
-          diff += |val - t.pg_rank|;
-          t.pg_rank <= val @ t;
+          Double rank = ((Double) 1 - d) / nodes + d * Sum(from: v.InNbrs){from.pg_rank / (Double) from.OutDegree()};
+          moved += |rank - v.pg_rank|;
+          v.pg_rank <= rank @ v;
         }
-      cnt += 1;
+      rounds += 1;
     }
-  While (diff > e && cnt < max);
+  While (moved > e && rounds < max);
 }
 )");
 }

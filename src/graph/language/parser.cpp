@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/error.hpp"
 #include "graph/language/lexer.hpp"
 
 namespace smelt::graph::language {
@@ -56,23 +57,19 @@ constexpr std::array reduction_words = {
 struct BinaryMark {
   std::string_view mark;
   Operator op;
-  int precedence;
 };
 constexpr std::array binary_marks = {
-    BinaryMark{"||", Operator::logical_or, 1}, BinaryMark{"&&", Operator::logical_and, 2},
-    BinaryMark{"==", Operator::equal, 3},      BinaryMark{"!=", Operator::not_equal, 3},
-    BinaryMark{"<", Operator::less, 4},        BinaryMark{"<=", Operator::less_equal, 4},
-    BinaryMark{">", Operator::greater, 4},     BinaryMark{">=", Operator::greater_equal, 4},
-    BinaryMark{"+", Operator::add, 5},         BinaryMark{"-", Operator::subtract, 5},
-    BinaryMark{"*", Operator::multiply, 6},    BinaryMark{"/", Operator::divide, 6},
-    BinaryMark{"%", Operator::modulo, 6}};
+    BinaryMark{"||", Operator::logical_or}, BinaryMark{"&&", Operator::logical_and},
+    BinaryMark{"==", Operator::equal},      BinaryMark{"!=", Operator::not_equal},
+    BinaryMark{"<", Operator::less},        BinaryMark{"<=", Operator::less_equal},
+    BinaryMark{">", Operator::greater},     BinaryMark{">=", Operator::greater_equal},
+    BinaryMark{"+", Operator::add},         BinaryMark{"-", Operator::subtract},
+    BinaryMark{"*", Operator::multiply},    BinaryMark{"/", Operator::divide},
+    BinaryMark{"%", Operator::modulo}};
 
 std::string shown(const Token& token) {
   if (token.kind == TokenKind::end) return "the end of the file";
-  constexpr std::size_t longest = 30;
-  std::string text;
-  for (const char c : token.text.substr(0, longest)) text += c >= ' ' && c <= '~' ? c : '?';
-  return fmt::format("'{}'{}", text, token.text.size() > longest ? "..." : "");
+  return fmt::format("'{}'", smelt::shown(token.text, 30));
 }
 
 class Parser {
@@ -709,12 +706,12 @@ class Parser {
     auto left = unary();
     for (;;) {
       const BinaryMark* mark = binary_mark();
-      if (mark == nullptr || mark->precedence < precedence) return left;
+      if (mark == nullptr || precedence_of(mark->op) < precedence) return left;
       take();
       auto whole = make(ExpressionKind::binary, left->span);
       whole->op = mark->op;
       whole->operands.push_back(std::move(left));
-      whole->operands.push_back(binary(mark->precedence + 1));
+      whole->operands.push_back(binary(precedence_of(mark->op) + 1));
       whole->span = from_to(whole->span, last_.span);
       left = std::move(whole);
     }

@@ -9,19 +9,7 @@ int precedence(const Expression& expression) {
   if (expression.kind == ExpressionKind::conditional) return 0;
   if (expression.kind == ExpressionKind::unary && expression.op != Operator::absolute) return 7;
   if (expression.kind == ExpressionKind::cast || expression.kind == ExpressionKind::convert) return 7;
-  if (expression.kind != ExpressionKind::binary) return 8;
-  switch (expression.op) {
-    case Operator::logical_or: return 1;
-    case Operator::logical_and: return 2;
-    case Operator::equal:
-    case Operator::not_equal: return 3;
-    case Operator::add:
-    case Operator::subtract: return 5;
-    case Operator::multiply:
-    case Operator::divide:
-    case Operator::modulo: return 6;
-    default: return 4;
-  }
+  return expression.kind == ExpressionKind::binary ? precedence_of(expression.op) : 8;
 }
 
 std::string within(const Expression& expression, int least) {

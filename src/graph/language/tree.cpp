@@ -24,6 +24,21 @@ const char* to_string(Operator op) noexcept {
   return "?";
 }
 
+int precedence_of(Operator op) noexcept {
+  switch (op) {
+    case Operator::logical_or: return 1;
+    case Operator::logical_and: return 2;
+    case Operator::equal:
+    case Operator::not_equal: return 3;
+    case Operator::add:
+    case Operator::subtract: return 5;
+    case Operator::multiply:
+    case Operator::divide:
+    case Operator::modulo: return 6;
+    default: return 4;
+  }
+}
+
 const char* to_string(Reduction reduction) noexcept {
   switch (reduction) {
     case Reduction::sum: return "+=";

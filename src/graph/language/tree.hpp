@@ -75,6 +75,8 @@ enum class Operator : std::uint8_t {
 const char* to_string(Operator op) noexcept;
 inline bool is_arithmetic(Operator op) { return op <= Operator::modulo; }
 inline bool is_order(Operator op) { return op >= Operator::less && op <= Operator::greater_equal; }
+/// How tightly a binary operator binds, from 1: || && equality order sums products.
+int precedence_of(Operator op) noexcept;
 inline bool is_comparison(Operator op) { return op >= Operator::less && op <= Operator::not_equal; }
 
 /// Reductions, as expressions and as assignments.

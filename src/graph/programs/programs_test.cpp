@@ -275,7 +275,7 @@ TEST(Programs, PagerankExact) {
   for_all(
       "pagerank_exact", {},
       [](const Plain&, Arguments& arguments) {
-        arguments.values = {{"e", 0.0}, {"d", 0.85}, {"max", std::int64_t{20}}};
+        arguments.values = {{"tolerance", 0.0}, {"damping", 0.85}, {"max_iterations", std::int64_t{20}}};
         return true;
       },
       [](const Plain& plain, const RunResult& result) {
@@ -287,7 +287,7 @@ TEST(Programs, PagerankExact) {
           for (std::size_t e = 0; e < plain.from.size(); ++e) next[plain.to[e]] += 0.85 * rank[plain.from[e]] / degree[plain.from[e]];
           rank = next;
         }
-        const auto found = column<double>(result, "pg_rank");
+        const auto found = column<double>(result, "rank");
         for (std::uint64_t node = 0; node < plain.nodes; ++node) ASSERT_NEAR(found[node], rank[node], 1e-12);
       });
 }

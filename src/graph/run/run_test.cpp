@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "graph/language/thesis_programs.hpp"
 #include "graph/run/small_graphs.hpp"
 #include "smelt/graph_algorithms.hpp"
 
@@ -28,26 +29,7 @@ CompiledProgram compiled(const std::string& text) {
 }
 
 TEST(Run, PageRankOfTheThesis) {
-  const auto pagerank = compiled(R"(
-Procedure pagerank(G: Graph, e,d: Double, max: Int;
-                  pg_rank: Node_Prop<Double>)
-{
-  Double diff;
-  Int cnt = 0;
-  Double N = G.NumNodes();
-  G.pg_rank = 1 / N;
-  Do {
-    diff = 0.0;
-    Foreach (t: G.Nodes) {
-      Double val = (1-d) / N + d*
-        Sum(w: t.InNbrs) {
-          w.pg_rank / w.OutDegree()} ;
-      diff += | val - t.pg_rank |;
-      t.pg_rank <= val @ t;
-    }
-    cnt++;
-  } While ((diff > e) && (cnt < max));
-})");
+  const auto pagerank = compiled(language::pagerank);
   for (const auto& plain : small_graphs()) {
     const auto n = plain.nodes;
     std::vector<double> rank(n, 1.0 / static_cast<double>(n)), degree(n);
@@ -69,30 +51,7 @@ Procedure pagerank(G: Graph, e,d: Double, max: Int;
 }
 
 TEST(Run, HopDistanceOfTheThesis) {
-  const auto hop_dist = compiled(R"(
-Procedure hop_dist(G:Graph, dist:N_P<Int>, root: Node)
-{
-    N_P<Bool> updated;
-    N_P<Bool> updated_nxt;
-    N_P<Int> dist_nxt;
-    Bool fin = False;
-    G.dist = (G == root) ? 0 : +INF;
-    G.updated = (G == root) ? True: False;
-    G.dist_nxt = G.dist;
-    G.updated_nxt = G.updated;
-    While(!fin) {
-        fin = True;
-        Foreach(n: G.Nodes)(n.updated) {
-            Foreach(s: n.Nbrs) {
-                <s.dist_nxt; s.updated_nxt> min= <n.dist + 1; True>;
-            }
-        }
-        G.dist = G.dist_nxt;
-        G.updated = G.updated_nxt;
-        G.updated_nxt = False;
-        fin = ! Exist(n: G.Nodes){n.updated};
-    }
-})");
+  const auto hop_dist = compiled(language::hop_dist);
   for (const auto& plain : small_graphs()) {
     if (plain.nodes == 0) continue;
     std::vector<std::int32_t> dist(plain.nodes, INT32_MAX);
