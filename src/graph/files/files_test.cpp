@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 using test::weight_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 class Files : public testing::Test {
  protected:
@@ -281,6 +282,16 @@ TEST_F(Files, CompressedTextIsTheSame) {
     for (std::size_t i = 1000; i < damaged.size(); i += 97) damaged[i] = static_cast<char>(damaged[i] ^ 0x55);
     EXPECT_THAT(error("damaged" + name, damaged), HasSubstr("damaged near byte"));
   }
+}
+
+TEST_F(Files, MessagesShowWhatIsThereInPrintableCharacters) {
+  EXPECT_THAT(parse_format("w\x1c\n").error().message, StartsWith("'w?" "?': no such format"));
+  EXPECT_EQ(error("a.mtx", "%%MatrixMarket matrix \xff" + std::string(40, 'x') + " real general\n"),
+            "a.mtx:1: '?" + std::string(39, 'x') + "...' matrices are no graphs; coordinate ones are");
+  EXPECT_EQ(error("b.mtx", "%%MatrixMarket matrix coordinate a\x7f general\n"),
+            "b.mtx:1: 'a?' values cannot be weights; pattern, integer or real ones can");
+  EXPECT_EQ(error("c.mtx", "%%MatrixMarket matrix coordinate real \x01\n"),
+            "c.mtx:1: a '?' matrix is no graph; a general or symmetric one is");
 }
 
 TEST_F(Files, ASmallFileCannotAskForALargeWindow) {

@@ -69,6 +69,21 @@ TEST(Language, TreesArePrintedWithTypesAndConversions) {
 )");
 }
 
+TEST(Language, OperatorsBindAsTheirPrecedenceSays) {
+  // Each level beside the next one, with the parentheses that are needed and those that are not.
+  const std::string text = to_text(Checked(R"(Procedure p(a, b, c: Bool, i, j, k: Int; x: Bool, y: Int) {
+  x = (a || b) && c || (b && c);
+  x = (a && b) == c && (a == b);
+  x = (a == b) == (i < (j + k));
+  y = (i + j) * k - (i * j);
+  y = i - (j - k) % i;
+})").program);
+  for (const auto* line : {"x = (a || b) && c || b && c;", "x = (a && b) == c && a == b;", "x = a == b == i < j + k;",
+                           "y = (i + j) * k - i * j;", "y = i - (j - k) % i;"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
 TEST(Language, EveryConstruct) {
   EXPECT_EQ(said_of(R"(
 /* All of the language, each construct at least once. */
