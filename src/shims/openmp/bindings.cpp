@@ -287,9 +287,10 @@ class Round {
   void look_at(const Object& object) noexcept {
     Library library = {object.id(), {}, {}};
     bool imports = false, known[2] = {};
-    for_each_reference(object, [&](const Object::Reference&, const Entry& entry) {
+    for_each_reference(object, [&](const Object::Reference& each, const Entry& bound) {
+      const Entry& entry = meant(object, each, bound);
+      imports = imports || !there_at_start(entry.family) || &entry != &bound;
       if (there_at_start(entry.family)) return;
-      imports = true;
       const int family = index(entry.family);
       const void*& runtime = library.runtime[family];
       if (!std::exchange(known[family], true)) runtime = stock.runtime_for(object, entry.family, everybodys_[family]);
@@ -300,6 +301,20 @@ class Round {
     } else {
       seen.add(object);
     }
+  }
+
+  /// A reference without a version is bound to either family's entry of that name. The one that counts is that of the
+  /// runtime which the library brings.
+  const Entry& meant(const Object& object, const Object::Reference& each, const Entry& bound) const noexcept {
+    const auto [begin, end] = entries_of(each.name);
+    if (end - begin < 2 || object.version_of(*each.symbol) != nullptr || serves(object, bound.family)) return bound;
+    const Entry& other = begin == &bound ? *(begin + 1) : *begin;
+    return serves(object, other.family) ? other : bound;
+  }
+
+  /// Whether a library's calls of a family's functions have somebody to serve them.
+  bool serves(const Object& object, Family family) const noexcept {
+    return there_at_start(family) || stock.runtime_for(object, family, everybodys_[index(family)]) != nullptr;
   }
 
   void bind() noexcept {
@@ -316,8 +331,12 @@ class Round {
   }
 
   void bind(const Object& object, const Library& library) noexcept {
-    for_each_reference(object, [&](const Object::Reference& each, const Entry& entry) {
-      if (there_at_start(entry.family)) return;
+    for_each_reference(object, [&](const Object::Reference& each, const Entry& bound) {
+      const Entry& entry = meant(object, each, bound);
+      if (there_at_start(entry.family)) {
+        if (&entry != &bound) object.write(each.slot, entry.address);
+        return;
+      }
       void* to = target(object, library, entry);
       if (to == nullptr && !each.is_import()) to = object.address_of(*each.symbol);
       // What is not there a library may ask for.

@@ -82,6 +82,7 @@ TEST(Company, RuntimePrivateToALoadedLibrary) {
 // caller.
 TEST(Company, RuntimesThatComeLate) {
   for (const Words& modules : {Words{SMELT_LATE_GNU}, Words{SMELT_LATE_LLVM}, Words{SMELT_LATE_PRIVATE},
+                               Words{SMELT_LATE_VERSION}, Words{SMELT_LATE_LLVM, SMELT_LATE_VERSION},
                                Words{SMELT_LATE_GNU, SMELT_LATE_PRIVATE}, Words{SMELT_LATE_LLVM, SMELT_LATE_GNU},
                                Words{SMELT_LATE_PRIVATE, SMELT_LATE_LLVM, SMELT_LATE_GNU}}) {
     const auto command = with({SMELT_LATE_LOADER}, modules);
@@ -90,8 +91,14 @@ TEST(Company, RuntimesThatComeLate) {
     EXPECT_EQ(call.exit_code, 0) << modules.front();
     EXPECT_EQ(call.out, "0 wrong\n") << modules.front() << " and " << modules.size() - 1;
   }
-  const auto verbose = with_smelt({SMELT_LATE_LOADER, SMELT_LATE_GNU}, {"SMELT_VERBOSE=1"});
-  EXPECT_THAT(verbose.err, ContainsRegex("GOMP_parallel\\): taken over [0-9]+ times"));
+  // The runtime is the program's already.
+  const Words linked = {SMELT_LATE_PROGRAM, SMELT_LATE_VERSION};
+  EXPECT_EQ(plainly(linked, {}).out, "0 wrong\n");
+  EXPECT_EQ(with_smelt(linked, {}).out, "0 wrong\n");
+  for (const char* module : {SMELT_LATE_GNU, SMELT_LATE_VERSION}) {
+    const auto verbose = with_smelt({SMELT_LATE_LOADER, module}, {"SMELT_VERBOSE=1"});
+    EXPECT_THAT(verbose.err, ContainsRegex("GOMP_parallel\\): taken over [0-9]+ times")) << module;
+  }
 }
 
 // Each look-up takes some 20 us; Python's modules start thousands of regions by turns.
