@@ -259,8 +259,8 @@ int smelt_exscan(smelt_rank* rank, const void* in, void* out, size_t count, smel
 /* ---- exact sums ---------------------------------------------------------------------------- */
 
 /* A sum of floating-point numbers that has not been rounded yet: the same numbers give the same bytes, in any
- * order, grouping and number of ranks (docs/how-to/get-the-same-bits.md). A plain value to be copied, sent and reduced as 280
- * bytes; zero-initialize it: the empty sum. Looked at by the functions below alone. */
+ * order, grouping and number of ranks (docs/how-to/get-the-same-bits.md). A plain value to be copied, sent and reduced
+ * as 280 bytes; zero-initialize it: the empty sum. Looked at by the functions below alone. */
 typedef struct smelt_exact_sum {
   uint64_t words[35];
 } smelt_exact_sum;

@@ -1,4 +1,5 @@
-// The examples of docs/reference/graph-language.md: each is compiled and run on the page's graph, and prints what the page says.
+// The examples of docs/reference/graph-language.md: each is compiled and run on the page's graph, and prints what the
+// page says.
 #include <gtest/gtest.h>
 
 #include <fstream>
