@@ -25,6 +25,7 @@ GENERATORS = {
     "settings": api_pages.settings,
     "machines": results.machine_list,
     "across": lambda kind: results.across(results.ACROSS[kind]()),
+    "summary": lambda: results.across(results.summary_rows()),
     "mpi-suite": results.suite,
     "programs": results.programs,
     "table": results.plain,

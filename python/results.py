@@ -159,7 +159,7 @@ def summary_of(cells, behind=1.0):
     if not cells:
         return None
     low = sum(ratio < behind for ratio in cells.values())
-    return f"{mean(cells.values()):.2f} ({min(cells.values()):.2f}; {low} of {len(cells)})"
+    return f"{cell(mean(cells.values()))} ({cell(min(cells.values()))}; {low} of {len(cells)})"
 
 
 def thread_rows():
@@ -350,4 +350,24 @@ def plain(machine, name):
     return table(found["columns"], found["rows"])
 
 
+def summary_rows():
+    """What the first page shows."""
+    yield ("barrier of 2 threads: best of Concurrency Kit, libgomp, libomp",
+           lambda m: over(m, "barrier-2-threads-8-bytes", [*CK, "gomp", "libomp"]))
+    for rival, name in PEERS.items():
+        yield (f"all collectives, 2 processes, 8 B to 16 MiB: {name}",
+               lambda m, rival=rival: summary_of(cells_of(m, "mpi", rival)))
+    yield ("the same, 8 and 16 processes on 2 PUs: Open MPI",
+           lambda m: summary_of(cells_of(m, "oversubscribed", "openmpi")))
+    yield ("constructs of OpenMP, 2 and 8 threads, libgomp and libomp: without / with smelt",
+           lambda m: summary_of({(program, *where): ratio for program in OPENMP
+                                 for where, ratio in openmp_ratios(m, program).items()}))
+    yield "clustering by 2 threads, pthread barriers: without / with smelt", lambda m: pthread_ratio(m, "clustering_pthread")
+    yield ("MPI programs timed as Intel's suite does, five libraries: without / with smelt",
+           lambda m: summary_of({(library["library"], *where): ratio for library in (load(m, "mpi-suite") or NO_SUITE)["libraries"]
+                                 for where, ratio in suite_cells(library).items()}))
+
+
+NO_SUITE = {"libraries": []}
+OPENMP = [f"bench_openmp_{runtime}-{threads}" for runtime in ("gomp", "libomp") for threads in (2, 8)]
 ACROSS = {"threads": thread_rows, "processes": process_rows, "choices": choice_rows, "programs": program_rows}

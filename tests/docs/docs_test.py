@@ -27,6 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 FOLDERS = ("start", "how-to", "reference", "explanation")
 LANGUAGES = {"sh", "console", "text", "c", "cpp", "json", "cmake", "green-marl", "edges", "output"}
 BIN = None
+unittest.TestCase.maxDiff = None
 
 
 class Pages(unittest.TestCase):
@@ -42,7 +43,7 @@ class Pages(unittest.TestCase):
                     broken.append(f"{page.name()}:{line}: {target}: there is no such file")
                 elif anchor and (goal.suffix != ".md" or anchor not in pages.read(goal).anchors()):
                     broken.append(f"{page.name()}:{line}: {target}: there is no such heading")
-        self.assertEqual(broken, [])
+        self.assertEqual("\n".join(broken), "")
 
     def test_sources_name_pages_that_exist(self):
         broken = []
@@ -51,19 +52,19 @@ class Pages(unittest.TestCase):
                 for name in re.findall(r"\bdocs/[\w/-]+\.md\b", line):
                     if not (ROOT / name).exists() and not (ROOT / "tests" / name).exists():
                         broken.append(f"{file.relative_to(ROOT)}:{number}: {name}: there is no such page")
-        self.assertEqual(broken, [])
+        self.assertEqual("\n".join(broken), "")
 
     def test_pages_are_in_the_four_folders(self):
         strays = [page.name() for page in pages.documents()
                   if page.name() != "docs/README.md" and page.path.relative_to(ROOT / "docs").parts[0] not in FOLDERS]
-        self.assertEqual(strays, [])
+        self.assertEqual("\n".join(strays), "")
 
     def test_the_index_names_every_page(self):
         index = pages.read(ROOT / "docs/README.md")
         linked = {(index.path.parent / target.partition("#")[0]).resolve() for _, target in index.links}
         missing = [page.name() for page in pages.documents() if page.path != index.path and page.path not in linked
                    and page.path.parent.name != "decisions"]
-        self.assertEqual(missing, [])
+        self.assertEqual("\n".join(missing), "")
         decisions = pages.read(ROOT / "docs/explanation/decisions/README.md")
         listed = {target for _, target in decisions.links}
         self.assertEqual([file.name for file in decisions.path.parent.glob("0*.md") if file.name not in listed], [])
@@ -81,7 +82,7 @@ class Pages(unittest.TestCase):
                     wrong.append(f"{page.name()}:{fence.line}: language '{fence.language}'")
                 if fence.language in ("text", "output") and re.search(r"^(\$ |\./x )", fence.text(), re.MULTILINE):
                     wrong.append(f"{page.name()}:{fence.line}: commands belong into sh or console blocks")
-        self.assertEqual(wrong, [])
+        self.assertEqual("\n".join(wrong), "")
 
     def test_the_page_reader_finds_what_it_is_for(self):
         with tempfile.TemporaryDirectory() as place:
@@ -125,20 +126,21 @@ def lines_of(text):
 
 
 class Code(unittest.TestCase):
-    """Every block of C and C++ is an excerpt of a program that is compiled and run; `...` stands for what is left out."""
+    """Every block of C and C++ consists of excerpts of one program that is compiled and run, apart by blank lines or `...`."""
 
     def test_blocks_are_excerpts_of_programs(self):
-        files = [*pages.tree({".c", ".cpp"}, "examples"), *pages.tree({".c", ".cpp"}, "tests/docs")]
+        files = [*pages.tree({".c", ".cpp"}, "examples"), *pages.tree({".c", ".cpp"}, "tests/docs"),
+                 *pages.tree({".cpp"}, "src/plan/algorithms")]
         programs = ["\n" + "\n".join(lines_of(file.read_text())) + "\n" for file in files]
         wrong = []
         for page in [*pages.documents(), pages.read(ROOT / "README.md")]:
             for fence in page.fences:
                 if fence.language not in ("c", "cpp") or fence.generated:
                     continue
-                parts = [lines_of(part) for part in re.split(r"^ *(?:\.\.\.|// \.\.\.)$", fence.text(), flags=re.MULTILINE)]
+                parts = [lines_of(part) for part in re.split(r"^ *(?:\.\.\.)?$", fence.text(), flags=re.MULTILINE)]
                 if not any(all("\n" + "\n".join(part) + "\n" in text for part in parts if part) for text in programs):
                     wrong.append(f"{page.name()}:{fence.line}: in no program of examples/ or tests/docs/")
-        self.assertEqual(wrong, [])
+        self.assertEqual("\n".join(wrong), "")
 
 
 class Json(unittest.TestCase):
@@ -167,7 +169,7 @@ class Json(unittest.TestCase):
                     continue
                 seen += 1
                 wrong += [f"{where}: {each}" for each in self.problems(value, name)]
-        self.assertEqual(wrong, [])
+        self.assertEqual("\n".join(wrong), "")
         self.assertGreater(seen, 1)
 
     def test_results_keep_to_the_schemas(self):
@@ -177,7 +179,7 @@ class Json(unittest.TestCase):
             name = self.name_for(value)
             if name:
                 wrong += [f"{file.parent.name}/{file.name}: {each}" for each in self.problems(value, name)]
-        self.assertEqual(wrong, [])
+        self.assertEqual("\n".join(wrong), "")
 
     def test_the_validator_finds_what_is_wrong(self):
         rule = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer", "minimum": 1}},
@@ -298,7 +300,7 @@ class Commands(unittest.TestCase):
         }
         wrong = [f"{name}: {each}" for name, texts in told.items() for text in texts
                  for each in schema.problems(json.loads(text), schemas[name])]
-        self.assertEqual(wrong, [])
+        self.assertEqual("\n".join(wrong), "")
 
 
 if __name__ == "__main__":
