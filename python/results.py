@@ -211,7 +211,7 @@ def process_rows():
                lambda m, rival=rival: summary_of(cells_of(m, "oversubscribed", rival)))
     for rival, name in PEERS.items():
         for form in ("blocking", "nonblocking", "nonblocking, with computation", "persistent"):
-            yield (f"{name} programs with the preload library, {form}",
+            yield (f"{name} programs, {form}: without / with smelt",
                    lambda m, key=(rival, form): summary_of(shim_forms(m).get(key)))
 
 
