@@ -41,7 +41,7 @@ struct WorkerSpec {
 
   /// More ranks than PUs.
   bool oversubscribed() const;
-  /// The method in force: "loop", "loop+barrier", "back-to-back" or "window". See docs/benchmarking.md.
+  /// The method in force: "loop", "loop+barrier", "back-to-back" or "window". See docs/explanation/benchmarking.md.
   std::string resolved_method() const;
 };
 

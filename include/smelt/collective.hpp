@@ -35,7 +35,8 @@ struct Reduction {
   /// Optional: spares a copy where a result is written away from its operands.
   Merge merge = nullptr;
   /// Operands are always combined as ((0 op 1) op 2) op ... by rank: the same bits whatever tree, algorithm,
-  /// chunk size or profile. Cost: algorithms that combine in another order are left out (docs/reproducible.md).
+  /// chunk size or profile. Cost: algorithms that combine in another order are left out
+  /// (docs/how-to/get-the-same-bits.md).
   bool reproducible = false;
 };
 

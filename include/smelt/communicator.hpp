@@ -10,7 +10,7 @@
 // Ordering: every collective of a communicator is called by all its ranks in the same order.
 // What a rank did before it entered a collective is visible to every rank whose return from that
 // collective depends on it: all ranks for barrier, allreduce and two_phase_commit, the receivers
-// of a broadcast from its root, the root of a reduce from all. See docs/ordering.md.
+// of a broadcast from its root, the root of a reduce from all. See docs/reference/ordering.md.
 #pragma once
 
 #include <cstddef>

@@ -35,7 +35,7 @@ class ExactSum {
   void add(double value) noexcept;
   void add(float value) noexcept;
 
-  /// All of values[0 .. count). Cost: docs/reproducible.md.
+  /// All of values[0 .. count). Cost: docs/how-to/get-the-same-bits.md.
   void add(const double* values, std::size_t count) noexcept;
   void add(const float* values, std::size_t count) noexcept;
 

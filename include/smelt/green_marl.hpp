@@ -1,4 +1,5 @@
-// Green-Marl: programs for graphs are checked, explained, compiled to C++ and run. The language: docs/graph-language.md.
+// Green-Marl: programs for graphs are checked, explained, compiled to C++ and run. The language:
+// docs/reference/graph-language.md.
 #pragma once
 
 #include <cstdint>

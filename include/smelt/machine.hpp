@@ -126,7 +126,7 @@ struct Machine {
 /// How long PU `to` (index into Machine::pus) takes to copy `bytes` bytes that PU `from` wrote
 /// last, while `copiers` PUs in all copy at the same time; from == to: its own data. Nanoseconds; 0
 /// for 0 bytes; never falls with more bytes or more copiers. Taken from machine.copy, without it
-/// estimated from the latencies (docs/model.md says how).
+/// estimated from the latencies (docs/reference/model.md says how).
 /// Requirements: from, to < machine.size(). Cost: O(1), no allocation.
 double copy_ns(const Machine& machine, std::size_t from, std::size_t to, double bytes, int copiers = 1) noexcept;
 

@@ -4,7 +4,7 @@
 //   const auto best = smelt::best_map(smelt::platform_of(*machine, *group), {.lookups = 0.99, .keys = 1e6}, 16);
 //   std::puts(best->algorithm.c_str());
 //
-// The equations, with what they assume: docs/maps.md. Source: [Shahmirzadi14] ch. 3, (3.1) to (3.60).
+// The equations, with what they assume: docs/reference/map-model.md. Source: [Shahmirzadi14] ch. 3, (3.1) to (3.60).
 #pragma once
 
 #include <cstddef>
@@ -112,7 +112,7 @@ struct MapPrediction {
 };
 
 /// The throughput of an algorithm on `cores` cores, `servers` of which serve (nullopt: as many as are best; ignored
-/// where the algorithm needs none). Source: (3.1) to (3.56), (3.60); docs/maps.md for shared and kv.
+/// where the algorithm needs none). Source: (3.1) to (3.56), (3.60); docs/reference/map-model.md for shared and kv.
 /// Errors: invalid_argument for an unknown algorithm, for numbers out of range, or where no client or no server is
 /// left; not_supported for `shared` on a platform without shared memory.
 /// Cost: microseconds; times `cores` where servers are to be found.
@@ -140,7 +140,7 @@ Result<std::vector<MapRange>> best_ranges(const MapPlatform& platform, const Map
 /// part_simple where the servers' cores are clients, too: `servers` (nullopt: as many as are best) of all `cores`.
 /// `servers_per_s` is then infinite. A client waits for an answer during a part of each operation; a request that its
 /// core gets meanwhile costs it nothing, one that comes at another moment interrupts it. Requests come at any moment
-/// (docs/maps.md says why the printed formula is read so). Errors: as predict_map().
+/// (docs/reference/map-model.md says why the printed formula is read so). Errors: as predict_map().
 /// Source: (3.57) to (3.59).
 Result<MapPrediction> colocated(const MapPlatform& platform, const MapLoad& load, int cores,
                                 std::optional<int> servers = std::nullopt);

@@ -7,7 +7,7 @@
  *   smelt call). After a collective that failed, smelt_rank_failure() says who is missing.
  * - Handles are opaque; each kind has its _free. Freeing NULL does nothing.
  * - All ranks of a communicator call the same collectives in the same order, with the same count, operator, root,
- *   synchronization and at_rest, and all of them blocking or all of them started. Ordering: docs/ordering.md.
+ *   synchronization and at_rest, and all of them blocking or all of them started. Ordering: docs/reference/ordering.md.
  * - Collectives neither allocate nor lock once each operation and size has been run.
  * - A rank handle, and the requests made of it, are used by one thread at a time; everything else
  *   may be called from any thread.
@@ -143,7 +143,7 @@ int smelt_communicator_create(const smelt_machine* machine, const int* os_indice
  * or _run. Returns when all ranks are there, and the name (1 to 200 bytes without '/') is free again.
  * Fork first, then create. Machine and plans are those of the process that came first.
  * Errors: name, size, rank; SMELT_PERMISSION_DENIED (somebody else's segment); SMELT_TIMED_OUT (ranks
- * have not come within timeout_s, or 60 s); SMELT_BROKEN (one died). See docs/processes.md. */
+ * have not come within timeout_s, or 60 s); SMELT_BROKEN (one died). See docs/reference/processes.md. */
 int smelt_communicator_create_shared(const char* name, int size, int rank, const smelt_options* options,
                                      smelt_communicator** communicator);
 
@@ -168,7 +168,7 @@ int smelt_communicator_run(smelt_communicator* communicator, void (*f)(smelt_ran
 
 /* Makes the calling thread rank `rank`, until smelt_rank_free: then the rank has left, once what was started on it is
  * over, and whoever waits for it, or calls what needs it, gets SMELT_BROKEN. What it has taken part in before is finished by
- * the others as ever. A rank may be attached again; see docs/processes.md. */
+ * the others as ever. A rank may be attached again; see docs/reference/processes.md. */
 int smelt_communicator_attach(smelt_communicator* communicator, int rank, smelt_rank** attached);
 void smelt_rank_free(smelt_rank* rank);
 
@@ -259,8 +259,8 @@ int smelt_exscan(smelt_rank* rank, const void* in, void* out, size_t count, smel
 /* ---- exact sums ---------------------------------------------------------------------------- */
 
 /* A sum of floating-point numbers that has not been rounded yet: the same numbers give the same bytes, in any
- * order, grouping and number of ranks (docs/reproducible.md). A plain value to be copied, sent and reduced as 280
- * bytes; zero-initialize it: the empty sum. Looked at by the functions below alone. */
+ * order, grouping and number of ranks (docs/how-to/get-the-same-bits.md). A plain value to be copied, sent and reduced
+ * as 280 bytes; zero-initialize it: the empty sum. Looked at by the functions below alone. */
 typedef struct smelt_exact_sum {
   uint64_t words[35];
 } smelt_exact_sum;
@@ -307,7 +307,7 @@ typedef struct smelt_call {
   smelt_combine combine; /* not NULL: the operator, in place of `op` */
   void* context;         /* for combine */
   int commutative;       /* of combine; 0: operands are combined in rank order */
-  int reproducible;      /* not 0: the same bits whatever the algorithm; see docs/reproducible.md */
+  int reproducible;      /* not 0: the same bits whatever the algorithm; see docs/how-to/get-the-same-bits.md */
   /* Blocks of different sizes, in elements. in: of scatterv (on the root), alltoallv and reduce_scatterv.
    * out: of gatherv (on the root), allgatherv and alltoallv. No other operation takes any. */
   const size_t* in_counts;
@@ -467,7 +467,7 @@ smelt_work smelt_team_receive(smelt_team* team, int member);
 
 /* ---- graphs --------------------------------------------------------------------------------- */
 
-/* A directed multigraph that does not change; may be used by any number of threads. docs/graph-tutorial.md */
+/* A directed multigraph that does not change; may be used by any number of threads. docs/how-to/analyse-a-graph.md */
 typedef struct smelt_graph smelt_graph;
 
 #define SMELT_GRAPH_UNDIRECTED 1u /* add the reverse of every edge */

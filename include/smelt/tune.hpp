@@ -56,7 +56,7 @@ struct TuneOptions {
 /// other, by operation, synchronization and size; where the winners of neighbouring sizes differ, looks for the
 /// crossover by bisection. One thread or process per rank, pinned, doubles, root 0. What there is no time for gets
 /// the model's choice: such cells have measured_ns = 0. All cells have the floor at which they were made. How it
-/// decides: docs/tuning.md.
+/// decides: docs/explanation/tuning.md.
 /// Requirements: a machine with costs, on which the group's PUs may be used; otherwise idle. Processes: the caller is
 /// rank 0 and forks the others, so it should have no other threads by then.
 /// Cost: time_s at most; memory for the largest buffers, 2 GiB in all.

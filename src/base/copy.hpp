@@ -36,7 +36,7 @@ inline bool strings_are_slow() noexcept {
 
 void copy_backwards(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
-/// Shorter copies gain nothing; how much others do docs/algorithms.md says.
+/// Shorter copies gain nothing; how much others do docs/explanation/data-paths.md says.
 constexpr std::size_t least_early_bytes = 2 << 10;
 /// How early: of lengths that may come from an L2 cache a page, which is as far as that looks ahead itself.
 constexpr std::size_t least_fetched_bytes = 64 << 10, most_fetched_bytes = 1 << 20;

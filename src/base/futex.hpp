@@ -1,5 +1,5 @@
 // Sleeping on a 32-bit word until somebody changes it (futex(2)), and the process-wide barrier
-// (membarrier(2)) that lets the waking side do without one. See docs/memory-ordering.md.
+// (membarrier(2)) that lets the waking side do without one. See docs/explanation/memory-ordering.md.
 #pragma once
 
 #include <atomic>

@@ -3,7 +3,7 @@
 //   spin with pause  ->  tpause/umwait or WFE  ->  sched_yield  ->  futex
 //
 // The phases are bounded by time, not by counts; where a PU is shared by several ranks the
-// waiter gives it away at once. See docs/waiting.md for the phases and docs/memory-ordering.md
+// waiter gives it away at once. See docs/explanation/waiting.md for the phases and docs/explanation/memory-ordering.md
 // for why no wake-up is lost although the waking side has no fence.
 #pragma once
 
@@ -91,7 +91,7 @@ inline void look_away() noexcept {
 /// load that hits the cache unless somebody parks.
 inline void unpark(Parking& parking) noexcept {
   // The compiler keeps the publishing store before this load; for the processor the parked
-  // side's heavy_barrier() does (docs/memory-ordering.md, "parking").
+  // side's heavy_barrier() does (docs/explanation/memory-ordering.md, "parking").
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if ((parking.parked.load(std::memory_order_relaxed) & Parking::asleep) != 0) [[unlikely]]
     wait_detail::wake(parking);
@@ -117,8 +117,8 @@ inline void sleep_at(Parking& parking, std::uint32_t marked, std::uint64_t longe
 
 /// Sleeps unless `ready()`, for at most `longest_ns`. For a condition that every waker makes true by changing a word
 /// before unpark(), and for which `ready` changes that word, too, as by adding 0, both with acquire and release:
-/// whichever comes first is seen by the other, so that no barrier is needed (docs/memory-ordering.md, "parking").
-/// With unpark_firmly() that word is the parking's own.
+/// whichever comes first is seen by the other, so that no barrier is needed (docs/explanation/memory-ordering.md,
+/// "parking"). With unpark_firmly() that word is the parking's own.
 template <class Ready>
 void park_unless(Ready&& ready, Parking& parking, std::uint64_t longest_ns) noexcept {
   const auto marked = wait_detail::mark(parking);

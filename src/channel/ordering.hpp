@@ -1,5 +1,5 @@
 // Memory orders that carry a guarantee, by name. Each name is one half of a release/acquire pair
-// (docs/memory-ordering.md); building with -DSMELT_BREAK_<NAME> weakens that half to relaxed, so
+// (docs/explanation/memory-ordering.md); building with -DSMELT_BREAK_<NAME> weakens that half to relaxed, so
 // that a test can show that ThreadSanitizer would notice its loss.
 #pragma once
 

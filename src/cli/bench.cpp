@@ -603,7 +603,7 @@ void add_bench(Parser& parser) {
                   "while a verdict is open, up to so many (default 14; with --starts: no more)");
   command.text("--only", arguments->only, "NAMES", "contestants, such as smelt,smelt/binary,gomp (default: everybody)");
   command.text("--method", arguments->method, "NAME",
-               "auto|loop|window|back-to-back: see docs/benchmarking.md (default auto)");
+               "auto|loop|window|back-to-back: see docs/explanation/benchmarking.md (default auto)");
   command.text("--sync", arguments->sync, "NAME", "loose|strict: synchronization of smelt's collectives");
   command.integer("--late", arguments->late_rank, 0, 1023, "this rank enters every operation later than the others");
   command.integer("--late-ns", arguments->late_ns, 0, 1'000'000'000, "by so many nanoseconds");

@@ -21,7 +21,7 @@
 
 namespace smelt::test {
 
-/// How much to test (docs/testing.md): a number from the environment.
+/// How much to test (docs/how-to/run-the-tests.md): a number from the environment.
 inline std::uint64_t setting(const char* name, std::uint64_t otherwise) {
   const char* const value = std::getenv(name);
   return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);

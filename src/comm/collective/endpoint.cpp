@@ -146,7 +146,8 @@ bool Endpoint::waits_in_vain() noexcept {
 }
 
 /// Breaks the communicator if that peer has left, and had been seen to have left before: since then the waiting loop
-/// has looked again, with what the peer published before it left in sight (docs/memory-ordering.md, "leaving").
+/// has looked again, with what the peer published before it left in sight (docs/explanation/memory-ordering.md,
+/// "leaving").
 bool Endpoint::misses(int peer) noexcept {
   const std::uint32_t departure = state_.departure(peer, rank_);
   const bool looked_again = std::exchange(departures_[static_cast<std::size_t>(peer)], departure) == departure;

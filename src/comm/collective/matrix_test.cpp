@@ -1,6 +1,7 @@
 // The matrix of the collectives: operation x algorithm with its parameters x synchronization x manner x threads or
 // processes x ranks x sizes around every boundary x roots x in place x blocks of different sizes x order of operands.
-// A pseudo-random row of it for some seconds, always the same; with SMELT_TEST_MATRIX=1 all of it (docs/testing.md).
+// A pseudo-random row of it for some seconds, always the same; with SMELT_TEST_MATRIX=1 all of it
+// (docs/how-to/run-the-tests.md).
 #include <gtest/gtest.h>
 
 #include <algorithm>

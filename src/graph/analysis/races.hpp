@@ -7,8 +7,8 @@
 
 namespace smelt::graph::language {
 
-/// Completes `bound_loop` of all assignments; errors and warnings by the table of docs/graph-language.md. Requires a program
-/// that the checker found no errors in.
+/// Completes `bound_loop` of all assignments; errors and warnings by the table of docs/reference/graph-language.md.
+/// Requires a program that the checker found no errors in.
 void check_races(Program& program, Diagnostics& diagnostics);
 
 }  // namespace smelt::graph::language

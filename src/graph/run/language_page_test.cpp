@@ -1,4 +1,5 @@
-// The examples of docs/graph-language.md: each is compiled and run on the page's graph, and prints what the page says.
+// The examples of docs/reference/graph-language.md: each is compiled and run on the page's graph, and prints what the
+// page says.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -13,7 +14,7 @@ namespace smelt::graph {
 namespace {
 
 std::string page() {
-  std::ifstream file(std::string(SMELT_SOURCE_DIR) + "/docs/graph-language.md");
+  std::ifstream file(std::string(SMELT_SOURCE_DIR) + "/docs/reference/graph-language.md");
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

@@ -1,4 +1,4 @@
-// What moving bytes costs: the equations of docs/model.md, "Copies".
+// What moving bytes costs: the equations of docs/reference/model.md, "Copies".
 //
 // Measured: a broken line through the four sizes that were measured, which goes on at the rate of
 // memory.
@@ -28,7 +28,7 @@ namespace {
 constexpr double line_bytes = 64.0;
 constexpr double kib = 1024.0;
 
-// Assumptions of the estimate; docs/model.md gives the reasons.
+// Assumptions of the estimate; docs/reference/model.md gives the reasons.
 constexpr double lines_in_flight = 12.0;         ///< line fill buffers of a core: 10 to 16 on x86 since 2008
 constexpr double own_line_ns = 2.0;              ///< copying a line within the own cache
 constexpr double memory_line_ns = 6.4;           ///< copying a line out of memory and back: 10 GB/s

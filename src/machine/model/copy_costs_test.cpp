@@ -86,8 +86,8 @@ TEST(CopyEstimate, HidesLatencyBehindLinesInFlight) {
   EXPECT_GT(copy_ns(machine, 4, 0, 64 * lines), lines * latency / 16);
 }
 
-// docs/model.md, "Copies", in numbers: 12 lines at a time, 2 ns for an own line, 6.4 for one out of memory, 4 copiers
-// for a NUMA node's memory.
+// docs/reference/model.md, "Copies", in numbers: 12 lines at a time, 2 ns for an own line, 6.4 for one out of memory, 4
+// copiers for a NUMA node's memory.
 TEST(CopyEstimate, IsThatOfTheEquations) {
   auto machine = two_packages(8);
   machine.propagation_ns = Matrix(machine.size(), 24.0);

@@ -10,11 +10,11 @@ namespace {
 constexpr double post_ns = 2.0;
 /// What a rank does before its first move where vectors are cut or data is told of by address: epochs, extents.
 constexpr double set_up_ns = 200.0;
-/// Reading lines that lie with another PU, as part of copying them (docs/model.md).
+/// Reading lines that lie with another PU, as part of copying them (docs/reference/model.md).
 constexpr double read_share = 1.6;
 /// Of what the kernel adds to a copy, a put of a longer block spares so much of what a get costs. Up to there they cost
-/// the same. Where ranks take turns on a PU it is so from shorter ones on. Both are measured (docs/model.md), not
-/// explained.
+/// the same. Where ranks take turns on a PU it is so from shorter ones on. Both are measured (docs/reference/model.md),
+/// not explained.
 constexpr double long_put_bytes = 2 << 20, long_put_bytes_crowded = 32 << 10, long_put_share = 0.25;
 /// Of a channel, as few ranks have it.
 constexpr double ring_lines = 64;

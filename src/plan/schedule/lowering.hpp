@@ -6,7 +6,7 @@
 //   work        get and put: copy_ns(source, self), process_copy_ns; combine: combine_ns
 //   post/await  a line that one rank writes and others read: the cost of a message
 //
-// Equations: docs/model.md.
+// Equations: docs/reference/model.md.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 namespace smelt::plan {
 
 constexpr double payload_bytes = 56.0;  ///< of a line of a channel
-/// What a line of a stream costs, as part of a lone message (docs/model.md).
+/// What a line of a stream costs, as part of a lone message (docs/reference/model.md).
 constexpr double line_share = 0.2;
 
 /// What a rank pays to get a PU that another rank has: a context switch.

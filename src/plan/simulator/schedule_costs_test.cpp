@@ -1,5 +1,5 @@
-// The simulator of schedules against a second evaluation of the equations of docs/model.md, by which each rank works
-// through its moves one after another. Ranks that share a PU: cases worked out by hand.
+// The simulator of schedules against a second evaluation of the equations of docs/reference/model.md, by which each
+// rank works through its moves one after another. Ranks that share a PU: cases worked out by hand.
 #include <gtest/gtest.h>
 
 #include <algorithm>

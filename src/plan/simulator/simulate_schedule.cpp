@@ -11,7 +11,7 @@
 // average. A rank is busy at least for the sum of its own costs: as soon as that is too long, nothing is simulated
 // any further.
 //
-// Equations: docs/model.md.
+// Equations: docs/reference/model.md.
 #include "plan/simulator/simulate_schedule.hpp"
 
 #include <algorithm>

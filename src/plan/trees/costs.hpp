@@ -23,7 +23,7 @@ namespace smelt::plan {
 enum class Direction { broadcast, reduce };
 
 /// Costs between ranks of a group. Ranks that share a PU pay what the cheapest pair of the
-/// group's PUs pays (see docs/model.md): the model knows no cost for them.
+/// group's PUs pays (see docs/reference/model.md): the model knows no cost for them.
 class RankCosts {
  public:
   RankCosts(const Machine& machine, const Group& group);

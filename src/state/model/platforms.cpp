@@ -11,8 +11,8 @@ namespace {
 constexpr double line_bytes = 64.0;
 constexpr double mebibyte = 1024.0 * 1024.0;
 constexpr double large_table_bytes = 64.0 * mebibyte;
-/// docs/model.md, "Copies": a core that copies waits for that many lines at once. One that looks up a key waits for
-/// one.
+/// docs/reference/model.md, "Copies": a core that copies waits for that many lines at once. One that looks up a key
+/// waits for one.
 constexpr double lines_in_flight = 12.0;
 constexpr double private_cache_bytes = mebibyte;  ///< where copies were not measured
 constexpr double hash_cycles = 12.0;              ///< [Shahmirzadi14] 3.5.3: shifts and additions

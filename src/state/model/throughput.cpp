@@ -1,4 +1,5 @@
-// The equations of [Shahmirzadi14] ch. 3, by their numbers there, and those of `shared` and `kv` (docs/maps.md).
+// The equations of [Shahmirzadi14] ch. 3, by their numbers there, and those of `shared` and `kv`
+// (docs/reference/map-model.md).
 #include "state/model/throughput.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The costs that the equations of docs/maps.md give for each algorithm, before they are put together.
+// The costs that the equations of docs/reference/map-model.md give for each algorithm, before they are put together.
 //
 // An operation of a client takes the client's time and perhaps a server's. While it waits for an answer the client is
 // idle, and messages of other clients' updates are dealt with then ("interrupts" in the text); the rest of these
