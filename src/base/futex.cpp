@@ -36,7 +36,9 @@ bool registered_across() noexcept {
 }
 #endif
 
-int operation(int what, Among among) noexcept { return among == Among::threads ? what | FUTEX_PRIVATE_FLAG : what; }
+int operation(int what, FutexScope scope) noexcept {
+  return scope == FutexScope::threads ? what | FUTEX_PRIVATE_FLAG : what;
+}
 
 }  // namespace
 

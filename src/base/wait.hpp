@@ -119,7 +119,7 @@ inline void sleep_at(Parking& parking, std::uint32_t marked, std::uint64_t longe
 /// Sleeps unless `ready()`, for at most `longest_ns`. For a condition that every waker makes true by changing a word
 /// before unpark(), and for which `ready` changes that word, too, as by adding 0, both with acquire and release:
 /// whichever comes first is seen by the other, so that no barrier is needed (docs/explanation/memory-ordering.md,
-/// "parking"). With unpark_firmly() that word is the parking's own.
+/// "parking"). With unpark_by_rmw() that word is the parking's own.
 template <class Ready>
 void park_unless(Ready&& ready, Parking& parking, std::uint64_t longest_ns) noexcept {
   const auto marked = wait_detail::mark(parking);

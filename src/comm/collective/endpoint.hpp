@@ -273,7 +273,7 @@ class alignas(separation_bytes) Endpoint {
 
 /// Who is told that the communicator is broken goes on, and its buffers may be gone: a rank touches them only when it is
 /// known to do so, and finds then that the communicator is not broken (docs/explanation/memory-ordering.md, "Leaving").
-class Endpoint::Touch {
+class Endpoint::BufferAccess {
  public:
   explicit BufferAccess(Endpoint& endpoint) noexcept : word_(endpoint.progress_.touches) {
     // Before the look at the status, to the compiler; to the processor by the heavy barrier of regain_buffers().

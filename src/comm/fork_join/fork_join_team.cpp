@@ -29,7 +29,7 @@ std::uint32_t after(std::uint32_t value) noexcept { return value + 1 == 0 ? 1 : 
 ForkJoinTeam::ForkJoinTeam(int size, int parallelism, const WaitConfig& wait)
     : size_(size), flat_(size > parallelism), members_(static_cast<std::size_t>(size)) {
   enable_heavy_barrier(false);
-  parking_.among = joining_.among = Among::threads;
+  parking_.scope = joining_.scope = FutexScope::threads;
   WaitConfig config = wait;
   config.wakes_by_rmw = flat_;
   if (flat_) config.happened = &happened_;

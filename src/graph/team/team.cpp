@@ -32,8 +32,8 @@ int usable_threads() noexcept {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-Team::Team(int threads) : wait_(make_wait_config(threads, usable_threads())), caller_(wait_) {
-  begin_.among = end_.among = Among::threads;
+ThreadTeam::ThreadTeam(int threads) : wait_(make_wait_config(threads, usable_threads())), caller_(wait_) {
+  begin_.scope = end_.scope = FutexScope::threads;
   enable_heavy_barrier(false);
 }
 
