@@ -283,7 +283,10 @@ class Table {
 
   /// Every word of a cell is atomic, as a reader may come along when it is written anew.
   static void store_words(AtomicWord* to, const Word* from, std::size_t words) noexcept {
-    for (std::size_t i = 0; i < words; ++i) to[i].store(from[i], ordering::map_store_cell);  // pairs with load_words()
+    for (std::size_t i = 0; i < words; ++i) {
+      if (i != 0) SMELT_MAP_POINT(22);
+      to[i].store(from[i], ordering::map_store_cell);  // pairs with load_words()
+    }
   }
   static void load_words(Word* to, const AtomicWord* from, std::size_t words) noexcept {
     for (std::size_t i = 0; i < words; ++i) to[i] = from[i].load(ordering::map_load_cell);  // pairs with store_words()
