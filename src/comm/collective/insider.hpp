@@ -1,0 +1,18 @@
+// What other rooms see of a rank and of a communicator, and how they make communicators.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "comm/collective/state.hpp"
+#include "smelt/communicator.hpp"
+
+namespace smelt::comm {
+
+struct Insider {
+  static Endpoint& endpoint(Rank& rank) noexcept { return *rank.endpoint_; }
+  static Communicator communicator(std::shared_ptr<State> state) { return Communicator(std::move(state)); }
+  static const std::shared_ptr<State>& state(const Communicator& communicator) noexcept { return communicator.state_; }
+};
+
+}  // namespace smelt::comm
