@@ -43,8 +43,9 @@ struct LogOptions {
   std::optional<int> leader;      ///< who leads first; unset: the replica that the model says is nearest to the others
   std::optional<Faults> faults;   ///< what is survived; unset: crash over processes, none over threads
   double suspect_after_s = 0.02;  ///< Faults::stop: a leader that lets others wait so long is replaced
-  /// A replica that lives, for which the log waits, and that has delivered nothing for so long, is evicted if it can
-  /// come back by a snapshot, or with Faults::stop. Safety depends on neither time.
+  /// A replica that lives, for which the log waits, and that has delivered nothing for so long, is evicted: with
+  /// Faults::stop; else if it can come back by a snapshot and two others are up to date. Safety depends on neither
+  /// time.
   double evict_after_s = 0.1;
   std::uint32_t entries = 1 << 14;  ///< that the log keeps; a power of 2 from 64 to 2^20
   std::uint32_t requests =

@@ -159,9 +159,17 @@ bool Replica::is_stuck(int rank, const Progress& progress, std::uint64_t now_ns)
     return false;
   }
   if (progress.index >= layout_.head().pressed.load(std::memory_order_relaxed)) return false;
-  const bool may = static_cast<Faults>(shape_.faults) == Faults::stop ||
-                   layout_.part(rank).returns.load(std::memory_order_relaxed) != 0;
-  return may && static_cast<double>(now_ns - seen.since_ns) > shape_.evict_after_s * 1e9;
+  if (static_cast<double>(now_ns - seen.since_ns) <= shape_.evict_after_s * 1e9) return false;
+  if (static_cast<Faults>(shape_.faults) == Faults::stop) return true;
+  return layout_.part(rank).returns.load(std::memory_order_relaxed) != 0 && another_is_up_to_date(rank);
+}
+
+/// Whether a replica besides this one and `rank` is up to date: then the state outlives this one without `rank`.
+bool Replica::another_is_up_to_date(int rank) const noexcept {
+  return std::any_of(replicas_.begin(), replicas_.end(), [&](int other) {
+    const auto progress = Progress::of(layout_.part(other).progress.load(std::memory_order_acquire));
+    return other != rank && other != rank_ && progress.standing == Standing::live && !space_->gone(other);
+  });
 }
 
 /// False: this is not the leader any more.

@@ -140,6 +140,8 @@ bool Replica::needs_attention() noexcept {
   space_->look_for_deaths();
   if (status_ != Status::ok) return true;
   if (!live_) return false;
+  // Who sleeps takes few steps: those that the log waits for are looked at here, too.
+  if (leading_ && layout_.head().pressed.load(std::memory_order_relaxed) > floor_) raise_floor();
   const auto faults = static_cast<Faults>(shape_.faults);
   if (faults == Faults::none && space_->members().first_dead() >= 0) return true;
   const auto now = Configuration::of(layout_.head().configuration.load(std::memory_order_acquire));

@@ -99,6 +99,7 @@ class Replica {
   void resign() noexcept;
   bool raise_floor() noexcept;
   bool evict(int rank, const Progress& progress) noexcept;
+  bool another_is_up_to_date(int rank) const noexcept;
   bool is_stuck(int rank, const Progress& progress, std::uint64_t now_ns) noexcept;
 
   // snapshot.cpp
