@@ -139,6 +139,7 @@ class Replica {
   Status progress() noexcept;
   /// The same until `stop`. Without `apply`, commands are dropped: this rank is no replica of anything then.
   Status serve(const std::atomic<bool>& stop) noexcept;
+  Status serve(bool (*stop)(void* context), void* context) noexcept;
 
   LogConfiguration configuration() const;
   /// Why the last call failed, one line.

@@ -187,12 +187,12 @@ Status Replica::progress() noexcept {
   return status_;
 }
 
-Status Replica::serve(const std::atomic<bool>& stop) noexcept {
+Status Replica::serve(bool (*stop)(void* context), void* context) noexcept {
   const auto ready = [&] {
     step();
     for (Entry entry; machine_.apply == nullptr && take(&entry);) {
     }
-    return stop.load(std::memory_order_acquire) || status_ != Status::ok;
+    return status_ != Status::ok || stop(context);
   };
   while (!waiter_.wait(ready, &layout_.head().bell)) look_around();
   return status_;

@@ -57,7 +57,7 @@ class Replica {
   Status catch_up(std::uint64_t index) noexcept;
   std::uint64_t delivered() const noexcept { return delivered_; }
   Status progress() noexcept;
-  Status serve(const std::atomic<bool>& stop) noexcept;
+  Status serve(bool (*stop)(void* context), void* context) noexcept;
   LogConfiguration configuration() const;
   std::string failure() const { return failure_; }
 

@@ -38,7 +38,13 @@ Status Replica::read_point(std::uint64_t* index) noexcept { return replica_->rea
 Status Replica::catch_up(std::uint64_t index) noexcept { return replica_->catch_up(index); }
 std::uint64_t Replica::delivered() const noexcept { return replica_->delivered(); }
 Status Replica::progress() noexcept { return replica_->progress(); }
-Status Replica::serve(const std::atomic<bool>& stop) noexcept { return replica_->serve(stop); }
+Status Replica::serve(bool (*stop)(void*), void* context) noexcept { return replica_->serve(stop, context); }
+Status Replica::serve(const std::atomic<bool>& stop) noexcept {
+  const auto is_set = [](void* flag) {
+    return static_cast<const std::atomic<bool>*>(flag)->load(std::memory_order_acquire);
+  };
+  return replica_->serve(is_set, const_cast<std::atomic<bool>*>(&stop));
+}
 LogConfiguration Replica::configuration() const { return replica_->configuration(); }
 std::string Replica::failure() const { return replica_->failure(); }
 
