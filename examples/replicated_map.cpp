@@ -1,11 +1,11 @@
 // A std::map that three processes share, and that survives when any of them is killed: here the one that leads.
 #include <signal.h>
-#include <smelt/replicated_log.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <map>
+#include <smelt/replicated_log.hpp>
 #include <string>
 
 using Map = std::map<int, int>;
@@ -17,7 +17,7 @@ struct Add {
 constexpr int size = 3, rounds = 10000, victim = 0, last_round_of_victim = 5000;
 
 int work(const std::string& name, int rank) {
-  auto log = smelt::ReplicatedLog::create_shared(name, size, std::span(&rank, 1), {.leader = victim});
+  auto log = smelt::ReplicatedLog::create_shared(name, size, std::span(&rank, 1));
   if (!log) return 1;
   auto map = smelt::Replicated<Map, Add>::attach(*log, rank);
   for (int round = 0; map && round < rounds; ++round) {
