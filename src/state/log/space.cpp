@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "comm/collective/state.hpp"
+#include "comm/collective/communicator_state.hpp"
 #include "machine/topology/affinity.hpp"
 #include "machine/topology/memory.hpp"
 #include "smelt/settings.hpp"
