@@ -59,14 +59,14 @@ TEST(ArraysInC, RanksSyncAndPublish) {
   smelt_communicator* communicator = nullptr;
   smelt_options options = {};
   options.profile = "none";
-  ASSERT_EQ(smelt_communicator_create(nullptr, 2, &options, &communicator), SMELT_OK) << smelt_last_error();
+  ASSERT_EQ(smelt_communicator_create(nullptr, nullptr, 2, &options, &communicator), SMELT_OK) << smelt_last_error();
   Array array;
   smelt_array_options wanted = {};
   wanted.placement = SMELT_PLACEMENT_WRITABLE_REPLICAS;
   ASSERT_EQ(smelt_array_create_on(communicator, 1000, sizeof(int32_t), &wanted, &array.value), SMELT_OK) << smelt_last_error();
   const auto body = [&](int number) {
     smelt_rank* rank = nullptr;
-    ASSERT_EQ(smelt_rank_attach(communicator, number, &rank), SMELT_OK) << smelt_last_error();
+    ASSERT_EQ(smelt_communicator_attach(communicator, number, &rank), SMELT_OK) << smelt_last_error();
     auto* const own = static_cast<int32_t*>(smelt_array_local(array.value));
     for (int i = number * 500; i < (number + 1) * 500; ++i) own[i] = i;
     EXPECT_EQ(smelt_array_publish(rank, array.value, static_cast<size_t>(number) * 500, static_cast<size_t>(number + 1) * 500), SMELT_OK);

@@ -78,9 +78,9 @@ layout_arguments() {
     node=$((node + 1))
   done
   node=0
-  while [ $node -lt $nodes ]; do
+  while [ $node -lt $all_nodes ]; do
     other=$((node + 1))
-    while [ $other -lt $nodes ]; do
+    while [ $other -lt $all_nodes ]; do
       value=21
       [ $((node / per_package)) -ne $((other / per_package)) ] || value=16
       printf '%s\n' -numa "dist,src=$node,dst=$other,val=$value"
