@@ -33,9 +33,15 @@ using smelt::Status;
 
 constexpr int size = 2;
 
+/// What the process may use; threads inherit what their maker has bound itself to.
+const cpu_set_t allowed = [] {
+  cpu_set_t set;
+  sched_getaffinity(0, sizeof set, &set);
+  return set;
+}();
+
 void stay_on(int which) {
-  cpu_set_t allowed, one;
-  sched_getaffinity(0, sizeof allowed, &allowed);
+  cpu_set_t one;
   CPU_ZERO(&one);
   for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed)) continue;
