@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "comm/collective/state.hpp"
+#include "comm/collective/communicator_state.hpp"
 #include "machine/topology/memory.hpp"
 #include "state/log/shape.hpp"
 #include "state/log/space.hpp"
