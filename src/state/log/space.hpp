@@ -46,6 +46,7 @@ class Space {
 
  private:
   Space() = default;
+  static comm::Prepare preparation(const Shape& shape, const std::function<void(std::byte*)>& place);
   Result<void> open(const LogOptions& options, int parallelism, std::span<const int> ranks);
 
   Segment segment_;                       ///< of threads
