@@ -80,7 +80,7 @@ Result<Shape> make_shape(int size, const LogOptions& options, Faults usual_fault
   return shape;
 }
 
-void prepare(std::byte* memory, const Shape& shape, Among among) {
+void prepare(std::byte* memory, const Shape& shape, FutexScope among) {
   new (memory) Head{};
   const Layout layout(memory, shape);
   Head& head = layout.head();

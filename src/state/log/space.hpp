@@ -50,9 +50,9 @@ class Space {
   Result<void> open(const LogOptions& options, int parallelism, std::span<const int> ranks);
 
   Segment segment_;                       ///< of threads
-  std::optional<comm::Meeting> meeting_;  ///< of processes
+  std::optional<comm::Rendezvous> rendezvous_;  ///< of processes
   std::optional<comm::Membership> members_;
-  std::optional<comm::Watch> watch_;
+  std::optional<comm::FailureDetector> watch_;
   std::vector<int> own_ranks_;
   Layout layout_;
   WaitConfig wait_;
