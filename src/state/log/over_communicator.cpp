@@ -28,7 +28,7 @@ int nearest_rank(const Machine& machine, const Group& group) {
   return best;
 }
 
-void place(const comm::State& state, const Layout& layout, comm::Placement bind) {
+void place(const comm::CommunicatorState& state, const Layout& layout, comm::Placement bind) {
   const Machine& machine = state.machine;
   if (machine.numa_nodes.size() < 2) return;
   for (int rank = 0; rank < state.group.size(); ++rank) {
@@ -42,9 +42,9 @@ void place(const comm::State& state, const Layout& layout, comm::Placement bind)
 
 }  // namespace
 
-Result<std::shared_ptr<Space>> Space::create(const std::shared_ptr<comm::State>& communicator,
+Result<std::shared_ptr<Space>> Space::create(const std::shared_ptr<comm::CommunicatorState>& communicator,
                                              const LogOptions& options) {
-  comm::State& state = *communicator;
+  comm::CommunicatorState& state = *communicator;
   const int size = state.group.size();
   const bool processes = state.over_processes();
   auto shape =

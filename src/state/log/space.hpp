@@ -16,14 +16,14 @@
 #include "state/log/layout.hpp"
 
 namespace smelt::comm {
-class State;
+class CommunicatorState;
 }
 
 namespace smelt::state::log {
 
 class Space {
  public:
-  static Result<std::shared_ptr<Space>> create(const std::shared_ptr<comm::State>& communicator,
+  static Result<std::shared_ptr<Space>> create(const std::shared_ptr<comm::CommunicatorState>& communicator,
                                                const LogOptions& options);
   static Result<std::shared_ptr<Space>> create_shared(const std::string& name, int size, std::span<const int> ranks,
                                                       const LogOptions& options, double timeout_s);
