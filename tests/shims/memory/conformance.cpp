@@ -98,6 +98,21 @@ TEST(Memory, SparseUseMakesNothingLarge) {
   }
 }
 
+TEST(Memory, WhatWasDenseOnceIsNoReasonToGrowBeyondThat) {
+  constexpr std::size_t bytes = 128 * mib;
+  const auto before = resident_bytes();
+  for (int round = 0; round < 3; ++round) {
+    auto* const dense = static_cast<unsigned char*>(std::malloc(bytes));
+    std::memset(dense, 5, bytes);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    std::free(dense);
+    auto* const sparse = static_cast<unsigned char*>(std::calloc(1024 * mib, 1));
+    for (std::size_t at = 0; at < 1024 * mib; at += 2 * mib) sparse[at] = 1;
+    EXPECT_LE(resident_bytes() - before, bytes + bytes / 20 + 64 * mib);
+    std::free(sparse);
+  }
+}
+
 TEST(Memory, ManySparseAllocationsMakeNothingLarge) {
   std::vector<unsigned char*> all;
   const auto before = resident_bytes();
