@@ -85,7 +85,7 @@ std::uint64_t sparse(std::size_t bytes) {
   constexpr std::size_t stride = 2 << 20;
   const std::size_t count = bytes / stride;
   std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < 2000 * count; ++i) sum += ++table[mix(i) % count * stride];
+  for (std::size_t i = 0; i < 60000 * count; ++i) sum += ++table[mix(i) % count * stride];
   std::free(table);
   return sum;
 }
