@@ -329,8 +329,8 @@ class Array {
     return block_.accumulate_into(rank, op, &identity, &fill_elements, total.block_);
   }
 
-  /// Replicas: what this rank wrote to elements `mine` of its local() goes to all copies. Collective of all ranks; ranges
-  /// of different ranks do not overlap and may be empty. Requirements: the thread has stayed on its NUMA node since it
+  /// Replicas: what this rank wrote to elements `mine` of its local() goes to all copies, once all ranks have called it.
+  /// Collective; ranges of different ranks do not overlap and may be empty. Cost: two barriers and the copies. Requirements: the thread has stayed on its NUMA node since it
   /// called local(), as pinned ranks do.
   Status publish(Rank& rank, IndexRange mine) noexcept { return block_.publish(rank, mine); }
 

@@ -4,6 +4,8 @@
 //     rank r, share r of n:        result = copy 0 (op) copy 1 (op) ...; result -> all copies
 //     barrier                      all may read
 //
+// Publishing is the same with one owner per element.
+//
 // Shares end at cache lines, so that no two ranks write to the same one. The copies are in the memory of every process,
 // so the barriers are all the communication; they order what is written here.
 #include <algorithm>
@@ -76,6 +78,7 @@ Status Block::publish(Rank& rank, IndexRange mine) noexcept {
   const Layout& layout = storage_->layout;
   if (mine.first > mine.last || mine.last > count_) return Status::invalid_argument;
   const std::size_t at = mine.first * layout.element_bytes, bytes = mine.size() * layout.element_bytes;
+  if (const Status all = rank.barrier(); all != Status::ok) return all;  // nobody reads any more what is to be replaced
   const auto own = static_cast<std::size_t>(storage_->near(current_numa_node()));
   auto& copies = storage_->copies;
   for (std::size_t k = 0; k < copies.size() && bytes > 0; ++k) {

@@ -45,7 +45,8 @@ struct Region {
   std::byte* trusted_end = nullptr;
   std::byte* to_collapse = nullptr;  ///< of a dense rest: blocks from here on may still be small pages
   State state = State::undecided;  ///< of the rest
-  bool trust_open = false;         ///< its trusted part counts as not yet seen to be dense
+  std::size_t open_bytes = 0;      ///< of the trusted part: not yet seen to be dense
+  std::size_t credit_bytes = 0;    ///< of the trusted part: what dense memory that is gone has left
   bool placed = false;             ///< nothing more is to be found out about its NUMA nodes
 };
 
@@ -58,6 +59,8 @@ constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 constinit pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 constinit Region regions[most_regions] = {};
 constinit std::size_t trust_in_use = 0;
+/// Dense memory that the program has given back: so much more can be trusted without being larger than it was.
+constinit std::size_t credit = 0;
 constinit bool watching = false, active = false;
 constinit Totals totals = {};
 /// A bit for each allocation, by its address; set bits are cleared when there are no regions. Relaxed: whoever frees an
@@ -117,11 +120,14 @@ void interleave(Region& region) noexcept {
 }
 
 void close_trust(Region& region) noexcept {
-  if (region.trust_open) trust_in_use -= size_of(region.begin, region.trusted_end);
-  region.trust_open = false;
+  trust_in_use -= region.open_bytes;
+  region.open_bytes = 0;
 }
 
 void forget(Region& region) noexcept {
+  const bool all_dense = region.open_bytes == 0;
+  credit += all_dense ? size_of(region.begin, region.trusted_end) : region.credit_bytes;
+  if (region.state == State::dense) credit += size_of(region.trusted_end, region.end);
   close_trust(region);
   region = {};
   if (known.fetch_sub(1, std::memory_order_relaxed) == 1) {
@@ -248,7 +254,7 @@ bool watch(Region& region) noexcept {
     changed = region.placed;
   }
   if (!found.asks_for_huge) return changed;
-  if (region.trust_open && trusted_is_dense(region)) {
+  if (region.open_bytes > 0 && trusted_is_dense(region)) {
     close_trust(region);
     changed = true;
   }
@@ -326,7 +332,7 @@ void in_child() noexcept {
   for (auto& region : regions) region = {};
   for (auto& bits : filter) bits.store(0, std::memory_order_relaxed);
   known.store(0, std::memory_order_relaxed);
-  trust_in_use = 0;
+  trust_in_use = credit = 0;
   watching = active = false;
   totals = {};
   wake = PTHREAD_COND_INITIALIZER;
@@ -351,7 +357,8 @@ void add(const void* memory, std::byte* begin, std::byte* end) noexcept {
   Region* const region = free_region();
   if (region == nullptr) return;
   const std::size_t bytes = size_of(begin, end);
-  *region = {memory, begin, end, begin, begin, State::undecided, false, found.nodes == 1 || found.mode != Mode::automatic};
+  *region = {.allocation = memory, .begin = begin, .end = end, .trusted_end = begin, .to_collapse = begin,
+             .placed = found.nodes == 1 || found.mode != Mode::automatic};
   known.fetch_add(1, std::memory_order_relaxed);
   const std::size_t bit = filter_bit(memory);
   filter[bit / 64].fetch_or(std::uint64_t{1} << bit % 64, std::memory_order_relaxed);
@@ -360,18 +367,21 @@ void add(const void* memory, std::byte* begin, std::byte* end) noexcept {
   if (found.mode == Mode::interleave && found.nodes > 1) interleave(*region);
   if (found.asks_for_huge && memory_left() / 2 >= bytes) {
     // All of it where the user has asked for huge pages whatever they cost.
-    const std::size_t left = found.mode == Mode::huge ? bytes : trust_bytes - trust_in_use;
-    const std::size_t trusted = std::min(bytes, left / found.huge_bytes * found.huge_bytes);
+    const std::size_t by_credit = found.mode == Mode::huge ? bytes : std::min(bytes, credit);
+    const std::size_t left = (trust_bytes - trust_in_use) / found.huge_bytes * found.huge_bytes;
+    const std::size_t trusted = std::min(bytes, by_credit + left);
     if (trusted > 0 && advise(begin, begin + trusted, MADV_HUGEPAGE)) {
       region->trusted_end = begin + trusted;
       totals.trusted += trusted;
       if (found.mode != Mode::huge) {
-        region->trust_open = true;
-        trust_in_use += trusted;
+        region->credit_bytes = by_credit;
+        region->open_bytes = trusted - by_credit;
+        credit -= by_credit;
+        trust_in_use += region->open_bytes;
       }
     }
   }
-  const bool done = region->placed && !region->trust_open && region->trusted_end == region->end;
+  const bool done = region->placed && region->open_bytes == 0 && region->trusted_end == region->end;
   if (!done && (found.asks_for_huge || !region->placed)) start_watching();
 }
 

@@ -9,6 +9,8 @@
 //   seen to be dense is below          huge pages for the rest then, and full blocks are collapsed. Scattered
 //   trust_bytes                        pages: small ones stay, until nearly all of them are there.
 //
+// Memory that was dense and is given back leaves credit: new allocations of as much are trusted, too.
+//
 // The thread starts with the first allocation that is large enough, runs while something changes, and sleeps otherwise.
 // Nothing here uses the program's heap. Content is read to see whether trusted pages have been written, never changed.
 #pragma once
