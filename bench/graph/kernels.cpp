@@ -9,6 +9,8 @@
 // Expected: a geometric mean of at least 1, none below 0.85.
 //
 //   kernels [--graph kron:20] [--threads N] [--rounds 9] [--kernels bfs,pr,...] [--delta 16] [--json FILE] [--commit C]
+//   kernels --compile FILE.gm,... [--json FILE]    instead: how long programs take to be compiled: the front end from text to
+//                                                  C++, with the C++ compiler, and again from the cache
 #include <omp.h>
 
 #include <CLI/CLI.hpp>
@@ -18,6 +20,7 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -37,6 +40,7 @@ using smelt::graph::Graph;
 struct Settings {
   std::string graph = "kron:20", json, commit;
   std::vector<std::string> kernels = {"bfs", "pr", "cc", "bc", "sssp", "tc"};
+  std::vector<std::string> programs;  ///< to be compiled
   int threads = omp_get_max_threads();
   int rounds = 9;
   int delta = 16;            ///< ours
@@ -247,6 +251,28 @@ std::string processor() {
   return "unknown";
 }
 
+/// The text is not the library's own to the letter, so that it is compiled as any other.
+nlohmann::json compile_times(const std::vector<std::string>& files) {
+  nlohmann::json times;
+  for (const auto& file : files) {
+    std::ifstream stream(file);
+    const std::string text = std::string(std::istreambuf_iterator<char>(stream), {}) + "// compiled at run time\n";
+    const auto parse = [&] { return smelt::graph::GreenMarl::parse(file, text); };
+    std::vector<double> front, cached;
+    for (int i = 0; i < 9; ++i) front.push_back(seconds_of([&] { (void)parse().cpp(); }));
+    smelt::graph::CompileOptions without_cache;
+    without_cache.cache = false;
+    const double whole = seconds_of([&] { (void)must(parse().compile(4, 4, without_cache)); });
+    (void)must(parse().compile(4, 4));
+    for (int i = 0; i < 9; ++i) cached.push_back(seconds_of([&] { (void)must(parse().compile(4, 4)); }));
+    const std::string name = file.substr(file.rfind('/') + 1);
+    times[name] = {{"front_end_s", median(front)}, {"with_compiler_s", whole}, {"cached_s", median(cached)}};
+    std::printf("%-20s front end %.1f ms, with the C++ compiler %.2f s, cached %.1f ms\n", name.c_str(), median(front) * 1e3, whole,
+                median(cached) * 1e3);
+  }
+  return times;
+}
+
 nlohmann::json as_json(const Settings& settings, const Graph& graph, const std::map<std::string, Times>& times) {
   nlohmann::json kernels;
   for (const auto& [name, own] : times) {
@@ -280,12 +306,20 @@ int main(int argc, char** argv) {
   app.add_option("--threads", settings.threads, "threads of both");
   app.add_option("--rounds", settings.rounds, "measured runs of each kernel");
   app.add_option("--kernels", settings.kernels, "which ones")->delimiter(',');
+  app.add_option("--compile", settings.programs, "programs to compile instead")->delimiter(',');
   app.add_option("--delta", settings.delta, "of smelt's sssp");
   app.add_option("--reference-delta", settings.reference_delta, "of the reference's sssp");
   app.add_option("--json", settings.json, "where the results go");
   app.add_option("--commit", settings.commit, "what the results say of the source");
   CLI11_PARSE(app, argc, argv);
   try {
+    if (!settings.programs.empty()) {
+      const auto times = compile_times(settings.programs);
+      const nlohmann::json document = {{"benchmark", "graph-compile"}, {"machine", processor()}, {"commit", settings.commit},
+                                       {"compiler", __VERSION__}, {"programs", times}};
+      if (!settings.json.empty()) std::ofstream(settings.json) << document.dump(1) << '\n';
+      return 0;
+    }
     omp_set_num_threads(settings.threads);
     const auto graph = must(smelt::graph::generate(must(smelt::graph::parse_generator(settings.graph + ":weights=255")), settings.threads));
     Kernels kernels(settings, graph);

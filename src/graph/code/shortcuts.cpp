@@ -111,7 +111,7 @@ const Expression* lasting_bound(const Statement& loop) {
     const Symbol *counter = named(*term->operands[0]), *bound = named(*term->operands[1]);
     if (counter == nullptr || counter->kind != SymbolKind::variable || !is_whole(counter->type)) continue;
     const bool fixed = is_constant(*term->operands[1]) ||
-                       (bound != nullptr && bound->kind == SymbolKind::variable && change_of(*bound, loop) == Change::none);
+                       (bound != nullptr && bound->kind != SymbolKind::iterator && change_of(*bound, loop) == Change::none);
     if (fixed && change_of(*counter, loop) == Change::counts_up) return term;
   }
   return nullptr;

@@ -15,6 +15,7 @@ using test::run;
 using test::small_graphs;
 using test::thread_counts;
 using testing::HasSubstr;
+using testing::Not;
 
 GreenMarl program(const std::string& text) {
   const auto program = GreenMarl::parse("a.gm", text);
@@ -48,6 +49,109 @@ TEST(Run, PageRankOfTheThesis) {
       for (std::uint64_t node = 0; node < n; ++node) ASSERT_NEAR(values[node], rank[node], 1e-12) << threads;
     }
   }
+}
+
+/// What `explain` says of a program's sentences, one text.
+std::string decisions_of(const std::string& text) {
+  std::string all;
+  for (const auto& decision : program(text).decisions()) all += std::to_string(decision.line) + ": " + decision.text + "\n";
+  return all;
+}
+
+TEST(Run, ComparisonsAndAssignmentsOfOneElementAreOneStep) {
+  // Each owner may be taken once: without the one step two instances could take the same.
+  const std::string text = R"(
+Procedure take(G: Graph; owner: N_P<Node>) : Int {
+  Int taken = 0;
+  G.owner = NIL;
+  Foreach (n: G.Nodes) {
+    Foreach (m: n.Nbrs) {
+      If (m.owner == NIL) { m.owner = n; taken += 1; }
+    }
+  }
+  Return taken;
+}
+)";
+  EXPECT_THAT(decisions_of(text), HasSubstr("7: 'owner' is compared and assigned to in one step"));
+  const auto take = compiled(text);
+  const auto graph = *generate(*parse_generator("kron:13:degree=32"), 2);
+  const auto out = graph.out<std::uint32_t, std::uint32_t>();
+  std::int64_t wanted = 0;
+  for (std::uint32_t node = 0; node < graph.num_nodes(); ++node) wanted += out.degree(node) > 0 ? 1 : 0;
+  for (const int threads : {1, 2, 8}) {
+    Arguments arguments;
+    arguments.graphs.emplace("G", graph);
+    const auto result = run(take, "take", arguments, threads);
+    EXPECT_EQ(std::get<std::int64_t>(result.returned), wanted) << threads;
+    const auto owner = result.columns.at("owner").values<std::int64_t>();
+    for (std::uint32_t node = 0; node < graph.num_nodes(); ++node) ASSERT_EQ(owner[node] >= 0, out.degree(node) > 0);
+  }
+}
+
+TEST(Run, LoopsEndWhereACountReachesItsBound) {
+  const std::string text = R"(
+Procedure first(G: Graph, most: Int; seen, sum: N_P<Int>) {
+  Foreach (n: G.Nodes) {
+    Int i = 0;
+    Int total = 0;
+    For (m: n.Nbrs)(i < most && m != n) {
+      total += m.NumOutNbrs();
+      i++;
+    }
+    n.seen = i;
+    n.sum = total;
+  }
+}
+)";
+  EXPECT_THAT(decisions_of(text), HasSubstr("6: the loop over 'm' ends where its filter's bound is reached"));
+  // A bound that the loop moves is none.
+  const std::string moving = R"(
+Procedure first(G: Graph, most: Int; seen: N_P<Int>) {
+  Foreach (n: G.Nodes) {
+    Int i = 0;
+    Int bound = most;
+    For (m: n.Nbrs)(i < bound) {
+      i++;
+      If (m < n) bound = bound + 1;
+    }
+    n.seen = i;
+  }
+}
+)";
+  EXPECT_THAT(decisions_of(moving), Not(HasSubstr("bound is reached")));
+  const auto first = compiled(text);
+  for (const auto& plain : small_graphs()) {
+    const auto out = plain.graph.out<std::uint32_t, std::uint32_t>();
+    Arguments arguments;
+    arguments.graphs.emplace("G", plain.graph);
+    arguments.values = {{"most", std::int64_t{2}}};
+    const auto result = run(first, "first", arguments, 2);
+    for (std::uint32_t node = 0; node < plain.nodes; ++node) {
+      std::int32_t seen = 0, sum = 0;
+      for (const auto neighbour : out.neighbours(node)) {
+        if (seen == 2 || neighbour == node) continue;
+        ++seen;
+        sum += static_cast<std::int32_t>(out.degree(neighbour));
+      }
+      ASSERT_EQ(result.columns.at("seen").values<std::int32_t>()[node], seen);
+      ASSERT_EQ(result.columns.at("sum").values<std::int32_t>()[node], sum);
+    }
+  }
+}
+
+TEST(Run, ValuesThatAreOnlyReadAreNotChanged) {
+  const auto double_up = compiled("Procedure f(G: Graph, a, b: N_P<Int>; c: N_P<Int>) { Foreach (n: G.Nodes) { n.c = n.a + n.b; n.b = 0; } }");
+  const auto graph = *generate(*parse_generator("grid:3x3"), 1);
+  const std::vector<std::int32_t> a(9, 1), b(9, 2);
+  Arguments arguments;
+  arguments.graphs.emplace("G", graph);
+  arguments.columns.emplace("a", Column::of<std::int32_t>("a", a));
+  arguments.columns.emplace("b", Column::of<std::int32_t>("b", b));
+  const auto result = run(double_up, "f", arguments, 1);
+  EXPECT_THAT(result.columns.at("c").values<std::int32_t>(), testing::Each(3));
+  EXPECT_THAT(result.columns.at("b").values<std::int32_t>(), testing::Each(0));
+  EXPECT_THAT(arguments.columns.at("b").values<std::int32_t>(), testing::Each(2)) << "the caller's own was changed";
+  EXPECT_FALSE(result.columns.contains("a"));
 }
 
 TEST(Run, HopDistanceOfTheThesis) {
