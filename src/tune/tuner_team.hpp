@@ -49,9 +49,9 @@ struct TunerCall {
   bool operator==(const TunerCall&) const = default;
 };
 
-/// When a loop begins and when each of its samples ends, on one rank; after the largest of all ranks has been taken of
-/// each: on the last one. What lies between two of these adds up to the time that has passed. The longest sample of
-/// any rank would be longer wherever they come by in another order each time, as those do that take turns on a PU.
+/// The times at which a loop begins and each of its samples ends. Per rank at first; then the maximum over all ranks. The
+/// differences between maxima add up to the elapsed time. The maximum of differences would be larger if ranks finish in
+/// varying order, as they do if they share a PU.
 class LoopTimestamps {
  public:
   static constexpr int most_samples = 64;
