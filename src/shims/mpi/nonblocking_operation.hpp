@@ -83,9 +83,9 @@ void set_empty(MPI_Status* status, int code) noexcept;
 void complete_all(MpiTeam& team) noexcept;
 
 /// Completes finished operations on all communicators. Any thread may call it, also within the library's progress.
-void advance_flights() noexcept;
+void advance_pending() noexcept;
 
 /// Called when the communicator is freed: releases the references to an idle team.
-void forget_flights(MpiTeam& team) noexcept;
+void forget_pending(MpiTeam& team) noexcept;
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

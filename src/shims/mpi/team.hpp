@@ -49,9 +49,9 @@ struct PendingOperations {
     std::vector<std::size_t> blocks = {};
     smelt_request* work = nullptr;
   };
-  static constexpr std::size_t most_rested = 4;
-  IdleRequest rested[most_rested];
-  std::size_t next_rested = 0;  ///< the place of the next one
+  static constexpr std::size_t most_idle = 4;
+  IdleRequest idle_requests[most_idle];
+  std::size_t next_idle = 0;  ///< the place of the next one
 
   /// Acquire pairs with the store after the last one was completed. Then the team's `local` is free.
   bool any() const noexcept { return count.load(std::memory_order_acquire) != 0; }
