@@ -390,7 +390,7 @@ TEST(Deaths, LeaveNoNameOfASubgroup) {
 }
 
 // The dead rank has joined the communicator, but not come to the rendezvous of its part: only the communicator knows.
-TEST(Deaths, EndTheMakingOfASubgroup) {
+TEST(Deaths, EndTheCreationOfASubgroup) {
   for (const bool member : {true, false}) {
     const auto name = fresh_name();
     const test::ZeroedSharedValue<Round> round;
