@@ -55,8 +55,7 @@ WaitConfig make_wait_config(int ranks, int parallelism, std::string_view mode = 
 /// wakers.
 struct alignas(separation_bytes) Parking {
   static constexpr std::uint32_t asleep = 1;
-  std::atomic<std::uint32_t> parked{
-      0};  ///< odd: threads may be asleep; wakers add 1, so that no value repeats
+  std::atomic<std::uint32_t> parked{0};      ///< odd: threads may be asleep; wakers add 1, so that no value repeats
   FutexScope scope = FutexScope::processes;  ///< set before the first use
 };
 

@@ -139,7 +139,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Result<void> find_out_access(std::span<const int> own_ranks);
   FailureDetector* own_detector();
 
-  Segment segment_;                 ///< of threads
+  Segment segment_;                       ///< of threads
   std::optional<Rendezvous> rendezvous_;  ///< of processes
   std::vector<int> own_ranks_;
   /// Of a subgroup of threads: its members in the parent communicator, and the attendance of the first one there.
@@ -154,7 +154,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   bool processes_ = false;
   bool deaths_expected_ = false;
   std::optional<Membership> members_;
-  std::optional<FailureDetector> detector_;    ///< of processes; threads note their own end
+  std::optional<FailureDetector> detector_;       ///< of processes; threads note their own end
   std::optional<FailureDetector> idle_detector_;  ///< of threads, made for their first agreement
 
   struct PendingSubgroup {

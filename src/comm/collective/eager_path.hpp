@@ -126,9 +126,9 @@ class EagerPath {
   const Schedule* schedule_ = nullptr;  ///< of a path that uses ticks; nullptr: messages only
   bool fills_stage_ = false;
   std::size_t stage_blocks_ = 0;  ///< blocks in a stage; 0: no stage is used
-  bool one_by_one_ = true;   ///< no step moves several blocks
-  bool sums_apart_ = false;  ///< working memory holds more than the rank's own block
-  bool merges_ = false;      ///< combines operands in other ranks' memory, which needs Reduction::merge
+  bool one_by_one_ = true;        ///< no step moves several blocks
+  bool sums_apart_ = false;       ///< working memory holds more than the rank's own block
+  bool merges_ = false;           ///< combines operands in other ranks' memory, which needs Reduction::merge
 };
 
 /// The progress of a call that is run by begin() and advance(), and what it waits for: `in`, `out` or `tick`.
@@ -143,8 +143,8 @@ class EagerPath::PendingOperation {
  private:
   friend class EagerPath;
   UnevenCallBuffers buffers_;
-  std::size_t at_ = 0;                         ///< step
-  std::size_t sent_ = 0, received_ = 0;        ///< bytes of its messages
+  std::size_t at_ = 0;                   ///< step
+  std::size_t sent_ = 0, received_ = 0;  ///< bytes of its messages
   bool stage_free_ = true;
   std::size_t place_ = 0, reader_ = 0;  ///< of what lies in the stage: next to be waited for
   alignas(line_bytes) std::byte operand_[most_lines * channel::line_payload];

@@ -60,10 +60,10 @@ struct StartedCollective {
   bool running = false;      ///< begun; otherwise queued behind others
   bool done = false;
   Status status = Status::ok;
-  const CachedSchedule* prepared = nullptr;  ///< what the last start was run by, if the next one may be, too
-  std::uint32_t generation = 0;              ///< of the recipe selector that said so
-  std::optional<std::size_t> longest;  ///< then: of blocks of different sizes, what all ranks know of them
-  bool as_blocking = false;            ///< a blocking call like it is run by the same; null: by the endpoint's own code
+  const CachedSchedule* prepared = nullptr;  ///< schedule of the last start, if the next one may use it, too
+  std::uint32_t generation = 0;              ///< of the recipe selector when it was chosen
+  std::optional<std::size_t> longest;        ///< blocks of different sizes: longest_known() of the last start
+  bool as_blocking = false;  ///< blocking calls like it also run `prepared`; null: the endpoint's own code
   Execution execution;
 };
 
@@ -237,11 +237,11 @@ class alignas(separation_bytes) Endpoint {
   Waiter waiter_;
   const bool has_heavy_barrier_;
   std::uint64_t calls_ = 0, calls_before_ = 0;
-  std::uint64_t lines_moved_ = 0;     ///< grows with every message: tells waiting from being stuck
+  std::uint64_t lines_moved_ = 0;  ///< grows with every message: distinguishes waiting from being stuck
   static constexpr int everybody = -1;
-  int waiting_for_ = everybody;       ///< peer of the message under way
-  int waiting_too_ = everybody;       ///< another one that is waited for with it, if not `everybody`
-  std::uint64_t stuck_since_ns_ = 0;  ///< when the wait under way was first seen; 0: not yet
+  int waiting_for_ = everybody;       ///< peer of the current message
+  int waiting_too_ = everybody;       ///< a second awaited peer, if not `everybody`
+  std::uint64_t stuck_since_ns_ = 0;  ///< when the current wait was first seen; 0: not yet
   std::uint64_t stuck_lines_ = 0;
 
   std::vector<std::unique_ptr<Link>> links_;
@@ -256,13 +256,13 @@ class alignas(separation_bytes) Endpoint {
   std::size_t chunk_bytes_;
   CachelinePaddedVector<std::byte> scratch_;  ///< [0, chunk): accumulator, [chunk, 2 chunk): operand
 
-  // Of schedules.
+  // State of schedules.
   std::uint64_t epoch_ = 0;
   StagingRing stage_;
-  CachelinePaddedVector<std::uint64_t> seen_ticks_;  ///< of each rank, as last looked at
-  std::vector<std::uint32_t> departures_;     ///< the same, of those that were waited for
-  std::uint64_t last_look_ = 0;               ///< when a started collective was last found blocked, in ticks()
-  std::vector<Link*> lending_;                ///< links on which the peer may still read my buffers
+  CachelinePaddedVector<std::uint64_t> seen_ticks_;  ///< by rank: the last tick that was read
+  std::vector<std::uint32_t> departures_;            ///< by rank: the last departure that was seen
+  std::uint64_t last_look_ = 0;                      ///< when a started collective was last found blocked, in ticks()
+  std::vector<Link*> lending_;                       ///< links on which the peer may still read my buffers
   Bytes work_, pieces_, input_copy_, detour_;
   Execution blocking_;
   std::vector<std::vector<std::unique_ptr<CachedSchedule>>> prepared_;  ///< by choice and root

@@ -103,14 +103,14 @@ class Execution {
   const EagerPath* eager_ = nullptr;  ///< that does it, if it is short enough for that
   EagerPath::PendingOperation pending_;
   plan::Chunking cutting_;
-  std::uint64_t epoch_ = 0;              ///< tick value of this operation's beginning
+  std::uint64_t epoch_ = 0;                          ///< tick value of this operation's beginning
   std::size_t first_staged_ = 0, staged_bytes_ = 0;  ///< of the stages: where the first chunk lies, what each takes
   std::size_t chunk_ = 0;
-  std::size_t elements_ = 0;  ///< of this chunk
-  std::size_t stride_ = 0;    ///< bytes between the blocks of `work` and `stage`
-  int section_ = 0;           ///< 0 begin, 1 body, 2 end
-  std::size_t at_ = 0;        ///< move within the section
-  bool stage_free_ = false;   ///< this chunk may be put into the stage
+  std::size_t elements_ = 0;            ///< of this chunk
+  std::size_t stride_ = 0;              ///< bytes between the blocks of `work` and `stage`
+  int section_ = 0;                     ///< 0 begin, 1 body, 2 end
+  std::size_t at_ = 0;                  ///< move within the section
+  bool stage_free_ = false;             ///< this chunk may be put into the stage
   std::size_t place_ = 0, reader_ = 0;  ///< of what lies there: next to be waited for
 
   // Of the move under way.

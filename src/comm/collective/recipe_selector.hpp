@@ -94,7 +94,7 @@ class RecipeSelector {
   /// Sizes up to `below` and their choice; the last range ends at SIZE_MAX.
   struct SizeRange {
     std::size_t below = 0;
-    std::size_t model_bytes = 0;                 ///< size at which the model is evaluated
+    std::size_t model_bytes = 0;                         ///< size at which the model is evaluated
     std::atomic<const SelectedRecipe*> choice{nullptr};  ///< nullptr: not asked yet
   };
   using Table = std::deque<SizeRange>;  // ranges stay where they are
@@ -119,7 +119,7 @@ class RecipeSelector {
   SelectorConfig config_;
   std::uint32_t generation_ = 0;
   const SelectedRecipe nothing_{};  ///< in place of a choice where nothing fits
-  std::mutex mutex_;        ///< serializes decisions; lookups take no lock
+  std::mutex mutex_;                ///< serializes decisions; lookups take no lock
   std::deque<SelectedRecipe> choices_;
   std::optional<plan::PlannedTrees> planned_[2];  ///< with all named ones that were needed; [1]: of broadcasts
   std::vector<std::unique_ptr<Table>> owned_;

@@ -143,16 +143,16 @@ class ForkJoinTeam {
   alignas(separation_bytes) std::atomic<std::uint32_t> opened_{0};  ///< the last region that was opened
   Work work_;                                                       ///< its work, on the same line
   std::uintptr_t words_[most_words] = {};                           ///< its data, if copied
-  // Two members: pairwise barriers entered by both. Claims are on the same line, as who comes last to a pairwise
-  // barrier has that line to itself just then and is the first to come to a claim behind it.
+  // Two members: number of pairwise barriers that they have entered, both together. Claims are on the same line, since
+  // the last member of a pairwise barrier owns that line then, and is the first to reach a claim after it.
   alignas(separation_bytes) std::atomic<std::uint32_t> arrivals_{0};
-  std::atomic<std::uint32_t> claims_{0};  ///< claims that somebody has won
+  std::atomic<std::uint32_t> claims_{0};  ///< claims that were won
   void* handed_ = nullptr;
   // Of the flat form.
   alignas(separation_bytes) std::atomic<std::uint32_t> arrived_{0};
   alignas(separation_bytes) std::atomic<std::uint32_t> generation_{0};  ///< the phase that completed last
   alignas(separation_bytes) std::atomic<std::uint32_t> gone_{0};        ///< members that left, all regions
-  std::atomic<std::uint64_t> happened_{0};  ///< when somebody had something to wait for no more (WaitConfig::happened)
+  std::atomic<std::uint64_t> happened_{0};  ///< time of the last event that ends a wait (WaitConfig::happened)
 };
 
 }  // namespace smelt::comm

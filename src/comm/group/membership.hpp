@@ -77,8 +77,8 @@ class Membership {
   /// before (also by one that has left), a process of another PID namespace.
   Result<void> join(int rank);
 
-  /// Whether pids in the registry mean to this process what they meant to those who joined: they are
-  /// in the same PID and time namespaces, or nobody has joined yet.
+  /// Whether pids in the registry are valid in this process: it is in the same PID and time namespaces as those that
+  /// have joined, or none has joined yet.
   bool same_namespaces() const noexcept;
 
   /// Gives up a rank of this process; any thread may. No effect on what is not a present rank of
@@ -88,7 +88,7 @@ class Membership {
   /// Whether it is this process that took the rank; a forked child is another one.
   bool mine(int rank) const noexcept;
 
-  /// Marks a present rank dead. True if it was present. Whoever calls knows that it is dead.
+  /// Marks a present rank dead. True if it was present. Requirement: the rank is dead.
   bool mark_dead(int rank) noexcept;
 
   /// The process of a present rank has ended. The rank has left if its thread had detached before; else it is dead.

@@ -101,7 +101,7 @@ bool eventually(const Condition& condition) {
   return false;
 }
 
-// Tombstones of rendezvous of that name that wait for somebody.
+// Tombstones of that name with an audience.
 int tombstones_of(const std::string& name) {
   std::error_code none;
   const std::filesystem::directory_iterator tombstones(cache_path({}).parent_path() / "ended", none), end;

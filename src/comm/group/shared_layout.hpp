@@ -66,13 +66,13 @@ struct alignas(separation_bytes) DirectReads {
   Parking parking;
 };
 
-/// What concerns the communicator as a whole. All zero at first, as everything in the shared memory: nobody has to
-/// prepare it.
+/// State of the communicator as a whole. Initially zero, like everything in the shared memory, so that no process has
+/// to initialize it.
 struct ControlBlock {
   static constexpr std::size_t text_bytes = 512;
 
   alignas(separation_bytes) std::atomic<int> status{0};  ///< Status::ok while it works
-  std::atomic<int> failing{0};                           ///< 1: somebody writes `failure`
+  std::atomic<int> failing{0};                           ///< 1: a rank writes `failure`
   std::atomic<int> no_direct{0};                         ///< 1: some process may not read another's memory
   std::atomic<int> setup[2] = {};                        ///< ranks that have come to a point of the set-up
   char failure[text_bytes] = {};                         ///< valid once status is not ok

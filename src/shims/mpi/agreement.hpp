@@ -17,7 +17,6 @@
 // (team_setup.cpp).
 #pragma once
 
-
 #include <memory>
 
 #include "shims/mpi/abi.hpp"

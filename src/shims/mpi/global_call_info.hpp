@@ -15,7 +15,7 @@ struct GlobalCallInfo {
   /// Whether the result is bitwise the same whoever serves the call. If not, the server of such calls never changes on
   /// a communicator, as programs rely on equal operands giving equal results, within a run and between runs.
   bool alternates = true;
-  std::size_t bytes = 0;  ///< of the vector or the block; 0: empty, or not known to all ranks
+  std::size_t bytes = 0;          ///< of the vector or the block; 0: empty, or not known to all ranks
   SelectionCell* cell = nullptr;  ///< null: the call is not raced
 };
 

@@ -23,7 +23,6 @@
 // - A team lives as long as its communicator and its operations. MPI_Comm_free does not wait for them.
 #pragma once
 
-
 #include <functional>
 
 #include "shims/mpi/abi.hpp"

@@ -71,8 +71,9 @@ struct MpiTeam {
   PendingOperations pending_operations;
   std::unique_ptr<ServerSelection> race;  ///< of one machine; null: smelt serves all calls that it supports
   CallCache call_cache;                   ///< of one machine
-  bool settled = false;  ///< the ranks have agreed whether to use smelt
-  bool firm = false;  ///< the library permanently serves calls whose results depend on the server (global_call_info.hpp)
+  bool settled = false;                   ///< the ranks have agreed whether to use smelt
+  bool firm =
+      false;  ///< the library permanently serves calls whose results depend on the server (global_call_info.hpp)
   std::uint64_t round = 0;
   int successes = 0;  ///< of the library, counted until the agreement
   const char* why = "one of the first calls on its communicator";
