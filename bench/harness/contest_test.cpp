@@ -129,7 +129,7 @@ TEST(Contest, FactsAndMessagesReachTheResult) {
   EXPECT_DOUBLE_EQ(outcome.results[0].throughput_mmsg_s.value_or(0), 50);
 }
 
-TEST(Contest, EverybodyHasATurnEvenWithoutTime) {
+TEST(Contest, EveryContestantHasATurnEvenWithoutTime) {
   ContestOptions options = quick();
   options.budget_s = 1e-6;
   std::vector<Contestant> many;
@@ -213,7 +213,7 @@ Contestant counting(const std::string& name, const PidFile& log) {
                           "echo done; done");
 }
 
-TEST(Floor, AStartInWhichItMovedIsHeldAgain) {
+TEST(Floor, StartsInWhichItMovedAreRepeated) {
   const PidFile log;
   ContestOptions options = quick();
   options.starts = 3;
@@ -230,7 +230,7 @@ TEST(Floor, AStartInWhichItMovedIsHeldAgain) {
   EXPECT_EQ(outcome.floors[1].line_ns, 150);
 }
 
-TEST(Floor, ThatNeverRestsStopsNobody) {
+TEST(Floor, AnUnsteadyFloorDoesNotBlock) {
   const PidFile log;
   ContestOptions options = quick();
   options.starts = 2;
@@ -242,7 +242,7 @@ TEST(Floor, ThatNeverRestsStopsNobody) {
   EXPECT_EQ(outcome.unsteady, 2);
 }
 
-TEST(Floor, ThatNobodyCanTellMovesNothing) {
+TEST(Floor, AnUnknownFloorNeverMoves) {
   ContestOptions options = quick();
   options.starts = 2;
   options.probe = []() -> Result<Floor> { return Error{Status::timed_out, "busy"}; };
@@ -488,7 +488,7 @@ TEST(RealWorker, AWrongResultInATimedRunIsFound) {
 }
 
 /// A late rank's operation counts from its arrival on: what the others waited before is not in it.
-TEST(RealWorker, ALateRankIsNotCountedItsLateness) {
+TEST(RealWorker, TheDelayOfALateRankDoesNotCount) {
   WorkerSpec spec;
   spec.name = "good";
   spec.operation = "barrier";

@@ -5,7 +5,7 @@
 namespace smelt::bench {
 namespace {
 
-TEST(Statistics, NothingGivesNothing) {
+TEST(Statistics, NoSamplesGiveNoResult) {
   const Summary summary = summarize({});
   EXPECT_EQ(summary.count, 0u);
   EXPECT_EQ(summary.median, 0.0);

@@ -52,7 +52,7 @@ TEST(Timing, AnOperationEndsWhenItsResultHasBeenRead) {
   EXPECT_EQ(notes_of(Phase::Kind::verify, "window"), "poCpoC");
 }
 
-TEST(Timing, WindowsBeginAfterOperationsThatBringTheBuffersBackIntoTheCaches) {
+TEST(Timing, WindowsBeginWithWarmBuffers) {
   EXPECT_EQ(notes_of(Phase::Kind::window, "window", 2),
             "porcsporcs"
             "porrcporrc");

@@ -1,5 +1,5 @@
-// Collective: one collective operation, described as a value. Every operation can be run at once, started
-// and waited for later, or prepared once and started many times:
+// Collective: one collective operation, described as a value. Every operation can be run immediately, started and
+// awaited later, or prepared once and started many times:
 //
 //   auto sum = smelt::Collective::allreduce(in, out, n, smelt::sum<double>());
 //   rank.run(sum);                                       // blocking
@@ -20,10 +20,9 @@
 
 namespace smelt {
 
-/// How elements are combined. `combine` does accumulator[i] = accumulator[i] (op) operand[i] for
-/// i < count. It must be associative; where `commutative` is false the operands are combined in
-/// rank order. The order of combination depends on the communicator, the size and the profile in use: same
-/// of these, same bits.
+/// How elements are combined. `combine` computes accumulator[i] = accumulator[i] (op) operand[i] for i < count. It must
+/// be associative. If `commutative` is false, operands are combined in rank order. The order of combination depends on
+/// the communicator, the size and the profile; if these are the same, results are bitwise the same.
 struct Reduction {
   using Combine = void (*)(void* accumulator, const void* operand, std::size_t count, void* context);
   /// result[i] = first[i] (op) second[i]; `result` may be `first` or `second`.
@@ -32,11 +31,10 @@ struct Reduction {
   Combine combine = nullptr;
   void* context = nullptr;
   bool commutative = true;
-  /// Optional: spares a copy where a result is written away from its operands.
+  /// Optional: saves a copy if a result is written to another place than its operands.
   Merge merge = nullptr;
-  /// Operands are always combined as ((0 op 1) op 2) op ... by rank: the same bits whatever tree, algorithm,
-  /// chunk size or profile. Cost: algorithms that combine in another order are left out
-  /// (docs/how-to/get-the-same-bits.md).
+  /// Operands are always combined as ((0 op 1) op 2) op ... by rank, so results are bitwise the same for any tree,
+  /// algorithm, chunk size or profile. Cost: algorithms with other orders are not used (docs/how-to/get-the-same-bits.md).
   bool reproducible = false;
 };
 
@@ -67,7 +65,7 @@ struct Larger {
 };
 
 enum class BuiltinOp { sum, product, minimum, maximum, bit_and, bit_or, bit_xor };
-/// For arithmetic types the library's own loops, compiled for every vector unit and chosen at load time.
+/// For arithmetic types: the library's own loops, compiled for every vector unit and selected at load time.
 template <class T>
 Reduction builtin_reduction(BuiltinOp op);
 
@@ -123,42 +121,42 @@ Reduction bit_xor() {
 
 /// When data may move ([Nishtala09] 3). Part of what is tuned.
 enum class Sync : unsigned char {
-  loose,   ///< as soon as any rank is in, until the last is out: what MPI does
-  strict,  ///< as if a barrier stood before and after
+  loose,   ///< from when the first rank has entered until the last has left, as in MPI
+  strict,  ///< as if there were a barrier before and after
 };
 /// "loose", "strict".
 const char* to_string(Sync sync) noexcept;
 
-/// Blocks of different sizes, in elements: block i is elements offsets[i] .. offsets[i] + counts[i]. The
-/// memory must stay until the operation is over.
+/// Blocks of different sizes, in elements: block i is elements offsets[i] .. offsets[i] + counts[i]. The arrays must
+/// stay valid until the end of the operation.
 struct Blocks {
   const std::size_t* counts = nullptr;
   const std::size_t* offsets = nullptr;
 };
 
-/// One operation. All ranks describe the same operation, count, reduction, root, sync and at_rest, and either all run it
-/// or all start it.
+/// One operation. All ranks pass the same operation, count, reduction, root, sync and at_rest, and either all run it or
+/// all start it.
 ///
 ///   broadcast       out: `count` elements, from the root to all
-///   reduce          in: `count`; out: `count`, on the root alone (may be null elsewhere)
+///   reduce          in: `count`; out: `count`, on the root only (may be null elsewhere)
 ///   allreduce       in, out: `count`
-///   scan, exscan    in, out: `count`; out = ranks 0 .. r combined, or 0 .. r-1 (out of rank 0 is left alone)
-///   scatter         in: size * `count`, on the root alone; out: `count`
-///   gather          in: `count`; out: size * `count`, on the root alone
+///   scan, exscan    in, out: `count`; out = ranks 0 .. r combined, or 0 .. r-1 (`out` of rank 0 is not changed)
+///   scatter         in: size * `count`, on the root only; out: `count`
+///   gather          in: `count`; out: size * `count`, on the root only
 ///   allgather       in: `count`; out: size * `count`
 ///   alltoall        in, out: size * `count`; block i of `in` goes to rank i, of `out` comes from rank i
 ///   reduce_scatter  in: size * `count`; out: `count` = block r of all inputs combined
-///   two_phase_commit  out: the proposal, `count` bytes, from the root to all; *committed = all voted yes
+///   two_phase_commit  out: the proposal, `count` bytes, from the root to all; *committed = whether all voted yes
 ///   barrier         nothing
 ///
-/// In place: `out` == `in` for reductions, scans and alltoall; for reduce_scatter, too (the result stands at
-/// the front); the own block of the larger buffer for scatter, gather and allgather. Otherwise in and out do
-/// not overlap.
+/// In place: `out` == `in` for reductions, scans, alltoall and reduce_scatter (with the result at the beginning). For
+/// scatter, gather and allgather the smaller buffer is the rank's own block of the larger one. Otherwise in and out
+/// must not overlap.
 ///
-/// Blocks of different sizes: scatterv, gatherv, allgatherv, alltoallv, reduce_scatterv. `count` is then the own
-/// block's (alltoallv: ignored); `in_blocks` of scatterv (on the root), alltoallv and reduce_scatterv, `out_blocks`
-/// of gatherv (on the root), allgatherv and alltoallv. That a call is one of these stands in `uneven`, on every
-/// rank: those that know no sizes must choose the same algorithm. Blocks without it are refused.
+/// Blocks of different sizes: scatterv, gatherv, allgatherv, alltoallv, reduce_scatterv. Then `count` is the size of
+/// the rank's own block (alltoallv: ignored). scatterv (on the root), alltoallv and reduce_scatterv use `in_blocks`;
+/// gatherv (on the root), allgatherv and alltoallv use `out_blocks`. `uneven` must be set on every rank, since ranks
+/// that know no sizes must choose the same algorithm. Blocks without `uneven` are refused.
 struct Collective {
   Operation operation = Operation::barrier;
   const void* in = nullptr;
@@ -168,12 +166,12 @@ struct Collective {
   Reduction reduction{};
   int root = 0;
   Sync sync = Sync::loose;
-  /// A hint: what is given has not been written lately, and results are not read soon. Without it an algorithm is chosen
-  /// for data that was just written and is about to be read. Which one a program's calls are like their times tell.
+  /// A hint: the input has not been written recently and results are not read soon. Without it, the algorithm is chosen
+  /// for data that was just written and is about to be read. Measure a program's calls to find out which case applies.
   bool at_rest = false;
   Blocks in_blocks{}, out_blocks{};
   bool uneven = false;                                          ///< blocks of different sizes
-  bool (*vote)(const void* proposal, void* context) = nullptr;  ///< of two-phase commit
+  bool (*vote)(const void* proposal, void* context) = nullptr;  ///< for two-phase commit
   void* vote_context = nullptr;
   bool* committed = nullptr;
 
@@ -245,16 +243,16 @@ struct Collective {
     return {.operation = Operation::alltoall, .in = in, .out = out, .count = bytes};
   }
 
-  // With blocks of different sizes, in bytes; of reduce_scatterv in elements.
+  // With blocks of different sizes, in bytes; reduce_scatterv: in elements.
 
-  /// `in_blocks`: looked at on the root alone.
+  /// `in_blocks`: used on the root only.
   static Collective scatterv(const void* in, Blocks in_blocks, void* out, std::size_t bytes, int root = 0) {
     Collective call = scatter(in, out, bytes, root);
     call.in_blocks = in_blocks;
     call.uneven = true;
     return call;
   }
-  /// `out_blocks`: looked at on the root alone.
+  /// `out_blocks`: used on the root only.
   static Collective gatherv(const void* in, std::size_t bytes, void* out, Blocks out_blocks, int root = 0) {
     Collective call = gather(in, out, bytes, root);
     call.out_blocks = out_blocks;

@@ -29,30 +29,30 @@
 namespace smelt {
 
 struct CommunicatorOptions {
-  std::string topology = "best";  ///< a name out of topologies(), for every operation
+  std::string topology = "best";  ///< one of topologies(), for every operation
   std::string barrier;            ///< "tree", "dissemination", "flat"; empty: the model's choice
   double search_ms = 20.0;        ///< planning budget per operation
-  /// Profile of the tuner: a file; "none": the model alone; empty: the cached one of this machine (smelt tune), if
+  /// Profile of the tuner: a file; "none": use the model only; empty: the cached one of this machine (smelt tune), if
   /// there is one, it fits, and `topology` is "best".
   std::string profile;
-  /// Communicators of threads: look at creation whether the profile still holds (smelt/tune.hpp), about 0.1 s.
-  /// Unset: SMELT_REVALIDATE.
+  /// Communicators of threads: check on creation whether the profile still holds (smelt/tune.hpp), about 0.1 s. Unset:
+  /// SMELT_REVALIDATE.
   std::optional<bool> revalidate{};
   double timeout_s = -1.0;        ///< 0: never; negative: SMELT_TIMEOUT
   std::string wait;               ///< spin|yield|sleep|auto; empty: SMELT_WAIT
   bool pin = true;                ///< run() and attach() pin the thread to its rank's PU
-  /// Per rank: how much later than the first one it usually enters a collective, ns; empty: all at once. Trees
-  /// and recipes are chosen for that. One number per rank of the communicator.
+  /// Per rank: its usual delay after the first one on entering a collective, ns; empty: all arrive at the same time.
+  /// Trees and recipes are chosen accordingly. One number per rank of the communicator.
   std::vector<double> late_ns;
-  /// Over processes: where the ranks are, one os_index per rank (a PU may repeat), for ranks that are bound
-  /// already. Empty: one rank per core that the process that comes first may use.
+  /// Over processes: the PUs of ranks that are bound already, one os_index per rank (a PU may repeat). Empty: one rank
+  /// per core that the first process may use.
   std::vector<int> pus;
-  /// Over processes: any thread may use the rank, one at a time; the end of a thread is no death, that of the
-  /// process alone is.
+  /// Over processes: any thread of the process may use the rank, one at a time. The end of a thread does not count as a
+  /// death; only that of the process does.
   bool any_thread = false;
   /// Called by a rank that waits longer than a few microseconds, on its thread, about every 20 us while it spins or
-  /// yields and every 200 us while it sleeps: for another library that makes progress only when it is called. Calls no
-  /// collective of the same rank.
+  /// yields, and every 200 us while it sleeps. For other libraries that progress only when they are called. Must not
+  /// call a collective of the same rank.
   void (*idle)(void* context) = nullptr;
   void* idle_context = nullptr;
   std::string algorithm;          ///< a recipe's text (smelt/schedule.hpp) for its operation; empty: the best one
@@ -70,29 +70,29 @@ struct StartedCollective;
 
 class Communicator;
 
-/// A collective that has been started, or prepared to be started again and again. Used by the thread of its
-/// rank. Collectives of one rank run in the order in which they were started; a blocking one waits for those
-/// started before it. Progress is made inside of smelt's calls: test() and wait() of any request of the rank,
-/// and blocking collectives. Destroying a started request waits for it.
+/// A collective that was started, or prepared to be started repeatedly. Used by the thread of its rank. Collectives of
+/// one rank run in the order in which they were started; a blocking one waits for those started before it. Progress is
+/// made in smelt's calls: test() and wait() of any request of the rank, and blocking collectives. Destroying a started
+/// request waits for it.
 class Request {
  public:
   Request(Request&&) noexcept;
   Request& operator=(Request&&) noexcept;
   ~Request();
 
-  /// Starts it (again). The buffers belong to smelt until wait() or test() says that it is over.
-  /// Errors: invalid_argument while it is still under way; not_supported (operators that demand an order, on elements
-  /// too large for the stages). Cost: no allocation.
+  /// Starts it (again). The buffers belong to smelt until wait() or test() reports the end.
+  /// Errors: invalid_argument while it is in progress; not_supported (operators that demand an order, on elements too
+  /// large for the stages). Cost: no allocation.
   Status start() noexcept;
 
-  /// Does what can be done without waiting; `*done` = it is over, and the result of the collective is returned.
+  /// Progresses it without waiting. `*done` = whether it has finished; if so, the status of the collective is returned.
   Status test(bool* done) noexcept;
 
-  /// Waits until it is over. Returns at once if it is not under way.
+  /// Waits for its end. Returns immediately if it is not in progress.
   Status wait() noexcept;
 
-  /// Runs it to its end on these buffers, which it keeps: as Rank::run() of the same collective, but what does not
-  /// depend on the buffers was found out before. Null where the prepared buffer was null, and nowhere else.
+  /// Runs it on these buffers, which it keeps, and waits for its end. As Rank::run() of the same collective, but
+  /// without the work that does not depend on the buffers. A buffer must be null if and only if the prepared one was.
   /// Errors: as start(). Cost: no allocation.
   Status run(const void* in, void* out) noexcept;
 
@@ -103,11 +103,11 @@ class Request {
   std::unique_ptr<comm::StartedCollective> started_;
 };
 
-/// One rank of a communicator: what a thread calls collectives on. Used by one thread at a time.
-/// Every collective returns Status::ok, Status::timed_out (a rank did not arrive in time; the
-/// communicator is broken from then on) or Status::broken, on which failure() tells who and where.
-/// Destroying it gives the rank up, after what was started on it: the rank has left, and others that wait for it then,
-/// or call what needs it, get Status::broken. What it has taken part in before is finished by the others as ever.
+/// One rank of a communicator, on which a thread calls collectives. Used by one thread at a time. Every collective
+/// returns Status::ok, Status::timed_out (a rank did not arrive in time; the communicator is broken from then on) or
+/// Status::broken. Then failure() names the missing rank and the call. The destructor waits for started collectives and
+/// detaches: the rank has left, and ranks that wait for it or need it get Status::broken. Collectives that it has taken
+/// part in before finish normally.
 class Rank {
  public:
   Rank(Rank&&) noexcept;
@@ -120,24 +120,23 @@ class Rank {
   /// No rank leaves before all have entered.
   Status barrier() noexcept;
 
-  /// `bytes` bytes at `data` go from `root` to all. All ranks see all broadcasts of a
-  /// communicator in the same order. A rank may leave before others have received.
+  /// Sends `bytes` bytes at `data` from `root` to all. All ranks see the broadcasts of a communicator in the same
+  /// order. A rank may return before others have received.
   Status broadcast(void* data, std::size_t bytes, int root = 0) noexcept;
 
-  /// result[i] on `root` = in[i] combined over all ranks, i < count. `result` may equal `in`;
-  /// it is written on the root alone and may be null elsewhere.
+  /// result[i] on `root` = in[i] combined over all ranks, i < count. `result` may equal `in`. It is written on the root
+  /// only, and may be null on other ranks.
   Status reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root = 0) noexcept;
 
-  /// As reduce, with the result on every rank (the same bits).
+  /// As reduce, with the bitwise same result on every rank.
   Status allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
 
-  /// One round of two-phase commit with rank `root` as coordinator: the proposal (`bytes` at
-  /// `proposal`) is broadcast, every rank votes by `vote(proposal, context)`, `*committed` = all
-  /// voted yes, on every rank.
+  /// One round of two-phase commit with rank `root` as coordinator: broadcasts the proposal (`bytes` at `proposal`),
+  /// and every rank votes by `vote(proposal, context)`. `*committed` = whether all voted yes, on every rank.
   Status two_phase_commit(void* proposal, std::size_t bytes, bool (*vote)(const void* proposal, void* context),
                           void* context, bool* committed, int root = 0) noexcept;
 
-  /// The others, as smelt/collective.hpp describes them. Sizes of blocks in bytes, of vectors in elements.
+  /// The other collectives; see smelt/collective.hpp. Sizes of blocks in bytes, of vectors in elements.
   Status scatter(const void* in, void* out, std::size_t block_bytes, int root = 0) noexcept {
     return run(Collective::scatter(in, out, block_bytes, root));
   }
@@ -160,21 +159,21 @@ class Rank {
     return run(Collective::exscan(in, out, count, op));
   }
 
-  /// Runs any collective: blocking; started, to be waited for later; or prepared to be started many times.
-  /// Errors: invalid_argument (a started or prepared one reports it from wait()).
+  /// Runs any collective: blocking, started (wait() for it later), or prepared (it can be started many times).
+  /// Errors: invalid_argument (for a started or prepared one, returned by wait()).
   Status run(const Collective& call) noexcept;
   Request start(const Collective& call);
   Request prepare(const Collective& call);
 
-  /// A communicator of `members` (ranks of this one, in the new rank order, containing the
-  /// caller). Called by exactly the members, in the same order with other calls among them; may
-  /// be nested and overlap. Allocates and plans: not for the data path.
+  /// A communicator of `members`: ranks of this one, in the new rank order, including the caller. Called by exactly the
+  /// members, in the same order relative to their other common calls. Subgroups may be nested and overlap. Allocates
+  /// and plans: not for the data path.
   Result<Rank> subgroup(std::span<const int> members);
 
-  /// After a rank has left or died (its process was killed, its thread ended while it was a member): a communicator of
-  /// the survivors, in the same order, planned anew; the calling thread takes its rank there. Called by every
-  /// survivor; all get the same group. Who dies meanwhile breaks the new one: shrink again. Allocates and plans.
-  /// Errors: timed_out if this rank came after the others had gone on without it.
+  /// After a rank has left or died (its process was killed, or its thread ended while attached): a communicator of the
+  /// survivors, in the same order, with new plans; the calling thread is attached to its rank there. Called by every
+  /// survivor; all get the same group. A death during the call breaks the new communicator, which must then be shrunk
+  /// again. Allocates and plans. Errors: timed_out if the others have continued without this rank.
   Result<Rank> shrink();
 
   /// After a status other than ok: one line naming the rank that failed to arrive, the operation,
@@ -191,22 +190,22 @@ class Rank {
   comm::Endpoint* endpoint_ = nullptr;
 };
 
-/// Owner of a communicator. Movable; ranks attached keep the memory alive. With it those that are not attached leave.
+/// Owner of a communicator. Movable. Attached ranks keep the memory alive. The destructor makes all other ranks leave.
 class Communicator {
  public:
   static Result<Communicator> create(const Machine& machine, const Group& group,
                                      const CommunicatorOptions& options = {});
 
-  /// On the measured model of this machine if one is cached, else on its discovered topology
-  /// with synthetic costs; one rank per core that may be used (`ranks` = 0), or that many.
+  /// On the measured model of this machine if one is cached, otherwise on its topology with synthetic costs. `ranks`:
+  /// 0: one per core that may be used.
   static Result<Communicator> create(int ranks = 0, const CommunicatorOptions& options = {});
 
-  /// Over processes of one user: the others call the same with the same name and size. This process brings
-  /// `ranks`, and attaches or runs threads for these alone. Waits until all ranks are there. Memory: a segment in
-  /// /dev/shm (mode 0600) whose name is gone when this returns. Machine, plans and profile are those of the
-  /// process that came first. Ranks that die are noticed within a fraction of a second (see Rank::shrink).
-  /// Errors: name, size, ranks, permissions, a rank that died or did not come in time
-  /// (options.timeout_s, or 60 s).
+  /// Over processes of one user, which all call this with the same name and size. This process brings `ranks`, and
+  /// attaches or runs threads for these only. Waits until all ranks have arrived. Memory: a segment in /dev/shm (mode
+  /// 0600) whose name is gone when this returns. All processes use the machine, plans and profile of the first one.
+  /// Deaths of ranks are detected within a fraction of a second (see Rank::shrink).
+  /// Errors: invalid name, size, ranks or permissions; a rank died, or did not arrive in time (options.timeout_s, or 60
+  /// s).
   static Result<Communicator> create_shared(const std::string& name, int size, std::span<const int> ranks,
                                             const CommunicatorOptions& options = {});
   /// The same over a descriptor of shared memory (a memfd) that all processes have; it can be closed afterwards.
@@ -224,14 +223,14 @@ class Communicator {
   /// The plan in use for an operation (steps, trees, prediction).
   const Plan& plan(Operation operation) const noexcept;
 
-  /// Starts one thread per rank, pinned, runs f in each and waits for all. The calling thread
-  /// is rank 0 and keeps its affinity afterwards. A rank whose f returns has left: others that still need it are told
-  /// Status::broken. All come back by the next run().
+  /// Starts one pinned thread per rank, runs f in each and waits for all. The calling thread is rank 0; its affinity is
+  /// restored. A rank whose f has returned has left: ranks that still need it get Status::broken. The next run()
+  /// attaches all ranks again.
   Result<void> run(const std::function<void(Rank&)>& f);
 
-  /// Makes the calling thread rank `rank`. Each rank can be attached once at a time, again and again. If this thread ends while
-  /// the Rank is still there, the rank counts as dead: pending and later collectives of the others return
-  /// Status::broken, naming it.
+  /// Attaches the calling thread to rank `rank`. At most one thread can be attached to a rank at a time; ranks can be
+  /// attached repeatedly. If this thread ends while the Rank exists, the rank counts as dead: pending and later
+  /// collectives of the others return Status::broken, and failure() names it.
   Result<Rank> attach(int rank);
 
   /// A communicator of some of this one's ranks, in the given order; independent of it.

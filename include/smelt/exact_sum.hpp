@@ -1,6 +1,5 @@
-// ExactSum: a sum of floating-point numbers without any rounding before its end. Whatever the order, the
-// grouping, the algorithm and the number of ranks, the same numbers give the same bits, and these are the true
-// sum rounded once:
+// ExactSum: a sum of floating-point numbers that is rounded only once, at the end. For any order, grouping, algorithm
+// and number of ranks, the same numbers give bitwise the same result, which is the true sum rounded once:
 //
 //   double total = 0;
 //   smelt::sum_exactly(rank, part, n, &total);   // over all ranks' parts
@@ -22,11 +21,11 @@ namespace smelt {
 
 class Rank;
 
-/// A sum of double, float, or both. A plain value of 280 bytes (what five cache lines of a channel carry), to be
-/// sent, stored and combined as such; zeroed memory is the empty sum. Equal multisets of summands give equal bytes.
+/// A sum of double, float, or both. A plain value of 280 bytes (five cache lines of a channel) that can be sent, stored
+/// and combined. Zeroed memory is the empty sum. Equal multisets of summands give equal bytes.
 ///
 ///   words[0 .. 33]  two's complement, least significant word first; the lowest bit weighs 2^-1074
-///   flags           what the number cannot hold: infinities, NaNs, and whether zeros were all negative
+///   flags           facts that the number cannot represent: infinities, NaNs, and whether all zeros were negative
 ///
 /// Exact for up to 2^63 summands.
 class ExactSum {
@@ -63,17 +62,17 @@ class ExactSum {
   std::uint64_t flags_ = 0;
 };
 
-/// Combines ExactSums; commutative, and the same bits in any order.
+/// Combines ExactSums; commutative, and bitwise the same in any order.
 Reduction exact_sum() noexcept;
 
-/// *total = the sum of all ranks' values[0 .. count), rounded once, on every rank: the same bits however the
-/// values are spread over however many ranks. `count` may differ per rank. A collective: all ranks call it.
-/// Cost: adding up, and an allreduce of 280 bytes.
+/// *total = the sum of all ranks' values[0 .. count), rounded once, on every rank. Bitwise the same for any
+/// distribution of the values over any number of ranks. `count` may differ per rank. A collective: all ranks call it.
+/// Cost: the local sum, and an allreduce of 280 bytes.
 Status sum_exactly(Rank& rank, const double* values, std::size_t count, double* total) noexcept;
 Status sum_exactly(Rank& rank, const float* values, std::size_t count, float* total) noexcept;
 
-/// out[i] = in[i] of all ranks added up and rounded once, i < count; `out` may be `in`. As allreduce with a sum,
-/// for 35 times the bytes: where rounding errors or the order matter.
+/// out[i] = the sum of in[i] over all ranks, rounded once, i < count; `out` may be `in`. As allreduce with a sum, but
+/// with 35 times the bytes. For sums whose rounding errors or order matter.
 Status allreduce_exactly(Rank& rank, const double* in, double* out, std::size_t count) noexcept;
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// Export: what the model says about the algorithms that other runtimes have, in the words of their tuning files.
+// Export: tuning files for other runtimes, derived from the model of their algorithms.
 // Pure functions: no threads, no clock, no files.
 #pragma once
 
@@ -28,14 +28,13 @@ Result<Runtime> parse_runtime(std::string_view name);
 const std::vector<Runtime>& runtimes();
 
 struct ExportOptions {
-  /// How much faster than the runtime's default an algorithm must be in the model before it is chosen: a
-  /// fraction of the default's time. 0 <= margin < 1.
+  /// Least predicted gain over the runtime's default for choosing an algorithm, as a fraction of the default's time.
+  /// 0 <= margin < 1.
   double margin = 0.2;
-  /// What the runtime's software adds to each send and to each receive of a message, beyond what the
-  /// hardware takes. Finite, >= 0.
+  /// Software overhead of the runtime per send and per receive, in addition to the hardware's costs. Finite, >= 0.
   double message_overhead_ns = 150.0;
-  /// Sizes above this stay with the runtime: where it goes over from copies through a buffer to a handshake and a
-  /// copy by the kernel, and what these cost it, is not in the model.
+  /// Larger sizes are left to the runtime: the model does not cover its change from copies through a buffer to a
+  /// handshake with a copy by the kernel.
   std::size_t largest_bytes = 2048;
 };
 
@@ -44,21 +43,21 @@ struct ExportOptions {
 struct ExportedChoice {
   Operation operation = Operation::broadcast;
   std::size_t from_bytes = 0;
-  std::string algorithm{};          ///< as the runtime names it; empty: the default stays
-  std::string default_algorithm{};  ///< empty: not known, or not in the model
-  double predicted_ns = 0.0;        ///< of the algorithm at from_bytes; 0 where the default stays
-  double default_ns = 0.0;          ///< 0 where it is not known
+  std::string algorithm{};          ///< the runtime's name; empty: the default stays
+  std::string default_algorithm{};  ///< empty: unknown, or not in the model
+  double predicted_ns = 0.0;        ///< of the algorithm at from_bytes; 0 if the default stays
+  double default_ns = 0.0;          ///< 0 if unknown
 };
 
 struct RuntimeSettings {
   std::string text{};                     ///< the file, or lines NAME=VALUE for an environment
-  std::string usage{};                    ///< how to use it: lines for people
+  std::string usage{};                    ///< instructions for users, in lines
   std::vector<ExportedChoice> choices{};  ///< by operation and size; empty where sizes do not matter
 };
 
-/// Settings of a runtime for a job in which rank r runs on the PU of rank r of the group; jobs of other sizes
-/// keep the defaults where the runtime can tell them apart. Where the model is not sure by `margin`, where it
-/// does not cover the default, or where ranks share a PU, the runtime's default stays.
+/// Settings of a runtime for a job in which rank r runs on the PU of rank r of the group. Jobs of other sizes keep the
+/// defaults if the runtime can distinguish them. The default stays if the predicted gain is below `margin`, if the
+/// model does not cover the default, or if ranks share a PU.
 /// Errors: a machine without costs, fewer than two ranks, options out of range, a group that does not fit.
 /// Cost: some thousand simulations; milliseconds for 16 ranks, seconds for some hundred.
 Result<RuntimeSettings> export_settings(const Machine& machine, const Group& group, Runtime runtime,

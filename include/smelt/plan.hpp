@@ -14,8 +14,7 @@
 
 namespace smelt {
 
-/// Who takes part, in rank order: rank r runs on machine.pus[pus[r]]. A PU may appear more than
-/// once (more ranks than PUs).
+/// The ranks of a group: rank r runs on machine.pus[pus[r]]. A PU may appear more than once (more ranks than PUs).
 struct Group {
   std::vector<int> pus;  ///< indices into Machine::pus
 
@@ -73,7 +72,7 @@ struct Tree {
 /// The same spanning tree hung up at another rank, every rank's sends in the exact best order.
 Tree reroot(const Machine& machine, const Group& group, const Tree& tree, int root);
 
-/// One thing that a rank does. Ranks execute their steps in order.
+/// One step of a rank. Ranks execute their steps in order.
 struct Step {
   enum class Kind : unsigned char { send, recv, recv_combine };
   Kind kind = Kind::send;
@@ -82,10 +81,10 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
-/// What every rank does in one operation, and what the model says about it.
+/// The steps of all ranks in one operation, and the prediction of the model.
 struct Plan {
   Operation operation = Operation::broadcast;
-  std::string topology;  ///< a tree's name, or "dissemination"
+  std::string topology;  ///< name of a tree, or "dissemination"
   Group group;
   int root = 0;
   std::optional<Tree> reduce_tree;     ///< of the reducing phase, if there is one; votes may be exchanged instead

@@ -1,5 +1,5 @@
-// Profile: what the tuner found out on a machine: which recipe is best for which operation, size, kind of
-// synchronization and group. A plain value beside the machine model, saved as JSON (schema "smelt-profile/1").
+// Profile: the results of the tuner on a machine: the best recipe by operation, size, synchronization and group. A
+// plain value, saved as JSON beside the machine model (schema "smelt-profile/1").
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@
 
 namespace smelt {
 
-/// The shape of a group, as far as it matters: profiles of one shape serve every group of it.
+/// The shape of a group. A profile for a shape applies to every group of that shape.
 struct GroupShape {
   int ranks = 0;
-  int packages = 1;      ///< that have ranks
-  int l3_caches = 1;     ///< that have ranks
-  int ranks_per_pu = 1;  ///< most ranks on one PU
+  int packages = 1;      ///< with ranks
+  int l3_caches = 1;     ///< with ranks
+  int ranks_per_pu = 1;  ///< largest number of ranks on one PU
   bool processes = false;
 
   bool operator==(const GroupShape&) const = default;
@@ -38,20 +38,20 @@ struct ProfileCell {
   GroupShape shape;
   std::size_t from_bytes = 0;
   Recipe recipe;
-  double measured_ns = 0.0;   ///< median, at from_bytes; 0: not measured, the recipe is the model's or a neighbour's
+  double measured_ns = 0.0;   ///< median at from_bytes; 0: not measured, the recipe is from the model or a neighbour
   double predicted_ns = 0.0;  ///< by the model, at from_bytes
   double spread = 0.0;        ///< interquartile range / median
-  std::string runner_up{};    ///< a recipe's text; empty: there was no other
+  std::string runner_up{};    ///< text of a recipe; empty: there was no other
   double runner_up_ns = 0.0;
-  bool equal = false;                 ///< the runner-up could not be told apart
-  std::vector<std::string> equals{};  ///< all that could not be told apart, as recipes' texts
-  Floor floor{};                      ///< at which it was raced
+  bool equal = false;                 ///< the runner-up is indistinguishable
+  std::vector<std::string> equals{};  ///< texts of all indistinguishable recipes
+  Floor floor{};                      ///< during its race
 
   bool operator==(const ProfileCell&) const = default;
 };
 
-/// Sizes at which the model is asked where there is no profile, ascending. Its choice holds half way (of the
-/// logarithm) to the next.
+/// Sizes at which the model is evaluated if there is no profile, ascending. A choice holds up to the middle (of the
+/// logarithm) to the next size.
 const std::vector<std::size_t>& model_sizes();
 /// The one whose choice holds for `bytes`.
 std::size_t model_size(std::size_t bytes) noexcept;
@@ -63,21 +63,21 @@ struct Profile {
 
   bool operator==(const Profile&) const = default;
 
-  /// The cell for a call, or nullptr if that operation, sync and shape was not tuned. Below the smallest size
-  /// that was tuned its cell holds.
+  /// The cell for a call, or nullptr if that operation, sync and shape was not tuned. The cell of the smallest tuned
+  /// size also holds below it.
   const ProfileCell* find(Operation operation, Sync sync, const GroupShape& shape, std::size_t bytes) const noexcept;
-  /// Takes over all cells of `newer`; those of the same operation, sync and shape are replaced.
+  /// Adds all cells of `newer`, which replace those of the same operation, sync and shape.
   void merge(const Profile& newer);
 };
 
-/// How much of a profile was made at another floor.
+/// How much of a profile was measured at another floor.
 struct FloorCheck {
-  int tables = 0;  ///< that know the floor of a cell at least
-  int moved = 0;   ///< of these, with a cell that was made at another one
-  Floor then;      ///< of the first such cell; of the first that knows it, if there is none
+  int tables = 0;  ///< tables in which at least one cell has a floor
+  int moved = 0;   ///< those of them with a cell that was measured at another floor
+  Floor then;      ///< of the first such cell; if there is none, of the first cell with a floor
 };
-/// Holds a profile's floors against the one of `now`: where they differ by more than 20 % it speaks of a machine that
-/// this one is not at the moment.
+/// Compares a profile's floors with the current one, `now`. If they differ by more than 20 %, the profile is from
+/// another state of the machine.
 FloorCheck check_floor(const Profile& profile, const Floor& now);
 
 /// How the recipes of two profiles relate, at one size of a table that both have.
@@ -92,20 +92,19 @@ struct ProfileAgreement {
   std::size_t bytes = 0;
   ProfileCell first, second;  ///< that hold at that size
 };
-/// At the sizes that the tuner begins with: 8 bytes times powers of 4, and the largest of each table. Tables that
-/// one of the two lacks are left out. `machine`, if not nullptr, tells which recipes come to the same.
+/// Compares at the initial sizes of the tuner: 8 bytes times powers of 4, and the largest of each table. Tables that
+/// one of the two lacks are left out. `machine`, if not nullptr, is used to find recipes with the same schedule.
 std::vector<ProfileAgreement> compare_profiles(const Profile& first, const Profile& second,
                                                const Machine* machine = nullptr);
 
-/// Reads a profile. The error names file, key and reason. Never returns a half-read one. Unknown keys are
-/// passed over.
+/// Reads a profile. The error names file, key and reason. Never returns a partial one. Unknown keys are ignored.
 Result<Profile> load_profile(const std::filesystem::path& file);
 Result<Profile> parse_profile(std::string_view json, const std::string& origin);
 /// One cell per line. What parse_profile() reads from it is equal to `profile`.
 std::string format_profile(const Profile& profile);
 /// Writes to a temporary file beside `file`, flushes and renames it: readers see the old or the new one.
-/// Missing directories are not made. Errors: a profile that load_profile would refuse, or what the operating
-/// system says.
+/// Missing directories are not created. Errors: a profile that load_profile would refuse, or an error of the operating
+/// system.
 Result<void> save_profile(const Profile& profile, const std::filesystem::path& file);
 
 /// Where the profile of a machine is kept: beside its model, <fingerprint>.profile.json.

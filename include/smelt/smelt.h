@@ -55,8 +55,8 @@ typedef struct smelt_machine smelt_machine;
 /* The hardware under this process, without costs. */
 int smelt_machine_discover(smelt_machine** machine);
 
-/* The measured model of this machine: from the cache, else measured within budget_s seconds
- * (<= 0: 30) and cached. Measure on an otherwise idle machine. */
+/* The measured model of this machine: from the cache, or measured within budget_s seconds (<= 0: 30) and cached.
+ * Measure on an otherwise idle machine. */
 int smelt_machine_measured(double budget_s, smelt_machine** machine);
 
 /* A machine file, schema "smelt-machine/1". */
@@ -109,7 +109,7 @@ int smelt_plan(const smelt_machine* machine, const int* os_indices, int ranks, s
 typedef struct smelt_communicator smelt_communicator;
 typedef struct smelt_rank smelt_rank;
 
-/* Zero-initialize, then set what differs from the default. */
+/* Zero-initialize, then set the members that differ from the default. */
 typedef struct smelt_options {
   const char* topology;  /* NULL: "best" */
   const char* barrier;   /* NULL: the model's choice; "tree", "dissemination", "flat" */
@@ -119,15 +119,15 @@ typedef struct smelt_options {
   int keep_affinity;     /* not 0: do not pin the threads of the ranks */
   const char* algorithm; /* NULL: the best ones; else a recipe, such as "allreduce_slices+direct" */
   const char* profile;   /* NULL: the cached one of this machine, if it fits; a file; "none" */
-  int revalidate;        /* threads: 1: look whether the profile still holds; -1: no; 0: SMELT_REVALIDATE */
-  const double* late_ns; /* NULL: all ranks come at once; else how much later than the first each one comes */
+  int revalidate;        /* threads: 1: check whether the profile still holds; -1: no; 0: SMELT_REVALIDATE */
+  const double* late_ns; /* NULL: all ranks arrive at the same time; else the usual delay of each after the first */
   size_t late_count;     /* length of late_ns: the number of ranks */
   const int* pus;        /* processes: os_index of each rank's PU, where ranks are bound already; else NULL */
   size_t pu_count;       /* length of pus: the number of ranks */
-  int any_thread;        /* processes: not 0: the threads of a process take turns as the rank, and the end of
-                            a thread is no death */
-  /* Called by a rank that waits, on its thread: about every 20 us, and every 200 us while it sleeps. For a
-   * library that makes progress only when it is called. May call no collective of the same rank. */
+  int any_thread;        /* processes: not 0: any thread of a process may use the rank, one at a time, and the end
+                            of a thread does not count as a death */
+  /* Called by a waiting rank on its thread, about every 20 us, and every 200 us while it sleeps. For libraries that
+   * progress only when they are called. Must not call a collective of the same rank. */
   void (*idle)(void* context);
   void* idle_context;
 } smelt_options;
@@ -138,12 +138,12 @@ typedef struct smelt_options {
 int smelt_communicator_create(const smelt_machine* machine, const int* os_indices, int ranks,
                               const smelt_options* options, smelt_communicator** communicator);
 
-/* A communicator over processes of one user: the others call the same with the same name and size.
- * This process brings rank `rank`, which one of its threads then takes by smelt_communicator_attach
- * or _run. Returns when all ranks are there, and the name (1 to 200 bytes without '/') is free again.
- * Fork first, then create. Machine and plans are those of the process that came first.
- * Errors: name, size, rank; SMELT_PERMISSION_DENIED (somebody else's segment); SMELT_TIMED_OUT (ranks
- * have not come within timeout_s, or 60 s); SMELT_BROKEN (one died). See docs/reference/processes.md. */
+/* A communicator over processes of one user, which all call this with the same name and size. This process brings rank
+ * `rank`; one of its threads then attaches to it by smelt_communicator_attach or _run. Returns when all ranks have
+ * arrived; the name (1 to 200 bytes without '/') is free again then. Fork first, then create. All processes use the
+ * machine and the plans of the first one.
+ * Errors: invalid name, size or rank; SMELT_PERMISSION_DENIED (another user's segment); SMELT_TIMED_OUT (ranks have not
+ * arrived within timeout_s, or 60 s); SMELT_BROKEN (one died). See docs/reference/processes.md. */
 int smelt_communicator_create_shared(const char* name, int size, int rank, const smelt_options* options,
                                      smelt_communicator** communicator);
 
@@ -151,42 +151,42 @@ int smelt_communicator_create_shared(const char* name, int size, int rank, const
 int smelt_communicator_create_shared_ranks(const char* name, int size, const int* ranks, int count,
                                            const smelt_options* options, smelt_communicator** communicator);
 
-/* The same over a descriptor of shared memory, such as a memfd, that all processes have. Good for one
- * communicator; it stays the caller's, who may close it afterwards. */
+/* The same over a descriptor of shared memory, such as a memfd, that all processes have. It can be used for one
+ * communicator only. The caller keeps the descriptor and may close it afterwards. */
 int smelt_communicator_create_shared_fd(int fd, int size, const int* ranks, int count, const smelt_options* options,
                                         smelt_communicator** communicator);
 
-/* Ranks that are still attached keep working; those that are not have left. */
+/* Ranks that are attached keep working; all others have left. */
 void smelt_communicator_free(smelt_communicator* communicator);
 
 int smelt_communicator_size(const smelt_communicator* communicator);
 
-/* Runs f(rank, context) in one pinned thread per rank and waits for all; the caller is rank 0, or the
- * first of the ranks that this process brings. */
+/* Runs f(rank, context) in one pinned thread per rank and waits for all. The caller is rank 0, or the first of the
+ * ranks that this process brings. */
 int smelt_communicator_run(smelt_communicator* communicator, void (*f)(smelt_rank* rank, void* context),
                            void* context);
 
-/* Makes the calling thread rank `rank`, until smelt_rank_free: then the rank has left, once what was started on it is
- * over, and whoever waits for it, or calls what needs it, gets SMELT_BROKEN. What it has taken part in before is finished by
- * the others as ever. A rank may be attached again; see docs/reference/processes.md. */
+/* Attaches the calling thread to rank `rank`, until smelt_rank_free. That waits for the collectives that were started;
+ * then the rank has left, and ranks that wait for it or need it get SMELT_BROKEN. Collectives that it has taken part in
+ * before finish normally. A thread may attach to the rank again; see docs/reference/processes.md. */
 int smelt_communicator_attach(smelt_communicator* communicator, int rank, smelt_rank** attached);
 void smelt_rank_free(smelt_rank* rank);
 
 int smelt_rank_number(const smelt_rank* rank);
 int smelt_rank_size(const smelt_rank* rank);
 
-/* A communicator of `members` (ranks of this one, in the new order, the caller among them); called
- * by exactly the members. Free the handle with smelt_rank_free. */
+/* A communicator of `members`: ranks of this one, in the new order, including the caller. Called by exactly the
+ * members. Free the handle with smelt_rank_free. */
 int smelt_rank_subgroup(smelt_rank* rank, const int* members, int count, smelt_rank** subgroup);
 
-/* After a rank has died or left (SMELT_BROKEN): a communicator of the survivors, in the same order, planned
- * anew. Called by every survivor; all get the same group. Who dies meanwhile breaks the new one: shrink
- * that again. The old handle is of no more use; free both with smelt_rank_free.
- * Errors: SMELT_TIMED_OUT if this rank came after the others had gone on without it. */
+/* After a rank has died or left (SMELT_BROKEN): a communicator of the survivors, in the same order, with new plans.
+ * Called by every survivor; all get the same group. A death during the call breaks the new communicator, which must
+ * then be shrunk again. The old handle cannot be used any more; free both with smelt_rank_free.
+ * Errors: SMELT_TIMED_OUT if the others have continued without this rank. */
 int smelt_rank_shrink(smelt_rank* rank, smelt_rank** survivor);
 
-/* After SMELT_TIMED_OUT or SMELT_BROKEN: who is missing and where. Writes at most `bytes` bytes
- * with a terminating zero; returns the length without it. */
+/* After SMELT_TIMED_OUT or SMELT_BROKEN: a text that names the missing rank and the call. Writes at most `bytes` bytes
+ * including the terminating zero; returns the length without it. */
 size_t smelt_rank_failure(const smelt_rank* rank, char* text, size_t bytes);
 
 /* ---- collectives -------------------------------------------------------------------------- */
@@ -208,13 +208,13 @@ typedef void (*smelt_combine)(void* accumulator, const void* operand, size_t cou
 /* No rank leaves before all have entered. */
 int smelt_barrier(smelt_rank* rank);
 
-/* `bytes` bytes at `data` go from rank `root` to all, in the same order for all ranks. */
+/* Sends `bytes` bytes at `data` from rank `root` to all. All ranks see broadcasts in the same order. */
 int smelt_broadcast(smelt_rank* rank, void* data, size_t bytes, int root);
 
 /* result[i] on `root` = in[i] combined over all ranks. `result` may equal `in`; NULL elsewhere. */
 int smelt_reduce(smelt_rank* rank, const void* in, void* result, size_t count, smelt_type type, smelt_op op, int root);
 
-/* The same with the result, to the bit, on every rank. */
+/* The same, with the bitwise same result on every rank. */
 int smelt_allreduce(smelt_rank* rank, const void* in, void* result, size_t count, smelt_type type, smelt_op op);
 
 /* With a user operator on elements of element_bytes; commutative 0: combined in rank order. */
@@ -223,22 +223,22 @@ int smelt_reduce_user(smelt_rank* rank, const void* in, void* result, size_t cou
 int smelt_allreduce_user(smelt_rank* rank, const void* in, void* result, size_t count, size_t element_bytes,
                          smelt_combine combine, void* context, int commutative);
 
-/* The proposal of `root` is broadcast, each rank votes (not 0: yes), *committed = all said yes. */
+/* Broadcasts the proposal of `root`; each rank votes (not 0: yes); *committed = whether all voted yes. */
 int smelt_two_phase_commit(smelt_rank* rank, void* proposal, size_t bytes,
                            int (*vote)(const void* proposal, void* context), void* context, int* committed, int root);
 
 /* Blocks of block_bytes. scatter: block r of `in`, on the root, becomes `out` of rank r. gather: `in` of
  * rank r becomes block r of `out`, on the root; allgather: on every rank. alltoall: block i of `in` goes
- * to rank i, block i of `out` comes from rank i. In place: the rank's own block of the larger buffer is
- * the smaller one; for alltoall out == in. What only the root looks at may be NULL elsewhere. */
+ * to rank i, block i of `out` comes from rank i. In place: the smaller buffer is the rank's own block of the larger
+ * one; for alltoall out == in. Buffers that only the root uses may be NULL on other ranks. */
 int smelt_scatter(smelt_rank* rank, const void* in, void* out, size_t block_bytes, int root);
 int smelt_gather(smelt_rank* rank, const void* in, void* out, size_t block_bytes, int root);
 int smelt_allgather(smelt_rank* rank, const void* in, void* out, size_t block_bytes);
 int smelt_alltoall(smelt_rank* rank, const void* in, void* out, size_t block_bytes);
 
 /* Blocks of different sizes: block i has counts[i] bytes and begins offsets[i] bytes into its buffer.
- * `bytes`: of this rank's own block. scatterv and gatherv look at counts and offsets on the root alone.
- * alltoallv: out_counts[i] is what rank i has for this one in its in_counts. */
+ * `bytes`: size of this rank's own block. scatterv and gatherv use counts and offsets on the root only. alltoallv:
+ * out_counts[i] must equal the entry for this rank in the in_counts of rank i. */
 int smelt_scatterv(smelt_rank* rank, const void* in, const size_t* counts, const size_t* offsets, void* out,
                    size_t bytes, int root);
 int smelt_gatherv(smelt_rank* rank, const void* in, size_t bytes, void* out, const size_t* counts,
@@ -248,19 +248,19 @@ int smelt_allgatherv(smelt_rank* rank, const void* in, size_t bytes, void* out, 
 int smelt_alltoallv(smelt_rank* rank, const void* in, const size_t* in_counts, const size_t* in_offsets, void* out,
                     const size_t* out_counts, const size_t* out_offsets);
 
-/* `in` is one block of `count` elements per rank; out = block r of all ranks, combined. In place:
- * out == in, the result stands at the front. */
+/* `in` holds one block of `count` elements per rank; out = block r of all ranks, combined. In place: out == in, with
+ * the result at the beginning. */
 int smelt_reduce_scatter(smelt_rank* rank, const void* in, void* out, size_t count, smelt_type type, smelt_op op);
 
-/* out = in of ranks 0 .. r combined; exscan: of ranks 0 .. r-1, and rank 0's `out` is left alone. */
+/* out = `in` of ranks 0 .. r combined; exscan: of ranks 0 .. r-1, and `out` of rank 0 is not changed. */
 int smelt_scan(smelt_rank* rank, const void* in, void* out, size_t count, smelt_type type, smelt_op op);
 int smelt_exscan(smelt_rank* rank, const void* in, void* out, size_t count, smelt_type type, smelt_op op);
 
 /* ---- exact sums ---------------------------------------------------------------------------- */
 
-/* A sum of floating-point numbers that has not been rounded yet: the same numbers give the same bytes, in any
- * order, grouping and number of ranks (docs/how-to/get-the-same-bits.md). A plain value to be copied, sent and reduced
- * as 280 bytes; zero-initialize it: the empty sum. Looked at by the functions below alone. */
+/* An exact, unrounded sum of floating-point numbers. The same numbers give the same bytes for any order, grouping and
+ * number of ranks (docs/how-to/get-the-same-bits.md). A plain value of 280 bytes that can be copied, sent and reduced.
+ * Zero-initialize it for the empty sum. Only the functions below interpret it. */
 typedef struct smelt_exact_sum {
   uint64_t words[35];
 } smelt_exact_sum;
@@ -277,8 +277,8 @@ void smelt_exact_combine(void* accumulator, const void* operand, size_t count, v
 double smelt_exact_double(const smelt_exact_sum* sum);
 float smelt_exact_float(const smelt_exact_sum* sum);
 
-/* *total = the sum of values[0 .. count-1] of all ranks, rounded once, on every rank: the same bits however
- * the values are spread over however many ranks. `count` may differ per rank. */
+/* *total = the sum of values[0 .. count-1] of all ranks, rounded once, on every rank. The result is bitwise the same
+ * for any distribution of the values over any number of ranks. `count` may differ per rank. */
 int smelt_sum_exactly(smelt_rank* rank, const double* values, size_t count, double* total);
 
 /* out[i] = the sum of in[i] over all ranks, rounded once, on every rank. `out` may equal `in`. */
@@ -288,85 +288,86 @@ int smelt_allreduce_exactly(smelt_rank* rank, const double* in, double* out, siz
 
 /* When data may move. */
 typedef enum smelt_sync {
-  SMELT_LOOSE = 0, /* as soon as any rank is in, until the last is out: as in MPI */
-  SMELT_STRICT = 1 /* as if a barrier stood before and after */
+  SMELT_LOOSE = 0, /* from when the first rank has entered until the last has left, as in MPI */
+  SMELT_STRICT = 1 /* as if there were a barrier before and after */
 } smelt_sync;
 
-/* Zero-initialize, then set what differs from the default. What `in` and `out` hold: as in the functions
- * above; `out` is the data of a broadcast and the proposal of a two-phase commit. */
+/* Zero-initialize, then set the members that differ from the default. `in` and `out` are as in the functions above;
+ * `out` is the data of a broadcast and the proposal of a two-phase commit. */
 typedef struct smelt_call {
   smelt_operation operation;
   smelt_sync sync;
   const void* in;
   void* out;
-  size_t count;          /* elements: of the vector, or of this rank's block */
+  size_t count;          /* elements of the vector, or of this rank's block */
   int root;
   smelt_type type;       /* of an element; 0: bytes */
   smelt_op op;           /* 0: the sum */
-  size_t element_bytes;  /* not 0: of an element, in place of `type` */
-  smelt_combine combine; /* not NULL: the operator, in place of `op` */
+  size_t element_bytes;  /* not 0: size of an element, instead of `type` */
+  smelt_combine combine; /* not NULL: the operator, instead of `op` */
   void* context;         /* for combine */
   int commutative;       /* of combine; 0: operands are combined in rank order */
-  int reproducible;      /* not 0: the same bits whatever the algorithm; see docs/how-to/get-the-same-bits.md */
+  int reproducible;      /* not 0: bitwise the same result with every algorithm; see docs/how-to/get-the-same-bits.md */
   /* Blocks of different sizes, in elements. in: of scatterv (on the root), alltoallv and reduce_scatterv.
    * out: of gatherv (on the root), allgatherv and alltoallv. No other operation takes any. */
   const size_t* in_counts;
   const size_t* in_offsets;
   const size_t* out_counts;
   const size_t* out_offsets;
-  int (*vote)(const void* proposal, void* context); /* of two-phase commit; not 0: yes */
+  int (*vote)(const void* proposal, void* context); /* for two-phase commit; not 0: yes */
   void* vote_context;
   int* committed;
-  /* A hint, not 0: what is given has not been written lately, and results are not read soon, so that a copy between the
-   * buffers of two ranks costs little. Results are the same as without it, but for the order in which operands are
+  /* A hint, not 0: the input has not been written recently and results are not read soon, so that copies between the
+   * buffers of two ranks cost little. Results are the same as without it, except for the order in which operands are
    * combined. */
   int at_rest;
 } smelt_call;
 
-/* Runs it to its end. */
+/* Runs a collective and waits for its end. */
 int smelt_run(smelt_rank* rank, const smelt_call* call);
 
-/* A collective that has been started, or prepared to be started. What the call points to stays valid
- * until smelt_request_free; the buffers are smelt's from a start until test or wait says that it is over.
- * Collectives of one rank run in the order of their starts; a blocking one waits for those before it.
- * Progress is made inside of smelt's calls on the rank or any of its requests. */
+/* A collective that was started, or prepared to be started. Everything that the call points to must stay valid until
+ * smelt_request_free. The buffers belong to smelt from a start until test or wait reports the end. Collectives of one
+ * rank run in the order of their starts; a blocking one waits for those before it. Progress is made in smelt's calls on
+ * the rank or any of its requests. */
 typedef struct smelt_request smelt_request;
 
-/* Starts it. Errors, without a request: SMELT_INVALID_ARGUMENT; SMELT_NOT_SUPPORTED (operators that demand an order, on
- * elements too large for the stages). How the collective ends, test and wait tell. */
+/* Starts a collective. Errors, without a request: SMELT_INVALID_ARGUMENT; SMELT_NOT_SUPPORTED (operators that demand an
+ * order, on elements too large for the stages). The status of the collective is returned by test and wait. */
 int smelt_start(smelt_rank* rank, const smelt_call* call, smelt_request** request);
 
-/* Only prepares it, to be started any number of times. */
+/* Prepares a collective that can be started any number of times. */
 int smelt_prepare(smelt_rank* rank, const smelt_call* call, smelt_request** request);
 
-/* Starts it (again). Errors: SMELT_INVALID_ARGUMENT while it is under way. Does not allocate. */
+/* Starts it (again). Errors: SMELT_INVALID_ARGUMENT while it is in progress. Does not allocate. */
 int smelt_request_start(smelt_request* request);
 
-/* Runs it to its end on these buffers, which it keeps: smelt_run of the same call, less what does not depend on the
- * buffers. NULL where the prepared buffer was NULL, and nowhere else. Errors: as smelt_request_start. */
+/* Runs it on these buffers, which it keeps, and waits for its end. As smelt_run of the same call, but without the work
+ * that does not depend on the buffers. A buffer must be NULL if and only if the prepared one was. Errors: as
+ * smelt_request_start. */
 int smelt_request_run(smelt_request* request, const void* in, void* out);
 
-/* Does what can be done without waiting. *done = 1: it is over, and its status is returned; else 0. */
+/* Progresses it without waiting. *done = 1: it has finished, and its status is returned; else 0. */
 int smelt_request_test(smelt_request* request, int* done);
 
-/* Waits until it is over and returns its status; at once if it is not under way. */
+/* Waits for its end and returns its status; immediately if it is not in progress. */
 int smelt_request_wait(smelt_request* request);
 
-/* Waits if it is under way. */
+/* Waits if it is in progress. */
 void smelt_request_free(smelt_request* request);
 
-/* ---- counted barriers --------------------------------------------------------------------------------- */
+/* ---- counted barriers ----------------------------------------------------------------------- */
 
-/* A barrier of any threads: it knows how many make a round, not which ones, and needs no communicator. It lives in
- * the caller's memory, which processes may share and map anywhere. More threads than a round needs may come; they
- * count for the next one. What any thread of a round did before it arrived is visible to all after they passed.
- * None of these calls is a cancellation point. */
+/* A barrier that is complete when a given number of threads has arrived, whichever they are. It needs no communicator.
+ * It is in the caller's memory, which processes may share and map at any address. If more threads arrive than a round
+ * needs, they count for the next one. What any thread of a round did before it arrived is visible to all after they
+ * passed. None of these calls is a cancellation point. */
 typedef struct smelt_counted_barrier {
   unsigned long long opaque[2];
 } smelt_counted_barrier;
 
-/* What a thread holds between arriving and passing. Rounds are numbered from 0, modulo 2^31; `last` is 1 for
- * exactly one thread of each. */
+/* What a thread keeps between arriving and passing. Rounds are numbered from 0, modulo 2^31; `last` is 1 for exactly
+ * one thread of each. */
 typedef struct smelt_counted_barrier_ticket {
   unsigned round;
   unsigned last;
@@ -377,92 +378,92 @@ enum { SMELT_COUNTED_BARRIER_LAST = 1 };
 /* `count` threads make a round, 1 to 2^30. Before any other call on it. Errors: SMELT_INVALID_ARGUMENT. */
 int smelt_counted_barrier_init(smelt_counted_barrier* barrier, unsigned count);
 
-/* The same for threads of the calling process alone, which are woken sooner. */
+/* The same for threads of the calling process only, which are woken faster. */
 int smelt_counted_barrier_init_private(smelt_counted_barrier* barrier, unsigned count);
 
-/* Waits for the round to be complete. Returns SMELT_COUNTED_BARRIER_LAST to exactly one thread, SMELT_OK to the others;
- * SMELT_BROKEN if it will not be, as a thread has left (smelt_counted_barrier_leave). */
+/* Waits until the round is complete. Returns SMELT_COUNTED_BARRIER_LAST to exactly one thread, SMELT_OK to the others,
+ * and SMELT_BROKEN if it cannot become complete, as a thread has left (smelt_counted_barrier_leave). */
 int smelt_counted_barrier_wait(smelt_counted_barrier* barrier);
 
-/* The same in two steps: arrive counts the caller in and does not wait; pass waits. Every ticket is passed
- * once, by the thread that arrived: without the last one's pass nobody passes. */
+/* The same in two steps: arrive counts the caller and does not wait; pass waits. Every ticket must be passed once, by
+ * the thread that arrived: until the last one calls pass, no thread passes. */
 smelt_counted_barrier_ticket smelt_counted_barrier_arrive(smelt_counted_barrier* barrier);
 int smelt_counted_barrier_pass(smelt_counted_barrier* barrier, smelt_counted_barrier_ticket ticket);
 
-/* One of the threads that rounds count on will not come any more; called by that thread, or by one that knows. Rounds
- * that are complete are passed by all. Who waits in one that is not, and who comes from now on, is told SMELT_BROKEN, in
- * any process that maps the barrier: it cannot be used any more, only destroyed. */
+/* A participant will not arrive any more; called by that thread or on its behalf. Complete rounds are passed by all.
+ * Threads that wait in an incomplete round, and threads that arrive later, get SMELT_BROKEN, in every process that maps
+ * the barrier. After this the barrier can only be destroyed. */
 void smelt_counted_barrier_leave(smelt_counted_barrier* barrier);
 
-/* May be called as soon as the caller has passed, while others still return from the same round; when it returns,
- * nobody touches the barrier any more. SMELT_INVALID_ARGUMENT, at once: somebody waits for a round that is not
- * complete. */
+/* May be called as soon as the caller has passed, while others still return from the same round. After it returns, no
+ * thread accesses the barrier any more. Errors: SMELT_INVALID_ARGUMENT if a thread waits in an incomplete round. */
 int smelt_counted_barrier_destroy(smelt_counted_barrier* barrier);
 
 /* ---- teams ---------------------------------------------------------------------------------- */
 
-/* Threads that somebody else has started, numbered 0 .. size-1, that work in regions which member 0 opens and
- * closes. Unlike a communicator a team pins nobody, plans nothing, and can hand a barrier back: a runtime whose own
- * barrier does more (runs tasks, say) calls the phase off, and all members meet in the runtime's. Each barrier and
- * each end of a region is a phase; all members go through the same ones in the same order. */
+/* Fork-join regions for existing threads, numbered 0 .. size-1. Member 0 opens and closes the regions. Unlike a
+ * communicator, a team does not pin threads, makes no plans, and can give a barrier back: a runtime whose own barrier
+ * does more (for example runs tasks) calls the phase off, and all members use the runtime's barrier. Each barrier and
+ * each end of a region is a phase. All members go through the same phases in the same order. */
 typedef struct smelt_team smelt_team;
 
-/* What a region is about; a NULL function dismisses the team. */
+/* The work of a region; a NULL function dismisses the team. */
 typedef struct smelt_work {
   void (*function)(void* data);
   void* data;
 } smelt_work;
 
-/* `size` members (2 .. 4096) of which `parallelism` (>= 1) can run at a time. A member that waits stays awake for
- * about `awake_s` seconds (0: as the load suggests; negative: for ever) before it sleeps. Errors: SMELT_INVALID_ARGUMENT,
- * SMELT_OUT_OF_MEMORY. */
+/* `size` members (2 .. 4096), of which `parallelism` (>= 1) can run at the same time. A waiting member stays awake for
+ * about `awake_s` seconds (0: depends on the load; negative: for ever) before it sleeps. Errors:
+ * SMELT_INVALID_ARGUMENT, SMELT_OUT_OF_MEMORY. */
 int smelt_team_create(int size, int parallelism, double awake_s, smelt_team** team);
 
-/* No member may be inside of a call. */
+/* Requirement: no member is in a call. */
 void smelt_team_free(smelt_team* team);
 
-/* As newly created. No member may be inside of a call, and all must learn of it by something that synchronizes. */
+/* Restores the initial state. Requirement: no member is in a call, and the caller synchronizes with all of them. */
 void smelt_team_reset(smelt_team* team);
 
 /* Not 0: every member has entered. 0: the phase was called off. */
 int smelt_team_barrier(smelt_team* team, int member);
 
-/* The phase that this member enters next, and all later ones until the team is reset, are not held here: whoever
- * waits in one or comes to one returns 0. */
+/* Calls off the phase that this member enters next, and all later ones until the team is reset: members that wait in
+ * one or enter one get 0. */
 void smelt_team_call_off(smelt_team* team, int member);
 
 /* Not 0: a phase was called off. */
 int smelt_team_called_off(const smelt_team* team);
 
-/* This member will not come any more, though others may wait for it: calls its next phase off, for good, so that nobody
- * waits for it. Phases that it has entered are passed by all. */
+/* The member will not take part any more. Calls its next phase off permanently, so that no member waits for it. Phases
+ * that it has entered complete. */
 void smelt_team_leave(smelt_team* team, int member);
 
-/* The member that has left first since the team was reset, -1 if none has. Says it to whoever was told that a phase was
+/* The first member that has left since the team was reset, -1 if none has. Visible to members for which a phase was
  * called off. */
 int smelt_team_left(const smelt_team* team);
 
-/* Not 0 for exactly one member of those that call this for the n-th time, the first to come; all members call it
- * equally often. What that member does is seen by the others after the next barrier. */
+/* Not 0 for the first of the members that call this for the n-th time. All members call it equally often. What the
+ * winner does is visible to the others after the next barrier. */
 int smelt_team_claim(smelt_team* team, int member);
 
-/* A word by which members hand each other something between two barriers; cheaper than one elsewhere. */
+/* A word for exchanging data between members, from one barrier to the next. Cheaper than a word elsewhere. */
 void** smelt_team_handed(smelt_team* team);
 
-/* Member 0 opens a region; `work` is what the others receive. */
+/* Member 0 opens a region. The others receive `work`. */
 void smelt_team_fork(smelt_team* team, smelt_work work);
 
 /* The same; work.data points to `words` (1 .. SMELT_TEAM_WORDS) words of the size of a pointer. The others receive a
- * copy, good until the region ends, which comes to them with the region; memory of member 0's they would have to fetch.
+ * copy that is valid until the region ends. The copy arrives with the announcement of the region, without further cache
+ * misses.
  */
 #define SMELT_TEAM_WORDS 5
 void smelt_team_fork_copied(smelt_team* team, smelt_work work, int words);
 
-/* Member 0 closes it: waits until the others have left. 0: the phase was called off. */
+/* Member 0 closes the region: waits until the others have finished. 0: the phase was called off. */
 int smelt_team_join(smelt_team* team);
 
-/* The other members: waits for the next region, after leaving the last one, if any. A NULL function: the team is
- * dismissed, or the end of the last region was called off. */
+/* The other members: finishes the previous region, if any, and waits for the next one. A NULL function: the team was
+ * dismissed, or the end of the previous region was called off. */
 smelt_work smelt_team_receive(smelt_team* team, int member);
 
 /* ---- graphs --------------------------------------------------------------------------------- */
@@ -493,8 +494,8 @@ void smelt_graph_free(smelt_graph* graph);
 uint64_t smelt_graph_num_nodes(const smelt_graph* graph);
 uint64_t smelt_graph_num_edges(const smelt_graph* graph);
 
-/* Algorithms: arrays have an element per node; `threads` of 0 is one per PU that the process may use. SMELT_INVALID_ARGUMENT:
- * a node that is not there, or a graph that does not fit; SMELT_OUT_OF_MEMORY. */
+/* Algorithms: arrays have an element per node; `threads` of 0 is one per PU that the process may use.
+ * SMELT_INVALID_ARGUMENT: a node that is not there, or a graph that does not fit; SMELT_OUT_OF_MEMORY. */
 
 /* Who leads to each node on a path with fewest edges from `root`; the root for itself, -1 where there is no path. */
 int smelt_graph_bfs(const smelt_graph* graph, uint64_t root, int threads, int64_t* parent);

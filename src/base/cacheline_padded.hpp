@@ -1,6 +1,5 @@
-// Vectors whose elements share no cache line with anything else. A few small arrays that a rank
-// reads in every operation would else lie beside whatever the heap puts there, and each write by
-// another thread to that neighbour would cost the rank a cache miss.
+// Vectors whose elements share no cache line with other data. Small arrays that a rank reads in every operation would
+// otherwise be adjacent to arbitrary heap data, and each write to that by another thread would cost a cache miss.
 #pragma once
 
 #include <cstddef>

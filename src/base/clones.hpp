@@ -1,5 +1,5 @@
-// Loops that the compiler vectorizes for several instruction sets; the loader picks the one for this CPU.
-// Sanitizers run before the loader's choice can.
+// Function clones that the compiler vectorizes for several instruction sets. The dynamic loader selects one for the
+// CPU. Not with sanitizers, whose runtime is not initialized when the loader selects.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \

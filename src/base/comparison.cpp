@@ -6,7 +6,7 @@
 namespace smelt {
 namespace {
 
-/// How many samples of n lie below the median with the probability that exactly k fair coins of n show heads.
+/// Probability that exactly k of n samples lie below the median: that of k heads in n fair coins.
 double probability_of(std::size_t k, std::size_t n) {
   const auto x = static_cast<double>(k), all = static_cast<double>(n);
   return std::exp(std::lgamma(all + 1.0) - std::lgamma(x + 1.0) - std::lgamma(all - x + 1.0) - all * std::log(2.0));

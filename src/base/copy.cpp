@@ -14,7 +14,7 @@ namespace {
 using Vector = unsigned char __attribute__((vector_size(32)));
 
 #if defined(__x86_64__)
-/// Ticks that copies of 1 KiB take, the least of some tries. What compilers make of memcpy is not the question here.
+/// Ticks of copies of 1 KiB by the string instruction itself; the minimum of several tries.
 std::uint64_t string_ticks(std::byte* to, const std::byte* from) noexcept {
   constexpr int tries = 4, copies = 4;
   std::uint64_t least = UINT64_MAX;
@@ -37,8 +37,7 @@ std::uint64_t string_ticks(std::byte* to, const std::byte* from) noexcept {
 Strings find_out() noexcept {
   Strings found = Strings::fast;
 #if defined(__x86_64__)
-  // Where it is slow it takes 12 to 26 times as long; an interrupt in every try would have to come to make that of
-  // less.
+  // Slow copies take more than ten times as long. Only an interrupt in every try could hide that.
   constexpr std::uint64_t much = 4;
   std::byte memory[copy_page_bytes + 2048] = {};
   std::byte* const next_page = memory + copy_page_bytes;
@@ -48,7 +47,7 @@ Strings find_out() noexcept {
   return found;
 }
 
-// From the end: the next load then never has the low address bits of a store just made, on which it would have to wait.
+// From the end, so that a load never has the same low address bits as a preceding store, which would delay it.
 SMELT_VECTOR_CLONES void copy_backwards(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   while (bytes >= 2 * sizeof(Vector)) {
     bytes -= 2 * sizeof(Vector);
@@ -61,12 +60,12 @@ SMELT_VECTOR_CLONES void copy_backwards(std::byte* to, const std::byte* from, st
   std::memcpy(to, from, bytes);
 }
 
-// Four lines at a time; of what lies behind the end, which somebody may be writing, none is asked for.
+// Four lines at a time. Lines beyond the end are not prefetched, as other threads may be writing them.
 SMELT_VECTOR_CLONES void copy_early(std::byte* to, const std::byte* from, std::size_t bytes,
                                     std::size_t ahead) noexcept {
   using Line = unsigned char __attribute__((vector_size(64)));
   constexpr std::size_t line = sizeof(Line), step = 4 * line;
-  // Whole lines are written: the first one may begin before its end.
+  // Whole lines are written. The copy of the first bytes may overlap the first of them.
   const std::size_t head = std::min(bytes, (line - reinterpret_cast<std::uintptr_t>(to) % line) % line);
   std::memcpy(to, from, head);
   std::size_t at = head;

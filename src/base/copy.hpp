@@ -1,13 +1,13 @@
-// Copies of any length, as fast at every distance between the two places.
+// Copies of any length, equally fast for all offsets between source and target.
 //
-// C libraries leave copies of some 2 KiB and more to the CPU's string instruction. On AMD's Zen 3 that takes 20 to 40
-// times as long where the target lies 1 to 31 bytes further in its page than the source, as what malloc returns for a
-// large array, 16 bytes into a page, does to a stage, which begins with one. Loads and stores are as fast there as
-// elsewhere. Whether this CPU is one of those is tried when it first matters; on others nothing changes.
+// C libraries use the CPU's string instruction for copies of about 2 KiB and more. On AMD Zen 3 that is many times
+// slower if the target's offset in its page is 1 to 31 bytes larger than the source's. This is the case for copies from
+// a stage, which starts at a page, to a large array from malloc, which starts 16 bytes into a page. Loads and stores
+// are not affected. The first copy that this concerns tests the CPU; on other CPUs nothing changes.
 //
-// Lines that are not in the core's caches, because they lie in memory or in another core's L2 cache, come in as fast as
-// they can be asked for at a time: the L2 cache has more requests in flight than the core, if it is told early which lines
-// to get. Those that are about to be written are asked for, too: a store waits as long for its line as a load.
+// The throughput of lines that are in memory or in another core's L2 cache depends on the number of requests in flight.
+// The L2 cache supports more of them than the core, if it gets prefetches early enough. Lines that are about to be
+// written are prefetched as well, as stores wait for their lines like loads.
 #pragma once
 
 #include <atomic>
@@ -18,12 +18,12 @@
 namespace smelt {
 namespace copy_detail {
 
-constexpr std::size_t shortest_bytes = 2048;    ///< no C library takes the string instruction for so few
-constexpr std::size_t longest_bytes = 4 << 20;  ///< longer copies they write past the caches, without it
+constexpr std::size_t shortest_bytes = 2048;    ///< below, no C library uses the string instruction
+constexpr std::size_t longest_bytes = 4 << 20;  ///< above, they use non-temporal stores
 
 enum class Strings : unsigned char { unknown, fast, slow };
 
-/// Relaxed: whoever finds it unknown finds out, and all come to the same. Tests set it.
+/// Relaxed: any thread that finds it unknown runs the test, and all get the same result. Tests set it.
 inline std::atomic<Strings> strings{Strings::unknown};
 
 /// Takes some 10 us.
@@ -36,13 +36,13 @@ inline bool strings_are_slow() noexcept {
 
 void copy_backwards(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
-/// Shorter copies gain nothing; how much others do docs/explanation/data-paths.md says.
+/// Shorter copies gain nothing. See docs/explanation/data-paths.md for the gain of others.
 constexpr std::size_t least_early_bytes = 2 << 10;
-/// How early: of lengths that may come from an L2 cache a page, which is as far as that looks ahead itself.
+/// Prefetch distance: a page for lengths that may be in an L2 cache, which is how far that prefetches itself.
 constexpr std::size_t least_fetched_bytes = 64 << 10, most_fetched_bytes = 1 << 20;
 constexpr std::size_t ahead_bytes = 1024, ahead_fetched_bytes = 4096;
 
-/// Whether asking early has been seen to help on CPUs of this make.
+/// Whether early prefetches are known to help on CPUs of this vendor.
 inline bool asks_early() noexcept {
 #if defined(__x86_64__)
   return __builtin_cpu_is("intel") != 0;
@@ -51,27 +51,27 @@ inline bool asks_early() noexcept {
 #endif
 }
 
-/// Asks for the lines of both so far ahead.
+/// Prefetches the lines of source and target at that distance.
 void copy_early(std::byte* to, const std::byte* from, std::size_t bytes, std::size_t ahead) noexcept;
 
 }  // namespace copy_detail
 
 constexpr std::uintptr_t copy_page_bytes = 4096;
 
-/// Whether the string instruction is slow at copying from there to there. The kernel copies by it, too.
+/// Whether the string instruction is slow for this source and target. The kernel uses it, too.
 inline bool is_slow_distance(const void* to, const void* from) noexcept {
   constexpr std::uintptr_t least = 32;
   const auto distance = reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from);
   return distance % copy_page_bytes - 1 < least - 1 && copy_detail::strings_are_slow();  // 0 is fast
 }
 
-/// The first place from `scratch` on, less than a page away, that lies as far into its page as `other`.
+/// The first address from `scratch` on that has the same offset in its page as `other`.
 inline std::byte* in_step_with(const void* other, std::byte* scratch) noexcept {
   const auto distance = reinterpret_cast<std::uintptr_t>(other) - reinterpret_cast<std::uintptr_t>(scratch);
   return scratch + distance % copy_page_bytes;
 }
 
-/// memcpy, the size of one number spelt out; nothing for 0 bytes, whatever the pointers. The two must not overlap.
+/// memcpy, inlined for the size of one number. For 0 bytes the pointers may be null. The areas must not overlap.
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) noexcept {
   if (bytes == 8) {
     std::memcpy(to, from, 8);
@@ -87,7 +87,7 @@ inline void copy_bytes(void* to, const void* from, std::size_t bytes) noexcept {
   }
 }
 
-/// copy_bytes out of memory that another core has written last.
+/// copy_bytes from memory that another core has written last.
 inline void fetch_bytes(void* to, const void* from, std::size_t bytes) noexcept {
   if (bytes >= copy_detail::least_fetched_bytes && bytes <= copy_detail::most_fetched_bytes &&
       copy_detail::asks_early()) {

@@ -71,7 +71,7 @@ TEST(Copy, FetchedEarlyOnAnyMakeOfCpu) {
   }
 }
 
-TEST(Copy, NothingNeedsNoPlace) {
+TEST(Copy, EmptyCopiesAllowNullPointers) {
   copy_bytes(nullptr, nullptr, 0);
   fetch_bytes(nullptr, nullptr, 0);
 }
@@ -93,7 +93,7 @@ TEST(Copy, ATargetALittleFurtherInItsPageIsAtASlowDistance) {
   EXPECT_FALSE(slow(16, 0));
 }
 
-TEST(Copy, FindsOutOnceWhatTheCpuIsLike) {
+TEST(Copy, TestsTheCpuOnce) {
   const Pretend pretend(Strings::unknown);
   const Strings found = copy_detail::find_out();
   EXPECT_NE(found, Strings::unknown);

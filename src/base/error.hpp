@@ -1,4 +1,4 @@
-// Building Error values with a formatted message, and what may stand in one.
+// Error values with formatted messages, and text from files that is safe to show in them.
 #pragma once
 
 #include <fmt/format.h>

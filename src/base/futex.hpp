@@ -1,5 +1,5 @@
-// Sleeping on a 32-bit word until somebody changes it (futex(2)), and the process-wide barrier
-// (membarrier(2)) that lets the waking side do without one. See docs/explanation/memory-ordering.md.
+// Sleeping on a 32-bit word until another thread changes it (futex(2)), and the process-wide memory barrier
+// (membarrier(2)) that spares the waking side a barrier of its own. See docs/explanation/memory-ordering.md.
 #pragma once
 
 #include <atomic>
@@ -9,25 +9,24 @@ namespace smelt {
 
 constexpr std::uint64_t no_timeout = UINT64_MAX;
 
-/// Who sleeps on a word and who wakes them; all have to say the same. Threads of one process are found by the address
-/// alone, processes by the page that they may map anywhere, which takes the kernel longer.
+/// Whether sleepers and wakers of a word are threads of one process. All must use the same value. Within a process the
+/// kernel identifies the word by its address, else by its page, which takes longer.
 enum class FutexScope : bool { processes, threads };
 
 /// Sleeps while `word` == `expected`, for at most `timeout_ns`; may return early for any reason. Cost: a system call.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint64_t timeout_ns,
                 FutexScope scope = FutexScope::processes) noexcept;
 
-/// Wakes everybody who sleeps on `word`. Cost: a system call.
+/// Wakes all sleepers of `word`. Cost: a system call.
 void futex_wake(const std::atomic<std::uint32_t>& word, FutexScope scope = FutexScope::processes) noexcept;
 
-/// Makes this process able to call heavy_barrier() and, `across_processes`, answer that of others. Called before a thread
-/// of this process unparks anybody; idempotent, survives fork. Cost: none where the library was loaded before the process
-/// had a second thread; else up to 8 ms for each of the two, once: the kernel waits for all processors.
-void enable_heavy_barrier(bool across_processes = true) noexcept;
+/// Registers this process for heavy_barrier(), its own and those of other processes. Must be called before a thread of
+/// this process calls unpark(). Idempotent; survives fork. Cost: a system call, once.
+void enable_heavy_barrier() noexcept;
 
 /// A full memory barrier on every running thread of this process and, `across_processes`, of
-/// every process that called enable_heavy_barrier(). False where the kernel does not offer it:
-/// then the caller must not sleep long on the strength of what it has seen.
+/// every process that called enable_heavy_barrier(). False if the kernel does not support it; then the caller must
+/// limit its sleep, as it may miss a wake-up.
 bool heavy_barrier(bool across_processes) noexcept;
 
 }  // namespace smelt

@@ -1,6 +1,6 @@
-// hwloc, loaded by its first call. It stands in for -lhwloc in `smelt`, of which `smelt run` needs none of it and would
-// spend a fifth of its time on loading it and the libraries that it needs in turn; and in the preload library for MPI, as
-// programs may bring an hwloc of their own. Has what smelt calls, and no more, as the linker tells.
+// hwloc, loaded on its first call. It replaces -lhwloc in `smelt`, since `smelt run` does not need hwloc and should not
+// spend time on loading it and its dependencies; and in the preload library for MPI, since programs may bring their own
+// hwloc. Contains the functions that smelt calls; the linker reports missing ones.
 #include <dlfcn.h>
 #include <hwloc.h>
 
@@ -16,11 +16,11 @@ void* hwloc() {
   return library;
 }
 
-/// The function of that name in hwloc. The reference to it is there for its type alone.
+/// The hwloc function of that name. The parameter is used for its type only.
 template <class Function>
 Function* later(const char* name, Function&) {
   void* const found = hwloc() != nullptr ? dlsym(hwloc(), name) : nullptr;
-  if (found == nullptr) {  // as the dynamic loader would have ended it
+  if (found == nullptr) {  // ends the process as the dynamic loader would
     std::fprintf(stderr, "smelt: %s\n", dlerror());
     std::_Exit(127);
   }
@@ -37,7 +37,7 @@ Function* later(const char* name, Function&) {
 
 extern "C" {
 
-/// Whether there is an hwloc. Without one a program that calls it ends.
+/// Whether hwloc is installed. Without it, a call ends the process.
 [[gnu::visibility("hidden")]] int smelt_hwloc_is_there() { return hwloc() != nullptr ? 1 : 0; }
 
 hwloc_bitmap_t hwloc_bitmap_alloc() { return SMELT_LATER(hwloc_bitmap_alloc)(); }

@@ -27,7 +27,7 @@ struct Stat {
   std::uint64_t start_ticks = 0;
 };
 
-// The fields behind the command name, which is in parentheses and may hold anything.
+// The fields after the command name, which is in parentheses and may contain any characters.
 bool parse_stat(char* text, Stat& stat) {
   char* field = std::strrchr(text, ')');
   if (field == nullptr || field[1] != ' ') return false;
@@ -78,7 +78,7 @@ std::uint64_t current_namespaces() noexcept {
 }
 
 Result<ProcessId> ProcessId::self() {
-  // What a forked child finds here is forgotten at once: it may have the pid of an ancestor that is gone.
+  // A forked child discards what it inherits: it may have the pid of an ancestor that is gone.
   static std::atomic<std::uint64_t> known{0};
   [[maybe_unused]] static const int registered =
       pthread_atfork(nullptr, nullptr, [] { known.store(0, std::memory_order_relaxed); });
@@ -106,7 +106,7 @@ Liveness liveness_of(const ProcessId& process) noexcept {
       break;
   }
   if (stat.start_ticks != (process.start_ticks & start_mask)) return Liveness::dead;
-  // The first thread of a process is also a zombie while others go on without it.
+  // The main thread of a process is a zombie, too, if it has ended before the other threads.
   const bool over = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
   return over ? Liveness::dead : Liveness::alive;
 }

@@ -1,4 +1,4 @@
-// Processes, told from later ones with the same pid, and whether they live.
+// Identity of processes, which distinguishes them from later ones with the same pid, and their liveness.
 #pragma once
 
 #include <sys/types.h>
@@ -9,7 +9,7 @@
 
 namespace smelt {
 
-/// A process, told from a later one with the same pid.
+/// A process. Not equal to a later one with the same pid.
 struct ProcessId {
   pid_t pid = 0;
   std::uint64_t start_ticks = 0;  ///< since boot, field 22 of /proc/<pid>/stat
@@ -17,7 +17,7 @@ struct ProcessId {
   /// The calling process. Reads /proc once per process.
   static Result<ProcessId> self();
 
-  /// In so many bits: the start above the pid. 0 is no process.
+  /// Number of bits of packed(): the start time above the pid. 0 is no process.
   static constexpr int packed_bits = 62;
   std::uint64_t packed() const noexcept;
   static ProcessId unpacked(std::uint64_t word) noexcept;
@@ -33,7 +33,7 @@ enum class Liveness { alive, dead, unknown };
 /// Whether a process still runs; a zombie does not. Two or three system calls.
 Liveness liveness_of(const ProcessId& process) noexcept;
 
-/// Whether a signal or a debugger has stopped it. False of one that does not live or cannot be looked at.
+/// Whether a signal or a debugger has stopped it. False if it is dead or cannot be inspected.
 bool is_stopped(const ProcessId& process) noexcept;
 
 }  // namespace smelt

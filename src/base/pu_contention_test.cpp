@@ -43,7 +43,7 @@ TEST(PuContention, OneLongYieldMayBeAnything) {
   EXPECT_FALSE(contention.take_slices(start + 1'000 * ms));
 }
 
-TEST(PuContention, TwoLongYieldsInARowHaveAPriceForAllWaiters) {
+TEST(PuContention, TwoLongYieldsSuppressThoseOfAllWaiters) {
   YieldSuppression yield_suppression;
   PuContention contention(yield_suppression), others(yield_suppression);
   contention.yielded(start, slice);
@@ -52,7 +52,7 @@ TEST(PuContention, TwoLongYieldsInARowHaveAPriceForAllWaiters) {
   EXPECT_TRUE(others.take_slices(start + 4 * ms));
 }
 
-TEST(PuContention, LongYieldsOfTwoWaitersAreNoProof) {
+TEST(PuContention, OneLongYieldOfEachOfTwoWaitersSuppressesNothing) {
   YieldSuppression yield_suppression;
   PuContention contention(yield_suppression), others(yield_suppression);
   contention.yielded(start, slice);
@@ -60,7 +60,7 @@ TEST(PuContention, LongYieldsOfTwoWaitersAreNoProof) {
   EXPECT_FALSE(others.take_slices(start));
 }
 
-TEST(PuContention, YieldsAtOnceOrToThoseWhoWaitNeverHaveAPrice) {
+TEST(PuContention, ShortYieldsAreNeverSuppressed) {
   YieldSuppression yield_suppression;
   Yielder yielder{yield_suppression};
   yielder.live(start + 100 * ms, 1 * us);
@@ -68,7 +68,7 @@ TEST(PuContention, YieldsAtOnceOrToThoseWhoWaitNeverHaveAPrice) {
   EXPECT_FALSE(yielder.contention.take_slices(yielder.now));
 }
 
-TEST(PuContention, TryingTakesABoundedPartOfTheTime) {
+TEST(PuContention, TriesTakeABoundedShareOfTheTime) {
   for (const auto took : {250 * us, 1 * ms, slice, 30 * ms}) {
     YieldSuppression yield_suppression;
     Yielder yielder{yield_suppression};
@@ -83,7 +83,7 @@ TEST(PuContention, TryingTakesABoundedPartOfTheTime) {
   }
 }
 
-TEST(PuContention, YieldsAreBackAsSoonAsTheTimeThatTheyHadAPriceHasPassedAgain) {
+TEST(PuContention, YieldsResumeAfterAtMostTheTimeTheyWereExpensive) {
   for (const auto lasted : {10 * ms, 100 * ms, 1'000 * ms, 100'000 * ms}) {
     YieldSuppression yield_suppression;
     Yielder yielder{yield_suppression};
@@ -97,7 +97,7 @@ TEST(PuContention, YieldsAreBackAsSoonAsTheTimeThatTheyHadAPriceHasPassedAgain) 
   }
 }
 
-TEST(PuContention, APauseLongAgoDoesNotMakeTheNextOneLonger) {
+TEST(PuContention, AnOldPauseDoesNotLengthenTheNext) {
   YieldSuppression yield_suppression;
   Yielder yielder{yield_suppression};
   yielder.live(start + 10'000 * ms, slice);
@@ -111,7 +111,7 @@ TEST(PuContention, APauseLongAgoDoesNotMakeTheNextOneLonger) {
   EXPECT_FALSE(yielder.contention.take_slices(yielder.now + slice + YieldSuppression::factor * slice));
 }
 
-TEST(YieldSuppression, LastsForSoManySlicesAndIsRecentForTwiceAsLongAgain) {
+TEST(YieldSuppression, LastsForAMultipleOfTheSliceAndIsRecentForTwiceThat) {
   YieldSuppression yield_suppression;
   EXPECT_FALSE(yield_suppression.recent(0));
   yield_suppression.begin(start, 10);
@@ -124,7 +124,7 @@ TEST(YieldSuppression, LastsForSoManySlicesAndIsRecentForTwiceAsLongAgain) {
   EXPECT_FALSE(yield_suppression.holds(until));
 }
 
-TEST(YieldSuppression, IsTwiceAsLongEachTimeAsLongAsItIsRecent) {
+TEST(YieldSuppression, DoublesEachTimeWhileRecent) {
   YieldSuppression yield_suppression;
   yield_suppression.begin(start, 10);
   auto pause = YieldSuppression::factor * 10, until = start + pause;
@@ -144,7 +144,7 @@ TEST(YieldSuppression, IsTwiceAsLongEachTimeAsLongAsItIsRecent) {
 }
 
 // A suspicion: until so many lengths of the first yield after its end, for yields that began before.
-TEST(PuContention, ASecondLongYieldIsProofIfItBeganSoonEnough) {
+TEST(PuContention, ASecondLongYieldCountsIfItBeganSoonEnough) {
   for (const std::uint64_t late : {0, 1}) {
     YieldSuppression yield_suppression;
     PuContention contention(yield_suppression);
@@ -158,7 +158,7 @@ TEST(PuContention, ASecondLongYieldIsProofIfItBeganSoonEnough) {
 }
 
 // Longer than four times what one takes when nobody else wants the PU, and not longer than a slice.
-TEST(PuContention, ACrowdIsMadeOfYieldsOfTheirLength) {
+TEST(PuContention, ACrowdIsDetectedByTheLengthOfYields) {
   struct Case {
     std::uint64_t took;
     bool crowd;
@@ -189,7 +189,7 @@ TEST(PuContention, ACrowdIsMadeOfYieldsOfTheirLength) {
   EXPECT_FALSE(contention.crowd());
 }
 
-TEST(PuContention, RestsAreTwiceAsLongEachTimeAndHalfAsLongForEachSpinThatHelps) {
+TEST(PuContention, RestsDoubleEachTimeAndHalveForEachUsefulSpin) {
   YieldSuppression yield_suppression;
   PuContention contention(yield_suppression);
   const auto rests = [&] {
@@ -241,12 +241,12 @@ int vain_spins(int waits, const Helps& helps) {
   return vain;
 }
 
-TEST(PuContention, SpinningThatNeverHelpsIsTriedEverMoreSeldom) {
+TEST(PuContention, FutileSpinningBecomesRare) {
   EXPECT_LE(vain_spins(100, [](int) { return false; }), 7);
   EXPECT_LE(vain_spins(12'800, [](int) { return false; }), 8 + 100);
 }
 
-TEST(PuContention, SpinningThatMostlyHelpsIsGoneOnWith) {
+TEST(PuContention, UsefulSpinningContinues) {
   int helped = 0;
   const int vain = vain_spins(10'000, [&](int wait) {
     const bool helps = wait % 50 != 49;
@@ -257,7 +257,7 @@ TEST(PuContention, SpinningThatMostlyHelpsIsGoneOnWith) {
   EXPECT_GE(helped, 9'300);  // so few have slept at once
 }
 
-TEST(PuContention, SpinsInVainAreAtMostSomeMoreThanThoseThatHelp) {
+TEST(PuContention, FutileSpinsAreBoundedByUsefulOnes) {
   for (const int every : {2, 3, 5}) {
     int helped = 0;
     const int waits = 12'800;
@@ -270,7 +270,7 @@ TEST(PuContention, SpinsInVainAreAtMostSomeMoreThanThoseThatHelp) {
   }
 }
 
-TEST(PuContention, ACrowdSeenInYieldsSaysNothingInATruce) {
+TEST(PuContention, SuppressionResetsTheCrowd) {
   YieldSuppression yield_suppression;
   PuContention contention(yield_suppression);
   for (int i = 0; i < 4; ++i) contention.yielded(start, 10 * us);
@@ -282,7 +282,7 @@ TEST(PuContention, ACrowdSeenInYieldsSaysNothingInATruce) {
   EXPECT_FALSE(contention.sleeps_at_once());
 }
 
-TEST(PuContention, ManyDisplacedYieldsAreToldOnce) {
+TEST(PuContention, ManyDisplacedYieldsAreReportedOnce) {
   YieldSuppression yield_suppression;
   PuContention contention(yield_suppression);
   std::uint64_t now = start;

@@ -1,5 +1,5 @@
-// Reading a result, as the program does that an operation is timed for. Bytes that another PU has written into a buffer
-// lie in that PU's cache: an operation that lets others write is not over before its caller has fetched them.
+// Reading the result of a timed operation, as a program would. Data that another PU has written into a buffer is in
+// that PU's cache, so an operation in which others write is complete only when its caller has fetched the data.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace smelt {
 
-/// The sum of a word of each cache line; of fewer bytes than a word, nothing.
+/// The sum of one word per cache line; 0 for fewer bytes than a word.
 inline std::uint64_t read_lines(const void* data, std::size_t bytes) noexcept {
   const auto* at = static_cast<const std::byte*>(data);
   std::uint64_t sum = 0, word = 0;
@@ -23,11 +23,11 @@ inline std::uint64_t read_lines(const void* data, std::size_t bytes) noexcept {
   return sum;
 }
 
-/// Keeps the compiler from leaving out what came to `value`, and from moving it.
+/// Keeps the compiler from removing or moving the computation of `value`.
 inline void use(std::uint64_t value) noexcept { asm volatile("" : : "r"(value) : "memory"); }
 
-/// The tick at which read() is over, less what it takes the second time, when all lies in the reader's cache; not
-/// before the call.
+/// The tick at which read() ends, minus the duration of a second read(), when all data is in the reader's cache. Not
+/// earlier than the call.
 template <class Read>
 std::uint64_t ticks_when_read(Read&& read) noexcept {
   const std::uint64_t start = ticks();

@@ -48,11 +48,11 @@ Result<void> check_name(std::string_view name) {
                     name);
 }
 
-// Backs [0, size_bytes) of the file with memory and makes it at least this large; never shrinks it.
-// In pieces: a signal makes fallocate() on tmpfs undo the whole call.
+// Allocates memory for [0, size_bytes) of the file, and extends the file to this size if it is smaller. In pieces,
+// since a signal makes fallocate() on tmpfs undo the whole call.
 Result<void> reserve(int fd, std::size_t size_bytes, const std::string& what) {
   struct statvfs room = {};
-  // Where there is a limit (memfds have none), do not take everything only to give it back.
+  // If there is a limit (memfds have none), avoid taking all memory before the failure.
   if (fstatvfs(fd, &room) == 0 && room.f_blocks != 0 && size_bytes / room.f_frsize > room.f_blocks) {
     return make_error(Status::out_of_memory, "{} of {} bytes is larger than /dev/shm; make that larger", what,
                       size_bytes);
@@ -75,7 +75,7 @@ Result<void> reserve(int fd, std::size_t size_bytes, const std::string& what) {
 std::string path_of(const std::string& name) { return "/dev/shm" + name; }
 std::string path_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
 
-// Whether `path` and the descriptor mean the same file.
+// Whether `path` and the descriptor refer to the same file.
 bool same_file(const std::string& path, int fd) {
   struct stat named = {}, opened = {};
   return lstat(path.c_str(), &named) == 0 && fstat(fd, &opened) == 0 && named.st_dev == opened.st_dev &&
@@ -128,7 +128,7 @@ Result<Segment> Segment::memfd(std::size_t size_bytes) {
     close(fd);
     return error;
   }
-  // Nobody who is given the descriptor can take the memory away under the others.
+  // No process that gets the descriptor can shrink the file.
   fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   return map(fd, *size, "memfd");
 }
@@ -156,7 +156,7 @@ Result<Segment> Segment::create_named(const std::string& name, std::size_t size_
   if (const auto valid = check_name(name); !valid) return valid.error();
   const auto size = checked_size(size_bytes);
   if (!size) return size.error();
-  // O_EXCL also refuses to follow a symbolic link that somebody planted under this name.
+  // O_EXCL also does not follow a symbolic link with this name.
   const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return system_error(fmt::format("cannot create segment '{}'", name));
   auto segment = map_reserved(fd, *size, fmt::format("segment '{}'", name));
@@ -165,7 +165,7 @@ Result<Segment> Segment::create_named(const std::string& name, std::size_t size_
 }
 
 Result<Segment> Segment::map_reserved(int fd, std::size_t size_bytes, const std::string& what) {
-  // The umask may have taken bits away.
+  // The umask may have removed bits.
   if (fchmod(fd, 0600) != 0) {
     const Error error = system_error("cannot set the mode of " + what);
     close(fd);
@@ -206,8 +206,8 @@ Result<Segment> Segment::reopen(int fd, std::size_t least_bytes) {
 
 Result<bool> Segment::give_name(const std::string& name) {
   if (const auto valid = check_name(name); !valid) return valid.error();
-  // An open file without a name can be linked through /proc (open(2), O_TMPFILE); like O_EXCL this
-  // fails if anything, be it a dangling symbolic link, has the name.
+  // An open file without a name can be linked through /proc (open(2), O_TMPFILE). Like O_EXCL, this fails if the name
+  // exists, even as a dangling symbolic link.
   if (linkat(AT_FDCWD, path_of(fd_).c_str(), AT_FDCWD, path_of(name).c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
   if (errno == EEXIST) return false;
   return system_error(fmt::format("cannot name a segment '{}'", name));
@@ -218,7 +218,7 @@ Result<bool> Segment::take_name(const std::string& name, const std::function<voi
   const auto path = path_of(name);
   if (!same_file(path, fd_)) return false;
   if (const auto locked = lock(); !locked) return locked.error();
-  // The name can only pass to another file after it was taken from this one, which takes the lock.
+  // The name can move to another file only after it was removed from this one, which requires the lock.
   const bool ours = same_file(path, fd_);
   if (ours && last) last();
   const bool removed = ours && unlink(path.c_str()) == 0;
@@ -229,7 +229,7 @@ Result<bool> Segment::take_name(const std::string& name, const std::function<voi
 }
 
 Result<void> Segment::lock() {
-  // The holders need microseconds; one that is stopped must not stop everybody else.
+  // Holders keep the lock for microseconds. A stopped holder must not block all others.
   constexpr int attempts = 1000;
   for (int i = 0; i < attempts; ++i) {
     if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return {};

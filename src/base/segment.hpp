@@ -27,7 +27,7 @@ class Segment {
   static Result<Segment> view(int fd);
 
   /// Maps what `fd` refers to through an open file of its own, after growing it to `least_bytes`
-  /// if it is smaller (see grow()). Also takes a memfd that nobody has sized yet.
+  /// if it is smaller (see grow()). Also accepts a memfd of size 0.
   static Result<Segment> reopen(int fd, std::size_t least_bytes);
 
   /// Memory under a name ("/name", as shm_open(3)): mode 0600; fails if the name exists.

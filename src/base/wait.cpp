@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::uint64_t looks_apart_ns = 32;
 
-// Bounds of the phases. Spinning longer than it costs to be woken by the kernel wastes more than
-// it can win; the yield phase lets a neighbour on the same PU run without paying for a futex.
+// Bounds of the phases. Spinning for longer than a wake-up by the kernel takes wastes more than it can gain. The yield
+// phase lets another thread on the same PU run without the cost of a futex.
 constexpr std::uint64_t pause_ns = 4'000;
 constexpr std::uint64_t spin_ns = 20'000;
 constexpr std::uint64_t yield_ns = 200'000;
@@ -37,7 +37,8 @@ std::uint64_t to_ns(std::uint64_t ticks) {
   return static_cast<std::uint64_t>(static_cast<double>(ticks) / rough_ticks_per_ns());
 }
 
-/// PAUSE takes 3 to 60 ns, by the CPU. The shortest of several times, as a thread may be interrupted.
+/// Duration of PAUSE, which differs much between CPUs. The minimum of several measurements, as a thread may be
+/// interrupted.
 void find_relaxes_between_looks() noexcept {
   constexpr std::uint32_t relaxes = 32;
   std::uint64_t shortest = UINT64_MAX;
@@ -51,7 +52,7 @@ void find_relaxes_between_looks() noexcept {
   wait_detail::pauses_between_polls.store(static_cast<std::uint32_t>(rounded), std::memory_order_relaxed);
 }
 
-/// How often the kernel has let others run in the place of the calling thread, which did not sleep.
+/// Number of context switches of the calling thread in which it did not sleep, such as those by sched_yield().
 long switches() noexcept {
   rusage usage = {};
   getrusage(RUSAGE_THREAD, &usage);
@@ -116,8 +117,8 @@ void wait_detail::rest(const void* watch, bool (*ready)(void*), void* condition)
     relax();
     return;
   }
-  // The exclusive load arms the monitor, whose loss is the event that ends WFE; the kernel's
-  // event stream ends it, too, some thousand times a second.
+  // The exclusive load arms the monitor, and its loss ends WFE. The kernel's event stream ends it, too, some thousand
+  // times a second.
   std::uint32_t value;
   asm volatile("ldxr %w0, [%1]" : "=r"(value) : "r"(watch) : "memory");
   if (!ready(condition)) asm volatile("wfe" : : : "memory");
@@ -133,7 +134,7 @@ void wait_detail::rest(const void*, bool (*)(void*), void*) noexcept {}
 /// One wait beyond the inlined polling.
 class Waiter::SlowWait {
  public:
-  /// `start`: now; of no account for a wait that sleeps at once and asks no interrupt.
+  /// `start`: now; ignored by a wait that sleeps immediately and has no interrupt.
   SlowWait(Waiter& waiter, bool (*ready)(void*), void* condition, const void* watch, std::uint64_t start) noexcept
       : waiter_(waiter), ready_(ready), condition_(condition), watch_(watch), start_(start), last_asked_(start) {}
 
@@ -142,14 +143,14 @@ class Waiter::SlowWait {
   bool ready() const noexcept { return ready_(condition_); }
   bool interrupted() const noexcept { return interrupted_; }
 
-  /// Asks the interrupt if it is time to. True: give up.
+  /// Calls the interrupt function if it is due. True: give up.
   bool ask(std::uint64_t now) noexcept {
     if (waiter_.interrupt_ == nullptr || now - last_asked_ < to_ticks(interrupt_every_ns)) return false;
     last_asked_ = now;
     return interrupted_ = waiter_.interrupt_(waiter_.context_);
   }
 
-  /// Each phase: true if the wait is over (ready or interrupted).
+  /// The phases. Each returns true if the wait is over (ready or interrupted).
   bool spin(std::uint64_t until) noexcept {
     const bool monitor = wait_detail::has_monitor();
     const std::uint64_t pause_ticks = to_ticks(pause_ns);
@@ -171,7 +172,7 @@ class Waiter::SlowWait {
     return false;
   }
 
-  /// False also as soon as yields are found to cost time slices, unless `always`.
+  /// Also returns false once yields are known to cost time slices, unless `always`.
   bool yield(std::uint64_t until, bool always) noexcept {
     for (std::uint64_t now = start_; now - start_ < until;) {
       if (ready()) return true;
@@ -199,7 +200,7 @@ class Waiter::SlowWait {
   }
 
  private:
-  /// Returns when it was over.
+  /// Returns the time at which it ended.
   std::uint64_t yield_once() noexcept {
     auto& contention = waiter_.contention_;
     const bool watches = contention.watches(to_ns(ticks()));
@@ -208,25 +209,25 @@ class Waiter::SlowWait {
     sched_yield();
     const std::uint64_t now = ticks();
     const std::uint64_t took_ns = to_ns(now - before);
-    // A hypervisor takes PUs away, too.
+    // Hypervisors deschedule PUs as well.
     const bool nobody = watches && took_ns >= PuContention::slice_ns && switches() == switched;
     if (!nobody) contention.yielded(to_ns(now), took_ns, to_ns(late(before, now)));
     return now;
   }
 
-  /// How much of a yield was in vain.
+  /// The part of a yield during which the awaited event had already happened.
   std::uint64_t late(std::uint64_t before, std::uint64_t now) const noexcept {
     const auto* const happened = waiter_.config_.happened;
     if (happened == nullptr) return now - before;
     if (!ready()) return 0;
-    // Relaxed, and read after ready(): what made that true has been written before, or a moment later.
+    // Relaxed, and read after ready(): written shortly before or after the event that made that true.
     return now - std::clamp(happened->load(std::memory_order_relaxed), before, now);
   }
 
   void park(Parking& parking) noexcept {
-    // Partners: unpark(), unpark_by_rmw(). The mark, then the barrier, then ready(): whoever publishes after the
-    // barrier sees the mark; whoever published before it is seen by ready(). Firm wakers change the same word: those
-    // that come later see the mark, and those before have published to this.
+    // Pairs with unpark() and unpark_by_rmw(). First the mark, then the barrier, then ready(): a waker that publishes
+    // after the barrier sees the mark, and one that published before it is seen by ready(). Wakers by read-modify-write
+    // change the same word: later ones see the mark, and earlier ones have published to this thread.
     const auto longest = waiter_.config_.longest_sleep_ns;
     if (waiter_.config_.wakes_by_rmw) return park_unless([this] { return ready(); }, parking, longest);
     const auto marked = wait_detail::mark(parking);
@@ -274,19 +275,19 @@ Waiter::Waiter(const WaitConfig& config) noexcept
   }
 }
 
-/// Whether to sleep at once for the sake of the wake-up. Two threads that yield to each other look busy and hot to the
-/// kernel, which leaves them on one PU for tens of milliseconds though another is idle; a sleeper it wakes where there
-/// is room.
+/// Whether to sleep immediately, so that the kernel moves the thread when it wakes it. Two threads that yield to each
+/// other look busy and cache-hot to the kernel, which leaves them on one PU for tens of milliseconds although another
+/// is idle.
 bool Waiter::should_move(const SleepMethod& sleep_method) noexcept {
   return contention_.keep_displacing() && config_.mode == WaitMode::automatic && config_.ranks_per_pu <= 1.0 &&
          (sleep_method.parking != nullptr || sleep_method.sleep_for != nullptr);
 }
 
-/// The phases before sleep; true if the wait is over.
+/// Runs the phases before sleep. True if the wait is over.
 bool Waiter::stay_awake(SlowWait& episode) noexcept {
   const bool always = config_.mode != WaitMode::automatic || config_.slices_are_ours;
   const bool costs_slices = !always && contention_.take_slices(to_ns(episode.start()));
-  // Where others need the PU, spinning only keeps them from making ready() true.
+  // If other threads need the PU, spinning only delays the one that makes ready() true.
   if (spin_ticks_ != 0 && (!contention_.crowd() || config_.mode == WaitMode::spin)) {
     if (episode.spin(spin_ticks_)) return true;
   }
@@ -299,7 +300,6 @@ bool Waiter::stay_awake(SlowWait& episode) noexcept {
 
 bool Waiter::wait_slowly(bool (*ready)(void*), void* condition, SleepMethod sleep_method, const void* watch) noexcept {
   const bool at_once = contention_.sleeps_at_once();
-  // Asking for the time takes a twentieth of a switch to another thread.
   SlowWait episode(*this, ready, condition, watch, at_once && interrupt_ == nullptr ? 0 : ticks());
   const bool done = (!at_once && !should_move(sleep_method) && stay_awake(episode)) || episode.sleep(sleep_method);
   return done && !episode.interrupted();

@@ -102,7 +102,7 @@ TEST(Waiter, ReturnsAtOnceWhenReady) {
   }
 }
 
-TEST(Waiter, LooksAwayBetweenTwoLooks) {
+TEST(Waiter, PausesBetweenPolls) {
   const Waiter waiter;
   EXPECT_GE(wait_detail::pauses_between_polls, 1u);
   EXPECT_LE(wait_detail::pauses_between_polls, 32u);  // of a nanosecond each
@@ -122,7 +122,7 @@ TEST(Waiter, InterruptEndsEveryMode) {
 }
 
 // The bounds hold for one that is not kept from running; the upper one for any.
-TEST(Waiter, AsksItsInterruptNotTooOften) {
+TEST(Waiter, CallsItsInterruptRarely) {
   for (const auto mode : {WaitMode::automatic, WaitMode::spin, WaitMode::yield}) {
     auto config = config_of(mode);
     config.awake_ns = 3'600'000'000'000;
@@ -171,13 +171,13 @@ int yields_before_sleep(WaitConfig config, int enough, bool to_others) {
   return yields - before;
 }
 
-TEST(Waiter, YieldsThatTakeLongThoughNobodyRanMeanNothing) {
+TEST(Waiter, LongYieldsWithoutContextSwitchDoNotCount) {
   auto config = config_of(WaitMode::automatic);
   config.awake_ns = 3'600'000'000'000;
   EXPECT_EQ(yields_before_sleep(config, 20, false), 20);
 }
 
-TEST(Waiter, SleepsAsSoonAsYieldsAreFoundToCostTimeSlices) {
+TEST(Waiter, SleepsOnceYieldsCostTimeSlices) {
   for (const double share : {1.0, 8.0}) {
     auto config = config_of(WaitMode::automatic, share);
     config.awake_ns = 3'600'000'000'000;
@@ -186,7 +186,7 @@ TEST(Waiter, SleepsAsSoonAsYieldsAreFoundToCostTimeSlices) {
 }
 
 // What is waited for has not happened yet when a yield is over: nobody was late.
-TEST(Waiter, YieldsOnWhileNothingHasHappenedThatItWaitsFor) {
+TEST(Waiter, KeepsYieldingWithoutEvents) {
   const std::atomic<std::uint64_t> happened{0};
   auto config = config_of(WaitMode::automatic, 8.0);
   config.awake_ns = 3'600'000'000'000;
@@ -218,7 +218,7 @@ bool yields_after_waits(std::uint64_t early_ns) {
   return !yield_suppression.recent(static_cast<std::uint64_t>(static_cast<double>(ticks()) / rough_ticks_per_ns()));
 }
 
-TEST(Waiter, AYieldCostsWhatItReturnsTooLate) {
+TEST(Waiter, AYieldCostsItsDelayAfterTheEvent) {
   EXPECT_TRUE(yields_after_waits(0));
   EXPECT_FALSE(yields_after_waits(2 * PuContention::shared_slice_ns));
 }
@@ -227,7 +227,7 @@ std::uint64_t now_of_waiters() {
   return static_cast<std::uint64_t>(static_cast<double>(ticks()) / rough_ticks_per_ns());
 }
 
-TEST(Waiter, YieldsOnWhereOnesOwnWorkForLong) {
+TEST(Waiter, KeepsYieldingToThreadsOfTheSameTeam) {
   YieldSuppression yield_suppression;
   auto config = config_of(WaitMode::automatic, 8.0);
   config.awake_ns = 3'600'000'000'000;
@@ -237,7 +237,7 @@ TEST(Waiter, YieldsOnWhereOnesOwnWorkForLong) {
   EXPECT_FALSE(yield_suppression.recent(now_of_waiters()));  // it says nothing to others
 }
 
-TEST(Waiter, ATruceThatAnotherWaiterHasFoundIsHeededUnlessOnesOwnWorkForLong) {
+TEST(Waiter, YieldSuppressionOfOtherWaitersIsRespected) {
   YieldSuppression yield_suppression;
   yield_suppression.begin(now_of_waiters(), YieldSuppression::longest_ns);
   auto config = config_of(WaitMode::automatic, 8.0);
@@ -271,13 +271,13 @@ int waits_that_looked_around(int waits, double ranks_per_pu) {
   return around;
 }
 
-TEST(Waiter, InATruceItSleepsAtOnceWhereSpinningDoesNotHelp) {
+TEST(Waiter, SuppressedItSleepsAtOnceIfSpinningDoesNotHelp) {
   EXPECT_GE(waits_that_looked_around(100, 1.0), 1);  // it tries
   EXPECT_LE(waits_that_looked_around(100, 1.0), 7);
   EXPECT_LE(waits_that_looked_around(100, 8.0), 7);
 }
 
-TEST(Waiter, InATruceItSpinsAsLongAsThatHelps) {
+TEST(Waiter, SuppressedItSpinsAsLongAsThatHelps) {
   YieldSuppression yield_suppression;
   yield_suppression.begin(now_of_waiters(), YieldSuppression::longest_ns);
   auto config = config_of(WaitMode::automatic);
@@ -366,7 +366,7 @@ void stay_here() {
   ASSERT_EQ(sched_setaffinity(0, sizeof here, &here), 0);
 }
 
-TEST(Parking, NoWakeUpIsLostByFirmWakers) {
+TEST(Parking, NoWakeUpIsLostWithWakingByReadModifyWrite) {
   auto config = sleeping_long(WaitMode::sleep);
   config.wakes_by_rmw = true;
   constexpr std::uint32_t turns = 20'000;
@@ -378,7 +378,7 @@ TEST(Parking, NoWakeUpIsLostByFirmWakers) {
 }
 
 /// Two sides count by turns in one word, which a sleeper changes, too, before it sleeps.
-TEST(Parking, NoWakeUpIsLostWithoutABarrierWhereBothSidesChangeTheWord) {
+TEST(Parking, NoWakeUpIsLostIfBothSidesChangeTheWord) {
   constexpr std::uint32_t turns = 100'000;
   struct {
     Parking parking{{}, FutexScope::threads};

@@ -1,4 +1,4 @@
-// The public channel: a header that says what the memory holds, and behind it one ring.
+// The public channel: a header that describes the memory, followed by one or two rings.
 //
 //   +0    ChannelHeader: magic, version, transport, capacity, who took the ends (end_owner.hpp)
 //   +256  FastForward ring of lines (fastforward.hpp), or
@@ -47,7 +47,7 @@ struct ChannelHeader {
 constexpr std::size_t ring_offset = 256;
 static_assert(sizeof(ChannelHeader) <= ring_offset);
 
-/// As many cells as fill the memory of the lines.
+/// The number of cells that occupy as much memory as the lines.
 constexpr std::uint32_t cells_of(std::uint32_t capacity) { return capacity * (sizeof(Line) / sizeof(Cell)); }
 
 std::size_t ring_bytes(Transport transport, std::uint32_t capacity) {
@@ -55,7 +55,7 @@ std::size_t ring_bytes(Transport transport, std::uint32_t capacity) {
   return ump_bytes(capacity) + ump_bytes<Cell>(cells_of(capacity));
 }
 
-/// Lines of a message and the word that says how long it is.
+/// Lines of a message, including the word with its length.
 constexpr std::size_t lines_of_message(std::size_t bytes) {
   if (bytes <= line_payload) return 1;
   return 1 + (bytes - first_payload + line_payload - 1) / line_payload;
@@ -76,10 +76,10 @@ struct ChannelShared {
   Transport transport() const { return static_cast<Transport>(header().transport); }
 };
 
-/// Where the next message goes or comes from.
+/// The ring that holds the next message.
 enum class Route : std::uint8_t { lines, cells, fastforward, broken };
 
-/// What makes an end give up waiting: the program's interrupt, or that the other end has left.
+/// The reasons for an end to stop waiting: the program's interrupt, or the departure of the other end.
 struct WaitInterrupt {
   OwnedEnd end;
   bool (*program)(void*) = nullptr;
@@ -118,7 +118,7 @@ struct alignas(separation_bytes) SenderState {
   }
 
   Route route = Route::lines;
-  std::uint8_t run = 0;  ///< small messages sent through lines in a row
+  std::uint8_t run = 0;  ///< consecutive small messages sent through lines
   UmpSender lines;
   CellSender cells;
   FastForwardSender fastforward;
@@ -142,7 +142,7 @@ struct alignas(separation_bytes) ReceiverState {
   }
 
   Route route = Route::lines;
-  std::uint32_t usual_lines = 1;  ///< of a message, as the last one had
+  std::uint32_t usual_lines = 1;  ///< lines of the last message
   UmpReceiver lines;
   CellReceiver cells;
   FastForwardReceiver fastforward;
@@ -158,7 +158,7 @@ namespace {
 
 constexpr std::uint8_t run_before_cells = 8;
 
-/// Of a wait that was given up before anything had been moved.
+/// The status of a wait that was given up before anything was moved.
 template <class State>
 Status given_up(State& state) noexcept {
   if (!state.interrupt.alone) return Status::timed_out;
@@ -211,7 +211,7 @@ Status send_through(SenderState& state, End& end, const void* data, std::size_t 
   return Status::broken;
 }
 
-/// Every message but one that the short ways of Sender::send could send at once.
+/// Sends every message that the fast paths of Sender::send could not send.
 [[gnu::noinline]] Status send_otherwise(SenderState& state, const void* data, std::size_t bytes, bool wait) noexcept {
   if (state.route == Route::broken) return Status::broken;
   if (state.route == Route::fastforward) return send_through(state, state.fastforward, data, bytes, wait);
@@ -237,7 +237,7 @@ std::size_t message_size(const End& end) noexcept {
   return total;
 }
 
-/// Takes the message whose first line is there.
+/// Receives a message whose first line is there.
 template <class End>
 Status take_message(ReceiverState& state, End& end, void* buffer, std::size_t capacity, std::size_t& size) noexcept {
   size = message_size(end);
@@ -258,7 +258,7 @@ Status take_message(ReceiverState& state, End& end, void* buffer, std::size_t ca
   return Status::ok;
 }
 
-/// Receives from where the next message is: status not_found if there is none and `wait` is false.
+/// Receives from the ring that holds the next message. Errors: not_found if there is none and `wait` is false.
 [[gnu::noinline]] Status recv_next(ReceiverState& state, void* buffer, std::size_t capacity, std::size_t& size,
                                    bool wait) noexcept {
   const auto arrived = [&](auto& end) {
@@ -412,18 +412,18 @@ Result<std::shared_ptr<ChannelShared>> format(Result<Segment> segment, const Cha
   header.version = layout_version;
   header.transport = static_cast<std::uint32_t>(options.transport);
   header.capacity = options.capacity;
-  // Partner: the load in adopt(). Publishes the header to processes that attach.
+  // Pairs with the load in adopt(). Publishes the header to processes that attach.
   header.magic.store(magic, std::memory_order_release);
   return shared;
 }
 
-/// Checks what another process laid out.
+/// Checks a channel that another process has laid out.
 Result<std::shared_ptr<ChannelShared>> adopt(Result<Segment> segment, const ChannelOptions& options) {
   if (!segment) return segment.error();
   auto shared = std::make_shared<ChannelShared>(*std::move(segment), wait_config(options));
   const auto& header = shared->header();
   if (shared->segment.size() < ring_offset) return make_error(Status::bad_format, "not a smelt channel: too short");
-  // Partner: the store in format().
+  // Pairs with the store in format().
   if (header.magic.load(std::memory_order_acquire) != magic) {
     return make_error(Status::bad_format, "not a smelt channel, or not complete yet: wrong magic number");
   }

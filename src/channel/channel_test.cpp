@@ -208,7 +208,7 @@ TEST_P(ChannelTest, EachEndIsTakenOnce) {
   EXPECT_EQ(channel.receiver().error().status, Status::invalid_argument);
 }
 
-TEST_P(ChannelTest, AnEndThatIsTakenElsewhereIsTaken) {
+TEST_P(ChannelTest, AnEndTakenByAnotherProcessIsTaken) {
   auto channel = *Channel::create_memfd(options_of(GetParam()));
   auto attached = *Channel::attach(channel.fd());
   auto sender = channel.sender();

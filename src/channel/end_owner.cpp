@@ -28,7 +28,7 @@ struct flock lock_of(End end, short type) noexcept {
 /// The next number, odd or even.
 void change(std::atomic<std::uint32_t>& shared, bool odd) noexcept {
   auto number = shared.load(std::memory_order_relaxed);
-  // Release: who finds the number finds what was stored, or locked, before. Partner: sees_peer_dead().
+  // Release: publishes what was stored or locked before. Pairs with sees_peer_dead().
   while (!shared.compare_exchange_weak(number, (number / 2 + 1) * 2 + (odd ? 1 : 0), std::memory_order_release,
                                        std::memory_order_relaxed)) {
   }
@@ -46,7 +46,7 @@ struct ForkRegistry {
     return forks;
   }
 
-  // Held during the fork, so that the child finds the list whole.
+  // Held during the fork, so that the child finds the list consistent.
   static void before() {
     ForkRegistry& forks = all();
     forks.mutex.lock();
@@ -77,7 +77,7 @@ ChannelEnds::~ChannelEnds() {
 }
 
 void ChannelEnds::share() noexcept {
-  // Also where no end is here yet: other processes may share one that is taken later.
+  // Also if no end was taken yet: other processes may share one that is taken later.
   if (fd_ < 0) {
     fd_ = memfd_create("smelt-ends", MFD_CLOEXEC);
     made_here_ = fd_ >= 0;
@@ -92,7 +92,7 @@ int ChannelEnds::lock(End end) const noexcept {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd_);
   const int file = open(path, O_RDONLY | O_CLOEXEC);
-  struct flock lock = lock_of(end, F_RDLCK);  // with others, who share it from another fork on
+  struct flock lock = lock_of(end, F_RDLCK);  // a shared lock: others may hold it since another fork
   if (file < 0 || fcntl(file, F_OFD_SETLK, &lock) == 0) return file;
   close(file);
   return -1;
@@ -117,7 +117,7 @@ OwnedEnd::OwnedEnd(End end, ChannelEnds& ends, EndOwner& own, EndOwner& peer)
 OwnedEnd::~OwnedEnd() {
   const std::lock_guard lock(ForkRegistry::all().mutex);
   ends_.held_[static_cast<int>(end_)] = nullptr;
-  // Pairs with sees_peer_gone(): who sees it sees all that this end has done.
+  // Pairs with sees_peer_gone(): publishes everything that this end has done.
   if (claimed_.load(std::memory_order_relaxed)) own_.left.store(1, std::memory_order_release);
   unlock();
 }
@@ -132,14 +132,14 @@ void OwnedEnd::hold() noexcept {
   unlock();
 }
 
-/// The caller has the mutex.
+/// Requirement: the caller holds the mutex.
 void OwnedEnd::share() noexcept {
-  // What is shared already has its lock, which the next child inherits as well.
+  // An end that is shared already has its lock, which the next child inherits as well.
   if (!claimed_.load(std::memory_order_relaxed)) return;
   claimed_.store(false, std::memory_order_relaxed);
   lock_ = ends_.lock(end_);
   own_.process.store(0, std::memory_order_relaxed);
-  // Without a lock the end counts as one of nobody knows whom.
+  // Without a lock the owner of the end is unknown.
   change(own_.shared, lock_ >= 0);
 }
 
@@ -148,9 +148,9 @@ void OwnedEnd::unlock() noexcept {
   lock_ = -1;
 }
 
-/// Whether the kernel says that nobody has the other end any more.
+/// Whether, according to the kernel, no process has the other end any more.
 bool OwnedEnd::sees_peer_dead() const noexcept {
-  // Pairs with change(). Acquire below: the second look at the number comes after.
+  // Pairs with change(). The acquires below order the second read of the number after them.
   const auto shared = peer_.shared.load(std::memory_order_acquire);
   bool dead = false;
   if (shared % 2 != 0) {
@@ -161,7 +161,7 @@ bool OwnedEnd::sees_peer_dead() const noexcept {
     dead = process.pid != 0 && mine != 0 && mine == peer_.namespaces.load(std::memory_order_relaxed) &&
            liveness_of(process) == Liveness::dead;
   }
-  // Else it has been claimed, or shared, meanwhile.
+  // Otherwise it was claimed or shared meanwhile.
   return dead && peer_.shared.load(std::memory_order_acquire) == shared;
 }
 
@@ -170,13 +170,12 @@ bool OwnedEnd::sees_peer_gone() noexcept {
   const auto now = monotonic_ns();
   if (now < next_probe_ns_) return false;
   const bool dead = sees_peer_dead();
-  // Again at the next look if it is.
   next_probe_ns_ = now + (dead ? 0 : probe_every_ns);
   return dead;
 }
 
 bool OwnedEnd::peer_is_gone() noexcept {
-  claim();  // a fork since the caller has begun to wait
+  claim();  // there may have been a fork since the caller began to wait
   const bool before = seen_gone_;
   seen_gone_ = sees_peer_gone();
   return before && seen_gone_;

@@ -1,21 +1,21 @@
-// EndOwner: who has an end of a channel, in the channel's memory, and whether it has left.
+// EndOwner: the process that owns an end of a channel, and whether the end was given up. In the channel's memory:
 //
-//   shared      odd: copies of the end may be in several processes; changes with every fork and every claim
-//   process     that has the end while `shared` is even; 0: nobody yet, or nobody knows
+//   shared      odd: several processes may have copies of the end; changes with every fork and every claim
+//   process     the owner while `shared` is even; 0: none yet, or unknown
 //   namespaces  that give the process its meaning
-//   left        1: the end was given up, for good
+//   left        1: the end was given up permanently
 //
-// A forked child has copies of the ends that its parent had, and either may go on with one. So a fork makes all ends of
-// the process shared, until one is used: the process that uses it claims it.
-//   A claimed end has left when it says so, or when its process is dead.
-//   A shared end has left when its last copy is gone. All copies have an open file in common on which the byte of the end is
-//   locked (F_OFD_SETLK): the kernel gives the lock up with the last of them, be it destroyed, killed or replaced by
-//   another program. The file is the channel's, or one that a process makes when it forks with an anonymous channel. Where
-//   there can be none, nobody says of a shared end that it has left.
+// A forked child has copies of its parent's ends, and either process may continue to use one. So a fork makes all ends
+// of the process shared. The process that uses an end next claims it.
+//   A claimed end has left when it was given up, or when its process is dead.
+//   A shared end has left when its last copy is gone. All copies share an open file on which the byte of the end is
+//   locked (F_OFD_SETLK). The kernel releases the lock with the last copy, whether that is destroyed, killed, or
+//   replaced by another program. The file is the channel's, or one that a process makes when it forks with an anonymous
+//   channel. Without a file, a shared end never counts as left.
 //
-// Ordering: an end gives up after its last message, or after it has read the last one that it will read; `left` is
-// stored with release. Who waits acquires it, looks once more at what it waits for, and only then gives up. The death of
-// a process and the end of a lock are learnt from the kernel, whose own locks order them.
+// Ordering: an end is given up after its last message was sent or received; `left` is stored with release. A waiting
+// peer acquires it, polls once more, and only then gives up. Deaths of processes and releases of locks are ordered by
+// the kernel's own locks.
 #pragma once
 
 #include <atomic>
@@ -34,21 +34,21 @@ struct EndOwner {
 
 class OwnedEnd;
 
-/// The ends of one channel in this process, and the file on which they are locked while they are shared.
+/// The ends of one channel in this process, and the file that holds their locks while they are shared.
 class ChannelEnds {
  public:
   ChannelEnds();
   ChannelEnds(const ChannelEnds&) = delete;
   ~ChannelEnds();
 
-  /// `fd`: of the channel's memory, which stays open; -1: it has none.
+  /// `fd`: the channel's memory, which stays open; -1: none.
   void use_file(int fd) noexcept { fd_ = fd; }
 
  private:
   friend class OwnedEnd;
   friend struct ForkRegistry;
   void share() noexcept;
-  /// The open file that has the lock from now on; -1: there is none.
+  /// Locks the byte of an end. Returns the open file that holds the lock; -1: none.
   int lock(End end) const noexcept;
   bool is_locked(End end) const noexcept;
 
@@ -59,23 +59,23 @@ class ChannelEnds {
   ChannelEnds* before_ = nullptr;
 };
 
-/// An end that this process has, or has inherited. Knows by itself when it is given up.
+/// An end that this process owns or has inherited. Gives the end up when destroyed.
 class OwnedEnd {
  public:
-  /// The calling process has the end from now on. `own`, `peer`: who has this end and the other one.
+  /// The calling process owns the end from now on. `own`, `peer`: the owners of this end and of the other one.
   OwnedEnd(End end, ChannelEnds& ends, EndOwner& own, EndOwner& peer);
   OwnedEnd(const OwnedEnd&) = delete;
   ~OwnedEnd();
 
-  /// Before each use of the end.
+  /// Must be called before each use of the end.
   void claim() noexcept {
-    // Relaxed: as if the fork that another thread is in came just before or just after.
+    // Relaxed: a concurrent fork in another thread counts as just before or just after.
     if (!claimed_.load(std::memory_order_relaxed)) [[unlikely]]
       hold();
   }
 
-  /// Asked time and again by who waits, between looks at what is awaited. True: the other end has left or its process
-  /// is dead, and what it did before it left was in sight at the last look.
+  /// Called repeatedly by a waiting end, between polls. True: the other end has left or its process is dead, and the
+  /// last poll was after that, so that it has seen everything that the other end did.
   bool peer_is_gone() noexcept;
 
  private:
@@ -91,7 +91,7 @@ class OwnedEnd {
   ChannelEnds& ends_;
   const End end_;
   std::atomic<bool> claimed_{false};  ///< by this process
-  int lock_ = -1;                     ///< open file that has the lock while the end is shared
+  int lock_ = -1;                     ///< open file that holds the lock while the end is shared
   bool seen_gone_ = false;            ///< at the last look
   std::uint64_t next_probe_ns_ = 0;   ///< when the kernel is asked about the peer next
 };

@@ -1,4 +1,4 @@
-// What sending and receiving mean, on top of a transport's two sides (ump.hpp, fastforward.hpp).
+// Sending and receiving, on top of a transport's two sides (ump.hpp, fastforward.hpp).
 //
 // A sender side has:   bool can_send(count) noexcept;  Line& slot() noexcept;
 //                      void publish(tag, size) noexcept;     makes slot() visible and moves on
@@ -28,7 +28,7 @@ constexpr std::uint32_t lines_of(std::size_t bytes) noexcept {
   return static_cast<std::uint32_t>((bytes + line_payload - 1) / line_payload);
 }
 
-/// The two places where the ends of a channel sleep.
+/// The parkings of the two ends of a channel.
 struct ParkingPair {
   Parking sender;
   Parking receiver;
@@ -56,9 +56,9 @@ class BasicSender : private Side {
     return true;
   }
 
-  /// `bytes` are about to be sent in one message after the other. The lines of the first `most_expected` are fetched at
-  /// once if there is room: stores ask for them one by one, and so late that the receiver, whose prefetcher fetches two
-  /// lines where it looks at one, takes the second back before it is written.
+  /// Announces that `bytes` are about to be sent in consecutive messages. Prefetches the lines of the first
+  /// `most_expected` messages if there is room. Otherwise stores would fetch them one by one, and the receiver's
+  /// adjacent-line prefetcher would take the second line of a pair back before it is written.
   void expect(std::size_t bytes) noexcept {
     if (bytes <= line_payload) return;
     const auto lines = std::min<std::size_t>(most_expected, lines_of(bytes));
@@ -104,14 +104,14 @@ class BasicReceiver : private Side {
     return true;
   }
 
-  /// The same, waiting for a message, the first of `lines` that belong together. False: interrupted.
+  /// The same, but waits for a message, the first of `lines` that belong together. False: interrupted.
   bool recv(void* data, std::size_t size, Waiter& waiter, std::uint32_t lines = 1) noexcept {
     if (!wait_for_message(waiter, lines)) return false;
     take(data, size);
     return true;
   }
 
-  /// The same for what belongs to the message before it: it is about to come, and no stream to keep a distance to.
+  /// The same for the continuation of a message, which is about to arrive: no temporal slipping.
   bool recv_rest(void* data, std::size_t size, Waiter& waiter) noexcept {
     if (!Side::can_recv()) [[unlikely]] {
       if (!wait_for_rest(waiter)) return false;
@@ -133,7 +133,7 @@ class BasicReceiver : private Side {
   /// may be read until release().
   const std::byte* peek(Waiter& waiter) noexcept { return wait_for_message(waiter) ? Side::slot().payload : nullptr; }
 
-  /// Whether a message is there; if not, tells the sender how far this end has come.
+  /// Whether a message is there. If not, acknowledges to the sender what has been received.
   bool poll() noexcept {
     if (Side::can_recv()) return true;
     Side::idle();
@@ -145,8 +145,8 @@ class BasicReceiver : private Side {
   std::size_t size() const noexcept { return header().size(); }
   std::uint32_t tag() const noexcept { return header().tag(); }
 
-  /// The short way to receive: takes the next message if it is there, needs no further thought
-  /// (tag 0, no stream to keep a distance to) and fits `capacity`. `size`: its size.
+  /// Fast path: receives the next message if it is there, is simple (tag 0, no temporal slipping) and fits `capacity`.
+  /// `size`: its size.
   bool try_take(void* data, std::size_t capacity, std::size_t& size) noexcept {
     if (!Side::can_recv() || Side::block_in_progress()) return false;
     const Header next = header();
@@ -156,7 +156,7 @@ class BasicReceiver : private Side {
     return true;
   }
 
-  /// Gives the slot of the next message back to the sender.
+  /// Returns the slot of the next message to the sender.
   void release() noexcept { Side::release(); }
 
  private:

@@ -1,5 +1,5 @@
-// FastForward ([Smelt16] 4.1): a ring of cache-line slots that are empty or full. Sender and
-// receiver look at the slots alone, so that head and tail are never shared.
+// FastForward ([Smelt16] 4.1): a ring of cache-line slots that are empty or full. Sender and receiver poll the slots
+// only, so that head and tail are never shared.
 //
 //   +0    parking of the sender
 //   +128  parking of the receiver
@@ -32,7 +32,7 @@ class FastForwardSide {
   }
 
  protected:
-  /// The `count`-th of those that come next.
+  /// The `count`-th of the next slots.
   Line& line(std::uint32_t count = 1) const noexcept { return lines_[(next_ + count - 1) & mask_]; }
 
   ParkingPair* parking_ = nullptr;
@@ -48,19 +48,19 @@ class FastForwardSenderSide : public FastForwardSide {
   /// Whether the next `count` slots are empty: they are if the last of them is.
   bool can_send(std::uint32_t count) noexcept {
     if (count > mask_ + 1) return false;
-    // Partner: the store in FastForwardReceiverSide::release(). The receiver has read the payload.
+    // Pairs with the store in FastForwardReceiverSide::release(): the receiver has read the payload.
     return line(count).header.load(ordering::ff_reuse) == 0;
   }
 
   Line& slot() noexcept { return line(); }
 
-  /// Begins to take the next lines from the receiver; they are empty.
+  /// Prefetches the next lines, which are empty, for writing.
   void prefetch(std::uint32_t count) const noexcept {
     for (std::uint32_t i = 0; i < count; ++i) prefetch_to_write(&lines_[(next_ + i) & mask_]);
   }
 
   void publish(std::uint32_t tag, std::size_t size) noexcept {
-    // Partner: the load in FastForwardReceiverSide::can_recv(). Publishes the line's payload.
+    // Pairs with the load in FastForwardReceiverSide::can_recv(). Publishes the payload.
     line().header.store(Header::make(1, tag, size).word, ordering::ff_publish);
     ++next_;
   }
@@ -74,7 +74,7 @@ class FastForwardReceiverSide : public FastForwardSide {
   using FastForwardSide::FastForwardSide;
 
   bool can_recv(std::uint32_t count = 1) const noexcept {
-    // Partner: the store in FastForwardSenderSide::publish(). Its payload is there, and what was sent before it.
+    // Pairs with the store in FastForwardSenderSide::publish(). Acquires the payload, and everything sent before it.
     return line(count).header.load(ordering::ff_receive) != 0;
   }
 
@@ -83,7 +83,7 @@ class FastForwardReceiverSide : public FastForwardSide {
   static constexpr bool block_in_progress() noexcept { return false; }
 
   void release() noexcept {
-    // Partner: the load in FastForwardSenderSide::can_send(). The payload has been read.
+    // Pairs with the load in FastForwardSenderSide::can_send(). The payload has been read.
     line().header.store(0, ordering::ff_empty);
     ++next_;
     unpark(parking_->sender);

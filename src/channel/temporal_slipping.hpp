@@ -1,11 +1,11 @@
-// Keeping a distance in a stream. A receiver that keeps up with its sender looks at the very slot
-// that the sender is about to write: each message then moves the line back and forth. FastForward's
-// authors call the cure temporal slipping: fall behind on purpose, and whole lines arrive at once.
+// Temporal slipping. A receiver that keeps up with its sender polls the slot that the sender is about to write, so each
+// message moves the line back and forth. The authors of FastForward let the receiver fall behind deliberately, so that
+// complete lines arrive.
 //
-// Rule: if, time and again, the next message comes right after the channel was found empty, or the
-// lines behind it are still being filled, this is a stream, and the receiver then looks away for a moment. If
-// less than a batch has gathered in that moment, it was none: look at once again, and believe the next
-// stream later. Two ranks that send to each other are up to two messages ahead; a batch is more than that.
+// Rule: if messages repeatedly arrive right after the channel was found empty, or while the following lines are still
+// being written, the receiver assumes a stream and pauses briefly. If less than a batch has arrived in that pause, it
+// was no stream: the receiver polls immediately again, and requires more evidence for the next one. Two ranks that send
+// to each other are at most two messages ahead, which is less than a batch.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class TemporalSlipping {
     return false;
   }
 
-  /// Called when there is a message, but the lines behind it are still being filled.
+  /// Called when there is a message, but the following lines are still being written.
   template <class Gathered>
   void approach(const Gathered& gathered) noexcept {
     if (streaming_) {
@@ -41,7 +41,7 @@ class TemporalSlipping {
     }
   }
 
-  /// Lines that make a batch where a message has `lines`.
+  /// Lines of a batch of messages of `lines` lines.
   static constexpr std::uint32_t batch_of(std::uint32_t lines) noexcept { return std::max(least_batch, 3 * lines); }
 
  private:
@@ -54,7 +54,7 @@ class TemporalSlipping {
     if (++evidence_ >= evidence_needed_) streaming_ = true;
   }
 
-  /// Looks away, and finds out if this is no stream any more.
+  /// Pauses, and detects the end of a stream.
   template <class Gathered>
   bool keep_distance(const Gathered& gathered) noexcept {
     for (int i = 0; i < looks; ++i) wait_detail::pause_between_polls();

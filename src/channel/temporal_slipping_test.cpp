@@ -17,13 +17,13 @@ int looks_away(TemporalSlipping& slipping, int waits, bool gathers) {
   return away;
 }
 
-TEST(TemporalSlipping, KeepsADistanceAsLongAsBatchesGather) {
+TEST(TemporalSlipping, PausesAsLongAsBatchesArrive) {
   TemporalSlipping slipping;
   EXPECT_EQ(looks_away(slipping, 16, true), 0);
   EXPECT_EQ(looks_away(slipping, 100, true), 100);
 }
 
-TEST(TemporalSlipping, BelievesInTheNextStreamLater) {
+TEST(TemporalSlipping, RequiresMoreEvidenceAfterAFalseStream) {
   TemporalSlipping slipping;
   EXPECT_EQ(looks_away(slipping, 16 + 1, false), 1);
   EXPECT_EQ(looks_away(slipping, 63, false), 0);
@@ -37,14 +37,14 @@ TEST(TemporalSlipping, LinesStillBeingFilledAreEvidence) {
   EXPECT_EQ(looks_away(slipping, 1, true), 1);
 }
 
-TEST(TemporalSlipping, AMessageThatDoesNotComeIsNone) {
+TEST(TemporalSlipping, MissingMessagesAreNoEvidence) {
   TemporalSlipping slipping;
   EXPECT_EQ(looks_away(slipping, 15, true), 0);
   EXPECT_FALSE(slipping.wait_shortly([] { return false; }, [] { return true; }));
   EXPECT_EQ(looks_away(slipping, 16, true), 0);
 }
 
-TEST(TemporalSlipping, EndsWhereNothingGathers) {
+TEST(TemporalSlipping, EndsWithoutBatches) {
   TemporalSlipping slipping;
   const auto never = [] { return false; };
   const auto always = [] { return true; };
@@ -60,7 +60,7 @@ TEST(TemporalSlipping, EndsWhereNothingGathers) {
   EXPECT_EQ(looks_away(slipping, 1, true), 0) << "it has ended while lines were being filled";
 }
 
-TEST(TemporalSlipping, ABatchIsMoreThanTwoRanksThatExchangeAreAhead) {
+TEST(TemporalSlipping, ABatchIsLongerThanAnExchange) {
   for (std::uint32_t lines = 1; lines <= 64; ++lines) {
     EXPECT_GT(TemporalSlipping::batch_of(lines), 2 * lines);
     EXPECT_EQ(TemporalSlipping::batch_of(lines), lines <= 5 ? 16u : 3 * lines);

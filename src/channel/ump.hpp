@@ -1,14 +1,14 @@
-// UMP ([Smelt16] 4.1, after URPC and Barrelfish's UMP): a ring of cache-line slots that only the
-// sender writes, and a line of its own by which the receiver acknowledges now and then.
+// UMP ([Smelt16] 4.1, after URPC and Barrelfish's UMP): a ring of cache-line slots that only the sender writes, and a
+// separate line in which the receiver acknowledges from time to time.
 //
 //   +0    acknowledged            written by the receiver, read by the sender when the ring looks full
 //   +128  parking of the sender
 //   +256  parking of the receiver
 //   +384  line 0 | line 1 | ... | line capacity-1         written by the sender alone
 //
-// Message n (from 0) goes into line n mod capacity under the stamp 2n+1: the receiver knows a new
-// message by its stamp, which differs from that of the line's former message and from zeroed
-// memory, also after the counters have wrapped. Cursors are private to the endpoints.
+// Message n (from 0) goes into line n mod capacity with the stamp 2n+1. The receiver recognizes a new message by its
+// stamp, which differs from that of the line's former message and from zeroed memory, also after the counters have
+// wrapped. Cursors are private to the endpoints.
 #pragma once
 
 #include <cstddef>

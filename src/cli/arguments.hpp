@@ -1,5 +1,5 @@
-// From the text of an argument to a value. Whatever is wrong is a Failure with exit code 2 that
-// names the option, the text and what would be right.
+// Conversion of argument texts to values. Errors are Failures with exit code 2 that name the option, the text and the
+// valid values.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ std::vector<int> parse_index_list(const std::string& option, const std::string& 
 /// The comma-separated parts of a text, without empty ones.
 std::vector<std::string> split_names(const std::string& text);
 
-/// "; did you mean 'x'?" with the nearest of the candidates, or "" where none is near.
+/// "; did you mean 'x'?" with the nearest of the candidates, or "" if none is near.
 std::string suggestion(std::string_view name, const std::vector<std::string>& candidates);
 
 /// As the library's parse_operation, with a suggestion.
@@ -42,7 +42,7 @@ Machine load_model(const std::string& file, bool need_costs = true);
 /// The group of "--ranks": os_index list, "all" or empty (every PU), or "cores" (one PU per core).
 Group select_group(const Machine& machine, const std::string& ranks);
 
-/// What plan, simulate and compare have in common.
+/// The common arguments of plan, simulate and compare.
 struct PlanArguments {
   std::string model;
   std::string operation = "broadcast";
@@ -57,7 +57,7 @@ struct PlanArguments {
 };
 
 void add_model_option(Command& command, std::string& model);
-/// Without `one_plan` the choice of a tree is left out: all of them are meant.
+/// Without `one_plan` there is no option for the tree: the command uses all of them.
 void add_plan_options(Command& command, PlanArguments& arguments, bool one_plan);
 
 }  // namespace smelt::cli

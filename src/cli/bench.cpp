@@ -1,4 +1,4 @@
-// smelt bench: smelt with every tree, side by side with what else is on the machine.
+// smelt bench: smelt with every tree, measured side by side with its peers.
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,7 +81,7 @@ namespace {
 
 constexpr double all_time_s = 4.0;  // for each benchmark of `all`
 constexpr double one_time_s = 12.0;
-// Of one benchmark: as many as may show what is clear, and while a verdict is open as many as share the time well.
+// Starts of one benchmark: enough for clear verdicts at first; while a verdict is open, as many as the time allows.
 constexpr int few_starts = 3, many_starts = 14;
 
 struct Session {
@@ -136,7 +136,7 @@ bench::WorkerSpec team_of(const BenchFlags& arguments, const std::string& benchm
   return team;
 }
 
-// Of names that stand for the same steps on these ranks (as all trees of two ranks do) the first.
+// Of names with the same steps on these ranks (such as all trees of two ranks), the first.
 std::vector<std::string> distinct_trees(const std::vector<std::string>& trees, const Session& session,
                                         const std::string& benchmark) {
   const auto group = make_group(session.machine, session.pus);
@@ -171,7 +171,7 @@ std::vector<std::string> algorithm_names(const bench::WorkerSpec& team) {
 std::vector<std::string> tree_names() {
   std::vector<std::string> trees;
   for (const auto& topology : topologies()) {
-    if (topology.name != "dissemination") trees.push_back(topology.name);  // no tree: the lineup knows where it fits
+    if (topology.name != "dissemination") trees.push_back(topology.name);  // no tree: list_contestants() adds it
   }
   return trees;
 }
@@ -185,7 +185,7 @@ bool names_recipe(const std::string& name, const std::string& operation) {
          });
 }
 
-// Who is not installed has a name, too.
+// Names of peers that are not installed are valid, too.
 void check_only(const bench::WorkerSpec& team, const std::vector<std::string>& only, const Session& session) {
   if (only.empty()) return;
   const auto everyone = bench::list_contestants(team, tree_names(), session.program);
@@ -212,7 +212,7 @@ bench::ContestantList lineup_of(const bench::WorkerSpec& team, const BenchFlags&
   return bench::list_contestants(team, summary ? distinct_trees(trees, session, team.operation) : trees, program);
 }
 
-// Everybody holds its buffers for the whole contest, and as much again in its library.
+// Every contestant keeps its buffers for the whole contest, and as much memory again in its library.
 void check_memory(const bench::WorkerSpec& team, const bench::ContestantList& contestant_list) {
   const auto ranks = static_cast<double>(team.threads);
   const bool for_each = team.operation == "alltoall" || team.operation == "reduce-scatter";
@@ -227,7 +227,7 @@ void check_memory(const bench::WorkerSpec& team, const bench::ContestantList& co
   }
 }
 
-// Whom the others are compared with: smelt's own choice, else who is named first.
+// The reference of comparisons: smelt's own choice, otherwise the first name.
 std::string reference_of(const bench::ContestantList& contestant_list, const BenchFlags& arguments) {
   std::vector<std::string> wanted = {"smelt"};
   for (const auto& name : split_names(arguments.only)) wanted.push_back(name);
@@ -268,7 +268,7 @@ Report contest(const BenchFlags& arguments, const Session& session, const std::s
   return report;
 }
 
-// Who is missing, in one line; who failed, in one line each.
+// The missing peers in one line, and failed contestants in one line each.
 void name_the_missing(const std::vector<Report>& reports) {
   std::vector<std::string> absent;
   for (const auto& report : reports) {
@@ -357,7 +357,7 @@ std::string ratio_text(double ratio) {
   return ratio < 9.995 ? fmt::format("× {:.2f}", ratio) : fmt::format("× {:.0f}", ratio);
 }
 
-// Faster than smelt's own choice is bad news, slower is good; what is not decided is no news.
+// Colour: contestants faster than smelt's own choice are bad news, slower ones good news.
 Style verdict_style(const bench::ContestResult& result) {
   if (!result.compared) return Style::plain;
   switch (result.compared->verdict) {
@@ -370,13 +370,13 @@ Style verdict_style(const bench::ContestResult& result) {
   }
 }
 
-/// "1.21 - 1.35": what the median ratio may be; nothing where there is one start only.
+/// "1.21 - 1.35": the interval of the median ratio; empty with one start only.
 std::string interval_text(const bench::ContestResult& result) {
   if (!result.compared || result.compared->ratio.count < 2) return "";
   return fmt::format("{:.2f} - {:.2f}", result.compared->ratio.low, result.compared->ratio.high);
 }
 
-/// How often the machine became another one.
+/// How often the floor of the machine moved.
 std::string steadiness_text(const bench::ContestOutcome& outcome) {
   std::string text;
   if (outcome.retaken > 0) {
@@ -531,7 +531,7 @@ void check_arguments(const BenchFlags& arguments) {
   if (!arguments.model.empty()) fail_usage("--model: processes plan with the model that `smelt measure` saved");
 }
 
-// A rank that is late must be one of the team, and on a PU of its own: it waits by the clock.
+// The late rank must be one of the team, and on a PU of its own, since it spins until its time.
 void check_lateness(const BenchFlags& arguments, const std::vector<int>& pus) {
   if (arguments.late_rank < 0) {
     if (arguments.late_ns > 0) fail_usage("--late-ns {}: which rank? Name it with --late", arguments.late_ns);
@@ -600,25 +600,25 @@ void add_bench(Parser& parser) {
       "of the vector, or of one rank's block, such as 8, 64K or 16MiB (default 8)");
   command.duration("--time", arguments->time_s, "time for the measuring itself, such as 30s (default 12s; all: 16s)");
   command.integer("--starts", arguments->starts, 1, 1000,
-                  "of every contestant, which share the time; the median start counts (default 3; all: 1)");
+                  "starts of every contestant, which share the time; the median counts (default 3; all: 1)");
   command.integer("--most-starts", arguments->most_starts, 1, 1000,
-                  "while a verdict is open, up to so many (default 14; with --starts: no more)");
-  command.text("--only", arguments->only, "NAMES", "contestants, such as smelt,smelt/binary,gomp (default: everybody)");
+                  "limit of starts while a verdict is open (default 14; with --starts: no more)");
+  command.text("--only", arguments->only, "NAMES", "contestants, such as smelt,smelt/binary,gomp (default: all)");
   command.text("--method", arguments->method, "NAME",
                "auto|loop|window|back-to-back: see docs/explanation/benchmarking.md (default auto)");
   command.text("--sync", arguments->sync, "NAME", "loose|strict: synchronization of smelt's collectives");
   command.integer("--late", arguments->late_rank, 0, 1023, "this rank enters every operation later than the others");
-  command.integer("--late-ns", arguments->late_ns, 0, 1'000'000'000, "by so many nanoseconds");
+  command.integer("--late-ns", arguments->late_ns, 0, 1'000'000'000, "delay of the late rank in nanoseconds");
   command.flag("--algorithms", arguments->algorithms, "only smelt's own choice and each of its algorithms");
   command.flag("--floor", arguments->floor, "list the floor among the results");
   command.flag("--json", arguments->json, "print JSON");
   command.footer(
-      "Everybody runs in the same minutes: short turns, in a new random order each round. The time of an\n"
-      "operation is that of its last rank. What is said of two of them rests on the median ratio of their times in\n"
-      "each start and on an interval that holds it with 98 %: faster, equal (within 5 %), slower or not decided. A\n"
-      "start in which the machine's floor moved by more than 20 % is taken again. `smelt` is smelt's own choice,\n"
-      "smelt/TREE the same with another tree.\n"
-      "Peers that are not installed are left out and named on stderr; a name that nobody has is an error.\n\n"
+      "All contestants run interleaved: short turns, in a new random order each round. The time of an operation is\n"
+      "that of its last rank. Two contestants are compared by the median ratio of their times in each start, with a\n"
+      "98 % confidence interval: faster, equal (within 5 %), slower or not decided. A start in which the machine's\n"
+      "floor moved by more than 20 % is repeated. `smelt` is smelt's own choice, smelt/TREE the same with another\n"
+      "tree.\n"
+      "Peers that are not installed are left out and named on stderr. An unknown name is an error.\n\n"
       "Examples:\n"
       "  smelt bench all                                  a summary of everything\n"
       "  smelt bench barrier --threads 8\n"

@@ -1,12 +1,11 @@
-// The command in its other role: a contestant of a benchmark, started by `smelt bench`.
+// The command as a worker of a benchmark, started by `smelt bench`.
 #pragma once
 
 #include <optional>
 
 namespace smelt::cli {
 
-/// Runs the worker that `smelt bench --worker ...` names and returns its exit status; nothing if
-/// that is not what the arguments say.
+/// Runs the worker of `smelt bench --worker ...` and returns its exit status; empty if the arguments are others.
 std::optional<int> run_bench_worker(int argc, char** argv);
 
 }  // namespace smelt::cli

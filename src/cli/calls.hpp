@@ -1,4 +1,4 @@
-// What tune and explain have in common: operations with recipes, synchronization, sizes, groups by their size.
+// Shared by tune and explain: operations with recipes, synchronization, sizes, groups by their size.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace smelt::cli {
 
-/// One of tunable_operations(), with a suggestion where it is none.
+/// One of tunable_operations(); otherwise a Failure with a suggestion.
 Operation parse_tunable_operation(const std::string& option, const std::string& text);
 
 /// "loose", "strict".
@@ -22,8 +22,8 @@ std::size_t parse_byte_count(const std::string& option, const std::string& text)
 /// "8 B", "64 KiB", "1.5 MiB".
 std::string format_byte_count(std::size_t bytes);
 
-/// `ranks` ranks on a machine, as communicators place them; 0: one per core. This machine's allowance holds where
-/// the machine is this one.
+/// A group of `ranks` ranks on a machine, placed as by communicators; 0: one per core. Respects this process's
+/// allowance if the machine is this one.
 Group group_of(const Machine& machine, bool own, int ranks);
 
 /// "+12 %", or "equal".

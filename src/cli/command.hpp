@@ -1,4 +1,4 @@
-// What the commands share with main: how they register, and how they fail.
+// Shared by the commands and main: registration and failures.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 namespace smelt::cli {
 
 constexpr int exit_ok = 0;
-constexpr int exit_failure = 1;  ///< the request was fine, doing it failed
-constexpr int exit_usage = 2;    ///< the request makes no sense
+constexpr int exit_failure = 1;  ///< the request was valid but failed
+constexpr int exit_usage = 2;    ///< the request was invalid
 
 /// Thrown by a command, printed by main as one line on stderr.
 struct Failure {

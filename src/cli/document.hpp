@@ -1,5 +1,5 @@
-// Everything that the command writes or reads as JSON, apart from machine files themselves.
-// Keys may be added, never renamed: programs read them.
+// All JSON that the command writes or reads, except machine files. Keys may be added, but never renamed: programs read
+// them.
 #pragma once
 
 #include <nlohmann/json.hpp>

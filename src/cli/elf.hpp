@@ -1,4 +1,4 @@
-// What an ELF file says about how it is loaded: the part that the dynamic loader reads.
+// The part of an ELF file that the dynamic loader reads.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ struct Elf {
   bool intercepts = false;          ///< stands between a program and the C library, as the runtimes of sanitizers do
 };
 
-/// Nothing if `bytes` is no ELF file, or one that is cut off or contradicts itself. Reads nothing beyond them.
+/// Empty if `bytes` is no ELF file, or one that is truncated or inconsistent. Never reads out of bounds.
 std::optional<Elf> parse_elf(std::string_view bytes);
 
-/// The same of a file. Nothing also if it cannot be read.
+/// The same for a file. Also empty if it cannot be read.
 std::optional<Elf> read_elf(const std::string& file);
 
 /// Whether there is a regular file which read_elf() would find to be loadable, by its header alone.

@@ -1,4 +1,4 @@
-// smelt explain: what a call would run, why, and what else there is.
+// smelt explain: the recipe of a call, the reason for it, and the alternatives.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -42,7 +42,7 @@ struct Alternative {
   std::string what;
   Group group;
   RankedRecipe best;
-  std::optional<ProfileCell> cell{};  ///< what the profile has for it, at about that size
+  std::optional<ProfileCell> cell{};  ///< of the profile, at about that size
 };
 
 struct Explanation {
@@ -60,8 +60,8 @@ struct Explanation {
   std::string floor_reason;
   std::vector<RankedRecipe> ranked{};
   std::vector<Alternative> alternatives{};
-  std::vector<double> late_ns{};          ///< per rank; empty: all come at once
-  std::optional<RankedRecipe> unaware{};  ///< with a late rank: what would run if nobody had said so
+  std::vector<double> late_ns{};          ///< per rank; empty: all arrive at the same time
+  std::optional<RankedRecipe> unaware{};  ///< with a late rank: the recipe if it were not known to be late
 };
 
 // ---- finding out ----------------------------------------------------------------------------
@@ -181,7 +181,7 @@ void find_alternatives(const Machine& machine, bool own, Explanation& found) {
   add(found.processes ? "as threads of one process" : "as processes", found.group, !found.processes);
 }
 
-/// A communicator that knows who is late asks the model, whatever the profile says.
+/// With late ranks a communicator uses the model instead of the profile.
 void choose_for_late_rank(const ExplainFlags& arguments, const Machine& machine, Explanation& found) {
   if (arguments.late_rank >= found.group.size()) {
     fail_usage("--late {}: there are ranks 0-{}", arguments.late_rank, found.group.size() - 1);
@@ -219,7 +219,7 @@ Explanation explain(const ExplainFlags& arguments, const Machine& machine) {
   return found;
 }
 
-/// The best other one by the model.
+/// The best alternative by the model.
 const RankedRecipe* predicted_runner_up(const Machine& machine, const Explanation& found) {
   const auto own = take(make_request(machine, found.group, found.recipe, 0, found.late_ns));
   for (const auto& each : found.ranked) {
@@ -426,7 +426,7 @@ void run_map(const ExplainFlags& arguments) {
 
 void add_explain(Parser& parser) {
   auto arguments = std::make_shared<ExplainFlags>();
-  Command command = parser.add("explain", "Say what a collective runs, which map to take, or where arrays should lie, and why");
+  Command command = parser.add("explain", "Explain which algorithm a collective uses, or which map to choose");
   command.text("operation", arguments->operation, "OPERATION",
                "map, memory, or a collective: broadcast, reduce, allreduce, scatter, gather, allgather, ...");
   command.text("file", arguments->file, "FILE", "of explain memory: arrays and how they are used, JSON");
@@ -439,7 +439,7 @@ void add_explain(Parser& parser) {
       "of the vector, of each rank's block, or of a map's value (default 16): 8192, 64K, 16MiB");
   command.integer("--ranks", arguments->ranks, 2, 4096, "how many ranks (default one per core)");
   command.integer("--late", arguments->late_rank, 0, 4095, "this rank is known to enter later than the others");
-  command.integer("--late-ns", arguments->late_ns, 0, 1'000'000'000, "by so many nanoseconds");
+  command.integer("--late-ns", arguments->late_ns, 0, 1'000'000'000, "delay of the late rank in nanoseconds");
   command.flag("--processes", arguments->processes, "the ranks are processes that may read each other's memory");
   command.text("--sync", arguments->sync, "NAME", "loose|strict (default loose)");
   add_model_option(command, arguments->model);
@@ -452,8 +452,8 @@ void add_explain(Parser& parser) {
   command.footer(
       "Examples:\n"
       "  smelt explain allreduce --bytes 8192               this machine, one rank per core\n"
-      "  smelt explain broadcast --bytes 1MiB --all         with all that was considered\n"
-      "  smelt explain alltoall --bytes 64 -m epyc.json     a machine that is not here\n"
+      "  smelt explain broadcast --bytes 1MiB --all         with all candidates\n"
+      "  smelt explain alltoall --bytes 64 -m epyc.json     for another machine\n"
       "  smelt explain map --lookups 0.99 --keys 1e6        which concurrent map is the fastest\n"
       "  smelt explain memory arrays.json -m epyc.json      where arrays should lie\n"
       "  smelt explain --algorithms\n");

@@ -1,4 +1,4 @@
-// smelt export: what the model says, in the words of other runtimes' tuning files.
+// smelt export: tuning files for other runtimes, derived from the model.
 #include "smelt/export.hpp"
 
 #include <algorithm>
@@ -116,24 +116,24 @@ void run(const ExportFlags& arguments) {
 
 void add_export(Parser& parser) {
   auto arguments = std::make_shared<ExportFlags>();
-  Command command = parser.add("export", "Write the tuning file of another runtime, as it follows from the model");
+  Command command = parser.add("export", "Write a tuning file for another runtime, derived from the model");
   command.text("--for", arguments->runtime, "RUNTIME", "openmpi, mpich, mpich-posix, ucc, libomp or xhc");
   command.text("--ranks", arguments->ranks, "N", "how many ranks, or which PUs: 0-7, all (default: one per core)");
   add_model_option(command, arguments->model);
   command.text("-o,--output", arguments->output, "FILE", "file to write; default: standard output");
   command.number("--margin", arguments->options.margin, 0, 0.99,
-                 "how much faster than the default something must be (default 0.2)");
+                 "least predicted gain over the default for a setting (default 0.2)");
   command.number("--message-ns", arguments->options.message_overhead_ns, 0, 1e6,
-                 "what the runtime adds to a send and to a receive, in ns (default 150)");
+                 "overhead of the runtime per send and per receive, in ns (default 150)");
   command.flag("--json", arguments->json, "the settings and each decision as JSON");
   command.footer(
       "  openmpi      rules file of Open MPI 4.1 (coll_tuned)\n"
       "  mpich        selection file of MPICH 4.0\n"
-      "  mpich-posix  the same of its shared-memory device, where it is built with one\n"
+      "  mpich-posix  the same for its shared-memory device, if it is built with one\n"
       "  ucc          environment of UCC (TL/UCP)\n"
       "  libomp       environment of LLVM's OpenMP\n"
       "  xhc          environment of Open MPI 5 (coll/xhc)\n\n"
-      "What the model is not sure of stays with the runtime.\n\n"
+      "Decisions that the model is not sure of are left to the runtime.\n\n"
       "Examples:\n"
       "  smelt export --for openmpi -o rules.conf\n"
       "  smelt export --for mpich --ranks 16 -m big.json -o mpich.json\n"

@@ -124,11 +124,11 @@ void run(const InspectFlags& flags) {
 void add_inspect(Parser& parser) {
   auto flags = std::make_shared<InspectFlags>();
   Command command = parser.add("inspect", "Show where each rank of running communicators over processes waits");
-  command.text("name", flags->name, "NAME", "the communicator of that name alone; else all of this user");
+  command.text("name", flags->name, "NAME", "only the communicator of that name (default: all of this user)");
   command.flag("--json", flags->json, "print JSON");
   command.footer(
       "For a program that hangs: which rank waits, in which call, for whom, and who is missing. The program is not\n"
-      "disturbed. Communicators of threads are not seen from outside of their process.\n\n"
+      "disturbed. Communicators of threads are not visible from outside of their process.\n\n"
       "Examples:\n"
       "  smelt inspect\n"
       "  smelt inspect my-program --json\n");

@@ -1,5 +1,5 @@
-// What Ctrl-C does: while something is being written it waits; otherwise it ends the command with
-// one line that says what that means for the user. And the other signals whose disposition this command changes.
+// Signals. Ctrl-C is deferred while a file is written; otherwise it ends the command with one line for the user.
+// SIGPIPE is ignored.
 #pragma once
 
 #include <csignal>
@@ -10,13 +10,13 @@ namespace smelt::cli {
 /// stderr; the process then dies of the signal, as a shell expects.
 void on_interrupt(const char* message);
 
-/// A closed pipe is a failed write from now on, seen in print(), no signal.
+/// Makes writes to a closed pipe fail instead of raising a signal; print() handles the failure.
 void ignore_closed_pipes();
 
-/// Takes that back, before this process becomes another program.
+/// Restores the former disposition, before this process executes another program.
 void restore_signals();
 
-/// Holds SIGINT and SIGTERM back on this thread while it lives.
+/// Blocks SIGINT and SIGTERM on this thread during its lifetime.
 class HoldSignals {
  public:
   HoldSignals();

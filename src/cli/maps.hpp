@@ -1,4 +1,4 @@
-// What explain and compare have in common where they are asked for maps: platforms, loads, promises.
+// Shared by explain and compare for maps: platforms, loads, consistency.
 #pragma once
 
 #include <optional>

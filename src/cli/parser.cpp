@@ -18,18 +18,18 @@ namespace smelt::cli {
 namespace {
 
 constexpr const char* overview =
-    "smelt measures what the cores of a machine pay to talk to each other, and plans broadcast trees,\n"
+    "smelt measures the communication costs between the cores of a machine, and plans broadcast trees,\n"
     "reductions and barriers that are fast on it.";
 
 constexpr const char* footer =
     "Start here:\n"
     "  smelt measure          measure this machine (30 s)\n"
-    "  smelt show             see what it found\n"
+    "  smelt show             show the results\n"
     "  smelt plan             the best broadcast tree, and why\n"
     "  smelt tune             race all algorithms, keep the winners (60 s)\n"
     "  smelt explain          what a collective runs, and why\n"
-    "  smelt bench all        measured against what else is there\n"
-    "  smelt run ./app        a pthread, OpenMP or MPI program as it is, with smelt inside\n"
+    "  smelt bench all        compare smelt with other implementations on this machine\n"
+    "  smelt run ./app        run an unchanged pthread, OpenMP or MPI program with smelt\n"
     "  smelt graph run        a Green-Marl program on a graph\n\n"
     "`smelt COMMAND --help` explains a command and gives examples. Errors: one line on stderr.\n"
     "Exit code: 0 done, 1 failed, 2 called wrongly. Every command has --json.\n";

@@ -33,17 +33,17 @@ class Command {
   Command& duration(const std::string& names, double& target_s, const std::string& description);
   Command& value(const std::string& names, const std::string& type, Reader read, const std::string& description);
 
-  /// Everything from the first word on that is neither an option nor an option's value, or that stands behind "--",
-  /// goes to `target` as it is: another program's command line.
+  /// Stores another program's command line in `target`: everything from the first word on that is neither an option nor
+  /// an option's value, or everything after "--".
   Command& rest(std::vector<std::string>& target, const std::string& type);
 
-  /// A command below this one, as `smelt graph run`; one of them must be called then.
+  /// Adds a subcommand, as in `smelt graph run`. If there are subcommands, one must be called.
   Command add(const std::string& name, const std::string& description);
 
   /// Examples and remarks, below the options in --help.
   Command& footer(const std::string& text);
 
-  /// What to do if this command is called.
+  /// The action of this command.
   void action(std::function<void()> run);
 
   /// Whether the option was given. After parsing.

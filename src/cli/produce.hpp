@@ -1,4 +1,4 @@
-// What import and synth do with the machine they made.
+// Output of the machines that import and synth make.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct ProduceArguments {
 
 void add_produce_options(Command& command, ProduceArguments& arguments);
 
-/// To the file, or to stdout as JSON under --json or where stdout is no terminal. Failure with
-/// exit code 2 where it is not clear where to.
+/// Writes to the file, or to stdout as JSON with --json or if stdout is no terminal. Otherwise a Failure with exit code
+/// 2.
 void produce(const Machine& machine, const ProduceArguments& arguments);
 
 }  // namespace smelt::cli

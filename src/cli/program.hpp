@@ -1,5 +1,5 @@
-// What a command line would run, and which of the runtimes that smelt can stand in for it uses, as far as its files
-// say: the program's own and those of the libraries that it needs, and theirs.
+// Inspects a command line: the program that it would run, and the runtimes that smelt can replace in it, according to
+// the files of the program and of its libraries, recursively.
 #pragma once
 
 #include <string>
@@ -21,17 +21,18 @@ struct RuntimeUse {
 };
 
 struct Program {
-  std::string file;                   ///< what is executed first, with its directory
-  std::vector<std::string> programs;  ///< what that runs in the end: the interpreters of scripts, what launchers start
+  std::string file;                   ///< path of the file that is executed first
+  std::vector<std::string> programs;  ///< the programs that finally run: interpreters of scripts, targets of launchers
   std::vector<RuntimeUse> uses;       ///< at most one per runtime
-  std::vector<std::string> notes;     ///< what else a user should know, a line each
-  std::string obstacle;               ///< not empty: why nothing may be preloaded, although it could be
-  bool loads_later = false;           ///< an interpreter: what its files say is not all
+  std::vector<std::string> notes;     ///< further information for the user, a line each
+  std::string obstacle;               ///< not empty: why nothing may be preloaded, although it is possible
+  bool loads_later = false;           ///< an interpreter, which may load further libraries
 };
 
-/// Throws a Failure with the exit codes above where the words cannot be run, or nothing can be preloaded into what
-/// they run. `words` is not empty. Cost: reads every file that the dynamic loader would; with `notes`, for Python, also
-/// where its packages are.
+/// Throws a Failure with the exit codes above if the command cannot be run, or nothing can be preloaded into its
+/// program.
+/// `words` must not be empty. Cost: reads every file that the dynamic loader would read; with `notes`, for Python, also
+/// its package directories.
 Program inspect(const std::vector<std::string>& words, bool notes);
 
 }  // namespace smelt::cli

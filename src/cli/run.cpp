@@ -247,10 +247,8 @@ void run(const RunFlags& arguments) {
 void add_run(Parser& parser) {
   auto arguments = std::make_shared<RunFlags>();
   Command command = parser.add("run", "Start a program with smelt in place of its runtime's barriers and collectives");
-  command.text("--only", arguments->only, "NAMES", "these runtimes alone: pthread, openmp, mpi");
-  command.text("--without", arguments->without, "NAMES", "leave these runtimes alone");
-  command.optional_text("--memory", arguments->memory, "auto",
-                        "page size and placement of large allocations: --memory[=auto|interleave|local|huge|off]");
+  command.text("--only", arguments->only, "NAMES", "only these runtimes: pthread, openmp, mpi");
+  command.text("--without", arguments->without, "NAMES", "do not replace these runtimes");
   command.flag("--explain", arguments->explain, "do not start it, say what would be preloaded and why");
   command.flag("--json", arguments->json, "the same as JSON");
   command.rest(arguments->words, "PROGRAM ARGUMENT...");

@@ -226,7 +226,7 @@ void add_show(Parser& parser) {
   Command command = parser.add("show", "Show a machine: its parts, and what messages cost on it");
   command.text("model,-m,--model", arguments->model, "MODEL",
                "machine file, - for standard input; default: this machine");
-  command.flag("--floor", arguments->floor, "only the smallest costs at this moment, and whether to tune again");
+  command.flag("--floor", arguments->floor, "only the current floor of costs, and whether to tune again");
   command.flag("--json", arguments->json, "print JSON");
   command.footer(
       "Examples:\n"

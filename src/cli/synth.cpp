@@ -42,7 +42,7 @@ void add_costs(Command& command, SynthSpec& spec) {
 void add_synth(Parser& parser) {
   auto arguments = std::make_shared<SynthFlags>();
   auto& spec = arguments->spec;
-  Command command = parser.add("synth", "Make up a machine, to plan ahead of having it");
+  Command command = parser.add("synth", "Make a synthetic machine, to plan for hardware that is not at hand");
   command.integer("--packages", spec.packages, 1, max_count, "packages (default 1)");
   command.integer("--numa,--numa-per-package", spec.numa_per_package, 1, max_count,
                   "NUMA nodes per package (default 1)");

@@ -1,4 +1,4 @@
-// Text for people: what stdout can show, colour, widths, tables, the progress bar.
+// Text output: properties of stdout, colour, widths, tables, the progress bar.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace smelt::cli {
 
-/// What stdout is.
+/// Properties of stdout.
 struct Screen {
   bool terminal = false;
   bool colour = false;       ///< a terminal, and neither NO_COLOR nor TERM=dumb
@@ -17,7 +17,7 @@ struct Screen {
 };
 const Screen& screen();
 
-/// Thrown when nobody reads stdout any more (`smelt show | head`): no error, stop quietly.
+/// Thrown when the reader of stdout is gone (`smelt show | head`): the command stops without an error.
 struct OutputClosed {};
 
 /// Writes to stdout. Throws OutputClosed on a closed pipe, Failure if writing fails.
@@ -29,7 +29,7 @@ void print_error(std::string_view text);
 
 enum class Style { plain, title, strong, faint, good, warn, bad, accent };
 
-/// The text in that style, or unchanged where stdout has no colour.
+/// The text in that style, or unchanged if stdout has no colour.
 std::string styled(Style style, std::string_view text);
 
 struct Colour {
@@ -79,7 +79,7 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-/// One line on stderr that is redrawn; nothing where stderr is no terminal.
+/// One line on stderr that is redrawn; no output if stderr is no terminal.
 class ProgressBar {
  public:
   ProgressBar();

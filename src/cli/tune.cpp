@@ -258,20 +258,20 @@ void add_tune(Parser& parser) {
       "--most", "SIZE",
       [arguments](const std::string& text) { arguments->most_bytes = parse_byte_count("--most", text); },
       "largest message (default 16MiB)");
-  command.flag("--fresh", arguments->fresh, "forget what an earlier run preferred among equals");
-  command.flag("--compare", arguments->compare, "race nothing; say how far two profiles agree");
+  command.flag("--fresh", arguments->fresh, "ignore the preferences of an earlier run among equals");
+  command.flag("--compare", arguments->compare, "no races; report how far two profiles agree");
   command.words("file", arguments->files, "FILE", "with --compare: the two profiles");
   command.text("-o,--output", arguments->output, "FILE",
                "the profile to write or to add to; default: beside the model");
   command.flag("--json", arguments->json, "print what was found as JSON");
   command.footer(
-      "Needs the model that `smelt measure` makes. The profile goes beside it, where every program that uses smelt\n"
-      "finds it. Run it on an otherwise idle machine. Ctrl-C ends it early and keeps what has been found.\n\n"
+      "Needs the model that `smelt measure` makes. The profile is stored beside it, where every program that uses\n"
+      "smelt finds it. Run it on an otherwise idle machine. Ctrl-C ends it early and keeps the results so far.\n\n"
       "Examples:\n"
       "  smelt tune                                  everything, one rank per core, threads and processes, a minute\n"
       "  smelt tune --time 10s --ops allreduce       one operation\n"
       "  smelt tune --ranks 2,16 --time 5m           more groups, also with more ranks than cores\n"
-      "  smelt tune --compare a.json b.json          whether two runs came to the same\n");
+      "  smelt tune --compare a.json b.json          how far two runs agree\n");
   command.action([arguments] { run(*arguments); });
 }
 

@@ -70,8 +70,8 @@ class Search {
     }
   }
 
-  // Phases follow each other, but for the votes of a two-phase commit, which start while the proposal
-  // still spreads. Dissemination is one single plan, its time is its own bound.
+  // Phases follow each other, except for the votes of a two-phase commit, which start while the proposal still spreads.
+  // Dissemination is a single plan, so its time is its own bound.
   void bound() {
     double reduce = 0.0, broadcast = 0.0;
     for (const Direction direction : directions_) {

@@ -134,7 +134,7 @@ double worth_of_a_tail(std::size_t bytes) {
 }
 
 // Chunks are chosen where they are predicted to be worth 5 %, and not for less.
-TEST(Schedules, CutMessagesHaveToBeWorthIt) {
+TEST(Schedules, ChunksMustPay) {
   const Machine machine = two_packages();
   int declined = 0, taken = 0;
   for (const int ranks : {3, 5, 8, 16}) {
@@ -163,7 +163,7 @@ TEST(Schedules, CutMessagesHaveToBeWorthIt) {
 }
 
 // That is worth a tenth of the tail's share of the call, and not more.
-TEST(Schedules, RanksThatAreFreeEarlyAreWorthALittle) {
+TEST(Schedules, RanksThatFinishEarlyCountALittle) {
   const Machine machine = two_packages();
   int narrow = 0, declined = 0;
   for (const int ranks : {2, 3, 5, 8}) {
@@ -221,7 +221,7 @@ TEST(Schedules, TheTailIsAtMostHalfOfTheChunks) {
 }
 
 // In an allgather by puts no rank waits for another between chunks: they need not be worth anything.
-TEST(Schedules, ChunksThatNobodyWaitsForAreTakenAsTheyArePredicted) {
+TEST(Schedules, UnawaitedChunksMatchThePrediction) {
   const Machine machine = two_packages();
   int narrow = 0;
   for (const int ranks : {2, 3, 8}) {
@@ -294,7 +294,7 @@ TEST(Schedules, LongBlocksArePutIntoOtherProcesses) {
 }
 
 // Who helps has copied its own block before: both ends are done at the mean of what either would do alone.
-TEST(Schedules, WhatBothEndsMoveTakesTheMeanOfTheirTimes) {
+TEST(Schedules, SharedTransfersTakeTheMeanOfBothTimes) {
   const Machine machine = test::with_copies(two_packages());
   const Group group = group_of(machine, 2);
   const auto total_ns = [&](const char* recipe, std::size_t bytes, const Group& ranks, bool processes) {
@@ -350,7 +350,7 @@ TEST(Schedules, RanksThatShareAPuTakeTurns) {
 }
 
 // Rank 0 waits for the late rank, which shares a PU with three others; so does rank 0. They all have better to do.
-TEST(Schedules, RanksThatWaitLetOthersOfTheirPuRun) {
+TEST(Schedules, WaitingRanksLetOthersOnTheirPuRun) {
   const Machine machine = two_packages();
   const Group group{{0, 1, 0, 1, 0, 1, 0, 1}};
   const Recipe flat{.algorithm = "reduce_flat", .access = Access::staged};
@@ -512,9 +512,9 @@ void expect_pipelining_to_win(const Machine& machine) {
   }
 }
 
-TEST(Pipelining, AlongPlannedTreesLosesToNoTextbookWay) { expect_pipelining_to_win(two_packages()); }
+TEST(Pipelining, AlongPlannedTreesBeatsTextbookAlgorithms) { expect_pipelining_to_win(two_packages()); }
 
-TEST(Pipelining, NorOnMeasuredMachines) {
+TEST(Pipelining, AlsoOnMeasuredMachines) {
   const char* shared = std::getenv("SMELT_SHARED");
   const std::filesystem::path folder =
       shared != nullptr ? shared : std::filesystem::path(SMELT_SOURCE_DIR) / ".." / "shared";

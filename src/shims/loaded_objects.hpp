@@ -1,11 +1,11 @@
-// Files that the dynamic loader has loaded, as they lie in memory: what they define, and where they keep the addresses of
-// what others define.
+// Files that the dynamic loader has loaded, inspected in memory: the symbols that they define, and the slots in which
+// they keep the addresses of imported ones.
 //
-// The loader fills one slot for each imported function, when the file is loaded or at the first call; the file jumps
-// through it. Slots that are filled at load time may lie in what is read-only from then on (RELRO).
+// The loader fills one slot for each imported function, when the file is loaded or on the first call. Calls jump
+// through the slot. Slots that are filled at load time may be in memory that is read-only afterwards (RELRO).
 //
-// All of this reads memory alone. dlopen(RTLD_NOLOAD), the loader's own way to a file that is there, is no substitute: it
-// runs the constructors of a file that is still to be initialized, out of their order.
+// All of this only reads memory. dlopen(RTLD_NOLOAD) is no substitute: it runs the constructors of a file that is not
+// initialized yet, out of order.
 #pragma once
 
 #include <link.h>
@@ -27,7 +27,7 @@ class LoadedObject {
   LoadedObject() = default;
   explicit LoadedObject(const dl_phdr_info& loaded) noexcept;
 
-  /// The one that contains an address; none if none does.
+  /// The object that contains an address; empty if none does.
   static LoadedObject with(const void* inside) noexcept;
 
   /// Calls visit(Object) for each, in the order in which they were loaded, until it returns true. No file comes or goes
@@ -45,7 +45,7 @@ class LoadedObject {
   const char* file() const noexcept { return file_ != nullptr ? file_ : ""; }
   bool contains(const void* address) const noexcept { return all_.contains(address); }
 
-  /// Its name for those that need it; empty if it has none.
+  /// The name by which others need it (DT_SONAME); empty if it has none.
   const char* name() const noexcept { return name_ != nullptr ? name_ : ""; }
 
   /// Calls visit(name) for each file that it needs.
@@ -57,13 +57,13 @@ class LoadedObject {
     }
   }
 
-  /// The symbol that this file itself defines under a name, in a version if there is one of that name, else the one that
-  /// is its default; null if it defines none.
+  /// The symbol of that name which this file defines, in the given version if it has that, otherwise in its default
+  /// version; null if there is none.
   const ElfW(Sym) * find(const char* name, const char* version = nullptr) const noexcept;
   void* address_of(const ElfW(Sym) & symbol) const noexcept { return reinterpret_cast<void*>(base_ + symbol.st_value); }
 
-  /// Changes symbols by calling change(name, symbol), which may write to it: of all that this file defines. Look-ups
-  /// from then on see it. False: its memory cannot be written to.
+  /// Calls change(name, symbol), which may modify the symbol, for all symbols that this file defines. Later look-ups
+  /// see the changes. False: its memory cannot be written to.
   template <class Change>
   bool change_symbols(Change change) const noexcept {
     const std::size_t number = number_of_symbols();
@@ -84,21 +84,21 @@ class LoadedObject {
     }
   }
 
-  /// The version of a symbol of this file, one that it defines or one that it needs; null: none.
+  /// The version of a defined or imported symbol of this file; null if it has none.
   const char* version_of(const ElfW(Sym) & symbol) const noexcept;
 
-  /// A place where a file keeps the address of a symbol.
+  /// A slot in which a file keeps the address of a symbol.
   struct SymbolReference {
     const char* name;
     void** slot;
-    const ElfW(Sym) * symbol;  ///< of the file that refers
-    bool of_calls;             ///< it may be filled at the first call
+    const ElfW(Sym) * symbol;  ///< of the referring file
+    bool of_calls;             ///< may be filled on the first call
     bool is_weak() const noexcept { return ELF64_ST_BIND(symbol->st_info) == STB_WEAK; }
     bool is_import() const noexcept { return symbol->st_shndx == SHN_UNDEF; }
   };
 
-  /// Calls visit(Reference) for each for which wanted(slot) is true: that is asked first, as names are seldom in the
-  /// caches.
+  /// Calls visit(SymbolReference) for each reference for which wanted(slot) is true. wanted() is called first, since
+  /// names are rarely in the caches.
   template <class Wanted, class Visit>
   void references(Wanted wanted, Visit visit) const noexcept {
     for (const auto& table : {relocations_, imports_}) {
@@ -112,7 +112,7 @@ class LoadedObject {
     }
   }
 
-  /// Writes to a slot, wherever it lies. False: it cannot be written to.
+  /// Writes to a slot, which may be in read-only memory. False: it cannot be written to.
   bool write(void** slot, void* value) const noexcept;
 
  private:
@@ -127,7 +127,7 @@ class LoadedObject {
   bool has_version(const ElfW(Sym) & symbol, const char* version) const noexcept;
   const char* version_needed(unsigned number) const noexcept;
   const char* version_defined(unsigned number) const noexcept;
-  /// Whether `begin` to `end` may be written to from now on, or no more.
+  /// Makes `begin` to `end` writable, or read-only again. False on failure.
   bool permit(const void* begin, const void* end, bool writing) const noexcept;
 
   std::uintptr_t base_ = 0;

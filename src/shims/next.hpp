@@ -1,4 +1,4 @@
-// The definition that a symbol would have without the shim.
+// The definition that a symbol has without the shim.
 #pragma once
 
 #include <dlfcn.h>

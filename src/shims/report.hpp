@@ -1,8 +1,8 @@
-// What a shim took over and what it passed on, told at process exit on stderr if SMELT_VERBOSE=1.
+// Counts what a shim served and what it passed on, and reports it on stderr at process exit if SMELT_VERBOSE=1.
 //
 // Every intercepted function has one InterceptedFunction, a constant-initialised static object that is never destroyed:
-// it may be used before the first constructor and after the last destructor. Without SMELT_VERBOSE=1 counting costs one
-// load of a flag that nobody writes. With it, a thread counts in a slot of its own cache lines.
+// it may be used before the first constructor and after the last destructor. Without SMELT_VERBOSE=1, counting costs
+// one load of a flag that is never written. With it, each thread counts in a slot on its own cache lines.
 //
 // Time saved is measured, never assumed: when verbose, a shim gives 16 of 512 rounds to the original (the same
 // rounds on all participants) and times them, and times 16 of its own in between:
@@ -36,10 +36,10 @@ extern constinit std::atomic<bool> is_verbose;  ///< written once, by the first 
 /// Whether SMELT_VERBOSE=1. Known from the first constructor of the shim on; false before.
 inline bool verbose() noexcept { return report_detail::is_verbose.load(std::memory_order_relaxed); }
 
-/// Whether the shim with the switch `variable` ("SMELT_PTHREAD") is to pass everything on.
+/// Whether the environment variable `variable` ("SMELT_PTHREAD") switches the shim off.
 bool switched_off(const char* variable) noexcept;
 
-/// Stamps of the cycle counter (the system's clock where there is none).
+/// Time stamps of the cycle counter, or of the system's clock if there is none.
 inline std::uint64_t cycles() noexcept {
 #if defined(__x86_64__)
   unsigned aux;
@@ -53,7 +53,7 @@ inline std::uint64_t cycles() noexcept {
 #endif
 }
 
-/// One intercepted function. Any thread may call anything at any time.
+/// One intercepted function. Thread-safe.
 class InterceptedFunction {
  public:
   /// The texts are literals: "pthread", "pthread_barrier_wait"; `untimed`: why time is never compared, or null.
@@ -65,7 +65,7 @@ class InterceptedFunction {
     if (verbose()) count();
   }
 
-  /// Counts a call that the original got. `why`: a literal that completes "passed on: ...".
+  /// Counts a call that was passed on to the original. `why`: a literal that continues "passed on: ...".
   void passed(const char* why) noexcept {
     if (verbose()) count_passed(why);
   }

@@ -80,7 +80,7 @@ void AlgorithmRace::drop_hopeless() {
   const double best = median_of(present(contenders_[leader_].times));
   for (auto& contender : contenders_) {
     const auto values = present(contender.times);
-    // Never for a single time: it may have been an interrupt.
+    // Never by a single time, which may contain an interrupt.
     if (contender.standing != Standing::open || values.size() < 2) continue;
     const double limit = values.size() >= 3 ? rules_.hopeless : 3.0 * rules_.hopeless;
     if (*std::min_element(values.begin(), values.end()) > limit * best) contender.standing = Standing::out;
@@ -88,7 +88,7 @@ void AlgorithmRace::drop_hopeless() {
 }
 
 void AlgorithmRace::look() {
-  // Ratios are those of all rounds so far: without doubt only, whatever is clear has gone as hopeless before.
+  // The ratios of all rounds so far. Clear cases were dropped as hopeless before, so only the confidence decides here.
   const VerdictRules rules{.margin = rules_.margin, .doubt = most_doubt, .fewest = 7};
   bool all_equal = true;
   for (std::size_t i = 0; i < contenders_.size(); ++i) {

@@ -1,14 +1,14 @@
-// AlgorithmRace: which of several ways to do the same thing is the fastest, decided from interleaved rounds.
+// AlgorithmRace: finds the fastest of several algorithms from interleaved rounds.
 //
-// In a round every contender that is still in runs once, in random order, so that a slow moment of the machine
-// is slow for all. Contenders are compared with the leader by the ratios of their times in the same rounds, by the rule
-// of base/comparison.hpp with a margin of 2 %. Rank tests (Wilcoxon) would need fewer rounds, but assume symmetry, which
-// times do not have; a bootstrap of medians is too optimistic with the few rounds that there is time for.
+// In a round every remaining contender runs once, in random order, so that slow moments of the machine affect all of
+// them. Contenders are compared with the leader by the ratios of their times in the same rounds, by the rule of
+// base/comparison.hpp with a margin of 2 %. Rank tests (Wilcoxon) would need fewer rounds, but assume symmetric
+// distributions, which times do not have. Bootstrapped medians are too optimistic for so few rounds.
 //
 //   out      the leader is faster by that rule
 //   equal    the interval lies within 1 -+ margin
 //
-// Looked at after 7, 10, 14, 20, 28, 40 rounds, each time with 98 % confidence.
+// Contenders are judged after 7, 10, 14, 20, 28 and 40 rounds, each time with 98 % confidence.
 #pragma once
 
 #include <cstddef>
@@ -23,49 +23,49 @@
 namespace smelt::comm {
 
 struct RaceRules {
-  double margin = 0.02;        ///< a difference that does not matter
-  double open_margin = 0.03;   ///< of medians, between contenders that could not be told apart
-  double early_margin = 0.25;  ///< of the best times, before the first look
+  double margin = 0.02;        ///< smaller differences do not matter
+  double open_margin = 0.03;   ///< the same for medians of contenders without a verdict
+  double early_margin = 0.25;  ///< the same for best times, before the first look
   int most_rounds = 40;
-  int first_look = 7;     ///< rounds before which nobody is told apart
-  double hopeless = 1.4;  ///< out if the best of its three or more times is worse by that, of two by thrice that
+  int first_look = 7;     ///< rounds before the first verdict
+  double hopeless = 1.4;  ///< out if the best of three or more times is worse by this factor; of two, by three times it
 };
 
-/// The mean of the middle half, 0 of nothing: as deaf to outliers as the median, and finer than the clock, which on
-/// some CPUs advances in steps of 10 ns.
+/// The mean of the middle half of the values, 0 if there are none. As robust against outliers as the median, and finer
+/// than the clock, which on some CPUs advances in steps of 10 ns.
 double midmean_of(std::vector<double> values);
 
 class AlgorithmRace {
  public:
   explicit AlgorithmRace(std::size_t contenders, const RaceRules& rules = {}, std::uint64_t seed = 1);
 
-  /// Who runs next, in which order.
+  /// The contenders of the next round, in the order in which they run.
   std::vector<std::size_t> next_order();
   /// Times by contender; 0: none.
   void add_round(const std::vector<double>& times);
 
-  /// One is left, or all left are equal, or there were enough rounds.
+  /// One contender is left, or all that are left are equal, or there were enough rounds.
   bool decided() const noexcept { return decided_; }
   int rounds() const noexcept { return rounds_; }
-  /// There were enough rounds to tell contenders apart.
+  /// There were enough rounds for a first verdict.
   bool looked() const noexcept { return rounds_ >= rules_.first_look; }
 
-  /// Why a contender is where it is.
+  /// The verdict on a contender.
   enum class Standing { leader, equal, open, out };
   Standing standing(std::size_t contender) const { return contenders_[contender].standing; }
   std::size_t leader() const noexcept { return leader_; }
 
-  /// Median of its times, made comparable: the leader's median times its median ratio to the leader in the rounds
+  /// Comparable median of a contender's times: the leader's median times the median ratio to the leader in the rounds
   /// that both ran. 0: it never ran.
   double time_ns(std::size_t contender) const;
   /// Interquartile range / median of its times.
   double spread(std::size_t contender) const;
 
-  /// Whether a contender may be kept although another one leads: equal, or close where they could not be told apart.
+  /// Whether a contender may be used although another one leads: it is equal, or close without a verdict.
   bool holds_up(std::size_t contender) const;
   /// The first of `preference` that holds up; the leader if none does.
   std::size_t winner(const std::vector<std::size_t>& preference) const;
-  /// Those that were not found to be slower than the leader, it included.
+  /// The leader and all contenders that were not found to be slower.
   std::vector<std::size_t> not_slower() const;
 
  private:
@@ -86,17 +86,17 @@ class AlgorithmRace {
   bool decided_ = false;
 };
 
-/// Sizes at which `upper` takes over from `lower`, which win at `low` and `high`, by bisection of the logarithm.
-/// probe(bytes): negative if `lower` wins there, positive if `upper` does, 0 if they are equal, nothing if there is
-/// no time to find out. Ends when the bounds are within `resolution` of each other. Returns a size at which `upper`
-/// wins or both are equal; without time the middle.
+/// Finds the size at which the recipe that wins at `high` overtakes the one that wins at `low`, by bisection of the
+/// logarithm. probe(bytes): negative if the lower one wins, positive if the upper one does, 0 if they are equal, empty
+/// if there is no time left. Ends when the bounds are within `resolution` of each other. Returns a size at which the
+/// upper one wins or both are equal; the middle if there was no time.
 std::size_t find_crossover(std::size_t low, std::size_t high, double resolution,
                            const std::function<std::optional<int>(std::size_t)>& probe);
 
-/// What to take at each of several steps in a row, so that it changes as seldom as can be. `able`: by step, those that
-/// would do there, the preferred one first, at least one. same(i, a, k, b): what is `a` at step i is `b` at step k.
-/// Each stretch goes as far as one of them will do, and takes the one that its first step likes best of those: no
-/// other division has fewer stretches.
+/// Chooses an option for each of several consecutive steps, with as few changes as possible. `able`: by step, the
+/// options that are acceptable there, at least one, the preferred one first. same(i, a, k, b): option `a` of step i is
+/// option `b` of step k. Each range extends as far as one option is acceptable, and uses the option that its first step
+/// prefers. This greedy division has the fewest ranges.
 std::vector<std::size_t> fewest_changes(
     const std::vector<std::vector<std::size_t>>& able,
     const std::function<bool(std::size_t, std::size_t, std::size_t, std::size_t)>& same);

@@ -62,7 +62,7 @@ TEST(Midmean, TellsApartWhatAClockOfLargeStepsGives) {
   EXPECT_LT(midmean_of(faster), midmean_of(slower));
 }
 
-TEST(AlgorithmRace, NobodyIsToldApartBeforeTheFirstLook) {
+TEST(AlgorithmRace, NoVerdictBeforeTheFirstLook) {
   AlgorithmRace race(2, {.first_look = 10});
   for (int round = 1; round <= 10; ++round) {
     EXPECT_EQ(race.standing(1), AlgorithmRace::Standing::open) << round;
@@ -129,7 +129,7 @@ TEST(AlgorithmRace, MissingTimesAreNoTimes) {
   EXPECT_EQ(race.standing(2), AlgorithmRace::Standing::out);
 }
 
-TEST(AlgorithmRace, AHandfulOfRoundsChangesNothingThatIsClose) {
+TEST(AlgorithmRace, FewRoundsDecideNothingClose) {
   AlgorithmRace race(3, {}, 1);
   for (int round = 0; round < 4; ++round) race.add_round({100, 110, 135});
   EXPECT_EQ(race.winner({1, 2, 0}), 1u) << "10 % in 4 rounds is no evidence";
@@ -138,7 +138,7 @@ TEST(AlgorithmRace, AHandfulOfRoundsChangesNothingThatIsClose) {
   EXPECT_EQ(race.winner({1, 2, 0}), 0u) << "in 7 it is";
 }
 
-TEST(AlgorithmRace, LineupIsShuffledAndRepeatable) {
+TEST(AlgorithmRace, TheOrderIsShuffledAndRepeatable) {
   AlgorithmRace a(8, {}, 3), b(8, {}, 3), c(8, {}, 4);
   const auto first = a.next_order();
   EXPECT_THAT(first, testing::UnorderedElementsAreArray(order_of(8)));
@@ -175,7 +175,7 @@ TEST(Crossover, LiesWhereBothAreEqualAndInTheMiddleWithoutTime) {
 
 bool same_letter(std::size_t, std::size_t a, std::size_t, std::size_t b) { return a == b; }
 
-TEST(FewestChanges, EachStretchGoesAsFarAsOneWillDo) {
+TEST(FewestChanges, EachRangeIsAsLongAsPossible) {
   EXPECT_THAT(fewest_changes({{1}, {1}, {2}}, same_letter), ElementsAre(1, 1, 2));
   EXPECT_THAT(fewest_changes({{1, 2}, {2, 1}, {2}}, same_letter), ElementsAre(2, 2, 2)) << "one stretch, not two";
   EXPECT_THAT(fewest_changes({{1, 2}, {2, 1}}, same_letter), ElementsAre(1, 1)) << "what the first one prefers";

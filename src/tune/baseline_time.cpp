@@ -7,7 +7,7 @@ namespace smelt::comm {
 
 void BaselineTime::add(double at_s, double ns) noexcept {
   if (!(ns > 0.0)) return;
-  constexpr double first_gap_s = 1e-6;  // a little, so that there is something to go by
+  constexpr double first_gap_s = 1e-6;  // a small weight for the first one
   const double gap_s = all_s_ == 0.0 ? first_gap_s : std::clamp(at_s - last_s_, first_gap_s, most_gap_s);
   const double bin = std::clamp(std::log2(ns) * bins_per_octave, 0.0, static_cast<double>(bins - 1));
   seconds_[static_cast<std::size_t>(bin)] += gap_s;

@@ -1,8 +1,8 @@
-// BaselineTime: what the same small thing takes when nothing is in its way, and whether it takes about that now.
+// BaselineTime: the undisturbed time of a small operation, such as a barrier, and whether it takes about that now.
 //
-// A host moves the PUs of a virtual machine every few seconds: at one moment they are two threads of a core, at another
-// they lie on two sides of a package, where a line of memory takes ten times as long. What is timed then is timed on
-// another machine. The small thing, a barrier for instance, tells which one it is.
+// A host moves the PUs of a virtual machine every few seconds. They may be two threads of a core at one moment, and on
+// two sides of a package at the next, where a cache line takes ten times as long. Measurements of different moments are
+// then measurements of different machines. The time of the small operation distinguishes them.
 #pragma once
 
 #include <array>
@@ -12,14 +12,14 @@ namespace smelt::comm {
 
 class BaselineTime {
  public:
-  static constexpr double most_factor = 1.5;  ///< that a usual time is off
+  static constexpr double most_factor = 1.5;  ///< largest ratio of a usual time to the baseline
 
-  /// At `at_s` it took `ns` (0: not known). In the order of time. It stands for the time since the one before, of which
-  /// only `most_gap_s` counts.
+  /// Adds a measurement at time `at_s`: `ns`, 0 if unknown. Requirement: in chronological order. It is weighted by the
+  /// time since the previous one, at most `most_gap_s`.
   void add(double at_s, double ns) noexcept;
-  /// The lower quartile over the time, to 2 %; 0: nothing was added. What is faster is rarer than that.
+  /// The baseline: the time-weighted lower quartile, to 2 %; 0 if nothing was added.
   double ns() const noexcept;
-  /// Whether `ns` is within most_factor of it; not known: yes.
+  /// Whether `ns` is within most_factor of the baseline; true if unknown.
   bool is_usual(double ns) const noexcept { return !(ns > 0.0) || all_s_ == 0.0 || is_near(ns, this->ns()); }
   /// Whether two times are within most_factor of each other.
   static bool is_near(double a, double b) noexcept { return a < b * most_factor && a * most_factor > b; }

@@ -17,10 +17,10 @@
 namespace smelt::comm {
 namespace {
 
-/// The child's side; no handler of the parent's, no buffer of its streams.
+/// Runs in the child, without the parent's signal handlers and stream buffers.
 [[noreturn]] void be_rank(int rank, pid_t parent, const std::function<int(int)>& work) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before the line above
+  if (getppid() != parent) _exit(1);  // the parent died before prctl()
   signal(SIGINT, SIG_IGN);
   signal(SIGTERM, SIG_IGN);
   int status = 1;

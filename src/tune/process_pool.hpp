@@ -11,7 +11,7 @@
 
 namespace smelt::comm {
 
-/// Memory without a name that processes can meet over (Communicator::create_shared); gone with the last of them.
+/// Unnamed memory for a rendezvous of processes (Communicator::create_shared). Released with the last process.
 class RendezvousMemory {
  public:
   static Result<RendezvousMemory> create();
@@ -27,18 +27,18 @@ class RendezvousMemory {
 
 class ProcessPool {
  public:
-  /// Forks `ranks` - 1 children. Each runs `work(rank)`, ends with its result as status, and is killed when the
-  /// calling thread ends before it. They leave SIGINT and SIGTERM, which a terminal or `timeout` sends to all, to
-  /// the parent.
-  /// Requirements: what other threads of the caller hold, the children never get: best called while there are none.
-  /// Errors: io_error, no process to be had.
+  /// Forks `ranks` - 1 children. Each runs `work(rank)` and exits with its result. Children are killed when the calling
+  /// thread ends before them. They ignore SIGINT and SIGTERM, which terminals and `timeout` send to the whole process
+  /// group; the parent handles them.
+  /// Requirement: no other threads should exist, since children never get locks that other threads hold.
+  /// Errors: io_error, fork(2) failed.
   static Result<ProcessPool> fork(int ranks, const std::function<int(int rank)>& work);
 
   ProcessPool(ProcessPool&& other) noexcept : children_(std::move(other.children_)) { other.children_.clear(); }
   ProcessPool& operator=(ProcessPool&&) = delete;
   ~ProcessPool() { end(0.0); }
 
-  /// Waits until all have ended by themselves, for `patience_s` at most, then kills those that have not.
+  /// Waits for at most `patience_s` until all children have exited, then kills the others.
   void end(double patience_s) noexcept;
 
  private:

@@ -25,10 +25,10 @@ bool ReplayedRace::replay(const BaselineTime& barriers) {
 }
 
 ReplayedRace::RaceVerdict ReplayedRace::run(bool all) const {
-  // Another order than the first time.
+  // A different order than in the first run.
   RaceVerdict verdict{AlgorithmRace(contenders_, rules_, seed_ + rounds_.size())};
   for (const auto& round : rounds_) {
-    // A lone contender has won before it has run; how long it takes is asked all the same.
+    // A single contender has won before it has run, but its time is needed.
     if (verdict.race.decided() && verdict.race.rounds() > 0) break;
     if (!all && !round.usual) continue;
     verdict.race.add_round(round.times_ns);

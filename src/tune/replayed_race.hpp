@@ -1,7 +1,7 @@
-// ReplayedRace: an AlgorithmRace that keeps its rounds, so that it can be run again from those that count.
+// ReplayedRace: an AlgorithmRace that keeps its rounds, so that it can be replayed with those that count.
 //
-// Each round comes with what a barrier took just before it. Rounds of unusual moments (baseline_time.hpp) decide
-// nothing, unless there are too few others. Which moments are usual may change as a campaign goes on.
+// Each round records the time of a barrier just before it. Rounds of unusual moments (baseline_time.hpp) do not count,
+// unless there are too few others. Which moments are usual may change during a campaign.
 #pragma once
 
 #include <cstddef>
@@ -15,25 +15,25 @@ namespace smelt::comm {
 
 class ReplayedRace {
  public:
-  static constexpr int least_rounds = 3;  ///< for a verdict at all; one, if that decides
+  static constexpr int least_rounds = 3;  ///< for a verdict; one suffices if it decides
 
   ReplayedRace(std::size_t contenders, const RaceRules& rules, std::uint64_t seed);
 
-  /// Who runs next, in which order.
+  /// The contenders of the next round, in the order in which they run.
   std::vector<std::size_t> next_order() { return race_.next_order(); }
-  /// What they took, by contender (0: nothing), and what a barrier took before (0: not known).
+  /// Adds a round: times by contender (0: did not run), and the time of a barrier before (0: unknown).
   void add_round(double barrier_ns, std::vector<double> times_ns, const BaselineTime& barriers);
-  /// Runs it again if other rounds count by now, and says whether.
+  /// Replays the race if the set of rounds that count has changed. Returns whether it did.
   bool replay(const BaselineTime& barriers);
 
   bool decided() const noexcept { return race_.decided(); }
-  /// That count.
+  /// Number of rounds that count.
   int rounds() const noexcept { return race_.rounds(); }
   std::size_t all_rounds() const noexcept { return rounds_.size(); }
 
   struct RaceVerdict {
-    AlgorithmRace race;       ///< of the rounds that count, or of all
-    bool conclusive = false;  ///< it has rounds enough
+    AlgorithmRace race;       ///< over the rounds that count, or over all
+    bool conclusive = false;  ///< it has enough rounds
   };
   RaceVerdict verdict() const;
 

@@ -41,14 +41,14 @@ TEST(BaselineTime, IsTheLowerQuartileOverTheTime) {
   EXPECT_THAT(barriers.ns(), AboutNs(240.0));
 }
 
-TEST(BaselineTime, HowOftenIsLookedDoesNotMatter) {
+TEST(BaselineTime, TheNumberOfSamplesDoesNotMatter) {
   BaselineTime barriers;
   for (int i = 1; i <= 20; ++i) barriers.add(0.09 * i, 70.0);
   for (int i = 0; i < 1000; ++i) barriers.add(1.8 + 1e-4 * i, 20.0);
   EXPECT_THAT(barriers.ns(), AboutNs(70.0));
 }
 
-TEST(BaselineTime, APauseTellsNothing) {
+TEST(BaselineTime, PausesDoNotCount) {
   BaselineTime barriers;
   watch(barriers, 0.0, 1.0, 70.0);
   barriers.add(60.0, 20.0);
@@ -89,7 +89,7 @@ class TwoMachines {
   double at_s_ = 0.0;
 };
 
-TEST(ReplayedRace, RoundsOfUnusualMomentsDecideNothing) {
+TEST(ReplayedRace, UnusualRoundsDoNotCount) {
   TwoMachines now;
   now.rounds(5, 70.0);
   now.rounds(4, 250.0);
@@ -104,7 +104,7 @@ TEST(ReplayedRace, RoundsOfUnusualMomentsDecideNothing) {
   EXPECT_EQ(verdict.race.standing(1), AlgorithmRace::Standing::out);
 }
 
-TEST(ReplayedRace, IsRunAgainWhereOtherRoundsCount) {
+TEST(ReplayedRace, IsReplayedWhenOtherRoundsCount) {
   TwoMachines now;
   now.rounds(3, 70.0);
   now.rounds(9, 250.0);
@@ -117,7 +117,7 @@ TEST(ReplayedRace, IsRunAgainWhereOtherRoundsCount) {
   EXPECT_EQ(verdict.race.leader(), 1u);
 }
 
-TEST(ReplayedRace, WithoutUsualRoundsTheOthersDecide) {
+TEST(ReplayedRace, WithoutUsualRoundsAllCount) {
   TwoMachines now;
   for (int i = 0; i < 100; ++i) now.barriers.add(-10.0 + 0.05 * i, 70.0);
   now.rounds(2, 250.0);
@@ -129,7 +129,7 @@ TEST(ReplayedRace, WithoutUsualRoundsTheOthersDecide) {
   EXPECT_EQ(verdict.race.leader(), 1u);
 }
 
-TEST(ReplayedRace, ALoneContenderHasWonButIsTimed) {
+TEST(ReplayedRace, ASingleContenderIsTimed) {
   BaselineTime barriers;
   for (int i = 0; i < 100; ++i) barriers.add(0.05 * i, 70.0);
   ReplayedRace race(1, {}, 1);

@@ -1,12 +1,12 @@
-// Does a profile still hold? A few cells, small and middle sizes, measured as the tuner measures them: the profile's
-// recipe and the model's in turn. The verdict is rank 0's and is sent to all.
+// Checks whether a profile still holds. A few cells of small and middle sizes are measured as by the tuner, the recipe
+// of the profile and that of the model in turn. Rank 0 decides and sends the verdict to all.
 //
-//   ratio        median over the cells of  profile's recipe now / what the profile says
+//   ratio        median over the cells of  profile's recipe now / time in the profile
 //   model_ratio  median of                 model's recipe now / profile's recipe now
 //
 //   ratio <= threshold                      the profile holds
-//   else, model_ratio >= 1                  it does not, but nothing better is known: kept
-//   else                                    given up, the model decides
+//   else, model_ratio >= 1                  it does not hold, but nothing better is known: kept
+//   else                                    discarded, the model decides
 #include <algorithm>
 #include <utility>
 #include <vector>

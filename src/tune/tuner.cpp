@@ -1,18 +1,18 @@
-// The tuner's campaign: what is raced, when, for how long, and what becomes of it.
+// The tuner's campaign: which cells are raced, when and for how long, and how the results become a profile.
 //
 //   1. Cells: operation x sync x size, sizes by powers of 4. The simulator ranks every cell's recipes.
-//   2. Cells are raced in passes of a few rounds, in the order of their value (how often such calls are made: small and
-//      middle sizes, common operations, loose before strict, every other size first), each with its share of 80 % of
-//      the time.
-//   3. Between neighbouring sizes with different winners the crossover is looked for in the rest of the time.
-//   4. What has not been raced takes its neighbours' recipe where these agree, else the model's choice; a strict call
-//      the loose one's. Where no crossover was looked for it lies half way.
+//   2. Cells are raced in passes of a few rounds, in the order of their value: how often programs make such calls
+//      (small and middle sizes, common operations, loose before strict, every other size first). Each cell gets its
+//      share of 80 % of the time.
+//   3. The rest of the time is spent on crossovers between neighbouring sizes with different winners.
+//   4. A cell that was not raced takes its neighbours' recipe if they agree, otherwise the model's choice. A strict
+//      cell takes the recipe of the loose one. A crossover that was not searched lies in the middle.
 //
-// Before each round a barrier is timed. Where it takes much longer or shorter than it usually does (the host of a
-// virtual machine moves its PUs) all ranks sleep until that is over, for a part of the time. After the round it is timed
-// again: where it has changed by more than 20 % the round is run again, three times at most. Rounds of other moments
-// decide nothing, unless a cell has no others. Which these are may change as the campaign goes on, so races are run
-// again from their rounds.
+// A barrier is timed before each round. If it takes much longer or shorter than usual (the host of a virtual machine
+// moves its PUs), all ranks sleep until that is over, for a bounded part of the time. The barrier is timed again after
+// the round. If it has changed by more than 20 %, the round is repeated, at most three times. Rounds of unusual moments
+// do not count, unless a cell has no others. Which moments are unusual may change during the campaign, so races are
+// replayed from their rounds.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -40,20 +40,20 @@ namespace {
 
 constexpr double main_share = 0.8;
 constexpr double resolution = 1.3;          ///< of a crossover
-constexpr double turn_ns = 400e3;           ///< a contender's part of a round
-constexpr double window_ns = 6e3;           ///< what surrounds a timed call
+constexpr double turn_ns = 400e3;           ///< a contender's time in a round
+constexpr double window_ns = 6e3;           ///< overhead of a timed call
 constexpr double batch_ns = 10e3;           ///< of a loop
 constexpr double write_ns_per_byte = 0.15;  ///< of the inputs
 constexpr std::size_t most_rank_bytes = std::size_t{512} << 20, most_bytes_in_all = std::size_t{2} << 30;
 constexpr std::size_t most_contenders = 16;
-constexpr double strict_prospect = 1.25;  ///< times the loose winner: who was slower is not raced for strict calls
+constexpr double strict_prospect = 1.25;  ///< recipes slower than this times the loose winner are not raced as strict
 constexpr int passes[] = {2,  4,  7,  10, 12, 14,
-                          17, 20, 24, 28, 34, 40};   ///< rounds that a cell has had when a pass has gone by
-constexpr double waiting_share = 0.4;                ///< of the time, at most, for usual moments
-constexpr auto nap = std::chrono::milliseconds(50);  ///< until the next look: shorter ones change nothing
-constexpr int first_look = 10;                       ///< at a cell: there are rounds of several passes by then
+                          17, 20, 24, 28, 34, 40};   ///< rounds of a cell after each pass
+constexpr double waiting_share = 0.4;                ///< largest share of the time for waiting for usual moments
+constexpr auto nap = std::chrono::milliseconds(50);  ///< until the next check
+constexpr int first_look = 10;                       ///< rounds before the first verdict: those of several passes
 
-/// For people: files hold tenths of nanoseconds.
+/// Rounded to tenths of nanoseconds, as in files.
 double rounded(double value, double parts) { return std::round(value * parts) / parts; }
 
 double now_s() { return static_cast<double>(monotonic_ns()) * 1e-9; }
@@ -72,12 +72,12 @@ std::vector<std::size_t> size_grid(std::size_t least, std::size_t most) {
   for (std::size_t bytes = std::max<std::size_t>(8, (least + 7) / 8 * 8); bytes < most; bytes *= 4)
     sizes.push_back(bytes);
   sizes.push_back(std::max<std::size_t>(8, most / 8 * 8));
-  // Not two that are close to each other.
+  // Skips sizes that are close to each other.
   if (sizes.size() > 1 && sizes.back() < sizes[sizes.size() - 2] * 3) sizes.erase(sizes.end() - 2);
   return sizes;
 }
 
-/// How much a cell is worth: how often such calls are made.
+/// The value of a cell: how often programs make such calls.
 double value_of(const TunerCall& call, std::size_t index) {
   double value = 1.0;
   switch (call.operation) {
@@ -101,7 +101,7 @@ struct TuningCell {
   TunerCall call;
   double value = 0.0;
   std::vector<RankedRecipe> contenders{};  ///< best prediction first
-  double need_s = 0.0;                     ///< an estimate of what its race takes
+  double need_s = 0.0;                     ///< estimated duration of its race
   bool raceable = true;
   RaceRules rules{};
   std::optional<ReplayedRace> race{};  ///< once it has begun
@@ -167,7 +167,7 @@ class TuningCampaign {
   const double start_s_, end_s_;
   const GroupShape shape_;
   std::map<Key, std::map<std::size_t, TuningCell>> cells_;
-  std::set<std::pair<Key, std::size_t>> either_;  ///< sizes at which the winners of both sides are as good
+  std::set<std::pair<Key, std::size_t>> either_;  ///< sizes at which the winners of both sides are equally good
   BaselineTime barrier_;
   Remeasurements retakes_;
   int rounds_ = 0;
@@ -188,8 +188,8 @@ void TuningCampaign::report(const TunerCall& call) {
                      std::min(1.0, elapsed / options_.time_s), std::max(0.0, options_.time_s - elapsed)});
 }
 
-/// The best few, the best of every algorithm and access, and whatever is predicted to be close to the best; of
-/// those that come to the same the first.
+/// The best few recipes, the best of every algorithm and access, and all that are predicted to be close to the best. Of
+/// recipes that expand to the same schedule, the first.
 std::vector<RankedRecipe> TuningCampaign::select(const std::vector<RankedRecipe>& all, std::size_t bytes) const {
   const auto ranked = state_.selector->distinct(all, bytes);
   std::vector<RankedRecipe> chosen;
@@ -210,7 +210,7 @@ std::optional<Recipe> TuningCampaign::incumbent(const TunerCall& call) const {
   return cell == nullptr ? std::nullopt : std::optional(cell->recipe);
 }
 
-/// The incumbent runs, too, and is the first where nothing is faster.
+/// Adds the incumbent, which is preferred if nothing is faster.
 void TuningCampaign::add_incumbent(TuningCell& cell) const {
   const auto recipe = incumbent(cell.call);
   if (!recipe) return;
@@ -219,14 +219,14 @@ void TuningCampaign::add_incumbent(TuningCell& cell) const {
     return state_.selector->same_schedule(each.recipe, *recipe, cell.call.bytes);
   });
   if (known != all.end()) {
-    known->recipe = *recipe;  // by the name that the profile has for it
+    known->recipe = *recipe;  // with the name that the profile uses
     std::rotate(all.begin(), known, known + 1);
   } else if (const double ns = predicted_ns(*recipe, cell.call.bytes); ns > 0.0) {
     all.insert(all.begin(), {*recipe, ns});
   }
 }
 
-/// 0: it is none for this group.
+/// 0 if the recipe does not fit this group.
 double TuningCampaign::predicted_ns(const Recipe& recipe, std::size_t bytes) const {
   const auto request = make_request(state_.machine, state_.group, recipe);
   if (!request) return 0.0;
@@ -269,13 +269,13 @@ Result<void> TuningCampaign::make_cells() {
   return {};
 }
 
-/// Whether there is time for the fewest calls that make a sample: one that is not counted and one that is.
+/// Whether there is time for the smallest sample: a warm-up call and a timed one.
 bool TuningCampaign::fits(const TunerCall& call, double each_ns, double until_s) {
   const double call_ns = each_ns + static_cast<double>(call.bytes) * write_ns_per_byte;
   return now_s() + 2.0 * call_ns * 1e-9 < until_s;
 }
 
-/// How many times as long as predicted the same has taken in the next smaller cell that has timed it; 1: none has.
+/// Ratio of measured to predicted time of the recipe in the next smaller cell that has timed it; 1 if none has.
 double TuningCampaign::slowness(const TuningCell& cell, const Recipe& recipe) const {
   const auto& by_size = cells_.at({cell.call.operation, cell.call.sync});
   for (auto at = by_size.lower_bound(cell.call.bytes); at != by_size.begin();) {
@@ -289,14 +289,14 @@ double TuningCampaign::slowness(const TuningCell& cell, const Recipe& recipe) co
   return 1.0;
 }
 
-/// What a barrier takes at this moment.
+/// Times a barrier.
 Status TuningCampaign::time_barrier(double& ns) {
   const Status timed = team_.time_barrier(ns);
   barrier_.add(now_s(), ns);
   return timed;
 }
 
-/// The host moves PUs that sleep more often than such that are busy.
+/// Sleeps until the machine is as usual. Sleeping helps, as hosts move idle PUs more often than busy ones.
 Status TuningCampaign::await_usual(double& barrier_ns) {
   const double start_s = now_s(), waited_s = waited_s_;
   Status status = time_barrier(barrier_ns);
@@ -309,8 +309,8 @@ Status TuningCampaign::await_usual(double& barrier_ns) {
   return status;
 }
 
-/// Lets everybody who is still in run once for whom there is time; no round if that is nobody. `again`: it does not
-/// count, since the machine became another one meanwhile.
+/// Runs a round of all remaining contenders for which there is time; no round if there is none. `again`: whether the
+/// round does not count, since the machine changed meanwhile.
 Status TuningCampaign::round(TuningCell& cell, double barrier_ns, double until_s, bool& again) {
   std::vector<double> times(cell.contenders.size(), 0.0);
   const bool windows = team_.uses_windows(cell.call);
@@ -336,12 +336,12 @@ Status TuningCampaign::round(TuningCell& cell, double barrier_ns, double until_s
   again = retakes_.again(floor_moved(barrier_ns, after_ns));
   if (again) return Status::ok;
   ++rounds_;
-  // Kept although it moved each time: then it was of an unusual moment, if one of the two is.
+  // Kept although the floor moved each time. The round is unusual if the time before or after it is.
   cell.race->add_round(barrier_.is_usual(after_ns) ? barrier_ns : after_ns, std::move(times), barrier_);
   return Status::ok;
 }
 
-/// The loose cell of a strict one; nullptr: there is none.
+/// The loose cell that corresponds to a strict one; nullptr if there is none.
 const TuningCell* TuningCampaign::loose_twin(const TuningCell& cell) const {
   const auto table = cells_.find({cell.call.operation, Sync::loose});
   if (cell.call.sync == Sync::loose || table == cells_.end()) return nullptr;
@@ -349,7 +349,7 @@ const TuningCell* TuningCampaign::loose_twin(const TuningCell& cell) const {
   return found == table->second.end() ? nullptr : &found->second;
 }
 
-/// A strict call is the loose one between two barriers: what was far behind there is not raced again.
+/// Drops contenders that were far behind in the loose cell, since a strict call is a loose one between two barriers.
 void TuningCampaign::learn_from_loose(TuningCell& cell) const {
   const TuningCell* const loose = loose_twin(cell);
   if (loose == nullptr || !loose->result) return;
@@ -364,7 +364,7 @@ void TuningCampaign::learn_from_loose(TuningCell& cell) const {
   if (!left.empty()) cell.contenders = std::move(left);
 }
 
-/// Begins or goes on with a race, until so many rounds count, if none of those to come is of an unusual moment.
+/// Starts or continues a race until so many rounds count, provided that no further round is unusual.
 Status TuningCampaign::race(TuningCell& cell, double until_s, int rounds) {
   report(cell.call);
   if (!cell.race) {
@@ -393,25 +393,25 @@ Status TuningCampaign::race(TuningCell& cell, double until_s, int rounds) {
   return Status::ok;
 }
 
-/// Other rounds may count by now.
+/// Replays all races, as other rounds may count by now.
 void TuningCampaign::reconsider(TuningCell& cell) const {
   if (cell.race && cell.race->replay(barrier_)) conclude(cell);
 }
 
-/// What the rounds that count by now have shown.
+/// Stores the result of the rounds that count.
 void TuningCampaign::conclude(TuningCell& cell) const {
   (void)cell.race->replay(barrier_);
   const auto [race, conclusive] = cell.race->verdict();
   cell.times_ns.clear();
   for (std::size_t i = 0; i < cell.contenders.size(); ++i) cell.times_ns.push_back(race.time_ns(i));
   cell.result.reset();
-  if (!conclusive) return;  // then the model knows better
+  if (!conclusive) return;  // the model decides
   const auto winner = race.winner(preference(cell));
   if (race.time_ns(winner) > 0.0) cell.result = judge(cell, race, winner);
 }
 
-/// What the earlier profile has; for a strict call what the loose one runs, as there is no need for two; then as the
-/// model has it.
+/// The order of preference: the recipe of the earlier profile, for a strict cell that of the loose one, then the order
+/// of the model.
 std::vector<std::size_t> TuningCampaign::preference(const TuningCell& cell) const {
   std::vector<std::size_t> order(cell.contenders.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -434,7 +434,7 @@ ProfileCell TuningCampaign::judge(const TuningCell& cell, const AlgorithmRace& r
     const double time = race.time_ns(i);
     if (i == winner || time <= 0.0) continue;
     const auto name = to_string(cell.contenders[i].recipe);
-    // Before the first look nobody is out yet.
+    // Before the first look no contender is out.
     const bool told_apart = race.standing(i) == AlgorithmRace::Standing::out;
     const bool equal = !told_apart && (race.looked() || race.holds_up(i));
     if (equal) result.equals.push_back(name);
@@ -458,13 +458,13 @@ ProfileCell TuningCampaign::unmeasured(const TuningCell& cell) const {
   return result;
 }
 
-/// A strict cell waits for what the loose one of its size has to say, or for the last pass.
+/// A strict cell waits for the result of the loose cell of its size, or for the last pass.
 bool TuningCampaign::may_begin(const TuningCell& cell, bool last_pass) const {
   const TuningCell* const loose = loose_twin(cell);
   return cell.race || last_pass || loose == nullptr || loose->result;
 }
 
-/// Every cell of `order` that is not decided gets its share of the time until `end`.
+/// Divides the time until `end` among the undecided cells of `order`.
 Status TuningCampaign::pass(const std::vector<TuningCell*>& order, double end, int rounds) {
   const bool last = rounds == *std::rbegin(passes);
   std::vector<TuningCell*> cells;
@@ -477,9 +477,9 @@ Status TuningCampaign::pass(const std::vector<TuningCell*>& order, double end, i
   for (const TuningCell* cell : cells) need += cell->need_s / std::size(passes);
   for (TuningCell* cell : cells) {
     const double left = end - now_s();
-    // Rather few cells that are decided than many that are not: the last ones may go without.
+    // A few decided cells are better than many undecided ones, so the last cells may get no time.
     const double share = std::max(0.4, left / need);
-    // On a busy machine small calls take longer than expected as well.
+    // On a busy machine even small calls take longer than expected.
     const double even = 0.6 * left / static_cast<double>(cells_left--);
     const double own = cell->need_s / std::size(passes);
     const double until = std::min(end, now_s() + std::max(even, share * own));
@@ -503,8 +503,8 @@ std::vector<TuningCell*> TuningCampaign::by_value() {
   return order;
 }
 
-/// In several passes: what differs between one moment and another, be it the neighbours on the machine or its clock
-/// rate, is part of what the rounds of a cell have seen.
+/// Races in several passes, so that the rounds of a cell cover different moments of the machine (other load, clock
+/// rates).
 Status TuningCampaign::race_all() {
   const auto order = by_value();
   const double end = start_s_ + main_share * (end_s_ - start_s_);
@@ -514,12 +514,13 @@ Status TuningCampaign::race_all() {
     if (status != Status::ok) return status;
   }
   for (TuningCell* cell : order) {
-    if (cell->race) conclude(*cell);  // loose cells before strict ones, which look at them
+    if (cell->race) conclude(*cell);  // loose cells before strict ones, which depend on them
   }
   return Status::ok;
 }
 
-/// What may run in a cell, its winner first; of those that the earlier profile knows nothing else.
+/// The recipes that are acceptable in a cell, its winner first. A cell of the earlier profile has only that one's
+/// recipe.
 std::vector<std::size_t> TuningCampaign::able(const TuningCell& cell, const AlgorithmRace& race) const {
   std::vector<std::size_t> result = {race.winner(preference(cell))};
   if (incumbent(cell.call)) return result;
@@ -529,8 +530,8 @@ std::vector<std::size_t> TuningCampaign::able(const TuningCell& cell, const Algo
   return result;
 }
 
-/// Neighbouring sizes run the same where it holds up in each of them: what one race could not tell apart, those of its
-/// neighbours may have.
+/// Gives neighbouring sizes the same recipe if it is acceptable in each of them. The races of neighbours may have
+/// separated recipes that one race could not.
 void TuningCampaign::settle() {
   for (auto& [key, by_size] : cells_) {
     std::vector<TuningCell*> cells;
@@ -550,7 +551,7 @@ void TuningCampaign::settle() {
   }
 }
 
-/// `third`: another recipe than both of the ends won in between, so there are two crossovers to be looked for.
+/// `third`: a recipe other than those at both ends won in between, so there are two crossovers to find.
 Status TuningCampaign::bisect(const Key& key, std::size_t low, std::size_t high, bool& third) {
   auto& by_size = cells_[key];
   const ProfileCell below = *by_size.at(low).result, above = *by_size.at(high).result;
@@ -623,14 +624,14 @@ Result<void> TuningCampaign::run() {
   Status status = race_all();
   settle();
   if (status == Status::ok) status = bisect_all();
-  // What is left of the time: those that have run out of their share go on.
+  // The remaining time goes to cells that have used up their share.
   if (status == Status::ok) status = pass(by_value(), end_s_, *std::rbegin(passes));
   settle();
   if (status == Status::ok) return {};
   return make_error(status, "tune: {}", team_.failure());
 }
 
-/// What an earlier profile has measured from a cell's size up to `end`.
+/// The cells that an earlier profile has measured from a cell's size up to `end`.
 std::vector<ProfileCell> TuningCampaign::known(const TuningCell& cell, std::size_t end) const {
   std::vector<ProfileCell> found;
   if (options_.incumbent == nullptr) return found;
@@ -643,7 +644,7 @@ std::vector<ProfileCell> TuningCampaign::known(const TuningCell& cell, std::size
   return found;
 }
 
-/// Between two sizes with different winners, where there was no time to look for the crossover.
+/// A crossover between two sizes with different winners that there was no time to find.
 std::optional<ProfileCell> TuningCampaign::half_way(const std::map<std::size_t, TuningCell>& by_size,
                                                     std::map<std::size_t, TuningCell>::const_iterator at) const {
   const auto next = std::next(at);
@@ -695,7 +696,7 @@ Profile TuningCampaign::take() {
   return sorted;
 }
 
-/// As good as what is asked of it: an empty answer would be no answer.
+/// Rejects options that would lead to an empty profile.
 Result<void> check_options(const TuneOptions& options) {
   if (!(options.timeout_s > 0.0)) {
     return make_error(Status::invalid_argument, "tune: a rank must be given more than 0 s to arrive");
@@ -737,7 +738,7 @@ CommunicatorOptions communicator_options(const TuneOptions& options) {
   return result;
 }
 
-/// More would cost memory, and so many ranks differ in where they lie by themselves.
+/// Number of communicators. Fewer with many ranks, whose memory is at many different addresses anyway.
 constexpr int most_ranks_of_places = 16, many_places = 3;
 
 int places_for(const Group& group) { return group.size() <= most_ranks_of_places ? many_places : 1; }
@@ -748,7 +749,7 @@ void add(const TuneCounts& more, TuneCounts& to) noexcept {
   to.unsteady += more.unsteady;
 }
 
-/// Not known where it cannot be looked at.
+/// Unknown if it cannot be measured.
 Floor floor_now(const Machine& machine, const Group& group) {
   std::vector<int> pus;
   for (const int index : group.pus) pus.push_back(machine.pus[static_cast<std::size_t>(index)].os_index);
@@ -756,8 +757,8 @@ Floor floor_now(const Machine& machine, const Group& group) {
   return floor ? *floor : Floor{};
 }
 
-/// Where it moved on the way the faster one holds: races are decided by the moments at which the machine is at its best.
-/// What an earlier profile had measured and there was no time for is of that one's floor.
+/// If the floor moved during the campaign, the faster one is stored, since races are decided by the machine's best
+/// moments. Cells taken from an earlier profile have that profile's floor.
 void keep_floor(Profile& profile, const Profile* earlier, const Floor& before, const Floor& after) {
   const bool first = !after.known() || (before.known() && before.line_ns <= after.line_ns);
   Floor floor = first ? before : after;
@@ -769,7 +770,7 @@ void keep_floor(Profile& profile, const Profile* earlier, const Floor& before, c
   }
 }
 
-/// The ranks of this process work until rank 0 has finished; its process gets the profile.
+/// Runs the ranks of this process until rank 0 has finished. The process of rank 0 gets the profile.
 Result<Profile> campaign_on(std::vector<Communicator>& places, const TuneOptions& options, double start_s) {
   Result<Profile> answer = Profile{};
   Result<void> campaigned;
@@ -812,7 +813,7 @@ Result<Profile> tune_threads(const Machine& machine, const Group& group, const T
   return campaign_on(places, options, start_s);
 }
 
-/// One process, from meeting the others to the end.
+/// Runs one process, from the rendezvous to the end.
 Result<Profile> work_as(int rank, const std::vector<RendezvousMemory>& meeting_places, const Machine& machine,
                         const Group& group, const TuneOptions& options, double start_s) {
   const int own[] = {rank};
@@ -826,7 +827,7 @@ Result<Profile> work_as(int rank, const std::vector<RendezvousMemory>& meeting_p
   return campaign_on(places, options, start_s);
 }
 
-/// The processes meet over memory that has no name: whatever ends them, nothing stays.
+/// The rendezvous is over unnamed memory, so that nothing is left behind however the processes end.
 Result<Profile> tune_processes(const Machine& machine, const Group& group, const TuneOptions& options, double start_s) {
   std::vector<RendezvousMemory> meeting_places;
   for (int i = 0; i < places_for(group); ++i) {

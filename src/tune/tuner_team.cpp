@@ -15,16 +15,16 @@ namespace smelt::comm {
 namespace {
 
 constexpr double missed = std::numeric_limits<double>::max();
-/// From this size on writing the inputs would be a good part of a loop.
+/// From this size on, writing the inputs would dominate a loop.
 constexpr std::size_t least_window_bytes = 8192;
-/// Windows of calls this short follow each other without a word between the ranks, as many of them: another
-/// communicator's calls in between would take the caches and branch predictors that a program's own calls find warm.
+/// Windows of calls this short follow each other without other communication between the ranks, which would evict what
+/// a program's own calls find in caches and branch predictors.
 constexpr std::size_t most_bytes_in_a_row = std::size_t{8} << 10;  ///< of a rank's buffers
 constexpr int windows_in_a_row = 8;
-constexpr double slow_copy_ns_per_byte = 0.1;  ///< from own memory to own memory, at the most
+constexpr double slow_copy_ns_per_byte = 0.1;  ///< upper bound for a copy within a rank's memory
 constexpr std::size_t most_varied_bytes = std::size_t{8} << 20;
 
-/// Whether a rank can be done with it before others have come: calls of a loop would overlap.
+/// Whether a rank can finish before others have arrived, so that the calls of a loop would overlap.
 bool overlaps(Operation operation) {
   switch (operation) {
     case Operation::allreduce:
@@ -81,7 +81,7 @@ BufferLengths lengths_of(const TunerCall& call, int rank, int ranks) {
   }
 }
 
-/// What a window takes in which nothing happens.
+/// Duration of an empty window.
 double empty_window_ns() {
   constexpr int windows = 64;
   const auto wait = static_cast<std::uint64_t>(500.0 * ticks_per_ns());
@@ -117,7 +117,7 @@ bool TunerTeam::uses_windows(const TunerCall& call) const noexcept {
   return call.sync == Sync::loose && overlaps(call.operation);
 }
 
-/// Short vectors are buffered by whatever carries them: nobody waits there for the root.
+/// Short vectors are buffered by their transport, so that no rank waits for the root.
 bool TunerTeam::both_ways(const TunerCall& call) const noexcept {
   return !crowded_ && call.sync == Sync::loose && call.operation == Operation::reduce &&
          call.bytes >= least_window_bytes;
@@ -128,7 +128,7 @@ std::size_t TunerTeam::buffer_bytes(const TunerCall& call, int ranks) noexcept {
   return lengths.in + lengths.out;
 }
 
-/// Buffers that no cache holds are the same at every place: there is nothing to vary.
+/// Buffers that fit no cache behave the same at every place, so that one place suffices.
 TunerTeam::Memory& TunerTeam::memory(const TunerCall& call, int place) noexcept {
   const bool varies = buffer_bytes(call, endpoint_.size()) <= most_varied_bytes;
   return memories_[varies ? static_cast<std::size_t>(place) : 0];
@@ -164,7 +164,7 @@ void TunerTeam::write(const TunerCall& call) noexcept {
   if (bytes >= sizeof value) std::memcpy(data + bytes - sizeof value, &value, sizeof value);
 }
 
-/// As a program would: a word of each cache line of the result.
+/// Reads one word of each cache line of the result, as a program would.
 std::uint64_t TunerTeam::read(const TunerCall& call) const noexcept {
   const bool nothing_new = call.operation == Operation::broadcast || call.operation == Operation::exscan;
   if (nothing_new && endpoint_.rank() == 0) return 0;
@@ -185,7 +185,7 @@ Collective TunerTeam::describe(const TunerCall& call) noexcept {
   return result;
 }
 
-/// Before a sample. Rank 0 looks at the clock; the others are told.
+/// Before a sample: rank 0 reads the clock and tells the others whether to continue.
 bool TunerTeam::out_of_time(int sample) const noexcept {
   return endpoint_.rank() == 0 && sample >= 0 && monotonic_ns() > (sample == 0 ? all_over_ns_ : give_up_ns_);
 }
@@ -243,11 +243,11 @@ Status TunerTeam::loops(const TimingTask& task, const SelectedRecipe& choice) no
       bool stop = false;
       if (const Status told = look_at_clock(n, stop); told != Status::ok || stop) return told;
       if (const Status met = endpoint_.barrier(); met != Status::ok) return met;
-      // Ranks that take turns leave the barrier one after the other: who was first has done much when the last begins.
+      // Ranks that share a PU leave the barrier one after another. The first has done much when the last begins.
       if (crowded_ && !task.empty) {
         if (const Status status = once(); status != Status::ok) return status;
       }
-      // Loops without calls have nothing to do with each other: the longest one counts.
+      // Loops without calls are independent of each other. The longest one counts.
       if (task.empty) origin = ticks();
       stamps_.begin(n, now());
     }
@@ -286,7 +286,7 @@ Status TunerTeam::execute(const TimingTask& task) noexcept {
     double ignored = 0.0;
     return barriers(ignored);
   }
-  // The next order is given when all are done with this one.
+  // The next task is sent when all ranks have finished this one.
   memory_ = &memory(task.call, task.place);
   if (!make_room(task.call)) return endpoint_.state().status();
   auto recipe = parse_recipe(task.recipe);
@@ -324,15 +324,14 @@ Status TunerTeam::dismiss() noexcept {
   return share(&task, sizeof task);
 }
 
-/// Rank 0: what all have come to, per call. False: nothing.
+/// Rank 0: the times per call, over all ranks. False: no sample.
 bool TunerTeam::sample(const TimingTask& task, int n, double& ns) const noexcept {
   const double value = task.by_windows ? values_[n] : stamps_.span(n);
   ns = task.by_windows ? value : value / task.per_sample;
   return value != (task.by_windows ? missed : LoopTimestamps::missing);
 }
 
-/// What those that are in a call before its window begins may have done by then: the root of a gather has copied its
-/// own block, and may help the others, or not.
+/// The work that ranks may have done before the window begins: the root of a gather may have copied its own block.
 static double early_work_ns(const TunerCall& call) {
   const bool copies = call.operation == Operation::gather && call.sync == Sync::loose;
   return copies ? slow_copy_ns_per_byte * static_cast<double>(call.bytes) : 0.0;
@@ -375,7 +374,7 @@ Status TunerTeam::time(const TunerCall& call, const Recipe& recipe, int samples,
       ++late;
     }
   }
-  // More time to get ready where many did not make it; less again where all do.
+  // More time to get ready if many ranks were late, less if none was.
   const auto unit = static_cast<std::uint64_t>(1000.0 * ticks_per_ns());
   if (2 * late > task.samples) guard_ticks_ = std::min(guard_ticks_ * 2, 100 * unit);
   if (late == 0) guard_ticks_ = std::max(guard_ticks_ * 9 / 10, 2 * unit);

@@ -1,25 +1,25 @@
 // TunerTeam: times recipes on a running communicator, one member per rank.
 //
-// Rank 0 decides what is timed and collects; the others serve() it. All they say to each other goes through the
-// communicator itself, along its planned trees, so that ranks may be threads or processes.
+// Rank 0 decides what is timed and collects the times; the others run serve(). They communicate through the
+// communicator itself, along its planned trees, so ranks may be threads or processes.
 //
-//   window   barrier; rank 0 sends a tick; every rank that sends before it receives waits for it, the others are
-//            in the call already; sample = last end over the ranks - that tick. Windows that a rank was late for
-//            are dropped.
-//   loop     calls back to back, where each separates itself from the next (or a barrier does, where there are
-//            more ranks than PUs); sample = from the end of one batch on its last rank to that of the next / calls,
-//            less what writing and reading cost
+//   window   Barrier; rank 0 sends a start tick. Every rank that sends before it receives waits for that tick, the
+//            others are in the call already. Sample = latest end over the ranks - start tick. Windows that a rank was
+//            late for are dropped.
+//   loop     Calls back to back, if a call cannot overlap the next one (with more ranks than PUs, a barrier separates
+//            them). Sample = time from the end of one batch on its last rank to the end of the next / calls, minus the
+//            cost of writing and reading.
 //
-// A loose reduction of a long vector is timed both ways: how soon the last rank is done counts for two thirds, how soon
-// the next call can follow for one. Those who gave may leave while the root still adds up, and an algorithm that lets
-// them is behind in the first and ahead in the second.
+// A loose reduction of a long vector is timed both ways. The time until the last rank is done has a weight of two
+// thirds, the time until the next call can follow one third. Contributing ranks may leave while the root still
+// combines; an algorithm that allows this is worse in the first measure and better in the second.
 //
-// Inputs are written before every call, and results read before it counts as over: a word of each cache line. What
-// reading takes when all lies in the reader's own cache is taken off (base/read_timing.hpp).
+// Inputs are written before every call, and results are read before it counts as done: one word of each cache line. The
+// time of reading data in the reader's own cache is subtracted (base/read_timing.hpp).
 //
-// Places.  How long a call takes depends on where in memory its lines happen to lie, by more than the 2 % that are
-// to be told apart. A team may have several communicators of the same ranks, each with buffers of its own, and move
-// from one to the next between rounds, so that what is found out does not hold for one layout only.
+// Places.  The time of a call depends on the addresses of its lines by more than the 2 % that are to be distinguished.
+// So a team may have several communicators of the same ranks, each with its own buffers, and changes between them from
+// round to round.
 #pragma once
 
 #include <array>
@@ -35,6 +35,12 @@
 
 namespace smelt::comm {
 
+/// The tuner's access to the endpoint of a rank and to the constructor of communicators.
+struct TunerAccess {
+  static Endpoint& endpoint(Rank& rank) noexcept { return *rank.endpoint_; }
+  static Communicator communicator(std::shared_ptr<CommunicatorState> state) { return Communicator(std::move(state)); }
+};
+
 /// What is timed. `bytes`: of the vector, or of each block; a multiple of 8.
 struct TunerCall {
   Operation operation = Operation::broadcast;
@@ -44,13 +50,13 @@ struct TunerCall {
   bool operator==(const TunerCall&) const = default;
 };
 
-/// When a loop begins and when each of its samples ends, on one rank; after the largest of all ranks has been taken of
-/// each: on the last one. What lies between two of these adds up to the time that has passed. The longest sample of
-/// any rank would be longer wherever they come by in another order each time, as those do that take turns on a PU.
+/// The times at which a loop begins and each of its samples ends. Per rank at first; then the maximum over all ranks. The
+/// differences between maxima add up to the elapsed time. The maximum of differences would be larger if ranks finish in
+/// varying order, as they do if they share a PU.
 class LoopTimestamps {
  public:
   static constexpr int most_samples = 64;
-  /// After as many the loop begins again, with all ranks together.
+  /// After as many samples the loop starts anew, with all ranks synchronized.
   static constexpr int in_a_row = 8;
   static constexpr double missing = -1.0;
 
@@ -62,7 +68,7 @@ class LoopTimestamps {
     const double begin = at_[index(sample)], end = at_[index(sample) + 1];
     return begin == missing || end == missing ? missing : end - begin;
   }
-  /// What the ranks take the largest of.
+  /// The values for the maximum over the ranks.
   double* data() noexcept { return at_.data(); }
   static constexpr std::size_t size() noexcept { return most_samples + most_samples / in_a_row; }
 
@@ -76,50 +82,50 @@ class LoopTimestamps {
 class TunerTeam {
  public:
   static constexpr int most_samples = LoopTimestamps::most_samples;
-  /// How long a turn goes on.
+  /// Limits of a turn.
   struct TimeLimits {
-    double turn_s;       ///< no more samples after that; there is one at least
-    double all_s = 1e6;  ///< not even that one after that, if the first call, which is not counted, has taken so long
+    double turn_s;       ///< no further samples after that; there is at least one
+    double all_s = 1e6;  ///< no sample at all if the warm-up call has taken so long
   };
 
-  /// This rank's endpoints, at least one. `crowded`: more ranks than can run at a time.
+  /// This rank's endpoints, at least one. `crowded`: more ranks than can run at the same time.
   TunerTeam(std::vector<Endpoint*> places, bool crowded);
 
-  /// Ranks other than 0: takes part until rank 0 says that it is over, or the communicator breaks.
+  /// Ranks other than 0: takes part until rank 0 dismisses them, or the communicator breaks.
   Status serve() noexcept;
 
-  /// Rank 0: up to `samples` times in ns, of a first call that is not counted and then of one each (window) or of
-  /// `per_sample` each (loop). Fewer, perhaps none, if windows were missed or patience is at its end.
+  /// Rank 0: up to `samples` times in ns, after a warm-up call, each of one call (window) or of `per_sample` calls
+  /// (loop). Fewer, perhaps none, if windows were missed or time limits were reached.
   Status time(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, const TimeLimits& patience,
               std::vector<double>& times_ns) {
     return time(call, recipe, samples, per_sample, uses_windows(call), patience, times_ns);
   }
-  /// Rank 0: what recipes of a call are compared by: the median of such times, or a mean of both ways' medians.
-  /// 0: there are none.
+  /// Rank 0: the time by which recipes are compared: the median of the samples, or the weighted mean of both ways'
+  /// medians. 0 if there are none.
   Status typical(const TunerCall& call, const Recipe& recipe, int samples, int per_sample, const TimeLimits& patience,
                  double& ns);
-  /// Rank 0: what a barrier of these ranks takes now, the least of some; 0 where ranks wait for their turn on a PU.
+  /// Rank 0: the current time of a barrier of these ranks, a minimum; 0 if ranks share PUs.
   /// Cost: 128 barriers.
   Status time_barrier(double& ns) noexcept;
-  /// Rank 0: where what follows is timed; any number.
+  /// Rank 0: selects the place of the following measurements; any number.
   void move_to(int place) noexcept { place_ = place % static_cast<int>(places_.size()); }
-  /// Rank 0: lets the others go.
+  /// Rank 0: ends serve() of the others.
   Status dismiss() noexcept;
-  /// Why it broke.
+  /// Why the communicator broke.
   std::string failure() const;
 
   bool uses_windows(const TunerCall& call) const noexcept;
   bool both_ways(const TunerCall& call) const noexcept;
-  /// Bytes that one rank has in buffers for a call, at most.
+  /// Largest size of one rank's buffers for a call.
   static std::size_t buffer_bytes(const TunerCall& call, int ranks) noexcept;
-  /// Sends all to all ranks, for what they decide together.
+  /// Broadcasts data from rank 0, for decisions of all ranks.
   Status share(void* data, std::size_t bytes) noexcept { return endpoint_.broadcast(data, bytes, 0); }
 
  private:
   struct TimingTask {
     bool stop = false;
     bool barriers = false;  ///< nothing else
-    bool empty = false;     ///< only what surrounds the calls
+    bool empty = false;     ///< the overhead only, without calls
     bool by_windows = false;
     int place = 0;
     int samples = 0, per_sample = 1;
@@ -143,8 +149,8 @@ class TunerTeam {
   std::uint64_t read(const TunerCall& call) const noexcept;
   Collective describe(const TunerCall& call) noexcept;
 
-  /// Of a place: buffers that begin elsewhere in their pages than those of others. A copy takes longer where its
-  /// target lies a little further in a page than its source, as loads seem to depend on the stores just made.
+  /// The buffers of a place, with other offsets in their pages than those of other places. Copies are slower if the
+  /// target's offset is slightly larger than the source's, since loads then alias preceding stores.
   struct Memory {
     CachelinePaddedVector<std::byte> in_pages, out_pages;
     std::size_t in_shift = 0, out_shift = 0;
@@ -155,12 +161,12 @@ class TunerTeam {
   Memory& memory(const TunerCall& call, int place) noexcept;
 
   const std::vector<Endpoint*> places_;
-  Endpoint& endpoint_;  ///< of the first place, for what the ranks have to say to each other
+  Endpoint& endpoint_;  ///< of the first place, for communication between the ranks
   const bool crowded_;
   std::vector<Memory> memories_;  ///< by place
-  Memory* memory_ = nullptr;      ///< of the task in hand
+  Memory* memory_ = nullptr;      ///< of the current task
   int place_ = 0;
-  // Of this rank, then on rank 0 the largest.
+  // Of this rank; then, on rank 0, the maximum over all ranks.
   double values_[most_samples] = {};
   LoopTimestamps stamps_;
   std::uint64_t round_ = 0;

@@ -98,7 +98,7 @@ TEST(Tune, ShortCampaignMakesAProfileThatCommunicatorsUse) {
   std::filesystem::remove(file);
 }
 
-TEST(Tune, EveryCellHasItsTurnBeforeAnyHasItsSecond) {
+TEST(Tune, EveryCellHasOneTurnBeforeAnyHasTwo) {
   const auto pair = two_ranks();
   TuneOptions options;
   options.time_s = 20.0;
@@ -123,7 +123,7 @@ TEST(Tune, EveryCellHasItsTurnBeforeAnyHasItsSecond) {
 }
 
 // The campaign ends before the first strict call runs and before any crossover is looked for.
-TEST(Tune, WhatWasNotRacedFollowsWhatWas) {
+TEST(Tune, CellsWithoutARaceFollowTheOthers) {
   const auto pair = two_ranks();
   TuneOptions options;
   options.time_s = 20.0;
@@ -155,7 +155,7 @@ TEST(Tune, WhatWasNotRacedFollowsWhatWas) {
   EXPECT_GT(followers, 0);
 }
 
-TEST(Tune, NeighboursRunTheSameWhereItHoldsUp) {
+TEST(Tune, NeighboursShareARecipeThatIsAcceptableInBoth) {
   const auto pair = two_ranks();
   TuneOptions options;
   options.time_s = 8.0;
@@ -220,7 +220,7 @@ TEST(Tune, IncumbentsWithoutARivalAreKept) {
   for (const auto& each : profile->cells) EXPECT_EQ(each.recipe, cell.recipe);
 }
 
-TEST(Tune, WhatWasMeasuredBeforeStaysWhereThereIsNoTime) {
+TEST(Tune, EarlierResultsStayIfThereIsNoTime) {
   const auto pair = two_ranks();
   ProfileCell cell;
   cell.operation = Operation::reduce;
@@ -245,7 +245,7 @@ TEST(Tune, WhatWasMeasuredBeforeStaysWhereThereIsNoTime) {
   EXPECT_EQ(profile->cells[2].from_bytes, 32u);
 }
 
-TEST(Tune, RefusesNonsense) {
+TEST(Tune, RefusesInvalidOptions) {
   const auto pair = two_ranks();
   const auto refused = [&](const TuneOptions& options, const std::string& says) {
     const auto profile = tune(pair.machine, pair.group, options);
@@ -299,13 +299,13 @@ std::map<std::size_t, bool> measured_broadcasts(const Pair& pair, std::size_t le
   return measured;
 }
 
-TEST(Tune, WhatCannotEndInTimeIsNotBegun) {
+TEST(Tune, NothingIsStartedThatCannotFinishInTime) {
   EXPECT_THAT(measured_broadcasts(predicted_to_take(60e9, 4096), 4096, 16384),
               testing::UnorderedElementsAre(testing::Pair(4096, false), testing::Pair(16384, false)));
 }
 
 // 2.5 s and 10 s, says the model; but the first ones to run are faster by far, so that there is time for the others.
-TEST(Tune, SmallerMessagesTellHowFarTheModelIsOff) {
+TEST(Tune, SmallerSizesCorrectTheModel) {
   const auto measured = measured_broadcasts(predicted_to_take(2.5e9, 65536), 65536, 262144);
   ASSERT_TRUE(measured.contains(262144));
   EXPECT_TRUE(measured.at(262144));
@@ -375,19 +375,19 @@ double barrier_time(bool crowded) {
   return ns;
 }
 
-TEST(TunerTeam, ABarrierTellsTheMomentUnlessRanksTakeTurns) {
+TEST(TunerTeam, BarriersAreTimedUnlessRanksSharePus) {
   EXPECT_GT(barrier_time(false), 1.0);
   EXPECT_EQ(barrier_time(true), 0.0);
 }
 
-TEST(TunerTeam, TakesNoSampleWhenAllIsOver) {
+TEST(TunerTeam, TakesNoSampleAfterTheTimeLimit) {
   EXPECT_EQ(timed_within({.turn_s = 0.0}, 64).size(), 4u) << "one look at the clock for several samples";
   EXPECT_THAT(timed_within({.turn_s = 0.0, .all_s = 0.0}, 64), testing::IsEmpty());
   EXPECT_THAT(timed_within({.turn_s = 0.0, .all_s = 0.0}, 16384), testing::IsEmpty()) << "windows";
 }
 
 // Two ranks that come by in turns, every 100 ns: one call is over every 100 ns, no rank takes as long.
-TEST(TunerTeam, CallsOfRanksThatTakeTurnsAreNotCountedTwice) {
+TEST(TunerTeam, CallsOfRanksThatSharePusAreNotCountedTwice) {
   comm::LoopTimestamps first, second, last;
   for (auto* each : {&first, &second, &last}) each->clear();
   EXPECT_EQ(first.span(0), comm::LoopTimestamps::missing);
@@ -448,7 +448,7 @@ void expect_nobody_left() {
   EXPECT_EQ(errno, ECHILD) << "no child is left, dead or alive";
 }
 
-TEST(TuneProcesses, TheirTablesAreForThemAlone) {
+TEST(TuneProcesses, TheirTablesAreForProcessesOnly) {
   const auto pair = two_ranks();
   const auto profile = tune(pair.machine, pair.group, of_processes());
   ASSERT_TRUE(profile) << profile.error().message;
@@ -472,7 +472,7 @@ TEST(TuneProcesses, TheirTablesAreForThemAlone) {
   std::filesystem::remove(file);
 }
 
-TEST(TuneProcesses, TheFirstOnesProfileIsEverybodys) {
+TEST(TuneProcesses, AllUseTheProfileOfTheFirst) {
   auto pair = two_ranks();
   pair.machine = *comm::default_model();
   auto profile = made_up(pair, 100.0);
@@ -532,7 +532,7 @@ TEST(TuneProcesses, AHungOneIsOneError) {
 
 // ---- what communicators make of profiles ----------------------------------------------------
 
-TEST(RecipeSelector, LeavesOutWhatComesToTheSame) {
+TEST(RecipeSelector, LeavesOutRecipesWithTheSameSchedule) {
   SynthSpec spec;
   spec.cores = 2;
   const Machine machine = *synthesize_machine(spec);
@@ -555,7 +555,7 @@ TEST(RecipeSelector, LeavesOutWhatComesToTheSame) {
   EXPECT_FALSE(selector.same_schedule(tree, *parse_recipe("broadcast_tree+channels"), 64)) << "has code of its own";
 }
 
-TEST(TunedCommunicator, EqualsStandInForWhatCannotBeDone) {
+TEST(TunedCommunicator, EqualsReplaceUnsupportedRecipes) {
   const auto pair = two_ranks();
   auto profile = made_up(pair, 100.0);
   profile.cells[0].recipe = *parse_recipe("allreduce_slices+direct");
@@ -620,7 +620,7 @@ TEST(TunedCommunicator, PassesOverRecipesThatDoNotFit) {
   std::filesystem::remove(file);
 }
 
-TEST(TunedCommunicator, RequestsThatHaveRunFollowWhenTheProfileIsGivenUp) {
+TEST(TunedCommunicator, UsedRequestsFollowADiscardedProfile) {
   const auto pair = two_ranks();
   const auto file = scratch("given-up.profile.json");
   ASSERT_TRUE(save_profile(made_up(pair, 100.0), file));
@@ -653,7 +653,7 @@ TEST(TunedCommunicator, RequestsThatHaveRunFollowWhenTheProfileIsGivenUp) {
   }));
 }
 
-TEST(TunedCommunicator, LateRanksAreTheModelsBusiness) {
+TEST(TunedCommunicator, LateRanksAreDecidedByTheModel) {
   const auto pair = two_ranks();
   const auto file = scratch("late.profile.json");
   ASSERT_TRUE(save_profile(made_up(pair, 100.0), file));
@@ -688,7 +688,7 @@ Revalidation check(const Pair& pair, double measured_ns, std::string* runs_then)
   return verdicts[0];
 }
 
-TEST(Revalidate, AProfileThatPromisedLittleHolds) {
+TEST(Revalidate, APessimisticProfileHolds) {
   const auto pair = two_ranks();
   std::string runs;
   const auto verdict = check(pair, 1e9, &runs);
@@ -698,7 +698,7 @@ TEST(Revalidate, AProfileThatPromisedLittleHolds) {
   EXPECT_EQ(runs, "allreduce_ring+channels");
 }
 
-TEST(Revalidate, AProfileThatPromisedTooMuchIsGivenUpWhereTheModelIsFaster) {
+TEST(Revalidate, AnOptimisticProfileIsDiscardedIfTheModelIsFaster) {
   const auto pair = two_ranks();
   std::string runs;
   const auto verdict = check(pair, 1e-3, &runs);

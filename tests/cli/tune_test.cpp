@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST(Tune, RefusesNonsense) {
+TEST(Tune, RefusesInvalidOptions) {
   const struct {
     Words words;
     int exit_code;

@@ -114,7 +114,7 @@ TEST(AllgatherByPuts, WritesEveryChunkWhereItBelongs) {
 }
 
 // In every other turn the root has other things to do after its start, and the other rank is done without it.
-TEST(SharedTransfers, KeepNobodyWaitingForOneWhoComputes) {
+TEST(SharedTransfers, DoNotWaitForARankThatComputes) {
   for (const char* recipe : {"scatter_shared", "gather_shared"}) {
     const bool scatters = std::string(recipe) == "scatter_shared";
     auto comm = make_communicator(2, recipe);
@@ -181,7 +181,7 @@ TEST(RandomSequences, OnSeveralCommunicatorsAtOnce) {
 }
 
 // Givers leave while the root reads: never before it has read what lies in their input, which is their own again then.
-TEST(ReductionInHalves, GivesInputsBackWhenTheyAreReadAndNotBefore) {
+TEST(ReductionInHalves, ReturnsInputsWhenTheyHaveBeenRead) {
   for (const int ranks : {2, 3, 5}) {
     auto comm = make_communicator(ranks, "reduce_halves+direct");
     ASSERT_TRUE(comm.run([&](Rank& rank) {
@@ -219,7 +219,7 @@ struct Large {
 };
 
 // A slot of a stage has no room for one of these.
-TEST(ReductionInHalves, LeavesElementsLargerThanASlotToOthers) {
+TEST(ReductionInHalves, RefusesElementsLargerThanASlot) {
   auto comm = make_communicator(2, "reduce_halves+direct");
   ASSERT_TRUE(comm.run([&](Rank& rank) {
     std::vector<Large> in(4), out(4);
@@ -236,7 +236,7 @@ TEST(ReductionInHalves, LeavesElementsLargerThanASlotToOthers) {
   }));
 }
 
-TEST(SplitPhase, SeveralAtOnceFinishInOrderWhateverIsWaitedForFirst) {
+TEST(SplitPhase, ConcurrentOnesFinishInOrderWhicheverIsAwaited) {
   auto comm = make_communicator(3);
   ASSERT_TRUE(comm.run([&](Rank& rank) {
     std::vector<std::uint64_t> in(5000, 1), sums(5000), blocks(3);
@@ -278,7 +278,7 @@ TEST(Persistent, StartsManyTimesAndRefusesToBeStartedTwice) {
   }));
 }
 
-TEST(Persistent, RunsOnOtherBuffersHoweverOthersCall) {
+TEST(Persistent, RunsOnOtherBuffersWhileOthersCallDifferently) {
   for (const int ranks : {2, 3, 5}) {
     auto comm = make_communicator(ranks);
     ASSERT_TRUE(comm.run([&](Rank& rank) {
@@ -308,7 +308,7 @@ TEST(Persistent, RunsOnOtherBuffersHoweverOthersCall) {
 }
 
 // The sizes are looked at in each run: what ran one may not fit the next, nor what others choose for it.
-TEST(Persistent, RunsWithWhateverSizesItsArraysHaveThen) {
+TEST(Persistent, UsesTheCurrentSizesInItsArrays) {
   for (const int ranks : {2, 3}) {
     auto comm = make_communicator(ranks);
     ASSERT_TRUE(comm.run([&](Rank& rank) {
@@ -345,7 +345,7 @@ TEST(Persistent, RunsWithWhateverSizesItsArraysHaveThen) {
 }
 
 // What a start has found out is of no use to a blocking barrier, which has a way of its own.
-TEST(Persistent, ABarrierThatWasStartedRunsWithTheBlockingOnesOfOthers) {
+TEST(Persistent, AStartedBarrierMatchesBlockingOnes) {
   for (const int ranks : {2, 3, 5}) {
     auto comm = make_communicator(ranks);
     std::atomic<int> entered{0};
@@ -362,7 +362,7 @@ TEST(Persistent, ABarrierThatWasStartedRunsWithTheBlockingOnesOfOthers) {
   }
 }
 
-TEST(Persistent, RunRefusesOtherBuffersThanPreparedAndWhileUnderWay) {
+TEST(Persistent, RunRefusesIncompatibleBuffersAndPendingRequests) {
   std::atomic<bool> tried{false};
   auto comm = make_communicator(2);
   ASSERT_TRUE(comm.run([&](Rank& rank) {
@@ -405,7 +405,7 @@ TEST(Reproducible, SameBitsWhateverTheRecipe) {
   }
 }
 
-TEST(UnevenBlocks, ReceiversOfAScatterAndSendersOfAGatherNeedNotKnow) {
+TEST(UnevenBlocks, OnlyTheRootNeedsAllSizes) {
   for (const int ranks : {1, 3, 6}) {
     auto comm = make_communicator(ranks);
     std::vector<Case> cases;
@@ -418,7 +418,7 @@ TEST(UnevenBlocks, ReceiversOfAScatterAndSendersOfAGatherNeedNotKnow) {
   }
 }
 
-TEST(UnevenBlocks, BetweenTwoRanksTakeWhateverBothKnow) {
+TEST(UnevenBlocks, TwoRanksUseTheSizesThatBothKnow) {
   for (const auto& info : algorithms()) {
     if (!has_rank_blocks(info.operation) || (!info.irregular && !info.irregular_pairs)) continue;
     std::vector<Case> cases;
@@ -443,7 +443,7 @@ TEST(UnevenBlocks, BetweenTwoRanksTakeWhateverBothKnow) {
 }
 
 // Who calls in place runs other code than who does not.
-TEST(UnevenBlocks, NothingOneWayAndOneRankInPlace) {
+TEST(UnevenBlocks, EmptyInOneDirectionAndInPlaceOnOneRank) {
   for (const char* recipe : {"alltoall_pairwise", "alltoall_flat+staged"}) {
     auto comm = make_communicator(2, recipe);
     ASSERT_TRUE(comm.run([&](Rank& rank) {
@@ -464,7 +464,7 @@ TEST(UnevenBlocks, NothingOneWayAndOneRankInPlace) {
   }
 }
 
-TEST(UnevenBlocks, AreRefusedWhereTheCallDoesNotSaySo) {
+TEST(UnevenBlocks, AreRefusedUnlessTheCallIsMarkedUneven) {
   auto comm = make_communicator(2);
   ASSERT_TRUE(comm.run([&](Rank& rank) {
     const std::size_t counts[] = {1, 1}, offsets[] = {0, 1};
@@ -487,7 +487,7 @@ TEST(UnevenBlocks, AreRefusedWhereTheCallDoesNotSaySo) {
   }));
 }
 
-TEST(LateRanks, AreToldAndGetTheSameResults) {
+TEST(LateRanks, KnownLatenessDoesNotChangeResults) {
   SynthSpec spec;
   const Machine machine = *synthesize_machine(spec);
   for (const int ranks : {4, 8}) {

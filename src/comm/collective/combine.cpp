@@ -16,7 +16,7 @@ inline __attribute__((always_inline)) void loop(T* to, const T* a, const T* b, s
 
 }  // namespace
 
-// Clones cannot be templates' instantiations: one function for each type and operator.
+// Function clones cannot be instantiations of templates, so there is one function for each type and operator.
 #define SMELT_LOOPS(name, T, Op)                                                                                       \
   SMELT_VECTOR_CLONES static void name##_merge(void* result, const void* first, const void* second, std::size_t count, \
                                                void*) {                                                                \

@@ -36,7 +36,7 @@ Result<void> check_ranks(std::span<const int> ranks, int size, const char* call)
 Rank::Rank(std::shared_ptr<comm::CommunicatorState> state, int rank)
     : state_(std::move(state)), endpoint_(state_->endpoints[static_cast<std::size_t>(rank)].get()) {}
 
-/// A rank that the calling thread takes at once.
+/// A rank that the calling thread attaches to immediately.
 Rank::Rank(std::shared_ptr<comm::CommunicatorState> state, int rank, Attached) : Rank(std::move(state), rank) {
   endpoint_->attached.store(true, std::memory_order_relaxed);
   endpoint_->come();
@@ -219,7 +219,7 @@ Result<Rank> Communicator::attach(int rank) {
     return make_error(Status::invalid_argument, "attach: rank {} belongs to another process", rank);
   }
   auto& endpoint = *state_->endpoints[static_cast<std::size_t>(rank)];
-  // Acquire pairs with the release in ~Rank: the endpoint's private state comes over from there.
+  // Acquire pairs with the release in ~Rank, which publishes the endpoint's private state.
   if (endpoint.attached.exchange(true, std::memory_order_acquire)) {
     return make_error(Status::invalid_argument, "attach: rank {} is attached already", rank);
   }
@@ -268,7 +268,7 @@ Result<void> Communicator::run(const std::function<void(Rank&)>& f) {
   try {
     for (int rank : state_->own_ranks().subspan(1)) threads.emplace_back(work, rank);
   } catch (const std::system_error& thrown) {
-    // The ranks that did start find their communicator broken and come home.
+    // The ranks that did start find the communicator broken and return.
     give_up(make_error(Status::io_error, "run: starting the thread of rank {}: {}", threads.size() + 1, thrown.what()));
     cancelled = true;
   }

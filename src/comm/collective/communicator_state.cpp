@@ -24,8 +24,8 @@ namespace {
 constexpr Operation all_operations[] = {Operation::broadcast, Operation::reduce, Operation::barrier,
                                         Operation::allreduce, Operation::two_phase_commit};
 
-/// Costs of a reduction seen as a broadcast running backwards: the parent "sends" for as long as it
-/// receives from the child, the child "receives" for as long as it sends.
+/// Costs of a reduction as a reversed broadcast: the parent "sends" for as long as it receives from the child, and the
+/// child "receives" for as long as it sends.
 Machine mirror(const Machine& machine) {
   Machine mirrored = machine;
   const auto transpose = [&](const Matrix& from, Matrix& to) {
@@ -39,8 +39,8 @@ Machine mirror(const Machine& machine) {
   return mirrored;
 }
 
-/// Binomial tree on rank numbers. Rank r's subtree is a run of ranks that starts at r, so that
-/// combining own value, first child, second child, ... (ascending) keeps rank order.
+/// Binomial tree on rank numbers. The subtree of rank r is a range of ranks that starts at r, so combining the own
+/// value with the children in ascending order keeps rank order.
 ///
 ///   0 -+- 1                      children stored descending:
 ///      +- 2 --- 3                combination runs through them backwards
@@ -68,7 +68,7 @@ CommunicatorState::CommunicatorState(const Machine& machine, const Group& group,
     : machine(machine), group(group), options(options), mirrored_machine(mirror(machine)) {}
 
 CommunicatorState::~CommunicatorState() {
-  // Endpoints first: they look at the shared memory. Then nobody counts on this process's ranks any more.
+  // Endpoints first, since they access the shared memory. After leaving, no rank relies on the ranks of this process.
   endpoints.clear();
   if (processes_) {
     for (int rank : own_ranks_) members_->leave(rank);
@@ -153,15 +153,15 @@ Result<void> CommunicatorState::make_plans() {
   if (auto done = plan_for_late_ranks(); !done) return done.error();
   auto allowance = discover_allowance();
   if (!allowance) return allowance.error();
-  // Ranks that are bound have PUs that this process may not use; the quota counts for all of them.
+  // Bound ranks have PUs that this process may not use. The quota applies to all of them together.
   if (!options.pus.empty()) allowance->pus.assign(group.pus.begin(), group.pus.end());
   parallelism = std::min(allowance->parallelism(), distinct_pus(group));
   complete_plans();
   return {};
 }
 
-/// Trees in which a rank that is always late delays nobody but the root: late ones are leaves, so that when they
-/// come one message is all that is left to do, where that is the faster way.
+/// Trees in which late ranks are leaves, so that only one message is left to send when they arrive. Used if they are
+/// faster on the model.
 Result<void> CommunicatorState::plan_for_late_ranks() {
   if (options.late_ns.empty()) return {};
   const auto ranks = static_cast<std::size_t>(group.size());
@@ -187,11 +187,12 @@ Result<void> CommunicatorState::plan_for_late_ranks() {
   return {};
 }
 
-/// What follows from plans and parallelism.
+/// Derives what depends on plans and parallelism.
 void CommunicatorState::complete_plans() {
   const auto& wanted = options.barrier;
   const bool crowded = group.size() > parallelism;
-  // Each message of a tree is a turn on a shared PU: plans do not know that, the choices for single operations do.
+  // On a shared PU each message of a tree costs a context switch. Plans do not model that; the choices for single
+  // operations do.
   commits_in_parts = options.topology == "best" && crowded;
   flat_barrier_used =
       group.size() > 1 && (wanted == "flat" || (wanted.empty() && options.topology == "best" && crowded));
@@ -204,7 +205,7 @@ void place_memory(const Machine& machine, const Group& group, const SharedLayout
     const auto& pu = machine.pus[static_cast<std::size_t>(group.pus[static_cast<std::size_t>(rank)])];
     const auto node = static_cast<std::size_t>(pu.numa_node);
     if (node >= machine.numa_nodes.size()) continue;
-    // A model of another machine may name NUMA nodes that are not here; then the kernel chooses.
+    // A model of another machine may name NUMA nodes that do not exist here. Then the kernel chooses.
     (void)bind(layout.part(rank), layout.part_bytes(), machine.numa_nodes[node].os_index);
   }
 }
@@ -229,7 +230,8 @@ Result<void> CommunicatorState::make_endpoints(std::span<const int> ranks) {
   config.profile = std::move(profile);
   selector = std::make_unique<RecipeSelector>(std::move(config));
   WaitConfig wait = make_wait_config(group.size(), parallelism, mode, processes_);
-  // Long messages let ranks wait for milliseconds. One that sleeps meanwhile halts its PU and is woken late and cold.
+  // With long messages ranks wait for milliseconds. A rank that sleeps meanwhile halts its PU, and resumes late and
+  // with cold caches.
   constexpr std::uint64_t awake_ns = 10'000'000;
   if (wait.ranks_per_pu <= 1.0) wait.awake_ns = awake_ns;
   wait.slices_are_ours = wait.ranks_per_pu > 1.0;
@@ -243,7 +245,7 @@ Result<void> CommunicatorState::make_endpoints(std::span<const int> ranks) {
   return {};
 }
 
-/// Threads note their own end; the failure detector is for the agreement, which looks at nobody else here.
+/// Threads record their own end. The agreement needs a failure detector, which watches no process here.
 FailureDetector* CommunicatorState::own_detector() {
   const std::lock_guard lock(subgroups_mutex_);
   if (!idle_detector_) idle_detector_.emplace(*members_);
@@ -253,7 +255,7 @@ FailureDetector* CommunicatorState::own_detector() {
 void CommunicatorState::fail(Status status, const std::string& message) noexcept {
   ControlBlock& control = layout.control();
   if (control.failing.exchange(1, std::memory_order_relaxed) != 0) {
-    // Another one is writing down why. Nobody returns before the status says so, even if that one is killed.
+    // Another thread is writing the message. No thread returns before the status is set, even if that one is killed.
     const auto until = monotonic_ns() + 100'000'000;
     while (this->status() == Status::ok && monotonic_ns() < until) sched_yield();
     int working = static_cast<int>(Status::ok);
@@ -264,7 +266,7 @@ void CommunicatorState::fail(Status status, const std::string& message) noexcept
   const auto length = std::min(message.size(), ControlBlock::text_bytes - 1);
   std::memcpy(control.failure, message.data(), length);
   control.failure[length] = '\0';
-  // Pairs with the acquire in status(): who sees the status can read what it left behind.
+  // Pairs with the acquire in status(): a thread that sees the status can read the message.
   control.status.store(static_cast<int>(status), std::memory_order_release);
 }
 
@@ -272,8 +274,8 @@ std::uint32_t CommunicatorState::departure(int rank, int own) const noexcept {
   if (const auto left = members_->departure(rank, members_->attendance(own)); left != 0) return left;
   const std::uint32_t theirs = members_->attendance(rank);
   if (theirs % 2 != 0) return 0;
-  // `own` may have been given from thread to thread, so that attendances do not compare; but the rank was here if it
-  // has entered what `own` has come for.
+  // `own` may have been passed between threads, so attendances cannot be compared. But the rank was attached if it has
+  // entered the collective that `own` is in.
   const auto calls = Progress::calls(layout.progress(rank).position.load(std::memory_order_relaxed));
   if (theirs != 0) return calls > endpoints[static_cast<std::size_t>(own)]->calls_before() ? theirs : 0;
   if (!parent_) return 0;
@@ -281,7 +283,8 @@ std::uint32_t CommunicatorState::departure(int rank, int own) const noexcept {
   const int number = parent_->members[static_cast<std::size_t>(rank)];
   const bool gone = whole == nullptr || whole->members_->departure(number, parent_->attendance) != 0 ||
                     !whole->members_->present(number);
-  // It comes to the part before it leaves the whole, which has been acquired: so it will not come if it has not.
+  // A rank attaches to the subgroup before it leaves the parent. The departure from the parent has been acquired, so a
+  // rank that is not attached will not come.
   return gone && members_->attendance(rank) == 0 ? Membership::for_good : 0;
 }
 
@@ -290,7 +293,8 @@ void CommunicatorState::fail_after_departure(int rank) noexcept {
 }
 
 void CommunicatorState::close() noexcept {
-  // Sequentially consistent, as in given_up(): a rank that is given up at the same time is seen to be by one of both.
+  // Sequentially consistent, as in given_up(): if a rank detaches at the same time, at least one of both sees the
+  // other.
   closed_.store(true);
   for (const int rank : own_ranks_) {
     if (!endpoints[static_cast<std::size_t>(rank)]->attached.load()) members_->leave(rank);
@@ -298,8 +302,8 @@ void CommunicatorState::close() noexcept {
 }
 
 void CommunicatorState::given_up(int rank) noexcept {
-  // Release, besides: pairs with the exchange in Communicator::attach(), hands the endpoint's private state to the next
-  // thread.
+  // Also a release: pairs with the exchange in Communicator::attach() and publishes the endpoint's private state to the
+  // next thread.
   endpoints[static_cast<std::size_t>(rank)]->attached.store(false);
   if (closed_.load()) members_->leave(rank);
 }
@@ -317,7 +321,7 @@ std::string CommunicatorState::describe_late_rank(int waiting_rank, int peer) co
                                       [](auto a, auto b) { return Progress::calls(a) < Progress::calls(b); });
   const auto mine = positions[static_cast<std::size_t>(waiting_rank)];
   auto late = static_cast<int>(least - positions.begin());
-  // All have entered this call: then it is the peer that does not go on inside it.
+  // All ranks have entered this call, so the peer is the one that does not progress in it.
   if (Progress::calls(*least) == Progress::calls(mine) && peer >= 0) late = peer;
   const auto theirs = positions[static_cast<std::size_t>(late)];
   const auto behind = Progress::calls(mine) - Progress::calls(theirs);

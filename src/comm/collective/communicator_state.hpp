@@ -1,7 +1,7 @@
-// CommunicatorState: a process's side of a communicator: what its ranks share beyond the shared layout.
+// CommunicatorState: per-process state of a communicator, shared by the ranks of the process.
 //
-// Threads of one process share one CommunicatorState and anonymous memory. Processes have a CommunicatorState each,
-// over a named segment; `members` then tells who is where and who has died.
+// Ranks that are threads of one process share one CommunicatorState over anonymous memory. Ranks in several processes
+// have one per process, over a shared segment; `members` then records processes and deaths.
 #pragma once
 
 #include <sys/types.h>
@@ -33,19 +33,19 @@ class Endpoint;
 
 using Placement = Result<void> (*)(void* address, std::size_t size_bytes, int os_index);
 
-/// Puts the part of each rank on the NUMA node of its PU: the rank polls its channels, senders only pass by. What
-/// cannot be placed stays where it is.
+/// Places the memory of each rank on the NUMA node of its PU, since the rank polls its channels. Memory that cannot be
+/// placed stays where it is.
 void place_memory(const Machine& machine, const Group& group, const SharedLayout& layout, Placement bind);
 
 class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
  public:
   static Result<std::shared_ptr<CommunicatorState>> create(const Machine& machine, const Group& group,
                                                            const CommunicatorOptions& options);
-  /// Over processes: this one brings `ranks`. Meets under `name`, or over `fd` if that is empty.
+  /// Over processes, of which this one brings `ranks`. The rendezvous is under `name`, or over `fd` if that is empty.
   static Result<std::shared_ptr<CommunicatorState>> create_shared(const std::string& name, int fd, int size,
                                                                   std::span<const int> ranks,
                                                                   const CommunicatorOptions& options);
-  /// The same over `fd`, for a machine and a group that all processes know.
+  /// The same over `fd`; all processes must pass the same machine and group.
   static Result<std::shared_ptr<CommunicatorState>> create_shared(int fd, const Machine& machine, const Group& group,
                                                                   std::span<const int> ranks,
                                                                   const CommunicatorOptions& options);
@@ -58,10 +58,10 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   const Machine mirrored_machine;  ///< with sending and receiving swapped: reductions are broadcasts on it
 
   Plan plans[operation_count];     ///< by Operation, those that have tree plans
-  std::optional<Profile> profile;  ///< of the tuner, until the recipe selector has it
-  Tree ordered_tree;               ///< reductions in rank order: binomial, every subtree a run of ranks
+  std::optional<Profile> profile;  ///< of the tuner, until it moves into the recipe selector
+  Tree ordered_tree;               ///< for reductions in rank order: binomial, every subtree is a range of ranks
   bool flat_barrier_used = false;
-  bool commits_in_parts = false;  ///< two-phase commits by what runs broadcasts and allreduces, whatever their size
+  bool commits_in_parts = false;  ///< two-phase commits consist of broadcasts and allreduces at any size
   int parallelism = 1;            ///< ranks that can run at the same time: PUs of the group, quota
   double timeout_s = 0.0;
 
@@ -71,37 +71,37 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
 
   /// Status::ok while the communicator works.
   Status status() const noexcept {
-    // Partner: the store in fail(). The message is there.
+    // Pairs with the store in fail(), which writes the message first.
     return static_cast<Status>(layout.control().status.load(std::memory_order_acquire));
   }
   /// Breaks the communicator; the first call wins. All pending and later operations return `status`.
   void fail(Status status, const std::string& message) noexcept;
-  /// The same after `own` has found the memory of `rank`, of another process, gone: that has died, or has left in the
-  /// middle, or will be seen to have soon.
+  /// The same after `own` could not access the memory of `rank` in another process, which has died or left, or is about
+  /// to be detected.
   void fail_without_access(int rank, int own, const std::string& message) noexcept;
   std::string failure() const;
   /// The process of a rank; 0: this one.
   pid_t foreign_process(int rank) const noexcept;
-  /// Says who is missing: the ranks that have entered the fewest collectives.
+  /// A message that names the missing ranks: those that have entered the fewest collectives.
   std::string describe_late_rank(int waiting_rank, int peer) const;
 
-  /// The state of the subgroup that `members` create together by their `call`-th request for it. `new_rank`:
-  /// the caller's number there.
+  /// The state of the subgroup that `members` create together by their `call`-th request for it. `new_rank`: the
+  /// caller's rank there.
   Result<std::shared_ptr<CommunicatorState>> subgroup(const std::vector<int>& members, int call, int new_rank);
 
-  /// The state of the survivors, as all of them agree on it, and this rank's number there.
+  /// The state of the communicator of the survivors, on which all of them agree, and this rank's new rank.
   Result<std::shared_ptr<CommunicatorState>> shrunk(int rank, int* new_rank);
 
-  /// Looks for deaths, at most once a millisecond; the first one breaks the communicator.
+  /// Checks for deaths, at most once per millisecond. The first one breaks the communicator.
   bool somebody_died() noexcept;
-  /// 0 as long as `rank` may take part in what `own`, a rank of this process, takes part in; else which departure it is
-  /// by which it has left (Membership::departure).
+  /// 0 while `rank` may still take part in the collectives of `own`, a rank of this process; otherwise its departure
+  /// (Membership::departure).
   std::uint32_t departure(int rank, int own) const noexcept;
-  /// Breaks the communicator because that rank is needed and has left.
+  /// Breaks the communicator because a rank that is needed has left.
   void fail_after_departure(int rank) noexcept;
-  /// Nobody can take a rank of this process any more: those that no thread has have left for good.
+  /// After this, no thread can attach to a rank of this process. Ranks without a thread have left for good.
   void close() noexcept;
-  /// A thread has given up that rank.
+  /// A thread has detached from that rank.
   void given_up(int rank) noexcept;
   Membership& members() noexcept { return *members_; }
   std::span<const int> own_ranks() const noexcept { return own_ranks_; }
@@ -114,7 +114,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
  private:
   using JoinRendezvous = std::function<Result<Rendezvous>(const Prepare&)>;
   using PlanAll = std::function<Result<std::shared_ptr<CommunicatorState>>()>;
-  static constexpr double shrink_timeout_s = 30.0;  ///< survivors that have not come by then are left out
+  static constexpr double shrink_timeout_s = 30.0;  ///< survivors that have not called by then are excluded
 
   CommunicatorState(const Machine& machine, const Group& group, const CommunicatorOptions& options);
   /// With plans, without memory.
@@ -133,8 +133,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
                                                        int new_rank, bool deaths_expected);
   Result<std::shared_ptr<CommunicatorState>> split(const std::string& purpose, const std::vector<int>& members,
                                                    int new_rank);
-  /// Looks for half a second for a death that shows elsewhere already, and for the departure of one of those that `own`
-  /// works with.
+  /// Checks for half a second for a death that another mechanism has indicated, and for the departure of a rank that
+  /// `own` works with.
   bool learns_of_end(const std::vector<int>& members, int own) noexcept;
   void clear_up() noexcept;
   /// A rank that has left for good, -1 if none has.
@@ -144,12 +144,11 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Result<void> find_out_access(std::span<const int> own_ranks);
   FailureDetector* own_detector();
 
-  Segment segment_;                 ///< of threads
+  Segment segment_;                       ///< of threads
   std::optional<Rendezvous> rendezvous_;  ///< of processes
   std::vector<int> own_ranks_;
-  std::atomic<int> numbers_{0};
-  /// Of a subgroup of threads: the ranks of the communicator that it is a part of, as its first one saw it. Members
-  /// that have not come yet have left if they have left there.
+  /// Of a subgroup of threads: its members in the parent communicator, and the attendance of the first one there.
+  /// Members that have not attached here have left if they have left the parent.
   struct ParentCommunicator {
     std::weak_ptr<const CommunicatorState> whole;
     std::vector<int> members;

@@ -1,4 +1,4 @@
-// State over processes: rendezvous, finding out who can read whose memory, and what happens when one dies.
+// CommunicatorState over processes: rendezvous, access to other processes' memory, and deaths.
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ namespace smelt::comm {
 namespace {
 
 constexpr std::uint64_t probe_word = 0x736d656c742d6f6b;
-/// Its address is told to the other processes, who try to read it.
+/// Other processes get its address and try to read it.
 const std::uint64_t probe = probe_word;
 
 bool can_read(pid_t process, const std::byte* address) {
@@ -44,22 +44,22 @@ RendezvousOptions rendezvous_options_of(const CommunicatorOptions& options) {
 
 }  // namespace
 
-/// Waits until `ranks` ranks have come to this point of the set-up. Deaths end it.
+/// Waits until `ranks` ranks have reached this point of the set-up, or until a death.
 Result<void> CommunicatorState::wait_in_setup(int stage, std::size_t own_ranks) {
   auto& arrived = layout.control().setup[stage];
-  // Release: what was done before is visible to who sees the sum; acquire below.
+  // Release: pairs with the acquire below. What was done before is visible to a rank that sees the sum.
   arrived.fetch_add(static_cast<int>(own_ranks), std::memory_order_release);
   const auto give_up = monotonic_ns() + std::uint64_t{60'000'000'000};
   while (arrived.load(std::memory_order_acquire) < group.size()) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
-    // Who has come this far and dies now leaves a communicator to all, a broken one.
+    // A death after this point leaves a communicator to all, which is broken.
     if (somebody_died() && arrived.load(std::memory_order_acquire) < group.size()) {
-      // Survivors of a death get their communicator, broken, and shrink it once more.
+      // Survivors get their communicator although it is broken, and shrink it again.
       if (deaths_expected_) return {};
       return make_error(Status::broken, "communicator: rank {} died while the ranks were meeting",
                         members_->first_dead());
     }
-    // Who leaves before all have come here has failed to set up its side; nobody leaves for another reason.
+    // A rank that leaves before all have arrived has failed to set up its side.
     const int left = somebody_left();
     if (left >= 0 && arrived.load(std::memory_order_acquire) < group.size()) {
       if (deaths_expected_) return fail_after_departure(left), Result<void>();
@@ -71,7 +71,7 @@ Result<void> CommunicatorState::wait_in_setup(int stage, std::size_t own_ranks) 
   return {};
 }
 
-/// Whether every process may read every other's memory (ptrace permission); else nobody does.
+/// Finds out whether every process may read every other's memory (ptrace permission). If not, no process does.
 Result<void> CommunicatorState::find_out_access(std::span<const int> own_ranks) {
   for (int rank : own_ranks) {
     layout.tick(rank).in.store(reinterpret_cast<const std::byte*>(&probe), std::memory_order_relaxed);
@@ -176,8 +176,7 @@ Result<std::shared_ptr<CommunicatorState>> CommunicatorState::create_shared(int 
   return join(meet_all, plan_all, ranks, options, false);
 }
 
-/// The communicator of some ranks of this one, over processes: its members meet under a name that
-/// only they can know.
+/// A communicator of some ranks of this one, over processes. The rendezvous has a name that only its members know.
 Result<std::shared_ptr<CommunicatorState>> CommunicatorState::join_part(const std::string& purpose,
                                                                         const std::vector<int>& members, int new_rank,
                                                                         bool deaths_expected) {
@@ -210,11 +209,11 @@ Result<std::shared_ptr<CommunicatorState>> CommunicatorState::join_part(const st
   return join(meet_part, plan_all, own, options, deaths_expected);
 }
 
-/// The part that `members` make together, as long as nobody of this communicator has died.
+/// The subgroup of `members`. Fails if a rank of this communicator dies.
 Result<std::shared_ptr<CommunicatorState>> CommunicatorState::split(const std::string& purpose,
                                                                     const std::vector<int>& members, int new_rank) {
   auto part = join_part(purpose, members, new_rank, false);
-  // Who saw the death or departure elsewhere, as that of a rank of the part, names it by its rank here.
+  // A death or departure that was detected in the subgroup is reported with the rank in this communicator.
   const int own = members[static_cast<std::size_t>(new_rank)];
   if (!part && part.error().status == Status::broken && learns_of_end(members, own)) return Error{status(), failure()};
   return part;
@@ -246,14 +245,14 @@ bool CommunicatorState::somebody_died() noexcept {
   return true;
 }
 
-/// A rank may have died when it was the first to come to the rendezvous of a subgroup. Done before the communicator is
-/// known to be broken: the others, who learn of it by that, need not look.
+/// Removes the segment of a rank that died as the first one in the rendezvous of a subgroup. Called before the
+/// communicator is marked broken, so the other ranks need not do it.
 void CommunicatorState::clear_up() noexcept {
   if (!processes_) return;
   try {
     remove_stale_rendezvous();
   } catch (const std::bad_alloc&) {
-    return;  // the next rendezvous does it
+    return;  // left to the next rendezvous
   }
 }
 
@@ -269,7 +268,7 @@ bool CommunicatorState::learns_of_end(const std::vector<int>& members, int own) 
 }
 
 void CommunicatorState::fail_without_access(int rank, int own, const std::string& message) noexcept {
-  // The reason is on its way: the kernel takes a process's memory away before it says that it has ended.
+  // The kernel releases a process's memory before it reports the end of the process.
   if (!learns_of_end({rank}, own)) fail(Status::broken, message);
 }
 

@@ -121,7 +121,7 @@ Reduction without_merge(Reduction op) {
   return op;
 }
 
-TEST_P(Ranks, ShortCallsThatFollowEachOtherDifferInAnything) {
+TEST_P(Ranks, ConsecutiveShortCallsMayDifferInAnything) {
   auto comm = make_communicator(GetParam());
   const auto done = comm.run([](Rank& rank) {
     const int n = rank.size(), r = rank.rank();

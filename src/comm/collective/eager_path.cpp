@@ -21,7 +21,7 @@ bool is_eager(const Move& move, bool ticks) {
     case Move::Kind::exchange_combine:
     case Move::Kind::copy:
     case Move::Kind::combine:
-    case Move::Kind::flush:  // nothing is lent through channels
+    case Move::Kind::flush:  // no buffer is lent on this path
       return true;
     case Move::Kind::get:
     case Move::Kind::get_combine:
@@ -38,7 +38,8 @@ bool is_message(const Move& move) {
   return move.peer >= 0 || (move.source >= 0 && move.kind <= Move::Kind::exchange_combine);
 }
 
-/// to = with (op) operand, or operand (op) with. Without `merge` the operand is scratch, and destroyed.
+/// to = with (op) operand, or operand (op) with. Without Reduction::merge the operand is scratch memory and
+/// overwritten.
 void fold(const Reduction& op, std::byte* to, const std::byte* with, const std::byte* operand, std::size_t bytes,
           bool operand_first) {
   const std::size_t count = bytes / op.element_bytes;
@@ -85,13 +86,13 @@ EagerPath EagerPath::compile(Endpoint& endpoint, const Recipe& recipe, const Sch
   if ((recipe.access != Access::channels && !staged) || schedule.slices > 1 || (uses_ticks(schedule) && !staged))
     return eager;
   if (uses_ticks(schedule)) eager.schedule_ = &schedule;
-  std::uint16_t most_blocks = uses_ticks(schedule) ? 0 : 1;  // of a message; 0: there is none
+  std::uint16_t most_blocks = uses_ticks(schedule) ? 0 : 1;  // in a message; 0: no messages
   for (const auto* section : {&schedule.begin, &schedule.body, &schedule.end}) {
     for (const Move& move : *section) {
       if (!is_eager(move, staged)) return EagerPath();
       if (move.kind == Move::Kind::flush) continue;
       const EagerStep& step = eager.steps_.emplace_back(eager.compile_step(endpoint, move, operation));
-      // Without ticks operands are scratch in every step.
+      // Without ticks the operands of every step are in scratch memory.
       if (is_message(move) || !eager.ticks()) most_blocks = std::max({most_blocks, step.from.count, step.to.count});
       eager.one_by_one_ &= step.from.count == 1 && step.to.count == 1;
       eager.fills_stage_ |= step.to.buffer == Buffer::stage;
@@ -109,7 +110,7 @@ EagerPath EagerPath::compile(Endpoint& endpoint, const Recipe& recipe, const Sch
     eager.most_bytes_ = std::min(eager.most_bytes_, StagingRing::most_chunk_bytes / blocks / line_bytes * line_bytes);
   }
   if (most_blocks > 0) {
-    // Two ranks that send to each other first and then receive must not fill their channels.
+    // Two ranks that both send before they receive must not fill their channels.
     const std::size_t lines = std::min<std::size_t>(most_lines, SharedLayout::channel_lines(endpoint.size()) / 4);
     eager.most_bytes_ = std::min(eager.most_bytes_, lines * channel::line_payload / most_blocks);
   }
@@ -168,7 +169,7 @@ EagerPath::UnevenCallBuffers EagerPath::uneven_buffers_of(Endpoint& endpoint, co
   return buffers;
 }
 
-/// Only where all ranks come to the same answer, and what is combined has the length of the own block.
+/// True only if all ranks get the same answer, and the combined operands have the length of the rank's own block.
 bool EagerPath::fits_uneven(const Endpoint& endpoint, const Collective& call) const noexcept {
   if (steps_.empty() || !one_by_one_) return false;
   if (call.operation == Operation::reduce_scatter && (ticks() || sums_apart_ || call.in == call.out)) return false;
@@ -191,7 +192,7 @@ std::size_t EagerPath::UnevenCallBuffers::uneven_offset(const BlockRange& place)
   return offsets != nullptr ? offsets[place.at] * uneven->element_bytes : place.at * bytes;
 }
 
-/// The epoch, and the place in the stages.
+/// Takes an epoch and a place in the stages.
 inline void EagerPath::take_stage(Endpoint& endpoint, CallBuffers& buffers) const noexcept {
   buffers.epoch = ++endpoint.epoch_ << tick_bits;
   if (stage_blocks_ == 0) return;
@@ -199,7 +200,7 @@ inline void EagerPath::take_stage(Endpoint& endpoint, CallBuffers& buffers) cons
   buffers.base[static_cast<int>(Buffer::stage)] = endpoint.stage_memory_ + buffers.staged;
 }
 
-/// Of the places that this rank fills.
+/// The records of the places that this rank fills.
 inline std::span<StagingRing::Use> EagerPath::uses(Endpoint& endpoint, const CallBuffers& buffers) const noexcept {
   return fills_stage_ ? endpoint.stage_.uses(buffers.staged, stage_blocks_ * buffers.bytes)
                       : std::span<StagingRing::Use>();
@@ -210,7 +211,7 @@ inline void EagerPath::note_use(Endpoint& endpoint, const CallBuffers& buffers) 
   for (StagingRing::Use& each : uses(endpoint, buffers)) each = use;
 }
 
-/// The epoch, and the place in the stages, which is free once those are done who read what it held.
+/// Takes an epoch and a place in the stages, and waits until the readers of its former content are done.
 inline bool EagerPath::begin(Endpoint& endpoint, CallBuffers& buffers) const noexcept {
   take_stage(endpoint, buffers);
   for (const StagingRing::Use& use : uses(endpoint, buffers)) {
@@ -223,7 +224,6 @@ inline bool EagerPath::begin(Endpoint& endpoint, CallBuffers& buffers) const noe
   return true;
 }
 
-/// A step that combines.
 template <class ACallBuffers>
 bool EagerPath::combine(Endpoint& endpoint, const Collective& call, const ACallBuffers& buffers,
                         const EagerStep& step) noexcept {
@@ -323,7 +323,7 @@ bool EagerPath::stage_is_free(Endpoint& endpoint, PendingOperation& pending) con
   return pending.stage_free_ = true;
 }
 
-/// As in blocking calls: first all is sent, then all is received.
+/// As in blocking calls, everything is sent before anything is received.
 bool EagerPath::messages_moved(const EagerStep& step, PendingOperation& pending) noexcept {
   if (step.out != nullptr) {
     const std::size_t bytes = pending.buffers_.length(step.from);

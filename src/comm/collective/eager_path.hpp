@@ -1,10 +1,10 @@
-// EagerPath: a schedule for short messages, run by blocking calls without what long ones need: chunks, extents, and a
-// state from which to go on later.
+// EagerPath: a schedule compiled for short messages. It omits what long messages need (chunks, extents, resumable
+// state), and serves blocking calls.
 //
-//   move of the schedule   ->   step: the channels are known, addresses are base[buffer] + at * block bytes
+//   move of the schedule   ->   step: the channels are resolved, addresses are base[buffer] + at * block bytes
 //
-// Messages of a few lines through channels, or one chunk through the stages. What goes over the wire, ticks and stages
-// included, is what Execution makes of the same schedule: one rank may run the one, and its peer the other.
+// A message is a few lines through channels, or one chunk through the stages. Messages, ticks and stages are the same
+// as those of Execution for the same schedule, so one rank may use this path while its peer uses Execution.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +24,10 @@ class Endpoint;
 
 class EagerPath {
  public:
-  /// Translates this rank's schedule; empty if it does more than send, receive, copy and combine.
+  /// Compiles this rank's schedule; empty if it contains more than sends, receives, copies and combinations.
   static EagerPath compile(Endpoint& endpoint, const Recipe& recipe, const Schedule& schedule, Operation operation);
 
-  /// Whether that call is short enough.
+  /// Whether the call is short enough.
   bool fits(const Endpoint& endpoint, const Collective& call) const noexcept {
     if (call.uneven) [[unlikely]]
       return fits_uneven(endpoint, call);
@@ -41,7 +41,8 @@ class EagerPath {
   bool run(Endpoint& endpoint, const Collective& call) const noexcept;
 
   class PendingOperation;
-  /// The same in parts: begins it, then does what can be done without waiting. False: blocked, the course says by what.
+  /// The same without waiting: begin() starts the call, advance() does as much as it can. False: blocked; `pending`
+  /// says by what.
   void begin(Endpoint& endpoint, const Collective& call, PendingOperation& pending) const noexcept;
   bool advance(Endpoint& endpoint, const Collective& call, PendingOperation& pending) const noexcept;
 
@@ -59,16 +60,16 @@ class EagerPath {
     BlockRange from{}, with{}, to{};
     Link* out = nullptr;
     Link* in = nullptr;
-    std::uint64_t tick = 0;             ///< of post and await
-    const std::byte* stage = nullptr;   ///< of get: of the rank that is read
+    std::uint64_t tick = 0;            ///< post and await
+    const std::byte* stage = nullptr;  ///< get: the stage of the rank that is read
     int source = -1;
   };
-  /// Where the buffers of a call begin.
+  /// Addresses of the buffers of a call.
   struct CallBuffers {
     std::byte* base[5];
-    std::size_t bytes;        ///< of a vector or block; of different ones that of the longest that travels
+    std::size_t bytes;        ///< of a vector or block; of blocks of different sizes, the longest that is sent
     std::uint64_t epoch = 0;  ///< of ticks
-    std::size_t staged = 0;   ///< where in the stages
+    std::size_t staged = 0;   ///< offset in the stages
 
     std::size_t length(const BlockRange& place) const { return place.count * bytes; }
     std::size_t length(const EagerStep& copy) const { return length(copy.to); }
@@ -76,21 +77,21 @@ class EagerPath {
     std::byte* at(const BlockRange& place) const { return base[static_cast<int>(place.buffer)] + place.at * bytes; }
     const std::byte* theirs(const EagerStep& step) const { return step.stage + staged + step.from.at * bytes; }
   };
-  /// The same for blocks that may differ. Apart, as the others are too short for the question.
+  /// The same for blocks whose sizes may differ. A type of its own, so that other calls do not pay for the test.
   struct UnevenCallBuffers : CallBuffers {
     const Collective* uneven = nullptr;  ///< the call, if they do
 
     std::size_t length(const BlockRange& place) const {
       return uneven == nullptr ? CallBuffers::length(place) : uneven_length(place);
     }
-    /// A stage has the room of the longest block for each.
+    /// In a stage every block has the space of the longest one.
     std::size_t length(const EagerStep& copy) const {
       return length(uneven != nullptr && copy.to.buffer == Buffer::stage ? copy.from : copy.to);
     }
     std::byte* at(const BlockRange& place) const {
       return uneven == nullptr ? CallBuffers::at(place) : base[static_cast<int>(place.buffer)] + uneven_offset(place);
     }
-    /// Then there is no message.
+    /// An empty block is not sent.
     bool is_empty(const BlockRange& place) const { return uneven != nullptr && length(place) == 0; }
     std::size_t uneven_length(const BlockRange& place) const noexcept;
     std::size_t uneven_offset(const BlockRange& place) const noexcept;
@@ -122,15 +123,15 @@ class EagerPath {
 
   std::vector<EagerStep> steps_;
   std::size_t most_bytes_ = 0;          ///< of a vector or block
-  const Schedule* schedule_ = nullptr;  ///< that is followed by ticks; nullptr: by messages alone
+  const Schedule* schedule_ = nullptr;  ///< of a path that uses ticks; nullptr: messages only
   bool fills_stage_ = false;
-  std::size_t stage_blocks_ = 0;  ///< that a stage takes; 0: none is used
-  bool one_by_one_ = true;   ///< no step moves several blocks
-  bool sums_apart_ = false;  ///< working memory holds more than the own block
-  bool merges_ = false;      ///< what others own is combined: the operator must not need a place to do so
+  std::size_t stage_blocks_ = 0;  ///< blocks in a stage; 0: no stage is used
+  bool one_by_one_ = true;        ///< no step moves several blocks
+  bool sums_apart_ = false;       ///< working memory holds more than the rank's own block
+  bool merges_ = false;           ///< combines operands in other ranks' memory, which needs Reduction::merge
 };
 
-/// How far a call has come that is done in parts, and what it waits for: one of the last three.
+/// The progress of a call that is run by begin() and advance(), and what it waits for: `in`, `out` or `tick`.
 class EagerPath::PendingOperation {
  public:
   Link* in = nullptr;          ///< a message
@@ -142,8 +143,8 @@ class EagerPath::PendingOperation {
  private:
   friend class EagerPath;
   UnevenCallBuffers buffers_;
-  std::size_t at_ = 0;                         ///< step
-  std::size_t sent_ = 0, received_ = 0;        ///< bytes of its messages
+  std::size_t at_ = 0;                   ///< step
+  std::size_t sent_ = 0, received_ = 0;  ///< bytes of its messages
   bool stage_free_ = true;
   std::size_t place_ = 0, reader_ = 0;  ///< of what lies in the stage: next to be waited for
   alignas(line_bytes) std::byte operand_[most_lines * channel::line_payload];

@@ -16,11 +16,11 @@
 namespace smelt::comm {
 namespace {
 
-/// Long messages move in chunks of this many lines, so that every level of a tree works at the
-/// same time; a quarter of a channel, so that two ranks can send to each other at once.
+/// Long messages move in chunks of this many lines, so that all levels of a tree work in parallel. A chunk is a quarter
+/// of a channel, so that two ranks can send to each other at the same time.
 std::size_t default_chunk_bytes(int ranks) { return SharedLayout::channel_lines(ranks) / 4 * channel::line_payload; }
 
-/// Elements that move at a time. The division is spared where it would show: in short messages.
+/// Elements that move at a time. Avoids the division for short messages, where its cost would be visible.
 std::size_t chunk_of(std::size_t count, std::size_t element_bytes, std::size_t chunk_bytes) {
   return count * element_bytes <= chunk_bytes ? count : chunk_bytes / element_bytes;
 }
@@ -55,7 +55,7 @@ Endpoint::Endpoint(CommunicatorState& state, int rank, const WaitConfig& wait)
 int Endpoint::size() const noexcept { return state_.group.size(); }
 bool Endpoint::broken() const noexcept { return state_.status() != Status::ok; }
 
-/// Made when first used: most ranks talk to few others.
+/// Created on first use, as most ranks communicate with few others.
 Link* Endpoint::link_to(int peer) noexcept {
   auto& link = links_[static_cast<std::size_t>(peer)];
   if (link != nullptr) [[likely]]
@@ -114,7 +114,7 @@ void Endpoint::compile() {
   broadcast_route_ = route(*plan_of(Operation::broadcast).broadcast_tree, false);
   reduce_route_ = route(*plan_of(Operation::reduce).reduce_tree, true);
 
-  // In rank order: children ascending is the order of combination, so the flood order is descending.
+  // In rank order children are combined in ascending order, so the flood order is descending.
   const auto parents = state_.ordered_tree.parents();
   const auto& children = state_.ordered_tree.children[static_cast<std::size_t>(rank_)];
   for (int child : children) ordered_route_.flood.push_back(link_to(child));
@@ -129,13 +129,14 @@ void Endpoint::come() noexcept {
 
 void Endpoint::leave() noexcept {
   if (!state_.members().mine(rank_)) return;  // a forked child's copy
-  // Unless the end of the process has given it up already: what is started then lacks its part, and its buffers may be gone.
+  // If the end of the process has detached the rank already, started collectives stay incomplete, and their buffers may
+  // be gone.
   if (state_.members().attendance(rank_) % 2 != 0) drain();
   state_.members().detach(rank_);
   state_.given_up(rank_);
 }
 
-/// Whether what the rank waits for will not come. Called while it waits, between looks at what it waits for.
+/// Whether the awaited event cannot happen any more. Called between polls.
 bool Endpoint::waits_in_vain() noexcept {
   if (broken() || state_.somebody_died()) return true;
   if (waiting_for_ != everybody) return misses(waiting_for_) || (waiting_too_ != everybody && misses(waiting_too_));
@@ -145,8 +146,8 @@ bool Endpoint::waits_in_vain() noexcept {
   return false;
 }
 
-/// Breaks the communicator if that peer has left, and had been seen to have left before: since then the waiting loop
-/// has looked again, with what the peer published before it left in sight (docs/explanation/memory-ordering.md,
+/// Breaks the communicator if the peer has left and this was already seen by an earlier call. In between, the waiting
+/// loop has polled once more, and would have seen what the peer published before it left (docs/explanation/memory-ordering.md,
 /// "leaving").
 bool Endpoint::misses(int peer) noexcept {
   const std::uint32_t departure = state_.departure(peer, rank_);
@@ -167,7 +168,7 @@ bool Endpoint::interrupted(void* self) noexcept {
   return true;
 }
 
-/// Says what is waited for. Returns for how long, as far as it has been seen.
+/// Records what the rank waits for. Returns how long it has waited, as far as known.
 std::uint64_t Endpoint::note_wait() noexcept {
   const auto now = monotonic_ns();
   if (stuck_since_ns_ == 0 || stuck_lines_ != lines_moved_) {
@@ -182,14 +183,14 @@ std::uint64_t Endpoint::note_wait() noexcept {
 }
 
 inline bool Endpoint::enter(Operation operation) noexcept {
-  // Relaxed: the report that reads it needs no order with anything else.
+  // Relaxed: reports need no order with anything else.
   progress_.position.store(++calls_ << 8 | static_cast<std::uint64_t>(operation), std::memory_order_relaxed);
   ++lines_moved_;
   waiting_for_ = waiting_too_ = everybody;
   return state_.status() == Status::ok;
 }
 
-/// Apart: what hardly ever happens must not crowd what happens between two messages.
+/// A function of its own, to keep rare code out of the hot path.
 [[gnu::noinline]] void Endpoint::write_log(Step::Kind kind, int peer) noexcept { log->push_back({kind, peer}); }
 
 inline void Endpoint::note(Step::Kind kind, int peer) noexcept {
@@ -293,7 +294,7 @@ bool Endpoint::reserve(Bytes& bytes, std::size_t least) noexcept {
   return true;
 }
 
-/// Makes room for one element where an element is longer than a chunk.
+/// Makes room for one element if an element is longer than a chunk.
 inline bool Endpoint::ensure_scratch(std::size_t element_bytes) noexcept {
   if (element_bytes <= chunk_bytes_) return true;
   if (!reserve(scratch_, 2 * element_bytes)) return false;
@@ -326,8 +327,8 @@ bool Endpoint::gather(const Route& route, const void* in, void* result, std::siz
   return true;
 }
 
-/// Combines in rank order on rank 0, chunk by chunk, and tells all; `result` may be null where it is
-/// not wanted. For operators that do not commute.
+/// Combines in rank order on rank 0, chunk by chunk, and broadcasts the result. `result` may be null on ranks that do
+/// not need it. For operators that do not commute.
 bool Endpoint::gather_in_order(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
   const auto chunk_elements = chunk_of(count, op.element_bytes, chunk_bytes_);
   std::size_t done = 0;
@@ -351,8 +352,8 @@ Status Endpoint::reduce(const void* in, void* result, std::size_t count, const R
   return ok ? Status::ok : state_.status();
 }
 
-/// One chunk of an allreduce without a tree. `value` is what this rank has so far: its own input, in
-/// place, until something has been combined, so that nothing is copied ahead of the first send.
+/// One chunk of an allreduce without a tree. `value` is this rank's intermediate result. It points to the input until
+/// something has been combined, so that nothing is copied before the first send.
 bool Endpoint::exchange_chunk(const std::byte* value, std::byte* result, std::size_t count,
                               const Reduction& op) noexcept {
   const auto bytes = count * op.element_bytes;
@@ -410,8 +411,8 @@ Status Endpoint::allreduce(const void* in, void* result, std::size_t count, cons
 
 // ---- messages of a single line -----------------------------------------------------------------
 //
-// What the functions above do, for a vector that fits into a line and an operator that can write its result away from
-// its operands: these are read where they lie, in the channel and in the caller's memory, and nothing is cut.
+// The same functions for a vector that fits into a line, and an operator that can write its result to another place
+// than its operands. Operands are read in the channel and in the caller's memory, without copies.
 
 inline bool Endpoint::send_line(Link& link, const void* data, std::size_t bytes) noexcept {
   note(Step::Kind::send, link.peer);
@@ -420,7 +421,7 @@ inline bool Endpoint::send_line(Link& link, const void* data, std::size_t bytes)
   return link.out.send(data, bytes, waiter_);
 }
 
-/// The next message, to be read until it is released; nullptr: interrupted.
+/// The next message, valid until it is released; nullptr: interrupted.
 inline const std::byte* Endpoint::await_line(Link& link, Step::Kind kind) noexcept {
   note(kind, link.peer);
   ++lines_moved_;
@@ -497,7 +498,7 @@ Status Endpoint::allreduce_line(const void* in, void* result, std::size_t count,
   return enter(Operation::allreduce) && exchange_line(allreduce_, in, result, count, op) ? Status::ok : state_.status();
 }
 
-/// Of a proposal of a line.
+/// Two-phase commit of a proposal that fits into a line.
 Status Endpoint::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote)(const void*, void*), void* context,
                                   bool* committed, int root) noexcept {
   if (!enter(Operation::two_phase_commit)) return state_.status();
@@ -513,8 +514,8 @@ Status Endpoint::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote
   return Status::ok;
 }
 
-/// Whether a call that the endpoint's own code runs is one of those. A channel's payload lies at a multiple of 8 bytes,
-/// which is what elements of up to 8 may count on.
+/// Whether a call that the endpoint's own code runs fits into a line. The payload of a slot is aligned to 8 bytes,
+/// which suffices for elements of up to 8 bytes.
 bool Endpoint::fits_line(const Collective& call) const noexcept {
   const Reduction& op = call.reduction;
   const std::size_t bytes = call.count * call.element_bytes;
@@ -594,10 +595,10 @@ void Endpoint::lost_access(pid_t process, int error) noexcept {
 
 void Endpoint::regain_buffers() noexcept {
   heavy_barrier(waiter_.config().across_processes);
-  const auto until = monotonic_ns() + 500'000'000;  // for one whose process has been stopped
+  const auto until = monotonic_ns() + 500'000'000;  // a bound in case another process is stopped
   for (int rank = 0; rank < size(); ++rank) {
     const auto& touches = layout_.progress(rank).touches;
-    // Acquire: pairs with the end of BufferAccess. What the dead had begun is over.
+    // Acquire: pairs with the end of BufferAccess. A dead rank accesses nothing.
     while (rank != rank_ && touches.load(std::memory_order_acquire) != 0 && state_.members().present(rank) &&
            monotonic_ns() < until) {
       (void)state_.somebody_died();
@@ -643,7 +644,7 @@ void Endpoint::remember(const Collective& call, const CachedSchedule* prepared) 
                                                        .prepared = prepared};
 }
 
-/// What the endpoint's own code does.
+/// Runs a call by the endpoint's own code.
 Status Endpoint::run_planned(const Collective& call) noexcept {
   if (fits_line(call)) return run_line(call);
   switch (call.operation) {
@@ -695,7 +696,7 @@ Status Endpoint::run_loose(const Collective& call) noexcept {
   return choice->planned ? run_planned(call) : execute(call, prepared);
 }
 
-/// A long proposal is a broadcast like any other, and the votes an allreduce.
+/// Broadcasts a long proposal and combines the votes by an allreduce.
 Status Endpoint::commit_in_parts(const Collective& call) noexcept {
   Collective proposal = Collective::broadcast(call.out, call.count, call.root);
   if (const Status status = run_loose(proposal); status != Status::ok) return status;
@@ -715,9 +716,9 @@ Status Endpoint::run_with(const Collective& call, const SelectedRecipe& choice) 
 
 // ---- started collectives --------------------------------------------------------------------
 //
-// They run one after the other, in the order in which they were started: so all ranks agree on it.
+// They run one after another, in the order in which they were started, which is the same on all ranks.
 
-/// What runs a part of a started collective. Null: the communicator is broken.
+/// The schedule for a phase of a started collective. Null: the communicator is broken.
 const CachedSchedule* Endpoint::prepare_part(StartedCollective& started, const Collective& part) noexcept {
   const bool whole = started.phase == 1 && part.operation == started.call.operation;
   if (whole && is_known(started)) return started.prepared;
@@ -769,7 +770,7 @@ void Endpoint::end_started(StartedCollective& started, Status status) noexcept {
   started_.pop_front();
 }
 
-/// Of blocks of different sizes: what the choice for a call depends on.
+/// For blocks of different sizes: the size that the choice for a call depends on.
 inline std::optional<std::size_t> Endpoint::longest_of(const Collective& call) const noexcept {
   return call.uneven ? longest_known(call, size(), rank_) : std::nullopt;
 }
@@ -796,8 +797,8 @@ void Endpoint::start(StartedCollective& started) noexcept {
   progress_started();
 }
 
-/// Whether nothing can come of a started collective that is blocked. A program that only ever asks for it never waits,
-/// and finds out here.
+/// Whether a blocked collective cannot finish any more. Programs that only call test() never wait, and get the error
+/// from here.
 bool Endpoint::is_over() noexcept {
   if (broken()) return true;
   const std::uint64_t now = ticks();
@@ -831,8 +832,8 @@ void Endpoint::progress_started() noexcept {
   }
 }
 
-/// After a blocking call with blocks of different sizes: the next one is run by the same if what all ranks know of its
-/// sizes is the same, on which alone the choice depends.
+/// Remembers the schedule of a blocking call with blocks of different sizes. The next call uses it if the sizes that
+/// all ranks know are the same, as the choice depends only on these.
 void Endpoint::learn_uneven(StartedCollective& started) noexcept {
   const Collective& call = started.call;
   if (started.status != Status::ok || call.sync != Sync::loose) return;
@@ -849,7 +850,7 @@ Status Endpoint::run_prepared(StartedCollective& started, const void* in, void* 
     return Status::invalid_argument;
   call.in = in;
   call.out = out;
-  // Blocking calls may have a way of their own, which the other ranks take: barriers, and trees of the endpoint's.
+  // Other ranks may run the same call by the endpoint's own code for blocking calls (barriers, planned trees).
   const bool same = started.as_blocking && started.generation == state_.selector->generation();
   if (started_.empty() && same && started.longest == longest_of(call)) [[likely]]
     return started.status = started.prepared == nullptr ? run_planned(call) : execute(call, started.prepared);

@@ -1,10 +1,8 @@
-// Endpoint: one rank's private half of a communicator, and the collectives themselves.
+// Endpoint: per-rank state of a communicator, owned by the attached thread; and the collectives themselves.
 //
-// A tree is stored as a flood order: this rank's tree neighbours, most urgent first. A broadcast
-// from any rank comes in from the neighbour on the way to it and goes out to all others in that
-// order, which is the exact best send order for every root, because the time that the subtree
-// behind a neighbour needs does not depend on where the message came from. A reduction to any
-// rank is the same backwards.
+// A tree is stored as a flood order: the rank's tree neighbours, most urgent first. A broadcast arrives from the
+// neighbour towards the root and is sent to all others in that order. This is the optimal send order for every root,
+// because the time that the subtree behind a neighbour needs does not depend on the root. A reduction is the reverse.
 //
 //        1                 flood order of 0: 2 1 3 (2 has the largest subtree)
 //        |                 root 0: send 2 1 3
@@ -50,30 +48,30 @@ struct Route {
   Link* link_toward(int root) const { return flood[toward[static_cast<std::size_t>(root)]]; }
 };
 
-/// Records what a collective does, for tests that hold it against its plan.
+/// Records the steps of a collective, for tests that compare them with its plan.
 using StepLog = std::vector<Step>;
 
-/// A collective that was started, or can be: what a Request stands for.
+/// A collective that was started, or can be. The implementation of Request.
 struct StartedCollective {
   Collective call;
   Endpoint* endpoint = nullptr;
   int phase = -1;            ///< of a composite operation; -1: not started
   std::uint8_t verdict = 0;  ///< of two-phase commit
-  bool running = false;      ///< begun; else it waits for those before it
+  bool running = false;      ///< begun; otherwise queued behind others
   bool done = false;
   Status status = Status::ok;
-  const CachedSchedule* prepared = nullptr;  ///< what the last start was run by, if the next one may be, too
-  std::uint32_t generation = 0;              ///< of the recipe selector that said so
-  std::optional<std::size_t> longest;  ///< then: of blocks of different sizes, what all ranks know of them
-  bool as_blocking = false;            ///< a blocking call like it is run by the same; null: by the endpoint's own code
+  const CachedSchedule* prepared = nullptr;  ///< schedule of the last start, if the next one may use it, too
+  std::uint32_t generation = 0;              ///< of the recipe selector when it was chosen
+  std::optional<std::size_t> longest;        ///< blocks of different sizes: longest_known() of the last start
+  bool as_blocking = false;  ///< blocking calls like it also run `prepared`; null: the endpoint's own code
   Execution execution;
 };
 
 class alignas(separation_bytes) Endpoint {
  public:
-  /// Less than this is combined at a time where operands are received or copied first.
+  /// Largest piece that is combined at a time if operands are received or copied first.
   static constexpr std::size_t piece_bytes = 16 * 1024;
-  /// The same where they come out of another process: each piece is a system call.
+  /// The same for operands from another process, where each piece is a system call.
   static constexpr std::size_t process_piece_bytes = 64 * 1024;
 
   Endpoint(CommunicatorState& state, int rank, const WaitConfig& wait);
@@ -84,23 +82,23 @@ class alignas(separation_bytes) Endpoint {
   /// Translates the state's plans to this rank's actions and routes; set-up only.
   void compile();
 
-  /// Any collective. invalid_argument: its arguments make no sense, and nothing has happened.
+  /// Any collective. Errors: invalid_argument, without any effect.
   Status run(const Collective& call) noexcept;
   Status run_barrier() noexcept;
-  /// The same for the plain calls. One of a line that is like the last one goes straight to the planned messages: what
-  /// is done between two messages is waited for by all ranks.
+  /// The same for plain calls. A call of a single line that repeats the last one goes straight to its messages, since
+  /// all ranks wait for whatever a rank does between two messages.
   Status run_broadcast(void* data, std::size_t bytes, int root) noexcept;
   Status run_reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
   Status run_allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
-  /// The same in a given way, for the tuner. Requires a choice of this communicator for that operation.
+  /// The same with a given recipe, for the tuner. Requirement: a choice of this communicator for that operation.
   Status run_with(const Collective& call, const SelectedRecipe& choice) noexcept;
-  /// Whether a collective can be started; blocking ones may have a further way.
+  /// Whether a collective can be started. Some can only be run by blocking calls.
   bool startable(const StartedCollective& started) const noexcept;
-  /// Queues a collective behind those that were started before, and does what can be done of it.
+  /// Queues a collective behind those that were started before, and progresses it without waiting.
   void start(StartedCollective& started) noexcept;
-  /// Does what can be done of the started ones without waiting.
+  /// Progresses the started collectives without waiting.
   void progress_started() noexcept;
-  /// Runs one that is not under way, on other buffers.
+  /// Runs a started collective that is not in progress, on other buffers.
   Status run_prepared(StartedCollective& started, const void* in, void* out) noexcept;
   /// Waits until that one is done.
   Status finish(StartedCollective& started) noexcept;
@@ -116,11 +114,11 @@ class alignas(separation_bytes) Endpoint {
   int size() const noexcept;
   CommunicatorState& state() noexcept { return state_; }
 
-  /// The calling thread has the rank from now on.
+  /// Attaches the calling thread to the rank.
   void come() noexcept;
-  /// It gives the rank up: what was started is brought to its end, then the others may know.
+  /// Detaches: finishes the started collectives, then makes the departure visible to other ranks.
   void leave() noexcept;
-  /// Collectives that the rank had entered when it was last attached.
+  /// Number of collectives that the rank had entered when the thread attached.
   std::uint64_t calls_before() const noexcept { return calls_before_; }
 
   std::atomic<bool> attached{false};
@@ -132,10 +130,10 @@ class alignas(separation_bytes) Endpoint {
   friend class EagerPath;
   friend class Execution;
   using Bytes = CachelinePaddedVector<std::byte>;
-  /// The last call of an operation and what ran it: the next one like it is neither checked nor looked up again.
+  /// The last call of an operation and its schedule. An equal call is neither checked nor looked up again.
   struct LastCall {
     bool known = false;
-    bool line = false;                   ///< run by the endpoint's own code, by messages of a single line
+    bool line = false;                   ///< run by the endpoint's own code, with messages of a single line
     bool reads = false, writes = false;  ///< `in`, `out` was given
     bool commutative = true, at_rest = false;
     int root = 0;
@@ -154,7 +152,7 @@ class alignas(separation_bytes) Endpoint {
               (op.element_bytes == element_bytes && op.commutative == commutative && !op.reproducible)) &&
              (call.in != nullptr || !reads) && (call.out != nullptr || !writes) && !has_blocks(call);
     }
-    /// The same for plain calls, of which these are all arguments but the buffers.
+    /// The same for plain calls, which have no other arguments but the buffers.
     bool is_line(std::size_t elements, int to, std::uint32_t now) const noexcept {
       return line && generation == now && count == elements && root == to;
     }
@@ -168,22 +166,23 @@ class alignas(separation_bytes) Endpoint {
     }
   };
 
-  /// Whether the rank's tick is so far. Looks only where it was not when last looked at: a tick that the rank raises
-  /// with every call is a cache miss each time.
+  /// Whether the rank's tick has reached a value. Reads the tick only if the last value that was seen is smaller: a
+  /// tick that its owner raises with every call is a cache miss each time.
   bool has_reached(int rank, std::uint64_t tick) noexcept {
     auto& seen = seen_ticks_[static_cast<std::size_t>(rank)];
     if (seen < tick) seen = layout_.tick(rank).value.load(ordering::tick_await);
     return seen >= tick;
   }
-  /// While it lives this rank may read and write other ranks' buffers, if it says so.
+  /// During its lifetime this rank may access other ranks' buffers, if it converts to true.
   class BufferAccess;
-  /// The caller's buffers are its own again: in a broken communicator others may have been told of them.
+  /// Waits until no other rank accesses the caller's buffers. Needed in a broken communicator, where addresses of
+  /// buffers may have been sent to other ranks.
   void regain_buffers() noexcept;
   bool enter(Operation operation) noexcept;
   bool broken() const noexcept;
   /// Makes `bytes` at least that large; false, and the communicator broken, if there is no memory.
   bool reserve(Bytes& bytes, std::size_t least) noexcept;
-  /// A process whose memory cannot be reached any more.
+  /// Breaks the communicator because the memory of a process cannot be accessed any more.
   void lost_access(pid_t process, int error) noexcept;
   const CachedSchedule* prepare(const SelectedRecipe& choice, const Collective& call) noexcept;
   Status execute(const Collective& call, const CachedSchedule* prepared) noexcept;
@@ -238,11 +237,11 @@ class alignas(separation_bytes) Endpoint {
   Waiter waiter_;
   const bool has_heavy_barrier_;
   std::uint64_t calls_ = 0, calls_before_ = 0;
-  std::uint64_t lines_moved_ = 0;     ///< grows with every message: tells waiting from being stuck
+  std::uint64_t lines_moved_ = 0;  ///< grows with every message: distinguishes waiting from being stuck
   static constexpr int everybody = -1;
-  int waiting_for_ = everybody;       ///< peer of the message under way
-  int waiting_too_ = everybody;       ///< another one that is waited for with it, if not `everybody`
-  std::uint64_t stuck_since_ns_ = 0;  ///< when the wait under way was first seen; 0: not yet
+  int waiting_for_ = everybody;       ///< peer of the current message
+  int waiting_too_ = everybody;       ///< a second awaited peer, if not `everybody`
+  std::uint64_t stuck_since_ns_ = 0;  ///< when the current wait was first seen; 0: not yet
   std::uint64_t stuck_lines_ = 0;
 
   std::vector<std::unique_ptr<Link>> links_;
@@ -257,13 +256,13 @@ class alignas(separation_bytes) Endpoint {
   std::size_t chunk_bytes_;
   CachelinePaddedVector<std::byte> scratch_;  ///< [0, chunk): accumulator, [chunk, 2 chunk): operand
 
-  // Of schedules.
+  // State of schedules.
   std::uint64_t epoch_ = 0;
   StagingRing stage_;
-  CachelinePaddedVector<std::uint64_t> seen_ticks_;  ///< of each rank, as last looked at
-  std::vector<std::uint32_t> departures_;     ///< the same, of those that were waited for
-  std::uint64_t last_look_ = 0;               ///< when a started collective was last found blocked, in ticks()
-  std::vector<Link*> lending_;                ///< links on which the peer may still read my buffers
+  CachelinePaddedVector<std::uint64_t> seen_ticks_;  ///< by rank: the last tick that was read
+  std::vector<std::uint32_t> departures_;            ///< by rank: the last departure that was seen
+  std::uint64_t last_look_ = 0;                      ///< when a started collective was last found blocked, in ticks()
+  std::vector<Link*> lending_;                       ///< links on which the peer may still read my buffers
   Bytes work_, pieces_, input_copy_, detour_;
   Execution blocking_;
   std::vector<std::vector<std::unique_ptr<CachedSchedule>>> prepared_;  ///< by choice and root
@@ -271,12 +270,14 @@ class alignas(separation_bytes) Endpoint {
   std::deque<StartedCollective*> started_;
 };
 
-/// Who is told that the communicator is broken goes on, and its buffers may be gone: a rank touches them only when it is
-/// known to do so, and finds then that the communicator is not broken (docs/explanation/memory-ordering.md, "Leaving").
+/// A rank that learns that the communicator is broken returns, and its buffers may be freed. So a rank announces an
+/// access to another rank's buffers, and then checks that the communicator is not broken (docs/explanation/memory-ordering.md,
+/// "Leaving").
 class Endpoint::BufferAccess {
  public:
   explicit BufferAccess(Endpoint& endpoint) noexcept : word_(endpoint.progress_.touches) {
-    // Before the look at the status, to the compiler; to the processor by the heavy barrier of regain_buffers().
+    // The store precedes the load of the status: for the compiler by the fence, for the processor by the heavy barrier
+    // in regain_buffers().
     if (endpoint.has_heavy_barrier_) [[likely]] {
       word_.store(1, std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -286,7 +287,7 @@ class Endpoint::BufferAccess {
     allowed_ = !endpoint.broken();
   }
   BufferAccess(const BufferAccess&) = delete;
-  /// Partner: the load in regain_buffers().
+  /// Pairs with the load in regain_buffers().
   ~BufferAccess() { word_.store(0, std::memory_order_release); }
 
   explicit operator bool() const noexcept { return allowed_; }

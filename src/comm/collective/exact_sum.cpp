@@ -1,12 +1,12 @@
-// Exact sums. The accumulator is one fixed-point number (ExactSum); arrays go into it in blocks, on the fastest of
-// two ways that a block allows:
+// Exact sums. The accumulator is one fixed-point number (ExactSum). Arrays are added in blocks, each by the faster of
+// two methods that the block allows:
 //
 // - Vectors (add_vectors). With s a large power of two times 1.5, q = (x + s) - s is x rounded to a multiple of
-//   ulp(s), and x - q is exact. All q of a block are multiples of one ulp, so few bits wide that their
-//   sum in double is exact in any order. What is left of x goes to the next s, 44 bits lower. When nothing is left
-//   after a few levels, the sums of the levels are the sum of the block. Only in round-to-nearest, with subnormals.
-// - Bins (add_bins). mantissa << (exponent mod 32) is added up in a 128-bit integer per 32 exponents. Any numbers,
-//   any mode of the floating-point unit.
+//   ulp(s), and x - q is exact. All q of a block are multiples of one ulp and have so few bits that their sum in double
+//   is exact in any order. The remainder of x goes to the next s, 44 bits lower. If nothing is left after a few levels,
+//   the sums of the levels add up to the sum of the block. Requires round-to-nearest and subnormals.
+// - Bins (add_bins). mantissa << (exponent mod 32) is added to a 128-bit integer per 32 exponents. Works for all
+//   numbers and in any mode of the floating-point unit.
 #include "smelt/exact_sum.hpp"
 
 #include <cfloat>
@@ -31,7 +31,7 @@ constexpr std::uint64_t sign_bit = std::uint64_t{1} << 63;
 constexpr int fraction_bits = 52;
 constexpr std::uint64_t fraction = (std::uint64_t{1} << fraction_bits) - 1;
 constexpr unsigned special_exponent = 0x7ff;
-/// How far the lowest bit of a float is above that of a double.
+/// Distance in bits from the lowest bit of a double to that of a float.
 constexpr int float_offset = 1074 - 149;
 
 std::uint64_t bits_of(double value) noexcept {
@@ -57,7 +57,7 @@ DecomposedNumber decompose(std::uint64_t bits) noexcept {
   return {(magnitude ^ sign) - sign, exponent - normal};
 }
 
-/// Exact; a subnormal float stays what it is in any mode of the floating-point unit.
+/// Exact, also for subnormal numbers, in any mode of the floating-point unit.
 double widened(float value) noexcept {
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
@@ -80,7 +80,7 @@ static_assert(fraction_bits + 2 - headroom == bits_per_level);
 typedef double Doubles __attribute__((vector_size(sizeof(double) * lanes)));
 typedef std::int64_t Integers __attribute__((vector_size(sizeof(double) * lanes)));
 
-/// The sums of a block's levels. False: something is left of some element.
+/// Adds up the levels of a block. False: a remainder is left.
 template <int levels>
 inline __attribute__((always_inline)) bool split(const double* block, std::size_t count, unsigned exponent,
                                                  double* totals) noexcept {
@@ -138,7 +138,7 @@ SMELT_VECTOR_CLONES unsigned largest_exponent(const double* block, std::size_t c
   return static_cast<unsigned>(top >> fraction_bits);
 }
 
-/// Whether the floating-point unit rounds to nearest and knows subnormal numbers, as it does unless told not to.
+/// Whether the floating-point unit rounds to nearest and supports subnormal numbers, which is the default.
 bool arithmetic_is_as_usual() noexcept {
   if (FLT_EVAL_METHOD != 0) return false;
   double above = 0.75 * DBL_EPSILON, below = -above, tiny = std::numeric_limits<double>::denorm_min();
@@ -148,7 +148,7 @@ bool arithmetic_is_as_usual() noexcept {
 
 }  // namespace
 
-/// `count`: a multiple of stride, at most block_size. False, and nothing has been added: not this way.
+/// `count`: a multiple of stride, at most block_size. False: this method does not apply, and nothing has been added.
 bool ExactSum::add_vectors(const double* block, std::size_t count) noexcept {
   constexpr unsigned least = bits_per_level * most_levels + fraction_bits, most = special_exponent - 1 - headroom;
   const unsigned exponent = largest_exponent(block, count);
@@ -163,8 +163,8 @@ bool ExactSum::add_vectors(const double* block, std::size_t count) noexcept {
 // ---- bins -----------------------------------------------------------------------------------
 
 void ExactSum::add_bins(const double* values, std::size_t count) noexcept {
-  // Several sets of bins, in turns: an addition need not wait for the one before it. A bin holds the sum of
-  // 2^42 numbers below 2^85.
+  // Several sets of bins are used in turn, so that an addition does not depend on the previous one. A bin holds the sum
+  // of 2^42 numbers below 2^85.
   constexpr int sets = 4, bins = 64;
   Wide sums[sets][bins] = {};
   std::uint64_t differs = 0;  // from -0
@@ -210,7 +210,7 @@ void ExactSum::add_shifted(std::int64_t mantissa, unsigned position) noexcept {
   const std::uint64_t* const end = words_ + word_count;
   *word += low;
   std::uint64_t carry = *word < low;
-  // The sign goes on and on above the mantissa: -1 and a carry are nothing, so are 0 and none.
+  // The sign extends above the mantissa. -1 with a carry, and 0 without one, change nothing.
   std::uint64_t addend = static_cast<std::uint64_t>(high);
   const std::uint64_t beyond = mantissa < 0 ? ~std::uint64_t{0} : 0;
   for (++word; word != end; ++word, addend = beyond) {
@@ -237,7 +237,7 @@ void ExactSum::add(double value) noexcept {
 void ExactSum::add(float value) noexcept { add(widened(value)); }
 
 void ExactSum::add(const double* values, std::size_t count) noexcept {
-  // Bins are emptied into the number when they are done, vectors are looked at twice.
+  // Bins are added to the number at the end; vectors are read twice.
   constexpr std::size_t least_for_vectors = 4 * stride, least_for_bins = 32, most_for_bins = std::size_t{1} << 40;
   if (count >= least_for_vectors && arithmetic_is_as_usual()) {
     while (count >= stride) {
@@ -281,9 +281,9 @@ void ExactSum::add(const ExactSum& more) noexcept {
 
 // ---- rounding -------------------------------------------------------------------------------
 
-/// Bits is the unsigned integer of Float's size. A number m * 2^shift, m with all of Float's digits, is
-/// stored as m plus the exponent field; below the normal numbers the field is 0 and m shorter. The field counts
-/// from the shift of the subnormal ones, and m's top bit is what adds the missing 1 to it.
+/// Bits is the unsigned integer of Float's size. A number m * 2^shift, where m has all digits of Float, is stored as m
+/// plus the exponent field. For subnormal numbers the field is 0 and m is shorter. The field counts from the shift of
+/// the subnormal numbers, and the top bit of m adds the missing 1.
 template <class Float, class Bits>
 Float ExactSum::rounded() const noexcept {
   using Limits = std::numeric_limits<Float>;

@@ -15,9 +15,9 @@
 namespace smelt::comm {
 namespace {
 
-/// Lines that one direction of an exchange is ahead of the other: a quarter of a channel.
+/// Lines by which one direction of an exchange may be ahead of the other: a quarter of a channel.
 std::size_t burst_lines(int ranks) { return SharedLayout::channel_lines(ranks) / 4; }
-/// From this size on a message is a pointer to be read from, where that is possible.
+/// From this size on, a message carries the address of the data, if the peer can read it.
 constexpr std::size_t least_direct_bytes = 2048, least_process_bytes = 8192;
 constexpr std::uint32_t pointer_tag = 1;
 constexpr std::size_t expected_bytes = channel::UmpSender::most_expected * channel::line_payload;
@@ -26,8 +26,8 @@ constexpr std::size_t expected_bytes = channel::UmpSender::most_expected * chann
 
 // ---- begin ----------------------------------------------------------------------------------
 
-/// Elements of the largest block that travels; of a vector. Where a rank knows only the blocks that it sends and
-/// receives, nothing is cut, and any large number does.
+/// Elements of a vector, or of the largest block that is sent. If a rank knows only the blocks that it sends and
+/// receives, nothing is divided into chunks, and any large number will do.
 static std::size_t length_of(const Collective& call, int ranks, int rank) {
   if (!call.uneven) return call.count;
   const auto longest = longest_known(call, ranks, rank);
@@ -67,7 +67,7 @@ bool Execution::begin(Endpoint& endpoint, const Collective& call, const CachedSc
   return true;
 }
 
-/// Scratch memory. Allocates when a call needs more than any before it.
+/// Reserves scratch memory. Allocates if a call needs more than all earlier ones.
 bool Execution::make_room() noexcept {
   const Schedule& schedule = prepared_->schedule;
   const std::size_t chunk_bytes = cutting_.chunk() * call_.element_bytes;
@@ -79,8 +79,8 @@ bool Execution::make_room() noexcept {
                           2 * (Endpoint::process_piece_bytes + call_.element_bytes + copy_page_bytes))) {
     return false;
   }
-  // Where the result would overwrite input that is still needed: blocks of other ranks, and of a reduce_scatter
-  // with blocks of different sizes the own one, which lies beside it.
+  // Needed if the result would overwrite input that is still in use: blocks of other ranks, and in a reduce_scatter
+  // with blocks of different sizes the adjacent own block.
   const bool same = call_.in == call_.out && call_.in != nullptr;
   const bool shifted = call_.operation == Operation::reduce_scatter && call_.in_blocks.counts != nullptr;
   const bool exchanged = call_.operation == Operation::alltoall && prepared_->recipe.access != Access::staged;
@@ -130,24 +130,24 @@ std::size_t Execution::block_offset(Buffer buffer, int block) const noexcept {
   return static_cast<std::size_t>(block) * call_.count;
 }
 
-/// Whether a rank knows where its own blocks lie in that buffer, and the others do not.
+/// Whether only the owner knows the offsets of the blocks in that buffer.
 static bool known_here_only(const Collective& call, Buffer buffer) noexcept {
   if (!call.uneven || !holds_all(call.operation, buffer)) return false;
   return call.operation == Operation::scatter || call.operation == Operation::gather ||
          call.operation == Operation::alltoall;
 }
 
-/// Of a block in a buffer that may be another rank's. Where only the owner knows its offset it has published the buffer
-/// so that the blocks seem to be as long as this one, of which both know the length.
+/// Offset of a block in a buffer that may be another rank's. If only the owner knows the offset, it has published the
+/// buffer with a base such that all blocks seem to have the length of this one, which both ranks know.
 std::size_t Execution::offset_at(Buffer buffer, int block, int owner) const noexcept {
   if (owner == endpoint_->rank_ || !known_here_only(call_, buffer)) return block_offset(buffer, block);
   if (call_.operation != Operation::alltoall) return static_cast<std::size_t>(block) * call_.count;
-  // What the owner gives is got here, and the other way round.
+  // The owner's output is this rank's input, and vice versa.
   const Blocks& counterpart = buffer == Buffer::in ? call_.out_blocks : call_.in_blocks;
   return static_cast<std::size_t>(block) * counterpart.counts[owner];
 }
 
-/// Where a buffer of this rank begins, for the others; see offset_at(), which only two ranks may need.
+/// The base address of a buffer of this rank as published to others; see offset_at().
 std::byte* Execution::published(Buffer buffer) const noexcept {
   std::byte* const base = base_of(buffer, endpoint_->rank_);
   const Blocks& blocks = buffer == Buffer::in ? call_.in_blocks : call_.out_blocks;
@@ -158,7 +158,7 @@ std::byte* Execution::published(Buffer buffer) const noexcept {
   return base + element * static_cast<std::ptrdiff_t>(blocks.offsets[other] - other * blocks.counts[other]);
 }
 
-/// Beginning of a buffer: this rank's, or that of a rank that has published it.
+/// Base address of a buffer of this rank, or of a rank that has published it.
 std::byte* Execution::base_of(Buffer buffer, int owner) const noexcept {
   const bool own = owner == endpoint_->rank_;
   switch (buffer) {
@@ -319,7 +319,7 @@ Execution::Outcome Execution::await(int source, std::uint64_t value) noexcept {
   return Outcome::blocked;
 }
 
-/// Waits until the readers of what lies where this chunk is to lie are done with it.
+/// Waits until the readers of the former content of this chunk's place are done.
 Execution::Outcome Execution::reuse_stage() noexcept {
   const auto uses = endpoint_->stage_.uses(staged_at(), staged_bytes_);
   for (; place_ < uses.size(); ++place_, reader_ = 0) {
@@ -356,7 +356,7 @@ bool Execution::is_direct(const Link& link, std::size_t bytes) const noexcept {
          bytes > (link.process == 0 ? least_direct_bytes : least_process_bytes);
 }
 
-/// Both directions of a move take turns, so that neither fills a channel while its other end waits in vain.
+/// Alternates between both directions of a move, so that neither fills a channel while its peer waits.
 Execution::Outcome Execution::perform_messages(const Move& move) noexcept {
   Link* const out = move.peer < 0 ? nullptr : endpoint_->link_to(move.peer);
   Link* const in = move.source < 0 ? nullptr : endpoint_->link_to(move.source);
@@ -489,11 +489,11 @@ void Execution::transfer(pid_t process, std::byte* theirs, std::byte* mine, std:
   }
 }
 
-/// By way of scratch memory from or to which the kernel copies fast. Of a Zen 3 5.8 GB/s; straight on 1.4 at a slow
-/// distance, 7.3 at others.
+/// Copies by way of scratch memory at an address that the kernel copies fast. On some CPUs a direct copy is several
+/// times slower at certain distances between source and target.
 void Execution::transfer_by_detour(pid_t process, std::byte* theirs, std::byte* mine, std::size_t bytes,
                                    bool write) noexcept {
-  constexpr std::size_t most = 128 * 1024;  // stays in a core's cache; half of it is 10 % slower
+  constexpr std::size_t most = 128 * 1024;  // stays in a core's cache
   if (!endpoint_->reserve(endpoint_->detour_, most + copy_page_bytes)) return;
   std::byte* const scratch = in_step_with(theirs, endpoint_->detour_.data());
   for (std::size_t done = 0; done < bytes && !endpoint_->broken();) {
@@ -584,7 +584,7 @@ Execution::Outcome Execution::perform_one_sided(const Move& move) noexcept {
   return endpoint_->broken() ? Outcome::broken : Outcome::done;
 }
 
-/// What this end comes to of a transfer that both move.
+/// Takes and copies this end's parts of a transfer that both ends copy.
 Execution::Outcome Execution::perform_shared(const Move& move) noexcept {
   const bool put = move.kind == Move::Kind::put;
   const int other = put ? move.peer : move.source;
@@ -615,7 +615,8 @@ Execution::Outcome Execution::perform_local(const Move& move) noexcept {
     fold(to.data, locate(move.with, 0, self).data, locate(move.from, 0, self).data, to.bytes, move.theirs_first);
     return Outcome::done;
   }
-  // What a rank keeps may be longer than all that travels: it is cut into as many pieces, to fill the same waits.
+  // The data that a rank keeps may be longer than everything that is sent. It is copied in as many pieces, during the
+  // same waits.
   if (call_.uneven && move.from.buffer == Buffer::in && move.to.buffer == Buffer::out) {
     const auto whole = block_elements(Buffer::out, self), piece = (whole + cutting_.chunks() - 1) / cutting_.chunks();
     const auto done = std::min(whole, chunk_ * piece), count = std::min(whole - done, piece);

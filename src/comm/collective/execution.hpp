@@ -1,9 +1,8 @@
-// Execution: one collective on its way, as a state machine. advance() does as much as it can without waiting;
-// blocked() tells what it waits for. Blocking calls alternate between advance() and waiting, split-phase ones
-// call advance() when they are asked.
+// Execution: a collective in progress, as a state machine. advance() does as much as it can without waiting. Blocking
+// calls alternate between advance() and wait(); split-phase calls run advance() from start, test and wait.
 //
 // Invariants
-// - A place of a stage is filled again only when all ranks that read its former content are done with that chunk.
+// - A place of a stage is reused only after all ranks that read its former content have finished that chunk.
 // - A rank's published buffers are read by others only between a tick of this operation and the tick that the
 //   algorithm makes the owner wait for.
 // - All ranks count epochs and stage chunks alike, because all choose the same schedule for the same call.
@@ -26,7 +25,7 @@ class Endpoint;
 /// Whether a buffer of an operation on blocks holds one block per rank.
 bool holds_all(Operation operation, Buffer buffer) noexcept;
 
-/// One rank's schedule, as it is cached.
+/// One rank's schedule for a recipe and a root.
 struct CachedSchedule {
   Recipe recipe;
   Schedule schedule;
@@ -37,13 +36,13 @@ class Execution {
  public:
   enum class Outcome { done, blocked, broken };
 
-  /// Takes over a call that has been checked. `prepared` and what the call points to stay valid until the
+  /// Starts a call that has been checked. `prepared` and everything that the call points to must stay valid until its
   /// end. False: no memory for scratch space, and the communicator is broken.
   bool begin(Endpoint& endpoint, const Collective& call, const CachedSchedule& prepared) noexcept;
 
   Outcome advance() noexcept;
 
-  /// After Outcome::blocked: waits until advance() can go on. False: interrupted.
+  /// After Outcome::blocked: waits until advance() can continue. False: interrupted.
   bool wait() noexcept;
 
  private:
@@ -51,7 +50,7 @@ class Execution {
     std::byte* data;
     std::size_t bytes;
   };
-  /// How far a transfer has come in the extents of an area.
+  /// Position of a transfer within the extents of an area.
   struct Cursor {
     int extent = 0;
     std::size_t offset = 0;
@@ -104,14 +103,14 @@ class Execution {
   const EagerPath* eager_ = nullptr;  ///< that does it, if it is short enough for that
   EagerPath::PendingOperation pending_;
   plan::Chunking cutting_;
-  std::uint64_t epoch_ = 0;              ///< tick value of this operation's beginning
+  std::uint64_t epoch_ = 0;                          ///< tick value of this operation's beginning
   std::size_t first_staged_ = 0, staged_bytes_ = 0;  ///< of the stages: where the first chunk lies, what each takes
   std::size_t chunk_ = 0;
-  std::size_t elements_ = 0;  ///< of this chunk
-  std::size_t stride_ = 0;    ///< bytes between the blocks of `work` and `stage`
-  int section_ = 0;           ///< 0 begin, 1 body, 2 end
-  std::size_t at_ = 0;        ///< move within the section
-  bool stage_free_ = false;   ///< this chunk may be put into the stage
+  std::size_t elements_ = 0;            ///< of this chunk
+  std::size_t stride_ = 0;              ///< bytes between the blocks of `work` and `stage`
+  int section_ = 0;                     ///< 0 begin, 1 body, 2 end
+  std::size_t at_ = 0;                  ///< move within the section
+  bool stage_free_ = false;             ///< this chunk may be put into the stage
   std::size_t place_ = 0, reader_ = 0;  ///< of what lies there: next to be waited for
 
   // Of the move under way.

@@ -416,7 +416,7 @@ class Rounds {
 /// A line, a few, stages, long.
 constexpr std::size_t counts[] = {1, 200, 5000, 70000};
 
-TEST(Leaving, ThreadsAreToldInEveryOperation) {
+TEST(Leaving, ThreadsGetTheErrorInEveryOperation) {
   Rounds rounds("threads");
   for (const Way way : {Way::detaches, Way::ends}) {
     for (const Operation operation : operations) {
@@ -433,7 +433,7 @@ TEST(Leaving, ThreadsAreToldInEveryOperation) {
   }
 }
 
-TEST(ProcessesLeaving, IsToldInEveryOperation) {
+TEST(ProcessesLeaving, TheErrorIsReturnedInEveryOperation) {
   Rounds rounds("processes");
   for (const Operation operation : operations) {
     for (const std::size_t count : {counts[0], counts[2], counts[3]}) {
@@ -555,7 +555,7 @@ struct BetweenLooks {
   }
 };
 
-TEST(Leaving, RightAfterTheLastMessageIsNotBeforeIt) {
+TEST(Leaving, ADepartureAfterTheLastMessageBreaksNothing) {
   for (const std::string wait : {"auto", "spin", "yield", "sleep"}) {
     for (const Manner manner : {Manner::blocking, Manner::started, Manner::prepared}) {
       for (const std::size_t count : {1, 20, 200}) {  // the root waits for nobody
@@ -585,7 +585,7 @@ TEST(Leaving, RightAfterTheLastMessageIsNotBeforeIt) {
   }
 }
 
-TEST(Leaving, EndsWhatWasStarted) {
+TEST(Leaving, EndsStartedCollectives) {
   auto comm = threads_of(3, options_of({}));
   const Watchdog watchdog("started when left");
   std::uint64_t totals[3] = {};
@@ -641,7 +641,7 @@ TEST(ProcessesLeaving, WithSomethingStarted) {
   }
 }
 
-TEST(Leaving, IsForgottenWhenAllComeBack) {
+TEST(Leaving, IsResetWhenAllAttachAgain) {
   auto comm = threads_of(4, options_of({}));
   for (int round = 0; round < 30; ++round) {
     const auto ran = comm.run([&](Rank& rank) {
@@ -660,7 +660,7 @@ TEST(Leaving, IsForgottenWhenAllComeBack) {
 }
 
 // Rank 0 goes from thread to thread, so that it has been attached more often than the other.
-TEST(Leaving, IsNoticedByARankThatCameTwice) {
+TEST(Leaving, IsDetectedByARankThatAttachedTwice) {
   auto comm = threads_of(2, options_of({}));
   const Watchdog watchdog("a rank that came twice");
   std::thread other([&] {
@@ -681,7 +681,7 @@ TEST(Leaving, IsNoticedByARankThatCameTwice) {
   other.join();
 }
 
-TEST(Leaving, ACommunicatorThatIsGoneHasNoMoreRanksToCome) {
+TEST(Leaving, ADestroyedCommunicatorCountsAsLeft) {
   auto comm = std::make_unique<Communicator>(threads_of(3, options_of({})));
   const Watchdog watchdog("a communicator that is gone");
   auto rank = comm->attach(0);
@@ -699,7 +699,7 @@ TEST(Leaving, ACommunicatorThatIsGoneHasNoMoreRanksToCome) {
   waiting.join();
 }
 
-TEST(ProcessesLeaving, IsNotWhatAForkedChildDoes) {
+TEST(ProcessesLeaving, AForkedChildDoesNotLeave) {
   const auto name = fresh_name();
   const auto pids = fork_ranks(2, [&](int number) {
     const int mine[] = {number};
@@ -736,7 +736,7 @@ int make_a_part(Rank& rank, int leaver) {
   return part->barrier() == Status::broken && part->failure() == told ? 0 : 2;
 }
 
-TEST(ProcessesLeaving, DuringTheMakingOfASubgroup) {
+TEST(ProcessesLeaving, DuringTheCreationOfASubgroup) {
   std::mt19937_64 random(setting("SMELT_TEST_SEED", 23));
   for (int turn = 0; turn < 20 && !HasFailure(); ++turn) {
     const int size = 2 + turn % 5, leaver = static_cast<int>(random() % static_cast<std::uint64_t>(size));
@@ -774,7 +774,7 @@ TEST(ProcessesLeaving, DuringTheMakingOfASubgroup) {
 }
 
 // Members that have their part may leave the whole.
-TEST(ProcessesLeaving, TheWholeIsNotLeavingThePart) {
+TEST(ProcessesLeaving, LeavingTheParentIsNotLeavingTheSubgroup) {
   const Watchdog watchdog("leaving the whole");
   const auto part_of = [](Rank rank) {
     auto part = rank.subgroup(all_of(rank.size()));

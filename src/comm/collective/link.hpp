@@ -1,4 +1,4 @@
-// Link: what a rank knows about a peer: both channels, and how to read its memory.
+// Link: a rank's state for one peer: the channels in both directions, and access to the peer's memory.
 #pragma once
 
 #include <sys/types.h>
@@ -19,13 +19,13 @@ struct alignas(separation_bytes) Link {
   channel::UmpReceiver in;
   DirectReads* mine_read = nullptr;    ///< of the channel to the peer: how many of my buffers it has read
   DirectReads* theirs_read = nullptr;  ///< of the channel from the peer
-  std::uint32_t lent = 0;           ///< my buffers that the peer has been told of
-  std::uint32_t taken = 0;          ///< the peer's buffers that I have read
-  WorkSharing giving, getting;      ///< of what both move: to the peer, and from it
-  bool lending = false;             ///< the peer may not have returned all
-  pid_t process = 0;                ///< 0: the same process
+  std::uint32_t lent = 0;              ///< my buffers whose addresses the peer has got
+  std::uint32_t taken = 0;             ///< the peer's buffers that I have read
+  WorkSharing giving, getting;         ///< of what both move: to the peer, and from it
+  bool lending = false;                ///< the peer may not have returned all
+  pid_t process = 0;                   ///< 0: the same process
 
-  /// Partner: the store of give_back(): the peer is done with all buffers lent so far.
+  /// Whether the peer is done with all buffers lent so far. Pairs with the store in give_back().
   bool all_returned() const noexcept { return mine_read->count.load(ordering::buffer_reuse) == lent; }
   /// Pairs with the load in all_returned().
   void give_back() noexcept {

@@ -69,7 +69,7 @@ std::vector<StepLog> without_combine(std::vector<StepLog> logs) {
 
 class Topology : public testing::TestWithParam<std::string> {};
 
-TEST_P(Topology, WhatRunsIsWhatWasPlanned) {
+TEST_P(Topology, RunsThePlannedSteps) {
   for (int ranks : {1, 2, 3, 8, 13}) {
     SCOPED_TRACE(ranks);
     auto state = make_state(GetParam(), ranks);
@@ -100,7 +100,7 @@ TEST_P(Topology, WhatRunsIsWhatWasPlanned) {
 }
 
 /// Of every size, root and outcome, by exchanged votes and along trees.
-TEST(PlanAgreement, CommitsComeToOneDecision) {
+TEST(PlanAgreement, CommitsReachOneDecision) {
   int exchanged = 0, along_trees = 0;
   for (const int ranks : {1, 2, 3, 4, 5, 8, 13, 16}) {
     auto state = make_state("best", ranks);
@@ -175,7 +175,7 @@ TEST_P(Topology, ShortCallsSendAsPlanned) {
   }
 }
 
-TEST_P(Topology, OtherRootsFollowTheTreeHungUpThere) {
+TEST_P(Topology, OtherRootsUseTheRerootedTree) {
   auto state = make_state(GetParam(), 11);
   const Plan& plan = plan_of(*state, Operation::broadcast);
   for (int root = 0; root < 11; ++root) {
@@ -213,7 +213,7 @@ TEST(PlanAgreement, DisseminationBarrier) {
   }
 }
 
-TEST(PlanAgreement, TwoRanksMeetInOneConcurrentExchange) {
+TEST(PlanAgreement, TwoRanksUseOneConcurrentExchange) {
   auto state = make_state("best", 2);
   for (Operation operation : {Operation::barrier, Operation::allreduce}) {
     const Plan& plan = plan_of(*state, operation);

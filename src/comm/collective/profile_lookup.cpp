@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The last cached profile that was read: communicators are made again and again on one machine.
+/// The last cached profile that was read, as programs create communicators repeatedly.
 struct CachedProfile {
   fs::path file;
   fs::file_time_type written{};

@@ -6,7 +6,7 @@
 namespace smelt::comm {
 namespace {
 
-/// Stages of more blocks than this have room for crumbs only.
+/// Largest number of blocks in a stage. With more, each block would be too small to be worth its overhead.
 constexpr int most_stage_ranks = 128;
 
 std::size_t half_way(std::size_t a, std::size_t b) {
@@ -22,7 +22,7 @@ const AlgorithmInfo* info_of(const Recipe& recipe) {
 
 }  // namespace
 
-/// Whether the blocks that this rank must know are there, and none where sizes do not differ.
+/// Whether the blocks that this rank must know are given, and no blocks if the sizes do not differ.
 static bool blocks_make_sense(const Collective& call, bool top) noexcept {
   const auto any = [](const Blocks& blocks) { return blocks.counts != nullptr || blocks.offsets != nullptr; };
   const auto whole = [](const Blocks& blocks) { return blocks.counts != nullptr && blocks.offsets != nullptr; };
@@ -51,7 +51,7 @@ Status check(const Collective& call, int size, int rank) noexcept {
     return Status::invalid_argument;
   }
   if (!blocks_make_sense(call, top)) return Status::invalid_argument;
-  bool in = true, out = true;  // are looked at on this rank
+  bool in = true, out = true;  // used on this rank
   switch (call.operation) {
     case Operation::barrier:
       return Status::ok;
@@ -158,7 +158,7 @@ std::vector<Recipe> RecipeSelector::recipes(const CallKind& kind, std::size_t by
   return all;
 }
 
-/// What a cell says, or the first of its equals, that these ranks can do.
+/// The recipe of a cell, or the first of its equals, that these ranks can run.
 std::optional<Recipe> RecipeSelector::fitting(const ProfileCell& cell) const {
   const auto fits = [&](const Recipe& recipe) {
     return (recipe.access != Access::direct || config_.direct) &&
@@ -171,7 +171,7 @@ std::optional<Recipe> RecipeSelector::fitting(const ProfileCell& cell) const {
   return std::nullopt;
 }
 
-/// Ranges of a profile come with their choices; those of the model wait until they are needed.
+/// Ranges from a profile have their choices at once; those of the model are decided on first use.
 std::unique_ptr<RecipeSelector::Table> RecipeSelector::make_table(const CallKind& kind) {
   auto table = std::make_unique<Table>();
   const auto add = [&](std::size_t from, std::size_t model_bytes, const SelectedRecipe* choice) {
@@ -183,7 +183,7 @@ std::unique_ptr<RecipeSelector::Table> RecipeSelector::make_table(const CallKind
   };
   const bool told = config_.fixed && info_of(*config_.fixed)->operation == kind.operation;
   const bool plain = kind.order == Order::any && kind.staged && !kind.irregular && !kind.at_rest;
-  // The tuner's ranks come together, with data just written: where that is not so, the model knows better.
+  // The tuner measures ranks that arrive together, with data just written. In other situations the model decides.
   if (config_.profile && plain && !told && config_.late_ns.empty()) {
     const auto shape = shape_of(*config_.machine, *config_.group, config_.reach.processes);
     for (const auto& cell : config_.profile->cells) {
@@ -217,7 +217,7 @@ const SelectedRecipe* RecipeSelector::ask_model(const CallKind& kind, std::size_
 RecipeSelector::Table* RecipeSelector::table(const CallKind& kind) noexcept {
   auto& slot = tables_[static_cast<int>(kind.operation)][static_cast<int>(kind.sync)][static_cast<int>(kind.order)]
                       [kind.staged][kind.irregular][kind.at_rest];
-  // Partner: the store below. The table's ranges are there.
+  // Pairs with the store below, which publishes the table's ranges.
   if (Table* known = slot.load(std::memory_order_acquire)) [[likely]]
     return known;
   const std::lock_guard lock(mutex_);
@@ -232,7 +232,7 @@ RecipeSelector::Table* RecipeSelector::table(const CallKind& kind) noexcept {
 }
 
 const SelectedRecipe* RecipeSelector::decided(const CallKind& kind, SizeRange& range) noexcept {
-  // Partner: the store below. The choice is complete.
+  // Pairs with the store below, which publishes the choice.
   const SelectedRecipe* choice = range.choice.load(std::memory_order_acquire);
   if (choice == nullptr) [[unlikely]] {
     const std::lock_guard lock(mutex_);
@@ -295,7 +295,7 @@ void RecipeSelector::forget_profile() {
       for (auto& of_order : of_sync) {
         for (auto& of_staged : of_order) {
           for (auto& of_rest : of_staged) {
-            // Relaxed: ranks that look them up next have met the caller in between. Tables stay, owned.
+            // Relaxed: ranks synchronize with the caller before their next lookup. The tables stay owned.
             for (auto& table : of_rest) table.store(nullptr, std::memory_order_relaxed);
           }
         }
@@ -311,7 +311,7 @@ const SelectedRecipe* RecipeSelector::choose(const Collective& call, int rank) n
   const bool staged = ranks <= most_stage_ranks && call.element_bytes * blocks <= config_.reach.slot_bytes;
   std::size_t bytes = call.count * call.element_bytes;
   if (irregular) {
-    // Only where all ranks know it may the size decide.
+    // The size decides only if all ranks know it.
     const auto longest = longest_known(call, config_.group->size(), rank);
     bytes = longest ? *longest * call.element_bytes : 65536;
   }

@@ -1,5 +1,5 @@
-// RecipeSelector: which recipe runs a call. From a profile where there is one, else by the simulator; decided per
-// operation and class of sizes when it is first used, the same on every rank.
+// RecipeSelector: selects the recipe for a call, from a profile if there is one, otherwise by simulation. The decision
+// is made once per operation and range of sizes, on first use, and is the same on every rank.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ struct SelectedRecipe {
   bool planned = false;  ///< the endpoint's own code for the planned trees does it
 };
 
-/// What the order of operands may be.
+/// The orders of operands that a reduction allows.
 enum class Order { any, by_rank, canonical };
 inline Order order_of(const Reduction& reduction) noexcept {
   if (reduction.combine == nullptr) return Order::any;
@@ -34,11 +34,11 @@ inline Order order_of(const Reduction& reduction) noexcept {
   return reduction.commutative ? Order::any : Order::by_rank;
 }
 
-/// Status::ok if the arguments of a call make sense on this rank.
+/// Status::ok if the arguments of a call are valid on this rank.
 Status check(const Collective& call, int size, int rank) noexcept;
 
-/// Elements of the longest block of different ones that travels between ranks, where all ranks know it: always between
-/// two ranks, which both see whatever travels.
+/// Number of elements of the longest block that is sent between ranks in a call with blocks of different sizes, if all
+/// ranks know it. Two ranks always do, since each block that is sent concerns both.
 std::optional<std::size_t> longest_known(const Collective& call, int size, int rank) noexcept;
 
 class RecipeSelector {
@@ -57,44 +57,44 @@ class RecipeSelector {
   explicit RecipeSelector(SelectorConfig config);
   ~RecipeSelector();
 
-  /// For a call of that rank, which is asked about blocks of different sizes only; the same for all ranks.
-  /// nullptr if nothing fits: an operator that demands an order on elements too large for the stages.
-  /// Cost: a few comparisons; for the first call of an operation at a size of its class, a simulation of all
-  /// candidates where no profile knows better.
+  /// The choice for a call, the same on all ranks. `rank` matters only for blocks of different sizes. nullptr if no
+  /// recipe fits: an operator that demands an order on elements too large for the stages. Cost: a few comparisons; the
+  /// first call of an operation in a range of sizes simulates all candidates unless a profile covers it.
   const SelectedRecipe* choose(const Collective& call, int rank = 0) noexcept;
 
-  /// What runs a recipe, whatever choose() would decide on. The recipe must fit the group.
+  /// The choice for a given recipe, which must fit the group.
   const SelectedRecipe* choice(const Recipe& recipe);
 
-  /// The recipes that the model has to choose from for a commutative operator, best first.
+  /// The candidates of the model for a commutative operator, best first.
   Result<std::vector<RankedRecipe>> ranked(Operation operation, std::size_t bytes) const;
 
-  /// Without those that come to the same for `bytes` as one before them (plan/course.hpp).
+  /// Without recipes that expand to the same schedule for `bytes` as an earlier one
+  /// (plan/schedule/expanded_recipe.hpp).
   std::vector<RankedRecipe> distinct(const std::vector<RankedRecipe>& ranked, std::size_t bytes) const;
 
-  /// Whether two recipes come to the same, carried out by the same code.
+  /// Whether two recipes expand to the same schedule and are run by the same code.
   bool same_schedule(const Recipe& a, const Recipe& b, std::size_t bytes) const;
 
-  /// From now on the model decides. Called by one thread while no rank is in a collective.
+  /// From now on the model decides. Requirement: called by one thread while no rank is in a collective.
   void forget_profile();
-  /// Grows whenever choose() may come to other answers than before.
+  /// Increases whenever later results of choose() may differ from earlier ones.
   std::uint32_t generation() const noexcept { return generation_; }
 
   const SelectorConfig& config() const noexcept { return config_; }
   plan::PlannedTrees trees() const;
 
  private:
-  /// What a decision depends on, but for the size.
+  /// Everything that a decision depends on, except the size.
   struct CallKind {
     Operation operation = Operation::broadcast;
     Sync sync = Sync::loose;
     Order order = Order::any;
     bool staged = false, irregular = false, at_rest = false;
   };
-  /// Sizes up to `below` and what runs for them; the last range ends at SIZE_MAX.
+  /// Sizes up to `below` and their choice; the last range ends at SIZE_MAX.
   struct SizeRange {
     std::size_t below = 0;
-    std::size_t model_bytes = 0;                 ///< what the model is asked for
+    std::size_t model_bytes = 0;                         ///< size at which the model is evaluated
     std::atomic<const SelectedRecipe*> choice{nullptr};  ///< nullptr: not asked yet
   };
   using Table = std::deque<SizeRange>;  // ranges stay where they are
@@ -107,7 +107,7 @@ class RecipeSelector {
   bool takes_uneven(const AlgorithmInfo& info) const;
   struct LocalExpansion {
     plan::ExpandedRecipe expanded;
-    bool planned = false;  ///< the endpoint's own code is another thing than the same moves one by one
+    bool planned = false;  ///< run by the endpoint's own code, which is faster than the same moves one by one
     bool operator==(const LocalExpansion&) const = default;
   };
   std::optional<LocalExpansion> expand_recipe(const Recipe& recipe, std::size_t bytes,
@@ -119,7 +119,7 @@ class RecipeSelector {
   SelectorConfig config_;
   std::uint32_t generation_ = 0;
   const SelectedRecipe nothing_{};  ///< in place of a choice where nothing fits
-  std::mutex mutex_;        ///< of deciding, not of looking up
+  std::mutex mutex_;                ///< serializes decisions; lookups take no lock
   std::deque<SelectedRecipe> choices_;
   std::optional<plan::PlannedTrees> planned_[2];  ///< with all named ones that were needed; [1]: of broadcasts
   std::vector<std::unique_ptr<Table>> owned_;

@@ -46,7 +46,7 @@ constexpr std::uint64_t death_rounds = 60;
 /// A second is promised; the machine may be busy with something else.
 constexpr std::uint64_t longest_wait_ns = 5'000'000'000;
 
-/// Endings of rendezvous of that name that wait for somebody (comm/endings.hpp).
+/// Tombstones of that name with an audience (comm/group/tombstones.hpp).
 int tombstones_left(const std::string& name) {
   std::error_code none;
   const std::filesystem::directory_iterator tombstones(cache_path({}).parent_path() / "ended", none), end;
@@ -390,7 +390,7 @@ TEST(Deaths, LeaveNoNameOfASubgroup) {
 }
 
 // The dead rank has joined the communicator, but not come to the rendezvous of its part: only the communicator knows.
-TEST(Deaths, EndTheMakingOfASubgroup) {
+TEST(Deaths, EndTheCreationOfASubgroup) {
   for (const bool member : {true, false}) {
     const auto name = fresh_name();
     const test::ZeroedSharedValue<Round> round;

@@ -32,7 +32,7 @@ std::shared_ptr<comm::CommunicatorState> two_ranks(int pus, bool processes, cons
 
 class RankWaiting : public testing::TestWithParam<bool> {};
 
-TEST_P(RankWaiting, WithAPuEachTheyStayAwakeForLongMessages) {
+TEST_P(RankWaiting, RanksWithTheirOwnPuStayAwakeForLongMessages) {
   const auto state = two_ranks(2, GetParam());
   ASSERT_TRUE(state);
   if (state->parallelism < 2) GTEST_SKIP() << "this process has one PU's worth of time only";
@@ -43,7 +43,7 @@ TEST_P(RankWaiting, WithAPuEachTheyStayAwakeForLongMessages) {
   }
 }
 
-TEST_P(RankWaiting, CrowdedOnesByTheUsualPolicy) {
+TEST_P(RankWaiting, CrowdedRanksUseTheDefaultPolicy) {
   const auto state = two_ranks(1, GetParam());
   ASSERT_TRUE(state);
   for (const auto& endpoint : state->endpoints) {
@@ -53,7 +53,7 @@ TEST_P(RankWaiting, CrowdedOnesByTheUsualPolicy) {
   }
 }
 
-TEST_P(RankWaiting, AsTheyAreTold) {
+TEST_P(RankWaiting, FollowsTheOption) {
   const auto state = two_ranks(2, GetParam(), "sleep");
   ASSERT_TRUE(state);
   for (const auto& endpoint : state->endpoints) EXPECT_EQ(endpoint->wait_config().mode, WaitMode::sleep);
@@ -62,7 +62,7 @@ TEST_P(RankWaiting, AsTheyAreTold) {
 INSTANTIATE_TEST_SUITE_P(ThreadsAndProcesses, RankWaiting, testing::Bool(),
                          [](const auto& processes) { return processes.param ? "Processes" : "Threads"; });
 
-TEST(RankWaiting, PartsOfACommunicatorAsTheWhole) {
+TEST(RankWaiting, SubgroupsWaitLikeTheParent) {
   const auto state = two_ranks(2, false);
   ASSERT_TRUE(state);
   const auto alone = state->subgroup({1}, 0, 0);

@@ -1,14 +1,14 @@
-// WorkSharing: who moves what of a transfer that both its ends take part in. Each end takes the next part of what is
-// left until nothing is; neither waits for the other to begin.
+// WorkSharing: divides a transfer between its two ends, sender and receiver, which both copy. Each end takes parts of
+// what is left until nothing is left. Neither waits for the other to begin.
 //
-// The word that they share says how much is taken of which transfer: 24 bits of its number, above 40 bits of pages.
+// The shared word holds the number of the transfer (24 bits) above the pages that have been taken (40 bits).
 //
 // Invariants
-// - Both ends count the transfers of their direction alike, and none ends before all of it is taken: the number in the
-//   word is that of this transfer, or of the one before, of which nothing is left.
-// - Parts are disjoint, since each is taken by an exchange of the word. Who has taken one knows that the other end is
-//   still in this transfer, which does not end there before that part is moved; so what the other end has published
-//   of it still holds. What the parts contain is ordered by the ticks that both ends wait for.
+// - Both ends count the transfers of a direction alike, and no transfer ends before all of it is taken. So the number
+//   in the word is that of this transfer, or of the previous one, of which nothing is left.
+// - Parts are disjoint, since each is taken by a compare-and-swap of the word. While one end holds a part, the transfer
+//   cannot end at the other, so the addresses that the other end has published remain valid. The contents are ordered
+//   by the ticks that both ends wait for.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +25,9 @@ struct WorkShare {
 class WorkSharing {
  public:
   static constexpr std::size_t page_bytes = 4096;
-  /// Each part is a system call, and the last one of each end may end later than the other's by as long as it takes.
+  /// Smallest part. Each part is a system call; the ends finish at most one part apart.
   static constexpr std::size_t least_bytes = 32 * 1024;
-  /// 1 / share of what is left; with 4 the calls cost more than an even end gains.
+  /// A part is 1 / share of what is left. With 4, the additional calls cost more than the more even end gains.
   static constexpr std::size_t share = 2;
 
   WorkSharing() = default;

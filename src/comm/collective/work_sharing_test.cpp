@@ -29,7 +29,7 @@ std::vector<WorkShare> take_all(WorkSharing& parts, std::size_t bytes) {
   return taken;
 }
 
-TEST(WorkSharing, AreAllOfATransferForWhoeverIsThere) {
+TEST(WorkSharing, OneEndAloneTakesTheWholeTransfer) {
   std::atomic<std::uint64_t> word{0};
   WorkSharing here(word), there(word);
   for (const std::size_t bytes : {1, 4095, 4096, 32768, 32769, 100'000, 1 << 20, 3'000'001}) {
@@ -42,7 +42,7 @@ TEST(WorkSharing, AreAllOfATransferForWhoeverIsThere) {
   }
 }
 
-TEST(WorkSharing, TakeLessTheLessIsLeft) {
+TEST(WorkSharing, SharesShrinkWithTheRest) {
   std::atomic<std::uint64_t> word{0};
   WorkSharing here(word);
   const auto taken = take_all(here, 1 << 20);
@@ -52,7 +52,7 @@ TEST(WorkSharing, TakeLessTheLessIsLeft) {
   EXPECT_LE(taken.back().bytes, WorkSharing::least_bytes);
 }
 
-TEST(WorkSharing, AreCountedBeyondTheNumbersThatAWordHolds) {
+TEST(WorkSharing, TransferNumbersWrap) {
   std::atomic<std::uint64_t> word{0};
   WorkSharing here(word), there(word);
   for (int i = 0; i < (1 << 24) - 10; ++i) {
@@ -67,7 +67,7 @@ TEST(WorkSharing, AreCountedBeyondTheNumbersThatAWordHolds) {
   }
 }
 
-TEST(WorkSharing, GoToOneEndEach) {
+TEST(WorkSharing, EachShareGoesToOneEnd) {
   constexpr int transfers = 200;
   std::atomic<std::uint64_t> word{0};
   std::atomic<int> done[2] = {};

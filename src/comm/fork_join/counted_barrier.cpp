@@ -16,16 +16,16 @@ const std::atomic<std::uint32_t>& high_half(const std::atomic<std::uint64_t>& st
 }
 
 std::uint32_t rounds_of(std::uint64_t state) noexcept { return static_cast<std::uint32_t>(state >> 33); }
-/// With the mark of those who have left, which makes it larger than any number of threads.
+/// Including the mark of a departure, which makes it larger than any number of threads.
 std::uint32_t arrived_of(std::uint64_t state) noexcept { return static_cast<std::uint32_t>(state); }
 
 }  // namespace
 
 bool CountedBarrier::complete() noexcept {
   auto state = state_.load(std::memory_order_relaxed);
-  const FutexScope sleepers = scope();  // the barrier may be gone when they are woken
+  const FutexScope sleepers = scope();  // read now: the barrier may be gone when they are woken
   if (arrived_of(state) + 1 != count()) return false;
-  // The arrival and the opening of the last one at once: acquires as arrive() does, releases as both.
+  // The last arrival and the opening in one step: acquires as arrive() does, releases as both do.
   if (!state_.compare_exchange_strong(state, (state & ~asleep) + opened - (count() - 1), ordering::counted_complete,
                                       std::memory_order_relaxed)) {
     return false;
@@ -35,8 +35,8 @@ bool CountedBarrier::complete() noexcept {
 }
 
 CountedBarrier::Ticket CountedBarrier::arrive() noexcept {
-  // The release half publishes what this thread did before; all later changes of state_ are read-modify-writes
-  // and so continue its release sequence. The acquire half of the last one takes up all of it.
+  // The release half publishes what this thread did before. All later changes of state_ are read-modify-writes and
+  // continue its release sequence, which the acquire half of the last arrival reads.
   const auto before = state_.fetch_add(1, ordering::counted_arrive);
   const std::uint32_t index = arrived_of(before);
   const std::uint32_t count = this->count();
@@ -53,8 +53,8 @@ bool CountedBarrier::pass(Ticket ticket, Waiter& waiter) noexcept {
   }
   bool opened = false;
   const auto settled = [&] {
-    // Pairs with the release of every arrival of this round. The mark and the rounds are one word: a round that is not
-    // open by then will not be.
+    // Pairs with the release of every arrival of this round. The mark and the rounds are in one word, so a round that
+    // is not open when the mark is seen will never be.
     const auto state = state_.load(ordering::counted_pass);
     opened = is_open(state, ticket.round);
     return opened || (state & gone) != 0;
@@ -83,8 +83,8 @@ void CountedBarrier::leave(Waiter& waiter) noexcept {
     };
     waiter.wait_or_sleep(ready, nap, &state_);
     if ((state & gone) != 0) return;
-    // Release, as of all changes: drain() acquires it. Without the mark of sleepers it is another word to the kernel
-    // than the one that they sleep on.
+    // Release, as all changes: drain() acquires it. Without the mark of sleepers the word differs from the value that
+    // sleepers passed to the kernel.
   } while (!state_.compare_exchange_weak(state, (state & ~asleep) | gone, ordering::counted_open,
                                          std::memory_order_relaxed));
   if ((state & asleep) != 0) futex_wake(high_half(state_), sleepers);
@@ -94,18 +94,18 @@ void CountedBarrier::open() noexcept {
   const std::uint32_t count = this->count();
   const FutexScope sleepers = scope();
   auto state = state_.load(std::memory_order_relaxed);
-  // What others did is published by their arrivals. The release is for drain() in a waiter: the barrier is not
-  // touched after this.
+  // Arrivals publish what their threads did. The release is for drain() in a waiter: this thread does not access the
+  // barrier after this.
   while (!state_.compare_exchange_weak(state, (state & ~asleep) + opened - count, ordering::counted_open,
                                        std::memory_order_relaxed)) {
   }
-  // From here on the barrier may be gone; the kernel takes the address for a name.
+  // From here on the barrier may be gone. The kernel uses the address as a key only.
   if ((state & asleep) != 0) futex_wake(high_half(state_), sleepers);
 }
 
 void CountedBarrier::sleep(std::uint32_t round, std::uint64_t longest_ns) noexcept {
   auto state = state_.load(std::memory_order_relaxed);
-  // The mark and the rounds are one word: whoever opens next sees the mark, or has opened before it was set.
+  // The mark and the rounds are in one word: the next opener sees the mark, or has opened before it was set.
   while ((state & asleep) == 0) {
     if (is_open(state, round) || (state & gone) != 0) return;
     if (state_.compare_exchange_weak(state, state | asleep, std::memory_order_relaxed)) {
@@ -118,11 +118,11 @@ void CountedBarrier::sleep(std::uint32_t round, std::uint64_t longest_ns) noexce
 
 bool CountedBarrier::drain(Waiter& waiter) noexcept {
   const auto state = state_.load(ordering::counted_drain);
-  const bool unfinished = (state & gone) != 0;  // then all that wait come through
+  const bool unfinished = (state & gone) != 0;  // if so, all waiting threads return
   if (arrived_of(state) != 0 && !unfinished) return false;
   const std::uint32_t in_vain = unfinished ? arrived_of(state & ~gone) : 0;
   const std::uint32_t passed = rounds_of(state) * (count() - 1) + in_vain;
-  constexpr std::uint64_t moment_ns = 50'000;  // they are on their way, and wake nobody
+  constexpr std::uint64_t moment_ns = 50'000;  // the others are about to return, and wake nobody
   const auto nap = [&](std::uint64_t) {
     const auto left = left_.load(std::memory_order_relaxed);
     if (left << 1 != passed << 1) futex_wait(left_, left, moment_ns);

@@ -1,20 +1,21 @@
-// CountedBarrier: a barrier that knows how many threads make a round, not which ones.
+// CountedBarrier: a barrier that is complete when a given number of threads has arrived, whichever they are.
 //
-// Any thread may take part in any round; more threads than a round needs may come, who then count for the
-// next one. A barrier is 16 bytes without a pointer, so that it also works between processes, if it was made for
-// them, and may be destroyed and its memory reused as soon as one thread has come through.
+// Any thread may take part in any round. If more threads arrive than a round needs, they count for the next one. The
+// barrier is 16 bytes without pointers. It works between processes if it was made for them. It may be destroyed, and
+// its memory reused, as soon as one thread has passed.
 //
-//   state  high half  2 x rounds opened + (1: somebody may be asleep), the word that sleepers sleep on
-//          low half   threads that have arrived for the rounds since; top bit: one that rounds count on has left
-//   left   threads that came through without having opened, over all rounds
-//   count  threads of a round; top bit: they are of one process
+//   state  high half  2 x rounds opened + (1: threads may sleep); the word that sleepers wait on
+//          low half   threads that have arrived for the rounds since; top bit: a participant has left
+//   left   threads that have passed without having opened a round, over all rounds
+//   count  threads of a round; top bit: all are of one process
 //
-// A thread that arrives with index i of the low half belongs to round opened + i / count; the last of each
-// round opens it: + 2 above, - count below, in one step. Only additions, so it does not matter if the one who
-// opens round r + 1 is faster than the one who opens r: round r is complete then, too.
+// A thread that arrives with index i in the low half belongs to round opened + i / count. The last thread of a round
+// opens it: one addition adds 2 to the high half and subtracts count from the low half. Additions commute, so the
+// opener of round r + 1 may be faster than that of round r; round r is complete then, too.
 //
-// Once a thread has left no round is opened any more: it says so when no complete round is left to be opened, and those
-// who arrive later are nobody's last. So whoever finds its round closed and somebody gone waits in vain.
+// Once a thread has left, no round is opened any more: leave() sets its mark when no complete round is left to be
+// opened, and threads that arrive later are never the last of a round. So a thread that finds its round closed and the
+// mark set would wait for ever.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@ class CountedBarrier {
  public:
   static constexpr std::uint32_t most = 1u << 30;  ///< threads of a round
 
-  /// What a thread knows between arriving and passing.
+  /// What a thread keeps between arriving and passing.
   struct Ticket {
     std::uint32_t round;  ///< modulo 2^31
     bool last;            ///< opens the round when it passes; true for exactly one thread
@@ -40,25 +41,25 @@ class CountedBarrier {
 
   std::uint32_t count() const noexcept { return count_ & ~one_process; }
 
-  /// If the caller is the last of a round: counts it in, opens the round, and is true; the caller has passed. Else
-  /// false, and nothing has happened. Cost: the line of the barrier is asked for once, not by two steps between which
-  /// waiters that look at it take it away.
+  /// If the caller is the last of a round: arrives, opens the round and returns true; the caller has passed. Otherwise
+  /// returns false without any effect. Cost: acquires the barrier's cache line once; in two steps, polling waiters
+  /// would take it away in between.
   bool complete() noexcept;
 
-  /// Counts the caller in. Does not wait.
+  /// Arrives. Does not wait.
   Ticket arrive() noexcept;
 
-  /// Waits until the round is open. Who has passed does not touch the barrier any more. False: it will not be, as a
-  /// thread that it counts on has left.
+  /// Waits until the round is open. After passing, a thread does not access the barrier any more. False: the round will
+  /// never be open, as a participant has left.
   bool pass(Ticket ticket, Waiter& waiter) noexcept;
 
-  /// One of the threads that rounds count on has come for the last time. Rounds that are complete are passed; who waits
-  /// in another one, or arrives later, does not pass. The caller does not touch the barrier any more. Waits for a
-  /// thread that is about to open a round.
+  /// A participant has arrived for the last time. Threads pass the rounds that are complete. In other rounds, and on
+  /// later arrivals, pass() returns false. After this call, the caller does not access the barrier any more. Waits for
+  /// a thread that is about to open a round.
   void leave(Waiter& waiter) noexcept;
 
-  /// Waits until those who have come through do not touch the barrier any more, after which its memory may be
-  /// reused. False, at once: somebody has arrived for a round that is not complete, and nobody has left.
+  /// Waits until no thread that has passed accesses the barrier any more. Then its memory may be reused. Returns false
+  /// immediately if a thread has arrived for an incomplete round and none has left.
   bool drain(Waiter& waiter) noexcept;
 
  private:

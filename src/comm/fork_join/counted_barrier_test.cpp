@@ -83,7 +83,7 @@ TEST(CountedBarrier, ThreadsThatComeTooEarlyCountForTheNextRound) {
 }
 
 // More threads than a round needs, none of which knows the others.
-TEST(CountedBarrier, AnyThreadsMeet) {
+TEST(CountedBarrier, AnyThreadsMayTakePart) {
   constexpr std::size_t threads = 6;
   constexpr int waits = 3000;
   CountedBarrier barrier(2);
@@ -178,7 +178,7 @@ Waiter sleeper() {
 }
 
 // Each thread comes to some rounds, and then one leaves: all rounds that it came to are passed, the next one is not.
-TEST(CountedBarrier, IsPassedByNobodyWhenAThreadHasLeft) {
+TEST(CountedBarrier, NoThreadPassesAfterADeparture) {
   std::mt19937 random(7);
   for (const std::size_t threads : {2u, 3u, 8u}) {
     for (int turn = 0; turn < 60; ++turn) {

@@ -8,13 +8,13 @@
 namespace smelt::comm {
 namespace {
 
-/// Whether `value` has come to `target`; numbers wrap.
+/// Whether `value` has reached `target`; numbers wrap.
 bool reaches(std::uint32_t value, std::uint32_t target) noexcept {
   return static_cast<std::int32_t>(value - target) >= 0;
 }
 
-/// Changes nothing, but comes before or after every other change of the word. Not fetch_add(0): where nobody looks at
-/// its result Clang leaves it out on x86-64, and with it what keeps the store before it ahead of the load behind it.
+/// A read-modify-write without a change, to order it with other changes of the word. Not fetch_add(0): if its result is
+/// unused, Clang removes it on x86-64, and with it the order of the preceding store and the following load.
 void touch(std::atomic<std::uint32_t>& word) noexcept {
   auto value = word.load(std::memory_order_relaxed);
   while (!word.compare_exchange_weak(value, value, ordering::team_meet, std::memory_order_relaxed)) {
@@ -36,7 +36,7 @@ ForkJoinTeam::ForkJoinTeam(int size, int parallelism, const WaitConfig& wait)
   for (auto& member : members_) member.waiter = Waiter(config);
 }
 
-/// Before something that others wait for. Relaxed: only how they wait depends on it.
+/// Called before an event that others wait for. Relaxed: only their way of waiting depends on it.
 inline void ForkJoinTeam::note_time() noexcept {
   if (flat_) happened_.store(ticks(), std::memory_order_relaxed);
 }
@@ -44,7 +44,7 @@ inline void ForkJoinTeam::note_time() noexcept {
 inline void ForkJoinTeam::wake(Parking& parking) noexcept { flat_ ? unpark_by_rmw(parking) : unpark(parking); }
 
 inline bool ForkJoinTeam::is_off(std::uint32_t phase) const noexcept {
-  // Acquire: partner call_off().
+  // Acquire: pairs with call_off().
   const auto off = off_.load(ordering::team_off_seen);
   return off != 0 && reaches(phase, off);
 }
@@ -59,7 +59,7 @@ inline bool ForkJoinTeam::wait(Member& self, Parking& parking, const Reached& re
   return done;
 }
 
-/// Counts the member into its next phase; false, and it stays where it is, if that was called off.
+/// Enters the member's next phase. False, without any effect, if that was called off.
 inline bool ForkJoinTeam::enter_phase(Member& self) noexcept {
   const auto next = after(self.phase);
   if (is_off(next)) return false;
@@ -78,7 +78,7 @@ inline bool ForkJoinTeam::meet(Member& self) noexcept {
   const auto over = [this, both] { return reaches(arrivals_.load(ordering::team_met), both); };
   if (over()) return true;
   bool done = false;
-  // To sleep without a barrier: who ends the wait changes the same word before it looks for sleepers.
+  // Sleeps without a barrier, as the thread that ends the wait changes the same word before it checks for sleepers.
   const auto checked = [&] { return reaches(arrivals_.fetch_add(0, ordering::team_meet), both) || is_off(self.phase); };
   self.waiter.wait_or_sleep([&] { return (done = over()) || is_off(self.phase); },
                             [&](std::uint64_t longest_ns) { park_unless(checked, parking_, longest_ns); });
@@ -96,7 +96,7 @@ bool ForkJoinTeam::disseminate(int member, Member& self) noexcept {
   int round = 0;
   for (int distance = 1; distance < size_; distance *= 2, ++round) {
     const int to = member + distance < size_ ? member + distance : member + distance - size_;
-    // Release: publishes what this member did, and what it took up in the rounds before. Partner: the acquire below.
+    // Release: publishes what this member did and acquired in earlier rounds. Pairs with the acquire below.
     members_[static_cast<std::size_t>(to)].signals[round].store(self.phase, ordering::team_signal);
     wake(parking_);
     // The partner may be in the next phase already, which it entered after this one.
@@ -143,14 +143,14 @@ bool ForkJoinTeam::claim(int member) noexcept {
 }
 
 void ForkJoinTeam::fork(Work work, std::size_t words) noexcept {
-  // The others read neither before the store below, nor after they have left the last region.
+  // The others read the work after the store below, and not after they have left the previous region.
   if (words != 0) {
     std::memcpy(words_, work.data, words * sizeof *words_);
     work.data = words_;
   }
   work_ = work;
   note_time();
-  // Release: publishes the work and everything before. Partner: the acquire in receive().
+  // Release: publishes the work and everything before it. Pairs with the acquire in receive().
   opened_.store(opened_.load(std::memory_order_relaxed) + 1, ordering::team_open);
   wake(parking_);
 }
@@ -173,10 +173,10 @@ bool ForkJoinTeam::join() noexcept {
   return wait(self, joining_, [&] { return reaches(gone_.load(ordering::team_gather), all); });
 }
 
-/// Tells that the member, and all below it, have left the region; false if the join was called off.
+/// Reports that the member and all below it have left the region. False if the join was called off.
 bool ForkJoinTeam::leave_region(int member, Member& self) noexcept {
   if (!enter_phase(self)) return false;
-  // Release: publishes what this member and all below it did. Partner: the acquires in gather() and join().
+  // Release: publishes what this member and all below it did. Pairs with the acquires in gather() and join().
   if (flat_) {
     note_time();
     gone_.fetch_add(1, ordering::team_leave);
@@ -193,7 +193,7 @@ Work ForkJoinTeam::receive(int member) noexcept {
   if (self.working && !leave_region(member, self)) return {};
   ++self.region;
   self.working = true;
-  // Acquire: partner fork().
+  // Acquire: pairs with fork().
   if (!wait(self, parking_, [&] { return reaches(opened_.load(ordering::team_enter), self.region); })) return {};
   return work_;
 }

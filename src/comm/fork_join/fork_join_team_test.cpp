@@ -133,7 +133,7 @@ TEST_P(ForkJoinTeamTest, RegionsBeginAndEndTogether) {
 }
 
 /// Every claim has one winner, whoever is ahead, and a region's words are those of its fork.
-TEST_P(ForkJoinTeamTest, ClaimsHaveOneWinnerAndWordsComeWithTheRegion) {
+TEST_P(ForkJoinTeamTest, ClaimsHaveOneWinnerAndWordsAreCopied) {
   const auto team = make();
   constexpr int claims = 7;
   std::atomic<int> wrong{0};
@@ -241,7 +241,7 @@ WaitConfig sleepers() {
   return config;
 }
 
-TEST(ForkJoinPairTest, SleepersInMeetingsAreWoken) {
+TEST(ForkJoinPairTest, SleepersAreWoken) {
   constexpr int rounds = 20'000;
   ForkJoinTeam team(2, 2, sleepers());
   std::atomic<int> wrong{0};
@@ -251,7 +251,7 @@ TEST(ForkJoinPairTest, SleepersInMeetingsAreWoken) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(ForkJoinPairTest, SleepersInMeetingsLearnThatTheyAreCalledOff) {
+TEST(ForkJoinPairTest, SleepersAreWokenByCallingOff) {
   constexpr int rounds = 20'000;
   ForkJoinTeam team(2, 2, sleepers());
   std::barrier<> outside(2);
@@ -275,7 +275,7 @@ TEST(ForkJoinPairTest, SleepersInMeetingsLearnThatTheyAreCalledOff) {
 }
 
 /// Pairs that take each other's PUs in the midst of their pairwise barrier.
-TEST(ForkJoinPairTest, MeetingsSeparateTurnsAmongManyPairs) {
+TEST(ForkJoinPairTest, BarriersSeparateTurnsAmongManyPairs) {
   constexpr int pairs = 4, rounds = 500;
   struct Pair {
     ForkJoinTeam team{2, 2, short_waits(2, 2)};

@@ -3,8 +3,8 @@
 namespace smelt::comm {
 namespace {
 
-/// Costs for a machine that nobody has measured yet: the levels of its topology, at the defaults
-/// of a synthetic machine. Only their order matters for planning.
+/// Costs for a machine that has not been measured: those of a synthetic machine with the same levels. Only their order
+/// matters for planning.
 void assume_costs(Machine& machine) {
   const SynthSpec typical;
   const auto n = machine.size();

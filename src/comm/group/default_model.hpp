@@ -5,8 +5,8 @@
 
 namespace smelt::comm {
 
-/// The measured model of this machine if one is cached, else its topology with assumed costs: never
-/// measures, so its cost is that of reading a file or of discovery.
+/// The measured model of this machine if one is cached, else its topology with assumed costs. Never measures.
+/// Cost: reads a file or discovers the topology.
 Result<Machine> default_model();
 
 }  // namespace smelt::comm

@@ -1,8 +1,8 @@
-// Flat barrier: one shared counter, one generation word that all wait on.
+// Flat barrier: one shared counter, and one generation word that all ranks wait on.
 //
-// With more ranks than PUs the ranks run one after the other anyway; a tree then only adds
-// context switches. Here each rank is switched in once per round: it counts itself in and gives
-// its PU away; the last one in opens the next generation and wakes all sleepers with one call.
+// With more ranks than PUs the ranks run one after another, and a tree would only add context switches. Here each rank
+// runs once per round: it increments the counter and yields its PU. The last one advances the generation and wakes all
+// sleepers with one call.
 //
 //   line 0: arrived      counts ranks in this round, written by every rank
 //   line 1: generation   read by waiters, written once a round by the last rank in
@@ -19,8 +19,8 @@ namespace smelt::comm {
 
 class FlatBarrier {
  public:
-  /// Returns true once all `ranks` ranks have entered, false if the waiter was interrupted. Zeroed memory is a
-  /// barrier that nobody has entered yet.
+  /// Returns true once all `ranks` ranks have entered, false if the waiter was interrupted. Zeroed memory is a valid
+  /// initial state.
   bool enter(std::uint32_t ranks, Waiter& waiter) noexcept;
 
  private:

@@ -32,13 +32,13 @@ using comm::Rendezvous;
 using comm::SharedLayout;
 using State = RankActivity::State;
 
-/// Who says twice within this time that it waits, waits. A waiting rank says so every 50 ms at the least; the machine
-/// may be busy.
+/// A rank whose waiting time advances within this time is waiting. Waiting ranks update it at least every 50 ms; the
+/// rest is a margin for busy machines.
 constexpr auto between_looks = std::chrono::milliseconds(250);
 
 // ---- finding communicators
 
-/// The names in a directory, without those that begin with a dot; none if it cannot be read.
+/// The entries of a directory that do not begin with a dot; empty if it cannot be read.
 std::vector<std::string> entries_of(const std::string& path) {
   std::vector<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), closedir);
@@ -55,7 +55,7 @@ bool is_shared_memory(const std::string& descriptor) {
   return text.starts_with("/dev/shm/") || text.starts_with("/memfd:");
 }
 
-/// What the descriptor refers to, if that is a communicator's memory not seen before.
+/// The communicator behind a descriptor; empty if it is none, or one that was seen before.
 std::optional<Rendezvous> rendezvous_behind(const std::string& descriptor, std::set<std::pair<dev_t, ino_t>>& seen) {
   if (!is_shared_memory(descriptor)) return std::nullopt;
   const int fd = open(descriptor.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -88,7 +88,7 @@ State state_of(const Membership& members, int rank) {
   return is_stopped(process) ? State::stopped : State::present;
 }
 
-/// `waited_at_ns`: when it last said that it waits, at an earlier look.
+/// `waited_at_ns`: Progress::waits_at_ns of an earlier look.
 RankActivity activity_of(const Membership& members, const Progress& progress, int rank, std::uint64_t waited_at_ns) {
   RankActivity activity;
   activity.rank = rank;
@@ -111,7 +111,7 @@ RankActivity activity_of(const Membership& members, const Progress& progress, in
   return activity;
 }
 
-/// A communicator's memory, and when each rank had last said that it waits when it was found.
+/// A communicator's memory, and Progress::waits_at_ns of each rank when it was found.
 struct InspectedCommunicator {
   Rendezvous rendezvous;
   Group group;
@@ -121,7 +121,7 @@ struct InspectedCommunicator {
   SharedLayout layout() const { return {rendezvous.user(), rendezvous.size}; }
 };
 
-/// Nothing if the memory is not that of a communicator of this version.
+/// Empty if the memory is not that of a communicator of this version.
 std::optional<InspectedCommunicator> inspect_memory(Rendezvous rendezvous) {
   if (rendezvous.user_bytes < SharedLayout::bytes(rendezvous.size)) return std::nullopt;
   auto shared_config = comm::parse_shared_config(rendezvous.shared_config());
@@ -140,7 +140,7 @@ CommunicatorActivity second_look(const InspectedCommunicator& found) {
   CommunicatorActivity activity;
   activity.name = found.rendezvous.name;
   activity.id = found.rendezvous.id;
-  // Pairs with State::fail(): the message is there.
+  // Pairs with CommunicatorState::fail(), which writes the message first.
   activity.status = static_cast<Status>(control.status.load(std::memory_order_acquire));
   if (activity.status != Status::ok) {
     activity.failure.assign(control.failure, strnlen(control.failure, sizeof control.failure));
@@ -199,7 +199,7 @@ class Diagnosis {
     }
   }
 
-  /// Ranks whose call of one number is of different operations.
+  /// Finds ranks that have entered different operations in the same call.
   void find_different_calls() {
     for (const auto& one : activity_.ranks) {
       for (const auto& other : activity_.ranks) {
@@ -213,7 +213,7 @@ class Diagnosis {
     }
   }
 
-  /// Ranks that others wait for and that wait for nobody themselves.
+  /// Finds ranks that others wait for and that do not wait themselves.
   void find_late() {
     for (const auto& late : activity_.ranks) {
       if (late.waiting || late.state != State::present) continue;
@@ -234,7 +234,7 @@ class Diagnosis {
     }
   }
 
-  /// From a waiting rank on: whom it waits for, whom that one waits for, until one comes twice.
+  /// Follows the awaited ranks from a waiting rank on, until one repeats.
   void find_cycle() {
     for (const auto& start : activity_.ranks) {
       std::vector<int> path;

@@ -195,7 +195,7 @@ TEST(Diagnosis, NamesARankThatHasNotBegun) {
   EXPECT_THAT(diagnose(activity), ElementsAre("rank 3 waits for rank 0, which has entered no call yet"));
 }
 
-TEST(Diagnosis, DoesNotBlameWhoIsInTheSameCallAndNotWaitedFor) {
+TEST(Diagnosis, DoesNotBlameUnawaitedRanksInTheSameCall) {
   auto activity = four_ranks_in(Operation::broadcast, 5);
   let_wait(activity.ranks[3]);
   EXPECT_THAT(diagnose(activity), IsEmpty());

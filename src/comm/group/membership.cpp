@@ -31,7 +31,7 @@ std::uint64_t with_state(std::uint64_t id, MemberState state) { return id | stat
 
 pid_t thread_id() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
-// While it lives, system calls of this thread are no cancellation points.
+// During its lifetime, system calls of this thread are no cancellation points.
 class CancellationOff {
  public:
   CancellationOff() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
@@ -77,7 +77,7 @@ Result<void> Membership::join(int rank) {
                       rank);
   }
   enable_heavy_barrier();
-  // Acquire: pairs with the release of whoever took the rank, if somebody did.
+  // Acquire: pairs with the release of the process that took the rank, if one did.
   std::uint64_t word = 0;
   if (!record(rank).word.compare_exchange_strong(word, with_state(pack(*self), MemberState::present),
                                                  std::memory_order_acq_rel, std::memory_order_acquire)) {
@@ -101,7 +101,7 @@ void Membership::leave(int rank) noexcept {
   const auto self = ProcessId::self();
   if (!self) return;
   std::uint64_t expected = with_state(pack(*self), MemberState::present);
-  // Release: who sees that the rank has left (state()) sees everything that it did before.
+  // Release: a thread that sees that the rank has left (state()) sees everything that the rank did before.
   record(rank).word.compare_exchange_strong(expected, with_state(pack(*self), MemberState::left),
                                             std::memory_order_acq_rel, std::memory_order_relaxed);
 }
@@ -125,11 +125,11 @@ void Membership::mark_ended(int rank) noexcept {
 
 bool Membership::mark_dead(int rank) noexcept {
   std::uint64_t word = record(rank).word.load(std::memory_order_acquire);
-  // Fails if the rank was just left, or marked by somebody else.
+  // Fails if the rank has just left, or was marked by another process.
   const bool marked = state_of(word) == MemberState::present &&
                       record(rank).word.compare_exchange_strong(word, with_state(id_of(word), MemberState::dead),
                                                                 std::memory_order_acq_rel, std::memory_order_acquire);
-  // Also when somebody else marked it: that one may have been killed before it said so.
+  // Also if another process marked it: that process may have been killed before it recorded the death.
   if (marked || state_of(word) == MemberState::dead) note_death(rank);
   return marked;
 }
@@ -144,19 +144,19 @@ bool Membership::mark_absent_dead(int rank) noexcept {
 
 void Membership::note_death(int rank) noexcept {
   std::uint32_t none = 0;
-  // Pairs with first_dead(): who learns of the death sees the rank's record.
+  // Pairs with first_dead(): a thread that learns of the death sees the rank's record.
   head().first_dead.compare_exchange_strong(none, static_cast<std::uint32_t>(rank) + 1, std::memory_order_release,
                                             std::memory_order_relaxed);
 }
 
 std::uint32_t Membership::attach(int rank) noexcept {
-  // Relaxed: who looks for departures is not interested in what went before.
+  // Relaxed: an attachment publishes nothing.
   return record(rank).attendance.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 void Membership::detach(int rank) noexcept {
   if (!mine(rank) || record(rank).attendance.load(std::memory_order_relaxed) % 2 == 0) return;
-  // Pairs with attendance(): who sees the departure sees what the rank has published.
+  // Pairs with attendance(): a thread that sees the departure sees what the rank has published.
   record(rank).attendance.fetch_add(1, std::memory_order_release);
 }
 
@@ -291,7 +291,7 @@ bool FailureDetector::check() noexcept {
 
 void FailureDetector::poll(std::uint64_t now_ns) noexcept {
   const std::uint32_t joins = members_.head().joins.load(std::memory_order_acquire);  // pairs with join()
-  // Now and then in any case: a process may have been killed before it counted its join.
+  // Also without a new join from time to time: a process may have been killed before it counted its join.
   if (!searched_ || joins != seen_joins_ || now_ns >= next_search_ns_) {
     searched_ = true;
     seen_joins_ = joins;
@@ -329,13 +329,13 @@ void FailureDetector::find_processes() noexcept {
     process = Process{};
   }
   for (std::size_t i = 0; i < processes_.size(); ++i) {
-    // A rank that joined after its process was seen to die cannot be; one that was marked late can.
+    // No rank joins after its process died, but a rank may be found after its process was.
     if (processes_[i].dead && processes_[i].used) lost(static_cast<int>(i));
   }
 }
 
-// The entry of a process, made if it has none. There are as many entries as ranks, and a rank is
-// only ever taken once: there is always one to be had.
+// The entry of a process; creates one if there is none. There are as many entries as ranks, and each rank is taken only
+// once, so there is always a free entry.
 int FailureDetector::entry_for(std::uint64_t id) noexcept {
   int free = -1;
   for (std::size_t i = 0; i < processes_.size(); ++i) {
@@ -351,8 +351,7 @@ void FailureDetector::open(int entry) noexcept {
   Process& process = processes_[static_cast<std::size_t>(entry)];
   const ProcessId id = unpack(process.id);
   if (epoll_ >= 0) process.pidfd = static_cast<int>(syscall(SYS_pidfd_open, id.pid, 0));
-  // Looked at after the pidfd was opened: if the process lives now, it lived then, and is the one
-  // that the pidfd means.
+  // Checked after the pidfd was opened: if the process is alive now, it was alive then, and the pidfd refers to it.
   const Liveness life = liveness_of(id);
   if (life == Liveness::dead) {
     close_pidfd(process);
@@ -387,7 +386,7 @@ void FailureDetector::probe_all() noexcept {
   }
 }
 
-// Marks every rank of a dead process; also those that joined unnoticed since the last search.
+// Marks every rank of a dead process, including those that have joined since the last search.
 void FailureDetector::lost(int entry) noexcept {
   Process& process = processes_[static_cast<std::size_t>(entry)];
   if (process.id == 0) return;
@@ -421,7 +420,7 @@ class ThreadExitGuard::ThreadBindings {
   }
 
   void add(std::shared_ptr<ThreadBinding> binding) {
-    // Those that only this list still knows are of guards that are gone.
+    // Entries that only this list owns belong to guards that are gone.
     bindings_.erase(
         std::remove_if(bindings_.begin(), bindings_.end(), [](const auto& old) { return old.use_count() == 1; }),
         bindings_.end());
@@ -430,12 +429,12 @@ class ThreadExitGuard::ThreadBindings {
 
  private:
   void end(ThreadBinding& binding) const noexcept {
-    // In a forked child the rank is still its parent's, and the mutex may be held for ever.
+    // In a forked child the rank still belongs to the parent, and the mutex may be locked for ever.
     if (binding.pid != getpid()) return;
-    // Dropped after the lock: the last owner of the memory may own the guard as well.
+    // Released after the lock: the last owner of the memory may own the guard as well.
     const std::shared_ptr<const void> memory = binding.memory.lock();
     const std::lock_guard lock(binding.mutex);
-    // The end of the first thread is the end of the process by exit(3), which finishes what it has begun.
+    // The main thread ends by exit(3), with its collectives finished.
     const bool exits = thread_id() == binding.pid;
     if (binding.bound && memory != nullptr) {
       exits ? binding.members.detach(binding.rank) : (void)binding.members.mark_dead(binding.rank);
@@ -468,7 +467,7 @@ ThreadExitGuard& ThreadExitGuard::operator=(ThreadExitGuard&& other) noexcept {
 
 void ThreadExitGuard::release() noexcept {
   if (binding_ == nullptr) return;
-  // In a forked child it has no effect any more, and another thread of the parent may have had the mutex.
+  // In a forked child the guard has no effect, and another thread of the parent may have held the mutex.
   if (binding_->pid == getpid()) {
     const std::lock_guard lock(binding_->mutex);
     binding_->bound = false;

@@ -4,9 +4,8 @@
 //
 //   | head: first dead, joins | head: decision | head: parking | rank 0 | rank 1 | ... | proposals |
 //
-// A rank is one 64-bit word (the rest of its record is beside the point), so that joining, leaving
-// and dying are single compare-and-swap operations and a process killed at any instruction leaves
-// nothing half-written:
+// The state of a rank is one 64-bit word, so that joining, leaving and dying are single compare-and-swap operations,
+// and a process that is killed at any instruction leaves nothing incomplete:
 //
 //   | start time of the process, 40 bits | pid, 22 bits | state, 2 bits |      absent = 0
 //
@@ -14,29 +13,28 @@
 //       \               \---mark_dead--> dead        left and dead are final
 //        \--mark_absent_dead--------------------^
 //
-// The start time (field 22 of /proc/<pid>/stat) tells a process from a later one with its pid.
-// Deaths are noticed by those who wait: of other processes by a FailureDetector, of threads by ThreadExitGuard.
+// The start time (field 22 of /proc/<pid>/stat) distinguishes a process from a later one with the same pid. Waiting
+// ranks notice deaths: of other processes by a FailureDetector, of threads by ThreadExitGuard.
 //
-// Attendance. A rank of a process is used by a thread that attaches to it, and given up when that detaches; both add 1
-// to the rank's attendance, which is odd while somebody has it.
-//   Rule: to a rank whose own attendance is a (odd), another one has left once that one's is even and above a: it has
-//   been here since this one came, and is gone. One that is even and below a has not come yet: ranks may be attached
-//   and given up together any number of times, as Communicator::run() does. A rank that is `left` will never come.
-//   Invariant: a rank gives up its attendance after its part of every collective that it has returned from. So whoever
-//   acquires the departure and then still misses something of that rank will never get it.
+// Attendance. A thread attaches to a rank and later detaches. Both add 1 to the rank's attendance, so it is odd while a
+// thread is attached.
+//   Rule: for a rank with attendance a (odd), another rank has left if that one's attendance is even and above a: it
+//   was attached after this one attached, and is detached now. If it is even and below a, the other rank has yet to
+//   attach: all ranks may attach and detach any number of times, as Communicator::run() does. A rank in state `left`
+//   never comes back.
+//   Invariant: a rank detaches after its part of every collective that it has returned from. So a rank that acquires
+//   the departure and still lacks something from the departed rank will never get it.
 //
-// Agreement on the survivors. All who call agree_on_survivors() and return a set return the same.
-//   Rule: a rank says that it has arrived, then waits until every rank has arrived, is dead or has
-//   left, its process or its thread (or its time is over). Then it writes the set of those who have arrived and are present
-//   into its own proposal, and tries decision: 0 -> own rank + 1 by compare-and-swap. The set that
-//   counts is the proposal of the rank that the decision names.
-//   Invariant: once the decision is not 0, it and the proposal that it names never change.
-//   Proof: only the swap from 0 writes the decision, so one swap succeeds. A proposal is written by
-//   its owner alone, before its only swap: a rank that dies while it writes never swaps, so a
-//   half-written proposal is never named. The swap releases the proposal and whoever reads the decision
-//   acquires it, so all read the same complete set (agreement); it holds arrived ranks only, since
-//   "arrived" is never taken back (validity). Nobody waits for a dead rank, for whoever waits marks
-//   the dead; from there on each takes a bounded number of steps of its own (termination).
+// Agreement on the survivors. All calls of agree_on_survivors() that return a set return the same set.
+//   Rule: a rank announces its arrival, then waits until every other rank has arrived, is dead or has left, or until
+//   its timeout. Then it writes the set of arrived and present ranks into its own proposal, and tries to change the
+//   decision from 0 to its own rank + 1 by compare-and-swap. The result is the proposal of the rank that the decision
+//   names. Invariant: once the decision is not 0, it and the proposal that it names never change.
+//   Proof: Only the swap from 0 writes the decision, so exactly one swap succeeds. A proposal is written by its owner
+//   alone, before its only swap. A rank that dies while it writes never swaps, so an incomplete proposal is never
+//   named. The swap releases the proposal and readers acquire the decision, so all read the same complete set
+//   (agreement). It holds arrived ranks only, since "arrived" is never reset (validity). No rank waits for a dead one,
+//   as waiting ranks mark the dead; after that each takes a bounded number of its own steps (termination).
 //   A compare-and-swap solves consensus for any number of crashes: Herlihy, "Wait-free
 //   synchronization", ACM TOPLAS 13(1), 1991.
 #pragma once
@@ -79,8 +77,8 @@ class Membership {
   /// before (also by one that has left), a process of another PID namespace.
   Result<void> join(int rank);
 
-  /// Whether pids in the registry mean to this process what they meant to those who joined: they are
-  /// in the same PID and time namespaces, or nobody has joined yet.
+  /// Whether pids in the registry are valid in this process: it is in the same PID and time namespaces as those that
+  /// have joined, or none has joined yet.
   bool same_namespaces() const noexcept;
 
   /// Gives up a rank of this process; any thread may. No effect on what is not a present rank of
@@ -90,25 +88,24 @@ class Membership {
   /// Whether it is this process that took the rank; a forked child is another one.
   bool mine(int rank) const noexcept;
 
-  /// Marks a present rank dead. True if it was present. Whoever calls knows that it is dead.
+  /// Marks a present rank dead. True if it was present. Requirement: the rank is dead.
   bool mark_dead(int rank) noexcept;
 
-  /// The process of a present rank has ended. A rank that a thread had used and given up before has left, for good;
-  /// any other is dead.
+  /// The process of a present rank has ended. The rank has left if its thread had detached before; else it is dead.
   void mark_ended(int rank) noexcept;
 
-  /// Marks a rank dead that never joined. True if it was absent.
+  /// Marks an absent rank dead. True if it was absent.
   bool mark_absent_dead(int rank) noexcept;
 
-  /// The calling thread takes a rank of this process, which no thread has, or gives up the one it has (if it has it).
-  /// Whoever sees the departure sees all that the rank did before. attach() returns the rank's attendance.
+  /// The calling thread attaches to a rank of this process that no thread is attached to, or detaches if it is
+  /// attached. A thread that sees the departure sees all that the rank did before. attach() returns the rank's
+  /// attendance.
   std::uint32_t attach(int rank) noexcept;
   void detach(int rank) noexcept;
   std::uint32_t attendance(int rank) const noexcept;
 
-  /// 0 as long as `rank` may still take part in what a rank of attendance `own` takes part in. Else it has left (see
-  /// above), and the value differs from that of any other departure of it. Cost: a look at a line that is hardly ever
-  /// written.
+  /// 0 while `rank` may still take part in the collectives of a rank with attendance `own`. Otherwise it has left (see
+  /// above), and the value identifies the departure. Cost: reads a line that is hardly ever written.
   std::uint32_t departure(int rank, std::uint32_t own) const noexcept;
   static constexpr std::uint32_t for_good = UINT32_MAX;
 
@@ -118,7 +115,7 @@ class Membership {
   /// The process that took the rank; pid 0 if none did.
   ProcessId process(int rank) const noexcept;
 
-  /// Kernel's id of the thread that last joined or was bound to the rank, for error texts.
+  /// Kernel id of the thread that last joined or was bound to the rank; for error messages.
   pid_t thread(int rank) const noexcept;
 
   /// The rank whose death was noticed first, -1 while all live. Cost: one load.
@@ -164,8 +161,8 @@ class Membership {
   int ranks_;
 };
 
-/// Notices the deaths of other processes that hold ranks. Belongs to the process that made it (not
-/// to its forked children); its threads may share it. Holds a pidfd for each process it has seen.
+/// Detects deaths of other processes that hold ranks. Belongs to the process that made it, not to forked children; its
+/// threads may share it. Holds a pidfd for each process that it has seen.
 class FailureDetector {
  public:
   enum class Method {
@@ -181,15 +178,14 @@ class FailureDetector {
   FailureDetector& operator=(const FailureDetector&) = delete;
   ~FailureDetector();
 
-  /// True if any rank is dead, whoever noticed. Made for waiting loops: looks at the processes once
-  /// in an interval at most (one system call, however many processes), else costs a look at
-  /// the clock. No locks, no allocation, no cancellation point. A death is seen by the first call
-  /// that comes at least an interval (without pidfds: 20 ms) after the last one.
+  /// True if any rank is dead, whoever detected it. Intended for waiting loops: checks the processes at most once per
+  /// millisecond (one system call for all of them), else reads the clock only. No locks, no allocation, no cancellation
+  /// point. A death is detected by the first call that is at least 1 ms (without pidfds: 20 ms) after the last one.
   bool check() noexcept;
 
  private:
   struct Process {
-    std::uint64_t id = 0;  // word of its ranks without the state; 0: this entry is free
+    std::uint64_t id = 0;  // word of its ranks without the state; 0: free entry
     int pidfd = -1;
     bool dead = false;
     bool used = false;
@@ -218,22 +214,22 @@ class FailureDetector {
   std::atomic<bool> busy_{false};  // guards everything above but next_poll_ns_
 };
 
-/// Notices the end of a thread that holds a rank. While bound, the rank is marked dead when the
-/// bound thread ends in any way: its function returns, pthread_exit, cancellation, exit(). The first thread of a process
-/// gives the rank up instead: it ends by exit(), which a program may call without having freed anything. Movable;
-/// whoever owns the guard, on any thread, releases it before leaving the rank.
+/// Detects the end of a thread that holds a rank. While bound, the rank is marked dead when the thread ends in any way:
+/// its function returns, pthread_exit, cancellation, exit(). The main thread detaches from the rank instead, since a
+/// program may call exit() without freeing anything. Movable. The owner, on any thread, releases the guard before it
+/// leaves the rank.
 class ThreadExitGuard {
  public:
   ThreadExitGuard() noexcept = default;
 
-  /// Binds the calling thread to `rank`. `memory`: owner of the memory of `members`; once it is
-  /// gone the guard has no effect.
+  /// Binds the calling thread to `rank`. `memory`: owner of the memory of `members`; once that is gone, the guard has
+  /// no effect.
   ThreadExitGuard(const Membership& members, int rank, std::weak_ptr<const void> memory);
   ThreadExitGuard(ThreadExitGuard&&) noexcept = default;
   ThreadExitGuard& operator=(ThreadExitGuard&& other) noexcept;
   ~ThreadExitGuard() { release(); }
 
-  /// Undoes the binding; the end of the thread has no effect any more once this returns.
+  /// Removes the binding. Once this returns, the end of the thread has no effect.
   void release() noexcept;
 
  private:

@@ -158,7 +158,7 @@ TEST_P(DetectorMethods, SeesAKilledProcessBeforeItIsReaped) {
   reap(victim);
 }
 
-TEST_P(DetectorMethods, SeesWhoDiedBeforeItWasMade) {
+TEST_P(DetectorMethods, SeesEarlierDeaths) {
   Registry registry(2);
   reap(fork_child([&] {
     (void)registry.members.join(1);
@@ -170,7 +170,7 @@ TEST_P(DetectorMethods, SeesWhoDiedBeforeItWasMade) {
   EXPECT_EQ(registry.members.first_dead(), 1);
 }
 
-TEST_P(DetectorMethods, LeavingIsNoDeathButEndingWithoutIs) {
+TEST_P(DetectorMethods, EndingWithoutLeavingIsADeath) {
   Registry registry(2);
   Membership& members = registry.members;
   FailureDetector detector(members, GetParam());
@@ -360,7 +360,7 @@ TEST(ThreadExitGuard, TheMemoryMayGoFirst) {
 }
 
 // The last owner of the memory, which also owns the guard, goes while the thread ends.
-TEST(ThreadExitGuard, EndAndReleaseMayMeet) {
+TEST(ThreadExitGuard, EndAndReleaseMayBeConcurrent) {
   struct Owner {
     Registry registry{1};
     ThreadExitGuard guard;
@@ -380,7 +380,7 @@ TEST(ThreadExitGuard, EndAndReleaseMayMeet) {
   }
 }
 
-TEST(ThreadExitGuard, AForkedChildThatExitsTakesNobodyAlong) {
+TEST(ThreadExitGuard, AForkedChildThatExitsAffectsNoRank) {
   Registry registry(1);
   const auto memory = std::shared_ptr<void>(&registry, [](void*) {});
   ThreadExitGuard guard;  // not on the stack of the thread, whose end in the child would release it
@@ -438,7 +438,7 @@ TEST(Agreement, TheDeadCannotTakePart) {
   EXPECT_EQ(registry.members.agree_on_survivors(2, detector, 0.0).error().status, Status::invalid_argument);
 }
 
-TEST(Agreement, WhoComesTooLateIsTold) {
+TEST(Agreement, LateRanksGetAnError) {
   Registry registry(70);
   FailureDetector detector(registry.members);
   for (const int rank : {3, 64, 69}) ASSERT_TRUE(registry.members.join(rank));
@@ -451,7 +451,7 @@ TEST(Agreement, WhoComesTooLateIsTold) {
 
 // A rank that has arrived dies while the others write their proposals: some count it, some do not.
 // In the largest registry, since there a proposal takes longest.
-TEST(Agreement, ADeathBetweenTwoBallotsDividesNobody) {
+TEST(Agreement, ADeathBetweenTwoProposalsKeepsAgreement) {
   constexpr int victim = 500;
   int counted = 0;
   for (int round = 0; round < 300; ++round) {
@@ -485,7 +485,7 @@ TEST(Agreement, ADeathBetweenTwoBallotsDividesNobody) {
   RecordProperty("counted", counted);
 }
 
-TEST(Agreement, EveryRankOfTheLargestRegistryHasItsBallot) {
+TEST(Agreement, EveryRankOfTheLargestRegistryHasAProposal) {
   for (const int rank : {0, 511, 1023}) {
     Registry registry(Membership::most_ranks);
     FailureDetector detector(registry.members);
@@ -559,7 +559,7 @@ void run_with_kills(unsigned seed, int processes, int kills) {
   }
 }
 
-TEST(Agreement, HoldsWhoeverIsKilledAtWhateverMoment) {
+TEST(Agreement, HoldsForDeathsAtAnyMoment) {
   for (unsigned seed = 0; seed < 200 && !HasFatalFailure(); ++seed) {
     const int processes = 2 + static_cast<int>(seed % 4);
     run_with_kills(seed, processes, 1 + static_cast<int>(seed) % (processes - 1));

@@ -24,18 +24,18 @@ constexpr std::uint64_t magic = 0x3174656d746c656d;  // "meltmet1"
 constexpr std::uint32_t version = 7;
 constexpr std::size_t longest_name = 200;
 constexpr std::size_t most_user_bytes = std::size_t{1} << 45;
-// Within this time a member that lives looks around; also one that prepares, or has to wait for a PU.
+// A live member updates seen_ns within this time, also while it prepares or waits for a PU.
 constexpr std::uint64_t longest_unseen_ns = 1'000'000'000;
 
 enum class Kind : std::uint32_t {
   preparing = 0,
   gathering = 1,
   complete = 2,
-  died = 3,        // the rank's process did
-  gave_up = 4,     // the rank's timeout was over
+  died = 3,        // the rank's process died
+  gave_up = 4,     // the rank timed out
   refused = 5,     // the rank could not prepare the content
   conflict = 6,    // two processes claim the rank
-  abandoned = 7,   // to be begun anew: see the header
+  abandoned = 7,   // all try again: see the header
   called_off = 8,  // RendezvousOptions::stands
   left = 9,        // the rank will not come: RendezvousOptions::left
 };
@@ -47,13 +47,13 @@ struct Phase {
 };
 
 struct SegmentHeader {
-  std::atomic<std::uint64_t> magic;  // stored last, when the head is whole
+  std::atomic<std::uint64_t> magic;  // stored last, once the header is complete
   std::uint32_t version;
   std::int32_t size;
   std::int32_t creator;  // the rank that prepares
   std::uint64_t id;
-  std::uint64_t expires_ns;     // of boot_ns(): when the creator's time is over
-  std::uint32_t tells;          // not 0: ranks that come after a death find out by a tombstone
+  std::uint64_t expires_ns;     // on boot_ns(): when the creator times out
+  std::uint32_t tells;          // not 0: a death is recorded by a tombstone
   char name[longest_name + 1];  // empty: over a descriptor
   // Written while preparing, published by the step to gathering.
   std::uint64_t shared_config_offset, shared_config_bytes, user_offset, user_bytes;
@@ -61,8 +61,8 @@ struct SegmentHeader {
   std::int32_t refusal_status;
   char refusal[400];
   alignas(separation_bytes) std::atomic<std::uint32_t> phase;  // kind | rank << 8
-  std::atomic<std::uint64_t> seen_ns;                          // boot_ns() when somebody who waits last looked around
-  std::atomic<std::uint64_t> ended_ns;                         // of one whose end nobody of it has seen; else 0
+  std::atomic<std::uint64_t> seen_ns;                          // boot_ns() when a member was last seen alive
+  std::atomic<std::uint64_t> ended_ns;                         // if all members died before it ended; else 0
 };
 
 struct RendezvousRequest {
@@ -75,11 +75,11 @@ struct RendezvousRequest {
   const RendezvousOptions& options;
   std::uint64_t deadline_ns;
 
-  /// Ranks that know each other by a communicator need no tombstones; an inherited descriptor is its own.
+  /// Ranks of a communicator need no tombstones, and neither do users of a descriptor, who cannot arrive later.
   bool tells() const { return !options.gone && !options.stands; }
 };
 
-// Without a rendezvous: try again from the start.
+// Empty: try again from the start.
 using Attempt = Result<std::optional<Rendezvous>>;
 Attempt again() { return std::optional<Rendezvous>(); }
 
@@ -95,12 +95,12 @@ Membership members_of(const Segment& segment) {
 }
 
 Phase phase_of(const SegmentHeader& head) {
-  // Pairs with step(): who sees a phase sees what was written in the one before.
+  // Pairs with step(): a thread that sees a phase sees what was written in the previous one.
   const std::uint32_t word = head.phase.load(std::memory_order_acquire);
   return {static_cast<Kind>(word & 0xff), static_cast<int>(word >> 8)};
 }
 
-// From `from` to `to`, unless somebody was quicker. The rank of a phase that can be left is 0.
+// Changes the phase from `from` to `to`, unless another process was faster. Phases that can be left have rank 0.
 bool step(SegmentHeader& head, Kind from, Kind to, int rank = 0) {
   auto word = static_cast<std::uint32_t>(from);
   return head.phase.compare_exchange_strong(word,
@@ -108,8 +108,7 @@ bool step(SegmentHeader& head, Kind from, Kind to, int rank = 0) {
                                             std::memory_order_acq_rel, std::memory_order_acquire);
 }
 
-// Notes that somebody of the rendezvous lived just now. Never goes back: a process may lose its PU between its look at
-// the clock and this, while others come.
+// Records that a member was alive just now. Never decreases: a process may be descheduled after it has read the clock.
 void note_time(SegmentHeader& head) {
   const std::uint64_t now = boot_ns();
   std::uint64_t seen = head.seen_ns.load(std::memory_order_relaxed);
@@ -117,7 +116,7 @@ void note_time(SegmentHeader& head) {
   }
 }
 
-// Ends a rendezvous that is not at its end yet.
+// Ends a rendezvous that has not ended yet.
 void fail(SegmentHeader& head, Kind kind, int rank = 0) {
   if (!step(head, Kind::preparing, kind, rank)) step(head, Kind::gathering, kind, rank);
 }
@@ -127,12 +126,12 @@ void sleep_ns(long ns) {
   nanosleep(&pause, nullptr);
 }
 
-// ---- What is found under a name
+// ---- An existing rendezvous under a name
 
 bool is_rendezvous(const Segment& segment) {
   if (segment.size() < sizeof(SegmentHeader)) return false;
   const SegmentHeader& head = header_of(segment);
-  // Pairs with found(): the fields are whole.
+  // Pairs with found(), which stores the fields first.
   if (head.magic.load(std::memory_order_acquire) != magic || head.version != version) return false;
   return head.size >= 1 && head.size <= Membership::most_ranks && segment.size() >= head_bytes(head.size);
 }
@@ -145,22 +144,22 @@ bool anybody_lives(const Membership& members) {
   return false;
 }
 
-// Whether nothing can come of it any more; if so it has ended for everybody when this returns.
+// Whether it cannot succeed any more. If so, it has ended for all members when this returns.
 bool has_ended(const Segment& segment) {
   SegmentHeader& head = header_of(segment);
   Membership members = members_of(segment);
   if (phase_of(head).finished()) return true;
   if (anybody_lives(members)) return false;
-  // Whoever joins meanwhile sees the phase after joining.
+  // A process that joins meanwhile reads the phase after joining.
   for (int rank = 0; rank < members.ranks(); ++rank) {
-    // Also those that somebody else is marking: he may not have said yet that it is the first.
+    // Also those that another process is marking, which may not have recorded the first death yet.
     const MemberState state = members.state(rank);
     const bool died = state == MemberState::present && liveness_of(members.process(rank)) == Liveness::dead;
     if (died || state == MemberState::dead) members.mark_dead(rank);
   }
   const int dead = members.first_dead();
-  // Said once, by the first who finds it so: a second one would add his second to that, and those who have been started
-  // since, to begin anew, would be told of an end that came before them.
+  // Recorded once, by the first process that finds it. A later time would count processes that were started since,
+  // for a new attempt, among the audience.
   std::uint64_t unknown = 0;
   head.ended_ns.compare_exchange_strong(
       unknown, std::min(boot_ns(), head.seen_ns.load(std::memory_order_relaxed) + longest_unseen_ns),
@@ -169,7 +168,7 @@ bool has_ended(const Segment& segment) {
   return true;
 }
 
-// What the head of a complete rendezvous says, if it lies within the segment.
+// The rendezvous that a complete header describes, if its parts lie within the segment.
 Result<Rendezvous> content_of(Segment whole, const std::string& what) {
   const SegmentHeader& head = header_of(whole);
   Rendezvous rendezvous;
@@ -207,8 +206,8 @@ Error died(const std::string& what, const Membership& members, int rank) {
 std::string prefix() { return fmt::format("/smelt-{}-", geteuid()); }
 std::string named(const std::string& name) { return fmt::format("rendezvous '{}'", name); }
 
-// Removes the name of a rendezvous that is at its end, after writing down how it ended for those who have yet to come.
-// False: somebody else did.
+// Removes the name of a rendezvous that has ended, after recording a tombstone for the ranks that have yet to arrive.
+// False: another process did.
 bool bury(const std::string& name, Segment& segment) {
   const auto removed = segment.take_name(prefix() + name, [&] {
     const SegmentHeader& head = header_of(segment);
@@ -223,7 +222,7 @@ bool bury(const std::string& name, Segment& segment) {
   return removed && *removed;
 }
 
-// ---- Taking part
+// ---- Participants
 
 bool contains(std::span<const int> ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
@@ -234,13 +233,13 @@ class Participant {
   Participant(const RendezvousRequest& request, Segment segment)
       : request_(request), segment_(std::move(segment)), head_(header_of(segment_)), members_(members_of(segment_)) {}
 
-  /// Takes the ranks of this process. Nothing: done. A value or an error: the attempt is over.
+  /// Joins with the ranks of this process. Empty: done. A value or an error: the attempt is over.
   std::optional<Attempt> claim();
   /// Prepares the content, as the creator.
   void prepare();
-  /// Ends what was begun too early.
+  /// Ends a rendezvous that was begun too early.
   void abandon();
-  /// Waits for the end and does what it demands.
+  /// Waits for the outcome and acts on it.
   Attempt attend();
 
  private:
@@ -280,7 +279,7 @@ std::optional<Attempt> Participant::claim() {
     const ProcessId holder = members_.process(rank);
     const bool dead = holder.pid != 0 && members_.same_namespaces() && liveness_of(holder) == Liveness::dead;
     if (dead && !request_.options.gone) {
-      // Started again before the others have noticed that it died: their rendezvous is over.
+      // The rank died and was started again before the others noticed. Their rendezvous has ended.
       members_.mark_dead(rank);
       fail(head_, Kind::died, rank);
       return try_again();
@@ -292,14 +291,14 @@ std::optional<Attempt> Participant::claim() {
   for (std::size_t i = 0; i < request_.ranks.size(); ++i) {
     const auto joined = members_.join(request_.ranks[i]);
     if (joined) continue;
-    // The ranks joined before this one cannot be given back: they may have been counted.
+    // Ranks that have joined cannot be withdrawn: another process may have counted them.
     if (i > 0) fail(head_, Kind::conflict, request_.ranks[i]);
     for (const int own : request_.ranks.first(i)) members_.leave(own);
     if (i > 0) give_up_name();
     return joined.error();
   }
-  // It may have ended before this process was of it, while it was found: then its end is this process's, too.
-  // (It is complete only with these ranks.)
+  // It may have ended between finding and joining it. Then this process gets the same outcome; it cannot be complete
+  // without these ranks.
   const Phase phase = phase_of(head_);
   if (!phase.finished() || phase.kind == Kind::complete) return std::nullopt;
   Attempt end = conclude();
@@ -365,9 +364,9 @@ void Participant::look_around(FailureDetector& watch) {
   const Kind kind = phase_of(head_).kind;
   note_time(head_);
   if (watch.check()) {
-    note_time(head_);  // not before the death; the step to it publishes this
+    note_time(head_);  // not before the death; published by the step to `died`
     if (!request_.options.gone) fail(head_, Kind::died, members_.first_dead());
-    // Whoever begins anew finds that rank gone.
+    // In the next attempt that rank counts as gone.
     if (kind == Kind::preparing && members_.state(head_.creator) == MemberState::dead) fail(head_, Kind::abandoned);
   }
   if (kind == Kind::gathering && all_settled()) step(head_, Kind::gathering, Kind::complete);
@@ -380,7 +379,7 @@ void Participant::look_around(FailureDetector& watch) {
 int Participant::missing() const {
   for (int rank = 0; request_.options.left && rank < members_.ranks(); ++rank) {
     if (members_.state(rank) != MemberState::absent || !request_.options.left(rank)) continue;
-    // Looked at again: it may have joined, and left when all was done.
+    // Checked again: it may have joined, and left after completion.
     if (members_.state(rank) == MemberState::absent) return rank;
   }
   return -1;
@@ -404,7 +403,7 @@ Attempt Participant::conclude() {
     give_up_name();
     auto rendezvous = open_rendezvous();
     if (rendezvous) return std::optional<Rendezvous>(std::move(*rendezvous));
-    for (const int rank : request_.ranks) members_.mark_dead(rank);  // the others count on it
+    for (const int rank : request_.ranks) members_.mark_dead(rank);  // the others rely on it
     return rendezvous.error();
   }
   const Error error = reason(phase);
@@ -479,7 +478,7 @@ Result<void> found(const RendezvousRequest& request, Segment& segment) {
   return {};
 }
 
-// What ended before this process came to it.
+// A rendezvous that ended before this process arrived.
 std::optional<Error> told(const RendezvousRequest& request) {
   return request.tells() ? consume_tombstone(request.name, request.ranks) : std::nullopt;
 }
@@ -501,7 +500,7 @@ Attempt begin_named(const RendezvousRequest& request) {
   return participant.attend();
 }
 
-// Joins a rendezvous that exists. `segment` is one (is_rendezvous()).
+// Joins an existing rendezvous. `segment` holds one (is_rendezvous()).
 Attempt take_part(const RendezvousRequest& request, Segment segment) {
   const int its_size = header_of(segment).size;
   if (its_size != request.size) {
@@ -513,7 +512,7 @@ Attempt take_part(const RendezvousRequest& request, Segment segment) {
   return participant.attend();
 }
 
-// The name first, then the tombstones: see the header.
+// The name is looked up before the tombstones: see the header.
 Attempt attempt_named(const RendezvousRequest& request) {
   auto segment = Segment::open_named(request.path);
   if (!segment && segment.error().status != Status::not_found) return segment.error();
@@ -532,8 +531,8 @@ Attempt attempt_named(const RendezvousRequest& request) {
 Attempt attempt_fd(const RendezvousRequest& request, int fd) {
   auto segment = Segment::reopen(fd, head_bytes(request.size));
   if (!segment) return segment.error();
-  // Under the lock there is either nothing yet, or a rendezvous. A creator that was killed in here has
-  // left a zero for the magic number, and ranks that the next one finds dead.
+  // Under the lock the memory is either unused or holds a rendezvous. A creator that was killed here leaves the magic
+  // number 0, and ranks that the next one finds dead.
   if (const auto locked = segment->lock(); !locked) return locked.error();
   const std::uint64_t content = header_of(*segment).magic.load(std::memory_order_acquire);
   const auto founded = content == 0 ? found(request, *segment) : Result<void>();

@@ -101,7 +101,7 @@ bool eventually(const Condition& condition) {
   return false;
 }
 
-// Tombstones of rendezvous of that name that wait for somebody.
+// Tombstones of that name with an audience.
 int tombstones_of(const std::string& name) {
   std::error_code none;
   const std::filesystem::directory_iterator tombstones(cache_path({}).parent_path() / "ended", none), end;
@@ -189,7 +189,7 @@ TEST(Rendezvous, AProcessMayBringSeveralRanksAtOnceOrByThreads) {
 }
 
 // The last one may find the rendezvous complete before it has looked at it again.
-TEST(Rendezvous, TheLastToComeIsOfTheMeetingToo) {
+TEST(Rendezvous, TheLastProcessMayBeTheOneThatCompletes) {
   for (int round = 0; round < 300; ++round) {
     const auto name = test_name();
     std::vector<std::thread> threads;
@@ -312,7 +312,7 @@ TEST(Rendezvous, AFullMemoryIsAnError) {
   EXPECT_FALSE(exists(name));
 }
 
-TEST(Rendezvous, WhatThePreparerSaysReachesAll) {
+TEST(Rendezvous, ThePreparersErrorReachesAll) {
   const auto name = test_name();
   const Shared shared;
   const pid_t creator = fork_member(name, 2, 0, {.timeout_s = 20.0}, [&]() -> Result<SegmentContent> {
@@ -414,7 +414,7 @@ TEST(Rendezvous, RacersTakeOverAStaleNameAndMeet) {
 }
 
 // Whoever was started after the last sign of life, and a bit, begins anew, however many find at once that it has ended.
-TEST(Rendezvous, AnEndFoundByManyIsNotALaterOne) {
+TEST(Rendezvous, AnEndFoundTwiceKeepsItsTime) {
   const Shared shared;
   const auto names = leave_many_stale(200);
   let_all_end();
@@ -479,7 +479,7 @@ void expect_told(const std::string& name, int size, int rank, int dead) {
   EXPECT_FALSE(exists(name));
 }
 
-TEST(Rendezvous, WhoComesAfterADeathIsTold) {
+TEST(Rendezvous, ALateRankIsToldOfADeath) {
   const auto name = test_name();
   const pid_t survivor = fork_member(name, 4, 0);
   ASSERT_TRUE(eventually([&] { return exists(name); }));
@@ -497,7 +497,7 @@ TEST(Rendezvous, WhoComesAfterADeathIsTold) {
   EXPECT_EQ(wait_for(again), 0);
 }
 
-TEST(Rendezvous, WhoComesAfterAllOthersHaveDiedIsTold) {
+TEST(Rendezvous, ALateRankIsToldAfterAllOthersDied) {
   for (const bool swept : {false, true}) {
     const auto name = test_name();
     leave_stale(name);
@@ -508,7 +508,7 @@ TEST(Rendezvous, WhoComesAfterAllOthersHaveDiedIsTold) {
   }
 }
 
-TEST(Rendezvous, WhoFoundsAtTheMomentOfADeathIsTold) {
+TEST(Rendezvous, ACreatorIsToldOfAConcurrentDeath) {
   int ended = 0;
   for (int round = 0; round < kill_rounds / 2; ++round) {
     const auto name = test_name();
@@ -542,7 +542,7 @@ TEST(Rendezvous, WhoFoundsAtTheMomentOfADeathIsTold) {
   EXPECT_GT(ended, 0);
 }
 
-TEST(Rendezvous, AnEndingIsOverWhenTheMeetingWouldHaveBeen) {
+TEST(Rendezvous, TombstonesExpireWithTheTimeout) {
   const auto name = test_name();
   const RendezvousOptions options{.timeout_s = 0.5};
   const pid_t survivor = fork_member(name, 3, 0, options);
@@ -560,7 +560,7 @@ TEST(Rendezvous, AnEndingIsOverWhenTheMeetingWouldHaveBeen) {
   EXPECT_EQ(rendezvous.error().status, Status::timed_out);
 }
 
-TEST(Rendezvous, WhatDoesNotStandEndsForAll) {
+TEST(Rendezvous, AFailedConditionEndsItForAll) {
   const auto name = test_name();
   const Shared over;
   const RendezvousOptions options{.timeout_s = 20.0, .stands = [&]() -> Result<void> {
@@ -579,7 +579,7 @@ TEST(Rendezvous, WhatDoesNotStandEndsForAll) {
 
 // Members are killed at random moments: nobody hangs, either all survivors meet or none does, and
 // no name stays.
-TEST(Rendezvous, WhoeverIsKilledAtWhateverMomentAllEndAlike) {
+TEST(Rendezvous, AllEndAlikeForKillsAtAnyMoment) {
   std::mt19937 random(7);
   int met = 0, ended = 0;
   for (int round = 0; round < kill_rounds; ++round) {
@@ -623,7 +623,7 @@ TEST(Rendezvous, WhoeverIsKilledAtWhateverMomentAllEndAlike) {
 
 bool rank_three_is_gone(int rank) { return rank == 3; }
 
-TEST(Rendezvous, WhoIsGoneIsNotWaitedFor) {
+TEST(Rendezvous, RanksThatAreGoneAreNotAwaited) {
   const auto name = test_name();
   const RendezvousOptions options{.timeout_s = 20.0, .gone = rank_three_is_gone};
   const pid_t first = fork_member(name, 4, 0, options);

@@ -1,5 +1,5 @@
-// SharedConfig: what the process that comes first tells the others, so that all ranks of a communicator over
-// processes plan alike: machine, group, options and the trees that a timed search has found. JSON.
+// SharedConfig: the configuration that the creator of a communicator over processes publishes, so that all ranks plan
+// alike: machine, group, options, and the trees that a timed search has found. Stored as JSON.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ struct SharedConfig {
   Machine machine;
   Group group;
   CommunicatorOptions
-      options;  ///< topology, barrier, algorithm, profile, search_ms, late_ns; the others are each process's own
+      options;  ///< only topology, barrier, algorithm, profile, search_ms, late_ns; the others are per process
   Plan plans[operation_count];
   int parallelism = 1;
-  std::string profile;  ///< text of the profile in use; empty: none
+  std::string profile;  ///< text of the profile; empty: none
 };
 
 std::string format_shared_config(const SharedConfig& shared_config);

@@ -21,7 +21,7 @@ class StagingRing {
   static constexpr std::size_t bytes = 256 * 1024;
   static constexpr std::size_t most_chunk_bytes = 32 * 1024;
 
-  /// Who reads what a place holds, and the tick by which they are done.
+  /// The readers of a place's content, and the tick at which they are done.
   struct Use {
     const std::vector<int>* readers = nullptr;
     std::uint64_t value = 0;

@@ -26,9 +26,9 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t magic = 0x3173676e69646e65;  // "endings1"
 constexpr std::uint64_t second_ns = 1'000'000'000;
-/// After which a file that is not whole was left by a writer that was killed.
+/// An incomplete file of this age was left by a writer that was killed.
 constexpr int longest_write_s = 60;
-/// After which a tombstone of another boot, or of another machine with the same home, is of no use.
+/// Tombstones of another boot, or of another machine with the same home directory, are removed at this age.
 constexpr int longest_elsewhere_s = 24 * 3600;
 
 struct Record {
@@ -55,7 +55,7 @@ class File {
   bool read(Record& record) const {
     return pread(fd_, &record, sizeof record, 0) == static_cast<ssize_t>(sizeof record) && record.magic == magic;
   }
-  /// In one piece: smaller than a page, so that a signal does not interrupt it.
+  /// One write of less than a page, which signals do not interrupt.
   bool write(const Record& record) const {
     return pwrite(fd_, &record, sizeof record, 0) == static_cast<ssize_t>(sizeof record);
   }
@@ -67,7 +67,7 @@ class File {
 
 fs::path directory() { return cache_path({}).parent_path() / "ended"; }
 
-/// Same for all who understand each other's pids and clocks.
+/// Equal for all processes that share pids and clocks.
 std::uint64_t place() {
   std::uint64_t hash = 14695981039346656037u;  // FNV-1a
   const auto mix = [&](const void* bytes, std::size_t length) {
@@ -88,7 +88,7 @@ std::string name_of(const std::string& rendezvous, std::uint64_t id) {
   return fmt::format("{}{:016x}-{}", prefix(), id, rendezvous);
 }
 
-/// 0 if it cannot be known.
+/// 0 if unknown.
 std::uint64_t started_ns() {
   const auto self = ProcessId::self();
   const long ticks_per_s = sysconf(_SC_CLK_TCK);
@@ -99,7 +99,7 @@ bool nobody_untold(const Record& record) {
   return std::all_of(std::begin(record.unnotified), std::end(record.unnotified), [](auto word) { return word == 0; });
 }
 
-/// True if one of them was untold.
+/// True if one of the ranks had not been told.
 bool strike(Record& record, std::span<const int> ranks) {
   bool any = false;
   for (const int rank : ranks) {
@@ -124,7 +124,7 @@ std::optional<Record> take_off(const fs::path& path, std::span<const int> ranks,
   return record;
 }
 
-/// `here`: its clock is this machine's.
+/// `here`: the record's times are of this machine's clock.
 bool is_over(const fs::path& path, bool here) {
   const File file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.good()) return false;
@@ -155,7 +155,7 @@ void record_tombstone(const Tombstone& tombstone, std::span<const int> absent) {
   const std::size_t length = std::min(tombstone.error.message.size(), sizeof record.text - 1);
   std::copy_n(tombstone.error.message.begin(), length, record.text);
   const fs::path path = directory() / name_of(tombstone.name, tombstone.id);
-  // The directory goes with its last file, perhaps just now.
+  // Another process may remove the directory with its last file at this moment.
   for (int attempt = 0; attempt < 3; ++attempt) {
     std::error_code ignored;
     fs::create_directories(path.parent_path(), ignored);

@@ -91,7 +91,7 @@ class Algorithms : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(Algorithms, DoWhatTheirOperationIs) {
+TEST_P(Algorithms, ComputeTheirOperation) {
   bool canonical = true, rank_order = true;
   unsigned seed = 1;
   for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 11, 16}) {
@@ -274,7 +274,7 @@ TEST_P(Algorithms, SendAsMuchAsTheirFormulaSays) {
   }
 }
 
-TEST_P(Algorithms, CutOnlyWhatTheySay) {
+TEST_P(Algorithms, DivideOnlyAsDeclared) {
   static const std::set<std::string> uncut = {"barrier_dissemination",
                                               "broadcast_scatter_allgather",
                                               "broadcast_split",

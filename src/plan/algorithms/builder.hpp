@@ -1,5 +1,5 @@
-// Builder: how algorithms write down what one rank does. Each file of this folder holds one algorithm: the
-// rule as a function that adds the moves of `rank`, and what is to be known about it.
+// Builder: collects the moves of one rank. Each file of this folder holds one algorithm: its rule, as a function that
+// adds the moves of `rank`, and its properties.
 #pragma once
 
 #include <vector>
@@ -27,7 +27,7 @@ class Builder {
   const std::vector<int>& children() const { return request.tree.children[static_cast<std::size_t>(rank)]; }
   int parent() const;
 
-  /// What follows goes into that part of the schedule; first the body.
+  /// Adds the following moves to that part of the schedule. Initially: the body.
   void begin() { moves_ = &schedule.begin; }
   void body() { moves_ = &schedule.body; }
   void tail() { moves_ = &schedule.tail; }
@@ -61,14 +61,14 @@ class Builder {
          .to = to});
   }
   void put(int peer, Area from, Area to) { add({.kind = Move::Kind::put, .peer = peer, .from = from, .to = to}); }
-  /// The same by both ends: this one begins, and `helped` is the other's tick when it has done what it does of it.
+  /// The same, shared by both ends: this one begins, and `helped` is the tick of the other after its share.
   void lead_get(int source, Area from, Area to, int helped) {
     add({.kind = Move::Kind::get, .share = Share::leads, .source = source, .tick = helped, .from = from, .to = to});
   }
   void lead_put(int peer, Area from, Area to, int helped) {
     add({.kind = Move::Kind::put, .share = Share::leads, .peer = peer, .tick = helped, .from = from, .to = to});
   }
-  /// What the other end of such a get or put does.
+  /// The other end's share of such a get or put.
   void help_get(int peer, Area from, Area to) {
     add({.kind = Move::Kind::put, .share = Share::helps, .peer = peer, .from = from, .to = to});
   }
@@ -87,20 +87,21 @@ class Builder {
     if (source != rank) add({.kind = Move::Kind::await, .source = source, .tick = tick});
   }
   void await_body(int source) { add({.kind = Move::Kind::await_body, .source = source}); }
-  /// Every other rank, the next one first, so that not all look at the same one.
+  /// Every other rank, beginning with the next one, so that ranks do not all access the same one.
   void await_all(int tick) {
     for (int distance = 1; distance < ranks; ++distance) await(neighbour(distance), tick);
   }
   void flush() { add({.kind = Move::Kind::flush}); }
 
-  /// Others copy out of this rank's input and result: nobody leaves before all are done.
+  /// Other ranks copy out of this rank's input and result, so no rank leaves before all are done.
   void publish(int ticks) {
     schedule.publishes = true;
     schedule.ticks = ticks;
   }
-  /// The last chunks, so many at most, have moves of their own.
+  /// Up to so many last chunks have moves of their own (the tail).
   void use_tail(int chunks) { schedule.tail_chunks = chunks; }
-  /// Stages hold `blocks` blocks per chunk, for all ranks alike; this rank's, if it fills it, is read by `readers`.
+  /// Stages hold `blocks` blocks per chunk, the same on all ranks. `readers` read the stage of this rank, if it fills
+  /// it.
   void use_stage(int blocks, int ticks, std::vector<int> readers) {
     schedule.stage_blocks = blocks;
     schedule.ticks = ticks;
@@ -118,11 +119,11 @@ inline Area out(int first = 0, int count = 1) { return {Buffer::out, first, coun
 inline Area work(int first = 0, int count = 1) { return {Buffer::work, first, count}; }
 inline Area stage(int first = 0, int count = 1) { return {Buffer::stage, first, count}; }
 
-/// An algorithm: what is to be known about it, and its rule.
+/// An algorithm: its properties and its rule.
 struct Algorithm {
   AlgorithmInfo info;
   void (*build)(Builder& builder);
-  bool in_step = true;  ///< of pipelined ones: ranks wait for each other in every chunk
+  bool in_step = true;  ///< if pipelined: ranks wait for each other in every chunk
 };
 
 int largest_power_of_two(int n);

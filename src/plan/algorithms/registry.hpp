@@ -20,10 +20,10 @@ extern const Algorithm reduce_scatter_flat, reduce_scatter_pairwise, reduce_scat
 extern const Algorithm scan_flat, scan_chain, scan_recursive_doubling, scan_slices;
 extern const Algorithm exscan_flat, exscan_chain, exscan_recursive_doubling, exscan_slices;
 
-/// What the root of a flat reduction does with a chunk: combines `theirs` of everybody, once it is readable.
+/// The root's moves for a chunk of a flat reduction: combines `theirs` of every rank, once it is readable.
 void fold_at_root(Builder& builder, Area theirs, int readable);
 
-/// nullptr if there is none of that name.
+/// nullptr if there is no algorithm of that name.
 const Algorithm* find_algorithm(std::string_view name);
 
 }  // namespace smelt::plan

@@ -56,7 +56,7 @@ const ProfileCell* Profile::find(Operation operation, Sync sync, const GroupShap
   const ProfileCell* found = nullptr;
   for (const auto& cell : cells) {
     if (cell.operation != operation || cell.sync != sync || cell.shape != shape) continue;
-    // Below the smallest size that was tuned its recipe is the best guess.
+    // Below the smallest tuned size, that size's recipe is the best guess.
     if (found == nullptr || cell.from_bytes <= bytes) found = &cell;
   }
   return found;

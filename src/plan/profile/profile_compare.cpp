@@ -11,7 +11,7 @@ namespace {
 
 using Kind = ProfileAgreement::Kind;
 
-/// Knows which recipes come to the same, for groups as the machine makes them by itself.
+/// Tells which recipes expand to the same schedule, for default groups of the machine.
 class RecipeEquivalence {
  public:
   explicit RecipeEquivalence(const Machine* machine) : machine_(machine) {}
@@ -25,7 +25,7 @@ class RecipeEquivalence {
   }
 
  private:
-  /// nullptr: of another shape than that of the profile.
+  /// nullptr if the default group has another shape than that of the profile.
   const Group* group_for(const GroupShape& shape) {
     if (machine_ == nullptr) return nullptr;
     auto found = groups_.find(shape.ranks);

@@ -9,8 +9,8 @@
 //          {"from_bytes": 8, "recipe": "allreduce_recursive_doubling+channels", "measured_ns": 301.5, ...},
 //          ...
 //
-// Saving: a new file in the same directory, fsync, rename. Whatever fails before the rename, the old file is
-// untouched.
+// Saving: a new file in the same directory, fsync, rename. If anything fails before the rename, the old file is
+// unchanged.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -38,19 +38,19 @@ constexpr int most_depth = 32;
 
 // ---- reader ---------------------------------------------------------------------------------
 
-/// Text out of a file, cut and made printable, for a message.
+/// Text from a file, truncated and printable, for messages.
 std::string shown(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > 80) text = text.substr(0, 77) + "...";
   return text;
 }
 
-/// Thrown within the reader: where and why.
+/// Thrown within the reader; says where and why.
 struct ParseError {
   std::string message;
 };
 
-/// An object of the file, and where it stands.
+/// A JSON object of the file and its path.
 class JsonObject {
  public:
   JsonObject(const Json& value, std::string path) : value_(value), path_(std::move(path)) {
@@ -188,7 +188,7 @@ Profile read_profile(const Json& document) {
   return sorted;
 }
 
-/// Printing a value, as errors do, recurses: depth is refused before there is one.
+/// Limits the depth, since printing a value in an error message recurses.
 Json parse_json(std::string_view text) {
   return Json::parse(text, [](int depth, Json::parse_event_t, const Json&) {
     if (depth > most_depth) throw ParseError{fmt::format("nested more than {} deep", most_depth)};
@@ -222,7 +222,7 @@ std::string floor_text(const Floor& floor) {
                      number_text(floor.work_ns));
 }
 
-/// `table`: the floor that its table names; a cell of another one names its own.
+/// `table`: the floor of the table. A cell with another floor stores its own.
 std::string cell_text(const ProfileCell& cell, const Floor& table) {
   std::string text =
       fmt::format(R"({{"from_bytes": {}, "recipe": {}, "measured_ns": {}, "predicted_ns": {}, "spread": {})",
@@ -282,7 +282,7 @@ int create_beside(const fs::path& target, fs::path& path) {
 
 Result<void> write_profile(const Profile& profile, const fs::path& file) {
   const auto text = format_profile(profile);
-  // Whoever writes what cannot be read again hears of it now.
+  // Reports now if the text could not be read again.
   if (auto checked = parse_profile(text, "profile"); !checked) {
     return make_error(Status::invalid_argument, "{}: not written: {}", file.string(), checked.error().message);
   }

@@ -135,7 +135,7 @@ TEST(Profile, UnknownKeysArePassedOver) {
   EXPECT_TRUE(parse_profile(with("\"sync\": \"loose\"", "\"sync\": \"loose\", \"later\": [1, {}]"), "text"));
 }
 
-TEST(Profile, OfBeforeThereWereFloorsIsRead) {
+TEST(Profile, FilesWithoutFloorsAreRead) {
   auto text = format_profile(sample_of_two_runs());
   const std::string floor = "\"floor\": {\"line_ns\": 37.25, \"work_ns\": 988.5}, ";
   const auto at = text.find(floor);
@@ -230,7 +230,7 @@ TEST(Profile, ComparedSizeBySize) {
   EXPECT_TRUE(compare_profiles(first, {"abc", "", {cell(8, "broadcast_tree")}}).empty()) << "no table in common";
 }
 
-TEST(Profile, ComparedByWhatRecipesComeTo) {
+TEST(Profile, ComparedByExpandedRecipes) {
   using Kind = ProfileAgreement::Kind;
   const Machine machine = *synthesize_machine({.packages = 1, .cores = 2});
   Profile first{"abc", "", {cell(8, "broadcast_tree+direct+tree=chain")}}, second = first;
@@ -246,7 +246,7 @@ TEST(Profile, ComparedByWhatRecipesComeTo) {
   EXPECT_EQ(compare_profiles(first, second, &machine).front().kind, Kind::different);
 }
 
-TEST(Profile, TheModelsChoiceHoldsHalfWay) {
+TEST(Profile, TheModelsChoiceHoldsInTheMiddle) {
   EXPECT_EQ(model_size(0), 8u);
   EXPECT_EQ(model_size(11), 16u) << "sqrt(8 * 16) = 11.3, cut";
   EXPECT_EQ(model_size(10), 8u);

@@ -8,7 +8,7 @@ namespace smelt {
 namespace plan {
 namespace {
 
-/// Messages up to that are never read in place, between threads and between processes.
+/// Messages up to this size are never read in place, between threads and between processes.
 constexpr std::size_t most_thread_bytes = 2048, most_process_bytes = 8192;
 
 Operation operation_of(const Recipe& recipe) {

@@ -54,7 +54,7 @@ TEST(ExpandedRecipe, ShortMessagesAreCopiedWhateverTheAccess) {
   EXPECT_FALSE(four.same("allgather_recursive_doubling+channels", "allgather_recursive_doubling+direct", 2048));
 }
 
-TEST(ExpandedRecipe, EqualCoursesHaveEqualPredictions) {
+TEST(ExpandedRecipe, EqualExpansionsHaveEqualPredictions) {
   const Machine machine = *synthesize_machine({});
   const Access access[] = {Access::channels, Access::staged, Access::direct};
   const Group pair{{0, 1}};

@@ -8,19 +8,18 @@ namespace smelt::plan {
 namespace {
 
 constexpr double post_ns = 2.0;
-/// What a rank does before its first move where vectors are cut or data is told of by address: epochs, extents.
+/// Set-up before the first move if vectors are divided or addresses are exchanged (epochs, extents).
 constexpr double set_up_ns = 200.0;
-/// Reading lines that lie with another PU, as part of copying them (docs/reference/model.md).
+/// Cost of reading lines in another PU's cache, as a fraction of copying them (docs/reference/model.md).
 constexpr double read_share = 1.6;
-/// Of what the kernel adds to a copy, a put of a longer block spares so much of what a get costs. Up to there they cost
-/// the same. Where ranks take turns on a PU it is so from shorter ones on. Both are measured (docs/reference/model.md),
-/// not explained.
+/// Fraction of the kernel's overhead that a put of a longer block saves compared with a get. Up to that length both
+/// cost the same; the limit is lower if ranks share a PU. Both values are measured (docs/reference/model.md) and not explained.
 constexpr double long_put_bytes = 2 << 20, long_put_bytes_crowded = 32 << 10, long_put_share = 0.25;
-/// Of a channel, as few ranks have it.
+/// Lines of a channel with few ranks.
 constexpr double ring_lines = 64;
-/// Up to there one of the two ends does it all.
+/// Up to this size one of the two ends copies everything.
 constexpr double least_shared_bytes = 64 << 10;
-/// Longer messages of a recipe with direct access say where the data is.
+/// Longer messages of a recipe with direct access carry the address of the data.
 constexpr double most_carried_bytes = 2048.0;
 
 Operation operation_of(const ScheduleRequest& request) {
@@ -35,7 +34,7 @@ Operation operation_of(const ScheduleRequest& request) {
 double LoweredOp::least_ns() const {
   switch (kind) {
     case Kind::send:
-      // With an exchange the clock starts again.
+      // An exchange starts a new interval.
       return exchanged ? 0.0 : line_ns + stream_ns / 2 + after_ns;
     case Kind::receive:
       return exchanged ? exchange_ns + after_ns : line_ns + stream_ns + after_ns;
@@ -82,7 +81,7 @@ void Lowering::lower(int rank, LoweredProgram& program) {
   program.puts.clear();
   puts_ = &program.puts;
   for (const int reader : schedule_.stage_readers) program.readers.push_back({reader, costs_.message(reader, rank)});
-  // The last move of a chunk posts that the rank is done with it.
+  // The last move of a chunk posts the rank's completion of it.
   if (schedule_.ticks != 0) {
     schedule_.body.push_back({.kind = Move::Kind::post, .tick = schedule_.ticks});
     schedule_.tail.push_back(schedule_.body.back());
@@ -100,7 +99,7 @@ void Lowering::lower(int rank, LoweredProgram& program) {
   program.end_ns = lower_part(schedule_.end, last, program.end);
 }
 
-/// The least time that the part takes.
+/// Lower bound on the duration of a part.
 double Lowering::lower_part(const std::vector<Move>& moves, std::size_t chunk, std::vector<LoweredOp>& ops) {
   ops.clear();
   elements_ = cutting_.elements(chunk);
@@ -129,7 +128,7 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
     case Move::Kind::exchange_combine: {
       const double bytes = bytes_of(move.to);
       add_send(move.peer, bytes_of(move.from), ops);
-      // Both at once: as measured, where there is a measurement, and where both have a PU.
+      // A simultaneous exchange costs what was measured, if it was and both ranks have their own PU.
       const bool measured = move.peer == move.source && !crowded_ && costs_.has_exchange() && bytes <= payload_bytes;
       ops.back().exchanged = measured;
       add_receive(move.source, bytes, combine, ops);
@@ -171,14 +170,14 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
   }
 }
 
-/// A put of the first chunk stands for those of all.
+/// A put of the first chunk represents those of all chunks.
 void Lowering::note_put(const Move& move, double bytes) {
   if (move.to.buffer != Buffer::out || elements_ != cutting_.elements(0) || elements_ == 0) return;
   puts_->push_back({move.peer, bytes * static_cast<double>(length_) / static_cast<double>(elements_)});
 }
 
-/// What both ends move: who helps has copied as much for itself before, and shares what the other has not done until
-/// then. That is so of two ranks; of more the last one to be helped is nearly done when its turn comes.
+/// A transfer that both ends share: the helper has copied as much for itself before, and then shares the rest. This
+/// holds for two ranks. With more, the last rank to be helped is nearly done when its turn comes.
 void Lowering::add_shared(const Move& move, std::vector<LoweredOp>& ops) {
   const bool put = move.kind == Move::Kind::put;
   const int other = put ? move.peer : move.source;
@@ -194,8 +193,8 @@ void Lowering::add_shared(const Move& move, std::vector<LoweredOp>& ops) {
   if (leads && help > 0.0) add({.kind = Move::Kind::await, .source = other, .tick = move.tick}, ops);
 }
 
-/// Of the time by which copies of long buffers are slower than short ones, reading takes half. A chunk that the rank
-/// has just read is in its cache, where the whole would not be.
+/// Reading accounts for half of the time by which copies of long buffers are slower than short ones. A chunk that the
+/// rank has just read is in its cache, unlike the whole buffer.
 double Lowering::put_ns(const Move& move) {
   const double bytes = bytes_of(move.from);
   const double time = transfer_ns(move.peer, rank_, bytes, false, false) - spared_by_put_ns(move.peer, bytes);
@@ -240,7 +239,7 @@ void Lowering::add_receive(int source, double bytes, bool combine, std::vector<L
     op.stream_ns = transfer_ns(source, rank_, bytes, false, combine);
     op.way_ns = costs_.message(rank_, source);
   } else {
-    // The lines come through the cache; what they are copied to may be too long for it.
+    // The lines come through the cache, but the target may not fit it.
     if (bytes > payload_bytes) op.stream_ns = part_ns(bytes, [&](double size) { return own_copy_ns(size); });
     if (combine) op.after_ns = combine_ns(machine_, pu(rank_), pu(rank_), bytes, 1);
   }
@@ -262,7 +261,7 @@ bool Lowering::lends(double bytes) const {
   return request_->recipe.access == Access::direct && bytes > most_carried_bytes;
 }
 
-/// The lines of a stage lie with those who have read it last and are fetched back; from some on, ahead of time.
+/// The lines of a stage are in the caches of its last readers and are fetched back; with enough lines, by prefetching.
 double Lowering::reclaim_ns(double bytes) const {
   const auto& readers = schedule_.stage_readers;
   const auto other = std::find_if(readers.begin(), readers.end(), [&](int reader) { return pu(reader) != pu(rank_); });
@@ -272,29 +271,29 @@ double Lowering::reclaim_ns(double bytes) const {
 /// Lines after the first of a message through a channel: written by one rank, fetched by the other.
 double Lowering::stream_ns(int from, int to, double bytes) const {
   const double lines = std::max(0.0, std::ceil(bytes / payload_bytes) - 1.0);
-  // Each line is polled for: only part of its way overlaps with the way of the next. Where ranks take turns on a PU the
-  // sender stops at a full ring until the receiver has had its turn: a whole message so often as it fills one, a chunk
-  // by its share of one.
+  // The receiver polls for each line, so that transfers of consecutive lines overlap only partly. If ranks share a PU,
+  // the sender stops at a full ring until the receiver has run: for a whole message once per full ring, for a chunk by
+  // its share of a ring.
   const double fills = cut_ ? (lines + 1.0) / ring_lines : std::floor(lines / ring_lines);
   return lines * line_share * costs_.message(from, to) + (crowded_ ? fills * switch_ns : 0.0);
 }
 
-/// From one place of the rank's memory to another.
+/// A copy within the rank's memory.
 double Lowering::own_copy_ns(double bytes) {
   CopyCost& known = bytes == whole_bytes_ ? known_whole_ : known_part_;
   if (known.bytes != bytes) known = {bytes, copy_ns(machine_, pu(rank_), pu(rank_), bytes, copiers_)};
   return known.ns;
 }
 
-/// Part of a long buffer: at the pace of copies of the whole, since that decides in which cache it is.
+/// A copy of part of a long buffer: at the rate of the whole, as the length of the whole determines the cache it is in.
 template <class Cost>
 double Lowering::part_ns(double bytes, Cost cost) const {
   if (bytes >= whole_bytes_) return cost(bytes);
   return std::max(cost(bytes), cost(whole_bytes_) * bytes / whole_bytes_);
 }
 
-/// A copy, or a combination, by rank `to` of what rank `from` has; `staged`: out of its stage, which is
-/// short and stays in the cache, though what it is copied to or from does not.
+/// A copy or combination by rank `to` of data of rank `from`. `staged`: out of its stage, which is short and stays in
+/// the cache, although the other buffer does not.
 double Lowering::transfer_ns(int from, int to, double bytes, bool staged, bool combine) {
   if (bytes == 0.0) return 0.0;
   const bool direct = request_->recipe.access == Access::direct && !staged && from != to;
@@ -309,9 +308,9 @@ double Lowering::transfer_ns(int from, int to, double bytes, bool staged, bool c
   const auto cost = [&](double size) {
     return combine ? combine_ns(machine_, a, b, size, copiers_) : copy_ns(machine_, a, b, size, copiers_);
   };
-  // All of it was there before, or has been written meanwhile, and is read in one go.
+  // Everything was there before, or was written meanwhile, and is read in one pass.
   if (cutting_.tail_chunks() > 0 && from != to) return cost(whole_bytes_) * bytes / whole_bytes_;
-  // A chunk that has just been written is in its writer's cache, as a stage is.
+  // A chunk that was just written is in its writer's cache, like a stage.
   if (staged || cut_) return std::max(cost(bytes), part_ns(bytes, [&](double size) { return own_copy_ns(size); }));
   return part_ns(bytes, cost);
 }

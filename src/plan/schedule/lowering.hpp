@@ -1,8 +1,8 @@
-// Lowering: what the moves of a rank come to for messages of one size: operations with their costs, all that the
-// simulator of schedules needs to know of them. Moves that neither wait for others nor let them go on become part of
-// the operation before them.
+// Lowering: translates the moves of a rank, for messages of one size, into operations with costs. These are the input
+// of the simulator of schedules. Moves that neither wait for other ranks nor release them become part of the preceding
+// operation.
 //
-//   send        send_ns + what streams after the first line        receive  propagation_ns + recv_ns + stream
+//   send        send_ns + stream of the lines after the first      receive  propagation_ns + recv_ns + stream
 //   work        get and put: copy_ns(source, self), process_copy_ns; combine: combine_ns
 //   post/await  a line that one rank writes and others read: the cost of a message
 //
@@ -20,36 +20,36 @@
 namespace smelt::plan {
 
 constexpr double payload_bytes = 56.0;  ///< of a line of a channel
-/// What a line of a stream costs, as part of a lone message (docs/reference/model.md).
+/// Cost of a line in a stream, as a fraction of a lone message (docs/reference/model.md).
 constexpr double line_share = 0.2;
 
-/// What a rank pays to get a PU that another rank has: a context switch.
+/// Cost of a context switch to a rank that shares its PU.
 constexpr double switch_ns = 1000.0;
 
 struct LoweredOp {
   enum class Kind : std::uint8_t { work, send, receive, post, await, await_body, flush, reuse_stage };
   Kind kind = Kind::work;
-  bool lent = false;         ///< of a message: where the data is, instead of the data
-  bool exchanged = false;    ///< send: the receive of the same peer is next; receive: exchange_ns counts
+  bool lent = false;         ///< message: carries the address of the data instead of the data
+  bool exchanged = false;    ///< send: a receive from the same peer follows; receive: costs exchange_ns
   int peer = -1;             ///< send: to; receive, await: from
   int tick = 0;              ///< post, await
-  double line_ns = 0.0;      ///< send: of the sender; receive: of the receiver; await: of looking
-  double way_ns = 0.0;       ///< send: propagation; await: of a message; receive: of saying that lent data is read
-  double stream_ns = 0.0;    ///< send: lines after the first; receive: storing them, at least
+  double line_ns = 0.0;      ///< send: time of the sender; receive: of the receiver; await: of a poll
+  double way_ns = 0.0;       ///< send: propagation; await: of a message; receive: until the lender knows of the read
+  double stream_ns = 0.0;    ///< send: lines after the first; receive: lower bound for storing them
   double exchange_ns = 0.0;  ///< receive, if exchanged
-  double after_ns = 0.0;     ///< work that follows
-  double least_ns() const;   ///< that it takes, whatever the others do
+  double after_ns = 0.0;     ///< subsequent local work
+  double least_ns() const;   ///< lower bound, whatever other ranks do
 };
 
-/// Of one rank.
+/// The operations of one rank.
 struct LoweredProgram {
   struct Reader {
     int rank;
-    double way_ns;  ///< of its word that it is done
+    double way_ns;  ///< until its tick is visible to this rank
   };
   struct Put {
     int owner;
-    double bytes;  ///< in all chunks, into its result
+    double bytes;  ///< over all chunks, into the owner's result
   };
   std::vector<LoweredOp> begin, body, tail, last, end;  ///< last: of the last chunk, if that is shorter; else empty
   std::vector<Reader> readers;                   ///< of its stage
@@ -59,7 +59,7 @@ struct LoweredProgram {
   double set_up_ns = 0.0;                                                            ///< before the first operation
   double begin_ns = 0.0, body_ns = 0.0, tail_ns = 0.0, last_ns = 0.0, end_ns = 0.0;  ///< least of each part
 
-  /// At least that long is the rank busy.
+  /// Lower bound on the rank's busy time.
   double least_ns() const {
     const std::size_t tails = tail_chunks > 0 ? tail_chunks - 1 : 0, bodies = chunks - 1 - tails;
     return set_up_ns + begin_ns + static_cast<double>(bodies) * body_ns + static_cast<double>(tails) * tail_ns +
@@ -71,11 +71,11 @@ class Lowering {
  public:
   Lowering(const Machine& machine, const Group& group, const Reach& reach);
 
-  /// For what follows. The request must live as long.
+  /// Selects the request for the following calls; it must outlive them.
   void choose(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes);
-  /// What a rank does; reuses the memory of `program`.
+  /// Lowers the moves of a rank. Reuses the memory of `program`.
   void lower(int rank, LoweredProgram& program);
-  /// What it costs `owner` to read so many bytes of its result that `writer` has put there, beyond what its own would.
+  /// Additional cost for `owner` of reading bytes of its result that `writer` has put there, instead of its own.
   double fetch_ns(int writer, int owner, double bytes) const;
 
   int ranks() const { return group_.size(); }
@@ -107,24 +107,24 @@ class Lowering {
   Reach reach_;
   int copiers_ = 1;
   bool crowded_ = false;
-  // Of the request.
+  // State of the request.
   const ScheduleRequest* request_ = nullptr;
   Operation operation_ = Operation::broadcast;
   bool rank_blocks_ = false;
   std::size_t length_ = 0, element_bytes_ = 1;
   double whole_bytes_ = 0.0;  ///< of a buffer
-  // Of the rank.
+  // State of the rank.
   Schedule schedule_;
   Chunking cutting_;
   int rank_ = 0;
-  bool cut_ = false;          ///< into several chunks
+  bool cut_ = false;          ///< there are several chunks
   std::size_t elements_ = 0;  ///< of the chunk
-  Area just_read_;            ///< of this chunk, by the rank itself
+  Area just_read_;            ///< part of this chunk that the rank has just read
   std::vector<LoweredProgram::Put>* puts_ = nullptr;
   struct CopyCost {
     double bytes = -1.0, ns = 0.0;
   };
-  CopyCost known_whole_, known_part_;  ///< what was copied last in the rank's memory
+  CopyCost known_whole_, known_part_;  ///< cached costs of the last copy within the rank's memory
 };
 
 }  // namespace smelt::plan

@@ -1,4 +1,4 @@
-// What the planning of schedules shares with the communicator, which has planned its trees already.
+// Interface between the planning of schedules and the communicator, which has planned its trees already.
 #pragma once
 
 #include <algorithm>
@@ -13,17 +13,17 @@
 
 namespace smelt {
 
-/// Reductions on vectors, where a chunk is a stretch of elements.
+/// Reductions on vectors, whose chunks are ranges of elements.
 bool reduces_vectors(Operation operation) noexcept;
 
 }  // namespace smelt
 
 namespace smelt::plan {
 
-/// The trees that a recipe without a tree's name means.
+/// The trees for recipes that name no tree.
 struct PlannedTrees {
   std::optional<Tree> broadcast, reduce;
-  std::map<std::string, Tree> named{};  ///< those of one operation that have been built already, by topology
+  std::map<std::string, Tree> named{};  ///< trees of one operation that were built already, by topology
 };
 
 /// `start_ns`, if not empty, is when each rank enters.
@@ -35,11 +35,11 @@ Result<PlannedTrees> planned_trees(const Machine& machine, const Group& group, d
 Tree tree_for_late_ranks(const Machine& machine, const Group& group, Operation operation, const Tree& tree,
                          const std::vector<double>& late_ns);
 
-/// As smelt::make_request, with the trees at hand.
+/// As smelt::make_request, with given trees.
 Result<ScheduleRequest> make_request(const Machine& machine, const Group& group, const Recipe& recipe, int root,
                                      const PlannedTrees& planned);
 
-/// As smelt::make_schedule, in the memory of another one.
+/// As smelt::make_schedule, reusing the memory of another schedule.
 Schedule make_schedule_in(Schedule memory, const ScheduleRequest& request, int rank);
 
 /// As smelt::rank_recipes, for given recipes.
@@ -47,20 +47,20 @@ Result<std::vector<RankedRecipe>> rank_recipes(const Machine& machine, const Gro
                                                const std::vector<Recipe>& recipes, std::size_t bytes,
                                                const Reach& reach, int root, std::span<const double> start_ns);
 
-/// As smelt::simulate; nothing as soon as it shows that a rank is done later than `most_ns`.
+/// As smelt::simulate; empty as soon as a rank is known to finish later than `most_ns`.
 Result<std::optional<ScheduleTimes>> simulate_within(double most_ns, const Machine& machine, const Group& group,
                                                      const ScheduleRequest& request, std::size_t bytes,
                                                      std::size_t element_bytes, const Reach& reach,
                                                      std::span<const double> start_ns);
 
-/// The first of rank_recipes(): no recipe is simulated any further than until another one is known to be better.
-/// Nothing if there are no recipes. Named trees that it has to build are added to `trees`.
+/// The first of rank_recipes(). The simulation of a recipe stops once another one is known to be better. Empty if there
+/// are no recipes. Adds named trees that it builds to `trees`.
 Result<std::optional<RankedRecipe>> best_recipe(const Machine& machine, const Group& group, PlannedTrees& trees,
                                                 const std::vector<Recipe>& recipes, std::size_t bytes,
                                                 const Reach& reach, int root, std::span<const double> start_ns);
 
-/// How a vector, or each of the rank blocks, is cut into chunks, and a vector into slices. All in
-/// elements. The simulator and the communicator must agree on it, and all ranks with each other.
+/// The division of a vector, or of each rank's block, into chunks, and of a vector into slices. All in elements. The
+/// simulator and the communicator must use the same division, and so must all ranks.
 class Chunking {
  public:
   Chunking() = default;
@@ -69,7 +69,7 @@ class Chunking {
            std::size_t length, std::size_t element_bytes)
       : length_(length), slices_(has_rank_blocks(operation) ? 1 : static_cast<std::size_t>(schedule.slices)) {
     std::size_t most = chunk_bytes == 0 ? length * element_bytes : chunk_bytes;
-    // Two halves, in whole lines, where the stages have room for the second.
+    // Two halves, in whole lines, if the stages have room for the second.
     if (schedule.tail_chunks > 0 && chunk_bytes == 0)
       most = std::min(most, (length * element_bytes / 2 + 63) / 64 * 64);
     if (schedule.stage_blocks > 0) {
@@ -77,10 +77,10 @@ class Chunking {
       most = std::min(most, slot_bytes / blocks / 64 * 64);
     }
     chunk_ = std::min(length, std::max<std::size_t>(1, most / element_bytes));
-    // Slices and chunks begin on cache lines where the elements allow it.
+    // Slices and chunks begin on cache lines if the element size allows it.
     grain_ = element_bytes <= 64 && 64 % element_bytes == 0 ? 64 / element_bytes : 1;
     chunks_ = length == 0 ? 1 : (length + chunk_ - 1) / chunk_;
-    // As many chunks, of one length: a few bytes more than a chunk holds do not make a round of their own.
+    // The same number of chunks, but of equal lengths, so that a small remainder does not become a chunk of its own.
     if (chunks_ > 1) chunk_ = std::min(chunk_, rounded_up((length + chunks_ - 1) / chunks_));
     tail_ = std::min(static_cast<std::size_t>(schedule.tail_chunks), chunks_ / 2);
   }

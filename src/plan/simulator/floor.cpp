@@ -1,20 +1,20 @@
-// What no schedule of an operation beats by the model of lowering.hpp. The larger of two bounds:
+// A lower bound for all schedules of an operation on the model of lowering.hpp: the larger of two bounds.
 //
-// Message: whoever must hear of another rank waits for a message from some rank; whoever must be heard of sends one to
-// some rank. The dearest of the cheapest of these.
+// Message: a rank that needs data of another rank receives at least one message; a rank whose data others need sends at
+// least one. The bound is the maximum over the ranks of the cheapest such message.
 //
-// Work: bytes that must get from rank to rank, and be combined, whoever does it: the rank that has them or the one that
-// needs them. Summed over the ranks, of b bytes (of the vector, or of a block) and n ranks:
+// Work: bytes that must be moved between ranks and combined, by the rank that has them or the one that needs them.
+// Summed over the ranks, for b bytes (of the vector, or of a block) and n ranks:
 //
 //   broadcast, scatter, gather   (n-1) b               allgather, alltoall   n (n-1) b
 //   reduce, scan                 (n-1) b, all combined
-//   exscan                       (n-1) b, all but b combined
-//   allreduce                    2 (n-1) b, half of it combined: no gossip in fewer transfers
+//   exscan                       (n-1) b, all except b combined
+//   allreduce                    2 (n-1) b, half of it combined: gossiping needs as many transfers [gossip]
 //   reduce-scatter               n (n-1) b, all combined
 //
-// and, where some of a rank's input is its own result, b (scatter, gather, scan) or n b (allgather, alltoall) copied.
-// At the pace of the cheapest pair, shared evenly by all PUs: one of them works so long. In an allgather a rank keeps
-// what the others get: it may read it once for all, chunk by chunk.
+// If part of a rank's input belongs to its own result, b (scatter, gather, scan) or n b (allgather, alltoall) are
+// copied in addition. The work is done at the rate of the cheapest pair and shared evenly by all PUs. In an allgather a
+// rank keeps what the others get, so it may read both in one pass, chunk by chunk.
 //
 // Source: [gossip] Harary and Schwenk 1974, "The communication problem on graphs and digraphs".
 #include <algorithm>
@@ -33,12 +33,12 @@ namespace {
 
 constexpr double unreachable_ns = std::numeric_limits<double>::infinity();
 
-/// Bytes, over all ranks.
+/// Numbers of bytes, over all ranks.
 struct ByteCounts {
   double moved = 0.0;
-  double combined = 0.0;  ///< of these
+  double combined = 0.0;  ///< part of `moved`
   double kept = 0.0;      ///< copied from a rank's input to its own result
-  bool again = false;     ///< what is kept is what others get
+  bool again = false;     ///< the bytes that are kept are also those that others get
 };
 
 ByteCounts least_amount(Operation operation, double bytes, int ranks) {
@@ -69,15 +69,15 @@ ByteCounts least_amount(Operation operation, double bytes, int ranks) {
   return {};
 }
 
-/// Of a byte, in pieces of any length.
+/// Costs per byte, for pieces of any length.
 struct ByteCosts {
   double move_ns = unreachable_ns;
   double combine_ns = unreachable_ns;  ///< of moving and combining it
   double keep_ns = unreachable_ns;     ///< of copying it within a PU's own memory
-  double again_ns = unreachable_ns;    ///< of moving what has just been copied so
+  double again_ns = unreachable_ns;    ///< of moving it right after such a copy
 };
 
-/// A whole buffer, and the lengths at which the cost of a copy bends before.
+/// The length of a whole buffer, and all shorter lengths at which the slope of the copy cost changes.
 std::vector<double> lengths_up_to(const Machine& machine, double whole) {
   std::vector<double> lengths = {whole};
   std::vector<double> bends = {estimated_cache_bytes};
@@ -90,7 +90,7 @@ std::vector<double> lengths_up_to(const Machine& machine, double whole) {
   return lengths;
 }
 
-/// How the bytes of a buffer get from PU to PU, straight out of memory.
+/// Direct copies of a buffer between PUs.
 class CopyPaths {
  public:
   CopyPaths(const Machine& machine, double whole, int copiers)
@@ -98,18 +98,18 @@ class CopyPaths {
 
   ByteCosts pace(std::size_t from, std::size_t to) const {
     const double add = add_ns(to), least = least_ns(from, to, copiers_);
-    // A piece that is fetched out of a cache still lies, or is put, where the whole has its place.
+    // A piece may be fetched from a cache, but its other end is where the whole buffer is.
     const double own = per_byte(to, to), other = per_byte(from, to);
     return {.move_ns = std::max(least, std::min(own, other)),
             .combine_ns = std::max(least + add, std::min(own, other + add))};
   }
-  /// Writing what the PU has just read: half of what a copy takes longer for the length of the whole is left.
+  /// Writing data that the PU has just read: half of the additional cost of a long copy remains.
   double again_ns(std::size_t pu) const { return (per_byte(pu, pu) + least_ns(pu, pu, copiers_)) / 2; }
-  /// Combining what lies there already.
+  /// Combining data that is in the cache.
   double combine_ns(std::size_t pu) const { return least_ns(pu, pu, 1) + add_ns(pu); }
 
  private:
-  /// Beyond what any copy costs, however short. A broken line is least per byte at a bend or an end.
+  /// Least cost per byte beyond the start-up cost. For a piecewise linear function the minimum is at a bend or an end.
   double least_ns(std::size_t from, std::size_t to, int copiers) const {
     const double any = copy_ns(machine_, from, to, std::numeric_limits<double>::min(), copiers);
     double least = unreachable_ns;
@@ -131,13 +131,13 @@ class CopyPaths {
   std::vector<double> lengths_;
 };
 
-/// Of a message without its way: what it costs the rank that has it cheapest.
+/// Cost of a message without propagation, for the rank for which it is cheapest.
 double line_ns(const RankCosts& costs, int from, int to) {
   const double line = std::min(costs.recv(from, to), line_share * costs.message(from, to));
   return costs.has_exchange() ? std::min(line, costs.exchange(from, to)) : line;
 }
 
-/// The cheapest, straight out of memory or line by line through a channel.
+/// The cheaper of a direct copy and a transfer line by line through a channel.
 ByteCosts cheapest_pace(const RankCosts& costs, double whole, int copiers) {
   const CopyPaths copies(costs.machine(), whole, copiers);
   const auto pu = [&](int rank) { return static_cast<std::size_t>(costs.group().pus[static_cast<std::size_t>(rank)]); };

@@ -439,7 +439,7 @@ INSTANTIATE_TEST_SUITE_P(All, Costs,
                          });
 
 // A search gives up what is too late, and nothing else.
-TEST(Within, EndsWhatIsTooLate) {
+TEST(Within, StopsASimulationThatIsTooLate) {
   const Machine machine = two_machines()[1];
   for (const Group& group : {test::group_of(machine, 4), Group{{0, 1, 0, 1}}}) {
     for (const char* text : {"broadcast_tree+direct+tree=chain+chunk=4096", "allreduce_ring", "reduce_halves+direct"}) {

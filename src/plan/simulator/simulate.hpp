@@ -6,8 +6,8 @@
 
 namespace smelt::plan {
 
-/// What a run needs to know besides the steps. `leaves_of`: the tree whose leaves take part in the
-/// completion message, or null where the operation has none.
+/// The input of a simulation. `leaves_of`: the tree whose leaves take part in the completion message, or null if the
+/// operation has none.
 struct SimulationInput {
   Operation operation = Operation::broadcast;
   const StepLists* steps = nullptr;
@@ -15,10 +15,10 @@ struct SimulationInput {
   bool timeline = false;
 };
 
-/// Without what the call costs besides (RankCosts::call).
+/// Without the fixed cost of a call (RankCosts::call).
 Result<Simulation> simulate_steps(const RankCosts& ranks, const SimulationInput& run);
 
-/// The same with it: all is later, but for who has had it from the start.
+/// Including the fixed cost of a call: all arrivals are later, except those at time 0.
 void add_call(double call_ns, std::vector<double>& arrival_ns) noexcept;
 
 /// The tree whose leaves exchange the completion message with the root, or null.

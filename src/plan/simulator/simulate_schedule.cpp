@@ -1,15 +1,13 @@
 // The simulator of schedules: runs the moves of all ranks against the model.
 //
-// Every rank has a clock and works through its operations (plan/lowering.hpp) until one must wait for a message or a
-// tick that nobody has produced yet; then another rank goes on. The order in which ranks are visited does not matter
-// while each has a PU of its own: all times follow from the clocks. Ranks that share a PU take turns, in no order
-// that an algorithm could count on (a fixed sequence of shuffles), and each turn costs a switch. Where what a rank
-// waits for lies in the future of its PU, it gives up its turn; only when no rank can do anything do the PUs' clocks
-// jump.
+// Every rank has a clock, and runs its operations (plan/schedule/lowering.hpp) until one must wait for a message or a
+// tick that does not exist yet. Then another rank continues. If each rank has its own PU, the order of visits does not
+// matter, since all times follow from the clocks. Ranks that share a PU alternate in an order that no algorithm can
+// rely on (a fixed sequence of shuffles), and each turn costs a context switch. A rank that waits for an event in the
+// future of its PU gives up its turn. The clocks of the PUs advance only when no rank can run.
 //
-// Of many chunks the first few are simulated; each of the others takes every rank as long as the last of those did on
-// average. A rank is busy at least for the sum of its own costs: as soon as that is too long, nothing is simulated
-// any further.
+// Of many chunks only the first few are simulated. The others are assumed to take the average time of the last of
+// these. The sum of a rank's own costs is a lower bound on its time; once that is too long, the simulation stops.
 //
 // Equations: docs/reference/model.md.
 #include "plan/simulator/simulate_schedule.hpp"
@@ -26,10 +24,10 @@ namespace smelt {
 namespace plan {
 namespace {
 
-/// Chunks that are simulated; what the second half of them shows of the steady state holds for the rest.
+/// Number of chunks that are simulated. The second half of them represents the steady state.
 constexpr std::size_t most_chunks = 6;
 constexpr double never_ns = std::numeric_limits<double>::infinity();
-/// Sums in another order differ by as much.
+/// Rounding difference between sums in different orders.
 constexpr double rounding = 1.0 + 1e-9;
 
 }  // namespace
@@ -79,7 +77,7 @@ const LoweredProgram& ScheduleSimulator::program_of(const ScheduleRequest& reque
   return program;
 }
 
-/// False if a rank is busy for too long.
+/// False if a rank takes too long.
 bool ScheduleSimulator::prepare(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
                                 std::span<const double> start_ns) {
   lowering_.choose(request, bytes, element_bytes);
@@ -138,8 +136,9 @@ Result<std::optional<ScheduleTimes>> ScheduleSimulator::run(const ScheduleReques
   }
   const std::size_t rest = all_chunks_ - chunks_;
   if (rest > 0 && lowering_.crowded()) {
-    // Ranks that take turns work in bursts: only their ends tell how long more chunks take. While they wait for the
-    // first ones their PUs are free, later not: no pace is faster than the work of all ranks of a PU.
+    // Ranks that share a PU work in bursts, so only the ends of bursts show how long further chunks take. While they
+    // wait for the first chunks, their PUs are idle; later they are not. The rate is bounded by the work of all ranks
+    // of a PU.
     if (auto done = work(most_chunks / 2); !done) return done.error();
     if (too_late_) return std::optional<ScheduleTimes>();
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -156,7 +155,7 @@ Result<std::optional<ScheduleTimes>> ScheduleSimulator::run(const ScheduleReques
   return std::optional(std::move(times));
 }
 
-/// Lets all ranks do their first so many chunks and those of the tail, or some until it is too late.
+/// Runs the first so many chunks and the tail of all ranks, unless they take too long.
 Result<void> ScheduleSimulator::work(std::size_t chunks) {
   restart(chunks);
   std::vector<std::size_t> order(ranks_.size());
@@ -183,14 +182,14 @@ Result<void> ScheduleSimulator::work(std::size_t chunks) {
   return {};
 }
 
-/// Whether a rank that shares its PU waits for what is there only then: others that could run do so meanwhile.
+/// Whether a rank that shares its PU waits for an event at a later time, so that other ranks should run meanwhile.
 bool ScheduleSimulator::lets_others_run(Rank& rank, double ready_ns) const {
   if (!lowering_.crowded() || ready_ns <= rank.clock) return false;
   rank.ready_ns = ready_ns;
   return true;
 }
 
-/// No rank can do anything now: on each PU it is the moment at which the first one can. False: none ever can.
+/// Called when no rank can run: advances each PU to the time at which its first rank can. False: none ever can.
 bool ScheduleSimulator::sleep_until_ready() {
   const auto for_each_rank = [&](auto&& act) {
     for (std::size_t i = 0; i < ranks_.size(); ++i) act(ranks_[i], lowering_.pu(static_cast<int>(i)));
@@ -206,7 +205,7 @@ bool ScheduleSimulator::sleep_until_ready() {
   return any;
 }
 
-/// Works through operations until one must wait. True if there was one that need not.
+/// Runs operations until one must wait. True if at least one was run.
 bool ScheduleSimulator::advance(int number) {
   Rank& rank = ranks_[static_cast<std::size_t>(number)];
   rank.ready_ns = never_ns;
@@ -228,14 +227,14 @@ bool ScheduleSimulator::advance(int number) {
     if (rank.clock + rank.least_after_ns > most_ns_ * rounding) too_late_ = true;
   } while (!too_late_ && rank.at == rank.stop && next_part(rank) && (moved = true));
   if (lowering_.crowded()) {
-    // A turn in which nothing could be done costs the others the switch.
+    // A turn without progress costs the other ranks the context switch.
     pu_free = moved ? rank.clock : pu_free + switch_ns;
     if (!moved) rank.clock = before;
   }
   return moved;
 }
 
-/// Goes on with the next chunk, or with the end; false if all is over.
+/// Continues with the next chunk or the end part; false if everything is done.
 bool ScheduleSimulator::next_part(Rank& rank) {
   const LoweredProgram& program = rank.program;
   if (rank.part == Part::end) {
@@ -266,7 +265,7 @@ bool ScheduleSimulator::next_part(Rank& rank) {
   return true;
 }
 
-/// Does one operation; false if it must wait.
+/// Runs one operation; false if it must wait.
 bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
   switch (op.kind) {
     case LoweredOp::Kind::work:
@@ -326,9 +325,9 @@ bool ScheduleSimulator::receive(int number, Rank& rank, const LoweredOp& op) {
   return true;
 }
 
-/// A slot is filled again once its readers are done with what it held.
+/// A place in a stage is reused once the readers of its former content are done.
 bool ScheduleSimulator::reuse_stage(Rank& rank) {
-  const std::size_t first = tail_chunks_ > 0 ? chunks_ - tail_chunks_ : 0;  // that goes through the stage
+  const std::size_t first = tail_chunks_ > 0 ? chunks_ - tail_chunks_ : 0;  // the first chunk through the stage
   if (rank.chunk < first + slots_) return true;
   double ready_ns = rank.clock;
   for (const auto& reader : rank.program.readers) {

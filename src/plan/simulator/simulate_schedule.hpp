@@ -1,4 +1,4 @@
-// The simulator of schedules, for many of them one after another: it keeps its memory. See simulate_schedule.cpp.
+// The simulator of schedules. It keeps its memory, so that it can simulate many schedules. See simulate_schedule.cpp.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,23 @@
 
 namespace smelt::plan {
 
-/// The messages under way, first in first out for each ordered pair of ranks.
+/// The messages in flight, in first-in first-out order for each ordered pair of ranks.
 class MessageQueues {
  public:
   struct InFlightMessage {
-    double first_line_ns;  ///< when its first line can be taken up
-    double stream_ns;      ///< what the sender needs for the lines after it
+    double first_line_ns;  ///< when its first line can be received
+    double stream_ns;      ///< the sender's time for the following lines
     double start_ns;       ///< when the sender began
   };
 
   void clear(std::size_t ranks);
   void put(int from, int to, const InFlightMessage& message);
-  /// The next one to be taken; nullptr: there is none.
+  /// The next message to be received; nullptr if there is none.
   const InFlightMessage* next(int from, int to) const {
     const std::uint32_t first = ends_[index(from, to)].first;
     return first == 0 ? nullptr : &messages_[first - 1].message;
   }
-  /// There is one.
+  /// Requirement: there is a message.
   InFlightMessage take(int from, int to);
 
  private:
@@ -39,7 +39,7 @@ class MessageQueues {
     std::uint32_t next;
   };
   struct QueueEnds {
-    std::uint32_t first = 0, last = 0;  ///< numbers of letters, from 1 on; 0: none
+    std::uint32_t first = 0, last = 0;  ///< numbers of messages, from 1 on; 0: none
   };
   std::size_t index(int from, int to) const {
     return static_cast<std::size_t>(from) * ranks_ + static_cast<std::size_t>(to);
@@ -47,41 +47,42 @@ class MessageQueues {
   std::size_t ranks_ = 0;
   std::vector<QueueEnds> ends_;
   std::vector<QueuedMessage> messages_;
-  std::uint32_t free_ = 0;  ///< first of those that have been taken
+  std::uint32_t free_ = 0;  ///< first of the free list
 };
 
 class ScheduleSimulator {
  public:
-  /// The machine has costs. Machine and group live as long as the simulator.
+  /// Requirement: the machine has costs. Machine and group must outlive the simulator.
   ScheduleSimulator(const Machine& machine, const Group& group, const Reach& reach);
 
   /// As simulate_within().
   Result<std::optional<ScheduleTimes>> run(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
                                            std::span<const double> start_ns, double most_ns);
 
-  /// What one rank does, whose least_ns() is a bound for run() at a fraction of its cost. Valid until the next call.
+  /// The operations of one rank. Their least_ns() is a lower bound for run() at a fraction of its cost. Valid until the
+  /// next call.
   const LoweredProgram& program_of(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
                                    int rank);
 
  private:
   enum class Part : std::uint8_t { begin, body, end, over };
-  struct alignas(64) Rank {  // what each turn looks at comes first
+  struct alignas(64) Rank {  // members that each turn reads come first
     double clock = 0.0;
     const LoweredOp* at = nullptr;
     const LoweredOp* stop = nullptr;  ///< end of the part
-    double least_after_ns = 0.0;  ///< of all parts after this one, also of chunks that are not simulated
+    double least_after_ns = 0.0;  ///< lower bound for all later parts, including chunks that are not simulated
     std::size_t chunk = 0;
     std::size_t posted = 0;
     double exchange_start_ns = 0.0;
-    double returned_ns = 0.0;   ///< when the last of what it lent and has been taken is read
-    int lent = 0;               ///< messages that have not been taken
+    double returned_ns = 0.0;   ///< when the last lent buffer that was received has been read
+    int lent = 0;               ///< messages that have not been received
     std::vector<double> ticks;  ///< when each was posted, by chunk
     Part part = Part::begin;
     LoweredProgram program;
     double start_ns = 0.0;
-    double fetch_ns = 0.0;                    ///< of reading what others have put into its result
-    double ready_ns = 0.0;                    ///< while it waits for what is there later: when that is
-    double half_way_ns = 0.0, half_ns = 0.0;  ///< after half of the chunks that are simulated, and after all
+    double fetch_ns = 0.0;                    ///< cost of reading what others have put into its result
+    double ready_ns = 0.0;                    ///< while it waits for a future event: when that happens
+    double half_way_ns = 0.0, half_ns = 0.0;  ///< times after half of the simulated chunks, and after all
 
     std::size_t tick_index(std::size_t of_chunk, int tick) const {
       return of_chunk * static_cast<std::size_t>(program.ticks) + static_cast<std::size_t>(tick);
@@ -112,7 +113,7 @@ class ScheduleSimulator {
   MessageQueues queues_;
   std::vector<double> pu_free_;     ///< per PU
   std::vector<double> pu_ready_;    ///< per PU, of sleep_until_ready()
-  std::vector<double> pu_body_ns_;  ///< per PU: at least that long its ranks keep it busy in a chunk
+  std::vector<double> pu_body_ns_;  ///< per PU: lower bound for the work of its ranks in a chunk
   std::size_t chunks_ = 1, all_chunks_ = 1, tail_chunks_ = 0;
   double most_ns_ = 0.0;
   bool too_late_ = false;

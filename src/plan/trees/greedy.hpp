@@ -6,8 +6,8 @@
 
 namespace smelt::plan {
 
-/// Grows a broadcast from the root by one send at a time, the one that is completed first: with the least idle time of
-/// the sender + send + latency. Deterministic; ties go to the lower rank.
+/// Grows a broadcast from the root one send at a time. The next send is the one that completes first (least idle time
+/// of the sender + send + latency). Deterministic; ties go to the lower rank.
 Tree greedy_tree(const CostTable& costs, int root);
 
 }  // namespace smelt::plan

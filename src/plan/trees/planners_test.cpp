@@ -79,7 +79,7 @@ void expect_tables_of(const Case& one) {
 }
 
 // Sizes around those of the tiles in which tables are made.
-TEST(Costs, TablesAreTheMachineSeenFromTheParent) {
+TEST(Costs, TablesAreFromTheParentsView) {
   for (const int n : {1, 2, 31, 32, 33, 65, 70}) {
     for (const bool propagation : {false, true}) {
       Machine machine = test::random_machine(n, static_cast<std::uint32_t>(n));
@@ -125,7 +125,7 @@ TEST(Costs, RanksThatShareAPuPayWhatTheCheapestPairPays) {
   EXPECT_FALSE(RankCosts(machine, Group{{1, 0}}).shares_pus());
 }
 
-TEST(Costs, CallsCountButForBarriersAndLoneRanks) {
+TEST(Costs, CallCostsExceptForBarriersAndSingleRanks) {
   Machine machine = test::uniform_machine(3, 5.0, 6.0);
   EXPECT_EQ(RankCosts(machine, Group{{0, 1}}).call(Operation::reduce), 0.0);
   machine.call_ns = 9.0;

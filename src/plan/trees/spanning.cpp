@@ -1,6 +1,6 @@
-// Minimum spanning tree by Prim's algorithm, grown from the root: again and again the cheapest
-// edge (send + receive) out of the tree. `bad` takes the dearest edge instead, which maximizes
-// redundant links between NUMA nodes. Source: [Kaestle16] 5.2.
+// Minimum spanning tree by Prim's algorithm, grown from the root by the cheapest edge (send + receive) out of the tree.
+// `bad` uses the most expensive edge instead, which maximizes redundant links between NUMA nodes. Source: [Kaestle16]
+// 5.2.
 #include <limits>
 
 #include "plan/trees/builders.hpp"

@@ -1,7 +1,7 @@
-// The tree for streams of chunks. In a pipeline the slowest link sets the pace, and depth costs only at the
-// beginning: so first the slowest link is made as fast as possible, then paths as short as possible.
+// The tree for streams of chunks. In a pipeline the slowest link determines the rate, and depth costs only at the
+// start. So the cost of the slowest link is minimized first, and then the length of paths.
 //
-//   1  bottleneck = dearest edge of a minimum spanning tree: no spanning tree does without one that dear
+//   1  bottleneck = most expensive edge of a minimum spanning tree; every spanning tree has one at least as expensive
 //   2  shortest paths from the root over edges of at most that cost (Dijkstra)
 //
 // Source: widest-shortest paths, as in routing; the pipelining is [Shahmirzadi14] 2.4.

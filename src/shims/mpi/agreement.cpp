@@ -19,16 +19,16 @@
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
-/// In memory that all ranks see; zeros to begin with. The RankInfo of each rank follows, and on pages of its own what
-/// they need for races.
+/// In memory shared by all ranks, initially zero. Followed by the RankInfo of each rank and, on separate pages, by the
+/// memory of the ServerSelection.
 struct SharedAgreement {
-  std::atomic<int> opened;  ///< ranks that have it, or `called_off`
-  std::atomic<int> able;    ///< ranks that have their part of smelt's communicator
+  std::atomic<int> opened;  ///< ranks that have opened it, or `called_off`
+  std::atomic<int> able;    ///< ranks that have smelt's communicator
   std::atomic<int> mute;    ///< those of them without SMELT_VERBOSE=1
-  SwitchPoint ours;         ///< of smelt's calls
+  SwitchPoint ours;         ///< the first call that smelt serves
 
   static constexpr int called_off = -1;
-  /// A multiple of any page.
+  /// A multiple of every page size.
   static std::size_t bytes(int size) {
     constexpr std::size_t page = 64 * 1024;
     return (sizeof(SharedAgreement) + static_cast<std::size_t>(size) * sizeof(RankInfo) + page - 1) / page * page;
@@ -39,11 +39,12 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 namespace {
 
-/// Meetings whose communicators did not live to use what came of them; half as many after one that was of use.
+/// Rendezvous whose communicators were freed before they gained by it; halved by each one that did gain.
 constinit std::atomic<int> wasted{0};
-constexpr int most_rendezvous = 4;  ///< at a time
+constexpr int most_rendezvous = 4;  ///< concurrent rendezvous
 
-/// Calls to wait before a rendezvous: programs that make and free communicators all the time shall not pay for each.
+/// Calls before a rendezvous. More if earlier ones did not pay: some programs create and free communicators all the
+/// time.
 int patience() noexcept {
   const int before = wasted.load(std::memory_order_relaxed);
   return before == 0 ? 0 : 16 << std::min(before, 12);
@@ -72,7 +73,7 @@ Agreement::Agreement(MpiTeam& team) noexcept : team_(team), first_(team.successe
 Agreement::~Agreement() {
   if (request_ != MPI_REQUEST_NULL) original.Wait(&request_, MPI_STATUS_IGNORE);
   if (shared_ != nullptr) {
-    // The others who have seen that all have opened it count on this one's coming to the rendezvous.
+    // Ranks that have seen that all have opened it rely on this rank's joining the rendezvous.
     int seen = shared_->opened.load(std::memory_order_acquire);
     while (seen >= 0 && seen < team_.size &&
            !shared_->opened.compare_exchange_weak(seen, SharedAgreement::called_off)) {
@@ -85,7 +86,7 @@ Agreement::~Agreement() {
   smelt_communicator_free(communicator_);
 }
 
-/// Step 2. False: this rank cannot.
+/// Step 2. False: not possible on this rank.
 bool Agreement::open(int call) noexcept {
   const RankInfo info = own_rank_info();
   if (!enabled()) team_.why = "SMELT_MPI=0";
@@ -105,15 +106,15 @@ bool Agreement::open(int call) noexcept {
   if (shared == MAP_FAILED) return false;
   shared_ = static_cast<SharedAgreement*>(shared);
   std::memcpy(&shared_->infos()[team_.rank], &info, sizeof info);
-  (void)decided(call - 1);  // all that came before were the library's
+  (void)decided(call - 1);  // the library served all earlier calls
   int seen = shared_->opened.load(std::memory_order_relaxed);
-  // Release: who sees all (acquire in advance() and rendezvous()) sees their RankInfo.
+  // Release: a rank that sees all of them (acquire in advance() and rendezvous()) sees their RankInfo.
   while (seen >= 0 && !shared_->opened.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) {
   }
   return seen >= 0;
 }
 
-/// Step 3. Without memory or threads the others learn by the rendezvous's timeout that this rank does not come.
+/// Step 3. If memory or threads are missing here, the others notice by the timeout of the rendezvous.
 void Agreement::rendezvous() noexcept {
   try {
     const std::vector<RankInfo> infos(shared_->infos(), shared_->infos() + team_.size);
@@ -124,7 +125,7 @@ void Agreement::rendezvous() noexcept {
   }
 }
 
-/// Step 4. False: this rank is not.
+/// Step 4. False: this rank has no communicator.
 bool Agreement::become_able() noexcept {
   if (!rendezvous_->take(&communicator_, &local_)) return false;
   rendezvous_.reset();
@@ -156,14 +157,14 @@ void Agreement::advance(int call) noexcept {
   if (step_ == Step::rendezvous && rendezvous_->over()) step_ = become_able() ? Step::able : Step::lost;
 }
 
-/// Notes that this rank has come to `call`: whether it is smelt's.
+/// Records that this rank has reached `call`. Returns whether smelt serves it.
 bool Agreement::decided(int call) noexcept {
   // Acquire pairs with become_able().
   return shared_->ours.has_come(static_cast<std::uint64_t>(call),
                                 [&] { return shared_->able.load(std::memory_order_acquire) == team_.size; });
 }
 
-/// The team gets what was made.
+/// Moves the results into the team.
 void Agreement::win() noexcept {
   wasted.store(wasted.load(std::memory_order_relaxed) / 2, std::memory_order_relaxed);
   team_.communicator = std::exchange(communicator_, nullptr);

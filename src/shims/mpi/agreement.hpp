@@ -1,22 +1,21 @@
-// Agreement: how a team settles by calls that may not wait for other ranks, MPI_Ibcast and its like.
+// Agreement: how the ranks of a team agree to use smelt within calls that must not wait for other ranks (MPI_Ibcast
+// etc).
 //
-// All ranks have to go over to smelt at the same call, without any of them ever waiting to hear from the others. The
-// place to agree without waiting is memory that all of them see, a shared record. Each rank takes these steps when it
-// calls a collective on the communicator, as far as they can be taken then:
+// All ranks must change to smelt at the same call, without ever waiting for each other. They agree through a record in
+// shared memory. When a rank calls a collective on the communicator, it takes those of these steps that are possible:
 //
-//   1. at the same call on all ranks: a nonblocking broadcast, of where the first rank's memory is
-//   2. opens the shared record, and counts itself among those who have
-//   3. all have opened it: a thread meets the others and makes smelt's communicator (async_rendezvous.hpp)
-//   4. has its communicator: counts itself among those who are able
+//   1. at the same call on all ranks: a nonblocking broadcast of the handle of the first rank's memory
+//   2. opens the shared record, and increments its count of ranks that have
+//   3. once all have opened it: a thread creates smelt's communicator with the others (async_rendezvous.hpp)
+//   4. once it has its communicator: increments the count of ranks that are able
 //
-// From 2 on a rank notes, before each call, that it has come to that call. Who finds all of them able names the first
-// call that is smelt's, one that nobody has come to (switch_point.hpp).
+// From step 2 on, a rank records each call that it reaches. A rank that finds all ranks able names the first call that
+// smelt serves, one that no rank has reached yet (switch_point.hpp).
 //
-// A rank may take its time for step 2 or 3. Where it cannot take a step, nobody becomes able, and the calls stay the
-// library's. The first call that may wait ends this: it settles the team as one without nonblocking calls
+// Steps 2 and 3 may be delayed. If a rank cannot take a step, the ranks never all become able, and the library serves
+// the calls. The first call that may wait ends this: it settles the team as if there were no nonblocking calls
 // (team_setup.cpp).
 #pragma once
-
 
 #include <memory>
 
@@ -35,10 +34,10 @@ class Agreement {
   explicit Agreement(MpiTeam& team) noexcept;
   Agreement(const Agreement&) = delete;
   Agreement& operator=(const Agreement&) = delete;
-  /// On all ranks, though at different times; may wait for the first rank to have begun.
+  /// Called on all ranks, but at different times. May wait until the first rank has begun.
   ~Agreement();
 
-  /// Of the call that this rank comes to: whether it is smelt's. Then the team is ready, and this is over.
+  /// Whether smelt serves the call that this rank has reached. If so, the team is ready and the agreement is over.
   bool ours(int call) noexcept;
 
  private:
@@ -46,7 +45,7 @@ class Agreement {
   struct AgreementOffer {
     std::uint64_t machine;
     MemoryHandle shared, memory;
-    int before_race;  ///< calls_before_race() of the first rank, which counts for all
+    int before_race;  ///< calls_before_race() of the first rank, used by all
   };
 
   void advance(int call) noexcept;

@@ -49,14 +49,14 @@ int open_memory(const MemoryHandle& handle) noexcept {
   if (handle.fd < 0) return -1;
   char path[64], target[128] = {};
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", handle.pid, handle.fd);
-  // A process with that number that is another one has no file of that name.
+  // Another process with the same pid has no file of that name.
   if (readlink(path, target, sizeof target - 1) < 0 || std::strstr(target, handle.name) == nullptr) return -1;
   return ::open(path, O_RDWR | O_CLOEXEC);
 }
 
 bool leaves_room(int fd) noexcept {
   rlimit most{};
-  // The lowest free number is given out: it tells how many there are.
+  // A new descriptor is the lowest free number, which indicates how many are in use.
   return fd >= 0 && getrlimit(RLIMIT_NOFILE, &most) == 0 && static_cast<rlim_t>(fd) < most.rlim_cur / 2;
 }
 

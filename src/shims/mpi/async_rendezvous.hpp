@@ -1,8 +1,8 @@
-// AsyncRendezvous: the ranks of a machine make a communicator of smelt, over memory that their first rank gives them.
+// AsyncRendezvous: the ranks of a machine create a smelt communicator over memory that their first rank provides.
 //
-// The memory is an unnamed file, which the others open under /proc/<pid>/fd: nothing is left behind however they end.
-// Each rank waits for the others in a thread of its own, so that the program's thread can go on, or keep the
-// library going: a rank that has not come yet may wait for that.
+// The memory is an unnamed file, which the others open under /proc/<pid>/fd, so that nothing is left behind however
+// they end. Each rank waits for the others in a thread of its own. Meanwhile the program's thread continues or
+// progresses the library, which a rank that has not arrived yet may be waiting for.
 #pragma once
 
 #include <sched.h>
@@ -36,28 +36,28 @@ class Descriptor {
   int fd_;
 };
 
-/// What a rank tells those that may share its machine.
+/// What a rank publishes to ranks that may be on the same machine.
 struct RankInfo {
   std::uint64_t machine;  ///< hash of SMELT_MPI_MACHINE
-  cpu_set_t cpus;         ///< that it may use
+  cpu_set_t cpus;         ///< its affinity mask
 };
 RankInfo own_rank_info() noexcept;
 
-/// What the first rank of a machine tells the others: where its memory is, and how to know it.
+/// Identifies memory of the first rank of a machine, so that the others can open it.
 struct MemoryHandle {
   int pid = 0;
   int fd = -1;
   char name[48] = {};
 };
-/// An unnamed file for an invitation to it; -1 if there is none.
+/// Creates an unnamed file and fills in its handle. -1: failed.
 int create_memory(MemoryHandle& handle) noexcept;
-/// The memory that one is invited to; -1 if it cannot be had here.
+/// Opens the memory of a handle. -1: not accessible from this process.
 int open_memory(const MemoryHandle& handle) noexcept;
 
-/// Whether that is a descriptor, and the program keeps enough of them for itself: a communicator of smelt takes some.
+/// Whether `fd` is valid, and the process can open enough further descriptors: a smelt communicator needs some.
 bool leaves_room(int fd) noexcept;
 
-/// Whether smelt can find out about the machine: hwloc is loaded when it is needed, and may not be there.
+/// Whether smelt can discover the machine: hwloc is loaded on demand, and may not be installed.
 bool knows_machine() noexcept;
 
 /// Where Yama restricts ptrace: neighbours read this process's long messages.

@@ -72,7 +72,7 @@ void CallCache::learn(const UnevenSignature& call, int rank, int size, const Tra
       for (int i = 0; there && i < size; ++i) repeat.numbers.push_back(number_in(array, i));
       return true;
     });
-  } catch (const std::bad_alloc&) {  // it is like no other
+  } catch (const std::bad_alloc&) {  // not cached
     repeat.like.operation = SMELT_BARRIER;
   }
 }

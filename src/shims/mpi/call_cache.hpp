@@ -1,10 +1,10 @@
-// CallCache: calls like earlier ones on other buffers, which is what most programs make most of.
+// CallCache: a fast path for calls that differ from an earlier one in their buffers only, as most calls of programs do.
 //
 //   MPI_Allreduce(in, out, 1, MPI_DOUBLE, MPI_SUM, comm)     the first and the second: a TranslatedCall, run by smelt
 //                                                            from the third on: a request of smelt, run on in and out
 //
-// What a call is given apart from its buffers decides all that a TranslatedCall finds out, as long as its datatypes and
-// its operator are the library's own, which nobody frees or changes.
+// The arguments of a call other than its buffers determine its TranslatedCall, provided that its datatypes and its
+// operator are predefined, and so are never freed or changed.
 #pragma once
 
 #include <smelt/smelt.h>
@@ -21,7 +21,7 @@ namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 class TranslatedCall;
 
-/// The arguments of an operation that has one count for all ranks.
+/// The arguments of an operation with one count for all ranks.
 struct CallSignature {
   smelt_operation operation;
   const void* in;
@@ -33,7 +33,7 @@ struct CallSignature {
   MPI_Op op = MPI_OP_NULL;
   int root = 0;
 
-  /// But for the addresses of buffers. Without branches, as most calls that are asked about are like the other.
+  /// Compares everything except the addresses of buffers. Branch-free, since most comparisons succeed.
   [[gnu::always_inline]] bool is_like(const CallSignature& other) const noexcept {
     const auto counts = (in_count ^ other.in_count) | (out_count ^ other.out_count);
     const auto types =
@@ -48,18 +48,18 @@ struct CallSignature {
   int in_place() const noexcept { return (in == MPI_IN_PLACE ? 1 : 0) | (out == MPI_IN_PLACE ? 2 : 0); }
 };
 
-/// Of an operation that has a count for each rank. Arrays are null where MPI ignores them for the whole call.
+/// The arguments of an operation with a count for each rank. Arrays that MPI ignores for the whole call are null.
 struct UnevenSignature {
   CallSignature one;
   Integers in_counts = {}, in_offsets = {}, out_counts = {}, out_offsets = {};
   const MPI_Datatype* in_types = nullptr;
   const MPI_Datatype* out_types = nullptr;
-  int only_rank = -1;  ///< the only one whose arrays count, if not all do
+  int only_rank = -1;  ///< the only rank whose arrays are significant; -1: all are
 };
 
 struct BarrierSignature {};
 
-/// The buffers that a call is given; in place the one for the other.
+/// The buffers of a call; in place, one buffer serves as both.
 inline const std::byte* given_in(const CallSignature& call) noexcept {
   return static_cast<const std::byte*>(call.in == MPI_IN_PLACE ? call.out : call.in);
 }
@@ -67,7 +67,7 @@ inline const std::byte* given_out(const CallSignature& call) noexcept {
   return static_cast<const std::byte*>(call.out == MPI_IN_PLACE ? call.in : call.out);
 }
 
-/// The repeated calls of one communicator. Used by one thread at a time, as the communicator's collectives are.
+/// The repeated calls of one communicator. Used by one thread at a time, like the communicator's collectives.
 class CallCache {
  public:
   CallCache() = default;
@@ -75,10 +75,10 @@ class CallCache {
   CallCache& operator=(const CallCache&) = delete;
   ~CallCache() { forget(); }
 
-  /// In which of smelt's ways (server_selection.hpp); `held`: in the holder's, unless the call's cell has to be asked.
+  /// The mode of smelt (server_selection.hpp); `held`: that of the cell's holder, unless the cell must decide.
   enum class Way : std::uint8_t { plain, at_rest, held };
 
-  /// Runs a call that is known. False: it is not, or its cell has to be asked; nothing has happened.
+  /// Runs a call that is in the cache. False: it is not, or its cell must decide; there was no effect.
   [[gnu::always_inline]] bool run(const CallSignature& call, Way way, int* status) noexcept {
     const CachedCall& repeat = place_of(call);
     if (!repeat.like.is_like(call)) return false;
@@ -88,8 +88,8 @@ class CallCache {
     return repeat.work.run(way, in, out, status);
   }
 
-  /// The same of one with blocks of different sizes, on rank `rank` of `size`. Inline, as all functions that it calls:
-  /// what is null or of one width in a signature is known where that is made, and nothing of it has to be stored.
+  /// The same for a call with blocks of different sizes, on rank `rank` of `size`. Inlined with all functions that it
+  /// calls: the compiler knows which members of the signature are null, and need not store it.
   [[gnu::always_inline]] bool run(const UnevenSignature& call, int rank, int size, Way way, int* status) noexcept {
     const UnevenCachedCall& repeat = place_of(call, rank, size);
     if (!repeat.is_like(call, rank, size)) return false;
@@ -100,7 +100,7 @@ class CallCache {
                            repeat.writes ? const_cast<std::byte*>(out) + repeat.out_shift : nullptr, status);
   }
 
-  /// Learns from a task that has run on that rank. `cell`: the call's.
+  /// Adds a call that has run on that rank. `cell`: the call's.
   void learn(const CallSignature& call, const TranslatedCall& task, smelt_rank* local, SelectionCell* cell) noexcept;
   void learn(const UnevenSignature& call, int rank, int size, const TranslatedCall& task, smelt_rank* local,
              SelectionCell* cell) noexcept;
@@ -108,7 +108,7 @@ class CallCache {
   void forget() noexcept;
 
  private:
-  /// What runs calls that are like each other.
+  /// The requests that run equal calls.
   class CachedRequests {
    public:
     [[gnu::always_inline]] bool run(Way way, const void* in, void* out, int* status) const noexcept {
@@ -122,12 +122,12 @@ class CallCache {
       if (counts) cell_->take_back();
       return false;
     }
-    /// For calls like `call`, whose arrays stay.
+    /// For calls like `call`, whose arrays must stay valid.
     void prepare(const smelt_call& call, smelt_rank* local, SelectionCell* cell) noexcept;
     void forget() noexcept;
 
    private:
-    smelt_request* requests_[2] = {};  ///< by smelt_call::at_rest; null: seen once at most
+    smelt_request* requests_[2] = {};  ///< by smelt_call::at_rest; null: at most one such call so far
     SelectionCell* cell_ = nullptr;    ///< null: the calls are not raced
   };
 
@@ -135,25 +135,25 @@ class CallCache {
     CallSignature like{
         .operation = SMELT_BARRIER, .in = nullptr, .out = nullptr, .in_count = -1, .in_type = MPI_DATATYPE_NULL};
     CachedRequests work;
-    bool reads = false, writes = false;  ///< smelt gets `in`, `out`
-    std::ptrdiff_t offset = 0;           ///< in place: of the one buffer from the other
+    bool reads = false, writes = false;  ///< whether smelt gets `in`, `out`
+    std::ptrdiff_t offset = 0;           ///< in place: distance between both
   };
   struct UnevenCachedCall {
     CallSignature like{
         .operation = SMELT_BARRIER, .in = nullptr, .out = nullptr, .in_count = -1, .in_type = MPI_DATATYPE_NULL};
-    std::vector<std::uint64_t> numbers;  ///< as visit_arrays() comes to them
-    std::vector<std::size_t> blocks;     ///< what the request looks at
+    std::vector<std::uint64_t> numbers;  ///< in the order of visit_arrays()
+    std::vector<std::size_t> blocks;     ///< arrays of the request
     CachedRequests work;
     bool reads = false, writes = false;
-    std::ptrdiff_t in_shift = 0, out_shift = 0;  ///< of what smelt gets from the buffer that is given
+    std::ptrdiff_t in_shift = 0, out_shift = 0;  ///< offset of the address that smelt gets from the given buffer
 
-    /// Reads no further than `numbers` go: how many there are follows from `like` and from which arrays are there,
-    /// which is compared before the numbers behind it are read.
+    /// Reads within `numbers`: their count follows from `like` and from which arrays are given, which is compared
+    /// before the following numbers are read.
     [[gnu::always_inline]] bool is_like(const UnevenSignature& call, int rank, int size) const noexcept {
       return like.is_like(call.one) && visit_arrays(call, rank, SameArray{numbers.data(), size});
     }
   };
-  /// Compares arrays with `numbers`, one after the other.
+  /// Compares arrays with `numbers`, one after another.
   struct SameArray {
     const std::uint64_t* at;
     int size;
@@ -174,7 +174,8 @@ class CallCache {
   [[gnu::always_inline]] static std::uint64_t number_in(const MPI_Datatype* array, int i) noexcept {
     return number_of(array[i]);
   }
-  /// Visits all arrays, there or not, on the ranks where they count; until that returns false. Whether it never did.
+  /// Visits all arrays, null or not, on the ranks where they are significant, until a visit returns false. Returns
+  /// whether none did.
   template <class Visit>
   [[gnu::always_inline]] static bool visit_arrays(const UnevenSignature& call, int rank, Visit visit) {
     if (call.only_rank >= 0 && call.only_rank != rank) return true;
@@ -183,7 +184,7 @@ class CallCache {
   }
   static constexpr std::size_t places = 16;
 
-  /// What smelt reads and writes in a call in place: the buffer that is given, and the other one `offset` from there.
+  /// The addresses that smelt gets for a call in place: the given buffer, and the other one at `offset`.
   static const void* read_by(const CallSignature& call, std::ptrdiff_t offset) noexcept {
     return call.in == MPI_IN_PLACE ? static_cast<const std::byte*>(call.out) + offset : call.in;
   }

@@ -31,14 +31,14 @@ DeferredFrees& deferred() {
 }
 constinit std::atomic<bool> anything_held{false};
 
-/// Acquire pairs with the release of the last holder: its work with the handles is over.
+/// Acquire pairs with the release of the last holder, which has finished with the handles.
 bool somebody_holds() noexcept { return holders.load(std::memory_order_acquire) != 0; }
 
 void less(Counts& counts, std::uintptr_t handle) noexcept {
   if (const auto found = counts.find(handle); found != counts.end() && --found->second == 0) counts.erase(found);
 }
 
-/// Frees `handle` now or later. `ordinary`: that the library would not complain.
+/// Frees `handle` now or later. `ordinary`: the library would accept the free.
 template <class Handle>
 int free_or_hold(Handle* handle, Handle none, bool ordinary, std::vector<Handle> DeferredFrees::*list,
                  Counts DeferredFrees::*needed, int (*library)(Handle*)) noexcept {
@@ -53,19 +53,19 @@ int free_or_hold(Handle* handle, Handle none, bool ordinary, std::vector<Handle>
       *handle = none;
       return MPI_SUCCESS;
     }
-  } catch (const std::bad_alloc&) {  // it is never freed
+  } catch (const std::bad_alloc&) {  // leaked
     *handle = none;
     return MPI_SUCCESS;
   }
   return library(handle);
 }
 
-/// Whether MPI_Type_free and MPI_Op_free have to look closer.
+/// Whether MPI_Type_free and MPI_Op_free may have to defer.
 bool concerned() noexcept {
   return holders.load(std::memory_order_relaxed) != 0 || needs.load(std::memory_order_relaxed) != 0;
 }
 
-/// Moves what is not needed from one list to the other.
+/// Moves the handles that are not needed any more from one list to the other.
 template <class Handle>
 void part(std::vector<Handle>& from, const Counts& needed, std::vector<Handle>& to) {
   const auto kept =
@@ -108,7 +108,7 @@ void free_held() noexcept {
     part(deferred().types, deferred().needed_types, types);
     part(deferred().ops, deferred().needed_ops, ops);
     anything_held.store(!deferred().types.empty() || !deferred().ops.empty(), std::memory_order_relaxed);
-  } catch (const std::bad_alloc&) {  // another time
+  } catch (const std::bad_alloc&) {  // retried by the next call
   }
   for (auto& type : types) original.Type_free(&type);
   for (auto& op : ops) original.Op_free(&op);

@@ -1,8 +1,8 @@
-// Datatypes and operators of the program that collectives under way still need.
+// Deferred frees of datatypes and operators that pending collectives still need.
 //
-// MPI lets a program free them as soon as the collective has been started, or prepared. While they are needed the
-// shim's MPI_Type_free and MPI_Op_free put off what the library's would do: all of them while a collective is under way
-// that needs any, as that is soon over; those of persistent collectives one by one.
+// MPI allows a program to free them as soon as the collective was started or initialized. The shim's MPI_Type_free and
+// MPI_Op_free defer the free: of any handle while a nonblocking collective that needs some is pending, and of the
+// handles of a persistent collective while that exists.
 #pragma once
 
 
@@ -12,7 +12,7 @@
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
-/// What a persistent collective needs as long as it exists.
+/// The handles that a persistent collective needs.
 struct RetainedHandles {
   std::vector<MPI_Datatype> types;
   MPI_Op op = MPI_OP_NULL;
@@ -21,12 +21,12 @@ struct RetainedHandles {
 void retain_handles(const RetainedHandles& handles);
 void release_handles(const RetainedHandles& handles) noexcept;
 
-/// One more, or one less, collective under way that needs the program's handles, whichever. Any thread, also inside of
-/// the library's progress.
+/// Counts the pending collectives that need handles of the program. Any thread may call them, also within the library's
+/// progress.
 void hold_handles() noexcept;
 void release_handles() noexcept;
 
-/// Frees what was put off and is not needed any more. Outside of the library's progress.
+/// Frees deferred handles that are not needed any more. Must not be called within the library's progress.
 void free_held() noexcept;
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -1,10 +1,10 @@
-// Symbols come and go: what the program's library lacks a program must not find, as it may ask (by a weak reference, by
-// dlsym) what there is. So the shim changes its own symbol table in memory:
+// Visible symbols. A program may test (by a weak reference or dlsym) which functions exist, so it must not find
+// functions that its library lacks. The shim changes its own symbol table in memory:
 //
-//   no MPI library in the process when the shim is loaded    MPI_Init and MPI_Init_thread are to be seen, nothing else
-//   it is known which library the program uses               what that library has
+//   no MPI library in the process when the shim is loaded    only MPI_Init and MPI_Init_thread are visible
+//   the program's library is known                           the functions of that library are visible
 //
-// A library that is loaded later has been bound to its users by then: their slots (../loaded_objects.hpp) are
+// Users of a library that is loaded later are bound to it by then, so their slots (../loaded_objects.hpp) are
 // redirected.
 #include "shims/mpi/dispatch.hpp"
 
@@ -20,8 +20,8 @@
 
 #include "shims/report.hpp"
 
-// Entry points. No register that carries an argument is changed on the way, so that signatures need not be known: the
-// ABIs' differ. The index of a slot is twice the Function's, and one more for PMPI_X.
+// Entry points. They preserve all registers that carry arguments, so they do not depend on signatures, which differ
+// between ABIs. The index of a slot is twice that of the Function, plus one for PMPI_X.
 #define SMELT_MPI_ENTRIES(name, ...) "  smelt_mpi_entry MPI_" #name "\n  smelt_mpi_entry PMPI_" #name "\n"
 #define SMELT_MPI_ENTRIES_OF_OLD(name, ...) "  smelt_mpi_entry MPIX_" #name "\n  smelt_mpi_entry PMPIX_" #name "\n"
 
@@ -146,7 +146,7 @@ namespace {
 
 constexpr unsigned entries = 2 * functions;
 
-/// By Function, as PMPI; MPI is the same without its first letter.
+/// PMPI names by Function. The MPI name is the same without its first letter.
 constexpr const char* names[] = {
 #define SMELT_MPI_NAME(name, ...) "PMPI_" #name,
     SMELT_MPI_SERVED(SMELT_MPI_NAME) SMELT_MPI_BEGINNING(SMELT_MPI_NAME)
@@ -169,7 +169,7 @@ unsigned entry_of(const char* name) noexcept {
   return entries;
 }
 
-/// Those that tell which library the program uses: they are always looked at.
+/// Functions that reveal which library the program uses. Their calls are always inspected.
 bool begins(unsigned entry) noexcept {
   const auto function = static_cast<Function>(entry / 2);
   return function == Function::Init || function == Function::Init_thread;
@@ -191,7 +191,7 @@ Library library_of(const LoadedObject& object) noexcept {
   return {object, dlopen(object.file(), RTLD_LAZY | RTLD_NOLOAD)};
 }
 
-/// The library in whose functions a look-up through `handle` ends.
+/// The library that a look-up through `handle` finds.
 Library library_by(void* handle) noexcept {
   const void* const found = dlsym(handle, "PMPI_Init");
   return found != nullptr ? library_of(LoadedObject::with(found)) : Library{};
@@ -225,7 +225,7 @@ Library home_of(const void* caller) noexcept {
 
 using Known = const Abi* Abis::*;
 
-/// By the library's symbols; null for one that the shim does not know.
+/// The ABI of a library, by its symbols; null if unknown.
 Known recognise(const Library& library) noexcept {
   const auto defines = [&](const char* name) { return library.object.find(name) != nullptr; };
   if (defines("MPI_Abi_get_version")) {  // of MPI 5; with another ABI the version is -1
@@ -241,7 +241,7 @@ Known recognise(const Library& library) noexcept {
 // ---- where calls go -----------------------------------------------------------------------------
 
 constinit std::mutex set_up;
-// Guarded by `set_up`, but for `targets`, which others read once `served` is there.
+// Guarded by `set_up`, except for `targets`, which other threads read once `served` is set.
 constinit Library served;
 constinit bool several = false;  ///< the process uses more than one library
 constinit void* tools[entries] = {};
@@ -252,7 +252,7 @@ void set_slot(unsigned entry, void* to) noexcept {
   __atomic_store_n(&smelt_mpi_slots[entry], to, __ATOMIC_RELAXED);  // what `to` uses has been written: see the lock
 }
 
-/// What a call of MPI_X reaches if not the library: a tool that was loaded after the shim.
+/// A tool that was loaded after the shim, to which calls of MPI_X go instead of the library.
 void* tool_for(const Library& library, const char* name) noexcept {
   void* const next = dlsym(RTLD_NEXT, name);
   return next == nullptr || library.object.contains(next) ||
@@ -311,7 +311,7 @@ void* entry_point(unsigned entry) noexcept {
   return own().address_of(symbol);
 }
 
-/// Visits where other files keep addresses in `target`.
+/// Visits the slots of other files that contain addresses in `target`.
 template <class Visit>
 void references_to(const LoadedObject& target, Visit visit) noexcept {
   LoadedObject::each([&](const LoadedObject& object) {
@@ -324,15 +324,15 @@ void references_to(const LoadedObject& target, Visit visit) noexcept {
   });
 }
 
-/// References that were bound without the shim go to the library: to the shim with them.
+/// Redirects references that were bound to the library to the shim.
 void redirect(const Library& library) noexcept {
   references_to(library.object, [&](const LoadedObject& by, unsigned entry, void** slot, bool) {
     if (entry != entries && *slot == library.find(name_of(entry))) by.write(slot, entry_point(entry));
   });
 }
 
-/// Weak references to what the library lacks, or to anything where there is none, were bound to the shim before it could
-/// know.
+/// Resets weak references to functions that the library lacks, or to any function if there is no library. They were
+/// bound to the shim before it knew.
 void clear_weak_references(bool (*there)(unsigned entry, const LoadedObject& library),
                            const LoadedObject& library) noexcept {
   references_to(own(), [&](const LoadedObject& by, unsigned entry, void** slot, bool weak) {
@@ -361,7 +361,8 @@ void say(const Library& library, const char* what) noexcept {
   if (verbose()) std::fprintf(stderr, "smelt: mpi: %s: %s\n", library.object.file(), what);
 }
 
-/// What serves functions: beside this library, or where the loader finds it. Null if it cannot be loaded.
+/// Loads the serving library from this library's directory, or from where the loader finds it. Null if it cannot be
+/// loaded.
 const Abis* load_abis() noexcept {
   constexpr const char* file = "libsmelt_mpi_serve.so";
   char beside[PATH_MAX];
@@ -402,7 +403,7 @@ void take(const Library& library) noexcept {
   }
 }
 
-/// Requires the lock. From now on each call is looked at, for whose library it is.
+/// Requires the lock. From now on the library of each call is determined.
 void look_at_each_call(const Library& other) noexcept {
   if (several) return;
   several = true;
@@ -410,7 +411,7 @@ void look_at_each_call(const Library& other) noexcept {
   for (unsigned i = 0; i < entries; ++i) set_slot(i, to_look[i]);
 }
 
-/// As the dynamic loader ends a program that calls what no library has.
+/// Ends the process as the dynamic loader does for an undefined function.
 [[noreturn]] void absent(unsigned entry) noexcept {
   std::fprintf(stderr, "%s: symbol lookup error: undefined symbol: %s\n", program_invocation_name, name_of(entry));
   _exit(127);
@@ -426,7 +427,7 @@ void* target_of(unsigned entry, const Library& home) noexcept {
 
 }  // namespace
 
-/// Where a call goes whose slot does not know.
+/// Target of calls whose slot is not set yet.
 extern "C" [[gnu::visibility("hidden"), gnu::used]] void* smelt_mpi_target(unsigned entry, const void* caller) noexcept {
   const int error = errno;
   void* const target = target_of(entry, home_of(caller));

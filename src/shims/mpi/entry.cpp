@@ -27,7 +27,7 @@ namespace {
 
 using Way = CallCache::Way;
 
-/// A call that needs no task. False: it does, or its cell has to be asked who serves it.
+/// Runs a call that needs no translation. False: it needs one, or its cell must select the server.
 [[gnu::always_inline]] inline bool run_known(MpiTeam& team, const CallSignature& like, Way way, int* status) noexcept {
   return team.call_cache.run(like, way, status);
 }
@@ -42,7 +42,7 @@ using Way = CallCache::Way;
   return true;
 }
 
-/// Runs a task that is complete. False: smelt does not do this; nothing has happened.
+/// Runs a complete translation. False: smelt does not support the call; there was no effect.
 template <class Like>
 bool perform(MpiTeam& team, const Like& like, SelectionCell* cell, TranslatedCall& task, int* code) {
   int status = SMELT_OK;
@@ -69,8 +69,8 @@ bool perform(MpiTeam& team, const Like& like, SelectionCell* cell, TranslatedCal
   return true;
 }
 
-/// Through smelt. False, with the reason, if the library is to do it. `like`: the call's signature; `cell`: its cell, if
-/// it is raced.
+/// Serves a call by smelt. False, with the reason, if the library must serve it. `like`: the call's signature; `cell`:
+/// its cell, or null.
 template <class Like, class Describe>
 bool serve(MpiTeam& team, const Like& like, SelectionCell* cell, Way way, Describe describe, int* code,
            const char** why) noexcept {
@@ -106,7 +106,7 @@ bool serve(MpiTeam& team, const Like& like, SelectionCell* cell, Way way, Descri
 
 constexpr const char* firm_elsewhere = "the library has served such a reduction before";
 
-/// Tells a cell how long the call takes that it has just been asked about.
+/// Reports the duration of a call to its cell.
 class ScopedCallTimer {
  public:
   explicit ScopedCallTimer(SelectionCell* cell) noexcept : cell_(cell), start_(cell != nullptr ? cycles() : 0) {}
@@ -121,7 +121,7 @@ class ScopedCallTimer {
   std::uint64_t start_;
 };
 
-/// Of a communicator whose ranks have agreed on smelt.
+/// Runs a call on a communicator whose ranks have agreed on smelt.
 template <class Like, class Describe, class Library>
 int run_ready(InterceptedFunction& entry, MpiTeam& team, const Like& like, Describe describe,
               Library library) noexcept {
@@ -162,7 +162,7 @@ int run_before(InterceptedFunction& entry, MPI_Comm comm, const MpiTeam* team, L
   return code;
 }
 
-/// Any blocking collective.
+/// Runs any blocking collective.
 template <class Like, class Describe, class Library>
 int run(InterceptedFunction& entry, MPI_Comm comm, const Like& like, Describe describe, Library library) noexcept {
   MpiTeam* team = find_team(comm);
@@ -175,8 +175,8 @@ int run(InterceptedFunction& entry, MPI_Comm comm, const Like& like, Describe de
       entry, *team, like, [&](TranslatedCall& task) { return describe(task, *team); }, library);
 }
 
-/// Ahead of any blocking collective: runs one that is known, which most programs make most of. False: it is not, and
-/// nothing has happened.
+/// Fast path of blocking collectives: runs a call that is in the cache, as most calls are. False: it is not, and there
+/// was no effect.
 template <class Like>
 [[gnu::always_inline]] inline bool run_at_once(InterceptedFunction& entry, MPI_Comm comm, const Like& like,
                                                int* code) noexcept {
@@ -190,7 +190,7 @@ template <class Like>
   return true;
 }
 
-/// Why a call that may not wait for other ranks goes to the library: all others of its kind do; null: it need not.
+/// Why the library serves a call that must not wait for other ranks; null if smelt may.
 template <class Like>
 const char* why_firm(MPI_Comm comm, MpiTeam* team, const Like& like) noexcept {
   if (team != nullptr && team->ready && !team->firm) return nullptr;
@@ -200,7 +200,7 @@ const char* why_firm(MPI_Comm comm, MpiTeam* team, const Like& like) noexcept {
   return firm_elsewhere;
 }
 
-/// Of a nonblocking one.
+/// Runs any nonblocking collective.
 template <class Like, class Describe, class Library>
 int start(InterceptedFunction& entry, MPI_Comm comm, MPI_Request* request, const Like& like, Describe describe,
           Library library) noexcept {
@@ -224,7 +224,7 @@ int start(InterceptedFunction& entry, MPI_Comm comm, MPI_Request* request, const
   return code;
 }
 
-/// Of a persistent one. `describe(team)` gives what fills in the task of each start.
+/// Initializes any persistent collective. `describe(team)` returns the function that translates each start.
 template <class Like, class Describe, class Library>
 int prepare(InterceptedFunction& entry, MPI_Comm comm, MPI_Request* request, const Like& like, Describe describe,
             Library library) noexcept {
@@ -247,12 +247,12 @@ int prepare(InterceptedFunction& entry, MPI_Comm comm, MPI_Request* request, con
   }
 }
 
-/// Copies of arrays with a place for each rank.
+/// Copies of arrays with an element per rank.
 class ArrayCopies {
  public:
   explicit ArrayCopies(int size) : size_(static_cast<std::size_t>(size)) {}
 
-  /// Each array becomes its copy, which lives as long as a copy of this. Throws std::bad_alloc.
+  /// Replaces each array by its copy, which lives as long as this object or a copy of it. Throws std::bad_alloc.
   template <class... AlignedElements>
   void keep(const AlignedElements*&... arrays) {
     (keep_one(arrays), ...);

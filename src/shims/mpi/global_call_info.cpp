@@ -7,9 +7,9 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-/// Whether operands give the same bits in any order and grouping, by smelt's loops as by the library's. Floating-point
-/// numbers do in sums and products of two; NaNs and signed zeros make their minima depend on the order. Of integers
-/// shorter than 32 bits some libraries saturate the sums.
+/// Whether the result is bitwise the same for any order and grouping of operands, in smelt and in the library.
+/// Floating-point sums and products of two operands are. Floating-point minima and maxima are not, because of NaNs and
+/// signed zeros. Integers shorter than 32 bits are not, as some libraries saturate their sums.
 bool is_exact(const Operator& by, int ranks) noexcept {
   if (by.plain < 0) return false;
   const bool floating = by.layout->plain == SMELT_FLOAT || by.layout->plain == SMELT_DOUBLE;
@@ -31,7 +31,7 @@ bool is_reduction(smelt_operation operation) noexcept {
   }
 }
 
-/// 0 for what the library will complain of.
+/// 0 for arguments that the library rejects.
 std::size_t bytes_of(MPI_Count count, MPI_Datatype type) noexcept {
   const Type* const layout = type_of(type);
   return layout == nullptr || count <= 0 ? 0 : static_cast<std::size_t>(count) * layout->size;
@@ -43,14 +43,14 @@ MPI_Count sum_of(const Integers& counts, int ranks) noexcept {
   return sum;
 }
 
-/// `bytes`: 0 where there are none, or not all ranks know them.
+/// `bytes`: 0 if there are none, or not all ranks know their number.
 GlobalCallInfo with_cell(const MpiTeam& team, const CallSignature& call, std::size_t bytes, bool any_size) noexcept {
   GlobalCallInfo info{.bytes = bytes};
   if (bytes == 0 && !any_size) return info;
   if (is_reduction(call.operation)) {
     const Type* const layout = type_of(call.in_type);
     Operator by;
-    // The library's always, as TranslatedCall has it.
+    // The library always serves it; see TranslatedCall.
     if (layout == nullptr || !operator_of(call.op, call.in_type, *layout, by)) return info;
     info.alternates = is_exact(by, team.size);
   }
@@ -62,7 +62,7 @@ GlobalCallInfo with_cell(const MpiTeam& team, const CallSignature& call, std::si
 
 GlobalCallInfo global_info_of(const MpiTeam& team, const CallSignature& call) noexcept {
   const bool root = call.root == team.rank;
-  bool sends = true;  // whether the arguments of what is sent are those that count on this rank
+  bool sends = true;  // whether the send arguments are significant on this rank
   if (call.operation == SMELT_SCATTER) sends = root;
   if (call.operation == SMELT_GATHER) sends = !root;
   if (call.operation == SMELT_ALLGATHER || call.operation == SMELT_ALLTOALL) sends = false;

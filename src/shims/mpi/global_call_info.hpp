@@ -1,4 +1,4 @@
-// What all ranks know alike of a call, by the arguments that each of them has: enough to agree on who serves it.
+// The facts about a call that all ranks derive alike from their own arguments. They suffice to agree on its server.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 struct MpiTeam;
 
 struct GlobalCallInfo {
-  /// Whether the result is the same to the bit whoever serves the call. Else it is firm: the same serve all such calls
-  /// of a communicator, as a program relies on the same operands to give the same result, in one run as in the next.
+  /// Whether the result is bitwise the same whoever serves the call. If not, the server of such calls never changes on
+  /// a communicator, as programs rely on equal operands giving equal results, within a run and between runs.
   bool alternates = true;
-  std::size_t bytes = 0;  ///< of the vector or the block; 0: all ranks know that it is empty, or they do not know
+  std::size_t bytes = 0;          ///< of the vector or the block; 0: empty, or not known to all ranks
   SelectionCell* cell = nullptr;  ///< null: the call is not raced
 };
 
@@ -23,7 +23,7 @@ GlobalCallInfo global_info_of(const MpiTeam& team, const CallSignature& call) no
 GlobalCallInfo global_info_of(const MpiTeam& team, const UnevenSignature& call) noexcept;
 GlobalCallInfo global_info_of(const MpiTeam& team, BarrierSignature) noexcept;
 
-/// Of a call on a communicator that is not smelt's yet: its team, if the result depends on who serves it; else null.
+/// The team of a call on a communicator that smelt does not serve yet, if the result depends on the server; else null.
 MpiTeam* team_of_firm(MPI_Comm comm, const CallSignature& call) noexcept;
 MpiTeam* team_of_firm(MPI_Comm comm, const UnevenSignature& call) noexcept;
 inline MpiTeam* team_of_firm(MPI_Comm, BarrierSignature) noexcept { return nullptr; }

@@ -13,7 +13,8 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-// Calls whose operators the library uses, by the datatype that it hands to `bridge`: it has no place for a context.
+// The calls whose operators the library uses, by the datatype that it passes to `bridge`, since MPI_User_function has
+// no context argument.
 constinit std::mutex bridging;
 using Bridges = std::vector<std::pair<MPI_Datatype, const smelt_call*>>;
 Bridges& bridges() {  // guarded by `bridging`; never destroyed
@@ -28,7 +29,7 @@ const smelt_call& call_of(MPI_Datatype type) {
           })->second;
 }
 
-/// An MPI_User_function: inout = in (op) inout, on elements that are a run of bytes to the library.
+/// An MPI_User_function: inout = in (op) inout, on elements that are contiguous bytes for the library.
 void bridge(void* in, void* inout, int* count, MPI_Datatype* type) {
   const smelt_call& call = call_of(*type);
   const auto n = static_cast<std::size_t>(*count);
@@ -48,7 +49,7 @@ using Sizes = std::vector<std::size_t>;
 
 std::size_t sum(const Sizes& sizes) { return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}); }
 
-/// Where each of some blocks begins that follow each other.
+/// Offsets of consecutive blocks.
 Sizes begins(const Sizes& sizes) {
   Sizes offsets(sizes.size());
   std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), std::size_t{0});
@@ -59,7 +60,7 @@ bool all_same(const Sizes& sizes) {
   return std::all_of(sizes.begin(), sizes.end(), [&](std::size_t each) { return each == sizes[0]; });
 }
 
-constexpr int leader = 0;  ///< of a machine, among its ranks
+constexpr int leader = 0;  ///< rank of the leader within its machine
 
 int number(std::size_t bytes) { return static_cast<int>(bytes); }
 
@@ -135,14 +136,14 @@ std::size_t InterMachineCollective::blocks_of(int machine) const {
   return block() * static_cast<std::size_t>(team_.machine_size[static_cast<std::size_t>(machine)]);
 }
 
-/// Of the ranks of this machine, out of those of all ranks.
+/// Selects the values of this machine's ranks from those of all ranks.
 InterMachineCollective::Sizes InterMachineCollective::sizes_here(const Sizes& sizes) const {
   Sizes here;
   for (const int rank : team_.ranks_of(team_.machine)) here.push_back(sizes[static_cast<std::size_t>(rank)]);
   return here;
 }
 
-/// The same operator and count, on this machine.
+/// A call with the same operator and count on this machine.
 smelt_call InterMachineCollective::local_call(smelt_operation operation, const void* in, void* out, int root) const {
   smelt_call call = call_;
   call.operation = operation;
@@ -174,7 +175,7 @@ void InterMachineCollective::copy_if_alone(void* to, const void* from, std::size
   if (team_.local == nullptr) steps_.emplace_back(Here([=] { std::memcpy(to, from, bytes); }));
 }
 
-/// To the leader, one block after the other; `sizes`: of this machine's ranks, in bytes.
+/// Gathers blocks at the leader, in order. `sizes`: of this machine's ranks, in bytes.
 void InterMachineCollective::gather_local(const void* in, void* out, const Sizes& sizes) {
   smelt_call call{};
   call.operation = all_same(sizes) ? SMELT_GATHER : SMELT_GATHERV;
@@ -189,7 +190,7 @@ void InterMachineCollective::gather_local(const void* in, void* out, const Sizes
   copy_if_alone(out, in, call.count);
 }
 
-/// The way back.
+/// The reverse: scatters blocks from the leader.
 void InterMachineCollective::scatter_local(const void* in, void* out, const Sizes& sizes) {
   smelt_call call{};
   call.operation = all_same(sizes) ? SMELT_SCATTER : SMELT_SCATTERV;
@@ -204,7 +205,7 @@ void InterMachineCollective::scatter_local(const void* in, void* out, const Size
   copy_if_alone(out, in, call.count);
 }
 
-/// On the root's machine, from one of its ranks to another one.
+/// On the root's machine: moves data from one of its ranks to another.
 void InterMachineCollective::hand_on(void* data, std::size_t bytes, int from, int to) {
   if (!at_root_ || from == to) return;
   const MPI_Comm comm = team_.neighbours;
@@ -295,7 +296,7 @@ void InterMachineCollective::reduce_scatter() {
   local(whole);
   copy_if_alone(own_.get(), call_.in, bytes);
   for (std::size_t& each : sizes) each *= element;
-  // From one of the two to the other, and once more where blocks have to be sorted.
+  // Copied between the two buffers, and once more if blocks must be sorted.
   std::byte *from = own_.get(), *to = all_.get();
   if (team_.leads() && !team_.in_blocks) {
     steps_.emplace_back(Here([=, this] { unsort(own_.get(), all_.get(), sizes); }));
@@ -310,7 +311,7 @@ void InterMachineCollective::reduce_scatter() {
   scatter_local(to, call_.out, sizes_here(sizes));
 }
 
-/// For the leader: one message per machine, of sizes in elements.
+/// On leaders: one message per machine, with sizes in elements.
 void InterMachineCollective::lay_out(const Sizes& sizes) {
   for (int machine = 0; machine < team_.machines; ++machine) {
     std::size_t all = 0;
@@ -453,7 +454,7 @@ void InterMachineCollective::alltoall() {
   scatter_local(all_.get(), call_.out, rows);
 }
 
-/// From a row of blocks for all ranks of each rank here, to those for each machine: of each rank here, for each there.
+/// Reorders blocks for sending: from [rank here][any rank] to [machine][rank here][rank there].
 void InterMachineCollective::to_exchange(const std::byte* by_rank, std::byte* by_machine) const {
   const std::size_t row = block() * static_cast<std::size_t>(team_.size);
   for (int machine = 0; machine < team_.machines; ++machine) {
@@ -467,7 +468,7 @@ void InterMachineCollective::to_exchange(const std::byte* by_rank, std::byte* by
   }
 }
 
-/// From those of each machine, of each rank there for each here, to a row of blocks of all ranks for each rank here.
+/// Reorders received blocks: from [machine][rank there][rank here] to [rank here][any rank].
 void InterMachineCollective::exchanged(const std::byte* by_machine, std::byte* by_rank) const {
   const std::size_t row = block() * static_cast<std::size_t>(team_.size);
   for (const int rank : team_.by_machine) {
@@ -518,7 +519,7 @@ void InterMachineCollective::begin(const Step& step) noexcept {
   if (const auto* const here = std::get_if<Here>(&step)) (*here)();
 }
 
-/// Of one that has begun without failing.
+/// Requirement: the step has begun without failing.
 bool InterMachineCollective::over(const Step& step) noexcept {
   int over = std::holds_alternative<Here>(step) ? 1 : 0;
   if (std::holds_alternative<Library>(step)) code_ = original.Test(&request_, &over, MPI_STATUS_IGNORE);
@@ -539,7 +540,7 @@ bool InterMachineCollective::advance() noexcept {
 
 namespace {
 
-/// What passes by a leader, in bytes, where it is copied more often than the library copies it.
+/// Bytes through a leader that are copied more often than by the library.
 double by_leader(const MpiTeam& team, const TranslatedCall& task) {
   const smelt_call& call = task.call;
   const auto all = [&](const std::size_t* sizes) {
@@ -562,7 +563,7 @@ double by_leader(const MpiTeam& team, const TranslatedCall& task) {
   }
 }
 
-/// More than that the library's own messages take less time for.
+/// Above this size the library's own messages are faster.
 constexpr double most_by_leader = 64 << 10;
 
 /// Bytes in the largest message between leaders, of the other operations.

@@ -1,4 +1,4 @@
-// Collectives of several machines: smelt on each, the library between their leaders.
+// Collectives across machines: smelt within each machine, the library between their leaders.
 #pragma once
 
 #include <smelt/smelt.h>
@@ -17,11 +17,12 @@
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
-/// Whether the operation can be done that way at a sensible cost; the same on all ranks.
+/// Whether the operation can be done this way at a reasonable cost. The same on all ranks.
 bool spans_machines(const MpiTeam& team, const TranslatedCall& task) noexcept;
 inline constexpr const char* not_across = "an operation between machines";
 
-/// What the library combines with: its own operator and type where elements lie as it knows them, else the task's.
+/// The operator and datatype with which the library combines: its own if it knows the layout of the elements, otherwise
+/// those of the call.
 class InterMachineReduction {
  public:
   /// Throws std::bad_alloc.
@@ -38,33 +39,34 @@ class InterMachineReduction {
   bool own_ = false;
 };
 
-/// One collective on its way across machines: the steps of this rank, each after the one before. A rank takes them
-/// in one go, or as far as they go without waiting; then those of a team have to be over in the order of their starts.
+/// A collective across machines in progress: the sequence of this rank's steps. A rank runs all of them, or as many as
+/// possible without waiting. In the latter case, the collectives of a team must finish in the order of their starts.
 ///
-/// Each step does nothing once one has failed on this rank; a failure of smelt breaks its communicator on the whole
-/// machine, and one of the library is the library's to handle.
+/// After a failed step the following steps of this rank do nothing. A failure of smelt breaks its communicator on the
+/// whole machine. The library handles its own failures.
 class InterMachineCollective {
  public:
-  /// Team and task stay until it is over. Throws std::bad_alloc.
+  /// `team` and `task` must live until it is over. Throws std::bad_alloc.
   InterMachineCollective(MpiTeam& team, TranslatedCall& task);
   InterMachineCollective(const InterMachineCollective&) = delete;
   InterMachineCollective& operator=(const InterMachineCollective&) = delete;
   ~InterMachineCollective();
 
-  /// To the end.
+  /// Runs all steps.
   void run() noexcept;
 
-  /// Before advance(). What smelt says to its part: the same on all ranks but for SMELT_OUT_OF_MEMORY.
+  /// Must be called before advance(). Returns the status of smelt's part, the same on all ranks except for
+  /// SMELT_OUT_OF_MEMORY.
   int prepare() noexcept;
-  /// What can be done without waiting. Whether it is over.
+  /// Runs steps as far as possible without waiting. Returns whether it is over.
   bool advance() noexcept;
 
-  /// Once it is over: an MPI error code; MPI_ERR_OTHER where smelt has failed, whose status is then in status().
+  /// Once it is over: an MPI error code. MPI_ERR_OTHER: smelt has failed; see status().
   int code() const noexcept { return code_; }
   int status() const noexcept { return status_; }
 
  private:
-  using Library = std::function<int(MPI_Request*)>;  ///< waits if it is given no request to start
+  using Library = std::function<int(MPI_Request*)>;  ///< blocking if the request is null
   using Here = std::function<void()>;
   using Step = std::variant<smelt_call, Library, Here>;
   using Memory = std::unique_ptr<std::byte[]>;
@@ -77,7 +79,7 @@ class InterMachineCollective {
   Sizes sizes_here(const Sizes& sizes) const;
   smelt_call local_call(smelt_operation operation, const void* in, void* out, int root = 0) const;
 
-  // What adds steps.
+  // These add steps.
   void local(const smelt_call& call);
   void broadcast_local(void* data, std::size_t bytes, int root);
   void between_leaders(Library call);
@@ -117,12 +119,12 @@ class InterMachineCollective {
   Memory own_, all_;
   std::vector<int> counts_, offsets_;  ///< of each machine's blocks, for the leaders
 
-  std::deque<Sizes> kept_;  ///< what calls point to
+  std::deque<Sizes> kept_;  ///< arrays that calls point to
 
   std::vector<Step> steps_;
   std::size_t at_ = 0;
-  bool begun_ = false;                 ///< the step at `at_`
-  std::vector<smelt_request*> works_;  ///< of those steps that are smelt's, once prepared
+  bool begun_ = false;                 ///< the step at `at_` was started
+  std::vector<smelt_request*> works_;  ///< prepared requests of the steps that smelt runs
   MPI_Request request_ = MPI_REQUEST_NULL;
   int code_ = MPI_SUCCESS;
   int status_ = SMELT_OK;

@@ -32,35 +32,36 @@ void hand_over(MpiTeam& team) noexcept;
 
 }  // namespace
 
-/// One that has been started, or can be. Owned by each of: the team while it is in flight; the library, as long as its
-/// request for it exists; whoever starts it again and again.
+/// An operation that was started, or can be. Owned by each of: the team while it is pending; the library while its
+/// request for it exists; a persistent collective.
 class NonblockingOperation {
  public:
   explicit NonblockingOperation(MpiTeam& on) : team(on) { team.retain(); }
   NonblockingOperation(const NonblockingOperation&) = delete;
   NonblockingOperation& operator=(const NonblockingOperation&) = delete;
 
-  /// Out of a few that are kept: they are too large for what the allocator does quickly.
+  /// From a free list, as operations are too large for the allocator's fast path.
   static void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept;
   static void operator delete(void* memory) noexcept;
   static void operator delete(void* memory, const std::nothrow_t&) noexcept { operator delete(memory); }
 
   void own() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
   void disown() noexcept {
-    // Release and acquire: who deletes sees what the other owners did.
+    // Release and acquire: the last owner sees what the other owners did.
     if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
-  /// Acquire pairs with the end of complete(): the results are there.
+  /// Acquire pairs with the end of complete(), which publishes the results.
   bool over() const noexcept { return over_.load(std::memory_order_acquire); }
   void begin() noexcept { over_.store(false, std::memory_order_relaxed); }
   void complete(int status) noexcept;
   int code() const noexcept { return code_; }
 
-  /// A request of the library that completes when this lands. Requires the lock, or that nobody else knows of it.
+  /// A request of the library that completes with this operation. Requires the lock, or that no other thread knows of
+  /// it.
   int make_request(MPI_Request* request) noexcept;
 
-  /// The library's three questions about a generalized request; `state` is a NonblockingOperation.
+  /// The three callbacks of a generalized request; `state` is a NonblockingOperation.
   static int query(void* state, MPI_Status* status);
   static int let_go(void* state);
   static int cancel(void*, int) { return MPI_ERR_REQUEST; }
@@ -72,13 +73,13 @@ class NonblockingOperation {
   std::vector<std::size_t> blocks;     ///< its arrays
   std::unique_ptr<InterMachineCollective> crossing;  ///< of several machines
   NonblockingOperation* next = nullptr;              ///< in the team's queue
-  bool prepared = false;               ///< `work` is started again and again
-  bool holds = false;                  ///< handles of the program, while it is in flight
+  bool prepared = false;               ///< `work` is persistent
+  bool holds = false;                  ///< retains handles of the program while it is pending
 
  private:
   ~NonblockingOperation() {
     if (prepared) smelt_request_free(work);
-    // MPICH lets go of a request under its lock, and the end of such a team frees communicators of the library.
+    // MPICH frees requests under its lock, and the end of such a team frees communicators of the library.
     if (team.machines > 1) {
       hand_over(team);
     } else {
@@ -88,7 +89,7 @@ class NonblockingOperation {
 
   std::atomic<int> owners_{1};
   std::atomic<bool> over_{false};
-  std::atomic<bool> let_go_{true};  ///< the library has no request, or has freed it
+  std::atomic<bool> let_go_{true};  ///< the library has no request for it, or has freed it
   MPI_Request request_ = MPI_REQUEST_NULL;
   int code_ = MPI_SUCCESS;
 };
@@ -97,7 +98,7 @@ class NonblockingOperation {
 
 namespace {
 
-/// Memory for operations that is not in use. Nothing is called while it is held.
+/// Free memory for operations. Nothing is called while its lock is held.
 class OperationFreeList {
  public:
   void* take() noexcept {
@@ -143,7 +144,7 @@ void NonblockingOperation::complete(int status) noexcept {
   code_ = status == SMELT_OK ? task->finish() : MPI_ERR_OTHER;
   if (holds) release_handles();
   holds = false;
-  // A program that frees the request of a collective under way errs; MPICH forgets it at once.
+  // Freeing the request of a pending collective is an error of the program; MPICH forgets the request immediately.
   const bool awaited = !let_go_.load(std::memory_order_acquire);
   const MPI_Request request = request_;
   over_.store(true, std::memory_order_release);
@@ -184,7 +185,7 @@ void PendingOperations::lock() noexcept {
   while (!try_lock()) sched_yield();
 }
 
-/// The lock of a team that a thread has to have.
+/// Holds the lock of a team.
 class PendingOperationsLock {
  public:
   explicit PendingOperationsLock(PendingOperations& pending_operations) noexcept
@@ -201,14 +202,14 @@ class PendingOperationsLock {
 
 namespace {
 
-/// Whether two calls are the same; those with a context, which points into a task, are like no other.
+/// Whether two calls are equal. Calls with a context, which points into a translation, are equal to no other.
 bool alike(const smelt_call& a, const smelt_call& b, int ranks) noexcept {
   return a.operation == b.operation && a.in == b.in && a.out == b.out && a.count == b.count && a.root == b.root &&
          a.type == b.type && a.op == b.op && a.element_bytes == b.element_bytes && a.context == nullptr &&
          b.context == nullptr && same_blocks(a, b, ranks);
 }
 
-/// Requires the lock. Work that is over: kept for a call like its own, or freed.
+/// Requires the lock. Keeps a finished request for an equal call, or frees it.
 void rest(NonblockingOperation& operation) noexcept {
   PendingOperations& pending_operations = operation.team.pending_operations;
   smelt_request* work = std::exchange(operation.work, nullptr);
@@ -221,7 +222,7 @@ void rest(NonblockingOperation& operation) noexcept {
   smelt_request_free(work);
 }
 
-/// Requires the lock. Starts the call of an operation's task, by work that rests if there is any for it.
+/// Requires the lock. Starts the call of an operation, by an idle request if there is one for it.
 int start_alone(NonblockingOperation& operation) noexcept {
   MpiTeam& team = operation.team;
   const smelt_call& call = operation.task->call;
@@ -243,7 +244,7 @@ int start_alone(NonblockingOperation& operation) noexcept {
   return smelt_start(team.local, &operation.started, &operation.work);
 }
 
-/// Requires the lock. Starts what the operation's task says; of several machines it begins when its turn comes.
+/// Requires the lock. Starts an operation. Across machines, it begins when it is the first of its team.
 int start_work(NonblockingOperation& operation) noexcept {
   MpiTeam& team = operation.team;
   if (team.machines == 1) return start_alone(operation);
@@ -256,7 +257,7 @@ int start_work(NonblockingOperation& operation) noexcept {
   return operation.crossing->prepare();
 }
 
-/// Requires the lock. Of the first one of its team: whether it is over, and then its end.
+/// Requires the lock. Whether the first operation of a team has finished, and if so its status.
 bool over_now(NonblockingOperation& operation, int* status) noexcept {
   int over = 0;
   if (operation.crossing) {
@@ -268,20 +269,20 @@ bool over_now(NonblockingOperation& operation, int* status) noexcept {
   return over != 0;
 }
 
-/// Requires the lock. The work of one that is over.
+/// Requires the lock. Releases the request of a finished operation.
 void put_away(NonblockingOperation& operation) noexcept {
   operation.crossing.reset();
   if (operation.prepared || operation.team.machines > 1) return;
   rest(operation);
 }
 
-/// Of the first one, whose end is known. Requires the lock.
+/// Requires the lock. Completes the first operation, whose status is known.
 void complete_first(PendingOperations& pending_operations, int status) noexcept {
   NonblockingOperation* const first = pending_operations.first;
   pending_operations.first = first->next;
   if (pending_operations.first == nullptr) pending_operations.last = nullptr;
   put_away(*first);
-  // Pairs with the load in any(): who sees none has the team's `local` to itself.
+  // Pairs with the load in any(): a thread that sees none has the team's `local` to itself.
   pending_operations.count.store(pending_operations.count.load(std::memory_order_relaxed) - 1,
                                  std::memory_order_release);
   first->complete(status);
@@ -289,7 +290,7 @@ void complete_first(PendingOperations& pending_operations, int status) noexcept 
   first->disown();
 }
 
-/// Requires the lock. Whether there was any.
+/// Requires the lock. Completes all finished operations. Returns whether there was one.
 bool complete_finished(PendingOperations& pending_operations) noexcept {
   bool any = false;
   while (pending_operations.first != nullptr) {
@@ -301,7 +302,7 @@ bool complete_finished(PendingOperations& pending_operations) noexcept {
   return any;
 }
 
-/// The libraries' own waits may not let others run; where ranks or threads share PUs those may be the ones waited for.
+/// Yields, since waits in the libraries may not do so, and awaited ranks or threads may share the PU.
 void be_patient(bool completed) noexcept {
   constinit thread_local int tries = 0;
   tries = completed ? 0 : tries + 1;
@@ -310,8 +311,8 @@ void be_patient(bool completed) noexcept {
   sched_yield();
 }
 
-// Teams with flights, each of which it keeps alive; `listed` and `next` of their PendingOperations are guarded by
-// `listing`. Nothing is called while it is held.
+// The list of teams with pending operations, which it keeps alive. `listing` guards `listed` and `next` of their
+// PendingOperations. Nothing is called while it is held.
 constinit std::atomic_flag listing = {};
 constinit MpiTeam* first_listed = nullptr;
 constinit MpiTeam* last_listed = nullptr;
@@ -361,18 +362,18 @@ void list(MpiTeam& team) noexcept {
   push(team);
 }
 
-/// Gives up a team to the list, which releases it where communicators may be freed: in an advance.
+/// Passes the ownership of a team to the list, which releases it where communicators may be freed: in advance().
 void hand_over(MpiTeam& team) noexcept {
   const TeamListLock lock;
   if (team.pending_operations.listed) {
-    team.release();  // the list owns it as well, so that this is not its end
+    team.release();  // not the last owner, as the list owns it as well
   } else {
     team.pending_operations.listed = true;
     push(team);
   }
 }
 
-/// Some teams of the list, in turns: those in flight, which are the caller's to release.
+/// Some teams of the list, in turn. The caller must release those with pending operations.
 struct TeamBatch {
   static constexpr std::size_t most = 8;
   std::array<MpiTeam*, most> in_flight, idle;
@@ -384,7 +385,8 @@ struct TeamBatch {
     for (bool more = first_listed != nullptr; more && flying < most && resting < most;) {
       MpiTeam* const team = pop();
       more = team != end;
-      // A start counts before it lists: it sees that the team has left, or this sees the count.
+      // A start increments the count before it lists the team, so either it sees that the team was removed, or this
+      // thread sees the count.
       if (team->pending_operations.any()) {
         team->retain();
         push(*team);
@@ -408,17 +410,17 @@ int no_memory(const MpiTeam& team) noexcept {
   return MPI_ERR_NO_MEM;
 }
 
-/// A request that is complete, of the kind that costs the library least: it asks nobody about it.
+/// A complete request of the kind that is cheapest for the library, without callbacks.
 int start_nothing(MPI_Request* request) noexcept {
   return original.Irecv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, request);
 }
 
-/// Requires the lock. `operation` has just been started: whether it is over already.
+/// Requires the lock. Whether an operation that was just started has finished already.
 bool over_at_once(NonblockingOperation& operation, int* status) noexcept {
   return operation.team.pending_operations.first == nullptr && over_now(operation, status);
 }
 
-/// Requires the lock. Of one that has been started and is not over.
+/// Requires the lock. Adds a started, unfinished operation to its team.
 void enqueue(NonblockingOperation& operation) noexcept {
   PendingOperations& pending_operations = operation.team.pending_operations;
   operation.own();
@@ -432,7 +434,7 @@ void enqueue(NonblockingOperation& operation) noexcept {
   await_one_more();
 }
 
-/// Requires the lock. An operation that has been started, and a request for it.
+/// Requires the lock. Makes a request for a started operation.
 int launch(NonblockingOperation& operation, MPI_Request* request) noexcept {
   int status = SMELT_OK;
   if (over_at_once(operation, &status)) {
@@ -448,13 +450,13 @@ int launch(NonblockingOperation& operation, MPI_Request* request) noexcept {
   return code;
 }
 
-/// Whether smelt does not do what it was asked for.
+/// Whether smelt does not support a call.
 bool refused(int status) noexcept { return status == SMELT_INVALID_ARGUMENT || status == SMELT_NOT_SUPPORTED; }
 const char* why_refused(const MpiTeam& team) noexcept {
   return team.machines > 1 ? not_across : "a combination that smelt does not have";
 }
 
-/// Fills in the operation's task. Throws nothing: without memory *code is set and the verdict is `done`.
+/// Translates the operation's call. Throws nothing: without memory it sets *code and returns `done`.
 TranslatedCall::Disposition fill_in(NonblockingOperation& operation, const Description& describe, int* code) noexcept {
   try {
     return describe(operation.task.emplace());
@@ -516,7 +518,7 @@ PersistentOperation::PersistentOperation(MpiTeam& team, Description describe)
   task.derived = &needed_.types;
   verdict_ = describe_(task);
   if (task.by.user) needed_.op = task.by.op;
-  // Nothing to be packed, nothing that could change: the same call each time.
+  // Nothing is packed and nothing can change, so every start is the same call.
   const bool same = needed_.types.empty() && needed_.op == MPI_OP_NULL;
   if (verdict_ == TranslatedCall::Disposition::run && same && team.machines == 1) {
     const PendingOperationsLock lock(team.pending_operations);
@@ -595,7 +597,7 @@ int PersistentOperation::make_request(MPI_Request* request) noexcept {
 
 // ---- all of a team, or of all teams ---------------------------------------------------------
 
-/// Requires the lock. Waits for the end of the first one of its team.
+/// Requires the lock. Waits for the first operation of its team.
 static int wait_for(NonblockingOperation& operation) noexcept {
   if (!operation.crossing) return smelt_request_wait(operation.work);
   int status = SMELT_OK;
@@ -617,7 +619,7 @@ void advance_pending() noexcept {
   bool completed = false;
   for (std::size_t i = 0; i < batch.flying; ++i) {
     PendingOperations& pending_operations = batch.in_flight[i]->pending_operations;
-    if (!pending_operations.try_lock()) continue;  // somebody else is at it, or this thread below
+    if (!pending_operations.try_lock()) continue;  // held by another thread, or by this one further up the stack
     completed = complete_finished(pending_operations) || completed;
     pending_operations.unlock();
   }

@@ -26,7 +26,7 @@ struct PredefinedOperator {
 };
 using PredefinedOperators = std::array<PredefinedOperator, 14>;
 
-/// Made when it is first asked for: some ABIs' operators are known once the library is.
+/// Created on first use, since some ABIs' operators are known only with the library.
 const PredefinedOperators& known() noexcept {
   static const PredefinedOperators all = {{
       {MPI_SUM, numbers, SMELT_SUM},
@@ -47,7 +47,7 @@ const PredefinedOperators& known() noexcept {
   return all;
 }
 
-/// Memory for elements that have to be laid out or aligned before the library may see them.
+/// Memory for elements that must be unpacked or aligned for the library.
 class AlignedElements {
  public:
   explicit AlignedElements(std::size_t bytes) noexcept {
@@ -73,7 +73,7 @@ void reduce_local(const void* in, void* inout, std::size_t count, const Operator
   original.Reduce_local(in, inout, static_cast<int>(count), by.type, by.op);
 }
 
-/// Of elements as they lie in arrays; both pointers aligned.
+/// For elements in arrays; both pointers aligned.
 void combine_raw(std::byte* accumulator, const std::byte* operand, std::size_t count, const Operator& by) {
   if (by.commutative) return reduce_local(operand, accumulator, count, by);
   const std::size_t bytes = count * by.element_bytes();
@@ -83,7 +83,7 @@ void combine_raw(std::byte* accumulator, const std::byte* operand, std::size_t c
   std::memcpy(accumulator, copy.data(), bytes);
 }
 
-/// The same for pointers that may lie anywhere.
+/// The same for unaligned pointers.
 void combine_unaligned(std::byte* accumulator, const std::byte* operand, std::size_t count, const Operator& by) {
   const std::size_t bytes = count * by.element_bytes();
   AlignedElements left(bytes), right(bytes);
@@ -93,7 +93,7 @@ void combine_unaligned(std::byte* accumulator, const std::byte* operand, std::si
   std::memcpy(accumulator, left.data(), bytes);
 }
 
-/// Of packed elements: the user's function gets them laid out as their type says.
+/// For packed elements: unpacks them for the user's function.
 void combine_packed(std::byte* accumulator, const std::byte* operand, std::size_t count, const Operator& by) {
   MPI_Aint lower = 0, span = 0;
   original.Type_get_true_extent(by.type, &lower, &span);

@@ -20,7 +20,7 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-/// One persistent collective. MPI has a program use a request in one thread at a time.
+/// One persistent collective. MPI allows a request to be used by one thread at a time.
 struct PersistentRequest {
   PersistentRequest(InterceptedFunction& counted, MpiTeam& team, Description describe)
       : entry(counted), work(team, std::move(describe)) {}
@@ -47,10 +47,10 @@ All& all() {  // guarded by `registry`; never destroyed
   return made;
 }
 
-/// Relaxed: a request goes from thread to thread by the program's own synchronization.
+/// Relaxed: programs synchronize when they pass a request between threads.
 bool none() noexcept { return number.load(std::memory_order_relaxed) == 0; }
 
-// Grows whenever one is freed. Release in free_request(), acquire in find().
+// Incremented whenever one is freed. Release in free_request(), acquire in find().
 constinit std::atomic<std::uint32_t> generation{1};
 struct LookupResult {
   MPI_Request request;
@@ -69,13 +69,14 @@ PersistentRequest* find(MPI_Request request) noexcept {
   return last_found.persistent;
 }
 
-/// The one that `request` stands for if it is active; null for all others.
+/// The active persistent collective of `request`; null for all other requests.
 PersistentRequest* find_active(const MPI_Request* request) noexcept {
   PersistentRequest* const persistent = none() || request == nullptr ? nullptr : find(*request);
   return persistent != nullptr && persistent->active ? persistent : nullptr;
 }
 
-/// Requests as the library knows them: in place of persistent collectives, what is under way for them.
+/// An array of requests as the library knows them: active persistent collectives are replaced by the library's
+/// requests.
 class SubstitutedRequests {
  public:
   SubstitutedRequests(MPI_Request* theirs, int count) noexcept
@@ -95,7 +96,7 @@ class SubstitutedRequests {
   }
   SubstitutedRequests(const SubstitutedRequests&) = delete;
   SubstitutedRequests& operator=(const SubstitutedRequests&) = delete;
-  /// What is complete is inactive again; the program keeps its handles.
+  /// Marks completed ones inactive, and restores the program's handles.
   ~SubstitutedRequests() {
     for (std::size_t i = 0; seen_ != nullptr && i < static_cast<std::size_t>(count_); ++i) {
       if (seen_[i].of == nullptr) continue;
@@ -118,7 +119,7 @@ class SubstitutedRequests {
 
   MPI_Request* theirs_;
   int count_;
-  Pair* seen_ = nullptr;  ///< null: the library knows all of them
+  Pair* seen_ = nullptr;  ///< null: no request was replaced
   std::array<Pair, 16> here_;
   std::unique_ptr<Pair[]> far_;
 };
@@ -140,7 +141,7 @@ int start(MPI_Request* request) noexcept {
   return code;
 }
 
-/// In the order of the array, in which collectives have to start.
+/// Starts requests in the order of the array, as collectives must start in order.
 int start_all(int count, MPI_Request* requests) noexcept {
   if (none() || count < 0 || requests == nullptr) return original.Startall(count, requests);
   for (int i = 0; i < count; ++i) {
@@ -161,7 +162,7 @@ int free_request(MPI_Request* request) noexcept {
       generation.fetch_add(1, std::memory_order_release);
     }
   }
-  // One that is active MPI does not allow to be freed; the operation comes to its end all the same.
+  // MPI does not allow freeing an active request; the operation finishes nevertheless.
   if (freed != nullptr && freed->stand_in != MPI_REQUEST_NULL) (void)original.Request_free(&freed->stand_in);
   return original.Request_free(request);
 }
@@ -177,8 +178,8 @@ int make_persistent(InterceptedFunction& entry, MpiTeam& team, Description descr
   return MPI_SUCCESS;
 }
 
-// What the shim does in place of the library's functions: programs of messages call them millions of times a second,
-// so that as long as there has been no persistent collective it does nothing there (serve_requests).
+// The shim's versions of the library's functions on requests. Programs may call them millions of times per second, so
+// they are not intercepted until there is a persistent collective (serve_requests).
 
 int serve_Start(MPI_Request* request) { return start(request); }
 int serve_Startall(int count, MPI_Request* requests) { return start_all(count, requests); }
@@ -191,7 +192,7 @@ int serve_Request_get_status(MPI_Request request, int* flag, MPI_Status* status)
 
 namespace {
 
-/// The end of an active one that is over and that nothing of the library's stands for.
+/// Completes an active request that has finished and was not replaced by a request of the library.
 int complete(PersistentRequest& persistent, MPI_Status* status) noexcept {
   const int code = persistent.work.wait();
   if (status != MPI_STATUS_IGNORE) set_empty(status, code);
@@ -235,7 +236,7 @@ namespace {
 
 constinit decltype(original.Waitall) library_waitall = nullptr;
 
-/// Where null requests stand among those of collectives that may not be complete: one by one.
+/// Handles an array with null requests and incomplete collectives one by one.
 int wait_for_all(int count, MPI_Request* requests, MPI_Status* statuses) {
   const bool mixed = awaiting() && requests != nullptr && count > 0 &&
                      std::find(requests, requests + count, MPI_REQUEST_NULL) != requests + count;

@@ -1,5 +1,5 @@
-// A receive that nobody ever sends to, tested: MPICH's MPI_Iprobe does not move long messages along, a test of a
-// request that is not complete moves everything in both libraries.
+// Progresses the library by testing a receive that never matches. MPICH's MPI_Iprobe does not progress long messages; a
+// test of an incomplete request progresses everything in both libraries.
 #include "shims/mpi/progress.hpp"
 
 
@@ -11,12 +11,12 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-constinit std::atomic_flag busy = {};  // whoever holds it may use `pending`
+constinit std::atomic_flag busy = {};  // guards `pending`
 MPI_Request pending;
 bool prepared = false;  // guarded by `busy`
 char nothing = 0;
 
-/// Acquire pairs with the release in unlock(): `pending` goes from thread to thread.
+/// Acquire pairs with the release in unlock(), which publishes `pending`.
 bool try_lock() noexcept { return !busy.test_and_set(std::memory_order_acquire); }
 void unlock() noexcept { busy.clear(std::memory_order_release); }
 
@@ -31,7 +31,7 @@ void prepare_progress() noexcept {
 }
 
 void make_progress(void*) noexcept {
-  if (!try_lock()) return;  // another thread is at it, or this one below
+  if (!try_lock()) return;  // held by another thread, or by this one further up the stack
   int done = 0;
   if (prepared) original.Test(&pending, &done, MPI_STATUS_IGNORE);
   unlock();

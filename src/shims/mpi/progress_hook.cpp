@@ -12,7 +12,7 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-// What has to be seen of the things awaited is guarded by their own locks: who sees an old number comes again.
+// The awaited objects are guarded by their own locks; a thread that sees an old number is called again.
 constinit std::atomic<int> awaited{0};
 constinit std::atomic<void (*)() noexcept> follower{nullptr};  // release in follow_library(), acquire in follow()
 constinit std::atomic<bool> called{false};
@@ -46,10 +46,10 @@ constinit Progress* ucx_progress = nullptr;  // null: MPICH does not call it
 // at each turn of a wait and at the end of any function: by the pthread_mutex_unlock() that MPICH imports.
 //
 // Invariants
-// - `advance` runs without the lock, where MPICH lets any thread take it: whatever it was about, any of its functions
-//   may be called. So nobody who waits for the lock while holding one of the shim's is waited for by its holder.
-// - `advance` runs only after a turn of progress. Functions that make none do not call it with this level either, so
-//   that those may be called by who holds what `advance` takes.
+// - `advance` runs without the lock, at a point where MPICH allows any thread to take it, so any function of MPICH may
+//   be called. So the holder of the lock never waits for a thread that holds a lock of the shim and waits for this one.
+// - `advance` runs only after a turn of progress. Functions without progress do not call it at this level either, so
+//   they may be called by a thread that holds a lock that `advance` takes.
 constinit std::atomic<pthread_mutex_t*> library_lock{nullptr};     // once it is known; written before `follower`
 constinit thread_local pthread_mutex_t* other_released = nullptr;  // the last one that was not the library_lock
 constinit thread_local bool turned = false;                        // under the lock, since this thread has got it
@@ -65,7 +65,7 @@ int release(pthread_mutex_t* mutex) {
   return code;
 }
 
-/// In the place of libucp's, for MPICH alone: calls of others may come from threads that may not use MPI.
+/// Replaces libucp's function for MPICH only, as others may call it from threads that must not use MPI.
 unsigned turn(void* worker) {
   const unsigned events = ucx_progress(worker);
   if (awaited.load(std::memory_order_relaxed) == 0) [[likely]]
@@ -79,7 +79,8 @@ unsigned turn(void* worker) {
   return events;
 }
 
-/// Has the library call `function` in the place of one that it imports. False: it does not, or nobody may write there.
+/// Makes the library call `function` instead of one that it imports. False: it does not import it, or the slot cannot
+/// be written.
 bool stand_in(const LoadedObject& library, const char* imported, void* function) noexcept {
   bool done = false;
   library.references([](void**) { return true; },
@@ -89,8 +90,8 @@ bool stand_in(const LoadedObject& library, const char* imported, void* function)
   return done;
 }
 
-/// The lock is what MPI_Grequest_complete() takes. False: it takes none that is seen here, as in an MPICH with a lock
-/// for each of its channels, or whose imports cannot be changed.
+/// Finds the library's lock: the one that MPI_Grequest_complete() takes. False: none was seen, as in an MPICH with a
+/// lock per channel, or one whose imports cannot be changed.
 bool find_lock() noexcept {
   if (library_lock.load(std::memory_order_relaxed) != nullptr) return true;
   MPI_Request request;
@@ -118,8 +119,8 @@ void unhook() noexcept {
   if (follows_openmpi()) leave_progress(after_progress);
 }
 
-/// Of a rank with a PU of its own. Threads that wait in MPICH at once are the more likely to be more than there are PUs;
-/// its lock does not queue them.
+/// For a rank with its own PU. Threads that wait in MPICH at the same time are likely to be more than there are PUs,
+/// and its lock does not queue them.
 int turns() noexcept { return library_lock.load(std::memory_order_relaxed) != nullptr ? 30 : 2000; }
 
 /// Requires the lock on `set_up`.
@@ -148,7 +149,7 @@ void prepare_following(const Library& library) noexcept {
   enter_progress = reinterpret_cast<Register*>(library.find_used("opal_progress_register"));
   leave_progress = reinterpret_cast<Register*>(library.find_used("opal_progress_unregister"));
   if (follows_openmpi()) return;
-  // Before the library has ever called them: the dynamic loader, which fills a slot at the first call, has no more to do.
+  // Done before the library's first call, so that the dynamic loader does not fill the slot afterwards.
   (void)stand_in(library.object, "pthread_mutex_unlock", reinterpret_cast<void*>(release));
   ucx_progress = reinterpret_cast<Progress*>(library.find_used("ucp_worker_progress"));
   if (ucx_progress != nullptr && !stand_in(library.object, "ucp_worker_progress", reinterpret_cast<void*>(turn))) {

@@ -12,10 +12,10 @@ namespace smelt::shims::mpi {
 namespace {
 
 constexpr int enough = 6, points_by_far = 3, most_failures = 2;
-constexpr int longest = 3;       // rows are twice as long in each round up to this one
-constexpr int most_rounds = 10;  // the last ones are further away than programs are long
+constexpr int longest = 3;       // the length of sequences doubles in each round up to this one
+constexpr int most_rounds = 10;  // no program makes enough calls for more
 
-/// Of what both took, in the same number of calls.
+/// The verdict on the times of both, for the same number of calls.
 bool clearly_less(std::uint64_t challenger, std::uint64_t champion) { return challenger * 20 < champion * 19; }
 bool less_by_far(std::uint64_t challenger, std::uint64_t champion) { return challenger * 5 < champion * 4; }
 
@@ -38,7 +38,7 @@ Server SelectionCell::come_to() noexcept {
     if (calls_ < start_) return holder_;
     begin_stage();
   } else if (state_ == State::showing) {
-    // Acquire pairs with show(): the times are there.
+    // Acquire pairs with show(), which publishes the times.
     const auto all = [&] { return board_->shown.load(std::memory_order_acquire) == (stage_ + 1) * times_.size(); };
     if (!board_->next[stage_ % 2].has_come(calls_, all, begin_)) return holder_;
     judge();
@@ -71,7 +71,7 @@ void SelectionCell::show() noexcept {
   board_->shown.fetch_add(1, std::memory_order_acq_rel);  // pairs with come_to()
 }
 
-/// At the same call on all ranks, by the same numbers.
+/// Called at the same call on all ranks, with the same numbers.
 void SelectionCell::judge() noexcept {
   std::uint64_t champion = 0, challenger = 0;
   for (const Times& each : times_) {
@@ -105,7 +105,7 @@ void SelectionCell::end_contest(bool challenger_won) noexcept {
   await_contest();
 }
 
-/// Between the two contests of a round are a few calls, between the rounds many.
+/// There are few calls between the two contests of a round, and many between rounds.
 void SelectionCell::await_contest() noexcept {
   const std::uint64_t few = first_ / 4, many = first_ << (4 * round_);
   if (round_ == 0) {

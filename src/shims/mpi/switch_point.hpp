@@ -1,11 +1,10 @@
-// SwitchPoint: the first of a row of calls from which on something holds, agreed by all ranks without any of them
-// waiting.
+// SwitchPoint: the first call from which on a change takes effect, agreed by all ranks without waiting.
 //
-// A word of memory that all ranks see. Each rank notes the calls that it comes to; who finds that it is time names, in
-// the same word, the first call that nobody has come to yet. So everybody who comes to a call finds there whether it
-// is one of those, and the same as the others.
+// A word in memory shared by all ranks. Each rank records the calls that it reaches. A rank that finds the time has
+// come names, in the same word, the first call that no rank has reached yet. So all ranks that reach a call get the
+// same answer to whether the change is in effect.
 //
-//   even: twice the last call that anybody came to        odd: twice the call that is named, plus one
+//   even: twice the last call that any rank has reached        odd: twice the named call, plus one
 #pragma once
 
 #include <algorithm>
@@ -18,8 +17,8 @@ class SwitchPoint {
  public:
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-  /// Notes that this rank has come to `call`: whether it is the named one, or comes after it. `is_time()`: whether one
-  /// may be named; it does not become false again. What was noted or named before call `since` is of an earlier use.
+  /// Records that this rank has reached `call`. Returns whether it is the named call or a later one. `is_time()`:
+  /// whether a call may be named; once true, it stays true. Records from before call `since` belong to an earlier use.
   template <class IsTime>
   bool has_come(std::uint64_t call, IsTime is_time, std::uint64_t since = 0) noexcept {
     std::uint64_t seen = word_.load(std::memory_order_acquire);  // pairs with the exchange
@@ -29,7 +28,7 @@ class SwitchPoint {
       const std::uint64_t last = old ? call - 1 : std::max(seen / 2, call - 1);
       const std::uint64_t next = is_time() ? (last + 1) * 2 + 1 : std::max(last, call) * 2;
       if (next == seen) return false;
-      // Release passes on what this rank knows when it is time to who finds a call named, by the acquire here or above.
+      // Release publishes what made is_time() true to ranks that find a call named, by the acquire here or above.
       if (word_.compare_exchange_weak(seen, next, std::memory_order_acq_rel, std::memory_order_acquire)) {
         if (next % 2 == 0) return false;
         seen = next;

@@ -1,4 +1,4 @@
-// A library of this ABI becomes the one that is served.
+// Selects a library of this ABI as the one that is served.
 #include "shims/mpi/dispatch.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/persistent.hpp"
@@ -26,7 +26,7 @@ void find_all(const Library& library) noexcept {
 #undef SMELT_MPI_FIND
 }
 
-/// Whether those of MPI 3.1 are there.
+/// Whether the functions of MPI 3.1 exist.
 bool complete() noexcept {
   bool all = true;
 #define SMELT_MPI_IS_THERE(name, ...) all = all && original.name != nullptr;
@@ -42,7 +42,7 @@ bool complete() noexcept {
 }
 
 #ifdef SMELT_MPI_OPENMPI_HANDLES
-/// False: one is not there without which nothing works. Types and operators may be missing.
+/// False: a required symbol is missing. Types and operators may be missing.
 bool find_handles(const Library& library) noexcept {
 #define SMELT_MPI_HANDLE(kind, name, symbol) \
   name = static_cast<MPI_##kind>(reinterpret_cast<std::uintptr_t>(library.find_used(#symbol)));
@@ -66,7 +66,7 @@ bool take(const Library& library, Direct* direct) noexcept {
   return true;
 }
 
-/// What the shim has for those that are not the library's to begin with: serve_requests() directs them.
+/// The shim's versions of functions that initially go to the library; serve_requests() redirects them.
 constexpr bool of_requests(Function function) noexcept {
 #define SMELT_MPI_IS_IT(name, ...) \
   if (function == Function::name) return true;

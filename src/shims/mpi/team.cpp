@@ -22,17 +22,17 @@ constinit int keyval = MPI_KEYVAL_INVALID;  // guarded by `registry`
 constinit std::atomic<bool> finalizing{false};
 
 using Teams = std::unordered_map<std::uintptr_t, MpiTeam*>;
-Teams& teams() {  // guarded by `registry`; never destroyed: others may call until the very end
+Teams& teams() {  // guarded by `registry`; never destroyed, as other threads may call until the end of the process
   static Teams& all = *new Teams;
   return all;
 }
 
-// Communicators that were settled early and freed too soon to gain by it; halved by each one that did gain. Programs
-// that make and free communicators all the time shall not pay for each.
+// Number of communicators that were settled early and freed too soon to gain by it; halved by each one that did gain.
+// So programs that create and free communicators all the time do not pay for each.
 constinit std::atomic<int> wasted{0};
 constexpr int most_wasted = 8;
 
-/// A communicator goes that may have been settled before its time.
+/// Called when a communicator is freed; counts it if it was settled too early.
 void look_back(const MpiTeam& team) noexcept {
   constexpr int worth = 20;
   if (team.settling.count() == 0) return;
@@ -106,13 +106,13 @@ void MpiTeam::disconnect() noexcept {
 }
 
 void MpiTeam::release() noexcept {
-  // Release and acquire: who deletes sees what the other owners did.
+  // Release and acquire: the last owner sees what the other owners did.
   if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
 MpiTeam::~MpiTeam() {
   detach();
-  // At the end ranks may free their teams in different orders.
+  // At the end of the program, ranks may free their teams in different orders.
   if (!finalizing.load(std::memory_order_relaxed)) disconnect();
 }
 
@@ -129,7 +129,7 @@ MpiTeam* need_team(MPI_Comm comm) noexcept {
   if (MpiTeam* const team = find_team(comm); team != nullptr) return team;
   try {
     MpiTeam* const team = make_team(comm);
-    // Outside of the registry's lock: a tool may look at attributes.
+    // Outside of the registry's lock, as a tool may access attributes.
     return team != nullptr && original.Comm_set_attr(comm, keyval, team) == MPI_SUCCESS ? team : nullptr;
   } catch (const std::bad_alloc&) {
     return nullptr;
@@ -194,8 +194,8 @@ int report_failure(MpiTeam& team, int code) noexcept {
 
 namespace {
 
-/// MPI_Comm_free or _disconnect. An agreement has a collective of its own under way, which would keep the
-/// communicator, or make Open MPI 4.1 crash.
+/// Before MPI_Comm_free or _disconnect. Ends an agreement, whose pending collective would keep the communicator alive
+/// or crash Open MPI 4.1.
 int free_comm(MPI_Comm* comm, int (*library)(MPI_Comm*)) noexcept {
   const bool goes = comm != nullptr && *comm != MPI_COMM_WORLD && *comm != MPI_COMM_SELF;
   if (MpiTeam* const team = goes ? find_team(*comm) : nullptr; team != nullptr) team->agreement.reset();

@@ -1,11 +1,10 @@
-// MpiTeam: what the shim knows of an MPI communicator.
+// MpiTeam: the shim's state of an MPI communicator.
 //
-// A team is made when the first collective on its communicator has succeeded, hangs on the communicator as an
-// attribute, and is freed with it. Once so many collectives have succeeded that it pays, all ranks agree on whether
-// smelt serves them: in a call that may wait for the others at once (team_setup.cpp), in others by and by
-// (agreement.hpp).
+// A team is created after the first successful collective on its communicator, is attached to the communicator as an
+// attribute, and is freed with it. After enough successful collectives all ranks agree on whether smelt serves them:
+// immediately in a call that may wait for other ranks (team_setup.cpp), step by step in others (agreement.hpp).
 //
-// Several machines: ranks of one machine are a smelt communicator each; the first rank of each is its leader.
+// Several machines: the ranks of each machine have a smelt communicator; the first rank of each is its leader.
 //
 //        machine 0                machine 1
 //     0 ── smelt ── 1          2 ── smelt ── 3
@@ -35,16 +34,16 @@ namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 struct MpiTeam;
 class NonblockingOperation;
 
-/// Nonblocking operations of a team that have not landed yet (nonblocking_operation.hpp).
+/// Nonblocking operations of a team that are not completed yet (nonblocking_operation.hpp).
 struct PendingOperations {
-  std::atomic<int> count{0};  ///< written by who holds `busy`
+  std::atomic<int> count{0};  ///< written by the holder of `busy`
   std::atomic_flag busy = {};
   bool listed = false;
   NonblockingOperation* first = nullptr;  ///< in the order of their starts; guarded by `busy`
   NonblockingOperation* last = nullptr;
-  MpiTeam* next = nullptr;  ///< in the list of teams with flights
+  MpiTeam* next = nullptr;  ///< in the list of teams with pending operations
 
-  /// Work that has landed and may be started again by a call like it; guarded by `busy`.
+  /// A completed request that an equal call may start again; guarded by `busy`.
   struct IdleRequest {
     smelt_call call = {};  ///< its arrays lie in `blocks`
     std::vector<std::size_t> blocks = {};
@@ -52,9 +51,9 @@ struct PendingOperations {
   };
   static constexpr std::size_t most_idle = 4;
   IdleRequest idle_requests[most_idle];
-  std::size_t next_idle = 0;  ///< whose place the next one takes
+  std::size_t next_idle = 0;  ///< the place of the next one
 
-  /// Acquire pairs with the store after the last one has landed: then the team's `local` is free.
+  /// Acquire pairs with the store after the last one was completed. Then the team's `local` is free.
   bool any() const noexcept { return count.load(std::memory_order_acquire) != 0; }
   bool try_lock() noexcept;
   void lock() noexcept;
@@ -65,19 +64,20 @@ struct MpiTeam {
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0;
   int size = 0;
-  /// Collectives run through smelt. Written before the calls that look at it, by the thread that makes them.
+  /// smelt serves collectives. Written before the calls that read it, by the same thread.
   bool ready = false;
-  bool sampling = false;  ///< all ranks have SMELT_VERBOSE=1: some rounds go to the library, to be timed
-  bool followed = false;  ///< on all ranks the library's progress moves nonblocking operations along
+  bool sampling = false;  ///< all ranks have SMELT_VERBOSE=1: the library serves some rounds, for comparison
+  bool followed = false;  ///< on all ranks the library's progress progresses nonblocking operations
   PendingOperations pending_operations;
-  std::unique_ptr<ServerSelection> race;  ///< of one machine; null: smelt serves all that it can
+  std::unique_ptr<ServerSelection> race;  ///< of one machine; null: smelt serves all calls that it supports
   CallCache call_cache;                   ///< of one machine
-  bool settled = false;  ///< the ranks have agreed whether to use smelt
-  bool firm = false;  ///< the library serves for good the calls whose results depend on who does (global_call_info.hpp)
+  bool settled = false;                   ///< the ranks have agreed whether to use smelt
+  bool firm =
+      false;  ///< the library permanently serves calls whose results depend on the server (global_call_info.hpp)
   std::uint64_t round = 0;
-  int successes = 0;  ///< of the library, on the way to the agreement
+  int successes = 0;  ///< of the library, counted until the agreement
   const char* why = "one of the first calls on its communicator";
-  std::optional<Agreement> agreement;  ///< under way
+  std::optional<Agreement> agreement;  ///< in progress
 
   smelt_communicator* communicator = nullptr;
   smelt_rank* local = nullptr;  ///< this rank among those of its machine; null if it is alone there
@@ -98,20 +98,20 @@ struct MpiTeam {
   MpiTeam(const MpiTeam&) = delete;
   MpiTeam& operator=(const MpiTeam&) = delete;
 
-  /// Who keeps a team beyond the end of its communicator. The last release deletes it.
+  /// Reference count: owners keep a team beyond the end of its communicator. The last release deletes it.
   void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept;
 
   /// The communicator is gone; the team stays as long as it has owners.
   void orphan() noexcept { orphan_.store(true, std::memory_order_relaxed); }
-  /// Whose error handler is called.
+  /// The communicator whose error handler is called.
   MPI_Comm blamed() const noexcept { return orphan_.load(std::memory_order_relaxed) ? MPI_COMM_WORLD : comm; }
 
   std::chrono::steady_clock::time_point settled_at{};  ///< by settle_for_good()
   std::chrono::steady_clock::duration settling{};      ///< how long that took
 
-  void detach() noexcept;      ///< frees what is smelt's
-  void disconnect() noexcept;  ///< frees what is the library's; collective
+  void detach() noexcept;      ///< frees objects of smelt
+  void disconnect() noexcept;  ///< frees objects of the library; collective
 
   bool leads() const noexcept { return local_rank == 0; }
   std::span<const int> ranks_of(int on) const noexcept {
@@ -126,13 +126,13 @@ struct MpiTeam {
   std::atomic<bool> orphan_{false};
 };
 
-// Grows whenever a communicator with a team is freed. Release where it grows, acquire in find_team().
+// Incremented whenever a communicator with a team is freed, with release; acquire in find_team().
 extern constinit std::atomic<std::uint32_t> team_generation;
 MpiTeam* look_up_team(MPI_Comm comm) noexcept;
 
 inline LookupCacheEntry& place_of(MPI_Comm comm) noexcept { return cached_teams[spread(comm) % team_cache_size]; }
 
-/// The team of a communicator that has one; null for others. Cost: a look into a small table of this thread.
+/// The team of a communicator, or null. Cost: a look-up in a small table of this thread.
 inline MpiTeam* find_team(MPI_Comm comm) noexcept {
   const LookupCacheEntry& entry = place_of(comm);
   if (entry.handle == number_of(comm) && entry.generation == team_generation.load(std::memory_order_acquire)) [[likely]]
@@ -140,39 +140,40 @@ inline MpiTeam* find_team(MPI_Comm comm) noexcept {
   return look_up_team(comm);
 }
 
-/// Whether the collective that this rank is about to call on a team that is not ready is smelt's: then it is ready.
+/// Whether smelt serves the collective that this rank is about to call on a team that is not ready. If so, the team
+/// becomes ready.
 bool turns_ready(MpiTeam& team) noexcept;
 
-/// After a collective of the library has succeeded on a communicator: makes its team, or settles it when it is time;
-/// one that is not blocking only begins to.
+/// Called after a collective of the library has succeeded on a communicator: creates its team, or settles it when it is
+/// time. A nonblocking collective only begins to.
 void note_success(MPI_Comm comm, bool blocking = true) noexcept;
 
-/// The team of a communicator, made if there is none yet; null if that fails.
+/// The team of a communicator, created if necessary; null on failure.
 MpiTeam* need_team(MPI_Comm comm) noexcept;
 
-/// Before the first call whose result depends on who serves it, on a team that is not ready: settles it if all ranks are
-/// willing to, else the library serves such calls for good. Collective.
+/// Called before the first call whose result depends on the server, on a team that is not ready: settles it if all
+/// ranks agree; otherwise the library serves such calls permanently. Collective.
 void settle_for_good(MpiTeam& team) noexcept;
 
-/// The same after a call that says that many will follow, and that may wait for the other ranks: settles its team.
+/// Settles a team after a call that announces many others and that may wait for the other ranks.
 void settle_soon(MPI_Comm comm) noexcept;
 
 /// Agrees with the other ranks on whether smelt serves this communicator, and builds what is needed. Collective.
 void settle(MpiTeam& team) noexcept;
 
-/// Collectives on a communicator after which it is worth its while to build one of smelt.
+/// Number of collectives on a communicator after which a smelt communicator pays.
 int calls_before() noexcept;
 
-/// Calls of a cell before its first race; 0: none.
+/// Number of calls of a cell before its first contest; 0: there are none.
 int calls_before_race() noexcept;
 
 /// Not SMELT_MPI=0.
 bool enabled() noexcept;
 
-/// Frees all teams, but for what MPI_Finalize frees anyway.
+/// Frees all teams, except what MPI_Finalize frees anyway.
 void release_teams() noexcept;
 
-/// Why smelt failed where it was to work, as an MPI error code after the communicator's error handler.
+/// Reports a failure of smelt by the communicator's error handler. Returns an MPI error code.
 int report_failure(MpiTeam& team, int code = MPI_ERR_OTHER) noexcept;
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

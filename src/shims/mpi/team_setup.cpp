@@ -1,8 +1,8 @@
-// Settling a team: who shares a machine, a communicator of smelt for each machine, and one vote at the end.
+// Settling a team: groups the ranks by machine, creates a smelt communicator for each machine, and decides by one vote.
 //
-// Rule: every rank goes through the same collectives of the library whatever fails on it; only then do all ranks
-// decide, by one allreduce. Ranks of a machine find each other by MPI_COMM_TYPE_SHARED, by the machine's name in
-// SMELT_MPI_MACHINE, and whether they can open the leader's memory (async_rendezvous.hpp).
+// Rule: every rank calls the same collectives of the library, whatever fails on it. Then all ranks decide by one
+// allreduce. Ranks are on the same machine if they share MPI_COMM_TYPE_SHARED and the name in SMELT_MPI_MACHINE, and
+// can open the leader's memory (async_rendezvous.hpp).
 #include <smelt/smelt.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-/// The communicator of a machine's ranks. Meanwhile this thread keeps the library going.
+/// Creates the communicator of a machine's ranks. Meanwhile this thread progresses the library.
 void rendezvous(MpiTeam& team, int fd, const std::vector<int>& places) {
   const auto rendezvous = AsyncRendezvous::begin(fd, team.local_size, team.local_rank, places);
   while (!rendezvous->over()) {
@@ -36,7 +36,7 @@ void rendezvous(MpiTeam& team, int fd, const std::vector<int>& places) {
   (void)rendezvous->take(&team.communicator, &team.local);
 }
 
-/// Fills in who is where. `leader`: this machine's first rank.
+/// Fills in the tables of ranks and machines. `leader`: this machine's first rank.
 void survey(MpiTeam& team, int leader) {
   const auto size = static_cast<std::size_t>(team.size);
   std::vector<int> leader_of(size);
@@ -64,7 +64,7 @@ void survey(MpiTeam& team, int leader) {
   team.in_blocks = std::is_sorted(team.by_machine.begin(), team.by_machine.end());
 }
 
-/// The ranks of `all` that share this one's machine, as a communicator of the library, in the order of the team.
+/// A communicator of the library for the ranks of `all` on this machine, in the order of the team.
 MPI_Comm find_neighbours(const MpiTeam& team, MPI_Comm all, std::vector<RankInfo>& infos) {
   MPI_Comm shared = MPI_COMM_NULL, neighbours = MPI_COMM_NULL;
   original.Comm_split_type(all, MPI_COMM_TYPE_SHARED, team.rank, MPI_INFO_NULL, &shared);
@@ -81,13 +81,13 @@ MPI_Comm find_neighbours(const MpiTeam& team, MPI_Comm all, std::vector<RankInfo
   return neighbours;
 }
 
-/// What the first rank of a machine offers the others.
+/// The handles that the first rank of a machine sends to the others.
 struct MachineOffer {
   MemoryHandle memory, race;
   int before_race = 0;  ///< calls_before_race(), the same for all
 };
 
-/// The files of an offer; of the first rank, which makes them, or as another one has opened them.
+/// The files of an offer, as created by the first rank or opened by another one.
 class OfferFiles {
  public:
   OfferFiles(MachineOffer& offer, bool leads, int ranks)
@@ -110,7 +110,7 @@ class OfferFiles {
   bool sized_ = true;
 };
 
-/// Of one machine's ranks, all of which call. Whether this one got what it needs.
+/// Collective over one machine's ranks. Returns whether this rank succeeded.
 bool connect(MpiTeam& team, const std::vector<RankInfo>& infos) {
   allow_reading();
   MachineOffer offer;

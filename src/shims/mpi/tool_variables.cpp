@@ -1,10 +1,10 @@
-// The shim's settings as control variables of MPI_T: among the library's, whose indices a tool may know already.
+// The shim's settings as control variables of MPI_T, between the library's, whose indices a tool may know already.
 //
 //   index of the program    0 .. base-1        base .. base+ours-1     base+ours ..
 //                           the library's      the shim's              the library's from base on
 //
-// `base` is the number of the library's variables when a tool first asks: the library gets more of them later, and
-// MPI_T lets no index change. The shim's are set by the environment, for good.
+// `base` is the number of the library's variables when a tool first asks. The library may add variables later, and
+// MPI_T does not allow indices to change. The shim's variables are set by the environment and constant.
 
 #include <algorithm>
 #include <atomic>
@@ -43,7 +43,7 @@ int count_library(int* number) {
   return original.T_cvar_get_num(number);
 }
 
-/// MPI_SUCCESS, or why the library does not answer, which is not initialized perhaps.
+/// MPI_SUCCESS, or the library's error (it may not be initialized).
 int find_base(int* base) {
   static std::atomic<int> found{-1};
   int number = 0;
@@ -55,7 +55,7 @@ int find_base(int* base) {
 
 int to_program(int library_index, int base) { return library_index < base ? library_index : library_index + ours; }
 
-/// Calls `own` with one of ours, else `library` with the library's index.
+/// Calls `own` for a variable of the shim, otherwise `library` with the library's index.
 template <class Own, class Library>
 int by_index(int index, Own own, Library library) {
   int base = 0;
@@ -64,7 +64,7 @@ int by_index(int index, Own own, Library library) {
   return library(index < base ? index : index - ours);
 }
 
-/// As MPI_T gives texts: as much as there is room for, and how much there is.
+/// Returns a text as MPI_T does: as much as fits, and its full length.
 void give(const char* text, char* to, int* length) {
   if (length == nullptr) return;
   const auto room = static_cast<std::size_t>(std::max(*length, 0)), needed = std::strlen(text) + 1;
@@ -80,7 +80,7 @@ void set(Value* to, Value value) {
   if (to != nullptr) *to = value;
 }
 
-/// The variable whose handle that is; null for the library's.
+/// The shim's variable of a handle; null for the library's.
 const Variable* variable_of(MPI_T_cvar_handle handle) {
   const auto* const found = reinterpret_cast<const Variable*>(handle);
   return std::find_if(std::begin(variables), std::end(variables),
@@ -166,7 +166,7 @@ int serve_T_cvar_write(MPI_T_cvar_handle handle, const void* value) {
 int serve_T_category_get_cvars(int index, int length, int* indices) {
   int base = 0;
   if (const int code = find_base(&base); code != MPI_SUCCESS) return code;
-  // The library does not say how many it has filled in.
+  // The library does not report how many it has filled in.
   for (int i = 0; indices != nullptr && i < length; ++i) indices[i] = -1;
   const int code = original.T_category_get_cvars(index, length, indices);
   for (int i = 0; code == MPI_SUCCESS && indices != nullptr && i < length; ++i) {

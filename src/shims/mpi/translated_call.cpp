@@ -9,7 +9,7 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-/// In place of a null pointer to no bytes.
+/// Used instead of a null pointer for empty data.
 std::byte nothing[1];
 
 void* or_nothing(void* data) { return data == nullptr ? nothing : data; }
@@ -61,7 +61,7 @@ bool TranslatedCall::blocks_of(RankBlocks& blocks) {
   return true;
 }
 
-/// Where the bytes of what a rank gives lie one after the other.
+/// The contiguous bytes of a rank's input; packs it if necessary.
 void* TranslatedCall::reads(const Run& run) {
   if (run.layout->dense) return or_nothing(run.data);
   std::byte* copy = rare_state().packed_in.make(run.bytes());
@@ -69,7 +69,7 @@ void* TranslatedCall::reads(const Run& run) {
   return copy;
 }
 
-/// The same for what it gets; `with_contents`: what is there already counts.
+/// The same for its output. `with_contents`: the former contents are needed.
 void* TranslatedCall::writes(const Run& run, bool with_contents) {
   if (run.layout->dense) return or_nothing(run.data);
   std::byte* copy = rare_state().packed_out.make(run.bytes());
@@ -79,7 +79,7 @@ void* TranslatedCall::writes(const Run& run, bool with_contents) {
   return copy;
 }
 
-/// Blocks as bytes: counts, offsets and the address that these count from.
+/// Blocks as bytes: counts, offsets and the base address.
 void* TranslatedCall::lay_out(const RankBlocks& blocks, Packed& packed, SmallArray& counts, SmallArray& offsets,
                               bool with_contents) {
   std::size_t* const bytes = counts.make(blocks.blocks);
@@ -155,12 +155,12 @@ TranslatedCall::Disposition TranslatedCall::pass(const char* reason) {
 
 bool TranslatedCall::known(const MpiTeam& team, int root) { return root >= 0 && root < team.size; }
 
-/// Of `count` elements of that type.
+/// The size of `count` elements of that type.
 std::size_t TranslatedCall::bytes_of(MPI_Count count, const Run& run) {
   return static_cast<std::size_t>(count) * run.layout->size;
 }
 
-/// The call for data that is not combined, of `count` bytes per block.
+/// A call without reduction, with `count` bytes per block.
 TranslatedCall::Disposition TranslatedCall::bytes(smelt_operation operation, std::size_t count, int root) {
   call.operation = operation;
   call.count = count;
@@ -181,7 +181,7 @@ TranslatedCall::Disposition TranslatedCall::bcast(const MpiTeam& team, void* dat
   return bytes(SMELT_BROADCAST, run.bytes(), root);
 }
 
-/// in_count: elements that a rank gives; out_count: those that it gets if it `gives_result`.
+/// in_count: elements of a rank's input; out_count: of its output, if it `gives_result`.
 TranslatedCall::Disposition TranslatedCall::reduction(const MpiTeam& team, smelt_operation operation, const void* in,
                                                       void* out, long long in_count, long long out_count,
                                                       MPI_Datatype type, MPI_Op op, bool gives_result) {

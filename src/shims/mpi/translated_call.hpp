@@ -1,8 +1,8 @@
-// TranslatedCall: one collective in the words of smelt, built from the arguments of an MPI function.
+// TranslatedCall: the smelt_call for a collective, built from the arguments of an MPI function.
 //
-// Data moves as bytes in the order of the type signature, which MPI requires to be the same on all ranks. A rank
-// whose own datatype is not dense packs what it gives and unpacks what it gets; that is its own affair, so that
-// whether smelt serves a call depends only on what is the same everywhere.
+// Data is moved as bytes in the order of the type signature, which MPI requires to be the same on all ranks. A rank
+// whose datatype is not contiguous packs its input and unpacks its output locally. So whether smelt serves a call
+// depends only on facts that are the same on all ranks.
 #pragma once
 
 #include <smelt/smelt.h>
@@ -27,19 +27,19 @@ class TranslatedCall {
   enum class Disposition {
     run,   ///< `call` is complete
     done,  ///< there is nothing to do
-    pass,  ///< the library's; `why` says why
+    pass,  ///< the library serves it; see `why`
   };
 
   smelt_call call{};
   const char* why = "";
-  std::vector<MPI_Datatype>* derived = nullptr;  ///< where to note datatypes of the program's own, if not null
+  std::vector<MPI_Datatype>* derived = nullptr;  ///< if not null, gets the derived datatypes of the call
   Operator by;                                   ///< of reductions; call.context points to it
 
-  TranslatedCall() {}  // not defaulted: g++ would clear all of it
+  TranslatedCall() {}  // not defaulted: g++ would zero the whole object
   TranslatedCall(const TranslatedCall&) = delete;
   TranslatedCall& operator=(const TranslatedCall&) = delete;
 
-  // The operations, with the arguments of the MPI functions. Those that return Disposition::pass do so on every
+  // The operations, with the arguments of the MPI functions. If one returns Disposition::pass, it does so on every
   // rank, or the library reports an error on this one.
   Disposition barrier();
   Disposition bcast(const MpiTeam& team, void* data, MPI_Count count, MPI_Datatype type, int root);
@@ -73,20 +73,20 @@ class TranslatedCall {
                         const MPI_Datatype* in_types, void* out, Integers out_counts, Integers out_offsets,
                         const MPI_Datatype* out_types);
 
-  /// After the collective: puts what was received where it belongs. Returns an MPI error code.
+  /// Must be called after the collective: unpacks received data. Returns an MPI error code.
   int finish() noexcept;
 
-  /// Whether finish() or the operator look at datatypes or operators that the program may free after the start.
+  /// Whether finish() or the operator use datatypes or operators that the program may free after the start.
   bool keeps_handles() const noexcept {
     return (rare_state_ && rare_state_->later != RareState::Later::nothing) ||
            (call.combine != nullptr && (by.user || !by.layout->predefined));
   }
 
-  /// Whether a call with the same arguments but for the addresses of buffers becomes the same task, but for these.
+  /// Whether calls that differ in the addresses of buffers only have translations that differ in these only.
   bool depends_on_arguments_alone() const noexcept { return !packs() && !derived_ && call.combine == nullptr; }
 
  private:
-  /// Elements of one type that follow each other, as an MPI function describes them.
+  /// Consecutive elements of one datatype: a buffer, count and type of an MPI function.
   struct Run {
     void* data = nullptr;
     std::size_t count = 0;
@@ -106,7 +106,7 @@ class TranslatedCall {
     MPI_Datatype type_of_block(int i) const { return types != nullptr ? types[i] : type; }
     std::byte* block(int i) const;
   };
-  /// Numbers per rank, in place as long as there are few.
+  /// An array with a number per rank, without allocation if it is small.
   class SmallArray {
    public:
     std::size_t* make(int count);
@@ -115,7 +115,7 @@ class TranslatedCall {
     std::size_t here_[32];
     std::unique_ptr<std::size_t[]> far_;
   };
-  /// Bytes in place of memory that is not dense.
+  /// A packed copy of memory that is not contiguous.
   struct Packed {
     std::unique_ptr<std::byte[]> bytes;
     std::byte* make(std::size_t size);
@@ -140,10 +140,10 @@ class TranslatedCall {
                         long long out_count, MPI_Datatype type, MPI_Op op, bool gives_result);
   static std::size_t bytes_of(MPI_Count count, const Run& run);
   Disposition bytes(smelt_operation operation, std::size_t count, int root = 0);
-  /// alltoallv and alltoallw, whose blocks differ in what they are made of only.
+  /// alltoallv and alltoallw, which differ in the datatypes of their blocks only.
   Disposition exchange(const MpiTeam& team, bool in_place, RankBlocks& source, RankBlocks& target);
 
-  /// What most calls do not need: they are too short for its being set up.
+  /// State that most calls do not need, constructed on demand.
   struct RareState {
     Packed packed_in, packed_out;
     SmallArray in_counts, in_offsets, out_counts, out_offsets;
@@ -159,7 +159,7 @@ class TranslatedCall {
 
   std::optional<RareState> rare_state_;
   int error_ = MPI_SUCCESS;
-  bool derived_ = false;  ///< some datatype is not the library's own
+  bool derived_ = false;  ///< some datatype is not predefined
 };
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -22,7 +22,7 @@ constexpr int integer_of(std::size_t size, bool has_sign) {
   return step < 0 ? -1 : (has_sign ? SMELT_INT8 : SMELT_UINT8) + step;
 }
 
-/// Whether the library lets a type be used: packed, of no elements. It is asked such that it calls no error handler.
+/// Whether the library accepts a type: packs no elements of it, in a way that calls no error handler.
 bool usable(MPI_Datatype type) noexcept {
   if (type == MPI_DATATYPE_NULL || number_of(type) == 0) return false;
   char nothing = 0;
@@ -123,7 +123,7 @@ const PredefinedTypes& predefined() noexcept {
 
 // ---- derived types --------------------------------------------------------------------------
 
-/// What a derived type was made of.
+/// The contents of a derived type.
 struct Contents {
   int combiner = MPI_COMBINER_NAMED;
   std::vector<int> integers;
@@ -155,7 +155,7 @@ struct Contents {
   }
 
  private:
-  /// False: it was made by a function with large counts, or nothing is said about it.
+  /// False: the type was made by a function with large counts, or its contents are unknown.
   bool count(MPI_Datatype type, int (&counts)[3]) noexcept {
     if (original.Type_get_envelope_c == nullptr) {
       return original.Type_get_envelope(type, &counts[0], &counts[1], &counts[2], &combiner) == MPI_SUCCESS;
@@ -184,7 +184,7 @@ bool measure(MPI_Datatype type, Type& to) {
 
 bool is_dense(MPI_Datatype type);
 
-/// Whether blocks of dense elements follow each other without a gap, from 0 on.
+/// Whether blocks of contiguous elements follow each other without gaps, from offset 0 on.
 /// length(i): elements of block i; offset(i): where it begins, in bytes.
 template <class Length, class Offset>
 bool consecutive(int blocks, std::size_t element, Length length, Offset offset) {
@@ -198,7 +198,7 @@ bool consecutive(int blocks, std::size_t element, Length length, Offset offset) 
   return true;
 }
 
-/// Of a struct: each block has a type of its own.
+/// The same for a struct, whose blocks have different types.
 bool is_dense_struct(const Contents& of) {
   const int blocks = of.integers[0];
   MPI_Aint next = 0;

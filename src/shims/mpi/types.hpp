@@ -1,4 +1,4 @@
-// Datatypes: how large, how laid out, and what smelt calls them.
+// Datatypes: their size, layout, and smelt's name for them.
 #pragma once
 
 
@@ -35,13 +35,13 @@ struct Type {
   int plain = -1;  ///< smelt_type, or -1
 };
 
-// Grows whenever a datatype is freed, so that no thread takes a new type for an old one with its handle.
-// Release where it grows, acquire in type_of(): who sees the new number does not use the freed Type.
+// Incremented whenever a datatype is freed, so that no thread confuses a new type with an old one of the same handle.
+// Release on increment, acquire in type_of(): a thread that sees the new number does not use the freed Type.
 extern constinit std::atomic<std::uint32_t> type_generation;
 const Type* look_up_type(MPI_Datatype type) noexcept;
 
-/// What is known of a datatype; null for what the library will complain of (no type, or not committed). The pointer
-/// is good until the type is freed. Cost: a look into a small table of this thread.
+/// The facts about a datatype; null if the library rejects it (no type, or not committed). The pointer is valid until
+/// the type is freed. Cost: a look-up in a small table of this thread.
 inline const Type* type_of(MPI_Datatype type) noexcept {
   const auto& entry = cached_types[spread(type) % type_cache_size];
   if (entry.handle == number_of(type) && entry.generation == type_generation.load(std::memory_order_acquire)) [[likely]]
@@ -53,7 +53,7 @@ inline const Type* type_of(MPI_Datatype type) noexcept {
 int pack(const void* from, std::size_t count, MPI_Datatype type, const Type& layout, std::byte* to) noexcept;
 int unpack(const std::byte* from, void* to, std::size_t count, MPI_Datatype type, const Type& layout) noexcept;
 
-/// Frees what this file has made; before MPI is finalized.
+/// Frees the facts about datatypes; before MPI is finalized.
 void release_types() noexcept;
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

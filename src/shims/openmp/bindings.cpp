@@ -11,15 +11,15 @@
 namespace smelt::shims::openmp {
 
 extern "C" {
-/// What the stubs jump to, by the number of the entry.
+/// The targets of the stubs, by the number of the entry.
 [[gnu::visibility("hidden")]] constinit std::uintptr_t smelt_openmp_targets[most_entries] = {};
 [[gnu::visibility("hidden")]] extern const char smelt_openmp_stubs[];
 }
 
 namespace {
 
-/// Calls work() once while no library comes or goes, and no other thread does the same. It may call LoadedObject::each,
-/// and none of the loader's functions.
+/// Calls work() once while no library is loaded or unloaded, and no other thread does the same. work() may call
+/// LoadedObject::each, but no function of the loader.
 template <class Work>
 void while_libraries_stay(const Work& work) noexcept {
   LoadedObject::each([&](const LoadedObject&) {
@@ -40,7 +40,7 @@ struct InterceptedFunction {
   void* address = nullptr;
   Family family = Family::gnu;
 };
-// Filled once, while libraries stay.
+// Filled once, while no library is loaded or unloaded.
 constinit InterceptedFunction entries[most_entries] = {};
 constinit int entry_count = 0;
 
@@ -67,7 +67,7 @@ void read_own_entries() noexcept {
   for (int i = 0; i < entry_count; ++i) smelt_openmp_targets[i] = reinterpret_cast<std::uintptr_t>(entries[i].address);
 }
 
-/// Both entries of a name where there are two.
+/// Both entries of a name, if there are two.
 std::pair<const InterceptedFunction*, const InterceptedFunction*> entries_of(std::string_view name) noexcept {
   const auto by_name = [](const auto& a, const auto& b) {
     if constexpr (std::is_same_v<std::decay_t<decltype(a)>, InterceptedFunction>) {
@@ -108,7 +108,8 @@ void for_each_reference(const LoadedObject& library, const Visit& visit) noexcep
 
 constexpr std::size_t most_libraries = 4096;
 
-/// The libraries of the process, by what others need them by. Used while libraries stay.
+/// The libraries of the process, by the names under which others need them. Used while no library is loaded or
+/// unloaded.
 class LoadedLibraries {
  public:
   void take() noexcept {
@@ -121,7 +122,7 @@ class LoadedLibraries {
     });
   }
 
-  /// What `library` would find in its own scope: in itself, or in what it needs, and that in turn, nearest first.
+  /// The definition that `library` would find in its own scope: in itself, or in its dependencies, breadth first.
   const void* brought_by(const LoadedObject& library, const char* name, const char* version = nullptr) noexcept {
     queued_ = 0;
     put(library);
@@ -147,8 +148,8 @@ class LoadedLibraries {
     const char* file;  ///< without its directory
   };
 
-  /// The first that was loaded, as the loader takes it: by its name, by that of its file, or by another one of the same
-  /// file, which is the name and more numbers of a version (numba needs libgomp.so.1.0.0, called libgomp.so.1).
+  /// The first that was loaded, as the loader selects it: by its name, by its file name, or by a file name with
+  /// additional version numbers (numba needs libgomp.so.1.0.0, whose name is libgomp.so.1).
   LoadedObject named(const char* name) const noexcept {
     const LoadedLibrary* found = nullptr;
     int best = 0;
@@ -189,9 +190,9 @@ const char* version_in(Family family) noexcept { return family == Family::llvm ?
 
 // ---- libraries as they come ----------------------------------------------------------------------------
 
-constinit std::atomic<unsigned long long> loads{0};  ///< that have been looked at
+constinit std::atomic<unsigned long long> loads{0};  ///< that have been processed
 
-/// The libraries that need no more looks, by their dynamic sections; a hash table. Used while libraries stay.
+/// The libraries that are done, by their dynamic sections; a hash table. Used while no library is loaded or unloaded.
 class BoundLibraries {
  public:
   bool has(const LoadedObject& library) noexcept { return *place_of(library) != nullptr; }
@@ -202,7 +203,7 @@ class BoundLibraries {
     *place = library.id();
   }
 
-  /// Another library may lie where one was.
+  /// Another library may be loaded at the same address.
   void keep_up(unsigned long long unloads) noexcept {
     if (unloads != unloads_ || count_ > most_libraries / 2) {
       std::fill(std::begin(ids_), std::end(ids_), nullptr);
@@ -238,7 +239,7 @@ LoadCounts counts_now() noexcept {
   return counts;
 }
 
-/// Some libraries, and what becomes of their references.
+/// One pass over new libraries: decides the targets of their references and writes them.
 class BindingPass {
  public:
   /// False: there is more to do.
@@ -247,7 +248,7 @@ class BindingPass {
       if (!there_at_start(family)) everybodys_[index(family)] = defined_after_shim(marker(family));
     }
     while_libraries_stay([this] { find(); });
-    // Where the loader may be called. Other threads may do the same meanwhile, and come to the same.
+    // Here the loader may be called. Other threads may do the same concurrently, with the same result.
     for (std::size_t i = 0; i < count_; ++i) {
       for (const Family family : families) {
         const void* const runtime = libraries_[i].runtime[index(family)];
@@ -304,8 +305,8 @@ class BindingPass {
     }
   }
 
-  /// A reference without a version is bound to either family's entry of that name. The one that counts is that of the
-  /// runtime which the library brings.
+  /// A reference without a version is bound to the entry of either family. The right one is that of the runtime that
+  /// the library brings.
   const InterceptedFunction& meant(const LoadedObject& object, const LoadedObject::SymbolReference& each,
                                    const InterceptedFunction& bound) const noexcept {
     const auto [begin, end] = entries_of(each.name);
@@ -314,7 +315,7 @@ class BindingPass {
     return serves(object, other.family) ? other : bound;
   }
 
-  /// Whether a library's calls of a family's functions have somebody to serve them.
+  /// Whether a runtime serves a library's calls of a family's functions.
   bool serves(const LoadedObject& object, Family family) const noexcept {
     return there_at_start(family) ||
            loaded_libraries.runtime_for(object, family, everybodys_[index(family)]) != nullptr;
@@ -342,13 +343,14 @@ class BindingPass {
       }
       void* to = target(object, library, entry);
       if (to == nullptr && !each.is_import()) to = object.address_of(*each.symbol);
-      // What is not there a library may ask for.
+      // A weak reference to a missing function must stay null.
       if (to != nullptr || each.is_weak()) object.write(each.slot, to);
     });
     bound_libraries.add(object);
   }
 
-  /// What a reference is made to point to, also one of a runtime to itself; null: to what it would without the shim, and there is none.
+  /// The target of a reference, also of a runtime's reference to itself; null: as without the shim, where there is
+  /// none.
   void* target(const LoadedObject& object, const Library& library, const InterceptedFunction& entry) const noexcept {
     const int family = index(entry.family);
     const void* const runtime = library.runtime[family];
@@ -365,18 +367,18 @@ class BindingPass {
   Library libraries_[32];
   std::size_t count_ = 0;
   const void* everybodys_[2] = {};  ///< by family: the main function in the global scope
-  bool asked_[most_entries] = {};   ///< by entry: a library takes what the global scope has
+  bool asked_[most_entries] = {};   ///< by entry: a library uses the definition of the global scope
   const void* definitions_[most_entries] = {};
   LoadCounts counts_;
   bool complete_ = true;
 };
 
-thread_local constinit bool binding = false;  ///< what it calls may come back here
+thread_local constinit bool binding = false;  ///< prevents recursion
 
 }  // namespace
 
 void bind_new_libraries() noexcept {
-  // Acquire: partner the release in BindingPass::bind().
+  // Acquire: pairs with the release in BindingPass::bind().
   if (binding || counts_now().loads == loads.load(std::memory_order_acquire)) return;
   binding = true;
   for (int rounds = 0; rounds < 64 && !BindingPass().run(); ++rounds) {

@@ -1,4 +1,4 @@
-// Constructs of programs built by GCC, and the library routines that a parked master would answer wrongly.
+// Constructs of programs built by GCC, and library routines that the runtime would answer wrongly for a parked master.
 #include <atomic>
 #include <cstdint>
 #include <utility>
@@ -22,7 +22,7 @@ void plain_barrier(const Runtime& below, InterceptedFunction& entry) noexcept {
   barrier(below, entry, [&] { below.barrier(); });
 }
 
-/// A loop whose chunks are handed out while it runs, as region.
+/// A region that is one loop with dynamic chunks.
 struct Loop {
   Body body;
   void* data;
@@ -36,7 +36,7 @@ constexpr long monotonic = 0x80000000L;
 
 void loop_body(void* argument) noexcept {
   const Loop& loop = *static_cast<const Loop*>(argument);
-  // Without places for a first chunk none is taken: the body asks for it.
+  // Without places for its bounds no first chunk is taken; the body requests it.
   loop.below->loop_start(loop.start, loop.end, loop.step, loop.schedule, loop.chunk, nullptr, nullptr, nullptr,
                          nullptr);
   loop.body(loop.data);
@@ -113,7 +113,7 @@ SMELT_SHOWN bool GOMP_single_start() noexcept {
   return claim_single(below, [&] { return below.single_start(); });
 }
 
-// The thread that comes first gets null and hands over its data; the barrier in between is the others' wait.
+// The first thread gets null and later passes its data on. The others wait for it in the barrier.
 SMELT_SHOWN void* GOMP_single_copy_start() noexcept {
   const Runtime& below = gnu(SMELT_CALLER);
   dissolve("GOMP_single_copy_start");

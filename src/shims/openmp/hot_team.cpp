@@ -30,7 +30,7 @@ class PrimaryThread {
   ~PrimaryThread() {
     dissolve("the thread ends");
     retired_ = true;
-    // Elsewhere than outside others may still look at it: the process ends in the midst of a region.
+    // In other states than outside, the process ends within a region, and other threads may still use the hot team.
     if (smelt_openmp_state == outside) smelt_team_free(hot_team_.team);
   }
   PrimaryThread(const PrimaryThread&) = delete;
@@ -39,7 +39,8 @@ class PrimaryThread {
   HotTeam& hot_team() noexcept { return hot_team_; }
   bool retired() const noexcept { return retired_; }
 
-  /// Whether to make a hot team now. After some that were dissolved early the original gets its turns, ever more.
+  /// Whether to make a hot team now. After hot teams that were dissolved early, the original runs more and more
+  /// regions.
   bool worth_it() noexcept {
     if (passes_ == 0) return true;
     --passes_;
@@ -49,7 +50,7 @@ class PrimaryThread {
     ++regions_;
     if (regions_ >= plenty) longest_ = shortest_pass;
   }
-  /// The hot team has to go; `regions_` tells whether it was worth its making.
+  /// Called when the hot team is dissolved; `regions_` tells whether creating it paid.
   void gone() noexcept {
     if (regions_ < plenty) {
       passes_ = longest_;
@@ -98,7 +99,7 @@ void join_hot_team(HotTeam& hot_team, int member) noexcept {
   if (hot_team.runtime->family == Family::llvm) self.global_number = hot_team.runtime->global_thread_num(nullptr);
 }
 
-/// What the runtime runs in every member; the master comes back from parallel_start without it.
+/// The function that the runtime runs in every member except the master, which returns from parallel_start.
 void serve(void* argument) noexcept {
   HotTeam& hot_team = *static_cast<HotTeam*>(argument);
   join_hot_team(hot_team, hot_team.runtime->get_thread_num());
@@ -112,18 +113,18 @@ void serve(void* argument) noexcept {
   self.hot_team = nullptr;
 }
 
-/// The runtime ends its region: all have left our function, or are on their way.
+/// Ends the runtime's region: all members have left the shim's function, or are about to.
 void end_region() noexcept {
   HotTeam& hot_team = *self.hot_team;
   hot_team.runtime->parallel_end();
   smelt_openmp_state = outside;
   self.hot_team = nullptr;
-  // The runtime's join lies between the members' last look at the team and this.
+  // The runtime's join is between the members' last access to the team and this.
   smelt_team_reset(hot_team.team);
   master().gone();
 }
 
-/// Enters a region of the runtime and parks. False: it gave other threads than asked for.
+/// Enters a region of the runtime and parks. False: the number of threads is not the requested one.
 bool start(const Runtime& runtime, int size) noexcept {
   PrimaryThread& own = master();
   if (!own.provide(runtime, size)) return false;
@@ -233,7 +234,7 @@ bool run_alone(const Runtime& runtime, smelt_work work, InterceptedFunction& ent
   if (smelt_openmp_state == alone) {
     smelt_openmp_state = parked;
   } else if (std::exchange(self.entered_alone, false)) {
-    // It may have a hot team of regions inside; that has gone with them.
+    // Nested regions may have had a hot team, which was dissolved with them.
     runtime.parallel_end();
   }
   return true;

@@ -19,7 +19,7 @@ constinit InterceptedFunction reduce_entry("openmp", "reduction (__kmpc_reduce)"
 
 constexpr std::size_t most_arguments = SMELT_MOST_ARGUMENTS;  // more go to the original (thunks.S)
 
-/// A region with its shared variables, of which only as many are there as it has.
+/// A region with its shared variables; only as many as it has are valid.
 struct Call {
   Microtask microtask;
   void* arguments[most_arguments];
@@ -62,13 +62,13 @@ void plain_barrier(const Runtime& below, void* location, std::int32_t thread, In
   barrier(below, entry, [&] { below.kmp_barrier(location, thread); });
 }
 
-/// The clauses of the next region go to the original along with it.
+/// Passes the clauses of the next region on to the original.
 void push_clauses(const Runtime& below, void* location, int requested) noexcept {
   if (requested != 0) below.push_num_threads(location, below.global_thread_num(location), requested);
 }
 
-/// Members add to the shared variables at once, each atomically, where the compiler offers that and so few take part,
-/// or so few at a time, that a tree would take longer.
+/// Whether members combine directly into the shared variables, with atomic operations: the compiler offers it, and so
+/// few members take part, or can run at the same time, that a tree would take longer.
 bool combine_atomically(const Runtime& below, const void* location) noexcept {
   constexpr std::int32_t offers_atomic = 0x10;
   constexpr int few = 8;
@@ -80,8 +80,8 @@ bool combine_atomically(const Runtime& below, const void* location) noexcept {
 }
 constexpr std::int32_t atomically = 2;
 
-// The loop [lower, upper] by `increment`, cut as LLVM's runtime does by default: programs may rely on two loops of one
-// length being cut alike, and not all loops come here.
+// The loop [lower, upper] by `increment`, divided as LLVM's runtime does by default. Programs may rely on equal
+// divisions of loops of equal length, and the runtime runs some of them.
 template <class Index, class Step>
 struct StaticLoop {
   using Unsigned = std::make_unsigned_t<Index>;
@@ -96,7 +96,7 @@ struct StaticLoop {
     return static_cast<Unsigned>(span / step + 1);
   }
 
-  /// False: one of the rare cases (no or so many iterations that a bound would overflow), left to the runtime.
+  /// False: a rare case (no iterations, or so many that a bound would overflow) that is left to the runtime.
   static bool cut(std::int32_t schedule, std::int32_t* last, Index* lower, Index* upper, Step* stride,
                   Step increment, Step chunk) noexcept {
     const auto count = static_cast<Unsigned>(self.hot_team->size), own = static_cast<Unsigned>(self.member);
@@ -213,7 +213,7 @@ SMELT_SHOWN void __kmpc_barrier(void* location, std::int32_t thread) noexcept {
   plain_barrier(below, location, thread, barrier_entry);
 }
 
-// A region of one: barriers in it are nobody else's business.
+// A region of one thread.
 SMELT_SHOWN void __kmpc_serialized_parallel(void* location, std::int32_t thread) noexcept {
   const Runtime& below = llvm(SMELT_CALLER);
   if (below.calls_itself(SMELT_CALLER)) return below.serialized_parallel(location, thread);
@@ -239,13 +239,13 @@ SMELT_SHOWN std::int32_t __kmpc_single(void* location, std::int32_t thread) noex
   return claim_single(below, [&] { return below.single(location, thread) != 0; }) ? 1 : 0;
 }
 
-// The runtime would only check the program, or tell tools.
+// The runtime would only check the program or notify tools.
 SMELT_SHOWN void __kmpc_end_single(void* location, std::int32_t thread) noexcept {
   const Runtime& below = llvm(SMELT_CALLER);
   if (!in_region_of(below) && !parked_by(below)) below.end_single(location, thread);
 }
 
-// The first barrier: the data is known. The second: nobody needs it any more.
+// After the first barrier the data is known. After the second one no thread needs it any more.
 SMELT_SHOWN void __kmpc_copyprivate(void* location, std::int32_t thread, std::size_t bytes, void* data,
                                     void (*copy)(void*, void*), std::int32_t mine) noexcept {
   const Runtime& below = llvm(SMELT_CALLER);
@@ -257,8 +257,8 @@ SMELT_SHOWN void __kmpc_copyprivate(void* location, std::int32_t thread, std::si
   plain_barrier(below, location, thread, copyprivate_entry);
 }
 
-// The runtime combines; the barrier that ends the construct is held here, once by every member: by those who have
-// nothing to combine (0) at once, by the others when they are done.
+// The runtime combines. The barrier that ends the construct is run here, once by every member: immediately by those
+// that have nothing to combine (0), by the others after combining.
 SMELT_SHOWN std::int32_t __kmpc_reduce(void* location, std::int32_t thread, std::int32_t variables, std::size_t bytes,
                                        void* data, void (*combine)(void*, void*), void* lock) noexcept {
   const Runtime& below = llvm(SMELT_CALLER);

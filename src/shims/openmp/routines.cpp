@@ -1,11 +1,11 @@
-// Library routines whose answer the shim knows: a parked master is outside of all regions, whatever the runtime
-// thinks. Each exists for programs built by GCC and for those built by clang (exports.map), in C and in Fortran.
+// Library routines that the shim answers: a parked master is outside of all regions, although it is in one for the
+// runtime. Each exists for programs built by GCC and by clang (exports.map), in C and in Fortran.
 #include "shims/openmp/hot_team.hpp"
 
 namespace smelt::shims::openmp {
 namespace {
 
-/// What a routine says when parked, when alone in a region and when inside; else the original is asked.
+/// The answers of a routine in the states parked, alone and inside. In other states the original is called.
 template <Family family, class Parked, class Alone, class Inside>
 int answer(int (*Runtime::*original)(), const void* caller, Parked when_parked, Alone when_alone,
            Inside when_inside) noexcept {
@@ -34,7 +34,7 @@ int ask(int (*Runtime::*original)(), const void* caller) noexcept {
 template <Family family>
 void set_num_threads(int threads, const void* caller) noexcept {
   const Runtime& below = runtime(family, caller);
-  // Programs say it again before every region.
+  // Some programs call it before every region.
   if (smelt_openmp_state == parked && parked_by(below) && threads == self.max_threads) return;
   dissolve("omp_set_num_threads");
   call_off();

@@ -1,4 +1,4 @@
-// The OpenMP runtimes below: where their functions are, and whether hot teams may be made of their threads.
+// The OpenMP runtimes below the shim: their functions, and whether hot teams may be made of their threads.
 #pragma once
 
 #include <atomic>
@@ -9,13 +9,13 @@ namespace smelt::shims::openmp {
 
 enum class Family { gnu, llvm };
 
-/// What has to be done before a function gets its call (symbols.inc).
+/// The action before a call is passed on (symbols.inc).
 enum class Kind : std::uint8_t { observe, alter, stop };
 
-/// The microtask of LLVM's runtime: its thread numbers, then the shared variables.
+/// The microtask of LLVM's runtime: thread numbers, then the shared variables.
 using Microtask = void (*)(std::int32_t* global, std::int32_t* bound, ...);
 
-/// LLVM's: the part of a loop that is the calling thread's.
+/// LLVM's: the calling thread's part of a loop.
 template <class Index, class Step>
 using StaticInit = void (*)(void* location, std::int32_t thread, std::int32_t schedule, std::int32_t* last,
                             Index* lower, Index* upper, Step* stride, Step increment, Step chunk);
@@ -24,8 +24,8 @@ using StaticInit = void (*)(void* location, std::int32_t thread, std::int32_t sc
 using ParallelLoop = void (*)(void (*)(void*), void*, unsigned, long, long, long, long, unsigned);
 using ParallelRuntimeLoop = void (*)(void (*)(void*), void*, unsigned, long, long, long, unsigned);
 
-/// The originals that the shim itself calls. What the runtime has not ends the process as the dynamic linker would,
-/// with a message; no pointer is null.
+/// The originals that the shim itself calls. No pointer is null: a function that the runtime lacks ends the process
+/// with a message, as the dynamic linker would.
 struct Runtime {
   // Library routines, and GNU's entry points, which both runtimes have.
   int (*get_thread_num)();
@@ -82,11 +82,11 @@ struct Runtime {
   void (*end_serialized_parallel)(void*, std::int32_t);
 
   Family family;
-  bool global;           ///< every library of the process is served by this one
-  int copy;              ///< else: its number, see copy_with()
-  const char* no_hot_teams;  ///< why none can be made, null: they can
-  bool own_reductions;   ///< how reductions combine is not prescribed
-  bool usual_blocks;     ///< static loops are cut into blocks that differ by at most one iteration
+  bool global;           ///< serves every library of the process
+  int copy;              ///< otherwise: its number, see copy_with()
+  const char* no_hot_teams;  ///< why hot teams cannot be made; null: they can
+  bool own_reductions;   ///< the environment does not prescribe how reductions combine
+  bool usual_blocks;     ///< static loops are divided into blocks that differ by at most one iteration
   double awake_s;        ///< how long its threads stay awake (smelt_team_create)
 
   struct Code {
@@ -96,11 +96,11 @@ struct Runtime {
   Code code;            ///< of the runtime
   Code shim;
 
-  /// Another function of it; null: it has none of that name.
+  /// Another function of the runtime; null if it has none of that name.
   void* find(const char* name, const char* version) const noexcept;
 
-  /// Whether a call is none of the program's: LLVM's runtime calls its own functions by their public names, and
-  /// some of those on behalf of the shim.
+  /// Whether a call is not from the program: LLVM's runtime calls its own functions by their public names, some of them
+  /// on behalf of the shim.
   bool calls_itself(const void* caller) const noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(caller);
     return address - code.begin < code.end - code.begin || address - shim.begin < shim.end - shim.begin;
@@ -108,22 +108,22 @@ struct Runtime {
 };
 
 extern "C" {
-/// Of the stub that the thread's call came by: the copy of the runtime in the upper half; 0: none.
+/// The stub through which the thread's call came: the copy of the runtime in the upper half; 0: none.
 [[gnu::visibility("hidden")]] extern thread_local constinit std::uint32_t smelt_openmp_bound;
 }
 
 namespace runtime_detail {
 const Runtime& of_copy(Family family, std::uint32_t copy) noexcept;
-extern constinit std::atomic<const Runtime*> globals[2];  ///< by family; null: not looked for yet, or there is none
+extern constinit std::atomic<const Runtime*> globals[2];  ///< by family; null: none, or not searched yet
 const Runtime& look_up(Family family, const void* caller) noexcept;
 }  // namespace runtime_detail
 
-/// The runtime that a call from `caller` (an address in the calling code) is meant for; once for each call, and before
-/// any other function is called. Cost: a load, where one runtime serves the whole process; some more for a library that
-/// is bound to a copy. Who is not (its constructor runs, it got the address elsewhere) is searched among the libraries
-/// whose calls the thread has seen, which stays good until a library is unloaded.
+/// The runtime for a call from `caller` (an address in the calling code). Must be called once per call, before any
+/// other function. Cost: a load if one runtime serves the whole process; slightly more for a library that is bound to a
+/// copy. Other callers (during their constructors, or with an address from elsewhere) are searched in the thread's
+/// CallerCache, which is valid until a library is unloaded.
 inline const Runtime& runtime(Family family, const void* caller) noexcept {
-  // Acquire: partner the release in global_runtime().
+  // Acquire: pairs with the release in global_runtime().
   const Runtime* global = runtime_detail::globals[static_cast<int>(family)].load(std::memory_order_acquire);
   if (global != nullptr) [[likely]] return *global;
   const std::uint32_t bound = smelt_openmp_bound;
@@ -132,22 +132,23 @@ inline const Runtime& runtime(Family family, const void* caller) noexcept {
   return runtime_detail::of_copy(family, bound >> 16);
 }
 
-/// The function by which a runtime is known.
+/// The function that identifies a runtime.
 const char* marker(Family family) noexcept;
 
-/// Whether a runtime was in the process from the start: it serves all libraries, later ones those that come after them.
+/// Whether a runtime was in the process from the start. If so, it serves all libraries; one that was loaded later
+/// serves those loaded after it.
 bool there_at_start(Family family) noexcept;
 
-/// What the global scope has of that name besides the shim; null: nothing.
+/// The definition of a name in the global scope after the shim; null if there is none.
 void* defined_after_shim(const char* name, const char* version = nullptr) noexcept;
 
-/// The number of the copy whose main function this is, for stubs (bindings.hpp); 0: there are too many.
+/// The number of the copy with this main function, for stubs (bindings.hpp); 0 if there are too many.
 int copy_with(Family family, const void* main_function) noexcept;
 
-/// No hot teams from now on, in any thread. `why`: a literal.
+/// Disables hot teams in all threads from now on. `why`: a literal.
 void stop_hot_teams(const char* why) noexcept;
 
-/// Why stop_hot_teams() was called; null if it was not.
+/// The reason given to stop_hot_teams(); null if it was not called.
 const char* hot_teams_stopped() noexcept;
 
 }  // namespace smelt::shims::openmp

@@ -81,7 +81,7 @@ TEST(ServerSelection, TheLibraryKeepsACellInWhichItIsFaster) {
   EXPECT_EQ(job.race(0).cell(bcast, 1024).holder(), Server::library);
 }
 
-TEST(ServerSelection, ALibraryThatIsSlowerByFarGetsOneGlance) {
+TEST(ServerSelection, AMuchSlowerLibraryIsTriedOnce) {
   Job job(2);
   const auto served = play(job, 120, [](int) { return Took{100, 300}; });
   EXPECT_EQ(by_library(served), 3U);
@@ -97,13 +97,13 @@ TEST(ServerSelection, SmeltKeepsWhatTakesAsLong) {
   }
 }
 
-TEST(ServerSelection, ALibraryThatIsFasterByFarGetsACellSoon) {
+TEST(ServerSelection, AMuchFasterLibraryWinsSoon) {
   Job job(2);
   const auto served = play(job, 100, [](int) { return Took{100, 50}; });
   EXPECT_EQ(by(Server::smelt, served), first - 1 + 3 + 2 * 5) << "until the race, and its rows of a glance and two stages";
 }
 
-TEST(ServerSelection, TheWayThatIsFasterIsSmelts) {
+TEST(ServerSelection, TheFasterModeOfSmeltIsUsed) {
   for (const bool at_rest : {true, false}) {
     for (const std::uint64_t library : {50U, 500U}) {
       Job job(3);
@@ -117,7 +117,7 @@ TEST(ServerSelection, TheWayThatIsFasterIsSmelts) {
   }
 }
 
-TEST(ServerSelection, ShortMessagesHaveOneWay) {
+TEST(ServerSelection, ShortMessagesHaveOneMode) {
   Job job(2);
   const auto served = play(
       job, 500,
@@ -128,7 +128,7 @@ TEST(ServerSelection, ShortMessagesHaveOneWay) {
   EXPECT_EQ(by(Server::smelt_at_rest, served), 0U);
 }
 
-TEST(ServerSelection, AWayThatComesToBeFasterIsFoundWhileTheLibraryHasTheCell) {
+TEST(ServerSelection, AFasterModeIsFoundWhileTheLibraryServes) {
   Job job(2);
   const auto served = play(job, 6000, [](int number) {
     return number < 100 ? Took{200, 100, 300} : Took{200, 100, 50};
@@ -153,7 +153,7 @@ TEST(ServerSelection, IsAskedAgainAfterManyCalls) {
   EXPECT_EQ(served.back(), Server::smelt);
 }
 
-TEST(ServerSelection, CellsAreApart) {
+TEST(ServerSelection, CellsAreIndependent) {
   Job job(2);
   const auto faster = [](int) { return Took{100, 50}; };
   play(job, 100, faster, bcast, 4096);
@@ -165,7 +165,7 @@ TEST(ServerSelection, CellsAreApart) {
   EXPECT_EQ(&job.race(0).cell(bcast, std::size_t{1} << 40), &job.race(0).cell(bcast, std::size_t{1} << 50));
 }
 
-TEST(ServerSelection, ACallThatPassedCanBeTakenBack) {
+TEST(ServerSelection, APassedCallCanBeUncounted) {
   Job job(1);
   SelectionCell& cell = job.race(0).cell(bcast, 8);
   for (std::uint64_t i = 0; i < 10 * first; ++i) {
@@ -225,7 +225,7 @@ TEST(ServerSelection, RanksNeverDisagree) {
   }
 }
 
-TEST(SwitchPoint, NamesTheFirstCallThatNobodyHasComeTo) {
+TEST(SwitchPoint, NamesTheFirstCallThatNoRankHasReached) {
   SwitchPoint switch_point;
   const auto never = [] { return false; };
   const auto now = [] { return true; };
