@@ -105,7 +105,7 @@ class Generated(unittest.TestCase):
         sys.path.insert(0, str(ROOT / "docs"))
         import generate
         self.assertTrue(generate.PART.search("<!-- generated: settings -->\nold\n<!-- end of generated -->"))
-        with tempfile.TemporaryDirectory(dir=ROOT / "tests/docs") as place:
+        with tempfile.TemporaryDirectory() as place:
             page = pathlib.Path(place) / "a.md"
             page.write_text("a\n<!-- generated: settings -->\nold\n<!-- end of generated -->\nb\n")
             text = generate.written(page)
@@ -211,7 +211,7 @@ class Commands(unittest.TestCase):
     @classmethod
     def smelt(cls, *words, **options):
         run = subprocess.run([BIN / "smelt", *words], env=cls.environment, cwd=cls.place, capture_output=True, text=True,
-                             timeout=100, **options)
+                             timeout=200, **options)
         if run.returncode != 0:
             raise AssertionError(f"smelt {' '.join(words)}: status {run.returncode}\n{run.stderr}")
         return run.stdout
@@ -256,7 +256,7 @@ class Commands(unittest.TestCase):
             place.mkdir()
         try:
             run = subprocess.run(["bash", "-c", script], env=self.environment, cwd=place, stdin=subprocess.DEVNULL,
-                                 capture_output=True, text=True, timeout=100)
+                                 capture_output=True, text=True, timeout=200)
         except subprocess.TimeoutExpired as late:
             return f"{page.name()}: takes longer than {late.timeout} s\n{late.stderr}"
         return f"{page.name()}: status {run.returncode}\n{run.stdout[-2000:]}\n{run.stderr[-3000:]}" if run.returncode else ""
