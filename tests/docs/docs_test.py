@@ -54,6 +54,16 @@ class Pages(unittest.TestCase):
                         broken.append(f"{file.relative_to(ROOT)}:{number}: {name}: there is no such page")
         self.assertEqual("\n".join(broken), "")
 
+    def test_pages_name_files_that_exist(self):
+        wrong = []
+        for page in [*pages.documents(), pages.read(ROOT / "README.md"), pages.read(ROOT / "CONTRIBUTING.md")]:
+            for number, line in enumerate(page.path.read_text().split("\n"), 1):
+                for name in re.findall(r"`((?:src|include|tests|bench|python|examples|cmake)/[\w./*-]+)`", line):
+                    stands_for_any = re.search(r"\b[A-Z]{4,}", name)  # MACHINE, PAGE
+                    if not stands_for_any and not list(ROOT.glob(name)):
+                        wrong.append(f"{page.name()}:{number}: {name}: there is no such file")
+        self.assertEqual("\n".join(wrong), "")
+
     def test_pages_are_in_the_four_folders(self):
         strays = [page.name() for page in pages.documents()
                   if page.name() != "docs/README.md" and page.path.relative_to(ROOT / "docs").parts[0] not in FOLDERS]
