@@ -2,6 +2,9 @@
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#endif
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,16 +18,23 @@ static_assert(sizeof(std::atomic<std::uint32_t>) == 4 && std::atomic<std::uint32
 
 int membarrier(int command) noexcept { return static_cast<int>(syscall(SYS_membarrier, command, 0, 0)); }
 
-struct Support {
-  bool within;  ///< barrier among the threads of this process
-  bool across;  ///< barrier among all registered processes
-};
-
-const Support& support() noexcept {
-  static const Support result = {membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0,
-                                 membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0};
+// Registering takes the kernel a grace period of RCU, milliseconds, once the process has several threads; before that,
+// less than a microsecond.
+bool registered_within() noexcept {
+  static const bool result = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
   return result;
 }
+
+bool registered_across() noexcept {
+  static const bool result = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+  return result;
+}
+
+#if __has_include(<sys/single_threaded.h>)
+[[gnu::constructor]] void register_while_it_is_cheap() noexcept {
+  if (__libc_single_threaded) enable_heavy_barrier(true);
+}
+#endif
 
 int operation(int what, Among among) noexcept { return among == Among::threads ? what | FUTEX_PRIVATE_FLAG : what; }
 
@@ -44,11 +54,14 @@ void futex_wake(const std::atomic<std::uint32_t>& word, Among among) noexcept {
           nullptr, 0);
 }
 
-void enable_heavy_barrier() noexcept { support(); }
+void enable_heavy_barrier(bool across_processes) noexcept {
+  registered_within();
+  if (across_processes) registered_across();
+}
 
 bool heavy_barrier(bool across_processes) noexcept {
-  if (across_processes) return support().across && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0;
-  return support().within && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+  if (across_processes) return registered_across() && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0;
+  return registered_within() && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
 }  // namespace smelt

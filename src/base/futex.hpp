@@ -20,9 +20,10 @@ void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, 
 /// Wakes everybody who sleeps on `word`. Cost: a system call.
 void futex_wake(const std::atomic<std::uint32_t>& word, Among among = Among::processes) noexcept;
 
-/// Makes this process answer heavy_barrier() of others and able to call it. Called before a
-/// thread of this process unparks anybody; idempotent, survives fork. Cost: a system call, once.
-void enable_heavy_barrier() noexcept;
+/// Makes this process able to call heavy_barrier() and, `across_processes`, answer that of others. Called before a thread
+/// of this process unparks anybody; idempotent, survives fork. Cost: none where the library was loaded before the process
+/// had a second thread; else up to 8 ms for each of the two, once: the kernel waits for all processors.
+void enable_heavy_barrier(bool across_processes = true) noexcept;
 
 /// A full memory barrier on every running thread of this process and, `across_processes`, of
 /// every process that called enable_heavy_barrier(). False where the kernel does not offer it:

@@ -48,6 +48,16 @@ TEST_P(Futexes, SleepUntilTheyAreWoken) {
   EXPECT_EQ(through, 3);
 }
 
+#if __has_include(<sys/single_threaded.h>)
+TEST(HeavyBarrier, IsRegisteredWhenTheLibraryIsLoaded) {
+  const long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+  for (const int command : {MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_GLOBAL_EXPEDITED}) {
+    if (offered < 0 || (offered & command) == 0) GTEST_SKIP() << "this kernel has no expedited membarrier(2)";
+    EXPECT_EQ(syscall(SYS_membarrier, command, 0, 0), 0);
+  }
+}
+#endif
+
 TEST(HeavyBarrier, IsThereWhereTheKernelOffersIt) {
   const long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
   const auto has = [&](int command) { return offered >= 0 && (offered & command) != 0; };

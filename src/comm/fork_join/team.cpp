@@ -28,7 +28,7 @@ std::uint32_t after(std::uint32_t value) noexcept { return value + 1 == 0 ? 1 : 
 
 Team::Team(int size, int parallelism, const WaitConfig& wait)
     : size_(size), flat_(size > parallelism), members_(static_cast<std::size_t>(size)) {
-  enable_heavy_barrier();
+  enable_heavy_barrier(false);
   parking_.among = joining_.among = Among::threads;
   WaitConfig config = wait;
   config.firm_wakers = flat_;

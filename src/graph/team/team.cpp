@@ -34,7 +34,7 @@ int usable_threads() noexcept {
 
 Team::Team(int threads) : wait_(make_wait_config(threads, usable_threads())), caller_(wait_) {
   begin_.among = end_.among = Among::threads;
-  enable_heavy_barrier();
+  enable_heavy_barrier(false);
 }
 
 Result<std::unique_ptr<Team>> Team::create(int threads) {

@@ -48,7 +48,7 @@ class Mpi:
     def command(self, ranks, *program, preload=None, options=()):
         return [self.mpirun, *options, "-n", str(ranks), "env", "LD_PRELOAD=" + (preload or self.shim), *program]
 
-    def run(self, ranks, *program, within=60, expect=0, **more):
+    def run(self, ranks, *program, within=180, expect=0, **more):
         """stdout and stderr of a run, which has to end in time and with that status (None: any but 0)."""
         variables = more.pop("variables", {})
         prefix = more.pop("prefix", [])
@@ -206,7 +206,7 @@ def test_failures(mpi):
     kill_one(mpi, mpi.program("behaviour"))
     kill_one(mpi, mpi.program("nonblocking"))
     program = mpi.program("behaviour")
-    mpi.run(2, program, "abort", within=30, expect=None)
+    mpi.run(2, program, "abort", within=120, expect=None)
     time.sleep(0.2)
     for pid in still_running(program):
         os.kill(pid, signal.SIGKILL)
@@ -218,7 +218,7 @@ def test_failures(mpi):
 def test_early(mpi):
     """A rank that has ended by MPI_Finalize while another one waits for it: that is told so."""
     before = left_behind()
-    text = mpi.run(2, mpi.program("behaviour"), "early", within=40)
+    text = mpi.run(2, mpi.program("behaviour"), "early", within=120)
     times = [float(time) for time in re.findall(r"told after ([0-9.]+) s", text)]
     # A second is promised; the machine may be busy with something else.
     if len(times) != 6 or max(times) > 5:
@@ -357,7 +357,7 @@ def test_machines_nonblocking(mpi):
             fail(f"nothing was passed on visibly between machines:\n{text}")
 
 
-def run_without_end(mpi, ranks, program, end, options, variables, prefix, within=60):
+def run_without_end(mpi, ranks, program, end, options, variables, prefix, within=180):
     """Until the program says by the line `end` that it is through: MPICH 4.0 over UCX's TCP may hang in MPI_Finalize,
     also where no shim is loaded. Some ranks wait there for the others' answer to the closing of their connections, while these sleep
     in a barrier of PMI already."""
