@@ -213,9 +213,12 @@ class Commands(unittest.TestCase):
             **{key: value for key, value in os.environ.items() if not key.startswith("SMELT_")},
             "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(cls.place), "XDG_CACHE_HOME": str(cls.place / "cache"),
             "LD_LIBRARY_PATH": str(BIN.parent / "lib"), "NO_COLOR": "1", "SMELT_SOURCE": str(ROOT),
-            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+            "PKG_CONFIG_PATH": str(cls.place), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
             "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
         }
+        # As an installation has it, for what is built here.
+        (cls.place / "smelt.pc").write_text(f"Name: smelt\nDescription: -\nVersion: 0\nCflags: -I{ROOT}/include\n"
+                                            f"Libs: -L{BIN.parent}/lib -lsmelt\n")
         cls.smelt("measure", "--quick", "--budget", "3s")
 
     @classmethod
@@ -271,17 +274,47 @@ class Commands(unittest.TestCase):
             return f"{page.name()}: takes longer than {late.timeout} s\n{late.stderr}"
         return f"{page.name()}: status {run.returncode}\n{run.stdout[-2000:]}\n{run.stderr[-3000:]}" if run.returncode else ""
 
+    @staticmethod
+    def shown():
+        return [*pages.documents(), pages.read(ROOT / "README.md"), pages.read(ROOT / "CONTRIBUTING.md"),
+                pages.read(ROOT / "bench/results/README.md")]
+
     def test_commands_of_every_page(self):
-        shown = [*pages.documents(), pages.read(ROOT / "README.md"), pages.read(ROOT / "CONTRIBUTING.md"),
-                 pages.read(ROOT / "bench/results/README.md")]
         with ThreadPoolExecutor(2) as pool:
-            failed = [each for each in pool.map(self.run_page, shown) if each]
+            failed = [each for each in pool.map(self.run_page, self.shown()) if each]
         self.assertEqual("\n".join(failed), "")
+
+    @classmethod
+    def commands(cls):
+        listed = cls.smelt("--help").split("\nCommands:\n")[1].split("\n\n")[0]
+        return re.findall(r"^  (\w+) {2,}", listed, re.MULTILINE)
+
+    def test_blocks_that_are_not_run_are_right_as_far_as_can_be_seen(self):
+        wrong, helps = [], {}
+        for page in self.shown():
+            for fence in page.fences:
+                if fence.language not in ("sh", "console"):
+                    continue
+                where, script = f"{page.name()}:{fence.line}", self.commands_of(fence)
+                checked = subprocess.run(["bash", "-n", "-c", script], capture_output=True, text=True)
+                if checked.returncode != 0:
+                    wrong.append(f"{where}: {checked.stderr}")
+                for words in re.findall(r"(?:^|[;&|(] *|\w=\w+ )smelt ((?:graph )?[a-z][^\n;&|)#]*)", script, re.MULTILINE):
+                    command = re.match(r"(?:graph )?\w+", words)[0]
+                    if command.split()[0] not in self.commands():
+                        wrong.append(f"{where}: smelt {command}: there is no such command")
+                        continue
+                    if command not in helps:
+                        helps[command] = self.smelt(*command.split(), "--help")
+                    own = words.split(" mpirun")[0].split(" ./")[0]
+                    for option in re.findall(r" (--[a-z][\w-]*)", own):
+                        if option not in helps[command]:
+                            wrong.append(f"{where}: smelt {command} has no {option}")
+        self.assertEqual("\n".join(wrong), "")
 
     def test_every_command_has_a_section(self):
         page = pages.read(ROOT / "docs/reference/command.md")
-        commands = self.smelt("--help").split("\nCommands:\n")[1].split("\n\n")[0]
-        listed = re.findall(r"^  (\w+) {2,}", commands, re.MULTILINE)
+        listed = self.commands()
         self.assertGreater(len(listed), 10)
         self.assertEqual([each for each in listed if each not in page.headings], [])
 
@@ -290,7 +323,8 @@ class Commands(unittest.TestCase):
         # What holds everywhere is said once, before the sections.
         sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
         missing = []
-        for command, text in sections.items():
+        for command in self.commands():
+            text = sections.get(command, "")
             for short, option in re.findall(r"^  (?:(-\w), )?(--[a-z][\w-]*)", self.smelt(command, "--help"), re.MULTILINE):
                 if option not in text and not (short and f"{short} " in text) and option not in ("--help", "--json", "--model"):
                     missing.append(f"{command} {option}")
