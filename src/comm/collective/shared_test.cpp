@@ -46,7 +46,7 @@ constexpr std::uint64_t death_rounds = 60;
 /// A second is promised; the machine may be busy with something else.
 constexpr std::uint64_t longest_wait_ns = 5'000'000'000;
 
-/// Endings of meetings of that name that wait for somebody (comm/endings.hpp).
+/// Endings of rendezvous of that name that wait for somebody (comm/endings.hpp).
 int endings_left(const std::string& name) {
   std::error_code none;
   const std::filesystem::directory_iterator endings(cache_path({}).parent_path() / "ended", none), end;
@@ -109,7 +109,7 @@ struct Round {
   }
 };
 
-/// A meeting as its name is seen from outside.
+/// A rendezvous as its name is seen from outside.
 class MeetingSeen {
  public:
   explicit MeetingSeen(const std::string& name) : path_("/smelt-" + std::to_string(geteuid()) + "-" + name) {}
@@ -141,7 +141,7 @@ TEST_P(Processes, DoEveryOperation) {
   for (const bool irregular : {false, true}) {
     const auto name = fresh_name();
     const auto cases = all_operations(size, irregular);
-    const test::Zeroed<Round> round;
+    const test::ZeroedSharedValue<Round> round;
     const auto pids = fork_ranks(size, [&](int rank) {
       round->introduce(rank);
       return run_cases(name, size, rank, cases, "chosen");
@@ -314,7 +314,7 @@ TEST(Deaths, SurvivorsAreToldShrinkAndGoOn) {
   for (std::uint64_t turn = 0; turn < rounds && !HasFailure(); ++turn) {
     const auto name = fresh_name();
     const std::uint64_t seed = random();
-    const test::Zeroed<Round> round;
+    const test::ZeroedSharedValue<Round> round;
     MeetingSeen seen(name);
     const int first = static_cast<int>(random() % size), second = (first + 1) % size;
     round->victims = 1u << first | (turn % 3 == 0 ? 1u << second : 0u);
@@ -366,10 +366,10 @@ TEST(Deaths, AreNoticedWithinASecond) {
   EXPECT_EQ(wait_for(pids), (std::vector<int>{0, -SIGKILL, 0}));
 }
 
-// It has come to the meeting of a subgroup as the first; the others have other things to do.
+// It has come to the rendezvous of a subgroup as the first; the others have other things to do.
 TEST(Deaths, LeaveNoNameOfASubgroup) {
   const auto name = fresh_name();
-  const test::Zeroed<Round> round;
+  const test::ZeroedSharedValue<Round> round;
   const auto pids = fork_ranks(3, [&](int rank) {
     const int mine[] = {rank};
     auto comm = Communicator::create_shared(name, 3, mine, options_for());
@@ -388,11 +388,11 @@ TEST(Deaths, LeaveNoNameOfASubgroup) {
   EXPECT_EQ(names_left(round->processes()), 0);
 }
 
-// The dead rank has joined the communicator, but not come to the meeting of its part: only the communicator knows.
+// The dead rank has joined the communicator, but not come to the rendezvous of its part: only the communicator knows.
 TEST(Deaths, EndTheMakingOfASubgroup) {
   for (const bool member : {true, false}) {
     const auto name = fresh_name();
-    const test::Zeroed<Round> round;
+    const test::ZeroedSharedValue<Round> round;
     round->victims = 1u << 2;
     const auto pids = fork_ranks(4, [&](int rank) {
       const int mine[] = {rank};
