@@ -523,4 +523,6 @@ int smelt_graph_triangles(const smelt_graph* graph, int threads, uint64_t* trian
 }
 #endif
 
+#include <smelt/former_names.h>
+
 #endif
