@@ -111,9 +111,24 @@ def without_private(code):
     return kept
 
 
+TYPE = re.compile(r"(?:template\s*<.*?>\s*)?(?:\[\[\w+\]\]\s*)?(?:struct|class|enum|using|inline constexpr|constexpr)\b")
+
+
+def without_bodies(code):
+    """A function without what it does: its declaration."""
+    if TYPE.match(" ".join(code)):
+        return without_private(code)
+    kept = []
+    for line in code:
+        if line.rstrip().endswith("{"):
+            return [*kept, line.rstrip().removesuffix("{").rstrip() + ";"]
+        kept.append(re.sub(r" \{ .*\}$", ";", line))
+    return kept
+
+
 def name_of(code):
     text = " ".join(code_only(line).strip() for line in code)
-    text = re.sub(r"^template\s*<[^{]*?>\s*(?=\w)", "", text)
+    text = re.sub(r"^template\s*<[^{]*?>\s*(?=\w)", "", text).removeprefix("decltype(auto) ")
     if found := re.match(r"(?:\[\[\w+\]\]\s*)?(?:struct|class|enum class|enum)\s+(?:\[\[\w+\]\]\s*)?(\w+)", text):
         return found[1]
     if found := re.match(r"using (\w+)", text):
@@ -173,7 +188,7 @@ def header(file):
         lines += ["", f"### {name_of(code)}", ""]
         if comment:
             lines += [*prose(comment), ""]
-        lines += ["```cpp", *without_private(code), "```"]
+        lines += ["```cpp", *without_bodies(code), "```"]
     return lines
 
 
