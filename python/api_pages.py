@@ -1,4 +1,4 @@
-"""Reference pages out of the public headers and the table of settings, as lists of Markdown lines."""
+"""Reference pages out of the public headers, the table of settings and the rooms' READMEs, as lists of Markdown lines."""
 
 import pathlib
 import re
@@ -220,4 +220,26 @@ def settings():
     for name, default, meaning in rows:
         words = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', meaning)).replace("|", "\\|")
         lines.append(f"| `{name}` | {f'`{default}`' if default else 'not set'} | {words} |")
+    return lines
+
+
+# ---- rooms -------------------------------------------------------------------------------------------------------------
+
+ROOMS = ("base", "machine", "channel", "plan", "measure", "comm", "tune", "export", "memory", "state", "graph", "capi", "shims",
+         "cli")
+
+
+def rooms():
+    """Each folder of src by the first line of its README, its inner rooms, and what it may include."""
+    found = {file.parent.name: file.read_text() for file in (ROOT / "src").glob("*/README.md")}
+    order = [each for each in ROOMS if each in found] + sorted(set(found) - set(ROOMS))
+    lines = ["| folder | holds | may include |", "| --- | --- | --- |"]
+    for room in order:
+        text = found[room]
+        title = re.sub(rf"^# *({room}: *)?", "", text.split("\n")[0])
+        allowed = re.search(r"May include: (.*?)\.(?=\s|$)", text, re.DOTALL)
+        lines.append(f"| `src/{room}/` | {title} | {' '.join(allowed[1].split()) if allowed else ''} |")
+        for inner, what in re.findall(r"^- `(\w+)/`:? +(.*?)(?=^- |^$|\Z)", text, re.MULTILINE | re.DOTALL):
+            if (ROOT / "src" / room / inner).is_dir() and room not in ("shims",):
+                lines.append(f"| &nbsp; `{inner}/` | {' '.join(what.split()).rstrip('.')} | |")
     return lines
