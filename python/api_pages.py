@@ -111,13 +111,34 @@ def without_private(code):
     return kept
 
 
+BODY = re.compile(r"^( *)(\S.*?\)(?: *(?:const|noexcept|&&?))*)(?: : .*?)? \{(.*\})?$")
+
+
+def without_member_bodies(code):
+    """Members that are defined in their class, as declarations."""
+    kept, depth = [], 0
+    for line in code:
+        bare = code_only(line)
+        if depth:
+            depth += bare.count("{") - bare.count("}")
+            continue
+        if kept and bare.lstrip().startswith(": "):  # initializers of a constructor
+            kept[-1] += ";"
+            depth = bare.count("{") - bare.count("}")
+            continue
+        found = BODY.match(bare.rstrip())
+        kept.append(f"{found[1]}{found[2]};" if found else line)
+        depth = bare.count("{") - bare.count("}") if found else 0
+    return kept
+
+
 TYPE = re.compile(r"(?:template\s*<.*?>\s*)?(?:\[\[\w+\]\]\s*)?(?:struct|class|enum|using|inline constexpr|constexpr)\b")
 
 
 def without_bodies(code):
     """A function without what it does: its declaration."""
     if TYPE.match(" ".join(code)):
-        return without_private(code)
+        return without_member_bodies(without_private(code))
     kept = []
     for line in code:
         if line.rstrip().endswith("{"):
