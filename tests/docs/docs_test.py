@@ -212,7 +212,7 @@ class Commands(unittest.TestCase):
         cls.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("SMELT_")},
             "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(cls.place), "XDG_CACHE_HOME": str(cls.place / "cache"),
-            "LD_LIBRARY_PATH": str(BIN.parent / "lib"), "NO_COLOR": "1", "SMELT_SOURCE": str(ROOT),
+            "LD_LIBRARY_PATH": str(BIN.parent / "lib"), "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1",
             "PKG_CONFIG_PATH": str(cls.place), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
             "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
         }
@@ -253,7 +253,10 @@ class Commands(unittest.TestCase):
                 continue
             if not all(self.is_there(tool) for tool in fence.notes.get("needs", "").split()):
                 continue
-            script += [f"echo '+ {page.name()}:{fence.line}' >&2", self.commands_of(fence)]
+            commands = self.commands_of(fence)
+            if fence.notes.get("run in") == "the repository":
+                commands = f"( cd '{ROOT}'\n{commands}\n)"
+            script += [f"echo '+ {page.name()}:{fence.line}' >&2", commands]
         return "\n".join(script) + "\n" if len(script) > 1 else ""
 
     def run_page(self, page):
