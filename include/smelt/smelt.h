@@ -519,10 +519,61 @@ int smelt_graph_sssp(const smelt_graph* graph, uint64_t root, int threads, int32
 /* Of an undirected, simple graph. */
 int smelt_graph_triangles(const smelt_graph* graph, int threads, uint64_t* triangles);
 
+/* ---- maps ----------------------------------------------------------------------------------- */
+
+/* A concurrent map, for the threads of a process or for processes, that survives the death of any process that uses it
+ * at any instruction. Keys and values have fixed sizes of 1 to 4096 bytes; keys are equal if all their bytes are.
+ * Every call may be made from any thread. Promises, progress and cost: docs/reference/map.md */
+typedef struct smelt_map smelt_map;
+
+#define SMELT_MAP_KEEP 1u /* the map outlives its last process, until smelt_map_remove() or `smelt state rm` */
+
+/* For the threads of this process. `capacity`: keys that fit before the table grows for the first time. */
+int smelt_map_create(size_t key_bytes, size_t value_bytes, uint64_t capacity, smelt_map** map);
+
+/* For all processes of this user that use the name: whoever comes first creates it, the others attach. Without
+ * SMELT_MAP_KEEP it is gone with the last of them, however that ends. */
+int smelt_map_create_shared(const char* name, size_t key_bytes, size_t value_bytes, uint64_t capacity, unsigned flags,
+                            smelt_map** map);
+
+/* A map that some process has created; SMELT_NOT_FOUND. */
+int smelt_map_attach(const char* name, size_t key_bytes, size_t value_bytes, smelt_map** map);
+
+/* A map that was kept, in use or not; SMELT_NOT_FOUND. */
+int smelt_map_open(const char* name, size_t key_bytes, size_t value_bytes, smelt_map** map);
+
+void smelt_map_free(smelt_map* map);
+
+/* Removes the name of a map that was kept; SMELT_NOT_FOUND. */
+int smelt_map_remove(const char* name);
+
+/* SMELT_NOT_FOUND: there is no such key. Writes nothing to shared memory and waits for nobody. */
+int smelt_map_get(const smelt_map* map, const void* key, void* value);
+
+/* Many lookups whose cache misses overlap: keys and values one after the other, found[i] 1 or 0. */
+int smelt_map_get_many(const smelt_map* map, uint64_t count, const void* keys, void* values, unsigned char* found);
+
+/* Updates; SMELT_OUT_OF_MEMORY: there is no room for the key, nothing was changed. Each result may be NULL. */
+int smelt_map_put(smelt_map* map, const void* key, const void* value);
+int smelt_map_insert(smelt_map* map, const void* key, const void* value, int* inserted);
+int smelt_map_erase(smelt_map* map, const void* key, int* erased);
+
+/* Sets the value of a key that has the value `expected`; else `expected` becomes what it has. SMELT_NOT_FOUND. */
+int smelt_map_compare_exchange(smelt_map* map, const void* key, void* expected, const void* desired, int* exchanged);
+
+/* Adds to a value of 8 bytes; a key that is not there counts as 0. */
+int smelt_map_fetch_add(smelt_map* map, const void* key, int64_t term, int64_t* before);
+
+/* Calls `visit` for each key. `at_one_moment`: as all of them are at one moment, for which updates wait; else keys that
+ * come or go meanwhile are visited or not. `visit` makes no update of this map. */
+int smelt_map_for_each(const smelt_map* map, int at_one_moment,
+                       void (*visit)(void* context, const void* key, const void* value), void* context);
+
+/* Counts the keys: reads the whole table. */
+uint64_t smelt_map_size(const smelt_map* map);
+
 #ifdef __cplusplus
 }
 #endif
-
-#include <smelt/former_names.h>
 
 #endif

@@ -28,7 +28,7 @@ constexpr std::uint64_t crowded_yield_ns = 5'000'000;
 constexpr std::uint64_t interrupt_every_ns = 20'000;
 constexpr std::uint64_t unfenced_sleep_ns = 1'000'000;
 
-alignas(separation_bytes) constinit YieldSuppression process_truce;
+alignas(separation_bytes) constinit YieldSuppression process_yield_suppression;
 
 std::uint64_t to_ticks(std::uint64_t ns) {
   return static_cast<std::uint64_t>(static_cast<double>(ns) * rough_ticks_per_ns());
@@ -245,7 +245,7 @@ class Waiter::SlowWait {
 };
 
 Waiter::Waiter(const WaitConfig& config) noexcept
-    : contention_(config.yield_suppression != nullptr ? *config.yield_suppression : process_truce,
+    : contention_(config.yield_suppression != nullptr ? *config.yield_suppression : process_yield_suppression,
                   config.slices_are_ours      ? PuContention::never
                   : config.ranks_per_pu > 1.0 ? PuContention::shared_slice_ns
                                               : PuContention::slice_ns),

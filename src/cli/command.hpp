@@ -58,5 +58,6 @@ void add_run(Parser& parser);
 void add_inspect(Parser& parser);
 void add_settings(Parser& parser);
 void add_graph(Parser& parser);
+void add_state(Parser& parser);
 
 }  // namespace smelt::cli

@@ -36,6 +36,7 @@ int run_main(int argc, char** argv) {
   add_inspect(parser);
   add_settings(parser);
   add_graph(parser);
+  add_state(parser);
   return parser.run(argc, argv);
 }
 

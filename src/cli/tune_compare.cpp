@@ -88,7 +88,6 @@ void print_text(const FileComparison& found) {
 void print_document(const FileComparison& found) {
   Json document = {{"cells", found.cells.size()}, {"measured_in_both", found.measured}, {"agreement", found.agreement}};
   for (const Kind kind : all_kinds) document[name_of(kind)] = found.counts.at(kind);
-  document["same-course"] = found.counts.at(Kind::same_schedule);  // its former name, for one release
   document["differing"] = Json::array();
   for (const auto& cell : found.cells) {
     if (cell.kind != Kind::different) continue;

@@ -24,7 +24,7 @@ const MapDefinition all_maps[] = {
      rep_2pc_costs},
     {{"rep_sc", "replicas at all clients; lookups local and perhaps stale", sequential, true, Faults::none, false},
      rep_sc_costs},
-    {{"shared", "one table in shared memory; readers write nothing", linearizable, false, Faults::stop, false},
+    {{"shared", "one table in shared memory; readers write nothing", linearizable, false, Faults::crash, false},
      shared_costs},
     {{"kv", "replicas fed by a replicated log; lookups local", linearizable, false, Faults::stop, false}, kv_costs},
 };

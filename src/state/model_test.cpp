@@ -349,7 +349,7 @@ TEST(MapChoice, WhatTheLoadAsksForIsKept) {
   EXPECT_THAT(names(*rank_maps(platform, load, 8)),
               testing::UnorderedElementsAre("part_simple", "part_caching", "shared", "kv"));
   load.faults = Faults::stop;
-  EXPECT_THAT(names(*rank_maps(platform, load, 8)), ElementsAre("shared", "kv"));
+  EXPECT_THAT(names(*rank_maps(platform, load, 8)), ElementsAre("kv"));
   MapPlatform distributed = platform;
   distributed.line.reset();
   EXPECT_THAT(names(*rank_maps(distributed, load, 8)), ElementsAre("kv"));
@@ -645,9 +645,9 @@ TEST(MapRegistry, FactsOfEightAlgorithms) {
               ElementsAre("part_simple", "part_caching", "rep_remote", "rep_local", "rep_sc"));
   EXPECT_THAT(those([](const auto& each) { return each.waits_for_everyone; }),
               ElementsAre("part_caching", "rep_local", "rep_2pc"));
-  EXPECT_THAT(those([](const auto& each) { return each.survives == Faults::stop; }), ElementsAre("shared", "kv"));
+  EXPECT_THAT(those([](const auto& each) { return each.survives == Faults::stop; }), ElementsAre("kv"));
   EXPECT_THAT(those([](const auto& each) { return each.survives == Faults::crash; }),
-              ElementsAre("part_simple", "part_caching"));
+              ElementsAre("part_simple", "part_caching", "shared"));
   EXPECT_EQ(find_map_algorithm("redis"), nullptr);
 }
 

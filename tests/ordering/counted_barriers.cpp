@@ -15,12 +15,12 @@ std::uint64_t stress_barrier() {
   return take_turns([&](Waiter& waiter, int) { barrier.enter(2, waiter); });
 }
 
-std::uint64_t stress_gate() {
+std::uint64_t stress_counted_barrier() {
   comm::CountedBarrier barrier(2);
   return take_turns([&](Waiter& waiter, int) { barrier.pass(barrier.arrive(), waiter); });
 }
 
-std::uint64_t stress_gate_at_once() {
+std::uint64_t stress_counted_barrier_at_once() {
   comm::CountedBarrier barrier(2);
   return take_turns([&](Waiter& waiter, int) {
     if (!barrier.complete()) barrier.pass(barrier.arrive(), waiter);
@@ -28,7 +28,7 @@ std::uint64_t stress_gate_at_once() {
 }
 
 /// By turns the last one through a barrier and the other one free it, while who is left is still on the way out.
-std::uint64_t stress_gate_end() {
+std::uint64_t stress_counted_barrier_end() {
   std::vector<std::unique_ptr<comm::CountedBarrier>> barriers(messages);
   for (auto& barrier : barriers) barrier = std::make_unique<comm::CountedBarrier>(2);
   std::uint64_t wrong = 0;
@@ -53,4 +53,7 @@ std::uint64_t stress_gate_end() {
 
 }  // namespace
 
-int main() { return verdict(stress_barrier() + stress_gate() + stress_gate_at_once() + stress_gate_end()); }
+int main() {
+  return verdict(stress_barrier() + stress_counted_barrier() + stress_counted_barrier_at_once() +
+                 stress_counted_barrier_end());
+}

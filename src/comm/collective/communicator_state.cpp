@@ -246,8 +246,8 @@ Result<void> CommunicatorState::make_endpoints(std::span<const int> ranks) {
 /// Threads note their own end; the failure detector is for the agreement, which looks at nobody else here.
 FailureDetector* CommunicatorState::own_detector() {
   const std::lock_guard lock(subgroups_mutex_);
-  if (!idle_watch_) idle_watch_.emplace(*members_);
-  return &*idle_watch_;
+  if (!idle_detector_) idle_detector_.emplace(*members_);
+  return &*idle_detector_;
 }
 
 void CommunicatorState::fail(Status status, const std::string& message) noexcept {
@@ -276,10 +276,10 @@ std::uint32_t CommunicatorState::departure(int rank, int own) const noexcept {
   // has entered what `own` has come for.
   const auto calls = Progress::calls(layout.progress(rank).position.load(std::memory_order_relaxed));
   if (theirs != 0) return calls > endpoints[static_cast<std::size_t>(own)]->calls_before() ? theirs : 0;
-  if (!origin_) return 0;
-  const auto whole = origin_->whole.lock();
-  const int number = origin_->members[static_cast<std::size_t>(rank)];
-  const bool gone = whole == nullptr || whole->members_->departure(number, origin_->attendance) != 0 ||
+  if (!parent_) return 0;
+  const auto whole = parent_->whole.lock();
+  const int number = parent_->members[static_cast<std::size_t>(rank)];
+  const bool gone = whole == nullptr || whole->members_->departure(number, parent_->attendance) != 0 ||
                     !whole->members_->present(number);
   // It comes to the part before it leaves the whole, which has been acquired: so it will not come if it has not.
   return gone && members_->attendance(rank) == 0 ? Membership::for_good : 0;
@@ -353,7 +353,7 @@ Result<std::shared_ptr<CommunicatorState>> CommunicatorState::subgroup(const std
     auto created = create(machine, part, options);
     if (!created) return created.error();
     const int own = members[static_cast<std::size_t>(new_rank)];
-    (*created)->origin_ = ParentCommunicator{weak_from_this(), members, members_->attendance(own)};
+    (*created)->parent_ = ParentCommunicator{weak_from_this(), members, members_->attendance(own)};
     found = subgroups_.emplace(key, PendingSubgroup{std::move(*created), 0}).first;
   }
   auto state = found->second.state;

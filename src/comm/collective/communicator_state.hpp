@@ -135,7 +135,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   /// A rank that has left for good, -1 if none has.
   int somebody_left() const noexcept;
   Result<void> open_shared(std::span<const int> ranks);
-  Result<void> meet_in_setup(int stage, std::size_t own_ranks);
+  Result<void> wait_in_setup(int stage, std::size_t own_ranks);
   Result<void> find_out_access(std::span<const int> own_ranks);
   FailureDetector* own_detector();
 
@@ -149,13 +149,13 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
     std::vector<int> members;
     std::uint32_t attendance = 0;
   };
-  std::optional<ParentCommunicator> origin_;
+  std::optional<ParentCommunicator> parent_;
   std::atomic<bool> closed_{false};
   bool processes_ = false;
   bool deaths_expected_ = false;
   std::optional<Membership> members_;
-  std::optional<FailureDetector> detector_;    ///< of processes; threads note their own end
-  std::optional<FailureDetector> idle_watch_;  ///< of threads, made for their first agreement
+  std::optional<FailureDetector> detector_;       ///< of processes; threads note their own end
+  std::optional<FailureDetector> idle_detector_;  ///< of threads, made for their first agreement
 
   struct PendingSubgroup {
     std::shared_ptr<CommunicatorState> state;

@@ -28,7 +28,7 @@ bool can_read(pid_t process, const std::byte* address) {
   return process_vm_readv(process, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(sizeof word) && word == probe_word;
 }
 
-SharedConfig blueprint_of(const CommunicatorState& state) {
+SharedConfig shared_config_of(const CommunicatorState& state) {
   SharedConfig shared_config{state.machine,     state.group,
                              state.options,     {},
                              state.parallelism, state.profile ? format_profile(*state.profile) : ""};
@@ -45,7 +45,7 @@ RendezvousOptions rendezvous_options_of(const CommunicatorOptions& options) {
 }  // namespace
 
 /// Waits until `ranks` ranks have come to this point of the set-up. Deaths end it.
-Result<void> CommunicatorState::meet_in_setup(int stage, std::size_t own_ranks) {
+Result<void> CommunicatorState::wait_in_setup(int stage, std::size_t own_ranks) {
   auto& arrived = layout.control().setup[stage];
   // Release: what was done before is visible to who sees the sum; acquire below.
   arrived.fetch_add(static_cast<int>(own_ranks), std::memory_order_release);
@@ -76,13 +76,13 @@ Result<void> CommunicatorState::find_out_access(std::span<const int> own_ranks) 
   for (int rank : own_ranks) {
     layout.tick(rank).in.store(reinterpret_cast<const std::byte*>(&probe), std::memory_order_relaxed);
   }
-  if (auto met = meet_in_setup(0, own_ranks.size()); !met) return met.error();
+  if (auto met = wait_in_setup(0, own_ranks.size()); !met) return met.error();
   for (int rank = 0; rank < group.size(); ++rank) {
     const pid_t process = foreign_process(rank);
     if (process == 0 || can_read(process, layout.tick(rank).in.load(std::memory_order_relaxed))) continue;
     layout.control().no_direct.store(1, std::memory_order_relaxed);  // published by the rendezvous below
   }
-  return meet_in_setup(1, own_ranks.size());
+  return wait_in_setup(1, own_ranks.size());
 }
 
 Result<std::shared_ptr<CommunicatorState>> CommunicatorState::join(const JoinRendezvous& join_rendezvous,
@@ -97,8 +97,8 @@ Result<std::shared_ptr<CommunicatorState>> CommunicatorState::join(const JoinRen
     const auto place = [state = *planned](std::byte* user) {
       place_memory(state->machine, state->group, SharedLayout(user, state->group.size()), bind_reserved_to_numa_node);
     };
-    return SegmentContent{format_shared_config(blueprint_of(**planned)), SharedLayout::bytes((*planned)->group.size()),
-                          place};
+    return SegmentContent{format_shared_config(shared_config_of(**planned)),
+                          SharedLayout::bytes((*planned)->group.size()), place};
   };
   auto rendezvous = join_rendezvous(prepare);
   if (!rendezvous) return rendezvous.error();
@@ -116,7 +116,7 @@ Result<std::shared_ptr<CommunicatorState>> CommunicatorState::join(const JoinRen
   state->timeout_s = *timeout;
   state->parallelism = shared_config->parallelism;
   if (!shared_config->profile.empty()) {
-    auto profile = parse_profile(shared_config->profile, "the communicator's blueprint");
+    auto profile = parse_profile(shared_config->profile, "the communicator's shared configuration");
     if (!profile) return profile.error();
     state->profile = std::move(*profile);
   }

@@ -12,7 +12,7 @@ namespace {
 
 bool uses_ticks(const Schedule& schedule) { return schedule.ticks > 0; }
 
-bool is_brief(const Move& move, bool ticks) {
+bool is_eager(const Move& move, bool ticks) {
   switch (move.kind) {
     case Move::Kind::send:
     case Move::Kind::recv:
@@ -88,7 +88,7 @@ EagerPath EagerPath::compile(Endpoint& endpoint, const Recipe& recipe, const Sch
   std::uint16_t most_blocks = uses_ticks(schedule) ? 0 : 1;  // of a message; 0: there is none
   for (const auto* section : {&schedule.begin, &schedule.body, &schedule.end}) {
     for (const Move& move : *section) {
-      if (!is_brief(move, staged)) return EagerPath();
+      if (!is_eager(move, staged)) return EagerPath();
       if (move.kind == Move::Kind::flush) continue;
       const EagerStep& step = eager.steps_.emplace_back(eager.compile_step(endpoint, move, operation));
       // Without ticks operands are scratch in every step.
@@ -153,7 +153,7 @@ inline bool EagerPath::await(Endpoint& endpoint, int source, std::uint64_t value
   return endpoint.waiter_.wait([&] { return endpoint.has_reached(source, value); }, &tick.parking, &tick.value);
 }
 
-inline EagerPath::CallBuffers EagerPath::frame_of(Endpoint& endpoint, const Collective& call) noexcept {
+inline EagerPath::CallBuffers EagerPath::buffers_of(Endpoint& endpoint, const Collective& call) noexcept {
   static_assert(static_cast<int>(Buffer::work) == 3 && static_cast<int>(Buffer::stage) == 4);
   return {.base = {nullptr, static_cast<std::byte*>(const_cast<void*>(call.in)), static_cast<std::byte*>(call.out),
                    endpoint.work_.data(), nullptr},
@@ -161,11 +161,11 @@ inline EagerPath::CallBuffers EagerPath::frame_of(Endpoint& endpoint, const Coll
 }
 
 EagerPath::UnevenCallBuffers EagerPath::uneven_buffers_of(Endpoint& endpoint, const Collective& call) noexcept {
-  UnevenCallBuffers frame{frame_of(endpoint, call)};
-  if (!call.uneven) return frame;
-  frame.bytes = *longest_known(call, endpoint.size(), endpoint.rank_) * call.element_bytes;
-  frame.uneven = &call;
-  return frame;
+  UnevenCallBuffers buffers{buffers_of(endpoint, call)};
+  if (!call.uneven) return buffers;
+  buffers.bytes = *longest_known(call, endpoint.size(), endpoint.rank_) * call.element_bytes;
+  buffers.uneven = &call;
+  return buffers;
 }
 
 /// Only where all ranks come to the same answer, and what is combined has the length of the own block.
@@ -192,95 +192,96 @@ std::size_t EagerPath::UnevenCallBuffers::uneven_offset(const BlockRange& place)
 }
 
 /// The epoch, and the place in the stages.
-inline void EagerPath::take_stage(Endpoint& endpoint, CallBuffers& frame) const noexcept {
-  frame.epoch = ++endpoint.epoch_ << tick_bits;
+inline void EagerPath::take_stage(Endpoint& endpoint, CallBuffers& buffers) const noexcept {
+  buffers.epoch = ++endpoint.epoch_ << tick_bits;
   if (stage_blocks_ == 0) return;
-  frame.staged = endpoint.stage_.take(stage_blocks_ * frame.bytes, 1);
-  frame.base[static_cast<int>(Buffer::stage)] = endpoint.stage_memory_ + frame.staged;
+  buffers.staged = endpoint.stage_.take(stage_blocks_ * buffers.bytes, 1);
+  buffers.base[static_cast<int>(Buffer::stage)] = endpoint.stage_memory_ + buffers.staged;
 }
 
 /// Of the places that this rank fills.
-inline std::span<StagingRing::Use> EagerPath::uses(Endpoint& endpoint, const CallBuffers& frame) const noexcept {
-  return fills_stage_ ? endpoint.stage_.uses(frame.staged, stage_blocks_ * frame.bytes) : std::span<StagingRing::Use>();
+inline std::span<StagingRing::Use> EagerPath::uses(Endpoint& endpoint, const CallBuffers& buffers) const noexcept {
+  return fills_stage_ ? endpoint.stage_.uses(buffers.staged, stage_blocks_ * buffers.bytes)
+                      : std::span<StagingRing::Use>();
 }
 
-inline void EagerPath::note_use(Endpoint& endpoint, const CallBuffers& frame) const noexcept {
-  const StagingRing::Use use{&schedule_->stage_readers, frame.epoch + static_cast<std::uint64_t>(schedule_->ticks)};
-  for (StagingRing::Use& each : uses(endpoint, frame)) each = use;
+inline void EagerPath::note_use(Endpoint& endpoint, const CallBuffers& buffers) const noexcept {
+  const StagingRing::Use use{&schedule_->stage_readers, buffers.epoch + static_cast<std::uint64_t>(schedule_->ticks)};
+  for (StagingRing::Use& each : uses(endpoint, buffers)) each = use;
 }
 
 /// The epoch, and the place in the stages, which is free once those are done who read what it held.
-inline bool EagerPath::begin(Endpoint& endpoint, CallBuffers& frame) const noexcept {
-  take_stage(endpoint, frame);
-  for (const StagingRing::Use& use : uses(endpoint, frame)) {
+inline bool EagerPath::begin(Endpoint& endpoint, CallBuffers& buffers) const noexcept {
+  take_stage(endpoint, buffers);
+  for (const StagingRing::Use& use : uses(endpoint, buffers)) {
     if (use.readers == nullptr) continue;
     for (const int reader : *use.readers) {
       if (!await(endpoint, reader, use.value)) return false;
     }
   }
-  note_use(endpoint, frame);
+  note_use(endpoint, buffers);
   return true;
 }
 
 /// A step that combines.
-template <class AFrame>
-bool EagerPath::combine(Endpoint& endpoint, const Collective& call, const AFrame& frame,
+template <class ACallBuffers>
+bool EagerPath::combine(Endpoint& endpoint, const Collective& call, const ACallBuffers& buffers,
                         const EagerStep& step) noexcept {
   alignas(line_bytes) std::byte operand[most_lines * channel::line_payload];
   const Reduction& op = call.reduction;
-  std::byte* const to = frame.at(step.to);
-  const std::size_t bytes = frame.length(step.to);
+  std::byte* const to = buffers.at(step.to);
+  const std::size_t bytes = buffers.length(step.to);
   const std::byte* theirs = operand;
   if (step.kind == Move::Kind::get_combine) {
-    theirs = frame.theirs(step);
+    theirs = buffers.theirs(step);
   } else if (step.kind != Move::Kind::combine) {
     if (!receive(endpoint, *step.in, operand, bytes)) return false;
   } else if (op.merge == nullptr) {
-    std::memcpy(operand, frame.at(step.from), bytes);
+    std::memcpy(operand, buffers.at(step.from), bytes);
   } else {
-    theirs = frame.at(step.from);
+    theirs = buffers.at(step.from);
   }
-  fold(op, to, frame.at(step.with), theirs, bytes, step.theirs_first);
+  fold(op, to, buffers.at(step.with), theirs, bytes, step.theirs_first);
   return true;
 }
 
-template <class AFrame>
-inline bool EagerPath::perform(Endpoint& endpoint, const Collective& call, const AFrame& frame,
+template <class ACallBuffers>
+inline bool EagerPath::perform(Endpoint& endpoint, const Collective& call, const ACallBuffers& buffers,
                                const EagerStep& step) noexcept {
-  if (step.out != nullptr && !frame.is_empty(step.from) &&
-      !send(endpoint, *step.out, frame.at(step.from), frame.length(step.from)))
+  if (step.out != nullptr && !buffers.is_empty(step.from) &&
+      !send(endpoint, *step.out, buffers.at(step.from), buffers.length(step.from)))
     return false;
   switch (step.kind) {
     case Move::Kind::recv:
     case Move::Kind::exchange:
-      return frame.is_empty(step.to) || receive(endpoint, *step.in, frame.at(step.to), frame.length(step.to));
+      return buffers.is_empty(step.to) || receive(endpoint, *step.in, buffers.at(step.to), buffers.length(step.to));
     case Move::Kind::recv_combine:
     case Move::Kind::exchange_combine:
     case Move::Kind::combine:
     case Move::Kind::get_combine:
-      return frame.is_empty(step.to) || combine(endpoint, call, frame, step);
+      return buffers.is_empty(step.to) || combine(endpoint, call, buffers, step);
     case Move::Kind::copy:
-      if (frame.at(step.to) != frame.at(step.from))
-        copy_bytes(frame.at(step.to), frame.at(step.from), frame.length(step));
+      if (buffers.at(step.to) != buffers.at(step.from))
+        copy_bytes(buffers.at(step.to), buffers.at(step.from), buffers.length(step));
       return true;
     case Move::Kind::get:
-      fetch_bytes(frame.at(step.to), frame.theirs(step), frame.length(step.to));
+      fetch_bytes(buffers.at(step.to), buffers.theirs(step), buffers.length(step.to));
       return true;
     case Move::Kind::post:
-      endpoint.tick_.raise(frame.epoch + step.tick);
+      endpoint.tick_.raise(buffers.epoch + step.tick);
       return true;
     case Move::Kind::await:
-      return await(endpoint, step.source, frame.epoch + step.tick);
+      return await(endpoint, step.source, buffers.epoch + step.tick);
     default:
       return true;
   }
 }
 
-template <class AFrame>
-inline bool EagerPath::run_in(AFrame frame, Endpoint& endpoint, const Collective& call) const noexcept {
-  if (ticks() && !begin(endpoint, frame)) return false;
+template <class ACallBuffers>
+inline bool EagerPath::run_in(ACallBuffers buffers, Endpoint& endpoint, const Collective& call) const noexcept {
+  if (ticks() && !begin(endpoint, buffers)) return false;
   for (const EagerStep& step : steps_) {
-    if (!perform(endpoint, call, frame, step)) return false;
+    if (!perform(endpoint, call, buffers, step)) return false;
   }
   return true;
 }
@@ -288,7 +289,7 @@ inline bool EagerPath::run_in(AFrame frame, Endpoint& endpoint, const Collective
 bool EagerPath::run(Endpoint& endpoint, const Collective& call) const noexcept {
   if (call.uneven) [[unlikely]]
     return run_uneven(endpoint, call);
-  return run_in(frame_of(endpoint, call), endpoint, call);
+  return run_in(buffers_of(endpoint, call), endpoint, call);
 }
 
 [[gnu::noinline]] bool EagerPath::run_uneven(Endpoint& endpoint, const Collective& call) const noexcept {
@@ -298,15 +299,15 @@ bool EagerPath::run(Endpoint& endpoint, const Collective& call) const noexcept {
 // ---- in parts -------------------------------------------------------------------------------
 
 void EagerPath::begin(Endpoint& endpoint, const Collective& call, PendingOperation& pending) const noexcept {
-  pending.frame_ = uneven_buffers_of(endpoint, call);
+  pending.buffers_ = uneven_buffers_of(endpoint, call);
   pending.at_ = pending.sent_ = pending.received_ = pending.place_ = pending.reader_ = 0;
   pending.stage_free_ = !ticks();
-  if (ticks()) take_stage(endpoint, pending.frame_);
+  if (ticks()) take_stage(endpoint, pending.buffers_);
 }
 
 bool EagerPath::stage_is_free(Endpoint& endpoint, PendingOperation& pending) const noexcept {
   if (pending.stage_free_) return true;
-  const auto places = uses(endpoint, pending.frame_);
+  const auto places = uses(endpoint, pending.buffers_);
   for (; pending.place_ < places.size(); ++pending.place_, pending.reader_ = 0) {
     const StagingRing::Use& use = places[pending.place_];
     for (; use.readers != nullptr && pending.reader_ < use.readers->size(); ++pending.reader_) {
@@ -318,18 +319,18 @@ bool EagerPath::stage_is_free(Endpoint& endpoint, PendingOperation& pending) con
       return false;
     }
   }
-  note_use(endpoint, pending.frame_);
+  note_use(endpoint, pending.buffers_);
   return pending.stage_free_ = true;
 }
 
 /// As in blocking calls: first all is sent, then all is received.
 bool EagerPath::messages_moved(const EagerStep& step, PendingOperation& pending) noexcept {
   if (step.out != nullptr) {
-    const std::size_t bytes = pending.frame_.length(step.from);
+    const std::size_t bytes = pending.buffers_.length(step.from);
     if (pending.sent_ < bytes) step.out->out.expect(bytes - pending.sent_);
     while (pending.sent_ < bytes) {
       const auto part = std::min(bytes - pending.sent_, channel::line_payload);
-      if (!step.out->out.try_send(pending.frame_.at(step.from) + pending.sent_, part)) {
+      if (!step.out->out.try_send(pending.buffers_.at(step.from) + pending.sent_, part)) {
         pending.out = step.out;
         return false;
       }
@@ -338,8 +339,8 @@ bool EagerPath::messages_moved(const EagerStep& step, PendingOperation& pending)
   }
   if (step.in == nullptr) return true;
   const bool combines = step.kind == Move::Kind::recv_combine || step.kind == Move::Kind::exchange_combine;
-  std::byte* const to = combines ? pending.operand_ : pending.frame_.at(step.to);
-  const std::size_t bytes = pending.frame_.length(step.to);
+  std::byte* const to = combines ? pending.operand_ : pending.buffers_.at(step.to);
+  const std::size_t bytes = pending.buffers_.length(step.to);
   while (pending.received_ < bytes) {
     if (!step.in->in.poll()) {
       pending.in = step.in;
@@ -358,7 +359,7 @@ bool EagerPath::advance(Endpoint& endpoint, const Collective& call, PendingOpera
   pending.in = pending.out = nullptr;
   pending.tick = nullptr;
   if (!stage_is_free(endpoint, pending)) return false;
-  const UnevenCallBuffers& frame = pending.frame_;
+  const UnevenCallBuffers& buffers = pending.buffers_;
   for (; pending.at_ < steps_.size(); ++pending.at_, pending.sent_ = pending.received_ = 0) {
     const EagerStep& step = steps_[pending.at_];
     if (step.out != nullptr || step.in != nullptr) {
@@ -367,15 +368,15 @@ bool EagerPath::advance(Endpoint& endpoint, const Collective& call, PendingOpera
         return false;
       }
       if (step.kind == Move::Kind::recv_combine || step.kind == Move::Kind::exchange_combine) {
-        fold(call.reduction, frame.at(step.to), frame.at(step.with), pending.operand_, frame.length(step.to),
+        fold(call.reduction, buffers.at(step.to), buffers.at(step.with), pending.operand_, buffers.length(step.to),
              step.theirs_first);
       }
-    } else if (step.kind == Move::Kind::await && !endpoint.has_reached(step.source, frame.epoch + step.tick)) {
+    } else if (step.kind == Move::Kind::await && !endpoint.has_reached(step.source, buffers.epoch + step.tick)) {
       endpoint.waiting_for_ = step.source;
       pending.tick = &endpoint.layout_.tick(step.source);
-      pending.tick_value = frame.epoch + step.tick;
+      pending.tick_value = buffers.epoch + step.tick;
       return false;
-    } else if (!perform(endpoint, call, frame, step)) {
+    } else if (!perform(endpoint, call, buffers, step)) {
       return false;
     }
     ++endpoint.lines_moved_;

@@ -102,21 +102,23 @@ class EagerPath {
   static bool receive(Endpoint& endpoint, Link& link, std::byte* data, std::size_t bytes) noexcept;
   static bool await(Endpoint& endpoint, int source, std::uint64_t value) noexcept;
   static bool wait_for_tick(Endpoint& endpoint, int source, std::uint64_t value) noexcept;
-  static CallBuffers frame_of(Endpoint& endpoint, const Collective& call) noexcept;
+  static CallBuffers buffers_of(Endpoint& endpoint, const Collective& call) noexcept;
   static UnevenCallBuffers uneven_buffers_of(Endpoint& endpoint, const Collective& call) noexcept;
-  template <class AFrame>
-  bool run_in(AFrame frame, Endpoint& endpoint, const Collective& call) const noexcept;
+  template <class ACallBuffers>
+  bool run_in(ACallBuffers buffers, Endpoint& endpoint, const Collective& call) const noexcept;
   bool run_uneven(Endpoint& endpoint, const Collective& call) const noexcept;
-  void take_stage(Endpoint& endpoint, CallBuffers& frame) const noexcept;
-  std::span<StagingRing::Use> uses(Endpoint& endpoint, const CallBuffers& frame) const noexcept;
-  void note_use(Endpoint& endpoint, const CallBuffers& frame) const noexcept;
-  bool begin(Endpoint& endpoint, CallBuffers& frame) const noexcept;
+  void take_stage(Endpoint& endpoint, CallBuffers& buffers) const noexcept;
+  std::span<StagingRing::Use> uses(Endpoint& endpoint, const CallBuffers& buffers) const noexcept;
+  void note_use(Endpoint& endpoint, const CallBuffers& buffers) const noexcept;
+  bool begin(Endpoint& endpoint, CallBuffers& buffers) const noexcept;
   bool stage_is_free(Endpoint& endpoint, PendingOperation& pending) const noexcept;
   static bool messages_moved(const EagerStep& step, PendingOperation& pending) noexcept;
-  template <class AFrame>
-  static bool combine(Endpoint& endpoint, const Collective& call, const AFrame& frame, const EagerStep& step) noexcept;
-  template <class AFrame>
-  static bool perform(Endpoint& endpoint, const Collective& call, const AFrame& frame, const EagerStep& step) noexcept;
+  template <class ACallBuffers>
+  static bool combine(Endpoint& endpoint, const Collective& call, const ACallBuffers& buffers,
+                      const EagerStep& step) noexcept;
+  template <class ACallBuffers>
+  static bool perform(Endpoint& endpoint, const Collective& call, const ACallBuffers& buffers,
+                      const EagerStep& step) noexcept;
 
   std::vector<EagerStep> steps_;
   std::size_t most_bytes_ = 0;          ///< of a vector or block
@@ -139,7 +141,7 @@ class EagerPath::PendingOperation {
 
  private:
   friend class EagerPath;
-  UnevenCallBuffers frame_;
+  UnevenCallBuffers buffers_;
   std::size_t at_ = 0;                         ///< step
   std::size_t sent_ = 0, received_ = 0;        ///< bytes of its messages
   bool stage_free_ = true;

@@ -242,7 +242,7 @@ Execution::Outcome Execution::advance() noexcept {
   wait_in_ = wait_out_ = wait_returned_ = nullptr;
   wait_tick_ = nullptr;
   endpoint_->waiting_too_ = Endpoint::everybody;
-  if (eager_ != nullptr) return advance_brief();
+  if (eager_ != nullptr) return advance_eager();
   for (;;) {
     const auto& moves = section();
     if (at_ < moves.size()) {
@@ -269,7 +269,7 @@ Execution::Outcome Execution::advance() noexcept {
   }
 }
 
-Execution::Outcome Execution::advance_brief() noexcept {
+Execution::Outcome Execution::advance_eager() noexcept {
   if (eager_->advance(*endpoint_, call_, pending_)) return Outcome::done;
   if (endpoint_->broken()) return Outcome::broken;
   wait_in_ = pending_.in;

@@ -74,7 +74,7 @@ class Execution {
   void start_move() noexcept;
   bool ready() const noexcept;
 
-  Outcome advance_brief() noexcept;
+  Outcome advance_eager() noexcept;
   Outcome perform(const Move& move) noexcept;
   Outcome perform_messages(const Move& move) noexcept;
   Outcome perform_one_sided(const Move& move) noexcept;

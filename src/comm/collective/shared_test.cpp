@@ -47,11 +47,11 @@ constexpr std::uint64_t death_rounds = 60;
 constexpr std::uint64_t longest_wait_ns = 5'000'000'000;
 
 /// Endings of rendezvous of that name that wait for somebody (comm/endings.hpp).
-int endings_left(const std::string& name) {
+int tombstones_left(const std::string& name) {
   std::error_code none;
-  const std::filesystem::directory_iterator endings(cache_path({}).parent_path() / "ended", none), end;
+  const std::filesystem::directory_iterator tombstones(cache_path({}).parent_path() / "ended", none), end;
   return static_cast<int>(
-      std::count_if(endings, end, [&](const auto& entry) { return entry.path().string().ends_with("-" + name); }));
+      std::count_if(tombstones, end, [&](const auto& entry) { return entry.path().string().ends_with("-" + name); }));
 }
 
 std::vector<Case> all_operations(int ranks, bool irregular) {
@@ -110,9 +110,9 @@ struct Round {
 };
 
 /// A rendezvous as its name is seen from outside.
-class MeetingSeen {
+class RendezvousObserver {
  public:
-  explicit MeetingSeen(const std::string& name) : path_("/smelt-" + std::to_string(geteuid()) + "-" + name) {}
+  explicit RendezvousObserver(const std::string& name) : path_("/smelt-" + std::to_string(geteuid()) + "-" + name) {}
   bool has_come(std::uint64_t process) {
     if (segment_.data() == nullptr) {
       auto found = Segment::open_named(path_);
@@ -297,7 +297,8 @@ int survive(Round& round, const std::string& name, int size, int rank, std::uint
 }
 
 /// Kills a rank some time after it has come (before that nobody can know of it), or after all are at work.
-void kill_after_it_came(Round& round, MeetingSeen& seen, int rank, pid_t pid, int delay_us, bool at_work = false) {
+void kill_after_it_came(Round& round, RendezvousObserver& seen, int rank, pid_t pid, int delay_us,
+                        bool at_work = false) {
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::microseconds(20)); };
   while (!round.created[rank] && !seen.has_come(round.process[rank])) pause();
   while (at_work && std::count(round.created, round.created + Round::dying, true) < Round::dying) pause();
@@ -315,7 +316,7 @@ TEST(Deaths, SurvivorsAreToldShrinkAndGoOn) {
     const auto name = fresh_name();
     const std::uint64_t seed = random();
     const test::ZeroedSharedValue<Round> round;
-    MeetingSeen seen(name);
+    RendezvousObserver seen(name);
     const int first = static_cast<int>(random() % size), second = (first + 1) % size;
     round->victims = 1u << first | (turn % 3 == 0 ? 1u << second : 0u);
     const auto pids = fork_ranks(size, [&](int rank) { return survive(*round, name, size, rank, seed, 300); });
@@ -339,7 +340,7 @@ TEST(Deaths, SurvivorsAreToldShrinkAndGoOn) {
     before_all_had_met += std::count(results.begin(), results.end(), 40) != 0;
     // At once: a name that goes later was left by somebody.
     EXPECT_EQ(names_left(round->processes()), 0) << "round " << turn;
-    EXPECT_EQ(endings_left(name), 0) << "round " << turn;
+    EXPECT_EQ(tombstones_left(name), 0) << "round " << turn;
   }
   RecordProperty("killed", std::to_string(killed));
   RecordProperty("rounds_without_a_death", std::to_string(untouched));

@@ -22,10 +22,10 @@ std::shared_ptr<comm::CommunicatorState> two_ranks(int pus, bool processes, cons
   options.wait = mode;
   options.pus = {machine.pus[0].os_index, machine.pus[static_cast<std::size_t>(pus - 1)].os_index};
   const int both[] = {0, 1};
-  const int meeting_place = memfd_create("test", 0);
-  auto state = processes ? comm::CommunicatorState::create_shared(meeting_place, machine, group, both, options)
+  const int memory = memfd_create("test", 0);
+  auto state = processes ? comm::CommunicatorState::create_shared(memory, machine, group, both, options)
                          : comm::CommunicatorState::create(machine, group, options);
-  close(meeting_place);
+  close(memory);
   EXPECT_TRUE(state) << state.error().message;
   return state ? *state : nullptr;
 }

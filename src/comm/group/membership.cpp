@@ -446,13 +446,13 @@ class ThreadExitGuard::ThreadBindings {
   std::vector<std::shared_ptr<ThreadBinding>> bindings_;
 };
 
-ThreadExitGuard::ThreadBindings& ThreadExitGuard::bonds_of_this_thread() {
+ThreadExitGuard::ThreadBindings& ThreadExitGuard::bindings_of_this_thread() {
   thread_local ThreadBindings bindings;
   return bindings;
 }
 
 ThreadExitGuard::ThreadExitGuard(const Membership& members, int rank, std::weak_ptr<const void> memory) {
-  ThreadBindings& bindings = bonds_of_this_thread();
+  ThreadBindings& bindings = bindings_of_this_thread();
   binding_ = std::make_shared<ThreadBinding>(members, rank, std::move(memory));
   members.record(rank).thread.store(static_cast<std::uint32_t>(thread_id()), std::memory_order_relaxed);
   bindings.add(binding_);

@@ -236,7 +236,7 @@ class ThreadExitGuard {
  private:
   struct ThreadBinding;
   class ThreadBindings;
-  static ThreadBindings& bonds_of_this_thread();
+  static ThreadBindings& bindings_of_this_thread();
 
   std::shared_ptr<ThreadBinding> binding_;
 };

@@ -129,7 +129,7 @@ void sleep_ns(long ns) {
 
 // ---- What is found under a name
 
-bool is_meeting(const Segment& segment) {
+bool is_rendezvous(const Segment& segment) {
   if (segment.size() < sizeof(SegmentHeader)) return false;
   const SegmentHeader& head = header_of(segment);
   // Pairs with found(): the fields are whole.
@@ -205,7 +205,7 @@ Error died(const std::string& what, const Membership& members, int rank) {
 }
 
 std::string prefix() { return fmt::format("/smelt-{}-", geteuid()); }
-std::string named(const std::string& name) { return fmt::format("meeting '{}'", name); }
+std::string named(const std::string& name) { return fmt::format("rendezvous '{}'", name); }
 
 // Removes the name of a rendezvous that is at its end, after writing down how it ended for those who have yet to come.
 // False: somebody else did.
@@ -250,7 +250,7 @@ class Participant {
   int missing() const;
   bool all_settled();
   Attempt conclude();
-  Result<Rendezvous> open_meeting();
+  Result<Rendezvous> open_rendezvous();
   Error reason(Phase phase) const;
   Attempt try_again();
   void give_up_name();
@@ -271,7 +271,7 @@ Attempt Participant::try_again() {
   if (!request_.name.empty()) return again();
   const Phase phase = phase_of(head_);
   if (phase.kind == Kind::died) return died(request_.what, members_, phase.rank);
-  return make_error(Status::broken, "{} was used by a meeting that has ended; pass a fresh one", request_.what);
+  return make_error(Status::broken, "{} was used by a rendezvous that has ended; pass a fresh one", request_.what);
 }
 
 std::optional<Attempt> Participant::claim() {
@@ -402,7 +402,7 @@ Attempt Participant::conclude() {
   const Phase phase = phase_of(head_);
   if (phase.kind == Kind::complete) {
     give_up_name();
-    auto rendezvous = open_meeting();
+    auto rendezvous = open_rendezvous();
     if (rendezvous) return std::optional<Rendezvous>(std::move(*rendezvous));
     for (const int rank : request_.ranks) members_.mark_dead(rank);  // the others count on it
     return rendezvous.error();
@@ -414,7 +414,7 @@ Attempt Participant::conclude() {
   return error;
 }
 
-Result<Rendezvous> Participant::open_meeting() {
+Result<Rendezvous> Participant::open_rendezvous() {
   auto whole = Segment::from_fd(segment_.fd());
   if (!whole) return whole.error();
   auto rendezvous = content_of(std::move(*whole), request_.what);
@@ -475,7 +475,7 @@ Result<void> found(const RendezvousRequest& request, Segment& segment) {
   for (const int rank : request.ranks) {
     if (auto joined = members.join(rank); !joined) return joined.error();
   }
-  head.magic.store(magic, std::memory_order_release);  // pairs with is_meeting()
+  head.magic.store(magic, std::memory_order_release);  // pairs with is_rendezvous()
   return {};
 }
 
@@ -501,7 +501,7 @@ Attempt begin_named(const RendezvousRequest& request) {
   return participant.attend();
 }
 
-// Joins a rendezvous that exists. `segment` is one (is_meeting()).
+// Joins a rendezvous that exists. `segment` is one (is_rendezvous()).
 Attempt take_part(const RendezvousRequest& request, Segment segment) {
   const int its_size = header_of(segment).size;
   if (its_size != request.size) {
@@ -517,8 +517,8 @@ Attempt take_part(const RendezvousRequest& request, Segment segment) {
 Attempt attempt_named(const RendezvousRequest& request) {
   auto segment = Segment::open_named(request.path);
   if (!segment && segment.error().status != Status::not_found) return segment.error();
-  if (segment && !is_meeting(*segment)) {
-    return make_error(Status::bad_format, "'/dev/shm{}' is no meeting of this version of smelt; remove it",
+  if (segment && !is_rendezvous(*segment)) {
+    return make_error(Status::bad_format, "'/dev/shm{}' is no rendezvous of this version of smelt; remove it",
                       request.path);
   }
   if (segment && has_ended(*segment)) {
@@ -544,12 +544,12 @@ Attempt attempt_fd(const RendezvousRequest& request, int fd) {
     participant.prepare();
     return participant.attend();
   }
-  if (!is_meeting(*segment))
-    return make_error(Status::bad_format, "{} holds something else than a meeting", request.what);
+  if (!is_rendezvous(*segment))
+    return make_error(Status::bad_format, "{} holds something other than a rendezvous", request.what);
   if (has_ended(*segment)) {
     const Phase phase = phase_of(header_of(*segment));
     if (phase.kind == Kind::died) return died(request.what, members_of(*segment), phase.rank);
-    return make_error(Status::broken, "{} was used by a meeting that has ended; pass a fresh one", request.what);
+    return make_error(Status::broken, "{} was used by a rendezvous that has ended; pass a fresh one", request.what);
   }
   return take_part(request, std::move(*segment));
 }
@@ -584,7 +584,7 @@ Result<Rendezvous> join_rendezvous(const std::string& name, int size, std::span<
                                    const Prepare& prepare, const RendezvousOptions& options) {
   if (name.empty() || name.size() > longest_name || name.find('/') != std::string::npos ||
       name.find('\0') != std::string::npos) {
-    return make_error(Status::invalid_argument, "name '{}' of a meeting: must be 1 to {} bytes without '/'", name,
+    return make_error(Status::invalid_argument, "name '{}' of a rendezvous: must be 1 to {} bytes without '/'", name,
                       longest_name);
   }
   const std::string what = named(name);
@@ -607,7 +607,7 @@ Result<Rendezvous> join_rendezvous(const std::string& name, int size, std::span<
 
 Result<Rendezvous> join_rendezvous_fd(int fd, int size, std::span<const int> ranks, const Prepare& prepare,
                                       const RendezvousOptions& options) {
-  const std::string what = fmt::format("meeting over file descriptor {}", fd);
+  const std::string what = fmt::format("rendezvous over file descriptor {}", fd);
   if (const auto valid = check(size, ranks, options, what); !valid) return valid.error();
   const RendezvousRequest request{{}, {}, what, size, ranks, prepare, options, deadline_ns(options.timeout_s)};
   auto attempt = attempt_fd(request, fd);
@@ -617,7 +617,7 @@ Result<Rendezvous> join_rendezvous_fd(int fd, int size, std::span<const int> ran
 }
 
 std::optional<Rendezvous> inspect_rendezvous(Segment segment) {
-  if (!is_meeting(segment) || phase_of(header_of(segment)).kind != Kind::complete) return std::nullopt;
+  if (!is_rendezvous(segment) || phase_of(header_of(segment)).kind != Kind::complete) return std::nullopt;
   auto rendezvous = content_of(std::move(segment), {});
   if (!rendezvous) return std::nullopt;
   return std::move(*rendezvous);
@@ -632,7 +632,7 @@ int remove_stale_rendezvous() {
     const std::string name = entry->d_name;
     if (name.compare(0, start.size(), start) != 0) continue;
     auto segment = Segment::open_named("/" + name);
-    if (!segment || !is_meeting(*segment) || !has_ended(*segment)) continue;
+    if (!segment || !is_rendezvous(*segment) || !has_ended(*segment)) continue;
     if (bury(name.substr(start.size()), *segment)) ++removed;
   }
   return removed;

@@ -47,9 +47,9 @@ bool exists(const std::string& name) {
   return lstat(path_of(name).c_str(), &status) == 0;
 }
 
-Result<SegmentContent> small_provision() { return SegmentContent{"a blueprint", 4096}; }
+Result<SegmentContent> small_content() { return SegmentContent{"a configuration", 4096}; }
 
-Result<Rendezvous> meet_one(const std::string& name, int size, int rank, const Prepare& prepare = small_provision,
+Result<Rendezvous> join_one(const std::string& name, int size, int rank, const Prepare& prepare = small_content,
                             const RendezvousOptions& options = {.timeout_s = 20.0}) {
   return join_rendezvous(name, size, std::span<const int>(&rank, 1), prepare, options);
 }
@@ -70,9 +70,9 @@ pid_t fork_child(const Body& body) {
 
 // A child that takes part; its exit code is 0, or the status without its sign.
 pid_t fork_member(const std::string& name, int size, int rank, const RendezvousOptions& options = {.timeout_s = 20.0},
-                  const Prepare& prepare = small_provision) {
+                  const Prepare& prepare = small_content) {
   return fork_child([&] {
-    auto rendezvous = meet_one(name, size, rank, prepare, options);
+    auto rendezvous = join_one(name, size, rank, prepare, options);
     return rendezvous ? 0 : -static_cast<int>(rendezvous.error().status);
   });
 }
@@ -102,7 +102,7 @@ bool eventually(const Condition& condition) {
 }
 
 // Tombstones of rendezvous of that name that wait for somebody.
-int endings_of(const std::string& name) {
+int tombstones_of(const std::string& name) {
   std::error_code none;
   const std::filesystem::directory_iterator tombstones(cache_path({}).parent_path() / "ended", none), end;
   return static_cast<int>(
@@ -137,7 +137,7 @@ int take_part_and_check(const std::string& name, int size, int rank, const Share
     ++shared[0];
     return SegmentContent{std::string(3000, 'b') + std::to_string(size), 100'000};
   };
-  auto rendezvous = meet_one(name, size, rank, prepare);
+  auto rendezvous = join_one(name, size, rank, prepare);
   if (!rendezvous) return 1;
   if (exists(name)) return 2;
   if (rendezvous->shared_config() != std::string(3000, 'b') + std::to_string(size)) return 3;
@@ -173,13 +173,13 @@ TEST(Rendezvous, AProcessMayBringSeveralRanksAtOnceOrByThreads) {
   const auto name = test_name();
   const pid_t child = fork_child([&] {
     const int ranks[] = {4, 1};
-    auto rendezvous = join_rendezvous(name, 5, ranks, small_provision);
+    auto rendezvous = join_rendezvous(name, 5, ranks, small_content);
     return rendezvous && rendezvous->membership().process(4).pid == getpid() ? 0 : 1;
   });
   std::vector<std::thread> threads;
   for (const int rank : {0, 2, 3}) {
     threads.emplace_back([&, rank] {
-      auto rendezvous = meet_one(name, 5, rank);
+      auto rendezvous = join_one(name, 5, rank);
       EXPECT_TRUE(rendezvous) << rendezvous.error().message;
     });
   }
@@ -195,7 +195,7 @@ TEST(Rendezvous, TheLastToComeIsOfTheMeetingToo) {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < 3; ++rank) {
       threads.emplace_back([&, rank] {
-        auto rendezvous = meet_one(name, 3, rank, small_provision, {.timeout_s = 5.0});
+        auto rendezvous = join_one(name, 3, rank, small_content, {.timeout_s = 5.0});
         EXPECT_TRUE(rendezvous) << rendezvous.error().message;
       });
     }
@@ -208,7 +208,7 @@ TEST(Rendezvous, ANameCanBeUsedAgain) {
   const auto name = test_name();
   std::set<std::uint64_t> ids;
   for (int i = 0; i < 20; ++i) {
-    auto rendezvous = meet_one(name, 1, 0);
+    auto rendezvous = join_one(name, 1, 0);
     ASSERT_TRUE(rendezvous) << rendezvous.error().message;
     EXPECT_TRUE(rendezvous->prepared);
     ids.insert(rendezvous->id);
@@ -220,14 +220,14 @@ TEST(Rendezvous, TheModeDoesNotDependOnTheUmask) {
   const auto name = test_name();
   const pid_t child = fork_child([&] {
     umask(0777);
-    auto rendezvous = meet_one(name, 2, 0);
+    auto rendezvous = join_one(name, 2, 0);
     return rendezvous ? 0 : 1;
   });
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   struct stat status = {};
   ASSERT_EQ(lstat(path_of(name).c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0600u);
-  EXPECT_TRUE(meet_one(name, 2, 1));
+  EXPECT_TRUE(join_one(name, 2, 1));
   EXPECT_EQ(wait_for(child), 0);
 }
 
@@ -235,7 +235,7 @@ TEST(Rendezvous, TheModeDoesNotDependOnTheUmask) {
 
 TEST(Rendezvous, RefusesWhatCannotBe) {
   const auto refused = [](const std::string& name, int size, std::vector<int> ranks, double timeout_s = 1.0) {
-    auto rendezvous = join_rendezvous(name, size, ranks, small_provision, {.timeout_s = timeout_s});
+    auto rendezvous = join_rendezvous(name, size, ranks, small_content, {.timeout_s = timeout_s});
     return !rendezvous && rendezvous.error().status == Status::invalid_argument && !exists(name);
   };
   EXPECT_TRUE(refused("", 1, {0}));
@@ -256,17 +256,17 @@ TEST(Rendezvous, RefusesAnotherSizeAndATakenRank) {
   const auto name = test_name();
   const pid_t waiting = fork_member(name, 3, 1);
   ASSERT_TRUE(eventually([&] { return exists(name); }));
-  auto other_size = meet_one(name, 2, 0);
+  auto other_size = join_one(name, 2, 0);
   ASSERT_FALSE(other_size);
   EXPECT_EQ(other_size.error().status, Status::invalid_argument);
   EXPECT_NE(other_size.error().message.find("3 ranks"), std::string::npos) << other_size.error().message;
-  auto taken = meet_one(name, 3, 1);
+  auto taken = join_one(name, 3, 1);
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().status, Status::invalid_argument);
   EXPECT_NE(taken.error().message.find("rank 1"), std::string::npos) << taken.error().message;
   // Neither did the rendezvous any harm.
   const pid_t last = fork_member(name, 3, 0);
-  EXPECT_TRUE(meet_one(name, 3, 2));
+  EXPECT_TRUE(join_one(name, 3, 2));
   EXPECT_EQ(wait_for(waiting), 0);
   EXPECT_EQ(wait_for(last), 0);
 }
@@ -275,7 +275,7 @@ TEST(Rendezvous, RefusesWhatIsNoSegmentOfThisUser) {
   const auto name = test_name();
   const auto path = path_of(name);
   const auto status_with = [&] {
-    auto rendezvous = meet_one(name, 1, 0);
+    auto rendezvous = join_one(name, 1, 0);
     unlink(path.c_str());
     return rendezvous ? Status::ok : rendezvous.error().status;
   };
@@ -306,7 +306,7 @@ TEST(Rendezvous, AFullMemoryIsAnError) {
   if (statvfs("/dev/shm", &room) != 0 || room.f_blocks == 0) GTEST_SKIP() << "/dev/shm has no limit";
   const std::size_t too_much = static_cast<std::size_t>(room.f_blocks) * room.f_frsize * 2;
   const auto name = test_name();
-  auto rendezvous = meet_one(name, 1, 0, [&]() -> Result<SegmentContent> { return SegmentContent{"", too_much}; });
+  auto rendezvous = join_one(name, 1, 0, [&]() -> Result<SegmentContent> { return SegmentContent{"", too_much}; });
   ASSERT_FALSE(rendezvous);
   EXPECT_EQ(rendezvous.error().status, Status::out_of_memory) << rendezvous.error().message;
   EXPECT_FALSE(exists(name));
@@ -322,7 +322,7 @@ TEST(Rendezvous, WhatThePreparerSaysReachesAll) {
   });
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   shared[0] = 1;
-  auto rendezvous = meet_one(name, 2, 1);
+  auto rendezvous = join_one(name, 2, 1);
   EXPECT_EQ(wait_for(creator), code(Status::not_found));
   ASSERT_FALSE(rendezvous);
   EXPECT_EQ(rendezvous.error().status, Status::not_found);
@@ -334,7 +334,7 @@ TEST(Rendezvous, ATimeoutNamesWhoHasNotCome) {
   const auto name = test_name();
   const pid_t other = fork_member(name, 5, 1);
   ASSERT_TRUE(eventually([&] { return exists(name); }));
-  auto rendezvous = meet_one(name, 5, 3, small_provision, {.timeout_s = 0.05});
+  auto rendezvous = join_one(name, 5, 3, small_content, {.timeout_s = 0.05});
   ASSERT_FALSE(rendezvous);
   EXPECT_EQ(rendezvous.error().status, Status::timed_out);
   EXPECT_NE(rendezvous.error().message.find("0, 2, 4"), std::string::npos) << rendezvous.error().message;
@@ -356,7 +356,7 @@ TEST(Rendezvous, ThePreparerIsKilled) {
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   const pid_t other = fork_member(name, 3, 1);
   shared[0] = 1;
-  auto rendezvous = meet_one(name, 3, 0);
+  auto rendezvous = join_one(name, 3, 0);
   ASSERT_FALSE(rendezvous);
   EXPECT_EQ(rendezvous.error().status, Status::broken);
   EXPECT_NE(rendezvous.error().message.find("rank 2"), std::string::npos) << rendezvous.error().message;
@@ -379,10 +379,10 @@ TEST(Rendezvous, ARankStartedAgainBeginsAnew) {
   kill(first, SIGCONT);
   EXPECT_EQ(wait_for(first), code(Status::broken));
   const pid_t first_again = fork_member(name, 3, 0);
-  auto last = meet_one(name, 3, 2);
+  auto last = join_one(name, 3, 2);
   ASSERT_FALSE(last);  // it lived when the first rendezvous ended
   EXPECT_NE(last.error().message.find("rank 1"), std::string::npos) << last.error().message;
-  EXPECT_TRUE(meet_one(name, 3, 2));
+  EXPECT_TRUE(join_one(name, 3, 2));
   EXPECT_EQ(wait_for(again), 0);
   EXPECT_EQ(wait_for(first_again), 0);
   EXPECT_FALSE(exists(name));
@@ -448,9 +448,9 @@ TEST(Rendezvous, ARecycledPidDoesNotKeepANameAlive) {
     if ((words[i] & 0xff'ffff) == low) words[i] -= 1 << 24;
   }
   // This process lived before; those that are started now come to a name that nobody holds.
-  EXPECT_EQ(meet_one(name, 2, 1).error().status, Status::broken);
+  EXPECT_EQ(join_one(name, 2, 1).error().status, Status::broken);
   const pid_t first = fork_member(name, 2, 0);
-  EXPECT_TRUE(meet_one(name, 2, 1));
+  EXPECT_TRUE(join_one(name, 2, 1));
   EXPECT_EQ(wait_for(first), 0);
   kill_and_wait(creator);
 }
@@ -464,14 +464,14 @@ TEST(Rendezvous, StaleNamesCanBeSweptAndLiveOnesStay) {
   remove_stale_rendezvous();
   EXPECT_FALSE(exists(name));
   EXPECT_TRUE(exists(live));
-  EXPECT_TRUE(meet_one(live, 2, 1));
+  EXPECT_TRUE(join_one(live, 2, 1));
   EXPECT_EQ(wait_for(member), 0);
   EXPECT_EQ(remove_stale_rendezvous(), 0);
 }
 
 // What a rank that comes after a death finds out, once only, and instead of waiting in vain.
 void expect_told(const std::string& name, int size, int rank, int dead) {
-  auto rendezvous = meet_one(name, size, rank);
+  auto rendezvous = join_one(name, size, rank);
   ASSERT_FALSE(rendezvous);
   EXPECT_EQ(rendezvous.error().status, Status::broken);
   EXPECT_NE(rendezvous.error().message.find("rank " + std::to_string(dead) + " of"), std::string::npos)
@@ -488,12 +488,12 @@ TEST(Rendezvous, WhoComesAfterADeathIsTold) {
   EXPECT_EQ(kill_and_wait(victim), killed);
   EXPECT_EQ(wait_for(survivor), code(Status::broken));
   EXPECT_FALSE(exists(name));
-  EXPECT_EQ(endings_of(name), 1);
+  EXPECT_EQ(tombstones_of(name), 1);
   expect_told(name, 4, 3, 2);
   expect_told(name, 4, 1, 2);
-  EXPECT_EQ(endings_of(name), 0);  // all have been
+  EXPECT_EQ(tombstones_of(name), 0);  // all have been
   const pid_t again = fork_member(name, 2, 0);
-  EXPECT_TRUE(meet_one(name, 2, 1));
+  EXPECT_TRUE(join_one(name, 2, 1));
   EXPECT_EQ(wait_for(again), 0);
 }
 
@@ -504,7 +504,7 @@ TEST(Rendezvous, WhoComesAfterAllOthersHaveDiedIsTold) {
     if (swept) remove_stale_rendezvous();
     EXPECT_EQ(exists(name), !swept);
     expect_told(name, 2, 1, 0);
-    EXPECT_EQ(endings_of(name), 0);
+    EXPECT_EQ(tombstones_of(name), 0);
   }
 }
 
@@ -517,15 +517,15 @@ TEST(Rendezvous, WhoFoundsAtTheMomentOfADeathIsTold) {
     const pid_t late = fork_child([&] {
       while (go[0] == 0) sched_yield();
       sleep_us(round * 40 % 3000);  // about as long as the death goes unnoticed
-      auto rendezvous = meet_one(name, 3, 2);
+      auto rendezvous = join_one(name, 3, 2);
       return rendezvous ? 0 : code(rendezvous.error().status);
     });
     ASSERT_TRUE(eventually([&] { return exists(name); }));
     const pid_t victim = fork_child([&] {
-      (void)meet_one(name, 3, 1, small_provision, {.timeout_s = 20.0, .stands = [&]() -> Result<void> {
-                                                     ++go[1];  // it waits, and so has joined
-                                                     return {};
-                                                   }});
+      (void)join_one(name, 3, 1, small_content, {.timeout_s = 20.0, .stands = [&]() -> Result<void> {
+                                                   ++go[1];  // it waits, and so has joined
+                                                   return {};
+                                                 }});
       return 0;
     });
     ASSERT_TRUE(eventually([&] { return go[1] > 1; }));
@@ -537,7 +537,7 @@ TEST(Rendezvous, WhoFoundsAtTheMomentOfADeathIsTold) {
     wait_for(victim);
     ended += end != 0;
     ASSERT_FALSE(exists(name));
-    ASSERT_EQ(endings_of(name), 0);
+    ASSERT_EQ(tombstones_of(name), 0);
   }
   EXPECT_GT(ended, 0);
 }
@@ -553,9 +553,9 @@ TEST(Rendezvous, AnEndingIsOverWhenTheMeetingWouldHaveBeen) {
   const int end = wait_for(survivor);
   ASSERT_TRUE(end == code(Status::broken) || end == code(Status::timed_out)) << end;
   sleep_us(510'000);
-  EXPECT_TRUE(meet_one(test_name(), 1, 0));  // looks for tombstones
-  EXPECT_EQ(endings_of(name), 0);
-  auto rendezvous = meet_one(name, 3, 2, small_provision, {.timeout_s = 0.01});
+  EXPECT_TRUE(join_one(test_name(), 1, 0));  // looks for tombstones
+  EXPECT_EQ(tombstones_of(name), 0);
+  auto rendezvous = join_one(name, 3, 2, small_content, {.timeout_s = 0.01});
   ASSERT_FALSE(rendezvous);
   EXPECT_EQ(rendezvous.error().status, Status::timed_out);
 }
@@ -573,7 +573,7 @@ TEST(Rendezvous, WhatDoesNotStandEndsForAll) {
   over[0] = 1;
   EXPECT_EQ(wait_for(first), code(Status::not_found));
   EXPECT_EQ(wait_for(second), code(Status::not_found));
-  EXPECT_EQ(meet_one(name, 3, 2, small_provision, options).error().message, "the reason");
+  EXPECT_EQ(join_one(name, 3, 2, small_content, options).error().message, "the reason");
   EXPECT_FALSE(exists(name));
 }
 
@@ -592,7 +592,7 @@ TEST(Rendezvous, WhoeverIsKilledAtWhateverMomentAllEndAlike) {
       children.push_back(fork_child([&] {
         ++entering[0];
         sleep_us(delay);
-        auto rendezvous = meet_one(name, size, rank, small_provision, {.timeout_s = 0.06});
+        auto rendezvous = join_one(name, size, rank, small_content, {.timeout_s = 0.06});
         return rendezvous ? 0 : code(rendezvous.error().status);
       }));
     }
@@ -628,7 +628,7 @@ TEST(Rendezvous, WhoIsGoneIsNotWaitedFor) {
   const RendezvousOptions options{.timeout_s = 20.0, .gone = rank_three_is_gone};
   const pid_t first = fork_member(name, 4, 0, options);
   const pid_t second = fork_member(name, 4, 1, options);
-  auto rendezvous = meet_one(name, 4, 2, small_provision, options);
+  auto rendezvous = join_one(name, 4, 2, small_content, options);
   ASSERT_TRUE(rendezvous) << rendezvous.error().message;
   EXPECT_EQ(rendezvous->membership().state(3), MemberState::dead);
   EXPECT_EQ(wait_for(first), 0);
@@ -650,7 +650,7 @@ TEST(Rendezvous, APreparerThatDiesAmongSurvivorsIsReplaced) {
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   const pid_t other = fork_member(name, 3, 2, options);
   shared[0] = 1;
-  auto rendezvous = meet_one(name, 3, 0, small_provision, options);
+  auto rendezvous = join_one(name, 3, 0, small_content, options);
   ASSERT_TRUE(rendezvous) << rendezvous.error().message;
   EXPECT_EQ(wait_for(other), 0);
   EXPECT_EQ(wait_for(creator), killed);
@@ -660,13 +660,13 @@ TEST(Rendezvous, APreparerThatDiesAmongSurvivorsIsReplaced) {
 
 // ---- over a descriptor
 
-Result<Rendezvous> meet_fd_one(int fd, int size, int rank, const Prepare& prepare = small_provision) {
+Result<Rendezvous> meet_fd_one(int fd, int size, int rank, const Prepare& prepare = small_content) {
   return join_rendezvous_fd(fd, size, std::span<const int>(&rank, 1), prepare, {.timeout_s = 20.0});
 }
 
 TEST(Rendezvous, ProcessesMeetOverAMemfd) {
   for (int size = 1; size <= 5; ++size) {
-    const int fd = memfd_create("meeting", MFD_CLOEXEC);
+    const int fd = memfd_create("rendezvous", MFD_CLOEXEC);
     ASSERT_GE(fd, 0);
     const Shared prepared;
     std::vector<pid_t> children;
@@ -675,7 +675,7 @@ TEST(Rendezvous, ProcessesMeetOverAMemfd) {
         auto rendezvous = meet_fd_one(fd, size, rank);
         if (!rendezvous) return 1;
         if (rendezvous->prepared) ++prepared[0];
-        return rendezvous->shared_config() == "a blueprint" && rendezvous->user_bytes == 4096 ? 0 : 2;
+        return rendezvous->shared_config() == "a configuration" && rendezvous->user_bytes == 4096 ? 0 : 2;
       }));
     }
     for (const pid_t child : children) EXPECT_EQ(wait_for(child), 0);
@@ -702,7 +702,7 @@ TEST(Rendezvous, AMemfdOfFixedSizeMustBeLargeEnough) {
 }
 
 TEST(Rendezvous, ThePreparerOverAMemfdIsKilled) {
-  const int fd = memfd_create("meeting", MFD_CLOEXEC);
+  const int fd = memfd_create("rendezvous", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
   const Shared shared;
   const pid_t creator = fork_child([&] {

@@ -47,7 +47,7 @@ Result<SharedConfig> parse_shared_config(std::string_view text) {
   try {
     const Json json = Json::parse(text);
     SharedConfig shared_config;
-    auto machine = parse_machine(json.at("machine").dump(), "the communicator's blueprint");
+    auto machine = parse_machine(json.at("machine").dump(), "the communicator's shared configuration");
     if (!machine) return machine.error();
     shared_config.machine = std::move(*machine);
     shared_config.group.pus = json.at("group").get<std::vector<int>>();
@@ -71,8 +71,8 @@ Result<SharedConfig> parse_shared_config(std::string_view text) {
     }
     return shared_config;
   } catch (const Json::exception& wrong) {
-    return make_error(Status::bad_format, "the communicator's blueprint, from a process of another version: {}",
-                      wrong.what());
+    return make_error(Status::bad_format,
+                      "the communicator's shared configuration, from a process of another version: {}", wrong.what());
   }
 }
 

@@ -41,7 +41,7 @@ namespace {
 
 /// Meetings whose communicators did not live to use what came of them; half as many after one that was of use.
 constinit std::atomic<int> wasted{0};
-constexpr int most_meetings = 4;  ///< at a time
+constexpr int most_rendezvous = 4;  ///< at a time
 
 /// Calls to wait before a rendezvous: programs that make and free communicators all the time shall not pay for each.
 int patience() noexcept {
@@ -90,7 +90,7 @@ bool Agreement::open(int call) noexcept {
   const RankInfo info = own_rank_info();
   if (!enabled()) team_.why = "SMELT_MPI=0";
   if (!enabled() || info.machine != offer_.machine || !knows_machine()) return false;
-  if (!follow_library(advance_flights)) {
+  if (!follow_library(advance_pending)) {
     team_.why = "a nonblocking collective, and a library whose progress cannot be followed";
     return false;
   }
@@ -147,10 +147,10 @@ void Agreement::advance(int call) noexcept {
   if (step_ == Step::asked) {
     int there = 0;
     if (original.Test(&request_, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS) step_ = Step::lost;
-    if (there == 0 || call < first_ + patience() || meetings_under_way() >= most_meetings) return;
+    if (there == 0 || call < first_ + patience() || rendezvous_in_progress() >= most_rendezvous) return;
     step_ = open(call) ? Step::opened : Step::lost;
   }
-  if (meetings_under_way() < most_meetings && step_ == Step::opened &&
+  if (rendezvous_in_progress() < most_rendezvous && step_ == Step::opened &&
       shared_->opened.load(std::memory_order_acquire) == team_.size)
     rendezvous();
   if (step_ == Step::rendezvous && rendezvous_->over()) step_ = become_able() ? Step::able : Step::lost;

@@ -94,7 +94,7 @@ std::shared_ptr<AsyncRendezvous> AsyncRendezvous::begin(int fd, int size, int ra
     std::thread([rendezvous]() mutable {
       rendezvous->rendezvous();
       rendezvous.reset();
-      under_way.fetch_sub(1, std::memory_order_release);  // pairs with finish_meetings()
+      under_way.fetch_sub(1, std::memory_order_release);  // pairs with finish_rendezvous()
     }).detach();
   } catch (...) {
     under_way.fetch_sub(1, std::memory_order_relaxed);
@@ -120,9 +120,9 @@ bool AsyncRendezvous::take(smelt_communicator** communicator, smelt_rank** rank)
   return true;
 }
 
-int meetings_under_way() noexcept { return under_way.load(std::memory_order_relaxed); }
+int rendezvous_in_progress() noexcept { return under_way.load(std::memory_order_relaxed); }
 
-void finish_meetings() noexcept {
+void finish_rendezvous() noexcept {
   while (under_way.load(std::memory_order_acquire) != 0) {
     make_progress(nullptr);
     std::this_thread::sleep_for(std::chrono::microseconds(50));

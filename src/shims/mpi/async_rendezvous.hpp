@@ -92,9 +92,9 @@ class AsyncRendezvous {
   std::atomic<bool> over_{false};
 };
 
-int meetings_under_way() noexcept;
+int rendezvous_in_progress() noexcept;
 
 /// Waits for the meetings that nobody waits for; before MPI is finalized.
-void finish_meetings() noexcept;
+void finish_rendezvous() noexcept;
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -326,7 +326,7 @@ int serve_Finalize() {
   stop_following();
   free_held();
   release_teams();
-  finish_meetings();
+  finish_rendezvous();
   release_progress();
   release_types();
   release_own_communicator();

@@ -51,10 +51,10 @@ class NonblockingOperation {
     if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
-  /// Acquire pairs with the end of land(): the results are there.
+  /// Acquire pairs with the end of complete(): the results are there.
   bool over() const noexcept { return over_.load(std::memory_order_acquire); }
   void begin() noexcept { over_.store(false, std::memory_order_relaxed); }
-  void land(int status) noexcept;
+  void complete(int status) noexcept;
   int code() const noexcept { return code_; }
 
   /// A request of the library that completes when this lands. Requires the lock, or that nobody else knows of it.
@@ -139,7 +139,7 @@ void NonblockingOperation::operator delete(void* memory) noexcept {
 
 // ---- one operation --------------------------------------------------------------------------
 
-void NonblockingOperation::land(int status) noexcept {
+void NonblockingOperation::complete(int status) noexcept {
   code_ = status == SMELT_OK ? task->finish() : MPI_ERR_OTHER;
   if (holds) release_handles();
   holds = false;
@@ -169,7 +169,7 @@ int NonblockingOperation::query(void* state, MPI_Status* status) {
 
 int NonblockingOperation::let_go(void* state) {
   auto* const self = static_cast<NonblockingOperation*>(state);
-  self->let_go_.store(true, std::memory_order_release);  // pairs with the load in land()
+  self->let_go_.store(true, std::memory_order_release);  // pairs with the load in complete()
   self->disown();
   return MPI_SUCCESS;
 }
@@ -213,7 +213,7 @@ void rest(NonblockingOperation& operation) noexcept {
   PendingOperations& pending_operations = operation.team.pending_operations;
   smelt_request* work = std::exchange(operation.work, nullptr);
   if (operation.started.context == nullptr) {
-    auto& place = pending_operations.rested[pending_operations.next_rested++ % PendingOperations::most_rested];
+    auto& place = pending_operations.idle_requests[pending_operations.next_idle++ % PendingOperations::most_idle];
     place.call = operation.started;
     std::swap(place.blocks, operation.blocks);
     std::swap(place.work, work);
@@ -225,7 +225,7 @@ void rest(NonblockingOperation& operation) noexcept {
 int start_alone(NonblockingOperation& operation) noexcept {
   MpiTeam& team = operation.team;
   const smelt_call& call = operation.task->call;
-  for (auto& each : team.pending_operations.rested) {
+  for (auto& each : team.pending_operations.idle_requests) {
     if (each.work == nullptr || !alike(each.call, call, team.size)) continue;
     operation.work = std::exchange(each.work, nullptr);
     operation.started = each.call;
@@ -284,7 +284,7 @@ void complete_first(PendingOperations& pending_operations, int status) noexcept 
   // Pairs with the load in any(): who sees none has the team's `local` to itself.
   pending_operations.count.store(pending_operations.count.load(std::memory_order_relaxed) - 1,
                                  std::memory_order_release);
-  first->land(status);
+  first->complete(status);
   await_one_less();  // now its request is complete
   first->disown();
 }
@@ -302,9 +302,9 @@ bool complete_finished(PendingOperations& pending_operations) noexcept {
 }
 
 /// The libraries' own waits may not let others run; where ranks or threads share PUs those may be the ones waited for.
-void be_patient(bool landed) noexcept {
+void be_patient(bool completed) noexcept {
   constinit thread_local int tries = 0;
-  tries = landed ? 0 : tries + 1;
+  tries = completed ? 0 : tries + 1;
   if (tries <= turns_in_vain()) return;
   tries = turns_in_vain();
   sched_yield();
@@ -437,7 +437,7 @@ int launch(NonblockingOperation& operation, MPI_Request* request) noexcept {
   int status = SMELT_OK;
   if (over_at_once(operation, &status)) {
     put_away(operation);
-    operation.land(status);
+    operation.complete(status);
     *request = MPI_REQUEST_NULL;
     if (operation.code() == MPI_SUCCESS) return start_nothing(request);
     return report_failure(operation.team, operation.code());
@@ -546,7 +546,7 @@ const char* PersistentOperation::start(int* code) noexcept {
     return nullptr;
   }
   if (verdict_ == TranslatedCall::Disposition::done) {
-    operation.land(SMELT_OK);
+    operation.complete(SMELT_OK);
     return nullptr;
   }
   {
@@ -559,7 +559,7 @@ const char* PersistentOperation::start(int* code) noexcept {
     int status = SMELT_OK;
     if (over_at_once(operation, &status)) {
       put_away(operation);
-      operation.land(status);
+      operation.complete(status);
       return nullptr;
     }
     enqueue(operation);
@@ -612,19 +612,19 @@ void complete_all(MpiTeam& team) noexcept {
     complete_first(team.pending_operations, wait_for(*team.pending_operations.first));
 }
 
-void advance_flights() noexcept {
+void advance_pending() noexcept {
   const TeamBatch batch;
-  bool landed = false;
+  bool completed = false;
   for (std::size_t i = 0; i < batch.flying; ++i) {
     PendingOperations& pending_operations = batch.in_flight[i]->pending_operations;
     if (!pending_operations.try_lock()) continue;  // somebody else is at it, or this thread below
-    landed = complete_finished(pending_operations) || landed;
+    completed = complete_finished(pending_operations) || completed;
     pending_operations.unlock();
   }
-  be_patient(landed);
+  be_patient(completed);
 }
 
-void forget_flights(MpiTeam& team) noexcept {
+void forget_pending(MpiTeam& team) noexcept {
   bool kept = false;
   {
     const TeamListLock lock;

@@ -82,9 +82,9 @@ void set_empty(MPI_Status* status, int code) noexcept;
 void complete_all(MpiTeam& team) noexcept;
 
 /// Lands what is over, on all communicators. Any thread, also inside of the library's progress.
-void advance_flights() noexcept;
+void advance_pending() noexcept;
 
 /// The communicator is freed: drops what keeps an idle team.
-void forget_flights(MpiTeam& team) noexcept;
+void forget_pending(MpiTeam& team) noexcept;
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -51,7 +51,7 @@ int forget(MPI_Comm comm, int, void* value, void*) {
   look_back(*team);
   team->agreement.reset();
   team->orphan();
-  forget_flights(*team);
+  forget_pending(*team);
   team->release();
   return MPI_SUCCESS;
 }
@@ -95,7 +95,7 @@ int calls_before_race() noexcept {
 
 void MpiTeam::detach() noexcept {
   call_cache.forget();
-  for (auto& each : pending_operations.rested) smelt_request_free(std::exchange(each.work, nullptr));
+  for (auto& each : pending_operations.idle_requests) smelt_request_free(std::exchange(each.work, nullptr));
   smelt_rank_free(std::exchange(local, nullptr));
   smelt_communicator_free(std::exchange(communicator, nullptr));
 }

@@ -50,9 +50,9 @@ struct PendingOperations {
     std::vector<std::size_t> blocks = {};
     smelt_request* work = nullptr;
   };
-  static constexpr std::size_t most_rested = 4;
-  IdleRequest rested[most_rested];
-  std::size_t next_rested = 0;  ///< whose place the next one takes
+  static constexpr std::size_t most_idle = 4;
+  IdleRequest idle_requests[most_idle];
+  std::size_t next_idle = 0;  ///< whose place the next one takes
 
   /// Acquire pairs with the store after the last one has landed: then the team's `local` is free.
   bool any() const noexcept { return count.load(std::memory_order_acquire) != 0; }

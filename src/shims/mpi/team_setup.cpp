@@ -155,7 +155,7 @@ void settle(MpiTeam& team) noexcept {
     mine[able] = alone ? enabled() : connect(team, infos);
     mine[lonely] = alone ? 1 : 0;
     mine[counting] = verbose() ? 1 : 0;
-    mine[followed] = mine[able] != 0 && follow_library(advance_flights) ? 1 : 0;
+    mine[followed] = mine[able] != 0 && follow_library(advance_pending) ? 1 : 0;
     if (team.machines > 1) original.Comm_split(copy.get(), team.leads() ? 0 : MPI_UNDEFINED, team.rank, &team.leaders);
   } catch (const std::exception&) {
     mine[able] = 0;

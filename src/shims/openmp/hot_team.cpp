@@ -15,7 +15,7 @@ thread_local constinit ThreadState self;
 
 namespace {
 
-constinit InterceptedFunction parked_entry("openmp", "crews");
+constinit InterceptedFunction parked_entry("openmp", "hot teams");
 
 constexpr char called_off[] = "the region uses tasks, cancellation or control variables";
 
@@ -89,7 +89,7 @@ PrimaryThread& master() noexcept {
   return own;
 }
 
-void join_crew(HotTeam& hot_team, int member) noexcept {
+void join_hot_team(HotTeam& hot_team, int member) noexcept {
   self.hot_team = &hot_team;
   self.member = member;
   self.barriers = 0;
@@ -101,7 +101,7 @@ void join_crew(HotTeam& hot_team, int member) noexcept {
 /// What the runtime runs in every member; the master comes back from parallel_start without it.
 void serve(void* argument) noexcept {
   HotTeam& hot_team = *static_cast<HotTeam*>(argument);
-  join_crew(hot_team, hot_team.runtime->get_thread_num());
+  join_hot_team(hot_team, hot_team.runtime->get_thread_num());
   for (;;) {
     const smelt_work work = smelt_team_receive(hot_team.team, self.member);
     if (work.function == nullptr) break;
@@ -130,7 +130,7 @@ bool start(const Runtime& runtime, int size) noexcept {
   HotTeam& hot_team = own.hot_team();
   self.max_threads = runtime.get_max_threads();
   runtime.parallel_start(serve, &hot_team, static_cast<unsigned>(size));
-  join_crew(hot_team, 0);
+  join_hot_team(hot_team, 0);
   smelt_openmp_state = parked;
   if (runtime.get_num_threads() == size) return true;
   dissolve("fewer threads than asked for");
@@ -148,7 +148,7 @@ const char* why_not(const Runtime& runtime, int size) noexcept {
   if (runtime.get_dynamic() != 0) return "omp_set_dynamic";
   PrimaryThread& own = master();
   if (own.retired()) return "the thread ends";
-  return own.worth_it() ? nullptr : "crews had to be dissolved too often";
+  return own.worth_it() ? nullptr : "hot teams had to be dissolved too often";
 }
 
 void run(smelt_work work, int words) noexcept {
@@ -202,7 +202,7 @@ Turn try_barrier(InterceptedFunction& entry) noexcept {
     const auto kind = sample_kind(self.barriers++);
     if (kind == Sample::original) return Turn::sampled;
     Stopwatch watch(entry, kind);
-    if (crew_barrier()) [[likely]] {
+    if (hot_team_barrier()) [[likely]] {
       entry.took();
       return Turn::ours;
     }

@@ -89,7 +89,7 @@ enum class Turn { ours, original, sampled };
 Turn try_barrier(InterceptedFunction& entry) noexcept;
 
 /// Holds a barrier of the hot team; false: it was called off.
-inline bool crew_barrier() noexcept {
+inline bool hot_team_barrier() noexcept {
   if (smelt_team_barrier(self.hot_team->team, self.member) != 0) [[likely]]
     return true;
   smelt_openmp_state = away;
@@ -101,7 +101,8 @@ template <class Original>
 void barrier(const Runtime& runtime, InterceptedFunction& entry, const Original& original) noexcept {
   if (smelt_openmp_state == inside) [[likely]] {
     if (self.hot_team->runtime != &runtime) return original();
-    if (!verbose()) [[likely]] return crew_barrier() ? void() : original();
+    if (!verbose()) [[likely]]
+      return hot_team_barrier() ? void() : original();
   }
   if (parked_by(runtime)) return;
   if ((smelt_openmp_state & (parked | alone)) != 0) return original();

@@ -1,0 +1,358 @@
+// A concurrent map over threads or processes. It survives the death of any process that uses it, at any instruction.
+//
+//   auto map = smelt::Map<std::uint64_t, double>::create_shared("prices", {.capacity = 100'000});
+//   map->put(42, 1.5);
+//   if (const auto price = map->get(42)) std::printf("%f\n", *price);
+//
+// What is promised to whom, and what it costs: docs/reference/map.md.
+#pragma once
+
+#include <sys/types.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "smelt/error.hpp"
+#include "smelt/map_algorithms.hpp"
+#include "smelt/map_table.hpp"
+
+namespace smelt {
+
+struct MapOptions {
+  /// "best", or the name of one of map_algorithms(). So far `shared` alone can be created; the others are models.
+  std::string algorithm = "best";
+  Consistency consistency = Consistency::linearizable;  ///< at least
+  Faults faults = Faults::crash;                        ///< what must be survived, at least
+  std::size_t capacity = 1000;  ///< keys that fit before the table grows for the first time
+  bool keep = false;            ///< of create_shared(): the map outlives its last process, until remove_map()
+  /// Address space that each process sets aside; the table grows to about a quarter of it. Memory is only taken as it
+  /// is needed.
+  std::size_t most_bytes = std::size_t{64} << 30;
+};
+
+/// What came of an update.
+struct MapAnswer {
+  Status status = Status::ok;  ///< out_of_memory: there was no room for the key, and nothing was changed
+  bool found = false;          ///< there was such a key before
+  bool changed = false;        ///< the update took effect: not an erase() or a compare_exchange() in vain, for example
+
+  explicit operator bool() const noexcept { return status == Status::ok; }
+};
+
+/// What a map holds and who uses it.
+struct MapState {
+  std::string name;  ///< "": of one process
+  bool kept = false;
+  bool strings = false;  ///< of a StringMap
+  std::size_t key_bytes = 0, value_bytes = 0;
+  std::uint64_t keys = 0;
+  std::uint64_t buckets = 0, overflow_buckets = 0, longest_chain = 0;
+  std::uint64_t memory_bytes = 0;
+  bool growing = false;
+  std::uint64_t takeovers = 0;     ///< how often somebody went on for a process that had died in an update
+  std::uint64_t refused = 0;       ///< how often there was no memory to be had
+  std::vector<pid_t> processes{};  ///< those that use it now and live
+};
+
+/// All maps of this user that processes share: those in use and those that were kept.
+/// Errors: /proc or /dev/shm cannot be read. Cost: a look at every process of this user.
+Result<std::vector<MapState>> list_maps();
+
+/// One of them. Errors: not_found.
+Result<MapState> inspect_map(const std::string& name);
+
+/// Removes a map that was kept. Processes that use it go on with it, under no name.
+/// Errors: not_found.
+Result<void> remove_map(const std::string& name);
+
+namespace map_detail {
+Result<std::shared_ptr<Table>> create(const Geometry& geometry, const MapOptions& options, bool strings = false);
+Result<std::shared_ptr<Table>> create_shared(const std::string& name, const Geometry& geometry,
+                                             const MapOptions& options, bool strings = false);
+Result<std::shared_ptr<Table>> attach(const std::string& name, const Geometry& geometry, bool strings = false);
+Result<std::shared_ptr<Table>> open(const std::string& name, const Geometry& geometry, bool strings = false);
+MapState state_of(const Table& table);
+}  // namespace map_detail
+
+/// Each call is safe from any thread. Copies of a map are the same map. Keys are equal if all their bytes are.
+///
+/// Ordering: linearizable, but for for_each() and keys(). What a thread did before an update is visible to every thread
+/// whose operation sees that update.
+/// Progress: readers write nothing and wait for nobody. An update waits for another one of a key in the same bucket; if
+/// that one's process has died, it goes on after a millisecond; if it was stopped, when that one goes on.
+/// Cost: a lookup reads two cache lines as a rule. No call takes a lock of the system, allocates on the heap, or makes
+/// a system call, but for waiting, for growth, and for what says so.
+template <class Key, class Value>
+class Map {
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
+                "keys and values live in shared memory: they must be trivially copyable; StringMap holds strings");
+  static_assert(std::has_unique_object_representations_v<Key> || std::is_floating_point_v<Key>,
+                "keys are compared by their bytes: they must have no padding");
+  static_assert(sizeof(Key) + sizeof(Value) <= 128 * 1024, "at most 128 KiB for a key and its value");
+
+ public:
+  /// For the threads of this process. Errors: invalid_argument; not_supported for an algorithm that cannot be created
+  /// or does not promise what is asked for; out_of_memory.
+  static Result<Map> create(const MapOptions& options = {}) { return made(map_detail::create(shape.geometry, options)); }
+
+  /// For all processes of this user that use the name: whoever comes first creates it, the others attach. It is gone
+  /// with the last process that uses it, however that ends, unless `keep` is set.
+  /// Requirements: processes trust each other; they are in one PID namespace. `name`: 1 to 180 characters without '/'.
+  /// Errors: as create(); invalid_argument where the name is in use for other types or with another `keep`.
+  static Result<Map> create_shared(const std::string& name, const MapOptions& options = {}) {
+    return made(map_detail::create_shared(name, shape.geometry, options));
+  }
+
+  /// A map that some process has created. Errors: not_found, invalid_argument for other types.
+  static Result<Map> attach(const std::string& name) { return made(map_detail::attach(name, shape.geometry)); }
+
+  /// A map that was kept, in use or not. Errors: as attach().
+  static Result<Map> open(const std::string& name) { return made(map_detail::open(name, shape.geometry)); }
+
+  /// The value of a key.
+  std::optional<Value> get(const Key& key) const noexcept {
+    const KeyWords words = words_of_key(key);
+    return get_hashed(words, hash(words));
+  }
+
+  bool contains(const Key& key) const noexcept { return get(key).has_value(); }
+
+  /// Sets the value of a key.
+  MapAnswer put(const Key& key, const Value& value) noexcept {
+    const ValueWords fresh = words_of_value(value);
+    return update(key, [&](const Old& old, MapAnswer& answer) {
+      answer.found = old.is_there();
+      return &fresh;
+    });
+  }
+
+  /// Sets the value of a key that is not there.
+  MapAnswer insert(const Key& key, const Value& value) noexcept {
+    const ValueWords fresh = words_of_value(value);
+    return update(key, [&](const Old& old, MapAnswer& answer) {
+      answer.found = old.is_there();
+      return answer.found ? nullptr : &fresh;
+    });
+  }
+
+  /// Removes a key.
+  MapAnswer erase(const Key& key) noexcept {
+    const KeyWords words = words_of_key(key);
+    bool found = false;
+    const auto outcome = table_->update(shape, words.data(), hash(words), [&](const auto* old, const auto*&) {
+      found = old != nullptr;
+      return found ? Act::erase : Act::keep;
+    });
+    return answer_of(outcome, found);
+  }
+
+  /// Sets the value of a key that has the value `expected`, by all its bytes; else tells in `expected` which it has, if
+  /// the key is there.
+  MapAnswer compare_exchange(const Key& key, Value& expected, const Value& desired) noexcept {
+    const ValueWords fresh = words_of_value(desired), wanted = words_of_value(expected);
+    return update(key, [&](const Old& old, MapAnswer& answer) -> const ValueWords* {
+      answer.found = old.is_there();
+      if (!answer.found) return nullptr;
+      const ValueWords now = old.words();
+      if (now == wanted) return &fresh;
+      expected = value_of(now);
+      return nullptr;
+    });
+  }
+
+  /// Adds to the value of a key; one that is not there counts as Value{}. `before`, unless null, gets what it was.
+  MapAnswer fetch_add(const Key& key, const Value& term, Value* before = nullptr) noexcept
+    requires std::is_arithmetic_v<Value>
+  {
+    ValueWords fresh{};
+    Value was{};
+    const MapAnswer answer = update(key, [&](const Old& old, MapAnswer& told) {
+      told.found = old.is_there();
+      was = told.found ? value_of(old.words()) : Value{};
+      fresh = words_of_value(static_cast<Value>(was + term));
+      return &fresh;
+    });
+    if (before != nullptr) *before = was;
+    return answer;
+  }
+
+  /// The values of many keys; `values` has as many elements. Not one operation: each lookup is linearizable for
+  /// itself. Cost: the cache misses of up to 64 lookups overlap.
+  void get_many(std::span<const Key> keys, std::span<std::optional<Value>> values) const noexcept {
+    for (std::size_t first = 0; first < keys.size(); first += batch) {
+      const std::size_t count = std::min(batch, keys.size() - first);
+      std::array<Word, batch> hashes;
+      for (std::size_t i = 0; i < count; ++i) {
+        hashes[i] = hash(words_of_key(keys[first + i]));
+        table_->prefetch(shape, hashes[i]);
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        values[first + i] = get_hashed(words_of_key(keys[first + i]), hashes[i]);
+      }
+    }
+  }
+
+  /// One of a batch of calls.
+  struct Call {
+    enum class Kind : std::uint8_t { get, put, insert, erase };
+    Kind kind = Kind::get;
+    Key key{};
+    Value value{};       ///< get: filled in
+    MapAnswer answer{};  ///< filled in
+  };
+
+  /// Does the calls, in their order. Not one operation. Cost: as get_many().
+  void run(std::span<Call> calls) noexcept {
+    for (std::size_t first = 0; first < calls.size(); first += batch) {
+      const auto group = calls.subspan(first, std::min(batch, calls.size() - first));
+      for (const Call& call : group) table_->prefetch(shape, hash(words_of_key(call.key)));
+      for (Call& call : group) run_one(call);
+    }
+  }
+
+  /// Calls `visit(key, value)` for each key that is there during the whole call once; for keys that come or go meanwhile
+  /// perhaps. Nobody waits. Cost: reads the table.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    table_->for_each(visitor<Visit>(), const_cast<void*>(static_cast<const void*>(std::addressof(visit))));
+  }
+
+  /// All keys and values as they are at one moment. Updates of others wait meanwhile, lookups do not; this thread must
+  /// make none. Cost: as for_each(), and takes every bucket.
+  std::vector<std::pair<Key, Value>> snapshot() const {
+    std::vector<std::pair<Key, Value>> all;
+    auto add = [&](const Key& key, const Value& value) { all.emplace_back(key, value); };
+    table_->snapshot(visitor<decltype(add)>(), &add);
+    return all;
+  }
+
+  /// Counts the keys, by for_each().
+  std::size_t size() const {
+    std::size_t count = 0;
+    for_each([&](const Key&, const Value&) { ++count; });
+    return count;
+  }
+
+  /// Cost: as for_each().
+  MapState state() const { return map_detail::state_of(*table_); }
+
+ private:
+  using Word = map_detail::Word;
+  using Table = map_detail::Table;
+  using Act = Table::Act;
+  static constexpr map_detail::FixedShape<sizeof(Key), sizeof(Value)> shape{};
+  static constexpr std::size_t batch = 64;
+  using KeyWords = std::array<Word, shape.geometry.key_words>;
+  using ValueWords = std::array<Word, shape.geometry.value_words>;
+
+  /// The value that an update finds.
+  class Old {
+   public:
+    explicit Old(const map_detail::AtomicWord* value) : value_(value) {}
+    bool is_there() const noexcept { return value_ != nullptr; }
+    ValueWords words() const noexcept {
+      ValueWords copy;
+      for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = value_[i].load(std::memory_order_relaxed);
+      return copy;
+    }
+
+   private:
+    const map_detail::AtomicWord* value_;
+  };
+
+  explicit Map(std::shared_ptr<Table> table) : table_(std::move(table)) {}
+  static Result<Map> made(Result<std::shared_ptr<Table>> table) {
+    if (!table) return table.error();
+    return Map(std::move(*table));
+  }
+
+  static KeyWords words_of_key(const Key& key) noexcept {
+    KeyWords words{};
+    std::memcpy(words.data(), &key, sizeof(Key));
+    return words;
+  }
+  static ValueWords words_of_value(const Value& value) noexcept {
+    ValueWords words{};
+    std::memcpy(words.data(), &value, sizeof(Value));
+    return words;
+  }
+  static Value value_of(const ValueWords& words) noexcept {
+    std::array<std::byte, sizeof(Value)> bytes;
+    std::memcpy(bytes.data(), words.data(), sizeof(Value));
+    return std::bit_cast<Value>(bytes);
+  }
+  static Word hash(const KeyWords& words) noexcept { return map_detail::hash_words(words.data(), words.size()); }
+
+  std::optional<Value> get_hashed(const KeyWords& key, Word hashed) const noexcept {
+    ValueWords words;
+    if (!table_->get(shape, key.data(), hashed, words.data())) return std::nullopt;
+    return value_of(words);
+  }
+
+  static MapAnswer answer_of(Table::Outcome outcome, bool found) noexcept {
+    return {outcome == Table::Outcome::no_memory ? Status::out_of_memory : Status::ok, found,
+            outcome == Table::Outcome::changed};
+  }
+
+  /// `choose(old, answer)`: the new value, or null for none.
+  template <class Choose>
+  MapAnswer update(const Key& key, Choose&& choose) noexcept {
+    const KeyWords words = words_of_key(key);
+    MapAnswer answer;
+    const auto outcome =
+        table_->update(shape, words.data(), hash(words), [&](const map_detail::AtomicWord* old, const Word*& fresh) {
+          const ValueWords* chosen = choose(Old(old), answer);
+          if (chosen == nullptr) return Act::keep;
+          fresh = chosen->data();
+          return Act::write;
+        });
+    return answer_of(outcome, answer.found);
+  }
+
+  void run_one(Call& call) noexcept {
+    switch (call.kind) {
+      case Call::Kind::get: {
+        const auto value = get(call.key);
+        call.answer = {Status::ok, value.has_value(), false};
+        if (value) call.value = *value;
+        break;
+      }
+      case Call::Kind::put:
+        call.answer = put(call.key, call.value);
+        break;
+      case Call::Kind::insert:
+        call.answer = insert(call.key, call.value);
+        break;
+      case Call::Kind::erase:
+        call.answer = erase(call.key);
+        break;
+    }
+  }
+
+  template <class Visit>
+  static Table::Visit visitor() {
+    return [](void* context, const Word* cell) {
+      std::array<std::byte, sizeof(Key)> key;
+      std::memcpy(key.data(), cell, sizeof(Key));
+      ValueWords value;
+      std::memcpy(value.data(), cell + shape.geometry.key_words, sizeof value);
+      (*static_cast<std::remove_reference_t<Visit>*>(context))(std::bit_cast<Key>(key), value_of(value));
+    };
+  }
+
+  std::shared_ptr<Table> table_;
+};
+
+}  // namespace smelt

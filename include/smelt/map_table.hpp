@@ -1,0 +1,538 @@
+// The table behind smelt/map.hpp: its layout in memory and the operations on one bucket, inline so that they become
+// part of the caller's code. Not an interface: include smelt/map.hpp.
+//
+//   bucket    | word | tags | link | cell 0 | cell 1 | ...          whole cache lines
+//   word      | changes, 40 bits | .. | moved | live | valid cells, 8 bits | owner, 12 bits |
+//   link      -> overflow bucket -> ...                             offsets from the start of the memory
+//
+// A key belongs to the chain that starts at one home bucket. Rules:
+//   1. A writer owns the chain from the compare-and-swap of its number into `owner` of the home bucket's word until it
+//      stores a word without one. Whoever finds the owner's process dead takes the chain over by the same swap.
+//   2. A change becomes visible by one store: of the word of the bucket that it is in (which cells are valid), of the
+//      one word of a value that is not longer, or of the link to a new bucket. Until then it is written to cells that
+//      are not valid. So an owner that dies has changed all or nothing, and there is nothing to repair.
+//   3. Whoever gives up or takes over a chain in which cells may have changed their meaning adds 1 to `changes`.
+//   4. A reader writes nothing and waits for nobody: what it has read since it read the home bucket's word holds if
+//      `changes` and the flags are the same afterwards. At most one change, that of the present owner, has become
+//      visible between, and its former cells are not used again before `changes` has grown.
+// An update of a longer value goes to another cell of the same bucket; one cell stays free for this.
+//
+// Growth: a table of twice the size is published in `next`. Its buckets i and i + n get the keys of bucket i, whose
+// owner fills them (nobody else looks at them) and then sets `moved` in the old word. Whoever dies before that is
+// repeated from the start. A word without `live` is in memory that is not a table any more: start over.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#ifndef SMELT_MAP_POINT
+/// Where a test kills a writer: before each store that others can see.
+#define SMELT_MAP_POINT(number) ((void)0)
+#endif
+
+namespace smelt::map_detail {
+
+/// Memory orders that carry a guarantee, by name; tests weaken each with -DSMELT_BREAK_<NAME>.
+namespace ordering {
+#ifdef SMELT_BREAK_MAP_COMMIT
+inline constexpr auto map_commit = std::memory_order_relaxed;
+#else
+inline constexpr auto map_commit = std::memory_order_release;
+#endif
+#ifdef SMELT_BREAK_MAP_LOOK
+inline constexpr auto map_look = std::memory_order_relaxed;
+#else
+inline constexpr auto map_look = std::memory_order_acquire;
+#endif
+#ifdef SMELT_BREAK_MAP_OWN
+inline constexpr auto map_own = std::memory_order_relaxed;
+#else
+inline constexpr auto map_own = std::memory_order_acquire;
+#endif
+#ifdef SMELT_BREAK_MAP_STORE_CELL
+inline constexpr auto map_store_cell = std::memory_order_relaxed;
+#else
+inline constexpr auto map_store_cell = std::memory_order_release;
+#endif
+#ifdef SMELT_BREAK_MAP_LOAD_CELL
+inline constexpr auto map_load_cell = std::memory_order_relaxed;
+#else
+inline constexpr auto map_load_cell = std::memory_order_acquire;
+#endif
+}  // namespace ordering
+
+using Word = std::uint64_t;
+using AtomicWord = std::atomic<Word>;
+static_assert(AtomicWord::is_always_lock_free && sizeof(AtomicWord) == 8);
+
+// ---- the word of a bucket -------------------------------------------------------------------
+
+inline constexpr Word owner_mask = 0xfff;
+inline constexpr int valid_shift = 12;
+inline constexpr Word valid_mask = Word{0xff} << valid_shift;
+inline constexpr Word live_bit = Word{1} << 20;
+inline constexpr Word moved_bit = Word{1} << 21;
+inline constexpr Word one_change = Word{1} << 24;
+
+inline constexpr unsigned valid_cells(Word word) noexcept { return static_cast<unsigned>(word >> valid_shift) & 0xff; }
+inline constexpr Word with_valid(Word word, unsigned cells) noexcept {
+  return (word & ~valid_mask) | Word{cells} << valid_shift;
+}
+
+struct Bucket {
+  static constexpr std::size_t header_words = 3;
+  AtomicWord word;
+  AtomicWord tags;  ///< one byte of each cell's hash
+  AtomicWord link;  ///< offset of the next bucket of the chain; 0: none. Never changes back while the chain lives
+
+  AtomicWord* cell(std::size_t index, std::size_t cell_words) noexcept {
+    return reinterpret_cast<AtomicWord*>(this) + header_words + index * cell_words;
+  }
+};
+
+// ---- shapes ---------------------------------------------------------------------------------
+
+/// How many words and cells; derived from the sizes of key and value alone.
+struct Geometry {
+  std::uint32_t key_bytes = 0, value_bytes = 0;
+  std::uint32_t key_words = 0, value_words = 0;
+  std::uint32_t cells = 0;   ///< of a bucket, at most 8
+  std::uint32_t spare = 0;   ///< of them stay free when keys are added
+  std::uint32_t bucket_words = 0;
+
+  bool operator==(const Geometry&) const = default;
+};
+
+inline constexpr std::uint32_t words_of(std::size_t bytes) noexcept {
+  return static_cast<std::uint32_t>((bytes + sizeof(Word) - 1) / sizeof(Word));
+}
+
+/// The fewest cache lines that hold three keys.
+inline constexpr Geometry geometry_of(std::size_t key_bytes, std::size_t value_bytes) noexcept {
+  Geometry made;
+  made.key_bytes = static_cast<std::uint32_t>(key_bytes);
+  made.value_bytes = static_cast<std::uint32_t>(value_bytes);
+  made.key_words = words_of(key_bytes);
+  made.value_words = words_of(value_bytes);
+  made.spare = made.value_words > 1 ? 1 : 0;
+  const std::uint32_t cell_words = made.key_words + made.value_words;
+  constexpr std::uint32_t line_words = 8;
+  const std::uint32_t least = Bucket::header_words + (3 + made.spare) * cell_words;
+  made.bucket_words = (least + line_words - 1) / line_words * line_words;
+  made.cells = (made.bucket_words - Bucket::header_words) / cell_words;
+  if (made.cells > 8) made.cells = 8;
+  return made;
+}
+
+/// Sizes that the compiler knows.
+template <std::size_t KeyBytes, std::size_t ValueBytes>
+struct FixedShape {
+  static constexpr Geometry geometry = geometry_of(KeyBytes, ValueBytes);
+};
+/// Sizes that it does not know.
+struct DynamicShape {
+  Geometry geometry;
+};
+
+template <class Shape>
+constexpr std::uint32_t cell_words(const Shape& shape) noexcept {
+  return shape.geometry.key_words + shape.geometry.value_words;
+}
+
+// ---- hashing --------------------------------------------------------------------------------
+
+inline Word fold(Word a, Word b) noexcept {
+  const auto product = static_cast<unsigned __int128>(a) * b;
+  return static_cast<Word>(product) ^ static_cast<Word>(product >> 64);
+}
+
+/// The same in every process. Low bits choose the bucket, the highest byte is the tag.
+template <class AnyWord>
+Word hash_words(const AnyWord* key, std::size_t words) noexcept {
+  Word hash = fold(key[0] ^ 0xa0761d6478bd642full, 0xe7037ed1a0b428dbull);
+  for (std::size_t i = 1; i < words; ++i) hash = fold(hash ^ key[i], 0x8ebc6af09c88c6e3ull);
+  return hash;
+}
+
+inline Word tag_of(Word hash) noexcept { return hash >> 56; }
+
+/// A bit for each cell that has the tag, and perhaps for others.
+inline unsigned cells_with_tag(Word tags, Word tag) noexcept {
+  constexpr Word ones = 0x0101010101010101ull;
+  const Word difference = tags ^ tag * ones;
+  const Word zeros = (difference - ones) & ~difference & 0x8080808080808080ull;
+  return static_cast<unsigned>((zeros >> 7) * 0x0102040810204080ull >> 56);
+}
+
+// ---- what all processes share ---------------------------------------------------------------
+
+inline constexpr int most_doublings = 48;
+inline constexpr std::size_t most_members = owner_mask;
+
+/// At the start of the memory. All zero is a table without buckets.
+struct Header {
+  Word magic;
+  std::uint32_t layout;  ///< its version
+  std::uint32_t flags;
+  Geometry geometry;
+  Word reach;       ///< bytes of address space: half for this header and blocks, half for tables
+  Word first_log2;  ///< of the smallest table
+  Word capacity;    ///< that was asked for
+  Word namespaces;  ///< in which process numbers mean something
+  char name[192];
+
+  alignas(128) AtomicWord active;  ///< offset of the table | log2 of its buckets
+  AtomicWord next;                 ///< the same of the table that the keys move to; 0: they do not move
+
+  alignas(128) AtomicWord used;  ///< bytes that are given out
+  AtomicWord backed;             ///< bytes that there is memory for
+  AtomicWord free_lists[32];     ///< of blocks, by size: | times changed | offset / 64 |
+
+  // By log2 of a table's buckets:
+  alignas(128) AtomicWord overflow[most_doublings];  ///< overflow buckets that it needed
+  AtomicWord claimed[most_doublings];                ///< buckets that somebody has promised to move
+  AtomicWord checked[most_doublings];                ///< buckets that have moved, from the first on
+  AtomicWord takeovers;                              ///< chains taken over from the dead
+  AtomicWord refused;                                ///< times that there was no memory for more
+
+  alignas(128) AtomicWord members[most_members];  ///< processes, by owner - 1; 0: free
+};
+
+inline constexpr Word log2_mask = 0x3f;
+inline constexpr std::uint32_t is_kept = 1;      ///< flags: outlives its last process
+inline constexpr std::uint32_t has_strings = 2;  ///< cells hold a hash and where key and value are
+
+// ---- one process's view ---------------------------------------------------------------------
+
+/// How many times this process is a fork of the one that loaded the library.
+extern std::atomic<std::uint32_t> forks;
+
+class Table {
+ public:
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+  virtual ~Table() = default;
+
+  std::byte* base() const noexcept { return base_; }
+  Header& header() const noexcept { return *reinterpret_cast<Header*>(base_); }
+  Bucket* at(Word offset) const noexcept { return reinterpret_cast<Bucket*>(base_ + offset); }
+
+  template <class Shape>
+  Bucket* home(const Shape& shape, Word table, Word hash) const noexcept {
+    const Word mask = (Word{1} << (table & log2_mask)) - 1;
+    return at((table & ~log2_mask) + (hash & mask) * shape.geometry.bucket_words * sizeof(Word));
+  }
+
+  template <class Shape>
+  void prefetch(const Shape& shape, Word hash) const noexcept {
+    const auto* line = reinterpret_cast<const char*>(home(shape, header().active.load(std::memory_order_relaxed), hash));
+    __builtin_prefetch(line);
+    if (shape.geometry.bucket_words > 8) __builtin_prefetch(line + 64);
+  }
+
+  /// Copies the value of a key to `value`. False: there is no such key.
+  template <class Shape>
+  bool get(const Shape& shape, const Word* key, Word hash, Word* value) const noexcept;
+
+  /// What an update does with a key that it has found or not.
+  enum class Act { keep, write, erase };
+  enum class Outcome { kept, changed, no_memory };
+
+  /// Owns the chain of the key and calls `decide(old, fresh)`: `old` points to the words of the value, null if there is
+  /// no such key; on Act::write, `fresh` points to those of the new one.
+  template <class Shape, class Decide>
+  Outcome update(const Shape& shape, const Word* key, Word hash, Decide&& decide) noexcept;
+
+  struct Held {
+    Bucket* home;
+    Word word;  ///< before it was owned
+    Word table;
+  };
+
+  /// Owns the chain of a hash. False: this process cannot be told from others any more (after a fork).
+  template <class Shape>
+  bool own(const Shape& shape, Word hash, Held& held) noexcept;
+
+  /// Gives the chain up; `cells`: of the home bucket. `changed`: some cell of the chain means something else now.
+  void disown(const Held& held, unsigned cells, bool changed) noexcept {
+    SMELT_MAP_POINT(1);
+    held.home->word.store(with_valid(held.word, cells) + (changed ? one_change : 0), ordering::map_commit);
+  }
+
+  // Below: of the whole map. `visit` gets the words of a cell.
+  using Visit = void (*)(void* context, const Word* cell);
+
+  /// Each key that is there during the whole call once; keys that come or go meanwhile perhaps. Waits for nobody.
+  void for_each(Visit visit, void* context) const;
+
+  /// All keys as they are at one moment. Writers wait meanwhile, readers do not.
+  bool snapshot(Visit visit, void* context);
+
+  struct Statistics {
+    Word buckets = 0, overflow_buckets = 0, keys = 0, longest_chain = 0;
+    Word bytes = 0;  ///< of memory given out
+    bool growing = false;
+    Word takeovers = 0, refused = 0, members = 0;
+  };
+  Statistics statistics() const;
+
+ protected:
+  Table() = default;
+
+  /// Every word of a cell is atomic, as a reader may come along when it is written anew.
+  static void store_words(AtomicWord* to, const Word* from, std::size_t words) noexcept {
+    for (std::size_t i = 0; i < words; ++i) {
+      if (i != 0) SMELT_MAP_POINT(22);
+      to[i].store(from[i], ordering::map_store_cell);  // pairs with load_words()
+    }
+  }
+  static void load_words(Word* to, const AtomicWord* from, std::size_t words) noexcept {
+    for (std::size_t i = 0; i < words; ++i) to[i] = from[i].load(ordering::map_load_cell);  // pairs with store_words()
+  }
+  static bool equal_words(const AtomicWord* cell, const Word* key, std::size_t words) noexcept {
+    for (std::size_t i = 0; i < words; ++i) {
+      if (cell[i].load(ordering::map_load_cell) != key[i]) return false;
+    }
+    return true;
+  }
+
+  template <class Shape>
+  static int find_cell(const Shape& shape, Bucket* bucket, unsigned valid, const Word* key, Word hash) noexcept {
+    unsigned candidates = cells_with_tag(bucket->tags.load(ordering::map_load_cell), tag_of(hash)) & valid;
+    for (; candidates != 0; candidates &= candidates - 1) {
+      const int index = __builtin_ctz(candidates);
+      if (equal_words(bucket->cell(static_cast<std::size_t>(index), cell_words(shape)), key, shape.geometry.key_words)) {
+        return index;
+      }
+    }
+    return -1;
+  }
+
+  template <class Shape>
+  void fill_cell(const Shape& shape, Bucket* bucket, int index, const Word* key, Word hash, const Word* value) noexcept {
+    SMELT_MAP_POINT(2);
+    AtomicWord* cell = bucket->cell(static_cast<std::size_t>(index), cell_words(shape));
+    store_words(cell, key, shape.geometry.key_words);
+    SMELT_MAP_POINT(3);
+    store_words(cell + shape.geometry.key_words, value, shape.geometry.value_words);
+    SMELT_MAP_POINT(4);
+    set_tag(bucket, index, hash);
+  }
+  static void set_tag(Bucket* bucket, int index, Word hash) noexcept {
+    const int shift = 8 * index;
+    const Word others = bucket->tags.load(std::memory_order_relaxed) & ~(Word{0xff} << shift);
+    bucket->tags.store(others | tag_of(hash) << shift, ordering::map_store_cell);
+  }
+
+  /// The first cell that may take a new key, -1: none. `spare` stay free.
+  template <class Shape>
+  static int free_cell(const Shape& shape, unsigned valid, unsigned spare) noexcept {
+    const unsigned free = ~valid & ((1u << shape.geometry.cells) - 1);
+    return static_cast<unsigned>(__builtin_popcount(free)) > spare ? __builtin_ctz(free) : -1;
+  }
+
+  struct Spot {
+    Bucket* bucket;
+    unsigned valid;
+    int cell;  ///< -1: the key is not there
+  };
+  template <class Shape>
+  Spot find_owned(const Shape& shape, const Held& held, const Word* key, Word hash) const noexcept;
+  template <class Shape>
+  Outcome add(const Shape& shape, const Held& held, const Word* key, Word hash, const Word* value) noexcept;
+  void commit(const Held& held, Bucket* bucket, unsigned valid) noexcept;
+
+  // The rest is in the library.
+  bool own_slowly(Bucket* bucket, Word& word) noexcept;  ///< waits for the owner's end, or takes over from a dead one
+  bool renew() noexcept;                                 ///< this process is a fork: gets a number of its own
+  bool join() noexcept;                                  ///< takes a number
+  void leave() noexcept;
+  Word table_of(Word log2) const noexcept;               ///< where a table of that size lies
+  Word follow(Word table) const noexcept { return table_of((table & log2_mask) + 1); }
+  Word table_bytes(Word table) const noexcept;
+  Bucket* bucket_of(Word table, Word index) const noexcept;
+  Bucket* new_bucket() noexcept;                         ///< empty, live; null: no memory
+  void overflowed(Word table) noexcept;                  ///< a chain has grown longer: perhaps the table is to grow
+  void help() noexcept;                                  ///< moves some buckets
+  bool move(Word table, Word index) noexcept;
+  bool spread(Bucket* child, AtomicWord* cell, Word hash) noexcept;
+  void finish(Word table, Word next) noexcept;
+  Word hash_of(const AtomicWord* cell) const noexcept;
+  bool own_bucket(Bucket* bucket, Held& held) noexcept;  ///< false: it has moved
+  void own_all(Word table, Word index);
+  void reset(Bucket* child) noexcept;
+  void give_chain(Word link) noexcept;
+  void disown_all(Word table, Word index);
+  void read_all(Word table, Word index, Visit visit, void* context) const;
+  bool is_dead(Word owner) const noexcept;
+  void sweep(Word table) noexcept;                       ///< takes over what the dead own
+
+  Word take_block(std::size_t bytes) noexcept;           ///< offset of memory; 0: there is none
+  void give_block(Word offset, std::size_t bytes) noexcept;
+  bool back(Word from, Word to) noexcept;                ///< makes sure that there is memory
+
+  std::byte* base_ = nullptr;
+  int fd_ = -1;          ///< of the memory; -1: of this process alone
+  bool shared_ = false;  ///< with other processes
+  std::atomic<Word> owner_{0};
+  std::atomic<std::uint32_t> forks_seen_{0};
+};
+
+// ---- operations -----------------------------------------------------------------------------
+
+template <class Shape>
+bool Table::get(const Shape& shape, const Word* key, Word hash, Word* value) const noexcept {
+  Word table = header().active.load(ordering::map_look);  // pairs with the release of whoever made it active
+  for (;;) {
+    Bucket* const first = home(shape, table, hash);
+    const Word word = first->word.load(ordering::map_look);  // pairs with disown(), commit()
+    if ((word & (live_bit | moved_bit)) != live_bit) [[unlikely]] {
+      table = (word & live_bit) != 0 ? follow(table) : header().active.load(ordering::map_look);
+      continue;
+    }
+    const auto holds = [&] {
+      return ((first->word.load(std::memory_order_relaxed) ^ word) & ~(owner_mask | valid_mask)) == 0;
+    };
+    Bucket* bucket = first;
+    unsigned valid = valid_cells(word);
+    for (;;) {
+      const int cell = find_cell(shape, bucket, valid, key, hash);
+      if (cell >= 0) {
+        load_words(value, bucket->cell(static_cast<std::size_t>(cell), cell_words(shape)) + shape.geometry.key_words,
+                   shape.geometry.value_words);
+        if (!holds()) break;
+        return true;
+      }
+      const Word link = bucket->link.load(ordering::map_load_cell);  // pairs with add(); and before holds()
+      if (!holds()) break;
+      if (link == 0) return false;
+      bucket = at(link);
+      valid = valid_cells(bucket->word.load(ordering::map_look));  // pairs with commit()
+    }
+  }
+}
+
+template <class Shape>
+bool Table::own(const Shape& shape, Word hash, Held& held) noexcept {
+  if (forks_seen_.load(std::memory_order_relaxed) != forks.load(std::memory_order_relaxed)) [[unlikely]] {
+    if (!renew()) return false;
+  }
+  const Word owner = owner_.load(std::memory_order_relaxed);
+  held.table = header().active.load(ordering::map_look);
+  for (;;) {
+    held.home = home(shape, held.table, hash);
+    held.word = held.home->word.load(std::memory_order_relaxed);
+    if ((held.word & (live_bit | moved_bit)) != live_bit) [[unlikely]] {
+      held.word = held.home->word.load(ordering::map_look);
+      if ((held.word & moved_bit) != 0) held.table = follow(held.table);
+      if ((held.word & live_bit) == 0) held.table = header().active.load(ordering::map_look);
+      continue;
+    }
+    if ((held.word & owner_mask) != 0) [[unlikely]] {
+      if (own_slowly(held.home, held.word)) return true;
+      continue;
+    }
+    // Acquire: pairs with disown() of the owner before. What it wrote is seen here.
+    if (held.home->word.compare_exchange_weak(held.word, held.word | owner, ordering::map_own,
+                                              std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+}
+
+template <class Shape>
+Table::Spot Table::find_owned(const Shape& shape, const Held& held, const Word* key, Word hash) const noexcept {
+  Spot spot{held.home, valid_cells(held.word), -1};
+  for (;;) {
+    spot.cell = find_cell(shape, spot.bucket, spot.valid, key, hash);
+    if (spot.cell >= 0) return spot;
+    const Word link = spot.bucket->link.load(std::memory_order_relaxed);
+    if (link == 0) return spot;
+    spot.bucket = at(link);
+    spot.valid = valid_cells(spot.bucket->word.load(std::memory_order_relaxed));
+  }
+}
+
+inline void Table::commit(const Held& held, Bucket* bucket, unsigned valid) noexcept {
+  if (bucket == held.home) {
+    disown(held, valid, true);
+    return;
+  }
+  SMELT_MAP_POINT(5);
+  bucket->word.store(with_valid(live_bit, valid), ordering::map_commit);  // pairs with get()
+  SMELT_MAP_POINT(6);
+  disown(held, valid_cells(held.word), true);
+}
+
+/// A key that is not in the chain. Gives the chain up.
+template <class Shape>
+Table::Outcome Table::add(const Shape& shape, const Held& held, const Word* key, Word hash, const Word* value) noexcept {
+  Bucket* bucket = held.home;
+  unsigned valid = valid_cells(held.word);
+  for (;;) {
+    const int cell = free_cell(shape, valid, shape.geometry.spare);
+    if (cell >= 0) {
+      fill_cell(shape, bucket, cell, key, hash, value);
+      commit(held, bucket, valid | 1u << cell);
+      return Outcome::changed;
+    }
+    const Word link = bucket->link.load(std::memory_order_relaxed);
+    if (link == 0) break;
+    bucket = at(link);
+    valid = valid_cells(bucket->word.load(std::memory_order_relaxed));
+  }
+  Bucket* const fresh = new_bucket();
+  if (fresh == nullptr) {
+    disown(held, valid_cells(held.word), false);
+    return Outcome::no_memory;
+  }
+  fill_cell(shape, fresh, 0, key, hash, value);
+  fresh->word.store(with_valid(live_bit, 1), ordering::map_commit);
+  SMELT_MAP_POINT(7);
+  // Pairs with get(): whoever follows the link sees the bucket.
+  bucket->link.store(static_cast<Word>(reinterpret_cast<std::byte*>(fresh) - base_), ordering::map_store_cell);
+  SMELT_MAP_POINT(8);
+  disown(held, valid_cells(held.word), true);
+  overflowed(held.table);
+  return Outcome::changed;
+}
+
+template <class Shape, class Decide>
+Table::Outcome Table::update(const Shape& shape, const Word* key, Word hash, Decide&& decide) noexcept {
+  Held held;
+  if (!own(shape, hash, held)) return Outcome::no_memory;
+  const Spot spot = find_owned(shape, held, key, hash);
+  AtomicWord* old = nullptr;
+  if (spot.cell >= 0) {
+    old = spot.bucket->cell(static_cast<std::size_t>(spot.cell), cell_words(shape)) + shape.geometry.key_words;
+  }
+  const Word* fresh = nullptr;
+  Outcome outcome = Outcome::changed;
+  switch (decide(static_cast<const AtomicWord*>(old), fresh)) {
+    case Act::keep:
+      disown(held, valid_cells(held.word), false);
+      return Outcome::kept;
+    case Act::erase:
+      commit(held, spot.bucket, spot.valid & ~(1u << spot.cell));
+      break;
+    case Act::write:
+      if (old == nullptr) {
+        outcome = add(shape, held, key, hash, fresh);
+      } else if (shape.geometry.value_words <= 1) {
+        SMELT_MAP_POINT(9);
+        if (shape.geometry.value_words == 1) old->store(*fresh, ordering::map_store_cell);  // pairs with load_words()
+        disown(held, valid_cells(held.word), false);
+      } else {
+        const int cell = free_cell(shape, spot.valid, 0);
+        fill_cell(shape, spot.bucket, cell, key, hash, fresh);
+        commit(held, spot.bucket, (spot.valid & ~(1u << spot.cell)) | 1u << cell);
+      }
+      break;
+  }
+  if (header().next.load(std::memory_order_relaxed) != 0) [[unlikely]] help();
+  return outcome;
+}
+
+}  // namespace smelt::map_detail

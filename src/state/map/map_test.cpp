@@ -1,0 +1,336 @@
+#include "smelt/map.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <thread>
+
+namespace smelt {
+namespace {
+
+using testing::HasSubstr;
+
+struct Value16 {
+  std::uint64_t a = 0, b = 0;
+  bool operator==(const Value16&) const = default;
+};
+using Wide = std::array<std::uint64_t, 5>;
+
+// ---- one thread -----------------------------------------------------------------------------
+
+TEST(Map, DoesWhatItsCallsSay) {
+  auto map = *Map<std::uint64_t, Value16>::create();
+  EXPECT_FALSE(map.get(1));
+  MapAnswer answer = map.put(1, {2, 3});
+  EXPECT_TRUE(answer);
+  EXPECT_FALSE(answer.found);
+  EXPECT_TRUE(answer.changed);
+  EXPECT_EQ(map.get(1), (Value16{2, 3}));
+  answer = map.put(1, {4, 5});
+  EXPECT_TRUE(answer.found);
+  EXPECT_EQ(map.get(1), (Value16{4, 5}));
+  answer = map.insert(1, {6, 7});
+  EXPECT_TRUE(answer.found);
+  EXPECT_FALSE(answer.changed);
+  EXPECT_TRUE(map.insert(2, {8, 9}).changed);
+  Value16 expected{1, 1};
+  answer = map.compare_exchange(1, expected, {10, 11});
+  EXPECT_TRUE(answer.found);
+  EXPECT_FALSE(answer.changed);
+  EXPECT_EQ(expected, (Value16{4, 5}));
+  EXPECT_TRUE(map.compare_exchange(1, expected, {10, 11}).changed);
+  EXPECT_EQ(map.get(1), (Value16{10, 11}));
+  EXPECT_FALSE(map.compare_exchange(3, expected, {1, 1}).found);
+  EXPECT_EQ(map.size(), 2u);
+  EXPECT_TRUE(map.erase(1).found);
+  EXPECT_FALSE(map.erase(1).found);
+  EXPECT_FALSE(map.contains(1));
+  EXPECT_TRUE(map.contains(2));
+}
+
+TEST(Map, AddsToNumbers) {
+  auto map = *Map<int, double>::create();
+  double before = 7;
+  EXPECT_FALSE(map.fetch_add(-3, 1.5, &before).found);
+  EXPECT_EQ(before, 0.0);
+  EXPECT_TRUE(map.fetch_add(-3, 1.5, &before).found);
+  EXPECT_EQ(before, 1.5);
+  EXPECT_EQ(map.get(-3), 3.0);
+}
+
+template <class Key, class Value, class MakeKey, class MakeValue>
+void compare_with_std(std::size_t capacity, int operations, int keys, MakeKey make_key, MakeValue make_value) {
+  auto map = *Map<Key, Value>::create({.capacity = capacity});
+  std::map<Key, Value> reference;
+  std::mt19937_64 random(1);
+  for (int i = 0; i < operations; ++i) {
+    const Key key = make_key(random() % static_cast<unsigned>(keys));
+    const auto at = reference.find(key);
+    const bool there = at != reference.end();
+    const Value value = make_value(random());
+    switch (random() % 5) {
+      case 0:
+        ASSERT_EQ(map.put(key, value).found, there);
+        reference[key] = value;
+        break;
+      case 1:
+        ASSERT_EQ(map.insert(key, value).changed, !there);
+        reference.emplace(key, value);
+        break;
+      case 2:
+        ASSERT_EQ(map.erase(key).found, there);
+        reference.erase(key);
+        break;
+      case 3: {
+        Value expected = there && random() % 2 == 0 ? at->second : make_value(random());
+        const bool same = there && expected == at->second;
+        ASSERT_EQ(map.compare_exchange(key, expected, value).changed, same);
+        if (there) {
+          ASSERT_EQ(expected, at->second);
+        }
+        if (same) at->second = value;
+        break;
+      }
+      default:
+        ASSERT_EQ(map.get(key), there ? std::optional<Value>(at->second) : std::nullopt);
+    }
+  }
+  std::map<Key, Value> found;
+  map.for_each([&](const Key& key, const Value& value) { ASSERT_TRUE(found.emplace(key, value).second); });
+  EXPECT_EQ(found, reference);
+  found.clear();
+  for (const auto& [key, value] : map.snapshot()) found.emplace(key, value);
+  EXPECT_EQ(found, reference);
+}
+
+TEST(Map, AgreesWithAnOrderedMap) {
+  const auto wide = [](std::uint64_t n) { return Wide{n, n + 1, n + 2, n + 3, n + 4}; };
+  const auto number = [](std::uint64_t n) { return n; };
+  const auto small = [](std::uint64_t n) { return static_cast<std::uint16_t>(n); };
+  for (const std::size_t capacity : {0, 100, 5000}) {
+    compare_with_std<std::uint64_t, std::uint64_t>(capacity, 50'000, 3000, number, number);
+    compare_with_std<std::uint64_t, Wide>(capacity, 50'000, 3000, number, wide);
+    compare_with_std<Wide, std::uint16_t>(capacity, 50'000, 3000, wide, small);
+    compare_with_std<std::uint16_t, std::uint16_t>(capacity, 50'000, 3000, small, small);
+    compare_with_std<Wide, Wide>(capacity, 50'000, 3000, wide, wide);
+  }
+}
+
+TEST(Map, TakesKeysAndValuesOfManySizes) {
+  struct Large {
+    std::array<char, 5001> text;
+  };
+  auto map = *Map<std::array<char, 301>, Large>::create({.capacity = 10});
+  std::array<char, 301> key{};
+  Large value{};
+  for (int i = 0; i < 200; ++i) {
+    key.fill(static_cast<char>(i));
+    value.text.fill(static_cast<char>(i + 1));
+    ASSERT_TRUE(map.put(key, value));
+  }
+  for (int i = 0; i < 200; ++i) {
+    key.fill(static_cast<char>(i));
+    const auto found = map.get(key);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->text[5000], static_cast<char>(i + 1));
+  }
+}
+
+TEST(Map, GrowsWithoutLosingKeys) {
+  auto map = *Map<std::uint64_t, Value16>::create({.capacity = 0});
+  const auto before = map.state().buckets;
+  for (std::uint64_t key = 0; key < 100'000; ++key) {
+    ASSERT_TRUE(map.put(key, {key, ~key}));
+    if (key % 997 == 0) {
+      for (std::uint64_t old = 0; old <= key; old += 101) ASSERT_EQ(map.get(old), (Value16{old, ~old})) << key;
+    }
+  }
+  for (std::uint64_t key = 0; key < 100'000; ++key) ASSERT_EQ(map.get(key), (Value16{key, ~key}));
+  const MapState state = map.state();
+  EXPECT_GE(state.buckets, 100 * before);
+  EXPECT_EQ(state.keys, 100'000u);
+  EXPECT_EQ(map.snapshot().size(), 100'000u);
+  EXPECT_LT(state.longest_chain, 16u);
+}
+
+TEST(Map, ReusesTheMemoryOfOverflowBuckets) {
+  auto map = *Map<std::uint64_t, Value16>::create({.capacity = 100});
+  const auto churn = [&] {
+    for (std::uint64_t key = 0; key < 20'000; ++key) {
+      map.put(key, {key, key});
+      map.erase(key);
+    }
+  };
+  churn();
+  const auto before = map.state().memory_bytes;
+  churn();
+  EXPECT_EQ(map.state().memory_bytes, before);
+}
+
+TEST(Map, BatchesDoTheSame) {
+  auto map = *Map<std::uint64_t, Value16>::create();
+  std::vector<Map<std::uint64_t, Value16>::Call> calls(200);
+  using Kind = Map<std::uint64_t, Value16>::Call::Kind;
+  for (std::uint64_t i = 0; i < 100; ++i) calls[i] = {Kind::put, i, {i, 2 * i}, {}};
+  for (std::uint64_t i = 100; i < 150; ++i) calls[i] = {Kind::get, i - 100, {}, {}};
+  for (std::uint64_t i = 150; i < 175; ++i) calls[i] = {Kind::erase, i - 150, {}, {}};
+  for (std::uint64_t i = 175; i < 200; ++i) calls[i] = {Kind::insert, i - 150, {1, 1}, {}};
+  map.run(calls);
+  for (std::uint64_t i = 100; i < 150; ++i) {
+    EXPECT_TRUE(calls[i].answer.found);
+    EXPECT_EQ(calls[i].value, (Value16{i - 100, 2 * (i - 100)}));
+  }
+  for (std::uint64_t i = 150; i < 175; ++i) EXPECT_TRUE(calls[i].answer.changed);
+  for (std::uint64_t i = 175; i < 200; ++i) EXPECT_FALSE(calls[i].answer.changed);
+  std::vector<std::uint64_t> keys;
+  for (std::uint64_t i = 0; i < 130; ++i) keys.push_back(i);
+  std::vector<std::optional<Value16>> values(keys.size());
+  map.get_many(keys, values);
+  for (const auto key : keys) EXPECT_EQ(values[key], map.get(key)) << key;
+  EXPECT_TRUE(values[99]);
+  EXPECT_FALSE(values[0]);
+}
+
+TEST(Map, SaysWhatIsWrong) {
+  using Numbers = Map<std::uint64_t, std::uint64_t>;
+  const auto says = [](const auto& result, const std::string& text, Status status) {
+    ASSERT_FALSE(result);
+    EXPECT_THAT(result.error().message, HasSubstr(text));
+    EXPECT_EQ(result.error().status, status);
+  };
+  says(Numbers::create({.algorithm = "none"}), "there is no map algorithm 'none'", Status::invalid_argument);
+  says(Numbers::create({.algorithm = "part_simple"}), "is a model only", Status::not_supported);
+  says(Numbers::create({.faults = Faults::stop}), "survives 'stop'", Status::not_supported);
+  says(Numbers::create({.keep = true}), "without a name", Status::invalid_argument);
+  says(Numbers::create({.capacity = std::size_t{1} << 41}), "at most 2^40", Status::invalid_argument);
+  says(Numbers::create({.capacity = 1'000'000, .most_bytes = std::size_t{32} << 20}), "raise most_bytes",
+       Status::invalid_argument);
+  says(Numbers::create_shared("a/b"), "without '/'", Status::invalid_argument);
+  says(Numbers::create_shared(""), "1 to 180", Status::invalid_argument);
+  says(Numbers::attach("there is no such map"), "create it first", Status::not_found);
+  says(Numbers::open("there is no such map"), "was kept", Status::not_found);
+}
+
+TEST(Map, RunsOutOfMemoryWithoutLosingKeys) {
+  auto map = *Map<std::uint64_t, Value16>::create({.capacity = 100, .most_bytes = std::size_t{4} << 20});
+  std::uint64_t key = 0;
+  while (map.put(key, {key, key})) ++key;
+  EXPECT_EQ(map.put(key, {1, 1}).status, Status::out_of_memory);
+  EXPECT_GT(map.state().refused, 0u);
+  for (std::uint64_t i = 0; i < key; ++i) ASSERT_EQ(map.get(i), (Value16{i, i}));
+  EXPECT_TRUE(map.put(0, {5, 5})) << "an update needs no memory";
+  EXPECT_TRUE(map.erase(1));
+}
+
+// ---- threads --------------------------------------------------------------------------------
+
+template <class Body>
+void run_threads(int count, Body body) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) threads.emplace_back([&body, i] { body(i); });
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(MapThreads, CountTogetherWhileTheTableGrows) {
+  constexpr int threads = 4;
+  constexpr std::uint64_t keys = 5000, rounds = 20;
+  auto map = *Map<std::uint64_t, std::uint64_t>::create({.capacity = 0});
+  run_threads(threads, [&](int) {
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      for (std::uint64_t key = 0; key < keys; ++key) map.fetch_add(key, 1);
+    }
+  });
+  for (std::uint64_t key = 0; key < keys; ++key) ASSERT_EQ(map.get(key), threads * rounds);
+  EXPECT_EQ(map.size(), keys);
+}
+
+TEST(MapThreads, ReadersSeeWholeValues) {
+  auto map = *Map<std::uint64_t, Wide>::create({.capacity = 0});
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> seen{0};
+  run_threads(4, [&](int me) {
+    std::mt19937_64 random(static_cast<unsigned>(me));
+    if (me < 2) {
+      for (int i = 0; i < 200'000; ++i) {
+        const std::uint64_t n = random(), key = random() % 1000;
+        if (n % 7 == 0) {
+          map.erase(key);
+        } else {
+          map.put(key, {n, n, n, n, n + key});
+        }
+      }
+      stop = true;
+    } else {
+      while (!stop) {
+        const std::uint64_t key = random() % 1000;
+        if (const auto value = map.get(key)) {
+          ++seen;
+          const std::uint64_t n = (*value)[0];
+          ASSERT_EQ(*value, (Wide{n, n, n, n, n + key}));
+        }
+      }
+    }
+  });
+  EXPECT_GT(seen, 0u);
+}
+
+TEST(MapThreads, OneOfManyInsertsAKey) {
+  auto map = *Map<std::uint64_t, std::uint64_t>::create({.capacity = 0});
+  std::atomic<std::uint64_t> inserted{0}, erased{0};
+  run_threads(4, [&](int me) {
+    for (std::uint64_t key = 0; key < 20'000; ++key) inserted += map.insert(key, static_cast<std::uint64_t>(me)).changed;
+  });
+  EXPECT_EQ(inserted, 20'000u);
+  run_threads(4, [&](int) {
+    for (std::uint64_t key = 0; key < 20'000; ++key) erased += map.erase(key).changed;
+  });
+  EXPECT_EQ(erased, 20'000u);
+  EXPECT_EQ(map.size(), 0u);
+}
+
+TEST(MapThreads, ASnapshotIsOfOneMoment) {
+  constexpr std::uint64_t keys = 64;
+  auto map = *Map<std::uint64_t, std::uint64_t>::create({.capacity = 0});
+  for (std::uint64_t key = 0; key < keys; ++key) map.put(key, 0);
+  std::atomic<bool> stop{false};
+  run_threads(3, [&](int me) {
+    if (me == 0) {
+      // Counts key after key: at any moment the values fall by one at most, at one place.
+      for (std::uint64_t round = 1; round < 300; ++round) {
+        for (std::uint64_t key = 0; key < keys; ++key) map.put(key, round);
+        map.put(1000 + round, 0);  // and the table grows
+      }
+      stop = true;
+    }
+    while (!stop && me == 1) {
+      auto all = map.snapshot();
+      std::erase_if(all, [&](const auto& each) { return each.first >= keys; });
+      std::ranges::sort(all);
+      ASSERT_EQ(all.size(), keys);
+      for (std::uint64_t key = 1; key < keys; ++key) ASSERT_LE(all[key].second, all[key - 1].second);
+      ASSERT_LE(all.front().second - all.back().second, 1u);
+    }
+    while (!stop && me == 2) ASSERT_GE(map.size(), keys);
+  });
+}
+
+TEST(MapThreads, WhatWasDoneBeforeAnUpdateIsSeenByWhoeverSeesTheUpdate) {
+  auto map = *Map<std::uint64_t, Value16>::create();
+  std::vector<int> plain(1000, 0);
+  run_threads(2, [&](int me) {
+    for (std::uint64_t i = 0; i < plain.size(); ++i) {
+      if (me == 0) {
+        plain[i] = 7;
+        map.put(i, {});
+      } else {
+        while (!map.contains(i)) std::this_thread::yield();
+        ASSERT_EQ(plain[i], 7);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace smelt

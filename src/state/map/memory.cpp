@@ -1,0 +1,465 @@
+#include "state/map/memory.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <set>
+
+#include "base/error.hpp"
+#include "base/process.hpp"
+#include "state/maps.hpp"
+
+namespace smelt {
+namespace map_detail {
+namespace {
+
+constexpr Word magic = 0x70616d746c656d73;  // "smeltmap"
+constexpr std::uint32_t layout = 1;
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+constexpr Word header_bytes = (sizeof(Header) + 4095) / 4096 * 4096;
+constexpr std::string_view memfd_prefix = "smelt-map:";
+constexpr std::string_view kept_prefix = "smelt-map.";
+
+Error system_error(const std::string& what) {
+  const int code = errno;
+  const Status status = code == ENOMEM || code == ENOSPC                ? Status::out_of_memory
+                        : code == EACCES || code == EPERM              ? Status::permission_denied
+                        : code == ENOENT                               ? Status::not_found
+                                                                       : Status::io_error;
+  return make_error(status, "{}: {}", what, std::strerror(code));
+}
+
+Result<void> check_name(const std::string& name) {
+  if (!name.empty() && name.size() <= 180 && name.find('/') == std::string::npos &&
+      name.find('\0') == std::string::npos) {
+    return {};
+  }
+  return make_error(Status::invalid_argument, "map name '{}': must be 1 to 180 characters without '/'", name);
+}
+
+Result<void> check_options(const MapOptions& options) {
+  const auto* facts = find_map_algorithm(options.algorithm == "best" ? "shared" : options.algorithm);
+  if (facts == nullptr) {
+    return make_error(Status::invalid_argument, "there is no map algorithm '{}'; take 'best' or 'shared'",
+                      options.algorithm);
+  }
+  if (facts->name != "shared") {
+    return make_error(Status::not_supported, "map algorithm '{}' is a model only; take 'best' or 'shared'",
+                      options.algorithm);
+  }
+  if (facts->survives < options.faults) {
+    return make_error(Status::not_supported,
+                      "no map that can be created survives '{}': while a process is stopped in an update, others wait "
+                      "that update keys of the same bucket; ask for '{}'",
+                      to_string(options.faults), to_string(facts->survives));
+  }
+  if (options.capacity > Word{1} << 40) {
+    return make_error(Status::invalid_argument, "capacity of {} keys: at most 2^40", options.capacity);
+  }
+  return {};
+}
+
+std::string kept_name(const std::string& name) { return fmt::format("/{}{}", kept_prefix, name); }
+
+Word first_log2(const Geometry& geometry, std::size_t capacity) {
+  // Two thirds full, chains are short and few.
+  const Word per_three_buckets = 2 * (geometry.cells - geometry.spare);
+  const Word buckets = std::max<Word>(capacity * 3 / per_three_buckets + 1, 64);
+  return static_cast<Word>(std::bit_width(buckets - 1));
+}
+
+/// Only one process of this user creates or finds a map of that name at a time. The kernel gives the lock back however
+/// its holder ends.
+class NameLock {
+ public:
+  explicit NameLock(const std::string& name) : fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    // The address has 108 bytes; names that differ may share a lock.
+    const auto text = fmt::format("smelt-map:{}:{:016x}", geteuid(), std::hash<std::string>{}(name));
+    std::memcpy(address.sun_path + 1, text.data(), text.size());  // the leading zero: a name without a file
+    const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+    for (int attempt = 0; fd_ >= 0 && attempt < 10'000; ++attempt) {
+      if (bind(fd_, reinterpret_cast<const sockaddr*>(&address), bytes) == 0) {
+        held_ = true;
+        return;
+      }
+      if (errno != EADDRINUSE) return;
+      const timespec pause = {0, 1'000'000};
+      nanosleep(&pause, nullptr);
+    }
+  }
+  NameLock(const NameLock&) = delete;
+  NameLock& operator=(const NameLock&) = delete;
+  ~NameLock() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Result<void> held() const {
+    if (held_) return {};
+    return make_error(Status::timed_out, "another process has been creating a map of this name for ten seconds: is it "
+                                         "stopped?");
+  }
+
+ private:
+  int fd_;
+  bool held_ = false;
+};
+
+std::vector<std::string> entries_of(const std::string& directory) {
+  std::vector<std::string> names;
+  DIR* open = opendir(directory.c_str());
+  if (open == nullptr) return names;
+  while (const dirent* entry = readdir(open)) {
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  }
+  closedir(open);
+  return names;
+}
+
+/// The name in what a link of /proc/<pid>/fd points to, "" if it is no map.
+std::string name_of_link(const std::string& path) {
+  char target[512];
+  const ssize_t length = readlink(path.c_str(), target, sizeof target);
+  if (length <= 0) return "";
+  const std::string_view text(target, static_cast<std::size_t>(length));
+  constexpr std::string_view before = "/memfd:", after = " (deleted)";
+  if (!text.starts_with(before) || !text.ends_with(after)) return "";
+  const auto name = text.substr(before.size(), text.size() - before.size() - after.size());
+  return name.starts_with(memfd_prefix) ? std::string(name.substr(memfd_prefix.size())) : "";
+}
+
+/// An open file that is a whole map of this user, else -1.
+int checked(int fd) {
+  struct stat status = {};
+  Header header;
+  const bool good = fd >= 0 && fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
+                    pread(fd, static_cast<void*>(&header), offsetof(Header, name), 0) ==
+                        static_cast<ssize_t>(offsetof(Header, name)) &&
+                    header.magic == magic && header.layout == layout;
+  if (good) return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+/// A map in use that is not kept: its descriptor, or -1. `name` empty: all, each once, to `all`.
+int find_in_use(const std::string& name, std::vector<FoundMap>* all) {
+  std::set<std::pair<dev_t, ino_t>> seen;
+  for (const auto& process : entries_of("/proc")) {
+    if (process.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string descriptors = "/proc/" + process + "/fd";
+    for (const auto& each : entries_of(descriptors)) {
+      const std::string path = descriptors + "/" + each;
+      const std::string found = name_of_link(path);
+      if (found.empty() || (all == nullptr && found != name)) continue;
+      const int fd = checked(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+      if (fd < 0) continue;
+      if (all == nullptr) return fd;
+      struct stat status = {};
+      fstat(fd, &status);
+      if (seen.emplace(status.st_dev, status.st_ino).second) {
+        all->push_back({found, false, fd});
+      } else {
+        close(fd);
+      }
+    }
+  }
+  return -1;
+}
+
+int find_kept(const std::string& name) {
+  auto segment = Segment::open_named(kept_name(name));
+  return segment ? checked(fcntl(segment->fd(), F_DUPFD_CLOEXEC, 0)) : -1;
+}
+
+Result<std::shared_ptr<Memory>> enter(int fd) {
+  Header header;
+  const bool read = pread(fd, static_cast<void*>(&header), offsetof(Header, name), 0) > 0;
+  auto memory = std::make_shared<Memory>();
+  auto mapped = read ? memory->map(fd, header.reach) : Result<void>(system_error("cannot read a map"));
+  if (!read) close(fd);
+  if (mapped) mapped = memory->enter();
+  if (!mapped) return mapped.error();
+  return memory;
+}
+
+Result<void> check_types(const Memory& memory, const std::string& name, const Geometry& geometry, bool strings) {
+  const Geometry& there = memory.header().geometry;
+  const bool has = (memory.header().flags & has_strings) != 0;
+  if (there == geometry && strings == has) return {};
+  return make_error(Status::invalid_argument,
+                    "map '{}' has {}keys of {} and values of {} bytes, not of {} and {}; use the same types or another "
+                    "name",
+                    name, has ? "strings: " : "", there.key_bytes, there.value_bytes, geometry.key_bytes,
+                    geometry.value_bytes);
+}
+
+Result<std::shared_ptr<Table>> enter_as(int fd, const std::string& name, const Geometry& geometry, bool strings) {
+  auto memory = enter(fd);
+  if (!memory) return memory.error();
+  if (const auto same = check_types(**memory, name, geometry, strings); !same) return same.error();
+  return std::shared_ptr<Table>(std::move(*memory));
+}
+
+Result<std::shared_ptr<Table>> make_memory(int fd, const std::string& name, const Geometry& geometry,
+                                           const MapOptions& options, bool strings) {
+  auto memory = std::make_shared<Memory>();
+  auto done = memory->map(fd, options.most_bytes / huge_page * huge_page);
+  if (done) done = memory->format(name, geometry, options, strings);
+  if (done) done = memory->enter();
+  if (!done) return done.error();
+  return std::shared_ptr<Table>(std::move(memory));
+}
+
+Result<std::shared_ptr<Table>> make_kept(const std::string& name, const Geometry& geometry, const MapOptions& options,
+                                         bool strings) {
+  auto segment = Segment::unnamed(header_bytes);
+  if (!segment) return segment.error();
+  const int fd = fcntl(segment->fd(), F_DUPFD_CLOEXEC, 0);
+  auto memory = make_memory(fd, name, geometry, options, strings);
+  if (!memory) return memory.error();
+  const auto named = segment->give_name(kept_name(name));
+  if (!named) return named.error();
+  if (!*named) {
+    return make_error(Status::bad_format, "'/dev/shm{}' is there, but is no map of this version; remove it",
+                      kept_name(name));
+  }
+  return memory;
+}
+
+}  // namespace
+
+// ---- Memory ---------------------------------------------------------------------------------
+
+Memory::~Memory() {
+  if (base_ != nullptr && (header().magic == magic)) leave();
+  if (reserved_ != nullptr) munmap(reserved_, reserved_bytes_);
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<void> Memory::map(int fd, Word reach) {
+  fd_ = fd;
+  shared_ = fd >= 0;
+  // Where little address space is allowed, a new map takes less.
+  for (;; reach /= 2) {
+    reserved_bytes_ = reach + huge_page;
+    void* space = mmap(nullptr, reserved_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (space != MAP_FAILED) {
+      reserved_ = space;
+      break;
+    }
+    if (fd >= 0 || reach < 64 * huge_page) {
+      return system_error(fmt::format("cannot set aside {} bytes of address space for a map", reserved_bytes_));
+    }
+  }
+  const auto start = (reinterpret_cast<std::uintptr_t>(reserved_) + huge_page - 1) / huge_page * huge_page;
+  const int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* memory = mmap(reinterpret_cast<void*>(start), reach, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0);
+  if (memory == MAP_FAILED) return system_error(fmt::format("cannot map {} bytes of a map", reach));
+  base_ = static_cast<std::byte*>(memory);
+  madvise(base_ + reach / 2, reach / 2, MADV_HUGEPAGE);  // lookups are at random places
+  reach_ = reach;
+  return {};
+}
+
+Result<void> Memory::format(const std::string& name, const Geometry& geometry, const MapOptions& options,
+                            bool strings) {
+  if (!back(0, header_bytes)) return make_error(Status::out_of_memory, "no memory for map '{}'", name);
+  Header& made = header();
+  made.layout = layout;
+  made.flags = (options.keep ? is_kept : 0) | (strings ? has_strings : 0);
+  made.geometry = geometry;
+  made.reach = reach_;
+  made.first_log2 = first_log2(geometry, options.capacity);
+  made.namespaces = current_namespaces();
+  std::memcpy(made.name, name.c_str(), std::min(name.size() + 1, sizeof made.name));
+  made.used.store(header_bytes, std::memory_order_relaxed);
+  made.backed.store(header_bytes, std::memory_order_relaxed);
+  const Word table = table_of(made.first_log2);
+  const Word end = (table & ~log2_mask) + table_bytes(table);
+  if (made.first_log2 >= most_doublings || end > reach_) {
+    return make_error(Status::invalid_argument,
+                      "a map of {} keys of {} bytes does not fit into the half of {} bytes; raise most_bytes",
+                      options.capacity, geometry.key_bytes + geometry.value_bytes, reach_);
+  }
+  if (!back(table & ~log2_mask, end)) {
+    return make_error(Status::out_of_memory, "no {} bytes of memory for a map of {} keys; free some or ask for less",
+                      table_bytes(table), options.capacity);
+  }
+  for (Word i = 0; i < Word{1} << made.first_log2; ++i) {
+    bucket_of(table, i)->word.store(live_bit, std::memory_order_relaxed);
+  }
+  made.active.store(table, std::memory_order_relaxed);
+  std::atomic_ref(made.magic).store(magic, std::memory_order_release);  // whoever finds it, finds all of it
+  return {};
+}
+
+Result<void> Memory::enter() {
+  forks_seen_.store(forks.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  owner_.store(1, std::memory_order_relaxed);
+  if (!shared_) return {};
+  const Word mine = current_namespaces();
+  if (mine != 0 && header().namespaces != 0 && header().namespaces != mine) {
+    shared_ = false;  // leaves nothing
+    return make_error(Status::not_supported, "map '{}' belongs to another PID or time namespace: deaths would not be "
+                                             "seen; run all processes in one",
+                      header().name);
+  }
+  if (join()) return {};
+  shared_ = false;
+  return make_error(Status::not_supported, "map '{}' is in use by {} processes; more cannot take part", header().name,
+                    most_members);
+}
+
+MapState Memory::state() const {
+  const Header& shared = header();
+  const Statistics found = statistics();
+  MapState state;
+  state.name = shared.name;
+  state.kept = (shared.flags & is_kept) != 0;
+  state.strings = (shared.flags & has_strings) != 0;
+  state.key_bytes = shared.geometry.key_bytes;
+  state.value_bytes = shared.geometry.value_bytes;
+  state.keys = found.keys;
+  state.buckets = found.buckets;
+  state.overflow_buckets = found.overflow_buckets;
+  state.longest_chain = found.longest_chain;
+  state.memory_bytes = found.bytes;
+  state.growing = found.growing;
+  state.takeovers = found.takeovers;
+  state.refused = found.refused;
+  for (const auto& member : shared.members) {
+    const Word process = member.load(std::memory_order_acquire);
+    if (process == 0) continue;
+    const auto id = ProcessId::unpacked(process);
+    if (life_of(id) != Life::dead && std::ranges::find(state.processes, id.pid) == state.processes.end()) {
+      state.processes.push_back(id.pid);
+    }
+  }
+  return state;
+}
+
+// ---- what the public header needs -----------------------------------------------------------
+
+Result<std::shared_ptr<Table>> create(const Geometry& geometry, const MapOptions& options, bool strings) {
+  if (const auto good = check_options(options); !good) return good.error();
+  if (options.keep) {
+    return make_error(Status::invalid_argument, "a map without a name cannot be kept; use create_shared()");
+  }
+  return make_memory(-1, "", geometry, options, strings);
+}
+
+Result<std::shared_ptr<Table>> create_shared(const std::string& name, const Geometry& geometry,
+                                             const MapOptions& options, bool strings) {
+  if (const auto good = check_name(name); !good) return good.error();
+  if (const auto good = check_options(options); !good) return good.error();
+  const NameLock lock(name);
+  if (const auto held = lock.held(); !held) return held.error();
+  const int kept = find_kept(name);
+  const int fd = kept >= 0 ? kept : find_in_use(name, nullptr);
+  if (fd >= 0) {
+    if ((kept >= 0) != options.keep) {
+      close(fd);
+      return make_error(Status::invalid_argument, "map '{}' is there, and is {}kept; set `keep` likewise", name,
+                        kept >= 0 ? "" : "not ");
+    }
+    return enter_as(fd, name, geometry, strings);
+  }
+  if (options.keep) return make_kept(name, geometry, options, strings);
+  const int made = memfd_create(fmt::format("{}{}", memfd_prefix, name).c_str(), MFD_CLOEXEC);
+  if (made < 0) return system_error("cannot create a memfd");
+  return make_memory(made, name, geometry, options, strings);
+}
+
+Result<std::shared_ptr<Table>> open(const std::string& name, const Geometry& geometry, bool strings) {
+  if (const auto good = check_name(name); !good) return good.error();
+  const int fd = find_kept(name);
+  if (fd < 0) return make_error(Status::not_found, "no map '{}' was kept; 'smelt state list' shows those that were", name);
+  return enter_as(fd, name, geometry, strings);
+}
+
+Result<std::shared_ptr<Table>> attach(const std::string& name, const Geometry& geometry, bool strings) {
+  if (const auto good = check_name(name); !good) return good.error();
+  const NameLock lock(name);
+  if (const auto held = lock.held(); !held) return held.error();
+  int fd = find_kept(name);
+  if (fd < 0) fd = find_in_use(name, nullptr);
+  if (fd < 0) return make_error(Status::not_found, "no process of this user has a map '{}'; create it first", name);
+  return enter_as(fd, name, geometry, strings);
+}
+
+MapState state_of(const Table& table) { return static_cast<const Memory&>(table).state(); }
+
+}  // namespace map_detail
+
+// ---- maps of this user ----------------------------------------------------------------------
+
+namespace {
+
+using map_detail::FoundMap;
+
+Result<MapState> look_at(const FoundMap& found) {
+  auto memory = std::make_shared<map_detail::Memory>();
+  map_detail::Header header;
+  if (pread(found.fd, static_cast<void*>(&header), offsetof(map_detail::Header, name), 0) <= 0) {
+    close(found.fd);
+    return make_error(Status::io_error, "cannot read map '{}'", found.name);
+  }
+  if (const auto mapped = memory->map_to_look(found.fd, header.reach); !mapped) return mapped.error();
+  return memory->state();
+}
+
+std::vector<FoundMap> find_all() {
+  std::vector<FoundMap> all;
+  map_detail::find_in_use("", &all);
+  for (const auto& file : map_detail::entries_of("/dev/shm")) {
+    if (!file.starts_with(map_detail::kept_prefix)) continue;
+    const std::string name = file.substr(map_detail::kept_prefix.size());
+    if (const int fd = map_detail::find_kept(name); fd >= 0) all.push_back({name, true, fd});
+  }
+  std::ranges::sort(all, {}, &FoundMap::name);
+  return all;
+}
+
+}  // namespace
+
+Result<std::vector<MapState>> list_maps() {
+  std::vector<MapState> states;
+  for (const auto& found : find_all()) {
+    auto state = look_at(found);
+    if (state) states.push_back(std::move(*state));
+  }
+  return states;
+}
+
+Result<MapState> inspect_map(const std::string& name) {
+  if (const auto good = map_detail::check_name(name); !good) return good.error();
+  FoundMap found{name, true, map_detail::find_kept(name)};
+  if (found.fd < 0) found = {name, false, map_detail::find_in_use(name, nullptr)};
+  if (found.fd < 0) {
+    return make_error(Status::not_found, "there is no map '{}'; 'smelt state list' shows those that there are", name);
+  }
+  return look_at(found);
+}
+
+Result<void> remove_map(const std::string& name) {
+  if (const auto good = map_detail::check_name(name); !good) return good.error();
+  const auto removed = Segment::remove_named(map_detail::kept_name(name));
+  if (!removed && removed.error().status == Status::not_found) {
+    return make_error(Status::not_found, "no map '{}' was kept; 'smelt state list' shows those that were", name);
+  }
+  return removed;
+}
+
+}  // namespace smelt

@@ -1,0 +1,510 @@
+// The slow part of the table: waiting and taking over, growth, memory, and what concerns the whole map. The rules are
+// in smelt/map_table.hpp.
+#include "smelt/map_table.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/process.hpp"
+#include "base/wait.hpp"
+
+namespace smelt::map_detail {
+namespace {
+
+constexpr std::size_t line = 64;
+constexpr Word buckets_per_help = 8;
+constexpr Word checks_per_help = 64;
+constexpr std::uint64_t look_interval_ns = 1'000'000;
+
+constexpr int offset_bits = 34;  // of a block, in lines: 1 TiB
+constexpr Word offset_mask = (Word{1} << offset_bits) - 1;
+
+[[maybe_unused]] const int watches_forks =
+    pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+
+std::mutex renewing;
+
+// Blocks have 64, 128, 192, 256, 384, 512, 768, ... bytes.
+std::size_t block_bytes(int size_class) {
+  if (size_class == 0) return line;
+  const int doublings = (size_class + 1) / 2;
+  return size_class % 2 != 0 ? line << doublings : (line + line / 2) << doublings;
+}
+
+int class_of(std::size_t bytes) {
+  int size_class = 0;
+  while (block_bytes(size_class) < bytes) ++size_class;
+  return size_class;
+}
+
+}  // namespace
+
+std::atomic<std::uint32_t> forks{0};
+
+// ---- owners ---------------------------------------------------------------------------------
+
+bool Table::is_dead(Word owner) const noexcept {
+  if (!shared_ || owner == owner_.load(std::memory_order_relaxed)) return false;
+  const Word process = header().members[owner - 1].load(std::memory_order_acquire);
+  return process == 0 || life_of(ProcessId::unpacked(process)) == Life::dead;
+}
+
+bool Table::own_slowly(Bucket* bucket, Word& word) noexcept {
+  struct Look {
+    Table& table;
+    Bucket* bucket;
+    std::uint64_t next_ns = 0;
+    Word dead = 0;
+
+    bool look() {
+      const std::uint64_t now = monotonic_ns();
+      if (now < next_ns) return false;
+      next_ns = now + look_interval_ns;
+      const Word seen = bucket->word.load(std::memory_order_relaxed);
+      if ((seen & owner_mask) == 0 || !table.is_dead(seen & owner_mask)) return false;
+      dead = seen;
+      return true;
+    }
+  } look{*this, bucket};
+  Waiter waiter(WaitConfig{.across_processes = shared_});
+  waiter.set_interrupt([](void* context) { return static_cast<Look*>(context)->look(); }, &look);
+  const bool free = waiter.wait([&] {
+    word = bucket->word.load(ordering::map_look);
+    return (word & owner_mask) == 0;
+  });
+  if (free) return false;
+  // The word of a dead owner stays as it is until somebody takes it, and never comes back. Acquire: what the dead one
+  // wrote to a bucket that had become visible.
+  const Word taken = (look.dead & ~owner_mask) + one_change;
+  SMELT_MAP_POINT(10);
+  if (!bucket->word.compare_exchange_strong(look.dead, taken | owner_.load(std::memory_order_relaxed),
+                                            std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    return false;
+  }
+  SMELT_MAP_POINT(11);
+  header().takeovers.fetch_add(1, std::memory_order_relaxed);
+  word = taken;
+  return true;
+}
+
+bool Table::own_bucket(Bucket* bucket, Held& held) noexcept {
+  held.home = bucket;
+  held.word = bucket->word.load(ordering::map_look);
+  for (;;) {
+    if ((held.word & (live_bit | moved_bit)) != live_bit) return false;
+    if ((held.word & owner_mask) != 0) {
+      if (own_slowly(bucket, held.word)) return true;
+      continue;
+    }
+    const Word owner = owner_.load(std::memory_order_relaxed);
+    if (bucket->word.compare_exchange_weak(held.word, held.word | owner, ordering::map_own, ordering::map_look)) {
+      return true;
+    }
+  }
+}
+
+bool Table::renew() noexcept {
+  const std::lock_guard lock(renewing);
+  const std::uint32_t now = forks.load(std::memory_order_relaxed);
+  if (forks_seen_.load(std::memory_order_relaxed) == now) return true;
+  if (shared_ && !join()) return false;
+  forks_seen_.store(now, std::memory_order_relaxed);
+  return true;
+}
+
+bool Table::join() noexcept {
+  const auto self = ProcessId::self();
+  if (!self) return false;
+  const Word process = self->packed();
+  for (std::size_t i = 0; i < most_members; ++i) {
+    Word none = 0;
+    if (header().members[i].compare_exchange_strong(none, process, std::memory_order_acq_rel)) {
+      owner_.store(i + 1, std::memory_order_relaxed);
+      return true;
+    }
+  }
+  // All numbers are taken, also by the dead. Nothing may be left that carries their number before somebody else gets it.
+  std::vector<std::pair<std::size_t, Word>> dead;
+  for (std::size_t i = 0; i < most_members; ++i) {
+    const Word member = header().members[i].load(std::memory_order_acquire);
+    if (member != 0 && life_of(ProcessId::unpacked(member)) == Life::dead) dead.emplace_back(i, member);
+  }
+  for (const auto& [index, member] : dead) {
+    Word expected = member;
+    // From here on others wait for this process where they meet a chain of the dead one.
+    if (!header().members[index].compare_exchange_strong(expected, process, std::memory_order_acq_rel)) continue;
+    owner_.store(index + 1, std::memory_order_relaxed);
+    sweep(header().active.load(std::memory_order_acquire));
+    if (const Word next = header().next.load(std::memory_order_acquire)) sweep(next);
+    return true;
+  }
+  return false;
+}
+
+// Gives up the chains that this process's number owns: they are those of a dead process that had it before.
+void Table::sweep(Word table) noexcept {
+  const Word own = owner_.load(std::memory_order_relaxed);
+  for (Word i = 0; i < Word{1} << (table & log2_mask); ++i) {
+    AtomicWord& at = bucket_of(table, i)->word;
+    Word word = at.load(std::memory_order_acquire);
+    if ((word & owner_mask) == own) {
+      at.compare_exchange_strong(word, (word & ~owner_mask) + one_change, std::memory_order_acq_rel);
+    }
+  }
+}
+
+void Table::leave() noexcept {
+  if (!shared_ || forks_seen_.load(std::memory_order_relaxed) != forks.load(std::memory_order_relaxed)) return;
+  const Word owner = owner_.load(std::memory_order_relaxed);
+  if (owner != 0) header().members[owner - 1].store(0, std::memory_order_release);  // pairs with join()
+}
+
+// ---- memory ---------------------------------------------------------------------------------
+
+bool Table::back(Word from, Word to) noexcept {
+  if (fd_ < 0) return true;
+  constexpr Word piece = Word{32} << 20;  // a signal undoes a whole call
+  for (Word done = from; done < to;) {
+    const Word bytes = std::min(piece, to - done);
+    if (fallocate(fd_, 0, static_cast<off_t>(done), static_cast<off_t>(bytes)) == 0) {
+      done += bytes;
+    } else if (errno != EINTR) {
+      header().refused.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
+  }
+  return true;
+}
+
+Word Table::take_block(std::size_t bytes) noexcept {
+  const int size_class = class_of(bytes);
+  AtomicWord& head = header().free_lists[size_class];
+  Word first = head.load(std::memory_order_acquire);
+  while ((first & offset_mask) != 0) {
+    const Word offset = (first & offset_mask) * line;
+    // May be anything if another one has taken the block meanwhile; the count in `first` then has changed.
+    const Word rest = at(offset)->word.load(std::memory_order_relaxed) & offset_mask;
+    const Word changed = ((first >> offset_bits) + 1) << offset_bits | rest;
+    if (head.compare_exchange_weak(first, changed, std::memory_order_acq_rel, std::memory_order_acquire)) return offset;
+  }
+  const Word size = block_bytes(size_class);
+  Word start = header().used.load(std::memory_order_relaxed);
+  for (;;) {
+    const Word end = start + size;
+    if (end > header().reach / 2) {
+      header().refused.fetch_add(1, std::memory_order_relaxed);
+      return 0;
+    }
+    Word backed = header().backed.load(std::memory_order_acquire);
+    if (end > backed) {
+      constexpr Word step = Word{256} << 10;
+      const Word target = std::min((end + step - 1) / step * step, header().reach / 2);
+      if (!back(backed, target)) return 0;
+      while (backed < target && !header().backed.compare_exchange_weak(backed, target, std::memory_order_acq_rel)) {
+      }
+    }
+    if (header().used.compare_exchange_weak(start, end, std::memory_order_relaxed)) return start;
+  }
+}
+
+void Table::give_block(Word offset, std::size_t bytes) noexcept {
+  AtomicWord& head = header().free_lists[class_of(bytes)];
+  Word first = head.load(std::memory_order_relaxed);
+  for (;;) {
+    at(offset)->word.store(first & offset_mask, std::memory_order_release);
+    const Word changed = ((first >> offset_bits) + 1) << offset_bits | offset / line;
+    // Release: pairs with take_block(). Whoever gets the block sees what was done with it before.
+    if (head.compare_exchange_weak(first, changed, std::memory_order_release, std::memory_order_relaxed)) return;
+  }
+}
+
+Bucket* Table::new_bucket() noexcept {
+  const Word offset = take_block(header().geometry.bucket_words * sizeof(Word));
+  if (offset == 0) return nullptr;
+  Bucket* const bucket = at(offset);
+  // Release: a reader that still looks at the block's former content then sees that its chain has changed.
+  bucket->word.store(live_bit, ordering::map_commit);
+  bucket->link.store(0, ordering::map_store_cell);
+  return bucket;
+}
+
+// ---- growth ---------------------------------------------------------------------------------
+
+Word Table::table_of(Word log2) const noexcept {
+  const Word before = (Word{1} << log2) - (Word{1} << header().first_log2);
+  return (header().reach / 2 + before * header().geometry.bucket_words * sizeof(Word)) | log2;
+}
+
+Word Table::table_bytes(Word table) const noexcept {
+  return (Word{1} << (table & log2_mask)) * header().geometry.bucket_words * sizeof(Word);
+}
+
+Bucket* Table::bucket_of(Word table, Word index) const noexcept {
+  return at((table & ~log2_mask) + index * header().geometry.bucket_words * sizeof(Word));
+}
+
+void Table::overflowed(Word table) noexcept {
+  const Word log2 = table & log2_mask;
+  const Word count = header().overflow[log2].fetch_add(1, std::memory_order_relaxed) + 1;
+  if (count < (Word{1} << log2) / 4 || header().active.load(std::memory_order_acquire) != table ||
+      header().next.load(std::memory_order_relaxed) != 0) {
+    return;
+  }
+  const Word next = follow(table);
+  const Word end = (next & ~log2_mask) + table_bytes(next);
+  if (end > header().reach || log2 + 1 >= most_doublings) return;
+  // Whoever dies in here has done nothing that the next one must not do again.
+  if (!back(next & ~log2_mask, end)) return;
+  if (header().active.load(std::memory_order_acquire) != table) return;
+  SMELT_MAP_POINT(12);
+  Word none = 0;
+  header().next.compare_exchange_strong(none, next, std::memory_order_acq_rel);
+}
+
+void Table::help() noexcept {
+  const Word active = header().active.load(std::memory_order_acquire);
+  Word next = header().next.load(std::memory_order_acquire);
+  if (next == 0) return;
+  if ((next & log2_mask) <= (active & log2_mask)) {  // of somebody who came late, or died at the end
+    header().next.compare_exchange_strong(next, 0, std::memory_order_acq_rel);
+    return;
+  }
+  const Word log2 = active & log2_mask;
+  const Word buckets = Word{1} << log2;
+  if (header().claimed[log2].load(std::memory_order_relaxed) < buckets) {
+    const Word first = header().claimed[log2].fetch_add(buckets_per_help, std::memory_order_relaxed);
+    SMELT_MAP_POINT(13);
+    for (Word i = first; i < std::min(first + buckets_per_help, buckets); ++i) move(active, i);
+    return;
+  }
+  // Some of those who promised may be late or dead.
+  Word checked = header().checked[log2].load(std::memory_order_acquire);
+  const Word from = checked;
+  for (; checked < std::min(from + checks_per_help, buckets); ++checked) {
+    const Word word = bucket_of(active, checked)->word.load(std::memory_order_acquire);
+    if ((word & (live_bit | moved_bit)) == live_bit && !move(active, checked)) break;
+  }
+  Word known = from;
+  while (known < checked && !header().checked[log2].compare_exchange_weak(known, checked, std::memory_order_acq_rel)) {
+  }
+  if (checked == buckets) finish(active, next);
+}
+
+void Table::finish(Word table, Word next) noexcept {
+  SMELT_MAP_POINT(14);
+  Word expected = table;
+  // Release: whoever finds the new table sees that its buckets are filled.
+  if (!header().active.compare_exchange_strong(expected, next, std::memory_order_acq_rel)) return;
+  SMELT_MAP_POINT(15);
+  Word now = next;
+  header().next.compare_exchange_strong(now, 0, std::memory_order_acq_rel);
+  SMELT_MAP_POINT(16);
+  // All tables before the new one. Whoever still looks at them finds zeros and starts over.
+  const Word start = header().reach / 2;
+  const Word bytes = (next & ~log2_mask) - start;
+  if (fd_ >= 0) {
+    (void)!fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(start),
+                     static_cast<off_t>(bytes));
+  } else {
+    madvise(base_ + start, bytes, MADV_DONTNEED);
+  }
+}
+
+Word Table::hash_of(const AtomicWord* cell) const noexcept {
+  return (header().flags & has_strings) != 0 ? cell[0].load(std::memory_order_relaxed)
+                                             : hash_words(cell, header().geometry.key_words);
+}
+
+// Adds a cell to a bucket that nobody else looks at, or to its chain.
+bool Table::spread(Bucket* child, AtomicWord* cell, Word hash) noexcept {
+  const DynamicShape shape{header().geometry};
+  const std::size_t words = cell_words(shape);
+  Bucket* bucket = child;
+  for (;;) {
+    const unsigned valid = valid_cells(bucket->word.load(std::memory_order_relaxed));
+    const int free = free_cell(shape, valid, shape.geometry.spare);
+    if (free >= 0) {
+      AtomicWord* const to = bucket->cell(static_cast<std::size_t>(free), words);
+      for (std::size_t i = 0; i < words; ++i) {
+        to[i].store(cell[i].load(std::memory_order_relaxed), ordering::map_store_cell);
+      }
+      set_tag(bucket, free, hash);
+      bucket->word.store(with_valid(live_bit, valid | 1u << free), ordering::map_commit);
+      return true;
+    }
+    Word link = bucket->link.load(std::memory_order_relaxed);
+    if (link == 0) {
+      Bucket* const fresh = new_bucket();
+      if (fresh == nullptr) return false;
+      link = static_cast<Word>(reinterpret_cast<std::byte*>(fresh) - base_);
+      SMELT_MAP_POINT(17);
+      bucket->link.store(link, ordering::map_store_cell);
+    }
+    bucket = at(link);
+  }
+}
+
+void Table::give_chain(Word link) noexcept {
+  while (link != 0) {
+    const Word after = at(link)->link.load(std::memory_order_relaxed);
+    give_block(link, header().geometry.bucket_words * sizeof(Word));
+    link = after;
+  }
+}
+
+// Empties a bucket of the next table. One who died may have filled it in part; should this one die, too, then those
+// overflow buckets are lost, rather than given back twice.
+void Table::reset(Bucket* child) noexcept {
+  const Word leftover = child->link.load(std::memory_order_relaxed);
+  SMELT_MAP_POINT(18);
+  child->link.store(0, ordering::map_store_cell);
+  SMELT_MAP_POINT(19);
+  child->word.store(live_bit, ordering::map_commit);
+  give_chain(leftover);
+}
+
+bool Table::move(Word table, Word index) noexcept {
+  const DynamicShape shape{header().geometry};
+  Held held;
+  if (!own_bucket(bucket_of(table, index), held)) return true;
+  const Word next = follow(table);
+  const Word buckets = Word{1} << (table & log2_mask);
+  reset(bucket_of(next, index));
+  reset(bucket_of(next, index + buckets));
+  const Word chain = held.home->link.load(std::memory_order_relaxed);
+  Word link = chain;
+  for (Bucket* bucket = held.home;; bucket = at(link), link = bucket->link.load(std::memory_order_relaxed)) {
+    const Word word = bucket == held.home ? held.word : bucket->word.load(std::memory_order_relaxed);
+    for (unsigned cells = valid_cells(word); cells != 0; cells &= cells - 1) {
+      AtomicWord* cell = bucket->cell(static_cast<std::size_t>(__builtin_ctz(cells)), cell_words(shape));
+      const Word hash = hash_of(cell);
+      if (!spread(bucket_of(next, hash & (2 * buckets - 1)), cell, hash)) {
+        disown(held, valid_cells(held.word), false);
+        return false;
+      }
+    }
+    if (link == 0) break;
+  }
+  SMELT_MAP_POINT(20);
+  // Release: whoever sees that it has moved sees the filled buckets.
+  held.home->word.store((held.word | moved_bit) + one_change, ordering::map_commit);
+  SMELT_MAP_POINT(21);
+  give_chain(chain);
+  return true;
+}
+
+// ---- the whole map --------------------------------------------------------------------------
+
+// One chain as it is at one moment, without writing: as get().
+void Table::read_all(Word table, Word index, Visit visit, void* context) const {
+  const DynamicShape shape{header().geometry};
+  const std::size_t words = cell_words(shape);
+  Bucket* const first = bucket_of(table, index);
+  std::vector<Word> cells;
+  for (;;) {
+    const Word word = first->word.load(ordering::map_look);
+    if ((word & (live_bit | moved_bit)) != live_bit) {
+      read_all(follow(table), index, visit, context);
+      read_all(follow(table), index + (Word{1} << (table & log2_mask)), visit, context);
+      return;
+    }
+    cells.clear();
+    const auto holds = [&] {
+      return ((first->word.load(std::memory_order_relaxed) ^ word) & ~(owner_mask | valid_mask)) == 0;
+    };
+    unsigned valid = valid_cells(word);
+    bool whole = false;
+    for (Bucket* bucket = first; !whole;) {
+      for (; valid != 0; valid &= valid - 1) {
+        cells.resize(cells.size() + words);
+        load_words(cells.data() + cells.size() - words, bucket->cell(static_cast<std::size_t>(__builtin_ctz(valid)), words),
+                   words);
+      }
+      const Word link = bucket->link.load(ordering::map_load_cell);
+      if (!holds()) break;
+      whole = link == 0;
+      if (whole) break;
+      bucket = at(link);
+      valid = valid_cells(bucket->word.load(ordering::map_look));
+    }
+    if (!whole) continue;
+    for (std::size_t i = 0; i < cells.size(); i += words) visit(context, cells.data() + i);
+    return;
+  }
+}
+
+void Table::for_each(Visit visit, void* context) const {
+  const Word active = header().active.load(std::memory_order_acquire);
+  for (Word i = 0; i < Word{1} << (active & log2_mask); ++i) read_all(active, i, visit, context);
+}
+
+void Table::own_all(Word table, Word index) {
+  Held held;
+  if (own_bucket(bucket_of(table, index), held)) return;
+  own_all(follow(table), index);
+  own_all(follow(table), index + (Word{1} << (table & log2_mask)));
+}
+
+void Table::disown_all(Word table, Word index) {
+  Bucket* const bucket = bucket_of(table, index);
+  const Word word = bucket->word.load(std::memory_order_relaxed);
+  if ((word & (live_bit | moved_bit)) == live_bit) {
+    bucket->word.store(word & ~owner_mask, ordering::map_commit);
+    return;
+  }
+  disown_all(follow(table), index);
+  disown_all(follow(table), index + (Word{1} << (table & log2_mask)));
+}
+
+bool Table::snapshot(Visit visit, void* context) {
+  if (forks_seen_.load(std::memory_order_relaxed) != forks.load(std::memory_order_relaxed) && !renew()) return false;
+  const Word active = header().active.load(std::memory_order_acquire);
+  const Word buckets = Word{1} << (active & log2_mask);
+  // In this order by everybody, so that two of them do not wait for each other. What is owned does not move.
+  for (Word i = 0; i < buckets; ++i) own_all(active, i);
+  struct Release {
+    Table& table;
+    Word active, buckets;
+    ~Release() {
+      for (Word i = 0; i < buckets; ++i) table.disown_all(active, i);
+    }
+  } const release{*this, active, buckets};
+  for (Word i = 0; i < buckets; ++i) read_all(active, i, visit, context);
+  return true;
+}
+
+Table::Statistics Table::statistics() const {
+  Statistics found;
+  const Header& shared = header();
+  const Word active = shared.active.load(std::memory_order_acquire);
+  found.buckets = Word{1} << (active & log2_mask);
+  found.growing = shared.next.load(std::memory_order_relaxed) != 0;
+  for_each([](void* count, const Word*) { ++*static_cast<Word*>(count); }, &found.keys);
+  for (Word i = 0; i < found.buckets; ++i) {
+    const Bucket* first = bucket_of(active, i);
+    const Word word = first->word.load(ordering::map_look);
+    Word length = 1;
+    for (Word link = first->link.load(ordering::map_load_cell); link != 0; ++length) {
+      const Word now = first->word.load(std::memory_order_relaxed);
+      if ((now & (live_bit | moved_bit)) != live_bit || now / one_change != word / one_change) break;
+      link = at(link)->link.load(ordering::map_load_cell);
+    }
+    found.overflow_buckets += length - 1;
+    found.longest_chain = std::max(found.longest_chain, length);
+  }
+  found.bytes = shared.used.load(std::memory_order_relaxed) + table_bytes(active);
+  if (found.growing) found.bytes += table_bytes(follow(active));
+  found.takeovers = shared.takeovers.load(std::memory_order_relaxed);
+  found.refused = shared.refused.load(std::memory_order_relaxed);
+  for (const auto& member : shared.members) found.members += member.load(std::memory_order_relaxed) != 0 ? 1 : 0;
+  return found;
+}
+
+}  // namespace smelt::map_detail

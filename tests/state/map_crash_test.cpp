@@ -1,0 +1,190 @@
+// Processes are killed at each numbered point of the shared map, and those that go on for them, too. No acknowledged
+// operation may be lost, no key may be there twice, nobody may hang, and nothing may be left.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <set>
+
+#include "smelt/map.hpp"
+
+namespace smelt {
+namespace {
+
+constexpr int points = 22;
+constexpr std::uint64_t keys = 1500, operations = 6000;
+constexpr std::uint64_t erased = ~std::uint64_t{0}, nothing = 0;
+
+/// What has been promised to whom; in shared memory, as its writers are killed.
+struct Ledger {
+  std::atomic<std::uint64_t> acknowledged[keys];  ///< number of the last update of a key, `erased`, or `nothing`
+  std::atomic<std::uint64_t> pending[keys];       ///< of the one that was not acknowledged
+  std::atomic<std::uint64_t> hits[points + 1];    ///< how often each point is reached
+  std::atomic<std::uint64_t> numbers;
+};
+
+// Where this process is to be killed.
+Ledger* ledger = nullptr;
+int fatal_point = 0;
+std::uint64_t hits_left = 0;
+
+int rounds_per_point() {
+  const char* text = std::getenv("SMELT_TEST_DEATHS");
+  return text == nullptr ? 4 : std::max(1, std::atoi(text) / points);
+}
+
+}  // namespace
+
+namespace map_detail {
+void reach_point(int number) noexcept {
+  if (ledger == nullptr) return;
+  if (number == fatal_point && --hits_left == 0) kill(getpid(), SIGKILL);
+  ledger->hits[number].fetch_add(1, std::memory_order_relaxed);
+}
+}  // namespace map_detail
+
+namespace {
+
+template <class Value>
+Value value_of(std::uint64_t key, std::uint64_t number);
+template <>
+std::uint64_t value_of(std::uint64_t, std::uint64_t number) {
+  return number;
+}
+using Wide = std::array<std::uint64_t, 3>;
+template <>
+Wide value_of(std::uint64_t key, std::uint64_t number) {
+  return {number, key ^ number, ~number};
+}
+
+template <class Value>
+class CrashTest : public testing::Test {
+ protected:
+  using Shared = Map<std::uint64_t, Value>;
+
+  void SetUp() override {
+    void* memory = mmap(nullptr, sizeof(Ledger), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    ledger = static_cast<Ledger*>(memory);
+    name_ = "crash-test-" + std::to_string(getpid());
+  }
+  void TearDown() override {
+    munmap(ledger, sizeof(Ledger));
+    ledger = nullptr;
+  }
+
+  Shared make() {
+    for (auto& each : ledger->acknowledged) each = nothing;
+    for (auto& each : ledger->pending) each = nothing;
+    return *Shared::create_shared(name_, {.capacity = 0, .most_bytes = std::size_t{1} << 30});
+  }
+
+  static void work(Shared& map, unsigned seed, std::uint64_t count) {
+    std::mt19937_64 random(seed);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t key = random() % keys;
+      const std::uint64_t number = random() % 4 == 0 ? erased : ++ledger->numbers;
+      ledger->pending[key] = number;
+      if (number == erased) {
+        map.erase(key);
+      } else {
+        map.put(key, value_of<Value>(key, number));
+      }
+      ledger->acknowledged[key] = number;
+      ledger->pending[key] = nothing;
+    }
+  }
+
+  /// A process that attaches, works, and dies at the `hit`-th time that it is at the point; 0: lives.
+  int run_process(int point, std::uint64_t hit, unsigned seed) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);  // nobody may hang
+      auto map = Shared::attach(name_);
+      if (!map) _exit(3);
+      fatal_point = point;
+      hits_left = hit;
+      work(*map, seed, operations);
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return status;
+  }
+
+  /// What was acknowledged is there; what was pending is there or not, from now on for good.
+  void check(Shared& map) {
+    for (std::uint64_t key = 0; key < keys; ++key) {
+      const auto value = map.get(key);
+      const auto is = [&](std::uint64_t number) {
+        if (number == nothing || number == erased) return !value.has_value();
+        return value == value_of<Value>(key, number);
+      };
+      const std::uint64_t acknowledged = ledger->acknowledged[key], pending = ledger->pending[key];
+      const bool took_effect = pending != nothing && is(pending);
+      ASSERT_TRUE(is(acknowledged) || took_effect) << "key " << key << ": " << acknowledged << " or " << pending;
+      if (took_effect) ledger->acknowledged[key] = pending;
+      ledger->pending[key] = nothing;
+    }
+    std::set<std::uint64_t> found;
+    map.for_each([&](std::uint64_t key, const Value&) { ASSERT_TRUE(found.insert(key).second) << "twice: " << key; });
+  }
+
+  std::string name_;
+};
+
+using ValueTypes = testing::Types<std::uint64_t, Wide>;
+TYPED_TEST_SUITE(CrashTest, ValueTypes);
+
+TYPED_TEST(CrashTest, NothingIsLostWhereverAProcessDies) {
+  std::mt19937_64 random(1);
+  auto first = this->make();
+  ASSERT_EQ(this->run_process(0, 0, 1), 0);  // counts how often each point is reached
+  this->check(first);
+  std::map<int, std::uint64_t> usual;
+  for (int point = 1; point <= points; ++point) usual[point] = ledger->hits[point];
+  first = *Map<std::uint64_t, TypeParam>::create();
+  std::map<int, int> deaths;
+  int second_deaths = 0;
+  for (int point = 1; point <= points; ++point) {
+    if (usual[point] == 0) continue;
+    for (int round = 0; round < rounds_per_point(); ++round) {
+      auto map = this->make();
+      const std::uint64_t hit = 1 + random() % usual[point];
+      const int status = this->run_process(point, hit, 1);
+      ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "point " << point << ", status " << status;
+      ++deaths[point];
+      this->check(map);
+      // Whoever goes on for the dead one may die, too: before it takes over, right after, and later.
+      for (const int again : {10, 11, 1 + static_cast<int>(random() % points)}) {
+        const int next = this->run_process(again, 1, static_cast<unsigned>(random()));
+        ASSERT_TRUE(next == 0 || (WIFSIGNALED(next) && WTERMSIG(next) == SIGKILL))
+            << "point " << point << ", then " << again << ", status " << next;
+        if (next != 0) {
+          ++deaths[again];
+          ++second_deaths;
+        }
+        this->check(map);
+      }
+      ASSERT_EQ(this->run_process(0, 0, static_cast<unsigned>(random())), 0) << "after point " << point;
+      this->check(map);
+      if (testing::Test::HasFatalFailure()) FAIL() << "point " << point << ", hit " << hit;
+    }
+  }
+  for (int point = 1; point <= points; ++point) {
+    // Values of one word are updated in place, longer ones are not.
+    const bool not_reached = point == (sizeof(TypeParam) > 8 ? 9 : 22);
+    EXPECT_TRUE(not_reached || deaths[point] > 0) << "nobody died at point " << point;
+  }
+  EXPECT_GT(second_deaths, 0);
+  EXPECT_FALSE((Map<std::uint64_t, TypeParam>::attach(this->name_))) << "the map outlived those who used it";
+}
+
+}  // namespace
+}  // namespace smelt
