@@ -576,4 +576,6 @@ uint64_t smelt_map_size(const smelt_map* map);
 }
 #endif
 
+#include <smelt/former_names.h>
+
 #endif

@@ -58,7 +58,7 @@ std::string room_of_header(const std::string& name) {
       {"channel.hpp", "channel"}, {"floor.hpp", "base"}, {"measure.hpp", "measure"}, {"communicator.hpp", "comm"},
       {"schedule.hpp", "plan"}, {"collective.hpp", "plan"}, {"profile.hpp", "plan"}, {"export.hpp", "export"},
       {"tune.hpp", "tune"}, {"inspect.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"map_algorithms.hpp", "state"},
-      {"map_model.hpp", "state"}, {"map.hpp", "state"}, {"map_table.hpp", "state"}, {"smelt.h", "capi"},
+      {"map_model.hpp", "state"}, {"map.hpp", "state"}, {"map_table.hpp", "state"}, {"smelt.h", "capi"}, {"former_names.h", "capi"},
       {"graph.hpp", "graph"},   {"graph_program.hpp", "graph"}, {"green_marl.hpp", "graph"},
       {"graph_algorithms.hpp", "graph"},
   };
