@@ -572,6 +572,106 @@ int smelt_map_for_each(const smelt_map* map, int at_one_moment,
 /* Counts the keys: reads the whole table. */
 uint64_t smelt_map_size(const smelt_map* map);
 
+/* ---- replicated log ------------------------------------------------------------------------- */
+
+/* Ranks agree on one sequence of commands, and go on when any of them are killed. docs/reference/replicated-log.md */
+typedef struct smelt_log smelt_log;
+/* One rank's replica; used by one thread at a time. */
+typedef struct smelt_replica smelt_replica;
+
+/* What is survived: nothing; ranks that die at any instruction; these and ranks that are stopped or late. */
+typedef enum smelt_faults {
+  SMELT_FAULTS_DEFAULT = 0, /* crash over processes, none over threads */
+  SMELT_FAULTS_NONE = 1,
+  SMELT_FAULTS_CRASH = 2,
+  SMELT_FAULTS_STOP = 3
+} smelt_faults;
+
+/* Zero-initialize, then set what differs from the default. */
+typedef struct smelt_log_options {
+  const char* algorithm;  /* NULL: "1paxos"; or "broadcast", a fixed sequencer */
+  const int* replicas;    /* ranks that hold a replica, and append; NULL: all */
+  size_t replica_count;   /* length of replicas */
+  int set_leader;         /* not 0: `leader` leads first; 0: the model's choice */
+  int leader;
+  smelt_faults faults;
+  double suspect_after_s; /* 0: 0.02. SMELT_FAULTS_STOP: a leader that lets others wait so long is replaced */
+  double evict_after_s;   /* 0: 0.1. A replica that the log waits for so long may be evicted */
+  uint32_t entries;       /* 0: 16384. That the log keeps; a power of 2 */
+  uint32_t requests;      /* 0: 1024. Of one rank that may be under way or unread by others; a power of 2 */
+  uint32_t command_bytes; /* 0: 56. Of the largest command */
+  const char* wait;       /* NULL: SMELT_WAIT; "spin", "yield", "sleep", "auto" */
+  double timeout_s;       /* smelt_log_create_shared: for all to come; 0: 60 s */
+} smelt_log_options;
+
+typedef struct smelt_log_entry {
+  uint64_t index;   /* its place in the log, from 0 */
+  int client;       /* rank that appended it */
+  uint64_t request; /* its number among that rank's, from 1 */
+  const void* data; /* 8-byte aligned, until the replica's next call */
+  size_t bytes;
+} smelt_log_entry;
+
+/* What a replica does with commands. With `apply`, they are delivered inside of its calls; else by smelt_log_next. With
+ * `save` (which hands the whole state to `write`, in any number of parts) and `load`, a replica that was evicted comes
+ * back. No exception may leave them. Any may be NULL. */
+typedef struct smelt_log_machine {
+  void* context;
+  void (*apply)(void* context, const smelt_log_entry* entry);
+  void (*save)(void* context, void (*write)(void* sink, const void* data, size_t bytes), void* sink);
+  void (*load)(void* context, const void* state, size_t bytes);
+} smelt_log_machine;
+
+#define SMELT_UNKNOWN_INDEX UINT64_MAX
+
+/* Over the ranks of a communicator: each process of it calls this once for each log, in the same order, with the same
+ * options. options NULL: defaults. */
+int smelt_log_create(const smelt_communicator* communicator, const smelt_log_options* options, smelt_log** log);
+
+/* Over processes of one user, as smelt_communicator_create_shared_ranks. */
+int smelt_log_create_shared(const char* name, int size, const int* ranks, int count, const smelt_log_options* options,
+                            smelt_log** log);
+
+/* Replicas keep working. */
+void smelt_log_free(smelt_log* log);
+
+/* Makes the calling thread the replica of `rank`; once for each rank. machine NULL: commands come by smelt_log_next. */
+int smelt_log_attach(smelt_log* log, int rank, const smelt_log_machine* machine, smelt_replica** replica);
+/* Gives the rank up. NULL: nothing. */
+void smelt_replica_free(smelt_replica* replica);
+
+/* Appends, and returns when the command is part of the log and known here; `index` may be NULL.
+ * Errors: SMELT_BROKEN, SMELT_INVALID_ARGUMENT; smelt_log_failure tells why. */
+int smelt_log_append(smelt_replica* replica, const void* command, size_t bytes, uint64_t* index);
+
+/* The same in parts, any number under way; `command` may be reused at once. `index`: as above. */
+int smelt_log_start(smelt_replica* replica, const void* command, size_t bytes, uint64_t* ticket);
+int smelt_log_test(smelt_replica* replica, uint64_t ticket, int* done, uint64_t* index);
+int smelt_log_wait(smelt_replica* replica, uint64_t ticket, uint64_t* index);
+
+/* The next command: with `there`, whether there is one; with NULL, waits for it. */
+int smelt_log_next(smelt_replica* replica, smelt_log_entry* entry, int* there);
+
+/* Every command whose append returned before this call, on any rank, has an index below *index. */
+int smelt_log_read_point(smelt_replica* replica, uint64_t* index);
+/* Waits until all below `index` have been applied here. */
+int smelt_log_catch_up(smelt_replica* replica, uint64_t index);
+/* Index of the next entry to be delivered here. */
+uint64_t smelt_log_delivered(const smelt_replica* replica);
+
+/* Does what the roles of this rank have to do now, without waiting. */
+int smelt_log_progress(smelt_replica* replica);
+/* The same until stop(context) is not 0, which is looked at at least every millisecond. */
+int smelt_log_serve(smelt_replica* replica, int (*stop)(void* context), void* context);
+
+/* The epoch, the leader (-1: none), and which ranks are up to date: their number in *count, the first `capacity` of them in
+ * replicas. Any pointer may be NULL. */
+int smelt_log_configuration(const smelt_replica* replica, uint64_t* epoch, int* leader, int* replicas, int capacity,
+                            int* count);
+
+/* Why the replica's last call failed; returns the length of the text, as smelt_rank_failure. */
+size_t smelt_log_failure(const smelt_replica* replica, char* text, size_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -59,5 +59,6 @@ void add_inspect(Parser& parser);
 void add_settings(Parser& parser);
 void add_graph(Parser& parser);
 void add_state(Parser& parser);
+void add_storm(Parser& parser);
 
 }  // namespace smelt::cli

@@ -37,6 +37,7 @@ int run_main(int argc, char** argv) {
   add_settings(parser);
   add_graph(parser);
   add_state(parser);
+  add_storm(parser);
   return parser.run(argc, argv);
 }
 

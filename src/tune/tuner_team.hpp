@@ -30,15 +30,10 @@
 
 #include "base/cacheline_padded.hpp"
 #include "comm/collective/endpoint.hpp"
+#include "comm/collective/insider.hpp"
 #include "smelt/collective.hpp"
 
 namespace smelt::comm {
-
-/// What the tuner sees of a rank, and how it makes communicators.
-struct TunerAccess {
-  static Endpoint& endpoint(Rank& rank) noexcept { return *rank.endpoint_; }
-  static Communicator communicator(std::shared_ptr<CommunicatorState> state) { return Communicator(std::move(state)); }
-};
 
 /// What is timed. `bytes`: of the vector, or of each block; a multiple of 8.
 struct TunerCall {

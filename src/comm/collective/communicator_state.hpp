@@ -105,6 +105,11 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   void given_up(int rank) noexcept;
   Membership& members() noexcept { return *members_; }
   std::span<const int> own_ranks() const noexcept { return own_ranks_; }
+  bool over_processes() const noexcept { return processes_; }
+  /// Over processes: random, the same in all of them. For names derived from it.
+  std::uint64_t id() const noexcept { return rendezvous_ ? rendezvous_->id : 0; }
+  /// Numbers what all processes make of this communicator, in the same order.
+  int next_number() noexcept { return numbers_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   using JoinRendezvous = std::function<Result<Rendezvous>(const Prepare&)>;
@@ -142,6 +147,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Segment segment_;                 ///< of threads
   std::optional<Rendezvous> rendezvous_;  ///< of processes
   std::vector<int> own_ranks_;
+  std::atomic<int> numbers_{0};
   /// Of a subgroup of threads: the ranks of the communicator that it is a part of, as its first one saw it. Members
   /// that have not come yet have left if they have left there.
   struct ParentCommunicator {

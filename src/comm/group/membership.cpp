@@ -18,7 +18,6 @@ constexpr int state_bits = 2;
 static_assert(state_bits + ProcessId::packed_bits == 64);
 constexpr std::uint64_t state_mask = (1u << state_bits) - 1;
 
-constexpr std::uint64_t poll_interval_ns = 1'000'000;
 constexpr std::uint64_t probe_interval_ns = 20'000'000;
 constexpr std::uint64_t search_interval_ns = 100'000'000;
 
@@ -264,8 +263,9 @@ Result<std::vector<int>> Membership::agree_on_survivors(int rank, FailureDetecto
 
 // ---- FailureDetector
 
-FailureDetector::FailureDetector(const Membership& members, Method method)
+FailureDetector::FailureDetector(const Membership& members, Method method, std::uint64_t interval_ns)
     : members_(members),
+      interval_ns_(interval_ns),
       processes_(static_cast<std::size_t>(members.ranks())),
       process_of_(static_cast<std::size_t>(members.ranks()), -1) {
   if (const auto self = ProcessId::self()) own_id_ = pack(*self);
@@ -283,7 +283,7 @@ bool FailureDetector::check() noexcept {
   if (now >= next_poll_ns_.load(std::memory_order_relaxed) && !busy_.exchange(true, std::memory_order_acquire)) {
     const CancellationOff off;  // else a cancelled thread could leave busy_ set
     poll(now);
-    next_poll_ns_.store(now + poll_interval_ns, std::memory_order_relaxed);
+    next_poll_ns_.store(now + interval_ns_, std::memory_order_relaxed);
     busy_.store(false, std::memory_order_release);
   }
   return members_.first_dead() >= 0;

@@ -174,15 +174,17 @@ class FailureDetector {
   };
 
   /// The memory of `members` must outlive the failure detector.
-  explicit FailureDetector(const Membership& members, Method method = Method::automatic);
+  /// `interval_ns`: between two looks at the processes.
+  explicit FailureDetector(const Membership& members, Method method = Method::automatic,
+                           std::uint64_t interval_ns = 1'000'000);
   FailureDetector(const FailureDetector&) = delete;
   FailureDetector& operator=(const FailureDetector&) = delete;
   ~FailureDetector();
 
   /// True if any rank is dead, whoever noticed. Made for waiting loops: looks at the processes once
-  /// in a millisecond at most (one system call, however many processes), else costs a look at
+  /// in an interval at most (one system call, however many processes), else costs a look at
   /// the clock. No locks, no allocation, no cancellation point. A death is seen by the first call
-  /// that comes at least 1 ms (without pidfds: 20 ms) after the last one.
+  /// that comes at least an interval (without pidfds: 20 ms) after the last one.
   bool check() noexcept;
 
  private:
@@ -202,6 +204,7 @@ class FailureDetector {
   void lost(int entry) noexcept;
 
   Membership members_;
+  const std::uint64_t interval_ns_;
   std::vector<Process> processes_;
   std::vector<int> process_of_;  // by rank: entry, -1 if none
   std::uint64_t own_id_ = 0;

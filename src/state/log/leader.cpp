@@ -1,0 +1,232 @@
+// The leader's part: deciding, the floor, and take-over.
+#include <algorithm>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "state/log/ordering.hpp"
+#include "state/log/points.hpp"
+#include "state/log/replica.hpp"
+
+namespace smelt::state::log {
+namespace {
+
+/// Of one client, before the others are looked at.
+constexpr int burst = 32;
+constexpr std::uint32_t idle_steps_between_raises = 32;
+
+}  // namespace
+
+void Replica::lead() noexcept {
+  if (!leading_ && !establish()) return;
+  bool any = false;
+  for (const int client : replicas_) {
+    for (int count = 0; count < burst; ++count) {
+      const std::uint64_t request = seen_[static_cast<std::size_t>(client)] + 1;
+      // Acquire: pairs with start(). The command is there.
+      const std::uint64_t stamp = layout_.cell(client, request)->load(ordering::log_propose);
+      if (request_of(stamp) != request) break;
+      if (!decide(client)) {
+        if (any) ring();
+        return;
+      }
+      any = true;
+    }
+  }
+  if (any) {
+    ring();
+    idle_steps_ = 0;
+    if (since_raise_ >= raise_every_) raise_floor();
+  } else if (++idle_steps_ >= idle_steps_between_raises) {
+    idle_steps_ = 0;
+    const bool asked = layout_.head().wanted.load(std::memory_order_acquire) != wanted_seen_;
+    if (floor_ < learned_ || asked) raise_floor();
+  }
+}
+
+/// Decides the client's next request in the next slot. False: no room, or not the leader any more.
+bool Replica::decide(int client) noexcept {
+  // One slot stays free, for the seal of the next leader.
+  if (learned_ + 1 >= floor_ + shape_.entries) {
+    layout_.head().pressed.store(floor_ + 1, std::memory_order_relaxed);
+    if (!raise_floor() || learned_ + 1 >= floor_ + shape_.entries) return false;
+  }
+  if (learned_ >= layout_.most_index()) {
+    fail(Status::broken, "replicated log: its indices are used up; create another one");
+    return false;
+  }
+  Word& slot = layout_.slot(learned_);
+  const std::uint64_t lap = layout_.lap(learned_);
+  const std::uint64_t word = decided_slot(lap, client, seen_[static_cast<std::size_t>(client)] + 1);
+  SMELT_LOG_POINT(5);
+  if (shape_.fixed != 0) {
+    slot.store(word, ordering::log_decide);
+  } else {
+    std::uint64_t before = slot.load(std::memory_order_relaxed);
+    const bool is_ours = before == sealed_slot(lap, epoch_) || (lap_of(before) + 1 == lap && !is_sealed(before));
+    // Release: pairs with learn(). Relaxed on failure: this leader learns what is there by learn().
+    if (!is_ours || !slot.compare_exchange_strong(before, word, ordering::log_decide, std::memory_order_relaxed)) {
+      leading_ = false;
+      return false;
+    }
+  }
+  SMELT_LOG_POINT(6);
+  note(client);
+  ++since_raise_;
+  return true;
+}
+
+/// Makes the next slot this leader's own. False: it is not the leader any more.
+bool Replica::establish() noexcept {
+  epoch_ = Configuration::of(configuration_word_).epoch;
+  if (epoch_ > 1) {
+    for (;;) {
+      learn();
+      if (!live_) return false;
+      Word& slot = layout_.slot(learned_);
+      const std::uint64_t lap = layout_.lap(learned_);
+      std::uint64_t word = slot.load(std::memory_order_acquire);
+      if (lap_of(word) == lap && !is_sealed(word)) continue;
+      if (lap_of(word) == lap && seal_epoch(word) > epoch_) return false;
+      SMELT_LOG_POINT(8);
+      // Acquire: what a former leader decided before is known then. Release: nothing before is decided later.
+      if (slot.compare_exchange_strong(word, sealed_slot(lap, epoch_), std::memory_order_acq_rel,
+                                       std::memory_order_relaxed)) {
+        break;
+      }
+    }
+    SMELT_LOG_POINT(9);
+  }
+  Word& floor = layout_.head().floor;
+  std::uint64_t word = floor.load(std::memory_order_acquire);
+  do {
+    if (Floor::epoch(word) > epoch_) return false;
+    floor_ = Floor::index(word, learned_);
+  } while (!floor.compare_exchange_weak(word, Floor::word(epoch_, floor_), std::memory_order_acq_rel,
+                                        std::memory_order_acquire));
+  SMELT_LOG_POINT(10);
+  observed_.assign(shape_.ranks, {});
+  wanted_seen_ = ~std::uint64_t{0};
+  leading_ = true;
+  return true;
+}
+
+void Replica::take_over() noexcept {
+  if (shape_.fixed != 0 || !live_) return;
+  Word& configuration = layout_.head().configuration;
+  std::uint64_t word = configuration.load(std::memory_order_acquire);
+  const Configuration before = Configuration::of(word);
+  if (before.leader == rank_) return;
+  if (before.epoch >= most_epoch) {
+    fail(Status::broken, "replicated log: its epochs are used up; create another one");
+    return;
+  }
+  const std::uint64_t ours = Configuration{before.epoch + 1, rank_}.word();
+  // Release: this replica's word below is seen by nobody but those that see it lead. Acquire: see snapshot.cpp, grants.
+  if (!configuration.compare_exchange_strong(word, ours, std::memory_order_acq_rel, std::memory_order_relaxed)) return;
+  SMELT_LOG_POINT(7);
+  suspect_since_ns_ = 0;
+  // With another generation: a former leader that is about to evict it does not find the word that it expects.
+  std::uint64_t progress = Progress{generation_, Standing::live, delivered_}.word();
+  const Progress next = Progress::of(progress).with(Standing::live, delivered_, 1);
+  if (!own_progress().compare_exchange_strong(progress, next.word(), std::memory_order_acq_rel,
+                                              std::memory_order_acquire)) {
+    return drop_out();
+  }
+  generation_ = next.generation;
+  configuration_word_ = ours;
+  lead();
+}
+
+/// Leaves the lead to whoever comes first.
+void Replica::resign() noexcept {
+  leading_ = false;
+  std::uint64_t word = layout_.head().configuration.load(std::memory_order_acquire);
+  const Configuration now = Configuration::of(word);
+  if (now.leader != rank_ || shape_.fixed != 0 || now.epoch >= most_epoch) return;
+  const std::uint64_t none = Configuration{now.epoch + 1, nobody}.word();
+  if (layout_.head().configuration.compare_exchange_strong(word, none, std::memory_order_acq_rel,
+                                                           std::memory_order_relaxed)) {
+    ring();
+  }
+}
+
+/// Whether the log waits for a replica that has not moved for long. A guess: safety does not depend on it.
+bool Replica::is_stuck(int rank, const Progress& progress, std::uint64_t now_ns) noexcept {
+  Observed& seen = observed_[static_cast<std::size_t>(rank)];
+  const std::uint64_t state = progress.standing == Standing::granted ? chunk_on_its_way(rank) : progress.index;
+  if (seen.since_ns == 0 || seen.state != state) {
+    seen = {state, now_ns};
+    return false;
+  }
+  if (progress.index >= layout_.head().pressed.load(std::memory_order_relaxed)) return false;
+  if (static_cast<double>(now_ns - seen.since_ns) <= shape_.evict_after_s * 1e9) return false;
+  if (static_cast<Faults>(shape_.faults) == Faults::stop) return true;
+  return layout_.part(rank).returns.load(std::memory_order_relaxed) != 0 && another_is_up_to_date(rank);
+}
+
+/// Whether a replica besides this one and `rank` is up to date: then the state outlives this one without `rank`.
+bool Replica::another_is_up_to_date(int rank) const noexcept {
+  return std::any_of(replicas_.begin(), replicas_.end(), [&](int other) {
+    const auto progress = Progress::of(layout_.part(other).progress.load(std::memory_order_acquire));
+    return other != rank && other != rank_ && progress.standing == Standing::live && !space_->gone(other);
+  });
+}
+
+/// False: this is not the leader any more.
+bool Replica::evict(int rank, const Progress& progress) noexcept {
+  // After its progress was loaded: who has led since then has another generation there.
+  if (layout_.head().configuration.load(std::memory_order_acquire) != configuration_word_) return leading_ = false;
+  std::uint64_t word = progress.word();
+  SMELT_LOG_POINT(11);
+  layout_.part(rank).progress.compare_exchange_strong(word, progress.with(Standing::out, 0, 1).word(),
+                                                      std::memory_order_acq_rel, std::memory_order_relaxed);
+  SMELT_LOG_POINT(12);
+  return true;
+}
+
+/// The floor as high as the live replicas allow; evicts those that have ended, grants a place to those that ask.
+/// False: this is not the leader any more.
+bool Replica::raise_floor() noexcept {
+  since_raise_ = 0;
+  wanted_seen_ = layout_.head().wanted.load(std::memory_order_acquire);
+  space_->look_for_deaths();
+  const std::uint64_t now_ns = monotonic_ns();
+  std::uint64_t least = learned_;
+  for (const int rank : replicas_) {
+    // Acquire: pairs with take(). What lies below has been copied.
+    const auto progress = Progress::of(layout_.part(rank).progress.load(ordering::log_collect));
+    const bool counts = progress.standing == Standing::live || progress.standing == Standing::granted;
+    if (!counts || progress.index < floor_) continue;  // below: granted by a former leader, too late
+    if (rank != rank_ && (space_->gone(rank) || is_stuck(rank, progress, now_ns))) {
+      if (!evict(rank, progress)) return false;
+      if (Progress::of(layout_.part(rank).progress.load(std::memory_order_acquire)).standing == Standing::out) continue;
+    }
+    least = std::min(least, progress.index);
+  }
+  Word& shared = layout_.head().floor;
+  if (least > floor_) {
+    std::uint64_t word = Floor::word(epoch_, floor_);
+    SMELT_LOG_POINT(13);
+    // Release: pairs with cell_is_free(). Acquire on failure: a later leader has it.
+    if (!shared.compare_exchange_strong(word, Floor::word(epoch_, least), ordering::log_floor,
+                                        std::memory_order_acquire)) {
+      return leading_ = false;
+    }
+    SMELT_LOG_POINT(14);
+    floor_ = least;
+    ring();
+  }
+  for (const int rank : replicas_) {
+    const auto progress = Progress::of(layout_.part(rank).progress.load(std::memory_order_acquire));
+    if (progress.standing != Standing::joining || progress.index != epoch_) continue;
+    std::uint64_t word = progress.word();
+    SMELT_LOG_POINT(15);
+    layout_.part(rank).progress.compare_exchange_strong(word, progress.with(Standing::granted, floor_).word(),
+                                                        std::memory_order_acq_rel, std::memory_order_relaxed);
+    SMELT_LOG_POINT(16);
+    ring();
+  }
+  return true;
+}
+
+}  // namespace smelt::state::log

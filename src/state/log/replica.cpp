@@ -1,0 +1,409 @@
+#include "state/log/replica.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "state/log/ordering.hpp"
+#include "state/log/points.hpp"
+
+namespace smelt::state::log {
+
+#ifdef SMELT_LOG_POINTS
+void (*on_point)(int point) = nullptr;
+#endif
+
+namespace {
+
+constexpr std::uint32_t deliveries_between_steps = 16;
+
+void write_command(Word* to, const void* from, std::size_t bytes) noexcept {
+  const auto* source = static_cast<const std::byte*>(from);
+#ifdef SMELT_LOG_PLAIN_COPY  // where nobody is evicted: for tests of the orders around it
+  std::memcpy(static_cast<void*>(to), source, bytes);
+#else
+  for (; bytes >= sizeof(std::uint64_t); bytes -= sizeof(std::uint64_t), source += sizeof(std::uint64_t), ++to) {
+    std::uint64_t word;
+    std::memcpy(&word, source, sizeof word);
+    to->store(word, std::memory_order_relaxed);
+  }
+  if (bytes == 0) return;
+  std::uint64_t rest = 0;
+  std::memcpy(&rest, source, bytes);
+  to->store(rest, std::memory_order_relaxed);
+#endif
+}
+
+// Relaxed words: an evicted replica may copy while the cell is written anew, and forgets the copy.
+void read_command(std::uint64_t* to, const Word* from, std::size_t bytes) noexcept {
+#ifdef SMELT_LOG_PLAIN_COPY
+  std::memcpy(to, static_cast<const void*>(from), bytes);
+#else
+  for (std::size_t i = 0; i < (bytes + 7) / 8; ++i) to[i] = from[i].load(std::memory_order_relaxed);
+#endif
+}
+
+}  // namespace
+
+Replica::Replica(std::shared_ptr<Space> space, int rank, const StateMachine& machine)
+    : space_(std::move(space)),
+      layout_(space_->layout()),
+      shape_(space_->shape()),
+      rank_(rank),
+      machine_(machine),
+      waiter_(space_->wait_config()),
+      seen_(shape_.ranks),
+      executed_(shape_.ranks),
+      copy_((shape_.command_bytes + 7) / 8 + 1),
+      places_(shape_.requests),
+      observed_(shape_.ranks) {
+  // Its own requests are looked for first: the usual leader is the usual client.
+  replicas_.push_back(rank_);
+  for (int other = 0; other < static_cast<int>(shape_.ranks); ++other) {
+    if (other != rank_ && shape_.is_replica(other)) replicas_.push_back(other);
+  }
+  raise_every_ = std::max(1u, std::min(32u, shape_.requests / 2));
+  if (machine_.save != nullptr) layout_.part(rank_).returns.store(1, std::memory_order_relaxed);
+  generation_ = Progress::of(own_progress().load(std::memory_order_acquire)).generation;
+  guard_ = comm::ThreadGuard(space_->members(), rank_, space_);
+  waiter_.set_interrupt([](void* self) { return static_cast<Replica*>(self)->needs_attention(); }, this);
+  layout_.head().attached.fetch_add(1, std::memory_order_release);
+  ring();
+}
+
+Replica::~Replica() {
+  guard_.release();
+  std::uint64_t word = own_progress().load(std::memory_order_acquire);
+  while (!own_progress().compare_exchange_weak(word, Progress::of(word).with(Standing::out, 0, 1).word(),
+                                               std::memory_order_acq_rel, std::memory_order_acquire)) {
+  }
+  resign();
+  space_->members().leave(rank_);
+  ring();
+}
+
+Status Replica::fail(Status status, const std::string& why) noexcept {
+  if (status_ == Status::ok) {
+    status_ = status;
+    failure_ = why;
+  }
+  leading_ = false;
+  return status_;
+}
+
+Status Replica::refuse(const std::string& why) noexcept {
+  failure_ = why;
+  return Status::invalid_argument;
+}
+
+// ---- All roles
+
+void Replica::step() noexcept {
+  if (status_ != Status::ok) return;
+  if (!live_) return come_back();
+  learn();
+  // Acquire: pairs with the CAS of whoever changed it.
+  const std::uint64_t word = layout_.head().configuration.load(std::memory_order_acquire);
+  if (word != configuration_word_) [[unlikely]] {
+    configuration_word_ = word;
+    leading_ = false;
+    if (Configuration::of(word).leader == nobody) take_over();
+  }
+  if (Configuration::of(configuration_word_).leader == rank_) lead();
+  if (machine_.apply != nullptr && live_) {
+    deliver_all();
+    serve_snapshots();
+  }
+}
+
+/// Deaths, and a leader that lets others wait.
+void Replica::look_around() noexcept {
+  space_->look_for_deaths();
+  if (needs_attention() && live_) {
+    const auto now = Configuration::of(layout_.head().configuration.load(std::memory_order_acquire));
+    const auto faults = static_cast<Faults>(shape_.faults);
+    const int dead = space_->members().first_dead();
+    if (faults == Faults::none && dead >= 0) {
+      fail(Status::broken,
+           fmt::format("replicated log: rank {} died, and no death is survived with faults = none", dead));
+    } else if (shape_.fixed != 0) {
+      fail(Status::broken, fmt::format("replicated log: rank {}, the fixed sequencer, has ended", now.leader));
+    } else {
+      take_over();
+    }
+  }
+}
+
+/// Called by the waiter now and then, and by calls that do not wait.
+bool Replica::needs_attention() noexcept {
+  space_->look_for_deaths();
+  if (status_ != Status::ok) return true;
+  if (!live_) return false;
+  // Who sleeps takes few steps: those that the log waits for are looked at here, too.
+  if (leading_ && layout_.head().pressed.load(std::memory_order_relaxed) > floor_) raise_floor();
+  const auto faults = static_cast<Faults>(shape_.faults);
+  if (faults == Faults::none && space_->members().first_dead() >= 0) return true;
+  const auto now = Configuration::of(layout_.head().configuration.load(std::memory_order_acquire));
+  if (now.leader == rank_) return false;
+  if (now.leader == nobody || space_->gone(now.leader)) return true;
+  return faults == Faults::stop && late(monotonic_ns());
+}
+
+/// Whether an own request has waited for long while nothing was decided. Decides whom to suspect, and no more.
+bool Replica::late(std::uint64_t now_ns) noexcept {
+  const bool waits = started_ > seen_[self()];
+  const bool moved = suspect_learned_ != learned_ || suspect_configuration_ != configuration_word_;
+  if (!waits || moved || suspect_since_ns_ == 0) {
+    suspect_learned_ = learned_;
+    suspect_configuration_ = configuration_word_;
+    suspect_since_ns_ = waits ? now_ns : 0;
+    return false;
+  }
+  return static_cast<double>(now_ns - suspect_since_ns_) > shape_.suspect_after_s * 1e9;
+}
+
+template <class Done>
+Status Replica::await(Done done) noexcept {
+  for (;;) {
+    const auto ready = [&] {
+      step();
+      return done() || status_ != Status::ok || reads_too_little();
+    };
+    const bool ended = waiter_.wait(ready, &layout_.head().bell);
+    if (status_ != Status::ok) return status_;
+    if (ended) {
+      if (done()) return Status::ok;
+      return refuse(fmt::format("replicated log: rank {} has {} entries to deliver: call next() before it waits", rank_,
+                                learned_ - delivered_));
+    }
+    look_around();
+  }
+}
+
+Status Replica::progress() noexcept {
+  step();
+  look_around();
+  return status_;
+}
+
+Status Replica::serve(bool (*stop)(void* context), void* context) noexcept {
+  const auto ready = [&] {
+    step();
+    for (Entry entry; machine_.apply == nullptr && take(&entry);) {
+    }
+    return status_ != Status::ok || stop(context);
+  };
+  while (!waiter_.wait(ready, &layout_.head().bell)) look_around();
+  return status_;
+}
+
+LogConfiguration Replica::configuration() const {
+  const auto now = Configuration::of(layout_.head().configuration.load(std::memory_order_acquire));
+  LogConfiguration result{now.epoch, now.leader == nobody ? -1 : now.leader, {}};
+  for (int rank = 0; rank < static_cast<int>(shape_.ranks); ++rank) {
+    const auto progress = Progress::of(layout_.part(rank).progress.load(std::memory_order_acquire));
+    if (progress.standing == Standing::live && !space_->gone(rank)) result.replicas.push_back(rank);
+  }
+  return result;
+}
+
+// ---- Client
+
+/// Half of the log is kept for what others are slow to read.
+bool Replica::reads_too_little() const noexcept {
+  return machine_.apply == nullptr && live_ && learned_ - delivered_ >= shape_.entries / 2;
+}
+
+std::uint64_t Replica::place_of(std::uint64_t request) const noexcept {
+  const std::uint64_t place = places_[request & (shape_.requests - 1)];
+  const bool is_recent = request + shape_.requests > started_;
+  return !is_recent || (place & unknown) != 0 ? smelt::Replica::unknown_index : place;
+}
+
+/// Whether everybody has read what the request's cell had before.
+bool Replica::cell_is_free(std::uint64_t request) noexcept {
+  if (request <= shape_.requests) return true;
+  const std::uint64_t before = request - shape_.requests;
+  if (!decided(before)) return false;
+  const std::uint64_t place = places_[before & (shape_.requests - 1)] & ~unknown;
+  if (place < known_floor_) return true;
+  // Acquire: pairs with raise_floor(). All live replicas have copied what was below.
+  known_floor_ = Floor::index(layout_.head().floor.load(ordering::log_reuse), learned_);
+  if (place < known_floor_) return true;
+  // A hint to the leader, for which the last writer's wish is good enough.
+  if (layout_.head().pressed.load(std::memory_order_relaxed) <= place) {
+    layout_.head().pressed.store(place + 1, std::memory_order_relaxed);
+  }
+  return false;
+}
+
+Status Replica::start(const void* command, std::size_t bytes, std::uint64_t* request) noexcept {
+  if (status_ != Status::ok) return status_;
+  if (bytes > shape_.command_bytes || (command == nullptr && bytes != 0)) {
+    return refuse(fmt::format("replicated log: a command of {} bytes; LogOptions::command_bytes is {}", bytes,
+                              shape_.command_bytes));
+  }
+  const std::uint64_t number = started_ + 1;
+  if (number >= most_requests) return fail(Status::broken, "replicated log: this rank's request numbers are used up");
+  if (!cell_is_free(number) || reads_too_little()) [[unlikely]] {
+    const std::uint64_t before = number - shape_.requests;
+    const auto unread = [&] {  // by this replica itself, which is in no call that could read
+      return machine_.apply == nullptr && number > shape_.requests && decided(before) && live_ &&
+             (places_[before & (shape_.requests - 1)] & ~unknown) >= delivered_;
+    };
+    const Status status = await([&] { return unread() || cell_is_free(number); });
+    if (status != Status::ok) return status;
+    if (unread()) {
+      return refuse(fmt::format("replicated log: rank {} has not delivered its last {} commands: call next() first",
+                                rank_, shape_.requests));
+    }
+  }
+  Word* const cell = layout_.cell(rank_, number);
+  write_command(cell + 1, command, bytes);
+  SMELT_LOG_POINT(1);
+  // Release: pairs with lead(). The command is there, and what this thread did before.
+  cell->store(stamp_of(number, bytes), ordering::log_request);
+  SMELT_LOG_POINT(2);
+  started_ = number;
+  *request = number;
+  if (leading_) {
+    step();
+  } else {
+    ring();
+  }
+  return status_;
+}
+
+Status Replica::test(std::uint64_t request, bool* done, std::uint64_t* index) noexcept {
+  *done = false;
+  if (request == 0 || request > started_) return refuse("replicated log: no such ticket");
+  if (!decided(request)) {
+    step();
+    if (!decided(request)) look_around();
+  }
+  if (!decided(request)) return status_;
+  *done = true;
+  if (index != nullptr) *index = place_of(request);
+  return Status::ok;
+}
+
+Status Replica::wait(std::uint64_t request, std::uint64_t* index) noexcept {
+  if (request == 0 || request > started_) return refuse("replicated log: no such ticket");
+  if (!decided(request)) {
+    const Status status = await([&] { return decided(request); });
+    if (status != Status::ok) return status;
+  }
+  if (index != nullptr) *index = place_of(request);
+  return Status::ok;
+}
+
+Status Replica::read_point(std::uint64_t* index) noexcept {
+  step();
+  if (!live_ || status_ != Status::ok) {
+    const Status status = await([&] { return live_; });
+    if (status != Status::ok) return status;
+  }
+  *index = learned_;
+  return status_;
+}
+
+Status Replica::catch_up(std::uint64_t index) noexcept {
+  if (delivered_ >= index) return status_;
+  if (machine_.apply == nullptr) return refuse("replicated log: catch_up() is for replicas with `apply`; call next()");
+  return await([&] { return delivered_ >= index; });
+}
+
+// ---- Learner
+
+void Replica::note(int client) noexcept {
+  const std::uint64_t request = ++seen_[static_cast<std::size_t>(client)];
+  if (client == rank_) places_[request & (shape_.requests - 1)] = learned_;
+  ++learned_;
+}
+
+/// Reads slots up to the first that is not decided.
+void Replica::learn() noexcept {
+  for (;;) {
+    // Acquire: pairs with decide(). The command that it names is there.
+    const std::uint64_t word = layout_.slot(learned_).load(ordering::log_learn);
+    const std::uint64_t lap = layout_.lap(learned_);
+    if (lap_of(word) < lap) return;
+    if (lap_of(word) > lap) return drop_out();
+    if (is_sealed(word)) return;
+    note(client_of(word));
+  }
+}
+
+bool Replica::take(Entry* entry) noexcept {
+  if (delivered_ == learned_ || !live_) return false;
+  const std::uint64_t word = layout_.slot(delivered_).load(std::memory_order_relaxed);
+  const int client = client_of(word);
+  if (lap_of(word) != layout_.lap(delivered_) || client >= static_cast<int>(shape_.ranks)) return drop_out(), false;
+  const std::uint64_t request = executed_[static_cast<std::size_t>(client)] + 1;
+  const Word* const cell = layout_.cell(client, request);
+  // Relaxed: learn() has acquired the slot, whose decision came after the stamp.
+  const std::uint64_t stamp = cell->load(std::memory_order_relaxed);
+  if (request_of(stamp) != request) return drop_out(), false;
+  read_command(copy_.data(), cell + 1, bytes_of(stamp));
+  SMELT_LOG_POINT(3);
+  std::uint64_t before = Progress{generation_, Standing::live, delivered_}.word();
+  // Release: pairs with raise_floor(); the copy was made before. Acquire: should it have been evicted, see drop_out().
+  if (!own_progress().compare_exchange_strong(before, before + 1, ordering::log_advance, std::memory_order_acquire)) {
+    return drop_out(), false;
+  }
+  SMELT_LOG_POINT(4);
+  *entry = {delivered_, client, request, copy_.data(), bytes_of(stamp)};
+  executed_[static_cast<std::size_t>(client)] = request;
+  ++delivered_;
+  return true;
+}
+
+void Replica::deliver_all() noexcept {
+  for (Entry entry; take(&entry);) machine_.apply(machine_.context, entry);
+}
+
+Status Replica::next(Entry* entry, bool* there) noexcept {
+  *there = false;
+  if (machine_.apply != nullptr) return refuse("replicated log: next() is for replicas without `apply`");
+  if (status_ != Status::ok) return status_;
+  serve_snapshots();  // what was delivered has been applied
+  if (delivered_ == learned_ || ++calls_ % deliveries_between_steps == 0) step();
+  *there = take(entry);
+  if (!*there) look_around();
+  return status_;
+}
+
+Status Replica::next(Entry* entry) noexcept {
+  bool there = false;
+  const Status status = next(entry, &there);
+  if (status != Status::ok || there) return status;
+  for (;;) {
+    const auto ready = [&] {
+      serve_snapshots();
+      step();
+      there = take(entry);
+      return there || status_ != Status::ok;
+    };
+    if (waiter_.wait(ready, &layout_.head().bell)) return there ? Status::ok : status_;
+    look_around();
+  }
+}
+
+/// This replica was evicted: the others have gone on without it.
+void Replica::drop_out() noexcept {
+  live_ = false;
+  leading_ = false;
+  return_ = Return::out;
+  return_since_ns_ = monotonic_ns();
+  receiver_ = -1;
+  resign();
+  if (machine_.load == nullptr) {
+    fail(Status::broken,
+         fmt::format("replicated log: rank {} was evicted, since the others had to wait for it, and has no "
+                     "snapshots to come back by",
+                     rank_));
+  }
+}
+
+}  // namespace smelt::state::log

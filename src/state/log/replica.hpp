@@ -1,0 +1,170 @@
+// One rank's part in the replicated log: client, learner, and leader when it is its turn.
+//
+//   client    writes a command and its stamp into its next cell                             request
+//   leader    finds stamps, and decides slots one after the other: CAS slot[i]              decide, the commit point
+//   learner   reads slots up to the first that is not decided, and delivers the commands    learn, deliver
+//
+// Rule of the leader: it decides slot i only if it knows what was decided in all slots below i, and it proposes a
+// client's next request after those that it knows to be decided.
+//
+// Take-over, by any replica, of a leader that is dead, or only suspected:
+//   1. CAS configuration (e, L) -> (e + 1, self).
+//   2. Learn up to the first slot s that is not decided. CAS slot[s] -> sealed for e + 1; if it was decided meanwhile:
+//   again.
+//   3. CAS floor to epoch e + 1.
+//
+// Invariants
+//   1. A decided slot never changes before its index is below the floor.
+//   2. Who decides in slot i + 1 after i knows all below: nobody else decides in a slot that it sealed, or that follows
+//   one
+//      that it decided, for the CAS expects what it last saw there, and a word never comes back (its lap).
+//   3. So each request is decided once, and a client's are decided in their order without a gap. A leader that was
+//   stopped
+//      finds another word in its next slot, whenever it wakes up.
+//   4. The slot that follows the last decided one is below the floor's lap: it can be sealed at any time without a
+//   loss.
+//   5. The floor is at most the progress of every live replica, and of every one that was granted a place while the
+//      configuration stood that it had asked.
+// A replica copies a command first and advances its progress by CAS then; if that succeeds, it was not evicted before,
+// and the copy is good. If it fails, it is out, and comes back by a snapshot (snapshot.cpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/cacheline_padded.hpp"
+#include "state/log/layout.hpp"
+#include "state/log/space.hpp"
+
+namespace smelt::state::log {
+
+class Replica {
+ public:
+  Replica(std::shared_ptr<Space> space, int rank, const StateMachine& machine);
+  Replica(const Replica&) = delete;
+  ~Replica();
+
+  int rank() const noexcept { return rank_; }
+  Status start(const void* command, std::size_t bytes, std::uint64_t* request) noexcept;
+  Status test(std::uint64_t request, bool* done, std::uint64_t* index) noexcept;
+  Status wait(std::uint64_t request, std::uint64_t* index) noexcept;
+  Status next(Entry* entry, bool* there) noexcept;
+  Status next(Entry* entry) noexcept;
+  Status read_point(std::uint64_t* index) noexcept;
+  Status catch_up(std::uint64_t index) noexcept;
+  std::uint64_t delivered() const noexcept { return delivered_; }
+  Status progress() noexcept;
+  Status serve(bool (*stop)(void* context), void* context) noexcept;
+  LogConfiguration configuration() const;
+  std::string failure() const { return failure_; }
+
+ private:
+  using PerRank = CachelinePaddedVector<std::uint64_t>;
+
+  /// How far a replica that is out has come on its way back.
+  enum class Return : std::uint8_t { out, asking, receiving };
+
+  // replica.cpp: all roles
+  void step() noexcept;
+  void look_around() noexcept;
+  bool needs_attention() noexcept;
+  template <class Done>
+  Status await(Done done) noexcept;
+  Status fail(Status status, const std::string& why) noexcept;
+  Status refuse(const std::string& why) noexcept;
+  void ring() noexcept { unpark(layout_.head().bell); }
+  bool late(std::uint64_t now_ns) noexcept;
+
+  // client
+  bool cell_is_free(std::uint64_t request) noexcept;
+  bool reads_too_little() const noexcept;
+  std::uint64_t place_of(std::uint64_t request) const noexcept;
+  bool decided(std::uint64_t request) const noexcept { return request <= seen_[self()]; }
+
+  // learner
+  void learn() noexcept;
+  void note(int client) noexcept;
+  bool take(Entry* entry) noexcept;
+  void deliver_all() noexcept;
+  void drop_out() noexcept;
+
+  // leader.cpp
+  void lead() noexcept;
+  bool decide(int client) noexcept;
+  bool establish() noexcept;
+  void take_over() noexcept;
+  void resign() noexcept;
+  bool raise_floor() noexcept;
+  bool evict(int rank, const Progress& progress) noexcept;
+  bool another_is_up_to_date(int rank) const noexcept;
+  bool is_stuck(int rank, const Progress& progress, std::uint64_t now_ns) noexcept;
+
+  // snapshot.cpp
+  void come_back() noexcept;
+  void ask() noexcept;
+  void check_grant() noexcept;
+  void receive() noexcept;
+  void receive_chunk(int server) noexcept;
+  void finish_return() noexcept;
+  void serve_snapshots() noexcept;
+  void claim_receiver() noexcept;
+  void send_chunk() noexcept;
+  std::uint64_t chunk_on_its_way(int receiver) const noexcept;
+
+  std::size_t self() const noexcept { return static_cast<std::size_t>(rank_); }
+  Word& own_progress() noexcept { return layout_.part(rank_).progress; }
+
+  const std::shared_ptr<Space> space_;
+  const Layout layout_;
+  const Shape shape_;
+  const int rank_;
+  const StateMachine machine_;
+  std::vector<int> replicas_;
+  Waiter waiter_;
+  comm::ThreadGuard guard_;
+
+  // Learner. `seen_`: requests decided below learned_, by client; `executed_`: those delivered, below delivered_.
+  std::uint64_t learned_ = 0, delivered_ = 0;
+  PerRank seen_, executed_;
+  CachelinePaddedVector<std::uint64_t> copy_;  ///< of the command that was delivered last
+  bool live_ = true;
+  std::uint64_t generation_ = 0;
+  std::uint32_t calls_ = 0;
+
+  // Client. Where each of its last requests was decided, by cell; with `unknown` set: somewhere below that.
+  static constexpr std::uint64_t unknown = std::uint64_t{1} << 63;
+  CachelinePaddedVector<std::uint64_t> places_;
+  std::uint64_t started_ = 0;
+  std::uint64_t known_floor_ = 0;
+
+  // Leader.
+  std::uint64_t configuration_word_ = 0;  ///< seen last
+  bool leading_ = false;
+  std::uint64_t epoch_ = 0, floor_ = 0;
+  std::uint32_t since_raise_ = 0, raise_every_ = 1, idle_steps_ = 0;
+  std::uint64_t wanted_seen_ = 0;
+  struct Observed {
+    std::uint64_t state = 0, since_ns = 0;
+  };
+  std::vector<Observed> observed_;  ///< how far the others were, and since when
+
+  // Suspicion.
+  std::uint64_t suspect_learned_ = 0, suspect_configuration_ = 0, suspect_since_ns_ = 0;
+
+  // Way back, and snapshots for others.
+  Return return_ = Return::out;
+  std::uint64_t asked_ = 0;  ///< configuration whose leader was asked
+  std::uint64_t return_since_ns_ = 0;
+  std::uint64_t chunk_ = 0, snapshot_index_ = 0;
+  std::vector<std::byte> incoming_, outgoing_;
+  int receiver_ = -1;
+  std::uint64_t receiver_generation_ = 0, sent_chunks_ = 0, wanted_served_ = 0, outgoing_index_ = 0;
+
+  Status status_ = Status::ok;
+  std::string failure_;
+};
+
+}  // namespace smelt::state::log

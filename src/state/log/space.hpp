@@ -1,0 +1,61 @@
+// Space: a process's side of a replicated log: its memory, who takes part, and how deaths are noticed.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/segment.hpp"
+#include "comm/group/membership.hpp"
+#include "comm/group/rendezvous.hpp"
+#include "smelt/replicated_log.hpp"
+#include "state/log/layout.hpp"
+
+namespace smelt::comm {
+class State;
+}
+
+namespace smelt::state::log {
+
+class Space {
+ public:
+  static Result<std::shared_ptr<Space>> create(const std::shared_ptr<comm::State>& communicator,
+                                               const LogOptions& options);
+  static Result<std::shared_ptr<Space>> create_shared(const std::string& name, int size, std::span<const int> ranks,
+                                                      const LogOptions& options, double timeout_s);
+  ~Space();
+
+  const Layout& layout() const noexcept { return layout_; }
+  const Shape& shape() const noexcept { return layout_.head().shape; }
+  int size() const noexcept { return static_cast<int>(shape().ranks); }
+  bool processes() const noexcept { return processes_; }
+  bool own(int rank) const noexcept;
+  const WaitConfig& wait_config() const noexcept { return wait_; }
+  comm::Membership& members() noexcept { return *members_; }
+
+  /// Looks for ended processes, some ten thousand times a second at most.
+  void look_for_deaths() noexcept {
+    if (watch_) watch_->check();
+  }
+  /// The rank takes part no more.
+  bool gone(int rank) const noexcept { return !members_->present(rank); }
+
+ private:
+  Space() = default;
+  Result<void> open(const LogOptions& options, int parallelism, std::span<const int> ranks);
+
+  Segment segment_;                       ///< of threads
+  std::optional<comm::Meeting> meeting_;  ///< of processes
+  std::optional<comm::Membership> members_;
+  std::optional<comm::Watch> watch_;
+  std::vector<int> own_ranks_;
+  Layout layout_;
+  WaitConfig wait_;
+  bool processes_ = false;
+};
+
+}  // namespace smelt::state::log
