@@ -327,8 +327,11 @@ class Commands(unittest.TestCase):
         sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
         missing = []
         for command in self.commands():
-            text = sections.get(command, "")
-            for short, option in re.findall(r"^  (?:(-\w), )?(--[a-z][\w-]*)", self.smelt(command, "--help"), re.MULTILINE):
+            text, helps = sections.get(command, ""), self.smelt(command, "--help")
+            if "\nCommands:\n" in helps:
+                inner = re.findall(r"^  (\w+) {2,}", helps.split("\nCommands:\n")[1].split("\n\n")[0], re.MULTILINE)
+                helps += "".join(self.smelt(command, each, "--help") for each in inner)
+            for short, option in re.findall(r"^  (?:(-\w), )?(--[a-z][\w-]*)", helps, re.MULTILINE):
                 if option not in text and not (short and f"{short} " in text) and option not in ("--help", "--json", "--model"):
                     missing.append(f"{command} {option}")
         self.assertEqual(sorted(set(missing)), [])
