@@ -219,6 +219,7 @@ class Communicator {
 
   int size() const noexcept;
   const Group& group() const noexcept;
+  const Machine& machine() const noexcept;  ///< that it was planned for; Group::pus are its PUs
 
   /// The plan in use for an operation (steps, trees, prediction).
   const Plan& plan(Operation operation) const noexcept;

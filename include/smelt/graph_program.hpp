@@ -227,6 +227,14 @@ bool reduce(T& place, std::type_identity_t<T> value) noexcept {
   }
 }
 
+/// place = value where it is `expected`, in one step, while others do the same. Returns whether it was.
+template <class T>
+bool replace(T& place, std::type_identity_t<T> expected, std::type_identity_t<T> value) noexcept {
+  std::atomic_ref<T> atomic(place);
+  if (atomic.load(std::memory_order_relaxed) != expected) return false;  // the line stays shared
+  return atomic.compare_exchange_strong(expected, value, std::memory_order_relaxed);
+}
+
 /// The same where nobody else is.
 template <class Op, class T>
 bool reduce_alone(T& place, std::type_identity_t<T> value) noexcept {
@@ -535,12 +543,16 @@ struct GraphView {
 /// The sum of value(node) over the nodes list[first] to list[last - 1]. Four sums at a time, as one would wait for itself.
 template <class T, class NodeId, class EdgeId, class Value>
 T sum_of(const NodeId* list, EdgeId first, EdgeId last, Value&& value) {
-  T sums[4] = {};
-  for (; last - first >= 4; first += 4) {
-    for (EdgeId i = 0; i < 4; ++i) sums[i] += value(list[first + i]);
+  T sum0{}, sum1{}, sum2{}, sum3{};
+  const NodeId *at = list + first, *const end = list + last;
+  for (; end - at >= 4; at += 4) {
+    sum0 += value(at[0]);
+    sum1 += value(at[1]);
+    sum2 += value(at[2]);
+    sum3 += value(at[3]);
   }
-  for (; first < last; ++first) sums[0] += value(list[first]);
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  for (; at < end; ++at) sum0 += value(*at);
+  return (sum0 + sum1) + (sum2 + sum3);
 }
 
 /// The first of the ascending elements [first, last) of a list that is above `node`.
@@ -556,6 +568,44 @@ EdgeId above(const NodeId* list, EdgeId first, EdgeId last, NodeId node) noexcep
   }
   return first;
 }
+
+/// Which nodes a thread has marked: the neighbours of the node that it works on, one after the other.
+template <class NodeId>
+class Marks {
+ public:
+  class Own {
+   public:
+    /// These instead of the ones before; valid while the list is.
+    void mark(const NodeId* first, const NodeId* last) noexcept {
+      for (const NodeId* node = first_; node < last_; ++node) bits_[*node / 64] = 0;
+      for (const NodeId* node = first; node < last; ++node) bits_[*node / 64] |= std::uint64_t{1} << *node % 64;
+      first_ = first;
+      last_ = last;
+    }
+    bool has(NodeId node) const noexcept { return (bits_[node / 64] >> node % 64 & 1) != 0; }
+
+   private:
+    friend class Marks;
+    std::vector<std::uint64_t> bits_;
+    const NodeId* first_ = nullptr;
+    const NodeId* last_ = nullptr;
+  };
+
+  Marks(const Run& run, std::uint64_t nodes) : words_(nodes / 64 + 1), own_(static_cast<std::size_t>(run.threads())) {}
+  /// The thread's own, until the chunk ends.
+  Own& of(const Chunk& chunk) {
+    Own& own = own_[static_cast<std::size_t>(chunk.thread)].own;
+    if (own.bits_.empty()) own.bits_.resize(words_);
+    return own;
+  }
+
+ private:
+  struct alignas(128) Padded {
+    Own own;
+  };
+  std::uint64_t words_;
+  std::vector<Padded> own_;
+};
 
 /// Whether so many edges lead from the nodes that take part, which each_node(chunk, count) tells by count(node), that it takes
 /// less to look at all edges from their other ends, without atomics.
@@ -1149,8 +1199,9 @@ std::string text_of(T value) {
 ///
 ///   for (bfs.start(root); bfs.has_level();) { level = bfs.level(); ...; bfs.expand(); ... }
 ///
-/// Level lists ascend, whoever found the nodes, so that chunks of them are the same for any number of threads.
-template <class NodeId, class EdgeId>
+/// Level lists ascend, whoever found the nodes, so that chunks of them are the same for any number of threads. Without
+/// `keeps_levels` there are only has_level() and expand(discovered): levels are not kept, and have no lists where bitmaps do.
+template <class NodeId, class EdgeId, bool keeps_levels = true>
 class Bfs {
  public:
   using Graph = GraphView<NodeId, EdgeId>;
@@ -1159,8 +1210,9 @@ class Bfs {
       : run_(run), graph_(graph),
         begin_(transposed ? graph.r_begin : graph.begin), node_idx_(transposed ? graph.r_node_idx : graph.node_idx),
         in_begin_(transposed ? graph.begin : graph.r_begin), in_node_idx_(transposed ? graph.node_idx : graph.r_node_idx),
-        level_(run, graph.nodes, {"level", true, false, true, false, 2, 1}), visited_(graph.nodes / 64 + 1),
-        frontier_bits_(graph.nodes / 64 + 1), found_(static_cast<std::size_t>(run.threads())) {
+        level_(run, keeps_levels ? graph.nodes : 0, {"level", true, false, true, false, 2, 1}), visited_(graph.nodes / 64 + 1),
+        found_(static_cast<std::size_t>(run.threads())) {
+    if constexpr (!keeps_levels) return;
     run.for_chunks(ByCount(graph.nodes, 1u << 14), [&](const Chunk& chunk) {
       std::fill(level_.data() + chunk.first, level_.data() + chunk.last, unreached);
     });
@@ -1169,12 +1221,13 @@ class Bfs {
   void start(NodeId root) {
     order_.assign(1, root);
     bounds_ = {0, 1};
-    level_[root] = 0;
+    if constexpr (keeps_levels) level_[root] = 0;
     visited_[root / 64] |= std::uint64_t{1} << root % 64;
     unexplored_ = graph_.edges;
+    count_ = 1;
   }
 
-  bool has_level() const noexcept { return bounds_[bounds_.size() - 2] < bounds_.back(); }
+  bool has_level() const noexcept { return count_ > 0; }
   std::int32_t level() const noexcept { return static_cast<std::int32_t>(bounds_.size()) - 2; }
   std::int32_t levels() const noexcept { return static_cast<std::int32_t>(bounds_.size()) - 1; }
   /// The nodes of a level are order(i), i in [level_begin(level), level_begin(level + 1)).
@@ -1198,6 +1251,8 @@ class Bfs {
     const auto first = order_.begin() + static_cast<std::ptrdiff_t>(level_begin(level()));
     order_.erase(std::remove_if(first, order_.end(), [&](NodeId node) { return level_[node] == left_out; }), order_.end());
     bounds_.back() = order_.size();
+    count_ = size(level());
+    has_bits_ = false;
   }
 
   /// Finds the nodes of the next level.
@@ -1206,18 +1261,16 @@ class Bfs {
   /// The same, with discovered(node, by) for each of them, once, with one of the nodes that lead to it.
   template <class Discovered>
   void expand(Discovered&& discovered) {
-    const auto first = level_begin(level()), last = level_begin(level() + 1);
-    const std::uint64_t edges = edges_of(first, last);
-    unexplored_ -= std::min(unexplored_, edges);
-    constexpr std::uint64_t alpha = 15, beta = 18;
-    const bool many = edges > (unexplored_ + edges) / alpha || (was_bottom_up_ && last - first > graph_.nodes / beta);
-    was_bottom_up_ = in_begin_ != nullptr && many && last - first > 1;
-    if (was_bottom_up_) {
-      bottom_up(first, last, discovered);
+    const std::uint64_t before = count_;
+    bottom_up_ = goes_bottom_up();
+    before_ = before;
+    if (bottom_up_) {
+      if (!has_bits_) make_bits();
+      bottom_up(discovered);
     } else {
-      top_down(first, last, discovered);
+      if (!has_list_) list_bits(chunks_of_words(), counts_of_words());
+      top_down(discovered);
     }
-    gather();
   }
 
  private:
@@ -1228,21 +1281,36 @@ class Bfs {
     std::vector<NodeId> nodes;
   };
 
-  std::uint64_t edges_of(std::uint64_t first, std::uint64_t last) {
-    const ByCount chunks(last - first, 4096);
+  /// Bottom-up once the level has many of the edges that are left; then until levels shrink and are small.
+  bool goes_bottom_up() {
+    constexpr std::uint64_t alpha = 15, beta = 18;
+    if (in_begin_ == nullptr) return false;
+    if (bottom_up_) return count_ >= before_ || count_ > graph_.nodes / beta;
+    const std::uint64_t edges = edges_of_level(), left = unexplored_;
+    unexplored_ -= std::min(unexplored_, edges);
+    return edges > left / alpha && count_ > 1;
+  }
+
+  std::uint64_t first() const noexcept { return bounds_[bounds_.size() - 2]; }
+  std::uint64_t last() const noexcept { return bounds_.back(); }
+
+  std::uint64_t edges_of_level() {
+    if (!has_list_) return 0;
+    const ByCount chunks(last() - first(), 4096);
     Partials<Sum, std::uint64_t> sums(chunks.size());
     run_.for_chunks(chunks, [&](const Chunk& chunk) {
       std::uint64_t sum = 0;
-      for (auto i = first + chunk.first; i < first + chunk.last; ++i) sum += begin_[order_[i] + 1] - begin_[order_[i]];
+      for (auto i = first() + chunk.first; i < first() + chunk.last; ++i) sum += begin_[order_[i] + 1] - begin_[order_[i]];
       sums.put(chunk, sum);
     });
     return sums.joined(0);
   }
 
   template <class Discovered>
-  void top_down(std::uint64_t first, std::uint64_t last, Discovered& discovered) {
+  void top_down(Discovered& discovered) {
     const std::int32_t next_level = level() + 1;
-    run_.for_chunks(ByCount(last - first, 64), [&](const Chunk& chunk) {
+    const std::uint64_t first = this->first();
+    run_.for_chunks(ByCount(last() - first, 64), [&](const Chunk& chunk) {
       auto& found = found_[static_cast<std::size_t>(chunk.thread)].nodes;
       for (auto i = first + chunk.first; i < first + chunk.last; ++i) {
         const NodeId node = order_[i];
@@ -1253,61 +1321,150 @@ class Bfs {
           // Who sets the bit owns the node until the threads meet; nothing is published by it.
           if ((word.load(std::memory_order_relaxed) & bit) != 0) continue;
           if ((word.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) continue;
-          level_[neighbour] = next_level;
+          if constexpr (keeps_levels) level_[neighbour] = next_level;
           discovered(neighbour, node);
           found.push_back(neighbour);
         }
       }
     });
+    gather();
   }
 
   template <class Discovered>
-  void bottom_up(std::uint64_t first, std::uint64_t last, Discovered& discovered) {
-    std::fill(frontier_bits_.begin(), frontier_bits_.end(), 0);
-    for (auto i = first; i < last; ++i) frontier_bits_[order_[i] / 64] |= std::uint64_t{1} << order_[i] % 64;
+  void bottom_up(Discovered& discovered) {
     const std::int32_t next_level = level() + 1;
-    // Chunks of whole words, so that each word of the bitmap belongs to one thread.
-    const std::uint64_t words = visited_.size();
-    run_.for_chunks(ByCount(words, 16), [&](const Chunk& chunk) {
-      auto& found = found_[static_cast<std::size_t>(chunk.thread)].nodes;
+    if (next_bits_.empty()) leave_out_unreachable();
+    next_bits_.resize(visited_.size());
+    // Chunks of whole words, so that each word of a bitmap belongs to one thread.
+    const ByCount chunks = chunks_of_words();
+    std::vector<std::uint64_t> counts(chunks.size());
+    run_.for_chunks(chunks, [&](const Chunk& chunk) {
+      std::uint64_t count = 0;
       for (auto word = chunk.first; word < chunk.last; ++word) {
-        const std::uint64_t rest = graph_.nodes - std::min(graph_.nodes, word * 64);
-        const std::uint64_t all = rest >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << rest) - 1;
-        for (std::uint64_t open = ~visited_[word] & all; open != 0; open &= open - 1) {
+        std::uint64_t found = 0;
+        for (std::uint64_t open = ~visited_[word] & nodes_of(word); open != 0; open &= open - 1) {
           const auto node = static_cast<NodeId>(word * 64 + static_cast<std::uint64_t>(std::countr_zero(open)));
           for (EdgeId edge = in_begin_[node], end = in_begin_[node + 1]; edge < end; ++edge) {
             const NodeId neighbour = in_node_idx_[edge];
             if ((frontier_bits_[neighbour / 64] >> neighbour % 64 & 1) == 0) continue;
-            visited_[word] |= open & -open;
-            level_[node] = next_level;
+            found |= open & -open;
+            if constexpr (keeps_levels) level_[node] = next_level;
             discovered(node, neighbour);
-            found.push_back(node);
+            ++count;
             break;
           }
+        }
+        next_bits_[word] = found;
+        visited_[word] |= found;
+      }
+      counts[chunk.index] = count;
+    });
+    frontier_bits_.swap(next_bits_);
+    has_bits_ = true;
+    count_ = 0;
+    for (const auto count : counts) count_ += count;
+    has_list_ = false;
+    if constexpr (keeps_levels) list_bits(chunks, std::move(counts));
+  }
+
+  ByCount chunks_of_words() const noexcept { return ByCount(visited_.size(), 16); }
+  std::uint64_t nodes_of(std::uint64_t word) const noexcept {
+    const std::uint64_t rest = graph_.nodes - std::min(graph_.nodes, word * 64);
+    return rest >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << rest) - 1;
+  }
+
+  /// Nodes without in edges are not looked at again.
+  void leave_out_unreachable() {
+    run_.for_chunks(chunks_of_words(), [&](const Chunk& chunk) {
+      for (auto word = chunk.first; word < chunk.last; ++word) {
+        std::uint64_t without = 0;
+        const std::uint64_t nodes = std::min<std::uint64_t>(64, graph_.nodes - std::min(graph_.nodes, word * 64));
+        for (std::uint64_t i = 0; i < nodes; ++i) {
+          without |= std::uint64_t{in_begin_[word * 64 + i] == in_begin_[word * 64 + i + 1]} << i;
+        }
+        visited_[word] |= without;
+      }
+    });
+  }
+
+  /// The level's list as a bitmap.
+  void make_bits() {
+    clear_bits();
+    const std::uint64_t first = this->first();
+    run_.for_chunks(ByCount(last() - first, 4096), [&](const Chunk& chunk) {
+      for (auto i = first + chunk.first; i < first + chunk.last; ++i) set_bit(order_[i]);
+    });
+    has_bits_ = true;
+  }
+  void clear_bits() {
+    frontier_bits_.resize(visited_.size());
+    run_.for_chunks(ByCount(frontier_bits_.size(), 4096), [&](const Chunk& chunk) {
+      std::fill(frontier_bits_.data() + chunk.first, frontier_bits_.data() + chunk.last, 0);
+    });
+  }
+  void set_bit(NodeId node) noexcept {  // read after the threads have met
+    std::atomic_ref<std::uint64_t>(frontier_bits_[node / 64]).fetch_or(std::uint64_t{1} << node % 64, std::memory_order_relaxed);
+  }
+
+  /// What the threads found becomes the next level: ascending, if levels are kept.
+  void gather() {
+    count_ = 0;
+    for (const auto& own : found_) count_ += own.nodes.size();
+    has_bits_ = keeps_levels && count_ > graph_.nodes / 64;
+    if (has_bits_) {  // which takes less than sorting
+      clear_bits();
+      run_.parallel([&](int thread) {
+        for (const NodeId node : found_[static_cast<std::size_t>(thread)].nodes) set_bit(node);
+      });
+      list_bits(chunks_of_words(), counts_of_words());
+    } else {
+      std::uint64_t at = open_list();
+      const auto start = order_.begin() + static_cast<std::ptrdiff_t>(at);
+      for (auto& own : found_) {
+        std::copy(own.nodes.begin(), own.nodes.end(), order_.begin() + static_cast<std::ptrdiff_t>(at));
+        at += own.nodes.size();
+      }
+      if (keeps_levels) std::sort(start, order_.end());
+    }
+    for (auto& own : found_) own.nodes.clear();
+  }
+
+  std::vector<std::uint64_t> counts_of_words() {
+    const ByCount chunks = chunks_of_words();
+    std::vector<std::uint64_t> counts(chunks.size());
+    run_.for_chunks(chunks, [&](const Chunk& chunk) {
+      std::uint64_t count = 0;
+      for (auto word = chunk.first; word < chunk.last; ++word) count += static_cast<std::uint64_t>(std::popcount(frontier_bits_[word]));
+      counts[chunk.index] = count;
+    });
+    return counts;
+  }
+
+  /// The bitmap as the list of the new level. `counts`: of bits by chunk.
+  void list_bits(const ByCount& chunks, std::vector<std::uint64_t> counts) {
+    std::uint64_t at = open_list();
+    for (auto& count : counts) at += std::exchange(count, at);
+    run_.for_chunks(chunks, [&](const Chunk& chunk) {
+      std::uint64_t own = counts[chunk.index];
+      for (auto word = chunk.first; word < chunk.last; ++word) {
+        for (std::uint64_t bits = frontier_bits_[word]; bits != 0; bits &= bits - 1) {
+          order_[own++] = static_cast<NodeId>(word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits)));
         }
       }
     });
   }
 
-  /// What the threads found becomes the next level, ascending.
-  void gather() {
-    const auto before = order_.size();
-    for (auto& own : found_) {
-      order_.insert(order_.end(), own.nodes.begin(), own.nodes.end());
-      own.nodes.clear();
+  /// Where the list of the new level, of count_ nodes, begins.
+  std::uint64_t open_list() {
+    if constexpr (!keeps_levels) {
+      order_.clear();
+      bounds_ = {0};
     }
-    const std::uint64_t count = order_.size() - before;
-    if (count > graph_.nodes / 64) {
-      // Sorting by a pass over the levels.
-      const std::int32_t wanted = level() + 1;
-      std::uint64_t at = before;
-      for (std::uint64_t node = 0; node < graph_.nodes; ++node) {
-        if (level_[node] == wanted) order_[at++] = static_cast<NodeId>(node);
-      }
-    } else {
-      std::sort(order_.begin() + static_cast<std::ptrdiff_t>(before), order_.end());
-    }
+    const std::uint64_t before = order_.size();
+    order_.resize(before + count_);
     bounds_.push_back(order_.size());
+    has_list_ = true;
+    return before;
   }
 
   Run& run_;
@@ -1317,12 +1474,18 @@ class Bfs {
   const EdgeId* in_begin_;
   const NodeId* in_node_idx_;
   Property<std::int32_t> level_;
-  std::vector<std::uint64_t> visited_, frontier_bits_;
+  std::vector<std::uint64_t> visited_;        ///< reached nodes, and those that cannot be
+  std::vector<std::uint64_t> frontier_bits_;  ///< the level's nodes, if has_bits_
+  std::vector<std::uint64_t> next_bits_;
   std::vector<Found> found_;
   std::vector<NodeId> order_;
   std::vector<std::uint64_t> bounds_;
   std::uint64_t unexplored_ = 0;
-  bool was_bottom_up_ = false;
+  std::uint64_t count_ = 0;   ///< of the level's nodes
+  std::uint64_t before_ = 0;  ///< of the level before
+  bool bottom_up_ = false;    ///< how the level was found
+  bool has_list_ = true;      ///< the level's nodes are in order_
+  bool has_bits_ = false;
 };
 
 /// Depth first search: next() goes to where a node is entered or left.

@@ -27,6 +27,7 @@ bool is_choice(std::string_view value, std::string_view choices) {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> table = {
       {"SMELT_CACHE_DIR", "", "directory of cached machine models; default $XDG_CACHE_HOME/smelt or ~/.cache/smelt"},
+      {"SMELT_MEMORY", "auto", "what the preload library of memory does: auto|interleave|local|huge|off"},
       {"SMELT_MPI", "1", "0: the preload libraries of MPI pass everything on to the MPI below"},
       {"SMELT_MPI_AFTER", "64", "collectives of an MPI communicator before it gets one of smelt; equal on all ranks"},
       {"SMELT_MPI_MACHINE", "", "any text; MPI ranks with different texts are treated as being on different machines"},
@@ -74,6 +75,10 @@ std::vector<std::string> check_settings() {
   const auto wait = setting_value("SMELT_WAIT");
   if (!is_choice(wait, "spin|yield|sleep|auto")) {
     problems.push_back(fmt::format("SMELT_WAIT={}: must be one of spin, yield, sleep, auto", wait));
+  }
+  const auto memory = setting_value("SMELT_MEMORY");
+  if (!is_choice(memory, "auto|interleave|local|huge|off")) {
+    problems.push_back(fmt::format("SMELT_MEMORY={}: must be one of auto, interleave, local, huge, off", memory));
   }
   for (const char* name : {"SMELT_MPI", "SMELT_OPENMP", "SMELT_PTHREAD", "SMELT_REVALIDATE", "SMELT_VERBOSE"}) {
     const auto value = setting_value(name);

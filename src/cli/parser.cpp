@@ -143,6 +143,12 @@ Command& Command::text(const std::string& names, std::string& target, const std:
   return *this;
 }
 
+Command& Command::optional_text(const std::string& name, std::string& target, const std::string& bare,
+                                const std::string& description) {
+  app_->add_flag(name + "{" + bare + "}", target, description);
+  return *this;
+}
+
 Command& Command::words(const std::string& name, std::vector<std::string>& target, const std::string& type,
                         const std::string& description) {
   app_->add_option(name, target, description)->type_name(type);

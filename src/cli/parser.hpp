@@ -23,6 +23,9 @@ class Command {
   /// Names such as "-o,--output", or without dashes for a word in its place.
   Command& flag(const std::string& names, bool& target, const std::string& description);
   Command& text(const std::string& names, std::string& target, const std::string& type, const std::string& description);
+  /// An option whose value, behind "=", may be left out: it is `bare` then.
+  Command& optional_text(const std::string& name, std::string& target, const std::string& bare,
+                         const std::string& description);
   Command& words(const std::string& name, std::vector<std::string>& target, const std::string& type,
                  const std::string& description);
   Command& number(const std::string& names, double& target, double low, double high, const std::string& description);

@@ -291,6 +291,8 @@ class Inspection {
 
 const char* runtime_name(Runtime runtime) {
   switch (runtime) {
+    case Runtime::memory:
+      return "memory";
     case Runtime::pthread:
       return "pthread";
     case Runtime::openmp:

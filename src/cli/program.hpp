@@ -10,9 +10,9 @@ namespace smelt::cli {
 constexpr int exit_cannot_run = 126;
 constexpr int exit_no_program = 127;
 
-enum class Runtime { pthread, openmp, mpi };
+enum class Runtime { pthread, openmp, mpi, memory };
 
-/// "pthread", "openmp", "mpi".
+/// "pthread", "openmp", "mpi", "memory".
 const char* runtime_name(Runtime runtime);
 
 struct RuntimeUse {

@@ -22,11 +22,12 @@
 namespace smelt::cli {
 namespace {
 
-constexpr std::array all_runtimes = {Runtime::pthread, Runtime::openmp, Runtime::mpi};
+constexpr std::array all_runtimes = {Runtime::pthread, Runtime::openmp, Runtime::mpi, Runtime::memory};
 
 struct RunFlags {
   std::vector<std::string> words;
   std::string only, without;
+  std::string memory;  ///< mode of the library that places memory; empty: not asked for
   bool explain = false;
   bool json = false;
 };
@@ -78,7 +79,30 @@ bool is_named(const RunFlags& arguments, Runtime runtime) {
   return !arguments.only.empty() && has(parse_runtimes("--only", arguments.only), runtime);
 }
 
+bool wants_memory(const RunFlags& arguments) { return !arguments.memory.empty() && arguments.memory != "off"; }
+
+void check_memory_mode(const std::string& mode) {
+  const std::vector<std::string> modes = {"auto", "interleave", "local", "huge", "off"};
+  if (mode.empty() || std::find(modes.begin(), modes.end(), mode) != modes.end()) return;
+  fail_usage("--memory={}: no such mode{} (one of {})", mode, suggestion(mode, modes), fmt::join(modes, ", "));
+}
+
+/// It serves no runtime, so that the program's files say nothing of it: the user asks for it.
+Choice choose_memory(const Program& program, const RunFlags& arguments) {
+  Choice choice{Runtime::memory, false, arguments.memory == "off" ? "--memory=off" : "not asked for by --memory", ""};
+  if (wants_memory(arguments) || arguments.json) choice.library = find_library(Runtime::memory);
+  if (!wants_memory(arguments)) return choice;
+  if (!program.obstacle.empty()) return {Runtime::memory, false, program.obstacle, choice.library};
+  if (choice.library.empty()) {
+    fail("--memory: needs {}, which is not installed beside this command", library_name(Runtime::memory));
+  }
+  choice.preload = true;
+  choice.because = "--memory=" + arguments.memory;
+  return choice;
+}
+
 Choice choose(Runtime runtime, const Program& program, const RunFlags& arguments) {
+  if (runtime == Runtime::memory) return choose_memory(program, arguments);
   Choice choice{runtime, false, "not used", ""};
   bool needed = false;  // as opposed to: to be on the safe side
   for (const auto& use : program.uses) {
@@ -183,6 +207,7 @@ void run(const RunFlags& arguments) {
   if (arguments.words.empty()) fail_usage("run what? name a program and its arguments, as in `smelt run ./app 8`");
   parse_runtimes("--only", arguments.only);
   parse_runtimes("--without", arguments.without);
+  check_memory_mode(arguments.memory);
   const bool verbose = setting_value("SMELT_VERBOSE") == "1";
   const Program program = inspect(arguments.words, verbose || arguments.json || arguments.explain);
   std::vector<Choice> choices;
@@ -192,6 +217,7 @@ void run(const RunFlags& arguments) {
   const std::string list = preload_list(choices);
   if (verbose) tell(program, choices);
   if (!list.empty()) setenv("LD_PRELOAD", list.c_str(), 1);
+  if (wants_memory(arguments)) setenv("SMELT_MEMORY", arguments.memory.c_str(), 1);
   become(program, arguments.words);
 }
 
@@ -223,6 +249,8 @@ void add_run(Parser& parser) {
   Command command = parser.add("run", "Start a program with smelt in place of its runtime's barriers and collectives");
   command.text("--only", arguments->only, "NAMES", "these runtimes alone: pthread, openmp, mpi");
   command.text("--without", arguments->without, "NAMES", "leave these runtimes alone");
+  command.optional_text("--memory", arguments->memory, "auto",
+                        "page size and placement of large allocations: --memory[=auto|interleave|local|huge|off]");
   command.flag("--explain", arguments->explain, "do not start it, say what would be preloaded and why");
   command.flag("--json", arguments->json, "the same as JSON");
   command.rest(arguments->words, "PROGRAM ARGUMENT...");
@@ -236,6 +264,7 @@ void add_run(Parser& parser) {
       "  smelt run ./app 8\n"
       "  SMELT_VERBOSE=1 smelt run -- ./app --threads 8\n"
       "  smelt run --explain ./app\n"
+      "  smelt run --memory ./app           huge pages, and all NUMA nodes, where they gain\n"
       "  smelt run mpirun -n 2 ./app        or: mpirun -n 2 smelt run ./app\n");
   command.action([arguments] { run(*arguments); });
 }

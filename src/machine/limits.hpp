@@ -9,6 +9,7 @@ inline constexpr double max_cost_ns = 1e12;    ///< a message that takes longer 
 inline constexpr double max_spread = 1e6;       ///< relative spread of samples
 inline constexpr double max_copied_bytes = 1e15;  ///< size of the data of a measured copy
 inline constexpr double max_slowdown = 1e6;
+inline constexpr double max_gbs = 1e9;
 inline constexpr double max_ghz = 1000.0;
 
 }  // namespace smelt

@@ -17,6 +17,7 @@
 #include "measure/channel_timer.hpp"
 #include "measure/copy_campaign.hpp"
 #include "measure/copy_timer.hpp"
+#include "measure/node_memory.hpp"
 
 namespace smelt {
 namespace {
@@ -44,6 +45,7 @@ Result<Machine> usable_machine() {
 constexpr int most_tries = 3;
 constexpr double messages_share = 0.75;  ///< of the budget; the rest is for copies
 constexpr double copies_fraction = 0.9;  ///< of the progress, when messages are done
+constexpr double memory_fraction = 0.95;  ///< ... copies, too
 
 /// Adds the costs of copies. Without time for all of them, or if they contradict those of messages, there are none:
 /// they are then estimated.
@@ -54,6 +56,17 @@ Result<void> measure_copies(Machine& machine, const MeasureOptions& options, dou
   if (!copy && copy.error().status != Status::timed_out) return copy.error();
   if (copy && measure::agrees_with_messages(machine, *copy)) machine.copy = *std::move(copy);
   return {};
+}
+
+constexpr double memory_budget_s = 10.0;  ///< at most
+
+/// Adds the costs of memory, where there is time and memory for it.
+void measure_memory(Machine& machine, const MeasureOptions& options, double deadline_s) {
+  if (options.progress) options.progress({"memory", memory_fraction, 0.0});
+  const double until_s = std::min(deadline_s, measure::monotonic_s() + memory_budget_s);
+  if (auto costs = measure::measure_node_memory(machine, measure::memory_effort(options.quick), until_s)) {
+    machine.memory = *std::move(costs);
+  }
 }
 
 Result<Machine> measure_once(const Machine& machine, const MeasureOptions& options, double deadline_s) {
@@ -87,6 +100,7 @@ Result<Machine> measure_usable(const MeasureOptions& options) {
     measured = std::move(again);
   }
   if (!measured) return measured;
+  measure_memory(*measured, options, deadline_s);
   measured->call_ns = measure::time_calls(*measured, options.quick, deadline_s);
   if (options.progress) options.progress({"done", 1.0, 0.0});
   measured->tsc_ghz = ticks_per_ns();

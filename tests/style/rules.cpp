@@ -25,9 +25,10 @@ const std::map<std::string, Names>& table() {
       {"comm", {"base", "machine", "plan", "channel"}},
       {"tune", {"base", "machine", "plan", "channel", "comm", "measure"}},
       {"export", {"base", "machine", "plan"}},
+      {"memory", {"base", "machine", "comm"}},
       {"state", {"base", "machine", "plan", "channel", "comm"}},
       {"graph", {"base"}},
-      {"capi", {"base", "machine", "plan", "export", "channel", "measure", "comm", "tune", "state", "graph"}},
+      {"capi", {"base", "machine", "plan", "export", "channel", "measure", "comm", "tune", "memory", "state", "graph"}},
       {"cli", {"bench"}},
       {"shims", {}},
   };
@@ -46,6 +47,7 @@ const std::map<std::string, std::map<std::string, Names>>& inner_table() {
         {"simulator", {"trees", "schedule"}},
         {"profile", {}}}},
       {"comm", {{"", {}}, {"group", {""}}, {"collective", {"", "group"}}, {"fork_join", {""}}}},
+      {"memory", {{"", {}}, {"choice", {}}, {"pages", {}}, {"copies", {"pages"}}, {"array", {"choice", "pages", "copies"}}}},
       {"state", {{"", {"model"}}, {"model", {""}}, {"log", {""}}, {"map", {""}}}},
   };
   return rooms;
@@ -58,8 +60,8 @@ std::string room_of_header(const std::string& name) {
       {"channel.hpp", "channel"}, {"floor.hpp", "base"}, {"measure.hpp", "measure"}, {"communicator.hpp", "comm"},
       {"schedule.hpp", "plan"}, {"collective.hpp", "plan"}, {"profile.hpp", "plan"}, {"export.hpp", "export"},
       {"tune.hpp", "tune"}, {"inspect.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"map_algorithms.hpp", "state"},
-      {"map_model.hpp", "state"}, {"replicated_log.hpp", "state"}, {"map.hpp", "state"}, {"map_table.hpp", "state"}, {"smelt.h", "capi"},
-      {"former_names.h", "capi"},
+      {"map_model.hpp", "state"}, {"replicated_log.hpp", "state"}, {"map.hpp", "state"}, {"map_table.hpp", "state"},
+        {"smelt.h", "capi"}, {"former_names.h", "capi"}, {"array.hpp", "memory"}, {"placement.hpp", "memory"},
       {"graph.hpp", "graph"},   {"graph_program.hpp", "graph"}, {"green_marl.hpp", "graph"},
       {"graph_algorithms.hpp", "graph"},
   };

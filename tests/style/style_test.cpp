@@ -96,7 +96,7 @@ TEST(Style, HeaderCommentRuleFindsViolations) {
 }
 
 TEST(Style, EveryRoomHasAShortReadme) {
-  for (const auto* room : {"base", "machine", "plan", "channel", "measure", "comm", "tune", "export", "state", "graph", "capi", "cli",
+  for (const auto* room : {"base", "machine", "plan", "channel", "measure", "comm", "tune", "export", "memory", "state", "graph", "capi", "cli",
                            "shims"}) {
     const auto readmes = read_files(root, std::string("src/") + room, {"README.md"});
     ASSERT_THAT(readmes, SizeIs(1)) << "src/" << room << " has no README.md";

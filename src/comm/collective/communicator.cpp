@@ -205,6 +205,7 @@ Result<Communicator> Communicator::create_shared(int fd, int size, std::span<con
 
 int Communicator::size() const noexcept { return state_->group.size(); }
 const Group& Communicator::group() const noexcept { return state_->group; }
+const Machine& Communicator::machine() const noexcept { return state_->machine; }
 
 const Plan& Communicator::plan(Operation operation) const noexcept {
   return state_->plans[static_cast<std::size_t>(operation)];

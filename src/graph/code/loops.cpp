@@ -44,6 +44,21 @@ bool has_deferred(const Statement& loop) {
   return found;
 }
 
+/// Whether anything within asks for nodes one level nearer or farther.
+bool uses_levels(const Statement& body) {
+  bool uses = false;
+  const auto by_level = [](Range range) {
+    return range == Range::up_neighbours || range == Range::up_edges || range == Range::down_neighbours || range == Range::down_edges;
+  };
+  walk_statements(body, [&](const Statement& statement) {
+    if (statement.kind == StatementKind::loop) uses |= by_level(statement.iteration->range);
+    for_each_expression(statement, [&](const Expression& expression) {
+      walk(expression, [&](const Expression& each) { uses |= each.kind == ExpressionKind::reduction && by_level(each.iteration->range); });
+    });
+  });
+  return uses;
+}
+
 const Symbol* graph_of_loop(const Statement& loop) {
   return loop.kind == StatementKind::group_assign ? loop.source->reference.symbol : loop.iteration->source->reference.symbol;
 }
@@ -108,14 +123,64 @@ void Writer::loop(const Statement& statement) {
                                        statement.iteration->name.name));
   }
   const auto deferred = open_deferred(statement, "");
+  if (const auto bounds = bounds_of(*statement.iteration, statement.body[0].get()); is_marked(*statement.iteration, bounds)) {
+    marked_loop(statement, bounds);
+  } else {
+    plain_loop(statement);
+  }
+  close_deferred(deferred);
+}
+
+void Writer::plain_loop(const Statement& statement) {
   const int depth = out_->depth();
   open_iteration(*statement.iteration, *out_, statement.body[0].get());
+  filtered_body(statement);
+  while (out_->depth() > depth) out_->close();
+}
+
+void Writer::filtered_body(const Statement& statement) {
+  if (const auto* bound = lasting_bound(statement); bound != nullptr && mode_of(*bound->operands[0]->reference.symbol) == Mode::plain) {
+    out_->add(fmt::format("if (!({})) break;", code(*bound)));
+    implied_.insert(bound);
+    decide(statement.span, fmt::format("the loop over '{}' ends where its filter's bound is reached", statement.iteration->name.name));
+  }
   if (const std::string filter = statement.iteration->filter ? condition(*statement.iteration->filter) : ""; !filter.empty()) {
     out_->add(fmt::format("if (!({})) continue;", filter));
   }
   body(*statement.body[0]);
-  while (out_->depth() > depth) out_->close();
-  close_deferred(deferred);
+}
+
+/// Whether the loop goes over the neighbours that a node has in common with one whose neighbours are marked.
+bool Writer::is_marked(const Iteration& iteration, const NeighbourBounds& bounds) const {
+  const Expression& source = *iteration.source;
+  return marked_ != nullptr && bounds.adjacent_to != nullptr && bounds.below == nullptr && source.kind == ExpressionKind::name &&
+         source.reference.symbol == marked_ && bounds.adjacent_to->reference.symbol != marked_ && iteration.range == Range::neighbours;
+}
+
+/// Goes through the other node's list and takes what is marked. Where edges repeat, both lists are merged, as what counts then is
+/// how often a node is in the first one.
+void Writer::marked_loop(const Statement& statement, const NeighbourBounds& bounds) {
+  const Iteration& iteration = *statement.iteration;
+  const Symbol& graph = *graph_of(iteration.source->type);
+  const std::string &name = name_of(*iteration.iterator), other = code(*bounds.adjacent_to);
+  const bool in = bounds.adjacent_from_neighbour;
+  const std::string begin = array(graph, in ? "r_begin" : "begin"), node_idx = array(graph, in ? "r_node_idx" : "node_idx");
+  const std::string edge = fresh(name + "_edge"), end = fresh(name + "_end");
+  const std::string first = bounds.above == nullptr ? fmt::format("{}[{}]", begin, other)
+                                                    : fmt::format("gm::above({}, {}[{}], {}[{} + 1], {})", node_idx, begin, other, begin, other,
+                                                                  code(*bounds.above));
+  out_->open(fmt::format("if ({}.simple)", name_of(graph)));
+  out_->open(fmt::format("for (EdgeId {} = {}, {} = {}[{} + 1]; {} < {}; ++{})", edge, first, end, begin, other, edge, end, edge));
+  out_->add(fmt::format("const NodeId {} = {}[{}];", name, node_idx, edge));
+  out_->add(fmt::format("if (!{}.has({})) continue;", marks_, name));
+  filtered_body(statement);
+  out_->close();
+  out_->close(" else {");
+  out_->set_depth(out_->depth() + 1);
+  plain_loop(statement);
+  out_->close();
+  decide(statement.span, fmt::format("neighbours of '{}' are marked in a bitmap: those that '{}' shares are found by going through its list alone",
+                                     iteration.source->reference.name, bounds.adjacent_to->reference.name));
 }
 
 std::string Writer::chunks_of_loops(const std::vector<const Statement*>& loops) {
@@ -153,7 +218,13 @@ void Writer::parallel_loops(const std::vector<const Statement*>& loops) {
     out_->add(fmt::format("const gm::Ordered<NodeId, EdgeId> {}(run, {});", ordered, name));
     decide(first.span, "counts cliques: nodes are numbered by their degree where degrees are skewed, so that lists are short");
     names_[&graph] = ordered + ".view";
+    const std::string node = name_of(*first.iteration->iterator), all_marks = fresh(node + "_marks");
+    out_->add(fmt::format("gm::Marks<NodeId> {}(run, {}.nodes);", all_marks, name));
+    marked_ = first.iteration->iterator;
+    marks_ = fresh(node + "_marked");
+    marks_of_chunk_ = fmt::format("auto& {} = {}.of(chunk);", marks_, all_marks);
     share_loops(loops);
+    marked_ = nullptr;
     names_[&graph] = name;
     return;
   }
@@ -216,6 +287,7 @@ void Writer::gather(const Statement& loop, const Scatter& scatter) {
     for (const auto& along : reduction->more_targets) region.modes[along->reference.symbol] = Mode::plain;
   }
   for (const auto& name : precomputed_names_) region.prelude.push_back(fmt::format("const auto* const {}_ = {}.local(chunk);", name, name));
+  if (marked_ != nullptr) region.prelude.push_back(marks_of_chunk_);
   CodeLines body;
   CodeLines* outer = std::exchange(out_, &body);
   region_ = &region;
@@ -345,6 +417,7 @@ void Writer::share_loops(const std::vector<const Statement*>& loops) {
   }
   begin_shared(region, loops, chunks);
   for (const auto& name : precomputed_names_) region.prelude.push_back(fmt::format("const auto* const {}_ = {}.local(chunk);", name, name));
+  if (marked_ != nullptr) region.prelude.push_back(marks_of_chunk_);
 
   CodeLines body;
   CodeLines* outer = std::exchange(out_, &body);
@@ -409,6 +482,11 @@ void Writer::one_of_parallel_loops(const Statement& loop, const std::string& ele
     out_->add(fmt::format("const auto {} = {};", own, element));
   }
   if (filtered) out_->open(fmt::format("if ({})", code(*loop.iteration->filter)));
+  if (marked_ == loop.iteration->iterator) {
+    const Symbol& graph = *graph_of_loop(loop);
+    const std::string begin = array(graph, "begin"), node_idx = array(graph, "node_idx");
+    out_->add(fmt::format("{}.mark({} + {}[{}], {} + {}[{} + 1]);", marks_, node_idx, begin, own, node_idx, begin, own));
+  }
   const bool scope = !filtered && own == element && loop.body[0]->kind == StatementKind::block;
   if (scope) out_->open("");
   body(*loop.body[0]);
@@ -423,15 +501,17 @@ void Writer::traversal(const Statement& statement) {
   const std::string& iterator = statement.iteration->name.name;
   const Search search{&statement, fresh(iterator + "_bfs"), fresh(iterator + "_level")};
   if (statement.transposed) result_.needs.in_edges = true;
+  const Statement* discovery = region_ == nullptr ? assignments_on_discovery(statement) : nullptr;
+  const bool without_levels = discovery != nullptr && statement.body[1] == nullptr && !uses_levels(*discovery->body[0]);
+  if (without_levels) decide(statement.span, "no level of a node is asked for: the search keeps bitmaps of nodes in place of levels");
   out_->open("");
-  out_->add(fmt::format("gm::Bfs<NodeId, EdgeId> {}({}, {}, {});", search.name, run_name(), code(*statement.iteration->source),
-                        statement.transposed));
+  out_->add(fmt::format("gm::Bfs<NodeId, EdgeId{}> {}({}, {}, {});", without_levels ? ", false" : "", search.name, run_name(),
+                        code(*statement.iteration->source), statement.transposed));
   out_->add(fmt::format("{}.start({});", search.name, index_of(*statement.root)));
   searches_.push_back(search);
   out_->open(fmt::format("while ({}.has_level())", search.name));
   out_->add(fmt::format("[[maybe_unused]] const std::int32_t {} = {}.level();", search.level, search.name));
   if (statement.navigator) level_loop(statement, LevelWork::navigate, search);
-  const Statement* discovery = region_ == nullptr ? assignments_on_discovery(statement) : nullptr;
   if (discovery != nullptr) {
     assign_on_discovery(statement, *discovery, search);
   } else {

@@ -27,11 +27,13 @@ std::vector<const Statement*> sentences(const Statement& body) {
   return list;
 }
 
-bool is_constant(const Expression& expression) {
+const Expression& unconverted(const Expression& expression) {
   const Expression* inner = &expression;
   while (inner->kind == ExpressionKind::convert) inner = inner->operands[0].get();
-  return inner->kind == ExpressionKind::integer;
+  return *inner;
 }
+
+bool is_constant(const Expression& expression) { return unconverted(expression).kind == ExpressionKind::integer; }
 
 }  // namespace
 
@@ -68,6 +70,51 @@ NeighbourBounds neighbour_bounds(const Symbol& iterator, const std::vector<const
     }
   }
   return bounds;
+}
+
+namespace {
+
+/// What a loop does to a variable.
+enum class Change { none, counts_up, other };
+
+Change change_of(const Symbol& variable, const Statement& loop) {
+  Change change = Change::none;
+  const auto is_it = [&](const ExpressionPtr& target) { return target && named(*target) == &variable; };
+  walk_statements(loop, [&](const Statement& statement) {
+    if (statement.kind == StatementKind::foreign) change = Change::other;
+    if (is_it(statement.target)) {
+      const bool counts = statement.kind == StatementKind::assign && statement.assign_kind == AssignKind::reduce &&
+                          statement.reduction == Reduction::sum && is_constant(*statement.value) &&
+                          unconverted(*statement.value).integer >= 0;
+      change = counts && change != Change::other ? Change::counts_up : Change::other;
+    }
+    for (const auto& target : statement.more_targets) {
+      if (is_it(target)) change = Change::other;
+    }
+    for_each_expression(statement, [&](const Expression& expression) {
+      walk(expression, [&](const Expression& each) {
+        for (const auto& output : each.outputs) {
+          if (is_it(output)) change = Change::other;
+        }
+      });
+    });
+  });
+  return change;
+}
+
+}  // namespace
+
+const Expression* lasting_bound(const Statement& loop) {
+  if (loop.kind != StatementKind::loop || loop.parallel) return nullptr;
+  for (const auto* term : terms_of(loop.iteration->filter.get())) {
+    if (term->kind != ExpressionKind::binary || (term->op != Operator::less && term->op != Operator::less_equal)) continue;
+    const Symbol *counter = named(*term->operands[0]), *bound = named(*term->operands[1]);
+    if (counter == nullptr || counter->kind != SymbolKind::variable || !is_whole(counter->type)) continue;
+    const bool fixed = is_constant(*term->operands[1]) ||
+                       (bound != nullptr && bound->kind == SymbolKind::variable && change_of(*bound, loop) == Change::none);
+    if (fixed && change_of(*counter, loop) == Change::counts_up) return term;
+  }
+  return nullptr;
 }
 
 bool counts_cliques(const Statement& loop) {

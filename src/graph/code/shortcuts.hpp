@@ -22,6 +22,10 @@ struct NeighbourBounds {
 };
 NeighbourBounds neighbour_bounds(const Symbol& iterator, const std::vector<const Expression*>& terms, bool merge);
 
+/// The term of a sequential loop's filter that stays false once it is: a variable that the loop only counts up is below a bound
+/// that the loop does not change. Null if there is none.
+const Expression* lasting_bound(const Statement& loop);
+
 /// A nest of loops that adds a constant for the nodes of each clique of three or more, in some of their orders: it counts the
 /// same however the nodes are numbered, if the graph is undirected and has neither loops nor repeated edges.
 bool counts_cliques(const Statement& loop);

@@ -17,6 +17,11 @@ bool is_literal(const Expression& expression) {
          inner->kind == ExpressionKind::nil || inner->kind == ExpressionKind::infinity;
 }
 
+const Statement* first_sentence(const Statement& body) {
+  if (body.kind != StatementKind::block) return &body;
+  return body.body.empty() ? nullptr : body.body.front().get();
+}
+
 std::string initial_value(const Type& type) {
   if (is_item(type)) return fmt::format("gm::nil<{}>", cpp_type(type));
   return type.is(TypeKind::boolean) ? "false" : is_fraction(type) ? "0.0" : "0";
@@ -102,10 +107,44 @@ void Writer::statement(const Statement& statement) {
   }
 }
 
+/// If (... && x.P == e) { x.P = f; ... } where others change P, too: the comparison and the assignment become one step, so that
+/// no other change is lost between them. Empty if the sentence is none of this form.
+std::string Writer::replacement(const Statement& statement) {
+  const Statement* first = first_sentence(*statement.body[0]);
+  const auto terms = terms_of(statement.value.get());
+  const Expression& last = *terms.back();
+  if (region_ == nullptr || first == nullptr || last.kind != ExpressionKind::binary || last.op != Operator::equal) return {};
+  if (first->kind != StatementKind::assign || first->assign_kind != AssignKind::set || first->target->kind != ExpressionKind::field) return {};
+  const Expression& target = *first->target;
+  const Symbol& property = *target.reference.symbol;
+  const bool whole = is_item(target.type) || is_whole(target.type) || target.type.is(TypeKind::boolean);
+  if (mode_of(property) != Mode::relaxed || !whole || target.operands[0]->kind != ExpressionKind::name) return {};
+  for (const int side : {0, 1}) {
+    const Expression &place = *last.operands[side], &expected = *last.operands[1 - side];
+    const bool same = place.kind == ExpressionKind::field && place.reference.symbol == &property &&
+                      place.operands[0]->kind == ExpressionKind::name &&
+                      place.operands[0]->reference.symbol == target.operands[0]->reference.symbol;
+    if (!same || cpp_type(expected.type) != cpp_type(place.type)) continue;
+    std::string test;
+    for (const auto* term : terms) {
+      if (term != &last && !implied_.contains(term)) test += within(*term, 3) + " && ";
+    }
+    decide(statement.span, fmt::format("'{}' is compared and assigned to in one step: no change by another instance is lost", property.name));
+    return fmt::format("{}gm::replace({}, {}, {})", test, element(property, index_of(*target.operands[0])), code(expected), code(*first->value));
+  }
+  return {};
+}
+
 void Writer::if_else(const Statement& statement) {
-  const std::string test = condition(*statement.value);
+  const std::string replaced = replacement(statement);
+  const std::string test = replaced.empty() ? condition(*statement.value) : replaced;
   out_->open(test.empty() ? "" : fmt::format("if ({})", test));
-  body(*statement.body[0]);
+  if (replaced.empty()) {
+    body(*statement.body[0]);
+  } else if (statement.body[0]->kind == StatementKind::block) {
+    source_line(statement.body[0]->body[0]->span);
+    for (std::size_t i = 1; i < statement.body[0]->body.size(); ++i) this->statement(*statement.body[0]->body[i]);
+  }
   if (statement.body[1]) {
     out_->close(" else {");
     out_->set_depth(out_->depth() + 1);

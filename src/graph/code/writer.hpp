@@ -140,6 +140,7 @@ class Writer {
   void reduce_into(const Statement& statement);
   void arg_assignment(const Statement& statement);
   void if_else(const Statement& statement);
+  std::string replacement(const Statement& statement);
   void print(const Statement& statement);
   void foreign_statement(const Statement& statement);
   std::string hints(const Symbol& symbol, const std::string& name);
@@ -148,6 +149,10 @@ class Writer {
   // loops.cpp
   bool runs_in_parallel(const Statement& statement) const;
   void loop(const Statement& statement);
+  void plain_loop(const Statement& statement);
+  void marked_loop(const Statement& statement, const NeighbourBounds& bounds);
+  bool is_marked(const Iteration& iteration, const NeighbourBounds& bounds) const;
+  void filtered_body(const Statement& statement);
   void parallel_loops(const std::vector<const Statement*>& loops);
   void share_loops(const std::vector<const Statement*>& loops);
   void scatter_or_gather(const Statement& loop, const Scatter& scatter);
@@ -189,6 +194,9 @@ class Writer {
   std::map<const Symbol*, DeferredStore> deferred_;     ///< of the loops around
   std::map<const Symbol*, std::string> edge_names_;     ///< iterators over neighbours: the edge's number
   std::map<const Symbol*, std::string> from_names_;     ///< iterators over edges: the node they start from
+  const Symbol* marked_ = nullptr;                        ///< iterator whose neighbours are marked, one node's at a time
+  std::string marks_;                                     ///< what tells whether a node is marked
+  std::string marks_of_chunk_;                            ///< its declaration
   std::vector<Search> searches_;                          ///< innermost last
   std::map<const Expression*, std::string> precomputed_;  ///< sums: the array that has their bodies' values per neighbour
   std::vector<std::string> precomputed_names_;            ///< of those arrays, for the next region

@@ -259,6 +259,10 @@ class Call {
 
   int item_bytes(const Type& type) const { return type.is(TypeKind::node) ? state_.node_bytes : state_.edge_bytes; }
 
+  static Error wrong_size(const Symbol& symbol, const Column& column, std::uint64_t size, bool nodes) {
+    return wrong("'{}' has {} values; the graph has {} {}", symbol.name, column.size(), size, nodes ? "nodes" : "edges");
+  }
+
   Result<void> prepare_property(const Symbol& symbol, bool output) {
     const Type& element = *symbol.type.element;
     const bool nodes = symbol.type.is(TypeKind::node_property);
@@ -272,12 +276,18 @@ class Call {
       return {};
     }
     const auto type = value_type(element);
+    if (const bool read_only = !output && !symbol.assigned; read_only && found != given_.columns.end() && type == found->second.type()) {
+      const Column& column = found->second;
+      if (column.size() != size) return wrong_size(symbol, column, size, nodes);
+      arguments_.push_back({const_cast<void*>(column.data()), size, nullptr, nullptr});  // which nobody writes to
+      return {};
+    }
     const auto bytes = type ? size_of(*type) : static_cast<std::size_t>(item_bytes(element));
     auto pages = Pages::allocate(size * bytes);
     if (!pages) return pages.error();
     if (found != given_.columns.end()) {
       const Column& column = found->second;
-      if (column.size() != size) return wrong("'{}' has {} values; the graph has {} {}", symbol.name, column.size(), size, nodes ? "nodes" : "edges");
+      if (column.size() != size) return wrong_size(symbol, column, size, nodes);
       if (auto filled = fill(symbol, column, *pages, size); !filled) return filled;
     } else if (!type) {
       std::fill_n(pages->as<std::byte>(), size * bytes, std::byte{0xff});  // NIL
@@ -388,13 +398,16 @@ class Call {
     }
   }
 
-  static Pages widened(const Pages& narrow, std::uint64_t size) {
+  Pages widened(const Pages& narrow, std::uint64_t size) {
     auto wide = Pages::allocate(size * sizeof(std::int64_t));
     if (!wide) return {};
-    for (std::uint64_t i = 0; i < size; ++i) {
-      const auto number = narrow.as<std::uint32_t>()[i];
-      wide->as<std::int64_t>()[i] = number == UINT32_MAX ? -1 : static_cast<std::int64_t>(number);
-    }
+    constexpr std::uint64_t part = 1u << 16;
+    team_.for_each((size + part - 1) / part, [&](std::size_t index, int) {
+      for (std::uint64_t i = index * part; i < std::min(size, (index + 1) * part); ++i) {
+        const auto number = narrow.as<std::uint32_t>()[i];
+        wide->as<std::int64_t>()[i] = number == UINT32_MAX ? -1 : static_cast<std::int64_t>(number);
+      }
+    });
     return *std::move(wide);
   }
 

@@ -111,9 +111,40 @@ Result<void> check_copy(const CopyCosts& copy, const Machine& machine) {
   return {};
 }
 
+/// Matrices over the NUMA nodes; as many numbers in each list as there are page sizes.
+Result<void> check_memory(const MemoryCosts& memory, const Machine& machine) {
+  for (const auto& field : memory_matrix_fields()) {
+    const Matrix& matrix = memory.*field.memory;
+    if (matrix.size() != machine.numa_nodes.size()) {
+      return make_error(Status::bad_format, "{}: is {} x {}, but numa_nodes has {} entries", field.key, matrix.size(),
+                        matrix.size(), machine.numa_nodes.size());
+    }
+    if (auto checked = check_matrix(field, matrix, matrix.size()); !checked) return checked;
+  }
+  for (const auto& field : memory_number_fields()) {
+    if (auto checked = check_number(field.key, memory.*field.memory, 0.0, field.max_value); !checked) return checked;
+  }
+  for (const auto& field : memory_list_fields()) {
+    const auto& list = memory.*field.memory;
+    if (list.empty() || list.size() != memory.page_bytes.size()) {
+      return make_error(Status::bad_format, "{}: has {} entries, but memory.page_bytes has {}; at least 1", field.key,
+                        list.size(), memory.page_bytes.size());
+    }
+    for (const double value : list) {
+      if (auto checked = check_number(field.key, value, 0.0, field.max_value); !checked) return checked;
+    }
+  }
+  for (std::size_t k = 1; k < memory.page_bytes.size(); ++k) {
+    if (memory.page_bytes[k] > memory.page_bytes[k - 1]) continue;
+    return make_error(Status::bad_format, "memory.page_bytes[{}]: must be more than the one before", k);
+  }
+  return {};
+}
+
 }  // namespace
 
 const Matrix* MatrixField::in(const Machine& machine) const {
+  if (memory != nullptr) return machine.memory ? &(*machine.memory.*memory) : nullptr;
   if (copy != nullptr) return machine.copy ? &(*machine.copy.*copy) : nullptr;
   if (required != nullptr) return (machine.*required).empty() ? nullptr : &(machine.*required);
   const auto& value = machine.*optional;
@@ -144,6 +175,43 @@ const std::vector<MatrixField>& copy_matrix_fields() {
   return fields;
 }
 
+const std::vector<MatrixField>& memory_matrix_fields() {
+  using Costs = MemoryCosts;
+  static const std::vector<MatrixField> fields = {
+      {"memory.latency_ns", nullptr, nullptr, max_cost_ns, nullptr, &Costs::latency_ns},
+      {"memory.gather_ns", nullptr, nullptr, max_cost_ns, nullptr, &Costs::gather_ns},
+      {"memory.read_gbs", nullptr, nullptr, max_gbs, nullptr, &Costs::read_gbs},
+      {"memory.write_gbs", nullptr, nullptr, max_gbs, nullptr, &Costs::write_gbs},
+      {"memory.read_all_gbs", nullptr, nullptr, max_gbs, nullptr, &Costs::read_all_gbs},
+      {"memory.write_all_gbs", nullptr, nullptr, max_gbs, nullptr, &Costs::write_all_gbs},
+  };
+  return fields;
+}
+
+const std::vector<CopyNumberField>& memory_number_fields() {
+  using Costs = MemoryCosts;
+  static const std::vector<CopyNumberField> fields = {
+      {"memory.interleaved_gbs", max_gbs, nullptr, nullptr, &Costs::interleaved_gbs},
+      {"memory.copy_memcpy_gbs", max_gbs, nullptr, nullptr, &Costs::copy_memcpy_gbs},
+      {"memory.copy_nontemporal_gbs", max_gbs, nullptr, nullptr, &Costs::copy_nontemporal_gbs},
+      {"memory.copy_string_gbs", max_gbs, nullptr, nullptr, &Costs::copy_string_gbs},
+      {"memory.copy_threads_gbs", max_gbs, nullptr, nullptr, &Costs::copy_threads_gbs},
+  };
+  return fields;
+}
+
+const std::vector<CopyListField>& memory_list_fields() {
+  using Costs = MemoryCosts;
+  static const std::vector<CopyListField> fields = {
+      {"memory.page_bytes", nullptr, &Costs::page_bytes, max_copied_bytes},
+      {"memory.walk_ns", nullptr, &Costs::walk_ns, max_cost_ns},
+      {"memory.gather_walk_ns", nullptr, &Costs::gather_walk_ns, max_cost_ns},
+      {"memory.reach_bytes", nullptr, &Costs::reach_bytes, max_copied_bytes},
+      {"memory.touch_ns_per_mib", nullptr, &Costs::touch_ns_per_mib, max_cost_ns},
+  };
+  return fields;
+}
+
 const std::vector<CopyNumberField>& copy_number_fields() {
   static const std::vector<CopyNumberField> fields = {
       {"copy.chunk_bytes", max_copied_bytes, &CopyCosts::chunk_bytes},
@@ -159,9 +227,9 @@ const std::vector<CopyNumberField>& copy_number_fields() {
 
 const std::vector<CopyListField>& copy_list_fields() {
   static const std::vector<CopyListField> fields = {
-      {"copy.cached_contention", &CopyCosts::cached_contention},
-      {"copy.shared_contention", &CopyCosts::shared_contention},
-      {"copy.memory_contention", &CopyCosts::memory_contention},
+      {"copy.cached_contention", &CopyCosts::cached_contention, nullptr, max_slowdown},
+      {"copy.shared_contention", &CopyCosts::shared_contention, nullptr, max_slowdown},
+      {"copy.memory_contention", &CopyCosts::memory_contention, nullptr, max_slowdown},
   };
   return fields;
 }
@@ -186,6 +254,9 @@ Result<void> check_machine(const Machine& machine) {
   }
   if (machine.copy) {
     if (auto checked = check_copy(*machine.copy, machine); !checked) return checked;
+  }
+  if (machine.memory) {
+    if (auto checked = check_memory(*machine.memory, machine); !checked) return checked;
   }
   if (!(machine.tsc_ghz >= 0.0 && machine.tsc_ghz <= max_ghz)) {
     return make_error(Status::bad_format, "tsc_ghz: must be 0..{}, is {}", max_ghz, machine.tsc_ghz);

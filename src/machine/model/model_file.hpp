@@ -12,40 +12,47 @@ namespace smelt {
 
 inline constexpr const char* schema_name = "smelt-machine/1";
 
-/// A matrix of the file: its key, and where it lives in a Machine or in the "copy" of one.
+/// A matrix of the file: its key, and where it lives in a Machine or in the "copy" or "memory" of one.
 struct MatrixField {
   const char* key;
   Matrix Machine::*required = nullptr;
   std::optional<Matrix> Machine::*optional = nullptr;
   double max_value = 0.0;
   Matrix CopyCosts::*copy = nullptr;
+  Matrix MemoryCosts::*memory = nullptr;
 
   /// Null where the machine does not have it.
   const Matrix* in(const Machine& machine) const;
 
   /// Messages go to others; copies may be of own data.
-  bool zero_diagonal() const { return copy == nullptr; }
+  bool zero_diagonal() const { return copy == nullptr && memory == nullptr; }
 };
 
 /// In the order in which they are written.
 const std::vector<MatrixField>& matrix_fields();
 const std::vector<MatrixField>& copy_matrix_fields();
+const std::vector<MatrixField>& memory_matrix_fields();
 
-/// A number of the "copy" of a file, which is either in CopyCosts or in its `process`.
+/// A number of the "copy" of a file, which is either in CopyCosts or in its `process`, or of its "memory".
 struct CopyNumberField {
   const char* key;
   double max_value;
   double CopyCosts::*member = nullptr;
   double ProcessCopyCosts::*process = nullptr;
+  double MemoryCosts::*memory = nullptr;
 };
 const std::vector<CopyNumberField>& copy_number_fields();
+const std::vector<CopyNumberField>& memory_number_fields();
 
-/// A list of slowdowns of the "copy" of a file.
+/// A list of slowdowns of the "copy" of a file, or of one number per page size of its "memory".
 struct CopyListField {
   const char* key;
-  std::vector<double> CopyCosts::*member;
+  std::vector<double> CopyCosts::*member = nullptr;
+  std::vector<double> MemoryCosts::*memory = nullptr;
+  double max_value = 0.0;
 };
 const std::vector<CopyListField>& copy_list_fields();
+const std::vector<CopyListField>& memory_list_fields();
 
 /// The rules that every machine keeps, read or written: 1..max_pus PUs, distinct, with sane ids;
 /// matrices of that size, finite, not negative, 0 on the diagonal (save those of copies); copies

@@ -11,6 +11,9 @@
 #include <limits>
 #include <thread>
 
+#include <gmock/gmock.h>
+
+#include "machine/model/model_file.hpp"
 #include "machine/test_support.hpp"
 #include "smelt/machine.hpp"
 
@@ -224,6 +227,53 @@ TEST(ModelFile, ReadsCopies) {
   const auto none = parse_machine(Text{.more = ", \"copy\": null"}.json(), "memory");
   ASSERT_TRUE(none) << none.error().message;
   EXPECT_FALSE(none->copy);
+}
+
+// ---- memory -------------------------------------------------------------------------------
+
+Machine with_memory() {
+  auto machine = full_machine();
+  const auto nodes = machine.numa_nodes.size();
+  MemoryCosts costs;
+  double value = 1.25;
+  for (const auto& field : memory_matrix_fields()) {
+    costs.*field.memory = Matrix(nodes, value);
+    (costs.*field.memory)(0, nodes - 1) = 0.0;
+    value *= 3;
+  }
+  for (const auto& field : memory_number_fields()) costs.*field.memory = value *= 1.5;
+  for (const auto& field : memory_list_fields()) costs.*field.memory = {value, value * 2};
+  machine.memory = costs;
+  return machine;
+}
+
+TEST(ModelFile, MemoryRoundTrips) {
+  const auto machine = with_memory();
+  const auto again = parse_machine(format_machine(machine), "memory");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, machine);
+}
+
+TEST(ModelFile, MemoryThatDoesNotFitTheMachineIsRefused) {
+  const auto expect = [](const Machine& machine, const std::string& says) {
+    const auto read = parse_machine(format_machine(machine), "f");
+    ASSERT_FALSE(read);
+    EXPECT_THAT(read.error().message, testing::HasSubstr(says));
+  };
+  auto machine = with_memory();
+  machine.memory->read_gbs = Matrix(7, 1.0);
+  expect(machine, "memory.read_gbs: is 7 x 7");
+  machine = with_memory();
+  machine.memory->walk_ns.push_back(1);
+  expect(machine, "memory.walk_ns: has 3 entries");
+  machine = with_memory();
+  machine.memory->page_bytes[1] = machine.memory->page_bytes[0];
+  expect(machine, "memory.page_bytes[1]");
+  auto text = format_machine(with_memory());
+  text = replaced(text, "\"interleaved_gbs\"", "\"interleaved_gbps\"");
+  const auto missing = parse_machine(text, "f");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().message, "f: memory.interleaved_gbs: missing");
 }
 
 TEST(ModelFile, EachKeyOfCopiesIsMissed) {

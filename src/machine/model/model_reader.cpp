@@ -139,7 +139,10 @@ struct Scalar {
   }
 };
 
-enum class Kind { schema, text, real, cost, matrix, numbers, sizes, pus, numa_nodes, copy, copy_number, copy_list };
+enum class Kind { schema, text, real, cost, matrix, numbers, sizes, pus, numa_nodes, section, number, list };
+
+/// Where the keys of an object within the file are: in "copy" or "memory", or in neither.
+enum class Section { none, copy, memory };
 
 struct Field {
   Kind kind;
@@ -163,13 +166,20 @@ const std::map<std::string, Field, std::less<>>& fields() {
         {"page_sizes_bytes", {Kind::sizes}},
         {"pus", {Kind::pus}},
         {"numa_nodes", {Kind::numa_nodes}},
-        {"copy", {Kind::copy}},
+        {"copy", {Kind::section}},
+        {"memory", {Kind::section}},
     };
     for (const auto& matrix : matrix_fields()) result[matrix.key] = {Kind::matrix, nullptr, &matrix};
-    // Keys with a dot are those within "copy".
-    for (const auto& matrix : copy_matrix_fields()) result[matrix.key] = {Kind::matrix, nullptr, &matrix};
-    for (const auto& number : copy_number_fields()) result[number.key] = {Kind::copy_number, nullptr, nullptr, &number};
-    for (const auto& list : copy_list_fields()) result[list.key] = {Kind::copy_list, nullptr, nullptr, nullptr, &list};
+    // Keys with a dot are those within "copy" and "memory".
+    for (const auto* matrices : {&copy_matrix_fields(), &memory_matrix_fields()}) {
+      for (const auto& matrix : *matrices) result[matrix.key] = {Kind::matrix, nullptr, &matrix};
+    }
+    for (const auto* numbers : {&copy_number_fields(), &memory_number_fields()}) {
+      for (const auto& number : *numbers) result[number.key] = {Kind::number, nullptr, nullptr, &number};
+    }
+    for (const auto* lists : {&copy_list_fields(), &memory_list_fields()}) {
+      for (const auto& list : *lists) result[list.key] = {Kind::list, nullptr, nullptr, nullptr, &list};
+    }
     return result;
   }();
   return table;
@@ -223,7 +233,8 @@ class Builder {
   bool finish_row();
   bool finish_matrix();
   bool finish_entry();
-  bool finish_copy();
+  bool finish_section();
+  std::vector<double>& numbers();
   bool number_in(const Scalar& value, double most);
   bool skipped();
   void start_skipping() { skip_depth_ = depth_; }
@@ -239,11 +250,12 @@ class Builder {
   Machine machine_;
   std::string error_;
 
-  /// Depth as if "copy" were the top: 1 where its keys or those of the file are.
-  std::size_t level() const { return depth_ - (in_copy_ ? 1 : 0); }
+  /// Depth as if "copy" or "memory" were the top: 1 where its keys or those of the file are.
+  std::size_t level() const { return depth_ - (section_ != Section::none ? 1 : 0); }
+  const char* prefix() const { return section_ == Section::copy ? "copy." : section_ == Section::memory ? "memory." : ""; }
 
   std::size_t depth_ = 0;       ///< open objects and arrays
-  bool in_copy_ = false;
+  Section section_ = Section::none;
   std::size_t skip_depth_ = 0;  ///< depth of the unknown key whose value is being skipped; 0: none
   std::uint64_t skipped_bytes_ = 0;
   std::uint64_t skip_start_ = 0;
@@ -317,10 +329,11 @@ bool Builder::start_object(std::size_t) {
     depth_ = 1;
     return true;
   }
-  if (depth_ == 1 && field_->kind == Kind::copy) {
+  if (depth_ == 1 && field_->kind == Kind::section) {
     depth_ = 2;
-    in_copy_ = true;
-    machine_.copy.emplace();
+    section_ = field_name_ == "copy" ? Section::copy : Section::memory;
+    if (section_ == Section::copy) machine_.copy.emplace();
+    if (section_ == Section::memory) machine_.memory.emplace();
     return true;
   }
   if (depth_ == 2 && (field_->kind == Kind::pus || field_->kind == Kind::numa_nodes)) {
@@ -340,7 +353,7 @@ bool Builder::end_object() {
   if (skip_depth_ != 0) return leave_skipped();
   entry_key_.clear();
   if (level() == 3 && !finish_entry()) return false;
-  if (in_copy_ && level() == 1 && !finish_copy()) return false;
+  if (section_ != Section::none && level() == 1 && !finish_section()) return false;
   --depth_;
   return true;
 }
@@ -351,7 +364,7 @@ bool Builder::start_array(std::size_t) {
   if (depth_ == 0) return fail("the file must hold a JSON object");
   const auto kind = field_->kind;
   if (level() == 1 && (kind == Kind::matrix || kind == Kind::numbers || kind == Kind::sizes || kind == Kind::pus ||
-                       kind == Kind::numa_nodes || kind == Kind::copy_list)) {
+                       kind == Kind::numa_nodes || kind == Kind::list)) {
     ++depth_;
     row_ = 0;
     width_ = 0;
@@ -395,6 +408,8 @@ bool Builder::finish_matrix() {
   cells_ = {};
   if (field_->matrix->copy != nullptr) {
     *machine_.copy.*field_->matrix->copy = std::move(matrix);
+  } else if (field_->matrix->memory != nullptr) {
+    *machine_.memory.*field_->matrix->memory = std::move(matrix);
   } else if (field_->matrix->required != nullptr) {
     machine_.*field_->matrix->required = std::move(matrix);
   } else {
@@ -410,12 +425,13 @@ bool Builder::finish_entry() {
   return true;
 }
 
-bool Builder::finish_copy() {
+bool Builder::finish_section() {
   const auto missing = [&](const char* key) { return std::find(seen_.begin(), seen_.end(), key) == seen_.end(); };
   std::vector<const char*> required;
-  for (const auto& field : copy_matrix_fields()) required.push_back(field.key);
-  for (const auto& field : copy_list_fields()) required.push_back(field.key);
-  for (const auto& field : copy_number_fields()) {
+  const bool of_copy = section_ == Section::copy;
+  for (const auto& field : of_copy ? copy_matrix_fields() : memory_matrix_fields()) required.push_back(field.key);
+  for (const auto& field : of_copy ? copy_list_fields() : memory_list_fields()) required.push_back(field.key);
+  for (const auto& field : of_copy ? copy_number_fields() : memory_number_fields()) {
     if (field.process == nullptr || machine_.copy->process) required.push_back(field.key);
   }
   for (const auto* key : required) {
@@ -423,7 +439,7 @@ bool Builder::finish_copy() {
     field_name_ = key;
     return fail("missing");
   }
-  in_copy_ = false;
+  section_ = Section::none;
   return true;
 }
 
@@ -431,14 +447,16 @@ bool Builder::key(const std::string& name) {
   source_.start_token();
   if (skip_depth_ != 0) return skipped();
   if (name.size() > max_text_bytes) return fail("a key that is far too long");
-  return level() == 1 ? top_key(in_copy_ ? "copy." + name : name) : entry_key(name);
+  return level() == 1 ? top_key(prefix() + name) : entry_key(name);
 }
 
 bool Builder::top_key(const std::string& name) {
   field_name_ = shown(name);
   const auto known = fields().find(name);
-  const bool of_copy = name.starts_with("copy.");
-  field_ = known == fields().end() || of_copy != in_copy_ ? nullptr : &known->second;
+  // A key of the file that looks like one of a section is not known.
+  const bool dotted = name.find('.') != std::string::npos;
+  const bool in_place = dotted == (section_ != Section::none) && name.starts_with(prefix());
+  field_ = known == fields().end() || !in_place ? nullptr : &known->second;
   if (field_ == nullptr) {
     skip_start_ = source_.position();
     start_skipping();
@@ -477,7 +495,7 @@ bool Builder::scalar(const Scalar& value) {
       if (level() == 3) return cell(value);
       return fail(fmt::format("must be an array of numbers, is {}", value.shown()));
     case Kind::numbers:
-    case Kind::copy_list:
+    case Kind::list:
     case Kind::sizes: return list_entry(value);
     default: break;
   }
@@ -486,7 +504,7 @@ bool Builder::scalar(const Scalar& value) {
 }
 
 bool Builder::top_scalar(const Scalar& value) {
-  const bool absent = value.type == Scalar::Type::null && !in_copy_;
+  const bool absent = value.type == Scalar::Type::null && section_ == Section::none;
   switch (field_->kind) {
     case Kind::schema:
       if (value.type != Scalar::Type::text || *value.text != schema_name) {
@@ -513,15 +531,19 @@ bool Builder::top_scalar(const Scalar& value) {
       if (!number_in(value, max_cost_ns)) return false;
       machine_.call_ns = value.number;
       return true;
-    case Kind::copy_number: {
+    case Kind::number: {
       const auto& field = *field_->copy_number;
       if (!number_in(value, field.max_value)) return false;
+      if (field.memory != nullptr) {
+        *machine_.memory.*field.memory = value.number;
+        return true;
+      }
       auto& copy = *machine_.copy;
       if (field.process != nullptr && !copy.process) copy.process.emplace();
       (field.process != nullptr ? *copy.process.*field.process : copy.*field.member) = value.number;
       return true;
     }
-    case Kind::copy:
+    case Kind::section:
       if (absent) return true;
       return fail(fmt::format("must be an object, is {}", value.shown()));
     case Kind::pus: break;
@@ -561,13 +583,19 @@ bool Builder::list_entry(const Scalar& value) {
     if (row_ >= max_page_sizes) return fail(fmt::format("more than {} entries", max_page_sizes));
     machine_.page_sizes_bytes.push_back(value.magnitude);
   } else {
-    if (!number_in(value, field_->kind == Kind::copy_list ? max_slowdown : max_cost_ns)) return false;
+    if (!number_in(value, field_->kind == Kind::list ? field_->copy_list->max_value : max_cost_ns)) return false;
     if (row_ >= max_pus) return fail(fmt::format("more than {} entries", max_pus));
-    auto& list = field_->kind == Kind::copy_list ? *machine_.copy.*field_->copy_list->member : machine_.send_burst_ns;
-    list.push_back(value.number);
+    numbers().push_back(value.number);
   }
   ++row_;
   return true;
+}
+
+/// The list that the current key is of.
+std::vector<double>& Builder::numbers() {
+  if (field_->kind != Kind::list) return machine_.send_burst_ns;
+  const auto& field = *field_->copy_list;
+  return field.memory != nullptr ? *machine_.memory.*field.memory : *machine_.copy.*field.member;
 }
 
 bool Builder::entry_value(const Scalar& value) {

@@ -146,6 +146,23 @@ void write_copy(const Machine& machine, Output& out) {
   out.text("  },\n");
 }
 
+void write_memory(const Machine& machine, Output& out) {
+  const auto& memory = *machine.memory;
+  const char* separator = "  \"memory\": {\n";
+  for (const auto& field : memory_number_fields()) {
+    out.text(fmt::format("{}  \"{}\": ", separator, last_part(field.key)));
+    out.number(memory.*field.memory);
+    separator = ",\n";
+  }
+  out.text(",\n");
+  for (const auto& field : memory_list_fields()) write_numbers(last_part(field.key), memory.*field.memory, out);
+  for (const auto& field : memory_matrix_fields()) {
+    const bool last = &field == &memory_matrix_fields().back();
+    write_matrix(last_part(field.key), field.in(machine), out, last ? "\n" : ",\n");
+  }
+  out.text("  },\n");
+}
+
 void write_machine(const Machine& machine, Output& out) {
   const auto text_key = [&](const char* key, const std::string& value, const char* end = ",\n") {
     out.text(fmt::format("  \"{}\": ", key));
@@ -179,6 +196,7 @@ void write_machine(const Machine& machine, Output& out) {
     write_numbers("send_burst", machine.send_burst_ns, out);
   }
   if (machine.copy) write_copy(machine, out);
+  if (machine.memory) write_memory(machine, out);
   text_key("method", machine.method, "\n}\n");
 }
 

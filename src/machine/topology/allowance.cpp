@@ -169,7 +169,38 @@ std::optional<std::vector<int>> cpuset(const fs::path& root, bool unified) {
   return std::nullopt;
 }
 
+/// The number in a file of bytes; nothing where it is "max" or not there.
+std::optional<double> bytes_in(const fs::path& file) {
+  const auto text = read_small_file(file);
+  return text ? parse_number(trimmed(*text)) : std::nullopt;
+}
+
+/// What a group's limits leave over its use.
+std::uint64_t memory_left(const fs::path& directory, bool unified) {
+  constexpr double no_limit = 0x1p62;  // v1 writes a huge number
+  const auto used = bytes_in(directory / (unified ? "memory.current" : "memory.usage_in_bytes")).value_or(0.0);
+  double left = no_limit;
+  for (const char* name : {"memory.max", "memory.high", "memory.limit_in_bytes"}) {
+    const bool of_v1 = std::string_view(name) == "memory.limit_in_bytes";
+    if (of_v1 == unified) continue;
+    if (const auto limit = bytes_in(directory / name)) left = std::min(left, std::max(0.0, *limit - used));
+  }
+  return left >= no_limit ? UINT64_MAX : static_cast<std::uint64_t>(left);
+}
+
 }  // namespace
+
+std::uint64_t read_memory_limit(const fs::path& root) {
+  std::uint64_t least = UINT64_MAX;
+  for (const bool unified : {true, false}) {
+    const auto hierarchy = find_hierarchy(root, unified, "memory");
+    if (!hierarchy) continue;
+    for (std::optional directory = hierarchy->lowest(); directory; directory = hierarchy->above(*directory)) {
+      least = std::min(least, memory_left(*directory, unified));
+    }
+  }
+  return least;
+}
 
 CgroupLimits read_cgroup_limits(const fs::path& root) {
   CgroupLimits limits;

@@ -1,6 +1,7 @@
 // What the cgroups of a process grant, read from files that tests can fake.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <vector>
@@ -15,5 +16,9 @@ struct CgroupLimits {
 /// Limits of the process whose /proc/self lies under `root` ("/" for this process). Missing and
 /// unreadable files mean no limit.
 CgroupLimits read_cgroup_limits(const std::filesystem::path& root);
+
+/// Bytes of memory that the cgroups of the same process still grant: the least that memory.max, memory.high (v2) or
+/// memory.limit_in_bytes (v1) leaves over what is in use, in its group or one above. UINT64_MAX without a limit.
+std::uint64_t read_memory_limit(const std::filesystem::path& root);
 
 }  // namespace smelt

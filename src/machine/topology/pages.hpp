@@ -1,0 +1,78 @@
+// Private anonymous memory with pages of a wanted size, and where its pages are to lie.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "smelt/error.hpp"
+
+namespace smelt {
+
+/// How the pages of a mapping come to their size.
+enum class PageKind {
+  base,         ///< the smallest; huge ones are refused (MADV_NOHUGEPAGE)
+  transparent,  ///< huge ones as far as the kernel has some (MADV_HUGEPAGE)
+  reserved,     ///< of the pool that the administrator reserved (hugetlb)
+};
+
+/// What this system offers.
+struct PageSupport {
+  std::uint64_t base_bytes = 4096;
+  std::uint64_t transparent_bytes = 0;  ///< 0: switched off or not there
+  bool transparent_always = false;      ///< without being asked for
+  /// Size and number of free pages of each pool, ascending; empty pools too.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> reserved{};
+};
+
+/// Read from /sys below `root`.
+PageSupport read_page_support(const std::filesystem::path& root = "/");
+
+/// Owner of a mapping that begins at a multiple of its page size. Unmaps when destroyed; move-only.
+class PageMapping {
+ public:
+  PageMapping() = default;
+  PageMapping(PageMapping&& other) noexcept;
+  PageMapping& operator=(PageMapping&& other) noexcept;
+  ~PageMapping();
+
+  /// Zeroed memory, not yet touched. `page_bytes`: of `reserved` pages the size of the pool, of transparent ones the
+  /// alignment. Errors: out_of_memory (address space, an empty pool), invalid_argument.
+  static Result<PageMapping> map(std::size_t size_bytes, PageKind kind, std::size_t page_bytes);
+
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }  ///< whole pages
+
+ private:
+  PageMapping(std::byte* data, std::size_t size) noexcept : data_(data), size_(size) {}
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// Pages of [address, address + size_bytes) are to come from that node (os_index) from now on, from a near one where it
+/// is full: never the end of the process. `move`: those that are there, too, if only this process has mapped them.
+/// Errors: permission_denied (containers), not_found, io_error.
+Result<void> set_node_policy(void* address, std::size_t size_bytes, int node, bool move = false);
+
+/// The same in turns, page by page, over several nodes.
+Result<void> set_interleave_policy(void* address, std::size_t size_bytes, std::span<const int> nodes, bool move = false);
+
+/// Makes all pages of the range be there, zeroed if they were not. Errors: out_of_memory.
+Result<void> populate(void* address, std::size_t size_bytes);
+
+/// Node (os_index) of each page of `page_bytes` of the range in order; -1 where it is not there.
+/// Errors: permission_denied where the kernel forbids to ask and there are several nodes.
+Result<std::vector<int>> nodes_of_pages(const void* address, std::size_t size_bytes, std::size_t page_bytes);
+
+/// Bytes of the mappings that lie in [address, address + size_bytes) that are in huge pages (smaps). Cost: reads
+/// /proc/self/smaps.
+std::uint64_t huge_bytes_in(const void* address, std::size_t size_bytes);
+
+/// "4 KiB", "2 MiB", "1 GiB".
+std::string page_size_name(std::uint64_t bytes);
+
+}  // namespace smelt

@@ -1,0 +1,400 @@
+#include "smelt/array.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "memory/array/storage.hpp"
+#include "smelt/communicator.hpp"
+
+namespace smelt {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+constexpr Placement all_placements[] = {Placement::best,        Placement::first_touch, Placement::single_node,
+                                        Placement::interleaved, Placement::partitioned, Placement::replicated,
+                                        Placement::writable_replicas};
+
+ArrayOptions with(Placement placement, PageSize pages = PageSize::best) {
+  ArrayOptions options;
+  options.placement = placement;
+  options.pages = pages;
+  return options;
+}
+
+TEST(Array, EveryPlacementIsZeroedAndWritable) {
+  for (const auto placement : all_placements) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, 2 * mib + 5}) {
+      auto array = Array<std::uint32_t>::create(count, with(placement));
+      ASSERT_TRUE(array) << to_string(placement) << ": " << array.error().message;
+      ASSERT_EQ(array->size(), count);
+      EXPECT_TRUE(std::all_of(array->begin(), array->end(), [](auto value) { return value == 0; }));
+      std::iota(array->begin(), array->end(), 0u);
+      EXPECT_EQ((*array)[count - 1], count - 1);
+      EXPECT_EQ(array->local().size(), count);
+      EXPECT_NE(array->placement(), Placement::best);
+    }
+  }
+}
+
+TEST(Array, AllPagesAreThereAndWhereSaysSo) {
+  auto array = Array<char>::create(8 * mib, with(Placement::interleaved, PageSize::base));
+  ASSERT_TRUE(array);
+  const auto where = array->where();
+  ASSERT_TRUE(where) << where.error().message;
+  EXPECT_EQ(where->absent_bytes, 0u);
+  EXPECT_EQ(where->page_bytes, 4096u);
+  std::uint64_t bytes = 0;
+  for (const auto& share : where->nodes) bytes += share.bytes;
+  EXPECT_EQ(bytes, 8 * mib);
+  EXPECT_FALSE(array->where(7));
+}
+
+TEST(Array, FirstTouchLeavesPagesToTheProgram) {
+  if (memory::home_nodes().size() == 1 && !Array<char>::create(4096)->where()) GTEST_SKIP() << "move_pages is forbidden here";
+  auto array = Array<char>::create(8 * mib, with(Placement::first_touch, PageSize::base));
+  ASSERT_TRUE(array);
+  (*array)[0] = 1;
+  const auto where = array->where();
+  ASSERT_TRUE(where);
+  EXPECT_EQ(where->absent_bytes, 8 * mib - 4096);
+}
+
+TEST(Array, HugePagesBeginAtTheirOwnBoundary) {
+  const auto support = read_page_support();
+  if (support.transparent_bytes == 0) GTEST_SKIP() << "no transparent huge pages here";
+  auto array = Array<char>::create(32 * mib, with(Placement::single_node, PageSize::huge));
+  ASSERT_TRUE(array);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array->data()) % support.transparent_bytes, 0u);
+  EXPECT_THAT(array->explain(), HasSubstr("transparent huge pages of"));
+}
+
+TEST(Array, CopiesAndFillsReachEveryElementOfEveryCopy) {
+  for (const auto placement : all_placements) {
+    for (const std::size_t count : {std::size_t{3}, 5 * mib + 1}) {
+      auto array = Array<std::uint16_t>::create(count, with(placement));
+      ASSERT_TRUE(array);
+      std::vector<std::uint16_t> values(count);
+      std::iota(values.begin(), values.end(), std::uint16_t{1});
+      array->copy_from(values);
+      for (int copy = 0; copy < array->copies(); ++copy) {
+        ASSERT_TRUE(std::equal(values.begin(), values.end(), array->copy(copy).begin())) << to_string(placement);
+      }
+      array->fill(77);
+      for (int copy = 0; copy < array->copies(); ++copy) {
+        ASSERT_TRUE(std::all_of(array->copy(copy).begin(), array->copy(copy).end(), [](auto value) { return value == 77; }));
+      }
+    }
+  }
+}
+
+TEST(Array, ElementsThatDoNotDividePagesAreFilledWhole) {
+  struct Odd {
+    std::uint8_t bytes[13];
+  };
+  auto array = Array<Odd>::create(mib, with(Placement::partitioned, PageSize::base));
+  ASSERT_TRUE(array);
+  Odd value{};
+  std::iota(std::begin(value.bytes), std::end(value.bytes), std::uint8_t{1});
+  array->fill(value);
+  for (const auto& each : *array) ASSERT_EQ(std::memcmp(&each, &value, sizeof value), 0);
+}
+
+TEST(Array, SplitPhaseTransfersEnd) {
+  std::vector<int> values(4 * mib);
+  std::iota(values.begin(), values.end(), 0);
+  auto array = Array<int>::create(values.size());
+  ASSERT_TRUE(array);
+  Transfer transfer = array->start_copy_from(values);
+  while (!transfer.test()) std::this_thread::yield();
+  EXPECT_TRUE(std::equal(values.begin(), values.end(), array->begin()));
+  { const Transfer dropped = array->start_fill(5); }
+  EXPECT_TRUE(std::all_of(array->begin(), array->end(), [](int value) { return value == 5; }));
+}
+
+TEST(Array, MovedArraysKeepTheirMemory) {
+  auto array = Array<int>::create(1000);
+  ASSERT_TRUE(array);
+  int* const data = array->data();
+  data[3] = 9;
+  Array<int> other = *std::move(array);
+  EXPECT_EQ(other.data(), data);
+  EXPECT_EQ(other[3], 9);
+}
+
+TEST(Array, ViewsAreRowMajor) {
+  auto array = Array<int>::create(24);
+  ASSERT_TRUE(array);
+  std::iota(array->begin(), array->end(), 0);
+  const auto view = array->view(2, 3, 4);
+  EXPECT_EQ(view(1, 2, 3), 23);
+  EXPECT_EQ(view(1, 0, 2), 14);
+  EXPECT_EQ(view.extent(1), 3u);
+  view(0, 1, 0) = -1;
+  EXPECT_EQ((*array)[4], -1);
+}
+
+TEST(Array, PartsTileTheArray) {
+  ArrayOptions options = with(Placement::partitioned);
+  options.parts = 7;
+  auto array = Array<double>::create(1000, options);
+  ASSERT_TRUE(array);
+  ASSERT_EQ(array->parts(), 7);
+  std::size_t at = 0;
+  for (int part = 0; part < 7; ++part) {
+    EXPECT_EQ(array->part(part), static_part(1000, static_cast<std::size_t>(part), 7));
+    EXPECT_EQ(array->part(part).first, at);
+    at = array->part(part).last;
+  }
+  EXPECT_EQ(at, 1000u);
+  options.cuts = {0, 10, 500};
+  array = Array<double>::create(1000, options);
+  ASSERT_TRUE(array);
+  ASSERT_EQ(array->parts(), 3);
+  EXPECT_EQ(array->part(2), (IndexRange{500, 1000}));
+}
+
+TEST(Array, BadRequestsAreRefusedAndSayWhy) {
+  const auto expect = [](std::size_t count, ArrayOptions options, Status status, const char* says) {
+    options.name = "table";
+    const auto array = Array<double>::create(count, options);
+    ASSERT_FALSE(array);
+    EXPECT_EQ(array.error().status, status);
+    EXPECT_THAT(array.error().message, HasSubstr("table: "));
+    EXPECT_THAT(array.error().message, HasSubstr(says));
+  };
+  expect(0, {}, Status::invalid_argument, "at least one element");
+  expect(std::size_t{1} << 60, {}, Status::invalid_argument, "2^46");
+  ArrayOptions options;
+  options.numa_nodes = {4095};
+  expect(10, options, Status::invalid_argument, "NUMA node 4095");
+  options = {};
+  options.cuts = {0, 20, 10};
+  expect(100, options, Status::invalid_argument, "cuts");
+  options.cuts = {1, 20};
+  expect(100, options, Status::invalid_argument, "cuts");
+  options = {};
+  options.parts = -1;
+  expect(100, options, Status::invalid_argument, "parts");
+  options = with(Placement::single_node, PageSize::reserved_1gib);
+  options.strict = true;
+  if (read_page_support().reserved.empty() || read_page_support().reserved.back().second == 0) {
+    expect(100, options, Status::out_of_memory, "1 GiB");
+  }
+}
+
+TEST(Array, MoreThanThereIsIsAnErrorAndNotTheEndOfTheProcess) {
+  const auto array = Array<char>::create(std::size_t{1} << 45);
+  ASSERT_FALSE(array);
+  EXPECT_EQ(array.error().status, Status::out_of_memory);
+}
+
+TEST(Array, WishesThatAreNotGrantedAreExplained) {
+  const auto support = read_page_support();
+  for (const auto& [bytes, free] : support.reserved) {
+    if (bytes == 2 * mib && free > 0) GTEST_SKIP() << "there are reserved pages";
+  }
+  auto array = Array<char>::create(8 * mib, with(Placement::single_node, PageSize::reserved_2mib));
+  ASSERT_TRUE(array);
+  EXPECT_THAT(array->explain(), HasSubstr("0 of 4 pages of 2 MiB are reserved"));
+}
+
+std::size_t mappings() {
+  std::ifstream in("/proc/self/maps");
+  std::size_t lines = 0;
+  for (std::string line; std::getline(in, line);) ++lines;
+  return lines;
+}
+
+TEST(Array, NothingIsLeftBehind) {
+  { auto warm_up = Array<char>::create(8 * mib); }
+  const auto before = mappings();
+  for (int i = 0; i < 20; ++i) {
+    auto array = Array<char>::create(8 * mib, with(Placement::replicated));
+    ASSERT_TRUE(array);
+    array->fill('x');
+  }
+  EXPECT_LE(mappings(), before + 2);  // stacks of threads that the C library keeps
+}
+
+TEST(Array, AChildOfForkHasItsOwnCopy) {
+  auto array = Array<int>::create(mib, with(Placement::partitioned));
+  ASSERT_TRUE(array);
+  array->fill(1);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool as_it_was = (*array)[0] == 1 && (*array)[mib - 1] == 1;
+    (*array)[0] = 2;
+    array->fill(3);
+    _exit(as_it_was && (*array)[mib - 1] == 3 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ((*array)[0], 1);
+  EXPECT_EQ((*array)[mib - 1], 1);
+}
+
+// ---- on a communicator --------------------------------------------------------------------
+
+Communicator two_ranks() {
+  CommunicatorOptions options;
+  options.search_ms = 0;
+  options.profile = "none";
+  SynthSpec spec;
+  spec.cores = 2;
+  auto machine = synthesize_machine(spec);
+  auto communicator = Communicator::create(*machine, whole_machine(*machine), options);
+  EXPECT_TRUE(communicator) << communicator.error().message;
+  return *std::move(communicator);
+}
+
+TEST(ArrayOnRanks, EveryRankRunsOverItsPart) {
+  auto communicator = two_ranks();
+  auto array = Array<std::int64_t>::create(100001, communicator, with(Placement::partitioned));
+  ASSERT_TRUE(array) << array.error().message;
+  ASSERT_EQ(array->parts(), 2);
+  ASSERT_TRUE(communicator.run([&](Rank& rank) {
+    const auto own = array->local();
+    const auto status = parallel_for(rank, *array, [&](IndexRange range) {
+      for (std::size_t i = range.first; i < range.last; ++i) own[i] += static_cast<std::int64_t>(i);
+    });
+    EXPECT_EQ(status, Status::ok);
+    EXPECT_EQ(own[100000], 100000);  // of the other rank, too
+  }));
+  for (std::size_t i = 0; i < array->size(); ++i) ASSERT_EQ((*array)[i], static_cast<std::int64_t>(i));
+}
+
+TEST(ArrayOnRanks, StealingHandsOutEveryPieceOnce) {
+  auto communicator = two_ranks();
+  auto array = Array<int>::create(10007, communicator, with(Placement::partitioned));
+  ASSERT_TRUE(array);
+  StealingLoop loop(*array, 16);
+  ASSERT_TRUE(communicator.run([&](Rank& rank) {
+    for (IndexRange piece; loop.next(rank.rank(), &piece);) {
+      EXPECT_LE(piece.size(), 16u);
+      for (std::size_t i = piece.first; i < piece.last; ++i) ++(*array)[i];
+    }
+    rank.barrier();
+  }));
+  EXPECT_TRUE(std::all_of(array->begin(), array->end(), [](int value) { return value == 1; }));
+}
+
+TEST(ArrayOnRanks, OneWorkerGetsAllPartsItsOwnFirst) {
+  ArrayOptions options = with(Placement::partitioned);
+  options.parts = 3;
+  auto array = Array<int>::create(9, options);
+  ASSERT_TRUE(array);
+  StealingLoop loop(*array, 2);
+  std::vector<std::size_t> firsts;
+  for (IndexRange piece; loop.next(1, &piece);) firsts.push_back(piece.first);
+  EXPECT_THAT(firsts, testing::ElementsAre(3, 5, 6, 8, 0, 2));
+}
+
+TEST(ArrayOnRanks, PublishAndSyncAndAccumulate) {
+  auto communicator = two_ranks();
+  auto replicas = Array<int>::create(5000, communicator, with(Placement::writable_replicas));
+  auto total = Array<int>::create(5000, communicator, with(Placement::replicated));
+  ASSERT_TRUE(replicas && total);
+  total->fill(100);
+  ASSERT_TRUE(communicator.run([&](Rank& rank) {
+    const auto own = replicas->local();
+    const auto mine = static_part(own.size(), static_cast<std::size_t>(rank.rank()), 2);
+    for (std::size_t i = mine.first; i < mine.last; ++i) own[i] = static_cast<int>(i);
+    EXPECT_EQ(replicas->publish(rank, mine), Status::ok);
+    EXPECT_EQ(replicas->local()[4999], 4999);
+    EXPECT_EQ(replicas->local()[1], 1);
+    EXPECT_EQ(replicas->publish(rank, {0, 5001}), Status::invalid_argument);
+    EXPECT_EQ(replicas->sync(rank, sum<double>()), Status::invalid_argument);
+    EXPECT_EQ(replicas->sync(rank, maximum<int>()), Status::ok);
+    EXPECT_EQ(replicas->local()[77], 77);
+    EXPECT_EQ(replicas->accumulate_into(rank, sum<int>(), 0, *total), Status::ok);
+    EXPECT_EQ(total->local()[77], 177);
+    EXPECT_EQ(replicas->local()[77], 0);
+  }));
+}
+
+// Several copies on one node stand for those of several: what brings them together does not know the difference.
+TEST(ArrayOnRanks, AllCopiesTakePart) {
+  auto communicator = two_ranks();
+  const auto view = read_memory_view();
+  memory::Layout layout;
+  layout.count = 3001;
+  layout.element_bytes = sizeof(int);
+  layout.placement = Placement::writable_replicas;
+  layout.name = "several";
+  layout.nodes = std::vector<int>(3, view.home_nodes().front());
+  layout.cuts = {0};
+  layout.part_nodes = {layout.nodes.front()};
+  auto storage = memory::Storage::create(layout, view);
+  ASSERT_TRUE(storage) << storage.error().message;
+  ASSERT_EQ((*storage)->copies.size(), 3u);
+  memory::Block block(*std::move(storage));
+  const auto at = [&](int copy, std::size_t i) -> int& { return reinterpret_cast<int*>(block.copy(copy))[i]; };
+  for (int copy = 0; copy < 3; ++copy) {
+    for (std::size_t i = 0; i < 3001; ++i) at(copy, i) = static_cast<int>(i) * (copy + 1);
+  }
+  ASSERT_TRUE(communicator.run([&](Rank& rank) { EXPECT_EQ(block.sync(rank, sum<int>()), Status::ok); }));
+  for (int copy = 0; copy < 3; ++copy) {
+    for (std::size_t i = 0; i < 3001; ++i) ASSERT_EQ(at(copy, i), static_cast<int>(i) * 6);
+  }
+  ASSERT_TRUE(communicator.run([&](Rank& rank) {
+    if (rank.rank() == 0) reinterpret_cast<int*>(block.local())[5] = -1;
+    EXPECT_EQ(block.publish(rank, rank.rank() == 0 ? IndexRange{5, 6} : IndexRange{}), Status::ok);
+  }));
+  for (int copy = 0; copy < 3; ++copy) {
+    EXPECT_EQ(at(copy, 5), -1);
+    EXPECT_EQ(at(copy, 6), 36);
+  }
+}
+
+TEST(ArrayOnRanks, FramesPerThreadAndPerNode) {
+  auto communicator = two_ranks();
+  auto sums = PerThread<std::vector<int>>::create(communicator, {1});
+  ASSERT_TRUE(sums);
+  ASSERT_EQ(sums->size(), 2);
+  ASSERT_TRUE(communicator.run([&](Rank& rank) { (*sums)[rank.rank()].push_back(10 + rank.rank()); }));
+  const int total = sums->combine(0, [](int so_far, const std::vector<int>& each) {
+    return std::accumulate(each.begin(), each.end(), so_far);
+  });
+  EXPECT_EQ(total, 1 + 10 + 1 + 11);
+  auto nodes = PerNode<int>::create(4);
+  ASSERT_TRUE(nodes);
+  nodes->local() += 1;
+  EXPECT_EQ(nodes->combine(0, std::plus<>()), 4 * nodes->size() + 1);
+}
+
+// ---- containers ---------------------------------------------------------------------------
+
+TEST(Resource, LargeRequestsGetPagesOfTheirOwn) {
+  auto resource = MemoryResource::create(with(Placement::interleaved), mib);
+  ASSERT_TRUE(resource);
+  std::pmr::vector<int> large(resource->get());
+  large.resize(4 * mib, 3);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(large.data()) % 4096, 0u);
+  std::pmr::vector<int> small({1, 2, 3}, resource->get());
+  EXPECT_EQ(small[2], 3);
+  EXPECT_FALSE(MemoryResource::create(with(Placement::replicated)));
+}
+
+TEST(Resource, AsAnAllocator) {
+  Allocator<double> allocator(with(Placement::interleaved));
+  std::vector<double, Allocator<double>> values(mib, 1.5, allocator);
+  auto copy = values;
+  copy.push_back(2.5);
+  EXPECT_EQ(std::accumulate(copy.begin(), copy.end(), 0.0), 1.5 * mib + 2.5);
+  EXPECT_EQ(copy.get_allocator(), allocator);
+  EXPECT_THROW(Allocator<int>{with(Placement::writable_replicas)}, std::bad_alloc);
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,242 @@
+// Arrays that processes share, at the same address in all of them.
+//
+//   rank 0        plans, makes the copies under names in /dev/shm, and places their pages
+//   all           open them; the names go
+//   all           agree on an address that is free everywhere, and map there: a replicated array's near copy
+//
+// So the page tables of the processes lead from one address to different copies: replication in page tables
+// ([Kaestle16] 4.4.1). Every step ends with all ranks knowing whether all succeeded; what was made is given up otherwise.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <set>
+
+#include "base/error.hpp"
+#include "memory/array/storage.hpp"
+
+namespace smelt::memory {
+namespace {
+
+constexpr int most_addresses = 16;  ///< that are tried
+
+/// Where a rank is.
+struct Place {
+  std::int64_t pid = 0;
+  std::int64_t node = 0;
+};
+
+/// What rank 0 has decided.
+struct Decision {
+  std::int64_t status = 0;
+  std::int64_t placement = 0;
+  std::int64_t pages = 0;
+  std::int64_t node = 0;
+};
+
+/// Ok, or an error on all ranks: this rank's own, or one that says that another had one.
+Result<void> agree(Rank& rank, const std::string& name, const Result<void>& own) {
+  const int mine = own ? 0 : static_cast<int>(own.error().status);
+  int worst = 0;
+  const Status status = rank.allreduce(&mine, &worst, 1, minimum<int>());
+  if (status != Status::ok) return Error{status, rank.failure()};
+  if (!own) return own;
+  if (worst == 0) return {};
+  return make_error(static_cast<Status>(worst), "{}: another rank could not take part: {}", name,
+                    status_string(static_cast<Status>(worst)));
+}
+
+Result<std::vector<Place>> meet(Rank& rank, const std::string& name) {
+  std::vector<Place> places(static_cast<std::size_t>(rank.size()));
+  const Place own{getpid(), current_numa_node()};
+  if (const Status status = rank.allgather(&own, places.data(), sizeof own); status != Status::ok) {
+    return Error{status, rank.failure()};
+  }
+  std::set<std::int64_t> pids;
+  for (const auto& place : places) {
+    if (pids.insert(place.pid).second) continue;
+    return make_error(Status::invalid_argument,
+                      "{}: process {} has several ranks; a shared array takes one per process, threads of one process need none",
+                      name, place.pid);
+  }
+  return places;
+}
+
+Result<void> check_name(const std::string& name) {
+  if (!name.empty() && name.size() <= 100 && name.find('/') == std::string::npos && name.find('\0') == std::string::npos) {
+    return {};
+  }
+  return make_error(Status::invalid_argument, "shared array '{}': a name has 1 to 100 characters without '/'", shown(name));
+}
+
+std::string segment_name(const std::string& name, std::size_t copy) {
+  return fmt::format("/smelt-array-{}.{}.{}", geteuid(), name, copy);
+}
+
+/// Names in /dev/shm that are gone at the end of the scope.
+class Names {
+ public:
+  ~Names() {
+    for (const auto& name : names_) (void)Segment::remove_named(name);
+  }
+  void add(std::string name) { names_.push_back(std::move(name)); }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+/// By rank 0: the memory of all copies, its pages where they are to be.
+Result<void> make_copies(Storage& storage, const std::string& name, const MemoryView& view, Names& names) {
+  Layout& layout = storage.layout;
+  if (auto room = check_room(layout, view); !room) return room;
+  for (std::size_t index = 0; index < layout.copies(); ++index) {
+    auto segment = Segment::create_named(segment_name(name, index), layout.size_bytes());
+    if (!segment) return segment.error();
+    names.add(segment_name(name, index));
+    Copy copy{.data = segment->data(), .runs = layout.runs_of(index), .segment = *std::move(segment)};
+    if (layout.pages.kind == PageKind::transparent) (void)madvise(copy.data, copy.segment.size(), MADV_HUGEPAGE);
+    // They are there already, on this thread's node: map them, so that they can be moved.
+    if (auto there = populate(copy.data, copy.segment.size()); !there) return there;
+    if (view.nodes.size() > 1 && layout.placement != Placement::first_touch) {
+      if (auto set = apply_policy(layout, copy, true); !set) return set;
+      if (layout.strict) {
+        if (auto checked = check_pages(layout, copy); !checked) return checked;
+      }
+    }
+    storage.copies.push_back(std::move(copy));
+  }
+  return {};
+}
+
+Result<void> open_copies(Storage& storage, const std::string& name) {
+  for (std::size_t index = 0; index < storage.layout.copies(); ++index) {
+    auto segment = Segment::open_named(segment_name(name, index));
+    if (!segment) return segment.error();
+    if (segment->size() < storage.layout.size_bytes()) {
+      return make_error(Status::bad_format, "shared array '{}' has another size on rank 0", shown(name));
+    }
+    Copy copy{.data = segment->data(), .runs = storage.layout.runs_of(index), .segment = *std::move(segment)};
+    storage.copies.push_back(std::move(copy));
+  }
+  return {};
+}
+
+/// An address where `bytes` bytes are free in all processes, reserved; nothing if none was found in some tries.
+Result<FixedMapping> reserve_together(Rank& rank, std::size_t bytes) {
+  for (int attempt = 0; attempt < most_addresses; ++attempt) {
+    const int proposer = attempt % rank.size();
+    std::uint64_t address = 0;
+    FixedMapping own;
+    if (rank.rank() == proposer) {
+      void* const free = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (free != MAP_FAILED) own = FixedMapping(static_cast<std::byte*>(free), bytes);
+      address = reinterpret_cast<std::uint64_t>(own.data());
+    }
+    if (const Status status = rank.broadcast(&address, sizeof address, proposer); status != Status::ok) {
+      return Error{status, rank.failure()};
+    }
+    if (address != 0 && rank.rank() != proposer) {
+      auto* const wanted = reinterpret_cast<void*>(address);
+      void* const got =
+          mmap(wanted, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+      if (got == wanted) own = FixedMapping(static_cast<std::byte*>(got), bytes);
+      else if (got != MAP_FAILED) munmap(got, bytes);  // kernels before 4.17 do not know the flag
+    }
+    const int reserved = own.data() != nullptr;
+    int everywhere = 0;
+    if (const Status status = rank.allreduce(&reserved, &everywhere, 1, minimum<int>()); status != Status::ok) {
+      return Error{status, rank.failure()};
+    }
+    if (everywhere != 0) return own;
+  }
+  return FixedMapping();
+}
+
+/// Maps this process's copy at the common address.
+Result<void> map_near(Storage& storage, FixedMapping reserved, int node) {
+  const auto near = static_cast<std::size_t>(storage.near(node));
+  const Segment& segment = storage.copies[near].segment;
+  void* const mapped = mmap(reserved.data(), segment.size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, segment.fd(), 0);
+  if (mapped == MAP_FAILED) {
+    return make_error(Status::io_error, "{}: cannot map it at the common address: {}", storage.layout.name,
+                      std::strerror(errno));
+  }
+  storage.near_copy = std::move(reserved);
+  storage.near_index = static_cast<int>(near);
+  return {};
+}
+
+/// Layout on all ranks, as rank 0 has decided it.
+Result<Layout> plan_together(Rank& rank, std::size_t count, std::size_t element_bytes, ArrayOptions options,
+                             const std::vector<Place>& places, const MemoryView& view) {
+  std::vector<int> nodes;
+  for (const auto& place : places) nodes.push_back(static_cast<int>(place.node));
+  if (options.pages == PageSize::reserved_1gib || options.pages == PageSize::reserved_2mib) {
+    return make_error(Status::not_supported, "{}: shared arrays have no reserved pages", options.name);
+  }
+  Decision decision;
+  Result<Layout> layout = Layout{};
+  if (rank.rank() == 0) {
+    layout = plan_layout(count, element_bytes, options, nodes, view);
+    if (layout) {
+      decision = {0, static_cast<std::int64_t>(layout->placement), layout->pages.kind == PageKind::transparent,
+                  layout->nodes.front()};
+    } else {
+      decision.status = static_cast<std::int64_t>(layout.error().status);
+    }
+  }
+  if (const Status status = rank.broadcast(&decision, sizeof decision); status != Status::ok) {
+    return Error{status, rank.failure()};
+  }
+  if (rank.rank() == 0) return layout;
+  if (decision.status != 0) {
+    return make_error(static_cast<Status>(decision.status), "{}: rank 0 could not plan it", options.name);
+  }
+  options.placement = static_cast<Placement>(decision.placement);
+  options.pages = decision.pages != 0 ? PageSize::huge : PageSize::base;
+  if (options.placement == Placement::single_node) options.numa_nodes = {static_cast<int>(decision.node)};
+  return plan_layout(count, element_bytes, options, nodes, view);
+}
+
+}  // namespace
+
+Result<Block> Block::create_shared(Rank& rank, const std::string& name, std::size_t count, std::size_t element_bytes,
+                                   ArrayOptions options) {
+  if (auto checked = agree(rank, name, check_name(name)); !checked) return checked.error();
+  const auto places = meet(rank, name);
+  if (!places) return places.error();
+  const auto view = read_memory_view();
+  auto layout = plan_together(rank, count, element_bytes, options, *places, view);
+  if (auto planned = agree(rank, name, layout ? Result<void>() : layout.error()); !planned) return planned.error();
+  auto storage = std::make_unique<Storage>();
+  storage->layout = *std::move(layout);
+  {
+    Names names;
+    Result<void> made;
+    if (rank.rank() == 0) made = make_copies(*storage, name, view, names);
+    if (auto there = agree(rank, name, made); !there) return there.error();
+    Result<void> opened;
+    if (rank.rank() != 0) opened = open_copies(*storage, name);
+    if (auto there = agree(rank, name, opened); !there) return there.error();
+  }
+  if (storage->layout.copies() > 1) storage->copy_of_node = nearest_copies(view, storage->layout.nodes);
+  auto reserved = reserve_together(rank, storage->copies.front().segment.size());
+  if (!reserved) return reserved.error();
+  const int node = static_cast<int>((*places)[static_cast<std::size_t>(rank.rank())].node);
+  storage->same_address = reserved->data() != nullptr;
+  if (storage->same_address) {
+    const auto mapped = agree(rank, name, map_near(*storage, *std::move(reserved), node));
+    if (!mapped) return mapped.error();
+  } else if (options.strict) {
+    return make_error(Status::out_of_memory, "{}: no address is free in all processes", name);
+  } else {
+    storage->near_index = storage->near(node);
+    storage->layout.notes.push_back("at a different address in each process: none was free in all of them");
+  }
+  return Block(std::move(storage));
+}
+
+}  // namespace smelt::memory

@@ -1,0 +1,143 @@
+// Arrays that processes share: one address, every process's writes where the others see them, nothing left behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <filesystem>
+#include <functional>
+#include <numeric>
+
+#include "comm/collective/forked_ranks.hpp"
+#include "smelt/array.hpp"
+
+namespace smelt {
+namespace {
+
+using test::fork_ranks;
+using test::fresh_name;
+using test::wait_for;
+
+/// body() in each of `ranks` processes; "" or what is wrong.
+void expect_in_processes(int ranks, const std::function<std::string(Rank&)>& body) {
+  const auto name = fresh_name();
+  const auto pids = fork_ranks(ranks, [&](int rank) {
+    const int mine[] = {rank};
+    auto communicator = Communicator::create_shared(name, ranks, mine, test::options_for());
+    auto attached = communicator ? communicator->attach(rank) : communicator.error();
+    const std::string problem = attached ? body(*attached) : attached.error().message;
+    if (!problem.empty()) std::fprintf(stderr, "rank %d: %s\n", rank, problem.c_str());
+    return problem.empty() ? 0 : 1;
+  });
+  EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(ranks), 0));
+}
+
+int array_names_left() {
+  int left = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    left += entry.path().filename().string().find("smelt-array-") == 0;
+  }
+  return left;
+}
+
+std::string same_everywhere(Rank& rank, std::uint64_t value) {
+  std::uint64_t least = 0, most = 0;
+  rank.allreduce(&value, &least, 1, minimum<std::uint64_t>());
+  rank.allreduce(&value, &most, 1, maximum<std::uint64_t>());
+  return least == most ? "" : "differs between processes";
+}
+
+TEST(SharedArray, OneAddressAndOneContent) {
+  for (const auto placement : {Placement::best, Placement::interleaved, Placement::partitioned, Placement::replicated}) {
+    expect_in_processes(3, [&](Rank& rank) -> std::string {
+      ArrayOptions options;
+      options.placement = placement;
+      auto array = Array<int>::create_shared(rank, "table", 100000, options);
+      if (!array) return array.error().message;
+      if (!array->same_address()) return "no common address";
+      if (const auto differs = same_everywhere(rank, reinterpret_cast<std::uint64_t>(array->data())); !differs.empty()) {
+        return "its address " + differs;
+      }
+      if (array->data() != array->local().data()) return "the near copy is not at the common address";
+      if (rank.rank() == 1) {
+        std::vector<int> values(array->size());
+        std::iota(values.begin(), values.end(), 5);
+        array->copy_from(values);
+      }
+      rank.barrier();
+      const std::span<const int> all = array->local();
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (all[i] != static_cast<int>(i) + 5) return "wrong content";
+      }
+      rank.barrier();
+      // Their parts, by each rank, for all.
+      const auto mine = static_part(all.size(), static_cast<std::size_t>(rank.rank()), 3);
+      std::fill_n(array->local().begin() + static_cast<std::ptrdiff_t>(mine.first), mine.size(), rank.rank());
+      if (array->publish(rank, mine) != Status::ok) return "publish failed";
+      if (all[0] != 0 || all[all.size() - 1] != 2) return "not published";
+      return "";
+    });
+  }
+  EXPECT_EQ(array_names_left(), 0);
+}
+
+TEST(SharedArray, ProcessesWhoseAddressSpacesDifferFindAnAddress) {
+  expect_in_processes(2, [](Rank& rank) -> std::string {
+    // What the kernel would give to one process next is taken in the other.
+    std::vector<void*> taken;
+    if (rank.rank() == 1) {
+      for (int i = 0; i < 40; ++i) {
+        taken.push_back(mmap(nullptr, std::size_t{1} << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+      }
+    }
+    auto array = Array<char>::create_shared(rank, "moved", std::size_t{1} << 20);
+    if (!array) return array.error().message;
+    for (void* each : taken) munmap(each, std::size_t{1} << 20);
+    return array->same_address() ? "" : "no common address";
+  });
+}
+
+TEST(SharedArray, ErrorsAreTheSameOnAllRanks) {
+  expect_in_processes(2, [](Rank& rank) -> std::string {
+    auto slash = Array<int>::create_shared(rank, "a/b", 10);
+    if (slash || slash.error().status != Status::invalid_argument) return "a name with a slash";
+    auto empty = Array<int>::create_shared(rank, "empty", 0);
+    if (empty || empty.error().status != Status::invalid_argument) return "no elements";
+    ArrayOptions options;
+    options.numa_nodes = {4000};
+    options.placement = Placement::interleaved;
+    auto nowhere = Array<int>::create_shared(rank, "nowhere", 10, options);
+    if (nowhere || nowhere.error().status != Status::invalid_argument) return "a node that is not there";
+    options = {};
+    options.pages = PageSize::reserved_2mib;
+    auto reserved = Array<int>::create_shared(rank, "reserved", 10, options);
+    if (reserved || reserved.error().status != Status::not_supported) return "reserved pages";
+    auto good = Array<int>::create_shared(rank, "good", 10);  // the communicator works
+    return good ? "" : good.error().message;
+  });
+  EXPECT_EQ(array_names_left(), 0);
+}
+
+TEST(SharedArray, ANameThatIsInUseIsAnErrorOnAllRanks) {
+  expect_in_processes(2, [](Rank& rank) -> std::string {
+    const auto name = "/smelt-array-" + std::to_string(geteuid()) + ".taken.0";
+    Result<Segment> other = rank.rank() == 0 ? Segment::create_named(name, 4096) : Result<Segment>(Segment());
+    auto array = Array<int>::create_shared(rank, "taken", 10);
+    if (rank.rank() == 0) (void)Segment::remove_named(name);
+    return array ? "took a name that was in use" : "";
+  });
+  EXPECT_EQ(array_names_left(), 0);
+}
+
+TEST(SharedArray, OneRankPerProcess) {
+  auto communicator = Communicator::create(2, test::options_for());
+  ASSERT_TRUE(communicator);
+  ASSERT_TRUE(communicator->run([](Rank& rank) {
+    const auto array = Array<int>::create_shared(rank, "threads", 10);
+    ASSERT_FALSE(array);
+    EXPECT_EQ(array.error().status, Status::invalid_argument);
+    EXPECT_THAT(array.error().message, testing::HasSubstr("several ranks"));
+  }));
+}
+
+}  // namespace
+}  // namespace smelt

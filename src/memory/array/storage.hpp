@@ -1,0 +1,108 @@
+// Storage: the memory of an array, without the type of its elements.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/segment.hpp"
+#include "machine/topology/numa.hpp"
+#include "machine/topology/pages.hpp"
+#include "memory/pages/cuts.hpp"
+#include "memory/pages/sizes.hpp"
+#include "smelt/array.hpp"
+
+namespace smelt::memory {
+
+/// Address space that is mapped by hand; unmapped when destroyed.
+class FixedMapping {
+ public:
+  FixedMapping() = default;
+  FixedMapping(std::byte* data, std::size_t size) noexcept : data_(data), size_(size) {}
+  FixedMapping(FixedMapping&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  FixedMapping& operator=(FixedMapping&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~FixedMapping();
+
+  std::byte* data() const noexcept { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// One copy of the elements. Private memory is in `pages`; shared memory in `segment`.
+struct Copy {
+  std::byte* data = nullptr;
+  std::vector<PageRun> runs{};  ///< which node its pages are for; empty: wherever they come to lie
+  PageMapping pages{};
+  Segment segment{};
+};
+
+/// What an array is to become, after `best` has been decided.
+struct Layout {
+  std::size_t count = 0;
+  std::size_t element_bytes = 0;
+  Placement placement = Placement::single_node;
+  Pages pages{};
+  bool strict = false;
+  std::string name{};
+  std::vector<int> nodes{};  ///< that take part; never empty
+  std::vector<std::size_t> cuts{};
+  std::vector<int> part_nodes{};
+  std::vector<std::string> notes{};  ///< wishes that were not granted
+
+  std::size_t size_bytes() const noexcept { return count * element_bytes; }
+  bool has_replicas() const noexcept {
+    return placement == Placement::replicated || placement == Placement::writable_replicas;
+  }
+  std::size_t copies() const noexcept { return has_replicas() ? nodes.size() : 1; }
+  /// The runs of copy `index`.
+  std::vector<PageRun> runs_of(std::size_t index) const;
+};
+
+class Storage {
+ public:
+  /// Private memory. Errors: see Array::create().
+  static Result<std::unique_ptr<Storage>> create(Layout layout, const MemoryView& view);
+
+  Layout layout;
+  std::vector<Copy> copies;
+  std::vector<int> copy_of_node;  ///< index = os_index of a node; nodes beyond the end: copy 0
+  FixedMapping near_copy;         ///< shared replicas: this process's near copy at the common address
+  int near_index = -1;            ///< which of the copies that is
+  bool same_address = true;       ///< in all processes
+
+  std::byte* data() const noexcept {
+    return near_copy.data() != nullptr ? near_copy.data() : copies[static_cast<std::size_t>(std::max(near_index, 0))].data;
+  }
+  /// The copy for threads on that node: its index, and its memory.
+  int near(int node) const noexcept;
+  std::byte* near_data(int node) const noexcept { return copies[static_cast<std::size_t>(near(node))].data; }
+};
+
+/// The layout that options ask for; `part_nodes` empty, or the node of each part. Reads what the system offers.
+/// Errors: invalid_argument, and those of decide_pages().
+Result<Layout> plan_layout(std::size_t count, std::size_t element_bytes, const ArrayOptions& options,
+                           std::vector<int> part_nodes, const MemoryView& view);
+
+/// Whether there is room: on each node for what it is to hold, and within the cgroup's limit for all.
+Result<void> check_room(const Layout& layout, const MemoryView& view);
+
+/// Tells the kernel which pages go where. Refusals are notes unless the layout is strict.
+Result<void> apply_policy(Layout& layout, Copy& copy, bool move);
+
+/// Compares where the pages of a copy lie with where they should; strict layouts only.
+Result<void> check_pages(const Layout& layout, const Copy& copy);
+
+/// For each node (by os_index) the copy that is nearest to it, by firmware's distances.
+std::vector<int> nearest_copies(const MemoryView& view, const std::vector<int>& nodes_of_copies);
+
+}  // namespace smelt::memory

@@ -1,0 +1,111 @@
+#include "memory/copies/crew.hpp"
+
+#include <algorithm>
+#include <map>
+#include <system_error>
+
+#include "machine/topology/affinity.hpp"
+#include "machine/topology/allowance.hpp"
+
+namespace smelt::memory {
+namespace {
+
+std::vector<int> affinity_or_nothing() {
+  const auto affinity = this_thread_affinity();
+  return affinity ? *affinity : std::vector<int>{};
+}
+
+/// Of the first thread, before anybody pins it.
+const std::vector<int> affinity_at_load = affinity_or_nothing();
+
+std::vector<int> usable_pus(const NodeMemory& node) {
+  std::vector<int> pus;
+  std::set_intersection(node.pus.begin(), node.pus.end(), affinity_at_load.begin(), affinity_at_load.end(),
+                        std::back_inserter(pus));
+  return pus;
+}
+
+/// Threads that can run at a time; the cgroups' quota is read once.
+std::size_t most_threads() {
+  static const std::size_t most = [] {
+    Allowance allowance;
+    allowance.pus = affinity_at_load;
+    allowance.cpu_quota = read_cgroup_limits("/").cpu_quota;
+    return static_cast<std::size_t>(allowance.parallelism());
+  }();
+  return most;
+}
+
+}  // namespace
+
+std::vector<int> workers_of(const MemoryView& view, int node) {
+  const int index = view.index_of(node);
+  if (index < 0) return {};
+  const auto& wanted = view.nodes[static_cast<std::size_t>(index)];
+  auto pus = usable_pus(wanted);
+  int nearest = -1;
+  for (std::size_t i = 0; i < view.nodes.size() && usable_pus(wanted).empty(); ++i) {
+    auto others = usable_pus(view.nodes[i]);
+    const int distance = i < wanted.distances.size() ? wanted.distances[i] : 0;
+    if (others.empty() || (nearest >= 0 && distance >= nearest)) continue;
+    nearest = distance;
+    pus = std::move(others);
+  }
+  return pus;
+}
+
+Crew::Crew(const MemoryView& view, std::vector<NodeTask> tasks) : count_(tasks.size()) {
+  std::map<int, Queue*> by_node;
+  for (auto& task : tasks) {
+    auto& queue = by_node[task.node];
+    if (queue == nullptr) {
+      queue = queues_.emplace_back(std::make_unique<Queue>()).get();
+      queue->pus = workers_of(view, task.node);
+    }
+    queue->tasks.push_back(std::move(task));
+  }
+  try {
+    std::size_t left = std::max(most_threads(), queues_.size());  // at least one per node
+    for (std::size_t round = 0, started = 1; started > 0 && left > 0; ++round) {
+      started = 0;
+      for (auto& queue : queues_) {
+        if (left == 0 || round >= queue->tasks.size() || round >= std::max<std::size_t>(queue->pus.size(), 1)) continue;
+        threads_.emplace_back([this, &queue = *queue] { serve(queue); });
+        ++started;
+        --left;
+      }
+    }
+  } catch (const std::system_error&) {  // no thread is to be had: the caller helps out
+    const SavedAffinity saved;
+    for (auto& queue : queues_) serve(*queue);
+  }
+}
+
+void Crew::serve(Queue& queue) noexcept {
+  if (!queue.pus.empty()) (void)set_this_thread_affinity(queue.pus);
+  for (;;) {
+    // Relaxed: the counter hands out tasks, which were there before the threads.
+    const std::size_t mine = queue.next.fetch_add(1, std::memory_order_relaxed);
+    if (mine >= queue.tasks.size()) return;
+    queue.tasks[mine].work();
+    // Release: publishes what the task wrote; pairs with the acquire in done().
+    finished_.fetch_add(1, std::memory_order_release);
+  }
+}
+
+bool Crew::done() const noexcept {
+  return finished_.load(std::memory_order_acquire) == count_;  // pairs with the release in serve()
+}
+
+void Crew::wait() noexcept {
+  for (auto& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+void run_tasks(const MemoryView& view, std::vector<NodeTask> tasks) {
+  if (tasks.size() == 1) return tasks.front().work();
+  Crew(view, std::move(tasks)).wait();
+}
+
+}  // namespace smelt::memory

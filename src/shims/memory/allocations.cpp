@@ -1,0 +1,174 @@
+// What allocates and gives back memory: malloc and its relatives, and mmap. Every call goes to the original, and its
+// result to the program as it is; of large ones the watcher is told.
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstddef>
+#include <cstring>
+
+#include "shims/memory/system.hpp"
+#include "shims/memory/watcher.hpp"
+#include "shims/next.hpp"
+
+namespace smelt::shims::memory {
+namespace {
+
+struct Original {
+  void* (*malloc)(std::size_t);
+  void* (*calloc)(std::size_t, std::size_t);
+  void* (*realloc)(void*, std::size_t);
+  void (*free)(void*);
+  void* (*memalign)(std::size_t, std::size_t);
+  void* (*aligned_alloc)(std::size_t, std::size_t);
+  int (*posix_memalign)(void**, std::size_t, std::size_t);
+  void* (*mmap)(void*, std::size_t, int, int, int, off_t);
+  int (*munmap)(void*, std::size_t);
+  void* (*mremap)(void*, std::size_t, std::size_t, int, ...);
+  int (*mprotect)(void*, std::size_t, int);
+  int (*madvise)(void*, std::size_t, int);
+};
+
+/// Look-ups that succeed do not allocate. Relaxed: all threads find the same.
+template <class Function>
+Function original(std::atomic<Function>& kept, const char* name) noexcept {
+  Function found = kept.load(std::memory_order_relaxed);
+  if (found == nullptr) [[unlikely]] {
+    found = next_definition<std::remove_pointer_t<Function>>(name);
+    kept.store(found, std::memory_order_relaxed);
+  }
+  return found;
+}
+
+#define SMELT_ORIGINAL(name)                                              \
+  static constinit std::atomic<decltype(Original::name)> kept_##name{nullptr}; \
+  const auto next = original(kept_##name, #name)
+
+/// Fresh, private, anonymous, writable memory with nothing special about it.
+bool is_plain(int protection, int flags) noexcept {
+  constexpr int special = MAP_NORESERVE | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_GROWSDOWN | MAP_STACK | MAP_HUGETLB | MAP_LOCKED;
+  return (flags & (MAP_PRIVATE | MAP_ANONYMOUS)) == (MAP_PRIVATE | MAP_ANONYMOUS) && (flags & special) == 0 &&
+         (protection & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE) && (protection & PROT_EXEC) == 0;
+}
+
+/// Whether malloc is the C library's. Other allocators manage their pages themselves: nothing is to be changed then, not
+/// of their mappings either.
+bool own_allocator() noexcept {
+  static constinit std::atomic<int> known{0};  // 1: yes, 2: no
+  int value = known.load(std::memory_order_relaxed);
+  if (value != 0) return value == 1;
+  Dl_info first = {}, of_libc = {};
+  void* const after_this = dlsym(RTLD_NEXT, "malloc");
+  void* const program = dlsym(RTLD_DEFAULT, "malloc");
+  void* const libc = dlsym(RTLD_NEXT, "gnu_get_libc_version");
+  Dl_info of_program = {}, own = {};
+  const bool ours = dladdr(program, &of_program) != 0 && dladdr(reinterpret_cast<void*>(&is_plain), &own) != 0 &&
+                    of_program.dli_fbase == own.dli_fbase;
+  const bool same = dladdr(after_this, &first) != 0 && dladdr(libc, &of_libc) != 0 && first.dli_fbase == of_libc.dli_fbase;
+  value = ours && same ? 1 : 2;
+  known.store(value, std::memory_order_relaxed);
+  return value == 1;
+}
+
+void* with_watcher(void* memory, std::size_t bytes) noexcept {
+  if (bytes >= least_bytes && memory != nullptr && own_allocator()) added(memory, bytes);
+  return memory;
+}
+
+}  // namespace
+}  // namespace smelt::shims::memory
+
+using namespace smelt::shims::memory;
+
+#define SMELT_PUBLIC extern "C" [[gnu::visibility("default")]]
+
+SMELT_PUBLIC void* malloc(std::size_t bytes) noexcept {
+  SMELT_ORIGINAL(malloc);
+  void* const memory = next(bytes);
+  return bytes < least_bytes ? memory : with_watcher(memory, bytes);
+}
+
+SMELT_PUBLIC void* calloc(std::size_t count, std::size_t bytes) noexcept {
+  SMELT_ORIGINAL(calloc);
+  void* const memory = next(count, bytes);
+  std::size_t all = 0;
+  if (__builtin_mul_overflow(count, bytes, &all) || all < least_bytes) return memory;
+  return with_watcher(memory, all);
+}
+
+SMELT_PUBLIC void* realloc(void* memory, std::size_t bytes) noexcept {
+  SMELT_ORIGINAL(realloc);
+  removed(memory);
+  void* const moved = next(memory, bytes);
+  return bytes < least_bytes ? moved : with_watcher(moved, bytes);
+}
+
+SMELT_PUBLIC void free(void* memory) noexcept {
+  SMELT_ORIGINAL(free);
+  removed(memory);
+  next(memory);
+}
+
+SMELT_PUBLIC void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
+  SMELT_ORIGINAL(memalign);
+  return with_watcher(next(alignment, bytes), bytes);
+}
+
+SMELT_PUBLIC void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
+  SMELT_ORIGINAL(aligned_alloc);
+  return with_watcher(next(alignment, bytes), bytes);
+}
+
+SMELT_PUBLIC int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) noexcept {
+  SMELT_ORIGINAL(posix_memalign);
+  const int result = next(memory, alignment, bytes);
+  if (result == 0) with_watcher(*memory, bytes);
+  return result;
+}
+
+SMELT_PUBLIC void* mmap(void* address, std::size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
+  SMELT_ORIGINAL(mmap);
+  // What is mapped over is no longer what it was.
+  if ((flags & MAP_FIXED) != 0) removed(address, bytes);
+  void* const memory = next(address, bytes, protection, flags, file, offset);
+  if (memory == MAP_FAILED || bytes < least_bytes || !is_plain(protection, flags)) return memory;
+  return with_watcher(memory, bytes);
+}
+
+SMELT_PUBLIC void* mmap64(void* address, std::size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
+  return mmap(address, bytes, protection, flags, file, offset);
+}
+
+SMELT_PUBLIC int munmap(void* address, std::size_t bytes) noexcept {
+  SMELT_ORIGINAL(munmap);
+  removed(address, bytes);
+  return next(address, bytes);
+}
+
+SMELT_PUBLIC void* mremap(void* address, std::size_t before, std::size_t after, int flags, ...) noexcept {
+  SMELT_ORIGINAL(mremap);
+  va_list rest;
+  va_start(rest, flags);
+  void* const target = (flags & MREMAP_FIXED) != 0 ? va_arg(rest, void*) : nullptr;
+  va_end(rest);
+  removed(address, before);
+  if (target != nullptr) removed(target, after);
+  return next(address, before, after, flags, target);
+}
+
+SMELT_PUBLIC int mprotect(void* address, std::size_t bytes, int protection) noexcept {
+  SMELT_ORIGINAL(mprotect);
+  removed(address, bytes);
+  return next(address, bytes, protection);
+}
+
+SMELT_PUBLIC int madvise(void* address, std::size_t bytes, int advice) noexcept {
+  SMELT_ORIGINAL(madvise);
+  // The program knows better.
+  removed(address, bytes);
+  return next(address, bytes, advice);
+}

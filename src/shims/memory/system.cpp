@@ -1,0 +1,140 @@
+#include "shims/memory/system.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace smelt::shims::memory {
+namespace {
+
+constexpr char limit_directory[] = "/sys/fs/cgroup";
+
+Mode mode_from_environment() noexcept {
+  const char* const value = std::getenv("SMELT_MEMORY");
+  if (value == nullptr || *value == '\0' || std::strcmp(value, "auto") == 0) return Mode::automatic;
+  if (std::strcmp(value, "interleave") == 0) return Mode::interleave;
+  if (std::strcmp(value, "local") == 0) return Mode::local;
+  if (std::strcmp(value, "huge") == 0) return Mode::huge;
+  return Mode::off;
+}
+
+void find_huge_pages(System& found) noexcept {
+  char text[128];
+  if (read_file("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", text, sizeof text) > 0) {
+    found.huge_bytes = std::strtoul(text, nullptr, 10);
+  }
+  if (read_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) == 0 || found.huge_bytes == 0) {
+    found.why_not = "the kernel has no transparent huge pages";
+    found.huge_bytes = std::size_t{2} << 20;
+  } else if (std::strstr(text, "[always]") != nullptr) {
+    found.why_not = "all memory gets huge pages already";
+  } else if (std::strstr(text, "[madvise]") == nullptr) {
+    found.why_not = "transparent huge pages are switched off";
+  } else if (found.mode == Mode::local || found.mode == Mode::interleave) {
+    found.why_not = "SMELT_MEMORY asks for placement alone";
+  } else {
+    found.asks_for_huge = true;
+  }
+}
+
+/// "0-3,8" after Mems_allowed_list, as bits.
+void find_nodes(System& found) noexcept {
+  static char text[8192];
+  if (read_file("/proc/self/status", text, sizeof text) == 0) return;
+  const char* at = std::strstr(text, "Mems_allowed_list:");
+  if (at == nullptr) return;
+  at += std::strcspn(at, "0123456789");
+  found.nodes = 0;
+  while (*at >= '0' && *at <= '9') {
+    char* end = nullptr;
+    const unsigned long first = std::strtoul(at, &end, 10);
+    unsigned long last = first;
+    if (*end == '-') last = std::strtoul(end + 1, &end, 10);
+    constexpr unsigned long most = sizeof found.node_mask * CHAR_BIT;
+    for (unsigned long node = first; node <= last && node < most; ++node) {
+      // Nodes that are not there are in the list, too.
+      char name[64];
+      std::snprintf(name, sizeof name, "/sys/devices/system/node/node%lu/cpulist", node);
+      char pus[64] = {};
+      if (read_file(name, pus, sizeof pus) == 0 || pus[0] == '\n') continue;
+      constexpr unsigned long word = sizeof(unsigned long) * CHAR_BIT;
+      found.node_mask[node / word] |= 1ul << node % word;
+      ++found.nodes;
+    }
+    at = *end == ',' ? end + 1 : end;
+  }
+  if (found.nodes == 0) found.nodes = 1;
+}
+
+System find() noexcept {
+  System found;
+  found.mode = mode_from_environment();
+  if (found.mode == Mode::off) return found;
+  find_huge_pages(found);
+  find_nodes(found);
+  return found;
+}
+
+/// The process's own directory of the v2 hierarchy, or "".
+const char* cgroup_directory() noexcept {
+  static char directory[PATH_MAX];
+  static const bool known = [] {
+    static char text[PATH_MAX];
+    if (read_file("/proc/self/cgroup", text, sizeof text) == 0) return false;
+    char* const path = std::strstr(text, "0::/");
+    if (path == nullptr) return false;
+    path[std::strcspn(path, "\n")] = '\0';
+    std::snprintf(directory, sizeof directory, "%s%s", limit_directory, path + 3);
+    return true;
+  }();
+  return known ? directory : "";
+}
+
+std::size_t bytes_in(const char* directory, const char* file, std::size_t otherwise) noexcept {
+  char name[PATH_MAX + 32], text[64];
+  std::snprintf(name, sizeof name, "%s/%s", directory, file);
+  if (read_file(name, text, sizeof text) == 0 || text[0] < '0' || text[0] > '9') return otherwise;
+  return std::strtoul(text, nullptr, 10);
+}
+
+}  // namespace
+
+std::size_t read_file(const char* name, char* text, std::size_t size) noexcept {
+  const int file = open(name, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  const ssize_t bytes = read(file, text, size - 1);
+  close(file);
+  const std::size_t got = bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+  text[got] = '\0';
+  return got;
+}
+
+const System& system() noexcept {
+  static const System found = find();
+  return found;
+}
+
+std::size_t memory_left() noexcept {
+  std::size_t least = SIZE_MAX;
+  char directory[PATH_MAX];
+  std::snprintf(directory, sizeof directory, "%s", cgroup_directory());
+  // The group and all above it.
+  while (std::strlen(directory) >= sizeof limit_directory - 1) {
+    const std::size_t limit = bytes_in(directory, "memory.max", SIZE_MAX);
+    if (limit != SIZE_MAX) {
+      const std::size_t used = bytes_in(directory, "memory.current", 0);
+      const std::size_t left = limit > used ? limit - used : 0;
+      if (left < least) least = left;
+    }
+    char* const slash = std::strrchr(directory, '/');
+    if (slash == nullptr) break;
+    *slash = '\0';
+  }
+  return least;
+}
+
+}  // namespace smelt::shims::memory

@@ -1,0 +1,30 @@
+// What the system offers and forbids, read without the heap: this code runs inside of the program's malloc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace smelt::shims::memory {
+
+/// What `smelt run --memory=...` asks for (SMELT_MEMORY).
+enum class Mode { off, automatic, interleave, local, huge };
+
+struct System {
+  Mode mode = Mode::off;
+  bool asks_for_huge = false;   ///< huge pages are there and have to be asked for (THP "madvise")
+  std::size_t huge_bytes = 0;   ///< size of a huge page
+  const char* why_not = "";     ///< it does not ask for huge pages
+  int nodes = 1;                ///< NUMA nodes with memory that this process may use
+  unsigned long node_mask[16] = {};
+};
+
+/// Read once, by the first caller. Cost then: some small files.
+const System& system() noexcept;
+
+/// Bytes that the process's cgroup still grants (memory.max, v2), SIZE_MAX without a limit. Cost: two small files.
+std::size_t memory_left() noexcept;
+
+/// Reads a file into `text`, zero-terminated; bytes read, 0 if it cannot be read.
+std::size_t read_file(const char* name, char* text, std::size_t size) noexcept;
+
+}  // namespace smelt::shims::memory

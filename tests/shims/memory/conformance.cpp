@@ -1,0 +1,238 @@
+// What programs may expect of memory, with the preload library (EXPECT_SHIM) and without it.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+bool with_shim() { return std::getenv("EXPECT_SHIM") != nullptr; }
+
+/// Huge pages are there and have to be asked for.
+bool asks_for_huge() {
+  std::ifstream in("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string line;
+  return std::getline(in, line) && line.find("[madvise]") != std::string::npos;
+}
+
+/// Bytes of the range in mappings with the flag "hg": huge pages were asked for.
+std::size_t asked_bytes(const void* memory, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory), end = begin + bytes;
+  std::ifstream in("/proc/self/smaps");
+  std::size_t asked = 0;
+  unsigned long from = 0, to = 0;
+  for (std::string line; std::getline(in, line);) {
+    unsigned long a = 0, b = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &a, &b) == 2) from = a, to = b;
+    if (line.rfind("VmFlags:", 0) == 0 && line.find(" hg") != std::string::npos && from < end && to > begin) {
+      asked += std::min<std::uintptr_t>(to, end) - std::max<std::uintptr_t>(from, begin);
+    }
+  }
+  return asked;
+}
+
+std::size_t resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  std::size_t all = 0, resident = 0;
+  in >> all >> resident;
+  return resident * 4096;
+}
+
+/// Waits for at most ten seconds.
+template <class Condition>
+bool eventually(const Condition& condition) {
+  for (int i = 0; i < 1000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return condition();
+}
+
+TEST(Memory, DenseAllocationsGetHugePages) {
+  constexpr std::size_t bytes = 256 * mib;
+  auto* const memory = static_cast<unsigned char*>(std::malloc(bytes));
+  ASSERT_NE(memory, nullptr);
+  for (std::size_t i = 0; i < bytes; ++i) memory[i] = static_cast<unsigned char>(i * 31 + (i >> 12));
+  if (with_shim() && asks_for_huge()) {
+    EXPECT_TRUE(eventually([&] { return asked_bytes(memory, bytes) >= bytes - 4 * mib; })) << asked_bytes(memory, bytes);
+  } else if (!with_shim() && asks_for_huge() && std::getenv("GLIBC_TUNABLES") == nullptr && std::getenv("LD_PRELOAD") == nullptr) {
+    EXPECT_EQ(asked_bytes(memory, bytes), 0u);
+  }
+  for (std::size_t i = 0; i < bytes; ++i) {
+    ASSERT_EQ(memory[i], static_cast<unsigned char>(i * 31 + (i >> 12))) << i;
+  }
+  std::free(memory);
+}
+
+void expect_small_growth(unsigned char* memory, std::size_t bytes, std::size_t stride) {
+  const auto before = resident_bytes();
+  std::size_t touched = 0;
+  // Not in order: as a hash table would.
+  const std::size_t count = bytes / stride;
+  for (std::size_t i = 0; i < count; ++i, touched += 4096) memory[(i * 7919 % count) * stride] = 1;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto grown = resident_bytes() - before;
+  EXPECT_LE(grown, touched + touched / 20 + 64 * mib) << touched << " bytes touched";
+}
+
+TEST(Memory, SparseUseMakesNothingLarge) {
+  for (const bool cleared : {true, false}) {
+    constexpr std::size_t bytes = 2048 * mib;
+    auto* const memory = static_cast<unsigned char*>(cleared ? std::calloc(bytes, 1) : std::malloc(bytes));
+    ASSERT_NE(memory, nullptr);
+    expect_small_growth(memory, bytes, 2 * mib);
+    std::free(memory);
+  }
+}
+
+TEST(Memory, ManySparseAllocationsMakeNothingLarge) {
+  std::vector<unsigned char*> all;
+  const auto before = resident_bytes();
+  for (int i = 0; i < 64; ++i) {
+    all.push_back(static_cast<unsigned char*>(std::malloc(16 * mib)));
+    for (std::size_t at = 0; at < 16 * mib; at += 2 * mib) all.back()[at] = 1;
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LE(resident_bytes() - before, 64 * mib + 64 * 8 * 4096 * 2);
+  for (auto* each : all) std::free(each);
+}
+
+TEST(Memory, AMappingOfTheProgramIsTreatedAlike) {
+  constexpr std::size_t bytes = 64 * mib;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  std::memset(memory, 7, bytes);
+  if (with_shim() && asks_for_huge()) {
+    EXPECT_TRUE(eventually([&] { return asked_bytes(memory, bytes) >= bytes - 4 * mib; }));
+  }
+  EXPECT_EQ(munmap(memory, bytes), 0);
+}
+
+TEST(Memory, WhatIsSpecialIsLeftAlone) {
+  constexpr std::size_t bytes = 32 * mib;
+  constexpr int usual = MAP_PRIVATE | MAP_ANONYMOUS, writable = PROT_READ | PROT_WRITE;
+  struct Kind {
+    const char* name;
+    int protection, flags;
+  };
+  for (const Kind& kind : {Kind{"MAP_NORESERVE", writable, usual | MAP_NORESERVE}, Kind{"PROT_NONE", PROT_NONE, usual},
+                           Kind{"read-only", PROT_READ, usual}, Kind{"shared", writable, MAP_SHARED | MAP_ANONYMOUS},
+                           Kind{"stack", writable, usual | MAP_STACK}, Kind{"grows down", writable, usual | MAP_GROWSDOWN},
+                           Kind{"code", writable | PROT_EXEC, usual}}) {
+    void* const memory = mmap(nullptr, bytes, kind.protection, kind.flags, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED) << kind.name;
+    if (kind.protection == writable) std::memset(memory, 1, 4 * mib);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(asked_bytes(memory, bytes), 0u) << kind.name;
+    munmap(memory, bytes);
+  }
+  const int file = memfd_create("file", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, bytes), 0);
+  void* const mapped = mmap(nullptr, bytes, writable, MAP_PRIVATE, file, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  EXPECT_EQ(asked_bytes(mapped, bytes), 0u);
+  munmap(mapped, bytes);
+  close(file);
+}
+
+TEST(Memory, TheProgramsOwnAdviceStands) {
+  constexpr std::size_t bytes = 32 * mib;
+  auto* const memory = static_cast<unsigned char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  ASSERT_EQ(madvise(memory, bytes, MADV_NOHUGEPAGE), 0);
+  std::memset(memory, 3, bytes);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(asked_bytes(memory, bytes), 0u);
+  ASSERT_EQ(madvise(memory, 4096, MADV_DONTNEED), 0);
+  EXPECT_EQ(memory[0], 0);
+  EXPECT_EQ(memory[4096], 3);
+  munmap(memory, bytes);
+}
+
+TEST(Memory, SizesAlignmentsAndContentAreAsEver) {
+  auto* memory = static_cast<unsigned char*>(std::calloc(1, 8 * mib));
+  ASSERT_NE(memory, nullptr);
+  for (std::size_t i = 0; i < 8 * mib; i += 509) ASSERT_EQ(memory[i], 0);
+  std::memset(memory, 5, 8 * mib);
+  memory = static_cast<unsigned char*>(std::realloc(memory, 48 * mib));
+  ASSERT_NE(memory, nullptr);
+  for (std::size_t i = 0; i < 8 * mib; ++i) ASSERT_EQ(memory[i], 5);
+  memory = static_cast<unsigned char*>(std::realloc(memory, 100));
+  EXPECT_EQ(memory[99], 5);
+  std::free(memory);
+  std::free(nullptr);
+  void* aligned = nullptr;
+  ASSERT_EQ(posix_memalign(&aligned, 1 << 16, 6 * mib), 0);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(aligned) % (1 << 16), 0u);
+  std::free(aligned);
+  aligned = std::aligned_alloc(64, 6 * mib);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(aligned) % 64, 0u);
+  std::free(aligned);
+  EXPECT_EQ(std::malloc(std::size_t{1} << 60), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  const std::size_t count = std::strtoull("1099511627776", nullptr, 10);  // unknown to the compiler
+  EXPECT_EQ(std::calloc(count, count), nullptr);
+}
+
+TEST(Memory, ErrnoStaysAsItWas) {
+  errno = E2BIG;
+  void* const memory = std::malloc(64 * mib);
+  EXPECT_EQ(errno, E2BIG);
+  std::free(memory);
+  EXPECT_EQ(errno, E2BIG);
+}
+
+TEST(Memory, ChildrenOfForkGoOnAllocating) {
+  auto* const memory = static_cast<unsigned char*>(std::malloc(64 * mib));
+  std::memset(memory, 9, 64 * mib);
+  for (int round = 0; round < 5; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      memory[5] = 1;
+      auto* const more = static_cast<unsigned char*>(std::malloc(64 * mib));
+      std::memset(more, 2, 64 * mib);
+      const bool right = more[64 * mib - 1] == 2 && memory[6] == 9;
+      std::free(memory);
+      std::free(more);
+      _exit(right ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(memory[5], 9);
+  }
+  std::free(memory);
+}
+
+TEST(Memory, ThreadsAllocateAndFreeAtTheSameTime) {
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t, &wrong] {
+      for (int round = 0; round < 60; ++round) {
+        const std::size_t bytes = (4 + static_cast<std::size_t>(round % 7) * 3) * mib + static_cast<std::size_t>(t);
+        auto* const memory = static_cast<unsigned char*>(std::malloc(bytes));
+        std::memset(memory, t, bytes);
+        wrong += memory[bytes - 1] != t;
+        std::free(memory);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
