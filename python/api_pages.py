@@ -5,8 +5,8 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include" / "smelt"
-# What generated graph programs are compiled against is not for people to call.
-INTERNAL = {"graph_program.hpp"}
+# What generated graph programs are compiled against, and what a template consists of, is not for people to call.
+INTERNAL = {"graph_program.hpp", "map_table.hpp"}
 
 
 def prose(lines):
