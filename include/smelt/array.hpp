@@ -124,8 +124,8 @@ namespace memory {
 
 class Storage;
 
-/// Writes `bytes` bytes at `to` with whole elements; `value` is one element.
-using Fill = void (*)(std::byte* to, std::size_t bytes, const void* value);
+/// Writes `bytes` bytes at `to` with whole elements of `element_bytes`; `value` is one.
+using Fill = void (*)(std::byte* to, std::size_t bytes, const void* value, std::size_t element_bytes);
 
 /// What an Array is behind its type: bytes with a placement, in one or several copies of the same size.
 class Block {
@@ -342,7 +342,7 @@ class Array {
     return Array(*std::move(block));
   }
 
-  static void fill_elements(std::byte* to, std::size_t bytes, const void* value) {
+  static void fill_elements(std::byte* to, std::size_t bytes, const void* value, std::size_t) {
     T element;
     std::memcpy(&element, value, sizeof element);
     std::fill_n(reinterpret_cast<T*>(to), bytes / sizeof(T), element);

@@ -672,6 +672,88 @@ int smelt_log_configuration(const smelt_replica* replica, uint64_t* epoch, int* 
 /* Why the replica's last call failed; returns the length of the text, as smelt_rank_failure. */
 size_t smelt_log_failure(const smelt_replica* replica, char* text, size_t bytes);
 
+/* ---- arrays --------------------------------------------------------------------------------- */
+
+/* Memory whose NUMA nodes, page size and copies are chosen (smelt/array.hpp describes all of it). Elements are bytes of
+ * any kind, zero at first. NUMA nodes are named by their os_index. */
+typedef struct smelt_array smelt_array;
+
+enum {
+  SMELT_PLACEMENT_BEST,
+  SMELT_PLACEMENT_FIRST_TOUCH,
+  SMELT_PLACEMENT_SINGLE_NODE,
+  SMELT_PLACEMENT_INTERLEAVED,
+  SMELT_PLACEMENT_PARTITIONED,
+  SMELT_PLACEMENT_REPLICATED,
+  SMELT_PLACEMENT_WRITABLE_REPLICAS
+};
+enum { SMELT_PAGES_BEST, SMELT_PAGES_BASE, SMELT_PAGES_HUGE, SMELT_PAGES_RESERVED_2MIB, SMELT_PAGES_RESERVED_1GIB };
+enum { SMELT_ACCESS_UNKNOWN, SMELT_ACCESS_SEQUENTIAL, SMELT_ACCESS_STRIDED, SMELT_ACCESS_RANDOM };
+
+/* Zero-initialize, then set what differs from the default. */
+typedef struct smelt_array_options {
+  int placement;          /* SMELT_PLACEMENT_* */
+  int pages;              /* SMELT_PAGES_* */
+  int strict;             /* not 0: what cannot be had is an error, not a line of smelt_array_explain() */
+  int parts;              /* 0: one per rank, or per PU */
+  const int* numa_nodes;  /* NULL: all with PUs and memory */
+  size_t numa_node_count; /* length of numa_nodes */
+  int access;             /* SMELT_ACCESS_* */
+  size_t stride_bytes;    /* of strided access */
+  int loop_index;         /* not 0: only element i in iteration i of loops with a static schedule */
+  int read_only;          /* not 0: once it was filled; may be replicated */
+  double reads_per_element; /* in one phase, by all threads; 0: 1 */
+  double writes_per_element;
+  double phases;    /* in the life of the array; 0: 1 */
+  const char* name; /* in messages; NULL: "array" */
+} smelt_array_options;
+
+/* `count` elements of `element_bytes` bytes; options may be NULL. All pages are there afterwards, but those of first touch.
+ * Errors: SMELT_INVALID_ARGUMENT, SMELT_OUT_OF_MEMORY; with strict, SMELT_PERMISSION_DENIED and SMELT_IO_ERROR, too. */
+int smelt_array_create(size_t count, size_t element_bytes, const smelt_array_options* options, smelt_array** array);
+
+/* The same, with parts and replicas for the ranks of a communicator of threads. */
+int smelt_array_create_on(const smelt_communicator* communicator, size_t count, size_t element_bytes,
+                          const smelt_array_options* options, smelt_array** array);
+
+/* Shared by processes, one rank each, at the same address in all where that can be had: a collective call. */
+int smelt_array_create_shared(smelt_rank* rank, const char* name, size_t count, size_t element_bytes,
+                              const smelt_array_options* options, smelt_array** array);
+
+void smelt_array_free(smelt_array* array);
+
+/* Elements; copies (1, or one per NUMA node); parts. 0 for NULL. */
+size_t smelt_array_count(const smelt_array* array);
+int smelt_array_copies(const smelt_array* array);
+int smelt_array_parts(const smelt_array* array);
+
+/* The elements, of replicas the first copy; those nearest to the calling thread, valid as long as the array; those of
+ * one copy. NULL for NULL and for a copy that is not there. */
+void* smelt_array_data(const smelt_array* array);
+void* smelt_array_local(const smelt_array* array);
+void* smelt_array_copy(const smelt_array* array, int copy);
+
+/* Part `part`: elements *first to *last - 1, on *numa_node. The pointers may be NULL. */
+int smelt_array_part(const smelt_array* array, int part, size_t* first, size_t* last, int* numa_node);
+
+/* Sets all copies, by threads on their NUMA nodes: to one element, or to count elements. Return when it is done. */
+int smelt_array_fill(smelt_array* array, const void* element);
+int smelt_array_copy_from(smelt_array* array, const void* elements);
+
+/* Where the pages of a copy lie: *count nodes (at most `capacity` of them are written to nodes and bytes), bytes that are
+ * not in memory, bytes in huge pages. The last two may be NULL. */
+int smelt_array_where(const smelt_array* array, int copy, int capacity, int* nodes, uint64_t* bytes, int* count,
+                      uint64_t* absent_bytes, uint64_t* huge_bytes);
+
+/* Collectives of all ranks that use replicas. sync: every copy gets all copies combined, element by element (of
+ * smelt_type `type`, by smelt_op `op`). publish: elements first to last - 1, as this rank wrote them to its near copy,
+ * go to all copies. */
+int smelt_array_sync(smelt_rank* rank, smelt_array* array, smelt_type type, smelt_op op);
+int smelt_array_publish(smelt_rank* rank, smelt_array* array, size_t first, size_t last);
+
+/* Placement, pages, and what could not be had, lines of text; cut to `capacity` bytes with the final zero. */
+int smelt_array_explain(const smelt_array* array, char* text, size_t capacity);
+
 #ifdef __cplusplus
 }
 #endif

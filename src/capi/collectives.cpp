@@ -333,6 +333,8 @@ std::unique_ptr<smelt_request> prepare(const char* name, smelt_rank* rank, const
 
 }  // namespace
 
+smelt::Reduction smelt::capi::builtin_reduction(int type, int op) { return builtin(type, op); }
+
 extern "C" {
 
 int smelt_barrier(smelt_rank* rank) {

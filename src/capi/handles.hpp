@@ -28,6 +28,9 @@ int fail(const Error& error);
 int fail_argument(const char* call, const std::string& what);
 void remember(const char* message) noexcept;
 
+/// The operator of a smelt_type and a smelt_op; without `combine` for a pair that makes no sense.
+Reduction builtin_reduction(int type, int op);
+
 /// Runs set-up code that may allocate or throw, and turns what escapes into a status.
 template <class Body>
 int guarded(Body body) noexcept {

@@ -59,6 +59,7 @@ void add_inspect(Parser& parser);
 void add_settings(Parser& parser);
 void add_graph(Parser& parser);
 void add_state(Parser& parser);
-void add_storm(Parser& parser);
+void add_storm_log(Parser& parser);
+void add_storm_map(Parser& parser);
 
 }  // namespace smelt::cli

@@ -10,6 +10,7 @@
 #include "cli/command.hpp"
 #include "cli/document.hpp"
 #include "cli/maps.hpp"
+#include "cli/memory.hpp"
 #include "cli/parser.hpp"
 #include "cli/terminal.hpp"
 #include "smelt/profile.hpp"
@@ -33,6 +34,7 @@ struct ExplainFlags {
   bool algorithms = false;
   bool all = false;
   bool json = false;
+  std::string file;  ///< of `explain memory`
   ExplainMap map;  ///< `explain map` instead
 };
 
@@ -403,6 +405,14 @@ void check_options(const Command& command, bool map) {
   }
 }
 
+void run_memory(const ExplainFlags& arguments, const Command& command) {
+  for (const char* option : {"--bytes", "--ranks", "--late", "--late-ns", "--processes", "--sync", "--profile", "--lookups",
+                             "--all", "--algorithms"}) {
+    if (command.given(option)) fail_usage("{}: not of memory", option);
+  }
+  explain_memory({arguments.file, arguments.model, arguments.json});
+}
+
 void run_map(const ExplainFlags& arguments) {
   ExplainMap map = arguments.map;
   map.model = arguments.model;
@@ -416,9 +426,10 @@ void run_map(const ExplainFlags& arguments) {
 
 void add_explain(Parser& parser) {
   auto arguments = std::make_shared<ExplainFlags>();
-  Command command = parser.add("explain", "Say what a collective runs, or which map to take, and why");
+  Command command = parser.add("explain", "Say what a collective runs, which map to take, or where arrays should lie, and why");
   command.text("operation", arguments->operation, "OPERATION",
-               "map, or a collective: broadcast, reduce, allreduce, scatter, gather, allgather, ...");
+               "map, memory, or a collective: broadcast, reduce, allreduce, scatter, gather, allgather, ...");
+  command.text("file", arguments->file, "FILE", "of explain memory: arrays and how they are used, JSON");
   command.value(
       "--bytes", "SIZE",
       [arguments](const std::string& text) {
@@ -444,8 +455,11 @@ void add_explain(Parser& parser) {
       "  smelt explain broadcast --bytes 1MiB --all         with all that was considered\n"
       "  smelt explain alltoall --bytes 64 -m epyc.json     a machine that is not here\n"
       "  smelt explain map --lookups 0.99 --keys 1e6        which concurrent map is the fastest\n"
+      "  smelt explain memory arrays.json -m epyc.json      where arrays should lie\n"
       "  smelt explain --algorithms\n");
   command.action([arguments, command] {
+    if (arguments->operation == "memory") return run_memory(*arguments, command);
+    if (!arguments->file.empty()) fail_usage("{}: only `explain memory` takes a file", arguments->file);
     const bool map = arguments->operation == "map";
     check_options(command, map);
     map ? run_map(*arguments) : run(*arguments);

@@ -37,7 +37,8 @@ int run_main(int argc, char** argv) {
   add_settings(parser);
   add_graph(parser);
   add_state(parser);
-  add_storm(parser);
+  add_storm_log(parser);
+  add_storm_map(parser);
   return parser.run(argc, argv);
 }
 

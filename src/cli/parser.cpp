@@ -214,6 +214,13 @@ Command Parser::add(const std::string& name, const std::string& description) {
   return {*app_->add_subcommand(name, description)->group("Commands"), chosen_, trailing_};
 }
 
+Command Parser::add_or_find(const std::string& name, const std::string& description) {
+  for (CLI::App* each : app_->get_subcommands([&](const CLI::App* command) { return command->get_name() == name; })) {
+    return {*each, chosen_, trailing_};
+  }
+  return add(name, description);
+}
+
 Command Command::add(const std::string& name, const std::string& description) {
   app_->require_subcommand(1);
   return {*app_->add_subcommand(name, description)->group("Commands"), *chosen_, *trailing_};

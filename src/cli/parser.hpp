@@ -69,6 +69,9 @@ class Parser {
 
   Command add(const std::string& name, const std::string& description);
 
+  /// The command of that name, which another file may have added: each adds its own below it.
+  Command add_or_find(const std::string& name, const std::string& description);
+
   /// Parses and runs the command that is called; help, version and errors included. Returns the
   /// exit code.
   int run(int argc, char** argv);

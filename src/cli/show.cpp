@@ -8,6 +8,7 @@
 #include "cli/command.hpp"
 #include "cli/document.hpp"
 #include "cli/draw_machine.hpp"
+#include "cli/memory.hpp"
 #include "cli/parser.hpp"
 #include "cli/terminal.hpp"
 #include "smelt/floor.hpp"
@@ -214,6 +215,8 @@ void run(const ShowFlags& arguments) {
   }
   const auto copies = draw_copies(machine);
   if (!copies.empty()) print(heading("Copies", "of data that another PU wrote last, by size") + copies);
+  const auto memory = draw_memory(machine);
+  if (!memory.empty()) print(heading("Memory", "by NUMA node and page size") + memory);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@
 #include "machine/topology/affinity.hpp"
 #include "machine/topology/numa.hpp"
 #include "machine/topology/pages.hpp"
-#include "measure/campaign.hpp"
+#include "measure/timing_thread.hpp"
 
 namespace smelt::measure {
 namespace {
@@ -89,7 +89,7 @@ void write_all(std::byte* data, std::size_t bytes) noexcept {
 template <class Work>
 double best_ns(int repetitions, const Work& work) {
   double best = INFINITY;
-  for (int i = 0; i < repetitions; ++i) best = std::min(best, work());
+  for (int i = 0; i < repetitions; ++i) best = std::min<double>(best, work());
   return best;
 }
 
@@ -270,7 +270,7 @@ class NodeMemory {
   double touch_ns_per_mib(std::size_t node, PageKind kind, std::size_t page) const {
     return best_ns(effort_.repetitions, [&] {
              auto mapping = PageMapping::map(touched_bytes, kind, page);
-             if (!mapping) return INFINITY;
+             if (!mapping) return double{INFINITY};
              if (view_.nodes.size() > 1) (void)set_node_policy(mapping->data(), mapping->size(), os_index(node));
              const auto start = ticks();
              (void)populate(mapping->data(), mapping->size());

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "machine/topology/numa.hpp"
-#include "measure/campaign.hpp"
+#include "measure/timing_thread.hpp"
 
 namespace smelt::measure {
 namespace {

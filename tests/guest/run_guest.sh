@@ -4,13 +4,15 @@
 #
 #   run_guest.sh CACHE_DIR PROGRAM PACKAGES NUMA_NODES CORES SMT MB_PER_NODE [key=value]...
 #
-# CORES are per package, SMT is threads per core. What the program prints goes to stdout. Exit status: 0
+# CORES are per package, SMT is threads per core. From the environment: GUEST_MEMORY_NODES more NUMA nodes of memory alone;
+# the last GUEST_BARE_NODES of those with PUs have no memory; GUEST_PRELOAD, a library, is /preload.so there. What the program prints goes to stdout. Exit status: 0
 # if its last word is `GUEST PASS`, 77 if this machine cannot run the test, else 1.
 set -eu
 
 cache=$1 program=$2 packages=$3 nodes=$4 cores=$5 smt=$6 mb=$7
 shift 7
 time_limit_s=${GUEST_TIME_LIMIT_S:-400}
+memory_nodes=${GUEST_MEMORY_NODES:-0} bare_nodes=${GUEST_BARE_NODES:-0}
 
 skip() { echo "SKIPPED: $*"; exit 77; }
 
@@ -39,6 +41,7 @@ pack_initramfs() {
     mkdir -p "$tree$(dirname "$library")"
     cp -L "$library" "$tree$library"
   done
+  [ -z "${GUEST_PRELOAD:-}" ] || cp -L "$GUEST_PRELOAD" "$tree/preload.so"
   cat >"$tree/init" <<'END'
 #!/bin/busybox sh
 echo
@@ -61,17 +64,23 @@ END
 layout_arguments() {
   pus=$((packages * cores * smt))
   per_node=$((pus / nodes)) per_package=$((nodes / packages))
-  printf '%s\n' -smp "$pus,sockets=$packages,cores=$cores,threads=$smt" -m "$((nodes * mb))M"
+  all_nodes=$((nodes + memory_nodes))
+  printf '%s\n' -smp "$pus,sockets=$packages,cores=$cores,threads=$smt" -m "$(((all_nodes - bare_nodes) * mb))M"
   node=0
-  while [ $node -lt $nodes ]; do
-    printf '%s\n' -object "memory-backend-ram,id=m$node,size=${mb}M"
-    printf '%s\n' -numa "node,memdev=m$node,cpus=$((node * per_node))-$((node * per_node + per_node - 1)),nodeid=$node"
+  while [ $node -lt $all_nodes ]; do
+    options="nodeid=$node"
+    [ $node -ge $nodes ] || options="$options,cpus=$((node * per_node))-$((node * per_node + per_node - 1))"
+    if [ $node -lt $((nodes - bare_nodes)) ] || [ $node -ge $nodes ]; then
+      printf '%s\n' -object "memory-backend-ram,id=m$node,size=${mb}M"
+      options="$options,memdev=m$node"
+    fi
+    printf '%s\n' -numa "node,$options"
     node=$((node + 1))
   done
   node=0
-  while [ $node -lt $nodes ]; do
+  while [ $node -lt $all_nodes ]; do
     other=$((node + 1))
-    while [ $other -lt $nodes ]; do
+    while [ $other -lt $all_nodes ]; do
       value=21
       [ $((node / per_package)) -ne $((other / per_package)) ] || value=16
       printf '%s\n' -numa "dist,src=$node,dst=$other,val=$value"
@@ -94,7 +103,7 @@ pack_initramfs "$scratch"
 # shellcheck disable=SC2046  # one word per line, none with blanks
 timeout "$time_limit_s" qemu-system-x86_64 -accel tcg,thread=single -cpu max,vendor=GenuineIntel $(layout_arguments) \
   -kernel "$cache/vmlinuz" -initrd "$scratch/initramfs.gz" -nic none -nographic -no-reboot \
-  -append "console=ttyS0 quiet panic=-1 mitigations=off packages=$packages numa_nodes=$nodes cores=$cores smt=$smt mb=$mb $*" \
+  -append "console=ttyS0 quiet panic=-1 mitigations=off packages=$packages numa_nodes=$nodes cores=$cores smt=$smt mb=$mb memory_nodes=$memory_nodes bare_nodes=$bare_nodes $*" \
   </dev/null >"$scratch/console" 2>&1 || echo "qemu ended with status $? (124: time limit of $time_limit_s s)"
 tr -d '\r' <"$scratch/console" | tail -n 200
 tr -d '\r' <"$scratch/console" | grep -q '^GUEST PASS$' || exit 1

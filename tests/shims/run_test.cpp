@@ -55,6 +55,22 @@ TEST(Run, TakesTheBarriersOver) {
   EXPECT_THAT(call.err, HasSubstr("pthread_barrier_wait: taken over "));
 }
 
+TEST(Run, MemoryIsPlacedOnRequest) {
+  const auto without = smelt({"run", "--json", barrier_program});
+  EXPECT_EQ(runtime(without, "memory")["preload"], false);
+  const auto with = smelt({"run", "--memory", "--json", barrier_program});
+  EXPECT_EQ(runtime(with, "memory")["preload"], true);
+  EXPECT_THAT(with.json()["LD_PRELOAD"].get<std::string>(), HasSubstr("libsmelt_memory.so"));
+  EXPECT_EQ(runtime(smelt({"run", "--memory=off", "--json", barrier_program}), "memory")["preload"], false);
+  const auto unknown = smelt({"run", "--memory=hug", barrier_program});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("'huge'"));
+  const auto call = smelt({"run", "--memory=huge", "/bin/sh", "-c", "echo $SMELT_MEMORY"}, "", {"SMELT_VERBOSE=1"});
+  EXPECT_EQ(call.exit_code, 0) << call.err;
+  EXPECT_EQ(call.out, "huge\n");
+  EXPECT_THAT(call.err, HasSubstr("smelt: memory in process "));
+}
+
 TEST(Run, SaysNothingUnlessAsked) {
   const auto call = smelt({"run", "--", barrier_program, "2", "0.05"});
   EXPECT_EQ(call.exit_code, 0);

@@ -199,7 +199,7 @@ Transfer Block::start_copy(const void* from) {
 
 Transfer Block::start_fill(const void* value, Fill fill) {
   if (storage_->layout.size_bytes() < least_threaded_bytes) {
-    for (auto& each : storage_->copies) fill(each.data, storage_->layout.size_bytes(), value);
+    for (auto& each : storage_->copies) fill(each.data, storage_->layout.size_bytes(), value, storage_->layout.element_bytes);
     return {};
   }
   const auto view = read_memory_view();
@@ -208,9 +208,9 @@ Transfer Block::start_fill(const void* value, Fill fill) {
   const auto* const bytes = static_cast<const std::byte*>(value);
   kept.assign(bytes, bytes + storage_->layout.element_bytes);
   const void* const element = kept.data();
-  memory_access::start(transfer, view, tasks_for(*storage_, view, [=](std::byte* to, std::size_t, std::size_t size) {
-                         fill(to, size, element);
-                       }));
+  const std::size_t element_bytes = storage_->layout.element_bytes;
+  const auto fill_piece = [=](std::byte* to, std::size_t, std::size_t size) { fill(to, size, element, element_bytes); };
+  memory_access::start(transfer, view, tasks_for(*storage_, view, fill_piece));
   return transfer;
 }
 

@@ -65,7 +65,7 @@ Status Block::accumulate_into(Rank& rank, const Reduction& op, const void* ident
     std::byte* const result = totals.front().data + at;
     for (auto& copy : storage_->copies) {
       op.combine(result, copy.data + at, bytes / layout.element_bytes, op.context);
-      fill(copy.data + at, bytes, identity);
+      fill(copy.data + at, bytes, identity, layout.element_bytes);
     }
     for (std::size_t k = 1; k < totals.size(); ++k) std::memcpy(totals[k].data + at, result, bytes);
   });

@@ -177,7 +177,7 @@ class Chooser {
     }
     if (!fits(x) && use.read_only) return "copies do not fit into every node: all nodes share the load";
     if (use.read_only) return "copies gain too little: all nodes share the load";
-    return "written, and not by the index of the loop alone: all nodes share the load";
+    return "written, and not by the index of the loop alone: replicas gain too little, all nodes share the load";
   }
 
   Platform platform_;

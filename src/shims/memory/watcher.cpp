@@ -379,7 +379,7 @@ void add(const void* memory, std::byte* begin, std::byte* end) noexcept {
 
 void added(void* memory, std::size_t bytes) noexcept {
   const System& found = system();
-  if (found.mode == Mode::off || memory == nullptr || (!found.asks_for_huge && found.nodes == 1)) return;
+  if (found.mode == Mode::off || memory == nullptr || inside || (!found.asks_for_huge && found.nodes == 1)) return;
   const KeptErrno kept;
   prepare();
   const auto start = reinterpret_cast<std::uintptr_t>(memory);

@@ -175,6 +175,9 @@ class Layout {
         lap_shift_(std::countr_zero(shape.entries)),
         cell_mask_(shape.requests - 1) {}
 
+  /// With the shape that is written there.
+  explicit Layout(std::byte* memory) noexcept : Layout(memory, reinterpret_cast<const Head*>(memory)->shape) {}
+
   static std::size_t bytes(const Shape& shape) noexcept {
     return head_bytes + slots_bytes(shape) + shape.ranks * part_bytes(shape);
   }

@@ -124,7 +124,7 @@ class Replica {
   const StateMachine machine_;
   std::vector<int> replicas_;
   Waiter waiter_;
-  comm::ThreadGuard guard_;
+  comm::ThreadExitGuard guard_;
 
   // Learner. `seen_`: requests decided below learned_, by client; `executed_`: those delivered, below delivered_.
   std::uint64_t learned_ = 0, delivered_ = 0;

@@ -248,3 +248,20 @@ MapCosts kv_costs(const MapSetting& setting) {
 }
 
 }  // namespace smelt::state
+
+namespace smelt {
+
+double hottest_key_share(double keys, double skew) {
+  // The sum of k^-skew: its first terms, and the integral of the others with the trapezoidal rule's correction.
+  const double exact = std::min(keys, 64.0);
+  double sum = 0.0;
+  for (double k = 1.0; k <= exact; ++k) sum += std::pow(k, -skew);
+  if (keys > exact) {
+    const double area = skew == 1.0 ? std::log(keys / exact)
+                                    : (std::pow(keys, 1.0 - skew) - std::pow(exact, 1.0 - skew)) / (1.0 - skew);
+    sum += area + (std::pow(keys, -skew) - std::pow(exact, -skew)) / 2.0;
+  }
+  return 1.0 / sum;
+}
+
+}  // namespace smelt

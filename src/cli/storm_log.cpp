@@ -470,9 +470,9 @@ void run(const StormOptions& options) {
 
 }  // namespace
 
-void add_storm(Parser& parser) {
+void add_storm_log(Parser& parser) {
   auto options = std::make_shared<StormOptions>();
-  Command storm = parser.add("storm", "Kill processes at random moments and check what the others have");
+  Command storm = parser.add_or_find("storm", "Kill processes at random moments and check what the others have");
   Command command = storm.add("log", "A replicated log under load");
   command.integer("-n,--rounds", options->rounds, 1, 10'000'000, "rounds, each with new processes (default 60)");
   command.integer("-r,--ranks", options->ranks, 2, most_ranks, "processes of a round (default 4)");

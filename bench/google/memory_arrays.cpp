@@ -1,0 +1,153 @@
+// Question: what do smelt's arrays gain over std::vector and malloc: random reads, dependent and independent; reading in
+// order; filling, copying; allocating and touching?
+// Method: one array of SMELT_BENCH_MIB MiB (default 1024) per row; threads: one for reads, as many as there are PUs for
+// fill, copy and allocation, for the peers too (std::thread). Rows of a pair are to be run interleaved
+// (--benchmark_enable_random_interleaving=true).
+// Expected shape: random reads gain what huge pages save in TLB misses; reading in order is equal; filling and copying are
+// those of the memory; allocating touched memory gains the threads and fewer page faults.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "smelt/array.hpp"
+#include "smelt/machine.hpp"
+
+namespace {
+
+std::size_t elements() {
+  const char* const mib = std::getenv("SMELT_BENCH_MIB");
+  return (mib != nullptr ? std::strtoul(mib, nullptr, 10) : 1024) * (1 << 20) / sizeof(std::uint64_t);
+}
+
+smelt::Array<std::uint64_t> new_array() {
+  auto array = smelt::Array<std::uint64_t>::create(elements());
+  if (!array) std::abort();
+  return *std::move(array);
+}
+
+std::vector<std::uint64_t> new_vector() { return std::vector<std::uint64_t>(elements()); }
+
+std::uint64_t next(std::uint64_t state) { return state * 6364136223846793005u + 1442695040888963407u; }
+
+/// The next place depends on what was loaded, which is 0.
+template <auto make>
+void dependent_reads(benchmark::State& state) {
+  const auto array = make();
+  const std::uint64_t* const data = array.data();
+  const std::size_t mask = elements() - 1;
+  std::uint64_t at = 12345;
+  constexpr int loads = 200'000;
+  for (auto _ : state) {
+    for (int i = 0; i < loads; ++i) at = next(at + data[(at >> 30) & mask]);
+    benchmark::DoNotOptimize(at);
+  }
+  state.SetItemsProcessed(state.iterations() * loads);
+}
+
+template <auto make>
+void independent_reads(benchmark::State& state) {
+  const auto array = make();
+  const std::uint64_t* const data = array.data();
+  const std::size_t mask = elements() - 1;
+  std::uint64_t at = 12345, sum = 0;
+  constexpr int loads = 1'000'000;
+  for (auto _ : state) {
+    for (int i = 0; i < loads; ++i) {
+      sum += data[(at >> 30) & mask];
+      at = next(at);
+    }
+    benchmark::DoNotOptimize(sum);
+  }
+  state.SetItemsProcessed(state.iterations() * loads);
+}
+
+template <auto make>
+void sum_in_order(benchmark::State& state) {
+  const auto array = make();
+  for (auto _ : state) {
+    const auto sum = std::accumulate(array.begin(), array.end(), std::uint64_t{0});
+    benchmark::DoNotOptimize(sum);
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * elements() * sizeof(std::uint64_t)));
+}
+
+/// work(first, bytes) by as many threads as there are PUs.
+template <class Work>
+void by_threads(const Work& work) {
+  const std::size_t threads = std::max(1u, std::thread::hardware_concurrency()), bytes = elements() * sizeof(std::uint64_t);
+  std::vector<std::thread> all;
+  for (std::size_t t = 0; t < threads; ++t) {
+    const auto part = smelt::static_part(bytes, t, threads);
+    all.emplace_back([&work, part] { work(part.first, part.size()); });
+  }
+  for (auto& thread : all) thread.join();
+}
+
+void fill_array(benchmark::State& state) {
+  auto array = new_array();
+  for (auto _ : state) array.fill(7);
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * elements() * sizeof(std::uint64_t)));
+}
+
+void fill_by_threads(benchmark::State& state) {
+  auto vector = new_vector();
+  auto* const bytes = reinterpret_cast<char*>(vector.data());
+  for (auto _ : state) {
+    by_threads([&](std::size_t first, std::size_t size) {
+      std::fill_n(reinterpret_cast<std::uint64_t*>(bytes + first), size / sizeof(std::uint64_t), std::uint64_t{7});
+    });
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * elements() * sizeof(std::uint64_t)));
+}
+
+void copy_array(benchmark::State& state) {
+  auto array = new_array();
+  const auto values = new_array();
+  for (auto _ : state) array.copy_from({values.data(), values.size()});
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * elements() * sizeof(std::uint64_t)));
+}
+
+void copy_by_threads(benchmark::State& state) {
+  auto to = new_vector();
+  const auto from = new_vector();
+  for (auto _ : state) {
+    by_threads([&](std::size_t first, std::size_t size) {
+      std::memcpy(reinterpret_cast<char*>(to.data()) + first, reinterpret_cast<const char*>(from.data()) + first, size);
+    });
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * elements() * sizeof(std::uint64_t)));
+}
+
+void allocate_array(benchmark::State& state) {
+  for (auto _ : state) benchmark::DoNotOptimize(new_array().data());
+}
+
+void allocate_malloc_memset(benchmark::State& state) {
+  const std::size_t bytes = elements() * sizeof(std::uint64_t);
+  for (auto _ : state) {
+    void* const memory = std::malloc(bytes);
+    std::memset(memory, 0, bytes);
+    benchmark::DoNotOptimize(memory);
+    std::free(memory);
+  }
+}
+
+BENCHMARK(dependent_reads<new_array>)->Name("dependent/array")->Unit(benchmark::kMillisecond);
+BENCHMARK(dependent_reads<new_vector>)->Name("dependent/vector")->Unit(benchmark::kMillisecond);
+BENCHMARK(independent_reads<new_array>)->Name("independent/array")->Unit(benchmark::kMillisecond);
+BENCHMARK(independent_reads<new_vector>)->Name("independent/vector")->Unit(benchmark::kMillisecond);
+BENCHMARK(sum_in_order<new_array>)->Name("sum/array")->Unit(benchmark::kMillisecond);
+BENCHMARK(sum_in_order<new_vector>)->Name("sum/vector")->Unit(benchmark::kMillisecond);
+BENCHMARK(fill_array)->Name("fill/array")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(fill_by_threads)->Name("fill/threads")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(copy_array)->Name("copy/array")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(copy_by_threads)->Name("copy/threads")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(allocate_array)->Name("allocate/array")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(allocate_malloc_memset)->Name("allocate/malloc_memset")->Unit(benchmark::kMillisecond)->UseRealTime();
+
+}  // namespace

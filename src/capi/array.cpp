@@ -1,0 +1,189 @@
+// Arrays of the C interface: a memory::Block behind each handle.
+#include <algorithm>
+#include <cstring>
+
+#include "capi/handles.hpp"
+#include "smelt/array.hpp"
+
+using namespace smelt;
+using namespace smelt::capi;
+
+struct smelt_array {
+  memory::Block value;
+};
+
+namespace {
+
+/// Elements by doubling what is there already.
+void fill_bytes(std::byte* to, std::size_t bytes, const void* value, std::size_t element_bytes) {
+  if (bytes == 0) return;
+  std::memcpy(to, value, element_bytes);
+  for (std::size_t done = element_bytes; done < bytes;) {
+    constexpr std::size_t cached_bytes = 16u << 10;  // source and target stay in the first-level cache
+    const std::size_t source = std::max(std::min(done, cached_bytes / element_bytes * element_bytes), element_bytes);
+    const std::size_t more = std::min(source, bytes - done);
+    std::memcpy(to + done, to, more);
+    done += more;
+  }
+}
+
+Result<ArrayOptions> options_of(const smelt_array_options* given) {
+  ArrayOptions options;
+  if (given == nullptr) return options;
+  const auto refuse = [](const char* what, int value) {
+    return make_error(Status::invalid_argument, "smelt_array_options: {} {}: no such value", what, value);
+  };
+  if (given->placement < 0 || given->placement > SMELT_PLACEMENT_WRITABLE_REPLICAS) return refuse("placement", given->placement);
+  if (given->pages < 0 || given->pages > SMELT_PAGES_RESERVED_1GIB) return refuse("pages", given->pages);
+  if (given->access < 0 || given->access > SMELT_ACCESS_RANDOM) return refuse("access", given->access);
+  options.placement = static_cast<Placement>(given->placement);
+  options.pages = static_cast<PageSize>(given->pages);
+  options.strict = given->strict != 0;
+  options.parts = given->parts;
+  if (given->numa_nodes != nullptr) options.numa_nodes.assign(given->numa_nodes, given->numa_nodes + given->numa_node_count);
+  if (given->name != nullptr) options.name = given->name;
+  options.hints.access = static_cast<AccessPattern>(given->access);
+  options.hints.stride_bytes = given->stride_bytes;
+  options.hints.loop_index = given->loop_index != 0;
+  options.hints.read_only = given->read_only != 0;
+  if (given->reads_per_element > 0) options.hints.reads_per_element = given->reads_per_element;
+  options.hints.writes_per_element = given->writes_per_element;
+  if (given->phases > 0) options.hints.phases = given->phases;
+  return options;
+}
+
+/// make(options) as a handle.
+template <class Make>
+int create(const char* call, const smelt_array_options* given, smelt_array** array, Make&& make) noexcept {
+  return guarded([&]() -> int {
+    if (array == nullptr) return fail_argument(call, "array must not be NULL");
+    const auto options = options_of(given);
+    if (!options) return fail(options.error());
+    return hand_out(make(*options), array);
+  });
+}
+
+/// `type` and `op` may be no value of their enumerations.
+template <class Enumeration>
+int number_of(const Enumeration& value) noexcept {
+  int number = 0;
+  static_assert(sizeof number == sizeof value);
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
+
+}  // namespace
+
+extern "C" {
+
+int smelt_array_create(size_t count, size_t element_bytes, const smelt_array_options* options, smelt_array** array) {
+  return create("smelt_array_create", options, array,
+                [&](const ArrayOptions& wanted) { return memory::Block::create(count, element_bytes, wanted); });
+}
+
+int smelt_array_create_on(const smelt_communicator* communicator, size_t count, size_t element_bytes,
+                          const smelt_array_options* options, smelt_array** array) {
+  return create("smelt_array_create_on", options, array, [&](const ArrayOptions& wanted) -> Result<memory::Block> {
+    if (communicator == nullptr) return Error{Status::invalid_argument, "smelt_array_create_on: communicator must not be NULL"};
+    return memory::Block::create(count, element_bytes, communicator->value, wanted);
+  });
+}
+
+int smelt_array_create_shared(smelt_rank* rank, const char* name, size_t count, size_t element_bytes,
+                              const smelt_array_options* options, smelt_array** array) {
+  return create("smelt_array_create_shared", options, array, [&](const ArrayOptions& wanted) -> Result<memory::Block> {
+    if (rank == nullptr || name == nullptr) {
+      return Error{Status::invalid_argument, "smelt_array_create_shared: rank and name must not be NULL"};
+    }
+    return memory::Block::create_shared(rank->value, name, count, element_bytes, wanted);
+  });
+}
+
+void smelt_array_free(smelt_array* array) { delete array; }
+
+size_t smelt_array_count(const smelt_array* array) { return array == nullptr ? 0 : array->value.count(); }
+int smelt_array_copies(const smelt_array* array) { return array == nullptr ? 0 : array->value.copies(); }
+int smelt_array_parts(const smelt_array* array) { return array == nullptr ? 0 : array->value.parts(); }
+void* smelt_array_data(const smelt_array* array) { return array == nullptr ? nullptr : array->value.data(); }
+void* smelt_array_local(const smelt_array* array) { return array == nullptr ? nullptr : array->value.local(); }
+
+void* smelt_array_copy(const smelt_array* array, int copy) {
+  return array == nullptr || copy < 0 || copy >= array->value.copies() ? nullptr : array->value.copy(copy);
+}
+
+int smelt_array_part(const smelt_array* array, int part, size_t* first, size_t* last, int* numa_node) {
+  if (array == nullptr || part < 0 || part >= array->value.parts()) {
+    return guarded([] { return fail_argument("smelt_array_part", "there is no such part"); });
+  }
+  const IndexRange range = array->value.part(part);
+  if (first != nullptr) *first = range.first;
+  if (last != nullptr) *last = range.last;
+  if (numa_node != nullptr) *numa_node = array->value.numa_node_of_part(part);
+  return SMELT_OK;
+}
+
+int smelt_array_fill(smelt_array* array, const void* element) {
+  return guarded([&]() -> int {
+    if (array == nullptr || element == nullptr) return fail_argument("smelt_array_fill", "array and element must not be NULL");
+    array->value.start_fill(element, fill_bytes).wait();
+    return SMELT_OK;
+  });
+}
+
+int smelt_array_copy_from(smelt_array* array, const void* elements) {
+  return guarded([&]() -> int {
+    if (array == nullptr || elements == nullptr) {
+      return fail_argument("smelt_array_copy_from", "array and elements must not be NULL");
+    }
+    array->value.start_copy(elements).wait();
+    return SMELT_OK;
+  });
+}
+
+int smelt_array_where(const smelt_array* array, int copy, int capacity, int* nodes, uint64_t* bytes, int* count,
+                      uint64_t* absent_bytes, uint64_t* huge_bytes) {
+  return guarded([&]() -> int {
+    if (array == nullptr || count == nullptr || (capacity > 0 && (nodes == nullptr || bytes == nullptr))) {
+      return fail_argument("smelt_array_where", "array, count, nodes and bytes must not be NULL");
+    }
+    const auto found = array->value.where(copy);
+    if (!found) return fail(found.error());
+    *count = static_cast<int>(found->nodes.size());
+    for (int i = 0; i < std::min(*count, capacity); ++i) {
+      nodes[i] = found->nodes[static_cast<std::size_t>(i)].numa_node;
+      bytes[i] = found->nodes[static_cast<std::size_t>(i)].bytes;
+    }
+    if (absent_bytes != nullptr) *absent_bytes = found->absent_bytes;
+    if (huge_bytes != nullptr) *huge_bytes = found->huge_bytes;
+    return SMELT_OK;
+  });
+}
+
+int smelt_array_sync(smelt_rank* rank, smelt_array* array, smelt_type type, smelt_op op) {
+  const Reduction reduction = builtin_reduction(number_of(type), number_of(op));
+  const bool fits = rank != nullptr && array != nullptr && reduction.combine != nullptr;
+  const Status status = fits ? array->value.sync(rank->value, reduction) : Status::invalid_argument;
+  if (status != Status::invalid_argument) return static_cast<int>(status);
+  return guarded([] { return fail_argument("smelt_array_sync", "rank, array, type and op have to be there and to fit each other"); });
+}
+
+int smelt_array_publish(smelt_rank* rank, smelt_array* array, size_t first, size_t last) {
+  const bool fits = rank != nullptr && array != nullptr;
+  const Status status = fits ? array->value.publish(rank->value, {first, last}) : Status::invalid_argument;
+  if (status != Status::invalid_argument) return static_cast<int>(status);
+  return guarded([] { return fail_argument("smelt_array_publish", "rank and array must not be NULL, first <= last <= count"); });
+}
+
+int smelt_array_explain(const smelt_array* array, char* text, size_t capacity) {
+  return guarded([&]() -> int {
+    if (array == nullptr || (text == nullptr && capacity > 0)) return fail_argument("smelt_array_explain", "array and text must not be NULL");
+    const std::string lines = array->value.explain();
+    if (capacity == 0) return SMELT_OK;
+    const size_t length = std::min(lines.size(), capacity - 1);
+    std::memcpy(text, lines.data(), length);
+    text[length] = '\0';
+    return SMELT_OK;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,89 @@
+// A log over the ranks of a communicator: with their places, and what is known of their deaths.
+#include <cmath>
+
+#include "base/error.hpp"
+#include "comm/collective/communicator_state.hpp"
+#include "machine/topology/memory.hpp"
+#include "state/log/shape.hpp"
+#include "state/log/space.hpp"
+
+namespace smelt::state::log {
+namespace {
+
+/// The rank whose messages to and from the others take the least; 0 where the machine has no costs.
+int nearest_rank(const Machine& machine, const Group& group) {
+  if (!machine.has_costs()) return 0;
+  int best = 0;
+  double least = INFINITY;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    double sum = 0;
+    for (int other = 0; other < group.size(); ++other) {
+      const auto a = static_cast<std::size_t>(group.pus[static_cast<std::size_t>(rank)]);
+      const auto b = static_cast<std::size_t>(group.pus[static_cast<std::size_t>(other)]);
+      if (a == b) continue;
+      sum += machine.send_ns(a, b) + machine.recv_ns(a, b) + machine.send_ns(b, a) + machine.recv_ns(b, a);
+    }
+    if (sum < least) least = sum, best = rank;
+  }
+  return best;
+}
+
+void place(const comm::CommunicatorState& state, const Layout& layout, comm::Placement bind) {
+  const Machine& machine = state.machine;
+  if (machine.numa_nodes.size() < 2) return;
+  for (int rank = 0; rank < state.group.size(); ++rank) {
+    const auto& pu = machine.pus[static_cast<std::size_t>(state.group.pus[static_cast<std::size_t>(rank)])];
+    const auto node = static_cast<std::size_t>(pu.numa_node);
+    if (node >= machine.numa_nodes.size()) continue;
+    // A model of another machine may name NUMA nodes that are not here; then the kernel chooses.
+    (void)bind(layout.part_begin(rank), layout.part_bytes(), machine.numa_nodes[node].os_index);
+  }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Space>> Space::create(const std::shared_ptr<comm::CommunicatorState>& communicator,
+                                             const LogOptions& options) {
+  comm::CommunicatorState& state = *communicator;
+  const int size = state.group.size();
+  const bool processes = state.over_processes();
+  auto shape =
+      make_shape(size, options, processes ? Faults::crash : Faults::none, nearest_rank(state.machine, state.group));
+  if (!shape) return shape.error();
+  std::shared_ptr<Space> space(new Space());
+  space->processes_ = processes;
+  if (processes) {
+    const int number = state.next_number();
+    comm::RendezvousOptions rendezvous_options;
+    if (state.options.timeout_s > 0.0) rendezvous_options.timeout_s = state.options.timeout_s;
+    rendezvous_options.stands = [&state]() -> Result<void> {
+      if (!state.somebody_died() && state.status() == Status::ok) return {};
+      return Error{state.status(), "replicated log: " + state.failure()};
+    };
+    auto rendezvous = comm::join_rendezvous(
+        fmt::format("{:016x}-log-{}", state.id(), number), size, state.own_ranks(),
+        preparation(*shape, [&state, shape = *shape](
+                                std::byte* user) { place(state, Layout(user, shape), bind_reserved_to_numa_node); }),
+        rendezvous_options);
+    if (!rendezvous) return rendezvous.error();
+    space->rendezvous_ = std::move(*rendezvous);
+    space->members_.emplace(space->rendezvous_->membership());
+    space->layout_ = Layout(space->rendezvous_->user());
+  } else {
+    const std::size_t registry = (comm::Membership::bytes(size) + 4095) / 4096 * 4096;
+    auto segment = Segment::anonymous(registry + Layout::bytes(*shape));
+    if (!segment) return segment.error();
+    space->segment_ = std::move(*segment);
+    space->members_.emplace(space->segment_.data(), size);
+    space->layout_ = Layout(space->segment_.data() + registry, *shape);
+    place(state, space->layout_, bind_to_numa_node);
+    prepare(space->segment_.data() + registry, *shape, FutexScope::threads);
+    for (int rank = 0; rank < size; ++rank) {
+      if (auto joined = space->members_->join(rank); !joined) return joined.error();
+    }
+  }
+  if (auto opened = space->open(options, state.parallelism, state.own_ranks()); !opened) return opened.error();
+  return space;
+}
+
+}  // namespace smelt::state::log

@@ -1,0 +1,61 @@
+// The shared map: MAP_* in smelt/map_table.hpp. What a thread did before an update is plain memory here, and another
+// thread reads it once it has seen the update, by the one way that each part is about.
+#include "smelt/map.hpp"
+#include "stress.hpp"
+
+namespace {
+
+using namespace smelt;
+using namespace smelt::stress;
+
+using Numbers = Map<std::uint64_t, std::uint64_t>;
+
+/// One thread sets a plain number and tells by `tell(turn)`; the other waits for `told(turn)` and reads it.
+template <class Tell, class Told>
+std::uint64_t hand_over(Tell tell, Told told) {
+  std::uint64_t number = 0, wrong = 0;
+  std::atomic<std::uint64_t> taken{0};
+  std::thread reader([&] {
+    for (std::uint64_t turn = 1; turn <= messages; ++turn) {
+      while (!told(turn)) {
+      }
+      wrong += number != turn;
+      taken.store(turn, std::memory_order_release);
+    }
+  });
+  for (std::uint64_t turn = 1; turn <= messages; ++turn) {
+    number = turn;
+    tell(turn);
+    while (taken.load(std::memory_order_acquire) != turn) std::this_thread::yield();
+  }
+  reader.join();
+  return wrong;
+}
+
+Numbers filled() {
+  auto map = *Numbers::create({.capacity = 2 * messages, .most_bytes = std::size_t{1} << 28});
+  for (std::uint64_t key = 1; key <= messages; ++key) map.put(key, 0);
+  return map;
+}
+
+/// A key that is erased: the word of its bucket alone tells it. MAP_COMMIT, MAP_LOOK.
+std::uint64_t stress_lookups() {
+  auto map = filled();
+  return hand_over([&](auto turn) { map.erase(turn); }, [&](auto turn) { return !map.contains(turn); });
+}
+
+/// The same, seen by an update. MAP_COMMIT, MAP_OWN.
+std::uint64_t stress_updates() {
+  auto map = filled();
+  return hand_over([&](auto turn) { map.erase(turn); }, [&](auto turn) { return map.insert(turn, 1).changed; });
+}
+
+/// A value of one word, which may be seen before its owner gives the bucket up. MAP_STORE_CELL, MAP_LOAD_CELL.
+std::uint64_t stress_values() {
+  auto map = filled();
+  return hand_over([&](auto turn) { map.put(1, turn); }, [&](auto turn) { return map.get(1) == turn; });
+}
+
+}  // namespace
+
+int main() { return verdict(stress_lookups() + stress_updates() + stress_values()); }
