@@ -85,7 +85,7 @@ void prepare(std::byte* memory, const Shape& shape, FutexScope among) {
   const Layout layout(memory, shape);
   Head& head = layout.head();
   head.shape = shape;
-  head.bell.among = among;
+  head.bell.scope = among;
   const Configuration first{1, static_cast<int>(shape.leader)};
   head.configuration.store(first.word(), std::memory_order_relaxed);
   head.floor.store(Floor::word(1, 0), std::memory_order_relaxed);
