@@ -23,6 +23,7 @@ GENERATORS = {
     "c-api": api_pages.c_api,
     "cpp-api": api_pages.cpp_api,
     "settings": api_pages.settings,
+    "rooms": api_pages.rooms,
     "machines": results.machine_list,
     "across": lambda kind: results.across(results.ACROSS[kind]()),
     "summary": lambda: results.across(results.summary_rows()),

@@ -1,12 +1,12 @@
-"""Reference pages out of the public headers and the table of settings, as lists of Markdown lines."""
+"""Reference pages out of the public headers, the table of settings and the rooms' READMEs, as lists of Markdown lines."""
 
 import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include" / "smelt"
-# What generated graph programs are compiled against is not for people to call.
-INTERNAL = {"graph_program.hpp"}
+# What generated graph programs are compiled against, and what a template consists of, is not for people to call.
+INTERNAL = {"graph_program.hpp", "map_table.hpp"}
 
 
 def prose(lines):
@@ -111,9 +111,45 @@ def without_private(code):
     return kept
 
 
+BODY = re.compile(r"^( *)(\S.*?\)(?: *(?:const|noexcept|&&?))*)(?: : .*?)? \{(.*\})?$")
+
+
+def without_member_bodies(code):
+    """Members that are defined in their class, as declarations."""
+    kept, depth = [], 0
+    for line in code:
+        bare = code_only(line)
+        if depth:
+            depth += bare.count("{") - bare.count("}")
+            continue
+        if kept and bare.lstrip().startswith(": "):  # initializers of a constructor
+            kept[-1] += ";"
+            depth = bare.count("{") - bare.count("}")
+            continue
+        found = BODY.match(bare.rstrip())
+        kept.append(f"{found[1]}{found[2]};" if found else line)
+        depth = bare.count("{") - bare.count("}") if found else 0
+    return kept
+
+
+TYPE = re.compile(r"(?:template\s*<.*?>\s*)?(?:\[\[\w+\]\]\s*)?(?:struct|class|enum|using|inline constexpr|constexpr)\b")
+
+
+def without_bodies(code):
+    """A function without what it does: its declaration."""
+    if TYPE.match(" ".join(code)):
+        return without_member_bodies(without_private(code))
+    kept = []
+    for line in code:
+        if line.rstrip().endswith("{"):
+            return [*kept, line.rstrip().removesuffix("{").rstrip() + ";"]
+        kept.append(re.sub(r" \{ .*\}$", ";", line))
+    return kept
+
+
 def name_of(code):
     text = " ".join(code_only(line).strip() for line in code)
-    text = re.sub(r"^template\s*<[^{]*?>\s*(?=\w)", "", text)
+    text = re.sub(r"^template\s*<[^{]*?>\s*(?=\w)", "", text).removeprefix("decltype(auto) ")
     if found := re.match(r"(?:\[\[\w+\]\]\s*)?(?:struct|class|enum class|enum)\s+(?:\[\[\w+\]\]\s*)?(\w+)", text):
         return found[1]
     if found := re.match(r"using (\w+)", text):
@@ -173,7 +209,7 @@ def header(file):
         lines += ["", f"### {name_of(code)}", ""]
         if comment:
             lines += [*prose(comment), ""]
-        lines += ["```cpp", *without_private(code), "```"]
+        lines += ["```cpp", *without_bodies(code), "```"]
     return lines
 
 
@@ -205,4 +241,26 @@ def settings():
     for name, default, meaning in rows:
         words = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', meaning)).replace("|", "\\|")
         lines.append(f"| `{name}` | {f'`{default}`' if default else 'not set'} | {words} |")
+    return lines
+
+
+# ---- rooms -------------------------------------------------------------------------------------------------------------
+
+ROOMS = ("base", "machine", "channel", "plan", "measure", "comm", "tune", "export", "memory", "state", "graph", "capi", "shims",
+         "cli")
+
+
+def rooms():
+    """Each folder of src by the first line of its README, its inner rooms, and what it may include."""
+    found = {file.parent.name: file.read_text() for file in (ROOT / "src").glob("*/README.md")}
+    order = [each for each in ROOMS if each in found] + sorted(set(found) - set(ROOMS))
+    lines = ["| folder | holds | may include |", "| --- | --- | --- |"]
+    for room in order:
+        text = found[room]
+        title = re.sub(rf"^# *({room}: *)?", "", text.split("\n")[0])
+        allowed = re.search(r"May include: (.*?)\.(?=\s|$)", text, re.DOTALL)
+        lines.append(f"| `src/{room}/` | {title} | {' '.join(allowed[1].split()) if allowed else ''} |")
+        for inner, what in re.findall(r"^- `(\w+)/`:? +(.*?)(?=^- |^$|\Z)", text, re.MULTILINE | re.DOTALL):
+            if (ROOT / "src" / room / inner).is_dir() and room not in ("shims",):
+                lines.append(f"| &nbsp; `{inner}/` | {' '.join(what.split()).rstrip('.')} | |")
     return lines

@@ -221,8 +221,12 @@ def choice_rows():
             yield (f"{operation} of 16 MiB, {kind}, `{rival}` by threads",
                    lambda m, kind=kind, operation=operation, rival=rival: bandwidth(m, kind, operation, rival))
     yield "strict / loose, back to back", lambda m: summary_of(cells_of(m, "sync", "smelt/strict"))
+    yield from tuning_rows()
+
+
+def tuning_rows():
     yield "best other algorithm / tuned choice", lambda m: summary_of(cells_of(m, "tuned", "best"), 0.97)
-    yield "two runs of `smelt tune` agree", lambda m: agreement(m)
+    yield "cells in which two runs of `smelt tune` agree", agreement
 
 
 def agreement(machine):
@@ -370,4 +374,5 @@ def summary_rows():
 
 NO_SUITE = {"libraries": []}
 OPENMP = [f"bench_openmp_{runtime}-{threads}" for runtime in ("gomp", "libomp") for threads in (2, 8)]
-ACROSS = {"threads": thread_rows, "processes": process_rows, "choices": choice_rows, "programs": program_rows}
+ACROSS = {"threads": thread_rows, "processes": process_rows, "choices": choice_rows, "programs": program_rows,
+          "tuning": tuning_rows}

@@ -4,7 +4,6 @@
     python3 bench/shims/programs.py [--smelt build/release/bin/smelt] [--only NAMES] [--without NAMES] [--install]
                                     [--most 14] [--place build/programs] [--json FILE] [--add]
     python3 bench/shims/programs.py --list
-    python3 bench/shims/programs.py --table bench/results/MACHINE/programs.json
 
 programs.toml lists the programs, one table each; its head says what the fields mean. Wheels go into a virtual environment
 in --place, where everything else is built and run, too. Debian's packages are installed with --install, as root; without
@@ -333,31 +332,6 @@ def is_bad(found):
     return found["verdict"] == "differs" or found.get("slow", False)
 
 
-def word_for(found):
-    """gained, equal or left alone."""
-    if not found["taken_over"]:
-        return "left alone"
-    return {noise.FASTER: "gained", noise.SLOWER: "slower"}.get(found["verdict"], "equal")
-
-
-def table(file):
-    """As Markdown."""
-    by_name = {program.name: program for program in programs_of(HERE / "programs.toml")}
-    print("| program | version | in parallel by | plain, s | smelt, s | ratio | | output |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name, found in json.loads(file.read_text())["programs"].items():
-        program = by_name[name]
-        if found["verdict"] in ("skipped", "differs"):
-            continue
-        compared = f"equal to {program.tolerance:g}" if program.tolerance else "the same"
-        if "ratio" not in found:
-            print(f"| {program.title} | {found['version']} | {program.parallel} | | | | {found['verdict']} | {program.note} |")
-            continue
-        ratio = found["ratio"]
-        verdict = word_for(found) + (f": {program.note}" if program.note else "")
-        print(f"| {program.title} | {found['version']} | {program.parallel} | {found['plain_s']:.2f} | {found['smelt_s']:.2f} | "
-              f"{ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}] | {verdict} | {compared} |")
-
-
 def document(found, arguments):
     commit = run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]).stdout.decode().strip()
     return {"commit": commit, "smelt": arguments.smelt, "programs": found}
@@ -374,10 +348,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--add", action="store_true")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--table", type=pathlib.Path)
     arguments = parser.parse_args()
-    if arguments.table:
-        return table(arguments.table)
     arguments.place = arguments.place.resolve()
     arguments.smelt = str(pathlib.Path(arguments.smelt).resolve())
     programs = programs_of(HERE / "programs.toml")

@@ -12,7 +12,6 @@ static_assert(std::is_trivially_copyable_v<smelt::ExactSum>);
 
 namespace {
 
-using smelt::Status;
 using smelt::capi::fail_argument;
 using smelt::capi::guarded;
 

@@ -165,6 +165,8 @@ std::vector<RuntimeAlgorithm> contenders(Operation operation, int ranks) {
       if (doubles) list.push_back({"recursive_doubling", 3, "allgather_recursive_doubling+channels"});
       // Of other sizes Open MPI runs Bruck's algorithm in its place.
       if (!doubles) list.push_back({"recursive_doubling", 3, "allgather_bruck+channels", false});
+      // Of an odd number of ranks Open MPI runs the ring in its place.
+      list.push_back({"neighbor_exchange", 5, "allgather_neighbour_exchange+channels", ranks % 2 == 0});
       if (ranks == 2) list.push_back({"two_proc", 6, "allgather_recursive_doubling+channels", false});
       return list;
     }

@@ -1,6 +1,7 @@
 // From a topology's name to trees for both directions, and from those to a plan.
 #include "plan/candidates.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/error.hpp"
@@ -11,27 +12,53 @@ namespace smelt::plan {
 
 namespace {
 
-// The tree of one direction. Rules that know nothing of costs start at rank 0 if the root is free.
-Tree build_tree(Problem& problem, Direction direction, const TopologyName& topology, int root) {
-  const int n = problem.size();
-  const std::string& name = topology.name;
-  if (name == "sequential") return sequential_tree(n, root);
-  if (name == "binary") return binary_tree(n, root);
-  if (name == "fibonacci") return fibonacci_tree(n, root);
-  if (name == "chain") return chain_tree(n, root);
-  if (name == "k-nomial") return k_nomial_tree(n, root, topology.radix);
-  if (name == "cluster") return cluster_tree(problem.ranks(), root, false);
-  if (name == "cluster-binary") return cluster_tree(problem.ranks(), root, true);
-  const CostTable& costs = problem.table(direction);
-  if (name == "stream") return stream_tree(costs, root);
-  if (name == "mst") return prim_tree(costs, root, false);
-  if (name == "bad") return prim_tree(costs, root, true);
-  Tree tree = adaptive_tree(problem.ranks(), costs, root);
-  return name == "adaptive" ? tree : optimize_adaptive(costs, std::move(tree));
+/// A rule for trees: what users are told of it, and the tree of one direction. Rules that use costs choose the root if it
+/// is free; the others start at rank 0.
+struct TreeRule {
+  TopologyInfo info;
+  Tree (*build)(Problem& problem, Direction direction, const TopologyName& topology, int root);
+};
+
+Tree published_adaptive(Problem& problem, Direction direction, int root) {
+  return adaptive_tree(problem.ranks(), problem.table(direction), root);
 }
 
-bool chooses_root(const std::string& name) {
-  return name == "mst" || name == "stream" || name == "bad" || name == "adaptive" || name == "adaptive-optimized";
+// A new rule is a row here; textbook ones come first.
+const std::vector<TreeRule>& tree_rules() {
+  using Name = const TopologyName&;
+  static const std::vector<TreeRule> rules = {
+      {{"sequential", "the root sends to every rank (star)", false},
+       [](Problem& p, Direction, Name, int root) { return sequential_tree(p.size(), root); }},
+      {{"binary", "rank i sends to 2i+1 and 2i+2", false},
+       [](Problem& p, Direction, Name, int root) { return binary_tree(p.size(), root); }},
+      {{"fibonacci", "unbalanced binary tree: left subtrees are one order larger", false},
+       [](Problem& p, Direction, Name, int root) { return fibonacci_tree(p.size(), root); }},
+      {{"k-nomial", "binomial tree and its generalization; k-nomial:K sets the radix (default 2)", false},
+       [](Problem& p, Direction, Name name, int root) { return k_nomial_tree(p.size(), root, name.radix); }},
+      {{"chain", "every rank sends to the next", false},
+       [](Problem& p, Direction, Name, int root) { return chain_tree(p.size(), root); }},
+      {{"cluster", "binary tree between NUMA nodes, sequential within", false},
+       [](Problem& p, Direction, Name, int root) { return cluster_tree(p.ranks(), root, false); }},
+      {{"cluster-binary", "binary tree between NUMA nodes, binary within", false},
+       [](Problem& p, Direction, Name, int root) { return cluster_tree(p.ranks(), root, true); }},
+      {{"mst", "minimum spanning tree (Prim)", true},
+       [](Problem& p, Direction d, Name, int root) { return prim_tree(p.table(d), root, false); }},
+      {{"stream", "shortest paths over the fastest links: for long messages in chunks", true},
+       [](Problem& p, Direction d, Name, int root) { return stream_tree(p.table(d), root); }},
+      {{"bad", "spanning tree on inverted costs: how much a tree matters", true},
+       [](Problem& p, Direction d, Name, int root) { return prim_tree(p.table(d), root, true); }},
+      {{"adaptive", "the adaptive tree as published, sends in its own order", true},
+       [](Problem& p, Direction d, Name, int root) { return published_adaptive(p, d, root); }},
+      {{"adaptive-optimized", "the adaptive tree after reorder and shuffle", true},
+       [](Problem& p, Direction d, Name, int root) {
+         return optimize_adaptive(p.table(d), published_adaptive(p, d, root));
+       }},
+  };
+  return rules;
+}
+
+const TreeRule& rule_of(const std::string& name) {
+  return *std::find_if(tree_rules().begin(), tree_rules().end(), [&](const auto& rule) { return rule.info.name == name; });
 }
 
 // The reduction of a two-phase commit starts at each rank when its part of the broadcast is over.
@@ -44,6 +71,12 @@ double two_phase_time(Problem& problem, Solution& solution, bool keep_order) {
 }
 
 }  // namespace
+
+std::vector<TopologyInfo> tree_topologies() {
+  std::vector<TopologyInfo> list;
+  for (const TreeRule& rule : tree_rules()) list.push_back(rule.info);
+  return list;
+}
 
 Result<TopologyName> parse_topology(std::string_view text) {
   TopologyName parsed;
@@ -143,12 +176,11 @@ Solution build_by_rule(Problem& problem, const TopologyName& topology, std::opti
   if (topology.name == "k-nomial" && topology.radix != 2) solution.topology += fmt::format(":{}", topology.radix);
   if (topology.name != "dissemination") {
     const Operation operation = problem.operation();
-    if (!root && chooses_root(topology.name)) {
-      root = problem.cheapest_root();
-    }
+    const TreeRule& rule = rule_of(topology.name);
+    if (!root && rule.info.uses_costs) root = problem.cheapest_root();
     const int start = root.value_or(0);
-    if (reduces(operation)) solution.reduce_tree = build_tree(problem, Direction::reduce, topology, start);
-    if (broadcasts(operation)) solution.broadcast_tree = build_tree(problem, Direction::broadcast, topology, start);
+    if (reduces(operation)) solution.reduce_tree = rule.build(problem, Direction::reduce, topology, start);
+    if (broadcasts(operation)) solution.broadcast_tree = rule.build(problem, Direction::broadcast, topology, start);
   }
   finish(problem, solution, completion, topology.name == "adaptive");
   return solution;

@@ -59,6 +59,9 @@ void finish(Problem& problem, Solution& solution, bool completion, bool keep_ord
 /// The solution of a topology that is built by a rule. Root: as given, or the topology's own choice.
 Solution build_by_rule(Problem& problem, const TopologyName& topology, std::optional<int> root, bool completion);
 
+/// The topologies that are trees built by a rule.
+std::vector<TopologyInfo> tree_topologies();
+
 bool has_dissemination(Operation operation) noexcept;
 
 /// The names that build_by_rule takes for an operation.

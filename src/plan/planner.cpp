@@ -94,23 +94,13 @@ Result<Operation> parse_operation(std::string_view name) {
 }
 
 const std::vector<TopologyInfo>& topologies() {
-  static const std::vector<TopologyInfo> all = {
-      {"sequential", "the root sends to every rank (star)", false},
-      {"binary", "rank i sends to 2i+1 and 2i+2", false},
-      {"fibonacci", "unbalanced binary tree: left subtrees are one order larger", false},
-      {"k-nomial", "binomial tree and its generalization; k-nomial:K sets the radix (default 2)", false},
-      {"chain", "every rank sends to the next", false},
-      {"cluster", "binary tree between NUMA nodes, sequential within", false},
-      {"cluster-binary", "binary tree between NUMA nodes, binary within", false},
-      {"mst", "minimum spanning tree (Prim)", true},
-      {"stream", "shortest paths over the fastest links: for long messages in chunks", true},
-      {"bad", "spanning tree on inverted costs: how much a tree matters", true},
-      {"adaptive", "the adaptive tree as published, sends in its own order", true},
-      {"adaptive-optimized", "the adaptive tree after reorder and shuffle", true},
-      {"dissemination", "barrier in ceil(log2 n) rounds of pairwise signals; allreduce by recursive doubling", false},
-      {"best", "our planner: construction, then search within the budget", true},
-      {"optimal", "exact, with proof, for small groups", true},
-  };
+  static const std::vector<TopologyInfo> all = [] {
+    auto list = plan::tree_topologies();
+    list.push_back({"dissemination", "barrier in ceil(log2 n) rounds of pairwise signals; allreduce by recursive doubling", false});
+    list.push_back({"best", "our planner: construction, then search within the budget", true});
+    list.push_back({"optimal", "exact, with proof, for small groups", true});
+    return list;
+  }();
   return all;
 }
 

@@ -54,6 +54,16 @@ class Pages(unittest.TestCase):
                         broken.append(f"{file.relative_to(ROOT)}:{number}: {name}: there is no such page")
         self.assertEqual("\n".join(broken), "")
 
+    def test_pages_name_files_that_exist(self):
+        wrong = []
+        for page in [*pages.documents(), pages.read(ROOT / "README.md"), pages.read(ROOT / "CONTRIBUTING.md")]:
+            for number, line in enumerate(page.path.read_text().split("\n"), 1):
+                for name in re.findall(r"`((?:src|include|tests|bench|python|examples|cmake)/[\w./*-]+)`", line):
+                    stands_for_any = re.search(r"\b[A-Z]{4,}", name)  # MACHINE, PAGE
+                    if not stands_for_any and not list(ROOT.glob(name)):
+                        wrong.append(f"{page.name()}:{number}: {name}: there is no such file")
+        self.assertEqual("\n".join(wrong), "")
+
     def test_pages_are_in_the_four_folders(self):
         strays = [page.name() for page in pages.documents()
                   if page.name() != "docs/README.md" and page.path.relative_to(ROOT / "docs").parts[0] not in FOLDERS]
@@ -105,7 +115,7 @@ class Generated(unittest.TestCase):
         sys.path.insert(0, str(ROOT / "docs"))
         import generate
         self.assertTrue(generate.PART.search("<!-- generated: settings -->\nold\n<!-- end of generated -->"))
-        with tempfile.TemporaryDirectory(dir=ROOT / "tests/docs") as place:
+        with tempfile.TemporaryDirectory() as place:
             page = pathlib.Path(place) / "a.md"
             page.write_text("a\n<!-- generated: settings -->\nold\n<!-- end of generated -->\nb\n")
             text = generate.written(page)
@@ -202,16 +212,19 @@ class Commands(unittest.TestCase):
         cls.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("SMELT_")},
             "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(cls.place), "XDG_CACHE_HOME": str(cls.place / "cache"),
-            "LD_LIBRARY_PATH": str(BIN.parent / "lib"), "NO_COLOR": "1", "SMELT_SOURCE": str(ROOT),
-            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+            "LD_LIBRARY_PATH": str(BIN.parent / "lib"), "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1",
+            "PKG_CONFIG_PATH": str(cls.place), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
             "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
         }
+        # As an installation has it, for what is built here.
+        (cls.place / "smelt.pc").write_text(f"Name: smelt\nDescription: -\nVersion: 0\nCflags: -I{ROOT}/include\n"
+                                            f"Libs: -L{BIN.parent}/lib -lsmelt\n")
         cls.smelt("measure", "--quick", "--budget", "3s")
 
     @classmethod
     def smelt(cls, *words, **options):
         run = subprocess.run([BIN / "smelt", *words], env=cls.environment, cwd=cls.place, capture_output=True, text=True,
-                             timeout=100, **options)
+                             timeout=200, **options)
         if run.returncode != 0:
             raise AssertionError(f"smelt {' '.join(words)}: status {run.returncode}\n{run.stderr}")
         return run.stdout
@@ -240,7 +253,10 @@ class Commands(unittest.TestCase):
                 continue
             if not all(self.is_there(tool) for tool in fence.notes.get("needs", "").split()):
                 continue
-            script += [f"echo '+ {page.name()}:{fence.line}' >&2", self.commands_of(fence)]
+            commands = self.commands_of(fence)
+            if fence.notes.get("run in") == "the repository":
+                commands = f"( cd '{ROOT}'\n{commands}\n)"
+            script += [f"echo '+ {page.name()}:{fence.line}' >&2", commands]
         return "\n".join(script) + "\n" if len(script) > 1 else ""
 
     def run_page(self, page):
@@ -256,22 +272,52 @@ class Commands(unittest.TestCase):
             place.mkdir()
         try:
             run = subprocess.run(["bash", "-c", script], env=self.environment, cwd=place, stdin=subprocess.DEVNULL,
-                                 capture_output=True, text=True, timeout=100)
+                                 capture_output=True, text=True, timeout=200)
         except subprocess.TimeoutExpired as late:
             return f"{page.name()}: takes longer than {late.timeout} s\n{late.stderr}"
         return f"{page.name()}: status {run.returncode}\n{run.stdout[-2000:]}\n{run.stderr[-3000:]}" if run.returncode else ""
 
+    @staticmethod
+    def shown():
+        return [*pages.documents(), pages.read(ROOT / "README.md"), pages.read(ROOT / "CONTRIBUTING.md"),
+                pages.read(ROOT / "bench/results/README.md")]
+
     def test_commands_of_every_page(self):
-        shown = [*pages.documents(), pages.read(ROOT / "README.md"), pages.read(ROOT / "CONTRIBUTING.md"),
-                 pages.read(ROOT / "bench/results/README.md")]
         with ThreadPoolExecutor(2) as pool:
-            failed = [each for each in pool.map(self.run_page, shown) if each]
+            failed = [each for each in pool.map(self.run_page, self.shown()) if each]
         self.assertEqual("\n".join(failed), "")
+
+    @classmethod
+    def commands(cls):
+        listed = cls.smelt("--help").split("\nCommands:\n")[1].split("\n\n")[0]
+        return re.findall(r"^  (\w+) {2,}", listed, re.MULTILINE)
+
+    def test_blocks_that_are_not_run_are_right_as_far_as_can_be_seen(self):
+        wrong, helps = [], {}
+        for page in self.shown():
+            for fence in page.fences:
+                if fence.language not in ("sh", "console"):
+                    continue
+                where, script = f"{page.name()}:{fence.line}", self.commands_of(fence)
+                checked = subprocess.run(["bash", "-n", "-c", script], capture_output=True, text=True)
+                if checked.returncode != 0:
+                    wrong.append(f"{where}: {checked.stderr}")
+                for words in re.findall(r"(?:^|[;&|(] *|\w=\w+ )smelt ((?:graph )?[a-z][^\n;&|)#]*)", script, re.MULTILINE):
+                    command = re.match(r"(?:graph )?\w+", words)[0]
+                    if command.split()[0] not in self.commands():
+                        wrong.append(f"{where}: smelt {command}: there is no such command")
+                        continue
+                    if command not in helps:
+                        helps[command] = self.smelt(*command.split(), "--help")
+                    own = words.split(" mpirun")[0].split(" ./")[0]
+                    for option in re.findall(r" (--[a-z][\w-]*)", own):
+                        if option not in helps[command]:
+                            wrong.append(f"{where}: smelt {command} has no {option}")
+        self.assertEqual("\n".join(wrong), "")
 
     def test_every_command_has_a_section(self):
         page = pages.read(ROOT / "docs/reference/command.md")
-        commands = self.smelt("--help").split("\nCommands:\n")[1].split("\n\n")[0]
-        listed = re.findall(r"^  (\w+) {2,}", commands, re.MULTILINE)
+        listed = self.commands()
         self.assertGreater(len(listed), 10)
         self.assertEqual([each for each in listed if each not in page.headings], [])
 
@@ -280,8 +326,12 @@ class Commands(unittest.TestCase):
         # What holds everywhere is said once, before the sections.
         sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
         missing = []
-        for command, text in sections.items():
-            for short, option in re.findall(r"^  (?:(-\w), )?(--[a-z][\w-]*)", self.smelt(command, "--help"), re.MULTILINE):
+        for command in self.commands():
+            text, helps = sections.get(command, ""), self.smelt(command, "--help")
+            if "\nCommands:\n" in helps:
+                inner = re.findall(r"^  (\w+) {2,}", helps.split("\nCommands:\n")[1].split("\n\n")[0], re.MULTILINE)
+                helps += "".join(self.smelt(command, each, "--help") for each in inner)
+            for short, option in re.findall(r"^  (?:(-\w), )?(--[a-z][\w-]*)", helps, re.MULTILINE):
                 if option not in text and not (short and f"{short} " in text) and option not in ("--help", "--json", "--model"):
                     missing.append(f"{command} {option}")
         self.assertEqual(sorted(set(missing)), [])

@@ -42,7 +42,7 @@ class Page:
         return found
 
 
-NOTE = re.compile(r"<!-- (not run|needs|schema|background): (.*?) -->$")
+NOTE = re.compile(r"<!-- (not run|needs|schema|run in): (.*?) -->$")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]*)\)")
 
 

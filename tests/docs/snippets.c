@@ -96,6 +96,14 @@ static void counted_barriers(void) {
   expect(buffers_swapped == 1, "one thread of the round is the last one");
 }
 
+static void maps(void) {
+  smelt_map* hits;
+  uint64_t page = 7;
+  if (smelt_map_create_shared("hits", sizeof page, sizeof(int64_t), 100000, 0, &hits) != SMELT_OK) puts(smelt_last_error());
+  smelt_map_fetch_add(hits, &page, 1, NULL);
+  smelt_map_free(hits);
+}
+
 /* A process that is one of `size` ranks. */
 static int join(int rank) {
   const int size = 1;
@@ -117,5 +125,6 @@ int main(void) {
   communicators();
   graphs();
   counted_barriers();
+  maps();
   return failures + rmdir(place);
 }

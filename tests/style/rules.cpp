@@ -61,7 +61,7 @@ std::string room_of_header(const std::string& name) {
       {"schedule.hpp", "plan"}, {"collective.hpp", "plan"}, {"profile.hpp", "plan"}, {"export.hpp", "export"},
       {"tune.hpp", "tune"}, {"inspect.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"map_algorithms.hpp", "state"},
       {"map_model.hpp", "state"}, {"replicated_log.hpp", "state"}, {"map.hpp", "state"}, {"map_table.hpp", "state"},
-        {"smelt.h", "capi"}, {"array.hpp", "memory"}, {"placement.hpp", "memory"},
+        {"smelt.h", "capi"}, {"former_names.h", "capi"}, {"array.hpp", "memory"}, {"placement.hpp", "memory"},
       {"graph.hpp", "graph"},   {"graph_program.hpp", "graph"}, {"green_marl.hpp", "graph"},
       {"graph_algorithms.hpp", "graph"},
   };

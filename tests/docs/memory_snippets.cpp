@@ -1,0 +1,68 @@
+// What the page on placed arrays shows in C++, as a program.
+#include <smelt/array.hpp>
+#include <smelt/communicator.hpp>
+
+#include <cstdio>
+#include <span>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t n = 10'000;
+int failures = 0;
+
+void expect(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "not so: %s\n", what);
+  ++failures;
+}
+
+void allocate() {
+  smelt::ArrayOptions options;
+  options.placement = smelt::Placement::interleaved;
+  auto array = smelt::Array<double>::create(n, options);
+  if (!array) std::puts(array.error().message.c_str());
+  double* values = array->data();
+  values[n - 1] = 1.0;
+}
+
+void loop() {
+  auto comm = smelt::Communicator::create();
+  auto x = smelt::Array<double>::create(n, *comm, {.placement = smelt::Placement::partitioned});
+  auto ran = comm->run([&](smelt::Rank& rank) {
+    const std::span<double> local = x->local();                   // once per thread
+    smelt::parallel_for(rank, *x, [&](smelt::IndexRange part) {    // the rank's own part, on its node
+      for (std::size_t i = part.first; i < part.last; ++i) local[i] *= 2;
+    });
+  });
+  expect(bool(ran), "all ranks came to an end");
+}
+
+/// Called by each process, or each rank of one.
+void replicate(smelt::Rank& rank) {
+  auto table = smelt::Array<int>::create_shared(rank, "table", n, {.placement = smelt::Placement::replicated});
+  expect(bool(table), "the table is there");
+}
+
+void containers() {
+  smelt::Allocator<double> allocator({.placement = smelt::Placement::interleaved});
+  std::vector<double, smelt::Allocator<double>> values(n, 0.0, allocator);
+  expect(values.size() == n, "a vector of placed memory");
+}
+
+void shared() {
+  const int mine[] = {0};
+  auto comm = smelt::Communicator::create_shared("docs-table", 1, mine);
+  auto rank = comm->attach(0);
+  replicate(*rank);
+}
+
+}  // namespace
+
+int main() {
+  allocate();
+  loop();
+  shared();
+  containers();
+  return failures;
+}

@@ -1,0 +1,65 @@
+// What the pages on shared state show in C++, as a program.
+#include <smelt/map.hpp>
+#include <smelt/replicated_log.hpp>
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+#include <span>
+#include <string>
+
+namespace {
+
+int failures = 0;
+
+void expect(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "not so: %s\n", what);
+  ++failures;
+}
+
+void count_hits() {
+  const std::uint64_t page = 7;
+  auto hits = smelt::Map<std::uint64_t, std::uint64_t>::create_shared("hits", {.capacity = 100'000});
+  if (!hits) std::puts(hits.error().message.c_str());
+  hits->fetch_add(page, 1);
+  if (const auto count = hits->get(page)) std::printf("%lu\n", *count);
+  expect(hits->get(page).has_value(), "the page has been hit");
+}
+
+struct Quote {
+  double bid, ask;
+};
+
+void keep_prices() {
+  using Id = std::uint64_t;
+  auto prices = smelt::Map<Id, Quote>::create_shared("prices", {.keep = true});
+  // later, in another process:
+  auto again = smelt::Map<Id, Quote>::open("prices");
+  expect(prices && again, "a kept map can be opened");
+  expect(bool(smelt::remove_map("prices")), "a kept map can be removed");
+}
+
+struct Add {
+  int key, value;
+  int operator()(std::map<int, int>& map) const { return map[key] += value; }
+};
+
+void agree() {
+  const int rank = 0;
+  auto log = smelt::ReplicatedLog::create_shared("counts", 1, std::span(&rank, 1));   // in each process
+  auto map = smelt::Replicated<std::map<int, int>, Add>::attach(*log, rank);
+  int sum = *map->update(Add{1, 5});                                            // on all replicas, once
+  int now = *map->read([](const auto& all) { return all.at(1); });              // sees every update that has returned
+  expect(sum == 5 && now == 5, "an update is seen by reads");
+}
+
+}  // namespace
+
+int main() {
+  count_hits();
+  keep_prices();
+  agree();
+  return failures;
+}
