@@ -426,7 +426,7 @@ void run_map(const ExplainFlags& arguments) {
 
 void add_explain(Parser& parser) {
   auto arguments = std::make_shared<ExplainFlags>();
-  Command command = parser.add("explain", "Explain which algorithm a collective uses, or which map to choose");
+  Command command = parser.add("explain", "Explain which algorithm a collective uses, which map to choose, or where arrays should lie");
   command.text("operation", arguments->operation, "OPERATION",
                "map, memory, or a collective: broadcast, reduce, allreduce, scatter, gather, allgather, ...");
   command.text("file", arguments->file, "FILE", "of explain memory: arrays and how they are used, JSON");

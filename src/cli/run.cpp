@@ -249,6 +249,8 @@ void add_run(Parser& parser) {
   Command command = parser.add("run", "Start a program with smelt in place of its runtime's barriers and collectives");
   command.text("--only", arguments->only, "NAMES", "only these runtimes: pthread, openmp, mpi");
   command.text("--without", arguments->without, "NAMES", "do not replace these runtimes");
+  command.optional_text("--memory", arguments->memory, "auto",
+                        "page size and placement of large allocations: --memory[=auto|interleave|local|huge|off]");
   command.flag("--explain", arguments->explain, "do not start it, say what would be preloaded and why");
   command.flag("--json", arguments->json, "the same as JSON");
   command.rest(arguments->words, "PROGRAM ARGUMENT...");

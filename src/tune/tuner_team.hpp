@@ -30,16 +30,10 @@
 
 #include "base/cacheline_padded.hpp"
 #include "comm/collective/endpoint.hpp"
-#include "comm/collective/insider.hpp"
+#include "comm/collective/tuner_access.hpp"
 #include "smelt/collective.hpp"
 
 namespace smelt::comm {
-
-/// The tuner's access to the endpoint of a rank and to the constructor of communicators.
-struct TunerAccess {
-  static Endpoint& endpoint(Rank& rank) noexcept { return *rank.endpoint_; }
-  static Communicator communicator(std::shared_ptr<CommunicatorState> state) { return Communicator(std::move(state)); }
-};
 
 /// What is timed. `bytes`: of the vector, or of each block; a multiple of 8.
 struct TunerCall {

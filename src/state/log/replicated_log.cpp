@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "comm/collective/insider.hpp"
+#include "comm/collective/tuner_access.hpp"
 #include "state/log/replica.hpp"
 #include "state/log/space.hpp"
 

@@ -9,6 +9,7 @@
 
 namespace smelt::comm {
 
+/// Access to the endpoint of a rank, the state of a communicator and its constructor.
 struct TunerAccess {
   static Endpoint& endpoint(Rank& rank) noexcept { return *rank.endpoint_; }
   static Communicator communicator(std::shared_ptr<CommunicatorState> state) { return Communicator(std::move(state)); }
