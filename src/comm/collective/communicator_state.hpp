@@ -147,6 +147,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Segment segment_;                       ///< of threads
   std::optional<Rendezvous> rendezvous_;  ///< of processes
   std::vector<int> own_ranks_;
+  std::atomic<int> numbers_{0};
   /// Of a subgroup of threads: its members in the parent communicator, and the attendance of the first one there.
   /// Members that have not attached here have left if they have left the parent.
   struct ParentCommunicator {
