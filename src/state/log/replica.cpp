@@ -188,13 +188,19 @@ Status Replica::progress() noexcept {
 }
 
 Status Replica::serve(bool (*stop)(void* context), void* context) noexcept {
-  const auto ready = [&] {
-    step();
-    for (Entry entry; machine_.apply == nullptr && take(&entry);) {
-    }
-    return status_ != Status::ok || stop(context);
-  };
-  while (!waiter_.wait(ready, &layout_.head().bell)) look_around();
+  bool is_over = false;
+  while (!is_over) {
+    // One wait for each thing that happens: who has just worked stays awake for what comes next.
+    const std::uint64_t before = learned_;
+    const auto ready = [&] {
+      step();
+      for (Entry entry; machine_.apply == nullptr && take(&entry);) {
+      }
+      is_over = status_ != Status::ok || stop(context);
+      return is_over || learned_ != before;
+    };
+    if (!waiter_.wait(ready, &layout_.head().bell)) look_around();
+  }
   return status_;
 }
 
