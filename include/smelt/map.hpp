@@ -355,4 +355,40 @@ class Map {
   std::shared_ptr<Table> table_;
 };
 
+/// A map from byte strings to byte strings, each of up to 64 KiB. As Map in all that is said there; a lookup reads one
+/// more cache line and allocates the string that it returns.
+class StringMap {
+ public:
+  static constexpr std::size_t most_string_bytes = 64 * 1024;
+
+  static Result<StringMap> create(const MapOptions& options = {});
+  static Result<StringMap> create_shared(const std::string& name, const MapOptions& options = {});
+  static Result<StringMap> attach(const std::string& name);
+  static Result<StringMap> open(const std::string& name);
+
+  std::optional<std::string> get(std::string_view key) const;
+
+  // Updates; invalid_argument for longer strings, else as those of Map.
+  MapAnswer put(std::string_view key, std::string_view value) noexcept;
+  MapAnswer insert(std::string_view key, std::string_view value) noexcept;
+  MapAnswer erase(std::string_view key) noexcept;
+  /// `expected` becomes the value, if the key is there and has another one.
+  MapAnswer compare_exchange(std::string_view key, std::string& expected, std::string_view desired);
+
+  /// All keys and values as they are at one moment. Updates of others wait meanwhile.
+  std::vector<std::pair<std::string, std::string>> snapshot() const;
+  std::size_t size() const;
+  MapState state() const { return map_detail::state_of(*table_); }
+
+ private:
+  explicit StringMap(std::shared_ptr<map_detail::Table> table) : table_(std::move(table)) {}
+  static Result<StringMap> made(Result<std::shared_ptr<map_detail::Table>> table);
+
+  /// `choose(reference)` of the value, 0 for none: whether it becomes the new one.
+  template <class Choose>
+  MapAnswer set(std::string_view key, std::string_view value, Choose&& choose) noexcept;
+
+  std::shared_ptr<map_detail::Table> table_;
+};
+
 }  // namespace smelt
