@@ -266,8 +266,10 @@ class Table {
     held.home->word.store(with_valid(held.word, cells) + (changed ? one_change : 0), ordering::map_commit);
   }
 
-  // Strings. A reference is | size class | offset / 64 |; the text begins with its lengths, | key | value |.
+  /// A string and its value out of line; 0: no memory. A reference is | size class | offset / 64 |; the text begins
+  /// with its lengths, | key | value |.
   Word store_text(const char* key, std::size_t key_bytes, const char* value, std::size_t value_bytes) noexcept;
+  /// Gives that memory back, once no cell refers to it.
   void drop_text(Word reference) noexcept;
   /// Words of the text that can be read whatever has become of it: one who reads without owning the chain may find
   /// anything there, and learns afterwards that it does not count.
@@ -353,10 +355,13 @@ class Table {
     unsigned valid;
     int cell;  ///< -1: the key is not there
   };
+  /// Where a key is, in a chain that is owned.
   template <class Shape>
   Spot find_owned(const Shape& shape, const Held& held, const Word* key, Word hash) const noexcept;
+  /// A key that is not in the chain. Gives the chain up.
   template <class Shape>
   Outcome add(const Shape& shape, const Held& held, const Word* key, Word hash, const Word* value) noexcept;
+  /// Makes these the valid cells of a bucket, and gives the chain up.
   void commit(const Held& held, Bucket* bucket, unsigned valid) noexcept;
 
   // The rest is in the library.
@@ -482,7 +487,6 @@ inline void Table::commit(const Held& held, Bucket* bucket, unsigned valid) noex
   disown(held, valid_cells(held.word), true);
 }
 
-/// A key that is not in the chain. Gives the chain up.
 template <class Shape>
 Table::Outcome Table::add(const Shape& shape, const Held& held, const Word* key, Word hash, const Word* value) noexcept {
   Bucket* bucket = held.home;
