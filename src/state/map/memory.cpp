@@ -343,7 +343,7 @@ MapState Memory::state() const {
     const Word process = member.load(std::memory_order_acquire);
     if (process == 0) continue;
     const auto id = ProcessId::unpacked(process);
-    if (life_of(id) != Life::dead && std::ranges::find(state.processes, id.pid) == state.processes.end()) {
+    if (liveness_of(id) != Liveness::dead && std::ranges::find(state.processes, id.pid) == state.processes.end()) {
       state.processes.push_back(id.pid);
     }
   }
