@@ -78,11 +78,16 @@ Result<MapState> inspect_map(const std::string& name);
 Result<void> remove_map(const std::string& name);
 
 namespace map_detail {
+/// What Map and StringMap are made of, by the sizes of their keys and values.
 Result<std::shared_ptr<Table>> create(const Geometry& geometry, const MapOptions& options, bool strings = false);
+/// The same for processes.
 Result<std::shared_ptr<Table>> create_shared(const std::string& name, const Geometry& geometry,
                                              const MapOptions& options, bool strings = false);
+/// One that there is.
 Result<std::shared_ptr<Table>> attach(const std::string& name, const Geometry& geometry, bool strings = false);
+/// One that was kept.
 Result<std::shared_ptr<Table>> open(const std::string& name, const Geometry& geometry, bool strings = false);
+/// What Map::state() returns.
 MapState state_of(const Table& table);
 }  // namespace map_detail
 
@@ -353,6 +358,49 @@ class Map {
   }
 
   std::shared_ptr<Table> table_;
+};
+
+/// A map from byte strings to byte strings, each of up to 64 KiB. As Map in all that is said there; a lookup reads one
+/// more cache line and allocates the string that it returns.
+class StringMap {
+ public:
+  static constexpr std::size_t most_string_bytes = 64 * 1024;
+
+  /// As Map::create().
+  static Result<StringMap> create(const MapOptions& options = {});
+  /// As Map::create_shared().
+  static Result<StringMap> create_shared(const std::string& name, const MapOptions& options = {});
+  /// As Map::attach().
+  static Result<StringMap> attach(const std::string& name);
+  /// As Map::open().
+  static Result<StringMap> open(const std::string& name);
+
+  /// The value of a key.
+  std::optional<std::string> get(std::string_view key) const;
+
+  /// Sets the value of a key. Status::invalid_argument for longer strings, here and below.
+  MapAnswer put(std::string_view key, std::string_view value) noexcept;
+  /// Sets the value of a key that is not there.
+  MapAnswer insert(std::string_view key, std::string_view value) noexcept;
+  /// Removes a key.
+  MapAnswer erase(std::string_view key) noexcept;
+  /// `expected` becomes the value, if the key is there and has another one.
+  MapAnswer compare_exchange(std::string_view key, std::string& expected, std::string_view desired);
+
+  /// All keys and values as they are at one moment. Updates of others wait meanwhile.
+  std::vector<std::pair<std::string, std::string>> snapshot() const;
+  std::size_t size() const;
+  MapState state() const { return map_detail::state_of(*table_); }
+
+ private:
+  explicit StringMap(std::shared_ptr<map_detail::Table> table) : table_(std::move(table)) {}
+  static Result<StringMap> made(Result<std::shared_ptr<map_detail::Table>> table);
+
+  /// `choose(reference)` of the value, 0 for none: whether it becomes the new one.
+  template <class Choose>
+  MapAnswer set(std::string_view key, std::string_view value, Choose&& choose) noexcept;
+
+  std::shared_ptr<map_detail::Table> table_;
 };
 
 }  // namespace smelt

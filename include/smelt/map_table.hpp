@@ -126,6 +126,11 @@ inline constexpr Geometry geometry_of(std::size_t key_bytes, std::size_t value_b
   return made;
 }
 
+// A shape may say more:
+//   has_key(cell)  whether the cell is of the key that is looked for; else its words are compared
+//   read(value)    called of a value that has been found; what it reads counts if get() then returns true
+//   refers         values refer to memory that is given back when they change
+
 /// Sizes that the compiler knows.
 template <std::size_t KeyBytes, std::size_t ValueBytes>
 struct FixedShape {
@@ -261,6 +266,15 @@ class Table {
     held.home->word.store(with_valid(held.word, cells) + (changed ? one_change : 0), ordering::map_commit);
   }
 
+  /// A string and its value out of line; 0: no memory. A reference is | size class | offset / 64 |; the text begins
+  /// with its lengths, | key | value |.
+  Word store_text(const char* key, std::size_t key_bytes, const char* value, std::size_t value_bytes) noexcept;
+  /// Gives that memory back, once no cell refers to it.
+  void drop_text(Word reference) noexcept;
+  /// Words of the text that can be read whatever has become of it: one who reads without owning the chain may find
+  /// anything there, and learns afterwards that it does not count.
+  const AtomicWord* text_of(Word reference, std::size_t* words) const noexcept;
+
   // Below: of the whole map. `visit` gets the words of a cell.
   using Visit = void (*)(void* context, const Word* cell);
 
@@ -303,8 +317,11 @@ class Table {
     unsigned candidates = cells_with_tag(bucket->tags.load(ordering::map_load_cell), tag_of(hash)) & valid;
     for (; candidates != 0; candidates &= candidates - 1) {
       const int index = __builtin_ctz(candidates);
-      if (equal_words(bucket->cell(static_cast<std::size_t>(index), cell_words(shape)), key, shape.geometry.key_words)) {
-        return index;
+      const AtomicWord* cell = bucket->cell(static_cast<std::size_t>(index), cell_words(shape));
+      if constexpr (requires { shape.has_key(cell); }) {
+        if (shape.has_key(cell)) return index;
+      } else {
+        if (equal_words(cell, key, shape.geometry.key_words)) return index;
       }
     }
     return -1;
@@ -338,10 +355,13 @@ class Table {
     unsigned valid;
     int cell;  ///< -1: the key is not there
   };
+  /// Where a key is, in a chain that is owned.
   template <class Shape>
   Spot find_owned(const Shape& shape, const Held& held, const Word* key, Word hash) const noexcept;
+  /// A key that is not in the chain. Gives the chain up.
   template <class Shape>
   Outcome add(const Shape& shape, const Held& held, const Word* key, Word hash, const Word* value) noexcept;
+  /// Makes these the valid cells of a bucket, and gives the chain up.
   void commit(const Held& held, Bucket* bucket, unsigned valid) noexcept;
 
   // The rest is in the library.
@@ -402,6 +422,7 @@ bool Table::get(const Shape& shape, const Word* key, Word hash, Word* value) con
       if (cell >= 0) {
         load_words(value, bucket->cell(static_cast<std::size_t>(cell), cell_words(shape)) + shape.geometry.key_words,
                    shape.geometry.value_words);
+        if constexpr (requires { shape.read(value); }) shape.read(value);
         if (!holds()) break;
         return true;
       }
@@ -466,7 +487,6 @@ inline void Table::commit(const Held& held, Bucket* bucket, unsigned valid) noex
   disown(held, valid_cells(held.word), true);
 }
 
-/// A key that is not in the chain. Gives the chain up.
 template <class Shape>
 Table::Outcome Table::add(const Shape& shape, const Held& held, const Word* key, Word hash, const Word* value) noexcept {
   Bucket* bucket = held.home;
@@ -523,7 +543,7 @@ Table::Outcome Table::update(const Shape& shape, const Word* key, Word hash, Dec
       } else if (shape.geometry.value_words <= 1) {
         SMELT_MAP_POINT(9);
         if (shape.geometry.value_words == 1) old->store(*fresh, ordering::map_store_cell);  // pairs with load_words()
-        disown(held, valid_cells(held.word), false);
+        disown(held, valid_cells(held.word), requires { shape.refers; });
       } else {
         const int cell = free_cell(shape, spot.valid, 0);
         fill_cell(shape, spot.bucket, cell, key, hash, fresh);

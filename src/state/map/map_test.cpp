@@ -224,6 +224,96 @@ TEST(Map, RunsOutOfMemoryWithoutLosingKeys) {
   EXPECT_TRUE(map.erase(1));
 }
 
+// ---- strings --------------------------------------------------------------------------------
+
+TEST(StringMap, AgreesWithAnOrderedMap) {
+  auto map = *StringMap::create({.capacity = 0});
+  std::map<std::string, std::string> reference;
+  std::mt19937_64 random(2);
+  const auto text = [&](std::uint64_t number, std::size_t most) {
+    std::string made = std::to_string(number);
+    made.resize(std::max(made.size(), random() % most), 'x');
+    return made;
+  };
+  for (int i = 0; i < 30'000; ++i) {
+    const std::string key = std::string(random() % 3 * 9, 'k') + std::to_string(random() % 500);
+    const std::string value = text(random(), i % 1000 == 0 ? 60'000 : 100);
+    const auto at = reference.find(key);
+    const bool there = at != reference.end();
+    switch (random() % 5) {
+      case 0:
+        ASSERT_EQ(map.put(key, value).found, there);
+        reference[key] = value;
+        break;
+      case 1:
+        ASSERT_EQ(map.insert(key, value).changed, !there);
+        reference.emplace(key, value);
+        break;
+      case 2:
+        ASSERT_EQ(map.erase(key).changed, there);
+        reference.erase(key);
+        break;
+      case 3: {
+        std::string expected = there && random() % 2 == 0 ? at->second : "other";
+        const bool same = there && expected == at->second;
+        ASSERT_EQ(map.compare_exchange(key, expected, value).changed, same);
+        if (there) {
+          ASSERT_EQ(expected, at->second);
+        }
+        if (same) at->second = value;
+        break;
+      }
+      default:
+        ASSERT_EQ(map.get(key), there ? std::optional(at->second) : std::nullopt);
+    }
+  }
+  auto all = map.snapshot();
+  std::ranges::sort(all);
+  EXPECT_TRUE(std::ranges::equal(all, reference, [](const auto& a, const auto& b) {
+    return a.first == b.first && a.second == b.second;
+  }));
+  EXPECT_EQ(map.size(), reference.size());
+}
+
+TEST(StringMap, TakesUpTo64KiBAndEmptyOnes) {
+  auto map = *StringMap::create();
+  const std::string longest(StringMap::most_string_bytes, 'l');
+  EXPECT_TRUE(map.put(longest, longest));
+  EXPECT_EQ(map.get(longest), longest);
+  EXPECT_TRUE(map.put("", ""));
+  EXPECT_EQ(map.get(""), "");
+  EXPECT_EQ(map.put(longest + "l", "").status, Status::invalid_argument);
+  EXPECT_EQ(map.insert("k", longest + "l").status, Status::invalid_argument);
+  EXPECT_FALSE(map.get("k"));
+  EXPECT_FALSE(map.get(std::string_view("\0", 1)));
+}
+
+TEST(StringMap, ReusesMemoryWhileOthersRead) {
+  auto map = *StringMap::create({.capacity = 0});
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int reader = 0; reader < 2; ++reader) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        if (const auto value = map.get("key 7")) {
+          ASSERT_EQ(value->find_first_not_of(value->front()), std::string::npos) << *value;
+        }
+      }
+    });
+  }
+  const auto churn = [&] {
+    for (int i = 0; i < 30'000; ++i) {
+      map.put("key " + std::to_string(i % 8), std::string(static_cast<std::size_t>(1 + i % 500), static_cast<char>('a' + i % 26)));
+    }
+  };
+  churn();
+  const auto before = map.state().memory_bytes;
+  churn();
+  EXPECT_EQ(map.state().memory_bytes, before);
+  stop = true;
+  for (auto& thread : threads) thread.join();
+}
+
 // ---- threads --------------------------------------------------------------------------------
 
 template <class Body>

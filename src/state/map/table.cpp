@@ -225,6 +225,41 @@ void Table::give_block(Word offset, std::size_t bytes) noexcept {
   }
 }
 
+Word Table::store_text(const char* key, std::size_t key_bytes, const char* value, std::size_t value_bytes) noexcept {
+  const std::size_t words = 1 + words_of(key_bytes) + words_of(value_bytes);
+  const Word offset = take_block(words * sizeof(Word));
+  if (offset == 0) return 0;
+  SMELT_MAP_POINT(23);
+  // Release: somebody may still read what was here before, and must then find that its chain has changed.
+  AtomicWord* to = reinterpret_cast<AtomicWord*>(base_ + offset);
+  (to++)->store(Word{key_bytes} << 32 | value_bytes, ordering::map_store_cell);
+  const auto copy = [&to](const char* from, std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; at += sizeof(Word)) {
+      Word word = 0;
+      std::memcpy(&word, from + at, std::min(sizeof word, bytes - at));
+      (to++)->store(word, ordering::map_store_cell);
+    }
+  };
+  copy(key, key_bytes);
+  copy(value, value_bytes);
+  return static_cast<Word>(class_of(words * sizeof(Word))) << offset_bits | offset / line;
+}
+
+void Table::drop_text(Word reference) noexcept {
+  give_block((reference & offset_mask) * line, block_bytes(static_cast<int>(reference >> offset_bits)));
+}
+
+const AtomicWord* Table::text_of(Word reference, std::size_t* words) const noexcept {
+  const Word offset = (reference & offset_mask) * line, size_class = reference >> offset_bits;
+  const Word bytes = size_class < std::size(header().free_lists) ? block_bytes(static_cast<int>(size_class)) : 0;
+  if (bytes == 0 || offset < sizeof(Header) || offset + bytes > header().backed.load(std::memory_order_relaxed)) {
+    *words = 0;  // a reference out of memory that is something else by now
+    return &header().used;
+  }
+  *words = bytes / sizeof(Word);
+  return reinterpret_cast<const AtomicWord*>(base_ + offset);
+}
+
 Bucket* Table::new_bucket() noexcept {
   const Word offset = take_block(header().geometry.bucket_words * sizeof(Word));
   if (offset == 0) return nullptr;
