@@ -202,7 +202,7 @@ class GraphBLAS:
         parent[root] = root
         frontier[root] = root
         while frontier.nvals > 0:
-            frontier(~parent.S, replace=True) << gb.semiring.any_secondi(frontier @ self.plain)
+            frontier(~parent.S, replace=True) << gb.semiring.ss.any_secondi(frontier @ self.plain)
             parent(frontier.S) << frontier
         return parent.nvals
 
