@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes docs/reference/graph-performance.md from what kernels, peers.py and loading.py have saved.
+"""Writes a page on how fast graph programs are, from what kernels, peers.py and loading.py have saved.
 
-    python3 bench/graph/report.py bench/results/MACHINE... > docs/reference/graph-performance.md
+    python3 bench/graph/report.py bench/results/MACHINE... > PAGE
 """
 import json
 import math
