@@ -4,15 +4,17 @@
 #include <memory>
 #include <utility>
 
-#include "comm/collective/state.hpp"
+#include "comm/collective/communicator_state.hpp"
 #include "smelt/communicator.hpp"
 
 namespace smelt::comm {
 
-struct Insider {
+struct TunerAccess {
   static Endpoint& endpoint(Rank& rank) noexcept { return *rank.endpoint_; }
-  static Communicator communicator(std::shared_ptr<State> state) { return Communicator(std::move(state)); }
-  static const std::shared_ptr<State>& state(const Communicator& communicator) noexcept { return communicator.state_; }
+  static Communicator communicator(std::shared_ptr<CommunicatorState> state) { return Communicator(std::move(state)); }
+  static const std::shared_ptr<CommunicatorState>& state(const Communicator& communicator) noexcept {
+    return communicator.state_;
+  }
 };
 
 }  // namespace smelt::comm

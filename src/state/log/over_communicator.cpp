@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "comm/collective/state.hpp"
+#include "comm/collective/communicator_state.hpp"
 #include "machine/topology/memory.hpp"
 #include "state/log/shape.hpp"
 #include "state/log/space.hpp"
@@ -28,7 +28,7 @@ int nearest_rank(const Machine& machine, const Group& group) {
   return best;
 }
 
-void place(const comm::State& state, const Layout& layout, comm::Placement bind) {
+void place(const comm::CommunicatorState& state, const Layout& layout, comm::Placement bind) {
   const Machine& machine = state.machine;
   if (machine.numa_nodes.size() < 2) return;
   for (int rank = 0; rank < state.group.size(); ++rank) {
@@ -42,9 +42,9 @@ void place(const comm::State& state, const Layout& layout, comm::Placement bind)
 
 }  // namespace
 
-Result<std::shared_ptr<Space>> Space::create(const std::shared_ptr<comm::State>& communicator,
+Result<std::shared_ptr<Space>> Space::create(const std::shared_ptr<comm::CommunicatorState>& communicator,
                                              const LogOptions& options) {
-  comm::State& state = *communicator;
+  comm::CommunicatorState& state = *communicator;
   const int size = state.group.size();
   const bool processes = state.over_processes();
   auto shape =
@@ -54,21 +54,21 @@ Result<std::shared_ptr<Space>> Space::create(const std::shared_ptr<comm::State>&
   space->processes_ = processes;
   if (processes) {
     const int number = state.next_number();
-    comm::MeetOptions meet_options;
-    if (state.options.timeout_s > 0.0) meet_options.timeout_s = state.options.timeout_s;
-    meet_options.stands = [&state]() -> Result<void> {
+    comm::RendezvousOptions rendezvous_options;
+    if (state.options.timeout_s > 0.0) rendezvous_options.timeout_s = state.options.timeout_s;
+    rendezvous_options.stands = [&state]() -> Result<void> {
       if (!state.somebody_died() && state.status() == Status::ok) return {};
       return Error{state.status(), "replicated log: " + state.failure()};
     };
-    auto meeting = comm::meet(
+    auto rendezvous = comm::join_rendezvous(
         fmt::format("{:016x}-log-{}", state.id(), number), size, state.own_ranks(),
         preparation(*shape, [&state, shape = *shape](
                                 std::byte* user) { place(state, Layout(user, shape), bind_reserved_to_numa_node); }),
-        meet_options);
-    if (!meeting) return meeting.error();
-    space->meeting_ = std::move(*meeting);
-    space->members_.emplace(space->meeting_->membership());
-    space->layout_ = Layout(space->meeting_->user());
+        rendezvous_options);
+    if (!rendezvous) return rendezvous.error();
+    space->rendezvous_ = std::move(*rendezvous);
+    space->members_.emplace(space->rendezvous_->membership());
+    space->layout_ = Layout(space->rendezvous_->user());
   } else {
     const std::size_t registry = (comm::Membership::bytes(size) + 4095) / 4096 * 4096;
     auto segment = Segment::anonymous(registry + Layout::bytes(*shape));
@@ -77,7 +77,7 @@ Result<std::shared_ptr<Space>> Space::create(const std::shared_ptr<comm::State>&
     space->members_.emplace(space->segment_.data(), size);
     space->layout_ = Layout(space->segment_.data() + registry, *shape);
     place(state, space->layout_, bind_to_numa_node);
-    prepare(space->segment_.data() + registry, *shape, Among::threads);
+    prepare(space->segment_.data() + registry, *shape, FutexScope::threads);
     for (int rank = 0; rank < size; ++rank) {
       if (auto joined = space->members_->join(rank); !joined) return joined.error();
     }

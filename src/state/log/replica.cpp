@@ -66,7 +66,7 @@ Replica::Replica(std::shared_ptr<Space> space, int rank, const StateMachine& mac
   raise_every_ = std::max(1u, std::min(32u, shape_.requests / 2));
   if (machine_.save != nullptr) layout_.part(rank_).returns.store(1, std::memory_order_relaxed);
   generation_ = Progress::of(own_progress().load(std::memory_order_acquire)).generation;
-  guard_ = comm::ThreadGuard(space_->members(), rank_, space_);
+  guard_ = comm::ThreadExitGuard(space_->members(), rank_, space_);
   waiter_.set_interrupt([](void* self) { return static_cast<Replica*>(self)->needs_attention(); }, this);
   layout_.head().attached.fetch_add(1, std::memory_order_release);
   ring();

@@ -35,7 +35,7 @@
 #include <string>
 #include <vector>
 
-#include "base/own_lines.hpp"
+#include "base/cacheline_padded.hpp"
 #include "state/log/layout.hpp"
 #include "state/log/space.hpp"
 
@@ -62,7 +62,7 @@ class Replica {
   std::string failure() const { return failure_; }
 
  private:
-  using PerRank = OwnLinesVector<std::uint64_t>;
+  using PerRank = CachelinePaddedVector<std::uint64_t>;
 
   /// How far a replica that is out has come on its way back.
   enum class Return : std::uint8_t { out, asking, receiving };
@@ -124,19 +124,19 @@ class Replica {
   const StateMachine machine_;
   std::vector<int> replicas_;
   Waiter waiter_;
-  comm::ThreadGuard guard_;
+  comm::ThreadExitGuard guard_;
 
   // Learner. `seen_`: requests decided below learned_, by client; `executed_`: those delivered, below delivered_.
   std::uint64_t learned_ = 0, delivered_ = 0;
   PerRank seen_, executed_;
-  OwnLinesVector<std::uint64_t> copy_;  ///< of the command that was delivered last
+  CachelinePaddedVector<std::uint64_t> copy_;  ///< of the command that was delivered last
   bool live_ = true;
   std::uint64_t generation_ = 0;
   std::uint32_t calls_ = 0;
 
   // Client. Where each of its last requests was decided, by cell; with `unknown` set: somewhere below that.
   static constexpr std::uint64_t unknown = std::uint64_t{1} << 63;
-  OwnLinesVector<std::uint64_t> places_;
+  CachelinePaddedVector<std::uint64_t> places_;
   std::uint64_t started_ = 0;
   std::uint64_t known_floor_ = 0;
 

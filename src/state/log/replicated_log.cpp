@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "comm/collective/insider.hpp"
+#include "comm/collective/tuner_access.hpp"
 #include "state/log/replica.hpp"
 #include "state/log/space.hpp"
 
@@ -54,7 +54,7 @@ ReplicatedLog& ReplicatedLog::operator=(ReplicatedLog&&) noexcept = default;
 ReplicatedLog::~ReplicatedLog() = default;
 
 Result<ReplicatedLog> ReplicatedLog::create(const Communicator& communicator, const LogOptions& options) {
-  auto space = state::log::Space::create(comm::Insider::state(communicator), options);
+  auto space = state::log::Space::create(comm::TunerAccess::state(communicator), options);
   if (!space) return space.error();
   return ReplicatedLog(std::move(*space));
 }

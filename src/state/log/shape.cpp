@@ -80,12 +80,12 @@ Result<Shape> make_shape(int size, const LogOptions& options, Faults usual_fault
   return shape;
 }
 
-void prepare(std::byte* memory, const Shape& shape, Among among) {
+void prepare(std::byte* memory, const Shape& shape, FutexScope among) {
   new (memory) Head{};
   const Layout layout(memory, shape);
   Head& head = layout.head();
   head.shape = shape;
-  head.bell.among = among;
+  head.bell.scope = among;
   const Configuration first{1, static_cast<int>(shape.leader)};
   head.configuration.store(first.word(), std::memory_order_relaxed);
   head.floor.store(Floor::word(1, 0), std::memory_order_relaxed);

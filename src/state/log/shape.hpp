@@ -12,6 +12,6 @@ namespace smelt::state::log {
 Result<Shape> make_shape(int size, const LogOptions& options, Faults usual_faults, int usual_leader);
 
 /// Writes what is not zero at first. Before anybody else knows the memory.
-void prepare(std::byte* memory, const Shape& shape, Among among);
+void prepare(std::byte* memory, const Shape& shape, FutexScope among);
 
 }  // namespace smelt::state::log

@@ -9,7 +9,7 @@
 namespace smelt::state::log {
 namespace {
 
-constexpr const char* kind = "replicated log";  // what a meeting is about
+constexpr const char* kind = "replicated log";  // what a rendezvous is about
 constexpr std::uint64_t watch_interval_ns = 100'000;
 /// Who sleeps looks around so often: for deaths, and for a leader that is late.
 constexpr std::uint64_t longest_sleep_ns = 1'000'000;
@@ -22,12 +22,12 @@ bool Space::own(int rank) const noexcept {
 
 /// `place`, if there is one, says where memory is to lie before anybody touches it.
 comm::Prepare Space::preparation(const Shape& shape, const std::function<void(std::byte*)>& place) {
-  return [shape, place]() -> Result<comm::Provision> {
+  return [shape, place]() -> Result<comm::SegmentContent> {
     const auto fill = [shape, place](std::byte* user) {
       if (place) place(user);
-      prepare(user, shape, Among::processes);
+      prepare(user, shape, FutexScope::processes);
     };
-    return comm::Provision{kind, Layout::bytes(shape), fill};
+    return comm::SegmentContent{kind, Layout::bytes(shape), fill};
   };
 }
 
@@ -45,7 +45,7 @@ Result<void> Space::open(const LogOptions& options, int parallelism, std::span<c
   }
   wait_ = make_wait_config(size(), parallelism, mode, processes_);
   wait_.longest_sleep_ns = longest_sleep_ns;
-  if (processes_) watch_.emplace(*members_, comm::Watch::Method::automatic, watch_interval_ns);
+  if (processes_) watch_.emplace(*members_, comm::FailureDetector::Method::automatic, watch_interval_ns);
   return {};
 }
 
@@ -56,18 +56,18 @@ Result<std::shared_ptr<Space>> Space::create_shared(const std::string& name, int
   if (!shape) return shape.error();
   auto allowance = discover_allowance();
   if (!allowance) return allowance.error();
-  comm::MeetOptions meet_options;
-  meet_options.timeout_s = timeout_s;
-  auto meeting = comm::meet(name, size, ranks, preparation(*shape, {}), meet_options);
-  if (!meeting) return meeting.error();
-  if (meeting->blueprint() != kind) {
+  comm::RendezvousOptions rendezvous_options;
+  rendezvous_options.timeout_s = timeout_s;
+  auto rendezvous = comm::join_rendezvous(name, size, ranks, preparation(*shape, {}), rendezvous_options);
+  if (!rendezvous) return rendezvous.error();
+  if (rendezvous->shared_config() != kind) {
     return make_error(Status::bad_format, "replicated log: '{}' is the name of something else", name);
   }
   std::shared_ptr<Space> space(new Space());
   space->processes_ = true;
-  space->meeting_ = std::move(*meeting);
-  space->members_.emplace(space->meeting_->membership());
-  space->layout_ = Layout(space->meeting_->user());
+  space->rendezvous_ = std::move(*rendezvous);
+  space->members_.emplace(space->rendezvous_->membership());
+  space->layout_ = Layout(space->rendezvous_->user());
   if (auto opened = space->open(options, allowance->parallelism(), ranks); !opened) return opened.error();
   return space;
 }

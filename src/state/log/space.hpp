@@ -16,14 +16,14 @@
 #include "state/log/layout.hpp"
 
 namespace smelt::comm {
-class State;
+class CommunicatorState;
 }
 
 namespace smelt::state::log {
 
 class Space {
  public:
-  static Result<std::shared_ptr<Space>> create(const std::shared_ptr<comm::State>& communicator,
+  static Result<std::shared_ptr<Space>> create(const std::shared_ptr<comm::CommunicatorState>& communicator,
                                                const LogOptions& options);
   static Result<std::shared_ptr<Space>> create_shared(const std::string& name, int size, std::span<const int> ranks,
                                                       const LogOptions& options, double timeout_s);
@@ -50,9 +50,9 @@ class Space {
   Result<void> open(const LogOptions& options, int parallelism, std::span<const int> ranks);
 
   Segment segment_;                       ///< of threads
-  std::optional<comm::Meeting> meeting_;  ///< of processes
+  std::optional<comm::Rendezvous> rendezvous_;  ///< of processes
   std::optional<comm::Membership> members_;
-  std::optional<comm::Watch> watch_;
+  std::optional<comm::FailureDetector> watch_;
   std::vector<int> own_ranks_;
   Layout layout_;
   WaitConfig wait_;
