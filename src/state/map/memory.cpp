@@ -159,7 +159,7 @@ bool is_used(int fd) {
   const std::size_t bytes = members.size() * sizeof(Word);
   if (pread(fd, members.data(), bytes, offsetof(Header, members)) != static_cast<ssize_t>(bytes)) return false;
   return std::ranges::any_of(members, [](Word process) {
-    return process != 0 && life_of(ProcessId::unpacked(process)) != Life::dead;
+    return process != 0 && liveness_of(ProcessId::unpacked(process)) != Liveness::dead;
   });
 }
 
@@ -357,7 +357,7 @@ MapState Memory::state() const {
     const Word process = member.load(std::memory_order_acquire);
     if (process == 0) continue;
     const auto id = ProcessId::unpacked(process);
-    if (life_of(id) != Life::dead && std::ranges::find(state.processes, id.pid) == state.processes.end()) {
+    if (liveness_of(id) != Liveness::dead && std::ranges::find(state.processes, id.pid) == state.processes.end()) {
       state.processes.push_back(id.pid);
     }
   }

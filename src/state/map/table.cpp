@@ -53,7 +53,7 @@ std::atomic<std::uint32_t> forks{0};
 bool Table::is_dead(Word owner) const noexcept {
   if (!shared_ || owner == owner_.load(std::memory_order_relaxed)) return false;
   const Word process = header().members[owner - 1].load(std::memory_order_acquire);
-  return process == 0 || life_of(ProcessId::unpacked(process)) == Life::dead;
+  return process == 0 || liveness_of(ProcessId::unpacked(process)) == Liveness::dead;
 }
 
 bool Table::own_slowly(Bucket* bucket, Word& word) noexcept {
@@ -134,7 +134,7 @@ bool Table::join() noexcept {
   std::vector<std::pair<std::size_t, Word>> dead;
   for (std::size_t i = 0; i < most_members; ++i) {
     const Word member = header().members[i].load(std::memory_order_acquire);
-    if (member != 0 && life_of(ProcessId::unpacked(member)) == Life::dead) dead.emplace_back(i, member);
+    if (member != 0 && liveness_of(ProcessId::unpacked(member)) == Liveness::dead) dead.emplace_back(i, member);
   }
   for (const auto& [index, member] : dead) {
     Word expected = member;
