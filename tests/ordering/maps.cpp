@@ -13,15 +13,15 @@ using namespace smelt;
 using namespace smelt::stress;
 
 using Numbers = Map<std::uint64_t, std::uint64_t>;
-constexpr std::uint64_t turns = 500;
+constexpr std::uint64_t turns = 500, many_turns = 20'000;  // the latter where one turn seldom tells
 
 /// One thread sets a plain number and tells by `tell(turn)`; the other waits for `told(turn)` and reads it.
 template <class Tell, class Told>
-std::uint64_t hand_over(Tell tell, Told told) {
+std::uint64_t hand_over(Tell tell, Told told, std::uint64_t count = turns) {
   std::uint64_t number = 0, wrong = 0;
   std::atomic<std::uint64_t> taken{0};
   std::thread reader([&] {
-    for (std::uint64_t turn = 1; turn <= turns; ++turn) {
+    for (std::uint64_t turn = 1; turn <= count; ++turn) {
       for (int looks = 0; !told(turn); ++looks) {
         if (looks >= 100) std::this_thread::yield();  // before that it is likely to look in the middle of an update
       }
@@ -29,7 +29,7 @@ std::uint64_t hand_over(Tell tell, Told told) {
       taken.store(turn, std::memory_order_release);
     }
   });
-  for (std::uint64_t turn = 1; turn <= turns; ++turn) {
+  for (std::uint64_t turn = 1; turn <= count; ++turn) {
     number = turn;
     tell(turn);
     while (taken.load(std::memory_order_acquire) != turn) std::this_thread::yield();
@@ -59,7 +59,8 @@ std::uint64_t stress_updates() {
 /// A value of one word, which may be seen before its owner gives the bucket up. MAP_STORE_CELL, MAP_LOAD_CELL.
 std::uint64_t stress_values() {
   auto map = filled();
-  return hand_over([&](auto turn) { map.put(1, turn); }, [&](auto turn) { return map.get(1) == turn; });
+  return hand_over([&](auto turn) { map.put(1, turn); }, [&](auto turn) { return map.get(1) == turn; },
+                   many_turns);
 }
 
 }  // namespace

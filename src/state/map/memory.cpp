@@ -153,6 +153,16 @@ int checked(int fd) {
   return -1;
 }
 
+/// Whether a process that lives takes part. One that only looks at the map may keep it from being freed.
+bool is_used(int fd) {
+  std::vector<Word> members(most_members);
+  const std::size_t bytes = members.size() * sizeof(Word);
+  if (pread(fd, members.data(), bytes, offsetof(Header, members)) != static_cast<ssize_t>(bytes)) return false;
+  return std::ranges::any_of(members, [](Word process) {
+    return process != 0 && liveness_of(ProcessId::unpacked(process)) != Liveness::dead;
+  });
+}
+
 /// A map in use that is not kept: its descriptor, or -1. `name` empty: all, each once, to `all`.
 int find_in_use(const std::string& name, std::vector<FoundMap>* all) {
   std::set<std::pair<dev_t, ino_t>> seen;
@@ -165,6 +175,10 @@ int find_in_use(const std::string& name, std::vector<FoundMap>* all) {
       if (found.empty() || (all == nullptr && found != name)) continue;
       const int fd = checked(::open(path.c_str(), O_RDWR | O_CLOEXEC));
       if (fd < 0) continue;
+      if (!is_used(fd)) {
+        close(fd);
+        continue;
+      }
       if (all == nullptr) return fd;
       struct stat status = {};
       fstat(fd, &status);
