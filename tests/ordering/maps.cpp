@@ -1,11 +1,7 @@
 // The shared map: MAP_* in smelt/map_table.hpp. What a thread did before an update is plain memory here, and another
 // thread reads it once it has seen the update, by the one way that each part is about.
 #include "smelt/map.hpp"
-#include "smelt/map_model.hpp"
 #include "stress.hpp"
-
-// The throughput model is no part of this.
-double smelt::hottest_key_share(double, double) { return 0; }
 
 namespace {
 
