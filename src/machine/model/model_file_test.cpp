@@ -255,8 +255,8 @@ INSTANTIATE_TEST_SUITE_P(
     Table, BadMachine,
     testing::Values(
         Bad{"other schema",
-            {.schema = R"("smelt-machine/2")"},
-            "schema: must be \"smelt-machine/1\", is \"smelt-machine/2\""},
+            {.schema = R"("smelt-machine/3")"},
+            "schema: must be \"smelt-machine/1\" or \"smelt-machine/2\", is \"smelt-machine/3\""},
         Bad{"schema no string", {.schema = "1"}, "schema: must be"},
         Bad{"schema of several lines", {.schema = R"("a\nb\u00e9")"}, "is \"a?b??\""},
         Bad{"key of several lines", {.more = R"(, "a\nb": [nonsense])"}, "a?b: not valid JSON"},
@@ -472,10 +472,10 @@ TEST(ModelFile, AsManyPusAsThereMayBe) {
     for (int i = 1; i < pus; ++i) entries += fmt::format(R"(, {{"os_index": {}}})", i);
     return Text{.pus = "[" + entries + "]", .send = "null", .recv = "null"}.json();
   };
-  const auto machine = parse_machine(text_of(4096), "memory");
+  const auto machine = parse_machine(text_of(16384), "memory");
   ASSERT_TRUE(machine) << machine.error().message;
-  EXPECT_EQ(machine->size(), 4096u);
-  EXPECT_EQ(parse_machine(text_of(4097), "memory").error().message, "memory: pus[4096]: more than 4096 entries");
+  EXPECT_EQ(machine->size(), 16384u);
+  EXPECT_EQ(parse_machine(text_of(16385), "memory").error().message, "memory: pus[16384]: more than 16384 entries");
 }
 
 TEST(ModelFile, EachRequiredKeyIsMissed) {

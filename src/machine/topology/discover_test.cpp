@@ -225,7 +225,7 @@ TEST(Discover, TheSmallestNodeAroundAPuIsItsNode) {
 
 TEST(Discover, AsManyPusAsAreSupported) {
   EXPECT_EQ(discover_synthetic("package:8 core:512 pu:1").size(), 4096u);
-  const ScopedEnv synthetic("HWLOC_SYNTHETIC", "package:1 core:4097 pu:1");
+  const ScopedEnv synthetic("HWLOC_SYNTHETIC", "package:1 core:16385 pu:1");
   EXPECT_EQ(discover_machine().error().status, Status::not_supported);
 }
 

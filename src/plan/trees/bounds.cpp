@@ -32,8 +32,9 @@ constexpr int levels = 5;  // package, NUMA node, L3, core, rank
 double reach_bound(const CostTable& costs, std::optional<int> root) {
   const int n = costs.size();
   std::vector<float> cheapest(static_cast<std::size_t>(n), infinity);
+  std::vector<float> sends, latencies;
   for (int p = 0; p < n; ++p) {
-    const float *send = costs.send_row(p), *latency = costs.latency_row(p);
+    const float *send = costs.send_row(p, sends), *latency = costs.latency_row(p, latencies);
     const auto over = [&](int begin, int end) {
       for (int c = begin; c < end; ++c) {
         const float edge = send[c] + latency[c];

@@ -16,9 +16,10 @@ Tree prim_tree(const CostTable& costs, int root, bool inverted) {
   for (int rank = 0; rank < n; ++rank) {
     if (rank != root) outside.push_back(rank);
   }
+  std::vector<float> sends, latencies;
   for (int added = root; !outside.empty();) {
-    const float* send = costs.send_row(added);
-    const float* latency = costs.latency_row(added);
+    const float* send = costs.send_row(added, sends);
+    const float* latency = costs.latency_row(added, latencies);
     std::size_t nearest = 0;
     for (std::size_t i = 0; i < outside.size(); ++i) {
       const int rank = outside[i];
