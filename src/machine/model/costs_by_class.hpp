@@ -106,6 +106,12 @@ class CostsByClass {
   void set_own(double cost) { own_ = cost; }
   /// Sorted by (from, to).
   const std::vector<Residual>& residuals(int level) const { return residuals_[static_cast<std::size_t>(level)]; }
+  bool has_residuals() const noexcept {
+    for (const auto& level : residuals_) {
+      if (!level.empty()) return true;
+    }
+    return false;
+  }
   /// Takes over residuals in any order; of equal pairs the last counts. Requires: units of that level.
   void set_residuals(int level, std::vector<Residual> residuals);
 

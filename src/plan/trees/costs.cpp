@@ -154,6 +154,18 @@ void CostTable::find_classes() {
   send_classes_ = seen(turned ? machine.recv_ns : machine.send_ns);
   latency_classes_ = seen(turned ? machine.send_ns : machine.recv_ns);
   if (machine.propagation_ns) between_classes_ = seen(*machine.propagation_ns);
+  const auto regular = [](const Classes& costs) { return !costs || !costs->has_residuals(); };
+  if (!regular(send_classes_) || !regular(latency_classes_) || !regular(between_classes_)) return;
+  if (costs_.ranks().shares_pus()) return;
+  const int kinds = send_classes_->places().kinds();
+  for (int pair = 0; pair < kinds * kinds * shared_count; ++pair) {
+    const auto cost = [&](const Classes& costs) {
+      return static_cast<float>(costs->class_cost(pair / shared_count / kinds, pair / shared_count % kinds,
+                                                  static_cast<SharedUnits>(pair % shared_count)));
+    };
+    const float latency = between_classes_ ? cost(latency_classes_) + cost(between_classes_) : cost(latency_classes_);
+    edge_classes_.push_back(cost(send_classes_) + latency);
+  }
 }
 
 // In float as the dense tables have it, so that both lead to the same trees.
@@ -198,6 +210,31 @@ const float* CostTable::send_row(int parent, std::vector<float>& row) const {
 
 const float* CostTable::latency_row(int parent, std::vector<float>& row) const {
   return latency_ ? latency_.get() + index(parent, 0) : class_row(parent, false, row);
+}
+
+const float* CostTable::edge_row(int parent, std::vector<float>& row) const {
+  row.resize(static_cast<std::size_t>(size_));
+  if (edge_classes_.empty()) {
+    thread_local std::vector<float> sends, latencies;
+    const float *send = send_row(parent, sends), *latency = latency_row(parent, latencies);
+    for (int child = 0; child < size_; ++child) row[child] = send[child] + latency[child];
+    return row.data();
+  }
+  const std::vector<int>& pus = costs_.ranks().group().pus;
+  const Places& places = send_classes_->places();
+  thread_local std::vector<SharedUnits> shared;
+  shared.resize(places.size());
+  places.shared_row(static_cast<std::size_t>(pus[parent]), shared.data());
+  const float* classes = &edge_classes_[static_cast<std::size_t>(places.kind(pus[parent]) * places.kinds() * shared_count)];
+  if (places.kinds() == 1) {
+    for (int child = 0; child < size_; ++child) row[child] = classes[shared[pus[child]]];
+  } else {
+    for (int child = 0; child < size_; ++child) {
+      row[child] = classes[places.kind(pus[child]) * shared_count + shared[pus[child]]];
+    }
+  }
+  row[parent] = 0.0F;
+  return row.data();
 }
 
 }  // namespace smelt::plan

@@ -101,6 +101,8 @@ class CostTable {
   /// All of a parent's costs, as long as `row` is not used again. Cost: O(1) if dense, else O(n).
   const float* send_row(int parent, std::vector<float>& row) const;
   const float* latency_row(int parent, std::vector<float>& row) const;
+  /// edge() of a parent and every child, likewise in `row`; 0 for the parent itself. Cost: O(n).
+  const float* edge_row(int parent, std::vector<float>& row) const;
 
  private:
   /// A matrix by class as this direction sees it: turned around for a reduction.
@@ -122,6 +124,8 @@ class CostTable {
   int size_;
   std::unique_ptr<float[]> send_, latency_;
   Classes send_classes_, latency_classes_, between_classes_;
+  /// edge() by class, as sender's kind, receiver's kind, units shared; empty where there are residuals or shared PUs.
+  std::vector<float> edge_classes_;
 };
 
 }  // namespace smelt::plan
