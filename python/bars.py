@@ -474,7 +474,7 @@ def repeat_bars(bench, choice):
         longest = max(longest, tuned["elapsed_s"])
     compared = bench.ask("tune", "--compare", *files)
     bench.save("repeat", compared)
-    counts = ", ".join(f"{compared[kind]} {kind}" for kind in ("same", "same-course", "equal", "different"))
+    counts = ", ".join(f"{compared[kind]} {kind}" for kind in ("same", "same-schedule", "equal", "different"))
     yield Row(f"tune --time {time}: seconds", longest, seconds(time), longest <= seconds(time), "the longer of two runs")
     yield Row("a second run comes to the same or an equal plan", compared["agreement"], 0.95,
               compared["agreement"] >= 0.95, f"{compared['cells']} cells: {counts}")

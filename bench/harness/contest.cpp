@@ -40,7 +40,7 @@ bool parse_numbers(std::string_view text, std::vector<T>& values) {
 }
 
 /// A contestant in the running.
-struct Entrant {
+struct RunningContestant {
   Contestant contestant;
   std::unique_ptr<WorkerProcess> worker;  ///< null once it is out
   std::string reason;                     ///< why it is out
@@ -67,7 +67,7 @@ struct Entrant {
 };
 
 /// One line other than the last; false if it makes no sense.
-bool Entrant::take(const std::string& line) {
+bool RunningContestant::take(const std::string& line) {
   const std::string_view text = line;
   if (text.starts_with("pids")) {
     std::vector<pid_t> team;
@@ -84,7 +84,7 @@ bool Entrant::take(const std::string& line) {
   return false;
 }
 
-void Entrant::listen(const std::string& last, double limit_s) {
+void RunningContestant::listen(const std::string& last, double limit_s) {
   const Deadline deadline = deadline_in(limit_s);
   for (;;) {
     auto line = worker->read_line(deadline);
@@ -118,12 +118,12 @@ class Contest {
 
   ContestOutcome finish() {
     ContestOutcome outcome;
-    for (auto& entrant : entrants_) {
-      if (entrant.reason.empty() && !entrant.has_samples()) entrant.drop("no valid sample");
-      if (entrant.reason.empty())
-        outcome.results.push_back(result_of(entrant));
+    for (auto& running : entrants_) {
+      if (running.reason.empty() && !running.has_samples()) running.drop("no valid sample");
+      if (running.reason.empty())
+        outcome.results.push_back(result_of(running));
       else
-        outcome.left_out.push_back({entrant.contestant.name, entrant.reason});
+        outcome.left_out.push_back({running.contestant.name, running.reason});
     }
     add_floor_ratios(outcome.results);
     add_comparisons(outcome);
@@ -161,36 +161,36 @@ class Contest {
 
   /// The last one was held on a machine that became another one.
   void forget_start() {
-    for (auto& entrant : entrants_) {
-      entrant.times_ns.pop_back();
-      entrant.messages_ns.resize(entrant.messages_before);
+    for (auto& running : entrants_) {
+      running.times_ns.pop_back();
+      running.messages_ns.resize(running.messages_before);
     }
   }
 
-  const Entrant* reference() const {
-    for (const auto& entrant : entrants_) {
-      if (!options_.reference.empty() && entrant.contestant.name == options_.reference) return &entrant;
+  const RunningContestant* reference() const {
+    for (const auto& running : entrants_) {
+      if (!options_.reference.empty() && running.contestant.name == options_.reference) return &running;
     }
     return nullptr;
   }
 
   /// Looks at who is decided, and whether anybody's verdict is open.
   bool settle() {
-    const Entrant* const own = reference();
+    const RunningContestant* const own = reference();
     if (own == nullptr || !own->reason.empty()) return false;
     bool open = false;
-    for (auto& entrant : entrants_) {
-      if (&entrant == own || !entrant.reason.empty()) continue;
-      const bool rival = entrant.contestant.name != floor_name;
-      const auto verdict = judge(ratios(entrant, *own), options_.rules).verdict;
-      entrant.decided = rival && verdict != Verdict::undecided;
-      open |= rival && !entrant.decided;
+    for (auto& running : entrants_) {
+      if (&running == own || !running.reason.empty()) continue;
+      const bool rival = running.contestant.name != floor_name;
+      const auto verdict = judge(ratios(running, *own), options_.rules).verdict;
+      running.decided = rival && verdict != Verdict::undecided;
+      open |= rival && !running.decided;
     }
     return open;
   }
 
   /// Of the starts' medians, of those starts in which both have one.
-  static std::vector<double> ratios(const Entrant& rival, const Entrant& own) {
+  static std::vector<double> ratios(const RunningContestant& rival, const RunningContestant& own) {
     std::vector<double> found;
     for (std::size_t start = 0; start < own.times_ns.size() && start < rival.times_ns.size(); ++start) {
       const auto &theirs = rival.times_ns[start], &ours = own.times_ns[start];
@@ -201,13 +201,13 @@ class Contest {
   }
 
   void add_comparisons(ContestOutcome& outcome) const {
-    const Entrant* const own = reference();
+    const RunningContestant* const own = reference();
     if (own == nullptr || !own->reason.empty()) return;
     outcome.reference = own->contestant.name;
     for (auto& result : outcome.results) {
-      for (const auto& entrant : entrants_) {
-        if (&entrant == own || entrant.contestant.name != result.name) continue;
-        const auto compared = judge(ratios(entrant, *own), options_.rules);
+      for (const auto& running : entrants_) {
+        if (&running == own || running.contestant.name != result.name) continue;
+        const auto compared = judge(ratios(running, *own), options_.rules);
         if (compared.ratio.count > 0) result.compared = compared;
       }
     }
@@ -216,10 +216,10 @@ class Contest {
   /// One after the other: a start must not disturb another worker's calibration. Who failed in an earlier start stays
   /// out.
   void start_all() {
-    for (auto& entrant : entrants_) {
-      entrant.times_ns.emplace_back();
-      entrant.messages_before = entrant.messages_ns.size();
-      entrant.used_s = 0.0;
+    for (auto& running : entrants_) {
+      running.times_ns.emplace_back();
+      running.messages_before = running.messages_ns.size();
+      running.used_s = 0.0;
     }
     for (std::size_t e = 0; e < entrants_.size() && !SignalGuard::interrupted(); ++e) {
       if (!entrants_[e].reason.empty() || entrants_[e].decided) continue;
@@ -231,50 +231,50 @@ class Contest {
   /// As many rounds as turns of the asked length fit this start's part of the budget. A contestant whose operations
   /// take longer than such a turn sits out once it has had twice its share of the time.
   void play() {
-    std::vector<Entrant*> order;
-    for (auto& entrant : entrants_) {
-      if (entrant.worker) order.push_back(&entrant);
+    std::vector<RunningContestant*> order;
+    for (auto& running : entrants_) {
+      if (running.worker) order.push_back(&running);
     }
     const double share_s =
         options_.budget_s / most_starts() / std::max<double>(1.0, static_cast<double>(order.size()));
     const auto rounds = std::max(1L, std::lround(share_s * 1000 / options_.turn_ms));
     for (long round = 0; round < rounds; ++round) {
       std::shuffle(order.begin(), order.end(), random_);
-      for (Entrant* entrant : order) {
+      for (RunningContestant* running : order) {
         if (SignalGuard::interrupted()) return;
-        if (!entrant->worker || entrant->used_s > 2 * share_s) continue;
-        report(*entrant, 0.2 + 0.8 * static_cast<double>(round) / static_cast<double>(rounds));
-        turn(*entrant);
+        if (!running->worker || running->used_s > 2 * share_s) continue;
+        report(*running, 0.2 + 0.8 * static_cast<double>(round) / static_cast<double>(rounds));
+        turn(*running);
       }
     }
   }
 
   void end_all() {
-    for (auto& entrant : entrants_) {
-      if (entrant.worker) entrant.worker->end(true);
-      entrant.worker.reset();
+    for (auto& running : entrants_) {
+      if (running.worker) running.worker->end(true);
+      running.worker.reset();
     }
   }
 
-  void start(Entrant& entrant) {
-    Contestant contestant = entrant.contestant;
+  void start(RunningContestant& running) {
+    Contestant contestant = running.contestant;
     for (auto* texts : {&contestant.argv, &contestant.environment}) {
       for (auto& text : *texts) fill_in_scratch(text);
     }
     auto worker = WorkerProcess::start(contestant);
-    if (!worker) return entrant.drop(worker.error().message);
-    entrant.worker = std::make_unique<WorkerProcess>(*std::move(worker));
-    entrant.listen("ready", options_.start_limit_s);
+    if (!worker) return running.drop(worker.error().message);
+    running.worker = std::make_unique<WorkerProcess>(*std::move(worker));
+    running.listen("ready", options_.start_limit_s);
   }
 
-  void turn(Entrant& entrant) {
+  void turn(RunningContestant& running) {
     const auto start = steady_clock::now();
-    if (!entrant.worker->write_line(fmt::format("round {:.0f}", options_.turn_ms * 1000))) {
-      auto last_words = entrant.worker->read_line(deadline_in(0.2));
-      return entrant.drop(last_words ? "stopped listening" : last_words.error().message);
+    if (!running.worker->write_line(fmt::format("round {:.0f}", options_.turn_ms * 1000))) {
+      auto last_words = running.worker->read_line(deadline_in(0.2));
+      return running.drop(last_words ? "stopped listening" : last_words.error().message);
     }
-    entrant.listen("done", options_.turn_limit_s);
-    entrant.used_s += seconds_since(start);
+    running.listen("done", options_.turn_limit_s);
+    running.used_s += seconds_since(start);
   }
 
   void fill_in_scratch(std::string& text) const {
@@ -283,35 +283,35 @@ class Contest {
   }
 
   /// `fraction`: of this start.
-  void report(const Entrant& entrant, double fraction) {
+  void report(const RunningContestant& running, double fraction) {
     if (!options_.progress) return;
     const int expected = count() < options_.starts ? options_.starts : std::min(next_, most_starts());
     fraction = (count() + fraction) / expected;
     const double elapsed_s = seconds_since(started_);
     const double eta_s = fraction > 0.01 ? elapsed_s * (1 - fraction) / fraction : options_.budget_s;
-    options_.progress({entrant.contestant.name, fraction, eta_s});
+    options_.progress({running.contestant.name, fraction, eta_s});
   }
 
-  static ContestResult result_of(const Entrant& entrant) {
+  static ContestResult result_of(const RunningContestant& running) {
     std::vector<double> all, medians;
     ContestResult result;
-    for (const auto& times : entrant.times_ns) {
+    for (const auto& times : running.times_ns) {
       all.insert(all.end(), times.begin(), times.end());
       auto& start_ns = result.starts_ns.emplace_back();
       if (!times.empty()) medians.push_back(start_ns.emplace(summarize(times).median));
     }
     const Summary times = summarize(std::move(all));
-    result.name = entrant.contestant.name;
+    result.name = running.contestant.name;
     result.median_ns = summarize(std::move(medians)).median;
     result.p99_ns = times.p99;
     result.spread = times.spread;
     result.samples = times.count;
-    if (!entrant.messages_ns.empty()) {
-      result.message_ns = summarize(entrant.messages_ns).median;
+    if (!running.messages_ns.empty()) {
+      result.message_ns = summarize(running.messages_ns).median;
       if (*result.message_ns > 0) result.throughput_mmsg_s = 1000.0 / *result.message_ns;
     }
-    if (const auto fact = entrant.facts.find("method"); fact != entrant.facts.end()) result.method = fact->second;
-    if (const auto fact = entrant.facts.find("predicted_ns"); fact != entrant.facts.end()) {
+    if (const auto fact = running.facts.find("method"); fact != running.facts.end()) result.method = fact->second;
+    if (const auto fact = running.facts.find("predicted_ns"); fact != running.facts.end()) {
       std::vector<double> value;
       if (parse_numbers(" " + fact->second, value) && value.size() == 1) result.predicted_ns = value[0];
     }
@@ -330,10 +330,10 @@ class Contest {
   const ContestOptions& options_;
   const steady_clock::time_point started_ = steady_clock::now();
   ScratchDirectory scratch_;  // outlives the workers, which use it
-  std::vector<Entrant> entrants_;
+  std::vector<RunningContestant> entrants_;
   std::mt19937_64 random_{options_.seed};
   std::vector<Floor> floors_;  ///< of the starts that count
-  Retakes retakes_;
+  Remeasurements retakes_;
   int next_ = 0;  ///< the number of starts after which to look at the verdicts again
 };
 

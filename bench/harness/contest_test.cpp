@@ -14,7 +14,7 @@
 #include <memory>
 #include <thread>
 
-#include "harness/lineup.hpp"
+#include "harness/contestants.hpp"
 #include "harness/process.hpp"
 #include "harness/worker.hpp"
 
@@ -538,13 +538,13 @@ TEST(RealWorker, SleepsBetweenItsTurns) {
 
 std::vector<std::string> names_of(const WorkerSpec& team, const std::vector<std::string>& only = {}) {
   std::vector<std::string> names;
-  const auto lineup = line_up(team, {"best", "binary"}, "/nonexistent/bin/smelt", only);
-  for (const auto& contestant : lineup.contestants) names.push_back(contestant.name);
-  for (const auto& absent : lineup.absent) names.push_back(absent.name);
+  const auto contestant_list = list_contestants(team, {"best", "binary"}, "/nonexistent/bin/smelt", only);
+  for (const auto& contestant : contestant_list.contestants) names.push_back(contestant.name);
+  for (const auto& absent : contestant_list.absent) names.push_back(absent.name);
   return names;
 }
 
-TEST(Lineup, FollowsFromTheOperation) {
+TEST(ContestantList, FollowsFromTheOperation) {
   WorkerSpec team;
   team.pus = {0, 1};
   team.operation = "broadcast";
@@ -556,7 +556,7 @@ TEST(Lineup, FollowsFromTheOperation) {
   EXPECT_THAT(names_of(team), testing::UnorderedElementsAre("floor", "smelt", "openmpi", "mpich"));
 }
 
-TEST(Lineup, VariantsTakePartWhenNamed) {
+TEST(ContestantList, VariantsTakePartWhenNamed) {
   EXPECT_TRUE(names_variant("smelt/strict", "barrier"));
   EXPECT_TRUE(names_variant("smelt/reduce_scatter_ring", "reduce-scatter"));
   EXPECT_FALSE(names_variant("smelt/reduce_scatter_ring", "allreduce"));

@@ -16,8 +16,8 @@
 #include <cstring>
 
 #include "base/cacheline.hpp"
-#include "base/own_lines.hpp"
-#include "base/reading.hpp"
+#include "base/cacheline_padded.hpp"
+#include "base/read_timing.hpp"
 #include "harness/worker.hpp"
 
 namespace smelt::bench {
@@ -79,7 +79,7 @@ class Pattern {
 
   std::size_t bytes_;
   std::size_t words_;
-  OwnLinesVector<std::byte> memory_;
+  CachelinePaddedVector<std::byte> memory_;
 };
 
 template <class Ops>
@@ -243,7 +243,7 @@ struct SumKernel {
   std::size_t count;   ///< of results
   std::size_t slices;  ///< of `count` elements, in the input
   Ops& ops;
-  OwnLinesVector<double> in, out;
+  CachelinePaddedVector<double> in, out;
 };
 
 /// Every fourth proposal is turned down by one rank, each time another one.

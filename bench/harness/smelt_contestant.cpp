@@ -12,7 +12,7 @@
 #include "base/cacheline.hpp"
 #include "base/error.hpp"
 #include "harness/contest.hpp"
-#include "harness/lineup.hpp"
+#include "harness/contestants.hpp"
 #include "harness/timing.hpp"
 #include "smelt/channel.hpp"
 #include "smelt/communicator.hpp"

@@ -28,7 +28,7 @@ namespace smelt::bench {
 
 struct WorkerSpec {
   std::string name;             ///< of the contestant
-  std::string operation;        ///< a name out of benchmarks() (lineup.hpp)
+  std::string operation;        ///< a name out of benchmarks() (contestants.hpp)
   int threads = 2;              ///< ranks
   bool processes = false;       ///< the ranks are processes, else threads of one
   std::size_t bytes = 8;        ///< of a message: the vector, or the block that one rank has for another

@@ -39,7 +39,7 @@ struct ChannelOptions {
 };
 
 namespace channel {
-struct Shared;
+struct ChannelShared;
 struct SenderState;
 struct ReceiverState;
 struct DeleteState {
@@ -135,8 +135,8 @@ class Channel {
   std::uint32_t capacity() const noexcept;
 
  private:
-  explicit Channel(std::shared_ptr<channel::Shared> shared) : shared_(std::move(shared)) {}
-  std::shared_ptr<channel::Shared> shared_;
+  explicit Channel(std::shared_ptr<channel::ChannelShared> shared) : shared_(std::move(shared)) {}
+  std::shared_ptr<channel::ChannelShared> shared_;
 };
 
 }  // namespace smelt

@@ -62,10 +62,10 @@ struct Revalidation;
 struct RevalidateOptions;
 
 namespace comm {
-struct Insider;
-class State;
+struct TunerAccess;
+class CommunicatorState;
 class Endpoint;
-struct Started;
+struct StartedCollective;
 }  // namespace comm
 
 class Communicator;
@@ -98,9 +98,9 @@ class Request {
 
  private:
   friend class Rank;
-  Request(std::shared_ptr<comm::State> state, std::unique_ptr<comm::Started> started);
-  std::shared_ptr<comm::State> state_;
-  std::unique_ptr<comm::Started> started_;
+  Request(std::shared_ptr<comm::CommunicatorState> state, std::unique_ptr<comm::StartedCollective> started);
+  std::shared_ptr<comm::CommunicatorState> state_;
+  std::unique_ptr<comm::StartedCollective> started_;
 };
 
 /// One rank of a communicator: what a thread calls collectives on. Used by one thread at a time.
@@ -183,11 +183,11 @@ class Rank {
 
  private:
   friend class Communicator;
-  friend struct comm::Insider;
+  friend struct comm::TunerAccess;
   struct Attached {};
-  Rank(std::shared_ptr<comm::State> state, int rank);
-  Rank(std::shared_ptr<comm::State> state, int rank, Attached);
-  std::shared_ptr<comm::State> state_;
+  Rank(std::shared_ptr<comm::CommunicatorState> state, int rank);
+  Rank(std::shared_ptr<comm::CommunicatorState> state, int rank, Attached);
+  std::shared_ptr<comm::CommunicatorState> state_;
   comm::Endpoint* endpoint_ = nullptr;
 };
 
@@ -237,9 +237,9 @@ class Communicator {
   Result<Communicator> subset(std::span<const int> ranks) const;
 
  private:
-  friend struct comm::Insider;
-  explicit Communicator(std::shared_ptr<comm::State> state);
-  std::shared_ptr<comm::State> state_;
+  friend struct comm::TunerAccess;
+  explicit Communicator(std::shared_ptr<comm::CommunicatorState> state);
+  std::shared_ptr<comm::CommunicatorState> state_;
 };
 
 }  // namespace smelt

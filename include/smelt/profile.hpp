@@ -83,9 +83,9 @@ FloorCheck check_floor(const Profile& profile, const Floor& now);
 /// How the recipes of two profiles relate, at one size of a table that both have.
 struct ProfileAgreement {
   enum class Kind {
-    same,         ///< one recipe
-    same_course,  ///< two names for the same moves (same_course in smelt/schedule.hpp)
-    equal,        ///< one of the two could not tell them apart
+    same,           ///< one recipe
+    same_schedule,  ///< two names for the same moves (same_schedule in smelt/schedule.hpp)
+    equal,          ///< one of the two could not tell them apart
     different,
   };
   Kind kind = Kind::different;

@@ -203,7 +203,7 @@ ScheduleFloor schedule_floor(const Machine& machine, const Group& group, Operati
 
 /// Whether two requests for the same ranks come to the same for `bytes` as in candidate_recipes: every rank makes the
 /// same moves with the same pieces in the same way. Most trees of two ranks do.
-bool same_course(const ScheduleRequest& a, const ScheduleRequest& b, std::size_t bytes, const Reach& reach = {});
+bool same_schedule(const ScheduleRequest& a, const ScheduleRequest& b, std::size_t bytes, const Reach& reach = {});
 
 struct RankedRecipe {
   Recipe recipe;

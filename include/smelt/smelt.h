@@ -355,49 +355,49 @@ int smelt_request_wait(smelt_request* request);
 /* Waits if it is under way. */
 void smelt_request_free(smelt_request* request);
 
-/* ---- gates --------------------------------------------------------------------------------- */
+/* ---- counted barriers --------------------------------------------------------------------------------- */
 
 /* A barrier of any threads: it knows how many make a round, not which ones, and needs no communicator. It lives in
  * the caller's memory, which processes may share and map anywhere. More threads than a round needs may come; they
  * count for the next one. What any thread of a round did before it arrived is visible to all after they passed.
  * None of these calls is a cancellation point. */
-typedef struct smelt_gate {
+typedef struct smelt_counted_barrier {
   unsigned long long opaque[2];
-} smelt_gate;
+} smelt_counted_barrier;
 
 /* What a thread holds between arriving and passing. Rounds are numbered from 0, modulo 2^31; `last` is 1 for
  * exactly one thread of each. */
-typedef struct smelt_gate_ticket {
+typedef struct smelt_counted_barrier_ticket {
   unsigned round;
   unsigned last;
-} smelt_gate_ticket;
+} smelt_counted_barrier_ticket;
 
-enum { SMELT_GATE_LAST = 1 };
+enum { SMELT_COUNTED_BARRIER_LAST = 1 };
 
 /* `count` threads make a round, 1 to 2^30. Before any other call on it. Errors: SMELT_INVALID_ARGUMENT. */
-int smelt_gate_init(smelt_gate* gate, unsigned count);
+int smelt_counted_barrier_init(smelt_counted_barrier* barrier, unsigned count);
 
 /* The same for threads of the calling process alone, which are woken sooner. */
-int smelt_gate_init_private(smelt_gate* gate, unsigned count);
+int smelt_counted_barrier_init_private(smelt_counted_barrier* barrier, unsigned count);
 
-/* Waits for the round to be complete. Returns SMELT_GATE_LAST to exactly one thread, SMELT_OK to the others;
- * SMELT_BROKEN if it will not be, as a thread has left (smelt_gate_leave). */
-int smelt_gate_wait(smelt_gate* gate);
+/* Waits for the round to be complete. Returns SMELT_COUNTED_BARRIER_LAST to exactly one thread, SMELT_OK to the others;
+ * SMELT_BROKEN if it will not be, as a thread has left (smelt_counted_barrier_leave). */
+int smelt_counted_barrier_wait(smelt_counted_barrier* barrier);
 
 /* The same in two steps: arrive counts the caller in and does not wait; pass waits. Every ticket is passed
  * once, by the thread that arrived: without the last one's pass nobody passes. */
-smelt_gate_ticket smelt_gate_arrive(smelt_gate* gate);
-int smelt_gate_pass(smelt_gate* gate, smelt_gate_ticket ticket);
+smelt_counted_barrier_ticket smelt_counted_barrier_arrive(smelt_counted_barrier* barrier);
+int smelt_counted_barrier_pass(smelt_counted_barrier* barrier, smelt_counted_barrier_ticket ticket);
 
 /* One of the threads that rounds count on will not come any more; called by that thread, or by one that knows. Rounds
  * that are complete are passed by all. Who waits in one that is not, and who comes from now on, is told SMELT_BROKEN, in
- * any process that maps the gate: it cannot be used any more, only destroyed. */
-void smelt_gate_leave(smelt_gate* gate);
+ * any process that maps the barrier: it cannot be used any more, only destroyed. */
+void smelt_counted_barrier_leave(smelt_counted_barrier* barrier);
 
 /* May be called as soon as the caller has passed, while others still return from the same round; when it returns,
- * nobody touches the gate any more. SMELT_INVALID_ARGUMENT, at once: somebody waits for a round that is not
+ * nobody touches the barrier any more. SMELT_INVALID_ARGUMENT, at once: somebody waits for a round that is not
  * complete. */
-int smelt_gate_destroy(smelt_gate* gate);
+int smelt_counted_barrier_destroy(smelt_counted_barrier* barrier);
 
 /* ---- teams ---------------------------------------------------------------------------------- */
 

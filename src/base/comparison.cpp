@@ -85,7 +85,7 @@ bool floor_moved(const Floor& before, const Floor& after) noexcept {
   return floor_moved(before.line_ns, after.line_ns) || floor_moved(before.work_ns, after.work_ns);
 }
 
-bool Retakes::again(bool moved) noexcept {
+bool Remeasurements::again(bool moved) noexcept {
   if (moved && in_a_row_ < most) {
     ++in_a_row_;
     ++taken_again_;

@@ -66,7 +66,7 @@ Finding judge(std::vector<double> ratios, const VerdictRules& rules = {});
 std::size_t next_look(std::size_t count) noexcept;
 
 /// What is taken again because the floor moved, of one cell, and how often that was.
-class Retakes {
+class Remeasurements {
  public:
   static constexpr int most = 3;  ///< of the same thing
 

@@ -169,8 +169,8 @@ TEST(Floor, MovesByMoreThanAFifth) {
   EXPECT_FALSE(floor_moved({100, 0}, {100, 65}));
 }
 
-TEST(Retakes, ThreeTimesAtMostEach) {
-  Retakes retakes;
+TEST(Remeasurements, ThreeTimesAtMostEach) {
+  Remeasurements retakes;
   EXPECT_FALSE(retakes.again(false));
   EXPECT_EQ(retakes.taken_again(), 0);
   EXPECT_TRUE(retakes.again(true));

@@ -36,21 +36,23 @@ bool registered_across() noexcept {
 }
 #endif
 
-int operation(int what, Among among) noexcept { return among == Among::threads ? what | FUTEX_PRIVATE_FLAG : what; }
+int operation(int what, FutexScope scope) noexcept {
+  return scope == FutexScope::threads ? what | FUTEX_PRIVATE_FLAG : what;
+}
 
 }  // namespace
 
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint64_t timeout_ns,
-                Among among) noexcept {
+                FutexScope scope) noexcept {
   timespec timeout = {};
   timeout.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
   timeout.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
-  syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), operation(FUTEX_WAIT, among), expected,
+  syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), operation(FUTEX_WAIT, scope), expected,
           timeout_ns == no_timeout ? nullptr : &timeout, nullptr, 0);
 }
 
-void futex_wake(const std::atomic<std::uint32_t>& word, Among among) noexcept {
-  syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), operation(FUTEX_WAKE, among), INT_MAX, nullptr,
+void futex_wake(const std::atomic<std::uint32_t>& word, FutexScope scope) noexcept {
+  syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), operation(FUTEX_WAKE, scope), INT_MAX, nullptr,
           nullptr, 0);
 }
 

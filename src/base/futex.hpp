@@ -11,14 +11,14 @@ constexpr std::uint64_t no_timeout = UINT64_MAX;
 
 /// Who sleeps on a word and who wakes them; all have to say the same. Threads of one process are found by the address
 /// alone, processes by the page that they may map anywhere, which takes the kernel longer.
-enum class Among : bool { processes, threads };
+enum class FutexScope : bool { processes, threads };
 
 /// Sleeps while `word` == `expected`, for at most `timeout_ns`; may return early for any reason. Cost: a system call.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint64_t timeout_ns,
-                Among among = Among::processes) noexcept;
+                FutexScope scope = FutexScope::processes) noexcept;
 
 /// Wakes everybody who sleeps on `word`. Cost: a system call.
-void futex_wake(const std::atomic<std::uint32_t>& word, Among among = Among::processes) noexcept;
+void futex_wake(const std::atomic<std::uint32_t>& word, FutexScope scope = FutexScope::processes) noexcept;
 
 /// Makes this process able to call heavy_barrier() and, `across_processes`, answer that of others. Called before a thread
 /// of this process unparks anybody; idempotent, survives fork. Cost: none where the library was loaded before the process

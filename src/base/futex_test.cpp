@@ -12,8 +12,8 @@
 namespace smelt {
 namespace {
 
-class Futexes : public testing::TestWithParam<Among> {};
-INSTANTIATE_TEST_SUITE_P(Futex, Futexes, testing::Values(Among::processes, Among::threads));
+class Futexes : public testing::TestWithParam<FutexScope> {};
+INSTANTIATE_TEST_SUITE_P(Futex, Futexes, testing::Values(FutexScope::processes, FutexScope::threads));
 
 TEST_P(Futexes, SleepAsLongAsTheyAreToldTo) {
   const std::atomic<std::uint32_t> word{7};

@@ -94,21 +94,21 @@ Result<ProcessId> ProcessId::self() {
   return self;
 }
 
-Life life_of(const ProcessId& process) noexcept {
-  if (const auto self = ProcessId::self(); self && self->packed() == process.packed()) return Life::alive;
+Liveness liveness_of(const ProcessId& process) noexcept {
+  if (const auto self = ProcessId::self(); self && self->packed() == process.packed()) return Liveness::alive;
   Stat stat;
   switch (read_stat(process.pid, stat)) {
     case ReadStat::failed:
-      return Life::unknown;
+      return Liveness::unknown;
     case ReadStat::no_process:
-      return kill(process.pid, 0) != 0 && errno == ESRCH ? Life::dead : Life::unknown;
+      return kill(process.pid, 0) != 0 && errno == ESRCH ? Liveness::dead : Liveness::unknown;
     case ReadStat::done:
       break;
   }
-  if (stat.start_ticks != (process.start_ticks & start_mask)) return Life::dead;
+  if (stat.start_ticks != (process.start_ticks & start_mask)) return Liveness::dead;
   // The first thread of a process is also a zombie while others go on without it.
   const bool over = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
-  return over ? Life::dead : Life::alive;
+  return over ? Liveness::dead : Liveness::alive;
 }
 
 bool is_stopped(const ProcessId& process) noexcept {

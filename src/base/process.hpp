@@ -28,10 +28,10 @@ struct ProcessId {
 /// Identifies the namespaces that give pids and start times their meaning; 0 if unknown.
 std::uint64_t current_namespaces() noexcept;
 
-enum class Life { alive, dead, unknown };
+enum class Liveness { alive, dead, unknown };
 
 /// Whether a process still runs; a zombie does not. Two or three system calls.
-Life life_of(const ProcessId& process) noexcept;
+Liveness liveness_of(const ProcessId& process) noexcept;
 
 /// Whether a signal or a debugger has stopped it. False of one that does not live or cannot be looked at.
 bool is_stopped(const ProcessId& process) noexcept;

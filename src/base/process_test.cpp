@@ -41,13 +41,13 @@ TEST(Process, IsTheCallingOneAlsoAfterAFork) {
   const auto self = ProcessId::self();
   ASSERT_TRUE(self);
   EXPECT_EQ(self->pid, getpid());
-  EXPECT_EQ(life_of(*self), Life::alive);
+  EXPECT_EQ(liveness_of(*self), Liveness::alive);
   const auto before = ticks_since_boot();
   EXPECT_GT(self->start_ticks, 0u);
   EXPECT_LE(self->start_ticks, before);
   EXPECT_EQ(in_child([&] {
               const auto own = ProcessId::self();
-              if (!own || own->pid != getpid() || life_of(*own) != Life::alive) return failed;
+              if (!own || own->pid != getpid() || liveness_of(*own) != Liveness::alive) return failed;
               return own->start_ticks + 1 >= before && own->start_ticks <= ticks_since_boot() ? 0 : failed;
             }),
             0);
@@ -76,8 +76,8 @@ TEST(Process, IsNotTheAncestorThatHadItsPid) {
       const int result = in_child([&] {
         if (getpid() != ancestor.pid) return skipped;
         const auto own = ProcessId::self();
-        return own && own->start_ticks > ancestor.start_ticks && life_of(*own) == Life::alive &&
-                       life_of(ancestor) == Life::dead
+        return own && own->start_ticks > ancestor.start_ticks && liveness_of(*own) == Liveness::alive &&
+                       liveness_of(ancestor) == Liveness::dead
                    ? 0
                    : failed;
       });
@@ -109,7 +109,7 @@ TEST(Process, IsNotTheAncestorThatHadItsPid) {
 TEST(Process, IsDeadAsAZombieAndWhenAnotherHasItsPid) {
   const auto self = ProcessId::self();
   // Of this process's pid, but not this process: the way of all others.
-  EXPECT_EQ(life_of({self->pid, self->start_ticks + 1}), Life::dead);
+  EXPECT_EQ(liveness_of({self->pid, self->start_ticks + 1}), Liveness::dead);
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = fork();
@@ -121,14 +121,14 @@ TEST(Process, IsDeadAsAZombieAndWhenAnotherHasItsPid) {
   }
   ProcessId other;
   ASSERT_EQ(read(ends[0], &other, sizeof other), static_cast<ssize_t>(sizeof other));
-  EXPECT_EQ(life_of(other), Life::alive);
-  EXPECT_EQ(life_of({other.pid, other.start_ticks + 1}), Life::dead);
+  EXPECT_EQ(liveness_of(other), Liveness::alive);
+  EXPECT_EQ(liveness_of({other.pid, other.start_ticks + 1}), Liveness::dead);
   kill(child, SIGKILL);
   siginfo_t info = {};
   waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
-  EXPECT_EQ(life_of(other), Life::dead) << "a zombie";
+  EXPECT_EQ(liveness_of(other), Liveness::dead) << "a zombie";
   waitpid(child, nullptr, 0);
-  EXPECT_EQ(life_of(other), Life::dead) << "nobody";
+  EXPECT_EQ(liveness_of(other), Liveness::dead) << "nobody";
   close(ends[0]);
   close(ends[1]);
 }
@@ -153,10 +153,10 @@ TEST(Process, LivesWithoutItsFirstThread) {
   }
   ProcessId other;
   ASSERT_EQ(read(ends[0], &other, sizeof other), static_cast<ssize_t>(sizeof other));
-  EXPECT_EQ(life_of(other), Life::alive);
+  EXPECT_EQ(liveness_of(other), Liveness::alive);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  EXPECT_EQ(life_of(other), Life::dead);
+  EXPECT_EQ(liveness_of(other), Liveness::dead);
   close(ends[0]);
   close(ends[1]);
 }
@@ -166,9 +166,9 @@ TEST(Process, IsOfUnknownLifeWhereProcIsNotMounted) {
   const auto self = *ProcessId::self();
   const int result = in_child([&] {
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 || mount("none", "/proc", "tmpfs", 0, nullptr) != 0) return skipped;
-    if (life_of(self) != Life::unknown) return failed;
+    if (liveness_of(self) != Liveness::unknown) return failed;
     const ProcessId nobody{(1 << 22) - 1, 1};
-    return kill(nobody.pid, 0) != 0 && life_of(nobody) != Life::dead ? failed : 0;
+    return kill(nobody.pid, 0) != 0 && liveness_of(nobody) != Liveness::dead ? failed : 0;
   });
   if (result == skipped) GTEST_SKIP() << "no namespace to hide /proc in";
   EXPECT_EQ(result, 0);

@@ -28,7 +28,7 @@ constexpr std::uint64_t crowded_yield_ns = 5'000'000;
 constexpr std::uint64_t interrupt_every_ns = 20'000;
 constexpr std::uint64_t unfenced_sleep_ns = 1'000'000;
 
-alignas(separation_bytes) constinit Truce process_truce;
+alignas(separation_bytes) constinit YieldSuppression process_yield_suppression;
 
 std::uint64_t to_ticks(std::uint64_t ns) {
   return static_cast<std::uint64_t>(static_cast<double>(ns) * rough_ticks_per_ns());
@@ -48,7 +48,7 @@ void find_relaxes_between_looks() noexcept {
   }
   const std::uint64_t all = std::max<std::uint64_t>(1, shortest), wanted = to_ticks(looks_apart_ns * relaxes);
   const std::uint64_t rounded = std::clamp<std::uint64_t>((wanted + all / 2) / all, 1, relaxes);
-  wait_detail::relaxes_between_looks.store(static_cast<std::uint32_t>(rounded), std::memory_order_relaxed);
+  wait_detail::pauses_between_polls.store(static_cast<std::uint32_t>(rounded), std::memory_order_relaxed);
 }
 
 /// How often the kernel has let others run in the place of the calling thread, which did not sleep.
@@ -82,7 +82,7 @@ void wait_detail::wake(Parking& parking) noexcept {
   auto value = parking.parked.load(std::memory_order_relaxed);
   while ((value & Parking::asleep) != 0) {
     if (!parking.parked.compare_exchange_weak(value, value + 1, std::memory_order_relaxed)) continue;
-    return futex_wake(parking.parked, parking.among);
+    return futex_wake(parking.parked, parking.scope);
   }
 }
 
@@ -131,10 +131,10 @@ void wait_detail::rest(const void*, bool (*)(void*), void*) noexcept {}
 #endif
 
 /// One wait beyond the inlined polling.
-class Waiter::Episode {
+class Waiter::SlowWait {
  public:
   /// `start`: now; of no account for a wait that sleeps at once and asks no interrupt.
-  Episode(Waiter& waiter, bool (*ready)(void*), void* condition, const void* watch, std::uint64_t start) noexcept
+  SlowWait(Waiter& waiter, bool (*ready)(void*), void* condition, const void* watch, std::uint64_t start) noexcept
       : waiter_(waiter), ready_(ready), condition_(condition), watch_(watch), start_(start), last_asked_(start) {}
 
   std::uint64_t start() const noexcept { return start_; }
@@ -158,13 +158,13 @@ class Waiter::Episode {
       const bool rests = monitor && now - start_ >= pause_ticks;
       for (int i = 0; i < 8; ++i) {
         if (ready()) {
-          waiter_.neighbours_.spun();
+          waiter_.contention_.spun();
           return true;
         }
         if (rests) {
           wait_detail::rest(watch_, ready_, condition_);
         } else {
-          wait_detail::look_away();
+          wait_detail::pause_between_polls();
         }
       }
     }
@@ -177,18 +177,18 @@ class Waiter::Episode {
       if (ready()) return true;
       now = yield_once();
       if (ready() || ask(now)) return true;
-      if (!always && waiter_.neighbours_.take_slices(to_ns(now))) return false;
+      if (!always && waiter_.contention_.take_slices(to_ns(now))) return false;
     }
     return false;
   }
 
-  bool sleep(const Bed& bed) noexcept {
+  bool sleep(const SleepMethod& sleep_method) noexcept {
     std::uint64_t nap_ns = 50'000;
     for (;;) {
-      if (bed.parking != nullptr) {
-        park(*bed.parking);
-      } else if (bed.lie_down != nullptr) {
-        bed.lie_down(bed.place, waiter_.config_.longest_sleep_ns);
+      if (sleep_method.parking != nullptr) {
+        park(*sleep_method.parking);
+      } else if (sleep_method.sleep_for != nullptr) {
+        sleep_method.sleep_for(sleep_method.place, waiter_.config_.longest_sleep_ns);
       } else {
         const timespec nap = {0, static_cast<long>(nap_ns)};
         nanosleep(&nap, nullptr);
@@ -201,16 +201,16 @@ class Waiter::Episode {
  private:
   /// Returns when it was over.
   std::uint64_t yield_once() noexcept {
-    auto& neighbours = waiter_.neighbours_;
-    const bool watches = neighbours.watches(to_ns(ticks()));
+    auto& contention = waiter_.contention_;
+    const bool watches = contention.watches(to_ns(ticks()));
     const long switched = watches ? switches() : 0;
     const std::uint64_t before = ticks();
     sched_yield();
     const std::uint64_t now = ticks();
     const std::uint64_t took_ns = to_ns(now - before);
     // A hypervisor takes PUs away, too.
-    const bool nobody = watches && took_ns >= Neighbours::slice_ns && switches() == switched;
-    if (!nobody) neighbours.yielded(to_ns(now), took_ns, to_ns(late(before, now)));
+    const bool nobody = watches && took_ns >= PuContention::slice_ns && switches() == switched;
+    if (!nobody) contention.yielded(to_ns(now), took_ns, to_ns(late(before, now)));
     return now;
   }
 
@@ -224,11 +224,11 @@ class Waiter::Episode {
   }
 
   void park(Parking& parking) noexcept {
-    // Partners: unpark(), unpark_firmly(). The mark, then the barrier, then ready(): whoever publishes after the
+    // Partners: unpark(), unpark_by_rmw(). The mark, then the barrier, then ready(): whoever publishes after the
     // barrier sees the mark; whoever published before it is seen by ready(). Firm wakers change the same word: those
     // that come later see the mark, and those before have published to this.
     const auto longest = waiter_.config_.longest_sleep_ns;
-    if (waiter_.config_.firm_wakers) return park_unless([this] { return ready(); }, parking, longest);
+    if (waiter_.config_.wakes_by_rmw) return park_unless([this] { return ready(); }, parking, longest);
     const auto marked = wait_detail::mark(parking);
     const bool fenced = heavy_barrier(waiter_.config_.across_processes);
     if (ready()) return;
@@ -245,10 +245,10 @@ class Waiter::Episode {
 };
 
 Waiter::Waiter(const WaitConfig& config) noexcept
-    : neighbours_(config.truce != nullptr ? *config.truce : process_truce, config.slices_are_ours ? Neighbours::never
-                                                                           : config.ranks_per_pu > 1.0
-                                                                               ? Neighbours::shared_slice_ns
-                                                                               : Neighbours::slice_ns),
+    : contention_(config.yield_suppression != nullptr ? *config.yield_suppression : process_yield_suppression,
+                  config.slices_are_ours      ? PuContention::never
+                  : config.ranks_per_pu > 1.0 ? PuContention::shared_slice_ns
+                                              : PuContention::slice_ns),
       config_(config) {
   [[maybe_unused]] static const bool found = (find_relaxes_between_looks(), true);
   const bool shares = config.ranks_per_pu > 1.0;
@@ -277,31 +277,31 @@ Waiter::Waiter(const WaitConfig& config) noexcept
 /// Whether to sleep at once for the sake of the wake-up. Two threads that yield to each other look busy and hot to the
 /// kernel, which leaves them on one PU for tens of milliseconds though another is idle; a sleeper it wakes where there
 /// is room.
-bool Waiter::should_move(const Bed& bed) noexcept {
-  return neighbours_.keep_displacing() && config_.mode == WaitMode::automatic && config_.ranks_per_pu <= 1.0 &&
-         (bed.parking != nullptr || bed.lie_down != nullptr);
+bool Waiter::should_move(const SleepMethod& sleep_method) noexcept {
+  return contention_.keep_displacing() && config_.mode == WaitMode::automatic && config_.ranks_per_pu <= 1.0 &&
+         (sleep_method.parking != nullptr || sleep_method.sleep_for != nullptr);
 }
 
 /// The phases before sleep; true if the wait is over.
-bool Waiter::stay_awake(Episode& episode) noexcept {
+bool Waiter::stay_awake(SlowWait& episode) noexcept {
   const bool always = config_.mode != WaitMode::automatic || config_.slices_are_ours;
-  const bool costs_slices = !always && neighbours_.take_slices(to_ns(episode.start()));
+  const bool costs_slices = !always && contention_.take_slices(to_ns(episode.start()));
   // Where others need the PU, spinning only keeps them from making ready() true.
-  if (spin_ticks_ != 0 && (!neighbours_.crowd() || config_.mode == WaitMode::spin)) {
+  if (spin_ticks_ != 0 && (!contention_.crowd() || config_.mode == WaitMode::spin)) {
     if (episode.spin(spin_ticks_)) return true;
   }
   if (costs_slices) {
-    neighbours_.settle();
+    contention_.settle();
     return false;
   }
   return episode.yield(yield_ticks_, always);
 }
 
-bool Waiter::wait_slowly(bool (*ready)(void*), void* condition, Bed bed, const void* watch) noexcept {
-  const bool at_once = neighbours_.sleeps_at_once();
+bool Waiter::wait_slowly(bool (*ready)(void*), void* condition, SleepMethod sleep_method, const void* watch) noexcept {
+  const bool at_once = contention_.sleeps_at_once();
   // Asking for the time takes a twentieth of a switch to another thread.
-  Episode episode(*this, ready, condition, watch, at_once && interrupt_ == nullptr ? 0 : ticks());
-  const bool done = (!at_once && !should_move(bed) && stay_awake(episode)) || episode.sleep(bed);
+  SlowWait episode(*this, ready, condition, watch, at_once && interrupt_ == nullptr ? 0 : ticks());
+  const bool done = (!at_once && !should_move(sleep_method) && stay_awake(episode)) || episode.sleep(sleep_method);
   return done && !episode.interrupted();
 }
 

@@ -17,7 +17,7 @@
 
 #include "base/cacheline.hpp"
 #include "base/futex.hpp"
-#include "base/neighbours.hpp"
+#include "base/pu_contention.hpp"
 
 namespace smelt {
 
@@ -37,8 +37,9 @@ struct WaitConfig {
   bool across_processes = false;                ///< the waking side may be in another process
   std::uint64_t longest_sleep_ns = 50'000'000;  ///< after which a sleeper looks around
   bool slices_are_ours = false;  ///< of those that share a PU some work for long: yields give time slices to them
-  bool firm_wakers = false;      ///< whoever wakes does it by unpark_firmly(): to sleep costs less, to wake more
-  Truce* truce = nullptr;        ///< where waiters tell each other that yields cost time slices; null: the process's
+  bool wakes_by_rmw = false;     ///< whoever wakes does it by unpark_by_rmw(): to sleep costs less, to wake more
+  YieldSuppression* yield_suppression =
+      nullptr;                   ///< where waiters tell each other that yields cost time slices; null: the process's
   std::uint64_t awake_ns = 0;    ///< automatic: how long a waiter stays awake at most; 0 = the policy's own choice
   /// When something happened last for which any of these waiters waits, in ticks(); null: not known. Then a yield costs
   /// only what it returned too late: while they wait for one of their own that computes, it may have the PU.
@@ -55,7 +56,7 @@ struct alignas(separation_bytes) Parking {
   static constexpr std::uint32_t asleep = 1;
   std::atomic<std::uint32_t> parked{
       0};                          ///< odd: somebody may be asleep; + 1 by who wakes them, so that it never comes back
-  Among among = Among::processes;  ///< set before anybody comes
+  FutexScope scope = FutexScope::processes;  ///< set before anybody comes
 };
 
 namespace wait_detail {
@@ -78,12 +79,12 @@ inline void relax() noexcept {
 
 /// How many relax() take about 32 ns, half of what a line's way from core to core takes; 1 until a Waiter has been
 /// made.
-inline constinit std::atomic<std::uint32_t> relaxes_between_looks{1};
+inline constinit std::atomic<std::uint32_t> pauses_between_polls{1};
 
 /// Between two looks at what another core is about to write. Who looks all the time asks for the line at the moment in
 /// which the writer gets it, and may take it back before the store is done; who looks seldom sees it late.
-inline void look_away() noexcept {
-  for (auto i = relaxes_between_looks.load(std::memory_order_relaxed); i != 0; --i) relax();
+inline void pause_between_polls() noexcept {
+  for (auto i = pauses_between_polls.load(std::memory_order_relaxed); i != 0; --i) relax();
 }
 }  // namespace wait_detail
 
@@ -97,9 +98,9 @@ inline void unpark(Parking& parking) noexcept {
     wait_detail::wake(parking);
 }
 
-/// As unpark(), for waiters with `firm_wakers`, where so many sleep and wake that their heavy barriers would cost more.
-/// Cost: a read-modify-write.
-inline void unpark_firmly(Parking& parking) noexcept {
+/// As unpark(), for waiters with `wakes_by_rmw`, where so many sleep and wake that their heavy barriers would cost
+/// more. Cost: a read-modify-write.
+inline void unpark_by_rmw(Parking& parking) noexcept {
   // Release publishes the condition to a sleeper that changes the word later; the others' change is seen here.
   if ((parking.parked.fetch_add(0, std::memory_order_acq_rel) & Parking::asleep) != 0) wait_detail::wake(parking);
 }
@@ -111,14 +112,14 @@ inline std::uint32_t mark(Parking& parking) noexcept {
 }
 /// Not if anybody has woken sleepers since `marked`: it may have been for this one, though others have marked it again.
 inline void sleep_at(Parking& parking, std::uint32_t marked, std::uint64_t longest_ns) noexcept {
-  futex_wait(parking.parked, marked, longest_ns, parking.among);
+  futex_wait(parking.parked, marked, longest_ns, parking.scope);
 }
 }  // namespace wait_detail
 
 /// Sleeps unless `ready()`, for at most `longest_ns`. For a condition that every waker makes true by changing a word
 /// before unpark(), and for which `ready` changes that word, too, as by adding 0, both with acquire and release:
 /// whichever comes first is seen by the other, so that no barrier is needed (docs/explanation/memory-ordering.md,
-/// "parking"). With unpark_firmly() that word is the parking's own.
+/// "parking"). With unpark_by_rmw() that word is the parking's own.
 template <class Ready>
 void park_unless(Ready&& ready, Parking& parking, std::uint64_t longest_ns) noexcept {
   const auto marked = wait_detail::mark(parking);
@@ -154,18 +155,18 @@ class Waiter {
   bool wait_or_sleep(Ready&& ready, Sleep&& sleep, const void* watch = nullptr) noexcept {
     if (poll(ready)) return true;
     using Place = std::remove_reference_t<Sleep>;
-    const auto lie_down = [](void* place, std::uint64_t longest_ns) { (*static_cast<Place*>(place))(longest_ns); };
-    return wait_slowly(call<Ready>, address(ready), {nullptr, lie_down, address(sleep)}, watch);
+    const auto sleep_for = [](void* place, std::uint64_t longest_ns) { (*static_cast<Place*>(place))(longest_ns); };
+    return wait_slowly(call<Ready>, address(ready), {nullptr, sleep_for, address(sleep)}, watch);
   }
 
   const WaitConfig& config() const noexcept { return config_; }
 
  private:
-  class Episode;
+  class SlowWait;
   /// Where a waiter sleeps: a parking, a place of the caller's, or (neither) by the clock.
-  struct Bed {
+  struct SleepMethod {
     Parking* parking;
-    void (*lie_down)(void* place, std::uint64_t longest_ns);
+    void (*sleep_for)(void* place, std::uint64_t longest_ns);
     void* place;
   };
   static constexpr std::uint32_t few_polls = 4;
@@ -173,8 +174,8 @@ class Waiter {
   template <class Ready>
   bool poll(Ready& ready) const noexcept {
     if (ready()) return true;
-    for (std::uint32_t i = neighbours_.crowd() || neighbours_.settled() ? 0 : tight_polls_; i != 0; --i) {
-      wait_detail::look_away();
+    for (std::uint32_t i = contention_.crowd() || contention_.settled() ? 0 : tight_polls_; i != 0; --i) {
+      wait_detail::pause_between_polls();
       if (ready()) return true;
     }
     return false;
@@ -188,12 +189,12 @@ class Waiter {
     return const_cast<void*>(static_cast<const void*>(std::addressof(object)));
   }
 
-  bool should_move(const Bed& bed) noexcept;
-  bool stay_awake(Episode& episode) noexcept;
-  bool wait_slowly(bool (*ready)(void*), void* condition, Bed bed, const void* watch) noexcept;
+  bool should_move(const SleepMethod& sleep_method) noexcept;
+  bool stay_awake(SlowWait& episode) noexcept;
+  bool wait_slowly(bool (*ready)(void*), void* condition, SleepMethod sleep_method, const void* watch) noexcept;
 
   std::uint32_t tight_polls_ = 0;
-  Neighbours neighbours_;          ///< learned
+  PuContention contention_;        ///< learned
   std::uint64_t spin_ticks_ = 0;   ///< when the spinning phase ends
   std::uint64_t yield_ticks_ = 0;  ///< when the yielding phase ends
   bool (*interrupt_)(void*) = nullptr;

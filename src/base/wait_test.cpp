@@ -28,7 +28,8 @@ thread_local bool others_run = false;
 extern "C" int sched_yield() noexcept {
   ++smelt::wait_test::yields;
   for (const auto start = smelt::monotonic_ns();
-       smelt::wait_test::yields_take_long && smelt::monotonic_ns() - start < 2 * smelt::Neighbours::shared_slice_ns;) {
+       smelt::wait_test::yields_take_long &&
+       smelt::monotonic_ns() - start < 2 * smelt::PuContention::shared_slice_ns;) {
   }
   return static_cast<int>(syscall(SYS_sched_yield));
 }
@@ -78,8 +79,8 @@ TEST(WaitConfig, IsForThreadsThatHaveAPuEach) {
   const WaitConfig config;
   EXPECT_EQ(config.mode, WaitMode::automatic);
   EXPECT_EQ(config.ranks_per_pu, 1.0);
-  EXPECT_FALSE(config.across_processes || config.slices_are_ours || config.firm_wakers);
-  EXPECT_EQ(config.truce, nullptr);
+  EXPECT_FALSE(config.across_processes || config.slices_are_ours || config.wakes_by_rmw);
+  EXPECT_EQ(config.yield_suppression, nullptr);
   EXPECT_EQ(config.awake_ns, 0u);
   EXPECT_FALSE(make_wait_config(2, 2).across_processes);
   EXPECT_TRUE(make_wait_config(2, 2, {}, true).across_processes);
@@ -103,8 +104,8 @@ TEST(Waiter, ReturnsAtOnceWhenReady) {
 
 TEST(Waiter, LooksAwayBetweenTwoLooks) {
   const Waiter waiter;
-  EXPECT_GE(wait_detail::relaxes_between_looks, 1u);
-  EXPECT_LE(wait_detail::relaxes_between_looks, 32u);  // of a nanosecond each
+  EXPECT_GE(wait_detail::pauses_between_polls, 1u);
+  EXPECT_LE(wait_detail::pauses_between_polls, 32u);  // of a nanosecond each
 }
 
 TEST(Waiter, InterruptEndsEveryMode) {
@@ -156,8 +157,8 @@ TEST(Waiter, WaitsWithoutParkingToo) {
 /// Where each yield takes as long as a time slice: how many a wait makes before it sleeps, or until it has made
 /// `enough`.
 int yields_before_sleep(WaitConfig config, int enough, bool to_others) {
-  Truce truce;
-  if (config.truce == nullptr) config.truce = &truce;
+  YieldSuppression yield_suppression;
+  if (config.yield_suppression == nullptr) config.yield_suppression = &yield_suppression;
   yields_take_long = true;
   others_run = to_others;
   Waiter waiter(config);
@@ -195,12 +196,12 @@ TEST(Waiter, YieldsOnWhileNothingHasHappenedThatItWaitsFor) {
 
 /// Waits whose condition becomes true in the first yield of each, `early_ns` before it is over.
 bool yields_after_waits(std::uint64_t early_ns) {
-  Truce truce;
+  YieldSuppression yield_suppression;
   std::atomic<std::uint64_t> happened{0};
   auto config = config_of(WaitMode::automatic, 8.0);
   config.awake_ns = 3'600'000'000'000;
   config.happened = &happened;
-  config.truce = &truce;
+  config.yield_suppression = &yield_suppression;
   Waiter waiter(config);
   yields_take_long = others_run = true;
   for (int i = 0; i < 4; ++i) {
@@ -214,12 +215,12 @@ bool yields_after_waits(std::uint64_t early_ns) {
     EXPECT_TRUE(waiter.wait_or_sleep(over, [&](std::uint64_t) { slept = true; }));
   }
   yields_take_long = others_run = false;
-  return !truce.recent(static_cast<std::uint64_t>(static_cast<double>(ticks()) / rough_ticks_per_ns()));
+  return !yield_suppression.recent(static_cast<std::uint64_t>(static_cast<double>(ticks()) / rough_ticks_per_ns()));
 }
 
 TEST(Waiter, AYieldCostsWhatItReturnsTooLate) {
   EXPECT_TRUE(yields_after_waits(0));
-  EXPECT_FALSE(yields_after_waits(2 * Neighbours::shared_slice_ns));
+  EXPECT_FALSE(yields_after_waits(2 * PuContention::shared_slice_ns));
 }
 
 std::uint64_t now_of_waiters() {
@@ -227,32 +228,32 @@ std::uint64_t now_of_waiters() {
 }
 
 TEST(Waiter, YieldsOnWhereOnesOwnWorkForLong) {
-  Truce truce;
+  YieldSuppression yield_suppression;
   auto config = config_of(WaitMode::automatic, 8.0);
   config.awake_ns = 3'600'000'000'000;
   config.slices_are_ours = true;
-  config.truce = &truce;
+  config.yield_suppression = &yield_suppression;
   EXPECT_EQ(yields_before_sleep(config, 10, true), 10);
-  EXPECT_FALSE(truce.recent(now_of_waiters()));  // it says nothing to others
+  EXPECT_FALSE(yield_suppression.recent(now_of_waiters()));  // it says nothing to others
 }
 
 TEST(Waiter, ATruceThatAnotherWaiterHasFoundIsHeededUnlessOnesOwnWorkForLong) {
-  Truce truce;
-  truce.begin(now_of_waiters(), Truce::longest_ns);
+  YieldSuppression yield_suppression;
+  yield_suppression.begin(now_of_waiters(), YieldSuppression::longest_ns);
   auto config = config_of(WaitMode::automatic, 8.0);
   config.awake_ns = 3'600'000'000'000;
-  config.truce = &truce;
+  config.yield_suppression = &yield_suppression;
   EXPECT_EQ(yields_before_sleep(config, 10, true), 0);
   config.slices_are_ours = true;
   EXPECT_EQ(yields_before_sleep(config, 10, true), 10);
 }
 
-/// Waits that only sleep ends, in a truce: how many of them have looked more than once before.
+/// Waits that only sleep ends, in a yield suppression: how many of them have looked more than once before.
 int waits_that_looked_around(int waits, double ranks_per_pu) {
-  Truce truce;
-  truce.begin(now_of_waiters(), Truce::longest_ns);
+  YieldSuppression yield_suppression;
+  yield_suppression.begin(now_of_waiters(), YieldSuppression::longest_ns);
   auto config = config_of(WaitMode::automatic, ranks_per_pu);
-  config.truce = &truce;
+  config.yield_suppression = &yield_suppression;
   Waiter waiter(config);
   int around = 0;
   for (int i = 0; i < waits; ++i) {
@@ -277,10 +278,10 @@ TEST(Waiter, InATruceItSleepsAtOnceWhereSpinningDoesNotHelp) {
 }
 
 TEST(Waiter, InATruceItSpinsAsLongAsThatHelps) {
-  Truce truce;
-  truce.begin(now_of_waiters(), Truce::longest_ns);
+  YieldSuppression yield_suppression;
+  yield_suppression.begin(now_of_waiters(), YieldSuppression::longest_ns);
   auto config = config_of(WaitMode::automatic);
-  config.truce = &truce;
+  config.yield_suppression = &yield_suppression;
   Waiter waiter(config);
   int sleeps = 0;
   for (int i = 0; i < 100; ++i) {
@@ -340,7 +341,7 @@ bool play(Court& court, std::uint32_t side, std::uint32_t turns, const WaitConfi
     if (!mine) return false;
     court.turn.store(turn + 1, std::memory_order_release);
     auto& partner = court.parking[1 - side];
-    config.firm_wakers ? unpark_firmly(partner) : unpark(partner);
+    config.wakes_by_rmw ? unpark_by_rmw(partner) : unpark(partner);
   }
   return true;
 }
@@ -367,7 +368,7 @@ void stay_here() {
 
 TEST(Parking, NoWakeUpIsLostByFirmWakers) {
   auto config = sleeping_long(WaitMode::sleep);
-  config.firm_wakers = true;
+  config.wakes_by_rmw = true;
   constexpr std::uint32_t turns = 20'000;
   Court court;
   std::thread other([&] { EXPECT_TRUE(play(court, 1, turns, config)); });
@@ -380,7 +381,7 @@ TEST(Parking, NoWakeUpIsLostByFirmWakers) {
 TEST(Parking, NoWakeUpIsLostWithoutABarrierWhereBothSidesChangeTheWord) {
   constexpr std::uint32_t turns = 100'000;
   struct {
-    Parking parking{{}, Among::threads};
+    Parking parking{{}, FutexScope::threads};
     alignas(separation_bytes) std::atomic<std::uint32_t> turn{0};
   } shared;
   const auto side = [&shared](std::uint32_t me) {
@@ -435,7 +436,7 @@ TEST(Parking, NoWakeUpIsLostBetweenProcesses) {
   }
 }
 
-class Sleepers : public testing::TestWithParam<Among> {};
+class Sleepers : public testing::TestWithParam<FutexScope> {};
 
 TEST_P(Sleepers, AreAllWoken) {
   Parking parking{{}, GetParam()};
@@ -455,7 +456,7 @@ TEST_P(Sleepers, AreAllWoken) {
   for (auto& sleeper : sleepers) sleeper.join();
   EXPECT_EQ(woken.load(), 16);
 }
-INSTANTIATE_TEST_SUITE_P(Parking, Sleepers, testing::Values(Among::processes, Among::threads));
+INSTANTIATE_TEST_SUITE_P(Parking, Sleepers, testing::Values(FutexScope::processes, FutexScope::threads));
 
 // A sleeper that has looked once more and is about to sleep: its wake-up passes, and another waiter, with a condition
 // of its own, marks the word again before the first one gets to the kernel.
@@ -463,8 +464,8 @@ TEST(Parking, AnotherSleeperDoesNotHideAWakeUp) {
   for (const bool firm : {false, true}) {
     enable_heavy_barrier();
     auto config = sleeping_long(WaitMode::sleep);
-    config.firm_wakers = firm;
-    const auto wake = [&](Parking& parking) { firm ? unpark_firmly(parking) : unpark(parking); };
+    config.wakes_by_rmw = firm;
+    const auto wake = [&](Parking& parking) { firm ? unpark_by_rmw(parking) : unpark(parking); };
     const auto marked = [](const Parking& parking) { return (parking.parked.load() & Parking::asleep) != 0; };
     Parking parking;
     std::atomic<bool> first{false}, second{false};
@@ -497,7 +498,7 @@ TEST(Parking, FastPathLeavesTheWordAlone) {
   parking.parked = Parking::asleep;
   unpark(parking);
   EXPECT_EQ(parking.parked.load(), 2u);
-  for (auto* wake : {&unpark, &unpark_firmly}) {
+  for (auto* wake : {&unpark, &unpark_by_rmw}) {
     (*wake)(parking);
     EXPECT_EQ(parking.parked.load(), 2u);
   }

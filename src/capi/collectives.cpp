@@ -153,15 +153,15 @@ int run(const char* name, smelt_rank* rank, const Collective& call) noexcept {
 }
 
 /// A vote in C, and where its outcome goes. Stays where it is while a call refers to it.
-struct Ballot {
+struct VoteCallback {
   int (*vote)(const void*, void*) = nullptr;
   void* context = nullptr;
   int* committed = nullptr;
   bool all = false;
 
   static bool ask(const void* proposal, void* self) {
-    const auto& ballot = *static_cast<Ballot*>(self);
-    return ballot.vote(proposal, ballot.context) != 0;
+    const auto& vote_callback = *static_cast<VoteCallback*>(self);
+    return vote_callback.vote(proposal, vote_callback.context) != 0;
   }
   void publish() const {
     if (committed != nullptr) *committed = all ? 1 : 0;
@@ -252,7 +252,7 @@ const char* translate_blocks(const smelt_call& from, int size, int rank, Collect
 }
 
 /// The same call for C++. Returns what is wrong with it, or nullptr; C++ checks the rest.
-const char* translate(const smelt_call& from, int size, int rank, Ballot& ballot, Collective& to) {
+const char* translate(const smelt_call& from, int size, int rank, VoteCallback& vote_callback, Collective& to) {
   const int named = number_of(from.operation), operation = without_v(named);
   const int type = number_of(from.type), sync = number_of(from.sync);
   if (operation < 0 || operation >= smelt::operation_count) return "no such operation";
@@ -274,12 +274,12 @@ const char* translate(const smelt_call& from, int size, int rank, Ballot& ballot
     to.reduction.reproducible = from.reproducible != 0;
   }
   if (to.operation == Operation::two_phase_commit) {
-    ballot = {from.vote, from.vote_context, from.committed};
+    vote_callback = {from.vote, from.vote_context, from.committed};
     to.count *= to.element_bytes;
     to.element_bytes = 1;
-    to.vote = from.vote != nullptr ? &Ballot::ask : nullptr;
-    to.vote_context = &ballot;
-    to.committed = from.committed != nullptr ? &ballot.all : nullptr;
+    to.vote = from.vote != nullptr ? &VoteCallback::ask : nullptr;
+    to.vote_context = &vote_callback;
+    to.committed = from.committed != nullptr ? &vote_callback.all : nullptr;
   }
   return translate_blocks(from, size, rank, to);
 }
@@ -287,7 +287,7 @@ const char* translate(const smelt_call& from, int size, int rank, Ballot& ballot
 }  // namespace
 
 struct smelt_request {
-  Ballot ballot;
+  VoteCallback vote_callback;
   bool open = false;  ///< started, and its end has not been seen yet
   std::optional<smelt::Request> value;
 };
@@ -302,7 +302,7 @@ Status start(smelt_request& request) noexcept {
 }
 
 void close(smelt_request& request) noexcept {
-  if (request.open) request.ballot.publish();
+  if (request.open) request.vote_callback.publish();
   request.open = false;
 }
 
@@ -316,7 +316,7 @@ std::unique_ptr<smelt_request> prepare(const char* name, smelt_rank* rank, const
   auto prepared = std::make_unique<smelt_request>();
   Collective translated;
   const int size = rank->value.size();
-  const char* wrong = translate(*call, size, rank->value.rank(), prepared->ballot, translated);
+  const char* wrong = translate(*call, size, rank->value.rank(), prepared->vote_callback, translated);
   if (wrong != nullptr) {
     *status = fail_argument(name, wrong);
     return nullptr;
@@ -369,10 +369,11 @@ int smelt_allreduce_user(smelt_rank* rank, const void* in, void* result, size_t 
 int smelt_two_phase_commit(smelt_rank* rank, void* proposal, size_t bytes, int (*vote)(const void*, void*),
                            void* context, int* committed, int root) {
   if (vote == nullptr || committed == nullptr) return refused("smelt_two_phase_commit", "vote or committed is NULL");
-  Ballot ballot{vote, context, committed};
-  const auto call = Collective::two_phase_commit(proposal, bytes, &Ballot::ask, &ballot, &ballot.all, root);
+  VoteCallback vote_callback{vote, context, committed};
+  const auto call =
+      Collective::two_phase_commit(proposal, bytes, &VoteCallback::ask, &vote_callback, &vote_callback.all, root);
   const int status = run("smelt_two_phase_commit", rank, call);
-  ballot.publish();
+  vote_callback.publish();
   return status;
 }
 
@@ -429,11 +430,11 @@ int smelt_exscan(smelt_rank* rank, const void* in, void* out, size_t count, smel
 int smelt_run(smelt_rank* rank, const smelt_call* call) {
   if (rank == nullptr || call == nullptr) return refused("smelt_run", "rank or call is NULL");
   Collective translated;
-  Ballot ballot;
-  const char* wrong = translate(*call, rank->value.size(), rank->value.rank(), ballot, translated);
+  VoteCallback vote_callback;
+  const char* wrong = translate(*call, rank->value.size(), rank->value.rank(), vote_callback, translated);
   if (wrong != nullptr) return refused("smelt_run", wrong);
   const int status = run("smelt_run", rank, translated);
-  if (status != SMELT_INVALID_ARGUMENT) ballot.publish();
+  if (status != SMELT_INVALID_ARGUMENT) vote_callback.publish();
   return status;
 }
 
@@ -469,7 +470,7 @@ int smelt_request_run(smelt_request* request, const void* in, void* out) {
   const Status status = request->open ? Status::invalid_argument : request->value->run(in, out);
   if (status == Status::invalid_argument) [[unlikely]]
     return refused("smelt_request_run", "a buffer that this rank needs is NULL, or the request is still under way");
-  request->ballot.publish();
+  request->vote_callback.publish();
   return static_cast<int>(status);
 }
 

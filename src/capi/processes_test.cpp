@@ -1,4 +1,4 @@
-// Communicators over processes through the C interface: meeting, killing, shrinking, nothing left behind.
+// Communicators over processes through the C interface: rendezvous, killing, shrinking, nothing left behind.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>

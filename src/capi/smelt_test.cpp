@@ -186,16 +186,16 @@ TEST_F(CInterface, NobodyWaitsForWhoHasLeft) {
   EXPECT_EQ(told, 2);
   smelt_communicator_free(comm);
 
-  smelt_gate gate;
-  ASSERT_EQ(smelt_gate_init_private(&gate, 2), SMELT_OK);
+  smelt_counted_barrier counted_barrier;
+  ASSERT_EQ(smelt_counted_barrier_init_private(&counted_barrier, 2), SMELT_OK);
   std::thread leaver([&] {
-    smelt_gate_wait(&gate);
-    smelt_gate_leave(&gate);
+    smelt_counted_barrier_wait(&counted_barrier);
+    smelt_counted_barrier_leave(&counted_barrier);
   });
-  EXPECT_GE(smelt_gate_wait(&gate), SMELT_OK);
-  EXPECT_EQ(smelt_gate_wait(&gate), SMELT_BROKEN);
+  EXPECT_GE(smelt_counted_barrier_wait(&counted_barrier), SMELT_OK);
+  EXPECT_EQ(smelt_counted_barrier_wait(&counted_barrier), SMELT_BROKEN);
   leaver.join();
-  EXPECT_EQ(smelt_gate_destroy(&gate), SMELT_OK);
+  EXPECT_EQ(smelt_counted_barrier_destroy(&counted_barrier), SMELT_OK);
 
   smelt_team* team = nullptr;
   ASSERT_EQ(smelt_team_create(2, 2, 0, &team), SMELT_OK);

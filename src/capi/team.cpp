@@ -1,12 +1,11 @@
 // The C interface, teams. No communicator behind it: programs that use nothing else pay for nothing else.
-#include "comm/fork_join/team.hpp"
-
 #include <new>
 
+#include "comm/fork_join/fork_join_team.hpp"
 #include "smelt/smelt.h"
 
 struct smelt_team {
-  smelt::comm::Team value;
+  smelt::comm::ForkJoinTeam value;
 };
 
 namespace {
@@ -26,9 +25,10 @@ smelt::WaitConfig wait_config(int size, int parallelism, double awake_s) {
 }  // namespace
 
 int smelt_team_create(int size, int parallelism, double awake_s, smelt_team** team) {
-  if (team == nullptr || size < 2 || size > smelt::comm::Team::max_size || parallelism < 1) return SMELT_INVALID_ARGUMENT;
+  if (team == nullptr || size < 2 || size > smelt::comm::ForkJoinTeam::max_size || parallelism < 1)
+    return SMELT_INVALID_ARGUMENT;
   try {
-    *team = new smelt_team{smelt::comm::Team(size, parallelism, wait_config(size, parallelism, awake_s))};
+    *team = new smelt_team{smelt::comm::ForkJoinTeam(size, parallelism, wait_config(size, parallelism, awake_s))};
     return SMELT_OK;
   } catch (const std::bad_alloc&) {
     return SMELT_OUT_OF_MEMORY;

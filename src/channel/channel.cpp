@@ -1,6 +1,6 @@
 // The public channel: a header that says what the memory holds, and behind it one ring.
 //
-//   +0    ChannelHeader: magic, version, transport, capacity, who took the ends (holder.hpp)
+//   +0    ChannelHeader: magic, version, transport, capacity, who took the ends (end_owner.hpp)
 //   +256  FastForward ring of lines (fastforward.hpp), or
 //         UMP ring of lines and behind it a UMP ring of cells (ump.hpp)
 //
@@ -19,8 +19,8 @@
 
 #include "base/error.hpp"
 #include "base/segment.hpp"
+#include "channel/end_owner.hpp"
 #include "channel/fastforward.hpp"
-#include "channel/holder.hpp"
 #include "channel/ump.hpp"
 #include "machine/topology/memory.hpp"
 
@@ -42,7 +42,7 @@ struct ChannelHeader {
   std::uint32_t capacity;
   std::atomic<std::uint32_t> sender_taken;
   std::atomic<std::uint32_t> receiver_taken;
-  Holder sender, receiver;
+  EndOwner sender, receiver;
 };
 constexpr std::size_t ring_offset = 256;
 static_assert(sizeof(ChannelHeader) <= ring_offset);
@@ -63,12 +63,12 @@ constexpr std::size_t lines_of_message(std::size_t bytes) {
 
 }  // namespace
 
-struct Shared {
+struct ChannelShared {
   Segment segment;
   WaitConfig wait;
-  Ends ends;
+  ChannelEnds ends;
 
-  Shared(Segment memory, const WaitConfig& waiting) : segment(std::move(memory)), wait(waiting) {
+  ChannelShared(Segment memory, const WaitConfig& waiting) : segment(std::move(memory)), wait(waiting) {
     ends.use_file(segment.fd());
   }
   ChannelHeader& header() const { return *reinterpret_cast<ChannelHeader*>(segment.data()); }
@@ -80,29 +80,30 @@ struct Shared {
 enum class Route : std::uint8_t { lines, cells, fastforward, broken };
 
 /// What makes an end give up waiting: the program's interrupt, or that the other end has left.
-struct Interrupt {
-  Held held;
+struct WaitInterrupt {
+  OwnedEnd end;
   bool (*program)(void*) = nullptr;
   void* context = nullptr;
   bool alone = false;  ///< the other end has left
 
-  Interrupt(End end, Shared& shared, Waiter& waiter)
-      : held(end, shared.ends, holder(end, shared), holder(end == End::sender ? End::receiver : End::sender, shared)) {
+  WaitInterrupt(End end, ChannelShared& shared, Waiter& waiter)
+      : end(end, shared.ends, end_owner(end, shared),
+            end_owner(end == End::sender ? End::receiver : End::sender, shared)) {
     waiter.set_interrupt(ask, this);
   }
-  static Holder& holder(End end, Shared& shared) {
+  static EndOwner& end_owner(End end, ChannelShared& shared) {
     return end == End::sender ? shared.header().sender : shared.header().receiver;
   }
 
   static bool ask(void* self) {
-    auto& interrupt = *static_cast<Interrupt*>(self);
+    auto& interrupt = *static_cast<WaitInterrupt*>(self);
     if (interrupt.program != nullptr && interrupt.program(interrupt.context)) return true;
-    return interrupt.alone = interrupt.held.peer_is_gone();
+    return interrupt.alone = interrupt.end.peer_is_gone();
   }
 };
 
 struct alignas(separation_bytes) SenderState {
-  explicit SenderState(std::shared_ptr<Shared> channel)
+  explicit SenderState(std::shared_ptr<ChannelShared> channel)
       : waiter(channel->wait),
         capacity(channel->header().capacity),
         shared(std::move(channel)),
@@ -123,15 +124,13 @@ struct alignas(separation_bytes) SenderState {
   FastForwardSender fastforward;
   Waiter waiter;
   std::uint32_t capacity;
-  std::shared_ptr<Shared> shared;
-  Interrupt interrupt;
+  std::shared_ptr<ChannelShared> shared;
+  WaitInterrupt interrupt;
 };
 
 struct alignas(separation_bytes) ReceiverState {
-  explicit ReceiverState(std::shared_ptr<Shared> channel)
-      : waiter(channel->wait),
-        shared(std::move(channel)),
-        interrupt(End::receiver, *shared, waiter) {
+  explicit ReceiverState(std::shared_ptr<ChannelShared> channel)
+      : waiter(channel->wait), shared(std::move(channel)), interrupt(End::receiver, *shared, waiter) {
     const auto capacity = shared->header().capacity;
     if (shared->transport() == Transport::ump) {
       lines = UmpReceiver(shared->ring(), capacity);
@@ -148,8 +147,8 @@ struct alignas(separation_bytes) ReceiverState {
   CellReceiver cells;
   FastForwardReceiver fastforward;
   Waiter waiter;
-  std::shared_ptr<Shared> shared;
-  Interrupt interrupt;
+  std::shared_ptr<ChannelShared> shared;
+  WaitInterrupt interrupt;
 };
 
 void DeleteState::operator()(SenderState* state) const noexcept { delete state; }
@@ -289,7 +288,7 @@ using namespace channel;
 
 Status Sender::send(const void* data, std::size_t bytes) noexcept {
   auto& state = *state_;
-  state.interrupt.held.claim();
+  state.interrupt.end.claim();
   if (state.route == Route::cells && bytes <= Cell::payload_bytes) {
     if (state.cells.try_send(data, bytes)) [[likely]]
       return Status::ok;
@@ -303,7 +302,7 @@ Status Sender::send(const void* data, std::size_t bytes) noexcept {
 
 bool Sender::try_send(const void* data, std::size_t bytes) noexcept {
   auto& state = *state_;
-  state.interrupt.held.claim();
+  state.interrupt.end.claim();
   if (bytes <= Cell::payload_bytes && state.route == Route::cells) return state.cells.try_send(data, bytes);
   if (bytes > max_try_bytes()) return false;
   if (state.route == Route::cells && !state.lines.can_send(static_cast<std::uint32_t>(lines_of_message(bytes))))
@@ -338,7 +337,7 @@ void Sender::set_interrupt(bool (*interrupt)(void*), void* context) noexcept {
 
 Status Receiver::recv(void* buffer, std::size_t capacity, std::size_t* size) noexcept {
   auto& state = *state_;
-  state.interrupt.held.claim();
+  state.interrupt.end.claim();
   std::size_t bytes = 0;
   const bool taken = (state.route == Route::cells && state.cells.try_take(buffer, capacity, bytes)) ||
                      (state.route == Route::lines && state.lines.try_take(buffer, capacity, bytes));
@@ -348,7 +347,7 @@ Status Receiver::recv(void* buffer, std::size_t capacity, std::size_t* size) noe
 }
 
 std::optional<std::size_t> Receiver::try_recv(void* buffer, std::size_t capacity) noexcept {
-  state_->interrupt.held.claim();
+  state_->interrupt.end.claim();
   std::size_t bytes = 0;
   const Status status = recv_next(*state_, buffer, capacity, bytes, false);
   if (status == Status::ok || status == Status::invalid_argument) return bytes;
@@ -402,13 +401,13 @@ Result<void> check_options(const ChannelOptions& options) {
 }
 
 /// Lays out a channel in fresh, zeroed memory.
-Result<std::shared_ptr<Shared>> format(Result<Segment> segment, const ChannelOptions& options) {
+Result<std::shared_ptr<ChannelShared>> format(Result<Segment> segment, const ChannelOptions& options) {
   if (!segment) return segment.error();
   if (options.numa_node >= 0) {
     auto bound = bind_reserved_to_numa_node(segment->data(), segment->size(), options.numa_node);
     if (!bound) return bound.error();
   }
-  auto shared = std::make_shared<Shared>(*std::move(segment), wait_config(options));
+  auto shared = std::make_shared<ChannelShared>(*std::move(segment), wait_config(options));
   auto& header = shared->header();
   header.version = layout_version;
   header.transport = static_cast<std::uint32_t>(options.transport);
@@ -419,9 +418,9 @@ Result<std::shared_ptr<Shared>> format(Result<Segment> segment, const ChannelOpt
 }
 
 /// Checks what another process laid out.
-Result<std::shared_ptr<Shared>> adopt(Result<Segment> segment, const ChannelOptions& options) {
+Result<std::shared_ptr<ChannelShared>> adopt(Result<Segment> segment, const ChannelOptions& options) {
   if (!segment) return segment.error();
-  auto shared = std::make_shared<Shared>(*std::move(segment), wait_config(options));
+  auto shared = std::make_shared<ChannelShared>(*std::move(segment), wait_config(options));
   const auto& header = shared->header();
   if (shared->segment.size() < ring_offset) return make_error(Status::bad_format, "not a smelt channel: too short");
   // Partner: the store in format().

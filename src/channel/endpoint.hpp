@@ -19,7 +19,7 @@
 
 #include "base/wait.hpp"
 #include "channel/line.hpp"
-#include "channel/pace.hpp"
+#include "channel/temporal_slipping.hpp"
 
 namespace smelt::channel {
 
@@ -125,7 +125,7 @@ class BasicReceiver : private Side {
     if (!Side::can_recv()) [[unlikely]]
       return wait_long(waiter, lines);
     if (Side::block_in_progress()) [[unlikely]]
-      pace_.approach(gathered(lines));
+      slipping_.approach(gathered(lines));
     return true;
   }
 
@@ -165,13 +165,15 @@ class BasicReceiver : private Side {
 
   /// Whether a batch of messages of `lines` is there.
   auto gathered(std::uint32_t lines) const noexcept {
-    return [this, batch = Pace::batch_of(lines)] { return batch <= Side::capacity() && Side::can_recv(batch); };
+    return [this, batch = TemporalSlipping::batch_of(lines)] {
+      return batch <= Side::capacity() && Side::can_recv(batch);
+    };
   }
 
   [[gnu::noinline]] bool wait_long(Waiter& waiter, std::uint32_t lines) noexcept {
     const auto ready = [this] { return Side::can_recv(); };
     Side::idle();
-    if (pace_.wait_shortly(ready, gathered(lines))) return true;
+    if (slipping_.wait_shortly(ready, gathered(lines))) return true;
     return waiter.wait(ready, &Side::own_parking(), Side::watch());
   }
 
@@ -185,7 +187,7 @@ class BasicReceiver : private Side {
     Side::release();
   }
 
-  Pace pace_;
+  TemporalSlipping slipping_;
 };
 
 }  // namespace smelt::channel

@@ -19,7 +19,7 @@
 #include "smelt/schedule.hpp"
 #ifdef SMELT_HAS_BENCH
 #include "bench/harness/contest.hpp"
-#include "bench/harness/lineup.hpp"
+#include "bench/harness/contestants.hpp"
 #include "bench/harness/smelt_contestant.hpp"
 #endif
 
@@ -188,7 +188,7 @@ bool names_recipe(const std::string& name, const std::string& operation) {
 // Who is not installed has a name, too.
 void check_only(const bench::WorkerSpec& team, const std::vector<std::string>& only, const Session& session) {
   if (only.empty()) return;
-  const auto everyone = bench::line_up(team, tree_names(), session.program);
+  const auto everyone = bench::list_contestants(team, tree_names(), session.program);
   std::vector<std::string> names = {"smelt/loose", "smelt/strict", "smelt/late"};
   if (team.operation == "channel") names.clear();
   for (const auto& contestant : everyone.contestants) names.push_back(contestant.name);
@@ -201,37 +201,38 @@ void check_only(const bench::WorkerSpec& team, const std::vector<std::string>& o
   }
 }
 
-bench::Lineup lineup_of(const bench::WorkerSpec& team, const BenchFlags& arguments, const Session& session) {
+bench::ContestantList lineup_of(const bench::WorkerSpec& team, const BenchFlags& arguments, const Session& session) {
   const std::string& program = session.program;
   const auto trees = tree_names();
-  if (arguments.algorithms) return bench::line_up(team, trees, program, algorithm_names(team));
+  if (arguments.algorithms) return bench::list_contestants(team, trees, program, algorithm_names(team));
   const auto only = split_names(arguments.only);
-  if (!only.empty()) return bench::line_up(team, trees, program, only);
+  if (!only.empty()) return bench::list_contestants(team, trees, program, only);
   // A summary has no time to measure the same thing under several names.
   const bool summary = arguments.benchmark == "all";
-  return bench::line_up(team, summary ? distinct_trees(trees, session, team.operation) : trees, program);
+  return bench::list_contestants(team, summary ? distinct_trees(trees, session, team.operation) : trees, program);
 }
 
 // Everybody holds its buffers for the whole contest, and as much again in its library.
-void check_memory(const bench::WorkerSpec& team, const bench::Lineup& lineup) {
+void check_memory(const bench::WorkerSpec& team, const bench::ContestantList& contestant_list) {
   const auto ranks = static_cast<double>(team.threads);
   const bool for_each = team.operation == "alltoall" || team.operation == "reduce-scatter";
   const bool collected = team.operation == "allgather";
   const double blocks = for_each || collected ? ranks * (ranks + 1) : 2 * ranks;
-  const double needed = 2 * blocks * static_cast<double>(team.bytes) * static_cast<double>(lineup.contestants.size());
+  const double needed =
+      2 * blocks * static_cast<double>(team.bytes) * static_cast<double>(contestant_list.contestants.size());
   const double present = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (needed > present) {
     fail_usage("--bytes {}: {} contestants with {} ranks need {:.0f} GiB for their buffers: name fewer with --only",
-               team.bytes, lineup.contestants.size(), team.threads, needed / (1 << 30));
+               team.bytes, contestant_list.contestants.size(), team.threads, needed / (1 << 30));
   }
 }
 
 // Whom the others are compared with: smelt's own choice, else who is named first.
-std::string reference_of(const bench::Lineup& lineup, const BenchFlags& arguments) {
+std::string reference_of(const bench::ContestantList& contestant_list, const BenchFlags& arguments) {
   std::vector<std::string> wanted = {"smelt"};
   for (const auto& name : split_names(arguments.only)) wanted.push_back(name);
   for (const auto& name : wanted) {
-    for (const auto& contestant : lineup.contestants) {
+    for (const auto& contestant : contestant_list.contestants) {
       if (contestant.name == name) return name;
     }
   }
@@ -249,20 +250,21 @@ void set_starts(const BenchFlags& arguments, bench::ContestOptions& options) {
 Report contest(const BenchFlags& arguments, const Session& session, const std::string& benchmark, double time_s,
                double done, double share) {
   const auto team = team_of(arguments, benchmark, session.pus);
-  const auto lineup = lineup_of(team, arguments, session);
-  check_memory(team, lineup);
+  const auto contestant_list = lineup_of(team, arguments, session);
+  check_memory(team, contestant_list);
   ProgressBar progress;
   bench::ContestOptions options;
   options.budget_s = time_s;
   set_starts(arguments, options);
-  options.reference = reference_of(lineup, arguments);
+  options.reference = reference_of(contestant_list, arguments);
   options.probe = [&] { return probe_floor(session.pus); };
   options.progress = [&](const bench::ContestProgress& now) {
     const bool whole = share >= 1.0;
     progress.update(benchmark + "  " + now.contestant, done + share * now.fraction, whole ? now.eta_s : -1);
   };
-  Report report{benchmark, team.threads, arguments.bytes, take(bench::run_contest(options, lineup.contestants)), {}};
-  for (const auto& absent : lineup.absent) report.absent.push_back(absent.name);
+  Report report{
+      benchmark, team.threads, arguments.bytes, take(bench::run_contest(options, contestant_list.contestants)), {}};
+  for (const auto& absent : contestant_list.absent) report.absent.push_back(absent.name);
   return report;
 }
 

@@ -222,7 +222,7 @@ const RankedRecipe* predicted_runner_up(const Machine& machine, const Explanatio
   const auto own = take(make_request(machine, found.group, found.recipe, 0, found.late_ns));
   for (const auto& each : found.ranked) {
     const auto request = take(make_request(machine, found.group, each.recipe, 0, found.late_ns));
-    if (!same_course(own, request, found.bytes, reach_of(found.processes))) return &each;
+    if (!same_schedule(own, request, found.bytes, reach_of(found.processes))) return &each;
   }
   return nullptr;
 }

@@ -178,7 +178,7 @@ Command& Command::duration(const std::string& names, double& target_s, const std
 }
 
 Command& Command::rest(std::vector<std::string>& target, const std::string& type) {
-  rests_->push_back({app_, &target});
+  trailing_->push_back({app_, &target});
   static_cast<HelpFormat&>(*app_->get_formatter()).add_rest(app_, type);
   return *this;
 }
@@ -205,19 +205,20 @@ Parser::Parser() : app_(std::make_unique<CLI::App>(overview, "smelt")) {
 Parser::~Parser() = default;
 
 Command Parser::add(const std::string& name, const std::string& description) {
-  return {*app_->add_subcommand(name, description)->group("Commands"), chosen_, rests_};
+  return {*app_->add_subcommand(name, description)->group("Commands"), chosen_, trailing_};
 }
 
 Command Command::add(const std::string& name, const std::string& description) {
   app_->require_subcommand(1);
-  return {*app_->add_subcommand(name, description)->group("Commands"), *chosen_, *rests_};
+  return {*app_->add_subcommand(name, description)->group("Commands"), *chosen_, *trailing_};
 }
 
 /// Moves what is another program's out of the way. Returns how many words of argv are left.
 int Parser::split_rest(int argc, char** argv) const {
   const auto* command = called_command(*app_, argc, argv);
-  const auto rest = std::find_if(rests_.begin(), rests_.end(), [&](const auto& each) { return each.app == command; });
-  if (command == nullptr || rest == rests_.end()) return argc;
+  const auto rest =
+      std::find_if(trailing_.begin(), trailing_.end(), [&](const auto& each) { return each.app == command; });
+  if (command == nullptr || rest == trailing_.end()) return argc;
   int own = 1;
   while (command->get_name() != argv[own]) ++own;
   for (++own; own < argc; ++own) {

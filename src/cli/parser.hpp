@@ -48,15 +48,15 @@ class Command {
 
  private:
   friend class Parser;
-  struct Rest {
+  struct TrailingArguments {
     const CLI::App* app;
     std::vector<std::string>* target;
   };
-  Command(CLI::App& app, std::function<void()>& chosen, std::vector<Rest>& rests)
-      : app_(&app), chosen_(&chosen), rests_(&rests) {}
+  Command(CLI::App& app, std::function<void()>& chosen, std::vector<TrailingArguments>& trailing)
+      : app_(&app), chosen_(&chosen), trailing_(&trailing) {}
   CLI::App* app_;
   std::function<void()>* chosen_;
-  std::vector<Rest>* rests_;
+  std::vector<TrailingArguments>* trailing_;
 };
 
 class Parser {
@@ -75,7 +75,7 @@ class Parser {
 
   std::unique_ptr<CLI::App> app_;
   std::function<void()> chosen_;
-  std::vector<Command::Rest> rests_;
+  std::vector<Command::TrailingArguments> trailing_;
 };
 
 }  // namespace smelt::cli

@@ -228,7 +228,7 @@ class Inspection {
   }
 
   void use(Runtime runtime, const std::string& because) {
-    const auto same = [&](const Use& each) { return each.runtime == runtime; };
+    const auto same = [&](const RuntimeUse& each) { return each.runtime == runtime; };
     if (std::none_of(program_.uses.begin(), program_.uses.end(), same)) program_.uses.push_back({runtime, because});
   }
 

@@ -15,7 +15,7 @@ enum class Runtime { pthread, openmp, mpi };
 /// "pthread", "openmp", "mpi".
 const char* runtime_name(Runtime runtime);
 
-struct Use {
+struct RuntimeUse {
   Runtime runtime;
   std::string because;  ///< "libgomp.so.1, needed by /usr/bin/app"
 };
@@ -23,7 +23,7 @@ struct Use {
 struct Program {
   std::string file;                   ///< what is executed first, with its directory
   std::vector<std::string> programs;  ///< what that runs in the end: the interpreters of scripts, what launchers start
-  std::vector<Use> uses;              ///< at most one per runtime
+  std::vector<RuntimeUse> uses;       ///< at most one per runtime
   std::vector<std::string> notes;     ///< what else a user should know, a line each
   std::string obstacle;               ///< not empty: why nothing may be preloaded, although it could be
   bool loads_later = false;           ///< an interpreter: what its files say is not all

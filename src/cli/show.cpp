@@ -23,13 +23,13 @@ struct ShowFlags {
   bool json = false;
 };
 
-struct Subject {
+struct ShownMachine {
   Machine machine;
   std::string origin;
   bool own = false;  // the machine that this runs on: what the process may use of it is known
 };
 
-Subject find_subject(const std::string& model) {
+ShownMachine find_subject(const std::string& model) {
   if (!model.empty()) return {load_model(model, false), model == "-" ? "standard input" : model, false};
   auto cached = load_cached_machine();
   if (cached) {
@@ -45,7 +45,7 @@ constexpr int floor_looks = 3;
 constexpr auto between_looks = std::chrono::milliseconds(150);
 
 /// What the machine is at this moment, and of which moment its profile is.
-struct Moment {
+struct MachineNow {
   std::optional<Floor> floor;
   std::string why_not;  ///< the floor is not known
   std::optional<Profile> profile;
@@ -66,8 +66,8 @@ Result<Floor> floor_now(const Machine& machine) {
   return probe_floor(pus);
 }
 
-Moment look_at_moment(const Machine& machine) {
-  Moment moment;
+MachineNow look_at_moment(const Machine& machine) {
+  MachineNow moment;
   moment.file = profile_path(machine.fingerprint).string();
   if (auto profile = load_profile(moment.file); profile && profile->fingerprint == machine.fingerprint) {
     moment.profile = *std::move(profile);
@@ -88,7 +88,7 @@ Moment look_at_moment(const Machine& machine) {
 
 Json floor_document(const Floor& floor) { return {{"line_ns", floor.line_ns}, {"work_ns", floor.work_ns}}; }
 
-void add_moment(const Moment& moment, Json& document) {
+void add_moment(const MachineNow& moment, Json& document) {
   document["floor"] = moment.floor ? floor_document(*moment.floor) : Json(nullptr);
   document["profile"] = nullptr;
   if (!moment.profile) return;
@@ -105,7 +105,7 @@ std::string floor_text(const Floor& floor) {
   return line + fmt::format("arithmetic {}", format_time(floor.work_ns));
 }
 
-std::string describe_moment(const Moment& moment) {
+std::string describe_moment(const MachineNow& moment) {
   std::string text;
   const auto add = [&](const char* name, const std::string& value) {
     text += "  " + styled(Style::faint, pad_right(name, 13)) + value + "\n";
@@ -134,7 +134,7 @@ Json classes_document(const Machine& machine) {
   return classes;
 }
 
-void print_document(const Subject& subject) {
+void print_document(const ShownMachine& subject) {
   Json document = machine_document(subject.machine);
   document["classes"] = subject.machine.has_costs() ? classes_document(subject.machine) : Json::array();
   if (subject.own) {
@@ -156,7 +156,7 @@ std::string describe_allowance(const Machine& machine) {
                             allowance->parallelism() == 1 ? "" : "s");
 }
 
-std::string describe_source(const Subject& subject) {
+std::string describe_source(const ShownMachine& subject) {
   const Machine& machine = subject.machine;
   std::string text;
   const auto add = [&](const char* name, const std::string& value) {
@@ -192,7 +192,7 @@ void print_costs(const Machine& machine, bool all) {
 }
 
 void show_floor(bool json) {
-  const Moment moment = look_at_moment(find_subject("").machine);
+  const MachineNow moment = look_at_moment(find_subject("").machine);
   if (!moment.floor) fail("{}", moment.why_not);
   if (!json) return print(describe_moment(moment));
   Json document = Json::object();
@@ -203,7 +203,7 @@ void show_floor(bool json) {
 void run(const ShowFlags& arguments) {
   if (arguments.floor && !arguments.model.empty()) fail_usage("--floor: of this machine only, not of {}", arguments.model);
   if (arguments.floor) return show_floor(arguments.json);
-  const Subject subject = find_subject(arguments.model);
+  const ShownMachine subject = find_subject(arguments.model);
   const Machine& machine = subject.machine;
   if (arguments.json) return print_document(subject);
   print(fmt::format("{}  {} PUs\n", styled(Style::title, machine.name), machine.size()));

@@ -30,7 +30,7 @@ struct TuneFlags {
   bool json = false;
 };
 
-struct Outcome {
+struct TuneOutcome {
   Profile found;   ///< by this run
   Profile merged;  ///< with what was there
   double elapsed_s = 0.0;
@@ -93,15 +93,15 @@ std::optional<Profile> known_profile(const std::string& file, const Machine& mac
 }
 
 /// One campaign: ranks of one kind.
-struct Job {
+struct TuneJob {
   Group group;
   bool processes = false;
 };
 
-std::vector<Job> jobs_of(const TuneFlags& arguments, const Machine& machine) {
+std::vector<TuneJob> jobs_of(const TuneFlags& arguments, const Machine& machine) {
   const auto counts = rank_counts(arguments.ranks);
   const auto kinds = kinds_of(arguments.kinds);
-  std::vector<Job> jobs;
+  std::vector<TuneJob> jobs;
   for (const int count : counts) {
     for (const bool processes : kinds) jobs.push_back({group_of(machine, true, count), processes});
   }
@@ -110,8 +110,8 @@ std::vector<Job> jobs_of(const TuneFlags& arguments, const Machine& machine) {
 }
 
 /// Jobs share the time; what one does not need, the next ones get.
-void tune_all(const std::vector<Job>& jobs, const TuneFlags& arguments, const Machine& machine, TuneOptions options,
-              Outcome& outcome) {
+void tune_all(const std::vector<TuneJob>& jobs, const TuneFlags& arguments, const Machine& machine, TuneOptions options,
+              TuneOutcome& outcome) {
   ProgressBar progress;
   options.counts = &outcome.counts;
   const double start = now_s();
@@ -132,12 +132,12 @@ void tune_all(const std::vector<Job>& jobs, const TuneFlags& arguments, const Ma
   outcome.elapsed_s = now_s() - start;
 }
 
-Outcome obtain(const TuneFlags& arguments) {
+TuneOutcome obtain(const TuneFlags& arguments) {
   TuneOptions options = options_of(arguments);
   (void)rank_counts(arguments.ranks);
   (void)kinds_of(arguments.kinds);
   const Machine machine = load_model("");
-  Outcome outcome;
+  TuneOutcome outcome;
   outcome.file = arguments.output.empty() ? profile_path(machine.fingerprint).string() : arguments.output;
   const auto known = known_profile(outcome.file, machine, !arguments.output.empty());
   if (known) outcome.merged = *known;
@@ -151,7 +151,7 @@ Outcome obtain(const TuneFlags& arguments) {
   return outcome;
 }
 
-void save(const TuneFlags& arguments, const Outcome& outcome) {
+void save(const TuneFlags& arguments, const TuneOutcome& outcome) {
   const HoldSignals until_saved;
   if (arguments.output.empty()) {
     const auto directory = std::filesystem::path(outcome.file).parent_path();
@@ -215,7 +215,7 @@ Json cell_document(const ProfileCell& cell) {
 void run(const TuneFlags& arguments) {
   if (arguments.compare) return compare_tunings(arguments.files, arguments.json);
   if (!arguments.files.empty()) fail_usage("{}: files are named with --compare alone", arguments.files.front());
-  const Outcome outcome = obtain(arguments);
+  const TuneOutcome outcome = obtain(arguments);
   save(arguments, outcome);
   if (arguments.json) {
     Json cells = Json::array();

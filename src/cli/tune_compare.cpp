@@ -14,14 +14,14 @@ namespace {
 
 using Kind = ProfileAgreement::Kind;
 
-constexpr Kind all_kinds[] = {Kind::same, Kind::same_course, Kind::equal, Kind::different};
+constexpr Kind all_kinds[] = {Kind::same, Kind::same_schedule, Kind::equal, Kind::different};
 
 const char* name_of(Kind kind) {
   switch (kind) {
     case Kind::same:
       return "same";
-    case Kind::same_course:
-      return "same-course";
+    case Kind::same_schedule:
+      return "same-schedule";
     case Kind::equal:
       return "equal";
     case Kind::different:
@@ -79,9 +79,9 @@ void print_text(const FileComparison& found) {
   if (found.counts.at(Kind::different) > 0) print(table.text() + "\n");
   const auto count = [&](Kind kind) { return found.counts.at(kind); };
   print(
-      fmt::format("{:.1f} % of {} cells agree: {} have the same recipe, {} another name for the same course, {} one "
+      fmt::format("{:.1f} % of {} cells agree: {} have the same recipe, {} another name for the same schedule, {} one "
                   "that a run could not tell from it.\n{} cells were measured in both.\n",
-                  100.0 * found.agreement, found.cells.size(), count(Kind::same), count(Kind::same_course),
+                  100.0 * found.agreement, found.cells.size(), count(Kind::same), count(Kind::same_schedule),
                   count(Kind::equal), found.measured));
 }
 

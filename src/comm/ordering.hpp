@@ -21,35 +21,35 @@ inline constexpr auto flat_pass = std::memory_order_relaxed;
 inline constexpr auto flat_pass = std::memory_order_acquire;
 #endif
 
-#ifdef SMELT_BREAK_GATE_ARRIVE
-inline constexpr auto gate_arrive = std::memory_order_relaxed;
+#ifdef SMELT_BREAK_COUNTED_ARRIVE
+inline constexpr auto counted_arrive = std::memory_order_relaxed;
 #else
-inline constexpr auto gate_arrive = std::memory_order_acq_rel;
+inline constexpr auto counted_arrive = std::memory_order_acq_rel;
 #endif
-#ifdef SMELT_BREAK_GATE_COMPLETE
-inline constexpr auto gate_complete = std::memory_order_relaxed;
+#ifdef SMELT_BREAK_COUNTED_COMPLETE
+inline constexpr auto counted_complete = std::memory_order_relaxed;
 #else
-inline constexpr auto gate_complete = std::memory_order_acq_rel;
+inline constexpr auto counted_complete = std::memory_order_acq_rel;
 #endif
-#ifdef SMELT_BREAK_GATE_OPEN
-inline constexpr auto gate_open = std::memory_order_relaxed;
+#ifdef SMELT_BREAK_COUNTED_OPEN
+inline constexpr auto counted_open = std::memory_order_relaxed;
 #else
-inline constexpr auto gate_open = std::memory_order_release;
+inline constexpr auto counted_open = std::memory_order_release;
 #endif
-#ifdef SMELT_BREAK_GATE_PASS
-inline constexpr auto gate_pass = std::memory_order_relaxed;
+#ifdef SMELT_BREAK_COUNTED_PASS
+inline constexpr auto counted_pass = std::memory_order_relaxed;
 #else
-inline constexpr auto gate_pass = std::memory_order_acquire;
+inline constexpr auto counted_pass = std::memory_order_acquire;
 #endif
-#ifdef SMELT_BREAK_GATE_LEAVE
-inline constexpr auto gate_leave = std::memory_order_relaxed;
+#ifdef SMELT_BREAK_COUNTED_LEAVE
+inline constexpr auto counted_leave = std::memory_order_relaxed;
 #else
-inline constexpr auto gate_leave = std::memory_order_release;
+inline constexpr auto counted_leave = std::memory_order_release;
 #endif
-#ifdef SMELT_BREAK_GATE_DRAIN
-inline constexpr auto gate_drain = std::memory_order_relaxed;
+#ifdef SMELT_BREAK_COUNTED_DRAIN
+inline constexpr auto counted_drain = std::memory_order_relaxed;
 #else
-inline constexpr auto gate_drain = std::memory_order_acquire;
+inline constexpr auto counted_drain = std::memory_order_acquire;
 #endif
 
 #ifdef SMELT_BREAK_TEAM_MEET

@@ -79,7 +79,7 @@ Result<RuntimeSettings> export_settings(const Machine& machine, const Group& gro
   if (auto checked = check(machine, group, options); !checked) return checked.error();
   const bool passes_messages = runtime != Runtime::libomp && runtime != Runtime::xhc;
   const Machine seen = with_overhead(machine, passes_messages ? options.message_overhead_ns : 0.0);
-  const plan::Job job{seen, machine, group, options, shares_pus(group)};
+  const plan::ExportTarget job{seen, machine, group, options, shares_pus(group)};
   switch (runtime) {
     case Runtime::openmpi:
       return plan::export_openmpi(job);
@@ -105,7 +105,7 @@ namespace {
 /// Bisection ends where the interval is this part of the size.
 constexpr std::size_t resolution = 64;
 
-Result<double> predict_barrier(const Job& job, const std::string& topology) {
+Result<double> predict_barrier(const ExportTarget& job, const std::string& topology) {
   PlanOptions options;
   options.topology = topology;
   options.root = 0;
@@ -118,7 +118,7 @@ Result<double> predict_barrier(const Job& job, const std::string& topology) {
 /// Times of the contenders, each asked once.
 class Stopwatch {
  public:
-  Stopwatch(const Job& job, const Race& race) : job_(job), race_(race) {}
+  Stopwatch(const ExportTarget& job, const SimulatedRace& race) : job_(job), race_(race) {}
 
   Result<double> time(int contender, std::size_t bytes) {
     const auto key = std::pair(contender, bytes);
@@ -130,7 +130,7 @@ class Stopwatch {
   }
 
  private:
-  Result<double> simulated(const Contender& runner, std::size_t bytes) {
+  Result<double> simulated(const RuntimeAlgorithm& runner, std::size_t bytes) {
     const std::string& text = runner.recipe;
     const Machine& machine = runner.passes_messages ? job_.machine : job_.hardware;
     auto request = requests_.find(text);
@@ -146,14 +146,14 @@ class Stopwatch {
     return times->total_ns;
   }
 
-  const Job& job_;
-  const Race& race_;
+  const ExportTarget& job_;
+  const SimulatedRace& race_;
   std::map<std::string, ScheduleRequest> requests_;
   std::map<std::pair<int, std::size_t>, double> times_;
 };
 
 /// Whether the recipe is there for that many ranks.
-bool fits(const Contender& contender, int ranks) {
+bool fits(const RuntimeAlgorithm& contender, int ranks) {
   const std::string name = contender.recipe.substr(0, contender.recipe.find('+'));
   for (const auto& info : algorithms()) {
     if (info.name == name) return !info.power_of_two || is_power_of_two(ranks);
@@ -163,7 +163,7 @@ bool fits(const Contender& contender, int ranks) {
 
 /// Whether a contender beats another by the margin at this size, at half and at twice of it: what holds at one size
 /// alone comes from where lines and chunks happen to end.
-Result<bool> beats(const Job& job, Stopwatch& watch, int contender, int standard, std::size_t bytes) {
+Result<bool> beats(const ExportTarget& job, Stopwatch& watch, int contender, int standard, std::size_t bytes) {
   for (std::size_t near : {bytes, std::max<std::size_t>(1, bytes / 2), 2 * bytes}) {
     auto ns = watch.time(contender, near);
     if (!ns) return ns.error();
@@ -175,8 +175,8 @@ Result<bool> beats(const Job& job, Stopwatch& watch, int contender, int standard
 }
 
 /// Who wins at one size.
-Result<Stretch> decide(const Job& job, const Race& race, Stopwatch& watch, std::size_t bytes) {
-  Stretch result{.from_bytes = bytes};
+Result<SizeRange> decide(const ExportTarget& job, const SimulatedRace& race, Stopwatch& watch, std::size_t bytes) {
+  SizeRange result{.from_bytes = bytes};
   if (race.has_default) {
     result.standard = race.default_of(bytes);
     if (result.standard >= 0 && !fits(race.contenders[static_cast<std::size_t>(result.standard)], job.ranks())) {
@@ -205,7 +205,7 @@ Result<Stretch> decide(const Job& job, const Race& race, Stopwatch& watch, std::
   return result;
 }
 
-std::vector<std::size_t> sizes_to_ask(const Race& race, std::size_t largest_bytes) {
+std::vector<std::size_t> sizes_to_ask(const SimulatedRace& race, std::size_t largest_bytes) {
   if (race.operation == Operation::barrier) return {1};
   std::set<std::size_t> sizes;
   for (std::size_t bytes = 1; bytes <= largest_bytes; bytes *= 2) sizes.insert(bytes);
@@ -215,13 +215,13 @@ std::vector<std::size_t> sizes_to_ask(const Race& race, std::size_t largest_byte
   return {sizes.begin(), sizes.end()};
 }
 
-bool same(const Stretch& a, const Stretch& b) {
+bool same(const SizeRange& a, const SizeRange& b) {
   return a.winner == b.winner && (a.winner >= 0 || a.standard == b.standard);
 }
 
 /// Where the winner `before`, who still won at `low`, first loses on the way to `high`: by bisection.
-Result<Stretch> first_change(const Job& job, const Race& race, Stopwatch& watch, const Stretch& before, std::size_t low,
-                             Stretch high) {
+Result<SizeRange> first_change(const ExportTarget& job, const SimulatedRace& race, Stopwatch& watch,
+                               const SizeRange& before, std::size_t low, SizeRange high) {
   while (high.from_bytes - low > std::max<std::size_t>(1, low / resolution)) {
     auto middle = decide(job, race, watch, low + (high.from_bytes - low) / 2);
     if (!middle) return middle.error();
@@ -236,46 +236,46 @@ Result<Stretch> first_change(const Job& job, const Race& race, Stopwatch& watch,
 
 }  // namespace
 
-Result<std::vector<Stretch>> run_race(const Job& job, const Race& race) {
-  std::vector<Stretch> stretches = {Stretch{}};
-  if (job.crowded) return stretches;
+Result<std::vector<SizeRange>> run_race(const ExportTarget& job, const SimulatedRace& race) {
+  std::vector<SizeRange> ranges = {SizeRange{}};
+  if (job.crowded) return ranges;
   Stopwatch watch(job, race);
   std::size_t previous = 0;
   for (std::size_t bytes : sizes_to_ask(race, job.options.largest_bytes)) {
     auto here = decide(job, race, watch, bytes);
     if (!here) return here.error();
-    while (previous != 0 && !same(stretches.back(), *here)) {  // once for each change in between
-      auto change = first_change(job, race, watch, stretches.back(), previous, *here);
+    while (previous != 0 && !same(ranges.back(), *here)) {  // once for each change in between
+      auto change = first_change(job, race, watch, ranges.back(), previous, *here);
       if (!change) return change.error();
-      stretches.push_back(*change);
+      ranges.push_back(*change);
       previous = change->from_bytes;
     }
-    if (previous == 0) stretches.push_back(*here);
+    if (previous == 0) ranges.push_back(*here);
     previous = bytes;
   }
-  if (race.operation != Operation::barrier && stretches.back().winner >= 0) {
-    stretches.push_back({.from_bytes = job.options.largest_bytes + 1});
+  if (race.operation != Operation::barrier && ranges.back().winner >= 0) {
+    ranges.push_back({.from_bytes = job.options.largest_bytes + 1});
   }
-  return stretches;
+  return ranges;
 }
 
-Result<double> predict(const Job& job, Operation operation, const std::string& recipe, std::size_t bytes) {
-  Race race{.operation = operation, .contenders = {{.name = recipe, .recipe = recipe}}};
+Result<double> predict(const ExportTarget& job, Operation operation, const std::string& recipe, std::size_t bytes) {
+  SimulatedRace race{.operation = operation, .contenders = {{.name = recipe, .recipe = recipe}}};
   return Stopwatch(job, race).time(0, bytes);
 }
 
-void add_choices(RuntimeSettings& settings, const Race& race, const std::vector<Stretch>& stretches) {
+void add_choices(RuntimeSettings& settings, const SimulatedRace& race, const std::vector<SizeRange>& ranges) {
   const auto name = [&](int index) {
     return index < 0 ? std::string() : race.contenders[static_cast<std::size_t>(index)].name;
   };
-  for (const auto& each : stretches) {
+  for (const auto& each : ranges) {
     settings.choices.push_back(
         {race.operation, each.from_bytes, name(each.winner), name(each.standard), each.predicted_ns, each.default_ns});
   }
 }
 
-bool decides(const std::vector<Stretch>& stretches) {
-  return std::any_of(stretches.begin(), stretches.end(), [](const Stretch& each) { return each.winner >= 0; });
+bool decides(const std::vector<SizeRange>& ranges) {
+  return std::any_of(ranges.begin(), ranges.end(), [](const SizeRange& each) { return each.winner >= 0; });
 }
 
 std::string short_bytes(std::size_t bytes) {

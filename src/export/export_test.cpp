@@ -191,13 +191,13 @@ TEST(Export, CrossoversAreWhereTheWinnerChanges) {
   const Machine machine = machine_of(2, 4);
   const ExportOptions options{.margin = 0.1, .largest_bytes = std::size_t{1} << 20};
   const Group group = whole_machine(machine);
-  const plan::Job job{machine, machine, group, options};
-  plan::Race race{.operation = Operation::allreduce,
-                  .contenders = {{"doubling", 0, "allreduce_recursive_doubling+channels"},
-                                 {"halving", 1, "allreduce_reduce_scatter_allgather+channels"}}};
+  const plan::ExportTarget job{machine, machine, group, options};
+  plan::SimulatedRace race{.operation = Operation::allreduce,
+                           .contenders = {{"doubling", 0, "allreduce_recursive_doubling+channels"},
+                                          {"halving", 1, "allreduce_reduce_scatter_allgather+channels"}}};
   race.default_of = [](std::size_t) { return 0; };
-  auto stretches = plan::run_race(job, race);
-  ASSERT_TRUE(stretches);
+  auto ranges = plan::run_race(job, race);
+  ASSERT_TRUE(ranges);
   const auto wins = [&](std::size_t bytes) {
     const auto time = [&](int contender, std::size_t near) {
       return *plan::predict(job, race.operation, race.contenders[contender].recipe, near);
@@ -206,7 +206,7 @@ TEST(Export, CrossoversAreWhereTheWinnerChanges) {
            time(1, 2 * bytes) < 0.9 * time(0, 2 * bytes);
   };
   int crossovers = 0;
-  for (const auto& each : *stretches) {
+  for (const auto& each : *ranges) {
     if (each.from_bytes <= 1 || each.from_bytes > options.largest_bytes) continue;
     ++crossovers;
     EXPECT_EQ(wins(each.from_bytes), each.winner == 1) << each.from_bytes;

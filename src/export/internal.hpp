@@ -12,7 +12,7 @@
 namespace smelt::plan {
 
 /// An algorithm of the runtime and the recipe that has its steps.
-struct Contender {
+struct RuntimeAlgorithm {
   std::string name;
   int number = 0;               ///< the runtime's number for it
   std::string recipe;           ///< text form; of barriers: a topology
@@ -21,9 +21,9 @@ struct Contender {
 };
 
 /// Which of them is best for which size?
-struct Race {
+struct SimulatedRace {
   Operation operation = Operation::broadcast;
-  std::vector<Contender> contenders{};
+  std::vector<RuntimeAlgorithm> contenders{};
   /// Index of the contender that the runtime takes by itself, or -1: none of them.
   std::function<int(std::size_t bytes)> default_of{};
   std::vector<std::size_t> boundaries{};  ///< sizes at which default_of changes
@@ -31,7 +31,7 @@ struct Race {
 };
 
 /// The contender `winner` from `from_bytes` on; -1: leave it to the runtime.
-struct Stretch {
+struct SizeRange {
   std::size_t from_bytes = 0;
   int winner = -1;
   int standard = -1;  ///< the default
@@ -40,7 +40,7 @@ struct Stretch {
 };
 
 /// A job that settings are written for.
-struct Job {
+struct ExportTarget {
   const Machine& machine;   ///< with the runtime's overhead in the costs of its messages
   const Machine& hardware;  ///< without
   const Group& group;
@@ -53,24 +53,24 @@ struct Job {
 /// Sizes from 1 byte up; the first stretch starts at 0 and leaves empty messages to the runtime, the last
 /// one what is longer than the longest asked about. Between powers
 /// of two the point where the winner changes is found by bisection.
-Result<std::vector<Stretch>> run_race(const Job& job, const Race& race);
+Result<std::vector<SizeRange>> run_race(const ExportTarget& job, const SimulatedRace& race);
 
 /// The time of a recipe (of a barrier: of a topology).
-Result<double> predict(const Job& job, Operation operation, const std::string& recipe, std::size_t bytes);
+Result<double> predict(const ExportTarget& job, Operation operation, const std::string& recipe, std::size_t bytes);
 
 /// For RuntimeSettings.
-void add_choices(RuntimeSettings& settings, const Race& race, const std::vector<Stretch>& stretches);
+void add_choices(RuntimeSettings& settings, const SimulatedRace& race, const std::vector<SizeRange>& ranges);
 /// Whether any stretch is not left to the runtime.
-bool decides(const std::vector<Stretch>& stretches);
+bool decides(const std::vector<SizeRange>& ranges);
 /// "4096", "64k", "2M".
 std::string short_bytes(std::size_t bytes);
 constexpr bool is_power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
 
-Result<RuntimeSettings> export_openmpi(const Job& job);
-Result<RuntimeSettings> export_mpich(const Job& job);
-Result<RuntimeSettings> export_mpich_posix(const Job& job);
-Result<RuntimeSettings> export_ucc(const Job& job);
-Result<RuntimeSettings> export_libomp(const Job& job);
-Result<RuntimeSettings> export_xhc(const Job& job);
+Result<RuntimeSettings> export_openmpi(const ExportTarget& job);
+Result<RuntimeSettings> export_mpich(const ExportTarget& job);
+Result<RuntimeSettings> export_mpich_posix(const ExportTarget& job);
+Result<RuntimeSettings> export_ucc(const ExportTarget& job);
+Result<RuntimeSettings> export_libomp(const ExportTarget& job);
+Result<RuntimeSettings> export_xhc(const ExportTarget& job);
 
 }  // namespace smelt::plan

@@ -21,11 +21,11 @@ namespace {
 
 constexpr int most_bits = 6;
 
-struct Shape {
+struct BranchingPattern {
   const char* pattern;
   int bits;
 };
-constexpr Shape plain_default = {"hyper", 2}, reduction_default = {"hyper", 1};
+constexpr BranchingPattern plain_default = {"hyper", 2}, reduction_default = {"hyper", 1};
 
 Tree heap_tree(int ranks, int branches) {
   Tree tree{.root = 0, .children = std::vector<std::vector<int>>(static_cast<std::size_t>(ranks))};
@@ -49,27 +49,27 @@ Tree k_nomial_tree(int ranks, int radix) {
   return tree;
 }
 
-Tree tree_of(const Shape& shape, int ranks) {
+Tree tree_of(const BranchingPattern& shape, int ranks) {
   const std::string_view pattern = shape.pattern;
   if (pattern == "linear") return heap_tree(ranks, ranks);
   return pattern == "tree" ? heap_tree(ranks, 1 << shape.bits) : k_nomial_tree(ranks, 1 << shape.bits);
 }
 
-Result<double> time_of(const Job& job, Operation operation, const Shape& shape) {
+Result<double> time_of(const ExportTarget& job, Operation operation, const BranchingPattern& shape) {
   auto plan = plan_from_tree(job.machine, job.group, operation, tree_of(shape, job.ranks()));
   if (!plan) return plan.error();
   return plan->predicted_ns;
 }
 
 /// The fastest shape, or the default unless it is slower by more than the margin.
-Result<Shape> choose(const Job& job, Operation operation, const Shape& standard) {
+Result<BranchingPattern> choose(const ExportTarget& job, Operation operation, const BranchingPattern& standard) {
   auto default_ns = time_of(job, operation, standard);
   if (!default_ns) return default_ns.error();
-  Shape best = standard;
+  BranchingPattern best = standard;
   double best_ns = (1.0 - job.options.margin) * *default_ns;
   for (const char* pattern : {"linear", "tree", "hyper"}) {
     for (int bits = 1; bits <= most_bits; ++bits) {
-      const Shape shape{pattern, bits};
+      const BranchingPattern shape{pattern, bits};
       auto ns = time_of(job, operation, shape);
       if (!ns) return ns.error();
       if (*ns < best_ns) {
@@ -82,9 +82,11 @@ Result<Shape> choose(const Job& job, Operation operation, const Shape& standard)
   return best;
 }
 
-bool same(const Shape& a, const Shape& b) { return std::string_view(a.pattern) == b.pattern && a.bits == b.bits; }
+bool same(const BranchingPattern& a, const BranchingPattern& b) {
+  return std::string_view(a.pattern) == b.pattern && a.bits == b.bits;
+}
 
-Result<std::string> lines(const Job& job, const char* name, const Shape& standard) {
+Result<std::string> lines(const ExportTarget& job, const char* name, const BranchingPattern& standard) {
   auto gather = choose(job, Operation::reduce, standard);
   if (!gather) return gather.error();
   auto release = choose(job, Operation::broadcast, standard);
@@ -98,7 +100,7 @@ Result<std::string> lines(const Job& job, const char* name, const Shape& standar
 
 }  // namespace
 
-Result<RuntimeSettings> export_libomp(const Job& job) {
+Result<RuntimeSettings> export_libomp(const ExportTarget& job) {
   RuntimeSettings settings;
   settings.text = fmt::format("# LLVM OpenMP: {} threads on {}\n", job.ranks(), job.machine.name);
   settings.usage = "set -a; . FILE; set +a; KMP_SETTINGS=1 PROGRAM    # prints what it understood\n";

@@ -99,7 +99,7 @@ std::string_view default_algorithm(std::string_view collective, int ranks, std::
   return {};
 }
 
-struct Selected {
+struct SelectionCase {
   const char* collective;
   Operation operation;
   const char* size_key;  ///< the size that MPICH can ask for
@@ -107,13 +107,13 @@ struct Selected {
     return std::string_view(size_key) == "total_msg_size" ? static_cast<std::size_t>(ranks) : 1;
   }
 };
-constexpr Selected selected[] = {{"bcast", Operation::broadcast, "avg_msg_size"},
-                                 {"allreduce", Operation::allreduce, "avg_msg_size"},
-                                 {"reduce", Operation::reduce, "avg_msg_size"},
-                                 {"allgather", Operation::allgather, "total_msg_size"},
-                                 {"alltoall", Operation::alltoall, "avg_msg_size"}};
+constexpr SelectionCase selected[] = {{"bcast", Operation::broadcast, "avg_msg_size"},
+                                      {"allreduce", Operation::allreduce, "avg_msg_size"},
+                                      {"reduce", Operation::reduce, "avg_msg_size"},
+                                      {"allgather", Operation::allgather, "total_msg_size"},
+                                      {"alltoall", Operation::alltoall, "avg_msg_size"}};
 
-std::vector<Contender> contenders(Operation operation, int ranks) {
+std::vector<RuntimeAlgorithm> contenders(Operation operation, int ranks) {
   switch (operation) {
     case Operation::broadcast:
       return {{"Bcast_intra_binomial", 0, "broadcast_tree+channels+tree=k-nomial:2"},
@@ -125,8 +125,8 @@ std::vector<Contender> contenders(Operation operation, int ranks) {
       return {{"Reduce_intra_binomial", 0, "reduce_tree+channels+tree=k-nomial:2"},
               {"Reduce_intra_reduce_scatter_gather", 0, "reduce_scatter_gather+channels"}};
     case Operation::allgather: {
-      std::vector<Contender> list = {{"Allgather_intra_brucks", 0, "allgather_bruck+channels"},
-                                     {"Allgather_intra_ring", 0, "allgather_ring+channels"}};
+      std::vector<RuntimeAlgorithm> list = {{"Allgather_intra_brucks", 0, "allgather_bruck+channels"},
+                                            {"Allgather_intra_ring", 0, "allgather_ring+channels"}};
       if (is_power_of_two(ranks)) {
         list.push_back({"Allgather_intra_recursive_doubling", 0, "allgather_recursive_doubling+channels"});
       }
@@ -139,8 +139,8 @@ std::vector<Contender> contenders(Operation operation, int ranks) {
   }
 }
 
-Race make_race(const Selected& collective, int ranks) {
-  Race race{.operation = collective.operation, .contenders = contenders(collective.operation, ranks)};
+SimulatedRace make_race(const SelectionCase& collective, int ranks) {
+  SimulatedRace race{.operation = collective.operation, .contenders = contenders(collective.operation, ranks)};
   for (const auto& each : mpich_defaults()) {
     if (each.collective != collective.collective) continue;
     for (auto condition : split(each.conditions)) {
@@ -159,7 +159,7 @@ Race make_race(const Selected& collective, int ranks) {
 }
 
 /// Reduce-scatter first needs an element per rank and a built-in operator.
-std::vector<Node> chosen_nodes(Operation operation, const std::vector<Contender>& list, int winner) {
+std::vector<Node> chosen_nodes(Operation operation, const std::vector<RuntimeAlgorithm>& list, int winner) {
   const Node algorithm = leaf("MPIR_" + list[static_cast<std::size_t>(winner)].name);
   const bool reduces = operation == Operation::allreduce || operation == Operation::reduce;
   if (!reduces || winner == 0) return {algorithm};
@@ -169,42 +169,42 @@ std::vector<Node> chosen_nodes(Operation operation, const std::vector<Contender>
 }
 
 /// What holds for exactly `ranks` ranks; `keep` is what MPICH has.
-std::vector<Node> sized_nodes(const Selected& collective, const Race& race, const std::vector<Stretch>& stretches,
-                              int ranks, const std::vector<Node>& keep) {
+std::vector<Node> sized_nodes(const SelectionCase& collective, const SimulatedRace& race,
+                              const std::vector<SizeRange>& ranges, int ranks, const std::vector<Node>& keep) {
   std::vector<Node> nodes;
-  for (std::size_t i = 0; i < stretches.size(); ++i) {
-    const int winner = stretches[i].winner;
-    while (i + 1 < stretches.size() && stretches[i + 1].winner == winner) ++i;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const int winner = ranges[i].winner;
+    while (i + 1 < ranges.size() && ranges[i + 1].winner == winner) ++i;
     const std::string condition =
-        i + 1 < stretches.size()
-            ? fmt::format("{}<{}", collective.size_key, stretches[i + 1].from_bytes * collective.size_blocks(ranks))
+        i + 1 < ranges.size()
+            ? fmt::format("{}<{}", collective.size_key, ranges[i + 1].from_bytes * collective.size_blocks(ranks))
             : fmt::format("{}=any", collective.size_key);
     nodes.push_back({condition, winner < 0 ? keep : chosen_nodes(collective.operation, race.contenders, winner)});
   }
   return nodes;
 }
 
-void insert(Node& tree, const Selected& collective, const Race& race, const std::vector<Stretch>& stretches,
-            int ranks) {
+void insert(Node& tree, const SelectionCase& collective, const SimulatedRace& race,
+            const std::vector<SizeRange>& ranges, int ranks) {
   Node* at = &tree.child(fmt::format("collective={}", collective.collective)).child("comm_type=intra");
   if (collective.operation == Operation::alltoall) at = &at->child("is_sendbuf_inplace=no");
   const std::vector<Node> keep = at->children;
   at->children = {Node{fmt::format("comm_size<{}", ranks), keep},
-                  Node{fmt::format("comm_size<={}", ranks), sized_nodes(collective, race, stretches, ranks, keep)},
+                  Node{fmt::format("comm_size<={}", ranks), sized_nodes(collective, race, ranges, ranks, keep)},
                   Node{"comm_size=any", keep}};
 }
 
 }  // namespace
 
-Result<RuntimeSettings> export_mpich(const Job& job) {
+Result<RuntimeSettings> export_mpich(const ExportTarget& job) {
   RuntimeSettings settings;
   Node tree = default_tree();
   for (const auto& collective : selected) {
-    const Race race = make_race(collective, job.ranks());
-    auto stretches = run_race(job, race);
-    if (!stretches) return stretches.error();
-    add_choices(settings, race, *stretches);
-    if (decides(*stretches)) insert(tree, collective, race, *stretches, job.ranks());
+    const SimulatedRace race = make_race(collective, job.ranks());
+    auto ranges = run_race(job, race);
+    if (!ranges) return ranges.error();
+    add_choices(settings, race, *ranges);
+    if (decides(*ranges)) insert(tree, collective, race, *ranges, job.ranks());
   }
   settings.text = format_node(tree, 0) + "\n";
   settings.usage =
@@ -227,9 +227,10 @@ constexpr Device device_collectives[] = {
 
 std::string shared(const Device& device) { return fmt::format("MPIDI_POSIX_mpi_{}_release_gather", device.collective); }
 
-Race device_race(const Device& device) {
-  Race race{.operation = device.operation,
-            .contenders = {{shared(device), 0, device.shared, false, false}, {"message passing", 0, device.passing}}};
+SimulatedRace device_race(const Device& device) {
+  SimulatedRace race{
+      .operation = device.operation,
+      .contenders = {{shared(device), 0, device.shared, false, false}, {"message passing", 0, device.passing}}};
   race.default_of = [](std::size_t) { return 0; };
   return race;
 }
@@ -250,24 +251,24 @@ Node guarded(const Device& device, std::vector<Node> nodes) {
 
 }  // namespace
 
-Result<RuntimeSettings> export_mpich_posix(const Job& job) {
+Result<RuntimeSettings> export_mpich_posix(const ExportTarget& job) {
   RuntimeSettings settings;
   Node tree;
   for (const auto& device : device_collectives) {
-    const Race race = device_race(device);
-    auto stretches = run_race(job, race);
-    if (!stretches) return stretches.error();
-    add_choices(settings, race, *stretches);
+    const SimulatedRace race = device_race(device);
+    auto ranges = run_race(job, race);
+    if (!ranges) return ranges.error();
+    add_choices(settings, race, *ranges);
     const std::vector<Node> keep = {leaf(shared(device))};
     std::vector<Node> nodes = keep;
-    if (decides(*stretches)) {
+    if (decides(*ranges)) {
       nodes = {Node{fmt::format("comm_size<{}", job.ranks()), keep},
                Node{fmt::format("comm_size<={}", job.ranks()), {}}, Node{"comm_size=any", keep}};
-      for (std::size_t i = 0; i < stretches->size(); ++i) {
-        const auto& each = (*stretches)[i];
-        const bool last = i + 1 == stretches->size();
+      for (std::size_t i = 0; i < ranges->size(); ++i) {
+        const auto& each = (*ranges)[i];
+        const bool last = i + 1 == ranges->size();
         const std::string size =
-            last ? "avg_msg_size=any" : fmt::format("avg_msg_size<{}", (*stretches)[i + 1].from_bytes);
+            last ? "avg_msg_size=any" : fmt::format("avg_msg_size<{}", (*ranges)[i + 1].from_bytes);
         nodes[1].children.push_back({size, {device_leaf(device, each.winner)}});
       }
     }

@@ -136,7 +136,7 @@ constexpr Tuned operations[] = {{0, "allgather", Operation::allgather}, {2, "all
                                 {3, "alltoall", Operation::alltoall},   {6, "barrier", Operation::barrier},
                                 {7, "bcast", Operation::broadcast},     {11, "reduce", Operation::reduce}};
 
-std::vector<Contender> contenders(Operation operation, int ranks) {
+std::vector<RuntimeAlgorithm> contenders(Operation operation, int ranks) {
   const bool doubles = is_power_of_two(ranks);
   switch (operation) {
     case Operation::broadcast:
@@ -160,7 +160,8 @@ std::vector<Contender> contenders(Operation operation, int ranks) {
               {"binomial", 5, "reduce_tree+channels+tree=k-nomial:2", false},
               {"rabenseifner", 7, "reduce_scatter_gather+channels"}};
     case Operation::allgather: {
-      std::vector<Contender> list = {{"bruck", 2, "allgather_bruck+channels"}, {"ring", 4, "allgather_ring+channels"}};
+      std::vector<RuntimeAlgorithm> list = {{"bruck", 2, "allgather_bruck+channels"},
+                                            {"ring", 4, "allgather_ring+channels"}};
       if (doubles) list.push_back({"recursive_doubling", 3, "allgather_recursive_doubling+channels"});
       // Of other sizes Open MPI runs Bruck's algorithm in its place.
       if (!doubles) list.push_back({"recursive_doubling", 3, "allgather_bruck+channels", false});
@@ -175,7 +176,7 @@ std::vector<Contender> contenders(Operation operation, int ranks) {
               {"linear_sync", 4, "alltoall_pairwise+channels", false},
               {"two_proc", 5, "alltoall_pairwise+channels", false}};
     default: {
-      std::vector<Contender> list = {
+      std::vector<RuntimeAlgorithm> list = {
           {"linear", 1, "sequential"}, {"bruck", 4, "dissemination"}, {"tree", 6, "k-nomial:2"}};
       if (doubles) list.push_back({"recursive_doubling", 3, "dissemination"});
       return list;
@@ -183,8 +184,8 @@ std::vector<Contender> contenders(Operation operation, int ranks) {
   }
 }
 
-Race make_race(Operation operation, int ranks) {
-  Race race{.operation = operation, .contenders = contenders(operation, ranks)};
+SimulatedRace make_race(Operation operation, int ranks) {
+  SimulatedRace race{.operation = operation, .contenders = contenders(operation, ranks)};
   const auto* sizes = defaults_for(operation, ranks);
   if (sizes != nullptr) {
     for (const auto& each : *sizes) race.boundaries.push_back(each.below_bytes);
@@ -205,12 +206,13 @@ Race make_race(Operation operation, int ranks) {
 }
 
 /// The rules of one operation; neighbours that say the same are one.
-std::string format_operation(const Tuned& tuned, const Race& race, const std::vector<Stretch>& stretches, int ranks) {
+std::string format_operation(const Tuned& tuned, const SimulatedRace& race, const std::vector<SizeRange>& ranges,
+                             int ranks) {
   std::string rules;
   int count = 0;
   int last = -2;
   const std::size_t blocks = has_rank_blocks(tuned.operation) ? static_cast<std::size_t>(ranks) : 1;
-  for (const auto& each : stretches) {
+  for (const auto& each : ranges) {
     if (each.winner == last) continue;
     last = each.winner;
     // A barrier asks for size 0.
@@ -235,17 +237,17 @@ std::string format_operation(const Tuned& tuned, const Race& race, const std::ve
 
 }  // namespace
 
-Result<RuntimeSettings> export_openmpi(const Job& job) {
+Result<RuntimeSettings> export_openmpi(const ExportTarget& job) {
   RuntimeSettings settings;
   std::string rules;
   int count = 0;
   for (const auto& tuned : operations) {
-    const Race race = make_race(tuned.operation, job.ranks());
-    auto stretches = run_race(job, race);
-    if (!stretches) return stretches.error();
-    add_choices(settings, race, *stretches);
-    if (!decides(*stretches)) continue;
-    rules += format_operation(tuned, race, *stretches, job.ranks());
+    const SimulatedRace race = make_race(tuned.operation, job.ranks());
+    auto ranges = run_race(job, race);
+    if (!ranges) return ranges.error();
+    add_choices(settings, race, *ranges);
+    if (!decides(*ranges)) continue;
+    rules += format_operation(tuned, race, *ranges, job.ranks());
     ++count;
   }
   settings.text = fmt::format(

@@ -26,7 +26,7 @@ constexpr Tuned operations[] = {{"bcast", Operation::broadcast},
                                 {"allgather", Operation::allgather},
                                 {"alltoall", Operation::alltoall}};
 
-std::vector<Contender> contenders(Operation operation, int ranks, int radix) {
+std::vector<RuntimeAlgorithm> contenders(Operation operation, int ranks, int radix) {
   switch (operation) {
     case Operation::broadcast:
       return {{"knomial", 0, fmt::format("broadcast_tree+channels+tree=k-nomial:{}", radix)},
@@ -35,12 +35,13 @@ std::vector<Contender> contenders(Operation operation, int ranks, int radix) {
       return {{"knomial", 0, "allreduce_recursive_doubling+channels"},
               {"sra_knomial", 0, "allreduce_reduce_scatter_allgather+channels"}};
     case Operation::reduce_scatter: {
-      std::vector<Contender> list = {{"ring", 0, "reduce_scatter_pairwise+channels"}};
+      std::vector<RuntimeAlgorithm> list = {{"ring", 0, "reduce_scatter_pairwise+channels"}};
       if (is_power_of_two(ranks)) list.push_back({"knomial", 0, "reduce_scatter_recursive_halving+channels"});
       return list;
     }
     case Operation::allgather: {
-      std::vector<Contender> list = {{"ring", 0, "allgather_ring+channels"}, {"bruck", 0, "allgather_bruck+channels"}};
+      std::vector<RuntimeAlgorithm> list = {{"ring", 0, "allgather_ring+channels"},
+                                            {"bruck", 0, "allgather_bruck+channels"}};
       if (is_power_of_two(ranks)) list.push_back({"knomial", 0, "allgather_recursive_doubling+channels"});
       return list;
     }
@@ -50,7 +51,7 @@ std::vector<Contender> contenders(Operation operation, int ranks, int radix) {
 }
 
 /// The radix whose tree is fastest for one line.
-Result<int> best_radix(const Job& job, Operation operation, const char* prefix) {
+Result<int> best_radix(const ExportTarget& job, Operation operation, const char* prefix) {
   int best = 2;
   double best_ns = std::numeric_limits<double>::max();
   for (int radix : {2, 3, 4, 8}) {
@@ -65,21 +66,21 @@ Result<int> best_radix(const Job& job, Operation operation, const char* prefix) 
   return best;
 }
 
-void add_sections(std::vector<std::string>& sections, const Tuned& tuned, const Race& race,
-                  const std::vector<Stretch>& stretches, int ranks) {
+void add_sections(std::vector<std::string>& sections, const Tuned& tuned, const SimulatedRace& race,
+                  const std::vector<SizeRange>& ranges, int ranks) {
   const std::size_t blocks = has_rank_blocks(tuned.operation) ? static_cast<std::size_t>(ranks) : 1;
-  for (std::size_t i = 0; i < stretches.size(); ++i) {
-    if (stretches[i].winner < 0) continue;  // empty messages
-    const std::string from = i == 1 ? "0" : short_bytes(stretches[i].from_bytes * blocks);
-    const std::string to = i + 1 < stretches.size() ? short_bytes(stretches[i + 1].from_bytes * blocks) : "inf";
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    if (ranges[i].winner < 0) continue;  // empty messages
+    const std::string from = i == 1 ? "0" : short_bytes(ranges[i].from_bytes * blocks);
+    const std::string to = i + 1 < ranges.size() ? short_bytes(ranges[i + 1].from_bytes * blocks) : "inf";
     sections.push_back(fmt::format("{}:{}-{}:[{}-{}]:inf:@{}", tuned.name, from, to, ranks, ranks,
-                                   race.contenders[static_cast<std::size_t>(stretches[i].winner)].name));
+                                   race.contenders[static_cast<std::size_t>(ranges[i].winner)].name));
   }
 }
 
 }  // namespace
 
-Result<RuntimeSettings> export_ucc(const Job& job) {
+Result<RuntimeSettings> export_ucc(const ExportTarget& job) {
   RuntimeSettings settings;
   settings.usage = "set -a; . FILE; set +a; mpirun --mca coll_ucc_enable 1 --mca coll_ucc_priority 100 PROGRAM\n";
   settings.text = fmt::format("# UCC, TL/UCP: {} ranks on {}\n", job.ranks(), job.machine.name);
@@ -95,12 +96,12 @@ Result<RuntimeSettings> export_ucc(const Job& job) {
   if (!both) return both.error();
   std::vector<std::string> sections;
   for (const auto& tuned : operations) {
-    Race race{.operation = tuned.operation, .contenders = contenders(tuned.operation, job.ranks(), *down)};
+    SimulatedRace race{.operation = tuned.operation, .contenders = contenders(tuned.operation, job.ranks(), *down)};
     race.has_default = false;
-    auto stretches = run_race(job, race);
-    if (!stretches) return stretches.error();
-    add_choices(settings, race, *stretches);
-    add_sections(sections, tuned, race, *stretches, job.ranks());
+    auto ranges = run_race(job, race);
+    if (!ranges) return ranges.error();
+    add_choices(settings, race, *ranges);
+    add_sections(sections, tuned, race, *ranges, job.ranks());
   }
   settings.text += fmt::format(
       "UCC_TL_UCP_BCAST_KN_RADIX={}\nUCC_TL_UCP_REDUCE_KN_RADIX={}\nUCC_TL_UCP_BARRIER_KN_RADIX={}\n"

@@ -17,24 +17,24 @@
 namespace smelt::plan {
 namespace {
 
-struct Level {
+struct LocalityLevel {
   const char* name;
   int Pu::*part;
 };
-constexpr Level levels[] = {{"l3", &Pu::l3}, {"numa", &Pu::numa_node}, {"socket", &Pu::package}};
+constexpr LocalityLevel levels[] = {{"l3", &Pu::l3}, {"numa", &Pu::numa_node}, {"socket", &Pu::package}};
 
 /// Ranks' parts of a level.
-std::vector<int> parts(const Job& job, const Level& level) {
+std::vector<int> parts(const ExportTarget& job, const LocalityLevel& level) {
   std::vector<int> list;
   for (int pu : job.group.pus) list.push_back(job.machine.pus[static_cast<std::size_t>(pu)].*level.part);
   return list;
 }
 
 /// Mean time of a message between ranks of the same part, and of different ones.
-struct Contrast {
+struct LocalityCosts {
   double inside_ns = 0.0, across_ns = 0.0;
 };
-Contrast contrast(const Job& job, const std::vector<int>& part) {
+LocalityCosts contrast(const ExportTarget& job, const std::vector<int>& part) {
   double inside = 0.0, across = 0.0;
   std::size_t insides = 0, acrosses = 0;
   const auto& pus = job.group.pus;
@@ -64,7 +64,7 @@ std::vector<std::size_t> canonical(const std::vector<int>& part) {
   return firsts;
 }
 
-std::vector<std::string> useful_levels(const Job& job) {
+std::vector<std::string> useful_levels(const ExportTarget& job) {
   std::vector<std::string> names;
   std::set<std::vector<std::size_t>> seen;
   for (const auto& level : levels) {
@@ -77,7 +77,7 @@ std::vector<std::string> useful_levels(const Job& job) {
 }
 
 /// The chunk that a long broadcast goes fastest with.
-Result<std::size_t> best_chunk(const Job& job) {
+Result<std::size_t> best_chunk(const ExportTarget& job) {
   std::size_t best = 16384;
   double best_ns = std::numeric_limits<double>::max();
   for (std::size_t chunk = 4096; chunk <= 262144; chunk *= 2) {
@@ -94,7 +94,7 @@ Result<std::size_t> best_chunk(const Job& job) {
 
 }  // namespace
 
-Result<RuntimeSettings> export_xhc(const Job& job) {
+Result<RuntimeSettings> export_xhc(const ExportTarget& job) {
   RuntimeSettings settings;
   settings.text = fmt::format("# Open MPI 5, coll/xhc: {} ranks on {}\n", job.ranks(), job.machine.name);
   settings.usage = "set -a; . FILE; set +a; mpirun PROGRAM\n";

@@ -83,13 +83,13 @@ const void* Graph::in_edge_ids() const noexcept { return structure_->in_edge_ids
 
 Result<void> Graph::make_in_edges(int threads) const {
   if (structure_->in_ready.load(std::memory_order_acquire)) return {};
-  const auto team = Team::create(threads);
+  const auto team = ThreadTeam::create(threads);
   return team ? make_in_rows(*structure_, **team) : Result<void>(team.error());
 }
 
 Result<void> Graph::make_in_edge_numbers(int threads) const {
   if (structure_->undirected || structure_->in_edge_ids_ready.load(std::memory_order_acquire)) return {};
-  const auto team = Team::create(threads);
+  const auto team = ThreadTeam::create(threads);
   return team ? make_in_edge_ids(*structure_, **team) : Result<void>(team.error());
 }
 
@@ -113,7 +113,7 @@ Result<Graph> Graph::with_edge_values(Column values) const {
 namespace {
 
 template <class NodeId, class Payload, class PayloadOf>
-Result<Graph> graph_of(Team& team, const ListOptions& options, std::span<const std::uint64_t> from,
+Result<Graph> graph_of(ThreadTeam& team, const ListOptions& options, std::span<const std::uint64_t> from,
                        std::span<const std::uint64_t> to, PayloadOf payload_of) {
   typename EdgeList<NodeId, Payload>::Part part;
   for (std::size_t edge = 0; edge < from.size(); ++edge) {
@@ -135,7 +135,7 @@ Result<Graph> graph_of(Team& team, const ListOptions& options, std::span<const s
 }
 
 template <class NodeId>
-Result<Graph> graph_of(Team& team, const ListOptions& options, std::span<const std::uint64_t> from,
+Result<Graph> graph_of(ThreadTeam& team, const ListOptions& options, std::span<const std::uint64_t> from,
                        std::span<const std::uint64_t> to, std::span<const double> weight) {
   if (weight.empty()) {
     return graph_of<NodeId, NoPayload>(team, options, from, to, [](std::size_t) { return NoPayload{}; });
@@ -152,7 +152,7 @@ Result<Graph> make_graph(std::uint64_t num_nodes, std::span<const std::uint64_t>
     return make_error(Status::invalid_argument, "{} edges start, {} end, {} have weights", from.size(), to.size(),
                       weight.size());
   }
-  const auto team = Team::create(options.threads);
+  const auto team = ThreadTeam::create(options.threads);
   if (!team) return team.error();
   ListOptions list_options;
   static_cast<BuildOptions&>(list_options) = options;

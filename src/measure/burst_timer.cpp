@@ -28,14 +28,14 @@ using channel::UmpSender;
 constexpr std::uint64_t last_burst = 0;  // a message that ends the receiving threads
 
 /// One receiving thread's ends: channels index, index + threads, index + 2 threads, ...
-struct Receiver {
+struct BurstReceiver {
   std::size_t index = 0;
   std::size_t threads = 1;
   std::vector<UmpReceiver> channels;
   UmpSender reply;
 
   /// Takes bursts until the last one. False: given up.
-  bool run(Stop& stop) {
+  bool run(StopFlag& stop) {
     Waiter waiter = stop.make_waiter();
     for (;;) {
       std::uint64_t size = last_burst;
@@ -46,8 +46,8 @@ struct Receiver {
   }
 
  private:
-  bool take_burst(Stop& stop, std::uint64_t& size) {
-    EmptyPolls empty(stop);
+  bool take_burst(StopFlag& stop, std::uint64_t& size) {
+    PollBackoff empty(stop);
     std::size_t expected = 1;  // until the first message says more
     std::size_t taken = 0;
     std::uint64_t done = 0;  // bit c: channels[c]
@@ -65,7 +65,7 @@ struct Receiver {
 };
 
 /// The sending thread's ends.
-struct Sender {
+struct BurstSender {
   std::vector<UmpSender> channels;
   std::vector<UmpReceiver> replies;  ///< one per receiving thread
 
@@ -94,8 +94,8 @@ Result<std::vector<double>> ChannelTimer::time_burst(int sender, std::span<const
   if (auto pinned = set_this_thread_affinity({os_index(sender)}); !pinned) return pinned.error();
   release_all();
   const std::size_t threads = std::min(receivers.size(), static_cast<std::size_t>(channels));
-  Sender sending;
-  std::vector<Receiver> receiving(threads);
+  BurstSender sending;
+  std::vector<BurstReceiver> receiving(threads);
   for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
     const auto memory = place_channel(receivers[c % threads]);
     if (!memory) return memory.error();
@@ -111,14 +111,14 @@ Result<std::vector<double>> ChannelTimer::time_burst(int sender, std::span<const
     receiving[t].threads = threads;
   }
 
-  Stop stop(deadline_s);
+  StopFlag stop(deadline_s);
   Waiter waiter = stop.make_waiter();
   std::vector<std::vector<double>> samples(static_cast<std::size_t>(channels));
   try {
     std::vector<std::unique_ptr<PinnedThread>> pool;
     for (std::size_t t = 0; t < threads; ++t) {
       pool.push_back(std::make_unique<PinnedThread>(os_index(receivers[t]), stop, [&stop, &shared = receiving[t]] {
-        Receiver own = shared;  // in this thread's memory: no line in common with the sender's ends
+        BurstReceiver own = shared;  // in this thread's memory: no line in common with the sender's ends
         return own.run(stop);
       }));
     }

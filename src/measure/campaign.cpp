@@ -18,7 +18,7 @@ constexpr double precision_ns = 0.5;                // a cost need not be known 
 constexpr double progress_every_s = 0.2;
 
 /// How hard to try.
-struct Effort {
+struct MeasurementEffort {
   double precision;      ///< wanted half-width of the confidence interval
   int rounds_per_visit;  ///< rounds of a pair at a time
   int max_visits;        ///< of a pair
@@ -27,8 +27,8 @@ struct Effort {
   double minimum_s;      ///< keep on for so long: what drifts within it shows in the estimates
   double burst_s;
 };
-constexpr Effort normal_effort{0.03, 11, 100, 0.001, 0.012, 1.0, 0.5};
-constexpr Effort quick_effort{0.10, 3, 10, 0.0005, 0.003, 0.1, 0.05};
+constexpr MeasurementEffort normal_effort{0.03, 11, 100, 0.001, 0.012, 1.0, 0.5};
+constexpr MeasurementEffort quick_effort{0.10, 3, 10, 0.0005, 0.003, 0.1, 0.05};
 
 /// Tells the caller how far things are: never backwards, a few times a second.
 class Progress {
@@ -55,9 +55,9 @@ class Progress {
   double fraction_ = 0.0;
 };
 
-class Campaign {
+class MeasurementCampaign {
  public:
-  Campaign(const Machine& topology, PairTimer& timer, const MeasureOptions& options)
+  MeasurementCampaign(const Machine& topology, PairTimer& timer, const MeasureOptions& options)
       : machine_(topology),
         timer_(timer),
         effort_(options.quick ? quick_effort : normal_effort),
@@ -251,7 +251,7 @@ class Campaign {
 
   Machine machine_;
   PairTimer& timer_;
-  const Effort effort_;
+  const MeasurementEffort effort_;
   Progress progress_;
   const double start_s_;
   const double deadline_s_;
@@ -295,7 +295,7 @@ std::vector<double> burst_costs(std::span<const double> totals_ns) {
 }
 
 Result<Machine> run_campaign(const Machine& topology, PairTimer& timer, const MeasureOptions& options) {
-  return Campaign(topology, timer, options).run();
+  return MeasurementCampaign(topology, timer, options).run();
 }
 
 }  // namespace smelt::measure

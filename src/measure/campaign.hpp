@@ -1,4 +1,4 @@
-// Campaign: decides which pairs to time, how often, and when to stop, and makes a model of it.
+// MeasurementCampaign: decides which pairs to time, how often, and when to stop, and makes a model of it.
 //
 //   all pairs, if the budget allows a minimum for each:
 //     sweep over the pairs again and again; a pair drops out when it is known to the precision

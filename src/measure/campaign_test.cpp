@@ -136,7 +136,7 @@ double largest_relative_difference(const Matrix& a, const Matrix& b) {
   return largest;
 }
 
-TEST(Campaign, SmallMachineAllPairs) {
+TEST(MeasurementCampaign, SmallMachineAllPairs) {
   SynthSpec spec;
   spec.packages = 2;
   spec.cores = 4;
@@ -165,7 +165,7 @@ TEST(Campaign, SmallMachineAllPairs) {
   }
 }
 
-TEST(Campaign, BurstShowsTheWriteBuffer) {
+TEST(MeasurementCampaign, BurstShowsTheWriteBuffer) {
   SynthSpec spec;
   spec.cores = 4;
   const auto truth = truth_of(spec);
@@ -176,7 +176,7 @@ TEST(Campaign, BurstShowsTheWriteBuffer) {
   for (std::size_t k = 0; k < 16; ++k) EXPECT_NEAR(measured->send_burst_ns[k], k < 8 ? 5.0 : 25.0, 1.0) << k;
 }
 
-TEST(Campaign, LargeMachineByClassWithinTheBudget) {
+TEST(MeasurementCampaign, LargeMachineByClassWithinTheBudget) {
   SynthSpec spec;
   spec.packages = 4;
   spec.numa_per_package = 2;
@@ -200,7 +200,7 @@ TEST(Campaign, LargeMachineByClassWithinTheBudget) {
   EXPECT_LT(largest_relative_difference(*measured->exchange_ns, *truth.exchange_ns), 0.08);
 }
 
-TEST(Campaign, FindsStructureThatTheTopologyDoesNotShow) {
+TEST(MeasurementCampaign, FindsStructureThatTheTopologyDoesNotShow) {
   // Two groups of 4 L3 caches on two halves of a die, which no unit of the topology names.
   SynthSpec spec;
   spec.cores = 128;
@@ -223,7 +223,7 @@ TEST(Campaign, FindsStructureThatTheTopologyDoesNotShow) {
   EXPECT_LT(largest_relative_difference(*measured->rtt_ns, *truth.rtt_ns), 0.08);
 }
 
-TEST(Campaign, TooLittleTimeStillGivesAModel) {
+TEST(MeasurementCampaign, TooLittleTimeStillGivesAModel) {
   // A container that runs one round in 50 ms: a budget of 3 s is enough for some pairs only.
   SynthSpec spec;
   spec.packages = 2;
@@ -244,7 +244,7 @@ TEST(Campaign, TooLittleTimeStillGivesAModel) {
   }
 }
 
-TEST(Campaign, NoTimeAtAllIsAnError) {
+TEST(MeasurementCampaign, NoTimeAtAllIsAnError) {
   const auto truth = truth_of(SynthSpec{});
   FakeTimer timer(truth);
   timer.round_s = 100.0;
@@ -254,7 +254,7 @@ TEST(Campaign, NoTimeAtAllIsAnError) {
   EXPECT_THAT(measured.error().message, testing::HasSubstr("budget"));
 }
 
-TEST(Campaign, StallsDoNotShow) {
+TEST(MeasurementCampaign, StallsDoNotShow) {
   // Every 7th round is stuck behind another process; the budget still holds.
   SynthSpec spec;
   spec.cores = 6;
@@ -270,7 +270,7 @@ TEST(Campaign, StallsDoNotShow) {
   EXPECT_LT(largest_relative_difference(measured->recv_ns, truth.recv_ns), 0.06);
 }
 
-TEST(Campaign, ErrorsOfTheTimerAreReported) {
+TEST(MeasurementCampaign, ErrorsOfTheTimerAreReported) {
   const auto truth = truth_of(SynthSpec{});
   FakeTimer timer(truth);
   timer.fail_pair = true;
@@ -279,7 +279,7 @@ TEST(Campaign, ErrorsOfTheTimerAreReported) {
   EXPECT_EQ(measured.error().message, "no such PU");
 }
 
-TEST(Campaign, OnePu) {
+TEST(MeasurementCampaign, OnePu) {
   SynthSpec spec;
   spec.cores = 1;
   FakeTimer timer(truth_of(spec));
@@ -291,7 +291,7 @@ TEST(Campaign, OnePu) {
   EXPECT_TRUE(measured->has_costs());
 }
 
-TEST(Campaign, QuickTakesATenth) {
+TEST(MeasurementCampaign, QuickTakesATenth) {
   SynthSpec spec;
   spec.cores = 16;
   const auto truth = truth_of(spec);
@@ -308,7 +308,7 @@ TEST(Campaign, QuickTakesATenth) {
   EXPECT_LT(duration(true), duration(false) / 4.0);
 }
 
-TEST(Campaign, ProgressGrowsAFewTimesASecondAndEndsAtOne) {
+TEST(MeasurementCampaign, ProgressGrowsAFewTimesASecondAndEndsAtOne) {
   SynthSpec spec;
   spec.cores = 32;
   const auto truth = truth_of(spec);

@@ -20,9 +20,9 @@ constexpr double quiet_ns = 1000;  // more than what is under way when a message
 constexpr std::size_t arena_bytes = std::size_t{4} << 20;
 
 /// One side of a round. Members return false when the round was given up.
-class Side {
+class TimerSide {
  public:
-  Side(std::byte* out, std::byte* in, Stop& stop)
+  TimerSide(std::byte* out, std::byte* in, StopFlag& stop)
       : out_(out, channel_lines), in_(in, channel_lines), stop_(stop), waiter_(stop.make_waiter()) {}
 
   void read_clock_overhead() { clock_ns_ = clock_overhead_ns(); }
@@ -43,7 +43,7 @@ class Side {
 
   bool receive_batches(int batches, std::vector<double>& samples) {
     for (int i = 0; i < batches; ++i) {
-      EmptyPolls empty(stop_);
+      PollBackoff empty(stop_);
       auto start = ticks();
       while (!in_.try_recv(&word_, sizeof word_)) {
         if (!empty.again()) return false;
@@ -107,7 +107,7 @@ class Side {
 
   channel::UmpSender out_;
   channel::UmpReceiver in_;
-  Stop& stop_;
+  StopFlag& stop_;
   Waiter waiter_;
   double clock_ns_ = 0.0;
   std::uint64_t word_ = 0;
@@ -118,7 +118,7 @@ struct Counts {
   int samples;  ///< of round trips and exchanges
 };
 
-bool run_script(Side& side, bool first, Counts counts, Round& round) {
+bool run_script(TimerSide& side, bool first, Counts counts, Round& round) {
   std::vector<double> unused;
   auto& trips = first ? round[Cost::round_trip] : unused;
   auto& exchanges = first ? round[Cost::exchange] : unused;
@@ -185,17 +185,17 @@ Result<Round> ChannelTimer::time_pair(int a, int b, double deadline_s) {
   if (!backward) return backward.error();
 
   const Counts counts = quick_ ? Counts{32, 6} : Counts{96, 16};
-  Stop stop(deadline_s);
+  StopFlag stop(deadline_s);
   Round round;
   Round other_round;  // what the other thread writes; merged after it has ended
   for (auto& samples : round.values) samples.reserve(128);
   for (auto& samples : other_round.values) samples.reserve(128);
   try {
     PinnedThread other(machine_.pus[static_cast<std::size_t>(b)].os_index, stop, [&] {
-      Side side(*backward, *forward, stop);
+      TimerSide side(*backward, *forward, stop);
       return run_script(side, false, counts, other_round);
     });
-    Side side(*forward, *backward, stop);
+    TimerSide side(*forward, *backward, stop);
     if (!run_script(side, true, counts, round)) stop.set();
     if (auto pinned = other.join(); !pinned) return pinned.error();
   } catch (const std::system_error& error) {

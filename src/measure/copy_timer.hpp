@@ -82,7 +82,7 @@ class MemoryTimer : public CopyTimer {
 
     void touch() noexcept;
   };
-  class Team;
+  class LockstepThreads;
 
   static Pages new_pages(std::size_t size_bytes);
   int os_index(int pu) const { return machine_.pus[static_cast<std::size_t>(pu)].os_index; }

@@ -61,9 +61,9 @@ void MemoryTimer::Buffers::touch() noexcept {
 }
 
 /// Threads that go from step to step together.
-class MemoryTimer::Team {
+class MemoryTimer::LockstepThreads {
  public:
-  Team(std::size_t size, Stop& stop) : size_(static_cast<std::uint32_t>(size)), stop_(stop) {}
+  LockstepThreads(std::size_t size, StopFlag& stop) : size_(static_cast<std::uint32_t>(size)), stop_(stop) {}
 
   /// Returns when all threads have called it as often; what any did before is visible to all.
   bool together() noexcept {
@@ -76,7 +76,7 @@ class MemoryTimer::Team {
       step_.store(step + 1, std::memory_order_release);
       return true;
     }
-    EmptyPolls empty(stop_);
+    PollBackoff empty(stop_);
     while (step_.load(std::memory_order_acquire) == step) {  // pairs with the release above
       wait_detail::relax();
       if (!empty.again()) return false;
@@ -86,7 +86,7 @@ class MemoryTimer::Team {
 
  private:
   const std::uint32_t size_;
-  Stop& stop_;
+  StopFlag& stop_;
   alignas(separation_bytes) std::atomic<std::uint32_t> arrived_{0};
   alignas(separation_bytes) std::atomic<std::uint32_t> step_{0};
 };
@@ -119,8 +119,8 @@ void MemoryTimer::reserve(std::span<const int> pus, std::size_t size_bytes) {
 template <class Body>
 Result<void> MemoryTimer::run_team(std::span<const int> pus, std::size_t size_bytes, double deadline_s, Body body) {
   reserve(pus, size_bytes);
-  Stop stop(deadline_s);
-  Team team(pus.size(), stop);
+  StopFlag stop(deadline_s);
+  LockstepThreads team(pus.size(), stop);
   try {
     std::vector<std::unique_ptr<PinnedThread>> threads;
     for (std::size_t t = 0; t < pus.size(); ++t) {
@@ -148,7 +148,7 @@ Result<std::vector<double>> MemoryTimer::time_copies(int writer, int reader, std
   samples.reserve(static_cast<std::size_t>(count));
   std::vector<int> pus = {reader};
   if (writer != reader) pus.push_back(writer);
-  const auto body = [&](std::size_t t, Team& team) {
+  const auto body = [&](std::size_t t, LockstepThreads& team) {
     const bool reads = t == 0, writes = t + 1 == pus.size();
     std::byte* const source = buffers_.at(writer).source.get();
     std::byte* const target = buffers_.at(reader).target.get();
@@ -171,7 +171,7 @@ Result<std::vector<double>> MemoryTimer::time_copies(int writer, int reader, std
 Result<std::vector<double>> MemoryTimer::time_additions(int pu, std::size_t size_bytes, int count, double deadline_s) {
   std::vector<double> samples;
   samples.reserve(static_cast<std::size_t>(count));
-  const auto body = [&](std::size_t, Team&) {
+  const auto body = [&](std::size_t, LockstepThreads&) {
     auto& own = buffers_.at(pu);
     const double clock_ns = clock_overhead_ns();
     write_all(own.target.get(), size_bytes, 0);  // 0.0: sums stay as they are, however often
@@ -191,7 +191,7 @@ Result<std::vector<double>> MemoryTimer::time_together(std::span<const int> pus,
   const auto size = pus.size();
   // Times of each comparison, by whom it is about.
   std::vector<double> alone(static_cast<std::size_t>(count)), among_others(static_cast<std::size_t>(count));
-  const auto body = [&](std::size_t t, Team& team) {
+  const auto body = [&](std::size_t t, LockstepThreads& team) {
     const std::byte* const source = buffers_.at(pus[(t + 1) % size]).source.get();
     auto& own = buffers_.at(pus[t]);
     const double clock_ns = clock_overhead_ns();
@@ -226,7 +226,7 @@ Result<std::vector<double>> MemoryTimer::time_together(std::span<const int> pus,
 namespace {
 
 /// What both processes see. Odd: the child is to write; even: it has.
-struct Turns {
+struct TurnCounter {
   std::atomic<std::uint32_t> value{0};
 };
 
@@ -234,7 +234,7 @@ struct Turns {
 /// signal at its end, so that the program's own handling of its children does not notice it.
 class WritingChild {
  public:
-  WritingChild(Turns& turns, std::byte* data, std::size_t size_bytes, int os_index) : turns_(turns) {
+  WritingChild(TurnCounter& turns, std::byte* data, std::size_t size_bytes, int os_index) : turns_(turns) {
     pid_ = static_cast<pid_t>(syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L));
     if (pid_ == 0) run(data, size_bytes, os_index);
   }
@@ -249,10 +249,10 @@ class WritingChild {
 
   pid_t pid() const noexcept { return pid_; }
 
-  bool write(Stop& stop) noexcept {
+  bool write(StopFlag& stop) noexcept {
     const auto turn = turns_.value.load(std::memory_order_relaxed);  // this process wrote or acquired it last
     turns_.value.store(turn + 1, std::memory_order_release);         // pairs with the child's acquire: it may write
-    EmptyPolls empty(stop);
+    PollBackoff empty(stop);
     while (turns_.value.load(std::memory_order_acquire) !=
            turn + 2) {  // pairs with the child's release: it has written
       wait_detail::relax();
@@ -280,7 +280,7 @@ class WritingChild {
     }
   }
 
-  Turns& turns_;
+  TurnCounter& turns_;
   pid_t pid_ = -1;
 };
 
@@ -290,9 +290,9 @@ Result<std::vector<double>> MemoryTimer::time_process_copies(int writer, int rea
                                                              double deadline_s) {
   const SavedAffinity saved;
   if (auto pinned = set_this_thread_affinity({os_index(reader)}); !pinned) return pinned.error();
-  auto shared = Segment::anonymous(sizeof(Turns));
+  auto shared = Segment::anonymous(sizeof(TurnCounter));
   if (!shared) return shared.error();
-  auto& turns = *new (shared->data()) Turns;
+  auto& turns = *new (shared->data()) TurnCounter;
   const int pus[] = {reader};
   buffers_.clear();  // a fork would make all of their pages copy on write
   reserve(pus, size_bytes);
@@ -300,7 +300,7 @@ Result<std::vector<double>> MemoryTimer::time_process_copies(int writer, int rea
   own.touch();
   WritingChild child(turns, own.source.get(), size_bytes, os_index(writer));
   if (child.pid() < 0) return make_error(Status::io_error, "cannot fork to measure with: {}", std::strerror(errno));
-  Stop stop(deadline_s);
+  StopFlag stop(deadline_s);
   const double clock_ns = clock_overhead_ns();
   std::vector<double> samples;
   const iovec to{own.target.get(), size_bytes}, from{own.source.get(), size_bytes};

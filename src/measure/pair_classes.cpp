@@ -174,7 +174,7 @@ std::vector<Pair> PairClasses::wanted(std::size_t samples) const {
 
 void PairClasses::record(Pair pair, const PairCosts& costs) {
   const Pair right = oriented(pair.a, pair.b);
-  const Timed timed{right, right == pair ? costs : swapped(costs)};
+  const TimedPair timed{right, right == pair ? costs : swapped(costs)};
   const auto [place, added] = result_of_.try_emplace(pair_id(right), static_cast<int>(results_.size()));
   if (!added) {
     results_[static_cast<std::size_t>(place->second)] = timed;
@@ -284,7 +284,7 @@ bool PairClasses::refine(std::size_t class_limit) {
 
 void PairClasses::finish() {
   std::vector<std::vector<const PairCosts*>> by_level(level_count);
-  for (const Timed& timed : results_) {
+  for (const TimedPair& timed : results_) {
     const auto level =
         closest_level(pus_[static_cast<std::size_t>(timed.pair.a)], pus_[static_cast<std::size_t>(timed.pair.b)]);
     by_level[static_cast<std::size_t>(level)].push_back(&timed.costs);

@@ -97,7 +97,7 @@ class PairClasses {
     bool homogeneous = true;
     PairCosts median;
   };
-  struct Timed {
+  struct TimedPair {
     Pair pair;
     PairCosts costs;
   };
@@ -119,7 +119,7 @@ class PairClasses {
   int root_unit_ = 0;
   std::size_t leaves_ = 0;
   std::uint64_t random_;
-  std::vector<Timed> results_;
+  std::vector<TimedPair> results_;
   std::unordered_map<std::uint64_t, int> result_of_;  ///< by pair
   std::vector<PairCosts> level_median_;               ///< by Level; of levels without a timed pair: the nearest
 };

@@ -30,9 +30,9 @@ inline double clock_overhead_ns() {
 }
 
 /// When to give up a round: at the deadline, or when another thread of it has done so.
-class Stop {
+class StopFlag {
  public:
-  explicit Stop(double deadline_s) : deadline_s_(deadline_s) {}
+  explicit StopFlag(double deadline_s) : deadline_s_(deadline_s) {}
 
   // Relaxed: nothing is handed over with the flag; results are read after the threads are joined.
   void set() noexcept { stopped_.store(true, std::memory_order_relaxed); }
@@ -47,7 +47,7 @@ class Stop {
   /// A waiter of the kind that communicators use, which gives up with this.
   Waiter make_waiter() noexcept {
     Waiter waiter(WaitConfig{});
-    waiter.set_interrupt([](void* self) { return static_cast<Stop*>(self)->check(); }, this);
+    waiter.set_interrupt([](void* self) { return static_cast<StopFlag*>(self)->check(); }, this);
     return waiter;
   }
 
@@ -57,9 +57,9 @@ class Stop {
 };
 
 /// For loops that poll by themselves: now and then gives the PU away and looks whether to stop.
-class EmptyPolls {
+class PollBackoff {
  public:
-  explicit EmptyPolls(Stop& stop) : stop_(stop) {}
+  explicit PollBackoff(StopFlag& stop) : stop_(stop) {}
 
   /// Called after a poll that found nothing. False: give up.
   bool again() noexcept {
@@ -69,7 +69,7 @@ class EmptyPolls {
   }
 
  private:
-  Stop& stop_;
+  StopFlag& stop_;
   std::uint32_t count_ = 0;
 };
 
@@ -78,7 +78,7 @@ class EmptyPolls {
 class PinnedThread {
  public:
   template <class Body>
-  PinnedThread(int os_index, Stop& stop, Body body)
+  PinnedThread(int os_index, StopFlag& stop, Body body)
       : stop_(stop), thread_([this, os_index, body = std::move(body)]() mutable {
           pinned_ = set_this_thread_affinity({os_index});
           if (!pinned_ || !body()) stop_.set();
@@ -98,7 +98,7 @@ class PinnedThread {
   }
 
  private:
-  Stop& stop_;
+  StopFlag& stop_;
   Result<void> pinned_;
   std::thread thread_;  // last: it uses the others
 };

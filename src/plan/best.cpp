@@ -35,7 +35,7 @@ class Search {
     }
   }
 
-  Searched run() {
+  SearchResult run() {
     consider_rules();
     bound();
     if (!solve_exactly()) improve();
@@ -125,7 +125,7 @@ class Search {
   }
 
   // One starting point: a tree per direction with a common root.
-  struct Start {
+  struct SearchStart {
     std::vector<Tree> trees;
     double time = 0.0;
   };
@@ -134,8 +134,8 @@ class Search {
     return problem_.operation() == Operation::two_phase_commit && direction == Direction::broadcast ? 2.0 : 1.0;
   }
 
-  Start timed(std::vector<Tree> trees) {
-    Start start{std::move(trees), 0.0};
+  SearchStart timed(std::vector<Tree> trees) {
+    SearchStart start{std::move(trees), 0.0};
     for (std::size_t i = 0; i < directions_.size(); ++i) {
       start.time += weight(directions_[i]) * order_sends(problem_.table(directions_[i]), start.trees[i]);
     }
@@ -152,17 +152,17 @@ class Search {
   }
 
   // The best hierarchical, the best greedy and the best textbook trees, best first.
-  std::vector<Start> construct() {
+  std::vector<SearchStart> construct() {
     const int n = problem_.size();
     const bool small = n <= small_ranks, large = n > large_ranks;
-    std::vector<Start> starts;
+    std::vector<SearchStart> starts;
     const auto add_best = [&](int roots, auto&& build) {
-      Start best;
+      SearchStart best;
       for (const int root : some_roots(roots)) {
         std::vector<Tree> trees;
         for (std::size_t i = 0; i < directions_.size(); ++i) trees.push_back(build(i, root));
         if (trees[0].size() != n) return;
-        Start start = timed(std::move(trees));
+        SearchStart start = timed(std::move(trees));
         if (best.trees.empty() || start.time < best.time) best = std::move(start);
       }
       starts.push_back(std::move(best));
@@ -181,12 +181,13 @@ class Search {
       }
       starts.push_back(timed(std::move(trees)));
     }
-    std::stable_sort(starts.begin(), starts.end(), [](const Start& a, const Start& b) { return a.time < b.time; });
+    std::stable_sort(starts.begin(), starts.end(),
+                     [](const SearchStart& a, const SearchStart& b) { return a.time < b.time; });
     return starts;
   }
 
   // One annealing run from a start; returns where it got.
-  Start round(const Start& start, float hot, float cold, const std::function<float(long)>& progress) {
+  SearchStart round(const SearchStart& start, float hot, float cold, const std::function<float(long)>& progress) {
     std::vector<AnnealedTree> trees;
     for (std::size_t i = 0; i < directions_.size(); ++i) {
       trees.push_back(
@@ -198,7 +199,7 @@ class Search {
     options.hot = hot;
     options.cold = cold;
     options.progress = progress;
-    Start end;
+    SearchStart end;
     end.time = anneal(trees, options);
     for (const AnnealedTree& tree : trees) end.trees.push_back(tree.state.tree());
     return end;
@@ -254,7 +255,7 @@ class Search {
   // Construction alone polishes the best start by a fixed number of moves. With a budget, rounds from
   // different starts at different temperatures explore first; the best of them gets the rest.
   void improve() {
-    const std::vector<Start> starts = construct();
+    const std::vector<SearchStart> starts = construct();
     consider(from_trees(starts[0].trees));
     const int n = problem_.size();
     if (options_.search_ms <= 0.0) {
@@ -269,10 +270,10 @@ class Search {
     const double affordable = left * moves_per_ms / (static_cast<double>(moves_per_rank_and_round) * n);
     const int rounds =
         std::clamp(static_cast<int>(affordable * explore_share), 0, static_cast<int>(explore_hot.size()));
-    Start best = starts[0];
+    SearchStart best = starts[0];
     for (int i = 0; i < rounds; ++i) {
       const double end = begin + left * explore_share * (i + 1) / rounds;
-      Start found = round(starts[i % starts.size()], explore_hot[i], 0.0005F, until(end));
+      SearchStart found = round(starts[i % starts.size()], explore_hot[i], 0.0005F, until(end));
       if (found.time < best.time) best = std::move(found);
     }
     best = round(best, rounds ? 0.02F : 0.03F, 0.0003F, until(until_ms));
@@ -290,12 +291,12 @@ class Search {
   bool exchanged_ = false;  ///< the votes of a two-phase commit, by recursive doubling
   double dissemination_ns_ = std::numeric_limits<double>::infinity();
   std::uint64_t rounds_ = 0;
-  Searched result_;
+  SearchResult result_;
 };
 
 }  // namespace
 
-Searched search(Problem& problem, const PlanOptions& options, bool exact) {
+SearchResult search(Problem& problem, const PlanOptions& options, bool exact) {
   return Search(problem, options, exact).run();
 }
 

@@ -5,7 +5,7 @@
 
 namespace smelt::plan {
 
-struct Searched {
+struct SearchResult {
   Solution solution;
   std::string runner_up;  ///< the best topology that is built by a rule
   double runner_up_ns = 0.0;
@@ -15,6 +15,6 @@ struct Searched {
 };
 
 /// `exact`: run to proof where the group is small enough; search_ms = 0 then means no limit.
-Searched search(Problem& problem, const PlanOptions& options, bool exact);
+SearchResult search(Problem& problem, const PlanOptions& options, bool exact);
 
 }  // namespace smelt::plan

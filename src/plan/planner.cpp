@@ -46,7 +46,7 @@ Result<void> check(const Group& group, const PlanOptions& options) {
   return {};
 }
 
-std::string reason_of(const plan::Searched& found, const std::string& topology, double call_ns) {
+std::string reason_of(const plan::SearchResult& found, const std::string& topology, double call_ns) {
   if (found.solution.time_ns <= 0.0) return "one rank: nothing to communicate";
   const double own = found.solution.time_ns + call_ns, bound_ns = found.lower_bound_ns + call_ns;
   const double runner_up_ns = found.runner_up_ns + call_ns;
@@ -64,7 +64,7 @@ std::string reason_of(const plan::Searched& found, const std::string& topology, 
 
 // `best` keeps its name whatever tree it settles on; only dissemination has no tree and says so.
 Result<Plan> searched_plan(plan::Problem& problem, const Group& group, const PlanOptions& options, bool exact) {
-  plan::Searched found = plan::search(problem, options, exact);
+  plan::SearchResult found = plan::search(problem, options, exact);
   const bool has_tree = found.solution.broadcast_tree || found.solution.reduce_tree;
   const std::string topology = !has_tree ? "dissemination" : exact ? "optimal" : "best";
   const double call_ns = problem.ranks().call(problem.operation());

@@ -266,7 +266,7 @@ namespace {
 /// keep pace, as those of the model do: that has to be worth it. Ranks that go on early, when only the tail is left to
 /// do, use that time for what comes next, the writing of their next input above all, which no prediction of a single
 /// call shows.
-double caution(const Recipe& recipe, const Program& program) {
+double caution(const Recipe& recipe, const LoweredProgram& program) {
   const Algorithm& algorithm = *find_algorithm(recipe.algorithm);
   if (recipe.chunk_bytes != 0 && algorithm.in_step) return 1.05;
   return 1.0 - 0.1 * static_cast<double>(program.tail_chunks) / static_cast<double>(program.chunks);
@@ -284,10 +284,10 @@ int height(const std::vector<int>& parents) {
 }
 
 /// Requests for recipes of one operation, which differ in access and chunks: what else there is to them is made once.
-class Requests {
+class RequestBuilder {
  public:
   /// Named trees that have to be built are added to `trees`.
-  Requests(const Machine& machine, const Group& group, PlannedTrees& trees, int root)
+  RequestBuilder(const Machine& machine, const Group& group, PlannedTrees& trees, int root)
       : machine_(machine), group_(group), trees_(trees), root_(root) {}
 
   /// The request as it is until the next call.
@@ -338,8 +338,8 @@ Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, con
   if (auto checked = check_simulation(machine, group, start_ns); !checked) return checked.error();
   std::vector<std::pair<RankedRecipe, double>> weighed;
   PlannedTrees more_trees = trees;
-  Requests request_for(machine, group, more_trees, root);
-  Simulator simulator(machine, group, reach);
+  RequestBuilder request_for(machine, group, more_trees, root);
+  ScheduleSimulator simulator(machine, group, reach);
   // The simpler recipes of a large group; at least the simplest.
   std::vector<std::size_t> moves(recipes.size(), 0);
   for (std::size_t i = 0; i < recipes.size() && group.size() > large_group; ++i) {
@@ -367,19 +367,19 @@ Result<std::optional<RankedRecipe>> plan::best_recipe(const Machine& machine, co
                                                       const std::vector<Recipe>& recipes, std::size_t bytes,
                                                       const Reach& reach, int root, std::span<const double> start_ns) {
   if (auto checked = check_simulation(machine, group, start_ns); !checked) return checked.error();
-  struct Candidate {
+  struct TreeCandidate {
     std::size_t number;
     double weight;
     double least_ns;   ///< weighed: its root is busy for so long, at least
     double likely_ns;  ///< a guess
   };
-  std::vector<Candidate> candidates;
-  Requests request_for(machine, group, trees, root);
-  Simulator simulator(machine, group, reach);
+  std::vector<TreeCandidate> candidates;
+  RequestBuilder request_for(machine, group, trees, root);
+  ScheduleSimulator simulator(machine, group, reach);
   for (std::size_t i = 0; i < recipes.size(); ++i) {
     auto request = request_for(recipes[i]);
     if (!request) return request.error();
-    const Program& program = simulator.program_of(**request, bytes, 1, root);
+    const LoweredProgram& program = simulator.program_of(**request, bytes, 1, root);
     const double weight = caution(recipes[i], program);
     const double least_ns = weight * program.least_ns();
     // The last ones in a tree begin as many chunks later as they are away from the root.
@@ -388,7 +388,7 @@ Result<std::optional<RankedRecipe>> plan::best_recipe(const Machine& machine, co
   }
   // What is likely to be fast first: the others then end early.
   std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.likely_ns < b.likely_ns; });
+                   [](const TreeCandidate& a, const TreeCandidate& b) { return a.likely_ns < b.likely_ns; });
   std::optional<std::size_t> best;
   double best_ns = std::numeric_limits<double>::infinity();  // weighed
   double predicted_ns = 0.0;

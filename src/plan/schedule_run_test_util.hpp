@@ -128,7 +128,7 @@ class ScheduleRun {
   };
   struct Rank {
     Schedule schedule;
-    plan::Cutting cutting;
+    plan::Chunking cutting;
     std::vector<Element> in, out, work;
     std::vector<std::vector<Element>> stage;    ///< by slot
     std::vector<std::size_t> slot_filled_for;   ///< chunk + 1
@@ -182,8 +182,8 @@ class ScheduleRun {
     Rank& rank = at(number);
     rank.schedule = make_schedule(request_, number);
     const Schedule& schedule = rank.schedule;
-    rank.cutting = plan::Cutting(schedule, operation_, request_.recipe.chunk_bytes,
-                                 options_.slot_elements * element_bytes, length(), element_bytes);
+    rank.cutting = plan::Chunking(schedule, operation_, request_.recipe.chunk_bytes,
+                                  options_.slot_elements * element_bytes, length(), element_bytes);
     const auto size_of = [&](Buffer buffer) {
       return length() * static_cast<std::size_t>(holds_all(buffer) ? blocks_ : 1);
     };

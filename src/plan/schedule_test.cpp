@@ -56,7 +56,7 @@ TEST(Schedules, ChunksAreAsFewAsPossibleAndAsLongAsEachOther) {
       const std::size_t most = stage_blocks == 0 ? 4096 / element : std::size_t{32768} / 3 / 64 * 64 / element;
       const std::size_t slot = stage_blocks == 1 ? 32768 / 3 : 32768;
       for (const std::size_t length : {most, most + 1, 2 * most, 2 * most + 8, 7 * most - 1, 7 * most, 7 * most + 3}) {
-        const plan::Cutting cutting(schedule, Operation::gather, stage_blocks == 0 ? 4096 : 0, slot, length, element);
+        const plan::Chunking cutting(schedule, Operation::gather, stage_blocks == 0 ? 4096 : 0, slot, length, element);
         const std::size_t chunks = (length + most - 1) / most;
         ASSERT_EQ(cutting.chunks(), chunks) << length << " elements of " << element << " bytes";
         EXPECT_LE(cutting.chunk(), most);
@@ -205,7 +205,7 @@ TEST(Schedules, TheTailIsAtMostHalfOfTheChunks) {
   const Machine machine = two_packages();
   const auto request = *make_request(machine, group_of(machine, 2), *parse_recipe("reduce_halves+direct"));
   const auto cut = [&](std::size_t length, std::size_t element) {
-    const plan::Cutting cutting(make_schedule(request, 1), Operation::reduce, 0, 32768, length, element);
+    const plan::Chunking cutting(make_schedule(request, 1), Operation::reduce, 0, 32768, length, element);
     return std::vector<std::size_t>{cutting.body_chunks(), cutting.tail_chunks(), cutting.chunk()};
   };
   using Cut = std::vector<std::size_t>;

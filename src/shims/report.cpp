@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint32_t fewest_samples = 8;  // below that a mean says nothing
 
-constinit std::atomic<Entry*> entries{nullptr};
+constinit std::atomic<InterceptedFunction*> entries{nullptr};
 constinit std::atomic<std::uint32_t> threads{0};
 constinit thread_local std::uint32_t own_slot = 0;  // plus one; 0: none yet
 
@@ -50,11 +50,12 @@ struct Report {
 
   // Not the median: of those who wait for each other the last one hardly waits at all, so there are two heaps. The
   // longest eighth, which may have been switched out under way, does not count.
-  static Mean mean(const Entry& entry, Entry::Series Entry::Slot::* series) noexcept {
-    static std::array<std::uint32_t, Entry::slots * Entry::samples> all;
+  static Mean mean(const InterceptedFunction& entry,
+                   InterceptedFunction::DurationSamples InterceptedFunction::Slot::*series) noexcept {
+    static std::array<std::uint32_t, InterceptedFunction::slots * InterceptedFunction::samples> all;
     std::size_t n = 0;
     for (const auto& slot : entry.slot_) {
-      const auto kept = std::min((slot.*series).recorded.load(std::memory_order_relaxed), Entry::samples);
+      const auto kept = std::min((slot.*series).recorded.load(std::memory_order_relaxed), InterceptedFunction::samples);
       for (std::uint32_t i = 0; i < kept; ++i) {
         all[n++] = (slot.*series).durations[i].load(std::memory_order_relaxed);
       }
@@ -66,17 +67,17 @@ struct Report {
                 static_cast<double>(counted), n};
   }
 
-  static std::uint64_t taken(const Entry& entry) noexcept {
+  static std::uint64_t taken(const InterceptedFunction& entry) noexcept {
     std::uint64_t sum = 0;
     for (const auto& slot : entry.slot_) sum += slot.taken.load(std::memory_order_relaxed);
     return sum;
   }
 
-  static void print(const Entry& entry, double ns_per_cycle) noexcept {
+  static void print(const InterceptedFunction& entry, double ns_per_cycle) noexcept {
     const auto calls = taken(entry);
     if (calls > 0) {
-      const auto ours = mean(entry, &Entry::Slot::ours);
-      const auto original = mean(entry, &Entry::Slot::original);
+      const auto ours = mean(entry, &InterceptedFunction::Slot::ours);
+      const auto original = mean(entry, &InterceptedFunction::Slot::original);
       char saved[160] = "time saved: not measured";
       if (entry.untimed_ != nullptr) std::snprintf(saved, sizeof saved, "time saved: not measured, %s", entry.untimed_);
       if (ours.count >= fewest_samples && original.count >= fewest_samples) {
@@ -100,11 +101,13 @@ struct Report {
     }
   }
 
-  static void reset(Entry::Series& series) noexcept { series.recorded.store(0, std::memory_order_relaxed); }
+  static void reset(InterceptedFunction::DurationSamples& series) noexcept {
+    series.recorded.store(0, std::memory_order_relaxed);
+  }
 
   // After fork the child tells of itself alone.
   static void start_anew() noexcept {
-    for (Entry* entry = entries.load(std::memory_order_relaxed); entry != nullptr; entry = entry->next_) {
+    for (InterceptedFunction* entry = entries.load(std::memory_order_relaxed); entry != nullptr; entry = entry->next_) {
       for (auto& slot : entry->slot_) {
         slot.taken.store(0, std::memory_order_relaxed);
         reset(slot.ours);
@@ -121,7 +124,7 @@ bool switched_off(const char* variable) noexcept {
   return value != nullptr && std::strcmp(value, "0") == 0;
 }
 
-void Entry::enlist() noexcept {
+void InterceptedFunction::enlist() noexcept {
   if (enlisted_.load(std::memory_order_relaxed) || enlisted_.exchange(true, std::memory_order_relaxed)) return;
   next_ = entries.load(std::memory_order_relaxed);
   // Release: whoever walks the list (print_all, acquire) sees next_.
@@ -129,12 +132,12 @@ void Entry::enlist() noexcept {
   }
 }
 
-void Entry::count() noexcept {
+void InterceptedFunction::count() noexcept {
   enlist();
   slot_[slot_of_thread()].taken.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Entry::count_passed(const char* why) noexcept {
+void InterceptedFunction::count_passed(const char* why) noexcept {
   enlist();
   for (auto& reason : reason_) {
     const char* known = nullptr;
@@ -147,7 +150,7 @@ void Entry::count_passed(const char* why) noexcept {
   other_reasons_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Entry::record(Sample kind, std::uint64_t duration) noexcept {
+void InterceptedFunction::record(Sample kind, std::uint64_t duration) noexcept {
   if (kind == Sample::none) return;
   enlist();
   auto& slot = slot_[slot_of_thread()];
@@ -157,11 +160,11 @@ void Entry::record(Sample kind, std::uint64_t duration) noexcept {
   series.durations[at].store(static_cast<std::uint32_t>(kept), std::memory_order_relaxed);
 }
 
-void Entry::print_all() noexcept {
+void InterceptedFunction::print_all() noexcept {
   const double passed_ns = static_cast<double>(now_ns() - first_ns);
   const double passed_cycles = static_cast<double>(cycles() - first_cycles);
   const double ns_per_cycle = passed_cycles > 0.0 ? passed_ns / passed_cycles : 1.0;
-  const Entry* entry = entries.load(std::memory_order_acquire);
+  const InterceptedFunction* entry = entries.load(std::memory_order_acquire);
   if (entry == nullptr) return;
   const int error = errno;
   std::fprintf(stderr, "smelt: %s in process %d (%s)\n", entry->shim_, static_cast<int>(getpid()),
@@ -183,7 +186,7 @@ namespace {
 }
 
 [[gnu::destructor(101)]] void end() noexcept {
-  if (verbose()) Entry::print_all();
+  if (verbose()) InterceptedFunction::print_all();
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What a shim took over and what it passed on, told at process exit on stderr if SMELT_VERBOSE=1.
 //
-// Every intercepted function has one Entry, a constant-initialised static object that is never destroyed: it may
-// be used before the first constructor and after the last destructor. Without SMELT_VERBOSE=1 counting costs one
+// Every intercepted function has one InterceptedFunction, a constant-initialised static object that is never destroyed:
+// it may be used before the first constructor and after the last destructor. Without SMELT_VERBOSE=1 counting costs one
 // load of a flag that nobody writes. With it, a thread counts in a slot of its own cache lines.
 //
 // Time saved is measured, never assumed: when verbose, a shim gives 16 of 512 rounds to the original (the same
@@ -54,10 +54,10 @@ inline std::uint64_t cycles() noexcept {
 }
 
 /// One intercepted function. Any thread may call anything at any time.
-class Entry {
+class InterceptedFunction {
  public:
   /// The texts are literals: "pthread", "pthread_barrier_wait"; `untimed`: why time is never compared, or null.
-  constexpr Entry(const char* shim, const char* function, const char* untimed = nullptr)
+  constexpr InterceptedFunction(const char* shim, const char* function, const char* untimed = nullptr)
       : shim_(shim), function_(function), untimed_(untimed) {}
 
   /// Counts a call that was taken over.
@@ -82,16 +82,16 @@ class Entry {
   static constexpr std::uint32_t samples = 64;
   static constexpr std::size_t reasons = 16;
 
-  struct Series {
+  struct DurationSamples {
     std::atomic<std::uint32_t> recorded{0};
     std::atomic<std::uint32_t> durations[samples] = {};
   };
   // Threads beyond `slots` share one; hence the atomic increments.
   struct alignas(128) Slot {
     std::atomic<std::uint64_t> taken{0};
-    Series ours, original;
+    DurationSamples ours, original;
   };
-  struct Reason {
+  struct PassReason {
     std::atomic<const char*> why{nullptr};
     std::atomic<std::uint64_t> count{0};
   };
@@ -104,10 +104,10 @@ class Entry {
   const char* function_;
   const char* untimed_;
   Slot slot_[slots] = {};
-  Reason reason_[reasons] = {};
+  PassReason reason_[reasons] = {};
   std::atomic<std::uint64_t> other_reasons_{0};
   std::atomic<bool> enlisted_{false};
-  Entry* next_ = nullptr;
+  InterceptedFunction* next_ = nullptr;
 };
 
 /// How a round is to be treated when time is compared; always `none` unless verbose. The kind depends on the
@@ -125,7 +125,7 @@ inline Sample sample_kind(std::uint64_t round) noexcept {
 /// Times its own life and records it, unless `kind` is none.
 class Stopwatch {
  public:
-  Stopwatch(Entry& entry, Sample kind) noexcept : entry_(entry), kind_(kind) {
+  Stopwatch(InterceptedFunction& entry, Sample kind) noexcept : entry_(entry), kind_(kind) {
     if (kind_ != Sample::none) start_ = cycles();
   }
   ~Stopwatch() {
@@ -135,7 +135,7 @@ class Stopwatch {
   Stopwatch& operator=(const Stopwatch&) = delete;
 
  private:
-  Entry& entry_;
+  InterceptedFunction& entry_;
   Sample kind_;
   std::uint64_t start_ = 0;
 };

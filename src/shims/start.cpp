@@ -47,15 +47,16 @@ bool begins_with(const char* text, const char* beginning) noexcept {
 }
 
 /// A file that is read where it lies; nothing is if it cannot be opened.
-class File {
+class ReadableFile {
  public:
-  explicit File(const char* name) noexcept : descriptor_(open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)), own_(true) {}
-  explicit File(int descriptor) noexcept : descriptor_(descriptor), own_(false) {}
-  ~File() {
+  explicit ReadableFile(const char* name) noexcept
+      : descriptor_(open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)), own_(true) {}
+  explicit ReadableFile(int descriptor) noexcept : descriptor_(descriptor), own_(false) {}
+  ~ReadableFile() {
     if (own_ && descriptor_ >= 0) close(descriptor_);
   }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+  ReadableFile(const ReadableFile&) = delete;
+  ReadableFile& operator=(const ReadableFile&) = delete;
 
   bool read(void* to, std::size_t bytes, std::uint64_t at) const noexcept {
     return pread(descriptor_, to, bytes, static_cast<off_t>(at)) == static_cast<ssize_t>(bytes);
@@ -73,9 +74,9 @@ class File {
 };
 
 /// A program of this machine, as far as it says how it is loaded.
-class Program {
+class ElfProgram {
  public:
-  Program(const File& file, const ElfW(Ehdr) & header) noexcept : file_(file) {
+  ElfProgram(const ReadableFile& file, const ElfW(Ehdr) & header) noexcept : file_(file) {
     for (unsigned i = 0; i < header.e_phnum; ++i) {
       ElfW(Phdr) part;
       if (header.e_phentsize != sizeof part || !file.read(&part, sizeof part, header.e_phoff + i * sizeof part)) return;
@@ -161,7 +162,7 @@ class Program {
     return symbol.st_shndx != SHN_UNDEF && std::strcmp(found, name) == 0;
   }
 
-  const File& file_;
+  const ReadableFile& file_;
   char loader_[128] = {};
   ElfW(Phdr) dynamic_ = {}, load_[most_loads] = {};
   int loads_ = 0;
@@ -169,7 +170,7 @@ class Program {
 };
 
 /// Whether something can be preloaded into a program, or into what interprets it. What cannot be read is left to exec.
-bool takes_preloads(const File& file, int depth = 0) noexcept {
+bool takes_preloads(const ReadableFile& file, int depth = 0) noexcept {
   union {
     char text[256];
     ElfW(Ehdr) elf;
@@ -178,11 +179,11 @@ bool takes_preloads(const File& file, int depth = 0) noexcept {
   if (begins_with(start.text, "#!") && depth < 4) {
     char* const interpreter = start.text + 2 + std::strspn(start.text + 2, " \t");
     interpreter[std::strcspn(interpreter, " \t\n")] = '\0';
-    return takes_preloads(File(interpreter), depth + 1);
+    return takes_preloads(ReadableFile(interpreter), depth + 1);
   }
   if (std::memcmp(start.elf.e_ident, ELFMAG, SELFMAG) != 0) return true;
   if (start.elf.e_ident[EI_CLASS] != ELFCLASS64 || start.elf.e_machine != own_machine) return false;
-  const Program program(file, start.elf);
+  const ElfProgram program(file, start.elf);
   return !program.has_other_loader() && !program.is_sanitized();
 }
 
@@ -309,14 +310,14 @@ int call_original(std::atomic<Function*> Original::*name, Arguments... arguments
 
 int run_file(const char* file, char* const* words, char* const* environment) noexcept {
   return start(
-      environment, [&] { return takes_preloads(File(file)); },
+      environment, [&] { return takes_preloads(ReadableFile(file)); },
       [&](char* const* now) { return call_original(&Original::execve, file, words, now); });
 }
 
 int run_found(const char* name, char* const* words, char* const* environment) noexcept {
   char place[PATH_MAX];
   return start(
-      environment, [&] { return takes_preloads(File(find_on_path(name, place))); },
+      environment, [&] { return takes_preloads(ReadableFile(find_on_path(name, place))); },
       [&](char* const* now) { return call_original(&Original::execvpe, name, words, now); });
 }
 
@@ -379,14 +380,14 @@ SMELT_SHOWN int execlp(const char* name, const char* first, ...) noexcept {
 
 SMELT_SHOWN int fexecve(int file, char* const words[], char* const environment[]) noexcept {
   return start(
-      environment, [&] { return takes_preloads(File(file)); },
+      environment, [&] { return takes_preloads(ReadableFile(file)); },
       [&](char* const* now) { return call_original(&Original::fexecve, file, words, now); });
 }
 SMELT_SHOWN int execveat(int directory, const char* name, char* const words[], char* const environment[],
                          int flags) noexcept {
   const auto takes = [&] {
     const int file = *name == '\0' ? directory : openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const bool taken = takes_preloads(File(file));
+    const bool taken = takes_preloads(ReadableFile(file));
     if (file != directory && file >= 0) close(file);
     return taken;
   };
@@ -398,7 +399,7 @@ SMELT_SHOWN int execveat(int directory, const char* name, char* const words[], c
 SMELT_SHOWN int posix_spawn(pid_t* process, const char* file, const posix_spawn_file_actions_t* actions,
                             const posix_spawnattr_t* attributes, char* const words[], char* const environment[]) {
   return start(
-      environment, [&] { return takes_preloads(File(file)); },
+      environment, [&] { return takes_preloads(ReadableFile(file)); },
       [&](char* const* now) {
         return call_original(&Original::posix_spawn, process, file, actions, attributes, words, now);
       });
@@ -407,7 +408,7 @@ SMELT_SHOWN int posix_spawnp(pid_t* process, const char* name, const posix_spawn
                              const posix_spawnattr_t* attributes, char* const words[], char* const environment[]) {
   char place[PATH_MAX];
   return start(
-      environment, [&] { return takes_preloads(File(find_on_path(name, place))); },
+      environment, [&] { return takes_preloads(ReadableFile(find_on_path(name, place))); },
       [&](char* const* now) {
         return call_original(&Original::posix_spawnp, process, name, actions, attributes, words, now);
       });

@@ -267,7 +267,7 @@ TEST(MapModel, TablesThatDoNotFitIntoACacheCostMore) {
 
 TEST(MapMessages, ATreeIsTheFastestWhereAllMessagesCostTheSame) {
   const MapPlatform platform = odd_platform(MapBroadcast::tree);
-  const state::Messages on(platform);
+  const state::MessageCosts on(platform);
   const double send = 8 + 2, arrival = 16 + 3 + 4 + 20;  // of two words
   EXPECT_DOUBLE_EQ(on.spread(2, 0), 0);
   EXPECT_DOUBLE_EQ(on.spread(2, 1), send + arrival);
@@ -285,7 +285,7 @@ TEST(MapMessages, ATreeIsTheFastestWhereAllMessagesCostTheSame) {
 
 TEST(MapMessages, SendsOneAfterTheOtherOrByHardware) {
   const MapPlatform one_by_one = odd_platform(MapBroadcast::sends), by_hardware = odd_platform(MapBroadcast::hardware);
-  const state::Messages sends(one_by_one), hardware(by_hardware);
+  const state::MessageCosts sends(one_by_one), hardware(by_hardware);
   EXPECT_DOUBLE_EQ(sends.broadcast(2, 5), 50);
   EXPECT_DOUBLE_EQ(hardware.broadcast(2, 5), 10);
   EXPECT_DOUBLE_EQ(hardware.broadcast(2, 0), 0);
@@ -430,7 +430,7 @@ TEST(MapPlatforms, OfTheText) {
   const MapPlatform tile = tile_gx();
   EXPECT_EQ(tile.name, "tile-gx");
   EXPECT_NEAR(1e3 / tile.cycle_ns, 1200, 1e-9) << "MHz";
-  const state::Messages on(tile);
+  const state::MessageCosts on(tile);
   EXPECT_EQ(on.send(3), 11);
   EXPECT_EQ(on.receive(3), 6);
   EXPECT_EQ(on.interrupted(3), 144);

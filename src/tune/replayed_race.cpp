@@ -7,13 +7,13 @@ namespace smelt::comm {
 ReplayedRace::ReplayedRace(std::size_t contenders, const RaceRules& rules, std::uint64_t seed)
     : contenders_(contenders), rules_(rules), seed_(seed), race_(contenders, rules, seed) {}
 
-void ReplayedRace::add_round(double barrier_ns, std::vector<double> times_ns, const UsualTime& barriers) {
+void ReplayedRace::add_round(double barrier_ns, std::vector<double> times_ns, const BaselineTime& barriers) {
   const bool usual = barriers.is_usual(barrier_ns);
   if (usual) race_.add_round(times_ns);
   rounds_.push_back({barrier_ns, std::move(times_ns), usual});
 }
 
-bool ReplayedRace::replay(const UsualTime& barriers) {
+bool ReplayedRace::replay(const BaselineTime& barriers) {
   bool changed = false;
   for (auto& round : rounds_) {
     const bool usual = barriers.is_usual(round.barrier_ns);
@@ -24,9 +24,9 @@ bool ReplayedRace::replay(const UsualTime& barriers) {
   return changed;
 }
 
-ReplayedRace::Verdict ReplayedRace::run(bool all) const {
+ReplayedRace::RaceVerdict ReplayedRace::run(bool all) const {
   // Another order than the first time.
-  Verdict verdict{Race(contenders_, rules_, seed_ + rounds_.size())};
+  RaceVerdict verdict{AlgorithmRace(contenders_, rules_, seed_ + rounds_.size())};
   for (const auto& round : rounds_) {
     // A lone contender has won before it has run; how long it takes is asked all the same.
     if (verdict.race.decided() && verdict.race.rounds() > 0) break;
@@ -37,7 +37,7 @@ ReplayedRace::Verdict ReplayedRace::run(bool all) const {
   return verdict;
 }
 
-ReplayedRace::Verdict ReplayedRace::verdict() const {
+ReplayedRace::RaceVerdict ReplayedRace::verdict() const {
   auto counted = run(false);
   return counted.conclusive ? counted : run(true);
 }

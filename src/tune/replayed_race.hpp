@@ -1,15 +1,15 @@
-// ReplayedRace: a Race that keeps its rounds, so that it can be run again from those that count.
+// ReplayedRace: an AlgorithmRace that keeps its rounds, so that it can be run again from those that count.
 //
-// Each round comes with what a barrier took just before it. Rounds of unusual moments (usual_time.hpp) decide nothing,
-// unless there are too few others. Which moments are usual may change as a campaign goes on.
+// Each round comes with what a barrier took just before it. Rounds of unusual moments (baseline_time.hpp) decide
+// nothing, unless there are too few others. Which moments are usual may change as a campaign goes on.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "tune/race.hpp"
-#include "tune/usual_time.hpp"
+#include "tune/algorithm_race.hpp"
+#include "tune/baseline_time.hpp"
 
 namespace smelt::comm {
 
@@ -20,22 +20,22 @@ class ReplayedRace {
   ReplayedRace(std::size_t contenders, const RaceRules& rules, std::uint64_t seed);
 
   /// Who runs next, in which order.
-  std::vector<std::size_t> lineup() { return race_.lineup(); }
+  std::vector<std::size_t> next_order() { return race_.next_order(); }
   /// What they took, by contender (0: nothing), and what a barrier took before (0: not known).
-  void add_round(double barrier_ns, std::vector<double> times_ns, const UsualTime& barriers);
+  void add_round(double barrier_ns, std::vector<double> times_ns, const BaselineTime& barriers);
   /// Runs it again if other rounds count by now, and says whether.
-  bool replay(const UsualTime& barriers);
+  bool replay(const BaselineTime& barriers);
 
   bool decided() const noexcept { return race_.decided(); }
   /// That count.
   int rounds() const noexcept { return race_.rounds(); }
   std::size_t all_rounds() const noexcept { return rounds_.size(); }
 
-  struct Verdict {
-    Race race;                ///< of the rounds that count, or of all
+  struct RaceVerdict {
+    AlgorithmRace race;       ///< of the rounds that count, or of all
     bool conclusive = false;  ///< it has rounds enough
   };
-  Verdict verdict() const;
+  RaceVerdict verdict() const;
 
  private:
   struct Round {
@@ -43,13 +43,13 @@ class ReplayedRace {
     std::vector<double> times_ns;
     bool usual;
   };
-  Verdict run(bool all) const;
+  RaceVerdict run(bool all) const;
 
   std::size_t contenders_;
   RaceRules rules_;
   std::uint64_t seed_;
   std::vector<Round> rounds_;
-  Race race_;
+  AlgorithmRace race_;
 };
 
 }  // namespace smelt::comm

@@ -13,12 +13,12 @@ namespace {
 MATCHER_P(AboutNs, ns, "") { return arg > ns * 0.97 && arg < ns * 1.03; }
 
 /// Looks every 10 ms for so long.
-void watch(UsualTime& barriers, double from_s, double to_s, double ns) {
+void watch(BaselineTime& barriers, double from_s, double to_s, double ns) {
   for (double at = from_s; at < to_s; at += 0.01) barriers.add(at, ns);
 }
 
-TEST(UsualTime, NothingIsUnusualAtFirst) {
-  UsualTime barriers;
+TEST(BaselineTime, NothingIsUnusualAtFirst) {
+  BaselineTime barriers;
   EXPECT_EQ(barriers.ns(), 0.0);
   EXPECT_TRUE(barriers.is_usual(7.0));
   barriers.add(0.0, 0.0);
@@ -29,8 +29,8 @@ TEST(UsualTime, NothingIsUnusualAtFirst) {
   EXPECT_TRUE(barriers.is_usual(0.0)) << "what is not known passes";
 }
 
-TEST(UsualTime, IsTheLowerQuartileOverTheTime) {
-  UsualTime barriers;
+TEST(BaselineTime, IsTheLowerQuartileOverTheTime) {
+  BaselineTime barriers;
   watch(barriers, 0.0, 1.0, 240.0);
   EXPECT_THAT(barriers.ns(), AboutNs(240.0));
   watch(barriers, 1.0, 1.2, 70.0);
@@ -41,30 +41,30 @@ TEST(UsualTime, IsTheLowerQuartileOverTheTime) {
   EXPECT_THAT(barriers.ns(), AboutNs(240.0));
 }
 
-TEST(UsualTime, HowOftenIsLookedDoesNotMatter) {
-  UsualTime barriers;
+TEST(BaselineTime, HowOftenIsLookedDoesNotMatter) {
+  BaselineTime barriers;
   for (int i = 1; i <= 20; ++i) barriers.add(0.09 * i, 70.0);
   for (int i = 0; i < 1000; ++i) barriers.add(1.8 + 1e-4 * i, 20.0);
   EXPECT_THAT(barriers.ns(), AboutNs(70.0));
 }
 
-TEST(UsualTime, APauseTellsNothing) {
-  UsualTime barriers;
+TEST(BaselineTime, APauseTellsNothing) {
+  BaselineTime barriers;
   watch(barriers, 0.0, 1.0, 70.0);
   barriers.add(60.0, 20.0);
   EXPECT_THAT(barriers.ns(), AboutNs(70.0));
 }
 
-TEST(UsualTime, IsNearWithinAFactor) {
-  EXPECT_TRUE(UsualTime::is_near(100.0, 149.0));
-  EXPECT_TRUE(UsualTime::is_near(149.0, 100.0));
-  EXPECT_FALSE(UsualTime::is_near(100.0, 151.0));
-  EXPECT_FALSE(UsualTime::is_near(151.0, 100.0));
+TEST(BaselineTime, IsNearWithinAFactor) {
+  EXPECT_TRUE(BaselineTime::is_near(100.0, 149.0));
+  EXPECT_TRUE(BaselineTime::is_near(149.0, 100.0));
+  EXPECT_FALSE(BaselineTime::is_near(100.0, 151.0));
+  EXPECT_FALSE(BaselineTime::is_near(151.0, 100.0));
 }
 
-TEST(UsualTime, HoldsTimesOfEverySize) {
+TEST(BaselineTime, HoldsTimesOfEverySize) {
   for (const double ns : {0.1, 3.0, 1e3, 1e9, 1e15}) {
-    UsualTime barriers;
+    BaselineTime barriers;
     barriers.add(0.0, ns);
     EXPECT_THAT(barriers.ns(), AboutNs(std::clamp(ns, 1.0, 1.1e12)));
   }
@@ -74,13 +74,13 @@ TEST(UsualTime, HoldsTimesOfEverySize) {
 class TwoMachines {
  public:
   ReplayedRace race{2, {}, 1};
-  UsualTime barriers;
+  BaselineTime barriers;
 
   void rounds(int count, double barrier_ns) {
     for (int i = 0; i < count; ++i) {
       barriers.add(at_s_ += 0.01, barrier_ns);
       std::vector<double> times(2, 0.0);
-      for (const auto each : race.lineup()) times[each] = (each == 0) == (barrier_ns < 100.0) ? 1000.0 : 1200.0;
+      for (const auto each : race.next_order()) times[each] = (each == 0) == (barrier_ns < 100.0) ? 1000.0 : 1200.0;
       race.add_round(barrier_ns, times, barriers);
     }
   }
@@ -101,7 +101,7 @@ TEST(ReplayedRace, RoundsOfUnusualMomentsDecideNothing) {
   const auto verdict = now.race.verdict();
   EXPECT_TRUE(verdict.conclusive);
   EXPECT_EQ(verdict.race.leader(), 0u);
-  EXPECT_EQ(verdict.race.standing(1), Race::Standing::out);
+  EXPECT_EQ(verdict.race.standing(1), AlgorithmRace::Standing::out);
 }
 
 TEST(ReplayedRace, IsRunAgainWhereOtherRoundsCount) {
@@ -130,7 +130,7 @@ TEST(ReplayedRace, WithoutUsualRoundsTheOthersDecide) {
 }
 
 TEST(ReplayedRace, ALoneContenderHasWonButIsTimed) {
-  UsualTime barriers;
+  BaselineTime barriers;
   for (int i = 0; i < 100; ++i) barriers.add(0.05 * i, 70.0);
   ReplayedRace race(1, {}, 1);
   EXPECT_TRUE(race.decided());

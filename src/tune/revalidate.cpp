@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "comm/collective/profile_choice.hpp"
-#include "comm/collective/state.hpp"
+#include "comm/collective/communicator_state.hpp"
+#include "comm/collective/profile_lookup.hpp"
 #include "smelt/tune.hpp"
-#include "tune/race.hpp"
-#include "tune/team.hpp"
+#include "tune/algorithm_race.hpp"
+#include "tune/tuner_team.hpp"
 
 namespace smelt::comm {
 namespace {
@@ -30,11 +30,11 @@ double median(std::vector<double> values, double otherwise) {
 }
 
 /// Measured cells of this group, spread over operations and sizes.
-std::vector<ProfileCell> cells_to_check(const State& state) {
-  const auto& profile = state.chooser->setting().profile;
+std::vector<ProfileCell> cells_to_check(const CommunicatorState& state) {
+  const auto& profile = state.selector->config().profile;
   std::vector<ProfileCell> all, some;
   if (!profile) return some;
-  const auto shape = shape_of(state.machine, state.group, state.chooser->setting().reach.processes);
+  const auto shape = shape_of(state.machine, state.group, state.selector->config().reach.processes);
   for (const auto& cell : profile->cells) {
     const bool fits = cell.shape == shape && cell.from_bytes <= most_bytes && cell.from_bytes % 8 == 0;
     if (fits && cell.measured_ns > 0.0) all.push_back(cell);
@@ -44,9 +44,9 @@ std::vector<ProfileCell> cells_to_check(const State& state) {
   return some;
 }
 
-class Check {
+class Revalidator {
  public:
-  Check(TunerTeam& team, State& state, const RevalidateOptions& options)
+  Revalidator(TunerTeam& team, CommunicatorState& state, const RevalidateOptions& options)
       : team_(team), state_(state), options_(options) {}
 
   Status run(Revalidation& verdict) {
@@ -66,7 +66,7 @@ class Check {
  private:
   Status look_at(const ProfileCell& cell, double share_ns) {
     const TunerCall call{cell.operation, cell.sync, cell.from_bytes};
-    const auto ranked = state_.chooser->ranked(cell.operation, cell.from_bytes);
+    const auto ranked = state_.selector->ranked(cell.operation, cell.from_bytes);
     const bool rival = ranked && !ranked->empty() && !(ranked->front().recipe == cell.recipe);
     std::vector<double> own, between;
     const auto start = monotonic_ns();
@@ -91,17 +91,17 @@ class Check {
   }
 
   TunerTeam& team_;
-  State& state_;
+  CommunicatorState& state_;
   const RevalidateOptions& options_;
   std::vector<double> ratios_, model_ratios_;
 };
 
 Status revalidate(Endpoint& endpoint, const RevalidateOptions& options, Revalidation& verdict) {
-  State& state = endpoint.state();
+  CommunicatorState& state = endpoint.state();
   TunerTeam team({&endpoint}, state.parallelism < state.group.size());
   Status status = Status::ok;
   if (endpoint.rank() == 0) {
-    status = Check(team, state, options).run(verdict);
+    status = Revalidator(team, state, options).run(verdict);
     if (status == Status::ok) status = team.dismiss();
   } else {
     status = team.serve();
@@ -109,10 +109,10 @@ Status revalidate(Endpoint& endpoint, const RevalidateOptions& options, Revalida
   if (status == Status::ok) status = team.share(&verdict, sizeof verdict);
   if (status == Status::ok) status = endpoint.barrier();
   if (status != Status::ok || !verdict.replanned) return status;
-  // One rank of each process tells its chooser while the others wait.
+  // One rank of each process tells its recipe selector while the others wait.
   const auto mine =
       std::find_if(state.endpoints.begin(), state.endpoints.end(), [](const auto& each) { return each != nullptr; });
-  if (mine->get() == &endpoint) state.chooser->forget_profile();
+  if (mine->get() == &endpoint) state.selector->forget_profile();
   return endpoint.barrier();
 }
 
@@ -128,7 +128,7 @@ namespace smelt {
 
 Result<Revalidation> revalidate(Rank& rank, const RevalidateOptions& options) {
   Revalidation verdict;
-  const Status status = comm::revalidate(comm::Insider::endpoint(rank), options, verdict);
+  const Status status = comm::revalidate(comm::TunerAccess::endpoint(rank), options, verdict);
   if (status != Status::ok) return Error{status, "revalidate: " + rank.failure()};
   return verdict;
 }

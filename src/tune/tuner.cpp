@@ -26,14 +26,14 @@
 #include "base/clock.hpp"
 #include "base/comparison.hpp"
 #include "base/error.hpp"
-#include "comm/collective/state.hpp"
+#include "comm/collective/communicator_state.hpp"
 #include "smelt/floor.hpp"
 #include "smelt/tune.hpp"
-#include "tune/crew.hpp"
-#include "tune/race.hpp"
+#include "tune/algorithm_race.hpp"
+#include "tune/baseline_time.hpp"
+#include "tune/process_pool.hpp"
 #include "tune/replayed_race.hpp"
-#include "tune/team.hpp"
-#include "tune/usual_time.hpp"
+#include "tune/tuner_team.hpp"
 
 namespace smelt::comm {
 namespace {
@@ -97,7 +97,7 @@ double value_of(const TunerCall& call, std::size_t index) {
   return index % 2 == 0 ? value * 1.5 : value;
 }
 
-struct Cell {
+struct TuningCell {
   TunerCall call;
   double value = 0.0;
   std::vector<RankedRecipe> contenders{};  ///< best prediction first
@@ -110,15 +110,15 @@ struct Cell {
   std::optional<ProfileCell> result{};
 };
 
-class Campaign {
+class TuningCampaign {
  public:
-  Campaign(TunerTeam& team, State& state, const TuneOptions& options, double start_s)
+  TuningCampaign(TunerTeam& team, CommunicatorState& state, const TuneOptions& options, double start_s)
       : team_(team),
         state_(state),
         options_(options),
         start_s_(start_s),
         end_s_(start_s + options.time_s - std::min(0.2, 0.05 * options.time_s)),
-        shape_(shape_of(state.machine, state.group, state.chooser->setting().reach.processes)) {}
+        shape_(shape_of(state.machine, state.group, state.selector->config().reach.processes)) {}
 
   Result<void> run();
   Profile take();
@@ -131,57 +131,57 @@ class Campaign {
   Result<void> make_cells();
   std::vector<RankedRecipe> select(const std::vector<RankedRecipe>& all, std::size_t bytes) const;
   std::optional<Recipe> incumbent(const TunerCall& call) const;
-  double estimate_s(const Cell& cell) const;
-  Status race(Cell& cell, double until_s, int rounds);
-  void conclude(Cell& cell) const;
-  void reconsider(Cell& cell) const;
-  const Cell* loose_twin(const Cell& cell) const;
-  void learn_from_loose(Cell& cell) const;
+  double estimate_s(const TuningCell& cell) const;
+  Status race(TuningCell& cell, double until_s, int rounds);
+  void conclude(TuningCell& cell) const;
+  void reconsider(TuningCell& cell) const;
+  const TuningCell* loose_twin(const TuningCell& cell) const;
+  void learn_from_loose(TuningCell& cell) const;
   static bool fits(const TunerCall& call, double each_ns, double until_s);
-  double slowness(const Cell& cell, const Recipe& recipe) const;
+  double slowness(const TuningCell& cell, const Recipe& recipe) const;
   Status time_barrier(double& ns);
   Status await_usual(double& barrier_ns);
-  Status round(Cell& cell, double barrier_ns, double until_s, bool& again);
-  std::vector<std::size_t> preference(const Cell& cell) const;
-  ProfileCell judge(const Cell& cell, const Race& race, std::size_t winner) const;
-  std::vector<std::size_t> able(const Cell& cell, const Race& race) const;
+  Status round(TuningCell& cell, double barrier_ns, double until_s, bool& again);
+  std::vector<std::size_t> preference(const TuningCell& cell) const;
+  ProfileCell judge(const TuningCell& cell, const AlgorithmRace& race, std::size_t winner) const;
+  std::vector<std::size_t> able(const TuningCell& cell, const AlgorithmRace& race) const;
   void settle();
   Status race_all();
-  bool may_begin(const Cell& cell, bool last_pass) const;
-  std::vector<Cell*> by_value();
-  Status pass(const std::vector<Cell*>& order, double end, int rounds);
+  bool may_begin(const TuningCell& cell, bool last_pass) const;
+  std::vector<TuningCell*> by_value();
+  Status pass(const std::vector<TuningCell*>& order, double end, int rounds);
   Status bisect_all();
   Status bisect(const Key& key, std::size_t low, std::size_t high, bool& third);
-  void add_incumbent(Cell& cell) const;
+  void add_incumbent(TuningCell& cell) const;
   double predicted_ns(const Recipe& recipe, std::size_t bytes) const;
   bool stopped(double until_s);
   void report(const TunerCall& call);
-  ProfileCell unmeasured(const Cell& cell) const;
-  std::optional<ProfileCell> half_way(const std::map<std::size_t, Cell>& by_size,
-                                      std::map<std::size_t, Cell>::const_iterator at) const;
-  std::vector<ProfileCell> known(const Cell& cell, std::size_t end) const;
+  ProfileCell unmeasured(const TuningCell& cell) const;
+  std::optional<ProfileCell> half_way(const std::map<std::size_t, TuningCell>& by_size,
+                                      std::map<std::size_t, TuningCell>::const_iterator at) const;
+  std::vector<ProfileCell> known(const TuningCell& cell, std::size_t end) const;
 
   TunerTeam& team_;
-  State& state_;
+  CommunicatorState& state_;
   const TuneOptions& options_;
   const double start_s_, end_s_;
   const GroupShape shape_;
-  std::map<Key, std::map<std::size_t, Cell>> cells_;
+  std::map<Key, std::map<std::size_t, TuningCell>> cells_;
   std::set<std::pair<Key, std::size_t>> either_;  ///< sizes at which the winners of both sides are as good
-  UsualTime barrier_;
-  Retakes retakes_;
+  BaselineTime barrier_;
+  Remeasurements retakes_;
   int rounds_ = 0;
   double waited_s_ = 0.0;
   std::uint64_t races_ = 0;
   bool interrupted_ = false;
 };
 
-bool Campaign::stopped(double until_s) {
+bool TuningCampaign::stopped(double until_s) {
   if (!interrupted_ && options_.interrupted && options_.interrupted()) interrupted_ = true;
   return interrupted_ || now_s() >= until_s;
 }
 
-void Campaign::report(const TunerCall& call) {
+void TuningCampaign::report(const TunerCall& call) {
   if (!options_.progress) return;
   const double elapsed = now_s() - start_s_;
   options_.progress({fmt::format("{} of {} bytes, {}", to_string(call.operation), call.bytes, to_string(call.sync)),
@@ -190,8 +190,8 @@ void Campaign::report(const TunerCall& call) {
 
 /// The best few, the best of every algorithm and access, and whatever is predicted to be close to the best; of
 /// those that come to the same the first.
-std::vector<RankedRecipe> Campaign::select(const std::vector<RankedRecipe>& all, std::size_t bytes) const {
-  const auto ranked = state_.chooser->distinct(all, bytes);
+std::vector<RankedRecipe> TuningCampaign::select(const std::vector<RankedRecipe>& all, std::size_t bytes) const {
+  const auto ranked = state_.selector->distinct(all, bytes);
   std::vector<RankedRecipe> chosen;
   if (ranked.empty()) return chosen;
   const double best = ranked.front().predicted_ns;
@@ -204,19 +204,19 @@ std::vector<RankedRecipe> Campaign::select(const std::vector<RankedRecipe>& all,
   return chosen;
 }
 
-std::optional<Recipe> Campaign::incumbent(const TunerCall& call) const {
+std::optional<Recipe> TuningCampaign::incumbent(const TunerCall& call) const {
   if (options_.incumbent == nullptr) return std::nullopt;
   const auto* cell = options_.incumbent->find(call.operation, call.sync, shape_, call.bytes);
   return cell == nullptr ? std::nullopt : std::optional(cell->recipe);
 }
 
 /// The incumbent runs, too, and is the first where nothing is faster.
-void Campaign::add_incumbent(Cell& cell) const {
+void TuningCampaign::add_incumbent(TuningCell& cell) const {
   const auto recipe = incumbent(cell.call);
   if (!recipe) return;
   auto& all = cell.contenders;
   const auto known = std::find_if(all.begin(), all.end(), [&](const auto& each) {
-    return state_.chooser->same_course(each.recipe, *recipe, cell.call.bytes);
+    return state_.selector->same_schedule(each.recipe, *recipe, cell.call.bytes);
   });
   if (known != all.end()) {
     known->recipe = *recipe;  // by the name that the profile has for it
@@ -227,14 +227,14 @@ void Campaign::add_incumbent(Cell& cell) const {
 }
 
 /// 0: it is none for this group.
-double Campaign::predicted_ns(const Recipe& recipe, std::size_t bytes) const {
+double TuningCampaign::predicted_ns(const Recipe& recipe, std::size_t bytes) const {
   const auto request = make_request(state_.machine, state_.group, recipe);
   if (!request) return 0.0;
-  const auto times = simulate(state_.machine, state_.group, *request, bytes, 1, state_.chooser->setting().reach);
+  const auto times = simulate(state_.machine, state_.group, *request, bytes, 1, state_.selector->config().reach);
   return times ? times->total_ns : 0.0;
 }
 
-double Campaign::estimate_s(const Cell& cell) const {
+double TuningCampaign::estimate_s(const TuningCell& cell) const {
   double rounds_ns = 0.0;
   const double writing = static_cast<double>(cell.call.bytes) * write_ns_per_byte;
   for (std::size_t i = 0; i < cell.contenders.size(); ++i) {
@@ -244,7 +244,7 @@ double Campaign::estimate_s(const Cell& cell) const {
   return (team_.both_ways(cell.call) ? 2.0 : 1.0) * rounds_ns * 1e-9;
 }
 
-Result<void> Campaign::make_cells() {
+Result<void> TuningCampaign::make_cells() {
   const auto& operations = options_.operations.empty() ? tunable_operations() : options_.operations;
   const std::vector<Sync> both = {Sync::loose, Sync::strict};
   const auto& syncs = options_.syncs.empty() ? both : options_.syncs;
@@ -252,10 +252,10 @@ Result<void> Campaign::make_cells() {
   const int ranks = state_.group.size();
   for (const auto operation : operations) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      auto ranked = state_.chooser->ranked(operation, sizes[i]);
+      auto ranked = state_.selector->ranked(operation, sizes[i]);
       if (!ranked) return ranked.error();
       for (const auto sync : syncs) {
-        Cell cell{.call = {operation, sync, sizes[i]}, .rules = {.first_look = first_look}};
+        TuningCell cell{.call = {operation, sync, sizes[i]}, .rules = {.first_look = first_look}};
         cell.value = value_of(cell.call, i);
         cell.contenders = select(*ranked, sizes[i]);
         add_incumbent(cell);
@@ -270,16 +270,16 @@ Result<void> Campaign::make_cells() {
 }
 
 /// Whether there is time for the fewest calls that make a sample: one that is not counted and one that is.
-bool Campaign::fits(const TunerCall& call, double each_ns, double until_s) {
+bool TuningCampaign::fits(const TunerCall& call, double each_ns, double until_s) {
   const double call_ns = each_ns + static_cast<double>(call.bytes) * write_ns_per_byte;
   return now_s() + 2.0 * call_ns * 1e-9 < until_s;
 }
 
 /// How many times as long as predicted the same has taken in the next smaller cell that has timed it; 1: none has.
-double Campaign::slowness(const Cell& cell, const Recipe& recipe) const {
+double TuningCampaign::slowness(const TuningCell& cell, const Recipe& recipe) const {
   const auto& by_size = cells_.at({cell.call.operation, cell.call.sync});
   for (auto at = by_size.lower_bound(cell.call.bytes); at != by_size.begin();) {
-    const Cell& smaller = (--at)->second;
+    const TuningCell& smaller = (--at)->second;
     for (std::size_t i = 0; i < smaller.times_ns.size(); ++i) {
       const auto& [other, predicted_ns] = smaller.contenders[i];
       const bool same = other.algorithm == recipe.algorithm && other.access == recipe.access;
@@ -290,14 +290,14 @@ double Campaign::slowness(const Cell& cell, const Recipe& recipe) const {
 }
 
 /// What a barrier takes at this moment.
-Status Campaign::time_barrier(double& ns) {
+Status TuningCampaign::time_barrier(double& ns) {
   const Status timed = team_.time_barrier(ns);
   barrier_.add(now_s(), ns);
   return timed;
 }
 
 /// The host moves PUs that sleep more often than such that are busy.
-Status Campaign::await_usual(double& barrier_ns) {
+Status TuningCampaign::await_usual(double& barrier_ns) {
   const double start_s = now_s(), waited_s = waited_s_;
   Status status = time_barrier(barrier_ns);
   while (status == Status::ok && !barrier_.is_usual(barrier_ns) && !stopped(end_s_) &&
@@ -311,12 +311,12 @@ Status Campaign::await_usual(double& barrier_ns) {
 
 /// Lets everybody who is still in run once for whom there is time; no round if that is nobody. `again`: it does not
 /// count, since the machine became another one meanwhile.
-Status Campaign::round(Cell& cell, double barrier_ns, double until_s, bool& again) {
+Status TuningCampaign::round(TuningCell& cell, double barrier_ns, double until_s, bool& again) {
   std::vector<double> times(cell.contenders.size(), 0.0);
   const bool windows = team_.uses_windows(cell.call);
   const double around = window_ns + static_cast<double>(cell.call.bytes) * write_ns_per_byte;
   team_.move_to(static_cast<int>(cell.race->all_rounds()));
-  for (const auto i : cell.race->lineup()) {
+  for (const auto i : cell.race->next_order()) {
     if (stopped(until_s)) break;
     const double each = std::max(20.0, cell.estimates_ns[i]);
     if (!fits(cell.call, each, until_s)) continue;
@@ -325,7 +325,7 @@ Status Campaign::round(Cell& cell, double barrier_ns, double until_s, bool& agai
     int count = static_cast<int>(std::clamp(turn_ns / sample_ns, 2.0, 32.0));
     if (cell.race->all_rounds() == 0 || each > 5e6) count = 1;
     const double now = now_s();
-    const TunerTeam::Patience patience{std::min(20.0 * turn_ns * 1e-9, until_s - now), end_s_ - now};
+    const TunerTeam::TimeLimits patience{std::min(20.0 * turn_ns * 1e-9, until_s - now), end_s_ - now};
     const auto status = team_.typical(cell.call, cell.contenders[i].recipe, count, per_sample, patience, times[i]);
     if (status != Status::ok) return status;
     if (times[i] > 0.0) cell.estimates_ns[i] = times[i];
@@ -342,7 +342,7 @@ Status Campaign::round(Cell& cell, double barrier_ns, double until_s, bool& agai
 }
 
 /// The loose cell of a strict one; nullptr: there is none.
-const Cell* Campaign::loose_twin(const Cell& cell) const {
+const TuningCell* TuningCampaign::loose_twin(const TuningCell& cell) const {
   const auto table = cells_.find({cell.call.operation, Sync::loose});
   if (cell.call.sync == Sync::loose || table == cells_.end()) return nullptr;
   const auto found = table->second.find(cell.call.bytes);
@@ -350,8 +350,8 @@ const Cell* Campaign::loose_twin(const Cell& cell) const {
 }
 
 /// A strict call is the loose one between two barriers: what was far behind there is not raced again.
-void Campaign::learn_from_loose(Cell& cell) const {
-  const Cell* const loose = loose_twin(cell);
+void TuningCampaign::learn_from_loose(TuningCell& cell) const {
+  const TuningCell* const loose = loose_twin(cell);
   if (loose == nullptr || !loose->result) return;
   const double most = strict_prospect * loose->result->measured_ns;
   auto left = cell.contenders;
@@ -365,7 +365,7 @@ void Campaign::learn_from_loose(Cell& cell) const {
 }
 
 /// Begins or goes on with a race, until so many rounds count, if none of those to come is of an unusual moment.
-Status Campaign::race(Cell& cell, double until_s, int rounds) {
+Status TuningCampaign::race(TuningCell& cell, double until_s, int rounds) {
   report(cell.call);
   if (!cell.race) {
     learn_from_loose(cell);
@@ -394,12 +394,12 @@ Status Campaign::race(Cell& cell, double until_s, int rounds) {
 }
 
 /// Other rounds may count by now.
-void Campaign::reconsider(Cell& cell) const {
+void TuningCampaign::reconsider(TuningCell& cell) const {
   if (cell.race && cell.race->replay(barrier_)) conclude(cell);
 }
 
 /// What the rounds that count by now have shown.
-void Campaign::conclude(Cell& cell) const {
+void TuningCampaign::conclude(TuningCell& cell) const {
   (void)cell.race->replay(barrier_);
   const auto [race, conclusive] = cell.race->verdict();
   cell.times_ns.clear();
@@ -412,10 +412,10 @@ void Campaign::conclude(Cell& cell) const {
 
 /// What the earlier profile has; for a strict call what the loose one runs, as there is no need for two; then as the
 /// model has it.
-std::vector<std::size_t> Campaign::preference(const Cell& cell) const {
+std::vector<std::size_t> TuningCampaign::preference(const TuningCell& cell) const {
   std::vector<std::size_t> order(cell.contenders.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const Cell* const loose = loose_twin(cell);
+  const TuningCell* const loose = loose_twin(cell);
   if (loose == nullptr || !loose->result || incumbent(cell.call)) return order;
   const auto same = std::find_if(order.begin(), order.end(),
                                  [&](std::size_t i) { return cell.contenders[i].recipe == loose->result->recipe; });
@@ -423,7 +423,7 @@ std::vector<std::size_t> Campaign::preference(const Cell& cell) const {
   return order;
 }
 
-ProfileCell Campaign::judge(const Cell& cell, const Race& race, std::size_t winner) const {
+ProfileCell TuningCampaign::judge(const TuningCell& cell, const AlgorithmRace& race, std::size_t winner) const {
   ProfileCell result = unmeasured(cell);
   result.recipe = cell.contenders[winner].recipe;
   result.predicted_ns = cell.contenders[winner].predicted_ns;
@@ -435,7 +435,7 @@ ProfileCell Campaign::judge(const Cell& cell, const Race& race, std::size_t winn
     if (i == winner || time <= 0.0) continue;
     const auto name = to_string(cell.contenders[i].recipe);
     // Before the first look nobody is out yet.
-    const bool told_apart = race.standing(i) == Race::Standing::out;
+    const bool told_apart = race.standing(i) == AlgorithmRace::Standing::out;
     const bool equal = !told_apart && (race.looked() || race.holds_up(i));
     if (equal) result.equals.push_back(name);
     if (result.runner_up.empty() || time < result.runner_up_ns) {
@@ -447,7 +447,7 @@ ProfileCell Campaign::judge(const Cell& cell, const Race& race, std::size_t winn
   return result;
 }
 
-ProfileCell Campaign::unmeasured(const Cell& cell) const {
+ProfileCell TuningCampaign::unmeasured(const TuningCell& cell) const {
   ProfileCell result;
   result.operation = cell.call.operation;
   result.sync = cell.call.sync;
@@ -459,23 +459,23 @@ ProfileCell Campaign::unmeasured(const Cell& cell) const {
 }
 
 /// A strict cell waits for what the loose one of its size has to say, or for the last pass.
-bool Campaign::may_begin(const Cell& cell, bool last_pass) const {
-  const Cell* const loose = loose_twin(cell);
+bool TuningCampaign::may_begin(const TuningCell& cell, bool last_pass) const {
+  const TuningCell* const loose = loose_twin(cell);
   return cell.race || last_pass || loose == nullptr || loose->result;
 }
 
 /// Every cell of `order` that is not decided gets its share of the time until `end`.
-Status Campaign::pass(const std::vector<Cell*>& order, double end, int rounds) {
+Status TuningCampaign::pass(const std::vector<TuningCell*>& order, double end, int rounds) {
   const bool last = rounds == *std::rbegin(passes);
-  std::vector<Cell*> cells;
-  for (Cell* cell : order) {
+  std::vector<TuningCell*> cells;
+  for (TuningCell* cell : order) {
     reconsider(*cell);
     if (!(cell->race && cell->race->decided()) && may_begin(*cell, last)) cells.push_back(cell);
   }
   std::size_t cells_left = cells.size();
   double need = 0.0;
-  for (const Cell* cell : cells) need += cell->need_s / std::size(passes);
-  for (Cell* cell : cells) {
+  for (const TuningCell* cell : cells) need += cell->need_s / std::size(passes);
+  for (TuningCell* cell : cells) {
     const double left = end - now_s();
     // Rather few cells that are decided than many that are not: the last ones may go without.
     const double share = std::max(0.4, left / need);
@@ -491,20 +491,21 @@ Status Campaign::pass(const std::vector<Cell*>& order, double end, int rounds) {
   return Status::ok;
 }
 
-std::vector<Cell*> Campaign::by_value() {
-  std::vector<Cell*> order;
+std::vector<TuningCell*> TuningCampaign::by_value() {
+  std::vector<TuningCell*> order;
   for (auto& [key, by_size] : cells_) {
     for (auto& [bytes, cell] : by_size) {
       if (cell.raceable) order.push_back(&cell);
     }
   }
-  std::stable_sort(order.begin(), order.end(), [](const Cell* a, const Cell* b) { return a->value > b->value; });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const TuningCell* a, const TuningCell* b) { return a->value > b->value; });
   return order;
 }
 
 /// In several passes: what differs between one moment and another, be it the neighbours on the machine or its clock
 /// rate, is part of what the rounds of a cell have seen.
-Status Campaign::race_all() {
+Status TuningCampaign::race_all() {
   const auto order = by_value();
   const double end = start_s_ + main_share * (end_s_ - start_s_);
   for (std::size_t i = 0; i < std::size(passes); ++i) {
@@ -512,14 +513,14 @@ Status Campaign::race_all() {
     const Status status = pass(order, now_s() + part * (end - now_s()), passes[i]);
     if (status != Status::ok) return status;
   }
-  for (Cell* cell : order) {
+  for (TuningCell* cell : order) {
     if (cell->race) conclude(*cell);  // loose cells before strict ones, which look at them
   }
   return Status::ok;
 }
 
 /// What may run in a cell, its winner first; of those that the earlier profile knows nothing else.
-std::vector<std::size_t> Campaign::able(const Cell& cell, const Race& race) const {
+std::vector<std::size_t> TuningCampaign::able(const TuningCell& cell, const AlgorithmRace& race) const {
   std::vector<std::size_t> result = {race.winner(preference(cell))};
   if (incumbent(cell.call)) return result;
   for (std::size_t i = 0; i < cell.contenders.size(); ++i) {
@@ -530,10 +531,10 @@ std::vector<std::size_t> Campaign::able(const Cell& cell, const Race& race) cons
 
 /// Neighbouring sizes run the same where it holds up in each of them: what one race could not tell apart, those of its
 /// neighbours may have.
-void Campaign::settle() {
+void TuningCampaign::settle() {
   for (auto& [key, by_size] : cells_) {
-    std::vector<Cell*> cells;
-    std::vector<Race> races;
+    std::vector<TuningCell*> cells;
+    std::vector<AlgorithmRace> races;
     std::vector<std::vector<std::size_t>> able_by_cell;
     for (auto& [bytes, cell] : by_size) {
       if (!cell.result) continue;
@@ -542,36 +543,36 @@ void Campaign::settle() {
       able_by_cell.push_back(able(cell, races.back()));
     }
     const auto taken = fewest_changes(able_by_cell, [&](std::size_t i, std::size_t a, std::size_t k, std::size_t b) {
-      return state_.chooser->same_course(cells[i]->contenders[a].recipe, cells[k]->contenders[b].recipe,
-                                         cells[k]->call.bytes);
+      return state_.selector->same_schedule(cells[i]->contenders[a].recipe, cells[k]->contenders[b].recipe,
+                                            cells[k]->call.bytes);
     });
     for (std::size_t i = 0; i < cells.size(); ++i) cells[i]->result = judge(*cells[i], races[i], taken[i]);
   }
 }
 
 /// `third`: another recipe than both of the ends won in between, so there are two crossovers to be looked for.
-Status Campaign::bisect(const Key& key, std::size_t low, std::size_t high, bool& third) {
+Status TuningCampaign::bisect(const Key& key, std::size_t low, std::size_t high, bool& third) {
   auto& by_size = cells_[key];
   const ProfileCell below = *by_size.at(low).result, above = *by_size.at(high).result;
   Status status = Status::ok;
   third = false;
   const auto is_equal = [&](const ProfileCell& cell, const Recipe& recipe) {
-    if (state_.chooser->same_course(cell.recipe, recipe, cell.from_bytes)) return true;
+    if (state_.selector->same_schedule(cell.recipe, recipe, cell.from_bytes)) return true;
     return std::any_of(cell.equals.begin(), cell.equals.end(), [&](const std::string& text) {
-      return state_.chooser->same_course(*parse_recipe(text), recipe, cell.from_bytes);
+      return state_.selector->same_schedule(*parse_recipe(text), recipe, cell.from_bytes);
     });
   };
   const auto probe = [&](std::size_t bytes) -> std::optional<int> {
     if (status != Status::ok || stopped(end_s_)) return std::nullopt;
-    auto ranked = state_.chooser->ranked(key.first, bytes);
+    auto ranked = state_.selector->ranked(key.first, bytes);
     if (!ranked) return std::nullopt;
-    Cell cell{.call = {key.first, key.second, bytes}};
+    TuningCell cell{.call = {key.first, key.second, bytes}};
     const std::set<std::string> wanted = {to_string(below.recipe), to_string(above.recipe), below.runner_up,
                                           above.runner_up};
     for (std::size_t i = 0; i < ranked->size(); ++i) {
       if (i < 2 || wanted.contains(to_string((*ranked)[i].recipe))) cell.contenders.push_back((*ranked)[i]);
     }
-    cell.contenders = state_.chooser->distinct(cell.contenders, bytes);
+    cell.contenders = state_.selector->distinct(cell.contenders, bytes);
     add_incumbent(cell);
     cell.need_s = estimate_s(cell);
     status = race(cell, std::min(end_s_, now_s() + 1.5 * cell.need_s), RaceRules().most_rounds);
@@ -590,7 +591,7 @@ Status Campaign::bisect(const Key& key, std::size_t low, std::size_t high, bool&
   return status;
 }
 
-Status Campaign::bisect_all() {
+Status TuningCampaign::bisect_all() {
   bool found = true;
   std::set<std::pair<Key, std::size_t>> done;  // by the upper end
   while (found) {
@@ -604,7 +605,7 @@ Status Campaign::bisect_all() {
         if (stopped(end_s_)) return Status::ok;
         const auto &a = *by_size.at(sizes[i]).result, &b = *by_size.at(sizes[i + 1]).result;
         const bool near = static_cast<double>(sizes[i + 1]) <= resolution * static_cast<double>(sizes[i]);
-        if (near || state_.chooser->same_course(a.recipe, b.recipe, sizes[i + 1]) ||
+        if (near || state_.selector->same_schedule(a.recipe, b.recipe, sizes[i + 1]) ||
             !done.insert({key, sizes[i + 1]}).second)
           continue;
         bool third = false;
@@ -617,7 +618,7 @@ Status Campaign::bisect_all() {
   return Status::ok;
 }
 
-Result<void> Campaign::run() {
+Result<void> TuningCampaign::run() {
   if (auto made = make_cells(); !made) return made;
   Status status = race_all();
   settle();
@@ -630,7 +631,7 @@ Result<void> Campaign::run() {
 }
 
 /// What an earlier profile has measured from a cell's size up to `end`.
-std::vector<ProfileCell> Campaign::known(const Cell& cell, std::size_t end) const {
+std::vector<ProfileCell> TuningCampaign::known(const TuningCell& cell, std::size_t end) const {
   std::vector<ProfileCell> found;
   if (options_.incumbent == nullptr) return found;
   for (const auto& each : options_.incumbent->cells) {
@@ -643,8 +644,8 @@ std::vector<ProfileCell> Campaign::known(const Cell& cell, std::size_t end) cons
 }
 
 /// Between two sizes with different winners, where there was no time to look for the crossover.
-std::optional<ProfileCell> Campaign::half_way(const std::map<std::size_t, Cell>& by_size,
-                                              std::map<std::size_t, Cell>::const_iterator at) const {
+std::optional<ProfileCell> TuningCampaign::half_way(const std::map<std::size_t, TuningCell>& by_size,
+                                                    std::map<std::size_t, TuningCell>::const_iterator at) const {
   const auto next = std::next(at);
   if (next == by_size.end() || !next->second.result) return std::nullopt;
   const auto &below = *at->second.result, &above = *next->second.result;
@@ -653,7 +654,7 @@ std::optional<ProfileCell> Campaign::half_way(const std::map<std::size_t, Cell>&
   if (near || bytes <= at->first || bytes >= next->first) return std::nullopt;
   const Key key{at->second.call.operation, at->second.call.sync};
   if (either_.contains({key, at->first}) || either_.contains({key, next->first})) return std::nullopt;
-  if (state_.chooser->same_course(below.recipe, above.recipe, bytes)) return std::nullopt;
+  if (state_.selector->same_schedule(below.recipe, above.recipe, bytes)) return std::nullopt;
   ProfileCell change = unmeasured(next->second);
   change.from_bytes = bytes;
   change.recipe = above.recipe;
@@ -661,7 +662,7 @@ std::optional<ProfileCell> Campaign::half_way(const std::map<std::size_t, Cell>&
   return change;
 }
 
-Profile Campaign::take() {
+Profile TuningCampaign::take() {
   Profile profile{state_.machine.fingerprint, utc_now(), {}};
   for (auto& [key, by_size] : cells_) {
     for (auto at = by_size.begin(); at != by_size.end(); ++at) {
@@ -677,7 +678,7 @@ Profile Campaign::take() {
       if (!earlier.empty()) continue;
       auto next = std::find_if(at, by_size.end(), [](const auto& each) { return each.second.result.has_value(); });
       auto guess = unmeasured(cell);
-      const Cell* const loose = loose_twin(cell);
+      const TuningCell* const loose = loose_twin(cell);
       if (loose != nullptr && loose->result && !incumbent(cell.call)) {
         guess.recipe = loose->result->recipe;
         guess.predicted_ns = loose->result->predicted_ns;
@@ -774,7 +775,7 @@ Result<Profile> campaign_on(std::vector<Communicator>& places, const TuneOptions
   Result<void> campaigned;
   const auto ran = places.front().run([&](Rank& rank) {
     std::vector<Rank> others;
-    std::vector<Endpoint*> endpoints = {&Insider::endpoint(rank)};
+    std::vector<Endpoint*> endpoints = {&TunerAccess::endpoint(rank)};
     auto& state = endpoints.front()->state();
     for (std::size_t i = 1; i < places.size(); ++i) {
       auto other = places[i].attach(rank.rank());
@@ -783,14 +784,14 @@ Result<Profile> campaign_on(std::vector<Communicator>& places, const TuneOptions
         return state.fail(other.error().status, other.error().message);
       }
       others.push_back(std::move(*other));
-      endpoints.push_back(&Insider::endpoint(others.back()));
+      endpoints.push_back(&TunerAccess::endpoint(others.back()));
     }
     TunerTeam team(std::move(endpoints), state.parallelism < state.group.size());
     if (rank.rank() != 0) {
       (void)team.serve();
       return;
     }
-    Campaign campaign(team, state, options, start_s);
+    TuningCampaign campaign(team, state, options, start_s);
     campaigned = campaign.run();
     (void)team.dismiss();
     answer = campaign.take();
@@ -812,31 +813,32 @@ Result<Profile> tune_threads(const Machine& machine, const Group& group, const T
 }
 
 /// One process, from meeting the others to the end.
-Result<Profile> work_as(int rank, const std::vector<MeetingPlace>& meeting_places, const Machine& machine,
+Result<Profile> work_as(int rank, const std::vector<RendezvousMemory>& meeting_places, const Machine& machine,
                         const Group& group, const TuneOptions& options, double start_s) {
   const int own[] = {rank};
   std::vector<Communicator> places;
   for (const auto& meeting_place : meeting_places) {
-    auto state = State::create_shared(meeting_place.fd(), machine, group, own, communicator_options(options));
+    auto state =
+        CommunicatorState::create_shared(meeting_place.fd(), machine, group, own, communicator_options(options));
     if (!state) return state.error();
-    places.push_back(Insider::communicator(std::move(*state)));
+    places.push_back(TunerAccess::communicator(std::move(*state)));
   }
   return campaign_on(places, options, start_s);
 }
 
 /// The processes meet over memory that has no name: whatever ends them, nothing stays.
 Result<Profile> tune_processes(const Machine& machine, const Group& group, const TuneOptions& options, double start_s) {
-  std::vector<MeetingPlace> meeting_places;
+  std::vector<RendezvousMemory> meeting_places;
   for (int i = 0; i < places_for(group); ++i) {
-    auto meeting_place = MeetingPlace::create();
+    auto meeting_place = RendezvousMemory::create();
     if (!meeting_place) return meeting_place.error();
     meeting_places.push_back(std::move(*meeting_place));
   }
-  auto crew = Crew::fork(
+  auto pool = ProcessPool::fork(
       group.size(), [&](int rank) { return work_as(rank, meeting_places, machine, group, options, start_s) ? 0 : 1; });
-  if (!crew) return make_error(crew.error().status, "tune: {}", crew.error().message);
+  if (!pool) return make_error(pool.error().status, "tune: {}", pool.error().message);
   auto answer = work_as(0, meeting_places, machine, group, options, start_s);
-  crew->end(answer ? 5.0 : 0.0);
+  pool->end(answer ? 5.0 : 0.0);
   return answer;
 }
 

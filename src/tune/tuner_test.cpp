@@ -14,12 +14,12 @@
 #include <set>
 #include <thread>
 
-#include "comm/collective/profile_choice.hpp"
-#include "comm/collective/state.hpp"
+#include "comm/collective/communicator_state.hpp"
+#include "comm/collective/profile_lookup.hpp"
 #include "comm/group/default_model.hpp"
 #include "smelt/settings.hpp"
 #include "smelt/tune.hpp"
-#include "tune/team.hpp"
+#include "tune/tuner_team.hpp"
 
 namespace smelt {
 namespace {
@@ -48,9 +48,9 @@ CommunicatorOptions with_profile(const std::string& file) {
 
 /// What a communicator would run.
 std::string chosen(const Pair& pair, const CommunicatorOptions& options, const Collective& call) {
-  auto state = comm::State::create(pair.machine, pair.group, options);
+  auto state = comm::CommunicatorState::create(pair.machine, pair.group, options);
   if (!state) return state.error().message;
-  return to_string((*state)->chooser->choose(call)->recipe);
+  return to_string((*state)->selector->choose(call)->recipe);
 }
 
 Collective sum_of(std::size_t bytes, Sync sync = Sync::loose) {
@@ -134,7 +134,7 @@ TEST(Tune, WhatWasNotRacedFollowsWhatWas) {
   options.interrupted = [&] { return strict; };
   const auto profile = tune(pair.machine, pair.group, options);
   ASSERT_TRUE(profile) << profile.error().message;
-  auto state = comm::State::create(pair.machine, pair.group, with_profile("none"));
+  auto state = comm::CommunicatorState::create(pair.machine, pair.group, with_profile("none"));
   ASSERT_TRUE(state);
   const auto& cells = profile->cells;
   int followers = 0;
@@ -148,7 +148,7 @@ TEST(Tune, WhatWasNotRacedFollowsWhatWas) {
     }
     const bool pair_of_cells = i > 0 && cells[i - 1].operation == cell.operation && cells[i - 1].sync == cell.sync;
     if (pair_of_cells && cells[i - 1].measured_ns > 0.0 && cell.measured_ns > 0.0) {
-      EXPECT_TRUE((*state)->chooser->same_course(cells[i - 1].recipe, cell.recipe, cell.from_bytes))
+      EXPECT_TRUE((*state)->selector->same_schedule(cells[i - 1].recipe, cell.recipe, cell.from_bytes))
           << to_string(cell.operation) << " changes at " << cell.from_bytes << ", the upper one's size";
     }
   }
@@ -162,7 +162,7 @@ TEST(Tune, NeighboursRunTheSameWhereItHoldsUp) {
   options.most_bytes = 131072;
   const auto profile = tune(pair.machine, pair.group, options);
   ASSERT_TRUE(profile) << profile.error().message;
-  auto state = comm::State::create(pair.machine, pair.group, with_profile("none"));
+  auto state = comm::CommunicatorState::create(pair.machine, pair.group, with_profile("none"));
   ASSERT_TRUE(state);
   const auto& cells = profile->cells;
   const auto neighbours_measured = [&](std::size_t i) {
@@ -175,8 +175,8 @@ TEST(Tune, NeighboursRunTheSameWhereItHoldsUp) {
     ++neighbours;
     const auto &before = cells[i - 1], &cell = cells[i];
     // Where the next one runs the same as this one, the change would only move.
-    const bool moves = neighbours_measured(i + 1) && (*state)->chooser->same_course(cell.recipe, cells[i + 1].recipe,
-                                                                                   cells[i + 1].from_bytes);
+    const bool moves = neighbours_measured(i + 1) &&
+                       (*state)->selector->same_schedule(cell.recipe, cells[i + 1].recipe, cells[i + 1].from_bytes);
     const bool holds_up = cell.equal && cell.runner_up_ns <= cell.measured_ns;
     EXPECT_FALSE(holds_up && !moves && cell.runner_up == to_string(before.recipe))
         << to_string(cell.operation) << " of " << cell.from_bytes << " bytes runs " << to_string(cell.recipe)
@@ -192,12 +192,12 @@ TEST(Tune, WithoutTimeTheModelDecidesEveryCell) {
   options.interrupted = [] { return true; };
   const auto profile = tune(pair.machine, pair.group, options);
   ASSERT_TRUE(profile) << profile.error().message;
-  auto state = comm::State::create(pair.machine, pair.group, with_profile("none"));
+  auto state = comm::CommunicatorState::create(pair.machine, pair.group, with_profile("none"));
   ASSERT_TRUE(state);
   ASSERT_FALSE(profile->cells.empty());
   for (const auto& cell : profile->cells) {
     EXPECT_EQ(cell.measured_ns, 0.0);
-    EXPECT_EQ(cell.recipe, (*state)->chooser->ranked(Operation::reduce, cell.from_bytes)->front().recipe);
+    EXPECT_EQ(cell.recipe, (*state)->selector->ranked(Operation::reduce, cell.from_bytes)->front().recipe);
   }
 }
 
@@ -313,12 +313,12 @@ TEST(Tune, SmallerMessagesTellHowFarTheModelIsOff) {
 
 /// What rank 0 of two gets to know within its patience about an allreduce: up to four samples, of two calls where they
 /// are loops.
-std::vector<double> timed_within(const comm::TunerTeam::Patience& patience, std::size_t bytes) {
+std::vector<double> timed_within(const comm::TunerTeam::TimeLimits& patience, std::size_t bytes) {
   const auto pair = two_ranks();
   auto communicator = Communicator::create(pair.machine, pair.group, with_profile("none"));
   std::vector<double> times;
   const auto ran = communicator->run([&](Rank& rank) {
-    comm::TunerTeam team({&comm::Insider::endpoint(rank)}, false);
+    comm::TunerTeam team({&comm::TunerAccess::endpoint(rank)}, false);
     if (rank.rank() != 0) {
       EXPECT_EQ(team.serve(), Status::ok);
       return;
@@ -338,7 +338,7 @@ TEST(TunerTeam, LongLooseReductionsAreTimedBothWays) {
   const auto recipe = *parse_recipe("reduce_flat+direct");
   double ns = 0.0;
   const auto ran = communicator->run([&](Rank& rank) {
-    comm::TunerTeam team({&comm::Insider::endpoint(rank)}, false);
+    comm::TunerTeam team({&comm::TunerAccess::endpoint(rank)}, false);
     if (rank.rank() != 0) {
       (void)team.serve();
       return;
@@ -363,7 +363,7 @@ double barrier_time(bool crowded) {
   auto communicator = Communicator::create(pair.machine, pair.group, with_profile("none"));
   double ns = -1.0;
   const auto ran = communicator->run([&](Rank& rank) {
-    comm::TunerTeam team({&comm::Insider::endpoint(rank)}, crowded);
+    comm::TunerTeam team({&comm::TunerAccess::endpoint(rank)}, crowded);
     if (rank.rank() != 0) {
       EXPECT_EQ(team.serve(), Status::ok);
       return;
@@ -388,11 +388,11 @@ TEST(TunerTeam, TakesNoSampleWhenAllIsOver) {
 
 // Two ranks that come by in turns, every 100 ns: one call is over every 100 ns, no rank takes as long.
 TEST(TunerTeam, CallsOfRanksThatTakeTurnsAreNotCountedTwice) {
-  comm::LoopStamps first, second, last;
+  comm::LoopTimestamps first, second, last;
   for (auto* each : {&first, &second, &last}) each->clear();
-  EXPECT_EQ(first.span(0), comm::LoopStamps::missing);
+  EXPECT_EQ(first.span(0), comm::LoopTimestamps::missing);
   for (int n = 0; n < 18; ++n) {
-    if (n % comm::LoopStamps::in_a_row == 0) {
+    if (n % comm::LoopTimestamps::in_a_row == 0) {
       first.begin(n, 100.0 * n + 40.0);
       second.begin(n, 100.0 * n);
     }
@@ -401,7 +401,7 @@ TEST(TunerTeam, CallsOfRanksThatTakeTurnsAreNotCountedTwice) {
   }
   for (std::size_t i = 0; i < last.size(); ++i) last.data()[i] = std::max(first.data()[i], second.data()[i]);
   for (int n = 0; n < 18; ++n) EXPECT_EQ(last.span(n), n % 8 == 0 ? 60.0 : 100.0) << n;
-  EXPECT_EQ(last.span(18), comm::LoopStamps::missing);
+  EXPECT_EQ(last.span(18), comm::LoopTimestamps::missing);
 }
 
 Profile made_up(const Pair& pair, double measured_ns) {
@@ -464,9 +464,10 @@ TEST(TuneProcesses, TheirTablesAreForThemAlone) {
   EXPECT_NE(chosen(pair, with_profile(file), sum_of(8)), "allreduce_ring+channels") << "of threads";
   const int both[] = {0, 1};
   const int meeting_place = memfd_create("test", 0);
-  auto state = comm::State::create_shared(meeting_place, pair.machine, pair.group, both, with_profile(file));
+  auto state =
+      comm::CommunicatorState::create_shared(meeting_place, pair.machine, pair.group, both, with_profile(file));
   ASSERT_TRUE(state) << state.error().message;
-  EXPECT_EQ(to_string((*state)->chooser->choose(sum_of(8))->recipe), "allreduce_ring+channels");
+  EXPECT_EQ(to_string((*state)->selector->choose(sum_of(8))->recipe), "allreduce_ring+channels");
   close(meeting_place);
   std::filesystem::remove(file);
 }
@@ -482,8 +483,8 @@ TEST(TuneProcesses, TheFirstOnesProfileIsEverybodys) {
   const std::string name = "tune-test-" + std::to_string(getpid());
   const auto join = [&](int rank, const std::string& with) {
     const int own[] = {rank};
-    auto state = comm::State::create_shared(name, -1, 2, own, with_profile(with));
-    return state ? to_string((*state)->chooser->choose(sum_of(8))->recipe) : state.error().message;
+    auto state = comm::CommunicatorState::create_shared(name, -1, 2, own, with_profile(with));
+    return state ? to_string((*state)->selector->choose(sum_of(8))->recipe) : state.error().message;
   };
   std::string first;
   std::thread other([&] { first = join(0, file); });
@@ -531,27 +532,27 @@ TEST(TuneProcesses, AHungOneIsOneError) {
 
 // ---- what communicators make of profiles ----------------------------------------------------
 
-TEST(Chooser, LeavesOutWhatComesToTheSame) {
+TEST(RecipeSelector, LeavesOutWhatComesToTheSame) {
   SynthSpec spec;
   spec.cores = 2;
   const Machine machine = *synthesize_machine(spec);
-  auto state = comm::State::create(machine, Group{{0, 1}}, with_profile("none"));
+  auto state = comm::CommunicatorState::create(machine, Group{{0, 1}}, with_profile("none"));
   ASSERT_TRUE(state);
-  const auto& chooser = *(*state)->chooser;
-  const auto all = *chooser.ranked(Operation::broadcast, 64);
-  const auto distinct = chooser.distinct(all, 64);
+  const auto& selector = *(*state)->selector;
+  const auto all = *selector.ranked(Operation::broadcast, 64);
+  const auto distinct = selector.distinct(all, 64);
   ASSERT_FALSE(distinct.empty());
   EXPECT_EQ(distinct.front().recipe, all.front().recipe) << "the first of its kind stays";
   for (std::size_t i = 0; i < distinct.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
-      EXPECT_FALSE(chooser.same_course(distinct[i].recipe, distinct[j].recipe, 64))
+      EXPECT_FALSE(selector.same_schedule(distinct[i].recipe, distinct[j].recipe, 64))
           << to_string(distinct[i].recipe) << " and " << to_string(distinct[j].recipe);
     }
   }
   EXPECT_LT(distinct.size(), all.size());
   const auto tree = *parse_recipe("broadcast_tree+direct"), chain = *parse_recipe("broadcast_tree+direct+tree=chain");
-  EXPECT_TRUE(chooser.same_course(tree, chain, 1 << 20)) << "of two ranks";
-  EXPECT_FALSE(chooser.same_course(tree, *parse_recipe("broadcast_tree+channels"), 64)) << "has code of its own";
+  EXPECT_TRUE(selector.same_schedule(tree, chain, 1 << 20)) << "of two ranks";
+  EXPECT_FALSE(selector.same_schedule(tree, *parse_recipe("broadcast_tree+channels"), 64)) << "has code of its own";
 }
 
 TEST(TunedCommunicator, EqualsStandInForWhatCannotBeDone) {
@@ -559,15 +560,15 @@ TEST(TunedCommunicator, EqualsStandInForWhatCannotBeDone) {
   auto profile = made_up(pair, 100.0);
   profile.cells[0].recipe = *parse_recipe("allreduce_slices+direct");
   profile.cells[0].equals = {"allreduce_ring+direct", "allreduce_ring+channels"};
-  comm::Chooser::Setting setting{.machine = &pair.machine, .group = &pair.group};
-  auto state = comm::State::create(pair.machine, pair.group, with_profile("none"));
+  comm::RecipeSelector::SelectorConfig setting{.machine = &pair.machine, .group = &pair.group};
+  auto state = comm::CommunicatorState::create(pair.machine, pair.group, with_profile("none"));
   ASSERT_TRUE(state);
   setting.plans = (*state)->plans;
   setting.profile = profile;
   setting.direct = false;
-  EXPECT_EQ(to_string(comm::Chooser(setting).choose(sum_of(8))->recipe), "allreduce_ring+channels");
+  EXPECT_EQ(to_string(comm::RecipeSelector(setting).choose(sum_of(8))->recipe), "allreduce_ring+channels");
   setting.direct = true;
-  EXPECT_EQ(to_string(comm::Chooser(setting).choose(sum_of(8))->recipe), "allreduce_slices+direct");
+  EXPECT_EQ(to_string(comm::RecipeSelector(setting).choose(sum_of(8))->recipe), "allreduce_slices+direct");
 }
 
 TEST(TunedCommunicator, WhichProfileIsUsed) {
@@ -630,7 +631,7 @@ TEST(TunedCommunicator, RequestsThatHaveRunFollowWhenTheProfileIsGivenUp) {
   ASSERT_TRUE(communicator);
   ASSERT_NE(chosen(pair, with_profile("none"), sum_of(8)), "allreduce_ring+channels");
   EXPECT_TRUE(communicator->run([](Rank& rank) {
-    auto& chooser = *comm::Insider::endpoint(rank).state().chooser;
+    auto& selector = *comm::TunerAccess::endpoint(rank).state().selector;
     double one = 1.0, two = 0.0;
     Request request = rank.prepare(Collective::allreduce(&one, &two, 1, sum<double>()));
     const auto turns = [&](bool by_request) {
@@ -643,8 +644,8 @@ TEST(TunedCommunicator, RequestsThatHaveRunFollowWhenTheProfileIsGivenUp) {
     turns(true);
     ASSERT_EQ(rank.barrier(), Status::ok);
     if (rank.rank() == 0) {
-      EXPECT_EQ(to_string(chooser.choose(sum_of(8))->recipe), "allreduce_ring+channels");
-      chooser.forget_profile();
+      EXPECT_EQ(to_string(selector.choose(sum_of(8))->recipe), "allreduce_ring+channels");
+      selector.forget_profile();
     }
     ASSERT_EQ(rank.barrier(), Status::ok);
     turns(rank.rank() == 0);
@@ -678,8 +679,8 @@ Revalidation check(const Pair& pair, double measured_ns, std::string* runs_then)
     EXPECT_EQ(rank.allreduce(&one, &two, 1, sum<double>()), Status::ok) << "and goes on";
     EXPECT_EQ(two, 2.0);
     if (rank.rank() != 0) return;
-    auto& chooser = *comm::Insider::endpoint(rank).state().chooser;
-    *runs_then = to_string(chooser.choose(sum_of(8))->recipe);
+    auto& selector = *comm::TunerAccess::endpoint(rank).state().selector;
+    *runs_then = to_string(selector.choose(sum_of(8))->recipe);
   }));
   EXPECT_EQ(verdicts[0].cells, verdicts[1].cells);
   EXPECT_EQ(verdicts[0].ratio, verdicts[1].ratio);

@@ -79,17 +79,17 @@ static void graphs(void) {
 static const unsigned threads = 2;
 static int buffers_swapped;
 static void swap_buffers(void) { ++buffers_swapped; }
-static smelt_gate gate;
+static smelt_counted_barrier counted_barrier;
 
 static void* pass(void* nothing) {
-  if (smelt_gate_wait(&gate) == SMELT_GATE_LAST) swap_buffers();
-  smelt_gate_wait(&gate);
+  if (smelt_counted_barrier_wait(&counted_barrier) == SMELT_COUNTED_BARRIER_LAST) swap_buffers();
+  smelt_counted_barrier_wait(&counted_barrier);
   return nothing;
 }
 
-static void gates(void) {
+static void counted_barriers(void) {
   pthread_t other;
-  smelt_gate_init(&gate, threads);  /* or smelt_gate_init_private, if no other process takes part: waking is cheaper */
+  smelt_counted_barrier_init(&counted_barrier, threads);  /* or smelt_counted_barrier_init_private, if no other process takes part: waking is cheaper */
   pthread_create(&other, NULL, pass, NULL);
   pass(NULL);
   pthread_join(other, NULL);
@@ -116,6 +116,6 @@ int main(void) {
   expect(join(0) == SMELT_OK, "a communicator over processes");
   communicators();
   graphs();
-  gates();
+  counted_barriers();
   return failures + rmdir(place);
 }

@@ -24,13 +24,13 @@
 #include <vector>
 
 #include "comm/collective/collective_check.hpp"
+#include "comm/collective/communicator_state.hpp"
 #include "comm/collective/endpoint.hpp"
 #include "comm/collective/forked_ranks.hpp"
-#include "comm/collective/state.hpp"
 #include "smelt/channel.hpp"
 #include "smelt/communicator.hpp"
 #include "smelt/machine.hpp"
-#include "tune/team.hpp"
+#include "tune/tuner_team.hpp"
 
 namespace {
 
@@ -362,13 +362,13 @@ std::string problem_with(smelt::Rank& rank, const std::vector<smelt::test::Case>
 // The rank's part of the communicator's memory: "" if all pages that are there, and there are some, lie on the NUMA
 // node of the rank's PU.
 std::string misplaced_pages(smelt::Rank& rank) {
-  const auto& state = smelt::comm::Insider::endpoint(rank).state();
+  const auto& state = smelt::comm::TunerAccess::endpoint(rank).state();
   const auto& pu = state.machine.pus[static_cast<std::size_t>(state.group.pus[static_cast<std::size_t>(rank.rank())])];
   const int wanted = layout().node_of(pu.os_index);
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   std::map<int, int> pages;  // per node
-  for (std::size_t at = 0; at < state.fabric.part_bytes(); at += page) {
-    const int node = node_of_page(state.fabric.part(rank.rank()) + at);
+  for (std::size_t at = 0; at < state.layout.part_bytes(); at += page) {
+    const int node = node_of_page(state.layout.part(rank.rank()) + at);
     if (node != -ENOENT) ++pages[node];
   }
   if (pages.size() == 1 && pages.begin()->first == wanted) return "";

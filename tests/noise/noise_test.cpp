@@ -47,7 +47,7 @@ TEST(Noise, FloorsAndRetakes) {
     EXPECT_EQ(floor_moved(each["floors"][0].get<double>(), each["floors"][1].get<double>()), each["moved"]) << each;
   }
   for (const auto& each : cases()["retakes"]) {
-    Retakes retakes;
+    Remeasurements retakes;
     for (std::size_t i = 0; i < each["moved"].size(); ++i) {
       EXPECT_EQ(retakes.again(each["moved"][i].get<bool>()), each["again"][i].get<bool>()) << each << " " << i;
     }

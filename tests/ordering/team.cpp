@@ -1,8 +1,7 @@
 // Teams: TEAM_* in comm/ordering.hpp.
-#include "comm/fork_join/team.hpp"
-
 #include <vector>
 
+#include "comm/fork_join/fork_join_team.hpp"
 #include "stress.hpp"
 
 namespace {
@@ -11,7 +10,7 @@ using namespace smelt;
 using namespace smelt::stress;
 
 std::uint64_t stress_team() {
-  comm::Team team(2, 2, WaitConfig{});
+  comm::ForkJoinTeam team(2, 2, WaitConfig{});
   return take_turns([&](Waiter&, int me) { team.barrier(me); });
 }
 
@@ -28,7 +27,7 @@ std::uint64_t on_three(const Body& body) {
 
 /// Each member writes a number of its own, all read all of them, a barrier between the turns.
 std::uint64_t stress_team_barrier(int parallelism) {
-  comm::Team team(3, parallelism, WaitConfig{});
+  comm::ForkJoinTeam team(3, parallelism, WaitConfig{});
   std::uint64_t numbers[3] = {};
   return on_three([&](int me) {
     std::uint64_t wrong = 0;
@@ -44,7 +43,7 @@ std::uint64_t stress_team_barrier(int parallelism) {
 
 /// Member 0 hands a number out with each region and collects what the others made of it.
 std::uint64_t stress_team_regions(int parallelism) {
-  comm::Team team(3, parallelism, WaitConfig{});
+  comm::ForkJoinTeam team(3, parallelism, WaitConfig{});
   struct Region {
     std::uint64_t number = 0, answers[3] = {};
   } region;
@@ -71,7 +70,7 @@ std::uint64_t stress_team_regions(int parallelism) {
 /// By turns each member writes a number and calls a barrier off, which sends the others to read it.
 std::uint64_t stress_team_off() {
   struct Trial {
-    comm::Team team{3, 3, WaitConfig{}};
+    comm::ForkJoinTeam team{3, 3, WaitConfig{}};
     std::uint64_t number = 0;
   };
   std::vector<std::unique_ptr<Trial>> trials(messages / 10);

@@ -67,12 +67,15 @@ TEST(Style, IncludeRuleAllowsTheTable) {
 TEST(Style, InnerRoomsHaveRulesOfTheirOwn) {
   EXPECT_THAT(check_includes({"src/plan/trees/a.cpp", "#include \"plan/simulator/simulate.hpp\"\n"}),
               ElementsAre("src/plan/trees/a.cpp:1: plan/trees may not include plan/simulator/simulate.hpp"));
-  EXPECT_THAT(check_includes({"src/comm/group/a.hpp", "#include \"comm/collective/state.hpp\"\n"}), SizeIs(1));
+  EXPECT_THAT(check_includes({"src/comm/group/a.hpp", "#include \"comm/collective/communicator_state.hpp\"\n"}),
+              SizeIs(1));
   EXPECT_THAT(check_includes({"src/comm/attic/a.hpp", "#include \"comm/ordering.hpp\"\n"}), SizeIs(1));
   EXPECT_THAT(check_includes({"src/comm/group/a.hpp", "#include \"comm/ordering.hpp\"\n"}), IsEmpty());
-  EXPECT_THAT(check_includes({"src/comm/group/a_test.cpp", "#include \"comm/collective/state.hpp\"\n"}), IsEmpty());
-  EXPECT_THAT(check_includes({"src/comm/collective/a.cpp", "#include \"comm/group/fabric.hpp\"\n#include "
-                                                           "\"plan/trees/tree.hpp\"\n"}),
+  EXPECT_THAT(check_includes({"src/comm/group/a_test.cpp", "#include \"comm/collective/communicator_state.hpp\"\n"}),
+              IsEmpty());
+  EXPECT_THAT(check_includes({"src/comm/collective/a.cpp",
+                              "#include \"comm/group/shared_layout.hpp\"\n#include "
+                              "\"plan/trees/tree.hpp\"\n"}),
               IsEmpty());
   EXPECT_THAT(check_includes({"src/plan/a.cpp", "#include \"plan/trees/tree.hpp\"\n"}), IsEmpty());
 }

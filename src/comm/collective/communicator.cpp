@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "comm/collective/communicator_state.hpp"
 #include "comm/collective/endpoint.hpp"
-#include "comm/collective/profile_choice.hpp"
-#include "comm/collective/state.hpp"
+#include "comm/collective/profile_lookup.hpp"
 #include "comm/group/default_model.hpp"
 #include "machine/topology/affinity.hpp"
 
@@ -33,14 +33,14 @@ Result<void> check_ranks(std::span<const int> ranks, int size, const char* call)
 
 }  // namespace
 
-Rank::Rank(std::shared_ptr<comm::State> state, int rank)
+Rank::Rank(std::shared_ptr<comm::CommunicatorState> state, int rank)
     : state_(std::move(state)), endpoint_(state_->endpoints[static_cast<std::size_t>(rank)].get()) {}
 
 /// A rank that the calling thread takes at once.
-Rank::Rank(std::shared_ptr<comm::State> state, int rank, Attached) : Rank(std::move(state), rank) {
+Rank::Rank(std::shared_ptr<comm::CommunicatorState> state, int rank, Attached) : Rank(std::move(state), rank) {
   endpoint_->attached.store(true, std::memory_order_relaxed);
   endpoint_->come();
-  if (!state_->options.any_thread) endpoint_->guard = comm::ThreadGuard(state_->members(), rank, state_);
+  if (!state_->options.any_thread) endpoint_->guard = comm::ThreadExitGuard(state_->members(), rank, state_);
 }
 
 Rank::Rank(Rank&& other) noexcept
@@ -84,7 +84,7 @@ Status Rank::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote)(co
 }
 
 Request Rank::prepare(const Collective& call) {
-  auto started = std::make_unique<comm::Started>();
+  auto started = std::make_unique<comm::StartedCollective>();
   started->call = call;
   started->endpoint = endpoint_;
   started->done = true;
@@ -98,7 +98,7 @@ Request Rank::start(const Collective& call) {
   return request;
 }
 
-Request::Request(std::shared_ptr<comm::State> state, std::unique_ptr<comm::Started> started)
+Request::Request(std::shared_ptr<comm::CommunicatorState> state, std::unique_ptr<comm::StartedCollective> started)
     : state_(std::move(state)), started_(std::move(started)) {}
 Request::Request(Request&&) noexcept = default;
 
@@ -154,7 +154,7 @@ Result<Rank> Rank::shrink() {
   return Rank(std::move(*state), new_rank, Attached{});
 }
 
-Communicator::Communicator(std::shared_ptr<comm::State> state) : state_(std::move(state)) {}
+Communicator::Communicator(std::shared_ptr<comm::CommunicatorState> state) : state_(std::move(state)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   if (this == &other) return *this;
@@ -168,7 +168,7 @@ Communicator::~Communicator() {
 
 Result<Communicator> Communicator::create(const Machine& machine, const Group& group,
                                           const CommunicatorOptions& options) {
-  auto state = comm::State::create(machine, group, options);
+  auto state = comm::CommunicatorState::create(machine, group, options);
   if (!state) return state.error();
   Communicator communicator(std::move(*state));
   if (comm::wants_revalidation(options)) {
@@ -191,14 +191,14 @@ Result<Communicator> Communicator::create(int ranks, const CommunicatorOptions& 
 Result<Communicator> Communicator::create_shared(const std::string& name, int size, std::span<const int> ranks,
                                                  const CommunicatorOptions& options) {
   if (name.empty()) return make_error(Status::invalid_argument, "create_shared: the name is empty");
-  auto state = comm::State::create_shared(name, -1, size, ranks, options);
+  auto state = comm::CommunicatorState::create_shared(name, -1, size, ranks, options);
   if (!state) return state.error();
   return Communicator(std::move(*state));
 }
 
 Result<Communicator> Communicator::create_shared(int fd, int size, std::span<const int> ranks,
                                                  const CommunicatorOptions& options) {
-  auto state = comm::State::create_shared("", fd, size, ranks, options);
+  auto state = comm::CommunicatorState::create_shared("", fd, size, ranks, options);
   if (!state) return state.error();
   return Communicator(std::move(*state));
 }

@@ -10,7 +10,7 @@
 #include "base/clock.hpp"
 #include "base/copy.hpp"
 #include "base/error.hpp"
-#include "comm/collective/state.hpp"
+#include "comm/collective/communicator_state.hpp"
 #include "plan/schedule/steps.hpp"
 
 namespace smelt::comm {
@@ -18,7 +18,7 @@ namespace {
 
 /// Long messages move in chunks of this many lines, so that every level of a tree works at the
 /// same time; a quarter of a channel, so that two ranks can send to each other at once.
-std::size_t default_chunk_bytes(int ranks) { return Fabric::channel_lines(ranks) / 4 * channel::line_payload; }
+std::size_t default_chunk_bytes(int ranks) { return SharedLayout::channel_lines(ranks) / 4 * channel::line_payload; }
 
 /// Elements that move at a time. The division is spared where it would show: in short messages.
 std::size_t chunk_of(std::size_t count, std::size_t element_bytes, std::size_t chunk_bytes) {
@@ -34,12 +34,12 @@ const std::byte* advance(const void* data, std::size_t bytes) {
 
 }  // namespace
 
-Endpoint::Endpoint(State& state, int rank, const WaitConfig& wait)
+Endpoint::Endpoint(CommunicatorState& state, int rank, const WaitConfig& wait)
     : state_(state),
-      fabric_(state.fabric),
-      progress_(state.fabric.progress(rank)),
-      tick_(state.fabric.tick(rank)),
-      stage_memory_(state.fabric.stage(rank)),
+      layout_(state.layout),
+      progress_(state.layout.progress(rank)),
+      tick_(state.layout.tick(rank)),
+      stage_memory_(state.layout.stage(rank)),
       rank_(rank),
       waiter_(wait),
       has_heavy_barrier_(heavy_barrier(wait.across_processes)),
@@ -61,21 +61,21 @@ Link* Endpoint::link_to(int peer) noexcept {
   if (link != nullptr) [[likely]]
     return link.get();
   link = std::make_unique<Link>();
-  const auto lines = Fabric::channel_lines(size());
+  const auto lines = SharedLayout::channel_lines(size());
   link->peer = peer;
-  link->out = channel::UmpSender(fabric_.channel(rank_, peer), lines);
-  link->in = channel::UmpReceiver(fabric_.channel(peer, rank_), lines);
-  link->mine_read = &fabric_.consumed(rank_, peer);
-  link->theirs_read = &fabric_.consumed(peer, rank_);
-  link->giving = Parts(link->mine_read->taken);
-  link->getting = Parts(link->theirs_read->taken);
+  link->out = channel::UmpSender(layout_.channel(rank_, peer), lines);
+  link->in = channel::UmpReceiver(layout_.channel(peer, rank_), lines);
+  link->mine_read = &layout_.consumed(rank_, peer);
+  link->theirs_read = &layout_.consumed(peer, rank_);
+  link->giving = WorkSharing(link->mine_read->taken);
+  link->getting = WorkSharing(link->theirs_read->taken);
   link->process = state_.foreign_process(peer);
   return link.get();
 }
 
 void Endpoint::compile() {
   const auto actions = [&](const plan::StepLists& steps) {
-    OwnLinesVector<Action> result;
+    CachelinePaddedVector<Action> result;
     for (const Step& step : steps[static_cast<std::size_t>(rank_)]) result.push_back({step.kind, link_to(step.peer)});
     return result;
   };
@@ -158,7 +158,7 @@ bool Endpoint::misses(int peer) noexcept {
 
 bool Endpoint::interrupted(void* self) noexcept {
   auto& endpoint = *static_cast<Endpoint*>(self);
-  State& state = endpoint.state_;
+  CommunicatorState& state = endpoint.state_;
   if (state.options.idle != nullptr) state.options.idle(state.options.idle_context);
   const auto stuck_ns = endpoint.note_wait();
   if (endpoint.waits_in_vain()) return true;
@@ -228,7 +228,7 @@ inline bool Endpoint::receive(Link& link, void* data, std::size_t bytes) noexcep
 Status Endpoint::barrier() noexcept {
   if (!enter(Operation::barrier)) return state_.status();
   if (state_.flat_barrier_used)
-    return fabric_.control().flat_barrier.enter(static_cast<std::uint32_t>(size()), waiter_) ? Status::ok
+    return layout_.control().flat_barrier.enter(static_cast<std::uint32_t>(size()), waiter_) ? Status::ok
                                                                                              : state_.status();
   for (const Action& action : barrier_) {
     if (action.kind == Step::Kind::send) {
@@ -460,7 +460,7 @@ inline bool Endpoint::gather_line(const void* in, void* result, std::size_t coun
   return parent == nullptr || send_line(*parent, value, count * op.element_bytes);
 }
 
-inline bool Endpoint::exchange_line(const OwnLinesVector<Action>& exchange, const void* in, void* result,
+inline bool Endpoint::exchange_line(const CachelinePaddedVector<Action>& exchange, const void* in, void* result,
                                     std::size_t count, const Reduction& op) noexcept {
   const auto bytes = count * op.element_bytes;
   const void* value = in;
@@ -536,24 +536,24 @@ Status Endpoint::run_line(const Collective& call) noexcept {
 }
 
 Status Endpoint::run_broadcast(void* data, std::size_t bytes, int root) noexcept {
-  const Recent& recent = recent_[static_cast<std::size_t>(Operation::broadcast)];
-  if (recent.is_line(bytes, root, state_.chooser->generation()) && recent.element_bytes == 1 && data != nullptr &&
+  const LastCall& recent = recent_[static_cast<std::size_t>(Operation::broadcast)];
+  if (recent.is_line(bytes, root, state_.selector->generation()) && recent.element_bytes == 1 && data != nullptr &&
       started_.empty()) [[likely]]
     return broadcast_line(data, bytes, root);
   return run(Collective::broadcast(data, bytes, root));
 }
 
 Status Endpoint::run_reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept {
-  const Recent& recent = recent_[static_cast<std::size_t>(Operation::reduce)];
-  if (recent.is_line(count, root, state_.chooser->generation()) && recent.combines_by(op) && in != nullptr &&
+  const LastCall& recent = recent_[static_cast<std::size_t>(Operation::reduce)];
+  if (recent.is_line(count, root, state_.selector->generation()) && recent.combines_by(op) && in != nullptr &&
       (result != nullptr || rank_ != root) && started_.empty()) [[likely]]
     return reduce_line(in, result, count, op, root);
   return run(Collective::reduce(in, result, count, op, root));
 }
 
 Status Endpoint::run_allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
-  const Recent& recent = recent_[static_cast<std::size_t>(Operation::allreduce)];
-  if (recent.is_line(count, 0, state_.chooser->generation()) && recent.combines_by(op) && in != nullptr &&
+  const LastCall& recent = recent_[static_cast<std::size_t>(Operation::allreduce)];
+  if (recent.is_line(count, 0, state_.selector->generation()) && recent.combines_by(op) && in != nullptr &&
       result != nullptr && started_.empty()) [[likely]]
     return allreduce_line(in, result, count, op);
   return run(Collective::allreduce(in, result, count, op));
@@ -561,7 +561,7 @@ Status Endpoint::run_allreduce(const void* in, void* result, std::size_t count, 
 
 // ---- schedules ------------------------------------------------------------------------------
 
-const Prepared* Endpoint::prepare(const Choice& choice, const Collective& call) noexcept {
+const CachedSchedule* Endpoint::prepare(const SelectedRecipe& choice, const Collective& call) noexcept {
   const auto number = static_cast<std::size_t>(choice.number);
   const auto at = static_cast<std::size_t>(call.root);
   if (number < prepared_.size() && at < prepared_[number].size() && prepared_[number][at] != nullptr) [[likely]] {
@@ -571,13 +571,13 @@ const Prepared* Endpoint::prepare(const Choice& choice, const Collective& call) 
     if (number >= prepared_.size()) prepared_.resize(number + 1);
     auto& by_root = prepared_[number];
     if (at >= by_root.size()) by_root.resize(at + 1);
-    auto request = plan::make_request(state_.machine, state_.group, choice.recipe, call.root, state_.chooser->trees());
+    auto request = plan::make_request(state_.machine, state_.group, choice.recipe, call.root, state_.selector->trees());
     if (!request) {
       state_.fail(request.error().status, request.error().message);
       return nullptr;
     }
-    auto prepared = std::make_unique<Prepared>(Prepared{choice.recipe, make_schedule(*request, rank_)});
-    prepared->brief = Brief::compile(*this, choice.recipe, prepared->schedule, call.operation);
+    auto prepared = std::make_unique<CachedSchedule>(CachedSchedule{choice.recipe, make_schedule(*request, rank_)});
+    prepared->eager = EagerPath::compile(*this, choice.recipe, prepared->schedule, call.operation);
     by_root[at] = std::move(prepared);
     return by_root[at].get();
   } catch (const std::bad_alloc&) {
@@ -596,8 +596,8 @@ void Endpoint::regain_buffers() noexcept {
   heavy_barrier(waiter_.config().across_processes);
   const auto until = monotonic_ns() + 500'000'000;  // for one whose process has been stopped
   for (int rank = 0; rank < size(); ++rank) {
-    const auto& touches = fabric_.progress(rank).touches;
-    // Acquire: pairs with the end of Touch. What the dead had begun is over.
+    const auto& touches = layout_.progress(rank).touches;
+    // Acquire: pairs with the end of BufferAccess. What the dead had begun is over.
     while (rank != rank_ && touches.load(std::memory_order_acquire) != 0 && state_.members().present(rank) &&
            monotonic_ns() < until) {
       (void)state_.somebody_died();
@@ -606,9 +606,9 @@ void Endpoint::regain_buffers() noexcept {
   }
 }
 
-Status Endpoint::execute(const Collective& call, const Prepared* prepared) noexcept {
+Status Endpoint::execute(const Collective& call, const CachedSchedule* prepared) noexcept {
   if (prepared == nullptr || !enter(call.operation)) return state_.status();
-  if (prepared->brief.fits(*this, call)) return prepared->brief.run(*this, call) ? Status::ok : state_.status();
+  if (prepared->eager.fits(*this, call)) return prepared->eager.run(*this, call) ? Status::ok : state_.status();
   if (!blocking_.begin(*this, call, *prepared)) return state_.status();
   for (;;) {
     switch (blocking_.advance()) {
@@ -626,7 +626,7 @@ Status Endpoint::execute(const Collective& call, const Prepared* prepared) noexc
   }
 }
 
-void Endpoint::remember(const Collective& call, const Prepared* prepared) noexcept {
+void Endpoint::remember(const Collective& call, const CachedSchedule* prepared) noexcept {
   if (call.uneven || call.sync != Sync::loose || call.reduction.reproducible) return;
   recent_[static_cast<std::size_t>(call.operation)] = {.known = true,
                                                        .line = prepared == nullptr && fits_line(call) && !call.at_rest,
@@ -635,7 +635,7 @@ void Endpoint::remember(const Collective& call, const Prepared* prepared) noexce
                                                        .commutative = call.reduction.commutative,
                                                        .at_rest = call.at_rest,
                                                        .root = call.root,
-                                                       .generation = state_.chooser->generation(),
+                                                       .generation = state_.selector->generation(),
                                                        .count = call.count,
                                                        .element_bytes = call.element_bytes,
                                                        .combine = call.reduction.combine,
@@ -663,8 +663,8 @@ Status Endpoint::run_barrier() noexcept {
 }
 
 Status Endpoint::run(const Collective& call) noexcept {
-  const Recent& recent = recent_[static_cast<std::size_t>(call.operation)];
-  if (started_.empty() && recent.is_like(call, state_.chooser->generation())) [[likely]] {
+  const LastCall& recent = recent_[static_cast<std::size_t>(call.operation)];
+  if (started_.empty() && recent.is_like(call, state_.selector->generation())) [[likely]] {
     return recent.line                  ? run_line(call)
            : recent.prepared == nullptr ? run_planned(call)
                                         : execute(call, recent.prepared);
@@ -683,13 +683,13 @@ Status Endpoint::run_loose(const Collective& call) noexcept {
     if (state_.commits_in_parts || call.count > channel::line_payload) return commit_in_parts(call);
     return two_phase_commit(call.out, call.count, call.vote, call.vote_context, call.committed, call.root);
   }
-  const Choice* const choice = state_.chooser->choose(call, rank_);
+  const SelectedRecipe* const choice = state_.selector->choose(call, rank_);
   if (choice == nullptr) {
     // Operators that demand an order, on elements too large for the stages.
     const bool by_tree = call.operation == Operation::reduce || call.operation == Operation::allreduce;
     return by_tree && !call.reduction.reproducible ? run_planned(call) : Status::not_supported;
   }
-  const Prepared* const prepared = choice->planned ? nullptr : prepare(*choice, call);
+  const CachedSchedule* const prepared = choice->planned ? nullptr : prepare(*choice, call);
   if (prepared == nullptr && !choice->planned) return state_.status();
   remember(call, prepared);
   return choice->planned ? run_planned(call) : execute(call, prepared);
@@ -705,7 +705,7 @@ Status Endpoint::commit_in_parts(const Collective& call) noexcept {
   return status;
 }
 
-Status Endpoint::run_with(const Collective& call, const Choice& choice) noexcept {
+Status Endpoint::run_with(const Collective& call, const SelectedRecipe& choice) noexcept {
   if (call.sync == Sync::strict) {
     if (const Status before = barrier(); before != Status::ok) return before;
   }
@@ -718,14 +718,14 @@ Status Endpoint::run_with(const Collective& call, const Choice& choice) noexcept
 // They run one after the other, in the order in which they were started: so all ranks agree on it.
 
 /// What runs a part of a started collective. Null: the communicator is broken.
-const Prepared* Endpoint::prepare_part(Started& started, const Collective& part) noexcept {
+const CachedSchedule* Endpoint::prepare_part(StartedCollective& started, const Collective& part) noexcept {
   const bool whole = started.phase == 1 && part.operation == started.call.operation;
   if (whole && is_known(started)) return started.prepared;
-  const Choice* const choice = state_.chooser->choose(part, rank_);  // there is one: see startable()
-  const Prepared* const prepared = choice != nullptr ? prepare(*choice, part) : nullptr;
+  const SelectedRecipe* const choice = state_.selector->choose(part, rank_);  // there is one: see startable()
+  const CachedSchedule* const prepared = choice != nullptr ? prepare(*choice, part) : nullptr;
   if (whole) {
     started.prepared = prepared;
-    started.generation = state_.chooser->generation();
+    started.generation = state_.selector->generation();
     started.as_blocking = false;
     started.longest = longest_of(part);
   }
@@ -733,7 +733,7 @@ const Prepared* Endpoint::prepare_part(Started& started, const Collective& part)
 }
 
 /// Phases: 0 barrier before (strict), 1 the operation, 2 the vote's way back (two-phase commit), 3 barrier after.
-bool Endpoint::begin_phase(Started& started) noexcept {
+bool Endpoint::begin_phase(StartedCollective& started) noexcept {
   const Collective& call = started.call;
   const bool commit = call.operation == Operation::two_phase_commit;
   const bool strict = call.sync == Sync::strict && call.operation != Operation::barrier;
@@ -750,7 +750,7 @@ bool Endpoint::begin_phase(Started& started) noexcept {
       part = Collective::allreduce(&started.verdict, &started.verdict, 1, bit_and<std::uint8_t>());
     }
     part.sync = Sync::loose;
-    const Prepared* const prepared = prepare_part(started, part);
+    const CachedSchedule* const prepared = prepare_part(started, part);
     if (prepared == nullptr || !started.execution.begin(*this, part, *prepared)) {
       end_started(started, broken() ? state_.status() : Status::not_supported);
       return false;
@@ -762,7 +762,7 @@ bool Endpoint::begin_phase(Started& started) noexcept {
   return false;
 }
 
-void Endpoint::end_started(Started& started, Status status) noexcept {
+void Endpoint::end_started(StartedCollective& started, Status status) noexcept {
   if (status != Status::ok) regain_buffers();
   started.status = status;
   started.done = true;
@@ -775,20 +775,20 @@ inline std::optional<std::size_t> Endpoint::longest_of(const Collective& call) c
 }
 
 /// The program may have changed the sizes since the last start.
-bool Endpoint::is_known(const Started& started) const noexcept {
-  return started.prepared != nullptr && started.generation == state_.chooser->generation() &&
+bool Endpoint::is_known(const StartedCollective& started) const noexcept {
+  return started.prepared != nullptr && started.generation == state_.selector->generation() &&
          started.longest == longest_of(started.call);
 }
 
-bool Endpoint::startable(const Started& started) const noexcept {
+bool Endpoint::startable(const StartedCollective& started) const noexcept {
   if (started.call.operation == Operation::two_phase_commit) return true;  // a broadcast, and an allreduce of one byte
   if (is_known(started)) return true;
   Collective part = started.call;
   part.sync = Sync::loose;
-  return state_.chooser->choose(part, rank_) != nullptr;
+  return state_.selector->choose(part, rank_) != nullptr;
 }
 
-void Endpoint::start(Started& started) noexcept {
+void Endpoint::start(StartedCollective& started) noexcept {
   started.phase = -1;
   started.running = started.done = false;
   started.status = Status::ok;
@@ -808,7 +808,7 @@ bool Endpoint::is_over() noexcept {
 
 void Endpoint::progress_started() noexcept {
   while (!started_.empty()) {
-    Started& first = *started_.front();
+    StartedCollective& first = *started_.front();
     if (!first.running) {
       first.running = true;
       if (!enter(first.call.operation)) {
@@ -833,31 +833,31 @@ void Endpoint::progress_started() noexcept {
 
 /// After a blocking call with blocks of different sizes: the next one is run by the same if what all ranks know of its
 /// sizes is the same, on which alone the choice depends.
-void Endpoint::learn_uneven(Started& started) noexcept {
+void Endpoint::learn_uneven(StartedCollective& started) noexcept {
   const Collective& call = started.call;
   if (started.status != Status::ok || call.sync != Sync::loose) return;
-  const Choice* const choice = state_.chooser->choose(call, rank_);
+  const SelectedRecipe* const choice = state_.selector->choose(call, rank_);
   started.prepared = choice != nullptr && !choice->planned ? prepare(*choice, call) : nullptr;
   started.as_blocking = started.prepared != nullptr;
-  started.generation = state_.chooser->generation();
+  started.generation = state_.selector->generation();
   started.longest = longest_of(call);
 }
 
-Status Endpoint::run_prepared(Started& started, const void* in, void* out) noexcept {
+Status Endpoint::run_prepared(StartedCollective& started, const void* in, void* out) noexcept {
   Collective& call = started.call;
   if ((in == nullptr) != (call.in == nullptr) || (out == nullptr) != (call.out == nullptr)) [[unlikely]]
     return Status::invalid_argument;
   call.in = in;
   call.out = out;
   // Blocking calls may have a way of their own, which the other ranks take: barriers, and trees of the endpoint's.
-  const bool same = started.as_blocking && started.generation == state_.chooser->generation();
+  const bool same = started.as_blocking && started.generation == state_.selector->generation();
   if (started_.empty() && same && started.longest == longest_of(call)) [[likely]]
     return started.status = started.prepared == nullptr ? run_planned(call) : execute(call, started.prepared);
   started.status = run(call);
   if (call.uneven) {
     learn_uneven(started);
-  } else if (const Recent& recent = recent_[static_cast<std::size_t>(call.operation)];
-             recent.is_like(call, state_.chooser->generation())) {
+  } else if (const LastCall& recent = recent_[static_cast<std::size_t>(call.operation)];
+             recent.is_like(call, state_.selector->generation())) {
     started.prepared = recent.prepared;
     started.generation = recent.generation;
     started.as_blocking = true;
@@ -865,9 +865,9 @@ Status Endpoint::run_prepared(Started& started, const void* in, void* out) noexc
   return started.status;
 }
 
-Status Endpoint::finish(Started& started) noexcept {
+Status Endpoint::finish(StartedCollective& started) noexcept {
   for (progress_started(); !started.done; progress_started()) {
-    Started& first = *started_.front();
+    StartedCollective& first = *started_.front();
     ++lines_moved_;
     if (!first.execution.wait()) end_started(first, state_.status());
   }

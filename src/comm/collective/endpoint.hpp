@@ -23,18 +23,18 @@
 #include <vector>
 
 #include "base/cacheline.hpp"
-#include "base/own_lines.hpp"
+#include "base/cacheline_padded.hpp"
 #include "base/wait.hpp"
-#include "comm/collective/brief.hpp"
-#include "comm/collective/chooser.hpp"
+#include "comm/collective/eager_path.hpp"
 #include "comm/collective/execution.hpp"
 #include "comm/collective/link.hpp"
+#include "comm/collective/recipe_selector.hpp"
 #include "comm/group/membership.hpp"
 #include "smelt/communicator.hpp"
 
 namespace smelt::comm {
 
-class State;
+class CommunicatorState;
 
 /// A compiled Step.
 struct Action {
@@ -44,8 +44,8 @@ struct Action {
 
 /// One rank's view of a tree.
 struct Route {
-  OwnLinesVector<Link*> flood;           ///< neighbours, most urgent first
-  OwnLinesVector<std::uint16_t> toward;  ///< per root: index in `flood` of the neighbour on the way to it
+  CachelinePaddedVector<Link*> flood;           ///< neighbours, most urgent first
+  CachelinePaddedVector<std::uint16_t> toward;  ///< per root: index in `flood` of the neighbour on the way to it
 
   Link* link_toward(int root) const { return flood[toward[static_cast<std::size_t>(root)]]; }
 };
@@ -54,7 +54,7 @@ struct Route {
 using StepLog = std::vector<Step>;
 
 /// A collective that was started, or can be: what a Request stands for.
-struct Started {
+struct StartedCollective {
   Collective call;
   Endpoint* endpoint = nullptr;
   int phase = -1;            ///< of a composite operation; -1: not started
@@ -62,8 +62,8 @@ struct Started {
   bool running = false;      ///< begun; else it waits for those before it
   bool done = false;
   Status status = Status::ok;
-  const Prepared* prepared = nullptr;  ///< what the last start was run by, if the next one may be, too
-  std::uint32_t generation = 0;        ///< of the chooser that said so
+  const CachedSchedule* prepared = nullptr;  ///< what the last start was run by, if the next one may be, too
+  std::uint32_t generation = 0;              ///< of the recipe selector that said so
   std::optional<std::size_t> longest;  ///< then: of blocks of different sizes, what all ranks know of them
   bool as_blocking = false;            ///< a blocking call like it is run by the same; null: by the endpoint's own code
   Execution execution;
@@ -76,7 +76,7 @@ class alignas(separation_bytes) Endpoint {
   /// The same where they come out of another process: each piece is a system call.
   static constexpr std::size_t process_piece_bytes = 64 * 1024;
 
-  Endpoint(State& state, int rank, const WaitConfig& wait);
+  Endpoint(CommunicatorState& state, int rank, const WaitConfig& wait);
 
   /// How this rank waits.
   const WaitConfig& wait_config() const noexcept { return waiter_.config(); }
@@ -93,17 +93,17 @@ class alignas(separation_bytes) Endpoint {
   Status run_reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
   Status run_allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
   /// The same in a given way, for the tuner. Requires a choice of this communicator for that operation.
-  Status run_with(const Collective& call, const Choice& choice) noexcept;
+  Status run_with(const Collective& call, const SelectedRecipe& choice) noexcept;
   /// Whether a collective can be started; blocking ones may have a further way.
-  bool startable(const Started& started) const noexcept;
+  bool startable(const StartedCollective& started) const noexcept;
   /// Queues a collective behind those that were started before, and does what can be done of it.
-  void start(Started& started) noexcept;
+  void start(StartedCollective& started) noexcept;
   /// Does what can be done of the started ones without waiting.
   void progress_started() noexcept;
   /// Runs one that is not under way, on other buffers.
-  Status run_prepared(Started& started, const void* in, void* out) noexcept;
+  Status run_prepared(StartedCollective& started, const void* in, void* out) noexcept;
   /// Waits until that one is done.
-  Status finish(Started& started) noexcept;
+  Status finish(StartedCollective& started) noexcept;
 
   Status barrier() noexcept;
   Status broadcast(void* data, std::size_t bytes, int root) noexcept;
@@ -114,7 +114,7 @@ class alignas(separation_bytes) Endpoint {
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept;
-  State& state() noexcept { return state_; }
+  CommunicatorState& state() noexcept { return state_; }
 
   /// The calling thread has the rank from now on.
   void come() noexcept;
@@ -124,26 +124,26 @@ class alignas(separation_bytes) Endpoint {
   std::uint64_t calls_before() const noexcept { return calls_before_; }
 
   std::atomic<bool> attached{false};
-  ThreadGuard guard;                               ///< of the thread that is attached
+  ThreadExitGuard guard;                           ///< of the thread that is attached
   std::map<std::vector<int>, int> subgroup_calls;  ///< how often this rank has asked for each subgroup
   StepLog* log = nullptr;                          ///< tests only
 
  private:
-  friend class Brief;
+  friend class EagerPath;
   friend class Execution;
-  using Bytes = OwnLinesVector<std::byte>;
+  using Bytes = CachelinePaddedVector<std::byte>;
   /// The last call of an operation and what ran it: the next one like it is neither checked nor looked up again.
-  struct Recent {
+  struct LastCall {
     bool known = false;
     bool line = false;                   ///< run by the endpoint's own code, by messages of a single line
     bool reads = false, writes = false;  ///< `in`, `out` was given
     bool commutative = true, at_rest = false;
     int root = 0;
-    std::uint32_t generation = 0;  ///< of the chooser
+    std::uint32_t generation = 0;  ///< of the recipe selector
     std::size_t count = 0, element_bytes = 0;
     Reduction::Combine combine = nullptr;
     Reduction::Merge merge = nullptr;
-    const Prepared* prepared = nullptr;  ///< nullptr: the endpoint's own code
+    const CachedSchedule* prepared = nullptr;  ///< nullptr: the endpoint's own code
 
     bool is_like(const Collective& call, std::uint32_t now) const noexcept {
       const Reduction& op = call.reduction;
@@ -172,11 +172,11 @@ class alignas(separation_bytes) Endpoint {
   /// with every call is a cache miss each time.
   bool has_reached(int rank, std::uint64_t tick) noexcept {
     auto& seen = seen_ticks_[static_cast<std::size_t>(rank)];
-    if (seen < tick) seen = fabric_.tick(rank).value.load(ordering::tick_await);
+    if (seen < tick) seen = layout_.tick(rank).value.load(ordering::tick_await);
     return seen >= tick;
   }
   /// While it lives this rank may read and write other ranks' buffers, if it says so.
-  class Touch;
+  class BufferAccess;
   /// The caller's buffers are its own again: in a broken communicator others may have been told of them.
   void regain_buffers() noexcept;
   bool enter(Operation operation) noexcept;
@@ -185,21 +185,21 @@ class alignas(separation_bytes) Endpoint {
   bool reserve(Bytes& bytes, std::size_t least) noexcept;
   /// A process whose memory cannot be reached any more.
   void lost_access(pid_t process, int error) noexcept;
-  const Prepared* prepare(const Choice& choice, const Collective& call) noexcept;
-  Status execute(const Collective& call, const Prepared* prepared) noexcept;
-  void remember(const Collective& call, const Prepared* prepared) noexcept;
+  const CachedSchedule* prepare(const SelectedRecipe& choice, const Collective& call) noexcept;
+  Status execute(const Collective& call, const CachedSchedule* prepared) noexcept;
+  void remember(const Collective& call, const CachedSchedule* prepared) noexcept;
   Status run_loose(const Collective& call) noexcept;
   Status run_planned(const Collective& call) noexcept;
   Status run_line(const Collective& call) noexcept;
   Status commit_in_parts(const Collective& call) noexcept;
   void drain() noexcept;
-  bool begin_phase(Started& started) noexcept;
+  bool begin_phase(StartedCollective& started) noexcept;
   std::optional<std::size_t> longest_of(const Collective& call) const noexcept;
-  bool is_known(const Started& started) const noexcept;
-  const Prepared* prepare_part(Started& started, const Collective& part) noexcept;
-  void learn_uneven(Started& started) noexcept;
+  bool is_known(const StartedCollective& started) const noexcept;
+  const CachedSchedule* prepare_part(StartedCollective& started, const Collective& part) noexcept;
+  void learn_uneven(StartedCollective& started) noexcept;
   bool is_over() noexcept;
-  void end_started(Started& started, Status status) noexcept;
+  void end_started(StartedCollective& started, Status status) noexcept;
   bool send(Link& link, const void* data, std::size_t bytes) noexcept;
   bool receive(Link& link, void* data, std::size_t bytes) noexcept;
   bool flood(const Route& route, void* data, std::size_t bytes, int root) noexcept;
@@ -212,7 +212,7 @@ class alignas(separation_bytes) Endpoint {
   const std::byte* await_line(Link& link, Step::Kind kind) noexcept;
   bool flood_line(void* data, std::size_t bytes, int root) noexcept;
   bool gather_line(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
-  bool exchange_line(const OwnLinesVector<Action>& exchange, const void* in, void* result, std::size_t count,
+  bool exchange_line(const CachelinePaddedVector<Action>& exchange, const void* in, void* result, std::size_t count,
                      const Reduction& op) noexcept;
   Status broadcast_line(void* data, std::size_t bytes, int root) noexcept;
   Status reduce_line(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
@@ -229,8 +229,8 @@ class alignas(separation_bytes) Endpoint {
   bool waits_in_vain() noexcept;
   bool misses(int peer) noexcept;
 
-  State& state_;
-  const Fabric& fabric_;
+  CommunicatorState& state_;
+  const SharedLayout& layout_;
   Progress& progress_;
   Tick& tick_;
   std::byte* const stage_memory_;  ///< this rank's
@@ -246,36 +246,36 @@ class alignas(separation_bytes) Endpoint {
   std::uint64_t stuck_lines_ = 0;
 
   std::vector<std::unique_ptr<Link>> links_;
-  OwnLinesVector<Action> barrier_;
-  OwnLinesVector<Action> allreduce_;  ///< of an exchange without a tree; empty if reduce + broadcast
-  OwnLinesVector<Action> votes_;      ///< the same, of a two-phase commit
+  CachelinePaddedVector<Action> barrier_;
+  CachelinePaddedVector<Action> allreduce_;  ///< of an exchange without a tree; empty if reduce + broadcast
+  CachelinePaddedVector<Action> votes_;      ///< the same, of a two-phase commit
   Route allreduce_up_, allreduce_down_;
   Route broadcast_route_;
   Route reduce_route_;
   Route ordered_route_;
 
   std::size_t chunk_bytes_;
-  OwnLinesVector<std::byte> scratch_;  ///< [0, chunk): accumulator, [chunk, 2 chunk): operand
+  CachelinePaddedVector<std::byte> scratch_;  ///< [0, chunk): accumulator, [chunk, 2 chunk): operand
 
   // Of schedules.
   std::uint64_t epoch_ = 0;
-  Stage stage_;
-  OwnLinesVector<std::uint64_t> seen_ticks_;  ///< of each rank, as last looked at
+  StagingRing stage_;
+  CachelinePaddedVector<std::uint64_t> seen_ticks_;  ///< of each rank, as last looked at
   std::vector<std::uint32_t> departures_;     ///< the same, of those that were waited for
   std::uint64_t last_look_ = 0;               ///< when a started collective was last found blocked, in ticks()
   std::vector<Link*> lending_;                ///< links on which the peer may still read my buffers
   Bytes work_, pieces_, input_copy_, detour_;
   Execution blocking_;
-  std::vector<std::vector<std::unique_ptr<Prepared>>> prepared_;  ///< by choice and root
-  Recent recent_[operation_count];
-  std::deque<Started*> started_;
+  std::vector<std::vector<std::unique_ptr<CachedSchedule>>> prepared_;  ///< by choice and root
+  LastCall recent_[operation_count];
+  std::deque<StartedCollective*> started_;
 };
 
 /// Who is told that the communicator is broken goes on, and its buffers may be gone: a rank touches them only when it is
 /// known to do so, and finds then that the communicator is not broken (docs/explanation/memory-ordering.md, "Leaving").
-class Endpoint::Touch {
+class Endpoint::BufferAccess {
  public:
-  explicit Touch(Endpoint& endpoint) noexcept : word_(endpoint.progress_.touches) {
+  explicit BufferAccess(Endpoint& endpoint) noexcept : word_(endpoint.progress_.touches) {
     // Before the look at the status, to the compiler; to the processor by the heavy barrier of regain_buffers().
     if (endpoint.has_heavy_barrier_) [[likely]] {
       word_.store(1, std::memory_order_relaxed);
@@ -285,9 +285,9 @@ class Endpoint::Touch {
     }
     allowed_ = !endpoint.broken();
   }
-  Touch(const Touch&) = delete;
+  BufferAccess(const BufferAccess&) = delete;
   /// Partner: the load in regain_buffers().
-  ~Touch() { word_.store(0, std::memory_order_release); }
+  ~BufferAccess() { word_.store(0, std::memory_order_release); }
 
   explicit operator bool() const noexcept { return allowed_; }
 

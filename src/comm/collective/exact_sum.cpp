@@ -41,7 +41,7 @@ std::uint64_t bits_of(double value) noexcept {
 }
 
 /// value = mantissa * 2^(position - 1074)
-struct Parts {
+struct DecomposedNumber {
   std::int64_t mantissa;
   unsigned position;
 };
@@ -49,7 +49,7 @@ struct Parts {
 unsigned exponent_of(std::uint64_t bits) noexcept { return static_cast<unsigned>(bits >> fraction_bits) & 0x7ff; }
 
 /// Of a finite number.
-Parts parts_of(std::uint64_t bits) noexcept {
+DecomposedNumber decompose(std::uint64_t bits) noexcept {
   const unsigned exponent = exponent_of(bits);
   const unsigned normal = exponent != 0;
   const auto magnitude = static_cast<std::int64_t>((bits & fraction) | std::uint64_t{normal} << fraction_bits);
@@ -174,9 +174,10 @@ void ExactSum::add_bins(const double* values, std::size_t count) noexcept {
       add_special((bits & fraction) != 0, bits >> 63 != 0);
       continue;
     }
-    const Parts parts = parts_of(bits);
+    const DecomposedNumber number = decompose(bits);
     differs |= bits ^ sign_bit;
-    sums[i % sets][parts.position / 32] += static_cast<Wide>(parts.mantissa) * (std::int64_t{1} << parts.position % 32);
+    sums[i % sets][number.position / 32] +=
+        static_cast<Wide>(number.mantissa) * (std::int64_t{1} << number.position % 32);
   }
   flags_ |= some | (differs != 0 ? other : 0);
   // Carries from digit to digit of 32 bits; the last one is the sign.
@@ -228,9 +229,9 @@ void ExactSum::add_special(bool nan, bool negative) noexcept {
 void ExactSum::add(double value) noexcept {
   const std::uint64_t bits = bits_of(value);
   if (exponent_of(bits) == special_exponent) return add_special((bits & fraction) != 0, bits >> 63 != 0);
-  const Parts parts = parts_of(bits);
+  const DecomposedNumber number = decompose(bits);
   flags_ |= some | (bits != sign_bit ? other : 0);
-  if (parts.mantissa != 0) add_shifted(parts.mantissa, parts.position);
+  if (number.mantissa != 0) add_shifted(number.mantissa, number.position);
 }
 
 void ExactSum::add(float value) noexcept { add(widened(value)); }

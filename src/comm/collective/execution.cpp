@@ -8,15 +8,15 @@
 #include <utility>
 
 #include "base/copy.hpp"
-#include "comm/collective/chooser.hpp"
+#include "comm/collective/communicator_state.hpp"
 #include "comm/collective/endpoint.hpp"
-#include "comm/collective/state.hpp"
+#include "comm/collective/recipe_selector.hpp"
 
 namespace smelt::comm {
 namespace {
 
 /// Lines that one direction of an exchange is ahead of the other: a quarter of a channel.
-std::size_t burst_lines(int ranks) { return Fabric::channel_lines(ranks) / 4; }
+std::size_t burst_lines(int ranks) { return SharedLayout::channel_lines(ranks) / 4; }
 /// From this size on a message is a pointer to be read from, where that is possible.
 constexpr std::size_t least_direct_bytes = 2048, least_process_bytes = 8192;
 constexpr std::uint32_t pointer_tag = 1;
@@ -34,19 +34,19 @@ static std::size_t length_of(const Collective& call, int ranks, int rank) {
   return longest ? *longest : (std::size_t{1} << 62) / call.element_bytes;
 }
 
-bool Execution::begin(Endpoint& endpoint, const Collective& call, const Prepared& prepared) noexcept {
+bool Execution::begin(Endpoint& endpoint, const Collective& call, const CachedSchedule& prepared) noexcept {
   endpoint_ = &endpoint;
   prepared_ = &prepared;
   call_ = call;
-  brief_ = prepared.brief.fits(endpoint, call) ? &prepared.brief : nullptr;
-  if (brief_ != nullptr) {
-    brief_->begin(endpoint, call_, course_);
+  eager_ = prepared.eager.fits(endpoint, call) ? &prepared.eager : nullptr;
+  if (eager_ != nullptr) {
+    eager_->begin(endpoint, call_, pending_);
     return true;
   }
   const Schedule& schedule = prepared.schedule;
   const int ranks = endpoint.size();
-  cutting_ = plan::Cutting(schedule, call.operation, prepared.recipe.chunk_bytes, Stage::most_chunk_bytes,
-                           length_of(call, ranks, endpoint.rank_), call.element_bytes);
+  cutting_ = plan::Chunking(schedule, call.operation, prepared.recipe.chunk_bytes, StagingRing::most_chunk_bytes,
+                            length_of(call, ranks, endpoint.rank_), call.element_bytes);
   if (!make_room()) return false;
   if (schedule.ticks > 0) epoch_ = ++endpoint.epoch_ << tick_bits;
   if (schedule.stage_blocks > 0) {
@@ -164,14 +164,14 @@ std::byte* Execution::base_of(Buffer buffer, int owner) const noexcept {
   switch (buffer) {
     case Buffer::in:
       return own ? const_cast<std::byte*>(static_cast<const std::byte*>(call_.in))
-                 : const_cast<std::byte*>(endpoint_->fabric_.tick(owner).in.load(std::memory_order_relaxed));
+                 : const_cast<std::byte*>(endpoint_->layout_.tick(owner).in.load(std::memory_order_relaxed));
     case Buffer::out:
       return own ? static_cast<std::byte*>(call_.out)
-                 : endpoint_->fabric_.tick(owner).out.load(std::memory_order_relaxed);
+                 : endpoint_->layout_.tick(owner).out.load(std::memory_order_relaxed);
     case Buffer::work:
       return endpoint_->work_.data();
     case Buffer::stage:
-      return endpoint_->fabric_.stage(owner) + staged_at();
+      return endpoint_->layout_.stage(owner) + staged_at();
     case Buffer::none:
       break;
   }
@@ -223,7 +223,7 @@ std::uint64_t Execution::tick_value(std::size_t chunk, int tick) const noexcept 
 }
 
 std::size_t Execution::staged_at() const noexcept {
-  return (first_staged_ + chunk_ * Stage::stride(staged_bytes_)) % Stage::bytes;
+  return (first_staged_ + chunk_ * StagingRing::stride(staged_bytes_)) % StagingRing::bytes;
 }
 
 void Execution::enter_chunk() noexcept {
@@ -242,7 +242,7 @@ Execution::Outcome Execution::advance() noexcept {
   wait_in_ = wait_out_ = wait_returned_ = nullptr;
   wait_tick_ = nullptr;
   endpoint_->waiting_too_ = Endpoint::everybody;
-  if (brief_ != nullptr) return advance_brief();
+  if (eager_ != nullptr) return advance_eager();
   for (;;) {
     const auto& moves = section();
     if (at_ < moves.size()) {
@@ -269,14 +269,14 @@ Execution::Outcome Execution::advance() noexcept {
   }
 }
 
-Execution::Outcome Execution::advance_brief() noexcept {
-  if (brief_->advance(*endpoint_, call_, course_)) return Outcome::done;
+Execution::Outcome Execution::advance_eager() noexcept {
+  if (eager_->advance(*endpoint_, call_, pending_)) return Outcome::done;
   if (endpoint_->broken()) return Outcome::broken;
-  wait_in_ = course_.in;
-  wait_lines_ = course_.in_lines;
-  wait_out_ = course_.out;
-  wait_tick_ = const_cast<Tick*>(course_.tick);
-  wait_value_ = course_.tick_value;
+  wait_in_ = pending_.in;
+  wait_lines_ = pending_.in_lines;
+  wait_out_ = pending_.out;
+  wait_tick_ = const_cast<Tick*>(pending_.tick);
+  wait_value_ = pending_.tick_value;
   return Outcome::blocked;
 }
 
@@ -313,7 +313,7 @@ Execution::Outcome Execution::perform(const Move& move) noexcept {
 
 Execution::Outcome Execution::await(int source, std::uint64_t value) noexcept {
   if (endpoint_->has_reached(source, value)) return Outcome::done;
-  wait_tick_ = &endpoint_->fabric_.tick(source);
+  wait_tick_ = &endpoint_->layout_.tick(source);
   wait_value_ = value;
   endpoint_->waiting_for_ = source;
   return Outcome::blocked;
@@ -323,13 +323,13 @@ Execution::Outcome Execution::await(int source, std::uint64_t value) noexcept {
 Execution::Outcome Execution::reuse_stage() noexcept {
   const auto uses = endpoint_->stage_.uses(staged_at(), staged_bytes_);
   for (; place_ < uses.size(); ++place_, reader_ = 0) {
-    const Stage::Use& use = uses[place_];
+    const StagingRing::Use& use = uses[place_];
     for (; use.readers != nullptr && reader_ < use.readers->size(); ++reader_) {
       if (const Outcome outcome = await((*use.readers)[reader_], use.value); outcome != Outcome::done) return outcome;
     }
   }
   const Schedule& schedule = prepared_->schedule;
-  std::ranges::fill(uses, Stage::Use{&schedule.stage_readers, tick_value(chunk_, schedule.ticks)});
+  std::ranges::fill(uses, StagingRing::Use{&schedule.stage_readers, tick_value(chunk_, schedule.ticks)});
   stage_free_ = true;
   return Outcome::done;
 }
@@ -463,7 +463,7 @@ void Execution::take_buffer(Link& link, const Move& move, const Extent& extent) 
   link.in.release();
   received_.offset = extent.bytes;
   endpoint_->waiting_for_ = link.peer;
-  const Endpoint::Touch touch(*endpoint_);
+  const Endpoint::BufferAccess touch(*endpoint_);
   if (!touch) return;
   if (combines(move)) {
     const Extent with = locate(move.with, received_.extent, endpoint_->rank_);
@@ -573,7 +573,7 @@ Execution::Outcome Execution::perform_one_sided(const Move& move) noexcept {
   const Extent theirs = locate(area, 0, owner);
   const pid_t process = area.buffer == Buffer::stage ? 0 : endpoint_->link_to(owner)->process;
   endpoint_->waiting_for_ = owner;
-  const Endpoint::Touch touch(*endpoint_);
+  const Endpoint::BufferAccess touch(*endpoint_);
   if (!touch) return Outcome::broken;
   if (move.kind == Move::Kind::get_combine) {
     fold_from(process, theirs.data, mine.data, locate(move.with, 0, endpoint_->rank_).data, mine.bytes,
@@ -591,10 +591,10 @@ Execution::Outcome Execution::perform_shared(const Move& move) noexcept {
   const Extent mine = locate(put ? move.from : move.to, 0, endpoint_->rank_);
   if (mine.bytes == 0) return Outcome::done;
   Link& link = *endpoint_->link_to(other);
-  Parts& parts = put ? link.giving : link.getting;
+  WorkSharing& parts = put ? link.giving : link.getting;
   endpoint_->waiting_for_ = other;
-  for (Part part; (part = parts.take(mine.bytes)).bytes > 0; shared_bytes_ += part.bytes) {
-    const Endpoint::Touch touch(*endpoint_);
+  for (WorkShare part; (part = parts.take(mine.bytes)).bytes > 0; shared_bytes_ += part.bytes) {
+    const Endpoint::BufferAccess touch(*endpoint_);
     if (!touch) return Outcome::broken;
     std::byte* const theirs = locate(put ? move.to : move.from, 0, other).data;
     transfer(link.process, theirs + part.begin, mine.data + part.begin, part.bytes, put);

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "comm/collective/brief.hpp"
+#include "comm/collective/eager_path.hpp"
 #include "comm/collective/link.hpp"
 #include "plan/schedule/schedule_internal.hpp"
 #include "smelt/collective.hpp"
@@ -27,10 +27,10 @@ class Endpoint;
 bool holds_all(Operation operation, Buffer buffer) noexcept;
 
 /// One rank's schedule, as it is cached.
-struct Prepared {
+struct CachedSchedule {
   Recipe recipe;
   Schedule schedule;
-  Brief brief{};  ///< the same for short messages; may be empty
+  EagerPath eager{};  ///< the same for short messages; may be empty
 };
 
 class Execution {
@@ -39,7 +39,7 @@ class Execution {
 
   /// Takes over a call that has been checked. `prepared` and what the call points to stay valid until the
   /// end. False: no memory for scratch space, and the communicator is broken.
-  bool begin(Endpoint& endpoint, const Collective& call, const Prepared& prepared) noexcept;
+  bool begin(Endpoint& endpoint, const Collective& call, const CachedSchedule& prepared) noexcept;
 
   Outcome advance() noexcept;
 
@@ -74,7 +74,7 @@ class Execution {
   void start_move() noexcept;
   bool ready() const noexcept;
 
-  Outcome advance_brief() noexcept;
+  Outcome advance_eager() noexcept;
   Outcome perform(const Move& move) noexcept;
   Outcome perform_messages(const Move& move) noexcept;
   Outcome perform_one_sided(const Move& move) noexcept;
@@ -99,11 +99,11 @@ class Execution {
                  bool theirs_first) noexcept;
 
   Endpoint* endpoint_ = nullptr;
-  const Prepared* prepared_ = nullptr;
+  const CachedSchedule* prepared_ = nullptr;
   Collective call_;
-  const Brief* brief_ = nullptr;  ///< that does it, if it is short enough for that
-  Brief::Course course_;
-  plan::Cutting cutting_;
+  const EagerPath* eager_ = nullptr;  ///< that does it, if it is short enough for that
+  EagerPath::PendingOperation pending_;
+  plan::Chunking cutting_;
   std::uint64_t epoch_ = 0;              ///< tick value of this operation's beginning
   std::size_t first_staged_ = 0, staged_bytes_ = 0;  ///< of the stages: where the first chunk lies, what each takes
   std::size_t chunk_ = 0;

@@ -35,9 +35,9 @@ inline std::string fresh_name() {
 
 /// A zeroed value that forked processes share.
 template <class Value>
-class Zeroed {
+class ZeroedSharedValue {
  public:
-  Zeroed() : segment_(*Segment::anonymous(sizeof(Value))) {}
+  ZeroedSharedValue() : segment_(*Segment::anonymous(sizeof(Value))) {}
   Value* operator->() const { return reinterpret_cast<Value*>(segment_.data()); }
   Value& operator*() const { return *operator->(); }
 

@@ -31,7 +31,7 @@ using test::names_left;
 using test::options_for;
 using test::setting;
 using test::wait_for;
-using test::Zeroed;
+using test::ZeroedSharedValue;
 
 /// A second is promised; the machine may be busy with something else.
 constexpr std::uint64_t longest_wait_ns = 5'000'000'000;
@@ -422,7 +422,7 @@ TEST(Leaving, ThreadsAreToldInEveryOperation) {
     for (const Operation operation : operations) {
       for (const std::size_t count : counts) {
         if (operation == Operation::barrier && count > counts[1]) continue;
-        const Zeroed<Scene> scene;
+        const ZeroedSharedValue<Scene> scene;
         const int size = rounds.size();
         rounds.prepare(*scene, way, size);
         round_of_threads(*scene, rounds.next(operation, count, size));
@@ -439,7 +439,7 @@ TEST(ProcessesLeaving, IsToldInEveryOperation) {
     for (const std::size_t count : {counts[0], counts[2], counts[3]}) {
       for (const Way way : {Way::detaches, Way::destroys, Way::attends_not, Way::exits, Way::is_killed}) {
         if (operation == Operation::barrier && count > counts[0]) continue;
-        const Zeroed<Scene> scene;
+        const ZeroedSharedValue<Scene> scene;
         const int size = rounds.size();
         rounds.prepare(*scene, way, size);
         round_of_processes(*scene, rounds.next(operation, count, size));
@@ -456,7 +456,7 @@ TEST(Leaving, IsNoticedInEveryAlgorithm) {
     if (info.operation == Operation::barrier) continue;
     for (const Access access : info.access) {
       for (const std::size_t count : {counts[0], counts[3]}) {
-        const Zeroed<Scene> scene;
+        const ZeroedSharedValue<Scene> scene;
         const int size = 4;  // for which there are all
         rounds.prepare(*scene, Way::detaches, size);
         Deed deed = rounds.next(info.operation, count, size);
@@ -498,7 +498,7 @@ std::vector<Deed> some_deeds(Rounds& rounds, int size, std::uint64_t seed) {
 TEST(Leaving, AfterTheLastOperationBreaksNothingAmongThreads) {
   Rounds rounds("last operations of threads");
   for (int turn = 0; turn < 60 && !HasFailure(); ++turn) {
-    const Zeroed<Scene> scene;
+    const ZeroedSharedValue<Scene> scene;
     const int size = rounds.size();
     rounds.prepare(*scene, Way::detaches, size);
     const auto deeds = some_deeds(rounds, size, scene->seed);
@@ -521,7 +521,7 @@ TEST(Leaving, AfterTheLastOperationBreaksNothingAmongThreads) {
 TEST(ProcessesLeaving, AfterTheLastOperationBreaksNothing) {
   Rounds rounds("last operations of processes");
   for (int turn = 0; turn < 40 && !HasFailure(); ++turn) {
-    const Zeroed<Scene> scene;
+    const ZeroedSharedValue<Scene> scene;
     const int size = rounds.size();
     rounds.prepare(*scene, Way::destroys, size);
     const auto deeds = some_deeds(rounds, size, scene->seed);
@@ -606,7 +606,7 @@ TEST(ProcessesLeaving, WithSomethingStarted) {
   Rounds rounds("processes that end with something started");
   for (const Operation operation : operations) {
     for (const std::size_t count : {counts[0], counts[3]}) {
-      const Zeroed<Scene> scene;
+      const ZeroedSharedValue<Scene> scene;
       rounds.prepare(*scene, Way::exits, 3);
       const Deed deed{.operation = operation, .count = count};
       const auto name = fresh_name();
@@ -749,7 +749,7 @@ TEST(ProcessesLeaving, DuringTheMakingOfASubgroup) {
       wrong += make_a_part(rank, leaver) != 0;
     }));
     EXPECT_EQ(wrong, 0);
-    const Zeroed<Scene> scene;
+    const ZeroedSharedValue<Scene> scene;
     const auto name = fresh_name();
     const auto pids = fork_ranks(size, [&](int number) {
       scene->introduce(number);
@@ -805,7 +805,7 @@ TEST(ProcessesLeaving, DuringShrink) {
   for (int turn = 0; turn < 20 && !HasFailure(); ++turn) {
     const int size = 3 + turn % 4;
     const auto late_us = random() % 3000;
-    const Zeroed<Scene> scene;
+    const ZeroedSharedValue<Scene> scene;
     const auto one = [&](Rank rank) {
       if (rank.barrier() != Status::ok) return 1;
       const int number = rank.rank();
@@ -854,7 +854,7 @@ TEST(ProcessesLeaving, ForANewCommunicatorOfThatName) {
   for (int turn = 0; turn < 15 && !HasFailure(); ++turn) {
     const int size = 2 + turn % 4, leaver = static_cast<int>(random() % static_cast<std::uint64_t>(size));
     const auto late_us = random() % 2000;
-    const Zeroed<Scene> scene;
+    const ZeroedSharedValue<Scene> scene;
     const auto name = fresh_name();
     const auto pids = fork_ranks(size, [&](int number) {
       scene->introduce(number);
@@ -889,7 +889,7 @@ TEST(ProcessesLeaving, ForANewCommunicatorOfThatName) {
 // A process that cannot set up its side of a communicator that all have come to.
 TEST(ProcessesLeaving, DuringCreation) {
   const auto name = fresh_name();
-  const Zeroed<Scene> scene;
+  const ZeroedSharedValue<Scene> scene;
   const auto pids = fork_ranks(3, [&](int number) {
     scene->introduce(number);
     const int mine[] = {number};

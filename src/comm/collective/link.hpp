@@ -8,8 +8,8 @@
 
 #include "base/cacheline.hpp"
 #include "channel/ump.hpp"
-#include "comm/collective/parts.hpp"
-#include "comm/group/fabric.hpp"
+#include "comm/collective/work_sharing.hpp"
+#include "comm/group/shared_layout.hpp"
 
 namespace smelt::comm {
 
@@ -17,11 +17,11 @@ struct alignas(separation_bytes) Link {
   int peer = 0;
   channel::UmpSender out;
   channel::UmpReceiver in;
-  Consumed* mine_read = nullptr;    ///< of the channel to the peer: how many of my buffers it has read
-  Consumed* theirs_read = nullptr;  ///< of the channel from the peer
+  DirectReads* mine_read = nullptr;    ///< of the channel to the peer: how many of my buffers it has read
+  DirectReads* theirs_read = nullptr;  ///< of the channel from the peer
   std::uint32_t lent = 0;           ///< my buffers that the peer has been told of
   std::uint32_t taken = 0;          ///< the peer's buffers that I have read
-  Parts giving, getting;            ///< of what both move: to the peer, and from it
+  WorkSharing giving, getting;      ///< of what both move: to the peer, and from it
   bool lending = false;             ///< the peer may not have returned all
   pid_t process = 0;                ///< 0: the same process
 

@@ -24,7 +24,7 @@ using test::CollectiveCheck;
 using test::Manner;
 
 /// Ranks that run one recipe.
-struct Team {
+struct ForkJoinTeam {
   int ranks = 1;
   Recipe recipe{};
   const AlgorithmInfo* info = nullptr;
@@ -36,9 +36,9 @@ std::vector<int> rank_counts() {
   return all;
 }
 
-std::vector<Team> teams_of(int ranks) {
+std::vector<ForkJoinTeam> teams_of(int ranks) {
   const std::vector<Access> access = {Access::channels, Access::staged, Access::direct};
-  std::vector<Team> teams;
+  std::vector<ForkJoinTeam> teams;
   for (const auto& info : algorithms()) {
     if (info.operation == Operation::barrier) continue;
     std::vector<Recipe> seen;
@@ -55,7 +55,7 @@ std::vector<Team> teams_of(int ranks) {
 
 /// Elements of 8 bytes around every boundary: nothing, a line and its payload, a piece, the recipe's chunk, a slot
 /// of a stage, whole or shared by blocks; not more in all than some tens of MiB.
-std::vector<std::size_t> counts_for(const Team& team) {
+std::vector<std::size_t> counts_for(const ForkJoinTeam& team) {
   const auto ranks = static_cast<std::size_t>(team.ranks);
   const bool blocks = has_rank_blocks(team.info->operation);
   constexpr std::size_t slot = 4096, line = 8, payload = 7, piece = 256, channel = 256;
@@ -73,18 +73,18 @@ std::vector<std::size_t> counts_for(const Team& team) {
   return counts;
 }
 
-Reduction operator_of(const Team& team, std::uint64_t number) {
+Reduction operator_of(const ForkJoinTeam& team, std::uint64_t number) {
   Reduction reduction = number % 3 == 1 ? test::matrix_product() : sum<std::uint64_t>();
   reduction.reproducible = number % 3 == 2 && team.info->canonical_order;
   return reduction;
 }
 
-bool takes_uneven(const Team& team) {
+bool takes_uneven(const ForkJoinTeam& team) {
   const auto& info = *team.info;
   return has_rank_blocks(info.operation) && (info.irregular || (info.irregular_pairs && team.ranks == 2));
 }
 
-std::vector<Case> some_cases(const Team& team, std::mt19937_64& random) {
+std::vector<Case> some_cases(const ForkJoinTeam& team, std::mt19937_64& random) {
   const auto counts = counts_for(team);
   std::vector<Case> cases;
   for (int i = 0; i < 8; ++i) {
@@ -100,7 +100,7 @@ std::vector<Case> some_cases(const Team& team, std::mt19937_64& random) {
   return cases;
 }
 
-std::vector<Case> all_cases(const Team& team) {
+std::vector<Case> all_cases(const ForkJoinTeam& team) {
   std::vector<Case> cases;
   std::uint64_t number = 0;
   for (const auto count : counts_for(team)) {
@@ -120,17 +120,17 @@ std::vector<Case> all_cases(const Team& team) {
   return cases;
 }
 
-CommunicatorOptions options_for(const Team& team) {
+CommunicatorOptions options_for(const ForkJoinTeam& team) {
   auto options = test::options_for(team.info != nullptr ? to_string(team.recipe) : "");
   options.timeout_s = 120;  // 64 ranks on few PUs beside other work
   return options;
 }
 
-std::string label_of(const Team& team) {
+std::string label_of(const ForkJoinTeam& team) {
   return (team.info != nullptr ? to_string(team.recipe) : "the best") + " on " + std::to_string(team.ranks);
 }
 
-void check_threads(const Team& team, const std::vector<Case>& cases) {
+void check_threads(const ForkJoinTeam& team, const std::vector<Case>& cases) {
   SynthSpec spec;
   spec.packages = 2;
   spec.cores = 4;
@@ -154,7 +154,7 @@ void check_threads(const Team& team, const std::vector<Case>& cases) {
   EXPECT_EQ(first, "") << label_of(team);
 }
 
-void check_processes(const Team& team, const std::vector<Case>& cases) {
+void check_processes(const ForkJoinTeam& team, const std::vector<Case>& cases) {
   const auto name = test::fresh_name();
   const auto pids = test::fork_ranks(team.ranks, [&](int rank) {
     return test::run_cases(name, team.ranks, rank, cases, label_of(team), options_for(team));

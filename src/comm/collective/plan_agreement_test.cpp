@@ -6,14 +6,14 @@
 #include <thread>
 #include <vector>
 
+#include "comm/collective/communicator_state.hpp"
 #include "comm/collective/endpoint.hpp"
-#include "comm/collective/state.hpp"
 
 namespace smelt::comm {
 namespace {
 
-std::shared_ptr<State> make_state(const std::string& topology, int ranks, const std::string& barrier = "",
-                                  const std::string& algorithm = "") {
+std::shared_ptr<CommunicatorState> make_state(const std::string& topology, int ranks, const std::string& barrier = "",
+                                              const std::string& algorithm = "") {
   SynthSpec spec;
   spec.packages = 2;
   spec.cores = 8;
@@ -28,7 +28,7 @@ std::shared_ptr<State> make_state(const std::string& topology, int ranks, const 
   options.algorithm = algorithm;
   options.search_ms = 0;
   options.wait = "yield";
-  auto state = State::create(machine, group, options);
+  auto state = CommunicatorState::create(machine, group, options);
   EXPECT_TRUE(state) << (state ? "" : state.error().message);
   (*state)->flat_barrier_used = (*state)->commits_in_parts =
       false;  // the planned steps, however many PUs this machine has
@@ -37,7 +37,7 @@ std::shared_ptr<State> make_state(const std::string& topology, int ranks, const 
 
 /// Runs f(endpoint) on all ranks and returns what each did.
 template <class F>
-std::vector<StepLog> record(State& state, F f) {
+std::vector<StepLog> record(CommunicatorState& state, F f) {
   std::vector<StepLog> logs(state.endpoints.size());
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < logs.size(); ++rank) {
@@ -51,7 +51,7 @@ std::vector<StepLog> record(State& state, F f) {
   return logs;
 }
 
-const Plan& plan_of(const State& state, Operation operation) {
+const Plan& plan_of(const CommunicatorState& state, Operation operation) {
   return state.plans[static_cast<std::size_t>(operation)];
 }
 

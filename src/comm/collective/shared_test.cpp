@@ -46,12 +46,12 @@ constexpr std::uint64_t death_rounds = 60;
 /// A second is promised; the machine may be busy with something else.
 constexpr std::uint64_t longest_wait_ns = 5'000'000'000;
 
-/// Endings of meetings of that name that wait for somebody (comm/endings.hpp).
-int endings_left(const std::string& name) {
+/// Endings of rendezvous of that name that wait for somebody (comm/endings.hpp).
+int tombstones_left(const std::string& name) {
   std::error_code none;
-  const std::filesystem::directory_iterator endings(cache_path({}).parent_path() / "ended", none), end;
+  const std::filesystem::directory_iterator tombstones(cache_path({}).parent_path() / "ended", none), end;
   return static_cast<int>(
-      std::count_if(endings, end, [&](const auto& entry) { return entry.path().string().ends_with("-" + name); }));
+      std::count_if(tombstones, end, [&](const auto& entry) { return entry.path().string().ends_with("-" + name); }));
 }
 
 std::vector<Case> all_operations(int ranks, bool irregular) {
@@ -109,10 +109,10 @@ struct Round {
   }
 };
 
-/// A meeting as its name is seen from outside.
-class MeetingSeen {
+/// A rendezvous as its name is seen from outside.
+class RendezvousObserver {
  public:
-  explicit MeetingSeen(const std::string& name) : path_("/smelt-" + std::to_string(geteuid()) + "-" + name) {}
+  explicit RendezvousObserver(const std::string& name) : path_("/smelt-" + std::to_string(geteuid()) + "-" + name) {}
   bool has_come(std::uint64_t process) {
     if (segment_.data() == nullptr) {
       auto found = Segment::open_named(path_);
@@ -141,7 +141,7 @@ TEST_P(Processes, DoEveryOperation) {
   for (const bool irregular : {false, true}) {
     const auto name = fresh_name();
     const auto cases = all_operations(size, irregular);
-    const test::Zeroed<Round> round;
+    const test::ZeroedSharedValue<Round> round;
     const auto pids = fork_ranks(size, [&](int rank) {
       round->introduce(rank);
       return run_cases(name, size, rank, cases, "chosen");
@@ -297,7 +297,8 @@ int survive(Round& round, const std::string& name, int size, int rank, std::uint
 }
 
 /// Kills a rank some time after it has come (before that nobody can know of it), or after all are at work.
-void kill_after_it_came(Round& round, MeetingSeen& seen, int rank, pid_t pid, int delay_us, bool at_work = false) {
+void kill_after_it_came(Round& round, RendezvousObserver& seen, int rank, pid_t pid, int delay_us,
+                        bool at_work = false) {
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::microseconds(20)); };
   while (!round.created[rank] && !seen.has_come(round.process[rank])) pause();
   while (at_work && std::count(round.created, round.created + Round::dying, true) < Round::dying) pause();
@@ -314,8 +315,8 @@ TEST(Deaths, SurvivorsAreToldShrinkAndGoOn) {
   for (std::uint64_t turn = 0; turn < rounds && !HasFailure(); ++turn) {
     const auto name = fresh_name();
     const std::uint64_t seed = random();
-    const test::Zeroed<Round> round;
-    MeetingSeen seen(name);
+    const test::ZeroedSharedValue<Round> round;
+    RendezvousObserver seen(name);
     const int first = static_cast<int>(random() % size), second = (first + 1) % size;
     round->victims = 1u << first | (turn % 3 == 0 ? 1u << second : 0u);
     const auto pids = fork_ranks(size, [&](int rank) { return survive(*round, name, size, rank, seed, 300); });
@@ -339,7 +340,7 @@ TEST(Deaths, SurvivorsAreToldShrinkAndGoOn) {
     before_all_had_met += std::count(results.begin(), results.end(), 40) != 0;
     // At once: a name that goes later was left by somebody.
     EXPECT_EQ(names_left(round->processes()), 0) << "round " << turn;
-    EXPECT_EQ(endings_left(name), 0) << "round " << turn;
+    EXPECT_EQ(tombstones_left(name), 0) << "round " << turn;
   }
   RecordProperty("killed", std::to_string(killed));
   RecordProperty("rounds_without_a_death", std::to_string(untouched));
@@ -366,10 +367,10 @@ TEST(Deaths, AreNoticedWithinASecond) {
   EXPECT_EQ(wait_for(pids), (std::vector<int>{0, -SIGKILL, 0}));
 }
 
-// It has come to the meeting of a subgroup as the first; the others have other things to do.
+// It has come to the rendezvous of a subgroup as the first; the others have other things to do.
 TEST(Deaths, LeaveNoNameOfASubgroup) {
   const auto name = fresh_name();
-  const test::Zeroed<Round> round;
+  const test::ZeroedSharedValue<Round> round;
   const auto pids = fork_ranks(3, [&](int rank) {
     const int mine[] = {rank};
     auto comm = Communicator::create_shared(name, 3, mine, options_for());
@@ -388,11 +389,11 @@ TEST(Deaths, LeaveNoNameOfASubgroup) {
   EXPECT_EQ(names_left(round->processes()), 0);
 }
 
-// The dead rank has joined the communicator, but not come to the meeting of its part: only the communicator knows.
+// The dead rank has joined the communicator, but not come to the rendezvous of its part: only the communicator knows.
 TEST(Deaths, EndTheMakingOfASubgroup) {
   for (const bool member : {true, false}) {
     const auto name = fresh_name();
-    const test::Zeroed<Round> round;
+    const test::ZeroedSharedValue<Round> round;
     round->victims = 1u << 2;
     const auto pids = fork_ranks(4, [&](int rank) {
       const int mine[] = {rank};

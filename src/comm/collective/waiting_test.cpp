@@ -3,8 +3,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "comm/collective/communicator_state.hpp"
 #include "comm/collective/endpoint.hpp"
-#include "comm/collective/state.hpp"
 
 namespace smelt {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t long_enough_ns = 10'000'000;  ///< for a long message of others to end
 
 /// Ranks on so many PUs, one after another; `processes` are this one, twice.
-std::shared_ptr<comm::State> two_ranks(int pus, bool processes, const std::string& mode = "auto") {
+std::shared_ptr<comm::CommunicatorState> two_ranks(int pus, bool processes, const std::string& mode = "auto") {
   const Machine machine = *synthesize_machine({.cores = 2});
   const Group group{{0, pus - 1}};
   CommunicatorOptions options;
@@ -22,17 +22,17 @@ std::shared_ptr<comm::State> two_ranks(int pus, bool processes, const std::strin
   options.wait = mode;
   options.pus = {machine.pus[0].os_index, machine.pus[static_cast<std::size_t>(pus - 1)].os_index};
   const int both[] = {0, 1};
-  const int meeting_place = memfd_create("test", 0);
-  auto state = processes ? comm::State::create_shared(meeting_place, machine, group, both, options)
-                         : comm::State::create(machine, group, options);
-  close(meeting_place);
+  const int memory = memfd_create("test", 0);
+  auto state = processes ? comm::CommunicatorState::create_shared(memory, machine, group, both, options)
+                         : comm::CommunicatorState::create(machine, group, options);
+  close(memory);
   EXPECT_TRUE(state) << state.error().message;
   return state ? *state : nullptr;
 }
 
-class HowRanksWait : public testing::TestWithParam<bool> {};
+class RankWaiting : public testing::TestWithParam<bool> {};
 
-TEST_P(HowRanksWait, WithAPuEachTheyStayAwakeForLongMessages) {
+TEST_P(RankWaiting, WithAPuEachTheyStayAwakeForLongMessages) {
   const auto state = two_ranks(2, GetParam());
   ASSERT_TRUE(state);
   if (state->parallelism < 2) GTEST_SKIP() << "this process has one PU's worth of time only";
@@ -43,7 +43,7 @@ TEST_P(HowRanksWait, WithAPuEachTheyStayAwakeForLongMessages) {
   }
 }
 
-TEST_P(HowRanksWait, CrowdedOnesByTheUsualPolicy) {
+TEST_P(RankWaiting, CrowdedOnesByTheUsualPolicy) {
   const auto state = two_ranks(1, GetParam());
   ASSERT_TRUE(state);
   for (const auto& endpoint : state->endpoints) {
@@ -53,16 +53,16 @@ TEST_P(HowRanksWait, CrowdedOnesByTheUsualPolicy) {
   }
 }
 
-TEST_P(HowRanksWait, AsTheyAreTold) {
+TEST_P(RankWaiting, AsTheyAreTold) {
   const auto state = two_ranks(2, GetParam(), "sleep");
   ASSERT_TRUE(state);
   for (const auto& endpoint : state->endpoints) EXPECT_EQ(endpoint->wait_config().mode, WaitMode::sleep);
 }
 
-INSTANTIATE_TEST_SUITE_P(ThreadsAndProcesses, HowRanksWait, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(ThreadsAndProcesses, RankWaiting, testing::Bool(),
                          [](const auto& processes) { return processes.param ? "Processes" : "Threads"; });
 
-TEST(HowRanksWait, PartsOfACommunicatorAsTheWhole) {
+TEST(RankWaiting, PartsOfACommunicatorAsTheWhole) {
   const auto state = two_ranks(2, false);
   ASSERT_TRUE(state);
   const auto alone = state->subgroup({1}, 0, 0);

@@ -19,17 +19,17 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/process.hpp"
-#include "comm/group/blueprint.hpp"
-#include "comm/group/fabric.hpp"
 #include "comm/group/rendezvous.hpp"
+#include "comm/group/shared_config.hpp"
+#include "comm/group/shared_layout.hpp"
 
 namespace smelt {
 namespace {
 
-using comm::Fabric;
-using comm::Meeting;
 using comm::Membership;
 using comm::Progress;
+using comm::Rendezvous;
+using comm::SharedLayout;
 using State = RankActivity::State;
 
 /// Who says twice within this time that it waits, waits. A waiting rank says so every 50 ms at the least; the machine
@@ -56,17 +56,17 @@ bool is_shared_memory(const std::string& descriptor) {
 }
 
 /// What the descriptor refers to, if that is a communicator's memory not seen before.
-std::optional<Meeting> meeting_behind(const std::string& descriptor, std::set<std::pair<dev_t, ino_t>>& seen) {
+std::optional<Rendezvous> rendezvous_behind(const std::string& descriptor, std::set<std::pair<dev_t, ino_t>>& seen) {
   if (!is_shared_memory(descriptor)) return std::nullopt;
   const int fd = open(descriptor.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return std::nullopt;
-  std::optional<Meeting> meeting;
+  std::optional<Rendezvous> rendezvous;
   struct stat status = {};
   if (fstat(fd, &status) == 0 && seen.emplace(status.st_dev, status.st_ino).second) {
-    if (auto segment = Segment::view(fd)) meeting = comm::look_at_meeting(std::move(*segment));
+    if (auto segment = Segment::view(fd)) rendezvous = comm::inspect_rendezvous(std::move(*segment));
   }
   close(fd);
-  return meeting;
+  return rendezvous;
 }
 
 // ---- looking at one
@@ -84,7 +84,7 @@ State state_of(const Membership& members, int rank) {
   }
   if (!members.same_namespaces()) return State::present;  // its process has another number here
   const ProcessId process = members.process(rank);
-  if (life_of(process) == Life::dead) return State::finished;
+  if (liveness_of(process) == Liveness::dead) return State::finished;
   return is_stopped(process) ? State::stopped : State::present;
 }
 
@@ -112,42 +112,43 @@ RankActivity activity_of(const Membership& members, const Progress& progress, in
 }
 
 /// A communicator's memory, and when each rank had last said that it waits when it was found.
-struct Found {
-  Meeting meeting;
+struct InspectedCommunicator {
+  Rendezvous rendezvous;
   Group group;
   Machine machine;
   std::vector<std::uint64_t> waited_at_ns;
 
-  Fabric fabric() const { return {meeting.user(), meeting.size}; }
+  SharedLayout layout() const { return {rendezvous.user(), rendezvous.size}; }
 };
 
 /// Nothing if the memory is not that of a communicator of this version.
-std::optional<Found> first_look(Meeting meeting) {
-  if (meeting.user_bytes < Fabric::bytes(meeting.size)) return std::nullopt;
-  auto blueprint = comm::parse_blueprint(meeting.blueprint());
-  if (!blueprint || blueprint->group.size() != meeting.size) return std::nullopt;
-  Found found{std::move(meeting), std::move(blueprint->group), std::move(blueprint->machine), {}};
-  for (int rank = 0; rank < found.meeting.size; ++rank) {
-    found.waited_at_ns.push_back(found.fabric().progress(rank).waits_at_ns.load(std::memory_order_relaxed));
+std::optional<InspectedCommunicator> inspect_memory(Rendezvous rendezvous) {
+  if (rendezvous.user_bytes < SharedLayout::bytes(rendezvous.size)) return std::nullopt;
+  auto shared_config = comm::parse_shared_config(rendezvous.shared_config());
+  if (!shared_config || shared_config->group.size() != rendezvous.size) return std::nullopt;
+  InspectedCommunicator found{
+      std::move(rendezvous), std::move(shared_config->group), std::move(shared_config->machine), {}};
+  for (int rank = 0; rank < found.rendezvous.size; ++rank) {
+    found.waited_at_ns.push_back(found.layout().progress(rank).waits_at_ns.load(std::memory_order_relaxed));
   }
   return found;
 }
 
-CommunicatorActivity second_look(const Found& found) {
-  const Fabric fabric = found.fabric();
-  const auto& control = fabric.control();
+CommunicatorActivity second_look(const InspectedCommunicator& found) {
+  const SharedLayout layout = found.layout();
+  const auto& control = layout.control();
   CommunicatorActivity activity;
-  activity.name = found.meeting.name;
-  activity.id = found.meeting.id;
+  activity.name = found.rendezvous.name;
+  activity.id = found.rendezvous.id;
   // Pairs with State::fail(): the message is there.
   activity.status = static_cast<Status>(control.status.load(std::memory_order_acquire));
   if (activity.status != Status::ok) {
     activity.failure.assign(control.failure, strnlen(control.failure, sizeof control.failure));
   }
-  for (int rank = 0; rank < found.meeting.size; ++rank) {
+  for (int rank = 0; rank < found.rendezvous.size; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
     activity.ranks.push_back(
-        activity_of(found.meeting.membership(), fabric.progress(rank), rank, found.waited_at_ns[index]));
+        activity_of(found.rendezvous.membership(), layout.progress(rank), rank, found.waited_at_ns[index]));
     activity.ranks.back().pu = found.machine.pus[static_cast<std::size_t>(found.group.pus[index])].os_index;
   }
   return activity;
@@ -261,14 +262,14 @@ class Diagnosis {
 Result<std::vector<CommunicatorActivity>> inspect_communicators() {
   const auto processes = entries_of("/proc");
   if (processes.empty()) return make_error(Status::io_error, "cannot read /proc; mount it to look at communicators");
-  std::vector<Found> all;
+  std::vector<InspectedCommunicator> all;
   std::set<std::pair<dev_t, ino_t>> seen;
   for (const auto& process : processes) {
     if (process.find_first_not_of("0123456789") != std::string::npos) continue;
     const std::string descriptors = "/proc/" + process + "/fd";
     for (const auto& descriptor : entries_of(descriptors)) {
-      auto meeting = meeting_behind(descriptors + "/" + descriptor, seen);
-      auto found = meeting ? first_look(std::move(*meeting)) : std::nullopt;
+      auto rendezvous = rendezvous_behind(descriptors + "/" + descriptor, seen);
+      auto found = rendezvous ? inspect_memory(std::move(*rendezvous)) : std::nullopt;
       if (found) all.push_back(std::move(*found));
     }
   }

@@ -55,7 +55,7 @@ std::size_t Membership::bytes(int ranks) noexcept {
 
 Membership::Membership(std::byte* memory, int ranks) noexcept : memory_(memory), ranks_(ranks) {}
 
-std::uint64_t* Membership::ballot(int rank) const noexcept {
+std::uint64_t* Membership::proposal(int rank) const noexcept {
   const auto count = static_cast<std::size_t>(ranks_);
   const std::size_t stride = (bytes(ranks_) - sizeof(Head)) / count - sizeof(Record);
   std::byte* first = memory_ + sizeof(Head) + count * sizeof(Record);
@@ -135,7 +135,7 @@ bool Membership::mark_dead(int rank) noexcept {
   return marked;
 }
 
-bool Membership::write_off(int rank) noexcept {
+bool Membership::mark_absent_dead(int rank) noexcept {
   std::uint64_t word = 0;
   const bool marked = record(rank).word.compare_exchange_strong(word, with_state(0, MemberState::dead),
                                                                 std::memory_order_acq_rel, std::memory_order_relaxed);
@@ -205,20 +205,20 @@ bool Membership::settled(int rank, std::uint32_t own) const noexcept {
 }
 
 void Membership::propose(int rank) noexcept {
-  std::uint64_t* own = ballot(rank);
+  std::uint64_t* own = proposal(rank);
   for (int other = 0; other < ranks_; ++other) {
     if (record(other).arrived.load(std::memory_order_acquire) != 0 && present(other)) {
       own[other / 64] |= std::uint64_t{1} << (other % 64);
     }
   }
   std::uint32_t undecided = 0;
-  // Release: publishes the ballot to whoever acquires the decision. See the proof in the header.
+  // Release: publishes the proposal to whoever acquires the decision. See the proof in the header.
   head().decision.compare_exchange_strong(undecided, static_cast<std::uint32_t>(rank) + 1, std::memory_order_release,
                                           std::memory_order_relaxed);
   unpark(head().parking);
 }
 
-Result<std::vector<int>> Membership::agree_on_survivors(int rank, Watch& watch, double timeout_s,
+Result<std::vector<int>> Membership::agree_on_survivors(int rank, FailureDetector& detector, double timeout_s,
                                                         const WaitConfig& config) {
   if (rank < 0 || rank >= ranks_ || !present(rank)) {
     return make_error(Status::invalid_argument, "rank {} is not a present rank: it cannot survive", rank);
@@ -235,23 +235,23 @@ Result<std::vector<int>> Membership::agree_on_survivors(int rank, Watch& watch, 
     while (first_open < ranks_ && settled(first_open, own)) ++first_open;
     return first_open == ranks_ || decided() != 0;
   };
-  struct Looking {
-    Watch& watch;
+  struct Agreement {
+    FailureDetector& detector;
     decltype(ready)& is_ready;
     std::uint64_t deadline_ns;
-  } looking{watch, ready, deadline_ns};
+  } looking{detector, ready, deadline_ns};
   Waiter waiter(config);
   waiter.set_interrupt(
       [](void* context) {
-        auto& me = *static_cast<Looking*>(context);
-        me.watch.check();
+        auto& me = *static_cast<Agreement*>(context);
+        me.detector.check();
         return me.is_ready() || monotonic_ns() >= me.deadline_ns;
       },
       &looking);
   waiter.wait(ready, &head().parking);
 
   if (decided() == 0) propose(rank);
-  const std::uint64_t* set = ballot(static_cast<int>(decided()) - 1);
+  const std::uint64_t* set = proposal(static_cast<int>(decided()) - 1);
   std::vector<int> members;
   for (int other = 0; other < ranks_; ++other) {
     if ((set[other / 64] >> (other % 64) & 1) != 0) members.push_back(other);
@@ -262,9 +262,9 @@ Result<std::vector<int>> Membership::agree_on_survivors(int rank, Watch& watch, 
                     rank, members.size());
 }
 
-// ---- Watch
+// ---- FailureDetector
 
-Watch::Watch(const Membership& members, Method method)
+FailureDetector::FailureDetector(const Membership& members, Method method)
     : members_(members),
       processes_(static_cast<std::size_t>(members.ranks())),
       process_of_(static_cast<std::size_t>(members.ranks()), -1) {
@@ -272,12 +272,12 @@ Watch::Watch(const Membership& members, Method method)
   if (method == Method::automatic) epoll_ = epoll_create1(EPOLL_CLOEXEC);
 }
 
-Watch::~Watch() {
+FailureDetector::~FailureDetector() {
   for (auto& process : processes_) close_pidfd(process);
   if (epoll_ >= 0) ::close(epoll_);
 }
 
-bool Watch::check() noexcept {
+bool FailureDetector::check() noexcept {
   const std::uint64_t now = monotonic_ns();
   // Acquire and release on busy_: what one thread did in poll() is seen by the next one there.
   if (now >= next_poll_ns_.load(std::memory_order_relaxed) && !busy_.exchange(true, std::memory_order_acquire)) {
@@ -289,7 +289,7 @@ bool Watch::check() noexcept {
   return members_.first_dead() >= 0;
 }
 
-void Watch::poll(std::uint64_t now_ns) noexcept {
+void FailureDetector::poll(std::uint64_t now_ns) noexcept {
   const std::uint32_t joins = members_.head().joins.load(std::memory_order_acquire);  // pairs with join()
   // Now and then in any case: a process may have been killed before it counted its join.
   if (!searched_ || joins != seen_joins_ || now_ns >= next_search_ns_) {
@@ -309,7 +309,7 @@ void Watch::poll(std::uint64_t now_ns) noexcept {
   }
 }
 
-void Watch::find_processes() noexcept {
+void FailureDetector::find_processes() noexcept {
   for (auto& process : processes_) process.used = false;
   for (int rank = 0; rank < members_.ranks(); ++rank) {
     const std::uint64_t word = members_.record(rank).word.load(std::memory_order_acquire);
@@ -336,7 +336,7 @@ void Watch::find_processes() noexcept {
 
 // The entry of a process, made if it has none. There are as many entries as ranks, and a rank is
 // only ever taken once: there is always one to be had.
-int Watch::entry_for(std::uint64_t id) noexcept {
+int FailureDetector::entry_for(std::uint64_t id) noexcept {
   int free = -1;
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     if (processes_[i].id == id) return static_cast<int>(i);
@@ -347,14 +347,14 @@ int Watch::entry_for(std::uint64_t id) noexcept {
   return free;
 }
 
-void Watch::open(int entry) noexcept {
+void FailureDetector::open(int entry) noexcept {
   Process& process = processes_[static_cast<std::size_t>(entry)];
   const ProcessId id = unpack(process.id);
   if (epoll_ >= 0) process.pidfd = static_cast<int>(syscall(SYS_pidfd_open, id.pid, 0));
   // Looked at after the pidfd was opened: if the process lives now, it lived then, and is the one
   // that the pidfd means.
-  const Life life = life_of(id);
-  if (life == Life::dead) {
+  const Liveness life = liveness_of(id);
+  if (life == Liveness::dead) {
     close_pidfd(process);
     process.dead = true;
     return;  // find_processes() marks its ranks once they are all known
@@ -362,14 +362,15 @@ void Watch::open(int entry) noexcept {
   epoll_event event = {};
   event.events = EPOLLIN;
   event.data.u32 = static_cast<std::uint32_t>(entry);
-  if (process.pidfd >= 0 && (life == Life::unknown || epoll_ctl(epoll_, EPOLL_CTL_ADD, process.pidfd, &event) != 0)) {
+  if (process.pidfd >= 0 &&
+      (life == Liveness::unknown || epoll_ctl(epoll_, EPOLL_CTL_ADD, process.pidfd, &event) != 0)) {
     ::close(process.pidfd);
     process.pidfd = -1;
   }
   if (process.pidfd < 0) ++probed_;
 }
 
-void Watch::close_pidfd(Process& process) noexcept {
+void FailureDetector::close_pidfd(Process& process) noexcept {
   if (process.pidfd < 0) return;
   // Closing is not enough where a forked child still holds the descriptor. In such a child the
   // epoll instance is the parent's too, and stays as it is.
@@ -378,16 +379,16 @@ void Watch::close_pidfd(Process& process) noexcept {
   process.pidfd = -1;
 }
 
-void Watch::probe_all() noexcept {
+void FailureDetector::probe_all() noexcept {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     const Process& process = processes_[i];
     if (process.id == 0 || process.dead || process.pidfd >= 0) continue;
-    if (life_of(unpack(process.id)) == Life::dead) lost(static_cast<int>(i));
+    if (liveness_of(unpack(process.id)) == Liveness::dead) lost(static_cast<int>(i));
   }
 }
 
 // Marks every rank of a dead process; also those that joined unnoticed since the last search.
-void Watch::lost(int entry) noexcept {
+void FailureDetector::lost(int entry) noexcept {
   Process& process = processes_[static_cast<std::size_t>(entry)];
   if (process.id == 0) return;
   if (process.pidfd < 0 && !process.dead) --probed_;
@@ -398,9 +399,9 @@ void Watch::lost(int entry) noexcept {
   }
 }
 
-// ---- ThreadGuard
+// ---- ThreadExitGuard
 
-struct ThreadGuard::Bond {
+struct ThreadExitGuard::ThreadBinding {
   std::mutex mutex;  // orders the end of the thread against release()
   bool bound = true;
   Membership members;
@@ -408,70 +409,71 @@ struct ThreadGuard::Bond {
   pid_t pid;
   std::weak_ptr<const void> memory;
 
-  Bond(const Membership& view, int bound_rank, std::weak_ptr<const void> owner)
+  ThreadBinding(const Membership& view, int bound_rank, std::weak_ptr<const void> owner)
       : members(view), rank(bound_rank), pid(getpid()), memory(std::move(owner)) {}
 };
 
 // The bonds of one thread. Destroyed when it ends, with its other thread_local objects.
-class ThreadGuard::Bonds {
+class ThreadExitGuard::ThreadBindings {
  public:
-  ~Bonds() {
-    for (const auto& bond : bonds_) end(*bond);
+  ~ThreadBindings() {
+    for (const auto& binding : bindings_) end(*binding);
   }
 
-  void add(std::shared_ptr<Bond> bond) {
+  void add(std::shared_ptr<ThreadBinding> binding) {
     // Those that only this list still knows are of guards that are gone.
-    bonds_.erase(std::remove_if(bonds_.begin(), bonds_.end(), [](const auto& old) { return old.use_count() == 1; }),
-                 bonds_.end());
-    bonds_.push_back(std::move(bond));
+    bindings_.erase(
+        std::remove_if(bindings_.begin(), bindings_.end(), [](const auto& old) { return old.use_count() == 1; }),
+        bindings_.end());
+    bindings_.push_back(std::move(binding));
   }
 
  private:
-  void end(Bond& bond) const noexcept {
+  void end(ThreadBinding& binding) const noexcept {
     // In a forked child the rank is still its parent's, and the mutex may be held for ever.
-    if (bond.pid != getpid()) return;
+    if (binding.pid != getpid()) return;
     // Dropped after the lock: the last owner of the memory may own the guard as well.
-    const std::shared_ptr<const void> memory = bond.memory.lock();
-    const std::lock_guard lock(bond.mutex);
+    const std::shared_ptr<const void> memory = binding.memory.lock();
+    const std::lock_guard lock(binding.mutex);
     // The end of the first thread is the end of the process by exit(3), which finishes what it has begun.
-    const bool exits = thread_id() == bond.pid;
-    if (bond.bound && memory != nullptr) {
-      exits ? bond.members.detach(bond.rank) : (void)bond.members.mark_dead(bond.rank);
+    const bool exits = thread_id() == binding.pid;
+    if (binding.bound && memory != nullptr) {
+      exits ? binding.members.detach(binding.rank) : (void)binding.members.mark_dead(binding.rank);
     }
-    bond.bound = false;
+    binding.bound = false;
   }
 
-  std::vector<std::shared_ptr<Bond>> bonds_;
+  std::vector<std::shared_ptr<ThreadBinding>> bindings_;
 };
 
-ThreadGuard::Bonds& ThreadGuard::bonds_of_this_thread() {
-  thread_local Bonds bonds;
-  return bonds;
+ThreadExitGuard::ThreadBindings& ThreadExitGuard::bindings_of_this_thread() {
+  thread_local ThreadBindings bindings;
+  return bindings;
 }
 
-ThreadGuard::ThreadGuard(const Membership& members, int rank, std::weak_ptr<const void> memory) {
-  Bonds& bonds = bonds_of_this_thread();
-  bond_ = std::make_shared<Bond>(members, rank, std::move(memory));
+ThreadExitGuard::ThreadExitGuard(const Membership& members, int rank, std::weak_ptr<const void> memory) {
+  ThreadBindings& bindings = bindings_of_this_thread();
+  binding_ = std::make_shared<ThreadBinding>(members, rank, std::move(memory));
   members.record(rank).thread.store(static_cast<std::uint32_t>(thread_id()), std::memory_order_relaxed);
-  bonds.add(bond_);
+  bindings.add(binding_);
 }
 
-ThreadGuard& ThreadGuard::operator=(ThreadGuard&& other) noexcept {
+ThreadExitGuard& ThreadExitGuard::operator=(ThreadExitGuard&& other) noexcept {
   if (this != &other) {
     release();
-    bond_ = std::move(other.bond_);
+    binding_ = std::move(other.binding_);
   }
   return *this;
 }
 
-void ThreadGuard::release() noexcept {
-  if (bond_ == nullptr) return;
+void ThreadExitGuard::release() noexcept {
+  if (binding_ == nullptr) return;
   // In a forked child it has no effect any more, and another thread of the parent may have had the mutex.
-  if (bond_->pid == getpid()) {
-    const std::lock_guard lock(bond_->mutex);
-    bond_->bound = false;
+  if (binding_->pid == getpid()) {
+    const std::lock_guard lock(binding_->mutex);
+    binding_->bound = false;
   }
-  bond_.reset();
+  binding_.reset();
 }
 
 }  // namespace smelt::comm

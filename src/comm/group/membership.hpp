@@ -2,7 +2,7 @@
 //
 // Shared memory, read and written by threads of any process that maps it; no pointers inside:
 //
-//   | head: first dead, joins | head: decision | head: parking | rank 0 | rank 1 | ... | ballots |
+//   | head: first dead, joins | head: decision | head: parking | rank 0 | rank 1 | ... | proposals |
 //
 // A rank is one 64-bit word (the rest of its record is beside the point), so that joining, leaving
 // and dying are single compare-and-swap operations and a process killed at any instruction leaves
@@ -12,10 +12,10 @@
 //
 //   absent --join--> present --leave--> left
 //       \               \---mark_dead--> dead        left and dead are final
-//        \--write_off--------------------^
+//        \--mark_absent_dead--------------------^
 //
 // The start time (field 22 of /proc/<pid>/stat) tells a process from a later one with its pid.
-// Deaths are noticed by those who wait: of other processes by a Watch, of threads by ThreadGuard.
+// Deaths are noticed by those who wait: of other processes by a FailureDetector, of threads by ThreadExitGuard.
 //
 // Attendance. A rank of a process is used by a thread that attaches to it, and given up when that detaches; both add 1
 // to the rank's attendance, which is odd while somebody has it.
@@ -28,12 +28,12 @@
 // Agreement on the survivors. All who call agree_on_survivors() and return a set return the same.
 //   Rule: a rank says that it has arrived, then waits until every rank has arrived, is dead or has
 //   left, its process or its thread (or its time is over). Then it writes the set of those who have arrived and are present
-//   into its own ballot, and tries decision: 0 -> own rank + 1 by compare-and-swap. The set that
-//   counts is the ballot of the rank that the decision names.
-//   Invariant: once the decision is not 0, it and the ballot that it names never change.
-//   Proof: only the swap from 0 writes the decision, so one swap succeeds. A ballot is written by
+//   into its own proposal, and tries decision: 0 -> own rank + 1 by compare-and-swap. The set that
+//   counts is the proposal of the rank that the decision names.
+//   Invariant: once the decision is not 0, it and the proposal that it names never change.
+//   Proof: only the swap from 0 writes the decision, so one swap succeeds. A proposal is written by
 //   its owner alone, before its only swap: a rank that dies while it writes never swaps, so a
-//   half-written ballot is never named. The swap releases the ballot and whoever reads the decision
+//   half-written proposal is never named. The swap releases the proposal and whoever reads the decision
 //   acquires it, so all read the same complete set (agreement); it holds arrived ranks only, since
 //   "arrived" is never taken back (validity). Nobody waits for a dead rank, for whoever waits marks
 //   the dead; from there on each takes a bounded number of steps of its own (termination).
@@ -59,7 +59,7 @@ namespace smelt::comm {
 
 enum class MemberState : std::uint8_t { absent = 0, present = 1, left = 2, dead = 3 };
 
-class Watch;
+class FailureDetector;
 
 /// A view of the registry; cheap to copy. The memory must outlive it.
 class Membership {
@@ -98,7 +98,7 @@ class Membership {
   void mark_ended(int rank) noexcept;
 
   /// Marks a rank dead that never joined. True if it was absent.
-  bool write_off(int rank) noexcept;
+  bool mark_absent_dead(int rank) noexcept;
 
   /// The calling thread takes a rank of this process, which no thread has, or gives up the one it has (if it has it).
   /// Whoever sees the departure sees all that the rank did before. attach() returns the rank's attendance.
@@ -132,12 +132,12 @@ class Membership {
   /// from one thread and does not leave meanwhile. Ranks that have not come after `timeout_s` (0:
   /// wait for all that live) are left out. Errors: Status::timed_out where this rank came after the
   /// others had decided without it; invalid_argument.
-  Result<std::vector<int>> agree_on_survivors(int rank, Watch& watch, double timeout_s,
+  Result<std::vector<int>> agree_on_survivors(int rank, FailureDetector& detector, double timeout_s,
                                               const WaitConfig& config = {.across_processes = true});
 
  private:
-  friend class Watch;
-  friend class ThreadGuard;
+  friend class FailureDetector;
+  friend class ThreadExitGuard;
 
   struct alignas(separation_bytes) Head {
     std::atomic<std::uint32_t> first_dead;  // rank + 1
@@ -155,7 +155,7 @@ class Membership {
 
   Head& head() const noexcept { return *reinterpret_cast<Head*>(memory_); }
   Record& record(int rank) const noexcept { return reinterpret_cast<Record*>(memory_ + sizeof(Head))[rank]; }
-  std::uint64_t* ballot(int rank) const noexcept;
+  std::uint64_t* proposal(int rank) const noexcept;
   void note_death(int rank) noexcept;
   bool settled(int rank, std::uint32_t own) const noexcept;
   void propose(int rank) noexcept;
@@ -166,18 +166,18 @@ class Membership {
 
 /// Notices the deaths of other processes that hold ranks. Belongs to the process that made it (not
 /// to its forked children); its threads may share it. Holds a pidfd for each process it has seen.
-class Watch {
+class FailureDetector {
  public:
   enum class Method {
     automatic,  ///< pidfds; /proc where the kernel or a limit refuses them
     proc,       ///< /proc only
   };
 
-  /// The memory of `members` must outlive the watch.
-  explicit Watch(const Membership& members, Method method = Method::automatic);
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-  ~Watch();
+  /// The memory of `members` must outlive the failure detector.
+  explicit FailureDetector(const Membership& members, Method method = Method::automatic);
+  FailureDetector(const FailureDetector&) = delete;
+  FailureDetector& operator=(const FailureDetector&) = delete;
+  ~FailureDetector();
 
   /// True if any rank is dead, whoever noticed. Made for waiting loops: looks at the processes once
   /// in a millisecond at most (one system call, however many processes), else costs a look at
@@ -219,26 +219,26 @@ class Watch {
 /// bound thread ends in any way: its function returns, pthread_exit, cancellation, exit(). The first thread of a process
 /// gives the rank up instead: it ends by exit(), which a program may call without having freed anything. Movable;
 /// whoever owns the guard, on any thread, releases it before leaving the rank.
-class ThreadGuard {
+class ThreadExitGuard {
  public:
-  ThreadGuard() noexcept = default;
+  ThreadExitGuard() noexcept = default;
 
   /// Binds the calling thread to `rank`. `memory`: owner of the memory of `members`; once it is
   /// gone the guard has no effect.
-  ThreadGuard(const Membership& members, int rank, std::weak_ptr<const void> memory);
-  ThreadGuard(ThreadGuard&&) noexcept = default;
-  ThreadGuard& operator=(ThreadGuard&& other) noexcept;
-  ~ThreadGuard() { release(); }
+  ThreadExitGuard(const Membership& members, int rank, std::weak_ptr<const void> memory);
+  ThreadExitGuard(ThreadExitGuard&&) noexcept = default;
+  ThreadExitGuard& operator=(ThreadExitGuard&& other) noexcept;
+  ~ThreadExitGuard() { release(); }
 
   /// Undoes the binding; the end of the thread has no effect any more once this returns.
   void release() noexcept;
 
  private:
-  struct Bond;
-  class Bonds;
-  static Bonds& bonds_of_this_thread();
+  struct ThreadBinding;
+  class ThreadBindings;
+  static ThreadBindings& bindings_of_this_thread();
 
-  std::shared_ptr<Bond> bond_;
+  std::shared_ptr<ThreadBinding> binding_;
 };
 
 }  // namespace smelt::comm

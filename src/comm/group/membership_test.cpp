@@ -52,19 +52,19 @@ bool eventually(const std::function<bool()>& condition) {
   return false;
 }
 
-// Asks a watch as seldom as a sleeping waiter does; true if it saw a death within a second.
-bool seen_by_sleeper(Watch& watch) {
+// Asks a failure detector as seldom as a sleeping waiter does; true if it saw a death within a second.
+bool seen_by_sleeper(FailureDetector& detector) {
   for (int i = 0; i < 20; ++i) {
-    if (watch.check()) return true;
+    if (detector.check()) return true;
     sleep_us(50'000);
   }
   return false;
 }
 
 // No death in so many looks, with pauses after which each look is a real one.
-bool all_quiet(Watch& watch) {
+bool all_quiet(FailureDetector& detector) {
   for (int i = 0; i < 30; ++i) {
-    if (watch.check()) return false;
+    if (detector.check()) return false;
     sleep_us(2000);
   }
   return true;
@@ -100,7 +100,7 @@ TEST(Membership, DeathIsFinalAndTellsTheFirst) {
   EXPECT_TRUE(members.mark_dead(0));
   members.leave(0);
   EXPECT_EQ(members.state(0), MemberState::dead);
-  EXPECT_TRUE(members.write_off(2));
+  EXPECT_TRUE(members.mark_absent_dead(2));
   EXPECT_FALSE(members.join(2));
   EXPECT_EQ(members.first_dead(), 1);
   EXPECT_TRUE(members.survivors().empty());
@@ -126,16 +126,17 @@ TEST(Membership, AForkedChildCannotLeaveForItsParent) {
   EXPECT_TRUE(registry.members.present(0));
 }
 
-class WatchMethods : public testing::TestWithParam<Watch::Method> {};
+class DetectorMethods : public testing::TestWithParam<FailureDetector::Method> {};
 
-INSTANTIATE_TEST_SUITE_P(Watch, WatchMethods, testing::Values(Watch::Method::automatic, Watch::Method::proc));
+INSTANTIATE_TEST_SUITE_P(FailureDetector, DetectorMethods,
+                         testing::Values(FailureDetector::Method::automatic, FailureDetector::Method::proc));
 
-TEST_P(WatchMethods, SeesAKilledProcessBeforeItIsReaped) {
+TEST_P(DetectorMethods, SeesAKilledProcessBeforeItIsReaped) {
   Registry registry(4);
   Membership& members = registry.members;
   ASSERT_TRUE(members.join(0));
-  Watch watch(members, GetParam());
-  EXPECT_FALSE(watch.check());
+  FailureDetector detector(members, GetParam());
+  EXPECT_FALSE(detector.check());
   const pid_t victim = fork_child([&] {
     if (!members.join(1) || !members.join(3)) _exit(1);
     pause();
@@ -145,47 +146,47 @@ TEST_P(WatchMethods, SeesAKilledProcessBeforeItIsReaped) {
     pause();
   });
   ASSERT_TRUE(eventually([&] { return members.present(3) && members.present(2); }));
-  EXPECT_TRUE(all_quiet(watch));
+  EXPECT_TRUE(all_quiet(detector));
   kill(victim, SIGKILL);
-  EXPECT_TRUE(seen_by_sleeper(watch));
+  EXPECT_TRUE(seen_by_sleeper(detector));
   EXPECT_EQ(members.survivors(), (std::vector<int>{0, 2}));
   EXPECT_EQ(members.state(1), MemberState::dead);
   EXPECT_EQ(members.state(3), MemberState::dead);
   EXPECT_TRUE(members.first_dead() == 1 || members.first_dead() == 3);
   kill_and_reap(other);
-  EXPECT_TRUE(eventually([&] { return watch.check() && !members.present(2); }));
+  EXPECT_TRUE(eventually([&] { return detector.check() && !members.present(2); }));
   reap(victim);
 }
 
-TEST_P(WatchMethods, SeesWhoDiedBeforeItWasMade) {
+TEST_P(DetectorMethods, SeesWhoDiedBeforeItWasMade) {
   Registry registry(2);
   reap(fork_child([&] {
     (void)registry.members.join(1);
     kill(getpid(), SIGKILL);
   }));
   ASSERT_TRUE(registry.members.present(1));
-  Watch watch(registry.members, GetParam());
-  EXPECT_TRUE(seen_by_sleeper(watch));
+  FailureDetector detector(registry.members, GetParam());
+  EXPECT_TRUE(seen_by_sleeper(detector));
   EXPECT_EQ(registry.members.first_dead(), 1);
 }
 
-TEST_P(WatchMethods, LeavingIsNoDeathButEndingWithoutIs) {
+TEST_P(DetectorMethods, LeavingIsNoDeathButEndingWithoutIs) {
   Registry registry(2);
   Membership& members = registry.members;
-  Watch watch(members, GetParam());
+  FailureDetector detector(members, GetParam());
   reap(fork_child([&] {
     (void)members.join(0);
     members.leave(0);
   }));
-  EXPECT_TRUE(all_quiet(watch));
+  EXPECT_TRUE(all_quiet(detector));
   reap(fork_child([&] { (void)members.join(1); }));
-  EXPECT_TRUE(seen_by_sleeper(watch));
+  EXPECT_TRUE(seen_by_sleeper(detector));
   EXPECT_EQ(members.first_dead(), 1);
   EXPECT_EQ(members.state(0), MemberState::left);
 }
 
 // The first thread ends, others go on: the process is a zombie in /proc, but lives.
-TEST_P(WatchMethods, AProcessLivesAsLongAsOneOfItsThreads) {
+TEST_P(DetectorMethods, AProcessLivesAsLongAsOneOfItsThreads) {
   Registry registry(1);
   const pid_t child = fork_child([&] {
     (void)registry.members.join(0);
@@ -194,13 +195,13 @@ TEST_P(WatchMethods, AProcessLivesAsLongAsOneOfItsThreads) {
   });
   ASSERT_TRUE(eventually([&] { return registry.members.present(0); }));
   sleep_us(20'000);
-  Watch watch(registry.members, GetParam());
-  EXPECT_TRUE(all_quiet(watch));
+  FailureDetector detector(registry.members, GetParam());
+  EXPECT_TRUE(all_quiet(detector));
   kill_and_reap(child);
-  EXPECT_TRUE(seen_by_sleeper(watch));
+  EXPECT_TRUE(seen_by_sleeper(detector));
 }
 
-TEST_P(WatchMethods, ARecycledPidIsNotTheMember) {
+TEST_P(DetectorMethods, ARecycledPidIsNotTheMember) {
   Registry registry(1);
   const pid_t child = fork_child([&] {
     (void)registry.members.join(0);
@@ -208,8 +209,8 @@ TEST_P(WatchMethods, ARecycledPidIsNotTheMember) {
   });
   ASSERT_TRUE(eventually([&] { return registry.members.present(0); }));
   const ProcessId id = registry.members.process(0);
-  EXPECT_EQ(life_of(id), Life::alive);
-  EXPECT_EQ(life_of({id.pid, id.start_ticks + 1}), Life::dead);
+  EXPECT_EQ(liveness_of(id), Liveness::alive);
+  EXPECT_EQ(liveness_of({id.pid, id.start_ticks + 1}), Liveness::dead);
   // As if the member had started a tick earlier and another process had its pid now.
   const std::uint64_t word = id.start_ticks << 24 | static_cast<std::uint64_t>(id.pid) << 2 | 1;
   bool changed = false;
@@ -221,18 +222,18 @@ TEST_P(WatchMethods, ARecycledPidIsNotTheMember) {
     }
   }
   ASSERT_TRUE(changed);
-  Watch watch(registry.members, GetParam());
-  EXPECT_TRUE(seen_by_sleeper(watch));
+  FailureDetector detector(registry.members, GetParam());
+  EXPECT_TRUE(seen_by_sleeper(detector));
   EXPECT_EQ(registry.members.state(0), MemberState::dead);
   kill_and_reap(child);
 }
 
-TEST_P(WatchMethods, KilledAtRandomMomentsOfJoiningAndLeaving) {
+TEST_P(DetectorMethods, KilledAtRandomMomentsOfJoiningAndLeaving) {
   std::mt19937 random(1);
   for (int round = 0; round < 80; ++round) {
     Registry registry(64);
     Membership& members = registry.members;
-    Watch watch(members, GetParam());
+    FailureDetector detector(members, GetParam());
     const pid_t child = fork_child([&] {
       for (int rank = 0; rank < 64; ++rank) {
         (void)members.join(rank);
@@ -241,19 +242,19 @@ TEST_P(WatchMethods, KilledAtRandomMomentsOfJoiningAndLeaving) {
       pause();
     });
     sleep_us(static_cast<int>(random() % 600));
-    watch.check();
+    detector.check();
     kill_and_reap(child);
     const bool any = !members.survivors().empty();
-    ASSERT_TRUE(!any || eventually([&] { return watch.check(); })) << "round " << round;
+    ASSERT_TRUE(!any || eventually([&] { return detector.check(); })) << "round " << round;
     ASSERT_TRUE(members.survivors().empty());
     for (int rank = 0; rank < 64; rank += 2) ASSERT_NE(members.state(rank), MemberState::left);
   }
 }
 
-TEST(Watch, ManyThreadsMayAsk) {
+TEST(FailureDetector, ManyThreadsMayAsk) {
   Registry registry(2);
   ASSERT_TRUE(registry.members.join(0));
-  Watch watch(registry.members);
+  FailureDetector detector(registry.members);
   const pid_t child = fork_child([&] {
     (void)registry.members.join(1);
     pause();
@@ -263,7 +264,7 @@ TEST(Watch, ManyThreadsMayAsk) {
   std::atomic<int> saw{0};
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      if (eventually([&] { return watch.check(); })) ++saw;
+      if (eventually([&] { return detector.check(); })) ++saw;
     });
   }
   sleep_us(5000);
@@ -276,33 +277,33 @@ TEST(Watch, ManyThreadsMayAsk) {
 
 // A thread that joins rank 0, guards it, and runs `body`.
 struct GuardedThread {
-  explicit GuardedThread(const std::function<void(ThreadGuard&)>& body)
+  explicit GuardedThread(const std::function<void(ThreadExitGuard&)>& body)
       : thread([this, body] {
           EXPECT_TRUE(registry->members.join(0));
-          ThreadGuard own(registry->members, 0, registry);
+          ThreadExitGuard own(registry->members, 0, registry);
           guard = std::move(own);
           body(guard);
         }) {}
   std::shared_ptr<Registry> registry = std::make_shared<Registry>(1);
-  ThreadGuard guard;
+  ThreadExitGuard guard;
   std::thread thread;
 };
 
-TEST(ThreadGuard, AThreadThatReturnsAsAMemberIsDead) {
-  GuardedThread member([](ThreadGuard&) {});
+TEST(ThreadExitGuard, AThreadThatReturnsAsAMemberIsDead) {
+  GuardedThread member([](ThreadExitGuard&) {});
   member.thread.join();
   EXPECT_EQ(member.registry->members.state(0), MemberState::dead);
   EXPECT_EQ(member.registry->members.first_dead(), 0);
 }
 
-TEST(ThreadGuard, SoIsOneThatCallsPthreadExit) {
-  GuardedThread member([](ThreadGuard&) { pthread_exit(nullptr); });
+TEST(ThreadExitGuard, SoIsOneThatCallsPthreadExit) {
+  GuardedThread member([](ThreadExitGuard&) { pthread_exit(nullptr); });
   member.thread.join();
   EXPECT_EQ(member.registry->members.first_dead(), 0);
 }
 
-TEST(ThreadGuard, SoIsOneThatIsCancelled) {
-  GuardedThread member([](ThreadGuard&) {
+TEST(ThreadExitGuard, SoIsOneThatIsCancelled) {
+  GuardedThread member([](ThreadExitGuard&) {
     for (;;) pause();
   });
   ASSERT_TRUE(eventually([&] { return member.registry->members.present(0); }));
@@ -311,10 +312,10 @@ TEST(ThreadGuard, SoIsOneThatIsCancelled) {
   EXPECT_EQ(member.registry->members.first_dead(), 0);
 }
 
-TEST(ThreadGuard, LeavingFirstIsNoDeath) {
+TEST(ThreadExitGuard, LeavingFirstIsNoDeath) {
   GuardedThread* self = nullptr;
   std::atomic<bool> go{false};
-  GuardedThread member([&](ThreadGuard& guard) {
+  GuardedThread member([&](ThreadExitGuard& guard) {
     while (!go) std::this_thread::yield();
     guard.release();
     self->registry->members.leave(0);
@@ -326,14 +327,14 @@ TEST(ThreadGuard, LeavingFirstIsNoDeath) {
   EXPECT_EQ(member.registry->members.first_dead(), -1);
 }
 
-TEST(ThreadGuard, AnotherThreadMayRelease) {
+TEST(ThreadExitGuard, AnotherThreadMayRelease) {
   std::atomic<bool> go{false}, inside{false};
-  GuardedThread member([&](ThreadGuard&) {
+  GuardedThread member([&](ThreadExitGuard&) {
     inside = true;
     while (!go) std::this_thread::yield();
   });
   while (!inside) std::this_thread::yield();
-  ThreadGuard moved = std::move(member.guard);
+  ThreadExitGuard moved = std::move(member.guard);
   moved.release();
   member.registry->members.leave(0);
   go = true;
@@ -341,12 +342,12 @@ TEST(ThreadGuard, AnotherThreadMayRelease) {
   EXPECT_EQ(member.registry->members.first_dead(), -1);
 }
 
-TEST(ThreadGuard, TheMemoryMayGoFirst) {
+TEST(ThreadExitGuard, TheMemoryMayGoFirst) {
   auto owner = std::make_shared<Registry>(1);
   std::weak_ptr<Registry> memory = owner;
   std::atomic<bool> bound{false}, gone{false};
   std::thread thread([&] {
-    ThreadGuard guard(owner->members, 0, memory);
+    ThreadExitGuard guard(owner->members, 0, memory);
     bound = true;
     while (!gone) std::this_thread::yield();
     pthread_exit(nullptr);
@@ -359,10 +360,10 @@ TEST(ThreadGuard, TheMemoryMayGoFirst) {
 }
 
 // The last owner of the memory, which also owns the guard, goes while the thread ends.
-TEST(ThreadGuard, EndAndReleaseMayMeet) {
+TEST(ThreadExitGuard, EndAndReleaseMayMeet) {
   struct Owner {
     Registry registry{1};
-    ThreadGuard guard;
+    ThreadExitGuard guard;
   };
   for (int round = 0; round < 300; ++round) {
     auto owner = std::make_shared<Owner>();
@@ -370,7 +371,7 @@ TEST(ThreadGuard, EndAndReleaseMayMeet) {
     std::thread thread([&bound, watched = std::weak_ptr<Owner>(owner)] {
       const auto mine = watched.lock();
       (void)mine->registry.members.join(0);
-      mine->guard = ThreadGuard(mine->registry.members, 0, watched);
+      mine->guard = ThreadExitGuard(mine->registry.members, 0, watched);
       bound = true;
     });
     while (!bound) std::this_thread::yield();
@@ -379,13 +380,13 @@ TEST(ThreadGuard, EndAndReleaseMayMeet) {
   }
 }
 
-TEST(ThreadGuard, AForkedChildThatExitsTakesNobodyAlong) {
+TEST(ThreadExitGuard, AForkedChildThatExitsTakesNobodyAlong) {
   Registry registry(1);
   const auto memory = std::shared_ptr<void>(&registry, [](void*) {});
-  ThreadGuard guard;  // not on the stack of the thread, whose end in the child would release it
+  ThreadExitGuard guard;  // not on the stack of the thread, whose end in the child would release it
   std::thread([&] {
     ASSERT_TRUE(registry.members.join(0));
-    guard = ThreadGuard(registry.members, 0, memory);
+    guard = ThreadExitGuard(registry.members, 0, memory);
     const pid_t child = fork();
     if (child == 0) pthread_exit(nullptr);  // runs the destructors of thread_local objects
     reap(child);
@@ -407,7 +408,7 @@ Set all_ranks(int ranks) {
 TEST(Agreement, AllWhoLiveAgree) {
   for (int ranks = 1; ranks <= 17; ++ranks) {
     Registry registry(ranks);
-    Watch watch(registry.members);
+    FailureDetector detector(registry.members);
     for (int rank = 0; rank < ranks; ++rank) ASSERT_TRUE(registry.members.join(rank));
     Set expected = all_ranks(ranks);
     if (ranks > 2) {
@@ -418,7 +419,7 @@ TEST(Agreement, AllWhoLiveAgree) {
     std::vector<std::thread> threads;
     for (const int rank : expected) {
       threads.emplace_back([&, rank] {
-        auto set = registry.members.agree_on_survivors(rank, watch, 0.0);
+        auto set = registry.members.agree_on_survivors(rank, detector, 0.0);
         ASSERT_TRUE(set) << set.error().message;
         got[static_cast<std::size_t>(rank)] = *set;
       });
@@ -430,33 +431,33 @@ TEST(Agreement, AllWhoLiveAgree) {
 
 TEST(Agreement, TheDeadCannotTakePart) {
   Registry registry(2);
-  Watch watch(registry.members);
+  FailureDetector detector(registry.members);
   ASSERT_TRUE(registry.members.join(0) && registry.members.join(1));
   registry.members.mark_dead(1);
-  EXPECT_EQ(registry.members.agree_on_survivors(1, watch, 0.0).error().status, Status::invalid_argument);
-  EXPECT_EQ(registry.members.agree_on_survivors(2, watch, 0.0).error().status, Status::invalid_argument);
+  EXPECT_EQ(registry.members.agree_on_survivors(1, detector, 0.0).error().status, Status::invalid_argument);
+  EXPECT_EQ(registry.members.agree_on_survivors(2, detector, 0.0).error().status, Status::invalid_argument);
 }
 
 TEST(Agreement, WhoComesTooLateIsTold) {
   Registry registry(70);
-  Watch watch(registry.members);
+  FailureDetector detector(registry.members);
   for (const int rank : {3, 64, 69}) ASSERT_TRUE(registry.members.join(rank));
-  auto first = registry.members.agree_on_survivors(69, watch, 0.01);
+  auto first = registry.members.agree_on_survivors(69, detector, 0.01);
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(*first, Set{69});
-  EXPECT_EQ(registry.members.agree_on_survivors(3, watch, 0.0).error().status, Status::timed_out);
-  EXPECT_EQ(*registry.members.agree_on_survivors(69, watch, 0.0), Set{69});
+  EXPECT_EQ(registry.members.agree_on_survivors(3, detector, 0.0).error().status, Status::timed_out);
+  EXPECT_EQ(*registry.members.agree_on_survivors(69, detector, 0.0), Set{69});
 }
 
-// A rank that has arrived dies while the others write their ballots: some count it, some do not.
-// In the largest registry, since there a ballot takes longest.
+// A rank that has arrived dies while the others write their proposals: some count it, some do not.
+// In the largest registry, since there a proposal takes longest.
 TEST(Agreement, ADeathBetweenTwoBallotsDividesNobody) {
   constexpr int victim = 500;
   int counted = 0;
   for (int round = 0; round < 300; ++round) {
     Registry registry(Membership::most_ranks);
     Membership& members = registry.members;
-    Watch watch(members);
+    FailureDetector detector(members);
     for (const int rank : {0, 1, victim}) ASSERT_TRUE(members.join(rank));
     Set got[2];
     std::atomic<int> ready{0};
@@ -465,10 +466,10 @@ TEST(Agreement, ADeathBetweenTwoBallotsDividesNobody) {
       while (ready < 2) {
       }
     };
-    std::thread dying([&] { (void)members.agree_on_survivors(victim, watch, 0.0); });
+    std::thread dying([&] { (void)members.agree_on_survivors(victim, detector, 0.0); });
     std::thread other([&] {
       meet_at_start();
-      got[1] = *members.agree_on_survivors(1, watch, 0.0);
+      got[1] = *members.agree_on_survivors(1, detector, 0.0);
     });
     std::thread marker([&] {
       while (ready < 2) std::this_thread::yield();
@@ -476,7 +477,7 @@ TEST(Agreement, ADeathBetweenTwoBallotsDividesNobody) {
       members.mark_dead(victim);
     });
     meet_at_start();
-    got[0] = *members.agree_on_survivors(0, watch, 0.0);
+    got[0] = *members.agree_on_survivors(0, detector, 0.0);
     for (auto* thread : {&dying, &other, &marker}) thread->join();
     ASSERT_EQ(got[0], got[1]) << round;
     counted += static_cast<int>(got[0].size()) - 2;
@@ -487,13 +488,13 @@ TEST(Agreement, ADeathBetweenTwoBallotsDividesNobody) {
 TEST(Agreement, EveryRankOfTheLargestRegistryHasItsBallot) {
   for (const int rank : {0, 511, 1023}) {
     Registry registry(Membership::most_ranks);
-    Watch watch(registry.members);
+    FailureDetector detector(registry.members);
     for (int other = 0; other < Membership::most_ranks; ++other) {
       if (other == rank) continue;
-      ASSERT_EQ(registry.members.write_off(other), true);
+      ASSERT_EQ(registry.members.mark_absent_dead(other), true);
     }
     ASSERT_TRUE(registry.members.join(rank));
-    EXPECT_EQ(*registry.members.agree_on_survivors(rank, watch, 0.0), Set{rank});
+    EXPECT_EQ(*registry.members.agree_on_survivors(rank, detector, 0.0), Set{rank});
   }
 }
 
@@ -505,9 +506,9 @@ struct Outcome {
   bool member[32][32];
 };
 
-void agree_in_thread(Membership members, Watch& watch, int rank, Outcome& outcome) {
+void agree_in_thread(Membership members, FailureDetector& detector, int rank, Outcome& outcome) {
   outcome.called[rank] = 1;
-  auto set = members.agree_on_survivors(rank, watch, 0.0);
+  auto set = members.agree_on_survivors(rank, detector, 0.0);
   if (!set) return;
   for (const int other : *set) outcome.member[rank][other] = true;
   outcome.returned[rank] = 1;
@@ -526,9 +527,9 @@ void run_with_kills(unsigned seed, int processes, int kills) {
       Membership members = registry.members;
       if (!members.join(2 * p) || !members.join(2 * p + 1)) _exit(1);
       while (!outcome.go) sched_yield();
-      Watch watch(members);
-      std::thread second([&] { agree_in_thread(members, watch, 2 * p + 1, outcome); });
-      agree_in_thread(members, watch, 2 * p, outcome);
+      FailureDetector detector(members);
+      std::thread second([&] { agree_in_thread(members, detector, 2 * p + 1, outcome); });
+      agree_in_thread(members, detector, 2 * p, outcome);
       second.join();
     }));
   }

@@ -15,7 +15,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "comm/group/endings.hpp"
+#include "comm/group/tombstones.hpp"
 
 namespace smelt::comm {
 namespace {
@@ -36,8 +36,8 @@ enum class Kind : std::uint32_t {
   refused = 5,     // the rank could not prepare the content
   conflict = 6,    // two processes claim the rank
   abandoned = 7,   // to be begun anew: see the header
-  called_off = 8,  // MeetOptions::stands
-  left = 9,        // the rank will not come: MeetOptions::left
+  called_off = 8,  // RendezvousOptions::stands
+  left = 9,        // the rank will not come: RendezvousOptions::left
 };
 
 struct Phase {
@@ -46,17 +46,17 @@ struct Phase {
   bool finished() const { return kind >= Kind::complete; }
 };
 
-struct Head {
+struct SegmentHeader {
   std::atomic<std::uint64_t> magic;  // stored last, when the head is whole
   std::uint32_t version;
   std::int32_t size;
-  std::int32_t founder;  // the rank that prepares
+  std::int32_t creator;  // the rank that prepares
   std::uint64_t id;
-  std::uint64_t expires_ns;     // of boot_ns(): when the founder's time is over
-  std::uint32_t tells;          // not 0: ranks that come after a death find out by an ending
+  std::uint64_t expires_ns;     // of boot_ns(): when the creator's time is over
+  std::uint32_t tells;          // not 0: ranks that come after a death find out by a tombstone
   char name[longest_name + 1];  // empty: over a descriptor
   // Written while preparing, published by the step to gathering.
-  std::uint64_t blueprint_offset, blueprint_bytes, user_offset, user_bytes;
+  std::uint64_t shared_config_offset, shared_config_bytes, user_offset, user_bytes;
   // Written while preparing, published by the step to refused.
   std::int32_t refusal_status;
   char refusal[400];
@@ -65,59 +65,60 @@ struct Head {
   std::atomic<std::uint64_t> ended_ns;                         // of one whose end nobody of it has seen; else 0
 };
 
-struct Request {
+struct RendezvousRequest {
   std::string name;  // empty for a descriptor
   std::string path;  // as shm_open(3) names it
   std::string what;  // for error texts
   int size;
   std::span<const int> ranks;
   const Prepare& prepare;
-  const MeetOptions& options;
+  const RendezvousOptions& options;
   std::uint64_t deadline_ns;
 
-  /// Ranks that know each other by a communicator need no endings; an inherited descriptor is its own.
+  /// Ranks that know each other by a communicator need no tombstones; an inherited descriptor is its own.
   bool tells() const { return !options.gone && !options.stands; }
 };
 
-// Without a meeting: try again from the start.
-using Attempt = Result<std::optional<Meeting>>;
-Attempt again() { return std::optional<Meeting>(); }
+// Without a rendezvous: try again from the start.
+using Attempt = Result<std::optional<Rendezvous>>;
+Attempt again() { return std::optional<Rendezvous>(); }
 
-constexpr std::size_t membership_offset = (sizeof(Head) + separation_bytes - 1) / separation_bytes * separation_bytes;
+constexpr std::size_t membership_offset =
+    (sizeof(SegmentHeader) + separation_bytes - 1) / separation_bytes * separation_bytes;
 
 std::size_t head_bytes(int size) { return membership_offset + Membership::bytes(size); }
 
-Head& head_of(const Segment& segment) { return *reinterpret_cast<Head*>(segment.data()); }
+SegmentHeader& header_of(const Segment& segment) { return *reinterpret_cast<SegmentHeader*>(segment.data()); }
 
 Membership members_of(const Segment& segment) {
-  return {segment.data() + membership_offset, static_cast<int>(head_of(segment).size)};
+  return {segment.data() + membership_offset, static_cast<int>(header_of(segment).size)};
 }
 
-Phase phase_of(const Head& head) {
+Phase phase_of(const SegmentHeader& head) {
   // Pairs with step(): who sees a phase sees what was written in the one before.
   const std::uint32_t word = head.phase.load(std::memory_order_acquire);
   return {static_cast<Kind>(word & 0xff), static_cast<int>(word >> 8)};
 }
 
 // From `from` to `to`, unless somebody was quicker. The rank of a phase that can be left is 0.
-bool step(Head& head, Kind from, Kind to, int rank = 0) {
+bool step(SegmentHeader& head, Kind from, Kind to, int rank = 0) {
   auto word = static_cast<std::uint32_t>(from);
   return head.phase.compare_exchange_strong(word,
                                             static_cast<std::uint32_t>(to) | static_cast<std::uint32_t>(rank) << 8,
                                             std::memory_order_acq_rel, std::memory_order_acquire);
 }
 
-// Notes that somebody of the meeting lived just now. Never goes back: a process may lose its PU between its look at the
-// clock and this, while others come.
-void note_time(Head& head) {
+// Notes that somebody of the rendezvous lived just now. Never goes back: a process may lose its PU between its look at
+// the clock and this, while others come.
+void note_time(SegmentHeader& head) {
   const std::uint64_t now = boot_ns();
   std::uint64_t seen = head.seen_ns.load(std::memory_order_relaxed);
   while (seen < now && !head.seen_ns.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
   }
 }
 
-// Ends a meeting that is not at its end yet.
-void fail(Head& head, Kind kind, int rank = 0) {
+// Ends a rendezvous that is not at its end yet.
+void fail(SegmentHeader& head, Kind kind, int rank = 0) {
   if (!step(head, Kind::preparing, kind, rank)) step(head, Kind::gathering, kind, rank);
 }
 
@@ -128,9 +129,9 @@ void sleep_ns(long ns) {
 
 // ---- What is found under a name
 
-bool is_meeting(const Segment& segment) {
-  if (segment.size() < sizeof(Head)) return false;
-  const Head& head = head_of(segment);
+bool is_rendezvous(const Segment& segment) {
+  if (segment.size() < sizeof(SegmentHeader)) return false;
+  const SegmentHeader& head = header_of(segment);
   // Pairs with found(): the fields are whole.
   if (head.magic.load(std::memory_order_acquire) != magic || head.version != version) return false;
   return head.size >= 1 && head.size <= Membership::most_ranks && segment.size() >= head_bytes(head.size);
@@ -139,14 +140,14 @@ bool is_meeting(const Segment& segment) {
 bool anybody_lives(const Membership& members) {
   if (!members.same_namespaces()) return true;  // as far as can be told from here
   for (int rank = 0; rank < members.ranks(); ++rank) {
-    if (members.present(rank) && life_of(members.process(rank)) != Life::dead) return true;
+    if (members.present(rank) && liveness_of(members.process(rank)) != Liveness::dead) return true;
   }
   return false;
 }
 
 // Whether nothing can come of it any more; if so it has ended for everybody when this returns.
 bool has_ended(const Segment& segment) {
-  Head& head = head_of(segment);
+  SegmentHeader& head = header_of(segment);
   Membership members = members_of(segment);
   if (phase_of(head).finished()) return true;
   if (anybody_lives(members)) return false;
@@ -154,7 +155,7 @@ bool has_ended(const Segment& segment) {
   for (int rank = 0; rank < members.ranks(); ++rank) {
     // Also those that somebody else is marking: he may not have said yet that it is the first.
     const MemberState state = members.state(rank);
-    const bool died = state == MemberState::present && life_of(members.process(rank)) == Life::dead;
+    const bool died = state == MemberState::present && liveness_of(members.process(rank)) == Liveness::dead;
     if (died || state == MemberState::dead) members.mark_dead(rank);
   }
   const int dead = members.first_dead();
@@ -168,26 +169,26 @@ bool has_ended(const Segment& segment) {
   return true;
 }
 
-// What the head of a complete meeting says, if it lies within the segment.
-Result<Meeting> content_of(Segment whole, const std::string& what) {
-  const Head& head = head_of(whole);
-  Meeting meeting;
-  meeting.size = head.size;
-  meeting.membership_offset = membership_offset;
-  meeting.blueprint_offset = head.blueprint_offset;
-  meeting.blueprint_bytes = head.blueprint_bytes;
-  meeting.user_offset = head.user_offset;
-  meeting.user_bytes = head.user_bytes;
-  meeting.id = head.id;
-  meeting.name.assign(head.name, strnlen(head.name, longest_name));
-  const bool ordered = meeting.blueprint_offset == head_bytes(meeting.size) &&
-                       meeting.blueprint_bytes <= whole.size() && meeting.user_bytes <= whole.size() &&
-                       meeting.user_offset >= meeting.blueprint_offset + meeting.blueprint_bytes &&
-                       meeting.user_offset <= whole.size() - meeting.user_bytes;
+// What the head of a complete rendezvous says, if it lies within the segment.
+Result<Rendezvous> content_of(Segment whole, const std::string& what) {
+  const SegmentHeader& head = header_of(whole);
+  Rendezvous rendezvous;
+  rendezvous.size = head.size;
+  rendezvous.membership_offset = membership_offset;
+  rendezvous.shared_config_offset = head.shared_config_offset;
+  rendezvous.shared_config_bytes = head.shared_config_bytes;
+  rendezvous.user_offset = head.user_offset;
+  rendezvous.user_bytes = head.user_bytes;
+  rendezvous.id = head.id;
+  rendezvous.name.assign(head.name, strnlen(head.name, longest_name));
+  const bool ordered = rendezvous.shared_config_offset == head_bytes(rendezvous.size) &&
+                       rendezvous.shared_config_bytes <= whole.size() && rendezvous.user_bytes <= whole.size() &&
+                       rendezvous.user_offset >= rendezvous.shared_config_offset + rendezvous.shared_config_bytes &&
+                       rendezvous.user_offset <= whole.size() - rendezvous.user_bytes;
   if (!ordered)
     return make_error(Status::bad_format, "{}: its content lies outside of its {} bytes", what, whole.size());
-  meeting.segment = std::move(whole);
-  return meeting;
+  rendezvous.segment = std::move(whole);
+  return rendezvous;
 }
 
 std::vector<int> absent_ranks(const Membership& members) {
@@ -204,20 +205,20 @@ Error died(const std::string& what, const Membership& members, int rank) {
 }
 
 std::string prefix() { return fmt::format("/smelt-{}-", geteuid()); }
-std::string named(const std::string& name) { return fmt::format("meeting '{}'", name); }
+std::string named(const std::string& name) { return fmt::format("rendezvous '{}'", name); }
 
-// Removes the name of a meeting that is at its end, after writing down how it ended for those who have yet to come.
+// Removes the name of a rendezvous that is at its end, after writing down how it ended for those who have yet to come.
 // False: somebody else did.
 bool bury(const std::string& name, Segment& segment) {
   const auto removed = segment.take_name(prefix() + name, [&] {
-    const Head& head = head_of(segment);
+    const SegmentHeader& head = header_of(segment);
     const Membership members = members_of(segment);
     const Phase phase = phase_of(head);
     if (phase.kind != Kind::died || head.tells == 0) return;
     const std::uint64_t unseen_ns = head.ended_ns.load(std::memory_order_relaxed);
     const std::uint64_t ended_ns = unseen_ns != 0 ? unseen_ns : head.seen_ns.load(std::memory_order_relaxed);
-    const Ending ending{name, head.id, ended_ns, head.expires_ns, died(named(name), members, phase.rank)};
-    write_ending(ending, absent_ranks(members));
+    const Tombstone tombstone{name, head.id, ended_ns, head.expires_ns, died(named(name), members, phase.rank)};
+    record_tombstone(tombstone, absent_ranks(members));
   });
   return removed && *removed;
 }
@@ -228,14 +229,14 @@ bool contains(std::span<const int> ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-class Party {
+class Participant {
  public:
-  Party(const Request& request, Segment segment)
-      : request_(request), segment_(std::move(segment)), head_(head_of(segment_)), members_(members_of(segment_)) {}
+  Participant(const RendezvousRequest& request, Segment segment)
+      : request_(request), segment_(std::move(segment)), head_(header_of(segment_)), members_(members_of(segment_)) {}
 
   /// Takes the ranks of this process. Nothing: done. A value or an error: the attempt is over.
   std::optional<Attempt> claim();
-  /// Prepares the content, as the founder.
+  /// Prepares the content, as the creator.
   void prepare();
   /// Ends what was begun too early.
   void abandon();
@@ -245,41 +246,41 @@ class Party {
  private:
   Result<void> furnish();
   void refuse(const Error& error);
-  void look_around(Watch& watch);
+  void look_around(FailureDetector& watch);
   int missing() const;
   bool all_settled();
   Attempt conclude();
-  Result<Meeting> open_meeting();
+  Result<Rendezvous> open_rendezvous();
   Error reason(Phase phase) const;
   Attempt try_again();
   void give_up_name();
 
-  const Request& request_;
+  const RendezvousRequest& request_;
   Segment segment_;
-  Head& head_;
+  SegmentHeader& head_;
   Membership members_;
   bool prepared_ = false;
 };
 
-void Party::give_up_name() {
+void Participant::give_up_name() {
   if (!request_.name.empty()) bury(request_.name, segment_);
 }
 
-Attempt Party::try_again() {
+Attempt Participant::try_again() {
   give_up_name();
   if (!request_.name.empty()) return again();
   const Phase phase = phase_of(head_);
   if (phase.kind == Kind::died) return died(request_.what, members_, phase.rank);
-  return make_error(Status::broken, "{} was used by a meeting that has ended; pass a fresh one", request_.what);
+  return make_error(Status::broken, "{} was used by a rendezvous that has ended; pass a fresh one", request_.what);
 }
 
-std::optional<Attempt> Party::claim() {
+std::optional<Attempt> Participant::claim() {
   for (const int rank : request_.ranks) {
     if (members_.state(rank) == MemberState::absent) continue;
     const ProcessId holder = members_.process(rank);
-    const bool dead = holder.pid != 0 && members_.same_namespaces() && life_of(holder) == Life::dead;
+    const bool dead = holder.pid != 0 && members_.same_namespaces() && liveness_of(holder) == Liveness::dead;
     if (dead && !request_.options.gone) {
-      // Started again before the others have noticed that it died: their meeting is over.
+      // Started again before the others have noticed that it died: their rendezvous is over.
       members_.mark_dead(rank);
       fail(head_, Kind::died, rank);
       return try_again();
@@ -302,18 +303,18 @@ std::optional<Attempt> Party::claim() {
   const Phase phase = phase_of(head_);
   if (!phase.finished() || phase.kind == Kind::complete) return std::nullopt;
   Attempt end = conclude();
-  if (!request_.name.empty()) strike_from_ending(request_.name, head_.id, request_.ranks);
+  if (!request_.name.empty()) acknowledge_tombstone(request_.name, head_.id, request_.ranks);
   return end;
 }
 
-void Party::prepare() {
+void Participant::prepare() {
   prepared_ = true;
   const auto done = furnish();
   if (!done) return refuse(done.error());
   step(head_, Kind::preparing, Kind::gathering);
 }
 
-Result<void> Party::furnish() {
+Result<void> Participant::furnish() {
   const auto provision = request_.prepare();
   if (!provision) return provision.error();
   if (provision->user_bytes > most_user_bytes) {
@@ -321,33 +322,33 @@ Result<void> Party::furnish() {
                       provision->user_bytes, most_user_bytes);
   }
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  head_.blueprint_offset = head_bytes(request_.size);
-  head_.blueprint_bytes = provision->blueprint.size();
-  head_.user_offset = (head_.blueprint_offset + head_.blueprint_bytes + page - 1) / page * page;
+  head_.shared_config_offset = head_bytes(request_.size);
+  head_.shared_config_bytes = provision->shared_config.size();
+  head_.user_offset = (head_.shared_config_offset + head_.shared_config_bytes + page - 1) / page * page;
   head_.user_bytes = provision->user_bytes;
   auto whole = Segment::from_fd(segment_.fd());
   if (!whole) return whole.error();
   if (const auto grown = whole->grow(head_.user_offset + head_.user_bytes); !grown) return grown.error();
-  std::copy(provision->blueprint.begin(), provision->blueprint.end(),
-            reinterpret_cast<char*>(whole->data() + head_.blueprint_offset));
+  std::copy(provision->shared_config.begin(), provision->shared_config.end(),
+            reinterpret_cast<char*>(whole->data() + head_.shared_config_offset));
   if (provision->place) provision->place(whole->data() + head_.user_offset);
   return {};
 }
 
-void Party::abandon() {
+void Participant::abandon() {
   fail(head_, Kind::abandoned);
   for (const int rank : request_.ranks) members_.leave(rank);
   give_up_name();
 }
 
-void Party::refuse(const Error& error) {
+void Participant::refuse(const Error& error) {
   head_.refusal_status = static_cast<std::int32_t>(error.status);
   const std::size_t length = std::min(error.message.size(), sizeof head_.refusal - 1);
   std::copy_n(error.message.begin(), length, head_.refusal);
-  step(head_, Kind::preparing, Kind::refused, head_.founder);
+  step(head_, Kind::preparing, Kind::refused, head_.creator);
 }
 
-bool Party::all_settled() {
+bool Participant::all_settled() {
   const auto& gone = request_.options.gone;
   for (int rank = 0; rank < members_.ranks(); ++rank) {
     const MemberState state = members_.state(rank);
@@ -355,19 +356,19 @@ bool Party::all_settled() {
     if (!gone || state != MemberState::absent || !gone(rank)) return false;
   }
   for (int rank = 0; gone && rank < members_.ranks(); ++rank) {
-    if (members_.state(rank) == MemberState::absent) members_.write_off(rank);
+    if (members_.state(rank) == MemberState::absent) members_.mark_absent_dead(rank);
   }
   return true;
 }
 
-void Party::look_around(Watch& watch) {
+void Participant::look_around(FailureDetector& watch) {
   const Kind kind = phase_of(head_).kind;
   note_time(head_);
   if (watch.check()) {
     note_time(head_);  // not before the death; the step to it publishes this
     if (!request_.options.gone) fail(head_, Kind::died, members_.first_dead());
     // Whoever begins anew finds that rank gone.
-    if (kind == Kind::preparing && members_.state(head_.founder) == MemberState::dead) fail(head_, Kind::abandoned);
+    if (kind == Kind::preparing && members_.state(head_.creator) == MemberState::dead) fail(head_, Kind::abandoned);
   }
   if (kind == Kind::gathering && all_settled()) step(head_, Kind::gathering, Kind::complete);
   if (const auto& stands = request_.options.stands; stands && !stands()) fail(head_, Kind::called_off);
@@ -376,7 +377,7 @@ void Party::look_around(Watch& watch) {
 }
 
 /// A rank that has not joined and will not come, -1 if there is none.
-int Party::missing() const {
+int Participant::missing() const {
   for (int rank = 0; request_.options.left && rank < members_.ranks(); ++rank) {
     if (members_.state(rank) != MemberState::absent || !request_.options.left(rank)) continue;
     // Looked at again: it may have joined, and left when all was done.
@@ -385,8 +386,8 @@ int Party::missing() const {
   return -1;
 }
 
-Attempt Party::attend() {
-  Watch watch(members_);
+Attempt Participant::attend() {
+  FailureDetector watch(members_);
   long pause_ns = 20'000;
   while (!phase_of(head_).finished()) {
     look_around(watch);
@@ -397,14 +398,14 @@ Attempt Party::attend() {
   return conclude();
 }
 
-Attempt Party::conclude() {
+Attempt Participant::conclude() {
   const Phase phase = phase_of(head_);
   if (phase.kind == Kind::complete) {
     give_up_name();
-    auto meeting = open_meeting();
-    if (meeting) return std::optional<Meeting>(std::move(*meeting));
+    auto rendezvous = open_rendezvous();
+    if (rendezvous) return std::optional<Rendezvous>(std::move(*rendezvous));
     for (const int rank : request_.ranks) members_.mark_dead(rank);  // the others count on it
-    return meeting.error();
+    return rendezvous.error();
   }
   const Error error = reason(phase);
   for (const int rank : request_.ranks) members_.leave(rank);
@@ -413,15 +414,15 @@ Attempt Party::conclude() {
   return error;
 }
 
-Result<Meeting> Party::open_meeting() {
+Result<Rendezvous> Participant::open_rendezvous() {
   auto whole = Segment::from_fd(segment_.fd());
   if (!whole) return whole.error();
-  auto meeting = content_of(std::move(*whole), request_.what);
-  if (meeting) meeting->prepared = prepared_;
-  return meeting;
+  auto rendezvous = content_of(std::move(*whole), request_.what);
+  if (rendezvous) rendezvous->prepared = prepared_;
+  return rendezvous;
 }
 
-Error Party::reason(Phase phase) const {
+Error Participant::reason(Phase phase) const {
   const auto& what = request_.what;
   switch (phase.kind) {
     case Kind::died:
@@ -438,7 +439,7 @@ Error Party::reason(Phase phase) const {
       if (absent.empty()) {
         return make_error(Status::timed_out,
                           "{}: rank {} gave up waiting for rank {} to prepare it; allow a longer timeout", what,
-                          phase.rank, head_.founder);
+                          phase.rank, head_.creator);
       }
       return make_error(
           Status::timed_out,
@@ -457,14 +458,14 @@ Error Party::reason(Phase phase) const {
   }
 }
 
-// ---- Meeting under a name
+// ---- Rendezvous under a name
 
-// Writes the head of a new meeting into zeroed memory.
-Result<void> found(const Request& request, Segment& segment) {
-  Head& head = head_of(segment);
+// Writes the head of a new rendezvous into zeroed memory.
+Result<void> found(const RendezvousRequest& request, Segment& segment) {
+  SegmentHeader& head = header_of(segment);
   head.version = version;
   head.size = request.size;
-  head.founder = request.ranks[0];
+  head.creator = request.ranks[0];
   head.expires_ns = boot_ns() + (request.deadline_ns - std::min(request.deadline_ns, monotonic_ns()));
   head.tells = request.tells() ? 1 : 0;
   std::copy_n(request.name.begin(), std::min(request.name.size(), longest_name), head.name);
@@ -474,86 +475,86 @@ Result<void> found(const Request& request, Segment& segment) {
   for (const int rank : request.ranks) {
     if (auto joined = members.join(rank); !joined) return joined.error();
   }
-  head.magic.store(magic, std::memory_order_release);  // pairs with is_meeting()
+  head.magic.store(magic, std::memory_order_release);  // pairs with is_rendezvous()
   return {};
 }
 
 // What ended before this process came to it.
-std::optional<Error> told(const Request& request) {
-  return request.tells() ? tell_ending(request.name, request.ranks) : std::nullopt;
+std::optional<Error> told(const RendezvousRequest& request) {
+  return request.tells() ? consume_tombstone(request.name, request.ranks) : std::nullopt;
 }
 
-Attempt begin_named(const Request& request) {
-  remove_stale_meetings();
+Attempt begin_named(const RendezvousRequest& request) {
+  remove_stale_rendezvous();
   auto segment = Segment::unnamed(head_bytes(request.size));
   if (!segment) return segment.error();
   if (const auto founded = found(request, *segment); !founded) return founded.error();
   const auto given = segment->give_name(request.path);
   if (!given) return given.error();
   if (!*given) return again();
-  Party party(request, std::move(*segment));
-  if (auto ending = told(request)) {
-    party.abandon();
-    return std::move(*ending);
+  Participant participant(request, std::move(*segment));
+  if (auto tombstone = told(request)) {
+    participant.abandon();
+    return std::move(*tombstone);
   }
-  party.prepare();
-  return party.attend();
+  participant.prepare();
+  return participant.attend();
 }
 
-// Joins a meeting that exists. `segment` is one (is_meeting()).
-Attempt take_part(const Request& request, Segment segment) {
-  const int its_size = head_of(segment).size;
+// Joins a rendezvous that exists. `segment` is one (is_rendezvous()).
+Attempt take_part(const RendezvousRequest& request, Segment segment) {
+  const int its_size = header_of(segment).size;
   if (its_size != request.size) {
     return make_error(Status::invalid_argument, "{} is for {} ranks, this process says {}: all must say the same",
                       request.what, its_size, request.size);
   }
-  Party party(request, std::move(segment));
-  if (auto over = party.claim()) return std::move(*over);
-  return party.attend();
+  Participant participant(request, std::move(segment));
+  if (auto over = participant.claim()) return std::move(*over);
+  return participant.attend();
 }
 
-// The name first, then the endings: see the header.
-Attempt attempt_named(const Request& request) {
+// The name first, then the tombstones: see the header.
+Attempt attempt_named(const RendezvousRequest& request) {
   auto segment = Segment::open_named(request.path);
   if (!segment && segment.error().status != Status::not_found) return segment.error();
-  if (segment && !is_meeting(*segment)) {
-    return make_error(Status::bad_format, "'/dev/shm{}' is no meeting of this version of smelt; remove it",
+  if (segment && !is_rendezvous(*segment)) {
+    return make_error(Status::bad_format, "'/dev/shm{}' is no rendezvous of this version of smelt; remove it",
                       request.path);
   }
   if (segment && has_ended(*segment)) {
     bury(request.name, *segment);
     return again();
   }
-  if (auto ending = told(request)) return std::move(*ending);
+  if (auto tombstone = told(request)) return std::move(*tombstone);
   return segment ? take_part(request, std::move(*segment)) : begin_named(request);
 }
 
-Attempt attempt_fd(const Request& request, int fd) {
+Attempt attempt_fd(const RendezvousRequest& request, int fd) {
   auto segment = Segment::reopen(fd, head_bytes(request.size));
   if (!segment) return segment.error();
-  // Under the lock there is either nothing yet, or a meeting. A founder that was killed in here has
+  // Under the lock there is either nothing yet, or a rendezvous. A creator that was killed in here has
   // left a zero for the magic number, and ranks that the next one finds dead.
   if (const auto locked = segment->lock(); !locked) return locked.error();
-  const std::uint64_t content = head_of(*segment).magic.load(std::memory_order_acquire);
+  const std::uint64_t content = header_of(*segment).magic.load(std::memory_order_acquire);
   const auto founded = content == 0 ? found(request, *segment) : Result<void>();
   segment->unlock();
   if (!founded) return founded.error();
   if (content == 0) {
-    Party party(request, std::move(*segment));
-    party.prepare();
-    return party.attend();
+    Participant participant(request, std::move(*segment));
+    participant.prepare();
+    return participant.attend();
   }
-  if (!is_meeting(*segment))
-    return make_error(Status::bad_format, "{} holds something else than a meeting", request.what);
+  if (!is_rendezvous(*segment))
+    return make_error(Status::bad_format, "{} holds something other than a rendezvous", request.what);
   if (has_ended(*segment)) {
-    const Phase phase = phase_of(head_of(*segment));
+    const Phase phase = phase_of(header_of(*segment));
     if (phase.kind == Kind::died) return died(request.what, members_of(*segment), phase.rank);
-    return make_error(Status::broken, "{} was used by a meeting that has ended; pass a fresh one", request.what);
+    return make_error(Status::broken, "{} was used by a rendezvous that has ended; pass a fresh one", request.what);
   }
   return take_part(request, std::move(*segment));
 }
 
-Result<void> check(int size, std::span<const int> ranks, const MeetOptions& options, const std::string& what) {
+Result<void> check(int size, std::span<const int> ranks, const RendezvousOptions& options, const std::string& what) {
   if (size < 1 || size > Membership::most_ranks) {
     return make_error(Status::invalid_argument, "{}: {} ranks; must be 1 to {}", what, size, Membership::most_ranks);
   }
@@ -579,16 +580,17 @@ std::uint64_t deadline_ns(double timeout_s) {
 
 }  // namespace
 
-Result<Meeting> meet(const std::string& name, int size, std::span<const int> ranks, const Prepare& prepare,
-                     const MeetOptions& options) {
+Result<Rendezvous> join_rendezvous(const std::string& name, int size, std::span<const int> ranks,
+                                   const Prepare& prepare, const RendezvousOptions& options) {
   if (name.empty() || name.size() > longest_name || name.find('/') != std::string::npos ||
       name.find('\0') != std::string::npos) {
-    return make_error(Status::invalid_argument, "name '{}' of a meeting: must be 1 to {} bytes without '/'", name,
+    return make_error(Status::invalid_argument, "name '{}' of a rendezvous: must be 1 to {} bytes without '/'", name,
                       longest_name);
   }
   const std::string what = named(name);
   if (const auto valid = check(size, ranks, options, what); !valid) return valid.error();
-  const Request request{name, prefix() + name, what, size, ranks, prepare, options, deadline_ns(options.timeout_s)};
+  const RendezvousRequest request{name,  prefix() + name, what,    size,
+                                  ranks, prepare,         options, deadline_ns(options.timeout_s)};
   for (;;) {
     if (options.stands) {
       if (const auto stands = options.stands(); !stands) return stands.error();
@@ -603,25 +605,25 @@ Result<Meeting> meet(const std::string& name, int size, std::span<const int> ran
   }
 }
 
-Result<Meeting> meet_fd(int fd, int size, std::span<const int> ranks, const Prepare& prepare,
-                        const MeetOptions& options) {
-  const std::string what = fmt::format("meeting over file descriptor {}", fd);
+Result<Rendezvous> join_rendezvous_fd(int fd, int size, std::span<const int> ranks, const Prepare& prepare,
+                                      const RendezvousOptions& options) {
+  const std::string what = fmt::format("rendezvous over file descriptor {}", fd);
   if (const auto valid = check(size, ranks, options, what); !valid) return valid.error();
-  const Request request{{}, {}, what, size, ranks, prepare, options, deadline_ns(options.timeout_s)};
+  const RendezvousRequest request{{}, {}, what, size, ranks, prepare, options, deadline_ns(options.timeout_s)};
   auto attempt = attempt_fd(request, fd);
   if (!attempt) return attempt.error();
   if (*attempt) return std::move(**attempt);
   return make_error(Status::broken, "{} has ended; pass a fresh descriptor", what);
 }
 
-std::optional<Meeting> look_at_meeting(Segment segment) {
-  if (!is_meeting(segment) || phase_of(head_of(segment)).kind != Kind::complete) return std::nullopt;
-  auto meeting = content_of(std::move(segment), {});
-  if (!meeting) return std::nullopt;
-  return std::move(*meeting);
+std::optional<Rendezvous> inspect_rendezvous(Segment segment) {
+  if (!is_rendezvous(segment) || phase_of(header_of(segment)).kind != Kind::complete) return std::nullopt;
+  auto rendezvous = content_of(std::move(segment), {});
+  if (!rendezvous) return std::nullopt;
+  return std::move(*rendezvous);
 }
 
-int remove_stale_meetings() {
+int remove_stale_rendezvous() {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir("/dev/shm"), closedir);
   if (directory == nullptr) return 0;
   const std::string start = prefix().substr(1);
@@ -630,7 +632,7 @@ int remove_stale_meetings() {
     const std::string name = entry->d_name;
     if (name.compare(0, start.size(), start) != 0) continue;
     auto segment = Segment::open_named("/" + name);
-    if (!segment || !is_meeting(*segment) || !has_ended(*segment)) continue;
+    if (!segment || !is_rendezvous(*segment) || !has_ended(*segment)) continue;
     if (bury(name.substr(start.size()), *segment)) ++removed;
   }
   return removed;

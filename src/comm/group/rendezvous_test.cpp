@@ -21,7 +21,7 @@
 #include "base/clock.hpp"
 #include "base/process.hpp"
 #include "base/segment.hpp"
-#include "comm/group/endings.hpp"
+#include "comm/group/tombstones.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt::comm {
@@ -47,11 +47,11 @@ bool exists(const std::string& name) {
   return lstat(path_of(name).c_str(), &status) == 0;
 }
 
-Result<Provision> small_provision() { return Provision{"a blueprint", 4096}; }
+Result<SegmentContent> small_content() { return SegmentContent{"a configuration", 4096}; }
 
-Result<Meeting> meet_one(const std::string& name, int size, int rank, const Prepare& prepare = small_provision,
-                         const MeetOptions& options = {.timeout_s = 20.0}) {
-  return meet(name, size, std::span<const int>(&rank, 1), prepare, options);
+Result<Rendezvous> join_one(const std::string& name, int size, int rank, const Prepare& prepare = small_content,
+                            const RendezvousOptions& options = {.timeout_s = 20.0}) {
+  return join_rendezvous(name, size, std::span<const int>(&rank, 1), prepare, options);
 }
 
 // Counters that forked children share.
@@ -69,11 +69,11 @@ pid_t fork_child(const Body& body) {
 }
 
 // A child that takes part; its exit code is 0, or the status without its sign.
-pid_t fork_member(const std::string& name, int size, int rank, const MeetOptions& options = {.timeout_s = 20.0},
-                  const Prepare& prepare = small_provision) {
+pid_t fork_member(const std::string& name, int size, int rank, const RendezvousOptions& options = {.timeout_s = 20.0},
+                  const Prepare& prepare = small_content) {
   return fork_child([&] {
-    auto meeting = meet_one(name, size, rank, prepare, options);
-    return meeting ? 0 : -static_cast<int>(meeting.error().status);
+    auto rendezvous = join_one(name, size, rank, prepare, options);
+    return rendezvous ? 0 : -static_cast<int>(rendezvous.error().status);
   });
 }
 
@@ -101,15 +101,15 @@ bool eventually(const Condition& condition) {
   return false;
 }
 
-// Endings of meetings of that name that wait for somebody.
-int endings_of(const std::string& name) {
+// Tombstones of rendezvous of that name that wait for somebody.
+int tombstones_of(const std::string& name) {
   std::error_code none;
-  const std::filesystem::directory_iterator endings(cache_path({}).parent_path() / "ended", none), end;
+  const std::filesystem::directory_iterator tombstones(cache_path({}).parent_path() / "ended", none), end;
   return static_cast<int>(
-      std::count_if(endings, end, [&](const auto& entry) { return entry.path().string().ends_with("-" + name); }));
+      std::count_if(tombstones, end, [&](const auto& entry) { return entry.path().string().ends_with("-" + name); }));
 }
 
-// Whether that process is a member, present, of the meeting that has the name now.
+// Whether that process is a member, present, of the rendezvous that has the name now.
 bool has_joined(const std::string& name, pid_t pid) {
   const auto segment = Segment::open_named(path_of(name).substr(8));
   if (!segment) return false;
@@ -124,34 +124,34 @@ void let_all_end() { sleep_us(1'050'000); }
 
 // A name that a child founded and left behind, being killed while it waited for rank 1.
 void leave_stale(const std::string& name, int size = 2) {
-  const pid_t founder = fork_member(name, size, 0);
+  const pid_t creator = fork_member(name, size, 0);
   ASSERT_TRUE(eventually([&] { return exists(name); }));
-  EXPECT_EQ(kill_and_wait(founder), killed);
+  EXPECT_EQ(kill_and_wait(creator), killed);
   ASSERT_TRUE(exists(name));
 }
 
-// ---- meeting
+// ---- rendezvous
 
 int take_part_and_check(const std::string& name, int size, int rank, const Shared& shared) {
-  const Prepare prepare = [&]() -> Result<Provision> {
+  const Prepare prepare = [&]() -> Result<SegmentContent> {
     ++shared[0];
-    return Provision{std::string(3000, 'b') + std::to_string(size), 100'000};
+    return SegmentContent{std::string(3000, 'b') + std::to_string(size), 100'000};
   };
-  auto meeting = meet_one(name, size, rank, prepare);
-  if (!meeting) return 1;
+  auto rendezvous = join_one(name, size, rank, prepare);
+  if (!rendezvous) return 1;
   if (exists(name)) return 2;
-  if (meeting->blueprint() != std::string(3000, 'b') + std::to_string(size)) return 3;
-  if (meeting->user_bytes != 100'000 || meeting->user_offset % 4096 != 0) return 4;
-  if (static_cast<int>(meeting->membership().survivors().size()) != size) return 5;
-  auto* slots = reinterpret_cast<std::atomic<std::uint64_t>*>(meeting->user());
-  slots[rank] = meeting->id + 1;
+  if (rendezvous->shared_config() != std::string(3000, 'b') + std::to_string(size)) return 3;
+  if (rendezvous->user_bytes != 100'000 || rendezvous->user_offset % 4096 != 0) return 4;
+  if (static_cast<int>(rendezvous->membership().survivors().size()) != size) return 5;
+  auto* slots = reinterpret_cast<std::atomic<std::uint64_t>*>(rendezvous->user());
+  slots[rank] = rendezvous->id + 1;
   const bool same = eventually([&] {
     for (int other = 0; other < size; ++other) {
-      if (slots[other] != meeting->id + 1) return false;
+      if (slots[other] != rendezvous->id + 1) return false;
     }
     return true;
   });
-  meeting->membership().leave(rank);
+  rendezvous->membership().leave(rank);
   return same ? 0 : 6;
 }
 
@@ -173,14 +173,14 @@ TEST(Rendezvous, AProcessMayBringSeveralRanksAtOnceOrByThreads) {
   const auto name = test_name();
   const pid_t child = fork_child([&] {
     const int ranks[] = {4, 1};
-    auto meeting = meet(name, 5, ranks, small_provision);
-    return meeting && meeting->membership().process(4).pid == getpid() ? 0 : 1;
+    auto rendezvous = join_rendezvous(name, 5, ranks, small_content);
+    return rendezvous && rendezvous->membership().process(4).pid == getpid() ? 0 : 1;
   });
   std::vector<std::thread> threads;
   for (const int rank : {0, 2, 3}) {
     threads.emplace_back([&, rank] {
-      auto meeting = meet_one(name, 5, rank);
-      EXPECT_TRUE(meeting) << meeting.error().message;
+      auto rendezvous = join_one(name, 5, rank);
+      EXPECT_TRUE(rendezvous) << rendezvous.error().message;
     });
   }
   for (auto& thread : threads) thread.join();
@@ -188,15 +188,15 @@ TEST(Rendezvous, AProcessMayBringSeveralRanksAtOnceOrByThreads) {
   EXPECT_FALSE(exists(name));
 }
 
-// The last one may find the meeting complete before it has looked at it again.
+// The last one may find the rendezvous complete before it has looked at it again.
 TEST(Rendezvous, TheLastToComeIsOfTheMeetingToo) {
   for (int round = 0; round < 300; ++round) {
     const auto name = test_name();
     std::vector<std::thread> threads;
     for (int rank = 0; rank < 3; ++rank) {
       threads.emplace_back([&, rank] {
-        auto meeting = meet_one(name, 3, rank, small_provision, {.timeout_s = 5.0});
-        EXPECT_TRUE(meeting) << meeting.error().message;
+        auto rendezvous = join_one(name, 3, rank, small_content, {.timeout_s = 5.0});
+        EXPECT_TRUE(rendezvous) << rendezvous.error().message;
       });
     }
     for (auto& thread : threads) thread.join();
@@ -208,10 +208,10 @@ TEST(Rendezvous, ANameCanBeUsedAgain) {
   const auto name = test_name();
   std::set<std::uint64_t> ids;
   for (int i = 0; i < 20; ++i) {
-    auto meeting = meet_one(name, 1, 0);
-    ASSERT_TRUE(meeting) << meeting.error().message;
-    EXPECT_TRUE(meeting->prepared);
-    ids.insert(meeting->id);
+    auto rendezvous = join_one(name, 1, 0);
+    ASSERT_TRUE(rendezvous) << rendezvous.error().message;
+    EXPECT_TRUE(rendezvous->prepared);
+    ids.insert(rendezvous->id);
   }
   EXPECT_EQ(ids.size(), 20u);
 }
@@ -220,14 +220,14 @@ TEST(Rendezvous, TheModeDoesNotDependOnTheUmask) {
   const auto name = test_name();
   const pid_t child = fork_child([&] {
     umask(0777);
-    auto meeting = meet_one(name, 2, 0);
-    return meeting ? 0 : 1;
+    auto rendezvous = join_one(name, 2, 0);
+    return rendezvous ? 0 : 1;
   });
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   struct stat status = {};
   ASSERT_EQ(lstat(path_of(name).c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0600u);
-  EXPECT_TRUE(meet_one(name, 2, 1));
+  EXPECT_TRUE(join_one(name, 2, 1));
   EXPECT_EQ(wait_for(child), 0);
 }
 
@@ -235,8 +235,8 @@ TEST(Rendezvous, TheModeDoesNotDependOnTheUmask) {
 
 TEST(Rendezvous, RefusesWhatCannotBe) {
   const auto refused = [](const std::string& name, int size, std::vector<int> ranks, double timeout_s = 1.0) {
-    auto meeting = meet(name, size, ranks, small_provision, {.timeout_s = timeout_s});
-    return !meeting && meeting.error().status == Status::invalid_argument && !exists(name);
+    auto rendezvous = join_rendezvous(name, size, ranks, small_content, {.timeout_s = timeout_s});
+    return !rendezvous && rendezvous.error().status == Status::invalid_argument && !exists(name);
   };
   EXPECT_TRUE(refused("", 1, {0}));
   EXPECT_TRUE(refused("a/b", 1, {0}));
@@ -256,17 +256,17 @@ TEST(Rendezvous, RefusesAnotherSizeAndATakenRank) {
   const auto name = test_name();
   const pid_t waiting = fork_member(name, 3, 1);
   ASSERT_TRUE(eventually([&] { return exists(name); }));
-  auto other_size = meet_one(name, 2, 0);
+  auto other_size = join_one(name, 2, 0);
   ASSERT_FALSE(other_size);
   EXPECT_EQ(other_size.error().status, Status::invalid_argument);
   EXPECT_NE(other_size.error().message.find("3 ranks"), std::string::npos) << other_size.error().message;
-  auto taken = meet_one(name, 3, 1);
+  auto taken = join_one(name, 3, 1);
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().status, Status::invalid_argument);
   EXPECT_NE(taken.error().message.find("rank 1"), std::string::npos) << taken.error().message;
-  // Neither did the meeting any harm.
+  // Neither did the rendezvous any harm.
   const pid_t last = fork_member(name, 3, 0);
-  EXPECT_TRUE(meet_one(name, 3, 2));
+  EXPECT_TRUE(join_one(name, 3, 2));
   EXPECT_EQ(wait_for(waiting), 0);
   EXPECT_EQ(wait_for(last), 0);
 }
@@ -275,9 +275,9 @@ TEST(Rendezvous, RefusesWhatIsNoSegmentOfThisUser) {
   const auto name = test_name();
   const auto path = path_of(name);
   const auto status_with = [&] {
-    auto meeting = meet_one(name, 1, 0);
+    auto rendezvous = join_one(name, 1, 0);
     unlink(path.c_str());
-    return meeting ? Status::ok : meeting.error().status;
+    return rendezvous ? Status::ok : rendezvous.error().status;
   };
   ASSERT_EQ(symlink("/dev/shm/nowhere", path.c_str()), 0);
   EXPECT_EQ(status_with(), Status::permission_denied);
@@ -306,27 +306,27 @@ TEST(Rendezvous, AFullMemoryIsAnError) {
   if (statvfs("/dev/shm", &room) != 0 || room.f_blocks == 0) GTEST_SKIP() << "/dev/shm has no limit";
   const std::size_t too_much = static_cast<std::size_t>(room.f_blocks) * room.f_frsize * 2;
   const auto name = test_name();
-  auto meeting = meet_one(name, 1, 0, [&]() -> Result<Provision> { return Provision{"", too_much}; });
-  ASSERT_FALSE(meeting);
-  EXPECT_EQ(meeting.error().status, Status::out_of_memory) << meeting.error().message;
+  auto rendezvous = join_one(name, 1, 0, [&]() -> Result<SegmentContent> { return SegmentContent{"", too_much}; });
+  ASSERT_FALSE(rendezvous);
+  EXPECT_EQ(rendezvous.error().status, Status::out_of_memory) << rendezvous.error().message;
   EXPECT_FALSE(exists(name));
 }
 
 TEST(Rendezvous, WhatThePreparerSaysReachesAll) {
   const auto name = test_name();
   const Shared shared;
-  const pid_t founder = fork_member(name, 2, 0, {.timeout_s = 20.0}, [&]() -> Result<Provision> {
+  const pid_t creator = fork_member(name, 2, 0, {.timeout_s = 20.0}, [&]() -> Result<SegmentContent> {
     while (shared[0] == 0) sleep_us(100);
     sleep_us(2000);
     return Error{Status::not_found, "there is no model"};
   });
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   shared[0] = 1;
-  auto meeting = meet_one(name, 2, 1);
-  EXPECT_EQ(wait_for(founder), code(Status::not_found));
-  ASSERT_FALSE(meeting);
-  EXPECT_EQ(meeting.error().status, Status::not_found);
-  EXPECT_NE(meeting.error().message.find("there is no model"), std::string::npos) << meeting.error().message;
+  auto rendezvous = join_one(name, 2, 1);
+  EXPECT_EQ(wait_for(creator), code(Status::not_found));
+  ASSERT_FALSE(rendezvous);
+  EXPECT_EQ(rendezvous.error().status, Status::not_found);
+  EXPECT_NE(rendezvous.error().message.find("there is no model"), std::string::npos) << rendezvous.error().message;
   EXPECT_FALSE(exists(name));
 }
 
@@ -334,10 +334,10 @@ TEST(Rendezvous, ATimeoutNamesWhoHasNotCome) {
   const auto name = test_name();
   const pid_t other = fork_member(name, 5, 1);
   ASSERT_TRUE(eventually([&] { return exists(name); }));
-  auto meeting = meet_one(name, 5, 3, small_provision, {.timeout_s = 0.05});
-  ASSERT_FALSE(meeting);
-  EXPECT_EQ(meeting.error().status, Status::timed_out);
-  EXPECT_NE(meeting.error().message.find("0, 2, 4"), std::string::npos) << meeting.error().message;
+  auto rendezvous = join_one(name, 5, 3, small_content, {.timeout_s = 0.05});
+  ASSERT_FALSE(rendezvous);
+  EXPECT_EQ(rendezvous.error().status, Status::timed_out);
+  EXPECT_NE(rendezvous.error().message.find("0, 2, 4"), std::string::npos) << rendezvous.error().message;
   EXPECT_EQ(wait_for(other), code(Status::timed_out));  // one end for all
   EXPECT_FALSE(exists(name));
 }
@@ -347,21 +347,21 @@ TEST(Rendezvous, ATimeoutNamesWhoHasNotCome) {
 TEST(Rendezvous, ThePreparerIsKilled) {
   const auto name = test_name();
   const Shared shared;
-  const pid_t founder = fork_member(name, 3, 2, {.timeout_s = 20.0}, [&]() -> Result<Provision> {
+  const pid_t creator = fork_member(name, 3, 2, {.timeout_s = 20.0}, [&]() -> Result<SegmentContent> {
     while (shared[0] == 0) sleep_us(100);
     sleep_us(3000);
     kill(getpid(), SIGKILL);
-    return Provision{};
+    return SegmentContent{};
   });
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   const pid_t other = fork_member(name, 3, 1);
   shared[0] = 1;
-  auto meeting = meet_one(name, 3, 0);
-  ASSERT_FALSE(meeting);
-  EXPECT_EQ(meeting.error().status, Status::broken);
-  EXPECT_NE(meeting.error().message.find("rank 2"), std::string::npos) << meeting.error().message;
+  auto rendezvous = join_one(name, 3, 0);
+  ASSERT_FALSE(rendezvous);
+  EXPECT_EQ(rendezvous.error().status, Status::broken);
+  EXPECT_NE(rendezvous.error().message.find("rank 2"), std::string::npos) << rendezvous.error().message;
   EXPECT_EQ(wait_for(other), code(Status::broken));
-  EXPECT_EQ(wait_for(founder), killed);
+  EXPECT_EQ(wait_for(creator), killed);
   EXPECT_FALSE(exists(name));
 }
 
@@ -379,10 +379,10 @@ TEST(Rendezvous, ARankStartedAgainBeginsAnew) {
   kill(first, SIGCONT);
   EXPECT_EQ(wait_for(first), code(Status::broken));
   const pid_t first_again = fork_member(name, 3, 0);
-  auto last = meet_one(name, 3, 2);
-  ASSERT_FALSE(last);  // it lived when the first meeting ended
+  auto last = join_one(name, 3, 2);
+  ASSERT_FALSE(last);  // it lived when the first rendezvous ended
   EXPECT_NE(last.error().message.find("rank 1"), std::string::npos) << last.error().message;
-  EXPECT_TRUE(meet_one(name, 3, 2));
+  EXPECT_TRUE(join_one(name, 3, 2));
   EXPECT_EQ(wait_for(again), 0);
   EXPECT_EQ(wait_for(first_again), 0);
   EXPECT_FALSE(exists(name));
@@ -397,7 +397,7 @@ std::vector<std::string> leave_many_stale(int many) {
     founders.push_back(fork_member(names.back(), 2 + i % 2, 0));
   }
   for (const auto& name : names) EXPECT_TRUE(eventually([&] { return exists(name); }));
-  for (const pid_t founder : founders) EXPECT_EQ(kill_and_wait(founder), killed);
+  for (const pid_t creator : founders) EXPECT_EQ(kill_and_wait(creator), killed);
   return names;
 }
 
@@ -424,10 +424,10 @@ TEST(Rendezvous, AnEndFoundByManyIsNotALaterOne) {
     children.push_back(fork_child([&] {
       for (++shared[0]; shared[0] < sweepers;) {
       }
-      remove_stale_meetings();
+      remove_stale_rendezvous();
       int told = 0;
       const int absent[] = {1};
-      for (const auto& name : names) told += tell_ending(name, absent) ? 1 : 0;
+      for (const auto& name : names) told += consume_tombstone(name, absent) ? 1 : 0;
       return std::min(told, 100);
     }));
   }
@@ -437,45 +437,45 @@ TEST(Rendezvous, AnEndFoundByManyIsNotALaterOne) {
 
 TEST(Rendezvous, ARecycledPidDoesNotKeepANameAlive) {
   const auto name = test_name();
-  const pid_t founder = fork_member(name, 2, 0);
+  const pid_t creator = fork_member(name, 2, 0);
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   auto segment = Segment::open_named(path_of(name).substr(8));
   ASSERT_TRUE(segment) << segment.error().message;
-  kill(founder, SIGSTOP);  // it lives, but shall not be the one that joined
-  const auto low = static_cast<std::uint64_t>(founder) << 2 | 1;
+  kill(creator, SIGSTOP);  // it lives, but shall not be the one that joined
+  const auto low = static_cast<std::uint64_t>(creator) << 2 | 1;
   auto* words = reinterpret_cast<std::uint64_t*>(segment->data());
   for (std::size_t i = 0; i < segment->size() / 8; ++i) {
     if ((words[i] & 0xff'ffff) == low) words[i] -= 1 << 24;
   }
   // This process lived before; those that are started now come to a name that nobody holds.
-  EXPECT_EQ(meet_one(name, 2, 1).error().status, Status::broken);
+  EXPECT_EQ(join_one(name, 2, 1).error().status, Status::broken);
   const pid_t first = fork_member(name, 2, 0);
-  EXPECT_TRUE(meet_one(name, 2, 1));
+  EXPECT_TRUE(join_one(name, 2, 1));
   EXPECT_EQ(wait_for(first), 0);
-  kill_and_wait(founder);
+  kill_and_wait(creator);
 }
 
 TEST(Rendezvous, StaleNamesCanBeSweptAndLiveOnesStay) {
   const auto name = test_name(), live = test_name();
   leave_stale(name);
   const pid_t member = fork_member(live, 2, 0);
-  // The founding of another meeting sweeps as well.
+  // The founding of another rendezvous sweeps as well.
   EXPECT_TRUE(eventually([&] { return exists(live); }));
-  remove_stale_meetings();
+  remove_stale_rendezvous();
   EXPECT_FALSE(exists(name));
   EXPECT_TRUE(exists(live));
-  EXPECT_TRUE(meet_one(live, 2, 1));
+  EXPECT_TRUE(join_one(live, 2, 1));
   EXPECT_EQ(wait_for(member), 0);
-  EXPECT_EQ(remove_stale_meetings(), 0);
+  EXPECT_EQ(remove_stale_rendezvous(), 0);
 }
 
 // What a rank that comes after a death finds out, once only, and instead of waiting in vain.
 void expect_told(const std::string& name, int size, int rank, int dead) {
-  auto meeting = meet_one(name, size, rank);
-  ASSERT_FALSE(meeting);
-  EXPECT_EQ(meeting.error().status, Status::broken);
-  EXPECT_NE(meeting.error().message.find("rank " + std::to_string(dead) + " of"), std::string::npos)
-      << meeting.error().message;
+  auto rendezvous = join_one(name, size, rank);
+  ASSERT_FALSE(rendezvous);
+  EXPECT_EQ(rendezvous.error().status, Status::broken);
+  EXPECT_NE(rendezvous.error().message.find("rank " + std::to_string(dead) + " of"), std::string::npos)
+      << rendezvous.error().message;
   EXPECT_FALSE(exists(name));
 }
 
@@ -488,12 +488,12 @@ TEST(Rendezvous, WhoComesAfterADeathIsTold) {
   EXPECT_EQ(kill_and_wait(victim), killed);
   EXPECT_EQ(wait_for(survivor), code(Status::broken));
   EXPECT_FALSE(exists(name));
-  EXPECT_EQ(endings_of(name), 1);
+  EXPECT_EQ(tombstones_of(name), 1);
   expect_told(name, 4, 3, 2);
   expect_told(name, 4, 1, 2);
-  EXPECT_EQ(endings_of(name), 0);  // all have been
+  EXPECT_EQ(tombstones_of(name), 0);  // all have been
   const pid_t again = fork_member(name, 2, 0);
-  EXPECT_TRUE(meet_one(name, 2, 1));
+  EXPECT_TRUE(join_one(name, 2, 1));
   EXPECT_EQ(wait_for(again), 0);
 }
 
@@ -501,10 +501,10 @@ TEST(Rendezvous, WhoComesAfterAllOthersHaveDiedIsTold) {
   for (const bool swept : {false, true}) {
     const auto name = test_name();
     leave_stale(name);
-    if (swept) remove_stale_meetings();
+    if (swept) remove_stale_rendezvous();
     EXPECT_EQ(exists(name), !swept);
     expect_told(name, 2, 1, 0);
-    EXPECT_EQ(endings_of(name), 0);
+    EXPECT_EQ(tombstones_of(name), 0);
   }
 }
 
@@ -517,15 +517,15 @@ TEST(Rendezvous, WhoFoundsAtTheMomentOfADeathIsTold) {
     const pid_t late = fork_child([&] {
       while (go[0] == 0) sched_yield();
       sleep_us(round * 40 % 3000);  // about as long as the death goes unnoticed
-      auto meeting = meet_one(name, 3, 2);
-      return meeting ? 0 : code(meeting.error().status);
+      auto rendezvous = join_one(name, 3, 2);
+      return rendezvous ? 0 : code(rendezvous.error().status);
     });
     ASSERT_TRUE(eventually([&] { return exists(name); }));
     const pid_t victim = fork_child([&] {
-      (void)meet_one(name, 3, 1, small_provision, {.timeout_s = 20.0, .stands = [&]() -> Result<void> {
-                                                     ++go[1];  // it waits, and so has joined
-                                                     return {};
-                                                   }});
+      (void)join_one(name, 3, 1, small_content, {.timeout_s = 20.0, .stands = [&]() -> Result<void> {
+                                                   ++go[1];  // it waits, and so has joined
+                                                   return {};
+                                                 }});
       return 0;
     });
     ASSERT_TRUE(eventually([&] { return go[1] > 1; }));
@@ -537,14 +537,14 @@ TEST(Rendezvous, WhoFoundsAtTheMomentOfADeathIsTold) {
     wait_for(victim);
     ended += end != 0;
     ASSERT_FALSE(exists(name));
-    ASSERT_EQ(endings_of(name), 0);
+    ASSERT_EQ(tombstones_of(name), 0);
   }
   EXPECT_GT(ended, 0);
 }
 
 TEST(Rendezvous, AnEndingIsOverWhenTheMeetingWouldHaveBeen) {
   const auto name = test_name();
-  const MeetOptions options{.timeout_s = 0.5};
+  const RendezvousOptions options{.timeout_s = 0.5};
   const pid_t survivor = fork_member(name, 3, 0, options);
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   const pid_t victim = fork_member(name, 3, 1, options);
@@ -553,27 +553,27 @@ TEST(Rendezvous, AnEndingIsOverWhenTheMeetingWouldHaveBeen) {
   const int end = wait_for(survivor);
   ASSERT_TRUE(end == code(Status::broken) || end == code(Status::timed_out)) << end;
   sleep_us(510'000);
-  EXPECT_TRUE(meet_one(test_name(), 1, 0));  // looks for endings
-  EXPECT_EQ(endings_of(name), 0);
-  auto meeting = meet_one(name, 3, 2, small_provision, {.timeout_s = 0.01});
-  ASSERT_FALSE(meeting);
-  EXPECT_EQ(meeting.error().status, Status::timed_out);
+  EXPECT_TRUE(join_one(test_name(), 1, 0));  // looks for tombstones
+  EXPECT_EQ(tombstones_of(name), 0);
+  auto rendezvous = join_one(name, 3, 2, small_content, {.timeout_s = 0.01});
+  ASSERT_FALSE(rendezvous);
+  EXPECT_EQ(rendezvous.error().status, Status::timed_out);
 }
 
 TEST(Rendezvous, WhatDoesNotStandEndsForAll) {
   const auto name = test_name();
   const Shared over;
-  const MeetOptions options{.timeout_s = 20.0, .stands = [&]() -> Result<void> {
-                              if (over[0] != 0) return Error{Status::not_found, "the reason"};
-                              return {};
-                            }};
+  const RendezvousOptions options{.timeout_s = 20.0, .stands = [&]() -> Result<void> {
+                                    if (over[0] != 0) return Error{Status::not_found, "the reason"};
+                                    return {};
+                                  }};
   const pid_t first = fork_member(name, 3, 0, options);
   const pid_t second = fork_member(name, 3, 1, options);
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   over[0] = 1;
   EXPECT_EQ(wait_for(first), code(Status::not_found));
   EXPECT_EQ(wait_for(second), code(Status::not_found));
-  EXPECT_EQ(meet_one(name, 3, 2, small_provision, options).error().message, "the reason");
+  EXPECT_EQ(join_one(name, 3, 2, small_content, options).error().message, "the reason");
   EXPECT_FALSE(exists(name));
 }
 
@@ -592,8 +592,8 @@ TEST(Rendezvous, WhoeverIsKilledAtWhateverMomentAllEndAlike) {
       children.push_back(fork_child([&] {
         ++entering[0];
         sleep_us(delay);
-        auto meeting = meet_one(name, size, rank, small_provision, {.timeout_s = 0.06});
-        return meeting ? 0 : code(meeting.error().status);
+        auto rendezvous = join_one(name, size, rank, small_content, {.timeout_s = 0.06});
+        return rendezvous ? 0 : code(rendezvous.error().status);
       }));
     }
     const int victim = static_cast<int>(random() % static_cast<unsigned>(size));
@@ -607,7 +607,7 @@ TEST(Rendezvous, WhoeverIsKilledAtWhateverMomentAllEndAlike) {
     }
     ASSERT_TRUE(codes.count(0) == 0 || codes.size() == 1) << round;
     // Killed after all others had given up: then only the next one can clear up.
-    if (codes.count(code(Status::timed_out)) != 0) remove_stale_meetings();
+    if (codes.count(code(Status::timed_out)) != 0) remove_stale_rendezvous();
     ++(codes.count(0) != 0 ? met : ended);
     codes.erase(code(Status::broken));
     codes.erase(code(Status::timed_out));  // killed before it came: nobody can know
@@ -625,12 +625,12 @@ bool rank_three_is_gone(int rank) { return rank == 3; }
 
 TEST(Rendezvous, WhoIsGoneIsNotWaitedFor) {
   const auto name = test_name();
-  const MeetOptions options{.timeout_s = 20.0, .gone = rank_three_is_gone};
+  const RendezvousOptions options{.timeout_s = 20.0, .gone = rank_three_is_gone};
   const pid_t first = fork_member(name, 4, 0, options);
   const pid_t second = fork_member(name, 4, 1, options);
-  auto meeting = meet_one(name, 4, 2, small_provision, options);
-  ASSERT_TRUE(meeting) << meeting.error().message;
-  EXPECT_EQ(meeting->membership().state(3), MemberState::dead);
+  auto rendezvous = join_one(name, 4, 2, small_content, options);
+  ASSERT_TRUE(rendezvous) << rendezvous.error().message;
+  EXPECT_EQ(rendezvous->membership().state(3), MemberState::dead);
   EXPECT_EQ(wait_for(first), 0);
   EXPECT_EQ(wait_for(second), 0);
   EXPECT_FALSE(exists(name));
@@ -639,43 +639,43 @@ TEST(Rendezvous, WhoIsGoneIsNotWaitedFor) {
 TEST(Rendezvous, APreparerThatDiesAmongSurvivorsIsReplaced) {
   const auto name = test_name();
   const Shared shared;
-  const MeetOptions options{.timeout_s = 20.0, .gone = [&](int rank) { return rank == 1 && shared[1] != 0; }};
-  const pid_t founder = fork_member(name, 3, 1, options, [&]() -> Result<Provision> {
+  const RendezvousOptions options{.timeout_s = 20.0, .gone = [&](int rank) { return rank == 1 && shared[1] != 0; }};
+  const pid_t creator = fork_member(name, 3, 1, options, [&]() -> Result<SegmentContent> {
     while (shared[0] == 0) sleep_us(100);
     sleep_us(3000);
     shared[1] = 1;
     kill(getpid(), SIGKILL);
-    return Provision{};
+    return SegmentContent{};
   });
   ASSERT_TRUE(eventually([&] { return exists(name); }));
   const pid_t other = fork_member(name, 3, 2, options);
   shared[0] = 1;
-  auto meeting = meet_one(name, 3, 0, small_provision, options);
-  ASSERT_TRUE(meeting) << meeting.error().message;
+  auto rendezvous = join_one(name, 3, 0, small_content, options);
+  ASSERT_TRUE(rendezvous) << rendezvous.error().message;
   EXPECT_EQ(wait_for(other), 0);
-  EXPECT_EQ(wait_for(founder), killed);
-  EXPECT_EQ(meeting->membership().first_dead(), 1);
+  EXPECT_EQ(wait_for(creator), killed);
+  EXPECT_EQ(rendezvous->membership().first_dead(), 1);
   EXPECT_FALSE(exists(name));
 }
 
 // ---- over a descriptor
 
-Result<Meeting> meet_fd_one(int fd, int size, int rank, const Prepare& prepare = small_provision) {
-  return meet_fd(fd, size, std::span<const int>(&rank, 1), prepare, {.timeout_s = 20.0});
+Result<Rendezvous> meet_fd_one(int fd, int size, int rank, const Prepare& prepare = small_content) {
+  return join_rendezvous_fd(fd, size, std::span<const int>(&rank, 1), prepare, {.timeout_s = 20.0});
 }
 
 TEST(Rendezvous, ProcessesMeetOverAMemfd) {
   for (int size = 1; size <= 5; ++size) {
-    const int fd = memfd_create("meeting", MFD_CLOEXEC);
+    const int fd = memfd_create("rendezvous", MFD_CLOEXEC);
     ASSERT_GE(fd, 0);
     const Shared prepared;
     std::vector<pid_t> children;
     for (int rank = 0; rank < size; ++rank) {
       children.push_back(fork_child([&] {
-        auto meeting = meet_fd_one(fd, size, rank);
-        if (!meeting) return 1;
-        if (meeting->prepared) ++prepared[0];
-        return meeting->blueprint() == "a blueprint" && meeting->user_bytes == 4096 ? 0 : 2;
+        auto rendezvous = meet_fd_one(fd, size, rank);
+        if (!rendezvous) return 1;
+        if (rendezvous->prepared) ++prepared[0];
+        return rendezvous->shared_config() == "a configuration" && rendezvous->user_bytes == 4096 ? 0 : 2;
       }));
     }
     for (const pid_t child : children) EXPECT_EQ(wait_for(child), 0);
@@ -692,7 +692,7 @@ TEST(Rendezvous, AMemfdOfFixedSizeMustBeLargeEnough) {
   auto small = Segment::memfd(8192);
   ASSERT_TRUE(large && small);
   EXPECT_TRUE(meet_fd_one(large->fd(), 1, 0));
-  EXPECT_FALSE(meet_fd_one(small->fd(), 1, 0, [] { return Result<Provision>(Provision{"", 100'000}); }));
+  EXPECT_FALSE(meet_fd_one(small->fd(), 1, 0, [] { return Result<SegmentContent>(SegmentContent{"", 100'000}); }));
   EXPECT_FALSE(meet_fd_one(-1, 1, 0));
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -702,28 +702,28 @@ TEST(Rendezvous, AMemfdOfFixedSizeMustBeLargeEnough) {
 }
 
 TEST(Rendezvous, ThePreparerOverAMemfdIsKilled) {
-  const int fd = memfd_create("meeting", MFD_CLOEXEC);
+  const int fd = memfd_create("rendezvous", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
   const Shared shared;
-  const pid_t founder = fork_child([&] {
-    (void)meet_fd_one(fd, 2, 1, [&]() -> Result<Provision> {
+  const pid_t creator = fork_child([&] {
+    (void)meet_fd_one(fd, 2, 1, [&]() -> Result<SegmentContent> {
       shared[0] = 1;
       while (shared[1] == 0) sleep_us(100);
       sleep_us(3000);
       kill(getpid(), SIGKILL);
-      return Provision{};
+      return SegmentContent{};
     });
     return 0;
   });
   ASSERT_TRUE(eventually([&] { return shared[0] == 1; }));
   shared[1] = 1;
-  auto meeting = meet_fd_one(fd, 2, 0);
-  ASSERT_FALSE(meeting);
-  EXPECT_EQ(meeting.error().status, Status::broken) << meeting.error().message;
-  EXPECT_NE(meeting.error().message.find("rank 1 of"), std::string::npos) << meeting.error().message;
+  auto rendezvous = meet_fd_one(fd, 2, 0);
+  ASSERT_FALSE(rendezvous);
+  EXPECT_EQ(rendezvous.error().status, Status::broken) << rendezvous.error().message;
+  EXPECT_NE(rendezvous.error().message.find("rank 1 of"), std::string::npos) << rendezvous.error().message;
   // Who comes later finds the same.
-  EXPECT_EQ(meet_fd_one(fd, 2, 0).error().message, meeting.error().message);
-  EXPECT_EQ(wait_for(founder), killed);
+  EXPECT_EQ(meet_fd_one(fd, 2, 0).error().message, rendezvous.error().message);
+  EXPECT_EQ(wait_for(creator), killed);
   close(fd);
 }
 

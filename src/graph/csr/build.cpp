@@ -57,7 +57,7 @@ struct Sorted {
 };
 
 template <class NodeId, class Travel, class Source>
-Result<Sorted<NodeId, Travel>> sort_edges(Team& team, std::uint64_t nodes, Source& source) {
+Result<Sorted<NodeId, Travel>> sort_edges(ThreadTeam& team, std::uint64_t nodes, Source& source) {
   auto by_target = Grouping<NodeId, Travel, Source>(team, nodes, source).run();
   if (!by_target) return by_target.error();
   const auto again = [&](auto payload_of) -> Result<Sorted<NodeId, Travel>> {
@@ -93,8 +93,11 @@ bool is_smaller(ValueType type, Travel left, Travel right) {
 template <class NodeId, class Travel>
 class Simplification {
  public:
-  Simplification(Team& team, std::uint64_t nodes, Sorted<NodeId, Travel>& sorted)
-      : team_(team), nodes_(nodes), sorted_(sorted), parts_(slices_for(team)),
+  Simplification(ThreadTeam& team, std::uint64_t nodes, Sorted<NodeId, Travel>& sorted)
+      : team_(team),
+        nodes_(nodes),
+        sorted_(sorted),
+        parts_(slices_for(team)),
         begin_(sorted.rows.begin.template as<std::uint64_t>()) {}
 
   Result<void> run() {
@@ -156,7 +159,7 @@ class Simplification {
     }
   }
 
-  Team& team_;
+  ThreadTeam& team_;
   std::uint64_t nodes_;
   Sorted<NodeId, Travel>& sorted_;
   std::size_t parts_;
@@ -170,7 +173,7 @@ Column weight_column(ValueType type, std::uint64_t edges, Pages pages) {
 
 /// The graph's own options, once it is known how many nodes it has.
 template <class NodeId, class Travel, class List, class Convert>
-Result<Graph> build_with_ids(Team& team, List& list, std::uint64_t nodes, ValueType type, Convert convert,
+Result<Graph> build_with_ids(ThreadTeam& team, List& list, std::uint64_t nodes, ValueType type, Convert convert,
                              const ListOptions& options) {
   ListSource<NodeId, List, Convert> source(list, slices_for(team), options.undirected, convert);
   auto sorted = sort_edges<NodeId, Travel>(team, nodes, source);
@@ -205,7 +208,7 @@ Result<Graph> build_with_ids(Team& team, List& list, std::uint64_t nodes, ValueT
 }
 
 template <class Travel, class List, class Convert>
-Result<Graph> build(Team& team, List& list, ValueType type, Convert convert, const ListOptions& options) {
+Result<Graph> build(ThreadTeam& team, List& list, ValueType type, Convert convert, const ListOptions& options) {
   std::optional<Column> ids;
   std::uint64_t nodes = options.nodes;
   if (options.renumber) {
@@ -220,12 +223,12 @@ Result<Graph> build(Team& team, List& list, ValueType type, Convert convert, con
 }
 
 template <class List>
-Result<Graph> build_plain(Team& team, List list, const ListOptions& options) {
+Result<Graph> build_plain(ThreadTeam& team, List list, const ListOptions& options) {
   return build<NoPayload>(team, list, ValueType::int32, [](NoPayload none) { return none; }, options);
 }
 
 /// Whole numbers become doubles, as others are none.
-void make_real(Team& team, auto& list) {
+void make_real(ThreadTeam& team, auto& list) {
   auto& blocks = list.blocks();
   team.for_each(blocks.size(), [&](std::size_t i, int) {
     for (std::size_t edge = 0; edge < blocks[i].count; ++edge) {
@@ -236,7 +239,7 @@ void make_real(Team& team, auto& list) {
 }
 
 template <class List>
-Result<Graph> build_weighted(Team& team, List list, const WeightRange& range, const ListOptions& options) {
+Result<Graph> build_weighted(ThreadTeam& team, List list, const WeightRange& range, const ListOptions& options) {
   const auto as_it_is = [](WeightBits bits) { return bits; };
   if (range.real) {
     make_real(team, list);
@@ -252,17 +255,17 @@ Result<Graph> build_weighted(Team& team, List list, const WeightRange& range, co
 
 }  // namespace
 
-Result<Graph> build_graph(Team& team, EdgeList<std::uint32_t, NoPayload> list, const ListOptions& options) {
+Result<Graph> build_graph(ThreadTeam& team, EdgeList<std::uint32_t, NoPayload> list, const ListOptions& options) {
   return build_plain(team, std::move(list), options);
 }
-Result<Graph> build_graph(Team& team, EdgeList<std::uint64_t, NoPayload> list, const ListOptions& options) {
+Result<Graph> build_graph(ThreadTeam& team, EdgeList<std::uint64_t, NoPayload> list, const ListOptions& options) {
   return build_plain(team, std::move(list), options);
 }
-Result<Graph> build_graph(Team& team, EdgeList<std::uint32_t, WeightBits> list, const WeightRange& range,
+Result<Graph> build_graph(ThreadTeam& team, EdgeList<std::uint32_t, WeightBits> list, const WeightRange& range,
                           const ListOptions& options) {
   return build_weighted(team, std::move(list), range, options);
 }
-Result<Graph> build_graph(Team& team, EdgeList<std::uint64_t, WeightBits> list, const WeightRange& range,
+Result<Graph> build_graph(ThreadTeam& team, EdgeList<std::uint64_t, WeightBits> list, const WeightRange& range,
                           const ListOptions& options) {
   return build_weighted(team, std::move(list), range, options);
 }

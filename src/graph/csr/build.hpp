@@ -31,16 +31,16 @@ struct ListOptions : BuildOptions {
 };
 
 /// Consumes the list. Errors: out_of_memory; bad_format if the reverse of an edge is missing with `both_listed`.
-Result<Graph> build_graph(Team& team, EdgeList<std::uint32_t, NoPayload> list, const ListOptions& options);
-Result<Graph> build_graph(Team& team, EdgeList<std::uint64_t, NoPayload> list, const ListOptions& options);
-Result<Graph> build_graph(Team& team, EdgeList<std::uint32_t, WeightBits> list, const WeightRange& range,
+Result<Graph> build_graph(ThreadTeam& team, EdgeList<std::uint32_t, NoPayload> list, const ListOptions& options);
+Result<Graph> build_graph(ThreadTeam& team, EdgeList<std::uint64_t, NoPayload> list, const ListOptions& options);
+Result<Graph> build_graph(ThreadTeam& team, EdgeList<std::uint32_t, WeightBits> list, const WeightRange& range,
                           const ListOptions& options);
-Result<Graph> build_graph(Team& team, EdgeList<std::uint64_t, WeightBits> list, const WeightRange& range,
+Result<Graph> build_graph(ThreadTeam& team, EdgeList<std::uint64_t, WeightBits> list, const WeightRange& range,
                           const ListOptions& options);
 
 /// A graph once more, with its weights and, unless nodes are renumbered, the values of its nodes. The edges of each node
 /// need not be sorted. `what`: in errors, the file's name.
-Result<Graph> rebuild_graph(const Graph& graph, const BuildOptions& options, Team& team, const std::string& what);
+Result<Graph> rebuild_graph(const Graph& graph, const BuildOptions& options, ThreadTeam& team, const std::string& what);
 
 /// How wide the numbers of a graph are.
 struct Widths {
@@ -53,13 +53,13 @@ Widths widths_for(std::uint64_t nodes, std::uint64_t edges, bool wide = false);
 std::shared_ptr<Structure> make_structure(std::uint64_t nodes, std::uint64_t edges, Widths widths, Rows out);
 
 /// Makes in edges of a structure where they are missing.
-Result<void> make_in_rows(const Structure& structure, Team& team);
-Result<void> make_in_edge_ids(const Structure& structure, Team& team);
+Result<void> make_in_rows(const Structure& structure, ThreadTeam& team);
+Result<void> make_in_edge_ids(const Structure& structure, ThreadTeam& team);
 
 /// Offsets of 64 bits as those of the structure's width.
-Result<Pages> narrowed(Team& team, Pages wide, std::uint64_t count, int bytes);
+Result<Pages> narrowed(ThreadTeam& team, Pages wide, std::uint64_t count, int bytes);
 
 /// Whether each edge has its reverse, as often. Makes the in edges.
-Result<bool> is_symmetric(const Structure& structure, Team& team);
+Result<bool> is_symmetric(const Structure& structure, ThreadTeam& team);
 
 }  // namespace smelt::graph

@@ -139,8 +139,8 @@ class Grid {
 };
 
 template <class NodeId, class Payload, class Edges, class PayloadOf>
-Result<EdgeList<NodeId, Payload>> list_edges(Team& team, std::uint64_t count, const Edges& edges, PayloadOf payload_of,
-                                             const Progress& progress) {
+Result<EdgeList<NodeId, Payload>> list_edges(ThreadTeam& team, std::uint64_t count, const Edges& edges,
+                                             PayloadOf payload_of, const Progress& progress) {
   using List = EdgeList<NodeId, Payload>;
   std::vector<typename List::Part> parts((count + edges_per_part - 1) / edges_per_part);
   std::atomic<bool> room{true};
@@ -164,7 +164,7 @@ Result<EdgeList<NodeId, Payload>> list_edges(Team& team, std::uint64_t count, co
 }
 
 template <class NodeId, class Edges>
-Result<Graph> generate_with(Team& team, std::uint64_t nodes, std::uint64_t count, const Edges& edges,
+Result<Graph> generate_with(ThreadTeam& team, std::uint64_t nodes, std::uint64_t count, const Edges& edges,
                             const GeneratorSpec& spec, const Progress& progress) {
   ListOptions options;
   options.nodes = nodes;
@@ -184,7 +184,7 @@ Result<Graph> generate_with(Team& team, std::uint64_t nodes, std::uint64_t count
 }
 
 template <class Edges>
-Result<Graph> generate_with(Team& team, std::uint64_t nodes, std::uint64_t count, const Edges& edges,
+Result<Graph> generate_with(ThreadTeam& team, std::uint64_t nodes, std::uint64_t count, const Edges& edges,
                             const GeneratorSpec& spec, const Progress& progress) {
   return nodes <= most_ids<std::uint32_t> ? generate_with<std::uint32_t>(team, nodes, count, edges, spec, progress)
                                           : generate_with<std::uint64_t>(team, nodes, count, edges, spec, progress);
@@ -277,7 +277,7 @@ Result<GeneratorSpec> parse_generator(std::string_view text) {
 
 Result<Graph> generate(const GeneratorSpec& spec, int threads, const Progress& progress) {
   if (auto checked = check(spec); !checked) return checked.error();
-  const auto team = Team::create(threads);
+  const auto team = ThreadTeam::create(threads);
   if (!team) return team.error();
   if (spec.kind == GeneratorSpec::Kind::grid) {
     return generate_with(**team, spec.rows * spec.columns, Grid::edges(spec), Grid(spec), spec, progress);

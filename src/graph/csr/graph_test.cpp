@@ -136,7 +136,7 @@ TEST(Graph, NodesAreRenumberedInTheirOrder) {
 
 TEST(Graph, WideNumbersMakeTheSameGraph) {
   const auto input = random_input(300, 4000, 5);
-  const auto team = Team::create(2);
+  const auto team = ThreadTeam::create(2);
   ListOptions options;
   options.nodes = input.nodes;
   const auto build = [&](bool wide) {

@@ -34,7 +34,7 @@ struct Grouped {
 template <class NodeId, class Payload, class Source>
 class Grouping {
  public:
-  Grouping(Team& team, std::uint64_t nodes, Source& source)
+  Grouping(ThreadTeam& team, std::uint64_t nodes, Source& source)
       : team_(team), nodes_(nodes), source_(source), shift_(bucket_shift(nodes)), buckets_(buckets()) {}
 
   Result<Grouped> run() {
@@ -131,7 +131,7 @@ class Grouping {
     }
   }
 
-  Team& team_;
+  ThreadTeam& team_;
   std::uint64_t nodes_;
   Source& source_;
   int shift_;

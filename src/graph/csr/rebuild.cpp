@@ -23,7 +23,7 @@ WeightBits weight_bits(const Column& weights, std::uint64_t edge, WeightRange& r
 }
 
 template <class Payload, class NodeId, class EdgeId>
-Result<Graph> rebuild(const Structure& structure, const Column* weights, const ListOptions& options, Team& team) {
+Result<Graph> rebuild(const Structure& structure, const Column* weights, const ListOptions& options, ThreadTeam& team) {
   const auto out = adjacency<NodeId, EdgeId>(structure.out_view);
   const auto parts = slices_for(team);
   std::vector<typename EdgeList<NodeId, Payload>::Part> lists(parts);
@@ -60,7 +60,8 @@ Result<Graph> rebuild(const Structure& structure, const Column* weights, const L
 
 }  // namespace
 
-Result<Graph> rebuild_graph(const Graph& graph, const BuildOptions& build_options, Team& team, const std::string& what) {
+Result<Graph> rebuild_graph(const Graph& graph, const BuildOptions& build_options, ThreadTeam& team,
+                            const std::string& what) {
   const Structure& structure = graph.structure();
   ListOptions options;
   static_cast<BuildOptions&>(options) = build_options;

@@ -65,7 +65,7 @@ class NumberTable {
 /// Gives the nodes of the list's edges new numbers; returns the old ones, ascending, as a column "id" of longs. Each
 /// thread looks at all edges and keeps the numbers that hash to it.
 template <class NodeId, class Payload>
-Column renumber(Team& team, EdgeList<NodeId, Payload>& list) {
+Column renumber(ThreadTeam& team, EdgeList<NodeId, Payload>& list) {
   const auto threads = static_cast<std::size_t>(team.size());
   std::vector<NumberTable> tables(threads);
   const auto table_of = [&](std::uint64_t number) { return (NumberTable::hash(number) >> 56) % threads; };

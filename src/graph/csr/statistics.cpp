@@ -47,7 +47,7 @@ void count(Adjacency<NodeId, EdgeId> out, Adjacency<NodeId, EdgeId> in, std::uin
 }  // namespace
 
 Result<Statistics> statistics(const Graph& graph, int threads) {
-  const auto team = Team::create(threads);
+  const auto team = ThreadTeam::create(threads);
   if (!team) return team.error();
   const Structure& structure = graph.structure();
   const auto symmetric = is_symmetric(structure, **team);

@@ -12,7 +12,7 @@ namespace smelt::graph {
 namespace {
 
 template <class NodeId, class EdgeId, class Travel, class PayloadOf>
-Result<Grouped> transposed(const Structure& structure, Team& team, PayloadOf payload) {
+Result<Grouped> transposed(const Structure& structure, ThreadTeam& team, PayloadOf payload) {
   const auto out = adjacency<NodeId, EdgeId>(structure.out_view);
   RowsSource source(out.begin, out.node_idx, structure.nodes, payload, slices_for(team));
   return Grouping<NodeId, Travel, decltype(source)>(team, structure.nodes, source).run();
@@ -35,7 +35,7 @@ std::shared_ptr<Structure> make_structure(std::uint64_t nodes, std::uint64_t edg
   return structure;
 }
 
-Result<Pages> narrowed(Team& team, Pages wide, std::uint64_t count, int bytes) {
+Result<Pages> narrowed(ThreadTeam& team, Pages wide, std::uint64_t count, int bytes) {
   if (bytes == 8) return wide;
   auto narrow = Pages::allocate(count * sizeof(std::uint32_t));
   if (!narrow) return narrow.error();
@@ -49,7 +49,7 @@ Result<Pages> narrowed(Team& team, Pages wide, std::uint64_t count, int bytes) {
   return narrow;
 }
 
-Result<void> make_in_rows(const Structure& structure, Team& team) {
+Result<void> make_in_rows(const Structure& structure, ThreadTeam& team) {
   if (structure.in_ready.load(std::memory_order_acquire)) return {};
   const std::lock_guard lock(structure.mutex);
   if (structure.in_ready.load(std::memory_order_relaxed)) return {};
@@ -69,7 +69,7 @@ Result<void> make_in_rows(const Structure& structure, Team& team) {
   return {};
 }
 
-Result<void> make_in_edge_ids(const Structure& structure, Team& team) {
+Result<void> make_in_edge_ids(const Structure& structure, ThreadTeam& team) {
   if (structure.undirected || structure.in_edge_ids_ready.load(std::memory_order_acquire)) return {};
   const std::lock_guard lock(structure.mutex);
   if (structure.in_edge_ids_ready.load(std::memory_order_relaxed)) return {};
@@ -84,7 +84,7 @@ Result<void> make_in_edge_ids(const Structure& structure, Team& team) {
   return {};
 }
 
-Result<bool> is_symmetric(const Structure& structure, Team& team) {
+Result<bool> is_symmetric(const Structure& structure, ThreadTeam& team) {
   if (structure.undirected) return true;
   if (auto made = make_in_rows(structure, team); !made) return made.error();
   return with_ids(structure, [&](auto node, auto edge) {

@@ -64,7 +64,7 @@ Adjacency<NodeId, EdgeId> adjacency(const Structure::View& view) {
 }
 
 /// Into how many pieces work on all edges is cut: some per thread, as not all take equally long.
-inline std::size_t slices_for(const Team& team) { return 8 * static_cast<std::size_t>(team.size()); }
+inline std::size_t slices_for(const ThreadTeam& team) { return 8 * static_cast<std::size_t>(team.size()); }
 
 /// Nodes [first, last) for each of `parts` pieces with about as many edges and nodes each.
 template <class EdgeId>

@@ -9,7 +9,7 @@ struct AdjLines {
   int node_values;
   bool weighted;
 
-  std::optional<Mistake> operator()(Cursor& cursor, EdgeSink& sink) const {
+  std::optional<ParseError> operator()(Cursor& cursor, EdgeSink& sink) const {
     for (; !cursor.at_end() && !sink.failed(); cursor.next_line()) {
       cursor.skip_blanks();
       if (cursor.at_line_end() || cursor.look() == '#') continue;
@@ -18,7 +18,7 @@ struct AdjLines {
     return std::nullopt;
   }
 
-  std::optional<Mistake> line(Cursor& cursor, EdgeSink& sink) const {
+  std::optional<ParseError> line(Cursor& cursor, EdgeSink& sink) const {
     std::uint64_t node = 0;
     if (!cursor.read(node)) return cursor.expected("a node's number");
     cursor.skip_blanks();

@@ -35,7 +35,7 @@ class FirstError {
 template <class NodeId, class Offset>
 class RowsReader {
  public:
-  RowsReader(const File& file, const RawRows& rows, const LoadOptions& options, Team& team)
+  RowsReader(const File& file, const RawRows& rows, const LoadOptions& options, ThreadTeam& team)
       : file_(file), rows_(rows), options_(options), team_(team) {}
 
   Result<Graph> run() {
@@ -135,13 +135,13 @@ class RowsReader {
   const File& file_;
   const RawRows& rows_;
   const LoadOptions& options_;
-  Team& team_;
+  ThreadTeam& team_;
   Pages begin_, node_idx_, weights_;
 };
 
 }  // namespace
 
-Result<void> read_pieces(const File& file, std::uint64_t offset, std::byte* to, std::uint64_t size, Team& team,
+Result<void> read_pieces(const File& file, std::uint64_t offset, std::byte* to, std::uint64_t size, ThreadTeam& team,
                          const std::function<const char*(std::uint64_t, std::uint64_t)>& check) {
   FirstError error;
   team.for_each((size + piece_bytes - 1) / piece_bytes, [&](std::size_t piece, int) {
@@ -153,7 +153,7 @@ Result<void> read_pieces(const File& file, std::uint64_t offset, std::byte* to, 
   return error.result();
 }
 
-Result<Graph> read_rows(const File& file, const RawRows& rows, const LoadOptions& options, Team& team) {
+Result<Graph> read_rows(const File& file, const RawRows& rows, const LoadOptions& options, ThreadTeam& team) {
   if (rows.node_bytes == 8) return RowsReader<std::uint64_t, std::uint64_t>(file, rows, options, team).run();
   if (rows.begin_bytes == 8) return RowsReader<std::uint32_t, std::uint64_t>(file, rows, options, team).run();
   return RowsReader<std::uint32_t, std::uint32_t>(file, rows, options, team).run();

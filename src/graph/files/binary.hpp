@@ -14,7 +14,7 @@ namespace smelt::graph {
 
 /// Fills `size` bytes from `offset` on, piece by piece, calling check(first, last) for each piece of bytes that has come,
 /// from any thread. Errors: of the file; bad_format as what check returns, if not null, behind "FILE: ".
-Result<void> read_pieces(const File& file, std::uint64_t offset, std::byte* to, std::uint64_t size, Team& team,
+Result<void> read_pieces(const File& file, std::uint64_t offset, std::byte* to, std::uint64_t size, ThreadTeam& team,
                          const std::function<const char*(std::uint64_t first, std::uint64_t last)>& check = nullptr);
 
 /// Compressed sparse rows as a file has them.
@@ -32,10 +32,10 @@ struct RawRows {
 };
 
 /// Checks offsets and nodes. Edges come out sorted; options as for lists of edges.
-Result<Graph> read_rows(const File& file, const RawRows& rows, const LoadOptions& options, Team& team);
+Result<Graph> read_rows(const File& file, const RawRows& rows, const LoadOptions& options, ThreadTeam& team);
 
-Result<Graph> read_gap(const std::string& name, const LoadOptions& options, Team& team);
-Result<Graph> read_ebin(const std::string& name, const LoadOptions& options, Team& team);
-Result<Graph> read_container(const std::string& name, const LoadOptions& options, Team& team);
+Result<Graph> read_gap(const std::string& name, const LoadOptions& options, ThreadTeam& team);
+Result<Graph> read_ebin(const std::string& name, const LoadOptions& options, ThreadTeam& team);
+Result<Graph> read_container(const std::string& name, const LoadOptions& options, ThreadTeam& team);
 
 }  // namespace smelt::graph

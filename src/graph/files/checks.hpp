@@ -21,7 +21,7 @@ bool all_below(const Id* first, const Id* last, std::uint64_t bound) {
 
 /// all(first, last) on pieces of [0, count), until one of them is false.
 template <class F>
-bool all_pieces(Team& team, std::uint64_t count, F&& all) {
+bool all_pieces(ThreadTeam& team, std::uint64_t count, F&& all) {
   constexpr std::uint64_t step = 1u << 16;
   std::atomic<bool> good{true};
   team.for_each((count + step - 1) / step, [&](std::size_t piece, int) {
@@ -33,7 +33,7 @@ bool all_pieces(Team& team, std::uint64_t count, F&& all) {
 
 /// Whether nodes + 1 offsets ascend from 0 to `edges`.
 template <class Offset>
-bool ascend(const Offset* begin, std::uint64_t nodes, std::uint64_t edges, Team& team) {
+bool ascend(const Offset* begin, std::uint64_t nodes, std::uint64_t edges, ThreadTeam& team) {
   if (begin[0] != 0 || static_cast<std::uint64_t>(begin[nodes]) != edges) return false;
   return all_pieces(team, nodes, [&](std::uint64_t first, std::uint64_t last) {
     bool up = true;
@@ -44,7 +44,7 @@ bool ascend(const Offset* begin, std::uint64_t nodes, std::uint64_t edges, Team&
 
 /// Whether the edges of each node ascend. Requires offsets that ascend.
 template <class NodeId, class Offset>
-bool are_sorted(const Offset* begin, const NodeId* node_idx, std::uint64_t nodes, Team& team) {
+bool are_sorted(const Offset* begin, const NodeId* node_idx, std::uint64_t nodes, ThreadTeam& team) {
   return all_pieces(team, nodes, [&](std::uint64_t first, std::uint64_t last) {
     bool up = true;
     for (auto node = first; node < last; ++node) {

@@ -20,7 +20,7 @@ using container::SectionKind;
 
 class ContainerReader {
  public:
-  ContainerReader(const File& file, Team& team) : file_(file), team_(team) {}
+  ContainerReader(const File& file, ThreadTeam& team) : file_(file), team_(team) {}
 
   Result<Graph> run() {
     if (auto header = check_header(); !header) return header.error();
@@ -201,14 +201,14 @@ class ContainerReader {
   }
 
   const File& file_;
-  Team& team_;
+  ThreadTeam& team_;
   Header header_{};
   std::shared_ptr<Structure> structure_;
 };
 
 }  // namespace
 
-Result<Graph> read_container(const std::string& name, const LoadOptions& options, Team& team) {
+Result<Graph> read_container(const std::string& name, const LoadOptions& options, ThreadTeam& team) {
   const auto file = File::open(name);
   if (!file) return file.error();
   auto graph = ContainerReader(*file, team).run();

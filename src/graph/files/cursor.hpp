@@ -14,7 +14,7 @@
 namespace smelt::graph {
 
 /// What a parser did not like in one line.
-struct Mistake {
+struct ParseError {
   std::uint64_t line = 0;  ///< within the chunk, from 1
   std::string reason;
 };
@@ -91,9 +91,9 @@ class Cursor {
     return shown({at_, end}, 30);
   }
 
-  Mistake mistake(std::string reason) const { return {line_, std::move(reason)}; }
+  ParseError mistake(std::string reason) const { return {line_, std::move(reason)}; }
   /// "'abc' is not WHAT", or that WHAT is missing.
-  Mistake expected(const char* what) const {
+  ParseError expected(const char* what) const {
     return mistake(at_line_end() ? fmt::format("{} is missing", what) : fmt::format("'{}' is not {}", word(), what));
   }
 

@@ -10,7 +10,7 @@ struct Arcs {
   std::uint64_t nodes;
   bool weighted;
 
-  std::optional<Mistake> operator()(Cursor& cursor, EdgeSink& sink) const {
+  std::optional<ParseError> operator()(Cursor& cursor, EdgeSink& sink) const {
     const char mark = weighted ? 'a' : 'e';
     for (; !cursor.at_end() && !sink.failed(); cursor.next_line()) {
       cursor.skip_blanks();

@@ -47,7 +47,7 @@ struct Values {
 
 class EbinReader {
  public:
-  EbinReader(const File& file, const LoadOptions& options, Team& team)
+  EbinReader(const File& file, const LoadOptions& options, ThreadTeam& team)
       : file_(file), options_(options), team_(team), parts_(file) {}
 
   Result<Graph> run() {
@@ -142,7 +142,7 @@ class EbinReader {
 
   const File& file_;
   const LoadOptions& options_;
-  Team& team_;
+  ThreadTeam& team_;
   Parts parts_;
   bool extended_ = false;
   RawRows rows_;
@@ -151,7 +151,7 @@ class EbinReader {
 
 }  // namespace
 
-Result<Graph> read_ebin(const std::string& name, const LoadOptions& options, Team& team) {
+Result<Graph> read_ebin(const std::string& name, const LoadOptions& options, ThreadTeam& team) {
   const auto file = File::open(name);
   if (!file) return file.error();
   return EbinReader(*file, options, team).run();

@@ -10,7 +10,7 @@ bool is_edge_list_comment(std::string_view line) {
   return first == std::string_view::npos || line[first] == '#' || line[first] == '%';
 }
 
-std::optional<Mistake> parse_edges(Cursor& cursor, EdgeSink& sink, bool weighted) {
+std::optional<ParseError> parse_edges(Cursor& cursor, EdgeSink& sink, bool weighted) {
   for (; !cursor.at_end() && !sink.failed(); cursor.next_line()) {
     cursor.skip_blanks();
     if (cursor.at_line_end() || cursor.look() == '#' || cursor.look() == '%') continue;

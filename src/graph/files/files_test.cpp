@@ -98,7 +98,7 @@ Graph random_graph(std::uint64_t nodes, std::size_t edges, Weights weights, cons
   ListOptions list_options;
   static_cast<BuildOptions&>(list_options) = options;
   list_options.nodes = nodes;
-  const auto team = Team::create(2);
+  const auto team = ThreadTeam::create(2);
   if (weights == Weights::none) {
     EdgeList<std::uint32_t, NoPayload> list;
     list.append(plain);
@@ -347,7 +347,7 @@ TEST_F(Files, WideGraphsKeepTheirWidth) {
   ASSERT_TRUE(part.add({2, 1, {}}));
   EdgeList<std::uint32_t, NoPayload> list;
   list.append(part);
-  const auto graph = build_graph(**Team::create(1), std::move(list), options);
+  const auto graph = build_graph(**ThreadTeam::create(1), std::move(list), options);
   for (const char* name : {"a.smg", "a.ebin", "a.sg", "a.el"}) {
     ASSERT_TRUE(save(*graph, path(name)));
     const auto again = load(path(name));

@@ -63,7 +63,7 @@ Result<Format> format_of(const std::string& name) {
   return by_name == Format::automatic ? Format::edge_list : by_name;
 }
 
-Result<Graph> load_metis(const std::string& file, const LoadOptions& options, Team& team) {
+Result<Graph> load_metis(const std::string& file, const LoadOptions& options, ThreadTeam& team) {
   bool may_have_sizes = false;
   const auto read = [&](bool sizes) {
     return read_text(file, [&](Lines& lines) { return read_metis_header(lines, sizes, may_have_sizes); }, options, team);
@@ -75,7 +75,7 @@ Result<Graph> load_metis(const std::string& file, const LoadOptions& options, Te
   return with_sizes ? std::move(with_sizes) : std::move(graph);
 }
 
-Result<Graph> load(const std::string& file, Format format, const LoadOptions& options, Team& team) {
+Result<Graph> load(const std::string& file, Format format, const LoadOptions& options, ThreadTeam& team) {
   switch (format) {
     case Format::automatic:
     case Format::edge_list: return read_text(file, read_edge_list_header, options, team);
@@ -128,7 +128,7 @@ Result<Graph> load(const std::string& file, const LoadOptions& options) {
   }
   const auto format = options.format == Format::automatic ? format_of(file) : Result<Format>(options.format);
   if (!format) return format.error();
-  const auto team = Team::create(options.threads);
+  const auto team = ThreadTeam::create(options.threads);
   if (!team) return team.error();
   return load(file, *format, options, **team);
 }

@@ -9,7 +9,7 @@
 
 namespace smelt::graph {
 
-Result<Graph> read_gap(const std::string& name, const LoadOptions& options, Team& team) {
+Result<Graph> read_gap(const std::string& name, const LoadOptions& options, ThreadTeam& team) {
   auto file = File::open(name);
   if (!file) return file.error();
   constexpr std::uint64_t header_bytes = 17, most = std::uint64_t{1} << 40;

@@ -13,7 +13,7 @@ struct Entries {
   std::uint64_t nodes;
   bool weighted;
 
-  std::optional<Mistake> operator()(Cursor& cursor, EdgeSink& sink) const {
+  std::optional<ParseError> operator()(Cursor& cursor, EdgeSink& sink) const {
     for (; !cursor.at_end() && !sink.failed(); cursor.next_line()) {
       cursor.skip_blanks();
       if (cursor.at_line_end() || cursor.look() == '%') continue;

@@ -18,7 +18,7 @@ struct MetisLines {
   std::uint64_t skipped;  ///< numbers before a line's first neighbour
   bool weighted;
 
-  std::optional<Mistake> operator()(Cursor& cursor, EdgeSink& sink) const {
+  std::optional<ParseError> operator()(Cursor& cursor, EdgeSink& sink) const {
     for (; !cursor.at_end() && !sink.failed(); cursor.next_line()) {
       cursor.skip_blanks();
       if (cursor.look() == '%') continue;
@@ -32,7 +32,7 @@ struct MetisLines {
     return std::nullopt;
   }
 
-  std::optional<Mistake> neighbours(Cursor& cursor, EdgeSink& sink) const {
+  std::optional<ParseError> neighbours(Cursor& cursor, EdgeSink& sink) const {
     Number number;
     for (std::uint64_t i = 0; i < skipped; ++i, cursor.skip_blanks()) {
       if (!cursor.read(number)) return cursor.expected("a size or weight of the node");

@@ -73,7 +73,8 @@ void append_node(std::string& text, const Adjacency<NodeId, EdgeId>& out, std::u
 }
 
 /// Parts are put into text by all threads, and written in order.
-void write_text(OutputFile& file, const Graph& graph, const TextStyle& style, Team& team, const Progress& progress) {
+void write_text(OutputFile& file, const Graph& graph, const TextStyle& style, ThreadTeam& team,
+                const Progress& progress) {
   file.write(style.header.data(), style.header.size());
   with_ids(graph, [&](auto node_id, auto edge_id) {
     const auto out = graph.out<decltype(node_id), decltype(edge_id)>();
@@ -348,8 +349,8 @@ class ContainerWriter {
   std::vector<std::uint32_t> crcs_;
 };
 
-Result<void> write(OutputFile& file, const Graph& graph, Format format, const std::string& name, const SaveOptions& options,
-                   Team& team) {
+Result<void> write(OutputFile& file, const Graph& graph, Format format, const std::string& name,
+                   const SaveOptions& options, ThreadTeam& team) {
   const auto text = [&](const TextStyle& style) {
     write_text(file, graph, style, team, options.progress);
     return Result<void>();
@@ -379,7 +380,7 @@ Result<void> save(const Graph& graph, const std::string& file, const SaveOptions
     return make_error(Status::invalid_argument, "{}: its name must end as a format's, such as .smg or .el, uncompressed",
                       file);
   }
-  const auto team = Team::create(options.threads);
+  const auto team = ThreadTeam::create(options.threads);
   if (!team) return team.error();
   auto output = OutputFile::create(file);
   if (!output) return output.error();

@@ -77,13 +77,13 @@ template <class Sink>
 struct Parsed {
   Sink sink;
   std::uint64_t lines = 0;
-  std::optional<Mistake> mistake;
+  std::optional<ParseError> mistake;
 };
 
 template <class NodeId, class Payload>
 class TextReader {
  public:
-  TextReader(Lines& lines, const TextFormat& format, const LoadOptions& options, Team& team)
+  TextReader(Lines& lines, const TextFormat& format, const LoadOptions& options, ThreadTeam& team)
       : lines_(lines), format_(format), options_(options), team_(team) {}
 
   Result<Graph> run() {
@@ -180,14 +180,15 @@ class TextReader {
   Lines& lines_;
   const TextFormat& format_;
   const LoadOptions& options_;
-  Team& team_;
+  ThreadTeam& team_;
   std::mutex mutex_;
   std::deque<Parsed<Sink>> parsed_;
   bool too_wide_ = false;
 };
 
 template <class NodeId, class Payload>
-Result<Graph> read_chunks(Lines& lines, const TextFormat& format, const LoadOptions& options, Team& team, bool& too_wide) {
+Result<Graph> read_chunks(Lines& lines, const TextFormat& format, const LoadOptions& options, ThreadTeam& team,
+                          bool& too_wide) {
   TextReader<NodeId, Payload> reader(lines, format, options, team);
   auto graph = reader.run();
   too_wide = reader.too_wide();
@@ -195,8 +196,8 @@ Result<Graph> read_chunks(Lines& lines, const TextFormat& format, const LoadOpti
 }
 
 template <class NodeId>
-Result<Graph> attempt(const std::string& file, const ReadHeader& read_header, const LoadOptions& options, Team& team,
-                      bool& too_wide) {
+Result<Graph> attempt(const std::string& file, const ReadHeader& read_header, const LoadOptions& options,
+                      ThreadTeam& team, bool& too_wide) {
   const auto lines = Lines::open(file);
   if (!lines) return lines.error();
   const auto format = read_header(**lines);
@@ -208,7 +209,8 @@ Result<Graph> attempt(const std::string& file, const ReadHeader& read_header, co
 
 }  // namespace
 
-Result<Graph> read_text(const std::string& file, const ReadHeader& read_header, const LoadOptions& options, Team& team) {
+Result<Graph> read_text(const std::string& file, const ReadHeader& read_header, const LoadOptions& options,
+                        ThreadTeam& team) {
   bool too_wide = false;
   auto graph = attempt<std::uint32_t>(file, read_header, options, team, too_wide);
   if (!too_wide) return graph;

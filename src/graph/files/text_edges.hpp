@@ -81,14 +81,15 @@ struct TextFormat {
   std::optional<std::uint64_t> nodes = {};                ///< if the header says it
   std::optional<std::uint64_t> edges = {};                ///< in the file, if the header says it
   std::optional<std::uint64_t> edges_else = {};           ///< or this, if edges are listed at both ends
-  std::function<std::optional<Mistake>(Cursor&, EdgeSink&)> parse = {};  ///< all lines of a chunk; any thread
+  std::function<std::optional<ParseError>(Cursor&, EdgeSink&)> parse = {};  ///< all lines of a chunk; any thread
 };
 
 /// Reads the header of an open file and describes the rest. Called again where a second attempt needs wider numbers.
 using ReadHeader = std::function<Result<TextFormat>(Lines&)>;
 
 /// A graph from a text file.
-Result<Graph> read_text(const std::string& file, const ReadHeader& read_header, const LoadOptions& options, Team& team);
+Result<Graph> read_text(const std::string& file, const ReadHeader& read_header, const LoadOptions& options,
+                        ThreadTeam& team);
 
 /// An error in the line that was read last.
 Error error_in_line(const Lines& lines, const std::string& reason);

@@ -57,7 +57,8 @@ std::int64_t whole_at(const Column& column, std::uint64_t i) {
 /// One call: arrays and places of all arguments, which outlive it.
 class Call {
  public:
-  Call(const CompiledProgram::State& state, const Procedure& procedure, const Arguments& arguments, const RunOptions& options, Team& team)
+  Call(const CompiledProgram::State& state, const Procedure& procedure, const Arguments& arguments,
+       const RunOptions& options, ThreadTeam& team)
       : state_(state), procedure_(procedure), given_(arguments), options_(options), team_(team) {}
 
   Result<RunResult> run(ProgramEntry entry) {
@@ -401,7 +402,7 @@ class Call {
   const Procedure& procedure_;
   const Arguments& given_;
   const RunOptions& options_;
-  Team& team_;
+  ThreadTeam& team_;
   std::map<const Symbol*, const Graph*> graphs_;
   std::deque<program::GraphView<std::uint32_t, std::uint32_t>> views_;
   std::size_t next_view_ = 0;
@@ -432,7 +433,7 @@ Result<RunResult> CompiledProgram::run(const std::string& name, const Arguments&
   if (found == procedures.end()) return wrong("{}: there is no procedure '{}'", state_->program->program.source.name(), name);
   const auto entry = state_->find(**found);
   if (entry == nullptr) return make_error(Status::io_error, "{}: the compiled program lacks '{}'", state_->program->program.source.name(), name);
-  const auto team = Team::create(options.threads);
+  const auto team = ThreadTeam::create(options.threads);
   if (!team) return team.error();
   return Call(*state_, **found, arguments, options, **team).run(entry);
 }

@@ -32,7 +32,7 @@ void ArrayPool::release(void* array) {
   used_.erase(found);
 }
 
-ProgramHost::ProgramHost(Team& team, std::uint64_t seed, std::function<void(std::string_view)> print)
+ProgramHost::ProgramHost(ThreadTeam& team, std::uint64_t seed, std::function<void(std::string_view)> print)
     : team_(team), print_(std::move(print)) {
   host_.self = this;
   host_.threads = team.size();

@@ -29,12 +29,12 @@ class ArrayPool {
 class ProgramHost {
  public:
   /// `team` and `print` must outlive it.
-  ProgramHost(Team& team, std::uint64_t seed, std::function<void(std::string_view)> print);
+  ProgramHost(ThreadTeam& team, std::uint64_t seed, std::function<void(std::string_view)> print);
 
   const program::Host& host() const noexcept { return host_; }
 
  private:
-  Team& team_;
+  ThreadTeam& team_;
   ArrayPool pool_;
   std::mutex print_mutex_;
   std::function<void(std::string_view)> print_;

@@ -32,17 +32,17 @@ int usable_threads() noexcept {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-Team::Team(int threads) : wait_(make_wait_config(threads, usable_threads())), caller_(wait_) {
-  begin_.among = end_.among = Among::threads;
+ThreadTeam::ThreadTeam(int threads) : wait_(make_wait_config(threads, usable_threads())), caller_(wait_) {
+  begin_.scope = end_.scope = FutexScope::threads;
   enable_heavy_barrier(false);
 }
 
-Result<std::unique_ptr<Team>> Team::create(int threads) {
+Result<std::unique_ptr<ThreadTeam>> ThreadTeam::create(int threads) {
   if (threads < 0 || threads > max_size) {
     return make_error(Status::invalid_argument, "{} threads: must be 1 to {}, or 0 for one per PU", threads, max_size);
   }
   if (threads == 0) threads = std::min(usable_threads(), max_size);
-  std::unique_ptr<Team> team(new Team(threads));
+  std::unique_ptr<ThreadTeam> team(new ThreadTeam(threads));
   const SignalsBlocked blocked;
   for (int thread = 1; thread < threads; ++thread) {
     try {
@@ -54,12 +54,12 @@ Result<std::unique_ptr<Team>> Team::create(int threads) {
   return team;
 }
 
-Team::~Team() {
+ThreadTeam::~ThreadTeam() {
   if (!workers_.empty()) run(nullptr, nullptr);
   for (auto& worker : workers_) worker.join();
 }
 
-void Team::run(void (*work)(void*, int), void* context) noexcept {
+void ThreadTeam::run(void (*work)(void*, int), void* context) noexcept {
   if (workers_.empty()) {
     if (work != nullptr) work(context, 0);
     return;
@@ -74,7 +74,7 @@ void Team::run(void (*work)(void*, int), void* context) noexcept {
   caller_.wait([this] { return running_.load(std::memory_order_acquire) == 0; }, &end_, &running_);  // pairs with serve()
 }
 
-void Team::serve(int thread) noexcept {
+void ThreadTeam::serve(int thread) noexcept {
   Waiter waiter(wait_);
   for (std::uint32_t seen = 0;;) {
     waiter.wait([&] { return epoch_.load(std::memory_order_acquire) != seen; }, &begin_, &epoch_);  // pairs with run()

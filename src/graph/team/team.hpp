@@ -1,4 +1,4 @@
-// Team: the threads that run the parallel loops of one call.
+// ThreadTeam: the threads that run the parallel loops of one call.
 //
 //   thread 0 (the caller)   run(work) ── work ── waits for the others ── run(next) ── ...
 //   the others              wait ─────── work ── count themselves off ── wait ─────── ...
@@ -26,16 +26,16 @@ namespace smelt::graph {
 /// How many threads can run at a time: the PUs that this process may use, by its affinity.
 int usable_threads() noexcept;
 
-class Team {
+class ThreadTeam {
  public:
   static constexpr int max_size = 1024;
 
   /// `threads` threads, the caller's included; 0: usable_threads(). Errors: invalid_argument, io_error.
-  static Result<std::unique_ptr<Team>> create(int threads);
+  static Result<std::unique_ptr<ThreadTeam>> create(int threads);
 
-  ~Team();
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   int size() const noexcept { return static_cast<int>(workers_.size()) + 1; }
 
@@ -64,7 +64,7 @@ class Team {
   }
 
  private:
-  explicit Team(int threads);
+  explicit ThreadTeam(int threads);
   void serve(int thread) noexcept;
 
   alignas(separation_bytes) std::atomic<std::uint32_t> epoch_{0};

@@ -8,9 +8,9 @@
 namespace smelt::graph {
 namespace {
 
-TEST(Team, RunsOncePerThreadAndWaitsForAll) {
+TEST(ThreadTeam, RunsOncePerThreadAndWaitsForAll) {
   for (const int threads : {1, 2, 3, 8}) {
-    const auto team = Team::create(threads);
+    const auto team = ThreadTeam::create(threads);
     ASSERT_TRUE(team) << team.error().message;
     EXPECT_EQ((*team)->size(), threads);
     std::vector<int> calls(static_cast<std::size_t>(threads));  // plain: run() orders all accesses
@@ -21,8 +21,8 @@ TEST(Team, RunsOncePerThreadAndWaitsForAll) {
   }
 }
 
-TEST(Team, EveryIndexIsVisitedOnce) {
-  const auto team = Team::create(4);
+TEST(ThreadTeam, EveryIndexIsVisitedOnce) {
+  const auto team = ThreadTeam::create(4);
   ASSERT_TRUE(team);
   for (const std::size_t count : {0u, 1u, 3u, 1000u}) {
     std::vector<int> visits(count);
@@ -32,10 +32,10 @@ TEST(Team, EveryIndexIsVisitedOnce) {
   }
 }
 
-TEST(Team, RefusesImpossibleSizes) {
-  EXPECT_EQ(Team::create(-1).error().status, Status::invalid_argument);
-  EXPECT_EQ(Team::create(Team::max_size + 1).error().status, Status::invalid_argument);
-  EXPECT_EQ((*Team::create(0))->size(), usable_threads());
+TEST(ThreadTeam, RefusesImpossibleSizes) {
+  EXPECT_EQ(ThreadTeam::create(-1).error().status, Status::invalid_argument);
+  EXPECT_EQ(ThreadTeam::create(ThreadTeam::max_size + 1).error().status, Status::invalid_argument);
+  EXPECT_EQ((*ThreadTeam::create(0))->size(), usable_threads());
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ constexpr double add_share = 0.5;                ///< of own_line_ns, for adding
 constexpr ProcessCopyCosts estimated_process = {800.0, 50.0};
 
 /// The time of a copy, by where its bytes come from.
-struct Parts {
+struct CopyTerms {
   double startup_ns = 0.0;
   double cached_ns = 0.0;
   double shared_ns = 0.0;
@@ -50,13 +50,13 @@ double rise_ns(double low, double low_ns, double high, double high_ns, double by
   return (std::min(bytes, high) - low) / (high - low) * (high_ns - low_ns);
 }
 
-Parts measured_parts(const CopyCosts& copy, std::size_t from, std::size_t to, double bytes) {
+CopyTerms measured_parts(const CopyCosts& copy, std::size_t from, std::size_t to, double bytes) {
   const double memory_rate = copy.memory_ns_per_kib(from, to) / kib;
   const double chunk_ns = copy.chunk_bytes * copy.chunk_ns_per_kib(from, to) / kib;
   const double cached_ns = std::max(chunk_ns, copy.cached_bytes * copy.cached_ns_per_kib(from, to) / kib);
   const double shared_ns = std::max(cached_ns, copy.shared_bytes * copy.shared_ns_per_kib(from, to) / kib);
   const double memory_ns = std::max(shared_ns, copy.memory_bytes * memory_rate);
-  Parts parts;
+  CopyTerms parts;
   parts.startup_ns = copy.startup_ns(from, to);
   parts.cached_ns = rise_ns(0.0, 0.0, copy.chunk_bytes, chunk_ns, bytes);
   parts.cached_ns += rise_ns(copy.chunk_bytes, chunk_ns, copy.cached_bytes, cached_ns, bytes);
@@ -72,7 +72,7 @@ double one_way_ns(const Machine& machine, std::size_t from, std::size_t to) {
   return machine.send_ns(from, to) + machine.recv_ns(from, to) + propagation;
 }
 
-Parts estimated_parts(const Machine& machine, std::size_t from, std::size_t to, double bytes) {
+CopyTerms estimated_parts(const Machine& machine, std::size_t from, std::size_t to, double bytes) {
   const double latency = one_way_ns(machine, from, to);
   const double line_ns = std::max(own_line_ns, latency / lines_in_flight);
   const double cached = std::min(bytes, estimated_cache_bytes);

@@ -39,8 +39,8 @@ inline void pause_polling() noexcept {
 }
 
 /// What the two threads share. Once one gives up, so does the other.
-struct Shared {
-  explicit Shared(double time_s)
+struct ProbeShared {
+  explicit ProbeShared(double time_s)
       : deadline_ns(monotonic_ns() + patience_ns), part_ns(static_cast<std::uint64_t>(time_s * 0.5e9)) {}
 
   const std::uint64_t deadline_ns, part_ns;
@@ -52,7 +52,7 @@ struct Shared {
 
 /// Polls until `there()`; false: given up.
 template <class There>
-bool await(Shared& shared, There there) noexcept {
+bool await(ProbeShared& shared, There there) noexcept {
   for (std::uint32_t polls = 1; !there(); ++polls) {
     pause_polling();
     if (polls % 4096 != 0) continue;
@@ -63,7 +63,7 @@ bool await(Shared& shared, There there) noexcept {
   return true;
 }
 
-bool meet(Shared& shared, std::uint32_t threads, std::uint32_t times) noexcept {
+bool barrier(ProbeShared& shared, std::uint32_t threads, std::uint32_t times) noexcept {
   shared.arrived.fetch_add(1, std::memory_order_acq_rel);  // pairs with the load below, of the other thread
   return await(shared, [&] { return shared.arrived.load(std::memory_order_acquire) >= threads * times; });
 }
@@ -74,7 +74,7 @@ double ns_since(std::uint64_t start) noexcept {
 
 /// A number goes back and forth on a line: rank 0 writes odd ones, rank 1 even ones. Batches until rank 0's time is
 /// over, which says so before the last number of a batch.
-bool ping_pong(Shared& shared, int rank, std::vector<double>& ways_ns) noexcept {
+bool ping_pong(ProbeShared& shared, int rank, std::vector<double>& ways_ns) noexcept {
   const std::uint64_t end_ns = monotonic_ns() + shared.part_ns;
   for (std::uint32_t batch = 0; batch <= shared.last_batch.load(std::memory_order_relaxed); ++batch) {
     auto& number = shared.line[batch % lines].number;
@@ -108,7 +108,7 @@ std::uint64_t multiply(std::uint64_t seed) noexcept {
   return a ^ b ^ c ^ d;
 }
 
-void work(Shared& shared, std::vector<double>& batches_ns) noexcept {
+void work(ProbeShared& shared, std::vector<double>& batches_ns) noexcept {
   const std::uint64_t end_ns = monotonic_ns() + shared.part_ns;
   std::uint64_t value = end_ns;
   do {
@@ -121,7 +121,7 @@ void work(Shared& shared, std::vector<double>& batches_ns) noexcept {
 }
 
 struct Probe {
-  Shared shared;
+  ProbeShared shared;
   std::vector<int> pus;  ///< os_index, one or two
   std::array<std::vector<double>, 2> work_ns{};
   std::vector<double> line_ns{};
@@ -131,9 +131,9 @@ struct Probe {
     const auto threads = static_cast<std::uint32_t>(pus.size());
     pinned[static_cast<std::size_t>(rank)] = set_this_thread_affinity({pus[static_cast<std::size_t>(rank)]});
     if (!pinned[static_cast<std::size_t>(rank)]) shared.given_up.store(true, std::memory_order_relaxed);
-    if (!meet(shared, threads, 1)) return;
+    if (!barrier(shared, threads, 1)) return;
     if (threads == 2 && !ping_pong(shared, rank, line_ns)) return;
-    if (!meet(shared, threads, 2)) return;
+    if (!barrier(shared, threads, 2)) return;
     work(shared, work_ns[static_cast<std::size_t>(rank)]);
   }
 };
@@ -143,7 +143,7 @@ struct Probe {
 Result<Floor> probe_floor(std::span<const int> os_indices, double time_s) {
   if (os_indices.empty()) return make_error(Status::invalid_argument, "floor: no PU is named");
   (void)ticks_per_ns();  // calibrated before anybody counts on the time
-  Probe probe{.shared = Shared(time_s), .pus = {os_indices.front()}};
+  Probe probe{.shared = ProbeShared(time_s), .pus = {os_indices.front()}};
   const auto other = std::find_if(os_indices.begin(), os_indices.end(), [&](int pu) { return pu != os_indices.front(); });
   if (other != os_indices.end()) probe.pus.push_back(*other);
   {

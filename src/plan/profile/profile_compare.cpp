@@ -12,16 +12,16 @@ namespace {
 using Kind = ProfileAgreement::Kind;
 
 /// Knows which recipes come to the same, for groups as the machine makes them by itself.
-class Courses {
+class RecipeEquivalence {
  public:
-  explicit Courses(const Machine* machine) : machine_(machine) {}
+  explicit RecipeEquivalence(const Machine* machine) : machine_(machine) {}
 
   bool same(const ProfileCell& cell, const Recipe& a, const Recipe& b, std::size_t bytes) {
     if (a == b) return true;
     const Group* const group = group_for(cell.shape);
     if (group == nullptr) return false;
     const auto request = make_request(*machine_, *group, a), other = make_request(*machine_, *group, b);
-    return request && other && same_course(*request, *other, bytes, {.processes = cell.shape.processes});
+    return request && other && same_schedule(*request, *other, bytes, {.processes = cell.shape.processes});
   }
 
  private:
@@ -43,24 +43,24 @@ class Courses {
   std::map<int, std::optional<Group>> groups_;
 };
 
-bool lists(Courses& courses, const ProfileCell& cell, const Recipe& recipe, std::size_t bytes) {
+bool lists(RecipeEquivalence& equivalence, const ProfileCell& cell, const Recipe& recipe, std::size_t bytes) {
   return std::any_of(cell.equals.begin(), cell.equals.end(), [&](const std::string& text) {
     const auto equal = parse_recipe(text);
-    return equal && courses.same(cell, *equal, recipe, bytes);
+    return equal && equivalence.same(cell, *equal, recipe, bytes);
   });
 }
 
-Kind relate(Courses& courses, const ProfileCell& a, const ProfileCell& b, std::size_t bytes) {
+Kind relate(RecipeEquivalence& equivalence, const ProfileCell& a, const ProfileCell& b, std::size_t bytes) {
   if (a.recipe == b.recipe) return Kind::same;
-  if (courses.same(a, a.recipe, b.recipe, bytes)) return Kind::same_course;
-  if (lists(courses, a, b.recipe, bytes) || lists(courses, b, a.recipe, bytes)) return Kind::equal;
+  if (equivalence.same(a, a.recipe, b.recipe, bytes)) return Kind::same_schedule;
+  if (lists(equivalence, a, b.recipe, bytes) || lists(equivalence, b, a.recipe, bytes)) return Kind::equal;
   return Kind::different;
 }
 
 }  // namespace
 
 std::vector<ProfileAgreement> compare_profiles(const Profile& first, const Profile& second, const Machine* machine) {
-  Courses courses(machine);
+  RecipeEquivalence equivalence(machine);
   std::vector<ProfileAgreement> result;
   for (auto at = first.cells.begin(); at != first.cells.end();) {
     const auto& table = *at;
@@ -77,7 +77,7 @@ std::vector<ProfileAgreement> compare_profiles(const Profile& first, const Profi
     for (const auto bytes : sizes) {
       const auto* mine = first.find(table.operation, table.sync, table.shape, bytes);
       const auto* theirs = second.find(table.operation, table.sync, table.shape, bytes);
-      if (theirs != nullptr) result.push_back({relate(courses, *mine, *theirs, bytes), bytes, *mine, *theirs});
+      if (theirs != nullptr) result.push_back({relate(equivalence, *mine, *theirs, bytes), bytes, *mine, *theirs});
     }
     at = end;
   }

@@ -46,20 +46,20 @@ std::string shown(const Json& value) {
 }
 
 /// Thrown within the reader: where and why.
-struct Mistake {
+struct ParseError {
   std::string message;
 };
 
 /// An object of the file, and where it stands.
-class Node {
+class JsonObject {
  public:
-  Node(const Json& value, std::string path) : value_(value), path_(std::move(path)) {
-    if (!value.is_object()) throw Mistake{fmt::format("{}: must be an object, is {}", path_, shown(value))};
+  JsonObject(const Json& value, std::string path) : value_(value), path_(std::move(path)) {
+    if (!value.is_object()) throw ParseError{fmt::format("{}: must be an object, is {}", path_, shown(value))};
   }
 
   const Json& at(const char* key) const {
     const auto found = value_.find(key);
-    if (found == value_.end()) throw Mistake{fmt::format("{}: missing", name(key))};
+    if (found == value_.end()) throw ParseError{fmt::format("{}: missing", name(key))};
     return *found;
   }
   bool has(const char* key) const { return value_.contains(key); }
@@ -95,7 +95,7 @@ class Node {
 
   std::string name(const char* key) const { return path_.empty() ? key : path_ + "." + key; }
   [[noreturn]] void fail(const char* key, const std::string& wanted) const {
-    throw Mistake{fmt::format("{}: must be {}, is {}", name(key), wanted, shown(at(key)))};
+    throw ParseError{fmt::format("{}: must be {}, is {}", name(key), wanted, shown(at(key)))};
   }
 
  private:
@@ -105,21 +105,21 @@ class Node {
 
 Recipe read_recipe(const std::string& text, Operation operation, const std::string& where) {
   auto recipe = parse_recipe(text);
-  if (!recipe) throw Mistake{fmt::format("{}: {}", where, recipe.error().message)};
+  if (!recipe) throw ParseError{fmt::format("{}: {}", where, recipe.error().message)};
   for (const auto& info : algorithms()) {
     if (info.name == recipe->algorithm && info.operation != operation) {
-      throw Mistake{fmt::format("{}: {} is no algorithm for {}", where, info.name, to_string(operation))};
+      throw ParseError{fmt::format("{}: {} is no algorithm for {}", where, info.name, to_string(operation))};
     }
   }
   return *std::move(recipe);
 }
 
-Floor read_floor(const Node& node) {
-  const Node floor(node.at("floor"), node.name("floor"));
+Floor read_floor(const JsonObject& node) {
+  const JsonObject floor(node.at("floor"), node.name("floor"));
   return {floor.number("line_ns"), floor.number("work_ns")};
 }
 
-ProfileCell read_cell(const Node& node, const ProfileCell& table) {
+ProfileCell read_cell(const JsonObject& node, const ProfileCell& table) {
   ProfileCell cell = table;
   cell.from_bytes = static_cast<std::size_t>(node.integer("from_bytes", 0, std::int64_t{1} << 60));
   cell.recipe = read_recipe(node.text("recipe"), cell.operation, node.name("recipe"));
@@ -143,7 +143,7 @@ ProfileCell read_cell(const Node& node, const ProfileCell& table) {
   return cell;
 }
 
-void read_table(const Node& node, const std::string& path, Profile& profile) {
+void read_table(const JsonObject& node, const std::string& path, Profile& profile) {
   ProfileCell table;
   auto operation = parse_operation(node.text("operation"));
   if (!operation) node.fail("operation", "the name of an operation");
@@ -157,23 +157,23 @@ void read_table(const Node& node, const std::string& path, Profile& profile) {
   if (node.has("floor")) table.floor = read_floor(node);
   for (const auto& cell : profile.cells) {
     if (cell.operation == table.operation && cell.sync == table.sync && cell.shape == table.shape) {
-      throw Mistake{path + ": a second table of the same operation, sync and group"};
+      throw ParseError{path + ": a second table of the same operation, sync and group"};
     }
   }
   const Json& cells = node.list("cells");
   std::vector<ProfileCell> read;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const auto where = fmt::format("{}.cells[{}]", path, i);
-    read.push_back(read_cell(Node(cells[i], where), table));
+    read.push_back(read_cell(JsonObject(cells[i], where), table));
     if (i > 0 && read[i].from_bytes <= read[i - 1].from_bytes) {
-      throw Mistake{where + ".from_bytes: must be more than that of the cell before"};
+      throw ParseError{where + ".from_bytes: must be more than that of the cell before"};
     }
   }
   profile.cells.insert(profile.cells.end(), read.begin(), read.end());
 }
 
 Profile read_profile(const Json& document) {
-  const Node top(document, "");
+  const JsonObject top(document, "");
   if (top.text("schema") != schema) top.fail("schema", fmt::format("\"{}\"", schema));
   Profile profile;
   profile.fingerprint = top.text("fingerprint");
@@ -181,7 +181,7 @@ Profile read_profile(const Json& document) {
   const Json& tables = top.list("tables");
   for (std::size_t i = 0; i < tables.size(); ++i) {
     const auto path = fmt::format("tables[{}]", i);
-    read_table(Node(tables[i], path), path, profile);
+    read_table(JsonObject(tables[i], path), path, profile);
   }
   Profile sorted{profile.fingerprint, profile.measured_at, {}};
   sorted.merge(profile);
@@ -191,7 +191,7 @@ Profile read_profile(const Json& document) {
 /// Printing a value, as errors do, recurses: depth is refused before there is one.
 Json parse_json(std::string_view text) {
   return Json::parse(text, [](int depth, Json::parse_event_t, const Json&) {
-    if (depth > most_depth) throw Mistake{fmt::format("nested more than {} deep", most_depth)};
+    if (depth > most_depth) throw ParseError{fmt::format("nested more than {} deep", most_depth)};
     return true;
   });
 }
@@ -306,7 +306,7 @@ Result<void> write_profile(const Profile& profile, const fs::path& file) {
 Result<Profile> parse_profile(std::string_view json, const std::string& origin) {
   try {
     return read_profile(parse_json(json));
-  } catch (const Mistake& mistake) {
+  } catch (const ParseError& mistake) {
     return make_error(Status::bad_format, "{}: {}", origin, mistake.message);
   } catch (const std::bad_alloc&) {
     return make_error(Status::out_of_memory, "{}: not enough memory for this profile", origin);

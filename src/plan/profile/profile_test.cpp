@@ -236,7 +236,7 @@ TEST(Profile, ComparedByWhatRecipesComeTo) {
   Profile first{"abc", "", {cell(8, "broadcast_tree+direct+tree=chain")}}, second = first;
   second.cells[0].recipe = *parse_recipe("broadcast_tree+direct+tree=sequential");
   EXPECT_EQ(compare_profiles(first, second).front().kind, Kind::different) << "nobody knows";
-  EXPECT_EQ(compare_profiles(first, second, &machine).front().kind, Kind::same_course);
+  EXPECT_EQ(compare_profiles(first, second, &machine).front().kind, Kind::same_schedule);
   // Equals may go by another name, too.
   second.cells[0].recipe = *parse_recipe("broadcast_pipeline+staged");
   second.cells[0].equals = {"broadcast_tree+direct+tree=k-nomial"};

@@ -32,7 +32,7 @@ Operation operation_of(const ScheduleRequest& request) {
 
 }  // namespace
 
-double Op::least_ns() const {
+double LoweredOp::least_ns() const {
   switch (kind) {
     case Kind::send:
       // With an exchange the clock starts again.
@@ -65,9 +65,9 @@ void Lowering::choose(const ScheduleRequest& request, std::size_t bytes, std::si
   whole_bytes_ = static_cast<double>(bytes) * (rank_blocks_ ? group_.size() : 1);
 }
 
-void Lowering::lower(int rank, Program& program) {
+void Lowering::lower(int rank, LoweredProgram& program) {
   schedule_ = make_schedule_in(std::move(schedule_), *request_, rank);
-  cutting_ = Cutting(schedule_, operation_, request_->recipe.chunk_bytes, reach_.slot_bytes, length_, element_bytes_);
+  cutting_ = Chunking(schedule_, operation_, request_->recipe.chunk_bytes, reach_.slot_bytes, length_, element_bytes_);
   rank_ = rank;
   cut_ = cutting_.chunks() > 1;
   known_whole_ = known_part_ = {};
@@ -101,22 +101,22 @@ void Lowering::lower(int rank, Program& program) {
 }
 
 /// The least time that the part takes.
-double Lowering::lower_part(const std::vector<Move>& moves, std::size_t chunk, std::vector<Op>& ops) {
+double Lowering::lower_part(const std::vector<Move>& moves, std::size_t chunk, std::vector<LoweredOp>& ops) {
   ops.clear();
   elements_ = cutting_.elements(chunk);
   bool fills_stage = false;
   just_read_ = {};
   for (const Move& move : moves) {
-    if (move.to.buffer == Buffer::stage && !fills_stage) ops.push_back({.kind = Op::Kind::reuse_stage});
+    if (move.to.buffer == Buffer::stage && !fills_stage) ops.push_back({.kind = LoweredOp::Kind::reuse_stage});
     fills_stage |= move.to.buffer == Buffer::stage;
     add(move, ops);
   }
   double least_ns = 0.0;
-  for (const Op& op : ops) least_ns += op.least_ns();
+  for (const LoweredOp& op : ops) least_ns += op.least_ns();
   return least_ns;
 }
 
-void Lowering::add(const Move& move, std::vector<Op>& ops) {
+void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
   const bool combine = move.kind == Move::Kind::recv_combine || move.kind == Move::Kind::exchange_combine ||
                        move.kind == Move::Kind::get_combine || move.kind == Move::Kind::combine;
   switch (move.kind) {
@@ -155,18 +155,18 @@ void Lowering::add(const Move& move, std::vector<Op>& ops) {
       if (move.to.buffer == Buffer::stage) add_work(reclaim_ns(bytes_of(move.to)), ops);
       return;
     case Move::Kind::post:
-      ops.push_back({.kind = Op::Kind::post, .tick = move.tick, .line_ns = post_ns});
+      ops.push_back({.kind = LoweredOp::Kind::post, .tick = move.tick, .line_ns = post_ns});
       return;
     case Move::Kind::await:
     case Move::Kind::await_body:
-      ops.push_back({.kind = move.kind == Move::Kind::await ? Op::Kind::await : Op::Kind::await_body,
+      ops.push_back({.kind = move.kind == Move::Kind::await ? LoweredOp::Kind::await : LoweredOp::Kind::await_body,
                      .peer = move.source,
                      .tick = move.tick,
                      .line_ns = costs_.recv(move.source, rank_),
                      .way_ns = costs_.message(move.source, rank_)});
       return;
     case Move::Kind::flush:
-      ops.push_back({.kind = Op::Kind::flush});
+      ops.push_back({.kind = LoweredOp::Kind::flush});
       return;
   }
 }
@@ -179,7 +179,7 @@ void Lowering::note_put(const Move& move, double bytes) {
 
 /// What both ends move: who helps has copied as much for itself before, and shares what the other has not done until
 /// then. That is so of two ranks; of more the last one to be helped is nearly done when its turn comes.
-void Lowering::add_shared(const Move& move, std::vector<Op>& ops) {
+void Lowering::add_shared(const Move& move, std::vector<LoweredOp>& ops) {
   const bool put = move.kind == Move::Kind::put;
   const int other = put ? move.peer : move.source;
   const double bytes = bytes_of(put ? move.from : move.to);
@@ -218,14 +218,14 @@ double Lowering::fetch_ns(int writer, int owner, double bytes) const {
   return read_share * std::max(0.0, cost(writer) - cost(owner));
 }
 
-void Lowering::add_work(double ns, std::vector<Op>& ops) const {
+void Lowering::add_work(double ns, std::vector<LoweredOp>& ops) const {
   if (ops.empty()) ops.push_back({});
   ops.back().after_ns += ns;
 }
 
-void Lowering::add_send(int peer, double bytes, std::vector<Op>& ops) const {
+void Lowering::add_send(int peer, double bytes, std::vector<LoweredOp>& ops) const {
   const bool lent = lends(bytes);
-  ops.push_back({.kind = Op::Kind::send,
+  ops.push_back({.kind = LoweredOp::Kind::send,
                  .lent = lent,
                  .peer = peer,
                  .line_ns = costs_.send(rank_, peer),
@@ -233,8 +233,8 @@ void Lowering::add_send(int peer, double bytes, std::vector<Op>& ops) const {
                  .stream_ns = lent ? 0.0 : stream_ns(rank_, peer, bytes)});
 }
 
-void Lowering::add_receive(int source, double bytes, bool combine, std::vector<Op>& ops) {
-  Op op{.kind = Op::Kind::receive, .peer = source, .line_ns = costs_.recv(source, rank_)};
+void Lowering::add_receive(int source, double bytes, bool combine, std::vector<LoweredOp>& ops) {
+  LoweredOp op{.kind = LoweredOp::Kind::receive, .peer = source, .line_ns = costs_.recv(source, rank_)};
   op.lent = lends(bytes);
   if (op.lent) {
     op.stream_ns = transfer_ns(source, rank_, bytes, false, combine);
@@ -281,7 +281,7 @@ double Lowering::stream_ns(int from, int to, double bytes) const {
 
 /// From one place of the rank's memory to another.
 double Lowering::own_copy_ns(double bytes) {
-  Copy& known = bytes == whole_bytes_ ? known_whole_ : known_part_;
+  CopyCost& known = bytes == whole_bytes_ ? known_whole_ : known_part_;
   if (known.bytes != bytes) known = {bytes, copy_ns(machine_, pu(rank_), pu(rank_), bytes, copiers_)};
   return known.ns;
 }

@@ -26,7 +26,7 @@ constexpr double line_share = 0.2;
 /// What a rank pays to get a PU that another rank has: a context switch.
 constexpr double switch_ns = 1000.0;
 
-struct Op {
+struct LoweredOp {
   enum class Kind : std::uint8_t { work, send, receive, post, await, await_body, flush, reuse_stage };
   Kind kind = Kind::work;
   bool lent = false;         ///< of a message: where the data is, instead of the data
@@ -42,7 +42,7 @@ struct Op {
 };
 
 /// Of one rank.
-struct Program {
+struct LoweredProgram {
   struct Reader {
     int rank;
     double way_ns;  ///< of its word that it is done
@@ -51,7 +51,7 @@ struct Program {
     int owner;
     double bytes;  ///< in all chunks, into its result
   };
-  std::vector<Op> begin, body, tail, last, end;  ///< last: of the last chunk, if that is shorter; else empty
+  std::vector<LoweredOp> begin, body, tail, last, end;  ///< last: of the last chunk, if that is shorter; else empty
   std::vector<Reader> readers;                   ///< of its stage
   std::vector<Put> puts;
   int ticks = 0;  ///< per chunk
@@ -74,7 +74,7 @@ class Lowering {
   /// For what follows. The request must live as long.
   void choose(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes);
   /// What a rank does; reuses the memory of `program`.
-  void lower(int rank, Program& program);
+  void lower(int rank, LoweredProgram& program);
   /// What it costs `owner` to read so many bytes of its result that `writer` has put there, beyond what its own would.
   double fetch_ns(int writer, int owner, double bytes) const;
 
@@ -84,14 +84,14 @@ class Lowering {
 
  private:
   void note_put(const Move& move, double bytes);
-  void add_shared(const Move& move, std::vector<Op>& ops);
+  void add_shared(const Move& move, std::vector<LoweredOp>& ops);
   double put_ns(const Move& move);
   double spared_by_put_ns(int peer, double bytes) const;
-  double lower_part(const std::vector<Move>& moves, std::size_t chunk, std::vector<Op>& ops);
-  void add(const Move& move, std::vector<Op>& ops);
-  void add_work(double ns, std::vector<Op>& ops) const;
-  void add_send(int peer, double bytes, std::vector<Op>& ops) const;
-  void add_receive(int source, double bytes, bool combine, std::vector<Op>& ops);
+  double lower_part(const std::vector<Move>& moves, std::size_t chunk, std::vector<LoweredOp>& ops);
+  void add(const Move& move, std::vector<LoweredOp>& ops);
+  void add_work(double ns, std::vector<LoweredOp>& ops) const;
+  void add_send(int peer, double bytes, std::vector<LoweredOp>& ops) const;
+  void add_receive(int source, double bytes, bool combine, std::vector<LoweredOp>& ops);
   double bytes_of(const Area& area) const;
   double own_copy_ns(double bytes);
   double transfer_ns(int from, int to, double bytes, bool staged, bool combine);
@@ -115,16 +115,16 @@ class Lowering {
   double whole_bytes_ = 0.0;  ///< of a buffer
   // Of the rank.
   Schedule schedule_;
-  Cutting cutting_;
+  Chunking cutting_;
   int rank_ = 0;
   bool cut_ = false;          ///< into several chunks
   std::size_t elements_ = 0;  ///< of the chunk
   Area just_read_;            ///< of this chunk, by the rank itself
-  std::vector<Program::Put>* puts_ = nullptr;
-  struct Copy {
+  std::vector<LoweredProgram::Put>* puts_ = nullptr;
+  struct CopyCost {
     double bytes = -1.0, ns = 0.0;
   };
-  Copy known_whole_, known_part_;  ///< what was copied last in the rank's memory
+  CopyCost known_whole_, known_part_;  ///< what was copied last in the rank's memory
 };
 
 }  // namespace smelt::plan

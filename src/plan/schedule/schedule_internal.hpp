@@ -61,12 +61,12 @@ Result<std::optional<RankedRecipe>> best_recipe(const Machine& machine, const Gr
 
 /// How a vector, or each of the rank blocks, is cut into chunks, and a vector into slices. All in
 /// elements. The simulator and the communicator must agree on it, and all ranks with each other.
-class Cutting {
+class Chunking {
  public:
-  Cutting() = default;
+  Chunking() = default;
   /// `length`: elements of the vector or of the largest block.
-  Cutting(const smelt::Schedule& schedule, Operation operation, std::size_t chunk_bytes, std::size_t slot_bytes,
-          std::size_t length, std::size_t element_bytes)
+  Chunking(const smelt::Schedule& schedule, Operation operation, std::size_t chunk_bytes, std::size_t slot_bytes,
+           std::size_t length, std::size_t element_bytes)
       : length_(length), slices_(has_rank_blocks(operation) ? 1 : static_cast<std::size_t>(schedule.slices)) {
     std::size_t most = chunk_bytes == 0 ? length * element_bytes : chunk_bytes;
     // Two halves, in whole lines, where the stages have room for the second.

@@ -34,14 +34,14 @@ namespace {
 constexpr double unreachable_ns = std::numeric_limits<double>::infinity();
 
 /// Bytes, over all ranks.
-struct Amount {
+struct ByteCounts {
   double moved = 0.0;
   double combined = 0.0;  ///< of these
   double kept = 0.0;      ///< copied from a rank's input to its own result
   bool again = false;     ///< what is kept is what others get
 };
 
-Amount least_amount(Operation operation, double bytes, int ranks) {
+ByteCounts least_amount(Operation operation, double bytes, int ranks) {
   const double n = ranks, once = (n - 1.0) * bytes;
   switch (operation) {
     case Operation::broadcast:
@@ -70,7 +70,7 @@ Amount least_amount(Operation operation, double bytes, int ranks) {
 }
 
 /// Of a byte, in pieces of any length.
-struct Pace {
+struct ByteCosts {
   double move_ns = unreachable_ns;
   double combine_ns = unreachable_ns;  ///< of moving and combining it
   double keep_ns = unreachable_ns;     ///< of copying it within a PU's own memory
@@ -91,12 +91,12 @@ std::vector<double> lengths_up_to(const Machine& machine, double whole) {
 }
 
 /// How the bytes of a buffer get from PU to PU, straight out of memory.
-class Copies {
+class CopyPaths {
  public:
-  Copies(const Machine& machine, double whole, int copiers)
+  CopyPaths(const Machine& machine, double whole, int copiers)
       : machine_(machine), whole_(whole), copiers_(copiers), lengths_(lengths_up_to(machine, whole)) {}
 
-  Pace pace(std::size_t from, std::size_t to) const {
+  ByteCosts pace(std::size_t from, std::size_t to) const {
     const double add = add_ns(to), least = least_ns(from, to, copiers_);
     // A piece that is fetched out of a cache still lies, or is put, where the whole has its place.
     const double own = per_byte(to, to), other = per_byte(from, to);
@@ -138,10 +138,10 @@ double line_ns(const RankCosts& costs, int from, int to) {
 }
 
 /// The cheapest, straight out of memory or line by line through a channel.
-Pace cheapest_pace(const RankCosts& costs, double whole, int copiers) {
-  const Copies copies(costs.machine(), whole, copiers);
+ByteCosts cheapest_pace(const RankCosts& costs, double whole, int copiers) {
+  const CopyPaths copies(costs.machine(), whole, copiers);
   const auto pu = [&](int rank) { return static_cast<std::size_t>(costs.group().pus[static_cast<std::size_t>(rank)]); };
-  Pace best;
+  ByteCosts best;
   for (int to = 0; to < costs.size(); ++to) {
     const double combine_ns = copies.combine_ns(pu(to));
     best.keep_ns = std::min(best.keep_ns, copies.pace(pu(to), pu(to)).move_ns);

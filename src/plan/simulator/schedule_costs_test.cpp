@@ -54,15 +54,15 @@ class ReferenceTimes {
   }
 
  private:
-  struct Letter {
+  struct QueuedMessage {
     double first_line, stream, start;
   };
   struct Rank {
     Schedule schedule;
-    plan::Cutting cutting;
+    plan::Chunking cutting;
     double clock = 0.0, returned = 0.0, exchange_start = 0.0, fetch = 0.0, after_three = 0.0, after_six = 0.0;
     std::vector<double> ticks{0.0};  ///< by value
-    std::map<int, std::deque<Letter>> letters;
+    std::map<int, std::deque<QueuedMessage>> messages;
     Area just_read;
     std::size_t chunk = 0, at = 0;
     int section = 0;
@@ -83,7 +83,7 @@ class ReferenceTimes {
     Rank& rank = at(number);
     rank.schedule = make_schedule(request_, number);
     rank.cutting =
-        plan::Cutting(rank.schedule, operation_, request_.recipe.chunk_bytes, reach_.slot_bytes, length_, element_);
+        plan::Chunking(rank.schedule, operation_, request_.recipe.chunk_bytes, reach_.slot_bytes, length_, element_);
     const bool cut = rank.cutting.chunks() > 1;
     const bool sliced = rank.schedule.slices > 1, by_address = direct() && whole_ > 2048;
     const bool staged_short = request_.recipe.access == Access::staged && !sliced && !cut;
@@ -286,8 +286,8 @@ class ReferenceTimes {
   /// Whether anything that the rank lent lies with its receiver.
   bool awaits_return(int number) const {
     return std::any_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
-      const auto found = rank.letters.find(number);
-      return direct() && found != rank.letters.end() && !found->second.empty();
+      const auto found = rank.messages.find(number);
+      return direct() && found != rank.messages.end() && !found->second.empty();
     });
   }
 
@@ -301,15 +301,15 @@ class ReferenceTimes {
       const double start = rank.clock;
       rank.exchange_start = start;
       rank.clock += send_ns(number, move.peer);
-      at(move.peer).letters[number].push_back({rank.clock + way_ns(number, move.peer), lines, start});
+      at(move.peer).messages[number].push_back({rank.clock + way_ns(number, move.peer), lines, start});
       rank.clock += lines / 2;
       rank.sent = true;
     }
     if (move.source < 0) return true;
-    auto& letters = rank.letters[move.source];
-    if (letters.empty()) return false;
-    const Letter letter = letters.front();
-    letters.pop_front();
+    auto& messages = rank.messages[move.source];
+    if (messages.empty()) return false;
+    const QueuedMessage letter = messages.front();
+    messages.pop_front();
     const bool combine = move.kind == Move::Kind::recv_combine || move.kind == Move::Kind::exchange_combine;
     rank.clock = std::max(rank.clock, letter.first_line) + recv_ns(move.source, number);
     if (lends(in)) {
@@ -392,7 +392,7 @@ void expect_as_reference(const Machine& machine, int ranks, const Recipe& recipe
       ASSERT_NEAR(times->finish_ns[i], expected[i], 1e-7 * expected[i]) << text << ", rank " << rank;
       last = std::max(last, expected[i]);
       // What bounds a search is a bound.
-      plan::Simulator simulator(machine, group, reach);
+      plan::ScheduleSimulator simulator(machine, group, reach);
       EXPECT_LE(simulator.program_of(*request, bytes, element, rank).least_ns(), expected[i] * (1 + 1e-9)) << text;
     }
     EXPECT_NEAR(times->total_ns, last, 1e-7 * last) << text;

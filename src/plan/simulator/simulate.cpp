@@ -33,23 +33,23 @@ namespace {
 
 constexpr double never = -1.0;
 
-struct Message {
+struct MessageKey {
   int sender, receiver, ordinal;  // the ordinal-th from sender to receiver
   int rank;                       // whose step this is
   int step;
-  bool operator<(const Message& other) const {
+  bool operator<(const MessageKey& other) const {
     if (sender != other.sender) return sender < other.sender;
     if (receiver != other.receiver) return receiver < other.receiver;
     return ordinal < other.ordinal;
   }
-  bool same(const Message& other) const {
+  bool same(const MessageKey& other) const {
     return sender == other.sender && receiver == other.receiver && ordinal == other.ordinal;
   }
 };
 
-class Simulator {
+class StepSimulator {
  public:
-  Simulator(const RankCosts& ranks, const Run& run) : ranks_(ranks), run_(run), steps_(*run.steps) {}
+  StepSimulator(const RankCosts& ranks, const SimulationInput& run) : ranks_(ranks), run_(run), steps_(*run.steps) {}
 
   Result<Simulation> run() {
     if (auto linked = link(); !linked) return linked.error();
@@ -79,7 +79,7 @@ class Simulator {
     if (static_cast<int>(steps_.size()) != n) {
       return make_error(Status::invalid_argument, "plan has steps for {} ranks, its group has {}", steps_.size(), n);
     }
-    std::vector<Message> sends, recvs;
+    std::vector<MessageKey> sends, recvs;
     offset_.assign(static_cast<std::size_t>(n) + 1, 0);
     for (int rank = 0; rank < n; ++rank) {
       offset_[rank + 1] = offset_[rank] + static_cast<int>(steps_[rank].size());
@@ -99,7 +99,7 @@ class Simulator {
     for (std::size_t i = 0; i < std::max(sends.size(), recvs.size()); ++i) {
       if (i >= sends.size() || i >= recvs.size() || !sends[i].same(recvs[i])) {
         const bool no_send = i >= sends.size() || (i < recvs.size() && recvs[i] < sends[i]);
-        const Message& odd = no_send ? recvs[i] : sends[i];
+        const MessageKey& odd = no_send ? recvs[i] : sends[i];
         return make_error(Status::invalid_argument, "plan deadlocks: step {} of rank {} has no counterpart at rank {}",
                           odd.step, odd.rank, steps_[odd.rank][odd.step].peer);
       }
@@ -111,7 +111,7 @@ class Simulator {
   }
 
   // Sorts by pair and turns step numbers into ordinals within the pair.
-  static void number(std::vector<Message>& messages) {
+  static void number(std::vector<MessageKey>& messages) {
     std::sort(messages.begin(), messages.end());
     for (std::size_t i = 0; i < messages.size(); ++i) {
       const bool first =
@@ -210,7 +210,7 @@ class Simulator {
   }
 
   const RankCosts& ranks_;
-  const Run& run_;
+  const SimulationInput& run_;
   const StepLists& steps_;
   std::vector<int> offset_, partner_, next_;
   std::vector<double> there_;  // per receiving step: when its message can be taken up
@@ -222,7 +222,9 @@ class Simulator {
 
 }  // namespace
 
-Result<Simulation> simulate_steps(const RankCosts& ranks, const Run& run) { return Simulator(ranks, run).run(); }
+Result<Simulation> simulate_steps(const RankCosts& ranks, const SimulationInput& run) {
+  return StepSimulator(ranks, run).run();
+}
 
 void add_call(double call_ns, std::vector<double>& arrival_ns) noexcept {
   for (double& each : arrival_ns) {

@@ -8,7 +8,7 @@ namespace smelt::plan {
 
 /// What a run needs to know besides the steps. `leaves_of`: the tree whose leaves take part in the
 /// completion message, or null where the operation has none.
-struct Run {
+struct SimulationInput {
   Operation operation = Operation::broadcast;
   const StepLists* steps = nullptr;
   const Tree* leaves_of = nullptr;
@@ -16,7 +16,7 @@ struct Run {
 };
 
 /// Without what the call costs besides (RankCosts::call).
-Result<Simulation> simulate_steps(const RankCosts& ranks, const Run& run);
+Result<Simulation> simulate_steps(const RankCosts& ranks, const SimulationInput& run);
 
 /// The same with it: all is later, but for who has had it from the start.
 void add_call(double call_ns, std::vector<double>& arrival_ns) noexcept;

@@ -34,36 +34,36 @@ constexpr double rounding = 1.0 + 1e-9;
 
 }  // namespace
 
-void Mail::clear(std::size_t ranks) {
+void MessageQueues::clear(std::size_t ranks) {
   ranks_ = ranks;
   ends_.assign(ranks * ranks, {});
-  letters_.clear();
+  messages_.clear();
   free_ = 0;
 }
 
-void Mail::put(int from, int to, const Message& message) {
+void MessageQueues::put(int from, int to, const InFlightMessage& message) {
   auto& [first, last] = ends_[index(from, to)];
   std::uint32_t added = free_;
   if (added == 0) {
-    letters_.push_back({message, 0});
-    added = static_cast<std::uint32_t>(letters_.size());
+    messages_.push_back({message, 0});
+    added = static_cast<std::uint32_t>(messages_.size());
   } else {
-    free_ = std::exchange(letters_[added - 1], {message, 0}).next;
+    free_ = std::exchange(messages_[added - 1], {message, 0}).next;
   }
-  (last == 0 ? first : letters_[last - 1].next) = added;
+  (last == 0 ? first : messages_[last - 1].next) = added;
   last = added;
 }
 
-Mail::Message Mail::take(int from, int to) {
+MessageQueues::InFlightMessage MessageQueues::take(int from, int to) {
   auto& [first, last] = ends_[index(from, to)];
-  Letter& letter = letters_[first - 1];
+  QueuedMessage& letter = messages_[first - 1];
   const std::uint32_t taken = std::exchange(first, letter.next);
   if (first == 0) last = 0;
   letter.next = std::exchange(free_, taken);
   return letter.message;
 }
 
-Simulator::Simulator(const Machine& machine, const Group& group, const Reach& reach)
+ScheduleSimulator::ScheduleSimulator(const Machine& machine, const Group& group, const Reach& reach)
     : lowering_(machine, group, reach),
       slots_(static_cast<std::size_t>(reach.slots)),
       ranks_(static_cast<std::size_t>(group.size())),
@@ -71,17 +71,17 @@ Simulator::Simulator(const Machine& machine, const Group& group, const Reach& re
       pu_ready_(machine.size(), never_ns),
       pu_body_ns_(machine.size(), 0.0) {}
 
-const Program& Simulator::program_of(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
-                                     int rank) {
+const LoweredProgram& ScheduleSimulator::program_of(const ScheduleRequest& request, std::size_t bytes,
+                                                    std::size_t element_bytes, int rank) {
   lowering_.choose(request, bytes, element_bytes);
-  Program& program = ranks_[static_cast<std::size_t>(rank)].program;
+  LoweredProgram& program = ranks_[static_cast<std::size_t>(rank)].program;
   lowering_.lower(rank, program);
   return program;
 }
 
 /// False if a rank is busy for too long.
-bool Simulator::prepare(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
-                        std::span<const double> start_ns) {
+bool ScheduleSimulator::prepare(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
+                                std::span<const double> start_ns) {
   lowering_.choose(request, bytes, element_bytes);
   std::fill(pu_body_ns_.begin(), pu_body_ns_.end(), 0.0);
   for (std::size_t self = 0; self < ranks_.size(); ++self) {
@@ -103,10 +103,10 @@ bool Simulator::prepare(const ScheduleRequest& request, std::size_t bytes, std::
   return true;
 }
 
-void Simulator::restart(std::size_t chunks) {
+void ScheduleSimulator::restart(std::size_t chunks) {
   chunks_ = chunks + tail_chunks_;
   for (Rank& rank : ranks_) {
-    const Program& program = rank.program;
+    const LoweredProgram& program = rank.program;
     rank.clock = rank.start_ns + program.set_up_ns;
     rank.at = program.begin.data();
     rank.stop = rank.at + program.begin.size();
@@ -118,14 +118,14 @@ void Simulator::restart(std::size_t chunks) {
     rank.lent = 0;
     rank.returned_ns = rank.exchange_start_ns = rank.half_ns = rank.half_way_ns = 0.0;
   }
-  mail_.clear(ranks_.size());
+  queues_.clear(ranks_.size());
   std::fill(pu_free_.begin(), pu_free_.end(), 0.0);
   too_late_ = false;
 }
 
-Result<std::optional<ScheduleTimes>> Simulator::run(const ScheduleRequest& request, std::size_t bytes,
-                                                    std::size_t element_bytes, std::span<const double> start_ns,
-                                                    double most_ns) {
+Result<std::optional<ScheduleTimes>> ScheduleSimulator::run(const ScheduleRequest& request, std::size_t bytes,
+                                                            std::size_t element_bytes, std::span<const double> start_ns,
+                                                            double most_ns) {
   most_ns_ = most_ns;
   if (!prepare(request, bytes, element_bytes, start_ns)) return std::optional<ScheduleTimes>();
   if (auto done = work(std::min(most_chunks, all_chunks_ - tail_chunks_)); !done) return done.error();
@@ -157,7 +157,7 @@ Result<std::optional<ScheduleTimes>> Simulator::run(const ScheduleRequest& reque
 }
 
 /// Lets all ranks do their first so many chunks and those of the tail, or some until it is too late.
-Result<void> Simulator::work(std::size_t chunks) {
+Result<void> ScheduleSimulator::work(std::size_t chunks) {
   restart(chunks);
   std::vector<std::size_t> order(ranks_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -184,14 +184,14 @@ Result<void> Simulator::work(std::size_t chunks) {
 }
 
 /// Whether a rank that shares its PU waits for what is there only then: others that could run do so meanwhile.
-bool Simulator::lets_others_run(Rank& rank, double ready_ns) const {
+bool ScheduleSimulator::lets_others_run(Rank& rank, double ready_ns) const {
   if (!lowering_.crowded() || ready_ns <= rank.clock) return false;
   rank.ready_ns = ready_ns;
   return true;
 }
 
 /// No rank can do anything now: on each PU it is the moment at which the first one can. False: none ever can.
-bool Simulator::sleep_until_ready() {
+bool ScheduleSimulator::sleep_until_ready() {
   const auto for_each_rank = [&](auto&& act) {
     for (std::size_t i = 0; i < ranks_.size(); ++i) act(ranks_[i], lowering_.pu(static_cast<int>(i)));
   };
@@ -207,7 +207,7 @@ bool Simulator::sleep_until_ready() {
 }
 
 /// Works through operations until one must wait. True if there was one that need not.
-bool Simulator::advance(int number) {
+bool ScheduleSimulator::advance(int number) {
   Rank& rank = ranks_[static_cast<std::size_t>(number)];
   rank.ready_ns = never_ns;
   if (rank.part == Part::over) return false;
@@ -236,8 +236,8 @@ bool Simulator::advance(int number) {
 }
 
 /// Goes on with the next chunk, or with the end; false if all is over.
-bool Simulator::next_part(Rank& rank) {
-  const Program& program = rank.program;
+bool ScheduleSimulator::next_part(Rank& rank) {
+  const LoweredProgram& program = rank.program;
   if (rank.part == Part::end) {
     rank.part = Part::over;
     return false;
@@ -267,54 +267,54 @@ bool Simulator::next_part(Rank& rank) {
 }
 
 /// Does one operation; false if it must wait.
-bool Simulator::perform(int number, Rank& rank, const Op& op) {
+bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
   switch (op.kind) {
-    case Op::Kind::work:
+    case LoweredOp::Kind::work:
       return true;
-    case Op::Kind::send:
+    case LoweredOp::Kind::send:
       send(number, rank, op);
       return true;
-    case Op::Kind::receive:
+    case LoweredOp::Kind::receive:
       return receive(number, rank, op);
-    case Op::Kind::post: {
+    case LoweredOp::Kind::post: {
       rank.clock += op.line_ns;
       const std::size_t posted = rank.tick_index(rank.chunk, op.tick) + 1;
       while (rank.posted < posted) rank.ticks[rank.posted++] = rank.clock;
       return true;
     }
-    case Op::Kind::await:
-    case Op::Kind::await_body: {
+    case LoweredOp::Kind::await:
+    case LoweredOp::Kind::await_body: {
       const Rank& peer = ranks_[static_cast<std::size_t>(op.peer)];
-      const bool body = op.kind == Op::Kind::await_body;
+      const bool body = op.kind == LoweredOp::Kind::await_body;
       const double* const at =
           body ? peer.tick(chunks_ - tail_chunks_ - 1, rank.program.ticks) : peer.tick(rank.chunk, op.tick);
       if (at == nullptr || lets_others_run(rank, *at + op.way_ns)) return false;
       rank.clock = std::max(rank.clock + op.line_ns, *at + op.way_ns);
       return true;
     }
-    case Op::Kind::flush:
+    case LoweredOp::Kind::flush:
       if (rank.lent > 0 || lets_others_run(rank, rank.returned_ns)) return false;
       rank.clock = std::max(rank.clock, rank.returned_ns);
       return true;
-    case Op::Kind::reuse_stage:
+    case LoweredOp::Kind::reuse_stage:
       return reuse_stage(rank);
   }
   return true;
 }
 
-void Simulator::send(int number, Rank& rank, const Op& op) {
+void ScheduleSimulator::send(int number, Rank& rank, const LoweredOp& op) {
   const double start = rank.clock;
   if (op.exchanged) rank.exchange_start_ns = start;
   rank.clock += op.line_ns;
-  mail_.put(number, op.peer, {rank.clock + op.way_ns, op.stream_ns, start});
+  queues_.put(number, op.peer, {rank.clock + op.way_ns, op.stream_ns, start});
   rank.clock += op.stream_ns / 2;
   if (op.lent) ++rank.lent;
 }
 
-bool Simulator::receive(int number, Rank& rank, const Op& op) {
-  const Mail::Message* const next = mail_.next(op.peer, number);
+bool ScheduleSimulator::receive(int number, Rank& rank, const LoweredOp& op) {
+  const MessageQueues::InFlightMessage* const next = queues_.next(op.peer, number);
   if (next == nullptr || lets_others_run(rank, next->first_line_ns)) return false;
-  const Mail::Message message = mail_.take(op.peer, number);
+  const MessageQueues::InFlightMessage message = queues_.take(op.peer, number);
   rank.clock = std::max(rank.clock, message.first_line_ns) + op.line_ns;
   rank.clock += std::max(message.stream_ns, op.stream_ns);
   if (op.lent) {
@@ -327,7 +327,7 @@ bool Simulator::receive(int number, Rank& rank, const Op& op) {
 }
 
 /// A slot is filled again once its readers are done with what it held.
-bool Simulator::reuse_stage(Rank& rank) {
+bool ScheduleSimulator::reuse_stage(Rank& rank) {
   const std::size_t first = tail_chunks_ > 0 ? chunks_ - tail_chunks_ : 0;  // that goes through the stage
   if (rank.chunk < first + slots_) return true;
   double ready_ns = rank.clock;
@@ -347,7 +347,7 @@ Result<std::optional<ScheduleTimes>> simulate_within(double most_ns, const Machi
                                                      std::size_t element_bytes, const Reach& reach,
                                                      std::span<const double> start_ns) {
   if (auto checked = check_simulation(machine, group, start_ns); !checked) return checked.error();
-  return Simulator(machine, group, reach).run(request, bytes, element_bytes, start_ns, most_ns);
+  return ScheduleSimulator(machine, group, reach).run(request, bytes, element_bytes, start_ns, most_ns);
 }
 
 Result<void> check_simulation(const Machine& machine, const Group& group, std::span<const double> start_ns) {

@@ -15,59 +15,60 @@
 namespace smelt::plan {
 
 /// The messages under way, first in first out for each ordered pair of ranks.
-class Mail {
+class MessageQueues {
  public:
-  struct Message {
+  struct InFlightMessage {
     double first_line_ns;  ///< when its first line can be taken up
     double stream_ns;      ///< what the sender needs for the lines after it
     double start_ns;       ///< when the sender began
   };
 
   void clear(std::size_t ranks);
-  void put(int from, int to, const Message& message);
+  void put(int from, int to, const InFlightMessage& message);
   /// The next one to be taken; nullptr: there is none.
-  const Message* next(int from, int to) const {
+  const InFlightMessage* next(int from, int to) const {
     const std::uint32_t first = ends_[index(from, to)].first;
-    return first == 0 ? nullptr : &letters_[first - 1].message;
+    return first == 0 ? nullptr : &messages_[first - 1].message;
   }
   /// There is one.
-  Message take(int from, int to);
+  InFlightMessage take(int from, int to);
 
  private:
-  struct Letter {
-    Message message;
+  struct QueuedMessage {
+    InFlightMessage message;
     std::uint32_t next;
   };
-  struct Ends {
+  struct QueueEnds {
     std::uint32_t first = 0, last = 0;  ///< numbers of letters, from 1 on; 0: none
   };
   std::size_t index(int from, int to) const {
     return static_cast<std::size_t>(from) * ranks_ + static_cast<std::size_t>(to);
   }
   std::size_t ranks_ = 0;
-  std::vector<Ends> ends_;
-  std::vector<Letter> letters_;
+  std::vector<QueueEnds> ends_;
+  std::vector<QueuedMessage> messages_;
   std::uint32_t free_ = 0;  ///< first of those that have been taken
 };
 
-class Simulator {
+class ScheduleSimulator {
  public:
   /// The machine has costs. Machine and group live as long as the simulator.
-  Simulator(const Machine& machine, const Group& group, const Reach& reach);
+  ScheduleSimulator(const Machine& machine, const Group& group, const Reach& reach);
 
   /// As simulate_within().
   Result<std::optional<ScheduleTimes>> run(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
                                            std::span<const double> start_ns, double most_ns);
 
   /// What one rank does, whose least_ns() is a bound for run() at a fraction of its cost. Valid until the next call.
-  const Program& program_of(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes, int rank);
+  const LoweredProgram& program_of(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
+                                   int rank);
 
  private:
   enum class Part : std::uint8_t { begin, body, end, over };
   struct alignas(64) Rank {  // what each turn looks at comes first
     double clock = 0.0;
-    const Op* at = nullptr;
-    const Op* stop = nullptr;     ///< end of the part
+    const LoweredOp* at = nullptr;
+    const LoweredOp* stop = nullptr;  ///< end of the part
     double least_after_ns = 0.0;  ///< of all parts after this one, also of chunks that are not simulated
     std::size_t chunk = 0;
     std::size_t posted = 0;
@@ -76,7 +77,7 @@ class Simulator {
     int lent = 0;               ///< messages that have not been taken
     std::vector<double> ticks;  ///< when each was posted, by chunk
     Part part = Part::begin;
-    Program program;
+    LoweredProgram program;
     double start_ns = 0.0;
     double fetch_ns = 0.0;                    ///< of reading what others have put into its result
     double ready_ns = 0.0;                    ///< while it waits for what is there later: when that is
@@ -98,9 +99,9 @@ class Simulator {
   Result<void> work(std::size_t chunks);
   bool advance(int number);
   bool next_part(Rank& rank);
-  bool perform(int number, Rank& rank, const Op& op);
-  void send(int number, Rank& rank, const Op& op);
-  bool receive(int number, Rank& rank, const Op& op);
+  bool perform(int number, Rank& rank, const LoweredOp& op);
+  void send(int number, Rank& rank, const LoweredOp& op);
+  bool receive(int number, Rank& rank, const LoweredOp& op);
   bool reuse_stage(Rank& rank);
   bool lets_others_run(Rank& rank, double ready_ns) const;
   bool sleep_until_ready();
@@ -108,7 +109,7 @@ class Simulator {
   Lowering lowering_;
   std::size_t slots_;
   std::vector<Rank> ranks_;
-  Mail mail_;
+  MessageQueues queues_;
   std::vector<double> pu_free_;     ///< per PU
   std::vector<double> pu_ready_;    ///< per PU, of sleep_until_ready()
   std::vector<double> pu_body_ns_;  ///< per PU: at least that long its ranks keep it busy in a chunk

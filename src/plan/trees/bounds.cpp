@@ -2,7 +2,7 @@
 //
 // Reach: every rank but the root is reached over some edge; the dearest of the cheapest.
 //
-// Growth: how fast the message can spread at most. Ranks are joined into units (a unit counts as
+// ReachableSet: how fast the message can spread at most. Ranks are joined into units (a unit counts as
 // informed, and all its ranks as able to send, when its first rank is), units into types. A message
 // between units of types a and b costs at least send(a,b) and latency(a,b), the least between any
 // two of their ranks; a rank may even serve all types at once. So a unit of type a informed at t
@@ -70,9 +70,9 @@ Partition partition(const RankCosts& ranks, int level) {
   return result;
 }
 
-class Growth {
+class ReachableSet {
  public:
-  Growth(const CostTable& costs, const Partition& units, const Partition& types)
+  ReachableSet(const CostTable& costs, const Partition& units, const Partition& types)
       : types_(types.count),
         send_(static_cast<std::size_t>(types_) * static_cast<std::size_t>(types_), infinity),
         latency_(send_),
@@ -132,7 +132,7 @@ double growth_bound(const CostTable& costs, const RankCosts& ranks, std::optiona
     if (parts[fine].count == parts[fine - 1].count) continue;
     for (int coarse = 0; coarse < fine; ++coarse) {
       if (parts[coarse].count > type_limit || (coarse > 0 && parts[coarse].count == parts[coarse - 1].count)) continue;
-      const Growth growth(costs, parts[fine], parts[coarse]);
+      const ReachableSet growth(costs, parts[fine], parts[coarse]);
       double least = std::numeric_limits<double>::infinity();
       for (int type = 0; type < growth.types(); ++type) {
         if (!root || parts[coarse].of[*root] == type) least = std::min(least, growth.from(type));

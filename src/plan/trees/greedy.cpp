@@ -10,10 +10,10 @@ namespace smelt::plan {
 
 namespace {
 
-struct Offer {
+struct CandidateEdge {
   float value;
   int sender, target;
-  bool operator>(const Offer& other) const {
+  bool operator>(const CandidateEdge& other) const {
     return value != other.value ? value > other.value : sender > other.sender;
   }
 };
@@ -36,7 +36,7 @@ class Greedy {
   Tree run() {
     offer(tree_.root);
     while (!outside_.empty()) {
-      const Offer best = offers_.top();
+      const CandidateEdge best = offers_.top();
       offers_.pop();
       if (place_[best.target] < 0) {
         offer(best.sender);
@@ -51,7 +51,7 @@ class Greedy {
   }
 
  private:
-  void take(const Offer& offer) {
+  void take(const CandidateEdge& offer) {
     tree_.children[offer.sender].push_back(offer.target);
     idle_[offer.sender] += costs_.send(offer.sender, offer.target);
     idle_[offer.target] = idle_[offer.sender] + costs_.latency(offer.sender, offer.target);
@@ -80,7 +80,7 @@ class Greedy {
   std::vector<float> row_;  // room for the costs of a sender
   std::vector<float> idle_;
   std::vector<int> outside_, place_;  // ranks without the message, and where they stand in that list
-  std::priority_queue<Offer, std::vector<Offer>, std::greater<>> offers_;
+  std::priority_queue<CandidateEdge, std::vector<CandidateEdge>, std::greater<>> offers_;
   Tree tree_;
 };
 

@@ -163,7 +163,7 @@ void HierarchyPlanner::grow(int rank, Units units, Tree& tree) const {
     int state = 0;
     for (int level = 0; level < levels(); ++level) state += stride_[level] * static_cast<int>(units[level].size());
     if (state == 0) return;
-    const Choice choice = choice_[state];
+    const SendChoice choice = choice_[state];
     std::size_t unit = 0;
     const int entry = cheapest_entry(rank, choice.level, units[choice.level], unit);
     units[choice.level].erase(units[choice.level].begin() + static_cast<std::ptrdiff_t>(unit));

@@ -20,7 +20,7 @@ class HierarchyPlanner {
  private:
   using Units = std::vector<std::vector<int>>;  // per level, units still to be informed
 
-  struct Choice {
+  struct SendChoice {
     int level = 0;
     int handed = 0;  // state given to the rank sent to
   };
@@ -42,7 +42,7 @@ class HierarchyPlanner {
   std::vector<int> branching_, stride_;                 // per level: most parts of a unit; weight in a state
   std::vector<double> send_, latency_;                  // per level: mean over samples
   std::vector<double> need_;                            // per state
-  std::vector<Choice> choice_;
+  std::vector<SendChoice> choice_;
 };
 
 }  // namespace smelt::plan

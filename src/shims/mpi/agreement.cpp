@@ -10,30 +10,30 @@
 #include <utility>
 #include <vector>
 
-#include "shims/mpi/follow.hpp"
-#include "shims/mpi/onset.hpp"
-#include "shims/mpi/operation.hpp"
+#include "shims/mpi/nonblocking_operation.hpp"
 #include "shims/mpi/original.hpp"
+#include "shims/mpi/progress_hook.hpp"
+#include "shims/mpi/switch_point.hpp"
 #include "shims/mpi/team.hpp"
 #include "shims/report.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
-/// In memory that all ranks see; zeros to begin with. The cards of the ranks follow, and on pages of its own what they
-/// need for races.
-struct Ballot {
+/// In memory that all ranks see; zeros to begin with. The RankInfo of each rank follows, and on pages of its own what
+/// they need for races.
+struct SharedAgreement {
   std::atomic<int> opened;  ///< ranks that have it, or `called_off`
   std::atomic<int> able;    ///< ranks that have their part of smelt's communicator
   std::atomic<int> mute;    ///< those of them without SMELT_VERBOSE=1
-  Onset ours;               ///< of smelt's calls
+  SwitchPoint ours;         ///< of smelt's calls
 
   static constexpr int called_off = -1;
   /// A multiple of any page.
   static std::size_t bytes(int size) {
     constexpr std::size_t page = 64 * 1024;
-    return (sizeof(Ballot) + static_cast<std::size_t>(size) * sizeof(Card) + page - 1) / page * page;
+    return (sizeof(SharedAgreement) + static_cast<std::size_t>(size) * sizeof(RankInfo) + page - 1) / page * page;
   }
-  Card* cards() { return reinterpret_cast<Card*>(this + 1); }
+  RankInfo* infos() { return reinterpret_cast<RankInfo*>(this + 1); }
 };
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -41,9 +41,9 @@ namespace {
 
 /// Meetings whose communicators did not live to use what came of them; half as many after one that was of use.
 constinit std::atomic<int> wasted{0};
-constexpr int most_meetings = 4;  ///< at a time
+constexpr int most_rendezvous = 4;  ///< at a time
 
-/// Calls to wait before a meeting: programs that make and free communicators all the time shall not pay for each.
+/// Calls to wait before a rendezvous: programs that make and free communicators all the time shall not pay for each.
 int patience() noexcept {
   const int before = wasted.load(std::memory_order_relaxed);
   return before == 0 ? 0 : 16 << std::min(before, 12);
@@ -51,19 +51,19 @@ int patience() noexcept {
 
 }  // namespace
 
-Agreement::Agreement(Team& team) noexcept : team_(team), first_(team.successes) {
+Agreement::Agreement(MpiTeam& team) noexcept : team_(team), first_(team.successes) {
   team.why = "a nonblocking call before all ranks are known to share a machine";
   if (team.rank == 0) {
     allow_reading();
-    ballot_file_ = Descriptor(create_memory(offer_.ballot));
+    shared_file_ = Descriptor(create_memory(offer_.shared));
     memory_ = Descriptor(create_memory(offer_.memory));
-    offer_.machine = own_card().machine;
+    offer_.machine = own_rank_info().machine;
     offer_.before_race = calls_before_race();
-    const auto bytes = static_cast<off_t>(Ballot::bytes(team.size) + Race::bytes(team.size));
-    if (!leaves_room(memory_.get()) || ftruncate(ballot_file_.get(), bytes) != 0) {
-      ballot_file_ = Descriptor();
+    const auto bytes = static_cast<off_t>(SharedAgreement::bytes(team.size) + ServerSelection::bytes(team.size));
+    if (!leaves_room(memory_.get()) || ftruncate(shared_file_.get(), bytes) != 0) {
+      shared_file_ = Descriptor();
       memory_ = Descriptor();
-      offer_.ballot.fd = -1;
+      offer_.shared.fd = -1;
     }
   }
   if (original.Ibcast(&offer_, sizeof offer_, MPI_BYTE, 0, team.comm, &request_) != MPI_SUCCESS) step_ = Step::lost;
@@ -71,14 +71,15 @@ Agreement::Agreement(Team& team) noexcept : team_(team), first_(team.successes) 
 
 Agreement::~Agreement() {
   if (request_ != MPI_REQUEST_NULL) original.Wait(&request_, MPI_STATUS_IGNORE);
-  if (ballot_ != nullptr) {
-    // The others who have seen that all have opened it count on this one's coming to the meeting.
-    int seen = ballot_->opened.load(std::memory_order_acquire);
-    while (seen >= 0 && seen < team_.size && !ballot_->opened.compare_exchange_weak(seen, Ballot::called_off)) {
+  if (shared_ != nullptr) {
+    // The others who have seen that all have opened it count on this one's coming to the rendezvous.
+    int seen = shared_->opened.load(std::memory_order_acquire);
+    while (seen >= 0 && seen < team_.size &&
+           !shared_->opened.compare_exchange_weak(seen, SharedAgreement::called_off)) {
     }
-    if (step_ == Step::opened && seen == team_.size) meet();
-    if (step_ == Step::meeting || local_ != nullptr) wasted.fetch_add(1, std::memory_order_relaxed);
-    munmap(ballot_, Ballot::bytes(team_.size));
+    if (step_ == Step::opened && seen == team_.size) rendezvous();
+    if (step_ == Step::rendezvous || local_ != nullptr) wasted.fetch_add(1, std::memory_order_relaxed);
+    munmap(shared_, SharedAgreement::bytes(team_.size));
   }
   smelt_rank_free(local_);
   smelt_communicator_free(communicator_);
@@ -86,38 +87,38 @@ Agreement::~Agreement() {
 
 /// Step 2. False: this rank cannot.
 bool Agreement::open(int call) noexcept {
-  const Card card = own_card();
+  const RankInfo info = own_rank_info();
   if (!enabled()) team_.why = "SMELT_MPI=0";
-  if (!enabled() || card.machine != offer_.machine || !knows_machine()) return false;
-  if (!follow_library(advance_flights)) {
+  if (!enabled() || info.machine != offer_.machine || !knows_machine()) return false;
+  if (!follow_library(advance_pending)) {
     team_.why = "a nonblocking collective, and a library whose progress cannot be followed";
     return false;
   }
   if (team_.rank != 0) {
     allow_reading();
-    ballot_file_ = Descriptor(open_memory(offer_.ballot));
+    shared_file_ = Descriptor(open_memory(offer_.shared));
     memory_ = Descriptor(open_memory(offer_.memory));
   }
-  if (offer_.ballot.fd < 0 || ballot_file_.get() < 0 || !leaves_room(memory_.get())) return false;
-  const std::size_t bytes = Ballot::bytes(team_.size);
-  void* const shared = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ballot_file_.get(), 0);
+  if (offer_.shared.fd < 0 || shared_file_.get() < 0 || !leaves_room(memory_.get())) return false;
+  const std::size_t bytes = SharedAgreement::bytes(team_.size);
+  void* const shared = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shared_file_.get(), 0);
   if (shared == MAP_FAILED) return false;
-  ballot_ = static_cast<Ballot*>(shared);
-  std::memcpy(&ballot_->cards()[team_.rank], &card, sizeof card);
+  shared_ = static_cast<SharedAgreement*>(shared);
+  std::memcpy(&shared_->infos()[team_.rank], &info, sizeof info);
   (void)decided(call - 1);  // all that came before were the library's
-  int seen = ballot_->opened.load(std::memory_order_relaxed);
-  // Release: who sees all (acquire in advance() and meet()) sees their cards.
-  while (seen >= 0 && !ballot_->opened.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) {
+  int seen = shared_->opened.load(std::memory_order_relaxed);
+  // Release: who sees all (acquire in advance() and rendezvous()) sees their RankInfo.
+  while (seen >= 0 && !shared_->opened.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) {
   }
   return seen >= 0;
 }
 
-/// Step 3. Without memory or threads the others learn by the meeting's timeout that this rank does not come.
-void Agreement::meet() noexcept {
+/// Step 3. Without memory or threads the others learn by the rendezvous's timeout that this rank does not come.
+void Agreement::rendezvous() noexcept {
   try {
-    const std::vector<Card> cards(ballot_->cards(), ballot_->cards() + team_.size);
-    meeting_ = Meeting::begin(memory_.get(), team_.size, team_.rank, places_of(cards));
-    step_ = Step::meeting;
+    const std::vector<RankInfo> infos(shared_->infos(), shared_->infos() + team_.size);
+    rendezvous_ = AsyncRendezvous::begin(memory_.get(), team_.size, team_.rank, places_of(infos));
+    step_ = Step::rendezvous;
   } catch (const std::exception&) {
     step_ = Step::lost;
   }
@@ -125,19 +126,20 @@ void Agreement::meet() noexcept {
 
 /// Step 4. False: this rank is not.
 bool Agreement::become_able() noexcept {
-  if (!meeting_->take(&communicator_, &local_)) return false;
-  meeting_.reset();
+  if (!rendezvous_->take(&communicator_, &local_)) return false;
+  rendezvous_.reset();
   try {
     const auto before = static_cast<std::uint64_t>(offer_.before_race);
     if (before != 0) {
-      race_ = Race::open(ballot_file_.get(), Ballot::bytes(team_.size), team_.size, team_.rank, before);
+      race_ =
+          ServerSelection::open(shared_file_.get(), SharedAgreement::bytes(team_.size), team_.size, team_.rank, before);
       if (!race_) return false;
     }
   } catch (const std::bad_alloc&) {
     return false;
   }
-  if (!verbose()) ballot_->mute.fetch_add(1, std::memory_order_relaxed);
-  ballot_->able.fetch_add(1, std::memory_order_release);  // pairs with decided()
+  if (!verbose()) shared_->mute.fetch_add(1, std::memory_order_relaxed);
+  shared_->able.fetch_add(1, std::memory_order_release);  // pairs with decided()
   return true;
 }
 
@@ -145,20 +147,20 @@ void Agreement::advance(int call) noexcept {
   if (step_ == Step::asked) {
     int there = 0;
     if (original.Test(&request_, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS) step_ = Step::lost;
-    if (there == 0 || call < first_ + patience() || meetings_under_way() >= most_meetings) return;
+    if (there == 0 || call < first_ + patience() || rendezvous_in_progress() >= most_rendezvous) return;
     step_ = open(call) ? Step::opened : Step::lost;
   }
-  if (meetings_under_way() < most_meetings && step_ == Step::opened &&
-      ballot_->opened.load(std::memory_order_acquire) == team_.size)
-    meet();
-  if (step_ == Step::meeting && meeting_->over()) step_ = become_able() ? Step::able : Step::lost;
+  if (rendezvous_in_progress() < most_rendezvous && step_ == Step::opened &&
+      shared_->opened.load(std::memory_order_acquire) == team_.size)
+    rendezvous();
+  if (step_ == Step::rendezvous && rendezvous_->over()) step_ = become_able() ? Step::able : Step::lost;
 }
 
 /// Notes that this rank has come to `call`: whether it is smelt's.
 bool Agreement::decided(int call) noexcept {
   // Acquire pairs with become_able().
-  return ballot_->ours.has_come(static_cast<std::uint64_t>(call),
-                                [&] { return ballot_->able.load(std::memory_order_acquire) == team_.size; });
+  return shared_->ours.has_come(static_cast<std::uint64_t>(call),
+                                [&] { return shared_->able.load(std::memory_order_acquire) == team_.size; });
 }
 
 /// The team gets what was made.
@@ -169,14 +171,14 @@ void Agreement::win() noexcept {
   team_.race = std::move(race_);
   team_.local_rank = team_.rank;
   team_.local_size = team_.size;
-  team_.sampling = ballot_->mute.load(std::memory_order_relaxed) == 0;
+  team_.sampling = shared_->mute.load(std::memory_order_relaxed) == 0;
   team_.followed = true;
   team_.settled = team_.ready = true;
 }
 
 bool Agreement::ours(int call) noexcept {
   advance(call);
-  if (ballot_ == nullptr || !decided(call)) return false;
+  if (shared_ == nullptr || !decided(call)) return false;
   win();
   return true;
 }

@@ -4,7 +4,8 @@
 //   no MPI library in the process when the shim is loaded    MPI_Init and MPI_Init_thread are to be seen, nothing else
 //   it is known which library the program uses               what that library has
 //
-// A library that is loaded later has been bound to its users by then: their slots (../objects.hpp) are redirected.
+// A library that is loaded later has been bound to its users by then: their slots (../loaded_objects.hpp) are
+// redirected.
 #include "shims/mpi/dispatch.hpp"
 
 #include <unistd.h>
@@ -174,18 +175,18 @@ bool begins(unsigned entry) noexcept {
   return function == Function::Init || function == Function::Init_thread;
 }
 
-const Object& own() noexcept {
-  static const Object object = Object::with(&smelt_mpi_slots);
+const LoadedObject& own() noexcept {
+  static const LoadedObject object = LoadedObject::with(&smelt_mpi_slots);
   return object;
 }
 
 // ---- libraries ----------------------------------------------------------------------------------
 
-bool is_mpi(const Object& object) noexcept {
+bool is_mpi(const LoadedObject& object) noexcept {
   return object.find("PMPI_Init") != nullptr && object.find("PMPI_Comm_rank") != nullptr && object != own();
 }
 
-Library library_of(const Object& object) noexcept {
+Library library_of(const LoadedObject& object) noexcept {
   if (!object || !is_mpi(object)) return {};
   return {object, dlopen(object.file(), RTLD_LAZY | RTLD_NOLOAD)};
 }
@@ -193,13 +194,13 @@ Library library_of(const Object& object) noexcept {
 /// The library in whose functions a look-up through `handle` ends.
 Library library_by(void* handle) noexcept {
   const void* const found = dlsym(handle, "PMPI_Init");
-  return found != nullptr ? library_of(Object::with(found)) : Library{};
+  return found != nullptr ? library_of(LoadedObject::with(found)) : Library{};
 }
 
 Library only_library() noexcept {
-  Object found;
+  LoadedObject found;
   int number = 0;
-  Object::each([&](const Object& object) {
+  LoadedObject::each([&](const LoadedObject& object) {
     if (!is_mpi(object)) return false;
     found = object;
     return ++number > 1;
@@ -209,7 +210,7 @@ Library only_library() noexcept {
 
 /// The library that calls from `caller` would reach without the shim.
 Library home_of(const void* caller) noexcept {
-  const Object object = Object::with(caller);
+  const LoadedObject object = LoadedObject::with(caller);
   if (const Library itself = library_of(object)) return itself;
   if (const Library global = library_by(RTLD_NEXT)) return global;
   if (object && *object.file() != '\0') {
@@ -254,7 +255,8 @@ void set_slot(unsigned entry, void* to) noexcept {
 /// What a call of MPI_X reaches if not the library: a tool that was loaded after the shim.
 void* tool_for(const Library& library, const char* name) noexcept {
   void* const next = dlsym(RTLD_NEXT, name);
-  return next == nullptr || library.object.contains(next) || Object::with(next) == Object::with(library.find(name))
+  return next == nullptr || library.object.contains(next) ||
+                 LoadedObject::with(next) == LoadedObject::with(library.find(name))
              ? nullptr
              : next;
 }
@@ -290,7 +292,7 @@ void serve(const Library& library, const Abi& abi) noexcept {
 
 constinit ElfW(Addr) shown[entries] = {};  ///< the value of each symbol, once one has been hidden
 
-void hide_and_show(bool (*there)(unsigned entry, const Object& library), const Object& library) noexcept {
+void hide_and_show(bool (*there)(unsigned entry, const LoadedObject& library), const LoadedObject& library) noexcept {
   own().change_symbols([&](const char* name, ElfW(Sym) & symbol) {
     const unsigned entry = entry_of(name);
     if (entry == entries) return;
@@ -299,7 +301,7 @@ void hide_and_show(bool (*there)(unsigned entry, const Object& library), const O
   });
 }
 
-bool library_has(unsigned entry, const Object& library) noexcept {
+bool library_has(unsigned entry, const LoadedObject& library) noexcept {
   return library.find(name_of(entry)) != nullptr;
 }
 
@@ -311,11 +313,11 @@ void* entry_point(unsigned entry) noexcept {
 
 /// Visits where other files keep addresses in `target`.
 template <class Visit>
-void references_to(const Object& target, Visit visit) noexcept {
-  Object::each([&](const Object& object) {
+void references_to(const LoadedObject& target, Visit visit) noexcept {
+  LoadedObject::each([&](const LoadedObject& object) {
     if (!object || object == own()) return false;
     object.references([&](void** slot) { return target.contains(*slot); },
-                      [&](const Object::Reference& each) {
+                      [&](const LoadedObject::SymbolReference& each) {
                         visit(object, entry_of(each.name), each.slot, each.is_weak());
                       });
     return false;
@@ -324,15 +326,16 @@ void references_to(const Object& target, Visit visit) noexcept {
 
 /// References that were bound without the shim go to the library: to the shim with them.
 void redirect(const Library& library) noexcept {
-  references_to(library.object, [&](const Object& by, unsigned entry, void** slot, bool) {
+  references_to(library.object, [&](const LoadedObject& by, unsigned entry, void** slot, bool) {
     if (entry != entries && *slot == library.find(name_of(entry))) by.write(slot, entry_point(entry));
   });
 }
 
 /// Weak references to what the library lacks, or to anything where there is none, were bound to the shim before it could
 /// know.
-void clear_weak_references(bool (*there)(unsigned entry, const Object& library), const Object& library) noexcept {
-  references_to(own(), [&](const Object& by, unsigned entry, void** slot, bool weak) {
+void clear_weak_references(bool (*there)(unsigned entry, const LoadedObject& library),
+                           const LoadedObject& library) noexcept {
+  references_to(own(), [&](const LoadedObject& by, unsigned entry, void** slot, bool weak) {
     if (weak && entry != entries && !there(entry, library)) by.write(slot, nullptr);
   });
 }
@@ -341,13 +344,13 @@ constinit bool loaded_later = false;  ///< the library; written before any other
 
 [[gnu::constructor]] void see_what_there_is() noexcept {
   for (unsigned i = 0; i < entries; ++i) to_look[i] = smelt_mpi_slots[i];
-  Object library;
-  Object::each([&](const Object& object) {
+  LoadedObject library;
+  LoadedObject::each([&](const LoadedObject& object) {
     if (is_mpi(object)) library = object;
     return static_cast<bool>(library);
   });
   loaded_later = !library;
-  const auto there = loaded_later ? [](unsigned entry, const Object&) { return begins(entry); } : library_has;
+  const auto there = loaded_later ? [](unsigned entry, const LoadedObject&) { return begins(entry); } : library_has;
   hide_and_show(there, library);
   clear_weak_references(there, library);
 }

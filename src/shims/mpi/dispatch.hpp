@@ -15,8 +15,8 @@
 
 #include <dlfcn.h>
 
-#include "shims/mpi/lists.hpp"
-#include "shims/objects.hpp"
+#include "shims/loaded_objects.hpp"
+#include "shims/mpi/function_lists.hpp"
 
 namespace smelt::shims::mpi {
 
@@ -34,7 +34,7 @@ inline constexpr unsigned functions = static_cast<unsigned>(Function::number);
 
 /// An MPI library that is loaded. It stays loaded.
 struct Library {
-  Object object;
+  LoadedObject object;
   void* handle = nullptr;
 
   explicit operator bool() const noexcept { return handle != nullptr; }

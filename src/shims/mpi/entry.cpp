@@ -1,40 +1,41 @@
-// The MPI functions that are taken over: each becomes a Task for smelt, or goes to the library.
+// The MPI functions that are taken over: each becomes a TranslatedCall for smelt, or goes to the library.
 #include <algorithm>
 #include <memory>
 #include <new>
 #include <type_traits>
 #include <vector>
 
-#include "shims/mpi/common.hpp"
+#include "shims/mpi/async_rendezvous.hpp"
 #include "shims/mpi/communicators.hpp"
-#include "shims/mpi/counts.hpp"
-#include "shims/mpi/describe.hpp"
-#include "shims/mpi/follow.hpp"
-#include "shims/mpi/handles.hpp"
-#include "shims/mpi/machines.hpp"
-#include "shims/mpi/meeting.hpp"
-#include "shims/mpi/operation.hpp"
+#include "shims/mpi/counters.hpp"
+#include "shims/mpi/deferred_frees.hpp"
+#include "shims/mpi/global_call_info.hpp"
+#include "shims/mpi/inter_machine.hpp"
+#include "shims/mpi/nonblocking_operation.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/persistent.hpp"
 #include "shims/mpi/progress.hpp"
-#include "shims/mpi/task.hpp"
+#include "shims/mpi/progress_hook.hpp"
 #include "shims/mpi/team.hpp"
+#include "shims/mpi/translated_call.hpp"
+#include "shims/mpi/translations.hpp"
 #include "shims/mpi/types.hpp"
 #include "shims/report.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-using Way = Repeats::Way;
+using Way = CallCache::Way;
 
 /// A call that needs no task. False: it does, or its cell has to be asked who serves it.
-[[gnu::always_inline]] inline bool run_known(Team& team, const Signature& like, Way way, int* status) noexcept {
-  return team.repeats.run(like, way, status);
+[[gnu::always_inline]] inline bool run_known(MpiTeam& team, const CallSignature& like, Way way, int* status) noexcept {
+  return team.call_cache.run(like, way, status);
 }
-[[gnu::always_inline]] inline bool run_known(Team& team, const UnevenSignature& like, Way way, int* status) noexcept {
-  return team.repeats.run(like, team.rank, team.size, way, status);
+[[gnu::always_inline]] inline bool run_known(MpiTeam& team, const UnevenSignature& like, Way way,
+                                             int* status) noexcept {
+  return team.call_cache.run(like, team.rank, team.size, way, status);
 }
-[[gnu::always_inline]] inline bool run_known(Team& team, BarrierSignature, Way way, int* status) noexcept {
+[[gnu::always_inline]] inline bool run_known(MpiTeam& team, BarrierSignature, Way way, int* status) noexcept {
   if (team.machines > 1) return false;
   if (way == Way::held && team.race && !team.race->cell(SMELT_BARRIER, 0).passes()) return false;
   *status = smelt_barrier(team.local);
@@ -43,19 +44,19 @@ using Way = Repeats::Way;
 
 /// Runs a task that is complete. False: smelt does not do this; nothing has happened.
 template <class Like>
-bool perform(Team& team, const Like& like, Cell* cell, Task& task, int* code) {
+bool perform(MpiTeam& team, const Like& like, SelectionCell* cell, TranslatedCall& task, int* code) {
   int status = SMELT_OK;
   if (team.machines == 1) {
     status = smelt_run(team.local, &task.call);
     if (status == SMELT_INVALID_ARGUMENT || status == SMELT_NOT_SUPPORTED) return false;
-    if constexpr (std::is_same_v<Like, Signature>) {
-      if (status == SMELT_OK) team.repeats.learn(like, task, team.local, cell);
+    if constexpr (std::is_same_v<Like, CallSignature>) {
+      if (status == SMELT_OK) team.call_cache.learn(like, task, team.local, cell);
     } else if constexpr (std::is_same_v<Like, UnevenSignature>) {
-      if (status == SMELT_OK) team.repeats.learn(like, team.rank, team.size, task, team.local, cell);
+      if (status == SMELT_OK) team.call_cache.learn(like, team.rank, team.size, task, team.local, cell);
     }
     *code = MPI_SUCCESS;
   } else {
-    Crossing crossing(team, task);
+    InterMachineCollective crossing(team, task);
     crossing.run();
     *code = crossing.code();
     status = crossing.status();
@@ -71,21 +72,22 @@ bool perform(Team& team, const Like& like, Cell* cell, Task& task, int* code) {
 /// Through smelt. False, with the reason, if the library is to do it. `like`: the call's signature; `cell`: its cell, if
 /// it is raced.
 template <class Like, class Describe>
-bool serve(Team& team, const Like& like, Cell* cell, Way way, Describe describe, int* code, const char** why) noexcept {
+bool serve(MpiTeam& team, const Like& like, SelectionCell* cell, Way way, Describe describe, int* code,
+           const char** why) noexcept {
   if (int status = SMELT_OK; run_known(team, like, way, &status)) {
     *code = status == SMELT_OK ? MPI_SUCCESS : report_failure(team);
     return true;
   }
   try {
-    Task task;
+    TranslatedCall task;
     switch (describe(task)) {
-      case Task::Verdict::done:
+      case TranslatedCall::Disposition::done:
         *code = MPI_SUCCESS;
         return true;
-      case Task::Verdict::pass:
+      case TranslatedCall::Disposition::pass:
         *why = task.why;
         return false;
-      case Task::Verdict::run:
+      case TranslatedCall::Disposition::run:
         break;
     }
     if (team.machines > 1 && !spans_machines(team, task)) {
@@ -105,45 +107,46 @@ bool serve(Team& team, const Like& like, Cell* cell, Way way, Describe describe,
 constexpr const char* firm_elsewhere = "the library has served such a reduction before";
 
 /// Tells a cell how long the call takes that it has just been asked about.
-class Lap {
+class ScopedCallTimer {
  public:
-  explicit Lap(Cell* cell) noexcept : cell_(cell), start_(cell != nullptr ? cycles() : 0) {}
-  Lap(const Lap&) = delete;
-  Lap& operator=(const Lap&) = delete;
-  ~Lap() {
+  explicit ScopedCallTimer(SelectionCell* cell) noexcept : cell_(cell), start_(cell != nullptr ? cycles() : 0) {}
+  ScopedCallTimer(const ScopedCallTimer&) = delete;
+  ScopedCallTimer& operator=(const ScopedCallTimer&) = delete;
+  ~ScopedCallTimer() {
     if (cell_ != nullptr) cell_->spent(cycles() - start_);
   }
 
  private:
-  Cell* cell_;
+  SelectionCell* cell_;
   std::uint64_t start_;
 };
 
 /// Of a communicator whose ranks have agreed on smelt.
 template <class Like, class Describe, class Library>
-int run_ready(Entry& entry, Team& team, const Like& like, Describe describe, Library library) noexcept {
-  const Common common = common_of(team, like);
-  if (!common.alternates && team.firm) {
+int run_ready(InterceptedFunction& entry, MpiTeam& team, const Like& like, Describe describe,
+              Library library) noexcept {
+  const GlobalCallInfo info = global_info_of(team, like);
+  if (!info.alternates && team.firm) {
     entry.passed(firm_elsewhere);
     return library();
   }
   const Sample kind = team.sampling ? sample_kind(team.round++) : Sample::none;
-  if (kind == Sample::original && common.alternates) {
+  if (kind == Sample::original && info.alternates) {
     const Stopwatch watch(entry, kind);
     entry.passed("timed for comparison");
     return library();
   }
-  const Server server = common.cell != nullptr ? common.cell->come_to() : Server::smelt;
-  const Lap lap(common.cell);
+  const Server server = info.cell != nullptr ? info.cell->come_to() : Server::smelt;
+  const ScopedCallTimer timer(info.cell);
   if (server == Server::library) {
-    entry.passed(Race::why(*common.cell, common.bytes));
+    entry.passed(ServerSelection::why(*info.cell, info.bytes));
     return library();
   }
   const Stopwatch watch(entry, kind == Sample::ours ? kind : Sample::none);
   int code = MPI_SUCCESS;
   const char* why = "";
   const Way way = server == Server::smelt_at_rest ? Way::at_rest : Way::plain;
-  if (serve(team, like, common.cell, way, describe, &code, &why)) {
+  if (serve(team, like, info.cell, way, describe, &code, &why)) {
     entry.took();
     return code;
   }
@@ -152,7 +155,7 @@ int run_ready(Entry& entry, Team& team, const Like& like, Describe describe, Lib
 }
 
 template <class Library>
-int run_before(Entry& entry, MPI_Comm comm, const Team* team, Library library) noexcept {
+int run_before(InterceptedFunction& entry, MPI_Comm comm, const MpiTeam* team, Library library) noexcept {
   entry.passed(team != nullptr ? team->why : "one of the first calls on its communicator");
   const int code = library();
   if (code == MPI_SUCCESS && (team == nullptr || !team->settled)) note_success(comm);
@@ -161,24 +164,25 @@ int run_before(Entry& entry, MPI_Comm comm, const Team* team, Library library) n
 
 /// Any blocking collective.
 template <class Like, class Describe, class Library>
-int run(Entry& entry, MPI_Comm comm, const Like& like, Describe describe, Library library) noexcept {
-  Team* team = find_team(comm);
+int run(InterceptedFunction& entry, MPI_Comm comm, const Like& like, Describe describe, Library library) noexcept {
+  MpiTeam* team = find_team(comm);
   if (team == nullptr || (!team->ready && !turns_ready(*team))) {
-    if (Team* const firm = team_of_firm(comm, like); firm != nullptr) settle_for_good(*(team = firm));
+    if (MpiTeam* const firm = team_of_firm(comm, like); firm != nullptr) settle_for_good(*(team = firm));
     if (team == nullptr || !team->ready) return run_before(entry, comm, team, library);
   }
-  if (team->flights.any()) land_all(*team);
+  if (team->pending_operations.any()) complete_all(*team);
   return run_ready(
-      entry, *team, like, [&](Task& task) { return describe(task, *team); }, library);
+      entry, *team, like, [&](TranslatedCall& task) { return describe(task, *team); }, library);
 }
 
 /// Ahead of any blocking collective: runs one that is known, which most programs make most of. False: it is not, and
 /// nothing has happened.
 template <class Like>
-[[gnu::always_inline]] inline bool run_at_once(Entry& entry, MPI_Comm comm, const Like& like, int* code) noexcept {
-  Team* const team = find_team(comm);
+[[gnu::always_inline]] inline bool run_at_once(InterceptedFunction& entry, MPI_Comm comm, const Like& like,
+                                               int* code) noexcept {
+  MpiTeam* const team = find_team(comm);
   int status = SMELT_OK;
-  if (team == nullptr || !team->ready || team->sampling || team->flights.any() ||
+  if (team == nullptr || !team->ready || team->sampling || team->pending_operations.any() ||
       !run_known(*team, like, Way::held, &status))
     return false;
   entry.took();
@@ -188,9 +192,9 @@ template <class Like>
 
 /// Why a call that may not wait for other ranks goes to the library: all others of its kind do; null: it need not.
 template <class Like>
-const char* why_firm(MPI_Comm comm, Team* team, const Like& like) noexcept {
+const char* why_firm(MPI_Comm comm, MpiTeam* team, const Like& like) noexcept {
   if (team != nullptr && team->ready && !team->firm) return nullptr;
-  Team* const firm = team_of_firm(comm, like);
+  MpiTeam* const firm = team_of_firm(comm, like);
   if (firm == nullptr) return nullptr;
   firm->firm = true;
   return firm_elsewhere;
@@ -198,9 +202,9 @@ const char* why_firm(MPI_Comm comm, Team* team, const Like& like) noexcept {
 
 /// Of a nonblocking one.
 template <class Like, class Describe, class Library>
-int start(Entry& entry, MPI_Comm comm, MPI_Request* request, const Like& like, Describe describe,
+int start(InterceptedFunction& entry, MPI_Comm comm, MPI_Request* request, const Like& like, Describe describe,
           Library library) noexcept {
-  Team* const team = find_team(comm);
+  MpiTeam* const team = find_team(comm);
   if (team != nullptr && !team->ready) (void)turns_ready(*team);
   const char* const firm = why_firm(comm, team, like);
   const char* why = why_not_nonblocking(team, request);
@@ -208,7 +212,7 @@ int start(Entry& entry, MPI_Comm comm, MPI_Request* request, const Like& like, D
   if (why == nullptr) {
     int code = MPI_SUCCESS;
     why = take_off(
-        *team, [&](Task& task) { return describe(task, *team); }, request, &code);
+        *team, [&](TranslatedCall& task) { return describe(task, *team); }, request, &code);
     if (why == nullptr) {
       entry.took();
       return code;
@@ -222,13 +226,13 @@ int start(Entry& entry, MPI_Comm comm, MPI_Request* request, const Like& like, D
 
 /// Of a persistent one. `describe(team)` gives what fills in the task of each start.
 template <class Like, class Describe, class Library>
-int prepare(Entry& entry, MPI_Comm comm, MPI_Request* request, const Like& like, Describe describe,
+int prepare(InterceptedFunction& entry, MPI_Comm comm, MPI_Request* request, const Like& like, Describe describe,
             Library library) noexcept {
   const int code = library();
   if (code != MPI_SUCCESS) return code;
   // MPI allows this call to wait for the other ranks.
-  if (const Team* const known = find_team(comm); known == nullptr || !known->settled) settle_soon(comm);
-  Team* const team = find_team(comm);
+  if (const MpiTeam* const known = find_team(comm); known == nullptr || !known->settled) settle_soon(comm);
+  MpiTeam* const team = find_team(comm);
   const char* why = why_not_nonblocking(team, request);
   if (const char* const firm = why_firm(comm, team, like); why == nullptr) why = firm;
   if (why != nullptr) {
@@ -244,13 +248,13 @@ int prepare(Entry& entry, MPI_Comm comm, MPI_Request* request, const Like& like,
 }
 
 /// Copies of arrays with a place for each rank.
-class Kept {
+class ArrayCopies {
  public:
-  explicit Kept(int size) : size_(static_cast<std::size_t>(size)) {}
+  explicit ArrayCopies(int size) : size_(static_cast<std::size_t>(size)) {}
 
   /// Each array becomes its copy, which lives as long as a copy of this. Throws std::bad_alloc.
-  template <class... Elements>
-  void keep(const Elements*&... arrays) {
+  template <class... AlignedElements>
+  void keep(const AlignedElements*&... arrays) {
     (keep_one(arrays), ...);
   }
 
@@ -270,42 +274,46 @@ class Kept {
 
 }  // namespace
 
-#define SMELT_MPI_DEFINE(name, parameters, arguments)                                                              \
-  [[gnu::noinline]] static int serve_unknown_##name parameters {                                                   \
-    return run(                                                                                                    \
-        entry_##name, comm, SMELT_MPI_SIGNATURE(name),                                                            \
-        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return SMELT_MPI_DESCRIBE(name); }, \
-        [&] { return original.name arguments; });                                                                  \
-  }                                                                                                                \
-  int serve_##name parameters {                                                                                    \
-    int code = MPI_SUCCESS;                                                                                        \
-    if (run_at_once(entry_##name, comm, SMELT_MPI_SIGNATURE(name), &code)) return code;                           \
-    return serve_unknown_##name arguments;                                                                         \
+#define SMELT_MPI_DEFINE(name, parameters, arguments)                                      \
+  [[gnu::noinline]] static int serve_unknown_##name parameters {                           \
+    return run(                                                                            \
+        entry_##name, comm, SMELT_MPI_SIGNATURE(name),                                     \
+        [&]([[maybe_unused]] TranslatedCall& task, [[maybe_unused]] const MpiTeam& team) { \
+          return SMELT_MPI_DESCRIBE(name);                                                 \
+        },                                                                                 \
+        [&] { return original.name arguments; });                                          \
+  }                                                                                        \
+  int serve_##name parameters {                                                            \
+    int code = MPI_SUCCESS;                                                                \
+    if (run_at_once(entry_##name, comm, SMELT_MPI_SIGNATURE(name), &code)) return code;    \
+    return serve_unknown_##name arguments;                                                 \
   }
 SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE)
 
-#define SMELT_MPI_DEFINE_START(name, parameters, arguments)                                                        \
-  int serve_##name parameters {                                                                                    \
-    return start(                                                                                                  \
-        entry_##name, comm, request, SMELT_MPI_SIGNATURE(name),                                                    \
-        [&]([[maybe_unused]] Task& task, [[maybe_unused]] const Team& team) { return SMELT_MPI_DESCRIBE(name); }, \
-        [&] { return original.name arguments; });                                                                  \
+#define SMELT_MPI_DEFINE_START(name, parameters, arguments)                                \
+  int serve_##name parameters {                                                            \
+    return start(                                                                          \
+        entry_##name, comm, request, SMELT_MPI_SIGNATURE(name),                            \
+        [&]([[maybe_unused]] TranslatedCall& task, [[maybe_unused]] const MpiTeam& team) { \
+          return SMELT_MPI_DESCRIBE(name);                                                 \
+        },                                                                                 \
+        [&] { return original.name arguments; });                                          \
   }
 SMELT_MPI_NONBLOCKING(SMELT_MPI_DEFINE_START)
 
 // The report counts starts. `member`: of `original`.
-#define SMELT_MPI_DEFINE_INIT_AS(member, name, parameters, arguments)          \
-  int serve_##member parameters {                                              \
-    return prepare(                                                            \
-        entry_##member, comm, request, SMELT_MPI_SIGNATURE(name),              \
-        [=](const Team& team) mutable -> Description {                         \
-          [[maybe_unused]] Kept kept(team.size);                               \
-          SMELT_MPI_KEEP_##name return [=, &team](Task& task) {                \
-            (void)team, (void)kept;                                            \
-            return SMELT_MPI_DESCRIBE(name);                                  \
-          };                                                                   \
-        },                                                                     \
-        [&] { return original.member arguments; });                            \
+#define SMELT_MPI_DEFINE_INIT_AS(member, name, parameters, arguments)     \
+  int serve_##member parameters {                                         \
+    return prepare(                                                       \
+        entry_##member, comm, request, SMELT_MPI_SIGNATURE(name),         \
+        [=](const MpiTeam& team) mutable -> Description {                 \
+          [[maybe_unused]] ArrayCopies kept(team.size);                   \
+          SMELT_MPI_KEEP_##name return [=, &team](TranslatedCall& task) { \
+            (void)team, (void)kept;                                       \
+            return SMELT_MPI_DESCRIBE(name);                              \
+          };                                                              \
+        },                                                                \
+        [&] { return original.member arguments; });                       \
   }
 #define SMELT_MPI_DEFINE_INIT(name, parameters, arguments) SMELT_MPI_DEFINE_INIT_AS(name, name, parameters, arguments)
 SMELT_MPI_PERSISTENT(SMELT_MPI_DEFINE_INIT)
@@ -318,7 +326,7 @@ int serve_Finalize() {
   stop_following();
   free_held();
   release_teams();
-  finish_meetings();
+  finish_rendezvous();
   release_progress();
   release_types();
   release_own_communicator();

@@ -19,29 +19,38 @@ constexpr unsigned numbers = ordered | bit(Kind::complex);
 constexpr unsigned truths = bit(Kind::integer) | bit(Kind::logical) | bit(Kind::fortran_logical);
 constexpr unsigned bits = integers | bit(Kind::byte);
 
-struct Known {
+struct PredefinedOperator {
   MPI_Op op;
   unsigned kinds;
   int plain;
 };
-using AllKnown = std::array<Known, 14>;
+using PredefinedOperators = std::array<PredefinedOperator, 14>;
 
 /// Made when it is first asked for: some ABIs' operators are known once the library is.
-const AllKnown& known() noexcept {
-  static const AllKnown all = {{
-      {MPI_SUM, numbers, SMELT_SUM},       {MPI_PROD, numbers, SMELT_PRODUCT}, {MPI_MIN, ordered, SMELT_MIN},
-      {MPI_MAX, ordered, SMELT_MAX},       {MPI_BAND, bits, SMELT_BIT_AND},    {MPI_BOR, bits, SMELT_BIT_OR},
-      {MPI_BXOR, bits, SMELT_BIT_XOR},     {MPI_LAND, truths, -1},             {MPI_LOR, truths, -1},
-      {MPI_LXOR, truths, -1},              {MPI_MINLOC, bit(Kind::pair), -1},  {MPI_MAXLOC, bit(Kind::pair), -1},
-      {MPI_REPLACE, 0, -1},                {MPI_NO_OP, 0, -1},
+const PredefinedOperators& known() noexcept {
+  static const PredefinedOperators all = {{
+      {MPI_SUM, numbers, SMELT_SUM},
+      {MPI_PROD, numbers, SMELT_PRODUCT},
+      {MPI_MIN, ordered, SMELT_MIN},
+      {MPI_MAX, ordered, SMELT_MAX},
+      {MPI_BAND, bits, SMELT_BIT_AND},
+      {MPI_BOR, bits, SMELT_BIT_OR},
+      {MPI_BXOR, bits, SMELT_BIT_XOR},
+      {MPI_LAND, truths, -1},
+      {MPI_LOR, truths, -1},
+      {MPI_LXOR, truths, -1},
+      {MPI_MINLOC, bit(Kind::pair), -1},
+      {MPI_MAXLOC, bit(Kind::pair), -1},
+      {MPI_REPLACE, 0, -1},
+      {MPI_NO_OP, 0, -1},
   }};
   return all;
 }
 
 /// Memory for elements that have to be laid out or aligned before the library may see them.
-class Elements {
+class AlignedElements {
  public:
-  explicit Elements(std::size_t bytes) noexcept {
+  explicit AlignedElements(std::size_t bytes) noexcept {
     if (bytes <= sizeof here_) return;
     far_.reset(new (std::nothrow) std::byte[bytes]);
   }
@@ -68,7 +77,7 @@ void reduce_local(const void* in, void* inout, std::size_t count, const Operator
 void combine_raw(std::byte* accumulator, const std::byte* operand, std::size_t count, const Operator& by) {
   if (by.commutative) return reduce_local(operand, accumulator, count, by);
   const std::size_t bytes = count * by.element_bytes();
-  Elements copy(bytes);
+  AlignedElements copy(bytes);
   std::memcpy(copy.data(), operand, bytes);
   reduce_local(accumulator, copy.data(), count, by);
   std::memcpy(accumulator, copy.data(), bytes);
@@ -77,7 +86,7 @@ void combine_raw(std::byte* accumulator, const std::byte* operand, std::size_t c
 /// The same for pointers that may lie anywhere.
 void combine_unaligned(std::byte* accumulator, const std::byte* operand, std::size_t count, const Operator& by) {
   const std::size_t bytes = count * by.element_bytes();
-  Elements left(bytes), right(bytes);
+  AlignedElements left(bytes), right(bytes);
   std::memcpy(left.data(), accumulator, bytes);
   std::memcpy(right.data(), operand, bytes);
   combine_raw(left.data(), right.data(), count, by);
@@ -90,7 +99,7 @@ void combine_packed(std::byte* accumulator, const std::byte* operand, std::size_
   original.Type_get_true_extent(by.type, &lower, &span);
   const auto stride = static_cast<MPI_Aint>(by.layout->extent);
   const auto bytes = static_cast<std::size_t>(span + std::max<MPI_Aint>(0, stride) * static_cast<MPI_Aint>(count));
-  Elements left(bytes), right(bytes);
+  AlignedElements left(bytes), right(bytes);
   std::byte* const first = left.data() - lower;
   std::byte* const second = right.data() - lower;
   unpack(accumulator, first, count, by.type, *by.layout);
@@ -104,7 +113,7 @@ void combine_packed(std::byte* accumulator, const std::byte* operand, std::size_
 bool operator_of(MPI_Op op, MPI_Datatype type, const Type& layout, Operator& to) noexcept {
   to = {op, type, &layout, false, true, -1};
   if (op == MPI_OP_NULL) return false;
-  for (const Known& each : known()) {
+  for (const PredefinedOperator& each : known()) {
     if (each.op != op) continue;
     if ((each.kinds & bit(layout.kind)) == 0) return false;
     if (layout.plain >= 0) to.plain = each.plain;
@@ -118,7 +127,7 @@ bool operator_of(MPI_Op op, MPI_Datatype type, const Type& layout, Operator& to)
 }
 
 bool is_predefined(MPI_Op op) noexcept {
-  return std::any_of(known().begin(), known().end(), [&](const Known& each) { return each.op == op; });
+  return std::any_of(known().begin(), known().end(), [&](const PredefinedOperator& each) { return each.op == op; });
 }
 
 void combine(void* accumulator, const void* operand, std::size_t count, void* context) noexcept {

@@ -12,25 +12,26 @@
 #include <vector>
 
 #include "shims/mpi/dispatch.hpp"
-#include "shims/mpi/follow.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/progress.hpp"
+#include "shims/mpi/progress_hook.hpp"
 #include "shims/mpi/team.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 /// One persistent collective. MPI has a program use a request in one thread at a time.
-struct Persistent {
-  Persistent(Entry& counted, Team& team, Description describe) : entry(counted), work(team, std::move(describe)) {}
+struct PersistentRequest {
+  PersistentRequest(InterceptedFunction& counted, MpiTeam& team, Description describe)
+      : entry(counted), work(team, std::move(describe)) {}
 
-  Entry& entry;
-  Again work;
+  InterceptedFunction& entry;
+  PersistentOperation work;
   bool active = false;                      ///< started through smelt and not completed yet
   MPI_Request stand_in = MPI_REQUEST_NULL;  ///< of the library, for this start, once one was needed
 
   /// The library's view of it; an active one only.
-  MPI_Request seen() noexcept {
+  MPI_Request substituted() noexcept {
     if (stand_in == MPI_REQUEST_NULL && work.make_request(&stand_in) != MPI_SUCCESS) {
       original.Abort(MPI_COMM_WORLD, MPI_ERR_NO_MEM);
     }
@@ -40,7 +41,7 @@ struct Persistent {
 
 constinit std::atomic<int> number{0};  // of persistent collectives
 constinit std::mutex registry;
-using All = std::unordered_map<std::uintptr_t, std::unique_ptr<Persistent>>;
+using All = std::unordered_map<std::uintptr_t, std::unique_ptr<PersistentRequest>>;
 All& all() {  // guarded by `registry`; never destroyed
   static All& made = *new All;
   return made;
@@ -51,14 +52,14 @@ bool none() noexcept { return number.load(std::memory_order_relaxed) == 0; }
 
 // Grows whenever one is freed. Release in free_request(), acquire in find().
 constinit std::atomic<std::uint32_t> generation{1};
-struct Found {
+struct LookupResult {
   MPI_Request request;
   std::uint32_t generation;
-  Persistent* persistent;
+  PersistentRequest* persistent;
 };
-constinit thread_local Found last_found = {};
+constinit thread_local LookupResult last_found = {};
 
-Persistent* find(MPI_Request request) noexcept {
+PersistentRequest* find(MPI_Request request) noexcept {
   const auto now = generation.load(std::memory_order_acquire);
   if (last_found.request == request && last_found.generation == now) return last_found.persistent;
   const std::lock_guard lock(registry);
@@ -69,15 +70,16 @@ Persistent* find(MPI_Request request) noexcept {
 }
 
 /// The one that `request` stands for if it is active; null for all others.
-Persistent* find_active(const MPI_Request* request) noexcept {
-  Persistent* const persistent = none() || request == nullptr ? nullptr : find(*request);
+PersistentRequest* find_active(const MPI_Request* request) noexcept {
+  PersistentRequest* const persistent = none() || request == nullptr ? nullptr : find(*request);
   return persistent != nullptr && persistent->active ? persistent : nullptr;
 }
 
 /// Requests as the library knows them: in place of persistent collectives, what is under way for them.
-class Seen {
+class SubstitutedRequests {
  public:
-  Seen(MPI_Request* theirs, int count) noexcept : theirs_(theirs), count_(theirs == nullptr || count < 0 ? 0 : count) {
+  SubstitutedRequests(MPI_Request* theirs, int count) noexcept
+      : theirs_(theirs), count_(theirs == nullptr || count < 0 ? 0 : count) {
     const auto n = static_cast<std::size_t>(count_);
     if (none()) return;
     if (n > here_.size()) far_.reset(new (std::nothrow) Pair[n]);
@@ -88,13 +90,13 @@ class Seen {
       if (pairs[i].of != nullptr) seen_ = pairs;
     }
     for (std::size_t i = 0; seen_ != nullptr && i < n; ++i) {
-      if (pairs[i].of != nullptr) theirs[i] = pairs[i].of->seen();
+      if (pairs[i].of != nullptr) theirs[i] = pairs[i].of->substituted();
     }
   }
-  Seen(const Seen&) = delete;
-  Seen& operator=(const Seen&) = delete;
+  SubstitutedRequests(const SubstitutedRequests&) = delete;
+  SubstitutedRequests& operator=(const SubstitutedRequests&) = delete;
   /// What is complete is inactive again; the program keeps its handles.
-  ~Seen() {
+  ~SubstitutedRequests() {
     for (std::size_t i = 0; seen_ != nullptr && i < static_cast<std::size_t>(count_); ++i) {
       if (seen_[i].of == nullptr) continue;
       seen_[i].of->stand_in = theirs_[i];
@@ -105,7 +107,7 @@ class Seen {
 
  private:
   struct Pair {
-    Persistent* of;
+    PersistentRequest* of;
     MPI_Request handle;
   };
 
@@ -122,7 +124,7 @@ class Seen {
 };
 
 int start(MPI_Request* request) noexcept {
-  Persistent* const persistent = none() || request == nullptr ? nullptr : find(*request);
+  PersistentRequest* const persistent = none() || request == nullptr ? nullptr : find(*request);
   if (persistent == nullptr) return original.Start(request);
   if (persistent->active) {
     original.Comm_call_errhandler(persistent->work.team().blamed(), MPI_ERR_REQUEST);
@@ -149,7 +151,7 @@ int start_all(int count, MPI_Request* requests) noexcept {
 
 int free_request(MPI_Request* request) noexcept {
   if (none() || request == nullptr) return original.Request_free(request);
-  std::unique_ptr<Persistent> freed;
+  std::unique_ptr<PersistentRequest> freed;
   {
     const std::lock_guard lock(registry);
     if (const auto found = all().find(number_of(*request)); found != all().end()) {
@@ -166,8 +168,8 @@ int free_request(MPI_Request* request) noexcept {
 
 }  // namespace
 
-int make_persistent(Entry& entry, Team& team, Description describe, MPI_Request* request) {
-  auto made = std::make_unique<Persistent>(entry, team, std::move(describe));
+int make_persistent(InterceptedFunction& entry, MpiTeam& team, Description describe, MPI_Request* request) {
+  auto made = std::make_unique<PersistentRequest>(entry, team, std::move(describe));
   const std::lock_guard lock(registry);
   serve_requests(true);
   all()[number_of(*request)] = std::move(made);
@@ -183,14 +185,14 @@ int serve_Startall(int count, MPI_Request* requests) { return start_all(count, r
 int serve_Request_free(MPI_Request* request) { return free_request(request); }
 int serve_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
   MPI_Request own = request;
-  const Seen seen(&own, 1);
+  const SubstitutedRequests substituted(&own, 1);
   return original.Request_get_status(own, flag, status);
 }
 
 namespace {
 
 /// The end of an active one that is over and that nothing of the library's stands for.
-int complete(Persistent& persistent, MPI_Status* status) noexcept {
+int complete(PersistentRequest& persistent, MPI_Status* status) noexcept {
   const int code = persistent.work.wait();
   if (status != MPI_STATUS_IGNORE) set_empty(status, code);
   persistent.active = false;
@@ -200,15 +202,15 @@ int complete(Persistent& persistent, MPI_Status* status) noexcept {
 }  // namespace
 
 int serve_Wait(MPI_Request* request, MPI_Status* status) {
-  Persistent* const persistent = find_active(request);
+  PersistentRequest* const persistent = find_active(request);
   if (persistent == nullptr) return original.Wait(request, status);
   if (persistent->stand_in == MPI_REQUEST_NULL) return complete(*persistent, status);
-  const Seen seen(request, 1);
+  const SubstitutedRequests substituted(request, 1);
   return original.Wait(request, status);
 }
 
 int serve_Test(MPI_Request* request, int* flag, MPI_Status* status) {
-  Persistent* const persistent = find_active(request);
+  PersistentRequest* const persistent = find_active(request);
   if (persistent == nullptr) return original.Test(request, flag, status);
   if (persistent->stand_in == MPI_REQUEST_NULL) {
     *flag = persistent->work.over() ? 1 : 0;
@@ -216,16 +218,16 @@ int serve_Test(MPI_Request* request, int* flag, MPI_Status* status) {
     make_progress(nullptr);
     return MPI_SUCCESS;
   }
-  const Seen seen(request, 1);
+  const SubstitutedRequests substituted(request, 1);
   return original.Test(request, flag, status);
 }
 
-#define SMELT_MPI_SERVE(name, parameters, arguments) \
-  int serve_##name parameters {                      \
-    if (none()) [[likely]]                           \
-      return original.name arguments;                \
-    const Seen seen(requests, count);                \
-    return original.name arguments;                  \
+#define SMELT_MPI_SERVE(name, parameters, arguments)        \
+  int serve_##name parameters {                             \
+    if (none()) [[likely]]                                  \
+      return original.name arguments;                       \
+    const SubstitutedRequests substituted(requests, count); \
+    return original.name arguments;                         \
   }
 SMELT_MPI_COMPLETING_MANY(SMELT_MPI_SERVE)
 

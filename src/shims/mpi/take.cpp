@@ -1,8 +1,8 @@
 // A library of this ABI becomes the one that is served.
 #include "shims/mpi/dispatch.hpp"
-#include "shims/mpi/follow.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/persistent.hpp"
+#include "shims/mpi/progress_hook.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 

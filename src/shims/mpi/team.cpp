@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "shims/mpi/operation.hpp"
+#include "shims/mpi/nonblocking_operation.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/report.hpp"
 
@@ -21,7 +21,7 @@ constinit int keyval = MPI_KEYVAL_INVALID;  // guarded by `registry`
 
 constinit std::atomic<bool> finalizing{false};
 
-using Teams = std::unordered_map<std::uintptr_t, Team*>;
+using Teams = std::unordered_map<std::uintptr_t, MpiTeam*>;
 Teams& teams() {  // guarded by `registry`; never destroyed: others may call until the very end
   static Teams& all = *new Teams;
   return all;
@@ -33,7 +33,7 @@ constinit std::atomic<int> wasted{0};
 constexpr int most_wasted = 8;
 
 /// A communicator goes that may have been settled before its time.
-void look_back(const Team& team) noexcept {
+void look_back(const MpiTeam& team) noexcept {
   constexpr int worth = 20;
   if (team.settling.count() == 0) return;
   const bool used = std::chrono::steady_clock::now() - team.settled_at > worth * team.settling;
@@ -47,19 +47,19 @@ int forget(MPI_Comm comm, int, void* value, void*) {
     teams().erase(number_of(comm));
     team_generation.fetch_add(1, std::memory_order_release);
   }
-  auto* const team = static_cast<Team*>(value);
+  auto* const team = static_cast<MpiTeam*>(value);
   look_back(*team);
   team->agreement.reset();
   team->orphan();
-  forget_flights(*team);
+  forget_pending(*team);
   team->release();
   return MPI_SUCCESS;
 }
 
-Team* make_team(MPI_Comm comm) {
+MpiTeam* make_team(MPI_Comm comm) {
   int between = 0;
   if (original.Comm_test_inter(comm, &between) != MPI_SUCCESS) return nullptr;
-  auto* team = new (std::nothrow) Team;
+  auto* team = new (std::nothrow) MpiTeam;
   if (team == nullptr) return nullptr;
   team->comm = comm;
   original.Comm_rank(comm, &team->rank);
@@ -93,30 +93,30 @@ int calls_before_race() noexcept {
   return calls;
 }
 
-void Team::detach() noexcept {
-  repeats.forget();
-  for (auto& each : flights.rested) smelt_request_free(std::exchange(each.work, nullptr));
+void MpiTeam::detach() noexcept {
+  call_cache.forget();
+  for (auto& each : pending_operations.idle_requests) smelt_request_free(std::exchange(each.work, nullptr));
   smelt_rank_free(std::exchange(local, nullptr));
   smelt_communicator_free(std::exchange(communicator, nullptr));
 }
 
-void Team::disconnect() noexcept {
+void MpiTeam::disconnect() noexcept {
   if (leaders != MPI_COMM_NULL) original.Comm_free(&leaders);
   if (neighbours != MPI_COMM_NULL) original.Comm_free(&neighbours);
 }
 
-void Team::release() noexcept {
+void MpiTeam::release() noexcept {
   // Release and acquire: who deletes sees what the other owners did.
   if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
-Team::~Team() {
+MpiTeam::~MpiTeam() {
   detach();
   // At the end ranks may free their teams in different orders.
   if (!finalizing.load(std::memory_order_relaxed)) disconnect();
 }
 
-Team* look_up_team(MPI_Comm comm) noexcept {
+MpiTeam* look_up_team(MPI_Comm comm) noexcept {
   const auto now = team_generation.load(std::memory_order_acquire);
   const std::lock_guard lock(registry);
   const auto found = teams().find(number_of(comm));
@@ -125,10 +125,10 @@ Team* look_up_team(MPI_Comm comm) noexcept {
   return found->second;
 }
 
-Team* need_team(MPI_Comm comm) noexcept {
-  if (Team* const team = find_team(comm); team != nullptr) return team;
+MpiTeam* need_team(MPI_Comm comm) noexcept {
+  if (MpiTeam* const team = find_team(comm); team != nullptr) return team;
   try {
-    Team* const team = make_team(comm);
+    MpiTeam* const team = make_team(comm);
     // Outside of the registry's lock: a tool may look at attributes.
     return team != nullptr && original.Comm_set_attr(comm, keyval, team) == MPI_SUCCESS ? team : nullptr;
   } catch (const std::bad_alloc&) {
@@ -136,14 +136,14 @@ Team* need_team(MPI_Comm comm) noexcept {
   }
 }
 
-bool turns_ready(Team& team) noexcept {
+bool turns_ready(MpiTeam& team) noexcept {
   if (!team.agreement || !team.agreement->ours(team.successes + 1)) return false;
   team.agreement.reset();
   return true;
 }
 
 void note_success(MPI_Comm comm, bool blocking) noexcept {
-  Team* const team = need_team(comm);
+  MpiTeam* const team = need_team(comm);
   if (team == nullptr || team->settled || ++team->successes < calls_before()) return;
   if (!blocking) {
     if (!team->agreement) team->agreement.emplace(*team);
@@ -153,7 +153,7 @@ void note_success(MPI_Comm comm, bool blocking) noexcept {
   team->settled = true;
 }
 
-void settle_for_good(Team& team) noexcept {
+void settle_for_good(MpiTeam& team) noexcept {
   if (team.settled || team.firm) return;
   int willing = wasted.load(std::memory_order_relaxed) < most_wasted ? 1 : 0, all = 0;
   original.Allreduce(&willing, &all, 1, MPI_INT, MPI_MIN, team.comm);
@@ -167,7 +167,7 @@ void settle_for_good(Team& team) noexcept {
 }
 
 void settle_soon(MPI_Comm comm) noexcept {
-  Team* const team = need_team(comm);
+  MpiTeam* const team = need_team(comm);
   if (team == nullptr || team->settled) return;
   settle(*team);
   team->settled = true;
@@ -187,7 +187,7 @@ void release_teams() noexcept {
   if (keyval != MPI_KEYVAL_INVALID) original.Comm_free_keyval(&keyval);
 }
 
-int report_failure(Team& team, int code) noexcept {
+int report_failure(MpiTeam& team, int code) noexcept {
   original.Comm_call_errhandler(team.blamed(), code);
   return code;
 }
@@ -198,7 +198,7 @@ namespace {
 /// communicator, or make Open MPI 4.1 crash.
 int free_comm(MPI_Comm* comm, int (*library)(MPI_Comm*)) noexcept {
   const bool goes = comm != nullptr && *comm != MPI_COMM_WORLD && *comm != MPI_COMM_SELF;
-  if (Team* const team = goes ? find_team(*comm) : nullptr; team != nullptr) team->agreement.reset();
+  if (MpiTeam* const team = goes ? find_team(*comm) : nullptr; team != nullptr) team->agreement.reset();
   return library(comm);
 }
 

@@ -1,4 +1,4 @@
-// Team: what the shim knows of an MPI communicator.
+// MpiTeam: what the shim knows of an MPI communicator.
 //
 // A team is made when the first collective on its communicator has succeeded, hangs on the communicator as an
 // attribute, and is freed with it. Once so many collectives have succeeded that it pays, all ranks agree on whether
@@ -25,34 +25,34 @@
 #include <vector>
 
 #include "shims/mpi/agreement.hpp"
-#include "shims/mpi/known.hpp"
+#include "shims/mpi/call_cache.hpp"
+#include "shims/mpi/lookup_cache.hpp"
 #include "shims/mpi/original.hpp"
-#include "shims/mpi/race.hpp"
-#include "shims/mpi/repeats.hpp"
+#include "shims/mpi/server_selection.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
-struct Team;
-class Operation;
+struct MpiTeam;
+class NonblockingOperation;
 
-/// Nonblocking operations of a team that have not landed yet (operation.hpp).
-struct Flights {
+/// Nonblocking operations of a team that have not landed yet (nonblocking_operation.hpp).
+struct PendingOperations {
   std::atomic<int> count{0};  ///< written by who holds `busy`
   std::atomic_flag busy = {};
   bool listed = false;
-  Operation* first = nullptr;  ///< in the order of their starts; guarded by `busy`
-  Operation* last = nullptr;
-  Team* next = nullptr;  ///< in the list of teams with flights
+  NonblockingOperation* first = nullptr;  ///< in the order of their starts; guarded by `busy`
+  NonblockingOperation* last = nullptr;
+  MpiTeam* next = nullptr;  ///< in the list of teams with flights
 
   /// Work that has landed and may be started again by a call like it; guarded by `busy`.
-  struct Rested {
+  struct IdleRequest {
     smelt_call call = {};  ///< its arrays lie in `blocks`
     std::vector<std::size_t> blocks = {};
     smelt_request* work = nullptr;
   };
-  static constexpr std::size_t most_rested = 4;
-  Rested rested[most_rested];
-  std::size_t next_rested = 0;  ///< whose place the next one takes
+  static constexpr std::size_t most_idle = 4;
+  IdleRequest idle_requests[most_idle];
+  std::size_t next_idle = 0;  ///< whose place the next one takes
 
   /// Acquire pairs with the store after the last one has landed: then the team's `local` is free.
   bool any() const noexcept { return count.load(std::memory_order_acquire) != 0; }
@@ -61,7 +61,7 @@ struct Flights {
   void unlock() noexcept;
 };
 
-struct Team {
+struct MpiTeam {
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0;
   int size = 0;
@@ -69,11 +69,11 @@ struct Team {
   bool ready = false;
   bool sampling = false;  ///< all ranks have SMELT_VERBOSE=1: some rounds go to the library, to be timed
   bool followed = false;  ///< on all ranks the library's progress moves nonblocking operations along
-  Flights flights;
-  std::unique_ptr<Race> race;  ///< of one machine; null: smelt serves all that it can
-  Repeats repeats;             ///< of one machine
+  PendingOperations pending_operations;
+  std::unique_ptr<ServerSelection> race;  ///< of one machine; null: smelt serves all that it can
+  CallCache call_cache;                   ///< of one machine
   bool settled = false;  ///< the ranks have agreed whether to use smelt
-  bool firm = false;     ///< the library serves for good the calls whose results depend on who does (common.hpp)
+  bool firm = false;  ///< the library serves for good the calls whose results depend on who does (global_call_info.hpp)
   std::uint64_t round = 0;
   int successes = 0;  ///< of the library, on the way to the agreement
   const char* why = "one of the first calls on its communicator";
@@ -94,9 +94,9 @@ struct Team {
   std::vector<int> first_of;    ///< of each machine, in by_machine; and its end
   bool in_blocks = true;        ///< by_machine is 0, 1, 2, ...
 
-  Team() = default;
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
+  MpiTeam() = default;
+  MpiTeam(const MpiTeam&) = delete;
+  MpiTeam& operator=(const MpiTeam&) = delete;
 
   /// Who keeps a team beyond the end of its communicator. The last release deletes it.
   void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
@@ -120,7 +120,7 @@ struct Team {
   }
 
  private:
-  ~Team();
+  ~MpiTeam();
 
   std::atomic<int> owners_{1};  ///< the communicator's attribute is one
   std::atomic<bool> orphan_{false};
@@ -128,39 +128,37 @@ struct Team {
 
 // Grows whenever a communicator with a team is freed. Release where it grows, acquire in find_team().
 extern constinit std::atomic<std::uint32_t> team_generation;
-Team* look_up_team(MPI_Comm comm) noexcept;
+MpiTeam* look_up_team(MPI_Comm comm) noexcept;
 
-inline Known& place_of(MPI_Comm comm) noexcept {
-  return known_team[spread(comm) % known_teams];
-}
+inline LookupCacheEntry& place_of(MPI_Comm comm) noexcept { return cached_teams[spread(comm) % team_cache_size]; }
 
 /// The team of a communicator that has one; null for others. Cost: a look into a small table of this thread.
-inline Team* find_team(MPI_Comm comm) noexcept {
-  const Known& entry = place_of(comm);
+inline MpiTeam* find_team(MPI_Comm comm) noexcept {
+  const LookupCacheEntry& entry = place_of(comm);
   if (entry.handle == number_of(comm) && entry.generation == team_generation.load(std::memory_order_acquire)) [[likely]]
-    return static_cast<Team*>(const_cast<void*>(entry.found));
+    return static_cast<MpiTeam*>(const_cast<void*>(entry.found));
   return look_up_team(comm);
 }
 
 /// Whether the collective that this rank is about to call on a team that is not ready is smelt's: then it is ready.
-bool turns_ready(Team& team) noexcept;
+bool turns_ready(MpiTeam& team) noexcept;
 
 /// After a collective of the library has succeeded on a communicator: makes its team, or settles it when it is time;
 /// one that is not blocking only begins to.
 void note_success(MPI_Comm comm, bool blocking = true) noexcept;
 
 /// The team of a communicator, made if there is none yet; null if that fails.
-Team* need_team(MPI_Comm comm) noexcept;
+MpiTeam* need_team(MPI_Comm comm) noexcept;
 
 /// Before the first call whose result depends on who serves it, on a team that is not ready: settles it if all ranks are
 /// willing to, else the library serves such calls for good. Collective.
-void settle_for_good(Team& team) noexcept;
+void settle_for_good(MpiTeam& team) noexcept;
 
 /// The same after a call that says that many will follow, and that may wait for the other ranks: settles its team.
 void settle_soon(MPI_Comm comm) noexcept;
 
 /// Agrees with the other ranks on whether smelt serves this communicator, and builds what is needed. Collective.
-void settle(Team& team) noexcept;
+void settle(MpiTeam& team) noexcept;
 
 /// Collectives on a communicator after which it is worth its while to build one of smelt.
 int calls_before() noexcept;
@@ -175,6 +173,6 @@ bool enabled() noexcept;
 void release_teams() noexcept;
 
 /// Why smelt failed where it was to work, as an MPI error code after the communicator's error handler.
-int report_failure(Team& team, int code = MPI_ERR_OTHER) noexcept;
+int report_failure(MpiTeam& team, int code = MPI_ERR_OTHER) noexcept;
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

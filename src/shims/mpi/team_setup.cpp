@@ -2,7 +2,7 @@
 //
 // Rule: every rank goes through the same collectives of the library whatever fails on it; only then do all ranks
 // decide, by one allreduce. Ranks of a machine find each other by MPI_COMM_TYPE_SHARED, by the machine's name in
-// SMELT_MPI_MACHINE, and whether they can open the leader's memory (meeting.hpp).
+// SMELT_MPI_MACHINE, and whether they can open the leader's memory (async_rendezvous.hpp).
 #include <smelt/smelt.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 #include <thread>
 #include <vector>
 
+#include "shims/mpi/async_rendezvous.hpp"
 #include "shims/mpi/communicators.hpp"
-#include "shims/mpi/follow.hpp"
-#include "shims/mpi/meeting.hpp"
-#include "shims/mpi/operation.hpp"
+#include "shims/mpi/nonblocking_operation.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/progress.hpp"
+#include "shims/mpi/progress_hook.hpp"
 #include "shims/mpi/team.hpp"
 #include "shims/report.hpp"
 
@@ -27,17 +27,17 @@ namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 /// The communicator of a machine's ranks. Meanwhile this thread keeps the library going.
-void meet(Team& team, int fd, const std::vector<int>& places) {
-  const auto meeting = Meeting::begin(fd, team.local_size, team.local_rank, places);
-  while (!meeting->over()) {
+void rendezvous(MpiTeam& team, int fd, const std::vector<int>& places) {
+  const auto rendezvous = AsyncRendezvous::begin(fd, team.local_size, team.local_rank, places);
+  while (!rendezvous->over()) {
     make_progress(nullptr);
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  (void)meeting->take(&team.communicator, &team.local);
+  (void)rendezvous->take(&team.communicator, &team.local);
 }
 
 /// Fills in who is where. `leader`: this machine's first rank.
-void survey(Team& team, int leader) {
+void survey(MpiTeam& team, int leader) {
   const auto size = static_cast<std::size_t>(team.size);
   std::vector<int> leader_of(size);
   original.Allgather(&leader, 1, MPI_INT, leader_of.data(), 1, MPI_INT, team.comm);
@@ -65,37 +65,37 @@ void survey(Team& team, int leader) {
 }
 
 /// The ranks of `all` that share this one's machine, as a communicator of the library, in the order of the team.
-MPI_Comm find_neighbours(const Team& team, MPI_Comm all, std::vector<Card>& cards) {
+MPI_Comm find_neighbours(const MpiTeam& team, MPI_Comm all, std::vector<RankInfo>& infos) {
   MPI_Comm shared = MPI_COMM_NULL, neighbours = MPI_COMM_NULL;
   original.Comm_split_type(all, MPI_COMM_TYPE_SHARED, team.rank, MPI_INFO_NULL, &shared);
-  const Card own = own_card();
+  const RankInfo own = own_rank_info();
   int size = 0;
   original.Comm_size(shared, &size);
-  cards.resize(static_cast<std::size_t>(size));
-  original.Allgather(&own, sizeof own, MPI_BYTE, cards.data(), sizeof own, MPI_BYTE, shared);
+  infos.resize(static_cast<std::size_t>(size));
+  original.Allgather(&own, sizeof own, MPI_BYTE, infos.data(), sizeof own, MPI_BYTE, shared);
   int color = 0;  // the first rank with the same name
-  while (cards[static_cast<std::size_t>(color)].machine != own.machine) ++color;
+  while (infos[static_cast<std::size_t>(color)].machine != own.machine) ++color;
   original.Comm_split(shared, color, team.rank, &neighbours);
   original.Comm_free(&shared);
-  std::erase_if(cards, [&](const Card& card) { return card.machine != own.machine; });
+  std::erase_if(infos, [&](const RankInfo& info) { return info.machine != own.machine; });
   return neighbours;
 }
 
 /// What the first rank of a machine offers the others.
-struct Offer {
-  Invitation memory, race;
+struct MachineOffer {
+  MemoryHandle memory, race;
   int before_race = 0;  ///< calls_before_race(), the same for all
 };
 
 /// The files of an offer; of the first rank, which makes them, or as another one has opened them.
-class Files {
+class OfferFiles {
  public:
-  Files(Offer& offer, bool leads, int ranks)
+  OfferFiles(MachineOffer& offer, bool leads, int ranks)
       : memory_(leads ? create_memory(offer.memory) : open_memory(offer.memory)),
         race_(leads ? create_memory(offer.race) : open_memory(offer.race)) {
     if (!leads) return;
     offer.before_race = calls_before_race();
-    sized_ = race_.get() >= 0 && ftruncate(race_.get(), static_cast<off_t>(Race::bytes(ranks))) == 0;
+    sized_ = race_.get() >= 0 && ftruncate(race_.get(), static_cast<off_t>(ServerSelection::bytes(ranks))) == 0;
   }
 
   bool there() const {
@@ -111,10 +111,10 @@ class Files {
 };
 
 /// Of one machine's ranks, all of which call. Whether this one got what it needs.
-bool connect(Team& team, const std::vector<Card>& cards) {
+bool connect(MpiTeam& team, const std::vector<RankInfo>& infos) {
   allow_reading();
-  Offer offer;
-  std::optional<Files> files;
+  MachineOffer offer;
+  std::optional<OfferFiles> files;
   if (team.leads()) files.emplace(offer, true, team.local_size);
   original.Bcast(&offer, sizeof offer, MPI_BYTE, 0, team.neighbours);
   if (!team.leads()) files.emplace(offer, false, team.local_size);
@@ -122,13 +122,13 @@ bool connect(Team& team, const std::vector<Card>& cards) {
   original.Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, team.neighbours);
   if (all == 0) return false;
   try {
-    meet(team, files->memory(), places_of(cards));
+    rendezvous(team, files->memory(), places_of(infos));
   } catch (const std::system_error&) {  // no thread
   }
   if (team.local == nullptr) return false;
   if (team.machines > 1 || offer.before_race == 0) return true;
   const auto before = static_cast<std::uint64_t>(offer.before_race);
-  team.race = Race::open(files->race(), 0, team.local_size, team.local_rank, before);
+  team.race = ServerSelection::open(files->race(), 0, team.local_size, team.local_rank, before);
   return team.race != nullptr;
 }
 
@@ -136,7 +136,7 @@ bool connect(Team& team, const std::vector<Card>& cards) {
 
 bool enabled() noexcept { return !switched_off("SMELT_MPI"); }
 
-void settle(Team& team) noexcept {
+void settle(MpiTeam& team) noexcept {
   team.agreement.reset();
   team.why = "a communicator that smelt could not be built for";
   enum { able, lonely, counting, followed, answers };
@@ -144,18 +144,18 @@ void settle(Team& team) noexcept {
   try {
     const Copy copy(team.comm);
     if (copy.get() == MPI_COMM_NULL) throw std::bad_alloc();  // no more communicators, on all ranks alike
-    std::vector<Card> cards;
-    team.neighbours = find_neighbours(team, copy.get(), cards);
+    std::vector<RankInfo> infos;
+    team.neighbours = find_neighbours(team, copy.get(), infos);
     original.Comm_rank(team.neighbours, &team.local_rank);
     original.Comm_size(team.neighbours, &team.local_size);
     int leader = team.rank;
     original.Bcast(&leader, 1, MPI_INT, 0, team.neighbours);
     survey(team, leader);
     const bool alone = team.local_size == 1;
-    mine[able] = alone ? enabled() : connect(team, cards);
+    mine[able] = alone ? enabled() : connect(team, infos);
     mine[lonely] = alone ? 1 : 0;
     mine[counting] = verbose() ? 1 : 0;
-    mine[followed] = mine[able] != 0 && follow_library(advance_flights) ? 1 : 0;
+    mine[followed] = mine[able] != 0 && follow_library(advance_pending) ? 1 : 0;
     if (team.machines > 1) original.Comm_split(copy.get(), team.leads() ? 0 : MPI_UNDEFINED, team.rank, &team.leaders);
   } catch (const std::exception&) {
     mine[able] = 0;

@@ -31,9 +31,9 @@ bool usable(MPI_Datatype type) noexcept {
 }
 
 /// Predefined types by handle: open addressing, written once.
-class Predefined {
+class PredefinedTypes {
  public:
-  Predefined() {
+  PredefinedTypes() {
     add_c_types();
     add_fortran_types();
     add_pairs();
@@ -48,7 +48,7 @@ class Predefined {
 
  private:
   static constexpr std::size_t slots = 256;
-  struct Entry {
+  struct InterceptedFunction {
     MPI_Datatype handle;
     bool used = false;
     Type type;
@@ -113,11 +113,11 @@ class Predefined {
     }
   }
 
-  Entry entries_[slots];
+  InterceptedFunction entries_[slots];
 };
 
-const Predefined& predefined() noexcept {
-  static const Predefined table;
+const PredefinedTypes& predefined() noexcept {
+  static const PredefinedTypes table;
   return table;
 }
 
@@ -316,9 +316,9 @@ std::size_t batch_of(const Type& layout) {
 
 /// A buffer and its type, such that the buffer is not null: MPICH's MPI_Pack takes MPI_BOTTOM, which is null, for a
 /// mistake. Types of absolute addresses are rare enough to be made anew each time.
-class Anchored {
+class NonNullBuffer {
  public:
-  Anchored(const void* buffer, MPI_Datatype type) noexcept : address(const_cast<void*>(buffer)), type(type) {
+  NonNullBuffer(const void* buffer, MPI_Datatype type) noexcept : address(const_cast<void*>(buffer)), type(type) {
     if (buffer != nullptr) return;
     static char anchor;
     address = &anchor;
@@ -329,9 +329,9 @@ class Anchored {
     if (code == MPI_SUCCESS) code = original.Type_commit(&made_);
     if (code == MPI_SUCCESS) this->type = made_;
   }
-  Anchored(const Anchored&) = delete;
-  Anchored& operator=(const Anchored&) = delete;
-  ~Anchored() {
+  NonNullBuffer(const NonNullBuffer&) = delete;
+  NonNullBuffer& operator=(const NonNullBuffer&) = delete;
+  ~NonNullBuffer() {
     if (made_ != MPI_DATATYPE_NULL) original.Type_free(&made_);
   }
 
@@ -351,7 +351,7 @@ const Type* look_up_type(MPI_Datatype type) noexcept {
   const auto now = type_generation.load(std::memory_order_acquire);
   const Type* found = predefined().find(type);
   if (found == nullptr) found = derived(type);
-  auto& entry = known_type[spread(type) % known_types];
+  auto& entry = cached_types[spread(type) % type_cache_size];
   if (found != nullptr) entry = {number_of(type), now, found};
   return found;
 }
@@ -361,7 +361,7 @@ int pack(const void* from, std::size_t count, MPI_Datatype type, const Type& lay
     part = std::min(count - done, batch_of(layout));
     int position = 0;
     const auto* begin = static_cast<const std::byte*>(from) + done * layout.extent;
-    const Anchored at(begin, type);
+    const NonNullBuffer at(begin, type);
     if (at.code != MPI_SUCCESS) return at.code;
     const int code = original.Pack(at.address, static_cast<int>(part), at.type, to + done * layout.size,
                                static_cast<int>(part * layout.size), &position, own_communicator());
@@ -374,7 +374,7 @@ int unpack(const std::byte* from, void* to, std::size_t count, MPI_Datatype type
   for (std::size_t done = 0, part; done < count; done += part) {
     part = std::min(count - done, batch_of(layout));
     int position = 0;
-    const Anchored at(static_cast<std::byte*>(to) + done * layout.extent, type);
+    const NonNullBuffer at(static_cast<std::byte*>(to) + done * layout.extent, type);
     if (at.code != MPI_SUCCESS) return at.code;
     const int code = original.Unpack(from + done * layout.size, static_cast<int>(part * layout.size), &position, at.address,
                                  static_cast<int>(part), at.type, own_communicator());

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "shims/mpi/known.hpp"
+#include "shims/mpi/lookup_cache.hpp"
 #include "shims/mpi/original.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
@@ -43,7 +43,7 @@ const Type* look_up_type(MPI_Datatype type) noexcept;
 /// What is known of a datatype; null for what the library will complain of (no type, or not committed). The pointer
 /// is good until the type is freed. Cost: a look into a small table of this thread.
 inline const Type* type_of(MPI_Datatype type) noexcept {
-  const auto& entry = known_type[spread(type) % known_types];
+  const auto& entry = cached_types[spread(type) % type_cache_size];
   if (entry.handle == number_of(type) && entry.generation == type_generation.load(std::memory_order_acquire)) [[likely]]
     return static_cast<const Type*>(entry.found);
   return look_up_type(type);

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "shims/objects.hpp"
+#include "shims/loaded_objects.hpp"
 
 namespace smelt::shims::openmp {
 
@@ -18,30 +18,30 @@ extern "C" {
 
 namespace {
 
-/// Calls work() once while no library comes or goes, and no other thread does the same. It may call Object::each, and
-/// none of the loader's functions.
+/// Calls work() once while no library comes or goes, and no other thread does the same. It may call LoadedObject::each,
+/// and none of the loader's functions.
 template <class Work>
 void while_libraries_stay(const Work& work) noexcept {
-  Object::each([&](const Object&) {
+  LoadedObject::each([&](const LoadedObject&) {
     work();
     return true;
   });
 }
 
-const Object& own() noexcept {
-  static const Object object = Object::with(smelt_openmp_stubs);
+const LoadedObject& own() noexcept {
+  static const LoadedObject object = LoadedObject::with(smelt_openmp_stubs);
   return object;
 }
 
 // ---- the entries of the shim -------------------------------------------------------------------------
 
-struct Entry {
+struct InterceptedFunction {
   std::string_view name;
   void* address = nullptr;
   Family family = Family::gnu;
 };
 // Filled once, while libraries stay.
-constinit Entry entries[most_entries] = {};
+constinit InterceptedFunction entries[most_entries] = {};
 constinit int entry_count = 0;
 
 bool is_function_of_runtimes(std::string_view name) noexcept {
@@ -61,16 +61,16 @@ void read_own_entries() noexcept {
     const bool llvm = name.starts_with("omp_") ? is_version_of_llvm(own().version_of(symbol)) : !name.starts_with("GOMP_");
     entries[entry_count++] = {name, own().address_of(symbol), llvm ? Family::llvm : Family::gnu};
   });
-  std::sort(entries, entries + entry_count, [](const Entry& a, const Entry& b) {
+  std::sort(entries, entries + entry_count, [](const InterceptedFunction& a, const InterceptedFunction& b) {
     return a.name != b.name ? a.name < b.name : a.family < b.family;
   });
   for (int i = 0; i < entry_count; ++i) smelt_openmp_targets[i] = reinterpret_cast<std::uintptr_t>(entries[i].address);
 }
 
 /// Both entries of a name where there are two.
-std::pair<const Entry*, const Entry*> entries_of(std::string_view name) noexcept {
+std::pair<const InterceptedFunction*, const InterceptedFunction*> entries_of(std::string_view name) noexcept {
   const auto by_name = [](const auto& a, const auto& b) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(a)>, Entry>) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(a)>, InterceptedFunction>) {
       return a.name < b;
     } else {
       return a < b.name;
@@ -80,21 +80,21 @@ std::pair<const Entry*, const Entry*> entries_of(std::string_view name) noexcept
           std::upper_bound(entries, entries + entry_count, name, by_name)};
 }
 
-void* stub(int copy, const Entry& entry) noexcept {
+void* stub(int copy, const InterceptedFunction& entry) noexcept {
   const auto number = (copy - 1) * most_entries + static_cast<int>(&entry - entries);
   return const_cast<char*>(smelt_openmp_stubs + static_cast<std::ptrdiff_t>(number) * stub_bytes);
 }
 
 /// Calls visit(reference, entry) for every reference of a library that is bound to the shim, or not yet bound.
 template <class Visit>
-void for_each_reference(const Object& library, const Visit& visit) noexcept {
+void for_each_reference(const LoadedObject& library, const Visit& visit) noexcept {
   const auto wanted = [&](void** slot) { return own().contains(*slot) || library.contains(*slot); };
-  library.references(wanted, [&](const Object::Reference& each) {
+  library.references(wanted, [&](const LoadedObject::SymbolReference& each) {
     if (!is_function_of_runtimes(each.name)) return;
     const bool bound = own().contains(*each.slot);
     if (!bound && !each.of_calls) return;
     const auto [begin, end] = entries_of(each.name);
-    for (const Entry* entry = begin; entry != end; ++entry) {
+    for (const InterceptedFunction* entry = begin; entry != end; ++entry) {
       if (bound && *each.slot != entry->address) continue;
       const bool several = end - begin > 1;
       const bool llvm = several && is_version_of_llvm(library.version_of(*each.symbol));
@@ -109,11 +109,11 @@ void for_each_reference(const Object& library, const Visit& visit) noexcept {
 constexpr std::size_t most_libraries = 4096;
 
 /// The libraries of the process, by what others need them by. Used while libraries stay.
-class Stock {
+class LoadedLibraries {
  public:
   void take() noexcept {
     count_ = 0;
-    Object::each([this](const Object& object) {
+    LoadedObject::each([this](const LoadedObject& object) {
       const char* const slash = std::strrchr(object.file(), '/');
       const char* const file = slash != nullptr ? slash + 1 : object.file();
       if (object && object != own()) loaded_[count_++] = {object, *object.name() != '\0' ? object.name() : file, file};
@@ -122,11 +122,11 @@ class Stock {
   }
 
   /// What `library` would find in its own scope: in itself, or in what it needs, and that in turn, nearest first.
-  const void* brought_by(const Object& library, const char* name, const char* version = nullptr) noexcept {
+  const void* brought_by(const LoadedObject& library, const char* name, const char* version = nullptr) noexcept {
     queued_ = 0;
     put(library);
     for (std::size_t i = 0; i < queued_; ++i) {
-      const Object each = queue_[i];
+      const LoadedObject each = queue_[i];
       if (const ElfW(Sym)* const symbol = each.find(name, version)) return each.address_of(*symbol);
       each.each_needed([this](const char* needed) { put(named(needed)); });
     }
@@ -134,44 +134,44 @@ class Stock {
   }
 
   /// See runtime_for() in the header.
-  const void* runtime_for(const Object& library, Family family, const void* everybodys) noexcept {
+  const void* runtime_for(const LoadedObject& library, Family family, const void* everybodys) noexcept {
     if (everybodys != nullptr && comes_before(everybodys, library)) return everybodys;
     const void* const brought = brought_by(library, marker(family));
     return brought != nullptr ? brought : everybodys;
   }
 
  private:
-  struct Loaded {
-    Object object;
+  struct LoadedLibrary {
+    LoadedObject object;
     const char* name;
     const char* file;  ///< without its directory
   };
 
   /// The first that was loaded, as the loader takes it: by its name, by that of its file, or by another one of the same
   /// file, which is the name and more numbers of a version (numba needs libgomp.so.1.0.0, called libgomp.so.1).
-  Object named(const char* name) const noexcept {
-    const Loaded* found = nullptr;
+  LoadedObject named(const char* name) const noexcept {
+    const LoadedLibrary* found = nullptr;
     int best = 0;
     for (std::size_t i = 0; i < count_; ++i) {
       const int now = likeness(loaded_[i], name);
       if (now > best) best = now, found = &loaded_[i];
     }
-    return found != nullptr ? found->object : Object();
+    return found != nullptr ? found->object : LoadedObject();
   }
 
-  static int likeness(const Loaded& loaded, const char* name) noexcept {
+  static int likeness(const LoadedLibrary& loaded, const char* name) noexcept {
     if (std::strcmp(loaded.name, name) == 0) return 3;
     if (std::strcmp(loaded.file, name) == 0) return 2;
     const std::size_t length = std::strlen(loaded.name);
     return std::strncmp(loaded.name, name, length) == 0 && name[length] == '.' ? 1 : 0;
   }
 
-  void put(const Object& object) noexcept {
+  void put(const LoadedObject& object) noexcept {
     if (!object || queued_ == most_libraries || std::find(queue_, queue_ + queued_, object) != queue_ + queued_) return;
     queue_[queued_++] = object;
   }
 
-  bool comes_before(const void* inside, const Object& library) const noexcept {
+  bool comes_before(const void* inside, const LoadedObject& library) const noexcept {
     for (std::size_t i = 0; i < count_; ++i) {
       if (loaded_[i].object.contains(inside)) return true;
       if (loaded_[i].object == library) return false;
@@ -179,11 +179,11 @@ class Stock {
     return false;
   }
 
-  Loaded loaded_[most_libraries] = {};
-  Object queue_[most_libraries] = {};
+  LoadedLibrary loaded_[most_libraries] = {};
+  LoadedObject queue_[most_libraries] = {};
   std::size_t count_ = 0, queued_ = 0;
 };
-constinit Stock stock;
+constinit LoadedLibraries loaded_libraries;
 
 const char* version_in(Family family) noexcept { return family == Family::llvm ? "VERSION" : nullptr; }
 
@@ -192,11 +192,11 @@ const char* version_in(Family family) noexcept { return family == Family::llvm ?
 constinit std::atomic<unsigned long long> loads{0};  ///< that have been looked at
 
 /// The libraries that need no more looks, by their dynamic sections; a hash table. Used while libraries stay.
-class Seen {
+class BoundLibraries {
  public:
-  bool has(const Object& library) noexcept { return *place_of(library) != nullptr; }
+  bool has(const LoadedObject& library) noexcept { return *place_of(library) != nullptr; }
 
-  void add(const Object& library) noexcept {
+  void add(const LoadedObject& library) noexcept {
     const void** const place = place_of(library);
     if (*place == nullptr) ++count_;
     *place = library.id();
@@ -212,7 +212,7 @@ class Seen {
   }
 
  private:
-  const void** place_of(const Object& library) noexcept {
+  const void** place_of(const LoadedObject& library) noexcept {
     for (auto i = (reinterpret_cast<std::uintptr_t>(library.id()) >> 4) % most_libraries;; i = (i + 1) % most_libraries) {
       if (ids_[i] == nullptr || ids_[i] == library.id()) return &ids_[i];
     }
@@ -222,16 +222,16 @@ class Seen {
   std::size_t count_ = 0;
   unsigned long long unloads_ = 0;
 };
-constinit Seen seen;
+constinit BoundLibraries bound_libraries;
 
-struct Counts {
+struct LoadCounts {
   unsigned long long loads = 0, unloads = 0;
 };
 
-Counts counts_now() noexcept {
-  Counts counts;
+LoadCounts counts_now() noexcept {
+  LoadCounts counts;
   const auto look = [](dl_phdr_info* info, std::size_t, void* argument) {
-    *static_cast<Counts*>(argument) = {info->dlpi_adds, info->dlpi_subs};
+    *static_cast<LoadCounts*>(argument) = {info->dlpi_adds, info->dlpi_subs};
     return 1;
   };
   dl_iterate_phdr(look, &counts);
@@ -239,7 +239,7 @@ Counts counts_now() noexcept {
 }
 
 /// Some libraries, and what becomes of their references.
-class Round {
+class BindingPass {
  public:
   /// False: there is more to do.
   bool run() noexcept {
@@ -274,54 +274,57 @@ class Round {
   void find() noexcept {
     if (entry_count == 0) read_own_entries();
     counts_ = counts_now();
-    seen.keep_up(counts_.unloads);
-    stock.take();
-    Object::each([this](const Object& object) {
-      if (!object || object == own() || seen.has(object)) return false;
+    bound_libraries.keep_up(counts_.unloads);
+    loaded_libraries.take();
+    LoadedObject::each([this](const LoadedObject& object) {
+      if (!object || object == own() || bound_libraries.has(object)) return false;
       complete_ = count_ < std::size(libraries_);
       if (complete_) look_at(object);
       return !complete_;
     });
   }
 
-  void look_at(const Object& object) noexcept {
+  void look_at(const LoadedObject& object) noexcept {
     Library library = {object.id(), {}, {}};
     bool imports = false, known[2] = {};
-    for_each_reference(object, [&](const Object::Reference& each, const Entry& bound) {
-      const Entry& entry = meant(object, each, bound);
+    for_each_reference(object, [&](const LoadedObject::SymbolReference& each, const InterceptedFunction& bound) {
+      const InterceptedFunction& entry = meant(object, each, bound);
       imports = imports || !there_at_start(entry.family) || &entry != &bound;
       if (there_at_start(entry.family)) return;
       const int family = index(entry.family);
       const void*& runtime = library.runtime[family];
-      if (!std::exchange(known[family], true)) runtime = stock.runtime_for(object, entry.family, everybodys_[family]);
+      if (!std::exchange(known[family], true))
+        runtime = loaded_libraries.runtime_for(object, entry.family, everybodys_[family]);
       if (runtime == everybodys_[family]) asked_[&entry - entries] = true;
     });
     if (imports) {
       libraries_[count_++] = library;
     } else {
-      seen.add(object);
+      bound_libraries.add(object);
     }
   }
 
   /// A reference without a version is bound to either family's entry of that name. The one that counts is that of the
   /// runtime which the library brings.
-  const Entry& meant(const Object& object, const Object::Reference& each, const Entry& bound) const noexcept {
+  const InterceptedFunction& meant(const LoadedObject& object, const LoadedObject::SymbolReference& each,
+                                   const InterceptedFunction& bound) const noexcept {
     const auto [begin, end] = entries_of(each.name);
     if (end - begin < 2 || object.version_of(*each.symbol) != nullptr || serves(object, bound.family)) return bound;
-    const Entry& other = begin == &bound ? *(begin + 1) : *begin;
+    const InterceptedFunction& other = begin == &bound ? *(begin + 1) : *begin;
     return serves(object, other.family) ? other : bound;
   }
 
   /// Whether a library's calls of a family's functions have somebody to serve them.
-  bool serves(const Object& object, Family family) const noexcept {
-    return there_at_start(family) || stock.runtime_for(object, family, everybodys_[index(family)]) != nullptr;
+  bool serves(const LoadedObject& object, Family family) const noexcept {
+    return there_at_start(family) ||
+           loaded_libraries.runtime_for(object, family, everybodys_[index(family)]) != nullptr;
   }
 
   void bind() noexcept {
     complete_ = complete_ && counts_now().unloads == counts_.unloads;
     if (counts_now().unloads != counts_.unloads) return;
-    stock.take();
-    Object::each([this](const Object& object) {
+    loaded_libraries.take();
+    LoadedObject::each([this](const LoadedObject& object) {
       for (std::size_t i = 0; i < count_; ++i) {
         if (libraries_[i].id == object.id()) bind(object, libraries_[i]);
       }
@@ -330,9 +333,9 @@ class Round {
     if (complete_) loads.store(counts_.loads, std::memory_order_release);
   }
 
-  void bind(const Object& object, const Library& library) noexcept {
-    for_each_reference(object, [&](const Object::Reference& each, const Entry& bound) {
-      const Entry& entry = meant(object, each, bound);
+  void bind(const LoadedObject& object, const Library& library) noexcept {
+    for_each_reference(object, [&](const LoadedObject::SymbolReference& each, const InterceptedFunction& bound) {
+      const InterceptedFunction& entry = meant(object, each, bound);
       if (there_at_start(entry.family)) {
         if (&entry != &bound) object.write(each.slot, entry.address);
         return;
@@ -342,18 +345,19 @@ class Round {
       // What is not there a library may ask for.
       if (to != nullptr || each.is_weak()) object.write(each.slot, to);
     });
-    seen.add(object);
+    bound_libraries.add(object);
   }
 
   /// What a reference is made to point to, also one of a runtime to itself; null: to what it would without the shim, and there is none.
-  void* target(const Object& object, const Library& library, const Entry& entry) const noexcept {
+  void* target(const LoadedObject& object, const Library& library, const InterceptedFunction& entry) const noexcept {
     const int family = index(entry.family);
     const void* const runtime = library.runtime[family];
     const void* const definition =
-        runtime == everybodys_[family] ? definitions_[&entry - entries]
-                                       : stock.brought_by(object, entry.name.data(), version_in(entry.family));
+        runtime == everybodys_[family]
+            ? definitions_[&entry - entries]
+            : loaded_libraries.brought_by(object, entry.name.data(), version_in(entry.family));
     if (definition == nullptr || runtime == nullptr) return const_cast<void*>(definition);
-    const Object home = Object::with(runtime);
+    const LoadedObject home = LoadedObject::with(runtime);
     const bool by_stub = library.copy[family] != 0 && home.contains(definition) && home != object;
     return by_stub ? stub(library.copy[family], entry) : const_cast<void*>(definition);
   }
@@ -363,7 +367,7 @@ class Round {
   const void* everybodys_[2] = {};  ///< by family: the main function in the global scope
   bool asked_[most_entries] = {};   ///< by entry: a library takes what the global scope has
   const void* definitions_[most_entries] = {};
-  Counts counts_;
+  LoadCounts counts_;
   bool complete_ = true;
 };
 
@@ -372,10 +376,10 @@ thread_local constinit bool binding = false;  ///< what it calls may come back h
 }  // namespace
 
 void bind_new_libraries() noexcept {
-  // Acquire: partner the release in Round::bind().
+  // Acquire: partner the release in BindingPass::bind().
   if (binding || counts_now().loads == loads.load(std::memory_order_acquire)) return;
   binding = true;
-  for (int rounds = 0; rounds < 64 && !Round().run(); ++rounds) {
+  for (int rounds = 0; rounds < 64 && !BindingPass().run(); ++rounds) {
   }
   binding = false;
 }
@@ -383,22 +387,23 @@ void bind_new_libraries() noexcept {
 const void* runtime_for(const void* inside, Family family, const void* everybodys) noexcept {
   const void* found = nullptr;
   while_libraries_stay([&] {
-    stock.take();
-    const Object library = Object::with(inside);
-    if (library && library != own()) found = stock.runtime_for(library, family, everybodys);
+    loaded_libraries.take();
+    const LoadedObject library = LoadedObject::with(inside);
+    if (library && library != own()) found = loaded_libraries.runtime_for(library, family, everybodys);
   });
   return found;
 }
 
 bool somebody_defines(const char* name) noexcept {
   bool found = false;
-  Object::each([&](const Object& object) { return found = object != own() && object.find(name) != nullptr; });
+  LoadedObject::each(
+      [&](const LoadedObject& object) { return found = object != own() && object.find(name) != nullptr; });
   return found;
 }
 
 void* stub_of(int copy, const char* name, bool gnu) noexcept {
   const auto [begin, end] = entries_of(name);
-  for (const Entry* entry = begin; entry != end; ++entry) {
+  for (const InterceptedFunction* entry = begin; entry != end; ++entry) {
     if ((entry->family == Family::gnu) == gnu) return stub(copy, *entry);
   }
   return nullptr;

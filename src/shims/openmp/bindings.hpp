@@ -10,7 +10,7 @@
 // A runtime that was in the process from the start serves all libraries. Its callers are left as they are.
 //
 // A library may be looked at while its constructors, or those of what it needs, have still to run, as they may look
-// functions up themselves. So nothing here opens it: its memory is read (../objects.hpp).
+// functions up themselves. So nothing here opens it: its memory is read (../loaded_objects.hpp).
 #pragma once
 
 #include <cstdint>

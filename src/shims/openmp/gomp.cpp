@@ -3,22 +3,22 @@
 #include <cstdint>
 #include <utility>
 
-#include "shims/openmp/crew.hpp"
+#include "shims/openmp/hot_team.hpp"
 
 namespace smelt::shims::openmp {
 namespace {
 
 using Body = void (*)(void*);
 
-constinit Entry parallel_entry("openmp", "parallel (GOMP_parallel)");
-constinit Entry barrier_entry("openmp", "barrier (GOMP_barrier)");
-constinit Entry loop_entry("openmp", "end of for (GOMP_loop_end)");
-constinit Entry sections_entry("openmp", "end of sections (GOMP_sections_end)");
-constinit Entry copyprivate_entry("openmp", "copyprivate (GOMP_single_copy_start)");
+constinit InterceptedFunction parallel_entry("openmp", "parallel (GOMP_parallel)");
+constinit InterceptedFunction barrier_entry("openmp", "barrier (GOMP_barrier)");
+constinit InterceptedFunction loop_entry("openmp", "end of for (GOMP_loop_end)");
+constinit InterceptedFunction sections_entry("openmp", "end of sections (GOMP_sections_end)");
+constinit InterceptedFunction copyprivate_entry("openmp", "copyprivate (GOMP_single_copy_start)");
 
 const Runtime& gnu(const void* caller) noexcept { return runtime(Family::gnu, caller); }
 
-void plain_barrier(const Runtime& below, Entry& entry) noexcept {
+void plain_barrier(const Runtime& below, InterceptedFunction& entry) noexcept {
   barrier(below, entry, [&] { below.barrier(); });
 }
 
@@ -55,14 +55,14 @@ void sections_body(void* argument) noexcept {
   sections.body(sections.data);
 }
 
-/// Runs a region by a crew, or has `original()` run it.
+/// Runs a region by a hot team, or has `original()` run it.
 template <class Original>
 void region(const Runtime& below, unsigned threads, unsigned flags, smelt_work work,
             const Original& original) noexcept {
   if (flags == 0 && run_region(below, static_cast<int>(threads), work, parallel_entry)) return;
   if (flags != 0) parallel_entry.passed("proc_bind");
   dissolve("proc_bind");
-  const Nested nested;
+  const OutsideRegion nested;
   original();
 }
 
@@ -84,7 +84,7 @@ SMELT_SHOWN void GOMP_parallel(Body body, void* data, unsigned threads, unsigned
 
 SMELT_SHOWN void GOMP_barrier() noexcept { plain_barrier(gnu(SMELT_CALLER), barrier_entry); }
 
-// A construct outside of regions may have had a region inside, whose crew is parked: hence dissolve().
+// A construct outside of regions may have had a region inside, whose hot team is parked: hence dissolve().
 SMELT_SHOWN void GOMP_loop_end() noexcept {
   const Runtime& below = gnu(SMELT_CALLER);
   dissolve("GOMP_loop_end");
@@ -104,8 +104,8 @@ SMELT_SHOWN void GOMP_sections_end() noexcept {
 SMELT_SHOWN unsigned GOMP_sections_next() noexcept {
   const Runtime& below = gnu(SMELT_CALLER);
   dissolve("GOMP_sections_next");
-  const unsigned first = std::exchange(self.section, Self::no_section);
-  return first == Self::no_section ? below.sections_next() : first;
+  const unsigned first = std::exchange(self.section, ThreadState::no_section);
+  return first == ThreadState::no_section ? below.sections_next() : first;
 }
 
 SMELT_SHOWN bool GOMP_single_start() noexcept {
@@ -118,19 +118,19 @@ SMELT_SHOWN void* GOMP_single_copy_start() noexcept {
   const Runtime& below = gnu(SMELT_CALLER);
   dissolve("GOMP_single_copy_start");
   if (!in_region_of(below)) return below.single_copy_start();
-  if (smelt_team_claim(self.crew->team, self.member) != 0) {
+  if (smelt_team_claim(self.hot_team->team, self.member) != 0) {
     self.copying = true;
     return nullptr;
   }
   plain_barrier(below, copyprivate_entry);
-  return *self.crew->copied;
+  return *self.hot_team->copied;
 }
 
 SMELT_SHOWN void GOMP_single_copy_end(void* data) noexcept {
   const Runtime& below = gnu(SMELT_CALLER);
   if (!self.copying) return below.single_copy_end(data);
   self.copying = false;
-  *self.crew->copied = data;
+  *self.hot_team->copied = data;
   plain_barrier(below, copyprivate_entry);
 }
 

@@ -7,15 +7,15 @@
 #include <type_traits>
 #include <utility>
 
-#include "shims/openmp/crew.hpp"
+#include "shims/openmp/hot_team.hpp"
 
 namespace smelt::shims::openmp {
 namespace {
 
-constinit Entry parallel_entry("openmp", "parallel (__kmpc_fork_call)");
-constinit Entry barrier_entry("openmp", "barrier (__kmpc_barrier)");
-constinit Entry copyprivate_entry("openmp", "copyprivate (__kmpc_copyprivate)");
-constinit Entry reduce_entry("openmp", "reduction (__kmpc_reduce)");
+constinit InterceptedFunction parallel_entry("openmp", "parallel (__kmpc_fork_call)");
+constinit InterceptedFunction barrier_entry("openmp", "barrier (__kmpc_barrier)");
+constinit InterceptedFunction copyprivate_entry("openmp", "copyprivate (__kmpc_copyprivate)");
+constinit InterceptedFunction reduce_entry("openmp", "reduction (__kmpc_reduce)");
 
 constexpr std::size_t most_arguments = SMELT_MOST_ARGUMENTS;  // more go to the original (thunks.S)
 
@@ -58,7 +58,7 @@ constexpr auto passers = make_passers(std::make_index_sequence<most_arguments + 
 
 const Runtime& llvm(const void* caller) noexcept { return runtime(Family::llvm, caller); }
 
-void plain_barrier(const Runtime& below, void* location, std::int32_t thread, Entry& entry) noexcept {
+void plain_barrier(const Runtime& below, void* location, std::int32_t thread, InterceptedFunction& entry) noexcept {
   barrier(below, entry, [&] { below.kmp_barrier(location, thread); });
 }
 
@@ -76,7 +76,7 @@ bool combine_atomically(const Runtime& below, const void* location) noexcept {
     std::int32_t reserved, flags;
   };
   return below.own_reductions && (static_cast<const Location*>(location)->flags & offers_atomic) != 0 &&
-         (self.crew->size <= few || self.crew->size > self.crew->pus);
+         (self.hot_team->size <= few || self.hot_team->size > self.hot_team->pus);
 }
 constexpr std::int32_t atomically = 2;
 
@@ -99,7 +99,7 @@ struct StaticLoop {
   /// False: one of the rare cases (no or so many iterations that a bound would overflow), left to the runtime.
   static bool cut(std::int32_t schedule, std::int32_t* last, Index* lower, Index* upper, Step* stride,
                   Step increment, Step chunk) noexcept {
-    const auto count = static_cast<Unsigned>(self.crew->size), own = static_cast<Unsigned>(self.member);
+    const auto count = static_cast<Unsigned>(self.hot_team->size), own = static_cast<Unsigned>(self.member);
     if ((schedule != chunked && schedule != whole) || increment == 0 || chunk > most_steps || increment > most_steps ||
         increment < -most_steps || outsized(*lower) || outsized(*upper)) {
       return false;
@@ -188,7 +188,7 @@ extern "C" {
       run_region(below, requested, {runners[static_cast<std::size_t>(count)], &call}, parallel_entry, 1 + count))
     return;
   if (bound) parallel_entry.passed("proc_bind");
-  const Nested nested;
+  const OutsideRegion nested;
   push_clauses(below, location, requested);
   passers[static_cast<std::size_t>(count)](below, location, call);
 }
@@ -251,9 +251,9 @@ SMELT_SHOWN void __kmpc_copyprivate(void* location, std::int32_t thread, std::si
   const Runtime& below = llvm(SMELT_CALLER);
   dissolve("__kmpc_copyprivate");
   if (!in_region_of(below)) return below.copyprivate(location, thread, bytes, data, copy, mine);
-  if (mine != 0) *self.crew->copied = data;
+  if (mine != 0) *self.hot_team->copied = data;
   plain_barrier(below, location, thread, copyprivate_entry);
-  if (mine == 0) copy(data, *self.crew->copied);
+  if (mine == 0) copy(data, *self.hot_team->copied);
   plain_barrier(below, location, thread, copyprivate_entry);
 }
 

@@ -1,6 +1,6 @@
 // Library routines whose answer the shim knows: a parked master is outside of all regions, whatever the runtime
 // thinks. Each exists for programs built by GCC and for those built by clang (exports.map), in C and in Fortran.
-#include "shims/openmp/crew.hpp"
+#include "shims/openmp/hot_team.hpp"
 
 namespace smelt::shims::openmp {
 namespace {
@@ -10,7 +10,7 @@ template <Family family, class Parked, class Alone, class Inside>
 int answer(int (*Runtime::*original)(), const void* caller, Parked when_parked, Alone when_alone,
            Inside when_inside) noexcept {
   const Runtime& below = runtime(family, caller);
-  if (smelt_openmp_state != outside && self.crew->runtime == &below) {
+  if (smelt_openmp_state != outside && self.hot_team->runtime == &below) {
     if (smelt_openmp_state == inside) return when_inside();
     if (smelt_openmp_state == parked) return when_parked();
     if (smelt_openmp_state == alone) return when_alone();
@@ -21,7 +21,7 @@ int answer(int (*Runtime::*original)(), const void* caller, Parked when_parked, 
 int zero() noexcept { return 0; }
 int one() noexcept { return 1; }
 int own_number() noexcept { return self.member; }
-int team_size() noexcept { return self.crew->size; }
+int team_size() noexcept { return self.hot_team->size; }
 int usual_threads() noexcept { return self.max_threads; }
 
 template <Family family>

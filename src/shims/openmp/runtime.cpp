@@ -14,9 +14,9 @@
 #include <mutex>
 #include <string_view>
 
-#include "shims/objects.hpp"
+#include "shims/loaded_objects.hpp"
 #include "shims/openmp/bindings.hpp"
-#include "shims/openmp/crew.hpp"
+#include "shims/openmp/hot_team.hpp"
 
 namespace smelt::shims::openmp {
 
@@ -72,12 +72,12 @@ static_assert(std::size(symbols) <= most_symbols);
 [[gnu::visibility("hidden")]] constinit std::atomic<void*> smelt_openmp_originals_of_copies[most_copies + 1][most_symbols] = {};
 }
 
-void stop_crews(const char* why) noexcept {
+void stop_hot_teams(const char* why) noexcept {
   const char* none = nullptr;
   stopped.compare_exchange_strong(none, why, std::memory_order_relaxed);
 }
 
-const char* crews_stopped() noexcept { return stopped.load(std::memory_order_relaxed); }
+const char* hot_teams_stopped() noexcept { return stopped.load(std::memory_order_relaxed); }
 
 namespace {
 
@@ -113,22 +113,22 @@ Dlclose c_library_dlclose() noexcept {
 // ---- look-up -----------------------------------------------------------------------------------
 
 /// Where the functions of a runtime are looked for: after the shim, or in one library and what it needs.
-class Scope {
+class SymbolScope {
  public:
   /// The scope of the whole process.
-  Scope() = default;
+  SymbolScope() = default;
 
   /// The scope of a runtime. Opening it runs its constructors if they have still to run, and those of what it needs: that
   /// is the C library's, in their order. Nothing else may be opened at any time.
-  explicit Scope(const link_map& runtime) noexcept {
+  explicit SymbolScope(const link_map& runtime) noexcept {
     if (void* handle = dlopen(runtime.l_name, RTLD_LAZY | RTLD_NOLOAD)) handle_ = handle;
   }
 
-  ~Scope() {
+  ~SymbolScope() {
     if (handle_ != RTLD_NEXT) c_library_dlclose()(handle_);
   }
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
+  SymbolScope(const SymbolScope&) = delete;
+  SymbolScope& operator=(const SymbolScope&) = delete;
 
   void* find(const char* name, const char* version = nullptr) const noexcept {
     void* found = version != nullptr ? dlvsym(handle_, name, version) : nullptr;
@@ -145,7 +145,7 @@ const char* marker(Family family) noexcept { return family == Family::gnu ? "GOM
 
 // A look-up that finds nothing takes memory for the message.
 void* defined_after_shim(const char* name, const char* version) noexcept {
-  return somebody_defines(name) ? Scope().find(name, version) : nullptr;
+  return somebody_defines(name) ? SymbolScope().find(name, version) : nullptr;
 }
 
 namespace {
@@ -234,7 +234,7 @@ bool is_set(const char* variable) noexcept {
   return value != nullptr && *value != '\0';
 }
 
-const char* why_no_crews(const Runtime& runtime, const Scope& scope) noexcept {
+const char* why_no_hot_teams(const Runtime& runtime, const SymbolScope& scope) noexcept {
   const void* entry = scope.find(marker(runtime.family));
   if (entry == nullptr) return "there is no runtime";
   if (scope.find("GOMP_parallel_start") == nullptr || scope.find("GOMP_parallel_end") == nullptr)
@@ -336,7 +336,7 @@ const link_map* library_with(const void* address) noexcept {
   return dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0 ? map : nullptr;
 }
 
-Runtime find_runtime(Family family, const Scope& scope, bool global) noexcept {
+Runtime find_runtime(Family family, const SymbolScope& scope, bool global) noexcept {
   Runtime found = {};
   const bool gnu = family == Family::gnu;
   const auto get = [&](auto& function, const char* name, const char* version = nullptr) {
@@ -405,21 +405,22 @@ Runtime find_runtime(Family family, const Scope& scope, bool global) noexcept {
   found.usual_blocks = !is_set("KMP_SCHEDULE");
   found.awake_s = awake_s(family);
   found.code = code_around(scope.find(marker(family)));
-  found.shim = code_around(reinterpret_cast<const void*>(&stop_crews));
-  found.no_crews = switched_off("SMELT_OPENMP") ? "SMELT_OPENMP=0" : why_no_crews(found, scope);
+  found.shim = code_around(reinterpret_cast<const void*>(&stop_hot_teams));
+  found.no_hot_teams = switched_off("SMELT_OPENMP") ? "SMELT_OPENMP=0" : why_no_hot_teams(found, scope);
   return found;
 }
 
 /// A runtime that is private to libraries, by where its main function is.
-struct Private : Runtime {
+struct PrivateRuntime : Runtime {
   const void* marker;
-  const Private* next;
+  const PrivateRuntime* next;
   mutable std::atomic<void*> originals[std::size(symbols)];  ///< as far as they have been asked for
 };
 
 constinit std::mutex copies_mutex;
-constinit std::atomic<const Private*> newest_copy{nullptr};
-constinit const Private* copies[most_copies + 1] = {};  ///< by number, written before a stub with that number is handed out
+constinit std::atomic<const PrivateRuntime*> newest_copy{nullptr};
+constinit const PrivateRuntime* copies[most_copies + 1] =
+    {};  ///< by number, written before a stub with that number is handed out
 constinit int copy_count = 0;
 
 /// Workers of a runtime wait in its code between regions: it stays loaded.
@@ -429,25 +430,27 @@ void keep_loaded(const void* inside) noexcept {
 }
 
 /// Those that are known.
-const Private* known_copy(Family family, const void* main_function, const Private* from) noexcept {
-  for (const Private* each = from; each != nullptr; each = each->next) {
+const PrivateRuntime* known_copy(Family family, const void* main_function, const PrivateRuntime* from) noexcept {
+  for (const PrivateRuntime* each = from; each != nullptr; each = each->next) {
     if (each->marker == main_function && each->family == family) return each;
   }
   return nullptr;
 }
 
 /// The copy whose main function this is. Null: that of those for whom there is none.
-const Private* copy_at(Family family, const void* main_function) noexcept {
+const PrivateRuntime* copy_at(Family family, const void* main_function) noexcept {
   // Acquire: partner the release below.
-  const Private* known = newest_copy.load(std::memory_order_acquire);
+  const PrivateRuntime* known = newest_copy.load(std::memory_order_acquire);
   if ((known = known_copy(family, main_function, known)) != nullptr) return known;
   if (main_function != nullptr) keep_loaded(main_function);
   const link_map* const library = main_function != nullptr ? library_with(main_function) : nullptr;
   // Not under the lock: the loader has one of its own, under which constructors come here.
-  auto* const made = library != nullptr ? new Private{{find_runtime(family, Scope(*library), false)}, main_function, nullptr, {}}
-                                        : new Private{{find_runtime(family, Scope(), false)}, main_function, nullptr, {}};
+  auto* const made =
+      library != nullptr
+          ? new PrivateRuntime{{find_runtime(family, SymbolScope(*library), false)}, main_function, nullptr, {}}
+          : new PrivateRuntime{{find_runtime(family, SymbolScope(), false)}, main_function, nullptr, {}};
   const std::lock_guard lock(copies_mutex);
-  const Private* const first = newest_copy.load(std::memory_order_relaxed);
+  const PrivateRuntime* const first = newest_copy.load(std::memory_order_relaxed);
   if ((known = known_copy(family, main_function, first)) != nullptr) {
     delete made;
     return known;
@@ -458,17 +461,17 @@ const Private* copy_at(Family family, const void* main_function) noexcept {
   return made;
 }
 
-const Private* find_private(Family family, const void* caller) noexcept {
+const PrivateRuntime* find_private(Family family, const void* caller) noexcept {
   bind_new_libraries();
   const void* const everybodys = defined_after_shim(marker(family));
   if (const void* const found = runtime_for(caller, family, everybodys)) return copy_at(family, found);
   if (everybodys != nullptr) return copy_at(family, everybodys);
   // A runtime that calls itself on behalf of the shim.
-  if (smelt_openmp_state != outside && self.crew->runtime->family == family) {
-    return static_cast<const Private*>(self.crew->runtime);
+  if (smelt_openmp_state != outside && self.hot_team->runtime->family == family) {
+    return static_cast<const PrivateRuntime*>(self.hot_team->runtime);
   }
   // Code in no library, made at run time or called by such code: of one that is there.
-  for (const Private* each = newest_copy.load(std::memory_order_acquire); each != nullptr; each = each->next) {
+  for (const PrivateRuntime* each = newest_copy.load(std::memory_order_acquire); each != nullptr; each = each->next) {
     if (each->family == family && each->marker != nullptr) return each;
   }
   return copy_at(family, nullptr);
@@ -490,7 +493,7 @@ const Runtime* global_runtime(Family family) noexcept {
   // Acquire: partner the release below.
   if (const Runtime* runtime = slot.load(std::memory_order_acquire)) return runtime;
   if (!there_at_start(family)) return nullptr;
-  auto* const made = new Runtime(find_runtime(family, Scope(), true));
+  auto* const made = new Runtime(find_runtime(family, SymbolScope(), true));
   const Runtime* first = nullptr;
   if (slot.compare_exchange_strong(first, made, std::memory_order_acq_rel)) return made;
   delete made;
@@ -503,9 +506,9 @@ namespace {
 
 /// The private runtimes of the libraries that a thread's calls came from: programs of many libraries (Python with its
 /// modules) call from one after the other. Good until a library is unloaded.
-class Callers {
+class CallerCache {
  public:
-  const Private* find(const void* caller) const noexcept {
+  const PrivateRuntime* find(const void* caller) const noexcept {
     // Acquire: partner dlclose(). Who calls from a library that was loaded in the place of another sees that the one
     // was unloaded, or that it is being closed.
     if (libraries_closing.load(std::memory_order_acquire) != 0) return nullptr;
@@ -518,22 +521,22 @@ class Callers {
   }
 
   /// `unloaded`: libraries_unloaded before the runtime was looked for.
-  void remember(const void* caller, const Private* runtime, std::uint32_t unloaded) noexcept {
+  void remember(const void* caller, const PrivateRuntime* runtime, std::uint32_t unloaded) noexcept {
     if (unloaded_ != unloaded) *this = {};
     unloaded_ = unloaded;
     entries_[next_++ % std::size(entries_)] = {code_around(caller), runtime};
   }
 
  private:
-  struct Entry {
+  struct InterceptedFunction {
     Runtime::Code library;
-    const Private* runtime = nullptr;
+    const PrivateRuntime* runtime = nullptr;
   };
-  Entry entries_[16] = {};
+  InterceptedFunction entries_[16] = {};
   std::uint32_t next_ = 0;
   std::uint32_t unloaded_ = 0;
 };
-thread_local constinit Callers callers[2];
+thread_local constinit CallerCache callers[2];
 
 }  // namespace
 
@@ -554,11 +557,11 @@ namespace {
 }  // namespace
 
 const Runtime& runtime_detail::look_up(Family family, const void* caller) noexcept {
-  Callers& known = callers[static_cast<int>(family)];
-  if (const Private* found = known.find(caller)) return *found;
+  CallerCache& known = callers[static_cast<int>(family)];
+  if (const PrivateRuntime* found = known.find(caller)) return *found;
   if (const Runtime* global = global_runtime(family)) return *global;
   const auto unloaded = libraries_unloaded.load(std::memory_order_relaxed);
-  const Private* found = find_private(family, caller);
+  const PrivateRuntime* found = find_private(family, caller);
   known.remember(caller, found, unloaded);
   return *found;
 }
@@ -568,7 +571,7 @@ const Runtime& runtime_detail::look_up(Family family, const void* caller) noexce
 namespace {
 
 void prepare(const Symbol& symbol) noexcept {
-  if (symbol.kind == Kind::stop) stop_crews("teams, target or tools are used");
+  if (symbol.kind == Kind::stop) stop_hot_teams("teams, target or tools are used");
   dissolve(symbol.name);
   if (symbol.kind != Kind::observe) call_off();
 }
@@ -576,8 +579,8 @@ void prepare(const Symbol& symbol) noexcept {
 }  // namespace
 
 void* Runtime::find(const char* name, const char* version) const noexcept {
-  if (global || library == nullptr) return Scope().find(name, version);
-  return Scope(*static_cast<const link_map*>(library)).find(name, version);
+  if (global || library == nullptr) return SymbolScope().find(name, version);
+  return SymbolScope(*static_cast<const link_map*>(library)).find(name, version);
 }
 
 extern "C" {
@@ -589,7 +592,7 @@ extern "C" {
   if (!below.calls_itself(caller)) prepare(symbol);
   auto& slot = smelt_openmp_originals[index];
   if (void* known = slot.load(std::memory_order_relaxed)) return known;
-  auto* own = below.global ? nullptr : &static_cast<const Private&>(below).originals[index];
+  auto* own = below.global ? nullptr : &static_cast<const PrivateRuntime&>(below).originals[index];
   if (void* known = own != nullptr ? own->load(std::memory_order_relaxed) : nullptr) return known;
   void* const original = below.find(symbol.name, symbol.version);
   if (original == nullptr) undefined(symbol.name);
@@ -604,17 +607,17 @@ void* look_up_for(void* handle, const char* name) noexcept {
   void* const original = c_library_dlsym()(handle, name);
   const link_map* const library = original != nullptr ? library_with(original) : nullptr;
   if (library == nullptr || library == library_with(reinterpret_cast<void*>(&copy_at))) return nullptr;
-  const Object runtime = Object::with(original);
+  const LoadedObject runtime = LoadedObject::with(original);
   const bool llvm = runtime.find(marker(Family::llvm)) != nullptr;
   const Family family = llvm ? Family::llvm : Family::gnu;
   const ElfW(Sym)* const found = runtime.find(marker(family));
   if (found == nullptr) return nullptr;
   if (!there_at_start(family)) {
-    const Private& copy = *copy_at(family, runtime.address_of(*found));
+    const PrivateRuntime& copy = *copy_at(family, runtime.address_of(*found));
     if (void* const stub = copy.copy != 0 ? stub_of(copy.copy, name, !llvm) : nullptr) return stub;
     if (is_known(name)) return nullptr;
   }
-  stop_crews("a function was looked up in the runtime itself");
+  stop_hot_teams("a function was looked up in the runtime itself");
   dissolve("a function was looked up in the runtime itself");
   return nullptr;
 }
@@ -630,7 +633,7 @@ bool nobody_has(const char* name) noexcept {
   if (there_at_start(Family::gnu) || there_at_start(Family::llvm)) return false;
   return stub_of(1, name, true) == nullptr && stub_of(1, name, false) == nullptr
              ? false
-             : Scope().find(name) == nullptr && c_library_dlsym()(RTLD_NEXT, name) == nullptr;
+             : SymbolScope().find(name) == nullptr && c_library_dlsym()(RTLD_NEXT, name) == nullptr;
 }
 
 /// Who looks functions up past the shim gets those that the shim has for that copy. Returns who is to answer: the C
@@ -651,7 +654,8 @@ bool nobody_has(const char* name) noexcept {
   const auto before = count_unloaded();
   const int result = c_library_dlclose()(handle);
   if (count_unloaded() != before) libraries_unloaded.fetch_add(1, std::memory_order_relaxed);
-  // Release: partner Callers::find(). What is loaded in the place of this library is loaded after the addition above.
+  // Release: partner CallerCache::find(). What is loaded in the place of this library is loaded after the addition
+  // above.
   libraries_closing.fetch_sub(1, std::memory_order_release);
   return result;
 }

@@ -1,4 +1,4 @@
-// The OpenMP runtimes below: where their functions are, and whether crews may be made of their threads.
+// The OpenMP runtimes below: where their functions are, and whether hot teams may be made of their threads.
 #pragma once
 
 #include <atomic>
@@ -84,7 +84,7 @@ struct Runtime {
   Family family;
   bool global;           ///< every library of the process is served by this one
   int copy;              ///< else: its number, see copy_with()
-  const char* no_crews;  ///< why none can be made, null: they can
+  const char* no_hot_teams;  ///< why none can be made, null: they can
   bool own_reductions;   ///< how reductions combine is not prescribed
   bool usual_blocks;     ///< static loops are cut into blocks that differ by at most one iteration
   double awake_s;        ///< how long its threads stay awake (smelt_team_create)
@@ -144,10 +144,10 @@ void* defined_after_shim(const char* name, const char* version = nullptr) noexce
 /// The number of the copy whose main function this is, for stubs (bindings.hpp); 0: there are too many.
 int copy_with(Family family, const void* main_function) noexcept;
 
-/// No crews from now on, in any thread. `why`: a literal.
-void stop_crews(const char* why) noexcept;
+/// No hot teams from now on, in any thread. `why`: a literal.
+void stop_hot_teams(const char* why) noexcept;
 
-/// Why stop_crews() was called; null if it was not.
-const char* crews_stopped() noexcept;
+/// Why stop_hot_teams() was called; null if it was not.
+const char* hot_teams_stopped() noexcept;
 
 }  // namespace smelt::shims::openmp

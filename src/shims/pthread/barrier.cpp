@@ -1,12 +1,12 @@
-// pthread_barrier_init, _wait and _destroy over a gate that lies in the program's pthread_barrier_t.
+// pthread_barrier_init, _wait and _destroy over a counted barrier that lies in the program's pthread_barrier_t.
 //
 // A barrier is known by a number where the C library's own barriers count the threads that have left, which
 // never gets that high. So one that was initialised before the shim was there, or past it, is recognised and
 // goes to the C library.
 //
 // To compare times (SMELT_VERBOSE=1) there is a barrier of the C library beside each of ours. In a sampled round
-// all threads that have arrived at the gate wait there, too, before they pass the gate: whoever meets whom is
-// always decided by the gate.
+// all threads that have arrived at the counted barrier wait there, too, before they pass the counted barrier: whoever
+// meets whom is always decided by the counted barrier.
 #include <pthread.h>
 
 #include <cerrno>
@@ -22,7 +22,7 @@ namespace smelt::shims {
 namespace {
 
 struct Barrier {
-  smelt_gate gate;
+  smelt_counted_barrier counted_barrier;
   std::uint32_t magic;
   std::uint32_t spare;
   pthread_barrier_t* sampled;  ///< of the C library; null unless times are compared
@@ -34,9 +34,9 @@ static_assert(sizeof(Barrier) <= sizeof(pthread_barrier_t) && alignof(Barrier) <
 static_assert(offsetof(Barrier, magic) == 16);  // of the C library's barrier: threads that have left, below 2^31
 static_assert(our_magic > UINT32_MAX / 2);
 
-constinit Entry init_entry("pthread", "pthread_barrier_init");
-constinit Entry wait_entry("pthread", "pthread_barrier_wait");
-constinit Entry destroy_entry("pthread", "pthread_barrier_destroy");
+constinit InterceptedFunction init_entry("pthread", "pthread_barrier_init");
+constinit InterceptedFunction wait_entry("pthread", "pthread_barrier_wait");
+constinit InterceptedFunction destroy_entry("pthread", "pthread_barrier_destroy");
 
 constexpr char not_ours[] = "a barrier that was initialised without the shim";
 constexpr char off[] = "SMELT_PTHREAD=0";
@@ -95,13 +95,13 @@ void free_sampled(pthread_barrier_t* barrier) noexcept {
 
 int wait_compared(Barrier& barrier) noexcept {
   const std::uint64_t start = cycles();
-  const smelt_gate_ticket ticket = smelt_gate_arrive(&barrier.gate);
+  const smelt_counted_barrier_ticket ticket = smelt_counted_barrier_arrive(&barrier.counted_barrier);
   const Sample kind = barrier.sampled != nullptr ? sample_kind(ticket.round) : Sample::none;
   if (kind == Sample::original) {
     Stopwatch watch(wait_entry, kind);
     original().wait(barrier.sampled);
   }
-  const int result = smelt_gate_pass(&barrier.gate, ticket);
+  const int result = smelt_counted_barrier_pass(&barrier.counted_barrier, ticket);
   if (kind == Sample::ours) wait_entry.record(kind, cycles() - start);
   wait_entry.took();
   return result;
@@ -121,13 +121,13 @@ extern "C" {
     init_entry.passed(off);
     return original().init(barrier, attributes, count);
   }
-  smelt_gate gate;
-  const auto make = is_shared(attributes) ? smelt_gate_init : smelt_gate_init_private;
-  if (make(&gate, count) != SMELT_OK) {
+  smelt_counted_barrier counted_barrier;
+  const auto make = is_shared(attributes) ? smelt_counted_barrier_init : smelt_counted_barrier_init_private;
+  if (make(&counted_barrier, count) != SMELT_OK) {
     init_entry.passed("0 or more than 2^30 threads");
     return original().init(barrier, attributes, count);
   }
-  new (barrier) Barrier{gate, our_magic, 0, make_sampled(attributes, count)};
+  new (barrier) Barrier{counted_barrier, our_magic, 0, make_sampled(attributes, count)};
   return 0;
 }
 
@@ -136,8 +136,9 @@ extern "C" {
     wait_entry.passed(original().off ? off : not_ours);
     return original().wait(barrier);
   }
-  const int result = verbose() ? wait_compared(ours(barrier)) : smelt_gate_wait(&ours(barrier).gate);
-  return result == SMELT_GATE_LAST ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
+  const int result =
+      verbose() ? wait_compared(ours(barrier)) : smelt_counted_barrier_wait(&ours(barrier).counted_barrier);
+  return result == SMELT_COUNTED_BARRIER_LAST ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
 }
 
 [[gnu::visibility("default")]] int pthread_barrier_destroy(pthread_barrier_t* barrier) noexcept {
@@ -146,7 +147,7 @@ extern "C" {
     return original().destroy(barrier);
   }
   Barrier& own = ours(barrier);
-  if (smelt_gate_destroy(&own.gate) != SMELT_OK) return EBUSY;
+  if (smelt_counted_barrier_destroy(&own.counted_barrier) != SMELT_OK) return EBUSY;
   free_sampled(own.sampled);
   own.magic = 0;
   return 0;

@@ -9,9 +9,9 @@
 
 namespace smelt::state {
 
-class Messages {
+class MessageCosts {
  public:
-  explicit Messages(const MapPlatform& platform) : on_(platform) {}
+  explicit MessageCosts(const MapPlatform& platform) : on_(platform) {}
 
   double send(double words) const { return on_.send + words * on_.send_word; }
   double receive(double words) const { return on_.receive + words * on_.receive_word; }

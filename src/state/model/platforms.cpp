@@ -27,11 +27,11 @@ struct Mean {
 };
 
 /// One way between two ranks.
-struct Way {
+struct LinkCosts {
   Mean send, receive, latency, line;
 };
 
-void add_pair(const plan::RankCosts& costs, int from, int to, Way& way) {
+void add_pair(const plan::RankCosts& costs, int from, int to, LinkCosts& way) {
   const Machine& machine = costs.machine();
   const auto writer = static_cast<std::size_t>(costs.group().pus[static_cast<std::size_t>(from)]);
   const auto reader = static_cast<std::size_t>(costs.group().pus[static_cast<std::size_t>(to)]);
@@ -86,7 +86,7 @@ Result<MapPlatform> platform_of(const Machine& machine, const Group& group) {
     return Error{Status::invalid_argument, "platform_of: group: PU " + std::to_string(pu) + " is not in the machine"};
   }
   const plan::RankCosts costs(machine, group);
-  Way way;
+  LinkCosts way;
   Mean own, far;
   std::set<int> numa_nodes;
   for (int rank = 0; rank < group.size(); ++rank) {

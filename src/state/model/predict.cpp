@@ -64,7 +64,7 @@ MapPrediction predict_with_best_servers(const MapDefinition& map, const MapPlatf
 }
 
 MapPrediction predict_colocated(const MapPlatform& platform, const MapLoad& load, int cores, int servers) {
-  const state::Messages on(platform);
+  const state::MessageCosts on(platform);
   const MapMessages& m = load.messages;
   const double p = load.lookups;
   MapCosts costs = state::part_simple_costs({platform, load, cores, servers});
@@ -138,9 +138,9 @@ bool suits(const MapPlatform& platform, const MapLoad& load, int cores, const Ma
 // ---- ranges ---------------------------------------------------------------------------------
 
 /// The fastest of some algorithms as a function of the share of updates.
-class Contest {
+class FastestMap {
  public:
-  Contest(const MapPlatform& platform, const MapLoad& load, int cores, std::span<const std::string_view> among)
+  FastestMap(const MapPlatform& platform, const MapLoad& load, int cores, std::span<const std::string_view> among)
       : platform_(platform), load_(load), cores_(cores) {
     for (const auto& map : state::map_definitions()) {
       const bool asked = among.empty() || std::ranges::find(among, map.facts.name) != among.end();
@@ -217,7 +217,7 @@ Result<std::vector<MapRange>> best_ranges(const MapPlatform& platform, const Map
                                           std::span<const std::string_view> among) {
   if (const auto error = check_load(load)) return *error;
   if (cores < 1 || cores > most_cores) return invalid("cores: from 1 to 4096");
-  Contest contest(platform, load, cores, among);
+  FastestMap contest(platform, load, cores, among);
   if (contest.empty()) return invalid("no algorithm keeps what the load asks for on these cores");
   std::vector<MapRange> ranges = {{0.0, contest.winner(1.0)->facts.name}};
   constexpr int steps_per_decade = 16;

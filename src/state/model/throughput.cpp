@@ -28,7 +28,7 @@ struct Terms {
   }
 
   const MapMessages& m;
-  Messages on;
+  MessageCosts on;
   int clients;
   double p;
   double hash;    ///< o_pre

@@ -1,0 +1,99 @@
+// The C interface, counted barriers. No handle and no communicator behind it: programs that use nothing else pay for
+// nothing else.
+#include "comm/fork_join/counted_barrier.hpp"
+
+#include <sched.h>
+
+#include <new>
+
+#include "machine/topology/allowance.hpp"
+#include "smelt/smelt.h"
+
+namespace {
+
+using smelt::Waiter;
+using smelt::comm::CountedBarrier;
+
+static_assert(sizeof(CountedBarrier) == sizeof(smelt_counted_barrier) &&
+              alignof(CountedBarrier) <= alignof(smelt_counted_barrier));
+
+int allowed_pus() noexcept {
+  cpu_set_t mask;
+  // Masks of more than 1024 PUs do not fit: far more than threads at most counted barriers.
+  return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : CPU_SETSIZE;
+}
+
+// Asked when the library is loaded, before the program pins its threads: a thread's own mask says nothing about
+// the others.
+const int pus_at_start = allowed_pus();
+
+/// How many threads of this process can run at a time, at most `pus_at_start`.
+int parallelism() noexcept {
+  static const int value = [] {
+    double quota = 0.0;
+    try {
+      quota = smelt::read_cgroup_limits("/").cpu_quota;
+    } catch (...) {  // no limit known
+    }
+    return quota > 0.0 && quota < pus_at_start ? static_cast<int>(quota) : pus_at_start;
+  }();
+  return value < 1 ? 1 : value;
+}
+
+/// The calling thread's, which learns over all counted barriers whether there are PUs enough.
+Waiter& waiter_for(const CountedBarrier& barrier) noexcept {
+  const auto make = [](int threads) {
+    auto config = smelt::make_wait_config(threads, 1);
+    config.longest_sleep_ns = smelt::no_timeout;  // who opens a barrier wakes; nothing else is to be looked for
+    return Waiter(config);
+  };
+  struct ThreadWaiters {
+    Waiter alone, sharing;
+  };
+  thread_local ThreadWaiters own{make(1), make(2)};
+  return barrier.count() > static_cast<std::uint32_t>(parallelism()) ? own.sharing : own.alone;
+}
+
+CountedBarrier& barrier_of(smelt_counted_barrier* barrier) noexcept {
+  return *std::launder(reinterpret_cast<CountedBarrier*>(barrier));
+}
+
+}  // namespace
+
+int smelt_counted_barrier_init(smelt_counted_barrier* barrier, unsigned count) {
+  if (barrier == nullptr || count == 0 || count > CountedBarrier::most) return SMELT_INVALID_ARGUMENT;
+  new (barrier) CountedBarrier(count);
+  return SMELT_OK;
+}
+
+int smelt_counted_barrier_init_private(smelt_counted_barrier* barrier, unsigned count) {
+  if (barrier == nullptr || count == 0 || count > CountedBarrier::most) return SMELT_INVALID_ARGUMENT;
+  new (barrier) CountedBarrier(count, smelt::FutexScope::threads);
+  return SMELT_OK;
+}
+
+smelt_counted_barrier_ticket smelt_counted_barrier_arrive(smelt_counted_barrier* barrier) {
+  const auto ticket = barrier_of(barrier).arrive();
+  return {ticket.round, ticket.last ? 1u : 0u};
+}
+
+int smelt_counted_barrier_pass(smelt_counted_barrier* barrier, smelt_counted_barrier_ticket ticket) {
+  CountedBarrier& own = barrier_of(barrier);
+  if (!own.pass({ticket.round, ticket.last != 0}, waiter_for(own))) return SMELT_BROKEN;
+  return ticket.last != 0 ? int{SMELT_COUNTED_BARRIER_LAST} : int{SMELT_OK};
+}
+
+void smelt_counted_barrier_leave(smelt_counted_barrier* barrier) {
+  CountedBarrier& own = barrier_of(barrier);
+  own.leave(waiter_for(own));
+}
+
+int smelt_counted_barrier_wait(smelt_counted_barrier* barrier) {
+  if (barrier_of(barrier).complete()) return SMELT_COUNTED_BARRIER_LAST;
+  return smelt_counted_barrier_pass(barrier, smelt_counted_barrier_arrive(barrier));
+}
+
+int smelt_counted_barrier_destroy(smelt_counted_barrier* barrier) {
+  CountedBarrier& own = barrier_of(barrier);
+  return own.drain(waiter_for(own)) ? SMELT_OK : SMELT_INVALID_ARGUMENT;
+}

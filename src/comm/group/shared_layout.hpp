@@ -1,0 +1,114 @@
+// SharedLayout: the shared memory of a communicator and its layout. Offsets only: every process maps it where it
+// likes.
+//
+//   | Control | part of rank 0 | part of rank 1 | ...       each on pages of its own, on the rank's NUMA node
+//
+//   part of rank r:
+//     Tick       written by r, polled by others: how far it is, and where its buffers are
+//     Parking    who sleeps until the tick changes
+//     Progress   written by r: what it has entered
+//     stage      a ring of chunks (staging_ring.hpp), filled by r, read by others
+//     channels   0 -> r, 1 -> r, ...; beside each, how many of the sender's buffers r has read
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/cacheline.hpp"
+#include "base/segment.hpp"
+#include "base/wait.hpp"
+#include "channel/ump.hpp"
+#include "comm/group/flat_barrier.hpp"
+#include "comm/group/staging_ring.hpp"
+#include "comm/ordering.hpp"
+#include "smelt/plan.hpp"
+
+namespace smelt::comm {
+
+/// A rank's clock, in epochs (collectives that use ticks) and ticks within. Only grows.
+///
+///   value = epoch << 24 | ticks of the chunks before + tick within the chunk
+struct alignas(separation_bytes) Tick {
+  std::atomic<std::uint64_t> value{0};
+  std::atomic<const std::byte*> in{nullptr};  ///< buffers of the operation under way, in the rank's own process
+  std::atomic<std::byte*> out{nullptr};
+  alignas(separation_bytes) Parking parking;
+
+  /// Partner: reached() of other ranks. Publishes this rank's stage and buffers, and that it has read what it read.
+  void raise(std::uint64_t to) noexcept {
+    value.store(to, ordering::tick_post);
+    unpark(parking);
+  }
+  /// Partner: raise() of the owner.
+  bool reached(std::uint64_t wanted) const noexcept { return value.load(ordering::tick_await) >= wanted; }
+};
+inline constexpr int tick_bits = 24;
+
+/// The number of collectives a rank has entered and the kind of the last one, readable by the
+/// others at any time: what a time-out report is made of. And what the rank waits for, while it does so for long: what
+/// smelt/inspect.hpp reports. No order with anything else.
+struct alignas(separation_bytes) Progress {
+  std::atomic<std::uint64_t> position{0};  ///< calls << 8 | operation
+  std::atomic<std::uint32_t> touches{0};   ///< 1: it reads or writes another rank's buffers (Endpoint::Touch)
+  std::atomic<std::uint32_t> peer{0};      ///< rank that is waited for + 1; 0: several
+  std::atomic<std::uint64_t> waits_since_ns{0}, waits_at_ns{0};  ///< monotonic_ns(), of the last wait
+
+  static std::uint64_t calls(std::uint64_t position) { return position >> 8; }
+  static Operation operation(std::uint64_t position) { return static_cast<Operation>(position & 0xff); }
+};
+
+/// Beside a channel: buffers that its receiver has read straight from the sender's memory, and what is taken of those
+/// that both move (work_sharing.hpp).
+struct alignas(separation_bytes) DirectReads {
+  std::atomic<std::uint64_t> taken{0};
+  std::atomic<std::uint32_t> count{0};
+  Parking parking;
+};
+
+/// What concerns the communicator as a whole. All zero at first, as everything in the shared memory: nobody has to
+/// prepare it.
+struct ControlBlock {
+  static constexpr std::size_t text_bytes = 512;
+
+  alignas(separation_bytes) std::atomic<int> status{0};  ///< Status::ok while it works
+  std::atomic<int> failing{0};                           ///< 1: somebody writes `failure`
+  std::atomic<int> no_direct{0};                         ///< 1: some process may not read another's memory
+  std::atomic<int> setup[2] = {};                        ///< ranks that have come to a point of the set-up
+  char failure[text_bytes] = {};                         ///< valid once status is not ok
+  FlatBarrier flat_barrier;
+};
+
+class SharedLayout {
+ public:
+  /// Lines per channel: a burst of this many messages needs no acknowledgement.
+  static std::uint32_t channel_lines(int ranks) { return ranks <= 64 ? 64 : 16; }
+
+  static std::size_t bytes(int ranks);
+
+  SharedLayout() = default;
+  /// A view on zeroed, page-aligned memory of bytes(ranks) bytes.
+  SharedLayout(std::byte* memory, int ranks);
+
+  ControlBlock& control() const { return *reinterpret_cast<ControlBlock*>(memory_); }
+  Tick& tick(int rank) const { return *reinterpret_cast<Tick*>(part(rank)); }
+  Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(part(rank) + sizeof(Tick)); }
+  std::byte* stage(int rank) const { return part(rank) + head_bytes; }
+  std::byte* channel(int sender, int receiver) const;
+  DirectReads& consumed(int sender, int receiver) const;
+
+  /// The pages that are mostly used by this rank.
+  std::byte* part(int rank) const { return parts_ + static_cast<std::size_t>(rank) * part_bytes_; }
+  std::size_t part_bytes() const { return part_bytes_; }
+
+ private:
+  static constexpr std::size_t head_bytes = sizeof(Tick) + sizeof(Progress);
+
+  std::byte* memory_ = nullptr;
+  std::byte* parts_ = nullptr;
+  int ranks_ = 0;
+  std::size_t channel_stride_ = 0, part_bytes_ = 0;
+};
+
+}  // namespace smelt::comm

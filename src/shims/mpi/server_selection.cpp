@@ -1,0 +1,200 @@
+#include "shims/mpi/server_selection.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdio>
+#include <utility>
+
+namespace smelt::shims::mpi {
+namespace {
+
+constexpr int enough = 6, points_by_far = 3, most_failures = 2;
+constexpr int longest = 3;       // rows are twice as long in each round up to this one
+constexpr int most_rounds = 10;  // the last ones are further away than programs are long
+
+/// Of what both took, in the same number of calls.
+bool clearly_less(std::uint64_t challenger, std::uint64_t champion) { return challenger * 20 < champion * 19; }
+bool less_by_far(std::uint64_t challenger, std::uint64_t champion) { return challenger * 5 < champion * 4; }
+
+}  // namespace
+
+SelectionCell::SelectionCell(Board& board, std::span<Times> times, int rank, std::uint64_t first,
+                             bool two_ways) noexcept
+    : board_(&board), times_(times), rank_(rank), two_ways_(two_ways), first_(first), of_library_(!two_ways) {
+  await_contest();
+}
+
+Server SelectionCell::challenger() const noexcept {
+  if (of_library_) return Server::library;
+  return champion_ == Server::smelt ? Server::smelt_at_rest : Server::smelt;
+}
+
+Server SelectionCell::come_to() noexcept {
+  ++calls_;
+  if (state_ == State::resting) {
+    if (calls_ < start_) return holder_;
+    begin_stage();
+  } else if (state_ == State::showing) {
+    // Acquire pairs with show(): the times are there.
+    const auto all = [&] { return board_->shown.load(std::memory_order_acquire) == (stage_ + 1) * times_.size(); };
+    if (!board_->next[stage_ % 2].has_come(calls_, all, begin_)) return holder_;
+    judge();
+    if (state_ == State::resting) return holder_;
+  }
+  return calls_ - begin_ < row_ ? champion_ : challenger();
+}
+
+void SelectionCell::begin_stage() noexcept {
+  state_ = State::racing;
+  event_ = 0;
+  begin_ = calls_;
+  row_ = 1 + ((glancing_ ? 2u : 4u) << std::min(round_, longest));
+  spent_[0] = spent_[1] = 0;
+}
+
+void SelectionCell::spent(std::uint64_t ticks) noexcept {
+  if (state_ != State::racing) return;
+  const std::uint64_t place = calls_ - begin_;
+  if (place % row_ != 0) spent_[place / row_] += ticks;
+  if (place + 1 == 2 * row_) show();
+}
+
+void SelectionCell::show() noexcept {
+  Times& own = times_[static_cast<std::size_t>(rank_)];
+  own.champion[stage_ % 2].store(spent_[0], std::memory_order_relaxed);
+  own.challenger[stage_ % 2].store(spent_[1], std::memory_order_relaxed);
+  state_ = State::showing;
+  begin_ = calls_ + 1;
+  board_->shown.fetch_add(1, std::memory_order_acq_rel);  // pairs with come_to()
+}
+
+/// At the same call on all ranks, by the same numbers.
+void SelectionCell::judge() noexcept {
+  std::uint64_t champion = 0, challenger = 0;
+  for (const Times& each : times_) {
+    champion += each.champion[stage_ % 2].load(std::memory_order_relaxed);
+    challenger += each.challenger[stage_ % 2].load(std::memory_order_relaxed);
+  }
+  ++stage_;
+  if (std::exchange(glancing_, false)) {
+    if (less_by_far(champion, challenger)) return end_contest(false);
+  } else if (clearly_less(challenger, champion)) {
+    points_ += less_by_far(challenger, champion) ? points_by_far : 1;
+    if (points_ >= enough) return end_contest(true);
+  } else if (++failures_ == most_failures) {
+    return end_contest(false);
+  }
+  begin_stage();
+}
+
+void SelectionCell::end_contest(bool challenger_won) noexcept {
+  if (of_library_) {
+    holder_ = challenger_won ? Server::library : champion_;
+  } else {
+    if (challenger_won) champion_ = challenger();
+    if (holder_ != Server::library) holder_ = champion_;
+  }
+  if (of_library_) round_ = std::min(round_ + 1, most_rounds);
+  of_library_ = !two_ways_ || !of_library_;
+  glancing_ = true;
+  points_ = failures_ = 0;
+  state_ = State::resting;
+  await_contest();
+}
+
+/// Between the two contests of a round are a few calls, between the rounds many.
+void SelectionCell::await_contest() noexcept {
+  const std::uint64_t few = first_ / 4, many = first_ << (4 * round_);
+  if (round_ == 0) {
+    start_ = of_library_ ? std::max(first_, calls_ + few) : few;
+  } else {
+    start_ = calls_ + (of_library_ && two_ways_ ? few : many);
+  }
+  event_ = holder_ == Server::library ? 0 : start_;
+}
+
+// ---- all of a communicator ------------------------------------------------------------------
+
+namespace {
+
+std::size_t board_bytes(int ranks) noexcept {
+  const auto times = static_cast<std::size_t>(ranks) * sizeof(SelectionCell::Times);
+  return sizeof(SelectionCell::Board) +
+         (times + alignof(SelectionCell::Board) - 1) / alignof(SelectionCell::Board) * alignof(SelectionCell::Board);
+}
+
+}  // namespace
+
+std::size_t ServerSelection::bytes(int ranks) noexcept {
+  return static_cast<std::size_t>(operations * classes) * board_bytes(ranks);
+}
+
+ServerSelection::ServerSelection(void* memory, int ranks, int rank, std::uint64_t first)
+    : memory_(memory), ranks_(ranks) {
+  cells_.reserve(operations * classes);
+  for (std::size_t i = 0; i < cells_.capacity(); ++i) {
+    std::byte* const at = static_cast<std::byte*>(memory) + i * board_bytes(ranks);
+    const std::span times(reinterpret_cast<SelectionCell::Times*>(at + sizeof(SelectionCell::Board)),
+                          static_cast<std::size_t>(ranks));
+    const bool two_ways = i % classes >= static_cast<std::size_t>(class_of(least_of_two_ways));
+    cells_.emplace_back(*reinterpret_cast<SelectionCell::Board*>(at), times, rank, first, two_ways);
+  }
+}
+
+ServerSelection::~ServerSelection() { munmap(memory_, bytes(ranks_)); }
+
+std::unique_ptr<ServerSelection> ServerSelection::open(int fd, std::size_t offset, int ranks, int rank,
+                                                       std::uint64_t first) {
+  void* const memory = mmap(nullptr, bytes(ranks), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                            static_cast<off_t>(offset));
+  if (memory == MAP_FAILED) return nullptr;
+  try {
+    return std::make_unique<ServerSelection>(memory, ranks, rank, first);
+  } catch (...) {
+    munmap(memory, bytes(ranks));
+    throw;
+  }
+}
+
+int ServerSelection::class_of(std::size_t bytes) noexcept {
+  return std::min(static_cast<int>(std::bit_width(bytes)), classes - 1);
+}
+
+namespace {
+
+using Text = std::array<char, 96>;
+
+/// "32 KiB"
+void write_size(char* to, std::size_t room, std::size_t bytes) noexcept {
+  int unit = 0;
+  for (; bytes >= 1024 && unit < 3; ++unit) bytes /= 1024;
+  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB"};
+  std::snprintf(to, room, "%zu %s", bytes, units[unit]);
+}
+
+std::array<Text, ServerSelection::classes> write_reasons() noexcept {
+  std::array<Text, ServerSelection::classes> texts{};
+  std::snprintf(texts[0].data(), texts[0].size(), "the library is faster here");
+  for (std::size_t i = 1; i < texts.size(); ++i) {
+    char from[16];
+    write_size(from, sizeof from, std::size_t{1} << (i - 1));
+    char to[24] = "";
+    if (i + 1 < texts.size()) write_size(to, sizeof to, std::size_t{1} << i);
+    std::snprintf(texts[i].data(), texts[i].size(), "the library is faster here from %s on%s%s", from,
+                  to[0] != '\0' ? ", below " : "", to);
+  }
+  return texts;
+}
+
+}  // namespace
+
+const char* ServerSelection::why(const SelectionCell& cell, std::size_t bytes) noexcept {
+  if (cell.holder() != Server::library) return "timed in a race with smelt";
+  static const auto reasons = write_reasons();  // never destroyed: an array of arrays
+  return reasons[static_cast<std::size_t>(class_of(bytes))].data();
+}
+
+}  // namespace smelt::shims::mpi

@@ -1,0 +1,248 @@
+#include "shims/openmp/hot_team.hpp"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <new>
+#include <utility>
+
+namespace smelt::shims::openmp {
+
+extern "C" {
+thread_local constinit std::uint8_t smelt_openmp_state = outside;
+}
+thread_local constinit ThreadState self;
+
+namespace {
+
+constinit InterceptedFunction parked_entry("openmp", "hot teams");
+
+constexpr char called_off[] = "the region uses tasks, cancellation or control variables";
+
+/// A master's hot team, and whether making one pays.
+class PrimaryThread {
+ public:
+  PrimaryThread() noexcept {
+    // A child of fork() has no workers, so the hot team is dissolved in time. Once for all threads.
+    static const int registered = pthread_atfork([] { dissolve("fork"); }, nullptr, nullptr);
+    static_cast<void>(registered);
+  }
+  ~PrimaryThread() {
+    dissolve("the thread ends");
+    retired_ = true;
+    // Elsewhere than outside others may still look at it: the process ends in the midst of a region.
+    if (smelt_openmp_state == outside) smelt_team_free(hot_team_.team);
+  }
+  PrimaryThread(const PrimaryThread&) = delete;
+  PrimaryThread& operator=(const PrimaryThread&) = delete;
+
+  HotTeam& hot_team() noexcept { return hot_team_; }
+  bool retired() const noexcept { return retired_; }
+
+  /// Whether to make a hot team now. After some that were dissolved early the original gets its turns, ever more.
+  bool worth_it() noexcept {
+    if (passes_ == 0) return true;
+    --passes_;
+    return false;
+  }
+  void ran() noexcept {
+    ++regions_;
+    if (regions_ >= plenty) longest_ = shortest_pass;
+  }
+  /// The hot team has to go; `regions_` tells whether it was worth its making.
+  void gone() noexcept {
+    if (regions_ < plenty) {
+      passes_ = longest_;
+      if (longest_ < longest_pass) longest_ *= 2;
+    }
+    regions_ = 0;
+  }
+
+  /// A team of `size` for the hot team. False: out of memory.
+  bool provide(const Runtime& runtime, int size) noexcept {
+    if (hot_team_.team == nullptr || hot_team_.size != size || hot_team_.runtime != &runtime) {
+      smelt_team_free(hot_team_.team);
+      hot_team_.team = nullptr;
+      if (smelt_team_create(size, runtime.get_num_procs(), runtime.awake_s, &hot_team_.team) != SMELT_OK) return false;
+    }
+    hot_team_.copied = smelt_team_handed(hot_team_.team);
+    hot_team_.runtime = &runtime;
+    hot_team_.size = size;
+    hot_team_.pus = runtime.get_num_procs();
+    return true;
+  }
+
+ private:
+  static constexpr std::uint32_t plenty = 16;
+  static constexpr std::uint32_t shortest_pass = 4;
+  static constexpr std::uint32_t longest_pass = 4096;
+
+  HotTeam hot_team_;
+  std::uint32_t regions_ = 0;  ///< of this hot team
+  std::uint32_t passes_ = 0;   ///< regions that the original gets before the next try
+  std::uint32_t longest_ = shortest_pass;
+  bool retired_ = false;
+};
+
+PrimaryThread& master() noexcept {
+  thread_local PrimaryThread own;
+  return own;
+}
+
+void join_hot_team(HotTeam& hot_team, int member) noexcept {
+  self.hot_team = &hot_team;
+  self.member = member;
+  self.barriers = 0;
+  self.section = ThreadState::no_section;
+  self.serialized = 0;
+  if (hot_team.runtime->family == Family::llvm) self.global_number = hot_team.runtime->global_thread_num(nullptr);
+}
+
+/// What the runtime runs in every member; the master comes back from parallel_start without it.
+void serve(void* argument) noexcept {
+  HotTeam& hot_team = *static_cast<HotTeam*>(argument);
+  join_hot_team(hot_team, hot_team.runtime->get_thread_num());
+  for (;;) {
+    const smelt_work work = smelt_team_receive(hot_team.team, self.member);
+    if (work.function == nullptr) break;
+    smelt_openmp_state = inside;
+    work.function(work.data);
+  }
+  smelt_openmp_state = outside;
+  self.hot_team = nullptr;
+}
+
+/// The runtime ends its region: all have left our function, or are on their way.
+void end_region() noexcept {
+  HotTeam& hot_team = *self.hot_team;
+  hot_team.runtime->parallel_end();
+  smelt_openmp_state = outside;
+  self.hot_team = nullptr;
+  // The runtime's join lies between the members' last look at the team and this.
+  smelt_team_reset(hot_team.team);
+  master().gone();
+}
+
+/// Enters a region of the runtime and parks. False: it gave other threads than asked for.
+bool start(const Runtime& runtime, int size) noexcept {
+  PrimaryThread& own = master();
+  if (!own.provide(runtime, size)) return false;
+  HotTeam& hot_team = own.hot_team();
+  self.max_threads = runtime.get_max_threads();
+  runtime.parallel_start(serve, &hot_team, static_cast<unsigned>(size));
+  join_hot_team(hot_team, 0);
+  smelt_openmp_state = parked;
+  if (runtime.get_num_threads() == size) return true;
+  dissolve("fewer threads than asked for");
+  return false;
+}
+
+void nothing(void*) noexcept {}
+
+const char* why_not(const Runtime& runtime, int size) noexcept {
+  if (smelt_openmp_state != outside) return "nested";
+  if (const char* why = hot_teams_stopped()) return why;
+  if (runtime.no_hot_teams != nullptr) return runtime.no_hot_teams;
+  if (size < 2 || size > 4096) return "a team of one";
+  if (runtime.get_level() != 0) return "nested";
+  if (runtime.get_dynamic() != 0) return "omp_set_dynamic";
+  PrimaryThread& own = master();
+  if (own.retired()) return "the thread ends";
+  return own.worth_it() ? nullptr : "hot teams had to be dissolved too often";
+}
+
+void run(smelt_work work, int words) noexcept {
+  HotTeam& hot_team = *self.hot_team;
+  smelt_openmp_state = inside;
+  if (words != 0 && words <= SMELT_TEAM_WORDS) {
+    smelt_team_fork_copied(hot_team.team, work, words);
+  } else {
+    smelt_team_fork(hot_team.team, work);
+  }
+  work.function(work.data);
+  if (smelt_team_join(hot_team.team)) {
+    smelt_openmp_state = parked;
+    master().ran();
+  } else {
+    end_region();
+  }
+}
+
+}  // namespace
+
+bool run_region(const Runtime& runtime, int threads, smelt_work work, InterceptedFunction& entry, int words) noexcept {
+  if (smelt_openmp_state == alone && self.hot_team->runtime == &runtime) dissolve("nested in a region of one");
+  if (smelt_openmp_state == parked) {
+    const int size = threads != 0 ? threads : self.max_threads;
+    if (size == 1 && run_alone(runtime, work, entry)) return true;
+    if (size == self.hot_team->size && &runtime == self.hot_team->runtime && hot_teams_stopped() == nullptr)
+        [[likely]] {
+      entry.took();
+      run(work, words);
+      return true;
+    }
+    dissolve("a team of another size");
+  }
+  const int size = threads != 0 || smelt_openmp_state != outside ? threads : runtime.get_max_threads();
+  if (const char* why = why_not(runtime, size)) {
+    entry.passed(why);
+    return false;
+  }
+  if (!start(runtime, size)) {
+    entry.passed("fewer threads than asked for");
+    return false;
+  }
+  entry.took();
+  run(work, words);
+  return true;
+}
+
+Turn try_barrier(InterceptedFunction& entry) noexcept {
+  if (smelt_openmp_state == inside) [[likely]] {
+    const auto kind = sample_kind(self.barriers++);
+    if (kind == Sample::original) return Turn::sampled;
+    Stopwatch watch(entry, kind);
+    if (hot_team_barrier()) [[likely]] {
+      entry.took();
+      return Turn::ours;
+    }
+  }
+  entry.passed(smelt_openmp_state == away ? called_off : "not in a region that was taken over");
+  return Turn::original;
+}
+
+void dissolve(const char* why) noexcept {
+  if ((smelt_openmp_state & (parked | alone)) == 0) return;
+  const bool was_alone = smelt_openmp_state == alone;
+  const Runtime& runtime = *self.hot_team->runtime;
+  parked_entry.passed(why);
+  smelt_team_fork(self.hot_team->team, {nullptr, nullptr});
+  end_region();
+  if (!was_alone) return;
+  self.entered_alone = true;
+  runtime.parallel_start(nothing, nullptr, 1);
+}
+
+bool run_alone(const Runtime& runtime, smelt_work work, InterceptedFunction& entry) noexcept {
+  if (smelt_openmp_state != parked || self.hot_team->runtime != &runtime || runtime.family != Family::gnu) return false;
+  if (hot_teams_stopped() != nullptr) return false;
+  entry.took();
+  self.entered_alone = false;
+  smelt_openmp_state = alone;
+  work.function(work.data);
+  if (smelt_openmp_state == alone) {
+    smelt_openmp_state = parked;
+  } else if (std::exchange(self.entered_alone, false)) {
+    // It may have a hot team of regions inside; that has gone with them.
+    runtime.parallel_end();
+  }
+  return true;
+}
+
+void call_off() noexcept {
+  if (smelt_openmp_state != inside) return;
+  smelt_openmp_state = away;
+  smelt_team_call_off(self.hot_team->team, self.member);
+}
+
+}  // namespace smelt::shims::openmp

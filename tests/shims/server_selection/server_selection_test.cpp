@@ -1,0 +1,245 @@
+// Ranks are threads that call as MPI's ranks do: each in its own time, none waiting for the others but where `in_step` says so.
+#include "shims/mpi/server_selection.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace smelt::shims::mpi {
+namespace {
+
+constexpr int bcast = 0, barrier = 2;
+constexpr std::uint64_t first = 8;
+
+/// The races of all ranks of a job, over one file.
+class Job {
+ public:
+  explicit Job(int ranks) {
+    const int fd = memfd_create("smelt-race-test", MFD_CLOEXEC);
+    EXPECT_EQ(ftruncate(fd, static_cast<off_t>(ServerSelection::bytes(ranks))), 0);
+    for (int rank = 0; rank < ranks; ++rank) races_.push_back(ServerSelection::open(fd, 0, ranks, rank, first));
+    close(fd);
+  }
+  ServerSelection& race(int rank) { return *races_[static_cast<std::size_t>(rank)]; }
+  int ranks() const { return static_cast<int>(races_.size()); }
+
+ private:
+  std::vector<std::unique_ptr<ServerSelection>> races_;
+};
+
+struct Took {
+  std::uint64_t smelt, library, at_rest = 1000;
+
+  std::uint64_t by(Server server) const {
+    return server == Server::smelt ? smelt : server == Server::library ? library : at_rest;
+  }
+};
+using Times = std::function<Took(int call)>;
+
+/// One call of a cell, as entry.cpp makes it.
+Server call(SelectionCell& cell, Took took) {
+  if (cell.passes()) return cell.holder();
+  const Server server = cell.come_to();
+  cell.spent(took.by(server));
+  return server;
+}
+
+/// Who serves the calls of one cell, on ranks that take turns call by call.
+std::vector<Server> play(Job& job, int calls, const Times& times, int operation = bcast, std::size_t bytes = 1024) {
+  std::vector<Server> served;
+  for (int number = 1; number <= calls; ++number) {
+    for (int rank = 0; rank < job.ranks(); ++rank) {
+      const Server server = call(job.race(rank).cell(operation, bytes), times(number));
+      if (rank == 0) served.push_back(server);
+      EXPECT_EQ(server, served.back()) << "call " << number << " on rank " << rank;
+    }
+  }
+  return served;
+}
+
+std::size_t by(Server server, const std::vector<Server>& served, std::size_t from = 0) {
+  return static_cast<std::size_t>(std::count(served.begin() + static_cast<std::ptrdiff_t>(from), served.end(), server));
+}
+std::size_t by_library(const std::vector<Server>& served, std::size_t from = 0) {
+  return by(Server::library, served, from);
+}
+
+TEST(ServerSelection, TheLibraryKeepsACellInWhichItIsFaster) {
+  Job job(3);
+  const auto served = play(job, 400, [](int) { return Took{100, 90}; });
+  EXPECT_EQ(by_library(served), by_library(served, first - 1)) << "no race before its time";
+  EXPECT_EQ(by_library(served, 100), 300U - (5U + 6 * 9U)) << "all but smelt's rows of the next race, twice as long";
+  EXPECT_EQ(job.race(0).cell(bcast, 1024).holder(), Server::library);
+}
+
+TEST(ServerSelection, ALibraryThatIsSlowerByFarGetsOneGlance) {
+  Job job(2);
+  const auto served = play(job, 120, [](int) { return Took{100, 300}; });
+  EXPECT_EQ(by_library(served), 3U);
+  EXPECT_EQ(job.race(1).cell(bcast, 1024).holder(), Server::smelt);
+}
+
+TEST(ServerSelection, SmeltKeepsWhatTakesAsLong) {
+  Job job(2);
+  std::size_t bytes = 64;
+  for (const std::uint64_t library : {95, 100, 125}) {
+    const auto served = play(job, 100, [&](int) { return Took{100, library}; }, bcast, bytes *= 2);
+    EXPECT_EQ(by_library(served), 3U + 2 * 5U) << "a glance and two stages, " << library;
+  }
+}
+
+TEST(ServerSelection, ALibraryThatIsFasterByFarGetsACellSoon) {
+  Job job(2);
+  const auto served = play(job, 100, [](int) { return Took{100, 50}; });
+  EXPECT_EQ(by(Server::smelt, served), first - 1 + 3 + 2 * 5) << "until the race, and its rows of a glance and two stages";
+}
+
+TEST(ServerSelection, TheWayThatIsFasterIsSmelts) {
+  for (const bool at_rest : {true, false}) {
+    for (const std::uint64_t library : {50U, 500U}) {
+      Job job(3);
+      const auto times = [&](int) { return at_rest ? Took{200, library, 100} : Took{100, library, 200}; };
+      const auto served = play(job, 120, times, bcast, 1 << 20);
+      const Server ours = at_rest ? Server::smelt_at_rest : Server::smelt;
+      EXPECT_EQ(served.back(), library == 50 ? Server::library : ours);
+      EXPECT_EQ(served[first / 4 - 2], Server::smelt) << "before the first contest";
+      EXPECT_TRUE(at_rest || by(Server::smelt_at_rest, served) == 3) << "a glance";
+    }
+  }
+}
+
+TEST(ServerSelection, ShortMessagesHaveOneWay) {
+  Job job(2);
+  const auto served = play(
+      job, 500,
+      [](int) {
+        return Took{100, 90, 10};
+      },
+      bcast, ServerSelection::least_of_two_ways - 1);
+  EXPECT_EQ(by(Server::smelt_at_rest, served), 0U);
+}
+
+TEST(ServerSelection, AWayThatComesToBeFasterIsFoundWhileTheLibraryHasTheCell) {
+  Job job(2);
+  const auto served = play(job, 6000, [](int number) {
+    return number < 100 ? Took{200, 100, 300} : Took{200, 100, 50};
+  }, bcast, 1 << 16);
+  EXPECT_EQ(served[150], Server::library);
+  EXPECT_EQ(served.back(), Server::smelt_at_rest);
+}
+
+TEST(ServerSelection, OneBadStageDoesNotDecide) {
+  Job job(2);
+  // Somebody is interrupted in the library's calls 20 to 23.
+  const auto served = play(job, 120, [](int number) { return Took{100, number >= 20 && number < 24 ? 1000U : 80U}; });
+  EXPECT_EQ(job.race(0).cell(bcast, 1024).holder(), Server::library);
+}
+
+TEST(ServerSelection, IsAskedAgainAfterManyCalls) {
+  Job job(2);
+  const auto served = play(job, 40 * static_cast<int>(first), [](int number) {
+    return number < 100 ? Took{100, 50} : Took{50, 100};
+  });
+  EXPECT_EQ(served[120], Server::library);
+  EXPECT_EQ(served.back(), Server::smelt);
+}
+
+TEST(ServerSelection, CellsAreApart) {
+  Job job(2);
+  const auto faster = [](int) { return Took{100, 50}; };
+  play(job, 100, faster, bcast, 4096);
+  EXPECT_EQ(job.race(0).cell(bcast, 4097).holder(), Server::library);
+  EXPECT_EQ(job.race(0).cell(bcast, 8191).holder(), Server::library);
+  EXPECT_EQ(job.race(0).cell(bcast, 4095).holder(), Server::smelt);
+  EXPECT_EQ(job.race(0).cell(bcast, 8192).holder(), Server::smelt);
+  EXPECT_EQ(job.race(0).cell(barrier, 0).holder(), Server::smelt);
+  EXPECT_EQ(&job.race(0).cell(bcast, std::size_t{1} << 40), &job.race(0).cell(bcast, std::size_t{1} << 50));
+}
+
+TEST(ServerSelection, ACallThatPassedCanBeTakenBack) {
+  Job job(1);
+  SelectionCell& cell = job.race(0).cell(bcast, 8);
+  for (std::uint64_t i = 0; i < 10 * first; ++i) {
+    ASSERT_TRUE(cell.passes());
+    cell.take_back();
+  }
+}
+
+TEST(ServerSelection, SaysWhyTheLibraryServes) {
+  Job job(1);
+  EXPECT_STREQ(ServerSelection::why(job.race(0).cell(bcast, 8), 8), "timed in a race with smelt");
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{65537}, std::size_t{1} << 40}) {
+    play(job, 100, [](int) { return Took{100, 50}; }, bcast, bytes);
+  }
+  const auto why = [&](std::size_t bytes) {
+    return std::string(ServerSelection::why(job.race(0).cell(bcast, bytes), bytes));
+  };
+  EXPECT_EQ(why(0), "the library is faster here");
+  EXPECT_EQ(why(100000), "the library is faster here from 64 KiB on, below 128 KiB");
+  EXPECT_EQ(why(std::size_t{1} << 40), "the library is faster here from 4 GiB on");
+}
+
+/// Ranks that may be far ahead of each other, as the roots of broadcasts are, and times by which who is ahead changes.
+void stress(int ranks, int calls, unsigned seed, int most_ahead) {
+  Job job(ranks);
+  std::vector<std::vector<Server>> served(static_cast<std::size_t>(ranks));
+  std::vector<std::atomic<int>> at(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::mt19937 random(seed + static_cast<unsigned>(rank));
+      std::mt19937 size(seed);  // the same on all ranks
+      auto& own = served[static_cast<std::size_t>(rank)];
+      for (int number = 0; number < calls; ++number) {
+        // The others are no further behind than that.
+        for (const auto& each : at) {
+          while (each.load(std::memory_order_relaxed) < number - most_ahead) std::this_thread::yield();
+        }
+        SelectionCell& cell = job.race(rank).cell(bcast, std::size_t{4096} << size() % 2);
+        own.push_back(call(cell, {90 + random() % 20, 70 + random() % 40, 80 + random() % 40}));
+        at[static_cast<std::size_t>(rank)].store(number + 1, std::memory_order_relaxed);
+        if (random() % 16 == 0) std::this_thread::yield();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  std::size_t library = by_library(served[0]);
+  EXPECT_GT(library, 0U);
+  for (int rank = 1; rank < ranks; ++rank) EXPECT_EQ(served[static_cast<std::size_t>(rank)], served[0]) << "seed " << seed;
+}
+
+TEST(ServerSelection, RanksNeverDisagree) {
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    stress(2, 3000, seed, 1 << 20);
+    stress(3, 3000, seed, 1);
+    stress(5, 1500, seed, 7);
+  }
+}
+
+TEST(SwitchPoint, NamesTheFirstCallThatNobodyHasComeTo) {
+  SwitchPoint switch_point;
+  const auto never = [] { return false; };
+  const auto now = [] { return true; };
+  EXPECT_FALSE(switch_point.has_come(5, never));
+  EXPECT_FALSE(switch_point.has_come(9, never));
+  EXPECT_FALSE(switch_point.has_come(6, now));  // names 10
+  EXPECT_FALSE(switch_point.has_come(9, never));
+  EXPECT_TRUE(switch_point.has_come(10, never));
+  EXPECT_TRUE(switch_point.has_come(11, never));
+  // Used again for calls from 20 on.
+  EXPECT_FALSE(switch_point.has_come(20, never, 20));
+  EXPECT_TRUE(switch_point.has_come(21, now, 20));
+  EXPECT_FALSE(switch_point.has_come(20, now, 20));
+}
+
+}  // namespace
+}  // namespace smelt::shims::mpi
