@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,25 +16,50 @@
 
 namespace smelt {
 
-/// A square matrix of costs, row-major; row = sender, column = receiver.
+class CostsByClass;
+
+/// A square matrix of costs; row = sender, column = receiver. It holds all cells, row after row, or, for large
+/// machines, the costs of classes of pairs: what is read is the same, but a matrix by class takes a few hundred KiB
+/// for thousands of PUs. Writing a cell of a matrix by class turns it into one of all cells.
 class Matrix {
  public:
   Matrix() = default;
   explicit Matrix(std::size_t size, double value = 0.0) : size_(size), cells_(size * size, value) {}
   /// Takes over size * size cells, row after row.
   Matrix(std::size_t size, std::vector<double>&& cells) : size_(size), cells_(std::move(cells)) {}
+  /// A matrix by class. Requires: not null.
+  explicit Matrix(std::shared_ptr<const CostsByClass> classes);
 
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
-  double& operator()(std::size_t row, std::size_t column) { return cells_[row * size_ + column]; }
-  double operator()(std::size_t row, std::size_t column) const { return cells_[row * size_ + column]; }
+  double& operator()(std::size_t row, std::size_t column) {
+    if (classes_) hold_all_cells();
+    return cells_[row * size_ + column];
+  }
+  double operator()(std::size_t row, std::size_t column) const {
+    return classes_ ? class_cost(row, column) : cells_[row * size_ + column];
+  }
+  /// Requires: the matrix holds all cells.
   const double* row(std::size_t index) const { return cells_.data() + index * size_; }
+  /// Copies the `size()` cells of a row to `cells`. Cost: O(size).
+  void copy_row(std::size_t row, double* cells) const;
+  /// Null where the matrix holds all cells.
+  const CostsByClass* classes() const noexcept { return classes_.get(); }
 
-  bool operator==(const Matrix&) const = default;
+  /// The matrix with senders and receivers exchanged, in the same form.
+  Matrix transposed() const;
+  /// The matrix with `ns` added to every cell but those of the diagonal, in the same form.
+  Matrix raised_by(double ns) const;
+
+  bool operator==(const Matrix& other) const;
 
  private:
+  double class_cost(std::size_t row, std::size_t column) const;
+  void hold_all_cells();
+
   std::size_t size_ = 0;
   std::vector<double> cells_;
+  std::shared_ptr<const CostsByClass> classes_;
 };
 
 /// A processing unit (hardware thread). Ids other than os_index are logical and dense per
@@ -180,14 +206,23 @@ Result<Machine> discover_machine();
 /// What may be used now: affinity mask of the calling thread, cgroup cpuset and CPU quota.
 Result<Allowance> discover_allowance();
 
-/// Reads a machine file (JSON, schema "smelt-machine/1"). The error names file, key and reason.
+/// Machines of more PUs hold their costs by class, where classes describe them (docs/reference/model.md, "Classes").
+inline constexpr std::size_t most_pus_in_full = 256;
+
+/// The machine with each matrix by class: every class costs its median, with residuals for the pairs of units, and of
+/// PUs, that differ from it by more than the share `noise`. A matrix that needs residuals for more than an eighth of
+/// its pairs keeps all cells. Cost: O(n^2) of each matrix that holds all cells.
+Machine with_costs_by_class(Machine machine, double noise);
+
+/// Reads a machine file (JSON, schema "smelt-machine/1" or "smelt-machine/2"). The error names file, key and reason.
 /// Never returns a half-loaded machine.
 Result<Machine> load_machine(const std::filesystem::path& file);
 
 /// The same from memory; `origin` stands for the file name in errors.
 Result<Machine> parse_machine(std::string_view json, const std::string& origin);
 
-/// JSON text of a machine, as load_machine reads it.
+/// JSON text of a machine, as load_machine reads it. Matrices by class are written as classes, under schema
+/// "smelt-machine/2"; a machine without any has schema "smelt-machine/1".
 std::string format_machine(const Machine& machine);
 
 /// Writes to a temporary file beside `file`, flushes and renames it: readers see the old or the
@@ -231,11 +266,14 @@ struct SynthSpec {
   /// else of the same L3 or NUMA node; else of the same package; else of the machine.
   double smt_ns = 10, l3_ns = 40, numa_ns = 80, package_ns = 110, remote_ns = 220;
   double send_share = 0.25;
-  double jitter = 0.0;     ///< relative, 0 <= jitter < 1: uniform in [-jitter, +jitter], per unordered pair
+  /// Relative, 0 <= jitter < 1: uniform in [-jitter, +jitter], per unordered pair of PUs; on machines of more than
+  /// most_pus_in_full PUs per unordered pair of L3 caches, NUMA nodes or packages, the finest of which there are at
+  /// most 256.
+  double jitter = 0.0;
   std::uint64_t seed = 1;  ///< of the jitter
 };
 
-/// A machine to plan for ahead of having it: at most 4096 PUs, costs rounded to 0.001 ns. The same
+/// A machine to plan for ahead of having it: at most 16384 PUs, costs rounded to 0.001 ns. The same
 /// spec gives the same machine everywhere. Errors: counts that do not divide, costs out of range.
 Result<Machine> synthesize_machine(const SynthSpec& spec);
 

@@ -17,6 +17,8 @@
 namespace smelt::cli {
 namespace {
 
+constexpr int many_ranks = 512;  // for which a search of a second finds little that one of a quarter does not
+
 constexpr int max_list_length = 65536;  // of "--ranks": a typing error must not fill the memory
 
 std::optional<double> read_number(const std::string& text) {
@@ -209,7 +211,7 @@ PlanOptions PlanArguments::options(const Group& group) const {
   }
   options.topology = topology;
   options.root = root;
-  options.search_ms = search_ms;
+  options.search_ms = search_ms.value_or(group.size() > many_ranks ? 250.0 : 1000.0);
   options.completion = completion;
   return options;
 }
@@ -232,10 +234,13 @@ void add_plan_options(Command& command, PlanArguments& arguments, bool one_plan)
       "--root", "RANK",
       [&arguments](const std::string& text) { arguments.root = parse_integer("--root", text, 0, max_list_length); },
       "root rank (default: the planner's choice)");
-  command.number("--search-ms", arguments.search_ms, 0, 3.6e6,
-                 "search budget in ms; 0: construction alone (default 1000)");
+  command.value(
+      "--search-ms", "NUMBER",
+      [&arguments](const std::string& text) { arguments.search_ms = parse_number("--search-ms", text, 0, 3.6e6); },
+      "search budget in ms; 0: construction alone (default 1000; 250 for more than 512 ranks)");
   command.flag("--completion", arguments.completion, "add the completion message of the published measurements");
   command.flag("--json", arguments.json, "print JSON");
+  command.flag("--all", arguments.all, "print everything, also where there are more than 64 ranks");
 }
 
 }  // namespace smelt::cli

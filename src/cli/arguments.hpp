@@ -42,6 +42,9 @@ Machine load_model(const std::string& file, bool need_costs = true);
 /// The group of "--ranks": os_index list, "all" or empty (every PU), or "cores" (one PU per core).
 Group select_group(const Machine& machine, const std::string& ranks);
 
+/// Of larger groups a screen shows a part, unless --all asks for everything.
+inline constexpr int most_ranks_shown = 64;
+
 /// The common arguments of plan, simulate and compare.
 struct PlanArguments {
   std::string model;
@@ -49,8 +52,9 @@ struct PlanArguments {
   std::string topology = "best";
   std::string ranks;
   std::optional<int> root;
-  double search_ms = 1000.0;
+  std::optional<double> search_ms;  ///< default: 1000, for more than many_ranks 250
   bool completion = false;
+  bool all = false;
   bool json = false;
 
   PlanOptions options(const Group& group) const;

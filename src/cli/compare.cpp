@@ -24,12 +24,15 @@ std::vector<Operation> operations_of(const std::string& names) {
   return result;
 }
 
-void print_ranking(Operation operation, const std::vector<Comparison>& ranking) {
+constexpr std::size_t trees_of_large_groups = 5;
+
+void print_ranking(Operation operation, const std::vector<Comparison>& ranking, bool all) {
   print(styled(Style::title, to_string(operation)) + "\n");
   const double best = ranking.empty() ? 0 : ranking.front().predicted_ns;
   const double worst = ranking.empty() ? 0 : ranking.back().predicted_ns;
   Table table("lrrl");
-  for (std::size_t i = 0; i < ranking.size(); ++i) {
+  const std::size_t shown = all ? ranking.size() : std::min(ranking.size(), trees_of_large_groups);
+  for (std::size_t i = 0; i < shown; ++i) {
     const auto& [topology, predicted] = ranking[i];
     const double ratio = best > 0 ? predicted / best : 1;
     const bool first = ratio < 1 + 1e-9;
@@ -38,7 +41,12 @@ void print_ranking(Operation operation, const std::vector<Comparison>& ranking) 
                {first ? std::string("best") : fmt::format("× {:.2f}", ratio), first ? Style::good : Style::faint},
                {bar(worst > 0 ? predicted / worst : 0, widest_bar), first ? Style::good : Style::accent}});
   }
-  print(table.text() + "\n");
+  print(table.text());
+  if (shown < ranking.size()) {
+    print(styled(Style::faint, fmt::format("  ... {} more, up to {}: --all prints them\n", ranking.size() - shown,
+                                           format_time(worst))));
+  }
+  print("\n");
 }
 
 void run(const PlanArguments& arguments) {
@@ -65,7 +73,7 @@ void run(const PlanArguments& arguments) {
       for (const auto& [topology, predicted] : ranking) entry[topology] = predicted;
       document[to_string(operation)] = std::move(entry);
     } else {
-      print_ranking(operation, ranking);
+      print_ranking(operation, ranking, arguments.all || group.size() <= most_ranks_shown);
       flush_output();
     }
   }

@@ -9,8 +9,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <functional>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <set>
@@ -243,10 +244,10 @@ class HardwareDrawing {
  public:
   explicit HardwareDrawing(const Machine& machine) : machine_(machine), levels_(visible_levels(machine)) {}
 
-  std::string text() {
+  std::string text(std::size_t most_lines) {
     const auto order = hardware_order(machine_);
-    // A machine of many caches is drawn down to the level that still fits a screen.
-    while (levels_.size() > 1 && lines(levels_.size()) > 48) levels_.pop_back();
+    // A machine of many caches is drawn down to the level that still fits.
+    while (levels_.size() > 1 && lines(levels_.size()) > most_lines) levels_.pop_back();
     descend(order, 0, "  ");
     return std::move(text_);
   }
@@ -319,31 +320,69 @@ PairClass pair_class(const Machine& machine, int a, int b) {
   return x.l2 == y.l2 ? PairClass::l2 : PairClass::l3;
 }
 
+namespace {
+
+/// Ordered pairs of PUs whose closest common unit is of each class: by the sizes of the units.
+std::map<PairClass, std::size_t> pairs_by_class(const Machine& machine, bool know_l2) {
+  std::array<std::map<std::array<int, 5>, std::size_t>, 5> sizes;
+  for (const Pu& pu : machine.pus) {
+    const std::array<int, 5> path{pu.package, pu.numa_node, pu.l3, know_l2 ? pu.l2 : pu.core, pu.core};
+    for (std::size_t depth = 0; depth < path.size(); ++depth) {
+      auto prefix = path;
+      std::fill(prefix.begin() + static_cast<std::ptrdiff_t>(depth) + 1, prefix.end(), -1);
+      ++sizes[depth][prefix];
+    }
+  }
+  constexpr PairClass classes[] = {PairClass::machine, PairClass::package, PairClass::numa_node,
+                                   PairClass::l3,      PairClass::l2,      PairClass::core};
+  std::map<PairClass, std::size_t> result;
+  std::size_t around = machine.size() * machine.size();
+  for (std::size_t depth = 0; depth <= sizes.size(); ++depth) {
+    std::size_t within = depth == sizes.size() ? machine.size() : 0;
+    if (depth < sizes.size()) {
+      for (const auto& [path, members] : sizes[depth]) within += members * members;
+    }
+    if (around > within) result[classes[depth]] = around - within;
+    around = within;
+  }
+  return result;
+}
+
+}  // namespace
+
 std::vector<ClassCosts> cost_classes(const Machine& machine) {
+  constexpr int most_senders = 512;  // whose messages are looked at
   // Where every core of an L3 also has the same L2 number, the file just does not know the L2.
   const auto cores = count_distinct(machine, &Pu::core), l2s = count_distinct(machine, &Pu::l2);
   const bool know_l2 = l2s > count_distinct(machine, &Pu::l3) && l2s < cores;
   const int n = static_cast<int>(machine.size());
+  const int step = (n + most_senders - 1) / most_senders;
   const auto class_of = [&](int i, int j) {
     const auto kind = pair_class(machine, i, j);
     return kind == PairClass::l2 && !know_l2 ? PairClass::l3 : kind;
   };
-  const auto collect = [&](const std::function<double(int, int)>& cost) {
+  std::vector<double> row(machine.size());
+  const auto collect = [&](std::initializer_list<const Matrix*> sum) {
     std::map<PairClass, std::vector<float>> values;
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; i += step) {
+      std::vector<double> costs(machine.size(), 0.0);
+      for (const Matrix* matrix : sum) {
+        if (matrix == nullptr) continue;
+        matrix->copy_row(static_cast<std::size_t>(i), row.data());
+        for (std::size_t j = 0; j < row.size(); ++j) costs[j] += row[j];
+      }
       for (int j = 0; j < n; ++j) {
-        if (i != j) values[class_of(i, j)].push_back(static_cast<float>(cost(i, j)));
+        if (i != j) values[class_of(i, j)].push_back(static_cast<float>(costs[static_cast<std::size_t>(j)]));
       }
     }
     return values;
   };
-  const auto cell = [](const Matrix& matrix, int i, int j) {
-    return matrix(static_cast<std::size_t>(i), static_cast<std::size_t>(j));
-  };
+  const auto pairs = pairs_by_class(machine, know_l2);
   std::vector<ClassCosts> classes;
-  for (auto& [kind, values] : collect([&](int i, int j) { return message_ns(machine, i, j); })) {
+  const Matrix* way = machine.propagation_ns ? &*machine.propagation_ns : nullptr;
+  for (auto& [kind, values] : collect({&machine.send_ns, way, &machine.recv_ns})) {
     ClassCosts costs{kind, class_name(kind)};
-    costs.pairs = values.size();
+    costs.pairs = step == 1 ? values.size() : pairs.at(kind);
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
     costs.min_ns = static_cast<double>(*low);
     costs.max_ns = static_cast<double>(*high);
@@ -351,7 +390,7 @@ std::vector<ClassCosts> cost_classes(const Machine& machine) {
     classes.push_back(costs);
   }
   const auto fill = [&](double ClassCosts::*field, const Matrix& matrix) {
-    auto values = collect([&](int i, int j) { return cell(matrix, i, j); });
+    auto values = collect({&matrix});
     for (auto& costs : classes) costs.*field = median_of(values[costs.kind]);
   };
   fill(&ClassCosts::send_ns, machine.send_ns);
@@ -361,7 +400,13 @@ std::vector<ClassCosts> cost_classes(const Machine& machine) {
   return classes;
 }
 
-std::string draw_hardware(const Machine& machine) { return machine.pus.empty() ? "" : HardwareDrawing(machine).text(); }
+std::string draw_hardware(const Machine& machine, bool all) {
+  constexpr std::size_t few_lines = 18, many_lines = 48;
+  if (machine.pus.empty()) return "";
+  const bool large = machine.size() > most_pus_in_full && !all;
+  const std::string text = HardwareDrawing(machine).text(large ? few_lines : many_lines);
+  return large ? first_lines(text, few_lines) : text;
+}
 
 std::string draw_heat_map(const Machine& machine, int columns) {
   const auto order = hardware_order(machine);
@@ -457,10 +502,11 @@ Table copy_table(const Machine& machine, const std::vector<double>& sizes) {
     for (const double size : sizes) row.emplace_back(copy_rate(machine, pairs, size));
     return row;
   };
+  constexpr int most_writers = 128;  // whose data is looked at
   const int n = static_cast<int>(machine.size());
   std::map<PairClass, std::vector<std::pair<int, int>>> classes;
   std::vector<std::pair<int, int>> own;
-  for (int from = 0; from < n; ++from) {
+  for (int from = 0; from < n; from += (n + most_writers - 1) / most_writers) {
     own.push_back({from, from});
     for (int to = 0; to < n; ++to) {
       if (from != to) classes[pair_class(machine, from, to)].push_back({from, to});

@@ -30,10 +30,12 @@ struct ClassCosts {
   double spread = 0;                             ///< median; 0 where unknown
 };
 
-/// The classes that occur, closest first. Requires costs. O(n^2).
+/// The classes that occur, closest first. Of a machine of more than 512 PUs the costs are those of 512 senders spread
+/// over it. Requires costs.
 std::vector<ClassCosts> cost_classes(const Machine& machine);
 
-std::string draw_hardware(const Machine& machine);
+/// As much as fits a screen; of a machine of more than 256 PUs some 18 lines, unless `all`.
+std::string draw_hardware(const Machine& machine, bool all);
 std::string draw_heat_map(const Machine& machine, int columns);
 std::string draw_cost_classes(const Machine& machine);
 std::string draw_send_burst(const Machine& machine);

@@ -345,8 +345,14 @@ std::string draw_plan(const Machine& machine, const Plan& plan, const Simulation
   return text;
 }
 
-std::string draw_timeline(const Machine& machine, const Plan& plan, const Simulation& simulation, int columns) {
+std::string draw_timeline(const Machine& machine, const Plan& plan, const Simulation& simulation, int columns,
+                          bool all_ranks) {
+  constexpr std::size_t most_deciding_ranks = 32;
   const auto critical = critical_events(machine, plan, simulation);
+  std::set<std::size_t> shown;
+  for (std::size_t i = 0; i < critical.size() && !all_ranks && shown.size() < most_deciding_ranks; ++i) {
+    if (critical[i]) shown.insert(static_cast<std::size_t>(simulation.timeline[i].rank));
+  }
   const std::size_t label = text_width(fmt::format("{}", plan.group.size())) + 13;
   const std::size_t width = std::max<std::size_t>(20, static_cast<std::size_t>(columns) - label - 13);
   const double total = std::max(simulation.total_ns, 1e-9);
@@ -369,6 +375,7 @@ std::string draw_timeline(const Machine& machine, const Plan& plan, const Simula
   }
   std::string text;
   for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    if (!all_ranks && !shown.contains(rank)) continue;
     const int os_index = machine.pus[static_cast<std::size_t>(plan.group.pus[rank])].os_index;
     text += pad_left(fmt::format("{}", rank), label - 11) + " " +
             styled(Style::accent, pad_left(fmt::format("PU {}", os_index), 8)) + "  ";
@@ -390,6 +397,10 @@ std::string draw_timeline(const Machine& machine, const Plan& plan, const Simula
   }
   text += std::string(label, ' ') + styled(Style::faint, "0" + pad_left(format_time(total), width - 1)) + "\n";
   const std::string red = screen().colour ? "; red: decides the total" : "";
+  if (!all_ranks) {
+    text += styled(Style::faint, fmt::format("  {} of {} ranks, which decide the total: --all prints all of them\n",
+                                             shown.size(), rows.size()));
+  }
   text += std::string(label, ' ') + styled(Style::faint, "▒ sending  █ receiving  · waiting" + red) + "\n";
   return text;
 }

@@ -13,8 +13,9 @@ namespace smelt::cli {
 /// costs and when its message is there. The messages that decide the total time are marked.
 std::string draw_plan(const Machine& machine, const Plan& plan, const Simulation& simulation);
 
-/// One line per rank, time from left to right.
-std::string draw_timeline(const Machine& machine, const Plan& plan, const Simulation& simulation, int columns);
+/// One line per rank, time from left to right. Without `all_ranks` only the first 32 of those that decide the total.
+std::string draw_timeline(const Machine& machine, const Plan& plan, const Simulation& simulation, int columns,
+                          bool all_ranks);
 
 /// A digraph in Graphviz' language.
 std::string graphviz(const Machine& machine, const Plan& plan);

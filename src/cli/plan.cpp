@@ -23,14 +23,17 @@ std::string describe_quality(const Plan& plan) {
   return fmt::format("lower bound {}", format_time(*plan.lower_bound_ns));
 }
 
-void print_picture(const Machine& machine, const Plan& plan, bool completion) {
+constexpr std::size_t lines_of_a_screen = 40;
+
+void print_picture(const Machine& machine, const Plan& plan, bool completion, bool all) {
   const Simulation simulation = take(simulate(machine, plan));
   print(fmt::format("{}  {} tree, {} rank{} on {}, root rank {}\n", styled(Style::title, to_string(plan.operation)),
                     styled(Style::strong, plan.topology), plan.group.size(), plan.group.size() == 1 ? "" : "s",
                     machine.name, plan.root));
   print(fmt::format("Predicted {}{}, {}\n\n", styled(Style::strong, format_time(plan.predicted_ns)),
                     completion ? " with the completion message" : "", describe_quality(plan)));
-  print(draw_plan(machine, plan, simulation));
+  const std::string picture = draw_plan(machine, plan, simulation);
+  print(all || plan.group.size() <= most_ranks_shown ? picture : first_lines(picture, lines_of_a_screen));
   if (plan.broadcast_tree || plan.reduce_tree) {
     print(styled(Style::faint, "  ● decides the total    ░ sending  █ receiving") + "\n");
   }
@@ -48,7 +51,7 @@ void run(const PlanFlags& arguments) {
   const Group group = select_group(machine, common.ranks);
   const Plan plan = take(make_plan(machine, group, operation, common.options(group)));
   if (arguments.dot) return print(graphviz(machine, plan));
-  if (!common.json) return print_picture(machine, plan, common.completion);
+  if (!common.json) return print_picture(machine, plan, common.completion, common.all);
   Json document = plan_document(machine, plan, arguments.steps);
   document["completion"] = common.completion;
   print(format_json(document));

@@ -22,7 +22,7 @@ void produce(const Machine& machine, const ProduceArguments& arguments) {
   }
   if (arguments.json || arguments.output.empty()) return print(format_machine(machine) + "\n");
   print(fmt::format("{}  {} PUs\n\n", styled(Style::title, machine.name), machine.size()));
-  print(draw_hardware(machine));
+  print(draw_hardware(machine, false));
   if (machine.size() > 1) print("\nCost of a message, ns\n" + draw_cost_classes(machine));
   print(fmt::format("\nModel in {}\n", arguments.output));
 }

@@ -20,6 +20,7 @@ namespace {
 struct ShowFlags {
   std::string model;
   bool floor = false;
+  bool all = false;
   bool json = false;
 };
 
@@ -180,9 +181,11 @@ std::string heading(const char* text, const char* note) {
   return "\n" + styled(Style::title, text) + "  " + styled(Style::faint, note) + "\n";
 }
 
-void print_costs(const Machine& machine) {
-  print(heading("Message", "ns, from the start of the send to the end of the receive"));
-  print(draw_heat_map(machine, screen().columns));
+void print_costs(const Machine& machine, bool all) {
+  if (all || machine.size() <= most_pus_in_full) {
+    print(heading("Message", "ns, from the start of the send to the end of the receive"));
+    print(draw_heat_map(machine, screen().columns));
+  }
   print(heading("By distance", "ns; send and recv: medians of the time that each side is blocked"));
   print(draw_cost_classes(machine));
   const auto burst = draw_send_burst(machine);
@@ -205,13 +208,13 @@ void run(const ShowFlags& arguments) {
   const Machine& machine = subject.machine;
   if (arguments.json) return print_document(subject);
   print(fmt::format("{}  {} PUs\n", styled(Style::title, machine.name), machine.size()));
-  print(describe_source(subject) + "\n" + draw_hardware(machine));
+  print(describe_source(subject) + "\n" + draw_hardware(machine, arguments.all));
   if (subject.own) print("\n" + styled(Style::title, "This process may use") + "\n" + describe_allowance(machine));
   if (subject.own) print(heading("Floor", "smallest costs at this moment") + describe_moment(look_at_moment(machine)));
   if (!machine.has_costs()) {
     print("\nNot measured yet: run `smelt measure` to see what its messages cost.\n");
   } else if (machine.size() > 1) {
-    print_costs(machine);
+    print_costs(machine, arguments.all);
   }
   const auto copies = draw_copies(machine);
   if (!copies.empty()) print(heading("Copies", "of data that another PU wrote last, by size") + copies);
@@ -227,6 +230,7 @@ void add_show(Parser& parser) {
   command.text("model,-m,--model", arguments->model, "MODEL",
                "machine file, - for standard input; default: this machine");
   command.flag("--floor", arguments->floor, "only the current floor of costs, and whether to tune again");
+  command.flag("--all", arguments->all, "of a machine of more than 256 PUs also the heat map and every part");
   command.flag("--json", arguments->json, "print JSON");
   command.footer(
       "Examples:\n"

@@ -56,7 +56,8 @@ void run(const SimulateFlags& arguments) {
                     styled(Style::strong, plan.topology), plan.group.size(), machine.name, plan.root));
   print(fmt::format("Predicted {}", styled(Style::strong, format_time(simulation.total_ns))));
   if (common.completion) print(fmt::format(", {} with the completion message", format_time(simulation.completion_ns)));
-  print("\n\n" + draw_timeline(machine, plan, simulation, screen().columns));
+  print("\n\n" + draw_timeline(machine, plan, simulation, screen().columns,
+                               common.all || plan.group.size() <= most_ranks_shown));
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ void add_synth(Parser& parser) {
   command.text("--name", arguments->name, "TEXT", "name of the machine");
   add_produce_options(command, arguments->produce);
   command.footer(
-      "At most 4096 PUs. All costs in ns.\n\n"
+      "At most 16384 PUs. All costs in ns.\n\n"
       "Examples:\n"
       "  smelt synth --packages 2 --cores 16 --smt 2 -o two.json\n"
       "  smelt synth --packages 8 --cores 64 --smt 2 --l3 8 --remote-ns 350 --jitter 0.1 -o big.json\n"

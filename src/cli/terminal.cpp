@@ -187,6 +187,14 @@ std::string index_ranges(std::vector<int> values) {
   return result;
 }
 
+std::string first_lines(const std::string& text, std::size_t most) {
+  const auto lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  if (lines <= most + 1) return text;
+  std::size_t end = 0;
+  for (std::size_t line = 0; line < most; ++line) end = text.find('\n', end) + 1;
+  return text.substr(0, end) + styled(Style::faint, fmt::format("  ... {} more lines: --all prints them\n", lines - most));
+}
+
 std::string bar(double fraction, std::size_t cells) {
   static constexpr const char* parts[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const double clean = std::isfinite(fraction) ? std::clamp(fraction, 0.0, 1.0) : 0.0;

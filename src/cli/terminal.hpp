@@ -53,6 +53,8 @@ std::string format_time(double ns);
 std::string format_bytes(double bytes);
 /// {0,1,2,3,9} -> "0-3,9".
 std::string index_ranges(std::vector<int> values);
+/// The first lines of a text, and how many more there are and what prints them.
+std::string first_lines(const std::string& text, std::size_t most);
 /// A bar of `cells` columns, filled from the left to `fraction`, to an eighth of a column.
 std::string bar(double fraction, std::size_t cells);
 

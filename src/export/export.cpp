@@ -45,19 +45,11 @@ Result<void> check(const Machine& machine, const Group& group, const ExportOptio
   return {};
 }
 
-void add_off_diagonal(Matrix& matrix, double ns) {
-  for (std::size_t i = 0; i < matrix.size(); ++i) {
-    for (std::size_t j = 0; j < matrix.size(); ++j) {
-      if (i != j) matrix(i, j) += ns;
-    }
-  }
-}
-
 /// The machine as seen through a runtime that adds `overhead_ns` to both ends of a message.
 Machine with_overhead(Machine machine, double overhead_ns) {
-  add_off_diagonal(machine.send_ns, overhead_ns);
-  add_off_diagonal(machine.recv_ns, overhead_ns);
-  if (machine.exchange_ns) add_off_diagonal(*machine.exchange_ns, 2.0 * overhead_ns);
+  machine.send_ns = machine.send_ns.raised_by(overhead_ns);
+  machine.recv_ns = machine.recv_ns.raised_by(overhead_ns);
+  if (machine.exchange_ns) machine.exchange_ns = machine.exchange_ns->raised_by(2.0 * overhead_ns);
   return machine;
 }
 

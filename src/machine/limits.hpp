@@ -3,7 +3,8 @@
 
 namespace smelt {
 
-inline constexpr int max_pus = 4096;
+inline constexpr int max_pus = 16384;
+inline constexpr int max_full_pus = 4096;      ///< of a matrix that holds all cells
 inline constexpr int max_id = 65535;           ///< of a PU, core, cache, NUMA node or package
 inline constexpr double max_cost_ns = 1e12;    ///< a message that takes longer is a mistake
 inline constexpr double max_spread = 1e6;       ///< relative spread of samples

@@ -43,6 +43,7 @@ Result<Machine> usable_machine() {
 }
 
 constexpr int most_tries = 3;
+constexpr double noise = 0.05;  ///< differences between pairs that a model by class leaves out
 constexpr double messages_share = 0.75;  ///< of the budget; the rest is for copies
 constexpr double copies_fraction = 0.9;  ///< of the progress, when messages are done
 constexpr double memory_fraction = 0.95;  ///< ... copies, too
@@ -102,6 +103,7 @@ Result<Machine> measure_usable(const MeasureOptions& options) {
   if (!measured) return measured;
   measure_memory(*measured, options, deadline_s);
   measured->call_ns = measure::time_calls(*measured, options.quick, deadline_s);
+  if (measured->size() > most_pus_in_full) measured = with_costs_by_class(*std::move(measured), noise);
   if (options.progress) options.progress({"done", 1.0, 0.0});
   measured->tsc_ghz = ticks_per_ns();
   measured->measured_at = utc_now();

@@ -311,6 +311,23 @@ class RequestBuilder {
   std::map<std::pair<std::string, std::string>, ScheduleRequest> made_;
 };
 
+// Simulating a schedule takes time and memory by its moves: in large groups only recipes with few of them are compared.
+constexpr int large_group = 512;
+constexpr std::size_t most_moves = 300'000;
+
+/// How many moves all ranks make, by those of a few.
+std::size_t moves_of(const ScheduleRequest& request) {
+  std::size_t most = 0;
+  for (const int rank : {0, 1, request.ranks / 2, request.ranks - 1}) {
+    const Schedule schedule = make_schedule(request, rank);
+    most = std::max(most, schedule.begin.size() + schedule.body.size() + schedule.tail.size() + schedule.end.size());
+  }
+  // One rank alone, such as a root, may make most of them.
+  const Schedule other = make_schedule(request, request.ranks / 3 + 1);
+  const std::size_t usual = other.begin.size() + other.body.size() + other.tail.size() + other.end.size();
+  return most + usual * static_cast<std::size_t>(request.ranks);
+}
+
 }  // namespace
 }  // namespace plan
 
@@ -323,7 +340,16 @@ Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, con
   PlannedTrees more_trees = trees;
   RequestBuilder request_for(machine, group, more_trees, root);
   ScheduleSimulator simulator(machine, group, reach);
+  // The simpler recipes of a large group; at least the simplest.
+  std::vector<std::size_t> moves(recipes.size(), 0);
+  for (std::size_t i = 0; i < recipes.size() && group.size() > large_group; ++i) {
+    auto request = request_for(recipes[i]);
+    if (!request) return request.error();
+    moves[i] = moves_of(**request);
+  }
+  const std::size_t limit = std::max(most_moves, moves.empty() ? 0 : *std::min_element(moves.begin(), moves.end()));
   for (const auto& recipe : recipes) {
+    if (moves[static_cast<std::size_t>(&recipe - recipes.data())] > limit) continue;
     auto request = request_for(recipe);
     if (!request) return request.error();
     const double weight = caution(recipe, simulator.program_of(**request, bytes, 1, root));

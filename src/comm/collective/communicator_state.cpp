@@ -28,14 +28,9 @@ constexpr Operation all_operations[] = {Operation::broadcast, Operation::reduce,
 /// child "receives" for as long as it sends.
 Machine mirror(const Machine& machine) {
   Machine mirrored = machine;
-  const auto transpose = [&](const Matrix& from, Matrix& to) {
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      for (std::size_t j = 0; j < from.size(); ++j) to(i, j) = from(j, i);
-    }
-  };
-  transpose(machine.recv_ns, mirrored.send_ns);
-  transpose(machine.send_ns, mirrored.recv_ns);
-  if (machine.propagation_ns) transpose(*machine.propagation_ns, *mirrored.propagation_ns);
+  mirrored.send_ns = machine.recv_ns.transposed();
+  mirrored.recv_ns = machine.send_ns.transposed();
+  if (machine.propagation_ns) mirrored.propagation_ns = machine.propagation_ns->transposed();
   return mirrored;
 }
 

@@ -24,6 +24,7 @@ void assume_costs(Machine& machine) {
       machine.recv_ns(i, j) = (1.0 - typical.send_share) * latency;
     }
   }
+  if (n > most_pus_in_full) machine = with_costs_by_class(std::move(machine), 0.0);
   machine.method = "assumed";
 }
 

@@ -25,7 +25,7 @@
 namespace smelt {
 namespace {
 
-constexpr std::size_t max_line_bytes = std::size_t{max_pus} * 64;
+constexpr std::size_t max_line_bytes = std::size_t{max_full_pus} * 64;
 
 /// Whether a field is the title of row or column `index`: "3", "cpu3", "Core 3".
 bool is_title(std::string_view field, std::size_t index) {
@@ -103,7 +103,7 @@ class TableReader {
       fields.erase(fields.begin());
     }
     if (rows_ == 0) width_ = fields.size();
-    if (width_ == 0 || width_ > max_pus) return fail(0, fmt::format("{} fields, but a table has 1 to {}", fields.size(), max_pus));
+    if (width_ == 0 || width_ > max_full_pus) return fail(0, fmt::format("{} fields, but a table has 1 to {}", fields.size(), max_full_pus));
     for (std::size_t column = 0; column < fields.size(); ++column) {
       if (column >= width_) return fail(column + shift, fmt::format("more fields than the first row's {}", width_));
       auto value = read_field(fields[column], column, shift);

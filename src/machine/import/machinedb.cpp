@@ -129,7 +129,7 @@ Result<Samples> read_samples(const MachinedbFile& from) {
       [&](std::size_t line, std::string_view text) -> Result<void> {
         auto sample = parse_sample(from.name, line, text);
         if (!sample) return sample.error();
-        if (samples.lines.size() >= std::size_t{max_pus} * max_pus) return line_error(from.name, line, "too many pairs");
+        if (samples.lines.size() >= std::size_t{max_full_pus} * max_full_pus) return line_error(from.name, line, "too many pairs");
         samples.lines.push_back(*sample);
         return {};
       },
@@ -354,8 +354,8 @@ std::string name_of(const fs::path& directory) {
 Result<Machine> machine_of(const Samples& send, const Samples& receive, const Samples& rtt, const MachinedbFile& lscpu,
                            const std::string& name, double ghz) {
   const auto pus = pus_of(send);
-  if (pus.size() > max_pus) {
-    return make_error(Status::bad_format, "{}: {} PUs, but at most {} are supported", send.file, pus.size(), max_pus);
+  if (pus.size() > max_full_pus) {
+    return make_error(Status::bad_format, "{}: {} PUs, but at most {} are supported", send.file, pus.size(), max_full_pus);
   }
   Machine machine;
   if (auto placed = place_pus(lscpu, pus, machine); !placed) return placed.error();

@@ -14,15 +14,19 @@
 //   same L3 or same NUMA node       numa_ns
 //   same package                    package_ns
 //   else                            remote_ns
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"
 #include "machine/limits.hpp"
+#include "machine/model/costs_by_class.hpp"
 #include "machine/topology/fingerprint.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {
 namespace {
+
+constexpr std::size_t most_jittered_units = 256;
 
 std::uint64_t splitmix64(std::uint64_t state) {
   state += 0x9e3779b97f4a7c15u;
@@ -136,6 +140,49 @@ void fill_costs(const SynthSpec& spec, Machine& machine) {
   }
 }
 
+double latency_ns(const SynthSpec& spec, SharedUnits shared) {
+  const auto shares = [&](int level) { return (shared >> level & 1) != 0; };
+  if (shares(4)) return spec.smt_ns;
+  if (shares(2) && shares(1)) return spec.l3_ns;
+  if (shares(2) || shares(1)) return spec.numa_ns;
+  return shares(0) ? spec.package_ns : spec.remote_ns;
+}
+
+/// The same by class. Jitter is of pairs of units: the finest above the cores that are few enough.
+void fill_classes(const SynthSpec& spec, Machine& machine) {
+  const auto places = std::make_shared<const Places>(machine.pus);
+  const auto occurs = places->occurring()[0];
+  auto send = std::make_shared<CostsByClass>(places), recv = std::make_shared<CostsByClass>(places);
+  for (int shared = 0; shared < shared_count; ++shared) {
+    if (!occurs[static_cast<std::size_t>(shared)]) continue;
+    const double latency = latency_ns(spec, static_cast<SharedUnits>(shared));
+    send->set_class(0, 0, static_cast<SharedUnits>(shared), rounded(spec.send_share * latency));
+    recv->set_class(0, 0, static_cast<SharedUnits>(shared), rounded((1.0 - spec.send_share) * latency));
+  }
+  if (spec.jitter > 0.0) {
+    int level = spec.l3 >= spec.numa_per_package ? 2 : 1;
+    if (places->units(level) > most_jittered_units) level = spec.l3 >= spec.numa_per_package ? 1 : 2;
+    if (places->units(level) > most_jittered_units) level = 0;
+    std::vector<Residual> sends, recvs;
+    std::vector<std::size_t> first(places->units(level), machine.size());
+    for (std::size_t pu = machine.size(); pu-- > 0;) first[static_cast<std::size_t>(places->unit(level, pu))] = pu;
+    for (std::size_t a = 0; a < first.size(); ++a) {
+      for (std::size_t b = 0; b < first.size(); ++b) {
+        if (a == b) continue;
+        const double latency = latency_ns(spec, places->shared(first[a], first[b])) *
+                               (1.0 + spec.jitter * noise(spec.seed, std::min(a, b), std::max(a, b)));
+        const int from = static_cast<int>(a), to = static_cast<int>(b);
+        sends.push_back({from, to, rounded(spec.send_share * latency)});
+        recvs.push_back({from, to, rounded((1.0 - spec.send_share) * latency)});
+      }
+    }
+    send->set_residuals(level, std::move(sends));
+    recv->set_residuals(level, std::move(recvs));
+  }
+  machine.send_ns = Matrix(std::move(send));
+  machine.recv_ns = Matrix(std::move(recv));
+}
+
 }  // namespace
 
 Result<Machine> synthesize_machine(const SynthSpec& spec) {
@@ -143,7 +190,7 @@ Result<Machine> synthesize_machine(const SynthSpec& spec) {
   if (auto costs = check_costs(spec); !costs) return costs.error();
   Machine machine;
   place_pus(spec, machine);
-  fill_costs(spec, machine);
+  machine.size() <= most_pus_in_full ? fill_costs(spec, machine) : fill_classes(spec, machine);
   machine.name = "synthetic, " + shape_of(machine);
   machine.fingerprint = fingerprint_of("synthetic", machine);
   machine.method = "synthetic";

@@ -141,10 +141,10 @@ TEST(Synth, JitterIsBoundedSymmetricAndRepeatable) {
 }
 
 TEST(Synth, MakesTheLargestMachine) {
-  const auto machine = synthesize_machine({.packages = 8, .cores = 256, .smt = 2, .l3 = 16});
+  const auto machine = synthesize_machine({.packages = 16, .cores = 512, .smt = 2, .l3 = 16});
   ASSERT_TRUE(machine);
-  EXPECT_EQ(machine->size(), 4096u);
-  EXPECT_EQ(machine->send_ns.size(), 4096u);
+  EXPECT_EQ(machine->size(), 16384u);
+  EXPECT_EQ(machine->send_ns.size(), 16384u);
 }
 
 struct BadSpec {
@@ -166,9 +166,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(BadSpec{{.packages = 0}, "packages"}, BadSpec{{.cores = -4}, "cores"}, BadSpec{{.smt = 0}, "smt"},
                     BadSpec{{.cores = 8, .l3 = 3}, "l3: 3"}, BadSpec{{.numa_per_package = 3, .cores = 8}, "numa_per_package: 3"},
                     BadSpec{{.numa_per_package = 2, .cores = 6, .l3 = 3}, "do not nest"},
-                    BadSpec{{.packages = 4096, .cores = 4096, .smt = 4096}, "at most 4096"},
-                    BadSpec{{.packages = 8, .cores = 256, .smt = 4}, "8192 PUs"}, BadSpec{{.packages = 4097, .cores = 1}, "packages"},
-                    BadSpec{{.packages = 1366, .cores = 3}, "4098 PUs"}, BadSpec{{.l3 = 0}, "l3"},
+                    BadSpec{{.packages = 4096, .cores = 4096, .smt = 4096}, "at most 16384"},
+                    BadSpec{{.packages = 8, .cores = 1024, .smt = 4}, "32768 PUs"}, BadSpec{{.packages = 16385, .cores = 1}, "packages"},
+                    BadSpec{{.packages = 5462, .cores = 3}, "16386 PUs"}, BadSpec{{.l3 = 0}, "l3"},
                     BadSpec{{.numa_per_package = 0}, "numa_per_package"}, BadSpec{{.l3_ns = -1}, "l3_ns"},
                     BadSpec{{.smt_ns = 0.6e12}, "smt_ns"}, BadSpec{{.numa_ns = -1}, "numa_ns"},
                     BadSpec{{.package_ns = 1e300}, "package_ns"}, BadSpec{{.send_share = -0.1}, "send_share"},

@@ -10,34 +10,40 @@
 namespace smelt {
 namespace {
 
-Result<void> check_pus(const Machine& machine) {
-  if (machine.pus.empty()) return make_error(Status::bad_format, "pus: a machine has at least one PU");
-  if (machine.pus.size() > max_pus) {
-    return make_error(Status::bad_format, "pus: {} PUs, but at most {} are supported", machine.pus.size(), max_pus);
-  }
-  std::unordered_map<int, std::size_t> seen;
-  for (std::size_t i = 0; i < machine.pus.size(); ++i) {
-    const auto& pu = machine.pus[i];
-    const std::pair<const char*, int> ids[] = {{"os_index", pu.os_index},
-                                               {"core", pu.core},
-                                               {"package", pu.package},
-                                               {"numa_node", pu.numa_node},
-                                               {"l2", pu.l2},
-                                               {"l3", pu.l3},
-                                               {"efficiency_class", pu.efficiency_class}};
-    for (const auto& [key, id] : ids) {
-      if (id < 0 || id > max_id) {
-        return make_error(Status::bad_format, "pus[{}].{}: must be 0..{}, is {}", i, key, max_id, id);
+Result<void> check_cost(const MatrixField& field, const std::string& place, double cost) {
+  if (cost >= 0.0 && cost <= field.max_value) return {};
+  return make_error(Status::bad_format, "{}.{}: must be 0..{}, is {}", field.key, place, field.max_value, cost);
+}
+
+/// Every class that the machine has has a cost, and all costs are in range.
+Result<void> check_classes(const MatrixField& field, const CostsByClass& costs) {
+  const Places& places = costs.places();
+  const auto occurs = places.occurring();
+  for (int a = 0; a < places.kinds(); ++a) {
+    for (int b = 0; b < places.kinds(); ++b) {
+      for (int shared = 0; shared < shared_count; ++shared) {
+        if (!occurs[static_cast<std::size_t>(a * places.kinds() + b)][static_cast<std::size_t>(shared)]) continue;
+        const auto name = class_key(places, a, b, static_cast<SharedUnits>(shared));
+        const double cost = costs.class_cost(a, b, static_cast<SharedUnits>(shared));
+        if (std::isnan(cost)) {
+          return make_error(Status::bad_format, "{}.{}: missing: the machine has such pairs", field.key, name);
+        }
+        if (auto checked = check_cost(field, name, cost); !checked) return checked;
       }
     }
-    const auto [first, fresh] = seen.emplace(pu.os_index, i);
-    if (!fresh) {
-      return make_error(Status::bad_format, "pus[{}].os_index: {} is a duplicate of pus[{}]", i, pu.os_index,
-                        first->second);
-    }
-    if (!machine.numa_nodes.empty() && pu.numa_node >= static_cast<int>(machine.numa_nodes.size())) {
-      return make_error(Status::bad_format, "pus[{}].numa_node: is {}, but numa_nodes has {} entries", i, pu.numa_node,
-                        machine.numa_nodes.size());
+  }
+  if (auto checked = check_cost(field, "own", costs.own()); !checked) return checked;
+  if (field.zero_diagonal() && costs.own() != 0.0) {
+    return make_error(Status::bad_format, "{}.own: must be 0 here, is {}", field.key, costs.own());
+  }
+  for (int level = 0; level <= pu_level; ++level) {
+    for (const Residual& one : costs.residuals(level)) {
+      const auto place = fmt::format("residuals.{}[{} -> {}]", unit_names[static_cast<std::size_t>(level)], one.from,
+                                     one.to);
+      if (auto checked = check_cost(field, place, one.cost); !checked) return checked;
+      if (field.zero_diagonal() && level == pu_level && one.from == one.to && one.cost != 0.0) {
+        return make_error(Status::bad_format, "{}.{}: must be 0 on the diagonal, is {}", field.key, place, one.cost);
+      }
     }
   }
   return {};
@@ -48,6 +54,7 @@ Result<void> check_matrix(const MatrixField& field, const Matrix& matrix, std::s
     return make_error(Status::bad_format, "{}: is {} x {}, but pus has {} entries", field.key, matrix.size(),
                       matrix.size(), pus);
   }
+  if (matrix.classes() != nullptr) return check_classes(field, *matrix.classes());
   for (std::size_t i = 0; i < pus; ++i) {
     for (std::size_t j = 0; j < pus; ++j) {
       const double value = matrix(i, j);
@@ -142,6 +149,46 @@ Result<void> check_memory(const MemoryCosts& memory, const Machine& machine) {
 }
 
 }  // namespace
+
+Result<void> check_pus(const Machine& machine) {
+  if (machine.pus.empty()) return make_error(Status::bad_format, "pus: a machine has at least one PU");
+  if (machine.pus.size() > max_pus) {
+    return make_error(Status::bad_format, "pus: {} PUs, but at most {} are supported", machine.pus.size(), max_pus);
+  }
+  std::unordered_map<int, std::size_t> seen;
+  for (std::size_t i = 0; i < machine.pus.size(); ++i) {
+    const auto& pu = machine.pus[i];
+    const std::pair<const char*, int> ids[] = {{"os_index", pu.os_index},
+                                               {"core", pu.core},
+                                               {"package", pu.package},
+                                               {"numa_node", pu.numa_node},
+                                               {"l2", pu.l2},
+                                               {"l3", pu.l3},
+                                               {"efficiency_class", pu.efficiency_class}};
+    for (const auto& [key, id] : ids) {
+      if (id < 0 || id > max_id) {
+        return make_error(Status::bad_format, "pus[{}].{}: must be 0..{}, is {}", i, key, max_id, id);
+      }
+    }
+    const auto [first, fresh] = seen.emplace(pu.os_index, i);
+    if (!fresh) {
+      return make_error(Status::bad_format, "pus[{}].os_index: {} is a duplicate of pus[{}]", i, pu.os_index,
+                        first->second);
+    }
+    if (!machine.numa_nodes.empty() && pu.numa_node >= static_cast<int>(machine.numa_nodes.size())) {
+      return make_error(Status::bad_format, "pus[{}].numa_node: is {}, but numa_nodes has {} entries", i, pu.numa_node,
+                        machine.numa_nodes.size());
+    }
+  }
+  return {};
+}
+
+std::string class_key(const Places& places, int kind_a, int kind_b, SharedUnits shared) {
+  if (places.kinds() == 1) return name_of(shared);
+  const auto& classes = places.efficiency_classes();
+  return fmt::format("{}:{}>{}", name_of(shared), classes[static_cast<std::size_t>(kind_a)],
+                     classes[static_cast<std::size_t>(kind_b)]);
+}
 
 const Matrix* MatrixField::in(const Machine& machine) const {
   if (memory != nullptr) return machine.memory ? &(*machine.memory.*memory) : nullptr;

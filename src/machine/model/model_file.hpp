@@ -6,11 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "machine/model/costs_by_class.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {
 
 inline constexpr const char* schema_name = "smelt-machine/1";
+/// Of files with a matrix by class, which older programs cannot read.
+inline constexpr const char* class_schema_name = "smelt-machine/2";
+
+/// The key of a class in a file: what its pairs share; with kinds of core that are not all the same
+/// "package+numa_node:0>1", sender first.
+std::string class_key(const Places& places, int kind_a, int kind_b, SharedUnits shared);
 
 /// A matrix of the file: its key, and where it lives in a Machine or in the "copy" or "memory" of one.
 struct MatrixField {
@@ -58,5 +65,8 @@ const std::vector<CopyListField>& memory_list_fields();
 /// matrices of that size, finite, not negative, 0 on the diagonal (save those of copies); copies
 /// measured at four ascending sizes and for every number of copiers. The message names the key.
 Result<void> check_machine(const Machine& machine);
+
+/// The part of these rules that concerns the PUs.
+Result<void> check_pus(const Machine& machine);
 
 }  // namespace smelt

@@ -29,8 +29,10 @@ constexpr std::size_t piece_bytes = 64u << 10;
 constexpr std::size_t max_text_bytes = 4096;  ///< of one string
 constexpr std::size_t max_skipped_bytes = 1u << 20;
 constexpr std::size_t max_skipped_depth = 64;
-constexpr std::uint64_t max_file_bytes = 5ull << 30;  ///< twelve matrices of max_pus, 25 bytes a number
+constexpr std::uint64_t max_file_bytes = 5ull << 30;  ///< twelve matrices of max_full_pus, 25 bytes a number
 constexpr std::size_t max_page_sizes = 64;
+constexpr std::size_t max_classes = 4096;       ///< of a matrix
+constexpr std::size_t max_residuals = 1u << 22;  ///< of a matrix, by level
 
 /// The bytes of a file or a string, piece by piece. Ends early where a token never ends.
 class Source {
@@ -230,11 +232,18 @@ class Builder {
   bool entry_value(const Scalar& value);
   bool top_key(const std::string& name);
   bool entry_key(const std::string& name);
+  bool class_key(const std::string& name);
   bool finish_row();
   bool finish_matrix();
   bool finish_entry();
   bool finish_section();
   std::vector<double>& numbers();
+  bool start_classes();
+  bool end_classes();
+  bool class_value(const Scalar& value);
+  bool residual_value(const Scalar& value);
+  Result<void> make_classes();
+  void set_matrix(const MatrixField& field, Matrix matrix);
   bool number_in(const Scalar& value, double most);
   bool skipped();
   void start_skipping() { skip_depth_ = depth_; }
@@ -270,6 +279,21 @@ class Builder {
   std::size_t width_ = 0;   ///< of the current matrix, known after its first row
   std::vector<double> cells_;
   NumaNode node_;
+
+  /// A matrix by class as it stands in the file; what its keys mean is known once all PUs are.
+  struct ClassText {
+    const MatrixField* field = nullptr;
+    std::vector<std::pair<std::string, double>> classes;
+    std::array<std::vector<Residual>, unit_levels + 1> residuals;
+  };
+  std::vector<ClassText> class_texts_;
+  /// Within a matrix by class: its keys, those of "residuals", a level's list, an entry of it.
+  enum class Within { nothing, classes, residuals, list, entry };
+  Within within_ = Within::nothing;
+  std::string class_key_;  ///< of a class, or the level of residuals
+  std::vector<std::string> class_keys_seen_;
+  int residual_level_ = 0;
+  std::size_t position_ = 0;  ///< in an entry
 };
 
 bool Builder::fail(std::string_view reason) {
@@ -284,6 +308,9 @@ std::string Builder::path() const {
   if (!known || level() == 1) return field_name_;
   const bool in_entry = (field_->kind == Kind::pus || field_->kind == Kind::numa_nodes) && level() >= 3;
   if (in_entry && !entry_key_.empty()) return fmt::format("{}[{}].{}", field_name_, row_, entry_key_);
+  if (within_ == Within::classes) return fmt::format("{}.{}", field_name_, class_key_);
+  if (within_ == Within::residuals) return fmt::format("{}.residuals.{}", field_name_, class_key_);
+  if (within_ != Within::nothing) return fmt::format("{}.residuals.{}[{}]", field_name_, class_key_, row_);
   if (field_->kind == Kind::matrix && level() >= 3) return fmt::format("{}[{}][{}]", field_name_, row_, column_);
   return fmt::format("{}[{}]", field_name_, row_);
 }
@@ -336,6 +363,13 @@ bool Builder::start_object(std::size_t) {
     if (section_ == Section::memory) machine_.memory.emplace();
     return true;
   }
+  if (level() == 1 && field_->kind == Kind::matrix) return start_classes();
+  if (within_ == Within::classes && class_key_ == "residuals") {
+    ++depth_;
+    within_ = Within::residuals;
+    class_key_.clear();
+    return true;
+  }
   if (depth_ == 2 && (field_->kind == Kind::pus || field_->kind == Kind::numa_nodes)) {
     if (row_ >= max_pus) return fail(fmt::format("more than {} entries", max_pus));
     depth_ = 3;
@@ -351,6 +385,7 @@ bool Builder::start_object(std::size_t) {
 bool Builder::end_object() {
   source_.start_token();
   if (skip_depth_ != 0) return leave_skipped();
+  if (within_ != Within::nothing) return end_classes();
   entry_key_.clear();
   if (level() == 3 && !finish_entry()) return false;
   if (section_ != Section::none && level() == 1 && !finish_section()) return false;
@@ -362,6 +397,14 @@ bool Builder::start_array(std::size_t) {
   source_.start_token();
   if (skip_depth_ != 0) return enter_skipped();
   if (depth_ == 0) return fail("the file must hold a JSON object");
+  if (within_ == Within::residuals || within_ == Within::list) {
+    ++depth_;
+    within_ = within_ == Within::residuals ? Within::list : Within::entry;
+    (within_ == Within::list ? row_ : position_) = 0;
+    if (within_ == Within::entry) class_texts_.back().residuals[static_cast<std::size_t>(residual_level_)].emplace_back();
+    return true;
+  }
+  if (within_ != Within::nothing) return fail("must not be an array");
   const auto kind = field_->kind;
   if (level() == 1 && (kind == Kind::matrix || kind == Kind::numbers || kind == Kind::sizes || kind == Kind::pus ||
                        kind == Kind::numa_nodes || kind == Kind::list)) {
@@ -372,7 +415,7 @@ bool Builder::start_array(std::size_t) {
     return true;
   }
   if (level() == 2 && kind == Kind::matrix) {
-    if (row_ >= max_pus || (width_ != 0 && row_ >= width_)) return fail("not square: more rows than columns");
+    if (row_ >= max_full_pus || (width_ != 0 && row_ >= width_)) return fail("not square: more rows than columns");
     ++depth_;
     column_ = 0;
     return true;
@@ -383,7 +426,17 @@ bool Builder::start_array(std::size_t) {
 bool Builder::end_array() {
   source_.start_token();
   if (skip_depth_ != 0) return leave_skipped();
+  if (within_ == Within::entry && position_ != 3) return fail("must be two units and the cost");
   --depth_;
+  if (within_ == Within::entry) {
+    within_ = Within::list;
+    ++row_;
+    return true;
+  }
+  if (within_ == Within::list) {
+    within_ = Within::residuals;
+    return true;
+  }
   if (level() == 2) return finish_row();
   return field_->kind != Kind::matrix || finish_matrix();
 }
@@ -406,15 +459,7 @@ bool Builder::finish_matrix() {
   if (row_ != width_) return fail(fmt::format("not square: {} rows of {} columns", row_, width_));
   Matrix matrix(width_, std::move(cells_));
   cells_ = {};
-  if (field_->matrix->copy != nullptr) {
-    *machine_.copy.*field_->matrix->copy = std::move(matrix);
-  } else if (field_->matrix->memory != nullptr) {
-    *machine_.memory.*field_->matrix->memory = std::move(matrix);
-  } else if (field_->matrix->required != nullptr) {
-    machine_.*field_->matrix->required = std::move(matrix);
-  } else {
-    machine_.*field_->matrix->optional = std::move(matrix);
-  }
+  set_matrix(*field_->matrix, std::move(matrix));
   return true;
 }
 
@@ -447,6 +492,7 @@ bool Builder::key(const std::string& name) {
   source_.start_token();
   if (skip_depth_ != 0) return skipped();
   if (name.size() > max_text_bytes) return fail("a key that is far too long");
+  if (within_ != Within::nothing) return class_key(name);
   return level() == 1 ? top_key(prefix() + name) : entry_key(name);
 }
 
@@ -490,6 +536,9 @@ bool Builder::scalar(const Scalar& value) {
   if (skip_depth_ != 0) return skipped();
   if (depth_ == 0) return fail("the file must hold a JSON object");
   if (level() == 1) return top_scalar(value);
+  if (within_ == Within::classes) return class_value(value);
+  if (within_ == Within::entry) return residual_value(value);
+  if (within_ != Within::nothing) return fail(fmt::format("must be an array, is {}", value.shown()));
   switch (field_->kind) {
     case Kind::matrix:
       if (level() == 3) return cell(value);
@@ -507,8 +556,8 @@ bool Builder::top_scalar(const Scalar& value) {
   const bool absent = value.type == Scalar::Type::null && section_ == Section::none;
   switch (field_->kind) {
     case Kind::schema:
-      if (value.type != Scalar::Type::text || *value.text != schema_name) {
-        return fail(fmt::format("must be \"{}\", is {}", schema_name,
+      if (value.type != Scalar::Type::text || (*value.text != schema_name && *value.text != class_schema_name)) {
+        return fail(fmt::format("must be \"{}\" or \"{}\", is {}", schema_name, class_schema_name,
                                 value.type == Scalar::Type::text ? fmt::format("\"{}\"", shown(*value.text)) : value.shown()));
       }
       return true;
@@ -561,8 +610,8 @@ bool Builder::number_in(const Scalar& value, double most) {
 
 bool Builder::cell(const Scalar& value) {
   const double limit = field_->matrix->max_value;
-  if (column_ >= max_pus || (width_ != 0 && column_ >= width_)) {
-    return fail(width_ == 0 ? fmt::format("more than {} columns", max_pus)
+  if (column_ >= max_full_pus || (width_ != 0 && column_ >= width_)) {
+    return fail(width_ == 0 ? fmt::format("more than {} columns", max_full_pus)
                             : fmt::format("not square: more columns than the first row's {}", width_));
   }
   if (!number_in(value, limit)) return false;
@@ -619,6 +668,114 @@ bool Builder::entry_value(const Scalar& value) {
   return true;
 }
 
+// ---- matrices by class --------------------------------------------------------------------
+
+bool Builder::start_classes() {
+  ++depth_;
+  within_ = Within::classes;
+  class_texts_.emplace_back().field = field_->matrix;
+  class_keys_seen_.clear();
+  class_key_.clear();
+  return true;
+}
+
+bool Builder::end_classes() {
+  --depth_;
+  within_ = within_ == Within::residuals ? Within::classes : Within::nothing;
+  return true;
+}
+
+bool Builder::class_key(const std::string& name) {
+  class_key_ = shown(name);
+  const auto seen = within_ == Within::residuals ? "residuals." + name : name;
+  if (std::find(class_keys_seen_.begin(), class_keys_seen_.end(), seen) != class_keys_seen_.end()) {
+    return fail("given twice");
+  }
+  if (class_keys_seen_.size() >= max_classes) return fail(fmt::format("more than {} classes", max_classes));
+  class_keys_seen_.push_back(seen);
+  if (within_ != Within::residuals) return true;
+  const auto found = std::find(unit_names.begin(), unit_names.end(), name);
+  if (found == unit_names.end()) return fail("must be package, numa_node, l3, l2, core or pu");
+  residual_level_ = static_cast<int>(found - unit_names.begin());
+  return true;
+}
+
+bool Builder::class_value(const Scalar& value) {
+  if (class_key_ == "residuals") return fail(fmt::format("must be an object, is {}", value.shown()));
+  if (!number_in(value, field_->matrix->max_value)) return false;
+  class_texts_.back().classes.emplace_back(class_keys_seen_.back(), value.number);
+  return true;
+}
+
+bool Builder::residual_value(const Scalar& value) {
+  auto& list = class_texts_.back().residuals[static_cast<std::size_t>(residual_level_)];
+  if (list.size() > max_residuals) return fail(fmt::format("more than {} residuals", max_residuals));
+  if (position_ >= 3) return fail("must be two units and the cost");
+  if (position_ == 2) {
+    if (!number_in(value, field_->matrix->max_value)) return false;
+    list.back().cost = value.number;
+  } else {
+    if (value.type != Scalar::Type::integer || !(value.number >= 0.0 && value.number <= max_id)) {
+      return fail(fmt::format("must be a unit, 0..{}, is {}", max_id, value.shown()));
+    }
+    (position_ == 0 ? list.back().from : list.back().to) = static_cast<int>(value.number);
+  }
+  ++position_;
+  return true;
+}
+
+/// Turns what was read into matrices. Requires: the ids of all PUs are known and sane.
+Result<void> Builder::make_classes() {
+  if (class_texts_.empty()) return {};
+  const auto places = std::make_shared<const Places>(machine_.pus);
+  std::map<std::string, std::array<int, 3>> keys;
+  for (int pair = 0; pair < places->kinds() * places->kinds() * shared_count; ++pair) {
+    const int kinds = pair / shared_count, a = kinds / places->kinds(), b = kinds % places->kinds();
+    keys[smelt::class_key(*places, a, b, static_cast<SharedUnits>(pair % shared_count))] = {a, b, pair % shared_count};
+  }
+  for (auto& text : class_texts_) {
+    auto costs = std::make_shared<CostsByClass>(places);
+    for (const auto& [key, cost] : text.classes) {
+      if (key == "own") {
+        costs->set_own(cost);
+        continue;
+      }
+      const auto found = keys.find(key);
+      if (found == keys.end()) {
+        return make_error(Status::bad_format, "{}.{}: not a class: a class is what its pairs share, such as {}",
+                          text.field->key, shown(key), keys.begin()->first);
+      }
+      const auto& [a, b, shared] = found->second;
+      costs->set_class(a, b, static_cast<SharedUnits>(shared), cost);
+    }
+    for (int level = 0; level <= pu_level; ++level) {
+      auto& residuals = text.residuals[static_cast<std::size_t>(level)];
+      const auto units = static_cast<int>(places->units(level));
+      for (std::size_t i = 0; i < residuals.size(); ++i) {
+        if (residuals[i].from < units && residuals[i].to < units) continue;
+        return make_error(Status::bad_format, "{}.residuals.{}[{}]: names unit {}, but the last is {}", text.field->key,
+                          unit_names[static_cast<std::size_t>(level)], i,
+                          std::max(residuals[i].from, residuals[i].to), units - 1);
+      }
+      costs->set_residuals(level, std::move(residuals));
+    }
+    set_matrix(*text.field, Matrix(std::move(costs)));
+  }
+  return {};
+}
+
+void Builder::set_matrix(const MatrixField& field, Matrix matrix) {
+  if (field.copy != nullptr) {
+    *machine_.copy.*field.copy = std::move(matrix);
+  } else if (field.memory != nullptr) {
+    *machine_.memory.*field.memory = std::move(matrix);
+  } else if (field.required != nullptr) {
+    machine_.*field.required = std::move(matrix);
+  } else {
+    machine_.*field.optional = std::move(matrix);
+  }
+}
+
 // ---- the whole ----------------------------------------------------------------------------
 
 /// What a hand-written file may leave out: one package; a NUMA node and an L3 per package; a core
@@ -670,7 +827,12 @@ Result<Machine> Builder::finish() {
                       std::string_view(missing) == "schema" ? fmt::format("; it must be \"{}\"", schema_name) : "");
   }
   fill_in_ids();
+  if (!class_texts_.empty()) {
+    if (auto pus = check_pus(machine_); !pus) return pus.error();
+    if (auto made = make_classes(); !made) return made.error();
+  }
   if (auto checked = check_machine(machine_); !checked) return checked.error();
+  if (machine_.size() > most_pus_in_full) machine_ = with_costs_by_class(std::move(machine_), 0.0);
   return std::move(machine_);
 }
 

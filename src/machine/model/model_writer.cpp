@@ -1,5 +1,5 @@
 // Writes machine files: one key per line, one PU and one matrix row per line, numbers in the
-// shortest form that reads back as the same double.
+// shortest form that reads back as the same double. A matrix by class is written as its classes and residuals.
 //
 // Saving goes through a new file in the same directory: create (never an existing name), write,
 // fsync, rename. Whatever fails before the rename, the old file is untouched.
@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -107,9 +108,51 @@ void write_numbers(const char* key, const Numbers& numbers, Output& out) {
   out.text("],\n");
 }
 
+/// {"package": 27.5, "package+core": 2.5, "own": 0, "residuals": {"pu": [[0,5,30], ...]}}
+void write_classes(const char* key, const CostsByClass& costs, Output& out) {
+  const Places& places = costs.places();
+  out.text(fmt::format("  \"{}\": {{", key));
+  const char* separator = "";
+  for (int pair = 0; pair < places.kinds() * places.kinds() * shared_count; ++pair) {
+    const int kinds = pair / shared_count, a = kinds / places.kinds(), b = kinds % places.kinds();
+    const auto shared = static_cast<SharedUnits>(pair % shared_count);
+    const double cost = costs.class_cost(a, b, shared);
+    if (std::isnan(cost)) continue;
+    out.text(fmt::format("{}\"{}\": ", separator, class_key(places, a, b, shared)));
+    out.number(cost);
+    separator = ", ";
+  }
+  if (costs.own() != 0.0) {
+    out.text(fmt::format("{}\"own\": ", separator));
+    out.number(costs.own());
+  }
+  bool any = false;
+  for (int level = 0; level <= pu_level; ++level) {
+    if (costs.residuals(level).empty()) continue;
+    const char* opening = any ? "," : ", \"residuals\": {";
+    any = true;
+    out.text(fmt::format("{}\n    \"{}\": [", opening, unit_names[static_cast<std::size_t>(level)]));
+    int row = -1;
+    for (const Residual& one : costs.residuals(level)) {
+      out.text(row < 0 ? "\n      [" : row == one.from ? ",[" : ",\n      [");
+      row = one.from;
+      out.text(fmt::format("{},{},", one.from, one.to));
+      out.number(one.cost);
+      out.text("]");
+    }
+    out.text("]");
+  }
+  out.text(any ? "}}" : "}");
+}
+
 void write_matrix(const char* key, const Matrix* matrix, Output& out, const char* end = ",\n") {
   if (matrix == nullptr || matrix->empty()) {
     out.text(fmt::format("  \"{}\": null{}", key, end));
+    return;
+  }
+  if (matrix->classes() != nullptr) {
+    write_classes(key, *matrix->classes(), out);
+    out.text(end);
     return;
   }
   out.text(fmt::format("  \"{}\": [", key));
@@ -163,6 +206,15 @@ void write_memory(const Machine& machine, Output& out) {
   out.text("  },\n");
 }
 
+bool has_classes(const Machine& machine) {
+  const auto by_class = [&](const MatrixField& field) {
+    const Matrix* matrix = field.in(machine);
+    return matrix != nullptr && matrix->classes() != nullptr;
+  };
+  return std::any_of(matrix_fields().begin(), matrix_fields().end(), by_class) ||
+         std::any_of(copy_matrix_fields().begin(), copy_matrix_fields().end(), by_class);
+}
+
 void write_machine(const Machine& machine, Output& out) {
   const auto text_key = [&](const char* key, const std::string& value, const char* end = ",\n") {
     out.text(fmt::format("  \"{}\": ", key));
@@ -170,7 +222,7 @@ void write_machine(const Machine& machine, Output& out) {
     out.text(end);
   };
   out.text("{\n");
-  text_key("schema", schema_name);
+  text_key("schema", has_classes(machine) ? class_schema_name : schema_name);
   text_key("name", machine.name);
   text_key("fingerprint", machine.fingerprint);
   text_key("measured_at", machine.measured_at);

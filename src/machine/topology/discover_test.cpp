@@ -105,11 +105,11 @@ TEST(Discover, ManyPus) {
 }
 
 TEST(Discover, MorePusThanSupportedIsAnError) {
-  const ScopedEnv synthetic("HWLOC_SYNTHETIC", "package:8 core:1024 pu:1");
+  const ScopedEnv synthetic("HWLOC_SYNTHETIC", "package:17 core:512 pu:2");
   const auto machine = discover_machine();
   ASSERT_FALSE(machine);
   EXPECT_EQ(machine.error().status, Status::not_supported);
-  EXPECT_NE(machine.error().message.find("8192"), std::string::npos);
+  EXPECT_NE(machine.error().message.find("17408"), std::string::npos);
 }
 
 // Package 0 has PUs 0 and 1 and an idle PU 2 that is offline, node 1 has memory but no PU, node 2
@@ -225,7 +225,7 @@ TEST(Discover, TheSmallestNodeAroundAPuIsItsNode) {
 
 TEST(Discover, AsManyPusAsAreSupported) {
   EXPECT_EQ(discover_synthetic("package:8 core:512 pu:1").size(), 4096u);
-  const ScopedEnv synthetic("HWLOC_SYNTHETIC", "package:1 core:4097 pu:1");
+  const ScopedEnv synthetic("HWLOC_SYNTHETIC", "package:17 core:512 pu:2");
   EXPECT_EQ(discover_machine().error().status, Status::not_supported);
 }
 

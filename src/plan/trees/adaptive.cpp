@@ -95,8 +95,9 @@ class Adaptive {
 int cheapest_sender(const CostTable& costs) {
   int best = 0;
   double lowest = std::numeric_limits<double>::infinity();
+  std::vector<float> sends;
   for (int rank = 0; rank < costs.size(); ++rank) {
-    const float* row = costs.send_row(rank);
+    const float* row = costs.send_row(rank, sends);
     double sums[4] = {};  // independent, so that additions overlap
     for (int to = 0; to < costs.size(); ++to) sums[to % 4] += row[to];
     const double sum = sums[0] + sums[1] + sums[2] + sums[3];

@@ -32,12 +32,12 @@ constexpr int levels = 5;  // package, NUMA node, L3, core, rank
 double reach_bound(const CostTable& costs, std::optional<int> root) {
   const int n = costs.size();
   std::vector<float> cheapest(static_cast<std::size_t>(n), infinity);
+  std::vector<float> row;
   for (int p = 0; p < n; ++p) {
-    const float *send = costs.send_row(p), *latency = costs.latency_row(p);
+    const float* edges = costs.edge_row(p, row);
     const auto over = [&](int begin, int end) {
       for (int c = begin; c < end; ++c) {
-        const float edge = send[c] + latency[c];
-        cheapest[c] = edge < cheapest[c] ? edge : cheapest[c];
+        cheapest[c] = edges[c] < cheapest[c] ? edges[c] : cheapest[c];
       }
     };
     over(0, p);

@@ -1,5 +1,7 @@
 #include "plan/trees/costs.hpp"
 
+#include "machine/model/costs_by_class.hpp"
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -34,6 +36,13 @@ class TileReader {
 
   void read(const Matrix& matrix, int from, int rows, int to, int columns, Tile& out) const {
     for (int row = 0; row < rows; ++row) {
+      if (matrix.classes() != nullptr) {
+        const auto sender = static_cast<std::size_t>(pus_[from + row]);
+        for (int column = 0; column < columns; ++column) {
+          out[row * tile + column] = static_cast<float>(matrix(sender, static_cast<std::size_t>(pus_[to + column])));
+        }
+        continue;
+      }
       const double* costs = matrix.row(static_cast<std::size_t>(pus_[from + row]));
       float* line = &out[row * tile];
       if (adjacent_) {
@@ -75,15 +84,31 @@ RankCosts::RankCosts(const Machine& machine, const Group& group) : machine_(&mac
   }
 }
 
+CostTable::CostTable(const DirectedCosts& costs) : costs_(costs), size_(costs.size()) {
+  if (uses_classes()) {
+    find_classes();
+    return;
+  }
+  fill_dense();
+  if (costs_.ranks().shares_pus()) fill_shared();
+  for (int rank = 0; rank < size_; ++rank) send_[index(rank, rank)] = latency_[index(rank, rank)] = 0.0F;
+}
+
+bool CostTable::uses_classes() const {
+  const Machine& machine = costs_.ranks().machine();
+  return size_ > most_dense_ranks && machine.send_ns.classes() != nullptr && machine.recv_ns.classes() != nullptr &&
+         (!machine.propagation_ns || machine.propagation_ns->classes() != nullptr);
+}
+
 // The table of a broadcast runs along the machine's rows. That of a reduction is turned around,
 // tile by tile, so that neither side is walked across its rows.
-CostTable::CostTable(const DirectedCosts& costs) : size_(costs.size()) {
+void CostTable::fill_dense() {
   const auto cells = static_cast<std::size_t>(size_) * static_cast<std::size_t>(size_);
   send_ = std::make_unique_for_overwrite<float[]>(cells);
   latency_ = std::make_unique_for_overwrite<float[]>(cells);
-  const RankCosts& ranks = costs.ranks();
+  const RankCosts& ranks = costs_.ranks();
   const Machine& machine = ranks.machine();
-  const bool turned = costs.direction() == Direction::reduce;
+  const bool turned = costs_.direction() == Direction::reduce;
   const TileReader reader(ranks);
   Tile send{}, latency{}, between{};
   for (int top = 0; top < size_; top += tile) {
@@ -107,19 +132,109 @@ CostTable::CostTable(const DirectedCosts& costs) : size_(costs.size()) {
       }
     }
   }
-  if (ranks.shares_pus()) fill_shared(costs);
-  for (int rank = 0; rank < size_; ++rank) send_[index(rank, rank)] = latency_[index(rank, rank)] = 0.0F;
 }
 
-void CostTable::fill_shared(const DirectedCosts& costs) {
-  const std::vector<int>& pus = costs.ranks().group().pus;
+void CostTable::fill_shared() {
+  const std::vector<int>& pus = costs_.ranks().group().pus;
   for (int p = 0; p < size_; ++p) {
     for (int c = 0; c < size_; ++c) {
       if (pus[p] != pus[c]) continue;
-      send_[index(p, c)] = static_cast<float>(costs.send(p, c));
-      latency_[index(p, c)] = static_cast<float>(costs.latency(p, c));
+      send_[index(p, c)] = static_cast<float>(costs_.send(p, c));
+      latency_[index(p, c)] = static_cast<float>(costs_.latency(p, c));
     }
   }
+}
+
+void CostTable::find_classes() {
+  const Machine& machine = costs_.ranks().machine();
+  const bool turned = costs_.direction() == Direction::reduce;
+  const auto seen = [&](const Matrix& matrix) {
+    return std::make_shared<const CostsByClass>(turned ? matrix.classes()->transposed() : *matrix.classes());
+  };
+  send_classes_ = seen(turned ? machine.recv_ns : machine.send_ns);
+  latency_classes_ = seen(turned ? machine.send_ns : machine.recv_ns);
+  if (machine.propagation_ns) between_classes_ = seen(*machine.propagation_ns);
+  const auto regular = [](const Classes& costs) { return !costs || !costs->has_residuals(); };
+  if (!regular(send_classes_) || !regular(latency_classes_) || !regular(between_classes_)) return;
+  if (costs_.ranks().shares_pus()) return;
+  const int kinds = send_classes_->places().kinds();
+  for (int pair = 0; pair < kinds * kinds * shared_count; ++pair) {
+    const auto cost = [&](const Classes& costs) {
+      return static_cast<float>(costs->class_cost(pair / shared_count / kinds, pair / shared_count % kinds,
+                                                  static_cast<SharedUnits>(pair % shared_count)));
+    };
+    const float latency = between_classes_ ? cost(latency_classes_) + cost(between_classes_) : cost(latency_classes_);
+    edge_classes_.push_back(cost(send_classes_) + latency);
+  }
+}
+
+// In float as the dense tables have it, so that both lead to the same trees.
+float CostTable::class_send(int parent, int child) const {
+  return parent == child ? 0.0F : static_cast<float>(costs_.send(parent, child));
+}
+
+float CostTable::class_latency(int parent, int child) const {
+  if (parent == child) return 0.0F;
+  const std::vector<int>& pus = costs_.ranks().group().pus;
+  const auto from = static_cast<std::size_t>(pus[parent]), to = static_cast<std::size_t>(pus[child]);
+  if (from == to) return static_cast<float>(costs_.latency(parent, child));
+  const auto own = static_cast<float>((*latency_classes_)(from, to));
+  return between_classes_ ? own + static_cast<float>((*between_classes_)(from, to)) : own;
+}
+
+void CostTable::add_row(const CostsByClass& classes, int parent, std::vector<float>& row) const {
+  const std::vector<int>& pus = costs_.ranks().group().pus;
+  thread_local std::vector<double> costs;  // of all PUs of the machine
+  costs.resize(classes.size());
+  classes.copy_row(static_cast<std::size_t>(pus[parent]), costs.data());
+  for (int child = 0; child < size_; ++child) row[child] += static_cast<float>(costs[pus[child]]);
+}
+
+const float* CostTable::class_row(int parent, bool send, std::vector<float>& row) const {
+  row.assign(static_cast<std::size_t>(size_), 0.0F);
+  add_row(send ? *send_classes_ : *latency_classes_, parent, row);
+  if (!send && between_classes_) add_row(*between_classes_, parent, row);
+  if (costs_.ranks().shares_pus()) {
+    const std::vector<int>& pus = costs_.ranks().group().pus;
+    for (int child = 0; child < size_; ++child) {
+      if (pus[child] == pus[parent]) row[child] = send ? class_send(parent, child) : class_latency(parent, child);
+    }
+  }
+  row[parent] = 0.0F;
+  return row.data();
+}
+
+const float* CostTable::send_row(int parent, std::vector<float>& row) const {
+  return send_ ? send_.get() + index(parent, 0) : class_row(parent, true, row);
+}
+
+const float* CostTable::latency_row(int parent, std::vector<float>& row) const {
+  return latency_ ? latency_.get() + index(parent, 0) : class_row(parent, false, row);
+}
+
+const float* CostTable::edge_row(int parent, std::vector<float>& row) const {
+  row.resize(static_cast<std::size_t>(size_));
+  if (edge_classes_.empty()) {
+    thread_local std::vector<float> sends, latencies;
+    const float *send = send_row(parent, sends), *latency = latency_row(parent, latencies);
+    for (int child = 0; child < size_; ++child) row[child] = send[child] + latency[child];
+    return row.data();
+  }
+  const std::vector<int>& pus = costs_.ranks().group().pus;
+  const Places& places = send_classes_->places();
+  thread_local std::vector<SharedUnits> shared;
+  shared.resize(places.size());
+  places.shared_row(static_cast<std::size_t>(pus[parent]), shared.data());
+  const float* classes = &edge_classes_[static_cast<std::size_t>(places.kind(pus[parent]) * places.kinds() * shared_count)];
+  if (places.kinds() == 1) {
+    for (int child = 0; child < size_; ++child) row[child] = classes[shared[pus[child]]];
+  } else {
+    for (int child = 0; child < size_; ++child) {
+      row[child] = classes[places.kind(pus[child]) * shared_count + shared[pus[child]]];
+    }
+  }
+  row[parent] = 0.0F;
+  return row.data();
 }
 
 }  // namespace smelt::plan

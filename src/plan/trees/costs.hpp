@@ -1,7 +1,7 @@
 // The two faces of the cost model that planning works on.
 //
 //   DirectedCosts  a view of a machine for one group and one direction, in double, O(1) per look-up
-//   CostTable      the same folded into two dense float matrices, for the searches
+//   CostTable      the same in float, for the searches: two dense matrices, or by class for large groups
 //
 // Both present every problem as a broadcast: `send(p, c)` is what a message to child c costs the
 // parent p in its own time, `latency(p, c)` what passes after that until the child has it.
@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "smelt/machine.hpp"
 #include "smelt/plan.hpp"
@@ -81,26 +82,50 @@ class DirectedCosts {
   Direction direction_;
 };
 
-/// Dense n x n matrices of one direction, row = parent. Memory: 8 n^2 bytes.
+/// Costs of one direction in float, row = parent. Groups of up to most_dense_ranks, and all where the machine holds
+/// its costs in full, have two dense n x n matrices: 8 n^2 bytes. Larger ones look costs up by class, in a few KiB; both
+/// give the same numbers.
 class CostTable {
  public:
+  static constexpr int most_dense_ranks = 1024;
+
+  /// `costs`, its machine and its group must outlive the table.
   explicit CostTable(const DirectedCosts& costs);
 
   int size() const noexcept { return size_; }
-  float send(int parent, int child) const { return send_[index(parent, child)]; }
-  float latency(int parent, int child) const { return latency_[index(parent, child)]; }
+  float send(int parent, int child) const { return send_ ? send_[index(parent, child)] : class_send(parent, child); }
+  float latency(int parent, int child) const {
+    return latency_ ? latency_[index(parent, child)] : class_latency(parent, child);
+  }
   float edge(int parent, int child) const { return send(parent, child) + latency(parent, child); }
-  const float* send_row(int parent) const { return send_.get() + index(parent, 0); }
-  const float* latency_row(int parent) const { return latency_.get() + index(parent, 0); }
+  /// All of a parent's costs, as long as `row` is not used again. Cost: O(1) if dense, else O(n).
+  const float* send_row(int parent, std::vector<float>& row) const;
+  const float* latency_row(int parent, std::vector<float>& row) const;
+  /// edge() of a parent and every child, likewise in `row`; 0 for the parent itself. Cost: O(n).
+  const float* edge_row(int parent, std::vector<float>& row) const;
 
  private:
-  void fill_shared(const DirectedCosts& costs);
+  /// A matrix by class as this direction sees it: turned around for a reduction.
+  using Classes = std::shared_ptr<const CostsByClass>;
+
+  bool uses_classes() const;
+  void fill_dense();
+  void fill_shared();
+  void find_classes();
+  float class_send(int parent, int child) const;
+  float class_latency(int parent, int child) const;
+  void add_row(const CostsByClass& classes, int parent, std::vector<float>& row) const;
+  const float* class_row(int parent, bool send, std::vector<float>& row) const;
   std::size_t index(int parent, int child) const {
     return static_cast<std::size_t>(parent) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(child);
   }
 
+  DirectedCosts costs_;
   int size_;
   std::unique_ptr<float[]> send_, latency_;
+  Classes send_classes_, latency_classes_, between_classes_;
+  /// edge() by class, as sender's kind, receiver's kind, units shared; empty where there are residuals or shared PUs.
+  std::vector<float> edge_classes_;
 };
 
 }  // namespace smelt::plan

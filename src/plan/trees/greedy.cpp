@@ -63,12 +63,11 @@ class Greedy {
   }
 
   void offer(int sender) {
-    const float* send = costs_.send_row(sender);
-    const float* latency = costs_.latency_row(sender);
+    const float* edges = costs_.edge_row(sender, row_);
     int target = -1;
     float least = std::numeric_limits<float>::infinity();
     for (const int rank : outside_) {
-      const float edge = send[rank] + latency[rank];
+      const float edge = edges[rank];
       if (edge < least || (edge == least && rank < target)) {
         least = edge;
         target = rank;
@@ -78,6 +77,7 @@ class Greedy {
   }
 
   const CostTable& costs_;
+  std::vector<float> row_;  // room for the costs of a sender
   std::vector<float> idle_;
   std::vector<int> outside_, place_;  // ranks without the message, and where they stand in that list
   std::priority_queue<CandidateEdge, std::vector<CandidateEdge>, std::greater<>> offers_;

@@ -16,13 +16,13 @@ Tree prim_tree(const CostTable& costs, int root, bool inverted) {
   for (int rank = 0; rank < n; ++rank) {
     if (rank != root) outside.push_back(rank);
   }
+  std::vector<float> row;
   for (int added = root; !outside.empty();) {
-    const float* send = costs.send_row(added);
-    const float* latency = costs.latency_row(added);
+    const float* edges = costs.edge_row(added, row);
     std::size_t nearest = 0;
     for (std::size_t i = 0; i < outside.size(); ++i) {
       const int rank = outside[i];
-      const float edge = sign * (send[rank] + latency[rank]);
+      const float edge = sign * edges[rank];
       if (edge < reach[rank]) {
         reach[rank] = edge;
         from[rank] = added;

@@ -27,6 +27,7 @@ Tree stream_tree(const CostTable& costs, int root) {
   std::vector<int> parent(static_cast<std::size_t>(n), -1);
   std::vector<bool> done(static_cast<std::size_t>(n), false);
   distance[static_cast<std::size_t>(root)] = 0.0F;
+  std::vector<float> row;
   for (int step = 0; step < n; ++step) {
     int next = -1;
     for (int rank = 0; rank < n; ++rank) {
@@ -35,10 +36,12 @@ Tree stream_tree(const CostTable& costs, int root) {
         next = rank;
     }
     done[static_cast<std::size_t>(next)] = true;
+    const float* edges = costs.edge_row(next, row);
     for (int rank = 0; rank < n; ++rank) {
       const auto r = static_cast<std::size_t>(rank);
-      if (done[r] || rank == next || costs.edge(next, rank) > most) continue;
-      const float through = distance[static_cast<std::size_t>(next)] + costs.edge(next, rank);
+      const float edge = edges[r];
+      if (done[r] || rank == next || edge > most) continue;
+      const float through = distance[static_cast<std::size_t>(next)] + edge;
       if (through >= distance[r]) continue;
       distance[r] = through;
       parent[r] = next;
