@@ -759,4 +759,6 @@ int smelt_array_explain(const smelt_array* array, char* text, size_t capacity);
 }
 #endif
 
+#include <smelt/former_names.h>
+
 #endif
