@@ -41,6 +41,12 @@ void keep_prices() {
   expect(bool(smelt::remove_map("prices")), "a kept map can be removed");
 }
 
+void keep_names() {
+  auto names = smelt::StringMap::create_shared("names");
+  names->put("user 17", "Ada");
+  expect(names->get("user 17") == "Ada", "a name is found");
+}
+
 struct Add {
   int key, value;
   int operator()(std::map<int, int>& map) const { return map[key] += value; }
@@ -60,6 +66,7 @@ void agree() {
 int main() {
   count_hits();
   keep_prices();
+  keep_names();
   agree();
   return failures;
 }
