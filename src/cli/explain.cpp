@@ -428,7 +428,7 @@ void add_explain(Parser& parser) {
   auto arguments = std::make_shared<ExplainFlags>();
   Command command = parser.add("explain", "Explain which algorithm a collective uses, which map to choose, or where arrays should lie");
   command.text("operation", arguments->operation, "OPERATION",
-               "map, memory, or a collective: broadcast, reduce, allreduce, scatter, gather, allgather, ...");
+               "map, memory, or a collective: broadcast, reduce, allreduce, scatter, gather, ...");
   command.text("file", arguments->file, "FILE", "of explain memory: arrays and how they are used, JSON");
   command.value(
       "--bytes", "SIZE",

@@ -217,7 +217,7 @@ TEST(Documents, ExplainMapSaysWhichAndWhy) {
   const Json strict =
       smelt({"explain", "map", "--faults", "stop", "--bytes", "100", "--ranks", "4", "-m", two_packages(), "--json"})
           .json();
-  EXPECT_EQ(strict["candidates"].size(), 2u);
+  EXPECT_EQ(strict["candidates"].size(), 1u);
   EXPECT_EQ(strict["map"]["bytes_per_key"], 256);
   EXPECT_EQ(strict["cores"], 4);
   const Json far = smelt({"explain", "map", "--platform", "tile-gx", "--json"}).json();

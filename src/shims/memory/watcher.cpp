@@ -426,6 +426,7 @@ namespace {
 [[gnu::destructor(102)]] void tell() noexcept {
   if (!verbose()) return;
   const System& found = system();
+  if (totals.allocations == 0 && found.asks_for_huge) return;
   const auto mib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   std::fprintf(stderr, "smelt: memory in process %d (%s)\n", static_cast<int>(getpid()), program_invocation_short_name);
   if (!found.asks_for_huge) std::fprintf(stderr, "  huge pages: not asked for: %s\n", found.why_not);
