@@ -39,7 +39,7 @@ TEST(Errors, UsageIsExitCodeTwo) {
       {on_two({"plan", "--topology", "k-nomial:0", "--search-ms", "0"}), 2, "k-nomial"},
       {on_two({"plan", "--json", "--dot"}), 2, "--dot"},
       {{"synth", "--packages", "0", "--json"}, 2, "--packages 0"},
-      {{"synth", "--packages", "64", "--cores", "512", "--json"}, 2, "4096"},
+      {{"synth", "--packages", "64", "--cores", "512", "--json"}, 2, "16384"},
       {{"synth", "--cores", "1e3", "--json"}, 2, "not a whole number"},
       {{"measure", "--budget", "fast"}, 2, "such as 30s, 500ms, 2m"},
       {{"measure", "--budget", "0s"}, 2, "more than 0"},
