@@ -109,8 +109,7 @@ TEST_P(Orders, AllReplicasDeliverTheSame) {
       deliver(replica, mine);
       ASSERT_EQ(mine.at(index), command);
     }
-    while (mine.size() < each * static_cast<std::uint64_t>(ranks)) {
-      Entry entry;
+    while (mine.size() < each * static_cast<std::uint64_t>(count)) {
       deliver(replica, mine);
       ASSERT_EQ(replica.progress(), Status::ok) << replica.failure();
     }
