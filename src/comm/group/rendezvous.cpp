@@ -23,6 +23,9 @@ namespace {
 constexpr std::uint64_t magic = 0x3174656d746c656d;  // "meltmet1"
 constexpr std::uint32_t version = 7;
 constexpr std::size_t longest_name = 200;
+// The kernel maps so many bytes around a page that is read. Who reads the head must not map pages of the user region: a
+// page that two processes map cannot be moved to its NUMA node any more.
+constexpr std::size_t mapped_around_bytes = 64 << 10;
 constexpr std::size_t most_user_bytes = std::size_t{1} << 45;
 // A live member updates seen_ns within this time, also while it prepares or waits for a PU.
 constexpr std::uint64_t longest_unseen_ns = 1'000'000'000;
@@ -324,6 +327,7 @@ Result<void> Participant::furnish() {
   head_.shared_config_offset = head_bytes(request_.size);
   head_.shared_config_bytes = provision->shared_config.size();
   head_.user_offset = (head_.shared_config_offset + head_.shared_config_bytes + page - 1) / page * page;
+  if (provision->place) head_.user_offset += mapped_around_bytes;
   head_.user_bytes = provision->user_bytes;
   auto whole = Segment::from_fd(segment_.fd());
   if (!whole) return whole.error();
