@@ -130,7 +130,8 @@ void allocate_array(benchmark::State& state) {
 void allocate_malloc_memset(benchmark::State& state) {
   const std::size_t bytes = elements() * sizeof(std::uint64_t);
   for (auto _ : state) {
-    void* const memory = std::malloc(bytes);
+    void* memory = std::malloc(bytes);
+    benchmark::DoNotOptimize(memory);  // else the two become calloc, which touches nothing
     std::memset(memory, 0, bytes);
     benchmark::DoNotOptimize(memory);
     std::free(memory);

@@ -229,7 +229,7 @@ class Round {
     board_.leader.store(*log_options.leader);
     for (int rank = 0; rank < options_.ranks; ++rank) {
       const pid_t pid = fork();
-      if (pid < 0) fail("storm: cannot start a process");
+      if (pid < 0) fail("cannot start a process");
       if (pid == 0) _exit(run_rank(board_, name_, rank, options_, log_options));
       processes_[index(rank)].pid = pid;
     }
@@ -452,9 +452,9 @@ void print_tally(const StormOptions& options, const Tally& tally) {
 
 void run(const StormOptions& options) {
   if (options.faults != "crash" && options.faults != "stop")
-    fail_usage("storm: --faults {}: must be crash or stop", options.faults);
+    fail_usage("--faults {}: must be crash or stop", options.faults);
   void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) fail("storm: no memory for what the processes tell");
+  if (memory == MAP_FAILED) fail("no memory for what the processes tell");
   auto& board = *static_cast<Board*>(memory);
   std::mt19937_64 random(static_cast<std::uint64_t>(options.seed));
   Tally tally;
@@ -464,7 +464,7 @@ void run(const StormOptions& options) {
   const bool lost = options.faults == "crash" && tally.without_state > 0;
   if (tally.violations + tally.hangs + tally.files > 0 || lost) {
     flush_output();
-    fail("storm: the log did not keep its promise; the seed is {}", static_cast<std::uint64_t>(options.seed));
+    fail("the log did not keep its promise; the seed is {}", static_cast<std::uint64_t>(options.seed));
   }
 }
 

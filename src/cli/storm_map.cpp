@@ -283,14 +283,14 @@ class Round {
   void run() {
     std::memset(static_cast<void*>(&board_), 0, sizeof board_);
     auto map = create();
-    if (!map) fail("storm: {}", map.error().message);
+    if (!map) fail("{}", map.error().message);
     for (int i = 0; i < options_.processes; ++i) start();
     storm(options_.milliseconds);
     if (keep_) {
       for (auto& process : processes_) strike(process);
       map = Map<Number, Value>::create();  // gives up the last handle
       map = Map<Number, Value>::open(name_);
-      if (!map) fail("storm: {}", map.error().message);
+      if (!map) fail("{}", map.error().message);
       for (int i = 0; i < options_.processes; ++i) start();
       storm(options_.milliseconds / 2);
     }
@@ -317,7 +317,7 @@ class Round {
     const int me = started_++;
     const Number seed = random_();
     const pid_t pid = fork();
-    if (pid < 0) fail("storm: cannot start a process");
+    if (pid < 0) fail("cannot start a process");
     if (pid == 0) {
       alarm(60);
       auto map = Map<Number, Value>::attach(name_);
@@ -430,7 +430,7 @@ class Round {
                             event.done ? 1 : 0, event.result);
       }
     }
-    if (!file.flush()) fail("storm: cannot write to '{}'", options_.histories);
+    if (!file.flush()) fail("cannot write to '{}'", options_.histories);
   }
 
   void violated(const std::string& what) {
@@ -474,10 +474,10 @@ void print_tally(const Options& options, const Tally& tally) {
 
 void run(const Options& options) {
   if (options.faults != "crash" && options.faults != "stop") {
-    fail_usage("storm: --faults {}: must be crash or stop", options.faults);
+    fail_usage("--faults {}: must be crash or stop", options.faults);
   }
   void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) fail("storm: no memory for what the processes tell");
+  if (memory == MAP_FAILED) fail("no memory for what the processes tell");
   auto& board = *static_cast<Board*>(memory);
   std::mt19937_64 random(static_cast<Number>(options.seed));
   Tally tally;
@@ -492,7 +492,7 @@ void run(const Options& options) {
   print_tally(options, tally);
   if (tally.violations + tally.hangs + tally.files == 0) return;
   flush_output();
-  fail("storm: the map did not keep its promise; the seed is {}", static_cast<Number>(options.seed));
+  fail("the map did not keep its promise; the seed is {}", static_cast<Number>(options.seed));
 }
 
 }  // namespace storm_map

@@ -38,7 +38,7 @@ const std::map<std::string, Names>& table() {
 // What an inner room may include of its own room. "" stands for the files that are in none. Tests see the whole room.
 const std::map<std::string, std::map<std::string, Names>>& inner_table() {
   static const std::map<std::string, std::map<std::string, Names>> rooms = {
-      {"machine", {{"", {}}, {"topology", {""}}, {"model", {""}}, {"import", {"", "topology", "model"}}}},
+      {"machine", {{"", {}}, {"topology", {""}}, {"model", {""}}, {"import", {"", "topology"}}}},
       {"plan",
        {{"", {"trees", "schedule", "algorithms", "simulator", "profile"}},
         {"trees", {}},

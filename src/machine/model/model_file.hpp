@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "machine/model/costs_by_class.hpp"
+#include "machine/costs_by_class.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {

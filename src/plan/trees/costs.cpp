@@ -1,6 +1,6 @@
 #include "plan/trees/costs.hpp"
 
-#include "machine/model/costs_by_class.hpp"
+#include "machine/costs_by_class.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "machine/model/costs_by_class.hpp"
+#include "machine/costs_by_class.hpp"
 
 #include <algorithm>
 #include <bit>
