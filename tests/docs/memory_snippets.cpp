@@ -6,17 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "expect.hpp"
+
 namespace {
 
 constexpr std::size_t n = 10'000;
-int failures = 0;
-
-void expect(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "not so: %s\n", what);
-  ++failures;
-}
-
 void allocate() {
   smelt::ArrayOptions options;
   options.placement = smelt::Placement::interleaved;

@@ -14,15 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "expect.hpp"
+
 namespace {
-
-int failures = 0;
-
-void expect(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "not so: %s\n", what);
-  ++failures;
-}
 
 double work(int rank, int size) { return static_cast<double>(rank + 1) / size; }
 

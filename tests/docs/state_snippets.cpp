@@ -9,15 +9,9 @@
 #include <span>
 #include <string>
 
+#include "expect.hpp"
+
 namespace {
-
-int failures = 0;
-
-void expect(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "not so: %s\n", what);
-  ++failures;
-}
 
 void count_hits() {
   const std::uint64_t page = 7;

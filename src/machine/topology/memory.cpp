@@ -41,16 +41,24 @@ Status status_of(int error_number) {
 
 }  // namespace
 
-memory_detail::Request memory_detail::request_for(const void* address, std::size_t size_bytes, int os_index) {
+memory_detail::Request memory_detail::request_for(const void* address, std::size_t size_bytes,
+                                                  std::span<const int> os_indices) {
   constexpr std::size_t word_bits = 8 * sizeof(unsigned long);
   Request request;
-  request.nodes.resize(static_cast<std::size_t>(os_index) / word_bits + 1);
-  request.nodes.back() = 1ul << (static_cast<std::size_t>(os_index) % word_bits);
+  request.nodes.resize(static_cast<std::size_t>(*std::max_element(os_indices.begin(), os_indices.end())) / word_bits + 1);
+  for (const int os_index : os_indices) {
+    request.nodes[static_cast<std::size_t>(os_index) / word_bits] |= 1ul << (static_cast<std::size_t>(os_index) % word_bits);
+  }
   request.max_node = request.nodes.size() * word_bits + 1;
   request.start = page_of(address);
   const auto end = reinterpret_cast<std::uintptr_t>(address) + size_bytes;
   request.length = (end - request.start + page_bytes() - 1) & ~(page_bytes() - 1);
   return request;
+}
+
+long memory_detail::set_policy(const Request& request, int policy, bool move) noexcept {
+  return syscall(SYS_mbind, request.start, request.length, policy, request.nodes.data(), request.max_node,
+                 move ? MPOL_MF_MOVE : 0);
 }
 
 Result<void> bind_to_numa_node(void* address, std::size_t size_bytes, int os_index) {
@@ -59,11 +67,8 @@ Result<void> bind_to_numa_node(void* address, std::size_t size_bytes, int os_ind
     return make_error(Status::not_found, "cannot place memory on NUMA node {}: no such node is online", os_index);
   }
   if (nodes.size() == 1 || size_bytes == 0) return {};
-  const auto request = memory_detail::request_for(address, size_bytes, os_index);
-  if (syscall(SYS_mbind, request.start, request.length, MPOL_PREFERRED, request.nodes.data(), request.max_node,
-              MPOL_MF_MOVE) == 0) {
-    return {};
-  }
+  const auto request = memory_detail::request_for(address, size_bytes, {&os_index, 1});
+  if (memory_detail::set_policy(request, MPOL_PREFERRED, true) == 0) return {};
   const int reason = errno;
   return make_error(status_of(reason), "cannot place {} bytes on NUMA node {}: {}", size_bytes, os_index,
                     std::strerror(reason));

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "smelt/error.hpp"
@@ -18,14 +19,16 @@ Result<void> bind_to_numa_node(void* address, std::size_t size_bytes, int os_ind
 
 namespace memory_detail {
 
-/// What the kernel is told (mbind(2)): whole pages, and the node as a bit of a mask.
+/// What the kernel is told (mbind(2)): whole pages, and the nodes as bits of a mask.
 struct Request {
   std::uintptr_t start = 0;
   std::size_t length = 0;
   std::vector<unsigned long> nodes;
   unsigned long max_node = 0;  ///< bits of the mask, and one more: the kernel reads one bit less than it is told
 };
-Request request_for(const void* address, std::size_t size_bytes, int os_index);
+Request request_for(const void* address, std::size_t size_bytes, std::span<const int> os_indices);
+/// mbind(2) with that policy; `move`: pages that are there, too. What it returns, with errno.
+long set_policy(const Request& request, int policy, bool move) noexcept;
 
 }  // namespace memory_detail
 

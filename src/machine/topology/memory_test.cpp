@@ -1,10 +1,12 @@
 #include "machine/topology/memory.hpp"
 
 #include <gtest/gtest.h>
+
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 #include "smelt/machine.hpp"
 
@@ -63,19 +65,22 @@ TEST(Memory, IsAskedForInWholePages) {
                {9 * page - 1, 1, 8 * page, 1},      {9 * page - 1, 2, 8 * page, 2},
                {8 * page + 100, 5 * page, 8 * page, 6}};
   for (const auto& each : cases) {
-    const auto request = memory_detail::request_for(reinterpret_cast<void*>(each.address), each.bytes, 0);
+    const auto request = memory_detail::request_for(reinterpret_cast<void*>(each.address), each.bytes, std::array{0});
     EXPECT_EQ(request.start, each.start) << each.address << ", " << each.bytes;
     EXPECT_EQ(request.length, each.pages * page) << each.address << ", " << each.bytes;
   }
 }
 
-TEST(Memory, TheNodeIsABitOfAMask) {
+TEST(Memory, NodesAreBitsOfAMask) {
   using Words = std::vector<unsigned long>;
-  const std::pair<int, Words> masks[] = {{0, {1}}, {5, {32}}, {63, {1ul << 63}}, {64, {0, 1}}, {130, {0, 0, 4}}};
-  for (const auto& [node, words] : masks) {
-    const auto request = memory_detail::request_for(nullptr, 1, node);
-    EXPECT_EQ(request.nodes, words) << node;
-    EXPECT_EQ(request.max_node, words.size() * 64 + 1) << node;
+  const std::pair<std::vector<int>, Words> masks[] = {{{0}, {1}},       {{5}, {32}},        {{63}, {1ul << 63}},
+                                                      {{64}, {0, 1}},   {{130}, {0, 0, 4}}, {{0, 5}, {33}},
+                                                      {{64, 1}, {2, 1}}};
+  for (const auto& [nodes, words] : masks) {
+    SCOPED_TRACE(testing::PrintToString(nodes));
+    const auto request = memory_detail::request_for(nullptr, 1, nodes);
+    EXPECT_EQ(request.nodes, words);
+    EXPECT_EQ(request.max_node, words.size() * 64 + 1);
   }
 }
 

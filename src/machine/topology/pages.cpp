@@ -16,6 +16,7 @@
 
 #include "base/error.hpp"
 #include "machine/text.hpp"
+#include "machine/topology/memory.hpp"
 #include "machine/topology/numa.hpp"
 
 namespace smelt {
@@ -29,18 +30,7 @@ constexpr int populate_write = 23;
 constexpr int populate_write = MADV_POPULATE_WRITE;
 #endif
 
-constexpr std::size_t word_bits = 8 * sizeof(unsigned long);
-
 std::size_t rounded_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
-
-std::vector<unsigned long> mask_of(std::span<const int> nodes) {
-  const int most = *std::max_element(nodes.begin(), nodes.end());
-  std::vector<unsigned long> mask(static_cast<std::size_t>(most) / word_bits + 1);
-  for (const int node : nodes) {
-    mask[static_cast<std::size_t>(node) / word_bits] |= 1ul << (static_cast<std::size_t>(node) % word_bits);
-  }
-  return mask;
-}
 
 Error refused(const char* what, std::size_t size_bytes) {
   const int reason = errno;
@@ -54,9 +44,7 @@ Error refused(const char* what, std::size_t size_bytes) {
 
 Result<void> set_policy(void* address, std::size_t size_bytes, int mode, std::span<const int> nodes, bool move, const char* what) {
   if (size_bytes == 0 || nodes.empty()) return {};
-  const auto mask = mask_of(nodes);
-  // The kernel reads one bit less than it is told.
-  if (syscall(SYS_mbind, address, size_bytes, mode, mask.data(), mask.size() * word_bits + 1, move ? MPOL_MF_MOVE : 0) == 0) return {};
+  if (memory_detail::set_policy(memory_detail::request_for(address, size_bytes, nodes), mode, move) == 0) return {};
   return refused(what, size_bytes);
 }
 

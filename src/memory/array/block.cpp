@@ -10,7 +10,7 @@ namespace smelt {
 
 struct Transfer::State {
   std::vector<std::byte> value{};  ///< of a fill
-  std::unique_ptr<memory::Crew> crew{};
+  std::unique_ptr<memory::NodeWorkers> workers{};
 };
 
 /// Makes Transfers for this room.
@@ -23,7 +23,7 @@ class memory_access {
   }
   static std::vector<std::byte>& value(Transfer& transfer) { return transfer.state_->value; }
   static void start(Transfer& transfer, const MemoryView& view, std::vector<memory::NodeTask> tasks) {
-    transfer.state_->crew = std::make_unique<memory::Crew>(view, std::move(tasks));
+    transfer.state_->workers = std::make_unique<memory::NodeWorkers>(view, std::move(tasks));
   }
 };
 
@@ -32,10 +32,10 @@ Transfer::Transfer(Transfer&&) noexcept = default;
 Transfer& Transfer::operator=(Transfer&&) noexcept = default;
 Transfer::~Transfer() { wait(); }
 
-bool Transfer::test() noexcept { return state_ == nullptr || state_->crew == nullptr || state_->crew->done(); }
+bool Transfer::test() noexcept { return state_ == nullptr || state_->workers == nullptr || state_->workers->done(); }
 
 void Transfer::wait() noexcept {
-  if (state_ != nullptr && state_->crew != nullptr) state_->crew->wait();
+  if (state_ != nullptr && state_->workers != nullptr) state_->workers->wait();
 }
 
 const char* to_string(PageSize size) noexcept {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/stream.hpp"
-#include "memory/copies/crew.hpp"
+#include "memory/copies/node_workers.hpp"
 #include "memory/pages/cuts.hpp"
 #include "smelt/array.hpp"
 

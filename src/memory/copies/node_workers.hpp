@@ -24,12 +24,12 @@ std::vector<int> workers_of(const MemoryView& view, int node);
 
 /// Runs tasks on threads of their own, as many per node as it has PUs to use, and no more in all than the quota lets run.
 /// Where no thread can be started, the caller of the constructor does the work.
-class Crew {
+class NodeWorkers {
  public:
-  Crew(const MemoryView& view, std::vector<NodeTask> tasks);
-  ~Crew() { wait(); }
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
+  NodeWorkers(const MemoryView& view, std::vector<NodeTask> tasks);
+  ~NodeWorkers() { wait(); }
+  NodeWorkers(const NodeWorkers&) = delete;
+  NodeWorkers& operator=(const NodeWorkers&) = delete;
 
   /// Whether all is done. What the tasks wrote is visible then.
   bool done() const noexcept;
@@ -49,7 +49,7 @@ class Crew {
   std::vector<std::thread> threads_;
 };
 
-/// A crew's work from begin to end. One task is done by the caller.
+/// The same work from begin to end. One task is done by the caller.
 void run_tasks(const MemoryView& view, std::vector<NodeTask> tasks);
 
 }  // namespace smelt::memory

@@ -1,4 +1,4 @@
-#include "memory/copies/crew.hpp"
+#include "memory/copies/node_workers.hpp"
 
 #include <algorithm>
 #include <map>
@@ -54,7 +54,7 @@ std::vector<int> workers_of(const MemoryView& view, int node) {
   return pus;
 }
 
-Crew::Crew(const MemoryView& view, std::vector<NodeTask> tasks) : count_(tasks.size()) {
+NodeWorkers::NodeWorkers(const MemoryView& view, std::vector<NodeTask> tasks) : count_(tasks.size()) {
   std::map<int, Queue*> by_node;
   for (auto& task : tasks) {
     auto& queue = by_node[task.node];
@@ -81,7 +81,7 @@ Crew::Crew(const MemoryView& view, std::vector<NodeTask> tasks) : count_(tasks.s
   }
 }
 
-void Crew::serve(Queue& queue) noexcept {
+void NodeWorkers::serve(Queue& queue) noexcept {
   if (!queue.pus.empty()) (void)set_this_thread_affinity(queue.pus);
   for (;;) {
     // Relaxed: the counter hands out tasks, which were there before the threads.
@@ -93,11 +93,11 @@ void Crew::serve(Queue& queue) noexcept {
   }
 }
 
-bool Crew::done() const noexcept {
+bool NodeWorkers::done() const noexcept {
   return finished_.load(std::memory_order_acquire) == count_;  // pairs with the release in serve()
 }
 
-void Crew::wait() noexcept {
+void NodeWorkers::wait() noexcept {
   for (auto& thread : threads_) {
     if (thread.joinable()) thread.join();
   }
@@ -105,7 +105,7 @@ void Crew::wait() noexcept {
 
 void run_tasks(const MemoryView& view, std::vector<NodeTask> tasks) {
   if (tasks.size() == 1) return tasks.front().work();
-  Crew(view, std::move(tasks)).wait();
+  NodeWorkers(view, std::move(tasks)).wait();
 }
 
 }  // namespace smelt::memory
