@@ -181,6 +181,8 @@ TEST(Log, CommandsOfAllSizes) {
     ASSERT_EQ(replica->next(&entry), Status::ok);
     EXPECT_EQ(std::string(static_cast<const char*>(entry.data), entry.bytes), command);
   }
+  EXPECT_EQ(replica->append(nullptr, 0), Status::ok);
+  EXPECT_EQ(replica->append(nullptr, 1), Status::invalid_argument);
   EXPECT_EQ(replica->append(std::string(1001, 'a').data(), 1001), Status::invalid_argument);
   EXPECT_THAT(replica->failure(), HasSubstr("1001 bytes"));
 }
@@ -302,6 +304,39 @@ TEST(Log, AFixedSequencerThatLeavesBreaksIt) {
   { auto first = log.attach(0); }
   EXPECT_EQ(second->append("x", 1), Status::broken);
   EXPECT_THAT(second->failure(), HasSubstr("rank 0, the fixed sequencer"));
+}
+
+TEST(Log, WhoIsSlowButNotEvictedMissesNothing) {
+  constexpr std::uint64_t each = 1000;
+  LogOptions options = small();
+  options.leader = 0;
+  options.faults = Faults::crash;
+  options.evict_after_s = 1e9;
+  auto log = make_log(3, options);
+  std::atomic<std::uint64_t> appended{0};
+  on_all(log, [&](int rank, Replica& replica) {
+    std::vector<Command> delivered;
+    if (rank == 1) {
+      for (std::uint64_t number = 1; number <= each; ++number) {
+        const Command command{1, number};
+        ASSERT_EQ(replica.append(&command, sizeof command), Status::ok) << replica.failure();
+        appended.store(number);
+        deliver(replica, delivered);
+      }
+    }
+    if (rank == 2) {
+      std::this_thread::sleep_for(50ms);
+      EXPECT_LE(appended.load(), options.entries);  // the log keeps no more, and waits
+    }
+    while (delivered.size() < each) {
+      deliver(replica, delivered);
+      ASSERT_EQ(replica.progress(), Status::ok) << replica.failure();
+    }
+    for (std::uint64_t i = 0; i < each; ++i) ASSERT_EQ(delivered[i], (Command{1, i + 1}));
+    EXPECT_THAT(replica.configuration().replicas, testing::ElementsAre(0, 1, 2));
+    appended.fetch_add(1);
+    while (appended.load() < each + 3) replica.progress();
+  });
 }
 
 TEST(Log, NoDeathIsSurvivedWithoutFaults) {
@@ -445,6 +480,49 @@ TEST(Replicated, WhoLagsIsEvictedAndComesBackBySnapshot) {
   finish.store(true);
   helper.join();
   worker.join();
+}
+
+using Texts = std::map<std::uint64_t, std::string>;
+struct PutText {
+  std::uint64_t key = 0;
+  void operator()(Texts& texts) const { texts[key] = std::string(1 + key % 13, static_cast<char>('a' + key % 26)); }
+};
+struct PutSquare {
+  std::uint64_t key = 0;
+  void operator()(Map& map) const { map[key] = key * key + 1; }
+};
+
+/// A replica is evicted and comes back: by several chunks it gets exactly what the others have.
+template <class State, class Command>
+void expect_whole_snapshot(std::uint64_t keys) {
+  LogOptions options = small();
+  options.faults = Faults::crash;
+  options.leader = 0;
+  options.evict_after_s = 0.01;
+  auto log = make_log(3, options);
+  std::atomic<bool> finish{false}, appended{false};
+  const auto work = [&](int rank, std::uint64_t updates) {
+    auto state = Replicated<State, Command>::attach(log, rank);
+    for (std::uint64_t key = 0; key < updates; ++key) ASSERT_TRUE(state->update(Command{key}));
+    if (updates > 0) appended.store(true);
+    state->replica().serve(finish);
+  };
+  auto lazy = Replicated<State, Command>::attach(log, 2);
+  std::thread leader([&] { work(0, 0); }), worker([&] { work(1, keys); });
+  while (!appended.load()) std::this_thread::sleep_for(1ms);
+  State expected;
+  for (std::uint64_t key = 0; key < keys; ++key) Command{key}(expected);
+  auto same = lazy->read([&](const State& state) { return state == expected; });
+  ASSERT_TRUE(same) << same.error().message;
+  EXPECT_TRUE(*same);
+  finish.store(true);
+  leader.join();
+  worker.join();
+}
+
+TEST(Replicated, SnapshotsArriveWhole) {
+  expect_whole_snapshot<Map, PutSquare>(5000);
+  for (const std::uint64_t keys : {4997, 4998, 5001}) expect_whole_snapshot<Texts, PutText>(keys);
 }
 
 TEST(Replicated, SnapshotsOfContainers) {
