@@ -37,7 +37,9 @@ PairCosts costs_of(const Machine& machine, Pair pair) {
   return costs;
 }
 
-double latency(const Machine& machine, std::size_t a, std::size_t b) { return machine.send_ns(a, b) + machine.recv_ns(a, b); }
+double latency(const Machine& machine, std::size_t a, std::size_t b) {
+  return machine.send_ns(a, b) + machine.recv_ns(a, b);
+}
 
 struct Inferred {
   Machine machine;
@@ -121,8 +123,9 @@ int main(int argc, char** argv) {
   }
   std::sort(files.begin(), files.end());
   fmt::print("{{\n  \"question\": \"What a model loses when most pairs are inferred from a few measured ones.\",\n");
-  fmt::print("  \"columns\": [\"machine\", \"pus\", \"pairs\", \"measured\", \"median_error\", \"p95_error\", "
-             "\"largest_error\", \"broadcast_slower\"],\n  \"rows\": [\n");
+  fmt::print(
+      "  \"columns\": [\"machine\", \"pus\", \"pairs\", \"measured\", \"median_error\", \"p95_error\", "
+      "\"largest_error\", \"broadcast_slower\"],\n  \"rows\": [\n");
   bool first = true;
   for (const auto& file : files) {
     const auto machine = import_core_to_core(file);

@@ -156,17 +156,14 @@ class Annealer {
 
   double evaluate(const std::vector<std::vector<int>>& trees) {
     switch (operation_) {
-      case smelt::Operation::broadcast:
-        return time_of(trees[0], false, nullptr, nullptr);
-      case smelt::Operation::reduce:
-        return time_of(trees[0], true, nullptr, nullptr);
+      case smelt::Operation::broadcast: return time_of(trees[0], false, nullptr, nullptr);
+      case smelt::Operation::reduce: return time_of(trees[0], true, nullptr, nullptr);
       case smelt::Operation::two_phase_commit: {
         std::vector<double> idle;
         const double down = time_of(trees[0], false, nullptr, &idle);
         return down + time_of(trees[1], true, &idle, nullptr);
       }
-      default:
-        return time_of(trees[0], false, nullptr, nullptr) + time_of(trees[1], true, nullptr, nullptr);
+      default: return time_of(trees[0], false, nullptr, nullptr) + time_of(trees[1], true, nullptr, nullptr);
     }
   }
 

@@ -1,7 +1,6 @@
 /* The C interface: a configuration is broadcast, a range reduced with a user's operator, and a
  * decision taken by two-phase commit. */
 #include <smelt/smelt.h>
-
 #include <stdio.h>
 
 typedef struct {
@@ -38,7 +37,8 @@ static void work(smelt_rank* rank, void* context) {
   smelt_two_phase_commit(rank, &factor, sizeof factor, is_even, NULL, &committed, 0);
 
   if (smelt_barrier(rank) != SMELT_OK || all.low != 0 || all.high != 10 * (size - 1) || !committed) wrong[me] = 1;
-  if (me == 0) printf("%d ranks: values from %ld to %ld, %s\n", size, all.low, all.high, committed ? "committed" : "aborted");
+  if (me == 0)
+    printf("%d ranks: values from %ld to %ld, %s\n", size, all.low, all.high, committed ? "committed" : "aborted");
 }
 
 int main(void) {

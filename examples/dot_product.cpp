@@ -1,8 +1,7 @@
 // The dot product of two vectors: each rank multiplies its slice, an allreduce adds up the parts.
-#include <smelt/communicator.hpp>
-
 #include <cstdio>
 #include <numeric>
+#include <smelt/communicator.hpp>
 #include <vector>
 
 int main() {
@@ -17,7 +16,8 @@ int main() {
   std::vector<double> results(static_cast<std::size_t>(communicator->size()));
   auto ran = communicator->run([&](smelt::Rank& rank) {
     const auto me = static_cast<std::size_t>(rank.rank()), size = static_cast<std::size_t>(rank.size());
-    const auto begin = static_cast<std::ptrdiff_t>(n * me / size), end = static_cast<std::ptrdiff_t>(n * (me + 1) / size);
+    const auto begin = static_cast<std::ptrdiff_t>(n * me / size),
+               end = static_cast<std::ptrdiff_t>(n * (me + 1) / size);
     const double part = std::inner_product(x.begin() + begin, x.begin() + end, y.begin() + begin, 0.0);
     rank.allreduce(&part, &results[me], 1, smelt::sum<double>());  // the same bits on every rank
   });

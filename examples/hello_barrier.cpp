@@ -1,7 +1,6 @@
 // Four ranks say hello, one after the other: a barrier separates their turns.
-#include <smelt/communicator.hpp>
-
 #include <cstdio>
+#include <smelt/communicator.hpp>
 
 int main() {
   auto communicator = smelt::Communicator::create(4);  // four ranks, on distinct cores where there are as many

@@ -1,7 +1,6 @@
 // Two threads and two channels: a number goes back and forth and grows.
-#include <smelt/channel.hpp>
-
 #include <cstdio>
+#include <smelt/channel.hpp>
 #include <thread>
 
 int main() {

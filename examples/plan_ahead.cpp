@@ -1,9 +1,8 @@
 // Plans for a machine that is not at hand: 8 packages of 16 cores, costs assumed per level. How much
 // would its broadcasts gain over textbook trees?
+#include <cstdio>
 #include <smelt/machine.hpp>
 #include <smelt/plan.hpp>
-
-#include <cstdio>
 
 int main() {
   smelt::SynthSpec spec;

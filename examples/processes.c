@@ -1,9 +1,8 @@
 /* Four processes work together, one is killed, the others go on without it. Each counts, by an allreduce,
  * how many have come through a round. */
 #define _POSIX_C_SOURCE 200809L
-#include <smelt/smelt.h>
-
 #include <signal.h>
+#include <smelt/smelt.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,8 +1,7 @@
 /* Processes count in a map that they share. One is killed while it counts; the others go on, and nothing is lost. */
 #define _POSIX_C_SOURCE 200809L
-#include <smelt/smelt.h>
-
 #include <signal.h>
+#include <smelt/smelt.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,12 +1,11 @@
 // Processes share a map of prices. One of them is killed in the middle of its work; the others go on at once, and every
 // price that they find is whole.
-#include <smelt/map.hpp>
-
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <smelt/map.hpp>
 #include <string>
 
 struct Quote {

@@ -37,8 +37,7 @@ std::vector<double> numbers(std::size_t count, int spread) {
 
 void per_element(benchmark::State& state) {
   state.counters["s_per_element"] = benchmark::Counter(
-      static_cast<double>(state.range(0)),
-      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+      static_cast<double>(state.range(0)), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 void plain_loop(benchmark::State& state) {

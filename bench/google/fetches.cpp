@@ -54,8 +54,7 @@ class Writer {
     (void)pin_to_nth(1);
     for (std::int64_t round = 1;; ++round) {
       std::int64_t asked = 0;
-      while ((asked = asked_.load(std::memory_order_acquire)) != round && asked >= 0) {
-      }
+      while ((asked = asked_.load(std::memory_order_acquire)) != round && asked >= 0) {}
       if (asked < 0) return;
       for (std::size_t at = 0; at + sizeof round <= bytes; at += 64) std::memcpy(data + at, &round, sizeof round);
       done_.store(round, std::memory_order_release);

@@ -79,7 +79,8 @@ void sum_in_order(benchmark::State& state) {
 /// work(first, bytes) by as many threads as there are PUs.
 template <class Work>
 void by_threads(const Work& work) {
-  const std::size_t threads = std::max(1u, std::thread::hardware_concurrency()), bytes = elements() * sizeof(std::uint64_t);
+  const std::size_t threads = std::max(1u, std::thread::hardware_concurrency()),
+                    bytes = elements() * sizeof(std::uint64_t);
   std::vector<std::thread> all;
   for (std::size_t t = 0; t < threads; ++t) {
     const auto part = smelt::static_part(bytes, t, threads);

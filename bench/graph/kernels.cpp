@@ -2,9 +2,10 @@
 // programmer writes them by hand with the suite's algorithms?
 //
 // Method: one generated graph, both with their own copy of it. In each round each kernel runs once in both, one after the other,
-// who begins alternates; from the same source nodes, which differ by round. Timed is the kernel with the memory that it takes,
-// without the loading of the graph; smelt's whole call, with what hands out the results, is timed besides. Results are compared
-// before anything is timed. Reported: medians, and reference / smelt (above 1: smelt takes less time), with its geometric mean.
+// who begins alternates; from the same source nodes, which differ by round. Timed is the kernel with the memory that it
+// takes, without the loading of the graph; smelt's whole call, with what hands out the results, is timed besides.
+// Results are compared before anything is timed. Reported: medians, and reference / smelt (above 1: smelt takes less
+// time), with its geometric mean.
 //
 // Expected: a geometric mean of at least 1, none below 0.85.
 //
@@ -54,14 +55,16 @@ T must(smelt::Result<T> result) {
 }
 
 Rows rows_of(const Graph& graph) {
-  if (graph.node_id_bytes() != 4 || graph.edge_id_bytes() != 4) throw std::runtime_error("the graph has too many edges");
+  if (graph.node_id_bytes() != 4 || graph.edge_id_bytes() != 4)
+    throw std::runtime_error("the graph has too many edges");
   const auto out = graph.out<std::uint32_t, std::uint32_t>();
   Rows rows;
   rows.begin.assign(out.begin, out.begin + graph.num_nodes() + 1);
   rows.neighbour.assign(out.node_idx, out.node_idx + graph.num_edges());
   if (const auto* column = graph.edge_values("weight")) {
     const auto weight = column->values<std::int32_t>();
-    for (std::size_t edge = 0; edge < weight.size(); ++edge) rows.weighted.push_back({rows.neighbour[edge], weight[edge]});
+    for (std::size_t edge = 0; edge < weight.size(); ++edge)
+      rows.weighted.push_back({rows.neighbour[edge], weight[edge]});
   }
   return rows;
 }
@@ -80,9 +83,12 @@ double median(std::vector<double> values) {
 /// What both programs computed, to be compared.
 using Numbers = std::vector<double>;
 
-/// Ranks are iterated until they change by less than a bound in sum, in another order each time: they are compared by that sum.
+/// Ranks are iterated until they change by less than a bound in sum, in another order each time: they are compared by
+/// that sum.
 bool alike(const std::string& kernel, const Numbers& a, const Numbers& b) {
-  if (kernel == "pr") return std::transform_reduce(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(), [](double x, double y) { return std::abs(x - y); }) < 1e-3;
+  if (kernel == "pr")
+    return std::transform_reduce(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),
+                                 [](double x, double y) { return std::abs(x - y); }) < 1e-3;
   const double tolerance = kernel == "bc" ? 1e-3 : 0;  // of single precision sums
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [&](double x, double y) {
            return x == y || std::abs(x - y) <= tolerance * std::max({1.0, std::abs(x), std::abs(y)});
@@ -146,8 +152,11 @@ class Kernels {
     if (kernel == "bfs") return keep(bfs(rows_, source(round)), results, [](const auto& x) { return depths(x); });
     if (kernel == "pr") return keep(pr(rows_, 0.85f, 1e-4, 20), results, [](const auto& x) { return numbers_of(x); });
     if (kernel == "cc") return keep(cc(rows_), results, [](const auto& x) { return smallest(x); });
-    if (kernel == "bc") return keep(bc(rows_, {&sources_[at(round)], 4}), results, [](const auto& x) { return numbers_of(x); });
-    if (kernel == "sssp") return keep(sssp(rows_, source(round), settings_.reference_delta), results, [](const auto& x) { return numbers_of(x); });
+    if (kernel == "bc")
+      return keep(bc(rows_, {&sources_[at(round)], 4}), results, [](const auto& x) { return numbers_of(x); });
+    if (kernel == "sssp")
+      return keep(sssp(rows_, source(round), settings_.reference_delta), results,
+                  [](const auto& x) { return numbers_of(x); });
     const std::uint64_t triangles = tc(rows_);
     if (results != nullptr) *results = {static_cast<double>(triangles)};
   }
@@ -158,24 +167,29 @@ class Kernels {
     const auto root = std::int64_t{source(round)};
     if (kernel == "bfs") {
       given.values["root"] = root;
-      return run("bfs", given, "parent", results, [](const auto& x) { return depths(x.template values<std::int64_t>()); });
+      return run("bfs", given, "parent", results,
+                 [](const auto& x) { return depths(x.template values<std::int64_t>()); });
     }
     if (kernel == "pr") {
       given.values = {{"damping", 0.85}, {"tolerance", 1e-4}, {"max_iterations", std::int64_t{20}}};
-      return run("pagerank", given, "rank", results, [](const auto& x) { return numbers_of(x.template values<float>()); });
+      return run("pagerank", given, "rank", results,
+                 [](const auto& x) { return numbers_of(x.template values<float>()); });
     }
     if (kernel == "cc") {
       given.values["directed"] = false;
-      return run("components", given, "comp", results, [](const auto& x) { return smallest(x.template values<std::int64_t>()); });
+      return run("components", given, "comp", results,
+                 [](const auto& x) { return smallest(x.template values<std::int64_t>()); });
     }
     if (kernel == "bc") {
       given.items["sources"].assign(&sources_[at(round)], &sources_[at(round)] + 4);
-      return run("betweenness", given, "BC", results, [](const auto& x) { return numbers_of(x.template values<float>()); });
+      return run("betweenness", given, "BC", results,
+                 [](const auto& x) { return numbers_of(x.template values<float>()); });
     }
     if (kernel == "sssp") {
       given.values = {{"root", root}, {"delta", std::int64_t{settings_.delta}}};
       given.columns.emplace("len", *graph_.edge_values("weight"));
-      return run("sssp", given, "dist", results, [](const auto& x) { return numbers_of(x.template values<std::int32_t>()); });
+      return run("sssp", given, "dist", results,
+                 [](const auto& x) { return numbers_of(x.template values<std::int32_t>()); });
     }
     return run("triangles", given, "", results, nullptr);
   }
@@ -190,7 +204,8 @@ class Kernels {
   }
 
   template <class Convert>
-  double run(const char* name, smelt::graph::Arguments& given, const char* column, Numbers* results, Convert&& convert) {
+  double run(const char* name, smelt::graph::Arguments& given, const char* column, Numbers* results,
+             Convert&& convert) {
     const auto& [program, procedure] = programs_.at(name);
     given.graphs.emplace("G", graph_);
     smelt::graph::RunOptions options;
@@ -234,7 +249,9 @@ std::map<std::string, Times> measure(const Settings& settings, Kernels& kernels)
         own.smelt_call.push_back(seconds_of([&] { seconds = kernels.smelt(kernel, round, nullptr); }));
         own.smelt.push_back(seconds);
       };
-      const auto reference = [&] { own.reference.push_back(seconds_of([&] { kernels.reference(kernel, round, nullptr); })); };
+      const auto reference = [&] {
+        own.reference.push_back(seconds_of([&] { kernels.reference(kernel, round, nullptr); }));
+      };
       if (round % 2 == 0) smelt();
       reference();
       if (round % 2 != 0) smelt();
@@ -267,8 +284,8 @@ nlohmann::json compile_times(const std::vector<std::string>& files) {
     for (int i = 0; i < 9; ++i) cached.push_back(seconds_of([&] { (void)must(parse().compile(4, 4)); }));
     const std::string name = file.substr(file.rfind('/') + 1);
     times[name] = {{"front_end_s", median(front)}, {"with_compiler_s", whole}, {"cached_s", median(cached)}};
-    std::printf("%-20s front end %.1f ms, with the C++ compiler %.2f s, cached %.1f ms\n", name.c_str(), median(front) * 1e3, whole,
-                median(cached) * 1e3);
+    std::printf("%-20s front end %.1f ms, with the C++ compiler %.2f s, cached %.1f ms\n", name.c_str(),
+                median(front) * 1e3, whole, median(cached) * 1e3);
   }
   return times;
 }
@@ -276,12 +293,18 @@ nlohmann::json compile_times(const std::vector<std::string>& files) {
 nlohmann::json as_json(const Settings& settings, const Graph& graph, const std::map<std::string, Times>& times) {
   nlohmann::json kernels;
   for (const auto& [name, own] : times) {
-    kernels[name] = {{"smelt_s", median(own.smelt)}, {"smelt_call_s", median(own.smelt_call)}, {"reference_s", median(own.reference)},
-                     {"reference/smelt", own.ratio()}, {"all_smelt_s", own.smelt}, {"all_reference_s", own.reference}};
+    kernels[name] = {{"smelt_s", median(own.smelt)},
+                     {"smelt_call_s", median(own.smelt_call)},
+                     {"reference_s", median(own.reference)},
+                     {"reference/smelt", own.ratio()},
+                     {"all_smelt_s", own.smelt},
+                     {"all_reference_s", own.reference}};
   }
-  return {{"benchmark", "graph-kernels"}, {"machine", processor()}, {"commit", settings.commit}, {"compiler", __VERSION__},
-          {"graph", settings.graph}, {"nodes", graph.num_nodes()}, {"edges", graph.num_edges()}, {"threads", settings.threads},
-          {"rounds", settings.rounds}, {"kernels", kernels}};
+  return {{"benchmark", "graph-kernels"}, {"machine", processor()},
+          {"commit", settings.commit},    {"compiler", __VERSION__},
+          {"graph", settings.graph},      {"nodes", graph.num_nodes()},
+          {"edges", graph.num_edges()},   {"threads", settings.threads},
+          {"rounds", settings.rounds},    {"kernels", kernels}};
 }
 
 void report(const Settings& settings, const std::map<std::string, Times>& times) {
@@ -291,8 +314,8 @@ void report(const Settings& settings, const std::map<std::string, Times>& times)
   for (const auto& name : settings.kernels) {
     const auto& own = times.at(name);
     logs += std::log(own.ratio());
-    std::printf("%-6s %12.2f %12.2f %12.2f %18.2f\n", name.c_str(), median(own.smelt) * 1e3, median(own.smelt_call) * 1e3,
-                median(own.reference) * 1e3, own.ratio());
+    std::printf("%-6s %12.2f %12.2f %12.2f %18.2f\n", name.c_str(), median(own.smelt) * 1e3,
+                median(own.smelt_call) * 1e3, median(own.reference) * 1e3, own.ratio());
   }
   std::printf("geometric mean %53.2f\n", std::exp(logs / static_cast<double>(settings.kernels.size())));
 }
@@ -315,13 +338,17 @@ int main(int argc, char** argv) {
   try {
     if (!settings.programs.empty()) {
       const auto times = compile_times(settings.programs);
-      const nlohmann::json document = {{"benchmark", "graph-compile"}, {"machine", processor()}, {"commit", settings.commit},
-                                       {"compiler", __VERSION__}, {"programs", times}};
+      const nlohmann::json document = {{"benchmark", "graph-compile"},
+                                       {"machine", processor()},
+                                       {"commit", settings.commit},
+                                       {"compiler", __VERSION__},
+                                       {"programs", times}};
       if (!settings.json.empty()) std::ofstream(settings.json) << document.dump(1) << '\n';
       return 0;
     }
     omp_set_num_threads(settings.threads);
-    const auto graph = must(smelt::graph::generate(must(smelt::graph::parse_generator(settings.graph + ":weights=255")), settings.threads));
+    const auto graph = must(
+        smelt::graph::generate(must(smelt::graph::parse_generator(settings.graph + ":weights=255")), settings.threads));
     Kernels kernels(settings, graph);
     const auto times = measure(settings, kernels);
     report(settings, times);

@@ -228,7 +228,9 @@ Node most_frequent(const std::vector<Node>& comp) {
   std::mt19937 random;
   std::uniform_int_distribution<Node> any(0, static_cast<Node>(comp.size()) - 1);
   for (int i = 0; i < 1024; ++i) ++counts[comp[any(random)]];
-  return std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
+  return std::max_element(counts.begin(), counts.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
 }
 
 }  // namespace
@@ -290,7 +292,8 @@ std::vector<float> bc(const Rows& graph, std::span<const Node> sources) {
           for (const Node* u = queue.begin(); u < queue.end(); ++u) {
             for (std::int64_t i = graph.begin[*u]; i < graph.begin[*u + 1]; ++i) {
               const Node v = graph.neighbour[i];
-              if (std::atomic_ref(depth[v]).load(std::memory_order_relaxed) == -1 && swap_if(depth[v], -1, level)) finds.push(v);
+              if (std::atomic_ref(depth[v]).load(std::memory_order_relaxed) == -1 && swap_if(depth[v], -1, level))
+                finds.push(v);
               if (std::atomic_ref(depth[v]).load(std::memory_order_relaxed) != level) continue;
               successor.set_shared(static_cast<std::size_t>(i));
               std::atomic_ref(paths[v]).fetch_add(paths[*u], std::memory_order_relaxed);
@@ -403,7 +406,8 @@ bool is_skewed(const Rows& graph) {
   std::int64_t total = 0;
   for (auto& degree : sample) total += degree = graph.degree(any(random));
   std::sort(sample.begin(), sample.end());
-  return static_cast<double>(total) / static_cast<double>(sample.size()) / 1.3 > static_cast<double>(sample[sample.size() / 2]);
+  return static_cast<double>(total) / static_cast<double>(sample.size()) / 1.3 >
+         static_cast<double>(sample[sample.size() / 2]);
 }
 
 Rows by_descending_degree(const Rows& graph) {

@@ -1,5 +1,6 @@
-// Reference kernels: the six kernels of the GAP benchmark suite as an OpenMP programmer writes them by hand, with the algorithms
-// that the suite's own programs use [Beamer, Asanović, Patterson 2015]. They are what compiled Green-Marl is compared with.
+// Reference kernels: the six kernels of the GAP benchmark suite as an OpenMP programmer writes them by hand, with the
+// algorithms that the suite's own programs use [Beamer, Asanović, Patterson 2015]. They are what compiled Green-Marl is
+// compared with.
 //
 //   bfs   direction-optimizing: top-down with queues, bottom-up with bitmaps [Beamer 2012]
 //   pr    pull, in place: a node sees new contributions of those that came before in the same iteration

@@ -48,8 +48,8 @@ struct RunningContestant {
   std::vector<std::vector<double>> times_ns;  ///< of each start
   std::vector<double> messages_ns;
   std::size_t messages_before = 0;  ///< this start
-  double used_s = 0.0;  ///< since this start
-  bool decided = false;  ///< nothing is open about it: it needs no further start
+  double used_s = 0.0;              ///< since this start
+  bool decided = false;             ///< nothing is open about it: it needs no further start
 
   bool has_samples() const {
     return std::any_of(times_ns.begin(), times_ns.end(), [](const auto& times) { return !times.empty(); });
@@ -235,8 +235,7 @@ class Contest {
     for (auto& running : entrants_) {
       if (running.worker) order.push_back(&running);
     }
-    const double share_s =
-        options_.budget_s / most_starts() / std::max<double>(1.0, static_cast<double>(order.size()));
+    const double share_s = options_.budget_s / most_starts() / std::max<double>(1.0, static_cast<double>(order.size()));
     const auto rounds = std::max(1L, std::lround(share_s * 1000 / options_.turn_ms));
     for (long round = 0; round < rounds; ++round) {
       std::shuffle(order.begin(), order.end(), random_);

@@ -7,8 +7,8 @@
 // Times differ from start to start, by where a process' memory lies and by the phases of the machine. So all
 // contestants may be started several times, one contest after another; what counts is the median of the starts'
 // medians, and of two contestants the median of their ratios in each start, with an interval and a verdict by the rule
-// of base/comparison.hpp. The floor is looked at before and after each start: one in which it moved is held again, three
-// times at most. After the starts that are asked for, those go on whose verdict is open, the reference with them.
+// of base/comparison.hpp. The floor is looked at before and after each start: one in which it moved is held again,
+// three times at most. After the starts that are asked for, those go on whose verdict is open, the reference with them.
 //
 // Between turns all ranks of a worker sleep: rank 0 in read(), the others on a futex.
 // A contestant that does not answer in time, dies or answers nonsense is killed and left out;
@@ -47,16 +47,16 @@ struct ContestProgress {
 };
 
 struct ContestOptions {
-  double budget_s = 12.0;       ///< sets the number of rounds; starting the workers comes on top
-  int starts = 1;               ///< of every contestant
-  int most_starts = 1;          ///< of those whose verdict is open; at least `starts`, and all share the budget
-  std::string reference;        ///< whom the others are compared with; empty or not there: nobody is
-  VerdictRules rules;        ///< of the verdicts
+  double budget_s = 12.0;  ///< sets the number of rounds; starting the workers comes on top
+  int starts = 1;          ///< of every contestant
+  int most_starts = 1;     ///< of those whose verdict is open; at least `starts`, and all share the budget
+  std::string reference;   ///< whom the others are compared with; empty or not there: nobody is
+  VerdictRules rules;      ///< of the verdicts
   std::function<Result<Floor>()> probe;  ///< what the floor is now; empty: nobody looks
-  double turn_ms = 20.0;        ///< what a worker is asked to measure for in one turn
-  double start_limit_s = 60.0;  ///< for a worker to start, verify itself and calibrate
-  double turn_limit_s = 20.0;   ///< for one turn
-  std::uint64_t seed = 1;       ///< of the shuffling
+  double turn_ms = 20.0;                 ///< what a worker is asked to measure for in one turn
+  double start_limit_s = 60.0;           ///< for a worker to start, verify itself and calibrate
+  double turn_limit_s = 20.0;            ///< for one turn
+  std::uint64_t seed = 1;                ///< of the shuffling
   std::function<void(const ContestProgress&)> progress;
 };
 
@@ -69,7 +69,7 @@ struct ContestResult {
   double spread = 0.0;                           ///< interquartile range / median
   std::size_t samples = 0;
   std::optional<double> floor_ratio;        ///< median_ns / median_ns of the floor, if that ran
-  std::optional<Finding> compared;       ///< times as long as the reference; the verdict is on the reference
+  std::optional<Finding> compared;          ///< times as long as the reference; the verdict is on the reference
   std::optional<double> predicted_ns;       ///< what the contestant's own model says
   std::optional<double> message_ns;         ///< channels: time per message of a one-way stream
   std::optional<double> throughput_mmsg_s;  ///< channels: the same as million messages per second
@@ -84,11 +84,11 @@ struct LeftOut {
 struct ContestOutcome {
   std::vector<ContestResult> results;  ///< in the order of the contestants
   std::vector<LeftOut> left_out;
-  std::string reference;       ///< whom the others were compared with; empty: nobody
-  int starts = 0;              ///< that count
-  int retaken = 0;             ///< starts that were held again because the floor moved
-  int unsteady = 0;            ///< starts that count although it moved each time
-  std::vector<Floor> floors;   ///< of each start that counts: when it began
+  std::string reference;      ///< whom the others were compared with; empty: nobody
+  int starts = 0;             ///< that count
+  int retaken = 0;            ///< starts that were held again because the floor moved
+  int unsteady = 0;           ///< starts that count although it moved each time
+  std::vector<Floor> floors;  ///< of each start that counts: when it began
 };
 
 /// Runs the contest. Contestants that fail are in left_out. Must be called from a thread that

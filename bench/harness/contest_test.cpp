@@ -253,9 +253,9 @@ TEST(Verdicts, AreOnTheReferenceAndComeFromStarts) {
   ContestOptions options = quick();
   options.starts = 7;
   options.reference = "own";
-  const auto outcome = contest({steady("slow", "20"), steady("own", "10"), steady("same", "10"), steady("quick", "5"),
-                                steady(floor_name, "1")},
-                               options);
+  const auto outcome = contest(
+      {steady("slow", "20"), steady("own", "10"), steady("same", "10"), steady("quick", "5"), steady(floor_name, "1")},
+      options);
   ASSERT_EQ(outcome.results.size(), 5u);
   EXPECT_EQ(outcome.reference, "own");
   const auto& slow = outcome.results[0].compared;
@@ -272,8 +272,9 @@ TEST(Verdicts, AreOnTheReferenceAndComeFromStarts) {
 TEST(Verdicts, TimeIsSpentWhereTheyAreOpen) {
   const PidFile clear_log, open_log, own_log;
   const auto counted = [](const std::string& name, const PidFile& log, const std::string& times) {
-    return script(name, "echo x >> " + log.path() + "; s=$(grep -c x " + log.path() + "); echo ready; while read w n; " +
-                            "do [ $w = quit ] && exit; set -- " + times + "; shift $((s - 1)); echo series time $1; "
+    return script(name, "echo x >> " + log.path() + "; s=$(grep -c x " + log.path() +
+                            "); echo ready; while read w n; " + "do [ $w = quit ] && exit; set -- " + times +
+                            "; shift $((s - 1)); echo series time $1; "
                             "echo done; done");
   };
   ContestOptions options = quick();
@@ -282,10 +283,10 @@ TEST(Verdicts, TimeIsSpentWhereTheyAreOpen) {
   options.reference = "own";
   std::string own_times;
   for (int i = 0; i < 20; ++i) own_times += " 10";
-  const auto outcome = contest({counted("clear", clear_log, "20 21 22 20 20 20 20 20"),
-                                counted("open", open_log, "12 13 9 12 13 14 12 13 14 12 13 14 12 13 14 12"),
-                                counted("own", own_log, own_times)},
-                               options);
+  const auto outcome = contest(
+      {counted("clear", clear_log, "20 21 22 20 20 20 20 20"),
+       counted("open", open_log, "12 13 9 12 13 14 12 13 14 12 13 14 12 13 14 12"), counted("own", own_log, own_times)},
+      options);
   ASSERT_EQ(outcome.results.size(), 3u);
   EXPECT_THAT(outcome.results[0].starts_ns, testing::SizeIs(14u));
   EXPECT_EQ(outcome.results[0].starts_ns[3], std::nullopt) << "sits out once it is decided";

@@ -48,14 +48,10 @@ constexpr Peer peers[] = {
 /// the memory is.
 bool takes_part(const Peer& peer, const WorkerSpec& team) {
   switch (peer.serves) {
-    case Serves::broadcast:
-      return team.operation == "broadcast";
-    case Serves::allreduce:
-      return team.operation == "allreduce";
-    case Serves::channel:
-      return team.operation == "channel";
-    case Serves::collectives:
-      return team.operation != "channel" && (!team.processes || peer.launch != Launch::direct);
+    case Serves::broadcast: return team.operation == "broadcast";
+    case Serves::allreduce: return team.operation == "allreduce";
+    case Serves::channel: return team.operation == "channel";
+    case Serves::collectives: return team.operation != "channel" && (!team.processes || peer.launch != Launch::direct);
   }
   return false;
 }

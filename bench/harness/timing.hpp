@@ -36,20 +36,13 @@ class Runner {
   /// Does this rank's share of a phase; true if all results were right.
   bool execute(const Phase& phase) {
     switch (phase.kind) {
-      case Phase::Kind::quit:
-        return true;
-      case Phase::Kind::verify:
-        return verify(phase);
-      case Phase::Kind::loop:
-        return loop(phase);
-      case Phase::Kind::empty_loop:
-        return empty_loop(phase);
-      case Phase::Kind::window:
-        return windows(phase, [this](std::uint64_t i) { kernel_.operate(i); });
-      case Phase::Kind::empty_window:
-        return windows(phase, nullptr);
-      case Phase::Kind::stream:
-        return stream(phase);
+      case Phase::Kind::quit: return true;
+      case Phase::Kind::verify: return verify(phase);
+      case Phase::Kind::loop: return loop(phase);
+      case Phase::Kind::empty_loop: return empty_loop(phase);
+      case Phase::Kind::window: return windows(phase, [this](std::uint64_t i) { kernel_.operate(i); });
+      case Phase::Kind::empty_window: return windows(phase, nullptr);
+      case Phase::Kind::stream: return stream(phase);
     }
     return false;
   }
@@ -127,8 +120,7 @@ class Runner {
       const std::uint64_t enter = waits_for_me ? counted_from : start;
       const bool missed = ticks() >= enter;
       if (empty || waits_for_me || kernel_.starts()) {
-        while (ticks() < enter) {
-        }
+        while (ticks() < enter) {}
       }
       if constexpr (!empty) operate(iteration_);
       const std::uint64_t end = empty ? ticks() : ticks_when_read([this] { return kernel_.read(); });

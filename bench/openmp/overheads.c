@@ -102,8 +102,9 @@ int main(int argc, char** argv) {
   const struct {
     const char* name;
     void (*run)(void);
-  } constructs[] = {{"reference", reference}, {"parallel", parallel}, {"for", loop}, {"barrier", barrier},
-                    {"single", single}, {"copyprivate", copyprivate}, {"reduction", reduction}};
+  } constructs[] = {{"reference", reference}, {"parallel", parallel}, {"for", loop},
+                    {"barrier", barrier},     {"single", single},     {"copyprivate", copyprivate},
+                    {"reduction", reduction}};
   double* samples = malloc(sizeof(double) * (size_t)repetitions);
   if (samples == NULL) return 1;
   double delay_ns = 0;

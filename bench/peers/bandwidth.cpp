@@ -24,8 +24,7 @@ class CountingBarrier {
   void wait(std::uint64_t& round) {
     const std::uint64_t complete = ++round * threads_;
     arrived_.fetch_add(1, std::memory_order_acq_rel);  // pairs with the load: publishes what this thread wrote
-    while (arrived_.load(std::memory_order_acquire) < complete) {
-    }
+    while (arrived_.load(std::memory_order_acquire) < complete) {}
   }
 
  private:

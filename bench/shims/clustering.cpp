@@ -23,11 +23,11 @@
 // distances are measured along the axes, so all sums are exact: the clusters are the same to the bit for any number
 // of threads and whatever their timing.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <chrono>
 #include <vector>
 
 #ifdef _OPENMP
@@ -149,7 +149,8 @@ class Team {
     for (int i = 0; i < threads_; ++i) starts.push_back({&body, i});
     std::vector<pthread_t> threads(static_cast<std::size_t>(threads_));
     for (int i = 1; i < threads_; ++i) {
-      if (pthread_create(&threads[static_cast<std::size_t>(i)], nullptr, enter, &starts[static_cast<std::size_t>(i)]) != 0) {
+      if (pthread_create(&threads[static_cast<std::size_t>(i)], nullptr, enter, &starts[static_cast<std::size_t>(i)]) !=
+          0) {
         std::fputs("clustering: cannot start that many threads\n", stderr);
         std::exit(1);
       }
@@ -171,11 +172,11 @@ class Team {
 /// What the threads share while they cluster one set of points.
 struct Clustering {
   const Points* points = nullptr;
-  std::vector<int> centres;          ///< indices of points
-  std::vector<int> centre_of;        ///< index into centres, by point
-  std::vector<std::int64_t> cost;    ///< weight x distance, by point
-  std::vector<char> moves;           ///< by point: nearer to the candidate
-  std::vector<char> closes;          ///< by centre
+  std::vector<int> centres;        ///< indices of points
+  std::vector<int> centre_of;      ///< index into centres, by point
+  std::vector<std::int64_t> cost;  ///< weight x distance, by point
+  std::vector<char> moves;         ///< by point: nearer to the candidate
+  std::vector<char> closes;        ///< by centre
   struct alignas(128) Share {
     std::vector<std::int64_t> moving;  ///< by centre: what it costs to move its points that would stay
     std::int64_t gain = 0;
@@ -202,7 +203,8 @@ class Worker {
     begin(points);
     const int count = points.count();
     std::int64_t low = 0, high = 1;
-    for (int i = 0; i < count; ++i) high += shared_.points->distance(i, 0) * points.weights[static_cast<std::size_t>(i)];
+    for (int i = 0; i < count; ++i)
+      high += shared_.points->distance(i, 0) * points.weights[static_cast<std::size_t>(i)];
     constexpr int most_steps = 12;
     for (int step = 0; step < most_steps && count > k; ++step) {
       const std::int64_t z = low + (high - low) / 2;
@@ -395,9 +397,12 @@ bool parse(int argc, char** argv, Options& options) {
     const char* name;
     int* value;
     int most;
-  } known[] = {{"--threads", &options.threads, 1024}, {"--points", &options.points, 100000000},
-               {"--dimensions", &options.dimensions, 1024}, {"--chunk", &options.chunk, 1000000},
-               {"--k", &options.k, 10000}, {"--seed", &options.seed, 1 << 30}};
+  } known[] = {{"--threads", &options.threads, 1024},
+               {"--points", &options.points, 100000000},
+               {"--dimensions", &options.dimensions, 1024},
+               {"--chunk", &options.chunk, 1000000},
+               {"--k", &options.k, 10000},
+               {"--seed", &options.seed, 1 << 30}};
   for (int i = 1; i < argc; i += 2) {
     bool good = false;
     for (const auto& option : known) {
@@ -417,7 +422,8 @@ bool parse(int argc, char** argv, Options& options) {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    std::fprintf(stderr, "usage: %s [--threads N] [--points N] [--dimensions N] [--chunk N] [--k N] [--seed N]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s [--threads N] [--points N] [--dimensions N] [--chunk N] [--k N] [--seed N]\n",
+                 argv[0]);
     return 2;
   }
   run(options);

@@ -114,8 +114,7 @@ const Forms* find(const std::string& word) {
 
 /// Computes for so long.
 void work(double seconds) {
-  for (const double end = now() + seconds; now() < end;) {
-  }
+  for (const double end = now() + seconds; now() < end;) {}
 }
 
 }  // namespace

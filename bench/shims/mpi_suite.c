@@ -13,7 +13,8 @@
  *
  * With -n it refuses to run with another number of ranks: each may be alone where the library is not the launcher's.
  * Prints a line per cell: operation, bytes, calls, microseconds, and the floor before and after: nanoseconds of one way
- * of a cache line between ranks 0 and 1, and of a piece of arithmetic on the slower of the two, 0 where it is not known.
+ * of a cache line between ranks 0 and 1, and of a piece of arithmetic on the slower of the two, 0 where it is not
+ * known.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -186,10 +187,14 @@ struct operation {
 };
 
 static const struct operation operations[] = {
-    {"barrier", barrier, 0, 0, 0},     {"bcast", bcast, 0, 0, 0},
-    {"reduce", reduce, 0, 0, 1},       {"allreduce", allreduce, 0, 0, 1},
-    {"reduce_scatter", reduce_scatter, 0, 0, 1}, {"allgather", allgather, 0, 1, 0},
-    {"gather", gather, 0, 1, 0},       {"scatter", scatter, 1, 0, 0},
+    {"barrier", barrier, 0, 0, 0},
+    {"bcast", bcast, 0, 0, 0},
+    {"reduce", reduce, 0, 0, 1},
+    {"allreduce", allreduce, 0, 0, 1},
+    {"reduce_scatter", reduce_scatter, 0, 0, 1},
+    {"allgather", allgather, 0, 1, 0},
+    {"gather", gather, 0, 1, 0},
+    {"scatter", scatter, 1, 0, 0},
     {"alltoall", alltoall, 1, 1, 0},
 };
 
@@ -216,7 +221,9 @@ static char* slot(const struct slots* slots, long number) {
 /* ---- checking -------------------------------------------------------------------------------------------------- */
 
 /* Of block `block` that `from` gives. */
-static unsigned char byte_of(int from, int block, long i) { return (unsigned char)(from * 31 + block * 7 + i % 13 + 1); }
+static unsigned char byte_of(int from, int block, long i) {
+  return (unsigned char)(from * 31 + block * 7 + i % 13 + 1);
+}
 static float number_of(int from, long i) { return (float)(from + 1 + i % 17); }
 
 static void fill(const struct operation* operation, char* in, int bytes) {
@@ -328,7 +335,8 @@ static void time_cell(struct cell* cell, double seconds, long most_calls) {
   double mean = (PMPI_Wtime() - start) / (double)calls, longest = 0;
   PMPI_Reduce(&mean, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
   const struct floor after = look_at_floor();
-  check(cell->operation, (struct call){cell->in.memory, cell->out.memory, cell->call.bytes, ranks - 1, cell->call.counts});
+  check(cell->operation,
+        (struct call){cell->in.memory, cell->out.memory, cell->call.bytes, ranks - 1, cell->call.counts});
   if (rank != 0) return;
   printf("%s %d %ld %.4f %.2f %.2f %.2f %.2f\n", cell->operation->name, cell->call.bytes, calls, longest * 1e6,
          before.line_ns, before.work_ns, after.line_ns, after.work_ns);
@@ -341,8 +349,8 @@ static void time_size(const struct operation* operation, int bytes, size_t regio
   for (int each = 0; each < ranks; ++each) counts[each] = bytes / 4 / ranks + (each < bytes / 4 % ranks);
   const size_t in = (size_t)bytes * (size_t)(operation->blocks_in ? ranks : 1);
   const size_t out = (size_t)bytes * (size_t)(operation->blocks_out ? ranks : 1);
-  struct cell cell = {operation, make_slots(in, region), make_slots(out, region), {NULL, NULL, bytes, 0, counts},
-                      fixed_root, 0};
+  struct cell cell = {
+      operation, make_slots(in, region), make_slots(out, region), {NULL, NULL, bytes, 0, counts}, fixed_root, 0};
   time_cell(&cell, seconds, most_calls);
   free(cell.in.memory);
   free(cell.out.memory);
@@ -364,7 +372,8 @@ int main(int argc, char** argv) {
     if (option == 'f') fixed_root = 1;
     if (option == '?') fail("usage: mpi_suite [-n N] [-r BYTES] [-c CALLS] [-t MILLISECONDS] [-f] OPERATION BYTES...");
   }
-  if (argc - optind < 2 || ranks > most_ranks) fail("usage: mpi_suite [OPTIONS] OPERATION BYTES..., 1024 ranks at most");
+  if (argc - optind < 2 || ranks > most_ranks)
+    fail("usage: mpi_suite [OPTIONS] OPERATION BYTES..., 1024 ranks at most");
   const struct operation* operation = NULL;
   for (size_t i = 0; i < sizeof operations / sizeof *operations; ++i) {
     if (strcmp(operations[i].name, argv[optind]) == 0) operation = &operations[i];

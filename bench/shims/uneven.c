@@ -5,9 +5,10 @@
  *
  * Method: in each round one thread computes for WORK_US microseconds (measured on a PU of its own, as so much work,
  * so that who is displaced takes longer), by turns or always the last; then all meet. CONSTRUCT: `barrier`, or with
- * OpenMP also `parallel`, where each round is a region. PROGRAMS processes compute all the while. Thread 0 times blocks of
- * rounds, so that each block holds every thread's turn; median_ns is that over blocks of a block's time by its rounds,
- * mean_ns the whole time by all rounds: what a program would notice. Rounds of the first tenth of the time do not count.
+ * OpenMP also `parallel`, where each round is a region. PROGRAMS processes compute all the while. Thread 0 times blocks
+ * of rounds, so that each block holds every thread's turn; median_ns is that over blocks of a block's time by its
+ * rounds, mean_ns the whole time by all rounds: what a program would notice. Rounds of the first tenth of the time do
+ * not count.
  *
  * An ordinary program: python/bars.py --set uneven runs it with and without the preload libraries, by turns. */
 #define _GNU_SOURCE
@@ -29,7 +30,7 @@
 enum { most_blocks = 1 << 20, most_programs = 64 };
 
 static int threads, rounds_of_block, late_by_turns;
-static long work;  /* turns of compute() */
+static long work; /* turns of compute() */
 static double seconds;
 static double* blocks;
 static long block_count;
@@ -124,7 +125,9 @@ static void* run_thread(void* number) {
 
 static void measure(const char* construct) {
   pthread_t* const thread = calloc((size_t)threads, sizeof *thread);
-  if (strcmp(construct, "barrier") != 0 || thread == NULL || pthread_barrier_init(&barrier, NULL, (unsigned)threads) != 0) exit(1);
+  if (strcmp(construct, "barrier") != 0 || thread == NULL ||
+      pthread_barrier_init(&barrier, NULL, (unsigned)threads) != 0)
+    exit(1);
   for (int i = 0; i < threads; ++i) {
     if (pthread_create(&thread[i], NULL, run_thread, (void*)(long)i) != 0) exit(1);
   }
@@ -172,10 +175,12 @@ int main(int argc, char** argv) {
   double sum = 0.0;
   for (long i = 0; i < block_count; ++i) sum += blocks[i];
   qsort(blocks, (size_t)block_count, sizeof *blocks, by_value);
-  printf("{\"construct\": \"%s\", \"threads\": %d, \"work_us\": %g, \"late\": \"%s\", \"programs\": %d, \"mean_ns\": %.1f, "
-         "\"median_ns\": %.1f, \"samples\": %ld}\n",
-         argv[1], threads, work_us, late_by_turns ? "turns" : "same", programs, sum / (double)block_count * 1e9,
-         blocks[block_count / 2] * 1e9, block_count);
+  printf(
+      "{\"construct\": \"%s\", \"threads\": %d, \"work_us\": %g, \"late\": \"%s\", \"programs\": %d, \"mean_ns\": "
+      "%.1f, "
+      "\"median_ns\": %.1f, \"samples\": %ld}\n",
+      argv[1], threads, work_us, late_by_turns ? "turns" : "same", programs, sum / (double)block_count * 1e9,
+      blocks[block_count / 2] * 1e9, block_count);
   free(blocks);
   return 0;
 }

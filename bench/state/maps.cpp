@@ -137,7 +137,8 @@ struct SmeltMap {
 
 struct SmeltBatches : Contestant {
   SmeltBatches(std::string called, bool shared) : Contestant(std::move(called)) {
-    if (shared) map = *smelt::Map<Key, Value>::create_shared("bench-batches-" + std::to_string(getpid()), smelt_options());
+    if (shared)
+      map = *smelt::Map<Key, Value>::create_shared("bench-batches-" + std::to_string(getpid()), smelt_options());
   }
   void load() override {
     for (const Key key : all_keys) map.put(key, {key, 0});
@@ -567,9 +568,9 @@ int main(int argc, char** argv) {
   for (auto& map : maps) map->load();
   std::FILE* json = options.json == nullptr ? nullptr : std::fopen(options.json, "w");
   if (json != nullptr) {
-    std::fprintf(json, "{\"keys\": %zu, \"clients\": %d, \"processes\": %s, \"rounds\": %d, \"turn_ms\": %d, \"cells\": [",
-                 options.keys, options.clients, options.processes ? "true" : "false", options.rounds,
-                 options.milliseconds);
+    std::fprintf(
+        json, "{\"keys\": %zu, \"clients\": %d, \"processes\": %s, \"rounds\": %d, \"turn_ms\": %d, \"cells\": [",
+        options.keys, options.clients, options.processes ? "true" : "false", options.rounds, options.milliseconds);
   }
   const char* separator = "\n";
   for (const double skew : {0.0, 0.99}) {

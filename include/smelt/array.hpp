@@ -10,10 +10,12 @@
 //   });
 //
 // Access costs nothing: local(), data() and iterators are plain pointers, valid for the life of the array; no call of
-// smelt comes between. Elements are zero at first, trivially copyable, and never move. NUMA nodes are named by os_index.
+// smelt comes between. Elements are zero at first, trivially copyable, and never move. NUMA nodes are named by
+// os_index.
 //
 // Ordering: an array orders nothing. Threads that write and read the same elements synchronize by themselves, or by the
-// collectives sync(), accumulate_into() and publish(), before whose return all that was combined or published is visible.
+// collectives sync(), accumulate_into() and publish(), before whose return all that was combined or published is
+// visible.
 //
 // fork(2): the child has the array as it was, copied on write with the same placement; its writes are its own. A
 // shared array (create_shared) stays shared. Transfers under way do not go on in the child.
@@ -64,8 +66,8 @@ struct ArrayOptions {
   /// parts that follow the rule of OpenMP's schedule(static), on neighbouring nodes.
   std::vector<std::size_t> cuts{};
   int parts = 0;  ///< 0: one per rank (with a communicator), or per PU of the nodes
-  /// Whether what was asked for is a condition (create() fails, or every page lies right) or a wish (explain() says what
-  /// became of it).
+  /// Whether what was asked for is a condition (create() fails, or every page lies right) or a wish (explain() says
+  /// what became of it).
   bool strict = false;
   AccessHints hints{};
   std::string name = "array";  ///< in messages
@@ -81,8 +83,8 @@ struct IndexRange {
   bool operator==(const IndexRange&) const = default;
 };
 
-/// The iterations that thread `thread` of `threads` gets by OpenMP's schedule(static) without a chunk size, as in libgomp
-/// and libomp: consecutive ones, the first `count % threads` threads one more.
+/// The iterations that thread `thread` of `threads` gets by OpenMP's schedule(static) without a chunk size, as in
+/// libgomp and libomp: consecutive ones, the first `count % threads` threads one more.
 constexpr IndexRange static_part(std::size_t count, std::size_t thread, std::size_t threads) noexcept {
   const std::size_t each = count / threads, more = count % threads;
   const std::size_t first = thread * each + std::min(thread, more);
@@ -212,8 +214,7 @@ class View {
   }
 
   template <class... Index>
-    requires(sizeof...(Index) == rank)
-  T& operator()(Index... index) const noexcept {
+  requires(sizeof...(Index) == rank) T& operator()(Index... index) const noexcept {
     std::size_t at = 0, dimension = 0;
     ((at = at * extents_[dimension++] + static_cast<std::size_t>(index)), ...);
     return data_[at];
@@ -236,23 +237,23 @@ class Array {
 
   /// `count` elements, all zero, placed as `options` say. The pages of every placement but first_touch are there
   /// afterwards. Requirements: count > 0. Errors: invalid_argument; out_of_memory (also: more than a node or the cgroup
-  /// has left, or no reserved pages); with options.strict also permission_denied (mbind refused) and io_error (pages lie
-  /// elsewhere). Cost: clearing the memory, on all nodes at once. Source: [Kaestle16] 4.3.
+  /// has left, or no reserved pages); with options.strict also permission_denied (mbind refused) and io_error (pages
+  /// lie elsewhere). Cost: clearing the memory, on all nodes at once. Source: [Kaestle16] 4.3.
   static Result<Array> create(std::size_t count, const ArrayOptions& options = {}) {
     return wrap(memory::Block::create(count, sizeof(T), options));
   }
 
-  /// The same for the ranks of a communicator of threads: parts follow the ranks, on their NUMA nodes; replicas are on the
-  /// nodes that have ranks. Errors as above.
+  /// The same for the ranks of a communicator of threads: parts follow the ranks, on their NUMA nodes; replicas are on
+  /// the nodes that have ranks. Errors as above.
   static Result<Array> create(std::size_t count, const Communicator& communicator, const ArrayOptions& options = {}) {
     return wrap(memory::Block::create(count, sizeof(T), communicator, options));
   }
 
   /// Shared by processes, one rank each: a collective call with the same arguments on all ranks. Every process maps the
   /// array at the same address; a replicated one with the copy of its NUMA node there, so that plain pointers into it
-  /// mean the near copy everywhere (replication in page tables). Where no address is free in all processes, each maps it
-  /// somewhere (same_address() tells), or with options.strict all fail. `name`: 1 to 100 characters without '/'; gone
-  /// from /dev/shm when this returns. Errors: the same on all ranks; timed_out and broken as collectives.
+  /// mean the near copy everywhere (replication in page tables). Where no address is free in all processes, each maps
+  /// it somewhere (same_address() tells), or with options.strict all fail. `name`: 1 to 100 characters without '/';
+  /// gone from /dev/shm when this returns. Errors: the same on all ranks; timed_out and broken as collectives.
   /// Source: [Kaestle16] 4.4.1.
   static Result<Array> create_shared(Rank& rank, const std::string& name, std::size_t count,
                                      const ArrayOptions& options = {}) {
@@ -272,9 +273,9 @@ class Array {
   const_iterator begin() const noexcept { return data(); }
   const_iterator end() const noexcept { return data() + size(); }
 
-  /// All elements, in the copy that is nearest to the calling thread: fetch it once per thread, use it as long as the array
-  /// lives. What is written to one copy of replicas others do not see, before sync() or publish(). Cost: of one copy
-  /// nothing; of several, finding out where the thread is (no system call).
+  /// All elements, in the copy that is nearest to the calling thread: fetch it once per thread, use it as long as the
+  /// array lives. What is written to one copy of replicas others do not see, before sync() or publish(). Cost: of one
+  /// copy nothing; of several, finding out where the thread is (no system call).
   std::span<T> local() noexcept { return {reinterpret_cast<T*>(block_.local()), size()}; }
   std::span<const T> local() const noexcept { return {reinterpret_cast<const T*>(block_.local()), size()}; }
 
@@ -318,9 +319,9 @@ class Array {
   }
   Transfer start_fill(const T& value) { return block_.start_fill(&value, &fill_elements); }
 
-  /// Writable replicas: afterwards every copy holds, per element, all copies combined in their order. A collective of all
-  /// ranks that use the array; no rank writes to it meanwhile. For operations for which combining the same value again
-  /// changes nothing (minimum, maximum, bit_or) copies go on from there; for others see accumulate_into().
+  /// Writable replicas: afterwards every copy holds, per element, all copies combined in their order. A collective of
+  /// all ranks that use the array; no rank writes to it meanwhile. For operations for which combining the same value
+  /// again changes nothing (minimum, maximum, bit_or) copies go on from there; for others see accumulate_into().
   Status sync(Rank& rank, const Reduction& op) noexcept { return block_.sync(rank, op); }
 
   /// Writable replicas: total[i] = total[i] (op) copy 0[i] (op) copy 1[i] ..., in all copies of total, and `identity`
@@ -329,9 +330,9 @@ class Array {
     return block_.accumulate_into(rank, op, &identity, &fill_elements, total.block_);
   }
 
-  /// Replicas: what this rank wrote to elements `mine` of its local() goes to all copies, once all ranks have called it.
-  /// Collective; ranges of different ranks do not overlap and may be empty. Cost: two barriers and the copies. Requirements: the thread has stayed on its NUMA node since it
-  /// called local(), as pinned ranks do.
+  /// Replicas: what this rank wrote to elements `mine` of its local() goes to all copies, once all ranks have called
+  /// it. Collective; ranges of different ranks do not overlap and may be empty. Cost: two barriers and the copies.
+  /// Requirements: the thread has stayed on its NUMA node since it called local(), as pinned ranks do.
   Status publish(Rank& rank, IndexRange mine) noexcept { return block_.publish(rank, mine); }
 
  private:
@@ -373,8 +374,8 @@ class StealingLoop {
     set_order();
   }
 
-  /// The next piece for the worker of that part; false when nothing is left. Any number of threads at once. A piece goes
-  /// to exactly one caller. Orders nothing between workers.
+  /// The next piece for the worker of that part; false when nothing is left. Any number of threads at once. A piece
+  /// goes to exactly one caller. Orders nothing between workers.
   bool next(int part, IndexRange* piece) noexcept {
     for (const int victim : order_[static_cast<std::size_t>(part)]) {
       Part& from = parts_[static_cast<std::size_t>(victim)];
@@ -438,7 +439,8 @@ class Frames {
     return *std::launder(reinterpret_cast<const T*>(slots_.slot(index)));
   }
 
-  /// All of them, combined in order from `start` on: op(op(start, [0]), [1]) ... The caller sees to it that nobody writes.
+  /// All of them, combined in order from `start` on: op(op(start, [0]), [1]) ... The caller sees to it that nobody
+  /// writes.
   template <class U, class Op>
   U combine(U start, Op op) const {
     for (int i = 0; i < size(); ++i) start = op(std::move(start), (*this)[i]);
@@ -487,7 +489,8 @@ class PerNode : public Frames<T> {
     return PerNode(*std::move(frames), std::move(nodes));
   }
 
-  /// That of the node that the calling thread is on; all threads of a node share it. Of a node without memory: the first.
+  /// That of the node that the calling thread is on; all threads of a node share it. Of a node without memory: the
+  /// first.
   T& local() noexcept {
     const auto found = std::find(nodes_.begin(), nodes_.end(), memory::this_node());
     return (*this)[found == nodes_.end() ? 0 : static_cast<int>(found - nodes_.begin())];
@@ -499,8 +502,8 @@ class PerNode : public Frames<T> {
   std::vector<int> nodes_;
 };
 
-/// Memory with a placement for std::pmr containers. Requests from `least_bytes` on get pages of their own, placed as the
-/// options say (no replicas: one address, one memory); smaller ones come from `upstream`. Any thread may use it.
+/// Memory with a placement for std::pmr containers. Requests from `least_bytes` on get pages of their own, placed as
+/// the options say (no replicas: one address, one memory); smaller ones come from `upstream`. Any thread may use it.
 class MemoryResource : public std::pmr::memory_resource {
  public:
   /// Errors: invalid_argument for replicas.
@@ -538,7 +541,9 @@ class Allocator {
     if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
     return static_cast<T*>(resource_->allocate(count * sizeof(T), alignof(T)));
   }
-  void deallocate(T* memory, std::size_t count) noexcept { resource_->deallocate(memory, count * sizeof(T), alignof(T)); }
+  void deallocate(T* memory, std::size_t count) noexcept {
+    resource_->deallocate(memory, count * sizeof(T), alignof(T));
+  }
 
   const std::shared_ptr<MemoryResource>& resource() const noexcept { return resource_; }
   template <class U>

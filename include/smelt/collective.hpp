@@ -34,7 +34,8 @@ struct Reduction {
   /// Optional: saves a copy if a result is written to another place than its operands.
   Merge merge = nullptr;
   /// Operands are always combined as ((0 op 1) op 2) op ... by rank, so results are bitwise the same for any tree,
-  /// algorithm, chunk size or profile. Cost: algorithms with other orders are not used (docs/how-to/get-the-same-bits.md).
+  /// algorithm, chunk size or profile. Cost: algorithms with other orders are not used
+  /// (docs/how-to/get-the-same-bits.md).
   bool reproducible = false;
 };
 

@@ -38,9 +38,9 @@ struct CommunicatorOptions {
   /// Communicators of threads: check on creation whether the profile still holds (smelt/tune.hpp), about 0.1 s. Unset:
   /// SMELT_REVALIDATE.
   std::optional<bool> revalidate{};
-  double timeout_s = -1.0;        ///< 0: never; negative: SMELT_TIMEOUT
-  std::string wait;               ///< spin|yield|sleep|auto; empty: SMELT_WAIT
-  bool pin = true;                ///< run() and attach() pin the thread to its rank's PU
+  double timeout_s = -1.0;  ///< 0: never; negative: SMELT_TIMEOUT
+  std::string wait;         ///< spin|yield|sleep|auto; empty: SMELT_WAIT
+  bool pin = true;          ///< run() and attach() pin the thread to its rank's PU
   /// Per rank: its usual delay after the first one on entering a collective, ns; empty: all arrive at the same time.
   /// Trees and recipes are chosen accordingly. One number per rank of the communicator.
   std::vector<double> late_ns;
@@ -55,7 +55,7 @@ struct CommunicatorOptions {
   /// call a collective of the same rank.
   void (*idle)(void* context) = nullptr;
   void* idle_context = nullptr;
-  std::string algorithm;          ///< a recipe's text (smelt/schedule.hpp) for its operation; empty: the best one
+  std::string algorithm;  ///< a recipe's text (smelt/schedule.hpp) for its operation; empty: the best one
 };
 
 struct Revalidation;

@@ -3,8 +3,8 @@
 //   begin      [ 0 | 2 | 2 | 5 ]          edges of node v: positions begin[v] to begin[v+1]; num_nodes + 1 offsets
 //   node_idx   [ 1  2 | | 0  0  1 ]       where each edge leads, ascending within a node; an edge's number is its position
 //
-// Graphs are directed multigraphs: loops and repeated edges count. An undirected graph is one in which every edge has its
-// reverse, each with a number of its own; its in edges are its out edges. Numbers take 32 bits where that suffices.
+// Graphs are directed multigraphs: loops and repeated edges count. An undirected graph is one in which every edge has
+// its reverse, each with a number of its own; its in edges are its out edges. Numbers take 32 bits where that suffices.
 #pragma once
 
 #include <cstddef>
@@ -112,8 +112,8 @@ class Graph {
     return Adjacency<NodeId, EdgeId>{static_cast<const EdgeId*>(in_begin()), static_cast<const NodeId*>(in_node_idx())};
   }
 
-  /// For each position among the in edges the number of that edge, made by the first call. Of an undirected graph, whose in
-  /// edges are its out edges, null: their numbers are their positions. Cost and errors: as in().
+  /// For each position among the in edges the number of that edge, made by the first call. Of an undirected graph,
+  /// whose in edges are its out edges, null: their numbers are their positions. Cost and errors: as in().
   template <class EdgeId>
   Result<const EdgeId*> in_edge_numbers(int threads = 0) const {
     if (auto made = make_in_edge_numbers(threads); !made) return made.error();
@@ -156,7 +156,8 @@ decltype(auto) with_ids(const Graph& graph, F&& f) {
   return f(std::uint32_t{}, std::uint32_t{});
 }
 
-/// Told how far a long piece of work is: its name, and the part of it that is done, 0 to 1. Called by one thread at a time.
+/// Told how far a long piece of work is: its name, and the part of it that is done, 0 to 1. Called by one thread at a
+/// time.
 using Progress = std::function<void(const char* phase, double fraction)>;
 
 /// How edges become a graph.
@@ -164,13 +165,14 @@ struct BuildOptions {
   int threads = 0;          ///< 0: one per PU that the process may use
   bool undirected = false;  ///< add the reverse of every edge that is no loop, with the same weight
   bool simple = false;      ///< leave out loops, and of repeated edges all but one of the smallest weight
-  bool renumber = false;    ///< number the nodes that occur 0, 1, ... by their numbers, which become the node values "id"
+  bool renumber = false;  ///< number the nodes that occur 0, 1, ... by their numbers, which become the node values "id"
 };
 
-/// A graph from edges in memory: edge i leads from[i] -> to[i], and has weight[i] if there are weights, which become the
-/// edge values "weight". Errors: invalid_argument (lengths, numbers not below num_nodes), out_of_memory.
-Result<Graph> make_graph(std::uint64_t num_nodes, std::span<const std::uint64_t> from, std::span<const std::uint64_t> to,
-                         std::span<const double> weight = {}, const BuildOptions& options = {});
+/// A graph from edges in memory: edge i leads from[i] -> to[i], and has weight[i] if there are weights, which become
+/// the edge values "weight". Errors: invalid_argument (lengths, numbers not below num_nodes), out_of_memory.
+Result<Graph> make_graph(std::uint64_t num_nodes, std::span<const std::uint64_t> from,
+                         std::span<const std::uint64_t> to, std::span<const double> weight = {},
+                         const BuildOptions& options = {});
 
 enum class Format {
   automatic,      ///< by the file's name and how it starts
@@ -197,9 +199,9 @@ struct LoadOptions : BuildOptions {
 };
 
 /// A graph from a file; text may be compressed by gzip or zstd. Weights become the edge values "weight": int, long or
-/// double, whichever holds them all. Edges are in the order of the file where that shows. Cost: one pass over the file by
-/// all threads; memory at most 2.5 times the graph with in and out edges. Errors: not_found, permission_denied, io_error,
-/// out_of_memory, and bad_format as "FILE:LINE: reason".
+/// double, whichever holds them all. Edges are in the order of the file where that shows. Cost: one pass over the file
+/// by all threads; memory at most 2.5 times the graph with in and out edges. Errors: not_found, permission_denied,
+/// io_error, out_of_memory, and bad_format as "FILE:LINE: reason".
 Result<Graph> load(const std::string& file, const LoadOptions& options = {});
 
 struct SaveOptions {
@@ -208,8 +210,8 @@ struct SaveOptions {
   Progress progress;
 };
 
-/// Writes a graph, with the edge values "weight" if the format has weights, with all values in our own format. The file is
-/// replaced when it is complete. Errors: invalid_argument (no such format, or it cannot hold the graph), io_error.
+/// Writes a graph, with the edge values "weight" if the format has weights, with all values in our own format. The file
+/// is replaced when it is complete. Errors: invalid_argument (no such format, or it cannot hold the graph), io_error.
 Result<void> save(const Graph& graph, const std::string& file, const SaveOptions& options = {});
 
 /// A graph that is made up. The same values give the same graph, whatever the number of threads.
@@ -222,14 +224,15 @@ struct GeneratorSpec {
   std::uint64_t seed = 1;
   bool directed = false;  ///< leave out the reverse edges
   bool multi = false;     ///< keep loops and repeated edges as they were drawn
-  int max_weight = 0;     ///< > 0: edge values "weight", uniform in 1 .. max_weight, the same for an edge and its reverse
+  int max_weight = 0;  ///< > 0: edge values "weight", uniform in 1 .. max_weight, the same for an edge and its reverse
 };
 
-/// "kron:20", "uniform:20:degree=8:seed=3", "grid:1000x500:weights=255", ":directed", ":multi". Errors: invalid_argument.
+/// "kron:20", "uniform:20:degree=8:seed=3", "grid:1000x500:weights=255", ":directed", ":multi". Errors:
+/// invalid_argument.
 Result<GeneratorSpec> parse_generator(std::string_view text);
 
-/// Kronecker: each bit of an edge's ends is drawn from (.57 .19; .19 .05), then nodes are permuted, as in Graph500 and GAP.
-/// Errors: invalid_argument (values out of range), out_of_memory. Cost: some 20 ns per edge and thread.
+/// Kronecker: each bit of an edge's ends is drawn from (.57 .19; .19 .05), then nodes are permuted, as in Graph500 and
+/// GAP. Errors: invalid_argument (values out of range), out_of_memory. Cost: some 20 ns per edge and thread.
 Result<Graph> generate(const GeneratorSpec& spec, int threads = 0, const Progress& progress = {});
 
 struct Statistics {
@@ -241,10 +244,10 @@ struct Statistics {
   };
   std::uint64_t num_nodes = 0, num_edges = 0;
   Degrees out, in;
-  std::uint64_t isolated = 0;  ///< nodes without any edge
-  std::uint64_t loops = 0;     ///< edges from a node to itself
-  std::uint64_t repeated = 0;  ///< edges that are there once already
-  bool symmetric = false;      ///< every edge has its reverse, as often
+  std::uint64_t isolated = 0;         ///< nodes without any edge
+  std::uint64_t loops = 0;            ///< edges from a node to itself
+  std::uint64_t repeated = 0;         ///< edges that are there once already
+  bool symmetric = false;             ///< every edge has its reverse, as often
   std::uint64_t structure_bytes = 0;  ///< of the arrays of out and in edges
 };
 

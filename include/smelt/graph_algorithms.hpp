@@ -1,8 +1,9 @@
-// Graph algorithms, ready to be called. They are written in Green-Marl and compiled by the build; `smelt graph run` knows them
-// by their names, too.
+// Graph algorithms, ready to be called. They are written in Green-Marl and compiled by the build; `smelt graph run`
+// knows them by their names, too.
 //
-// All of them run in parallel, with RunOptions::threads. Errors of all: invalid_argument (a node that is not there, values
-// whose number is not the graph's), out_of_memory. Graphs of more than 2^32 edges or nodes take a C++ compiler at run time.
+// All of them run in parallel, with RunOptions::threads. Errors of all: invalid_argument (a node that is not there,
+// values whose number is not the graph's), out_of_memory. Graphs of more than 2^32 edges or nodes take a C++ compiler
+// at run time.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,11 @@ std::vector<std::string> builtin_programs();
 /// One of them. Errors: not_found, with the names that there are.
 Result<GreenMarl> builtin_program(const std::string& name);
 
-constexpr std::int64_t no_node = -1;       ///< NIL
+constexpr std::int64_t no_node = -1;  ///< NIL
 constexpr std::int32_t unreachable = INT32_MAX;
 
-/// For each node one that leads to it on a path with fewest edges from `root`; the root for itself, no_node where there is no
-/// path. Direction-optimizing [Beamer 2012].
+/// For each node one that leads to it on a path with fewest edges from `root`; the root for itself, no_node where there
+/// is no path. Direction-optimizing [Beamer 2012].
 Result<std::vector<std::int64_t>> bfs(const Graph& graph, std::uint64_t root, const RunOptions& options = {});
 
 struct PageRankOptions {
@@ -43,15 +44,17 @@ Result<PageRankResult> pagerank(const Graph& graph, const PageRankOptions& how =
 Result<std::vector<std::int64_t>> connected_components(const Graph& graph, const RunOptions& options = {});
 
 /// Betweenness from the shortest paths that start at `sources`. Source: Brandes 2001.
-Result<std::vector<float>> betweenness(const Graph& graph, std::span<const std::uint64_t> sources, const RunOptions& options = {});
-
-/// Lengths of shortest paths from `root`, `unreachable` where there is none. Edges' lengths are the edge values `length`, whole
-/// numbers of at least 0 (invalid_argument else where they are fractions); `delta`: nodes that are nearer by so much settle first, 0 to choose it. Source: Meyer and Sanders 2003.
-Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, const std::string& length = "weight", int delta = 0,
+Result<std::vector<float>> betweenness(const Graph& graph, std::span<const std::uint64_t> sources,
                                        const RunOptions& options = {});
 
-/// Triangles of an undirected graph. Errors besides: invalid_argument for a graph that is not undirected, or has loops or
-/// repeated edges (BuildOptions::simple leaves them out).
+/// Lengths of shortest paths from `root`, `unreachable` where there is none. Edges' lengths are the edge values
+/// `length`, whole numbers of at least 0 (invalid_argument else where they are fractions); `delta`: nodes that are
+/// nearer by so much settle first, 0 to choose it. Source: Meyer and Sanders 2003.
+Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, const std::string& length = "weight",
+                                       int delta = 0, const RunOptions& options = {});
+
+/// Triangles of an undirected graph. Errors besides: invalid_argument for a graph that is not undirected, or has loops
+/// or repeated edges (BuildOptions::simple leaves them out).
 Result<std::uint64_t> triangles(const Graph& graph, const RunOptions& options = {});
 
 /// Edges on a path with fewest edges from `root`, `unreachable` where there is none.

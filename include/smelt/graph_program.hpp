@@ -1,14 +1,16 @@
-// What programs consist of that smelt generates from Green-Marl: arrays, loops by chunks, reductions, collections, traversals.
+// What programs consist of that smelt generates from Green-Marl: arrays, loops by chunks, reductions, collections,
+// traversals.
 //
-// Generated code includes this header and nothing else of smelt; who runs it passes a Host. Everything between the two is
-// plain data and functions, so that a program may be compiled by another compiler than smelt was.
+// Generated code includes this header and nothing else of smelt; who runs it passes a Host. Everything between the two
+// is plain data and functions, so that a program may be compiled by another compiler than smelt was.
 //
-// Loops. A parallel loop is cut into chunks that depend on the graph alone, by elements or by edges. Each thread takes the
-// chunks of its own part of the range, which lie where its part of a partitioned array lies, then what is left of the
-// others'. Sums are formed per chunk and joined in the order of the chunks: the result is the same for any number of threads.
+// Loops. A parallel loop is cut into chunks that depend on the graph alone, by elements or by edges. Each thread takes
+// the chunks of its own part of the range, which lie where its part of a partitioned array lies, then what is left of
+// the others'. Sums are formed per chunk and joined in the order of the chunks: the result is the same for any number
+// of threads.
 //
-// Memory order. Chunks of one loop share nothing but what the program lets them share; those accesses are relaxed atomics.
-// All else is ordered by the start and the end of the loop (Host::parallel).
+// Memory order. Chunks of one loop share nothing but what the program lets them share; those accesses are relaxed
+// atomics. All else is ordered by the start and the end of the loop (Host::parallel).
 #pragma once
 
 #include <algorithm>
@@ -106,7 +108,8 @@ constexpr To convert(From value) {
 
 /// A count as an Int.
 inline std::int32_t to_int(std::int64_t value, int line) {
-  if (value < INT32_MIN || value > INT32_MAX) [[unlikely]] fail(line, std::to_string(value) + " does not fit into an Int");
+  if (value < INT32_MIN || value > INT32_MAX) [[unlikely]]
+    fail(line, std::to_string(value) + " does not fit into an Int");
   return static_cast<std::int32_t>(value);
 }
 /// A count that may be INF.
@@ -118,19 +121,22 @@ inline std::int32_t to_int_or_infinity(std::int64_t value, int line) {
 template <class To, class From>
 constexpr To truncate(From value) {
   if (!(value == value)) return 0;
-  constexpr From low = static_cast<From>(std::numeric_limits<To>::min()), high = static_cast<From>(std::numeric_limits<To>::max());
+  constexpr From low = static_cast<From>(std::numeric_limits<To>::min()),
+                 high = static_cast<From>(std::numeric_limits<To>::max());
   if (value <= low) return std::numeric_limits<To>::min();
   return value >= high ? std::numeric_limits<To>::max() : static_cast<To>(value);
 }
 
 template <class T>
 T divide(T left, T right, int line) {
-  if (right == 0) [[unlikely]] fail(line, "division by zero");
+  if (right == 0) [[unlikely]]
+    fail(line, "division by zero");
   return right == -1 ? -left : left / right;  // the quotient of the least number would not fit
 }
 template <class T>
 T modulo(T left, T right, int line) {
-  if (right == 0) [[unlikely]] fail(line, "division by zero");
+  if (right == 0) [[unlikely]]
+    fail(line, "division by zero");
   return right == -1 ? 0 : left % right;
 }
 template <class T>
@@ -141,14 +147,16 @@ constexpr T absolute(T value) {
 /// A node or edge that must not be NIL.
 template <class Id>
 Id checked(Id id, int line) {
-  if (id == nil<Id>) [[unlikely]] fail(line, "NIL has no properties and no neighbours");
+  if (id == nil<Id>) [[unlikely]]
+    fail(line, "NIL has no properties and no neighbours");
   return id;
 }
 
 /// What enters a collection.
 template <class Id>
 Id item(Id id, int line) {
-  if (id == nil<Id>) [[unlikely]] fail(line, "NIL cannot be in a collection");
+  if (id == nil<Id>) [[unlikely]]
+    fail(line, "NIL cannot be in a collection");
   return id;
 }
 
@@ -170,43 +178,67 @@ void store_if_other(T& place, std::type_identity_t<T> value) noexcept {
 
 struct Sum {
   template <class T>
-  static constexpr T neutral() { return T{}; }
+  static constexpr T neutral() {
+    return T{};
+  }
   template <class T>
-  static constexpr T of(T left, T right) { return left + right; }
+  static constexpr T of(T left, T right) {
+    return left + right;
+  }
 };
 /// Of whole numbers that may be INF.
 struct SumOrInfinity {
   template <class T>
-  static constexpr T neutral() { return T{}; }
+  static constexpr T neutral() {
+    return T{};
+  }
   template <class T>
-  static constexpr T of(T left, T right) { return plus(left, right); }
+  static constexpr T of(T left, T right) {
+    return plus(left, right);
+  }
 };
 struct Product {
   template <class T>
-  static constexpr T neutral() { return T{1}; }
+  static constexpr T neutral() {
+    return T{1};
+  }
   template <class T>
-  static constexpr T of(T left, T right) { return left * right; }
+  static constexpr T of(T left, T right) {
+    return left * right;
+  }
 };
 struct Min {
   template <class T>
-  static constexpr T neutral() { return infinity<T>; }
+  static constexpr T neutral() {
+    return infinity<T>;
+  }
   template <class T>
-  static constexpr T of(T left, T right) { return right < left ? right : left; }
+  static constexpr T of(T left, T right) {
+    return right < left ? right : left;
+  }
 };
 struct Max {
   template <class T>
-  static constexpr T neutral() { return std::is_unsigned_v<T> ? T{} : -infinity<T>; }
+  static constexpr T neutral() {
+    return std::is_unsigned_v<T> ? T{} : -infinity<T>;
+  }
   template <class T>
-  static constexpr T of(T left, T right) { return left < right ? right : left; }
+  static constexpr T of(T left, T right) {
+    return left < right ? right : left;
+  }
 };
 struct And {
   template <class T>
-  static constexpr T neutral() { return true; }
+  static constexpr T neutral() {
+    return true;
+  }
   static constexpr bool of(bool left, bool right) { return left && right; }
 };
 struct Or {
   template <class T>
-  static constexpr T neutral() { return false; }
+  static constexpr T neutral() {
+    return false;
+  }
   static constexpr bool of(bool left, bool right) { return left || right; }
 };
 
@@ -290,7 +322,9 @@ class ByCount {
       : count_(count), chunks_(count == 0 ? 0 : std::min(most_chunks, count / least + 1)) {}
   std::size_t size() const noexcept { return chunks_; }
   std::uint64_t work() const noexcept { return count_; }
-  std::uint64_t bound(std::uint64_t index) const noexcept { return count_ / chunks_ * index + count_ % chunks_ * index / chunks_; }
+  std::uint64_t bound(std::uint64_t index) const noexcept {
+    return count_ / chunks_ * index + count_ % chunks_ * index / chunks_;
+  }
 
  private:
   std::uint64_t count_;
@@ -302,7 +336,9 @@ template <class EdgeId>
 class ByEdges {
  public:
   ByEdges(const EdgeId* begin, std::uint64_t nodes) noexcept
-      : begin_(begin), nodes_(nodes), work_(begin[nodes] + nodes),
+      : begin_(begin),
+        nodes_(nodes),
+        work_(begin[nodes] + nodes),
         chunks_(nodes == 0 ? 0 : std::min({most_chunks, work_ / 4096 + 1, nodes})) {}
   std::size_t size() const noexcept { return chunks_; }
   std::uint64_t work() const noexcept { return work_; }
@@ -337,7 +373,8 @@ class Run {
   Run& operator=(const Run&) = delete;
 
   /// As part of a loop of `outer`: everything happens on the calling thread.
-  Run(const Run& outer, const Chunk& chunk) : host_(outer.host_), cursors_(1), random_(outer.host_.seed, chunk.index + 1) {
+  Run(const Run& outer, const Chunk& chunk)
+      : host_(outer.host_), cursors_(1), random_(outer.host_.seed, chunk.index + 1) {
     host_.threads = 1;
   }
 
@@ -359,7 +396,8 @@ class Run {
     }
     const std::size_t threads = cursors_.size();
     for (std::size_t thread = 0; thread < threads; ++thread) {
-      cursors_[thread].next.store(chunks.size() * thread / threads, std::memory_order_relaxed);  // published by parallel()
+      cursors_[thread].next.store(chunks.size() * thread / threads,
+                                  std::memory_order_relaxed);  // published by parallel()
       cursors_[thread].end = chunks.size() * (thread + 1) / threads;
     }
     Failure failure;
@@ -384,7 +422,9 @@ class Run {
   template <class F>
   void parallel(F&& f) {
     if (host_.threads == 1) return f(0);
-    host_.parallel(host_.self, [](void* context, int thread) { (*static_cast<std::remove_reference_t<F>*>(context))(thread); }, &f);
+    host_.parallel(
+        host_.self, [](void* context, int thread) { (*static_cast<std::remove_reference_t<F>*>(context))(thread); },
+        &f);
   }
 
   /// For what only one thread at a time may do within a loop.
@@ -517,7 +557,9 @@ struct GraphView {
   std::int64_t num_nodes() const noexcept { return static_cast<std::int64_t>(nodes); }
   std::int64_t num_edges() const noexcept { return static_cast<std::int64_t>(edges); }
   std::int64_t degree(NodeId node) const noexcept { return static_cast<std::int64_t>(begin[node + 1] - begin[node]); }
-  std::int64_t in_degree(NodeId node) const noexcept { return static_cast<std::int64_t>(r_begin[node + 1] - r_begin[node]); }
+  std::int64_t in_degree(NodeId node) const noexcept {
+    return static_cast<std::int64_t>(r_begin[node + 1] - r_begin[node]);
+  }
   EdgeId in_edge(EdgeId position) const noexcept { return r_edge == nullptr ? position : r_edge[position]; }
 
   bool has_edge(NodeId from, NodeId to) const noexcept {
@@ -529,7 +571,9 @@ struct GraphView {
   }
   NodeId to(EdgeId edge) const noexcept { return node_idx[edge]; }
 
-  NodeId pick_node(Random& random) const noexcept { return nodes == 0 ? nil<NodeId> : static_cast<NodeId>(random.below(num_nodes())); }
+  NodeId pick_node(Random& random) const noexcept {
+    return nodes == 0 ? nil<NodeId> : static_cast<NodeId>(random.below(num_nodes()));
+  }
   NodeId pick_neighbour(Random& random, NodeId node) const noexcept {
     const auto degree = this->degree(node);
     return degree == 0 ? nil<NodeId> : node_idx[begin[node] + static_cast<EdgeId>(random.below(degree))];
@@ -540,7 +584,8 @@ struct GraphView {
   ByEdges<EdgeId> in_chunks() const noexcept { return {r_begin, nodes}; }
 };
 
-/// The sum of value(node) over the nodes list[first] to list[last - 1]. Four sums at a time, as one would wait for itself.
+/// The sum of value(node) over the nodes list[first] to list[last - 1]. Four sums at a time, as one would wait for
+/// itself.
 template <class T, class NodeId, class EdgeId, class Value>
 T sum_of(const NodeId* list, EdgeId first, EdgeId last, Value&& value) {
   T sum0{}, sum1{}, sum2{}, sum3{};
@@ -607,8 +652,8 @@ class Marks {
   std::vector<Padded> own_;
 };
 
-/// Whether so many edges lead from the nodes that take part, which each_node(chunk, count) tells by count(node), that it takes
-/// less to look at all edges from their other ends, without atomics.
+/// Whether so many edges lead from the nodes that take part, which each_node(chunk, count) tells by count(node), that
+/// it takes less to look at all edges from their other ends, without atomics.
 template <class NodeId, class EdgeId, class EachNode>
 bool pays_to_pull(Run& run, const GraphView<NodeId, EdgeId>& graph, EachNode&& each_node) {
   if (graph.r_begin == nullptr || run.threads() == 1) return false;
@@ -623,7 +668,8 @@ bool pays_to_pull(Run& run, const GraphView<NodeId, EdgeId>& graph, EachNode&& e
   return parts.joined(0) > graph.edges / atomics_take;
 }
 
-/// A graph with its nodes numbered by ascending degree, if it is undirected and simple and degrees are skewed; else itself.
+/// A graph with its nodes numbered by ascending degree, if it is undirected and simple and degrees are skewed; else
+/// itself.
 template <class NodeId, class EdgeId>
 class Ordered {
  public:
@@ -642,7 +688,8 @@ class Ordered {
       for (auto node = chunk.first; node < chunk.last; ++node) {
         auto* const first = node_idx_.data() + begin_[number[node]];
         auto* last = first;
-        for (EdgeId edge = graph.begin[node]; edge < graph.begin[node + 1]; ++edge) *last++ = number[graph.node_idx[edge]];
+        for (EdgeId edge = graph.begin[node]; edge < graph.begin[node + 1]; ++edge)
+          *last++ = number[graph.node_idx[edge]];
         std::sort(first, last);
       }
     });
@@ -659,21 +706,25 @@ class Ordered {
     constexpr std::size_t most_samples = 1000;
     std::vector<std::int64_t> sample;
     Random random(1);
-    for (std::size_t i = 0; i < std::min<std::size_t>(most_samples, graph.nodes); ++i) sample.push_back(graph.degree(graph.pick_node(random)));
+    for (std::size_t i = 0; i < std::min<std::size_t>(most_samples, graph.nodes); ++i)
+      sample.push_back(graph.degree(graph.pick_node(random)));
     std::sort(sample.begin(), sample.end());
     std::int64_t total = 0;
     for (const auto degree : sample) total += degree;
-    return static_cast<double>(total) / static_cast<double>(sample.size()) > 1.3 * static_cast<double>(sample[sample.size() / 2]);
+    return static_cast<double>(total) / static_cast<double>(sample.size()) >
+           1.3 * static_cast<double>(sample[sample.size() / 2]);
   }
 
   /// Counting sort; of equal degrees the order stays.
   static std::vector<NodeId> numbers_by_degree(const GraphView<NodeId, EdgeId>& graph) {
     std::uint64_t most = 0;
-    for (std::uint64_t node = 0; node < graph.nodes; ++node) most = std::max<std::uint64_t>(most, graph.begin[node + 1] - graph.begin[node]);
+    for (std::uint64_t node = 0; node < graph.nodes; ++node)
+      most = std::max<std::uint64_t>(most, graph.begin[node + 1] - graph.begin[node]);
     std::vector<NodeId> next(most + 2), number(graph.nodes);
     for (std::uint64_t node = 0; node < graph.nodes; ++node) ++next[graph.begin[node + 1] - graph.begin[node] + 1];
     for (std::uint64_t degree = 0; degree <= most; ++degree) next[degree + 1] += next[degree];
-    for (std::uint64_t node = 0; node < graph.nodes; ++node) number[node] = next[graph.begin[node + 1] - graph.begin[node]]++;
+    for (std::uint64_t node = 0; node < graph.nodes; ++node)
+      number[node] = next[graph.begin[node + 1] - graph.begin[node]]++;
     return number;
   }
 
@@ -752,7 +803,8 @@ class Locks {
   std::vector<Flag> flags_;
 };
 
-/// Which elements min= or max= has changed in the current loop, and locks for changing several things of an element at once.
+/// Which elements min= or max= has changed in the current loop, and locks for changing several things of an element at
+/// once.
 class Changes {
  public:
   /// A loop over arrays of `size` elements begins.
@@ -917,10 +969,18 @@ class Set {
     }
     *this = std::move(all);
   }
-  Set united(const Set& other) const { return changed([&](Set& set) { set.unite(other); }); }
-  Set intersected(const Set& other) const { return changed([&](Set& set) { set.intersect(other); }); }
-  Set complemented(const Set& other) const { return changed([&](Set& set) { set.complement(other); }); }
-  Set complemented(std::uint64_t bound) const { return changed([&](Set& set) { set.complement(bound); }); }
+  Set united(const Set& other) const {
+    return changed([&](Set& set) { set.unite(other); });
+  }
+  Set intersected(const Set& other) const {
+    return changed([&](Set& set) { set.intersect(other); });
+  }
+  Set complemented(const Set& other) const {
+    return changed([&](Set& set) { set.complement(other); });
+  }
+  Set complemented(std::uint64_t bound) const {
+    return changed([&](Set& set) { set.complement(bound); });
+  }
   bool is_subset_of(const Set& other) const noexcept {
     return std::all_of(begin(), end(), [&](Id id) { return other.has(id); });
   }
@@ -937,7 +997,8 @@ class Set {
     std::atomic_ref<std::uint64_t> word(shared_bits_[id / 64]);
     if ((word.load(std::memory_order_relaxed) & bit) != 0) return;
     // Who sets the bit keeps the item; the list itself is read after the threads have met.
-    if ((word.fetch_or(bit, std::memory_order_relaxed) & bit) == 0) added_[static_cast<std::size_t>(thread)].items.push_back(id);
+    if ((word.fetch_or(bit, std::memory_order_relaxed) & bit) == 0)
+      added_[static_cast<std::size_t>(thread)].items.push_back(id);
   }
   /// New items ascend behind the old ones, whoever added them.
   void finish_adding() {
@@ -1081,8 +1142,8 @@ using Seq = Sequence<Id, false>;
 template <class Inner>
 using Collection = Sequence<Inner, false>;
 
-/// Missing keys have the value 0, 0.0, False, NIL or "". The least and largest values are kept in heaps once somebody asks
-/// for them; of equal ones the smallest key counts.
+/// Missing keys have the value 0, 0.0, False, NIL or "". The least and largest values are kept in heaps once somebody
+/// asks for them; of equal ones the smallest key counts.
 template <class Key, class Value>
 class Map {
  public:
@@ -1180,8 +1241,7 @@ class Map {
 inline std::string text_of(const std::string& value) { return value; }
 inline std::string text_of(bool value) { return value ? "True" : "False"; }
 template <class T>
-  requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
-std::string text_of(T value) {
+requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) std::string text_of(T value) {
   if constexpr (std::is_signed_v<T>) {
     if (value == infinity<T>) return "+INF";
     if (value == -infinity<T>) return "-INF";
@@ -1194,23 +1254,29 @@ std::string text_of(T value) {
 
 // --- traversals
 
-/// Breadth first search, level by level, along out edges, or in edges if `transposed`. Top-down a level's nodes look for new
-/// ones; bottom-up, where the level's edges are many, nodes that were not reached look for one of the level [Beamer 2012].
+/// Breadth first search, level by level, along out edges, or in edges if `transposed`. Top-down a level's nodes look
+/// for new ones; bottom-up, where the level's edges are many, nodes that were not reached look for one of the level
+/// [Beamer 2012].
 ///
 ///   for (bfs.start(root); bfs.has_level();) { level = bfs.level(); ...; bfs.expand(); ... }
 ///
 /// Level lists ascend, whoever found the nodes, so that chunks of them are the same for any number of threads. Without
-/// `keeps_levels` there are only has_level() and expand(discovered): levels are not kept, and have no lists where bitmaps do.
+/// `keeps_levels` there are only has_level() and expand(discovered): levels are not kept, and have no lists where
+/// bitmaps do.
 template <class NodeId, class EdgeId, bool keeps_levels = true>
 class Bfs {
  public:
   using Graph = GraphView<NodeId, EdgeId>;
 
   Bfs(Run& run, const Graph& graph, bool transposed)
-      : run_(run), graph_(graph),
-        begin_(transposed ? graph.r_begin : graph.begin), node_idx_(transposed ? graph.r_node_idx : graph.node_idx),
-        in_begin_(transposed ? graph.begin : graph.r_begin), in_node_idx_(transposed ? graph.node_idx : graph.r_node_idx),
-        level_(run, keeps_levels ? graph.nodes : 0, {"level", true, false, true, false, 2, 1}), visited_(graph.nodes / 64 + 1),
+      : run_(run),
+        graph_(graph),
+        begin_(transposed ? graph.r_begin : graph.begin),
+        node_idx_(transposed ? graph.r_node_idx : graph.node_idx),
+        in_begin_(transposed ? graph.begin : graph.r_begin),
+        in_node_idx_(transposed ? graph.node_idx : graph.r_node_idx),
+        level_(run, keeps_levels ? graph.nodes : 0, {"level", true, false, true, false, 2, 1}),
+        visited_(graph.nodes / 64 + 1),
         found_(static_cast<std::size_t>(run.threads())) {
     if constexpr (!keeps_levels) return;
     run.for_chunks(ByCount(graph.nodes, 1u << 14), [&](const Chunk& chunk) {
@@ -1242,21 +1308,25 @@ class Bfs {
   /// body(chunk, leave_out) for chunks of the current level: leave_out(node) for those that are not to be expanded.
   template <class Body>
   void keep(Body&& body) {
-    run_.for_chunks(chunks(level()), [&](const Chunk& chunk) { body(chunk, [this](NodeId node) { leave_out(node); }); });
+    run_.for_chunks(chunks(level()),
+                    [&](const Chunk& chunk) { body(chunk, [this](NodeId node) { leave_out(node); }); });
     keep();
   }
   void leave_out(NodeId node) noexcept { level_[node] = left_out; }
   /// Those of the current level that were not left out.
   void keep() {
     const auto first = order_.begin() + static_cast<std::ptrdiff_t>(level_begin(level()));
-    order_.erase(std::remove_if(first, order_.end(), [&](NodeId node) { return level_[node] == left_out; }), order_.end());
+    order_.erase(std::remove_if(first, order_.end(), [&](NodeId node) { return level_[node] == left_out; }),
+                 order_.end());
     bounds_.back() = order_.size();
     count_ = size(level());
     has_bits_ = false;
   }
 
   /// Finds the nodes of the next level.
-  void expand() { expand([](NodeId, NodeId) {}); }
+  void expand() {
+    expand([](NodeId, NodeId) {});
+  }
 
   /// The same, with discovered(node, by) for each of them, once, with one of the nodes that lead to it.
   template <class Discovered>
@@ -1300,7 +1370,8 @@ class Bfs {
     Partials<Sum, std::uint64_t> sums(chunks.size());
     run_.for_chunks(chunks, [&](const Chunk& chunk) {
       std::uint64_t sum = 0;
-      for (auto i = first() + chunk.first; i < first() + chunk.last; ++i) sum += begin_[order_[i] + 1] - begin_[order_[i]];
+      for (auto i = first() + chunk.first; i < first() + chunk.last; ++i)
+        sum += begin_[order_[i] + 1] - begin_[order_[i]];
       sums.put(chunk, sum);
     });
     return sums.joined(0);
@@ -1403,7 +1474,8 @@ class Bfs {
     });
   }
   void set_bit(NodeId node) noexcept {  // read after the threads have met
-    std::atomic_ref<std::uint64_t>(frontier_bits_[node / 64]).fetch_or(std::uint64_t{1} << node % 64, std::memory_order_relaxed);
+    std::atomic_ref<std::uint64_t>(frontier_bits_[node / 64])
+        .fetch_or(std::uint64_t{1} << node % 64, std::memory_order_relaxed);
   }
 
   /// What the threads found becomes the next level: ascending, if levels are kept.
@@ -1434,7 +1506,8 @@ class Bfs {
     std::vector<std::uint64_t> counts(chunks.size());
     run_.for_chunks(chunks, [&](const Chunk& chunk) {
       std::uint64_t count = 0;
-      for (auto word = chunk.first; word < chunk.last; ++word) count += static_cast<std::uint64_t>(std::popcount(frontier_bits_[word]));
+      for (auto word = chunk.first; word < chunk.last; ++word)
+        count += static_cast<std::uint64_t>(std::popcount(frontier_bits_[word]));
       counts[chunk.index] = count;
     });
     return counts;
@@ -1493,8 +1566,10 @@ template <class NodeId, class EdgeId>
 class DepthFirst {
  public:
   DepthFirst(const GraphView<NodeId, EdgeId>& graph, bool transposed, NodeId root)
-      : begin_(transposed ? graph.r_begin : graph.begin), node_idx_(transposed ? graph.r_node_idx : graph.node_idx),
-        visited_(graph.nodes / 64 + 1), node_(root) {}
+      : begin_(transposed ? graph.r_begin : graph.begin),
+        node_idx_(transposed ? graph.r_node_idx : graph.node_idx),
+        visited_(graph.nodes / 64 + 1),
+        node_(root) {}
 
   bool next() {
     if (!started_) {
@@ -1543,10 +1618,11 @@ class DepthFirst {
 
 /// What a caller passes for one argument of a procedure, inputs before outputs, then a place for what it returns.
 struct Argument {
-  void* data;          ///< graph: a GraphView; variable: its value; property: its array; String: the text; collection: its items
+  void*
+      data;  ///< graph: a GraphView; variable: its value; property: its array; String: the text; collection: its items
   std::uint64_t size;  ///< String: its length; collection: how many items of 64 bits
-  /// Takes what comes out: an item of a collection (owner 0) or of the collection of node or edge `owner`; a String's text
-  /// with its length. Null where nothing does.
+  /// Takes what comes out: an item of a collection (owner 0) or of the collection of node or edge `owner`; a String's
+  /// text with its length. Null where nothing does.
   void (*put)(void* taker, std::uint64_t owner, std::uint64_t item, const char* text);
   void* taker;
 };

@@ -28,18 +28,18 @@ struct Message {
 /// One argument, local or other array of a procedure, and what the procedure does to it ([Kaestle16] tables 3.2, 3.3).
 struct ArrayUse {
   std::string name;
-  bool node = false;       ///< an element per node, else per edge
+  bool node = false;  ///< an element per node, else per edge
   bool used = false;
   bool read_only = false;
-  bool standard = false;   ///< one of the graph's own arrays
-  bool dynamic = false;    ///< made by the procedure
-  bool indexed = false;    ///< always accessed by the index of a loop over all nodes or edges
-  std::string reads;       ///< how often, in N nodes, E edges, k iterations, d a degree, S a size: "kE + kN"
+  bool standard = false;  ///< one of the graph's own arrays
+  bool dynamic = false;   ///< made by the procedure
+  bool indexed = false;   ///< always accessed by the index of a loop over all nodes or edges
+  std::string reads;      ///< how often, in N nodes, E edges, k iterations, d a degree, S a size: "kE + kN"
   std::string writes;
-  double reads_per_element = 0;   ///< for degree 16 and 10 iterations
+  double reads_per_element = 0;  ///< for degree 16 and 10 iterations
   double writes_per_element = 0;
-  int element_bytes = 0;          ///< 0: depends on the width of the graph's numbers
-  bool input = false;             ///< an argument whose values are used before the procedure sets them all
+  int element_bytes = 0;  ///< 0: depends on the width of the graph's numbers
+  bool input = false;     ///< an argument whose values are used before the procedure sets them all
 };
 
 /// The memory that arrays are placed on.
@@ -60,9 +60,10 @@ struct ArrayPlacement {
 /// "any", "partitioned", "replicated", "interleaved".
 const char* to_string(ArrayPlacement::Placement placement) noexcept;
 
-/// The placement of all used arrays for a graph and a machine: partitioned if always accessed by index; replicated if read-only
-/// and one copy fits into every NUMA node, those with the most accesses per byte first; else interleaved.
-std::vector<ArrayPlacement> place_arrays(const std::vector<ArrayUse>& arrays, const Graph& graph, const MachineMemory& memory);
+/// The placement of all used arrays for a graph and a machine: partitioned if always accessed by index; replicated if
+/// read-only and one copy fits into every NUMA node, those with the most accesses per byte first; else interleaved.
+std::vector<ArrayPlacement> place_arrays(const std::vector<ArrayUse>& arrays, const Graph& graph,
+                                         const MachineMemory& memory);
 
 /// What the compiler decided for one sentence.
 struct CompilerDecision {
@@ -72,7 +73,7 @@ struct CompilerDecision {
 
 struct ParameterInfo {
   std::string name;
-  std::string type;     ///< as the language writes it
+  std::string type;  ///< as the language writes it
   bool output = false;
   bool graph = false;
   bool property = false;
@@ -89,11 +90,11 @@ struct ProcedureInfo {
 struct CompileOptions {
   enum class Neighbours { automatic, push, pull };
   Neighbours neighbours = Neighbours::automatic;  ///< reductions at neighbours: written to them, or read from them
-  bool fuse = true;        ///< loops over the same nodes become one
-  bool precompute = true;  ///< what sums take of each neighbour is computed once per node
-  bool merge = true;       ///< HasEdgeTo in loops over neighbours becomes a merge
-  std::string compiler;    ///< "": $CXX, else c++, g++ or clang++, whichever there is
-  bool cache = true;       ///< keep what was compiled in SMELT_CACHE_DIR
+  bool fuse = true;                               ///< loops over the same nodes become one
+  bool precompute = true;                         ///< what sums take of each neighbour is computed once per node
+  bool merge = true;                              ///< HasEdgeTo in loops over neighbours becomes a merge
+  std::string compiler;                           ///< "": $CXX, else c++, g++ or clang++, whichever there is
+  bool cache = true;                              ///< keep what was compiled in SMELT_CACHE_DIR
 };
 
 /// A value that a procedure takes or gives. Nodes and edges are their numbers, NIL is -1.
@@ -112,10 +113,10 @@ struct RunOptions {
 };
 
 struct Arguments {
-  std::map<std::string, Graph> graphs;                     ///< by the argument's name
+  std::map<std::string, Graph> graphs;  ///< by the argument's name
   std::map<std::string, Value> values;
-  std::map<std::string, Column> columns;                   ///< properties; nodes and edges as longs
-  std::map<std::string, std::vector<std::uint64_t>> items; ///< collections
+  std::map<std::string, Column> columns;                    ///< properties; nodes and edges as longs
+  std::map<std::string, std::vector<std::uint64_t>> items;  ///< collections
 };
 
 struct RunResult {
@@ -124,14 +125,15 @@ struct RunResult {
   std::map<std::string, Column> columns;  ///< properties that the procedure may have changed; nodes and edges as longs
   std::map<std::string, Items> items;     ///< collections
   std::string printed;
-  double seconds = 0;                     ///< of the procedure alone
+  double seconds = 0;  ///< of the procedure alone
 };
 
 /// A compiled program, loaded into this process. Copies share it.
 class CompiledProgram {
  public:
   /// Calls a procedure. Properties that are not given are zero (NIL for nodes and edges). Errors: invalid_argument (an
-  /// argument is missing or does not fit), out_of_memory, and what the program itself ends with, as "FILE:LINE: reason".
+  /// argument is missing or does not fit), out_of_memory, and what the program itself ends with, as "FILE:LINE:
+  /// reason".
   Result<RunResult> run(const std::string& procedure, const Arguments& arguments, const RunOptions& options = {}) const;
 
   bool from_cache() const noexcept;
@@ -160,19 +162,21 @@ class GreenMarl {
   std::vector<ProcedureInfo> procedures() const;
   /// The procedure that is meant if none is named: the first one that is not local and that no other one calls.
   std::string main_procedure() const;
-  /// Requires good(). The arrays of a procedure: the graph's own, then its properties. Empty if there is no such procedure.
+  /// Requires good(). The arrays of a procedure: the graph's own, then its properties. Empty if there is no such
+  /// procedure.
   std::vector<ArrayUse> arrays(const std::string& procedure) const;
   /// Requires good().
   std::vector<CompilerDecision> decisions(const CompileOptions& options = {}) const;
   /// Requires good(). C++20 with #include <smelt/graph_program.hpp>, as one file to compile.
   std::string cpp(const CompileOptions& options = {}) const;
 
-  /// Requires good(). Compiles for graphs with numbers of this width (Graph::node_id_bytes(), edge_id_bytes()), or takes what
-  /// was compiled before. Errors: not_found (no compiler), io_error; not_supported with the compiler's first message, which
-  /// only foreign text can cause. Cost: some seconds; milliseconds from the cache.
+  /// Requires good(). Compiles for graphs with numbers of this width (Graph::node_id_bytes(), edge_id_bytes()), or
+  /// takes what was compiled before. Errors: not_found (no compiler), io_error; not_supported with the compiler's first
+  /// message, which only foreign text can cause. Cost: some seconds; milliseconds from the cache.
   Result<CompiledProgram> compile(int node_id_bytes, int edge_id_bytes, const CompileOptions& options = {}) const;
   /// The same as a shared library in a file. Errors: besides, those of writing it.
-  Result<void> compile_to(const std::string& file, int node_id_bytes, int edge_id_bytes, const CompileOptions& options = {}) const;
+  Result<void> compile_to(const std::string& file, int node_id_bytes, int edge_id_bytes,
+                          const CompileOptions& options = {}) const;
 
   struct State;
 

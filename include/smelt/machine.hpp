@@ -115,26 +115,26 @@ struct CopyCosts {
   bool operator==(const CopyCosts&) const = default;
 };
 
-/// What it costs the PUs of a NUMA node to use the memory of one. Matrices are n x n over Machine::numa_nodes; row = node
-/// of the PUs, column = node of the memory. 0: not measured (a node without PUs or without memory). GB/s are 1e9 bytes a
-/// second.
+/// What it costs the PUs of a NUMA node to use the memory of one. Matrices are n x n over Machine::numa_nodes; row =
+/// node of the PUs, column = node of the memory. 0: not measured (a node without PUs or without memory). GB/s are 1e9
+/// bytes a second.
 struct MemoryCosts {
-  Matrix latency_ns;     ///< of a load that depends on the one before, without TLB misses
-  Matrix gather_ns;      ///< per load of one thread that do not depend on each other
-  Matrix read_gbs;       ///< of one thread, in order
+  Matrix latency_ns;  ///< of a load that depends on the one before, without TLB misses
+  Matrix gather_ns;   ///< per load of one thread that do not depend on each other
+  Matrix read_gbs;    ///< of one thread, in order
   Matrix write_gbs;
-  Matrix read_all_gbs;   ///< of all threads of the node
+  Matrix read_all_gbs;  ///< of all threads of the node
   Matrix write_all_gbs;
-  double interleaved_gbs = 0.0;  ///< all threads of the machine read memory that lies on all nodes in turns
-  std::vector<double> page_bytes;            ///< ascending; [0] is the smallest page
-  std::vector<double> walk_ns;               ///< what a TLB miss adds to a dependent load, by page size
-  std::vector<double> gather_walk_ns;        ///< ... to independent ones
-  std::vector<double> reach_bytes;           ///< memory that the TLB covers: up to there nothing is added
-  std::vector<double> touch_ns_per_mib;      ///< first touch
-  double copy_memcpy_gbs = 0.0;              ///< copied bytes a second, one thread
-  double copy_nontemporal_gbs = 0.0;         ///< by stores past the caches
-  double copy_string_gbs = 0.0;              ///< by the CPU's string instruction
-  double copy_threads_gbs = 0.0;             ///< by all threads, the best of these methods
+  double interleaved_gbs = 0.0;          ///< all threads of the machine read memory that lies on all nodes in turns
+  std::vector<double> page_bytes;        ///< ascending; [0] is the smallest page
+  std::vector<double> walk_ns;           ///< what a TLB miss adds to a dependent load, by page size
+  std::vector<double> gather_walk_ns;    ///< ... to independent ones
+  std::vector<double> reach_bytes;       ///< memory that the TLB covers: up to there nothing is added
+  std::vector<double> touch_ns_per_mib;  ///< first touch
+  double copy_memcpy_gbs = 0.0;          ///< copied bytes a second, one thread
+  double copy_nontemporal_gbs = 0.0;     ///< by stores past the caches
+  double copy_string_gbs = 0.0;          ///< by the CPU's string instruction
+  double copy_threads_gbs = 0.0;         ///< by all threads, the best of these methods
 
   bool operator==(const MemoryCosts&) const = default;
 };

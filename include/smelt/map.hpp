@@ -35,8 +35,8 @@ struct MapOptions {
   std::string algorithm = "best";
   Consistency consistency = Consistency::linearizable;  ///< at least
   Faults faults = Faults::crash;                        ///< what must be survived, at least
-  std::size_t capacity = 1000;  ///< keys that fit before the table grows for the first time
-  bool keep = false;            ///< of create_shared(): the map outlives its last process, until remove_map()
+  std::size_t capacity = 1000;                          ///< keys that fit before the table grows for the first time
+  bool keep = false;  ///< of create_shared(): the map outlives its last process, until remove_map()
   /// Address space that each process sets aside; the table grows to about a quarter of it. Memory is only taken as it
   /// is needed.
   std::size_t most_bytes = std::size_t{64} << 30;
@@ -110,7 +110,9 @@ class Map {
  public:
   /// For the threads of this process. Errors: invalid_argument; not_supported for an algorithm that cannot be created
   /// or does not promise what is asked for; out_of_memory.
-  static Result<Map> create(const MapOptions& options = {}) { return made(map_detail::create(shape.geometry, options)); }
+  static Result<Map> create(const MapOptions& options = {}) {
+    return made(map_detail::create(shape.geometry, options));
+  }
 
   /// For all processes of this user that use the name: whoever comes first creates it, the others attach. It is gone
   /// with the last process that uses it, however that ends, unless `keep` is set.
@@ -178,9 +180,8 @@ class Map {
   }
 
   /// Adds to the value of a key; one that is not there counts as Value{}. `before`, unless null, gets what it was.
-  MapAnswer fetch_add(const Key& key, const Value& term, Value* before = nullptr) noexcept
-    requires std::is_arithmetic_v<Value>
-  {
+  MapAnswer fetch_add(const Key& key, const Value& term,
+                      Value* before = nullptr) noexcept requires std::is_arithmetic_v<Value> {
     ValueWords fresh{};
     Value was{};
     const MapAnswer answer = update(key, [&](const Old& old, MapAnswer& told) {
@@ -227,8 +228,8 @@ class Map {
     }
   }
 
-  /// Calls `visit(key, value)` for each key that is there during the whole call once; for keys that come or go meanwhile
-  /// perhaps. Nobody waits. Cost: reads the table.
+  /// Calls `visit(key, value)` for each key that is there during the whole call once; for keys that come or go
+  /// meanwhile perhaps. Nobody waits. Cost: reads the table.
   template <class Visit>
   void for_each(Visit&& visit) const {
     table_->for_each(visitor<Visit>(), const_cast<void*>(static_cast<const void*>(std::addressof(visit))));
@@ -334,15 +335,9 @@ class Map {
         if (value) call.value = *value;
         break;
       }
-      case Call::Kind::put:
-        call.answer = put(call.key, call.value);
-        break;
-      case Call::Kind::insert:
-        call.answer = insert(call.key, call.value);
-        break;
-      case Call::Kind::erase:
-        call.answer = erase(call.key);
-        break;
+      case Call::Kind::put: call.answer = put(call.key, call.value); break;
+      case Call::Kind::insert: call.answer = insert(call.key, call.value); break;
+      case Call::Kind::erase: call.answer = erase(call.key); break;
     }
   }
 

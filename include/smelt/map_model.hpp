@@ -88,7 +88,7 @@ struct MapLoad {
   int hot_clients = 0;
   double hot_share = 0.0;
 
-  std::optional<double> hash{};    ///< cycles, in place of the platform's
+  std::optional<double> hash{};  ///< cycles, in place of the platform's
   /// Cycles, in place of what the size of the table comes to. Copies at the clients of part_caching then stay in their
   /// caches.
   std::optional<double> access{};

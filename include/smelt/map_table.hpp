@@ -98,8 +98,8 @@ struct Bucket {
 struct Geometry {
   std::uint32_t key_bytes = 0, value_bytes = 0;
   std::uint32_t key_words = 0, value_words = 0;
-  std::uint32_t cells = 0;   ///< of a bucket, at most 8
-  std::uint32_t spare = 0;   ///< of them stay free when keys are added
+  std::uint32_t cells = 0;  ///< of a bucket, at most 8
+  std::uint32_t spare = 0;  ///< of them stay free when keys are added
   std::uint32_t bucket_words = 0;
 
   bool operator==(const Geometry&) const = default;
@@ -232,7 +232,8 @@ class Table {
 
   template <class Shape>
   void prefetch(const Shape& shape, Word hash) const noexcept {
-    const auto* line = reinterpret_cast<const char*>(home(shape, header().active.load(std::memory_order_relaxed), hash));
+    const auto* line =
+        reinterpret_cast<const char*>(home(shape, header().active.load(std::memory_order_relaxed), hash));
     __builtin_prefetch(line);
     if (shape.geometry.bucket_words > 8) __builtin_prefetch(line + 64);
   }
@@ -328,7 +329,8 @@ class Table {
   }
 
   template <class Shape>
-  void fill_cell(const Shape& shape, Bucket* bucket, int index, const Word* key, Word hash, const Word* value) noexcept {
+  void fill_cell(const Shape& shape, Bucket* bucket, int index, const Word* key, Word hash,
+                 const Word* value) noexcept {
     SMELT_MAP_POINT(2);
     AtomicWord* cell = bucket->cell(static_cast<std::size_t>(index), cell_words(shape));
     store_words(cell, key, shape.geometry.key_words);
@@ -369,13 +371,13 @@ class Table {
   bool renew() noexcept;                                 ///< this process is a fork: gets a number of its own
   bool join() noexcept;                                  ///< takes a number
   void leave() noexcept;
-  Word table_of(Word log2) const noexcept;               ///< where a table of that size lies
+  Word table_of(Word log2) const noexcept;  ///< where a table of that size lies
   Word follow(Word table) const noexcept { return table_of((table & log2_mask) + 1); }
   Word table_bytes(Word table) const noexcept;
   Bucket* bucket_of(Word table, Word index) const noexcept;
-  Bucket* new_bucket() noexcept;                         ///< empty, live; null: no memory
-  void overflowed(Word table) noexcept;                  ///< a chain has grown longer: perhaps the table is to grow
-  void help() noexcept;                                  ///< moves some buckets
+  Bucket* new_bucket() noexcept;         ///< empty, live; null: no memory
+  void overflowed(Word table) noexcept;  ///< a chain has grown longer: perhaps the table is to grow
+  void help() noexcept;                  ///< moves some buckets
   bool move(Word table, Word index) noexcept;
   bool spread(Bucket* child, AtomicWord* cell, Word hash) noexcept;
   void finish(Word table, Word next) noexcept;
@@ -387,11 +389,11 @@ class Table {
   void disown_all(Word table, Word index);
   void read_all(Word table, Word index, Visit visit, void* context) const;
   bool is_dead(Word owner) const noexcept;
-  void sweep(Word table) noexcept;                       ///< takes over what the dead own
+  void sweep(Word table) noexcept;  ///< takes over what the dead own
 
-  Word take_block(std::size_t bytes) noexcept;           ///< offset of memory; 0: there is none
+  Word take_block(std::size_t bytes) noexcept;  ///< offset of memory; 0: there is none
   void give_block(Word offset, std::size_t bytes) noexcept;
-  bool back(Word from, Word to) noexcept;                ///< makes sure that there is memory
+  bool back(Word from, Word to) noexcept;  ///< makes sure that there is memory
 
   std::byte* base_ = nullptr;
   int fd_ = -1;          ///< of the memory; -1: of this process alone
@@ -488,7 +490,8 @@ inline void Table::commit(const Held& held, Bucket* bucket, unsigned valid) noex
 }
 
 template <class Shape>
-Table::Outcome Table::add(const Shape& shape, const Held& held, const Word* key, Word hash, const Word* value) noexcept {
+Table::Outcome Table::add(const Shape& shape, const Held& held, const Word* key, Word hash,
+                          const Word* value) noexcept {
   Bucket* bucket = held.home;
   unsigned valid = valid_cells(held.word);
   for (;;) {
@@ -531,19 +534,16 @@ Table::Outcome Table::update(const Shape& shape, const Word* key, Word hash, Dec
   const Word* fresh = nullptr;
   Outcome outcome = Outcome::changed;
   switch (decide(static_cast<const AtomicWord*>(old), fresh)) {
-    case Act::keep:
-      disown(held, valid_cells(held.word), false);
-      return Outcome::kept;
-    case Act::erase:
-      commit(held, spot.bucket, spot.valid & ~(1u << spot.cell));
-      break;
+    case Act::keep: disown(held, valid_cells(held.word), false); return Outcome::kept;
+    case Act::erase: commit(held, spot.bucket, spot.valid & ~(1u << spot.cell)); break;
     case Act::write:
       if (old == nullptr) {
         outcome = add(shape, held, key, hash, fresh);
       } else if (shape.geometry.value_words <= 1) {
         SMELT_MAP_POINT(9);
         if (shape.geometry.value_words == 1) old->store(*fresh, ordering::map_store_cell);  // pairs with load_words()
-        disown(held, valid_cells(held.word), requires { shape.refers; });
+        disown(
+            held, valid_cells(held.word), requires { shape.refers; });
       } else {
         const int cell = free_cell(shape, spot.valid, 0);
         fill_cell(shape, spot.bucket, cell, key, hash, fresh);
@@ -551,7 +551,8 @@ Table::Outcome Table::update(const Shape& shape, const Word* key, Word hash, Dec
       }
       break;
   }
-  if (header().next.load(std::memory_order_relaxed) != 0) [[unlikely]] help();
+  if (header().next.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    help();
   return outcome;
 }
 

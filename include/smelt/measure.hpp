@@ -11,13 +11,13 @@ namespace smelt {
 
 struct MeasureProgress {
   std::string phase;
-  double fraction = 0.0;   ///< 0..1 of the whole measurement
-  double eta_s = 0.0;      ///< estimated seconds left
+  double fraction = 0.0;  ///< 0..1 of the whole measurement
+  double eta_s = 0.0;     ///< estimated seconds left
 };
 
 struct MeasureOptions {
-  double budget_s = 30.0;  ///< wall-clock limit of the whole measurement
-  bool quick = false;      ///< a tenth of the repetitions, wider confidence intervals
+  double budget_s = 30.0;                                ///< wall-clock limit of the whole measurement
+  bool quick = false;                                    ///< a tenth of the repetitions, wider confidence intervals
   std::function<void(const MeasureProgress&)> progress;  ///< called on the measuring thread, a few times a second
 };
 

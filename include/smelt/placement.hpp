@@ -35,8 +35,8 @@ enum class AccessPattern { unknown, sequential, strided, random };
 /// How an array is used, as far as the program knows. Counts are of one phase and of all threads together.
 struct AccessHints {
   AccessPattern access = AccessPattern::unknown;  ///< unknown is treated as random
-  bool loop_index = false;          ///< only element i in iteration i of parallel loops with a static schedule
-  bool read_only = false;  ///< once it was filled, by copy_from(), fill() or publish(): it may be replicated
+  bool loop_index = false;  ///< only element i in iteration i of parallel loops with a static schedule
+  bool read_only = false;   ///< once it was filled, by copy_from(), fill() or publish(): it may be replicated
   double reads_per_element = 1.0;
   double writes_per_element = 0.0;  ///< after it was filled
   double phases = 1.0;              ///< how often the phase runs in the life of the array
@@ -59,10 +59,10 @@ struct ArrayUse {
 ArrayUse use_of(std::string name, std::uint64_t elements, std::uint64_t element_bytes, const AccessHints& hints);
 
 struct PlacementOptions {
-  int threads = 0;             ///< of the phase, dealt to the NUMA nodes in order; 0: one per core
-  double reserve = 0.2;        ///< share of each node's memory that replicas leave free
-  double written_gain = 1.3;   ///< a written array gets replicas only for a predicted gain of at least this
-  bool reserved_pages = false; ///< 1 GiB pages may be chosen (they have to be reserved)
+  int threads = 0;              ///< of the phase, dealt to the NUMA nodes in order; 0: one per core
+  double reserve = 0.2;         ///< share of each node's memory that replicas leave free
+  double written_gain = 1.3;    ///< a written array gets replicas only for a predicted gain of at least this
+  bool reserved_pages = false;  ///< 1 GiB pages may be chosen (they have to be reserved)
 };
 
 /// A placement of one array, with the others as they were chosen.
@@ -77,7 +77,7 @@ struct PlacementChoice {
   std::string name;
   PlacementCandidate chosen;
   std::vector<PlacementCandidate> others{};  ///< fastest first
-  std::string why{};                       ///< one sentence
+  std::string why{};                         ///< one sentence
 };
 
 struct PlacementPlan {

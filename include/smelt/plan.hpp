@@ -87,12 +87,12 @@ struct Plan {
   std::string topology;  ///< name of a tree, or "dissemination"
   Group group;
   int root = 0;
-  std::optional<Tree> reduce_tree;     ///< of the reducing phase, if there is one; votes may be exchanged instead
-  std::optional<Tree> broadcast_tree;  ///< of the broadcasting phase, if there is one
+  std::optional<Tree> reduce_tree;       ///< of the reducing phase, if there is one; votes may be exchanged instead
+  std::optional<Tree> broadcast_tree;    ///< of the broadcasting phase, if there is one
   std::vector<std::vector<Step>> steps;  ///< per rank
 
-  std::vector<double> arrival_ns;  ///< per rank: when it has finished the operation
-  double predicted_ns = 0.0;       ///< maximum of arrival_ns, or with the completion message if asked
+  std::vector<double> arrival_ns;        ///< per rank: when it has finished the operation
+  double predicted_ns = 0.0;             ///< maximum of arrival_ns, or with the completion message if asked
   std::optional<double> lower_bound_ns;  ///< no plan of this family can be faster
   bool optimal = false;                  ///< proved: predicted_ns is the minimum
   double search_ms = 0.0;                ///< time spent searching
@@ -117,7 +117,8 @@ struct TopologyInfo {
 const std::vector<TopologyInfo>& topologies();
 
 /// Plans one operation. Errors: machine without costs, bad group, root, name or radix.
-Result<Plan> make_plan(const Machine& machine, const Group& group, Operation operation, const PlanOptions& options = {});
+Result<Plan> make_plan(const Machine& machine, const Group& group, Operation operation,
+                       const PlanOptions& options = {});
 
 /// Plan for a given tree (used for both directions); send order as given.
 Result<Plan> plan_from_tree(const Machine& machine, const Group& group, Operation operation, const Tree& tree);
@@ -131,10 +132,10 @@ struct TimelineEvent {
 };
 
 struct Simulation {
-  std::vector<double> arrival_ns;         ///< per rank
-  double total_ns = 0.0;                  ///< maximum of arrival_ns
-  double completion_ns = 0.0;             ///< with the completion message of [Smelt16] 5.1
-  std::vector<TimelineEvent> timeline;    ///< by start time
+  std::vector<double> arrival_ns;       ///< per rank
+  double total_ns = 0.0;                ///< maximum of arrival_ns
+  double completion_ns = 0.0;           ///< with the completion message of [Smelt16] 5.1
+  std::vector<TimelineEvent> timeline;  ///< by start time
 };
 
 /// Runs a plan's steps against the model: the event-based simulator. All ranks start at 0, their steps call_ns later

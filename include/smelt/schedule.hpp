@@ -84,12 +84,12 @@ struct Move {
 /// The moves of one rank.
 struct Schedule {
   std::vector<Move> begin, body, tail, end;
-  int tail_chunks = 0;             ///< chunks for which `tail` is used
-  int slices = 1;                  ///< blocks of a vector
-  int work_blocks = 0;             ///< blocks of Buffer::work; with several slices, a multiple: one vector after another
-  int stage_blocks = 0;            ///< blocks of Buffer::stage, per chunk; the same for all ranks
-  int ticks = 0;                   ///< per chunk, the same for all ranks; 0: ticks are not used
-  bool publishes = false;          ///< other ranks access `in` and `out` of this operation
+  int tail_chunks = 0;     ///< chunks for which `tail` is used
+  int slices = 1;          ///< blocks of a vector
+  int work_blocks = 0;     ///< blocks of Buffer::work; with several slices, a multiple: one vector after another
+  int stage_blocks = 0;    ///< blocks of Buffer::stage, per chunk; the same for all ranks
+  int ticks = 0;           ///< per chunk, the same for all ranks; 0: ticks are not used
+  bool publishes = false;  ///< other ranks access `in` and `out` of this operation
   std::vector<int> stage_readers;  ///< ranks that read this rank's stage; none: it is not filled
 
   bool operator==(const Schedule&) const = default;

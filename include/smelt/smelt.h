@@ -163,8 +163,7 @@ int smelt_communicator_size(const smelt_communicator* communicator);
 
 /* Runs f(rank, context) in one pinned thread per rank and waits for all. The caller is rank 0, or the first of the
  * ranks that this process brings. */
-int smelt_communicator_run(smelt_communicator* communicator, void (*f)(smelt_rank* rank, void* context),
-                           void* context);
+int smelt_communicator_run(smelt_communicator* communicator, void (*f)(smelt_rank* rank, void* context), void* context);
 
 /* Attaches the calling thread to rank `rank`, until smelt_rank_free. That waits for the collectives that were started;
  * then the rank has left, and ranks that wait for it or need it get SMELT_BROKEN. Collectives that it has taken part in
@@ -192,14 +191,26 @@ size_t smelt_rank_failure(const smelt_rank* rank, char* text, size_t bytes);
 /* ---- collectives -------------------------------------------------------------------------- */
 
 typedef enum smelt_type {
-  SMELT_INT8, SMELT_INT16, SMELT_INT32, SMELT_INT64,
-  SMELT_UINT8, SMELT_UINT16, SMELT_UINT32, SMELT_UINT64,
-  SMELT_FLOAT, SMELT_DOUBLE
+  SMELT_INT8,
+  SMELT_INT16,
+  SMELT_INT32,
+  SMELT_INT64,
+  SMELT_UINT8,
+  SMELT_UINT16,
+  SMELT_UINT32,
+  SMELT_UINT64,
+  SMELT_FLOAT,
+  SMELT_DOUBLE
 } smelt_type;
 
 typedef enum smelt_op {
-  SMELT_SUM, SMELT_PRODUCT, SMELT_MIN, SMELT_MAX,
-  SMELT_BIT_AND, SMELT_BIT_OR, SMELT_BIT_XOR /* integers only */
+  SMELT_SUM,
+  SMELT_PRODUCT,
+  SMELT_MIN,
+  SMELT_MAX,
+  SMELT_BIT_AND,
+  SMELT_BIT_OR,
+  SMELT_BIT_XOR /* integers only */
 } smelt_op;
 
 /* A user operator: accumulator[i] = accumulator[i] (op) operand[i], i < count; associative. */
@@ -299,7 +310,7 @@ typedef struct smelt_call {
   smelt_sync sync;
   const void* in;
   void* out;
-  size_t count;          /* elements of the vector, or of this rank's block */
+  size_t count; /* elements of the vector, or of this rank's block */
   int root;
   smelt_type type;       /* of an element; 0: bytes */
   smelt_op op;           /* 0: the sum */
@@ -590,10 +601,10 @@ typedef enum smelt_faults {
 
 /* Zero-initialize, then set what differs from the default. */
 typedef struct smelt_log_options {
-  const char* algorithm;  /* NULL: "1paxos"; or "broadcast", a fixed sequencer */
-  const int* replicas;    /* ranks that hold a replica, and append; NULL: all */
-  size_t replica_count;   /* length of replicas */
-  int set_leader;         /* not 0: `leader` leads first; 0: the model's choice */
+  const char* algorithm; /* NULL: "1paxos"; or "broadcast", a fixed sequencer */
+  const int* replicas;   /* ranks that hold a replica, and append; NULL: all */
+  size_t replica_count;  /* length of replicas */
+  int set_leader;        /* not 0: `leader` leads first; 0: the model's choice */
   int leader;
   smelt_faults faults;
   double suspect_after_s; /* 0: 0.02. SMELT_FAULTS_STOP: a leader that lets others wait so long is replaced */
@@ -665,8 +676,8 @@ int smelt_log_progress(smelt_replica* replica);
 /* The same until stop(context) is not 0, which is looked at at least every millisecond. */
 int smelt_log_serve(smelt_replica* replica, int (*stop)(void* context), void* context);
 
-/* The epoch, the leader (-1: none), and which ranks are up to date: their number in *count, the first `capacity` of them in
- * replicas. Any pointer may be NULL. */
+/* The epoch, the leader (-1: none), and which ranks are up to date: their number in *count, the first `capacity` of
+ * them in replicas. Any pointer may be NULL. */
 int smelt_log_configuration(const smelt_replica* replica, uint64_t* epoch, int* leader, int* replicas, int capacity,
                             int* count);
 
@@ -693,24 +704,25 @@ enum { SMELT_ACCESS_UNKNOWN, SMELT_ACCESS_SEQUENTIAL, SMELT_ACCESS_STRIDED, SMEL
 
 /* Zero-initialize, then set what differs from the default. */
 typedef struct smelt_array_options {
-  int placement;          /* SMELT_PLACEMENT_* */
-  int pages;              /* SMELT_PAGES_* */
-  int strict;             /* not 0: what cannot be had is an error, not a line of smelt_array_explain() */
-  int parts;              /* 0: one per rank, or per PU */
-  const int* numa_nodes;  /* NULL: all with PUs and memory */
-  size_t numa_node_count; /* length of numa_nodes */
-  int access;             /* SMELT_ACCESS_* */
-  size_t stride_bytes;    /* of strided access */
-  int loop_index;         /* not 0: only element i in iteration i of loops with a static schedule */
-  int read_only;          /* not 0: once it was filled; may be replicated */
+  int placement;            /* SMELT_PLACEMENT_* */
+  int pages;                /* SMELT_PAGES_* */
+  int strict;               /* not 0: what cannot be had is an error, not a line of smelt_array_explain() */
+  int parts;                /* 0: one per rank, or per PU */
+  const int* numa_nodes;    /* NULL: all with PUs and memory */
+  size_t numa_node_count;   /* length of numa_nodes */
+  int access;               /* SMELT_ACCESS_* */
+  size_t stride_bytes;      /* of strided access */
+  int loop_index;           /* not 0: only element i in iteration i of loops with a static schedule */
+  int read_only;            /* not 0: once it was filled; may be replicated */
   double reads_per_element; /* in one phase, by all threads; 0: 1 */
   double writes_per_element;
   double phases;    /* in the life of the array; 0: 1 */
   const char* name; /* in messages; NULL: "array" */
 } smelt_array_options;
 
-/* `count` elements of `element_bytes` bytes; options may be NULL. All pages are there afterwards, but those of first touch.
- * Errors: SMELT_INVALID_ARGUMENT, SMELT_OUT_OF_MEMORY; with strict, SMELT_PERMISSION_DENIED and SMELT_IO_ERROR, too. */
+/* `count` elements of `element_bytes` bytes; options may be NULL. All pages are there afterwards, but those of first
+ * touch. Errors: SMELT_INVALID_ARGUMENT, SMELT_OUT_OF_MEMORY; with strict, SMELT_PERMISSION_DENIED and SMELT_IO_ERROR,
+ * too. */
 int smelt_array_create(size_t count, size_t element_bytes, const smelt_array_options* options, smelt_array** array);
 
 /* The same, with parts and replicas for the ranks of a communicator of threads. */
@@ -741,8 +753,8 @@ int smelt_array_part(const smelt_array* array, int part, size_t* first, size_t* 
 int smelt_array_fill(smelt_array* array, const void* element);
 int smelt_array_copy_from(smelt_array* array, const void* elements);
 
-/* Where the pages of a copy lie: *count nodes (at most `capacity` of them are written to nodes and bytes), bytes that are
- * not in memory, bytes in huge pages. The last two may be NULL. */
+/* Where the pages of a copy lie: *count nodes (at most `capacity` of them are written to nodes and bytes), bytes that
+ * are not in memory, bytes in huge pages. The last two may be NULL. */
 int smelt_array_where(const smelt_array* array, int copy, int capacity, int* nodes, uint64_t* bytes, int* count,
                       uint64_t* absent_bytes, uint64_t* huge_bytes);
 

@@ -51,7 +51,7 @@ struct TuneOptions {
   std::function<bool()> interrupted{};                  ///< called often; true: finish with the results so far
   TuneCounts* counts = nullptr;                         ///< the counts of this run are added
   std::uint64_t seed = 1;                               ///< of the order within rounds
-  double timeout_s = 20.0;  ///< ends the run if a rank keeps the others waiting for longer
+  double timeout_s = 20.0;                              ///< ends the run if a rank keeps the others waiting for longer
 };
 
 /// Races recipes against each other, by operation, synchronization and size: the best of the simulator, the best of

@@ -20,10 +20,10 @@ struct CachelinePaddedAllocator {
 
   T* allocate(std::size_t count) {
     const std::size_t bytes = (count * sizeof(T) + separation_bytes - 1) / separation_bytes * separation_bytes;
-    return static_cast<T*>(::operator new(bytes, std::align_val_t{separation_bytes}));
+    return static_cast<T*>(::operator new (bytes, std::align_val_t{separation_bytes}));
   }
   void deallocate(T* elements, std::size_t) noexcept {
-    ::operator delete(elements, std::align_val_t{separation_bytes});
+    ::operator delete (elements, std::align_val_t{separation_bytes});
   }
   bool operator==(const CachelinePaddedAllocator&) const = default;
 };

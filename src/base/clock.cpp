@@ -12,8 +12,7 @@ double calibrate(std::uint64_t window_ns) {
 #else
   const auto start_ns = monotonic_ns();
   const auto start = ticks();
-  while (monotonic_ns() - start_ns < window_ns) {
-  }
+  while (monotonic_ns() - start_ns < window_ns) {}
   const auto end = ticks();
   const auto end_ns = monotonic_ns();
   return static_cast<double>(end - start) / static_cast<double>(end_ns - start_ns);

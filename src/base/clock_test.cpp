@@ -36,8 +36,7 @@ TEST(Clock, TheMedianOfThreeIsBetweenTheOthers) {
 TEST(Clock, RatesAreThatOfTheSystemsClock) {
   for (int attempt = 0;; ++attempt) {  // this thread may be interrupted between two stamps
     const auto start_ns = monotonic_ns(), start = ticks();
-    while (monotonic_ns() - start_ns < 10'000'000) {
-    }
+    while (monotonic_ns() - start_ns < 10'000'000) {}
     const auto end = ticks(), end_ns = monotonic_ns();
     const double rate = static_cast<double>(end - start) / static_cast<double>(end_ns - start_ns);
     const bool near = std::abs(ticks_per_ns() / rate - 1) < 0.02 && std::abs(rough_ticks_per_ns() / rate - 1) < 0.1;

@@ -41,14 +41,10 @@ MedianInterval median_interval(std::vector<double> samples, double doubt) {
 
 const char* to_string(Verdict verdict) noexcept {
   switch (verdict) {
-    case Verdict::faster:
-      return "faster";
-    case Verdict::equal:
-      return "equal";
-    case Verdict::slower:
-      return "slower";
-    case Verdict::undecided:
-      break;
+    case Verdict::faster: return "faster";
+    case Verdict::equal: return "equal";
+    case Verdict::slower: return "slower";
+    case Verdict::undecided: break;
   }
   return "not decided";
 }

@@ -20,8 +20,12 @@ TEST(MedianInterval, ConsistsOfOrderStatistics) {
   const struct {
     int n;
     double low, high, confidence;
-  } known[] = {{1, 1, 1, 0.0},          {2, 1, 2, 0.5},           {6, 1, 6, 1 - 2.0 / 64},
-               {7, 1, 7, 1 - 2.0 / 128}, {10, 1, 10, 1 - 2.0 / 1024}, {11, 2, 10, 1 - 24.0 / 2048},
+  } known[] = {{1, 1, 1, 0.0},
+               {2, 1, 2, 0.5},
+               {6, 1, 6, 1 - 2.0 / 64},
+               {7, 1, 7, 1 - 2.0 / 128},
+               {10, 1, 10, 1 - 2.0 / 1024},
+               {11, 2, 10, 1 - 24.0 / 2048},
                {14, 3, 12, 1 - 212.0 / 16384}};
   for (const auto& each : known) {
     const auto interval = median_interval(up_to(each.n), 0.02);

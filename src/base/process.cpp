@@ -98,12 +98,9 @@ Liveness liveness_of(const ProcessId& process) noexcept {
   if (const auto self = ProcessId::self(); self && self->packed() == process.packed()) return Liveness::alive;
   Stat stat;
   switch (read_stat(process.pid, stat)) {
-    case ReadStat::failed:
-      return Liveness::unknown;
-    case ReadStat::no_process:
-      return kill(process.pid, 0) != 0 && errno == ESRCH ? Liveness::dead : Liveness::unknown;
-    case ReadStat::done:
-      break;
+    case ReadStat::failed: return Liveness::unknown;
+    case ReadStat::no_process: return kill(process.pid, 0) != 0 && errno == ESRCH ? Liveness::dead : Liveness::unknown;
+    case ReadStat::done: break;
   }
   if (stat.start_ticks != (process.start_ticks & start_mask)) return Liveness::dead;
   // The main thread of a process is a zombie, too, if it has ended before the other threads.

@@ -34,7 +34,8 @@ std::uint64_t ticks_since_boot() {
   timespec now = {};
   clock_gettime(CLOCK_BOOTTIME, &now);
   const auto per_s = static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
-  return static_cast<std::uint64_t>(now.tv_sec) * per_s + static_cast<std::uint64_t>(now.tv_nsec) * per_s / 1'000'000'000;
+  return static_cast<std::uint64_t>(now.tv_sec) * per_s +
+         static_cast<std::uint64_t>(now.tv_nsec) * per_s / 1'000'000'000;
 }
 
 TEST(Process, IsTheCallingOneAlsoAfterAFork) {

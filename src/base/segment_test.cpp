@@ -311,9 +311,8 @@ TEST(Segment, ReopensAndSizesADescriptor) {
 
 TEST(Segment, RefusesBadNamesAndDescriptors) {
   const std::string long_name = "/" + std::string(249, 'n');
-  for (const std::string& name :
-       {std::string(), std::string("/"), std::string("noslash"), std::string("/two/slashes"), std::string("//"),
-        std::string("/a\0b", 4), long_name + "n"}) {
+  for (const std::string& name : {std::string(), std::string("/"), std::string("noslash"), std::string("/two/slashes"),
+                                  std::string("//"), std::string("/a\0b", 4), long_name + "n"}) {
     EXPECT_EQ(status_of(Segment::create_named(name, 4096)), Status::invalid_argument) << name;
     EXPECT_EQ(status_of(Segment::open_named(name)), Status::invalid_argument) << name;
     EXPECT_EQ(Segment::remove_named(name).error().status, Status::invalid_argument) << name;

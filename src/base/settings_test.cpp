@@ -64,7 +64,8 @@ TEST(Settings, ParsesSeconds) {
   EXPECT_EQ(parse_seconds("1.5"), 1.5);
   EXPECT_EQ(parse_seconds("0"), 0.0);
   EXPECT_EQ(parse_seconds("1e9"), 1e9);
-  for (const char* text : {"", "-1", "nan", "1e10", "1000000001", "3s", "s"}) EXPECT_EQ(parse_seconds(text), std::nullopt) << text;
+  for (const char* text : {"", "-1", "nan", "1e10", "1000000001", "3s", "s"})
+    EXPECT_EQ(parse_seconds(text), std::nullopt) << text;
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ TEST(Stream, EveryMethodCopiesEveryByteAndNoOther) {
         copy(to.data() + shift, from.data() + 3, bytes);
         for (std::size_t i = 0; i < room; ++i) {
           const bool inside = i >= shift && i < shift + bytes;
-          ASSERT_EQ(to[i], inside ? from[i - shift + 3] : std::byte{0xee}) << bytes << " bytes to " << shift << ": " << i;
+          ASSERT_EQ(to[i], inside ? from[i - shift + 3] : std::byte{0xee})
+              << bytes << " bytes to " << shift << ": " << i;
         }
       }
     }

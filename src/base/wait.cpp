@@ -269,9 +269,7 @@ Waiter::Waiter(const WaitConfig& config) noexcept
       tight_polls_ = shares ? few_polls : alone_polls;
       yield_ticks_ = forever;
       break;
-    case WaitMode::sleep:
-      tight_polls_ = few_polls;
-      break;
+    case WaitMode::sleep: tight_polls_ = few_polls; break;
   }
 }
 

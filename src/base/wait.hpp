@@ -3,8 +3,8 @@
 //   spin with pause  ->  tpause/umwait or WFE  ->  sched_yield  ->  futex
 //
 // The phases are bounded by time, not by counts. If several ranks share a PU, the waiter gives it away immediately. See
-// docs/explanation/waiting.md for the phases, and docs/explanation/memory-ordering.md for why no wake-up is lost although the waking side has
-// no fence.
+// docs/explanation/waiting.md for the phases, and docs/explanation/memory-ordering.md for why no wake-up is lost
+// although the waking side has no fence.
 #pragma once
 
 #include <atomic>

@@ -29,8 +29,7 @@ extern "C" int sched_yield() noexcept {
   ++smelt::wait_test::yields;
   for (const auto start = smelt::monotonic_ns();
        smelt::wait_test::yields_take_long &&
-       smelt::monotonic_ns() - start < 2 * smelt::PuContention::shared_slice_ns;) {
-  }
+       smelt::monotonic_ns() - start < 2 * smelt::PuContention::shared_slice_ns;) {}
   return static_cast<int>(syscall(SYS_sched_yield));
 }
 

@@ -1,9 +1,10 @@
 // Arrays of the C interface: a memory::Block behind each handle.
+#include "smelt/array.hpp"
+
 #include <algorithm>
 #include <cstring>
 
 #include "capi/handles.hpp"
-#include "smelt/array.hpp"
 
 using namespace smelt;
 using namespace smelt::capi;
@@ -33,14 +34,16 @@ Result<ArrayOptions> options_of(const smelt_array_options* given) {
   const auto refuse = [](const char* what, int value) {
     return make_error(Status::invalid_argument, "smelt_array_options: {} {}: no such value", what, value);
   };
-  if (given->placement < 0 || given->placement > SMELT_PLACEMENT_WRITABLE_REPLICAS) return refuse("placement", given->placement);
+  if (given->placement < 0 || given->placement > SMELT_PLACEMENT_WRITABLE_REPLICAS)
+    return refuse("placement", given->placement);
   if (given->pages < 0 || given->pages > SMELT_PAGES_RESERVED_1GIB) return refuse("pages", given->pages);
   if (given->access < 0 || given->access > SMELT_ACCESS_RANDOM) return refuse("access", given->access);
   options.placement = static_cast<Placement>(given->placement);
   options.pages = static_cast<PageSize>(given->pages);
   options.strict = given->strict != 0;
   options.parts = given->parts;
-  if (given->numa_nodes != nullptr) options.numa_nodes.assign(given->numa_nodes, given->numa_nodes + given->numa_node_count);
+  if (given->numa_nodes != nullptr)
+    options.numa_nodes.assign(given->numa_nodes, given->numa_nodes + given->numa_node_count);
   if (given->name != nullptr) options.name = given->name;
   options.hints.access = static_cast<AccessPattern>(given->access);
   options.hints.stride_bytes = given->stride_bytes;
@@ -84,7 +87,8 @@ int smelt_array_create(size_t count, size_t element_bytes, const smelt_array_opt
 int smelt_array_create_on(const smelt_communicator* communicator, size_t count, size_t element_bytes,
                           const smelt_array_options* options, smelt_array** array) {
   return create("smelt_array_create_on", options, array, [&](const ArrayOptions& wanted) -> Result<memory::Block> {
-    if (communicator == nullptr) return Error{Status::invalid_argument, "smelt_array_create_on: communicator must not be NULL"};
+    if (communicator == nullptr)
+      return Error{Status::invalid_argument, "smelt_array_create_on: communicator must not be NULL"};
     return memory::Block::create(count, element_bytes, communicator->value, wanted);
   });
 }
@@ -124,7 +128,8 @@ int smelt_array_part(const smelt_array* array, int part, size_t* first, size_t* 
 
 int smelt_array_fill(smelt_array* array, const void* element) {
   return guarded([&]() -> int {
-    if (array == nullptr || element == nullptr) return fail_argument("smelt_array_fill", "array and element must not be NULL");
+    if (array == nullptr || element == nullptr)
+      return fail_argument("smelt_array_fill", "array and element must not be NULL");
     array->value.start_fill(element, fill_bytes).wait();
     return SMELT_OK;
   });
@@ -164,19 +169,23 @@ int smelt_array_sync(smelt_rank* rank, smelt_array* array, smelt_type type, smel
   const bool fits = rank != nullptr && array != nullptr && reduction.combine != nullptr;
   const Status status = fits ? array->value.sync(rank->value, reduction) : Status::invalid_argument;
   if (status != Status::invalid_argument) return static_cast<int>(status);
-  return guarded([] { return fail_argument("smelt_array_sync", "rank, array, type and op have to be there and to fit each other"); });
+  return guarded([] {
+    return fail_argument("smelt_array_sync", "rank, array, type and op have to be there and to fit each other");
+  });
 }
 
 int smelt_array_publish(smelt_rank* rank, smelt_array* array, size_t first, size_t last) {
   const bool fits = rank != nullptr && array != nullptr;
   const Status status = fits ? array->value.publish(rank->value, {first, last}) : Status::invalid_argument;
   if (status != Status::invalid_argument) return static_cast<int>(status);
-  return guarded([] { return fail_argument("smelt_array_publish", "rank and array must not be NULL, first <= last <= count"); });
+  return guarded(
+      [] { return fail_argument("smelt_array_publish", "rank and array must not be NULL, first <= last <= count"); });
 }
 
 int smelt_array_explain(const smelt_array* array, char* text, size_t capacity) {
   return guarded([&]() -> int {
-    if (array == nullptr || (text == nullptr && capacity > 0)) return fail_argument("smelt_array_explain", "array and text must not be NULL");
+    if (array == nullptr || (text == nullptr && capacity > 0))
+      return fail_argument("smelt_array_explain", "array and text must not be NULL");
     const std::string lines = array->value.explain();
     if (capacity == 0) return SMELT_OK;
     const size_t length = std::min(lines.size(), capacity - 1);

@@ -33,14 +33,16 @@ TEST(ArraysInC, FilledCopiedAndAsked) {
       ASSERT_GE(smelt_array_copies(array.value), 1);
       const Odd value = {{1, 2, 3, 4, 5, 6, 7}};
       ASSERT_EQ(smelt_array_fill(array.value, &value), SMELT_OK);
-      const auto* const elements = static_cast<const Odd*>(smelt_array_copy(array.value, smelt_array_copies(array.value) - 1));
+      const auto* const elements =
+          static_cast<const Odd*>(smelt_array_copy(array.value, smelt_array_copies(array.value) - 1));
       for (size_t i = 0; i < count; ++i) ASSERT_EQ(std::memcmp(&elements[i], &value, sizeof value), 0) << i;
       std::vector<Odd> values(count, Odd{{9}});
       ASSERT_EQ(smelt_array_copy_from(array.value, values.data()), SMELT_OK);
       EXPECT_EQ(std::memcmp(smelt_array_local(array.value), values.data(), count * sizeof(Odd)), 0);
       int nodes[64], node_count = 0;
       uint64_t bytes[64], absent = 1, huge = 0;
-      ASSERT_EQ(smelt_array_where(array.value, 0, 64, nodes, bytes, &node_count, &absent, &huge), SMELT_OK) << smelt_last_error();
+      ASSERT_EQ(smelt_array_where(array.value, 0, 64, nodes, bytes, &node_count, &absent, &huge), SMELT_OK)
+          << smelt_last_error();
       EXPECT_EQ(absent, 0u);
       ASSERT_EQ(smelt_array_parts(array.value), 3);
       size_t first = 1, last = 0;
@@ -63,13 +65,16 @@ TEST(ArraysInC, RanksSyncAndPublish) {
   Array array;
   smelt_array_options wanted = {};
   wanted.placement = SMELT_PLACEMENT_WRITABLE_REPLICAS;
-  ASSERT_EQ(smelt_array_create_on(communicator, 1000, sizeof(int32_t), &wanted, &array.value), SMELT_OK) << smelt_last_error();
+  ASSERT_EQ(smelt_array_create_on(communicator, 1000, sizeof(int32_t), &wanted, &array.value), SMELT_OK)
+      << smelt_last_error();
   const auto body = [&](int number) {
     smelt_rank* rank = nullptr;
     ASSERT_EQ(smelt_communicator_attach(communicator, number, &rank), SMELT_OK) << smelt_last_error();
     auto* const own = static_cast<int32_t*>(smelt_array_local(array.value));
     for (int i = number * 500; i < (number + 1) * 500; ++i) own[i] = i;
-    EXPECT_EQ(smelt_array_publish(rank, array.value, static_cast<size_t>(number) * 500, static_cast<size_t>(number + 1) * 500), SMELT_OK);
+    EXPECT_EQ(smelt_array_publish(rank, array.value, static_cast<size_t>(number) * 500,
+                                  static_cast<size_t>(number + 1) * 500),
+              SMELT_OK);
     EXPECT_EQ(own[999], 999);
     EXPECT_EQ(smelt_array_sync(rank, array.value, SMELT_INT32, SMELT_MAX), SMELT_OK);
     EXPECT_EQ(own[1], 1);

@@ -46,58 +46,38 @@ int number_of(const Enum& value) {
 template <class T>
 smelt::Reduction arithmetic(int op) {
   switch (op) {
-    case SMELT_SUM:
-      return smelt::sum<T>();
-    case SMELT_PRODUCT:
-      return smelt::product<T>();
-    case SMELT_MIN:
-      return smelt::minimum<T>();
-    case SMELT_MAX:
-      return smelt::maximum<T>();
-    default:
-      return {};
+    case SMELT_SUM: return smelt::sum<T>();
+    case SMELT_PRODUCT: return smelt::product<T>();
+    case SMELT_MIN: return smelt::minimum<T>();
+    case SMELT_MAX: return smelt::maximum<T>();
+    default: return {};
   }
 }
 
 template <class T>
 smelt::Reduction integer(int op) {
   switch (op) {
-    case SMELT_BIT_AND:
-      return smelt::bit_and<T>();
-    case SMELT_BIT_OR:
-      return smelt::bit_or<T>();
-    case SMELT_BIT_XOR:
-      return smelt::bit_xor<T>();
-    default:
-      return arithmetic<T>(op);
+    case SMELT_BIT_AND: return smelt::bit_and<T>();
+    case SMELT_BIT_OR: return smelt::bit_or<T>();
+    case SMELT_BIT_XOR: return smelt::bit_xor<T>();
+    default: return arithmetic<T>(op);
   }
 }
 
 /// An empty Reduction (which the collectives refuse) for a pair that makes no sense.
 smelt::Reduction builtin(int type, int op) {
   switch (type) {
-    case SMELT_INT8:
-      return integer<signed char>(op);
-    case SMELT_INT16:
-      return integer<std::int16_t>(op);
-    case SMELT_INT32:
-      return integer<std::int32_t>(op);
-    case SMELT_INT64:
-      return integer<std::int64_t>(op);
-    case SMELT_UINT8:
-      return integer<std::uint8_t>(op);
-    case SMELT_UINT16:
-      return integer<std::uint16_t>(op);
-    case SMELT_UINT32:
-      return integer<std::uint32_t>(op);
-    case SMELT_UINT64:
-      return integer<std::uint64_t>(op);
-    case SMELT_FLOAT:
-      return arithmetic<float>(op);
-    case SMELT_DOUBLE:
-      return arithmetic<double>(op);
-    default:
-      return {};
+    case SMELT_INT8: return integer<signed char>(op);
+    case SMELT_INT16: return integer<std::int16_t>(op);
+    case SMELT_INT32: return integer<std::int32_t>(op);
+    case SMELT_INT64: return integer<std::int64_t>(op);
+    case SMELT_UINT8: return integer<std::uint8_t>(op);
+    case SMELT_UINT16: return integer<std::uint16_t>(op);
+    case SMELT_UINT32: return integer<std::uint32_t>(op);
+    case SMELT_UINT64: return integer<std::uint64_t>(op);
+    case SMELT_FLOAT: return arithmetic<float>(op);
+    case SMELT_DOUBLE: return arithmetic<double>(op);
+    default: return {};
   }
 }
 
@@ -117,10 +97,8 @@ bool needs_operator(Operation operation) {
     case Operation::allreduce:
     case Operation::reduce_scatter:
     case Operation::scan:
-    case Operation::exscan:
-      return true;
-    default:
-      return false;
+    case Operation::exscan: return true;
+    default: return false;
   }
 }
 
@@ -215,18 +193,12 @@ int run_uneven(const char* name, smelt_rank* rank, const Collective& call) noexc
 /// The operation that a V goes with: same data, blocks of different sizes. Others: themselves.
 int without_v(int operation) {
   switch (operation) {
-    case SMELT_SCATTERV:
-      return SMELT_SCATTER;
-    case SMELT_GATHERV:
-      return SMELT_GATHER;
-    case SMELT_ALLGATHERV:
-      return SMELT_ALLGATHER;
-    case SMELT_ALLTOALLV:
-      return SMELT_ALLTOALL;
-    case SMELT_REDUCE_SCATTERV:
-      return SMELT_REDUCE_SCATTER;
-    default:
-      return operation;
+    case SMELT_SCATTERV: return SMELT_SCATTER;
+    case SMELT_GATHERV: return SMELT_GATHER;
+    case SMELT_ALLGATHERV: return SMELT_ALLGATHER;
+    case SMELT_ALLTOALLV: return SMELT_ALLTOALL;
+    case SMELT_REDUCE_SCATTERV: return SMELT_REDUCE_SCATTER;
+    default: return operation;
   }
 }
 

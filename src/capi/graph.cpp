@@ -33,7 +33,8 @@ template <class T, class Algorithm>
 int to_array(const char* call, const smelt_graph* graph, T* to, Algorithm&& algorithm) noexcept {
   return guarded([&]() -> int {
     if (graph == nullptr) return fail_argument(call, "graph must not be NULL");
-    if (to == nullptr && graph->value.num_nodes() > 0) return fail_argument(call, "the result's array must not be NULL");
+    if (to == nullptr && graph->value.num_nodes() > 0)
+      return fail_argument(call, "the result's array must not be NULL");
     const Result<std::vector<T>> values = algorithm(graph->value);
     if (!values) return fail(values.error());
     std::copy(values->begin(), values->end(), to);
@@ -47,7 +48,8 @@ extern "C" {
 
 int smelt_graph_load(const char* file, unsigned flags, smelt_graph** graph) {
   return guarded([&]() -> int {
-    if (file == nullptr || graph == nullptr) return fail_argument("smelt_graph_load", "file and graph must not be NULL");
+    if (file == nullptr || graph == nullptr)
+      return fail_argument("smelt_graph_load", "file and graph must not be NULL");
     if ((flags & ~all_flags) != 0) return fail_argument("smelt_graph_load", "unknown flags");
     graph::LoadOptions options;
     set_flags(options, flags);
@@ -55,11 +57,12 @@ int smelt_graph_load(const char* file, unsigned flags, smelt_graph** graph) {
   });
 }
 
-int smelt_graph_create(uint64_t num_nodes, uint64_t num_edges, const uint64_t* from, const uint64_t* to, const double* weight,
-                       unsigned flags, smelt_graph** graph) {
+int smelt_graph_create(uint64_t num_nodes, uint64_t num_edges, const uint64_t* from, const uint64_t* to,
+                       const double* weight, unsigned flags, smelt_graph** graph) {
   return guarded([&]() -> int {
     if (graph == nullptr) return fail_argument("smelt_graph_create", "graph must not be NULL");
-    if (num_edges > 0 && (from == nullptr || to == nullptr)) return fail_argument("smelt_graph_create", "from and to must not be NULL");
+    if (num_edges > 0 && (from == nullptr || to == nullptr))
+      return fail_argument("smelt_graph_create", "from and to must not be NULL");
     if ((flags & ~all_flags) != 0) return fail_argument("smelt_graph_create", "unknown flags");
     graph::BuildOptions options;
     set_flags(options, flags);
@@ -70,7 +73,8 @@ int smelt_graph_create(uint64_t num_nodes, uint64_t num_edges, const uint64_t* f
 
 int smelt_graph_generate(const char* spec, smelt_graph** graph) {
   return guarded([&]() -> int {
-    if (spec == nullptr || graph == nullptr) return fail_argument("smelt_graph_generate", "spec and graph must not be NULL");
+    if (spec == nullptr || graph == nullptr)
+      return fail_argument("smelt_graph_generate", "spec and graph must not be NULL");
     const auto parsed = graph::parse_generator(spec);
     if (!parsed) return fail(parsed.error());
     return hand_out(graph::generate(*parsed), graph);
@@ -79,7 +83,8 @@ int smelt_graph_generate(const char* spec, smelt_graph** graph) {
 
 int smelt_graph_save(const smelt_graph* graph, const char* file) {
   return guarded([&]() -> int {
-    if (graph == nullptr || file == nullptr) return fail_argument("smelt_graph_save", "graph and file must not be NULL");
+    if (graph == nullptr || file == nullptr)
+      return fail_argument("smelt_graph_save", "graph and file must not be NULL");
     const auto saved = graph::save(graph->value, file);
     return saved ? SMELT_OK : fail(saved.error());
   });
@@ -91,7 +96,8 @@ uint64_t smelt_graph_num_nodes(const smelt_graph* graph) { return graph == nullp
 uint64_t smelt_graph_num_edges(const smelt_graph* graph) { return graph == nullptr ? 0 : graph->value.num_edges(); }
 
 int smelt_graph_bfs(const smelt_graph* graph, uint64_t root, int threads, int64_t* parent) {
-  return to_array("smelt_graph_bfs", graph, parent, [&](const graph::Graph& on) { return graph::bfs(on, root, with_threads(threads)); });
+  return to_array("smelt_graph_bfs", graph, parent,
+                  [&](const graph::Graph& on) { return graph::bfs(on, root, with_threads(threads)); });
 }
 
 int smelt_graph_hop_distance(const smelt_graph* graph, uint64_t root, int threads, int32_t* distance) {
@@ -99,8 +105,8 @@ int smelt_graph_hop_distance(const smelt_graph* graph, uint64_t root, int thread
                   [&](const graph::Graph& on) { return graph::hop_distance(on, root, with_threads(threads)); });
 }
 
-int smelt_graph_pagerank(const smelt_graph* graph, double damping, double tolerance, int max_iterations, int threads, float* rank,
-                         int* iterations) {
+int smelt_graph_pagerank(const smelt_graph* graph, double damping, double tolerance, int max_iterations, int threads,
+                         float* rank, int* iterations) {
   return to_array("smelt_graph_pagerank", graph, rank, [&](const graph::Graph& on) -> Result<std::vector<float>> {
     auto found = graph::pagerank(on, {damping, tolerance, max_iterations}, with_threads(threads));
     if (!found) return found.error();
@@ -114,12 +120,14 @@ int smelt_graph_components(const smelt_graph* graph, int threads, int64_t* compo
                   [&](const graph::Graph& on) { return graph::connected_components(on, with_threads(threads)); });
 }
 
-int smelt_graph_betweenness(const smelt_graph* graph, const uint64_t* sources, uint64_t num_sources, int threads, float* centrality) {
+int smelt_graph_betweenness(const smelt_graph* graph, const uint64_t* sources, uint64_t num_sources, int threads,
+                            float* centrality) {
   if (sources == nullptr && num_sources > 0) {
     return guarded([] { return fail_argument("smelt_graph_betweenness", "sources must not be NULL"); });
   }
-  return to_array("smelt_graph_betweenness", graph, centrality,
-                  [&](const graph::Graph& on) { return graph::betweenness(on, {sources, num_sources}, with_threads(threads)); });
+  return to_array("smelt_graph_betweenness", graph, centrality, [&](const graph::Graph& on) {
+    return graph::betweenness(on, {sources, num_sources}, with_threads(threads));
+  });
 }
 
 int smelt_graph_sssp(const smelt_graph* graph, uint64_t root, int threads, int32_t* distance) {
@@ -129,7 +137,8 @@ int smelt_graph_sssp(const smelt_graph* graph, uint64_t root, int threads, int32
 
 int smelt_graph_triangles(const smelt_graph* graph, int threads, uint64_t* triangles) {
   return guarded([&]() -> int {
-    if (graph == nullptr || triangles == nullptr) return fail_argument("smelt_graph_triangles", "graph and triangles must not be NULL");
+    if (graph == nullptr || triangles == nullptr)
+      return fail_argument("smelt_graph_triangles", "graph and triangles must not be NULL");
     const auto found = graph::triangles(graph->value, with_threads(threads));
     if (!found) return fail(found.error());
     *triangles = *found;

@@ -65,7 +65,8 @@ TEST(GraphsInC, FilesAndGenerators) {
   Handle made, loaded;
   ASSERT_EQ(smelt_graph_generate("kron:6:seed=2", &made.graph), SMELT_OK) << smelt_last_error();
   EXPECT_EQ(smelt_graph_num_nodes(made.graph), 64u);
-  const auto file = (std::filesystem::temp_directory_path() / ("smelt-graphs-in-c-" + std::to_string(getpid()) + ".smg")).string();
+  const auto file =
+      (std::filesystem::temp_directory_path() / ("smelt-graphs-in-c-" + std::to_string(getpid()) + ".smg")).string();
   ASSERT_EQ(smelt_graph_save(made.graph, file.c_str()), SMELT_OK) << smelt_last_error();
   EXPECT_EQ(smelt_graph_load(file.c_str(), 0, &loaded.graph), SMELT_OK) << smelt_last_error();
   EXPECT_EQ(smelt_graph_num_edges(loaded.graph), smelt_graph_num_edges(made.graph));

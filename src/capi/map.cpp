@@ -1,10 +1,11 @@
 // Maps of the C interface: handles, and the table's operations on keys and values of any size.
+#include "smelt/map.hpp"
+
 #include <array>
 #include <cstring>
 #include <memory>
 
 #include "capi/handles.hpp"
-#include "smelt/map.hpp"
 
 using namespace smelt;
 using namespace smelt::capi;
@@ -57,9 +58,8 @@ void load(Word* to, const AtomicWord* from, std::size_t words) noexcept {
 template <class Decide>
 int update(smelt_map* map, const void* key, Decide decide) noexcept {
   const HashedKey hashed(map, key);
-  const auto outcome = with_shape(map, [&](const auto& shape) {
-    return map->table->update(shape, hashed.key.data(), hashed.hash(), decide);
-  });
+  const auto outcome = with_shape(
+      map, [&](const auto& shape) { return map->table->update(shape, hashed.key.data(), hashed.hash(), decide); });
   if (outcome != Table::Outcome::no_memory) return SMELT_OK;
   remember("the map has no room for another key: its memory or its address space is used up");
   return SMELT_OUT_OF_MEMORY;
@@ -101,7 +101,8 @@ extern "C" {
 
 int smelt_map_create(size_t key_bytes, size_t value_bytes, uint64_t capacity, smelt_map** map) {
   return guarded([&]() -> int {
-    if (const int status = check_sizes("smelt_map_create", key_bytes, value_bytes, map); status != SMELT_OK) return status;
+    if (const int status = check_sizes("smelt_map_create", key_bytes, value_bytes, map); status != SMELT_OK)
+      return status;
     const Geometry geometry = geometry_of(key_bytes, value_bytes);
     MapOptions options;
     options.capacity = capacity;
@@ -168,7 +169,8 @@ int smelt_map_get_many(const smelt_map* map, uint64_t count, const void* keys, v
       with_shape(map, [&](const auto& shape) { map->table->prefetch(shape, hashed.hash()); });
     }
     for (std::uint64_t i = first; i < end; ++i) {
-      found[i] = smelt_map_get(map, key + i * map->geometry.key_bytes, value + i * map->geometry.value_bytes) == SMELT_OK;
+      found[i] =
+          smelt_map_get(map, key + i * map->geometry.key_bytes, value + i * map->geometry.value_bytes) == SMELT_OK;
     }
   }
   return SMELT_OK;
@@ -208,7 +210,8 @@ int smelt_map_erase(smelt_map* map, const void* key, int* erased) {
 }
 
 int smelt_map_compare_exchange(smelt_map* map, const void* key, void* expected, const void* desired, int* exchanged) {
-  if (const int status = check_handle("smelt_map_compare_exchange", map, key, desired); status != SMELT_OK) return status;
+  if (const int status = check_handle("smelt_map_compare_exchange", map, key, desired); status != SMELT_OK)
+    return status;
   if (expected == nullptr) return fail_argument("smelt_map_compare_exchange", "expected must not be NULL");
   const Geometry& geometry = map->geometry;
   const Copied fresh(desired, geometry.value_bytes, geometry.value_words);
@@ -246,7 +249,8 @@ int smelt_map_fetch_add(smelt_map* map, const void* key, int64_t term, int64_t* 
 int smelt_map_for_each(const smelt_map* map, int at_one_moment,
                        void (*visit)(void* context, const void* key, const void* value), void* context) {
   return guarded([&]() -> int {
-    if (map == nullptr || visit == nullptr) return fail_argument("smelt_map_for_each", "map and visit must not be NULL");
+    if (map == nullptr || visit == nullptr)
+      return fail_argument("smelt_map_for_each", "map and visit must not be NULL");
     struct Caller {
       decltype(visit) call;
       void* context;

@@ -150,11 +150,13 @@ TEST(MapsInC, AChildOfAForkMayUseTheHandleOfItsParent) {
       raise(SIGKILL);
     }
   }
-  while (wait(nullptr) > 0) {
-  }
+  while (wait(nullptr) > 0) {}
   int64_t sum = 0;
   smelt_map_for_each(
-      handle.map, 1, [](void* to, const void*, const void* value) { *static_cast<int64_t*>(to) += *static_cast<const int64_t*>(value); },
+      handle.map, 1,
+      [](void* to, const void*, const void* value) {
+        *static_cast<int64_t*>(to) += *static_cast<const int64_t*>(value);
+      },
       &sum);
   EXPECT_EQ(sum, 40'000);
 }

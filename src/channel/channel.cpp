@@ -318,14 +318,10 @@ std::size_t Sender::max_try_bytes() const noexcept {
 bool Sender::can_send() noexcept {
   auto& state = *state_;
   switch (state.route) {
-    case Route::lines:
-      return state.lines.can_send();
-    case Route::cells:
-      return state.cells.can_send() && state.lines.can_send();
-    case Route::fastforward:
-      return state.fastforward.can_send();
-    case Route::broken:
-      return false;
+    case Route::lines: return state.lines.can_send();
+    case Route::cells: return state.cells.can_send() && state.lines.can_send();
+    case Route::fastforward: return state.fastforward.can_send();
+    case Route::broken: return false;
   }
   return false;
 }
@@ -361,12 +357,9 @@ bool Receiver::can_recv() const noexcept {
       if (!state.cells.can_recv()) return false;
       if (state.cells.tag() != leave) return true;
       [[fallthrough]];
-    case Route::lines:
-      return state.lines.can_recv();
-    case Route::fastforward:
-      return state.fastforward.can_recv();
-    case Route::broken:
-      return false;
+    case Route::lines: return state.lines.can_recv();
+    case Route::fastforward: return state.fastforward.can_recv();
+    case Route::broken: return false;
   }
   return false;
 }

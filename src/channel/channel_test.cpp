@@ -39,14 +39,10 @@ std::size_t mixed_size(std::uint64_t number) {
   std::minstd_rand random(static_cast<unsigned>(number / 20 + 1));
   random.discard(3);
   switch (random() % 4) {
-    case 0:
-      return 8;
-    case 1:
-      return number % 9;
-    case 2:
-      return number % 57;
-    default:
-      return number % 700;
+    case 0: return 8;
+    case 1: return number % 9;
+    case 2: return number % 57;
+    default: return number % 700;
   }
 }
 

@@ -30,8 +30,7 @@ void change(std::atomic<std::uint32_t>& shared, bool odd) noexcept {
   auto number = shared.load(std::memory_order_relaxed);
   // Release: publishes what was stored or locked before. Pairs with sees_peer_dead().
   while (!shared.compare_exchange_weak(number, (number / 2 + 1) * 2 + (odd ? 1 : 0), std::memory_order_release,
-                                       std::memory_order_relaxed)) {
-  }
+                                       std::memory_order_relaxed)) {}
 }
 
 }  // namespace

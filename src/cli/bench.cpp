@@ -242,7 +242,7 @@ std::string reference_of(const bench::ContestantList& contestant_list, const Ben
 void set_starts(const BenchFlags& arguments, bench::ContestOptions& options) {
   const bool one = arguments.benchmark != "all";
   options.starts = arguments.starts > 0 ? arguments.starts : one ? few_starts : 1;
-  options.most_starts = arguments.most_starts > 0        ? arguments.most_starts
+  options.most_starts = arguments.most_starts > 0      ? arguments.most_starts
                         : arguments.starts > 0 || !one ? options.starts
                                                        : many_starts;
 }
@@ -361,12 +361,9 @@ std::string ratio_text(double ratio) {
 Style verdict_style(const bench::ContestResult& result) {
   if (!result.compared) return Style::plain;
   switch (result.compared->verdict) {
-    case Verdict::faster:
-      return Style::good;
-    case Verdict::slower:
-      return Style::bad;
-    default:
-      return Style::plain;
+    case Verdict::faster: return Style::good;
+    case Verdict::slower: return Style::bad;
+    default: return Style::plain;
   }
 }
 
@@ -424,8 +421,8 @@ void print_report(const Report& report, const Session& session, const BenchFlags
       std::any_of(results.begin(), results.end(), [](const auto& each) { return each.predicted_ns.has_value(); });
   Table table("lrrrrrrlr" + std::string(model ? "r" : "") + (stream ? "r" : ""));
   const std::string own = report.outcome.reference;
-  std::vector<std::string> names = {"", "median", "p99", "spread", "× floor", "× " + own, "interval", own + " is",
-                                    "samples"};
+  std::vector<std::string> names = {"",         "median",   "p99",       "spread", "× floor",
+                                    "× " + own, "interval", own + " is", "samples"};
   if (model) names.push_back("predicted");
   if (stream) names.push_back("Mmsg/s");
   table.header(names);

@@ -121,10 +121,8 @@ void append_phases(const Machine& machine, Plan& plan) {
   const Tree down = plan.broadcast_tree.value_or(Tree{});
   const Tree up = plan.reduce_tree.value_or(Tree{});
   switch (plan.operation) {
-    case Operation::broadcast:
-      return append_phase(machine, down, Operation::broadcast, plan);
-    case Operation::reduce:
-      return append_phase(machine, up, Operation::reduce, plan);
+    case Operation::broadcast: return append_phase(machine, down, Operation::broadcast, plan);
+    case Operation::reduce: return append_phase(machine, up, Operation::reduce, plan);
     case Operation::two_phase_commit:
       append_phase(machine, down, Operation::broadcast, plan);
       if (!plan.reduce_tree) return append_exchange(machine, plan);
@@ -133,8 +131,7 @@ void append_phases(const Machine& machine, Plan& plan) {
     case Operation::allreduce:
       append_phase(machine, up, Operation::reduce, plan);
       return append_phase(machine, down, Operation::broadcast, plan);
-    default:
-      return;  // no tree plan
+    default: return;  // no tree plan
   }
 }
 
@@ -234,12 +231,9 @@ bool exchanges_votes(const Plan& plan) {
 
 const char* step_name(Step::Kind kind) {
   switch (kind) {
-    case Step::Kind::send:
-      return "send";
-    case Step::Kind::recv:
-      return "recv";
-    case Step::Kind::recv_combine:
-      return "recv_combine";
+    case Step::Kind::send: return "send";
+    case Step::Kind::recv: return "recv";
+    case Step::Kind::recv_combine: return "recv_combine";
   }
   return "?";
 }

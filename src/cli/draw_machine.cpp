@@ -191,18 +191,12 @@ std::string legend(const Scale& scale) {
 
 const char* class_name(PairClass kind) {
   switch (kind) {
-    case PairClass::core:
-      return "SMT siblings";
-    case PairClass::l2:
-      return "same L2";
-    case PairClass::l3:
-      return "same L3";
-    case PairClass::numa_node:
-      return "same NUMA node";
-    case PairClass::package:
-      return "same package";
-    case PairClass::machine:
-      return "remote package";
+    case PairClass::core: return "SMT siblings";
+    case PairClass::l2: return "same L2";
+    case PairClass::l3: return "same L3";
+    case PairClass::numa_node: return "same NUMA node";
+    case PairClass::package: return "same package";
+    case PairClass::machine: return "remote package";
   }
   return "?";
 }

@@ -106,13 +106,10 @@ Style edge_style(const Machine& machine, int a, int b) {
   switch (pair_class(machine, a, b)) {
     case PairClass::core:
     case PairClass::l2:
-    case PairClass::l3:
-      return Style::good;
+    case PairClass::l3: return Style::good;
     case PairClass::numa_node:
-    case PairClass::package:
-      return Style::warn;
-    case PairClass::machine:
-      return Style::bad;
+    case PairClass::package: return Style::warn;
+    case PairClass::machine: return Style::bad;
   }
   return Style::plain;
 }

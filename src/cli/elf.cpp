@@ -101,7 +101,8 @@ class Reader {
     if (!buckets || !first || !words || *buckets == 0) return false;
     std::uint32_t hash = 5381;
     for (const char each : name) hash = hash * 33 + static_cast<unsigned char>(each);
-    const std::uint64_t bucket = gnu_hash_ + 16 + std::uint64_t{*words} * 8, chain = bucket + std::uint64_t{*buckets} * 4;
+    const std::uint64_t bucket = gnu_hash_ + 16 + std::uint64_t{*words} * 8,
+                        chain = bucket + std::uint64_t{*buckets} * 4;
     for (std::uint64_t i = at<std::uint32_t>(bytes_, bucket + hash % *buckets * 4).value_or(0); i >= *first; ++i) {
       const auto seen = at<std::uint32_t>(bytes_, chain + (i - *first) * 4);
       const auto symbol = at<Elf64_Sym>(bytes_, symbols_ + i * sizeof(Elf64_Sym));

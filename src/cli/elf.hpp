@@ -10,13 +10,13 @@
 namespace smelt::cli {
 
 struct Elf {
-  bool loadable = false;     ///< of this machine's architecture and word size; if not, only `machine` is known
+  bool loadable = false;      ///< of this machine's architecture and word size; if not, only `machine` is known
   std::uint16_t machine = 0;  ///< EM_X86_64, ...
-  std::string loader;        ///< PT_INTERP; empty in libraries and in statically linked programs
-  bool program = false;      ///< may be executed, as opposed to a library
+  std::string loader;         ///< PT_INTERP; empty in libraries and in statically linked programs
+  bool program = false;       ///< may be executed, as opposed to a library
   std::string soname;
   std::vector<std::string> needed;
-  std::string rpath;      ///< directories with colons between, as they stand there
+  std::string rpath;  ///< directories with colons between, as they stand there
   std::string runpath;
   std::vector<std::string> wanted;  ///< symbols that another file must define
   bool intercepts = false;          ///< stands between a program and the C library, as the runtimes of sanitizers do

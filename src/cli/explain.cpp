@@ -35,7 +35,7 @@ struct ExplainFlags {
   bool all = false;
   bool json = false;
   std::string file;  ///< of `explain memory`
-  ExplainMap map;  ///< `explain map` instead
+  ExplainMap map;    ///< `explain map` instead
 };
 
 struct Alternative {
@@ -406,8 +406,8 @@ void check_options(const Command& command, bool map) {
 }
 
 void run_memory(const ExplainFlags& arguments, const Command& command) {
-  for (const char* option : {"--bytes", "--ranks", "--late", "--late-ns", "--processes", "--sync", "--profile", "--lookups",
-                             "--all", "--algorithms"}) {
+  for (const char* option : {"--bytes", "--ranks", "--late", "--late-ns", "--processes", "--sync", "--profile",
+                             "--lookups", "--all", "--algorithms"}) {
     if (command.given(option)) fail_usage("{}: not of memory", option);
   }
   explain_memory({arguments.file, arguments.model, arguments.json});
@@ -426,7 +426,8 @@ void run_map(const ExplainFlags& arguments) {
 
 void add_explain(Parser& parser) {
   auto arguments = std::make_shared<ExplainFlags>();
-  Command command = parser.add("explain", "Explain which algorithm a collective uses, which map to choose, or where arrays should lie");
+  Command command = parser.add(
+      "explain", "Explain which algorithm a collective uses, which map to choose, or where arrays should lie");
   command.text("operation", arguments->operation, "OPERATION",
                "map, memory, or a collective: broadcast, reduce, allreduce, scatter, gather, ...");
   command.text("file", arguments->file, "FILE", "of explain memory: arrays and how they are used, JSON");

@@ -50,8 +50,9 @@ AccessPattern parse_access(const std::string& text, const std::string& where) {
 
 ArrayUse parse_use(const Json& entry, const std::string& where) {
   if (!entry.is_object()) fail("{}: must be an object", where);
-  static const std::vector<std::string> known = {"name", "elements", "element_bytes", "access", "loop_index", "read_only",
-                                                 "reads_per_element", "writes_per_element", "phases", "stride_bytes"};
+  static const std::vector<std::string> known = {"name",       "elements",    "element_bytes",     "access",
+                                                 "loop_index", "read_only",   "reads_per_element", "writes_per_element",
+                                                 "phases",     "stride_bytes"};
   for (const auto& [key, value] : entry.items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       fail("{}.{}: no such key{} (one of {})", where, key, suggestion(key, known), fmt::join(known, ", "));
@@ -66,7 +67,8 @@ ArrayUse parse_use(const Json& entry, const std::string& where) {
   hints.phases = value_at(entry, "phases", 1.0, where);
   hints.stride_bytes = static_cast<std::size_t>(value_at(entry, "stride_bytes", 0.0, where));
   const double elements = value_at(entry, "elements", 0.0, where), bytes = value_at(entry, "element_bytes", 8.0, where);
-  if (elements < 1 || bytes < 1 || elements * bytes > 1e18) fail("{}: elements and element_bytes must be 1 or more", where);
+  if (elements < 1 || bytes < 1 || elements * bytes > 1e18)
+    fail("{}: elements and element_bytes must be 1 or more", where);
   return use_of(value_at<std::string>(entry, "name", where, where), static_cast<std::uint64_t>(elements),
                 static_cast<std::uint64_t>(bytes), hints);
 }
@@ -75,7 +77,8 @@ MemoryQuestion parse_question(const std::string& file) {
   const Json document = Json::parse(read_file(file), nullptr, false);
   if (document.is_discarded() || !document.is_object()) fail("{}: not a JSON object", file);
   const auto arrays = document.find("arrays");
-  if (arrays == document.end() || !arrays->is_array() || arrays->empty()) fail("{}: arrays: must be a list of arrays", file);
+  if (arrays == document.end() || !arrays->is_array() || arrays->empty())
+    fail("{}: arrays: must be a list of arrays", file);
   MemoryQuestion question;
   question.options.threads = static_cast<int>(std::min(1e6, value_at(document, "threads", 0.0, file)));
   question.options.reserved_pages = value_at(document, "reserved_pages", false, file);
@@ -98,7 +101,8 @@ void print_document(const Machine& machine, const PlacementPlan& plan) {
                    {"phase_ns", plan.phase_ns},
                    {"arrays", Json::array()}};
   for (const auto& each : plan.arrays) {
-    Json entry = {{"name", each.name}, {"chosen", candidate_document(each.chosen)}, {"why", each.why}, {"others", Json::array()}};
+    Json entry = {
+        {"name", each.name}, {"chosen", candidate_document(each.chosen)}, {"why", each.why}, {"others", Json::array()}};
     for (const auto& other : each.others) entry["others"].push_back(candidate_document(other));
     document["arrays"].push_back(std::move(entry));
   }
@@ -106,7 +110,8 @@ void print_document(const Machine& machine, const PlacementPlan& plan) {
 }
 
 std::string describe(const PlacementCandidate& candidate) {
-  return fmt::format("{}, pages of {}", to_string(candidate.placement), format_bytes(static_cast<double>(candidate.page_bytes)));
+  return fmt::format("{}, pages of {}", to_string(candidate.placement),
+                     format_bytes(static_cast<double>(candidate.page_bytes)));
 }
 
 void print_plan(const PlacementPlan& plan) {
@@ -127,13 +132,15 @@ void print_plan(const PlacementPlan& plan) {
   print(table.text());
   for (const auto& each : plan.arrays) print(fmt::format("  {}: {}\n", styled(Style::strong, each.name), each.why));
   print(fmt::format("  a phase is predicted to take {}\n", format_time(plan.phase_ns)));
-  if (plan.estimated) print("  The machine's memory has not been measured; usual figures stand in. Run `smelt measure`.\n");
+  if (plan.estimated)
+    print("  The machine's memory has not been measured; usual figures stand in. Run `smelt measure`.\n");
 }
 
 }  // namespace
 
 void explain_memory(const ExplainMemory& arguments) {
-  if (arguments.file.empty()) fail_usage("explain memory: name a file of arrays, as in `smelt explain memory arrays.json`");
+  if (arguments.file.empty())
+    fail_usage("explain memory: name a file of arrays, as in `smelt explain memory arrays.json`");
   const MemoryQuestion question = parse_question(arguments.file);
   Machine machine;
   if (arguments.model.empty()) {
@@ -164,8 +171,9 @@ std::string draw_memory(const Machine& machine) {
   Table pages("lrrrr");
   pages.header({"pages", "TLB reach", "miss, dependent", "miss, independent", "first touch"});
   for (std::size_t k = 0; k < costs.page_bytes.size(); ++k) {
-    pages.row({format_bytes(costs.page_bytes[k]), format_bytes(costs.reach_bytes[k]), fmt::format("{:.0f} ns", costs.walk_ns[k]),
-               fmt::format("{:.1f} ns", costs.gather_walk_ns[k]), fmt::format("{:.0f} us per MiB", costs.touch_ns_per_mib[k] / 1e3)});
+    pages.row({format_bytes(costs.page_bytes[k]), format_bytes(costs.reach_bytes[k]),
+               fmt::format("{:.0f} ns", costs.walk_ns[k]), fmt::format("{:.1f} ns", costs.gather_walk_ns[k]),
+               fmt::format("{:.0f} us per MiB", costs.touch_ns_per_mib[k] / 1e3)});
   }
   std::string text = pairs.text() + pages.text();
   if (costs.interleaved_gbs > 0.0) text += fmt::format("  interleaved, all threads: {}\n", gbs(costs.interleaved_gbs));

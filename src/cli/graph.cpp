@@ -18,7 +18,8 @@ using graph::GreenMarl;
 
 bool is_generator(const std::string& name) {
   const auto kind = name.substr(0, name.find(':'));
-  return name.find(':') != std::string::npos && (kind == "kron" || kind == "kronecker" || kind == "uniform" || kind == "grid");
+  return name.find(':') != std::string::npos &&
+         (kind == "kron" || kind == "kronecker" || kind == "uniform" || kind == "grid");
 }
 
 const char* severity_name(graph::Message::Severity severity) {
@@ -66,11 +67,16 @@ void check(const CheckFlags& flags) {
   if (flags.json) {
     Json messages = Json::array();
     for (const auto& each : program.messages()) {
-      messages.push_back({{"severity", severity_name(each.severity)}, {"line", each.line}, {"column", each.column}, {"message", each.text}});
+      messages.push_back({{"severity", severity_name(each.severity)},
+                          {"line", each.line},
+                          {"column", each.column},
+                          {"message", each.text}});
     }
     Json procedures = Json::array();
-    for (const auto& each : program.procedures()) procedures.push_back({{"name", each.name}, {"local", each.local}, {"signature", signature(each)}});
-    print(format_json({{"file", flags.file}, {"good", program.good()}, {"messages", messages}, {"procedures", procedures}}));
+    for (const auto& each : program.procedures())
+      procedures.push_back({{"name", each.name}, {"local", each.local}, {"signature", signature(each)}});
+    print(format_json(
+        {{"file", flags.file}, {"good", program.good()}, {"messages", messages}, {"procedures", procedures}}));
   } else {
     std::fputs(program.formatted_messages().c_str(), stderr);
     if (program.good()) {
@@ -89,10 +95,12 @@ struct CompileCommandFlags {
 };
 
 void compile(const CompileCommandFlags& flags) {
-  if (flags.file.empty()) fail_usage("compile what? name a file, as in `smelt graph compile pagerank.gm -o pagerank.cpp`");
+  if (flags.file.empty())
+    fail_usage("compile what? name a file, as in `smelt graph compile pagerank.gm -o pagerank.cpp`");
   if (flags.indices != 32 && flags.indices != 64) fail_usage("--indices {}: must be 32 or 64", flags.indices);
   const auto program = read_program(flags.file);
-  if (flags.output.ends_with(".so")) return take(program.compile_to(flags.output, flags.indices / 8, flags.indices / 8, flags.compile.options()));
+  if (flags.output.ends_with(".so"))
+    return take(program.compile_to(flags.output, flags.indices / 8, flags.indices / 8, flags.compile.options()));
   const std::string text = program.cpp(flags.compile.options());
   if (flags.output.empty()) return print(text);
   if (!flags.output.ends_with(".cpp") && !flags.output.ends_with(".hpp") && !flags.output.ends_with(".cc")) {
@@ -123,8 +131,14 @@ graph::MachineMemory memory_of(const Machine& machine) {
 Json arrays_document(const std::vector<graph::ArrayUse>& arrays) {
   Json list = Json::array();
   for (const auto& each : arrays) {
-    list.push_back({{"name", each.name}, {"of", each.node ? "nodes" : "edges"}, {"used", each.used}, {"read_only", each.read_only},
-                    {"standard", each.standard}, {"dynamic", each.dynamic}, {"indexed", each.indexed}, {"reads", each.reads},
+    list.push_back({{"name", each.name},
+                    {"of", each.node ? "nodes" : "edges"},
+                    {"used", each.used},
+                    {"read_only", each.read_only},
+                    {"standard", each.standard},
+                    {"dynamic", each.dynamic},
+                    {"indexed", each.indexed},
+                    {"reads", each.reads},
                     {"writes", each.writes}});
   }
   return list;
@@ -135,8 +149,15 @@ std::string arrays_table(const std::vector<graph::ArrayUse>& arrays) {
   table.header({"array", "of", "used", "ro", "std", "dyn", "indexed", "reads", "writes"});
   const auto mark = [](bool holds) { return std::string(holds ? "x" : ""); };
   for (const auto& each : arrays) {
-    table.row({{each.name, each.used ? Style::strong : Style::faint}, each.node ? "nodes" : "edges", mark(each.used), mark(each.read_only),
-               mark(each.standard), mark(each.dynamic), mark(each.indexed), each.reads, each.writes});
+    table.row({{each.name, each.used ? Style::strong : Style::faint},
+               each.node ? "nodes" : "edges",
+               mark(each.used),
+               mark(each.read_only),
+               mark(each.standard),
+               mark(each.dynamic),
+               mark(each.indexed),
+               each.reads,
+               each.writes});
   }
   return table.text();
 }
@@ -157,10 +178,16 @@ void explain(const ExplainFlags& flags) {
     Json chosen = Json::array(), placed = Json::array();
     for (const auto& each : decisions) chosen.push_back({{"line", each.line}, {"decision", each.text}});
     for (const auto& each : placements) {
-      placed.push_back({{"array", each.name}, {"bytes", each.size_bytes}, {"placement", graph::to_string(each.placement)},
-                        {"huge_pages", each.huge_pages}, {"because", each.because}});
+      placed.push_back({{"array", each.name},
+                        {"bytes", each.size_bytes},
+                        {"placement", graph::to_string(each.placement)},
+                        {"huge_pages", each.huge_pages},
+                        {"because", each.because}});
     }
-    return print(format_json({{"file", flags.file}, {"procedure", procedure}, {"arrays", arrays_document(arrays)}, {"decisions", chosen},
+    return print(format_json({{"file", flags.file},
+                              {"procedure", procedure},
+                              {"arrays", arrays_document(arrays)},
+                              {"decisions", chosen},
                               {"placements", placed}}));
   }
   print(fmt::format("{}\n{}", styled(Style::title, procedure), arrays_table(arrays)));
@@ -171,8 +198,11 @@ void explain(const ExplainFlags& flags) {
   Table table("lrlll");
   table.header({"array", "size", "placement", "pages", "because"});
   for (const auto& each : placements) {
-    table.row({{each.name, Style::strong}, format_bytes(static_cast<double>(each.size_bytes)), graph::to_string(each.placement),
-               each.huge_pages ? "2 MiB" : "4 KiB", each.because});
+    table.row({{each.name, Style::strong},
+               format_bytes(static_cast<double>(each.size_bytes)),
+               graph::to_string(each.placement),
+               each.huge_pages ? "2 MiB" : "4 KiB",
+               each.because});
   }
   print("\n" + styled(Style::title, "placement") + "\n" + table.text());
 }
@@ -190,7 +220,8 @@ void add_compile(Command& parent) {
   Command command = parent.add("compile", "A program as C++, or as a shared library");
   command.text("file", flags->file, "FILE", "the program");
   command.text("-o,--output", flags->output, "FILE", "out.cpp or out.so; default: C++ on standard output");
-  command.integer("--indices", flags->indices, 32, 64, "for a library: bits of the numbers of nodes and edges, 32 or 64 (default 32)");
+  command.integer("--indices", flags->indices, 32, 64,
+                  "for a library: bits of the numbers of nodes and edges, 32 or 64 (default 32)");
   add_compile_options(command, flags->compile);
   command.action([flags] { compile(*flags); });
 }
@@ -214,7 +245,8 @@ void add_graph_options(Command& command, GraphFlags& flags) {
   command.text("--format", flags.format, "NAME", "the file's format; default: by its name and start");
   command.flag("--undirected", flags.undirected, "add the reverse of every edge");
   command.flag("--simple", flags.simple, "leave out loops and repeated edges");
-  command.flag("--renumber", flags.renumber, "number the nodes that occur 0, 1, ...; their own numbers become the node values 'id'");
+  command.flag("--renumber", flags.renumber,
+               "number the nodes that occur 0, 1, ...; their own numbers become the node values 'id'");
   command.integer("--adj-node-values", flags.adj_node_values, 0, 1000, "ADJ files: values behind each node");
   command.integer("--adj-edge-values", flags.adj_edge_values, 0, 1, "ADJ files: values behind each neighbour");
   command.integer("--threads", flags.threads, 0, 1024, "threads; default: one per PU that this process may use");
@@ -256,7 +288,8 @@ void add_compile_options(Command& command, CompileFlags& flags) {
   command.flag("--push", flags.push, "reductions at neighbours are always written to them");
   command.flag("--pull", flags.pull, "and, where possible, always read from them");
   command.flag("--no-fusion", flags.no_fusion, "each loop over nodes stays one of its own");
-  command.flag("--no-precompute", flags.no_precompute, "sums over neighbours compute what they take of each for every edge");
+  command.flag("--no-precompute", flags.no_precompute,
+               "sums over neighbours compute what they take of each for every edge");
   command.flag("--no-merge", flags.no_merge, "HasEdgeTo is looked up, lists are not merged");
   command.flag("--no-cache", flags.no_cache, "compile anew, keep nothing");
   command.text("--compiler", flags.compiler, "NAME", "C++ compiler; default: $CXX, c++, g++ or clang++");
@@ -272,10 +305,17 @@ graph::GreenMarl read_program(const std::string& file, bool quiet) {
 
 Json graph_document(const graph::Graph& graph) {
   Json columns = Json::array();
-  for (const auto& column : graph.node_columns()) columns.push_back({{"of", "nodes"}, {"name", column.name()}, {"type", graph::to_string(column.type())}});
-  for (const auto& column : graph.edge_columns()) columns.push_back({{"of", "edges"}, {"name", column.name()}, {"type", graph::to_string(column.type())}});
-  return {{"nodes", graph.num_nodes()}, {"edges", graph.num_edges()}, {"undirected", graph.undirected()}, {"simple", graph.simple()},
-          {"node_id_bytes", graph.node_id_bytes()}, {"edge_id_bytes", graph.edge_id_bytes()}, {"values", columns}};
+  for (const auto& column : graph.node_columns())
+    columns.push_back({{"of", "nodes"}, {"name", column.name()}, {"type", graph::to_string(column.type())}});
+  for (const auto& column : graph.edge_columns())
+    columns.push_back({{"of", "edges"}, {"name", column.name()}, {"type", graph::to_string(column.type())}});
+  return {{"nodes", graph.num_nodes()},
+          {"edges", graph.num_edges()},
+          {"undirected", graph.undirected()},
+          {"simple", graph.simple()},
+          {"node_id_bytes", graph.node_id_bytes()},
+          {"edge_id_bytes", graph.edge_id_bytes()},
+          {"values", columns}};
 }
 
 void add_graph(Parser& parser) {

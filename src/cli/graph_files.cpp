@@ -42,22 +42,28 @@ void finish(const graph::Graph& graph, const FileFlags& flags) {
     document["file"] = flags.output;
     return print(format_json(document));
   }
-  print(fmt::format("{}: {} nodes, {} edges{}\n", flags.output, graph.num_nodes(), graph.num_edges(), graph.undirected() ? ", undirected" : ""));
+  print(fmt::format("{}: {} nodes, {} edges{}\n", flags.output, graph.num_nodes(), graph.num_edges(),
+                    graph.undirected() ? ", undirected" : ""));
 }
 
 void convert(const FileFlags& flags) {
-  if (flags.input.empty() || flags.output.empty()) fail_usage("convert what? name a graph and a file, as in `smelt graph convert web.el web.smg`");
+  if (flags.input.empty() || flags.output.empty())
+    fail_usage("convert what? name a graph and a file, as in `smelt graph convert web.el web.smg`");
   finish(load_graph(flags.input, flags.graph), flags);
 }
 
 void generate(const FileFlags& flags) {
-  if (flags.input.empty() || flags.output.empty()) fail_usage("generate what? as in `smelt graph generate kron:20 kron.smg`");
+  if (flags.input.empty() || flags.output.empty())
+    fail_usage("generate what? as in `smelt graph generate kron:20 kron.smg`");
   take(graph::parse_generator(flags.input));
   finish(load_graph(flags.input, flags.graph), flags);
 }
 
 Json degrees_document(const graph::Statistics::Degrees& degrees) {
-  return {{"min", degrees.min}, {"median", degrees.median}, {"mean", degrees.mean}, {"max", degrees.max},
+  return {{"min", degrees.min},
+          {"median", degrees.median},
+          {"mean", degrees.mean},
+          {"max", degrees.max},
           {"share_of_top_percent", degrees.top_percent_share}};
 }
 
@@ -79,8 +85,8 @@ void stats(const FileFlags& flags) {
   Table table("lr");
   const auto number = [](std::uint64_t value) { return fmt::format("{}", value); };
   const auto degrees = [](const graph::Statistics::Degrees& each) {
-    return fmt::format("{} to {}, median {}, mean {:.1f}; {:.0f} % of edges at the top 1 % of nodes", each.min, each.max, each.median, each.mean,
-                       100 * each.top_percent_share);
+    return fmt::format("{} to {}, median {}, mean {:.1f}; {:.0f} % of edges at the top 1 % of nodes", each.min,
+                       each.max, each.median, each.mean, 100 * each.top_percent_share);
   };
   table.row({"nodes", number(found.num_nodes)});
   table.row({"edges", number(found.num_edges)});
@@ -94,7 +100,8 @@ void stats(const FileFlags& flags) {
   print(fmt::format("  out degree  {}\n  in degree   {}\n", degrees(found.out), degrees(found.in)));
   for (const auto* columns : {&graph.node_columns(), &graph.edge_columns()}) {
     for (const auto& column : *columns) {
-      print(fmt::format("  {} values '{}': {}\n", columns == &graph.node_columns() ? "node" : "edge", column.name(), graph::to_string(column.type())));
+      print(fmt::format("  {} values '{}': {}\n", columns == &graph.node_columns() ? "node" : "edge", column.name(),
+                        graph::to_string(column.type())));
     }
   }
 }
@@ -103,7 +110,8 @@ void stats(const FileFlags& flags) {
 
 void add_graph_files(Command& graph) {
   const auto outputs = [](Command& command, const std::shared_ptr<FileFlags>& flags) {
-    command.text("output", flags->output, "FILE", "where to, in the format that its name says: .smg, .el, .mtx, .gr, .graph, .sg, .wsg, .ebin, .adj");
+    command.text("output", flags->output, "FILE",
+                 "where to, in the format that its name says: .smg, .el, .mtx, .gr, .graph, .sg, .wsg, .ebin, .adj");
     command.text("--to", flags->output_format, "NAME", "the output's format, if its name does not say it");
     command.flag("--in-edges", flags->in_edges, "make in edges as well, which .smg keeps");
     add_graph_options(command, flags->graph);
@@ -111,12 +119,14 @@ void add_graph_files(Command& graph) {
   };
   auto converts = std::make_shared<FileFlags>();
   Command command = graph.add("convert", "A graph file in another format");
-  command.text("input", converts->input, "GRAPH", "edge list, Matrix Market, DIMACS, METIS, GAP, EBIN, ADJ or .smg; text also as .gz or .zst");
+  command.text("input", converts->input, "GRAPH",
+               "edge list, Matrix Market, DIMACS, METIS, GAP, EBIN, ADJ or .smg; text also as .gz or .zst");
   outputs(command, converts);
   command.action([converts] { convert(*converts); });
   auto generates = std::make_shared<FileFlags>();
   command = graph.add("generate", "A graph that is made up");
-  command.text("spec", generates->input, "SPEC", "kron:SCALE, uniform:SCALE, grid:ROWSxCOLUMNS, then :degree=N:seed=N:weights=MAX:directed:multi");
+  command.text("spec", generates->input, "SPEC",
+               "kron:SCALE, uniform:SCALE, grid:ROWSxCOLUMNS, then :degree=N:seed=N:weights=MAX:directed:multi");
   outputs(command, generates);
   command.action([generates] { generate(*generates); });
   auto counts = std::make_shared<FileFlags>();

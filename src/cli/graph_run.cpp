@@ -44,7 +44,8 @@ std::string value_type(const std::string& type) {
 bool is_type(const std::string& type, std::initializer_list<const char*> names) {
   return std::any_of(names.begin(), names.end(), [&](const char* name) {
     return type.size() == std::string_view(name).size() &&
-           std::equal(type.begin(), type.end(), name, [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+           std::equal(type.begin(), type.end(), name,
+                      [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
   });
 }
 
@@ -59,7 +60,9 @@ std::optional<double> number_of(const std::string& text) {
 /// A word as a value of the argument's type.
 Value value_of(const ParameterInfo& parameter, const std::string& text) {
   const std::string type = value_type(parameter.type);
-  const auto wrong = [&](const char* what) { fail_usage("{}={}: {} is {}, so this must be {}", parameter.name, text, parameter.name, parameter.type, what); };
+  const auto wrong = [&](const char* what) {
+    fail_usage("{}={}: {} is {}, so this must be {}", parameter.name, text, parameter.name, parameter.type, what);
+  };
   const bool infinite = is_type(text, {"INF", "+INF"}), negative = is_type(text, {"-INF"});
   if (is_type(type, {"String"})) return text;
   if (is_type(type, {"Bool", "Boolean"})) {
@@ -94,7 +97,8 @@ graph::Column read_column(const ParameterInfo& parameter, const std::string& fil
     ++line;
     if (text.empty() || text[0] == '#') continue;
     const auto number = is_type(text, {"true"}) ? 1.0 : is_type(text, {"false"}) ? 0.0 : number_of(text);
-    if (!number && !is_type(text, {"INF", "+INF", "NIL"})) fail("{}:{}: '{}' is no number", file, line, text.substr(0, 30));
+    if (!number && !is_type(text, {"INF", "+INF", "NIL"}))
+      fail("{}:{}: '{}' is no number", file, line, text.substr(0, 30));
     numbers.push_back(number.value_or(is_type(text, {"NIL"}) ? -1.0 : std::numeric_limits<double>::infinity()));
   }
   const std::string type = value_type(parameter.type);
@@ -112,7 +116,9 @@ graph::Column read_column(const ParameterInfo& parameter, const std::string& fil
   return graph::Column::of<std::int64_t>(parameter.name, whole);
 }
 
-bool of_edges(const ParameterInfo& parameter) { return parameter.type.starts_with("E") || parameter.type.starts_with("e"); }
+bool of_edges(const ParameterInfo& parameter) {
+  return parameter.type.starts_with("E") || parameter.type.starts_with("e");
+}
 
 /// NAME=@FILE, NAME=VALUE for all, or NAME=COLUMN of the graph.
 graph::Column column_of(const ParameterInfo& parameter, const std::string& text, const graph::Graph& graph) {
@@ -121,10 +127,13 @@ graph::Column column_of(const ParameterInfo& parameter, const std::string& text,
   if (column != nullptr) return *column;
   const auto size = of_edges(parameter) ? graph.num_edges() : graph.num_nodes();
   const Value value = value_of(parameter, text);
-  if (const auto* real = std::get_if<double>(&value)) return graph::Column::of<double>(parameter.name, std::vector<double>(size, *real));
-  if (const auto* whole = std::get_if<std::int64_t>(&value)) return graph::Column::of<std::int64_t>(parameter.name, std::vector<std::int64_t>(size, *whole));
+  if (const auto* real = std::get_if<double>(&value))
+    return graph::Column::of<double>(parameter.name, std::vector<double>(size, *real));
+  if (const auto* whole = std::get_if<std::int64_t>(&value))
+    return graph::Column::of<std::int64_t>(parameter.name, std::vector<std::int64_t>(size, *whole));
   const auto* flag = std::get_if<bool>(&value);
-  return graph::Column::of<std::int64_t>(parameter.name, std::vector<std::int64_t>(size, flag != nullptr && *flag ? 1 : 0));
+  return graph::Column::of<std::int64_t>(parameter.name,
+                                         std::vector<std::int64_t>(size, flag != nullptr && *flag ? 1 : 0));
 }
 
 class ArgumentReader {
@@ -139,7 +148,8 @@ class ArgumentReader {
       if (!parameter.graph) continue;
       const auto word = words.find(parameter.name);
       const std::string name = word != words.end() ? word->second : first == nullptr ? flags_.graph : "";
-      if (name.empty()) fail_usage("'{}' needs a graph for '{}': {}=FILE", procedure_.name, parameter.name, parameter.name);
+      if (name.empty())
+        fail_usage("'{}' needs a graph for '{}': {}=FILE", procedure_.name, parameter.name, parameter.name);
       GraphFlags how = flags_.graph_flags;
       how.undirected |= is_type(parameter.type, {"UGraph"});
       const auto& graph = arguments_.graphs.emplace(parameter.name, load_graph(name, how)).first->second;
@@ -156,7 +166,8 @@ class ArgumentReader {
       } else if (given) {
         arguments_.values[parameter.name] = value_of(parameter, word->second);
       } else {
-        fail_usage("'{}' needs a value for '{}: {}', as in {}=...", procedure_.name, parameter.name, parameter.type, parameter.name);
+        fail_usage("'{}' needs a value for '{}: {}', as in {}=...", procedure_.name, parameter.name, parameter.type,
+                   parameter.name);
       }
     }
     return std::move(arguments_);
@@ -200,12 +211,14 @@ class ArgumentReader {
       return;
     }
     const auto arrays = program_.arrays(procedure_.name);
-    const auto use = std::find_if(arrays.begin(), arrays.end(), [&](const auto& each) { return each.name == parameter.name; });
+    const auto use =
+        std::find_if(arrays.begin(), arrays.end(), [&](const auto& each) { return each.name == parameter.name; });
     if (use == arrays.end() || !use->input || use->element_bytes == 64) return;
     const auto* weights = of_edges(parameter) ? graph.edge_values("weight") : nullptr;
     if (weights == nullptr) {
-      fail_usage("'{}: {}' is read, so it needs values: {}=NUMBER, {}=@FILE with one per line{}", parameter.name, parameter.type,
-                 parameter.name, parameter.name, of_edges(parameter) ? ", or a graph with weights" : "");
+      fail_usage("'{}: {}' is read, so it needs values: {}=NUMBER, {}=@FILE with one per line{}", parameter.name,
+                 parameter.type, parameter.name, parameter.name,
+                 of_edges(parameter) ? ", or a graph with weights" : "");
     }
     arguments_.columns.emplace(parameter.name, *weights);
   }
@@ -215,7 +228,8 @@ class ArgumentReader {
     for (const auto& part : split_names(text)) {
       std::uint64_t number = 0;
       const auto [end, problem] = std::from_chars(part.data(), part.data() + part.size(), number);
-      if (problem != std::errc() || end != part.data() + part.size()) fail_usage("{}={}: '{}' is no number", parameter.name, text, part);
+      if (problem != std::errc() || end != part.data() + part.size())
+        fail_usage("{}={}: '{}' is no number", parameter.name, text, part);
       items.push_back(number);
     }
     return items;
@@ -296,7 +310,8 @@ void write_columns(const GraphRunFlags& flags, const graph::ProcedureInfo& proce
     const auto name = output.substr(0, equals);
     const auto found = result.columns.find(name);
     if (equals == std::string::npos) fail_usage("--output {}: must be NAME=FILE", output);
-    if (found == result.columns.end()) fail_usage("--output {}: '{}' has no property '{}' that it changes", output, procedure.name, name);
+    if (found == result.columns.end())
+      fail_usage("--output {}: '{}' has no property '{}' that it changes", output, procedure.name, name);
     std::string text;
     const std::string type = type_of(procedure, name);
     for (std::uint64_t i = 0; i < found->second.size(); ++i) text += text_of(element(found->second, i, type)) + "\n";
@@ -319,33 +334,47 @@ struct Times {
   std::vector<double> runs;
 };
 
-void print_document(const GraphRunFlags& flags, const graph::ProcedureInfo& procedure, const graph::Arguments& arguments,
-                    const graph::RunResult& result, const Times& times) {
+void print_document(const GraphRunFlags& flags, const graph::ProcedureInfo& procedure,
+                    const graph::Arguments& arguments, const graph::RunResult& result, const Times& times) {
   const auto most = shown_values(flags);
   Json values = Json::object(), properties = Json::object(), collections = Json::object();
   for (const auto& [name, value] : result.values) values[name] = json_of(value, type_of(procedure, name));
   for (const auto& [name, column] : result.columns) {
     Json list = Json::array();
-    for (std::uint64_t i = 0; i < std::min(most, column.size()); ++i) list.push_back(element(column, i, type_of(procedure, name)));
+    for (std::uint64_t i = 0; i < std::min(most, column.size()); ++i)
+      list.push_back(element(column, i, type_of(procedure, name)));
     properties[name] = {{"size", column.size()}, {"type", graph::to_string(column.type())}, {"values", list}};
   }
-  for (const auto& [name, items] : result.items) collections[name] = {{"size", items.items.size()}, {"items", items_json(items, most)}};
+  for (const auto& [name, items] : result.items)
+    collections[name] = {{"size", items.items.size()}, {"items", items_json(items, most)}};
   Json graphs = Json::object();
   for (const auto& [name, each] : arguments.graphs) graphs[name] = graph_document(each);
-  print(format_json({{"file", flags.file}, {"procedure", procedure.name}, {"graphs", graphs},
-                     {"returned", json_of(result.returned, value_type(procedure.return_type))}, {"values", values}, {"properties", properties},
-                     {"collections", collections}, {"printed", result.printed}, {"load_s", times.load}, {"compile_s", times.compile},
-                     {"from_cache", times.from_cache}, {"run_s", times.runs}}));
+  print(format_json({{"file", flags.file},
+                     {"procedure", procedure.name},
+                     {"graphs", graphs},
+                     {"returned", json_of(result.returned, value_type(procedure.return_type))},
+                     {"values", values},
+                     {"properties", properties},
+                     {"collections", collections},
+                     {"printed", result.printed},
+                     {"load_s", times.load},
+                     {"compile_s", times.compile},
+                     {"from_cache", times.from_cache},
+                     {"run_s", times.runs}}));
 }
 
-void print_results(const GraphRunFlags& flags, const graph::ProcedureInfo& procedure, const graph::RunResult& result, const Times& times) {
+void print_results(const GraphRunFlags& flags, const graph::ProcedureInfo& procedure, const graph::RunResult& result,
+                   const Times& times) {
   const auto most = shown_values(flags);
   Table table("ll");
-  if (!procedure.return_type.empty()) table.row({{"returned", Style::strong}, text_of(json_of(result.returned, value_type(procedure.return_type)))});
-  for (const auto& [name, value] : result.values) table.row({{name, Style::strong}, text_of(json_of(value, type_of(procedure, name)))});
+  if (!procedure.return_type.empty())
+    table.row({{"returned", Style::strong}, text_of(json_of(result.returned, value_type(procedure.return_type)))});
+  for (const auto& [name, value] : result.values)
+    table.row({{name, Style::strong}, text_of(json_of(value, type_of(procedure, name)))});
   for (const auto& [name, column] : result.columns) {
     std::string text;
-    for (std::uint64_t i = 0; i < std::min(most, column.size()); ++i) text += text_of(element(column, i, type_of(procedure, name))) + " ";
+    for (std::uint64_t i = 0; i < std::min(most, column.size()); ++i)
+      text += text_of(element(column, i, type_of(procedure, name))) + " ";
     if (most < column.size()) text += fmt::format("... {} values", column.size());
     table.row({{name, Style::strong}, text});
   }
@@ -358,21 +387,25 @@ void print_results(const GraphRunFlags& flags, const graph::ProcedureInfo& proce
   print(table.text());
   std::vector<double> runs = times.runs;
   std::sort(runs.begin(), runs.end());
-  const std::string compiled = times.compile == 0 ? "the library's own program"
-                               : fmt::format("program {} in {}", times.from_cache ? "from the cache" : "compiled",
-                                             format_time(times.compile * 1e9));
+  const std::string compiled = times.compile == 0
+                                   ? "the library's own program"
+                                   : fmt::format("program {} in {}", times.from_cache ? "from the cache" : "compiled",
+                                                 format_time(times.compile * 1e9));
   print(styled(Style::faint, fmt::format("  ran {}{}; loaded in {}, {}\n", format_time(runs[runs.size() / 2] * 1e9),
                                          runs.size() > 1 ? fmt::format(" (median of {})", runs.size()) : "",
                                          format_time(times.load * 1e9), compiled)));
 }
 
 void run_program(const GraphRunFlags& flags) {
-  if (flags.file.empty() || flags.graph.empty()) fail_usage("run what? name a program and a graph, as in `smelt graph run pagerank.gm kron:16 d=0.85`");
+  if (flags.file.empty() || flags.graph.empty())
+    fail_usage("run what? name a program and a graph, as in `smelt graph run pagerank.gm kron:16 d=0.85`");
   const auto program = read_program(flags.file, flags.json);
   const std::string name = flags.procedure.empty() ? program.main_procedure() : flags.procedure;
   const auto procedures = program.procedures();
-  const auto procedure = std::find_if(procedures.begin(), procedures.end(), [&](const auto& each) { return each.name == name && !each.local; });
-  if (procedure == procedures.end()) fail_usage("--procedure {}: there is no such procedure in {}, or it is local", name, flags.file);
+  const auto procedure = std::find_if(procedures.begin(), procedures.end(),
+                                      [&](const auto& each) { return each.name == name && !each.local; });
+  if (procedure == procedures.end())
+    fail_usage("--procedure {}: there is no such procedure in {}, or it is local", name, flags.file);
   Times times;
   auto start = std::chrono::steady_clock::now();
   const auto arguments = ArgumentReader(program, *procedure, flags).read();
@@ -400,7 +433,8 @@ void run_program(const GraphRunFlags& flags) {
   }
   bar.clear();
   write_columns(flags, *procedure, result);
-  flags.json ? print_document(flags, *procedure, arguments, result, times) : print_results(flags, *procedure, result, times);
+  flags.json ? print_document(flags, *procedure, arguments, result, times)
+             : print_results(flags, *procedure, result, times);
 }
 
 }  // namespace
@@ -410,10 +444,12 @@ void add_graph_run(Command& graph) {
   Command command = graph.add("run", "Compile a program, or take it from the cache, and run it on a graph");
   command.text("file", flags->file, "FILE", "the program");
   command.text("graph", flags->graph, "GRAPH", "a file, or kron:20, uniform:20, grid:1000x1000");
-  command.words("arguments", flags->words, "ARGUMENT", "NAME=VALUE; properties: NAME=VALUE for all, NAME=@FILE, or the graph's values of that name");
+  command.words("arguments", flags->words, "ARGUMENT",
+                "NAME=VALUE; properties: NAME=VALUE for all, NAME=@FILE, or the graph's values of that name");
   command.text("--procedure", flags->procedure, "NAME", "which one; default: the first that no other one calls");
-  command.value("--output", "NAME=FILE", [flags = flags.get()](const std::string& text) { flags->outputs.push_back(text); },
-                "write a property's values to a file, one per line");
+  command.value(
+      "--output", "NAME=FILE", [flags = flags.get()](const std::string& text) { flags->outputs.push_back(text); },
+      "write a property's values to a file, one per line");
   command.text("--values", flags->values, "N", "so many values of each property are shown, or all (default 10)");
   command.integer("--seed", flags->seed, 0, 999999999, "of random numbers (default 1)");
   command.integer("--repeat", flags->repeat, 1, 1000000, "run so many times; all times are in the JSON");

@@ -21,18 +21,12 @@ struct InspectFlags {
 
 const char* state_name(State state) {
   switch (state) {
-    case State::absent:
-      return "absent";
-    case State::present:
-      return "present";
-    case State::left:
-      return "left";
-    case State::dead:
-      return "dead";
-    case State::finished:
-      return "finished";
-    case State::stopped:
-      return "stopped";
+    case State::absent: return "absent";
+    case State::present: return "present";
+    case State::left: return "left";
+    case State::dead: return "dead";
+    case State::finished: return "finished";
+    case State::stopped: return "stopped";
   }
   return "?";
 }

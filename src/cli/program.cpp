@@ -57,8 +57,8 @@ bool is_interpreter(const std::string& name) {
 /// Programs that run the one that their arguments name.
 bool is_launcher(const std::string& name) {
   return starts_with_any(name, {"mpirun", "mpiexec"}) ||
-         is_any(name, {"orterun", "prterun", "srun", "env", "nice", "ionice", "chrt", "taskset", "numactl", "time", "timeout", "stdbuf", "setsid",
-                       "nohup", "perf", "strace", "ltrace", "hwloc-bind", "unshare"});
+         is_any(name, {"orterun", "prterun", "srun", "env", "nice", "ionice", "chrt", "taskset", "numactl", "time",
+                       "timeout", "stdbuf", "setsid", "nohup", "perf", "strace", "ltrace", "hwloc-bind", "unshare"});
 }
 
 bool is_executable(const std::string& file) {
@@ -193,7 +193,8 @@ class Inspection {
     }
     program_.programs.push_back(file);
     if (base_name(elf.loader) != own_loader) {
-      program_.obstacle = fmt::format("{} is loaded by {}, which is another C library's than smelt's", file, elf.loader);
+      program_.obstacle =
+          fmt::format("{} is loaded by {}, which is another C library's than smelt's", file, elf.loader);
     }
     if (is_interpreter(base_name(file))) program_.loads_later = true;
     LibrarySearch search(file, elf);
@@ -291,14 +292,10 @@ class Inspection {
 
 const char* runtime_name(Runtime runtime) {
   switch (runtime) {
-    case Runtime::memory:
-      return "memory";
-    case Runtime::pthread:
-      return "pthread";
-    case Runtime::openmp:
-      return "openmp";
-    case Runtime::mpi:
-      return "mpi";
+    case Runtime::memory: return "memory";
+    case Runtime::pthread: return "pthread";
+    case Runtime::openmp: return "openmp";
+    case Runtime::mpi: return "mpi";
   }
   return "";
 }

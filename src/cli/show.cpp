@@ -202,7 +202,8 @@ void show_floor(bool json) {
 }
 
 void run(const ShowFlags& arguments) {
-  if (arguments.floor && !arguments.model.empty()) fail_usage("--floor: of this machine only, not of {}", arguments.model);
+  if (arguments.floor && !arguments.model.empty())
+    fail_usage("--floor: of this machine only, not of {}", arguments.model);
   if (arguments.floor) return show_floor(arguments.json);
   const ShownMachine subject = find_subject(arguments.model);
   const Machine& machine = subject.machine;

@@ -85,7 +85,8 @@ void show(const StateFlags& flags) {
 
 void add_state(Parser& parser) {
   Command state = parser.add("state", "List, show and remove the maps that processes share");
-  const auto add = [&](const char* name, const char* description, bool named, bool json, void (*run)(const StateFlags&)) {
+  const auto add = [&](const char* name, const char* description, bool named, bool json,
+                       void (*run)(const StateFlags&)) {
     auto flags = std::make_shared<StateFlags>();
     Command command = state.add(name, description);
     if (named) command.text("name", flags->name, "NAME", "the map");

@@ -319,11 +319,8 @@ class Round {
       case 3:
         while (options_.faults != "stop" && living() > 1) kill_rank(some_rank());
         break;
-      case 4:
-        stop_rank(leader);
-        break;
-      default:
-        stop_rank(some_rank());
+      case 4: stop_rank(leader); break;
+      default: stop_rank(some_rank());
     }
   }
 

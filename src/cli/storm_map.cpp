@@ -1,9 +1,9 @@
 // smelt storm map: processes share a map under load, some are killed or stopped at random moments, and what the others
 // find is checked. Uses the public interface alone.
 //
-// Checked after every round: the answers for a few keys that everybody updates are linearizable; each process's own keys
-// have what it was told; no key is there twice; no value is torn; nobody hung; no file is left. In every fourth round
-// the map is kept, all processes are killed at once, and others go on with it.
+// Checked after every round: the answers for a few keys that everybody updates are linearizable; each process's own
+// keys have what it was told; no key is there twice; no value is torn; nobody hung; no file is left. In every fourth
+// round the map is kept, all processes are killed at once, and others go on with it.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -40,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 using Number = std::uint64_t;
 using namespace std::chrono_literals;
 
-constexpr int most_clients = 64;      // of a round, one after the other and at the same time
+constexpr int most_clients = 64;  // of a round, one after the other and at the same time
 constexpr std::size_t most_events = 300, own_keys = 1000;
 constexpr Number absent = ~Number{0};
 constexpr auto patience = 10s;
@@ -112,7 +112,12 @@ template <class Value>
 class Worker {
  public:
   Worker(Map<Number, Value>& map, Board& board, const Options& options, int me, Number seed)
-      : map_(map), board_(board), options_(options), mine_(board.clients[me]), me_(static_cast<Number>(me)), random_(seed) {}
+      : map_(map),
+        board_(board),
+        options_(options),
+        mine_(board.clients[me]),
+        me_(static_cast<Number>(me)),
+        random_(seed) {}
 
   void work() {
     for (Number i = 1; !board_.over.load(std::memory_order_relaxed); ++i) {
@@ -215,14 +220,9 @@ class Search {
     const bool open = call.end == 0;
     const Value before = value;
     switch (call.kind) {
-      case Kind::get:
-        return open || (call.done ? before == Value(call.result) : !before);
-      case Kind::put:
-        value = call.argument;
-        return true;
-      case Kind::erase:
-        value.reset();
-        return open || call.done == before.has_value();
+      case Kind::get: return open || (call.done ? before == Value(call.result) : !before);
+      case Kind::put: value = call.argument; return true;
+      case Kind::erase: value.reset(); return open || call.done == before.has_value();
       case Kind::insert:
         if (!before) value = call.argument;
         return open || call.done == !before;
@@ -408,7 +408,8 @@ class Round {
         for (std::size_t at = 0; at < client.events_used.load(); ++at) {
           const Event& event = client.events[at];
           if (event.key != key) continue;
-          calls.push_back({event.begin, event.end, event.argument, event.expected, event.result, event.kind, event.done});
+          calls.push_back(
+              {event.begin, event.end, event.argument, event.expected, event.result, event.kind, event.done});
         }
         tally_.events += calls.size();
         clients.push_back(std::move(calls));
@@ -466,10 +467,11 @@ void print_tally(const Options& options, const Tally& tally) {
                        {"files_left", tally.files}}));
     return;
   }
-  print(fmt::format("{} rounds of {} processes, seed {}: {} operations, {} killed, {} stopped, {} buckets taken over\n"
-                    "{} calls checked: {} violations, {} hangs, {} files left\n",
-                    options.rounds, options.processes, static_cast<Number>(options.seed), tally.operations, tally.kills,
-                    tally.stops, tally.takeovers, tally.events, tally.violations, tally.hangs, tally.files));
+  print(
+      fmt::format("{} rounds of {} processes, seed {}: {} operations, {} killed, {} stopped, {} buckets taken over\n"
+                  "{} calls checked: {} violations, {} hangs, {} files left\n",
+                  options.rounds, options.processes, static_cast<Number>(options.seed), tally.operations, tally.kills,
+                  tally.stops, tally.takeovers, tally.events, tally.violations, tally.hangs, tally.files));
 }
 
 void run(const Options& options) {

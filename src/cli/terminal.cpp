@@ -90,29 +90,14 @@ std::string styled(Style style, std::string_view text) {
   if (!screen().colour || style == Style::plain) return std::string(text);
   const char* code = "0";
   switch (style) {
-    case Style::plain:
-      break;
-    case Style::title:
-      code = "1;36";
-      break;
-    case Style::strong:
-      code = "1";
-      break;
-    case Style::faint:
-      code = "2";
-      break;
-    case Style::good:
-      code = "32";
-      break;
-    case Style::warn:
-      code = "33";
-      break;
-    case Style::bad:
-      code = "31";
-      break;
-    case Style::accent:
-      code = "36";
-      break;
+    case Style::plain: break;
+    case Style::title: code = "1;36"; break;
+    case Style::strong: code = "1"; break;
+    case Style::faint: code = "2"; break;
+    case Style::good: code = "32"; break;
+    case Style::warn: code = "33"; break;
+    case Style::bad: code = "31"; break;
+    case Style::accent: code = "36"; break;
   }
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }
@@ -192,7 +177,8 @@ std::string first_lines(const std::string& text, std::size_t most) {
   if (lines <= most + 1) return text;
   std::size_t end = 0;
   for (std::size_t line = 0; line < most; ++line) end = text.find('\n', end) + 1;
-  return text.substr(0, end) + styled(Style::faint, fmt::format("  ... {} more lines: --all prints them\n", lines - most));
+  return text.substr(0, end) +
+         styled(Style::faint, fmt::format("  ... {} more lines: --all prints them\n", lines - most));
 }
 
 std::string bar(double fraction, std::size_t cells) {

@@ -238,8 +238,9 @@ void run(const TuneFlags& arguments) {
       measured, outcome.found.cells.size(), outcome.elapsed_s, outcome.interrupted ? ", interrupted" : "",
       outcome.file));
   if (outcome.counts.retaken > 0) {
-    print(fmt::format("{} of {} rounds were run again, as the machine's floor moved meanwhile; {} count all the same.\n",
-                      outcome.counts.retaken, outcome.counts.rounds, outcome.counts.unsteady));
+    print(
+        fmt::format("{} of {} rounds were run again, as the machine's floor moved meanwhile; {} count all the same.\n",
+                    outcome.counts.retaken, outcome.counts.rounds, outcome.counts.unsteady));
   }
 }
 

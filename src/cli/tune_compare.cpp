@@ -18,14 +18,10 @@ constexpr Kind all_kinds[] = {Kind::same, Kind::same_schedule, Kind::equal, Kind
 
 const char* name_of(Kind kind) {
   switch (kind) {
-    case Kind::same:
-      return "same";
-    case Kind::same_schedule:
-      return "same-schedule";
-    case Kind::equal:
-      return "equal";
-    case Kind::different:
-      break;
+    case Kind::same: return "same";
+    case Kind::same_schedule: return "same-schedule";
+    case Kind::equal: return "equal";
+    case Kind::different: break;
   }
   return "different";
 }

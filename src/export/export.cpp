@@ -81,18 +81,12 @@ Result<RuntimeSettings> export_settings(const Machine& machine, const Group& gro
   const Machine seen = with_overhead(machine, passes_messages ? options.message_overhead_ns : 0.0);
   const plan::ExportTarget job{seen, machine, group, options, shares_pus(group)};
   switch (runtime) {
-    case Runtime::openmpi:
-      return plan::export_openmpi(job);
-    case Runtime::mpich:
-      return plan::export_mpich(job);
-    case Runtime::mpich_posix:
-      return plan::export_mpich_posix(job);
-    case Runtime::ucc:
-      return plan::export_ucc(job);
-    case Runtime::libomp:
-      return plan::export_libomp(job);
-    case Runtime::xhc:
-      return plan::export_xhc(job);
+    case Runtime::openmpi: return plan::export_openmpi(job);
+    case Runtime::mpich: return plan::export_mpich(job);
+    case Runtime::mpich_posix: return plan::export_mpich_posix(job);
+    case Runtime::ucc: return plan::export_ucc(job);
+    case Runtime::libomp: return plan::export_libomp(job);
+    case Runtime::xhc: return plan::export_xhc(job);
   }
   return make_error(Status::invalid_argument, "unknown runtime");
 }

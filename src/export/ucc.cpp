@@ -3,8 +3,8 @@
 //   UCC_TL_UCP_TUNE = section#section...      section = operation:sizes:team:score:@algorithm
 //
 // Sizes are "0-4k" and "4k-inf", of the vector or of all ranks' blocks together; team is "[4-4]" for four ranks;
-// score "inf" beats everything else. Which algorithm UCC takes by itself differs between versions, so every size up to the longest is
-// decided here. Grammar: UCC user guide, section on scores and tuning.
+// score "inf" beats everything else. Which algorithm UCC takes by itself differs between versions, so every size up to
+// the longest is decided here. Grammar: UCC user guide, section on scores and tuning.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -45,8 +45,7 @@ std::vector<RuntimeAlgorithm> contenders(Operation operation, int ranks, int rad
       if (is_power_of_two(ranks)) list.push_back({"knomial", 0, "allgather_recursive_doubling+channels"});
       return list;
     }
-    default:
-      return {{"pairwise", 0, "alltoall_pairwise+channels"}, {"bruck", 0, "alltoall_bruck+channels"}};
+    default: return {{"pairwise", 0, "alltoall_pairwise+channels"}, {"bruck", 0, "alltoall_bruck+channels"}};
   }
 }
 

@@ -13,7 +13,8 @@ namespace smelt::graph {
 namespace {
 
 const Column* find(const std::vector<Column>& columns, std::string_view name) noexcept {
-  const auto found = std::find_if(columns.begin(), columns.end(), [&](const Column& each) { return each.name() == name; });
+  const auto found =
+      std::find_if(columns.begin(), columns.end(), [&](const Column& each) { return each.name() == name; });
   return found == columns.end() ? nullptr : &*found;
 }
 
@@ -27,8 +28,8 @@ void put(std::vector<Column>& columns, Column column) {
 }
 
 Error wrong_size(const Column& column, std::uint64_t size, const char* what) {
-  return make_error(Status::invalid_argument, "{} values '{}' for a graph with {} {}", column.size(), column.name(), size,
-                    what);
+  return make_error(Status::invalid_argument, "{} values '{}' for a graph with {} {}", column.size(), column.name(),
+                    size, what);
 }
 
 std::shared_ptr<const Structure> no_structure() {
@@ -146,8 +147,9 @@ Result<Graph> graph_of(ThreadTeam& team, const ListOptions& options, std::span<c
 
 }  // namespace
 
-Result<Graph> make_graph(std::uint64_t num_nodes, std::span<const std::uint64_t> from, std::span<const std::uint64_t> to,
-                         std::span<const double> weight, const BuildOptions& options) {
+Result<Graph> make_graph(std::uint64_t num_nodes, std::span<const std::uint64_t> from,
+                         std::span<const std::uint64_t> to, std::span<const double> weight,
+                         const BuildOptions& options) {
   if (from.size() != to.size() || (!weight.empty() && weight.size() != from.size())) {
     return make_error(Status::invalid_argument, "{} edges start, {} end, {} have weights", from.size(), to.size(),
                       weight.size());

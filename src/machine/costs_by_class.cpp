@@ -120,7 +120,8 @@ std::vector<std::array<bool, shared_count>> Places::occurring() const {
       const int part = unit(depth == unit_levels ? pu_level : (*levels)[static_cast<std::size_t>(depth)], pu);
       if (part_of.emplace(around, part).first->second != part) occurs[0][shared] = true;
     }
-    if (depth < unit_levels) shared = static_cast<SharedUnits>(shared | 1 << (*levels)[static_cast<std::size_t>(depth)]);
+    if (depth < unit_levels)
+      shared = static_cast<SharedUnits>(shared | 1 << (*levels)[static_cast<std::size_t>(depth)]);
   }
   return occurs;
 }
@@ -330,7 +331,8 @@ class Condenser {
   const Places& places_;
 };
 
-/// Whether one PU pays so few different costs that classes may describe all exactly. Spares measured matrices the search.
+/// Whether one PU pays so few different costs that classes may describe all exactly. Spares measured matrices the
+/// search.
 bool looks_regular(const Matrix& matrix) {
   std::vector<double> row(matrix.size());
   matrix.copy_row(0, row.data());
@@ -354,8 +356,8 @@ Machine with_costs_by_class(Machine machine, double noise) {
     if (auto classes = CostsByClass::of(matrix, places, noise)) matrix = Matrix(std::move(classes));
   };
   for (auto* matrix : {&machine.send_ns, &machine.recv_ns}) condense(*matrix);
-  for (auto* matrix : {&machine.rtt_ns, &machine.propagation_ns, &machine.exchange_ns, &machine.send_spread,
-                       &machine.recv_spread}) {
+  for (auto* matrix :
+       {&machine.rtt_ns, &machine.propagation_ns, &machine.exchange_ns, &machine.send_spread, &machine.recv_spread}) {
     if (*matrix) condense(**matrix);
   }
   if (!machine.copy) return machine;

@@ -97,7 +97,9 @@ class CostsByClass {
   std::size_t size() const noexcept { return places_->size(); }
 
   /// Of a class; NaN where it was never set.
-  double class_cost(int kind_a, int kind_b, SharedUnits shared) const { return classes_[index(kind_a, kind_b, shared)]; }
+  double class_cost(int kind_a, int kind_b, SharedUnits shared) const {
+    return classes_[index(kind_a, kind_b, shared)];
+  }
   void set_class(int kind_a, int kind_b, SharedUnits shared, double cost) {
     classes_[index(kind_a, kind_b, shared)] = cost;
   }

@@ -153,12 +153,12 @@ TEST(CostsByClass, LargeMachinesAreHeldByClass) {
   for (std::size_t a = 0; a < machine.size(); a += 7) {
     for (std::size_t b = 0; b < machine.size(); ++b) {
       const Pu &x = machine.pus[a], &y = machine.pus[b];
-      const double latency = a == b                         ? 0.0
-                             : x.core == y.core             ? spec.smt_ns
-                             : x.l3 == y.l3                 ? spec.l3_ns
-                             : x.numa_node == y.numa_node   ? spec.numa_ns
-                             : x.package == y.package       ? spec.package_ns
-                                                            : spec.remote_ns;
+      const double latency = a == b                       ? 0.0
+                             : x.core == y.core           ? spec.smt_ns
+                             : x.l3 == y.l3               ? spec.l3_ns
+                             : x.numa_node == y.numa_node ? spec.numa_ns
+                             : x.package == y.package     ? spec.package_ns
+                                                          : spec.remote_ns;
       ASSERT_EQ(machine.send_ns(a, b), 0.25 * latency);
       ASSERT_EQ(machine.recv_ns(a, b), 0.75 * latency);
     }
@@ -244,7 +244,8 @@ std::string file_with(const std::string& send) {
 
 TEST(CostsByClass, WhatIsWrongWithAFileIsNamed) {
   const auto right = parse_machine(
-      file_with(R"({"machine": 3, "package+numa_node+l3": 1, "residuals": {"package": [[0, 1, 7]], "pu": [[2, 0, 8]]}})"),
+      file_with(
+          R"({"machine": 3, "package+numa_node+l3": 1, "residuals": {"package": [[0, 1, 7]], "pu": [[2, 0, 8]]}})"),
       "memory");
   ASSERT_TRUE(right) << right.error().message;
   EXPECT_EQ(right->send_ns(0, 1), 1.0);

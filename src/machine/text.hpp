@@ -50,9 +50,9 @@ class LineReader {
 
   std::istream& stream_;
   const std::size_t max_line_bytes_;
-  std::string chunk_;    ///< of the stream
-  std::size_t at_ = 0;   ///< in the chunk
-  std::string text_;     ///< the line last read
+  std::string chunk_;   ///< of the stream
+  std::size_t at_ = 0;  ///< in the chunk
+  std::string text_;    ///< the line last read
   Encoding encoding_ = Encoding::bytes;
   bool started_ = false;
   bool after_return_ = false;  ///< the last line ended in CR, whose LF may follow

@@ -66,8 +66,8 @@ TEST(Text, SplitKeepsEmptyParts) {
 
 TEST(Text, SmallFiles) {
   const test::ScopedDirectory directory;
-  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{4095}, std::size_t{4096}, std::size_t{4097},
-                                  std::size_t{16} << 20}) {
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{4095}, std::size_t{4096},
+                                  std::size_t{4097}, std::size_t{16} << 20}) {
     const std::string text(bytes, 'x');
     const auto read = read_small_file(directory.write("file", text));
     ASSERT_TRUE(read) << bytes;

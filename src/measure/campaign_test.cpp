@@ -34,31 +34,15 @@ class FakeTimer : public PairTimer {
     for (std::size_t c = 0; c < cost_count; ++c) {
       double center = 0.0;
       switch (static_cast<Cost>(c)) {
-        case Cost::send_forward:
-          center = truth_.send_ns(i, j);
-          break;
-        case Cost::recv_forward:
-          center = truth_.recv_ns(i, j);
-          break;
-        case Cost::send_backward:
-          center = truth_.send_ns(j, i);
-          break;
-        case Cost::recv_backward:
-          center = truth_.recv_ns(j, i);
-          break;
+        case Cost::send_forward: center = truth_.send_ns(i, j); break;
+        case Cost::recv_forward: center = truth_.recv_ns(i, j); break;
+        case Cost::send_backward: center = truth_.send_ns(j, i); break;
+        case Cost::recv_backward: center = truth_.recv_ns(j, i); break;
         // The counters of the two PUs differ by 7 ns.
-        case Cost::lone_forward:
-          center = lone(i, j) + 7.0;
-          break;
-        case Cost::lone_backward:
-          center = lone(i, j) - 7.0;
-          break;
-        case Cost::round_trip:
-          center = (*truth_.rtt_ns)(i, j);
-          break;
-        case Cost::exchange:
-          center = (*truth_.exchange_ns)(i, j);
-          break;
+        case Cost::lone_forward: center = lone(i, j) + 7.0; break;
+        case Cost::lone_backward: center = lone(i, j) - 7.0; break;
+        case Cost::round_trip: center = (*truth_.rtt_ns)(i, j); break;
+        case Cost::exchange: center = (*truth_.exchange_ns)(i, j); break;
       }
       for (int k = 0; k < 16; ++k) {
         const bool interrupted = k % 8 == 3;

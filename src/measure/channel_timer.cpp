@@ -99,8 +99,7 @@ class TimerSide {
  private:
   bool send_stamped() noexcept {
     const auto quiet_until = ticks() + static_cast<std::uint64_t>(quiet_ns * ticks_per_ns());
-    while (ticks() < quiet_until) {
-    }
+    while (ticks() < quiet_until) {}
     word_ = ticks();
     return send();
   }

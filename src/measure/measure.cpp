@@ -43,9 +43,9 @@ Result<Machine> usable_machine() {
 }
 
 constexpr int most_tries = 3;
-constexpr double noise = 0.05;  ///< differences between pairs that a model by class leaves out
-constexpr double messages_share = 0.75;  ///< of the budget; the rest is for copies
-constexpr double copies_fraction = 0.9;  ///< of the progress, when messages are done
+constexpr double noise = 0.05;            ///< differences between pairs that a model by class leaves out
+constexpr double messages_share = 0.75;   ///< of the budget; the rest is for copies
+constexpr double copies_fraction = 0.9;   ///< of the progress, when messages are done
 constexpr double memory_fraction = 0.95;  ///< ... copies, too
 
 /// Adds the costs of copies. Without time for all of them, or if they contradict those of messages, there are none:

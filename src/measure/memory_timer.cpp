@@ -243,8 +243,7 @@ class WritingChild {
   ~WritingChild() {
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);
-    while (waitpid(pid_, nullptr, __WALL) < 0 && errno == EINTR) {
-    }
+    while (waitpid(pid_, nullptr, __WALL) < 0 && errno == EINTR) {}
   }
 
   pid_t pid() const noexcept { return pid_; }

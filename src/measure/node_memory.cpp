@@ -1,5 +1,6 @@
-// Loads go to places that a multiplicative generator says. In a chase the next place depends on what was loaded, which is
-// always zero: nothing has to be prepared, and the generator's own time is measured on a small buffer and subtracted.
+// Loads go to places that a multiplicative generator says. In a chase the next place depends on what was loaded, which
+// is always zero: nothing has to be prepared, and the generator's own time is measured on a small buffer and
+// subtracted.
 //
 //   pair (a, m)      one thread on node a, memory on m: chase, gather, read, write; all cores of a: read, write
 //   page sizes       chase and gather on a's own memory, small pages against huge ones, by working set
@@ -137,7 +138,8 @@ std::size_t affordable(const MemoryView& view, int node, std::size_t wanted) {
 }
 
 /// Zeroed memory on a node; nothing if it does not come to lie there.
-std::optional<PageMapping> buffer_on(const MemoryView& view, int node, std::size_t bytes, PageKind kind, std::size_t page) {
+std::optional<PageMapping> buffer_on(const MemoryView& view, int node, std::size_t bytes, PageKind kind,
+                                     std::size_t page) {
   if (bytes == 0) return std::nullopt;
   auto mapping = PageMapping::map(bytes, kind, page);
   if (!mapping) return std::nullopt;
@@ -153,7 +155,11 @@ std::optional<PageMapping> buffer_on(const MemoryView& view, int node, std::size
 class NodeMemory {
  public:
   NodeMemory(const Machine& machine, const MemoryEffort& effort, double deadline_s)
-      : machine_(machine), effort_(effort), deadline_s_(deadline_s), view_(read_memory_view()), support_(read_page_support()) {
+      : machine_(machine),
+        effort_(effort),
+        deadline_s_(deadline_s),
+        view_(read_memory_view()),
+        support_(read_page_support()) {
     const std::size_t nodes = machine.numa_nodes.size();
     for (const auto matrix : matrices) costs_.*matrix = Matrix(nodes);
     pus_.resize(nodes);
@@ -200,7 +206,8 @@ class NodeMemory {
     const int from = view_.index_of(os_index(a)), to = view_.index_of(os_index(m));
     if (from < 0 || to < 0) return -1;
     const auto& distances = view_.nodes[static_cast<std::size_t>(from)].distances;
-    const int distance = static_cast<std::size_t>(to) < distances.size() ? distances[static_cast<std::size_t>(to)] : 255;
+    const int distance =
+        static_cast<std::size_t>(to) < distances.size() ? distances[static_cast<std::size_t>(to)] : 255;
     return pus_[m].empty() ? 1000 + distance : distance;  // memory alone is another kind of memory
   }
 
@@ -215,9 +222,8 @@ class NodeMemory {
     costs_.gather_ns(a, m) = best_ns(effort_.repetitions, [&] { return gather_ns(data, bytes, effort_.loads); });
     const auto gbs = [&](const std::vector<int>& pus, const auto& work) {
       const std::size_t share = bytes / pus.size() / 64 * 64;
-      const double ns = best_ns(effort_.repetitions, [&] {
-        return together_ns(pus, [&](std::size_t t) { work(data + t * share, share); });
-      });
+      const double ns = best_ns(
+          effort_.repetitions, [&] { return together_ns(pus, [&](std::size_t t) { work(data + t * share, share); }); });
       return ns > 0.0 ? static_cast<double>(share * pus.size()) / ns : 0.0;
     };
     const std::vector<int> one = {pus_[a].front()};
@@ -268,14 +274,17 @@ class NodeMemory {
   }
 
   double touch_ns_per_mib(std::size_t node, PageKind kind, std::size_t page) const {
-    return best_ns(effort_.repetitions, [&] {
-             auto mapping = PageMapping::map(touched_bytes, kind, page);
-             if (!mapping) return double{INFINITY};
-             if (view_.nodes.size() > 1) (void)set_node_policy(mapping->data(), mapping->size(), os_index(node));
-             const auto start = ticks();
-             (void)populate(mapping->data(), mapping->size());
-             return to_ns(ticks() - start);
-           }) / static_cast<double>(touched_bytes / mib);
+    return best_ns(effort_.repetitions,
+                   [&] {
+                     auto mapping = PageMapping::map(touched_bytes, kind, page);
+                     if (!mapping) return double{INFINITY};
+                     if (view_.nodes.size() > 1)
+                       (void)set_node_policy(mapping->data(), mapping->size(), os_index(node));
+                     const auto start = ticks();
+                     (void)populate(mapping->data(), mapping->size());
+                     return to_ns(ticks() - start);
+                   }) /
+           static_cast<double>(touched_bytes / mib);
   }
 
   void measure_pages() {
@@ -304,7 +313,8 @@ class NodeMemory {
   void compare_pages(const PageMapping& small, const PageMapping& large) {
     const auto added = [&](std::size_t bytes, auto&& load) {
       const double with_small = best_ns(effort_.repetitions, [&] { return load(small.data(), bytes, effort_.loads); });
-      return std::max(0.0, with_small - best_ns(effort_.repetitions, [&] { return load(large.data(), bytes, effort_.loads); }));
+      return std::max(
+          0.0, with_small - best_ns(effort_.repetitions, [&] { return load(large.data(), bytes, effort_.loads); }));
     };
     costs_.walk_ns[0] = added(large.size(), chase_ns);
     costs_.gather_walk_ns[0] = added(large.size(), gather_ns);

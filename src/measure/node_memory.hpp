@@ -17,8 +17,8 @@ struct MemoryEffort {
 MemoryEffort memory_effort(bool quick);
 
 /// Measures the machine, whose PUs are those that may be used, on its own memory. Of the pairs of nodes that firmware
-/// says are equally far apart two are measured; the others get their mean. Pairs without memory for it (a tenth of the node
-/// and 256 MiB stay free) are left 0. Errors: timed_out, with nothing measured; out_of_memory; io_error.
+/// says are equally far apart two are measured; the others get their mean. Pairs without memory for it (a tenth of the
+/// node and 256 MiB stay free) are left 0. Errors: timed_out, with nothing measured; out_of_memory; io_error.
 /// Cost: about a second per kind of pair, and at most until `deadline_s`.
 Result<MemoryCosts> measure_node_memory(const Machine& machine, const MemoryEffort& effort, double deadline_s);
 

@@ -20,7 +20,8 @@ TEST(NodeMemory, MeasuresWhatThisMachineHas) {
   const auto nodes = machine->numa_nodes.size();
   ASSERT_EQ(costs->latency_ns.size(), nodes);
   bool some = false;
-  for (std::size_t node = 0; node < nodes; ++node) some |= costs->read_gbs(node, node) > 0.0 && costs->latency_ns(node, node) > 0.0;
+  for (std::size_t node = 0; node < nodes; ++node)
+    some |= costs->read_gbs(node, node) > 0.0 && costs->latency_ns(node, node) > 0.0;
   EXPECT_TRUE(some);
   ASSERT_GE(costs->page_bytes.size(), 1u);
   EXPECT_EQ(costs->walk_ns.size(), costs->page_bytes.size());

@@ -177,8 +177,7 @@ TEST(PairClasses, DoesNotSplitIntoMoreThanCanBeTimed) {
   const auto timed = classes.wanted(3);
   for (Pair pair : timed) classes.record(pair, costs_of(machine, pair, factor *= 2.0));
   // The only finer unit that differs is the core: 2016 classes of one pair each.
-  while (classes.refine(100)) {
-  }
+  while (classes.refine(100)) {}
   EXPECT_EQ(classes.class_count(), 1u);
   const auto untimed = classes.wanted(4);
   ASSERT_EQ(untimed.size(), 1u);

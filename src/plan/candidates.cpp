@@ -12,8 +12,8 @@ namespace smelt::plan {
 
 namespace {
 
-/// A rule for trees: what users are told of it, and the tree of one direction. Rules that use costs choose the root if it
-/// is free; the others start at rank 0.
+/// A rule for trees: what users are told of it, and the tree of one direction. Rules that use costs choose the root if
+/// it is free; the others start at rank 0.
 struct TreeRule {
   TopologyInfo info;
   Tree (*build)(Problem& problem, Direction direction, const TopologyName& topology, int root);
@@ -58,7 +58,8 @@ const std::vector<TreeRule>& tree_rules() {
 }
 
 const TreeRule& rule_of(const std::string& name) {
-  return *std::find_if(tree_rules().begin(), tree_rules().end(), [&](const auto& rule) { return rule.info.name == name; });
+  return *std::find_if(tree_rules().begin(), tree_rules().end(),
+                       [&](const auto& rule) { return rule.info.name == name; });
 }
 
 // The reduction of a two-phase commit starts at each rank when its part of the broadcast is over.

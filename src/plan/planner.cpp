@@ -15,8 +15,8 @@ namespace {
 constexpr int compared_exactly = 12;  // ranks up to which a comparison includes `optimal`
 
 constexpr std::array<const char*, operation_count> operation_names = {
-    "broadcast", "reduce",    "barrier",  "allreduce",      "two-phase-commit", "scatter",
-    "gather",    "allgather", "alltoall", "reduce-scatter", "scan",             "exscan"};
+    "broadcast", "reduce",         "barrier", "allreduce", "two-phase-commit", "scatter", "gather", "allgather",
+    "alltoall",  "reduce-scatter", "scan",    "exscan"};
 
 Result<void> check(const Machine& machine, const Group& group) {
   const std::size_t n = machine.size();
@@ -87,16 +87,18 @@ Result<Operation> parse_operation(std::string_view name) {
   for (std::size_t i = 0; i < operation_names.size(); ++i) {
     if (name == operation_names[i]) return static_cast<Operation>(i);
   }
-  return make_error(Status::invalid_argument,
-                    "unknown operation '{}': use broadcast, reduce, barrier, allreduce, two-phase-commit, scatter, gather, "
-                    "allgather, alltoall, reduce-scatter, scan or exscan",
-                    name);
+  return make_error(
+      Status::invalid_argument,
+      "unknown operation '{}': use broadcast, reduce, barrier, allreduce, two-phase-commit, scatter, gather, "
+      "allgather, alltoall, reduce-scatter, scan or exscan",
+      name);
 }
 
 const std::vector<TopologyInfo>& topologies() {
   static const std::vector<TopologyInfo> all = [] {
     auto list = plan::tree_topologies();
-    list.push_back({"dissemination", "barrier in ceil(log2 n) rounds of pairwise signals; allreduce by recursive doubling", false});
+    list.push_back({"dissemination",
+                    "barrier in ceil(log2 n) rounds of pairwise signals; allreduce by recursive doubling", false});
     list.push_back({"best", "our planner: construction, then search within the budget", true});
     list.push_back({"optimal", "exact, with proof, for small groups", true});
     return list;

@@ -1,6 +1,4 @@
 // From recipes to schedules: names, trees, and the candidates for an operation.
-#include "smelt/schedule.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -14,6 +12,7 @@
 #include "plan/simulator/simulate_schedule.hpp"
 #include "plan/trees/builders.hpp"
 #include "plan/trees/tree.hpp"
+#include "smelt/schedule.hpp"
 
 namespace smelt {
 namespace {
@@ -86,10 +85,8 @@ bool has_rank_blocks(Operation operation) noexcept {
     case Operation::gather:
     case Operation::allgather:
     case Operation::alltoall:
-    case Operation::reduce_scatter:
-      return true;
-    default:
-      return false;
+    case Operation::reduce_scatter: return true;
+    default: return false;
   }
 }
 

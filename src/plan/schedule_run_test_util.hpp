@@ -360,8 +360,7 @@ class ScheduleRun {
       case Kind::recv:
       case Kind::recv_combine:
       case Kind::exchange:
-      case Kind::exchange_combine:
-        return perform_message(number, move, progress);
+      case Kind::exchange_combine: return perform_message(number, move, progress);
       case Kind::get:
         if (move.share != Share::none) return perform_shared(number, move, progress);
         count(number, move.source, read(number, move.source, move.from).size());
@@ -380,21 +379,13 @@ class ScheduleRun {
         write(number, move.peer, move.to, content);
         return true;
       }
-      case Kind::copy:
-        write(number, number, move.to, read(number, number, move.from));
-        return true;
-      case Kind::combine:
-        write_sum(number, move, read(number, number, move.from));
-        return true;
-      case Kind::post:
-        raise(number, move.tick);
-        return true;
-      case Kind::await:
-        return has_reached(number, move.source, value_of(rank, rank.chunk, move.tick));
+      case Kind::copy: write(number, number, move.to, read(number, number, move.from)); return true;
+      case Kind::combine: write_sum(number, move, read(number, number, move.from)); return true;
+      case Kind::post: raise(number, move.tick); return true;
+      case Kind::await: return has_reached(number, move.source, value_of(rank, rank.chunk, move.tick));
       case Kind::await_body:
         return has_reached(number, move.source, value_of(rank, rank.cutting.body_chunks() - 1, rank.schedule.ticks));
-      case Kind::flush:
-        return rank.lent == 0;
+      case Kind::flush: return rank.lent == 0;
     }
     return false;
   }
@@ -530,19 +521,13 @@ class ScheduleRun {
     const int block = static_cast<int>(index / length());
     const std::size_t element = index % length();
     switch (operation_) {
-      case Operation::broadcast:
-        return {place(0, element), request_.root};
-      case Operation::scatter:
-        return {place(number, element), request_.root};
+      case Operation::broadcast: return {place(0, element), request_.root};
+      case Operation::scatter: return {place(number, element), request_.root};
       case Operation::gather:
-      case Operation::allgather:
-        return {place(block, element), block};
-      case Operation::alltoall:
-        return {place(number, element), block};
-      case Operation::reduce_scatter:
-        return {place(number, element), -1};
-      default:
-        return {place(0, element), -1};
+      case Operation::allgather: return {place(block, element), block};
+      case Operation::alltoall: return {place(number, element), block};
+      case Operation::reduce_scatter: return {place(number, element), -1};
+      default: return {place(0, element), -1};
     }
   }
 

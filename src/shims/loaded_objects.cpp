@@ -83,7 +83,8 @@ void LoadedObject::read_dynamic() noexcept {
   if (names_ == nullptr) symbols_ = nullptr;
   if (names_ != nullptr && name != 0) name_ = names_ + name;
   if (first != nullptr && bytes / sizeof *first >= relative) {
-    relocations_ = {first + relative, bytes / sizeof *first - relative};  // the relative ones, without symbols, come first
+    relocations_ = {first + relative,
+                    bytes / sizeof *first - relative};  // the relative ones, without symbols, come first
   }
   if (imports_.first != nullptr && with_addends) imports_.number = import_bytes / sizeof *imports_.first;
 }
@@ -183,19 +184,14 @@ bool LoadedObject::holds_address(const ElfW(Rela) & relocation) noexcept {
   switch (ELF64_R_TYPE(relocation.r_info)) {
 #if defined(__x86_64__)
     case R_X86_64_GLOB_DAT:
-    case R_X86_64_JUMP_SLOT:
-      return true;
-    case R_X86_64_64:
-      return relocation.r_addend == 0;
+    case R_X86_64_JUMP_SLOT: return true;
+    case R_X86_64_64: return relocation.r_addend == 0;
 #elif defined(__aarch64__)
     case R_AARCH64_GLOB_DAT:
-    case R_AARCH64_JUMP_SLOT:
-      return true;
-    case R_AARCH64_ABS64:
-      return relocation.r_addend == 0;
+    case R_AARCH64_JUMP_SLOT: return true;
+    case R_AARCH64_ABS64: return relocation.r_addend == 0;
 #endif
-    default:
-      return false;
+    default: return false;
   }
 }
 
@@ -205,7 +201,8 @@ bool LoadedObject::permit(const void* begin, const void* end, bool writing) cons
   int access = PROT_READ;
   for (int i = 0; i < header_count_; ++i) {
     const auto& header = headers_[i];
-    if (header.p_type != PT_LOAD || !Range{base_ + header.p_vaddr, base_ + header.p_vaddr + header.p_memsz}.contains(begin)) {
+    if (header.p_type != PT_LOAD ||
+        !Range{base_ + header.p_vaddr, base_ + header.p_vaddr + header.p_memsz}.contains(begin)) {
       continue;
     }
     if ((header.p_flags & PF_X) != 0) access |= PROT_EXEC;

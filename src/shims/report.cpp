@@ -64,7 +64,8 @@ struct Report {
     if (counted == 0) return {};
     std::sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n));
     return {std::accumulate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(counted), 0.0) /
-                static_cast<double>(counted), n};
+                static_cast<double>(counted),
+            n};
   }
 
   static std::uint64_t taken(const InterceptedFunction& entry) noexcept {
@@ -86,14 +87,14 @@ struct Report {
                       ours.cycles * ns_per_cycle * 1e-3, original.cycles * ns_per_cycle * 1e-3,
                       gain * 1e-9 * static_cast<double>(calls));
       }
-      std::fprintf(stderr, "  %s: taken over %llu times; %s\n", entry.function_,
-                   static_cast<unsigned long long>(calls), saved);
+      std::fprintf(stderr, "  %s: taken over %llu times; %s\n", entry.function_, static_cast<unsigned long long>(calls),
+                   saved);
     }
     for (const auto& reason : entry.reason_) {
       const auto count = reason.count.load(std::memory_order_relaxed);
       if (count == 0) continue;
-      std::fprintf(stderr, "  %s: passed on %llu times: %s\n", entry.function_,
-                   static_cast<unsigned long long>(count), reason.why.load(std::memory_order_relaxed));
+      std::fprintf(stderr, "  %s: passed on %llu times: %s\n", entry.function_, static_cast<unsigned long long>(count),
+                   reason.why.load(std::memory_order_relaxed));
     }
     if (const auto count = entry.other_reasons_.load(std::memory_order_relaxed); count > 0) {
       std::fprintf(stderr, "  %s: passed on %llu times for other reasons\n", entry.function_,
@@ -128,8 +129,7 @@ void InterceptedFunction::enlist() noexcept {
   if (enlisted_.load(std::memory_order_relaxed) || enlisted_.exchange(true, std::memory_order_relaxed)) return;
   next_ = entries.load(std::memory_order_relaxed);
   // Release: whoever walks the list (print_all, acquire) sees next_.
-  while (!entries.compare_exchange_weak(next_, this, std::memory_order_release, std::memory_order_relaxed)) {
-  }
+  while (!entries.compare_exchange_weak(next_, this, std::memory_order_release, std::memory_order_relaxed)) {}
 }
 
 void InterceptedFunction::count() noexcept {

@@ -1,6 +1,7 @@
-// Programs that are started from one with smelt inherit its LD_PRELOAD, and some cannot have anything preloaded: those of
-// another architecture or C library complain or end, and the runtimes of sanitizers insist on being first. What starts
-// programs is therefore taken over: for such a program smelt's libraries are left out of the LD_PRELOAD that it gets.
+// Programs that are started from one with smelt inherit its LD_PRELOAD, and some cannot have anything preloaded: those
+// of another architecture or C library complain or end, and the runtimes of sanitizers insist on being first. What
+// starts programs is therefore taken over: for such a program smelt's libraries are left out of the LD_PRELOAD that it
+// gets.
 //
 // It may be called between vfork and exec, and by signal handlers: it uses the stack, system calls and nothing else.
 #include <alloca.h>
@@ -88,7 +89,9 @@ class ElfProgram {
   }
 
   /// Statically linked ones take no notice.
-  bool has_other_loader() const noexcept { return loader_[0] != '\0' && std::strcmp(base_name(loader_), own_loader) != 0; }
+  bool has_other_loader() const noexcept {
+    return loader_[0] != '\0' && std::strcmp(base_name(loader_), own_loader) != 0;
+  }
 
   /// Sanitizers stand between a program and the C library. They are its own, or a library that it needs.
   bool is_sanitized() const noexcept {

@@ -46,12 +46,9 @@ const char* to_string(Consistency consistency) noexcept {
 
 const char* to_string(Faults faults) noexcept {
   switch (faults) {
-    case Faults::none:
-      return "none";
-    case Faults::crash:
-      return "crash";
-    case Faults::stop:
-      return "stop";
+    case Faults::none: return "none";
+    case Faults::crash: return "crash";
+    case Faults::stop: return "stop";
   }
   return "none";
 }

@@ -94,14 +94,9 @@ void AlgorithmRace::look() {
   for (std::size_t i = 0; i < contenders_.size(); ++i) {
     if (i == leader_ || contenders_[i].standing == Standing::out) continue;
     switch (judge(ratios(i, leader_), rules).verdict) {
-      case Verdict::faster:
-        contenders_[i].standing = Standing::out;
-        break;
-      case Verdict::equal:
-        contenders_[i].standing = Standing::equal;
-        break;
-      default:
-        all_equal = false;
+      case Verdict::faster: contenders_[i].standing = Standing::out; break;
+      case Verdict::equal: contenders_[i].standing = Standing::equal; break;
+      default: all_equal = false;
     }
   }
   decided_ = all_equal;

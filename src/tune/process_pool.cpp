@@ -26,8 +26,7 @@ namespace {
   int status = 1;
   try {
     status = work(rank);
-  } catch (...) {
-  }
+  } catch (...) {}
   _exit(status);
 }
 
@@ -72,8 +71,7 @@ void ProcessPool::end(double patience_s) noexcept {
   }
   for (const pid_t child : children_) kill(child, SIGKILL);
   for (const pid_t child : children_) {
-    while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
   }
   children_.clear();
 }

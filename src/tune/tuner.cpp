@@ -47,8 +47,7 @@ constexpr double write_ns_per_byte = 0.15;  ///< of the inputs
 constexpr std::size_t most_rank_bytes = std::size_t{512} << 20, most_bytes_in_all = std::size_t{2} << 30;
 constexpr std::size_t most_contenders = 16;
 constexpr double strict_prospect = 1.25;  ///< recipes slower than this times the loose winner are not raced as strict
-constexpr int passes[] = {2,  4,  7,  10, 12, 14,
-                          17, 20, 24, 28, 34, 40};   ///< rounds of a cell after each pass
+constexpr int passes[] = {2, 4, 7, 10, 12, 14, 17, 20, 24, 28, 34, 40};  ///< rounds of a cell after each pass
 constexpr double waiting_share = 0.4;                ///< largest share of the time for waiting for usual moments
 constexpr auto nap = std::chrono::milliseconds(50);  ///< until the next check
 constexpr int first_look = 10;                       ///< rounds before the first verdict: those of several passes
@@ -83,14 +82,10 @@ double value_of(const TunerCall& call, std::size_t index) {
   switch (call.operation) {
     case Operation::allreduce:
     case Operation::broadcast:
-    case Operation::reduce:
-      value = 3.0;
-      break;
+    case Operation::reduce: value = 3.0; break;
     case Operation::scan:
-    case Operation::exscan:
-      break;
-    default:
-      value = 2.0;
+    case Operation::exscan: break;
+    default: value = 2.0;
   }
   value *= call.bytes <= 65536 ? 3.0 : call.bytes <= (1u << 20) ? 2.0 : 1.0;
   if (call.sync == Sync::loose) value *= 2.0;

@@ -30,10 +30,8 @@ bool overlaps(Operation operation) {
     case Operation::allreduce:
     case Operation::allgather:
     case Operation::alltoall:
-    case Operation::reduce_scatter:
-      return false;
-    default:
-      return true;
+    case Operation::reduce_scatter: return false;
+    default: return true;
   }
 }
 
@@ -41,16 +39,12 @@ bool overlaps(Operation operation) {
 bool starts(Operation operation, int rank, int size) {
   switch (operation) {
     case Operation::broadcast:
-    case Operation::scatter:
-      return rank == 0;
+    case Operation::scatter: return rank == 0;
     case Operation::reduce:
-    case Operation::gather:
-      return rank != 0 || size == 1;
+    case Operation::gather: return rank != 0 || size == 1;
     case Operation::scan:
-    case Operation::exscan:
-      return rank != size - 1 || size == 1;
-    default:
-      return true;
+    case Operation::exscan: return rank != size - 1 || size == 1;
+    default: return true;
   }
 }
 
@@ -62,22 +56,14 @@ BufferLengths lengths_of(const TunerCall& call, int rank, int ranks) {
   const std::size_t one = call.bytes, all = call.bytes * static_cast<std::size_t>(ranks);
   const bool root = rank == 0;
   switch (call.operation) {
-    case Operation::broadcast:
-      return {0, one};
-    case Operation::reduce:
-      return {one, root ? one : 0};
-    case Operation::scatter:
-      return {root ? all : 0, one};
-    case Operation::gather:
-      return {one, root ? all : 0};
-    case Operation::allgather:
-      return {one, all};
-    case Operation::alltoall:
-      return {all, all};
-    case Operation::reduce_scatter:
-      return {all, one};
-    default:
-      return {one, one};
+    case Operation::broadcast: return {0, one};
+    case Operation::reduce: return {one, root ? one : 0};
+    case Operation::scatter: return {root ? all : 0, one};
+    case Operation::gather: return {one, root ? all : 0};
+    case Operation::allgather: return {one, all};
+    case Operation::alltoall: return {all, all};
+    case Operation::reduce_scatter: return {all, one};
+    default: return {one, one};
   }
 }
 
@@ -88,8 +74,7 @@ double empty_window_ns() {
   std::vector<double> times;
   for (int n = 0; n < windows; ++n) {
     const auto start = ticks() + wait;
-    while (ticks() < start) {
-    }
+    while (ticks() < start) {}
     times.push_back(static_cast<double>(ticks() - start) / ticks_per_ns());
   }
   return midmean_of(times);
@@ -214,8 +199,7 @@ Status TunerTeam::windows(const TimingTask& task, const SelectedRecipe& choice) 
     }
     const std::uint64_t start = first + static_cast<std::uint64_t>(at) * task.guard_ticks;
     const bool late = ticks() >= start;
-    while (waits && ticks() < start) {
-    }
+    while (waits && ticks() < start) {}
     if (const Status done = place.run_with(call, choice); done != Status::ok) return done;
     const auto end = ticks_when_read([&] { return read(task.call); });
     const double ns = static_cast<double>(std::max(end, start) - start) / ticks_per_ns() - window_ns_;
@@ -293,8 +277,7 @@ Status TunerTeam::execute(const TimingTask& task) noexcept {
   const SelectedRecipe* choice = nullptr;
   try {
     if (recipe) choice = places_[static_cast<std::size_t>(task.place)]->state().selector->choice(*recipe);
-  } catch (const std::bad_alloc&) {
-  }
+  } catch (const std::bad_alloc&) {}
   if (choice == nullptr) {
     endpoint_.state().fail(Status::out_of_memory, "tune: no memory for a recipe");
     return endpoint_.state().status();

@@ -44,9 +44,9 @@ struct TunerCall {
   bool operator==(const TunerCall&) const = default;
 };
 
-/// The times at which a loop begins and each of its samples ends. Per rank at first; then the maximum over all ranks. The
-/// differences between maxima add up to the elapsed time. The maximum of differences would be larger if ranks finish in
-/// varying order, as they do if they share a PU.
+/// The times at which a loop begins and each of its samples ends. Per rank at first; then the maximum over all ranks.
+/// The differences between maxima add up to the elapsed time. The maximum of differences would be larger if ranks
+/// finish in varying order, as they do if they share a PU.
 class LoopTimestamps {
  public:
   static constexpr int most_samples = 64;

@@ -1,5 +1,5 @@
-// compare OBJDUMP OBJECT: the functions NAME_array and NAME_plain of the object have the same instructions in the same order.
-// Registers, and which operand of a comparison comes first, are the compiler's choice; padding does not count.
+// compare OBJDUMP OBJECT: the functions NAME_array and NAME_plain of the object have the same instructions in the same
+// order. Registers, and which operand of a comparison comes first, are the compiler's choice; padding does not count.
 #include <cstdio>
 #include <map>
 #include <string>

@@ -1,5 +1,5 @@
-// The same loops over smelt's arrays and over plain memory. compare.cpp compares what they are compiled to: functions whose
-// names differ in "array" and "plain" alone.
+// The same loops over smelt's arrays and over plain memory. compare.cpp compares what they are compiled to: functions
+// whose names differ in "array" and "plain" alone.
 #include "smelt/array.hpp"
 
 extern "C" {

@@ -125,8 +125,7 @@ Call smelt_on_terminal(const Words& words, const Words& environment) {
     execute(with_command(words));
   }
   Call result;
-  while (drain(terminal, result.out)) {
-  }
+  while (drain(terminal, result.out)) {}
   close(terminal);
   result.exit_code = exit_code_of(child);
   return result;

@@ -1,4 +1,5 @@
-// smelt graph, as a user calls it: programs checked, explained, compiled and run; graphs converted, made up and counted.
+// smelt graph, as a user calls it: programs checked, explained, compiled and run; graphs converted, made up and
+// counted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,19 +20,21 @@ std::string content_of(const std::string& file) {
 }
 
 const std::string& square() {
-  static const std::string file = scratch_file("square.wel", "# a square with a diagonal\n0 1 4\n0 2 1\n1 3 5\n2 1 2\n3 0 3\n");
+  static const std::string file =
+      scratch_file("square.wel", "# a square with a diagonal\n0 1 4\n0 2 1\n1 3 5\n2 1 2\n3 0 3\n");
   return file;
 }
 
 const std::string& reach() {
-  static const std::string file = scratch_file("reach.gm",
-                                               "Procedure reach(G: Graph, root: Node, len: E_P<Int>; far: N_P<Int>, n: Int) : Double {\n"
-                                               "  G.far = 0;\n"
-                                               "  InBFS (v: G.Nodes From root) v.far = Sum(e: v.OutEdges){e.len};\n"
-                                               "  n = Count(v: G.Nodes)(v.far > 0);\n"
-                                               "  Print \"edges\", G.NumEdges();\n"
-                                               "  Return (Double) n / 2;\n"
-                                               "}\n");
+  static const std::string file =
+      scratch_file("reach.gm",
+                   "Procedure reach(G: Graph, root: Node, len: E_P<Int>; far: N_P<Int>, n: Int) : Double {\n"
+                   "  G.far = 0;\n"
+                   "  InBFS (v: G.Nodes From root) v.far = Sum(e: v.OutEdges){e.len};\n"
+                   "  n = Count(v: G.Nodes)(v.far > 0);\n"
+                   "  Print \"edges\", G.NumEdges();\n"
+                   "  Return (Double) n / 2;\n"
+                   "}\n");
   return file;
 }
 
@@ -46,7 +49,9 @@ TEST(GraphCommand, RunsAProgramOnAFile) {
 
 TEST(GraphCommand, RunHasThePromisedKeys) {
   const std::string file = scratch() + "/far.txt";
-  const Json document = smelt({"graph", "run", reach(), square(), "0", "len=7", "--values", "2", "--repeat", "3", "--output", "far=" + file, "--json"}).json();
+  const Json document = smelt({"graph", "run", reach(), square(), "0", "len=7", "--values", "2", "--repeat", "3",
+                               "--output", "far=" + file, "--json"})
+                            .json();
   EXPECT_EQ(document["procedure"], "reach");
   EXPECT_EQ(document["returned"], 2.0);
   EXPECT_EQ(document["values"]["n"], 4);
@@ -61,7 +66,8 @@ TEST(GraphCommand, RunHasThePromisedKeys) {
 
 TEST(GraphCommand, ProgramsOfTheLibraryNeedNoCompiler) {
   const Words no_compiler = {"PATH=/nonexistent"};
-  const Json document = smelt({"graph", "run", "hop_dist", square(), "root=2", "--values", "all", "--json"}, "", no_compiler).json();
+  const Json document =
+      smelt({"graph", "run", "hop_dist", square(), "root=2", "--values", "all", "--json"}, "", no_compiler).json();
   EXPECT_EQ(document["properties"]["dist"]["values"], Json({3, 1, 0, 2}));
   expect_one_line(smelt({"graph", "run", reach(), square(), "root=0"}, "", no_compiler), 1, "no C++ compiler");
 }
@@ -91,7 +97,8 @@ TEST(GraphCommand, CheckShowsTheLineWithACaret) {
   EXPECT_EQ(document["messages"][0]["column"], 22);
   EXPECT_EQ(document["messages"][0]["severity"], "error");
   const Json good = smelt({"graph", "check", reach(), "--json"}).json();
-  EXPECT_EQ(good["procedures"][0]["signature"], "reach(G: Graph, root: Node, len: E_P<Int>; far: N_P<Int>, n: Int) : Double");
+  EXPECT_EQ(good["procedures"][0]["signature"],
+            "reach(G: Graph, root: Node, len: E_P<Int>; far: N_P<Int>, n: Int) : Double");
 }
 
 TEST(GraphCommand, ExplainHasArraysDecisionsAndPlacements) {
@@ -121,7 +128,9 @@ TEST(GraphCommand, CompileWritesCppAndLibraries) {
   EXPECT_EQ(smelt({"graph", "compile", reach(), "-o", file}).exit_code, 0);
   EXPECT_EQ(content_of(file), text.out);
   EXPECT_EQ(smelt({"graph", "compile", reach(), "-o", library}).exit_code, 0);
-  EXPECT_TRUE(content_of(library).starts_with("\x7f" "ELF"));
+  EXPECT_TRUE(
+      content_of(library).starts_with("\x7f"
+                                      "ELF"));
 }
 
 TEST(GraphCommand, GraphsAreMadeConvertedAndCounted) {
@@ -135,7 +144,8 @@ TEST(GraphCommand, GraphsAreMadeConvertedAndCounted) {
   const Json converted = smelt({"graph", "convert", made, plain, "--json"}).json();
   EXPECT_EQ(converted["edges"], first["edges"]);
   EXPECT_EQ(smelt({"graph", "stats", plain, "--json"}).json()["out_degree"], first["out_degree"]);
-  EXPECT_EQ(smelt({"graph", "stats", "kron:8:seed=3", "--threads", "3", "--json"}).json()["out_degree"], first["out_degree"]);
+  EXPECT_EQ(smelt({"graph", "stats", "kron:8:seed=3", "--threads", "3", "--json"}).json()["out_degree"],
+            first["out_degree"]);
 }
 
 TEST(GraphCommand, MistakesCostOneLine) {

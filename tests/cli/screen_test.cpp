@@ -24,8 +24,8 @@ Words planning(const std::string& command, const Words& more = {}) {
 }
 
 TEST(Screen, EveryCommandExplainsItself) {
-  for (const std::string command :
-       {"measure", "show", "import", "synth", "plan", "simulate", "compare", "explain", "bench", "inspect", "settings"}) {
+  for (const std::string command : {"measure", "show", "import", "synth", "plan", "simulate", "compare", "explain",
+                                    "bench", "inspect", "settings"}) {
     SCOPED_TRACE(command);
     const Call help = smelt({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);

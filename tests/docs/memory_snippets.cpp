@@ -1,8 +1,7 @@
 // What the page on placed arrays shows in C++, as a program.
+#include <cstdio>
 #include <smelt/array.hpp>
 #include <smelt/communicator.hpp>
-
-#include <cstdio>
 #include <span>
 #include <vector>
 
@@ -24,8 +23,8 @@ void loop() {
   auto comm = smelt::Communicator::create();
   auto x = smelt::Array<double>::create(n, *comm, {.placement = smelt::Placement::partitioned});
   auto ran = comm->run([&](smelt::Rank& rank) {
-    const std::span<double> local = x->local();                   // once per thread
-    smelt::parallel_for(rank, *x, [&](smelt::IndexRange part) {    // the rank's own part, on its node
+    const std::span<double> local = x->local();                  // once per thread
+    smelt::parallel_for(rank, *x, [&](smelt::IndexRange part) {  // the rank's own part, on its node
       for (std::size_t i = part.first; i < part.last; ++i) local[i] *= 2;
     });
   });

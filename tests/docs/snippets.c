@@ -1,8 +1,7 @@
 /* What the pages show in C, as a program: a page's block is a run of lines of this file or of an example. */
 #define _POSIX_C_SOURCE 200809L
-#include <smelt/smelt.h>
-
 #include <pthread.h>
+#include <smelt/smelt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -43,7 +42,7 @@ static void persistent(smelt_rank* rank, void* context) {
   for (int step = 0; step < steps; ++step) {
     smelt_request_start(request);
     int done = 0;
-    while (more_to_compute()) smelt_request_test(request, &done);   /* moves it along */
+    while (more_to_compute()) smelt_request_test(request, &done); /* moves it along */
     smelt_request_wait(request);
   }
   smelt_request_free(request);
@@ -89,7 +88,9 @@ static void* pass(void* nothing) {
 
 static void counted_barriers(void) {
   pthread_t other;
-  smelt_counted_barrier_init(&counted_barrier, threads);  /* or smelt_counted_barrier_init_private, if no other process takes part: waking is cheaper */
+  smelt_counted_barrier_init(
+      &counted_barrier,
+      threads); /* or smelt_counted_barrier_init_private, if no other process takes part: waking is cheaper */
   pthread_create(&other, NULL, pass, NULL);
   pass(NULL);
   pthread_join(other, NULL);
@@ -99,7 +100,8 @@ static void counted_barriers(void) {
 static void maps(void) {
   smelt_map* hits;
   uint64_t page = 7;
-  if (smelt_map_create_shared("hits", sizeof page, sizeof(int64_t), 100000, 0, &hits) != SMELT_OK) puts(smelt_last_error());
+  if (smelt_map_create_shared("hits", sizeof page, sizeof(int64_t), 100000, 0, &hits) != SMELT_OK)
+    puts(smelt_last_error());
   smelt_map_fetch_add(hits, &page, 1, NULL);
   smelt_map_free(hits);
 }
@@ -111,7 +113,7 @@ static int join(int rank) {
   smelt_rank* me;
   /* in each process */
   smelt_communicator_create_shared("weather", size, rank, NULL, &communicator);
-  smelt_communicator_attach(communicator, rank, &me);      /* or smelt_communicator_run */
+  smelt_communicator_attach(communicator, rank, &me); /* or smelt_communicator_run */
   const int status = smelt_barrier(me);
   smelt_rank_free(me);
   smelt_communicator_free(communicator);

@@ -1,16 +1,15 @@
 // What the pages show in C++, as programs: a page's block is a run of lines of this file or of an example.
-#include <smelt/communicator.hpp>
-#include <smelt/exact_sum.hpp>
-#include <smelt/graph_algorithms.hpp>
-#include <smelt/green_marl.hpp>
-#include <smelt/measure.hpp>
-
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <smelt/communicator.hpp>
+#include <smelt/exact_sum.hpp>
+#include <smelt/graph_algorithms.hpp>
+#include <smelt/green_marl.hpp>
+#include <smelt/measure.hpp>
 #include <string>
 #include <vector>
 
@@ -42,14 +41,14 @@ void the_same_bits(smelt::Rank& rank) {
   }
   {
     double total = 0;
-    smelt::sum_exactly(rank, part, n, &total);    // all ranks' parts, whatever their lengths
+    smelt::sum_exactly(rank, part, n, &total);  // all ranks' parts, whatever their lengths
     expect(total > 0, "the first two add up to something");
   }
   {
     smelt::ExactSum mine, all;
-    mine.add(part, n);                            // double or float, one by one or arrays
+    mine.add(part, n);  // double or float, one by one or arrays
     rank.allreduce(&mine, &all, 1, smelt::exact_sum());
-    double total = all.to_double();               // or to_float(): rounded once, not twice
+    double total = all.to_double();  // or to_float(): rounded once, not twice
     expect(total > 0, "the same by hand");
   }
 }
@@ -93,7 +92,7 @@ void graphs() {
   std::ofstream("links.el") << "0 1\n0 2\n1 2\n2 0\n3 2\n";
   std::ofstream("rank.gm") << "Procedure count(G: Graph) : Long {\n  Return G.NumNodes();\n}\n";
   auto graph = smelt::graph::load("links.el");
-  auto ranks = smelt::graph::pagerank(*graph);                       // ready
+  auto ranks = smelt::graph::pagerank(*graph);  // ready
   auto program = smelt::graph::GreenMarl::read("rank.gm")->compile(graph->node_id_bytes(), graph->edge_id_bytes());
   expect(ranks && ranks->rank.size() == 4, "four nodes have a rank");
   expect(program || !program.error().message.empty(), "compiled, or a reason");

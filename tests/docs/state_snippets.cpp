@@ -1,11 +1,10 @@
 // What the pages on shared state show in C++, as a program.
-#include <smelt/map.hpp>
-#include <smelt/replicated_log.hpp>
-
 #include <unistd.h>
 
 #include <cstdio>
 #include <map>
+#include <smelt/map.hpp>
+#include <smelt/replicated_log.hpp>
 #include <span>
 #include <string>
 
@@ -48,10 +47,10 @@ struct Add {
 
 void agree() {
   const int rank = 0;
-  auto log = smelt::ReplicatedLog::create_shared("counts", 1, std::span(&rank, 1));   // in each process
+  auto log = smelt::ReplicatedLog::create_shared("counts", 1, std::span(&rank, 1));  // in each process
   auto map = smelt::Replicated<std::map<int, int>, Add>::attach(*log, rank);
-  int sum = *map->update(Add{1, 5});                                            // on all replicas, once
-  int now = *map->read([](const auto& all) { return all.at(1); });              // sees every update that has returned
+  int sum = *map->update(Add{1, 5});                                // on all replicas, once
+  int now = *map->read([](const auto& all) { return all.at(1); });  // sees every update that has returned
   expect(sum == 5 && now == 5, "an update is seen by reads");
 }
 

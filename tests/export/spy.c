@@ -22,12 +22,12 @@ static void note(const char* name, int* known) {
 }
 
 #ifdef SPY_WRAP
-#define SPY(name)                             \
-  word __real_##name(PARAMETERS);             \
-  word __wrap_##name(PARAMETERS) {            \
-    static int known;                         \
-    note(#name, &known);                      \
-    return __real_##name(ARGUMENTS);          \
+#define SPY(name)                    \
+  word __real_##name(PARAMETERS);    \
+  word __wrap_##name(PARAMETERS) {   \
+    static int known;                \
+    note(#name, &known);             \
+    return __real_##name(ARGUMENTS); \
   }
 SPY(MPIR_Bcast_intra_binomial)
 SPY(MPIR_Bcast_intra_scatter_ring_allgather)
@@ -43,13 +43,13 @@ SPY(MPIR_Alltoall_intra_brucks)
 SPY(MPIR_Alltoall_intra_pairwise)
 SPY(MPIR_Alltoall_intra_scattered)
 #else
-#define SPY(name)                                                       \
-  word ompi_coll_base_##name(PARAMETERS) {                              \
-    static int known;                                                   \
-    static function real;                                               \
+#define SPY(name)                                                          \
+  word ompi_coll_base_##name(PARAMETERS) {                                 \
+    static int known;                                                      \
+    static function real;                                                  \
     if (!real) real = (function)dlsym(RTLD_NEXT, "ompi_coll_base_" #name); \
-    note(#name, &known);                                                \
-    return real(ARGUMENTS);                                             \
+    note(#name, &known);                                                   \
+    return real(ARGUMENTS);                                                \
   }
 SPY(bcast_intra_basic_linear)
 SPY(bcast_intra_chain)

@@ -75,7 +75,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     if (*format == graph::Format::smelt) repair(content);
     const int descriptor = memfd_create("fuzz", MFD_CLOEXEC);
-    require(write(descriptor, content.data(), content.size()) == static_cast<ssize_t>(content.size()), "no memory file");
+    require(write(descriptor, content.data(), content.size()) == static_cast<ssize_t>(content.size()),
+            "no memory file");
     graph::LoadOptions options;
     options.format = *format;
     options.threads = 2;

@@ -16,7 +16,8 @@ void check_messages(const graph::GreenMarl& program, std::string_view text) {
   for (const auto& message : program.messages()) {
     smelt::fuzz::check_message(message.text);
     require(message.line >= 1 && message.line <= lines, "a message about a line that is not there", message.text);
-    require(message.column >= 1 && message.column <= static_cast<int>(text.size()) + 1, "a message about no column", message.text);
+    require(message.column >= 1 && message.column <= static_cast<int>(text.size()) + 1, "a message about no column",
+            message.text);
     errors |= message.severity == graph::Message::Severity::error;
   }
   require(errors != program.good(), "neither good nor wrong");
@@ -39,13 +40,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!program.good()) return 0;
   for (const auto& procedure : program.procedures()) {
     for (const auto& array : program.arrays(procedure.name)) {
-      require(!array.name.empty() && !array.reads.empty() && !array.writes.empty(), "an array without formulas", array.name);
+      require(!array.name.empty() && !array.reads.empty() && !array.writes.empty(), "an array without formulas",
+              array.name);
     }
   }
   program.main_procedure();
   graph::CompileOptions options;
   check_code(program, options);
-  options.neighbours = size % 2 == 0 ? graph::CompileOptions::Neighbours::push : graph::CompileOptions::Neighbours::pull;
+  options.neighbours =
+      size % 2 == 0 ? graph::CompileOptions::Neighbours::push : graph::CompileOptions::Neighbours::pull;
   options.fuse = size % 3 != 0;
   options.precompute = size % 5 != 0;
   options.merge = size % 7 != 0;

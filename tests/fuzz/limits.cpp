@@ -1,5 +1,5 @@
 // The files of /proc and /sys that say what a process may use, and lists of ids.
-#include "machine/topology/allowance.hpp"
+#include "machine/limits.hpp"
 
 #include <unistd.h>
 
@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include "fuzz.hpp"
-#include "machine/limits.hpp"
 #include "machine/text.hpp"
+#include "machine/topology/allowance.hpp"
 
 namespace {
 

@@ -9,7 +9,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const Machine machine = *synthesize_machine({.packages = 2, .cores = 4});
   try {
     const auto plan = cli::parse_plan_document(machine, std::string(fuzz::text_of(data, size)), "fuzz");
-    const auto again = cli::parse_plan_document(machine, cli::format_json(cli::plan_document(machine, plan, true)), "again");
+    const auto again =
+        cli::parse_plan_document(machine, cli::format_json(cli::plan_document(machine, plan, true)), "again");
     require(again.operation == plan.operation && again.root == plan.root, "another operation or root");
     require(again.group.pus == plan.group.pus, "another group");
     require(again.steps == plan.steps, "other steps");

@@ -288,7 +288,8 @@ void use_all_collectives(smelt::Rank& rank) {
   ASSERT_EQ(rank.barrier(), Status::ok);
   for (int root = 0; root < n; ++root) {
     std::vector<std::uint32_t> text(100);
-    for (std::size_t i = 0; i < text.size(); ++i) text[i] = me == root ? static_cast<std::uint32_t>(1000 * root + i) : 0;
+    for (std::size_t i = 0; i < text.size(); ++i)
+      text[i] = me == root ? static_cast<std::uint32_t>(1000 * root + i) : 0;
     ASSERT_EQ(rank.broadcast(text.data(), text.size() * sizeof text[0], root), Status::ok);
     for (std::size_t i = 0; i < text.size(); ++i) ASSERT_EQ(text[i], 1000 * root + i);
 
@@ -300,7 +301,10 @@ void use_all_collectives(smelt::Rank& rank) {
 
     for (const int refuser : {-1, n / 2}) {
       int proposal = me == root ? 42 + root : 0;
-      struct Voter { bool yes; int seen; } voter{me != refuser, 0};
+      struct Voter {
+        bool yes;
+        int seen;
+      } voter{me != refuser, 0};
       const auto vote = [](const void* proposed, void* context) {
         auto* self = static_cast<Voter*>(context);
         self->seen = *static_cast<const int*>(proposed);
@@ -411,7 +415,8 @@ TEST(Guest, SchedulesAreRightAcrossNumaNodes) {
     options.search_ms = 0;
     auto cases = cases_for(group.size());
     const std::string name = recipe->algorithm;
-    std::erase_if(cases, [&](const auto& one) { return !name.starts_with(std::string(to_string(one.operation)) + "_"); });
+    std::erase_if(cases,
+                  [&](const auto& one) { return !name.starts_with(std::string(to_string(one.operation)) + "_"); });
     run_on(machine, group, options, [&](smelt::Rank& rank) { EXPECT_EQ(problem_with(rank, cases), ""); });
   }
 }

@@ -1,4 +1,5 @@
-// Runs inside a virtual machine with several NUMA nodes (run_guest.sh), and checks page by page where placed arrays lie.
+// Runs inside a virtual machine with several NUMA nodes (run_guest.sh), and checks page by page where placed arrays
+// lie.
 #include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,7 +52,9 @@ std::vector<int> nodes_between(int first, int last) {
 }
 std::vector<int> homes() { return nodes_between(0, given("numa_nodes") - given("bare_nodes")); }
 std::vector<int> bare() { return nodes_between(given("numa_nodes") - given("bare_nodes"), given("numa_nodes")); }
-std::vector<int> memory_alone() { return nodes_between(given("numa_nodes"), given("numa_nodes") + given("memory_nodes")); }
+std::vector<int> memory_alone() {
+  return nodes_between(given("numa_nodes"), given("numa_nodes") + given("memory_nodes"));
+}
 
 std::vector<int> pages_of(const void* memory, std::size_t bytes, std::size_t page = 4096) {
   const auto nodes = nodes_of_pages(memory, bytes, page);

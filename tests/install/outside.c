@@ -1,6 +1,5 @@
 /* A program in C that uses an installed smelt: ranks sum their numbers. */
 #include <smelt/smelt.h>
-
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +7,8 @@ static void work(smelt_rank* rank, void* context) {
   int* failures = context;
   const double mine = smelt_rank_number(rank) + 1;
   double total = 0;
-  if (smelt_allreduce(rank, &mine, &total, 1, SMELT_DOUBLE, SMELT_SUM) != SMELT_OK || total != 3) ++failures[smelt_rank_number(rank)];
+  if (smelt_allreduce(rank, &mine, &total, 1, SMELT_DOUBLE, SMELT_SUM) != SMELT_OK || total != 3)
+    ++failures[smelt_rank_number(rank)];
   if (smelt_barrier(rank) != SMELT_OK) ++failures[smelt_rank_number(rank)];
 }
 

@@ -1,13 +1,12 @@
 // A program in C++ that uses an installed smelt through its C++ interface.
+#include <atomic>
+#include <cstdio>
 #include <smelt/channel.hpp>
 #include <smelt/communicator.hpp>
 #include <smelt/machine.hpp>
 #include <smelt/measure.hpp>
 #include <smelt/plan.hpp>
 #include <smelt/settings.hpp>
-
-#include <atomic>
-#include <cstdio>
 
 int main() {
   auto communicator = smelt::Communicator::create(2);

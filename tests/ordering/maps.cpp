@@ -55,8 +55,7 @@ std::uint64_t stress_updates() {
 /// A value of one word, which may be seen before its owner gives the bucket up. MAP_STORE_CELL, MAP_LOAD_CELL.
 std::uint64_t stress_values() {
   auto map = filled();
-  return hand_over([&](auto turn) { map.put(1, turn); }, [&](auto turn) { return map.get(1) == turn; },
-                   many_turns);
+  return hand_over([&](auto turn) { map.put(1, turn); }, [&](auto turn) { return map.get(1) == turn; }, many_turns);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Calls every function that a preload library shows, in a process that has no original of any: whatever it does then, it
-// calls no null pointer. Functions that it hides until there is an original are called, too, at the addresses that its file
-// has. Arguments: the library and the beginnings of the functions' names. Each call has a process.
+// Calls every function that a preload library shows, in a process that has no original of any: whatever it does then,
+// it calls no null pointer. Functions that it hides until there is an original are called, too, at the addresses that
+// its file has. Arguments: the library and the beginnings of the functions' names. Each call has a process.
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/wait.h>
@@ -56,7 +56,8 @@ int main(int argc, char** argv) {
     if (each->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(each->d_un.d_ptr);
     if (each->d_tag == DT_GNU_HASH) hash = reinterpret_cast<const std::uint32_t*>(each->d_un.d_ptr);
   }
-  const std::vector<ElfW(Sym)> in_file = symbols_in_file(map->l_name, reinterpret_cast<std::uintptr_t>(symbols) - map->l_addr);
+  const std::vector<ElfW(Sym)> in_file =
+      symbols_in_file(map->l_name, reinterpret_cast<std::uintptr_t>(symbols) - map->l_addr);
   const auto* bucket = reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const ElfW(Addr)*>(hash + 4) + hash[2]);
   const std::uint32_t* chain = bucket + hash[0];
   int called = 0, broken = 0;

@@ -119,9 +119,9 @@ TEST(Run, LeavesOthersAlone) {
 
 TEST(Run, ChoosesByName) {
   EXPECT_EQ(smelt({"run", "--without", "pthread", "--json", barrier_program}).json()["LD_PRELOAD"], "");
-  EXPECT_EQ(
-      smelt({"run", "--only", "openmp,mpi", "--without", "openmp,mpich", "--json", barrier_program}).json()["LD_PRELOAD"],
-      "");
+  EXPECT_EQ(smelt({"run", "--only", "openmp,mpi", "--without", "openmp,mpich", "--json", barrier_program})
+                .json()["LD_PRELOAD"],
+            "");
   EXPECT_EQ(smelt({"run", "--only", "pthread", "--json", "/bin/true"}).json()["LD_PRELOAD"], library);
   expect_refusal({"--only", "pthraed", barrier_program}, 2, "did you mean 'pthread'?");
 }

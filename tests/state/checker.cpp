@@ -102,14 +102,9 @@ bool follows(const Event& event, Value& value) {
   const bool open = event.end == 0;  // no answer that could be wrong
   const Value before = value;
   switch (event.kind) {
-    case Event::Kind::get:
-      return open || (event.done ? before == Value(event.result) : !before);
-    case Event::Kind::put:
-      value = event.argument;
-      return true;
-    case Event::Kind::erase:
-      value.reset();
-      return open || event.done == before.has_value();
+    case Event::Kind::get: return open || (event.done ? before == Value(event.result) : !before);
+    case Event::Kind::put: value = event.argument; return true;
+    case Event::Kind::erase: value.reset(); return open || event.done == before.has_value();
     case Event::Kind::insert:
       if (!before) value = event.argument;
       return open || event.done == !before;

@@ -1,5 +1,5 @@
-// Storms of the command: processes share a map, some are killed or stopped. It checks itself; what it wrote down is given
-// to Porcupine, too.
+// Storms of the command: processes share a map, some are killed or stopped. It checks itself; what it wrote down is
+// given to Porcupine, too.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -60,9 +60,8 @@ TEST_P(StormTest, MapsKeepTheirPromise) {
   EXPECT_EQ(check_with_porcupine(histories), std::vector(histories.size(), Verdict::holds));
 }
 
-INSTANTIATE_TEST_SUITE_P(Faults, StormTest, testing::Values("crash", "stop"), [](const auto& info) {
-  return std::string(info.param);
-});
+INSTANTIATE_TEST_SUITE_P(Faults, StormTest, testing::Values("crash", "stop"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace smelt::state

@@ -47,7 +47,8 @@ const std::map<std::string, std::map<std::string, Names>>& inner_table() {
         {"simulator", {"trees", "schedule"}},
         {"profile", {}}}},
       {"comm", {{"", {}}, {"group", {""}}, {"collective", {"", "group"}}, {"fork_join", {""}}}},
-      {"memory", {{"", {}}, {"choice", {}}, {"pages", {}}, {"copies", {"pages"}}, {"array", {"choice", "pages", "copies"}}}},
+      {"memory",
+       {{"", {}}, {"choice", {}}, {"pages", {}}, {"copies", {"pages"}}, {"array", {"choice", "pages", "copies"}}}},
       {"state", {{"", {"model"}}, {"model", {""}}, {"log", {""}}, {"map", {""}}}},
   };
   return rooms;
@@ -56,14 +57,20 @@ const std::map<std::string, std::map<std::string, Names>>& inner_table() {
 // Which room a public header belongs to.
 std::string room_of_header(const std::string& name) {
   static const std::map<std::string, std::string> rooms = {
-      {"error.hpp", "base"},    {"settings.hpp", "base"},    {"machine.hpp", "machine"}, {"plan.hpp", "plan"},
-      {"channel.hpp", "channel"}, {"floor.hpp", "base"}, {"measure.hpp", "measure"}, {"communicator.hpp", "comm"},
-      {"schedule.hpp", "plan"}, {"collective.hpp", "plan"}, {"profile.hpp", "plan"}, {"export.hpp", "export"},
-      {"tune.hpp", "tune"}, {"inspect.hpp", "comm"}, {"exact_sum.hpp", "comm"}, {"map_algorithms.hpp", "state"},
-      {"map_model.hpp", "state"}, {"replicated_log.hpp", "state"}, {"map.hpp", "state"}, {"map_table.hpp", "state"},
-        {"smelt.h", "capi"}, {"former_names.h", "capi"}, {"array.hpp", "memory"}, {"placement.hpp", "memory"},
-      {"graph.hpp", "graph"},   {"graph_program.hpp", "graph"}, {"green_marl.hpp", "graph"},
-      {"graph_algorithms.hpp", "graph"},
+      {"error.hpp", "base"},       {"settings.hpp", "base"},
+      {"machine.hpp", "machine"},  {"plan.hpp", "plan"},
+      {"channel.hpp", "channel"},  {"floor.hpp", "base"},
+      {"measure.hpp", "measure"},  {"communicator.hpp", "comm"},
+      {"schedule.hpp", "plan"},    {"collective.hpp", "plan"},
+      {"profile.hpp", "plan"},     {"export.hpp", "export"},
+      {"tune.hpp", "tune"},        {"inspect.hpp", "comm"},
+      {"exact_sum.hpp", "comm"},   {"map_algorithms.hpp", "state"},
+      {"map_model.hpp", "state"},  {"replicated_log.hpp", "state"},
+      {"map.hpp", "state"},        {"map_table.hpp", "state"},
+      {"smelt.h", "capi"},         {"former_names.h", "capi"},
+      {"array.hpp", "memory"},     {"placement.hpp", "memory"},
+      {"graph.hpp", "graph"},      {"graph_program.hpp", "graph"},
+      {"green_marl.hpp", "graph"}, {"graph_algorithms.hpp", "graph"},
   };
   const auto found = rooms.find(name);
   return found == rooms.end() ? "" : found->second;
@@ -132,7 +139,8 @@ Names inner_rooms(const std::string& room) {
   return names;
 }
 
-// What is wrong with including `included`, "room/file" or "room/inner/file", in a file of the same room; "" for nothing.
+// What is wrong with including `included`, "room/file" or "room/inner/file", in a file of the same room; "" for
+// nothing.
 std::string complaint_inside(const std::string& room, const std::string& path, const std::string& included) {
   const auto rooms = inner_table().find(room);
   const std::string from = inner_of(path.substr(std::string("src/").size())), to = inner_of(included);
@@ -254,7 +262,12 @@ Complaints check_readme(const File& file) {
 }
 
 Complaints check_unfinished(const File& file) {
-  static const std::regex note("\\b(TO" "DO|FIX" "ME|XX" "X|HA" "CK)\\b");
+  static const std::regex note(
+      "\\b(TO"
+      "DO|FIX"
+      "ME|XX"
+      "X|HA"
+      "CK)\\b");
   Complaints complaints;
   const auto lines = lines_of(file.text);
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -270,16 +283,17 @@ Complaints check_volatile(const File& file) {
   const auto lines = lines_of(file.text);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string code = std::regex_replace(code_of(lines[i]), assembly, "");
-    if (std::regex_search(code, word)) complaints.push_back(at(file, i) + "volatile is no atomic: " + trimmed(lines[i]));
+    if (std::regex_search(code, word))
+      complaints.push_back(at(file, i) + "volatile is no atomic: " + trimmed(lines[i]));
   }
   return complaints;
 }
 
 Complaints check_docstrings(const File& file) {
   Complaints complaints;
-  bool documented = false;   // a comment stands above, with no empty line since
-  bool hidden = false;       // in a private section or namespace detail
-  int body = 0;              // braces open inside a function body
+  bool documented = false;  // a comment stands above, with no empty line since
+  bool hidden = false;      // in a private section or namespace detail
+  int body = 0;             // braces open inside a function body
   std::string declaration;
   const auto lines = lines_of(file.text);
   for (std::size_t i = 0; i < lines.size(); ++i) {

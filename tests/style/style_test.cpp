@@ -25,7 +25,8 @@ std::vector<File> library_files() {
 std::vector<File> all_files() {
   auto files = library_files();
   for (const auto* directory : {"bench", "tests", "examples", "cmake", "docs", "python"}) {
-    append(files, read_files(root, directory, {".cpp", ".hpp", ".c", ".h", ".sh", ".txt", ".cmake", ".in", ".md", ".py"}));
+    append(files,
+           read_files(root, directory, {".cpp", ".hpp", ".c", ".h", ".sh", ".txt", ".cmake", ".in", ".md", ".py"}));
   }
   return files;
 }
@@ -56,8 +57,9 @@ TEST(Style, IncludeRuleFindsViolations) {
 }
 
 TEST(Style, IncludeRuleAllowsTheTable) {
-  EXPECT_THAT(check_includes({"src/comm/a.cpp", "#include <atomic>\n#include \"plan/tree.hpp\"\n#include "
-                                                "\"smelt/machine.hpp\"\n#include \"comm/ordering.hpp\"\n"}),
+  EXPECT_THAT(check_includes({"src/comm/a.cpp",
+                              "#include <atomic>\n#include \"plan/tree.hpp\"\n#include "
+                              "\"smelt/machine.hpp\"\n#include \"comm/ordering.hpp\"\n"}),
               IsEmpty());
   EXPECT_THAT(check_includes({"src/cli/a.cpp", "#include \"smelt/smelt.h\"\n#include \"cli/table.hpp\"\n"}), IsEmpty());
   EXPECT_THAT(check_includes({"src/shims/mpi/a.cpp", "#include \"smelt/smelt.h\"\n#include \"shims/report.hpp\"\n"}),
@@ -80,9 +82,7 @@ TEST(Style, InnerRoomsHaveRulesOfTheirOwn) {
   EXPECT_THAT(check_includes({"src/plan/a.cpp", "#include \"plan/trees/tree.hpp\"\n"}), IsEmpty());
 }
 
-TEST(Style, SourceFilesSayWhatTheyAreAbout) {
-  EXPECT_THAT(check_header_comments(library_files()), IsEmpty());
-}
+TEST(Style, SourceFilesSayWhatTheyAreAbout) { EXPECT_THAT(check_header_comments(library_files()), IsEmpty()); }
 
 TEST(Style, HeaderCommentRuleFindsViolations) {
   EXPECT_THAT(check_header_comments({{"src/plan/a.cpp", "#include <map>\n"}}), SizeIs(1));
@@ -96,8 +96,8 @@ TEST(Style, HeaderCommentRuleFindsViolations) {
 }
 
 TEST(Style, EveryRoomHasAShortReadme) {
-  for (const auto* room : {"base", "machine", "plan", "channel", "measure", "comm", "tune", "export", "memory", "state", "graph", "capi", "cli",
-                           "shims"}) {
+  for (const auto* room : {"base", "machine", "plan", "channel", "measure", "comm", "tune", "export", "memory", "state",
+                           "graph", "capi", "cli", "shims"}) {
     const auto readmes = read_files(root, std::string("src/") + room, {"README.md"});
     ASSERT_THAT(readmes, SizeIs(1)) << "src/" << room << " has no README.md";
     expect_clean(readmes, check_readme);
@@ -114,8 +114,14 @@ TEST(Style, ReadmeRuleFindsViolations) {
 TEST(Style, NothingIsLeftUnfinished) { expect_clean(all_files(), check_unfinished); }
 
 TEST(Style, UnfinishedRuleFindsViolations) {
-  EXPECT_THAT(check_unfinished({"a.cpp", "int a;\n// TO" "DO: more\n"}), ElementsAre(HasSubstr("a.cpp:2")));
-  EXPECT_THAT(check_unfinished({"a.cpp", "/* FIX" "ME */"}), SizeIs(1));
+  EXPECT_THAT(check_unfinished({"a.cpp",
+                                "int a;\n// TO"
+                                "DO: more\n"}),
+              ElementsAre(HasSubstr("a.cpp:2")));
+  EXPECT_THAT(check_unfinished({"a.cpp",
+                                "/* FIX"
+                                "ME */"}),
+              SizeIs(1));
   EXPECT_THAT(check_unfinished({"a.cpp", "int todos = 1;"}), IsEmpty());
 }
 

@@ -8,8 +8,10 @@ int main(int argc, char** argv) {
   int rank, size;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const int rows = n / size, up = rank > 0 ? rank - 1 : MPI_PROC_NULL, down = rank + 1 < size ? rank + 1 : MPI_PROC_NULL;
-  if (rank == 0) for (int j = 0; j < n; ++j) a[0][j] = b[0][j] = 1.0;
+  const int rows = n / size, up = rank > 0 ? rank - 1 : MPI_PROC_NULL,
+            down = rank + 1 < size ? rank + 1 : MPI_PROC_NULL;
+  if (rank == 0)
+    for (int j = 0; j < n; ++j) a[0][j] = b[0][j] = 1.0;
   double change = 0.0;
   for (int round = 0; round < rounds; ++round) {
     MPI_Sendrecv(a[1], n, MPI_DOUBLE, up, 0, a[rows + 1], n, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

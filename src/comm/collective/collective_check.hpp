@@ -267,9 +267,7 @@ class CollectiveCheck {
                    : Collective::reduce_scatter(in_.data(), out_.data(), own_count(), case_.reduction);
         if (case_.in_place) call.out = in_.data();
         return call;
-      default:
-        (void)n;
-        return Collective::barrier();
+      default: (void)n; return Collective::barrier();
     }
   }
 
@@ -350,8 +348,7 @@ class CollectiveCheck {
         }
         return true;
       }
-      default:
-        return true;
+      default: return true;
     }
   }
 

@@ -379,9 +379,7 @@ TEST(Communicator, LongRandomSequencesOnSeveralCommunicatorsAtOnce) {
       const std::size_t count = random() % 4 == 0 ? random() % 3000 : random() % 9;
       std::vector<std::uint32_t> data(count, static_cast<std::uint32_t>(call * 10 + used.rank()));
       switch (random() % 4) {
-        case 0:
-          ASSERT_EQ(used.barrier(), Status::ok);
-          break;
+        case 0: ASSERT_EQ(used.barrier(), Status::ok); break;
         case 1:
           ASSERT_EQ(used.broadcast(data.data(), count * 4, root), Status::ok);
           for (auto each : data) ASSERT_EQ(each, static_cast<std::uint32_t>(call * 10 + root));

@@ -24,13 +24,10 @@ bool is_eager(const Move& move, bool ticks) {
     case Move::Kind::flush:  // no buffer is lent on this path
       return true;
     case Move::Kind::get:
-    case Move::Kind::get_combine:
-      return move.from.buffer == Buffer::stage;
+    case Move::Kind::get_combine: return move.from.buffer == Buffer::stage;
     case Move::Kind::post:
-    case Move::Kind::await:
-      return ticks;
-    default:
-      return false;
+    case Move::Kind::await: return ticks;
+    default: return false;
   }
 }
 
@@ -258,22 +255,15 @@ inline bool EagerPath::perform(Endpoint& endpoint, const Collective& call, const
     case Move::Kind::recv_combine:
     case Move::Kind::exchange_combine:
     case Move::Kind::combine:
-    case Move::Kind::get_combine:
-      return buffers.is_empty(step.to) || combine(endpoint, call, buffers, step);
+    case Move::Kind::get_combine: return buffers.is_empty(step.to) || combine(endpoint, call, buffers, step);
     case Move::Kind::copy:
       if (buffers.at(step.to) != buffers.at(step.from))
         copy_bytes(buffers.at(step.to), buffers.at(step.from), buffers.length(step));
       return true;
-    case Move::Kind::get:
-      fetch_bytes(buffers.at(step.to), buffers.theirs(step), buffers.length(step.to));
-      return true;
-    case Move::Kind::post:
-      endpoint.tick_.raise(buffers.epoch + step.tick);
-      return true;
-    case Move::Kind::await:
-      return await(endpoint, step.source, buffers.epoch + step.tick);
-    default:
-      return true;
+    case Move::Kind::get: fetch_bytes(buffers.at(step.to), buffers.theirs(step), buffers.length(step.to)); return true;
+    case Move::Kind::post: endpoint.tick_.raise(buffers.epoch + step.tick); return true;
+    case Move::Kind::await: return await(endpoint, step.source, buffers.epoch + step.tick);
+    default: return true;
   }
 }
 

@@ -147,8 +147,8 @@ bool Endpoint::waits_in_vain() noexcept {
 }
 
 /// Breaks the communicator if the peer has left and this was already seen by an earlier call. In between, the waiting
-/// loop has polled once more, and would have seen what the peer published before it left (docs/explanation/memory-ordering.md,
-/// "leaving").
+/// loop has polled once more, and would have seen what the peer published before it left
+/// (docs/explanation/memory-ordering.md, "leaving").
 bool Endpoint::misses(int peer) noexcept {
   const std::uint32_t departure = state_.departure(peer, rank_);
   const bool looked_again = std::exchange(departures_[static_cast<std::size_t>(peer)], departure) == departure;
@@ -527,12 +527,9 @@ bool Endpoint::fits_line(const Collective& call) const noexcept {
 
 Status Endpoint::run_line(const Collective& call) noexcept {
   switch (call.operation) {
-    case Operation::broadcast:
-      return broadcast_line(call.out, call.count * call.element_bytes, call.root);
-    case Operation::reduce:
-      return reduce_line(call.in, call.out, call.count, call.reduction, call.root);
-    default:
-      return allreduce_line(call.in, call.out, call.count, call.reduction);
+    case Operation::broadcast: return broadcast_line(call.out, call.count * call.element_bytes, call.root);
+    case Operation::reduce: return reduce_line(call.in, call.out, call.count, call.reduction, call.root);
+    default: return allreduce_line(call.in, call.out, call.count, call.reduction);
   }
 }
 
@@ -613,11 +610,8 @@ Status Endpoint::execute(const Collective& call, const CachedSchedule* prepared)
   if (!blocking_.begin(*this, call, *prepared)) return state_.status();
   for (;;) {
     switch (blocking_.advance()) {
-      case Execution::Outcome::done:
-        return Status::ok;
-      case Execution::Outcome::broken:
-        regain_buffers();
-        return state_.status();
+      case Execution::Outcome::done: return Status::ok;
+      case Execution::Outcome::broken: regain_buffers(); return state_.status();
       case Execution::Outcome::blocked:
         ++lines_moved_;
         if (blocking_.wait()) break;
@@ -648,12 +642,9 @@ void Endpoint::remember(const Collective& call, const CachedSchedule* prepared) 
 Status Endpoint::run_planned(const Collective& call) noexcept {
   if (fits_line(call)) return run_line(call);
   switch (call.operation) {
-    case Operation::broadcast:
-      return broadcast(call.out, call.count * call.element_bytes, call.root);
-    case Operation::reduce:
-      return reduce(call.in, call.out, call.count, call.reduction, call.root);
-    default:
-      return allreduce(call.in, call.out, call.count, call.reduction);
+    case Operation::broadcast: return broadcast(call.out, call.count * call.element_bytes, call.root);
+    case Operation::reduce: return reduce(call.in, call.out, call.count, call.reduction, call.root);
+    default: return allreduce(call.in, call.out, call.count, call.reduction);
   }
 }
 
@@ -819,12 +810,8 @@ void Endpoint::progress_started() noexcept {
       if (!begin_phase(first)) continue;
     }
     switch (first.execution.advance()) {
-      case Execution::Outcome::done:
-        begin_phase(first);
-        break;
-      case Execution::Outcome::broken:
-        end_started(first, state_.status());
-        break;
+      case Execution::Outcome::done: begin_phase(first); break;
+      case Execution::Outcome::broken: end_started(first, state_.status()); break;
       case Execution::Outcome::blocked:
         if (!is_over()) return;
         end_started(first, state_.status());

@@ -271,8 +271,8 @@ class alignas(separation_bytes) Endpoint {
 };
 
 /// A rank that learns that the communicator is broken returns, and its buffers may be freed. So a rank announces an
-/// access to another rank's buffers, and then checks that the communicator is not broken (docs/explanation/memory-ordering.md,
-/// "Leaving").
+/// access to another rank's buffers, and then checks that the communicator is not broken
+/// (docs/explanation/memory-ordering.md, "Leaving").
 class Endpoint::BufferAccess {
  public:
   explicit BufferAccess(Endpoint& endpoint) noexcept : word_(endpoint.progress_.touches) {

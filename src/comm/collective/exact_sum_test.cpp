@@ -131,12 +131,9 @@ double any_bits(std::mt19937_64& random) {
 /// `kind`: how they are spread.
 double a_number(int kind, std::mt19937_64& random) {
   switch (kind) {
-    case 0:
-      return std::uniform_real_distribution<>(-1, 1)(random);
-    case 1:
-      return std::lognormal_distribution<>(0, 10)(random) * (random() % 2 == 0 ? 1 : -1);
-    case 2:
-      return any_bits(random);
+    case 0: return std::uniform_real_distribution<>(-1, 1)(random);
+    case 1: return std::lognormal_distribution<>(0, 10)(random) * (random() % 2 == 0 ? 1 : -1);
+    case 2: return any_bits(random);
     case 3:  // subnormal, and just not
       return std::ldexp(static_cast<double>(random() >> 11), -1074) * (random() % 2 == 0 ? 1 : -1);
     case 4:  // the largest

@@ -103,13 +103,10 @@ bool Execution::make_room() noexcept {
 bool holds_all(Operation operation, Buffer buffer) noexcept {
   switch (operation) {
     case Operation::scatter:
-    case Operation::reduce_scatter:
-      return buffer != Buffer::out;
+    case Operation::reduce_scatter: return buffer != Buffer::out;
     case Operation::gather:
-    case Operation::allgather:
-      return buffer != Buffer::in;
-    default:
-      return true;
+    case Operation::allgather: return buffer != Buffer::in;
+    default: return true;
   }
 }
 
@@ -168,12 +165,9 @@ std::byte* Execution::base_of(Buffer buffer, int owner) const noexcept {
     case Buffer::out:
       return own ? static_cast<std::byte*>(call_.out)
                  : endpoint_->layout_.tick(owner).out.load(std::memory_order_relaxed);
-    case Buffer::work:
-      return endpoint_->work_.data();
-    case Buffer::stage:
-      return endpoint_->layout_.stage(owner) + staged_at();
-    case Buffer::none:
-      break;
+    case Buffer::work: return endpoint_->work_.data();
+    case Buffer::stage: return endpoint_->layout_.stage(owner) + staged_at();
+    case Buffer::none: break;
   }
   return nullptr;
 }
@@ -289,24 +283,17 @@ Execution::Outcome Execution::perform(const Move& move) noexcept {
     case Move::Kind::recv:
     case Move::Kind::recv_combine:
     case Move::Kind::exchange:
-    case Move::Kind::exchange_combine:
-      return perform_messages(move);
+    case Move::Kind::exchange_combine: return perform_messages(move);
     case Move::Kind::get:
     case Move::Kind::get_combine:
-    case Move::Kind::put:
-      return perform_one_sided(move);
+    case Move::Kind::put: return perform_one_sided(move);
     case Move::Kind::copy:
-    case Move::Kind::combine:
-      return perform_local(move);
-    case Move::Kind::post:
-      endpoint_->tick_.raise(tick_value(chunk_, move.tick));
-      return Outcome::done;
-    case Move::Kind::await:
-      return await(move.source, tick_value(chunk_, move.tick));
+    case Move::Kind::combine: return perform_local(move);
+    case Move::Kind::post: endpoint_->tick_.raise(tick_value(chunk_, move.tick)); return Outcome::done;
+    case Move::Kind::await: return await(move.source, tick_value(chunk_, move.tick));
     case Move::Kind::await_body:
       return await(move.source, tick_value(cutting_.body_chunks() - 1, prepared_->schedule.ticks));
-    case Move::Kind::flush:
-      return perform_flush();
+    case Move::Kind::flush: return perform_flush();
   }
   return Outcome::done;
 }

@@ -83,8 +83,8 @@ template <class Body>
   _exit(99);
 }
 
-/// Forks a process per rank. `body` returns an exit status; the pids come back. An exception in a child ends it: else it
-/// would go on with the tests of its parent.
+/// Forks a process per rank. `body` returns an exit status; the pids come back. An exception in a child ends it: else
+/// it would go on with the tests of its parent.
 template <class Body>
 std::vector<pid_t> fork_ranks(int size, const Body& body) {
   std::vector<pid_t> pids;

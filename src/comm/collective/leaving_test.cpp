@@ -41,11 +41,11 @@ void pause_us(std::uint64_t us) { std::this_thread::sleep_for(std::chrono::micro
 
 /// How a rank ends.
 enum class Way {
-  detaches,    ///< gives its rank up; its process and its communicator stay
-  destroys,    ///< its communicator, too
-  attends_not, ///< never attaches, and destroys its communicator
-  ends,        ///< its thread, while it still has the rank
-  exits,       ///< its process, by exit(3), with all that it has
+  detaches,     ///< gives its rank up; its process and its communicator stay
+  destroys,     ///< its communicator, too
+  attends_not,  ///< never attaches, and destroys its communicator
+  ends,         ///< its thread, while it still has the rank
+  exits,        ///< its process, by exit(3), with all that it has
   is_killed,
 };
 const char* name_of(Way way) {
@@ -88,17 +88,14 @@ class Doer {
   Status once(Rank& rank) {
     const Collective call = describe();
     switch (deed_.manner) {
-      case Manner::blocking:
-        return rank.run(call);
-      case Manner::started:
-        return rank.start(call).wait();
+      case Manner::blocking: return rank.run(call);
+      case Manner::started: return rank.start(call).wait();
       case Manner::persistent: {
         auto request = rank.prepare(call);
         if (const Status status = request.start(); status != Status::ok) return status;
         return request.wait();
       }
-      case Manner::prepared:
-        return rank.prepare(call).run(call.in, call.out);
+      case Manner::prepared: return rank.prepare(call).run(call.in, call.out);
       case Manner::asked: {
         auto request = rank.start(call);
         for (bool done = false;; std::this_thread::yield()) {
@@ -120,42 +117,21 @@ class Doer {
     auto* const out = out_.data();
     Collective call;
     switch (deed_.operation) {
-      case Operation::barrier:
-        break;
-      case Operation::broadcast:
-        call = Collective::broadcast(out, bytes, deed_.root);
-        break;
-      case Operation::reduce:
-        call = Collective::reduce(in, out, count, add, deed_.root);
-        break;
-      case Operation::allreduce:
-        call = Collective::allreduce(in, out, count, add);
-        break;
+      case Operation::barrier: break;
+      case Operation::broadcast: call = Collective::broadcast(out, bytes, deed_.root); break;
+      case Operation::reduce: call = Collective::reduce(in, out, count, add, deed_.root); break;
+      case Operation::allreduce: call = Collective::allreduce(in, out, count, add); break;
       case Operation::two_phase_commit:
-        call = Collective::two_phase_commit(out, bytes, [](const void*, void*) { return true; }, nullptr, &committed_,
-                                            deed_.root);
+        call = Collective::two_phase_commit(
+            out, bytes, [](const void*, void*) { return true; }, nullptr, &committed_, deed_.root);
         break;
-      case Operation::scatter:
-        call = Collective::scatter(in, out, bytes, deed_.root);
-        break;
-      case Operation::gather:
-        call = Collective::gather(in, out, bytes, deed_.root);
-        break;
-      case Operation::allgather:
-        call = Collective::allgather(in, out, bytes);
-        break;
-      case Operation::alltoall:
-        call = Collective::alltoall(in, out, bytes);
-        break;
-      case Operation::reduce_scatter:
-        call = Collective::reduce_scatter(in, out, count, add);
-        break;
-      case Operation::scan:
-        call = Collective::scan(in, out, count, add);
-        break;
-      case Operation::exscan:
-        call = Collective::exscan(in, out, count, add);
-        break;
+      case Operation::scatter: call = Collective::scatter(in, out, bytes, deed_.root); break;
+      case Operation::gather: call = Collective::gather(in, out, bytes, deed_.root); break;
+      case Operation::allgather: call = Collective::allgather(in, out, bytes); break;
+      case Operation::alltoall: call = Collective::alltoall(in, out, bytes); break;
+      case Operation::reduce_scatter: call = Collective::reduce_scatter(in, out, count, add); break;
+      case Operation::scan: call = Collective::scan(in, out, count, add); break;
+      case Operation::exscan: call = Collective::exscan(in, out, count, add); break;
     }
     call.sync = deed_.sync;
     return call;
@@ -178,9 +154,7 @@ struct Scene {
   std::atomic<std::uint64_t> longest_ns;
   std::atomic<int> finished;  ///< survivors
 
-  void introduce(int rank) {
-    process[rank] = test::process_word(getpid(), ProcessId::self()->start_ticks);
-  }
+  void introduce(int rank) { process[rank] = test::process_word(getpid(), ProcessId::self()->start_ticks); }
   std::vector<std::uint64_t> processes() const {
     std::vector<std::uint64_t> known;
     for (const auto& each : process) {
@@ -192,8 +166,7 @@ struct Scene {
     const auto now = monotonic_ns(), left = left_ns.load();
     const auto waited = left == 0 ? 0 : now - std::min(now, std::max(begun_ns, left));
     auto longest = longest_ns.load();
-    while (waited > longest && !longest_ns.compare_exchange_weak(longest, waited)) {
-    }
+    while (waited > longest && !longest_ns.compare_exchange_weak(longest, waited)) {}
   }
   /// Whether the text says who is missing, and how it ended.
   bool names_leaver(const std::string& text) const {
@@ -371,10 +344,10 @@ void round_of_processes(Scene& scene, const Deed& deed) {
   EXPECT_EQ(names_left(scene.processes()), 0);
 }
 
-constexpr Operation operations[] = {
-    Operation::barrier, Operation::broadcast, Operation::reduce,   Operation::allreduce,
-    Operation::scatter, Operation::gather,    Operation::alltoall, Operation::allgather,
-    Operation::scan,    Operation::exscan,    Operation::reduce_scatter, Operation::two_phase_commit};
+constexpr Operation operations[] = {Operation::barrier,   Operation::broadcast,      Operation::reduce,
+                                    Operation::allreduce, Operation::scatter,        Operation::gather,
+                                    Operation::alltoall,  Operation::allgather,      Operation::scan,
+                                    Operation::exscan,    Operation::reduce_scatter, Operation::two_phase_commit};
 
 class Rounds {
  public:
@@ -490,7 +463,8 @@ std::vector<Deed> some_deeds(Rounds& rounds, int size, std::uint64_t seed) {
   std::vector<Deed> deeds;
   const auto number = 1 + random() % 4;
   for (std::uint64_t i = 0; i < number; ++i) {
-    deeds.push_back(rounds.next(operations[random() % std::size(operations)], counts[random() % std::size(counts)], size));
+    deeds.push_back(
+        rounds.next(operations[random() % std::size(operations)], counts[random() % std::size(counts)], size));
   }
   return deeds;
 }
@@ -900,8 +874,9 @@ TEST(ProcessesLeaving, DuringCreation) {
       while (scene->finished < 2) pause_us(500);
       return comm ? 1 : 0;
     }
-    const int told = !comm ? comm.error().status == Status::broken ? 0 : 2
-                           : comm->attach(number)->barrier() == Status::broken ? 0 : 3;
+    const int told = !comm                                               ? comm.error().status == Status::broken ? 0 : 2
+                     : comm->attach(number)->barrier() == Status::broken ? 0
+                                                                         : 3;
     ++scene->finished;
     return told;
   });

@@ -28,18 +28,12 @@ static bool blocks_make_sense(const Collective& call, bool top) noexcept {
   const auto whole = [](const Blocks& blocks) { return blocks.counts != nullptr && blocks.offsets != nullptr; };
   if (!call.uneven) return !any(call.in_blocks) && !any(call.out_blocks);
   switch (call.operation) {
-    case Operation::scatter:
-      return !top || whole(call.in_blocks);
-    case Operation::gather:
-      return !top || whole(call.out_blocks);
-    case Operation::allgather:
-      return whole(call.out_blocks);
-    case Operation::reduce_scatter:
-      return whole(call.in_blocks);
-    case Operation::alltoall:
-      return whole(call.in_blocks) && whole(call.out_blocks);
-    default:
-      return false;
+    case Operation::scatter: return !top || whole(call.in_blocks);
+    case Operation::gather: return !top || whole(call.out_blocks);
+    case Operation::allgather: return whole(call.out_blocks);
+    case Operation::reduce_scatter: return whole(call.in_blocks);
+    case Operation::alltoall: return whole(call.in_blocks) && whole(call.out_blocks);
+    default: return false;
   }
 }
 
@@ -53,24 +47,16 @@ Status check(const Collective& call, int size, int rank) noexcept {
   if (!blocks_make_sense(call, top)) return Status::invalid_argument;
   bool in = true, out = true;  // used on this rank
   switch (call.operation) {
-    case Operation::barrier:
-      return Status::ok;
+    case Operation::barrier: return Status::ok;
     case Operation::two_phase_commit:
       if (call.vote == nullptr || call.committed == nullptr) return Status::invalid_argument;
       in = false;
       break;
-    case Operation::broadcast:
-      in = false;
-      break;
+    case Operation::broadcast: in = false; break;
     case Operation::reduce:
-    case Operation::gather:
-      out = top;
-      break;
-    case Operation::scatter:
-      in = top;
-      break;
-    default:
-      break;
+    case Operation::gather: out = top; break;
+    case Operation::scatter: in = top; break;
+    default: break;
   }
   const auto empty = [&](const Blocks& blocks) {
     const auto* counts = blocks.counts;
@@ -85,21 +71,16 @@ Status check(const Collective& call, int size, int rank) noexcept {
 std::optional<std::size_t> longest_known(const Collective& call, int size, int rank) noexcept {
   const auto longest = [&](const std::size_t* counts) { return *std::max_element(counts, counts + size); };
   switch (call.operation) {
-    case Operation::allgather:
-      return longest(call.out_blocks.counts);
-    case Operation::reduce_scatter:
-      return longest(call.in_blocks.counts);
+    case Operation::allgather: return longest(call.out_blocks.counts);
+    case Operation::reduce_scatter: return longest(call.in_blocks.counts);
     default:
       if (size != 2) return std::nullopt;
   }
   const int other = 1 - rank;
   switch (call.operation) {
-    case Operation::scatter:
-      return rank == call.root ? call.in_blocks.counts[other] : call.count;
-    case Operation::gather:
-      return rank == call.root ? call.out_blocks.counts[other] : call.count;
-    default:
-      return std::max(call.in_blocks.counts[other], call.out_blocks.counts[other]);
+    case Operation::scatter: return rank == call.root ? call.in_blocks.counts[other] : call.count;
+    case Operation::gather: return rank == call.root ? call.out_blocks.counts[other] : call.count;
+    default: return std::max(call.in_blocks.counts[other], call.out_blocks.counts[other]);
   }
 }
 

@@ -264,12 +264,8 @@ int survive(Round& round, const std::string& name, int size, int rank, std::uint
         status = member.allreduce(in.data(), out.data(), count, sum<std::uint64_t>());
         if (status == Status::ok && out[0] != static_cast<std::uint64_t>(member.size())) return 43;
         break;
-      case 1:
-        status = member.barrier();
-        break;
-      case 2:
-        status = member.allgather(in.data(), out.data(), count * 8);
-        break;
+      case 1: status = member.barrier(); break;
+      case 2: status = member.allgather(in.data(), out.data(), count * 8); break;
       case 3:
         if (i % 16 == 0) status = subgroup_of_all(member);
         break;

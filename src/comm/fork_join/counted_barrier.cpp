@@ -59,7 +59,8 @@ bool CountedBarrier::pass(Ticket ticket, Waiter& waiter) noexcept {
     opened = is_open(state, ticket.round);
     return opened || (state & gone) != 0;
   };
-  waiter.wait_or_sleep(settled, [&](std::uint64_t longest_ns) { sleep(ticket.round, longest_ns); }, &state_);
+  waiter.wait_or_sleep(
+      settled, [&](std::uint64_t longest_ns) { sleep(ticket.round, longest_ns); }, &state_);
   // Pairs with the acquire in drain(): the last access to this barrier.
   left_.fetch_add(1, ordering::counted_leave);
   return opened;
@@ -74,7 +75,9 @@ bool CountedBarrier::is_open(std::uint64_t state, std::uint32_t round) noexcept 
 void CountedBarrier::leave(Waiter& waiter) noexcept {
   constexpr std::uint64_t moment_ns = 50'000;
   const FutexScope sleepers = scope();
-  const auto nap = [&](std::uint64_t) { futex_wait(left_, left_.load(std::memory_order_relaxed), moment_ns, sleepers); };
+  const auto nap = [&](std::uint64_t) {
+    futex_wait(left_, left_.load(std::memory_order_relaxed), moment_ns, sleepers);
+  };
   auto state = state_.load(std::memory_order_relaxed);
   do {
     const auto ready = [&] {
@@ -97,8 +100,7 @@ void CountedBarrier::open() noexcept {
   // Arrivals publish what their threads did. The release is for drain() in a waiter: this thread does not access the
   // barrier after this.
   while (!state_.compare_exchange_weak(state, (state & ~asleep) + opened - count, ordering::counted_open,
-                                       std::memory_order_relaxed)) {
-  }
+                                       std::memory_order_relaxed)) {}
   // From here on the barrier may be gone. The kernel uses the address as a key only.
   if ((state & asleep) != 0) futex_wake(high_half(state_), sleepers);
 }

@@ -17,8 +17,7 @@ bool reaches(std::uint32_t value, std::uint32_t target) noexcept {
 /// unused, Clang removes it on x86-64, and with it the order of the preceding store and the following load.
 void touch(std::atomic<std::uint32_t>& word) noexcept {
   auto value = word.load(std::memory_order_relaxed);
-  while (!word.compare_exchange_weak(value, value, ordering::team_meet, std::memory_order_relaxed)) {
-  }
+  while (!word.compare_exchange_weak(value, value, ordering::team_meet, std::memory_order_relaxed)) {}
 }
 
 /// The number after `value`; never 0, which means none.

@@ -73,14 +73,10 @@ std::optional<Rendezvous> rendezvous_behind(const std::string& descriptor, std::
 
 State state_of(const Membership& members, int rank) {
   switch (members.state(rank)) {
-    case comm::MemberState::absent:
-      return State::absent;
-    case comm::MemberState::left:
-      return State::left;
-    case comm::MemberState::dead:
-      return State::dead;
-    case comm::MemberState::present:
-      break;
+    case comm::MemberState::absent: return State::absent;
+    case comm::MemberState::left: return State::left;
+    case comm::MemberState::dead: return State::dead;
+    case comm::MemberState::present: break;
   }
   if (!members.same_namespaces()) return State::present;  // its process has another number here
   const ProcessId process = members.process(rank);

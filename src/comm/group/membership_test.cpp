@@ -463,8 +463,7 @@ TEST(Agreement, ADeathBetweenTwoProposalsKeepsAgreement) {
     std::atomic<int> ready{0};
     const auto meet_at_start = [&] {
       ++ready;
-      while (ready < 2) {
-      }
+      while (ready < 2) {}
     };
     std::thread dying([&] { (void)members.agree_on_survivors(victim, detector, 0.0); });
     std::thread other([&] {

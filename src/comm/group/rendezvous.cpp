@@ -115,8 +115,7 @@ bool step(SegmentHeader& head, Kind from, Kind to, int rank = 0) {
 void note_time(SegmentHeader& head) {
   const std::uint64_t now = boot_ns();
   std::uint64_t seen = head.seen_ns.load(std::memory_order_relaxed);
-  while (seen < now && !head.seen_ns.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
-  }
+  while (seen < now && !head.seen_ns.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {}
 }
 
 // Ends a rendezvous that has not ended yet.
@@ -428,15 +427,13 @@ Result<Rendezvous> Participant::open_rendezvous() {
 Error Participant::reason(Phase phase) const {
   const auto& what = request_.what;
   switch (phase.kind) {
-    case Kind::died:
-      return died(what, members_, phase.rank);
+    case Kind::died: return died(what, members_, phase.rank);
     case Kind::called_off: {
       const auto stands = request_.options.stands ? request_.options.stands() : Result<void>();
       if (!stands) return stands.error();
       return make_error(Status::broken, "{} was called off by another rank", what);
     }
-    case Kind::left:
-      return make_error(Status::broken, "{}: rank {} has left before it came", what, phase.rank);
+    case Kind::left: return make_error(Status::broken, "{}: rank {} has left before it came", what, phase.rank);
     case Kind::gave_up: {
       const std::string absent = fmt::format("{}", fmt::join(absent_ranks(members_), ", "));
       if (absent.empty()) {

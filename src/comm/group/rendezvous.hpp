@@ -60,9 +60,9 @@ using Prepare = std::function<Result<SegmentContent>()>;
 struct RendezvousOptions {
   double timeout_s = 60.0;  ///< for the whole rendezvous; > 0
 
-  /// Whether this process knows that a rank will not come. If given, a death does not end the rendezvous: it is complete
-  /// once every rank has joined, has died or is gone, and the dead are marked in its Membership. Either all processes
-  /// give it or none. Used by survivors.
+  /// Whether this process knows that a rank will not come. If given, a death does not end the rendezvous: it is
+  /// complete once every rank has joined, has died or is gone, and the dead are marked in its Membership. Either all
+  /// processes give it or none. Used by survivors.
   std::function<bool(int rank)> gone = {};
 
   /// Whether the rendezvous can still succeed, as far as this process knows; called while it waits. An error ends the
@@ -118,8 +118,8 @@ Result<Rendezvous> join_rendezvous_fd(int fd, int size, std::span<const int> ran
 /// not complete. `segment`: the whole segment.
 std::optional<Rendezvous> inspect_rendezvous(Segment segment);
 
-/// Removes the names in /dev/shm of this user's incomplete rendezvous whose processes were all killed. Returns how many.
-/// join_rendezvous() does the same for its own name.
+/// Removes the names in /dev/shm of this user's incomplete rendezvous whose processes were all killed. Returns how
+/// many. join_rendezvous() does the same for its own name.
 int remove_stale_rendezvous();
 
 }  // namespace smelt::comm

@@ -422,8 +422,7 @@ TEST(Rendezvous, AnEndFoundTwiceKeepsItsTime) {
   std::vector<pid_t> children;
   for (int i = 0; i < sweepers; ++i) {
     children.push_back(fork_child([&] {
-      for (++shared[0]; shared[0] < sweepers;) {
-      }
+      for (++shared[0]; shared[0] < sweepers;) {}
       remove_stale_rendezvous();
       int told = 0;
       const int absent[] = {1};

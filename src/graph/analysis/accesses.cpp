@@ -93,8 +93,7 @@ class Collector {
 
   void read(const Expression& expression) {
     switch (expression.kind) {
-      case ExpressionKind::name:
-        return add(AccessKind::read, expression.reference.symbol, nullptr, expression.span);
+      case ExpressionKind::name: return add(AccessKind::read, expression.reference.symbol, nullptr, expression.span);
       case ExpressionKind::field:
         add(AccessKind::read, expression.reference.symbol, expression.operands[0].get(), expression.span);
         return read(*expression.operands[0]);
@@ -118,7 +117,8 @@ class Collector {
       case Builtin::unite:
       case Builtin::intersect:
       case Builtin::complement:  // as a sentence they change their collection
-        if (statement_ != nullptr && statement_->kind == StatementKind::call && statement_->value.get() == &expression) kind = AccessKind::change;
+        if (statement_ != nullptr && statement_->kind == StatementKind::call && statement_->value.get() == &expression)
+          kind = AccessKind::change;
         break;
       case Builtin::clear:
       case Builtin::pop_front:
@@ -141,7 +141,8 @@ class Collector {
     for (std::size_t i = 0; i < expression.operands.size(); ++i) {
       const Expression& argument = *expression.operands[i];
       read(argument);
-      if (expression.procedure == nullptr || argument.kind != ExpressionKind::name || !is_large(argument.type)) continue;
+      if (expression.procedure == nullptr || argument.kind != ExpressionKind::name || !is_large(argument.type))
+        continue;
       const Symbol* parameter = expression.procedure->inputs[i].symbol;
       if (parameter->assigned) add(AccessKind::change, argument.reference.symbol, nullptr, argument.span);
     }
@@ -156,7 +157,8 @@ class Collector {
   std::vector<Access> accesses_;
 };
 
-/// Of the edge by which a loop over neighbours came, or of an edge from a loop over a node's edges: is it the node's own?
+/// Of the edge by which a loop over neighbours came, or of an edge from a loop over a node's edges: is it the node's
+/// own?
 Place place_of_edge(const Iteration& iteration, const Statement& region) {
   const bool listed_once = iteration.range != Range::common_neighbours && is_of_node(iteration.range);
   return listed_once && place_of(*iteration.source, region) == Place::own ? Place::own : Place::shared;
@@ -186,10 +188,12 @@ Place place_of(const Expression& driver, const Statement& region) {
     const Iteration& iteration = *symbol->iteration;
     if (is_edges_of_node(iteration.range)) return place_of_edge(iteration, region);
     const bool by_level = iteration.range == Range::up_neighbours || iteration.range == Range::down_neighbours;
-    if (by_level && region.kind == StatementKind::bfs && place_of(*iteration.source, region) == Place::own) return Place::level;
+    if (by_level && region.kind == StatementKind::bfs && place_of(*iteration.source, region) == Place::own)
+      return Place::level;
     return Place::shared;
   }
-  if (symbol->kind == SymbolKind::variable && symbol->initial != nullptr && !symbol->reassigned && is_private(*symbol, region)) {
+  if (symbol->kind == SymbolKind::variable && symbol->initial != nullptr && !symbol->reassigned &&
+      is_private(*symbol, region)) {
     return place_of(*symbol->initial, region);
   }
   return Place::shared;

@@ -1,7 +1,7 @@
 // Accesses of a parallel region: what its instances read and change, and whether two of them can meet there.
 //
-// A region is the body of a Foreach, or what InBFS or InReverse does to the nodes of one level. Where an instance touches a
-// property is told apart by how it came to the node or edge:
+// A region is the body of a Foreach, or what InBFS or InReverse does to the nodes of one level. Where an instance
+// touches a property is told apart by how it came to the node or edge:
 //
 //   own     by the region's iterator, which takes every element once, or by an edge of such a node: no other instance
 //   level   by UpNbrs or DownNbrs within InBFS: of another level than all instances'
@@ -30,14 +30,14 @@ enum class Place : std::uint8_t { own, level, shared };
 struct Access {
   AccessKind kind = AccessKind::read;
   Reduction reduction = Reduction::sum;
-  Symbol* symbol = nullptr;              ///< a variable, property, collection or map from outside of the region
+  Symbol* symbol = nullptr;  ///< a variable, property, collection or map from outside of the region
   Place place = Place::shared;
   const Expression* driver = nullptr;    ///< of a property: whose value
   const Statement* statement = nullptr;  ///< an assignment's; null within conditions
   Span span;
-  bool constant = false;                 ///< a write of a literal
+  bool constant = false;  ///< a write of a literal
   std::int64_t literal = 0;
-  bool along = false;                    ///< an argument of min= or max=
+  bool along = false;  ///< an argument of min= or max=
 };
 
 /// Which part of a traversal is meant.

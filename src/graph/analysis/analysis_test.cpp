@@ -26,7 +26,8 @@ std::unique_ptr<Program> checked(const std::string& text, std::string* said = nu
   if (said != nullptr) {
     for (const auto& each : diagnostics.all()) {
       if (each.severity == Severity::note) continue;
-      *said += std::to_string(program->source.place(each.span.begin).line) + ": " + to_string(each.severity) + ": " + each.message + "\n";
+      *said += std::to_string(program->source.place(each.span.begin).line) + ": " + to_string(each.severity) + ": " +
+               each.message + "\n";
     }
   } else {
     EXPECT_EQ(format(diagnostics), "");
@@ -42,7 +43,8 @@ std::string races_of(const std::string& text) {
 
 /// What is said of sentences in a procedure, whose first line is 1.
 std::string races_of_sentences(const std::string& sentences) {
-  return races_of("Procedure p(G: Graph, A, B: N_P<Int>, L: E_P<Int>, C: N_P<Node_Set>, n: Node) {\n" + sentences + "\n}");
+  return races_of("Procedure p(G: Graph, A, B: N_P<Int>, L: E_P<Int>, C: N_P<Node_Set>, n: Node) {\n" + sentences +
+                  "\n}");
 }
 
 /// One row of table 3.2 and, for an array that is used, of table 3.3.
@@ -74,7 +76,8 @@ void expect_rows(const char* text, const std::vector<Row>& rows) {
   EXPECT_EQ(patterns.size(), rows.size());
   for (const auto& row : rows) {
     SCOPED_TRACE(row.array);
-    const auto found = std::find_if(patterns.begin(), patterns.end(), [&](const auto& each) { return each.name == row.array; });
+    const auto found =
+        std::find_if(patterns.begin(), patterns.end(), [&](const auto& each) { return each.name == row.array; });
     ASSERT_NE(found, patterns.end());
     EXPECT_EQ(properties_of(*found), row.properties);
     EXPECT_EQ(to_string(found->reads), row.reads);
@@ -120,14 +123,20 @@ TEST(Races, ProgramsWithoutAnySayNothing) {
   EXPECT_EQ(races_of(pagerank), "");
   EXPECT_EQ(races_of(hop_dist), "");
   EXPECT_EQ(races_of(triangle_counting), "");
-  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { v.A = v.B; v.B += 1; Int c = 0; Foreach (t: v.Nbrs) { c += t.Degree(); } v.A = c; }"), "");
+  EXPECT_EQ(
+      races_of_sentences(
+          "Foreach (v: G.Nodes) { v.A = v.B; v.B += 1; Int c = 0; Foreach (t: v.Nbrs) { c += t.Degree(); } v.A = c; }"),
+      "");
   EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { Edge e = t.ToEdge(); e.L = v.A; } }"), "");
   EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { Foreach (e: v.OutEdges) { e.L = v.A; } }"), "");
   EXPECT_EQ(races_of_sentences("Foreach (e: G.Edges) { e.L = 1; }"), "");
   EXPECT_EQ(races_of_sentences("Node_Set S; Foreach (v: S.Items) { v.A = 1; }"), "");
   EXPECT_EQ(races_of_sentences("Bool b = True; Foreach (v: G.Nodes) { If (v.A > 1) b = False; }"), "");
-  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { v.C.Add(n); For (t: v.C.Items) { v.A += t.A; } }").substr(0, 10), "2: warning");
-  EXPECT_EQ(races_of_sentences("InBFS (v: G.Nodes From n) { v.A = Sum(w: v.UpNbrs){w.A}; } InReverse { v.B = Sum(w: v.DownNbrs){w.B + w.A}; }"), "");
+  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { v.C.Add(n); For (t: v.C.Items) { v.A += t.A; } }").substr(0, 10),
+            "2: warning");
+  EXPECT_EQ(races_of_sentences("InBFS (v: G.Nodes From n) { v.A = Sum(w: v.UpNbrs){w.A}; } InReverse { v.B = Sum(w: "
+                               "v.DownNbrs){w.B + w.A}; }"),
+            "");
   EXPECT_EQ(races_of_sentences("Node_Set S; Foreach (v: G.Nodes) { S.Add(v); }"), "");
 }
 
@@ -149,17 +158,23 @@ TEST(Races, AreWarnedOfWithTheReason) {
 }
 
 TEST(Races, WhatIsNotDefinedIsAnError) {
-  EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { t.A += v.A @ v; } }"),
-            "2: error: one instance of the loop over 'v' reduces 'A' while another one reads it; that is not defined\n");
-  EXPECT_EQ(races_of_sentences("Int x; Foreach (v: G.Nodes) { x += v.A @ v; x = 2; }"),
-            "2: error: one instance of the loop over 'v' reduces 'x' while another one writes it; that is not defined\n");
-  EXPECT_EQ(races_of_sentences("Int x; Foreach (v: G.Nodes) { x += v.A; x *= 2; }"),
-            "2: error: one instance of the loop over 'v' reduces 'x' while another one reduces it; that is not defined\n");
+  EXPECT_EQ(
+      races_of_sentences("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { t.A += v.A @ v; } }"),
+      "2: error: one instance of the loop over 'v' reduces 'A' while another one reads it; that is not defined\n");
+  EXPECT_EQ(
+      races_of_sentences("Int x; Foreach (v: G.Nodes) { x += v.A @ v; x = 2; }"),
+      "2: error: one instance of the loop over 'v' reduces 'x' while another one writes it; that is not defined\n");
+  EXPECT_EQ(
+      races_of_sentences("Int x; Foreach (v: G.Nodes) { x += v.A; x *= 2; }"),
+      "2: error: one instance of the loop over 'v' reduces 'x' while another one reduces it; that is not defined\n");
   EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { n.A <= v.B @ v; n.A = 2; }").substr(0, 8), "2: error");
   EXPECT_EQ(races_of_sentences("Node_Set S; Foreach (v: G.Nodes) { S.Add(v); S.Remove(n); }"),
-            "2: error: one instance of the loop over 'v' adds to 'S' while another one removes from it; that is not defined\n");
-  EXPECT_EQ(races_of_sentences("Node_Set S; For (v: S.Items) { S.Add(v); }"), "2: error: 'S' changes while the loop over 'v' runs over it\n");
-  EXPECT_EQ(races_of_sentences("Int x; x <= 2;"), "2: error: '<=' assigns at the end of a loop, and there is none around it\n");
+            "2: error: one instance of the loop over 'v' adds to 'S' while another one removes from it; that is not "
+            "defined\n");
+  EXPECT_EQ(races_of_sentences("Node_Set S; For (v: S.Items) { S.Add(v); }"),
+            "2: error: 'S' changes while the loop over 'v' runs over it\n");
+  EXPECT_EQ(races_of_sentences("Int x; x <= 2;"),
+            "2: error: '<=' assigns at the end of a loop, and there is none around it\n");
   EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { Int x = 0; x += 1 @ v; }"),
             "2: error: 'x' is declared within the loop of 'v', so it is over before that loop ends\n");
   EXPECT_EQ(races_of_sentences("Int x; Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { x += 1 @ t; } x += 2 @ v; }"),
@@ -173,7 +188,8 @@ std::string bindings_of(const std::string& sentences) {
   std::string text;
   walk_statements(*program->procedures.front()->body, [&](const Statement& statement) {
     if (statement.assign_kind == AssignKind::set || !statement.target) return;
-    text += (text.empty() ? "" : " ") + (statement.bound_loop == nullptr ? "-" : statement.bound_loop->iteration->name.name);
+    text += (text.empty() ? "" : " ") +
+            (statement.bound_loop == nullptr ? "-" : statement.bound_loop->iteration->name.name);
   });
   return text;
 }

@@ -65,10 +65,12 @@ class Patterns {
   }
 
   ArrayPattern& array(const std::string& name) {
-    return *std::find_if(arrays_.begin(), arrays_.end(), [&](const ArrayPattern& each) { return each.symbol == nullptr && each.name == name; });
+    return *std::find_if(arrays_.begin(), arrays_.end(),
+                         [&](const ArrayPattern& each) { return each.symbol == nullptr && each.name == name; });
   }
   ArrayPattern& array(const Symbol* symbol) {
-    return *std::find_if(arrays_.begin(), arrays_.end(), [&](const ArrayPattern& each) { return each.symbol == symbol; });
+    return *std::find_if(arrays_.begin(), arrays_.end(),
+                         [&](const ArrayPattern& each) { return each.symbol == symbol; });
   }
   ArrayPattern& next_array(const Symbol* symbol) {
     const auto found = nexts_.find(symbol);
@@ -81,7 +83,8 @@ class Patterns {
     pattern.read_only = pattern.used && pattern.writes.empty();
     pattern.standard = pattern.standard && pattern.used;
     pattern.indexed = pattern.used && !unindexed_.contains(pattern.name);
-    pattern.input = pattern.symbol != nullptr && !pattern.dynamic && !pattern.reads.empty() && !set_at_first_.contains(pattern.name);
+    pattern.input = pattern.symbol != nullptr && !pattern.dynamic && !pattern.reads.empty() &&
+                    !set_at_first_.contains(pattern.name);
   }
 
   void record(ArrayPattern& pattern, bool write, bool indexed) {
@@ -186,7 +189,10 @@ class Patterns {
       }
       case StatementKind::loop:
         depths_[&statement] = loops_.size();
-        return iterate(*statement.iteration, [&] { this->statement(*statement.body[0]); copy_deferred(statement); });
+        return iterate(*statement.iteration, [&] {
+          this->statement(*statement.body[0]);
+          copy_deferred(statement);
+        });
       case StatementKind::bfs:
       case StatementKind::dfs: return traversal(statement);
       case StatementKind::while_loop:
@@ -272,7 +278,8 @@ class Patterns {
     switch (expression.kind) {
       case ExpressionKind::field:
         this->expression(*expression.operands[0]);
-        if (expression.reference.symbol != nullptr) record(array(expression.reference.symbol), false, is_index(*expression.operands[0]));
+        if (expression.reference.symbol != nullptr)
+          record(array(expression.reference.symbol), false, is_index(*expression.operands[0]));
         return;
       case ExpressionKind::reduction:
         return iterate(*expression.iteration, [&] {
@@ -334,8 +341,8 @@ std::string Frequency::text() const {
 
 double Frequency::value(double node_count, double edge_count, double k, double size) const {
   const double degree = node_count > 0 ? edge_count / node_count : 0;
-  return std::pow(k, iterations) * std::pow(node_count, nodes) * std::pow(edge_count, edges) * std::pow(degree, degrees) *
-         std::pow(size, sizes);
+  return std::pow(k, iterations) * std::pow(node_count, nodes) * std::pow(edge_count, edges) *
+         std::pow(degree, degrees) * std::pow(size, sizes);
 }
 
 std::string to_string(const std::vector<Frequency>& sum) {

@@ -1,4 +1,5 @@
-// Access patterns: what a program does to each array, by array and loop ([Kaestle16] 3.4.2 to 3.4.4, tables 3.2 and 3.3).
+// Access patterns: what a program does to each array, by array and loop ([Kaestle16] 3.4.2 to 3.4.4, tables 3.2
+// and 3.3).
 //
 // Every access is counted as often as the loops around it run:
 //
@@ -21,11 +22,11 @@ namespace smelt::graph::language {
 
 /// How often something happens: a product such as "kE" or "EE"; "1" for once.
 struct Frequency {
-  int iterations = 0;   ///< k
-  int nodes = 0;        ///< N
-  int edges = 0;        ///< E
-  int degrees = 0;      ///< d
-  int sizes = 0;        ///< S
+  int iterations = 0;  ///< k
+  int nodes = 0;       ///< N
+  int edges = 0;       ///< E
+  int degrees = 0;     ///< d
+  int sizes = 0;       ///< S
 
   std::string text() const;
   /// For a graph, with k iterations and collections of `size` elements.
@@ -39,17 +40,18 @@ struct ArrayPattern {
   bool edge = false;               ///< an element per edge
   bool used = false;
   bool read_only = false;
-  bool standard = false;           ///< one of the graph's own
-  bool dynamic = false;            ///< made by the procedure, not given to it
-  bool indexed = false;            ///< always accessed by the index of a loop over all nodes or edges
-  bool input = false;              ///< an argument that is read before all of it is assigned
+  bool standard = false;  ///< one of the graph's own
+  bool dynamic = false;   ///< made by the procedure, not given to it
+  bool indexed = false;   ///< always accessed by the index of a loop over all nodes or edges
+  bool input = false;     ///< an argument that is read before all of it is assigned
   std::vector<Frequency> reads, writes;
 };
 
 /// "kE + kN"; "0" for never.
 std::string to_string(const std::vector<Frequency>& sum);
 
-/// All arrays of a procedure: the graph's, then properties as they are declared, each followed by its NAME_nxt if it has one.
+/// All arrays of a procedure: the graph's, then properties as they are declared, each followed by its NAME_nxt if it
+/// has one.
 std::vector<ArrayPattern> access_patterns(const Procedure& procedure);
 
 }  // namespace smelt::graph::language

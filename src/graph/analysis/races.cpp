@@ -18,8 +18,8 @@ bool is_parallel(const Statement& loop) {
   return loop.kind == StatementKind::bfs || (loop.kind == StatementKind::loop && loop.parallel);
 }
 
-/// What a region sees of an access: a reduction or deferred assignment that is over before the region's instance ends is
-/// an assignment there.
+/// What a region sees of an access: a reduction or deferred assignment that is over before the region's instance ends
+/// is an assignment there.
 AccessKind seen_kind(const Access& access, const Statement& region) {
   if (access.kind != AccessKind::reduce && access.kind != AccessKind::defer) return access.kind;
   const Statement* bound = access.statement == nullptr ? nullptr : access.statement->bound_loop;
@@ -109,8 +109,9 @@ class RaceChecker {
     if (symbol == nullptr) return;
     if (statement.bound) {
       if (is_private(*symbol, *statement.bound_loop)) {
-        diagnostics_.error(statement.bound->span, fmt::format("'{}' is declared within the loop of '{}', so it is over before that loop ends",
-                                                              symbol->name, statement.bound->name));
+        diagnostics_.error(statement.bound->span,
+                           fmt::format("'{}' is declared within the loop of '{}', so it is over before that loop ends",
+                                       symbol->name, statement.bound->name));
       }
       return;
     }
@@ -127,8 +128,9 @@ class RaceChecker {
     if (candidates.empty()) {
       diagnostics_.error(statement.span, "'<=' assigns at the end of a loop, and there is none around it");
     } else {
-      diagnostics_.error(statement.span, fmt::format("'{}' is also changed in another way in every loop at whose end this could happen",
-                                                     symbol->name));
+      diagnostics_.error(statement.span,
+                         fmt::format("'{}' is also changed in another way in every loop at whose end this could happen",
+                                     symbol->name));
     }
   }
 
@@ -140,7 +142,8 @@ class RaceChecker {
     for (Statement* loop = statement.outer; loop != nullptr; loop = loop->outer) {
       if (is_private(symbol, *loop)) break;
       if (!is_parallel(*loop) && !deferred) continue;
-      const bool own = target.kind == ExpressionKind::field && is_parallel(*loop) && place_of(*target.operands[0], *loop) == Place::own;
+      const bool own = target.kind == ExpressionKind::field && is_parallel(*loop) &&
+                       place_of(*target.operands[0], *loop) == Place::own;
       if (own && !deferred) continue;
       loops.push_back(loop);
     }
@@ -155,7 +158,8 @@ class RaceChecker {
     std::vector<Access> own, others;
     for (const Part part : {Part::forward, Part::reverse}) {
       if (part == Part::reverse && loop.kind != StatementKind::bfs) break;
-      for (const auto& access : accesses_of(loop, part)) (access.statement == &statement ? own : others).push_back(access);
+      for (const auto& access : accesses_of(loop, part))
+        (access.statement == &statement ? own : others).push_back(access);
     }
     for (const auto& mine : own) {
       if (mine.kind != AccessKind::reduce && mine.kind != AccessKind::defer) continue;
@@ -164,7 +168,9 @@ class RaceChecker {
         if (verdict_on(mine, mine.kind, other, seen_kind_if_bound(other, loop)) == Verdict::error) return false;
       }
       for (const auto& other : own) {  // x += x
-        if (other.kind == AccessKind::read && other.symbol == mine.symbol && mine.kind == AccessKind::reduce && can_meet(mine, other)) return false;
+        if (other.kind == AccessKind::read && other.symbol == mine.symbol && mine.kind == AccessKind::reduce &&
+            can_meet(mine, other))
+          return false;
       }
     }
     return true;
@@ -172,7 +178,8 @@ class RaceChecker {
 
   /// Another statement of the same kind that is not bound yet will be bound to this loop, too.
   static AccessKind seen_kind_if_bound(const Access& access, const Statement& loop) {
-    const bool open = access.statement != nullptr && access.statement->bound_loop == nullptr && !access.statement->bound;
+    const bool open =
+        access.statement != nullptr && access.statement->bound_loop == nullptr && !access.statement->bound;
     return open ? access.kind : seen_kind(access, loop);
   }
 
@@ -186,7 +193,9 @@ class RaceChecker {
         for (const auto* outer : statements) {
           const bool nested = inner->bound_loop != outer->bound_loop && is_within(inner->bound_loop, outer->bound_loop);
           if (!nested) continue;
-          diagnostics_.error(inner->span, fmt::format("'{}' is bound to this inner loop here, and to a loop around it elsewhere", symbol->name));
+          diagnostics_.error(
+              inner->span,
+              fmt::format("'{}' is bound to this inner loop here, and to a loop around it elsewhere", symbol->name));
           diagnostics_.note(outer->span, "there");
         }
       }
@@ -222,18 +231,19 @@ class RaceChecker {
     });
   }
 
-  void report(const Statement& region, const Symbol& symbol, const Access& a, AccessKind first, const Access& b, AccessKind second,
-              Verdict verdict) {
+  void report(const Statement& region, const Symbol& symbol, const Access& a, AccessKind first, const Access& b,
+              AccessKind second, Verdict verdict) {
     // The change, then what it collides with.
     const bool swap = first == AccessKind::read;
     const Access &change = swap ? b : a, &other = swap ? a : b;
     const AccessKind change_kind = swap ? second : first, other_kind = swap ? first : second;
     if (!reported_.insert({&symbol, change.span.begin, other.span.begin}).second) return;
     const auto& iterator = region.iteration->name.name;
-    std::string message = &a == &b ? fmt::format("several instances of the loop over '{}' may {} the same '{}'", iterator,
-                                                 change_kind == AccessKind::defer ? "assign to" : "write", symbol.name)
-                                   : fmt::format("one instance of the loop over '{}' {} '{}' while another one {} it", iterator,
-                                                 to_string(change_kind), symbol.name, to_string(other_kind));
+    std::string message = &a == &b
+                              ? fmt::format("several instances of the loop over '{}' may {} the same '{}'", iterator,
+                                            change_kind == AccessKind::defer ? "assign to" : "write", symbol.name)
+                              : fmt::format("one instance of the loop over '{}' {} '{}' while another one {} it",
+                                            iterator, to_string(change_kind), symbol.name, to_string(other_kind));
     message += verdict == Verdict::error ? "; that is not defined" : ": a data race";
     if (verdict == Verdict::error) {
       diagnostics_.error(change.span, std::move(message));

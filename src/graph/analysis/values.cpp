@@ -22,7 +22,8 @@ class Values {
 
  private:
   static bool holds_items(const Type& type) {
-    return is_item(type) || (is_property(type) && is_item(*type.element)) || (type.is(TypeKind::map) && is_item(*type.element));
+    return is_item(type) || (is_property(type) && is_item(*type.element)) ||
+           (type.is(TypeKind::map) && is_item(*type.element));
   }
 
   void initialize(Procedure& procedure) {
@@ -47,7 +48,8 @@ class Values {
 
   void statement(const Statement& statement) {
     if (statement.target) may_hold(symbol_of(*statement.target), *statement.value);
-    for (std::size_t i = 0; i < statement.more_targets.size(); ++i) may_hold(symbol_of(*statement.more_targets[i]), *statement.more_values[i]);
+    for (std::size_t i = 0; i < statement.more_targets.size(); ++i)
+      may_hold(symbol_of(*statement.more_targets[i]), *statement.more_values[i]);
     for (std::size_t i = 0; i < statement.symbols.size(); ++i) {
       if (statement.values[i]) may_hold(statement.symbols[i], *statement.values[i]);
     }
@@ -98,7 +100,8 @@ bool may_be_infinite(const Expression& expression) {
     case ExpressionKind::unary:
     case ExpressionKind::cast:
     case ExpressionKind::convert: return operand(0);
-    case ExpressionKind::binary: return (expression.op == Operator::add || expression.op == Operator::subtract) && (operand(0) || operand(1));
+    case ExpressionKind::binary:
+      return (expression.op == Operator::add || expression.op == Operator::subtract) && (operand(0) || operand(1));
     case ExpressionKind::conditional: return operand(1) || operand(2);
     case ExpressionKind::reduction:
       return expression.reduction == Reduction::minimum || expression.reduction == Reduction::maximum ||
@@ -112,7 +115,8 @@ bool may_be_infinite(const Expression& expression) {
     }
     case ExpressionKind::method: {
       const Expression& owner = *expression.operands[0];
-      return owner.type.is(TypeKind::map) && owner.reference.symbol != nullptr && owner.reference.symbol->may_be_infinite;
+      return owner.type.is(TypeKind::map) && owner.reference.symbol != nullptr &&
+             owner.reference.symbol->may_be_infinite;
     }
     default: return false;
   }
@@ -120,13 +124,15 @@ bool may_be_infinite(const Expression& expression) {
 
 bool may_be_nil(const Expression& expression) {
   switch (expression.kind) {
-    case ExpressionKind::name: return expression.reference.symbol->kind != SymbolKind::iterator && expression.reference.symbol->may_be_nil;
+    case ExpressionKind::name:
+      return expression.reference.symbol->kind != SymbolKind::iterator && expression.reference.symbol->may_be_nil;
     case ExpressionKind::current: return false;
     case ExpressionKind::field: return expression.reference.symbol->may_be_nil;
     case ExpressionKind::convert: return may_be_nil(*expression.operands[0]);
     case ExpressionKind::conditional: return may_be_nil(*expression.operands[1]) || may_be_nil(*expression.operands[2]);
     case ExpressionKind::method:
-      return expression.builtin != Builtin::to_edge && expression.builtin != Builtin::from_node && expression.builtin != Builtin::to_node;
+      return expression.builtin != Builtin::to_edge && expression.builtin != Builtin::from_node &&
+             expression.builtin != Builtin::to_node;
     default: return true;
   }
 }

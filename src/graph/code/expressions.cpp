@@ -41,7 +41,8 @@ std::string string_literal(const std::string& value) {
 
 const Expression& without_conversions(const Expression& expression) {
   const Expression* inner = &expression;
-  while (inner->kind == ExpressionKind::convert || inner->kind == ExpressionKind::cast) inner = inner->operands[0].get();
+  while (inner->kind == ExpressionKind::convert || inner->kind == ExpressionKind::cast)
+    inner = inner->operands[0].get();
   return *inner;
 }
 
@@ -109,7 +110,8 @@ std::string Writer::code(const Expression& expression) {
 /// A condition without the terms that need no test; empty if none is left.
 std::string Writer::condition(const Expression& expression) {
   const auto terms = terms_of(&expression);
-  if (std::none_of(terms.begin(), terms.end(), [&](const auto* term) { return implied_.contains(term); })) return code(expression);
+  if (std::none_of(terms.begin(), terms.end(), [&](const auto* term) { return implied_.contains(term); }))
+    return code(expression);
   std::string text;
   for (const auto* term : terms) {
     if (!implied_.contains(term)) text += (text.empty() ? "" : " && ") + within(*term, 3);
@@ -141,7 +143,8 @@ std::string Writer::index_of(const Expression& driver) {
 
 /// The place of a property's value.
 std::string Writer::element(const Symbol& property, const std::string& index) {
-  if (region_ == nullptr || is_private(property, *region_->statement)) return fmt::format("{}[{}]", name_of(property), index);
+  if (region_ == nullptr || is_private(property, *region_->statement))
+    return fmt::format("{}[{}]", name_of(property), index);
   auto& pointer = region_->pointers[&property];
   if (pointer.empty()) pointer = name_of(property) + "_";
   return fmt::format("{}[{}]", pointer, index);
@@ -175,12 +178,14 @@ std::string Writer::binary(const Expression& expression) {
   if (is_whole(expression.type) && is_arithmetic(expression.op)) {
     const std::string type = cpp_type(expression.type);
     const bool infinite = may_be_infinite(left) || may_be_infinite(right);
-    if (expression.op == Operator::add && infinite) return fmt::format("gm::plus<{}>({}, {})", type, code(left), code(right));
-    if (expression.op == Operator::subtract && infinite) return fmt::format("gm::minus<{}>({}, {})", type, code(left), code(right));
+    if (expression.op == Operator::add && infinite)
+      return fmt::format("gm::plus<{}>({}, {})", type, code(left), code(right));
+    if (expression.op == Operator::subtract && infinite)
+      return fmt::format("gm::minus<{}>({}, {})", type, code(left), code(right));
     const bool division = expression.op == Operator::divide || expression.op == Operator::modulo;
     if (division && !is_nonzero_literal(right)) {
-      return fmt::format("gm::{}<{}>({}, {}, {})", expression.op == Operator::divide ? "divide" : "modulo", type, code(left),
-                         code(right), line_of(expression.span));
+      return fmt::format("gm::{}<{}>({}, {}, {})", expression.op == Operator::divide ? "divide" : "modulo", type,
+                         code(left), code(right), line_of(expression.span));
     }
   }
   // && within || in parentheses, as compilers suggest.
@@ -189,13 +194,15 @@ std::string Writer::binary(const Expression& expression) {
     const bool both = inner.kind == ExpressionKind::binary && inner.op == Operator::logical_and;
     return expression.op == Operator::logical_or && both ? own + 2 : usual;
   };
-  return fmt::format("{} {} {}", within(left, least(left, own)), to_string(expression.op), within(right, least(right, own + 1)));
+  return fmt::format("{} {} {}", within(left, least(left, own)), to_string(expression.op),
+                     within(right, least(right, own + 1)));
 }
 
 std::string Writer::conversion(const Expression& operand, const Type& type, Span span) {
   const Type& from = operand.type;
   const Expression& inner = without_conversions(operand);
-  if (is_fraction(type) && inner.kind == ExpressionKind::integer) return real_literal(static_cast<double>(inner.integer), type);
+  if (is_fraction(type) && inner.kind == ExpressionKind::integer)
+    return real_literal(static_cast<double>(inner.integer), type);
   if (is_fraction(type) && inner.kind == ExpressionKind::real) return real_literal(inner.number, type);
   const std::string to = cpp_type(type);
   if (cpp_type(from) == to && !from.is(TypeKind::foreign)) return fmt::format("{}", within(operand, 8));
@@ -230,8 +237,8 @@ const char* op_of(Reduction reduction) {
 /// The loop's body: what it does to `result`.
 std::string Writer::reduction_body(const Expression& expression, CodeLines& lines, const std::string& result) {
   const auto precomputed = precomputed_.find(&expression);
-  const std::string value = expression.operands.empty() ? "" :
-                            precomputed != precomputed_.end()
+  const std::string value = expression.operands.empty() ? ""
+                            : precomputed != precomputed_.end()
                                 ? fmt::format("{}[{}]", precomputed->second, name_of(*expression.iteration->iterator))
                                 : code(*expression.operands[0]);
   switch (expression.reduction) {
@@ -259,20 +266,25 @@ std::string Writer::reduction_body(const Expression& expression, CodeLines& line
 std::string Writer::neighbour_sum(const Expression& expression) {
   const Iteration& iteration = *expression.iteration;
   const bool plain = iteration.range == Range::neighbours || iteration.range == Range::in_neighbours;
-  if (region_ == nullptr || !plain || iteration.filter || expression.reduction != Reduction::sum || !is_fraction(expression.type)) return {};
+  if (region_ == nullptr || !plain || iteration.filter || expression.reduction != Reduction::sum ||
+      !is_fraction(expression.type))
+    return {};
   bool simple = true;
   walk(*expression.operands[0], [&](const Expression& each) {
-    simple &= each.kind != ExpressionKind::reduction && !(each.kind == ExpressionKind::method && each.builtin == Builtin::to_edge);
+    simple &= each.kind != ExpressionKind::reduction &&
+              !(each.kind == ExpressionKind::method && each.builtin == Builtin::to_edge);
   });
   if (!simple) return {};
   const bool in = iteration.range == Range::in_neighbours;
   const Symbol& graph = *graph_of(iteration.source->type);
-  const std::string begin = array(graph, in ? "r_begin" : "begin"), node_idx = array(graph, in ? "r_node_idx" : "node_idx");
+  const std::string begin = array(graph, in ? "r_begin" : "begin"),
+                    node_idx = array(graph, in ? "r_node_idx" : "node_idx");
   const std::string node = index_of(*iteration.source), name = name_of(*iteration.iterator);
   const auto precomputed = precomputed_.find(&expression);
-  const std::string value = precomputed != precomputed_.end() ? fmt::format("{}[{}]", precomputed->second, name) : code(*expression.operands[0]);
-  return fmt::format("gm::sum_of<{}>({}, {}[{}], {}[{} + 1], [&](NodeId {}) {{ return {}; }})", cpp_type(expression.type), node_idx, begin, node,
-                     begin, node, name, value);
+  const std::string value = precomputed != precomputed_.end() ? fmt::format("{}[{}]", precomputed->second, name)
+                                                              : code(*expression.operands[0]);
+  return fmt::format("gm::sum_of<{}>({}, {}[{}], {}[{} + 1], [&](NodeId {}) {{ return {}; }})",
+                     cpp_type(expression.type), node_idx, begin, node, begin, node, name, value);
 }
 
 std::string Writer::reduction(const Expression& expression) {
@@ -285,8 +297,9 @@ std::string Writer::reduction(const Expression& expression) {
   const std::string result = fresh("result");
   CodeLines outer, lines;
   CodeLines* before = std::exchange(out_, &lines);
-  const bool parallel = region_ == nullptr && (iteration.range == Range::nodes || iteration.range == Range::edges ||
-                                                (iteration.range == Range::items && !iteration.source->type.is(TypeKind::collection)));
+  const bool parallel =
+      region_ == nullptr && (iteration.range == Range::nodes || iteration.range == Range::edges ||
+                             (iteration.range == Range::items && !iteration.source->type.is(TypeKind::collection)));
   Region region;
   Statement none{};
   std::string chunks;
@@ -309,13 +322,15 @@ std::string Writer::reduction(const Expression& expression) {
   reduction_body(expression, lines, result);
   // Any and All know their result early.
   const bool decided = expression.reduction == Reduction::logical_and || expression.reduction == Reduction::logical_or;
-  if (decided) lines.add(fmt::format("if ({}{}) break;", expression.reduction == Reduction::logical_and ? "!" : "", result));
+  if (decided)
+    lines.add(fmt::format("if ({}{}) break;", expression.reduction == Reduction::logical_and ? "!" : "", result));
   while (lines.depth() > (parallel ? 2 : 1)) lines.close();
   out_ = before;
   outer.add("[&] {");
   outer.set_depth(1);
   if (!parallel) {
-    const std::string end = average ? fmt::format("return {}_count == 0 ? 0.0 : {} / static_cast<double>({}_count);", result, result, result)
+    const std::string end = average ? fmt::format("return {}_count == 0 ? 0.0 : {} / static_cast<double>({}_count);",
+                                                  result, result, result)
                                     : fmt::format("return {};", result);
     lines.set_depth(1);
     lines.add(end);
@@ -377,13 +392,17 @@ std::string Writer::method(const Expression& expression) {
       const std::string begin = array(*graph_of(owner.type), in ? "r_begin" : "begin"), node = index_of(owner);
       return fmt::format("static_cast<std::int64_t>({}[{} + 1] - {}[{}])", begin, node, begin, node);
     }
-    case Builtin::has_edge_to: return fmt::format("{}.has_edge({}, {})", graph(), index_of(owner), index_of(*expression.operands[1]));
+    case Builtin::has_edge_to:
+      return fmt::format("{}.has_edge({}, {})", graph(), index_of(owner), index_of(*expression.operands[1]));
     case Builtin::has_edge_from:
-    case Builtin::is_neighbour_from: return fmt::format("{}.has_edge({}, {})", graph(), index_of(*expression.operands[1]), index_of(owner));
-    case Builtin::pick_random_neighbour: return fmt::format("{}.pick_neighbour({}, {})", graph(), random(), index_of(owner));
+    case Builtin::is_neighbour_from:
+      return fmt::format("{}.has_edge({}, {})", graph(), index_of(*expression.operands[1]), index_of(owner));
+    case Builtin::pick_random_neighbour:
+      return fmt::format("{}.pick_neighbour({}, {})", graph(), random(), index_of(owner));
     case Builtin::to_edge: return edge_of(owner);
     case Builtin::from_node: {
-      const auto found = owner.kind == ExpressionKind::name ? from_names_.find(owner.reference.symbol) : from_names_.end();
+      const auto found =
+          owner.kind == ExpressionKind::name ? from_names_.find(owner.reference.symbol) : from_names_.end();
       if (found != from_names_.end()) return found->second;
       return fmt::format("{}.from({})", graph(), index_of(owner));
     }
@@ -399,7 +418,8 @@ std::string Writer::method(const Expression& expression) {
 
 /// A collection as a place.
 std::string Writer::collection(const Expression& expression) {
-  if (expression.kind == ExpressionKind::field) return element(*expression.reference.symbol, index_of(*expression.operands[0]));
+  if (expression.kind == ExpressionKind::field)
+    return element(*expression.reference.symbol, index_of(*expression.operands[0]));
   return code(expression);
 }
 
@@ -407,13 +427,16 @@ std::string Writer::collection_method(const Expression& expression) {
   const Expression& owner = *expression.operands[0];
   const std::string place = collection(owner);
   const Symbol* symbol = owner.reference.symbol;
-  const bool whole = expression.operands.size() > 1 && is_simple_collection(expression.operands[1]->type) && !owner.type.is(TypeKind::collection);
-  const bool enters = expression.builtin == Builtin::add || expression.builtin == Builtin::push_back || expression.builtin == Builtin::push_front;
+  const bool whole = expression.operands.size() > 1 && is_simple_collection(expression.operands[1]->type) &&
+                     !owner.type.is(TypeKind::collection);
+  const bool enters = expression.builtin == Builtin::add || expression.builtin == Builtin::push_back ||
+                      expression.builtin == Builtin::push_front;
   const auto argument = [&]() -> std::string {
     if (expression.operands.size() < 2) return {};
     const Expression& operand = *expression.operands[1];
     if (is_any_collection(operand.type)) return collection(operand);
-    return enters && may_be_nil(operand) ? fmt::format("gm::item({}, {})", code(operand), line_of(operand.span)) : code(operand);
+    return enters && may_be_nil(operand) ? fmt::format("gm::item({}, {})", code(operand), line_of(operand.span))
+                                         : code(operand);
   };
   const auto guarded = [&](const std::string& text) { return symbol == nullptr ? text : locked(*symbol, text); };
   const auto simple = [&](const char* name) { return guarded(fmt::format("{}.{}({})", place, name, argument())); };
@@ -432,11 +455,13 @@ std::string Writer::collection_method(const Expression& expression) {
     case Builtin::unite: return simple("united");
     case Builtin::intersect: return simple("intersected");
     case Builtin::complement:
-      return expression.operands.size() > 1 ? simple("complemented") : guarded(fmt::format("{}.complemented({})", place, elements()));
+      return expression.operands.size() > 1 ? simple("complemented")
+                                            : guarded(fmt::format("{}.complemented({})", place, elements()));
     case Builtin::add:
       if (symbol != nullptr && mode_of(*symbol) == Mode::adding) {
         if (!whole) return fmt::format("{}.add_shared({}, chunk.thread)", place, argument());
-        return fmt::format("[&] {{ for (const auto each : {}) {}.add_shared(each, chunk.thread); }}()", argument(), place);
+        return fmt::format("[&] {{ for (const auto each : {}) {}.add_shared(each, chunk.thread); }}()", argument(),
+                           place);
       }
       return simple(whole ? "add_all" : "add");
     case Builtin::remove: return simple(whole ? "remove_all" : "remove");
@@ -451,7 +476,9 @@ std::string Writer::map_method(const Expression& expression) {
   const std::string name = code(owner);
   const auto line = line_of(expression.span);
   const auto call = [&](std::string text) { return locked(*owner.reference.symbol, name + "." + text); };
-  const auto with_key = [&](const char* function) { return call(fmt::format("{}({})", function, code(*expression.operands[1]))); };
+  const auto with_key = [&](const char* function) {
+    return call(fmt::format("{}({})", function, code(*expression.operands[1])));
+  };
   switch (expression.builtin) {
     case Builtin::size: return call("size()");
     case Builtin::clear: return call("clear()");
@@ -509,7 +536,8 @@ std::string Writer::call(const Expression& expression) {
   }
   const std::string text = fmt::format("{}({})", expression.procedure->name, arguments);
   if (before.empty()) return text;
-  if (expression.procedure->return_type.is(TypeKind::nothing)) return fmt::format("[&] {{ {}{};{} }}()", before, text, after);
+  if (expression.procedure->return_type.is(TypeKind::nothing))
+    return fmt::format("[&] {{ {}{};{} }}()", before, text, after);
   return fmt::format("[&] {{ {}const auto returned = {};{} return returned; }}()", before, text, after);
 }
 

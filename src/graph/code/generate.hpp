@@ -10,11 +10,11 @@
 namespace smelt::graph::language {
 
 struct CodeOptions {
-  bool push_only = false;      ///< neighbour loops with a reduction always write to the neighbours
-  bool pull_only = false;      ///< and where that is possible always read from them
-  bool fuse = true;            ///< loops over the same nodes become one
-  bool precompute = true;      ///< what a sum over neighbours takes of each neighbour is computed once per node before
-  bool merge = true;           ///< HasEdgeTo within a loop over neighbours becomes a merge of two lists
+  bool push_only = false;  ///< neighbour loops with a reduction always write to the neighbours
+  bool pull_only = false;  ///< and where that is possible always read from them
+  bool fuse = true;        ///< loops over the same nodes become one
+  bool precompute = true;  ///< what a sum over neighbours takes of each neighbour is computed once per node before
+  bool merge = true;       ///< HasEdgeTo within a loop over neighbours becomes a merge of two lists
 };
 
 /// What was decided for one sentence, for people.

@@ -111,8 +111,8 @@ std::string Writer::chunks_of(const Iteration& iteration, const Statement* body,
       const std::string graph = name_of(*graph_of(source)), node = index_of(*iteration.source);
       const bool in = along_in_edges(iteration.range, false);
       if (in) result_.needs.in_edges = true;
-      return fmt::format("gm::ByCount(static_cast<std::uint64_t>({}.{}({})), {})", graph, in ? "in_degree" : "degree", node,
-                         directions.in || directions.out ? 16 : 512);
+      return fmt::format("gm::ByCount(static_cast<std::uint64_t>({}.{}({})), {})", graph, in ? "in_degree" : "degree",
+                         node, directions.in || directions.out ? 16 : 512);
     }
   }
 }
@@ -122,9 +122,11 @@ void Writer::open_chunk(const Iteration& iteration, CodeLines& lines) {
   const std::string& name = name_of(*iteration.iterator);
   const auto run = [&](const char* type, const std::string& variable) {
     if (iteration.reverse) {
-      lines.open(fmt::format("for (auto {} = static_cast<{}>(chunk.last); {}-- > chunk.first;)", variable, type, variable));
+      lines.open(
+          fmt::format("for (auto {} = static_cast<{}>(chunk.last); {}-- > chunk.first;)", variable, type, variable));
     } else {
-      lines.open(fmt::format("for (auto {} = static_cast<{}>(chunk.first); {} < chunk.last; ++{})", variable, type, variable, variable));
+      lines.open(fmt::format("for (auto {} = static_cast<{}>(chunk.first); {} < chunk.last; ++{})", variable, type,
+                             variable, variable));
     }
   };
   switch (iteration.range) {
@@ -134,8 +136,8 @@ void Writer::open_chunk(const Iteration& iteration, CodeLines& lines) {
       if (from == from_names_.end()) return run("EdgeId", name);
       const std::string begin = array(*iteration.source->reference.symbol, "begin");
       run("NodeId", from->second);
-      return lines.open(fmt::format("for (EdgeId {} = {}[{}]; {} < {}[{} + 1]; ++{})", name, begin, from->second, name, begin,
-                                    from->second, name));
+      return lines.open(fmt::format("for (EdgeId {} = {}[{}]; {} < {}[{} + 1]; ++{})", name, begin, from->second, name,
+                                    begin, from->second, name));
     }
     case Range::items: {
       const std::string index = fresh(name + "_at");
@@ -147,15 +149,17 @@ void Writer::open_chunk(const Iteration& iteration, CodeLines& lines) {
       const bool in = along_in_edges(iteration.range, false);
       const std::string begin = array(graph, in ? "r_begin" : "begin"), node = code(*iteration.source);
       const std::string edge = is_edges_of_node(iteration.range) && !in ? name : fresh(name + "_edge");
-      lines.open(fmt::format("for (auto {} = static_cast<EdgeId>({}[{}] + chunk.first); {} < {}[{}] + chunk.last; ++{})", edge, begin,
-                             node, edge, begin, node, edge));
+      lines.open(
+          fmt::format("for (auto {} = static_cast<EdgeId>({}[{}] + chunk.first); {} < {}[{}] + chunk.last; ++{})", edge,
+                      begin, node, edge, begin, node, edge));
       if (in) result_.needs.in_edge_numbers |= is_edges_of_node(iteration.range);
       if (is_edges_of_node(iteration.range)) {
         if (in) lines.add(fmt::format("const EdgeId {} = {}.in_edge({});", name, name_of(graph), edge));
         return;
       }
       edge_names_[iteration.iterator] = in ? fmt::format("{}.in_edge({})", name_of(graph), edge) : edge;
-      return lines.add(fmt::format("const NodeId {} = {}[{}];", name, array(graph, in ? "r_node_idx" : "node_idx"), edge));
+      return lines.add(
+          fmt::format("const NodeId {} = {}[{}];", name, array(graph, in ? "r_node_idx" : "node_idx"), edge));
     }
   }
 }
@@ -215,7 +219,8 @@ std::string Writer::level_check(const Iteration& iteration, const std::string& n
     levels = local;
   }
   const Expression& node = *iteration.source;
-  const bool of_level = node.kind == ExpressionKind::name && node.reference.symbol == search.statement->iteration->iterator;
+  const bool of_level =
+      node.kind == ExpressionKind::name && node.reference.symbol == search.statement->iteration->iterator;
   const std::string level = of_level ? search.level : fmt::format("{}[{}]", levels, code(node));
   return fmt::format("{}[{}] == {} {} 1", levels, neighbour, level, is_up(iteration.range) ? "-" : "+");
 }
@@ -226,14 +231,16 @@ void Writer::open_neighbours(const Iteration& iteration, CodeLines& lines, const
   const bool transposed = is_by_level(iteration.range) && !searches_.empty() && searches_.back().statement->transposed;
   const bool in = along_in_edges(iteration.range, transposed);
   const bool of_edges = is_edges_of_node(iteration.range);
-  const std::string begin = array(graph, in ? "r_begin" : "begin"), node_idx = array(graph, in ? "r_node_idx" : "node_idx");
+  const std::string begin = array(graph, in ? "r_begin" : "begin"),
+                    node_idx = array(graph, in ? "r_node_idx" : "node_idx");
   const std::string node = index_of(*iteration.source);
   const std::string edge = of_edges && !in ? name : fresh(name + "_edge"), end = fresh(name + "_end");
   const auto entry = [&](const std::string& first, const std::string& idx, const std::string& of) {
     if (bounds.above == nullptr) return fmt::format("{}[{}]", first, of);
     return fmt::format("gm::above({}, {}[{}], {}[{} + 1], {})", idx, first, of, first, of, code(*bounds.above));
   };
-  std::string head = fmt::format("EdgeId {} = {}, {} = {}[{} + 1]", edge, entry(begin, node_idx, node), end, begin, node);
+  std::string head =
+      fmt::format("EdgeId {} = {}, {} = {}[{} + 1]", edge, entry(begin, node_idx, node), end, begin, node);
   std::string with, with_end, with_idx;
   if (bounds.adjacent_to != nullptr) {
     const bool other_in = bounds.adjacent_from_neighbour;
@@ -241,8 +248,10 @@ void Writer::open_neighbours(const Iteration& iteration, CodeLines& lines, const
     with_idx = array(graph, other_in ? "r_node_idx" : "node_idx");
     with = fresh(name + "_with");
     with_end = fresh(name + "_with_end");
-    head += fmt::format(", {} = {}, {} = {}[{} + 1]", with, entry(other_begin, with_idx, other), with_end, other_begin, other);
-    decide(iteration.name.span, fmt::format("neighbours '{}' that are adjacent to '{}': two ascending lists are merged", name, other));
+    head += fmt::format(", {} = {}, {} = {}[{} + 1]", with, entry(other_begin, with_idx, other), with_end, other_begin,
+                        other);
+    decide(iteration.name.span,
+           fmt::format("neighbours '{}' that are adjacent to '{}': two ascending lists are merged", name, other));
   }
   lines.open(fmt::format("for ({}; {} < {}; ++{})", head, edge, end, edge));
   if (is_by_level(iteration.range)) {
@@ -268,9 +277,10 @@ void Writer::open_common(const Iteration& iteration, CodeLines& lines) {
   const Symbol& graph = *graph_of(iteration.source->type);
   const std::string begin = array(graph, "begin"), node_idx = array(graph, "node_idx");
   const std::string node = index_of(*iteration.source), other = index_of(*iteration.argument);
-  const std::string edge = fresh(name + "_edge"), end = fresh(name + "_end"), with = fresh(name + "_with"), with_end = fresh(name + "_with_end");
-  lines.open(fmt::format("for (EdgeId {} = {}[{}], {} = {}[{} + 1], {} = {}[{}], {} = {}[{} + 1]; {} < {}; ++{})", edge, begin, node, end,
-                         begin, node, with, begin, other, with_end, begin, other, edge, end, edge));
+  const std::string edge = fresh(name + "_edge"), end = fresh(name + "_end"), with = fresh(name + "_with"),
+                    with_end = fresh(name + "_with_end");
+  lines.open(fmt::format("for (EdgeId {} = {}[{}], {} = {}[{} + 1], {} = {}[{}], {} = {}[{} + 1]; {} < {}; ++{})", edge,
+                         begin, node, end, begin, node, with, begin, other, with_end, begin, other, edge, end, edge));
   lines.add(fmt::format("const NodeId {} = {}[{}];", name, node_idx, edge));
   lines.add(fmt::format("while ({} < {} && {}[{}] < {}) ++{};", with, with_end, node_idx, with, name, with));
   lines.add(fmt::format("if ({} == {}) break;", with, with_end));

@@ -9,7 +9,8 @@
 namespace smelt::graph::language {
 namespace {
 
-/// What cannot be done by one instance of many, or gains from all threads itself: then the loop around it is sequential.
+/// What cannot be done by one instance of many, or gains from all threads itself: then the loop around it is
+/// sequential.
 bool wants_all_threads(const Statement& body) {
   bool wants = false;
   walk_statements(body, [&](const Statement& statement) {
@@ -24,17 +25,21 @@ bool wants_all_threads(const Statement& body) {
     }
     for_each_expression(statement, [&](const Expression& expression) {
       walk(expression, [&](const Expression& each) {
-        if (each.kind == ExpressionKind::call && each.procedure != nullptr) wants |= wants_all_threads(*each.procedure->body);
+        if (each.kind == ExpressionKind::call && each.procedure != nullptr)
+          wants |= wants_all_threads(*each.procedure->body);
       });
     });
   });
   return wants;
 }
 
-const Iteration* iteration_of(const Statement& loop) { return loop.kind == StatementKind::loop ? loop.iteration.get() : nullptr; }
+const Iteration* iteration_of(const Statement& loop) {
+  return loop.kind == StatementKind::loop ? loop.iteration.get() : nullptr;
+}
 
 bool is_node_loop(const Statement& loop) {
-  if (loop.kind == StatementKind::group_assign) return loop.source->type.is(TypeKind::graph) && loop.element->type.is(TypeKind::node);
+  if (loop.kind == StatementKind::group_assign)
+    return loop.source->type.is(TypeKind::graph) && loop.element->type.is(TypeKind::node);
   return loop.iteration->range == Range::nodes && !loop.iteration->reverse;
 }
 
@@ -48,19 +53,23 @@ bool has_deferred(const Statement& loop) {
 bool uses_levels(const Statement& body) {
   bool uses = false;
   const auto by_level = [](Range range) {
-    return range == Range::up_neighbours || range == Range::up_edges || range == Range::down_neighbours || range == Range::down_edges;
+    return range == Range::up_neighbours || range == Range::up_edges || range == Range::down_neighbours ||
+           range == Range::down_edges;
   };
   walk_statements(body, [&](const Statement& statement) {
     if (statement.kind == StatementKind::loop) uses |= by_level(statement.iteration->range);
     for_each_expression(statement, [&](const Expression& expression) {
-      walk(expression, [&](const Expression& each) { uses |= each.kind == ExpressionKind::reduction && by_level(each.iteration->range); });
+      walk(expression, [&](const Expression& each) {
+        uses |= each.kind == ExpressionKind::reduction && by_level(each.iteration->range);
+      });
     });
   });
   return uses;
 }
 
 const Symbol* graph_of_loop(const Statement& loop) {
-  return loop.kind == StatementKind::group_assign ? loop.source->reference.symbol : loop.iteration->source->reference.symbol;
+  return loop.kind == StatementKind::group_assign ? loop.source->reference.symbol
+                                                  : loop.iteration->source->reference.symbol;
 }
 
 }  // namespace
@@ -102,8 +111,8 @@ void Writer::group_assignment(const Statement& statement) {
   const std::string& element = name_of(*statement.element);
   if (statement.source->type.is(TypeKind::graph)) {
     const bool nodes = statement.element->type.is(TypeKind::node);
-    out_->open(fmt::format("for ({} {} = 0; {} < {}.{}; ++{})", nodes ? "NodeId" : "EdgeId", element, element, code(*statement.source),
-                           nodes ? "nodes" : "edges", element));
+    out_->open(fmt::format("for ({} {} = 0; {} < {}.{}; ++{})", nodes ? "NodeId" : "EdgeId", element, element,
+                           code(*statement.source), nodes ? "nodes" : "edges", element));
   } else {
     out_->open(fmt::format("for (const auto {} : {})", element, collection(*statement.source)));
   }
@@ -119,11 +128,13 @@ void Writer::group_assignment(const Statement& statement) {
 void Writer::loop(const Statement& statement) {
   if (region_ == nullptr && runs_in_parallel(statement)) return parallel_loops({&statement});
   if (statement.parallel && region_ == nullptr) {
-    decide(statement.span, fmt::format("the loop over '{}' runs its instances one after the other, each with all threads",
-                                       statement.iteration->name.name));
+    decide(statement.span,
+           fmt::format("the loop over '{}' runs its instances one after the other, each with all threads",
+                       statement.iteration->name.name));
   }
   const auto deferred = open_deferred(statement, "");
-  if (const auto bounds = bounds_of(*statement.iteration, statement.body[0].get()); is_marked(*statement.iteration, bounds)) {
+  if (const auto bounds = bounds_of(*statement.iteration, statement.body[0].get());
+      is_marked(*statement.iteration, bounds)) {
     marked_loop(statement, bounds);
   } else {
     plain_loop(statement);
@@ -139,12 +150,15 @@ void Writer::plain_loop(const Statement& statement) {
 }
 
 void Writer::filtered_body(const Statement& statement) {
-  if (const auto* bound = lasting_bound(statement); bound != nullptr && mode_of(*bound->operands[0]->reference.symbol) == Mode::plain) {
+  if (const auto* bound = lasting_bound(statement);
+      bound != nullptr && mode_of(*bound->operands[0]->reference.symbol) == Mode::plain) {
     out_->add(fmt::format("if (!({})) break;", code(*bound)));
     implied_.insert(bound);
-    decide(statement.span, fmt::format("the loop over '{}' ends where its filter's bound is reached", statement.iteration->name.name));
+    decide(statement.span,
+           fmt::format("the loop over '{}' ends where its filter's bound is reached", statement.iteration->name.name));
   }
-  if (const std::string filter = statement.iteration->filter ? condition(*statement.iteration->filter) : ""; !filter.empty()) {
+  if (const std::string filter = statement.iteration->filter ? condition(*statement.iteration->filter) : "";
+      !filter.empty()) {
     out_->add(fmt::format("if (!({})) continue;", filter));
   }
   body(*statement.body[0]);
@@ -153,24 +167,27 @@ void Writer::filtered_body(const Statement& statement) {
 /// Whether the loop goes over the neighbours that a node has in common with one whose neighbours are marked.
 bool Writer::is_marked(const Iteration& iteration, const NeighbourBounds& bounds) const {
   const Expression& source = *iteration.source;
-  return marked_ != nullptr && bounds.adjacent_to != nullptr && bounds.below == nullptr && source.kind == ExpressionKind::name &&
-         source.reference.symbol == marked_ && bounds.adjacent_to->reference.symbol != marked_ && iteration.range == Range::neighbours;
+  return marked_ != nullptr && bounds.adjacent_to != nullptr && bounds.below == nullptr &&
+         source.kind == ExpressionKind::name && source.reference.symbol == marked_ &&
+         bounds.adjacent_to->reference.symbol != marked_ && iteration.range == Range::neighbours;
 }
 
-/// Goes through the other node's list and takes what is marked. Where edges repeat, both lists are merged, as what counts then is
-/// how often a node is in the first one.
+/// Goes through the other node's list and takes what is marked. Where edges repeat, both lists are merged, as what
+/// counts then is how often a node is in the first one.
 void Writer::marked_loop(const Statement& statement, const NeighbourBounds& bounds) {
   const Iteration& iteration = *statement.iteration;
   const Symbol& graph = *graph_of(iteration.source->type);
   const std::string &name = name_of(*iteration.iterator), other = code(*bounds.adjacent_to);
   const bool in = bounds.adjacent_from_neighbour;
-  const std::string begin = array(graph, in ? "r_begin" : "begin"), node_idx = array(graph, in ? "r_node_idx" : "node_idx");
+  const std::string begin = array(graph, in ? "r_begin" : "begin"),
+                    node_idx = array(graph, in ? "r_node_idx" : "node_idx");
   const std::string edge = fresh(name + "_edge"), end = fresh(name + "_end");
   const std::string first = bounds.above == nullptr ? fmt::format("{}[{}]", begin, other)
-                                                    : fmt::format("gm::above({}, {}[{}], {}[{} + 1], {})", node_idx, begin, other, begin, other,
-                                                                  code(*bounds.above));
+                                                    : fmt::format("gm::above({}, {}[{}], {}[{} + 1], {})", node_idx,
+                                                                  begin, other, begin, other, code(*bounds.above));
   out_->open(fmt::format("if ({}.simple)", name_of(graph)));
-  out_->open(fmt::format("for (EdgeId {} = {}, {} = {}[{} + 1]; {} < {}; ++{})", edge, first, end, begin, other, edge, end, edge));
+  out_->open(fmt::format("for (EdgeId {} = {}, {} = {}[{} + 1]; {} < {}; ++{})", edge, first, end, begin, other, edge,
+                         end, edge));
   out_->add(fmt::format("const NodeId {} = {}[{}];", name, node_idx, edge));
   out_->add(fmt::format("if (!{}.has({})) continue;", marks_, name));
   filtered_body(statement);
@@ -179,8 +196,11 @@ void Writer::marked_loop(const Statement& statement, const NeighbourBounds& boun
   out_->set_depth(out_->depth() + 1);
   plain_loop(statement);
   out_->close();
-  decide(statement.span, fmt::format("neighbours of '{}' are marked in a bitmap: those that '{}' shares are found by going through its list alone",
-                                     iteration.source->reference.name, bounds.adjacent_to->reference.name));
+  decide(
+      statement.span,
+      fmt::format(
+          "neighbours of '{}' are marked in a bitmap: those that '{}' shares are found by going through its list alone",
+          iteration.source->reference.name, bounds.adjacent_to->reference.name));
 }
 
 std::string Writer::chunks_of_loops(const std::vector<const Statement*>& loops) {
@@ -216,7 +236,8 @@ void Writer::parallel_loops(const std::vector<const Statement*>& loops) {
     const Symbol& graph = *graph_of_loop(first);
     const std::string name = name_of(graph), ordered = fresh(name + "_ordered");
     out_->add(fmt::format("const gm::Ordered<NodeId, EdgeId> {}(run, {});", ordered, name));
-    decide(first.span, "counts cliques: nodes are numbered by their degree where degrees are skewed, so that lists are short");
+    decide(first.span,
+           "counts cliques: nodes are numbered by their degree where degrees are skewed, so that lists are short");
     names_[&graph] = ordered + ".view";
     const std::string node = name_of(*first.iteration->iterator), all_marks = fresh(node + "_marks");
     out_->add(fmt::format("gm::Marks<NodeId> {}(run, {}.nodes);", all_marks, name));
@@ -256,17 +277,21 @@ void Writer::scatter_or_gather(const Statement& loop, const Scatter& scatter) {
     region_ = nullptr;
     body.set_depth(out_->depth() + 1);
     region_prelude(region, body);
-    out_->add(fmt::format("const bool {} = gm::pays_to_pull(run, {}, [&](const gm::Chunk& chunk, auto&& count) {{", pull, graph));
+    out_->add(fmt::format("const bool {} = gm::pays_to_pull(run, {}, [&](const gm::Chunk& chunk, auto&& count) {{",
+                          pull, graph));
     out_->raw(body.take());
     out_->set_depth(out_->depth() + 1);
     const std::string& node = name_of(*loop.iteration->iterator);
-    out_->add(fmt::format("for (auto {} = static_cast<NodeId>(chunk.first); {} < chunk.last; ++{}) {{", node, node, node));
+    out_->add(
+        fmt::format("for (auto {} = static_cast<NodeId>(chunk.first); {} < chunk.last; ++{}) {{", node, node, node));
     out_->add(fmt::format("  if ({}) count({});", filter, node));
     out_->add("}");
     out_->close(");");
   }
-  decide(loop.span, fmt::format("reductions at the neighbours '{}' are written to them, or read from them where most edges take part",
-                                scatter.inner->iteration->name.name));
+  decide(
+      loop.span,
+      fmt::format("reductions at the neighbours '{}' are written to them, or read from them where most edges take part",
+                  scatter.inner->iteration->name.name));
   out_->open(fmt::format("if ({})", pull));
   gather(loop, scatter);
   out_->close(" else {");
@@ -286,17 +311,21 @@ void Writer::gather(const Statement& loop, const Scatter& scatter) {
     region.modes[reduction->target->reference.symbol] = Mode::plain;
     for (const auto& along : reduction->more_targets) region.modes[along->reference.symbol] = Mode::plain;
   }
-  for (const auto& name : precomputed_names_) region.prelude.push_back(fmt::format("const auto* const {}_ = {}.local(chunk);", name, name));
+  for (const auto& name : precomputed_names_)
+    region.prelude.push_back(fmt::format("const auto* const {}_ = {}.local(chunk);", name, name));
   if (marked_ != nullptr) region.prelude.push_back(marks_of_chunk_);
   CodeLines body;
   CodeLines* outer = std::exchange(out_, &body);
   region_ = &region;
   body.set_depth(outer->depth() + 1);
   const std::string &node = name_of(*loop.iteration->iterator), &neighbour = name_of(*inner.iterator);
-  const std::string begin = array(graph, along_out ? "begin" : "r_begin"), node_idx = array(graph, along_out ? "node_idx" : "r_node_idx");
+  const std::string begin = array(graph, along_out ? "begin" : "r_begin"),
+                    node_idx = array(graph, along_out ? "node_idx" : "r_node_idx");
   const std::string edge = fresh(node + "_edge");
-  body.open(fmt::format("for (auto {} = static_cast<NodeId>(chunk.first); {} < chunk.last; ++{})", neighbour, neighbour, neighbour));
-  body.open(fmt::format("for (EdgeId {} = {}[{}]; {} < {}[{} + 1]; ++{})", edge, begin, neighbour, edge, begin, neighbour, edge));
+  body.open(fmt::format("for (auto {} = static_cast<NodeId>(chunk.first); {} < chunk.last; ++{})", neighbour, neighbour,
+                        neighbour));
+  body.open(fmt::format("for (EdgeId {} = {}[{}]; {} < {}[{} + 1]; ++{})", edge, begin, neighbour, edge, begin,
+                        neighbour, edge));
   body.add(fmt::format("const NodeId {} = {}[{}];", node, node_idx, edge));
   if (loop.iteration->filter) body.add(fmt::format("if (!({})) continue;", code(*loop.iteration->filter)));
   for (const auto* declaration : scatter.declarations) statement(*declaration);
@@ -306,7 +335,8 @@ void Writer::gather(const Statement& loop, const Scatter& scatter) {
   body.close();
   region_ = nullptr;
   out_ = outer;
-  out_->add(fmt::format("run.for_chunks({}.{}(), [&](const gm::Chunk& chunk) {{", name_of(graph), along_out ? "out_chunks" : "in_chunks"));
+  out_->add(fmt::format("run.for_chunks({}.{}(), [&](const gm::Chunk& chunk) {{", name_of(graph),
+                        along_out ? "out_chunks" : "in_chunks"));
   out_->set_depth(out_->depth() + 1);
   region_prelude(region, *out_);
   out_->raw(body.take());
@@ -324,20 +354,21 @@ bool Writer::pays_to_precompute(const Expression& body, const Symbol& neighbour,
       case ExpressionKind::name: {
         const Symbol* symbol = each.reference.symbol;
         const auto mode = region.modes.find(symbol);
-        const bool shared = !is_private(*symbol, *region.statement) && (mode == region.modes.end() || mode->second == Mode::plain);
+        const bool shared =
+            !is_private(*symbol, *region.statement) && (mode == region.modes.end() || mode->second == Mode::plain);
         possible &= symbol == &neighbour || (shared && symbol->kind != SymbolKind::iterator);
         break;
       }
       case ExpressionKind::field: {
         const auto mode = region.modes.find(each.reference.symbol);
-        possible &= (mode == region.modes.end() || mode->second == Mode::plain) && each.operands[0]->kind == ExpressionKind::name &&
-                    each.operands[0]->reference.symbol == &neighbour;
+        possible &= (mode == region.modes.end() || mode->second == Mode::plain) &&
+                    each.operands[0]->kind == ExpressionKind::name && each.operands[0]->reference.symbol == &neighbour;
         ++accesses;
         break;
       }
       case ExpressionKind::method:
-        possible &= each.builtin == Builtin::degree || each.builtin == Builtin::in_degree || each.builtin == Builtin::num_nodes ||
-                    each.builtin == Builtin::num_edges;
+        possible &= each.builtin == Builtin::degree || each.builtin == Builtin::in_degree ||
+                    each.builtin == Builtin::num_nodes || each.builtin == Builtin::num_edges;
         accesses += each.builtin == Builtin::degree || each.builtin == Builtin::in_degree ? 2 : 0;
         break;
       case ExpressionKind::function:
@@ -374,15 +405,18 @@ std::vector<std::string> Writer::precompute(const Statement& loop) {
         if (each.kind != ExpressionKind::reduction || each.operands.empty()) return;
         const bool plain = each.iteration->range == Range::neighbours || each.iteration->range == Range::in_neighbours;
         const bool number = is_number(each.operands[0]->type);
-        if (plain && number && pays_to_precompute(*each.operands[0], *each.iteration->iterator, region)) sums.push_back(&each);
+        if (plain && number && pays_to_precompute(*each.operands[0], *each.iteration->iterator, region))
+          sums.push_back(&each);
       });
     });
   });
   std::vector<std::string> names;
   for (const auto* sum : sums) {
     const Expression& body = *sum->operands[0];
-    const std::string graph = name_of(*graph_of_loop(loop)), neighbour = name_of(*sum->iteration->iterator), name = fresh(neighbour + "_value");
-    out_->add(fmt::format("gm::Property<{}> {}(run, {}.nodes, {{\"{}\", true, false, true, false, 17, 1}});", cpp_type(body.type), name, graph, name));
+    const std::string graph = name_of(*graph_of_loop(loop)), neighbour = name_of(*sum->iteration->iterator),
+                      name = fresh(neighbour + "_value");
+    out_->add(fmt::format("gm::Property<{}> {}(run, {}.nodes, {{\"{}\", true, false, true, false, 17, 1}});",
+                          cpp_type(body.type), name, graph, name));
     Region own;
     own.statement = &loop;
     own.modes = region.modes;
@@ -393,13 +427,14 @@ std::vector<std::string> Writer::precompute(const Statement& loop) {
     out_->set_depth(out_->depth() + 1);
     region_prelude(own, *out_);
     out_->add(fmt::format("auto* const {}_ = {}.local(chunk);", name, name));
-    out_->add(fmt::format("for (auto {} = static_cast<NodeId>(chunk.first); {} < chunk.last; ++{}) {}_[{}] = {};", neighbour, neighbour, neighbour,
-                          name, neighbour, value));
+    out_->add(fmt::format("for (auto {} = static_cast<NodeId>(chunk.first); {} < chunk.last; ++{}) {}_[{}] = {};",
+                          neighbour, neighbour, neighbour, name, neighbour, value));
     out_->close(");");
     precomputed_[sum] = name + "_";
     precomputed_names_.push_back(name);
     names.push_back(name);
-    decide(sum->span, fmt::format("what the sum takes of each neighbour '{}' is computed once per node before the loop", neighbour));
+    decide(sum->span, fmt::format("what the sum takes of each neighbour '{}' is computed once per node before the loop",
+                                  neighbour));
   }
   return names;
 }
@@ -413,10 +448,12 @@ void Writer::share_loops(const std::vector<const Statement*>& loops) {
   out_->add(fmt::format("const auto {} = {};", chunks, chunks_of_loops(loops)));
   const auto deferred = open_deferred(*loops.front(), chunks);
   for (const auto& store : deferred) {
-    if (store.swapped) region.prelude.push_back(fmt::format("auto* const {}_ = {}.local(chunk);", store.name, store.name));
+    if (store.swapped)
+      region.prelude.push_back(fmt::format("auto* const {}_ = {}.local(chunk);", store.name, store.name));
   }
   begin_shared(region, loops, chunks);
-  for (const auto& name : precomputed_names_) region.prelude.push_back(fmt::format("const auto* const {}_ = {}.local(chunk);", name, name));
+  for (const auto& name : precomputed_names_)
+    region.prelude.push_back(fmt::format("const auto* const {}_ = {}.local(chunk);", name, name));
   if (marked_ != nullptr) region.prelude.push_back(marks_of_chunk_);
 
   CodeLines body;
@@ -434,7 +471,8 @@ void Writer::share_loops(const std::vector<const Statement*>& loops) {
     const bool items = !group.source->type.is(TypeKind::graph);
     const std::string index = items ? fresh(element + "_at") : element;
     const char* type = items ? "std::uint64_t" : group.element->type.is(TypeKind::node) ? "NodeId" : "EdgeId";
-    body.open(fmt::format("for (auto {} = static_cast<{}>(chunk.first); {} < chunk.last; ++{})", index, type, index, index));
+    body.open(
+        fmt::format("for (auto {} = static_cast<{}>(chunk.first); {} < chunk.last; ++{})", index, type, index, index));
     if (items) body.add(fmt::format("const auto {} = {}[{}];", element, collection(*group.source), index));
   }
   for (const auto* loop : loops) {
@@ -454,7 +492,8 @@ void Writer::share_loops(const std::vector<const Statement*>& loops) {
   end_shared(region);
   close_deferred(deferred);
   if (loops.size() > 1) {
-    decide(loops.front()->span, fmt::format("{} loops over the same nodes become one, up to line {}", loops.size(), line_of(loops.back()->span)));
+    decide(loops.front()->span, fmt::format("{} loops over the same nodes become one, up to line {}", loops.size(),
+                                            line_of(loops.back()->span)));
   }
 }
 
@@ -485,7 +524,8 @@ void Writer::one_of_parallel_loops(const Statement& loop, const std::string& ele
   if (marked_ == loop.iteration->iterator) {
     const Symbol& graph = *graph_of_loop(loop);
     const std::string begin = array(graph, "begin"), node_idx = array(graph, "node_idx");
-    out_->add(fmt::format("{}.mark({} + {}[{}], {} + {}[{} + 1]);", marks_, node_idx, begin, own, node_idx, begin, own));
+    out_->add(
+        fmt::format("{}.mark({} + {}[{}], {} + {}[{} + 1]);", marks_, node_idx, begin, own, node_idx, begin, own));
   }
   const bool scope = !filtered && own == element && loop.body[0]->kind == StatementKind::block;
   if (scope) out_->open("");
@@ -503,10 +543,11 @@ void Writer::traversal(const Statement& statement) {
   if (statement.transposed) result_.needs.in_edges = true;
   const Statement* discovery = region_ == nullptr ? assignments_on_discovery(statement) : nullptr;
   const bool without_levels = discovery != nullptr && statement.body[1] == nullptr && !uses_levels(*discovery->body[0]);
-  if (without_levels) decide(statement.span, "no level of a node is asked for: the search keeps bitmaps of nodes in place of levels");
+  if (without_levels)
+    decide(statement.span, "no level of a node is asked for: the search keeps bitmaps of nodes in place of levels");
   out_->open("");
-  out_->add(fmt::format("gm::Bfs<NodeId, EdgeId{}> {}({}, {}, {});", without_levels ? ", false" : "", search.name, run_name(),
-                        code(*statement.iteration->source), statement.transposed));
+  out_->add(fmt::format("gm::Bfs<NodeId, EdgeId{}> {}({}, {}, {});", without_levels ? ", false" : "", search.name,
+                        run_name(), code(*statement.iteration->source), statement.transposed));
   out_->add(fmt::format("{}.start({});", search.name, index_of(*statement.root)));
   searches_.push_back(search);
   out_->open(fmt::format("while ({}.has_level())", search.name));
@@ -521,7 +562,8 @@ void Writer::traversal(const Statement& statement) {
   }
   out_->close();
   if (statement.body[1]) {
-    out_->open(fmt::format("for (std::int32_t {} = {}.levels() - 1; {} >= 0; --{})", search.level, search.name, search.level, search.level));
+    out_->open(fmt::format("for (std::int32_t {} = {}.levels() - 1; {} >= 0; --{})", search.level, search.name,
+                           search.level, search.level));
     level_loop(statement, LevelWork::reverse, search);
     out_->close();
   }
@@ -543,7 +585,8 @@ void Writer::assign_on_discovery(const Statement& traversal, const Statement& in
   out_ = outer;
   const std::string &node = name_of(*traversal.iteration->iterator), &neighbour = name_of(*inner.iteration->iterator);
   decide(traversal.span, fmt::format("'{}' is assigned to by the node that finds it", neighbour));
-  out_->add(fmt::format("{}.expand([&](const NodeId {}, [[maybe_unused]] const NodeId {}) {{", search.name, neighbour, node));
+  out_->add(
+      fmt::format("{}.expand([&](const NodeId {}, [[maybe_unused]] const NodeId {}) {{", search.name, neighbour, node));
   out_->set_depth(out_->depth() + 1);
   std::map<std::string, std::string> pointers;
   for (const auto& [symbol, pointer] : region.pointers) pointers[name_of(*symbol)] = pointer;
@@ -590,7 +633,8 @@ void Writer::level_elements(const Statement& statement, LevelWork work, const Se
                             const std::string& last) {
   const std::string& node = name_of(*statement.iteration->iterator);
   const std::string index = fresh(node + "_at"), begin = fmt::format("{}.level_begin({})", search.name, search.level);
-  const std::string end = last.empty() ? fmt::format("{}.level_begin({} + 1)", search.name, search.level) : begin + last;
+  const std::string end =
+      last.empty() ? fmt::format("{}.level_begin({} + 1)", search.name, search.level) : begin + last;
   out_->open(fmt::format("for (auto {} = {}{}; {} < {}; ++{})", index, begin, first, index, end, index));
   out_->add(fmt::format("const NodeId {} = {}.order({});", node, search.name, index));
   if (work == LevelWork::navigate) {
@@ -610,8 +654,8 @@ void Writer::depth_first(const Statement& statement) {
   const std::string dfs = fresh(node + "_dfs");
   if (statement.transposed) result_.needs.in_edges = true;
   out_->open("");
-  out_->add(fmt::format("gm::DepthFirst<NodeId, EdgeId> {}({}, {}, {});", dfs, code(*statement.iteration->source), statement.transposed,
-                        index_of(*statement.root)));
+  out_->add(fmt::format("gm::DepthFirst<NodeId, EdgeId> {}({}, {}, {});", dfs, code(*statement.iteration->source),
+                        statement.transposed, index_of(*statement.root)));
   out_->open(fmt::format("while ({}.next())", dfs));
   out_->add(fmt::format("const NodeId {} = {}.node();", node, dfs));
   out_->open(fmt::format("if ({}.entering())", dfs));

@@ -11,7 +11,8 @@ namespace smelt::graph::language {
 /// A whole file of C++: the procedures, and for each that is not local a function
 ///   int smelt_call_NAME(const Host*, const Argument*, Failure*)
 /// for numbers of this many bytes. `header`: how it gets graph_program.hpp.
-std::string module_text(const Program& program, const GeneratedCode& code, int node_bytes, int edge_bytes, const std::string& header);
+std::string module_text(const Program& program, const GeneratedCode& code, int node_bytes, int edge_bytes,
+                        const std::string& header);
 
 std::string entry_name(const Procedure& procedure);
 

@@ -11,17 +11,22 @@ namespace {
 /// What a program's names must not be in C++.
 const std::set<std::string>& reserved_names() {
   static const std::set<std::string> names = {
-      "alignas",   "alignof",  "and",      "and_eq",    "asm",        "auto",     "bitand",    "bitor",    "bool",     "break",
-      "case",      "catch",    "char",     "char8_t",   "char16_t",   "char32_t", "class",     "compl",    "concept",  "const",
-      "consteval", "constexpr", "constinit", "const_cast", "continue", "co_await", "co_return", "co_yield", "decltype", "default",
-      "delete",    "do",       "double",   "dynamic_cast", "else",    "enum",     "explicit",  "export",   "extern",   "false",
-      "float",     "for",      "friend",   "goto",      "if",         "inline",   "int",       "long",     "mutable",  "namespace",
-      "new",       "noexcept", "not",      "not_eq",    "nullptr",    "operator", "or",        "or_eq",    "private",  "protected",
-      "public",    "register", "reinterpret_cast", "requires", "return", "short", "signed",    "sizeof",   "static",   "static_assert",
-      "static_cast", "struct", "switch",   "template",  "this",       "thread_local", "throw", "true",     "try",      "typedef",
-      "typeid",    "typename", "union",    "unsigned",  "using",      "virtual",  "void",      "volatile", "wchar_t",  "while",
-      "xor",       "xor_eq",   "std",      "gm",        "run",        "chunk",    "NodeId",    "EdgeId",   "Procedures", "errno",
-      "stdin",     "stdout",   "stderr",   "NULL",      "INFINITY",   "NAN",      "assert",    "unix",     "linux",    "main"};
+      "alignas",     "alignof",   "and",        "and_eq",    "asm",      "auto",         "bitand",
+      "bitor",       "bool",      "break",      "case",      "catch",    "char",         "char8_t",
+      "char16_t",    "char32_t",  "class",      "compl",     "concept",  "const",        "consteval",
+      "constexpr",   "constinit", "const_cast", "continue",  "co_await", "co_return",    "co_yield",
+      "decltype",    "default",   "delete",     "do",        "double",   "dynamic_cast", "else",
+      "enum",        "explicit",  "export",     "extern",    "false",    "float",        "for",
+      "friend",      "goto",      "if",         "inline",    "int",      "long",         "mutable",
+      "namespace",   "new",       "noexcept",   "not",       "not_eq",   "nullptr",      "operator",
+      "or",          "or_eq",     "private",    "protected", "public",   "register",     "reinterpret_cast",
+      "requires",    "return",    "short",      "signed",    "sizeof",   "static",       "static_assert",
+      "static_cast", "struct",    "switch",     "template",  "this",     "thread_local", "throw",
+      "true",        "try",       "typedef",    "typeid",    "typename", "union",        "unsigned",
+      "using",       "virtual",   "void",       "volatile",  "wchar_t",  "while",        "xor",
+      "xor_eq",      "std",       "gm",         "run",       "chunk",    "NodeId",       "EdgeId",
+      "Procedures",  "errno",     "stdin",      "stdout",    "stderr",   "NULL",         "INFINITY",
+      "NAN",         "assert",    "unix",       "linux",     "main"};
   return names;
 }
 
@@ -60,7 +65,8 @@ std::string Writer::fresh(std::string_view wish) {
 void Writer::name_symbols(const Procedure& procedure) {
   for (const auto& symbol : procedure.symbols) {
     std::string name = symbol->name;
-    const bool element = symbol->kind == SymbolKind::iterator && symbol->loop != nullptr && symbol->loop->kind == StatementKind::group_assign;
+    const bool element = symbol->kind == SymbolKind::iterator && symbol->loop != nullptr &&
+                         symbol->loop->kind == StatementKind::group_assign;
     if (element) name = symbol->type.is(TypeKind::edge) ? "edge" : "node";
     // Underscores at the end and doubled ones belong to the code and to C++.
     while (name.ends_with('_') || name.starts_with('_')) name = "x" + name + "x";

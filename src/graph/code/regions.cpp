@@ -51,12 +51,16 @@ void Writer::prepare_symbol(Region& region, const Symbol& symbol, const std::vec
     return;
   }
   // A variable.
-  if (std::all_of(accesses.begin(), accesses.end(), [](const Access& each) { return each.kind == AccessKind::read || each.kind == AccessKind::defer; })) return;
+  if (std::all_of(accesses.begin(), accesses.end(),
+                  [](const Access& each) { return each.kind == AccessKind::read || each.kind == AccessKind::defer; }))
+    return;
   const Statement* first = accesses.front().statement;
   const bool one_reduction = std::all_of(accesses.begin(), accesses.end(), [&](const Access& each) {
-    const bool reduces = each.kind == AccessKind::reduce && each.statement != nullptr && each.reduction == accesses.front().reduction;
+    const bool reduces =
+        each.kind == AccessKind::reduce && each.statement != nullptr && each.reduction == accesses.front().reduction;
     if (!reduces || !is_within(region.statement, each.statement->bound_loop)) return false;
-    return each.statement->kind == StatementKind::arg_assign ? each.statement == first : first->kind == StatementKind::assign;
+    return each.statement->kind == StatementKind::arg_assign ? each.statement == first
+                                                             : first->kind == StatementKind::assign;
   });
   if (one_reduction && !accesses.front().along) {
     const bool scalars_along = std::all_of(first->more_targets.begin(), first->more_targets.end(),
@@ -68,7 +72,8 @@ void Writer::prepare_symbol(Region& region, const Symbol& symbol, const std::vec
       return;
     }
   }
-  const bool assigned_along = std::all_of(accesses.begin(), accesses.end(), [](const Access& each) { return each.along; });
+  const bool assigned_along =
+      std::all_of(accesses.begin(), accesses.end(), [](const Access& each) { return each.along; });
   if (assigned_along && first->target->kind == ExpressionKind::name) return;  // with the variable that it follows
   mode = symbol.type.is(TypeKind::string) ? Mode::locked : Mode::relaxed;
 }
@@ -84,7 +89,8 @@ void Writer::region_prelude(const Region& region, CodeLines& lines) {
   for (const auto& [member, local] : region.arrays) lines.add(fmt::format("const auto* const {} = {};", local, member));
   std::map<std::string, std::string> pointers;  // by name, not by address
   for (const auto& [symbol, pointer] : region.pointers) pointers[name_of(*symbol)] = pointer;
-  for (const auto& [name, pointer] : pointers) lines.add(fmt::format("auto* const {} = {}.local(chunk);", pointer, name));
+  for (const auto& [name, pointer] : pointers)
+    lines.add(fmt::format("auto* const {} = {}.local(chunk);", pointer, name));
   for (const auto& line : region.prelude) lines.add(line);
   if (region.uses_random) lines.add("gm::Random random = run.random(chunk);");
   if (region.uses_nested_run) lines.add("gm::Run nested(run, chunk);");
@@ -137,7 +143,8 @@ void Writer::begin_shared(Region& region, const std::vector<const Statement*>& l
       prolog_.push_back(fmt::format("gm::Changes {};", stamps));
     }
     const bool nodes = statement.target->reference.symbol->type.is(TypeKind::node_property);
-    out_->add(fmt::format("{}.start({}.{});", stamps, name_of(*graph_of(statement.target->reference.symbol->type)), nodes ? "nodes" : "edges"));
+    out_->add(fmt::format("{}.start({}.{});", stamps, name_of(*graph_of(statement.target->reference.symbol->type)),
+                          nodes ? "nodes" : "edges"));
   };
   for (const auto* loop : loops) walk_statements(*loop, look);
 }
@@ -165,7 +172,8 @@ void Writer::end_shared(const Region& region) {
       continue;
     }
     std::string along;
-    for (const auto& each : statement.more_targets) along += (along.empty() ? "" : ", ") + name_of(*each->reference.symbol);
+    for (const auto& each : statement.more_targets)
+      along += (along.empty() ? "" : ", ") + name_of(*each->reference.symbol);
     out_->open(fmt::format("if (const auto best = gm::best_of({}s); best.improves({}))", part, name));
     out_->add(fmt::format("{} = best.value();", name));
     out_->add(fmt::format("std::tie({}) = best.along();", along));
@@ -211,17 +219,23 @@ std::vector<DeferredStore> Writer::open_deferred(const Statement& loop, const st
     DeferredStore store;
     store.symbol = deferred_symbol(*statements.front());
     const Type& type = is_property(store.symbol->type) ? *store.symbol->type.element : store.symbol->type;
-    store.swapped = !chunks.empty() && is_property(store.symbol->type) && !type.is(TypeKind::string) && covers_all(loop, statements);
+    store.swapped = !chunks.empty() && is_property(store.symbol->type) && !type.is(TypeKind::string) &&
+                    covers_all(loop, statements);
     store.per_chunk = region_ == nullptr;
     store.name = fresh(name + (store.swapped ? "_nxt" : "_deferred"));
     if (store.swapped) {
       const char* elements = store.symbol->type.is(TypeKind::node_property) ? "nodes" : "edges";
-      out_->add(fmt::format("gm::Property<{}> {}(run, {}.{}, {});", cpp_type(type), store.name, name_of(*graph_of(store.symbol->type)),
-                            elements, hints(*store.symbol, store.symbol->name + "_nxt")));
-      decide(statements.front()->span, fmt::format("'{}' is assigned for every element: a second array takes its place at the end of the loop, "
-                                                   "nothing is copied", name));
+      out_->add(fmt::format("gm::Property<{}> {}(run, {}.{}, {});", cpp_type(type), store.name,
+                            name_of(*graph_of(store.symbol->type)), elements,
+                            hints(*store.symbol, store.symbol->name + "_nxt")));
+      decide(statements.front()->span,
+             fmt::format("'{}' is assigned for every element: a second array takes its place at the end of the loop, "
+                         "nothing is copied",
+                         name));
     } else {
-      const std::string parts = !store.per_chunk ? "" : chunks.empty() ? "(gm::most_chunks)" : "(" + chunks + ".size())";
+      const std::string parts = !store.per_chunk ? ""
+                                : chunks.empty() ? "(gm::most_chunks)"
+                                                 : "(" + chunks + ".size())";
       out_->add(fmt::format("gm::Deferred<{}> {}{};", cpp_type(type), store.name, parts));
     }
     deferred_[store.symbol] = store;
@@ -240,7 +254,8 @@ void Writer::close_deferred(const std::vector<DeferredStore>& stores) {
     const bool property = is_property(store.symbol->type);
     const std::string type = cpp_type(property ? *store.symbol->type.element : store.symbol->type);
     const std::string place = property ? element(*store.symbol, "index") : name_of(*store.symbol);
-    out_->add(fmt::format("{}.apply([&]([[maybe_unused]] std::uint64_t index) -> {}& {{ return {}; }});", store.name, type, place));
+    out_->add(fmt::format("{}.apply([&]([[maybe_unused]] std::uint64_t index) -> {}& {{ return {}; }});", store.name,
+                          type, place));
   }
 }
 

@@ -15,8 +15,10 @@ const Symbol* named(const Expression& expression) {
 /// An iterator of another loop, which does not change while this one runs.
 const Expression* fixed_node(const Expression& expression, const Symbol& iterator) {
   const Symbol* symbol = named(expression);
-  return symbol != nullptr && symbol != &iterator && symbol->kind == SymbolKind::iterator && symbol->type.is(TypeKind::node) ? &expression
-                                                                                                                            : nullptr;
+  return symbol != nullptr && symbol != &iterator && symbol->kind == SymbolKind::iterator &&
+                 symbol->type.is(TypeKind::node)
+             ? &expression
+             : nullptr;
 }
 
 /// The statements of a body, without the braces.
@@ -59,7 +61,8 @@ NeighbourBounds neighbour_bounds(const Symbol& iterator, const std::vector<const
       bound = other;
       bounds.implied.push_back(term);
     } else if (merge && term->kind == ExpressionKind::method && bounds.adjacent_to == nullptr &&
-               (term->builtin == Builtin::has_edge_to || term->builtin == Builtin::has_edge_from || term->builtin == Builtin::is_neighbour_from)) {
+               (term->builtin == Builtin::has_edge_to || term->builtin == Builtin::has_edge_from ||
+                term->builtin == Builtin::is_neighbour_from)) {
       const bool owner = named(*term->operands[0]) == &iterator, argument = named(*term->operands[1]) == &iterator;
       if (owner == argument) continue;
       const Expression* other = fixed_node(*term->operands[owner ? 1 : 0], iterator);
@@ -107,11 +110,12 @@ Change change_of(const Symbol& variable, const Statement& loop) {
 const Expression* lasting_bound(const Statement& loop) {
   if (loop.kind != StatementKind::loop || loop.parallel) return nullptr;
   for (const auto* term : terms_of(loop.iteration->filter.get())) {
-    if (term->kind != ExpressionKind::binary || (term->op != Operator::less && term->op != Operator::less_equal)) continue;
+    if (term->kind != ExpressionKind::binary || (term->op != Operator::less && term->op != Operator::less_equal))
+      continue;
     const Symbol *counter = named(*term->operands[0]), *bound = named(*term->operands[1]);
     if (counter == nullptr || counter->kind != SymbolKind::variable || !is_whole(counter->type)) continue;
-    const bool fixed = is_constant(*term->operands[1]) ||
-                       (bound != nullptr && bound->kind != SymbolKind::iterator && change_of(*bound, loop) == Change::none);
+    const bool fixed = is_constant(*term->operands[1]) || (bound != nullptr && bound->kind != SymbolKind::iterator &&
+                                                           change_of(*bound, loop) == Change::none);
     if (fixed && change_of(*counter, loop) == Change::counts_up) return term;
   }
   return nullptr;
@@ -121,7 +125,9 @@ bool counts_cliques(const Statement& loop) {
   if (loop.kind != StatementKind::loop || loop.iteration->range != Range::nodes || loop.iteration->filter) return false;
   std::vector<const Symbol*> nodes = {loop.iteration->iterator};
   std::set<std::pair<const Symbol*, const Symbol*>> adjacent;
-  const auto add = [&](const Symbol* a, const Symbol* b) { adjacent.insert(a < b ? std::pair(a, b) : std::pair(b, a)); };
+  const auto add = [&](const Symbol* a, const Symbol* b) {
+    adjacent.insert(a < b ? std::pair(a, b) : std::pair(b, a));
+  };
   bool understood = true;
   const auto take_terms = [&](const Expression* condition) {
     for (const auto* term : terms_of(condition)) {
@@ -129,10 +135,12 @@ bool counts_cliques(const Statement& loop) {
       const Symbol* right = term->operands.size() == 2 ? named(*term->operands[1]) : nullptr;
       if (left == nullptr || right == nullptr) {
         understood = false;
-      } else if (term->kind == ExpressionKind::binary && (term->op == Operator::less || term->op == Operator::greater)) {
+      } else if (term->kind == ExpressionKind::binary &&
+                 (term->op == Operator::less || term->op == Operator::greater)) {
         continue;  // any order: all assignments of a clique's nodes are looked at
-      } else if (term->kind == ExpressionKind::method && (term->builtin == Builtin::has_edge_to || term->builtin == Builtin::has_edge_from ||
-                                                          term->builtin == Builtin::is_neighbour_from)) {
+      } else if (term->kind == ExpressionKind::method &&
+                 (term->builtin == Builtin::has_edge_to || term->builtin == Builtin::has_edge_from ||
+                  term->builtin == Builtin::is_neighbour_from)) {
         add(left, right);
       } else {
         understood = false;
@@ -144,7 +152,8 @@ bool counts_cliques(const Statement& loop) {
     const auto list = sentences(*at);
     if (list.size() != 1) return false;
     at = list.front();
-    if (at->kind == StatementKind::loop && (at->iteration->range == Range::neighbours || at->iteration->range == Range::common_neighbours)) {
+    if (at->kind == StatementKind::loop &&
+        (at->iteration->range == Range::neighbours || at->iteration->range == Range::common_neighbours)) {
       const Symbol* source = named(*at->iteration->source);
       if (source == nullptr) return false;
       add(source, at->iteration->iterator);
@@ -164,19 +173,23 @@ bool counts_cliques(const Statement& loop) {
     }
     if (!understood) return false;
   }
-  const bool counts = at->kind == StatementKind::assign && at->assign_kind == AssignKind::reduce && at->reduction == Reduction::sum &&
-                      at->target->kind == ExpressionKind::name && is_constant(*at->value);
+  const bool counts = at->kind == StatementKind::assign && at->assign_kind == AssignKind::reduce &&
+                      at->reduction == Reduction::sum && at->target->kind == ExpressionKind::name &&
+                      is_constant(*at->value);
   if (!counts || nodes.size() < 3) return false;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (std::size_t j = i + 1; j < nodes.size(); ++j) {
-      if (!adjacent.contains(nodes[i] < nodes[j] ? std::pair(nodes[i], nodes[j]) : std::pair(nodes[j], nodes[i]))) return false;
+      if (!adjacent.contains(nodes[i] < nodes[j] ? std::pair(nodes[i], nodes[j]) : std::pair(nodes[j], nodes[i])))
+        return false;
     }
   }
   return true;
 }
 
 std::optional<Scatter> scatter_of(const Statement& loop) {
-  if (loop.kind != StatementKind::loop || !loop.parallel || loop.iteration->range != Range::nodes || loop.iteration->reverse) return std::nullopt;
+  if (loop.kind != StatementKind::loop || !loop.parallel || loop.iteration->range != Range::nodes ||
+      loop.iteration->reverse)
+    return std::nullopt;
   Scatter scatter;
   for (const auto* sentence : sentences(*loop.body[0])) {
     if (scatter.inner != nullptr) return std::nullopt;
@@ -194,7 +207,8 @@ std::optional<Scatter> scatter_of(const Statement& loop) {
   if (!direct || named(*iteration.source) != loop.iteration->iterator) return std::nullopt;
   bool suitable = true;
   for (const auto* declaration : scatter.declarations) {
-    for (const auto* symbol : declaration->symbols) suitable &= !symbol->reassigned && (is_primitive(symbol->type) || is_item(symbol->type));
+    for (const auto* symbol : declaration->symbols)
+      suitable &= !symbol->reassigned && (is_primitive(symbol->type) || is_item(symbol->type));
   }
   for (const auto* sentence : sentences(*scatter.inner->body[0])) {
     const bool reduces = (sentence->kind == StatementKind::assign || sentence->kind == StatementKind::arg_assign) &&
@@ -211,8 +225,10 @@ std::optional<Scatter> scatter_of(const Statement& loop) {
     for_each_expression(statement, [&](const Expression& expression) {
       walk(expression, [&](const Expression& each) {
         suitable &= !(each.kind == ExpressionKind::method && each.builtin == Builtin::to_edge);
-        suitable &= each.kind != ExpressionKind::foreign && each.kind != ExpressionKind::call && each.kind != ExpressionKind::reduction;
-        suitable &= !(each.kind == ExpressionKind::function && (each.builtin == Builtin::rand || each.builtin == Builtin::uniform));
+        suitable &= each.kind != ExpressionKind::foreign && each.kind != ExpressionKind::call &&
+                    each.kind != ExpressionKind::reduction;
+        suitable &= !(each.kind == ExpressionKind::function &&
+                      (each.builtin == Builtin::rand || each.builtin == Builtin::uniform));
       });
     });
   });
@@ -229,8 +245,10 @@ const Statement* assignments_on_discovery(const Statement& traversal) {
   std::set<const Symbol*> written;
   for (const auto* sentence : sentences(*inner.body[0])) {
     const bool assigns = sentence->kind == StatementKind::assign && sentence->assign_kind == AssignKind::set &&
-                         sentence->target->kind == ExpressionKind::field && named(*sentence->target->operands[0]) == inner.iteration->iterator;
-    if (!assigns || is_any_collection(sentence->target->type) || sentence->target->type.is(TypeKind::string)) return nullptr;
+                         sentence->target->kind == ExpressionKind::field &&
+                         named(*sentence->target->operands[0]) == inner.iteration->iterator;
+    if (!assigns || is_any_collection(sentence->target->type) || sentence->target->type.is(TypeKind::string))
+      return nullptr;
     written.insert(sentence->target->reference.symbol);
   }
   for (const auto& access : accesses_of(traversal)) {

@@ -13,8 +13,9 @@ namespace {
 bool is_literal(const Expression& expression) {
   const Expression* inner = &expression;
   while (inner->kind == ExpressionKind::convert) inner = inner->operands[0].get();
-  return inner->kind == ExpressionKind::boolean || inner->kind == ExpressionKind::integer || inner->kind == ExpressionKind::real ||
-         inner->kind == ExpressionKind::nil || inner->kind == ExpressionKind::infinity;
+  return inner->kind == ExpressionKind::boolean || inner->kind == ExpressionKind::integer ||
+         inner->kind == ExpressionKind::real || inner->kind == ExpressionKind::nil ||
+         inner->kind == ExpressionKind::infinity;
 }
 
 const Statement* first_sentence(const Statement& body) {
@@ -37,7 +38,9 @@ void Writer::block(const Statement& block) {
     for (std::size_t j = i; j < block.body.size(); ++j) {
       const Statement& next = *block.body[j];
       if (region_ != nullptr || !runs_in_parallel(next)) break;
-      if (!run.empty() && !(options_.fuse && std::all_of(run.begin(), run.end(), [&](const auto* each) { return can_fuse(*each, next); }))) break;
+      if (!run.empty() && !(options_.fuse && std::all_of(run.begin(), run.end(),
+                                                         [&](const auto* each) { return can_fuse(*each, next); })))
+        break;
       run.push_back(&next);
       if (!options_.fuse) break;
     }
@@ -91,8 +94,9 @@ void Writer::statement(const Statement& statement) {
       return out_->add(statement.value ? fmt::format("return {};", code(*statement.value)) : "return;");
     case StatementKind::call: {
       const Expression& call = *statement.value;
-      const bool in_place = call.kind == ExpressionKind::method && (call.builtin == Builtin::unite || call.builtin == Builtin::intersect ||
-                                                                    call.builtin == Builtin::complement);
+      const bool in_place =
+          call.kind == ExpressionKind::method &&
+          (call.builtin == Builtin::unite || call.builtin == Builtin::intersect || call.builtin == Builtin::complement);
       std::string text = code(call);
       if (in_place) {  // S.Union(T); changes S
         const std::string place = collection(*call.operands[0]);
@@ -107,14 +111,17 @@ void Writer::statement(const Statement& statement) {
   }
 }
 
-/// If (... && x.P == e) { x.P = f; ... } where others change P, too: the comparison and the assignment become one step, so that
-/// no other change is lost between them. Empty if the sentence is none of this form.
+/// If (... && x.P == e) { x.P = f; ... } where others change P, too: the comparison and the assignment become one step,
+/// so that no other change is lost between them. Empty if the sentence is none of this form.
 std::string Writer::replacement(const Statement& statement) {
   const Statement* first = first_sentence(*statement.body[0]);
   const auto terms = terms_of(statement.value.get());
   const Expression& last = *terms.back();
-  if (region_ == nullptr || first == nullptr || last.kind != ExpressionKind::binary || last.op != Operator::equal) return {};
-  if (first->kind != StatementKind::assign || first->assign_kind != AssignKind::set || first->target->kind != ExpressionKind::field) return {};
+  if (region_ == nullptr || first == nullptr || last.kind != ExpressionKind::binary || last.op != Operator::equal)
+    return {};
+  if (first->kind != StatementKind::assign || first->assign_kind != AssignKind::set ||
+      first->target->kind != ExpressionKind::field)
+    return {};
   const Expression& target = *first->target;
   const Symbol& property = *target.reference.symbol;
   const bool whole = is_item(target.type) || is_whole(target.type) || target.type.is(TypeKind::boolean);
@@ -129,8 +136,11 @@ std::string Writer::replacement(const Statement& statement) {
     for (const auto* term : terms) {
       if (term != &last && !implied_.contains(term)) test += within(*term, 3) + " && ";
     }
-    decide(statement.span, fmt::format("'{}' is compared and assigned to in one step: no change by another instance is lost", property.name));
-    return fmt::format("{}gm::replace({}, {}, {})", test, element(property, index_of(*target.operands[0])), code(expected), code(*first->value));
+    decide(statement.span,
+           fmt::format("'{}' is compared and assigned to in one step: no change by another instance is lost",
+                       property.name));
+    return fmt::format("{}gm::replace({}, {}, {})", test, element(property, index_of(*target.operands[0])),
+                       code(expected), code(*first->value));
   }
   return {};
 }
@@ -159,13 +169,14 @@ std::string Writer::hints(const Symbol& symbol, const std::string& name) {
   const auto patterns = access_patterns(*procedure_);
   const auto sum = [&](const std::vector<Frequency>& list) {
     double total = 0;
-    for (const auto& each : list) total += each.value(1, symbol.type.is(TypeKind::node_property) ? degree : 1, iterations, size);
+    for (const auto& each : list)
+      total += each.value(1, symbol.type.is(TypeKind::node_property) ? degree : 1, iterations, size);
     return total;
   };
   for (const auto& pattern : patterns) {
     if (pattern.symbol != &symbol || pattern.name != name) continue;
-    return fmt::format("{{\"{}\", {}, {}, {}, {}, {:g}, {:g}}}", name, pattern.node, pattern.read_only, pattern.dynamic, pattern.indexed,
-                       sum(pattern.reads), sum(pattern.writes));
+    return fmt::format("{{\"{}\", {}, {}, {}, {}, {:g}, {:g}}}", name, pattern.node, pattern.read_only, pattern.dynamic,
+                       pattern.indexed, sum(pattern.reads), sum(pattern.writes));
   }
   return fmt::format("{{\"{}\", {}, false, true, false, 1, 1}}", name, symbol.type.is(TypeKind::node_property));
 }
@@ -178,15 +189,18 @@ void Writer::declaration(const Statement& statement) {
     const auto& value = statement.values[i];
     if (is_property(symbol.type)) {
       const char* elements = symbol.type.is(TypeKind::node_property) ? "nodes" : "edges";
-      out_->add(fmt::format("{} {}(run, {}.{}, {});", type, name, name_of(*graph_of(symbol.type)), elements, hints(symbol, symbol.name)));
+      out_->add(fmt::format("{} {}(run, {}.{}, {});", type, name, name_of(*graph_of(symbol.type)), elements,
+                            hints(symbol, symbol.name)));
     } else if (value && !symbol.type.is(TypeKind::foreign)) {
-      out_->add(fmt::format("{} {} = {};", type, name, is_any_collection(value->type) ? collection(*value) : code(*value)));
+      out_->add(
+          fmt::format("{} {} = {};", type, name, is_any_collection(value->type) ? collection(*value) : code(*value)));
     } else if (value) {
       out_->add(fmt::format("{} {} = {};", type, name, code(*value)));
     } else if (symbol.type.is(TypeKind::map)) {
       const bool items = is_item(*symbol.type.element);
       out_->add(fmt::format("{} {}{};", type, name, items ? "(" + initial_value(*symbol.type.element) + ")" : ""));
-    } else if (is_any_collection(symbol.type) || symbol.type.is(TypeKind::string) || symbol.type.is(TypeKind::foreign)) {
+    } else if (is_any_collection(symbol.type) || symbol.type.is(TypeKind::string) ||
+               symbol.type.is(TypeKind::foreign)) {
       out_->add(fmt::format("{} {};", type, name));
     } else {
       out_->add(fmt::format("{} {} = {};", type, name, initial_value(symbol.type)));
@@ -194,7 +208,8 @@ void Writer::declaration(const Statement& statement) {
   }
 }
 
-/// Whether nothing behind the statement can see the variable: it is declared in the same block, which goes on without it.
+/// Whether nothing behind the statement can see the variable: it is declared in the same block, which goes on without
+/// it.
 bool Writer::is_last_use(const Symbol& symbol, const Statement& statement) const {
   if (blocks_.empty() || symbol.kind != SymbolKind::variable || symbol.scope != blocks_.back()) return false;
   bool behind = false, used = false;
@@ -215,7 +230,8 @@ bool Writer::is_last_use(const Symbol& symbol, const Statement& statement) const
 void Writer::assignment(const Statement& statement) {
   const Expression& source = *statement.value;
   std::string value = is_any_collection(source.type) ? collection(source) : code(source);
-  const bool moves = is_any_collection(source.type) && source.kind == ExpressionKind::name && is_last_use(*source.reference.symbol, statement);
+  const bool moves = is_any_collection(source.type) && source.kind == ExpressionKind::name &&
+                     is_last_use(*source.reference.symbol, statement);
   if (moves) value = fmt::format("std::move({})", value);
   assign_to(*statement.target, value, statement);
 }
@@ -224,7 +240,8 @@ void Writer::assign_to(const Expression& target, const std::string& value, const
   const bool literal = statement.value && is_literal(*statement.value);
   const auto put = [&](const Symbol& symbol, const std::string& place) {
     switch (mode_of(symbol)) {
-      case Mode::relaxed: return out_->add(fmt::format("gm::{}({}, {});", literal ? "store_if_other" : "store", place, value));
+      case Mode::relaxed:
+        return out_->add(fmt::format("gm::{}({}, {});", literal ? "store_if_other" : "store", place, value));
       case Mode::locked:
         return out_->add(fmt::format("{{ const std::lock_guard lock(run.mutex()); {} = {}; }}", place, value));
       default: return out_->add(fmt::format("{} = {};", place, value));
@@ -232,7 +249,8 @@ void Writer::assign_to(const Expression& target, const std::string& value, const
   };
   switch (target.kind) {
     case ExpressionKind::name: return put(*target.reference.symbol, name_of(*target.reference.symbol));
-    case ExpressionKind::field: return put(*target.reference.symbol, element(*target.reference.symbol, index_of(*target.operands[0])));
+    case ExpressionKind::field:
+      return put(*target.reference.symbol, element(*target.reference.symbol, index_of(*target.operands[0])));
     default: {
       const Symbol& map = *target.operands[0]->reference.symbol;
       const std::string text = fmt::format("{}.set({}, {})", name_of(map), code(*target.operands[1]), value);
@@ -243,7 +261,8 @@ void Writer::assign_to(const Expression& target, const std::string& value, const
 
 void Writer::deferred_assignment(const Statement& statement) {
   const Expression& target = *statement.target;
-  const Symbol& symbol = target.kind == ExpressionKind::index ? *target.operands[0]->reference.symbol : *target.reference.symbol;
+  const Symbol& symbol =
+      target.kind == ExpressionKind::index ? *target.operands[0]->reference.symbol : *target.reference.symbol;
   const auto& store = deferred_.at(&symbol);
   const std::string value = code(*statement.value);
   if (store.swapped) return out_->add(fmt::format("{}_[{}] = {};", store.name, index_of(*target.operands[0]), value));
@@ -265,20 +284,24 @@ std::string Writer::reduction_op(Reduction reduction, const Type& type, bool inf
 
 void Writer::reduce_into(const Statement& statement) {
   const Expression& target = *statement.target;
-  const Symbol& symbol = target.kind == ExpressionKind::index ? *target.operands[0]->reference.symbol : *target.reference.symbol;
+  const Symbol& symbol =
+      target.kind == ExpressionKind::index ? *target.operands[0]->reference.symbol : *target.reference.symbol;
   const bool infinite = may_be_infinite(target) || may_be_infinite(*statement.value);
   const std::string op = reduction_op(statement.reduction, target.type, infinite);
   const std::string value = code(*statement.value);
   if (target.kind == ExpressionKind::index) {
-    const std::string text = fmt::format("{}.template reduce<{}>({}, {})", name_of(symbol), op, code(*target.operands[1]), value);
+    const std::string text =
+        fmt::format("{}.template reduce<{}>({}, {})", name_of(symbol), op, code(*target.operands[1]), value);
     return out_->add(locked(symbol, text) + ";");
   }
   const Mode mode = mode_of(symbol);
-  std::string place = target.kind == ExpressionKind::field ? element(symbol, index_of(*target.operands[0])) : name_of(symbol);
+  std::string place =
+      target.kind == ExpressionKind::field ? element(symbol, index_of(*target.operands[0])) : name_of(symbol);
   if (mode == Mode::partial) place = region_->partials.at(&symbol);
   if (mode == Mode::relaxed) return out_->add(fmt::format("gm::reduce<{}>({}, {});", op, place, value));
   if (mode == Mode::locked) {
-    return out_->add(fmt::format("{{ const std::lock_guard lock(run.mutex()); gm::reduce_alone<{}>({}, {}); }}", op, place, value));
+    return out_->add(
+        fmt::format("{{ const std::lock_guard lock(run.mutex()); gm::reduce_alone<{}>({}, {}); }}", op, place, value));
   }
   switch (statement.reduction) {
     case Reduction::sum:
@@ -291,11 +314,13 @@ void Writer::reduce_into(const Statement& statement) {
   out_->add(fmt::format("gm::reduce_alone<{}>({}, {});", op, place, value));
 }
 
-/// <x; a, b> min= <v; c, d>. Alone: a comparison. Where others do the same, and what is assigned along is the same for all:
-/// whoever lowers the value assigns it. Else under a lock of the element; of equal values the smallest arguments win.
+/// <x; a, b> min= <v; c, d>. Alone: a comparison. Where others do the same, and what is assigned along is the same for
+/// all: whoever lowers the value assigns it. Else under a lock of the element; of equal values the smallest arguments
+/// win.
 void Writer::arg_assignment(const Statement& statement) {
   const Expression& target = *statement.target;
-  const Symbol& symbol = target.kind == ExpressionKind::index ? *target.operands[0]->reference.symbol : *target.reference.symbol;
+  const Symbol& symbol =
+      target.kind == ExpressionKind::index ? *target.operands[0]->reference.symbol : *target.reference.symbol;
   const Mode mode = mode_of(symbol);
   std::vector<std::string> values;
   for (const auto& value : statement.more_values) values.push_back(code(*value));
@@ -314,9 +339,11 @@ void Writer::arg_assignment(const Statement& statement) {
     for (std::size_t i = 0; i < values.size(); ++i) assign_to(*statement.more_targets[i], values[i], plain);
     return out_->close();
   }
-  const bool same_for_all = std::all_of(statement.more_values.begin(), statement.more_values.end(), [](const auto& each) { return is_literal(*each); });
+  const bool same_for_all = std::all_of(statement.more_values.begin(), statement.more_values.end(),
+                                        [](const auto& each) { return is_literal(*each); });
   if (mode == Mode::relaxed && same_for_all) {
-    out_->open(fmt::format("if (gm::reduce<{}>({}, {}))", statement.reduction == Reduction::minimum ? "gm::Min" : "gm::Max", place, value));
+    out_->open(fmt::format("if (gm::reduce<{}>({}, {}))",
+                           statement.reduction == Reduction::minimum ? "gm::Min" : "gm::Max", place, value));
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Expression& along = *statement.more_targets[i];
       const std::string along_place = along.kind == ExpressionKind::field

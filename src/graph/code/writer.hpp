@@ -1,5 +1,5 @@
-// Writer: C++ text of one procedure. What it is about to write decides how names are written: in a sequential sentence, in
-// a chunk of a parallel loop whose instances share things, in the code of one instance.
+// Writer: C++ text of one procedure. What it is about to write decides how names are written: in a sequential sentence,
+// in a chunk of a parallel loop whose instances share things, in the code of one instance.
 #pragma once
 
 #include <map>
@@ -19,8 +19,8 @@ namespace smelt::graph::language {
 /// CodeLines of text with their indentation.
 class CodeLines {
  public:
-  void add(std::string_view text);  ///< one line, or several that are indented alike
-  void open(std::string_view text);  ///< "TEXT {"
+  void add(std::string_view text);           ///< one line, or several that are indented alike
+  void open(std::string_view text);          ///< "TEXT {"
   void close(std::string_view behind = "");  ///< "}BEHIND"
   void raw(const std::string& text) { text_ += text; }
   int depth() const noexcept { return depth_; }
@@ -46,11 +46,11 @@ enum class Mode {
 struct Region {
   const Statement* statement = nullptr;
   std::map<const Symbol*, Mode> modes;
-  std::map<const Symbol*, std::string> partials;    ///< names of the chunk's own values
+  std::map<const Symbol*, std::string> partials;                 ///< names of the chunk's own values
   std::map<const Symbol*, const Statement*> partial_statements;  ///< which reduce them
-  std::map<const Symbol*, std::string> pointers;    ///< properties' local pointers that are used
-  std::map<std::string, std::string> arrays;        ///< the graphs' arrays that are used: "G.begin" -> local name
-  std::vector<std::string> prelude;                 ///< further lines at the start of a chunk
+  std::map<const Symbol*, std::string> pointers;                 ///< properties' local pointers that are used
+  std::map<std::string, std::string> arrays;  ///< the graphs' arrays that are used: "G.begin" -> local name
+  std::vector<std::string> prelude;           ///< further lines at the start of a chunk
   bool uses_random = false;
   bool uses_nested_run = false;
 };
@@ -166,7 +166,8 @@ class Writer {
   void traversal(const Statement& statement);
   enum class LevelWork { navigate, forward, reverse };
   void level_loop(const Statement& statement, LevelWork work, const Search& search);
-  void level_elements(const Statement& statement, LevelWork work, const Search& search, const std::string& first, const std::string& last);
+  void level_elements(const Statement& statement, LevelWork work, const Search& search, const std::string& first,
+                      const std::string& last);
   void assign_on_discovery(const Statement& traversal, const Statement& inner, const Search& search);
   void depth_first(const Statement& statement);
 
@@ -185,24 +186,25 @@ class Writer {
   const CodeOptions& options_;
   GeneratedCode& result_;
   const Procedure* procedure_ = nullptr;
-  std::vector<const Statement*> blocks_;                ///< that are being written
+  std::vector<const Statement*> blocks_;  ///< that are being written
   std::map<const Symbol*, std::string> names_;
   std::set<std::string> taken_;
   CodeLines* out_ = nullptr;
-  Region* region_ = nullptr;                            ///< null in sequential sentences
+  Region* region_ = nullptr;  ///< null in sequential sentences
   std::uint32_t last_line_ = 0;
-  std::map<const Symbol*, DeferredStore> deferred_;     ///< of the loops around
-  std::map<const Symbol*, std::string> edge_names_;     ///< iterators over neighbours: the edge's number
-  std::map<const Symbol*, std::string> from_names_;     ///< iterators over edges: the node they start from
-  const Symbol* marked_ = nullptr;                        ///< iterator whose neighbours are marked, one node's at a time
-  std::string marks_;                                     ///< what tells whether a node is marked
-  std::string marks_of_chunk_;                            ///< its declaration
-  std::vector<Search> searches_;                          ///< innermost last
-  std::map<const Expression*, std::string> precomputed_;  ///< sums: the array that has their bodies' values per neighbour
-  std::vector<std::string> precomputed_names_;            ///< of those arrays, for the next region
-  std::set<const Expression*> implied_;                   ///< terms that need no test, as the loop's head sees to them
-  std::map<const Statement*, std::string> stamps_;        ///< min= with arguments: which elements changed in this loop
-  std::vector<std::string> prolog_;                       ///< lines at the start of the procedure
+  std::map<const Symbol*, DeferredStore> deferred_;  ///< of the loops around
+  std::map<const Symbol*, std::string> edge_names_;  ///< iterators over neighbours: the edge's number
+  std::map<const Symbol*, std::string> from_names_;  ///< iterators over edges: the node they start from
+  const Symbol* marked_ = nullptr;                   ///< iterator whose neighbours are marked, one node's at a time
+  std::string marks_;                                ///< what tells whether a node is marked
+  std::string marks_of_chunk_;                       ///< its declaration
+  std::vector<Search> searches_;                     ///< innermost last
+  std::map<const Expression*, std::string>
+      precomputed_;                                 ///< sums: the array that has their bodies' values per neighbour
+  std::vector<std::string> precomputed_names_;      ///< of those arrays, for the next region
+  std::set<const Expression*> implied_;             ///< terms that need no test, as the loop's head sees to them
+  std::map<const Statement*, std::string> stamps_;  ///< min= with arguments: which elements changed in this loop
+  std::vector<std::string> prolog_;                 ///< lines at the start of the procedure
 };
 
 }  // namespace smelt::graph::language

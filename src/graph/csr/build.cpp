@@ -19,7 +19,9 @@ template <class NodeId, class List, class Convert>
 class ListSource {
  public:
   ListSource(List& list, std::size_t slices, bool both, Convert convert)
-      : blocks_(list.blocks()), slices_(std::max<std::size_t>(1, std::min(slices, list.blocks().size()))), both_(both),
+      : blocks_(list.blocks()),
+        slices_(std::max<std::size_t>(1, std::min(slices, list.blocks().size()))),
+        both_(both),
         convert_(convert) {}
 
   std::size_t slices() const noexcept { return slices_; }
@@ -224,7 +226,8 @@ Result<Graph> build(ThreadTeam& team, List& list, ValueType type, Convert conver
 
 template <class List>
 Result<Graph> build_plain(ThreadTeam& team, List list, const ListOptions& options) {
-  return build<NoPayload>(team, list, ValueType::int32, [](NoPayload none) { return none; }, options);
+  return build<NoPayload>(
+      team, list, ValueType::int32, [](NoPayload none) { return none; }, options);
 }
 
 /// Whole numbers become doubles, as others are none.
@@ -245,7 +248,8 @@ Result<Graph> build_weighted(ThreadTeam& team, List list, const WeightRange& ran
     make_real(team, list);
     return build<std::uint64_t>(team, list, ValueType::float64, as_it_is, options);
   }
-  constexpr std::int64_t low = std::numeric_limits<std::int32_t>::min(), high = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t low = std::numeric_limits<std::int32_t>::min(),
+                         high = std::numeric_limits<std::int32_t>::max();
   if (range.min < low || range.max > high) {
     return build<std::uint64_t>(team, list, ValueType::int64, as_it_is, options);
   }

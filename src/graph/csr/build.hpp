@@ -38,8 +38,8 @@ Result<Graph> build_graph(ThreadTeam& team, EdgeList<std::uint32_t, WeightBits> 
 Result<Graph> build_graph(ThreadTeam& team, EdgeList<std::uint64_t, WeightBits> list, const WeightRange& range,
                           const ListOptions& options);
 
-/// A graph once more, with its weights and, unless nodes are renumbered, the values of its nodes. The edges of each node
-/// need not be sorted. `what`: in errors, the file's name.
+/// A graph once more, with its weights and, unless nodes are renumbered, the values of its nodes. The edges of each
+/// node need not be sorted. `what`: in errors, the file's name.
 Result<Graph> rebuild_graph(const Graph& graph, const BuildOptions& options, ThreadTeam& team, const std::string& what);
 
 /// How wide the numbers of a graph are.

@@ -1,7 +1,7 @@
 // EdgeList: edges in the order of a file or generator, before they become a graph.
 //
-// One Part per piece of input, which one thread fills; blocks of fixed size, so that nothing is copied while it grows and
-// memory goes back block by block while the graph is made.
+// One Part per piece of input, which one thread fills; blocks of fixed size, so that nothing is copied while it grows
+// and memory goes back block by block while the graph is made.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Graphs that are made up. Each edge is a function of the seed and its number, so that threads share the work as they like.
+// Graphs that are made up. Each edge is a function of the seed and its number, so that threads share the work as they
+// like.
 //
 // Kronecker: for each of `scale` bits of an edge's ends one draw from the quadrants
 //     (0,0) .57   (0,1) .19
@@ -149,11 +150,13 @@ Result<EdgeList<NodeId, Payload>> list_edges(ThreadTeam& team, std::uint64_t cou
     const auto first = part * edges_per_part, last = std::min(count, first + edges_per_part);
     for (auto edge = first; edge < last && room.load(std::memory_order_relaxed); ++edge) {
       const Ends ends = edges(edge);
-      const bool added = parts[part].add({static_cast<NodeId>(ends.from), static_cast<NodeId>(ends.to), payload_of(edge)});
+      const bool added =
+          parts[part].add({static_cast<NodeId>(ends.from), static_cast<NodeId>(ends.to), payload_of(edge)});
       if (!added) room.store(false, std::memory_order_relaxed);
     }
     const auto parts_done = done.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (thread == 0 && progress) progress("generate", static_cast<double>(parts_done) / static_cast<double>(parts.size()));
+    if (thread == 0 && progress)
+      progress("generate", static_cast<double>(parts_done) / static_cast<double>(parts.size()));
   });
   if (!room.load(std::memory_order_relaxed)) {
     return make_error(Status::out_of_memory, "{} edges do not fit into memory", count);
@@ -192,7 +195,8 @@ Result<Graph> generate_with(ThreadTeam& team, std::uint64_t nodes, std::uint64_t
 
 Result<void> check(const GeneratorSpec& spec) {
   constexpr std::uint64_t most_side = 1u << 30;
-  if (spec.max_weight < 0) return make_error(Status::invalid_argument, "weight {}: must be at least 0", spec.max_weight);
+  if (spec.max_weight < 0)
+    return make_error(Status::invalid_argument, "weight {}: must be at least 0", spec.max_weight);
   if (spec.kind == GeneratorSpec::Kind::grid) {
     if (spec.rows >= 1 && spec.columns >= 1 && spec.rows <= most_side && spec.columns <= most_side) return {};
     return make_error(Status::invalid_argument, "a grid of {} x {}: both must be 1 to {}", spec.rows, spec.columns,
@@ -265,9 +269,10 @@ Result<GeneratorSpec> parse_generator(std::string_view text) {
     const auto end = std::min(rest.find(':'), rest.size());
     const auto part = rest.substr(0, end);
     if (!parse_part(spec, part)) {
-      return make_error(Status::invalid_argument,
-                        "'{}' in '{}': must be a scale (a grid's ROWSxCOLUMNS), degree=N, seed=N, weights=MAX, directed or multi",
-                        part, text);
+      return make_error(
+          Status::invalid_argument,
+          "'{}' in '{}': must be a scale (a grid's ROWSxCOLUMNS), degree=N, seed=N, weights=MAX, directed or multi",
+          part, text);
     }
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }

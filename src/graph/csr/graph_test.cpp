@@ -1,4 +1,6 @@
 // Graphs made of edges in memory and by generators, against plain sequential code.
+#include "smelt/graph.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +11,6 @@
 #include "graph/csr/build.hpp"
 #include "graph/csr/structure.hpp"
 #include "graph/csr/weight_of.hpp"
-#include "smelt/graph.hpp"
 
 namespace smelt::graph {
 namespace {
@@ -177,8 +178,9 @@ TEST(Graph, ValuesHaveNamesAndTheRightLength) {
 }
 
 TEST(Generate, TheSameForAnyNumberOfThreads) {
-  for (const char* text : {"kron:12", "kron:9:degree=3:seed=5:weights=100:directed:multi", "uniform:11:seed=2",
-                           "uniform:0", "kron:0:multi", "kron:5:degree=0", "grid:17x9", "grid:1x1", "grid:1x40:directed:weights=3"}) {
+  for (const char* text :
+       {"kron:12", "kron:9:degree=3:seed=5:weights=100:directed:multi", "uniform:11:seed=2", "uniform:0",
+        "kron:0:multi", "kron:5:degree=0", "grid:17x9", "grid:1x1", "grid:1x40:directed:weights=3"}) {
     const auto spec = parse_generator(text);
     ASSERT_TRUE(spec) << spec.error().message;
     const auto one = generate(*spec, 1), three = generate(*spec, 3);
@@ -194,8 +196,8 @@ TEST(Generate, TheSameForAnyNumberOfThreads) {
 }
 
 TEST(Generate, KroneckerHasTheSharesOfItsQuadrants) {
-  // Before the permutation a node's number has as many zero bits as its draws went up; after it the degrees tell: the mean
-  // degree of the most wanted node is edges x (.57 + .19)^scale.
+  // Before the permutation a node's number has as many zero bits as its draws went up; after it the degrees tell: the
+  // mean degree of the most wanted node is edges x (.57 + .19)^scale.
   GeneratorSpec spec;
   spec.scale = 10;
   spec.directed = spec.multi = true;
@@ -218,8 +220,20 @@ TEST(Generate, UniformHasNoPreference) {
 TEST(Generate, AGridLinksNeighbours) {
   const auto graph = generate(*parse_generator("grid:2x3"));
   ASSERT_TRUE(graph);
-  EXPECT_EQ(out_edges(*graph), (Edges{{0, 1, 0}, {0, 3, 0}, {1, 0, 0}, {1, 2, 0}, {1, 4, 0}, {2, 1, 0}, {2, 5, 0},
-                                      {3, 0, 0}, {3, 4, 0}, {4, 1, 0}, {4, 3, 0}, {4, 5, 0}, {5, 2, 0}, {5, 4, 0}}));
+  EXPECT_EQ(out_edges(*graph), (Edges{{0, 1, 0},
+                                      {0, 3, 0},
+                                      {1, 0, 0},
+                                      {1, 2, 0},
+                                      {1, 4, 0},
+                                      {2, 1, 0},
+                                      {2, 5, 0},
+                                      {3, 0, 0},
+                                      {3, 4, 0},
+                                      {4, 1, 0},
+                                      {4, 3, 0},
+                                      {4, 5, 0},
+                                      {5, 2, 0},
+                                      {5, 4, 0}}));
 }
 
 TEST(Generate, WeightsAreThoseOfTheReverse) {
@@ -233,8 +247,9 @@ TEST(Generate, WeightsAreThoseOfTheReverse) {
 }
 
 TEST(Generate, SaysWhatIsWrong) {
-  for (const char* text : {"", "kron", "kron:", "kron:41", "kron:-1", "kron:x", "corn:3", "grid:3", "grid:0x4", "grid:x",
-                           "uniform:3:degree=9999999999", "kron:3:depth=2", "kron:3::", "grid:99999999999x2"}) {
+  for (const char* text :
+       {"", "kron", "kron:", "kron:41", "kron:-1", "kron:x", "corn:3", "grid:3", "grid:0x4", "grid:x",
+        "uniform:3:degree=9999999999", "kron:3:depth=2", "kron:3::", "grid:99999999999x2"}) {
     const auto spec = parse_generator(text);
     ASSERT_FALSE(spec) << text;
     EXPECT_EQ(spec.error().status, Status::invalid_argument);

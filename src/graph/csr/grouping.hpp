@@ -5,8 +5,8 @@
 //   place       each bucket is one thread's: counts per key, their sums, and the edges to their places
 //
 // The result depends on the source's order only, not on the number of threads. Two groupings sort: the edges by `from`,
-// visited in the order of `to`, come out ascending within each node. Writes go to at most `most_buckets` places at a time
-// while distributing, and stay within one bucket while placing, so that they hit caches and TLBs.
+// visited in the order of `to`, come out ascending within each node. Writes go to at most `most_buckets` places at a
+// time while distributing, and stay within one bucket while placing, so that they hit caches and TLBs.
 #pragma once
 
 #include <algorithm>
@@ -68,7 +68,9 @@ class Grouping {
   static int bucket_shift(std::uint64_t nodes) noexcept {
     return nodes <= most_buckets ? 0 : static_cast<int>(std::bit_width((nodes - 1) / most_buckets));
   }
-  std::size_t buckets() const noexcept { return static_cast<std::size_t>(nodes_ == 0 ? 0 : ((nodes_ - 1) >> shift_) + 1); }
+  std::size_t buckets() const noexcept {
+    return static_cast<std::size_t>(nodes_ == 0 ? 0 : ((nodes_ - 1) >> shift_) + 1);
+  }
 
   void count() {
     starts_.assign(source_.slices() * buckets_, 0);

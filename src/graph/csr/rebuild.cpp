@@ -1,4 +1,5 @@
-// A graph once more, as if its edges were a list: to sort them, to add reverses, to leave edges out, to number nodes anew.
+// A graph once more, as if its edges were a list: to sort them, to add reverses, to leave edges out, to number nodes
+// anew.
 #include <limits>
 
 #include "base/error.hpp"

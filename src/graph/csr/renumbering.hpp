@@ -73,8 +73,8 @@ Column renumber(ThreadTeam& team, EdgeList<NodeId, Payload>& list) {
     const auto own = static_cast<std::size_t>(thread);
     for (const auto& block : list.blocks()) {
       for (std::size_t edge = 0; edge < block.count; ++edge) {
-        for (const std::uint64_t number : {block.edges()[edge].from + block.from_offset,
-                                           std::uint64_t{block.edges()[edge].to}}) {
+        for (const std::uint64_t number :
+             {block.edges()[edge].from + block.from_offset, std::uint64_t{block.edges()[edge].to}}) {
           if (table_of(number) == own) tables[own].insert(number);
         }
       }

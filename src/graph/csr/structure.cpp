@@ -44,7 +44,8 @@ Result<Pages> narrowed(ThreadTeam& team, Pages wide, std::uint64_t count, int by
   auto* to = narrow->as<std::uint32_t>();
   team.for_each((count + step - 1) / step, [&](std::size_t piece, int) {
     const std::uint64_t first = piece * step, last = std::min(count, first + step);
-    std::transform(from + first, from + last, to + first, [](std::uint64_t x) { return static_cast<std::uint32_t>(x); });
+    std::transform(from + first, from + last, to + first,
+                   [](std::uint64_t x) { return static_cast<std::uint32_t>(x); });
   });
   return narrow;
 }
@@ -96,9 +97,9 @@ Result<bool> is_symmetric(const Structure& structure, ThreadTeam& team) {
     team.for_each(parts, [&](std::size_t part, int) {
       const auto first = first_node_of_part(out.begin, structure.nodes, part, parts);
       const auto last = first_node_of_part(out.begin, structure.nodes, part + 1, parts);
-      const bool equal = std::equal(out.begin + first, out.begin + last + 1, in.begin + first) &&
-                         std::equal(out.node_idx + out.begin[first], out.node_idx + out.begin[last],
-                                    in.node_idx + out.begin[first]);
+      const bool equal =
+          std::equal(out.begin + first, out.begin + last + 1, in.begin + first) &&
+          std::equal(out.node_idx + out.begin[first], out.node_idx + out.begin[last], in.node_idx + out.begin[first]);
       if (!equal) same.store(false, std::memory_order_relaxed);  // read after the team has met
     });
     return same.load(std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// Structure: what copies of a graph share. Out edges are there from the start; what else can be derived from them is made
-// when somebody needs it.
+// Structure: what copies of a graph share. Out edges are there from the start; what else can be derived from them is
+// made when somebody needs it.
 #pragma once
 
 #include <atomic>

@@ -87,7 +87,8 @@ class RowsReader {
     team_.for_each((rows_.edges + step - 1) / step, [&](std::size_t piece, int) {
       const auto first = piece * step, last = std::min(rows_.edges, first + step);
       std::vector<Pair> pairs(last - first);
-      auto read = file_.read_all_at(rows_.node_idx_offset + first * sizeof(Pair), pairs.data(), pairs.size() * sizeof(Pair));
+      auto read =
+          file_.read_all_at(rows_.node_idx_offset + first * sizeof(Pair), pairs.data(), pairs.size() * sizeof(Pair));
       if (!read) return error.put(piece, read.error());
       for (std::size_t i = 0; i < pairs.size(); ++i) {
         node_idx_.as<NodeId>()[first + i] = pairs[i].node;
@@ -146,7 +147,8 @@ Result<void> read_pieces(const File& file, std::uint64_t offset, std::byte* to, 
   FirstError error;
   team.for_each((size + piece_bytes - 1) / piece_bytes, [&](std::size_t piece, int) {
     const auto first = piece * piece_bytes, last = std::min(size, first + piece_bytes);
-    if (auto read = file.read_all_at(offset + first, to + first, last - first); !read) return error.put(piece, read.error());
+    if (auto read = file.read_all_at(offset + first, to + first, last - first); !read)
+      return error.put(piece, read.error());
     const char* reason = check ? check(first, last) : nullptr;
     if (reason != nullptr) error.put(piece, make_error(Status::bad_format, "{}: {}", file.name(), reason));
   });

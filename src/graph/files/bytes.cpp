@@ -40,8 +40,9 @@ bool find(void* library, const char* name, F*& function) {
 }
 
 Error not_installed(const File& file, const char* library) {
-  return make_error(Status::not_supported, "{}: is compressed, and {} is not installed; install it or decompress the file",
-                    file.name(), library);
+  return make_error(Status::not_supported,
+                    "{}: is compressed, and {} is not installed; install it or decompress the file", file.name(),
+                    library);
 }
 
 struct Zlib {
@@ -54,7 +55,8 @@ struct Zlib {
     static const Zlib* const zlib = []() -> const Zlib* {
       static Zlib functions;
       void* library = dlopen("libz.so.1", RTLD_NOW);
-      const bool found = find(library, "inflateInit2_", functions.init) && find(library, "inflate", functions.inflate) &&
+      const bool found = find(library, "inflateInit2_", functions.init) &&
+                         find(library, "inflate", functions.inflate) &&
                          find(library, "inflateReset", functions.reset) && find(library, "inflateEnd", functions.end);
       return found ? &functions : nullptr;
     }();
@@ -119,8 +121,8 @@ class CompressedStream : public ByteStream {
     return *count > 0;
   }
   Error damaged(const char* reason) const {
-    return make_error(Status::bad_format, "{}: damaged near byte {} of the compressed file: {}", file_.name(), consumed_,
-                      reason);
+    return make_error(Status::bad_format, "{}: damaged near byte {} of the compressed file: {}", file_.name(),
+                      consumed_, reason);
   }
 
   const File& file_;
@@ -207,9 +209,11 @@ class ZstdStream : public CompressedStream {
 
   Error refused(std::size_t result) const {
     if (zstd_.error_code(result) != ZSTD_error_frameParameter_windowTooLarge) return damaged(zstd_.error_name(result));
-    return make_error(Status::not_supported,
-                      "{}: is compressed with a larger window than a file of its size may have; decompress it first, with "
-                      "`zstd -d --long=31`", file_.name());
+    return make_error(
+        Status::not_supported,
+        "{}: is compressed with a larger window than a file of its size may have; decompress it first, with "
+        "`zstd -d --long=31`",
+        file_.name());
   }
 
   const Zstd& zstd_;
@@ -238,7 +242,9 @@ File::~File() {
 }
 
 File::File(File&& other) noexcept
-    : name_(std::move(other.name_)), descriptor_(std::exchange(other.descriptor_, -1)), regular_(other.regular_),
+    : name_(std::move(other.name_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      regular_(other.regular_),
       size_bytes_(other.size_bytes_) {}
 
 File& File::operator=(File&& other) noexcept {
@@ -256,7 +262,8 @@ Error File::error(const char* what) const {
 Result<std::size_t> File::read_at(std::uint64_t offset, void* to, std::size_t size) const {
   std::size_t done = 0;
   while (done < size) {
-    const auto count = pread(descriptor_, static_cast<char*>(to) + done, size - done, static_cast<off_t>(offset + done));
+    const auto count =
+        pread(descriptor_, static_cast<char*>(to) + done, size - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return error("cannot be read");
     if (count == 0) break;

@@ -50,8 +50,8 @@ bool is_regular_file(const std::string& name) noexcept;
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
-  /// Up to `size` next bytes; 0 at the end. Errors: io_error; bad_format, if what was compressed is damaged; not_supported,
-  /// if it takes more than some 128 times the file's size, and 2 MiB, to decompress.
+  /// Up to `size` next bytes; 0 at the end. Errors: io_error; bad_format, if what was compressed is damaged;
+  /// not_supported, if it takes more than some 128 times the file's size, and 2 MiB, to decompress.
   virtual Result<std::size_t> read(void* to, std::size_t size) = 0;
   /// Bytes of the file that have been read so far.
   virtual std::uint64_t consumed() const noexcept = 0;

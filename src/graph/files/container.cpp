@@ -39,7 +39,8 @@ class ContainerReader {
   Result<void> check_header() {
     const auto count = file_.read_at(0, &header_, sizeof header_);
     if (!count) return count.error();
-    const bool starts = *count == sizeof header_ && std::memcmp(header_.magic, container::magic, sizeof header_.magic) == 0;
+    const bool starts =
+        *count == sizeof header_ && std::memcmp(header_.magic, container::magic, sizeof header_.magic) == 0;
     if (!starts) return bad("does not start as a graph file of smelt does");
     if (header_.byte_order != container::byte_order) return bad("was written on a machine with another byte order");
     if (header_.version != container::version) {
@@ -128,7 +129,8 @@ class ContainerReader {
       const auto last = std::min(first + container::block_bytes, header_.crcs_offset);
       const auto found = crc32c_lanes(data + first, (last - first) / crc_lanes);
       // Both are read after the team has met.
-      if (!std::equal(found.begin(), found.end(), crcs + block * crc_lanes)) intact.store(false, std::memory_order_relaxed);
+      if (!std::equal(found.begin(), found.end(), crcs + block * crc_lanes))
+        intact.store(false, std::memory_order_relaxed);
       if (!bounded(first, last)) in_bounds.store(false, std::memory_order_relaxed);
     });
     if (!intact.load(std::memory_order_relaxed)) return bad("is damaged: a checksum is wrong");
@@ -213,7 +215,8 @@ Result<Graph> read_container(const std::string& name, const LoadOptions& options
   if (!file) return file.error();
   auto graph = ContainerReader(*file, team).run();
   if (!graph) return graph;
-  const bool changed = options.renumber || (options.simple && !graph->simple()) || (options.undirected && !graph->undirected());
+  const bool changed =
+      options.renumber || (options.simple && !graph->simple()) || (options.undirected && !graph->undirected());
   return changed ? rebuild_graph(*graph, options, team, name) : std::move(graph);
 }
 

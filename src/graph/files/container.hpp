@@ -21,7 +21,15 @@ constexpr std::uint64_t block_bytes = 1u << 20;
 constexpr std::uint32_t most_sections = 60;
 constexpr std::size_t name_bytes = 40;
 
-enum class SectionKind : std::uint32_t { out_begin = 1, out_node_idx, in_begin, in_node_idx, in_edge_ids, node_values, edge_values };
+enum class SectionKind : std::uint32_t {
+  out_begin = 1,
+  out_node_idx,
+  in_begin,
+  in_node_idx,
+  in_edge_ids,
+  node_values,
+  edge_values
+};
 
 struct Section {
   SectionKind kind;

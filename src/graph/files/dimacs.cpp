@@ -1,5 +1,6 @@
-// DIMACS: "p sp NODES EDGES" with lines "a FROM TO WEIGHT" (9th challenge, shortest paths), or "p edge NODES EDGES" with
-// lines "e A B" (2nd challenge, undirected; some files list an edge twice). Numbers from 1; lines that start with c are comments.
+// DIMACS: "p sp NODES EDGES" with lines "a FROM TO WEIGHT" (9th challenge, shortest paths), or "p edge NODES EDGES"
+// with lines "e A B" (2nd challenge, undirected; some files list an edge twice). Numbers from 1; lines that start with
+// c are comments.
 #include "base/error.hpp"
 #include "graph/files/text_edges.hpp"
 
@@ -44,7 +45,8 @@ struct Arcs {
 
 Result<TextFormat> read_dimacs_header(Lines& lines) {
   auto line = lines.line();
-  while (line && (line->starts_with('c') || line->find_first_not_of(" \t") == std::string_view::npos)) line = lines.line();
+  while (line && (line->starts_with('c') || line->find_first_not_of(" \t") == std::string_view::npos))
+    line = lines.line();
   if (!line) return error_in_line(lines, "the line 'p sp NODES EDGES' is missing");
   const std::string text = std::string(*line) + '\n';
   const bool paths = text.starts_with("p sp "), edges = text.starts_with("p edge ") || text.starts_with("p col ");

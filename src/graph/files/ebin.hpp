@@ -14,6 +14,6 @@ constexpr std::uint32_t end_mark = 0x99191191;
 
 /// By the number that stands for a type.
 inline constexpr std::array types = {ValueType::boolean, ValueType::int32, ValueType::int64, ValueType::float32,
-                              ValueType::float64};
+                                     ValueType::float64};
 
 }  // namespace smelt::graph::ebin

@@ -1,5 +1,5 @@
-// Edge lists: a line "from to" or "from to weight" per edge, numbers from 0; further columns are left out. Comments start
-// with # or %. Whether there are weights is what the first edge says.
+// Edge lists: a line "from to" or "from to weight" per edge, numbers from 0; further columns are left out. Comments
+// start with # or %. Whether there are weights is what the first edge says.
 #include "graph/files/text_edges.hpp"
 
 namespace smelt::graph {
@@ -49,7 +49,9 @@ Result<TextFormat> read_edge_list_header(Lines& lines) {
     format.weighted = ends && cursor.read(weight);
     lines.unread();
   }
-  format.parse = [weighted = format.weighted](Cursor& cursor, EdgeSink& sink) { return parse_edges(cursor, sink, weighted); };
+  format.parse = [weighted = format.weighted](Cursor& cursor, EdgeSink& sink) {
+    return parse_edges(cursor, sink, weighted);
+  };
   return format;
 }
 

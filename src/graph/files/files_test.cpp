@@ -90,7 +90,8 @@ Graph random_graph(std::uint64_t nodes, std::size_t edges, Weights weights, cons
     const auto from = static_cast<std::uint32_t>(random() % nodes), to = static_cast<std::uint32_t>(random() % nodes);
     const auto whole = static_cast<std::int64_t>(random() % 512) - 200;
     const auto weight = weights == Weights::large ? whole << 40 : whole;
-    const auto bits = range.real ? std::bit_cast<WeightBits>(static_cast<double>(whole) / 16) : static_cast<WeightBits>(weight);
+    const auto bits =
+        range.real ? std::bit_cast<WeightBits>(static_cast<double>(whole) / 16) : static_cast<WeightBits>(weight);
     range.min = std::min(range.min, weight);
     range.max = std::max(range.max, weight);
     EXPECT_TRUE(weights == Weights::none ? plain.add({from, to, {}}) : part.add({from, to, bits}));
@@ -192,7 +193,9 @@ TEST_F(Files, ErrorsNameTheLineAndTheReason) {
   EXPECT_EQ(error("a.el", "0 1 2\n1 0\n"), "a.el:2: a weight, which the first edge has, is missing");
   EXPECT_EQ(error("a.el", "0 1 2\n1 0 nan\n"), "a.el:2: 'nan' is not a weight, which the first edge has,");
   EXPECT_EQ(error("a.el", "0 1\n9999999999999999999 0\n"), "a.el:2: '9999999999999999999' is not a node's number");
-  EXPECT_EQ(error("a.el", std::string("0 1\n\0\x01 0\n", 9)), "a.el:2: '?" "?' is not a node's number");
+  EXPECT_EQ(error("a.el", std::string("0 1\n\0\x01 0\n", 9)),
+            "a.el:2: '?"
+            "?' is not a node's number");
   EXPECT_EQ(error("a.mtx", "x\n"), "a.mtx:1: must start with '%%MatrixMarket matrix coordinate ...'");
   EXPECT_EQ(error("a.mtx", "%%MatrixMarket matrix array real general\n"),
             "a.mtx:1: 'array' matrices are no graphs; coordinate ones are");
@@ -212,7 +215,8 @@ TEST_F(Files, ErrorsNameTheLineAndTheReason) {
   EXPECT_EQ(error("a.graph", "2 1\n2\n1\n1\n"), "a.graph:4: a line too many: the header says 2 nodes");
   EXPECT_EQ(error("a.graph", "3 1\n2\n1\n"), "a.graph: has lines for 2 nodes; its header says 3");
   EXPECT_EQ(error("a.graph", "2 1\n2\n3\n"), "a.graph:3: neighbour 3: nodes are numbered 1 to 2");
-  EXPECT_EQ(error("a.graph", "3 1\n2\n3\n\n"), "a.graph: an edge is listed at one of its nodes only; the format wants both");
+  EXPECT_EQ(error("a.graph", "3 1\n2\n3\n\n"),
+            "a.graph: an edge is listed at one of its nodes only; the format wants both");
   EXPECT_EQ(error("a.graph", "2 5\n2\n1\n"), "a.graph: has 2 edges; its header says 5");
   EXPECT_EQ(error("a.smg", "x"), "a.smg: does not start as a graph file of smelt does");
   EXPECT_EQ(error("a.sg", "x"), "a.sg: ends at byte 1, although more must follow");
@@ -237,7 +241,7 @@ TEST_F(Files, MetisInBothReadings) {
   EXPECT_EQ(loaded(file("a.graph", "2 1 1\n2 7\n1 7\n")), "0>1:7 1>0:7");
   EXPECT_EQ(loaded(file("a.graph", "2 1 11\n9 2 7\n9 1 7\n")), "0>1:7 1>0:7");
   EXPECT_EQ(loaded(file("a.graph", "2 1 10 2\n8 9 2\n8 9 1\n")), "0>1 1>0");
-  EXPECT_EQ(loaded(file("a.graph", "2 1 100\n5 2\n5 1\n")), "0>1 1>0");   // node sizes
+  EXPECT_EQ(loaded(file("a.graph", "2 1 100\n5 2\n5 1\n")), "0>1 1>0");     // node sizes
   EXPECT_EQ(loaded(file("a.graph", "2 3 100\n1 2 2\n\n")), "0>0 0>1 0>1");  // loops and repeated edges
 }
 
@@ -285,7 +289,8 @@ TEST_F(Files, CompressedTextIsTheSame) {
 }
 
 TEST_F(Files, MessagesShowWhatIsThereInPrintableCharacters) {
-  EXPECT_THAT(parse_format("w\x1c\n").error().message, StartsWith("'w?" "?': no such format"));
+  EXPECT_THAT(parse_format("w\x1c\n").error().message, StartsWith("'w?"
+                                                                  "?': no such format"));
   EXPECT_EQ(error("a.mtx", "%%MatrixMarket matrix \xff" + std::string(40, 'x') + " real general\n"),
             "a.mtx:1: '?" + std::string(39, 'x') + "...' matrices are no graphs; coordinate ones are");
   EXPECT_EQ(error("b.mtx", "%%MatrixMarket matrix coordinate a\x7f general\n"),

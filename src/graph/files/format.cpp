@@ -24,14 +24,28 @@ struct Name {
 
 /// The first name of each format is what it is called, the others are endings of files' names.
 constexpr std::array names = {
-    Name{"edge-list", Format::edge_list}, Name{"el", Format::edge_list},    Name{"wel", Format::edge_list},
-    Name{"txt", Format::edge_list},       Name{"edges", Format::edge_list}, Name{"tsv", Format::edge_list},
-    Name{"csv", Format::edge_list},       Name{"matrix-market", Format::matrix_market},
-    Name{"mtx", Format::matrix_market},   Name{"dimacs", Format::dimacs},   Name{"gr", Format::dimacs},
-    Name{"col", Format::dimacs},          Name{"metis", Format::metis},     Name{"graph", Format::metis},
-    Name{"gap", Format::gap},             Name{"sg", Format::gap},          Name{"wsg", Format::gap},
-    Name{"ebin", Format::ebin},           Name{"bin", Format::ebin},        Name{"adj", Format::adj},
-    Name{"smelt", Format::smelt},         Name{"smg", Format::smelt},
+    Name{"edge-list", Format::edge_list},
+    Name{"el", Format::edge_list},
+    Name{"wel", Format::edge_list},
+    Name{"txt", Format::edge_list},
+    Name{"edges", Format::edge_list},
+    Name{"tsv", Format::edge_list},
+    Name{"csv", Format::edge_list},
+    Name{"matrix-market", Format::matrix_market},
+    Name{"mtx", Format::matrix_market},
+    Name{"dimacs", Format::dimacs},
+    Name{"gr", Format::dimacs},
+    Name{"col", Format::dimacs},
+    Name{"metis", Format::metis},
+    Name{"graph", Format::metis},
+    Name{"gap", Format::gap},
+    Name{"sg", Format::gap},
+    Name{"wsg", Format::gap},
+    Name{"ebin", Format::ebin},
+    Name{"bin", Format::ebin},
+    Name{"adj", Format::adj},
+    Name{"smelt", Format::smelt},
+    Name{"smg", Format::smelt},
 };
 
 const Name* find_name(std::string_view name) {
@@ -66,7 +80,8 @@ Result<Format> format_of(const std::string& name) {
 Result<Graph> load_metis(const std::string& file, const LoadOptions& options, ThreadTeam& team) {
   bool may_have_sizes = false;
   const auto read = [&](bool sizes) {
-    return read_text(file, [&](Lines& lines) { return read_metis_header(lines, sizes, may_have_sizes); }, options, team);
+    return read_text(
+        file, [&](Lines& lines) { return read_metis_header(lines, sizes, may_have_sizes); }, options, team);
   };
   auto graph = read(false);
   const bool again = may_have_sizes && is_regular_file(file);
@@ -83,7 +98,8 @@ Result<Graph> load(const std::string& file, Format format, const LoadOptions& op
     case Format::dimacs: return read_text(file, read_dimacs_header, options, team);
     case Format::metis: return load_metis(file, options, team);
     case Format::adj:
-      return read_text(file, [&](Lines& lines) { return read_adj_header(lines, options); }, options, team);
+      return read_text(
+          file, [&](Lines& lines) { return read_adj_header(lines, options); }, options, team);
     case Format::gap: return read_gap(file, options, team);
     case Format::ebin: return read_ebin(file, options, team);
     case Format::smelt: return read_container(file, options, team);

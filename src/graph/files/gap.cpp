@@ -32,8 +32,9 @@ Result<Graph> read_gap(const std::string& name, const LoadOptions& options, Thre
   rows.node_idx_offset = header_bytes + (nodes + 1) * 8;
   rows.weights_between = edges > 0 && file->size_bytes() == size_with(8);
   if (!rows.weights_between && file->size_bytes() != size_with(4)) {
-    return make_error(Status::bad_format, "{}: has {} bytes; a graph of {} nodes and {} edges takes {}, or {} with weights",
-                      name, file->size_bytes(), nodes, edges, size_with(4), size_with(8));
+    return make_error(Status::bad_format,
+                      "{}: has {} bytes; a graph of {} nodes and {} edges takes {}, or {} with weights", name,
+                      file->size_bytes(), nodes, edges, size_with(4), size_with(8));
   }
   return read_rows(*file, rows, options, team);
 }

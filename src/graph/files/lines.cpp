@@ -112,7 +112,8 @@ std::optional<std::uint64_t> Lines::line_end_after(std::uint64_t offset) {
       return std::nullopt;
     }
     if (*count == 0) return offset;
-    if (const char* newline = find_newline(part, part + *count)) return offset + static_cast<std::uint64_t>(newline - part) + 1;
+    if (const char* newline = find_newline(part, part + *count))
+      return offset + static_cast<std::uint64_t>(newline - part) + 1;
     offset += *count;
   }
 }

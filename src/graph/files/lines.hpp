@@ -17,7 +17,8 @@ namespace smelt::graph {
 
 class Lines {
  public:
-  /// Some whole lines in the order of the file. The text ends with a newline, which is added to a last line without one.
+  /// Some whole lines in the order of the file. The text ends with a newline, which is added to a last line without
+  /// one.
   struct Chunk {
     std::size_t number = 0;
     std::vector<char> memory;

@@ -38,7 +38,8 @@ struct Entries {
 };
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -53,12 +54,15 @@ Result<TextFormat> read_matrix_market_header(Lines& lines) {
   if (mark != "%%matrixmarket" || object != "matrix") {
     return error_in_line(lines, "must start with '%%MatrixMarket matrix coordinate ...'");
   }
-  if (layout != "coordinate") return error_in_line(lines, fmt::format("'{}' matrices are no graphs; coordinate ones are", shown(layout)));
+  if (layout != "coordinate")
+    return error_in_line(lines, fmt::format("'{}' matrices are no graphs; coordinate ones are", shown(layout)));
   if (field != "pattern" && field != "integer" && field != "real") {
-    return error_in_line(lines, fmt::format("'{}' values cannot be weights; pattern, integer or real ones can", shown(field)));
+    return error_in_line(lines,
+                         fmt::format("'{}' values cannot be weights; pattern, integer or real ones can", shown(field)));
   }
   if (symmetry != "general" && symmetry != "symmetric") {
-    return error_in_line(lines, fmt::format("a '{}' matrix is no graph; a general or symmetric one is", shown(symmetry)));
+    return error_in_line(lines,
+                         fmt::format("a '{}' matrix is no graph; a general or symmetric one is", shown(symmetry)));
   }
   do line = lines.line();
   while (line && (line->starts_with('%') || line->find_first_not_of(" \t") == std::string_view::npos));

@@ -29,8 +29,11 @@ Result<OutputFile> OutputFile::create(const std::string& name) {
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
-    : name_(std::move(other.name_)), passing_name_(std::exchange(other.passing_name_, {})),
-      descriptor_(std::exchange(other.descriptor_, -1)), written_(other.written_), error_(std::move(other.error_)) {}
+    : name_(std::move(other.name_)),
+      passing_name_(std::exchange(other.passing_name_, {})),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      written_(other.written_),
+      error_(std::move(other.error_)) {}
 
 OutputFile::~OutputFile() {
   if (descriptor_ >= 0) close(descriptor_);
@@ -48,8 +51,8 @@ void OutputFile::fail(const char* what) {
 void OutputFile::put(const void* data, std::size_t size, std::uint64_t offset) {
   std::size_t done = 0;
   while (done < size && !failed()) {
-    const auto count = pwrite(descriptor_, static_cast<const char*>(data) + done, size - done,
-                              static_cast<off_t>(offset + done));
+    const auto count =
+        pwrite(descriptor_, static_cast<const char*>(data) + done, size - done, static_cast<off_t>(offset + done));
     if (count >= 0) done += static_cast<std::size_t>(count);
     if (count < 0 && errno != EINTR) fail("cannot be written");
   }

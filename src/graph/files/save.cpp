@@ -44,11 +44,11 @@ bool has_whole_weights(const Column* weights) {
 /// The lines of a text format: for each node what stands before, between and behind its edges.
 struct TextStyle {
   std::string header;
-  bool line_per_node = false;     ///< else per edge
-  bool node_first = true;         ///< a line starts with the node's number
-  const char* mark = "";          ///< before it
+  bool line_per_node = false;  ///< else per edge
+  bool node_first = true;      ///< a line starts with the node's number
+  const char* mark = "";       ///< before it
   std::uint64_t first_number = 0;
-  bool lower_half = false;        ///< only edges to nodes with no larger numbers
+  bool lower_half = false;  ///< only edges to nodes with no larger numbers
   const Column* weights = nullptr;
   const char* constant_weight = nullptr;
 };
@@ -109,7 +109,8 @@ std::uint64_t count_lower_half(const Graph& graph) {
     std::uint64_t count = 0;
     for (std::uint64_t node = 0; node < graph.num_nodes(); ++node) {
       const auto neighbours = out.neighbours(static_cast<NodeId>(node));
-      count += static_cast<std::uint64_t>(std::upper_bound(neighbours.begin(), neighbours.end(), node) - neighbours.begin());
+      count +=
+          static_cast<std::uint64_t>(std::upper_bound(neighbours.begin(), neighbours.end(), node) - neighbours.begin());
     }
     return count;
   });
@@ -217,7 +218,8 @@ Result<void> write_gap(OutputFile& file, const Graph& graph, bool weighted, int 
     const auto numbers = graph.in_edge_numbers<EdgeId>(threads);
     if (!numbers) return numbers.error();
     write_as<std::int64_t>(file, in->begin, graph.num_nodes() + 1);
-    write_gap_neighbours(file, in->node_idx, graph.num_edges(), weights, [&](std::uint64_t i) { return (*numbers)[i]; });
+    write_gap_neighbours(file, in->node_idx, graph.num_edges(), weights,
+                         [&](std::uint64_t i) { return (*numbers)[i]; });
     return {};
   });
 }
@@ -363,7 +365,8 @@ Result<void> write(OutputFile& file, const Graph& graph, Format format, const st
     case Format::adj: return text(adj_style(graph));
     case Format::gap: {
       const bool by_name = name.ends_with(".wsg") || name.ends_with(".sg");
-      return write_gap(file, graph, by_name ? name.ends_with(".wsg") : graph.edge_values("weight") != nullptr, team.size());
+      return write_gap(file, graph, by_name ? name.ends_with(".wsg") : graph.edge_values("weight") != nullptr,
+                       team.size());
     }
     case Format::ebin: return write_ebin(file, graph), Result<void>();
     case Format::smelt: return ContainerWriter(file, graph).run();
@@ -377,8 +380,8 @@ Result<void> write(OutputFile& file, const Graph& graph, Format format, const st
 Result<void> save(const Graph& graph, const std::string& file, const SaveOptions& options) {
   const auto format = options.format == Format::automatic ? format_by_name(file) : options.format;
   if (format == Format::automatic || file.ends_with(".gz") || file.ends_with(".zst")) {
-    return make_error(Status::invalid_argument, "{}: its name must end as a format's, such as .smg or .el, uncompressed",
-                      file);
+    return make_error(Status::invalid_argument,
+                      "{}: its name must end as a format's, such as .smg or .el, uncompressed", file);
   }
   const auto team = ThreadTeam::create(options.threads);
   if (!team) return team.error();

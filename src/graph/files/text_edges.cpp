@@ -123,7 +123,8 @@ class TextReader {
     auto line = lines_.lines_read();
     for (const auto& each : parsed_) {
       if (each.mistake) {
-        return make_error(Status::bad_format, "{}:{}: {}", lines_.name(), line + each.mistake->line, each.mistake->reason);
+        return make_error(Status::bad_format, "{}:{}: {}", lines_.name(), line + each.mistake->line,
+                          each.mistake->reason);
       }
       too_wide_ = each.sink.too_wide();
       if (each.sink.failed()) return make_error(Status::out_of_memory, "{}: does not fit into memory", lines_.name());
@@ -215,7 +216,8 @@ Result<Graph> read_text(const std::string& file, const ReadHeader& read_header, 
   auto graph = attempt<std::uint32_t>(file, read_header, options, team, too_wide);
   if (!too_wide) return graph;
   if (!is_regular_file(file)) {
-    return make_error(Status::not_supported, "{}: numbers of more than 32 bits need a file that can be read twice", file);
+    return make_error(Status::not_supported, "{}: numbers of more than 32 bits need a file that can be read twice",
+                      file);
   }
   return attempt<std::uint64_t>(file, read_header, options, team, too_wide);
 }

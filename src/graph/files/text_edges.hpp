@@ -1,5 +1,5 @@
-// From the chunks of a text file to a graph: what all text formats share. A format says how its lines are parsed; chunks
-// are parsed in parallel, and what they give is joined in the order of the file.
+// From the chunks of a text file to a graph: what all text formats share. A format says how its lines are parsed;
+// chunks are parsed in parallel, and what they give is joined in the order of the file.
 #pragma once
 
 #include <bit>
@@ -74,13 +74,13 @@ class EdgeSink {
 };
 
 struct TextFormat {
-  std::string name;                                       ///< of the file
-  bool weighted = false;                                  ///< all edges are added with a weight
-  bool undirected = false;                                ///< by the format: edges are listed once
-  bool nodes_are_lines = false;                           ///< lines stand for nodes: EdgeSink::count_node()
-  std::optional<std::uint64_t> nodes = {};                ///< if the header says it
-  std::optional<std::uint64_t> edges = {};                ///< in the file, if the header says it
-  std::optional<std::uint64_t> edges_else = {};           ///< or this, if edges are listed at both ends
+  std::string name;                              ///< of the file
+  bool weighted = false;                         ///< all edges are added with a weight
+  bool undirected = false;                       ///< by the format: edges are listed once
+  bool nodes_are_lines = false;                  ///< lines stand for nodes: EdgeSink::count_node()
+  std::optional<std::uint64_t> nodes = {};       ///< if the header says it
+  std::optional<std::uint64_t> edges = {};       ///< in the file, if the header says it
+  std::optional<std::uint64_t> edges_else = {};  ///< or this, if edges are listed at both ends
   std::function<std::optional<ParseError>(Cursor&, EdgeSink&)> parse = {};  ///< all lines of a chunk; any thread
 };
 

@@ -21,7 +21,7 @@ enum class Parameter : std::uint8_t {
   item_or_whole,  ///< or a collection of the same items
   whole,          ///< a set of the same items
   whole_or_none,
-  inner,          ///< a collection's collection
+  inner,  ///< a collection's collection
   key,
   string,
   number,

@@ -62,11 +62,11 @@ struct RangeWord {
 };
 constexpr std::array graph_ranges = {RangeWord{"Nodes", Range::nodes}, RangeWord{"Edges", Range::edges}};
 constexpr std::array node_ranges = {
-    RangeWord{"Nbrs", Range::neighbours},        RangeWord{"OutNbrs", Range::neighbours},
-    RangeWord{"InNbrs", Range::in_neighbours},   RangeWord{"UpNbrs", Range::up_neighbours},
+    RangeWord{"Nbrs", Range::neighbours},          RangeWord{"OutNbrs", Range::neighbours},
+    RangeWord{"InNbrs", Range::in_neighbours},     RangeWord{"UpNbrs", Range::up_neighbours},
     RangeWord{"DownNbrs", Range::down_neighbours}, RangeWord{"CommonNbrs", Range::common_neighbours},
-    RangeWord{"Edges", Range::out_edges},        RangeWord{"OutEdges", Range::out_edges},
-    RangeWord{"InEdges", Range::in_edges},       RangeWord{"UpEdges", Range::up_edges},
+    RangeWord{"Edges", Range::out_edges},          RangeWord{"OutEdges", Range::out_edges},
+    RangeWord{"InEdges", Range::in_edges},         RangeWord{"UpEdges", Range::up_edges},
     RangeWord{"DownEdges", Range::down_edges}};
 constexpr std::array collection_ranges = {RangeWord{"Items", Range::items}};
 
@@ -114,9 +114,11 @@ class Checker {
       declare_parameters(*procedure);
       if (procedure->return_type_expression) {
         procedure->return_type = resolve(*procedure->return_type_expression);
-        if (!is_error(procedure->return_type) && !is_primitive(procedure->return_type) && !is_item(procedure->return_type)) {
-          error(procedure->return_type_expression->span,
-                fmt::format("a procedure cannot return {}; an output behind ';' can be one", a(procedure->return_type)));
+        if (!is_error(procedure->return_type) && !is_primitive(procedure->return_type) &&
+            !is_item(procedure->return_type)) {
+          error(
+              procedure->return_type_expression->span,
+              fmt::format("a procedure cannot return {}; an output behind ';' can be one", a(procedure->return_type)));
           procedure->return_type = {};
         }
       }
@@ -151,8 +153,8 @@ class Checker {
     loops_.clear();
     check_statement(*procedure.body);
     if (!is_error(procedure.return_type) && !returns(*procedure.body)) {
-      error(procedure.span, fmt::format("'{}' may end without the {} that it returns; a Return is missing", procedure.name,
-                                        a(procedure.return_type)));
+      error(procedure.span, fmt::format("'{}' may end without the {} that it returns; a Return is missing",
+                                        procedure.name, a(procedure.return_type)));
     }
   }
 
@@ -162,7 +164,8 @@ class Checker {
       case StatementKind::return_value:
       case StatementKind::error: return true;
       case StatementKind::block:
-        return std::any_of(statement.body.begin(), statement.body.end(), [](const auto& each) { return returns(*each); });
+        return std::any_of(statement.body.begin(), statement.body.end(),
+                           [](const auto& each) { return returns(*each); });
       case StatementKind::if_else:
         return statement.body[1] != nullptr && returns(*statement.body[0]) && returns(*statement.body[1]);
       case StatementKind::do_while: return returns(*statement.body[0]);
@@ -178,7 +181,8 @@ class Checker {
       state[procedure] = 1;
       for (const auto* callee : procedure->calls) {
         if (state[callee] == 1) {
-          error(callee->span, fmt::format("'{}' calls itself, maybe by others; the language has no recursion", callee->name));
+          error(callee->span,
+                fmt::format("'{}' calls itself, maybe by others; the language has no recursion", callee->name));
         } else if (state[callee] == 0) {
           self(self, callee);
         }
@@ -205,16 +209,19 @@ class Checker {
         const Passed &first = passed_[j], &second = passed_[i];
         if (first.call != second.call || first.argument != second.argument) continue;
         if (!first.changes() && !second.changes()) continue;
-        error(second.span, fmt::format("'{}' is passed twice, and '{}' changes it", first.argument->name, first.call->reference.name));
+        error(second.span, fmt::format("'{}' is passed twice, and '{}' changes it", first.argument->name,
+                                       first.call->reference.name));
       }
     }
   }
 
-  /// A procedure has effects if it has outputs, changes an argument, prints, ends with an error, or calls one that does.
+  /// A procedure has effects if it has outputs, changes an argument, prints, ends with an error, or calls one that
+  /// does.
   void find_effects() {
     for (auto& procedure : program_.procedures) {
       bool effects = !procedure->outputs.empty();
-      for (const auto& input : procedure->inputs) effects |= input.symbol != nullptr && is_large(input.symbol->type) && input.symbol->assigned;
+      for (const auto& input : procedure->inputs)
+        effects |= input.symbol != nullptr && is_large(input.symbol->type) && input.symbol->assigned;
       walk_statements(*procedure->body, [&](const Statement& statement) {
         effects |= statement.kind == StatementKind::print || statement.kind == StatementKind::error ||
                    statement.kind == StatementKind::foreign;
@@ -247,7 +254,8 @@ class Checker {
     procedure_->symbols.push_back(std::move(owner));
     reference.symbol = symbol;
     if (const Symbol* other = find(reference.name)) {
-      error(reference.span, fmt::format("'{}' has a meaning here already; a name cannot hide another one", reference.name));
+      error(reference.span,
+            fmt::format("'{}' has a meaning here already; a name cannot hide another one", reference.name));
       note(other->span, "declared here");
     }
     scopes_.back()[reference.name] = symbol;
@@ -272,14 +280,17 @@ class Checker {
     return names;
   }
 
-  static std::string meant(const std::string& name) { return name.empty() ? "" : fmt::format("; did you mean '{}'?", name); }
+  static std::string meant(const std::string& name) {
+    return name.empty() ? "" : fmt::format("; did you mean '{}'?", name);
+  }
 
   Symbol* resolve(Reference& reference) {
     if (reference.symbol != nullptr) return reference.symbol;
     reference.symbol = find(reference.name);
     if (reference.symbol == nullptr) {
       const auto candidates = visible_names([](const Symbol&) { return true; });
-      error(reference.span, fmt::format("'{}' is not declared{}", reference.name, meant(nearest(reference.name, candidates))));
+      error(reference.span,
+            fmt::format("'{}' is not declared{}", reference.name, meant(nearest(reference.name, candidates))));
       // Said once; from now on it may be anything.
       declare_unknown(reference);
     }
@@ -313,9 +324,10 @@ class Checker {
     const auto* word = std::find_if(type_words.begin(), type_words.end(),
                                     [&](const TypeWord& each) { return is_word(expression.name, each.word); });
     if (word == type_words.end()) {
-      std::vector<std::string> names = {"Int", "Long", "Float", "Double", "Bool", "String", "Graph", "Node", "Edge", "N_P",
-                                        "E_P", "Node_Set", "Node_Order", "Node_Seq", "Edge_Set", "Edge_Order", "Edge_Seq",
-                                        "Map", "Collection", "Node_Property", "Edge_Property", "UGraph"};
+      std::vector<std::string> names = {
+          "Int",      "Long", "Float",      "Double",        "Bool",          "String",   "Graph",    "Node",
+          "Edge",     "N_P",  "E_P",        "Node_Set",      "Node_Order",    "Node_Seq", "Edge_Set", "Edge_Order",
+          "Edge_Seq", "Map",  "Collection", "Node_Property", "Edge_Property", "UGraph"};
       error(expression.span, fmt::format("'{}' is no type{}", expression.name, meant(nearest(expression.name, names))));
       return {};
     }
@@ -351,8 +363,9 @@ class Checker {
     const Type& element = arguments.back();
     const Span span = expression.arguments.back()->span;
     const bool good = type.is(TypeKind::collection) ? is_simple_collection(element)
-                      : type.is(TypeKind::map)      ? is_primitive(element) || is_item(element)
-                                                    : is_primitive(element) || is_item(element) || is_simple_collection(element);
+                      : type.is(TypeKind::map)
+                          ? is_primitive(element) || is_item(element)
+                          : is_primitive(element) || is_item(element) || is_simple_collection(element);
     if (!good) {
       error(span, fmt::format("{} cannot have values of type {}", expression.name, a(element)));
       return false;
@@ -389,7 +402,8 @@ class Checker {
         only = symbol;
       }
     }
-    if (only == nullptr) error(expression.span, fmt::format("{} needs a graph, and no argument is one", to_string(type)));
+    if (only == nullptr)
+      error(expression.span, fmt::format("{} needs a graph, and no argument is one", to_string(type)));
     return only;
   }
 
@@ -456,7 +470,8 @@ class Checker {
       if (value) {
         check_effective(*value);
         if (is_property(type)) {
-          error(value->span, fmt::format("a property gets its values by a group assignment: G.{} = ...;", statement.names[i].name));
+          error(value->span,
+                fmt::format("a property gets its values by a group assignment: G.{} = ...;", statement.names[i].name));
         } else if (!is_error(type)) {
           convert(value, type);
         }
@@ -527,8 +542,9 @@ class Checker {
                                                  property->type.graph->name, graph->name));
     }
     if (!group->type.is(TypeKind::graph) && group->type.of_edges != of_edges) {
-      error(statement.property.span, fmt::format("'{}' is a property of {}, '{}' has {}", property->name,
-                                                 of_edges ? "edges" : "nodes", group->name, of_edges ? "nodes" : "edges"));
+      error(statement.property.span,
+            fmt::format("'{}' is a property of {}, '{}' has {}", property->name, of_edges ? "edges" : "nodes",
+                        group->name, of_edges ? "nodes" : "edges"));
     }
     Reference element_name{group->name, statement.source->span, nullptr};
     auto owner = std::make_unique<Symbol>();
@@ -578,7 +594,8 @@ class Checker {
         if (symbol->type.is(TypeKind::graph) || is_property(symbol->type)) {
           error(target.span, symbol->type.is(TypeKind::graph)
                                  ? fmt::format("'{}' is a graph, which does not change", symbol->name)
-                                 : fmt::format("'{}' is a property: assign to n.{} or G.{}", symbol->name, symbol->name, symbol->name));
+                                 : fmt::format("'{}' is a property: assign to n.{} or G.{}", symbol->name, symbol->name,
+                                               symbol->name));
           return {};
         }
         symbol->assigned = symbol->reassigned = true;
@@ -596,7 +613,8 @@ class Checker {
       }
       default:
         check_expression(target);
-        if (!is_error(target.type)) error(target.span, "this cannot be assigned to; a variable, n.property or m[key] can");
+        if (!is_error(target.type))
+          error(target.span, "this cannot be assigned to; a variable, n.property or m[key] can");
         return {};
     }
   }
@@ -662,7 +680,8 @@ class Checker {
     if (iteration.reverse && is_of_node(iteration.range)) {
       error(iteration.source->span, "'^' reverses G.Nodes, G.Edges and the Items of an Order or Seq");
     }
-    if (iteration.reverse && source.is(TypeKind::set)) error(iteration.source->span, "a Set has no order to be reversed");
+    if (iteration.reverse && source.is(TypeKind::set))
+      error(iteration.source->span, "a Set has no order to be reversed");
   }
 
   void find_range(Iteration& iteration, const Type& source) {
@@ -689,21 +708,22 @@ class Checker {
     } else if (is_any_collection(source)) {
       look(collection_ranges, "collection");
     } else {
-      error(iteration.source->span, fmt::format("{} has nothing to iterate over; a graph, node or collection has", a(source)));
+      error(iteration.source->span,
+            fmt::format("{} has nothing to iterate over; a graph, node or collection has", a(source)));
     }
     const Range range = iteration.range;
-    const bool by_level = range == Range::up_neighbours || range == Range::down_neighbours || range == Range::up_edges ||
-                          range == Range::down_edges;
+    const bool by_level = range == Range::up_neighbours || range == Range::down_neighbours ||
+                          range == Range::up_edges || range == Range::down_edges;
     if (by_level && !within_bfs(source.graph)) {
-      error(iteration.range_span, fmt::format("{} has a meaning only within InBFS, which gives nodes their levels", iteration.range_name));
+      error(iteration.range_span,
+            fmt::format("{} has a meaning only within InBFS, which gives nodes their levels", iteration.range_name));
     }
   }
 
   bool within_bfs(const Symbol* graph) const {
     return std::any_of(loops_.begin(), loops_.end(), [&](const Statement* loop) {
-      return loop->kind == StatementKind::bfs &&
-             (graph == nullptr || loop->iteration->source->type.graph == nullptr ||
-              loop->iteration->source->reference.symbol == graph);
+      return loop->kind == StatementKind::bfs && (graph == nullptr || loop->iteration->source->type.graph == nullptr ||
+                                                  loop->iteration->source->reference.symbol == graph);
     });
   }
 
@@ -768,8 +788,9 @@ class Checker {
       check_effective(*statement.value);
       if (is_error(type)) {
         if (!procedure_->return_type_expression) {
-          error(statement.value->span, fmt::format("'{}' returns nothing; write its type behind the arguments, as in ') : Int'",
-                                                   procedure_->name));
+          error(statement.value->span,
+                fmt::format("'{}' returns nothing; write its type behind the arguments, as in ') : Int'",
+                            procedure_->name));
         }
       } else {
         convert(statement.value, type);
@@ -783,7 +804,8 @@ class Checker {
     check_effective(*statement.value, true);
     const Expression& call = *statement.value;
     if (call.kind != ExpressionKind::method) return;
-    const bool in_place = call.builtin == Builtin::unite || call.builtin == Builtin::intersect || call.builtin == Builtin::complement;
+    const bool in_place =
+        call.builtin == Builtin::unite || call.builtin == Builtin::intersect || call.builtin == Builtin::complement;
     if (in_place) {  // S.Union(T); as a sentence changes S
       if (Symbol* symbol = changed_symbol(*call.operands[0])) symbol->assigned = true;
     } else if (!is_error(call.operands[0]->type)) {
@@ -800,7 +822,8 @@ class Checker {
       const Type& type = value->type;
       if (type.is(TypeKind::infinity)) {
         convert(value, make_type(TypeKind::real));
-      } else if (!is_error(type) && !is_primitive(type) && !is_item(type) && !type.is(TypeKind::nil) && !type.is(TypeKind::foreign)) {
+      } else if (!is_error(type) && !is_primitive(type) && !is_item(type) && !type.is(TypeKind::nil) &&
+                 !type.is(TypeKind::foreign)) {
         error(value->span, fmt::format("{} cannot be printed", a(type)));
       }
     }
@@ -907,13 +930,14 @@ class Checker {
     expression.reference.symbol = property;
     if (is_error(type)) return {};
     if (type.is(TypeKind::graph)) {
-      error(owner.span, fmt::format("'{}' as a whole has no value; a node's has, or a reduction over {}.Nodes", expression.reference.name,
-                                    owner.reference.name));
+      error(owner.span, fmt::format("'{}' as a whole has no value; a node's has, or a reduction over {}.Nodes",
+                                    expression.reference.name, owner.reference.name));
       return {};
     }
     const bool of_edges = property->type.is(TypeKind::edge_property);
     if (!type.is(of_edges ? TypeKind::edge : TypeKind::node)) {
-      error(expression.span, fmt::format("'{}' is a property of {}, not of {}", property->name, of_edges ? "edges" : "nodes", a(type)));
+      error(expression.span,
+            fmt::format("'{}' is a property of {}, not of {}", property->name, of_edges ? "edges" : "nodes", a(type)));
       return {};
     }
     check_same_graph(expression.span, type, property->type);
@@ -926,12 +950,14 @@ class Checker {
       return error(expression.reference.span, fmt::format("{} is a function; write {}()", name, function->name));
     }
     const auto properties = visible_names([](const Symbol& each) { return is_property(each.type); });
-    error(expression.reference.span, fmt::format("{} has no '{}': it is no property{}", a(owner), name, meant(nearest(name, properties))));
+    error(expression.reference.span,
+          fmt::format("{} has no '{}': it is no property{}", a(owner), name, meant(nearest(name, properties))));
   }
 
   void check_same_graph(Span span, const Type& left, const Type& right) {
     if (same_graph(left, right)) return;
-    error(span, fmt::format("nodes and edges of different graphs, {} and {}, do not mix", left.graph->name, right.graph->name));
+    error(span, fmt::format("nodes and edges of different graphs, {} and {}, do not mix", left.graph->name,
+                            right.graph->name));
   }
 
   Type check_index(Expression& expression) {
@@ -978,7 +1004,8 @@ class Checker {
     if (is_error(left) || is_error(right)) return is_comparison(expression.op) ? make_type(TypeKind::boolean) : Type{};
     if (left.is(TypeKind::foreign) || right.is(TypeKind::foreign)) return check_foreign_binary(expression, left, right);
     const auto wrong = [&](const char* what) {
-      error(expression.span, fmt::format("'{}' needs {}, not {} and {}", to_string(expression.op), what, a(left), a(right)));
+      error(expression.span,
+            fmt::format("'{}' needs {}, not {} and {}", to_string(expression.op), what, a(left), a(right)));
       return Type{};
     };
     if (expression.op == Operator::logical_and || expression.op == Operator::logical_or) {
@@ -999,9 +1026,9 @@ class Checker {
       meet(expression, type);
       return make_type(TypeKind::boolean);
     }
-    return compare_others(expression, left, right) ? make_type(TypeKind::boolean) : wrong(is_order(expression.op)
-                                                        ? "two numbers, Strings, nodes or edges"
-                                                        : "two values of one type");
+    return compare_others(expression, left, right)
+               ? make_type(TypeKind::boolean)
+               : wrong(is_order(expression.op) ? "two numbers, Strings, nodes or edges" : "two values of one type");
   }
 
   /// Both operands as `type`; without a warning, as nothing is assigned.
@@ -1079,8 +1106,9 @@ class Checker {
       coerce(expression.operands[0], to);
       return to;
     }
-    const bool good = (is_number(to) && (is_number(from) || from.is(TypeKind::boolean) || (is_whole(to) && is_item(from)))) ||
-                      to.kind == from.kind || (to.is(TypeKind::boolean) && is_number(from));
+    const bool good =
+        (is_number(to) && (is_number(from) || from.is(TypeKind::boolean) || (is_whole(to) && is_item(from)))) ||
+        to.kind == from.kind || (to.is(TypeKind::boolean) && is_number(from));
     if (!good) error(expression.span, fmt::format("{} cannot become {}", a(from), a(to)));
     return to;
   }
@@ -1129,7 +1157,8 @@ class Checker {
     auto& owner = *expression.operands[0];
     // Within a group assignment, G.NumNodes() is still the graph's.
     const Symbol* named = owner.kind == ExpressionKind::name ? find(owner.reference.name) : nullptr;
-    const bool of_group = named != nullptr && named == group_.group && find_builtin(expression.reference.name, named->type) != nullptr &&
+    const bool of_group = named != nullptr && named == group_.group &&
+                          find_builtin(expression.reference.name, named->type) != nullptr &&
                           find_builtin(expression.reference.name, group_.element->type) == nullptr;
     const auto before = of_group ? std::exchange(group_, Group{}) : group_;
     const Type type = check_expression(owner);
@@ -1149,7 +1178,9 @@ class Checker {
     }
     if (function->changes) {
       if (!effects_allowed) {
-        error(expression.span, fmt::format("{} changes something, so it must stand alone or as all of an assigned value", function->name));
+        error(
+            expression.span,
+            fmt::format("{} changes something, so it must stand alone or as all of an assigned value", function->name));
       }
       if (Symbol* symbol = changed_symbol(owner)) symbol->assigned = true;
     }
@@ -1171,13 +1202,14 @@ class Checker {
   void check_arguments(Expression& call, const BuiltinFunction& function, const Type& receiver) {
     const std::size_t first = function.receiver == Receiver::none ? 0 : 1;
     const std::size_t given = call.operands.size() - first;
-    const std::size_t least = function.parameter == Parameter::none || function.parameter == Parameter::whole_or_none ? 0
-                              : function.parameter == Parameter::two_numbers                                          ? 2
-                                                                                                                      : 1;
+    const std::size_t least = function.parameter == Parameter::none || function.parameter == Parameter::whole_or_none
+                                  ? 0
+                              : function.parameter == Parameter::two_numbers ? 2
+                                                                             : 1;
     const std::size_t most = function.parameter == Parameter::whole_or_none ? 1 : least;
     if (given < least || given > most) {
-      return error(call.span, fmt::format("{} takes {} argument{}, not {}", function.name, most == 0 ? "no" : fmt::format("{}", most),
-                                          most == 1 ? "" : "s", given));
+      return error(call.span, fmt::format("{} takes {} argument{}, not {}", function.name,
+                                          most == 0 ? "no" : fmt::format("{}", most), most == 1 ? "" : "s", given));
     }
     for (std::size_t i = first; i < call.operands.size(); ++i) check_argument(call.operands[i], function, receiver);
   }
@@ -1191,16 +1223,19 @@ class Checker {
       case Parameter::item_or_whole:
         if (is_simple_collection(type)) {
           if (type.of_edges == receiver.of_edges) return check_same_graph(argument->span, type, receiver);
-          return error(argument->span, fmt::format("{} takes {}s, not those of {}", function.name, a(item_of(receiver)), a(type)));
+          return error(argument->span,
+                       fmt::format("{} takes {}s, not those of {}", function.name, a(item_of(receiver)), a(type)));
         }
         return convert(argument, item_of(receiver));
       case Parameter::whole:
       case Parameter::whole_or_none:
-        if (type.is(TypeKind::set) && type.of_edges == receiver.of_edges) return check_same_graph(argument->span, type, receiver);
+        if (type.is(TypeKind::set) && type.of_edges == receiver.of_edges)
+          return check_same_graph(argument->span, type, receiver);
         return error(argument->span, fmt::format("{} takes a {}, not {}", function.name, a(receiver), a(type)));
       case Parameter::inner:
         if (same_shape(type, *receiver.element)) return check_same_graph(argument->span, type, *receiver.element);
-        return error(argument->span, fmt::format("{} takes a {}, not {}", function.name, a(*receiver.element), a(type)));
+        return error(argument->span,
+                     fmt::format("{} takes a {}, not {}", function.name, a(*receiver.element), a(type)));
       case Parameter::key: return convert(argument, *receiver.key);
       case Parameter::string: return convert(argument, make_type(TypeKind::string));
       case Parameter::number:
@@ -1224,7 +1259,8 @@ class Checker {
       case Given::boolean: return make_type(TypeKind::boolean);
       case Given::count: return make_type(TypeKind::count);
       case Given::node:
-        return make_type(TypeKind::node, receiver.is(TypeKind::graph) ? call.operands[0]->reference.symbol : receiver.graph);
+        return make_type(TypeKind::node,
+                         receiver.is(TypeKind::graph) ? call.operands[0]->reference.symbol : receiver.graph);
       case Given::edge: return make_type(TypeKind::edge, receiver.graph);
       case Given::item: return item_of(receiver);
       case Given::whole: return receiver;
@@ -1253,11 +1289,13 @@ class Checker {
       procedure_->calls.push_back(&callee);
     }
     if (!effects_allowed) {
-      nested_calls_.emplace_back(&expression, fmt::format("'{}' changes something, so it must stand alone or as all of an assigned value",
-                                                          callee.name));
+      nested_calls_.emplace_back(
+          &expression,
+          fmt::format("'{}' changes something, so it must stand alone or as all of an assigned value", callee.name));
     }
     if (expression.operands.size() != callee.inputs.size() || expression.outputs.size() != callee.outputs.size()) {
-      const auto outputs = callee.outputs.empty() ? "" : fmt::format(" and, behind ';', {} outputs", callee.outputs.size());
+      const auto outputs =
+          callee.outputs.empty() ? "" : fmt::format(" and, behind ';', {} outputs", callee.outputs.size());
       error(expression.span, fmt::format("'{}' takes {} arguments{}", callee.name, callee.inputs.size(), outputs));
       note(callee.span, "declared here");
       for (auto& operand : expression.operands) check_expression(*operand);
@@ -1269,7 +1307,8 @@ class Checker {
       const Symbol* parameter = callee.inputs[i].symbol;
       if (parameter->type.is(TypeKind::graph)) graphs[parameter] = expression.operands[i]->reference.symbol;
     }
-    for (std::size_t i = 0; i < callee.inputs.size(); ++i) check_input(expression, expression.operands[i], *callee.inputs[i].symbol, graphs);
+    for (std::size_t i = 0; i < callee.inputs.size(); ++i)
+      check_input(expression, expression.operands[i], *callee.inputs[i].symbol, graphs);
     for (std::size_t i = 0; i < callee.outputs.size(); ++i) {
       if (expression.outputs[i]) check_output(expression, *expression.outputs[i], *callee.outputs[i].symbol, graphs);
     }
@@ -1297,7 +1336,8 @@ class Checker {
     const Type wanted = in_caller(parameter.type, graphs);
     if (is_error(given) || is_error(wanted)) return;
     if (wanted.is(TypeKind::graph)) {
-      if (!given.is(TypeKind::graph)) error(argument->span, fmt::format("'{}' is a graph, not {}", parameter.name, a(given)));
+      if (!given.is(TypeKind::graph))
+        error(argument->span, fmt::format("'{}' is a graph, not {}", parameter.name, a(given)));
       if (given.is(TypeKind::graph) && wanted.undirected && !given.undirected) {
         error(argument->span, fmt::format("'{}' must be undirected", parameter.name));
       }
@@ -1342,7 +1382,8 @@ class Checker {
       for (const auto& each : builtin_functions()) {
         if (each.receiver == Receiver::none) names.emplace_back(each.name);
       }
-      error(expression.reference.span, fmt::format("no procedure '{}' in this file{}", name, meant(nearest(name, names))));
+      error(expression.reference.span,
+            fmt::format("no procedure '{}' in this file{}", name, meant(nearest(name, names))));
       return {};
     }
     expression.kind = ExpressionKind::function;
@@ -1407,7 +1448,8 @@ class Checker {
   void convert_number(ExpressionPtr& expression, const Type& type) {
     const Type from = expression->type;
     const auto narrowing = [&] {
-      error(expression->span, fmt::format("{} does not become {} by itself; write ({}) before it", a(from), a(type), a(type)));
+      error(expression->span,
+            fmt::format("{} does not become {} by itself; write ({}) before it", a(from), a(type), a(type)));
     };
     if (is_whole(type) && is_fraction(from)) return narrowing();
     if (type.is(TypeKind::integer) && from.is(TypeKind::long_integer) && !expression->constant) return narrowing();
@@ -1417,8 +1459,10 @@ class Checker {
     if (is_fraction(type) && is_whole(from) && !expression->constant) {
       const bool lost = from.is(TypeKind::long_integer) || (from.is(TypeKind::integer) && type.is(TypeKind::single));
       if (expression->kind == ExpressionKind::binary && expression->op == Operator::divide) {
-        warning(expression->span, fmt::format("the quotient of whole numbers is whole, then becomes {}; write (Double) before one of them",
-                                              a(type)));
+        warning(
+            expression->span,
+            fmt::format("the quotient of whole numbers is whole, then becomes {}; write (Double) before one of them",
+                        a(type)));
       } else if (lost) {
         warning(expression->span, fmt::format("{} has more digits than {} holds", a(from), a(type)));
       }
@@ -1448,13 +1492,14 @@ class Checker {
   using Scope = std::map<std::string, Symbol*>;
   std::map<const Procedure*, Scope> parameter_scopes_;
   std::vector<Scope> scopes_;
-  std::vector<Statement*> loops_;         ///< around the current sentence, outermost first
+  std::vector<Statement*> loops_;  ///< around the current sentence, outermost first
   std::vector<const Statement*> blocks_;
   Procedure* procedure_ = nullptr;
   Group group_;
   bool effects_allowed_ = false;  ///< of the expression to be checked next
   bool value_unused_ = false;
-  std::vector<std::pair<const Expression*, std::string>> nested_calls_;  ///< errors if the callee turns out to have effects
+  std::vector<std::pair<const Expression*, std::string>>
+      nested_calls_;  ///< errors if the callee turns out to have effects
   std::vector<Passed> passed_;
 };
 

@@ -6,8 +6,8 @@
 
 namespace smelt::graph::language {
 
-/// Completes the tree, and says what is wrong with it. A program without errors has a type at every expression and a symbol
-/// at every name. Requires a tree without syntax errors in its procedures' bodies.
+/// Completes the tree, and says what is wrong with it. A program without errors has a type at every expression and a
+/// symbol at every name. Requires a tree without syntax errors in its procedures' bodies.
 void check(Program& program, Diagnostics& diagnostics);
 
 }  // namespace smelt::graph::language

@@ -24,7 +24,8 @@ struct Checked {
     if (diagnostics.all().empty()) return "";
     const auto& one = diagnostics.all().front();
     const auto place = program.source.place(one.span.begin);
-    return std::to_string(place.line) + ":" + std::to_string(place.column) + ": " + to_string(one.severity) + ": " + one.message;
+    return std::to_string(place.line) + ":" + std::to_string(place.column) + ": " + to_string(one.severity) + ": " +
+           one.message;
   }
 
   Program program;
@@ -36,8 +37,10 @@ std::string first_of(const std::string& text) { return Checked(text).first(); }
 
 /// What is said first of some sentences in a procedure with arguments of many types; its line is 1.
 std::string first_of_sentences(const std::string& sentences) {
-  return first_of("Procedure p(G: Graph, n, m: Node, e: Edge, A: N_P<Int>, B: N_P<Double>, L: E_P<Int>, C: N_P<Node_Set>, s: String) {\n" +
-                  sentences + "\n}");
+  return first_of(
+      "Procedure p(G: Graph, n, m: Node, e: Edge, A: N_P<Int>, B: N_P<Double>, L: E_P<Int>, C: N_P<Node_Set>, s: "
+      "String) {\n" +
+      sentences + "\n}");
 }
 
 TEST(Language, TheProgramsOfTheThesis) {
@@ -47,7 +50,8 @@ TEST(Language, TheProgramsOfTheThesis) {
 }
 
 TEST(Language, TreesArePrintedWithTypesAndConversions) {
-  EXPECT_EQ(to_text(Checked(pagerank).program), R"(Procedure pagerank(G: Graph, e: Double, d: Double, max: Int; pg_rank: Node_Prop<Double>)
+  EXPECT_EQ(to_text(Checked(pagerank).program),
+            R"(Procedure pagerank(G: Graph, e: Double, d: Double, max: Int; pg_rank: Node_Prop<Double>)
 {
   Double nodes = (Double) G.NumNodes();
   Int rounds = 0;
@@ -77,7 +81,8 @@ TEST(Language, OperatorsBindAsTheirPrecedenceSays) {
   x = (a == b) == (i < (j + k));
   y = (i + j) * k - (i * j);
   y = i - (j - k) % i;
-})").program);
+})")
+                                       .program);
   for (const auto* line : {"x = (a || b) && c || b && c;", "x = (a && b) == c && a == b;", "x = a == b == i < j + k;",
                            "y = (i + j) * k - i * j;", "y = i - (j - k) % i;"}) {
     EXPECT_THAT(text, HasSubstr(line));
@@ -234,31 +239,42 @@ TEST(Language, SyntaxErrors) {
   EXPECT_EQ(first_of("Procedure p(G: Graph) {"), "1:23: error: this '{' has no '}'");
   EXPECT_EQ(first_of("Procedure p(G: Graph {}"), "1:22: error: expected ')' at the end of the arguments, not '{'");
   EXPECT_EQ(first_of("Procedure p(G) {}"), "1:14: error: expected ':' and the argument's type, not ')'");
-  EXPECT_EQ(first_of("Procedure If(G: Graph) {}"), "1:11: error: expected the procedure's name; 'If' is a word of the language");
+  EXPECT_EQ(first_of("Procedure If(G: Graph) {}"),
+            "1:11: error: expected the procedure's name; 'If' is a word of the language");
   EXPECT_EQ(first_of("Procedure p(G: Graph) { Int 3x; }"), "1:29: error: '3x': a name must not start with a digit");
   EXPECT_EQ(first_of("Procedure p(G: Graph) { Int x = 3 +; }"), "1:36: error: expected an expression, not ';'");
-  EXPECT_EQ(first_of("Procedure p(G: Graph) { Int x = \"a; }"), "1:33: error: '\"a; }': this string has no end; '\"' is missing");
+  EXPECT_EQ(first_of("Procedure p(G: Graph) { Int x = \"a; }"),
+            "1:33: error: '\"a; }': this string has no end; '\"' is missing");
   EXPECT_EQ(first_of("Procedure p(G: Graph) { /* "), "1:25: error: '/* ': this comment has no end; '*/' is missing");
   EXPECT_EQ(first_of("Procedure p(G: Graph) { Int x = 99999999999999999999; }"),
             "1:33: error: '99999999999999999999' is too large: a Long has 64 bits");
   EXPECT_EQ(first_of("Procedure p(G: Graph) { Else }"), "1:25: error: 'Else' belongs to nothing before it");
-  EXPECT_EQ(first_of("Procedure p(G: Graph) { Foreach (n G.Nodes) {} }"), "1:36: error: expected ':' and what it runs over, not 'G'");
-  EXPECT_EQ(first_of("Procedure p(G: Graph) { Foreach (n: G) {} }"), "1:38: error: expected '.' and a range, such as Nodes, not ')'");
-  EXPECT_EQ(first_of("Procedure p(G: Graph) { Int x; x ! 3; }"),
-            "1:34: error: expected an assignment: '=', '<=', '+=', '*=', 'min=', 'max=', '&&=', '||=' or '++', not '!'");
-  EXPECT_EQ(first_of("Procedure p(G: Graph) { Int x; <x; y> += <1; 2>; }"), "1:39: error: expected 'min=' or 'max=', not '+='");
+  EXPECT_EQ(first_of("Procedure p(G: Graph) { Foreach (n G.Nodes) {} }"),
+            "1:36: error: expected ':' and what it runs over, not 'G'");
+  EXPECT_EQ(first_of("Procedure p(G: Graph) { Foreach (n: G) {} }"),
+            "1:38: error: expected '.' and a range, such as Nodes, not ')'");
+  EXPECT_EQ(
+      first_of("Procedure p(G: Graph) { Int x; x ! 3; }"),
+      "1:34: error: expected an assignment: '=', '<=', '+=', '*=', 'min=', 'max=', '&&=', '||=' or '++', not '!'");
+  EXPECT_EQ(first_of("Procedure p(G: Graph) { Int x; <x; y> += <1; 2>; }"),
+            "1:39: error: expected 'min=' or 'max=', not '+='");
   EXPECT_EQ(first_of("Procedure p(G: Graph) { Int x = Sum(n: G.Nodes)(n > 1); }"),
             "1:55: error: expected '{' and the reduction's body, not ';'");
   EXPECT_EQ(first_of("Procedure p(G: Graph) { Int x = [a; }"), "1:33: error: this '[' has no ']'");
-  EXPECT_EQ(first_of("Procedure p(G: Graph) { Int x = |3; }"), "1:35: error: expected '|' at the end of the absolute value, not ';'");
-  EXPECT_THAT(first_of("Procedure p(G: Graph) { Int x = " + std::string(5000, '(') + "1; }"), HasSubstr("nested too deeply"));
+  EXPECT_EQ(first_of("Procedure p(G: Graph) { Int x = |3; }"),
+            "1:35: error: expected '|' at the end of the absolute value, not ';'");
+  EXPECT_THAT(first_of("Procedure p(G: Graph) { Int x = " + std::string(5000, '(') + "1; }"),
+              HasSubstr("nested too deeply"));
   EXPECT_THAT(first_of("Procedure p(G: Graph) " + std::string(5000, '{')), HasSubstr("nested too deeply"));
   EXPECT_THAT(first_of("Procedure p(G: Graph) { Int x = \xc3\xa9; }"), HasSubstr("this character has no meaning here"));
 }
 
 TEST(Language, SeveralErrorsInOneRun) {
-  const std::string said = said_of("Procedure p(G: Graph) {\n  Int 3;\n  While x {}\n  Foreach (n: G.Nodes { }\n  Int y = ;\n}\nProc q() { z = 1; }\nProc r( {}\n");
-  for (const char* line : {"a.gm:2:7: error", "a.gm:3:9: error", "a.gm:4:23: error", "a.gm:5:11: error", "a.gm:8:9: error"}) {
+  const std::string said = said_of(
+      "Procedure p(G: Graph) {\n  Int 3;\n  While x {}\n  Foreach (n: G.Nodes { }\n  Int y = ;\n}\nProc q() { z = 1; "
+      "}\nProc r( {}\n");
+  for (const char* line :
+       {"a.gm:2:7: error", "a.gm:3:9: error", "a.gm:4:23: error", "a.gm:5:11: error", "a.gm:8:9: error"}) {
     EXPECT_THAT(said, HasSubstr(line));
   }
   std::string many = "Procedure p(G: Graph) {\n";
@@ -270,41 +286,54 @@ TEST(Language, NamesThatDoNotFit) {
   EXPECT_EQ(first_of_sentences("Int x; x = y;"), "2:12: error: 'y' is not declared");
   EXPECT_EQ(first_of_sentences("Int count; cuont = 1;"), "2:12: error: 'cuont' is not declared; did you mean 'count'?");
   EXPECT_EQ(first_of_sentences("Int A;"), "2:5: error: 'A' has a meaning here already; a name cannot hide another one");
-  EXPECT_EQ(first_of_sentences("Foreach (n: G.Nodes) {}"), "2:10: error: 'n' has a meaning here already; a name cannot hide another one");
+  EXPECT_EQ(first_of_sentences("Foreach (n: G.Nodes) {}"),
+            "2:10: error: 'n' has a meaning here already; a name cannot hide another one");
   EXPECT_EQ(first_of_sentences("{ Int x; } { Int x; } { x = 1; }"), "2:25: error: 'x' is not declared");
-  EXPECT_EQ(first_of_sentences("Foreach (v: G.Nods) {}"), "2:15: error: 'Nods' is no range of a graph; did you mean 'Nodes'? (it has Nodes, Edges)");
+  EXPECT_EQ(first_of_sentences("Foreach (v: G.Nods) {}"),
+            "2:15: error: 'Nods' is no range of a graph; did you mean 'Nodes'? (it has Nodes, Edges)");
   EXPECT_EQ(first_of_sentences("n.Q = 1;"), "2:3: error: Node(G) has no 'Q': it is no property");
   EXPECT_EQ(first_of_sentences("Int x = n.Degree;"), "2:11: error: Degree is a function; write Degree()");
-  EXPECT_EQ(first_of_sentences("Int x = n.Degre();"), "2:11: error: Node(G) has no function 'Degre'; did you mean 'Degree'?");
+  EXPECT_EQ(first_of_sentences("Int x = n.Degre();"),
+            "2:11: error: Node(G) has no function 'Degre'; did you mean 'Degree'?");
   EXPECT_EQ(first_of_sentences("Int x = foo(3);"), "2:9: error: no procedure 'foo' in this file");
-  EXPECT_EQ(first_of_sentences("Intt x;"), "2:6: error: expected an assignment: '=', '<=', '+=', '*=', 'min=', 'max=', '&&=', '||=' or '++', not 'x'");
+  EXPECT_EQ(first_of_sentences("Intt x;"),
+            "2:6: error: expected an assignment: '=', '<=', '+=', '*=', 'min=', 'max=', '&&=', '||=' or '++', not 'x'");
   EXPECT_EQ(first_of("Procedure p(G: Grph) {}"), "1:16: error: 'Grph' is no type; did you mean 'Graph'?");
   EXPECT_EQ(first_of("Procedure p(n: Node) {}"), "1:16: error: Node needs a graph, and no argument is one");
-  EXPECT_EQ(first_of("Procedure p(G, H: Graph, n: Node) {}"), "1:29: error: of which graph? write Node(G): there are several");
+  EXPECT_EQ(first_of("Procedure p(G, H: Graph, n: Node) {}"),
+            "1:29: error: of which graph? write Node(G): there are several");
   EXPECT_EQ(first_of("Procedure p() {} Procedure p() {}"), "1:28: error: a second procedure 'p'");
 }
 
 TEST(Language, TypesThatDoNotFit) {
-  EXPECT_EQ(first_of_sentences("Int x = 1.5;"), "2:9: error: Double does not become Int by itself; write (Int) before it");
-  EXPECT_EQ(first_of_sentences("Long y; Int x = y;"), "2:17: error: Long does not become Int by itself; write (Int) before it");
+  EXPECT_EQ(first_of_sentences("Int x = 1.5;"),
+            "2:9: error: Double does not become Int by itself; write (Int) before it");
+  EXPECT_EQ(first_of_sentences("Long y; Int x = y;"),
+            "2:17: error: Long does not become Int by itself; write (Int) before it");
   EXPECT_EQ(first_of_sentences("Int x = True;"), "2:9: error: expected Int, not Bool");
   EXPECT_EQ(first_of_sentences("Int x = s;"), "2:9: error: expected Int, not String");
   EXPECT_EQ(first_of_sentences("Bool x = 1;"), "2:10: error: expected Bool, not Int; compare it with 0");
   EXPECT_EQ(first_of_sentences("Node x = e;"), "2:10: error: expected Node(G), not Edge(G)");
   EXPECT_EQ(first_of_sentences("If (n) {}"), "2:5: error: a condition must be a Bool, not Node(G)");
   EXPECT_EQ(first_of_sentences("Int x = n + 1;"), "2:9: error: '+' needs two numbers, not Node(G) and Int");
-  EXPECT_EQ(first_of_sentences("Bool x = n == 1;"), "2:10: error: '==' needs two values of one type, not Node(G) and Int");
+  EXPECT_EQ(first_of_sentences("Bool x = n == 1;"),
+            "2:10: error: '==' needs two values of one type, not Node(G) and Int");
   EXPECT_EQ(first_of_sentences("Bool x = 1 && True;"), "2:10: error: '&&' needs two Bools, not Int and Bool");
   EXPECT_EQ(first_of_sentences("Double x = 1.0 % 2;"), "2:12: error: '%' needs two whole numbers, not Double and Int");
-  EXPECT_EQ(first_of_sentences("Int x = True ? 1 : s;"), "2:9: error: both cases must have one type, not Int and String");
+  EXPECT_EQ(first_of_sentences("Int x = True ? 1 : s;"),
+            "2:9: error: both cases must have one type, not Int and String");
   EXPECT_EQ(first_of_sentences("Int x = e.A;"), "2:9: error: 'A' is a property of nodes, not of Edge(G)");
   EXPECT_EQ(first_of_sentences("A = 1;"), "2:1: error: 'A' is a property: assign to n.A or G.A");
-  EXPECT_EQ(first_of_sentences("G.L = 1.5;"), "2:7: error: Double does not become Int by itself; write (Int) before it");
+  EXPECT_EQ(first_of_sentences("G.L = 1.5;"),
+            "2:7: error: Double does not become Int by itself; write (Int) before it");
   EXPECT_EQ(first_of_sentences("s += s;"), "2:1: error: '+=' cannot assign to String");
   EXPECT_EQ(first_of_sentences("n.C <= n.C;"), "2:1: error: '<=' cannot assign to Node_Set(G)");
-  EXPECT_EQ(first_of_sentences("Foreach (v: G.Nodes) { v = n; }"), "2:24: error: 'v' is an iterator, which only its loop changes");
-  EXPECT_EQ(first_of_sentences("Foreach (v: s.Items) { }"), "2:13: error: String has nothing to iterate over; a graph, node or collection has");
-  EXPECT_EQ(first_of_sentences("Int x = 3 + Sum(v: G.Nodes){v};"), "2:29: error: the body must be a number, not Node(G)");
+  EXPECT_EQ(first_of_sentences("Foreach (v: G.Nodes) { v = n; }"),
+            "2:24: error: 'v' is an iterator, which only its loop changes");
+  EXPECT_EQ(first_of_sentences("Foreach (v: s.Items) { }"),
+            "2:13: error: String has nothing to iterate over; a graph, node or collection has");
+  EXPECT_EQ(first_of_sentences("Int x = 3 + Sum(v: G.Nodes){v};"),
+            "2:29: error: the body must be a number, not Node(G)");
   EXPECT_EQ(first_of_sentences("Int x = 9999999999;"), "2:9: error: 9999999999 does not fit into an Int");
   EXPECT_EQ(first_of_sentences("N_P<Graph> x;"), "2:5: error: N_P cannot have values of type Graph");
   EXPECT_EQ(first_of_sentences("N_P x;"), "2:1: error: expected N_P<TYPE> or E_P<TYPE>");
@@ -312,7 +341,8 @@ TEST(Language, TypesThatDoNotFit) {
   EXPECT_EQ(first_of_sentences("Map<Int> x;"), "2:1: error: expected Map<KEY, VALUE>");
   EXPECT_EQ(first_of("Procedure p(G, H: Graph, n: Node(G), m: Node(H)) { Bool b = n == m; }"),
             "1:61: error: nodes and edges of different graphs, G and H, do not mix");
-  EXPECT_EQ(first_of("Procedure p(G, H: Graph, A: N_P<Int>(H)) { G.A = 1; }"), "1:46: error: 'A' is a property of H, not of G");
+  EXPECT_EQ(first_of("Procedure p(G, H: Graph, A: N_P<Int>(H)) { G.A = 1; }"),
+            "1:46: error: 'A' is a property of H, not of G");
 }
 
 TEST(Language, Warnings) {
@@ -320,14 +350,17 @@ TEST(Language, Warnings) {
   EXPECT_EQ(first_of_sentences("Int y; Float x = y;"), "2:18: warning: Int has more digits than Float holds");
   EXPECT_EQ(first_of_sentences("Double y; Float x = y;"),
             "2:21: warning: Double has more digits than Float holds; write (Float) before it if that is meant");
-  EXPECT_EQ(first_of_sentences("Double x = 1 / G.NumNodes();"),
-            "2:12: warning: the quotient of whole numbers is whole, then becomes Double; write (Double) before one of them");
+  EXPECT_EQ(
+      first_of_sentences("Double x = 1 / G.NumNodes();"),
+      "2:12: warning: the quotient of whole numbers is whole, then becomes Double; write (Double) before one of them");
   EXPECT_EQ(first_of_sentences("n.Degree();"), "2:1: warning: what Degree gives is not used");
   EXPECT_EQ(first_of_sentences("Float x = 0.1; Double y = G.NumNodes(); Int z = G.NumEdges() / 2;"), "");
 }
 
 TEST(Language, CallsThatDoNotFit) {
-  const std::string callee = "Local f(G: Graph, n: Node, A: N_P<Int>; x: Int) : Int { x = 1; n.A = 2; Return 3; }\nLocal g(x: Int) : Int { Return x; }\n";
+  const std::string callee =
+      "Local f(G: Graph, n: Node, A: N_P<Int>; x: Int) : Int { x = 1; n.A = 2; Return 3; }\nLocal g(x: Int) : Int { "
+      "Return x; }\n";
   const auto said = [&](const std::string& sentences) {
     return first_of(callee + "Procedure p(G: Graph, n: Node, A: N_P<Int>, B: N_P<Double>) {\n" + sentences + "\n}");
   };
@@ -335,26 +368,34 @@ TEST(Language, CallsThatDoNotFit) {
   EXPECT_EQ(said("f(G, n);"), "4:1: error: 'f' takes 3 arguments and, behind ';', 1 outputs");
   EXPECT_EQ(said("Int x; f(G, n, B; x);"), "4:16: error: 'A' is N_P<Int>(G), not N_P<Double>(G)");
   EXPECT_EQ(said("Double x; f(G, G, A; #);"), "4:16: error: expected Node(G), not Graph");
-  EXPECT_EQ(said("Int x = 1 + f(G, n, A; #);"), "4:13: error: 'f' changes something, so it must stand alone or as all of an assigned value");
+  EXPECT_EQ(said("Int x = 1 + f(G, n, A; #);"),
+            "4:13: error: 'f' changes something, so it must stand alone or as all of an assigned value");
   EXPECT_EQ(first_of("Proc a(x: Int) : Int { Return b(x); } Proc b(x: Int) : Int { Return a(x); }"),
             "1:6: error: 'a' calls itself, maybe by others; the language has no recursion");
   EXPECT_EQ(first_of("Local f(G: Graph, A, B: N_P<Int>) { G.A = G.B; } Proc p(G: Graph, A: N_P<Int>) { f(G, A, A); }"),
             "1:90: error: 'A' is passed twice, and 'f' changes it");
-  EXPECT_EQ(first_of("Proc a() : Int { If (True) Return 1; }"), "1:6: error: 'a' may end without the Int that it returns; a Return is missing");
-  EXPECT_EQ(first_of("Proc a() { Return 1; }"), "1:19: error: 'a' returns nothing; write its type behind the arguments, as in ') : Int'");
-  EXPECT_EQ(first_of("Proc a() {} Proc b() { Int x = a(); }"), "1:32: error: 'a' returns nothing that could be used here");
+  EXPECT_EQ(first_of("Proc a() : Int { If (True) Return 1; }"),
+            "1:6: error: 'a' may end without the Int that it returns; a Return is missing");
+  EXPECT_EQ(first_of("Proc a() { Return 1; }"),
+            "1:19: error: 'a' returns nothing; write its type behind the arguments, as in ') : Int'");
+  EXPECT_EQ(first_of("Proc a() {} Proc b() { Int x = a(); }"),
+            "1:32: error: 'a' returns nothing that could be used here");
 }
 
 TEST(Language, RulesOfNesting) {
-  EXPECT_EQ(first_of_sentences("Foreach (t: n.UpNbrs) {}"), "2:15: error: UpNbrs has a meaning only within InBFS, which gives nodes their levels");
+  EXPECT_EQ(first_of_sentences("Foreach (t: n.UpNbrs) {}"),
+            "2:15: error: UpNbrs has a meaning only within InBFS, which gives nodes their levels");
   EXPECT_EQ(first_of_sentences("Foreach (t: n.Nbrs) { t.A += 1 @ v; }"), "2:34: error: 'v' is not declared");
-  EXPECT_EQ(first_of_sentences("Foreach (t: n.Nbrs) { } Int v; v += 1 @ v;"), "2:41: error: 'v' is no iterator of a loop around this sentence");
-  EXPECT_EQ(first_of_sentences("Edge x = n.ToEdge();"), "2:10: error: ToEdge() is the edge by which a loop over neighbours came; only its iterator has it");
+  EXPECT_EQ(first_of_sentences("Foreach (t: n.Nbrs) { } Int v; v += 1 @ v;"),
+            "2:41: error: 'v' is no iterator of a loop around this sentence");
+  EXPECT_EQ(first_of_sentences("Edge x = n.ToEdge();"),
+            "2:10: error: ToEdge() is the edge by which a loop over neighbours came; only its iterator has it");
   EXPECT_EQ(first_of("Proc p(G: Graph) : Int { Foreach (n: G.Nodes) { Return 1; } Return 2; }"),
             "1:49: error: Return within a parallel loop; several instances could return");
   EXPECT_EQ(first_of_sentences("Node_Seq q; Node x = q.Pop() == n ? n : n;"),
             "2:22: error: Pop changes something, so it must stand alone or as all of an assigned value");
-  EXPECT_EQ(first_of_sentences("Node_Set q; Foreach (x: q^.Items) {}"), "2:25: error: a Set has no order to be reversed");
+  EXPECT_EQ(first_of_sentences("Node_Set q; Foreach (x: q^.Items) {}"),
+            "2:25: error: a Set has no order to be reversed");
 }
 
 }  // namespace

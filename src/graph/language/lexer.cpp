@@ -13,9 +13,8 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' |
 
 /// Longer ones first.
 constexpr std::array<std::string_view, 38> marks = {
-    "&&=", "||=",
-    "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=", "/=", "&=", "|=", "++", "--", "::", "+",  "-", "*",
-    "/",  "%",  "<",  ">",  "=",  "!",  "?",  ":",  ";",  ",",  ".",  "(",  ")",  "{",  "}",  "[",  "]", "|"};
+    "&&=", "||=", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=", "/=", "&=", "|=", "++", "--", "::", "+", "-",
+    "*",   "/",   "%",  "<",  ">",  "=",  "!",  "?",  ":",  ";",  ",",  ".",  "(",  ")",  "{",  "}",  "[",  "]", "|"};
 constexpr std::string_view single_marks = "@#^&";
 
 class Scanner {
@@ -42,7 +41,8 @@ class Scanner {
     }
     ++at_;
     if (single_marks.find(c) != std::string_view::npos) return make(TokenKind::mark, begin);
-    while (at_ < text_.size() && static_cast<unsigned char>(text_[at_]) >= 0x80) ++at_;  // the rest of a UTF-8 character
+    while (at_ < text_.size() && static_cast<unsigned char>(text_[at_]) >= 0x80)
+      ++at_;  // the rest of a UTF-8 character
     return make(TokenKind::wrong, begin, "this character has no meaning here");
   }
 
@@ -106,7 +106,8 @@ class Scanner {
 
   Token string(std::uint32_t begin) {
     for (++at_; look(0) != '"'; ++at_) {
-      if (at_ >= text_.size() || text_[at_] == '\n') return make(TokenKind::wrong, begin, "this string has no end; '\"' is missing");
+      if (at_ >= text_.size() || text_[at_] == '\n')
+        return make(TokenKind::wrong, begin, "this string has no end; '\"' is missing");
       if (text_[at_] == '\\' && at_ + 1 < text_.size()) ++at_;
     }
     ++at_;

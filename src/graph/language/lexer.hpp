@@ -11,7 +11,7 @@ namespace smelt::graph::language {
 
 enum class TokenKind : std::uint8_t {
   end,
-  name,          ///< keywords, too: which names are reserved depends on the place
+  name,  ///< keywords, too: which names are reserved depends on the place
   integer,
   real,
   string,
@@ -32,8 +32,8 @@ struct Token {
 /// The token that begins at `offset` or behind the blanks and comments there.
 Token next_token(const Source& source, std::uint32_t offset);
 
-/// Where the foreign text that begins behind the '[' at `offset` ends: the span of the text, up to its ']'. Brackets within
-/// are balanced. An end beyond the source's: there is no such ']'.
+/// Where the foreign text that begins behind the '[' at `offset` ends: the span of the text, up to its ']'. Brackets
+/// within are balanced. An end beyond the source's: there is no such ']'.
 Span foreign_text(const Source& source, std::uint32_t offset);
 
 /// What a string's lexeme stands for, without quotes and escapes.

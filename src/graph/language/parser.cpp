@@ -21,8 +21,9 @@ struct Abandoned {};
 constexpr std::array primitive_words = {"int", "long", "float", "double", "bool", "boolean", "string"};
 constexpr std::array item_words = {"node", "edge"};
 constexpr std::array property_words = {"node_property", "node_prop", "n_p", "edge_property", "edge_prop", "e_p"};
-constexpr std::array collection_words = {"node_set",   "n_s", "edge_set",   "e_s", "node_order",    "n_o",          "edge_order",
-                                         "e_o",        "n_q", "node_seq",   "e_q", "node_sequence", "edge_sequence", "edge_seq"};
+constexpr std::array collection_words = {"node_set", "n_s",           "edge_set",      "e_s",     "node_order",
+                                         "n_o",      "edge_order",    "e_o",           "n_q",     "node_seq",
+                                         "e_q",      "node_sequence", "edge_sequence", "edge_seq"};
 
 template <std::size_t N>
 bool is_one_of(const Token& token, const std::array<const char*, N>& words) {
@@ -36,8 +37,8 @@ bool is_name(const Token& token, std::string_view word) {
 
 /// The words that begin sentences; they name nothing else.
 bool is_reserved(std::string_view text) {
-  for (const char* word : {"procedure", "proc", "if", "else", "while", "do", "for", "foreach", "return", "inbfs", "inrbfs",
-                           "indfs", "inreverse", "inpost", "true", "false", "nil", "inf"}) {
+  for (const char* word : {"procedure", "proc", "if", "else", "while", "do", "for", "foreach", "return", "inbfs",
+                           "inrbfs", "indfs", "inreverse", "inpost", "true", "false", "nil", "inf"}) {
     if (is_word(text, word)) return true;
   }
   return false;
@@ -48,9 +49,9 @@ struct ReductionWord {
   Reduction reduction;
 };
 constexpr std::array reduction_words = {
-    ReductionWord{"sum", Reduction::sum},         ReductionWord{"product", Reduction::product},
-    ReductionWord{"min", Reduction::minimum},     ReductionWord{"max", Reduction::maximum},
-    ReductionWord{"count", Reduction::count},     ReductionWord{"any", Reduction::logical_or},
+    ReductionWord{"sum", Reduction::sum},          ReductionWord{"product", Reduction::product},
+    ReductionWord{"min", Reduction::minimum},      ReductionWord{"max", Reduction::maximum},
+    ReductionWord{"count", Reduction::count},      ReductionWord{"any", Reduction::logical_or},
     ReductionWord{"exist", Reduction::logical_or}, ReductionWord{"all", Reduction::logical_and},
     ReductionWord{"avg", Reduction::average}};
 
@@ -58,14 +59,13 @@ struct BinaryMark {
   std::string_view mark;
   Operator op;
 };
-constexpr std::array binary_marks = {
-    BinaryMark{"||", Operator::logical_or}, BinaryMark{"&&", Operator::logical_and},
-    BinaryMark{"==", Operator::equal},      BinaryMark{"!=", Operator::not_equal},
-    BinaryMark{"<", Operator::less},        BinaryMark{"<=", Operator::less_equal},
-    BinaryMark{">", Operator::greater},     BinaryMark{">=", Operator::greater_equal},
-    BinaryMark{"+", Operator::add},         BinaryMark{"-", Operator::subtract},
-    BinaryMark{"*", Operator::multiply},    BinaryMark{"/", Operator::divide},
-    BinaryMark{"%", Operator::modulo}};
+constexpr std::array binary_marks = {BinaryMark{"||", Operator::logical_or}, BinaryMark{"&&", Operator::logical_and},
+                                     BinaryMark{"==", Operator::equal},      BinaryMark{"!=", Operator::not_equal},
+                                     BinaryMark{"<", Operator::less},        BinaryMark{"<=", Operator::less_equal},
+                                     BinaryMark{">", Operator::greater},     BinaryMark{">=", Operator::greater_equal},
+                                     BinaryMark{"+", Operator::add},         BinaryMark{"-", Operator::subtract},
+                                     BinaryMark{"*", Operator::multiply},    BinaryMark{"/", Operator::divide},
+                                     BinaryMark{"%", Operator::modulo}};
 
 std::string shown(const Token& token) {
   if (token.kind == TokenKind::end) return "the end of the file";
@@ -328,7 +328,8 @@ class Parser {
     if (is_one_of(token_, primitive_words)) return second.kind == TokenKind::name && !is_min_max_assign(second);
     const bool generic = is_one_of(token_, property_words) || is_name(token_, "map") || is_name(token_, "collection");
     if (generic && second.is("<")) return true;
-    if (!generic && !is_one_of(token_, item_words) && !is_one_of(token_, collection_words) && !is_name(token_, "graph")) {
+    if (!generic && !is_one_of(token_, item_words) && !is_one_of(token_, collection_words) &&
+        !is_name(token_, "graph")) {
       return false;
     }
     if (second.kind == TokenKind::name) return !is_min_max_assign(second);
@@ -774,15 +775,18 @@ class Parser {
   ExpressionPtr integer_literal() {
     const Token token = take();
     auto literal = make(ExpressionKind::integer, token.span);
-    const auto [end, problem] = std::from_chars(token.text.data(), token.text.data() + token.text.size(), literal->integer);
-    if (problem != std::errc()) diagnostics_.error(token.span, fmt::format("{} is too large: a Long has 64 bits", shown(token)));
+    const auto [end, problem] =
+        std::from_chars(token.text.data(), token.text.data() + token.text.size(), literal->integer);
+    if (problem != std::errc())
+      diagnostics_.error(token.span, fmt::format("{} is too large: a Long has 64 bits", shown(token)));
     return literal;
   }
 
   ExpressionPtr real_literal() {
     const Token token = take();
     auto literal = make(ExpressionKind::real, token.span);
-    const auto [end, problem] = std::from_chars(token.text.data(), token.text.data() + token.text.size(), literal->number);
+    const auto [end, problem] =
+        std::from_chars(token.text.data(), token.text.data() + token.text.size(), literal->number);
     if (problem != std::errc()) diagnostics_.error(token.span, fmt::format("{} is no Double", shown(token)));
     return literal;
   }

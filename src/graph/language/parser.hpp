@@ -8,8 +8,8 @@
 
 namespace smelt::graph::language {
 
-/// What could be read of `source`, which must be the program's own; says in `diagnostics` what could not. After an error it
-/// goes on with the next sentence.
+/// What could be read of `source`, which must be the program's own; says in `diagnostics` what could not. After an
+/// error it goes on with the next sentence.
 void parse(Program& program, Diagnostics& diagnostics);
 
 }  // namespace smelt::graph::language

@@ -66,7 +66,8 @@ std::string head(const Iteration& iteration, const Expression* root = nullptr, b
 
 std::string call(const Expression& expression, std::size_t first) {
   std::string text = expression.reference.name + "(";
-  for (auto i = first; i < expression.operands.size(); ++i) text += (i > first ? ", " : "") + to_text(*expression.operands[i]);
+  for (auto i = first; i < expression.operands.size(); ++i)
+    text += (i > first ? ", " : "") + to_text(*expression.operands[i]);
   if (!expression.outputs.empty()) text += "; " + joined(expression.outputs);
   return text + ")";
 }
@@ -113,7 +114,8 @@ class ProgramPrinter {
   }
 
   void print(const Procedure& procedure) {
-    std::string line = fmt::format("{} {}({}", procedure.local ? "Local" : "Procedure", procedure.name, parameters(procedure.inputs));
+    std::string line =
+        fmt::format("{} {}({}", procedure.local ? "Local" : "Procedure", procedure.name, parameters(procedure.inputs));
     if (!procedure.outputs.empty()) line += "; " + parameters(procedure.outputs);
     line += ")";
     if (procedure.return_type_expression) line += " : " + type(*procedure.return_type_expression);
@@ -176,8 +178,10 @@ std::string to_text(const Expression& expression) {
     case ExpressionKind::conditional:
       return fmt::format("{} ? {} : {}", within(*expression.operands[0], 1), within(*expression.operands[1], 0),
                          within(*expression.operands[2], 0));
-    case ExpressionKind::cast: return fmt::format("({}) {}", expression.type_expression->name, within(*expression.operands[0], 7));
-    case ExpressionKind::convert: return fmt::format("({}) {}", to_string(expression.type), within(*expression.operands[0], 7));
+    case ExpressionKind::cast:
+      return fmt::format("({}) {}", expression.type_expression->name, within(*expression.operands[0], 7));
+    case ExpressionKind::convert:
+      return fmt::format("({}) {}", to_string(expression.type), within(*expression.operands[0], 7));
     case ExpressionKind::reduction: {
       const std::string text = word_of(expression.reduction) + head(*expression.iteration);
       return expression.operands.empty() ? text : text + "{" + to_text(*expression.operands[0]) + "}";
@@ -206,8 +210,9 @@ std::string to_text(const Statement& statement) {
     }
     case StatementKind::assign: return assignment(statement, to_text(*statement.target));
     case StatementKind::arg_assign: {
-      std::string text = fmt::format("<{}; {}> {} <{}; {}>", to_text(*statement.target), joined(statement.more_targets),
-                                     to_string(statement.reduction), to_text(*statement.value), joined(statement.more_values));
+      std::string text =
+          fmt::format("<{}; {}> {} <{}; {}>", to_text(*statement.target), joined(statement.more_targets),
+                      to_string(statement.reduction), to_text(*statement.value), joined(statement.more_values));
       if (statement.bound) text += " @ " + statement.bound->name;
       return text + ";";
     }

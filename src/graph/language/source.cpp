@@ -23,7 +23,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
   for (std::size_t i = 1; i <= a.size(); ++i) {
     std::size_t diagonal = std::exchange(row[0], i);
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const bool same = std::tolower(static_cast<unsigned char>(a[i - 1])) == std::tolower(static_cast<unsigned char>(b[j - 1]));
+      const bool same =
+          std::tolower(static_cast<unsigned char>(a[i - 1])) == std::tolower(static_cast<unsigned char>(b[j - 1]));
       const std::size_t replaced = diagonal + (same ? 0 : 1);
       diagonal = row[j];
       row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
@@ -75,7 +76,8 @@ void Diagnostics::add(Severity severity, Span span, std::string message) {
   }
   int& count = severity == Severity::error ? errors_ : warnings_;
   const bool twice = std::any_of(all_.begin(), all_.end(), [&](const Diagnostic& each) {
-    return each.severity == severity && each.span.begin == span.begin && (severity == Severity::error || each.message == message);
+    return each.severity == severity && each.span.begin == span.begin &&
+           (severity == Severity::error || each.message == message);
   });
   notes_dropped_ = twice || count >= (severity == Severity::error ? most_errors : most_warnings);
   if (notes_dropped_) return;
@@ -116,14 +118,17 @@ std::string format(const Source& source, const Diagnostic& diagnostic) {
 std::string format(const Diagnostics& diagnostics) {
   std::string text;
   for (const auto& each : diagnostics.all()) text += format(diagnostics.source(), each);
-  if (diagnostics.enough()) text += fmt::format("{}: too many errors; the rest is not looked at\n", diagnostics.source().name());
+  if (diagnostics.enough())
+    text += fmt::format("{}: too many errors; the rest is not looked at\n", diagnostics.source().name());
   return text;
 }
 
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
   constexpr std::size_t longest = 64;
   std::string best;
-  std::size_t least = name.size() <= 1 ? 1 : name.size() <= 3 ? 2 : (name.size() + 2) / 3 + 1;  // as many changes are not near
+  std::size_t least = name.size() <= 1   ? 1
+                      : name.size() <= 3 ? 2
+                                         : (name.size() + 2) / 3 + 1;  // as many changes are not near
   if (name.size() > longest) return best;
   for (const auto& candidate : candidates) {
     if (candidate.size() > longest) continue;

@@ -1,4 +1,5 @@
-// The algorithms of the three programs whose tables [Kaestle16] 3.4.2 prints, for tests: the arrays have the tables' names.
+// The algorithms of the three programs whose tables [Kaestle16] 3.4.2 prints, for tests: the arrays have the tables'
+// names.
 #pragma once
 
 namespace smelt::graph::language {

@@ -114,7 +114,8 @@ bool same_shape(const Type& a, const Type& b) {
   const auto same = [](const std::shared_ptr<const Type>& x, const std::shared_ptr<const Type>& y) {
     return x == nullptr || y == nullptr ? x == y : same_shape(*x, *y);
   };
-  return a.kind == b.kind && a.of_edges == b.of_edges && a.name == b.name && same(a.element, b.element) && same(a.key, b.key);
+  return a.kind == b.kind && a.of_edges == b.of_edges && a.name == b.name && same(a.element, b.element) &&
+         same(a.key, b.key);
 }
 
 }  // namespace smelt::graph::language

@@ -1,5 +1,5 @@
-// The tree of a program. The parser builds it; the checker adds types, what names mean, and conversions; analyses add what
-// they find to the nodes' own fields; code is generated from it.
+// The tree of a program. The parser builds it; the checker adds types, what names mean, and conversions; analyses add
+// what they find to the nodes' own fields; code is generated from it.
 //
 // A node has the fields that its kind needs; those of other kinds stay empty.
 #pragma once
@@ -34,19 +34,19 @@ struct Symbol {
   std::string name;
   SymbolKind kind = SymbolKind::variable;
   Type type;
-  Span span;                          ///< where it is declared
+  Span span;  ///< where it is declared
   Procedure* procedure = nullptr;
   const Iteration* iteration = nullptr;  ///< iterator: what it runs over
   Statement* loop = nullptr;             ///< iterator: of this loop or traversal; null: of a reduction
-  const Statement* scope = nullptr;   ///< variable: the block that declares it
-  std::uint32_t number = 0;           ///< within its procedure, by the order of the text
+  const Statement* scope = nullptr;      ///< variable: the block that declares it
+  std::uint32_t number = 0;              ///< within its procedure, by the order of the text
   // Found by the checker:
   bool used = false;
-  bool assigned = false;               ///< also by its declaration
-  bool reassigned = false;             ///< other than there
-  const Expression* initial = nullptr; ///< in its declaration
-  bool may_be_infinite = false;       ///< some value may be INF
-  bool may_be_nil = false;            ///< node or edge: some value may be NIL
+  bool assigned = false;                ///< also by its declaration
+  bool reassigned = false;              ///< other than there
+  const Expression* initial = nullptr;  ///< in its declaration
+  bool may_be_infinite = false;         ///< some value may be INF
+  bool may_be_nil = false;              ///< node or edge: some value may be NIL
 };
 
 /// A name in the text and what it stands for, once that is known.
@@ -66,12 +66,14 @@ struct TypeExpression {
 };
 using TypeExpressionPtr = std::unique_ptr<TypeExpression>;
 
+// clang-format off
 enum class Operator : std::uint8_t {
   add, subtract, multiply, divide, modulo,
   less, less_equal, greater, greater_equal, equal, not_equal,
   logical_and, logical_or,
   negate, logical_not, absolute,
 };
+// clang-format on
 const char* to_string(Operator op) noexcept;
 inline bool is_arithmetic(Operator op) { return op <= Operator::modulo; }
 inline bool is_order(Operator op) { return op >= Operator::less && op <= Operator::greater_equal; }
@@ -83,20 +85,22 @@ inline bool is_comparison(Operator op) { return op >= Operator::less && op <= Op
 enum class Reduction : std::uint8_t { sum, product, minimum, maximum, logical_and, logical_or, count, average };
 const char* to_string(Reduction reduction) noexcept;
 
+// clang-format off
 enum class Range : std::uint8_t {
   nodes, edges,                                  // of a graph
   neighbours, in_neighbours, up_neighbours, down_neighbours, common_neighbours,  // of a node
   out_edges, in_edges, up_edges, down_edges,     // of a node
   items,                                         // of a collection
 };
+// clang-format on
 const char* to_string(Range range) noexcept;
 inline bool is_neighbours(Range range) { return range >= Range::neighbours && range <= Range::common_neighbours; }
 inline bool is_edges_of_node(Range range) { return range >= Range::out_edges && range <= Range::down_edges; }
 inline bool is_of_node(Range range) { return is_neighbours(range) || is_edges_of_node(range); }
 /// Whether every element comes once, so that what belongs to it belongs to one instance.
 inline bool has_distinct_elements(Range range, const Type& source) {
-  return range == Range::nodes || range == Range::edges || (range == Range::items && source.kind != TypeKind::sequence &&
-                                                            source.kind != TypeKind::collection);
+  return range == Range::nodes || range == Range::edges ||
+         (range == Range::items && source.kind != TypeKind::sequence && source.kind != TypeKind::collection);
 }
 
 /// (it: source.Range)(filter)
@@ -113,6 +117,7 @@ struct Iteration {
 };
 
 /// Functions that the language brings along.
+// clang-format off
 enum class Builtin : std::uint8_t {
   // of graphs
   num_nodes, num_edges, pick_random,
@@ -133,12 +138,13 @@ enum class Builtin : std::uint8_t {
   // of nothing
   rand, uniform, log, exp, pow, sqrt,
 };
+// clang-format on
 
 enum class ExpressionKind : std::uint8_t {
-  integer,      ///< `integer`
-  real,         ///< `number`
-  boolean,      ///< `integer` is 0 or 1
-  string,       ///< `text`
+  integer,  ///< `integer`
+  real,     ///< `number`
+  boolean,  ///< `integer` is 0 or 1
+  string,   ///< `text`
   nil,
   infinity,     ///< `negative`
   name,         ///< `reference`
@@ -182,7 +188,7 @@ struct Expression {
   Procedure* procedure = nullptr;
   std::vector<ExpressionPtr> outputs;  ///< of a call: null for '#'
   std::vector<ForeignPiece> pieces;
-  bool any_as_filter = false;          ///< reduction Any, All: written with a filter only
+  bool any_as_filter = false;  ///< reduction Any, All: written with a filter only
 };
 
 enum class AssignKind : std::uint8_t { set, defer, reduce };
@@ -286,7 +292,8 @@ void for_each_child(const Expression& expression, F&& f) {
     if (piece.expression) f(*piece.expression);
   }
   if (expression.iteration == nullptr) return;
-  for (const auto* part : {&expression.iteration->source, &expression.iteration->argument, &expression.iteration->filter}) {
+  for (const auto* part :
+       {&expression.iteration->source, &expression.iteration->argument, &expression.iteration->filter}) {
     if (*part) f(**part);
   }
 }
@@ -294,8 +301,8 @@ void for_each_child(const Expression& expression, F&& f) {
 /// f(expression) for the expressions directly below a statement, targets of assignments included.
 template <class F>
 void for_each_expression(const Statement& statement, F&& f) {
-  for (const auto* part : {&statement.value, &statement.target, &statement.source, &statement.root, &statement.navigator,
-                           &statement.reverse_filter}) {
+  for (const auto* part : {&statement.value, &statement.target, &statement.source, &statement.root,
+                           &statement.navigator, &statement.reverse_filter}) {
     if (*part) f(**part);
   }
   for (const auto* list : {&statement.more_targets, &statement.more_values, &statement.values}) {
@@ -304,7 +311,8 @@ void for_each_expression(const Statement& statement, F&& f) {
     }
   }
   if (statement.iteration == nullptr) return;
-  for (const auto* part : {&statement.iteration->source, &statement.iteration->argument, &statement.iteration->filter}) {
+  for (const auto* part :
+       {&statement.iteration->source, &statement.iteration->argument, &statement.iteration->filter}) {
     if (*part) f(**part);
   }
 }

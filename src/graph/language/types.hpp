@@ -41,12 +41,12 @@ enum class TypeKind : std::uint8_t {
 
 struct Type {
   TypeKind kind = TypeKind::nothing;
-  bool of_edges = false;                    ///< collections: of edges, not nodes
-  bool undirected = false;                  ///< graphs: UGraph
-  const Symbol* graph = nullptr;            ///< whose nodes or edges; null where there is none in sight
-  std::shared_ptr<const Type> element;      ///< property: of its values; collection: of its collections; map: of its values
-  std::shared_ptr<const Type> key;          ///< map
-  std::string name;                         ///< foreign
+  bool of_edges = false;                ///< collections: of edges, not nodes
+  bool undirected = false;              ///< graphs: UGraph
+  const Symbol* graph = nullptr;        ///< whose nodes or edges; null where there is none in sight
+  std::shared_ptr<const Type> element;  ///< property: of its values; collection: of its collections; map: of its values
+  std::shared_ptr<const Type> key;      ///< map
+  std::string name;                     ///< foreign
 
   bool is(TypeKind other) const noexcept { return kind == other; }
 };
@@ -64,7 +64,9 @@ inline bool is_property(const Type& type) {
 inline bool is_simple_collection(const Type& type) {
   return type.kind == TypeKind::set || type.kind == TypeKind::order || type.kind == TypeKind::sequence;
 }
-inline bool is_any_collection(const Type& type) { return is_simple_collection(type) || type.kind == TypeKind::collection; }
+inline bool is_any_collection(const Type& type) {
+  return is_simple_collection(type) || type.kind == TypeKind::collection;
+}
 /// What a variable, key or property may hold as one value.
 inline bool is_primitive(const Type& type) {
   return is_number(type) || type.kind == TypeKind::boolean || type.kind == TypeKind::string;

@@ -1,6 +1,4 @@
 // The library's algorithms: calls of its own programs.
-#include "smelt/graph_algorithms.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "graph/programs/builtin.hpp"
+#include "smelt/graph_algorithms.hpp"
 
 namespace smelt::graph {
 namespace {
@@ -38,7 +37,8 @@ std::vector<T> values_of(const RunResult& result, const char* name) {
 
 /// One property of a program's results.
 template <class T>
-Result<std::vector<T>> property(const char* program, const char* name, const Graph& graph, Arguments arguments, const RunOptions& options) {
+Result<std::vector<T>> property(const char* program, const char* name, const Graph& graph, Arguments arguments,
+                                const RunOptions& options) {
   const auto result = call(program, graph, std::move(arguments), options);
   if (!result) return result.error();
   return values_of<T>(*result, name);
@@ -51,8 +51,8 @@ Result<Column> whole_lengths(const Column& lengths) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double value = values[i];
       if (!(value >= 0 && value < INT32_MAX) || value != std::floor(value)) {
-        return make_error(Status::invalid_argument, "'{}' of edge {} is {}: lengths must be whole numbers from 0 to {}", lengths.name(), i,
-                          value, INT32_MAX - 1);
+        return make_error(Status::invalid_argument, "'{}' of edge {} is {}: lengths must be whole numbers from 0 to {}",
+                          lengths.name(), i, value, INT32_MAX - 1);
       }
       whole[i] = static_cast<std::int32_t>(value);
     }
@@ -95,7 +95,8 @@ Result<std::vector<std::int64_t>> bfs(const Graph& graph, std::uint64_t root, co
 
 Result<PageRankResult> pagerank(const Graph& graph, const PageRankOptions& how, const RunOptions& options) {
   Arguments arguments;
-  arguments.values = {{"damping", how.damping}, {"tolerance", how.tolerance}, {"max_iterations", std::int64_t{how.max_iterations}}};
+  arguments.values = {
+      {"damping", how.damping}, {"tolerance", how.tolerance}, {"max_iterations", std::int64_t{how.max_iterations}}};
   const auto result = call("pagerank", graph, std::move(arguments), options);
   if (!result) return result.error();
   return PageRankResult{values_of<float>(*result, "rank"), static_cast<int>(std::get<std::int64_t>(result->returned))};
@@ -107,13 +108,15 @@ Result<std::vector<std::int64_t>> connected_components(const Graph& graph, const
   return property<std::int64_t>("components", "comp", graph, std::move(arguments), options);
 }
 
-Result<std::vector<float>> betweenness(const Graph& graph, std::span<const std::uint64_t> sources, const RunOptions& options) {
+Result<std::vector<float>> betweenness(const Graph& graph, std::span<const std::uint64_t> sources,
+                                       const RunOptions& options) {
   Arguments arguments;
   arguments.items["sources"].assign(sources.begin(), sources.end());
   return property<float>("betweenness", "BC", graph, std::move(arguments), options);
 }
 
-Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, const std::string& length, int delta, const RunOptions& options) {
+Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, const std::string& length, int delta,
+                                       const RunOptions& options) {
   const Column* lengths = graph.edge_values(length);
   if (lengths == nullptr) return make_error(Status::invalid_argument, "the graph has no edge values '{}'", length);
   auto whole = whole_lengths(*lengths);
@@ -128,8 +131,9 @@ Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, c
 
 Result<std::uint64_t> triangles(const Graph& graph, const RunOptions& options) {
   if (!graph.undirected() || !graph.simple()) {
-    return make_error(Status::invalid_argument, "triangles are counted in undirected graphs without loops and repeated edges; build the "
-                                                "graph with BuildOptions::undirected and simple");
+    return make_error(Status::invalid_argument,
+                      "triangles are counted in undirected graphs without loops and repeated edges; build the "
+                      "graph with BuildOptions::undirected and simple");
   }
   const auto result = call("triangles", graph, {}, options);
   if (!result) return result.error();

@@ -40,7 +40,8 @@ void for_all(const std::string& name, const BuildOptions& build, Prepare&& prepa
   EXPECT_EQ(compiled->compile_seconds(), 0) << "not the one that the build compiled";
   int number = 0;
   for (const auto& plain : small_graphs(build)) {
-    SCOPED_TRACE("graph " + std::to_string(number++) + " of " + std::to_string(plain.nodes) + " nodes, " + std::to_string(plain.from.size()) + " edges");
+    SCOPED_TRACE("graph " + std::to_string(number++) + " of " + std::to_string(plain.nodes) + " nodes, " +
+                 std::to_string(plain.from.size()) + " edges");
     for (const int threads : thread_counts) {
       SCOPED_TRACE(std::to_string(threads) + " threads");
       Arguments arguments;
@@ -148,7 +149,8 @@ TEST(Programs, Pagerank) {
         for (const auto from : plain.from) ++degree[from];
         for (int i = 0; i < 300; ++i) {
           std::vector<double> next(plain.nodes, 0.15 / n);
-          for (std::size_t e = 0; e < plain.from.size(); ++e) next[plain.to[e]] += 0.85 * rank[plain.from[e]] / degree[plain.from[e]];
+          for (std::size_t e = 0; e < plain.from.size(); ++e)
+            next[plain.to[e]] += 0.85 * rank[plain.from[e]] / degree[plain.from[e]];
           rank = next;
         }
         const auto found = column<float>(result, "rank");
@@ -218,7 +220,8 @@ TEST(Programs, Betweenness) {
         [](const Plain& plain, const RunResult& result) {
           const auto expected = brandes(plain, {0, plain.nodes / 2});
           const auto found = column<float>(result, "BC");
-          for (std::uint64_t node = 0; node < plain.nodes; ++node) ASSERT_NEAR(found[node], expected[node], 1e-4 * (1 + expected[node]));
+          for (std::uint64_t node = 0; node < plain.nodes; ++node)
+            ASSERT_NEAR(found[node], expected[node], 1e-4 * (1 + expected[node]));
         });
   }
 }
@@ -236,7 +239,8 @@ TEST(Programs, Sssp) {
           const auto expected = shortest_paths(plain, 0);
           const auto found = column<std::int32_t>(result, "dist");
           for (std::uint64_t node = 0; node < plain.nodes; ++node) {
-            ASSERT_EQ(found[node] == infinite ? std::numeric_limits<double>::infinity() : found[node], expected[node]) << node;
+            ASSERT_EQ(found[node] == infinite ? std::numeric_limits<double>::infinity() : found[node], expected[node])
+                << node;
           }
         });
   }
@@ -248,7 +252,8 @@ std::int64_t count_triangles(const Plain& plain) {
   std::int64_t count = 0;
   for (std::uint64_t a = 0; a < plain.nodes; ++a) {
     for (auto b = a + 1; b < plain.nodes; ++b) {
-      for (auto c = b + 1; c < plain.nodes; ++c) count += edges.contains({a, b}) && edges.contains({a, c}) && edges.contains({b, c});
+      for (auto c = b + 1; c < plain.nodes; ++c)
+        count += edges.contains({a, b}) && edges.contains({a, c}) && edges.contains({b, c});
     }
   }
   return count;
@@ -284,7 +289,8 @@ TEST(Programs, PagerankExact) {
         for (const auto from : plain.from) ++degree[from];
         for (std::int64_t step = 0; step < whole(result.returned); ++step) {
           std::vector<double> next(plain.nodes, 0.15 / n);
-          for (std::size_t e = 0; e < plain.from.size(); ++e) next[plain.to[e]] += 0.85 * rank[plain.from[e]] / degree[plain.from[e]];
+          for (std::size_t e = 0; e < plain.from.size(); ++e)
+            next[plain.to[e]] += 0.85 * rank[plain.from[e]] / degree[plain.from[e]];
           rank = next;
         }
         const auto found = column<double>(result, "rank");
@@ -315,11 +321,14 @@ TEST(Programs, SsspPaths) {
         ASSERT_EQ(real(result.returned), expected[end]);
         const auto before = column<std::int64_t>(result, "before"), edge = column<std::int64_t>(result, "before_edge");
         for (std::uint64_t node = 1; node < plain.nodes; ++node) {
-          // The smallest (node, edge) on a shortest path; the root's own are left alone only if nothing is shorter than 0.
+          // The smallest (node, edge) on a shortest path; the root's own are left alone only if nothing is shorter than
+          // 0.
           std::pair<std::int64_t, std::int64_t> best = {-1, -1};
           for (std::size_t e = 0; e < plain.from.size(); ++e) {
-            const bool shortest = plain.to[e] == node && std::isfinite(expected[node]) && expected[plain.from[e]] + plain.weight[e] == expected[node];
-            if (shortest && best.first < 0) best = {static_cast<std::int64_t>(plain.from[e]), static_cast<std::int64_t>(e)};
+            const bool shortest = plain.to[e] == node && std::isfinite(expected[node]) &&
+                                  expected[plain.from[e]] + plain.weight[e] == expected[node];
+            if (shortest && best.first < 0)
+              best = {static_cast<std::int64_t>(plain.from[e]), static_cast<std::int64_t>(e)};
           }
           ASSERT_EQ(before[node] < 0, best.first < 0) << node;
           if (best.first < 0) continue;
@@ -334,14 +343,16 @@ TEST(Programs, SsspPaths) {
         } else {
           ASSERT_EQ(path.front(), 0u);
           ASSERT_EQ(path.back(), end);
-          for (std::size_t i = 1; i < path.size(); ++i) ASSERT_EQ(static_cast<std::uint64_t>(before[path[i]]), path[i - 1]);
+          for (std::size_t i = 1; i < path.size(); ++i)
+            ASSERT_EQ(static_cast<std::uint64_t>(before[path[i]]), path[i - 1]);
         }
       });
 }
 
 std::vector<std::int64_t> numbers(const Plain& plain, std::int64_t modulus) {
   std::vector<std::int64_t> values(plain.nodes);
-  for (std::uint64_t node = 0; node < plain.nodes; ++node) values[node] = static_cast<std::int64_t>(node * 7 + 3) % modulus;
+  for (std::uint64_t node = 0; node < plain.nodes; ++node)
+    values[node] = static_cast<std::int64_t>(node * 7 + 3) % modulus;
   return values;
 }
 
@@ -415,7 +426,8 @@ TEST(Programs, Kosaraju) {
     std::set<std::int32_t> all(component.begin(), component.end());
     ASSERT_EQ(static_cast<std::int64_t>(all.size()), whole(result.returned));
     for (std::uint64_t a = 0; a < plain.nodes; ++a) {
-      for (std::uint64_t b = 0; b < plain.nodes; ++b) ASSERT_EQ(component[a] == component[b], reach[a][b] && reach[b][a]);
+      for (std::uint64_t b = 0; b < plain.nodes; ++b)
+        ASSERT_EQ(component[a] == component[b], reach[a][b] && reach[b][a]);
     }
   });
 }
@@ -470,7 +482,8 @@ TEST(Programs, Teenagers) {
       [](const Plain& plain, const RunResult& result) {
         const auto age = numbers(plain, 47);
         std::vector<std::int32_t> teens(plain.nodes);
-        for (std::size_t e = 0; e < plain.from.size(); ++e) teens[plain.to[e]] += age[plain.from[e]] >= 10 && age[plain.from[e]] < 20;
+        for (std::size_t e = 0; e < plain.from.size(); ++e)
+          teens[plain.to[e]] += age[plain.from[e]] >= 10 && age[plain.from[e]] < 20;
         double sum = 0, count = 0;
         for (std::uint64_t node = 0; node < plain.nodes; ++node) {
           if (age[node] <= 20) continue;
@@ -516,7 +529,8 @@ TEST(Programs, AdamicAdar) {
       double expected = 0;
       for (const auto common : lists[plain.from[e]]) {
         const auto& other = lists[plain.to[e]];
-        if (std::find(other.begin(), other.end(), common) != other.end()) expected += 1 / std::log(lists[common].size());
+        if (std::find(other.begin(), other.end(), common) != other.end())
+          expected += 1 / std::log(lists[common].size());
       }
       if (std::isinf(expected)) {
         ASSERT_EQ(found[e], expected);
@@ -534,7 +548,8 @@ TEST(Programs, PotentialFriends) {
     for (std::uint64_t v = 0; v < plain.nodes; ++v) {
       for (const auto friend_of_v : lists[v]) {
         for (const auto other : lists[friend_of_v]) {
-          if (other != v && std::find(lists[v].begin(), lists[v].end(), other) == lists[v].end()) expected.emplace(v, other);
+          if (other != v && std::find(lists[v].begin(), lists[v].end(), other) == lists[v].end())
+            expected.emplace(v, other);
         }
       }
     }
@@ -585,7 +600,8 @@ TEST(Programs, CoreNumbers) {
       for (bool changed = true; changed;) {
         changed = false;
         for (std::uint64_t node = 0; node < plain.nodes; ++node) {
-          const auto degree = std::count_if(lists[node].begin(), lists[node].end(), [&](auto other) { return left[other]; });
+          const auto degree =
+              std::count_if(lists[node].begin(), lists[node].end(), [&](auto other) { return left[other]; });
           if (!left[node] || degree >= k) continue;
           left[node] = false;
           changed = true;
@@ -607,7 +623,8 @@ TEST(Programs, Clustering) {
     for (std::uint64_t v = 0; v < plain.nodes; ++v) {
       double links = 0;
       for (const auto a : lists[v]) {
-        for (const auto b : lists[v]) links += a != b && std::find(lists[a].begin(), lists[a].end(), b) != lists[a].end();
+        for (const auto b : lists[v])
+          links += a != b && std::find(lists[a].begin(), lists[a].end(), b) != lists[a].end();
       }
       const auto degree = static_cast<double>(lists[v].size());
       const double expected = degree < 2 ? 0.0 : links / (degree * (degree - 1));
@@ -720,7 +737,8 @@ TEST(Programs, IndependentSet) {
     }
     ASSERT_EQ(whole(result.returned), std::count(inside.begin(), inside.end(), true));
     // Random numbers belong to the chunk, not to the thread.
-    const auto [place, added] = first.emplace(std::to_string(plain.nodes) + "/" + std::to_string(plain.from.size()), inside);
+    const auto [place, added] =
+        first.emplace(std::to_string(plain.nodes) + "/" + std::to_string(plain.from.size()), inside);
     ASSERT_EQ(place->second, inside);
   });
 }
@@ -833,7 +851,8 @@ TEST(Algorithms, AreFunctions) {
   const std::vector<std::uint64_t> sources = {5};
   const auto centrality = *betweenness(graph, sources);
   const auto reference = brandes(plain, {5});
-  for (std::uint64_t node = 0; node < plain.nodes; ++node) EXPECT_NEAR(centrality[node], reference[node], 1e-3 * (1 + reference[node]));
+  for (std::uint64_t node = 0; node < plain.nodes; ++node)
+    EXPECT_NEAR(centrality[node], reference[node], 1e-3 * (1 + reference[node]));
   EXPECT_EQ(bfs(graph, 1000).error().status, Status::invalid_argument);
   EXPECT_EQ(sssp(graph, 0, "length").error().status, Status::invalid_argument);
   const std::vector<std::uint64_t> one = {0}, other = {1};

@@ -7,10 +7,10 @@
 #include <deque>
 
 #include "base/error.hpp"
+#include "graph/code/module.hpp"
 #include "graph/csr/build.hpp"
 #include "graph/csr/structure.hpp"
 #include "graph/run/host.hpp"
-#include "graph/code/module.hpp"
 #include "graph/run/program_state.hpp"
 
 namespace smelt::graph {
@@ -51,7 +51,8 @@ double number_at(const Column& column, std::uint64_t i) {
 }
 
 std::int64_t whole_at(const Column& column, std::uint64_t i) {
-  return column.type() == ValueType::int64 ? column.values<std::int64_t>()[i] : static_cast<std::int64_t>(number_at(column, i));
+  return column.type() == ValueType::int64 ? column.values<std::int64_t>()[i]
+                                           : static_cast<std::int64_t>(number_at(column, i));
 }
 
 /// One call: arrays and places of all arguments, which outlive it.
@@ -126,7 +127,8 @@ class Call {
       }
       return {};
     };
-    for (const auto& checked : {check(given_.graphs), check(given_.values), check(given_.columns), check(given_.items)}) {
+    for (const auto& checked :
+         {check(given_.graphs), check(given_.values), check(given_.columns), check(given_.items)}) {
       if (!checked) return checked;
     }
     return {};
@@ -142,8 +144,8 @@ class Call {
       if (found == given_.graphs.end()) return wrong("'{}' needs the graph '{}'", procedure_.name, symbol.name);
       const Graph& graph = found->second;
       if (graph.node_id_bytes() != state_.node_bytes || graph.edge_id_bytes() != state_.edge_bytes) {
-        return wrong("'{}' was compiled for numbers of {} and {} bytes; the graph '{}' has {} and {}", procedure_.name, state_.node_bytes,
-                     state_.edge_bytes, symbol.name, graph.node_id_bytes(), graph.edge_id_bytes());
+        return wrong("'{}' was compiled for numbers of {} and {} bytes; the graph '{}' has {} and {}", procedure_.name,
+                     state_.node_bytes, state_.edge_bytes, symbol.name, graph.node_id_bytes(), graph.edge_id_bytes());
       }
       if (symbol.type.undirected && !graph.undirected()) {
         return wrong("'{}' must be undirected, with every edge's reverse", symbol.name);
@@ -194,7 +196,8 @@ class Call {
     }
     if (language::is_property(type)) return prepare_property(symbol, output);
     if (language::is_any_collection(type)) return prepare_items(symbol, output);
-    if (type.is(TypeKind::map)) return wrong("the Map '{}' cannot be passed from outside; call the procedure from another one", symbol.name);
+    if (type.is(TypeKind::map))
+      return wrong("the Map '{}' cannot be passed from outside; call the procedure from another one", symbol.name);
     Place& place = places_.emplace_back();
     if (output) {
       arguments_.push_back({place.bytes, 0, put_text, &place});
@@ -202,10 +205,12 @@ class Call {
       return {};
     }
     const auto found = given_.values.find(symbol.name);
-    if (found == given_.values.end()) return wrong("'{}' needs a value for '{}: {}'", procedure_.name, symbol.name, to_string(type));
+    if (found == given_.values.end())
+      return wrong("'{}' needs a value for '{}: {}'", procedure_.name, symbol.name, to_string(type));
     if (auto put = put_value(symbol, found->second, place); !put) return put;
     const bool text = type.is(TypeKind::string);
-    arguments_.push_back({text ? static_cast<void*>(place.text.data()) : place.bytes, place.text.size(), nullptr, nullptr});
+    arguments_.push_back(
+        {text ? static_cast<void*>(place.text.data()) : place.bytes, place.text.size(), nullptr, nullptr});
     return {};
   }
 
@@ -218,7 +223,9 @@ class Call {
     const Type& type = symbol.type;
     const auto* whole = std::get_if<std::int64_t>(&value);
     const auto* real = std::get_if<double>(&value);
-    const auto unfit = [&] { return wrong("the value of '{}' does not fit its type, {}", symbol.name, to_string(type)); };
+    const auto unfit = [&] {
+      return wrong("the value of '{}' does not fit its type, {}", symbol.name, to_string(type));
+    };
     if (type.is(TypeKind::string)) {
       const auto* text = std::get_if<std::string>(&value);
       if (text == nullptr) return unfit();
@@ -260,7 +267,8 @@ class Call {
   int item_bytes(const Type& type) const { return type.is(TypeKind::node) ? state_.node_bytes : state_.edge_bytes; }
 
   static Error wrong_size(const Symbol& symbol, const Column& column, std::uint64_t size, bool nodes) {
-    return wrong("'{}' has {} values; the graph has {} {}", symbol.name, column.size(), size, nodes ? "nodes" : "edges");
+    return wrong("'{}' has {} values; the graph has {} {}", symbol.name, column.size(), size,
+                 nodes ? "nodes" : "edges");
   }
 
   Result<void> prepare_property(const Symbol& symbol, bool output) {
@@ -270,13 +278,15 @@ class Call {
     const auto size = nodes ? graph.num_nodes() : graph.num_edges();
     const auto found = given_.columns.find(symbol.name);
     if (language::is_any_collection(element) || element.is(TypeKind::string)) {
-      if (found != given_.columns.end()) return wrong("values of '{}', of type {}, cannot be passed from outside", symbol.name, to_string(symbol.type));
+      if (found != given_.columns.end())
+        return wrong("values of '{}', of type {}, cannot be passed from outside", symbol.name, to_string(symbol.type));
       Items& items = result_.items[symbol.name];
       arguments_.push_back({nullptr, 0, element.is(TypeKind::string) ? nullptr : put_item, &items});
       return {};
     }
     const auto type = value_type(element);
-    if (const bool read_only = !output && !symbol.assigned; read_only && found != given_.columns.end() && type == found->second.type()) {
+    if (const bool read_only = !output && !symbol.assigned;
+        read_only && found != given_.columns.end() && type == found->second.type()) {
       const Column& column = found->second;
       if (column.size() != size) return wrong_size(symbol, column, size, nodes);
       arguments_.push_back({const_cast<void*>(column.data()), size, nullptr, nullptr});  // which nobody writes to
@@ -317,11 +327,13 @@ class Call {
     if (type == ValueType::float32 && number) return convert<float>(pages, size, as_number), Result<void>();
     if (type == ValueType::float64 && number) return convert<double>(pages, size, as_number), Result<void>();
     if (type == ValueType::int64 && whole) return convert<std::int64_t>(pages, size, as_whole), Result<void>();
-    if (type == ValueType::boolean && whole) return convert<bool>(pages, size, [&](std::uint64_t i) { return as_whole(i) != 0; }), Result<void>();
+    if (type == ValueType::boolean && whole)
+      return convert<bool>(pages, size, [&](std::uint64_t i) { return as_whole(i) != 0; }), Result<void>();
     if (type == ValueType::int32 && column.type() == ValueType::int64) {
       for (std::uint64_t i = 0; i < size; ++i) {
         const auto value = as_whole(i);
-        if (value < INT32_MIN || value > INT32_MAX) return wrong("a value of '{}', {}, does not fit into an Int", symbol.name, value);
+        if (value < INT32_MIN || value > INT32_MAX)
+          return wrong("a value of '{}', {}, does not fit into an Int", symbol.name, value);
       }
       return convert<std::int32_t>(pages, size, as_whole), Result<void>();
     }
@@ -334,7 +346,8 @@ class Call {
     const auto bound = element.is(TypeKind::node) ? graph.num_nodes() : graph.num_edges();
     for (std::uint64_t i = 0; i < size; ++i) {
       const auto value = whole_at(column, i);
-      if (value >= 0 && static_cast<std::uint64_t>(value) >= bound) return wrong("a value of '{}', {}, is no number of the graph", symbol.name, value);
+      if (value >= 0 && static_cast<std::uint64_t>(value) >= bound)
+        return wrong("a value of '{}', {}, is no number of the graph", symbol.name, value);
       item_bytes(element) == 4 ? void(pages.as<std::uint32_t>()[i] = static_cast<std::uint32_t>(value))
                                : void(pages.as<std::uint64_t>()[i] = static_cast<std::uint64_t>(value));
     }
@@ -345,7 +358,8 @@ class Call {
     const auto found = given_.items.find(symbol.name);
     auto& input = inputs_.emplace_back();
     if (found != given_.items.end()) {
-      if (symbol.type.is(TypeKind::collection)) return wrong("the Collection '{}' cannot be passed from outside", symbol.name);
+      if (symbol.type.is(TypeKind::collection))
+        return wrong("the Collection '{}' cannot be passed from outside", symbol.name);
       const Graph& graph = graph_of(symbol.type);
       const auto bound = symbol.type.of_edges ? graph.num_edges() : graph.num_nodes();
       for (const auto item : found->second) {
@@ -354,7 +368,8 @@ class Call {
       input = found->second;
     }
     const bool gives = output || symbol.assigned;
-    arguments_.push_back({input.data(), input.size(), gives ? put_item : nullptr, gives ? &result_.items[symbol.name] : nullptr});
+    arguments_.push_back(
+        {input.data(), input.size(), gives ? put_item : nullptr, gives ? &result_.items[symbol.name] : nullptr});
     return {};
   }
 
@@ -394,7 +409,8 @@ class Call {
         if (item_bytes(element) == 4) pages = widened(pages, array.size);
       }
       const auto owner = std::make_shared<Pages>(std::move(pages));
-      result_.columns.emplace(array.symbol->name, Column(array.symbol->name, *type, array.size, {owner, owner->data()}));
+      result_.columns.emplace(array.symbol->name,
+                              Column(array.symbol->name, *type, array.size, {owner, owner->data()}));
     }
   }
 
@@ -440,12 +456,17 @@ ProgramEntry CompiledProgram::State::find(const language::Procedure& procedure) 
 bool CompiledProgram::from_cache() const noexcept { return state_->from_cache; }
 double CompiledProgram::compile_seconds() const noexcept { return state_->compile_seconds; }
 
-Result<RunResult> CompiledProgram::run(const std::string& name, const Arguments& arguments, const RunOptions& options) const {
+Result<RunResult> CompiledProgram::run(const std::string& name, const Arguments& arguments,
+                                       const RunOptions& options) const {
   const auto& procedures = state_->program->program.procedures;
-  const auto found = std::find_if(procedures.begin(), procedures.end(), [&](const auto& each) { return each->name == name && !each->local; });
-  if (found == procedures.end()) return wrong("{}: there is no procedure '{}'", state_->program->program.source.name(), name);
+  const auto found = std::find_if(procedures.begin(), procedures.end(),
+                                  [&](const auto& each) { return each->name == name && !each->local; });
+  if (found == procedures.end())
+    return wrong("{}: there is no procedure '{}'", state_->program->program.source.name(), name);
   const auto entry = state_->find(**found);
-  if (entry == nullptr) return make_error(Status::io_error, "{}: the compiled program lacks '{}'", state_->program->program.source.name(), name);
+  if (entry == nullptr)
+    return make_error(Status::io_error, "{}: the compiled program lacks '{}'", state_->program->program.source.name(),
+                      name);
   const auto team = ThreadTeam::create(options.threads);
   if (!team) return team.error();
   return Call(*state_, **found, arguments, options, **team).run(entry);

@@ -25,8 +25,17 @@ namespace smelt::graph {
 namespace {
 
 /// Sums may be formed in any order, as the language leaves it open; INF and NIL keep their meaning.
-constexpr const char* flags[] = {"-std=c++20", "-O3", "-march=native", "-fPIC", "-shared", "-fwrapv", "-fno-math-errno",
-                                 "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-w"};
+constexpr const char* flags[] = {"-std=c++20",
+                                 "-O3",
+                                 "-march=native",
+                                 "-fPIC",
+                                 "-shared",
+                                 "-fwrapv",
+                                 "-fno-math-errno",
+                                 "-fno-trapping-math",
+                                 "-fno-signed-zeros",
+                                 "-fassociative-math",
+                                 "-w"};
 
 std::uint64_t hash(std::string_view text, std::uint64_t start = 0xcbf29ce484222325ull) {
   for (const char c : text) start = (start ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
@@ -115,7 +124,8 @@ std::string first_message(const std::string& text) {
   auto at = text.find("error:");
   if (at == std::string::npos) at = 0;
   std::string line = text.substr(at, std::min<std::size_t>(text.find('\n', at) - at, 300));
-  std::replace_if(line.begin(), line.end(), [](char c) { return c < ' '; }, ' ');
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c < ' '; }, ' ');
   return line;
 }
 
@@ -137,7 +147,8 @@ Result<void> move_file(const std::string& from, const std::string& to) {
 }  // namespace
 
 Result<std::shared_ptr<Library>> Library::load(const std::string& file) {
-  void* handle = dlopen(file.find('/') == std::string::npos ? ("./" + file).c_str() : file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* handle =
+      dlopen(file.find('/') == std::string::npos ? ("./" + file).c_str() : file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return make_error(Status::io_error, "{}", dlerror());
   return std::shared_ptr<Library>(new Library(handle));
 }
@@ -160,15 +171,18 @@ Result<Compiler> find_compiler(const std::string& wanted) {
     if (path.empty() || stat(path.c_str(), &status) != 0) continue;
     return Compiler{path, fmt::format("{} {} {}", path, status.st_size, status.st_mtime)};
   }
-  return make_error(Status::not_found, "no C++ compiler ({}); install one, such as g++, or name it by CXX", fmt::join(names, ", "));
+  return make_error(Status::not_found, "no C++ compiler ({}); install one, such as g++, or name it by CXX",
+                    fmt::join(names, ", "));
 }
 
 namespace {
 
 /// Compiles in a directory; the library is then there as program.so.
 Result<void> compile_in(const WorkDirectory& directory, const Compiler& compiler, const std::string& text) {
-  if (!directory.exists()) return make_error(Status::io_error, "no directory for temporary files: {}", std::strerror(errno));
-  const std::string source = directory.path("program.cpp"), library = directory.path("program.so"), messages = directory.path("messages");
+  if (!directory.exists())
+    return make_error(Status::io_error, "no directory for temporary files: {}", std::strerror(errno));
+  const std::string source = directory.path("program.cpp"), library = directory.path("program.so"),
+                    messages = directory.path("messages");
   if (auto written = write_whole(source, text); !written) return written;
   std::vector<std::string> words = {compiler.path};
   words.insert(words.end(), std::begin(flags), std::end(flags));
@@ -176,7 +190,8 @@ Result<void> compile_in(const WorkDirectory& directory, const Compiler& compiler
   const int status = run(words, messages);
   if (status < 0) return make_error(Status::io_error, "{} cannot be started", compiler.path);
   if (status != 0) {
-    return make_error(Status::not_supported, "{} does not take the program: {}", compiler.path, first_message(read_text_file(messages, 1u << 20)));
+    return make_error(Status::not_supported, "{} does not take the program: {}", compiler.path,
+                      first_message(read_text_file(messages, 1u << 20)));
   }
   return {};
 }
@@ -215,7 +230,9 @@ std::string program_cache() {
 std::string cached_name(const Compiler& compiler, const std::string& text) {
   std::string all_flags;
   for (const char* flag : flags) all_flags += flag;
-  const auto of = [&](std::uint64_t start) { return hash(cpu_flags(), hash(all_flags, hash(compiler.identity, hash(text, start)))); };
+  const auto of = [&](std::uint64_t start) {
+    return hash(cpu_flags(), hash(all_flags, hash(compiler.identity, hash(text, start))));
+  };
   return fmt::format("{:016x}{:016x}.so", of(0xcbf29ce484222325ull), of(0x84222325cbf29ce4ull));
 }
 

@@ -13,11 +13,11 @@
 #include "graph/analysis/races.hpp"
 #include "graph/analysis/values.hpp"
 #include "graph/code/generate.hpp"
+#include "graph/code/module.hpp"
 #include "graph/files/bytes.hpp"
 #include "graph/language/checker.hpp"
 #include "graph/language/parser.hpp"
 #include "graph/run/compiler.hpp"
-#include "graph/code/module.hpp"
 #include "graph/run/program_state.hpp"
 
 namespace smelt::graph {
@@ -37,7 +37,8 @@ language::CodeOptions code_options(const CompileOptions& options) {
 }
 
 const language::Procedure* find_procedure(const language::Program& program, const std::string& name) {
-  const auto found = std::find_if(program.procedures.begin(), program.procedures.end(), [&](const auto& each) { return each->name == name; });
+  const auto found = std::find_if(program.procedures.begin(), program.procedures.end(),
+                                  [&](const auto& each) { return each->name == name; });
   return found == program.procedures.end() ? nullptr : found->get();
 }
 
@@ -102,7 +103,8 @@ std::vector<Message> GreenMarl::messages() const {
   std::vector<Message> messages;
   for (const auto& each : state_->diagnostics.all()) {
     const auto place = state_->program.source.place(each.span.begin);
-    messages.push_back({static_cast<Message::Severity>(each.severity), static_cast<int>(place.line), static_cast<int>(place.column), each.message});
+    messages.push_back({static_cast<Message::Severity>(each.severity), static_cast<int>(place.line),
+                        static_cast<int>(place.column), each.message});
   }
   return messages;
 }
@@ -133,7 +135,8 @@ std::vector<ProcedureInfo> GreenMarl::procedures() const {
 
 std::string GreenMarl::main_procedure() const {
   std::set<const language::Procedure*> called;
-  for (const auto& procedure : state_->program.procedures) called.insert(procedure->calls.begin(), procedure->calls.end());
+  for (const auto& procedure : state_->program.procedures)
+    called.insert(procedure->calls.begin(), procedure->calls.end());
   std::string any;
   for (const auto& procedure : state_->program.procedures) {
     if (procedure->local) continue;
@@ -188,7 +191,8 @@ std::string GreenMarl::cpp(const CompileOptions& options) const {
 
 namespace {
 
-std::string whole_text(const language::Program& program, const language::GeneratedCode& code, int node_bytes, int edge_bytes) {
+std::string whole_text(const language::Program& program, const language::GeneratedCode& code, int node_bytes,
+                       int edge_bytes) {
   // The header as a part of the text: nothing has to be found where programs are compiled.
   return language::module_text(program, code, node_bytes, edge_bytes, graph_program_text);
 }
@@ -198,8 +202,8 @@ std::string whole_text(const language::Program& program, const language::Generat
 namespace {
 
 bool is_usual(const CompileOptions& options) {
-  return options.neighbours == CompileOptions::Neighbours::automatic && options.fuse && options.precompute && options.merge && options.cache &&
-         options.compiler.empty();
+  return options.neighbours == CompileOptions::Neighbours::automatic && options.fuse && options.precompute &&
+         options.merge && options.cache && options.compiler.empty();
 }
 
 }  // namespace
@@ -245,7 +249,8 @@ Result<CompiledProgram> GreenMarl::compile(int node_id_bytes, int edge_id_bytes,
   return CompiledProgram(std::move(state));
 }
 
-Result<void> GreenMarl::compile_to(const std::string& file, int node_id_bytes, int edge_id_bytes, const CompileOptions& options) const {
+Result<void> GreenMarl::compile_to(const std::string& file, int node_id_bytes, int edge_id_bytes,
+                                   const CompileOptions& options) const {
   const auto compiler = find_compiler(options.compiler);
   if (!compiler) return compiler.error();
   const auto code = language::generate_code(state_->program, code_options(options));

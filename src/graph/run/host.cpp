@@ -37,7 +37,9 @@ ProgramHost::ProgramHost(ThreadTeam& team, std::uint64_t seed, std::function<voi
   host_.self = this;
   host_.threads = team.size();
   host_.seed = seed;
-  host_.parallel = [](void* self, void (*work)(void*, int), void* context) { static_cast<ProgramHost*>(self)->team_.run(work, context); };
+  host_.parallel = [](void* self, void (*work)(void*, int), void* context) {
+    static_cast<ProgramHost*>(self)->team_.run(work, context);
+  };
   host_.allocate = [](void* self, std::size_t size_bytes, const program::ArrayHints*) {
     return static_cast<ProgramHost*>(self)->pool_.allocate(size_bytes);
   };

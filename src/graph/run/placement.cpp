@@ -30,7 +30,8 @@ const char* to_string(ArrayPlacement::Placement placement) noexcept {
   return "?";
 }
 
-std::vector<ArrayPlacement> place_arrays(const std::vector<ArrayUse>& arrays, const Graph& graph, const MachineMemory& memory) {
+std::vector<ArrayPlacement> place_arrays(const std::vector<ArrayUse>& arrays, const Graph& graph,
+                                         const MachineMemory& memory) {
   using enum ArrayPlacement::Placement;
   std::vector<ArrayPlacement> placements;
   std::vector<std::pair<double, std::size_t>> candidates;  // for replicas: accesses per byte, index
@@ -62,7 +63,8 @@ std::vector<ArrayPlacement> place_arrays(const std::vector<ArrayUse>& arrays, co
     const auto size = static_cast<double>(array.size_bytes);
     const bool fits = memory.bytes_per_numa_node == 0 || size <= room;
     array.placement = fits ? replicated : interleaved;
-    array.because = fits ? "read-only, and a copy fits into every NUMA node" : "read-only, but no copy fits into every NUMA node beside those of more use";
+    array.because = fits ? "read-only, and a copy fits into every NUMA node"
+                         : "read-only, but no copy fits into every NUMA node beside those of more use";
     if (fits) room -= size;
   }
   return placements;

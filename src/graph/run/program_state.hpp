@@ -23,7 +23,7 @@ struct GreenMarl::State {
 
 struct CompiledProgram::State {
   std::shared_ptr<const GreenMarl::State> program;
-  std::shared_ptr<Library> library;         ///< null: `builtin` has the procedures
+  std::shared_ptr<Library> library;  ///< null: `builtin` has the procedures
   const BuiltinProgram* builtin = nullptr;
   language::Needs needs;
   int node_bytes = 4;

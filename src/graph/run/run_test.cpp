@@ -37,7 +37,8 @@ TEST(Run, PageRankOfTheThesis) {
     for (const auto from : plain.from) ++degree[from];
     for (int step = 0; step < 20; ++step) {
       std::vector<double> next(n, 0.15 / static_cast<double>(n));
-      for (std::size_t edge = 0; edge < plain.from.size(); ++edge) next[plain.to[edge]] += 0.85 * rank[plain.from[edge]] / degree[plain.from[edge]];
+      for (std::size_t edge = 0; edge < plain.from.size(); ++edge)
+        next[plain.to[edge]] += 0.85 * rank[plain.from[edge]] / degree[plain.from[edge]];
       rank = next;
     }
     for (const int threads : thread_counts) {
@@ -54,7 +55,8 @@ TEST(Run, PageRankOfTheThesis) {
 /// What `explain` says of a program's sentences, one text.
 std::string decisions_of(const std::string& text) {
   std::string all;
-  for (const auto& decision : program(text).decisions()) all += std::to_string(decision.line) + ": " + decision.text + "\n";
+  for (const auto& decision : program(text).decisions())
+    all += std::to_string(decision.line) + ": " + decision.text + "\n";
   return all;
 }
 
@@ -140,7 +142,8 @@ Procedure first(G: Graph, most: Int; seen: N_P<Int>) {
 }
 
 TEST(Run, ValuesThatAreOnlyReadAreNotChanged) {
-  const auto double_up = compiled("Procedure f(G: Graph, a, b: N_P<Int>; c: N_P<Int>) { Foreach (n: G.Nodes) { n.c = n.a + n.b; n.b = 0; } }");
+  const auto double_up = compiled(
+      "Procedure f(G: Graph, a, b: N_P<Int>; c: N_P<Int>) { Foreach (n: G.Nodes) { n.c = n.a + n.b; n.b = 0; } }");
   const auto graph = *generate(*parse_generator("grid:3x3"), 1);
   const std::vector<std::int32_t> a(9, 1), b(9, 2);
   Arguments arguments;
@@ -162,7 +165,8 @@ TEST(Run, HopDistanceOfTheThesis) {
     dist[0] = 0;
     for (std::uint64_t step = 0; step < plain.nodes; ++step) {
       for (std::size_t edge = 0; edge < plain.from.size(); ++edge) {
-        if (dist[plain.from[edge]] != INT32_MAX) dist[plain.to[edge]] = std::min(dist[plain.to[edge]], dist[plain.from[edge]] + 1);
+        if (dist[plain.from[edge]] != INT32_MAX)
+          dist[plain.to[edge]] = std::min(dist[plain.to[edge]], dist[plain.from[edge]] + 1);
       }
     }
     for (const int threads : thread_counts) {
@@ -244,7 +248,8 @@ TEST(Run, NumbersBehaveAsDescribed) {
 }
 
 TEST(Run, NilIsNoNode) {
-  EXPECT_EQ(result_of("Int", "Node n; N_P<Int> A; G.A = 1;\n Return n.A;"), "a.gm:3: NIL has no properties and no neighbours");
+  EXPECT_EQ(result_of("Int", "Node n; N_P<Int> A; G.A = 1;\n Return n.A;"),
+            "a.gm:3: NIL has no properties and no neighbours");
   EXPECT_EQ(result_of("Bool", "Node n = NIL; Edge e; Return n == NIL && e == NIL && !(n != NIL);"), "True");
   EXPECT_EQ(result_of("Int", "Node_Seq q; Node n = q.Pop(); If (n == NIL) Return 5; Return 6;"), "5");
   EXPECT_EQ(result_of("Int", "Node_Set s; Node n; s.Add(n); Return 1;"), "a.gm:2: NIL cannot be in a collection");
@@ -253,46 +258,73 @@ TEST(Run, NilIsNoNode) {
 
 TEST(Run, Collections) {
   const std::string nodes = "Node a, b, c; For (n: G.Nodes) { c = b; b = a; a = n; }\n";  // c = 0, b = 1, a = 2
-  EXPECT_EQ(result_of("Int", nodes + "Node_Set s, t; s.Add(a); s.Add(a); s.Add(b); t.Add(b); t.Add(c); Node_Set u = s.Union(t);\n"
-                                     "Node_Set i = s.Intersect(t); Node_Set d = s.Complement(t); Node_Set r = s.Complement();\n"
-                                     "Bool right = i.Has(b) && d.Has(a) && r.Has(c) && i.IsSubsetOf(u) && !u.IsSubsetOf(i);\n"
-                                     "Return right ? u.Size() * 1000 + i.Size() * 100 + d.Size() * 10 + r.Size() : -1;"),
-            "3111");
-  EXPECT_EQ(result_of("Int", nodes + "Node_Set s, t; s.Add(a); s.Add(b); t.Add(b); s.Remove(t); t.Union(s); s.Intersect(t); t.Clear();\n"
-                                     "Return s.Size() * 10 + t.Size();"),
-            "10");
+  EXPECT_EQ(
+      result_of("Int", nodes +
+                           "Node_Set s, t; s.Add(a); s.Add(a); s.Add(b); t.Add(b); t.Add(c); Node_Set u = s.Union(t);\n"
+                           "Node_Set i = s.Intersect(t); Node_Set d = s.Complement(t); Node_Set r = s.Complement();\n"
+                           "Bool right = i.Has(b) && d.Has(a) && r.Has(c) && i.IsSubsetOf(u) && !u.IsSubsetOf(i);\n"
+                           "Return right ? u.Size() * 1000 + i.Size() * 100 + d.Size() * 10 + r.Size() : -1;"),
+      "3111");
+  EXPECT_EQ(
+      result_of("Int",
+                nodes +
+                    "Node_Set s, t; s.Add(a); s.Add(b); t.Add(b); s.Remove(t); t.Union(s); s.Intersect(t); t.Clear();\n"
+                    "Return s.Size() * 10 + t.Size();"),
+      "10");
 }
 
 TEST(Run, OrdersAndSequences) {
   const std::string nodes = "Node a, b, c; For (n: G.Nodes) { c = b; b = a; a = n; }\n";  // c = 0, b = 1, a = 2
-  EXPECT_EQ(result_of("Int", nodes + "Node_Order o; o.PushBack(a); o.PushFront(b); o.Push(a); o.PushBack(c); Node_Seq q; q.Push(o); q.Push(a);\n"
-                                     "For (n: q.Items) Print n; For (n: o^.Items) Print n; Node x = q.PopBack(); Node y = q.PopFront();\n"
-                                     "Print x, y, q.Front(), q.Back(); Return q.Size();"),
-            "1\n2\n0\n2\n0\n2\n1\n2 1 2 0\n2");
-  EXPECT_EQ(result_of("Int", "Edge_Set s; Foreach (e: G.Edges)(e.FromNode() == e.ToNode()) s.Add(e); Return s.Size();"), "2");
+  EXPECT_EQ(
+      result_of(
+          "Int",
+          nodes + "Node_Order o; o.PushBack(a); o.PushFront(b); o.Push(a); o.PushBack(c); Node_Seq q; q.Push(o); "
+                  "q.Push(a);\n"
+                  "For (n: q.Items) Print n; For (n: o^.Items) Print n; Node x = q.PopBack(); Node y = q.PopFront();\n"
+                  "Print x, y, q.Front(), q.Back(); Return q.Size();"),
+      "1\n2\n0\n2\n0\n2\n1\n2 1 2 0\n2");
+  EXPECT_EQ(result_of("Int", "Edge_Set s; Foreach (e: G.Edges)(e.FromNode() == e.ToNode()) s.Add(e); Return s.Size();"),
+            "2");
 }
 
 TEST(Run, Maps) {
   const std::string nodes = "Node a, b, c; For (n: G.Nodes) { c = b; b = a; a = n; }\n";  // c = 0, b = 1, a = 2
-  EXPECT_EQ(result_of("Int", nodes + "Map<Node, Int> m; m[a] = 3; m[b] += 1; m[c] = 3; Print m.GetMaxKey(), m.GetMinKey(), m.GetMaxValue(), m[b];\n"
-                                     "m[c] = 0; Print m.GetMinKey(), m.HasMaxValue(a) , m.HasMinValue(b); m.Remove(a); Node x = m.RemoveMinKey();\n"
+  EXPECT_EQ(result_of("Int", nodes + "Map<Node, Int> m; m[a] = 3; m[b] += 1; m[c] = 3; Print m.GetMaxKey(), "
+                                     "m.GetMinKey(), m.GetMaxValue(), m[b];\n"
+                                     "m[c] = 0; Print m.GetMinKey(), m.HasMaxValue(a) , m.HasMinValue(b); m.Remove(a); "
+                                     "Node x = m.RemoveMinKey();\n"
                                      "Print x, m.HasKey(a), m.GetValue(a); Return m.Size();"),
             "0 1 3 1\n0 True False\n0 False 0\n1");
-  EXPECT_EQ(result_of("Int", "Map<Node, Node> m; Node n = m[G.PickRandom()]; If (n != NIL) Return 1; n = m.GetMinKey(); Return 2;"),
-            "a.gm:2: an empty Map has no keys");
+  EXPECT_EQ(
+      result_of("Int",
+                "Map<Node, Node> m; Node n = m[G.PickRandom()]; If (n != NIL) Return 1; n = m.GetMinKey(); Return 2;"),
+      "a.gm:2: an empty Map has no keys");
 }
 
 TEST(Run, DeferredAssignmentsAreSeenAtTheEndOfTheirLoop) {
   const std::string start = "N_P<Int> A; N_P<Int> B; G.A = 1; ";
-  EXPECT_EQ(result_of("Int", start + "Foreach (n: G.Nodes) { n.A <= Sum(t: n.Nbrs){t.A}; } Return Sum(n: G.Nodes){n.A};"), "5");
-  EXPECT_EQ(result_of("Int", start + "Foreach (n: G.Nodes)(n.Degree() == 1) { n.A <= 7; n.B = n.A; } Return Sum(n: G.Nodes){n.A} * 10 + Sum(n: G.Nodes)(n.Degree() == 1){n.B};"), "91");
-  EXPECT_EQ(result_of("Int", start + "For (n: G.Nodes) { n.A <= 5; n.B = Sum(t: G.Nodes){t.A}; } Return Sum(n: G.Nodes){n.A + n.B};"), "24");
-  EXPECT_EQ(result_of("Int", "Int x = 1; Int y = 0; Foreach (n: G.Nodes) { x <= 4 @ n; y += x; } Return x * 10 + y;"), "43");
-  EXPECT_EQ(result_of("Int", start + "G.B = 0; Foreach (n: G.Nodes) { For (t: n.Nbrs) { n.A <= 9 @ t; n.B += n.A; } } Return Sum(n: G.Nodes){n.A + n.B};"), "32");
+  EXPECT_EQ(
+      result_of("Int", start + "Foreach (n: G.Nodes) { n.A <= Sum(t: n.Nbrs){t.A}; } Return Sum(n: G.Nodes){n.A};"),
+      "5");
+  EXPECT_EQ(result_of("Int", start + "Foreach (n: G.Nodes)(n.Degree() == 1) { n.A <= 7; n.B = n.A; } Return Sum(n: "
+                                     "G.Nodes){n.A} * 10 + Sum(n: G.Nodes)(n.Degree() == 1){n.B};"),
+            "91");
+  EXPECT_EQ(
+      result_of(
+          "Int",
+          start + "For (n: G.Nodes) { n.A <= 5; n.B = Sum(t: G.Nodes){t.A}; } Return Sum(n: G.Nodes){n.A + n.B};"),
+      "24");
+  EXPECT_EQ(result_of("Int", "Int x = 1; Int y = 0; Foreach (n: G.Nodes) { x <= 4 @ n; y += x; } Return x * 10 + y;"),
+            "43");
+  EXPECT_EQ(result_of("Int", start + "G.B = 0; Foreach (n: G.Nodes) { For (t: n.Nbrs) { n.A <= 9 @ t; n.B += n.A; } } "
+                                     "Return Sum(n: G.Nodes){n.A + n.B};"),
+            "32");
 }
 
 TEST(Run, ArgumentsThatDoNotFitAreRefused) {
-  const auto compiled = program("Procedure p(G: Graph, n: Node, A: N_P<Int>, S: Node_Set, f: Float) : Int { Return S.Size(); }").compile(4, 4);
+  const auto compiled =
+      program("Procedure p(G: Graph, n: Node, A: N_P<Int>, S: Node_Set, f: Float) : Int { Return S.Size(); }")
+          .compile(4, 4);
   const std::vector<std::uint64_t> from = {0}, to = {1};
   const auto said = [&](auto&& change) {
     Arguments arguments;
@@ -310,9 +342,13 @@ TEST(Run, ArgumentsThatDoNotFitAreRefused) {
   EXPECT_EQ(said([](Arguments& a) { a.values.erase("f"); }), "'p' needs a value for 'f: Float'");
   EXPECT_EQ(said([](Arguments& a) { a.values["x"] = true; }), "'p' has no argument 'x'");
   EXPECT_EQ(said([](Arguments& a) { a.graphs.clear(); }), "'p' needs the graph 'G'");
-  EXPECT_EQ(said([](Arguments& a) { a.columns.emplace("A", Column::of<std::int64_t>("A", std::vector<std::int64_t>{1})); }),
-            "'A' has 1 values; the graph has 2 nodes");
-  EXPECT_EQ(said([](Arguments& a) { a.columns.emplace("A", Column::of<std::int64_t>("A", std::vector<std::int64_t>{1, 2})); }), "0");
+  EXPECT_EQ(
+      said([](Arguments& a) { a.columns.emplace("A", Column::of<std::int64_t>("A", std::vector<std::int64_t>{1})); }),
+      "'A' has 1 values; the graph has 2 nodes");
+  EXPECT_EQ(said([](Arguments& a) {
+              a.columns.emplace("A", Column::of<std::int64_t>("A", std::vector<std::int64_t>{1, 2}));
+            }),
+            "0");
   EXPECT_EQ(compiled->run("q", {}).error().message, "a.gm: there is no procedure 'q'");
 }
 
@@ -325,7 +361,8 @@ TEST(Run, TheSameTextForTheSameProgram) {
 TEST(Run, AMissingCompilerIsSaid) {
   CompileOptions options;
   options.compiler = "no-such-compiler";
-  EXPECT_THAT(program("Procedure p() : Int { Return 1; }").compile(4, 4, options).error().message, HasSubstr("no C++ compiler (no-such-compiler)"));
+  EXPECT_THAT(program("Procedure p() : Int { Return 1; }").compile(4, 4, options).error().message,
+              HasSubstr("no C++ compiler (no-such-compiler)"));
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ inline Plain plain_graph(Graph graph) {
   return plain;
 }
 
-/// 50 graphs: empty, one node, loops, repeated edges, several components, nodes without edges, dense and sparse, skewed. Weights
-/// are whole, 1 to 20, as doubles.
+/// 50 graphs: empty, one node, loops, repeated edges, several components, nodes without edges, dense and sparse,
+/// skewed. Weights are whole, 1 to 20, as doubles.
 inline std::vector<Plain> small_graphs(const BuildOptions& options = {}) {
   std::vector<Plain> graphs;
   std::mt19937_64 random(7);
@@ -70,7 +70,8 @@ inline std::vector<Plain> small_graphs(const BuildOptions& options = {}) {
 
 constexpr int thread_counts[] = {1, 2, 3, 8};
 
-inline RunResult run(const CompiledProgram& program, const std::string& procedure, const Arguments& arguments, int threads) {
+inline RunResult run(const CompiledProgram& program, const std::string& procedure, const Arguments& arguments,
+                     int threads) {
   RunOptions options;
   options.threads = threads;
   auto result = program.run(procedure, arguments, options);

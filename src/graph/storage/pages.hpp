@@ -25,7 +25,8 @@ class Pages {
     return *this;
   }
 
-  /// `size_bytes` bytes, zero; 0 is allowed. Errors: out_of_memory, also where the machine has less memory to give than asked for.
+  /// `size_bytes` bytes, zero; 0 is allowed. Errors: out_of_memory, also where the machine has less memory to give than
+  /// asked for.
   static Result<Pages> allocate(std::size_t size_bytes, Use use = Use::lasting);
 
   /// The first `size_bytes` bytes of an open file; what is written stays in this process. The file must have that many.

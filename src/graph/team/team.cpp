@@ -71,7 +71,8 @@ void ThreadTeam::run(void (*work)(void*, int), void* context) noexcept {
   unpark(begin_);
   if (work == nullptr) return;
   work(context, 0);
-  caller_.wait([this] { return running_.load(std::memory_order_acquire) == 0; }, &end_, &running_);  // pairs with serve()
+  caller_.wait([this] { return running_.load(std::memory_order_acquire) == 0; }, &end_,
+               &running_);  // pairs with serve()
 }
 
 void ThreadTeam::serve(int thread) noexcept {

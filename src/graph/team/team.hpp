@@ -39,8 +39,8 @@ class ThreadTeam {
 
   int size() const noexcept { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls work(context, thread) once on every thread, thread = 0 .. size-1, and returns when all are through. Called by
-  /// one thread at a time, not from within `work`, which must not throw.
+  /// Calls work(context, thread) once on every thread, thread = 0 .. size-1, and returns when all are through. Called
+  /// by one thread at a time, not from within `work`, which must not throw.
   void run(void (*work)(void* context, int thread), void* context) noexcept;
 
   /// The same for anything callable with a thread's number.
@@ -49,8 +49,8 @@ class ThreadTeam {
     run([](void* f, int thread) { (*static_cast<std::remove_reference_t<F>*>(f))(thread); }, &work);
   }
 
-  /// Calls f(index, thread) once for every index below `count`; threads take the next free index when they are done with
-  /// one, in ascending order.
+  /// Calls f(index, thread) once for every index below `count`; threads take the next free index when they are done
+  /// with one, in ascending order.
   template <class F>
   void for_each(std::size_t count, F&& f) noexcept {
     std::atomic<std::size_t> next{0};

@@ -1,4 +1,5 @@
-// Levels found in latencies: against the rule spelt out (clusters.hpp), by greedy merging; and what the levels are called.
+// Levels found in latencies: against the rule spelt out (clusters.hpp), by greedy merging; and what the levels are
+// called.
 #include "machine/import/clusters.hpp"
 
 #include <gtest/gtest.h>
@@ -122,8 +123,10 @@ std::vector<Partition> levels_by_the_rule(const Matrix& latency) {
     const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
     cut.evenness = static_cast<double>(*least) / static_cast<double>(*most);
     const bool another = kept.empty() || static_cast<double>(kept.back().count) >= 1.5 * static_cast<double>(cut.count);
-    if (another) kept.push_back(cut);
-    else if (std::pair(cut.evenness, cut.gap) > std::pair(kept.back().evenness, kept.back().gap)) kept.back() = cut;
+    if (another)
+      kept.push_back(cut);
+    else if (std::pair(cut.evenness, cut.gap) > std::pair(kept.back().evenness, kept.back().gap))
+      kept.back() = cut;
   }
   std::vector<Partition> levels;
   for (auto& cut : kept) levels.push_back(cut.blocks);

@@ -43,7 +43,8 @@ class TableReader {
     std::vector<double> cells;
     while (const auto line = lines_.next()) {
       if (is_between_rows(*line)) continue;
-      if (rows_ == width_ && width_ != 0) return fail(0, fmt::format("more rows than the first row has fields ({})", width_));
+      if (rows_ == width_ && width_ != 0)
+        return fail(0, fmt::format("more rows than the first row has fields ({})", width_));
       const auto fields = fields_of(*line);
       if (width_ == 0 && !titled_ && has_titles(fields)) {
         titled_ = true;
@@ -82,7 +83,8 @@ class TableReader {
     auto fields = split(line, separator_);
     for (auto& field : fields) {
       field = trimmed(field);
-      if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = trimmed(field.substr(1, field.size() - 2));
+      if (field.size() >= 2 && field.front() == '"' && field.back() == '"')
+        field = trimmed(field.substr(1, field.size() - 2));
     }
     return fields;
   }
@@ -99,18 +101,21 @@ class TableReader {
   Result<void> read_row(std::vector<std::string_view> fields, std::vector<double>& cells) {
     const std::size_t shift = titled_ ? 2 : 1;  // from the index of a field to its column in the file
     if (titled_) {
-      if (!is_title(fields.front(), rows_)) return fail(1, fmt::format("must be the title of PU {}, is \"{}\"", rows_, shown(fields.front())));
+      if (!is_title(fields.front(), rows_))
+        return fail(1, fmt::format("must be the title of PU {}, is \"{}\"", rows_, shown(fields.front())));
       fields.erase(fields.begin());
     }
     if (rows_ == 0) width_ = fields.size();
-    if (width_ == 0 || width_ > max_full_pus) return fail(0, fmt::format("{} fields, but a table has 1 to {}", fields.size(), max_full_pus));
+    if (width_ == 0 || width_ > max_full_pus)
+      return fail(0, fmt::format("{} fields, but a table has 1 to {}", fields.size(), max_full_pus));
     for (std::size_t column = 0; column < fields.size(); ++column) {
       if (column >= width_) return fail(column + shift, fmt::format("more fields than the first row's {}", width_));
       auto value = read_field(fields[column], column, shift);
       if (!value) return value.error();
       cells.push_back(*value);
     }
-    if (fields.size() != width_) return fail(0, fmt::format("{} fields, but the first row has {}", fields.size(), width_));
+    if (fields.size() != width_)
+      return fail(0, fmt::format("{} fields, but the first row has {}", fields.size(), width_));
     ++rows_;
     return {};
   }

@@ -101,13 +101,14 @@ TEST(CoreToCore, WhatProgramsMakeOfATable) {
     for (const char c : std::string(",5,\r\n40.5,,\r\n80,100.25,\r\n")) text += {c, '\0'};
     return text;
   }();
-  for (const auto& text : {std::string("\xef\xbb\xbf,5,\n40.5,,\n80,100.25,\n"), wide, std::string(",5,\r40.5,,\r80,100.25,"),
-                           std::string("# what was measured\n\n,5,\n# row 1\n40.5,,\n80,100.25,\n# end\n"),
-                           std::string(";5;\n40,5;;\n80;100,25;\n"), std::string("\t5\t\n40.5\t\t\n80\t100.25\t\n"),
-                           std::string("\"\",\"5\",\"\"\n\"40.5\",\"\",\"\"\n\"80\",\"100.25\",\n"),
-                           std::string(",0,1,2\n0,,5,\n1,40.5,,\n2,80,100.25,\n"),
-                           std::string("cpu,cpu0,cpu1,cpu2\r\ncpu0,,5,\r\ncpu1,40.5,,\r\ncpu2,80,100.25,\r\n"),
-                           std::string("\t\"0\"\t\"1\"\t\"2\"\n0\t\t5\t\n1\t40,5\t\t\n2\t80\t100,25\t\n")}) {
+  for (const auto& text :
+       {std::string("\xef\xbb\xbf,5,\n40.5,,\n80,100.25,\n"), wide, std::string(",5,\r40.5,,\r80,100.25,"),
+        std::string("# what was measured\n\n,5,\n# row 1\n40.5,,\n80,100.25,\n# end\n"),
+        std::string(";5;\n40,5;;\n80;100,25;\n"), std::string("\t5\t\n40.5\t\t\n80\t100.25\t\n"),
+        std::string("\"\",\"5\",\"\"\n\"40.5\",\"\",\"\"\n\"80\",\"100.25\",\n"),
+        std::string(",0,1,2\n0,,5,\n1,40.5,,\n2,80,100.25,\n"),
+        std::string("cpu,cpu0,cpu1,cpu2\r\ncpu0,,5,\r\ncpu1,40.5,,\r\ncpu2,80,100.25,\r\n"),
+        std::string("\t\"0\"\t\"1\"\t\"2\"\n0\t\t5\t\n1\t40,5\t\t\n2\t80\t100,25\t\n")}) {
     const auto machine = parse(text);
     ASSERT_TRUE(machine) << text << machine.error().message;
     EXPECT_EQ(*machine, *plain) << text;
@@ -157,7 +158,8 @@ INSTANTIATE_TEST_SUITE_P(
                     BadTable{",0,1,2\n", "the file is empty"}, BadTable{"\n\n# nothing\n", "the file is empty"},
                     BadTable{",0,2,1\n0,,,\n1,1,,\n", "the table ends after 3 rows"},
                     BadTable{";\n4,0,1;\n", "line 2, column 1: must be a latency"},
-                    BadTable{",\n1.1e12,\n", "line 2, column 1: must be a latency of 0..1000000000000 ns, is \"1.1e12\""},
+                    BadTable{",\n1.1e12,\n",
+                             "line 2, column 1: must be a latency of 0..1000000000000 ns, is \"1.1e12\""},
                     BadTable{",0,1,2\n0,,,\n1,1,,,\n2,3,4,\n", "line 3, column 5: more fields than the first row's 3"},
                     BadTable{",cpu1,cpu2\ncpu1,,\ncpu2,7,\n", "line 1, column 2: must be a latency"},
                     BadTable{"x,0.0,1\n0,,\n1,7,\n", "line 1, column 1: must be a latency"},
@@ -170,7 +172,8 @@ TEST(CoreToCore, Bounds) {
   // As wide as a table may be: its second row is missed, not its width.
   const auto widest = parse(std::string(4095, ',') + "\n");
   ASSERT_FALSE(widest);
-  EXPECT_NE(widest.error().message.find("the table ends after 1 rows, but its rows have 4096 fields"), std::string::npos);
+  EXPECT_NE(widest.error().message.find("the table ends after 1 rows, but its rows have 4096 fields"),
+            std::string::npos);
   const auto too_wide = parse(std::string(4096, ',') + "\n");
   EXPECT_NE(too_wide.error().message.find("4097 fields"), std::string::npos);
 }
@@ -213,8 +216,16 @@ TEST(Clusters, UniformLatenciesHaveNoLevels) {
 }
 
 TEST(Clusters, FindsTheNestOfASyntheticMachine) {
-  const auto machine = synthesize_machine({.packages = 2, .numa_per_package = 2, .cores = 16, .smt = 2, .l3 = 4,
-                                           .smt_ns = 8, .l3_ns = 25, .numa_ns = 60, .package_ns = 110, .remote_ns = 220,
+  const auto machine = synthesize_machine({.packages = 2,
+                                           .numa_per_package = 2,
+                                           .cores = 16,
+                                           .smt = 2,
+                                           .l3 = 4,
+                                           .smt_ns = 8,
+                                           .l3_ns = 25,
+                                           .numa_ns = 60,
+                                           .package_ns = 110,
+                                           .remote_ns = 220,
                                            .jitter = 0.1});
   const auto imported = parse(to_csv(*machine));
   ASSERT_TRUE(imported);
@@ -284,7 +295,8 @@ TEST_P(PublishedMachine, HasTheTopologyOfItsCpu) {
   const char* shared = std::getenv("SMELT_SHARED");
   const auto directory = (shared != nullptr ? fs::path(shared) : fs::path(SMELT_SOURCE_DIR) / "../shared") / "machines";
   const auto& expected = GetParam();
-  if (!fs::exists(directory / expected.file)) GTEST_SKIP() << "no published tables in " << directory << "; set SMELT_SHARED";
+  if (!fs::exists(directory / expected.file))
+    GTEST_SKIP() << "no published tables in " << directory << "; set SMELT_SHARED";
   const auto machine = import_core_to_core(directory / expected.file);
   ASSERT_TRUE(machine) << machine.error().message;
   EXPECT_EQ(blocks(*machine, &Pu::core), expected.core);

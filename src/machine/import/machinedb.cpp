@@ -14,6 +14,8 @@
 // not to be had is an empty file. A line that is no data among the data is an error.
 //
 // Nothing is allocated by a number in a file alone: a machine of n PUs takes n * (n - 1) lines.
+#include "machine/import/machinedb.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,7 +24,6 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "machine/import/machinedb.hpp"
 #include "machine/limits.hpp"
 #include "machine/text.hpp"
 #include "machine/topology/fingerprint.hpp"
@@ -113,7 +114,8 @@ Result<Sample> parse_sample(const std::string& file, std::size_t line, std::stri
   if (words.size() != 3 && words.size() != 4) return line_error(file, line, "must be: sender receiver mean [stddev]");
   const auto sender = parse_id(words[0]);
   const auto receiver = parse_id(words[1]);
-  if (!sender || !receiver) return line_error(file, line, fmt::format("sender and receiver must be PU ids of 0..{}", max_id));
+  if (!sender || !receiver)
+    return line_error(file, line, fmt::format("sender and receiver must be PU ids of 0..{}", max_id));
   const auto mean = parse_number(words[2]);
   if (!mean || *mean < 0.0 || *mean > max_cost_ns) {
     return line_error(file, line, fmt::format("mean must be 0..{} cycles", max_cost_ns));
@@ -129,7 +131,8 @@ Result<Samples> read_samples(const MachinedbFile& from) {
       [&](std::size_t line, std::string_view text) -> Result<void> {
         auto sample = parse_sample(from.name, line, text);
         if (!sample) return sample.error();
-        if (samples.lines.size() >= std::size_t{max_full_pus} * max_full_pus) return line_error(from.name, line, "too many pairs");
+        if (samples.lines.size() >= std::size_t{max_full_pus} * max_full_pus)
+          return line_error(from.name, line, "too many pairs");
         samples.lines.push_back(*sample);
         return {};
       },
@@ -141,7 +144,8 @@ Result<Samples> read_samples(const MachinedbFile& from) {
 /// os_index of the PUs that a file names, ascending.
 std::vector<int> pus_of(const Samples& samples) {
   std::vector<bool> named(max_id + 1);
-  for (const auto& sample : samples.lines) named[static_cast<std::size_t>(sample.sender)] = named[static_cast<std::size_t>(sample.receiver)] = true;
+  for (const auto& sample : samples.lines)
+    named[static_cast<std::size_t>(sample.sender)] = named[static_cast<std::size_t>(sample.receiver)] = true;
   std::vector<int> pus;
   for (int pu = 0; pu <= max_id; ++pu) {
     if (named[static_cast<std::size_t>(pu)]) pus.push_back(pu);
@@ -180,8 +184,8 @@ Result<Matrix> matrix_of(const Samples& samples, const std::vector<int>& pus, do
     if (row == column) continue;  // a PU to itself: no message
     double& cell = cycles(static_cast<std::size_t>(row), static_cast<std::size_t>(column));
     if (!std::isnan(cell) && cell != sample.cycles) {
-      return make_error(Status::bad_format, "{}: pair {} {} is given twice, with {} and {} cycles",
-                        samples.file, sample.sender, sample.receiver, cell, sample.cycles);
+      return make_error(Status::bad_format, "{}: pair {} {} is given twice, with {} and {} cycles", samples.file,
+                        sample.sender, sample.receiver, cell, sample.cycles);
     }
     cell = sample.cycles;
   }
@@ -314,7 +318,8 @@ void separate_packages(std::vector<Pu>& pus, int Pu::*id) {
   }
 }
 
-constexpr int beyond = max_id + 1;  ///< added to an id that stands in for one of another kind, to meet none of that kind
+constexpr int beyond =
+    max_id + 1;  ///< added to an id that stands in for one of another kind, to meet none of that kind
 
 Result<void> place_pus(const MachinedbFile& from, const std::vector<int>& os_indices, Machine& machine) {
   for (std::size_t i = 0; i < os_indices.size(); ++i) {
@@ -355,7 +360,8 @@ Result<Machine> machine_of(const Samples& send, const Samples& receive, const Sa
                            const std::string& name, double ghz) {
   const auto pus = pus_of(send);
   if (pus.size() > max_full_pus) {
-    return make_error(Status::bad_format, "{}: {} PUs, but at most {} are supported", send.file, pus.size(), max_full_pus);
+    return make_error(Status::bad_format, "{}: {} PUs, but at most {} are supported", send.file, pus.size(),
+                      max_full_pus);
   }
   Machine machine;
   if (auto placed = place_pus(lscpu, pus, machine); !placed) return placed.error();
@@ -460,7 +466,8 @@ Result<Machine> import_directory(const fs::path& named, double ghz) {
   const auto found = directory_of_machine(named);
   if (!found) return found.error();
   const auto& directory = *found;
-  const std::pair<const char*, bool> wanted[] = {{"_send", true}, {"_receive", true}, {"_rtt", false}, {"lscpu_parse", false}};
+  const std::pair<const char*, bool> wanted[] = {
+      {"_send", true}, {"_receive", true}, {"_rtt", false}, {"lscpu_parse", false}};
   std::vector<OpenFile> files;
   for (const auto& [suffix, required] : wanted) {
     auto file = find_file(directory, suffix);

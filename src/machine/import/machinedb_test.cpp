@@ -76,7 +76,8 @@ TEST_F(MachineDb, TabsWindowsLineEndsAndRepeatedLines) {
 }
 
 TEST_F(MachineDb, CachesInOneFieldAndAnEmptyNode) {
-  directory_.write("lscpu_parse.txt", "# CPU,Core,Socket,Node,L1d:L1i:L2:L3\n0,0,0,,0:0:0:0\n1,1,0,,1:1:1:0\n4,2,1,,2:2:2:1\n");
+  directory_.write("lscpu_parse.txt",
+                   "# CPU,Core,Socket,Node,L1d:L1i:L2:L3\n0,0,0,,0:0:0:0\n1,1,0,,1:1:1:0\n4,2,1,,2:2:2:1\n");
   const auto machine = import();
   ASSERT_TRUE(machine) << machine.error().message;
   EXPECT_EQ(machine->pus[0].numa_node, machine->pus[1].numa_node);
@@ -156,9 +157,10 @@ TEST_F(MachineDb, PusInAnyOrder) {
   directory_.write("lscpu_parse.txt", "9,4,1,3,,1,1,8,2\n7,0,0,0,,0,0,0,0\n2,4,1,3,,1,1,8,2\n5,1,0,0,,0,0,1,1\n");
   const auto machine = import();
   ASSERT_TRUE(machine) << machine.error().message;
-  EXPECT_EQ(machine->pus, (std::vector<Pu>{{.os_index = 2, .core = 1, .package = 1, .numa_node = 1, .l2 = 1, .l3 = 1},
-                                           {.os_index = 5, .core = 0, .package = 0, .numa_node = 0, .l2 = 0, .l3 = 0},
-                                           {.os_index = 9, .core = 1, .package = 1, .numa_node = 1, .l2 = 1, .l3 = 1}}));
+  EXPECT_EQ(machine->pus,
+            (std::vector<Pu>{{.os_index = 2, .core = 1, .package = 1, .numa_node = 1, .l2 = 1, .l3 = 1},
+                             {.os_index = 5, .core = 0, .package = 0, .numa_node = 0, .l2 = 0, .l3 = 0},
+                             {.os_index = 9, .core = 1, .package = 1, .numa_node = 1, .l2 = 1, .l3 = 1}}));
   EXPECT_EQ(machine->send_ns(0, 2), 29);
   EXPECT_EQ(machine->send_ns(2, 1), 95);
   EXPECT_EQ(machine->recv_ns(1, 2), 6);
@@ -239,8 +241,10 @@ TEST_F(MachineDb, FilesAsTheyAreCaptured) {
       {"lscpu_parse.txt", with_all_replaced(layout, "\n", "\r")},
       {"lscpu_parse.txt", utf16("lscpu --parse\r\n" + with_all_replaced(layout, "\n", "\r\n"))},
       {"lscpu_parse.txt", with_all_replaced(layout, "# CPU", "CPU")},
-      {"lscpu_parse.txt", with_all_replaced(layout, "CPU,Core,Socket,Node,,L1d,L1i,L2,L3", "cpu, core, socket, node,, l1d, l1i, l2, l3")},
-      {"lscpu_parse.txt", "#Core,CPU,Socket,Node,L2,L3\n0,0,0,0,0,0\n0,1,0,0,0,0\n1,2,0,1,1,0\n1,3,0,1,1,0\n2,4,1,2,2,1\n"},
+      {"lscpu_parse.txt",
+       with_all_replaced(layout, "CPU,Core,Socket,Node,,L1d,L1i,L2,L3", "cpu, core, socket, node,, l1d, l1i, l2, l3")},
+      {"lscpu_parse.txt",
+       "#Core,CPU,Socket,Node,L2,L3\n0,0,0,0,0,0\n0,1,0,0,0,0\n1,2,0,1,1,0\n1,3,0,1,1,0\n2,4,1,2,2,1\n"},
       {"pairwise_send", "sender receiver mean stddev\n" + pairs + "done\n"},
       {"pairwise_send", "\xef\xbb\xbf" + with_all_replaced(pairs, "\n", "\r\n")},
       {"pairwise_send", utf16(pairs)},
@@ -287,7 +291,8 @@ TEST_F(MachineDb, MissingColumnsAreFilledIn) {
   EXPECT_EQ(sockets.pus[0].l3, sockets.pus[1].l3);
   EXPECT_EQ(sockets.numa_nodes[1].os_index, 3);
   // A row that was cut off: its PU has what no other has, not what has the same number elsewhere.
-  directory_.write("lscpu_parse.txt", "# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,1,7\n1,1,0,0,,1,1,0,7\n4,0,0,7,,\n");
+  directory_.write("lscpu_parse.txt",
+                   "# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,1,7\n1,1,0,0,,1,1,0,7\n4,0,0,7,,\n");
   const auto cut = imported(directory_.path());
   EXPECT_NE(cut.pus[2].l3, cut.pus[0].l3);
   EXPECT_NE(cut.pus[2].l2, cut.pus[0].l2);
@@ -299,7 +304,8 @@ TEST_F(MachineDb, MissingColumnsAreFilledIn) {
 }
 
 TEST_F(MachineDb, IdsCountedPerPackageAreToldApart) {
-  directory_.write("lscpu_parse.txt", "# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,0,0\n1,0,9,0,,0,0,0,0\n4,2,1,2,,2,2,2,1\n");
+  directory_.write("lscpu_parse.txt",
+                   "# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,0,0\n1,0,9,0,,0,0,0,0\n4,2,1,2,,2,2,2,1\n");
   const auto machine = imported(directory_.path());
   EXPECT_NE(machine.pus[0].core, machine.pus[1].core);
   EXPECT_NE(machine.pus[0].l2, machine.pus[1].l2);
@@ -336,9 +342,11 @@ TEST_F(MachineDb, AMachineIsNotLargerThanItsFile) {
 
 TEST(PublishedMachineDb, HasTheTopologyOfItsMachine) {
   const char* shared = std::getenv("SMELT_SHARED");
-  const auto root = shared != nullptr ? std::filesystem::path(shared) : std::filesystem::path(SMELT_SOURCE_DIR) / "../shared";
+  const auto root =
+      shared != nullptr ? std::filesystem::path(shared) : std::filesystem::path(SMELT_SOURCE_DIR) / "../shared";
   const auto directory = root / "machines/machinedb";
-  if (!std::filesystem::exists(directory)) GTEST_SKIP() << "no published database in " << directory << "; set SMELT_SHARED";
+  if (!std::filesystem::exists(directory))
+    GTEST_SKIP() << "no published database in " << directory << "; set SMELT_SHARED";
   const auto machine = import_machinedb(directory, 2.5);
   ASSERT_TRUE(machine) << machine.error().message;
   EXPECT_EQ(machine->name, "intel-xeon-e5-v2-2x10");

@@ -18,8 +18,8 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "machine/limits.hpp"
 #include "machine/costs_by_class.hpp"
+#include "machine/limits.hpp"
 #include "machine/topology/fingerprint.hpp"
 #include "smelt/machine.hpp"
 

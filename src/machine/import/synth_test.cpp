@@ -42,9 +42,9 @@ TEST(Synth, CostIsThatOfTheClosestCommonLevel) {
 }
 
 TEST(Synth, PutsEveryPuWhereTheSpecSays) {
-  for (const SynthSpec& spec : {SynthSpec{.packages = 3, .numa_per_package = 2, .cores = 12, .smt = 2, .l3 = 4},
-                                SynthSpec{.packages = 2, .numa_per_package = 6, .cores = 12, .smt = 3, .l3 = 2},
-                                SynthSpec{.cores = 1}}) {
+  for (const SynthSpec& spec :
+       {SynthSpec{.packages = 3, .numa_per_package = 2, .cores = 12, .smt = 2, .l3 = 4},
+        SynthSpec{.packages = 2, .numa_per_package = 6, .cores = 12, .smt = 3, .l3 = 2}, SynthSpec{.cores = 1}}) {
     const auto machine = synthesize_machine(spec);
     ASSERT_TRUE(machine);
     int index = 0;
@@ -53,9 +53,12 @@ TEST(Synth, PutsEveryPuWhereTheSpecSays) {
         for (int thread = 0; thread < spec.smt; ++thread, ++index) {
           const auto run = [&](int count) { return package * count + core / (spec.cores / count); };
           const int number = package * spec.cores + core;
-          EXPECT_EQ(machine->pus[static_cast<std::size_t>(index)],
-                    (Pu{.os_index = index, .core = number, .package = package, .numa_node = run(spec.numa_per_package),
-                        .l2 = number, .l3 = run(spec.l3)}));
+          EXPECT_EQ(machine->pus[static_cast<std::size_t>(index)], (Pu{.os_index = index,
+                                                                       .core = number,
+                                                                       .package = package,
+                                                                       .numa_node = run(spec.numa_per_package),
+                                                                       .l2 = number,
+                                                                       .l3 = run(spec.l3)}));
         }
       }
     }
@@ -83,7 +86,8 @@ TEST(Synth, JitterIsTheSameEverywhere) {
     ASSERT_TRUE(machine);
     for (std::uint64_t i = 0; i < 20; ++i) {
       for (std::uint64_t j = i + 1; j < 20; ++j) {
-        const double unit = static_cast<double>(splitmix64(splitmix64(seed) ^ (i << 32 | j)) >> 11) / 4503599627370496.0 - 1;
+        const double unit =
+            static_cast<double>(splitmix64(splitmix64(seed) ^ (i << 32 | j)) >> 11) / 4503599627370496.0 - 1;
         EXPECT_NEAR(machine->send_ns(i, j), 500 * (1 + 0.3 * unit), 0.0006) << i << ", " << j;
         EXPECT_EQ(machine->send_ns(i, j), std::round(machine->send_ns(i, j) * 1000) / 1000) << "picoseconds";
         EXPECT_EQ(machine->recv_ns(j, i), machine->recv_ns(i, j));
@@ -94,8 +98,16 @@ TEST(Synth, JitterIsTheSameEverywhere) {
 
 TEST(Synth, ReachesItsBounds) {
   constexpr double most = 0.5e12;
-  const SynthSpec slow{.packages = 2, .numa_per_package = 2, .cores = 4, .smt = 2, .l3 = 2,
-                       .smt_ns = most, .l3_ns = most, .numa_ns = most, .package_ns = most, .remote_ns = most};
+  const SynthSpec slow{.packages = 2,
+                       .numa_per_package = 2,
+                       .cores = 4,
+                       .smt = 2,
+                       .l3 = 2,
+                       .smt_ns = most,
+                       .l3_ns = most,
+                       .numa_ns = most,
+                       .package_ns = most,
+                       .remote_ns = most};
   EXPECT_TRUE(synthesize_machine(slow));
   const SynthSpec nothing{.cores = 2, .smt = 2, .smt_ns = 0, .l3_ns = 0, .numa_ns = 0, .package_ns = 0, .remote_ns = 0};
   EXPECT_TRUE(synthesize_machine(nothing));
@@ -164,17 +176,19 @@ TEST_P(SynthErrors, NamesTheArgument) {
 INSTANTIATE_TEST_SUITE_P(
     Bad, SynthErrors,
     testing::Values(BadSpec{{.packages = 0}, "packages"}, BadSpec{{.cores = -4}, "cores"}, BadSpec{{.smt = 0}, "smt"},
-                    BadSpec{{.cores = 8, .l3 = 3}, "l3: 3"}, BadSpec{{.numa_per_package = 3, .cores = 8}, "numa_per_package: 3"},
+                    BadSpec{{.cores = 8, .l3 = 3}, "l3: 3"},
+                    BadSpec{{.numa_per_package = 3, .cores = 8}, "numa_per_package: 3"},
                     BadSpec{{.numa_per_package = 2, .cores = 6, .l3 = 3}, "do not nest"},
                     BadSpec{{.packages = 4096, .cores = 4096, .smt = 4096}, "at most 16384"},
-                    BadSpec{{.packages = 8, .cores = 1024, .smt = 4}, "32768 PUs"}, BadSpec{{.packages = 16385, .cores = 1}, "packages"},
+                    BadSpec{{.packages = 8, .cores = 1024, .smt = 4}, "32768 PUs"},
+                    BadSpec{{.packages = 16385, .cores = 1}, "packages"},
                     BadSpec{{.packages = 5462, .cores = 3}, "16386 PUs"}, BadSpec{{.l3 = 0}, "l3"},
                     BadSpec{{.numa_per_package = 0}, "numa_per_package"}, BadSpec{{.l3_ns = -1}, "l3_ns"},
                     BadSpec{{.smt_ns = 0.6e12}, "smt_ns"}, BadSpec{{.numa_ns = -1}, "numa_ns"},
                     BadSpec{{.package_ns = 1e300}, "package_ns"}, BadSpec{{.send_share = -0.1}, "send_share"},
-                    BadSpec{{.jitter = -0.1}, "jitter"},
-                    BadSpec{{.remote_ns = std::nan("")}, "remote_ns"}, BadSpec{{.send_share = 1.5}, "send_share"},
-                    BadSpec{{.jitter = 1.0}, "jitter"}, BadSpec{{.jitter = std::nan("")}, "jitter"}));
+                    BadSpec{{.jitter = -0.1}, "jitter"}, BadSpec{{.remote_ns = std::nan("")}, "remote_ns"},
+                    BadSpec{{.send_share = 1.5}, "send_share"}, BadSpec{{.jitter = 1.0}, "jitter"},
+                    BadSpec{{.jitter = std::nan("")}, "jitter"}));
 
 }  // namespace
 }  // namespace smelt

@@ -48,7 +48,8 @@ std::string difference(const Machine& cached, const Machine& hardware, const All
 fs::path cache_path(const std::string& fingerprint) {
   std::string name = fingerprint.empty() ? "unknown" : fingerprint;
   const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
-  std::replace_if(name.begin(), name.end(), [&](char c) { return !is_plain(static_cast<unsigned char>(c)); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [&](char c) { return !is_plain(static_cast<unsigned char>(c)); }, '_');
   return cache_directory() / (name + ".json");
 }
 

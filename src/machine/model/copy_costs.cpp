@@ -29,11 +29,11 @@ constexpr double line_bytes = 64.0;
 constexpr double kib = 1024.0;
 
 // Assumptions of the estimate; docs/reference/model.md gives the reasons.
-constexpr double lines_in_flight = 12.0;         ///< line fill buffers of a core: 10 to 16 on x86 since 2008
-constexpr double own_line_ns = 2.0;              ///< copying a line within the own cache
-constexpr double memory_line_ns = 6.4;           ///< copying a line out of memory and back: 10 GB/s
-constexpr double saturating_copiers = 4.0;       ///< PUs that use up the memory bandwidth of a NUMA node
-constexpr double add_share = 0.5;                ///< of own_line_ns, for adding a line that is there
+constexpr double lines_in_flight = 12.0;    ///< line fill buffers of a core: 10 to 16 on x86 since 2008
+constexpr double own_line_ns = 2.0;         ///< copying a line within the own cache
+constexpr double memory_line_ns = 6.4;      ///< copying a line out of memory and back: 10 GB/s
+constexpr double saturating_copiers = 4.0;  ///< PUs that use up the memory bandwidth of a NUMA node
+constexpr double add_share = 0.5;           ///< of own_line_ns, for adding a line that is there
 constexpr ProcessCopyCosts estimated_process = {800.0, 50.0};
 
 /// The time of a copy, by where its bytes come from.

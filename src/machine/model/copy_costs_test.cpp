@@ -144,7 +144,8 @@ TEST(MeasuredCopy, IsABrokenLine) {
   copy.cached_contention = {1, 1.5, 1.5, 1.5};
   copy.shared_contention = {1, 2, 2, 2};
   copy.memory_contention = {1, 3, 3, 3};
-  const double sizes[] = {0, copy.chunk_bytes, copy.cached_bytes, copy.shared_bytes, copy.memory_bytes, 2 * copy.memory_bytes};
+  const double sizes[] = {
+      0, copy.chunk_bytes, copy.cached_bytes, copy.shared_bytes, copy.memory_bytes, 2 * copy.memory_bytes};
   const auto time = [&](double bytes, int copiers = 1) { return copy_ns(machine, 5, 3, bytes, copiers); };
   const double start = copy.startup_ns(5, 3), slower[] = {1.5, 1.5, 2, 3, 3};
   double crowded = start;

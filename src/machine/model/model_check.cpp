@@ -38,8 +38,8 @@ Result<void> check_classes(const MatrixField& field, const CostsByClass& costs) 
   }
   for (int level = 0; level <= pu_level; ++level) {
     for (const Residual& one : costs.residuals(level)) {
-      const auto place = fmt::format("residuals.{}[{} -> {}]", unit_names[static_cast<std::size_t>(level)], one.from,
-                                     one.to);
+      const auto place =
+          fmt::format("residuals.{}[{} -> {}]", unit_names[static_cast<std::size_t>(level)], one.from, one.to);
       if (auto checked = check_cost(field, place, one.cost); !checked) return checked;
       if (field.zero_diagonal() && level == pu_level && one.from == one.to && one.cost != 0.0) {
         return make_error(Status::bad_format, "{}.{}: must be 0 on the diagonal, is {}", field.key, place, one.cost);

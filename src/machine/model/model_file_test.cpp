@@ -1,5 +1,8 @@
+#include "machine/model/model_file.hpp"
+
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -11,9 +14,6 @@
 #include <limits>
 #include <thread>
 
-#include <gmock/gmock.h>
-
-#include "machine/model/model_file.hpp"
 #include "machine/test_support.hpp"
 #include "smelt/machine.hpp"
 
@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 using test::ScopedDirectory;
 
 Machine small_machine() {
-  auto machine = synthesize_machine({.packages = 2, .numa_per_package = 1, .cores = 2, .smt = 2, .l3 = 1, .jitter = 0.3});
+  auto machine =
+      synthesize_machine({.packages = 2, .numa_per_package = 1, .cores = 2, .smt = 2, .l3 = 1, .jitter = 0.3});
   EXPECT_TRUE(machine);
   return *machine;
 }
@@ -110,8 +111,8 @@ TEST(ModelFile, RoundTripsWithoutCosts) {
 
 TEST(ModelFile, HoldsTheKeysThatOthersRead) {
   const auto text = format_machine(full_machine());
-  for (const auto* key : {"schema", "name", "fingerprint", "pus", "os_index", "core", "package", "numa_node", "l3", "send_ns",
-                          "recv_ns", "rtt_ns", "send_burst", "tsc_ghz", "measured_at", "method"}) {
+  for (const auto* key : {"schema", "name", "fingerprint", "pus", "os_index", "core", "package", "numa_node", "l3",
+                          "send_ns", "recv_ns", "rtt_ns", "send_burst", "tsc_ghz", "measured_at", "method"}) {
     EXPECT_NE(text.find('"' + std::string(key) + "\":"), std::string::npos) << key;
   }
 }
@@ -156,7 +157,8 @@ TEST(ModelFile, WhatIsLeftOutIsFilledIn) {
 
 TEST(ModelFile, IdsOfTheWholeMachineStayAsTheyAre) {
   Text text;
-  text.pus = R"([{"os_index": 0, "core": 5, "package": 1, "l2": 6, "l3": 7}, {"os_index": 1, "core": 3, "package": 0, "l2": 0, "l3": 0}])";
+  text.pus =
+      R"([{"os_index": 0, "core": 5, "package": 1, "l2": 6, "l3": 7}, {"os_index": 1, "core": 3, "package": 0, "l2": 0, "l3": 0}])";
   const auto machine = parse_machine(text.json(), "memory");
   ASSERT_TRUE(machine) << machine.error().message;
   EXPECT_EQ(machine->pus[0], (Pu{.os_index = 0, .core = 5, .package = 1, .numa_node = 1, .l2 = 6, .l3 = 7}));
@@ -165,7 +167,8 @@ TEST(ModelFile, IdsOfTheWholeMachineStayAsTheyAre) {
 
 TEST(ModelFile, IdsCountedPerPackageAreToldApart) {
   Text text;
-  text.pus = R"([{"os_index": 0, "core": 0, "package": 0, "l3": 0}, {"os_index": 1, "core": 0, "package": 1, "l3": 0}])";
+  text.pus =
+      R"([{"os_index": 0, "core": 0, "package": 0, "l3": 0}, {"os_index": 1, "core": 0, "package": 1, "l3": 0}])";
   const auto machine = parse_machine(text.json(), "memory");
   ASSERT_TRUE(machine) << machine.error().message;
   EXPECT_NE(machine->pus[0].core, machine->pus[1].core);
@@ -383,7 +386,9 @@ INSTANTIATE_TEST_SUITE_P(
             "copy.startup_ns[0][0]: must be a number"},
         Bad{"copies not square", {.more = copies("startup_ns", "[[1, 1], [1]]")}, "copy.startup_ns[1]: not square"},
         Bad{"copies of fewer PUs", {.more = copies("startup_ns", "[[1]]")}, "copy.startup_ns: is 1 x 1, but pus has 2"},
-        Bad{"copies a nested object", {.more = copies("startup_ns", "{}")}, "copy.startup_ns.package+numa_node+l3: missing"},
+        Bad{"copies a nested object",
+            {.more = copies("startup_ns", "{}")},
+            "copy.startup_ns.package+numa_node+l3: missing"},
         Bad{"copies with objects for cells",
             {.more = copies("startup_ns", "[[{}, 1], [1, 1]]")},
             "copy.startup_ns[0][0]: must not be an object"},
@@ -467,7 +472,8 @@ TEST(ModelFile, Bounds) {
       {"round trip", more("rtt_ns", "[[0, 1e12], [0, 0]]"), more("rtt_ns", "[[0, 1.00001e12], [0, 0]]")},
       {"propagation", more("propagation_ns", "[[0, 1e12], [0, 0]]"), more("propagation_ns", "[[0, -1], [0, 0]]")},
       {"spread", more("send_spread", "[[0, 1e6], [0, 0]]"), more("send_spread", "[[0, 1.00001e6], [0, 0]]")},
-      {"spread of receives", more("recv_spread", "[[0, 1e6], [0, 0]]"), more("recv_spread", "[[0, 1.00001e6], [0, 0]]")},
+      {"spread of receives", more("recv_spread", "[[0, 1e6], [0, 0]]"),
+       more("recv_spread", "[[0, 1.00001e6], [0, 0]]")},
       {"exchange", more("exchange_ns", "[[0, 1], [1, 0]]"), more("exchange_ns", "[[0, 1], [1, 0.1]]")},
       {"call", more("call_ns", "1e12"), more("call_ns", "1.00001e12")},
       {"clock", more("tsc_ghz", "1000"), more("tsc_ghz", "1000.1")},
@@ -478,7 +484,9 @@ TEST(ModelFile, Bounds) {
       {"fractional page size", more("page_sizes_bytes", "[]"), more("page_sizes_bytes", "[4096.0]")},
       {"memory", more("numa_nodes", R"([{"os_index": 65535, "memory_bytes": 18446744073709551615}])"),
        more("numa_nodes", R"([{"os_index": 65536}])")},
-      {"os_index", {.pus = R"([{"os_index": 65535}, {"os_index": 0}])"}, {.pus = R"([{"os_index": 65536}, {"os_index": 0}])"}},
+      {"os_index",
+       {.pus = R"([{"os_index": 65535}, {"os_index": 0}])"},
+       {.pus = R"([{"os_index": 65536}, {"os_index": 0}])"}},
       {"core", pu("core", "65534"), pu("core", "65536")},
       {"package", pu("package", "65535"), pu("package", "65536")},
       {"numa_node", pu("numa_node", "65535"), pu("numa_node", "65536")},
@@ -537,7 +545,8 @@ TEST(ModelFile, EachRequiredKeyIsMissed) {
 }
 
 TEST(ModelFile, WhatIsNotAnObject) {
-  for (const auto* text : {"", " ", "null", "[]", "3", "\"x\"", "{", "}", "[[[[", "{\"a\"", "{1:2}", "\xef\xbb\xbf", "\0\0\0"}) {
+  for (const auto* text :
+       {"", " ", "null", "[]", "3", "\"x\"", "{", "}", "[[[[", "{\"a\"", "{1:2}", "\xef\xbb\xbf", "\0\0\0"}) {
     const auto machine = parse_machine(text, "f");
     ASSERT_FALSE(machine) << text;
     EXPECT_EQ(machine.error().message.rfind("f: ", 0), 0u) << machine.error().message;
@@ -660,9 +669,13 @@ TEST_F(Files, NoNumberOfADamagedMachineIsWritten) {
       {"copy.add_ns_per_kib", [&](Machine& m) { m.copy->add_ns_per_kib = nan; }},
       {"copy.shared_bytes", [](Machine& m) { m.copy->shared_bytes = m.copy->cached_bytes; }},
   };
-  const std::pair<const char*, int Pu::*> ids[] = {{"core", &Pu::core}, {"package", &Pu::package}, {"l2", &Pu::l2},
-                                                   {"l3", &Pu::l3}, {"efficiency_class", &Pu::efficiency_class},
-                                                   {"os_index", &Pu::os_index}, {"numa_node", &Pu::numa_node}};
+  const std::pair<const char*, int Pu::*> ids[] = {{"core", &Pu::core},
+                                                   {"package", &Pu::package},
+                                                   {"l2", &Pu::l2},
+                                                   {"l3", &Pu::l3},
+                                                   {"efficiency_class", &Pu::efficiency_class},
+                                                   {"os_index", &Pu::os_index},
+                                                   {"numa_node", &Pu::numa_node}};
   for (const auto& [name, member] : ids) {
     for (const int id : {-1, 65536}) {
       damages.emplace_back(std::string("pus[2].") + name, [member = member, id](Machine& m) { m.pus[2].*member = id; });
@@ -675,18 +688,30 @@ TEST_F(Files, NoNumberOfADamagedMachineIsWritten) {
     damages.emplace_back(std::string(key) + ": is 3 x 3", [=](Machine& m) { matrix_of(m) = Matrix(3); });
     if (zero_diagonal) damages.emplace_back(std::string(key) + "[7][7]", [=](Machine& m) { matrix_of(m)(7, 7) = 1; });
   };
-  spoil_matrix("send_ns", [](Machine& m) -> Matrix& { return m.send_ns; }, true);
-  spoil_matrix("recv_ns", [](Machine& m) -> Matrix& { return m.recv_ns; }, true);
-  spoil_matrix("rtt_ns", [](Machine& m) -> Matrix& { return *m.rtt_ns; }, true);
-  spoil_matrix("propagation_ns", [](Machine& m) -> Matrix& { return *m.propagation_ns; }, true);
-  spoil_matrix("exchange_ns", [](Machine& m) -> Matrix& { return *m.exchange_ns; }, true);
-  spoil_matrix("send_spread", [](Machine& m) -> Matrix& { return *m.send_spread; }, true);
-  spoil_matrix("recv_spread", [](Machine& m) -> Matrix& { return *m.recv_spread; }, true);
-  spoil_matrix("copy.startup_ns", [](Machine& m) -> Matrix& { return m.copy->startup_ns; }, false);
-  spoil_matrix("copy.chunk_ns_per_kib", [](Machine& m) -> Matrix& { return m.copy->chunk_ns_per_kib; }, false);
-  spoil_matrix("copy.cached_ns_per_kib", [](Machine& m) -> Matrix& { return m.copy->cached_ns_per_kib; }, false);
-  spoil_matrix("copy.shared_ns_per_kib", [](Machine& m) -> Matrix& { return m.copy->shared_ns_per_kib; }, false);
-  spoil_matrix("copy.memory_ns_per_kib", [](Machine& m) -> Matrix& { return m.copy->memory_ns_per_kib; }, false);
+  spoil_matrix(
+      "send_ns", [](Machine& m) -> Matrix& { return m.send_ns; }, true);
+  spoil_matrix(
+      "recv_ns", [](Machine& m) -> Matrix& { return m.recv_ns; }, true);
+  spoil_matrix(
+      "rtt_ns", [](Machine& m) -> Matrix& { return *m.rtt_ns; }, true);
+  spoil_matrix(
+      "propagation_ns", [](Machine& m) -> Matrix& { return *m.propagation_ns; }, true);
+  spoil_matrix(
+      "exchange_ns", [](Machine& m) -> Matrix& { return *m.exchange_ns; }, true);
+  spoil_matrix(
+      "send_spread", [](Machine& m) -> Matrix& { return *m.send_spread; }, true);
+  spoil_matrix(
+      "recv_spread", [](Machine& m) -> Matrix& { return *m.recv_spread; }, true);
+  spoil_matrix(
+      "copy.startup_ns", [](Machine& m) -> Matrix& { return m.copy->startup_ns; }, false);
+  spoil_matrix(
+      "copy.chunk_ns_per_kib", [](Machine& m) -> Matrix& { return m.copy->chunk_ns_per_kib; }, false);
+  spoil_matrix(
+      "copy.cached_ns_per_kib", [](Machine& m) -> Matrix& { return m.copy->cached_ns_per_kib; }, false);
+  spoil_matrix(
+      "copy.shared_ns_per_kib", [](Machine& m) -> Matrix& { return m.copy->shared_ns_per_kib; }, false);
+  spoil_matrix(
+      "copy.memory_ns_per_kib", [](Machine& m) -> Matrix& { return m.copy->memory_ns_per_kib; }, false);
   for (const auto& [part, spoil] : damages) {
     Machine machine = full_machine();
     spoil(machine);

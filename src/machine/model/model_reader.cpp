@@ -31,7 +31,7 @@ constexpr std::size_t max_skipped_bytes = 1u << 20;
 constexpr std::size_t max_skipped_depth = 64;
 constexpr std::uint64_t max_file_bytes = 5ull << 30;  ///< twelve matrices of max_full_pus, 25 bytes a number
 constexpr std::size_t max_page_sizes = 64;
-constexpr std::size_t max_classes = 4096;       ///< of a matrix
+constexpr std::size_t max_classes = 4096;        ///< of a matrix
 constexpr std::size_t max_residuals = 1u << 22;  ///< of a matrix, by level
 
 /// The bytes of a file or a string, piece by piece. Ends early where a token never ends.
@@ -124,7 +124,7 @@ struct SourceIterator {
 struct Scalar {
   enum class Type { null, boolean, text, integer, real };
   Type type = Type::null;
-  double number = 0.0;         ///< of integer and real
+  double number = 0.0;          ///< of integer and real
   std::uint64_t magnitude = 0;  ///< of an integer that is not negative
   const std::string* text = nullptr;
 
@@ -189,12 +189,12 @@ const std::map<std::string, Field, std::less<>>& fields() {
 
 /// The ids of a PU entry, in the order of `pu_keys`; -1 where the file does not say.
 constexpr std::array<std::pair<const char*, int Pu::*>, 7> pu_keys = {{{"os_index", &Pu::os_index},
-                                                                      {"core", &Pu::core},
-                                                                      {"package", &Pu::package},
-                                                                      {"numa_node", &Pu::numa_node},
-                                                                      {"l2", &Pu::l2},
-                                                                      {"l3", &Pu::l3},
-                                                                      {"efficiency_class", &Pu::efficiency_class}}};
+                                                                       {"core", &Pu::core},
+                                                                       {"package", &Pu::package},
+                                                                       {"numa_node", &Pu::numa_node},
+                                                                       {"l2", &Pu::l2},
+                                                                       {"l3", &Pu::l3},
+                                                                       {"efficiency_class", &Pu::efficiency_class}}};
 
 /// Receives the parser's events and builds a Machine. Returning false stops the parser.
 class Builder {
@@ -261,9 +261,11 @@ class Builder {
 
   /// Depth as if "copy" or "memory" were the top: 1 where its keys or those of the file are.
   std::size_t level() const { return depth_ - (section_ != Section::none ? 1 : 0); }
-  const char* prefix() const { return section_ == Section::copy ? "copy." : section_ == Section::memory ? "memory." : ""; }
+  const char* prefix() const {
+    return section_ == Section::copy ? "copy." : section_ == Section::memory ? "memory." : "";
+  }
 
-  std::size_t depth_ = 0;       ///< open objects and arrays
+  std::size_t depth_ = 0;  ///< open objects and arrays
   Section section_ = Section::none;
   std::size_t skip_depth_ = 0;  ///< depth of the unknown key whose value is being skipped; 0: none
   std::uint64_t skipped_bytes_ = 0;
@@ -401,7 +403,8 @@ bool Builder::start_array(std::size_t) {
     ++depth_;
     within_ = within_ == Within::residuals ? Within::list : Within::entry;
     (within_ == Within::list ? row_ : position_) = 0;
-    if (within_ == Within::entry) class_texts_.back().residuals[static_cast<std::size_t>(residual_level_)].emplace_back();
+    if (within_ == Within::entry)
+      class_texts_.back().residuals[static_cast<std::size_t>(residual_level_)].emplace_back();
     return true;
   }
   if (within_ != Within::nothing) return fail("must not be an array");
@@ -557,8 +560,9 @@ bool Builder::top_scalar(const Scalar& value) {
   switch (field_->kind) {
     case Kind::schema:
       if (value.type != Scalar::Type::text || (*value.text != schema_name && *value.text != class_schema_name)) {
-        return fail(fmt::format("must be \"{}\" or \"{}\", is {}", schema_name, class_schema_name,
-                                value.type == Scalar::Type::text ? fmt::format("\"{}\"", shown(*value.text)) : value.shown()));
+        return fail(
+            fmt::format("must be \"{}\" or \"{}\", is {}", schema_name, class_schema_name,
+                        value.type == Scalar::Type::text ? fmt::format("\"{}\"", shown(*value.text)) : value.shown()));
       }
       return true;
     case Kind::text:
@@ -754,8 +758,8 @@ Result<void> Builder::make_classes() {
       for (std::size_t i = 0; i < residuals.size(); ++i) {
         if (residuals[i].from < units && residuals[i].to < units) continue;
         return make_error(Status::bad_format, "{}.residuals.{}[{}]: names unit {}, but the last is {}", text.field->key,
-                          unit_names[static_cast<std::size_t>(level)], i,
-                          std::max(residuals[i].from, residuals[i].to), units - 1);
+                          unit_names[static_cast<std::size_t>(level)], i, std::max(residuals[i].from, residuals[i].to),
+                          units - 1);
       }
       costs->set_residuals(level, std::move(residuals));
     }

@@ -253,7 +253,7 @@ void write_machine(const Machine& machine, Output& out) {
 }
 
 Error write_error(const fs::path& file, const char* action, int reason) {
-  const auto status = reason == ENOENT || reason == ENOTDIR                      ? Status::not_found
+  const auto status = reason == ENOENT || reason == ENOTDIR                    ? Status::not_found
                       : reason == EACCES || reason == EPERM || reason == EROFS ? Status::permission_denied
                                                                                : Status::io_error;
   return make_error(status, "{}: cannot {}: {}", file.string(), action, std::strerror(reason));

@@ -53,16 +53,17 @@ Result<void> set_this_thread_affinity(const std::vector<int>& os_indices) {
   if (os_indices.empty()) return make_error(Status::invalid_argument, "cannot pin to an empty list of PUs");
   const auto [lowest, highest] = std::minmax_element(os_indices.begin(), os_indices.end());
   if (*lowest < 0 || *highest > max_id) {
-    return make_error(Status::invalid_argument, "cannot pin to PU {}: ids are 0..{}",
-                      *lowest < 0 ? *lowest : *highest, max_id);
+    return make_error(Status::invalid_argument, "cannot pin to PU {}: ids are 0..{}", *lowest < 0 ? *lowest : *highest,
+                      max_id);
   }
   PuMask mask(*highest + 1);
   for (const int pu : os_indices) mask.set(pu);
   if (sched_setaffinity(0, mask.bytes(), mask.data()) == 0) return {};
   const int reason = errno;
   if (reason == EINVAL) {
-    return make_error(Status::not_found, "cannot pin to PU {}{}: no such PU online, or the cpuset of this process forbids it",
-                      *lowest, os_indices.size() > 1 ? fmt::format("..{}", *highest) : std::string());
+    return make_error(Status::not_found,
+                      "cannot pin to PU {}{}: no such PU online, or the cpuset of this process forbids it", *lowest,
+                      os_indices.size() > 1 ? fmt::format("..{}", *highest) : std::string());
   }
   return make_error(reason == EPERM ? Status::permission_denied : Status::io_error, "cannot pin to PU {}: {}", *lowest,
                     std::strerror(reason));

@@ -74,8 +74,7 @@ std::optional<Mount> find_mount(std::string_view mountinfo, bool unified, std::s
     const auto left = split(line.substr(0, dash), ' ');
     const auto right = split(trimmed(line.substr(dash + 3)), ' ');
     if (left.size() < 5 || right.size() < 3) continue;
-    const bool wanted =
-        unified ? right[0] == "cgroup2" : right[0] == "cgroup" && contains(right.back(), controller);
+    const bool wanted = unified ? right[0] == "cgroup2" : right[0] == "cgroup" && contains(right.back(), controller);
     if (wanted) return Mount{unescaped(left[3]), unescaped(left[4])};
   }
   return std::nullopt;

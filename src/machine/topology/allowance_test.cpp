@@ -16,7 +16,9 @@ namespace fs = std::filesystem;
 /// A directory that plays the root of a file system.
 class FakeRoot : public testing::Test {
  protected:
-  FakeRoot() : root_(fs::temp_directory_path() / ("smelt-allowance-" + std::to_string(getpid()))) { fs::remove_all(root_); }
+  FakeRoot() : root_(fs::temp_directory_path() / ("smelt-allowance-" + std::to_string(getpid()))) {
+    fs::remove_all(root_);
+  }
   ~FakeRoot() override { fs::remove_all(root_); }
 
   void write(const std::string& file, const std::string& text) {
@@ -104,8 +106,13 @@ TEST_F(FakeRoot, QuotasOfVersionOneAtTheirBounds) {
   // Without mountinfo it is looked for where it usually is.
   EXPECT_DOUBLE_EQ(quota_of("50000", "100000"), 0.5);
   EXPECT_DOUBLE_EQ(quota_of("1\n", "1\n"), 1.0);
-  for (const auto& [quota, period] :
-       {std::pair("0", "100000"), {"-1", "100000"}, {"50000", "0"}, {"50000", "-1"}, {"x", "1"}, {"1", "x"}, {"", ""}}) {
+  for (const auto& [quota, period] : {std::pair("0", "100000"),
+                                      {"-1", "100000"},
+                                      {"50000", "0"},
+                                      {"50000", "-1"},
+                                      {"x", "1"},
+                                      {"1", "x"},
+                                      {"", ""}}) {
     EXPECT_EQ(quota_of(quota, period), 0.0) << quota << ", " << period;
   }
   fs::remove(root_ / "sys/fs/cgroup/cpu/job/cpu.cfs_period_us");
@@ -236,7 +243,7 @@ TEST_F(FakeRoot, MountPointWithBlanks) {
 TEST_F(FakeRoot, MountPointsAreUnescaped) {
   write("proc/self/cgroup", "0::/\n");
   const std::pair<const char*, const char*> points[] = {
-      {"a\\134b", "a\\b"}, {"a\\011b", "a\tb"}, {"end\\040", "end "}, {"end\\04", "end\\04"},
+      {"a\\134b", "a\\b"},    {"a\\011b", "a\tb"},    {"end\\040", "end "}, {"end\\04", "end\\04"},
       {"no\\0x0", "no\\0x0"}, {"no\\999", "no\\999"}, {"\\", "\\"}};
   for (const auto& [written, meant] : points) {
     write("proc/self/mountinfo", std::string("30 23 0:26 / /") + written + " rw - cgroup2 cgroup2 rw\n");

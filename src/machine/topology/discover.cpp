@@ -43,8 +43,9 @@ Result<Topology> load_topology() {
   Topology topology(raw);
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   if (hwloc_topology_load(raw) != 0) {
-    return make_error(Status::io_error,
-                      "hwloc cannot read the topology; are HWLOC_SYNTHETIC, HWLOC_XMLFILE or HWLOC_COMPONENTS set wrongly?");
+    return make_error(
+        Status::io_error,
+        "hwloc cannot read the topology; are HWLOC_SYNTHETIC, HWLOC_XMLFILE or HWLOC_COMPONENTS set wrongly?");
   }
   return topology;
 }
@@ -52,9 +53,7 @@ Result<Topology> load_topology() {
 /// Gives dense ids to objects in the order in which they are first asked for.
 class Numbering {
  public:
-  int operator()(hwloc_obj_t object) {
-    return ids_.emplace(object, static_cast<int>(ids_.size())).first->second;
-  }
+  int operator()(hwloc_obj_t object) { return ids_.emplace(object, static_cast<int>(ids_.size())).first->second; }
 
  private:
   std::map<hwloc_obj_t, int> ids_;
@@ -98,7 +97,8 @@ std::map<unsigned, int> efficiency_classes(hwloc_topology_t topology) {
       continue;
     }
     int pu = -1;
-    while ((pu = hwloc_bitmap_next(members.get(), pu)) >= 0) classes[static_cast<unsigned>(pu)] = std::max(efficiency, 0);
+    while ((pu = hwloc_bitmap_next(members.get(), pu)) >= 0)
+      classes[static_cast<unsigned>(pu)] = std::max(efficiency, 0);
   }
   return classes;
 }
@@ -170,7 +170,8 @@ Result<Machine> discover_machine() {
     Machine machine;
     list_pus(raw, nodes, machine);
     if (machine.pus.empty() || machine.pus.size() > max_pus || machine.pus.back().os_index > max_id) {
-      return make_error(Status::not_supported, "this machine has {} PUs, with ids up to {}; 1..{} PUs with ids up to {} are supported",
+      return make_error(Status::not_supported,
+                        "this machine has {} PUs, with ids up to {}; 1..{} PUs with ids up to {} are supported",
                         machine.pus.size(), machine.pus.empty() ? 0 : machine.pus.back().os_index, max_pus, max_id);
     }
     list_memory(raw, nodes, machine);

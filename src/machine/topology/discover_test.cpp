@@ -200,8 +200,10 @@ TEST(Discover, TheCpuIsCalledWhatThereIsAKeyFor) {
 }
 
 TEST(Discover, KindsOfCoresWithoutAnOrderAreOneKind) {
-  auto text = with_replaced(odd_machine, R"( forced_efficiency="0"><info name="CoreType" value="IntelAtom"/>)", R"(><info name="A" value="1"/>)");
-  text = with_replaced(text, R"( forced_efficiency="1"><info name="CoreType" value="IntelCore"/>)", R"(><info name="B" value="2"/>)");
+  auto text = with_replaced(odd_machine, R"( forced_efficiency="0"><info name="CoreType" value="IntelAtom"/>)",
+                            R"(><info name="A" value="1"/>)");
+  text = with_replaced(text, R"( forced_efficiency="1"><info name="CoreType" value="IntelCore"/>)",
+                       R"(><info name="B" value="2"/>)");
   for (const auto& pu : discover_xml(text).pus) EXPECT_EQ(pu.efficiency_class, 0);
   const auto classes = discover_xml(odd_machine);
   EXPECT_EQ(classes.pus[0].efficiency_class, 1);
@@ -209,8 +211,9 @@ TEST(Discover, KindsOfCoresWithoutAnOrderAreOneKind) {
 }
 
 TEST(Discover, PageSizesOfAllNodesOnce) {
-  auto text = with_replaced(odd_machine, R"(<page_type size="4096" count="262144"/>)",
-                       R"(<page_type size="4096" count="262144"/><page_type size="1073741824" count="0"/><page_type size="0" count="0"/>)");
+  auto text = with_replaced(
+      odd_machine, R"(<page_type size="4096" count="262144"/>)",
+      R"(<page_type size="4096" count="262144"/><page_type size="1073741824" count="0"/><page_type size="0" count="0"/>)");
   EXPECT_EQ(discover_xml(text).page_sizes_bytes, (std::vector<std::uint64_t>{4096, 2097152, 1u << 30}));
 }
 

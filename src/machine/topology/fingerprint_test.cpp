@@ -22,8 +22,9 @@ std::string fnv1a(const std::string& text) {
 
 TEST(Fingerprint, IsTheHashOfModelAndPlaces) {
   EXPECT_EQ(fnv1a("a"), "af63dc4c8601ec8c");
-  auto machine = machine_of({{.os_index = 3, .core = 1, .package = 2, .numa_node = 4, .l2 = 5, .l3 = 6, .efficiency_class = 7},
-                             {.os_index = 10}});
+  auto machine =
+      machine_of({{.os_index = 3, .core = 1, .package = 2, .numa_node = 4, .l2 = 5, .l3 = 6, .efficiency_class = 7},
+                  {.os_index = 10}});
   machine.numa_nodes.resize(2);
   EXPECT_EQ(fingerprint_of("CPU \xc3\xa9", machine), fnv1a("CPU \xc3\xa9|2|3,1,2,4,5,6,7|10,0,0,0,0,0,0"));
   machine.numa_nodes[0].memory_bytes = 1;

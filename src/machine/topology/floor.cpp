@@ -68,9 +68,7 @@ bool barrier(ProbeShared& shared, std::uint32_t threads, std::uint32_t times) no
   return await(shared, [&] { return shared.arrived.load(std::memory_order_acquire) >= threads * times; });
 }
 
-double ns_since(std::uint64_t start) noexcept {
-  return static_cast<double>(ticks() - start) / ticks_per_ns();
-}
+double ns_since(std::uint64_t start) noexcept { return static_cast<double>(ticks() - start) / ticks_per_ns(); }
 
 /// A number goes back and forth on a line: rank 0 writes odd ones, rank 1 even ones. Batches until rank 0's time is
 /// over, which says so before the last number of a batch.
@@ -144,7 +142,8 @@ Result<Floor> probe_floor(std::span<const int> os_indices, double time_s) {
   if (os_indices.empty()) return make_error(Status::invalid_argument, "floor: no PU is named");
   (void)ticks_per_ns();  // calibrated before anybody counts on the time
   Probe probe{.shared = ProbeShared(time_s), .pus = {os_indices.front()}};
-  const auto other = std::find_if(os_indices.begin(), os_indices.end(), [&](int pu) { return pu != os_indices.front(); });
+  const auto other =
+      std::find_if(os_indices.begin(), os_indices.end(), [&](int pu) { return pu != os_indices.front(); });
   if (other != os_indices.end()) probe.pus.push_back(*other);
   {
     std::vector<std::jthread> threads;

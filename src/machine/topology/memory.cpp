@@ -45,9 +45,11 @@ memory_detail::Request memory_detail::request_for(const void* address, std::size
                                                   std::span<const int> os_indices) {
   constexpr std::size_t word_bits = 8 * sizeof(unsigned long);
   Request request;
-  request.nodes.resize(static_cast<std::size_t>(*std::max_element(os_indices.begin(), os_indices.end())) / word_bits + 1);
+  request.nodes.resize(static_cast<std::size_t>(*std::max_element(os_indices.begin(), os_indices.end())) / word_bits +
+                       1);
   for (const int os_index : os_indices) {
-    request.nodes[static_cast<std::size_t>(os_index) / word_bits] |= 1ul << (static_cast<std::size_t>(os_index) % word_bits);
+    request.nodes[static_cast<std::size_t>(os_index) / word_bits] |=
+        1ul << (static_cast<std::size_t>(os_index) % word_bits);
   }
   request.max_node = request.nodes.size() * word_bits + 1;
   request.start = page_of(address);

@@ -1,7 +1,6 @@
 #include "machine/topology/memory.hpp"
 
 #include <gtest/gtest.h>
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -60,9 +59,12 @@ TEST(Memory, IsAskedForInWholePages) {
     std::size_t bytes;
     std::uintptr_t start;
     std::size_t pages;
-  } cases[] = {{8 * page, 1, 8 * page, 1},          {8 * page, page, 8 * page, 1},
-               {8 * page, page + 1, 8 * page, 2},   {8 * page + 1, page, 8 * page, 2},
-               {9 * page - 1, 1, 8 * page, 1},      {9 * page - 1, 2, 8 * page, 2},
+  } cases[] = {{8 * page, 1, 8 * page, 1},
+               {8 * page, page, 8 * page, 1},
+               {8 * page, page + 1, 8 * page, 2},
+               {8 * page + 1, page, 8 * page, 2},
+               {9 * page - 1, 1, 8 * page, 1},
+               {9 * page - 1, 2, 8 * page, 2},
                {8 * page + 100, 5 * page, 8 * page, 6}};
   for (const auto& each : cases) {
     const auto request = memory_detail::request_for(reinterpret_cast<void*>(each.address), each.bytes, std::array{0});

@@ -9,12 +9,12 @@ namespace smelt {
 
 struct NodeMemory {
   int os_index = 0;
-  std::vector<int> pus{};            ///< os_index of its PUs that are online; empty for memory alone (CXL, HBM)
-  std::vector<int> distances{};      ///< as firmware tells (10: itself), to each node of MemoryView::nodes
-  std::uint64_t total_bytes = 0;     ///< 0: it has no memory
-  std::uint64_t free_bytes = 0;      ///< not in use at all now; page cache does not count as free
-  std::uint64_t cached_bytes = 0;    ///< page cache, which the kernel gives up for others
-  bool allowed = true;               ///< the cpuset lets this process take its memory
+  std::vector<int> pus{};          ///< os_index of its PUs that are online; empty for memory alone (CXL, HBM)
+  std::vector<int> distances{};    ///< as firmware tells (10: itself), to each node of MemoryView::nodes
+  std::uint64_t total_bytes = 0;   ///< 0: it has no memory
+  std::uint64_t free_bytes = 0;    ///< not in use at all now; page cache does not count as free
+  std::uint64_t cached_bytes = 0;  ///< page cache, which the kernel gives up for others
+  bool allowed = true;             ///< the cpuset lets this process take its memory
 
   bool usable() const noexcept { return allowed && total_bytes > 0; }
 };

@@ -42,7 +42,8 @@ Error refused(const char* what, std::size_t size_bytes) {
   return make_error(status, "cannot {} {} bytes: {}", what, size_bytes, std::strerror(reason));
 }
 
-Result<void> set_policy(void* address, std::size_t size_bytes, int mode, std::span<const int> nodes, bool move, const char* what) {
+Result<void> set_policy(void* address, std::size_t size_bytes, int mode, std::span<const int> nodes, bool move,
+                        const char* what) {
   if (size_bytes == 0 || nodes.empty()) return {};
   if (memory_detail::set_policy(memory_detail::request_for(address, size_bytes, nodes), mode, move) == 0) return {};
   return refused(what, size_bytes);
@@ -62,7 +63,8 @@ void* map_aligned(std::size_t size_bytes, std::size_t alignment) {
 
 void* map_reserved(std::size_t size_bytes, std::size_t page_bytes) {
   const int size_flag = std::countr_zero(page_bytes) << MAP_HUGE_SHIFT;
-  return mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | size_flag, -1, 0);
+  return mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | size_flag, -1,
+              0);
 }
 
 /// The same for kernels before MADV_POPULATE_WRITE. The bytes are written as they are.
@@ -116,8 +118,8 @@ PageMapping::~PageMapping() {
 
 Result<PageMapping> PageMapping::map(std::size_t size_bytes, PageKind kind, std::size_t page_bytes) {
   if (size_bytes == 0 || size_bytes > std::size_t{1} << 46 || !std::has_single_bit(page_bytes)) {
-    return make_error(Status::invalid_argument, "a mapping of {} bytes in pages of {}: must be 1 to 2^46 bytes", size_bytes,
-                      page_bytes);
+    return make_error(Status::invalid_argument, "a mapping of {} bytes in pages of {}: must be 1 to 2^46 bytes",
+                      size_bytes, page_bytes);
   }
   const auto size = rounded_up(size_bytes, page_bytes);
   void* const memory = kind == PageKind::reserved ? map_reserved(size, page_bytes) : map_aligned(size, page_bytes);

@@ -59,7 +59,8 @@ class PageMapping {
 Result<void> set_node_policy(void* address, std::size_t size_bytes, int node, bool move = false);
 
 /// The same in turns, page by page, over several nodes.
-Result<void> set_interleave_policy(void* address, std::size_t size_bytes, std::span<const int> nodes, bool move = false);
+Result<void> set_interleave_policy(void* address, std::size_t size_bytes, std::span<const int> nodes,
+                                   bool move = false);
 
 /// Makes all pages of the range be there, zeroed if they were not. Errors: out_of_memory.
 Result<void> populate(void* address, std::size_t size_bytes);

@@ -20,9 +20,9 @@ namespace {
 using testing::HasSubstr;
 
 constexpr std::size_t mib = std::size_t{1} << 20;
-constexpr Placement all_placements[] = {Placement::best,        Placement::first_touch, Placement::single_node,
-                                        Placement::interleaved, Placement::partitioned, Placement::replicated,
-                                        Placement::writable_replicas};
+constexpr Placement all_placements[] = {
+    Placement::best,        Placement::first_touch, Placement::single_node,      Placement::interleaved,
+    Placement::partitioned, Placement::replicated,  Placement::writable_replicas};
 
 ArrayOptions with(Placement placement, PageSize pages = PageSize::best) {
   ArrayOptions options;
@@ -60,7 +60,8 @@ TEST(Array, AllPagesAreThereAndWhereSaysSo) {
 }
 
 TEST(Array, FirstTouchLeavesPagesToTheProgram) {
-  if (memory::home_nodes().size() == 1 && !Array<char>::create(4096)->where()) GTEST_SKIP() << "move_pages is forbidden here";
+  if (memory::home_nodes().size() == 1 && !Array<char>::create(4096)->where())
+    GTEST_SKIP() << "move_pages is forbidden here";
   auto array = Array<char>::create(8 * mib, with(Placement::first_touch, PageSize::base));
   ASSERT_TRUE(array);
   (*array)[0] = 1;
@@ -91,7 +92,8 @@ TEST(Array, CopiesAndFillsReachEveryElementOfEveryCopy) {
       }
       array->fill(77);
       for (int copy = 0; copy < array->copies(); ++copy) {
-        ASSERT_TRUE(std::all_of(array->copy(copy).begin(), array->copy(copy).end(), [](auto value) { return value == 77; }));
+        ASSERT_TRUE(
+            std::all_of(array->copy(copy).begin(), array->copy(copy).end(), [](auto value) { return value == 77; }));
       }
     }
   }
@@ -363,9 +365,8 @@ TEST(ArrayOnRanks, FramesPerThreadAndPerNode) {
   ASSERT_TRUE(sums);
   ASSERT_EQ(sums->size(), 2);
   ASSERT_TRUE(communicator.run([&](Rank& rank) { (*sums)[rank.rank()].push_back(10 + rank.rank()); }));
-  const int total = sums->combine(0, [](int so_far, const std::vector<int>& each) {
-    return std::accumulate(each.begin(), each.end(), so_far);
-  });
+  const int total = sums->combine(
+      0, [](int so_far, const std::vector<int>& each) { return std::accumulate(each.begin(), each.end(), so_far); });
   EXPECT_EQ(total, 1 + 10 + 1 + 11);
   auto nodes = PerNode<int>::create(4);
   ASSERT_TRUE(nodes);

@@ -72,7 +72,8 @@ template <class Work>
 std::vector<NodeTask> tasks_for(Storage& storage, const MemoryView& view, const Work& work) {
   std::vector<NodeTask> tasks;
   for (auto& copy : storage.copies) {
-    for (const auto& piece : pieces_of(runs_or_shares(storage.layout, copy), view, storage.layout.element_bytes, line_bytes)) {
+    for (const auto& piece :
+         pieces_of(runs_or_shares(storage.layout, copy), view, storage.layout.element_bytes, line_bytes)) {
       std::byte* const to = copy.data + piece.first_byte;
       const std::size_t bytes = piece.last_byte - piece.first_byte, offset = piece.first_byte;
       tasks.push_back({piece.node, [=] { work(to, offset, bytes); }});
@@ -185,7 +186,8 @@ Result<Whereabouts> Block::where(int copy) const {
 Transfer Block::start_copy(const void* from) {
   const auto* const source = static_cast<const std::byte*>(from);
   const auto copy = [source](CopyMethod method) {
-    return [source, method](std::byte* to, std::size_t offset, std::size_t bytes) { method(to, source + offset, bytes); };
+    return
+        [source, method](std::byte* to, std::size_t offset, std::size_t bytes) { method(to, source + offset, bytes); };
   };
   if (storage_->layout.size_bytes() < least_threaded_bytes) {
     for (auto& each : storage_->copies) copy_by_library(each.data, source, storage_->layout.size_bytes());
@@ -199,7 +201,8 @@ Transfer Block::start_copy(const void* from) {
 
 Transfer Block::start_fill(const void* value, Fill fill) {
   if (storage_->layout.size_bytes() < least_threaded_bytes) {
-    for (auto& each : storage_->copies) fill(each.data, storage_->layout.size_bytes(), value, storage_->layout.element_bytes);
+    for (auto& each : storage_->copies)
+      fill(each.data, storage_->layout.size_bytes(), value, storage_->layout.element_bytes);
     return {};
   }
   const auto view = read_memory_view();

@@ -33,8 +33,8 @@ Result<std::vector<int>> decide_nodes(const ArrayOptions& options, std::vector<i
   for (const int node : wished) {
     if (std::find(usable.begin(), usable.end(), node) == usable.end()) {
       if (!options.numa_nodes.empty()) {
-        return make_error(Status::invalid_argument, "{}: NUMA node {} has no memory that this process may use", options.name,
-                          node);
+        return make_error(Status::invalid_argument, "{}: NUMA node {} has no memory that this process may use",
+                          options.name, node);
       }
       continue;  // ranks on a node without memory
     }
@@ -58,8 +58,8 @@ int nearest_usable(const MemoryView& view, int node) {
   });
 }
 
-/// What `best` is. Replicas only of arrays that are said to be read-only after they were filled: what is written through
-/// a pointer into one copy, the others would not have.
+/// What `best` is. Replicas only of arrays that are said to be read-only after they were filled: what is written
+/// through a pointer into one copy, the others would not have.
 Placement decide_best(std::size_t count, std::size_t element_bytes, const ArrayOptions& options, std::size_t nodes) {
   if (nodes == 1) return Placement::single_node;
   static const Machine machine = [] {
@@ -113,7 +113,10 @@ std::vector<PageRun> Layout::runs_of(std::size_t index) const {
 Result<Layout> plan_layout(std::size_t count, std::size_t element_bytes, const ArrayOptions& options,
                            std::vector<int> part_nodes, const MemoryView& view) {
   if (auto checked = check_options(count, element_bytes, options); !checked) return checked.error();
-  Layout layout{.count = count, .element_bytes = element_bytes, .placement = options.placement, .strict = options.strict,
+  Layout layout{.count = count,
+                .element_bytes = element_bytes,
+                .placement = options.placement,
+                .strict = options.strict,
                 .name = options.name};
   auto nodes = decide_nodes(options, options.numa_nodes.empty() ? part_nodes : options.numa_nodes, view);
   if (!nodes) return nodes.error();
@@ -126,8 +129,9 @@ Result<Layout> plan_layout(std::size_t count, std::size_t element_bytes, const A
     layout.nodes = {options.numa_nodes.empty() ? here : layout.nodes.front()};
   }
   decide_parts(layout, options, std::move(part_nodes), view);
-  const std::size_t spread =
-      layout.placement == Placement::interleaved || layout.placement == Placement::partitioned ? layout.nodes.size() : 1;
+  const std::size_t spread = layout.placement == Placement::interleaved || layout.placement == Placement::partitioned
+                                 ? layout.nodes.size()
+                                 : 1;
   auto pages =
       decide_pages(options.pages, layout.size_bytes(), spread, options.strict, read_page_support(), layout.notes);
   if (!pages) return make_error(pages.error().status, "{}: {}", options.name, pages.error().message);

@@ -27,7 +27,8 @@ struct Share {
 /// Whole elements and whole lines, as far as there are.
 Share share_of(const Layout& layout, int rank, int ranks) {
   const std::size_t unit = std::lcm(layout.element_bytes, share_unit_bytes), size = layout.size_bytes();
-  const auto units = static_part((size + unit - 1) / unit, static_cast<std::size_t>(rank), static_cast<std::size_t>(ranks));
+  const auto units =
+      static_part((size + unit - 1) / unit, static_cast<std::size_t>(rank), static_cast<std::size_t>(ranks));
   return {std::min(size, units.first * unit), std::min(size, units.last * unit)};
 }
 

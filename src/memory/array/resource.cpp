@@ -16,8 +16,10 @@ struct MemoryResource::State {
   std::unordered_map<void*, memory::Block> blocks;
 };
 
-MemoryResource::MemoryResource(const ArrayOptions& options, std::size_t least_bytes, std::pmr::memory_resource* upstream)
-    : state_(new State{options, least_bytes, upstream == nullptr ? std::pmr::get_default_resource() : upstream, {}, {}}) {}
+MemoryResource::MemoryResource(const ArrayOptions& options, std::size_t least_bytes,
+                               std::pmr::memory_resource* upstream)
+    : state_(
+          new State{options, least_bytes, upstream == nullptr ? std::pmr::get_default_resource() : upstream, {}, {}}) {}
 MemoryResource::~MemoryResource() = default;
 
 Result<std::unique_ptr<MemoryResource>> MemoryResource::create(const ArrayOptions& options, std::size_t least_bytes,

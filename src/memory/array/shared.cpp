@@ -5,7 +5,8 @@
 //   all           agree on an address that is free everywhere, and map there: a replicated array's near copy
 //
 // So the page tables of the processes lead from one address to different copies: replication in page tables
-// ([Kaestle16] 4.4.1). Every step ends with all ranks knowing whether all succeeded; what was made is given up otherwise.
+// ([Kaestle16] 4.4.1). Every step ends with all ranks knowing whether all succeeded; what was made is given up
+// otherwise.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -58,18 +59,21 @@ Result<std::vector<Place>> meet(Rank& rank, const std::string& name) {
   std::set<std::int64_t> pids;
   for (const auto& place : places) {
     if (pids.insert(place.pid).second) continue;
-    return make_error(Status::invalid_argument,
-                      "{}: process {} has several ranks; a shared array takes one per process, threads of one process need none",
-                      name, place.pid);
+    return make_error(
+        Status::invalid_argument,
+        "{}: process {} has several ranks; a shared array takes one per process, threads of one process need none",
+        name, place.pid);
   }
   return places;
 }
 
 Result<void> check_name(const std::string& name) {
-  if (!name.empty() && name.size() <= 100 && name.find('/') == std::string::npos && name.find('\0') == std::string::npos) {
+  if (!name.empty() && name.size() <= 100 && name.find('/') == std::string::npos &&
+      name.find('\0') == std::string::npos) {
     return {};
   }
-  return make_error(Status::invalid_argument, "shared array '{}': a name has 1 to 100 characters without '/'", shown(name));
+  return make_error(Status::invalid_argument, "shared array '{}': a name has 1 to 100 characters without '/'",
+                    shown(name));
 }
 
 std::string segment_name(const std::string& name, std::size_t copy) {
@@ -142,8 +146,10 @@ Result<FixedMapping> reserve_together(Rank& rank, std::size_t bytes) {
       auto* const wanted = reinterpret_cast<void*>(address);
       void* const got =
           mmap(wanted, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-      if (got == wanted) own = FixedMapping(static_cast<std::byte*>(got), bytes);
-      else if (got != MAP_FAILED) munmap(got, bytes);  // kernels before 4.17 do not know the flag
+      if (got == wanted)
+        own = FixedMapping(static_cast<std::byte*>(got), bytes);
+      else if (got != MAP_FAILED)
+        munmap(got, bytes);  // kernels before 4.17 do not know the flag
     }
     const int reserved = own.data() != nullptr;
     int everywhere = 0;
@@ -159,7 +165,8 @@ Result<FixedMapping> reserve_together(Rank& rank, std::size_t bytes) {
 Result<void> map_near(Storage& storage, FixedMapping reserved, int node) {
   const auto near = static_cast<std::size_t>(storage.near(node));
   const Segment& segment = storage.copies[near].segment;
-  void* const mapped = mmap(reserved.data(), segment.size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, segment.fd(), 0);
+  void* const mapped =
+      mmap(reserved.data(), segment.size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, segment.fd(), 0);
   if (mapped == MAP_FAILED) {
     return make_error(Status::io_error, "{}: cannot map it at the common address: {}", storage.layout.name,
                       std::strerror(errno));

@@ -47,14 +47,16 @@ std::string same_everywhere(Rank& rank, std::uint64_t value) {
 }
 
 TEST(SharedArray, OneAddressAndOneContent) {
-  for (const auto placement : {Placement::best, Placement::interleaved, Placement::partitioned, Placement::replicated}) {
+  for (const auto placement :
+       {Placement::best, Placement::interleaved, Placement::partitioned, Placement::replicated}) {
     expect_in_processes(3, [&](Rank& rank) -> std::string {
       ArrayOptions options;
       options.placement = placement;
       auto array = Array<int>::create_shared(rank, "table", 100000, options);
       if (!array) return array.error().message;
       if (!array->same_address()) return "no common address";
-      if (const auto differs = same_everywhere(rank, reinterpret_cast<std::uint64_t>(array->data())); !differs.empty()) {
+      if (const auto differs = same_everywhere(rank, reinterpret_cast<std::uint64_t>(array->data()));
+          !differs.empty()) {
         return "its address " + differs;
       }
       if (array->data() != array->local().data()) return "the near copy is not at the common address";

@@ -63,19 +63,21 @@ Result<void> check_room(const Layout& layout, const MemoryView& view) {
   const std::uint64_t total = layout.size_bytes() * layout.copies();
   if (layout.placement == Placement::first_touch) return {};
   if (total > view.limit_bytes) {
-    return make_error(Status::out_of_memory, "{}: {} bytes, but the cgroup's memory limit leaves {}", layout.name, total,
-                      view.limit_bytes);
+    return make_error(Status::out_of_memory, "{}: {} bytes, but the cgroup's memory limit leaves {}", layout.name,
+                      total, view.limit_bytes);
   }
   std::uint64_t everywhere = 0;
   for (const auto& node : view.nodes) everywhere += node.usable() ? view.available_bytes(node.os_index) : 0;
   if (total > everywhere && everywhere > 0) {
-    return make_error(Status::out_of_memory, "{}: {} bytes, but all NUMA nodes have {} free", layout.name, total, everywhere);
+    return make_error(Status::out_of_memory, "{}: {} bytes, but all NUMA nodes have {} free", layout.name, total,
+                      everywhere);
   }
   if (!layout.strict || view.nodes.size() == 1) return {};
   for (const auto& [node, bytes] : bytes_by_node(layout)) {
     const auto available = view.available_bytes(node);
     if (bytes + spare_bytes <= available) continue;
-    return make_error(Status::out_of_memory, "{}: {} bytes on NUMA node {}, which has {} free; free some, or do not ask for strict placement",
+    return make_error(Status::out_of_memory,
+                      "{}: {} bytes on NUMA node {}, which has {} free; free some, or do not ask for strict placement",
                       layout.name, bytes, node, available);
   }
   return {};
@@ -109,16 +111,18 @@ Result<void> check_pages(const Layout& layout, const Copy& copy) {
     const std::size_t fewest = nodes->size() / layout.nodes.size();
     for (const int node : layout.nodes) {
       if (counts[node] >= fewest && counts[node] <= fewest + 1) continue;
-      return make_error(Status::io_error, "{}: NUMA node {} holds {} of {} pages; it has no memory for its share", layout.name,
-                        node, counts[node], nodes->size());
+      return make_error(Status::io_error, "{}: NUMA node {} holds {} of {} pages; it has no memory for its share",
+                        layout.name, node, counts[node], nodes->size());
     }
   }
   for (const auto& run : copy.runs) {
     for (std::size_t at = run.first_byte; at < run.last_byte; at += layout.pages.bytes) {
       const int node = (*nodes)[at / layout.pages.bytes];
       if (node == run.node) continue;
-      return make_error(Status::io_error, "{}: a page for NUMA node {} lies on node {}; free memory there, or do not ask for strict placement",
-                        layout.name, run.node, node);
+      return make_error(
+          Status::io_error,
+          "{}: a page for NUMA node {} lies on node {}; free memory there, or do not ask for strict placement",
+          layout.name, run.node, node);
     }
   }
   return {};

@@ -81,7 +81,8 @@ class Storage {
   bool same_address = true;       ///< in all processes
 
   std::byte* data() const noexcept {
-    return near_copy.data() != nullptr ? near_copy.data() : copies[static_cast<std::size_t>(std::max(near_index, 0))].data;
+    return near_copy.data() != nullptr ? near_copy.data()
+                                       : copies[static_cast<std::size_t>(std::max(near_index, 0))].data;
   }
   /// The copy for threads on that node: its index, and its memory.
   int near(int node) const noexcept;

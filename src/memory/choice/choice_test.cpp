@@ -1,5 +1,5 @@
-// The choice on the machines of the thesis, whose memory figures it does not give: plausible ones, of which only signs and
-// orders are asserted ([Kaestle16] tables 4.1 to 4.3, figures 4.4 and 4.5).
+// The choice on the machines of the thesis, whose memory figures it does not give: plausible ones, of which only signs
+// and orders are asserted ([Kaestle16] tables 4.1 to 4.3, figures 4.4 and 4.5).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,12 +52,22 @@ std::vector<ArrayUse> pagerank() {
   const auto node_bytes = static_cast<std::uint64_t>(8 * graph_nodes);
   std::vector<ArrayUse> arrays = {
       {.name = "begin", .size_bytes = node_bytes, .random_accesses = 0.1 * iterations * graph_edges, .read_only = true},
-      {.name = "r_begin", .size_bytes = node_bytes, .sequential_bytes = 8 * iterations * graph_nodes, .read_only = true},
-      {.name = "r_node_idx", .size_bytes = static_cast<std::uint64_t>(8 * graph_edges),
-       .sequential_bytes = 8 * iterations * graph_edges, .read_only = true},
-      {.name = "pg_rank", .size_bytes = node_bytes, .random_accesses = 0.35 * iterations * graph_edges,
+      {.name = "r_begin",
+       .size_bytes = node_bytes,
+       .sequential_bytes = 8 * iterations * graph_nodes,
+       .read_only = true},
+      {.name = "r_node_idx",
+       .size_bytes = static_cast<std::uint64_t>(8 * graph_edges),
+       .sequential_bytes = 8 * iterations * graph_edges,
+       .read_only = true},
+      {.name = "pg_rank",
+       .size_bytes = node_bytes,
+       .random_accesses = 0.35 * iterations * graph_edges,
        .written_bytes = 8 * iterations * graph_nodes},
-      {.name = "pg_rank_nxt", .size_bytes = node_bytes, .sequential_bytes = 16 * iterations * graph_nodes, .loop_index = true},
+      {.name = "pg_rank_nxt",
+       .size_bytes = node_bytes,
+       .sequential_bytes = 16 * iterations * graph_nodes,
+       .loop_index = true},
   };
   for (auto& use : arrays) use.phases = 1000;  // the thesis's times are without loading the graph
   return arrays;
@@ -93,9 +103,12 @@ TEST(Choice, OneNodeForAllIsFarSlower) {
 }
 
 TEST(Choice, Table41WritableReplicasCostMoreTheMoreThereAre) {
-  const std::vector<ArrayUse> arrays = {{.name = "dist_nxt", .size_bytes = static_cast<std::uint64_t>(8 * graph_nodes),
-                                         .sequential_bytes = 8 * graph_nodes, .random_accesses = 2e7,
-                                         .written_bytes = graph_nodes, .phases = 1000}};
+  const std::vector<ArrayUse> arrays = {{.name = "dist_nxt",
+                                         .size_bytes = static_cast<std::uint64_t>(8 * graph_nodes),
+                                         .sequential_bytes = 8 * graph_nodes,
+                                         .random_accesses = 2e7,
+                                         .written_bytes = graph_nodes,
+                                         .phases = 1000}};
   const auto at = [&](const Machine& machine, Placement placement) {
     const PlacementCandidate placed{placement, mib2};
     return phase_ns(machine, arrays, {&placed, 1});

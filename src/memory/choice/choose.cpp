@@ -16,8 +16,8 @@ using memory::Platform;
 constexpr double tie = 1.001;  ///< predictions this close are equal
 constexpr double least_pages_per_node = 2;
 constexpr std::uint64_t large_page_bytes = 1u << 30;
-constexpr const char* names[] = {"best", "first_touch", "single_node", "interleaved", "partitioned", "replicated",
-                                 "writable_replicas"};
+constexpr const char* names[] = {"best",        "first_touch", "single_node",      "interleaved",
+                                 "partitioned", "replicated",  "writable_replicas"};
 
 bool is_replicated(const PlacementCandidate& candidate) { return candidate.placement == Placement::replicated; }
 
@@ -51,7 +51,8 @@ class Chooser {
     PlacementChoice choice{.name = arrays_[x].name, .chosen = placed_[x]};
     choice.chosen.phase_ns = total_ns();
     for (auto& other : options_of(x, true)) {
-      if (other.placement != placed_[x].placement || other.page_bytes != placed_[x].page_bytes) choice.others.push_back(other);
+      if (other.placement != placed_[x].placement || other.page_bytes != placed_[x].page_bytes)
+        choice.others.push_back(other);
     }
     std::stable_sort(choice.others.begin(), choice.others.end(),
                      [](const auto& a, const auto& b) { return a.phase_ns < b.phase_ns; });
@@ -69,8 +70,8 @@ class Chooser {
     return platform_.costs.page_bytes.empty() ? 4096 : static_cast<std::uint64_t>(platform_.costs.page_bytes.front());
   }
 
-  /// Huge pages where each node still gets its share of them; small arrays stay on small pages, which have TLB entries of
-  /// their own.
+  /// Huge pages where each node still gets its share of them; small arrays stay on small pages, which have TLB entries
+  /// of their own.
   std::uint64_t best_page(const ArrayUse& use) const {
     std::uint64_t best = base_page();
     for (const double bytes : platform_.costs.page_bytes) {
@@ -168,7 +169,8 @@ class Chooser {
                                                  : "one NUMA node, and too small for huge pages";
     }
     switch (placed_[x].placement) {
-      case Placement::partitioned: return "only accessed by the index of the loop: every thread finds its part on its node";
+      case Placement::partitioned:
+        return "only accessed by the index of the loop: every thread finds its part on its node";
       case Placement::replicated:
         return use.read_only ? "read-only, and a copy fits into every node: all reads are near"
                              : "near reads gain more than passing on what is written costs";
@@ -202,8 +204,11 @@ Result<Placement> parse_placement(std::string_view name) {
 }
 
 ArrayUse use_of(std::string name, std::uint64_t elements, std::uint64_t element_bytes, const AccessHints& hints) {
-  ArrayUse use{.name = std::move(name), .size_bytes = elements * element_bytes, .loop_index = hints.loop_index,
-               .read_only = hints.read_only, .phases = hints.phases};
+  ArrayUse use{.name = std::move(name),
+               .size_bytes = elements * element_bytes,
+               .loop_index = hints.loop_index,
+               .read_only = hints.read_only,
+               .phases = hints.phases};
   const double count = static_cast<double>(elements), bytes = static_cast<double>(use.size_bytes);
   const double accesses = hints.reads_per_element + hints.writes_per_element;
   constexpr std::size_t line = 64;
@@ -227,7 +232,8 @@ ArrayUse use_of(std::string name, std::uint64_t elements, std::uint64_t element_
 Result<PlacementPlan> choose_placements(const Machine& machine, std::span<const ArrayUse> arrays,
                                         const PlacementOptions& options) {
   for (const auto& use : arrays) {
-    const bool sane = use.sequential_bytes >= 0 && use.random_accesses >= 0 && use.written_bytes >= 0 && use.phases >= 0;
+    const bool sane =
+        use.sequential_bytes >= 0 && use.random_accesses >= 0 && use.written_bytes >= 0 && use.phases >= 0;
     if (use.size_bytes > 0 && sane) continue;
     return make_error(Status::invalid_argument, "array '{}': its size must be above 0, and counts must be 0 or more",
                       shown(use.name));

@@ -7,7 +7,8 @@
 namespace smelt {
 namespace {
 
-// Where memory has not been measured: figures of a usual server of today. They decide nothing but the order of placements.
+// Where memory has not been measured: figures of a usual server of today. They decide nothing but the order of
+// placements.
 constexpr double local_ns = 95, package_ns = 120, remote_ns = 150, in_flight = 10;
 constexpr double thread_gbs = 12, node_gbs = 60, link_share = 0.4;
 constexpr double kib4 = 4096, mib2 = 2 << 20, gib1 = 1 << 30;
@@ -118,7 +119,8 @@ double walk_ns(const MemoryCosts& costs, std::uint64_t page_bytes, std::uint64_t
 }
 
 Platform platform_of(const Machine& machine, int threads) {
-  Platform platform{.costs = memory_costs(machine), .homes = homes_of(machine), .threads = threads_per_node(machine, threads)};
+  Platform platform{
+      .costs = memory_costs(machine), .homes = homes_of(machine), .threads = threads_per_node(machine, threads)};
   platform.nodes = node_count(machine);
   platform.all_threads = std::max(1, std::accumulate(platform.threads.begin(), platform.threads.end(), 0));
   for (const std::size_t a : platform.homes) {

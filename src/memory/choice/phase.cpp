@@ -5,7 +5,8 @@
 //               + written * (replicas - 1) / link + size / link / phases
 //
 // A random access moves 64 bytes. Interleaved over n nodes: ceil(pages / n) pages on the fullest one. Partitioned: own
-// pages, but those that two parts share. Replicas are made once, by all nodes at a time; what is written goes to all others.
+// pages, but those that two parts share. Replicas are made once, by all nodes at a time; what is written goes to all
+// others.
 #include <algorithm>
 #include <cmath>
 
@@ -33,7 +34,8 @@ void set_shares(const Platform& platform, const ArrayUse& use, const PlacementCa
     return;
   }
   const double n = static_cast<double>(homes.size());
-  const double pages = std::max(1.0, std::ceil(static_cast<double>(use.size_bytes) / static_cast<double>(placed.page_bytes)));
+  const double pages =
+      std::max(1.0, std::ceil(static_cast<double>(use.size_bytes) / static_cast<double>(placed.page_bytes)));
   const bool own_parts = (placed.placement == Placement::partitioned || placed.placement == Placement::first_touch) &&
                          use.loop_index && pages >= n;
   if (own_parts) {
@@ -63,9 +65,11 @@ void add_accesses(const Platform& platform, const ArrayUse& use, const Placement
     set_shares(platform, use, placed, a, home, shares);
     const double part = platform.threads[a] / static_cast<double>(platform.all_threads);
     for (std::size_t m = 0; m < platform.nodes; ++m) {
-      const double sequential = use.sequential_bytes * part * shares[m], random = use.random_accesses * part * shares[m];
-      load.thread_ns[a] += (sequential / platform.costs.read_gbs(a, m) + random * (platform.costs.gather_ns(a, m) + walk)) /
-                           platform.threads[a];
+      const double sequential = use.sequential_bytes * part * shares[m],
+                   random = use.random_accesses * part * shares[m];
+      load.thread_ns[a] +=
+          (sequential / platform.costs.read_gbs(a, m) + random * (platform.costs.gather_ns(a, m) + walk)) /
+          platform.threads[a];
       const double traffic = sequential + random * access_bytes;
       load.served[m] += traffic;
       if (a == m) continue;
@@ -76,8 +80,7 @@ void add_accesses(const Platform& platform, const ArrayUse& use, const Placement
 }
 
 double replica_ns(const Platform& platform, const ArrayUse& use, const PlacementCandidate& placed) {
-  const bool replicas =
-      placed.placement == Placement::replicated || placed.placement == Placement::writable_replicas;
+  const bool replicas = placed.placement == Placement::replicated || placed.placement == Placement::writable_replicas;
   if (!replicas || platform.link_gbs <= 0.0) return 0.0;
   const double others = static_cast<double>(platform.homes.size() - 1);
   const double making_bytes = others > 0 ? static_cast<double>(use.size_bytes) / std::max(1.0, use.phases) : 0.0;
@@ -96,7 +99,8 @@ double phase_on(const Platform& platform, std::span<const ArrayUse> arrays, std:
   double slowest_ns = *std::max_element(load.thread_ns.begin(), load.thread_ns.end());
   for (std::size_t m = 0; m < platform.nodes; ++m) {
     slowest_ns = std::max(slowest_ns, load.served[m] / platform.costs.read_all_gbs(m, m));
-    if (platform.link_gbs > 0.0) slowest_ns = std::max(slowest_ns, std::max(load.into[m], load.out[m]) / platform.link_gbs);
+    if (platform.link_gbs > 0.0)
+      slowest_ns = std::max(slowest_ns, std::max(load.into[m], load.out[m]) / platform.link_gbs);
   }
   return slowest_ns + load.copies_ns;
 }

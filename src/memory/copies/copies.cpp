@@ -25,7 +25,8 @@ CopyMethod best_copy_method() {
                                                      {costs.copy_nontemporal_gbs, copy_nontemporal},
                                                      {costs.copy_string_gbs, copy_by_string}};
     return std::max_element(std::begin(methods), std::end(methods),
-                            [](const auto& a, const auto& b) { return a.first < b.first; })->second;
+                            [](const auto& a, const auto& b) { return a.first < b.first; })
+        ->second;
   }();
   return best;
 }

@@ -12,8 +12,8 @@
 
 namespace smelt::memory {
 
-/// The copy method that the cached model of this machine measured as fastest for ranges beyond the caches; the C library's
-/// without one. Reads the model once per process.
+/// The copy method that the cached model of this machine measured as fastest for ranges beyond the caches; the C
+/// library's without one. Reads the model once per process.
 CopyMethod best_copy_method();
 
 /// A range of bytes of an array, as large as a thread does at a time, and its node.
@@ -23,8 +23,8 @@ struct Piece {
   int node = 0;
 };
 
-/// The runs in pieces that begin at multiples of both `element_bytes` and `unit_bytes` (where that is possible), some per
-/// PU of each node.
+/// The runs in pieces that begin at multiples of both `element_bytes` and `unit_bytes` (where that is possible), some
+/// per PU of each node.
 std::vector<Piece> pieces_of(std::span<const PageRun> runs, const MemoryView& view, std::size_t element_bytes,
                              std::size_t unit_bytes);
 

@@ -18,12 +18,12 @@ struct NodeTask {
   std::function<void()> work{};
 };
 
-/// PUs of that node that this process may use; of a node without any, those of the nearest that has some; where none are
-/// known, empty. What the process may use: the affinity that it had when the library was loaded.
+/// PUs of that node that this process may use; of a node without any, those of the nearest that has some; where none
+/// are known, empty. What the process may use: the affinity that it had when the library was loaded.
 std::vector<int> workers_of(const MemoryView& view, int node);
 
-/// Runs tasks on threads of their own, as many per node as it has PUs to use, and no more in all than the quota lets run.
-/// Where no thread can be started, the caller of the constructor does the work.
+/// Runs tasks on threads of their own, as many per node as it has PUs to use, and no more in all than the quota lets
+/// run. Where no thread can be started, the caller of the constructor does the work.
 class NodeWorkers {
  public:
   NodeWorkers(const MemoryView& view, std::vector<NodeTask> tasks);

@@ -6,8 +6,8 @@
 namespace smelt::memory {
 namespace {
 
-/// The node with most of the bytes [first, last); `part` is one that begins at or before `first`, and is moved on to the
-/// last one that does.
+/// The node with most of the bytes [first, last); `part` is one that begins at or before `first`, and is moved on to
+/// the last one that does.
 int owner_of(std::size_t first, std::size_t last, std::span<const std::size_t> cuts, std::span<const int> nodes,
              std::size_t element_bytes, std::size_t& part) {
   while (part + 1 < cuts.size() && cuts[part + 1] * element_bytes <= first) ++part;
@@ -16,11 +16,13 @@ int owner_of(std::size_t first, std::size_t last, std::span<const std::size_t> c
     const std::size_t end = p + 1 < cuts.size() ? std::min(last, cuts[p + 1] * element_bytes) : last;
     const std::size_t begin = std::max(first, cuts[p] * element_bytes);
     if (end <= begin) continue;
-    const auto known = std::find_if(shares.begin(), shares.end(), [&](const auto& share) { return share.first == nodes[p]; });
+    const auto known =
+        std::find_if(shares.begin(), shares.end(), [&](const auto& share) { return share.first == nodes[p]; });
     (known != shares.end() ? *known : shares.emplace_back(nodes[p], 0)).second += end - begin;
   }
   return std::max_element(shares.begin(), shares.end(),
-                          [](const auto& a, const auto& b) { return a.second < b.second; })->first;
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
 }
 
 }  // namespace

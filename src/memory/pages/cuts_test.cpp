@@ -38,7 +38,8 @@ TEST(Cuts, PartsOfOneNodeOnAPageCountTogether) {
 TEST(Cuts, RunsTileTheArrayAndEveryPageIsWithAMajority) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
-    const std::size_t count = random() % 200 + 1, element_bytes = random() % 12 + 1, page_bytes = std::size_t{8} << random() % 4;
+    const std::size_t count = random() % 200 + 1, element_bytes = random() % 12 + 1,
+                      page_bytes = std::size_t{8} << random() % 4;
     const std::size_t parts = random() % 7 + 1;
     std::vector<std::size_t> cuts = {0};
     std::vector<int> nodes = {static_cast<int>(random() % 3)};

@@ -18,7 +18,7 @@ void build_allgather_neighbour_exchange(Builder& b) {
   const auto pair_of = [](int block) { return block - block % 2; };
   b.copy(in(), out(b.rank));
   b.exchange(b.neighbour(side), out(b.rank), b.neighbour(side), out(b.neighbour(side)));
-  int sent = pair_of(b.rank);                              // first of the two blocks that are passed on
+  int sent = pair_of(b.rank);                            // first of the two blocks that are passed on
   int received[2] = {pair_of(b.rank), pair_of(b.rank)};  // the last ones by partner
   for (int round = 1; round < b.ranks / 2; ++round) {
     const bool second = round % 2 == 1;
@@ -34,11 +34,12 @@ void build_allgather_neighbour_exchange(Builder& b) {
 
 }  // namespace
 
-const Algorithm allgather_neighbour_exchange = {{.name = "allgather_neighbour_exchange",
-                                                 .operation = Operation::allgather,
-                                                 .description = "neighbours on either side by turns exchange two blocks",
-                                                 .access = {Access::channels, Access::direct},
-                                                 .irregular = true},
-                                                build_allgather_neighbour_exchange};
+const Algorithm allgather_neighbour_exchange = {
+    {.name = "allgather_neighbour_exchange",
+     .operation = Operation::allgather,
+     .description = "neighbours on either side by turns exchange two blocks",
+     .access = {Access::channels, Access::direct},
+     .irregular = true},
+    build_allgather_neighbour_exchange};
 
 }  // namespace smelt::plan

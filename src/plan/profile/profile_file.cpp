@@ -352,8 +352,7 @@ std::string format_profile(const Profile& profile) {
       text +=
           fmt::format(R"(    {{"operation": "{}", "sync": "{}", "ranks": {}, "packages": {}, "l3_caches": {}, )",
                       to_string(cell.operation), to_string(cell.sync), shape.ranks, shape.packages, shape.l3_caches);
-      text +=
-          fmt::format("\"ranks_per_pu\": {}, \"processes\": {}, ", shape.ranks_per_pu, shape.processes);
+      text += fmt::format("\"ranks_per_pu\": {}, \"processes\": {}, ", shape.ranks_per_pu, shape.processes);
       if (cell.floor.known()) text += floor_text(cell.floor) + ", ";
       table_floor = cell.floor;
       text += "\"cells\": [\n";

@@ -13,7 +13,8 @@ constexpr double set_up_ns = 200.0;
 /// Cost of reading lines in another PU's cache, as a fraction of copying them (docs/reference/model.md).
 constexpr double read_share = 1.6;
 /// Fraction of the kernel's overhead that a put of a longer block saves compared with a get. Up to that length both
-/// cost the same; the limit is lower if ranks share a PU. Both values are measured (docs/reference/model.md) and not explained.
+/// cost the same; the limit is lower if ranks share a PU. Both values are measured (docs/reference/model.md) and not
+/// explained.
 constexpr double long_put_bytes = 2 << 20, long_put_bytes_crowded = 32 << 10, long_put_share = 0.25;
 /// Lines of a channel with few ranks.
 constexpr double ring_lines = 64;
@@ -36,14 +37,11 @@ double LoweredOp::least_ns() const {
     case Kind::send:
       // An exchange starts a new interval.
       return exchanged ? 0.0 : line_ns + stream_ns / 2 + after_ns;
-    case Kind::receive:
-      return exchanged ? exchange_ns + after_ns : line_ns + stream_ns + after_ns;
+    case Kind::receive: return exchanged ? exchange_ns + after_ns : line_ns + stream_ns + after_ns;
     case Kind::post:
     case Kind::await:
-    case Kind::await_body:
-      return line_ns + after_ns;
-    default:
-      return after_ns;
+    case Kind::await_body: return line_ns + after_ns;
+    default: return after_ns;
   }
 }
 
@@ -119,11 +117,9 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
   const bool combine = move.kind == Move::Kind::recv_combine || move.kind == Move::Kind::exchange_combine ||
                        move.kind == Move::Kind::get_combine || move.kind == Move::Kind::combine;
   switch (move.kind) {
-    case Move::Kind::send:
-      return add_send(move.peer, bytes_of(move.from), ops);
+    case Move::Kind::send: return add_send(move.peer, bytes_of(move.from), ops);
     case Move::Kind::recv:
-    case Move::Kind::recv_combine:
-      return add_receive(move.source, bytes_of(move.to), combine, ops);
+    case Move::Kind::recv_combine: return add_receive(move.source, bytes_of(move.to), combine, ops);
     case Move::Kind::exchange:
     case Move::Kind::exchange_combine: {
       const double bytes = bytes_of(move.to);
@@ -164,9 +160,7 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
                      .line_ns = costs_.recv(move.source, rank_),
                      .way_ns = costs_.message(move.source, rank_)});
       return;
-    case Move::Kind::flush:
-      ops.push_back({.kind = LoweredOp::Kind::flush});
-      return;
+    case Move::Kind::flush: ops.push_back({.kind = LoweredOp::Kind::flush}); return;
   }
 }
 

@@ -52,7 +52,7 @@ struct LoweredProgram {
     double bytes;  ///< over all chunks, into the owner's result
   };
   std::vector<LoweredOp> begin, body, tail, last, end;  ///< last: of the last chunk, if that is shorter; else empty
-  std::vector<Reader> readers;                   ///< of its stage
+  std::vector<Reader> readers;                          ///< of its stage
   std::vector<Put> puts;
   int ticks = 0;  ///< per chunk
   std::size_t chunks = 1, tail_chunks = 0;

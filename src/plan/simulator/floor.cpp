@@ -44,27 +44,18 @@ struct ByteCounts {
 ByteCounts least_amount(Operation operation, double bytes, int ranks) {
   const double n = ranks, once = (n - 1.0) * bytes;
   switch (operation) {
-    case Operation::broadcast:
-      return {.moved = once};
+    case Operation::broadcast: return {.moved = once};
     case Operation::scatter:
-    case Operation::gather:
-      return {.moved = once, .kept = bytes};
+    case Operation::gather: return {.moved = once, .kept = bytes};
     case Operation::allgather:
-    case Operation::alltoall:
-      return {.moved = n * once, .kept = n * bytes, .again = operation == Operation::allgather};
-    case Operation::reduce:
-      return {.moved = once, .combined = once};
-    case Operation::scan:
-      return {.moved = once, .combined = once, .kept = bytes};
-    case Operation::exscan:
-      return {.moved = once, .combined = once - bytes};
-    case Operation::allreduce:
-      return {.moved = 2.0 * once, .combined = once};
-    case Operation::reduce_scatter:
-      return {.moved = n * once, .combined = n * once};
+    case Operation::alltoall: return {.moved = n * once, .kept = n * bytes, .again = operation == Operation::allgather};
+    case Operation::reduce: return {.moved = once, .combined = once};
+    case Operation::scan: return {.moved = once, .combined = once, .kept = bytes};
+    case Operation::exscan: return {.moved = once, .combined = once - bytes};
+    case Operation::allreduce: return {.moved = 2.0 * once, .combined = once};
+    case Operation::reduce_scatter: return {.moved = n * once, .combined = n * once};
     case Operation::barrier:
-    case Operation::two_phase_commit:
-      break;
+    case Operation::two_phase_commit: break;
   }
   return {};
 }
@@ -160,32 +151,24 @@ ByteCosts cheapest_pace(const RankCosts& costs, double whole, int copiers) {
 bool must_hear(Operation operation, int rank, int root) {
   switch (operation) {
     case Operation::broadcast:
-    case Operation::scatter:
-      return rank != root;
+    case Operation::scatter: return rank != root;
     case Operation::reduce:
-    case Operation::gather:
-      return rank == root;
+    case Operation::gather: return rank == root;
     case Operation::scan:
-    case Operation::exscan:
-      return rank > 0;
-    default:
-      return true;
+    case Operation::exscan: return rank > 0;
+    default: return true;
   }
 }
 
 bool must_be_heard(Operation operation, int rank, int root, int ranks) {
   switch (operation) {
     case Operation::broadcast:
-    case Operation::scatter:
-      return rank == root;
+    case Operation::scatter: return rank == root;
     case Operation::reduce:
-    case Operation::gather:
-      return rank != root;
+    case Operation::gather: return rank != root;
     case Operation::scan:
-    case Operation::exscan:
-      return rank + 1 < ranks;
-    default:
-      return true;
+    case Operation::exscan: return rank + 1 < ranks;
+    default: return true;
   }
 }
 

@@ -252,12 +252,10 @@ class ReferenceTimes {
       case Kind::recv:
       case Kind::recv_combine:
       case Kind::exchange:
-      case Kind::exchange_combine:
-        return perform_message(number, move);
+      case Kind::exchange_combine: return perform_message(number, move);
       case Kind::get:
       case Kind::get_combine:
-      case Kind::put:
-        return perform_one_sided(number, move);
+      case Kind::put: return perform_one_sided(number, move);
       case Kind::copy:
       case Kind::combine: {
         const double bytes = bytes_of(rank, move.to);
@@ -272,13 +270,9 @@ class ReferenceTimes {
         rank.clock += 2;
         raise(rank, move.tick);
         return true;
-      case Kind::await:
-        return await(number, move.source, rank.chunk, move.tick);
-      case Kind::await_body:
-        return await(number, move.source, bodies(rank) - 1, rank.schedule.ticks);
-      case Kind::flush:
-        rank.clock = std::max(rank.clock, rank.returned);
-        return !awaits_return(number);
+      case Kind::await: return await(number, move.source, rank.chunk, move.tick);
+      case Kind::await_body: return await(number, move.source, bodies(rank) - 1, rank.schedule.ticks);
+      case Kind::flush: rank.clock = std::max(rank.clock, rank.returned); return !awaits_return(number);
     }
     return false;
   }

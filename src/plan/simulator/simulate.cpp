@@ -235,12 +235,9 @@ void add_call(double call_ns, std::vector<double>& arrival_ns) noexcept {
 const Tree* completion_tree(const Plan& plan) noexcept {
   switch (plan.operation) {
     case Operation::broadcast:
-    case Operation::two_phase_commit:
-      return plan.broadcast_tree ? &*plan.broadcast_tree : nullptr;
-    case Operation::reduce:
-      return plan.reduce_tree ? &*plan.reduce_tree : nullptr;
-    default:
-      return nullptr;
+    case Operation::two_phase_commit: return plan.broadcast_tree ? &*plan.broadcast_tree : nullptr;
+    case Operation::reduce: return plan.reduce_tree ? &*plan.reduce_tree : nullptr;
+    default: return nullptr;
   }
 }
 

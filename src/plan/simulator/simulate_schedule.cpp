@@ -268,13 +268,9 @@ bool ScheduleSimulator::next_part(Rank& rank) {
 /// Runs one operation; false if it must wait.
 bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
   switch (op.kind) {
-    case LoweredOp::Kind::work:
-      return true;
-    case LoweredOp::Kind::send:
-      send(number, rank, op);
-      return true;
-    case LoweredOp::Kind::receive:
-      return receive(number, rank, op);
+    case LoweredOp::Kind::work: return true;
+    case LoweredOp::Kind::send: send(number, rank, op); return true;
+    case LoweredOp::Kind::receive: return receive(number, rank, op);
     case LoweredOp::Kind::post: {
       rank.clock += op.line_ns;
       const std::size_t posted = rank.tick_index(rank.chunk, op.tick) + 1;
@@ -295,8 +291,7 @@ bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
       if (rank.lent > 0 || lets_others_run(rank, rank.returned_ns)) return false;
       rank.clock = std::max(rank.clock, rank.returned_ns);
       return true;
-    case LoweredOp::Kind::reuse_stage:
-      return reuse_stage(rank);
+    case LoweredOp::Kind::reuse_stage: return reuse_stage(rank);
   }
   return true;
 }

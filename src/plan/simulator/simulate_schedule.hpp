@@ -70,7 +70,7 @@ class ScheduleSimulator {
     double clock = 0.0;
     const LoweredOp* at = nullptr;
     const LoweredOp* stop = nullptr;  ///< end of the part
-    double least_after_ns = 0.0;  ///< lower bound for all later parts, including chunks that are not simulated
+    double least_after_ns = 0.0;      ///< lower bound for all later parts, including chunks that are not simulated
     std::size_t chunk = 0;
     std::size_t posted = 0;
     double exchange_start_ns = 0.0;

@@ -1,12 +1,12 @@
 #include "plan/trees/costs.hpp"
 
-#include "machine/costs_by_class.hpp"
-
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
 #include <vector>
+
+#include "machine/costs_by_class.hpp"
 
 namespace smelt::plan {
 
@@ -225,7 +225,8 @@ const float* CostTable::edge_row(int parent, std::vector<float>& row) const {
   thread_local std::vector<SharedUnits> shared;
   shared.resize(places.size());
   places.shared_row(static_cast<std::size_t>(pus[parent]), shared.data());
-  const float* classes = &edge_classes_[static_cast<std::size_t>(places.kind(pus[parent]) * places.kinds() * shared_count)];
+  const float* classes =
+      &edge_classes_[static_cast<std::size_t>(places.kind(pus[parent]) * places.kinds() * shared_count)];
   if (places.kinds() == 1) {
     for (int child = 0; child < size_; ++child) row[child] = classes[shared[pus[child]]];
   } else {

@@ -83,8 +83,8 @@ class DirectedCosts {
 };
 
 /// Costs of one direction in float, row = parent. Groups of up to most_dense_ranks, and all where the machine holds
-/// its costs in full, have two dense n x n matrices: 8 n^2 bytes. Larger ones look costs up by class, in a few KiB; both
-/// give the same numbers.
+/// its costs in full, have two dense n x n matrices: 8 n^2 bytes. Larger ones look costs up by class, in a few KiB;
+/// both give the same numbers.
 class CostTable {
  public:
   static constexpr int most_dense_ranks = 1024;

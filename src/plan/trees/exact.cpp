@@ -35,9 +35,7 @@ std::size_t bit(int rank) { return std::size_t{1} << rank; }
 double ExactTrees::steps(int ranks) { return ranks * std::pow(3.0, ranks - 1); }
 
 ExactTrees::ExactTrees(const DirectedCosts& costs)
-    : n_(costs.size()),
-      send_(static_cast<std::size_t>(n_) * n_),
-      latency_(send_) {
+    : n_(costs.size()), send_(static_cast<std::size_t>(n_) * n_), latency_(send_) {
   for (int p = 0; p < n_; ++p) {
     for (int c = 0; c < n_; ++c) {
       if (p == c) continue;

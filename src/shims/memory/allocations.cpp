@@ -44,19 +44,20 @@ Function original(std::atomic<Function>& kept, const char* name) noexcept {
   return found;
 }
 
-#define SMELT_ORIGINAL(name)                                              \
+#define SMELT_ORIGINAL(name)                                                   \
   static constinit std::atomic<decltype(Original::name)> kept_##name{nullptr}; \
   const auto next = original(kept_##name, #name)
 
 /// Fresh, private, anonymous, writable memory with nothing special about it.
 bool is_plain(int protection, int flags) noexcept {
-  constexpr int special = MAP_NORESERVE | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_GROWSDOWN | MAP_STACK | MAP_HUGETLB | MAP_LOCKED;
+  constexpr int special =
+      MAP_NORESERVE | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_GROWSDOWN | MAP_STACK | MAP_HUGETLB | MAP_LOCKED;
   return (flags & (MAP_PRIVATE | MAP_ANONYMOUS)) == (MAP_PRIVATE | MAP_ANONYMOUS) && (flags & special) == 0 &&
          (protection & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE) && (protection & PROT_EXEC) == 0;
 }
 
-/// Whether malloc is the C library's. Other allocators manage their pages themselves: nothing is to be changed then, not
-/// of their mappings either.
+/// Whether malloc is the C library's. Other allocators manage their pages themselves: nothing is to be changed then,
+/// not of their mappings either.
 bool own_allocator() noexcept {
   static constinit std::atomic<int> known{0};  // 1: yes, 2: no
   int value = known.load(std::memory_order_relaxed);
@@ -68,7 +69,8 @@ bool own_allocator() noexcept {
   Dl_info of_program = {}, own = {};
   const bool ours = dladdr(program, &of_program) != 0 && dladdr(reinterpret_cast<void*>(&is_plain), &own) != 0 &&
                     of_program.dli_fbase == own.dli_fbase;
-  const bool same = dladdr(after_this, &first) != 0 && dladdr(libc, &of_libc) != 0 && first.dli_fbase == of_libc.dli_fbase;
+  const bool same =
+      dladdr(after_this, &first) != 0 && dladdr(libc, &of_libc) != 0 && first.dli_fbase == of_libc.dli_fbase;
   value = ours && same ? 1 : 2;
   known.store(value, std::memory_order_relaxed);
   return value == 1;
@@ -139,7 +141,8 @@ SMELT_PUBLIC void* mmap(void* address, std::size_t bytes, int protection, int fl
   return with_watcher(memory, bytes);
 }
 
-SMELT_PUBLIC void* mmap64(void* address, std::size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
+SMELT_PUBLIC void* mmap64(void* address, std::size_t bytes, int protection, int flags, int file,
+                          off_t offset) noexcept {
   return mmap(address, bytes, protection, flags, file, offset);
 }
 

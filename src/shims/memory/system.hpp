@@ -11,10 +11,10 @@ enum class Mode { off, automatic, interleave, local, huge };
 
 struct System {
   Mode mode = Mode::off;
-  bool asks_for_huge = false;   ///< huge pages are there and have to be asked for (THP "madvise")
-  std::size_t huge_bytes = 0;   ///< size of a huge page
-  const char* why_not = "";     ///< it does not ask for huge pages
-  int nodes = 1;                ///< NUMA nodes with memory that this process may use
+  bool asks_for_huge = false;  ///< huge pages are there and have to be asked for (THP "madvise")
+  std::size_t huge_bytes = 0;  ///< size of a huge page
+  const char* why_not = "";    ///< it does not ask for huge pages
+  int nodes = 1;               ///< NUMA nodes with memory that this process may use
   unsigned long node_mask[16] = {};
 };
 

@@ -30,7 +30,7 @@ constexpr int collapse = 25;
 
 constexpr std::size_t small_bytes = 4096;
 constexpr int most_regions = 512;
-constexpr int samples = 32;           ///< blocks of a region that a look takes in
+constexpr int samples = 32;            ///< blocks of a region that a look takes in
 constexpr int collapsed_at_once = 16;  ///< blocks: what the program might have to wait for
 constexpr int most_block_pages = 512;
 constexpr long first_wait_us = 2000, longest_wait_us = 200'000;
@@ -44,10 +44,10 @@ struct Region {
   std::byte* end = nullptr;
   std::byte* trusted_end = nullptr;
   std::byte* to_collapse = nullptr;  ///< of a dense rest: blocks from here on may still be small pages
-  State state = State::undecided;  ///< of the rest
-  std::size_t open_bytes = 0;      ///< of the trusted part: not yet seen to be dense
-  std::size_t credit_bytes = 0;    ///< of the trusted part: what dense memory that is gone has left
-  bool placed = false;             ///< nothing more is to be found out about its NUMA nodes
+  State state = State::undecided;    ///< of the rest
+  std::size_t open_bytes = 0;        ///< of the trusted part: not yet seen to be dense
+  std::size_t credit_bytes = 0;      ///< of the trusted part: what dense memory that is gone has left
+  bool placed = false;               ///< nothing more is to be found out about its NUMA nodes
 };
 
 struct Totals {
@@ -100,7 +100,9 @@ std::size_t filter_bit(const void* memory) noexcept {
   return (reinterpret_cast<std::uintptr_t>(memory) * 0x9e3779b97f4a7c15u) >> 48;
 }
 
-std::size_t size_of(const std::byte* begin, const std::byte* end) noexcept { return static_cast<std::size_t>(end - begin); }
+std::size_t size_of(const std::byte* begin, const std::byte* end) noexcept {
+  return static_cast<std::size_t>(end - begin);
+}
 
 // ---- policies --------------------------------------------------------------------------------
 
@@ -114,7 +116,8 @@ void interleave(Region& region) noexcept {
   const System& found = system();
   const unsigned long bits = sizeof found.node_mask * CHAR_BIT;
   // Refused in some containers: then pages stay where they are touched first.
-  if (syscall(SYS_mbind, region.begin, size_of(region.begin, region.end), MPOL_INTERLEAVE, found.node_mask, bits, 0) == 0) {
+  if (syscall(SYS_mbind, region.begin, size_of(region.begin, region.end), MPOL_INTERLEAVE, found.node_mask, bits, 0) ==
+      0) {
     totals.interleaved += size_of(region.begin, region.end);
   }
 }
@@ -224,7 +227,8 @@ bool collapse_some(Region& region, std::size_t huge_bytes) noexcept {
   return some;
 }
 
-/// Where one node's threads have touched all there is, and others have a part in the work, the rest goes to all in turns.
+/// Where one node's threads have touched all there is, and others have a part in the work, the rest goes to all in
+/// turns.
 void look_at_nodes(Region& region) noexcept {
   constexpr int wanted = 64, enough = 16;
   void* pages[wanted];
@@ -291,8 +295,10 @@ void* run(void*) noexcept {
       if (regions[i].allocation != nullptr) changed |= watch(regions[i]);
     }
     const Locked locked;
-    if (active || changed) idle = 0, wait_us = first_wait_us;
-    else ++idle, wait_us = std::min(longest_wait_us, wait_us + wait_us / 4);
+    if (active || changed)
+      idle = 0, wait_us = first_wait_us;
+    else
+      ++idle, wait_us = std::min(longest_wait_us, wait_us + wait_us / 4);
     active = false;
     while (idle >= looks_until_sleep && !active) pthread_cond_wait(&wake, &lock);
   }
@@ -308,7 +314,8 @@ void start_watching() noexcept {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, std::max<std::size_t>(64 << 10, static_cast<std::size_t>(sysconf(_SC_THREAD_STACK_MIN))));
+  pthread_attr_setstacksize(&attributes,
+                            std::max<std::size_t>(64 << 10, static_cast<std::size_t>(sysconf(_SC_THREAD_STACK_MIN))));
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the program's
@@ -357,7 +364,11 @@ void add(const void* memory, std::byte* begin, std::byte* end) noexcept {
   Region* const region = free_region();
   if (region == nullptr) return;
   const std::size_t bytes = size_of(begin, end);
-  *region = {.allocation = memory, .begin = begin, .end = end, .trusted_end = begin, .to_collapse = begin,
+  *region = {.allocation = memory,
+             .begin = begin,
+             .end = end,
+             .trusted_end = begin,
+             .to_collapse = begin,
              .placed = found.nodes == 1 || found.mode != Mode::automatic};
   known.fetch_add(1, std::memory_order_relaxed);
   const std::size_t bit = filter_bit(memory);
@@ -434,7 +445,8 @@ namespace {
                mib(totals.bytes));
   std::fprintf(stderr, "  huge pages: asked for at once %.0f MiB, after a look %.0f MiB, of that collapsed %.0f MiB\n",
                mib(totals.trusted), mib(totals.dense), mib(totals.collapsed));
-  if (found.nodes > 1) std::fprintf(stderr, "  interleaved over %d NUMA nodes: %.0f MiB\n", found.nodes, mib(totals.interleaved));
+  if (found.nodes > 1)
+    std::fprintf(stderr, "  interleaved over %d NUMA nodes: %.0f MiB\n", found.nodes, mib(totals.interleaved));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Large allocations of the program, and what becomes of their pages.
 //
-// A huge page makes 2 MiB resident at the first touch of any byte in it. So that programs which use their memory sparsely
-// do not grow, huge pages are asked for where there is evidence that the memory is used densely:
+// A huge page makes 2 MiB resident at the first touch of any byte in it. So that programs which use their memory
+// sparsely do not grow, huge pages are asked for where there is evidence that the memory is used densely:
 //
 //   | trusted                        | rest                                                              |
 //   huge pages at once, as long as     small pages at first. A watching thread looks at which are there: in
@@ -25,8 +25,8 @@ constexpr std::size_t trust_bytes = std::size_t{48} << 20;  ///< of the 64 MiB t
 /// A fresh allocation of anonymous, private, writable memory: [memory, memory + bytes).
 void added(void* memory, std::size_t bytes) noexcept;
 
-/// Before memory is given back or changed: whatever is known of allocations that overlap it is forgotten. Returns when the
-/// watching thread no longer looks at them.
+/// Before memory is given back or changed: whatever is known of allocations that overlap it is forgotten. Returns when
+/// the watching thread no longer looks at them.
 void removed(const void* memory, std::size_t bytes) noexcept;
 
 /// The same for the allocation that begins there, if it is known. Cost where it is not: a load or two.

@@ -1,5 +1,5 @@
-// MPI as far as the shim knows it, without any library's headers: SMELT_MPI_ABI is one of the three ABIs that the room is
-// compiled for, each in a namespace of its own. What is not in the ABI's header is the same in all.
+// MPI as far as the shim knows it, without any library's headers: SMELT_MPI_ABI is one of the three ABIs that the room
+// is compiled for, each in a namespace of its own. What is not in the ABI's header is the same in all.
 //
 // Handles are types of their own, as wide as the ABI's.
 #pragma once

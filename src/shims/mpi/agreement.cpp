@@ -76,8 +76,7 @@ Agreement::~Agreement() {
     // Ranks that have seen that all have opened it rely on this rank's joining the rendezvous.
     int seen = shared_->opened.load(std::memory_order_acquire);
     while (seen >= 0 && seen < team_.size &&
-           !shared_->opened.compare_exchange_weak(seen, SharedAgreement::called_off)) {
-    }
+           !shared_->opened.compare_exchange_weak(seen, SharedAgreement::called_off)) {}
     if (step_ == Step::opened && seen == team_.size) rendezvous();
     if (step_ == Step::rendezvous || local_ != nullptr) wasted.fetch_add(1, std::memory_order_relaxed);
     munmap(shared_, SharedAgreement::bytes(team_.size));
@@ -109,8 +108,7 @@ bool Agreement::open(int call) noexcept {
   (void)decided(call - 1);  // the library served all earlier calls
   int seen = shared_->opened.load(std::memory_order_relaxed);
   // Release: a rank that sees all of them (acquire in advance() and rendezvous()) sees their RankInfo.
-  while (seen >= 0 && !shared_->opened.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) {
-  }
+  while (seen >= 0 && !shared_->opened.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) {}
   return seen >= 0;
 }
 

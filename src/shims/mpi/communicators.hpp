@@ -6,7 +6,6 @@
 // communicators, but from copies of those that it frees again.
 #pragma once
 
-
 #include <utility>
 
 #include "shims/mpi/abi.hpp"

@@ -5,7 +5,6 @@
 // handles of a persistent collective while that exists.
 #pragma once
 
-
 #include <vector>
 
 #include "shims/mpi/abi.hpp"

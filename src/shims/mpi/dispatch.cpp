@@ -428,7 +428,8 @@ void* target_of(unsigned entry, const Library& home) noexcept {
 }  // namespace
 
 /// Target of calls whose slot is not set yet.
-extern "C" [[gnu::visibility("hidden"), gnu::used]] void* smelt_mpi_target(unsigned entry, const void* caller) noexcept {
+extern "C" [[gnu::visibility("hidden"), gnu::used]] void* smelt_mpi_target(unsigned entry,
+                                                                           const void* caller) noexcept {
   const int error = errno;
   void* const target = target_of(entry, home_of(caller));
   if (target == nullptr) absent(entry);

@@ -9,8 +9,9 @@
 // Programs without MPI shall not pay: the library that is preloaded, libsmelt_mpi.so, is this file's alone. What serves
 // functions is in libsmelt_mpi_serve.so beside it, which is loaded once a library is found whose ABI is known.
 //
-// The library is what the calls of the program would reach without the shim: in the global scope, or among the libraries
-// that the caller came with (dlopen with RTLD_LOCAL). What ABI it has its symbols say (recognise() in dispatch.cpp).
+// The library is what the calls of the program would reach without the shim: in the global scope, or among the
+// libraries that the caller came with (dlopen with RTLD_LOCAL). What ABI it has its symbols say (recognise() in
+// dispatch.cpp).
 #pragma once
 
 #include <dlfcn.h>

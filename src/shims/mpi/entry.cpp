@@ -81,14 +81,9 @@ bool serve(MpiTeam& team, const Like& like, SelectionCell* cell, Way way, Descri
   try {
     TranslatedCall task;
     switch (describe(task)) {
-      case TranslatedCall::Disposition::done:
-        *code = MPI_SUCCESS;
-        return true;
-      case TranslatedCall::Disposition::pass:
-        *why = task.why;
-        return false;
-      case TranslatedCall::Disposition::run:
-        break;
+      case TranslatedCall::Disposition::done: *code = MPI_SUCCESS; return true;
+      case TranslatedCall::Disposition::pass: *why = task.why; return false;
+      case TranslatedCall::Disposition::run: break;
     }
     if (team.machines > 1 && !spans_machines(team, task)) {
       *why = not_across;

@@ -1,5 +1,5 @@
-// The MPI functions that a program of the shim's calls: X(name, parameters, arguments) for each, MPI_ and PMPI_ left out.
-// The types in the parameters are those of an ABI (abi.hpp).
+// The MPI functions that a program of the shim's calls: X(name, parameters, arguments) for each, MPI_ and PMPI_ left
+// out. The types in the parameters are those of an ABI (abi.hpp).
 #pragma once
 
 // The functions taken over, with their parameters and arguments. Those with counts are lists over the type of these:
@@ -183,39 +183,39 @@
 #define SMELT_MPI_FREEING(X)                  \
   X(Type_free, (MPI_Datatype * type), (type)) \
   X(Op_free, (MPI_Op * op), (op))
-#define SMELT_MPI_FREEING_COMM(X)           \
+#define SMELT_MPI_FREEING_COMM(X)         \
   X(Comm_free, (MPI_Comm * comm), (comm)) \
   X(Comm_disconnect, (MPI_Comm * comm), (comm))
 
 #define SMELT_MPI_ENDING(X) X(Finalize, (), ())
 
 // MPI_T's control variables.
-#define SMELT_MPI_VARIABLES(X)                                                                                         \
-  X(T_cvar_get_num, (int* number), (number))                                                                           \
-  X(T_cvar_get_info,                                                                                                   \
-    (int index, char* name, int* name_length, int* verbosity, MPI_Datatype* type, MPI_T_enum* values,                  \
-     char* description, int* description_length, int* bind, int* scope),                                               \
-    (index, name, name_length, verbosity, type, values, description, description_length, bind, scope))                 \
-  X(T_cvar_get_index, (const char* name, int* index), (name, index))                                                   \
-  X(T_cvar_handle_alloc, (int index, void* object, MPI_T_cvar_handle* handle, int* count),                             \
-    (index, object, handle, count))                                                                                    \
-  X(T_cvar_handle_free, (MPI_T_cvar_handle * handle), (handle))                                                        \
-  X(T_cvar_read, (MPI_T_cvar_handle handle, void* value), (handle, value))                                             \
-  X(T_cvar_write, (MPI_T_cvar_handle handle, const void* value), (handle, value))                                      \
+#define SMELT_MPI_VARIABLES(X)                                                                         \
+  X(T_cvar_get_num, (int* number), (number))                                                           \
+  X(T_cvar_get_info,                                                                                   \
+    (int index, char* name, int* name_length, int* verbosity, MPI_Datatype* type, MPI_T_enum* values,  \
+     char* description, int* description_length, int* bind, int* scope),                               \
+    (index, name, name_length, verbosity, type, values, description, description_length, bind, scope)) \
+  X(T_cvar_get_index, (const char* name, int* index), (name, index))                                   \
+  X(T_cvar_handle_alloc, (int index, void* object, MPI_T_cvar_handle* handle, int* count),             \
+    (index, object, handle, count))                                                                    \
+  X(T_cvar_handle_free, (MPI_T_cvar_handle * handle), (handle))                                        \
+  X(T_cvar_read, (MPI_T_cvar_handle handle, void* value), (handle, value))                             \
+  X(T_cvar_write, (MPI_T_cvar_handle handle, const void* value), (handle, value))                      \
   X(T_category_get_cvars, (int index, int length, int* indices), (index, length, indices))
 
 // What begins MPI: not served, but who calls it tells which library is the program's.
-#define SMELT_MPI_BEGINNING(X)                           \
-  X(Init, (int* argc, char*** argv), (argc, argv))       \
+#define SMELT_MPI_BEGINNING(X)                     \
+  X(Init, (int* argc, char*** argv), (argc, argv)) \
   X(Init_thread, (int* argc, char*** argv, int required, int* provided), (argc, argv, required, provided))
 
 // All that are served, but for MPIX_X_init.
-#define SMELT_MPI_SERVED(X)  \
-  SMELT_MPI_BLOCKING(X)      \
-  SMELT_MPI_NONBLOCKING(X)   \
-  SMELT_MPI_PERSISTENT(X)    \
-  SMELT_MPI_REQUESTS(X)      \
-  SMELT_MPI_FREEING(X)       \
-  SMELT_MPI_FREEING_COMM(X)  \
-  SMELT_MPI_ENDING(X)        \
+#define SMELT_MPI_SERVED(X) \
+  SMELT_MPI_BLOCKING(X)     \
+  SMELT_MPI_NONBLOCKING(X)  \
+  SMELT_MPI_PERSISTENT(X)   \
+  SMELT_MPI_REQUESTS(X)     \
+  SMELT_MPI_FREEING(X)      \
+  SMELT_MPI_FREEING_COMM(X) \
+  SMELT_MPI_ENDING(X)       \
   SMELT_MPI_VARIABLES(X)

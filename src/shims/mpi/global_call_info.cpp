@@ -24,10 +24,8 @@ bool is_reduction(smelt_operation operation) noexcept {
     case SMELT_REDUCE_SCATTER:
     case SMELT_REDUCE_SCATTERV:
     case SMELT_SCAN:
-    case SMELT_EXSCAN:
-      return true;
-    default:
-      return false;
+    case SMELT_EXSCAN: return true;
+    default: return false;
   }
 }
 

@@ -97,37 +97,17 @@ InterMachineCollective::InterMachineCollective(MpiTeam& team, TranslatedCall& ta
   at_root_ = root_machine_ == team.machine;
   root_local_ = team.local_of[static_cast<std::size_t>(call_.root)];
   switch (call_.operation) {
-    case SMELT_BARRIER:
-      barrier();
-      break;
-    case SMELT_BROADCAST:
-      broadcast();
-      break;
-    case SMELT_REDUCE:
-      reduce();
-      break;
-    case SMELT_ALLREDUCE:
-      allreduce();
-      break;
-    case SMELT_GATHER:
-      gather();
-      break;
-    case SMELT_SCATTER:
-      scatter();
-      break;
+    case SMELT_BARRIER: barrier(); break;
+    case SMELT_BROADCAST: broadcast(); break;
+    case SMELT_REDUCE: reduce(); break;
+    case SMELT_ALLREDUCE: allreduce(); break;
+    case SMELT_GATHER: gather(); break;
+    case SMELT_SCATTER: scatter(); break;
     case SMELT_REDUCE_SCATTER:
-    case SMELT_REDUCE_SCATTERV:
-      reduce_scatter();
-      break;
-    case SMELT_ALLGATHERV:
-      allgatherv();
-      break;
-    case SMELT_ALLTOALL:
-      alltoall();
-      break;
-    default:
-      allgather();
-      break;
+    case SMELT_REDUCE_SCATTERV: reduce_scatter(); break;
+    case SMELT_ALLGATHERV: allgatherv(); break;
+    case SMELT_ALLTOALL: alltoall(); break;
+    default: allgather(); break;
   }
 }
 
@@ -549,17 +529,12 @@ double by_leader(const MpiTeam& team, const TranslatedCall& task) {
   };
   switch (call.operation) {
     case SMELT_GATHER:
-    case SMELT_SCATTER:
-      return all(nullptr);
-    case SMELT_ALLGATHERV:
-      return all(call.out_counts);
+    case SMELT_SCATTER: return all(nullptr);
+    case SMELT_ALLGATHERV: return all(call.out_counts);
     case SMELT_REDUCE_SCATTER:
-    case SMELT_REDUCE_SCATTERV:
-      return all(call.in_counts) * static_cast<double>(element_bytes(task));
-    case SMELT_ALLTOALL:
-      return all(nullptr) * *std::max_element(team.machine_size.begin(), team.machine_size.end());
-    default:
-      return 0;
+    case SMELT_REDUCE_SCATTERV: return all(call.in_counts) * static_cast<double>(element_bytes(task));
+    case SMELT_ALLTOALL: return all(nullptr) * *std::max_element(team.machine_size.begin(), team.machine_size.end());
+    default: return 0;
   }
 }
 
@@ -584,15 +559,12 @@ bool spans_machines(const MpiTeam& team, const TranslatedCall& task) noexcept {
     case SMELT_SCATTER:
     case SMELT_ALLGATHER:
     case SMELT_ALLGATHERV:
-    case SMELT_ALLTOALL:
-      return true;
+    case SMELT_ALLTOALL: return true;
     case SMELT_REDUCE:
     case SMELT_ALLREDUCE:
     case SMELT_REDUCE_SCATTER:
-    case SMELT_REDUCE_SCATTERV:
-      return call.combine == nullptr || call.commutative != 0 || team.in_blocks;
-    default:
-      return false;
+    case SMELT_REDUCE_SCATTERV: return call.combine == nullptr || call.commutative != 0 || team.in_blocks;
+    default: return false;
   }
 }
 

@@ -1,5 +1,5 @@
-// What a thread has asked for lately, one table for all ABIs: a library that is loaded late gets little thread-local memory
-// of the kind that costs nothing to reach.
+// What a thread has asked for lately, one table for all ABIs: a library that is loaded late gets little thread-local
+// memory of the kind that costs nothing to reach.
 #pragma once
 
 #include <cstddef>

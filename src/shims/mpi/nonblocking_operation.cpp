@@ -68,13 +68,13 @@ class NonblockingOperation {
 
   MpiTeam& team;
   std::optional<TranslatedCall> task;
-  smelt_request* work = nullptr;       ///< of one machine
-  smelt_call started = {};             ///< what `work` was made for
-  std::vector<std::size_t> blocks;     ///< its arrays
+  smelt_request* work = nullptr;                     ///< of one machine
+  smelt_call started = {};                           ///< what `work` was made for
+  std::vector<std::size_t> blocks;                   ///< its arrays
   std::unique_ptr<InterMachineCollective> crossing;  ///< of several machines
   NonblockingOperation* next = nullptr;              ///< in the team's queue
-  bool prepared = false;               ///< `work` is persistent
-  bool holds = false;                  ///< retains handles of the program while it is pending
+  bool prepared = false;                             ///< `work` is persistent
+  bool holds = false;                                ///< retains handles of the program while it is pending
 
  private:
   ~NonblockingOperation() {
@@ -485,9 +485,7 @@ const char* take_off(MpiTeam& team, const Description& describe, MPI_Request* re
   }
   const char* why = nullptr;
   switch (fill_in(*operation, describe, code)) {
-    case TranslatedCall::Disposition::pass:
-      why = operation->task->why;
-      break;
+    case TranslatedCall::Disposition::pass: why = operation->task->why; break;
     case TranslatedCall::Disposition::done:
       if (*code == MPI_SUCCESS) *code = start_nothing(request);
       break;

@@ -15,58 +15,56 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
 // What the shim calls and does not take over. Those of MPI 3.1, and a newer one that may be missing.
-#define SMELT_MPI_CALLED(X)                                                                                      \
-  X(Abort, (MPI_Comm, int))                                                                                      \
-  X(Cancel, (MPI_Request*))                                                                                      \
-  X(Comm_call_errhandler, (MPI_Comm, int))                                                                       \
-  X(Comm_create_group, (MPI_Comm, MPI_Group, int tag, MPI_Comm*))                                                \
-  X(Comm_create_keyval, (MPI_Comm_copy_attr_function*, MPI_Comm_delete_attr_function*, int*, void*))             \
-  X(Comm_delete_attr, (MPI_Comm, int))                                                                           \
-  X(Comm_free_keyval, (int*))                                                                                    \
-  X(Comm_group, (MPI_Comm, MPI_Group*))                                                                          \
-  X(Comm_rank, (MPI_Comm, int*))                                                                                 \
-  X(Comm_set_attr, (MPI_Comm, int keyval, void*))                                                                \
-  X(Comm_set_errhandler, (MPI_Comm, MPI_Errhandler))                                                             \
-  X(Comm_size, (MPI_Comm, int*))                                                                                 \
-  X(Comm_split, (MPI_Comm, int color, int key, MPI_Comm*))                                                       \
-  X(Comm_split_type, (MPI_Comm, int kind, int key, MPI_Info, MPI_Comm*))                                         \
-  X(Comm_test_inter, (MPI_Comm, int*))                                                                           \
-  X(Get_address, (const void*, MPI_Aint*))                                                                       \
-  X(Grequest_complete, (MPI_Request))                                                                            \
-  X(Grequest_start,                                                                                              \
-    (MPI_Grequest_query_function*, MPI_Grequest_free_function*, MPI_Grequest_cancel_function*, void* state,      \
-     MPI_Request*))                                                                                              \
-  X(Group_free, (MPI_Group*))                                                                                    \
-  X(Irecv, (void*, int count, MPI_Datatype, int source, int tag, MPI_Comm, MPI_Request*))                        \
-  X(Isend, (const void*, int count, MPI_Datatype, int target, int tag, MPI_Comm, MPI_Request*))                  \
-  X(Op_commutative, (MPI_Op, int*))                                                                              \
-  X(Op_create, (MPI_User_function*, int commute, MPI_Op*))                                                       \
-  X(Pack, (const void*, int count, MPI_Datatype, void* to, int room, int* position, MPI_Comm))                   \
-  X(Query_thread, (int*))                                                                                        \
-  X(Recv, (void*, int count, MPI_Datatype, int source, int tag, MPI_Comm, MPI_Status*))                          \
-  X(Reduce_local, (const void* in, void* inout, int count, MPI_Datatype, MPI_Op))                                \
-  X(Send, (const void*, int count, MPI_Datatype, int target, int tag, MPI_Comm))                                 \
-  X(Status_set_cancelled, (MPI_Status*, int))                                                                    \
-  X(Status_set_elements, (MPI_Status*, MPI_Datatype, int))                                                       \
-  X(Type_commit, (MPI_Datatype*))                                                                                \
-  X(Type_contiguous, (int count, MPI_Datatype, MPI_Datatype*))                                                   \
-  X(Type_create_hindexed_block, (int count, int length, const MPI_Aint* offsets, MPI_Datatype, MPI_Datatype*))   \
-  X(Type_create_keyval, (MPI_Type_copy_attr_function*, MPI_Type_delete_attr_function*, int*, void*))             \
-  X(Type_free_keyval, (int*))                                                                                    \
-  X(Type_get_attr, (MPI_Datatype, int keyval, void* value, int* flag))                                           \
-  X(Type_get_contents,                                                                                           \
-    (MPI_Datatype, int integers, int addresses, int types, int* the_integers, MPI_Aint* the_addresses,           \
-     MPI_Datatype* the_types))                                                                                   \
-  X(Type_get_envelope, (MPI_Datatype, int* integers, int* addresses, int* types, int* combiner))                 \
-  X(Type_get_extent, (MPI_Datatype, MPI_Aint* lower, MPI_Aint* extent))                                          \
-  X(Type_get_true_extent, (MPI_Datatype, MPI_Aint* lower, MPI_Aint* extent))                                     \
-  X(Type_set_attr, (MPI_Datatype, int keyval, void*))                                                            \
-  X(Type_size, (MPI_Datatype, int*))                                                                             \
-  X(Type_size_x, (MPI_Datatype, MPI_Count*))                                                                     \
+#define SMELT_MPI_CALLED(X)                                                                                    \
+  X(Abort, (MPI_Comm, int))                                                                                    \
+  X(Cancel, (MPI_Request*))                                                                                    \
+  X(Comm_call_errhandler, (MPI_Comm, int))                                                                     \
+  X(Comm_create_group, (MPI_Comm, MPI_Group, int tag, MPI_Comm*))                                              \
+  X(Comm_create_keyval, (MPI_Comm_copy_attr_function*, MPI_Comm_delete_attr_function*, int*, void*))           \
+  X(Comm_delete_attr, (MPI_Comm, int))                                                                         \
+  X(Comm_free_keyval, (int*))                                                                                  \
+  X(Comm_group, (MPI_Comm, MPI_Group*))                                                                        \
+  X(Comm_rank, (MPI_Comm, int*))                                                                               \
+  X(Comm_set_attr, (MPI_Comm, int keyval, void*))                                                              \
+  X(Comm_set_errhandler, (MPI_Comm, MPI_Errhandler))                                                           \
+  X(Comm_size, (MPI_Comm, int*))                                                                               \
+  X(Comm_split, (MPI_Comm, int color, int key, MPI_Comm*))                                                     \
+  X(Comm_split_type, (MPI_Comm, int kind, int key, MPI_Info, MPI_Comm*))                                       \
+  X(Comm_test_inter, (MPI_Comm, int*))                                                                         \
+  X(Get_address, (const void*, MPI_Aint*))                                                                     \
+  X(Grequest_complete, (MPI_Request))                                                                          \
+  X(Grequest_start, (MPI_Grequest_query_function*, MPI_Grequest_free_function*, MPI_Grequest_cancel_function*, \
+                     void* state, MPI_Request*))                                                               \
+  X(Group_free, (MPI_Group*))                                                                                  \
+  X(Irecv, (void*, int count, MPI_Datatype, int source, int tag, MPI_Comm, MPI_Request*))                      \
+  X(Isend, (const void*, int count, MPI_Datatype, int target, int tag, MPI_Comm, MPI_Request*))                \
+  X(Op_commutative, (MPI_Op, int*))                                                                            \
+  X(Op_create, (MPI_User_function*, int commute, MPI_Op*))                                                     \
+  X(Pack, (const void*, int count, MPI_Datatype, void* to, int room, int* position, MPI_Comm))                 \
+  X(Query_thread, (int*))                                                                                      \
+  X(Recv, (void*, int count, MPI_Datatype, int source, int tag, MPI_Comm, MPI_Status*))                        \
+  X(Reduce_local, (const void* in, void* inout, int count, MPI_Datatype, MPI_Op))                              \
+  X(Send, (const void*, int count, MPI_Datatype, int target, int tag, MPI_Comm))                               \
+  X(Status_set_cancelled, (MPI_Status*, int))                                                                  \
+  X(Status_set_elements, (MPI_Status*, MPI_Datatype, int))                                                     \
+  X(Type_commit, (MPI_Datatype*))                                                                              \
+  X(Type_contiguous, (int count, MPI_Datatype, MPI_Datatype*))                                                 \
+  X(Type_create_hindexed_block, (int count, int length, const MPI_Aint* offsets, MPI_Datatype, MPI_Datatype*)) \
+  X(Type_create_keyval, (MPI_Type_copy_attr_function*, MPI_Type_delete_attr_function*, int*, void*))           \
+  X(Type_free_keyval, (int*))                                                                                  \
+  X(Type_get_attr, (MPI_Datatype, int keyval, void* value, int* flag))                                         \
+  X(Type_get_contents, (MPI_Datatype, int integers, int addresses, int types, int* the_integers,               \
+                        MPI_Aint* the_addresses, MPI_Datatype* the_types))                                     \
+  X(Type_get_envelope, (MPI_Datatype, int* integers, int* addresses, int* types, int* combiner))               \
+  X(Type_get_extent, (MPI_Datatype, MPI_Aint * lower, MPI_Aint * extent))                                      \
+  X(Type_get_true_extent, (MPI_Datatype, MPI_Aint * lower, MPI_Aint * extent))                                 \
+  X(Type_set_attr, (MPI_Datatype, int keyval, void*))                                                          \
+  X(Type_size, (MPI_Datatype, int*))                                                                           \
+  X(Type_size_x, (MPI_Datatype, MPI_Count*))                                                                   \
   X(Unpack, (const void*, int size, int* position, void* to, int count, MPI_Datatype, MPI_Comm))
 #define SMELT_MPI_CALLED_IF_THERE(X) \
   X(Type_get_envelope_c,             \
-    (MPI_Datatype, MPI_Count* integers, MPI_Count* addresses, MPI_Count* counts, MPI_Count* types, int* combiner))
+    (MPI_Datatype, MPI_Count * integers, MPI_Count * addresses, MPI_Count * counts, MPI_Count * types, int* combiner))
 
 /// Functions of MPI. Of `original` those of MPI 3.1 are there once the shim serves a library (take.cpp).
 struct Original {

@@ -6,7 +6,6 @@
 // persistent collectives pay one jump for that.
 #pragma once
 
-
 #include "shims/mpi/abi.hpp"
 #include "shims/mpi/dispatch.hpp"
 #include "shims/mpi/nonblocking_operation.hpp"
@@ -27,7 +26,8 @@ void mend_waitall() noexcept;
 /// How functions are directed. Once, before serve_requests().
 void direct_by(Direct* direct) noexcept;
 
-/// Whether MPI_X and PMPI_X of requests look for persistent collectives or are the library's. `original` is filled. From the first persistent collective on they look.
+/// Whether MPI_X and PMPI_X of requests look for persistent collectives or are the library's. `original` is filled.
+/// From the first persistent collective on they look.
 void serve_requests(bool here) noexcept;
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

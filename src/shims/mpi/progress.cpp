@@ -2,7 +2,6 @@
 // test of an incomplete request progresses everything in both libraries.
 #include "shims/mpi/progress.hpp"
 
-
 #include <atomic>
 
 #include "shims/mpi/communicators.hpp"
@@ -24,8 +23,7 @@ void unlock() noexcept { busy.clear(std::memory_order_release); }
 
 void prepare_progress() noexcept {
   const MPI_Comm own = own_communicator();
-  while (!try_lock()) {
-  }
+  while (!try_lock()) {}
   if (!prepared) prepared = original.Irecv(&nothing, 1, MPI_CHAR, 0, 1, own, &pending) == MPI_SUCCESS;
   unlock();
 }
@@ -38,8 +36,7 @@ void make_progress(void*) noexcept {
 }
 
 void release_progress() noexcept {
-  while (!try_lock()) {
-  }
+  while (!try_lock()) {}
   if (prepared) {
     original.Cancel(&pending);
     original.Wait(&pending, MPI_STATUS_IGNORE);

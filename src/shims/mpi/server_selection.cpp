@@ -148,8 +148,7 @@ ServerSelection::~ServerSelection() { munmap(memory_, bytes(ranks_)); }
 
 std::unique_ptr<ServerSelection> ServerSelection::open(int fd, std::size_t offset, int ranks, int rank,
                                                        std::uint64_t first) {
-  void* const memory = mmap(nullptr, bytes(ranks), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                            static_cast<off_t>(offset));
+  void* const memory = mmap(nullptr, bytes(ranks), PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
   if (memory == MAP_FAILED) return nullptr;
   try {
     return std::make_unique<ServerSelection>(memory, ranks, rank, first);

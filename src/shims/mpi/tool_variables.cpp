@@ -39,9 +39,7 @@ constexpr Variable variables[] = {
 constexpr int ours = static_cast<int>(std::size(variables));
 constexpr int text_length = 256;  ///< of a text with its zero; a longer one is cut
 
-int count_library(int* number) {
-  return original.T_cvar_get_num(number);
-}
+int count_library(int* number) { return original.T_cvar_get_num(number); }
 
 /// MPI_SUCCESS, or the library's error (it may not be initialized).
 int find_base(int* base) {
@@ -100,8 +98,8 @@ int serve_T_cvar_get_num(int* number) {
   return code;
 }
 
-int serve_T_cvar_get_info(int index, char* name, int* name_length, int* verbosity, MPI_Datatype* type, MPI_T_enum* values,
-             char* description, int* description_length, int* bind, int* scope) {
+int serve_T_cvar_get_info(int index, char* name, int* name_length, int* verbosity, MPI_Datatype* type,
+                          MPI_T_enum* values, char* description, int* description_length, int* bind, int* scope) {
   const auto own = [&](const Variable& variable) {
     give(variable.name, name, name_length);
     give(variable.description, description, description_length);
@@ -113,7 +111,8 @@ int serve_T_cvar_get_info(int index, char* name, int* name_length, int* verbosit
     return MPI_SUCCESS;
   };
   return by_index(index, own, [&](int there) {
-    return original.T_cvar_get_info(there, name, name_length, verbosity, type, values, description, description_length, bind, scope);
+    return original.T_cvar_get_info(there, name, name_length, verbosity, type, values, description, description_length,
+                                    bind, scope);
   });
 }
 

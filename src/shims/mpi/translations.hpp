@@ -211,13 +211,16 @@
 #define SMELT_MPI_KEEP_Alltoall_init_c
 #define SMELT_MPI_KEEP_Reduce_scatter_init kept.keep(counts);
 #define SMELT_MPI_KEEP_Reduce_scatter_init_c SMELT_MPI_KEEP_Reduce_scatter_init
-#define SMELT_MPI_KEEP_Scatterv_init if (team.rank == root) kept.keep(counts, offsets);
+#define SMELT_MPI_KEEP_Scatterv_init \
+  if (team.rank == root) kept.keep(counts, offsets);
 #define SMELT_MPI_KEEP_Scatterv_init_c SMELT_MPI_KEEP_Scatterv_init
-#define SMELT_MPI_KEEP_Gatherv_init if (team.rank == root) kept.keep(counts, offsets);
+#define SMELT_MPI_KEEP_Gatherv_init \
+  if (team.rank == root) kept.keep(counts, offsets);
 #define SMELT_MPI_KEEP_Gatherv_init_c SMELT_MPI_KEEP_Gatherv_init
 #define SMELT_MPI_KEEP_Allgatherv_init kept.keep(counts, offsets);
 #define SMELT_MPI_KEEP_Allgatherv_init_c SMELT_MPI_KEEP_Allgatherv_init
 #define SMELT_MPI_KEEP_Alltoallv_init SMELT_MPI_KEEP_BOTH(in_counts, in_offsets) kept.keep(out_counts, out_offsets);
 #define SMELT_MPI_KEEP_Alltoallv_init_c SMELT_MPI_KEEP_Alltoallv_init
-#define SMELT_MPI_KEEP_Alltoallw_init SMELT_MPI_KEEP_BOTH(in_counts, in_offsets, in_types) kept.keep(out_counts, out_offsets, out_types);
+#define SMELT_MPI_KEEP_Alltoallw_init \
+  SMELT_MPI_KEEP_BOTH(in_counts, in_offsets, in_types) kept.keep(out_counts, out_offsets, out_types);
 #define SMELT_MPI_KEEP_Alltoallw_init_c SMELT_MPI_KEEP_Alltoallw_init

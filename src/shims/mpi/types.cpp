@@ -141,7 +141,7 @@ struct Contents {
     types.resize(static_cast<std::size_t>(counts[2]));
     std::vector<MPI_Datatype> handles(types.size() + 1);
     complete = original.Type_get_contents(type, counts[0], counts[1], counts[2], integers.data(), addresses.data(),
-                                      handles.data()) == MPI_SUCCESS;
+                                          handles.data()) == MPI_SUCCESS;
     if (complete) std::copy_n(handles.begin(), types.size(), types.begin());
     if (!complete) types.clear();
   }
@@ -161,7 +161,8 @@ struct Contents {
       return original.Type_get_envelope(type, &counts[0], &counts[1], &counts[2], &combiner) == MPI_SUCCESS;
     }
     MPI_Count numbers[4] = {};
-    if (original.Type_get_envelope_c(type, &numbers[0], &numbers[1], &numbers[2], &numbers[3], &combiner) != MPI_SUCCESS) {
+    if (original.Type_get_envelope_c(type, &numbers[0], &numbers[1], &numbers[2], &numbers[3], &combiner) !=
+        MPI_SUCCESS) {
       return false;
     }
     counts[0] = static_cast<int>(numbers[0]);
@@ -221,12 +222,9 @@ bool is_dense_made_of(const Contents& of, std::size_t element) {
   switch (of.combiner) {
     case MPI_COMBINER_DUP:
     case MPI_COMBINER_CONTIGUOUS:
-    case MPI_COMBINER_RESIZED:
-      return true;
-    case MPI_COMBINER_VECTOR:
-      return count <= 1 || n[1] == n[2];
-    case MPI_COMBINER_HVECTOR:
-      return count <= 1 || n[1] * width == address(0);
+    case MPI_COMBINER_RESIZED: return true;
+    case MPI_COMBINER_VECTOR: return count <= 1 || n[1] == n[2];
+    case MPI_COMBINER_HVECTOR: return count <= 1 || n[1] * width == address(0);
     case MPI_COMBINER_INDEXED:
       return consecutive(
           count, element, [&](int i) { return number(1 + i); }, [&](int i) { return number(1 + count + i) * width; });
@@ -239,10 +237,8 @@ bool is_dense_made_of(const Contents& of, std::size_t element) {
     case MPI_COMBINER_HINDEXED_BLOCK:
       return consecutive(
           count, element, [&](int) { return n[1]; }, address);
-    case MPI_COMBINER_SUBARRAY:
-      return std::equal(n.begin() + 1, n.begin() + 1 + count, n.begin() + 1 + count);
-    default:
-      return false;
+    case MPI_COMBINER_SUBARRAY: return std::equal(n.begin() + 1, n.begin() + 1 + count, n.begin() + 1 + count);
+    default: return false;
   }
 }
 
@@ -257,12 +253,9 @@ bool is_dense(MPI_Datatype type) {
     case MPI_COMBINER_NAMED:
     case MPI_COMBINER_F90_REAL:
     case MPI_COMBINER_F90_COMPLEX:
-    case MPI_COMBINER_F90_INTEGER:
-      return true;
-    case MPI_COMBINER_STRUCT:
-      return is_dense_struct(of);
-    default:
-      break;
+    case MPI_COMBINER_F90_INTEGER: return true;
+    case MPI_COMBINER_STRUCT: return is_dense_struct(of);
+    default: break;
   }
   Type inner;
   return of.types.size() == 1 && is_dense(of.types[0]) && measure(of.types[0], inner) &&
@@ -364,7 +357,7 @@ int pack(const void* from, std::size_t count, MPI_Datatype type, const Type& lay
     const NonNullBuffer at(begin, type);
     if (at.code != MPI_SUCCESS) return at.code;
     const int code = original.Pack(at.address, static_cast<int>(part), at.type, to + done * layout.size,
-                               static_cast<int>(part * layout.size), &position, own_communicator());
+                                   static_cast<int>(part * layout.size), &position, own_communicator());
     if (code != MPI_SUCCESS) return code;
   }
   return MPI_SUCCESS;
@@ -376,8 +369,8 @@ int unpack(const std::byte* from, void* to, std::size_t count, MPI_Datatype type
     int position = 0;
     const NonNullBuffer at(static_cast<std::byte*>(to) + done * layout.extent, type);
     if (at.code != MPI_SUCCESS) return at.code;
-    const int code = original.Unpack(from + done * layout.size, static_cast<int>(part * layout.size), &position, at.address,
-                                 static_cast<int>(part), at.type, own_communicator());
+    const int code = original.Unpack(from + done * layout.size, static_cast<int>(part * layout.size), &position,
+                                     at.address, static_cast<int>(part), at.type, own_communicator());
     if (code != MPI_SUCCESS) return code;
   }
   return MPI_SUCCESS;

@@ -1,7 +1,6 @@
 // Datatypes: their size, layout, and smelt's name for them.
 #pragma once
 
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

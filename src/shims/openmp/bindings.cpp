@@ -58,7 +58,8 @@ bool is_version_of_llvm(const char* version) noexcept {
 void read_own_entries() noexcept {
   own().each_definition([](std::string_view name, const ElfW(Sym) & symbol) {
     if (!is_function_of_runtimes(name) || entry_count == most_entries) return;
-    const bool llvm = name.starts_with("omp_") ? is_version_of_llvm(own().version_of(symbol)) : !name.starts_with("GOMP_");
+    const bool llvm =
+        name.starts_with("omp_") ? is_version_of_llvm(own().version_of(symbol)) : !name.starts_with("GOMP_");
     entries[entry_count++] = {name, own().address_of(symbol), llvm ? Family::llvm : Family::gnu};
   });
   std::sort(entries, entries + entry_count, [](const InterceptedFunction& a, const InterceptedFunction& b) {
@@ -214,7 +215,8 @@ class BoundLibraries {
 
  private:
   const void** place_of(const LoadedObject& library) noexcept {
-    for (auto i = (reinterpret_cast<std::uintptr_t>(library.id()) >> 4) % most_libraries;; i = (i + 1) % most_libraries) {
+    for (auto i = (reinterpret_cast<std::uintptr_t>(library.id()) >> 4) % most_libraries;;
+         i = (i + 1) % most_libraries) {
       if (ids_[i] == nullptr || ids_[i] == library.id()) return &ids_[i];
     }
   }
@@ -381,8 +383,7 @@ void bind_new_libraries() noexcept {
   // Acquire: pairs with the release in BindingPass::bind().
   if (binding || counts_now().loads == loads.load(std::memory_order_acquire)) return;
   binding = true;
-  for (int rounds = 0; rounds < 64 && !BindingPass().run(); ++rounds) {
-  }
+  for (int rounds = 0; rounds < 64 && !BindingPass().run(); ++rounds) {}
   binding = false;
 }
 

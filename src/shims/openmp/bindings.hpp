@@ -19,8 +19,8 @@
 
 namespace smelt::shims::openmp {
 
-constexpr int most_copies = 8;       ///< copies with stubs; libraries of further copies are bound to them directly
-constexpr int most_entries = 640;    ///< of the shim
+constexpr int most_copies = 8;     ///< copies with stubs; libraries of further copies are bound to them directly
+constexpr int most_entries = 640;  ///< of the shim
 constexpr int stub_bytes = 16;
 
 /// Binds the libraries that were loaded since the last call. Cost: small if there are none.

@@ -54,14 +54,14 @@ struct ThreadState {
   int member = 0;
   std::uint32_t barriers = 0;     ///< in this hot team, the same on all members
   unsigned section = no_section;  ///< the first section of a combined construct, if not yet requested
-  bool copying = false;          ///< runs a single with copyprivate
-  bool reduced_by_lock = false;  ///< LLVM's: a combination must be ended
-  int serialized = 0;            ///< depth of LLVM's serialized regions inside of a region of the hot team
+  bool copying = false;           ///< runs a single with copyprivate
+  bool reduced_by_lock = false;   ///< LLVM's: a combination must be ended
+  int serialized = 0;             ///< depth of LLVM's serialized regions inside of a region of the hot team
   std::uint8_t state_outside_serialized = outside;
-  int requested = 0;             ///< pushed by the num_threads clause, LLVM's; 0: none
-  bool bound = false;            ///< a proc_bind clause was pushed, LLVM's
-  bool entered_alone = false;    ///< a region of one thread that began in state `alone` was passed to the runtime
-  int max_threads = 0;           ///< omp_get_max_threads() of a parked master
+  int requested = 0;               ///< pushed by the num_threads clause, LLVM's; 0: none
+  bool bound = false;              ///< a proc_bind clause was pushed, LLVM's
+  bool entered_alone = false;      ///< a region of one thread that began in state `alone` was passed to the runtime
+  int max_threads = 0;             ///< omp_get_max_threads() of a parked master
   std::int32_t global_number = 0;  ///< LLVM's global thread number, in this hot team
 
   static constexpr unsigned no_section = ~0u;
@@ -108,7 +108,8 @@ void barrier(const Runtime& runtime, InterceptedFunction& entry, const Original&
   if (parked_by(runtime)) return;
   if ((smelt_openmp_state & (parked | alone)) != 0) return original();
   const Turn turn = try_barrier(entry);
-  if (turn == Turn::ours) [[likely]] return;
+  if (turn == Turn::ours) [[likely]]
+    return;
   Stopwatch watch(entry, turn == Turn::sampled ? Sample::original : Sample::none);
   original();
 }

@@ -97,8 +97,8 @@ struct StaticLoop {
   }
 
   /// False: a rare case (no iterations, or so many that a bound would overflow) that is left to the runtime.
-  static bool cut(std::int32_t schedule, std::int32_t* last, Index* lower, Index* upper, Step* stride,
-                  Step increment, Step chunk) noexcept {
+  static bool cut(std::int32_t schedule, std::int32_t* last, Index* lower, Index* upper, Step* stride, Step increment,
+                  Step chunk) noexcept {
     const auto count = static_cast<Unsigned>(self.hot_team->size), own = static_cast<Unsigned>(self.member);
     if ((schedule != chunked && schedule != whole) || increment == 0 || chunk > most_steps || increment > most_steps ||
         increment < -most_steps || outsized(*lower) || outsized(*upper)) {
@@ -106,7 +106,9 @@ struct StaticLoop {
     }
     const Unsigned all = trips(*lower, *upper, increment);
     if (all == 0) return false;
-    const auto at = [&](Unsigned iteration) { return static_cast<Index>(*lower + static_cast<Index>(iteration) * static_cast<Index>(increment)); };
+    const auto at = [&](Unsigned iteration) {
+      return static_cast<Index>(*lower + static_cast<Index>(iteration) * static_cast<Index>(increment));
+    };
     const auto none = [&] { *lower = static_cast<Index>(*upper + (increment > 0 ? 1 : -1)); };
     if (schedule == chunked) {
       const Unsigned size = std::min(static_cast<Unsigned>(chunk < 1 ? 1 : chunk), all);
@@ -287,13 +289,13 @@ SMELT_SHOWN void __kmpc_end_reduce(void* location, std::int32_t thread, void* lo
   plain_barrier(below, location, thread, reduce_entry);
 }
 
-#define SMELT_STATIC_INIT(suffix, Index, Step)                                                                      \
-  SMELT_SHOWN void __kmpc_for_static_init_##suffix(void* location, std::int32_t thread, std::int32_t schedule,      \
-                                                   std::int32_t* last, Index* lower, Index* upper, Step* stride,    \
-                                                   Step increment, Step chunk) noexcept {                           \
-    const Runtime& below = llvm(SMELT_CALLER);                                                                      \
-    static_init<Index, Step>(below, below.static_init_##suffix, location, thread, schedule, last, lower, upper,     \
-                             stride, increment, chunk);                                                             \
+#define SMELT_STATIC_INIT(suffix, Index, Step)                                                                   \
+  SMELT_SHOWN void __kmpc_for_static_init_##suffix(void* location, std::int32_t thread, std::int32_t schedule,   \
+                                                   std::int32_t* last, Index* lower, Index* upper, Step* stride, \
+                                                   Step increment, Step chunk) noexcept {                        \
+    const Runtime& below = llvm(SMELT_CALLER);                                                                   \
+    static_init<Index, Step>(below, below.static_init_##suffix, location, thread, schedule, last, lower, upper,  \
+                             stride, increment, chunk);                                                          \
   }
 SMELT_STATIC_INIT(4, std::int32_t, std::int32_t)
 SMELT_STATIC_INIT(4u, std::uint32_t, std::int32_t)

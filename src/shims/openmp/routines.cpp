@@ -46,29 +46,29 @@ void set_num_threads(int threads, const void* caller) noexcept {
 
 using namespace smelt::shims::openmp;
 
-#define SMELT_ROUTINE(label, type, arguments, alias) \
+#define SMELT_ROUTINE(label, type, arguments, alias)                                       \
   extern "C" [[gnu::visibility("default")]] type label arguments noexcept __asm__(#label); \
-  __asm__(".symver " #label ", " alias ", remove");               \
+  __asm__(".symver " #label ", " alias ", remove");                                        \
   extern "C" type label arguments noexcept
 #define SMELT_CALLER __builtin_return_address(0)
 
 // Twice each: `name` and, for Fortran, `name_`.
-#define SMELT_ANSWER_AS(routine, suffix, version, original, when_parked, when_alone, when_inside)                     \
-  SMELT_ROUTINE(gnu_##routine##suffix, int, (), #routine #suffix "@" version) {                           \
-    return answer<Family::gnu>(&Runtime::original, SMELT_CALLER, when_parked, when_alone, when_inside);               \
-  }                                                                                                       \
-  SMELT_ROUTINE(llvm_##routine##suffix, int, (), #routine #suffix "@@VERSION") {                          \
-    return answer<Family::llvm>(&Runtime::original, SMELT_CALLER, when_parked, when_alone, when_inside);              \
+#define SMELT_ANSWER_AS(routine, suffix, version, original, when_parked, when_alone, when_inside)        \
+  SMELT_ROUTINE(gnu_##routine##suffix, int, (), #routine #suffix "@" version) {                          \
+    return answer<Family::gnu>(&Runtime::original, SMELT_CALLER, when_parked, when_alone, when_inside);  \
+  }                                                                                                      \
+  SMELT_ROUTINE(llvm_##routine##suffix, int, (), #routine #suffix "@@VERSION") {                         \
+    return answer<Family::llvm>(&Runtime::original, SMELT_CALLER, when_parked, when_alone, when_inside); \
   }
-#define SMELT_ANSWER(routine, version, original, when_parked, when_alone, when_inside)      \
-  SMELT_ANSWER_AS(routine, , version, original, when_parked, when_alone, when_inside)       \
+#define SMELT_ANSWER(routine, version, original, when_parked, when_alone, when_inside) \
+  SMELT_ANSWER_AS(routine, , version, original, when_parked, when_alone, when_inside)  \
   SMELT_ANSWER_AS(routine, _, version, original, when_parked, when_alone, when_inside)
-#define SMELT_ASK_AS(routine, suffix, version, original)                                    \
-  SMELT_ROUTINE(gnu_##routine##suffix, int, (), #routine #suffix "@" version) {             \
-    return ask<Family::gnu>(&Runtime::original, SMELT_CALLER);                              \
-  }                                                                                         \
-  SMELT_ROUTINE(llvm_##routine##suffix, int, (), #routine #suffix "@@VERSION") {            \
-    return ask<Family::llvm>(&Runtime::original, SMELT_CALLER);                             \
+#define SMELT_ASK_AS(routine, suffix, version, original)                         \
+  SMELT_ROUTINE(gnu_##routine##suffix, int, (), #routine #suffix "@" version) {  \
+    return ask<Family::gnu>(&Runtime::original, SMELT_CALLER);                   \
+  }                                                                              \
+  SMELT_ROUTINE(llvm_##routine##suffix, int, (), #routine #suffix "@@VERSION") { \
+    return ask<Family::llvm>(&Runtime::original, SMELT_CALLER);                  \
   }
 
 SMELT_ANSWER(omp_get_thread_num, "OMP_1.0", get_thread_num, zero, zero, own_number)

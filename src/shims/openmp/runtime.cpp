@@ -69,7 +69,8 @@ extern "C" {
 /// And those of the copies that have stubs, by their number.
 constexpr std::size_t most_symbols = 512;  // as in thunks.S
 static_assert(std::size(symbols) <= most_symbols);
-[[gnu::visibility("hidden")]] constinit std::atomic<void*> smelt_openmp_originals_of_copies[most_copies + 1][most_symbols] = {};
+[[gnu::visibility("hidden")]] constinit std::atomic<void*> smelt_openmp_originals_of_copies[most_copies + 1]
+                                                                                           [most_symbols] = {};
 }
 
 void stop_hot_teams(const char* why) noexcept {
@@ -118,8 +119,8 @@ class SymbolScope {
   /// The scope of the whole process.
   SymbolScope() = default;
 
-  /// The scope of a runtime. Opening it runs its constructors if they have still to run, and those of what it needs: that
-  /// is the C library's, in their order. Nothing else may be opened at any time.
+  /// The scope of a runtime. Opening it runs its constructors if they have still to run, and those of what it needs:
+  /// that is the C library's, in their order. Nothing else may be opened at any time.
   explicit SymbolScope(const link_map& runtime) noexcept {
     if (void* handle = dlopen(runtime.l_name, RTLD_LAZY | RTLD_NOLOAD)) handle_ = handle;
   }
@@ -342,8 +343,8 @@ Runtime find_runtime(Family family, const SymbolScope& scope, bool global) noexc
   const auto get = [&](auto& function, const char* name, const char* version = nullptr) {
     using Function = std::remove_reference_t<decltype(function)>;
     void* const original = scope.find(name, version);
-    function = original != nullptr ? reinterpret_cast<Function>(original)
-                                   : reinterpret_cast<Function>(&undefined_function);
+    function =
+        original != nullptr ? reinterpret_cast<Function>(original) : reinterpret_cast<Function>(&undefined_function);
   };
   const auto get_routine = [&](auto& function, const char* name, const char* version) {
     get(function, name, gnu ? version : "VERSION");

@@ -82,12 +82,12 @@ struct Runtime {
   void (*end_serialized_parallel)(void*, std::int32_t);
 
   Family family;
-  bool global;           ///< serves every library of the process
-  int copy;              ///< otherwise: its number, see copy_with()
+  bool global;               ///< serves every library of the process
+  int copy;                  ///< otherwise: its number, see copy_with()
   const char* no_hot_teams;  ///< why hot teams cannot be made; null: they can
-  bool own_reductions;   ///< the environment does not prescribe how reductions combine
-  bool usual_blocks;     ///< static loops are divided into blocks that differ by at most one iteration
-  double awake_s;        ///< how long its threads stay awake (smelt_team_create)
+  bool own_reductions;       ///< the environment does not prescribe how reductions combine
+  bool usual_blocks;         ///< static loops are divided into blocks that differ by at most one iteration
+  double awake_s;            ///< how long its threads stay awake (smelt_team_create)
 
   struct Code {
     std::uintptr_t begin = 0, end = 0;
@@ -125,7 +125,8 @@ const Runtime& look_up(Family family, const void* caller) noexcept;
 inline const Runtime& runtime(Family family, const void* caller) noexcept {
   // Acquire: pairs with the release in global_runtime().
   const Runtime* global = runtime_detail::globals[static_cast<int>(family)].load(std::memory_order_acquire);
-  if (global != nullptr) [[likely]] return *global;
+  if (global != nullptr) [[likely]]
+    return *global;
   const std::uint32_t bound = smelt_openmp_bound;
   if (bound == 0) return runtime_detail::look_up(family, caller);
   smelt_openmp_bound = 0;

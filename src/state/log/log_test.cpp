@@ -199,8 +199,7 @@ TEST(Log, WhoDoesNotReadIsTold) {
   EXPECT_THAT(replica->failure(), HasSubstr("call next()"));
   Entry entry;
   bool there = true;
-  while (replica->next(&entry, &there) == Status::ok && there) {
-  }
+  while (replica->next(&entry, &there) == Status::ok && there) {}
   EXPECT_EQ(replica->append("x", 1), Status::ok);
 
   auto few = make_log(1, small());

@@ -76,8 +76,7 @@ Replica::~Replica() {
   guard_.release();
   std::uint64_t word = own_progress().load(std::memory_order_acquire);
   while (!own_progress().compare_exchange_weak(word, Progress::of(word).with(Standing::out, 0, 1).word(),
-                                               std::memory_order_acq_rel, std::memory_order_acquire)) {
-  }
+                                               std::memory_order_acq_rel, std::memory_order_acquire)) {}
   resign();
   space_->members().leave(rank_);
   ring();
@@ -194,8 +193,7 @@ Status Replica::serve(bool (*stop)(void* context), void* context) noexcept {
     const std::uint64_t before = learned_;
     const auto ready = [&] {
       step();
-      for (Entry entry; machine_.apply == nullptr && take(&entry);) {
-      }
+      for (Entry entry; machine_.apply == nullptr && take(&entry);) {}
       is_over = status_ != Status::ok || stop(context);
       return is_over || learned_ != before;
     };

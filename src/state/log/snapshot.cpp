@@ -42,12 +42,9 @@ bool is_over(std::uint64_t since_ns) noexcept {
 
 void Replica::come_back() noexcept {
   switch (return_) {
-    case Return::out:
-      return ask();
-    case Return::asking:
-      return check_grant();
-    case Return::receiving:
-      return receive();
+    case Return::out: return ask();
+    case Return::asking: return check_grant();
+    case Return::receiving: return receive();
   }
 }
 

@@ -49,7 +49,7 @@ class Space {
   static comm::Prepare preparation(const Shape& shape, const std::function<void(std::byte*)>& place);
   Result<void> open(const LogOptions& options, int parallelism, std::span<const int> ranks);
 
-  Segment segment_;                       ///< of threads
+  Segment segment_;                             ///< of threads
   std::optional<comm::Rendezvous> rendezvous_;  ///< of processes
   std::optional<comm::Membership> members_;
   std::optional<comm::FailureDetector> watch_;

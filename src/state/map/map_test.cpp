@@ -62,7 +62,8 @@ TEST(Map, AddsToNumbers) {
 
 /// One random call of a map and of its reference.
 template <class AnyMap, class Key, class Value, class Random, class MakeValue>
-void call_both(AnyMap& map, std::map<Key, Value>& reference, Random& random, const Key& key, const MakeValue& make_value) {
+void call_both(AnyMap& map, std::map<Key, Value>& reference, Random& random, const Key& key,
+               const MakeValue& make_value) {
   const auto at = reference.find(key);
   const bool there = at != reference.end();
   const Value value = make_value(random());
@@ -92,8 +93,7 @@ void call_both(AnyMap& map, std::map<Key, Value>& reference, Random& random, con
       if (same) at->second = value;
       break;
     }
-    default:
-      ASSERT_EQ(map.get(key), there ? std::optional<Value>(at->second) : std::nullopt);
+    default: ASSERT_EQ(map.get(key), there ? std::optional<Value>(at->second) : std::nullopt);
   }
 }
 
@@ -251,9 +251,8 @@ TEST(StringMap, AgreesWithAnOrderedMap) {
   }
   auto all = map.snapshot();
   std::ranges::sort(all);
-  EXPECT_TRUE(std::ranges::equal(all, reference, [](const auto& a, const auto& b) {
-    return a.first == b.first && a.second == b.second;
-  }));
+  EXPECT_TRUE(std::ranges::equal(
+      all, reference, [](const auto& a, const auto& b) { return a.first == b.first && a.second == b.second; }));
   EXPECT_EQ(map.size(), reference.size());
 }
 
@@ -285,7 +284,8 @@ TEST(StringMap, ReusesMemoryWhileOthersRead) {
   }
   const auto churn = [&] {
     for (int i = 0; i < 30'000; ++i) {
-      map.put("key " + std::to_string(i % 8), std::string(static_cast<std::size_t>(1 + i % 500), static_cast<char>('a' + i % 26)));
+      map.put("key " + std::to_string(i % 8),
+              std::string(static_cast<std::size_t>(1 + i % 500), static_cast<char>('a' + i % 26)));
     }
   };
   churn();
@@ -352,7 +352,8 @@ TEST(MapThreads, OneOfManyInsertsAKey) {
   auto map = *Map<std::uint64_t, std::uint64_t>::create({.capacity = 0});
   std::atomic<std::uint64_t> inserted{0}, erased{0};
   run_threads(4, [&](int me) {
-    for (std::uint64_t key = 0; key < 20'000; ++key) inserted += map.insert(key, static_cast<std::uint64_t>(me)).changed;
+    for (std::uint64_t key = 0; key < 20'000; ++key)
+      inserted += map.insert(key, static_cast<std::uint64_t>(me)).changed;
   });
   EXPECT_EQ(inserted, 20'000u);
   run_threads(4, [&](int) {

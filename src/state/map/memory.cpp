@@ -34,10 +34,10 @@ constexpr std::string_view kept_prefix = "smelt-map.";
 
 Error system_error(const std::string& what) {
   const int code = errno;
-  const Status status = code == ENOMEM || code == ENOSPC                ? Status::out_of_memory
-                        : code == EACCES || code == EPERM              ? Status::permission_denied
-                        : code == ENOENT                               ? Status::not_found
-                                                                       : Status::io_error;
+  const Status status = code == ENOMEM || code == ENOSPC  ? Status::out_of_memory
+                        : code == EACCES || code == EPERM ? Status::permission_denied
+                        : code == ENOENT                  ? Status::not_found
+                                                          : Status::io_error;
   return make_error(status, "{}: {}", what, std::strerror(code));
 }
 
@@ -108,8 +108,9 @@ class NameLock {
   }
   Result<void> held() const {
     if (held_) return {};
-    return make_error(Status::timed_out, "another process has been creating a map of this name for ten seconds: is it "
-                                         "stopped?");
+    return make_error(Status::timed_out,
+                      "another process has been creating a map of this name for ten seconds: is it "
+                      "stopped?");
   }
 
  private:
@@ -326,8 +327,9 @@ Result<void> Memory::enter() {
   const Word mine = current_namespaces();
   if (mine != 0 && header().namespaces != 0 && header().namespaces != mine) {
     shared_ = false;  // leaves nothing
-    return make_error(Status::not_supported, "map '{}' belongs to another PID or time namespace: deaths would not be "
-                                             "seen; run all processes in one",
+    return make_error(Status::not_supported,
+                      "map '{}' belongs to another PID or time namespace: deaths would not be "
+                      "seen; run all processes in one",
                       header().name);
   }
   if (join()) return {};
@@ -399,7 +401,8 @@ Result<std::shared_ptr<Table>> create_shared(const std::string& name, const Geom
 Result<std::shared_ptr<Table>> open(const std::string& name, const Geometry& geometry, bool strings) {
   if (const auto good = check_name(name); !good) return good.error();
   const int fd = find_kept(name);
-  if (fd < 0) return make_error(Status::not_found, "no map '{}' was kept; 'smelt state list' shows those that were", name);
+  if (fd < 0)
+    return make_error(Status::not_found, "no map '{}' was kept; 'smelt state list' shows those that were", name);
   return enter_as(fd, name, geometry, strings);
 }
 

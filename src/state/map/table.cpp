@@ -1,7 +1,5 @@
 // The slow part of the table: waiting and taking over, growth, memory, and what concerns the whole map. The rules are
 // in smelt/map_table.hpp.
-#include "smelt/map_table.hpp"
-
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -14,6 +12,7 @@
 #include "base/clock.hpp"
 #include "base/process.hpp"
 #include "base/wait.hpp"
+#include "smelt/map_table.hpp"
 
 namespace smelt::map_detail {
 namespace {
@@ -130,7 +129,8 @@ bool Table::join() noexcept {
       return true;
     }
   }
-  // All numbers are taken, also by the dead. Nothing may be left that carries their number before somebody else gets it.
+  // All numbers are taken, also by the dead. Nothing may be left that carries their number before somebody else gets
+  // it.
   std::vector<std::pair<std::size_t, Word>> dead;
   for (std::size_t i = 0; i < most_members; ++i) {
     const Word member = header().members[i].load(std::memory_order_acquire);
@@ -207,8 +207,7 @@ Word Table::take_block(std::size_t bytes) noexcept {
       constexpr Word step = Word{256} << 10;
       const Word target = std::min((end + step - 1) / step * step, header().reach / 2);
       if (!back(backed, target)) return 0;
-      while (backed < target && !header().backed.compare_exchange_weak(backed, target, std::memory_order_acq_rel)) {
-      }
+      while (backed < target && !header().backed.compare_exchange_weak(backed, target, std::memory_order_acq_rel)) {}
     }
     if (header().used.compare_exchange_weak(start, end, std::memory_order_relaxed)) return start;
   }
@@ -327,8 +326,7 @@ void Table::help() noexcept {
     if ((word & (live_bit | moved_bit)) == live_bit && !move(active, checked)) break;
   }
   Word known = from;
-  while (known < checked && !header().checked[log2].compare_exchange_weak(known, checked, std::memory_order_acq_rel)) {
-  }
+  while (known < checked && !header().checked[log2].compare_exchange_weak(known, checked, std::memory_order_acq_rel)) {}
   if (checked == buckets) finish(active, next);
 }
 
@@ -459,8 +457,8 @@ void Table::read_all(Word table, Word index, Visit visit, void* context) const {
     for (Bucket* bucket = first; !whole;) {
       for (; valid != 0; valid &= valid - 1) {
         cells.resize(cells.size() + words);
-        load_words(cells.data() + cells.size() - words, bucket->cell(static_cast<std::size_t>(__builtin_ctz(valid)), words),
-                   words);
+        load_words(cells.data() + cells.size() - words,
+                   bucket->cell(static_cast<std::size_t>(__builtin_ctz(valid)), words), words);
       }
       const Word link = bucket->link.load(ordering::map_load_cell);
       if (!holds()) break;

@@ -83,8 +83,10 @@ TEST(Memory, DenseAllocationsGetHugePages) {
   ASSERT_NE(memory, nullptr);
   for (std::size_t i = 0; i < bytes; ++i) memory[i] = static_cast<unsigned char>(i * 31 + (i >> 12));
   if (with_shim() && asks_for_huge()) {
-    EXPECT_TRUE(eventually([&] { return asked_bytes(memory, bytes) >= bytes - 4 * mib; })) << asked_bytes(memory, bytes);
-  } else if (!with_shim() && asks_for_huge() && std::getenv("GLIBC_TUNABLES") == nullptr && std::getenv("LD_PRELOAD") == nullptr) {
+    EXPECT_TRUE(eventually([&] { return asked_bytes(memory, bytes) >= bytes - 4 * mib; }))
+        << asked_bytes(memory, bytes);
+  } else if (!with_shim() && asks_for_huge() && std::getenv("GLIBC_TUNABLES") == nullptr &&
+             std::getenv("LD_PRELOAD") == nullptr) {
     EXPECT_EQ(asked_bytes(memory, bytes), 0u);
   }
   for (std::size_t i = 0; i < bytes; ++i) {
@@ -158,10 +160,11 @@ TEST(Memory, WhatIsSpecialIsLeftAlone) {
     const char* name;
     int protection, flags;
   };
-  for (const Kind& kind : {Kind{"MAP_NORESERVE", writable, usual | MAP_NORESERVE}, Kind{"PROT_NONE", PROT_NONE, usual},
-                           Kind{"read-only", PROT_READ, usual}, Kind{"shared", writable, MAP_SHARED | MAP_ANONYMOUS},
-                           Kind{"stack", writable, usual | MAP_STACK}, Kind{"grows down", writable, usual | MAP_GROWSDOWN},
-                           Kind{"code", writable | PROT_EXEC, usual}}) {
+  for (const Kind& kind :
+       {Kind{"MAP_NORESERVE", writable, usual | MAP_NORESERVE}, Kind{"PROT_NONE", PROT_NONE, usual},
+        Kind{"read-only", PROT_READ, usual}, Kind{"shared", writable, MAP_SHARED | MAP_ANONYMOUS},
+        Kind{"stack", writable, usual | MAP_STACK}, Kind{"grows down", writable, usual | MAP_GROWSDOWN},
+        Kind{"code", writable | PROT_EXEC, usual}}) {
     void* const memory = mmap(nullptr, bytes, kind.protection, kind.flags, -1, 0);
     ASSERT_NE(memory, MAP_FAILED) << kind.name;
     if (kind.protection == writable) std::memset(memory, 1, 4 * mib);
@@ -180,7 +183,8 @@ TEST(Memory, WhatIsSpecialIsLeftAlone) {
 
 TEST(Memory, TheProgramsOwnAdviceStands) {
   constexpr std::size_t bytes = 32 * mib;
-  auto* const memory = static_cast<unsigned char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* const memory =
+      static_cast<unsigned char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(memory, MAP_FAILED);
   ASSERT_EQ(madvise(memory, bytes, MADV_NOHUGEPAGE), 0);
   std::memset(memory, 3, bytes);

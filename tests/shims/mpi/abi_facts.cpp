@@ -9,6 +9,7 @@
 
 #include "shims/mpi/abi.hpp"
 
+// clang-format off
 #define HANDLES(X) \
   X(INT) X(LONG) X(SHORT) X(LONG_LONG) X(SIGNED_CHAR) X(INT8_T) X(INT16_T) X(INT32_T) X(INT64_T) X(UNSIGNED) \
   X(UNSIGNED_LONG) X(UNSIGNED_SHORT) X(UNSIGNED_LONG_LONG) X(UNSIGNED_CHAR) X(UINT8_T) X(UINT16_T) X(UINT32_T) \
@@ -28,6 +29,7 @@
   X(COMBINER_HINDEXED) X(COMBINER_INDEXED_BLOCK) X(COMBINER_HINDEXED_BLOCK) X(COMBINER_STRUCT) \
   X(COMBINER_SUBARRAY) X(COMBINER_F90_REAL) X(COMBINER_F90_COMPLEX) X(COMBINER_F90_INTEGER) X(COMBINER_RESIZED) \
   X(T_VERBOSITY_USER_BASIC) X(T_BIND_NO_OBJECT) X(T_SCOPE_CONSTANT)
+// clang-format on
 
 using Facts = std::map<std::string, std::uintptr_t>;
 
@@ -45,9 +47,11 @@ Facts ours() {
   ADDRESSES(ADDRESS)
 #define NUMBER(name) facts["MPI_" #name] = static_cast<std::uintptr_t>(MPI_##name);
   NUMBERS(NUMBER)
+  // clang-format off
 #define SIZES(X) \
   X(MPI_Comm) X(MPI_Datatype) X(MPI_Op) X(MPI_Request) X(MPI_Group) X(MPI_Info) X(MPI_Errhandler) X(MPI_Aint) X(MPI_Count) \
   X(MPI_Status) X(MPI_T_enum) X(MPI_T_cvar_handle)
+  // clang-format on
 #define SIZE(type) facts["sizeof " #type] = sizeof(type);
   SIZES(SIZE)
 #define MEMBERS(X) X(MPI_SOURCE) X(MPI_TAG) X(MPI_ERROR)

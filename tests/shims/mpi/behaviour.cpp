@@ -236,8 +236,7 @@ const Manner manners[] = {
     {"nonblocking, tested", 100'000,
      [](const auto& in, auto& out, MPI_Comm comm) {
        MPI_Request request = MPI_REQUEST_NULL;
-       int code =
-           MPI_Iallreduce(in.data(), out.data(), static_cast<int>(in.size()), MPI_LONG, MPI_SUM, comm, &request);
+       int code = MPI_Iallreduce(in.data(), out.data(), static_cast<int>(in.size()), MPI_LONG, MPI_SUM, comm, &request);
        for (int done = 0; done == 0 && code == MPI_SUCCESS;) code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
        return code;
      }},

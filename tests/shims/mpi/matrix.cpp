@@ -87,8 +87,8 @@ void add_up(void* in, void* inout, int* count, MPI_Datatype*) {
 
 std::vector<Pairing> pairings() {
   const std::vector<MPI_Op> order = {MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD};
-  const std::vector<MPI_Op> integer = {MPI_MAX, MPI_MIN,  MPI_SUM, MPI_PROD, MPI_BAND,
-                                       MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
+  const std::vector<MPI_Op> integer = {MPI_MAX, MPI_MIN,  MPI_SUM,  MPI_PROD, MPI_BAND,
+                                       MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR,  MPI_LXOR};
   const std::vector<MPI_Op> bits = {MPI_BAND, MPI_BOR, MPI_BXOR};
   const std::vector<MPI_Op> field = {MPI_SUM, MPI_PROD};
   const std::vector<MPI_Op> logic = {MPI_LAND, MPI_LOR, MPI_LXOR};
@@ -269,12 +269,13 @@ void check_reduction(const Named& on, const Pairing& of) {
     switch (what) {
       case 0: return (library ? PLAIN(Allreduce) : &MPI_Allreduce)(from, out.data(), count, of.type, op, on.comm);
       case 1:  // MPICH 4.0 crashes where a root other than 0 reduces more than 2 KiB in place
-        return (library ? PLAIN(Reduce) : &MPI_Reduce)(library ? in.data() : from, out.data(), count, of.type, op, root, on.comm);
+        return (library ? PLAIN(Reduce) : &MPI_Reduce)(library ? in.data() : from, out.data(), count, of.type, op, root,
+                                                       on.comm);
       case 2: return (library ? PLAIN(Scan) : &MPI_Scan)(from, out.data(), count, of.type, op, on.comm);
       case 3: return (library ? PLAIN(Exscan) : &MPI_Exscan)(from, out.data(), count, of.type, op, on.comm);
       case 4:
-        return (library ? PLAIN(Reduce_scatter_block) : &MPI_Reduce_scatter_block)(from, out.data(), count, of.type,
-                                                                                    op, on.comm);
+        return (library ? PLAIN(Reduce_scatter_block) : &MPI_Reduce_scatter_block)(from, out.data(), count, of.type, op,
+                                                                                   on.comm);
       default:
         return (library ? PLAIN(Reduce_scatter) : &MPI_Reduce_scatter)(from, out.data(), counts.data(), of.type, op,
                                                                        on.comm);
@@ -289,8 +290,9 @@ void check_reduction(const Named& on, const Pairing& of) {
   for (std::size_t i = at / 8 * 8; i < std::min(x.size(), at / 8 * 8 + 8); ++i) {
     near.append(" ").append(std::to_string(x[i])).append("/").append(std::to_string(y[i]));
   }
-  fail("byte " + std::to_string(at) + ":" + near + ": reduction " + std::to_string(what) + " of " + std::to_string(count) + " " + of.name + " on " + on.name +
-       ", operator " + std::to_string(std::find(of.ops.begin(), of.ops.end(), op) - of.ops.begin()) + (in_place ? ", in place" : "") +
+  fail("byte " + std::to_string(at) + ":" + near + ": reduction " + std::to_string(what) + " of " +
+       std::to_string(count) + " " + of.name + " on " + on.name + ", operator " +
+       std::to_string(std::find(of.ops.begin(), of.ops.end(), op) - of.ops.begin()) + (in_place ? ", in place" : "") +
        " differs");
 }
 
@@ -338,7 +340,9 @@ struct Part {
     return static_cast<std::size_t>(extent);
   }
   /// Bytes that `blocks` of them may touch.
-  std::size_t bytes(int blocks) const { return (static_cast<std::size_t>(count) * static_cast<std::size_t>(blocks) + 4) * 16 * 2; }
+  std::size_t bytes(int blocks) const {
+    return (static_cast<std::size_t>(count) * static_cast<std::size_t>(blocks) + 4) * 16 * 2;
+  }
 };
 
 Part draw_part(const std::vector<Description>& ways, int ints) {
@@ -427,7 +431,9 @@ void check_movement(const Named& on, const std::vector<Description>& ways) {
   }
   require(ours == MPI_SUCCESS && theirs == MPI_SUCCESS, "a movement returned an error");
   from_ints(plain_out.data(), b.data(), got.count * (many_out ? size : 1), got.as);
-  compare(a, b, "movement " + std::to_string(what) + " of " + std::to_string(ints) + " ints" + (place ? " in place" : ""), on);
+  compare(a, b,
+          "movement " + std::to_string(what) + " of " + std::to_string(ints) + " ints" + (place ? " in place" : ""),
+          on);
 }
 
 /// Blocks of different sizes on one side of an operation, as the shim sees them and as the library does.
@@ -494,13 +500,17 @@ void check_uneven(const Named& on, const std::vector<Description>& ways) {
     to_all[i] = what >= 3 ? ints[me][i] : ints[0][i];
     from_all[i] = what >= 3 ? ints[i][me] : ints[0][i];
   }
-  const auto way = [&]() -> const Description& { return ways[static_cast<std::size_t>(draw(alike ? common : own, static_cast<int>(ways.size())))]; };
+  const auto way = [&]() -> const Description& {
+    return ways[static_cast<std::size_t>(draw(alike ? common : own, static_cast<int>(ways.size())))];
+  };
   const int mine = ints[0][me];
   const std::vector<int> one = {mine};
   Uneven in(way(), what == 1 || what == 2 ? one : to_all), out(way(), what == 0 ? one : from_all);
   in.offsets[0] = what == 1 || what == 2 ? 0 : in.offsets[0];
   Bytes expected = out.bytes;
-  const void* from = place && (what >= 2 || (what == 1 && top)) ? MPI_IN_PLACE : in.bytes.data() + (what == 1 || what == 2 ? in.byte_offsets[0] : 0);
+  const void* from = place && (what >= 2 || (what == 1 && top))
+                         ? MPI_IN_PLACE
+                         : in.bytes.data() + (what == 1 || what == 2 ? in.byte_offsets[0] : 0);
   const void* plain_from = from == MPI_IN_PLACE ? from : in.plain.data();
   void* to = place && what == 0 && top ? MPI_IN_PLACE : out.bytes.data() + (what == 0 ? out.byte_offsets[0] : 0);
   void* plain_to = to == MPI_IN_PLACE ? to : out.plain.data();
@@ -532,9 +542,9 @@ void check_uneven(const Named& on, const std::vector<Description>& ways) {
     default:
       ours = MPI_Alltoallw(from, in.counts.data(), in.byte_offsets.data(), in.types.data(), to, out.counts.data(),
                            out.byte_offsets.data(), out.types.data(), on.comm);
-      theirs = PLAIN(Alltoallw)(plain_from, in.plain_counts.data(), in.plain_offsets.data(), in.plain_types.data(),
-                                plain_to, out.plain_counts.data(), out.plain_offsets.data(), out.plain_types.data(),
-                                on.comm);
+      theirs =
+          PLAIN(Alltoallw)(plain_from, in.plain_counts.data(), in.plain_offsets.data(), in.plain_types.data(), plain_to,
+                           out.plain_counts.data(), out.plain_offsets.data(), out.plain_types.data(), on.comm);
   }
   require(ours == MPI_SUCCESS && theirs == MPI_SUCCESS, "an uneven movement returned an error");
   if (what == 1 && !top) return compare(out.bytes, expected, "what the root alone receives", on);
@@ -571,7 +581,8 @@ int main(int argc, char** argv) {
     common = saved;
   }
   for (auto each : on) {
-    if (each.comm != MPI_COMM_NULL && each.comm != MPI_COMM_WORLD && each.comm != MPI_COMM_SELF) MPI_Comm_free(&each.comm);
+    if (each.comm != MPI_COMM_NULL && each.comm != MPI_COMM_WORLD && each.comm != MPI_COMM_SELF)
+      MPI_Comm_free(&each.comm);
   }
   if (shim_test::world_rank() == 0) std::printf("%d rounds\n", rounds);
   MPI_Finalize();

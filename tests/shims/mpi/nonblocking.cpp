@@ -87,38 +87,22 @@ int Job::start() {
   const int* const at = offsets.data();
   const int mine = counts[static_cast<std::size_t>(rank_in(comm))];
   switch (what) {
-    case 0:
-      return MPI_Ibarrier(comm, r);
-    case 1:
-      return MPI_Ibcast(to, count, type, root, comm, r);
-    case 2:
-      return MPI_Ireduce(in.data(), to, count, type, op, root, comm, r);
-    case 3:
-      return MPI_Iallreduce(from(), to, count, type, op, comm, r);
-    case 4:
-      return MPI_Iscan(from(), to, count, type, op, comm, r);
-    case 5:
-      return MPI_Iexscan(from(), to, count, type, op, comm, r);
-    case 6:
-      return MPI_Ireduce_scatter_block(from(), to, count, type, op, comm, r);
-    case 7:
-      return MPI_Ireduce_scatter(from(), to, n, type, op, comm, r);
-    case 8:
-      return MPI_Iscatter(in.data(), count, type, to, count, type, root, comm, r);
-    case 9:
-      return MPI_Igather(in.data(), count, type, to, count, type, root, comm, r);
-    case 10:
-      return MPI_Iallgather(from(), count, type, to, count, type, comm, r);
-    case 11:
-      return MPI_Ialltoall(from(), count, type, to, count, type, comm, r);
-    case 12:
-      return MPI_Iscatterv(in.data(), n, at, type, to, mine, type, root, comm, r);
-    case 13:
-      return MPI_Igatherv(in.data(), mine, type, to, n, at, type, root, comm, r);
-    case 14:
-      return MPI_Iallgatherv(in.data(), mine, type, to, n, at, type, comm, r);
-    case 15:
-      return MPI_Ialltoallv(in.data(), n, at, type, to, n, at, type, comm, r);
+    case 0: return MPI_Ibarrier(comm, r);
+    case 1: return MPI_Ibcast(to, count, type, root, comm, r);
+    case 2: return MPI_Ireduce(in.data(), to, count, type, op, root, comm, r);
+    case 3: return MPI_Iallreduce(from(), to, count, type, op, comm, r);
+    case 4: return MPI_Iscan(from(), to, count, type, op, comm, r);
+    case 5: return MPI_Iexscan(from(), to, count, type, op, comm, r);
+    case 6: return MPI_Ireduce_scatter_block(from(), to, count, type, op, comm, r);
+    case 7: return MPI_Ireduce_scatter(from(), to, n, type, op, comm, r);
+    case 8: return MPI_Iscatter(in.data(), count, type, to, count, type, root, comm, r);
+    case 9: return MPI_Igather(in.data(), count, type, to, count, type, root, comm, r);
+    case 10: return MPI_Iallgather(from(), count, type, to, count, type, comm, r);
+    case 11: return MPI_Ialltoall(from(), count, type, to, count, type, comm, r);
+    case 12: return MPI_Iscatterv(in.data(), n, at, type, to, mine, type, root, comm, r);
+    case 13: return MPI_Igatherv(in.data(), mine, type, to, n, at, type, root, comm, r);
+    case 14: return MPI_Iallgatherv(in.data(), mine, type, to, n, at, type, comm, r);
+    case 15: return MPI_Ialltoallv(in.data(), n, at, type, to, n, at, type, comm, r);
     default:
       return MPI_Ialltoallw(in.data(), n, byte_offsets.data(), types.data(), to, n, byte_offsets.data(), types.data(),
                             comm, r);
@@ -133,38 +117,22 @@ int Job::start_large() {
   const MPI_Aint* const at = large_offsets.data();
   const int mine = counts[static_cast<std::size_t>(rank_in(comm))];
   switch (what) {
-    case 0:
-      return MPI_Ibarrier(comm, r);
-    case 1:
-      return MPI_Ibcast_c(to, count, type, root, comm, r);
-    case 2:
-      return MPI_Ireduce_c(in.data(), to, count, type, op, root, comm, r);
-    case 3:
-      return MPI_Iallreduce_c(from(), to, count, type, op, comm, r);
-    case 4:
-      return MPI_Iscan_c(from(), to, count, type, op, comm, r);
-    case 5:
-      return MPI_Iexscan_c(from(), to, count, type, op, comm, r);
-    case 6:
-      return MPI_Ireduce_scatter_block_c(from(), to, count, type, op, comm, r);
-    case 7:
-      return MPI_Ireduce_scatter_c(from(), to, n, type, op, comm, r);
-    case 8:
-      return MPI_Iscatter_c(in.data(), count, type, to, count, type, root, comm, r);
-    case 9:
-      return MPI_Igather_c(in.data(), count, type, to, count, type, root, comm, r);
-    case 10:
-      return MPI_Iallgather_c(from(), count, type, to, count, type, comm, r);
-    case 11:
-      return MPI_Ialltoall_c(from(), count, type, to, count, type, comm, r);
-    case 12:
-      return MPI_Iscatterv_c(in.data(), n, at, type, to, mine, type, root, comm, r);
-    case 13:
-      return MPI_Igatherv_c(in.data(), mine, type, to, n, at, type, root, comm, r);
-    case 14:
-      return MPI_Iallgatherv_c(in.data(), mine, type, to, n, at, type, comm, r);
-    case 15:
-      return MPI_Ialltoallv_c(in.data(), n, at, type, to, n, at, type, comm, r);
+    case 0: return MPI_Ibarrier(comm, r);
+    case 1: return MPI_Ibcast_c(to, count, type, root, comm, r);
+    case 2: return MPI_Ireduce_c(in.data(), to, count, type, op, root, comm, r);
+    case 3: return MPI_Iallreduce_c(from(), to, count, type, op, comm, r);
+    case 4: return MPI_Iscan_c(from(), to, count, type, op, comm, r);
+    case 5: return MPI_Iexscan_c(from(), to, count, type, op, comm, r);
+    case 6: return MPI_Ireduce_scatter_block_c(from(), to, count, type, op, comm, r);
+    case 7: return MPI_Ireduce_scatter_c(from(), to, n, type, op, comm, r);
+    case 8: return MPI_Iscatter_c(in.data(), count, type, to, count, type, root, comm, r);
+    case 9: return MPI_Igather_c(in.data(), count, type, to, count, type, root, comm, r);
+    case 10: return MPI_Iallgather_c(from(), count, type, to, count, type, comm, r);
+    case 11: return MPI_Ialltoall_c(from(), count, type, to, count, type, comm, r);
+    case 12: return MPI_Iscatterv_c(in.data(), n, at, type, to, mine, type, root, comm, r);
+    case 13: return MPI_Igatherv_c(in.data(), mine, type, to, n, at, type, root, comm, r);
+    case 14: return MPI_Iallgatherv_c(in.data(), mine, type, to, n, at, type, comm, r);
+    case 15: return MPI_Ialltoallv_c(in.data(), n, at, type, to, n, at, type, comm, r);
     default:
       return MPI_Ialltoallw_c(in.data(), n, large_byte_offsets.data(), types.data(), to, n, large_byte_offsets.data(),
                               types.data(), comm, r);
@@ -181,38 +149,22 @@ int Job::prepare() {
   const int* const at = offsets.data();
   const int mine = counts[static_cast<std::size_t>(rank_in(comm))];
   switch (what) {
-    case 0:
-      return INIT(Barrier)(comm, MPI_INFO_NULL, r);
-    case 1:
-      return INIT(Bcast)(to, count, type, root, comm, MPI_INFO_NULL, r);
-    case 2:
-      return INIT(Reduce)(in.data(), to, count, type, op, root, comm, MPI_INFO_NULL, r);
-    case 3:
-      return INIT(Allreduce)(from(), to, count, type, op, comm, MPI_INFO_NULL, r);
-    case 4:
-      return INIT(Scan)(from(), to, count, type, op, comm, MPI_INFO_NULL, r);
-    case 5:
-      return INIT(Exscan)(from(), to, count, type, op, comm, MPI_INFO_NULL, r);
-    case 6:
-      return INIT(Reduce_scatter_block)(from(), to, count, type, op, comm, MPI_INFO_NULL, r);
-    case 7:
-      return INIT(Reduce_scatter)(from(), to, n, type, op, comm, MPI_INFO_NULL, r);
-    case 8:
-      return INIT(Scatter)(in.data(), count, type, to, count, type, root, comm, MPI_INFO_NULL, r);
-    case 9:
-      return INIT(Gather)(in.data(), count, type, to, count, type, root, comm, MPI_INFO_NULL, r);
-    case 10:
-      return INIT(Allgather)(from(), count, type, to, count, type, comm, MPI_INFO_NULL, r);
-    case 11:
-      return INIT(Alltoall)(from(), count, type, to, count, type, comm, MPI_INFO_NULL, r);
-    case 12:
-      return INIT(Scatterv)(in.data(), n, at, type, to, mine, type, root, comm, MPI_INFO_NULL, r);
-    case 13:
-      return INIT(Gatherv)(in.data(), mine, type, to, n, at, type, root, comm, MPI_INFO_NULL, r);
-    case 14:
-      return INIT(Allgatherv)(in.data(), mine, type, to, n, at, type, comm, MPI_INFO_NULL, r);
-    case 15:
-      return INIT(Alltoallv)(in.data(), n, at, type, to, n, at, type, comm, MPI_INFO_NULL, r);
+    case 0: return INIT(Barrier)(comm, MPI_INFO_NULL, r);
+    case 1: return INIT(Bcast)(to, count, type, root, comm, MPI_INFO_NULL, r);
+    case 2: return INIT(Reduce)(in.data(), to, count, type, op, root, comm, MPI_INFO_NULL, r);
+    case 3: return INIT(Allreduce)(from(), to, count, type, op, comm, MPI_INFO_NULL, r);
+    case 4: return INIT(Scan)(from(), to, count, type, op, comm, MPI_INFO_NULL, r);
+    case 5: return INIT(Exscan)(from(), to, count, type, op, comm, MPI_INFO_NULL, r);
+    case 6: return INIT(Reduce_scatter_block)(from(), to, count, type, op, comm, MPI_INFO_NULL, r);
+    case 7: return INIT(Reduce_scatter)(from(), to, n, type, op, comm, MPI_INFO_NULL, r);
+    case 8: return INIT(Scatter)(in.data(), count, type, to, count, type, root, comm, MPI_INFO_NULL, r);
+    case 9: return INIT(Gather)(in.data(), count, type, to, count, type, root, comm, MPI_INFO_NULL, r);
+    case 10: return INIT(Allgather)(from(), count, type, to, count, type, comm, MPI_INFO_NULL, r);
+    case 11: return INIT(Alltoall)(from(), count, type, to, count, type, comm, MPI_INFO_NULL, r);
+    case 12: return INIT(Scatterv)(in.data(), n, at, type, to, mine, type, root, comm, MPI_INFO_NULL, r);
+    case 13: return INIT(Gatherv)(in.data(), mine, type, to, n, at, type, root, comm, MPI_INFO_NULL, r);
+    case 14: return INIT(Allgatherv)(in.data(), mine, type, to, n, at, type, comm, MPI_INFO_NULL, r);
+    case 15: return INIT(Alltoallv)(in.data(), n, at, type, to, n, at, type, comm, MPI_INFO_NULL, r);
     default:
       return INIT(Alltoallw)(in.data(), n, byte_offsets.data(), types.data(), to, n, byte_offsets.data(), types.data(),
                              comm, MPI_INFO_NULL, r);
@@ -224,38 +176,22 @@ int Job::plain(void* to) {
   const int* const at = offsets.data();
   const int mine = counts[static_cast<std::size_t>(rank_in(comm))];
   switch (what) {
-    case 0:
-      return PLAIN(Barrier)(comm);
-    case 1:
-      return PLAIN(Bcast)(to, count, type, root, comm);
-    case 2:
-      return PLAIN(Reduce)(in.data(), to, count, type, op, root, comm);
-    case 3:
-      return PLAIN(Allreduce)(from(), to, count, type, op, comm);
-    case 4:
-      return PLAIN(Scan)(from(), to, count, type, op, comm);
-    case 5:
-      return PLAIN(Exscan)(from(), to, count, type, op, comm);
-    case 6:
-      return PLAIN(Reduce_scatter_block)(from(), to, count, type, op, comm);
-    case 7:
-      return PLAIN(Reduce_scatter)(from(), to, n, type, op, comm);
-    case 8:
-      return PLAIN(Scatter)(in.data(), count, type, to, count, type, root, comm);
-    case 9:
-      return PLAIN(Gather)(in.data(), count, type, to, count, type, root, comm);
-    case 10:
-      return PLAIN(Allgather)(from(), count, type, to, count, type, comm);
-    case 11:
-      return PLAIN(Alltoall)(from(), count, type, to, count, type, comm);
-    case 12:
-      return PLAIN(Scatterv)(in.data(), n, at, type, to, mine, type, root, comm);
-    case 13:
-      return PLAIN(Gatherv)(in.data(), mine, type, to, n, at, type, root, comm);
-    case 14:
-      return PLAIN(Allgatherv)(in.data(), mine, type, to, n, at, type, comm);
-    case 15:
-      return PLAIN(Alltoallv)(in.data(), n, at, type, to, n, at, type, comm);
+    case 0: return PLAIN(Barrier)(comm);
+    case 1: return PLAIN(Bcast)(to, count, type, root, comm);
+    case 2: return PLAIN(Reduce)(in.data(), to, count, type, op, root, comm);
+    case 3: return PLAIN(Allreduce)(from(), to, count, type, op, comm);
+    case 4: return PLAIN(Scan)(from(), to, count, type, op, comm);
+    case 5: return PLAIN(Exscan)(from(), to, count, type, op, comm);
+    case 6: return PLAIN(Reduce_scatter_block)(from(), to, count, type, op, comm);
+    case 7: return PLAIN(Reduce_scatter)(from(), to, n, type, op, comm);
+    case 8: return PLAIN(Scatter)(in.data(), count, type, to, count, type, root, comm);
+    case 9: return PLAIN(Gather)(in.data(), count, type, to, count, type, root, comm);
+    case 10: return PLAIN(Allgather)(from(), count, type, to, count, type, comm);
+    case 11: return PLAIN(Alltoall)(from(), count, type, to, count, type, comm);
+    case 12: return PLAIN(Scatterv)(in.data(), n, at, type, to, mine, type, root, comm);
+    case 13: return PLAIN(Gatherv)(in.data(), mine, type, to, n, at, type, root, comm);
+    case 14: return PLAIN(Allgatherv)(in.data(), mine, type, to, n, at, type, comm);
+    case 15: return PLAIN(Alltoallv)(in.data(), n, at, type, to, n, at, type, comm);
     default:
       return PLAIN(Alltoallw)(in.data(), n, byte_offsets.data(), types.data(), to, n, byte_offsets.data(), types.data(),
                               comm);

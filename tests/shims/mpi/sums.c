@@ -21,43 +21,43 @@ static double sum(void) {
   return all;
 }
 
-#define EACH(X)                                                                                                        \
-  X(Barrier, (comm))                                                                                                   \
-  X(Bcast, (rank == root ? in : out, count, MPI_DOUBLE, root, comm))                                                   \
-  X(Reduce, (in, out, count, MPI_DOUBLE, MPI_SUM, root, comm))                                                         \
-  X(Allreduce, (in, out, count, MPI_DOUBLE, MPI_SUM, comm))                                                            \
-  X(Scan, (in, out, count, MPI_DOUBLE, MPI_SUM, comm))                                                                 \
-  X(Exscan, (in, out, count, MPI_DOUBLE, MPI_SUM, comm))                                                               \
-  X(Reduce_scatter_block, (in, out, count, MPI_DOUBLE, MPI_MAX, comm))                                                 \
-  X(Reduce_scatter, (in, out, counts, MPI_DOUBLE, MPI_SUM, comm))                                                      \
-  X(Scatter, (in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, root, comm))                                              \
-  X(Gather, (in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, root, comm))                                               \
-  X(Allgather, (in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, comm))                                                  \
-  X(Alltoall, (in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, comm))                                                   \
-  X(Scatterv, (in, counts, offsets, MPI_DOUBLE, out, counts[rank], MPI_DOUBLE, root, comm))                            \
-  X(Gatherv, (in, counts[rank], MPI_DOUBLE, out, counts, offsets, MPI_DOUBLE, root, comm))                             \
-  X(Allgatherv, (in, counts[rank], MPI_DOUBLE, out, counts, offsets, MPI_DOUBLE, comm))                                \
-  X(Alltoallv, (in, counts_of_all, offsets, MPI_DOUBLE, out, counts_of_all, offsets, MPI_DOUBLE, comm))                \
+#define EACH(X)                                                                                         \
+  X(Barrier, (comm))                                                                                    \
+  X(Bcast, (rank == root ? in : out, count, MPI_DOUBLE, root, comm))                                    \
+  X(Reduce, (in, out, count, MPI_DOUBLE, MPI_SUM, root, comm))                                          \
+  X(Allreduce, (in, out, count, MPI_DOUBLE, MPI_SUM, comm))                                             \
+  X(Scan, (in, out, count, MPI_DOUBLE, MPI_SUM, comm))                                                  \
+  X(Exscan, (in, out, count, MPI_DOUBLE, MPI_SUM, comm))                                                \
+  X(Reduce_scatter_block, (in, out, count, MPI_DOUBLE, MPI_MAX, comm))                                  \
+  X(Reduce_scatter, (in, out, counts, MPI_DOUBLE, MPI_SUM, comm))                                       \
+  X(Scatter, (in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, root, comm))                               \
+  X(Gather, (in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, root, comm))                                \
+  X(Allgather, (in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, comm))                                   \
+  X(Alltoall, (in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, comm))                                    \
+  X(Scatterv, (in, counts, offsets, MPI_DOUBLE, out, counts[rank], MPI_DOUBLE, root, comm))             \
+  X(Gatherv, (in, counts[rank], MPI_DOUBLE, out, counts, offsets, MPI_DOUBLE, root, comm))              \
+  X(Allgatherv, (in, counts[rank], MPI_DOUBLE, out, counts, offsets, MPI_DOUBLE, comm))                 \
+  X(Alltoallv, (in, counts_of_all, offsets, MPI_DOUBLE, out, counts_of_all, offsets, MPI_DOUBLE, comm)) \
   X(Alltoallw, (in, counts_of_all, byte_offsets, types, out, counts_of_all, byte_offsets, types, comm))
 
 /* A nonblocking collective has one argument more; the macro cuts the parenthesis open. */
 #define OPEN_BRACKET(...) __VA_ARGS__,
-#define RUN(name, arguments)                                                       \
-  {                                                                                \
-    double blocking = 0, nonblocking = 0;                                          \
-    for (int round = 0; round < rounds; ++round) {                                 \
-      MPI_Request request;                                                         \
-      const int root = round % size;                                               \
-      fill(round);                                                                 \
-      if (MPI_##name arguments != MPI_SUCCESS) MPI_Abort(comm, 1);                 \
-      blocking += sum();                                                           \
-      fill(round + rounds);                                                        \
+#define RUN(name, arguments)                                                                     \
+  {                                                                                              \
+    double blocking = 0, nonblocking = 0;                                                        \
+    for (int round = 0; round < rounds; ++round) {                                               \
+      MPI_Request request;                                                                       \
+      const int root = round % size;                                                             \
+      fill(round);                                                                               \
+      if (MPI_##name arguments != MPI_SUCCESS) MPI_Abort(comm, 1);                               \
+      blocking += sum();                                                                         \
+      fill(round + rounds);                                                                      \
       if (MPI_I##name##_AS(OPEN_BRACKET arguments & request) != MPI_SUCCESS) MPI_Abort(comm, 1); \
-      MPI_Wait(&request, MPI_STATUS_IGNORE);                                       \
-      nonblocking += sum();                                                        \
-      (void)root;                                                                  \
-    }                                                                              \
-    printf("%d " #name " %.17g %.17g\n", rank, blocking, nonblocking);             \
+      MPI_Wait(&request, MPI_STATUS_IGNORE);                                                     \
+      nonblocking += sum();                                                                      \
+      (void)root;                                                                                \
+    }                                                                                            \
+    printf("%d " #name " %.17g %.17g\n", rank, blocking, nonblocking);                           \
   }
 #define MPI_IBarrier_AS(...) MPI_Ibarrier(__VA_ARGS__)
 #define MPI_IBcast_AS(...) MPI_Ibcast(__VA_ARGS__)

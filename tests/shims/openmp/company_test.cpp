@@ -81,10 +81,10 @@ TEST(Company, RuntimePrivateToALoadedLibrary) {
 // The program has no OpenMP; a library that it loads calls the runtime by a jump, so that the program seems to be the
 // caller.
 TEST(Company, RuntimesThatComeLate) {
-  for (const Words& modules : {Words{SMELT_LATE_GNU}, Words{SMELT_LATE_LLVM}, Words{SMELT_LATE_PRIVATE},
-                               Words{SMELT_LATE_VERSION}, Words{SMELT_LATE_LLVM, SMELT_LATE_VERSION},
-                               Words{SMELT_LATE_GNU, SMELT_LATE_PRIVATE}, Words{SMELT_LATE_LLVM, SMELT_LATE_GNU},
-                               Words{SMELT_LATE_PRIVATE, SMELT_LATE_LLVM, SMELT_LATE_GNU}}) {
+  for (const Words& modules :
+       {Words{SMELT_LATE_GNU}, Words{SMELT_LATE_LLVM}, Words{SMELT_LATE_PRIVATE}, Words{SMELT_LATE_VERSION},
+        Words{SMELT_LATE_LLVM, SMELT_LATE_VERSION}, Words{SMELT_LATE_GNU, SMELT_LATE_PRIVATE},
+        Words{SMELT_LATE_LLVM, SMELT_LATE_GNU}, Words{SMELT_LATE_PRIVATE, SMELT_LATE_LLVM, SMELT_LATE_GNU}}) {
     const auto command = with({SMELT_LATE_LOADER}, modules);
     EXPECT_EQ(plainly(command, {}).out, "0 wrong\n") << modules.front();
     const auto call = with_smelt(command, {});

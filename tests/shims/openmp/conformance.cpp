@@ -24,12 +24,12 @@ namespace {
 
 std::atomic<int> failures{0};
 
-#define CHECK(condition)                                                            \
-  do {                                                                              \
-    if (!(condition)) {                                                             \
-      std::fprintf(stderr, "FAILED: line %d: %s\n", __LINE__, #condition);          \
-      ++failures;                                                                   \
-    }                                                                               \
+#define CHECK(condition)                                                   \
+  do {                                                                     \
+    if (!(condition)) {                                                    \
+      std::fprintf(stderr, "FAILED: line %d: %s\n", __LINE__, #condition); \
+      ++failures;                                                          \
+    }                                                                      \
   } while (false)
 
 const int sizes[] = {2, 3, 4, 8};
@@ -136,35 +136,35 @@ void sections() {
 #pragma omp parallel num_threads(n)
       {
 #pragma omp sections lastprivate(last)
-        {
+          {
 #pragma omp section
-          ++hits[0], last = 1;
+              ++hits[0], last = 1;
 #pragma omp section
-          ++hits[1], last = 2;
+      ++hits[1], last = 2;
 #pragma omp section
-          ++hits[2], last = 3;
-        }
+      ++hits[2], last = 3;
+    }
 #pragma omp sections nowait
-        {
+    {
 #pragma omp section
-          ++hits[3];
+      ++hits[3];
 #pragma omp section
-          ++hits[4];
-        }
-      }
-#pragma omp parallel sections num_threads(n)
-      {
-#pragma omp section
-        ++hits[5];
-#pragma omp section
-        ++hits[6];
-#pragma omp section
-        ++hits[7];
-      }
-      CHECK(last == 3);
-      for (int h : hits) CHECK(h == round);
+      ++hits[4];
     }
   }
+#pragma omp parallel sections num_threads(n)
+  {
+#pragma omp section
+    ++hits[5];
+#pragma omp section
+    ++hits[6];
+#pragma omp section
+    ++hits[7];
+  }
+  CHECK(last == 3);
+  for (int h : hits) CHECK(h == round);
+}
+}  // namespace
 }
 
 void single_and_copyprivate() {
@@ -267,7 +267,8 @@ void shared_variables() {
 struct Vector {
   double x = 0, y = 0;
 };
-#pragma omp declare reduction(plus : Vector : omp_out.x += omp_in.x, omp_out.y += omp_in.y) initializer(omp_priv = Vector{})
+#pragma omp declare reduction(plus:Vector \
+                              : omp_out.x += omp_in.x, omp_out.y += omp_in.y) initializer(omp_priv = Vector{})
 
 void reductions() {
   for (int n : sizes) {
@@ -936,7 +937,8 @@ int main(int argc, char** argv) {
     const int before = failures;
     const double start = omp_get_wtime();
     each.run();
-    std::printf("%-24s %s %6.0f ms\n", each.name, failures == before ? "ok    " : "FAILED", 1e3 * (omp_get_wtime() - start));
+    std::printf("%-24s %s %6.0f ms\n", each.name, failures == before ? "ok    " : "FAILED",
+                1e3 * (omp_get_wtime() - start));
     std::fflush(stdout);
   }
   return failures == 0 ? 0 : 1;

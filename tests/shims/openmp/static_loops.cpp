@@ -27,9 +27,7 @@ struct Loop {
   Step stride = 7;
 
   using Cut = void (*)(void*, int, int, int*, Index*, Index*, Step*, Step, Step);
-  void cut(Cut how, int thread) {
-    how(&location, thread, schedule, &last, &lower, &upper, &stride, increment, chunk);
-  }
+  void cut(Cut how, int thread) { how(&location, thread, schedule, &last, &lower, &upper, &stride, increment, chunk); }
   bool operator==(const Loop& other) const {
     return lower == other.lower && upper == other.upper && stride == other.stride && !last == !other.last;
   }
@@ -69,11 +67,12 @@ int differences(const char* name, void* runtime, int threads) {
       a.cut(ours, thread);
       b.cut(original, thread);
       if (a == b || different++ > 0) continue;
-      std::fprintf(stderr, "%s, thread %d of %d, schedule %d: %lld..%lld by %lld, chunk %lld: [%lld, %lld], not [%lld, %lld]\n",
+      std::fprintf(stderr,
+                   "%s, thread %d of %d, schedule %d: %lld..%lld by %lld, chunk %lld: [%lld, %lld], not [%lld, %lld]\n",
                    name, omp_get_thread_num(), threads, loop.schedule, static_cast<long long>(loop.lower),
                    static_cast<long long>(loop.upper), static_cast<long long>(loop.increment),
-                   static_cast<long long>(loop.chunk), static_cast<long long>(a.lower),
-                   static_cast<long long>(a.upper), static_cast<long long>(b.lower), static_cast<long long>(b.upper));
+                   static_cast<long long>(loop.chunk), static_cast<long long>(a.lower), static_cast<long long>(a.upper),
+                   static_cast<long long>(b.lower), static_cast<long long>(b.upper));
     }
   }
   return different;

@@ -406,7 +406,10 @@ TEST(PthreadBarrier, ForkWhileAThreadWaits) {
   Barrier barrier(2);
   std::thread waiter([&] { barrier.wait(); });
   std::this_thread::sleep_for(10ms);
-  expect_success(in_child([] { Barrier own(1); own.wait(); }));
+  expect_success(in_child([] {
+    Barrier own(1);
+    own.wait();
+  }));
   barrier.wait();
   waiter.join();
 }

@@ -1,4 +1,5 @@
-// Ranks are threads that call as MPI's ranks do: each in its own time, none waiting for the others but where `in_step` says so.
+// Ranks are threads that call as MPI's ranks do: each in its own time, none waiting for the others but where `in_step`
+// says so.
 #include "shims/mpi/server_selection.hpp"
 
 #include <gtest/gtest.h>
@@ -92,7 +93,12 @@ TEST(ServerSelection, SmeltKeepsWhatTakesAsLong) {
   Job job(2);
   std::size_t bytes = 64;
   for (const std::uint64_t library : {95, 100, 125}) {
-    const auto served = play(job, 100, [&](int) { return Took{100, library}; }, bcast, bytes *= 2);
+    const auto served = play(
+        job, 100,
+        [&](int) {
+          return Took{100, library};
+        },
+        bcast, bytes *= 2);
     EXPECT_EQ(by_library(served), 3U + 2 * 5U) << "a glance and two stages, " << library;
   }
 }
@@ -100,7 +106,8 @@ TEST(ServerSelection, SmeltKeepsWhatTakesAsLong) {
 TEST(ServerSelection, AMuchFasterLibraryWinsSoon) {
   Job job(2);
   const auto served = play(job, 100, [](int) { return Took{100, 50}; });
-  EXPECT_EQ(by(Server::smelt, served), first - 1 + 3 + 2 * 5) << "until the race, and its rows of a glance and two stages";
+  EXPECT_EQ(by(Server::smelt, served), first - 1 + 3 + 2 * 5)
+      << "until the race, and its rows of a glance and two stages";
 }
 
 TEST(ServerSelection, TheFasterModeOfSmeltIsUsed) {
@@ -130,9 +137,12 @@ TEST(ServerSelection, ShortMessagesHaveOneMode) {
 
 TEST(ServerSelection, AFasterModeIsFoundWhileTheLibraryServes) {
   Job job(2);
-  const auto served = play(job, 6000, [](int number) {
-    return number < 100 ? Took{200, 100, 300} : Took{200, 100, 50};
-  }, bcast, 1 << 16);
+  const auto served = play(
+      job, 6000,
+      [](int number) {
+        return number < 100 ? Took{200, 100, 300} : Took{200, 100, 50};
+      },
+      bcast, 1 << 16);
   EXPECT_EQ(served[150], Server::library);
   EXPECT_EQ(served.back(), Server::smelt_at_rest);
 }
@@ -178,7 +188,12 @@ TEST(ServerSelection, SaysWhyTheLibraryServes) {
   Job job(1);
   EXPECT_STREQ(ServerSelection::why(job.race(0).cell(bcast, 8), 8), "timed in a race with smelt");
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{65537}, std::size_t{1} << 40}) {
-    play(job, 100, [](int) { return Took{100, 50}; }, bcast, bytes);
+    play(
+        job, 100,
+        [](int) {
+          return Took{100, 50};
+        },
+        bcast, bytes);
   }
   const auto why = [&](std::size_t bytes) {
     return std::string(ServerSelection::why(job.race(0).cell(bcast, bytes), bytes));
@@ -214,7 +229,8 @@ void stress(int ranks, int calls, unsigned seed, int most_ahead) {
   for (auto& thread : threads) thread.join();
   std::size_t library = by_library(served[0]);
   EXPECT_GT(library, 0U);
-  for (int rank = 1; rank < ranks; ++rank) EXPECT_EQ(served[static_cast<std::size_t>(rank)], served[0]) << "seed " << seed;
+  for (int rank = 1; rank < ranks; ++rank)
+    EXPECT_EQ(served[static_cast<std::size_t>(rank)], served[0]) << "seed " << seed;
 }
 
 TEST(ServerSelection, RanksNeverDisagree) {
