@@ -7,17 +7,19 @@
 Each program is started plain, with the C library's tunable glibc.malloc.hugetlb=1, and under `smelt run --memory`, by
 turns, in an order that rotates. Output has to be the same in all of them. Ratios: time of the plain start over that of the
 others in the same turn; the median over the turns with the interval of python/noise.py; above 1 is faster. Memory: the
-median of the peak resident memory over that of the plain starts.
+largest peak of resident memory over that of the plain starts.
 
 Programs: those of native.cpp and bench/shims/clustering.cpp, timed as a whole; those of kernels.py, whose libraries come
 from PyPI into a virtual environment in FOLDER, timed without imports and the reading of input; the commands of --add. What
-cannot be had is left out, and said. With --json, what FILE knows of other programs stays there.
+cannot be had is left out, and said. With --json, what FILE knows of other programs stays there; with --more, its
+starts of the same program and commit count as well, so that they can be taken some at a time.
 
 Exit status: 1 if an output differs, a program is below 0.97 of plain by more than its interval, or resident memory grows
 by more than 5 % and 64 MiB; else 0.
 """
 
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -114,10 +116,20 @@ def measure(command, smelt, starts):
     for turn in range(starts):
         order = ways[turn % 3:] + ways[:turn % 3]
         turns.append({name: start(words, environment) for name, words, environment in order})
-    result = {"same_output": len({each["output"] for turn in turns for each in turn.values()}) == 1}
+    outputs = [each["output"] for turn in turns for each in turn.values()]
+    result = {"same_output": len(set(outputs)) == 1, "output": hashlib.sha256(outputs[0].encode()).hexdigest()[:16]}
     for name in ("plain", "tunable", "smelt"):
         result[name] = {"s": [turn[name]["s"] for turn in turns],
-                        "kib": statistics.median(turn[name]["kib"] for turn in turns)}
+                        "kib": max(turn[name]["kib"] for turn in turns)}
+    return result
+
+
+def joined(before, result):
+    """Both as one result; of the same program and the same output."""
+    result["same_output"] = result["same_output"] and before["same_output"] and before["output"] == result["output"]
+    for name in ("plain", "tunable", "smelt"):
+        kib = max(before[name]["kib"], result[name]["kib"])
+        result[name] = {"s": before[name]["s"] + result[name]["s"], "kib": kib}
     return result
 
 
@@ -160,6 +172,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--add", action="append", default=[], metavar="NAME=COMMAND")
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--more", action="store_true")
     arguments = parser.parse_args()
     arguments.data.mkdir(parents=True, exist_ok=True)
     wanted = [name for name in arguments.only.split(",") if name]
@@ -176,7 +189,10 @@ def main():
     wrong = []
     print(f"{'program':22} {'plain':>10} {'tunable':>8} {'smelt':>8} {'interval':>15} {'memory':>8}")
     for name, command in chosen.items():
-        result = results[name] = measure(command, smelt, arguments.starts) | {"commit": commit()}
+        result = measure(command, smelt, arguments.starts) | {"commit": commit()}
+        if arguments.more and results.get(name, {}).get("commit") == result["commit"]:
+            result = joined(results[name], result)
+        results[name] = result
         print(line(name, result), flush=True)
         wrong += complaints(name, result)
         if arguments.json:

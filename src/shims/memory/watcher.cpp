@@ -37,11 +37,12 @@ constexpr int window_blocks = 12;       ///< so that all windows of a stripe are
 constexpr int least_canary_blocks = 4;  ///< of a window; smaller ones are looked into instead
 constexpr int samples = 32;             ///< blocks of a region that a look takes in
 constexpr int least_run_pages = 16;     ///< of a block that fills up
-constexpr int collapsed_at_once = 16;   ///< blocks: what the program might have to wait for
+constexpr int collapsed_at_once = 2;    ///< blocks: what the program might have to wait for
+constexpr int collapse_share = 32;      ///< of the processor time that the process has used, for collapsing
 constexpr int looked_at_once = 32;      ///< blocks
 constexpr int most_block_pages = 512;
 constexpr std::size_t most_blocks = 16384;  ///< of a region whose blocks are collapsed one by one
-constexpr long first_wait_us = 2000, longest_wait_us = 200'000;
+constexpr long first_wait_us = 2000, collapse_wait_us = 20'000, longest_wait_us = 200'000;
 constexpr std::size_t least_heap_bytes = std::size_t{16} << 20;
 constexpr std::size_t arena_heap_bytes = std::size_t{64} << 20;  ///< of glibc: address space, aligned to its size
 constexpr int looks_until_sleep = 40;                            ///< without a change
@@ -52,6 +53,7 @@ struct Window {
   std::byte* end = nullptr;     ///< null: this place is free
   std::byte* canary = nullptr;  ///< the last block, left in small pages; null in small windows
   int stripe = 0;
+  std::uint32_t begun = 0;  ///< bits of blocks that had small pages when it was opened
 };
 
 /// Windows one after the other, in the direction in which memory fills up.
@@ -80,9 +82,11 @@ struct Totals {
 constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 constinit pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 constinit Region regions[most_regions] = {};
-constinit std::size_t trust_in_use = 0;  ///< bytes of all windows
-constinit bool watching = false, active = false;
+constinit std::size_t trust_in_use = 0;           ///< bytes of all windows
+constinit bool watching = false, active = false;  ///< active: something new, to be looked at soon
+constinit bool stirred = false;                   ///< something to be looked at when there is time
 constinit Totals totals = {};
+constinit std::int64_t collapse_ns = 0;
 /// Stands for the heap that ends at the program break.
 constexpr char break_name = 0;
 const void* const break_heap = &break_name;
@@ -198,6 +202,15 @@ bool has_content(const Window& window) noexcept {
   return written * 100 >= wanted * 95;
 }
 
+std::int64_t time_of(clockid_t clock) noexcept {
+  timespec now = {};
+  clock_gettime(clock, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+/// A collapse takes about a millisecond of a PU. Programs that end before it is worth that lose that share at most.
+bool may_collapse() noexcept { return collapse_ns * collapse_share < time_of(CLOCK_PROCESS_CPUTIME_ID); }
+
 // ---- windows ---------------------------------------------------------------------------------
 
 std::size_t block_of(const Region& region, const std::byte* block) noexcept {
@@ -215,7 +228,9 @@ void set_huge(Region& region, std::size_t block) noexcept {
 void collapse_block(Region& region, std::byte* block) noexcept {
   const std::size_t huge_bytes = system().huge_bytes;
   set_huge(region, block_of(region, block));  // whether it succeeds or not: once is enough
+  const std::int64_t begin = time_of(CLOCK_MONOTONIC);
   if (advise(block, block + huge_bytes, collapse)) totals.collapsed += huge_bytes;
+  collapse_ns += time_of(CLOCK_MONOTONIC) - begin;
 }
 
 /// The next window of a stripe, as large as trust, the region's end and other stripes allow. Whether there is one.
@@ -235,6 +250,10 @@ bool open_window(Region& region, int index) noexcept {
   std::byte* const canary = blocks >= least_canary_blocks ? end - huge_bytes : nullptr;
   if (!advise(stripe.end, canary != nullptr ? canary : end, MADV_HUGEPAGE)) return false;
   *window = {.begin = stripe.end, .end = end, .canary = canary, .stripe = index};
+  for (std::size_t i = 0; i < blocks; ++i) {
+    Block found;
+    if (look_at(window->begin + i * huge_bytes, huge_bytes, &found) && found.pages > 0) window->begun |= 1u << i;
+  }
   stripe.end = end;
   trust_in_use += blocks * huge_bytes;
   totals.opened += blocks * huge_bytes;
@@ -259,14 +278,14 @@ bool look_at_windows(Region& region) noexcept {
   for (auto& window : region.windows) {
     if (window.end == nullptr) continue;
     if (window.canary != nullptr ? !is_full(window.canary, huge_bytes) : !has_content(window)) continue;
-    // The first block may have been begun in small pages.
-    if (is_full(window.begin, huge_bytes)) collapse_block(region, window.begin);
     if (window.canary != nullptr) {
       advise(window.canary, window.end, MADV_HUGEPAGE);
       collapse_block(region, window.canary);
     }
-    for (std::byte* block = window.begin; block < window.end; block += huge_bytes)
-      set_huge(region, block_of(region, block));
+    const std::size_t first = block_of(region, window.begin), count = size_of(window.begin, window.end) / huge_bytes;
+    for (std::size_t i = 0; i < count; ++i) {
+      if ((window.begun >> i & 1) == 0) set_huge(region, first + i);
+    }
     const int stripe = window.stripe;
     free_window(window);
     open_windows(region, stripe);
@@ -318,8 +337,8 @@ bool collapse_some(Region& region) noexcept {
     std::byte* const block = region.begin + index * huge_bytes;
     if (is_huge(region, index)) continue;
     ++looked;
-    // Within a window it is huge already, or a canary.
-    if (is_covered(region, block) || !is_full(block, huge_bytes)) continue;
+    if (!is_full(block, huge_bytes)) continue;
+    if (!may_collapse()) return false;
     collapse_block(region, block);
     ++done;
   }
@@ -369,23 +388,25 @@ void follow_break(Region& region) noexcept {
   region.end = now;
 }
 
-/// One look; whether anything has changed.
-bool watch(Region& region) noexcept {
+enum class Change { none, collapsed, much };
+
+/// One look.
+Change watch(Region& region) noexcept {
   const System& found = system();
   bool changed = false;
   if (found.nodes > 1 && found.mode == Mode::automatic && !region.placed) {
     look_at_nodes(region);
     changed = region.placed;
   }
-  if (!found.asks_for_huge) return changed;
+  if (!found.asks_for_huge) return changed ? Change::much : Change::none;
   if (region.allocation == break_heap) follow_break(region);
   if (!region.heap) {
     changed |= look_at_windows(region);
     changed |= look_for_stripe(region);
   }
   // Twice for a moment: the copy, and what is copied.
-  if (memory_left() > 2 * collapsed_at_once * found.huge_bytes) changed |= collapse_some(region);
-  return changed;
+  const bool collapsed = memory_left() > 2 * collapsed_at_once * found.huge_bytes && collapse_some(region);
+  return changed ? Change::much : collapsed ? Change::collapsed : Change::none;
 }
 
 // ---- the thread ------------------------------------------------------------------------------
@@ -405,19 +426,23 @@ void rest(long wait_us) noexcept {
 void* run(void*) noexcept {
   long wait_us = first_wait_us;
   for (int idle = 0;;) {
-    bool changed = false;
+    Change changed = Change::none;
     rest(wait_us);
     for (int i = 0; i < most_regions; ++i) {
       const Locked locked;  // for one region at a time: the program does not wait long
-      if (regions[i].allocation != nullptr) changed |= watch(regions[i]);
+      if (regions[i].allocation != nullptr) changed = std::max(changed, watch(regions[i]));
     }
     const Locked locked;
-    if (active || changed)
-      idle = 0, wait_us = first_wait_us;
-    else
-      ++idle, wait_us = std::min(longest_wait_us, wait_us + wait_us / 4);
-    active = false;
-    while (idle >= looks_until_sleep && !active) pthread_cond_wait(&wake, &lock);
+    idle = active || stirred || changed != Change::none ? 0 : idle + 1;
+    if (active || changed == Change::much) {
+      wait_us = first_wait_us;
+    } else if (changed == Change::collapsed) {
+      wait_us = collapse_wait_us;
+    } else {
+      wait_us = std::min(longest_wait_us, wait_us + wait_us / 4);
+    }
+    active = stirred = false;
+    while (idle >= looks_until_sleep && !active && !stirred) pthread_cond_wait(&wake, &lock);
   }
   return nullptr;
 }
@@ -463,7 +488,7 @@ void in_child() noexcept {
   known.store(0, std::memory_order_relaxed);
   trust_in_use = 0;
 
-  watching = active = false;
+  watching = active = stirred = false;
   totals = {};
   wake = PTHREAD_COND_INITIALIZER;
   after_fork();
@@ -514,7 +539,10 @@ void add(const void* memory, std::byte* begin, std::byte* end) noexcept {
 /// The part of a heap from `begin` on; `allocation` is its name.
 void add_heap(const void* allocation, std::byte* begin, std::byte* end) noexcept {
   for (const auto& region : regions) {
-    if (region.allocation == allocation && region.heap) return start_watching();
+    if (region.allocation != allocation || !region.heap) continue;
+    stirred = true;
+    pthread_cond_signal(&wake);
+    return;
   }
   Region* const region = free_region();
   if (region == nullptr) return;
