@@ -3,6 +3,8 @@
 // Method: the cost function of docs/reference/memory-model.md over src/memory/choice/published.hpp. Prints the table as
 // JSON, which bench/results/simulated keeps.
 // Expected shape: the same order as measured. The model has no computation and no barriers: it predicts more.
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <string>
 
@@ -20,12 +22,12 @@ double phase(const Machine& machine, const std::vector<smelt::ArrayUse>& arrays,
   return smelt::phase_ns(machine, arrays, placed, 32);
 }
 
-const char* separator = "\n    ";
+const char* separator = "    ";
 
 void row(const char* program, const char* machine, const std::string& from, const std::string& to, double predicted,
          double thesis) {
   std::printf("%s[\"%s\", \"%s\", \"%s\", \"%s\", \"%.1f\", \"%s\"]", separator, program, machine, from.c_str(),
-              to.c_str(), predicted, thesis > 0 ? std::to_string(thesis).substr(0, 3).c_str() : "");
+              to.c_str(), predicted, thesis > 0 ? fmt::format("{:.1f}", thesis).c_str() : "");
   separator = ",\n    ";
 }
 
