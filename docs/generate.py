@@ -29,6 +29,8 @@ GENERATORS = {
     "summary": lambda: results.across(results.summary_rows()),
     "mpi-suite": results.suite,
     "programs": results.programs,
+    "memory-programs": results.memory_programs,
+    "memory-arrays": results.memory_arrays,
     "table": results.plain,
 }
 PART = re.compile(r"(<!-- generated: ([^>]*?) -->\n).*?(<!-- end of generated -->)", re.DOTALL)

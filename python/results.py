@@ -12,6 +12,8 @@ import pathlib
 import statistics
 import tomllib
 
+import noise
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
 PEERS = {"openmpi": "Open MPI", "mpich": "MPICH"}
@@ -346,6 +348,44 @@ def programs(machine):
         rows.append([title, found["version"], parallel, found["plain_s"], found["smelt_s"],
                      f"{ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]", word])
     return table(["program", "version", "in parallel by", "plain, s", "smelt, s", "ratio", ""], rows)
+
+
+MEMORY_PROGRAMS = {
+    "gather": "random reads of 512 MiB, 2 threads", "join": "hash join, table of 1 GiB",
+    "pages": "256 MiB allocated, filled, read, given back, ten times", "sort": "`std::sort` of 256 MiB",
+    "sparse": "one line in every 2 MiB of a zeroed table of 4 GiB", "clustering": "streamcluster-like, 100000 points",
+    "numpy_gather": "NumPy, random gather of 512 MiB", "duckdb_join": "DuckDB, join of 10 and 20 million rows",
+    "scipy_products": "SciPy, product of sparse matrices", "scipy_vectors": "SciPy, sparse matrix by vectors, scale 20",
+    "graphblas_triangles": "SuiteSparse:GraphBLAS, masked product, scale 16",
+    "graphblas_vectors": "SuiteSparse:GraphBLAS, matrix by vectors, scale 20",
+    "networkit_pagerank": "NetworKit, PageRank, scale 20", "networkit_bfs": "NetworKit, breadth-first search, scale 20",
+    "networkit_components": "NetworKit, connected components, scale 20", "lightgbm_training": "LightGBM, 15 trees"}
+
+
+def memory_programs(machine):
+    """Programs plain, with glibc's tunable and under `smelt run --memory` (bench/memory/programs.py)."""
+    rows, means = [], {"tunable": [], "smelt": []}
+    found = load(machine, "memory-programs")["programs"]
+    for name in sorted(found, key=lambda each: list(MEMORY_PROGRAMS).index(each)):
+        each, cells = found[name], []
+        for way in ("tunable", "smelt"):
+            ratio = noise.median_interval([one / other for one, other in zip(each["plain"]["s"], each[way]["s"])])
+            means[way].append(ratio.median)
+            cells.append(f"{ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]")
+        mib = [each[way]["kib"] / 1024 for way in ("plain", "tunable", "smelt")]
+        rows.append([MEMORY_PROGRAMS[name], str(len(each["plain"]["s"])), statistics.median(each["plain"]["s"]), *cells,
+                     *(f"{one:.0f}" for one in mib)])
+    rows.append(["geometric mean", "", "", f"{mean(means['tunable']):.3f}", f"{mean(means['smelt']):.3f}", "", "", ""])
+    return table(["program", "starts", "plain, s", "tunable", "`smelt run --memory`", "peak, MiB", "... tunable", "... smelt"],
+                 rows)
+
+
+def memory_arrays(machine):
+    """Arrays beside std::vector and malloc (bench/google/memory_arrays.cpp)."""
+    return table(["1 GiB", "array, ms", "other, ms", "times as fast", "starts"],
+                 [[each["what"], statistics.median(each["array_ms"]), statistics.median(each["other_ms"]),
+                   statistics.median(each["other_ms"]) / statistics.median(each["array_ms"]), str(len(each["array_ms"]))]
+                  for each in load(machine, "memory-arrays")["rows"]])
 
 
 def plain(machine, name):
