@@ -49,7 +49,7 @@ const std::map<std::string, std::map<std::string, Names>>& inner_table() {
       {"comm", {{"", {}}, {"group", {""}}, {"collective", {"", "group"}}, {"fork_join", {""}}}},
       {"memory",
        {{"", {}}, {"choice", {}}, {"pages", {}}, {"copies", {"pages"}}, {"array", {"choice", "pages", "copies"}}}},
-      {"state", {{"", {"model"}}, {"model", {""}}, {"log", {""}}, {"map", {""}}}},
+      {"state", {{"", {"model"}}, {"model", {""}}, {"log", {""}}, {"map", {""}}, {"over_ranks", {""}}}},
   };
   return rooms;
 }
@@ -57,20 +57,35 @@ const std::map<std::string, std::map<std::string, Names>>& inner_table() {
 // Which room a public header belongs to.
 std::string room_of_header(const std::string& name) {
   static const std::map<std::string, std::string> rooms = {
-      {"error.hpp", "base"},       {"settings.hpp", "base"},
-      {"machine.hpp", "machine"},  {"plan.hpp", "plan"},
-      {"channel.hpp", "channel"},  {"floor.hpp", "base"},
-      {"measure.hpp", "measure"},  {"communicator.hpp", "comm"},
-      {"schedule.hpp", "plan"},    {"collective.hpp", "plan"},
-      {"profile.hpp", "plan"},     {"export.hpp", "export"},
-      {"tune.hpp", "tune"},        {"inspect.hpp", "comm"},
-      {"exact_sum.hpp", "comm"},   {"map_algorithms.hpp", "state"},
-      {"map_model.hpp", "state"},  {"replicated_log.hpp", "state"},
-      {"map.hpp", "state"},        {"map_table.hpp", "state"},
-      {"smelt.h", "capi"},         {"former_names.h", "capi"},
-      {"array.hpp", "memory"},     {"placement.hpp", "memory"},
-      {"graph.hpp", "graph"},      {"graph_program.hpp", "graph"},
-      {"green_marl.hpp", "graph"}, {"graph_algorithms.hpp", "graph"},
+      {"error.hpp", "base"},
+      {"settings.hpp", "base"},
+      {"machine.hpp", "machine"},
+      {"plan.hpp", "plan"},
+      {"channel.hpp", "channel"},
+      {"floor.hpp", "base"},
+      {"measure.hpp", "measure"},
+      {"communicator.hpp", "comm"},
+      {"schedule.hpp", "plan"},
+      {"collective.hpp", "plan"},
+      {"profile.hpp", "plan"},
+      {"export.hpp", "export"},
+      {"tune.hpp", "tune"},
+      {"inspect.hpp", "comm"},
+      {"exact_sum.hpp", "comm"},
+      {"map_algorithms.hpp", "state"},
+      {"map_model.hpp", "state"},
+      {"replicated_log.hpp", "state"},
+      {"map.hpp", "state"},
+      {"map_table.hpp", "state"},
+      {"map_group.hpp", "state"},
+      {"smelt.h", "capi"},
+      {"former_names.h", "capi"},
+      {"array.hpp", "memory"},
+      {"placement.hpp", "memory"},
+      {"graph.hpp", "graph"},
+      {"graph_program.hpp", "graph"},
+      {"green_marl.hpp", "graph"},
+      {"graph_algorithms.hpp", "graph"},
   };
   const auto found = rooms.find(name);
   return found == rooms.end() ? "" : found->second;
