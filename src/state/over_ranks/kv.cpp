@@ -109,8 +109,9 @@ class Kv final : public Member {
     ++lookups_waiting_;
   }
 
-  void work() noexcept override {
-    if (!replica_) return;
+  bool work() noexcept override {
+    if (!replica_) return false;
+    const std::uint64_t before = replica_->delivered();
     check(replica_->progress());
     for (int rank = 0; lookups_waiting_ != 0 && rank < ranks(); ++rank) {
       Waiting& waiting = waiting_[static_cast<std::size_t>(rank)];
@@ -124,6 +125,7 @@ class Kv final : public Member {
       if (found) answer.value = was_.data();
       links_.post(rank, answer);
     }
+    return replica_->delivered() != before;
   }
 
   void take_answer(const MapAnswer& answer, const Word* value) noexcept {

@@ -60,11 +60,15 @@ class Links {
     }
   }
 
-  /// handle(from, message) of each that is there. `handle` may post.
+  /// handle(from, message) of each that is there; returns whether any was. `handle` may post.
   template <class Handle>
-  void poll(Handle&& handle) noexcept {
+  bool poll(Handle&& handle) noexcept {
+    bool any = !own_.empty();
     for (In& in : in_) {
-      for (int i = 0; i < most_at_once && take(in); ++i) handle(in.from, coding_.decode(received_.data()));
+      for (int i = 0; i < most_at_once && take(in); ++i) {
+        any = true;
+        handle(in.from, coding_.decode(received_.data()));
+      }
     }
     while (!own_.empty()) {
       std::size_t words = 0;
@@ -73,6 +77,7 @@ class Links {
       own_.pop();
       handle(rank_, coding_.decode(received_.data()));
     }
+    return any;
   }
 
  private:

@@ -37,8 +37,8 @@ class Member : public map_detail::GroupMember {
   virtual MapAnswer look_up(const GroupCall& call) noexcept = 0;
   virtual MapAnswer update(const GroupCall& call) noexcept = 0;
   virtual void handle(int from, const Message& message) noexcept = 0;
-  /// Besides handling messages.
-  virtual void work() noexcept {}
+  /// Besides handling messages. Returns whether there was something to do.
+  virtual bool work() noexcept { return false; }
   /// All have finished: say what others wait for, and whether all has come here.
   virtual void close() noexcept {}
   virtual bool is_closed() noexcept { return true; }
@@ -51,10 +51,11 @@ class Member : public map_detail::GroupMember {
   bool may_call() noexcept;
   Status fail(const std::string& why) noexcept;
 
-  void step() noexcept {
+  /// Returns whether there was something to do.
+  bool step() noexcept {
     links_.flush();
-    links_.poll([this](int from, const Message& message) { handle(from, message); });
-    work();
+    const bool handled = links_.poll([this](int from, const Message& message) { handle(from, message); });
+    return work() || handled;
   }
   /// Of lookups that need nobody: others wait for this rank's part.
   void step_now_and_then() noexcept {
@@ -65,12 +66,11 @@ class Member : public map_detail::GroupMember {
   template <class Done>
   bool await(Done done) noexcept {
     for (;;) {
-      const auto ready = [&] {
-        step();
-        return done() || status_ != Status::ok;
-      };
-      if (waiter_.wait(ready, &layout_.part(rank_).bell)) return status_ == Status::ok;
-      look_around(done);
+      // One wait for each thing that happens: who has just worked stays awake for what comes next.
+      const auto ready = [&] { return step() || done() || status_ != Status::ok; };
+      if (!waiter_.wait(ready, &layout_.part(rank_).bell)) look_around(done);
+      if (status_ != Status::ok) return false;
+      if (done()) return true;
     }
   }
 

@@ -62,7 +62,10 @@ class Sequenced final : public Member {
 
   /// Waits until all updates are here that the sequencer has numbered.
   void ask_count() noexcept {
-    if (rank_ == sequencer_ || is_mutant(Mutant::rep_remote_does_not_ask)) return step();
+    if (rank_ == sequencer_ || is_mutant(Mutant::rep_remote_does_not_ask)) {
+      step();
+      return;
+    }
     counted_ = false;
     Message ask;
     ask.kind = Kind::ask;
