@@ -272,27 +272,33 @@ struct Defect {
   Verdict (*check)(const History&);
 };
 
-TEST(Promises, EveryDefectIsFound) {
-  const Load updates{4, 200, 2, false, 0.4, false}, puts{4, 60, 2, false, 0.5, true};
-  const Load lookups{4, 200, 2, false, 0.9, true};
-  const Load few{3, 8, 2, false, 0.5, true};
-  const Defect defects[] = {
-      {Mutant::part_simple_returns_early, "part_simple", 2, puts, linearizable},
-      {Mutant::part_caching_applies_at_once, "part_caching", 1, lookups, linearizable},
-      {Mutant::part_caching_copies_while_changing, "part_caching", 1, puts, linearizable},
-      {Mutant::rep_remote_does_not_ask, "rep_remote", 0, puts, linearizable},
-      {Mutant::rep_sc_returns_early, "rep_sc", 0, few, sequential},
-      {Mutant::rep_local_applies_on_arrival, "rep_local", 0, puts, linearizable},
-      {Mutant::rep_local_does_not_wait, "rep_local", 0, puts, linearizable},
-      {Mutant::rep_2pc_votes_for_higher, "rep_2pc", 0, updates, linearizable},
-      {Mutant::rep_2pc_frees_others, "rep_2pc", 0, updates, linearizable},
-  };
-  for (const Defect& defect : defects) {
-    over_ranks::mutant = defect.mutant;
-    EXPECT_TRUE(is_refuted(options_of(defect.algorithm, defect.servers), defect.load, defect.check))
-        << "defect " << static_cast<int>(defect.mutant) << " of " << defect.algorithm;
-    over_ranks::mutant = Mutant::none;
-  }
+std::ostream& operator<<(std::ostream& out, const Defect& defect) {
+  return out << "number " << static_cast<int>(defect.mutant) << ", of " << defect.algorithm;
+}
+
+class Defects : public testing::TestWithParam<Defect> {};
+
+const Load updates{4, 200, 2, false, 0.4, false}, puts{4, 100, 2, false, 0.5, true},
+    lookups{4, 200, 2, false, 0.9, true};
+const Load few{3, 8, 2, false, 0.5, true};
+
+INSTANTIATE_TEST_SUITE_P(
+    Maps, Defects,
+    testing::Values(Defect{Mutant::part_simple_returns_early, "part_simple", 2, puts, linearizable},
+                    Defect{Mutant::part_caching_applies_at_once, "part_caching", 1, lookups, linearizable},
+                    Defect{Mutant::part_caching_copies_while_changing, "part_caching", 1, lookups, linearizable},
+                    Defect{Mutant::rep_remote_does_not_ask, "rep_remote", 0, puts, linearizable},
+                    Defect{Mutant::rep_sc_returns_early, "rep_sc", 0, few, sequential},
+                    Defect{Mutant::rep_local_applies_on_arrival, "rep_local", 0, puts, linearizable},
+                    Defect{Mutant::rep_local_does_not_wait, "rep_local", 0, puts, linearizable},
+                    Defect{Mutant::rep_2pc_votes_for_higher, "rep_2pc", 0, updates, linearizable},
+                    Defect{Mutant::rep_2pc_frees_others, "rep_2pc", 0, updates, linearizable}));
+
+TEST_P(Defects, AreFound) {
+  const Defect& defect = GetParam();
+  over_ranks::mutant = defect.mutant;
+  EXPECT_TRUE(is_refuted(options_of(defect.algorithm, defect.servers), defect.load, defect.check));
+  over_ranks::mutant = Mutant::none;
 }
 
 }  // namespace

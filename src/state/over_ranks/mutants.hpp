@@ -13,7 +13,7 @@ enum class Mutant {
   rep_sc_returns_early,                ///< a put returns before it is applied at its client
   rep_local_applies_on_arrival,        ///< without waiting until all have the update
   rep_local_does_not_wait,             ///< the flag of a key is cleared before the value is there
-  rep_2pc_votes_for_higher,            ///< line 20 of figure 3.11
+  rep_2pc_votes_for_higher,            ///< line 20 of figure 3.11, and its issuers do not wait
   rep_2pc_frees_others,                ///< line 26 of figure 3.11
 };
 

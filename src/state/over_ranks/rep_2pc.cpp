@@ -70,7 +70,8 @@ class Rep2pc final : public Member {
 
   /// Takes all flags. False: somebody else has one.
   bool win(const GroupCall& call) noexcept {
-    if (!await([this] { return flag_ == free_flag; })) return false;
+    const bool waits = !is_mutant(Mutant::rep_2pc_votes_for_higher);
+    if (waits && !await([this] { return flag_ == free_flag; })) return false;
     take_flag(rank_, call.key, call.hash);
     Message request;
     request.kind = Kind::vote_request;
