@@ -512,7 +512,7 @@ TEST(MapPlatforms, OfAMachine) {
     *matrix = Matrix(4, 16.0);
   }
   const auto measured = platform_of(machine, {{0, 1}});
-  EXPECT_EQ(measured->cache_bytes, 4096);
+  EXPECT_EQ(measured->cache_bytes, 65536) << "the one that cores share";
   EXPECT_DOUBLE_EQ(measured->cached_access, 17) << "a line's start-up and its bytes";
   EXPECT_DOUBLE_EQ(measured->memory_access, 17) << "memory is never faster than a cache";
 }
