@@ -124,8 +124,9 @@ int main(int argc, char** argv) {
   std::sort(files.begin(), files.end());
   fmt::print("{{\n  \"question\": \"What a model loses when most pairs are inferred from a few measured ones.\",\n");
   fmt::print(
-      "  \"columns\": [\"machine\", \"pus\", \"pairs\", \"measured\", \"median_error\", \"p95_error\", "
-      "\"largest_error\", \"broadcast_slower\"],\n  \"rows\": [\n");
+      "  \"columns\": [\"machine\", \"pus\", \"pairs\", \"measured\", "
+      "\"median_error_fraction\", \"p95_error_fraction\", \"largest_error_fraction\", "
+      "\"broadcast_slower_fraction\"],\n  \"rows\": [\n");
   bool first = true;
   for (const auto& file : files) {
     const auto machine = import_core_to_core(file);
