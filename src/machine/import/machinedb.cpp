@@ -24,6 +24,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "machine/import/importer.hpp"
 #include "machine/limits.hpp"
 #include "machine/text.hpp"
 #include "machine/topology/fingerprint.hpp"
@@ -499,6 +500,17 @@ Result<Machine> parse_machinedb(const MachinedbFiles& files, const std::string& 
     return make_error(Status::out_of_memory, "{}: cannot import: {}", name, problem.what());
   }
 }
+
+const Importer formats::machinedb = {
+    .info = {.name = "machinedb",
+             .content = "directory with files ending in _send, _receive and _rtt (sender receiver mean stddev,\n"
+                        "in cycles) and lscpu_parse.txt",
+             .directory = true,
+             .uses_send_share = false,
+             .uses_ghz = true},
+    .read = [](const fs::path& directory,
+               const ImportOptions& options) { return import_machinedb(directory, options.ghz); },
+};
 
 Result<Machine> import_machinedb(const fs::path& directory, double ghz) {
   try {
