@@ -15,7 +15,7 @@ struct smelt_array {
 
 namespace {
 
-/// Elements by doubling what is there already.
+/// Fills the elements by doubling the part that is filled already.
 void fill_bytes(std::byte* to, std::size_t bytes, const void* value, std::size_t element_bytes) {
   if (bytes == 0) return;
   std::memcpy(to, value, element_bytes);
@@ -66,7 +66,7 @@ int create(const char* call, const smelt_array_options* given, smelt_array** arr
   });
 }
 
-/// `type` and `op` may be no value of their enumerations.
+/// `type` and `op` may hold values outside of their enumerations.
 template <class Enumeration>
 int number_of(const Enumeration& value) noexcept {
   int number = 0;

@@ -64,11 +64,11 @@ struct Explanation {
   std::optional<RankedRecipe> unaware{};  ///< with a late rank: the recipe if it were not known to be late
 };
 
-// ---- finding out ----------------------------------------------------------------------------
+// ---- computing ------------------------------------------------------------------------------
 
 Reach reach_of(bool processes) { return {.processes = processes}; }
 
-/// Of ranks that enter at `start_ns`, with a planned tree made for `known_ns`.
+/// For ranks that enter at `start_ns`, on a tree that was planned for `known_ns`.
 double predict(const Machine& machine, const Explanation& asked, const Recipe& recipe,
                const std::vector<double>& start_ns, const std::vector<double>& known_ns) {
   const auto request = take(make_request(machine, asked.group, recipe, 0, known_ns));
@@ -116,7 +116,7 @@ std::optional<ProfileCell> find_cell(const Machine& machine, const Explanation& 
   return cell == nullptr ? std::nullopt : std::optional(*cell);
 }
 
-/// Ranks in the order given: next to each other, or as far apart as can be.
+/// Ranks in the order given: neighbours next to each other, or as far apart as possible.
 Group placed(const Machine& machine, int ranks, bool together) {
   std::map<int, std::vector<int>> by_cache;  // cores' first PUs, by L3
   std::set<int> cores;
@@ -151,7 +151,7 @@ Group on_siblings(const Machine& machine, int ranks) {
   return group;
 }
 
-/// Unpinned, at worst: the operating system puts ranks in pairs on half of the PUs.
+/// The worst case without pinning: the operating system puts ranks in pairs on half of the PUs.
 Group in_pairs(const Group& group) {
   Group pairs;
   for (int rank = 0; rank < group.size(); ++rank) {
@@ -229,7 +229,7 @@ const RankedRecipe* predicted_runner_up(const Machine& machine, const Explanatio
   return nullptr;
 }
 
-// ---- telling --------------------------------------------------------------------------------
+// ---- output ---------------------------------------------------------------------------------
 
 std::string description_of(const std::string& algorithm) {
   for (const auto& info : algorithms()) {

@@ -74,7 +74,7 @@ TEST(Errors, UsageIsExitCodeTwo) {
   }
 }
 
-TEST(Errors, BenchChecksWhatItIsAsked) {
+TEST(Errors, BenchChecksItsArguments) {
   if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
   expect_one_line(smelt({"bench", "barier"}), 2, "did you mean 'barrier'?");
   expect_one_line(smelt({"bench"}), 2, "bench what?");

@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, EveryImporter, testing::ValuesIn(file_importer
   return name;
 });
 
-TEST(Importers, HaveDifferentNamesAndSayWhatTheyRead) {
+TEST(Importers, HaveDifferentNamesAndDescriptions) {
   std::set<std::string_view> names;
   for (const auto& info : importers()) {
     EXPECT_TRUE(names.insert(info.name).second) << info.name;
