@@ -126,6 +126,13 @@ bool operator_of(MPI_Op op, MPI_Datatype type, const Type& layout, Operator& to)
   return true;
 }
 
+bool is_exact(const Operator& by, int operands) noexcept {
+  if (by.plain < 0) return false;
+  const bool floating = by.layout->plain == SMELT_FLOAT || by.layout->plain == SMELT_DOUBLE;
+  if (by.plain != SMELT_SUM && by.plain != SMELT_PRODUCT) return !floating;
+  return floating ? operands == 2 : by.layout->size >= 4;
+}
+
 bool is_predefined(MPI_Op op) noexcept {
   return std::any_of(known().begin(), known().end(), [&](const PredefinedOperator& each) { return each.op == op; });
 }

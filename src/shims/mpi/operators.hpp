@@ -30,6 +30,11 @@ struct Operator {
 /// allow, which is the library's to judge.
 bool operator_of(MPI_Op op, MPI_Datatype type, const Type& layout, Operator& to) noexcept;
 
+/// Whether the result is bitwise the same for any order and grouping of `operands` operands, in smelt and in the
+/// library. Floating-point sums and products of two operands are. Floating-point minima and maxima are not, because of
+/// NaNs and signed zeros. Integers shorter than 32 bits are not, as some libraries saturate their sums.
+bool is_exact(const Operator& by, int operands) noexcept;
+
 /// Whether an operator is the library's own.
 bool is_predefined(MPI_Op op) noexcept;
 
