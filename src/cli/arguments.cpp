@@ -241,7 +241,7 @@ void add_plan_options(Command& command, PlanArguments& arguments, bool one_plan)
       "search budget in ms; 0: construction alone (default 1000; 250 for more than 512 ranks)");
   command.flag("--completion", arguments.completion, "add the completion message of the published measurements");
   command.flag("--json", arguments.json, "print JSON");
-  command.flag("--all", arguments.all, "print everything, also where there are more than 64 ranks");
+  command.flag("--all", arguments.all, "print all ranks, even if there are more than 64");
 }
 
 }  // namespace smelt::cli

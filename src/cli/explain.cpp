@@ -430,7 +430,7 @@ void add_explain(Parser& parser) {
       "explain", "Explain which algorithm a collective uses, which map to choose, or where arrays should lie");
   command.text("operation", arguments->operation, "OPERATION",
                "map, memory, or a collective: broadcast, reduce, allreduce, scatter, gather, ...");
-  command.text("file", arguments->file, "FILE", "of explain memory: arrays and how they are used, JSON");
+  command.text("file", arguments->file, "FILE", "explain memory: arrays and their use, JSON");
   command.value(
       "--bytes", "SIZE",
       [arguments](const std::string& text) {
@@ -438,7 +438,7 @@ void add_explain(Parser& parser) {
         arguments->sized = true;
       },
       "of the vector, of each rank's block, or of a map's value (default 16): 8192, 64K, 16MiB");
-  command.integer("--ranks", arguments->ranks, 2, 4096, "how many ranks (default one per core)");
+  command.integer("--ranks", arguments->ranks, 2, 4096, "number of ranks (default one per core)");
   command.integer("--late", arguments->late_rank, 0, 4095, "this rank is known to enter later than the others");
   command.integer("--late-ns", arguments->late_ns, 0, 1'000'000'000, "delay of the late rank in nanoseconds");
   command.flag("--processes", arguments->processes, "the ranks are processes that may read each other's memory");

@@ -251,7 +251,7 @@ void add_run(Parser& parser) {
   command.text("--without", arguments->without, "NAMES", "do not replace these runtimes");
   command.optional_text("--memory", arguments->memory, "auto",
                         "page size and placement of large allocations: --memory[=auto|interleave|local|huge|off]");
-  command.flag("--explain", arguments->explain, "do not start it, say what would be preloaded and why");
+  command.flag("--explain", arguments->explain, "print what would be preloaded and why; do not start the program");
   command.flag("--json", arguments->json, "the same as JSON");
   command.rest(arguments->words, "PROGRAM ARGUMENT...");
   command.footer(

@@ -233,7 +233,7 @@ void add_show(Parser& parser) {
   command.text("model,-m,--model", arguments->model, "MODEL",
                "machine file, - for standard input; default: this machine");
   command.flag("--floor", arguments->floor, "only the current floor of costs, and whether to tune again");
-  command.flag("--all", arguments->all, "of a machine of more than 256 PUs also the heat map and every part");
+  command.flag("--all", arguments->all, "print the heat map and every part, even for more than 256 PUs");
   command.flag("--json", arguments->json, "print JSON");
   command.footer(
       "Examples:\n"

@@ -67,7 +67,7 @@ void add_simulate(Parser& parser) {
   Command command = parser.add("simulate", "Run a plan against a model and show its timeline");
   add_plan_options(command, arguments->plan, true);
   command.text("--plan", arguments->file, "FILE",
-               "run what `smelt plan --json` wrote, perhaps for another machine; - for standard input");
+               "plan written by `smelt plan --json`, for any machine; - for standard input");
   command.footer(
       "Examples:\n"
       "  smelt simulate --op barrier                          the best barrier of this machine\n"
