@@ -20,7 +20,7 @@ struct TreeRule {
 };
 
 Tree published_adaptive(Problem& problem, Direction direction, int root) {
-  return adaptive_tree(problem.ranks(), problem.table(direction), root);
+  return adaptive_tree(problem.ranks(), problem.published_table(direction), root);
 }
 
 // A new rule is a row here; textbook ones come first.
@@ -42,11 +42,11 @@ const std::vector<TreeRule>& tree_rules() {
       {{"cluster-binary", "binary tree between NUMA nodes, binary within", false},
        [](Problem& p, Direction, Name, int root) { return cluster_tree(p.ranks(), root, true); }},
       {{"mst", "minimum spanning tree (Prim)", true},
-       [](Problem& p, Direction d, Name, int root) { return prim_tree(p.table(d), root, false); }},
+       [](Problem& p, Direction d, Name, int root) { return prim_tree(p.published_table(d), root, false); }},
       {{"stream", "shortest paths over the fastest links: for long messages in chunks", true},
        [](Problem& p, Direction d, Name, int root) { return stream_tree(p.table(d), root); }},
       {{"bad", "spanning tree on inverted costs: how much a tree matters", true},
-       [](Problem& p, Direction d, Name, int root) { return prim_tree(p.table(d), root, true); }},
+       [](Problem& p, Direction d, Name, int root) { return prim_tree(p.published_table(d), root, true); }},
       {{"adaptive", "the adaptive tree as published, sends in its own order", true},
        [](Problem& p, Direction d, Name, int root) { return published_adaptive(p, d, root); }},
       {{"adaptive-optimized", "the adaptive tree after reorder and shuffle", true},
@@ -67,7 +67,10 @@ double two_phase_time(Problem& problem, Solution& solution, bool keep_order) {
   const DirectedCosts down = problem.exact(Direction::broadcast), up = problem.exact(Direction::reduce);
   const double broadcast =
       keep_order ? tree_time(down, *solution.broadcast_tree) : order_sends(down, *solution.broadcast_tree);
-  if (keep_order) return 0.0;
+  if (keep_order || problem.ranks().has_gaps()) {  // the simulator says, see finish()
+    if (!keep_order) order_sends(up, *solution.reduce_tree, schedule(down, *solution.broadcast_tree).idle);
+    return 0.0;
+  }
   return order_sends(up, *solution.reduce_tree, schedule(down, *solution.broadcast_tree).idle) + broadcast;
 }
 
@@ -106,9 +109,17 @@ const CostTable& Problem::table(Direction direction) {
   return *table;
 }
 
+const CostTable& Problem::published_table(Direction direction) {
+  if (ranks_.between() == nullptr && !ranks_.has_gaps(direction)) return table(direction);
+  auto& table = published_tables_[direction == Direction::broadcast ? 0 : 1];
+  if (!table) table.emplace(DirectedCosts(published_, direction));
+  return *table;
+}
+
 int Problem::cheapest_root() {
   if (!cheapest_root_) {
-    cheapest_root_ = cheapest_sender(table(broadcasts(operation_) ? Direction::broadcast : Direction::reduce));
+    cheapest_root_ =
+        cheapest_sender(published_table(broadcasts(operation_) ? Direction::broadcast : Direction::reduce));
   }
   return *cheapest_root_;
 }
@@ -165,7 +176,8 @@ void finish(Problem& problem, Solution& solution, bool completion, bool keep_ord
     add(Direction::broadcast, solution.broadcast_tree);
   }
   const bool unknown =
-      !has_trees || exchanged || completion || (keep_order && problem.operation() == Operation::two_phase_commit);
+      !has_trees || exchanged || completion ||
+      ((keep_order || problem.ranks().has_gaps()) && problem.operation() == Operation::two_phase_commit);
   if (!unknown) return;
   const auto plan = plan_messages(problem, problem.ranks().group(), solution, completion);
   if (plan) solution.time_ns = plan->predicted_ns;

@@ -24,7 +24,7 @@ Result<TopologyName> parse_topology(std::string_view text);
 class Problem {
  public:
   Problem(const Machine& machine, const Group& group, Operation operation)
-      : ranks_(machine, group), operation_(operation) {}
+      : ranks_(machine, group), published_(machine, group, CostTerms::published), operation_(operation) {}
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
 
@@ -33,14 +33,16 @@ class Problem {
   const RankCosts& ranks() const noexcept { return ranks_; }
   DirectedCosts exact(Direction direction) const { return {ranks_, direction}; }
   const CostTable& table(Direction direction);
+  /// By send_ns and recv_ns alone, for trees of published rules.
+  const CostTable& published_table(Direction direction);
   /// The root of a topology that chooses one by cost: the cheapest sender of the broadcast, or of the
   /// reduction where there is no broadcast.
   int cheapest_root();
 
  private:
-  RankCosts ranks_;
+  RankCosts ranks_, published_;
   Operation operation_;
-  std::optional<CostTable> tables_[2];
+  std::optional<CostTable> tables_[2], published_tables_[2];
   std::optional<int> cheapest_root_;
 };
 
