@@ -17,10 +17,12 @@ namespace {
 struct TreeRule {
   TopologyInfo info;
   Tree (*build)(Problem& problem, Direction direction, const TopologyName& topology, int root);
+  bool published = false;  ///< made of the published costs, one tree for both directions
 };
 
-Tree published_adaptive(Problem& problem, Direction direction, int root) {
-  return adaptive_tree(problem.ranks(), problem.table(direction), root);
+// The published rules make one tree of the costs of a broadcast and reduce along it, too.
+Tree published_prim(Problem& problem, int root, bool inverted) {
+  return prim_tree(problem.published_table(), root, inverted);
 }
 
 // A new rule is a row here; textbook ones come first.
@@ -42,16 +44,19 @@ const std::vector<TreeRule>& tree_rules() {
       {{"cluster-binary", "binary tree between NUMA nodes, binary within", false},
        [](Problem& p, Direction, Name, int root) { return cluster_tree(p.ranks(), root, true); }},
       {{"mst", "minimum spanning tree (Prim)", true},
-       [](Problem& p, Direction d, Name, int root) { return prim_tree(p.table(d), root, false); }},
+       [](Problem& p, Direction, Name, int root) { return published_prim(p, root, false); },
+       true},
       {{"stream", "shortest paths over the fastest links: for long messages in chunks", true},
        [](Problem& p, Direction d, Name, int root) { return stream_tree(p.table(d), root); }},
       {{"bad", "spanning tree on inverted costs: how much a tree matters", true},
-       [](Problem& p, Direction d, Name, int root) { return prim_tree(p.table(d), root, true); }},
+       [](Problem& p, Direction, Name, int root) { return published_prim(p, root, true); },
+       true},
       {{"adaptive", "the adaptive tree as published, sends in its own order", true},
-       [](Problem& p, Direction d, Name, int root) { return published_adaptive(p, d, root); }},
-      {{"adaptive-optimized", "the adaptive tree after reorder and shuffle", true},
+       [](Problem& p, Direction, Name, int root) { return adaptive_tree(p.ranks(), p.published_table(), root); },
+       true},
+      {{"adaptive-optimized", "an adaptive tree per direction, after reorder and shuffle", true},
        [](Problem& p, Direction d, Name, int root) {
-         return optimize_adaptive(p.table(d), published_adaptive(p, d, root));
+         return optimize_adaptive(p.table(d), adaptive_tree(p.ranks(), p.table(d), root));
        }},
   };
   return rules;
@@ -67,7 +72,10 @@ double two_phase_time(Problem& problem, Solution& solution, bool keep_order) {
   const DirectedCosts down = problem.exact(Direction::broadcast), up = problem.exact(Direction::reduce);
   const double broadcast =
       keep_order ? tree_time(down, *solution.broadcast_tree) : order_sends(down, *solution.broadcast_tree);
-  if (keep_order) return 0.0;
+  if (keep_order || problem.ranks().has_gaps()) {  // the simulator says, see finish()
+    if (!keep_order) order_sends(up, *solution.reduce_tree, schedule(down, *solution.broadcast_tree).idle);
+    return 0.0;
+  }
   return order_sends(up, *solution.reduce_tree, schedule(down, *solution.broadcast_tree).idle) + broadcast;
 }
 
@@ -106,11 +114,22 @@ const CostTable& Problem::table(Direction direction) {
   return *table;
 }
 
+const CostTable& Problem::published_table() {
+  if (ranks_.between() == nullptr && !ranks_.has_gaps(Direction::broadcast)) return table(Direction::broadcast);
+  if (!published_table_) published_table_.emplace(DirectedCosts(published_, Direction::broadcast));
+  return *published_table_;
+}
+
 int Problem::cheapest_root() {
   if (!cheapest_root_) {
     cheapest_root_ = cheapest_sender(table(broadcasts(operation_) ? Direction::broadcast : Direction::reduce));
   }
   return *cheapest_root_;
+}
+
+int Problem::published_root() {
+  if (!published_root_) published_root_ = cheapest_sender(published_table());
+  return *published_root_;
 }
 
 bool has_dissemination(Operation operation) noexcept {
@@ -165,7 +184,8 @@ void finish(Problem& problem, Solution& solution, bool completion, bool keep_ord
     add(Direction::broadcast, solution.broadcast_tree);
   }
   const bool unknown =
-      !has_trees || exchanged || completion || (keep_order && problem.operation() == Operation::two_phase_commit);
+      !has_trees || exchanged || completion ||
+      ((keep_order || problem.ranks().has_gaps()) && problem.operation() == Operation::two_phase_commit);
   if (!unknown) return;
   const auto plan = plan_messages(problem, problem.ranks().group(), solution, completion);
   if (plan) solution.time_ns = plan->predicted_ns;
@@ -178,7 +198,7 @@ Solution build_by_rule(Problem& problem, const TopologyName& topology, std::opti
   if (topology.name != "dissemination") {
     const Operation operation = problem.operation();
     const TreeRule& rule = rule_of(topology.name);
-    if (!root && rule.info.uses_costs) root = problem.cheapest_root();
+    if (!root && rule.info.uses_costs) root = rule.published ? problem.published_root() : problem.cheapest_root();
     const int start = root.value_or(0);
     if (reduces(operation)) solution.reduce_tree = rule.build(problem, Direction::reduce, topology, start);
     if (broadcasts(operation)) solution.broadcast_tree = rule.build(problem, Direction::broadcast, topology, start);

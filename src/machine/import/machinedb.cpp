@@ -37,6 +37,9 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t max_line_bytes = 4096;
 
+/// Misses that a core has under way: its line fill buffers, as for copies (docs/reference/model.md, Copies).
+constexpr double misses_at_once = 12.0;
+
 struct Sample {
   int sender, receiver;
   double cycles;
@@ -357,6 +360,32 @@ std::string name_of(const fs::path& directory) {
   return name.empty() || name == "." ? "machinedb" : name.string();
 }
 
+/// What the averages of a batch hide, told by the round trips; docs/explanation/many-core-model.md says how and why.
+///
+/// A lone message takes half a round trip, in the mean of both directions, or what both sides are busy, if that is
+/// more. What it takes besides being received is the time in which its line leaves the sender. The next line leaves
+/// after it, so this is the gap between sends, although the store buffer hides it from the first of a batch. A receiver
+/// has as many misses under way as it has line fill buffers, so that a message that waits is taken in that share of a
+/// receive.
+void derive_overlap(Machine& machine) {
+  const std::size_t n = machine.size();
+  const Matrix &send = machine.send_ns, &recv = machine.recv_ns, &rtt = *machine.rtt_ns;
+  Matrix propagation(n), send_gap(n), recv_gap(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      if (i == j) continue;
+      const double busy = send(i, j) + recv(i, j);
+      const double lone = std::max(busy, (rtt(i, j) + rtt(j, i)) / 4.0);
+      propagation(i, j) = lone - busy;
+      send_gap(i, j) = lone - recv(i, j);
+      recv_gap(i, j) = recv(i, j) / misses_at_once;
+    }
+  }
+  machine.propagation_ns = std::move(propagation);
+  machine.send_gap_ns = std::move(send_gap);
+  machine.recv_gap_ns = std::move(recv_gap);
+}
+
 Result<Machine> machine_of(const Samples& send, const Samples& receive, const Samples& rtt, const MachinedbFile& lscpu,
                            const std::string& name, double ghz) {
   const auto pus = pus_of(send);
@@ -376,6 +405,7 @@ Result<Machine> machine_of(const Samples& send, const Samples& receive, const Sa
     auto rtt_ns = matrix_of(rtt, pus, ghz);
     if (!rtt_ns) return rtt_ns.error();
     machine.rtt_ns = std::move(*rtt_ns);
+    derive_overlap(machine);
   }
   machine.name = name;
   machine.method = "machinedb";
