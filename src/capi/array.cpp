@@ -169,9 +169,8 @@ int smelt_array_sync(smelt_rank* rank, smelt_array* array, smelt_type type, smel
   const bool fits = rank != nullptr && array != nullptr && reduction.combine != nullptr;
   const Status status = fits ? array->value.sync(rank->value, reduction) : Status::invalid_argument;
   if (status != Status::invalid_argument) return static_cast<int>(status);
-  return guarded([] {
-    return fail_argument("smelt_array_sync", "rank, array, type and op have to be there and to fit each other");
-  });
+  return guarded(
+      [] { return fail_argument("smelt_array_sync", "rank or array is NULL, or type and op do not fit the array"); });
 }
 
 int smelt_array_publish(smelt_rank* rank, smelt_array* array, size_t first, size_t last) {

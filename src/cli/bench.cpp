@@ -197,7 +197,7 @@ void check_only(const bench::WorkerSpec& team, const std::vector<std::string>& o
   for (const auto& name : only) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     if (bench::names_variant(name, team.operation) && names_recipe(name, team.operation)) continue;
-    fail_usage("--only {}: nobody of that name in {}{} (one of {}, or smelt/ALGORITHM)", name, team.operation,
+    fail_usage("--only {}: no such contestant in {}{} (one of {}, or smelt/ALGORITHM)", name, team.operation,
                suggestion(name, names), fmt::join(names, ", "));
   }
 }

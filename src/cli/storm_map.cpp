@@ -479,7 +479,7 @@ void run(const Options& options) {
     fail_usage("--faults {}: must be crash or stop", options.faults);
   }
   void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) fail("no memory for what the processes tell");
+  if (memory == MAP_FAILED) fail("no memory for the results of the processes");
   auto& board = *static_cast<Board*>(memory);
   std::mt19937_64 random(static_cast<Number>(options.seed));
   Tally tally;

@@ -103,15 +103,15 @@ TEST(Errors, BenchmarksKnowEveryoneTheyAreAskedFor) {
         smelt({"bench", benchmark, "--threads", "2", "--time", "100ms", "--only", only, "-m", two_packages()}), 2,
         says);
   };
-  refusal("broadcast", "smelt/broadcast_nonsense", "--only smelt/broadcast_nonsense: nobody of that name in broadcast");
-  refusal("broadcast", "nobody,noone", "--only nobody: nobody of that name");
+  refusal("broadcast", "smelt/broadcast_nonsense", "--only smelt/broadcast_nonsense: no such contestant in broadcast");
+  refusal("broadcast", "nobody,noone", "--only nobody: no such contestant");
   refusal("broadcast", "smelt,smelt/broadcast_tree,smelt/broadcast_ring", "--only smelt/broadcast_ring: nobody");
   refusal("broadcast", "smelt/broadcast_tree+dirct", "'dirct' must be channels");
-  refusal("reduce", "smelt/reduce_scatter_flat", "nobody of that name in reduce");
-  refusal("channel", "gomp", "nobody of that name in channel");
-  refusal("channel", "smelt/loose", "nobody of that name in channel");
+  refusal("reduce", "smelt/reduce_scatter_flat", "no such contestant in reduce");
+  refusal("channel", "gomp", "no such contestant in channel");
+  refusal("channel", "smelt/loose", "no such contestant in channel");
   // In none of the benchmarks, before the first of them takes its time.
-  refusal("all", "smelt/broadcast_tree", "nobody of that name in reduce");
+  refusal("all", "smelt/broadcast_tree", "no such contestant in reduce");
 }
 
 TEST(Errors, FailuresAreExitCodeOne) {

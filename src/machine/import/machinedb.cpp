@@ -79,7 +79,7 @@ Result<void> read_lines(std::istream& stream, const std::string& file, const Dat
     }
     other(text);
     if (any && !stranger && text.front() != '#') {
-      stranger = line_error(file, lines.line(), fmt::format("no data, though data follow: \"{}\"", shown(text)));
+      stranger = line_error(file, lines.line(), fmt::format("this is not data, but data follow: \"{}\"", shown(text)));
     }
   }
   if (lines.too_long()) return line_error(file, lines.line(), fmt::format("longer than {} bytes", max_line_bytes));

@@ -155,7 +155,7 @@ Result<Floor> probe_floor(std::span<const int> os_indices, double time_s) {
     if (!pinned) return pinned.error();
   }
   if (probe.shared.given_up.load(std::memory_order_relaxed)) {
-    return make_error(Status::timed_out, "floor: the PUs were kept from running for a second");
+    return make_error(Status::timed_out, "floor: the PUs were not available for a second");
   }
   return Floor{median_of(probe.line_ns), std::max(median_of(probe.work_ns[0]), median_of(probe.work_ns[1]))};
 }
