@@ -96,7 +96,7 @@ TEST(Errors, BenchChecksItsArguments) {
                   "did you mean 'pthread'?");
 }
 
-TEST(Errors, BenchmarksKnowEveryoneTheyAreAskedFor) {
+TEST(Errors, BenchmarksRejectUnknownContestants) {
   if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
   const auto refusal = [](const std::string& benchmark, const std::string& only, const std::string& says) {
     expect_one_line(
@@ -105,7 +105,7 @@ TEST(Errors, BenchmarksKnowEveryoneTheyAreAskedFor) {
   };
   refusal("broadcast", "smelt/broadcast_nonsense", "--only smelt/broadcast_nonsense: no such contestant in broadcast");
   refusal("broadcast", "nobody,noone", "--only nobody: no such contestant");
-  refusal("broadcast", "smelt,smelt/broadcast_tree,smelt/broadcast_ring", "--only smelt/broadcast_ring: nobody");
+  refusal("broadcast", "smelt,smelt/broadcast_tree,smelt/broadcast_ring", "--only smelt/broadcast_ring: no such contestant");
   refusal("broadcast", "smelt/broadcast_tree+dirct", "'dirct' must be channels");
   refusal("reduce", "smelt/reduce_scatter_flat", "no such contestant in reduce");
   refusal("channel", "gomp", "no such contestant in channel");
