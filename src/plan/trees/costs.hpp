@@ -44,10 +44,9 @@ class RankCosts {
   double propagation(int from, int to) const { return between_ ? cell(*between_, from, to, 0.0) : 0.0; }
   /// What a lone message takes from call to delivery.
   double message(int from, int to) const { return send(from, to) + propagation(from, to) + recv(from, to); }
-  /// From the start of a send to the earliest start of the sender's next. At least send(), at most message().
+  /// From the start of a send to that of the sender's next. At most message().
   double send_gap(int from, int to) const {
-    const double least = send(from, to);
-    return send_gaps_ ? std::clamp(cell(*send_gaps_, from, to, least), least, message(from, to)) : least;
+    return send_gaps_ ? std::min(cell(*send_gaps_, from, to, shared_send_), message(from, to)) : send(from, to);
   }
   /// From taking one message to having taken this one, if that waited meanwhile. At most message().
   double recv_gap(int from, int to) const {
