@@ -20,10 +20,16 @@ namespace bench::turns {
 
 using Clock = std::chrono::steady_clock;
 
+/// What the process may use, before any of its threads is bound to less.
+inline const cpu_set_t allowed = [] {
+  cpu_set_t set;
+  sched_getaffinity(0, sizeof set, &set);
+  return set;
+}();
+
 /// Binds the calling thread to the PU of a client; round again when there are more clients than PUs.
 inline void pin(int client) {
-  cpu_set_t allowed, one;
-  sched_getaffinity(getpid(), sizeof allowed, &allowed);
+  cpu_set_t one;
   CPU_ZERO(&one);
   int at = client % CPU_COUNT(&allowed);
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
