@@ -2,16 +2,17 @@
 // Method: all keys (random, 8 bytes) are there; every client takes its own stream of lookups and of puts of values of 16
 // bytes, made before; all maps take turns in each round, with the same streams; per map the median over the rounds of
 // operations per second, and of its ratio to smelt in the same round. Every lookup's value is checked against its key.
+// With --one-writer client 0 alone puts, as the blackboard of iceoryx2 demands, which then takes part.
 // Expected shape: a table whose readers write nothing gains most where lookups of few keys are many; batches where the
 // table is much larger than the caches.
 //
-//   bench_maps [--keys N] [--clients N] [--rounds N] [--ms N] [--processes] [--json FILE]
-#include <dlfcn.h>
-
+//   bench_maps [--keys N] [--clients N] [--rounds N] [--ms N] [--processes] [--one-writer]
+//              [--crates LIBRARY] [--json FILE]
 #include <cmath>
 #include <map>
 #include <random>
 
+#include "state/crates.hpp"
 #include "state/map_peers.hpp"
 #include "state/turns.hpp"
 
@@ -25,8 +26,8 @@ struct Value {
 struct Options {
   std::size_t keys = 10'000;
   int clients = 2, rounds = 5, milliseconds = 20;
-  bool processes = false;
-  const char* json = nullptr;
+  bool processes = false, one_writer = false;
+  const char *json = nullptr, *crates = nullptr;
 };
 
 /// What a client asks for: keys, and in the lowest bit whether to put.
@@ -36,17 +37,18 @@ std::vector<Key> all_keys;
 
 // ---- maps -----------------------------------------------------------------------------------
 
-[[noreturn]] void wrong(const char* map) {
-  std::fprintf(stderr, "%s: a wrong value\n", map);
-  std::abort();
-}
+using bench::maps::Size;
+
+[[noreturn]] void wrong(const std::string& map) { bench::maps::fail(map.c_str(), "a wrong value"); }
 
 struct Contestant {
   explicit Contestant(std::string called) : name(std::move(called)) {}
   virtual ~Contestant() = default;
   /// Called by each client's thread or process before and after.
-  virtual void enter() {}
+  virtual void enter(int) {}
   virtual void leave() {}
+  /// Called between turns.
+  virtual void settle() {}
   virtual void load() = 0;
   /// Does the operations of the stream from `at` on.
   virtual void run(const Stream& stream, std::size_t at, std::size_t count) = 0;
@@ -56,9 +58,14 @@ struct Contestant {
 /// The loop, for a map with `bool get(Key, Value*)` and `void put(Key, const Value&)`.
 template <class Map>
 struct Single : Contestant {
-  explicit Single(std::string called) : Contestant(std::move(called)) {}
+  Single(std::string called, const Size& size) : Contestant(std::move(called)), map(size) {}
+  void enter(int) override { bench::maps::enter(map); }
+  void leave() override { bench::maps::leave(map); }
+  void settle() override { bench::maps::settle(map); }
   void load() override {
-    for (const Key key : all_keys) map.put(key, {key, 0});
+    bench::maps::fill(map, [&](auto&& put) {
+      for (const Key key : all_keys) put(key, Value{key, 0});
+    });
   }
   void run(const Stream& stream, std::size_t at, std::size_t count) override {
     const std::size_t mask = stream.size() - 1;
@@ -69,20 +76,15 @@ struct Single : Contestant {
         map.put(key, {key, i});
       } else {
         Value value;
-        if (!map.get(key, &value) || value.key != key) wrong(name.c_str());
+        if (!map.get(key, &value) || value.key != key) wrong(name);
       }
     }
   }
   Map map;
 };
 
-smelt::MapOptions smelt_options() { return {.capacity = all_keys.size()}; }
-
 struct SmeltBatches : Contestant {
-  SmeltBatches(std::string called, bool shared) : Contestant(std::move(called)) {
-    if (shared)
-      map = *smelt::Map<Key, Value>::create_shared("bench-batches-" + std::to_string(getpid()), smelt_options());
-  }
+  explicit SmeltBatches(const Size& size) : Contestant("smelt, batches"), map(size) {}
   void load() override {
     for (const Key key : all_keys) map.put(key, {key, 0});
   }
@@ -97,45 +99,113 @@ struct SmeltBatches : Contestant {
         calls[j].kind = (what & 1) != 0 ? Call::Kind::put : Call::Kind::get;
         if ((what & 1) != 0) calls[j].value = {calls[j].key, i};
       }
-      map.run(calls);
+      map.map.run(calls);
       for (const auto& call : calls) {
-        if (call.value.key != call.key) wrong(name.c_str());
+        if (call.value.key != call.key) wrong(name);
       }
     }
   }
-  smelt::Map<Key, Value> map = *smelt::Map<Key, Value>::create(smelt_options());
+  bench::maps::SmeltMap<Key, Value> map;
 };
 
-std::vector<std::unique_ptr<Contestant>> contestants(bool processes) {
-  std::vector<std::unique_ptr<Contestant>> all;
-  if (processes) {
-    all.push_back(std::make_unique<Single<SmeltShared>>("smelt"));
-    all.push_back(std::make_unique<SmeltBatches>("smelt, batches", true));
+/// The blackboard of iceoryx2, which has one writer: client 0. Keys are all there from the beginning. A reader holds an
+/// entry of each key, which it need not look up, or looks it up each time, as in a map.
+struct Blackboard : Contestant {
+  Blackboard(std::string called, const bench::Crates& crates, bool by_key)
+      : Contestant(std::move(called)),
+        looks_up(by_key),
+        board_name(bench::maps::unique_name()),
+        create(crates.get<void*(const char*, const Key*, std::size_t)>("peers_board_create")),
+        destroy(crates.get<void(void*)>("peers_board_destroy")),
+        open_reader(crates.get<void*(void*, const Key*, std::size_t)>("peers_board_reader")),
+        open_writer(crates.get<void*(void*, const Key*, std::size_t)>("peers_board_writer")),
+        close(crates.get<void(void*, void*)>("peers_board_leave")),
+        get(crates.get<void(void*, std::size_t, Value*)>("peers_board_get")),
+        look_up(crates.get<bool(void*, Key, Value*)>("peers_board_look_up")),
+        put(crates.get<void(void*, std::size_t, const Value*)>("peers_board_put")) {}
+  ~Blackboard() override {
+    if (getpid() == owner) destroy(board);
+  }
+  void load() override { board = create(board_name.c_str(), all_keys.data(), all_keys.size()); }
+  void enter(int client) override {
+    reader = open_reader(board, all_keys.data(), all_keys.size());
+    if (client == 0) writer = open_writer(board, all_keys.data(), all_keys.size());
+  }
+  void leave() override { close(reader, writer); }
+  void run(const Stream& stream, std::size_t at, std::size_t count) override {
+    const std::size_t mask = stream.size() - 1;
+    for (std::size_t i = at; i < at + count; ++i) {
+      const std::uint32_t what = stream[i & mask];
+      const Key key = all_keys[what >> 1];
+      Value value{key, i};
+      if ((what & 1) != 0) {
+        put(writer, what >> 1, &value);
+      } else if (looks_up ? !look_up(reader, key, &value) : (get(reader, what >> 1, &value), false)) {
+        wrong(name);
+      }
+      if (value.key != key) wrong(name);
+    }
+  }
+
+  bool looks_up;
+  std::string board_name;
+  pid_t owner = getpid();
+  void *board = nullptr, *reader = nullptr, *writer = nullptr;
+  void* (*create)(const char*, const Key*, std::size_t);
+  void (*destroy)(void*);
+  void* (*open_reader)(void*, const Key*, std::size_t);
+  void* (*open_writer)(void*, const Key*, std::size_t);
+  void (*close)(void*, void*);
+  void (*get)(void*, std::size_t, Value*);
+  bool (*look_up)(void*, Key, Value*);
+  void (*put)(void*, std::size_t, const Value*);
+};
+
+using Contestants = std::vector<std::unique_ptr<Contestant>>;
+
+template <template <class, class> class Map>
+void add(Contestants* all, const char* name, const Size& size) {
+  all->push_back(std::make_unique<Single<Map<Key, Value>>>(name, size));
+}
+
+Contestants of_processes(const Size& size, const bench::Crates& crates, bool one_writer) {
+  using namespace bench::maps;
+  Contestants all;
+  add<SmeltMap>(&all, "smelt", size);
+  all.push_back(std::make_unique<SmeltBatches>(size));
 #ifdef BENCH_INTERPROCESS
-    all.push_back(std::make_unique<Single<InterprocessMap>>("boost.interprocess"));
+  add<InterprocessMap>(&all, "boost.interprocess", size);
 #endif
 #ifdef BENCH_LMDB
-    all.push_back(std::make_unique<Lmdb>("lmdb"));
+  add<LmdbMap>(&all, "lmdb", size);
 #endif
-    return all;
+  if (one_writer && crates) {
+    all.push_back(std::make_unique<Blackboard>("iceoryx2, entries held", crates, false));
+    all.push_back(std::make_unique<Blackboard>("iceoryx2, by key", crates, true));
   }
-  all.push_back(std::make_unique<Single<SmeltMap>>("smelt"));
-  all.push_back(std::make_unique<SmeltBatches>("smelt, batches", false));
-  all.push_back(std::make_unique<Single<LockedMap>>("unordered_map + shared_mutex"));
+  return all;
+}
+
+Contestants of_threads(const Size& size) {
+  using namespace bench::maps;
+  Contestants all;
+  add<SmeltMap>(&all, "smelt", size);
+  all.push_back(std::make_unique<SmeltBatches>(size));
+  add<LockedMap>(&all, "unordered_map + shared_mutex", size);
 #ifdef BENCH_TBB
-  all.push_back(std::make_unique<Single<TbbMap>>("tbb"));
+  add<TbbMap>(&all, "tbb", size);
 #endif
 #ifdef BENCH_CUCKOO
-  all.push_back(std::make_unique<Single<CuckooMap>>("libcuckoo"));
+  add<CuckooMap>(&all, "libcuckoo", size);
 #endif
 #ifdef BENCH_CK
-  all.push_back(std::make_unique<Single<CkMap>>("ck_ht"));
+  add<CkMap>(&all, "ck_ht", size);
 #endif
 #ifdef BENCH_URCU
-  all.push_back(std::make_unique<Urcu>("urcu"));
+  add<UrcuMap>(&all, "urcu", size);
 #endif
 #ifdef BENCH_BOOST_FLAT
-  all.push_back(std::make_unique<Single<FlatMap>>("boost::concurrent_flat_map"));
+  add<FlatMap>(&all, "boost::concurrent_flat_map", size);
 #endif
   return all;
 }
@@ -157,7 +227,8 @@ std::vector<Stream> make_streams(const Options& options, double lookups, double 
       const std::size_t at =
           skew > 0 ? static_cast<std::size_t>(std::ranges::lower_bound(sums, unit(random) * sum) - sums.begin())
                    : random() % options.keys;
-      what = static_cast<std::uint32_t>(std::min(at, options.keys - 1) << 1) | (unit(random) >= lookups ? 1u : 0u);
+      const bool puts = unit(random) >= lookups && (client == 0 || !options.one_writer);
+      what = static_cast<std::uint32_t>(std::min(at, options.keys - 1) << 1) | (puts ? 1u : 0u);
     }
     streams.push_back(std::move(stream));
   }
@@ -165,27 +236,16 @@ std::vector<Stream> make_streams(const Options& options, double lookups, double 
 }
 
 struct Shared {
-  std::atomic<int> ready, stop;
+  bench::turns::Gate gate;
+  std::atomic<int> stop;
   std::atomic<std::uint64_t> done;
 };
 
-void pin(int client) {
-  cpu_set_t allowed, one;
-  sched_getaffinity(getpid(), sizeof allowed, &allowed);
-  CPU_ZERO(&one);
-  int at = client % CPU_COUNT(&allowed);
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &allowed) && at-- == 0) CPU_SET(cpu, &one);
-  }
-  pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-}
-
 void client(Contestant& map, const Stream& stream, int index, Shared& shared) {
   constexpr std::size_t step = 256;
-  pin(index);
-  map.enter();
-  shared.ready.fetch_sub(1);
-  while (shared.ready.load() != 0) sched_yield();
+  bench::turns::pin(index);
+  map.enter(index);
+  shared.gate.pass();
   std::size_t at = static_cast<std::size_t>(index) * 7919 * 64;
   std::uint64_t done = 0;
   while (shared.stop.load(std::memory_order_relaxed) == 0) {
@@ -199,40 +259,24 @@ void client(Contestant& map, const Stream& stream, int index, Shared& shared) {
 
 /// Operations per second of all clients.
 double turn(Contestant& map, const std::vector<Stream>& streams, const Options& options, Shared& shared) {
-  shared.ready = options.clients + 1;
+  using bench::turns::Clock;
+  shared.gate.open_for(options.clients + 1);
   shared.stop = 0;
   shared.done = 0;
-  std::vector<std::thread> threads;
-  std::vector<pid_t> children;
-  for (int i = 0; i < options.clients; ++i) {
-    const auto body = [&, i] { client(map, streams[static_cast<std::size_t>(i)], i, shared); };
-    if (!options.processes) {
-      threads.emplace_back(body);
-    } else if (const pid_t child = fork(); child == 0) {
-      body();
-      _exit(0);
-    } else {
-      children.push_back(child);
-    }
-  }
-  while (shared.ready.load() != 1) sched_yield();
-  const auto begin = std::chrono::steady_clock::now();
-  shared.ready.fetch_sub(1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(options.milliseconds));
-  shared.stop = 1;
-  const auto end = std::chrono::steady_clock::now();
-  for (auto& thread : threads) thread.join();
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (status != 0) wrong(map.name.c_str());
-  }
+  Clock::time_point begin, end;
+  const bool well = bench::turns::run_clients(
+      options.clients, options.processes, [&](int i) { client(map, streams[static_cast<std::size_t>(i)], i, shared); },
+      [&] {
+        while (shared.gate.waiting.load() != 1) sched_yield();
+        begin = Clock::now();
+        shared.gate.pass();
+        std::this_thread::sleep_for(std::chrono::milliseconds(options.milliseconds));
+        shared.stop = 1;
+        end = Clock::now();
+      });
+  if (!well) wrong(map.name);
+  map.settle();
   return static_cast<double>(shared.done.load()) / std::chrono::duration<double>(end - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 Options parse(int argc, char** argv) {
@@ -241,6 +285,10 @@ Options parse(int argc, char** argv) {
     const std::string name = argv[i];
     if (name == "--processes") {
       options.processes = true;
+      continue;
+    }
+    if (name == "--one-writer") {
+      options.one_writer = true;
       continue;
     }
     if (i + 1 == argc) {
@@ -253,6 +301,7 @@ Options parse(int argc, char** argv) {
     if (name == "--rounds") options.rounds = std::atoi(value);
     if (name == "--ms") options.milliseconds = std::atoi(value);
     if (name == "--json") options.json = value;
+    if (name == "--crates") options.crates = value;
   }
   return options;
 }
@@ -264,15 +313,18 @@ int main(int argc, char** argv) {
   std::mt19937_64 random(42);
   all_keys.resize(options.keys);
   for (auto& key : all_keys) key = random() | 1;  // 0 and the largest number are not keys of ck_ht
-  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  auto& shared = *new (memory) Shared{};
-  auto maps = contestants(options.processes);
+  auto& shared = bench::turns::shared_memory<Shared>();
+  const bench::Crates crates(options.crates);
+  const Size size{options.keys, sizeof(Value), options.processes};
+  auto maps = options.processes ? of_processes(size, crates, options.one_writer) : of_threads(size);
   for (auto& map : maps) map->load();
   std::FILE* json = options.json == nullptr ? nullptr : std::fopen(options.json, "w");
   if (json != nullptr) {
-    std::fprintf(
-        json, "{\"keys\": %zu, \"clients\": %d, \"processes\": %s, \"rounds\": %d, \"turn_ms\": %d, \"cells\": [",
-        options.keys, options.clients, options.processes ? "true" : "false", options.rounds, options.milliseconds);
+    std::fprintf(json,
+                 "{\"keys\": %zu, \"clients\": %d, \"processes\": %s, \"one_writer\": %s, \"rounds\": %d, \"turn_ms\": "
+                 "%d, \"cells\": [",
+                 options.keys, options.clients, options.processes ? "true" : "false",
+                 options.one_writer ? "true" : "false", options.rounds, options.milliseconds);
   }
   const char* separator = "\n";
   for (const double skew : {0.0, 0.99}) {
@@ -287,14 +339,14 @@ int main(int argc, char** argv) {
       for (auto& map : maps) {
         auto sorted = rates[map->name];
         std::ranges::sort(sorted);
-        std::printf("  %-30s %8.2f Mops/s   smelt is %5.2f times as fast\n", map->name.c_str(), median(sorted) / 1e6,
-                    median(ratios[map->name]));
+        std::printf("  %-30s %8.2f Mops/s   smelt is %5.2f times as fast\n", map->name.c_str(),
+                    bench::turns::median(sorted) / 1e6, bench::turns::median(ratios[map->name]));
         if (json == nullptr) continue;
         std::fprintf(json,
                      "%s {\"lookups\": %.2f, \"skew\": %.2f, \"map\": \"%s\", \"per_s\": %.0f, \"lowest_per_s\": %.0f, "
                      "\"highest_per_s\": %.0f, \"smelt_ratio\": %.4f}",
-                     separator, lookups, skew, map->name.c_str(), median(sorted), sorted.front(), sorted.back(),
-                     median(ratios[map->name]));
+                     separator, lookups, skew, map->name.c_str(), bench::turns::median(sorted), sorted.front(),
+                     sorted.back(), bench::turns::median(ratios[map->name]));
         separator = ",\n";
       }
       std::fflush(stdout);
