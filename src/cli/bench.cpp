@@ -39,7 +39,7 @@ struct BenchFlags {
   int late_rank = -1;
   int late_ns = 0;
   int starts = 0;       // 0: by the benchmark
-  int most_starts = 0;  // 0: as many as starts, where these are named
+  int most_starts = 0;  // 0: as many as `starts`, if that is given
   double time_s = 0.0;  // 0: by the benchmark
   bool algorithms = false;
   bool floor = false;
@@ -83,7 +83,8 @@ namespace {
 
 constexpr double all_time_s = 4.0;  // for each benchmark of `all`
 constexpr double one_time_s = 12.0;
-// Starts of one benchmark: enough for clear verdicts at first; while a verdict is open, as many as the time allows.
+// The starts of one benchmark. Verdicts may be clear after the first ones; while one is open, more follow as time
+// allows.
 constexpr int few_starts = 3, many_starts = 14;
 
 struct Session {
@@ -138,7 +139,7 @@ bench::WorkerSpec team_of(const BenchFlags& arguments, const std::string& benchm
   return team;
 }
 
-// Of names with the same steps on these ranks (such as all trees of two ranks), the first.
+// The first of all names with the same steps on these ranks, such as all trees of two ranks.
 std::vector<std::string> distinct_trees(const std::vector<std::string>& trees, const Session& session,
                                         const std::string& benchmark) {
   const auto group = make_group(session.machine, session.pus);
@@ -173,12 +174,12 @@ std::vector<std::string> algorithm_names(const bench::WorkerSpec& team) {
 std::vector<std::string> tree_names() {
   std::vector<std::string> trees;
   for (const auto& topology : topologies()) {
-    if (topology.name != "dissemination") trees.push_back(topology.name);  // no tree: list_contestants() adds it
+    if (topology.name != "dissemination") trees.push_back(topology.name);  // it is no tree; list_contestants() adds it
   }
   return trees;
 }
 
-// smelt held to an algorithm of the operation, perhaps with parameters.
+// smelt with a fixed algorithm of the operation, optionally with parameters.
 bool names_recipe(const std::string& name, const std::string& operation) {
   const auto recipe = parse_recipe(std::string_view(name).substr(std::string_view("smelt/").size()));
   if (!recipe && name.find('+') != std::string::npos) fail_usage("--only {}: {}", name, recipe.error().message);
@@ -198,7 +199,7 @@ void check_only(const bench::WorkerSpec& team, const std::vector<std::string>& o
   for (const auto& name : only) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     if (bench::names_variant(name, team.operation) && names_recipe(name, team.operation)) continue;
-    fail_usage("--only {}: nobody of that name in {}{} (one of {}, or smelt/ALGORITHM)", name, team.operation,
+    fail_usage("--only {}: no such contestant in {}{} (one of {}, or smelt/ALGORITHM)", name, team.operation,
                suggestion(name, names), fmt::join(names, ", "));
   }
 }
@@ -375,7 +376,7 @@ std::string interval_text(const bench::ContestResult& result) {
   return fmt::format("{:.2f} - {:.2f}", result.compared->ratio.low, result.compared->ratio.high);
 }
 
-/// How often the floor of the machine moved.
+/// How often the machine's floor changed.
 std::string steadiness_text(const bench::ContestOutcome& outcome) {
   std::string text;
   if (outcome.retaken > 0) {
@@ -389,7 +390,7 @@ std::string steadiness_text(const bench::ContestOutcome& outcome) {
   return text;
 }
 
-/// "PU 0-1", or with more ranks than PUs "PU 0-1, 32 on each".
+/// "PU 0-1", or "PU 0-1, 32 on each" with more ranks than PUs.
 std::string places(std::vector<int> pus) {
   const auto ranks = pus.size();
   std::sort(pus.begin(), pus.end());
@@ -530,7 +531,7 @@ void check_arguments(const BenchFlags& arguments) {
   if (!arguments.model.empty()) fail_usage("--model: processes plan with the model that `smelt measure` saved");
 }
 
-// The late rank must be one of the team, and on a PU of its own, since it spins until its time.
+// The late rank must be a member of the team and have a PU of its own, because it spins until its time.
 void check_lateness(const BenchFlags& arguments, const std::vector<int>& pus) {
   if (arguments.late_rank < 0) {
     if (arguments.late_ns > 0) fail_usage("--late-ns {}: which rank? Name it with --late", arguments.late_ns);

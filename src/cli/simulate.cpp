@@ -1,4 +1,4 @@
-// smelt simulate: runs a plan against a model and shows who does what when.
+// smelt simulate: runs a plan against a model and shows the timeline of every rank.
 #include <memory>
 
 #include "cli/arguments.hpp"
@@ -17,7 +17,7 @@ struct SimulateFlags {
   std::string file;
   std::string what;  ///< "log", or empty: a plan
   std::string replicas;
-  bool has_planning = false;  // an option that says what to plan, which a plan file says already
+  bool has_planning = false;  // an option that describes the plan, which a plan file already contains
 };
 
 Plan obtain_plan(const SimulateFlags& arguments, const Machine& machine) {
@@ -72,7 +72,7 @@ void add_simulate(Parser& parser) {
   add_plan_options(command, arguments->plan, true);
   command.text("--replicas", arguments->replicas, "LIST", "log: numbers of replicas (default 8 to all PUs but 4)");
   command.text("--plan", arguments->file, "FILE",
-               "run what `smelt plan --json` wrote, perhaps for another machine; - for standard input");
+               "plan written by `smelt plan --json`, for any machine; - for standard input");
   command.footer(
       "Examples:\n"
       "  smelt simulate --op barrier                          the best barrier of this machine\n"
