@@ -376,7 +376,8 @@ bool Replica::take(Entry* entry) noexcept {
   executed_[static_cast<std::size_t>(client)] = request;
   ++delivered_;
   // Who waits for room may be asleep, and has said how far the others must get. A hint: it looks up now and then, too.
-  if (layout_.head().pressed.load(std::memory_order_relaxed) == delivered_) [[unlikely]] ring();
+  if (layout_.head().pressed.load(std::memory_order_relaxed) == delivered_) [[unlikely]]
+    ring();
   return true;
 }
 
