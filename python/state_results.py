@@ -53,6 +53,10 @@ def best_ratios(machine, name, only=None, without=()):
     return found
 
 
+def best_of(groups, without=()):
+    return [least(peers_of(cells, without))[0] for cells in groups.values()]
+
+
 def batch_ratios(machine, keys):
     """Batches of 64 against the best other map's single calls, at this many keys."""
     found = []
@@ -170,6 +174,9 @@ def summary(machine):
         ["map, processes, one writer: those and iceoryx2's blackboard by key",
          range_of(best_ratios(machine, "maps-one-writer", without=("iceoryx2, entries held",)))],
         ["the same, entries of the blackboard held", range_of(best_ratios(machine, "maps-one-writer"))],
+        ["map, YCSB's loads, threads, the best other map", range_of(best_of(ycsb_groups(machine, "ycsb-threads")))],
+        ["map, YCSB's loads, processes, the better of Boost.Interprocess and LMDB",
+         range_of(best_of(ycsb_groups(machine, "ycsb-processes"), SERVERS))],
         ["map, YCSB's loads, memcached and Redis on UNIX sockets", range_of(servers)],
         ["log, three replicas, one append at a time, the better of raft and omnipaxos",
          log_ratio(machine, "three replicas, 1 under way", consensus)],
