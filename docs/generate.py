@@ -30,6 +30,7 @@ GENERATORS = {
     "mpi-suite": results.suite,
     "programs": results.programs,
     "table": results.plain,
+    "tree-predictions": results.tree_predictions,
 }
 PART = re.compile(r"(<!-- generated: ([^>]*?) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
