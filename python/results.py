@@ -6,6 +6,7 @@ measured is an empty cell.
 """
 
 import functools
+import itertools
 import json
 import math
 import pathlib
@@ -366,10 +367,23 @@ def programs(machine):
     return table(["program", "version", "in parallel by", "plain, s", "smelt, s", "ratio", ""], rows)
 
 
+# How a column of raw numbers is shown, by the end of its name. Other columns are shown as they are.
+UNITS = {
+    "_s": lambda value: f"{value:.2f} s",
+    "_mib": lambda value: f"{value:.0f} MiB",
+    "_bytes": lambda value: f"{value / 1e6:.2f} MB",
+    "_fraction": lambda value: f"{value * 100:.1f} %",
+}
+
+
 def plain(machine, name):
     """A document that is a table itself: {columns, rows, source}."""
     found = load(machine, name)
-    return table(found["columns"], found["rows"])
+    ends = [next((end for end in UNITS if column.endswith(end)), "") for column in found["columns"]]
+    heads = [column.removesuffix(end).replace("_", " ") if end else column.replace("pus", "PUs")
+             for column, end in zip(found["columns"], ends)]
+    rows = [[UNITS[end](value) if end else value for value, end in zip(row, ends)] for row in found["rows"]]
+    return table(heads, [row for row, _ in itertools.groupby(rows)])
 
 
 def summary_rows():

@@ -257,6 +257,29 @@ Result<Machine> import_core_to_core(const std::filesystem::path& csv, double sen
 /// (without it: every PU its own core, all in one NUMA node).
 Result<Machine> import_machinedb(const std::filesystem::path& directory, double ghz = 1.0);
 
+/// A published format of measurements.
+struct ImporterInfo {
+  std::string_view name;     ///< such as "core-to-core"
+  std::string_view content;  ///< what its files hold, in a line or two for the user
+  bool directory;            ///< a directory of files; otherwise one file
+  bool uses_send_share;      ///< ImportOptions::send_share counts
+  bool uses_ghz;             ///< ImportOptions::ghz counts
+};
+
+/// All formats that import_machine() reads.
+const std::vector<ImporterInfo>& importers();
+
+struct ImportOptions {
+  std::string format{};      ///< name of an importer; empty: recognized by the content
+  double send_share = 0.25;  ///< part of a latency that blocks the sender, 0 .. 1
+  double ghz = 1.0;          ///< cycles per ns, for formats that count cycles
+};
+
+/// Reads published measurements. `path` is a file, or a directory for formats that consist of several files.
+/// Errors: invalid_argument (no such format, an option out of range), not_found, permission_denied, io_error,
+/// bad_format with file and line.
+Result<Machine> import_machine(const std::filesystem::path& path, const ImportOptions& options = {});
+
 /// What a synthetic machine looks like. Counts nest: a package has `cores` cores of `smt` PUs. Its
 /// `numa_per_package` NUMA nodes, and its `l3` L3 caches, are runs of consecutive cores of equal
 /// length; one of these two counts divides the other, so that either several L3s lie in a NUMA

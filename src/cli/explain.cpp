@@ -75,11 +75,11 @@ struct Explanation {
   std::optional<RankedRecipe> unaware{};  ///< with a late rank: the recipe if it were not known to be late
 };
 
-// ---- finding out ----------------------------------------------------------------------------
+// ---- computing ------------------------------------------------------------------------------
 
 Reach reach_of(bool processes) { return {.processes = processes}; }
 
-/// Of ranks that enter at `start_ns`, with a planned tree made for `known_ns`.
+/// For ranks that enter at `start_ns`, on a tree that was planned for `known_ns`.
 double predict(const Machine& machine, const Explanation& asked, const Recipe& recipe,
                const std::vector<double>& start_ns, const std::vector<double>& known_ns) {
   const auto request = take(make_request(machine, asked.group, recipe, 0, known_ns));
@@ -127,7 +127,7 @@ std::optional<ProfileCell> find_cell(const Machine& machine, const Explanation& 
   return cell == nullptr ? std::nullopt : std::optional(*cell);
 }
 
-/// Ranks in the order given: next to each other, or as far apart as can be.
+/// Ranks in the order given: neighbours next to each other, or as far apart as possible.
 Group placed(const Machine& machine, int ranks, bool together) {
   std::map<int, std::vector<int>> by_cache;  // cores' first PUs, by L3
   std::set<int> cores;
@@ -162,7 +162,7 @@ Group on_siblings(const Machine& machine, int ranks) {
   return group;
 }
 
-/// Unpinned, at worst: the operating system puts ranks in pairs on half of the PUs.
+/// The worst case without pinning: the operating system puts ranks in pairs on half of the PUs.
 Group in_pairs(const Group& group) {
   Group pairs;
   for (int rank = 0; rank < group.size(); ++rank) {
@@ -265,7 +265,7 @@ const RankedRecipe* predicted_runner_up(const Machine& machine, const Explanatio
   return nullptr;
 }
 
-// ---- telling --------------------------------------------------------------------------------
+// ---- output ---------------------------------------------------------------------------------
 
 std::string description_of(const std::string& algorithm) {
   for (const auto& info : algorithms()) {
@@ -476,7 +476,7 @@ void add_explain(Parser& parser) {
       "explain", "Explain which algorithm a collective uses, which map to choose, or where arrays should lie");
   command.text("operation", arguments->operation, "OPERATION",
                "map, memory, or a collective: broadcast, reduce, allreduce, scatter, gather, ...");
-  command.text("file", arguments->file, "FILE", "of explain memory: arrays and how they are used, JSON");
+  command.text("file", arguments->file, "FILE", "explain memory: arrays and their use, JSON");
   command.value(
       "--bytes", "SIZE",
       [arguments](const std::string& text) {
@@ -484,7 +484,7 @@ void add_explain(Parser& parser) {
         arguments->sized = true;
       },
       "of the vector, of each rank's block, or of a map's value (default 16): 8192, 64K, 16MiB");
-  command.integer("--ranks", arguments->ranks, 2, 4096, "how many ranks (default one per core)");
+  command.integer("--ranks", arguments->ranks, 2, 4096, "number of ranks (default one per core)");
   command.integer("--late", arguments->late_rank, 0, 4095, "this rank is known to enter later than the others");
   command.integer("--late-ns", arguments->late_ns, 0, 1'000'000'000, "delay of the late rank in nanoseconds");
   command.flag("--processes", arguments->processes, "the ranks are processes that may read each other's memory");

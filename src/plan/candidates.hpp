@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plan/schedule/steps.hpp"
-#include "plan/trees/costs.hpp"
+#include "plan/trees/problem.hpp"
 
 namespace smelt::plan {
 
@@ -19,33 +19,6 @@ struct TopologyName {
 
 /// Errors: unknown name, radix where there is none or below 2.
 Result<TopologyName> parse_topology(std::string_view text);
-
-/// What one planning works on. The tables are made when first used.
-class Problem {
- public:
-  Problem(const Machine& machine, const Group& group, Operation operation)
-      : ranks_(machine, group), published_(machine, group, CostTerms::published), operation_(operation) {}
-  Problem(const Problem&) = delete;
-  Problem& operator=(const Problem&) = delete;
-
-  int size() const noexcept { return ranks_.size(); }
-  Operation operation() const noexcept { return operation_; }
-  const RankCosts& ranks() const noexcept { return ranks_; }
-  DirectedCosts exact(Direction direction) const { return {ranks_, direction}; }
-  const CostTable& table(Direction direction);
-  /// Of a broadcast, by send_ns and recv_ns alone: what published rules build trees from.
-  const CostTable& published_table();
-  /// The root of a topology that chooses one by cost: the cheapest sender of the broadcast, or of the
-  /// reduction where there is no broadcast; for trees of published rules, by what these see.
-  int cheapest_root();
-  int published_root();
-
- private:
-  RankCosts ranks_, published_;
-  Operation operation_;
-  std::optional<CostTable> tables_[2], published_table_;
-  std::optional<int> cheapest_root_, published_root_;
-};
 
 /// The trees of an operation and what they take.
 struct Solution {

@@ -259,7 +259,7 @@ TEST(Tune, RefusesInvalidOptions) {
   refused({.operations = {Operation::barrier}}, "barrier");
 }
 
-TEST(Tune, KeepsToItsTime) {
+TEST(Tune, EndsWithinItsTime) {
   const auto pair = two_ranks();
   const auto start = std::chrono::steady_clock::now();
   TuneOptions options;

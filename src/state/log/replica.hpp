@@ -23,6 +23,8 @@
 //      a loss.
 //   5. The floor is at most the progress of every live replica, and of every one that was granted a place while the
 //      configuration stood that it had asked.
+// All of this, with evictions and returns, is tried in every interleaving by tests/state/protocol/log_slots.pml.
+//
 // A replica copies a command first and advances its progress by CAS then; if that succeeds, it was not evicted before,
 // and the copy is good. If it fails, it is out, and comes back by a snapshot (snapshot.cpp).
 #pragma once
@@ -75,6 +77,7 @@ class Replica {
   Status refuse(const std::string& why) noexcept;
   void ring() noexcept { unpark(layout_.head().bell); }
   bool late(std::uint64_t now_ns) noexcept;
+  bool somebody_waits_for_a_grant() const noexcept;
 
   // client
   bool cell_is_free(std::uint64_t request) noexcept;
@@ -150,7 +153,8 @@ class Replica {
   std::vector<Observed> observed_;  ///< how far the others were, and since when
 
   // Suspicion.
-  std::uint64_t suspect_learned_ = 0, suspect_configuration_ = 0, suspect_since_ns_ = 0;
+  std::uint64_t suspect_learned_ = 0, suspect_configuration_ = 0, suspect_looked_ = 0, suspect_since_ns_ = 0;
+  bool waits_for_room_ = false;  ///< in start()
 
   // Way back, and snapshots for others.
   Return return_ = Return::out;
