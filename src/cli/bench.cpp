@@ -9,6 +9,7 @@
 #include <set>
 
 #include "cli/arguments.hpp"
+#include "cli/bench_state.hpp"
 #include "cli/bench_worker.hpp"
 #include "cli/command.hpp"
 #include "cli/document.hpp"
@@ -43,6 +44,7 @@ struct BenchFlags {
   bool algorithms = false;
   bool floor = false;
   bool json = false;
+  std::string lookups, keys, skew;  ///< of a map
 };
 
 constexpr std::size_t most_bytes = std::size_t{1} << 30;
@@ -584,12 +586,33 @@ void run(const BenchFlags& arguments) {
 
 #endif
 
+namespace {
+
+/// `map` and `log`, which have contestants of their own. False: another benchmark.
+bool run_of_state(const BenchFlags& arguments, const Command& command) {
+  const bool map = arguments.benchmark == "map", log = arguments.benchmark == "log";
+  for (const char* option : {"--lookups", "--keys", "--skew"}) {
+    if (!map && command.given(option)) fail_usage("{}: only of a map", option);
+  }
+  if (!map && !log) return false;
+  for (const char* option : {"--processes", "--bytes", "--most-starts", "--method", "--sync", "--late", "--late-ns",
+                             "--algorithms", "--floor"}) {
+    if (command.given(option)) fail_usage("{}: not of {}", option, arguments.benchmark);
+  }
+  const BenchState state{arguments.model,   arguments.only,   arguments.lookups, arguments.keys, arguments.skew,
+                         arguments.threads, arguments.starts, arguments.time_s,  arguments.json};
+  map ? bench_maps(state) : bench_log(state);
+  return true;
+}
+
+}  // namespace
+
 void add_bench(Parser& parser) {
   auto arguments = std::make_shared<BenchFlags>();
   Command command = parser.add("bench", "Measure smelt with every tree next to its peers");
   command.text("benchmark", arguments->benchmark, "BENCHMARK",
                "barrier|broadcast|reduce|allreduce|scatter|gather|allgather|alltoall|reduce-scatter|\n"
-               "scan|exscan|two-phase-commit|channel, or all");
+               "scan|exscan|two-phase-commit|channel, or all; map|log");
   add_model_option(command, arguments->model);
   command.integer("--threads", arguments->threads, 2, 1024, "ranks (default: one per core that may be used)");
   command.flag("--processes", arguments->processes, "the ranks are processes: smelt and MPI");
@@ -610,6 +633,9 @@ void add_bench(Parser& parser) {
   command.flag("--algorithms", arguments->algorithms, "only smelt's own choice and each of its algorithms");
   command.flag("--floor", arguments->floor, "list the floor among the results");
   command.flag("--json", arguments->json, "print JSON");
+  command.text("--lookups", arguments->lookups, "LIST", "map: shares of lookups (default .5,.9,.99)");
+  command.text("--keys", arguments->keys, "LIST", "map: numbers of keys (default 100,10000)");
+  command.text("--skew", arguments->skew, "LIST", "map: exponents of the keys' Zipf distribution (default 0,.99)");
   command.footer(
       "All contestants run interleaved: short turns, in a new random order each round. The time of an operation is\n"
       "that of its last rank. Two contestants are compared by the median ratio of their times in each start, with a\n"
@@ -621,8 +647,12 @@ void add_bench(Parser& parser) {
       "  smelt bench all                                  a summary of everything\n"
       "  smelt bench barrier --threads 8\n"
       "  smelt bench broadcast --bytes 4096 --only smelt,openmpi --json\n"
-      "  smelt bench alltoall --processes --bytes 1MiB\n");
-  command.action([arguments] { run(*arguments); });
+      "  smelt bench alltoall --processes --bytes 1MiB\n"
+      "  smelt bench map --lookups .9 --keys 10000        every map, beside what the model predicts\n"
+      "  smelt bench log                                  appends to the replicated log\n");
+  command.action([arguments, command] {
+    if (!run_of_state(*arguments, command)) run(*arguments);
+  });
 }
 
 }  // namespace smelt::cli

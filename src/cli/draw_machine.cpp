@@ -457,8 +457,7 @@ std::string draw_cost_classes(const Machine& machine) {
   return table.text();
 }
 
-std::string draw_send_burst(const Machine& machine) {
-  const auto& burst = machine.send_burst_ns;
+std::string draw_burst(const std::vector<double>& burst) {
   if (burst.empty()) return {};
   static constexpr const char* levels[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const double high = *std::max_element(burst.begin(), burst.end());

@@ -38,7 +38,7 @@ std::vector<ClassCosts> cost_classes(const Machine& machine);
 std::string draw_hardware(const Machine& machine, bool all);
 std::string draw_heat_map(const Machine& machine, int columns);
 std::string draw_cost_classes(const Machine& machine);
-std::string draw_send_burst(const Machine& machine);
+std::string draw_burst(const std::vector<double>& burst);
 
 /// Rates of copies by class of pairs and size, their slowdown when many PUs copy, and the extra cost of copying out of
 /// another process. Empty if no copies were measured. O(n^2).

@@ -1,5 +1,6 @@
 // smelt explain: the recipe of a call, the reason for it, and the alternatives.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +23,8 @@ namespace {
 constexpr Access all_access[] = {Access::channels, Access::staged, Access::direct};
 /// Simulating every recipe for larger groups would take minutes.
 constexpr int most_other_ranks = 64;
+/// The recipe alone is simulated some times more, which takes seconds for larger groups.
+constexpr int most_effect_ranks = 512;
 
 struct ExplainFlags {
   std::string operation, model, profile, sync = "loose";
@@ -45,6 +48,13 @@ struct Alternative {
   std::optional<ProfileCell> cell{};  ///< of the profile, at about that size
 };
 
+/// A term of the model, and how much later the operation is over because of it: less than 0 where it is over earlier.
+struct Effect {
+  const char* key;
+  const char* what;
+  double ns;
+};
+
 struct Explanation {
   Operation operation = Operation::broadcast;
   Sync sync = Sync::loose;
@@ -60,6 +70,7 @@ struct Explanation {
   std::string floor_reason;
   std::vector<RankedRecipe> ranked{};
   std::vector<Alternative> alternatives{};
+  std::vector<Effect> effects{};          ///< those that the machine knows and that change something
   std::vector<double> late_ns{};          ///< per rank; empty: all arrive at the same time
   std::optional<RankedRecipe> unaware{};  ///< with a late rank: the recipe if it were not known to be late
 };
@@ -181,6 +192,29 @@ void find_alternatives(const Machine& machine, bool own, Explanation& found) {
   add(found.processes ? "as threads of one process" : "as processes", found.group, !found.processes);
 }
 
+/// Each term of the model is left out in turn, and the same recipe simulated.
+void find_effects(const Machine& machine, Explanation& found) {
+  if (found.group.size() > most_effect_ranks) return;
+  struct Term {
+    const char *key, *what;
+    void (*leave_out)(Machine&);
+  };
+  static constexpr Term terms[] = {
+      {"propagation", "messages on their way, while nobody is busy", [](Machine& m) { m.propagation_ns.reset(); }},
+      {"send_rows", "sends in a row wait for the lines before them", [](Machine& m) { m.send_gap_ns.reset(); }},
+      {"receive_rows", "messages that wait are taken while others arrive", [](Machine& m) { m.recv_gap_ns.reset(); }},
+      {"exchanges", "two ranks send to each other at once", [](Machine& m) { m.exchange_ns.reset(); }},
+      {"calls", "what a call does besides its messages", [](Machine& m) { m.call_ns.reset(); }},
+      {"switches", "ranks that share a PU take turns", [](Machine& m) { m.switch_ns = 0.0; }},
+  };
+  for (const Term& term : terms) {
+    Machine without = machine;
+    term.leave_out(without);
+    const double ns = found.predicted_ns - predict(without, found, found.recipe, found.late_ns, found.late_ns);
+    if (std::abs(ns) > 0.001 * found.predicted_ns) found.effects.push_back({term.key, term.what, ns});
+  }
+}
+
 /// With late ranks a communicator uses the model instead of the profile.
 void choose_for_late_rank(const ExplainFlags& arguments, const Machine& machine, Explanation& found) {
   if (arguments.late_rank >= found.group.size()) {
@@ -215,6 +249,7 @@ Explanation explain(const ExplainFlags& arguments, const Machine& machine) {
   if (arguments.late_rank >= 0) choose_for_late_rank(arguments, machine, found);
   found.predicted_ns = predict(machine, found, found.recipe, found.late_ns, found.late_ns);
   find_floor(machine, found);
+  find_effects(machine, found);
   if (found.late_ns.empty()) find_alternatives(machine, arguments.model.empty(), found);
   return found;
 }
@@ -293,6 +328,14 @@ void print_explanation(const Machine& machine, const Explanation& found, bool al
     }
     print(table.text());
   }
+  if (!found.effects.empty()) {
+    print("\nOf the prediction: what each effect adds, or spares\n");
+    Table table("rl");
+    for (const auto& each : found.effects) {
+      table.row({fmt::format("{}{}", each.ns < 0 ? "-" : "+", format_time(std::abs(each.ns))), each.what});
+    }
+    print(table.text());
+  }
   if (!all) return;
   print("\nAll candidates, by the model\n");
   Table table("lrr");
@@ -342,6 +385,8 @@ void print_document(const Machine& machine, const Explanation& found) {
     document["late_ns"] = found.late_ns;
     document["unaware"] = ranked_document(*found.unaware);
   }
+  document["effects"] = Json::object();
+  for (const auto& each : found.effects) document["effects"][each.key] = each.ns;
   document["machine"] = machine_identity(machine);
   document["candidates"] = Json::array();
   for (const auto& each : found.ranked) document["candidates"].push_back(ranked_document(each));

@@ -190,8 +190,15 @@ void print_costs(const Machine& machine, bool all) {
   }
   print(heading("By distance", "ns; send and recv: medians of the time that each side is blocked"));
   print(draw_cost_classes(machine));
-  const auto burst = draw_send_burst(machine);
-  if (!burst.empty()) print(heading("Burst", "cost of the k-th send in a row to distinct receivers") + burst);
+  const auto row_of = [](const char* title, const char* note, const std::vector<double>& costs) {
+    if (!costs.empty()) print(heading(title, note) + draw_burst(costs));
+  };
+  row_of("Burst", "cost of the k-th send in a row to distinct receivers", machine.send_burst_ns);
+  row_of("Receives", "cost of the k-th receive in a row of messages that wait", machine.recv_burst_ns);
+  row_of("Polls", "one look at each of 1, 2, 4, ... channels that are empty", machine.poll_ns);
+  if (machine.switch_ns) {
+    print(heading("Switch", "to another rank that shares the PU") + fmt::format("  {:.0f} ns\n", *machine.switch_ns));
+  }
 }
 
 void show_floor(bool json) {

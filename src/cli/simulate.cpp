@@ -6,6 +6,7 @@
 #include "cli/document.hpp"
 #include "cli/draw_plan.hpp"
 #include "cli/parser.hpp"
+#include "cli/simulate_log.hpp"
 #include "cli/terminal.hpp"
 
 namespace smelt::cli {
@@ -14,6 +15,8 @@ namespace {
 struct SimulateFlags {
   PlanArguments plan;
   std::string file;
+  std::string what;  ///< "log", or empty: a plan
+  std::string replicas;
   bool has_planning = false;  // an option that describes the plan, which a plan file already contains
 };
 
@@ -65,18 +68,28 @@ void run(const SimulateFlags& arguments) {
 void add_simulate(Parser& parser) {
   auto arguments = std::make_shared<SimulateFlags>();
   Command command = parser.add("simulate", "Run a plan against a model and show its timeline");
+  command.text("what", arguments->what, "WHAT", "log: agreement of replicas; default: a collective's plan");
   add_plan_options(command, arguments->plan, true);
+  command.text("--replicas", arguments->replicas, "LIST", "log: numbers of replicas (default 8 to all PUs but 4)");
   command.text("--plan", arguments->file, "FILE",
                "plan written by `smelt plan --json`, for any machine; - for standard input");
   command.footer(
       "Examples:\n"
       "  smelt simulate --op barrier                          the best barrier of this machine\n"
       "  smelt plan -m a.json --json > a.plan\n"
-      "  smelt simulate -m b.json --plan a.plan               what a plan made for a costs on b\n");
+      "  smelt simulate -m b.json --plan a.plan               what a plan made for a costs on b\n"
+      "  smelt simulate log -m b.json --replicas 8,28         agreement: a tree against one message after the other\n");
   command.action([arguments, command] {
     for (const char* option : {"--op", "--topology", "--ranks", "--root", "--search-ms"}) {
       arguments->has_planning |= command.given(option);
     }
+    const bool log = arguments->what == "log";
+    if (!log && !arguments->what.empty()) fail_usage("{}: not known (log, or nothing: a plan)", arguments->what);
+    if (!log && command.given("--replicas")) fail_usage("--replicas: only of log");
+    if (log && (arguments->has_planning || command.given("--plan"))) {
+      fail_usage("log: takes --model, --replicas and --json");
+    }
+    if (log) return simulate_log({arguments->plan.model, arguments->replicas, arguments->plan.json});
     run(*arguments);
   });
 }

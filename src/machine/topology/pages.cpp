@@ -83,9 +83,9 @@ PageSupport read_page_support(const fs::path& root) {
   const auto directory = root / "sys/kernel/mm/transparent_hugepage";
   const auto enabled = read_small_file(directory / "enabled");
   const auto size = read_small_file(directory / "hpage_pmd_size");
-  const auto bytes = size ? parse_number(trimmed(*size)) : std::nullopt;
-  if (enabled && enabled->find("[never]") == std::string::npos && bytes) {
-    support.transparent_bytes = static_cast<std::uint64_t>(*bytes);
+  const double bytes = size ? parse_number(trimmed(*size)).value_or(0) : 0;
+  if (enabled && enabled->find("[never]") == std::string::npos && bytes > 0) {
+    support.transparent_bytes = static_cast<std::uint64_t>(bytes);
     support.transparent_always = enabled->find("[always]") != std::string::npos;
   }
   std::error_code ignored;

@@ -92,6 +92,8 @@ TEST(Gaps, OptimalIsTheLeastOfAllTrees) {
     for (const int root : {0, 3}) {
       const double down = test::brute_force(machine, root), up = test::brute_force(turned, root);
       EXPECT_NEAR(plan_of(machine, Operation::broadcast, "optimal", root).predicted_ns, down, 1e-9);
+      // Turned around, gaps of sends may be less than sends.
+      EXPECT_NEAR(plan_of(turned, Operation::broadcast, "optimal", root).predicted_ns, up, 1e-9);
       EXPECT_NEAR(plan_of(machine, Operation::reduce, "optimal", root).predicted_ns, up, 1e-9);
       EXPECT_LE(*plan_of(machine, Operation::broadcast, "best", root).lower_bound_ns, down * (1 + 1e-9));
       EXPECT_LE(*plan_of(machine, Operation::reduce, "best", root).lower_bound_ns, up * (1 + 1e-9));

@@ -12,7 +12,7 @@
 // the other, although it is blocked for less; the misses of a row of receives overlap, so that messages that are there
 // are taken faster than one at a time:
 //
-//   the next send starts    send_gap_ns after the start of the last, or later
+//   the next send starts    send_gap_ns after the start of the last; with other steps between them, or later
 //   the next receive ends   max(end of the last receive + recv_gap_ns, message there + recv_ns)
 //
 // A swap: where a rank's send to a peer is directly followed by a receive from that peer and the
@@ -67,6 +67,7 @@ class StepSimulator {
     now_.assign(n, 0.0);
     next_send_.assign(n, 0.0);
     receiving_.assign(n, false);
+    sending_.assign(n, false);
     result_.arrival_ns.assign(n, 0.0);
     for (int rank = 0; rank < ranks_.size(); ++rank) ready_.emplace(0.0, rank);
     while (!ready_.empty()) {
@@ -146,10 +147,11 @@ class StepSimulator {
   }
 
   void send(int rank, int peer) {
-    const double start = std::max(now_[rank], next_send_[rank]);
+    const double start = sending_[rank] ? next_send_[rank] : std::max(now_[rank], next_send_[rank]);
     const int at_peer = partner_[offset_[rank] + next_[rank]];
     now_[rank] = start + ranks_.send(rank, peer);
     next_send_[rank] = start + ranks_.send_gap(rank, peer);
+    sending_[rank] = true;
     receiving_[rank] = false;
     there_[offset_[peer] + at_peer] = now_[rank] + ranks_.propagation(rank, peer);
     record(rank, Step::Kind::send, peer, start, now_[rank]);
@@ -165,6 +167,7 @@ class StepSimulator {
     now_[rank] =
         receiving_[rank] ? std::max(now_[rank] + ranks_.recv_gap(step.peer, rank), there + recv) : start + recv;
     receiving_[rank] = true;
+    sending_[rank] = false;
     result_.arrival_ns[rank] = now_[rank];
     record(rank, step.kind, step.peer, start, now_[rank]);
     ++next_[rank];
@@ -191,7 +194,7 @@ class StepSimulator {
       record(self, Step::Kind::send, other, now_[self], sent);
       record(self, steps_[self][next_[self] + 1].kind, other, sent, end);
       now_[self] = next_send_[self] = result_.arrival_ns[self] = end;
-      receiving_[self] = false;
+      receiving_[self] = sending_[self] = false;
       next_[self] += 2;
     }
     ready_.emplace(end, peer);
@@ -250,8 +253,8 @@ class StepSimulator {
   std::vector<int> offset_, partner_, next_;
   std::vector<double> there_;  // per receiving step: when its message can be taken up
   std::vector<double> now_;
-  std::vector<double> next_send_;  // when the next send may start
-  std::vector<bool> receiving_;    // the last step was a receive
+  std::vector<double> next_send_;          // when the next send may start
+  std::vector<bool> sending_, receiving_;  // the last step was a send, or a receive
   using Event = std::pair<double, int>;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> ready_;
   Simulation result_;

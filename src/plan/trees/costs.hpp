@@ -44,7 +44,7 @@ class RankCosts {
   double propagation(int from, int to) const { return between_ ? cell(*between_, from, to, 0.0) : 0.0; }
   /// What a lone message takes from call to delivery.
   double message(int from, int to) const { return send(from, to) + propagation(from, to) + recv(from, to); }
-  /// From the start of a send to the earliest start of the sender's next. At most message().
+  /// From the start of a send to that of the sender's next. At most message().
   double send_gap(int from, int to) const {
     return send_gaps_ ? std::min(cell(*send_gaps_, from, to, shared_send_), message(from, to)) : send(from, to);
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <string_view>
 
 #include "smelt/map_model.hpp"
 
@@ -44,6 +45,12 @@ MapCosts rep_2pc_costs(const MapSetting& setting);
 MapCosts rep_sc_costs(const MapSetting& setting);
 MapCosts shared_costs(const MapSetting& setting);
 MapCosts kv_costs(const MapSetting& setting);
+
+/// Of an algorithm as smelt runs it, from what the printed equations say: for platforms with `software_cycle`.
+MapCosts as_built_costs(std::string_view algorithm, const MapSetting& setting, MapCosts printed);
+/// o_lup, o_upd of a table with all keys; o_pre.
+double access_of(const MapSetting& setting);
+double hash_of(const MapSetting& setting);
 
 /// O_c: cycles per operation of interrupts that fall into idle periods, at most. (3.14) to (3.17), (3.24), (3.25).
 double overlap(const MapCosts& costs);
