@@ -20,7 +20,7 @@ struct MemoryQuestion {
   PlacementOptions options{};
 };
 
-/// A value of an entry; a Failure that names the place where it is of another kind.
+/// A value of an entry. A Failure names the entry and key if the value has another type.
 template <class T>
 T value_at(const Json& entry, const char* key, T otherwise, const std::string& where) {
   const auto found = entry.find(key);
