@@ -31,6 +31,7 @@ GENERATORS = {
     "mpi-suite": results.suite,
     "programs": results.programs,
     "table": results.plain,
+    "tree-predictions": results.tree_predictions,
     "maps": state_results.maps,
     "ycsb": state_results.ycsb,
     "logs": state_results.logs,

@@ -155,6 +155,24 @@ def prediction(machine, operation):
     return predicted / measured if predicted and measured else None
 
 
+def tree_predictions():
+    """Of two threads and 8 bytes, every tree that was timed: predicted / measured, and how far that is off in the mean."""
+    where = machines("barrier-2-threads-8-bytes")
+    ratios = {}
+    for machine in where:
+        for operation in ("broadcast", "reduce", "barrier", "allreduce", "two-phase-commit"):
+            document = load(machine, f"{operation}-2-threads-8-bytes") or {"results": []}
+            for each in document["results"]:
+                if each["name"].startswith("smelt") and each.get("predicted_ns"):
+                    tree = each["name"].removeprefix("smelt").removeprefix("/") or "own choice"
+                    ratios[operation, tree, machine] = each["predicted_ns"] / each["median_ns"]
+    rows = [[operation, tree, *(ratios.get((operation, tree, machine)) for machine in where)]
+            for operation, tree in dict.fromkeys(each[:2] for each in ratios)]
+    off = [statistics.fmean(abs(ratio - 1) for key, ratio in ratios.items() if key[2] == machine) for machine in where]
+    return table(["operation", "tree", *(load(machine, "about")["short"] for machine in where)],
+                 [*rows, ["mean error", "", *off]])
+
+
 def summary_of(cells, behind=1.0):
     """'1.92 (0.94; 3 of 133)': geometric mean, least, how many are below."""
     if not cells:

@@ -280,6 +280,13 @@ struct ImportOptions {
 /// bad_format with file and line.
 Result<Machine> import_machine(const std::filesystem::path& path, const ImportOptions& options = {});
 
+/// The machine with memory costs that others have measured, in place of its own: ACPI's table HMAT as
+/// /sys/firmware/acpi/tables/HMAT has it, the printed output of Intel's Memory Latency Checker, or a directory such as
+/// /sys/devices/system/node with the kernel's access classes. Which of them `source` is, its content tells. What it
+/// does not say is estimated where it is used. Requirements: the machine's NUMA nodes are those of the source. Errors:
+/// invalid_argument (no NUMA nodes), not_found, io_error, bad_format.
+Result<Machine> import_memory(const std::filesystem::path& source, const Machine& machine);
+
 /// What a synthetic machine looks like. Counts nest: a package has `cores` cores of `smt` PUs. Its
 /// `numa_per_package` NUMA nodes, and its `l3` L3 caches, are runs of consecutive cores of equal
 /// length; one of these two counts divides the other, so that either several L3s lie in a NUMA

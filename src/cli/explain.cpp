@@ -243,9 +243,10 @@ Explanation explain(const ExplainFlags& arguments, const Machine& machine) {
   found.profile = find_profile(arguments, machine);
   found.cell = find_cell(machine, found, found.group, found.processes);
   found.origin = found.cell ? "profile" : "model";
-  found.recipe = found.cell
-                     ? found.cell->recipe
-                     : rank_all(machine, found.group, found, model_size(found.bytes), found.processes).front().recipe;
+  const auto size = model_size(found.bytes);
+  found.recipe = found.cell            ? found.cell->recipe
+                 : size == found.bytes ? found.ranked.front().recipe
+                                       : rank_all(machine, found.group, found, size, found.processes).front().recipe;
   if (arguments.late_rank >= 0) choose_for_late_rank(arguments, machine, found);
   found.predicted_ns = predict(machine, found, found.recipe, found.late_ns, found.late_ns);
   find_floor(machine, found);

@@ -16,8 +16,11 @@ struct ImportFlags {
   ImportOptions options;
   bool has_share = false;
   bool has_ghz = false;
+  std::string model;
   ProduceArguments produce;
 };
+
+constexpr const char* memory_word = "memory";
 
 const ImporterInfo* importer_named(const std::string& name) {
   for (const auto& info : importers()) {
@@ -29,6 +32,7 @@ const ImporterInfo* importer_named(const std::string& name) {
 std::vector<std::string> format_names() {
   std::vector<std::string> names;
   for (const auto& info : importers()) names.emplace_back(info.name);
+  names.emplace_back(memory_word);
   return names;
 }
 
@@ -57,7 +61,25 @@ void check_options(const ImportFlags& arguments, const Machine& machine) {
   if (arguments.has_ghz && !used->uses_ghz) fail_usage("--ghz: not for {} data", used->name);
 }
 
+/// The machine that memory figures belong to.
+Machine target(const std::string& model) {
+  if (!model.empty()) return load_model(model, false);
+  auto cached = load_cached_machine();
+  return cached ? *std::move(cached) : take(discover_machine());
+}
+
+/// smelt import memory PATH
+void run_memory(const ImportFlags& arguments) {
+  if (arguments.words.size() == 1) fail_usage("memory: name the table, text or directory to read");
+  if (arguments.words.size() > 2) fail_usage("{}: one file or directory at a time", arguments.words[2]);
+  if (arguments.has_share) fail_usage("--send-share: not for memory data");
+  if (arguments.has_ghz) fail_usage("--ghz: not for memory data");
+  produce(take(import_memory(arguments.words[1], target(arguments.model))), arguments.produce);
+}
+
 void run(ImportFlags& arguments) {
+  if (!arguments.words.empty() && arguments.words[0] == memory_word) return run_memory(arguments);
+  if (!arguments.model.empty()) fail_usage("-m: only for memory data");
   const auto path = path_of(arguments.words, arguments.options.format);
   const auto machine = take(import_machine(path, arguments.options));
   check_options(arguments, machine);
@@ -74,7 +96,9 @@ std::string formats_text() {
     }
     text += fmt::format("  {:<14}{}\n", info.name, content);
   }
-  return text;
+  return text + fmt::format("  {:<14}{}\n", memory_word,
+                            "what memory costs, in place of what a machine file says of it: ACPI's HMAT, the output\n"
+                            "                of Intel's mlc, or a directory with access classes; never recognized");
 }
 
 }  // namespace
@@ -87,11 +111,14 @@ void add_import(Parser& parser) {
                  "formats with latencies: part of the latency that blocks the sender (default 0.25)");
   command.number("--ghz", arguments->options.ghz, 0.001, 1000,
                  "formats with cycles: cycles per ns (default 1: leave the numbers as they are)");
+  command.text("-m,--model", arguments->model, "FILE", "memory: the machine that it belongs to (default: this one)");
   add_produce_options(command, arguments->produce);
   command.footer(formats_text() +
                  "\nExamples:\n"
                  "  smelt import core-to-core epyc.csv -o epyc.json\n"
                  "  smelt import machinedb sbrinz1/ --ghz 2.5 -o sbrinz1.json\n"
+                 "  smelt import memory mlc.txt -m server.json -o server.json\n"
+                 "  smelt import memory /sys/firmware/acpi/tables/HMAT | smelt show -\n"
                  "  smelt import epyc.csv | smelt show -\n");
   command.action([arguments, command] {
     arguments->has_share = command.given("--send-share");

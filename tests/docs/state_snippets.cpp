@@ -56,7 +56,7 @@ void agree() {
 }
 
 void share_among_ranks() {
-  const auto communicator = smelt::Communicator::create(2);
+  auto communicator = smelt::Communicator::create(2);
   auto map = smelt::MapGroup<int, double>::create(*communicator, {.algorithm = "part_simple"});
   communicator->run([&](smelt::Rank& rank) {
     auto mine = map->attach(rank.rank());

@@ -3,6 +3,7 @@
 // too. docs/reference/map-model.md, "As built".
 #include <algorithm>
 
+#include "state/maps.hpp"
 #include "state/model/messages.hpp"
 #include "state/model/throughput.hpp"
 
@@ -12,6 +13,7 @@ namespace {
 // Cycles of software, of processors of the last ten years; `smelt bench map` and `smelt bench log` show how well they
 // fit.
 constexpr double call_cycles = 18.0;         ///< an operation that may send messages
+constexpr double message_cycles = 100.0;     ///< to take a message apart, find whom it is for, and make the next one
 constexpr double log_lookup_cycles = 65.0;   ///< to learn that the log is no longer than what is applied
 constexpr double log_append_cycles = 240.0;  ///< to append, decide, deliver
 /// A processor goes on while it waits for a line: of two accesses to lines elsewhere about one is waited for.
@@ -55,9 +57,13 @@ MapCosts sequenced(const MapSetting& setting, MapCosts printed) {
 
 }  // namespace
 
-MapCosts as_built_costs(std::string_view algorithm, const MapSetting& setting, MapCosts printed) {
+MapCosts as_built_costs(const MapDefinition& map, const MapSetting& asked) {
+  const std::string& algorithm = map.facts.name;
+  MapPlatform platform = asked.platform;
+  platform.receive += cycles(asked, message_cycles);
+  const MapSetting setting{platform, asked.load, asked.clients, asked.servers};
   const MapMessages& m = setting.load.messages;
-  const MapPlatform& platform = setting.platform;
+  MapCosts printed = map.costs(setting);
   const MessageCosts on(platform);
   const double access = access_of(setting), hash = hash_of(setting), q = 1.0 - setting.load.lookups;
   if (algorithm == "part_simple" || algorithm == "part_caching") return with_calls(setting, printed);

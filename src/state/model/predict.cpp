@@ -31,8 +31,8 @@ double servers_worth(const MapLoad& load, int servers) {
 }
 
 MapPrediction predict(const MapDefinition& map, const MapSetting& setting) {
-  MapCosts costs = map.costs(setting);
-  if (setting.platform.software_cycle > 0.0) costs = state::as_built_costs(map.facts.name, setting, costs);
+  const MapCosts costs =
+      setting.platform.software_cycle > 0.0 ? state::as_built_costs(map, setting) : map.costs(setting);
   const double p = setting.load.lookups, cycle_ns = setting.platform.cycle_ns;
   const double overlapped = state::overlap(costs);
   const double client = weighted(p, costs.client_lookup, costs.client_update) - overlapped;

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <array>
-#include <string_view>
 
 #include "smelt/map_model.hpp"
 
@@ -29,6 +28,8 @@ struct MapCosts {
   double serial = 0.0;                  ///< of what all operations go through one after the other, per operation
 };
 
+struct MapDefinition;
+
 /// One question to the model.
 struct MapSetting {
   const MapPlatform& platform;
@@ -46,8 +47,8 @@ MapCosts rep_sc_costs(const MapSetting& setting);
 MapCosts shared_costs(const MapSetting& setting);
 MapCosts kv_costs(const MapSetting& setting);
 
-/// Of an algorithm as smelt runs it, from what the printed equations say: for platforms with `software_cycle`.
-MapCosts as_built_costs(std::string_view algorithm, const MapSetting& setting, MapCosts printed);
+/// Of an algorithm as smelt runs it: for platforms with `software_cycle`.
+MapCosts as_built_costs(const MapDefinition& map, const MapSetting& setting);
 /// o_lup, o_upd of a table with all keys; o_pre.
 double access_of(const MapSetting& setting);
 double hash_of(const MapSetting& setting);
