@@ -3,6 +3,8 @@
 Used by docs/generate.py. A ratio says how many times as fast smelt is as the other one.
 """
 
+import statistics
+
 from results import load, mean, table
 
 OURS = ("smelt", "smelt, batches", "smelt, none", "smelt, crash")
@@ -123,12 +125,14 @@ def over_all(groups):
 
 
 def log_groups(machine):
-    """{what: {log: cell}}."""
-    groups = {}
+    """{what: {log: cell}}, of several starts their medians."""
+    starts = {}
     for run in runs(machine, "logs"):
         for each in run["cells"]:
-            groups.setdefault(each["what"], {})[each["log"]] = each
-    return groups
+            starts.setdefault(each["what"], {}).setdefault(each["log"], []).append(each)
+    return {what: {log: {"log": log, **{field: statistics.median(each[field] for each in cells)
+                                        for field in ("ns", "smelt_ratio")}} for log, cells in logs_of.items()}
+            for what, logs_of in starts.items()}
 
 
 def log_time(machine, what, log="smelt"):

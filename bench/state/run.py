@@ -42,7 +42,8 @@ PARTS = {
                         "bench/state/maps.cpp"),
     "ycsb-threads": (ycsb((), 32768), "bench/ycsb/ycsb.cpp"),
     "ycsb-processes": (ycsb(("--processes",), 32768), "bench/ycsb/ycsb.cpp"),
-    "logs": ([["bench_logs", "--rounds", "9", "--ms", "20"]], "bench/state/logs.cpp"),
+    # Several starts: a host may move virtual PUs towards or away from each other, for seconds at a time.
+    "logs": ([["bench_logs", "--rounds", "5", "--ms", "15"]] * 5, "bench/state/logs.cpp"),
 }
 WITH_CRATES = ("bench_logs", "bench_maps")
 
