@@ -47,7 +47,8 @@ bool Writer::label_correction(const Statement& loop) {
   region_prelude(region, *out_);
   std::set<std::string> of_edges;  // by name, not by address
   for (const auto& [symbol, pointer] : region.pointers) {
-    if (symbol->type.is(TypeKind::edge_property) && !is_any_collection(*symbol->type.element)) of_edges.insert(pointer);
+    if (!in && symbol->type.is(TypeKind::edge_property) && !is_any_collection(*symbol->type.element))
+      of_edges.insert(pointer);
   }
   const std::string node = name_of(*form->node);
   out_->open(fmt::format("for (NodeId {}; {}.next({}, {}{}{});)", node, own, node, region.pointers.at(form->property),
