@@ -1,9 +1,9 @@
 // Question: what does a model lose when most pairs of PUs are inferred from a few measured ones?
 //
-// Method: a published machine's table of pairs stands for the machine. Pairs are asked for as `smelt measure` asks for
-// them when time is short: so many of each class, classes that are not homogeneous are split, all other pairs are
-// inferred. Then the inferred latencies are compared with the table's, and the broadcast tree planned on the inferred
-// machine is costed on the table, beside the one planned on the table.
+// Method: a published table of pairs replaces the machine. As in `smelt measure` when time is short, a few pairs of
+// each class are asked for, classes that are not homogeneous are split, and all other pairs are inferred. The inferred
+// latencies are compared with the table's. The broadcast tree planned on the inferred machine is costed on the table,
+// beside the one planned on the table.
 //
 //   bench_inference DIRECTORY [SHARE...]    JSON; shares of the pairs that may be measured, such as 0.05
 #include <fmt/format.h>
@@ -124,8 +124,9 @@ int main(int argc, char** argv) {
   std::sort(files.begin(), files.end());
   fmt::print("{{\n  \"question\": \"What a model loses when most pairs are inferred from a few measured ones.\",\n");
   fmt::print(
-      "  \"columns\": [\"machine\", \"pus\", \"pairs\", \"measured\", \"median_error\", \"p95_error\", "
-      "\"largest_error\", \"broadcast_slower\"],\n  \"rows\": [\n");
+      "  \"columns\": [\"machine\", \"pus\", \"pairs\", \"measured\", "
+      "\"median_error_fraction\", \"p95_error_fraction\", \"largest_error_fraction\", "
+      "\"broadcast_slower_fraction\"],\n  \"rows\": [\n");
   bool first = true;
   for (const auto& file : files) {
     const auto machine = import_core_to_core(file);

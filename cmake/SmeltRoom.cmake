@@ -1,9 +1,10 @@
-# smelt_room(NAME ... SOURCES ... USES rooms... LIBS libraries... TESTS files... [SHARDS n] [APART files...])
+# smelt_room(NAME ... SOURCES ... USES rooms... LIBS libraries... TESTS files... [SHARDS n] [BATCH n] [APART files...])
 #
 # A room becomes an object library (room_NAME_objects, for the installed library), a static
 # library (room_NAME, for tests) and, with TESTS, one GoogleTest program smelt_NAME_test. The files APART are compiled
 # by themselves where many files are as one (CMAKE_UNITY_BUILD): they have names of their own in common with others, or
-# are what a preload library needs of the room, so that it takes no more of libsmelt.a.
+# are what a preload library needs of the room, so that it takes no more of libsmelt.a. BATCH: at most so many files of
+# the room are compiled as one, so that a change of one of them compiles in seconds.
 
 add_library(smelt_flags INTERFACE)
 target_compile_options(smelt_flags INTERFACE -Wall -Wextra)
@@ -31,11 +32,14 @@ function(smelt_clears_by_vectors)
 endfunction()
 
 function(smelt_room)
-  cmake_parse_arguments(ROOM "" "NAME;SHARDS" "SOURCES;USES;LIBS;TESTS;APART" ${ARGN})
+  cmake_parse_arguments(ROOM "" "NAME;SHARDS;BATCH" "SOURCES;USES;LIBS;TESTS;APART" ${ARGN})
   set_source_files_properties(${ROOM_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   add_library(room_${ROOM_NAME}_objects OBJECT ${ROOM_SOURCES})
   # Whoever links libsmelt.a can leave out what is not called.
   target_compile_options(room_${ROOM_NAME}_objects PRIVATE -ffunction-sections -fdata-sections)
+  if(ROOM_BATCH)
+    set_target_properties(room_${ROOM_NAME}_objects PROPERTIES UNITY_BUILD_BATCH_SIZE ${ROOM_BATCH})
+  endif()
   target_link_libraries(room_${ROOM_NAME}_objects PRIVATE smelt_flags Threads::Threads ${ROOM_LIBS})
   add_library(room_${ROOM_NAME} STATIC $<TARGET_OBJECTS:room_${ROOM_NAME}_objects>)
   target_link_libraries(room_${ROOM_NAME} PUBLIC smelt_flags Threads::Threads ${ROOM_LIBS})

@@ -18,6 +18,7 @@ sys.dont_write_bytecode = True
 
 import api_pages  # noqa: E402
 import results  # noqa: E402
+import state_results  # noqa: E402
 
 GENERATORS = {
     "c-api": api_pages.c_api,
@@ -30,6 +31,12 @@ GENERATORS = {
     "mpi-suite": results.suite,
     "programs": results.programs,
     "table": results.plain,
+    "tree-predictions": results.tree_predictions,
+    "maps": state_results.maps,
+    "ycsb": state_results.ycsb,
+    "logs": state_results.logs,
+    "state-summary": state_results.summary,
+    "state-costs": state_results.costs,
 }
 PART = re.compile(r"(<!-- generated: ([^>]*?) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 

@@ -22,6 +22,7 @@ The sets:
     pthread         programs that use pthread barriers, with `smelt run` and without, by turns
     uneven          threads that come late to barriers, beside programs that compute, with the preload libraries and without
     shim-mpi        every operation of Open MPI and MPICH, 2 processes, with the preload library and without, by turns
+    state           maps and logs against those of other libraries, crates and servers (bench/state/run.py)
     mpi-suite       MPI programs under `smelt run` and alone, timed as Intel's MPI Benchmarks do, five MPI libraries
 """
 
@@ -37,6 +38,7 @@ import sys
 import time
 
 import noise
+import state_results
 
 CK = ["ck-dissemination", "ck-mcs", "ck-tournament", "ck-centralized", "ck-combining"]
 OPENMP = ["gomp", "libomp"]
@@ -50,7 +52,7 @@ OPERATIONS = ["barrier", *SIZED]
 LARGEST = 16 << 20
 SIZES = [8 * 4**k for k in range(11)] + [LARGEST]
 SETS = ["basic", "mpi", "oversubscribed", "bandwidth", "sync", "tuned", "repeat", "late", "pthread", "openmp",
-        "uneven", "shim-mpi", "mpi-suite"]
+        "uneven", "shim-mpi", "state", "mpi-suite"]
 # Seconds for each benchmark of a set, the start of the contestants not counted; basic: smelt bench's own.
 TIMES = {"mpi": "1.5s", "oversubscribed": "3s", "bandwidth": "6s", "sync": "2s", "tuned": "2s", "late": "2s"}
 # New processes for each contestant within that time: where their memory lies decides times of some hundred bytes by 15 %.
@@ -839,9 +841,21 @@ def mpi_suite_bars(bench, _):
         yield Row.missing(f"{library['library']} alone / smelt run", library["reason"])
 
 
+def state_bars(bench, _):
+    script = pathlib.Path(__file__).parent.parent / "bench/state/run.py"
+    subprocess.run([sys.executable, script, "--out", bench.directory, "--build",
+                    pathlib.Path(bench.smelt).resolve().parent.parent], stdout=sys.stderr, check=True)
+    for what, measured, limit in state_results.bars(bench.directory.resolve()):
+        if measured is None:
+            yield Row.missing(what, "no such other one here")
+        else:
+            yield Row(what, measured, limit, measured >= limit, "")
+
+
 BARS = {"basic": basic_bars, "mpi": mpi_bars, "oversubscribed": oversubscribed_bars, "bandwidth": bandwidth_bars,
         "sync": sync_bars, "tuned": tuned_bars, "repeat": repeat_bars, "late": late_bars,
-        "pthread": pthread_bars, "openmp": openmp_bars, "uneven": uneven_bars, "shim-mpi": shim_mpi_bars, "mpi-suite": mpi_suite_bars}
+        "pthread": pthread_bars, "openmp": openmp_bars, "uneven": uneven_bars, "shim-mpi": shim_mpi_bars,
+        "state": state_bars, "mpi-suite": mpi_suite_bars}
 
 
 def print_table(rows):

@@ -6,6 +6,7 @@ measured is an empty cell.
 """
 
 import functools
+import itertools
 import json
 import math
 import pathlib
@@ -152,6 +153,24 @@ def prediction(machine, operation):
     predicted = median(machine, f"{operation}-2-threads-8-bytes", "smelt", "predicted_ns")
     measured = median(machine, f"{operation}-2-threads-8-bytes", "smelt")
     return predicted / measured if predicted and measured else None
+
+
+def tree_predictions():
+    """Of two threads and 8 bytes, every tree that was timed: predicted / measured, and how far that is off in the mean."""
+    where = machines("barrier-2-threads-8-bytes")
+    ratios = {}
+    for machine in where:
+        for operation in ("broadcast", "reduce", "barrier", "allreduce", "two-phase-commit"):
+            document = load(machine, f"{operation}-2-threads-8-bytes") or {"results": []}
+            for each in document["results"]:
+                if each["name"].startswith("smelt") and each.get("predicted_ns"):
+                    tree = each["name"].removeprefix("smelt").removeprefix("/") or "own choice"
+                    ratios[operation, tree, machine] = each["predicted_ns"] / each["median_ns"]
+    rows = [[operation, tree, *(ratios.get((operation, tree, machine)) for machine in where)]
+            for operation, tree in dict.fromkeys(each[:2] for each in ratios)]
+    off = [statistics.fmean(abs(ratio - 1) for key, ratio in ratios.items() if key[2] == machine) for machine in where]
+    return table(["operation", "tree", *(load(machine, "about")["short"] for machine in where)],
+                 [*rows, ["mean error", "", *off]])
 
 
 def summary_of(cells, behind=1.0):
@@ -348,10 +367,23 @@ def programs(machine):
     return table(["program", "version", "in parallel by", "plain, s", "smelt, s", "ratio", ""], rows)
 
 
+# How a column of raw numbers is shown, by the end of its name. Other columns are shown as they are.
+UNITS = {
+    "_s": lambda value: f"{value:.2f} s",
+    "_mib": lambda value: f"{value:.0f} MiB",
+    "_bytes": lambda value: f"{value / 1e6:.2f} MB",
+    "_fraction": lambda value: f"{value * 100:.1f} %",
+}
+
+
 def plain(machine, name):
     """A document that is a table itself: {columns, rows, source}."""
     found = load(machine, name)
-    return table(found["columns"], found["rows"])
+    ends = [next((end for end in UNITS if column.endswith(end)), "") for column in found["columns"]]
+    heads = [column.removesuffix(end).replace("_", " ") if end else column.replace("pus", "PUs")
+             for column, end in zip(found["columns"], ends)]
+    rows = [[UNITS[end](value) if end else value for value, end in zip(row, ends)] for row in found["rows"]]
+    return table(heads, [row for row, _ in itertools.groupby(rows)])
 
 
 def summary_rows():

@@ -74,7 +74,7 @@ BENCHMARK(combine)->Arg(1)->Arg(64);
 
 enum Way { rounded, reproducible, exactly };
 
-/// Rounds of `state` on two ranks; rank 0 tells rank 1 when it is over.
+/// Rounds of `state` on two ranks. Rank 0 tells rank 1 when they end.
 void two_ranks(benchmark::State& state, int way) {
   auto made = smelt::Communicator::create(2);
   if (!made) return state.SkipWithError(made.error().message.c_str());

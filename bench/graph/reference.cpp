@@ -16,7 +16,7 @@
 namespace bench::reference {
 namespace {
 
-/// Memory that nobody has touched: the loops that fill it place it.
+/// Memory that no thread has touched: the loops that fill it determine its placement.
 template <class T>
 std::unique_ptr<T[]> untouched(std::size_t size) {
   return std::unique_ptr<T[]>(new T[size]);

@@ -174,7 +174,7 @@ class Contest {
     return nullptr;
   }
 
-  /// Looks at who is decided, and whether anybody's verdict is open.
+  /// Determines which contestants are decided. Returns whether no verdict is open.
   bool settle() {
     const RunningContestant* const own = reference();
     if (own == nullptr || !own->reason.empty()) return false;

@@ -98,7 +98,7 @@ class PidFile {
 
 // ---------------------------------------------------------------- results
 
-TEST(Contest, NobodyIsAnError) { EXPECT_FALSE(run_contest(quick(), {})); }
+TEST(Contest, NoContestantIsAnError) { EXPECT_FALSE(run_contest(quick(), {})); }
 
 TEST(Contest, ResultsComeInOrderWithRatiosToTheFloor) {
   const auto outcome = contest({steady("a", "30 40 50"), steady(floor_name, "10 10"), steady("b", "5.5")});
@@ -186,7 +186,7 @@ TEST(Contest, AStartWithoutASampleDoesNotCount) {
   EXPECT_EQ(outcome.left_out[0].reason, "no valid sample");
 }
 
-TEST(Contest, WhoFailsInALaterStartIsLeftOut) {
+TEST(Contest, ContestantsThatFailInALaterStartAreLeftOut) {
   const PidFile log;
   const Contestant once =
       script("bad", "[ -e " + log.path() + " ] && echo error no more && exit; echo x > " + log.path() +
@@ -569,7 +569,7 @@ TEST(ContestantList, VariantsTakePartWhenNamed) {
               testing::UnorderedElementsAre("floor", "smelt", "smelt/allreduce_ring"));
 }
 
-TEST(Arguments, ReadBackWhatWasWritten) {
+TEST(Arguments, RoundTrip) {
   WorkerSpec spec;
   spec.name = "smelt/k-nomial:3";
   spec.operation = "reduce";

@@ -1,5 +1,5 @@
-// One rank's part of each benchmark, the same for every contestant: what is sent, what is called,
-// and whether the right thing arrived. timing.hpp runs kernels:
+// One rank's part of each benchmark, the same for every contestant: the inputs, the call, and the check of the result.
+// timing.hpp runs kernels:
 //
 //   prepare(i, effort)  writes the inputs of operation i: a word of each cache line, or, to be
 //                       verified, every word

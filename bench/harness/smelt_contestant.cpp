@@ -239,8 +239,8 @@ Result<Communicator> make_communicator(const WorkerSpec& spec) {
   return Communicator::create(*machine, *group, options);
 }
 
-/// What rank 0 tells about the plan in use: of the operations that run along planned trees, as the
-/// model has them, with messages of a cache line.
+/// Rank 0's report on the plan in use. Operations along planned trees have the model's prediction for messages of a
+/// cache line.
 Introduction introduce(const WorkerSpec& spec, const Communicator& communicator) {
   Introduction introduction;
   const auto operation = parse_operation(spec.operation);

@@ -42,7 +42,7 @@ TEST(Statistics, OperationsOfRanksThatTakeTurnsAreNotCountedTwice) {
   EXPECT_EQ(longest_spans(stamps), (std::vector<std::uint64_t>{100, 140, 140, 140}));
 }
 
-TEST(Statistics, ARankThatIsLateDelaysWhatIsOver) {
+TEST(Statistics, ALateRankDelaysTheEnd) {
   const Stamps stamps = {{0, 10, 20, 30}, {0, 10, 70, 80}};
   EXPECT_EQ(spans_of_last(stamps), (std::vector<std::uint64_t>{10, 60, 10}));
 }

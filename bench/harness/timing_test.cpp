@@ -80,7 +80,7 @@ class Kernels : public testing::Test {
   IdleOps ops;
 };
 
-TEST_F(Kernels, ReadEachLineOfWhatTheRankHasReceived) {
+TEST_F(Kernels, ReadEachLineOfTheResult) {
   BroadcastKernel<IdleOps> receiver(member(1), ops);
   receiver.message.fill(1);
   std::uint64_t sum = 0, word = 0;
@@ -96,7 +96,7 @@ TEST_F(Kernels, ReadEachLineOfWhatTheRankHasReceived) {
   EXPECT_NE(root.read(), 0u);
 }
 
-TEST_F(Kernels, ReadNothingWhereNothingComes) {
+TEST_F(Kernels, ReadNothingWithoutAResult) {
   BroadcastKernel<IdleOps> root(member(0), ops);
   root.message.fill(1);
   EXPECT_EQ(root.read(), 0u);

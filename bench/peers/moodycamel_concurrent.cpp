@@ -3,8 +3,6 @@
 
 #include "peers/queue_peer.hpp"
 
-namespace {
-
 template <class T>
 class Queue {
  public:
@@ -17,7 +15,5 @@ class Queue {
   moodycamel::ProducerToken producer_;
   moodycamel::ConsumerToken consumer_;
 };
-
-}  // namespace
 
 int main(int argc, char** argv) { return smelt::bench::run_peer(argc, argv, smelt::bench::serve_queue<Queue>); }

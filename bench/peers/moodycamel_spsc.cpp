@@ -3,8 +3,6 @@
 
 #include "peers/queue_peer.hpp"
 
-namespace {
-
 template <class T>
 class Queue {
  public:
@@ -15,7 +13,5 @@ class Queue {
  private:
   moodycamel::ReaderWriterQueue<T> queue_;
 };
-
-}  // namespace
 
 int main(int argc, char** argv) { return smelt::bench::run_peer(argc, argv, smelt::bench::serve_queue<Queue>); }

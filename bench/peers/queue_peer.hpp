@@ -1,5 +1,5 @@
-// A channel between two threads on somebody's queue of fixed-size messages, polled. The capacity is
-// that of smelt's channels by default.
+// A channel between two threads over another library's queue of fixed-size messages, polled. The capacity is the
+// default of smelt's channels.
 #pragma once
 
 #include <sched.h>

@@ -3,10 +3,10 @@
 //   broadcast: root copies in | barrier | others copy out
 //   reduce:    all copy in    | barrier | root (allreduce: everyone) adds up all rows
 //   two-phase commit: proposal as broadcast, votes in | barrier | everyone reads all votes
-//   the others: whoever has something copies it in | barrier | everyone takes or adds up its part
+//   the others: ranks with data copy it in | barrier | every rank takes or adds up its part
 //
-// The buffers alternate between two, so that one barrier is enough: who writes buffer b again has
-// passed the barrier of the operation between, and so has everybody who read b.
+// The buffers alternate between two, so that one barrier is enough: a rank that writes buffer b again has passed the
+// barrier of the operation in between, and so has every rank that read b.
 #pragma once
 
 #include <cstring>

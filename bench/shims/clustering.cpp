@@ -21,7 +21,7 @@
 //
 // All threads run the same control flow on copies of the same random numbers. Coordinates are small integers and
 // distances are measured along the axes, so all sums are exact: the clusters are the same to the bit for any number
-// of threads and whatever their timing.
+// and any timing of threads.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>

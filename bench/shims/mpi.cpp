@@ -62,8 +62,8 @@ struct Forms {
   void (*prepare)(Buffers&);
 };
 
-// One row of the table: name, blocking form, nonblocking form, and what all forms begin with. Found once, so that no
-// search is part of what is timed.
+// One row of the table: name, blocking form, nonblocking form, and the arguments that all forms begin with. Looked up
+// once, so that the search is not timed.
 #define FORM(call, ...)                                                  \
   [](Buffers& with) {                                                    \
     [[maybe_unused]] double* const in = with.in.data();                  \

@@ -2,65 +2,19 @@
 // Method: all keys (random, 8 bytes) are there; every client takes its own stream of lookups and of puts of values of 16
 // bytes, made before; all maps take turns in each round, with the same streams; per map the median over the rounds of
 // operations per second, and of its ratio to smelt in the same round. Every lookup's value is checked against its key.
+// With --one-writer client 0 alone puts, as the blackboard of iceoryx2 demands, which then takes part.
 // Expected shape: a table whose readers write nothing gains most where lookups of few keys are many; batches where the
 // table is much larger than the caches.
 //
-//   bench_maps [--keys N] [--clients N] [--rounds N] [--ms N] [--processes] [--json FILE]
-#include <pthread.h>
-#include <sched.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
+//   bench_maps [--keys N] [--clients N] [--rounds N] [--ms N] [--processes] [--one-writer]
+//              [--crates LIBRARY] [--json FILE]
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <map>
-#include <memory>
-#include <mutex>
 #include <random>
-#include <shared_mutex>
-#include <string>
-#include <thread>
-#include <unordered_map>
-#include <vector>
 
-#include "smelt/map.hpp"
-
-#ifdef BENCH_TBB
-#include <tbb/concurrent_hash_map.h>
-#endif
-#ifdef BENCH_CUCKOO
-#include <libcuckoo/cuckoohash_map.hh>
-#endif
-#ifdef BENCH_URCU
-#include <urcu/urcu-memb.h>
-//
-#include <urcu/rculfhash.h>
-#endif
-#ifdef BENCH_CK
-extern "C" {
-#include <ck_ht.h>
-}
-#endif
-#ifdef BENCH_BOOST_FLAT
-#include <boost/unordered/concurrent_flat_map.hpp>
-#endif
-#ifdef BENCH_INTERPROCESS
-#include <boost/interprocess/managed_shared_memory.hpp>
-#include <boost/interprocess/sync/interprocess_sharable_mutex.hpp>
-#include <boost/interprocess/sync/scoped_lock.hpp>
-#include <boost/interprocess/sync/sharable_lock.hpp>
-#include <boost/unordered_map.hpp>
-#endif
-#ifdef BENCH_LMDB
-#include <lmdb.h>
-#endif
+#include "state/crates.hpp"
+#include "state/map_peers.hpp"
+#include "state/turns.hpp"
 
 namespace {
 
@@ -72,8 +26,8 @@ struct Value {
 struct Options {
   std::size_t keys = 10'000;
   int clients = 2, rounds = 5, milliseconds = 20;
-  bool processes = false;
-  const char* json = nullptr;
+  bool processes = false, one_writer = false;
+  const char *json = nullptr, *crates = nullptr;
 };
 
 /// What a client asks for: keys, and in the lowest bit whether to put.
@@ -83,17 +37,18 @@ std::vector<Key> all_keys;
 
 // ---- maps -----------------------------------------------------------------------------------
 
-[[noreturn]] void wrong(const char* map) {
-  std::fprintf(stderr, "%s: a wrong value\n", map);
-  std::abort();
-}
+using bench::maps::Size;
+
+[[noreturn]] void wrong(const std::string& map) { bench::maps::fail(map.c_str(), "a wrong value"); }
 
 struct Contestant {
   explicit Contestant(std::string called) : name(std::move(called)) {}
   virtual ~Contestant() = default;
   /// Called by each client's thread or process before and after.
-  virtual void enter() {}
+  virtual void enter(int) {}
   virtual void leave() {}
+  /// Called between turns.
+  virtual void settle() {}
   virtual void load() = 0;
   /// Does the operations of the stream from `at` on.
   virtual void run(const Stream& stream, std::size_t at, std::size_t count) = 0;
@@ -103,9 +58,14 @@ struct Contestant {
 /// The loop, for a map with `bool get(Key, Value*)` and `void put(Key, const Value&)`.
 template <class Map>
 struct Single : Contestant {
-  explicit Single(std::string called) : Contestant(std::move(called)) {}
+  Single(std::string called, const Size& size) : Contestant(std::move(called)), map(size) {}
+  void enter(int) override { bench::maps::enter(map); }
+  void leave() override { bench::maps::leave(map); }
+  void settle() override { bench::maps::settle(map); }
   void load() override {
-    for (const Key key : all_keys) map.put(key, {key, 0});
+    bench::maps::fill(map, [&](auto&& put) {
+      for (const Key key : all_keys) put(key, Value{key, 0});
+    });
   }
   void run(const Stream& stream, std::size_t at, std::size_t count) override {
     const std::size_t mask = stream.size() - 1;
@@ -116,30 +76,15 @@ struct Single : Contestant {
         map.put(key, {key, i});
       } else {
         Value value;
-        if (!map.get(key, &value) || value.key != key) wrong(name.c_str());
+        if (!map.get(key, &value) || value.key != key) wrong(name);
       }
     }
   }
   Map map;
 };
 
-smelt::MapOptions smelt_options() { return {.capacity = all_keys.size()}; }
-
-struct SmeltMap {
-  smelt::Map<Key, Value> map = *smelt::Map<Key, Value>::create(smelt_options());
-  bool get(Key key, Value* value) {
-    const auto found = map.get(key);
-    if (found) *value = *found;
-    return found.has_value();
-  }
-  void put(Key key, const Value& value) { map.put(key, value); }
-};
-
 struct SmeltBatches : Contestant {
-  SmeltBatches(std::string called, bool shared) : Contestant(std::move(called)) {
-    if (shared)
-      map = *smelt::Map<Key, Value>::create_shared("bench-batches-" + std::to_string(getpid()), smelt_options());
-  }
+  explicit SmeltBatches(const Size& size) : Contestant("smelt, batches"), map(size) {}
   void load() override {
     for (const Key key : all_keys) map.put(key, {key, 0});
   }
@@ -154,286 +99,113 @@ struct SmeltBatches : Contestant {
         calls[j].kind = (what & 1) != 0 ? Call::Kind::put : Call::Kind::get;
         if ((what & 1) != 0) calls[j].value = {calls[j].key, i};
       }
-      map.run(calls);
+      map.map.run(calls);
       for (const auto& call : calls) {
-        if (call.value.key != call.key) wrong(name.c_str());
+        if (call.value.key != call.key) wrong(name);
       }
     }
   }
-  smelt::Map<Key, Value> map = *smelt::Map<Key, Value>::create(smelt_options());
+  bench::maps::SmeltMap<Key, Value> map;
 };
 
-struct SmeltShared : SmeltMap {
-  SmeltShared() { map = *smelt::Map<Key, Value>::create_shared("bench-" + std::to_string(getpid()), smelt_options()); }
-};
-
-struct LockedMap {
-  std::unordered_map<Key, Value> map;
-  std::shared_mutex mutex;
-  bool get(Key key, Value* value) {
-    const std::shared_lock lock(mutex);
-    const auto found = map.find(key);
-    if (found == map.end()) return false;
-    *value = found->second;
-    return true;
+/// The blackboard of iceoryx2, which has one writer: client 0. Keys are all there from the beginning. A reader holds an
+/// entry of each key, which it need not look up, or looks it up each time, as in a map.
+struct Blackboard : Contestant {
+  Blackboard(std::string called, const bench::Crates& crates, bool by_key)
+      : Contestant(std::move(called)),
+        looks_up(by_key),
+        board_name(bench::maps::unique_name()),
+        create(crates.get<void*(const char*, const Key*, std::size_t)>("peers_board_create")),
+        destroy(crates.get<void(void*)>("peers_board_destroy")),
+        open_reader(crates.get<void*(void*, const Key*, std::size_t)>("peers_board_reader")),
+        open_writer(crates.get<void*(void*, const Key*, std::size_t)>("peers_board_writer")),
+        close(crates.get<void(void*, void*)>("peers_board_leave")),
+        get(crates.get<void(void*, std::size_t, Value*)>("peers_board_get")),
+        look_up(crates.get<bool(void*, Key, Value*)>("peers_board_look_up")),
+        put(crates.get<void(void*, std::size_t, const Value*)>("peers_board_put")) {}
+  ~Blackboard() override {
+    if (getpid() == owner) destroy(board);
   }
-  void put(Key key, const Value& value) {
-    const std::unique_lock lock(mutex);
-    map[key] = value;
+  void load() override { board = create(board_name.c_str(), all_keys.data(), all_keys.size()); }
+  void enter(int client) override {
+    reader = open_reader(board, all_keys.data(), all_keys.size());
+    if (client == 0) writer = open_writer(board, all_keys.data(), all_keys.size());
   }
-};
-
-#ifdef BENCH_TBB
-struct TbbMap {
-  tbb::concurrent_hash_map<Key, Value> map;
-  bool get(Key key, Value* value) {
-    decltype(map)::const_accessor at;
-    if (!map.find(at, key)) return false;
-    *value = at->second;
-    return true;
-  }
-  void put(Key key, const Value& value) {
-    decltype(map)::accessor at;
-    map.insert(at, key);
-    at->second = value;
-  }
-};
-#endif
-
-#ifdef BENCH_CUCKOO
-struct CuckooMap {
-  libcuckoo::cuckoohash_map<Key, Value> map;
-  CuckooMap() { map.reserve(all_keys.size()); }
-  bool get(Key key, Value* value) { return map.find(key, *value); }
-  void put(Key key, const Value& value) { map.insert_or_assign(key, value); }
-};
-#endif
-
-#ifdef BENCH_BOOST_FLAT
-struct FlatMap {
-  boost::concurrent_flat_map<Key, Value> map;
-  bool get(Key key, Value* value) {
-    return map.visit(key, [&](const auto& each) { *value = each.second; }) != 0;
-  }
-  void put(Key key, const Value& value) { map.insert_or_assign(key, value); }
-};
-#endif
-
-#ifdef BENCH_URCU
-/// Values are replaced by new nodes, which are freed after a grace period, as its manual has it.
-struct UrcuMap {
-  struct Node {
-    cds_lfht_node link;
-    rcu_head head;
-    Key key;
-    Value value;
-  };
-  cds_lfht* map = cds_lfht_new_flavor(1024, 1024, 0, CDS_LFHT_AUTO_RESIZE, &urcu_memb_flavor, nullptr);
-  static int match(cds_lfht_node* node, const void* key) {
-    return caa_container_of(node, Node, link)->key == *static_cast<const Key*>(key);
-  }
-  static unsigned long hash(Key key) { return key * 0x9e3779b97f4a7c15ull >> 16; }
-  bool get(Key key, Value* value) {
-    urcu_memb_read_lock();
-    cds_lfht_iter iter;
-    cds_lfht_lookup(map, hash(key), match, &key, &iter);
-    cds_lfht_node* found = cds_lfht_iter_get_node(&iter);
-    if (found != nullptr) *value = caa_container_of(found, Node, link)->value;
-    urcu_memb_read_unlock();
-    return found != nullptr;
-  }
-  void put(Key key, const Value& value) {
-    auto* node = new Node{{}, {}, key, value};
-    cds_lfht_node_init(&node->link);
-    urcu_memb_read_lock();
-    cds_lfht_node* old = cds_lfht_add_replace(map, hash(key), match, &key, &node->link);
-    urcu_memb_read_unlock();
-    if (old == nullptr) return;
-    urcu_memb_call_rcu(&caa_container_of(old, Node, link)->head,
-                       [](rcu_head* head) { delete caa_container_of(head, Node, head); });
-  }
-};
-struct Urcu : Single<UrcuMap> {
-  using Single::Single;
-  void load() override {
-    urcu_memb_register_thread();
-    Single::load();
-    urcu_memb_unregister_thread();
-  }
-  void enter() override { urcu_memb_register_thread(); }
-  void leave() override { urcu_memb_unregister_thread(); }
-};
-#endif
-
-#ifdef BENCH_CK
-/// One writer at a time. Values are updated in place of the entry's pointer; old ones are never freed, as there is no
-/// reclamation in the table: more than it could do in earnest.
-struct CkMap {
-  struct Entry {
-    Key key;
-    Value value;
-  };
-  ck_ht_t map;
-  std::mutex writers;
-  std::vector<std::unique_ptr<Entry[]>> pool;
-  std::size_t used = pool_size;
-  static constexpr std::size_t pool_size = 1 << 16;
-  static void* allocate(size_t bytes) { return std::malloc(bytes); }
-  static void release(void* memory, size_t, bool) { std::free(memory); }
-  CkMap() {
-    static ck_malloc allocator;
-    allocator.malloc = allocate;
-    allocator.free = release;
-    ck_ht_init(&map, CK_HT_MODE_DIRECT, nullptr, &allocator, all_keys.size() * 2, 7);
-  }
-  bool get(Key key, Value* value) {
-    ck_ht_hash_t hash;
-    ck_ht_entry_t entry;
-    ck_ht_hash_direct(&hash, &map, key);
-    ck_ht_entry_key_set_direct(&entry, key);
-    if (!ck_ht_get_spmc(&map, hash, &entry)) return false;
-    *value = reinterpret_cast<Entry*>(ck_ht_entry_value_direct(&entry))->value;
-    return true;
-  }
-  void put(Key key, const Value& value) {
-    const std::lock_guard lock(writers);
-    if (used == pool_size) {
-      pool.push_back(std::make_unique<Entry[]>(pool_size));
-      used = 0;
+  void leave() override { close(reader, writer); }
+  void run(const Stream& stream, std::size_t at, std::size_t count) override {
+    const std::size_t mask = stream.size() - 1;
+    for (std::size_t i = at; i < at + count; ++i) {
+      const std::uint32_t what = stream[i & mask];
+      const Key key = all_keys[what >> 1];
+      Value value{key, i};
+      if ((what & 1) != 0) {
+        put(writer, what >> 1, &value);
+      } else if (looks_up ? !look_up(reader, key, &value) : (get(reader, what >> 1, &value), false)) {
+        wrong(name);
+      }
+      if (value.key != key) wrong(name);
     }
-    Entry* made = &pool.back()[used++];
-    *made = {key, value};
-    ck_ht_hash_t hash;
-    ck_ht_entry_t entry;
-    ck_ht_hash_direct(&hash, &map, key);
-    ck_ht_entry_set_direct(&entry, hash, key, reinterpret_cast<uintptr_t>(made));
-    ck_ht_set_spmc(&map, hash, &entry);
   }
-};
-#endif
 
+  bool looks_up;
+  std::string board_name;
+  pid_t owner = getpid();
+  void *board = nullptr, *reader = nullptr, *writer = nullptr;
+  void* (*create)(const char*, const Key*, std::size_t);
+  void (*destroy)(void*);
+  void* (*open_reader)(void*, const Key*, std::size_t);
+  void* (*open_writer)(void*, const Key*, std::size_t);
+  void (*close)(void*, void*);
+  void (*get)(void*, std::size_t, Value*);
+  bool (*look_up)(void*, Key, Value*);
+  void (*put)(void*, std::size_t, const Value*);
+};
+
+using Contestants = std::vector<std::unique_ptr<Contestant>>;
+
+template <template <class, class> class Map>
+void add(Contestants* all, const char* name, const Size& size) {
+  all->push_back(std::make_unique<Single<Map<Key, Value>>>(name, size));
+}
+
+Contestants of_processes(const Size& size, const bench::Crates& crates, bool one_writer) {
+  using namespace bench::maps;
+  Contestants all;
+  add<SmeltMap>(&all, "smelt", size);
+  all.push_back(std::make_unique<SmeltBatches>(size));
 #ifdef BENCH_INTERPROCESS
-struct InterprocessMap {
-  using Memory = boost::interprocess::managed_shared_memory;
-  using Pair = std::pair<const Key, Value>;
-  using Allocator = boost::interprocess::allocator<Pair, Memory::segment_manager>;
-  using Table = boost::unordered_map<Key, Value, boost::hash<Key>, std::equal_to<Key>, Allocator>;
-  std::string name = "bench-" + std::to_string(getpid());
-  Memory memory{boost::interprocess::create_only, name.c_str(), all_keys.size() * 128 + (1 << 20)};
-  boost::interprocess::interprocess_sharable_mutex* mutex =
-      memory.construct<boost::interprocess::interprocess_sharable_mutex>("mutex")();
-  Table* map = memory.construct<Table>("map")(all_keys.size(), boost::hash<Key>(), std::equal_to<Key>(),
-                                              Allocator(memory.get_segment_manager()));
-  InterprocessMap() { boost::interprocess::shared_memory_object::remove(name.c_str()); }
-  bool get(Key key, Value* value) {
-    const boost::interprocess::sharable_lock<boost::interprocess::interprocess_sharable_mutex> lock(*mutex);
-    const auto found = map->find(key);
-    if (found == map->end()) return false;
-    *value = found->second;
-    return true;
-  }
-  void put(Key key, const Value& value) {
-    const boost::interprocess::scoped_lock<boost::interprocess::interprocess_sharable_mutex> lock(*mutex);
-    (*map)[key] = value;
-  }
-};
-#endif
-
-#ifdef BENCH_LMDB
-/// In /dev/shm, without synchronization to it: its fastest setting that several processes may use. A reader keeps its
-/// transaction and renews it for each lookup.
-struct LmdbMap {
-  std::string directory = "/dev/shm/bench-lmdb-" + std::to_string(getpid());
-  pid_t owner = getpid(), opened = 0;
-  MDB_env* environment = nullptr;
-  MDB_dbi table = 0;
-  MDB_txn* reader = nullptr;
-  void open() {
-    opened = getpid();
-    mdb_env_create(&environment);
-    mdb_env_set_mapsize(environment, std::size_t{1} << 30);
-    if (mdb_env_open(environment, directory.c_str(), MDB_NOSYNC | MDB_WRITEMAP | MDB_NOTLS | MDB_NOSUBDIR, 0600) != 0) {
-      wrong("lmdb");
-    }
-    MDB_txn* first = nullptr;
-    mdb_txn_begin(environment, nullptr, 0, &first);
-    mdb_dbi_open(first, nullptr, MDB_INTEGERKEY, &table);
-    mdb_txn_commit(first);
-    mdb_txn_begin(environment, nullptr, MDB_RDONLY, &reader);
-    mdb_txn_reset(reader);
-  }
-  ~LmdbMap() {
-    if (getpid() != owner) return;
-    std::remove(directory.c_str());
-    std::remove((directory + "-lock").c_str());
-  }
-  bool get(Key key, Value* value) {
-    if (opened != getpid()) open();
-    mdb_txn_renew(reader);
-    MDB_val name{sizeof key, &key}, found{};
-    const bool there = mdb_get(reader, table, &name, &found) == 0;
-    if (there) std::memcpy(value, found.mv_data, sizeof *value);
-    mdb_txn_reset(reader);
-    return there;
-  }
-  void put(Key key, const Value& value) {
-    if (opened != getpid()) open();
-    MDB_txn* writer = nullptr;
-    mdb_txn_begin(environment, nullptr, 0, &writer);
-    Value copy = value;
-    MDB_val name{sizeof key, &key}, data{sizeof copy, &copy};
-    mdb_put(writer, table, &name, &data, 0);
-    mdb_txn_commit(writer);
-  }
-};
-struct Lmdb : Single<LmdbMap> {
-  using Single::Single;
-  void load() override {
-    map.open();
-    MDB_txn* writer = nullptr;
-    mdb_txn_begin(map.environment, nullptr, 0, &writer);
-    for (Key key : all_keys) {
-      Value value{key, 0};
-      MDB_val name{sizeof key, &key}, data{sizeof value, &value};
-      mdb_put(writer, map.table, &name, &data, 0);
-    }
-    mdb_txn_commit(writer);
-    mdb_env_close(map.environment);
-    map.opened = 0;
-  }
-};
-#endif
-
-std::vector<std::unique_ptr<Contestant>> contestants(bool processes) {
-  std::vector<std::unique_ptr<Contestant>> all;
-  if (processes) {
-    all.push_back(std::make_unique<Single<SmeltShared>>("smelt"));
-    all.push_back(std::make_unique<SmeltBatches>("smelt, batches", true));
-#ifdef BENCH_INTERPROCESS
-    all.push_back(std::make_unique<Single<InterprocessMap>>("boost.interprocess"));
+  add<InterprocessMap>(&all, "boost.interprocess", size);
 #endif
 #ifdef BENCH_LMDB
-    all.push_back(std::make_unique<Lmdb>("lmdb"));
+  add<LmdbMap>(&all, "lmdb", size);
 #endif
-    return all;
+  if (one_writer && crates) {
+    all.push_back(std::make_unique<Blackboard>("iceoryx2, entries held", crates, false));
+    all.push_back(std::make_unique<Blackboard>("iceoryx2, by key", crates, true));
   }
-  all.push_back(std::make_unique<Single<SmeltMap>>("smelt"));
-  all.push_back(std::make_unique<SmeltBatches>("smelt, batches", false));
-  all.push_back(std::make_unique<Single<LockedMap>>("unordered_map + shared_mutex"));
+  return all;
+}
+
+Contestants of_threads(const Size& size) {
+  using namespace bench::maps;
+  Contestants all;
+  add<SmeltMap>(&all, "smelt", size);
+  all.push_back(std::make_unique<SmeltBatches>(size));
+  add<LockedMap>(&all, "unordered_map + shared_mutex", size);
 #ifdef BENCH_TBB
-  all.push_back(std::make_unique<Single<TbbMap>>("tbb"));
+  add<TbbMap>(&all, "tbb", size);
 #endif
 #ifdef BENCH_CUCKOO
-  all.push_back(std::make_unique<Single<CuckooMap>>("libcuckoo"));
+  add<CuckooMap>(&all, "libcuckoo", size);
 #endif
 #ifdef BENCH_CK
-  all.push_back(std::make_unique<Single<CkMap>>("ck_ht"));
+  add<CkMap>(&all, "ck_ht", size);
 #endif
 #ifdef BENCH_URCU
-  all.push_back(std::make_unique<Urcu>("urcu"));
+  add<UrcuMap>(&all, "urcu", size);
 #endif
 #ifdef BENCH_BOOST_FLAT
-  all.push_back(std::make_unique<Single<FlatMap>>("boost::concurrent_flat_map"));
+  add<FlatMap>(&all, "boost::concurrent_flat_map", size);
 #endif
   return all;
 }
@@ -455,7 +227,8 @@ std::vector<Stream> make_streams(const Options& options, double lookups, double 
       const std::size_t at =
           skew > 0 ? static_cast<std::size_t>(std::ranges::lower_bound(sums, unit(random) * sum) - sums.begin())
                    : random() % options.keys;
-      what = static_cast<std::uint32_t>(std::min(at, options.keys - 1) << 1) | (unit(random) >= lookups ? 1u : 0u);
+      const bool puts = unit(random) >= lookups && (client == 0 || !options.one_writer);
+      what = static_cast<std::uint32_t>(std::min(at, options.keys - 1) << 1) | (puts ? 1u : 0u);
     }
     streams.push_back(std::move(stream));
   }
@@ -463,27 +236,16 @@ std::vector<Stream> make_streams(const Options& options, double lookups, double 
 }
 
 struct Shared {
-  std::atomic<int> ready, stop;
+  bench::turns::Gate gate;
+  std::atomic<int> stop;
   std::atomic<std::uint64_t> done;
 };
 
-void pin(int client) {
-  cpu_set_t allowed, one;
-  sched_getaffinity(getpid(), sizeof allowed, &allowed);
-  CPU_ZERO(&one);
-  int at = client % CPU_COUNT(&allowed);
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &allowed) && at-- == 0) CPU_SET(cpu, &one);
-  }
-  pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-}
-
 void client(Contestant& map, const Stream& stream, int index, Shared& shared) {
   constexpr std::size_t step = 256;
-  pin(index);
-  map.enter();
-  shared.ready.fetch_sub(1);
-  while (shared.ready.load() != 0) sched_yield();
+  bench::turns::pin(index);
+  map.enter(index);
+  shared.gate.pass();
   std::size_t at = static_cast<std::size_t>(index) * 7919 * 64;
   std::uint64_t done = 0;
   while (shared.stop.load(std::memory_order_relaxed) == 0) {
@@ -497,40 +259,24 @@ void client(Contestant& map, const Stream& stream, int index, Shared& shared) {
 
 /// Operations per second of all clients.
 double turn(Contestant& map, const std::vector<Stream>& streams, const Options& options, Shared& shared) {
-  shared.ready = options.clients + 1;
+  using bench::turns::Clock;
+  shared.gate.open_for(options.clients + 1);
   shared.stop = 0;
   shared.done = 0;
-  std::vector<std::thread> threads;
-  std::vector<pid_t> children;
-  for (int i = 0; i < options.clients; ++i) {
-    const auto body = [&, i] { client(map, streams[static_cast<std::size_t>(i)], i, shared); };
-    if (!options.processes) {
-      threads.emplace_back(body);
-    } else if (const pid_t child = fork(); child == 0) {
-      body();
-      _exit(0);
-    } else {
-      children.push_back(child);
-    }
-  }
-  while (shared.ready.load() != 1) sched_yield();
-  const auto begin = std::chrono::steady_clock::now();
-  shared.ready.fetch_sub(1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(options.milliseconds));
-  shared.stop = 1;
-  const auto end = std::chrono::steady_clock::now();
-  for (auto& thread : threads) thread.join();
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (status != 0) wrong(map.name.c_str());
-  }
+  Clock::time_point begin, end;
+  const bool well = bench::turns::run_clients(
+      options.clients, options.processes, [&](int i) { client(map, streams[static_cast<std::size_t>(i)], i, shared); },
+      [&] {
+        while (shared.gate.waiting.load() != 1) sched_yield();
+        begin = Clock::now();
+        shared.gate.pass();
+        std::this_thread::sleep_for(std::chrono::milliseconds(options.milliseconds));
+        shared.stop = 1;
+        end = Clock::now();
+      });
+  if (!well) wrong(map.name);
+  map.settle();
   return static_cast<double>(shared.done.load()) / std::chrono::duration<double>(end - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 Options parse(int argc, char** argv) {
@@ -539,6 +285,10 @@ Options parse(int argc, char** argv) {
     const std::string name = argv[i];
     if (name == "--processes") {
       options.processes = true;
+      continue;
+    }
+    if (name == "--one-writer") {
+      options.one_writer = true;
       continue;
     }
     if (i + 1 == argc) {
@@ -551,6 +301,7 @@ Options parse(int argc, char** argv) {
     if (name == "--rounds") options.rounds = std::atoi(value);
     if (name == "--ms") options.milliseconds = std::atoi(value);
     if (name == "--json") options.json = value;
+    if (name == "--crates") options.crates = value;
   }
   return options;
 }
@@ -562,15 +313,18 @@ int main(int argc, char** argv) {
   std::mt19937_64 random(42);
   all_keys.resize(options.keys);
   for (auto& key : all_keys) key = random() | 1;  // 0 and the largest number are not keys of ck_ht
-  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  auto& shared = *new (memory) Shared{};
-  auto maps = contestants(options.processes);
+  auto& shared = bench::turns::shared_memory<Shared>();
+  const bench::Crates crates(options.crates);
+  const Size size{options.keys, sizeof(Value), options.processes};
+  auto maps = options.processes ? of_processes(size, crates, options.one_writer) : of_threads(size);
   for (auto& map : maps) map->load();
   std::FILE* json = options.json == nullptr ? nullptr : std::fopen(options.json, "w");
   if (json != nullptr) {
-    std::fprintf(
-        json, "{\"keys\": %zu, \"clients\": %d, \"processes\": %s, \"rounds\": %d, \"turn_ms\": %d, \"cells\": [",
-        options.keys, options.clients, options.processes ? "true" : "false", options.rounds, options.milliseconds);
+    std::fprintf(json,
+                 "{\"keys\": %zu, \"clients\": %d, \"processes\": %s, \"one_writer\": %s, \"rounds\": %d, \"turn_ms\": "
+                 "%d, \"cells\": [",
+                 options.keys, options.clients, options.processes ? "true" : "false",
+                 options.one_writer ? "true" : "false", options.rounds, options.milliseconds);
   }
   const char* separator = "\n";
   for (const double skew : {0.0, 0.99}) {
@@ -585,14 +339,14 @@ int main(int argc, char** argv) {
       for (auto& map : maps) {
         auto sorted = rates[map->name];
         std::ranges::sort(sorted);
-        std::printf("  %-30s %8.2f Mops/s   smelt is %5.2f times as fast\n", map->name.c_str(), median(sorted) / 1e6,
-                    median(ratios[map->name]));
+        std::printf("  %-30s %8.2f Mops/s   smelt is %5.2f times as fast\n", map->name.c_str(),
+                    bench::turns::median(sorted) / 1e6, bench::turns::median(ratios[map->name]));
         if (json == nullptr) continue;
         std::fprintf(json,
                      "%s {\"lookups\": %.2f, \"skew\": %.2f, \"map\": \"%s\", \"per_s\": %.0f, \"lowest_per_s\": %.0f, "
                      "\"highest_per_s\": %.0f, \"smelt_ratio\": %.4f}",
-                     separator, lookups, skew, map->name.c_str(), median(sorted), sorted.front(), sorted.back(),
-                     median(ratios[map->name]));
+                     separator, lookups, skew, map->name.c_str(), bench::turns::median(sorted), sorted.front(),
+                     sorted.back(), bench::turns::median(ratios[map->name]));
         separator = ",\n";
       }
       std::fflush(stdout);

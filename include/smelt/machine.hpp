@@ -142,7 +142,8 @@ struct MemoryCosts {
 /// Topology and measured costs. All matrices are n x n over `pus` in order, in nanoseconds,
 /// 0 on the diagonal; row = sender. The model ([Kaestle16] 2.4.2.2, [Smelt16] 3.1): sending
 /// i -> j blocks i for send_ns(i,j); the message can be taken up propagation_ns(i,j) later
-/// (0 where unknown); taking it up blocks j for recv_ns(i,j).
+/// (0 where unknown); taking it up blocks j for recv_ns(i,j). Messages in a row overlap: the next send begins
+/// send_gap_ns after this one, and a message that waits behind another is taken recv_gap_ns after it.
 struct Machine {
   std::string name;
   std::string fingerprint;  ///< of the hardware; the key of the cache
@@ -155,10 +156,15 @@ struct Machine {
   std::optional<Matrix> rtt_ns;          ///< a one-line message there and back
   std::optional<Matrix> propagation_ns;  ///< max(0, lone latency - send - recv): what a lone message waits beyond both
   std::optional<Matrix> exchange_ns;     ///< both send at once and then receive: symmetric
+  std::optional<Matrix> send_gap_ns;     ///< from the start of a send to that of the sender's next; absent: send_ns
+  std::optional<Matrix> recv_gap_ns;     ///< what a message that waits adds to a row of receives; absent: recv_ns
   std::optional<Matrix> send_spread;     ///< relative spread (interquartile range / median) of the samples
   std::optional<Matrix> recv_spread;
   std::optional<double> call_ns;      ///< what a call, but that of a barrier, costs a rank besides its messages
   std::vector<double> send_burst_ns;  ///< [k]: cost of the (k+1)-th of a burst of sends to distinct receivers
+  std::vector<double> recv_burst_ns;  ///< [k]: cost of the (k+1)-th of a burst of receives of messages that wait
+  std::vector<double> poll_ns;        ///< [k]: one look at each of 2^k channels that hold no message
+  std::optional<double> switch_ns;    ///< handing a PU from one rank to another that shares it
   std::optional<CopyCosts> copy;      ///< absent until measured: copies are then estimated from the latencies
   std::optional<MemoryCosts> memory;  ///< absent until measured
 
@@ -250,6 +256,36 @@ Result<Machine> import_core_to_core(const std::filesystem::path& csv, double sen
 /// pair, in cycles at `ghz` (1.0 keeps the numbers as they are); layout from `lscpu_parse.txt`
 /// (without it: every PU its own core, all in one NUMA node).
 Result<Machine> import_machinedb(const std::filesystem::path& directory, double ghz = 1.0);
+
+/// A published format of measurements.
+struct ImporterInfo {
+  std::string_view name;     ///< such as "core-to-core"
+  std::string_view content;  ///< what its files hold, in a line or two for the user
+  bool directory;            ///< a directory of files; otherwise one file
+  bool uses_send_share;      ///< ImportOptions::send_share counts
+  bool uses_ghz;             ///< ImportOptions::ghz counts
+};
+
+/// All formats that import_machine() reads.
+const std::vector<ImporterInfo>& importers();
+
+struct ImportOptions {
+  std::string format{};      ///< name of an importer; empty: recognized by the content
+  double send_share = 0.25;  ///< part of a latency that blocks the sender, 0 .. 1
+  double ghz = 1.0;          ///< cycles per ns, for formats that count cycles
+};
+
+/// Reads published measurements. `path` is a file, or a directory for formats that consist of several files.
+/// Errors: invalid_argument (no such format, an option out of range), not_found, permission_denied, io_error,
+/// bad_format with file and line.
+Result<Machine> import_machine(const std::filesystem::path& path, const ImportOptions& options = {});
+
+/// The machine with memory costs that others have measured, in place of its own: ACPI's table HMAT as
+/// /sys/firmware/acpi/tables/HMAT has it, the printed output of Intel's Memory Latency Checker, or a directory such as
+/// /sys/devices/system/node with the kernel's access classes. Which of them `source` is, its content tells. What it
+/// does not say is estimated where it is used. Requirements: the machine's NUMA nodes are those of the source. Errors:
+/// invalid_argument (no NUMA nodes), not_found, io_error, bad_format.
+Result<Machine> import_memory(const std::filesystem::path& source, const Machine& machine);
 
 /// What a synthetic machine looks like. Counts nest: a package has `cores` cores of `smt` PUs. Its
 /// `numa_per_package` NUMA nodes, and its `l3` L3 caches, are runs of consecutive cores of equal

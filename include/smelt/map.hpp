@@ -31,15 +31,26 @@
 namespace smelt {
 
 struct MapOptions {
-  /// "best", or the name of one of map_algorithms(). So far `shared` alone can be created; the others are models.
+  /// "best", or the name of one of map_algorithms(). A map without ranks (Map, StringMap) is always `shared`; the
+  /// others need the ranks of a communicator: MapGroup (smelt/map_group.hpp).
   std::string algorithm = "best";
   Consistency consistency = Consistency::linearizable;  ///< at least
-  Faults faults = Faults::crash;                        ///< what must be survived, at least
-  std::size_t capacity = 1000;                          ///< keys that fit before the table grows for the first time
-  bool keep = false;  ///< of create_shared(): the map outlives its last process, until remove_map()
+  /// What must be survived, at least. Unset: crash, but over threads none; of an algorithm that is named: what it
+  /// survives.
+  std::optional<Faults> faults{};
+  std::size_t capacity = 1000;  ///< keys that fit before the table grows for the first time
+  bool keep = false;            ///< of create_shared(): the map outlives its last process, until remove_map()
   /// Address space that each process sets aside; the table grows to about a quarter of it. Memory is only taken as it
   /// is needed.
   std::size_t most_bytes = std::size_t{64} << 30;
+
+  // Of a MapGroup:
+  int servers = 0;       ///< that part_* divide the keys among; replicas of kv. 0: chosen by algorithm and machine
+  bool colocate = true;  ///< servers and the sequencer are clients, too; else they only serve()
+  double lookups = 0.9;  ///< expected share of lookups: what "best" goes by
+  double keys = 0.0;     ///< expected number of keys, likewise; 0: capacity
+  double skew = 0.0;     ///< of the keys (MapLoad::skew), likewise
+  std::string wait{};    ///< spin|yield|sleep|auto; empty: SMELT_WAIT
 };
 
 /// What came of an update.

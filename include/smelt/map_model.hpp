@@ -53,6 +53,10 @@ struct MapPlatform {
   /// Reading a cache line that another core wrote last, or taking it over to write. Absent: no shared memory.
   std::optional<double> line;
   int replicas = 0;  ///< of the map `kv`; 0: one for every client
+
+  /// Of a machine that smelt runs on: how long a cycle of software takes. Then the algorithms are those that smelt has,
+  /// with what their calls cost, and not those of the figures. 0: as printed.
+  double software_cycle = 0.0;
 };
 
 /// The platforms of the text, at 1.2 GHz: the Tilera TILE-Gx8036; the same with interrupts of 4 cycles; that with a

@@ -267,6 +267,10 @@ int smelt_reduce_scatter(smelt_rank* rank, const void* in, void* out, size_t cou
 int smelt_scan(smelt_rank* rank, const void* in, void* out, size_t count, smelt_type type, smelt_op op);
 int smelt_exscan(smelt_rank* rank, const void* in, void* out, size_t count, smelt_type type, smelt_op op);
 
+/* inout[i] = in[i] (op) inout[i], by the calling thread alone: no rank, no communicator. `in` and `inout` do not
+ * overlap. SMELT_INVALID_ARGUMENT for an operator that the type does not have. */
+int smelt_reduce_local(const void* in, void* inout, size_t count, smelt_type type, smelt_op op);
+
 /* ---- exact sums ---------------------------------------------------------------------------- */
 
 /* An exact, unrounded sum of floating-point numbers. The same numbers give the same bytes for any order, grouping and

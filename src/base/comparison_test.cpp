@@ -58,7 +58,7 @@ TEST(MedianInterval, IsOfTheMiddleAtMost) {
   }
 }
 
-TEST(MedianOf, IsInTheMiddleWhateverTheOrder) {
+TEST(MedianOf, DoesNotDependOnTheOrder) {
   EXPECT_EQ(median_of({}), 0.0);
   EXPECT_EQ(median_of({7}), 7.0);
   EXPECT_EQ(median_of({9, 1}), 5.0);
@@ -68,7 +68,7 @@ TEST(MedianOf, IsInTheMiddleWhateverTheOrder) {
 }
 
 // Coverage, of a skewed distribution with outliers: no more misses than promised, and hardly fewer.
-TEST(MedianInterval, HoldsTheMedianAsOftenAsItSays) {
+TEST(MedianInterval, ContainsTheMedianWithTheStatedConfidence) {
   std::mt19937_64 random(5);
   std::exponential_distribution<double> skewed;
   std::bernoulli_distribution interrupted(0.05);
@@ -91,7 +91,7 @@ TEST(MedianInterval, HoldsTheMedianAsOftenAsItSays) {
   }
 }
 
-TEST(Judge, DecidesOnlyWhatTheIntervalShows) {
+TEST(Judge, DecidesByTheIntervalOnly) {
   const auto verdict = [](std::vector<double> ratios) { return judge(std::move(ratios)).verdict; };
   EXPECT_EQ(verdict({1.1, 1.2, 1.3, 1.4, 1.1, 1.2, 1.07}), Verdict::faster);
   EXPECT_EQ(verdict({1.1, 1.2, 1.3, 1.4, 1.1, 1.2, 0.99}), Verdict::undecided) << "one of seven is on the other side";
@@ -110,7 +110,7 @@ TEST(Judge, DecidesOnlyWhatTheIntervalShows) {
   EXPECT_EQ(verdict({0.99, 0.96, 0.96, 0.96, 0.96, 0.96, 0.8}), Verdict::undecided) << "a median within the margin";
 }
 
-TEST(Judge, FewRatiosDecideWhatIsClear) {
+TEST(Judge, FewRatiosDecideClearCases) {
   const auto verdict = [](std::vector<double> ratios) { return judge(std::move(ratios)).verdict; };
   EXPECT_EQ(verdict({1.5, 2, 3}), Verdict::faster);
   EXPECT_EQ(verdict({0.5, 0.6, 0.7}), Verdict::slower);
@@ -131,7 +131,7 @@ TEST(Judge, OneOutlierOfManyChangesNothing) {
 }
 
 // Two that take as long as each other, with the noise of a shared machine: of all looks together seldom a difference.
-TEST(Judge, LookingSeveralTimesSeldomFindsWhatIsNotThere) {
+TEST(Judge, RepeatedLooksSeldomFindAFalseDifference) {
   std::mt19937_64 random(7);
   std::lognormal_distribution<double> noise(0.0, 0.15);
   int wrong = 0;

@@ -42,7 +42,7 @@ void expect_copied(std::size_t bytes, std::size_t distance) {
       << "after the target";
 }
 
-TEST(Copy, IsWholeAtEveryLengthAndDistance) {
+TEST(Copy, CopiesEveryLengthAndDistance) {
   for (const Strings kind : {Strings::unknown, Strings::fast, Strings::slow}) {
     const Pretend pretend(kind);
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{8}, std::size_t{9}, shortest - 1, shortest,
@@ -52,7 +52,7 @@ TEST(Copy, IsWholeAtEveryLengthAndDistance) {
   }
 }
 
-TEST(Copy, FetchedItIsWholeAsWell) {
+TEST(Copy, FetchesEveryLengthAndDistance) {
   constexpr auto least = copy_detail::least_fetched_bytes, most = copy_detail::most_fetched_bytes;
   for (const std::size_t bytes :
        {std::size_t{1}, least - 1, least, least + 1, least + 255, least + 4096, most - 1, most, most + 1}) {

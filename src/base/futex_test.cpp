@@ -58,7 +58,7 @@ TEST(HeavyBarrier, IsRegisteredWhenTheLibraryIsLoaded) {
 }
 #endif
 
-TEST(HeavyBarrier, IsThereWhereTheKernelOffersIt) {
+TEST(HeavyBarrier, ExistsIfTheKernelOffersIt) {
   const long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
   const auto has = [&](int command) { return offered >= 0 && (offered & command) != 0; };
   enable_heavy_barrier();

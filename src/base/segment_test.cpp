@@ -279,7 +279,7 @@ bool have_own_mounts() {
   return mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
-TEST(Segment, WhatDoesNotFitLeavesNothingBehind) {
+TEST(Segment, AFailedAllocationLeavesNothingBehind) {
   constexpr int failed = 1, skipped = 2;
   const pid_t child = fork();
   if (child == 0) {

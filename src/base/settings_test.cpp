@@ -41,7 +41,7 @@ TEST(Settings, ReportsUnknownNamesAndBadValues) {
   for (const char* name : {"SMELT_WIAT", "SMELT_WAIT", "SMELT_TIMEOUT"}) unsetenv(name);
 }
 
-TEST(Settings, KnowsWhatEachMayBe) {
+TEST(Settings, ChecksTheValueOfEachSetting) {
   const auto before = check_settings().size();
   const auto problems_of = [&](const char* name, const char* value) {
     setenv(name, value, 1);

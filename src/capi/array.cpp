@@ -15,7 +15,7 @@ struct smelt_array {
 
 namespace {
 
-/// Elements by doubling what is there already.
+/// Fills the elements by doubling the part that is filled already.
 void fill_bytes(std::byte* to, std::size_t bytes, const void* value, std::size_t element_bytes) {
   if (bytes == 0) return;
   std::memcpy(to, value, element_bytes);
@@ -66,7 +66,7 @@ int create(const char* call, const smelt_array_options* given, smelt_array** arr
   });
 }
 
-/// `type` and `op` may be no value of their enumerations.
+/// `type` and `op` may hold values outside of their enumerations.
 template <class Enumeration>
 int number_of(const Enumeration& value) noexcept {
   int number = 0;
@@ -169,9 +169,8 @@ int smelt_array_sync(smelt_rank* rank, smelt_array* array, smelt_type type, smel
   const bool fits = rank != nullptr && array != nullptr && reduction.combine != nullptr;
   const Status status = fits ? array->value.sync(rank->value, reduction) : Status::invalid_argument;
   if (status != Status::invalid_argument) return static_cast<int>(status);
-  return guarded([] {
-    return fail_argument("smelt_array_sync", "rank, array, type and op have to be there and to fit each other");
-  });
+  return guarded(
+      [] { return fail_argument("smelt_array_sync", "rank or array is NULL, or type and op do not fit the array"); });
 }
 
 int smelt_array_publish(smelt_rank* rank, smelt_array* array, size_t first, size_t last) {

@@ -1,4 +1,4 @@
-// The C interface, collectives: every one becomes a smelt::Collective, checked where C allows what C++ does not.
+// The C interface, collectives. Each call becomes a smelt::Collective, and is checked where C allows more than C++.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -32,7 +32,7 @@ static_assert(smelt::operation_count == SMELT_SCATTERV);
 static_assert(SMELT_LOOSE == static_cast<int>(smelt::Sync::loose));
 static_assert(SMELT_STRICT == static_cast<int>(smelt::Sync::strict));
 
-/// The number in an enum that a caller in C may have set to anything; C++ may not read it as one.
+/// The number in an enum that a C caller may have set to any value. C++ must not read such a value as the enum.
 template <class Enum>
 int number_of(const Enum& value) {
   static_assert(sizeof(Enum) == sizeof(int));
@@ -102,7 +102,7 @@ bool needs_operator(Operation operation) {
   }
 }
 
-/// Why the collectives refuse these arguments, which they have done.
+/// The reason for which the collectives have refused these arguments.
 std::string reason(const Collective& call, int size) {
   if (call.root < 0 || call.root >= size) return fmt::format("root {} is not in 0..{}", call.root, size - 1);
   if (call.reduction.combine == nullptr && needs_operator(call.operation)) {
@@ -130,7 +130,7 @@ int run(const char* name, smelt_rank* rank, const Collective& call) noexcept {
   return static_cast<int>(status);
 }
 
-/// A vote in C, and where its outcome goes. Stays where it is while a call refers to it.
+/// A vote in C, and the place for its outcome. Its address is fixed while a call refers to it.
 struct VoteCallback {
   int (*vote)(const void*, void*) = nullptr;
   void* context = nullptr;
@@ -160,7 +160,7 @@ bool has_out_blocks(Operation operation) {
   return operation == Operation::gather || operation == Operation::alltoall || operation == Operation::allgather;
 }
 
-/// What is wrong with a call with different block sizes, as far as this rank knows them, or nullptr.
+/// The error in a call with different block sizes, as far as this rank knows the sizes, or nullptr.
 const char* fault_of_blocks(const Collective& call, int size, int rank) {
   const bool top = rank == call.root;
   const Operation what = call.operation;
@@ -176,7 +176,7 @@ const char* fault_of_blocks(const Collective& call, int size, int rank) {
       (writes && call.out == nullptr && !nothing(out_counts, call.count, size))) {
     return "a buffer that this rank needs is NULL";
   }
-  // What a rank sends to itself has the same size on both sides.
+  // A rank's block for itself has the same size on both sides.
   const auto sent = in_counts != nullptr ? in_counts[rank] : call.count;
   const auto received = out_counts != nullptr ? out_counts[rank] : call.count;
   return reads && writes && sent != received ? "the size of the own block differs between in and out" : nullptr;
@@ -190,7 +190,7 @@ int run_uneven(const char* name, smelt_rank* rank, const Collective& call) noexc
 
 // ---- calls as values ------------------------------------------------------------------------
 
-/// The operation that a V goes with: same data, blocks of different sizes. Others: themselves.
+/// The operation without V: same data, blocks of one size. Other operations are returned unchanged.
 int without_v(int operation) {
   switch (operation) {
     case SMELT_SCATTERV: return SMELT_SCATTER;
@@ -202,14 +202,14 @@ int without_v(int operation) {
   }
 }
 
-/// Bytes of a type; 0 for what is none.
+/// Bytes of a type; 0 for an unknown one.
 std::size_t size_of_type(int type) {
   static_assert(SMELT_INT8 == 0 && SMELT_UINT8 == 4 && SMELT_FLOAT == 8 && SMELT_DOUBLE == 9);
   constexpr std::size_t sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 4, 8};
   return type >= 0 && type < static_cast<int>(std::size(sizes)) ? sizes[type] : 0;
 }
 
-/// Fills in the blocks. Returns what is wrong, or nullptr.
+/// Fills in the blocks. Returns the error, or nullptr.
 const char* translate_blocks(const smelt_call& from, int size, int rank, Collective& to) {
   to.in_blocks = {from.in_counts, from.in_offsets};
   to.out_blocks = {from.out_counts, from.out_offsets};
@@ -223,7 +223,7 @@ const char* translate_blocks(const smelt_call& from, int size, int rank, Collect
   return fault_of_blocks(to, size, rank);
 }
 
-/// The same call for C++. Returns what is wrong with it, or nullptr; C++ checks the rest.
+/// Translates the call to C++. Returns the error, or nullptr; C++ checks the rest.
 const char* translate(const smelt_call& from, int size, int rank, VoteCallback& vote_callback, Collective& to) {
   const int named = number_of(from.operation), operation = without_v(named);
   const int type = number_of(from.type), sync = number_of(from.sync);
@@ -260,7 +260,7 @@ const char* translate(const smelt_call& from, int size, int rank, VoteCallback& 
 
 struct smelt_request {
   VoteCallback vote_callback;
-  bool open = false;  ///< started, and its end has not been seen yet
+  bool open = false;  ///< started, and its end has not been observed
   std::optional<smelt::Request> value;
 };
 
@@ -278,7 +278,7 @@ void close(smelt_request& request) noexcept {
   request.open = false;
 }
 
-/// A prepared request for a call that makes sense; an owner of nothing, with *status set, for others.
+/// A prepared request for a valid call. For an invalid one, an empty request with *status set.
 std::unique_ptr<smelt_request> prepare(const char* name, smelt_rank* rank, const smelt_call* call,
                                        smelt_request** request, int* status) {
   if (rank == nullptr || call == nullptr || request == nullptr) {
@@ -294,7 +294,7 @@ std::unique_ptr<smelt_request> prepare(const char* name, smelt_rank* rank, const
     return nullptr;
   }
   prepared->value.emplace(rank->value.prepare(translated));
-  // Not under way: what the collectives think of its arguments.
+  // It was not started: the collectives judge its arguments.
   if (prepared->value->wait() == Status::invalid_argument) {
     *status = fail_argument(name, reason(translated, size));
     return nullptr;
@@ -399,6 +399,16 @@ int smelt_scan(smelt_rank* rank, const void* in, void* out, size_t count, smelt_
 
 int smelt_exscan(smelt_rank* rank, const void* in, void* out, size_t count, smelt_type type, smelt_op op) {
   return run("smelt_exscan", rank, Collective::exscan(in, out, count, builtin(number_of(type), number_of(op))));
+}
+
+int smelt_reduce_local(const void* in, void* inout, size_t count, smelt_type type, smelt_op op) {
+  const smelt::Reduction reduction = builtin(number_of(type), number_of(op));
+  if (reduction.combine == nullptr)
+    return refused("smelt_reduce_local", "no operator, or one that this type does not have");
+  if (count != 0 && (in == nullptr || inout == nullptr)) return refused("smelt_reduce_local", "in or inout is NULL");
+  // All built-in operators commute, so the order of the operands does not matter.
+  reduction.combine(inout, in, count, reduction.context);
+  return SMELT_OK;
 }
 
 int smelt_run(smelt_rank* rank, const smelt_call* call) {

@@ -177,7 +177,7 @@ TEST(CRequests, OverlapRunInOrderAndEndInAnyOrder) {
   });
 }
 
-TEST(CRequests, PersistentOnesAreStartedManyTimesButNotTwiceAtOnce) {
+TEST(CRequests, PersistentRequestsRestartOnlyAfterCompletion) {
   std::atomic<bool> tried{false};
   in_ranks(2, nullptr, [&](smelt_rank* rank) {
     const int me = smelt_rank_number(rank);
@@ -284,6 +284,22 @@ TEST(CRefusals, NullHandlesSayWhichCall) {
   EXPECT_EQ(request, nullptr);
 }
 
+TEST(CApi, ReduceLocalCombinesOnTheCallingThread) {
+  const double in[] = {1.5, -2.0, 4.0};
+  double inout[] = {1.0, 1.0, 0.5};
+  ASSERT_EQ(smelt_reduce_local(in, inout, 3, SMELT_DOUBLE, SMELT_SUM), SMELT_OK);
+  EXPECT_EQ(std::vector<double>(inout, inout + 3), (std::vector<double>{2.5, -1.0, 4.5}));
+  const std::uint16_t bits[] = {0x0ff0, 0x00ff};
+  std::uint16_t all[] = {0xf000, 0xff00};
+  ASSERT_EQ(smelt_reduce_local(bits, all, 2, SMELT_UINT16, SMELT_BIT_OR), SMELT_OK);
+  EXPECT_EQ(all[0], 0xfff0);
+  EXPECT_EQ(all[1], 0xffff);
+  EXPECT_EQ(smelt_reduce_local(nullptr, nullptr, 0, SMELT_INT8, SMELT_MAX), SMELT_OK);
+  EXPECT_EQ(smelt_reduce_local(in, inout, 3, SMELT_DOUBLE, SMELT_BIT_OR), SMELT_INVALID_ARGUMENT);
+  EXPECT_TRUE(std::string(smelt_last_error()).starts_with("smelt_reduce_local: "));
+  EXPECT_EQ(smelt_reduce_local(nullptr, inout, 3, SMELT_DOUBLE, SMELT_SUM), SMELT_INVALID_ARGUMENT);
+}
+
 struct Refusal {
   const char* text;
   smelt_call call;
@@ -327,7 +343,7 @@ std::vector<Refusal> refusals() {
   return all;
 }
 
-TEST(CRefusals, SayWhatIsWrong) {
+TEST(CRefusals, NameTheCause) {
   in_ranks(1, nullptr, [](smelt_rank* rank) {
     smelt_request* request = nullptr;
     for (const auto& [text, call] : refusals()) {

@@ -1,5 +1,5 @@
-// The C interface, counted barriers. No handle and no communicator behind it: programs that use nothing else pay for
-// nothing else.
+// The C interface, counted barriers. They need neither a handle nor a communicator, so programs that use nothing else
+// pay for nothing else.
 #include "comm/fork_join/counted_barrier.hpp"
 
 #include <sched.h>
@@ -19,12 +19,12 @@ static_assert(sizeof(CountedBarrier) == sizeof(smelt_counted_barrier) &&
 
 int allowed_pus() noexcept {
   cpu_set_t mask;
-  // Masks of more than 1024 PUs do not fit: far more than threads at most counted barriers.
+  // Masks of more than 1024 PUs do not fit. That is more than the number of threads at nearly all counted barriers.
   return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : CPU_SETSIZE;
 }
 
-// Asked when the library is loaded, before the program pins its threads: a thread's own mask says nothing about
-// the others.
+// Determined when the library is loaded, before the program pins its threads: a thread's own mask does not show where
+// the others may run.
 const int pus_at_start = allowed_pus();
 
 /// How many threads of this process can run at a time, at most `pus_at_start`.
@@ -33,18 +33,19 @@ int parallelism() noexcept {
     double quota = 0.0;
     try {
       quota = smelt::read_cgroup_limits("/").cpu_quota;
-    } catch (...) {  // no limit known
+    } catch (...) {  // no limit is known
     }
     return quota > 0.0 && quota < pus_at_start ? static_cast<int>(quota) : pus_at_start;
   }();
   return value < 1 ? 1 : value;
 }
 
-/// The calling thread's, which learns over all counted barriers whether there are PUs enough.
+/// The calling thread's waiter. It learns, over all counted barriers, whether there are enough PUs.
 Waiter& waiter_for(const CountedBarrier& barrier) noexcept {
   const auto make = [](int threads) {
     auto config = smelt::make_wait_config(threads, 1);
-    config.longest_sleep_ns = smelt::no_timeout;  // who opens a barrier wakes; nothing else is to be looked for
+    config.longest_sleep_ns =
+        smelt::no_timeout;  // the thread that opens a barrier wakes; nothing else needs to be polled
     return Waiter(config);
   };
   struct ThreadWaiters {

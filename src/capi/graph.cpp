@@ -1,4 +1,4 @@
-// Graphs of the C interface: handles of graphs, and the ready algorithms into arrays of the caller's.
+// Graphs of the C interface: handles of graphs, and the ready algorithms, which write to the caller's arrays.
 #include <algorithm>
 #include <span>
 

@@ -117,7 +117,7 @@ TEST_F(CLog, CallsTheMachine) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST_F(CLog, SaysWhatIsWrong) {
+TEST_F(CLog, ErrorsNameTheCause) {
   EXPECT_EQ(smelt_log_create(nullptr, nullptr, &log_), SMELT_INVALID_ARGUMENT);
   EXPECT_THAT(smelt_last_error(), HasSubstr("NULL"));
   smelt_log_options options = {};

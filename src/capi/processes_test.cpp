@@ -188,7 +188,7 @@ TEST(CProcesses, ThreadsMayTakeTurnsAsTheRankWhereThatIsAskedFor) {
   }
 }
 
-TEST(CProcesses, WhoWaitsCallsTheIdleFunction) {
+TEST(CProcesses, WaitingRanksCallTheIdleFunction) {
   void* const memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   auto& calls = *new (memory) std::atomic<int>(0);

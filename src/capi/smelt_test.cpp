@@ -156,7 +156,7 @@ TEST(CStatus, EveryStatusHasAName) {
   EXPECT_STREQ(smelt_version(), "0.1.0");
 }
 
-TEST_F(CInterface, NobodyWaitsForWhoHasLeft) {
+TEST_F(CInterface, NoThreadWaitsForOneThatHasLeft) {
   smelt_options options{};
   options.keep_affinity = 1;
   smelt_communicator* comm = nullptr;

@@ -420,7 +420,7 @@ TEST(ChannelLayout, OtherMessagesEndARunOfSmallOnes) {
   EXPECT_EQ(line(sent + 7), header_of(static_cast<std::uint32_t>(2 * (sent + 7) + 1), 3, 1));
 }
 
-TEST_P(ChannelTest, TriesToSendWhatHasRoomAsAWhole) {
+TEST_P(ChannelTest, TrySendSendsAllOrNothing) {
   constexpr std::uint32_t capacity = 8;
   const Bytes data(600);
   for (const auto& [bytes, lines] :
@@ -515,7 +515,7 @@ TEST(ChannelOptionsTest, PlacementNeedsAnExistingNode) {
   EXPECT_FALSE(Channel::remove(name));  // nothing is left behind
 }
 
-TEST(ChannelAttach, RefusesWhatIsNoChannel) {
+TEST(ChannelAttach, RefusesMemoryWithoutAChannel) {
   const int fd = memfd_create("not-a-channel", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
   EXPECT_EQ(Channel::attach(fd).error().status, Status::bad_format);  // empty

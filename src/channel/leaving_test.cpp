@@ -213,7 +213,7 @@ TEST(ProcessesLeavingAChannel, CopiesThatAForkedProcessDoesNotUseDoNotCount) {
 }
 
 // The parent keeps its copy of the end that the child uses, and does not use it.
-TEST(ProcessesLeavingAChannel, WhoUsesACopyHasTheEnd) {
+TEST(ProcessesLeavingAChannel, TheProcessThatUsesACopyOwnsTheEnd) {
   for (const auto transport : {Transport::ump, Transport::fastforward}) {
     for (const std::size_t bytes : {std::size_t{8}, std::size_t{40}, std::size_t{300}}) {
       const Play play{.transport = transport, .bytes = bytes, .messages = 5};

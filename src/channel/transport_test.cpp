@@ -361,7 +361,7 @@ void expect_blocks_of_eight_lines(std::uint32_t least_capacity) {
   }
 }
 
-TEST(Ump, TellsWhetherABlockIsBeingFilled) {
+TEST(Ump, ReportsWhetherABlockIsBeingFilled) {
   expect_blocks_of_eight_lines<Line>(64);
   expect_blocks_of_eight_lines<Cell>(256);
 }

@@ -17,9 +17,10 @@
 namespace smelt::cli {
 namespace {
 
-constexpr int many_ranks = 512;  // for which a search of a second finds little that one of a quarter does not
+constexpr int many_ranks =
+    512;  // beyond this, searching for a second finds little more than searching for a quarter of one
 
-constexpr int max_list_length = 65536;  // of "--ranks": a typing error must not fill the memory
+constexpr int max_list_length = 65536;  // for "--ranks": a typing error must not fill the memory
 
 std::optional<double> read_number(const std::string& text) {
   char* end = nullptr;
@@ -40,7 +41,7 @@ std::optional<int> read_integer(std::string_view text) {
   return value;
 }
 
-// Edits (insert, delete, replace, swap of neighbours) from one word to the other.
+// The number of edits (insert, delete, replace, swap of neighbours) from one word to the other.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -240,7 +241,7 @@ void add_plan_options(Command& command, PlanArguments& arguments, bool one_plan)
       "search budget in ms; 0: construction alone (default 1000; 250 for more than 512 ranks)");
   command.flag("--completion", arguments.completion, "add the completion message of the published measurements");
   command.flag("--json", arguments.json, "print JSON");
-  command.flag("--all", arguments.all, "print everything, also where there are more than 64 ranks");
+  command.flag("--all", arguments.all, "print all ranks, even if there are more than 64");
 }
 
 }  // namespace smelt::cli

@@ -42,7 +42,7 @@ Machine load_model(const std::string& file, bool need_costs = true);
 /// The group of "--ranks": os_index list, "all" or empty (every PU), or "cores" (one PU per core).
 Group select_group(const Machine& machine, const std::string& ranks);
 
-/// Of larger groups a screen shows a part, unless --all asks for everything.
+/// A screen shows only a part of larger groups, unless --all is given.
 inline constexpr int most_ranks_shown = 64;
 
 /// The common arguments of plan, simulate and compare.
@@ -61,7 +61,7 @@ struct PlanArguments {
 };
 
 void add_model_option(Command& command, std::string& model);
-/// Without `one_plan` there is no option for the tree: the command uses all of them.
+/// Without `one_plan` there is no option for the tree, because the command uses all of them.
 void add_plan_options(Command& command, PlanArguments& arguments, bool one_plan);
 
 }  // namespace smelt::cli

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "cli/arguments.hpp"
+#include "cli/bench_state.hpp"
 #include "cli/bench_worker.hpp"
 #include "cli/command.hpp"
 #include "cli/document.hpp"
@@ -38,11 +39,12 @@ struct BenchFlags {
   int late_rank = -1;
   int late_ns = 0;
   int starts = 0;       // 0: by the benchmark
-  int most_starts = 0;  // 0: as many as starts, where these are named
+  int most_starts = 0;  // 0: as many as `starts`, if that is given
   double time_s = 0.0;  // 0: by the benchmark
   bool algorithms = false;
   bool floor = false;
   bool json = false;
+  std::string lookups, keys, skew;  ///< of a map
 };
 
 constexpr std::size_t most_bytes = std::size_t{1} << 30;
@@ -81,7 +83,8 @@ namespace {
 
 constexpr double all_time_s = 4.0;  // for each benchmark of `all`
 constexpr double one_time_s = 12.0;
-// Starts of one benchmark: enough for clear verdicts at first; while a verdict is open, as many as the time allows.
+// The starts of one benchmark. Verdicts may be clear after the first ones; while one is open, more follow as time
+// allows.
 constexpr int few_starts = 3, many_starts = 14;
 
 struct Session {
@@ -136,7 +139,7 @@ bench::WorkerSpec team_of(const BenchFlags& arguments, const std::string& benchm
   return team;
 }
 
-// Of names with the same steps on these ranks (such as all trees of two ranks), the first.
+// The first of all names with the same steps on these ranks, such as all trees of two ranks.
 std::vector<std::string> distinct_trees(const std::vector<std::string>& trees, const Session& session,
                                         const std::string& benchmark) {
   const auto group = make_group(session.machine, session.pus);
@@ -171,12 +174,12 @@ std::vector<std::string> algorithm_names(const bench::WorkerSpec& team) {
 std::vector<std::string> tree_names() {
   std::vector<std::string> trees;
   for (const auto& topology : topologies()) {
-    if (topology.name != "dissemination") trees.push_back(topology.name);  // no tree: list_contestants() adds it
+    if (topology.name != "dissemination") trees.push_back(topology.name);  // it is no tree; list_contestants() adds it
   }
   return trees;
 }
 
-// smelt held to an algorithm of the operation, perhaps with parameters.
+// smelt with a fixed algorithm of the operation, optionally with parameters.
 bool names_recipe(const std::string& name, const std::string& operation) {
   const auto recipe = parse_recipe(std::string_view(name).substr(std::string_view("smelt/").size()));
   if (!recipe && name.find('+') != std::string::npos) fail_usage("--only {}: {}", name, recipe.error().message);
@@ -196,7 +199,7 @@ void check_only(const bench::WorkerSpec& team, const std::vector<std::string>& o
   for (const auto& name : only) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     if (bench::names_variant(name, team.operation) && names_recipe(name, team.operation)) continue;
-    fail_usage("--only {}: nobody of that name in {}{} (one of {}, or smelt/ALGORITHM)", name, team.operation,
+    fail_usage("--only {}: no such contestant in {}{} (one of {}, or smelt/ALGORITHM)", name, team.operation,
                suggestion(name, names), fmt::join(names, ", "));
   }
 }
@@ -373,7 +376,7 @@ std::string interval_text(const bench::ContestResult& result) {
   return fmt::format("{:.2f} - {:.2f}", result.compared->ratio.low, result.compared->ratio.high);
 }
 
-/// How often the floor of the machine moved.
+/// How often the machine's floor changed.
 std::string steadiness_text(const bench::ContestOutcome& outcome) {
   std::string text;
   if (outcome.retaken > 0) {
@@ -387,7 +390,7 @@ std::string steadiness_text(const bench::ContestOutcome& outcome) {
   return text;
 }
 
-/// "PU 0-1", or with more ranks than PUs "PU 0-1, 32 on each".
+/// "PU 0-1", or "PU 0-1, 32 on each" with more ranks than PUs.
 std::string places(std::vector<int> pus) {
   const auto ranks = pus.size();
   std::sort(pus.begin(), pus.end());
@@ -528,7 +531,7 @@ void check_arguments(const BenchFlags& arguments) {
   if (!arguments.model.empty()) fail_usage("--model: processes plan with the model that `smelt measure` saved");
 }
 
-// The late rank must be one of the team, and on a PU of its own, since it spins until its time.
+// The late rank must be a member of the team and have a PU of its own, because it spins until its time.
 void check_lateness(const BenchFlags& arguments, const std::vector<int>& pus) {
   if (arguments.late_rank < 0) {
     if (arguments.late_ns > 0) fail_usage("--late-ns {}: which rank? Name it with --late", arguments.late_ns);
@@ -583,12 +586,33 @@ void run(const BenchFlags& arguments) {
 
 #endif
 
+namespace {
+
+/// `map` and `log`, which have contestants of their own. False: another benchmark.
+bool run_of_state(const BenchFlags& arguments, const Command& command) {
+  const bool map = arguments.benchmark == "map", log = arguments.benchmark == "log";
+  for (const char* option : {"--lookups", "--keys", "--skew"}) {
+    if (!map && command.given(option)) fail_usage("{}: only of a map", option);
+  }
+  if (!map && !log) return false;
+  for (const char* option : {"--processes", "--bytes", "--most-starts", "--method", "--sync", "--late", "--late-ns",
+                             "--algorithms", "--floor"}) {
+    if (command.given(option)) fail_usage("{}: not of {}", option, arguments.benchmark);
+  }
+  const BenchState state{arguments.model,   arguments.only,   arguments.lookups, arguments.keys, arguments.skew,
+                         arguments.threads, arguments.starts, arguments.time_s,  arguments.json};
+  map ? bench_maps(state) : bench_log(state);
+  return true;
+}
+
+}  // namespace
+
 void add_bench(Parser& parser) {
   auto arguments = std::make_shared<BenchFlags>();
   Command command = parser.add("bench", "Measure smelt with every tree next to its peers");
   command.text("benchmark", arguments->benchmark, "BENCHMARK",
                "barrier|broadcast|reduce|allreduce|scatter|gather|allgather|alltoall|reduce-scatter|\n"
-               "scan|exscan|two-phase-commit|channel, or all");
+               "scan|exscan|two-phase-commit|channel, or all; map|log");
   add_model_option(command, arguments->model);
   command.integer("--threads", arguments->threads, 2, 1024, "ranks (default: one per core that may be used)");
   command.flag("--processes", arguments->processes, "the ranks are processes: smelt and MPI");
@@ -609,6 +633,9 @@ void add_bench(Parser& parser) {
   command.flag("--algorithms", arguments->algorithms, "only smelt's own choice and each of its algorithms");
   command.flag("--floor", arguments->floor, "list the floor among the results");
   command.flag("--json", arguments->json, "print JSON");
+  command.text("--lookups", arguments->lookups, "LIST", "map: shares of lookups (default .5,.9,.99)");
+  command.text("--keys", arguments->keys, "LIST", "map: numbers of keys (default 100,10000)");
+  command.text("--skew", arguments->skew, "LIST", "map: exponents of the keys' Zipf distribution (default 0,.99)");
   command.footer(
       "All contestants run interleaved: short turns, in a new random order each round. The time of an operation is\n"
       "that of its last rank. Two contestants are compared by the median ratio of their times in each start, with a\n"
@@ -620,8 +647,12 @@ void add_bench(Parser& parser) {
       "  smelt bench all                                  a summary of everything\n"
       "  smelt bench barrier --threads 8\n"
       "  smelt bench broadcast --bytes 4096 --only smelt,openmpi --json\n"
-      "  smelt bench alltoall --processes --bytes 1MiB\n");
-  command.action([arguments] { run(*arguments); });
+      "  smelt bench alltoall --processes --bytes 1MiB\n"
+      "  smelt bench map --lookups .9 --keys 10000        every map, beside what the model predicts\n"
+      "  smelt bench log                                  appends to the replicated log\n");
+  command.action([arguments, command] {
+    if (!run_of_state(*arguments, command)) run(*arguments);
+  });
 }
 
 }  // namespace smelt::cli

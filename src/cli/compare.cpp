@@ -90,9 +90,10 @@ void add_compare(Parser& parser) {
   Command command = parser.add("compare", "Predict every tree for every operation, or every map, best first");
   add_plan_options(command, *arguments, false);
   command.flag("--maps", *asks_for_maps, "concurrent maps in place of trees, by cores and share of lookups");
-  command.text("--figure", maps->figure, "NAME", "maps: a figure of the text, such as 3.20f, 3.20 or all");
+  command.text("--figure", maps->figure, "NAME", "maps: a published figure, such as 3.20f, 3.20 or all");
   command.text("--lookups", maps->lookups, "LIST", "maps: shares of lookups (default 0.5,0.9,0.99)");
-  command.integer("--cores", maps->cores, 1, 512, "maps: up to so many (default those of the machine; else 128)");
+  command.integer("--cores", maps->cores, 1, 512,
+                  "maps: largest number of cores (default: those of the machine, else 128)");
   add_map_options(command, maps->map);
   command.footer(
       "Examples:\n"

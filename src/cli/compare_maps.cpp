@@ -1,4 +1,5 @@
-// smelt compare --maps: what every map would serve, by cores and share of lookups; the text's own figures, too.
+// smelt compare --maps: the predicted throughput of every map, by cores and share of lookups; also the published
+// figures.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -49,7 +50,7 @@ char letter_of(const std::string& name) {
   return '*';
 }
 
-// ---- figures of the text --------------------------------------------------------------------
+// ---- published figures ----------------------------------------------------------------------
 
 struct Figure {
   const char* name;
@@ -108,7 +109,7 @@ Panel panel_of(const Figure& figure) {
   return panel;
 }
 
-/// All whose name begins so; "all".
+/// All figures whose name begins like this; "all" for all of them.
 std::vector<Panel> panels_of_figure(const std::string& name) {
   std::vector<Panel> panels;
   std::vector<std::string> names = {"all"};
@@ -147,7 +148,7 @@ std::vector<Panel> panels_of_load(const CompareMaps& arguments) {
   for (const auto& each : take(rank_maps(panel.platform, panel.load, panel.most_cores))) {
     panel.algorithms.push_back(each.algorithm);
   }
-  // In the registry's order, so that letters and colours do not depend on the winner.
+  // The registry's order keeps letters and colours independent of the winner.
   std::vector<std::string> ordered;
   for (const auto& facts : map_algorithms()) {
     if (std::ranges::find(panel.algorithms, facts.name) != panel.algorithms.end()) ordered.push_back(facts.name);
@@ -202,9 +203,9 @@ Drawing draw(const Panel& panel) {
   return drawing;
 }
 
-// ---- telling --------------------------------------------------------------------------------
+// ---- output ---------------------------------------------------------------------------------
 
-/// Powers of two, and the last.
+/// Powers of two, and the last number.
 std::vector<std::size_t> told_points(const Drawing& drawing) {
   std::vector<std::size_t> points;
   for (std::size_t i = 0; i < drawing.x.size(); ++i) {

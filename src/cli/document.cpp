@@ -23,13 +23,13 @@ constexpr std::size_t max_shown_bytes = 80;
 
 std::string compact(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-/// A value of somebody's file as it may appear in a message.
+/// A value from a user's file, in a form that fits a message.
 std::string shown(const Json& value) {
   const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   return text.size() > max_shown_bytes ? text.substr(0, max_shown_bytes) + "..." : text;
 }
 
-/// A message in which somebody's text may stand.
+/// A message that may contain text from a user's file.
 std::string one_line(std::string text) {
   constexpr std::size_t most = 400;
   for (char& c : text) c = static_cast<unsigned char>(c) < ' ' || c == 127 ? '?' : c;
@@ -46,8 +46,7 @@ bool holds_structures(const Json& value) {
 
 Json children_of(const Tree& tree) { return Json(tree.children); }
 
-// What may be wrong with a tree that somebody edited: caught here, so that the planner's code
-// is only ever given a spanning tree.
+// Checks a tree that a user may have edited, so that the planner's code only ever gets spanning trees.
 Tree checked_tree(const Json& children, int root, int ranks, const std::string& origin, const char* key) {
   if (!children.is_array() || static_cast<int>(children.size()) != ranks) {
     fail("{}: {}: must be an array of {} arrays, one per rank", origin, key, ranks);
@@ -137,7 +136,7 @@ void append_phases(const Machine& machine, Plan& plan) {
 
 Json parse_document(const std::string& text, const std::string& origin) {
   try {
-    // Printing a value, as errors do, recurses: depth is refused before there is one.
+    // Printing a value in an error recurses. So the depth is limited before any value exists.
     Json document = Json::parse(text, [&](int depth, Json::parse_event_t, const Json&) {
       if (depth > max_depth) fail("{}: nested more than {} deep; not a plan", origin, max_depth);
       return true;

@@ -13,7 +13,7 @@ namespace smelt::cli {
 
 using Json = nlohmann::ordered_json;
 
-/// One key per line, deeper levels on that line; arrays of objects and of arrays one element per line.
+/// One key per line, with deeper levels on the same line. Arrays of objects and of arrays have one element per line.
 std::string format_json(const Json& document);
 
 /// {"name":..., "fingerprint":...}
@@ -25,8 +25,8 @@ Json machine_document(const Machine& machine);
 /// What `smelt plan --json` prints.
 Json plan_document(const Machine& machine, const Plan& plan, bool with_steps);
 
-/// A plan read from the text of plan_document, for `machine`: PUs are found by os_index. Costs are
-/// not taken over. Throws Failure naming `origin`, key and reason.
+/// Reads a plan in the form of plan_document, for `machine`: PUs are found by os_index. Costs are not taken over.
+/// Throws a Failure that names `origin`, key and reason.
 Plan parse_plan_document(const Machine& machine, const std::string& text, const std::string& origin);
 
 Json timeline_document(const Simulation& simulation);

@@ -13,7 +13,7 @@ namespace {
 constexpr int rows = 14;
 constexpr int widest = 72;
 
-// Told apart also where red and green look alike.
+// Colours that can be distinguished by people who cannot distinguish red from green.
 constexpr Colour palette[] = {{230, 159, 0}, {86, 180, 233}, {0, 158, 115},   {240, 228, 66},
                               {0, 114, 178}, {213, 94, 0},   {204, 121, 167}, {150, 150, 150}};
 
@@ -41,7 +41,7 @@ std::string coloured(std::size_t series, char letter) {
   return colour + letter + (colour.empty() ? "" : reset_colour());
 }
 
-/// Where a value of `value` in [low, high] lies on `places` places.
+/// The position of `value` in [low, high] on a scale of `places`.
 int place(double value, double low, double high, int places) {
   if (!(high > low)) return 0;
   return static_cast<int>(std::lround((value - low) / (high - low) * (places - 1)));

@@ -19,7 +19,7 @@ struct Series {
   std::vector<double> y{};  ///< one for each x; not a number: no point there
 };
 
-/// `x` ascending, `columns` wide at most. Of several points in one place the first series' is shown.
+/// `x`: ascending. `columns`: the largest width. If several points fall on one place, the first series' point is shown.
 std::string draw_chart(const std::vector<double>& x, const std::vector<Series>& series, int columns);
 
 }  // namespace smelt::cli

@@ -40,7 +40,7 @@ double median_of(std::vector<float>& values) {
   return static_cast<double>(*middle);
 }
 
-// One pixel of the map: the average over a block of PUs; NaN where it has no pair.
+// One pixel of the map: the average over a block of PUs; NaN if the block has no pair.
 Matrix pixels_of(const Machine& machine, const std::vector<int>& order, std::size_t block) {
   const std::size_t side = (order.size() + block - 1) / block;
   Matrix sum(side), count(side);
@@ -57,8 +57,8 @@ Matrix pixels_of(const Machine& machine, const std::vector<int>& order, std::siz
   return sum;
 }
 
-// The smallest block that fits, or a little more where that is a whole number of L3 groups or
-// divides one: then no pixel mixes near and far.
+// The smallest block that fits. A slightly larger one is taken if it is a multiple or a divisor of an L3 group, so that
+// no pixel mixes near and far.
 std::size_t block_size(const Machine& machine, std::size_t room) {
   const std::size_t least = (machine.size() + room - 1) / room;
   const std::size_t shared = machine.size() / std::max<std::size_t>(1, count_distinct(machine, &Pu::l3));
@@ -90,7 +90,7 @@ const char* shade(double heat) {
   return shades[std::clamp(static_cast<int>(heat * 5), 0, 4)];
 }
 
-// The coarsest level that splits the machine: what rows and columns are labelled with.
+// The coarsest level with several units. Rows and columns are labelled with it.
 struct Grouping {
   int Pu::*level = nullptr;
   std::string name;
@@ -201,7 +201,7 @@ const char* class_name(PairClass kind) {
   return "?";
 }
 
-// Levels of the hardware below the machine that say something: more than one, or worth a line.
+// Levels below the machine that carry information: those with several units.
 struct Level {
   int Pu::*id;
   std::string name;
@@ -240,7 +240,7 @@ class HardwareDrawing {
 
   std::string text(std::size_t most_lines) {
     const auto order = hardware_order(machine_);
-    // A machine of many caches is drawn down to the level that still fits.
+    // A machine with many caches is drawn down to the level that still fits.
     while (levels_.size() > 1 && lines(levels_.size()) > most_lines) levels_.pop_back();
     descend(order, 0, "  ");
     return std::move(text_);
@@ -316,7 +316,7 @@ PairClass pair_class(const Machine& machine, int a, int b) {
 
 namespace {
 
-/// Ordered pairs of PUs whose closest common unit is of each class: by the sizes of the units.
+/// The number of ordered pairs of PUs for each class of the closest common unit, computed from the sizes of the units.
 std::map<PairClass, std::size_t> pairs_by_class(const Machine& machine, bool know_l2) {
   std::array<std::map<std::array<int, 5>, std::size_t>, 5> sizes;
   for (const Pu& pu : machine.pus) {
@@ -346,7 +346,7 @@ std::map<PairClass, std::size_t> pairs_by_class(const Machine& machine, bool kno
 
 std::vector<ClassCosts> cost_classes(const Machine& machine) {
   constexpr int most_senders = 512;  // whose messages are looked at
-  // Where every core of an L3 also has the same L2 number, the file just does not know the L2.
+  // If every core of an L3 has the same L2 number, the file does not contain the L2.
   const auto cores = count_distinct(machine, &Pu::core), l2s = count_distinct(machine, &Pu::l2);
   const bool know_l2 = l2s > count_distinct(machine, &Pu::l3) && l2s < cores;
   const int n = static_cast<int>(machine.size());
@@ -457,8 +457,7 @@ std::string draw_cost_classes(const Machine& machine) {
   return table.text();
 }
 
-std::string draw_send_burst(const Machine& machine) {
-  const auto& burst = machine.send_burst_ns;
+std::string draw_burst(const std::vector<double>& burst) {
   if (burst.empty()) return {};
   static constexpr const char* levels[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const double high = *std::max_element(burst.begin(), burst.end());

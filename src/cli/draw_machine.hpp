@@ -10,10 +10,10 @@
 
 namespace smelt::cli {
 
-/// Indices of the machine's PUs, neighbours in the hardware side by side.
+/// Indices of the machine's PUs, in hardware order.
 std::vector<int> hardware_order(const Machine& machine);
 
-/// What one lone message i -> j costs: send, propagation where known, receive.
+/// The cost of one lone message i -> j: send, propagation if known, receive.
 double message_ns(const Machine& machine, int sender, int receiver);
 
 /// The closest thing two PUs share.
@@ -30,18 +30,18 @@ struct ClassCosts {
   double spread = 0;                             ///< median; 0 where unknown
 };
 
-/// The classes that occur, closest first. Of a machine of more than 512 PUs the costs are those of 512 senders spread
-/// over it. Requires costs.
+/// The classes that occur, closest first. For a machine of more than 512 PUs, costs come from 512 senders spread over
+/// it. Requires costs.
 std::vector<ClassCosts> cost_classes(const Machine& machine);
 
-/// As much as fits a screen; of a machine of more than 256 PUs some 18 lines, unless `all`.
+/// A picture that fits a screen: some 18 lines for a machine of more than 256 PUs, unless `all`.
 std::string draw_hardware(const Machine& machine, bool all);
 std::string draw_heat_map(const Machine& machine, int columns);
 std::string draw_cost_classes(const Machine& machine);
-std::string draw_send_burst(const Machine& machine);
+std::string draw_burst(const std::vector<double>& burst);
 
-/// Rates of copies by class of pairs and size, how they slow down when many copy, and what copying
-/// out of another process adds. Empty where no copies were measured. O(n^2).
+/// Rates of copies by class of pairs and size, their slowdown when many PUs copy, and the extra cost of copying out of
+/// another process. Empty if no copies were measured. O(n^2).
 std::string draw_copies(const Machine& machine);
 
 }  // namespace smelt::cli

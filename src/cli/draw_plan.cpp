@@ -5,7 +5,7 @@
 //     │  └─ 5     PU 5   package 1   12 +  30     207 ns          ░██
 //     └─ 1        PU 1   package 0   12 +  30      87 ns     ░██
 //
-// The bar on the right is when the edge's message is sent (░) and received (█).
+// The bar on the right shows when the edge's message is sent (░) and received (█).
 #include "cli/draw_plan.hpp"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ constexpr std::size_t bar_columns = 30;
 
 bool receives(const TimelineEvent& event) { return event.kind != Step::Kind::send; }
 
-// For every receive the index of its send: the k-th receive from a peer takes its k-th send.
+// The index of the send for every receive: the k-th receive from a peer takes that peer's k-th send.
 std::vector<int> matching_sends(const Simulation& simulation) {
   std::map<std::pair<int, int>, std::vector<int>> sends;
   for (std::size_t i = 0; i < simulation.timeline.size(); ++i) {
@@ -101,7 +101,7 @@ std::string message_bar(const Message& message, double total) {
   return cells;
 }
 
-// Closest thing the ends of an edge share, as a colour: green near, yellow, red far.
+// The closest unit that both ends of an edge share, as a colour: from green (near) to red (far).
 Style edge_style(const Machine& machine, int a, int b) {
   switch (pair_class(machine, a, b)) {
     case PairClass::core:
@@ -191,7 +191,7 @@ class TreeDrawing {
 
 using StepLists = std::vector<std::vector<Step>>;
 
-// What a commit that exchanges its votes does after the proposal.
+// The part of a commit with exchanged votes that follows the proposal.
 StepLists votes_of(const Plan& plan) {
   StepLists votes = plan.steps;
   const auto& children = plan.broadcast_tree->children;
@@ -202,7 +202,7 @@ StepLists votes_of(const Plan& plan) {
   return votes;
 }
 
-// The k-th message that each rank sends; "r → r + 4" where that is the same for all.
+// The k-th message of each rank; "r → r + 4" if it is the same for all ranks.
 std::string draw_rounds(const StepLists& steps) {
   const int n = static_cast<int>(steps.size());
   std::vector<std::vector<int>> targets;

@@ -18,7 +18,7 @@ static_assert(sizeof(void*) == 8, "files are read as 64-bit ELF");
 
 constexpr std::size_t max_name_bytes = 64u << 10;
 
-/// A copy of the T at `offset`, if it lies inside.
+/// A copy of the T at `offset`, if it lies inside the file.
 template <class T>
 std::optional<T> at(std::string_view bytes, std::uint64_t offset) {
   if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
@@ -27,7 +27,7 @@ std::optional<T> at(std::string_view bytes, std::uint64_t offset) {
   return value;
 }
 
-/// The zero-terminated text at `offset`; empty if it does not end inside, or not soon.
+/// The zero-terminated text at `offset`; empty if it does not end inside the file or is too long.
 std::string text_at(std::string_view bytes, std::uint64_t offset) {
   if (offset >= bytes.size()) return {};
   const auto text = bytes.substr(offset, max_name_bytes);
@@ -64,7 +64,7 @@ class Reader {
       if (segment->p_type == PT_DYNAMIC) dynamic_ = *segment;
       if (segment->p_type == PT_INTERP) elf.loader = text_at(bytes_, segment->p_offset);
     }
-    // A static position-independent program looks like a library, but for a flag.
+    // A static position-independent program differs from a library by a flag only.
     elf.program = header_.e_type == ET_EXEC || !elf.loader.empty();
     return true;
   }
@@ -94,7 +94,7 @@ class Reader {
     elf.intercepts = defines("pthread_create") && defines("sigaction");
   }
 
-  /// By the newer kind of hash table, which all compilers with sanitizers write.
+  /// Looks in the newer kind of hash table, which all compilers with sanitizers write.
   bool defines(std::string_view name) const {
     const auto buckets = at<std::uint32_t>(bytes_, gnu_hash_), first = at<std::uint32_t>(bytes_, gnu_hash_ + 4);
     const auto words = at<std::uint32_t>(bytes_, gnu_hash_ + 8);
@@ -122,16 +122,16 @@ class Reader {
     }
   }
 
-  /// Nothing says how many symbols there are. Those that others define stand before the ones in the hash table
-  /// of newer files; an older table has a chain for each.
+  /// The file does not contain the number of symbols. Imported symbols precede those in the hash table of newer files.
+  /// An older table has a chain for each symbol.
   std::uint64_t symbols_to_look_at() const {
     if (gnu_hash_ != nowhere) return at<std::uint32_t>(bytes_, gnu_hash_ + 4).value_or(0);
     if (hash_ != nowhere) return at<std::uint32_t>(bytes_, hash_ + 4).value_or(0);
     return 0;
   }
 
-  /// A name. All of them are shorter than the file: one in which the same long name is given again and again is none
-  /// that a linker wrote, and would take memory without end.
+  /// A name. All names together are shorter than the file. A file that gives the same long name again and again was not
+  /// written by a linker, and would take unlimited memory.
   std::string string(std::uint64_t offset) {
     if (strings_ == nowhere || text_left_ == 0) return {};
     auto text = text_at(bytes_, strings_ + offset);
@@ -139,7 +139,7 @@ class Reader {
     return text_left_ == 0 ? std::string() : text;
   }
 
-  /// From an address in the loaded image to a place in the file.
+  /// Converts an address in the loaded image to an offset in the file.
   std::uint64_t offset_of(std::uint64_t address) const {
     for (const auto& load : loads_) {
       if (address >= load.p_vaddr && address - load.p_vaddr < load.p_filesz) {

@@ -10,13 +10,13 @@
 namespace smelt::cli {
 
 struct Elf {
-  bool loadable = false;      ///< of this machine's architecture and word size; if not, only `machine` is known
+  bool loadable = false;      ///< for this machine's architecture and word size; if not, only `machine` is known
   std::uint16_t machine = 0;  ///< EM_X86_64, ...
   std::string loader;         ///< PT_INTERP; empty in libraries and in statically linked programs
-  bool program = false;       ///< may be executed, as opposed to a library
+  bool program = false;       ///< can be executed; otherwise a library
   std::string soname;
   std::vector<std::string> needed;
-  std::string rpath;  ///< directories with colons between, as they stand there
+  std::string rpath;  ///< directories separated by colons, as in the file
   std::string runpath;
   std::vector<std::string> wanted;  ///< symbols that another file must define
   bool intercepts = false;          ///< stands between a program and the C library, as the runtimes of sanitizers do
@@ -28,13 +28,13 @@ std::optional<Elf> parse_elf(std::string_view bytes);
 /// The same for a file. Also empty if it cannot be read.
 std::optional<Elf> read_elf(const std::string& file);
 
-/// Whether there is a regular file which read_elf() would find to be loadable, by its header alone.
+/// Whether the file is a regular one that read_elf() would find loadable, judged by its header alone.
 bool is_loadable(const std::string& file);
 
 /// "x86-64", "AArch64", ... or the number.
 std::string machine_name(std::uint16_t machine);
 
-/// The one that this command was built for.
+/// The architecture for which this command was built.
 std::uint16_t own_machine();
 
 }  // namespace smelt::cli

@@ -1,5 +1,6 @@
 // smelt explain: the recipe of a call, the reason for it, and the alternatives.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +23,8 @@ namespace {
 constexpr Access all_access[] = {Access::channels, Access::staged, Access::direct};
 /// Simulating every recipe for larger groups would take minutes.
 constexpr int most_other_ranks = 64;
+/// The recipe alone is simulated some times more, which takes seconds for larger groups.
+constexpr int most_effect_ranks = 512;
 
 struct ExplainFlags {
   std::string operation, model, profile, sync = "loose";
@@ -45,6 +48,13 @@ struct Alternative {
   std::optional<ProfileCell> cell{};  ///< of the profile, at about that size
 };
 
+/// A term of the model, and how much later the operation is over because of it: less than 0 where it is over earlier.
+struct Effect {
+  const char* key;
+  const char* what;
+  double ns;
+};
+
 struct Explanation {
   Operation operation = Operation::broadcast;
   Sync sync = Sync::loose;
@@ -60,15 +70,16 @@ struct Explanation {
   std::string floor_reason;
   std::vector<RankedRecipe> ranked{};
   std::vector<Alternative> alternatives{};
+  std::vector<Effect> effects{};          ///< those that the machine knows and that change something
   std::vector<double> late_ns{};          ///< per rank; empty: all arrive at the same time
   std::optional<RankedRecipe> unaware{};  ///< with a late rank: the recipe if it were not known to be late
 };
 
-// ---- finding out ----------------------------------------------------------------------------
+// ---- computing ------------------------------------------------------------------------------
 
 Reach reach_of(bool processes) { return {.processes = processes}; }
 
-/// Of ranks that enter at `start_ns`, with a planned tree made for `known_ns`.
+/// For ranks that enter at `start_ns`, on a tree that was planned for `known_ns`.
 double predict(const Machine& machine, const Explanation& asked, const Recipe& recipe,
                const std::vector<double>& start_ns, const std::vector<double>& known_ns) {
   const auto request = take(make_request(machine, asked.group, recipe, 0, known_ns));
@@ -116,7 +127,7 @@ std::optional<ProfileCell> find_cell(const Machine& machine, const Explanation& 
   return cell == nullptr ? std::nullopt : std::optional(*cell);
 }
 
-/// Ranks in the order given: next to each other, or as far apart as can be.
+/// Ranks in the order given: neighbours next to each other, or as far apart as possible.
 Group placed(const Machine& machine, int ranks, bool together) {
   std::map<int, std::vector<int>> by_cache;  // cores' first PUs, by L3
   std::set<int> cores;
@@ -151,7 +162,7 @@ Group on_siblings(const Machine& machine, int ranks) {
   return group;
 }
 
-/// Unpinned, at worst: the operating system puts ranks in pairs on half of the PUs.
+/// The worst case without pinning: the operating system puts ranks in pairs on half of the PUs.
 Group in_pairs(const Group& group) {
   Group pairs;
   for (int rank = 0; rank < group.size(); ++rank) {
@@ -179,6 +190,29 @@ void find_alternatives(const Machine& machine, bool own, Explanation& found) {
     if (other >= 2) add(fmt::format("{} ranks", other), group_of(machine, own, other), found.processes);
   }
   add(found.processes ? "as threads of one process" : "as processes", found.group, !found.processes);
+}
+
+/// Each term of the model is left out in turn, and the same recipe simulated.
+void find_effects(const Machine& machine, Explanation& found) {
+  if (found.group.size() > most_effect_ranks) return;
+  struct Term {
+    const char *key, *what;
+    void (*leave_out)(Machine&);
+  };
+  static constexpr Term terms[] = {
+      {"propagation", "messages on their way, while nobody is busy", [](Machine& m) { m.propagation_ns.reset(); }},
+      {"send_rows", "sends in a row wait for the lines before them", [](Machine& m) { m.send_gap_ns.reset(); }},
+      {"receive_rows", "messages that wait are taken while others arrive", [](Machine& m) { m.recv_gap_ns.reset(); }},
+      {"exchanges", "two ranks send to each other at once", [](Machine& m) { m.exchange_ns.reset(); }},
+      {"calls", "what a call does besides its messages", [](Machine& m) { m.call_ns.reset(); }},
+      {"switches", "ranks that share a PU take turns", [](Machine& m) { m.switch_ns = 0.0; }},
+  };
+  for (const Term& term : terms) {
+    Machine without = machine;
+    term.leave_out(without);
+    const double ns = found.predicted_ns - predict(without, found, found.recipe, found.late_ns, found.late_ns);
+    if (std::abs(ns) > 0.001 * found.predicted_ns) found.effects.push_back({term.key, term.what, ns});
+  }
 }
 
 /// With late ranks a communicator uses the model instead of the profile.
@@ -209,12 +243,14 @@ Explanation explain(const ExplainFlags& arguments, const Machine& machine) {
   found.profile = find_profile(arguments, machine);
   found.cell = find_cell(machine, found, found.group, found.processes);
   found.origin = found.cell ? "profile" : "model";
-  found.recipe = found.cell
-                     ? found.cell->recipe
-                     : rank_all(machine, found.group, found, model_size(found.bytes), found.processes).front().recipe;
+  const auto size = model_size(found.bytes);
+  found.recipe = found.cell            ? found.cell->recipe
+                 : size == found.bytes ? found.ranked.front().recipe
+                                       : rank_all(machine, found.group, found, size, found.processes).front().recipe;
   if (arguments.late_rank >= 0) choose_for_late_rank(arguments, machine, found);
   found.predicted_ns = predict(machine, found, found.recipe, found.late_ns, found.late_ns);
   find_floor(machine, found);
+  find_effects(machine, found);
   if (found.late_ns.empty()) find_alternatives(machine, arguments.model.empty(), found);
   return found;
 }
@@ -229,7 +265,7 @@ const RankedRecipe* predicted_runner_up(const Machine& machine, const Explanatio
   return nullptr;
 }
 
-// ---- telling --------------------------------------------------------------------------------
+// ---- output ---------------------------------------------------------------------------------
 
 std::string description_of(const std::string& algorithm) {
   for (const auto& info : algorithms()) {
@@ -293,6 +329,14 @@ void print_explanation(const Machine& machine, const Explanation& found, bool al
     }
     print(table.text());
   }
+  if (!found.effects.empty()) {
+    print("\nOf the prediction: what each effect adds, or spares\n");
+    Table table("rl");
+    for (const auto& each : found.effects) {
+      table.row({fmt::format("{}{}", each.ns < 0 ? "-" : "+", format_time(std::abs(each.ns))), each.what});
+    }
+    print(table.text());
+  }
   if (!all) return;
   print("\nAll candidates, by the model\n");
   Table table("lrr");
@@ -342,6 +386,8 @@ void print_document(const Machine& machine, const Explanation& found) {
     document["late_ns"] = found.late_ns;
     document["unaware"] = ranked_document(*found.unaware);
   }
+  document["effects"] = Json::object();
+  for (const auto& each : found.effects) document["effects"][each.key] = each.ns;
   document["machine"] = machine_identity(machine);
   document["candidates"] = Json::array();
   for (const auto& each : found.ranked) document["candidates"].push_back(ranked_document(each));
@@ -430,7 +476,7 @@ void add_explain(Parser& parser) {
       "explain", "Explain which algorithm a collective uses, which map to choose, or where arrays should lie");
   command.text("operation", arguments->operation, "OPERATION",
                "map, memory, or a collective: broadcast, reduce, allreduce, scatter, gather, ...");
-  command.text("file", arguments->file, "FILE", "of explain memory: arrays and how they are used, JSON");
+  command.text("file", arguments->file, "FILE", "explain memory: arrays and their use, JSON");
   command.value(
       "--bytes", "SIZE",
       [arguments](const std::string& text) {
@@ -438,7 +484,7 @@ void add_explain(Parser& parser) {
         arguments->sized = true;
       },
       "of the vector, of each rank's block, or of a map's value (default 16): 8192, 64K, 16MiB");
-  command.integer("--ranks", arguments->ranks, 2, 4096, "how many ranks (default one per core)");
+  command.integer("--ranks", arguments->ranks, 2, 4096, "number of ranks (default one per core)");
   command.integer("--late", arguments->late_rank, 0, 4095, "this rank is known to enter later than the others");
   command.integer("--late-ns", arguments->late_ns, 0, 1'000'000'000, "delay of the late rank in nanoseconds");
   command.flag("--processes", arguments->processes, "the ranks are processes that may read each other's memory");

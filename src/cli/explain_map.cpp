@@ -1,4 +1,4 @@
-// smelt explain map: which map a load should use on a machine, and why, as far as the model knows.
+// smelt explain map: the best map for a load on a machine, by the model, and the reason.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -20,9 +20,9 @@ struct MapQuestion {
 };
 
 struct MapAnswer {
-  std::vector<MapPrediction> ranked{};  ///< of those that keep what was asked for
+  std::vector<MapPrediction> ranked{};  ///< the maps that keep the promise that was asked for
   std::vector<MapRange> ranges{};
-  std::vector<std::pair<MapAlgorithm, std::string>> left_out{};  ///< and why
+  std::vector<std::pair<MapAlgorithm, std::string>> left_out{};  ///< the other maps, and the reason for each
 };
 
 /// A cell holds the key, its version and two copies of the value, in whole lines.

@@ -20,7 +20,7 @@ struct MemoryQuestion {
   PlacementOptions options{};
 };
 
-/// A value of an entry; a Failure that names the place where it is of another kind.
+/// A value of an entry. A Failure names the entry and key if the value has another type.
 template <class T>
 T value_at(const Json& entry, const char* key, T otherwise, const std::string& where) {
   const auto found = entry.find(key);
@@ -158,16 +158,20 @@ std::string draw_memory(const Machine& machine) {
   const MemoryCosts& costs = *machine.memory;
   Table pairs("lrrrrrr");
   pairs.header({"PUs of, memory of", "latency", "random", "read", "write", "read, all", "write, all"});
-  const auto gbs = [](double value) { return fmt::format("{:.1f} GB/s", value); };
+  // Imported costs do not have all of it.
+  const auto gbs = [](double value) { return value > 0.0 ? fmt::format("{:.1f} GB/s", value) : std::string("-"); };
+  const auto ns = [](double value, int digits) {
+    return value > 0.0 ? fmt::format("{:.{}f} ns", value, digits) : std::string("-");
+  };
   for (std::size_t a = 0; a < costs.latency_ns.size(); ++a) {
     for (std::size_t m = 0; m < costs.latency_ns.size(); ++m) {
-      if (costs.read_gbs(a, m) <= 0.0) continue;
+      if (std::max({costs.latency_ns(a, m), costs.read_gbs(a, m), costs.read_all_gbs(a, m)}) <= 0.0) continue;
       pairs.row({fmt::format("NUMA node {}, {}", machine.numa_nodes[a].os_index, machine.numa_nodes[m].os_index),
-                 fmt::format("{:.0f} ns", costs.latency_ns(a, m)), fmt::format("{:.1f} ns", costs.gather_ns(a, m)),
-                 gbs(costs.read_gbs(a, m)), gbs(costs.write_gbs(a, m)), gbs(costs.read_all_gbs(a, m)),
-                 gbs(costs.write_all_gbs(a, m))});
+                 ns(costs.latency_ns(a, m), 0), ns(costs.gather_ns(a, m), 1), gbs(costs.read_gbs(a, m)),
+                 gbs(costs.write_gbs(a, m)), gbs(costs.read_all_gbs(a, m)), gbs(costs.write_all_gbs(a, m))});
     }
   }
+  if (costs.touch_ns_per_mib.front() <= 0.0) return pairs.text();
   Table pages("lrrrr");
   pages.header({"pages", "TLB reach", "miss, dependent", "miss, independent", "first touch"});
   for (std::size_t k = 0; k < costs.page_bytes.size(); ++k) {

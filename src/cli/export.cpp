@@ -39,7 +39,8 @@ Runtime parse_runtime_name(const std::string& text) {
   return *runtime;
 }
 
-/// "4": that many, placed as MPI launchers and OpenMP do, distinct cores first; anything else as elsewhere.
+/// "4": that many ranks, placed as MPI launchers and OpenMP do it, on distinct cores first. Other texts as for --ranks
+/// elsewhere.
 Group select_ranks(const Machine& machine, const std::string& text) {
   const bool is_count =
       !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
@@ -74,7 +75,7 @@ Json choices_document(const RuntimeSettings& settings) {
 std::string with_file_name(std::string usage, const std::string& name) {
   if (name.empty()) return usage;
   for (std::size_t at = usage.find("FILE"); at != std::string::npos; at = usage.find("FILE", at + name.size())) {
-    // The word, not the end of a variable's name such as ..._JSON_FILE.
+    // Matches the whole word, not the end of a variable's name such as ..._JSON_FILE.
     if (at > 0 && usage[at - 1] == '_') {
       at += 4 - name.size();
       continue;

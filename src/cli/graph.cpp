@@ -1,4 +1,4 @@
-// smelt graph: programs in Green-Marl checked, explained, compiled; what its commands share.
+// smelt graph: checks, explains and compiles programs in Green-Marl; shared code of its commands.
 #include "cli/graph.hpp"
 
 #include <algorithm>
@@ -299,7 +299,7 @@ void add_compile_options(Command& command, CompileFlags& flags) {
 
 graph::GreenMarl read_program(const std::string& file, bool quiet) {
   auto program = take(find_program(file));
-  const bool warn = !quiet && !is_library_program(file);  // whose races are meant
+  const bool warn = !quiet && !is_library_program(file);  // warnings about races are for the user's own programs
   if (warn || !program.good()) std::fputs(program.formatted_messages().c_str(), stderr);
   if (!program.good()) throw Failure{exit_failure, fmt::format("{}: has errors", file)};
   return program;

@@ -24,7 +24,7 @@ void save_graph(const graph::Graph& graph, const FileFlags& flags) {
   take(graph::save(graph, flags.output, options));
 }
 
-/// So that the container has in edges, too, and their numbers if there are weights.
+/// The container also gets in edges, and their numbers if there are weights.
 void make_in_edges(const graph::Graph& graph, int threads) {
   graph::with_ids(graph, [&](auto node_id, auto edge_id) {
     using EdgeId = decltype(edge_id);

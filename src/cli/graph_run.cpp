@@ -1,4 +1,4 @@
-// smelt graph run: a program compiled, its graph loaded, its arguments read from words, its results printed.
+// smelt graph run: compiles a program, loads its graph, reads its arguments from words and prints its results.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -243,7 +243,7 @@ class ArgumentReader {
 
 // --- results
 
-/// Which type an argument's values have, as the language names it.
+/// The type of an argument's values, as the language names it.
 std::string type_of(const graph::ProcedureInfo& procedure, const std::string& name) {
   for (const auto& parameter : procedure.parameters) {
     if (parameter.name == name) return value_type(parameter.type);
@@ -256,7 +256,7 @@ Json json_of(double number) {
   return std::isnan(number) ? Json(nullptr) : Json(number);
 }
 
-/// With the digits that tell it from other floats.
+/// With enough digits to distinguish the value from other floats.
 Json json_of(float number) {
   double same_digits = number;
   if (std::isfinite(number)) {

@@ -36,12 +36,12 @@ void add_map_options(Command& command, MapArguments& arguments) {
   command.text("--platform", arguments.platform, "NAME",
                "maps: tile-gx|intermediate|ideal in place of a machine's model");
   command.text("--consistency", arguments.consistency, "NAME",
-               "maps: linearizable|sequential, at least (default linearizable)");
-  command.text("--faults", arguments.faults, "NAME", "maps: none|crash|stop to be survived (default none)");
-  command.number("--keys", arguments.keys, 1, 1e12, "maps: how many keys (default 1000)");
+               "maps: least promise: linearizable|sequential (default linearizable)");
+  command.text("--faults", arguments.faults, "NAME", "maps: faults to survive: none|crash|stop (default none)");
+  command.number("--keys", arguments.keys, 1, 1e12, "maps: number of keys (default 1000)");
   command.number("--skew", arguments.skew, 0, 10, "maps: exponent of the keys' Zipf distribution (default 0: uniform)");
-  add_cycles(command, "--hash", arguments.hash, "maps: of hashing a key: ns, or cycles of the platform");
-  add_cycles(command, "--access", arguments.access, "maps: of a look into the table, whatever its size; likewise");
+  add_cycles(command, "--hash", arguments.hash, "maps: time to hash a key, in ns or in cycles of the platform");
+  add_cycles(command, "--access", arguments.access, "maps: time of an access to the table for any size, likewise");
 }
 
 MapPlatform parse_platform(const std::string& option, const std::string& text) {

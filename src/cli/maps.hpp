@@ -22,7 +22,7 @@ struct MapArguments {
   std::optional<double> hash{}, access{};
 };
 
-/// Names of the options that it adds.
+/// Names of the options that add_map_options() adds.
 const std::vector<std::string>& map_options();
 void add_map_options(Command& command, MapArguments& arguments);
 
@@ -34,7 +34,7 @@ Faults parse_faults(const std::string& option, const std::string& text);
 /// Without a share of lookups.
 MapLoad load_of(const MapArguments& arguments);
 
-/// "0.985": digits enough to tell it from 1.
+/// "0.985", with enough digits to distinguish it from 1.
 std::string format_share(double share);
 
 /// {lookups, keys, skew, ...}
@@ -55,9 +55,9 @@ void explain_map(const ExplainMap& arguments);
 /// `smelt compare --maps`.
 struct CompareMaps {
   MapArguments map;
-  std::string figure;   ///< "3.20f", "3.20", "all"; empty: the load and the machine that the options say
+  std::string figure;   ///< "3.20f", "3.20", "all"; empty: the load and machine of the options
   std::string lookups;  ///< list; empty: .5, .9, .99
-  int cores = 0;        ///< 0: those of the machine, else 128
+  int cores = 0;        ///< 0: all cores of the machine, or else 128
   std::string model, ranks;
   bool json = false;
 };

@@ -1,4 +1,4 @@
-// smelt measure: times this machine and keeps the model.
+// smelt measure: times this machine and saves the model.
 #include "smelt/measure.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct MeasureFlags {
 
 struct MeasureOutcome {
   Machine machine;
-  std::optional<Machine> before;  ///< the model that it takes the place of
+  std::optional<Machine> before;  ///< the model that is replaced
   bool measured = true;
   double elapsed_s = 0.0;
   std::vector<std::string> files;
@@ -63,7 +63,8 @@ MeasureOutcome obtain(const MeasureFlags& arguments) {
   return outcome;
 }
 
-/// A busy machine, or a hypervisor that moves PUs, shows in a pair that is as far apart as never before.
+/// Warns about the pair whose round trip differs most from the previous model, if it differs by a factor of 2 or more.
+/// Causes are a busy machine, or a hypervisor that moves PUs.
 void compare_with_before(const MeasureOutcome& outcome) {
   constexpr double suspicious = 2.0;
   if (!outcome.before || !outcome.before->rtt_ns || !outcome.machine.rtt_ns) return;

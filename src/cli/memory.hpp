@@ -1,4 +1,4 @@
-// What explain and show say of memory.
+// Memory in the output of explain and show.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct ExplainMemory {
 };
 void explain_memory(const ExplainMemory& arguments);
 
-/// Latency and bandwidth by node, page sizes, copies. Empty where memory was not measured.
+/// Latency and bandwidth by node, page sizes, copies. Empty if memory was not measured.
 std::string draw_memory(const Machine& machine);
 
 }  // namespace smelt::cli

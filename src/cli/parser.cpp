@@ -1,4 +1,4 @@
-// The parser around CLI11, and how errors of use are worded.
+// The parser around CLI11, and the wording of usage errors.
 #include "cli/parser.hpp"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ std::string full_name(const CLI::App& command) {
   return below ? full_name(*parent) + " " + command.get_name() : command.get_name();
 }
 
-// Options in a column that is wide enough for ours, and no "TEXT" where a name says more.
+// Widens the column of options, and omits "TEXT" where a name says more.
 class HelpFormat : public CLI::Formatter {
  public:
   /// The usage of `app` ends with another program's command line.
@@ -84,7 +84,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// The subcommand that the words name, to say in front of an error; null if none.
+// The subcommand that the words name, as a prefix of an error; null if they name none.
 const CLI::App* called_command(const CLI::App& app, int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -104,7 +104,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-// One line for what the parser did not like.
+// The parser's complaint in one line.
 std::string describe(const CLI::App& app, const CLI::App* command, const CLI::ParseError& error) {
   const auto extras = app.remaining(true);
   const bool lacks_command = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && command != nullptr &&
@@ -127,7 +127,7 @@ std::string describe(const CLI::App& app, const CLI::App* command, const CLI::Pa
   return fmt::format("{}: not understood{}; see `smelt{} --help`", word, near, where);
 }
 
-// Of "--numa,--numa-per-package" the first name.
+// The first name of "--numa,--numa-per-package".
 std::string shown_name(const std::string& names) { return names.substr(0, names.find(',')); }
 
 }  // namespace
@@ -232,7 +232,7 @@ Command Command::add(const std::string& name, const std::string& description) {
   return {*app_->add_subcommand(name, description)->group("Commands"), *chosen_, *trailing_};
 }
 
-/// Moves what is another program's out of the way. Returns how many words of argv are left.
+/// Moves another program's words out of the way. Returns how many words of argv remain.
 int Parser::split_rest(int argc, char** argv) const {
   const auto* command = called_command(*app_, argc, argv);
   const auto rest =

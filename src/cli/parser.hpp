@@ -1,5 +1,5 @@
-// The command line: commands with options and help, from argv to values. Hides the library that
-// does the parsing, whose headers are slow to compile, behind what the commands need of it.
+// The command line: commands with options and help, from argv to values. Hides the parsing library, whose headers are
+// slow to compile.
 #pragma once
 
 #include <functional>
@@ -13,9 +13,8 @@ class App;
 
 namespace smelt::cli {
 
-/// One subcommand while it is being described. A handle: copies describe the same one. Targets
-/// must outlive the parsing, and keep their value when the option is absent. Values out of range
-/// are a Failure with exit code 2.
+/// One subcommand while it is being described. A handle: copies describe the same subcommand. Targets must outlive the
+/// parsing; they keep their value if the option is absent. A value out of range is a Failure with exit code 2.
 class Command {
  public:
   using Reader = std::function<void(const std::string& text)>;
@@ -23,7 +22,7 @@ class Command {
   /// Names such as "-o,--output", or without dashes for a word in its place.
   Command& flag(const std::string& names, bool& target, const std::string& description);
   Command& text(const std::string& names, std::string& target, const std::string& type, const std::string& description);
-  /// An option whose value, behind "=", may be left out: it is `bare` then.
+  /// An option whose value, after "=", may be omitted. It is `bare` then.
   Command& optional_text(const std::string& name, std::string& target, const std::string& bare,
                          const std::string& description);
   Command& words(const std::string& name, std::vector<std::string>& target, const std::string& type,
@@ -42,7 +41,7 @@ class Command {
   /// Adds a subcommand, as in `smelt graph run`. If there are subcommands, one must be called.
   Command add(const std::string& name, const std::string& description);
 
-  /// Examples and remarks, below the options in --help.
+  /// Text below the options in --help: examples and remarks.
   Command& footer(const std::string& text);
 
   /// The action of this command.
@@ -71,11 +70,10 @@ class Parser {
 
   Command add(const std::string& name, const std::string& description);
 
-  /// The command of that name, which another file may have added: each adds its own below it.
+  /// The command of that name, to which other files add their own subcommands.
   Command add_or_find(const std::string& name, const std::string& description);
 
-  /// Parses and runs the command that is called; help, version and errors included. Returns the
-  /// exit code.
+  /// Parses argv and runs the command, or prints help, version or an error. Returns the exit code.
   int run(int argc, char** argv);
 
  private:

@@ -69,7 +69,7 @@ std::string list_trees() {
 
 void add_plan(Parser& parser) {
   auto arguments = std::make_shared<PlanFlags>();
-  Command command = parser.add("plan", "Plan one operation: who sends to whom, in which order, and why");
+  Command command = parser.add("plan", "Plan one operation: which rank sends to which, in which order, and why");
   add_plan_options(command, arguments->plan, true);
   command.flag("--dot", arguments->dot, "print a graph for Graphviz (smelt plan --dot | dot -Tsvg)");
   command.flag("--steps", arguments->steps, "with --json: what every rank does, step by step");

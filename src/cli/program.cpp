@@ -29,7 +29,7 @@ template <class... Args>
   throw Failure{exit_cannot_run, fmt::format(text, std::forward<Args>(args)...)};
 }
 
-/// Of the C library that smelt's libraries are for.
+/// The dynamic loader of the C library for which smelt's libraries are built.
 constexpr const char* own_loader =
 #if defined(__aarch64__)
     "ld-linux-aarch64.so.1";
@@ -47,14 +47,14 @@ bool is_any(std::string_view name, std::initializer_list<std::string_view> names
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Programs that load or start others which their own files do not name.
+/// Programs that load or start others which are not named in their own files.
 bool is_interpreter(const std::string& name) {
   return starts_with_any(name, {"python", "pypy", "perl", "ruby", "lua", "php", "tclsh", "octave", "guile"}) ||
          is_any(name, {"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "node", "julia", "R", "Rscript", "java",
                        "make", "ninja", "xargs", "find", "parallel"});
 }
 
-/// Programs that run the one that their arguments name.
+/// Programs that run the program named by their arguments.
 bool is_launcher(const std::string& name) {
   return starts_with_any(name, {"mpirun", "mpiexec"}) ||
          is_any(name, {"orterun", "prterun", "srun", "env", "nice", "ionice", "chrt", "taskset", "numactl", "time",
@@ -66,7 +66,7 @@ bool is_executable(const std::string& file) {
   return stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(file.c_str(), X_OK) == 0;
 }
 
-/// As execvp looks for it; empty if it is not there.
+/// Searches as execvp does; empty if there is no such file.
 std::string find_on_path(const std::string& word) {
   if (word.empty()) return {};
   if (word.find('/') != std::string::npos) return access(word.c_str(), F_OK) == 0 ? word : std::string();
@@ -78,7 +78,7 @@ std::string find_on_path(const std::string& word) {
   return {};
 }
 
-/// The interpreter of a script, and the argument that its first line gives to it; empty if it has no such line.
+/// The interpreter of a script, and the argument in its first line; empty without such a line.
 std::vector<std::string> shebang_of(const std::string& file) {
   const std::string start = read_text(file, 255);
   const std::string_view line = start;
@@ -89,7 +89,7 @@ std::vector<std::string> shebang_of(const std::string& file) {
   return result;
 }
 
-/// The kernel lets nothing be preloaded into a program that gets more rights than its user has.
+/// The kernel preloads nothing into a program that gets more rights than its user has.
 bool gains_rights(const std::string& file) {
   struct stat status = {};
   if (stat(file.c_str(), &status) != 0) return false;
@@ -117,7 +117,7 @@ class Inspection {
   }
 
  private:
-  /// `file`, which words[at] names, and what it runs in turn.
+  /// Inspects `file`, which words[at] names, and the programs that it runs.
   void follow(const std::string& file, const std::vector<std::string>& words, int depth) {
     constexpr int deepest = 16;
     if (depth > deepest) cannot_run("{}: scripts run each other without an end", file);
@@ -140,7 +140,7 @@ class Inspection {
 
   void follow_script(const std::string& file, const std::vector<std::string>& words, int depth) {
     std::vector<std::string> line = shebang_of(file);
-    if (line.empty()) line = {"/bin/sh"};  // so do shells and execvp
+    if (line.empty()) line = {"/bin/sh"};  // as shells and execvp do
     const std::string interpreter = find_on_path(line.front());
     if (interpreter.empty()) cannot_run("{}: its first line names {}, which is not there", file, line.front());
     program_.loads_later = true;
@@ -149,7 +149,7 @@ class Inspection {
     follow(interpreter, line, depth + 1);
   }
 
-  /// What a launcher's arguments name; several for `mpirun ./a : ./b`. False if nothing was found.
+  /// The programs that a launcher's arguments name; several for `mpirun ./a : ./b`. False if none was found.
   bool follow_launched(const std::vector<std::string>& words, int depth) {
     bool found = false;
     for (auto from = words.begin(); from != words.end();) {
@@ -165,8 +165,8 @@ class Inspection {
     return found;
   }
 
-  /// Index of the first word after the launcher that can be executed; 0 if there is none. A word without a slash
-  /// behind an option is perhaps the option's: it counts if there is no other.
+  /// Index of the first word after the launcher that can be executed; 0 if there is none. A word without a slash after
+  /// an option may be the option's value. It counts only if there is no other.
   static std::size_t launched_word(const std::vector<std::string>& words) {
     std::size_t doubtful = 0;
     for (std::size_t i = 1; i < words.size(); ++i) {
@@ -206,7 +206,7 @@ class Inspection {
     if (elf.intercepts) program_.obstacle = fmt::format("{} is or has a sanitizer, which has to be loaded first", file);
     for (const auto& symbol : elf.wanted) {
       if (symbol == "pthread_barrier_wait") use(Runtime::pthread, fmt::format("{} calls {}", file, symbol));
-      // Whatever the library is called: which one it is the preload library finds out.
+      // The library may have any name. The preload library determines which MPI it is.
       if (starts_with_any(symbol, {"MPI_", "PMPI_"})) use(Runtime::mpi, fmt::format("{} calls {}", file, symbol));
     }
     for (const auto& name : elf.needed) {
@@ -214,7 +214,7 @@ class Inspection {
       if (starts_with_any(name, {"libc.so.", "libpthread.so.", "ld-linux"})) continue;
       recognise(name, file);
       const std::string library = search.find(name, file, elf);
-      if (library.empty()) continue;  // the loader will say so
+      if (library.empty()) continue;  // the loader reports it
       if (const auto needed = read_elf(library)) visit(library, *needed, search);
     }
   }
@@ -233,8 +233,8 @@ class Inspection {
     if (std::none_of(program_.uses.begin(), program_.uses.end(), same)) program_.uses.push_back({runtime, because});
   }
 
-  /// Directories of packages in about the order in which `python` looks there; those of its own version alone where its
-  /// file tells that.
+  /// Directories of packages, in about the order in which `python` searches them. If the name of its file contains the
+  /// version, only the directories of that version.
   static std::vector<fs::path> python_sites(const std::string& python) {
     std::error_code ignored;
     const auto version = fs::canonical(python, ignored).filename().string();
@@ -259,7 +259,7 @@ class Inspection {
     return sites;
   }
 
-  /// Wheels bring a libgomp of their own under a name with a hash, in a directory NAME.libs beside the package.
+  /// Wheels contain a libgomp of their own, with a hash in its name, in a directory NAME.libs beside the package.
   void note_private_runtimes(const std::vector<fs::path>& sites) {
     std::error_code ignored;
     std::set<fs::path> found;

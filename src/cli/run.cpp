@@ -1,4 +1,4 @@
-// smelt run: a program with smelt's barriers and collectives in place of its runtime's.
+// smelt run: starts a program with smelt's barriers and collectives in place of its runtime's.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -32,17 +32,17 @@ struct RunFlags {
   bool json = false;
 };
 
-/// What becomes of one preload library.
+/// What is done with one preload library.
 struct Choice {
   Runtime runtime;
   bool preload = false;
   std::string because;
-  std::string library;  ///< its file; empty if it is not installed, or if nobody asks
+  std::string library;  ///< its file; empty if it is not installed or not needed
 };
 
 std::string library_name(Runtime runtime) { return fmt::format("libsmelt_{}.so", runtime_name(runtime)); }
 
-/// Beside this command, installed or built, else where it was to be installed.
+/// Beside this command, installed or built; otherwise the directory for which it was configured.
 std::string find_library(Runtime runtime) {
   using Text = std::unique_ptr<char, void (*)(void*)>;
   const Text self(realpath("/proc/self/exe", nullptr), std::free);
@@ -55,7 +55,7 @@ std::string find_library(Runtime runtime) {
   return {};
 }
 
-/// "pthread,mpi" as runtimes. One library serves all MPIs, which may be named, too.
+/// "pthread,mpi" as runtimes. One library serves all MPIs, whose names are accepted, too.
 std::vector<Runtime> parse_runtimes(const std::string& option, const std::string& text) {
   const std::vector<std::string> names = {"pthread", "openmp", "mpi", "openmpi", "mpich"};
   std::vector<Runtime> runtimes;
@@ -87,7 +87,7 @@ void check_memory_mode(const std::string& mode) {
   fail_usage("--memory={}: no such mode{} (one of {})", mode, suggestion(mode, modes), fmt::join(modes, ", "));
 }
 
-/// It serves no runtime, so that the program's files say nothing of it: the user asks for it.
+/// It serves no runtime, so the program's files do not show whether it is useful. The user asks for it.
 Choice choose_memory(const Program& program, const RunFlags& arguments) {
   Choice choice{Runtime::memory, false, arguments.memory == "off" ? "--memory=off" : "not asked for by --memory", ""};
   if (wants_memory(arguments) || arguments.json) choice.library = find_library(Runtime::memory);
@@ -104,7 +104,7 @@ Choice choose_memory(const Program& program, const RunFlags& arguments) {
 Choice choose(Runtime runtime, const Program& program, const RunFlags& arguments) {
   if (runtime == Runtime::memory) return choose_memory(program, arguments);
   Choice choice{runtime, false, "not used", ""};
-  bool needed = false;  // as opposed to: to be on the safe side
+  bool needed = false;  // false: preloaded to be on the safe side
   for (const auto& use : program.uses) {
     if (use.runtime != runtime) continue;
     needed = choice.preload = true;
@@ -136,7 +136,7 @@ Choice choose(Runtime runtime, const Program& program, const RunFlags& arguments
   return choice;
 }
 
-/// What is there already comes first: a tool that looks at calls stays above smelt.
+/// Libraries that are preloaded already come first, so that tools that watch calls stay above smelt.
 std::string preload_list(const std::vector<Choice>& choices) {
   const char* before = std::getenv("LD_PRELOAD");
   std::string list = before != nullptr ? before : "";
@@ -180,7 +180,7 @@ void print_table(const Program& program, const std::vector<Choice>& choices) {
   for (const auto& note : program.notes) print(note + "\n");
 }
 
-/// For SMELT_VERBOSE=1, where --explain goes to stderr, in short.
+/// The short form of --explain, on stderr, for SMELT_VERBOSE=1.
 void tell(const Program& program, const std::vector<Choice>& choices) {
   for (const auto& choice : choices) {
     if (choice.preload) print_error(fmt::format("run: preloads {}: {}", choice.library, choice.because));
@@ -221,8 +221,8 @@ void run(const RunFlags& arguments) {
   become(program, arguments.words);
 }
 
-/// `smelt run PROGRAM ARGUMENT...`, before the constructors of the rest of this command and its parser, which take
-/// longer than this. Comes back for whatever is not that simple or does not succeed: main() does it then, and says why.
+/// Handles `smelt run PROGRAM ARGUMENT...` before the constructors of the rest of this command and its parser run,
+/// which take longer than this. Returns for everything else and on failure; then main() does it and reports errors.
 [[gnu::constructor(101)]] void run_early(int count, char** words) {
   if (count < 3 || std::strcmp(words[1], "run") != 0 || words[2][0] == '-') return;
   const char* verbose = std::getenv("SMELT_VERBOSE");
@@ -251,7 +251,7 @@ void add_run(Parser& parser) {
   command.text("--without", arguments->without, "NAMES", "do not replace these runtimes");
   command.optional_text("--memory", arguments->memory, "auto",
                         "page size and placement of large allocations: --memory[=auto|interleave|local|huge|off]");
-  command.flag("--explain", arguments->explain, "do not start it, say what would be preloaded and why");
+  command.flag("--explain", arguments->explain, "print what would be preloaded and why; do not start the program");
   command.flag("--json", arguments->json, "the same as JSON");
   command.rest(arguments->words, "PROGRAM ARGUMENT...");
   command.footer(

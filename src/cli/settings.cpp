@@ -1,4 +1,4 @@
-// smelt settings: the environment variables that the library reads, and what holds now.
+// smelt settings: the environment variables that the library reads, and their present values.
 #include "smelt/settings.hpp"
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// smelt show: a machine as a tree, its costs as a heat map and tables; whether its profile is of another floor.
+// smelt show: a machine as a tree, and its costs as a heat map and tables; whether its floor differs from its
+// profile's.
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -27,7 +28,7 @@ struct ShowFlags {
 struct ShownMachine {
   Machine machine;
   std::string origin;
-  bool own = false;  // the machine that this runs on: what the process may use of it is known
+  bool own = false;  // this machine, whose allowance is known
 };
 
 ShownMachine find_subject(const std::string& model) {
@@ -41,14 +42,15 @@ ShownMachine find_subject(const std::string& model) {
   return {take(discover_machine()), "", true};
 }
 
-// Looks that must agree before tuning is advised, and the time between them: a host that moves PUs does so for seconds.
+// Number of probes that must agree before tuning is advised, and the time between them. A host that moves PUs does so
+// for seconds.
 constexpr int floor_looks = 3;
 constexpr auto between_looks = std::chrono::milliseconds(150);
 
-/// What the machine is at this moment, and of which moment its profile is.
+/// The present floor of the machine, and that of its profile.
 struct MachineNow {
   std::optional<Floor> floor;
-  std::string why_not;  ///< the floor is not known
+  std::string why_not;  ///< why the floor is unknown
   std::optional<Profile> profile;
   std::string file;  ///< of the profile
   FloorCheck check;
@@ -56,7 +58,7 @@ struct MachineNow {
   bool tune_again() const { return check.moved > 0; }
 };
 
-/// Of the first PUs of the default group, which are those that `smelt tune` looks at.
+/// The floor of the first PUs of the default group, as `smelt tune` measures it.
 Result<Floor> floor_now(const Machine& machine) {
   auto allowance = discover_allowance();
   if (!allowance) return allowance.error();
@@ -188,8 +190,15 @@ void print_costs(const Machine& machine, bool all) {
   }
   print(heading("By distance", "ns; send and recv: medians of the time that each side is blocked"));
   print(draw_cost_classes(machine));
-  const auto burst = draw_send_burst(machine);
-  if (!burst.empty()) print(heading("Burst", "cost of the k-th send in a row to distinct receivers") + burst);
+  const auto row_of = [](const char* title, const char* note, const std::vector<double>& costs) {
+    if (!costs.empty()) print(heading(title, note) + draw_burst(costs));
+  };
+  row_of("Burst", "cost of the k-th send in a row to distinct receivers", machine.send_burst_ns);
+  row_of("Receives", "cost of the k-th receive in a row of messages that wait", machine.recv_burst_ns);
+  row_of("Polls", "one look at each of 1, 2, 4, ... channels that are empty", machine.poll_ns);
+  if (machine.switch_ns) {
+    print(heading("Switch", "to another rank that shares the PU") + fmt::format("  {:.0f} ns\n", *machine.switch_ns));
+  }
 }
 
 void show_floor(bool json) {
@@ -231,7 +240,7 @@ void add_show(Parser& parser) {
   command.text("model,-m,--model", arguments->model, "MODEL",
                "machine file, - for standard input; default: this machine");
   command.flag("--floor", arguments->floor, "only the current floor of costs, and whether to tune again");
-  command.flag("--all", arguments->all, "of a machine of more than 256 PUs also the heat map and every part");
+  command.flag("--all", arguments->all, "print the heat map and every part, even for more than 256 PUs");
   command.flag("--json", arguments->json, "print JSON");
   command.footer(
       "Examples:\n"

@@ -1,4 +1,4 @@
-// smelt simulate: runs a plan against a model and shows who does what when.
+// smelt simulate: runs a plan against a model and shows the timeline of every rank.
 #include <memory>
 
 #include "cli/arguments.hpp"
@@ -6,6 +6,7 @@
 #include "cli/document.hpp"
 #include "cli/draw_plan.hpp"
 #include "cli/parser.hpp"
+#include "cli/simulate_log.hpp"
 #include "cli/terminal.hpp"
 
 namespace smelt::cli {
@@ -14,7 +15,9 @@ namespace {
 struct SimulateFlags {
   PlanArguments plan;
   std::string file;
-  bool has_planning = false;  // an option that says what to plan, which a plan file says already
+  std::string what;  ///< "log", or empty: a plan
+  std::string replicas;
+  bool has_planning = false;  // an option that describes the plan, which a plan file already contains
 };
 
 Plan obtain_plan(const SimulateFlags& arguments, const Machine& machine) {
@@ -65,18 +68,28 @@ void run(const SimulateFlags& arguments) {
 void add_simulate(Parser& parser) {
   auto arguments = std::make_shared<SimulateFlags>();
   Command command = parser.add("simulate", "Run a plan against a model and show its timeline");
+  command.text("what", arguments->what, "WHAT", "log: agreement of replicas; default: a collective's plan");
   add_plan_options(command, arguments->plan, true);
+  command.text("--replicas", arguments->replicas, "LIST", "log: numbers of replicas (default 8 to all PUs but 4)");
   command.text("--plan", arguments->file, "FILE",
-               "run what `smelt plan --json` wrote, perhaps for another machine; - for standard input");
+               "plan written by `smelt plan --json`, for any machine; - for standard input");
   command.footer(
       "Examples:\n"
       "  smelt simulate --op barrier                          the best barrier of this machine\n"
       "  smelt plan -m a.json --json > a.plan\n"
-      "  smelt simulate -m b.json --plan a.plan               what a plan made for a costs on b\n");
+      "  smelt simulate -m b.json --plan a.plan               what a plan made for a costs on b\n"
+      "  smelt simulate log -m b.json --replicas 8,28         agreement: a tree against one message after the other\n");
   command.action([arguments, command] {
     for (const char* option : {"--op", "--topology", "--ranks", "--root", "--search-ms"}) {
       arguments->has_planning |= command.given(option);
     }
+    const bool log = arguments->what == "log";
+    if (!log && !arguments->what.empty()) fail_usage("{}: not known (log, or nothing: a plan)", arguments->what);
+    if (!log && command.given("--replicas")) fail_usage("--replicas: only of log");
+    if (log && (arguments->has_planning || command.given("--plan"))) {
+      fail_usage("log: takes --model, --replicas and --json");
+    }
+    if (log) return simulate_log({arguments->plan.model, arguments->replicas, arguments->plan.json});
     run(*arguments);
   });
 }

@@ -1,9 +1,9 @@
-// smelt storm log: processes share a replicated log under load, some are killed or stopped at random moments, and what
-// the others have is checked. Uses the public interface alone.
+// smelt storm log: processes share a replicated log under load while some are killed or stopped at random moments. Then
+// the logs of the others are checked. Uses the public interface alone.
 //
-// Checked after every round: no acknowledged command is missing in any living replica; each client's commands were
-// delivered in their order, each once; all replicas, dead ones too, delivered the same up to where they came; appends
-// and read points agree with time; nobody hung; no file is left.
+// Checks after every round: no acknowledged command is missing in any living replica; each client's commands were
+// delivered in their order, each once; all replicas, including dead ones, delivered the same entries as far as they
+// came; appends and read points agree with real time; no process hung; no file is left.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -45,21 +45,22 @@ struct StormOptions {
   bool json = false;
 };
 
-/// An append, or a read point, and when it was called and returned.
+/// An append or a read point, with the times of its call and return.
 struct Event {
   std::int64_t begin_ns = 0, end_ns = 0;
   std::uint64_t index = 0;
   bool is_read = false;
 };
 
-/// What the processes of a round tell each other. Zeroed.
+/// State that the processes of a round share. Zeroed.
 struct Board {
   std::atomic<int> attached, leader;
   std::atomic<bool> enough, over;
   std::atomic<int> stage[most_ranks];  ///< 1: appends no more, 2: has delivered all
   std::atomic<std::uint64_t> started[most_ranks], acknowledged[most_ranks];
   std::atomic<std::uint64_t> delivered[most_ranks][most_ranks];  ///< by replica, then client
-  std::atomic<std::uint64_t> hashes[most_ranks][most_entries];   ///< of all up to an index; 0: not delivered there
+  std::atomic<std::uint64_t> hashes[most_ranks]
+                                   [most_entries];  ///< hash of all entries up to an index; 0: not delivered there
   std::atomic<std::size_t> events_used[most_ranks];
   Event events[most_ranks][most_events];
 };
@@ -82,7 +83,7 @@ struct State {
   std::array<std::uint64_t, most_ranks> counts{};
 };
 
-/// Checks the order of what is delivered while it is.
+/// Checks the order of entries while they are delivered.
 struct Recorder {
   Board& board;
   int rank;
@@ -129,7 +130,7 @@ Status append_until_enough(Board& board, Replica& replica, double rate) {
   const int rank = replica.rank();
   const auto began = Clock::now();
   for (std::uint64_t number = 1; !board.enough.load(std::memory_order_relaxed); ++number) {
-    if (replica.delivered() >= most_entries - 1024) break;  // there is no more room to note what was delivered
+    if (replica.delivered() >= most_entries - 1024) break;  // no room to record more deliveries
     const Numbered command{static_cast<std::uint64_t>(rank), number};
     board.started[rank].store(number);
     std::uint64_t index = 0;
@@ -173,7 +174,7 @@ int run_rank(Board& board, const std::string& name, int rank, const StormOptions
   return replica->serve(board.over) == Status::ok ? 0 : explain(*replica);
 }
 
-// ---- A round, seen by the process that began it
+// ---- a round, in the process that started it
 
 class Round {
  public:
@@ -194,7 +195,7 @@ class Round {
       std::this_thread::sleep_for(std::chrono::microseconds(pick(200, 15000)));
       act();
     }
-    // The others go on: each that lives has commands acknowledged after the last death.
+    // The others make progress: each living process has commands acknowledged after the last death.
     std::vector<std::uint64_t> before;
     for (int rank = 0; rank < options_.ranks; ++rank) before.push_back(board_.acknowledged[rank].load());
     wait_until([&] {
@@ -303,7 +304,7 @@ class Round {
   }
 
   void act() {
-    // Those that were stopped may have been evicted; with Faults::stop two stay for them to come back by.
+    // Stopped processes may have been evicted. With Faults::stop, two processes stay so that the others can return.
     const int least = options_.faults == "stop" ? 2 : 1;
     const int leader = std::max(0, board_.leader.load());
     switch (pick(0, options_.faults == "stop" ? 5 : 3)) {
@@ -313,7 +314,7 @@ class Round {
       case 1:
         if (living() > least) kill_rank(some_rank());
         break;
-      case 2:  // the leader and another one at once
+      case 2:  // the leader and another process at once
         if (living() > least + 1) kill_rank(leader), kill_rank(some_rank());
         break;
       case 3:
@@ -374,8 +375,8 @@ class Round {
     }
   }
 
-  /// An append that returned before another call began has a smaller index than that append, or below that read
-  /// point; and none that began after a read point returned is below it.
+  /// An append that returned before another call began has a smaller index than that append, or lies below that read
+  /// point. An append that began after a read point returned does not lie below it.
   void check_time() {
     struct Moment {
       std::int64_t ns;
@@ -392,7 +393,7 @@ class Round {
     }
     std::sort(moments.begin(), moments.end(),
               [](const Moment& a, const Moment& b) { return a.ns != b.ns ? a.ns < b.ns : a.is_end < b.is_end; });
-    std::uint64_t known = 0;  // what has returned by now says that so many entries were in the log
+    std::uint64_t known = 0;  // number of entries that the log had for certain, by the calls that have returned
     std::vector<std::pair<const Event*, std::uint64_t>> under_way;
     for (const Moment& moment : moments) {
       const Event& event = *moment.event;
@@ -451,7 +452,7 @@ void run(const StormOptions& options) {
   if (options.faults != "crash" && options.faults != "stop")
     fail_usage("--faults {}: must be crash or stop", options.faults);
   void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) fail("no memory for what the processes tell");
+  if (memory == MAP_FAILED) fail("no memory for the results of the processes");
   auto& board = *static_cast<Board*>(memory);
   std::mt19937_64 random(static_cast<std::uint64_t>(options.seed));
   Tally tally;

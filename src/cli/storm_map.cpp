@@ -1,9 +1,9 @@
-// smelt storm map: processes share a map under load, some are killed or stopped at random moments, and what the others
-// find is checked. Uses the public interface alone.
+// smelt storm map: processes share a map under load while some are killed or stopped at random moments. Then the
+// contents of the map are checked. Uses the public interface alone.
 //
-// Checked after every round: the answers for a few keys that everybody updates are linearizable; each process's own
-// keys have what it was told; no key is there twice; no value is torn; nobody hung; no file is left. In every fourth
-// round the map is kept, all processes are killed at once, and others go on with it.
+// Checks after every round: the answers for a few keys that all processes update are linearizable; each process's own
+// keys have the values that were acknowledged; no key exists twice; no value is torn; no process hung; no file is left.
+// In every fourth round the map is kept, all processes are killed at once, and others continue with it.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -40,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 using Number = std::uint64_t;
 using namespace std::chrono_literals;
 
-constexpr int most_clients = 64;  // of a round, one after the other and at the same time
+constexpr int most_clients = 64;  // in a round, consecutive and concurrent ones together
 constexpr std::size_t most_events = 300, own_keys = 1000;
 constexpr Number absent = ~Number{0};
 constexpr auto patience = 10s;
@@ -56,7 +56,7 @@ struct Options {
 enum class Kind : unsigned char { get, put, erase, insert, compare_exchange, fetch_add };
 constexpr const char* kind_names[] = {"get", "put", "erase", "insert", "compare_exchange", "fetch_add"};
 
-/// A call of one of the common keys. `end` 0: its process never learned what came of it.
+/// A call on one of the common keys. `end` 0: its process died before the call returned.
 struct Event {
   std::atomic<Number> begin, end;
   Number key, argument, expected, result;
@@ -67,8 +67,8 @@ struct Event {
 struct Client {
   std::atomic<std::size_t> events_used;
   Event events[most_events];
-  std::atomic<Number> acknowledged[own_keys];  ///< what the key was set to last; 0: nothing
-  std::atomic<Number> pending[own_keys];       ///< what it is being set to; 0: nothing, `absent`: erased
+  std::atomic<Number> acknowledged[own_keys];  ///< the value that was acknowledged last; 0: none
+  std::atomic<Number> pending[own_keys];       ///< the value that is being set; 0: none, `absent`: being erased
   std::atomic<Number> operations;
 };
 
@@ -98,7 +98,7 @@ Value made(Number number) {
   return value;
 }
 
-/// A moment such that nothing of this thread that comes after it is done before, and all that came before is visible.
+/// The current time. Later operations of this thread are not executed before, and earlier ones are visible.
 Number stamp() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const auto now = static_cast<Number>(Clock::now().time_since_epoch().count());
@@ -199,7 +199,7 @@ class Worker {
   std::mt19937_64 random_;
 };
 
-// ---- is a history linearizable?
+// ---- linearizability of a history
 
 struct Call {
   Number begin, end, argument, expected, result;
@@ -207,7 +207,7 @@ struct Call {
   bool done;
 };
 
-/// Whether one after the other such calls give such answers: one key, each client's calls in their order.
+/// Whether some sequence of these calls gives these answers, for one key and with each client's calls in their order.
 class Search {
  public:
   explicit Search(std::vector<std::vector<Call>> clients) : clients_(std::move(clients)), next_(clients_.size(), 0) {}
@@ -239,7 +239,7 @@ class Search {
   }
 
   bool step(Value value) {
-    Number deadline = absent;  // whatever is next began before anything that is left has ended
+    Number deadline = absent;  // the earliest end of a remaining call; the next call must begin before it
     bool over = true;
     std::string state;
     for (std::size_t client = 0; client < clients_.size(); ++client) {
@@ -336,7 +336,7 @@ class Round {
     ++tally_.kills;
   }
 
-  /// Kills, or stops for a while, one after the other, and starts others in their place.
+  /// Kills processes, or stops them for a while, one after the other, and starts others in their place.
   void storm(int milliseconds) {
     const auto end = Clock::now() + std::chrono::milliseconds(milliseconds);
     while (Clock::now() < end) {
@@ -355,7 +355,7 @@ class Round {
     }
   }
 
-  /// Those that live end by themselves, within `patience`.
+  /// Waits until the living processes end by themselves, for at most `patience`.
   void finish() {
     board_.over.store(true);
     const auto end = Clock::now() + patience;
@@ -479,7 +479,7 @@ void run(const Options& options) {
     fail_usage("--faults {}: must be crash or stop", options.faults);
   }
   void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) fail("no memory for what the processes tell");
+  if (memory == MAP_FAILED) fail("no memory for the results of the processes");
   auto& board = *static_cast<Board*>(memory);
   std::mt19937_64 random(static_cast<Number>(options.seed));
   Tally tally;

@@ -1,4 +1,4 @@
-// smelt synth: a machine that nobody has to own.
+// smelt synth: makes up a machine.
 #include <memory>
 
 #include "cli/arguments.hpp"

@@ -40,7 +40,7 @@ Screen inspect_stdout() {
   return result;
 }
 
-// The nearest of the 6 x 6 x 6 colour cube.
+// The nearest colour of the 6 x 6 x 6 cube.
 int cube_index(Colour colour) {
   const auto level = [](int value) { return value < 48 ? 0 : value < 115 ? 1 : (value - 35) / 40; };
   return 16 + 36 * level(colour.red) + 6 * level(colour.green) + level(colour.blue);

@@ -35,13 +35,13 @@ std::string styled(Style style, std::string_view text);
 struct Colour {
   int red, green, blue;
 };
-/// From dark violet (0) to bright yellow (1), even in lightness.
+/// From dark violet (0) to bright yellow (1), with evenly increasing lightness.
 Colour heat_colour(double heat);
 std::string foreground(Colour colour);
 std::string background(Colour colour);
 std::string reset_colour();
 
-/// Columns a text takes: code points, not bytes. No escape sequences inside.
+/// The number of columns of a text: code points, not bytes. Without escape sequences.
 std::size_t text_width(std::string_view text);
 std::string pad_right(std::string_view text, std::size_t width);
 std::string pad_left(std::string_view text, std::size_t width);
@@ -53,7 +53,7 @@ std::string format_time(double ns);
 std::string format_bytes(double bytes);
 /// {0,1,2,3,9} -> "0-3,9".
 std::string index_ranges(std::vector<int> values);
-/// The first lines of a text, and how many more there are and what prints them.
+/// The first lines of a text, followed by the number of omitted lines and the option that prints them.
 std::string first_lines(const std::string& text, std::size_t most);
 /// A bar of `cells` columns, filled from the left to `fraction`, to an eighth of a column.
 std::string bar(double fraction, std::size_t cells);

@@ -1,4 +1,4 @@
-// smelt tune: races algorithms on this machine and keeps what won.
+// smelt tune: races algorithms on this machine and saves the winners.
 #include "smelt/tune.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct TuneFlags {
 
 struct TuneOutcome {
   Profile found;   ///< by this run
-  Profile merged;  ///< with what was there
+  Profile merged;  ///< including the results of the earlier profile
   double elapsed_s = 0.0;
   TuneCounts counts;
   bool interrupted = false;
@@ -41,7 +41,7 @@ struct TuneOutcome {
 
 std::atomic<int> stop_asked{0};  // lock-free, so a signal handler may write it
 
-/// The first Ctrl-C ends the tuning, what has been found is kept; the second ends the command.
+/// The first Ctrl-C ends the tuning and keeps its results; the second one ends the command.
 void ask_to_stop(int number) {
   stop_asked = 1;
   std::signal(number, SIG_DFL);
@@ -80,7 +80,7 @@ TuneOptions options_of(const TuneFlags& arguments) {
   return options;
 }
 
-/// What is in the file already, if it is a profile of this machine.
+/// The profile in the file, if it belongs to this machine.
 std::optional<Profile> known_profile(const std::string& file, const Machine& machine, bool named) {
   auto known = load_profile(file);
   if (known && known->fingerprint == machine.fingerprint) return *std::move(known);
@@ -109,7 +109,7 @@ std::vector<TuneJob> jobs_of(const TuneFlags& arguments, const Machine& machine)
   return jobs;
 }
 
-/// Jobs share the time; what one does not need, the next ones get.
+/// Jobs share the time. Time that one job does not need goes to the next ones.
 void tune_all(const std::vector<TuneJob>& jobs, const TuneFlags& arguments, const Machine& machine, TuneOptions options,
               TuneOutcome& outcome) {
   ProgressBar progress;

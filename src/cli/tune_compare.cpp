@@ -1,4 +1,4 @@
-// smelt tune --compare: whether two runs of the tuner came to the same.
+// smelt tune --compare: how far two runs of the tuner agree.
 #include <algorithm>
 #include <map>
 
@@ -39,7 +39,7 @@ FileComparison compare(const std::vector<std::string>& files) {
     fail("{} and {} are of different machines: fingerprints '{}' and '{}'", files[0], files[1], first.fingerprint,
          second.fingerprint);
   }
-  // Which recipes come to the same depends on the machine, where it is known.
+  // Which recipes are equivalent depends on the machine, if it is known.
   const auto machine = load_machine(cache_path(first.fingerprint));
   FileComparison found;
   found.cells = compare_profiles(first, second, machine && machine->has_costs() ? &*machine : nullptr);

@@ -1,10 +1,10 @@
-// Exporting: races between the algorithms that another runtime has, run in the model.
+// Exporting: races, in the model, between the algorithms of another runtime.
 //
 //   contender: the runtime's name of an algorithm + the recipe with the same steps
 //   winner:    the fastest, if it beats the runtime's default by the margin; else the default stays
 //
-// The runtimes pass messages, so every recipe goes through channels, and a message costs what the hardware
-// takes plus what the runtime's software does for each send and receive.
+// The runtimes pass messages. So every recipe goes through channels, and a message costs what the hardware takes plus
+// what the runtime's software takes for each send and receive.
 #include "smelt/export.hpp"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ Result<void> check(const Machine& machine, const Group& group, const ExportOptio
   return {};
 }
 
-/// The machine as seen through a runtime that adds `overhead_ns` to both ends of a message.
+/// The machine as a runtime sees it that adds `overhead_ns` to both ends of a message.
 Machine with_overhead(Machine machine, double overhead_ns) {
   machine.send_ns = machine.send_ns.raised_by(overhead_ns);
   machine.recv_ns = machine.recv_ns.raised_by(overhead_ns);
@@ -96,7 +96,7 @@ Result<RuntimeSettings> export_settings(const Machine& machine, const Group& gro
 namespace smelt::plan {
 namespace {
 
-/// Bisection ends where the interval is this part of the size.
+/// Bisection ends when the interval is this fraction of the size.
 constexpr std::size_t resolution = 64;
 
 Result<double> predict_barrier(const ExportTarget& job, const std::string& topology) {
@@ -109,7 +109,7 @@ Result<double> predict_barrier(const ExportTarget& job, const std::string& topol
   return plan->predicted_ns;
 }
 
-/// Times of the contenders, each asked once.
+/// Times of the contenders. Each is predicted once.
 class Stopwatch {
  public:
   Stopwatch(const ExportTarget& job, const SimulatedRace& race) : job_(job), race_(race) {}
@@ -146,17 +146,17 @@ class Stopwatch {
   std::map<std::pair<int, std::size_t>, double> times_;
 };
 
-/// Whether the recipe is there for that many ranks.
+/// Whether the recipe exists for that many ranks.
 bool fits(const RuntimeAlgorithm& contender, int ranks) {
   const std::string name = contender.recipe.substr(0, contender.recipe.find('+'));
   for (const auto& info : algorithms()) {
     if (info.name == name) return !info.power_of_two || is_power_of_two(ranks);
   }
-  return true;  // of barriers: a topology
+  return true;  // a barrier's recipe is a topology
 }
 
-/// Whether a contender beats another by the margin at this size, at half and at twice of it: what holds at one size
-/// alone comes from where lines and chunks happen to end.
+/// Whether a contender beats another by the margin at this size, at half and at twice of it. A difference at one size
+/// alone depends on where lines and chunks happen to end.
 Result<bool> beats(const ExportTarget& job, Stopwatch& watch, int contender, int standard, std::size_t bytes) {
   for (std::size_t near : {bytes, std::max<std::size_t>(1, bytes / 2), 2 * bytes}) {
     auto ns = watch.time(contender, near);
@@ -168,7 +168,7 @@ Result<bool> beats(const ExportTarget& job, Stopwatch& watch, int contender, int
   return true;
 }
 
-/// Who wins at one size.
+/// The winner at one size.
 Result<SizeRange> decide(const ExportTarget& job, const SimulatedRace& race, Stopwatch& watch, std::size_t bytes) {
   SizeRange result{.from_bytes = bytes};
   if (race.has_default) {
@@ -213,7 +213,7 @@ bool same(const SizeRange& a, const SizeRange& b) {
   return a.winner == b.winner && (a.winner >= 0 || a.standard == b.standard);
 }
 
-/// Where the winner `before`, who still won at `low`, first loses on the way to `high`: by bisection.
+/// The size between `low` and `high` at which the winner `before` first loses, by bisection.
 Result<SizeRange> first_change(const ExportTarget& job, const SimulatedRace& race, Stopwatch& watch,
                                const SizeRange& before, std::size_t low, SizeRange high) {
   while (high.from_bytes - low > std::max<std::size_t>(1, low / resolution)) {

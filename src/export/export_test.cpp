@@ -76,7 +76,7 @@ TEST(Export, NamesRuntimes) {
   EXPECT_THAT(parse_runtime("slurm").error().message, HasSubstr("openmpi, mpich"));
 }
 
-TEST(Export, RefusesWhatItCannotAnswer) {
+TEST(Export, RefusesInvalidJobs) {
   const Machine machine = machine_of(1, 4);
   const auto group = whole_machine(machine);
   EXPECT_FALSE(export_settings(machine, Group{{0}}, Runtime::openmpi));

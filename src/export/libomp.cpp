@@ -7,7 +7,7 @@
 //   tree     thread t has the children t * 2^bits + 1 .. t * 2^bits + 2^bits
 //   hyper    the k-nomial tree of radix 2^bits
 //
-// Gathering is a reduction without data, releasing a broadcast of one line. "hierarchical" follows levels that the
+// Gathering is a reduction without data. Releasing is a broadcast of one line. "hierarchical" follows levels that the
 // runtime finds for itself, and is not compared.
 #include <fmt/format.h>
 
@@ -61,7 +61,7 @@ Result<double> time_of(const ExportTarget& job, Operation operation, const Branc
   return plan->predicted_ns;
 }
 
-/// The fastest shape, or the default unless it is slower by more than the margin.
+/// The fastest shape; the default unless it is slower by more than the margin.
 Result<BranchingPattern> choose(const ExportTarget& job, Operation operation, const BranchingPattern& standard) {
   auto default_ns = time_of(job, operation, standard);
   if (!default_ns) return default_ns.error();

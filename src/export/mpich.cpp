@@ -2,10 +2,10 @@
 //
 //   {"collective=bcast": {"comm_type=intra": {"comm_size<4": {...}, "comm_size<=4": {...}, "comm_size=any": {...}}}}
 //
-// A key is a condition, its value what to look at where it holds, the next key what to look at where it does not;
-// a leaf is {"algorithm=NAME": {}}. The file replaces MPICH's own selection as a whole, so everything that is not
-// ours is its default. Builds with the shared-memory device ask another file first, for four operations: whether to
-// use the device's own algorithm (release_gather: through shared memory) or to go on to the first file.
+// A key is a condition. If it holds, its value is evaluated, and otherwise the next key. A leaf is {"algorithm=NAME":
+// {}}. The file replaces MPICH's own selection completely, so it contains MPICH's defaults for everything that is not
+// decided here. Builds with the shared-memory device first ask another file, for four operations: whether to use the
+// device's own algorithm (release_gather: through shared memory) or to continue with the first file.
 #include "export/mpich.hpp"
 
 #include <fmt/format.h>
@@ -63,7 +63,7 @@ Node default_tree() {
   return tree;
 }
 
-/// "name<=12" or "name<12" with that name: the first value that it does not hold for.
+/// The first value for which "name<=12" or "name<12" does not hold; 0 if the condition is about another name.
 std::size_t limit_of(std::string_view condition, std::string_view name) {
   if (!condition.starts_with(name) || condition.size() <= name.size() || condition[name.size()] != '<') return 0;
   condition.remove_prefix(name.size() + 1);
@@ -74,7 +74,7 @@ std::size_t limit_of(std::string_view condition, std::string_view name) {
   return value + (inclusive ? 1 : 0);
 }
 
-/// Whether it holds for a built-in operator, other buffers, and at least as many elements as ranks.
+/// Whether the condition holds for a built-in operator, different buffers, and at least as many elements as ranks.
 bool holds(std::string_view condition, int ranks, std::size_t bytes) {
   const auto size = static_cast<std::size_t>(ranks);
   if (const auto limit = limit_of(condition, "comm_size")) return size < limit;
@@ -102,7 +102,7 @@ std::string_view default_algorithm(std::string_view collective, int ranks, std::
 struct SelectionCase {
   const char* collective;
   Operation operation;
-  const char* size_key;  ///< the size that MPICH can ask for
+  const char* size_key;  ///< MPICH's name of the size
   std::size_t size_blocks(int ranks) const {
     return std::string_view(size_key) == "total_msg_size" ? static_cast<std::size_t>(ranks) : 1;
   }
@@ -158,7 +158,7 @@ SimulatedRace make_race(const SelectionCase& collective, int ranks) {
   return race;
 }
 
-/// Reduce-scatter first needs an element per rank and a built-in operator.
+/// Reduce-scatter requires an element per rank and a built-in operator.
 std::vector<Node> chosen_nodes(Operation operation, const std::vector<RuntimeAlgorithm>& list, int winner) {
   const Node algorithm = leaf("MPIR_" + list[static_cast<std::size_t>(winner)].name);
   const bool reduces = operation == Operation::allreduce || operation == Operation::reduce;
@@ -168,7 +168,7 @@ std::vector<Node> chosen_nodes(Operation operation, const std::vector<RuntimeAlg
           Node{"is_op_built_in=no", {general}}};
 }
 
-/// What holds for exactly `ranks` ranks; `keep` is what MPICH has.
+/// The selection for exactly `ranks` ranks. `keep` is MPICH's own.
 std::vector<Node> sized_nodes(const SelectionCase& collective, const SimulatedRace& race,
                               const std::vector<SizeRange>& ranges, int ranks, const std::vector<Node>& keep) {
   std::vector<Node> nodes;
@@ -237,7 +237,8 @@ SimulatedRace device_race(const Device& device) {
 
 Node device_leaf(const Device& device, int winner) {
   const Node own = leaf(shared(device));
-  // The file has no name for going on. A case that no line covers does: this one, as all are single-threaded here.
+  // The file format has no name for "continue". A case that no line covers continues. This condition never holds here,
+  // since all programs are single-threaded.
   return winner < 0 ? own : Node{"is_multi_threaded=yes", {own}};
 }
 

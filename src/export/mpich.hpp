@@ -1,4 +1,4 @@
-// MPICH's selection of algorithms, as its selection files spell it.
+// MPICH's selection of algorithms, in the terms of its selection files.
 #pragma once
 
 #include <string_view>

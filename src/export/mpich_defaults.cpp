@@ -1,5 +1,5 @@
-// What MPICH 4.0 decides by itself, collective by collective, first match first. A selection file replaces all of
-// this: a collective that it leaves out, or a case that no line covers, ends the program in an assertion.
+// MPICH 4.0's own selection, collective by collective; the first match counts. A selection file replaces all of it. A
+// collective that the file leaves out, or a case that no line covers, ends the program in an assertion.
 #include "export/mpich.hpp"
 
 namespace smelt::plan {

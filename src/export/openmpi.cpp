@@ -3,12 +3,13 @@
 //   number of operations, then per operation:  its id, number of communicator sizes, then per communicator size:
 //   ranks, number of rules, then per rule:     from bytes, algorithm, fan-out (0: its own), segment bytes (0: none)
 //
-// A communicator takes the rules of the largest size that is not above its own, a message those of the largest
-// "from bytes". Algorithm 0 is Open MPI's own decision. Bytes are of the vector, or of all ranks' blocks together.
+// A communicator uses the rules of the largest size that is not above its own. A message uses the rule with the largest
+// "from bytes" that is not above its size. Algorithm 0 is Open MPI's own decision. Bytes are those of the vector, or of
+// all ranks' blocks together.
 //
-// Rules apply to every operator, so reductions get only algorithms that are right for operators that do not
-// commute, or that look themselves. Gather and scatter get none: Open MPI looks their rules up with arguments that
-// mean something at the root alone (or at all but the root), and ranks could disagree.
+// Rules apply to every operator. So reductions get only algorithms that are correct for operators that do not commute,
+// or that check it themselves. Gather and scatter get no rules: Open MPI looks them up with arguments that are
+// significant on the root alone (or everywhere but on the root), so ranks could disagree.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -34,7 +35,7 @@ struct OperationDefault {
   std::vector<RanksDefault> ranks;
 };
 
-/// What Open MPI 4.1 decides by itself, for operators that commute and fewer than 1024 ranks. Bytes of the vector,
+/// Open MPI 4.1's own decisions, for operators that commute and fewer than 1024 ranks. Bytes are those of the vector,
 /// or of one rank's block.
 const std::vector<OperationDefault>& defaults() {
   static const std::vector<OperationDefault> table = {
@@ -163,15 +164,15 @@ std::vector<RuntimeAlgorithm> contenders(Operation operation, int ranks) {
       std::vector<RuntimeAlgorithm> list = {{"bruck", 2, "allgather_bruck+channels"},
                                             {"ring", 4, "allgather_ring+channels"}};
       if (doubles) list.push_back({"recursive_doubling", 3, "allgather_recursive_doubling+channels"});
-      // Of other sizes Open MPI runs Bruck's algorithm in its place.
+      // Open MPI replaces it by Bruck's algorithm for other sizes.
       if (!doubles) list.push_back({"recursive_doubling", 3, "allgather_bruck+channels", false});
-      // Of an odd number of ranks Open MPI runs the ring in its place.
+      // Open MPI replaces it by the ring for an odd number of ranks.
       list.push_back({"neighbor_exchange", 5, "allgather_neighbour_exchange+channels", ranks % 2 == 0});
       if (ranks == 2) list.push_back({"two_proc", 6, "allgather_recursive_doubling+channels", false});
       return list;
     }
     case Operation::alltoall:
-      // Those that post everything at once move the same messages as the pairwise one.
+      // Algorithms that post everything at once move the same messages as the pairwise one.
       return {{"linear", 1, "alltoall_pairwise+channels", false},
               {"pairwise", 2, "alltoall_pairwise+channels"},
               {"modified_bruck", 3, "alltoall_bruck+channels"},
@@ -207,7 +208,7 @@ SimulatedRace make_race(Operation operation, int ranks) {
   return race;
 }
 
-/// The rules of one operation; neighbours that say the same are one.
+/// The rules of one operation. Equal neighbours become one rule.
 std::string format_operation(const Tuned& tuned, const SimulatedRace& race, const std::vector<SizeRange>& ranges,
                              int ranks) {
   std::string rules;

@@ -2,9 +2,9 @@
 //
 //   UCC_TL_UCP_TUNE = section#section...      section = operation:sizes:team:score:@algorithm
 //
-// Sizes are "0-4k" and "4k-inf", of the vector or of all ranks' blocks together; team is "[4-4]" for four ranks;
-// score "inf" beats everything else. Which algorithm UCC takes by itself differs between versions, so every size up to
-// the longest is decided here. Grammar: UCC user guide, section on scores and tuning.
+// Sizes are "0-4k" and "4k-inf", of the vector or of all ranks' blocks together. The team is "[4-4]" for four ranks.
+// The score "inf" beats everything else. UCC's own choice differs between versions, so every size up to the longest is
+// decided here. Grammar: UCC user guide, section on scores and tuning.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

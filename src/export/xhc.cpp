@@ -3,7 +3,7 @@
 //   OMPI_MCA_coll_xhc_hierarchy=numa,socket    levels from the innermost; none: "flat"
 //   OMPI_MCA_coll_xhc_chunk_size=65536         bytes that go from level to level at a time
 //
-// A level pays when messages inside its parts are cheaper than messages that cross them, by the margin.
+// A level is used if messages inside its parts are cheaper than messages between them, by the margin.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -23,14 +23,14 @@ struct LocalityLevel {
 };
 constexpr LocalityLevel levels[] = {{"l3", &Pu::l3}, {"numa", &Pu::numa_node}, {"socket", &Pu::package}};
 
-/// Ranks' parts of a level.
+/// The part of a level that each rank is in.
 std::vector<int> parts(const ExportTarget& job, const LocalityLevel& level) {
   std::vector<int> list;
   for (int pu : job.group.pus) list.push_back(job.machine.pus[static_cast<std::size_t>(pu)].*level.part);
   return list;
 }
 
-/// Mean time of a message between ranks of the same part, and of different ones.
+/// Mean time of a message between ranks of the same part, and between ranks of different parts.
 struct LocalityCosts {
   double inside_ns = 0.0, across_ns = 0.0;
 };
@@ -53,7 +53,7 @@ LocalityCosts contrast(const ExportTarget& job, const std::vector<int>& part) {
   return {inside / static_cast<double>(insides), across / static_cast<double>(acrosses)};
 }
 
-/// The same division under other numbers: compared by the first rank of each rank's part.
+/// The division with parts renumbered by their first rank, so that equal divisions compare equal.
 std::vector<std::size_t> canonical(const std::vector<int>& part) {
   std::vector<std::size_t> firsts;
   for (int each : part) {
@@ -76,7 +76,7 @@ std::vector<std::string> useful_levels(const ExportTarget& job) {
   return names;
 }
 
-/// The chunk that a long broadcast goes fastest with.
+/// The chunk size with which a long broadcast is fastest.
 Result<std::size_t> best_chunk(const ExportTarget& job) {
   std::size_t best = 16384;
   double best_ns = std::numeric_limits<double>::max();

@@ -356,8 +356,8 @@ Machine with_costs_by_class(Machine machine, double noise) {
     if (auto classes = CostsByClass::of(matrix, places, noise)) matrix = Matrix(std::move(classes));
   };
   for (auto* matrix : {&machine.send_ns, &machine.recv_ns}) condense(*matrix);
-  for (auto* matrix :
-       {&machine.rtt_ns, &machine.propagation_ns, &machine.exchange_ns, &machine.send_spread, &machine.recv_spread}) {
+  for (auto* matrix : {&machine.rtt_ns, &machine.propagation_ns, &machine.exchange_ns, &machine.send_gap_ns,
+                       &machine.recv_gap_ns, &machine.send_spread, &machine.recv_spread}) {
     if (*matrix) condense(**matrix);
   }
   if (!machine.copy) return machine;

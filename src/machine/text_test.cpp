@@ -132,7 +132,7 @@ TEST(Text, LinesAreThoseThatWereWritten) {
   }
 }
 
-TEST(Text, ByteOrderMarksOfTheWholeFileAlone) {
+TEST(Text, ByteOrderMarksCountAtTheBeginningOnly) {
   using namespace std::string_literals;
   using Lines = std::vector<std::string>;
   EXPECT_EQ(lines_of("\xef\xbb\xbf"), Lines{});

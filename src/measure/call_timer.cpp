@@ -35,6 +35,8 @@ std::optional<Machine> fastest_pair(const Machine& machine) {
   pair.recv_ns = part_of(machine.recv_ns);
   if (machine.propagation_ns) pair.propagation_ns = part_of(*machine.propagation_ns);
   pair.exchange_ns = part_of(*machine.exchange_ns);
+  if (machine.send_gap_ns) pair.send_gap_ns = part_of(*machine.send_gap_ns);
+  if (machine.recv_gap_ns) pair.recv_gap_ns = part_of(*machine.recv_gap_ns);
   return pair;
 }
 

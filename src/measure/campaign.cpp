@@ -16,6 +16,7 @@ namespace {
 constexpr double least_cost_ns = 0.1;
 
 constexpr int burst_channels = 16;
+constexpr std::size_t send_buffered = 4;            // sends of a burst that a store buffer may hide
 constexpr std::size_t first_samples_per_class = 3;  // a representative and two to check it by
 constexpr double precision_ns = 0.5;                // a cost need not be known better: the clock cannot tell
 constexpr double progress_every_s = 0.2;
@@ -71,6 +72,7 @@ class MeasurementCampaign {
         classes_(topology.pus, affordable_pairs(0.5) / first_samples_per_class) {}
 
   Result<Machine> run() {
+    if (auto done = measure_pu(); !done) return done.error();
     if (machine_.size() > 1) {
       if (auto done = measure_bursts(); !done) return done.error();
       const bool everything = pair_count() <= static_cast<double>(affordable_pairs(0.8));
@@ -101,31 +103,53 @@ class MeasurementCampaign {
     return static_cast<std::size_t>(share * left / visit_s);
   }
 
+  /// What a PU does alone: looks at empty channels, and switches between threads. Without time for it, it is unknown.
+  Result<void> measure_pu() {
+    const auto polls = timer_.time_polls(0, burst_channels);
+    if (!polls) return polls.error();
+    machine_.poll_ns = *polls;
+    const auto turn = timer_.time_switch(0, timer_.now_s() + 0.1 * (deadline_s_ - start_s_));
+    if (!turn && turn.error().status != Status::timed_out) return turn.error();
+    if (turn) machine_.switch_ns = *turn;
+    return {};
+  }
+
   Result<void> measure_bursts() {
-    std::vector<int> receivers;
     const int n = static_cast<int>(machine_.size());
-    // Spread over the machine: every stride-th PU, none of them the sender.
+    // Spread over the machine: every stride-th PU, none of them the one at the other end.
     const int threads = std::min(n - 1, burst_channels);
     for (int t = 0; t < threads; ++t)
-      receivers.push_back(1 + static_cast<int>(static_cast<long>(t) * (n - 1) / threads));
+      burst_pus_.push_back(1 + static_cast<int>(static_cast<long>(t) * (n - 1) / threads));
+    auto sends = burst([&](double last_s) { return timer_.time_burst(0, burst_pus_, burst_channels, last_s); });
+    if (!sends) return sends.error();
+    machine_.send_burst_ns = std::move(*sends);
+    auto receives =
+        burst([&](double last_s) { return timer_.time_receive_burst(0, burst_pus_, burst_channels, last_s); });
+    if (!receives) return receives.error();
+    machine_.recv_burst_ns = std::move(*receives);
+    return {};
+  }
+
+  /// The cost of each message of a burst, from rounds that take the time at which they must end; none without time.
+  template <class TimeRound>
+  Result<std::vector<double>> burst(TimeRound&& time_round) {
     const double budget_s = 0.1 * (deadline_s_ - start_s_);
     const double last_s = timer_.now_s() + budget_s;  // for a first round on a busy machine
     const double end_s = timer_.now_s() + std::min(effort_.burst_s, budget_s);
     std::vector<std::vector<double>> totals(burst_channels);
     while (timer_.now_s() < end_s) {
       progress_.report("bursts", 0.0);
-      const auto round = timer_.time_burst(0, receivers, burst_channels, last_s);
+      const auto round = time_round(last_s);
       if (!round) {
         if (round.error().status != Status::timed_out) return round.error();
         break;
       }
       for (std::size_t k = 0; k < totals.size(); ++k) totals[k].push_back((*round)[k]);
     }
-    if (totals[0].empty()) return {};
+    if (totals[0].empty()) return std::vector<double>();
     std::vector<double> medians;
     for (auto& one : totals) medians.push_back(quantile_of_sorted(without_outliers(std::move(one)), 0.5));
-    machine_.send_burst_ns = burst_costs(medians);
-    return {};
+    return burst_costs(medians);
   }
 
   /// Times some rounds of a pair. Returns whether the pair needs no more of them.
@@ -236,6 +260,30 @@ class MeasurementCampaign {
       }
     }
     if (own_costs_ && static_cast<double>(series_.size()) < pair_count()) machine_.method = "measured-by-class";
+    fill_in_gaps();
+  }
+
+  /// Gaps were measured from and to one PU. Other pairs have that share of their own costs.
+  void fill_in_gaps() {
+    machine_.send_gap_ns = gaps(machine_.send_burst_ns, send_buffered, machine_.send_ns, true);
+    machine_.recv_gap_ns = gaps(machine_.recv_burst_ns, 1, machine_.recv_ns, false);
+  }
+
+  std::optional<Matrix> gaps(const std::vector<double>& burst, std::size_t first, const Matrix& costs,
+                             bool sends) const {
+    if (burst.size() <= first) return std::nullopt;
+    double gap = 0.0, whole = 0.0;
+    for (std::size_t k = first; k < burst.size(); ++k) gap += burst[k] / static_cast<double>(burst.size() - first);
+    for (const int pu : burst_pus_) {
+      const auto other = static_cast<std::size_t>(pu);
+      whole += (sends ? costs(0, other) : costs(other, 0)) / static_cast<double>(burst_pus_.size());
+    }
+    const double share = sends ? std::max(1.0, gap / whole) : gap / whole;
+    Matrix all(costs.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (std::size_t j = 0; j < all.size(); ++j) all(i, j) = share * costs(i, j);
+    }
+    return all;
   }
 
   void set_one_way(std::size_t i, std::size_t j, const PairCosts& costs) {
@@ -262,6 +310,7 @@ class MeasurementCampaign {
   int visits_ = 0;
   PairClasses classes_;
   std::map<std::pair<int, int>, PairSeries> series_;
+  std::vector<int> burst_pus_;  ///< the other ends of bursts from and to PU 0
   bool own_costs_ = false;
   bool by_class_ = false;
 };

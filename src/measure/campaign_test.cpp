@@ -64,6 +64,28 @@ class FakeTimer : public PairTimer {
     return totals;
   }
 
+  /// The first costs 30 ns, each that waits behind it 4.
+  Result<std::vector<double>> time_receive_burst(int receiver, std::span<const int> senders, int channels,
+                                                 double deadline_s) override {
+    for (const int sender : senders) EXPECT_NE(sender, receiver);
+    if (now_ + round_s > deadline_s) return Error{Status::timed_out, "late"};
+    now_ += round_s;
+    std::vector<double> totals;
+    for (int k = 0; k < channels; ++k) totals.push_back(30.0 + 4.0 * k + 0.1 * normal_(random_));
+    return totals;
+  }
+
+  Result<std::vector<double>> time_polls(int, int channels) override {
+    std::vector<double> costs;
+    for (int count = 1; count <= channels; count *= 2) costs.push_back(2.0 * count);
+    return costs;
+  }
+
+  Result<double> time_switch(int, double deadline_s) override {
+    if (now_ + round_s > deadline_s) return Error{Status::timed_out, "late"};
+    return 1500.0;
+  }
+
   std::size_t pairs_timed() const { return timed_.size(); }
 
   double round_s = 0.0007;
@@ -158,6 +180,36 @@ TEST(MeasurementCampaign, BurstShowsTheWriteBuffer) {
   ASSERT_TRUE(measured);
   ASSERT_EQ(measured->send_burst_ns.size(), 16u);
   for (std::size_t k = 0; k < 16; ++k) EXPECT_NEAR(measured->send_burst_ns[k], k < 8 ? 5.0 : 25.0, 1.0) << k;
+}
+
+TEST(MeasurementCampaign, BurstsGiveGapsOfAllPairs) {
+  SynthSpec spec;
+  spec.packages = 2;
+  spec.cores = 3;
+  const auto truth = truth_of(spec);
+  FakeTimer timer(truth);
+  const auto measured = run_campaign(without_costs(truth), timer, {});
+  ASSERT_TRUE(measured);
+  ASSERT_EQ(measured->recv_burst_ns.size(), 16u);
+  for (std::size_t k = 0; k < 16; ++k) EXPECT_NEAR(measured->recv_burst_ns[k], k == 0 ? 30.0 : 4.0, 1.0) << k;
+  ASSERT_TRUE(measured->send_gap_ns && measured->recv_gap_ns);
+  double send = 0.0, recv = 0.0, send_gap = 0.0, recv_gap = 0.0;  // sums over the pairs of the bursts
+  for (std::size_t other = 1; other < 6; ++other) {
+    send += measured->send_ns(0, other);
+    recv += measured->recv_ns(other, 0);
+    send_gap += (*measured->send_gap_ns)(0, other);
+    recv_gap += (*measured->recv_gap_ns)(other, 0);
+  }
+  EXPECT_NEAR(recv_gap / 5, 4.0, 0.2);
+  EXPECT_NEAR(send_gap / 5, std::max(send / 5, (4 * 5.0 + 8 * 25.0) / 12), 0.5);
+  for (std::size_t i = 0; i < 6; ++i) {
+    for (std::size_t j = 0; j < 6; ++j) {
+      EXPECT_NEAR((*measured->recv_gap_ns)(i, j), measured->recv_ns(i, j) * recv_gap / recv, 1e-9);
+      EXPECT_NEAR((*measured->send_gap_ns)(i, j), measured->send_ns(i, j) * send_gap / send, 1e-9);
+    }
+  }
+  EXPECT_EQ(measured->poll_ns, (std::vector<double>{2, 4, 8, 16, 32}));
+  EXPECT_EQ(measured->switch_ns, 1500.0);
 }
 
 TEST(MeasurementCampaign, LargeMachineByClassWithinTheBudget) {
@@ -273,6 +325,8 @@ TEST(MeasurementCampaign, OnePu) {
   EXPECT_EQ(*measured->exchange_ns, Matrix(1));
   EXPECT_EQ(measured->method, "measured");
   EXPECT_TRUE(measured->has_costs());
+  EXPECT_FALSE(measured->send_gap_ns || measured->recv_gap_ns);
+  EXPECT_EQ(measured->switch_ns, 1500.0) << "ranks may share it";
 }
 
 TEST(MeasurementCampaign, QuickTakesATenth) {

@@ -44,6 +44,10 @@ class ChannelTimer : public PairTimer {
   Result<Round> time_pair(int a, int b, double deadline_s) override;
   Result<std::vector<double>> time_burst(int sender, std::span<const int> receivers, int channels,
                                          double deadline_s) override;
+  Result<std::vector<double>> time_receive_burst(int receiver, std::span<const int> senders, int channels,
+                                                 double deadline_s) override;
+  Result<std::vector<double>> time_polls(int receiver, int channels) override;
+  Result<double> time_switch(int pu, double deadline_s) override;
 
  private:
   /// Zeroed memory for a channel to a receiver on that PU, at a random place. Taken back by release_all().

@@ -70,6 +70,15 @@ void expect_sane(const Machine& machine) {
   // Without bursts where other processes left no time for a whole round.
   EXPECT_THAT(machine.send_burst_ns.size(), testing::AnyOf(0u, n > 1 ? 16u : 0u));
   EXPECT_THAT(machine.send_burst_ns, testing::Each(testing::Ge(0.0)));
+  EXPECT_THAT(machine.recv_burst_ns.size(), testing::AnyOf(0u, n > 1 ? 16u : 0u));
+  EXPECT_THAT(machine.recv_burst_ns, testing::Each(testing::Ge(0.0)));
+  EXPECT_EQ(machine.send_gap_ns.has_value(), !machine.send_burst_ns.empty());
+  EXPECT_EQ(machine.recv_gap_ns.has_value(), !machine.recv_burst_ns.empty());
+  EXPECT_EQ(machine.poll_ns.size(), 5u);
+  EXPECT_THAT(machine.poll_ns, testing::Each(testing::Ge(0.0)));
+  if (machine.switch_ns) {
+    EXPECT_GT(*machine.switch_ns, 0.0);
+  }
   expect_sane_copies(machine);
   // Nor is this there then.
   if (machine.call_ns) {

@@ -65,6 +65,17 @@ class PairTimer {
   /// Errors as time_pair.
   virtual Result<std::vector<double>> time_burst(int sender, std::span<const int> receivers, int channels,
                                                  double deadline_s) = 0;
+
+  /// Times the receives of 1, 2, ... `channels` messages that wait in distinct channels, sent from `senders` (PUs other
+  /// than the receiver's). Element k: nanoseconds of k + 1 receives. Errors as time_pair.
+  virtual Result<std::vector<double>> time_receive_burst(int receiver, std::span<const int> senders, int channels,
+                                                         double deadline_s) = 0;
+
+  /// Times one look at each of 1, 2, 4, ... `channels` channels without messages, in nanoseconds. Cost: a millisecond.
+  virtual Result<std::vector<double>> time_polls(int receiver, int channels) = 0;
+
+  /// Times a switch between two threads of a PU that send each other messages. Errors as time_pair.
+  virtual Result<double> time_switch(int pu, double deadline_s) = 0;
 };
 
 }  // namespace smelt::measure

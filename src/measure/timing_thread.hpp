@@ -45,8 +45,8 @@ class StopFlag {
   }
 
   /// A waiter of the kind that communicators use, which gives up with this.
-  Waiter make_waiter() noexcept {
-    Waiter waiter(WaitConfig{});
+  Waiter make_waiter(double ranks_per_pu = 1.0) noexcept {
+    Waiter waiter(WaitConfig{.ranks_per_pu = ranks_per_pu});
     waiter.set_interrupt([](void* self) { return static_cast<StopFlag*>(self)->check(); }, this);
     return waiter;
   }

@@ -6,60 +6,21 @@
 
 #include "base/error.hpp"
 #include "plan/simulator/simulate.hpp"
-#include "plan/trees/builders.hpp"
+#include "plan/trees/rule.hpp"
 
 namespace smelt::plan {
 
 namespace {
 
-/// A rule for trees: what users are told of it, and the tree of one direction. Rules that use costs choose the root if
-/// it is free; the others start at rank 0.
-struct TreeRule {
-  TopologyInfo info;
-  Tree (*build)(Problem& problem, Direction direction, const TopologyName& topology, int root);
+const TreeRule* const registered[] = {
+#define TREE_RULE(name) &rules::name,
+#include "plan/trees/registry.def"
+#undef TREE_RULE
 };
 
-Tree published_adaptive(Problem& problem, Direction direction, int root) {
-  return adaptive_tree(problem.ranks(), problem.table(direction), root);
-}
-
-// A new rule is a row here; textbook ones come first.
-const std::vector<TreeRule>& tree_rules() {
-  using Name = const TopologyName&;
-  static const std::vector<TreeRule> rules = {
-      {{"sequential", "the root sends to every rank (star)", false},
-       [](Problem& p, Direction, Name, int root) { return sequential_tree(p.size(), root); }},
-      {{"binary", "rank i sends to 2i+1 and 2i+2", false},
-       [](Problem& p, Direction, Name, int root) { return binary_tree(p.size(), root); }},
-      {{"fibonacci", "unbalanced binary tree: left subtrees are one order larger", false},
-       [](Problem& p, Direction, Name, int root) { return fibonacci_tree(p.size(), root); }},
-      {{"k-nomial", "binomial tree and its generalization; k-nomial:K sets the radix (default 2)", false},
-       [](Problem& p, Direction, Name name, int root) { return k_nomial_tree(p.size(), root, name.radix); }},
-      {{"chain", "every rank sends to the next", false},
-       [](Problem& p, Direction, Name, int root) { return chain_tree(p.size(), root); }},
-      {{"cluster", "binary tree between NUMA nodes, sequential within", false},
-       [](Problem& p, Direction, Name, int root) { return cluster_tree(p.ranks(), root, false); }},
-      {{"cluster-binary", "binary tree between NUMA nodes, binary within", false},
-       [](Problem& p, Direction, Name, int root) { return cluster_tree(p.ranks(), root, true); }},
-      {{"mst", "minimum spanning tree (Prim)", true},
-       [](Problem& p, Direction d, Name, int root) { return prim_tree(p.table(d), root, false); }},
-      {{"stream", "shortest paths over the fastest links: for long messages in chunks", true},
-       [](Problem& p, Direction d, Name, int root) { return stream_tree(p.table(d), root); }},
-      {{"bad", "spanning tree on inverted costs: how much a tree matters", true},
-       [](Problem& p, Direction d, Name, int root) { return prim_tree(p.table(d), root, true); }},
-      {{"adaptive", "the adaptive tree as published, sends in its own order", true},
-       [](Problem& p, Direction d, Name, int root) { return published_adaptive(p, d, root); }},
-      {{"adaptive-optimized", "the adaptive tree after reorder and shuffle", true},
-       [](Problem& p, Direction d, Name, int root) {
-         return optimize_adaptive(p.table(d), published_adaptive(p, d, root));
-       }},
-  };
-  return rules;
-}
-
 const TreeRule& rule_of(const std::string& name) {
-  return *std::find_if(tree_rules().begin(), tree_rules().end(),
-                       [&](const auto& rule) { return rule.info.name == name; });
+  return **std::find_if(std::begin(registered), std::end(registered),
+                        [&](const TreeRule* rule) { return rule->name == name; });
 }
 
 // The reduction of a two-phase commit starts at each rank when its part of the broadcast is over.
@@ -67,7 +28,10 @@ double two_phase_time(Problem& problem, Solution& solution, bool keep_order) {
   const DirectedCosts down = problem.exact(Direction::broadcast), up = problem.exact(Direction::reduce);
   const double broadcast =
       keep_order ? tree_time(down, *solution.broadcast_tree) : order_sends(down, *solution.broadcast_tree);
-  if (keep_order) return 0.0;
+  if (keep_order || problem.ranks().has_gaps()) {  // the simulator says, see finish()
+    if (!keep_order) order_sends(up, *solution.reduce_tree, schedule(down, *solution.broadcast_tree).idle);
+    return 0.0;
+  }
   return order_sends(up, *solution.reduce_tree, schedule(down, *solution.broadcast_tree).idle) + broadcast;
 }
 
@@ -75,7 +39,7 @@ double two_phase_time(Problem& problem, Solution& solution, bool keep_order) {
 
 std::vector<TopologyInfo> tree_topologies() {
   std::vector<TopologyInfo> list;
-  for (const TreeRule& rule : tree_rules()) list.push_back(rule.info);
+  for (const TreeRule* rule : registered) list.push_back({rule->name, rule->description, rule->uses_costs});
   return list;
 }
 
@@ -98,19 +62,6 @@ Result<TopologyName> parse_topology(std::string_view text) {
                       text);
   }
   return parsed;
-}
-
-const CostTable& Problem::table(Direction direction) {
-  auto& table = tables_[direction == Direction::broadcast ? 0 : 1];
-  if (!table) table.emplace(exact(direction));
-  return *table;
-}
-
-int Problem::cheapest_root() {
-  if (!cheapest_root_) {
-    cheapest_root_ = cheapest_sender(table(broadcasts(operation_) ? Direction::broadcast : Direction::reduce));
-  }
-  return *cheapest_root_;
 }
 
 bool has_dissemination(Operation operation) noexcept {
@@ -165,7 +116,8 @@ void finish(Problem& problem, Solution& solution, bool completion, bool keep_ord
     add(Direction::broadcast, solution.broadcast_tree);
   }
   const bool unknown =
-      !has_trees || exchanged || completion || (keep_order && problem.operation() == Operation::two_phase_commit);
+      !has_trees || exchanged || completion ||
+      ((keep_order || problem.ranks().has_gaps()) && problem.operation() == Operation::two_phase_commit);
   if (!unknown) return;
   const auto plan = plan_messages(problem, problem.ranks().group(), solution, completion);
   if (plan) solution.time_ns = plan->predicted_ns;
@@ -178,10 +130,11 @@ Solution build_by_rule(Problem& problem, const TopologyName& topology, std::opti
   if (topology.name != "dissemination") {
     const Operation operation = problem.operation();
     const TreeRule& rule = rule_of(topology.name);
-    if (!root && rule.info.uses_costs) root = problem.cheapest_root();
+    if (!root && rule.uses_costs) root = rule.published ? problem.published_root() : problem.cheapest_root();
     const int start = root.value_or(0);
-    if (reduces(operation)) solution.reduce_tree = rule.build(problem, Direction::reduce, topology, start);
-    if (broadcasts(operation)) solution.broadcast_tree = rule.build(problem, Direction::broadcast, topology, start);
+    if (reduces(operation)) solution.reduce_tree = rule.build(problem, Direction::reduce, topology.radix, start);
+    if (broadcasts(operation))
+      solution.broadcast_tree = rule.build(problem, Direction::broadcast, topology.radix, start);
   }
   finish(problem, solution, completion, topology.name == "adaptive");
   return solution;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plan/schedule/steps.hpp"
-#include "plan/trees/costs.hpp"
+#include "plan/trees/problem.hpp"
 
 namespace smelt::plan {
 
@@ -19,30 +19,6 @@ struct TopologyName {
 
 /// Errors: unknown name, radix where there is none or below 2.
 Result<TopologyName> parse_topology(std::string_view text);
-
-/// What one planning works on. The tables are made when first used.
-class Problem {
- public:
-  Problem(const Machine& machine, const Group& group, Operation operation)
-      : ranks_(machine, group), operation_(operation) {}
-  Problem(const Problem&) = delete;
-  Problem& operator=(const Problem&) = delete;
-
-  int size() const noexcept { return ranks_.size(); }
-  Operation operation() const noexcept { return operation_; }
-  const RankCosts& ranks() const noexcept { return ranks_; }
-  DirectedCosts exact(Direction direction) const { return {ranks_, direction}; }
-  const CostTable& table(Direction direction);
-  /// The root of a topology that chooses one by cost: the cheapest sender of the broadcast, or of the
-  /// reduction where there is no broadcast.
-  int cheapest_root();
-
- private:
-  RankCosts ranks_;
-  Operation operation_;
-  std::optional<CostTable> tables_[2];
-  std::optional<int> cheapest_root_;
-};
 
 /// The trees of an operation and what they take.
 struct Solution {

@@ -61,14 +61,34 @@ inline Machine uniform_machine(int n, double send, double recv, int nodes = 1) {
   return machine;
 }
 
+/// What a lone message takes.
+inline double message_ns(const Machine& m, int from, int to) {
+  return m.send_ns(from, to) + (m.propagation_ns ? (*m.propagation_ns)(from, to) : 0.0) + m.recv_ns(from, to);
+}
+
+/// The machine with gaps: between sends up to the whole message, between receives a part of the receive.
+inline Machine with_gaps(Machine m, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> share(0.05, 1.0);
+  m.send_gap_ns = m.recv_gap_ns = Matrix(m.size());
+  for (int i = 0; i < static_cast<int>(m.size()); ++i) {
+    for (int j = 0; j < static_cast<int>(m.size()); ++j) {
+      if (i == j) continue;
+      (*m.send_gap_ns)(i, j) = m.send_ns(i, j) + share(random) * (message_ns(m, i, j) - m.send_ns(i, j));
+      (*m.recv_gap_ns)(i, j) = share(random) * m.recv_ns(i, j);
+    }
+  }
+  return m;
+}
+
 /// Arrival times by the recursive formula of the model, written down once more.
 inline std::vector<double> arrivals(const Machine& m, const Tree& tree) {
   std::vector<double> at(tree.children.size(), 0.0);
   std::function<void(int)> visit = [&](int p) {
     double sent = at[p];
     for (const int c : tree.children[p]) {
-      sent += m.send_ns(p, c);
-      at[c] = sent + (m.propagation_ns ? (*m.propagation_ns)(p, c) : 0.0) + m.recv_ns(p, c);
+      at[c] = sent + message_ns(m, p, c);
+      sent += m.send_gap_ns ? (*m.send_gap_ns)(p, c) : m.send_ns(p, c);
       visit(c);
     }
   };
@@ -91,6 +111,8 @@ inline Machine transposed(const Machine& m) {
       if (m.propagation_ns) (*t.propagation_ns)(i, j) = (*m.propagation_ns)(j, i);
     }
   }
+  t.send_gap_ns = m.recv_gap_ns ? std::optional(m.recv_gap_ns->transposed()) : std::nullopt;
+  t.recv_gap_ns = m.send_gap_ns ? std::optional(m.send_gap_ns->transposed()) : std::nullopt;
   return t;
 }
 

@@ -22,7 +22,7 @@ Result<void> check(const Machine& machine, const Group& group) {
   const std::size_t n = machine.size();
   const auto fits = [n](const std::optional<Matrix>& matrix) { return !matrix || matrix->size() == n; };
   if (!machine.has_costs() || machine.recv_ns.size() != n || !fits(machine.propagation_ns) ||
-      !fits(machine.exchange_ns)) {
+      !fits(machine.exchange_ns) || !fits(machine.send_gap_ns) || !fits(machine.recv_gap_ns)) {
     return make_error(Status::invalid_argument, "machine '{}' has no costs for its {} PUs: measure or import it first",
                       machine.name, n);
   }

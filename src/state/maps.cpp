@@ -10,10 +10,10 @@ constexpr auto linearizable = Consistency::linearizable;
 constexpr auto sequential = Consistency::sequential;
 
 const MapDefinition all_maps[] = {
-    {{"part_simple", "keys divided among servers; each operation asks one", linearizable, true, Faults::crash, false},
+    {{"part_simple", "keys divided among servers; each operation asks one", linearizable, true, Faults::none, false},
      part_simple_costs},
     {{"part_caching", "part_simple with copies at the clients, which updates invalidate", linearizable, true,
-      Faults::crash, true},
+      Faults::none, true},
      part_caching_costs},
     {{"rep_remote", "replicas at all clients; lookups ask a sequencer", linearizable, true, Faults::none, false},
      rep_remote_costs},

@@ -52,7 +52,7 @@ std::vector<std::size_t> order_of(std::size_t count) {
   return order;
 }
 
-TEST(Midmean, TellsApartWhatAClockOfLargeStepsGives) {
+TEST(Midmean, DistinguishesTimesOfACoarseClock) {
   EXPECT_EQ(midmean_of({}), 0.0);
   EXPECT_EQ(midmean_of({3}), 3.0);
   EXPECT_EQ(midmean_of({1, 2, 3}), 2.0);

@@ -193,7 +193,7 @@ TEST(Documents, CompareDrawsThePublishedFigures) {
   EXPECT_EQ(smelt({"compare", "--maps", "--figure", "3.20", "--json"}).json()["panels"].size(), 6u);
 }
 
-TEST(Documents, ExplainMapSaysWhichAndWhy) {
+TEST(Documents, ExplainMapNamesAMapAndTheReason) {
   const Words words = {"explain", "map", "--lookups", "0.99", "--keys", "1e6", "-m", two_packages(), "--json"};
   const Json document = smelt(words).json();
   EXPECT_EQ(document["map"]["lookups"], 0.99);
@@ -278,7 +278,7 @@ TEST(Documents, SettingsListTheTable) {
   EXPECT_EQ((*wait)["set"], true);
 }
 
-TEST(Documents, MeasureKeepsTheModel) {
+TEST(Documents, MeasureSavesTheModel) {
   const std::string file = scratch() + "/measured.json";
   const Words cache = {"XDG_CACHE_HOME=" + scratch() + "/measured-cache"};
   const Call call = smelt({"measure", "--quick", "--budget", "3s", "-o", file, "--json"}, "", cache);
@@ -293,7 +293,7 @@ TEST(Documents, MeasureKeepsTheModel) {
   EXPECT_EQ(smelt({"show", file}).exit_code, 0);
 }
 
-TEST(Documents, MeasureSaysWhereItDiffersFromTheModelBefore) {
+TEST(Documents, MeasureReportsDifferencesFromTheFormerModel) {
   const Words cache = {"XDG_CACHE_HOME=" + scratch() + "/differs-cache"};
   const Words words = {"measure", "--quick", "--budget", "1s", "--json"};
   const Call first = smelt(words, "", cache);
@@ -331,7 +331,7 @@ TEST(Documents, BenchHasThePromisedKeys) {
   EXPECT_FALSE(document.contains("late_rank"));
 }
 
-TEST(Documents, BenchSaysHowSureItIs) {
+TEST(Documents, BenchReportsConfidence) {
   if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
   const Call call = smelt({"bench", "barrier", "--threads", "2", "--time", "400ms", "--only", "smelt,pthread",
                            "--starts", "2", "--most-starts", "4", "--json"});

@@ -74,7 +74,7 @@ TEST(Errors, UsageIsExitCodeTwo) {
   }
 }
 
-TEST(Errors, BenchChecksWhatItIsAsked) {
+TEST(Errors, BenchChecksItsArguments) {
   if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
   expect_one_line(smelt({"bench", "barier"}), 2, "did you mean 'barrier'?");
   expect_one_line(smelt({"bench"}), 2, "bench what?");
@@ -96,22 +96,22 @@ TEST(Errors, BenchChecksWhatItIsAsked) {
                   "did you mean 'pthread'?");
 }
 
-TEST(Errors, BenchmarksKnowEveryoneTheyAreAskedFor) {
+TEST(Errors, BenchmarksRejectUnknownContestants) {
   if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
   const auto refusal = [](const std::string& benchmark, const std::string& only, const std::string& says) {
     expect_one_line(
         smelt({"bench", benchmark, "--threads", "2", "--time", "100ms", "--only", only, "-m", two_packages()}), 2,
         says);
   };
-  refusal("broadcast", "smelt/broadcast_nonsense", "--only smelt/broadcast_nonsense: nobody of that name in broadcast");
-  refusal("broadcast", "nobody,noone", "--only nobody: nobody of that name");
-  refusal("broadcast", "smelt,smelt/broadcast_tree,smelt/broadcast_ring", "--only smelt/broadcast_ring: nobody");
+  refusal("broadcast", "smelt/broadcast_nonsense", "--only smelt/broadcast_nonsense: no such contestant in broadcast");
+  refusal("broadcast", "nobody,noone", "--only nobody: no such contestant");
+  refusal("broadcast", "smelt,smelt/broadcast_tree,smelt/broadcast_ring", "--only smelt/broadcast_ring: no such contestant");
   refusal("broadcast", "smelt/broadcast_tree+dirct", "'dirct' must be channels");
-  refusal("reduce", "smelt/reduce_scatter_flat", "nobody of that name in reduce");
-  refusal("channel", "gomp", "nobody of that name in channel");
-  refusal("channel", "smelt/loose", "nobody of that name in channel");
+  refusal("reduce", "smelt/reduce_scatter_flat", "no such contestant in reduce");
+  refusal("channel", "gomp", "no such contestant in channel");
+  refusal("channel", "smelt/loose", "no such contestant in channel");
   // In none of the benchmarks, before the first of them takes its time.
-  refusal("all", "smelt/broadcast_tree", "nobody of that name in reduce");
+  refusal("all", "smelt/broadcast_tree", "no such contestant in reduce");
 }
 
 TEST(Errors, FailuresAreExitCodeOne) {

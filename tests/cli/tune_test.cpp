@@ -191,7 +191,7 @@ TEST(Tune, WritesAProfileThatExplainReads) {
   EXPECT_EQ(compared.json()["same"], compared.json()["cells"]);
   EXPECT_THAT(smelt({"tune", "--compare", file, file}, "", here).out, StartsWith("100.0 % of "));
 
-  // What another run finds is added; what is there of the same operation is replaced.
+  // Results of another run are added; results of the same operation are replaced.
   const auto more = smelt({"tune", "--time", "1s", "--ops", "reduce", "--sync", "loose", "--most", "4K", "--ranks", "2",
                            "--for", "threads"},
                           "", here);

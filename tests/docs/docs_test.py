@@ -64,6 +64,25 @@ class Pages(unittest.TestCase):
                         wrong.append(f"{page.name()}:{number}: {name}: there is no such file")
         self.assertEqual("\n".join(wrong), "")
 
+    def test_pages_name_functions_that_exist(self):
+        sources = "\n".join(file.read_text() for top in ("src", "include", "tests", "bench")
+                            for file in pages.tree({".cpp", ".hpp", ".h", ".c"}, top))
+        words = set(re.findall(r"\w+", sources))
+        wrong = []
+        for page in [*pages.documents(), pages.read(ROOT / "CONTRIBUTING.md")]:
+            for number, line in enumerate(page.path.read_text().split("\n"), 1):
+                for name in re.findall(r"`([A-Z]\w+::~?\w+)(?:\(\))?`", line):
+                    if not words.issuperset(re.findall(r"\w+", name)):
+                        wrong.append(f"{page.name()}:{number}: {name}: there is no such function")
+        self.assertEqual("\n".join(wrong), "")
+
+    def test_memory_ordering_names_every_order(self):
+        page = (ROOT / "docs/explanation/memory-ordering.md").read_text()
+        orders = {order for top in ("src", "include") for file in pages.tree({".hpp"}, top)
+                  for order in re.findall(r"#ifdef SMELT_BREAK_(\w+)", file.read_text())}
+        self.assertGreater(len(orders), 30)
+        self.assertEqual(sorted(order for order in orders if f"`{order}`" not in page), [])
+
     def test_pages_are_in_the_four_folders(self):
         strays = [page.name() for page in pages.documents()
                   if page.name() != "docs/README.md" and page.path.relative_to(ROOT / "docs").parts[0] not in FOLDERS]
@@ -130,9 +149,9 @@ class Generated(unittest.TestCase):
         self.assertEqual([each for each in sorted(functions) if not re.search(rf"\b{each}\(", page)], [])
 
 
-def lines_of(text):
-    """Without indentation, blank lines and comments that a reader gets along without."""
-    return [line for line in (" ".join(each.split()) for each in text.split("\n")) if line]
+def words_of(text):
+    """The words of a program, whatever the lines and the indentation."""
+    return " ".join(["", *text.split(), ""])
 
 
 class Code(unittest.TestCase):
@@ -141,14 +160,14 @@ class Code(unittest.TestCase):
     def test_blocks_are_excerpts_of_programs(self):
         files = [*pages.tree({".c", ".cpp"}, "examples"), *pages.tree({".c", ".cpp"}, "tests/docs"),
                  *pages.tree({".cpp"}, "src/plan/algorithms")]
-        programs = ["\n" + "\n".join(lines_of(file.read_text())) + "\n" for file in files]
+        programs = [words_of(file.read_text()) for file in files]
         wrong = []
         for page in [*pages.documents(), pages.read(ROOT / "README.md")]:
             for fence in page.fences:
                 if fence.language not in ("c", "cpp") or fence.generated:
                     continue
-                parts = [lines_of(part) for part in re.split(r"^ *(?:\.\.\.)?$", fence.text(), flags=re.MULTILINE)]
-                if not any(all("\n" + "\n".join(part) + "\n" in text for part in parts if part) for text in programs):
+                parts = [words_of(part) for part in re.split(r"^ *(?:\.\.\.)?$", fence.text(), flags=re.MULTILINE)]
+                if not any(all(part in text for part in parts) for text in programs):
                     wrong.append(f"{page.name()}:{fence.line}: in no program of examples/ or tests/docs/")
         self.assertEqual("\n".join(wrong), "")
 

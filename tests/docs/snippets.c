@@ -88,9 +88,8 @@ static void* pass(void* nothing) {
 
 static void counted_barriers(void) {
   pthread_t other;
-  smelt_counted_barrier_init(
-      &counted_barrier,
-      threads); /* or smelt_counted_barrier_init_private, if no other process takes part: waking is cheaper */
+  /* If no other process takes part, smelt_counted_barrier_init_private() makes wake-ups cheaper. */
+  smelt_counted_barrier_init(&counted_barrier, threads);
   pthread_create(&other, NULL, pass, NULL);
   pass(NULL);
   pthread_join(other, NULL);

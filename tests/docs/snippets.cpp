@@ -84,7 +84,7 @@ void measuring() {
   options.progress = [](const smelt::MeasureProgress& p) { static_cast<void>(p.fraction); };
   options.quick = true;
   smelt::Result<smelt::Machine> machine = smelt::measure_machine(options);
-  // A machine of one PU has nothing to measure, and says so.
+  // A machine of one PU has nothing to measure. The call reports that.
   expect(machine || !machine.error().message.empty(), "a model, or a reason");
 }
 

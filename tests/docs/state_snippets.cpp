@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 #include <smelt/map.hpp>
+#include <smelt/map_group.hpp>
 #include <smelt/replicated_log.hpp>
 #include <span>
 #include <string>
@@ -54,9 +55,21 @@ void agree() {
   expect(sum == 5 && now == 5, "an update is seen by reads");
 }
 
+void share_among_ranks() {
+  auto communicator = smelt::Communicator::create(2);
+  auto map = smelt::MapGroup<int, double>::create(*communicator, {.algorithm = "part_simple"});
+  communicator->run([&](smelt::Rank& rank) {
+    auto mine = map->attach(rank.rank());
+    mine->put(rank.rank(), 0.5);
+    mine->finish();  // serves the others until they have finished, too
+  });
+  expect(map->algorithm() == "part_simple", "the algorithm is the one that was asked for");
+}
+
 }  // namespace
 
 int main() {
+  share_among_ranks();
   count_hits();
   keep_prices();
   keep_names();

@@ -1,7 +1,8 @@
-// Exported settings in the runtimes that they are for: read without complaint, and obeyed.
+// The runtimes accept exported settings without complaint and obey them.
 //
-// The machine is made up, with as many PUs as ranks: the question is not what is fast here, but whether a runtime
-// does what the file says. A spy (spy.c) reports which algorithms are called; it is the runtime's own functions.
+// The machine is made up, with as many PUs as ranks. The question is not what is fast here, but whether a runtime does
+// what the file says. A preloaded library (spy.c) reports which algorithms are called; these are the runtime's own
+// functions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>

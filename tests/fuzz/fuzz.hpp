@@ -37,6 +37,16 @@ inline void check_machine_or_error(const Result<Machine>& machine, std::string_v
   require(*again == *machine, "changed by being written and read");
 }
 
+/// What figures of memory can belong to.
+inline Machine two_nodes() {
+  Machine machine;
+  for (int node = 0; node < 2; ++node) {
+    machine.numa_nodes.push_back({node, 1u << 30});
+    machine.pus.push_back({.os_index = node, .core = node, .numa_node = node});
+  }
+  return machine;
+}
+
 /// The files of an input: each starts with a line "== NAME".
 inline std::map<std::string, std::string> files_of(std::string_view input) {
   constexpr std::string_view mark = "== ";

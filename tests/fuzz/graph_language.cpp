@@ -1,4 +1,4 @@
-// Graph programs: whatever the text, the front end ends with messages that point into it; a program without errors is
+// Graph programs: for any text, the front end ends, with messages that point into the text. A program without errors is
 // explained and becomes C++, the same each time.
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # usage: run.sh FUZZER NAME [SECONDS [CORPUS]]     a fuzzing run that starts from corpus/NAME
-# What it finds stays in the directory CORPUS, if there is one. The limits prove that memory is bounded by the size of
-# the file: no single allocation, and not all together, takes more than so many times an input.
+# Its findings stay in the directory CORPUS, if one is given. The limits show that memory is bounded by the size of the
+# file: neither a single allocation nor all together may exceed a fixed multiple of an input.
 set -eu
 here=$(dirname "$0")
 fuzzer=$1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a command that is to boot a guest in which the test program fails: it must get as far as
-# running the program, and report the failure. Exit status 77 (skipped) is passed on.
+# Runs a command that boots a guest in which the test program fails. The command must run the program and report the
+# failure. Exit status 77 (skipped) is passed on.
 output=$("$@") && status=0 || status=$?
 echo "$output"
 [ "$status" = 77 ] && exit 77

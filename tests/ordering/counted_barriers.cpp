@@ -27,7 +27,7 @@ std::uint64_t stress_counted_barrier_at_once() {
   });
 }
 
-/// By turns the last one through a barrier and the other one free it, while who is left is still on the way out.
+/// The last thread through a barrier and the other thread free it in turn, while the remaining thread is still leaving.
 std::uint64_t stress_counted_barrier_end() {
   std::vector<std::unique_ptr<comm::CountedBarrier>> barriers(messages);
   for (auto& barrier : barriers) barrier = std::make_unique<comm::CountedBarrier>(2);

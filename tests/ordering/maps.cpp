@@ -1,5 +1,5 @@
-// The shared map: MAP_* in smelt/map_table.hpp. What a thread did before an update is plain memory here, and another
-// thread reads it once it has seen the update, by the one way that each part is about.
+// The shared map: MAP_* in smelt/map_table.hpp. A thread writes plain memory before an update. Another thread reads
+// that memory once it has seen the update, in the way that each part tests.
 #include "smelt/map.hpp"
 #include "stress.hpp"
 
@@ -11,7 +11,7 @@ using namespace smelt::stress;
 using Numbers = Map<std::uint64_t, std::uint64_t>;
 constexpr std::uint64_t turns = 500, many_turns = 20'000;  // the latter where one turn seldom tells
 
-/// One thread sets a plain number and tells by `tell(turn)`; the other waits for `told(turn)` and reads it.
+/// One thread sets a plain number and announces it by `tell(turn)`. The other one waits for `told(turn)` and reads it.
 template <class Tell, class Told>
 std::uint64_t hand_over(Tell tell, Told told, std::uint64_t count = turns) {
   std::uint64_t number = 0, wrong = 0;
@@ -40,7 +40,7 @@ Numbers filled() {
   return map;
 }
 
-/// A key that is erased: the word of its bucket alone tells it. MAP_COMMIT, MAP_LOOK.
+/// An erased key: only the word of its bucket shows it. MAP_COMMIT, MAP_LOOK.
 std::uint64_t stress_lookups() {
   auto map = filled();
   return hand_over([&](auto turn) { map.erase(turn); }, [&](auto turn) { return !map.contains(turn); });

@@ -1,6 +1,7 @@
-// Calls every function that a preload library shows, in a process that has no original of any: whatever it does then,
-// it calls no null pointer. Functions that it hides until there is an original are called, too, at the addresses that
-// its file has. Arguments: the library and the beginnings of the functions' names. Each call has a process.
+// Calls every function that a preload library exports, in a process without the original of any. No call may reach a
+// null pointer; otherwise any outcome is right. Functions that the library hides until there is an original are called,
+// too, at the addresses in its file. Arguments: the library and the prefixes of the functions' names. Each call runs in
+// a process of its own.
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/wait.h>
@@ -14,7 +15,7 @@
 
 namespace {
 
-/// Ends by a signal if `function` is called as null or leads to it; else in whatever way.
+/// Ends by a signal if `function` is null or calls null. Any other end is right.
 int outcome(std::uintptr_t function) {
   const pid_t child = fork();
   if (child == 0) {

@@ -77,7 +77,7 @@ TEST(Run, MemoryIsPlacedOnRequest) {
   EXPECT_THAT(large.err, HasSubstr("smelt: memory in process "));
 }
 
-TEST(Run, SaysNothingUnlessAsked) {
+TEST(Run, IsSilentByDefault) {
   const auto call = smelt({"run", "--", barrier_program, "2", "0.05"});
   EXPECT_EQ(call.exit_code, 0);
   EXPECT_EQ(call.err, "");
@@ -126,7 +126,7 @@ TEST(Run, ChoosesByName) {
   expect_refusal({"--only", "pthraed", barrier_program}, 2, "did you mean 'pthread'?");
 }
 
-TEST(Run, KeepsWhatIsPreloadedAlready) {
+TEST(Run, KeepsExistingPreloads) {
   const auto call = smelt({"run", "--json", barrier_program}, "", {"LD_PRELOAD=libm.so.6"});
   EXPECT_EQ(call.json()["LD_PRELOAD"], "libm.so.6:" + library);
   const auto again = smelt({"run", "--json", barrier_program}, "", {"LD_PRELOAD=" + library});
@@ -160,7 +160,7 @@ TEST(Run, StartsTheSameWithOptionsAndWithout) {
 
 const std::string starts = SMELT_STARTS;
 
-TEST(Run, LeavesAloneWhatComesWithAnotherLoaderOrASanitizer) {
+TEST(Run, LeavesForeignLoadersAndSanitizersAlone) {
   for (const char* kind : {"other_loader", "sanitized", "intercepting"}) {
     const auto call = smelt({"run", "--only", "pthread", starts + kind}, "", {"SMELT_VERBOSE=1"});
     EXPECT_EQ(call.out, "nothing\n") << kind;
@@ -234,7 +234,7 @@ TEST(Run, FindsPrivateRuntimesOfWheels) {
 }
 
 #ifdef SMELT_MPI_LIBRARY
-TEST(Run, KnowsMpiByWhatIsCalled) {
+TEST(Run, RecognizesMpiByItsCalls) {
 #ifdef SMELT_MPI_PROGRAM
   const auto call = smelt({"run", "--json", "mpirun", "-n", "2", SMELT_MPI_PROGRAM});
   EXPECT_EQ(runtime(call, "mpi")["preload"], true);
@@ -247,7 +247,7 @@ TEST(Run, KnowsMpiByWhatIsCalled) {
 }
 #endif
 
-TEST(Run, RefusesWhatItCannotRun) {
+TEST(Run, RefusesFilesThatCannotRun) {
   expect_refusal({"no-such-program"}, 127, "no such program on the PATH");
   expect_refusal({"./no-such-program"}, 127, "no such program");
   expect_refusal({scratch()}, 126, "is a directory");

@@ -1,4 +1,4 @@
-// Starts a program in one of the ways that there are; without arguments it says what is preloaded into itself.
+// Starts a program in one of several ways. Without arguments it prints what is preloaded into itself.
 //   starts WAY PROGRAM
 #define _GNU_SOURCE
 #include <fcntl.h>

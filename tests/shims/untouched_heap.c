@@ -1,4 +1,4 @@
-// Whether the heap is as the C library leaves it: nobody has asked for memory before main().
+// Whether the heap is in the state in which the C library leaves it: no code has allocated memory before main().
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>

@@ -28,9 +28,9 @@ struct WitnessedEvent {
   std::uint64_t index = 0;
 };
 
-/// Sequential consistency of histories of any length by their witness, the log: each update is at its index, each
-/// client's indices never fall, it sees its own updates, and each lookup returns the last update before its index.
-/// Returns what is wrong, or "". Events of a client in its order. Cost: O(n log n).
+/// Checks sequential consistency of histories of any length by their witness, the log: each update is at its index,
+/// each client's indices never decrease, a client sees its own updates, and each lookup returns the last update before
+/// its index. Returns the error, or "". The events of each client are in its order. Cost: O(n log n).
 std::string check_witness(const std::vector<WitnessedEvent>& history);
 
 /// One line for each event, as the program in linearizable/ reads it.

@@ -30,11 +30,13 @@ constexpr int ranks = 4;
 constexpr int lazy_rank = 3;
 constexpr std::uint64_t appends = 200;
 constexpr std::size_t most_entries = ranks * appends + 1;
-constexpr int last_point = 23;
+constexpr int last_point = 24;
 
-/// Who passes `point` for the `occurrence`-th time, over all processes, is killed.
+/// Who passes `point` for the `occurrence`-th time, over all processes, is killed; or stopped, until the others have
+/// come round the log.
 struct Kill {
   int point = 0, occurrence = 0;
+  int signal = SIGKILL;
   std::atomic<int> passed{0};
 };
 
@@ -55,7 +57,8 @@ Board* board = nullptr;
 void die_here(int point) {
   board->passed[point].fetch_add(1);
   for (auto& order : board->kills) {
-    if (order.point == point && order.passed.fetch_add(1) + 1 == order.occurrence) kill(getpid(), SIGKILL);
+    if (order.point != point || order.passed.fetch_add(1) + 1 != order.occurrence) continue;
+    kill(getpid(), order.signal);
   }
 }
 
@@ -147,7 +150,8 @@ class Deaths : public testing::Test {
     board = new (segment_.data()) Board();
   }
 
-  void order(int which, int point, int occurrence) {
+  void order(int which, int point, int occurrence, int signal = SIGKILL) {
+    board->kills[which].signal = signal;
     board->kills[which].point = point;
     board->kills[which].occurrence = occurrence;
   }
@@ -164,13 +168,19 @@ class Deaths : public testing::Test {
     }
     std::vector<bool> killed(ranks), ended(ranks);
     const auto limit = std::chrono::steady_clock::now() + 10s;
-    int left = ranks;
+    int left = ranks, stopped = -1;
+    std::uint64_t delivered_at_stop = 0;
     while (left > 0) {
-      int least_done = 2;
+      int least_done = 2, least_done_of_others = 2;
       for (int rank = 0; rank < ranks; ++rank) {
         if (ended[rank]) continue;
+        if (rank != stopped) least_done_of_others = std::min(least_done_of_others, board->done[rank].load());
         int status = 0;
-        if (waitpid(pids[rank], &status, WNOHANG) == pids[rank]) {
+        const pid_t changed = waitpid(pids[rank], &status, WNOHANG | WUNTRACED);
+        if (changed == pids[rank] && WIFSTOPPED(status)) {
+          stopped = rank;
+          delivered_at_stop = most_delivered();
+        } else if (changed == pids[rank]) {
           ended[rank] = true;
           killed[rank] = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
           const bool ordered = board->kills[1].point != 0 || options.faults == Faults::stop;
@@ -181,6 +191,10 @@ class Deaths : public testing::Test {
         } else {
           least_done = std::min(least_done, board->done[rank].load());
         }
+      }
+      if (stopped >= 0 && (least_done_of_others >= 1 || most_delivered() >= delivered_at_stop + 3 * options.entries)) {
+        kill(pids[stopped], SIGCONT);
+        stopped = -1;
       }
       if (least_done >= 1) board->appended.store(true);
       if (least_done >= 2) board->over.store(true);
@@ -198,6 +212,16 @@ class Deaths : public testing::Test {
   }
 
  private:
+  static std::uint64_t most_delivered() {
+    std::uint64_t most = 0;
+    for (const auto& of_rank : board->counts) {
+      std::uint64_t sum = 0;
+      for (const auto& count : of_rank) sum += count.load();
+      most = std::max(most, sum);
+    }
+    return most;
+  }
+
   static void check(const std::vector<bool>& killed) {
     for (int rank = 0; rank < ranks; ++rank) {
       if (killed[rank]) continue;
@@ -235,7 +259,7 @@ TEST_F(Deaths, NobodyDies) {
   run(options());
   for (const int client : {0, 1, 2, 3}) EXPECT_EQ(board->counts[0][client].load(), appends);
   for (int point = 1; point <= last_point; ++point) {
-    const bool needs_a_death = point >= 7 && point <= 9;
+    const bool needs_a_death = (point >= 7 && point <= 9) || point == 24;
     EXPECT_TRUE(needs_a_death || board->passed[point].load() > 0) << "point " << point;
   }
 }
@@ -274,6 +298,26 @@ TEST_P(AtPoint, OneIsKilledWhereLateOnesAreSuspected) {
     order(0, GetParam(), occurrence);
     run(late);
     if (HasFailure()) return;
+  }
+}
+
+TEST_P(AtPoint, OneIsStoppedForLong) {
+  LogOptions late = options();
+  late.faults = Faults::stop;
+  late.suspect_after_s = 0.0005;
+  late.evict_after_s = 0.05;  // else one that waits for a PU is out, and the stopped one may be the only one up to date
+  for (const int occurrence : {1, 3, 30}) {
+    SCOPED_TRACE(occurrence);
+    SetUp();
+    order(0, GetParam(), occurrence, SIGSTOP);
+    run(late);
+    if (HasFailure()) return;
+  }
+  for (int time = 0; time < 4 && !HasFailure(); ++time) {
+    SetUp();
+    order(0, 6, 60);  // the leader is killed: another one takes over
+    order(1, GetParam(), GetParam() == 6 ? 61 : 1, SIGSTOP);
+    run(late);
   }
 }
 

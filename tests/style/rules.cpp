@@ -49,7 +49,7 @@ const std::map<std::string, std::map<std::string, Names>>& inner_table() {
       {"comm", {{"", {}}, {"group", {""}}, {"collective", {"", "group"}}, {"fork_join", {""}}}},
       {"memory",
        {{"", {}}, {"choice", {}}, {"pages", {}}, {"copies", {"pages"}}, {"array", {"choice", "pages", "copies"}}}},
-      {"state", {{"", {"model"}}, {"model", {""}}, {"log", {""}}, {"map", {""}}}},
+      {"state", {{"", {"model"}}, {"model", {""}}, {"log", {""}}, {"map", {""}}, {"over_ranks", {""}}}},
   };
   return rooms;
 }
@@ -67,6 +67,7 @@ std::string room_of_header(const std::string& name) {
       {"exact_sum.hpp", "comm"},   {"map_algorithms.hpp", "state"},
       {"map_model.hpp", "state"},  {"replicated_log.hpp", "state"},
       {"map.hpp", "state"},        {"map_table.hpp", "state"},
+      {"map_group.hpp", "state"},  {"log_model.hpp", "state"},
       {"smelt.h", "capi"},         {"former_names.h", "capi"},
       {"array.hpp", "memory"},     {"placement.hpp", "memory"},
       {"graph.hpp", "graph"},      {"graph_program.hpp", "graph"},

@@ -82,7 +82,7 @@ TEST(Style, InnerRoomsHaveRulesOfTheirOwn) {
   EXPECT_THAT(check_includes({"src/plan/a.cpp", "#include \"plan/trees/tree.hpp\"\n"}), IsEmpty());
 }
 
-TEST(Style, SourceFilesSayWhatTheyAreAbout) { EXPECT_THAT(check_header_comments(library_files()), IsEmpty()); }
+TEST(Style, SourceFilesHaveAHeader) { EXPECT_THAT(check_header_comments(library_files()), IsEmpty()); }
 
 TEST(Style, HeaderCommentRuleFindsViolations) {
   EXPECT_THAT(check_header_comments({{"src/plan/a.cpp", "#include <map>\n"}}), SizeIs(1));

@@ -387,7 +387,7 @@ TEST(Persistent, RunRefusesIncompatibleBuffersAndPendingRequests) {
   }));
 }
 
-TEST(Reproducible, SameBitsWhateverTheRecipe) {
+TEST(Reproducible, SameBitsForEveryRecipe) {
   std::vector<double> wanted;
   for (const char* recipe : {"", "allreduce_slices+direct", "allreduce_slices+staged+chunk=4096", "allreduce_ring"}) {
     auto comm = make_communicator(5, recipe);

@@ -31,6 +31,10 @@ Machine mirror(const Machine& machine) {
   mirrored.send_ns = machine.recv_ns.transposed();
   mirrored.recv_ns = machine.send_ns.transposed();
   if (machine.propagation_ns) mirrored.propagation_ns = machine.propagation_ns->transposed();
+  mirrored.send_gap_ns.reset();
+  mirrored.recv_gap_ns.reset();
+  if (machine.recv_gap_ns) mirrored.send_gap_ns = machine.recv_gap_ns->transposed();
+  if (machine.send_gap_ns) mirrored.recv_gap_ns = machine.send_gap_ns->transposed();
   return mirrored;
 }
 

@@ -439,7 +439,7 @@ TEST(Deaths, ThreadThatEndsAsAMemberIsNoticed) {
   delete leaked[2];
 }
 
-TEST(SharedErrors, SayWhatIsWrong) {
+TEST(SharedErrors, NameTheCause) {
   const int mine[] = {0};
   EXPECT_EQ(Communicator::create_shared("", 2, mine).error().status, Status::invalid_argument);
   EXPECT_EQ(Communicator::create_shared("a/b", 2, mine).error().status, Status::invalid_argument);

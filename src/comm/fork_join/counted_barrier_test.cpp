@@ -47,7 +47,7 @@ TEST(CountedBarrier, OneThreadPassesAlone) {
   EXPECT_TRUE(barrier.drain(waiter));
 }
 
-TEST(CountedBarrier, NobodyPassesBeforeAllHaveArrivedAndOneIsLast) {
+TEST(CountedBarrier, NoThreadPassesBeforeAllHaveArrivedAndOneIsLast) {
   for (const std::size_t threads : {2u, 3u, 8u}) {
     constexpr std::uint64_t rounds = 300;
     CountedBarrier barrier(static_cast<std::uint32_t>(threads));

@@ -59,7 +59,7 @@ TEST_P(ForkJoinTeamTest, BarrierSeparatesTurns) {
 }
 
 // One member leaves after some barriers: those are passed by all, the next one by nobody.
-TEST_P(ForkJoinTeamTest, NobodyWaitsForAMemberThatHasLeft) {
+TEST_P(ForkJoinTeamTest, NoMemberWaitsForOneThatHasLeft) {
   std::mt19937 random(5);
   for (int turn = 0; turn < 40; ++turn) {
     const auto team = make();
@@ -80,7 +80,7 @@ TEST_P(ForkJoinTeamTest, NobodyWaitsForAMemberThatHasLeft) {
 }
 
 // The same in regions: of the others, and of member 0, which waits for them in its join.
-TEST_P(ForkJoinTeamTest, NobodyJoinsAMemberThatHasLeft) {
+TEST_P(ForkJoinTeamTest, NoJoinWaitsForAMemberThatHasLeft) {
   for (int turn = 0; turn < 20; ++turn) {
     const auto team = make();
     const int who = turn % size();
@@ -201,7 +201,7 @@ TEST_P(ForkJoinTeamTest, CallingOffMovesAllMembersAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_P(ForkJoinTeamTest, CallingOffAJoinSendsEverybodyAway) {
+TEST_P(ForkJoinTeamTest, CallingOffAJoinReleasesAllMembers) {
   const auto team = make();
   std::atomic<int> wrong{0};
   for (int trial = 0; trial < rounds() / 6; ++trial) {

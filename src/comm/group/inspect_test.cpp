@@ -75,7 +75,7 @@ void sleep_for_ever() {
   for (;;) pause();
 }
 
-TEST(ProcessInspection, TellsWhoIsLate) {
+TEST(ProcessInspection, NamesTheLateRank) {
   const auto name = test::fresh_name();
   const Ranks ranks(name, 3, [](Rank& member) {
     double in = 1, out = 0;
@@ -104,7 +104,7 @@ TEST(ProcessInspection, TellsWhoIsLate) {
   EXPECT_THAT(findings[0], HasSubstr("for rank 1, which entered allreduce (call 1) last"));
 }
 
-TEST(ProcessInspection, TellsOfStoppedAndDeadProcesses) {
+TEST(ProcessInspection, ReportsStoppedAndDeadProcesses) {
   const auto name = test::fresh_name();
   const Ranks ranks(name, 3, [](Rank& member) {
     if (member.rank() == 2) sleep_for_ever();
@@ -122,7 +122,7 @@ TEST(ProcessInspection, TellsOfStoppedAndDeadProcesses) {
   EXPECT_THAT(diagnose(broken), ElementsAre(HasSubstr("broken"), HasSubstr("rank 2 (process")));
 }
 
-TEST(ProcessInspection, TellsOfRanksThatCallDifferentOperations) {
+TEST(ProcessInspection, ReportsRanksThatCallDifferentOperations) {
   const auto name = test::fresh_name();
   const Ranks ranks(name, 2, [](Rank& member) {
     double value = 1, total = 0;
@@ -178,9 +178,9 @@ void let_wait(RankActivity& rank, std::optional<int> peer = std::nullopt) {
   rank.peer = peer;
 }
 
-TEST(Diagnosis, IsSilentWhileNobodyWaits) { EXPECT_THAT(diagnose(four_ranks_in(Operation::barrier, 7)), IsEmpty()); }
+TEST(Diagnosis, IsEmptyWhileNoRankWaits) { EXPECT_THAT(diagnose(four_ranks_in(Operation::barrier, 7)), IsEmpty()); }
 
-TEST(Diagnosis, NamesARankThatNobodyHasTaken) {
+TEST(Diagnosis, NamesAnUntakenRank) {
   auto activity = four_ranks_in(Operation::barrier, 7);
   for (const int rank : {0, 1, 3}) let_wait(activity.ranks[static_cast<std::size_t>(rank)]);
   activity.ranks[2].calls = 6;

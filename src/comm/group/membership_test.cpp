@@ -91,7 +91,7 @@ TEST(Membership, RanksJoinOnceAndLeave) {
   EXPECT_EQ(members.first_dead(), -1);
 }
 
-TEST(Membership, DeathIsFinalAndTellsTheFirst) {
+TEST(Membership, DeathIsFinalAndTheFirstIsRecorded) {
   Registry registry(3);
   Membership& members = registry.members;
   for (int rank = 0; rank < 2; ++rank) ASSERT_TRUE(members.join(rank));
@@ -405,7 +405,7 @@ Set all_ranks(int ranks) {
   return set;
 }
 
-TEST(Agreement, AllWhoLiveAgree) {
+TEST(Agreement, AllLivingRanksAgree) {
   for (int ranks = 1; ranks <= 17; ++ranks) {
     Registry registry(ranks);
     FailureDetector detector(registry.members);

@@ -233,7 +233,7 @@ TEST(Rendezvous, TheModeDoesNotDependOnTheUmask) {
 
 // ---- refusals
 
-TEST(Rendezvous, RefusesWhatCannotBe) {
+TEST(Rendezvous, RefusesInvalidRequests) {
   const auto refused = [](const std::string& name, int size, std::vector<int> ranks, double timeout_s = 1.0) {
     auto rendezvous = join_rendezvous(name, size, ranks, small_content, {.timeout_s = timeout_s});
     return !rendezvous && rendezvous.error().status == Status::invalid_argument && !exists(name);
@@ -271,7 +271,7 @@ TEST(Rendezvous, RefusesAnotherSizeAndATakenRank) {
   EXPECT_EQ(wait_for(last), 0);
 }
 
-TEST(Rendezvous, RefusesWhatIsNoSegmentOfThisUser) {
+TEST(Rendezvous, RefusesSegmentsOfOtherUsers) {
   const auto name = test_name();
   const auto path = path_of(name);
   const auto status_with = [&] {
@@ -330,7 +330,7 @@ TEST(Rendezvous, ThePreparersErrorReachesAll) {
   EXPECT_FALSE(exists(name));
 }
 
-TEST(Rendezvous, ATimeoutNamesWhoHasNotCome) {
+TEST(Rendezvous, ATimeoutNamesTheMissingRanks) {
   const auto name = test_name();
   const pid_t other = fork_member(name, 5, 1);
   ASSERT_TRUE(eventually([&] { return exists(name); }));
@@ -365,7 +365,7 @@ TEST(Rendezvous, ThePreparerIsKilled) {
   EXPECT_FALSE(exists(name));
 }
 
-TEST(Rendezvous, ARankStartedAgainBeginsAnew) {
+TEST(Rendezvous, ARestartedRankStartsANewAttempt) {
   const auto name = test_name();
   const pid_t first = fork_member(name, 3, 0);
   ASSERT_TRUE(eventually([&] { return exists(name); }));

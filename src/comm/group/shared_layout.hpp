@@ -50,7 +50,7 @@ inline constexpr int tick_bits = 24;
 /// for long. Other ranks read it for timeout reports, other processes for smelt/inspect.hpp. All accesses are relaxed.
 struct alignas(separation_bytes) Progress {
   std::atomic<std::uint64_t> position{0};  ///< calls << 8 | operation
-  std::atomic<std::uint32_t> touches{0};   ///< 1: it reads or writes another rank's buffers (Endpoint::Touch)
+  std::atomic<std::uint32_t> touches{0};   ///< 1: it reads or writes another rank's buffers (Endpoint::BufferAccess)
   std::atomic<std::uint32_t> peer{0};      ///< rank that is waited for + 1; 0: several
   std::atomic<std::uint64_t> waits_since_ns{0}, waits_at_ns{0};  ///< monotonic_ns(), of the last wait
 

@@ -1,5 +1,5 @@
-// Structure: what copies of a graph share. Out edges are there from the start; what else can be derived from them is
-// made when somebody needs it.
+// Structure: the data that copies of a graph share. Out edges exist from the start. Other data is derived from them
+// when it is first needed.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace smelt::graph {
 
-/// The largest number of an id type means "none" (NIL), so there are at most so many nodes.
+/// The largest number of an id type means "none" (NIL). So this is the largest number of nodes, too.
 template <class Id>
 constexpr std::uint64_t most_ids = std::numeric_limits<Id>::max();
 
@@ -33,14 +33,15 @@ struct Structure {
   Rows out;
   Pages file;  ///< the mapping that `out` and `in` may point into
 
-  /// `out` or `in` as pointers: into their own pages, or into `file`.
+  /// `out` or `in` as pointers, either into their own pages or into `file`.
   struct View {
     const void* begin = nullptr;
     const void* node_idx = nullptr;
   };
   View out_view;
 
-  /// in_view is written under `mutex` before `in_ready` is set (release), which readers load (acquire); so in_edge_ids.
+  /// in_view is written under `mutex` before `in_ready` is set (release); readers load `in_ready` (acquire). The same
+  /// holds for in_edge_ids_view and in_edge_ids_ready.
   mutable std::mutex mutex;
   mutable std::atomic<bool> in_ready{false};
   mutable View in_view;
@@ -63,15 +64,15 @@ Adjacency<NodeId, EdgeId> adjacency(const Structure::View& view) {
   return {static_cast<const EdgeId*>(view.begin), static_cast<const NodeId*>(view.node_idx)};
 }
 
-/// Into how many pieces work on all edges is cut: some per thread, as not all take equally long.
+/// The number of pieces into which work on all edges is divided: several per thread, since pieces differ in duration.
 inline std::size_t slices_for(const ThreadTeam& team) { return 8 * static_cast<std::size_t>(team.size()); }
 
-/// Nodes [first, last) for each of `parts` pieces with about as many edges and nodes each.
+/// The first node of a part, if all nodes are divided into `parts` parts with about equal numbers of edges and nodes.
 template <class EdgeId>
 std::uint64_t first_node_of_part(const EdgeId* begin, std::uint64_t nodes, std::uint64_t part, std::uint64_t parts) {
   const auto weight = [&](std::uint64_t node) { return static_cast<std::uint64_t>(begin[node]) + node; };
   const std::uint64_t all = weight(nodes);
-  // Without overflow also for the largest graphs.
+  // The product could overflow for the largest graphs.
   const std::uint64_t wanted = all / parts * part + all % parts * part / parts;
   std::uint64_t low = 0, high = nodes;
   while (low < high) {

@@ -13,13 +13,13 @@
 
 namespace smelt::graph {
 
-/// What a parser did not like in one line.
+/// An error in one line.
 struct ParseError {
   std::uint64_t line = 0;  ///< within the chunk, from 1
   std::string reason;
 };
 
-/// A number as it stands in the text.
+/// A number in the text.
 struct Number {
   bool real = false;
   std::int64_t whole = 0;
@@ -40,7 +40,7 @@ class Cursor {
     while (*at_ == ' ' || *at_ == '\t' || *at_ == ',' || *at_ == ';' || *at_ == '\r') ++at_;
   }
   bool at_line_end() const noexcept { return *at_ == '\n'; }
-  /// Past the end of this line.
+  /// Moves past the end of this line.
   void next_line() noexcept {
     while (*at_ != '\n') ++at_;
     ++at_;
@@ -51,7 +51,7 @@ class Cursor {
     while (!ends_word(*at_)) ++at_;
   }
 
-  /// A whole number of at most 63 bits, followed by a blank or the line's end; else the cursor stays where it is.
+  /// A whole number of at most 63 bits, followed by a blank or the end of the line. Otherwise the cursor does not move.
   bool read(std::uint64_t& number) noexcept {
     const char* from = at_;
     std::uint64_t value = 0;
@@ -92,7 +92,7 @@ class Cursor {
   }
 
   ParseError mistake(std::string reason) const { return {line_, std::move(reason)}; }
-  /// "'abc' is not WHAT", or that WHAT is missing.
+  /// "'abc' is not WHAT", or "WHAT is missing".
   ParseError expected(const char* what) const {
     return mistake(at_line_end() ? fmt::format("{} is missing", what) : fmt::format("'{}' is not {}", word(), what));
   }

@@ -8,8 +8,8 @@
 
 namespace smelt::graph::language {
 
-/// What could be read of `source`, which must be the program's own; says in `diagnostics` what could not. After an
-/// error it goes on with the next sentence.
+/// Parses `source`, which must be the program's own, into the program. Reports errors in `diagnostics`. After an error,
+/// parsing continues with the next sentence.
 void parse(Program& program, Diagnostics& diagnostics);
 
 }  // namespace smelt::graph::language

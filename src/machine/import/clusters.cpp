@@ -1,15 +1,14 @@
 // Inference of nested clusters from gaps in latencies.
 //
-// Rule. Average-linkage clustering merges the two nearest clusters again and again; the merge
-// heights h_1 <= h_2 <= ... tell at which latency clusters become one. A level of the machine
-// shows as a gap: all merges inside its blocks happen below it, all merges of blocks above. A cut
-// between h_k and h_(k+1) is a level if
+// Rule. Average-linkage clustering merges the two nearest clusters again and again. The merge heights h_1 <= h_2 <= ...
+// are the latencies at which clusters become one. A level of the machine shows as a gap: all merges inside its blocks
+// happen below the gap, all merges of blocks above it. A cut between h_k and h_(k+1) is a level if
 //   - the gap is wide: h_(k+1) >= min_gap * h_k;
-//   - it is clear: of the pairs within blocks at least clear_share are below the middle of the gap
-//     (its geometric mean), and of the pairs between blocks as many above;
+//   - it is clear: at least clear_share of the pairs within blocks are below the middle of the gap (its geometric mean),
+//     and at least clear_share of the pairs between blocks are above it;
 //   - the blocks are alike: none is larger than max_imbalance times the average block.
-// Two cuts whose numbers of blocks are within min_growth are one level seen twice (a noisy pair
-// that joins late); the one with the more equal blocks stays, else the one with the wider gap.
+// Two cuts whose numbers of blocks are within min_growth are the same level, seen twice because a noisy pair joins
+// late. The one with the more equal blocks stays; if they are equal, the one with the wider gap.
 //
 //   height                     Two packages of 2 cores of 2 PUs:
 //    140  +-------+-------+     <- gap: packages
@@ -18,19 +17,17 @@
 //      8  +-+   +-+   +-+   +-+
 //         0 4   1 5   2 6   3 7
 //
-// Names. SMT siblings talk through their L1: a finest level of at most max_smt PUs per block and a
-// median latency under smt_ns is `core`. The finest level after that is the shared cache, `l3`; if
-// it holds at most two cores per block and there is a coarser level, it is `l2` and the next one
-// `l3`. The coarsest level is `package` if its blocks are more than a cluster of cores around an
-// L3: at least package_inner_ns within and package_outer_ns between them (medians). A level
-// between `l3` and `package`, or a coarsest one that is no package (the L3 caches of a chip built of
-// dies), is `numa_node`: there is no memory in these tables, and planners take a NUMA node for what
-// lies close together. Without such a level a NUMA node is a package.
+// Names. SMT siblings communicate through their L1. So a finest level of at most max_smt PUs per block and a median
+// latency under smt_ns is `core`. The finest level after that is the shared cache, `l3`. If it holds at most two cores
+// per block and there is a coarser level, it is `l2` and the next one `l3`. The coarsest level is `package` if its
+// blocks are more than a cluster of cores around an L3: medians of at least package_inner_ns within blocks and of
+// package_outer_ns between them. A level between `l3` and `package` is `numa_node`. So is a coarsest level that is no
+// package (the L3 caches of a chip built of dies): there is no memory in these tables, and planners take a NUMA node
+// for PUs that are close together. Without such a level a NUMA node is a package.
 //
-// Clustering by nearest-neighbour chains: follow nearest neighbours until two point at each
-// other, merge them; average linkage is reducible, so this finds the same merges as the greedy
-// order does, in O(n^2) (F. Murtagh, "A survey of recent advances in hierarchical clustering
-// algorithms", 1983).
+// Clustering by nearest-neighbour chains: follow nearest neighbours until two point at each other, and merge these two.
+// Average linkage is reducible, so this finds the same merges as the greedy order does, in O(n^2) (F. Murtagh, "A
+// survey of recent advances in hierarchical clustering algorithms", 1983).
 #include "machine/import/clusters.hpp"
 
 #include <algorithm>
@@ -88,7 +85,7 @@ class Linkage {
  private:
   double& at(int a, int b) { return distance_(static_cast<std::size_t>(a), static_cast<std::size_t>(b)); }
 
-  /// Among equals `preferred` wins, so that chains of equal distances end.
+  /// `preferred` wins among equals, so that chains of equal distances end.
   int nearest_to(int cluster, int preferred) {
     int best = preferred;
     double best_distance = preferred < 0 ? std::numeric_limits<double>::infinity() : at(cluster, preferred);
@@ -260,7 +257,7 @@ void infer_topology(const Matrix& latency_ns, Machine& machine) {
   const Partition together(n, 0);
   Partition core(n);
   std::iota(core.begin(), core.end(), 0);
-  // Two PUs have no gap to show; what they are is in the latency alone.
+  // Two PUs have no gap between latencies. Only the latency itself shows what they are.
   if (n == 2 && are_smt_siblings(latency_ns, together)) core = together;
   if (!levels.empty() && are_smt_siblings(latency_ns, levels.front())) core = take_finest();
   Partition l2 = core, l3 = together, numa_node = together, package = together;

@@ -11,16 +11,13 @@
 // commas, quoted fields, # comments, a first row and a first column with the numbers of the PUs.
 #include "machine/import/core_to_core.hpp"
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
+#include <numeric>
 
 #include "base/error.hpp"
-#include "machine/import/clusters.hpp"
+#include "machine/import/importer.hpp"
 #include "machine/limits.hpp"
 #include "machine/text.hpp"
-#include "machine/topology/fingerprint.hpp"
 
 namespace smelt {
 namespace {
@@ -152,33 +149,10 @@ void complete(Matrix& table) {
   }
 }
 
-Matrix symmetric(const Matrix& table) {
-  Matrix result(table.size());
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    for (std::size_t j = 0; j < table.size(); ++j) result(i, j) = (table(i, j) + table(j, i)) / 2;
-  }
-  return result;
-}
-
-Matrix scaled(const Matrix& table, double factor) {
-  Matrix result(table.size());
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    for (std::size_t j = 0; j < table.size(); ++j) result(i, j) = factor * table(i, j);
-  }
-  return result;
-}
-
-Machine machine_of(Matrix& table, const std::string& name, double send_share) {
-  complete(table);
-  Machine machine;
-  machine.name = name;
-  machine.method = "core-to-core";
-  for (std::size_t i = 0; i < table.size(); ++i) machine.pus.push_back({.os_index = static_cast<int>(i)});
-  infer_topology(symmetric(table), machine);
-  machine.send_ns = scaled(table, send_share);
-  machine.recv_ns = scaled(table, 1.0 - send_share);
-  machine.fingerprint = fingerprint_of(name, machine);
-  return machine;
+std::vector<int> counted_up(std::size_t pus) {
+  std::vector<int> numbers(pus);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
 }
 
 }  // namespace
@@ -190,24 +164,27 @@ Result<Machine> parse_core_to_core(std::istream& csv, const std::string& origin,
   try {
     auto table = TableReader(csv, origin).read();
     if (!table) return table.error();
-    return machine_of(*table, std::filesystem::path(origin).stem().string(), send_share);
+    complete(*table);
+    return machine_of_latencies(*table, std::filesystem::path(origin).stem().string(), "core-to-core",
+                                counted_up(table->size()), send_share);
   } catch (const std::exception& problem) {
     return make_error(Status::out_of_memory, "{}: cannot import: {}", origin, problem.what());
   }
 }
 
+const Importer formats::core_to_core = {
+    .info = {.name = "core-to-core",
+             .content = "CSV, n rows of n fields, lower triangle = one-way latency in ns",
+             .directory = false,
+             .uses_send_share = true,
+             .uses_ghz = false},
+    .parse = [](std::istream& file, const std::string& origin,
+                const ImportOptions& options) { return parse_core_to_core(file, origin, options.send_share); },
+    .sample = ",,,\n30,,,\n110,110.5,,\n110,110,30,\n",
+};
+
 Result<Machine> import_core_to_core(const std::filesystem::path& csv, double send_share) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(csv, ignored)) {
-    return make_error(Status::invalid_argument, "{}: is a directory, not a latency table", csv.string());
-  }
-  errno = 0;
-  std::ifstream stream(csv, std::ios::binary);
-  if (!stream) {
-    return make_error(errno == EACCES ? Status::permission_denied : Status::not_found, "{}: cannot open: {}",
-                      csv.string(), std::strerror(errno));
-  }
-  return parse_core_to_core(stream, csv.string(), send_share);
+  return import_machine(csv, {.format = "core-to-core", .send_share = send_share});
 }
 
 }  // namespace smelt

@@ -93,7 +93,7 @@ TEST(CoreToCore, WindowsLineEndsBlanksAndEmptyLines) {
   }
 }
 
-TEST(CoreToCore, WhatProgramsMakeOfATable) {
+TEST(CoreToCore, TablesSavedBySpreadsheets) {
   const auto plain = parse(",5,\n40.5,,\n80,100.25,\n");
   ASSERT_TRUE(plain) << plain.error().message;
   const std::string wide = [] {

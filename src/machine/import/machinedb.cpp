@@ -5,15 +5,15 @@
 //   *lscpu_parse                           `lscpu -p`: CPU,Core,Socket,Node,,L1d,L1i,L2,L3, or
 //                                          with the caches in one field, L1d:L1i:L2:L3
 //
-// The machine has the PUs that were measured. Where a NUMA node is not given it is the package,
-// where an L3 is not given the NUMA node. Without lscpu_parse nothing is known of the layout:
-// every PU is a core of its own, and all are in one package, one NUMA node and under one L3.
+// The machine has the PUs that were measured. If a NUMA node is not given, the package replaces it; if an L3 is not
+// given, the NUMA node does. Without lscpu_parse the layout is unknown: every PU is a core of its own, and all are in
+// one package, one NUMA node and under one L3.
 //
-// The files are as people capture them: names may end in .txt, .csv or .dat; before the data stands the
-// command that the shell echoed or a line of titles, behind them its prompt; a column is missing; what was
-// not to be had is an empty file. A line that is no data among the data is an error.
+// Files are read as people capture them. Names may end in .txt, .csv or .dat. The echoed command or a line of titles
+// may precede the data, and a prompt may follow it. A column may be missing. A measurement that was not possible may be
+// an empty file. A line among the data that is no data is an error.
 //
-// Nothing is allocated by a number in a file alone: a machine of n PUs takes n * (n - 1) lines.
+// A number in a file never causes an allocation by itself: a machine of n PUs takes n * (n - 1) lines.
 #include "machine/import/machinedb.hpp"
 
 #include <algorithm>
@@ -24,6 +24,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "machine/import/importer.hpp"
 #include "machine/limits.hpp"
 #include "machine/text.hpp"
 #include "machine/topology/fingerprint.hpp"
@@ -35,6 +36,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t max_line_bytes = 4096;
+
+/// Misses that a core has under way: its line fill buffers, as for copies (docs/reference/model.md, Copies).
+constexpr double misses_at_once = 12.0;
 
 struct Sample {
   int sender, receiver;
@@ -56,14 +60,14 @@ bool is_data(std::string_view text) {
   return (first >= '0' && first <= '9') || first == '-' || first == '.' || first == ',';
 }
 
-/// Gives `data` the lines of a file that are data and `other` those that are not, without blanks around them and with
-/// their numbers; empty ones to nobody. Comments may stand anywhere. Others, as the shell's echo of the command, a line
-/// of titles or a prompt, may stand before the first and after the last line of data.
+/// Passes the lines of a file that are data to `data` and the others to `other`, trimmed and with their numbers. Skips
+/// empty lines. Comments may appear anywhere. Other lines, such as the shell's echo of the command, a line of titles or
+/// a prompt, may appear before the first and after the last line of data.
 template <class Data, class Other>
 Result<void> read_lines(std::istream& stream, const std::string& file, const Data& data, const Other& other) {
   LineReader lines(stream, max_line_bytes);
   bool any = false;
-  std::optional<Error> stranger;  // once there were data
+  std::optional<Error> stranger;  // the first other line after data
   while (const auto line = lines.next()) {
     const auto text = trimmed(*line);
     if (text.empty()) continue;
@@ -75,7 +79,7 @@ Result<void> read_lines(std::istream& stream, const std::string& file, const Dat
     }
     other(text);
     if (any && !stranger && text.front() != '#') {
-      stranger = line_error(file, lines.line(), fmt::format("no data, though data follow: \"{}\"", shown(text)));
+      stranger = line_error(file, lines.line(), fmt::format("this is not data, but data follow: \"{}\"", shown(text)));
     }
   }
   if (lines.too_long()) return line_error(file, lines.line(), fmt::format("longer than {} bytes", max_line_bytes));
@@ -83,7 +87,7 @@ Result<void> read_lines(std::istream& stream, const std::string& file, const Dat
   return {};
 }
 
-/// Separated by commas, or by blanks: "1 2 3,5 4" is neither.
+/// Separated by commas or by blanks. "1 2 3,5 4" is neither.
 std::vector<std::string_view> words_of(std::string_view line) {
   std::vector<std::string_view> words;
   if (line.find(',') != std::string_view::npos) {
@@ -104,7 +108,7 @@ std::optional<int> parse_id(std::string_view text) {
   return static_cast<int>(*value);
 }
 
-/// Of several samples there is a deviation; of one there may be none, or "nan". It is not used.
+/// Several samples have a deviation. One sample may have none, or "nan". It is not used.
 bool is_deviation(std::string_view text) {
   return text.empty() || text == "nan" || text == "-nan" || text == "-" || parse_number(text).has_value();
 }
@@ -153,7 +157,7 @@ std::vector<int> pus_of(const Samples& samples) {
   return pus;
 }
 
-/// Of `pus`, what `samples` lacks. Called before anything is as large as the machine.
+/// The PU or pair of `pus` that `samples` lacks. Called before anything as large as the machine is allocated.
 Result<void> check_pairs(const Samples& samples, const std::vector<int>& pus) {
   const auto pairs = pus.size() * (pus.size() - 1);
   if (samples.lines.size() >= pairs) return {};
@@ -181,7 +185,7 @@ Result<Matrix> matrix_of(const Samples& samples, const std::vector<int>& pus, do
       return make_error(Status::bad_format, "{}: PU {} is not in the file of sends", samples.file,
                         row < 0 ? sample.sender : sample.receiver);
     }
-    if (row == column) continue;  // a PU to itself: no message
+    if (row == column) continue;  // a PU sends itself no message
     double& cell = cycles(static_cast<std::size_t>(row), static_cast<std::size_t>(column));
     if (!std::isnan(cell) && cell != sample.cycles) {
       return make_error(Status::bad_format, "{}: pair {} {} is given twice, with {} and {} cycles", samples.file,
@@ -209,7 +213,7 @@ Result<Matrix> matrix_of(const Samples& samples, const std::vector<int>& pus, do
 
 enum Column { cpu, core, socket, node, l2, l3, column_count };
 
-/// What a line of lscpu says of a PU; -1 where it says nothing.
+/// The ids of a PU in a line of lscpu; -1 for an id that is not there.
 using Place = std::array<int, column_count>;
 
 std::string lower_case(std::string_view text) {
@@ -222,7 +226,7 @@ std::string lower_case(std::string_view text) {
 struct Header {
   std::array<int, column_count> field = {0, 1, 2, 3, 7, 8};
 
-  /// A line that names the columns, with or without the # before it; of others there is nothing to learn.
+  /// Learns the columns from a line that names them, with or without a leading #. Ignores other lines.
   void read(std::string_view line) {
     if (line.front() == '#') line.remove_prefix(1);
     constexpr std::string_view wanted[] = {"cpu", "core", "socket", "node", "l2", "l3"};
@@ -305,7 +309,7 @@ std::vector<int> make_dense(std::vector<Pu>& pus, int Pu::*id) {
   return old;
 }
 
-/// Cores and caches lie in one package each. Where an id appears in several, the file counts them per package.
+/// A core or cache lies in one package. If an id appears in several packages, the file counts ids per package.
 void separate_packages(std::vector<Pu>& pus, int Pu::*id) {
   std::map<int, int> package_of;
   bool per_package = false;
@@ -329,7 +333,7 @@ Result<void> place_pus(const MachinedbFile& from, const std::vector<int>& os_ind
   if (from.stream == nullptr) return {};
   auto places = read_places(from);
   if (!places) return places.error();
-  if (places->empty()) return {};  // an empty file says as much as none
+  if (places->empty()) return {};  // an empty file is no information
   for (auto& pu : machine.pus) {
     const auto found = places->find(pu.os_index);
     if (found == places->end()) {
@@ -349,11 +353,37 @@ Result<void> place_pus(const MachinedbFile& from, const std::vector<int>& os_ind
   return {};
 }
 
-/// The last part of the path that is a name.
+/// The last component of the path that is a name.
 std::string name_of(const fs::path& directory) {
   const auto path = directory.lexically_normal();
   const auto name = path.filename().empty() ? path.parent_path().filename() : path.filename();
   return name.empty() || name == "." ? "machinedb" : name.string();
+}
+
+/// What the averages of a batch hide, told by the round trips; docs/explanation/many-core-model.md says how and why.
+///
+/// A lone message takes half a round trip, in the mean of both directions, or what both sides are busy, if that is
+/// more. What it takes besides being received is the time in which its line leaves the sender. The next line leaves
+/// after it, so this is the gap between sends, although the store buffer hides it from the first of a batch. A receiver
+/// has as many misses under way as it has line fill buffers, so that a message that waits is taken in that share of a
+/// receive.
+void derive_overlap(Machine& machine) {
+  const std::size_t n = machine.size();
+  const Matrix &send = machine.send_ns, &recv = machine.recv_ns, &rtt = *machine.rtt_ns;
+  Matrix propagation(n), send_gap(n), recv_gap(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      if (i == j) continue;
+      const double busy = send(i, j) + recv(i, j);
+      const double lone = std::max(busy, (rtt(i, j) + rtt(j, i)) / 4.0);
+      propagation(i, j) = lone - busy;
+      send_gap(i, j) = lone - recv(i, j);
+      recv_gap(i, j) = recv(i, j) / misses_at_once;
+    }
+  }
+  machine.propagation_ns = std::move(propagation);
+  machine.send_gap_ns = std::move(send_gap);
+  machine.recv_gap_ns = std::move(recv_gap);
 }
 
 Result<Machine> machine_of(const Samples& send, const Samples& receive, const Samples& rtt, const MachinedbFile& lscpu,
@@ -375,15 +405,16 @@ Result<Machine> machine_of(const Samples& send, const Samples& receive, const Sa
     auto rtt_ns = matrix_of(rtt, pus, ghz);
     if (!rtt_ns) return rtt_ns.error();
     machine.rtt_ns = std::move(*rtt_ns);
+    derive_overlap(machine);
   }
   machine.name = name;
   machine.method = "machinedb";
-  machine.tsc_ghz = ghz == 1.0 ? 0.0 : ghz;  // 1.0 says that the clock is not known
+  machine.tsc_ghz = ghz == 1.0 ? 0.0 : ghz;  // 1.0: the clock is unknown
   machine.fingerprint = fingerprint_of(machine.name, machine);
   return machine;
 }
 
-/// The measurements of a file, if there is one; `required`: some.
+/// The measurements of a file, if it exists. `required`: there must be some.
 Result<Samples> samples_of(const MachinedbFile& file, bool required) {
   if (file.stream == nullptr) return Samples{};
   auto samples = read_samples(file);
@@ -395,8 +426,8 @@ Result<Samples> samples_of(const MachinedbFile& file, bool required) {
 
 // ---- files --------------------------------------------------------------------------------
 
-/// Whether a name ends in `suffix`, maybe with an ending that says that it is text. Names that begin with a dot are of
-/// systems that put their own files beside others.
+/// Whether a name ends in `suffix`, optionally followed by the ending of a text file. Names that begin with a dot
+/// belong to systems that keep their own files beside others.
 bool has_suffix(std::string_view name, std::string_view suffix) {
   if (name.starts_with('.')) return false;
   for (const std::string_view ending : {".txt", ".csv", ".dat"}) {
@@ -440,7 +471,7 @@ class OpenFile {
   std::ifstream stream_;
 };
 
-/// Where the measurements of one machine are: `directory`, or in a database of one machine the directory below it.
+/// The directory with the measurements of one machine: `directory` itself, or the only directory of a machine below it.
 Result<fs::path> directory_of_machine(const fs::path& directory) {
   auto file = find_file(directory, "_send");
   if (!file) return file.error();
@@ -499,6 +530,17 @@ Result<Machine> parse_machinedb(const MachinedbFiles& files, const std::string& 
     return make_error(Status::out_of_memory, "{}: cannot import: {}", name, problem.what());
   }
 }
+
+const Importer formats::machinedb = {
+    .info = {.name = "machinedb",
+             .content = "directory with files ending in _send, _receive and _rtt (sender receiver mean stddev,\n"
+                        "in cycles) and lscpu_parse.txt",
+             .directory = true,
+             .uses_send_share = false,
+             .uses_ghz = true},
+    .read = [](const fs::path& directory,
+               const ImportOptions& options) { return import_machinedb(directory, options.ghz); },
+};
 
 Result<Machine> import_machinedb(const fs::path& directory, double ghz) {
   try {

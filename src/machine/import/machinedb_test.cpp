@@ -66,6 +66,27 @@ TEST_F(MachineDb, ConvertsCyclesAndReadsRoundTrips) {
   EXPECT_EQ(machine->tsc_ghz, 2.0);
 }
 
+TEST_F(MachineDb, RoundTripsTellWhatBatchesHide) {
+  directory_.write("pairwise_send", "0 1 10\n1 0 12\n");
+  directory_.write("pairwise_receive", "0 1 24\n1 0 36\n");
+  std::filesystem::remove(directory_.path() / "lscpu_parse.txt");
+  EXPECT_FALSE(import()->send_gap_ns || import()->recv_gap_ns || import()->propagation_ns) << "no round trips";
+  directory_.write("pairwise_rtt", "0 1 80\n1 0 120\n");  // in the mean of both directions a message takes 50
+  const auto machine = import();
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ((*machine->propagation_ns)(0, 1), 16.0);
+  EXPECT_EQ((*machine->propagation_ns)(1, 0), 2.0);
+  EXPECT_EQ((*machine->send_gap_ns)(0, 1), 26.0);
+  EXPECT_EQ((*machine->send_gap_ns)(1, 0), 14.0);
+  EXPECT_EQ((*machine->recv_gap_ns)(0, 1), 2.0);
+  EXPECT_EQ((*machine->recv_gap_ns)(1, 0), 3.0);
+  EXPECT_EQ((*machine->send_gap_ns)(0, 0), 0.0);
+  EXPECT_TRUE(parse_machine(format_machine(*machine), "again"));
+  directory_.write("pairwise_rtt", "0 1 8\n1 0 8\n");  // less than both sides are busy
+  EXPECT_EQ((*import()->propagation_ns)(0, 1), 0.0);
+  EXPECT_EQ((*import()->send_gap_ns)(0, 1), 10.0);
+}
+
 TEST_F(MachineDb, TabsWindowsLineEndsAndRepeatedLines) {
   directory_.write("pairwise_send", "0\t1\t10\t1\r\n0 1  10 1\r\n1 0 12 1\r\n0 0 3 1\r\n");
   directory_.write("pairwise_receive", "0 1 10 1\n1 0 12 1\n");
@@ -112,8 +133,8 @@ TEST_F(MachineDb, BadLines) {
       {"0,1,10,1,1", "line 7: must be: sender"},
       {"0 1,10,1,1", "line 7: sender and receiver"},
       {"0,1,,1", "line 7: mean"},
-      {"what is this\n0 1 10 1", "line 7: no data, though data follow: \"what is this\""},
-      {"$ \n\n# exit\nexit\n0 1 10 1", "line 7: no data, though data follow: \"$\""},
+      {"what is this\n0 1 10 1", "line 7: this is not data, but data follow: \"what is this\""},
+      {"$ \n\n# exit\nexit\n0 1 10 1", "line 7: this is not data, but data follow: \"$\""},
       {"0 1 ten 1", "line 7: mean"},
       {"0 1 nan 1", "line 7: mean"},
       {"0 1 -3 1", "line 7: mean"},

@@ -5,9 +5,8 @@
 //   L3               C / l3 consecutive cores
 //   core             smt PUs with consecutive os_index
 //
-// L3 caches and NUMA nodes of a package nest either way: several L3s in a node (chiplets), or
-// several nodes under one L3 (sub-NUMA clusters). The latency of a pair is that of its closest
-// common level:
+// L3 caches and NUMA nodes of a package nest either way: several L3s in a node (chiplets), or several nodes under one
+// L3 (sub-NUMA clusters). The latency of a pair is that of its closest common level:
 //
 //   same core                       smt_ns
 //   same L3 and same NUMA node      l3_ns
@@ -123,7 +122,7 @@ double latency_ns(const SynthSpec& spec, const Pu& a, const Pu& b) {
   return a.package == b.package ? spec.package_ns : spec.remote_ns;
 }
 
-/// Picoseconds are more than enough, and keep machine files of thousands of PUs short.
+/// Picoseconds are precise enough, and keep machine files of thousands of PUs short.
 double rounded(double cost_ns) { return std::round(cost_ns * 1000.0) / 1000.0; }
 
 void fill_costs(const SynthSpec& spec, Machine& machine) {
@@ -148,7 +147,7 @@ double latency_ns(const SynthSpec& spec, SharedUnits shared) {
   return shares(0) ? spec.package_ns : spec.remote_ns;
 }
 
-/// The same by class. Jitter is of pairs of units: the finest above the cores that are few enough.
+/// The same by class. Jitter applies to pairs of units: those of the finest level above the cores that has few enough.
 void fill_classes(const SynthSpec& spec, Machine& machine) {
   const auto places = std::make_shared<const Places>(machine.pus);
   const auto occurs = places->occurring()[0];

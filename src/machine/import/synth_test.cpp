@@ -41,7 +41,7 @@ TEST(Synth, CostIsThatOfTheClosestCommonLevel) {
   EXPECT_DOUBLE_EQ(latency(5, 5), 0.0);
 }
 
-TEST(Synth, PutsEveryPuWhereTheSpecSays) {
+TEST(Synth, PlacesPusAsSpecified) {
   for (const SynthSpec& spec :
        {SynthSpec{.packages = 3, .numa_per_package = 2, .cores = 12, .smt = 2, .l3 = 4},
         SynthSpec{.packages = 2, .numa_per_package = 6, .cores = 12, .smt = 3, .l3 = 2}, SynthSpec{.cores = 1}}) {

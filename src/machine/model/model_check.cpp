@@ -205,9 +205,22 @@ const std::vector<MatrixField>& matrix_fields() {
       {"rtt_ns", nullptr, &Machine::rtt_ns, max_cost_ns},
       {"propagation_ns", nullptr, &Machine::propagation_ns, max_cost_ns},
       {"exchange_ns", nullptr, &Machine::exchange_ns, max_cost_ns},
+      {"send_gap_ns", nullptr, &Machine::send_gap_ns, max_cost_ns},
+      {"recv_gap_ns", nullptr, &Machine::recv_gap_ns, max_cost_ns},
       {"send_spread", nullptr, &Machine::send_spread, max_spread},
       {"recv_spread", nullptr, &Machine::recv_spread, max_spread},
   };
+  return fields;
+}
+
+const std::vector<CostField>& cost_fields() {
+  static const std::vector<CostField> fields = {{"call_ns", &Machine::call_ns}, {"switch_ns", &Machine::switch_ns}};
+  return fields;
+}
+
+const std::vector<CostListField>& cost_list_fields() {
+  static const std::vector<CostListField> fields = {
+      {"send_burst", &Machine::send_burst_ns}, {"recv_burst", &Machine::recv_burst_ns}, {"poll", &Machine::poll_ns}};
   return fields;
 }
 
@@ -292,11 +305,14 @@ Result<void> check_machine(const Machine& machine) {
     return make_error(Status::bad_format, "{} without {}: a machine has both or none",
                       machine.send_ns.empty() ? "recv_ns" : "send_ns", machine.send_ns.empty() ? "send_ns" : "recv_ns");
   }
-  if (auto checked = check_number("call_ns", machine.call_ns.value_or(0.0), 0.0, max_cost_ns); !checked) return checked;
-  for (std::size_t k = 0; k < machine.send_burst_ns.size(); ++k) {
-    if (!(machine.send_burst_ns[k] >= 0.0 && machine.send_burst_ns[k] <= max_cost_ns)) {
-      return make_error(Status::bad_format, "send_burst[{}]: must be 0..{}, is {}", k, max_cost_ns,
-                        machine.send_burst_ns[k]);
+  for (const auto& [key, number] : cost_fields()) {
+    if (auto checked = check_number(key, (machine.*number).value_or(0.0), 0.0, max_cost_ns); !checked) return checked;
+  }
+  for (const auto& [key, list] : cost_list_fields()) {
+    const auto& costs = machine.*list;
+    for (std::size_t k = 0; k < costs.size(); ++k) {
+      if (costs[k] >= 0.0 && costs[k] <= max_cost_ns) continue;
+      return make_error(Status::bad_format, "{}[{}]: must be 0..{}, is {}", key, k, max_cost_ns, costs[k]);
     }
   }
   if (machine.copy) {

@@ -35,7 +35,19 @@ struct MatrixField {
   bool zero_diagonal() const { return copy == nullptr && memory == nullptr; }
 };
 
+/// A cost of the machine as a whole, and a list of such: absent, or empty, where they were not measured.
+struct CostField {
+  const char* key;
+  std::optional<double> Machine::*member;
+};
+struct CostListField {
+  const char* key;
+  std::vector<double> Machine::*member;
+};
+
 /// In the order in which they are written.
+const std::vector<CostField>& cost_fields();
+const std::vector<CostListField>& cost_list_fields();
 const std::vector<MatrixField>& matrix_fields();
 const std::vector<MatrixField>& copy_matrix_fields();
 const std::vector<MatrixField>& memory_matrix_fields();

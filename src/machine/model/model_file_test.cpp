@@ -38,7 +38,11 @@ Machine full_machine() {
     for (std::size_t j = 0; j < n; ++j) odd(i, j) = i == j ? 0.0 : 1.0 / static_cast<double>(1 + i * n + j);
   }
   machine.rtt_ns = machine.propagation_ns = machine.exchange_ns = machine.send_spread = machine.recv_spread = odd;
+  machine.send_gap_ns = machine.recv_gap_ns = odd;
   machine.call_ns = 10.1;
+  machine.switch_ns = 2250.5;
+  machine.recv_burst_ns = {100.0, 7.5};
+  machine.poll_ns = {1.5, 1e-7, 0.0};
   machine.send_burst_ns = {20.0, 0.1, 1e-7, 123456789.123};
   machine.page_sizes_bytes = {4096, 2097152, 1ull << 40};
   machine.numa_nodes[1].memory_bytes = 0xffffffffffffffffu;
@@ -128,6 +132,8 @@ TEST(ModelFile, HandWrittenMinimum) {
   EXPECT_NE(machine->pus[0].core, machine->pus[1].core);
   EXPECT_FALSE(machine->rtt_ns);
   EXPECT_FALSE(machine->call_ns);
+  EXPECT_FALSE(machine->switch_ns || machine->send_gap_ns || machine->recv_gap_ns);
+  EXPECT_TRUE(machine->recv_burst_ns.empty() && machine->poll_ns.empty());
 }
 
 TEST(ModelFile, KeysInAnyOrderAndUnknownOnes) {
@@ -361,6 +367,9 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"optional matrix of other size", {.more = R"(, "exchange_ns": [[0]])"}, "exchange_ns: is 1 x 1"},
         Bad{"burst of text", {.more = R"(, "send_burst": ["a"])"}, "send_burst[0]: must be a number"},
         Bad{"burst negative", {.more = R"(, "send_burst": [1, -1])"}, "send_burst[1]: must be 0.."},
+        Bad{"receive burst negative", {.more = R"(, "recv_burst": [1, -1])"}, "recv_burst[1]: must be 0.."},
+        Bad{"poll of text", {.more = R"(, "poll": ["a"])"}, "poll[0]: must be a number"},
+        Bad{"switch negative", {.more = R"(, "switch_ns": -1)"}, "switch_ns: must be 0.."},
         Bad{"call negative", {.more = R"(, "call_ns": -1)"}, "call_ns: must be 0.."},
         Bad{"call too long", {.more = R"(, "call_ns": 1e13)"}, "call_ns: must be 0.."},
         Bad{"call a string", {.more = R"(, "call_ns": "short")"}, "call_ns: must be a number, is a string"},
@@ -656,6 +665,9 @@ TEST_F(Files, NoNumberOfADamagedMachineIsWritten) {
   std::vector<std::pair<std::string, Spoil>> damages = {
       {"tsc_ghz", [&](Machine& m) { m.tsc_ghz = nan; }},
       {"call_ns", [&](Machine& m) { m.call_ns = -1; }},
+      {"switch_ns", [&](Machine& m) { m.switch_ns = nan; }},
+      {"recv_burst[0]", [&](Machine& m) { m.recv_burst_ns[0] = -1; }},
+      {"poll[1]", [&](Machine& m) { m.poll_ns[1] = nan; }},
       {"send_burst[3]", [&](Machine& m) { m.send_burst_ns[3] = nan; }},
       {"pus[7].numa_node: is 2", [](Machine& m) { m.pus[7].numa_node = 2; }},
       {"pus: a machine has at least one PU", [](Machine& m) { m.pus.clear(); }},

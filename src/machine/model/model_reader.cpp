@@ -152,6 +152,8 @@ struct Field {
   const MatrixField* matrix = nullptr;
   const CopyNumberField* copy_number = nullptr;
   const CopyListField* copy_list = nullptr;
+  std::optional<double> Machine::*cost = nullptr;
+  std::vector<double> Machine::*costs = nullptr;
 };
 
 const std::map<std::string, Field, std::less<>>& fields() {
@@ -163,14 +165,14 @@ const std::map<std::string, Field, std::less<>>& fields() {
         {"measured_at", {Kind::text, &Machine::measured_at}},
         {"method", {Kind::text, &Machine::method}},
         {"tsc_ghz", {Kind::real}},
-        {"call_ns", {Kind::cost}},
-        {"send_burst", {Kind::numbers}},
         {"page_sizes_bytes", {Kind::sizes}},
         {"pus", {Kind::pus}},
         {"numa_nodes", {Kind::numa_nodes}},
         {"copy", {Kind::section}},
         {"memory", {Kind::section}},
     };
+    for (const auto& [key, member] : cost_fields()) result[key] = {.kind = Kind::cost, .cost = member};
+    for (const auto& [key, member] : cost_list_fields()) result[key] = {.kind = Kind::numbers, .costs = member};
     for (const auto& matrix : matrix_fields()) result[matrix.key] = {Kind::matrix, nullptr, &matrix};
     // Keys with a dot are those within "copy" and "memory".
     for (const auto* matrices : {&copy_matrix_fields(), &memory_matrix_fields()}) {
@@ -582,7 +584,7 @@ bool Builder::top_scalar(const Scalar& value) {
     case Kind::cost:
       if (absent) return true;
       if (!number_in(value, max_cost_ns)) return false;
-      machine_.call_ns = value.number;
+      machine_.*field_->cost = value.number;
       return true;
     case Kind::number: {
       const auto& field = *field_->copy_number;
@@ -646,7 +648,7 @@ bool Builder::list_entry(const Scalar& value) {
 
 /// The list that the current key is of.
 std::vector<double>& Builder::numbers() {
-  if (field_->kind != Kind::list) return machine_.send_burst_ns;
+  if (field_->kind != Kind::list) return machine_.*field_->costs;
   const auto& field = *field_->copy_list;
   return field.memory != nullptr ? *machine_.memory.*field.memory : *machine_.copy.*field.member;
 }

@@ -237,15 +237,19 @@ void write_machine(const Machine& machine, Output& out) {
     const bool always = field.required != nullptr || field.optional == &Machine::rtt_ns;
     if (matrix != nullptr || always) write_matrix(field.key, matrix, out);
   }
-  if (machine.call_ns) {
-    out.text("  \"call_ns\": ");
-    out.number(*machine.call_ns);
+  for (const auto& [key, member] : cost_fields()) {
+    if (!(machine.*member)) continue;
+    out.text(fmt::format("  \"{}\": ", key));
+    out.number(*(machine.*member));
     out.text(",\n");
   }
-  if (machine.send_burst_ns.empty()) {
-    out.text("  \"send_burst\": null,\n");
-  } else {
-    write_numbers("send_burst", machine.send_burst_ns, out);
+  for (const auto& [key, member] : cost_list_fields()) {
+    const auto& costs = machine.*member;
+    if (!costs.empty()) {
+      write_numbers(key, costs, out);
+    } else if (member == &Machine::send_burst_ns) {  // readers of the first files expect it
+      out.text(fmt::format("  \"{}\": null,\n", key));
+    }
   }
   if (machine.copy) write_copy(machine, out);
   if (machine.memory) write_memory(machine, out);

@@ -1,5 +1,5 @@
-// Affinity through sched_getaffinity(2) and sched_setaffinity(2) with masks of any size: the
-// kernel refuses a buffer smaller than its own mask, so the buffer grows until it fits.
+// Affinity through sched_getaffinity(2) and sched_setaffinity(2) with masks of any size. The kernel refuses a buffer
+// smaller than its own mask, so the buffer grows until it fits.
 #include "machine/topology/affinity.hpp"
 
 #include <sched.h>
@@ -15,7 +15,7 @@
 namespace smelt {
 namespace {
 
-/// Whole words, so that the kernel accepts it as a mask of any PU count.
+/// Whole words, so that the kernel accepts it as a mask for any number of PUs.
 class PuMask {
  public:
   explicit PuMask(int pu_count) : words_((pu_count + word_bits - 1) / word_bits) {}
@@ -78,7 +78,7 @@ SavedAffinity::SavedAffinity() {
 SavedAffinity::~SavedAffinity() {
   if (os_indices_.empty()) return;
   const auto restored = set_this_thread_affinity(os_indices_);
-  static_cast<void>(restored);  // the mask was in force before; there is nobody to tell
+  static_cast<void>(restored);  // cannot fail, since the mask was in force before
 }
 
 }  // namespace smelt

@@ -11,12 +11,11 @@ namespace smelt {
 /// of PUs. Cost: a system call.
 Result<std::vector<int>> this_thread_affinity();
 
-/// Lets the calling thread run on exactly those PUs. Errors: an empty list, or no PU of it is
-/// there and allowed.
+/// Lets the calling thread run on exactly those PUs. Errors: the list is empty, or no PU of it exists and is allowed.
 Result<void> set_this_thread_affinity(const std::vector<int>& os_indices);
 
-/// Remembers the calling thread's affinity and restores it at the end of the scope, which must
-/// be on the same thread. Does nothing where the mask could not be read.
+/// Remembers the calling thread's affinity and restores it at the end of the scope, which must be on the same thread.
+/// Does nothing if the mask could not be read.
 class SavedAffinity {
  public:
   SavedAffinity();

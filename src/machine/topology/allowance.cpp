@@ -1,11 +1,11 @@
-// What a process may use: its affinity mask, cut by the cpuset of its cgroup, and the CPU quota.
+// What a process may use: its affinity mask, restricted by the cpuset of its cgroup, and the CPU quota.
 //
 //   /proc/self/cgroup     "0::/path" (v2), "3:cpu,cpuacct:/path" (v1): the group per hierarchy
 //   /proc/self/mountinfo  where each hierarchy is mounted, and which of its groups is the top there
 //
-// A quota holds for a group and all below it, so every directory from the process's group up to
-// the mount counts, and the smallest quota wins. In a container the group's path may lie outside
-// of what is mounted; then the mount's top directory is the group.
+// A quota applies to a group and all groups below it. So every directory from the process's group up to the mount
+// counts, and the smallest quota wins. In a container, the group's path may lie outside of what is mounted. Then the
+// mount's top directory is the group.
 #include "machine/topology/allowance.hpp"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ bool contains(std::string_view comma_list, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// `text` as one directory below `root`, although it starts with a slash.
+/// `text` as one directory below `root`, even though it starts with a slash.
 fs::path below(const fs::path& root, std::string_view text) {
   while (!text.empty() && text.front() == '/') text.remove_prefix(1);
   return text.empty() ? root : root / text;
@@ -116,13 +116,13 @@ std::optional<Hierarchy> find_hierarchy(const fs::path& root, bool unified, std:
   const auto mountinfo = read_small_file(root / "proc/self/mountinfo");
   auto mount = mountinfo ? find_mount(*mountinfo, unified, controller) : std::nullopt;
   if (mount && (mount->top.size() > PATH_MAX || mount->point.native().size() > PATH_MAX)) mount.reset();
-  // Without mountinfo: where every distribution mounts it.
+  // Without mountinfo: the place where every distribution mounts it.
   if (!mount) mount = Mount{"/", unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + std::string(controller)};
   mount->point = below(root, mount->point.string());
   return Hierarchy{unified, std::move(*mount), std::move(*group)};
 }
 
-/// PUs' worth of time per directory; 0 = no limit there.
+/// PUs' worth of time that a directory grants; 0 = no limit there.
 double quota_v2(const fs::path& directory) {
   const auto text = read_small_file(directory / "cpu.max");  // "max 100000" or "150000 100000"
   if (!text) return 0.0;
@@ -152,7 +152,7 @@ double smallest_quota(const fs::path& root, bool unified) {
   return smallest;
 }
 
-/// The cpuset of the nearest directory that has one: it already takes the ones above into account.
+/// The cpuset of the nearest directory that has one. It already includes those of the directories above.
 std::optional<std::vector<int>> cpuset(const fs::path& root, bool unified) {
   const auto hierarchy = find_hierarchy(root, unified, "cpuset");
   if (!hierarchy) return std::nullopt;
@@ -168,13 +168,13 @@ std::optional<std::vector<int>> cpuset(const fs::path& root, bool unified) {
   return std::nullopt;
 }
 
-/// The number in a file of bytes; nothing where it is "max" or not there.
+/// The number of bytes in a file; nothing if the file contains "max" or does not exist.
 std::optional<double> bytes_in(const fs::path& file) {
   const auto text = read_small_file(file);
   return text ? parse_number(trimmed(*text)) : std::nullopt;
 }
 
-/// What a group's limits leave over its use.
+/// The bytes that the limits of a group leave beyond its use.
 std::uint64_t memory_left(const fs::path& directory, bool unified) {
   constexpr double no_limit = 0x1p62;  // v1 writes a huge number
   const auto used = bytes_in(directory / (unified ? "memory.current" : "memory.usage_in_bytes")).value_or(0.0);
@@ -221,7 +221,7 @@ Result<Allowance> discover_allowance() {
       std::vector<int> both;
       std::set_intersection(affinity->begin(), affinity->end(), limits.pus->begin(), limits.pus->end(),
                             std::back_inserter(both));
-      // Nothing in common: the cpuset changed under way; the mask is what the scheduler obeys.
+      // The cpuset changed at the same time. The scheduler obeys the mask.
       if (!both.empty()) allowance.pus = both;
     }
     return allowance;

@@ -1,8 +1,8 @@
-// Discovery through hwloc. HWLOC_SYNTHETIC and HWLOC_XMLFILE stand in for the hardware, which is
-// how machines that nobody has at hand are tested.
+// Discovery through hwloc. HWLOC_SYNTHETIC and HWLOC_XMLFILE replace the hardware, so that machines can be tested that
+// are not at hand.
 //
-// All PUs that are online are listed, also those that a cpuset or an affinity mask forbids to this
-// process: the model belongs to the machine, the Allowance to the process.
+// All PUs that are online are listed, also those that a cpuset or an affinity mask forbids to this process: the model
+// belongs to the machine, the Allowance to the process.
 //
 //   PU                  Machine::pus, ascending by os_index
 //   core, package       the ancestor of that type; without one, the PU itself and package 0
@@ -50,7 +50,7 @@ Result<Topology> load_topology() {
   return topology;
 }
 
-/// Gives dense ids to objects in the order in which they are first asked for.
+/// Numbers objects 0, 1, ... in the order in which they are first asked for.
 class Numbering {
  public:
   int operator()(hwloc_obj_t object) { return ids_.emplace(object, static_cast<int>(ids_.size())).first->second; }
@@ -84,7 +84,7 @@ int nearest_numa_node(const std::vector<hwloc_obj_t>& nodes, hwloc_obj_t pu) {
   return best;
 }
 
-/// hwloc's class of each PU, by os_index; empty where the kernel tells nothing.
+/// hwloc's class of each PU, by os_index; empty if the kernel provides none.
 std::map<unsigned, int> efficiency_classes(hwloc_topology_t topology) {
   std::map<unsigned, int> classes;
   const int count = hwloc_cpukinds_get_nr(topology, 0);

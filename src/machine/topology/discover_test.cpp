@@ -38,7 +38,7 @@ TEST(Discover, ThisMachine) {
   EXPECT_EQ(*discover_machine(), *machine);
 }
 
-TEST(Discover, EveryPuOfTheAllowanceIsThere) {
+TEST(Discover, ContainsEveryPuOfTheAllowance) {
   const auto machine = discover_machine();
   const auto allowance = discover_allowance();
   ASSERT_TRUE(machine && allowance);
@@ -182,7 +182,7 @@ Machine discover_xml(const std::string& text) {
   return machine ? *machine : Machine();
 }
 
-TEST(Discover, TheCpuIsCalledWhatThereIsAKeyFor) {
+TEST(Discover, TheNameOfTheCpuComesFromAnyKnownKey) {
   const std::string model = R"(<info name="CPUModel" value="Odd CPU"/>)", machine = R"(gp_index="1">)";
   const auto name_with = [&](const std::string& of_package, const std::string& of_machine) {
     auto text = with_replaced(odd_machine, model, of_package);
@@ -226,13 +226,13 @@ TEST(Discover, TheSmallestNodeAroundAPuIsItsNode) {
   EXPECT_NE(machine.pus[0].numa_node, machine.pus[3].numa_node);
 }
 
-TEST(Discover, AsManyPusAsAreSupported) {
+TEST(Discover, TheLargestSupportedNumberOfPus) {
   EXPECT_EQ(discover_synthetic("package:8 core:512 pu:1").size(), 4096u);
   const ScopedEnv synthetic("HWLOC_SYNTHETIC", "package:17 core:512 pu:2");
   EXPECT_EQ(discover_machine().error().status, Status::not_supported);
 }
 
-TEST(Discover, FingerprintTellsMachinesApart) {
+TEST(Discover, FingerprintsOfDifferentMachinesDiffer) {
   const auto one = discover_synthetic("package:2 core:4 pu:2");
   const auto same = discover_synthetic("package:2 core:4 pu:2");
   const auto more_cores = discover_synthetic("package:2 core:8 pu:1");

@@ -8,8 +8,8 @@
 
 namespace smelt {
 
-/// 16 hex digits over the CPU model and every PU's place in the topology. Memory sizes are left
-/// out: firmware and kernel versions move them by a few pages.
+/// 16 hex digits over the CPU model and every PU's place in the topology. Memory sizes do not count, since firmware and
+/// kernel versions change them by a few pages.
 std::string fingerprint_of(std::string_view cpu_model, const Machine& machine);
 
 /// "2 packages x 14 cores x 2 PUs", "1 package, 16 cores, 24 PUs" where the cores differ.

@@ -31,13 +31,13 @@ TEST(Fingerprint, IsTheHashOfModelAndPlaces) {
   EXPECT_EQ(fingerprint_of("CPU \xc3\xa9", machine), fnv1a("CPU \xc3\xa9|2|3,1,2,4,5,6,7|10,0,0,0,0,0,0"));
 }
 
-TEST(Shape, CountsWhatIsAlikeByMultiplying) {
+TEST(Shape, EqualUnitsAreMultiplied) {
   EXPECT_EQ(shape_of(*synthesize_machine({.packages = 2, .cores = 14, .smt = 2})), "2 packages x 14 cores x 2 PUs");
   EXPECT_EQ(shape_of(*synthesize_machine({.cores = 1})), "1 package x 1 core x 1 PU");
   EXPECT_EQ(shape_of(machine_of({})), "0 packages, 0 cores, 0 PUs");
 }
 
-TEST(Shape, CountsWhatDiffersByAdding) {
+TEST(Shape, DifferentUnitsAreAdded) {
   // Cores of one and of two PUs.
   EXPECT_EQ(shape_of(machine_of({{.os_index = 0, .core = 0}, {.os_index = 1, .core = 0}, {.os_index = 2, .core = 1}})),
             "1 package, 2 cores, 3 PUs");

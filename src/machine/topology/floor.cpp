@@ -1,7 +1,7 @@
 // The probe: two pinned threads, first a ping-pong on bare lines, then arithmetic on both at once.
 //
-// Arithmetic: four chains of multiplications, which keep a core's multiplier busy. Threads of one core that do so take
-// twice as long each, which tells siblings from cores.
+// Arithmetic: four chains of multiplications keep a core's multiplier busy. Two threads on one core take twice as long
+// each, which distinguishes siblings from cores.
 #include "smelt/floor.hpp"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ inline void pause_polling() noexcept {
 #endif
 }
 
-/// What the two threads share. Once one gives up, so does the other.
+/// State that the two threads share. When one gives up, so does the other.
 struct ProbeShared {
   explicit ProbeShared(double time_s)
       : deadline_ns(monotonic_ns() + patience_ns), part_ns(static_cast<std::uint64_t>(time_s * 0.5e9)) {}
@@ -50,7 +50,7 @@ struct ProbeShared {
   std::atomic<bool> given_up{false};
 };
 
-/// Polls until `there()`; false: given up.
+/// Polls until `there()`. False: the probe was given up.
 template <class There>
 bool await(ProbeShared& shared, There there) noexcept {
   for (std::uint32_t polls = 1; !there(); ++polls) {
@@ -64,14 +64,14 @@ bool await(ProbeShared& shared, There there) noexcept {
 }
 
 bool barrier(ProbeShared& shared, std::uint32_t threads, std::uint32_t times) noexcept {
-  shared.arrived.fetch_add(1, std::memory_order_acq_rel);  // pairs with the load below, of the other thread
+  shared.arrived.fetch_add(1, std::memory_order_acq_rel);  // pairs with the load below, in the other thread
   return await(shared, [&] { return shared.arrived.load(std::memory_order_acquire) >= threads * times; });
 }
 
 double ns_since(std::uint64_t start) noexcept { return static_cast<double>(ticks() - start) / ticks_per_ns(); }
 
-/// A number goes back and forth on a line: rank 0 writes odd ones, rank 1 even ones. Batches until rank 0's time is
-/// over, which says so before the last number of a batch.
+/// A number goes back and forth on a line: rank 0 writes odd numbers, rank 1 even ones. Batches follow each other until
+/// rank 0's time is over. Rank 0 announces the end before the last number of a batch.
 bool ping_pong(ProbeShared& shared, int rank, std::vector<double>& ways_ns) noexcept {
   const std::uint64_t end_ns = monotonic_ns() + shared.part_ns;
   for (std::uint32_t batch = 0; batch <= shared.last_batch.load(std::memory_order_relaxed); ++batch) {
@@ -80,7 +80,7 @@ bool ping_pong(ProbeShared& shared, int rank, std::vector<double>& ways_ns) noex
     const auto start = ticks();
     for (std::uint64_t way = from; way < from + ways_on_a_line; ++way) {
       if (way % 2 != static_cast<std::uint64_t>(rank)) {
-        // Pairs with the other rank's store; publishes last_batch, too.
+        // Pairs with the other rank's store, which also publishes last_batch.
         if (!await(shared, [&] { return number.load(std::memory_order_acquire) == way + 1; })) return false;
         continue;
       }
@@ -114,7 +114,7 @@ void work(ProbeShared& shared, std::vector<double>& batches_ns) noexcept {
     value = multiply(value);
     batches_ns.push_back(ns_since(start));
   } while (batches_ns.size() < fewest_batches || monotonic_ns() < end_ns);
-  // The compiler must not leave out what nobody looks at.
+  // Keeps the compiler from removing the unused result.
   shared.arrived.fetch_add(value == 1 ? 0x10000u : 0u, std::memory_order_relaxed);
 }
 
@@ -140,7 +140,7 @@ struct Probe {
 
 Result<Floor> probe_floor(std::span<const int> os_indices, double time_s) {
   if (os_indices.empty()) return make_error(Status::invalid_argument, "floor: no PU is named");
-  (void)ticks_per_ns();  // calibrated before anybody counts on the time
+  (void)ticks_per_ns();  // calibrates the clock before the time counts
   Probe probe{.shared = ProbeShared(time_s), .pus = {os_indices.front()}};
   const auto other =
       std::find_if(os_indices.begin(), os_indices.end(), [&](int pu) { return pu != os_indices.front(); });
@@ -155,7 +155,7 @@ Result<Floor> probe_floor(std::span<const int> os_indices, double time_s) {
     if (!pinned) return pinned.error();
   }
   if (probe.shared.given_up.load(std::memory_order_relaxed)) {
-    return make_error(Status::timed_out, "floor: the PUs were kept from running for a second");
+    return make_error(Status::timed_out, "floor: the PUs were not available for a second");
   }
   return Floor{median_of(probe.line_ns), std::max(median_of(probe.work_ns[0]), median_of(probe.work_ns[1]))};
 }

@@ -45,7 +45,7 @@ TEST(ProbeFloor, OnePuHasNoLine) {
   EXPECT_GT(floor->work_ns, 100.0);
 }
 
-TEST(ProbeFloor, RefusesWhatIsNotThere) {
+TEST(ProbeFloor, RefusesPusThatDoNotExist) {
   EXPECT_FALSE(probe_floor({}));
   const auto allowed = this_thread_affinity();
   ASSERT_TRUE(allowed);

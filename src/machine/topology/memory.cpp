@@ -17,7 +17,7 @@
 namespace smelt {
 namespace {
 
-/// os_index of the NUMA nodes that are online; {0} where the kernel was built without NUMA.
+/// os_index of the NUMA nodes that are online; {0} if the kernel was built without NUMA.
 const std::vector<int>& online_nodes() {
   static const std::vector<int> nodes = [] {
     const auto text = read_small_file("/sys/devices/system/node/online");
@@ -91,7 +91,7 @@ Result<int> numa_node_of(const void* address) {
   int node = -1;
   if (syscall(SYS_move_pages, 0, 1ul, &page, nullptr, &node, 0) != 0) {
     const int reason = errno;
-    // Containers forbid the call; with one NUMA node the answer is known all the same.
+    // Containers may forbid the call. With one NUMA node the answer is known without it.
     if (online_nodes().size() == 1) return online_nodes().front();
     return make_error(status_of(reason), "cannot ask where a page lies: {}", std::strerror(reason));
   }

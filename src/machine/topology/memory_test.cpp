@@ -86,7 +86,7 @@ TEST(Memory, NodesAreBitsOfAMask) {
   }
 }
 
-TEST(Memory, APageThatNobodyHasTouchedIsNowhere) {
+TEST(Memory, AnUntouchedPageHasNoNode) {
   Pages pages(4096);
   const auto before = numa_node_of(pages.address());
   if (!before && before.error().status != Status::not_found) GTEST_SKIP() << before.error().message;

@@ -1,4 +1,4 @@
-// /sys/devices/system/node says what there is, /proc/self/status what the cpuset allows, and the cgroups how much.
+// Sources: /sys/devices/system/node for the nodes, /proc/self/status for the cpuset, and the cgroups for the limits.
 #include "machine/topology/numa.hpp"
 
 #include <sched.h>
@@ -54,7 +54,7 @@ std::vector<int> distances_in(const fs::path& file) {
   return distances;
 }
 
-/// The cpuset's memory nodes; nothing where the kernel does not say.
+/// The cpuset's memory nodes; nothing if the kernel does not list them.
 std::optional<std::vector<int>> allowed_nodes(const fs::path& root) {
   const auto status = read_small_file(root / "proc/self/status");
   if (!status) return std::nullopt;

@@ -66,7 +66,7 @@ TEST_F(NumaFiles, WithoutNumaThereIsOneNode) {
   EXPECT_EQ(view.available_bytes(0), 1u << 20);
 }
 
-TEST_F(NumaFiles, TheCgroupsLimitIsWhatItLeaves) {
+TEST_F(NumaFiles, TheCgroupsLimitExcludesMemoryInUse) {
   write("proc/self/cgroup", "0::/job\n");
   write("proc/self/mountinfo", "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
   write("sys/fs/cgroup/job/memory.max", "max\n");

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-#ifndef MADV_POPULATE_WRITE  // of Linux 5.14; older headers do not name it
+#ifndef MADV_POPULATE_WRITE  // since Linux 5.14; older headers lack it
 constexpr int populate_write = 23;
 #else
 constexpr int populate_write = MADV_POPULATE_WRITE;
@@ -49,7 +49,7 @@ Result<void> set_policy(void* address, std::size_t size_bytes, int mode, std::sp
   return refused(what, size_bytes);
 }
 
-/// Anonymous memory that begins at a multiple of `alignment`: more than is needed, and what is too much given back.
+/// Anonymous memory that begins at a multiple of `alignment`. Maps more than is needed, and unmaps the excess.
 void* map_aligned(std::size_t size_bytes, std::size_t alignment) {
   const auto room = size_bytes + alignment;
   void* const raw = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -67,10 +67,10 @@ void* map_reserved(std::size_t size_bytes, std::size_t page_bytes) {
               0);
 }
 
-/// The same for kernels before MADV_POPULATE_WRITE. The bytes are written as they are.
+/// As above, for kernels without MADV_POPULATE_WRITE. The bytes keep their values.
 void write_each_page(std::byte* begin, std::size_t size_bytes, std::size_t page_bytes) {
   for (std::size_t at = 0; at < size_bytes; at += page_bytes) {
-    // Not a plain load and store, which the compiler would leave out.
+    // The compiler would remove a plain load and store.
     std::atomic_ref(reinterpret_cast<unsigned char&>(begin[at])).fetch_or(0, std::memory_order_relaxed);
   }
 }
@@ -83,9 +83,9 @@ PageSupport read_page_support(const fs::path& root) {
   const auto directory = root / "sys/kernel/mm/transparent_hugepage";
   const auto enabled = read_small_file(directory / "enabled");
   const auto size = read_small_file(directory / "hpage_pmd_size");
-  const auto bytes = size ? parse_number(trimmed(*size)) : std::nullopt;
-  if (enabled && enabled->find("[never]") == std::string::npos && bytes) {
-    support.transparent_bytes = static_cast<std::uint64_t>(*bytes);
+  const double bytes = size ? parse_number(trimmed(*size)).value_or(0) : 0;
+  if (enabled && enabled->find("[never]") == std::string::npos && bytes > 0) {
+    support.transparent_bytes = static_cast<std::uint64_t>(bytes);
     support.transparent_always = enabled->find("[always]") != std::string::npos;
   }
   std::error_code ignored;
@@ -130,7 +130,7 @@ Result<PageMapping> PageMapping::map(std::size_t size_bytes, PageKind kind, std:
                       "for another page size",
                       size / page_bytes, page_size_name(page_bytes));
   }
-  // Refused where the kernel has no transparent huge pages: then all are small in any case.
+  // A kernel without transparent huge pages refuses this. Then all pages are small in any case.
   if (kind != PageKind::reserved) {
     (void)madvise(memory, size, kind == PageKind::transparent ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   }
@@ -156,7 +156,7 @@ Result<void> populate(void* address, std::size_t size_bytes) {
     write_each_page(static_cast<std::byte*>(address), size_bytes, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
     return {};
   }
-  // EFAULT: a fault that would have been SIGBUS, as when the pool of a node is empty.
+  // EFAULT: a page fault that would have raised SIGBUS, for example because the pool of a node is empty.
   const int reason = errno;
   return make_error(Status::out_of_memory, "no memory for {} bytes where they are to lie: {}", size_bytes,
                     std::strerror(reason));
@@ -175,7 +175,7 @@ Result<std::vector<int>> nodes_of_pages(const void* address, std::size_t size_by
       const auto error = refused("ask where pages lie of", size_bytes);
       const auto usable = read_memory_view().nodes;
       if (usable.size() > 1) return error;
-      std::fill(nodes.begin(), nodes.end(), usable.front().os_index);  // it cannot be another one
+      std::fill(nodes.begin(), nodes.end(), usable.front().os_index);  // the only usable node
       return nodes;
     }
   }

@@ -1,4 +1,4 @@
-// Private anonymous memory with pages of a wanted size, and where its pages are to lie.
+// Private anonymous memory with pages of a wanted size, and the placement of these pages.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,19 @@
 
 namespace smelt {
 
-/// How the pages of a mapping come to their size.
+/// How the page size of a mapping is chosen.
 enum class PageKind {
-  base,         ///< the smallest; huge ones are refused (MADV_NOHUGEPAGE)
-  transparent,  ///< huge ones as far as the kernel has some (MADV_HUGEPAGE)
-  reserved,     ///< of the pool that the administrator reserved (hugetlb)
+  base,         ///< the smallest size; refuses huge pages (MADV_NOHUGEPAGE)
+  transparent,  ///< huge pages as far as the kernel has some (MADV_HUGEPAGE)
+  reserved,     ///< from the pool that the administrator reserved (hugetlb)
 };
 
-/// What this system offers.
+/// The page sizes that this system offers.
 struct PageSupport {
   std::uint64_t base_bytes = 4096;
-  std::uint64_t transparent_bytes = 0;  ///< 0: switched off or not there
-  bool transparent_always = false;      ///< without being asked for
-  /// Size and number of free pages of each pool, ascending; empty pools too.
+  std::uint64_t transparent_bytes = 0;  ///< 0: switched off or not available
+  bool transparent_always = false;      ///< used even if not requested
+  /// Size and number of free pages of each pool, ascending; includes empty pools.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> reserved{};
 };
 
@@ -40,8 +40,8 @@ class PageMapping {
   PageMapping& operator=(PageMapping&& other) noexcept;
   ~PageMapping();
 
-  /// Zeroed memory, not yet touched. `page_bytes`: of `reserved` pages the size of the pool, of transparent ones the
-  /// alignment. Errors: out_of_memory (address space, an empty pool), invalid_argument.
+  /// Zeroed memory that is not touched yet. `page_bytes`: for `reserved` pages the size of the pool, for transparent
+  /// ones the alignment. Errors: out_of_memory (address space, an empty pool), invalid_argument.
   static Result<PageMapping> map(std::size_t size_bytes, PageKind kind, std::size_t page_bytes);
 
   std::byte* data() const noexcept { return data_; }
@@ -53,24 +53,23 @@ class PageMapping {
   std::size_t size_ = 0;
 };
 
-/// Pages of [address, address + size_bytes) are to come from that node (os_index) from now on, from a near one where it
-/// is full: never the end of the process. `move`: those that are there, too, if only this process has mapped them.
-/// Errors: permission_denied (containers), not_found, io_error.
+/// The kernel takes pages of [address, address + size_bytes) from that node (os_index) from now on, or from a near one
+/// if the node is full. A full node never kills the process. `move`: also moves existing pages that only this process
+/// has mapped. Errors: permission_denied (containers), not_found, io_error.
 Result<void> set_node_policy(void* address, std::size_t size_bytes, int node, bool move = false);
 
-/// The same in turns, page by page, over several nodes.
+/// As above, interleaved page by page over several nodes.
 Result<void> set_interleave_policy(void* address, std::size_t size_bytes, std::span<const int> nodes,
                                    bool move = false);
 
-/// Makes all pages of the range be there, zeroed if they were not. Errors: out_of_memory.
+/// Makes all pages of the range exist. New pages are zeroed. Errors: out_of_memory.
 Result<void> populate(void* address, std::size_t size_bytes);
 
-/// Node (os_index) of each page of `page_bytes` of the range in order; -1 where it is not there.
-/// Errors: permission_denied where the kernel forbids to ask and there are several nodes.
+/// Node (os_index) of each page of `page_bytes` of the range in order; -1 for a page that does not exist. Errors:
+/// permission_denied if the kernel forbids the query and there are several nodes.
 Result<std::vector<int>> nodes_of_pages(const void* address, std::size_t size_bytes, std::size_t page_bytes);
 
-/// Bytes of the mappings that lie in [address, address + size_bytes) that are in huge pages (smaps). Cost: reads
-/// /proc/self/smaps.
+/// Bytes in [address, address + size_bytes) that are in huge pages (smaps). Cost: reads /proc/self/smaps.
 std::uint64_t huge_bytes_in(const void* address, std::size_t size_bytes);
 
 /// "4 KiB", "2 MiB", "1 GiB".

@@ -17,7 +17,7 @@ using testing::Pair;
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-TEST(Pages, WhatTheSystemOffersIsRead) {
+TEST(Pages, ReadsThePageSizesOfTheSystem) {
   const fs::path root = fs::temp_directory_path() / ("smelt-pages-" + std::to_string(getpid()));
   const auto write = [&](const std::string& name, const std::string& text) {
     fs::create_directories((root / name).parent_path());

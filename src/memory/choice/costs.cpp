@@ -52,12 +52,37 @@ MemoryCosts estimated_costs(const Machine& machine) {
   return costs;
 }
 
+/// Imported costs say nothing of pages.
+void take_pages(MemoryCosts& costs, const MemoryCosts& estimated) {
+  for (const auto list : {&MemoryCosts::page_bytes, &MemoryCosts::walk_ns, &MemoryCosts::gather_walk_ns,
+                          &MemoryCosts::reach_bytes, &MemoryCosts::touch_ns_per_mib}) {
+    costs.*list = estimated.*list;
+  }
+}
+
+/// What one thread gets where only the latency is known (imported costs): so many lines in flight (Little's law).
+void derive_from_latencies(MemoryCosts& costs, const MemoryCosts& estimated) {
+  const std::size_t nodes = costs.latency_ns.size();
+  for (std::size_t a = 0; a < nodes; ++a) {
+    for (std::size_t m = 0; m < nodes; ++m) {
+      const double known = costs.latency_ns(a, m);
+      if (known <= 0.0) continue;
+      const double share = estimated.latency_ns(a, m) / known;
+      if (costs.gather_ns(a, m) <= 0.0) costs.gather_ns(a, m) = estimated.gather_ns(a, m) / share;
+      if (costs.read_gbs(a, m) <= 0.0) costs.read_gbs(a, m) = estimated.read_gbs(a, m) * share;
+      if (costs.write_gbs(a, m) <= 0.0) costs.write_gbs(a, m) = estimated.write_gbs(a, m) * share;
+    }
+  }
+}
+
 }  // namespace
 
 MemoryCosts memory_costs(const Machine& machine) {
   auto estimated = estimated_costs(machine);
   if (!machine.memory || machine.memory->read_gbs.size() != memory::node_count(machine)) return estimated;
   auto costs = *machine.memory;
+  if (costs.touch_ns_per_mib.empty() || costs.touch_ns_per_mib.front() <= 0.0) take_pages(costs, estimated);
+  derive_from_latencies(costs, estimated);
   // Pairs that could not be measured.
   for (const auto matrix : {&MemoryCosts::latency_ns, &MemoryCosts::gather_ns, &MemoryCosts::read_gbs,
                             &MemoryCosts::write_gbs, &MemoryCosts::read_all_gbs, &MemoryCosts::write_all_gbs}) {

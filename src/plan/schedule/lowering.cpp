@@ -37,7 +37,7 @@ double LoweredOp::least_ns() const {
     case Kind::send:
       // An exchange starts a new interval.
       return exchanged ? 0.0 : line_ns + stream_ns / 2 + after_ns;
-    case Kind::receive: return exchanged ? exchange_ns + after_ns : line_ns + stream_ns + after_ns;
+    case Kind::receive: return (exchanged ? exchange_ns : std::min(line_ns, gap_ns) + stream_ns) + after_ns;
     case Kind::post:
     case Kind::await:
     case Kind::await_body: return line_ns + after_ns;
@@ -223,11 +223,13 @@ void Lowering::add_send(int peer, double bytes, std::vector<LoweredOp>& ops) con
                  .peer = peer,
                  .line_ns = costs_.send(rank_, peer),
                  .way_ns = costs_.propagation(rank_, peer),
-                 .stream_ns = lent ? 0.0 : stream_ns(rank_, peer, bytes)});
+                 .stream_ns = lent ? 0.0 : stream_ns(rank_, peer, bytes),
+                 .gap_ns = costs_.send_gap(rank_, peer)});
 }
 
 void Lowering::add_receive(int source, double bytes, bool combine, std::vector<LoweredOp>& ops) {
   LoweredOp op{.kind = LoweredOp::Kind::receive, .peer = source, .line_ns = costs_.recv(source, rank_)};
+  op.gap_ns = costs_.recv_gap(source, rank_);
   op.lent = lends(bytes);
   if (op.lent) {
     op.stream_ns = transfer_ns(source, rank_, bytes, false, combine);
@@ -269,7 +271,7 @@ double Lowering::stream_ns(int from, int to, double bytes) const {
   // the sender stops at a full ring until the receiver has run: for a whole message once per full ring, for a chunk by
   // its share of a ring.
   const double fills = cut_ ? (lines + 1.0) / ring_lines : std::floor(lines / ring_lines);
-  return lines * line_share * costs_.message(from, to) + (crowded_ ? fills * switch_ns : 0.0);
+  return lines * line_share * costs_.message(from, to) + (crowded_ ? fills * switch_ns() : 0.0);
 }
 
 /// A copy within the rank's memory.

@@ -3,6 +3,7 @@
 // operation.
 //
 //   send        send_ns + stream of the lines after the first      receive  propagation_ns + recv_ns + stream
+//   in a row    send_gap_ns from start to start, recv_gap_ns from end to end
 //   work        get and put: copy_ns(source, self), process_copy_ns; combine: combine_ns
 //   post/await  a line that one rank writes and others read: the cost of a message
 //
@@ -23,8 +24,8 @@ constexpr double payload_bytes = 56.0;  ///< of a line of a channel
 /// Cost of a line in a stream, as a fraction of a lone message (docs/reference/model.md).
 constexpr double line_share = 0.2;
 
-/// Cost of a context switch to a rank that shares its PU.
-constexpr double switch_ns = 1000.0;
+/// Cost of a context switch to a rank that shares its PU, where it was not measured.
+constexpr double assumed_switch_ns = 1000.0;
 
 struct LoweredOp {
   enum class Kind : std::uint8_t { work, send, receive, post, await, await_body, flush, reuse_stage };
@@ -37,6 +38,7 @@ struct LoweredOp {
   double way_ns = 0.0;       ///< send: propagation; await: of a message; receive: until the lender knows of the read
   double stream_ns = 0.0;    ///< send: lines after the first; receive: lower bound for storing them
   double exchange_ns = 0.0;  ///< receive, if exchanged
+  double gap_ns = 0.0;       ///< send: until the next may start; receive: beyond the receive before it
   double after_ns = 0.0;     ///< subsequent local work
   double least_ns() const;   ///< lower bound, whatever other ranks do
 };
@@ -80,6 +82,7 @@ class Lowering {
 
   int ranks() const { return group_.size(); }
   bool crowded() const { return crowded_; }  ///< some ranks share a PU
+  double switch_ns() const { return machine_.switch_ns.value_or(assumed_switch_ns); }
   std::size_t pu(int rank) const { return static_cast<std::size_t>(group_.pus[static_cast<std::size_t>(rank)]); }
 
  private:

@@ -20,9 +20,11 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <set>
 #include <vector>
 
+#include "machine/costs_by_class.hpp"
 #include "machine/model/copy_costs.hpp"
 #include "plan/schedule/lowering.hpp"
 #include "smelt/schedule.hpp"
@@ -124,8 +126,75 @@ class CopyPaths {
 
 /// Cost of a message without propagation, for the rank for which it is cheapest.
 double line_ns(const RankCosts& costs, int from, int to) {
-  const double line = std::min(costs.recv(from, to), line_share * costs.message(from, to));
+  const double line = std::min({costs.recv(from, to), costs.recv_gap(from, to), line_share * costs.message(from, to)});
   return costs.has_exchange() ? std::min(line, costs.exchange(from, to)) : line;
+}
+
+/// The classes of a group's pairs, where all pairs of a class cost the same: then one of each is looked at.
+class PairClasses {
+ public:
+  explicit PairClasses(const RankCosts& costs) : pus_(costs.group().pus) {
+    if (costs.shares_pus()) return;
+    const Machine& machine = costs.machine();
+    std::vector<const Matrix*> all = {&machine.send_ns, &machine.recv_ns};
+    for (const auto* known :
+         {&machine.propagation_ns, &machine.exchange_ns, &machine.send_gap_ns, &machine.recv_gap_ns}) {
+      if (*known) all.push_back(&**known);
+    }
+    if (machine.copy) {
+      const auto& copy = *machine.copy;
+      all.insert(all.end(), {&copy.startup_ns, &copy.chunk_ns_per_kib, &copy.cached_ns_per_kib, &copy.shared_ns_per_kib,
+                             &copy.memory_ns_per_kib});
+    }
+    const bool by_class = std::all_of(all.begin(), all.end(), [](const Matrix* matrix) {
+      return matrix->classes() != nullptr && !matrix->classes()->has_residuals();
+    });
+    if (by_class) places_ = &machine.send_ns.classes()->places();
+  }
+
+  /// 0: each pair has costs of its own.
+  std::size_t count() const {
+    return places_ == nullptr ? 0 : static_cast<std::size_t>(places_->kinds() * places_->kinds() * shared_count);
+  }
+  /// The classes of the pairs from one rank to every rank. Requires: count() > 0. Cost: O(PUs of the machine).
+  void row(int from, std::vector<std::size_t>& classes) {
+    const auto a = static_cast<std::size_t>(pus_[static_cast<std::size_t>(from)]);
+    shared_.resize(places_->size());
+    places_->shared_row(a, shared_.data());
+    classes.resize(pus_.size());
+    for (std::size_t to = 0; to < pus_.size(); ++to) {
+      const auto b = static_cast<std::size_t>(pus_[to]);
+      const int kinds = places_->kind(a) * places_->kinds() + places_->kind(b);
+      classes[to] = static_cast<std::size_t>(kinds * shared_count + shared_[b]);
+    }
+  }
+
+ private:
+  const std::vector<int>& pus_;
+  const Places* places_ = nullptr;
+  std::vector<SharedUnits> shared_;
+};
+
+/// Calls act(from, to, value of that pair) for every pair of ranks. `value_of` is called once for each class of pairs.
+template <class Value, class Act>
+void for_each_pair(const RankCosts& costs, Value&& value_of, Act&& act) {
+  using Cost = decltype(value_of(0, 0));
+  PairClasses classes(costs);
+  std::vector<std::optional<Cost>> known(classes.count());
+  std::vector<std::size_t> row;
+  for (int from = 0; from < costs.size(); ++from) {
+    if (!known.empty()) classes.row(from, row);
+    for (int to = 0; to < costs.size(); ++to) {
+      if (from == to) continue;
+      if (known.empty()) {
+        act(from, to, value_of(from, to));
+        continue;
+      }
+      auto& cost = known[row[static_cast<std::size_t>(to)]];
+      if (!cost) cost = value_of(from, to);
+      act(from, to, *cost);
+    }
+  }
 }
 
 /// The cheaper of a direct copy and a transfer line by line through a channel.
@@ -134,17 +203,19 @@ ByteCosts cheapest_pace(const RankCosts& costs, double whole, int copiers) {
   const auto pu = [&](int rank) { return static_cast<std::size_t>(costs.group().pus[static_cast<std::size_t>(rank)]); };
   ByteCosts best;
   for (int to = 0; to < costs.size(); ++to) {
-    const double combine_ns = copies.combine_ns(pu(to));
     best.keep_ns = std::min(best.keep_ns, copies.pace(pu(to), pu(to)).move_ns);
     best.again_ns = std::min(best.again_ns, copies.again_ns(pu(to)));
-    for (int from = 0; from < costs.size(); ++from) {
-      if (from == to) continue;
-      const auto straight = copies.pace(pu(from), pu(to));
-      const double streamed = line_ns(costs, from, to) / payload_bytes;
-      best.move_ns = std::min({best.move_ns, straight.move_ns, streamed});
-      best.combine_ns = std::min({best.combine_ns, straight.combine_ns, streamed + combine_ns});
-    }
   }
+  const auto pace = [&](int from, int to) {
+    const auto straight = copies.pace(pu(from), pu(to));
+    const double streamed = line_ns(costs, from, to) / payload_bytes;
+    return ByteCosts{.move_ns = std::min(straight.move_ns, streamed),
+                     .combine_ns = std::min(straight.combine_ns, streamed + copies.combine_ns(pu(to)))};
+  };
+  for_each_pair(costs, pace, [&](int, int, const ByteCosts& one) {
+    best.move_ns = std::min(best.move_ns, one.move_ns);
+    best.combine_ns = std::min(best.combine_ns, one.combine_ns);
+  });
   return best;
 }
 
@@ -175,16 +246,15 @@ bool must_be_heard(Operation operation, int rank, int root, int ranks) {
 double message_floor(const RankCosts& costs, Operation operation, int root) {
   const int ranks = costs.size();
   std::vector<double> heard(static_cast<std::size_t>(ranks), unreachable_ns), told = heard;
-  for (int from = 0; from < ranks; ++from) {
-    for (int to = 0; to < ranks; ++to) {
-      if (from == to) continue;
-      double one = costs.message(from, to);
-      if (costs.has_exchange()) one = std::min(one, costs.exchange(from, to));
-      auto &hears = heard[static_cast<std::size_t>(to)], &tells = told[static_cast<std::size_t>(from)];
-      hears = std::min(hears, one);
-      tells = std::min(tells, one);
-    }
-  }
+  const auto message_ns = [&](int from, int to) {
+    const double one = costs.message(from, to);
+    return costs.has_exchange() ? std::min(one, costs.exchange(from, to)) : one;
+  };
+  for_each_pair(costs, message_ns, [&](int from, int to, double one) {
+    auto &hears = heard[static_cast<std::size_t>(to)], &tells = told[static_cast<std::size_t>(from)];
+    hears = std::min(hears, one);
+    tells = std::min(tells, one);
+  });
   double floor_ns = 0.0;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto i = static_cast<std::size_t>(rank);

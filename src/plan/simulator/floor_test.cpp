@@ -137,5 +137,31 @@ const auto rank_counts = testing::Values(2, 3, 8, 16, 64);
 #endif
 INSTANTIATE_TEST_SUITE_P(Ranks, FloorOfGroups, rank_counts, testing::PrintToStringParamName());
 
+// Of classes, one pair each is looked at; cell by cell it is the same floor.
+TEST(Floor, IsTheSameByClass) {
+  for (const bool measured : {false, true}) {
+    Machine by_class = *synthesize_machine({.packages = 2, .numa_per_package = 2, .cores = 160, .l3 = 4});
+    ASSERT_NE(by_class.send_ns.classes(), nullptr);
+    if (measured) {
+      by_class.exchange_ns = by_class.send_ns;
+      by_class.recv_gap_ns = by_class.recv_ns;
+    }
+    Machine full = by_class;
+    for (Matrix* matrix : {&full.send_ns, &full.recv_ns}) (*matrix)(0, 0) = 0.0;  // writing turns it into one of cells
+    ASSERT_EQ(full.send_ns.classes(), nullptr);
+    Group group;
+    for (int rank = 0; rank < 100; ++rank) group.pus.push_back(rank * 7 % 320);
+    for (const Operation operation :
+         {Operation::broadcast, Operation::reduce, Operation::allreduce, Operation::alltoall}) {
+      for (const std::size_t bytes : {std::size_t{8}, std::size_t{4096}, std::size_t{1} << 20}) {
+        const auto fast = schedule_floor(by_class, group, operation, bytes),
+                   slow = schedule_floor(full, group, operation, bytes);
+        EXPECT_EQ(fast.message_ns, slow.message_ns);
+        EXPECT_EQ(fast.work_ns, slow.work_ns);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace smelt

@@ -67,6 +67,8 @@ class ReferenceTimes {
     std::size_t chunk = 0, at = 0;
     int section = 0;
     bool sent = false, stage_free = false, over = false;
+    double next_send = 0.0;
+    bool receiving = false;
   };
 
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -74,6 +76,8 @@ class ReferenceTimes {
   double send_ns(int a, int b) const { return machine_.send_ns(pu(a), pu(b)); }
   double recv_ns(int a, int b) const { return machine_.recv_ns(pu(a), pu(b)); }
   double way_ns(int a, int b) const { return machine_.propagation_ns ? (*machine_.propagation_ns)(pu(a), pu(b)) : 0.0; }
+  double send_gap(int a, int b) const { return (*machine_.send_gap_ns)(pu(a), pu(b)); }
+  double recv_gap(int a, int b) const { return (*machine_.recv_gap_ns)(pu(a), pu(b)); }
   double message_ns(int a, int b) const { return send_ns(a, b) + way_ns(a, b) + recv_ns(a, b); }
   bool direct() const { return request_.recipe.access == Access::direct; }
   int copiers() const { return group_.size(); }
@@ -292,9 +296,11 @@ class ReferenceTimes {
     const bool swap = move.peer >= 0 && move.peer == move.source && machine_.exchange_ns && in <= 56;
     if (move.peer >= 0 && !rank.sent) {
       const double lines = lends(out) ? 0.0 : stream(number, move.peer, out);
-      const double start = rank.clock;
+      const double start = std::max(rank.clock, rank.next_send);
       rank.exchange_start = start;
-      rank.clock += send_ns(number, move.peer);
+      rank.receiving = false;
+      rank.clock = start + send_ns(number, move.peer);
+      if (machine_.send_gap_ns) rank.next_send = start + send_gap(number, move.peer);
       at(move.peer).messages[number].push_back({rank.clock + way_ns(number, move.peer), lines, start});
       rank.clock += lines / 2;
       rank.sent = true;
@@ -305,7 +311,13 @@ class ReferenceTimes {
     const QueuedMessage letter = messages.front();
     messages.pop_front();
     const bool combine = move.kind == Move::Kind::recv_combine || move.kind == Move::Kind::exchange_combine;
-    rank.clock = std::max(rank.clock, letter.first_line) + recv_ns(move.source, number);
+    if (machine_.recv_gap_ns && rank.receiving) {
+      rank.clock =
+          std::max(rank.clock + recv_gap(move.source, number), letter.first_line + recv_ns(move.source, number));
+    } else {
+      rank.clock = std::max(rank.clock, letter.first_line) + recv_ns(move.source, number);
+    }
+    rank.receiving = true;
     if (lends(in)) {
       rank.clock += transfer(rank, move.source, number, in, false, combine);
       double& returned = at(move.source).returned;
@@ -317,6 +329,8 @@ class ReferenceTimes {
     }
     if (swap) {
       rank.clock = std::max(rank.exchange_start, letter.start) + (*machine_.exchange_ns)(pu(number), pu(move.source));
+      rank.next_send = rank.clock;
+      rank.receiving = false;
     }
     return true;
   }
@@ -365,7 +379,7 @@ std::vector<Machine> two_machines() {
       (*measured.exchange_ns)(i, j) = i == j ? 0.0 : measured.send_ns(i, j) + measured.send_ns(j, i) + 20.0;
     }
   }
-  return {estimated, measured};
+  return {estimated, measured, test::with_gaps(measured, 5)};
 }
 
 void expect_as_reference(const Machine& machine, int ranks, const Recipe& recipe, std::size_t bytes,

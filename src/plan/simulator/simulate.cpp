@@ -8,6 +8,13 @@
 // A receive starts when the rank gets there or the message does, whichever is later. Messages of
 // one ordered pair of ranks are taken in the order in which they were sent.
 //
+// Rows of sends and of receives, where the machine knows gaps. The lines of a row of sends leave the sender one after
+// the other, although it is blocked for less; the misses of a row of receives overlap, so that messages that are there
+// are taken faster than one at a time:
+//
+//   the next send starts    send_gap_ns after the start of the last; with other steps between them, or later
+//   the next receive ends   max(end of the last receive + recv_gap_ns, message there + recv_ns)
+//
 // A swap: where a rank's send to a peer is directly followed by a receive from that peer and the
 // peer's steps there mirror them, both are busy from the moment the later one starts for
 // exchange_ns, if the machine has that measured: two messages under way at once on one pair of
@@ -18,7 +25,9 @@
 // still forwards afterwards is in the timeline; the last arrival is also the end of all steps.
 //
 // Completion message ([Smelt16] 5.1): after a broadcast or a two-phase commit one leaf notifies the
-// root, after a reduce the root notifies one leaf; the slowest choice of leaf counts.
+// root, after a reduce the root notifies one leaf; the slowest choice of leaf counts. This is how operations are timed
+// without a common clock, again and again. In reductions no rank but that leaf waits for the root, so that the parts of
+// all others are there in time: where messages that wait cost less (gaps), the path from the leaf alone counts.
 #include "plan/simulator/simulate.hpp"
 
 #include <algorithm>
@@ -56,6 +65,9 @@ class StepSimulator {
     const auto n = static_cast<std::size_t>(ranks_.size());
     next_.assign(n, 0);
     now_.assign(n, 0.0);
+    next_send_.assign(n, 0.0);
+    receiving_.assign(n, false);
+    sending_.assign(n, false);
     result_.arrival_ns.assign(n, 0.0);
     for (int rank = 0; rank < ranks_.size(); ++rank) ready_.emplace(0.0, rank);
     while (!ready_.empty()) {
@@ -135,9 +147,12 @@ class StepSimulator {
   }
 
   void send(int rank, int peer) {
-    const double start = now_[rank];
+    const double start = sending_[rank] ? next_send_[rank] : std::max(now_[rank], next_send_[rank]);
     const int at_peer = partner_[offset_[rank] + next_[rank]];
-    now_[rank] += ranks_.send(rank, peer);
+    now_[rank] = start + ranks_.send(rank, peer);
+    next_send_[rank] = start + ranks_.send_gap(rank, peer);
+    sending_[rank] = true;
+    receiving_[rank] = false;
     there_[offset_[peer] + at_peer] = now_[rank] + ranks_.propagation(rank, peer);
     record(rank, Step::Kind::send, peer, start, now_[rank]);
     ++next_[rank];
@@ -148,7 +163,11 @@ class StepSimulator {
     const double there = there_[offset_[rank] + next_[rank]];
     if (there == never) return false;
     const double start = std::max(now_[rank], there);
-    now_[rank] = start + ranks_.recv(step.peer, rank);
+    const double recv = ranks_.recv(step.peer, rank);
+    now_[rank] =
+        receiving_[rank] ? std::max(now_[rank] + ranks_.recv_gap(step.peer, rank), there + recv) : start + recv;
+    receiving_[rank] = true;
+    sending_[rank] = false;
     result_.arrival_ns[rank] = now_[rank];
     record(rank, step.kind, step.peer, start, now_[rank]);
     ++next_[rank];
@@ -174,7 +193,8 @@ class StepSimulator {
       const double sent = std::min(end, now_[self] + ranks_.send(self, other));
       record(self, Step::Kind::send, other, now_[self], sent);
       record(self, steps_[self][next_[self] + 1].kind, other, sent, end);
-      now_[self] = result_.arrival_ns[self] = end;
+      now_[self] = next_send_[self] = result_.arrival_ns[self] = end;
+      receiving_[self] = sending_[self] = false;
       next_[self] += 2;
     }
     ready_.emplace(end, peer);
@@ -197,6 +217,7 @@ class StepSimulator {
     double slowest = result_.total_ns;
     if (!run_.leaves_of) return slowest;
     const int root = run_.leaves_of->root;
+    if (run_.operation == Operation::reduce && ranks_.has_gaps(Direction::reduce)) return slowest_path();
     for (int leaf = 0; leaf < ranks_.size(); ++leaf) {
       if (leaf == root || !run_.leaves_of->children[leaf].empty()) continue;
       if (run_.operation == Operation::reduce) {
@@ -209,12 +230,31 @@ class StepSimulator {
     return slowest;
   }
 
+  // Of a reduction whose other parts wait: from each leaf to the root, past the messages taken after its own, and back.
+  double slowest_path() const {
+    const Tree& tree = *run_.leaves_of;
+    std::vector<double> to_root(static_cast<std::size_t>(tree.size()), 0.0);
+    double slowest = 0.0;
+    for (const int parent : top_down(tree)) {
+      double taken_after = 0.0;  // the last of the children is received first
+      for (const int child : tree.children[parent]) {
+        to_root[child] = ranks_.message(child, parent) + taken_after + to_root[parent];
+        taken_after += ranks_.recv_gap(child, parent);
+        if (!tree.children[child].empty()) continue;
+        slowest = std::max(slowest, to_root[child] + ranks_.message(tree.root, child));
+      }
+    }
+    return slowest;
+  }
+
   const RankCosts& ranks_;
   const SimulationInput& run_;
   const StepLists& steps_;
   std::vector<int> offset_, partner_, next_;
   std::vector<double> there_;  // per receiving step: when its message can be taken up
   std::vector<double> now_;
+  std::vector<double> next_send_;          // when the next send may start
+  std::vector<bool> sending_, receiving_;  // the last step was a send, or a receive
   using Event = std::pair<double, int>;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> ready_;
   Simulation result_;

@@ -114,7 +114,8 @@ void ScheduleSimulator::restart(std::size_t chunks) {
     rank.ticks.resize(std::max(rank.ticks.size(), chunks_ * static_cast<std::size_t>(program.ticks) + 1));
     rank.posted = 0;
     rank.lent = 0;
-    rank.returned_ns = rank.exchange_start_ns = rank.half_ns = rank.half_way_ns = 0.0;
+    rank.returned_ns = rank.exchange_start_ns = rank.half_ns = rank.half_way_ns = rank.next_send_ns = 0.0;
+    rank.receiving = false;
   }
   queues_.clear(ranks_.size());
   std::fill(pu_free_.begin(), pu_free_.end(), 0.0);
@@ -217,7 +218,7 @@ bool ScheduleSimulator::advance(int number) {
   }
   bool moved = false;
   const double before = rank.clock;
-  if (lowering_.crowded()) rank.clock = std::max(before, pu_free) + switch_ns;
+  if (lowering_.crowded()) rank.clock = std::max(before, pu_free) + lowering_.switch_ns();
   do {
     while (rank.at != rank.stop && perform(number, rank, *rank.at)) {
       rank.clock += rank.at->after_ns;
@@ -228,7 +229,7 @@ bool ScheduleSimulator::advance(int number) {
   } while (!too_late_ && rank.at == rank.stop && next_part(rank) && (moved = true));
   if (lowering_.crowded()) {
     // A turn without progress costs the other ranks the context switch.
-    pu_free = moved ? rank.clock : pu_free + switch_ns;
+    pu_free = moved ? rank.clock : pu_free + lowering_.switch_ns();
     if (!moved) rank.clock = before;
   }
   return moved;
@@ -297,9 +298,11 @@ bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
 }
 
 void ScheduleSimulator::send(int number, Rank& rank, const LoweredOp& op) {
-  const double start = rank.clock;
+  const double start = std::max(rank.clock, rank.next_send_ns);
   if (op.exchanged) rank.exchange_start_ns = start;
-  rank.clock += op.line_ns;
+  rank.clock = start + op.line_ns;
+  rank.next_send_ns = start + op.gap_ns;
+  rank.receiving = false;
   queues_.put(number, op.peer, {rank.clock + op.way_ns, op.stream_ns, start});
   rank.clock += op.stream_ns / 2;
   if (op.lent) ++rank.lent;
@@ -309,14 +312,19 @@ bool ScheduleSimulator::receive(int number, Rank& rank, const LoweredOp& op) {
   const MessageQueues::InFlightMessage* const next = queues_.next(op.peer, number);
   if (next == nullptr || lets_others_run(rank, next->first_line_ns)) return false;
   const MessageQueues::InFlightMessage message = queues_.take(op.peer, number);
-  rank.clock = std::max(rank.clock, message.first_line_ns) + op.line_ns;
+  rank.clock = rank.receiving ? std::max(rank.clock + op.gap_ns, message.first_line_ns + op.line_ns)
+                              : std::max(rank.clock, message.first_line_ns) + op.line_ns;
+  rank.receiving = true;
   rank.clock += std::max(message.stream_ns, op.stream_ns);
   if (op.lent) {
     Rank& sender = ranks_[static_cast<std::size_t>(op.peer)];
     --sender.lent;
     sender.returned_ns = std::max(sender.returned_ns, rank.clock + op.way_ns);
   }
-  if (op.exchanged) rank.clock = std::max(rank.exchange_start_ns, message.start_ns) + op.exchange_ns;
+  if (op.exchanged) {
+    rank.clock = rank.next_send_ns = std::max(rank.exchange_start_ns, message.start_ns) + op.exchange_ns;
+    rank.receiving = false;
+  }
   return true;
 }
 

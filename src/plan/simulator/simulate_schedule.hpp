@@ -74,6 +74,8 @@ class ScheduleSimulator {
     std::size_t chunk = 0;
     std::size_t posted = 0;
     double exchange_start_ns = 0.0;
+    double next_send_ns = 0.0;  ///< when the next send may start
+    bool receiving = false;     ///< the last message operation was a receive
     double returned_ns = 0.0;   ///< when the last lent buffer that was received has been read
     int lent = 0;               ///< messages that have not been received
     std::vector<double> ticks;  ///< when each was posted, by chunk

@@ -12,6 +12,7 @@
 #include <queue>
 
 #include "plan/trees/builders.hpp"
+#include "plan/trees/rule.hpp"
 
 namespace smelt::plan {
 
@@ -131,5 +132,15 @@ Tree optimize_adaptive(const CostTable& costs, Tree tree) {
     time = shuffled_time;
   }
 }
+
+const TreeRule rules::adaptive = {
+    "adaptive", "the adaptive tree as published, sends in its own order", true,
+    [](Problem& p, Direction, int, int root) { return adaptive_tree(p.ranks(), p.published_table(), root); }, true};
+
+const TreeRule rules::adaptive_optimized = {
+    "adaptive-optimized", "an adaptive tree per direction, after reorder and shuffle", true,
+    [](Problem& p, Direction d, int, int root) {
+      return optimize_adaptive(p.table(d), adaptive_tree(p.ranks(), p.table(d), root));
+    }};
 
 }  // namespace smelt::plan

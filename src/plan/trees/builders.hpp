@@ -1,5 +1,5 @@
-// The tree builders, one family per file. None of them sorts sends unless it says so; planner.cpp
-// does that afterwards for every name but `adaptive`.
+// The tree builders, one family per file. Unless stated otherwise, a builder does not sort sends; planner.cpp does that
+// afterwards for every name but `adaptive`.
 #pragma once
 
 #include "plan/trees/costs.hpp"

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "plan/trees/builders.hpp"
+#include "plan/trees/rule.hpp"
 
 namespace smelt::plan {
 
@@ -33,5 +34,13 @@ Tree cluster_tree(const RankCosts& ranks, int root, bool binary_within) {
   }
   return tree;
 }
+
+const TreeRule rules::cluster = {
+    "cluster", "binary tree between NUMA nodes, sequential within", false,
+    [](Problem& p, Direction, int, int root) { return cluster_tree(p.ranks(), root, false); }};
+
+const TreeRule rules::cluster_binary = {
+    "cluster-binary", "binary tree between NUMA nodes, binary within", false,
+    [](Problem& p, Direction, int, int root) { return cluster_tree(p.ranks(), root, true); }};
 
 }  // namespace smelt::plan

@@ -66,7 +66,13 @@ void turn(Tile& values) {
 
 }  // namespace
 
-RankCosts::RankCosts(const Machine& machine, const Group& group) : machine_(&machine), group_(&group) {
+RankCosts::RankCosts(const Machine& machine, const Group& group, CostTerms terms) : machine_(&machine), group_(&group) {
+  const auto if_known = [&](const std::optional<Matrix>& costs) {
+    return terms == CostTerms::all && costs ? &*costs : nullptr;
+  };
+  between_ = if_known(machine.propagation_ns);
+  send_gaps_ = if_known(machine.send_gap_ns);
+  recv_gaps_ = if_known(machine.recv_gap_ns);
   shares_pus_ = has_duplicates(group);
   if (!shares_pus_) return;
   double cheapest = std::numeric_limits<double>::infinity();
@@ -89,23 +95,27 @@ CostTable::CostTable(const DirectedCosts& costs) : costs_(costs), size_(costs.si
     find_classes();
     return;
   }
-  fill_dense();
-  if (costs_.ranks().shares_pus()) fill_shared();
+  const auto cells = static_cast<std::size_t>(size_) * static_cast<std::size_t>(size_);
+  send_ = std::make_unique_for_overwrite<float[]>(cells);
+  latency_ = std::make_unique_for_overwrite<float[]>(cells);
+  if (has_gaps()) {
+    fill_exact();
+  } else {
+    fill_dense();
+    if (costs_.ranks().shares_pus()) fill_shared();
+  }
   for (int rank = 0; rank < size_; ++rank) send_[index(rank, rank)] = latency_[index(rank, rank)] = 0.0F;
 }
 
 bool CostTable::uses_classes() const {
   const Machine& machine = costs_.ranks().machine();
   return size_ > most_dense_ranks && machine.send_ns.classes() != nullptr && machine.recv_ns.classes() != nullptr &&
-         (!machine.propagation_ns || machine.propagation_ns->classes() != nullptr);
+         (costs_.ranks().between() == nullptr || costs_.ranks().between()->classes() != nullptr);
 }
 
 // The table of a broadcast runs along the machine's rows. That of a reduction is turned around,
 // tile by tile, so that neither side is walked across its rows.
 void CostTable::fill_dense() {
-  const auto cells = static_cast<std::size_t>(size_) * static_cast<std::size_t>(size_);
-  send_ = std::make_unique_for_overwrite<float[]>(cells);
-  latency_ = std::make_unique_for_overwrite<float[]>(cells);
   const RankCosts& ranks = costs_.ranks();
   const Machine& machine = ranks.machine();
   const bool turned = costs_.direction() == Direction::reduce;
@@ -122,14 +132,25 @@ void CostTable::fill_dense() {
       };
       read(turned ? machine.recv_ns : machine.send_ns, send);
       read(turned ? machine.send_ns : machine.recv_ns, latency);
-      if (machine.propagation_ns) {
-        read(*machine.propagation_ns, between);
+      if (ranks.between() != nullptr) {
+        read(*ranks.between(), between);
         for (std::size_t i = 0; i < between.size(); ++i) latency[i] += between[i];
       }
       for (int row = 0; row < rows; ++row) {
         std::copy_n(&send[row * tile], columns, &send_[index(top + row, left)]);
         std::copy_n(&latency[row * tile], columns, &latency_[index(top + row, left)]);
       }
+    }
+  }
+}
+
+// A latency beside gaps is a difference, which loses too much in float.
+void CostTable::fill_exact() {
+  for (int p = 0; p < size_; ++p) {
+    for (int c = 0; c < size_; ++c) {
+      if (p == c) continue;
+      send_[index(p, c)] = static_cast<float>(costs_.send(p, c));
+      latency_[index(p, c)] = static_cast<float>(costs_.latency(p, c));
     }
   }
 }
@@ -153,10 +174,10 @@ void CostTable::find_classes() {
   };
   send_classes_ = seen(turned ? machine.recv_ns : machine.send_ns);
   latency_classes_ = seen(turned ? machine.send_ns : machine.recv_ns);
-  if (machine.propagation_ns) between_classes_ = seen(*machine.propagation_ns);
+  if (costs_.ranks().between() != nullptr) between_classes_ = seen(*costs_.ranks().between());
   const auto regular = [](const Classes& costs) { return !costs || !costs->has_residuals(); };
   if (!regular(send_classes_) || !regular(latency_classes_) || !regular(between_classes_)) return;
-  if (costs_.ranks().shares_pus()) return;
+  if (costs_.ranks().shares_pus() || has_gaps()) return;
   const int kinds = send_classes_->places().kinds();
   for (int pair = 0; pair < kinds * kinds * shared_count; ++pair) {
     const auto cost = [&](const Classes& costs) {
@@ -175,6 +196,7 @@ float CostTable::class_send(int parent, int child) const {
 
 float CostTable::class_latency(int parent, int child) const {
   if (parent == child) return 0.0F;
+  if (has_gaps()) return static_cast<float>(costs_.latency(parent, child));
   const std::vector<int>& pus = costs_.ranks().group().pus;
   const auto from = static_cast<std::size_t>(pus[parent]), to = static_cast<std::size_t>(pus[child]);
   if (from == to) return static_cast<float>(costs_.latency(parent, child));
@@ -192,6 +214,12 @@ void CostTable::add_row(const CostsByClass& classes, int parent, std::vector<flo
 
 const float* CostTable::class_row(int parent, bool send, std::vector<float>& row) const {
   row.assign(static_cast<std::size_t>(size_), 0.0F);
+  if (has_gaps()) {
+    for (int child = 0; child < size_; ++child) {
+      row[child] = send ? class_send(parent, child) : class_latency(parent, child);
+    }
+    return row.data();
+  }
   add_row(send ? *send_classes_ : *latency_classes_, parent, row);
   if (!send && between_classes_) add_row(*between_classes_, parent, row);
   if (costs_.ranks().shares_pus()) {

@@ -6,12 +6,14 @@
 // Both present every problem as a broadcast: `send(p, c)` is what a message to child c costs the
 // parent p in its own time, `latency(p, c)` what passes after that until the child has it.
 //
-//   broadcast   send = send_ns(p, c)     latency = propagation_ns(p, c) + recv_ns(p, c)
-//   reduce      send = recv_ns(c, p)     latency = propagation_ns(c, p) + send_ns(c, p)
+//   broadcast   send = send_gap_ns(p, c)     latency = message(p, c) - send
+//   reduce      send = recv_gap_ns(c, p)     latency = message(c, p) - send
 //
-// A reduction is a broadcast run backwards, so its tree is planned on swapped roles.
+// message(i, j) = send_ns + propagation_ns + recv_ns. Without gaps, send_ns and recv_ns stand in for them, and these
+// are the published costs. A reduction is a broadcast run backwards, so its tree is planned on swapped roles.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -23,11 +25,14 @@ namespace smelt::plan {
 
 enum class Direction { broadcast, reduce };
 
+/// The terms of the model that count. `published`: send_ns and recv_ns alone, by which published rules build trees.
+enum class CostTerms { all, published };
+
 /// Costs between ranks of a group. Ranks that share a PU pay what the cheapest pair of the
 /// group's PUs pays (see docs/reference/model.md): the model knows no cost for them.
 class RankCosts {
  public:
-  RankCosts(const Machine& machine, const Group& group);
+  RankCosts(const Machine& machine, const Group& group, CostTerms terms = CostTerms::all);
 
   int size() const noexcept { return group_->size(); }
   const Machine& machine() const noexcept { return *machine_; }
@@ -36,11 +41,23 @@ class RankCosts {
 
   double send(int from, int to) const { return cell(machine_->send_ns, from, to, shared_send_); }
   double recv(int from, int to) const { return cell(machine_->recv_ns, from, to, shared_recv_); }
-  double propagation(int from, int to) const {
-    return machine_->propagation_ns ? cell(*machine_->propagation_ns, from, to, 0.0) : 0.0;
-  }
+  double propagation(int from, int to) const { return between_ ? cell(*between_, from, to, 0.0) : 0.0; }
   /// What a lone message takes from call to delivery.
   double message(int from, int to) const { return send(from, to) + propagation(from, to) + recv(from, to); }
+  /// From the start of a send to that of the sender's next. At most message().
+  double send_gap(int from, int to) const {
+    return send_gaps_ ? std::min(cell(*send_gaps_, from, to, shared_send_), message(from, to)) : send(from, to);
+  }
+  /// From taking one message to having taken this one, if that waited meanwhile. At most message().
+  double recv_gap(int from, int to) const {
+    return recv_gaps_ ? std::min(cell(*recv_gaps_, from, to, shared_recv_), message(from, to)) : recv(from, to);
+  }
+  bool has_gaps(Direction direction) const noexcept {
+    return (direction == Direction::broadcast ? send_gaps_ : recv_gaps_) != nullptr;
+  }
+  bool has_gaps() const noexcept { return has_gaps(Direction::broadcast) || has_gaps(Direction::reduce); }
+  /// Null where propagation does not count.
+  const Matrix* between() const noexcept { return between_; }
   /// What a call costs each rank besides its messages: of a barrier, or of one rank alone, nothing.
   double call(Operation operation) const {
     return size() < 2 || operation == Operation::barrier ? 0.0 : machine_->call_ns.value_or(0.0);
@@ -57,6 +74,7 @@ class RankCosts {
 
   const Machine* machine_;
   const Group* group_;
+  const Matrix *between_ = nullptr, *send_gaps_ = nullptr, *recv_gaps_ = nullptr;
   double shared_send_ = 0.0, shared_recv_ = 0.0;
   bool shares_pus_ = false;
 };
@@ -70,9 +88,13 @@ class DirectedCosts {
   const RankCosts& ranks() const noexcept { return *ranks_; }
   Direction direction() const noexcept { return direction_; }
   double send(int parent, int child) const {
-    return direction_ == Direction::broadcast ? ranks_->send(parent, child) : ranks_->recv(child, parent);
+    return direction_ == Direction::broadcast ? ranks_->send_gap(parent, child) : ranks_->recv_gap(child, parent);
   }
   double latency(int parent, int child) const {
+    if (ranks_->has_gaps(direction_)) {
+      const bool down = direction_ == Direction::broadcast;
+      return ranks_->message(down ? parent : child, down ? child : parent) - send(parent, child);
+    }
     return direction_ == Direction::broadcast ? ranks_->propagation(parent, child) + ranks_->recv(parent, child)
                                               : ranks_->propagation(child, parent) + ranks_->send(child, parent);
   }
@@ -109,7 +131,9 @@ class CostTable {
   using Classes = std::shared_ptr<const CostsByClass>;
 
   bool uses_classes() const;
+  bool has_gaps() const { return costs_.ranks().has_gaps(costs_.direction()); }
   void fill_dense();
+  void fill_exact();
   void fill_shared();
   void find_classes();
   float class_send(int parent, int child) const;

@@ -9,6 +9,7 @@
 #include <deque>
 
 #include "plan/trees/builders.hpp"
+#include "plan/trees/rule.hpp"
 
 namespace smelt::plan {
 
@@ -76,5 +77,22 @@ Tree fibonacci_tree(int n, int root) {
   }
   return by_position(n, root, [&](int position) { return parent[position]; });
 }
+
+const TreeRule rules::sequential = {
+    "sequential", "the root sends to every rank (star)", false,
+    [](Problem& p, Direction, int, int root) { return sequential_tree(p.size(), root); }};
+
+const TreeRule rules::binary = {"binary", "rank i sends to 2i+1 and 2i+2", false,
+                                [](Problem& p, Direction, int, int root) { return binary_tree(p.size(), root); }};
+
+const TreeRule rules::fibonacci = {"fibonacci", "unbalanced binary tree: left subtrees are one order larger", false,
+                                   [](Problem& p, Direction, int, int root) { return fibonacci_tree(p.size(), root); }};
+
+const TreeRule rules::k_nomial = {
+    "k-nomial", "binomial tree and its generalization; k-nomial:K sets the radix (default 2)", false,
+    [](Problem& p, Direction, int radix, int root) { return k_nomial_tree(p.size(), root, radix); }};
+
+const TreeRule rules::chain = {"chain", "every rank sends to the next", false,
+                               [](Problem& p, Direction, int, int root) { return chain_tree(p.size(), root); }};
 
 }  // namespace smelt::plan

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "plan/trees/builders.hpp"
+#include "plan/trees/rule.hpp"
 
 namespace smelt::plan {
 
@@ -35,5 +36,13 @@ Tree prim_tree(const CostTable& costs, int root, bool inverted) {
   }
   return from_parents(parent);
 }
+
+const TreeRule rules::mst = {
+    "mst", "minimum spanning tree (Prim)", true,
+    [](Problem& p, Direction, int, int root) { return prim_tree(p.published_table(), root, false); }, true};
+
+const TreeRule rules::bad = {
+    "bad", "spanning tree on inverted costs: how much a tree matters", true,
+    [](Problem& p, Direction, int, int root) { return prim_tree(p.published_table(), root, true); }, true};
 
 }  // namespace smelt::plan

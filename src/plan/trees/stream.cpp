@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "plan/trees/builders.hpp"
+#include "plan/trees/rule.hpp"
 
 namespace smelt::plan {
 
@@ -49,5 +50,8 @@ Tree stream_tree(const CostTable& costs, int root) {
   }
   return from_parents(parent);
 }
+
+const TreeRule rules::stream = {"stream", "shortest paths over the fastest links: for long messages in chunks", true,
+                                [](Problem& p, Direction d, int, int root) { return stream_tree(p.table(d), root); }};
 
 }  // namespace smelt::plan

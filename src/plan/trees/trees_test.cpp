@@ -95,7 +95,8 @@ TEST(Adaptive, RemoteNodeGetsItsCheapestRankAndFreeRootIsTheCheapestSender) {
 TEST(Properties, EveryTopologySpansAndAgreesWithTheFormula) {
   for (std::uint32_t seed = 1; seed <= 12; ++seed) {
     const int n = 1 + static_cast<int>(seed * 7 % 23);
-    const Machine machine = test::random_machine(n, seed, 1 + static_cast<int>(seed % 3));
+    Machine machine = test::random_machine(n, seed, 1 + static_cast<int>(seed % 3));
+    if (seed % 2 == 0) machine = test::with_gaps(std::move(machine), seed);
     const Machine turned = test::transposed(machine);
     const Group group = whole_machine(machine);
     for (const TopologyInfo& info : topologies()) {
@@ -118,9 +119,14 @@ TEST(Properties, EveryTopologySpansAndAgreesWithTheFormula) {
         const auto up = make_plan(machine, group, Operation::reduce, options);
         ASSERT_TRUE(up);
         EXPECT_NEAR(up->predicted_ns, test::time_of(turned, *up->reduce_tree), 1e-9) << info.name;
-        const auto same = make_plan(turned, group, Operation::broadcast, options);
+        const bool published = info.name == "mst" || info.name == "bad" || info.name == "adaptive";
+        const auto same = make_plan(published ? machine : turned, group, Operation::broadcast, options);
         ASSERT_TRUE(same);
-        EXPECT_EQ(up->reduce_tree->children, same->broadcast_tree->children) << info.name;
+        if (published) {  // one tree for both directions
+          EXPECT_EQ(up->reduce_tree->parents(), same->broadcast_tree->parents()) << info.name;
+        } else if (info.name != "best") {  // whose search may start from these
+          EXPECT_EQ(up->reduce_tree->children, same->broadcast_tree->children) << info.name;
+        }
 
         const auto both = make_plan(machine, group, Operation::barrier, options);
         ASSERT_TRUE(both);

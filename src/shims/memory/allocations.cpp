@@ -81,6 +81,18 @@ void* with_watcher(void* memory, std::size_t bytes) noexcept {
   return memory;
 }
 
+/// Small allocations of this thread since the heaps were looked at last.
+[[gnu::tls_model("initial-exec")]] constinit thread_local std::size_t bytes_in_heaps = 0;
+
+void* counted(void* memory, std::size_t bytes) noexcept {
+  bytes_in_heaps += bytes;
+  if (bytes_in_heaps < least_bytes) [[likely]]
+    return memory;
+  bytes_in_heaps = 0;
+  if (memory != nullptr && own_allocator()) grown(memory);
+  return memory;
+}
+
 }  // namespace
 }  // namespace smelt::shims::memory
 
@@ -91,22 +103,22 @@ using namespace smelt::shims::memory;
 SMELT_PUBLIC void* malloc(std::size_t bytes) noexcept {
   SMELT_ORIGINAL(malloc);
   void* const memory = next(bytes);
-  return bytes < least_bytes ? memory : with_watcher(memory, bytes);
+  return bytes < least_bytes ? counted(memory, bytes) : with_watcher(memory, bytes);
 }
 
 SMELT_PUBLIC void* calloc(std::size_t count, std::size_t bytes) noexcept {
   SMELT_ORIGINAL(calloc);
   void* const memory = next(count, bytes);
   std::size_t all = 0;
-  if (__builtin_mul_overflow(count, bytes, &all) || all < least_bytes) return memory;
-  return with_watcher(memory, all);
+  if (__builtin_mul_overflow(count, bytes, &all)) return memory;
+  return all < least_bytes ? counted(memory, all) : with_watcher(memory, all);
 }
 
 SMELT_PUBLIC void* realloc(void* memory, std::size_t bytes) noexcept {
   SMELT_ORIGINAL(realloc);
   removed(memory);
   void* const moved = next(memory, bytes);
-  return bytes < least_bytes ? moved : with_watcher(moved, bytes);
+  return bytes < least_bytes ? counted(moved, bytes) : with_watcher(moved, bytes);
 }
 
 SMELT_PUBLIC void free(void* memory) noexcept {

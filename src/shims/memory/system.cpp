@@ -70,12 +70,25 @@ void find_nodes(System& found) noexcept {
   if (found.nodes == 0) found.nodes = 1;
 }
 
+/// start_brk, the 47th word of /proc/self/stat; the second one, in parentheses, may have spaces.
+std::uintptr_t find_heap() noexcept {
+  static char text[1024];
+  if (read_file("/proc/self/stat", text, sizeof text) == 0) return 0;
+  const char* at = std::strrchr(text, ')');
+  for (int word = 2; at != nullptr && word < 47; ++word) {
+    at = std::strchr(at, ' ');
+    if (at != nullptr) ++at;
+  }
+  return at != nullptr ? std::strtoull(at, nullptr, 10) : 0;
+}
+
 System find() noexcept {
   System found;
   found.mode = mode_from_environment();
   if (found.mode == Mode::off) return found;
   find_huge_pages(found);
   find_nodes(found);
+  found.heap_begin = find_heap();
   return found;
 }
 

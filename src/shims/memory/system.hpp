@@ -16,6 +16,7 @@ struct System {
   const char* why_not = "";    ///< it does not ask for huge pages
   int nodes = 1;               ///< NUMA nodes with memory that this process may use
   unsigned long node_mask[16] = {};
+  std::uintptr_t heap_begin = 0;  ///< where the program break began; 0 if unknown
 };
 
 /// Read once, by the first caller. Cost then: some small files.

@@ -30,39 +30,66 @@ constexpr int collapse = 25;
 
 constexpr std::size_t small_bytes = 4096;
 constexpr int most_regions = 512;
-constexpr int samples = 32;            ///< blocks of a region that a look takes in
-constexpr int collapsed_at_once = 16;  ///< blocks: what the program might have to wait for
+constexpr int most_windows = 8;         ///< of a region, open at a time
+constexpr int most_stripes = 4;         ///< of a region
+constexpr int open_of_stripe = 2;       ///< windows: one is filled while the other is ahead of whoever fills
+constexpr int window_blocks = 12;       ///< so that all windows of a stripe are within trust_bytes
+constexpr int least_canary_blocks = 4;  ///< of a window; smaller ones are looked into instead
+constexpr int samples = 32;             ///< blocks of a region that a look takes in
+constexpr int least_run_pages = 16;     ///< of a block that fills up
+constexpr int collapsed_at_once = 2;    ///< blocks: what the program might have to wait for
+constexpr int collapse_share = 32;      ///< of the processor time that the process has used, for collapsing
+constexpr int looked_at_once = 32;      ///< blocks
 constexpr int most_block_pages = 512;
-constexpr long first_wait_us = 2000, longest_wait_us = 200'000;
-constexpr int looks_until_sleep = 40;  ///< without a change
+constexpr std::size_t most_blocks = 16384;  ///< of a region whose blocks are collapsed one by one
+constexpr long first_wait_us = 2000, collapse_wait_us = 20'000, longest_wait_us = 200'000;
+constexpr std::size_t least_heap_bytes = std::size_t{16} << 20;
+constexpr std::size_t arena_heap_bytes = std::size_t{64} << 20;  ///< of glibc: address space, aligned to its size
+constexpr int looks_until_sleep = 40;                            ///< without a change
 
-enum class State { undecided, dense, scattered };
+/// Huge pages were asked for, and the program is not yet seen to use them densely.
+struct Window {
+  std::byte* begin = nullptr;
+  std::byte* end = nullptr;     ///< null: this place is free
+  std::byte* canary = nullptr;  ///< the last block, left in small pages; null in small windows
+  int stripe = 0;
+  std::uint32_t begun = 0;  ///< bits of blocks that had small pages when it was opened
+};
+
+/// Windows one after the other, in the direction in which memory fills up.
+struct Stripe {
+  std::byte* begin = nullptr;  ///< null: this place is free
+  std::byte* end = nullptr;
+};
 
 struct Region {
   const void* allocation = nullptr;  ///< what the program was given; null: this place is free
   std::byte* begin = nullptr;        ///< whole huge pages within it
   std::byte* end = nullptr;
-  std::byte* trusted_end = nullptr;
-  std::byte* to_collapse = nullptr;  ///< of a dense rest: blocks from here on may still be small pages
-  State state = State::undecided;    ///< of the rest
-  std::size_t open_bytes = 0;        ///< of the trusted part: not yet seen to be dense
-  std::size_t credit_bytes = 0;      ///< of the trusted part: what dense memory that is gone has left
-  bool placed = false;               ///< nothing more is to be found out about its NUMA nodes
+  Window windows[most_windows] = {};
+  Stripe stripes[most_stripes] = {};
+  std::size_t cursor = 0;                     ///< the block that is looked at next
+  bool heap = false;                          ///< of the C library's allocator: full blocks are collapsed, nothing else
+  bool placed = false;                        ///< nothing more is to be found out about its NUMA nodes
+  std::uint64_t huge[most_blocks / 64] = {};  ///< bits of blocks that are huge pages, as far as that can be had
 };
 
 struct Totals {
-  std::size_t allocations = 0, bytes = 0, trusted = 0, dense = 0, collapsed = 0, interleaved = 0;
+  std::size_t allocations = 0, bytes = 0, opened = 0, collapsed = 0, heaps = 0, interleaved = 0;
 };
 
 // All of it is protected by the lock, but the filter, which frees look at without.
 constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 constinit pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 constinit Region regions[most_regions] = {};
-constinit std::size_t trust_in_use = 0;
-/// Dense memory that the program has given back: so much more can be trusted without being larger than it was.
-constinit std::size_t credit = 0;
-constinit bool watching = false, active = false;
+constinit std::size_t trust_in_use = 0;           ///< bytes of all windows
+constinit bool watching = false, active = false;  ///< active: something new, to be looked at soon
+constinit bool stirred = false;                   ///< something to be looked at when there is time
 constinit Totals totals = {};
+constinit std::int64_t collapse_ns = 0;
+/// Stands for the heap that ends at the program break.
+constexpr char break_name = 0;
+const void* const break_heap = &break_name;
 /// A bit for each allocation, by its address; set bits are cleared when there are no regions. Relaxed: whoever frees an
 /// allocation has its address from whom it was added by, and so the bit.
 constinit std::atomic<std::uint64_t> filter[1024] = {};
@@ -122,30 +149,14 @@ void interleave(Region& region) noexcept {
   }
 }
 
-void close_trust(Region& region) noexcept {
-  trust_in_use -= region.open_bytes;
-  region.open_bytes = 0;
-}
+// ---- what is there ---------------------------------------------------------------------------
 
-void forget(Region& region) noexcept {
-  const bool all_dense = region.open_bytes == 0;
-  credit += all_dense ? size_of(region.begin, region.trusted_end) : region.credit_bytes;
-  if (region.state == State::dense) credit += size_of(region.trusted_end, region.end);
-  close_trust(region);
-  region = {};
-  if (known.fetch_sub(1, std::memory_order_relaxed) == 1) {
-    for (auto& bits : filter) bits.store(0, std::memory_order_relaxed);
-  }
-}
-
-// ---- looking ---------------------------------------------------------------------------------
-
-/// What there is of one block of the size of a huge page.
 struct Block {
   int pages = 0;  ///< that are there
-  int runs = 0;   ///< of neighbours
+  int runs = 0;   ///< of consecutive ones
 };
 
+/// False where nothing is mapped any more.
 bool look_at(std::byte* block, std::size_t huge_bytes, Block* found) noexcept {
   unsigned char there[most_block_pages];
   const std::size_t count = huge_bytes / small_bytes;
@@ -157,6 +168,12 @@ bool look_at(std::byte* block, std::size_t huge_bytes, Block* found) noexcept {
     found->runs += i == 0 || (there[i - 1] & 1) == 0;
   }
   return true;
+}
+
+/// Nearly all pages are there: a huge page makes the process at most a twentieth larger.
+bool is_full(std::byte* block, std::size_t huge_bytes) noexcept {
+  Block found;
+  return look_at(block, huge_bytes, &found) && found.pages * 100 >= static_cast<int>(huge_bytes / small_bytes) * 95;
 }
 
 /// Whether the small page that is there has been written with anything but zeros, as far as one line in eight shows.
@@ -171,13 +188,13 @@ bool has_content(const std::byte* page) noexcept {
   return false;
 }
 
-/// Of pages spread over the trusted part: whether all are there and nearly all have content.
-bool trusted_is_dense(const Region& region) noexcept {
+/// Of pages spread over a window: whether all are there and nearly all have content.
+bool has_content(const Window& window) noexcept {
   constexpr int wanted = 64;
-  const std::size_t pages = size_of(region.begin, region.trusted_end) / small_bytes;
+  const std::size_t pages = size_of(window.begin, window.end) / small_bytes;
   int written = 0;
   for (int i = 0; i < wanted; ++i) {
-    const auto* const page = region.begin + (pages * static_cast<std::size_t>(2 * i + 1) / (2 * wanted)) * small_bytes;
+    const auto* const page = window.begin + (pages * static_cast<std::size_t>(2 * i + 1) / (2 * wanted)) * small_bytes;
     unsigned char there = 0;
     if (mincore(const_cast<std::byte*>(page), small_bytes, &there) != 0 || (there & 1) == 0) return false;
     written += has_content(page);
@@ -185,46 +202,155 @@ bool trusted_is_dense(const Region& region) noexcept {
   return written * 100 >= wanted * 95;
 }
 
-struct Rest {
-  int touched = 0;    ///< blocks with pages
-  int full = 0;       ///< nearly all pages
-  int scattered = 0;  ///< pages here and there
-  int looked_at = 0;
-};
-
-template <class Visit>
-void for_samples(const Region& region, std::size_t huge_bytes, const Visit& visit) noexcept {
-  const std::size_t blocks = size_of(region.trusted_end, region.end) / huge_bytes;
-  const std::size_t count = std::min<std::size_t>(blocks, samples);
-  for (std::size_t i = 0; i < count; ++i) visit(region.trusted_end + blocks * i / count * huge_bytes);
+std::int64_t time_of(clockid_t clock) noexcept {
+  timespec now = {};
+  clock_gettime(clock, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-Rest look_at_rest(const Region& region, std::size_t huge_bytes) noexcept {
-  Rest rest;
-  const int all = static_cast<int>(huge_bytes / small_bytes);
-  for_samples(region, huge_bytes, [&](std::byte* block) {
-    Block found;
-    ++rest.looked_at;
-    if (!look_at(block, huge_bytes, &found) || found.pages == 0) return;
-    ++rest.touched;
-    rest.full += found.pages * 100 >= all * 95;
-    // A run or two is a thread on its way, or two.
-    rest.scattered += found.pages * 100 < all * 95 && found.runs > 2;
-  });
-  return rest;
+/// A collapse takes about a millisecond of a PU. Programs that end before it is worth that lose that share at most.
+bool may_collapse() noexcept { return collapse_ns * collapse_share < time_of(CLOCK_PROCESS_CPUTIME_ID); }
+
+// ---- windows ---------------------------------------------------------------------------------
+
+std::size_t block_of(const Region& region, const std::byte* block) noexcept {
+  return size_of(region.begin, block) / system().huge_bytes;
 }
 
-/// Full blocks of small pages become huge ones, some at a time. Whether there was something to do.
-bool collapse_some(Region& region, std::size_t huge_bytes) noexcept {
-  const int all = static_cast<int>(huge_bytes / small_bytes);
-  std::byte*& block = region.to_collapse;
-  const bool some = block < region.end;
-  for (int i = 0; i < collapsed_at_once && block < region.end; ++i, block += huge_bytes) {
-    Block found;
-    if (!look_at(block, huge_bytes, &found) || found.pages * 100 < all * 95) continue;
-    if (advise(block, block + huge_bytes, collapse)) totals.collapsed += huge_bytes;
+bool is_huge(const Region& region, std::size_t block) noexcept {
+  return block >= most_blocks || (region.huge[block / 64] >> block % 64 & 1) != 0;
+}
+
+void set_huge(Region& region, std::size_t block) noexcept {
+  if (block < most_blocks) region.huge[block / 64] |= std::uint64_t{1} << block % 64;
+}
+
+void collapse_block(Region& region, std::byte* block) noexcept {
+  const std::size_t huge_bytes = system().huge_bytes;
+  set_huge(region, block_of(region, block));  // whether it succeeds or not: once is enough
+  const std::int64_t begin = time_of(CLOCK_MONOTONIC);
+  if (advise(block, block + huge_bytes, collapse)) totals.collapsed += huge_bytes;
+  collapse_ns += time_of(CLOCK_MONOTONIC) - begin;
+}
+
+/// The next window of a stripe, as large as trust, the region's end and other stripes allow. Whether there is one.
+bool open_window(Region& region, int index) noexcept {
+  const std::size_t huge_bytes = system().huge_bytes;
+  Stripe& stripe = region.stripes[index];
+  std::byte* limit = region.end;
+  for (const auto& other : region.stripes) {
+    if (other.begin != nullptr && other.begin >= stripe.end && &other != &stripe) limit = std::min(limit, other.begin);
   }
-  return some;
+  const std::size_t left = (trust_bytes - trust_in_use) / huge_bytes;
+  const std::size_t blocks = std::min({size_of(stripe.end, limit) / huge_bytes, left, std::size_t{window_blocks}});
+  Window* const window = std::find_if(std::begin(region.windows), std::end(region.windows),
+                                      [](const Window& each) { return each.end == nullptr; });
+  if (blocks == 0 || window == std::end(region.windows)) return false;
+  std::byte* const end = stripe.end + blocks * huge_bytes;
+  std::byte* const canary = blocks >= least_canary_blocks ? end - huge_bytes : nullptr;
+  if (!advise(stripe.end, canary != nullptr ? canary : end, MADV_HUGEPAGE)) return false;
+  *window = {.begin = stripe.end, .end = end, .canary = canary, .stripe = index};
+  for (std::size_t i = 0; i < blocks; ++i) {
+    Block found;
+    if (look_at(window->begin + i * huge_bytes, huge_bytes, &found) && found.pages > 0) window->begun |= 1u << i;
+  }
+  stripe.end = end;
+  trust_in_use += blocks * huge_bytes;
+  totals.opened += blocks * huge_bytes;
+  return true;
+}
+
+void open_windows(Region& region, int index) noexcept {
+  int open = 0;
+  for (const auto& window : region.windows) open += window.end != nullptr && window.stripe == index;
+  while (open < open_of_stripe && open_window(region, index)) ++open;
+}
+
+void free_window(Window& window) noexcept {
+  if (window.end != nullptr) trust_in_use -= size_of(window.begin, window.end);
+  window = {};
+}
+
+/// Windows that are used densely make place for the next ones. Whether there were such.
+bool look_at_windows(Region& region) noexcept {
+  const std::size_t huge_bytes = system().huge_bytes;
+  bool changed = false;
+  for (auto& window : region.windows) {
+    if (window.end == nullptr) continue;
+    if (window.canary != nullptr ? !is_full(window.canary, huge_bytes) : !has_content(window)) continue;
+    if (window.canary != nullptr) {
+      advise(window.canary, window.end, MADV_HUGEPAGE);
+      collapse_block(region, window.canary);
+    }
+    const std::size_t first = block_of(region, window.begin), count = size_of(window.begin, window.end) / huge_bytes;
+    for (std::size_t i = 0; i < count; ++i) {
+      if ((window.begun >> i & 1) == 0) set_huge(region, first + i);
+    }
+    const int stripe = window.stripe;
+    free_window(window);
+    open_windows(region, stripe);
+    changed = true;
+  }
+  for (int i = 0; i < most_stripes; ++i) {
+    if (region.stripes[i].begin != nullptr) open_windows(region, i);
+  }
+  return changed;
+}
+
+bool is_covered(const Region& region, const std::byte* block) noexcept {
+  return std::any_of(std::begin(region.stripes), std::end(region.stripes), [block](const Stripe& stripe) {
+    return stripe.begin != nullptr && block >= stripe.begin && block < stripe.end;
+  });
+}
+
+/// Elsewhere, a block that fills up in one run, or two, has a thread on its way: a stripe begins behind it. Whether one
+/// was found.
+bool look_for_stripe(Region& region) noexcept {
+  const std::size_t huge_bytes = system().huge_bytes;
+  Stripe* const stripe = std::find_if(std::begin(region.stripes), std::end(region.stripes),
+                                      [](const Stripe& each) { return each.begin == nullptr; });
+  if (stripe == std::end(region.stripes) || trust_in_use + huge_bytes > trust_bytes) return false;
+  const std::size_t blocks = size_of(region.begin, region.end) / huge_bytes;
+  const std::size_t count = std::min<std::size_t>(blocks, samples);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::byte* const block = region.begin + blocks * i / count * huge_bytes;
+    std::byte* const next = block + huge_bytes;
+    if (next >= region.end || is_covered(region, block) || is_covered(region, next)) continue;
+    Block found, behind;
+    if (!look_at(block, huge_bytes, &found) || found.pages < least_run_pages || found.runs > 2) continue;
+    if (!look_at(next, huge_bytes, &behind) || behind.pages > 0) continue;
+    *stripe = {.begin = next, .end = next};
+    open_windows(region, static_cast<int>(stripe - region.stripes));
+    return true;
+  }
+  return false;
+}
+
+/// Full blocks of small pages become huge ones, some at a time. Whether there were some.
+bool collapse_some(Region& region) noexcept {
+  const std::size_t huge_bytes = system().huge_bytes;
+  const std::size_t blocks = std::min(size_of(region.begin, region.end) / huge_bytes, most_blocks);
+  int done = 0;
+  for (std::size_t seen = 0, looked = 0; seen < blocks && looked < looked_at_once && done < collapsed_at_once; ++seen) {
+    const std::size_t index = region.cursor < blocks ? region.cursor : 0;
+    region.cursor = index + 1;
+    std::byte* const block = region.begin + index * huge_bytes;
+    if (is_huge(region, index)) continue;
+    ++looked;
+    if (!is_full(block, huge_bytes)) continue;
+    if (!may_collapse()) return false;
+    collapse_block(region, block);
+    ++done;
+  }
+  return done > 0;
+}
+
+void forget(Region& region) noexcept {
+  for (auto& window : region.windows) free_window(window);
+  region = {};
+  if (known.fetch_sub(1, std::memory_order_relaxed) == 1) {
+    for (auto& bits : filter) bits.store(0, std::memory_order_relaxed);
+  }
 }
 
 /// Where one node's threads have touched all there is, and others have a part in the work, the rest goes to all in
@@ -249,58 +375,74 @@ void look_at_nodes(Region& region) noexcept {
   if (!region.placed && there >= enough) interleave(region);
 }
 
-/// One look; whether anything has changed.
-bool watch(Region& region) noexcept {
+/// The heap that ends at the program break has grown or shrunk.
+void follow_break(Region& region) noexcept {
+  const std::size_t huge_bytes = system().huge_bytes;
+  const auto end = reinterpret_cast<std::uintptr_t>(sbrk(0)) / huge_bytes * huge_bytes;
+  auto* const now = std::max(region.begin, reinterpret_cast<std::byte*>(end));
+  // Blocks that come back are new ones.
+  for (std::byte* block = now; block < region.end; block += huge_bytes) {
+    const std::size_t index = block_of(region, block);
+    if (index < most_blocks) region.huge[index / 64] &= ~(std::uint64_t{1} << index % 64);
+  }
+  region.end = now;
+}
+
+enum class Change { none, collapsed, much };
+
+/// One look.
+Change watch(Region& region) noexcept {
   const System& found = system();
   bool changed = false;
   if (found.nodes > 1 && found.mode == Mode::automatic && !region.placed) {
     look_at_nodes(region);
     changed = region.placed;
   }
-  if (!found.asks_for_huge) return changed;
-  if (region.open_bytes > 0 && trusted_is_dense(region)) {
-    close_trust(region);
-    changed = true;
+  if (!found.asks_for_huge) return changed ? Change::much : Change::none;
+  if (region.allocation == break_heap) follow_break(region);
+  if (!region.heap) {
+    changed |= look_at_windows(region);
+    changed |= look_for_stripe(region);
   }
-  if (region.trusted_end == region.end) return changed;
-  if (region.state == State::dense) return collapse_some(region, found.huge_bytes) || changed;
-  const Rest rest = look_at_rest(region, found.huge_bytes);
-  if (rest.touched == 0) return changed;
-  const bool nearly_all = rest.full * 100 >= rest.looked_at * 95;
-  const bool in_order = rest.scattered == 0 && rest.full > 0;
-  if (nearly_all || (region.state == State::undecided && in_order)) {
-    if (memory_left() / 2 < size_of(region.trusted_end, region.end)) return changed;
-    region.state = State::dense;
-    totals.dense += size_of(region.trusted_end, region.end);
-    region.to_collapse = region.trusted_end;
-    return advise(region.trusted_end, region.end, MADV_HUGEPAGE);
-  }
-  if (region.state == State::undecided && rest.scattered > rest.full) {
-    region.state = State::scattered;
-    return true;
-  }
-  return changed;
+  // Twice for a moment: the copy, and what is copied.
+  const bool collapsed = memory_left() > 2 * collapsed_at_once * found.huge_bytes && collapse_some(region);
+  return changed ? Change::much : collapsed ? Change::collapsed : Change::none;
 }
 
 // ---- the thread ------------------------------------------------------------------------------
 
+/// So long, or until there is something new.
+void rest(long wait_us) noexcept {
+  timespec until = {};
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  const long ns = until.tv_nsec + wait_us * 1000;
+  until = {until.tv_sec + ns / 1'000'000'000, ns % 1'000'000'000};
+  const Locked locked;
+  while (!active || wait_us <= first_wait_us) {
+    if (pthread_cond_timedwait(&wake, &lock, &until) == ETIMEDOUT) break;
+  }
+}
+
 void* run(void*) noexcept {
   long wait_us = first_wait_us;
   for (int idle = 0;;) {
-    const timespec pause = {wait_us / 1'000'000, wait_us % 1'000'000 * 1000};
-    nanosleep(&pause, nullptr);
-    bool changed = false;
+    Change changed = Change::none;
+    rest(wait_us);
     for (int i = 0; i < most_regions; ++i) {
       const Locked locked;  // for one region at a time: the program does not wait long
-      if (regions[i].allocation != nullptr) changed |= watch(regions[i]);
+      if (regions[i].allocation != nullptr) changed = std::max(changed, watch(regions[i]));
     }
     const Locked locked;
-    if (active || changed)
-      idle = 0, wait_us = first_wait_us;
-    else
-      ++idle, wait_us = std::min(longest_wait_us, wait_us + wait_us / 4);
-    active = false;
-    while (idle >= looks_until_sleep && !active) pthread_cond_wait(&wake, &lock);
+    idle = active || stirred || changed != Change::none ? 0 : idle + 1;
+    if (active || changed == Change::much) {
+      wait_us = first_wait_us;
+    } else if (changed == Change::collapsed) {
+      wait_us = collapse_wait_us;
+    } else {
+      wait_us = std::min(longest_wait_us, wait_us + wait_us / 4);
+    }
+    active = stirred = false;
+    while (idle >= looks_until_sleep && !active && !stirred) pthread_cond_wait(&wake, &lock);
   }
   return nullptr;
 }
@@ -311,6 +453,11 @@ void start_watching() noexcept {
     pthread_cond_signal(&wake);
     return;
   }
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&wake, &monotonic);
+  pthread_condattr_destroy(&monotonic);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -339,8 +486,9 @@ void in_child() noexcept {
   for (auto& region : regions) region = {};
   for (auto& bits : filter) bits.store(0, std::memory_order_relaxed);
   known.store(0, std::memory_order_relaxed);
-  trust_in_use = credit = 0;
-  watching = active = false;
+  trust_in_use = 0;
+
+  watching = active = stirred = false;
   totals = {};
   wake = PTHREAD_COND_INITIALIZER;
   after_fork();
@@ -364,36 +512,47 @@ void add(const void* memory, std::byte* begin, std::byte* end) noexcept {
   Region* const region = free_region();
   if (region == nullptr) return;
   const std::size_t bytes = size_of(begin, end);
-  *region = {.allocation = memory,
-             .begin = begin,
-             .end = end,
-             .trusted_end = begin,
-             .to_collapse = begin,
-             .placed = found.nodes == 1 || found.mode != Mode::automatic};
+  region->allocation = memory;
+  region->begin = begin;
+  region->end = end;
+  region->placed = found.nodes == 1 || found.mode != Mode::automatic;
   known.fetch_add(1, std::memory_order_relaxed);
   const std::size_t bit = filter_bit(memory);
   filter[bit / 64].fetch_or(std::uint64_t{1} << bit % 64, std::memory_order_relaxed);
   totals.allocations += 1;
   totals.bytes += bytes;
   if (found.mode == Mode::interleave && found.nodes > 1) interleave(*region);
+  bool done = region->placed;
   if (found.asks_for_huge && memory_left() / 2 >= bytes) {
-    // All of it where the user has asked for huge pages whatever they cost.
-    const std::size_t by_credit = found.mode == Mode::huge ? bytes : std::min(bytes, credit);
-    const std::size_t left = (trust_bytes - trust_in_use) / found.huge_bytes * found.huge_bytes;
-    const std::size_t trusted = std::min(bytes, by_credit + left);
-    if (trusted > 0 && advise(begin, begin + trusted, MADV_HUGEPAGE)) {
-      region->trusted_end = begin + trusted;
-      totals.trusted += trusted;
-      if (found.mode != Mode::huge) {
-        region->credit_bytes = by_credit;
-        region->open_bytes = trusted - by_credit;
-        credit -= by_credit;
-        trust_in_use += region->open_bytes;
-      }
+    if (found.mode == Mode::huge) {
+      // All of it: the user has asked for huge pages whatever they cost.
+      if (advise(begin, end, MADV_HUGEPAGE)) totals.opened += bytes;
+    } else {
+      region->stripes[0] = {.begin = begin, .end = begin};
+      open_windows(*region, 0);
+      done = false;
     }
   }
-  const bool done = region->placed && region->open_bytes == 0 && region->trusted_end == region->end;
-  if (!done && (found.asks_for_huge || !region->placed)) start_watching();
+  if (!done) start_watching();
+}
+
+/// The part of a heap from `begin` on; `allocation` is its name.
+void add_heap(const void* allocation, std::byte* begin, std::byte* end) noexcept {
+  for (const auto& region : regions) {
+    if (region.allocation != allocation || !region.heap) continue;
+    stirred = true;
+    pthread_cond_signal(&wake);
+    return;
+  }
+  Region* const region = free_region();
+  if (region == nullptr) return;
+  region->allocation = allocation;
+  region->begin = begin;
+  region->end = end;
+  region->heap = region->placed = true;
+  known.fetch_add(1, std::memory_order_relaxed);
+  totals.heaps += 1;
+  start_watching();
 }
 
 }  // namespace
@@ -409,6 +568,29 @@ void added(void* memory, std::size_t bytes) noexcept {
   if (begin >= end) return;
   const Locked locked;
   add(memory, reinterpret_cast<std::byte*>(begin), reinterpret_cast<std::byte*>(end));
+}
+
+void grown(const void* memory) noexcept {
+  const System& found = system();
+  if (inside || !found.asks_for_huge || found.mode != Mode::automatic) return;
+  const KeptErrno kept;
+  prepare();
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const auto huge = [&](std::uintptr_t at) {
+    return reinterpret_cast<std::byte*>((at + found.huge_bytes - 1) / found.huge_bytes * found.huge_bytes);
+  };
+  // Flags of glibc's chunks, in the word before the memory: 2, mapped by itself; 4, not of the first arena.
+  std::uintptr_t header = 0;
+  std::memcpy(&header, static_cast<const std::byte*>(memory) - sizeof header, sizeof header);
+  if ((header & 2) != 0) return;
+  const Locked locked;
+  if ((header & 4) != 0) {
+    const std::uintptr_t begin = address / arena_heap_bytes * arena_heap_bytes;
+    return add_heap(reinterpret_cast<const void*>(begin), huge(begin), huge(begin) + arena_heap_bytes);
+  }
+  const auto end = reinterpret_cast<std::uintptr_t>(sbrk(0));
+  if (found.heap_begin == 0 || end < found.heap_begin + least_heap_bytes) return;
+  add_heap(break_heap, huge(found.heap_begin), huge(found.heap_begin));
 }
 
 void removed(const void* memory, std::size_t bytes) noexcept {
@@ -437,14 +619,14 @@ namespace {
 [[gnu::destructor(102)]] void tell() noexcept {
   if (!verbose()) return;
   const System& found = system();
-  if (totals.allocations == 0 && found.asks_for_huge) return;
+  if (totals.allocations + totals.heaps == 0 && found.asks_for_huge) return;
   const auto mib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   std::fprintf(stderr, "smelt: memory in process %d (%s)\n", static_cast<int>(getpid()), program_invocation_short_name);
   if (!found.asks_for_huge) std::fprintf(stderr, "  huge pages: not asked for: %s\n", found.why_not);
   std::fprintf(stderr, "  allocations of 4 MiB and more: %zu, %.0f MiB in whole huge pages\n", totals.allocations,
                mib(totals.bytes));
-  std::fprintf(stderr, "  huge pages: asked for at once %.0f MiB, after a look %.0f MiB, of that collapsed %.0f MiB\n",
-               mib(totals.trusted), mib(totals.dense), mib(totals.collapsed));
+  std::fprintf(stderr, "  huge pages: asked for %.0f MiB, collapsed %.0f MiB; heaps looked at: %zu\n",
+               mib(totals.opened), mib(totals.collapsed), totals.heaps);
   if (found.nodes > 1)
     std::fprintf(stderr, "  interleaved over %d NUMA nodes: %.0f MiB\n", found.nodes, mib(totals.interleaved));
 }

@@ -26,6 +26,7 @@ constexpr const char* untimed = "as it passes beside the program's own work and 
 
 #define SMELT_MPI_COUNTED(name, parameters, arguments) constinit InterceptedFunction entry_##name{"mpi", "MPI_" #name};
 SMELT_MPI_BLOCKING(SMELT_MPI_COUNTED)
+SMELT_MPI_LOCAL(SMELT_MPI_COUNTED)
 #undef SMELT_MPI_COUNTED
 #define SMELT_MPI_COUNTED(name, parameters, arguments) \
   constinit InterceptedFunction entry_##name{"mpi", "MPI_" #name, untimed};

@@ -8,6 +8,7 @@ namespace smelt::shims::mpi {
 
 #define SMELT_MPI_COUNTED(name, parameters, arguments) extern constinit InterceptedFunction entry_##name;
 SMELT_MPI_BLOCKING(SMELT_MPI_COUNTED)
+SMELT_MPI_LOCAL(SMELT_MPI_COUNTED)
 SMELT_MPI_NONBLOCKING(SMELT_MPI_COUNTED)
 SMELT_MPI_PERSISTENT(SMELT_MPI_COUNTED)
 #undef SMELT_MPI_COUNTED

@@ -157,6 +157,14 @@
   SMELT_MPI_PERSISTENT_OF_OLD(X) \
   SMELT_MPI_PERSISTENT_LIST(X, _c, MPI_Count, MPI_Aint)
 
+// What a rank does alone.
+#define SMELT_MPI_LOCAL_LIST(X, Suffix, Count)                                                      \
+  X(Reduce_local##Suffix, (const void* in, void* inout, Count count, MPI_Datatype type, MPI_Op op), \
+    (in, inout, count, type, op))
+#define SMELT_MPI_LOCAL(X)       \
+  SMELT_MPI_LOCAL_LIST(X, , int) \
+  SMELT_MPI_LOCAL_LIST(X, _c, MPI_Count)
+
 // What starts, completes and frees requests.
 #define SMELT_MPI_COMPLETING_ONE(X)                                        \
   X(Wait, (MPI_Request * request, MPI_Status * status), (request, status)) \
@@ -214,6 +222,7 @@
   SMELT_MPI_BLOCKING(X)     \
   SMELT_MPI_NONBLOCKING(X)  \
   SMELT_MPI_PERSISTENT(X)   \
+  SMELT_MPI_LOCAL(X)        \
   SMELT_MPI_REQUESTS(X)     \
   SMELT_MPI_FREEING(X)      \
   SMELT_MPI_FREEING_COMM(X) \

@@ -7,16 +7,6 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-/// Whether the result is bitwise the same for any order and grouping of operands, in smelt and in the library.
-/// Floating-point sums and products of two operands are. Floating-point minima and maxima are not, because of NaNs and
-/// signed zeros. Integers shorter than 32 bits are not, as some libraries saturate their sums.
-bool is_exact(const Operator& by, int ranks) noexcept {
-  if (by.plain < 0) return false;
-  const bool floating = by.layout->plain == SMELT_FLOAT || by.layout->plain == SMELT_DOUBLE;
-  if (by.plain != SMELT_SUM && by.plain != SMELT_PRODUCT) return !floating;
-  return floating ? ranks == 2 : by.layout->size >= 4;
-}
-
 bool is_reduction(smelt_operation operation) noexcept {
   switch (operation) {
     case SMELT_REDUCE:

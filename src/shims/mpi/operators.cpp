@@ -126,6 +126,17 @@ bool operator_of(MPI_Op op, MPI_Datatype type, const Type& layout, Operator& to)
   return true;
 }
 
+bool is_exact(const Operator& by, int operands) noexcept {
+  const int type = by.layout->plain;
+  switch (by.plain) {
+    case SMELT_SUM:
+    case SMELT_PRODUCT: return type == SMELT_FLOAT || type == SMELT_DOUBLE ? operands == 2 : by.layout->size >= 4;
+    case SMELT_MIN:
+    case SMELT_MAX: return type == SMELT_INT32 || type == SMELT_INT64;
+    default: return by.plain >= 0;
+  }
+}
+
 bool is_predefined(MPI_Op op) noexcept {
   return std::any_of(known().begin(), known().end(), [&](const PredefinedOperator& each) { return each.op == op; });
 }

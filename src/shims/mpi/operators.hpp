@@ -30,6 +30,14 @@ struct Operator {
 /// allow, which is the library's to judge.
 bool operator_of(MPI_Op op, MPI_Datatype type, const Type& layout, Operator& to) noexcept;
 
+/// Whether the result is bitwise the same for any order and grouping of `operands` operands, in smelt and in the
+/// library. The following are not:
+/// - sums and products of floating-point numbers, except of two operands;
+/// - their minima and maxima, because of NaNs and signed zeros;
+/// - sums and products of integers shorter than 32 bits, which Open MPI saturates;
+/// - minima and maxima of unsigned integers, which MPICH 4.0 (and Open MPI 4.1 for unsigned long) compares as signed.
+bool is_exact(const Operator& by, int operands) noexcept;
+
 /// Whether an operator is the library's own.
 bool is_predefined(MPI_Op op) noexcept;
 

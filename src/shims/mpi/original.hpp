@@ -43,7 +43,6 @@ namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
   X(Pack, (const void*, int count, MPI_Datatype, void* to, int room, int* position, MPI_Comm))                 \
   X(Query_thread, (int*))                                                                                      \
   X(Recv, (void*, int count, MPI_Datatype, int source, int tag, MPI_Comm, MPI_Status*))                        \
-  X(Reduce_local, (const void* in, void* inout, int count, MPI_Datatype, MPI_Op))                              \
   X(Send, (const void*, int count, MPI_Datatype, int target, int tag, MPI_Comm))                               \
   X(Status_set_cancelled, (MPI_Status*, int))                                                                  \
   X(Status_set_elements, (MPI_Status*, MPI_Datatype, int))                                                     \

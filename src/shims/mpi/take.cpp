@@ -31,6 +31,7 @@ bool complete() noexcept {
   bool all = true;
 #define SMELT_MPI_IS_THERE(name, ...) all = all && original.name != nullptr;
   SMELT_MPI_CALLED(SMELT_MPI_IS_THERE)
+  SMELT_MPI_LOCAL_LIST(SMELT_MPI_IS_THERE, , int)
   SMELT_MPI_REQUESTS(SMELT_MPI_IS_THERE)
   SMELT_MPI_FREEING(SMELT_MPI_IS_THERE)
   SMELT_MPI_FREEING_COMM(SMELT_MPI_IS_THERE)

@@ -135,6 +135,7 @@ struct Head {
   Word attached;  ///< counts replicas that have attached: tests and tools wait for all
   alignas(separation_bytes) Word floor;
   alignas(separation_bytes) Word pressed;  ///< somebody waits until the floor is at least this
+  Word looked;                             ///< counts how often a leader has looked whether it can be: a sign of life
   alignas(separation_bytes) Parking bell;  ///< rung by every change that somebody may wait for
 };
 

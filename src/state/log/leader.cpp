@@ -84,8 +84,11 @@ bool Replica::establish() noexcept {
       if (!live_) return false;
       Word& slot = layout_.slot(learned_);
       const std::uint64_t lap = layout_.lap(learned_);
+      SMELT_LOG_POINT(24);
       std::uint64_t word = slot.load(std::memory_order_acquire);
       if (lap_of(word) == lap && !is_sealed(word)) continue;
+      // Evicted since learn(), and the others have come round: a seal would destroy what they decided.
+      if (lap_of(word) > lap) return drop_out(), false;
       if (lap_of(word) == lap && seal_epoch(word) > epoch_) return false;
       SMELT_LOG_POINT(8);
       // Acquire: what a former leader decided before is known then. Release: nothing before is decided later.
@@ -188,6 +191,10 @@ bool Replica::evict(int rank, const Progress& progress) noexcept {
 /// False: this is not the leader any more.
 bool Replica::raise_floor() noexcept {
   since_raise_ = 0;
+  // Relaxed, here and in late(): whom to suspect is a guess.
+  if (layout_.head().pressed.load(std::memory_order_relaxed) > floor_) {
+    layout_.head().looked.fetch_add(1, std::memory_order_relaxed);
+  }
   wanted_seen_ = layout_.head().wanted.load(std::memory_order_acquire);
   space_->look_for_deaths();
   const std::uint64_t now_ns = monotonic_ns();

@@ -149,17 +149,30 @@ bool Replica::needs_attention() noexcept {
   return faults == Faults::stop && late(monotonic_ns());
 }
 
-/// Whether an own request has waited for long while nothing was decided. Decides whom to suspect, and no more.
+/// Whether something that only a leader can do has waited for long: an own request, room for one, somebody's return.
+/// Decides whom to suspect, and no more.
 bool Replica::late(std::uint64_t now_ns) noexcept {
-  const bool waits = started_ > seen_[self()];
-  const bool moved = suspect_learned_ != learned_ || suspect_configuration_ != configuration_word_;
+  const bool waits = started_ > seen_[self()] || waits_for_room_ || somebody_waits_for_a_grant();
+  const std::uint64_t looked = layout_.head().looked.load(std::memory_order_relaxed);
+  const bool moved =
+      suspect_learned_ != learned_ || suspect_configuration_ != configuration_word_ || suspect_looked_ != looked;
   if (!waits || moved || suspect_since_ns_ == 0) {
     suspect_learned_ = learned_;
     suspect_configuration_ = configuration_word_;
+    suspect_looked_ = looked;
     suspect_since_ns_ = waits ? now_ns : 0;
     return false;
   }
   return static_cast<double>(now_ns - suspect_since_ns_) > shape_.suspect_after_s * 1e9;
+}
+
+/// Whether a replica has asked the leader of this configuration for a place, and has none.
+bool Replica::somebody_waits_for_a_grant() const noexcept {
+  const std::uint64_t epoch = Configuration::of(configuration_word_).epoch;
+  return std::any_of(replicas_.begin(), replicas_.end(), [&](int other) {
+    const auto progress = Progress::of(layout_.part(other).progress.load(std::memory_order_acquire));
+    return progress.standing == Standing::joining && progress.index == epoch && !space_->gone(other);
+  });
 }
 
 template <class Done>
@@ -256,7 +269,9 @@ Status Replica::start(const void* command, std::size_t bytes, std::uint64_t* req
       return machine_.apply == nullptr && number > shape_.requests && decided(before) && live_ &&
              (places_[before & (shape_.requests - 1)] & ~unknown) >= delivered_;
     };
+    waits_for_room_ = true;
     const Status status = await([&] { return unread() || cell_is_free(number); });
+    waits_for_room_ = false;
     if (status != Status::ok) return status;
     if (unread()) {
       return refuse(fmt::format("replicated log: rank {} has not delivered its last {} commands: call next() first",
@@ -360,6 +375,9 @@ bool Replica::take(Entry* entry) noexcept {
   *entry = {delivered_, client, request, copy_.data(), bytes_of(stamp)};
   executed_[static_cast<std::size_t>(client)] = request;
   ++delivered_;
+  // Who waits for room may be asleep, and has said how far the others must get. A hint: it looks up now and then, too.
+  if (layout_.head().pressed.load(std::memory_order_relaxed) == delivered_) [[unlikely]]
+    ring();
   return true;
 }
 

@@ -9,22 +9,22 @@
 //
 // Take-over, by any replica, of a leader that is dead, or only suspected:
 //   1. CAS configuration (e, L) -> (e + 1, self).
-//   2. Learn up to the first slot s that is not decided. CAS slot[s] -> sealed for e + 1; if it was decided meanwhile:
-//   again.
+//   2. Learn up to the first slot s that is not decided. CAS slot[s] -> sealed for e + 1.
+//      If it was decided meanwhile: again.
 //   3. CAS floor to epoch e + 1.
 //
 // Invariants
 //   1. A decided slot never changes before its index is below the floor.
-//   2. Who decides in slot i + 1 after i knows all below: nobody else decides in a slot that it sealed, or that follows
-//   one
-//      that it decided, for the CAS expects what it last saw there, and a word never comes back (its lap).
+//   2. Who decides in slot i + 1 after i knows all below: nobody else decides in a slot that it sealed, or that
+//      follows one that it decided, for the CAS expects what it last saw there, and a word never comes back (its lap).
 //   3. So each request is decided once, and a client's are decided in their order without a gap. A leader that was
-//   stopped
-//      finds another word in its next slot, whenever it wakes up.
-//   4. The slot that follows the last decided one is below the floor's lap: it can be sealed at any time without a
-//   loss.
+//      stopped finds another word in its next slot, whenever it wakes up.
+//   4. The slot that follows the last decided one is below the floor's lap: it can be sealed at any time without
+//      a loss.
 //   5. The floor is at most the progress of every live replica, and of every one that was granted a place while the
 //      configuration stood that it had asked.
+// All of this, with evictions and returns, is tried in every interleaving by tests/state/protocol/log_slots.pml.
+//
 // A replica copies a command first and advances its progress by CAS then; if that succeeds, it was not evicted before,
 // and the copy is good. If it fails, it is out, and comes back by a snapshot (snapshot.cpp).
 #pragma once
@@ -77,6 +77,7 @@ class Replica {
   Status refuse(const std::string& why) noexcept;
   void ring() noexcept { unpark(layout_.head().bell); }
   bool late(std::uint64_t now_ns) noexcept;
+  bool somebody_waits_for_a_grant() const noexcept;
 
   // client
   bool cell_is_free(std::uint64_t request) noexcept;
@@ -152,7 +153,8 @@ class Replica {
   std::vector<Observed> observed_;  ///< how far the others were, and since when
 
   // Suspicion.
-  std::uint64_t suspect_learned_ = 0, suspect_configuration_ = 0, suspect_since_ns_ = 0;
+  std::uint64_t suspect_learned_ = 0, suspect_configuration_ = 0, suspect_looked_ = 0, suspect_since_ns_ = 0;
+  bool waits_for_room_ = false;  ///< in start()
 
   // Way back, and snapshots for others.
   Return return_ = Return::out;

@@ -210,8 +210,8 @@ TEST(Map, SaysWhatIsWrong) {
     EXPECT_EQ(result.error().status, status);
   };
   says(Numbers::create({.algorithm = "none"}), "there is no map algorithm 'none'", Status::invalid_argument);
-  says(Numbers::create({.algorithm = "part_simple"}), "is a model only", Status::not_supported);
-  says(Numbers::create({.faults = Faults::stop}), "survives 'stop'", Status::not_supported);
+  says(Numbers::create({.algorithm = "part_simple"}), "needs ranks", Status::not_supported);
+  says(Numbers::create({.faults = Faults::stop}), "does not survive 'stop'", Status::not_supported);
   says(Numbers::create({.keep = true}), "without a name", Status::invalid_argument);
   says(Numbers::create({.capacity = std::size_t{1} << 41}), "at most 2^40", Status::invalid_argument);
   says(Numbers::create({.capacity = 1'000'000, .most_bytes = std::size_t{32} << 20}), "raise most_bytes",

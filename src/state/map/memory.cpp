@@ -56,14 +56,16 @@ Result<void> check_options(const MapOptions& options) {
                       options.algorithm);
   }
   if (facts->name != "shared") {
-    return make_error(Status::not_supported, "map algorithm '{}' is a model only; take 'best' or 'shared'",
+    return make_error(Status::not_supported,
+                      "map algorithm '{}' needs ranks: create a MapGroup over a communicator, or take 'shared'",
                       options.algorithm);
   }
-  if (facts->survives < options.faults) {
+  const Faults faults = options.faults.value_or(Faults::none);
+  if (facts->survives < faults) {
     return make_error(Status::not_supported,
-                      "no map that can be created survives '{}': while a process is stopped in an update, others wait "
-                      "that update keys of the same bucket; ask for '{}'",
-                      to_string(options.faults), to_string(facts->survives));
+                      "map algorithm 'shared' does not survive '{}': while a process is stopped in an update, others "
+                      "wait that update keys of the same bucket; ask for '{}', or for 'kv' in a MapGroup",
+                      to_string(faults), to_string(facts->survives));
   }
   if (options.capacity > Word{1} << 40) {
     return make_error(Status::invalid_argument, "capacity of {} keys: at most 2^40", options.capacity);

@@ -116,7 +116,9 @@ Result<MapPlatform> platform_of(const Machine& machine, const Group& group) {
   platform.select_power_of_two = platform.select_other = select_cycles * cycle_ns;
   platform.cached_access = own.value();
   platform.memory_access = std::max(own.value(), far.value());
-  platform.cache_bytes = machine.copy ? machine.copy->cached_bytes : private_cache_bytes;
+  platform.software_cycle = cycle_ns;
+  // Lookups of different keys overlap: in a cache that cores share they take no longer than in a core's own.
+  platform.cache_bytes = machine.copy ? machine.copy->shared_bytes : private_cache_bytes;
   return platform;
 }
 

@@ -31,7 +31,8 @@ double servers_worth(const MapLoad& load, int servers) {
 }
 
 MapPrediction predict(const MapDefinition& map, const MapSetting& setting) {
-  const MapCosts costs = map.costs(setting);
+  const MapCosts costs =
+      setting.platform.software_cycle > 0.0 ? state::as_built_costs(map, setting) : map.costs(setting);
   const double p = setting.load.lookups, cycle_ns = setting.platform.cycle_ns;
   const double overlapped = state::overlap(costs);
   const double client = weighted(p, costs.client_lookup, costs.client_update) - overlapped;
@@ -56,7 +57,8 @@ MapPrediction predict_with_best_servers(const MapDefinition& map, const MapPlatf
                                         int cores) {
   if (!map.facts.needs_servers) return predict(map, {platform, load, cores, 0});
   MapPrediction best = predict(map, {platform, load, cores - 1, 1});
-  for (int servers = 2; servers < cores; ++servers) {
+  const bool one = platform.software_cycle > 0.0 && map.facts.name.starts_with("rep_");  // the sequencer
+  for (int servers = 2; servers < cores && !one; ++servers) {
     MapPrediction next = predict(map, {platform, load, cores - servers, servers});
     if (next.per_s > best.per_s) best = std::move(next);
   }

@@ -65,6 +65,9 @@ double sum_over_clients(const MapSetting& setting, Term term) {
 
 }  // namespace
 
+double access_of(const MapSetting& setting) { return access_cost(setting, 1.0); }
+double hash_of(const MapSetting& setting) { return setting.load.hash.value_or(setting.platform.hash); }
+
 double overlap(const MapCosts& costs) {
   const auto total = [](const std::array<Periods, 2>& periods) {
     Periods mean;

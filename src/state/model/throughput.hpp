@@ -28,6 +28,8 @@ struct MapCosts {
   double serial = 0.0;                  ///< of what all operations go through one after the other, per operation
 };
 
+struct MapDefinition;
+
 /// One question to the model.
 struct MapSetting {
   const MapPlatform& platform;
@@ -44,6 +46,12 @@ MapCosts rep_2pc_costs(const MapSetting& setting);
 MapCosts rep_sc_costs(const MapSetting& setting);
 MapCosts shared_costs(const MapSetting& setting);
 MapCosts kv_costs(const MapSetting& setting);
+
+/// Of an algorithm as smelt runs it: for platforms with `software_cycle`.
+MapCosts as_built_costs(const MapDefinition& map, const MapSetting& setting);
+/// o_lup, o_upd of a table with all keys; o_pre.
+double access_of(const MapSetting& setting);
+double hash_of(const MapSetting& setting);
 
 /// O_c: cycles per operation of interrupts that fall into idle periods, at most. (3.14) to (3.17), (3.24), (3.25).
 double overlap(const MapCosts& costs);

@@ -115,6 +115,53 @@ TEST(Memory, SparseUseMakesNothingLarge) {
   }
 }
 
+/// What began densely may go on otherwise.
+TEST(Memory, AnAllocationThatIsDenseAtFirstMayBeSparseLater) {
+  constexpr std::size_t bytes = 2048 * mib, dense = 128 * mib;
+  const auto before = resident_bytes(), peak = peak_bytes();
+  auto* const memory = static_cast<unsigned char*>(std::malloc(bytes));
+  ASSERT_NE(memory, nullptr);
+  std::memset(memory, 5, dense);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  for (std::size_t at = dense; at < bytes; at += 2 * mib) memory[at] = 1;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LE(resident_bytes(), allowed(peak, before + dense + 4096 * (bytes - dense) / (2 * mib)));
+  std::free(memory);
+}
+
+/// Several threads fill a part each, as with OpenMP's schedule(static).
+TEST(Memory, PartsFilledByThreadsKeepTheirContent) {
+  constexpr std::size_t bytes = 256 * mib, threads = 4;
+  auto* const memory = static_cast<unsigned char*>(std::malloc(bytes));
+  ASSERT_NE(memory, nullptr);
+  std::vector<std::thread> all;
+  for (std::size_t t = 0; t < threads; ++t) {
+    all.emplace_back([=] {
+      for (std::size_t i = bytes / threads * t; i < bytes / threads * (t + 1); ++i) {
+        memory[i] = static_cast<unsigned char>(i * 7 + (i >> 20));
+      }
+    });
+  }
+  for (auto& thread : all) thread.join();
+  for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(memory[i], static_cast<unsigned char>(i * 7 + (i >> 20))) << i;
+  std::free(memory);
+}
+
+/// Small allocations that make a heap large, of the first thread and of another, which are looked at while they change.
+TEST(Memory, HeapsOfSmallAllocationsKeepTheirContent) {
+  const auto fill = [] {
+    std::vector<std::vector<unsigned char>> lists;
+    for (int i = 0; i < 60'000; ++i) lists.emplace_back(1000, static_cast<unsigned char>(i));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    for (std::size_t i = 0; i < lists.size(); i += 2) lists[i] = std::vector<unsigned char>(500, 1);
+    for (std::size_t i = 1; i < lists.size(); i += 2) {
+      for (const auto byte : lists[i]) ASSERT_EQ(byte, static_cast<unsigned char>(i)) << i;
+    }
+  };
+  fill();
+  std::thread(fill).join();
+}
+
 TEST(Memory, DenseThenSparse) {
   constexpr std::size_t bytes = 128 * mib;
   const auto before = resident_bytes(), peak = peak_bytes();

@@ -1,7 +1,7 @@
-// What programs may count on beside the results: progress, threads, errors, communicators that come and go.
+// Properties beside the results that programs may rely on: progress, threads, errors, short-lived communicators.
 //
 //   mpirun -n N behaviour              all checks
-//   mpirun -n N behaviour spin         collectives for ever, for whoever kills a rank
+//   mpirun -n N behaviour spin         collectives for ever; the driver kills a rank
 //   mpirun -n N behaviour abort        the last rank aborts while the others wait
 //   mpirun -n 2 behaviour early        rank 1 ends by MPI_Finalize while rank 0 waits for it in a collective
 #include <pthread.h>
@@ -191,7 +191,7 @@ void check_intercommunicator() {
   MPI_Comm_free(&half);
 }
 
-/// Sums until somebody ends the program.
+/// Sums until the program is killed.
 void spin() {
   for (int i = 0;; ++i) {
     if (world_rank() == 0 && i % 1000 == 0) std::printf("round %d of %d\n", i, getpid()), std::fflush(stdout);

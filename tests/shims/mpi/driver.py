@@ -132,6 +132,18 @@ def test_race(mpi):
             fail(f"with {variables} the library has to get MPI_Bcast on all ranks or on none:\n{text}")
 
 
+def test_reduce_local(mpi):
+    """What a rank combines alone; and the test itself against the library."""
+    for ranks, variables in ((1, {}), (1, {"SMELT_MPI": "0"})):
+        text = mpi.run(ranks, mpi.program("reduce_local"), variables=variables)
+        if "all right" not in text:
+            fail(f"did not get through:\n{text}")
+    text = mpi.run(2, mpi.program("reduce_local"), variables={"SMELT_VERBOSE": "1"})
+    for said in ("taken over [1-9]", "passed on [1-9].*: a type or operator whose result depends on who combines"):
+        if len(re.findall(f"MPI_Reduce_local: {said}", text)) != 2:
+            fail(f"both ranks should say '{said}':\n{text}")
+
+
 def test_progress(mpi):
     """What the library calls at each turn of its progress; and the test itself against the library alone."""
     for ranks, variables in ((2, {}), (3, {}), (2, {"SMELT_MPI": "0"})):
@@ -201,7 +213,7 @@ def test_fortran(mpi):
 
 
 def test_failures(mpi):
-    """A rank that is killed, and one that aborts: nobody goes on, nothing stays."""
+    """A rank is killed, or aborts: no rank goes on, and nothing is left behind."""
     before = left_behind()
     kill_one(mpi, mpi.program("behaviour"))
     kill_one(mpi, mpi.program("nonblocking"))

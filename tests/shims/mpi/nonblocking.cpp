@@ -1,10 +1,10 @@
-// Nonblocking and persistent collectives through the shim: results against the plain library's blocking ones, whoever
-// completes them and however; what programs may count on while they are under way.
+// Nonblocking and persistent collectives through the shim. Their results are compared with those of the plain library's
+// blocking ones, for every way of completing them. Also tests what programs may rely on while they are under way.
 //
 //   mpirun -n N nonblocking single|multiple [rounds] [seed]   all checks, at that level of threads
 //   mpirun -n N nonblocking library [rounds] [seed]            without what Open MPI 4.1 itself does not survive
 //   mpirun -n N nonblocking machines|machines-single [rounds] [seed]   all checks, on several machines
-//   mpirun -n N nonblocking spin                               collectives for ever, for whoever kills a rank
+//   mpirun -n N nonblocking spin                               collectives for ever; the driver kills a rank
 //
 // Each round draws, equally on all ranks, operations on several communicators, starts all of them, and completes
 // them on each rank in an order and by functions of its own, messages among them.
@@ -599,7 +599,7 @@ void check_rounds_in_threads(int rounds, std::uint64_t with, bool persistent) {
   for (auto& each : comms) MPI_Comm_free(&each[0]), MPI_Comm_free(&each[1]);
 }
 
-/// Sums until somebody ends the program, with some under way at any time.
+/// Sums until the program is killed, with some operations under way at any time.
 void spin() {
   std::vector<int> in(20'000, 1), out(in.size());
   int one = 1, sum = 0;

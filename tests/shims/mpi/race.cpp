@@ -1,7 +1,7 @@
 // Calls that are raced, and those that must not be.
 //
-//   mpirun -n N race long 250  so many broadcasts of 64 KiB; the driver makes smelt slow
-//   mpirun -n N race bits      reductions whose results depend on who combines what first: the same operands give the same
+//   mpirun -n N race long 250  250 broadcasts of 64 KiB; the driver makes smelt slow
+//   mpirun -n N race bits      reductions whose results depend on the order of combination: equal operands give equal
 //                              bits in every call
 //   mpirun -n N race ibits     the same, the first ones nonblocking
 //   mpirun -n N race threads   each thread has a communicator of its own (MPI_THREAD_MULTIPLE)

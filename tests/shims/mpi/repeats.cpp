@@ -1,6 +1,6 @@
-// The same collective again and again: on other buffers, in place and not, with others in between that are nearly the
-// same, whose datatype or operator is the program's own, or that want the same place in the shim's memory; with blocks
-// of one size and of different ones.
+// The same collective is repeated on other buffers, in place and not. In between there are calls that are nearly the
+// same, that use the program's own datatype or operator, or that use the same slot of the shim's cache. Blocks have one
+// size or different ones.
 //
 //   mpirun -n N repeats
 #include <functional>
@@ -69,7 +69,7 @@ struct Blocks {
   static int length(const Turn& turn, int block) { return turn.count - block % 2 * turn.each; }
 };
 
-/// Where everybody gets one block of each.
+/// Operations that give each rank one block from every rank.
 long wanted_of_all(const Turn& turn, int at) {
   const int block = Blocks::place(turn, at / turn.count), k = at % turn.count;
   return k < Blocks::length(turn, block) ? given(block, turn.number, k) : -1;

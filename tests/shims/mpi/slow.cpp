@@ -1,4 +1,5 @@
-// Preloaded: makes smelt's ranks wake up late from the sleep in which they wait for each other, and nobody else's.
+// Preloaded: delays the wake-up of smelt's ranks from the sleep in which they wait for each other, and no other
+// wake-up.
 #include <dlfcn.h>
 #include <sys/syscall.h>
 #include <unistd.h>

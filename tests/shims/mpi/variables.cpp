@@ -93,7 +93,7 @@ void check_ours(const std::map<std::string, int>& all) {
           "a name that is cut");
 }
 
-/// The library's own variables can be read and, where it says so, written.
+/// The library's own variables can be read, and written if the library allows it.
 void check_the_librarys(const std::map<std::string, int>& all) {
 #ifdef OPEN_MPI
   const std::string name = "mpi_show_handle_leaks";

@@ -101,7 +101,7 @@ TEST(Company, RuntimesThatComeLate) {
   }
 }
 
-// Each look-up takes some 20 us; Python's modules start thousands of regions by turns.
+// Each look-up takes some 20 us, and Python's modules start thousands of regions in turn.
 TEST(Company, LibrariesThatTakeTurnsAreLookedUpOnce) {
   const Words command = {SMELT_LOADER, SMELT_PRIVATE_MODULE, SMELT_PRIVATE_SIBLING};
   const auto look_ups = [](const auto& call) { return std::stoi(call.err); };

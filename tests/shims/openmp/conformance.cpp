@@ -638,7 +638,7 @@ void tasks() {
 }
 
 void tasks_without_a_barrier() {
-  // The creator waits for tasks that only those who wait in the barrier can run.
+  // The creator waits for tasks that only the threads in the barrier can run.
   for (int round = 0; round < 50; ++round) {
     std::atomic<int> ran{0};
 #pragma omp parallel num_threads(3)

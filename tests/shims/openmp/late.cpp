@@ -7,8 +7,8 @@ extern "C" int own_number() { return omp_get_thread_num(); }
 extern "C" void set_threads(int threads) { omp_set_num_threads(threads); }
 extern "C" int most_threads() { return omp_get_max_threads(); }
 
-// Regions of one and of several by turns, whose threads ask what they and another library say of them. Returns how much
-// was wrong.
+// Alternates regions of one thread and of several, whose threads compare their own numbers with those that another
+// library reports. Returns the number of errors.
 extern "C" int numbers(int threads, int (*own)(), int (*other)()) {
   int wrong = 0;
   for (int round = 0; round < 50; ++round) {

@@ -1,5 +1,5 @@
-// Runs regions() out of libraries that it loads, as an interpreter does with modules, by turns; without an argument,
-// its own. Tells how often libraries were looked up meanwhile, by whomever.
+// Alternates calls of regions() in libraries that it loads, as an interpreter loads modules; without an argument, calls
+// its own. Prints how often any code has looked up libraries meanwhile.
 #include <dlfcn.h>
 
 #include <atomic>

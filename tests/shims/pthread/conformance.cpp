@@ -1,5 +1,5 @@
-// What POSIX promises of barriers, as far as a program can see it. Runs against the C library and, with the preload
-// library, against smelt; EXPECT_SHIM=1 in the environment says that it must be smelt.
+// POSIX's promises about barriers, as far as a program can observe them. Runs against the C library and, with the
+// preload library, against smelt. With EXPECT_SHIM=1 in the environment it must be smelt.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -117,7 +117,7 @@ TEST(PthreadBarrier, MayBeInitialisedAgainWithAnotherCount) {
   }
 }
 
-TEST(PthreadBarrier, NobodyPassesBeforeTheLastOneComes) {
+TEST(PthreadBarrier, NoThreadPassesBeforeTheLastArrives) {
   Barrier barrier(3);
   std::atomic<int> passed{0};
   const auto wait = [&] {
@@ -145,7 +145,7 @@ TEST(PthreadBarrier, OneSerialThreadPerRoundForAnyCount) {
   }
 }
 
-TEST(PthreadBarrier, OrdersWhatThreadsWrite) {
+TEST(PthreadBarrier, OrdersWritesOfThreads) {
   for (const unsigned threads : {2u, 4u}) {
     constexpr int rounds = 2000;
     Barrier barrier(threads);
@@ -328,7 +328,7 @@ TEST(PthreadBarrier, ProcessesOfManyThreadsMeet) {
   EXPECT_EQ(shared.serials, 100);
 }
 
-// Waiting at a barrier is no cancellation point: who is cancelled there comes through first.
+// Waiting at a barrier is no cancellation point: a thread that is cancelled there passes the barrier first.
 TEST(PthreadBarrier, CancellationWaitsForTheNextPoint) {
   struct Scene {
     Barrier barrier{2};

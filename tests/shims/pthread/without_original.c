@@ -1,5 +1,5 @@
-// Barriers in a process whose C library has none, as far as the shim can see: LIBRARY hides them from look-ups. What
-// the shim would pass on ends in an error.
+// Barriers in a process in which the shim finds no barriers of a C library, because LIBRARY hides them from look-ups. A
+// call that the shim would pass on ends in an error.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-// Ranks are threads that call as MPI's ranks do: each in its own time, none waiting for the others but where `in_step`
-// says so.
+// Ranks are threads that call as MPI's ranks do: each at its own pace, without waiting for the others except where
+// `in_step` asks for it.
 #include "shims/mpi/server_selection.hpp"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ std::size_t by_library(const std::vector<Server>& served, std::size_t from = 0) 
   return by(Server::library, served, from);
 }
 
-TEST(ServerSelection, TheLibraryKeepsACellInWhichItIsFaster) {
+TEST(ServerSelection, TheLibraryServesCellsInWhichItIsFaster) {
   Job job(3);
   const auto served = play(job, 400, [](int) { return Took{100, 90}; });
   EXPECT_EQ(by_library(served), by_library(served, first - 1)) << "no race before its time";
@@ -89,7 +89,7 @@ TEST(ServerSelection, AMuchSlowerLibraryIsTriedOnce) {
   EXPECT_EQ(job.race(1).cell(bcast, 1024).holder(), Server::smelt);
 }
 
-TEST(ServerSelection, SmeltKeepsWhatTakesAsLong) {
+TEST(ServerSelection, SmeltKeepsCellsWithEqualTimes) {
   Job job(2);
   std::size_t bytes = 64;
   for (const std::uint64_t library : {95, 100, 125}) {
@@ -184,7 +184,7 @@ TEST(ServerSelection, APassedCallCanBeUncounted) {
   }
 }
 
-TEST(ServerSelection, SaysWhyTheLibraryServes) {
+TEST(ServerSelection, ReportsWhyTheLibraryServes) {
   Job job(1);
   EXPECT_STREQ(ServerSelection::why(job.race(0).cell(bcast, 8), 8), "timed in a race with smelt");
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{65537}, std::size_t{1} << 40}) {
@@ -203,7 +203,7 @@ TEST(ServerSelection, SaysWhyTheLibraryServes) {
   EXPECT_EQ(why(std::size_t{1} << 40), "the library is faster here from 4 GiB on");
 }
 
-/// Ranks that may be far ahead of each other, as the roots of broadcasts are, and times by which who is ahead changes.
+/// Ranks that may be far ahead of each other, as the roots of broadcasts are. The times decide which rank is ahead.
 void stress(int ranks, int calls, unsigned seed, int most_ahead) {
   Job job(ranks);
   std::vector<std::vector<Server>> served(static_cast<std::size_t>(ranks));

@@ -1,4 +1,4 @@
-// Programs for memory.py, that know nothing of smelt: memory_programs NAME MIB. Each prints a checksum.
+// Programs for programs.py that know nothing of smelt: memory_programs NAME MIB. Each prints a checksum.
 //
 //   gather   random reads of one array, by all PUs
 //   join     a hash join: a table of the size is built from keys in random order, then probed

@@ -1,0 +1,359 @@
+// A map over the ranks of a communicator: any algorithm of map_algorithms(), on threads or processes.
+//
+//   auto map = smelt::MapGroup<std::uint64_t, double>::create(*comm, {.algorithm = "part_simple"});
+//   auto mine = map->attach(rank);                  // on each rank's thread
+//   mine->put(42, 1.5);
+//   mine->finish();                                 // serves the others until they have finished, too
+//
+// Which algorithm promises what: docs/reference/map.md. A map that needs no ranks is smelt::Map.
+// Source: [Shahmirzadi14] 3.4; kv: [Smelt16] 5.7.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "smelt/communicator.hpp"
+#include "smelt/map.hpp"
+#include "smelt/map_model.hpp"
+
+namespace smelt {
+
+namespace map_detail {
+
+enum class Operation : std::uint8_t { get, put, insert, erase, compare_exchange, fetch_add };
+
+/// The type that fetch_add() adds in.
+enum class Number : std::uint8_t { none, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, f128 };
+
+template <class Value>
+constexpr Number number_of() noexcept {
+  if constexpr (!std::is_arithmetic_v<Value>) {
+    return Number::none;
+  } else if constexpr (std::is_floating_point_v<Value>) {
+    return sizeof(Value) == 4 ? Number::f32 : sizeof(Value) == 8 ? Number::f64 : Number::f128;
+  } else {
+    const int size = sizeof(Value) == 1 ? 0 : sizeof(Value) == 2 ? 1 : sizeof(Value) == 4 ? 2 : 3;
+    return static_cast<Number>((std::is_signed_v<Value> ? 1 : 5) + size);
+  }
+}
+
+/// One operation, by the words of its key and values.
+struct GroupCall {
+  Operation operation = Operation::get;
+  Number number = Number::none;
+  Word hash = 0;
+  const Word* key = nullptr;
+  const Word* value = nullptr;     ///< put, insert, compare_exchange: the new one; fetch_add: the term
+  const Word* expected = nullptr;  ///< compare_exchange
+  Word* result = nullptr;          ///< the value that was there, if one was; unset where nobody asks
+};
+
+/// One rank's part in a map, whatever its algorithm.
+class GroupMember {
+ public:
+  virtual ~GroupMember() = default;
+  virtual MapAnswer call(const GroupCall& call) noexcept = 0;
+  virtual void run(std::span<const GroupCall> calls, std::span<MapAnswer> answers) noexcept = 0;
+  virtual Status progress() noexcept = 0;
+  virtual Status serve(bool (*stop)(void* context), void* context) noexcept = 0;
+  virtual Status finish() noexcept = 0;
+  virtual Status status() const noexcept = 0;
+  virtual const std::string& failure() const noexcept = 0;
+  virtual void for_each_here(Table::Visit visit, void* context) const = 0;
+};
+
+/// What the members of a process have in common.
+class GroupSpace {
+ public:
+  virtual ~GroupSpace() = default;
+  virtual Result<std::unique_ptr<GroupMember>> attach(int rank) = 0;
+};
+
+/// What was chosen, and why.
+struct GroupPlan {
+  std::string algorithm;
+  int servers = 0;
+  std::vector<int> serving;  ///< the ranks that serve
+  std::vector<int> replicas;
+  bool dedicated = false;  ///< these issue nothing
+  Consistency consistency = Consistency::linearizable;
+  Faults faults = Faults::none;
+  std::string reason;
+  /// The model's ranking, the fastest first; empty where the machine has no costs.
+  std::vector<MapPrediction> ranking;
+};
+
+/// Checks the options and chooses. Errors: as MapGroup::create().
+Result<GroupPlan> plan_group(const Communicator& communicator, const Geometry& geometry, const MapOptions& options);
+/// Memory and channels; a meeting of all processes. Errors: as MapGroup::create().
+Result<std::shared_ptr<GroupSpace>> create_group(const Communicator& communicator, const GroupPlan& plan,
+                                                 const Geometry& geometry, const MapOptions& options);
+/// A name for the `shared` map of a group, the same in all its processes; "": they are threads of one.
+std::string name_of_shared(const Communicator& communicator);
+/// Waits until all ranks' processes have come here.
+Result<void> meet(const Communicator& communicator, const std::string& name);
+/// Waits without a part in anything.
+void wait_until(bool (*stop)(void* context), void* context) noexcept;
+
+}  // namespace map_detail
+
+/// One rank of a map. Used by one thread at a time. Movable; destroying it leaves the map: others whose calls need this
+/// rank then get `broken`. Call finish() before.
+///
+/// Progress: a call does what is this rank's part in the others' operations, too, and so do progress(), serve() and
+/// finish(). Which operations wait for a rank that is in no call: docs/reference/map.md.
+/// Errors of every call: broken (a rank died or left that the algorithm needs), invalid_argument (this rank serves
+/// alone and issues nothing). failure() says more. Cost: no lock, no allocation on the usual path.
+template <class Key, class Value>
+class MapRank {
+ public:
+  int rank() const noexcept { return rank_; }
+
+  /// The value of a key; empty also where status() is not ok.
+  std::optional<Value> get(const Key& key) noexcept {
+    if (shared_) return shared_->get(key);
+    const KeyWords words = words_of<KeyWords>(key);
+    ValueWords value;
+    GroupCall call = call_of(Operation::get, words);
+    call.result = value.data();
+    const MapAnswer answer = member_->call(call);
+    if (answer.status != Status::ok || !answer.found) return std::nullopt;
+    return value_of(value);
+  }
+
+  /// As those of Map.
+  MapAnswer put(const Key& key, const Value& value) noexcept {
+    if (shared_) return shared_->put(key, value);
+    return update(Operation::put, key, value);
+  }
+  MapAnswer insert(const Key& key, const Value& value) noexcept {
+    if (shared_) return shared_->insert(key, value);
+    return update(Operation::insert, key, value);
+  }
+  MapAnswer erase(const Key& key) noexcept {
+    if (shared_) return shared_->erase(key);
+    const KeyWords words = words_of<KeyWords>(key);
+    return member_->call(call_of(Operation::erase, words));
+  }
+  MapAnswer compare_exchange(const Key& key, Value& expected, const Value& desired) noexcept {
+    if (shared_) return shared_->compare_exchange(key, expected, desired);
+    const KeyWords words = words_of<KeyWords>(key);
+    const ValueWords fresh = words_of<ValueWords>(desired), wanted = words_of<ValueWords>(expected);
+    ValueWords was;
+    GroupCall call = call_of(Operation::compare_exchange, words);
+    call.value = fresh.data();
+    call.expected = wanted.data();
+    call.result = was.data();
+    const MapAnswer answer = member_->call(call);
+    if (answer.status == Status::ok && answer.found && !answer.changed) expected = value_of(was);
+    return answer;
+  }
+  MapAnswer fetch_add(const Key& key, const Value& term,
+                      Value* before = nullptr) noexcept requires std::is_arithmetic_v<Value> {
+    if (shared_) return shared_->fetch_add(key, term, before);
+    const KeyWords words = words_of<KeyWords>(key);
+    const ValueWords fresh = words_of<ValueWords>(term);
+    ValueWords was;
+    GroupCall call = call_of(Operation::fetch_add, words);
+    call.value = fresh.data();
+    call.result = was.data();
+    const MapAnswer answer = member_->call(call);
+    if (before != nullptr && answer.status == Status::ok) *before = answer.found ? value_of(was) : Value{};
+    return answer;
+  }
+
+  using Call = typename Map<Key, Value>::Call;
+
+  /// Does the calls; those of one key in their order. Not one operation. Cost: with part_simple many requests are under
+  /// way at once; with `shared` cache misses overlap; else as one after the other.
+  void run(std::span<Call> calls) noexcept {
+    if (shared_) return shared_->run(calls);
+    constexpr std::size_t batch = 64;
+    for (std::size_t first = 0; first < calls.size(); first += batch) {
+      run_batch(calls.subspan(first, std::min(batch, calls.size() - first)));
+    }
+  }
+
+  /// What this rank has of the map: replicas all of it, servers their part, others nothing, and with `shared` all.
+  /// Includes what is not committed yet at none of them. For tests, statistics, digests.
+  std::vector<std::pair<Key, Value>> here() const {
+    std::vector<std::pair<Key, Value>> all;
+    if (shared_) return shared_->snapshot();
+    member_->for_each_here(
+        [](void* context, const Word* cell) {
+          std::array<std::byte, sizeof(Key)> key;
+          std::memcpy(key.data(), cell, sizeof(Key));
+          ValueWords value;
+          std::memcpy(value.data(), cell + geometry.key_words, sizeof value);
+          static_cast<std::vector<std::pair<Key, Value>>*>(context)->emplace_back(std::bit_cast<Key>(key),
+                                                                                  value_of(value));
+        },
+        &all);
+    return all;
+  }
+
+  /// Does what there is to do for others now, without waiting.
+  Status progress() noexcept { return shared_ ? Status::ok : member_->progress(); }
+
+  /// The same until `stop`.
+  Status serve(const std::atomic<bool>& stop) noexcept {
+    const auto is_set = [](void* flag) {
+      return static_cast<const std::atomic<bool>*>(flag)->load(std::memory_order_acquire);
+    };
+    return serve(is_set, const_cast<std::atomic<bool>*>(&stop));
+  }
+  Status serve(bool (*stop)(void* context), void* context) noexcept {
+    if (!shared_) return member_->serve(stop, context);
+    map_detail::wait_until(stop, context);
+    return Status::ok;
+  }
+
+  /// This rank issues nothing more: serves the others until all have called this, or are gone.
+  Status finish() noexcept { return shared_ ? Status::ok : member_->finish(); }
+
+  /// ok, or why calls fail since.
+  Status status() const noexcept { return shared_ ? Status::ok : member_->status(); }
+  std::string failure() const { return shared_ ? std::string() : member_->failure(); }
+
+ private:
+  template <class, class>
+  friend class MapGroup;
+  using Word = map_detail::Word;
+  using Operation = map_detail::Operation;
+  using GroupCall = map_detail::GroupCall;
+  static constexpr map_detail::Geometry geometry = map_detail::geometry_of(sizeof(Key), sizeof(Value));
+  using KeyWords = std::array<Word, geometry.key_words>;
+  using ValueWords = std::array<Word, geometry.value_words>;
+
+  MapRank(int rank, std::unique_ptr<map_detail::GroupMember> member) : rank_(rank), member_(std::move(member)) {}
+  MapRank(int rank, Map<Key, Value> shared) : rank_(rank), shared_(std::move(shared)) {}
+
+  template <class Words, class T>
+  static Words words_of(const T& value) noexcept {
+    Words words{};
+    std::memcpy(words.data(), &value, sizeof(T));
+    return words;
+  }
+  static Value value_of(const ValueWords& words) noexcept {
+    std::array<std::byte, sizeof(Value)> bytes;
+    std::memcpy(bytes.data(), words.data(), sizeof(Value));
+    return std::bit_cast<Value>(bytes);
+  }
+  static GroupCall call_of(Operation operation, const KeyWords& key) noexcept {
+    GroupCall call;
+    call.operation = operation;
+    call.number = map_detail::number_of<Value>();
+    call.hash = map_detail::hash_words(key.data(), key.size());
+    call.key = key.data();
+    return call;
+  }
+  MapAnswer update(Operation operation, const Key& key, const Value& value) noexcept {
+    const KeyWords words = words_of<KeyWords>(key);
+    const ValueWords fresh = words_of<ValueWords>(value);
+    GroupCall call = call_of(operation, words);
+    call.value = fresh.data();
+    return member_->call(call);
+  }
+
+  void run_batch(std::span<Call> calls) noexcept {
+    std::array<KeyWords, 64> keys;
+    std::array<ValueWords, 64> values;
+    std::array<GroupCall, 64> raw;
+    std::array<MapAnswer, 64> answers;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      keys[i] = words_of<KeyWords>(calls[i].key);
+      values[i] = words_of<ValueWords>(calls[i].value);
+      using Kind = typename Call::Kind;
+      const Kind kind = calls[i].kind;
+      raw[i] = call_of(kind == Kind::get      ? Operation::get
+                       : kind == Kind::put    ? Operation::put
+                       : kind == Kind::insert ? Operation::insert
+                                              : Operation::erase,
+                       keys[i]);
+      if (kind == Kind::get) {
+        raw[i].result = values[i].data();
+      } else {
+        raw[i].value = values[i].data();
+      }
+    }
+    member_->run(std::span(raw).first(calls.size()), std::span(answers).first(calls.size()));
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      calls[i].answer = answers[i];
+      if (calls[i].kind == Call::Kind::get && answers[i].found) calls[i].value = value_of(values[i]);
+    }
+  }
+
+  int rank_;
+  std::unique_ptr<map_detail::GroupMember> member_;
+  std::optional<Map<Key, Value>> shared_;
+};
+
+/// The map, as a process has it. Movable; its ranks keep it alive.
+template <class Key, class Value>
+class MapGroup {
+  static constexpr map_detail::Geometry geometry = map_detail::geometry_of(sizeof(Key), sizeof(Value));
+
+ public:
+  /// Over the ranks of a communicator, threads or processes. Each process of it calls this once for each map, in the
+  /// same order, with the same options. `algorithm` "best": the fastest by the model of the communicator's machine, of
+  /// those that keep what the options ask for. Requirements: types as those of Map, of 4 KiB together but for `shared`.
+  /// Errors: invalid_argument, not_supported (the algorithm does not promise what is asked for), out_of_memory,
+  /// broken (a rank died while they met).
+  static Result<MapGroup> create(const Communicator& communicator, const MapOptions& options = {}) {
+    auto plan = map_detail::plan_group(communicator, geometry, options);
+    if (!plan) return plan.error();
+    MapGroup made(*std::move(plan));
+    if (made.plan_.algorithm != "shared") {
+      auto space = map_detail::create_group(communicator, made.plan_, geometry, options);
+      if (!space) return space.error();
+      made.space_ = *std::move(space);
+      return made;
+    }
+    MapOptions of_shared = options;
+    of_shared.algorithm = "shared";
+    of_shared.faults = made.plan_.faults;
+    const std::string name = map_detail::name_of_shared(communicator);
+    auto shared = name.empty() ? Map<Key, Value>::create(of_shared) : Map<Key, Value>::create_shared(name, of_shared);
+    if (!shared) return shared.error();
+    made.shared_ = *std::move(shared);
+    // Nobody goes on, and perhaps leaves, before all have the map.
+    if (!name.empty()) {
+      if (auto met = map_detail::meet(communicator, name); !met) return met.error();
+    }
+    return made;
+  }
+
+  /// Makes the calling thread that rank, which is of this process. Once for each rank.
+  Result<MapRank<Key, Value>> attach(int rank) {
+    if (shared_) return MapRank<Key, Value>(rank, *shared_);
+    auto member = space_->attach(rank);
+    if (!member) return member.error();
+    return MapRank<Key, Value>(rank, *std::move(member));
+  }
+
+  const std::string& algorithm() const noexcept { return plan_.algorithm; }
+  /// Ranks that serve: that own a part of the keys, or count updates.
+  const std::vector<int>& servers() const noexcept { return plan_.serving; }
+  /// These issue nothing: they call serve() or finish().
+  bool servers_are_dedicated() const noexcept { return plan_.dedicated; }
+  Consistency consistency() const noexcept { return plan_.consistency; }
+  /// Why this algorithm, one line.
+  const std::string& reason() const noexcept { return plan_.reason; }
+  /// The model's ranking, the fastest first; empty where the communicator's machine has no costs.
+  const std::vector<MapPrediction>& ranking() const noexcept { return plan_.ranking; }
+
+ private:
+  explicit MapGroup(map_detail::GroupPlan plan) : plan_(std::move(plan)) {}
+
+  map_detail::GroupPlan plan_;
+  std::shared_ptr<map_detail::GroupSpace> space_;
+  std::optional<Map<Key, Value>> shared_;
+};
+
+}  // namespace smelt

@@ -1,0 +1,123 @@
+// The costs of the maps as smelt runs them on machines with shared memory, where these differ from the printed
+// equations: a sequencer sends updates down a tree itself, the log is memory, and calls and messages cost software,
+// too. docs/reference/map-model.md, "As built".
+#include <algorithm>
+
+#include "state/maps.hpp"
+#include "state/model/messages.hpp"
+#include "state/model/throughput.hpp"
+
+namespace smelt::state {
+namespace {
+
+// Cycles of software, of processors of the last ten years; `smelt bench map` and `smelt bench log` show how well they
+// fit.
+constexpr double call_cycles = 18.0;         ///< an operation that may send messages
+constexpr double message_cycles = 100.0;     ///< to take a message apart, find whom it is for, and make the next one
+constexpr double log_lookup_cycles = 65.0;   ///< to learn that the log is no longer than what is applied
+constexpr double log_append_cycles = 240.0;  ///< to append, decide, deliver
+/// A processor goes on while it waits for a line: of two accesses to lines elsewhere about one is waited for.
+constexpr double lines_waited_for = 0.5;
+
+double cycles(const MapSetting& setting, double count) { return count * setting.platform.software_cycle; }
+
+/// What the tree from a sequencer to all clients costs.
+struct Down {
+  explicit Down(const MapSetting& setting, double words)
+      : on(setting.platform),
+        arrival(on.spread(words, setting.clients)),
+        root(on.root_sends(words, setting.clients)),
+        forward(std::max(0.0, setting.clients * on.send(words) - root) / setting.clients) {}
+  MessageCosts on;
+  double arrival;  ///< when the last one has it
+  double root;     ///< what the root sends
+  double forward;  ///< what a client forwards, on average
+};
+
+MapCosts with_calls(const MapSetting& setting, MapCosts costs) {
+  costs.client_lookup += cycles(setting, call_cycles);
+  costs.client_update += cycles(setting, call_cycles);
+  return costs;
+}
+
+/// rep_remote, rep_sc: an update comes back down the tree.
+MapCosts sequenced(const MapSetting& setting, MapCosts printed) {
+  const MapMessages& m = setting.load.messages;
+  const Down down(setting, m.replicate);
+  const double access = access_of(setting), others = setting.clients - 1, q = 1.0 - setting.load.lookups;
+  const double hop = down.on.send(m.update) + setting.platform.latency + down.on.receive(m.update);
+  const double delivery = down.on.interrupted(m.replicate) + access + down.forward;
+  MapCosts costs = printed;
+  costs.server_update = down.on.receive(m.update) + down.root;
+  costs.client_update = hash_of(setting) + hop + down.arrival + access + down.forward + others * delivery;
+  costs.idle[1] = {std::max(0.0, hop + down.arrival - down.on.send(m.update) - delivery), q};
+  costs.interrupts[0] = {delivery, others * q};
+  return costs;
+}
+
+}  // namespace
+
+MapCosts as_built_costs(const MapDefinition& map, const MapSetting& asked) {
+  const std::string& algorithm = map.facts.name;
+  MapPlatform platform = asked.platform;
+  platform.receive += cycles(asked, message_cycles);
+  const MapSetting setting{platform, asked.load, asked.clients, asked.servers};
+  const MapMessages& m = setting.load.messages;
+  MapCosts printed = map.costs(setting);
+  const MessageCosts on(platform);
+  const double access = access_of(setting), hash = hash_of(setting), q = 1.0 - setting.load.lookups;
+  if (algorithm == "part_simple" || algorithm == "part_caching") return with_calls(setting, printed);
+  if (algorithm == "rep_remote") return with_calls(setting, sequenced(setting, printed));
+  if (algorithm == "rep_sc") {
+    printed.idle[0] = {};
+    return with_calls(setting, sequenced(setting, printed));
+  }
+  if (algorithm == "rep_local") {
+    const double others = setting.clients - 1;
+    const Down down(setting, m.replicate), commit(setting, m.valid);
+    const double confirmed = on.spread(m.replicated, setting.clients);
+    const double deliveries = on.interrupted(m.replicate) + on.interrupted(m.valid) + on.send(m.replicated) + access +
+                              down.forward + commit.forward;
+    MapCosts costs = sequenced(setting, printed);
+    costs.client_update +=
+        confirmed + commit.arrival + others * (deliveries - on.interrupted(m.replicate) - access - down.forward);
+    costs.server_update += on.receive(m.replicated) + commit.root;
+    costs.idle[0] = {confirmed + commit.arrival, q};
+    costs.interrupts[0] = {deliveries, others * q};
+    costs.interrupts[1] = {};
+    return with_calls(setting, costs);
+  }
+  if (algorithm == "rep_2pc") {
+    // The flags of all are taken for one update at a time.
+    printed.serial = q * (on.broadcast_round_trip(m.vote_request, m.vote, setting.clients - 1) +
+                          on.broadcast_round_trip(m.commit, m.replicated, setting.clients - 1) + access);
+    return with_calls(setting, printed);
+  }
+  if (algorithm == "shared") {
+    MapPlatform overlapping = platform;
+    overlapping.line = *platform.line * lines_waited_for;
+    return shared_costs({overlapping, setting.load, setting.clients, setting.servers});
+  }
+  // kv: clients with a replica, and those that send their operations to one.
+  const double replicas =
+      std::min<double>(platform.replicas == 0 ? setting.clients : platform.replicas, setting.clients);
+  const double line = platform.line.value_or(platform.latency);
+  const bool asks = setting.load.consistency == Consistency::linearizable;
+  const double changed = (replicas - 1.0) * q / ((replicas - 1.0) * q + 1.0);  // since the last look, by others
+  const double call = cycles(setting, call_cycles);
+  const double lookup = hash + call + access + (asks ? cycles(setting, log_lookup_cycles) + changed * line : 0.0);
+  const double update = hash + call + access + cycles(setting, log_append_cycles) +
+                        (replicas > 1.0 ? 2.0 * line : 0.0) + (replicas - 1.0) * (line + access);
+  const double far_lookup = on.round_trip(m.lookup, m.value) + lookup;
+  const double far_update = on.round_trip(m.update, m.acknowledge) + update;
+  const auto mean = [&](double near, double far) {
+    return setting.clients / (replicas / near + (setting.clients - replicas) / far);
+  };
+  MapCosts costs;
+  costs.client_lookup = mean(lookup, far_lookup);
+  costs.client_update = mean(update, far_update);
+  costs.serial = q * (cycles(setting, log_append_cycles) / 2.0 + (replicas > 1.0 ? line : 0.0));
+  return costs;
+}
+
+}  // namespace smelt::state

@@ -1,0 +1,187 @@
+// Which algorithm, with which servers; and what the public header needs.
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "comm/collective/communicator_state.hpp"
+#include "comm/collective/tuner_access.hpp"
+#include "state/maps.hpp"
+#include "state/over_ranks/message.hpp"
+#include "state/over_ranks/space.hpp"
+
+namespace smelt::map_detail {
+namespace {
+
+using state::over_ranks::Algorithm;
+using state::over_ranks::Coding;
+using state::over_ranks::Shape;
+
+constexpr std::size_t most_item_bytes = 4096;
+constexpr std::size_t most_ranks = 1023;
+
+Error refused(Status status, const std::string& what) { return {status, "map: " + what}; }
+
+MapLoad load_of(const Geometry& geometry, const MapOptions& options, Faults faults) {
+  MapLoad load;
+  load.lookups = options.lookups;
+  load.keys = std::max(options.keys > 0.0 ? options.keys : static_cast<double>(options.capacity), 1.0);
+  load.bytes_per_key = static_cast<double>(geometry.bucket_words * sizeof(Word)) / geometry.cells * 1.5;
+  load.skew = options.skew;
+  load.consistency = options.consistency;
+  load.faults = faults;
+  return load;
+}
+
+Result<void> check_options(const Communicator& communicator, const Geometry& geometry, const MapOptions& options,
+                           const MapAlgorithm& facts, Faults faults) {
+  if (options.keep) return refused(Status::not_supported, "a map over ranks is not kept; use Map::create_shared()");
+  if (facts.consistency < options.consistency) {
+    return refused(Status::not_supported,
+                   fmt::format("{} is {}, not {}; allow Consistency::sequential, or take "
+                               "another algorithm",
+                               facts.name, to_string(facts.consistency), to_string(options.consistency)));
+  }
+  if (facts.survives < faults) {
+    return refused(Status::not_supported, fmt::format("{} survives '{}', not '{}'; take shared or kv", facts.name,
+                                                      to_string(facts.survives), to_string(faults)));
+  }
+  if (facts.name == "shared") return {};
+  const int size = communicator.size();
+  if (geometry.key_bytes + geometry.value_bytes > most_item_bytes) {
+    return refused(Status::not_supported,
+                   fmt::format("{} sends keys and values of up to {} bytes, these have {}; take shared", facts.name,
+                               most_item_bytes, geometry.key_bytes + geometry.value_bytes));
+  }
+  if (static_cast<std::size_t>(size) > most_ranks) {
+    return refused(Status::not_supported, fmt::format("{} ranks; at most {}", size, most_ranks));
+  }
+  if (options.servers < 0 || options.servers > size) {
+    return refused(Status::invalid_argument, fmt::format("servers is {}; it must be 0 to {}", options.servers, size));
+  }
+  if (!options.colocate && facts.needs_servers && (size < 2 || options.servers == size)) {
+    return refused(Status::invalid_argument, "with servers apart (colocate = false), one rank at least must be left");
+  }
+  if (facts.name == "kv" && faults != Faults::none && options.servers != 0 && options.servers != size) {
+    return refused(Status::invalid_argument,
+                   "kv survives deaths only where every rank has a replica; leave servers unset, or set faults = none");
+  }
+  return {};
+}
+
+/// As the options say; else as the algorithm needs, on this machine.
+int number_of_servers(const Communicator& communicator, const MapOptions& options, const MapAlgorithm& facts,
+                      const GroupPlan& plan) {
+  const int size = communicator.size();
+  if (facts.name == "kv") {
+    if (options.servers != 0) return options.servers;
+    if (plan.faults != Faults::none) return size;
+    const auto nodes = static_cast<int>(comm::TunerAccess::state(communicator)->machine.numa_nodes.size());
+    return std::clamp(nodes, 1, size);
+  }
+  if (!facts.needs_servers) return 0;
+  if (facts.name.starts_with("rep_")) return 1;
+  if (options.servers != 0) return options.servers;
+  if (options.colocate) return size;
+  const auto predicted = std::ranges::find(plan.ranking, facts.name, &MapPrediction::algorithm);
+  return predicted != plan.ranking.end() ? predicted->servers : std::max(1, size / 4);
+}
+
+std::string reason_of(const GroupPlan& plan, const std::string& asked) {
+  if (asked != "best") return "asked for";
+  if (plan.ranking.empty()) return "the machine has no costs: the algorithm that needs no messages";
+  const auto& first = plan.ranking.front();
+  std::string reason = fmt::format("the model expects {:.3g} million operations a second", first.per_s / 1e6);
+  if (plan.ranking.size() > 1) {
+    const auto& second = plan.ranking[1];
+    reason += fmt::format(", and {:.3g} of {}", second.per_s / 1e6, second.algorithm);
+  }
+  return reason;
+}
+
+}  // namespace
+
+Result<GroupPlan> plan_group(const Communicator& communicator, const Geometry& geometry, const MapOptions& options) {
+  auto& state = *comm::TunerAccess::state(communicator);
+  const bool best = options.algorithm == "best";
+  const auto* facts = find_map_algorithm(best ? "shared" : options.algorithm);
+  if (facts == nullptr) {
+    return refused(Status::invalid_argument,
+                   fmt::format("there is no algorithm '{}'; map_algorithms() lists them", options.algorithm));
+  }
+  GroupPlan plan;
+  plan.faults = options.faults.value_or(best && state.over_processes() ? Faults::crash : Faults::none);
+  const MapLoad load = load_of(geometry, options, plan.faults);
+  if (const auto platform = platform_of(state.machine, state.group)) {
+    auto ranking = rank_maps(*platform, load, communicator.size());
+    if (!ranking) return ranking.error();
+    plan.ranking = *std::move(ranking);
+    if (best) facts = find_map_algorithm(plan.ranking.front().algorithm);
+  }
+  if (auto checked = check_options(communicator, geometry, options, *facts, plan.faults); !checked) {
+    return checked.error();
+  }
+  if (facts->name == "kv" && !options.faults && state.over_processes()) plan.faults = Faults::crash;
+  plan.algorithm = facts->name;
+  plan.consistency = facts->name == "kv" ? options.consistency : facts->consistency;
+  plan.servers = number_of_servers(communicator, options, *facts, plan);
+  plan.dedicated = facts->needs_servers && !options.colocate;
+  plan.reason = reason_of(plan, options.algorithm);
+  Shape shape;
+  shape.ranks = static_cast<std::uint32_t>(communicator.size());
+  shape.servers = static_cast<std::uint32_t>(plan.servers);
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    if (shape.serves(rank)) plan.serving.push_back(rank);
+  }
+  return plan;
+}
+
+Result<std::shared_ptr<GroupSpace>> create_group(const Communicator& communicator, const GroupPlan& plan,
+                                                 const Geometry& geometry, const MapOptions& options) {
+  Shape shape;
+  shape.ranks = static_cast<std::uint32_t>(communicator.size());
+  shape.servers = static_cast<std::uint32_t>(plan.servers);
+  shape.dedicated = plan.dedicated ? 1 : 0;
+  shape.sequential = plan.consistency == Consistency::sequential ? 1 : 0;
+  shape.geometry = geometry;
+  const auto& all = map_algorithms();
+  const auto found = std::ranges::find(all, plan.algorithm, &MapAlgorithm::name);
+  shape.algorithm = static_cast<Algorithm>(found - all.begin());
+  const std::size_t words = Coding(geometry).most_words();
+  const std::size_t lines = words / (channel::line_payload / sizeof(Word)) + 1;
+  shape.channel_lines = static_cast<std::uint32_t>(std::bit_ceil(std::max<std::size_t>(64, 4 * lines)));
+  MapOptions completed = options;
+  completed.faults = plan.faults;
+  auto space = state::over_ranks::Space::create(communicator, shape, completed);
+  if (!space) return space.error();
+  return std::shared_ptr<GroupSpace>(std::move(*space));
+}
+
+std::string name_of_shared(const Communicator& communicator) {
+  auto& state = *comm::TunerAccess::state(communicator);
+  if (!state.over_processes()) return "";
+  return fmt::format("group-{:016x}-{}", state.id(), state.next_number());
+}
+
+Result<void> meet(const Communicator& communicator, const std::string& name) {
+  auto& state = *comm::TunerAccess::state(communicator);
+  const auto nothing = []() -> Result<comm::SegmentContent> { return comm::SegmentContent{"shared map", 64, {}}; };
+  comm::RendezvousOptions options;
+  if (state.options.timeout_s > 0.0) options.timeout_s = state.options.timeout_s;
+  options.stands = [&state]() -> Result<void> {
+    if (!state.somebody_died() && state.status() == Status::ok) return {};
+    return Error{state.status(), "map: " + state.failure()};
+  };
+  auto met = comm::join_rendezvous("map-" + name, state.group.size(), state.own_ranks(), nothing, options);
+  if (!met) return met.error();
+  auto members = met->membership();
+  for (int rank : state.own_ranks()) members.leave(rank);
+  return {};
+}
+
+void wait_until(bool (*stop)(void* context), void* context) noexcept {
+  Waiter waiter;
+  waiter.wait([&] { return stop(context); });
+}
+
+}  // namespace smelt::map_detail

@@ -1,0 +1,119 @@
+// What all algorithms have in common: a rank waits by doing its part for the others.
+//
+// Invariants:
+//   1. A member's state is its thread's alone; ranks share channels and nothing else.
+//   2. Handling a message may send, and never waits.
+//   3. A client has at most one operation under way, or one batch of part_simple.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "state/over_ranks/links.hpp"
+#include "state/over_ranks/local_table.hpp"
+#include "state/over_ranks/mutants.hpp"
+#include "state/over_ranks/space.hpp"
+
+namespace smelt::state::over_ranks {
+
+class Member : public map_detail::GroupMember {
+ public:
+  Member(std::shared_ptr<Space> space, int rank, LocalTable table);
+  ~Member() override;
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  MapAnswer call(const GroupCall& call) noexcept final;
+  void run(std::span<const GroupCall> calls, std::span<MapAnswer> answers) noexcept override;
+  Status progress() noexcept final;
+  Status serve(bool (*stop)(void* context), void* context) noexcept override;
+  Status finish() noexcept final;
+  Status status() const noexcept final { return status_; }
+  const std::string& failure() const noexcept final { return failure_; }
+  void for_each_here(map_detail::Table::Visit visit, void* context) const final { table_.for_each(visit, context); }
+
+ protected:
+  virtual MapAnswer look_up(const GroupCall& call) noexcept = 0;
+  virtual MapAnswer update(const GroupCall& call) noexcept = 0;
+  virtual void handle(int from, const Message& message) noexcept = 0;
+  /// Besides handling messages. Returns whether there was something to do.
+  virtual bool work() noexcept { return false; }
+  /// All have finished: say what others wait for, and whether all has come here.
+  virtual void close() noexcept {}
+  virtual bool is_closed() noexcept { return true; }
+  /// A rank that is gone and that this one cannot do without, else -1.
+  virtual int missing() noexcept;
+
+  const Shape& shape() const noexcept { return layout_.head().shape; }
+  int ranks() const noexcept { return static_cast<int>(shape().ranks); }
+  comm::Membership& members() noexcept { return space_->members(); }
+  bool may_call() noexcept;
+  Status fail(const std::string& why) noexcept;
+
+  /// Returns whether there was something to do.
+  bool step() noexcept {
+    links_.flush();
+    const bool handled = links_.poll([this](int from, const Message& message) { handle(from, message); });
+    return work() || handled;
+  }
+  /// Of lookups that need nobody: others wait for this rank's part.
+  void step_now_and_then() noexcept {
+    if ((++lookups_ & 7) == 0) step();
+  }
+
+  /// Steps until `done()`. False: the map has failed.
+  template <class Done>
+  bool await(Done done) noexcept {
+    for (;;) {
+      // One wait for each thing that happens: who has just worked stays awake for what comes next.
+      const auto ready = [&] { return step() || done() || status_ != Status::ok; };
+      if (!waiter_.wait(ready, &layout_.part(rank_).bell)) look_around(done);
+      if (status_ != Status::ok) return false;
+      if (done()) return true;
+    }
+  }
+
+  std::shared_ptr<Space> space_;
+  const Layout& layout_;
+  const int rank_;
+  Links links_;
+  LocalTable table_;
+  Status status_ = Status::ok;
+  std::string failure_;
+
+ private:
+  bool needs_attention() noexcept;
+  /// Deaths. What the dead have sent still counts.
+  template <class Done>
+  void look_around(Done& done) noexcept {
+    space_->look_for_deaths();
+    const int rank = missing();
+    if (rank < 0) return;
+    step();
+    if (!done()) report_missing(rank);
+  }
+  void report_missing(int rank) noexcept;
+  void ring_all() noexcept;
+
+  Waiter waiter_;
+  comm::ThreadExitGuard guard_;
+  std::uint32_t lookups_ = 0;
+};
+
+/// The member of the space's algorithm.
+Result<std::unique_ptr<Member>> make_member(std::shared_ptr<Space> space, int rank, LocalTable table);
+
+// One file each.
+std::unique_ptr<Member> make_part_simple(std::shared_ptr<Space> space, int rank, LocalTable table);
+Result<std::unique_ptr<Member>> make_part_caching(std::shared_ptr<Space> space, int rank, LocalTable table);
+std::unique_ptr<Member> make_sequenced(std::shared_ptr<Space> space, int rank, LocalTable table);
+std::unique_ptr<Member> make_rep_2pc(std::shared_ptr<Space> space, int rank, LocalTable table);
+Result<std::unique_ptr<Member>> make_kv(std::shared_ptr<Space> space, int rank, LocalTable table);
+
+/// Which of `servers` has a key: by bits of the hash that the tables do not use much.
+inline std::uint32_t server_of(Word hash, std::uint32_t servers) noexcept {
+  return static_cast<std::uint32_t>((hash >> 16 & 0xffffffff) * servers >> 32);
+}
+
+}  // namespace smelt::state::over_ranks

@@ -1,0 +1,302 @@
+// Maps over the ranks of a communicator: each algorithm does what its calls say, alone and with others.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "smelt/map_group.hpp"
+
+namespace smelt {
+namespace {
+
+using testing::HasSubstr;
+using Key = std::uint64_t;
+struct Value16 {
+  std::uint64_t a = 0, b = 0;
+  bool operator==(const Value16&) const = default;
+};
+
+Communicator communicator(int ranks) {
+  CommunicatorOptions options;
+  options.pin = false;
+  options.search_ms = 1;
+  options.profile = "none";
+  return *Communicator::create(ranks, options);
+}
+
+struct Setting {
+  std::string algorithm;
+  int ranks;
+  int servers;
+  bool colocate;
+};
+
+std::ostream& operator<<(std::ostream& out, const Setting& setting) {
+  return out << setting.algorithm << " of " << setting.ranks << ", " << setting.servers << " servers"
+             << (setting.colocate ? "" : " apart");
+}
+
+std::vector<Setting> settings() {
+  std::vector<Setting> all;
+  for (const auto& algorithm : map_algorithms()) {
+    for (const int ranks : {1, 2, 3, 5}) {
+      all.push_back({algorithm.name, ranks, 0, true});
+      if (algorithm.needs_servers && ranks > 1) all.push_back({algorithm.name, ranks, 1, false});
+      if (ranks == 5 && algorithm.name.starts_with("part_")) all.push_back({algorithm.name, ranks, 2, false});
+      if (ranks == 5 && algorithm.name == "kv") all.push_back({algorithm.name, ranks, 2, true});
+      if (ranks == 3 && algorithm.name == "kv") all.push_back({algorithm.name, ranks, 3, true});
+    }
+  }
+  return all;
+}
+
+MapOptions options_of(const Setting& setting) {
+  MapOptions options;
+  options.algorithm = setting.algorithm;
+  options.servers = setting.servers;
+  options.colocate = setting.colocate;
+  if (setting.algorithm == "rep_sc") options.consistency = Consistency::sequential;
+  return options;
+}
+
+/// f(rank) on a thread per rank that issues; the others serve. All finish.
+template <class AnyKey, class Value, class F>
+void on_all(const Setting& setting, MapGroup<AnyKey, Value>& group, F f) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < setting.ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto mine = group.attach(rank);
+      ASSERT_TRUE(mine) << mine.error().message;
+      const bool serves = std::ranges::count(group.servers(), rank) != 0;
+      if (!serves || !group.servers_are_dedicated()) f(*mine);
+      EXPECT_EQ(mine->finish(), Status::ok) << mine->failure();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+class MapsOverRanks : public testing::TestWithParam<Setting> {};
+INSTANTIATE_TEST_SUITE_P(All, MapsOverRanks, testing::ValuesIn(settings()));
+
+/// One random call of a map and of its reference.
+template <class Value, class Random, class MakeValue>
+void call_both(MapRank<Key, Value>& map, std::map<Key, Value>& reference, Random& random, Key key,
+               const MakeValue& make_value) {
+  const auto at = reference.find(key);
+  const bool there = at != reference.end();
+  const Value value = make_value(random());
+  switch (random() % 5) {
+    case 0:
+      ASSERT_EQ(map.put(key, value).found, there);
+      reference[key] = value;
+      break;
+    case 1:
+      ASSERT_EQ(map.insert(key, value).changed, !there);
+      reference.emplace(key, value);
+      break;
+    case 2: {
+      const auto answer = map.erase(key);
+      ASSERT_EQ(answer.found, there);
+      ASSERT_EQ(answer.changed, there);
+      reference.erase(key);
+      break;
+    }
+    case 3: {
+      Value expected = there && random() % 2 == 0 ? at->second : make_value(random());
+      const bool same = there && expected == at->second;
+      ASSERT_EQ(map.compare_exchange(key, expected, value).changed, same);
+      if (there) {
+        ASSERT_EQ(expected, at->second);
+      }
+      if (same) at->second = value;
+      break;
+    }
+    default: ASSERT_EQ(map.get(key), there ? std::optional<Value>(at->second) : std::nullopt);
+  }
+}
+
+/// Ranks work on keys of their own, and each sees what it did itself; in between all keys are read.
+template <class Value, class MakeValue>
+void compare_with_std(const Setting& setting, int operations, MakeValue make_value) {
+  auto group = MapGroup<Key, Value>::create(communicator(setting.ranks), options_of(setting));
+  ASSERT_TRUE(group) << group.error().message;
+  EXPECT_EQ(group->algorithm(), setting.algorithm);
+  on_all(setting, *group, [&](MapRank<Key, Value>& mine) {
+    std::mt19937_64 random(static_cast<unsigned>(mine.rank()));
+    std::map<Key, Value> reference;
+    for (int i = 0; i < operations; ++i) {
+      const Key key = random() % 50 * 8 + static_cast<unsigned>(mine.rank());
+      ASSERT_NO_FATAL_FAILURE(call_both(mine, reference, random, key, make_value));
+      mine.get(random() % 400);
+    }
+    for (const auto& [key, value] : reference) ASSERT_EQ(mine.get(key), value);
+  });
+}
+
+TEST_P(MapsOverRanks, AgreeWithAnOrderedMap) {
+  compare_with_std<Value16>(GetParam(), 1000, [](std::uint64_t n) { return Value16{n, n + 1}; });
+  compare_with_std<std::uint16_t>(GetParam(), 300, [](std::uint64_t n) { return static_cast<std::uint16_t>(n); });
+}
+
+TEST_P(MapsOverRanks, SendValuesOfManyLines) {
+  using Large = std::array<std::uint64_t, 100>;
+  compare_with_std<Large>(GetParam(), 300, [](std::uint64_t n) {
+    Large value;
+    value.fill(n);
+    return value;
+  });
+}
+
+TEST_P(MapsOverRanks, AddEachTermOnce) {
+  auto group = MapGroup<int, double>::create(communicator(GetParam().ranks), options_of(GetParam()));
+  ASSERT_TRUE(group) << group.error().message;
+  constexpr int rounds = 500;
+  std::atomic<int> clients{0};
+  std::mutex mutex;
+  std::vector<double> befores;
+  on_all(GetParam(), *group, [&](MapRank<int, double>& mine) {
+    clients.fetch_add(1);
+    std::vector<double> own;
+    for (int i = 0; i < rounds; ++i) {
+      double before = -1;
+      ASSERT_TRUE(mine.fetch_add(7, 1.0, &before));
+      own.push_back(before);
+    }
+    const std::lock_guard lock(mutex);
+    befores.insert(befores.end(), own.begin(), own.end());
+  });
+  std::ranges::sort(befores);
+  ASSERT_EQ(befores.size(), static_cast<std::size_t>(clients.load() * rounds));
+  for (std::size_t i = 0; i < befores.size(); ++i) ASSERT_EQ(befores[i], static_cast<double>(i));
+}
+
+TEST_P(MapsOverRanks, LeaveEqualReplicas) {
+  const Setting& setting = GetParam();
+  auto group = MapGroup<Key, Value16>::create(communicator(setting.ranks), options_of(setting));
+  ASSERT_TRUE(group) << group.error().message;
+  std::mutex mutex;
+  std::vector<std::map<Key, std::uint64_t>> tables;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < setting.ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto mine = group->attach(rank);
+      ASSERT_TRUE(mine);
+      std::mt19937_64 random(static_cast<unsigned>(rank));
+      const bool serves = std::ranges::count(group->servers(), rank) != 0;
+      for (int i = 0; i < 300 && !(serves && group->servers_are_dedicated()); ++i) {
+        const Key key = random() % 20;
+        if (random() % 3 == 0) {
+          mine->erase(key);
+        } else {
+          mine->put(key, {random(), 0});
+        }
+      }
+      ASSERT_EQ(mine->finish(), Status::ok);
+      const bool is_replica = setting.algorithm.starts_with("rep_") || (setting.algorithm == "kv" && serves);
+      if (!is_replica || (serves && group->servers_are_dedicated())) return;
+      std::map<Key, std::uint64_t> table;
+      for (const auto& [key, value] : mine->here()) table.emplace(key, value.a);
+      const std::lock_guard lock(mutex);
+      tables.push_back(std::move(table));
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& table : tables) EXPECT_EQ(table, tables.front());
+}
+
+TEST_P(MapsOverRanks, DoBatches) {
+  const Setting& setting = GetParam();
+  auto group = MapGroup<Key, Value16>::create(communicator(setting.ranks), options_of(setting));
+  ASSERT_TRUE(group) << group.error().message;
+  on_all(setting, *group, [&](MapRank<Key, Value16>& mine) {
+    using Call = MapRank<Key, Value16>::Call;
+    const auto own = [&](Key key) { return key * 8 + static_cast<unsigned>(mine.rank()); };
+    std::vector<Call> calls;
+    for (Key key = 0; key < 200; ++key) {
+      calls.push_back({Call::Kind::put, own(key), {key, 1}});
+      calls.push_back({Call::Kind::get, own(key)});
+      calls.push_back({Call::Kind::insert, own(key), {key, 2}});
+      if (key % 2 == 0) calls.push_back({Call::Kind::erase, own(key)});
+    }
+    mine.run(calls);
+    for (const Call& call : calls) {
+      ASSERT_TRUE(call.answer);
+      ASSERT_EQ(call.answer.found, call.kind != Call::Kind::put);
+      if (call.kind == Call::Kind::get) {
+        ASSERT_EQ(call.value, (Value16{(call.key - static_cast<unsigned>(mine.rank())) / 8, 1}));
+      }
+    }
+    for (Key key = 0; key < 200; ++key) ASSERT_EQ(mine.get(own(key)).has_value(), key % 2 != 0);
+  });
+}
+
+// ---- errors, choice, ends -------------------------------------------------------------------
+
+using Numbers = MapGroup<std::uint64_t, std::uint64_t>;
+
+void refuses(int ranks, const MapOptions& options, const char* text, Status status) {
+  const auto group = Numbers::create(communicator(ranks), options);
+  ASSERT_FALSE(group);
+  EXPECT_THAT(group.error().message, HasSubstr(text));
+  EXPECT_EQ(group.error().status, status);
+}
+
+TEST(MapGroup, RefusesWhatAnAlgorithmCannotDo) {
+  refuses(2, {.algorithm = "rep"}, "no algorithm 'rep'", Status::invalid_argument);
+  refuses(2, {.algorithm = "rep_sc"}, "rep_sc is sequential", Status::not_supported);
+  refuses(2, {.algorithm = "part_simple", .faults = Faults::crash}, "survives 'none'", Status::not_supported);
+  refuses(2, {.algorithm = "rep_2pc", .keep = true}, "not kept", Status::not_supported);
+  refuses(2, {.algorithm = "part_simple", .servers = 3}, "servers is 3", Status::invalid_argument);
+  refuses(1, {.algorithm = "part_simple", .colocate = false}, "one rank at least", Status::invalid_argument);
+  refuses(3, {.algorithm = "kv", .faults = Faults::crash, .servers = 2}, "every rank", Status::invalid_argument);
+  refuses(2, {.algorithm = "rep_local", .wait = "never"}, "wait mode", Status::invalid_argument);
+  const auto large = MapGroup<Key, std::array<char, 5000>>::create(communicator(2), {.algorithm = "rep_local"});
+  ASSERT_FALSE(large);
+  EXPECT_THAT(large.error().message, HasSubstr("take shared"));
+}
+
+TEST(MapGroup, DedicatedServersIssueNothing) {
+  auto group = Numbers::create(communicator(2), {.algorithm = "part_simple", .servers = 1, .colocate = false});
+  ASSERT_TRUE(group);
+  auto server = group->attach(group->servers().front());
+  ASSERT_TRUE(server);
+  EXPECT_EQ(server->put(1, 2).status, Status::invalid_argument);
+  EXPECT_THAT(server->failure(), HasSubstr("issues nothing"));
+  EXPECT_FALSE(group->attach(server->rank()));
+  EXPECT_FALSE(group->attach(2));
+}
+
+TEST(MapGroup, ARankThatLeavesEarlyBreaksWhatNeedsIt) {
+  for (const char* algorithm : {"part_simple", "part_caching", "rep_remote", "rep_local", "rep_2pc", "kv"}) {
+    auto group = Numbers::create(communicator(2), {.algorithm = algorithm, .servers = 1});
+    ASSERT_TRUE(group) << group.error().message;
+    { auto first = group->attach(0); }
+    auto second = group->attach(1);
+    ASSERT_TRUE(second);
+    EXPECT_EQ(second->put(1, 2).status, Status::broken) << algorithm;
+    EXPECT_THAT(second->failure(), HasSubstr("rank 0 has left")) << algorithm;
+    EXPECT_EQ(second->status(), Status::broken);
+    EXPECT_EQ(second->finish(), Status::broken);
+  }
+}
+
+TEST(MapGroup, ChoosesByTheModel) {
+  const auto best = Numbers::create(communicator(2));
+  ASSERT_TRUE(best);
+  EXPECT_FALSE(best->reason().empty());
+  if (!best->ranking().empty()) {
+    EXPECT_EQ(best->algorithm(), best->ranking().front().algorithm);
+  }
+  const auto survives = Numbers::create(communicator(2), {.faults = Faults::crash});
+  ASSERT_TRUE(survives);
+  EXPECT_GE(find_map_algorithm(survives->algorithm())->survives, Faults::crash);
+  const auto asked = Numbers::create(communicator(2), {.algorithm = "rep_local"});
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(asked->reason(), "asked for");
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,171 @@
+#include "state/over_ranks/space.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.hpp"
+#include "comm/collective/communicator_state.hpp"
+#include "comm/collective/tuner_access.hpp"
+#include "machine/topology/memory.hpp"
+#include "smelt/settings.hpp"
+#include "state/over_ranks/member.hpp"
+
+namespace smelt::state::over_ranks {
+namespace {
+
+constexpr const char* meeting_kind = "map over ranks";  // what a rendezvous is about
+constexpr std::uint64_t deaths_interval_ns = 100'000;
+/// Who sleeps looks around so often.
+constexpr std::uint64_t longest_nap_ns = 1'000'000;
+
+/// The fastest broadcast tree from a root; without costs, the root sends to all.
+std::vector<int> tree_from(const comm::CommunicatorState& state, int root) {
+  PlanOptions options;
+  options.root = root;
+  options.search_ms = 0;
+  const auto plan = make_plan(state.machine, state.group, smelt::Operation::broadcast, options);
+  if (plan && plan->broadcast_tree) return plan->broadcast_tree->parents();
+  std::vector<int> parents(static_cast<std::size_t>(state.group.size()), root);
+  parents[static_cast<std::size_t>(root)] = -1;
+  return parents;
+}
+
+void place_parts(const comm::CommunicatorState& state, const Layout& layout, comm::Placement bind) {
+  const Machine& machine = state.machine;
+  if (machine.numa_nodes.size() < 2) return;
+  for (int rank = 0; rank < state.group.size(); ++rank) {
+    const auto& pu = machine.pus[static_cast<std::size_t>(state.group.pus[static_cast<std::size_t>(rank)])];
+    const auto node = static_cast<std::size_t>(pu.numa_node);
+    if (node >= machine.numa_nodes.size()) continue;
+    // A model of another machine may name NUMA nodes that are not here; then the kernel chooses.
+    (void)bind(layout.part_begin(rank), layout.part_bytes(rank), machine.numa_nodes[node].os_index);
+  }
+}
+
+/// Writes what all processes have to know into zeroed memory.
+void prepare_memory(const Layout& layout, const Shape& shape, FutexScope among) {
+  layout.head().shape = shape;
+  for (int rank = 0; rank < static_cast<int>(shape.ranks); ++rank) {
+    layout.parents_in_memory()[rank] = layout.parents()[static_cast<std::size_t>(rank)];
+    layout.part(rank).bell.scope = among;
+  }
+}
+
+Layout layout_found_in(std::byte* memory) {
+  const Shape shape = reinterpret_cast<const Head*>(memory)->shape;
+  const auto* parents = reinterpret_cast<const std::int32_t*>(memory + sizeof(Head));
+  return {memory, shape, std::vector<int>(parents, parents + shape.ranks)};
+}
+
+}  // namespace
+
+Space::~Space() {
+  if (!members_) return;
+  for (int rank : own_ranks_) members_->leave(rank);
+}
+
+Result<void> Space::meet(comm::CommunicatorState& state, const Shape& shape, std::vector<int> parents) {
+  const int size = state.group.size();
+  const Layout plain(nullptr, shape, parents);
+  if (!state.over_processes()) {
+    const std::size_t registry = up(comm::Membership::bytes(size), 4096);
+    auto segment = Segment::anonymous(registry + plain.bytes());
+    if (!segment) return segment.error();
+    segment_ = std::move(*segment);
+    members_.emplace(segment_.data(), size);
+    layout_ = Layout(segment_.data() + registry, shape, std::move(parents));
+    place_parts(state, layout_, bind_to_numa_node);
+    prepare_memory(layout_, shape, FutexScope::threads);
+    for (int rank = 0; rank < size; ++rank) {
+      if (auto joined = members_->join(rank); !joined) return joined.error();
+    }
+    return {};
+  }
+  comm::RendezvousOptions options;
+  if (state.options.timeout_s > 0.0) options.timeout_s = state.options.timeout_s;
+  options.stands = [&state]() -> Result<void> {
+    if (!state.somebody_died() && state.status() == Status::ok) return {};
+    return Error{state.status(), "map: " + state.failure()};
+  };
+  const auto fill = [&state, &shape, &parents](std::byte* user) {
+    const Layout layout(user, shape, parents);
+    place_parts(state, layout, bind_reserved_to_numa_node);
+    prepare_memory(layout, shape, FutexScope::processes);
+  };
+  auto rendezvous = comm::join_rendezvous(
+      fmt::format("{:016x}-map-{}", state.id(), state.next_number()), size, state.own_ranks(),
+      [&]() -> Result<comm::SegmentContent> {
+        return comm::SegmentContent{meeting_kind, plain.bytes(), fill};
+      },
+      options);
+  if (!rendezvous) return rendezvous.error();
+  rendezvous_ = std::move(*rendezvous);
+  members_.emplace(rendezvous_->membership());
+  layout_ = layout_found_in(rendezvous_->user());
+  return {};
+}
+
+Result<void> Space::open(comm::CommunicatorState& state, const MapOptions& options) {
+  const auto own = state.own_ranks();
+  own_ranks_.assign(own.begin(), own.end());
+  capacity_ = options.capacity;
+  const auto mode = options.wait.empty() ? setting_value("SMELT_WAIT") : options.wait;
+  if (!parse_wait_mode(mode)) {
+    return make_error(Status::invalid_argument, "map: wait mode '{}': must be spin, yield, sleep or auto", mode);
+  }
+  wait_ = make_wait_config(size(), state.parallelism, mode, state.over_processes());
+  wait_.longest_sleep_ns = longest_nap_ns;
+  if (state.over_processes()) {
+    watch_.emplace(*members_, comm::FailureDetector::Method::automatic, deaths_interval_ns);
+  }
+  return {};
+}
+
+Result<void> Space::create_log(const Communicator& communicator, const MapOptions& options) {
+  LogOptions log_options;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (shape().serves(rank)) log_options.replicas.push_back(rank);
+  }
+  log_options.faults = options.faults;
+  log_options.command_bytes = static_cast<std::uint32_t>(Coding(shape().geometry).most_words() * sizeof(Word));
+  log_options.requests = static_cast<std::uint32_t>(std::bit_ceil(std::max(64u, 2 * shape().ranks)));
+  log_options.wait = options.wait;
+  auto log = ReplicatedLog::create(communicator, log_options);
+  if (!log) return log.error();
+  log_ = std::move(*log);
+  return {};
+}
+
+Result<std::shared_ptr<Space>> Space::create(const Communicator& communicator, const Shape& shape,
+                                             const MapOptions& options) {
+  comm::CommunicatorState& state = *comm::TunerAccess::state(communicator);
+  std::shared_ptr<Space> space(new Space());
+  std::vector<int> parents(shape.ranks, -1);
+  if (shape.sequenced()) parents = tree_from(state, shape.server(0));
+  if (auto met = space->meet(state, shape, std::move(parents)); !met) return met.error();
+  if (auto opened = space->open(state, options); !opened) return opened.error();
+  if (shape.algorithm == Algorithm::kv) {
+    if (auto logged = space->create_log(communicator, options); !logged) return logged.error();
+  }
+  return space;
+}
+
+Result<std::unique_ptr<map_detail::GroupMember>> Space::attach(int rank) {
+  const auto refuse = [&](const char* why) {
+    return make_error(Status::invalid_argument, "map: attach: rank {} {}", rank, why);
+  };
+  if (rank < 0 || rank >= size()) return refuse("is not in the map");
+  if (std::find(own_ranks_.begin(), own_ranks_.end(), rank) == own_ranks_.end()) {
+    return refuse("belongs to another process");
+  }
+  if (layout_.part(rank).attached.exchange(1, std::memory_order_acq_rel) != 0) {
+    return refuse("has been attached before; it can be left once");
+  }
+  auto table = LocalTable::create(shape().geometry, capacity_);
+  if (!table) return table.error();
+  auto member = make_member(shared_from_this(), rank, *std::move(table));
+  if (!member) return member.error();
+  return std::unique_ptr<map_detail::GroupMember>(*std::move(member));
+}
+
+}  // namespace smelt::state::over_ranks
