@@ -166,6 +166,7 @@ class IGraph:
         return int(np.argmax(self.graph.pagerank(damping=0.85)))
 
     def cc(self):
+        getattr(self.graph, "__invalidate_cache")()  # it remembers whether the graph is connected
         return len(self.graph.connected_components())
 
     def bc(self, roots):
