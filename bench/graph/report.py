@@ -49,13 +49,15 @@ compiled Green-Marl program takes less time.
 
 
 def peers(document):
-    heading("The same kernels in graph libraries", document)
+    heading(f"The same kernels in graph libraries, {document['graph']}", document)
     names = list(dict.fromkeys(name for times in document["seconds"].values() for name in times))
     print(f"{document['graph']}, {document['threads']} threads. Medians in milliseconds, with the handing out of\nresults to Python.\n")
     print("| kernel | " + " | ".join(names) + " |\n| --- |" + " --- |" * len(names))
-    for kernel, times in document["seconds"].items():
-        print(f"| {kernel} | " + " | ".join(f"{statistics.median(times[name]) * 1e3:.1f}" if name in times else "" for name in names) + " |")
-    print()
+    medians = {kernel: {name: statistics.median(values) for name, values in times.items()} for kernel, times in document["seconds"].items()}
+    for kernel, times in medians.items():
+        print(f"| {kernel} | " + " | ".join(f"{times[name] * 1e3:.1f}" if name in times else "" for name in names) + " |")
+    means = [mean([times[name] / times["smelt"] for times in medians.values() if name in times]) for name in names]
+    print("| in multiples of smelt's, geometric mean | " + " | ".join(f"{each:.2f}" for each in means) + " |\n")
 
 
 def loading(document):
@@ -84,7 +86,9 @@ def main():
         found = [json.loads(file.read_text()) for file in sorted(directory.glob("graph-kernels*.json"))]
         if found:
             kernels(found)
-        for file, show in (("graph-peers.json", peers), ("graph-loading.json", loading), ("graph-compile.json", compiling)):
+        for file in sorted(directory.glob("graph-peers*.json")):
+            peers(json.loads(file.read_text()))
+        for file, show in (("graph-loading.json", loading), ("graph-compile.json", compiling)):
             document = read(directory, file)
             if document:
                 show(document)

@@ -88,12 +88,26 @@ template <class T>
 constexpr bool is_infinite(T value) {
   return value == infinity<T> || value == -infinity<T>;
 }
+/// False only for what is not: INF, the least number and -INF follow each other without a sign, so that one comparison
+/// tells.
+template <class T>
+constexpr bool maybe_infinite(T value) {
+  if constexpr (std::is_integral_v<T>) {
+    using Unsigned = std::make_unsigned_t<T>;
+    return static_cast<Unsigned>(static_cast<Unsigned>(value) - static_cast<Unsigned>(infinity<T>)) <= 2;
+  } else {
+    return is_infinite(value);
+  }
+}
 
 /// Where INF may occur: INF plus a number stays INF.
 template <class T>
 constexpr T plus(T left, T right) {
-  if (is_infinite(left)) return left;
-  return is_infinite(right) ? right : left + right;
+  if (maybe_infinite(left) || maybe_infinite(right)) [[unlikely]] {
+    if (is_infinite(left)) return left;
+    if (is_infinite(right)) return right;
+  }
+  return left + right;
 }
 template <class T>
 constexpr T minus(T left, T right) {
@@ -425,6 +439,26 @@ class Run {
     host_.parallel(
         host_.self, [](void* context, int thread) { (*static_cast<std::remove_reference_t<F>*>(context))(thread); },
         &f);
+  }
+
+  /// f(chunk) once on each of the first `threads` threads, with the thread's number in an empty chunk: the caller's
+  /// alone, or all of them. The first exception is thrown again when all are through.
+  template <class F>
+  void on_threads(int threads, F&& f) {
+    Failure failure;
+    auto guarded = [&](int thread) {
+      try {
+        f(Chunk{0, 0, static_cast<std::size_t>(thread), thread});
+      } catch (...) {
+        failure.put(std::current_exception());
+      }
+    };
+    if (threads == 1) {
+      guarded(0);
+    } else {
+      parallel(guarded);
+    }
+    failure.rethrow();
   }
 
   /// For what only one thread at a time may do within a loop.
@@ -1165,6 +1199,12 @@ class Map {
     set(key, has_key(key) ? Op::of(get(key), value) : Op::of(missing_, value));
   }
   void remove(const Key& key) { values_.erase(key); }
+  /// f(key, value) for all, in any order; they are gone then.
+  template <class F>
+  void drain(F&& f) {
+    for (const auto& [key, value] : values_) f(key, value);
+    clear();
+  }
   void clear() {
     values_.clear();
     least_ = {};
@@ -1234,6 +1274,189 @@ class Map {
   std::unordered_map<Key, Value> values_;
   Heap<false> least_;
   Heap<true> largest_;
+};
+
+// --- nodes in the order of a map's values
+
+/// What becomes of loops that take the node with the least value out of a map, look at its neighbours, lower a property
+/// of theirs and put those whose property was lowered into the map:
+///
+///   While (open.Size() > 0) {
+///     Node v = open.RemoveMinKey();
+///     For (w: v.Nbrs) { If (v.P + c < w.P) { w.P = v.P + c; open[w] = f; } }
+///   }
+///
+/// The property ends up the same in whatever order nodes are taken: it is the largest one that no edge can lower. So
+/// nodes of the same value are taken at once, by all threads: delta stepping, with bins of each thread's own [Meyer and
+/// Sanders 2003], which a thread goes on with while they are small [Zhang et al., CGO 2020].
+///
+/// Rounds are ordered by Run::on_threads: each list is read by all threads in the round after its owner filled it.
+/// Within a round the property and `done_` are relaxed atomics. Invariant: for each node, done_ has the property's
+/// value, or the node is in a bin, or a thread is looking at its neighbours with that value or a smaller one. Who
+/// lowers the property puts the node into a bin afterwards, and whoever takes it from there sees the lowered value.
+template <class NodeId, class EdgeId, class T>
+class Bins {
+ public:
+  class alignas(128) Own;
+
+  /// `begin`, `node_idx`: the nodes' lists of neighbours.
+  Bins(Run& run, std::uint64_t nodes, const EdgeId* begin, const NodeId* node_idx)
+      : run_(run),
+        begin_(begin),
+        node_idx_(node_idx),
+        done_(run, nodes, {"done", true, false, true, false, 2, 1}),
+        own_(static_cast<std::size_t>(run.threads())) {
+    for (std::size_t thread = 0; thread < own_.size(); ++thread) {
+      own_[thread].all_ = this;
+      own_[thread].thread_ = thread;
+    }
+    run.for_chunks(ByCount(nodes, 1u << 14), [&](const Chunk& chunk) {
+      std::fill(done_.data() + chunk.first, done_.data() + chunk.last, infinity<T>);
+    });
+  }
+
+  /// Takes what is in `open`; body(chunk, own) on each thread, as often as there are nodes.
+  template <class Open, class Body>
+  void run(Open& open, Body&& body) {
+    open.drain([&](NodeId node, std::int64_t priority) { own_[0].beyond_.emplace_back(priority, node); });
+    while (const std::uint64_t count = next_round()) {
+      alone_ = own_.size() == 1 || count <= Own::chunk;
+      run_.on_threads(alone_ ? 1 : static_cast<int>(own_.size()),
+                      [&](const Chunk& chunk) { body(chunk, own_[static_cast<std::size_t>(chunk.thread)]); });
+    }
+  }
+
+ private:
+  static constexpr std::size_t window = 4096;  ///< bins at a time; what comes later waits in one list
+
+  /// How many nodes there are in the next bin, which becomes the current one; 0 if there is none.
+  std::uint64_t next_round() {
+    for (;;) {
+      for (; current_ < window; ++current_) {
+        std::uint64_t count = 0;
+        for (auto& own : own_) count += own.open(current_);
+        if (count > 0) return count;
+      }
+      if (!move_window()) return 0;
+    }
+  }
+
+  /// To the least of what waits.
+  bool move_window() {
+    std::int64_t least = INT64_MAX;
+    bool any = false;
+    for (const auto& own : own_) {
+      for (const auto& [priority, node] : own.beyond_) least = std::min(least, priority);
+      any |= !own.beyond_.empty();
+    }
+    first_ = least;
+    current_ = 0;
+    for (auto& own : own_) {
+      for (const auto& [priority, node] : std::exchange(own.beyond_, {})) own.put(node, priority);
+    }
+    return any;
+  }
+
+  Run& run_;
+  const EdgeId* begin_;
+  const NodeId* node_idx_;
+  Property<T> done_;        ///< with which value a node's neighbours were last looked at
+  std::int64_t first_ = 0;  ///< the first bin's priority
+  std::size_t current_ = window;
+  bool alone_ = false;  ///< in this round one thread works
+  std::vector<Own> own_;
+};
+
+/// A thread's part.
+template <class NodeId, class EdgeId, class T>
+class alignas(128) Bins<NodeId, EdgeId, T>::Own {
+ public:
+  /// The next node whose neighbours are to be looked at; false if the round is over for this thread. `of_edges`: arrays
+  /// that its edges are looked up in.
+  template <class... OfEdges>
+  bool next(NodeId& node, const T* values, const OfEdges*... of_edges) {
+    for (;;) {
+      if (at_ == end_ && !refill()) return false;
+      node = *at_;
+      prefetch(values, of_edges...);
+      ++at_;
+      const T value = load(values[node]);
+      if (!(value < load(all_->done_[node]))) continue;
+      store(all_->done_[node], value);
+      return true;
+    }
+  }
+  /// place = value, if that is less.
+  bool lower(T& place, std::type_identity_t<T> value) const noexcept {
+    return all_->alone_ ? reduce_alone<Min>(place, value) : reduce<Min>(place, value);
+  }
+  void put(NodeId node, std::int64_t priority) {
+    const std::int64_t bin =
+        std::max(priority, all_->first_ + static_cast<std::int64_t>(all_->current_)) - all_->first_;
+    if (bin >= static_cast<std::int64_t>(window)) return beyond_.emplace_back(priority, node), void();
+    const auto index = static_cast<std::size_t>(bin);
+    if (index >= bins_.size()) bins_.resize(index + 1);
+    bins_[index].push_back(node);
+  }
+
+ private:
+  friend class Bins;
+  static constexpr std::size_t chunk = 64;         ///< nodes that are taken at a time
+  static constexpr std::size_t most_fused = 1000;  ///< a larger list is shared with the others in another round
+
+  /// Makes a bin the list of the round.
+  std::size_t open(std::size_t bin) {
+    list_.clear();
+    if (bin < bins_.size()) list_.swap(bins_[bin]);
+    next_.store(0, std::memory_order_relaxed);  // published by on_threads()
+    return list_.size();
+  }
+
+  /// Lists of this round, then what this thread has put into its own bin meanwhile.
+  bool refill() {
+    const std::size_t threads = all_->own_.size();
+    for (std::size_t i = 0; i < threads; ++i) {
+      Own& other = all_->own_[(thread_ + i) % threads];
+      const std::size_t first = other.next_.fetch_add(chunk, std::memory_order_relaxed);  // an index only
+      if (first >= other.list_.size()) continue;
+      at_ = other.list_.data() + first;
+      end_ = other.list_.data() + std::min(first + chunk, other.list_.size());
+      return true;
+    }
+    if (all_->current_ >= bins_.size()) return false;
+    auto& more = bins_[all_->current_];
+    if (more.empty() || (threads > 1 && more.size() >= most_fused)) return false;
+    fused_.clear();
+    fused_.swap(more);
+    at_ = fused_.data();
+    end_ = at_ + fused_.size();
+    return true;
+  }
+
+  /// Lists of neighbours begin anywhere in memory.
+  template <class... OfEdges>
+  void prefetch(const T* values, const OfEdges*... of_edges) const noexcept {
+    constexpr std::ptrdiff_t begin_ahead = 12, list_ahead = 6;
+    if (end_ - at_ > begin_ahead) {
+      __builtin_prefetch(all_->begin_ + at_[begin_ahead]);
+      __builtin_prefetch(values + at_[begin_ahead]);
+      __builtin_prefetch(all_->done_.data() + at_[begin_ahead]);
+    }
+    if (end_ - at_ <= list_ahead) return;
+    const EdgeId edge = all_->begin_[at_[list_ahead]];
+    __builtin_prefetch(all_->node_idx_ + edge);
+    (__builtin_prefetch(of_edges + edge), ...);
+  }
+
+  Bins* all_ = nullptr;
+  std::size_t thread_ = 0;
+  const NodeId* at_ = nullptr;  ///< what is left of the nodes that were taken
+  const NodeId* end_ = nullptr;
+  std::vector<NodeId> list_;  ///< of this round
+  std::vector<NodeId> fused_;
+  std::vector<std::vector<NodeId>> bins_;                ///< by priority, from first_ on
+  std::vector<std::pair<std::int64_t, NodeId>> beyond_;  ///< behind the window
+  alignas(128) std::atomic<std::size_t> next_{0};        ///< of list_
 };
 
 // --- texts

@@ -279,6 +279,7 @@ graph::CompileOptions CompileFlags::options() const {
   result.fuse = !no_fusion;
   result.precompute = !no_precompute;
   result.merge = !no_merge;
+  result.bins = !no_bins;
   result.cache = !no_cache;
   result.compiler = compiler;
   return result;
@@ -291,6 +292,7 @@ void add_compile_options(Command& command, CompileFlags& flags) {
   command.flag("--no-precompute", flags.no_precompute,
                "sums over neighbours compute what they take of each for every edge");
   command.flag("--no-merge", flags.no_merge, "HasEdgeTo is looked up, lists are not merged");
+  command.flag("--no-bins", flags.no_bins, "nodes are taken out of a map one after the other, by their values");
   command.flag("--no-cache", flags.no_cache, "compile anew, keep nothing");
   command.text("--compiler", flags.compiler, "NAME", "C++ compiler; default: $CXX, c++, g++ or clang++");
 }

@@ -447,9 +447,9 @@ void add_graph_run(Command& graph) {
   command.words("arguments", flags->words, "ARGUMENT",
                 "NAME=VALUE; properties: NAME=VALUE for all, NAME=@FILE, or the graph's values of that name");
   command.text("--procedure", flags->procedure, "NAME", "which one; default: the first that no other one calls");
-  command.value(
+  command.values(
       "--output", "NAME=FILE", [flags = flags.get()](const std::string& text) { flags->outputs.push_back(text); },
-      "write a property's values to a file, one per line");
+      "write a property's values to a file, one per line; may be repeated");
   command.text("--values", flags->values, "N", "so many values of each property are shown, or all (default 10)");
   command.integer("--seed", flags->seed, 0, 999999999, "of random numbers (default 1)");
   command.integer("--repeat", flags->repeat, 1, 1000000, "run so many times; all times are in the JSON");

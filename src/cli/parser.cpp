@@ -161,6 +161,12 @@ Command& Command::value(const std::string& names, const std::string& type, Reade
   return *this;
 }
 
+Command& Command::values(const std::string& names, const std::string& type, Reader read,
+                         const std::string& description) {
+  app_->add_option_function<std::string>(names, read, description)->type_name(type)->trigger_on_parse();
+  return *this;
+}
+
 Command& Command::number(const std::string& names, double& target, double low, double high,
                          const std::string& description) {
   const auto read = [&target, option = shown_name(names), low, high](const std::string& text) {

@@ -31,6 +31,8 @@ class Command {
   Command& integer(const std::string& names, int& target, int low, int high, const std::string& description);
   Command& duration(const std::string& names, double& target_s, const std::string& description);
   Command& value(const std::string& names, const std::string& type, Reader read, const std::string& description);
+  /// The same for an option that may be repeated.
+  Command& values(const std::string& names, const std::string& type, Reader read, const std::string& description);
 
   /// Stores another program's command line in `target`: everything from the first word on that is neither an option nor
   /// an option's value, or everything after "--".

@@ -205,6 +205,9 @@ TEST(Bindings, AreTheOutermostLoopThatAddsNoRace) {
   EXPECT_EQ(bindings_of("Foreach (v: G.Nodes) { v.A <= Sum(t: v.Nbrs){t.A}; }"), "v");
   EXPECT_EQ(bindings_of("For (v: G.Nodes) { v.A <= Sum(t: v.Nbrs){t.A}; }"), "v");
   EXPECT_EQ(bindings_of("Foreach (s: G.Nodes) { InBFS (v: G.Nodes From s) { v.A += 1; } }"), "s");
+  EXPECT_EQ(bindings_of("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { v.A += 1; t.A += 1; } }"), "v v");
+  EXPECT_EQ(bindings_of("Foreach (v: G.Nodes) { v.A += 1; Foreach (t: v.Nbrs) { t.A += 1; } }"), "v v");
+  EXPECT_EQ(bindings_of("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { v.A += 1; t.B += 1; } }"), "t v");
   EXPECT_EQ(bindings_of("Foreach (s: G.Nodes) { InBFS (v: G.Nodes From s) { v.A += 1 @ s; } }"), "s");
 }
 

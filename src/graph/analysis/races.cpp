@@ -74,6 +74,7 @@ class RaceChecker {
   void run() {
     for (auto& procedure : program_.procedures) {
       walk_changing(*procedure->body, [this](Statement& statement) { bind(statement); });
+      join_bindings(*procedure->body);
       walk_statements(*procedure->body, [this](const Statement& statement) {
         if (statement.kind == StatementKind::loop) check_iterated_collection(statement);
         if (!is_parallel(statement)) return;
@@ -181,6 +182,27 @@ class RaceChecker {
     const bool open =
         access.statement != nullptr && access.statement->bound_loop == nullptr && !access.statement->bound;
     return open ? access.kind : seen_kind(access, loop);
+  }
+
+  /// What reduces the iterator's own element is bound to an inner loop, or to none; where another reduction by the same
+  /// operator reaches that element from other instances, both happen at the end of the loop around.
+  static void join_bindings(Statement& body) {
+    std::map<const Symbol*, std::vector<Statement*>> reductions;
+    walk_changing(body, [&](Statement& statement) {
+      if (statement.target && statement.assign_kind == AssignKind::reduce)
+        reductions[changed_symbol(statement)].push_back(&statement);
+    });
+    for (auto& [symbol, statements] : reductions) {
+      for (auto* inner : statements) {
+        if (inner->bound) continue;
+        for (const auto* outer : statements) {
+          if (outer->bound_loop == nullptr || outer->reduction != inner->reduction) continue;
+          const bool around = inner->bound_loop != outer->bound_loop && is_within(inner, outer->bound_loop) &&
+                              (inner->bound_loop == nullptr || is_within(inner->bound_loop, outer->bound_loop));
+          if (around) inner->bound_loop = outer->bound_loop;
+        }
+      }
+    }
   }
 
   void check_double_binding(const Statement& body) {

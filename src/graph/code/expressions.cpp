@@ -371,7 +371,9 @@ std::string Writer::random() {
 
 std::string Writer::edge_of(const Expression& iterator) {
   const auto found = edge_names_.find(iterator.reference.symbol);
-  return found == edge_names_.end() ? "gm::nil<EdgeId>" : found->second;
+  if (found == edge_names_.end()) return "gm::nil<EdgeId>";
+  if (found->second.find(".in_edge(") != std::string::npos) result_.needs.in_edge_numbers = true;
+  return found->second;
 }
 
 std::string Writer::method(const Expression& expression) {

@@ -15,6 +15,7 @@ struct CodeOptions {
   bool fuse = true;        ///< loops over the same nodes become one
   bool precompute = true;  ///< what a sum over neighbours takes of each neighbour is computed once per node before
   bool merge = true;       ///< HasEdgeTo within a loop over neighbours becomes a merge of two lists
+  bool bins = true;  ///< a map that gives nodes by their least value, where their order does not matter, becomes bins
 };
 
 /// What was decided for one sentence, for people.

@@ -262,4 +262,160 @@ const Statement* assignments_on_discovery(const Statement& traversal) {
   return written.empty() ? nullptr : &inner;
 }
 
+namespace {
+
+/// Expressions over the variables that a label correction declares, each of which stands for its value.
+class LabelExpressions {
+ public:
+  explicit LabelExpressions(const LabelCorrection& form) : form_(form) {}
+
+  /// Adds a declaration's variables. False if one of them is more than a name for its value.
+  bool declare(const Statement& declaration) {
+    for (const auto* symbol : declaration.symbols) {
+      if (symbol->reassigned || symbol->initial == nullptr || !(is_number(symbol->type) || is_item(symbol->type)))
+        return false;
+      local_.insert(symbol);
+    }
+    return true;
+  }
+
+  /// Whether it is the node's own label and something that does not change meanwhile.
+  bool rises(const Expression& given) const {
+    const Expression& expression = unconverted(given);
+    if (const Symbol* symbol = named(expression); symbol != nullptr)
+      return local_.contains(symbol) && rises(*symbol->initial);
+    if (expression.kind == ExpressionKind::field)
+      return expression.reference.symbol == form_.property && named(*expression.operands[0]) == form_.node;
+    if (expression.kind != ExpressionKind::binary) return false;
+    const Expression &left = *expression.operands[0], &right = *expression.operands[1];
+    if (expression.op == Operator::subtract) return rises(left) && is_fixed(right);
+    return expression.op == Operator::add && ((rises(left) && is_fixed(right)) || (is_fixed(left) && rises(right)));
+  }
+
+  /// Whether it is the same whenever it is asked.
+  bool is_fixed(const Expression& expression) const {
+    return all_of(expression, [&](const Expression& each) {
+      if (const Symbol* symbol = named(each); symbol != nullptr && local_.contains(symbol))
+        return is_fixed(*symbol->initial);
+      return !(each.kind == ExpressionKind::field && each.reference.symbol == form_.property);
+    });
+  }
+
+  /// Whether several threads may ask for it at once.
+  bool is_plain(const Expression& expression) const {
+    return all_of(expression, [](const Expression&) { return true; });
+  }
+
+ private:
+  template <class Holds>
+  bool all_of(const Expression& expression, Holds&& holds) const {
+    bool all = true;
+    walk(expression, [&](const Expression& each) {
+      switch (each.kind) {
+        case ExpressionKind::index:
+        case ExpressionKind::reduction:
+        case ExpressionKind::call:
+        case ExpressionKind::foreign: all = false; break;
+        case ExpressionKind::function: all &= each.builtin != Builtin::rand && each.builtin != Builtin::uniform; break;
+        case ExpressionKind::method:
+          all &= is_item(each.operands[0]->type) && each.builtin != Builtin::pick_random_neighbour;
+          break;
+        default: all &= holds(each);
+      }
+    });
+    return all;
+  }
+
+  const LabelCorrection& form_;
+  std::set<const Symbol*> local_;
+};
+
+/// The map of While (m.Size() > 0).
+const Symbol* map_that_empties(const Statement& loop) {
+  if (loop.kind != StatementKind::while_loop || loop.value->kind != ExpressionKind::binary ||
+      (loop.value->op != Operator::greater && loop.value->op != Operator::not_equal))
+    return nullptr;
+  const Expression &size = unconverted(*loop.value->operands[0]), &zero = unconverted(*loop.value->operands[1]);
+  const bool compares = size.kind == ExpressionKind::method && size.builtin == Builtin::size &&
+                        zero.kind == ExpressionKind::integer && zero.integer == 0;
+  const Symbol* map = compares ? named(*size.operands[0]) : nullptr;
+  return map != nullptr && map->kind == SymbolKind::variable && map->type.is(TypeKind::map) &&
+                 map->type.key->is(TypeKind::node) && is_whole(*map->type.element)
+             ? map
+             : nullptr;
+}
+
+/// Node v = m.RemoveMinKey();
+const Symbol* node_taken_from(const Symbol& map, const Statement& first) {
+  if (first.kind != StatementKind::declare || first.symbols.size() != 1 || first.symbols[0]->reassigned) return nullptr;
+  const Expression* value = first.symbols[0]->initial;
+  return value != nullptr && value->kind == ExpressionKind::method && value->builtin == Builtin::remove_min_key &&
+                 named(*value->operands[0]) == &map
+             ? first.symbols[0]
+             : nullptr;
+}
+
+/// If (d < w.P) { w.P = d; m[w] = f; }
+bool take_comparison(const Statement& sentence, LabelCorrection& form) {
+  if (sentence.kind != StatementKind::if_else || sentence.body[1] != nullptr ||
+      sentence.value->kind != ExpressionKind::binary)
+    return false;
+  const bool greater = sentence.value->op == Operator::greater;
+  if (!greater && sentence.value->op != Operator::less) return false;
+  const Symbol* label = named(*sentence.value->operands[greater ? 1 : 0]);
+  const Expression& place = *sentence.value->operands[greater ? 0 : 1];
+  const Symbol* neighbour = form.loop->iteration->iterator;
+  if (label == nullptr || place.kind != ExpressionKind::field || named(*place.operands[0]) != neighbour) return false;
+  form.property = place.reference.symbol;
+  form.comparison = &sentence;
+  for (const auto* each : sentences(*sentence.body[0])) {
+    if (each->kind != StatementKind::assign || each->assign_kind != AssignKind::set) return false;
+    const Expression& target = *each->target;
+    if (target.kind == ExpressionKind::field) {
+      if (form.lowering != nullptr || target.reference.symbol != form.property ||
+          named(*target.operands[0]) != neighbour || named(*each->value) != label)
+        return false;
+      form.lowering = each;
+    } else {
+      if (form.queueing != nullptr || target.kind != ExpressionKind::index || named(*target.operands[0]) != form.map ||
+          named(*target.operands[1]) != neighbour)
+        return false;
+      form.queueing = each;
+    }
+  }
+  return form.lowering != nullptr && form.queueing != nullptr &&
+         form.property->type.element->kind == label->type.kind && is_number(label->type) &&
+         form.property->type.is(TypeKind::node_property);
+}
+
+}  // namespace
+
+std::optional<LabelCorrection> label_correction_of(const Statement& loop) {
+  LabelCorrection form;
+  form.map = map_that_empties(loop);
+  if (form.map == nullptr) return std::nullopt;
+  const auto list = sentences(*loop.body[0]);
+  if (list.size() < 2 || list.back()->kind != StatementKind::loop) return std::nullopt;
+  form.node = node_taken_from(*form.map, *list.front());
+  form.before.assign(list.begin() + 1, list.end() - 1);
+  form.loop = list.back();
+  const Iteration& iteration = *form.loop->iteration;
+  const bool direct = iteration.range == Range::neighbours || iteration.range == Range::in_neighbours;
+  if (form.node == nullptr || !direct || iteration.filter || named(*iteration.source) != form.node) return std::nullopt;
+  const auto inner = sentences(*form.loop->body[0]);
+  if (inner.size() < 2 || !take_comparison(*inner.back(), form)) return std::nullopt;
+  form.declarations.assign(inner.begin(), inner.end() - 1);
+  LabelExpressions expressions(form);
+  for (const auto* part : {&form.before, &form.declarations}) {
+    for (const auto* each : *part) {
+      if (each->kind != StatementKind::declare || !expressions.declare(*each)) return std::nullopt;
+      for (const auto& value : each->values) {
+        if (!expressions.is_plain(*value)) return std::nullopt;
+      }
+    }
+  }
+  return expressions.rises(*form.lowering->value) && expressions.is_plain(*form.queueing->value) ? std::optional(form)
+                                                                                                 : std::nullopt;
+}
+
 }  // namespace smelt::graph::language

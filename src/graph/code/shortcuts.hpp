@@ -43,4 +43,20 @@ std::optional<Scatter> scatter_of(const Statement& loop);
 /// it does. Null if the traversal is not of this form.
 const Statement* assignments_on_discovery(const Statement& traversal);
 
+/// While (m.Size() > 0) { Node v = m.RemoveMinKey(); For (w: v.Nbrs) { If (d < w.P) { w.P = d; m[w] = f; } } }, where d
+/// is v.P plus what does not change: P ends up the same in whatever order nodes are taken. Null if the loop is not of
+/// this form.
+struct LabelCorrection {
+  const Symbol* map = nullptr;
+  const Symbol* property = nullptr;
+  const Symbol* node = nullptr;                ///< v
+  std::vector<const Statement*> before;        ///< declarations behind v's
+  const Statement* loop = nullptr;             ///< over neighbours
+  std::vector<const Statement*> declarations;  ///< in it, before the comparison
+  const Statement* comparison = nullptr;       ///< If
+  const Statement* lowering = nullptr;         ///< w.P = d
+  const Statement* queueing = nullptr;         ///< m[w] = f
+};
+std::optional<LabelCorrection> label_correction_of(const Statement& loop);
+
 }  // namespace smelt::graph::language

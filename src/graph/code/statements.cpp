@@ -83,6 +83,7 @@ void Writer::statement(const Statement& statement) {
     case StatementKind::dfs: return depth_first(statement);
     case StatementKind::if_else: return if_else(statement);
     case StatementKind::while_loop:
+      if (label_correction(statement)) return;
       out_->open(fmt::format("while ({})", code(*statement.value)));
       body(*statement.body[0]);
       return out_->close();

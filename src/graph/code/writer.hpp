@@ -171,6 +171,9 @@ class Writer {
   void assign_on_discovery(const Statement& traversal, const Statement& inner, const Search& search);
   void depth_first(const Statement& statement);
 
+  // worklists.cpp
+  bool label_correction(const Statement& loop);
+
   // regions.cpp
   void prepare_region(Region& region, const Statement& statement, Part part);
   void prepare_symbol(Region& region, const Symbol& symbol, const std::vector<Access>& accesses);

@@ -63,6 +63,18 @@ Result<Column> whole_lengths(const Column& lengths) {
   return lengths;
 }
 
+/// The mean length by the mean degree, as [Meyer and Sanders 2003] have it for random lengths; the lengths by a sample.
+std::int64_t usual_delta(const Graph& graph, const Column& lengths) {
+  constexpr std::uint64_t most_samples = 1000;
+  const std::uint64_t edges = graph.num_edges(), samples = std::min(edges, most_samples);
+  if (samples == 0 || lengths.type() != ValueType::int32) return 1;
+  const auto values = lengths.values<std::int32_t>();
+  double sum = 0;
+  for (std::uint64_t i = 0; i < samples; ++i) sum += values[edges / samples * i];
+  const double degree = static_cast<double>(edges) / static_cast<double>(graph.num_nodes());
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(sum / static_cast<double>(samples) / degree));
+}
+
 Value node(std::uint64_t number) { return static_cast<std::int64_t>(std::min<std::uint64_t>(number, INT64_MAX)); }
 
 }  // namespace
@@ -122,9 +134,7 @@ Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, c
   auto whole = whole_lengths(*lengths);
   if (!whole) return whole.error();
   Arguments arguments;
-  // A path's edges between two steps: few, so that most nodes settle at once, but not all edges are looked at again.
-  constexpr std::int64_t usual_delta = 16;
-  arguments.values = {{"root", node(root)}, {"delta", delta > 0 ? std::int64_t{delta} : usual_delta}};
+  arguments.values = {{"root", node(root)}, {"delta", delta > 0 ? std::int64_t{delta} : usual_delta(graph, *whole)}};
   arguments.columns.emplace("len", *std::move(whole));
   return property<std::int32_t>("sssp", "dist", graph, std::move(arguments), options);
 }

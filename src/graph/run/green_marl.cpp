@@ -33,6 +33,7 @@ language::CodeOptions code_options(const CompileOptions& options) {
   result.fuse = options.fuse;
   result.precompute = options.precompute;
   result.merge = options.merge;
+  result.bins = options.bins;
   return result;
 }
 
@@ -203,7 +204,7 @@ namespace {
 
 bool is_usual(const CompileOptions& options) {
   return options.neighbours == CompileOptions::Neighbours::automatic && options.fuse && options.precompute &&
-         options.merge && options.cache && options.compiler.empty();
+         options.merge && options.bins && options.cache && options.compiler.empty();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "graph/language/thesis_programs.hpp"
 #include "graph/run/small_graphs.hpp"
@@ -137,6 +138,174 @@ Procedure first(G: Graph, most: Int; seen: N_P<Int>) {
       }
       ASSERT_EQ(result.columns.at("seen").values<std::int32_t>()[node], seen);
       ASSERT_EQ(result.columns.at("sum").values<std::int32_t>()[node], sum);
+    }
+  }
+}
+
+/// Distances by a map of open nodes, `range` to go along, in units of `step`; open from the start: all nodes below
+/// `first`.
+std::string nearest(const std::string& range, const std::string& type) {
+  return "Procedure nearest(G: Graph, first: Int, len: E_P<" + type + ">, step: Int; dist: N_P<" + type + ">) {\n" +
+         R"(  Map<Node, Int> open;
+  Int count = 0;
+  G.dist = +INF;
+  For (n: G.Nodes)(count < first) {
+    n.dist = 10 * count;
+    open[n] = 1000 * (first - count);
+    count++;
+  }
+  While (open.Size() > 0) {
+    Node v = open.RemoveMinKey();
+    )" + type +
+         " from = v.dist;\n    For (w: v." + range + ") {\n      Edge e = w.ToEdge();\n      " + type +
+         R"( found = from + e.len;
+      If (found < w.dist) { w.dist = found; open[w] = (Int) (found / step); }
+    }
+  }
+}
+)";
+}
+
+/// The same by going over all edges until nothing changes.
+std::vector<double> nearest_by_rounds(const test::Plain& plain, std::uint64_t first, bool reverse) {
+  std::vector<double> distance(plain.nodes, std::numeric_limits<double>::infinity());
+  for (std::uint64_t node = 0; node < std::min(first, plain.nodes); ++node)
+    distance[node] = 10.0 * static_cast<double>(node);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t i = 0; i < plain.from.size(); ++i) {
+      const auto from = reverse ? plain.to[i] : plain.from[i], to = reverse ? plain.from[i] : plain.to[i];
+      if (distance[from] + plain.weight[i] >= distance[to]) continue;
+      distance[to] = distance[from] + plain.weight[i];
+      changed = true;
+    }
+  }
+  return distance;
+}
+
+TEST(Run, NodesOfAMapThatAreTakenByItsValuesComeInAnyOrderWhereThatIsTheSame) {
+  auto graphs = small_graphs();
+  // Many nodes at a time; lengths that take many windows of bins.
+  const auto large = *generate(*parse_generator("kron:11:weights=255"), 2);
+  const auto weights = large.edge_values("weight")->values<std::int32_t>();
+  std::vector<double> lengths(weights.begin(), weights.end());
+  graphs.push_back(test::plain_graph(*large.with_edge_values(Column::of<double>("weight", lengths))));
+  for (auto& each : lengths) each *= 1000;
+  graphs.push_back(test::plain_graph(*large.with_edge_values(Column::of<double>("weight", lengths))));
+  for (const std::string range : {"Nbrs", "InNbrs"}) {
+    for (const std::string type : {"Int", "Double"}) {
+      EXPECT_THAT(decisions_of(nearest(range, type)), HasSubstr("10: 'dist' ends up the same in whatever order"));
+      const auto by_bins = compiled(nearest(range, type));
+      CompileOptions one_by_one;
+      one_by_one.bins = false;
+      const auto sequential = type == "Int" ? *program(nearest(range, type)).compile(4, 4, one_by_one) : by_bins;
+      for (const auto& plain : graphs) {
+        const auto expected = nearest_by_rounds(plain, 3, range == "InNbrs");
+        Arguments arguments;
+        arguments.graphs.emplace("G", plain.graph);
+        arguments.values = {{"first", std::int64_t{3}}, {"step", std::int64_t{2}}};
+        if (type == "Int") {
+          const std::vector<std::int32_t> whole(plain.weight.begin(), plain.weight.end());
+          arguments.columns.emplace("len", Column::of<std::int32_t>("len", whole));
+        } else {
+          arguments.columns.emplace("len", *plain.graph.edge_values("weight"));
+        }
+        const auto check = [&](const CompiledProgram& ours, int threads) {
+          const auto result = run(ours, "nearest", arguments, threads);
+          for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+            const double found = type == "Int" ? result.columns.at("dist").values<std::int32_t>()[node]
+                                               : result.columns.at("dist").values<double>()[node];
+            const bool none = found == (type == "Int" ? std::numeric_limits<std::int32_t>::max()
+                                                      : std::numeric_limits<double>::infinity());
+            ASSERT_EQ(none ? std::numeric_limits<double>::infinity() : found, expected[node]) << node << " " << threads;
+          }
+        };
+        for (const int threads : thread_counts) check(by_bins, threads);
+        check(sequential, 2);
+      }
+    }
+  }
+  Arguments arguments;
+  arguments.graphs.emplace("G", large);
+  arguments.columns.emplace("len", *large.edge_values("weight"));
+  arguments.values = {{"first", std::int64_t{1000}}, {"step", std::int64_t{0}}};
+  RunOptions options;
+  options.threads = 2;
+  const auto failed = compiled(nearest("Nbrs", "Int")).run("nearest", arguments, options);
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().message, HasSubstr("division by zero"));
+}
+
+TEST(Run, NodesOfAMapComeInItsOrderWhereThatMatters) {
+  const auto decided = [](const std::string& body) {
+    return decisions_of(R"(
+Procedure f(G: Graph, root: Node, len: E_P<Int>; dist, other: N_P<Int>) : Int {
+  Map<Node, Int> open;
+  Int steps = 0;
+  G.dist = +INF;
+  G.other = 1;
+  root.dist = 0;
+  open[root] = 0;
+  While (open.Size() > 0) {
+    Node v = open.RemoveMinKey();
+)" + body + "\n  }\n  Return steps;\n}\n");
+  };
+  const std::string end = " If (d < w.dist) { w.dist = d; open[w] = d; } }";
+  EXPECT_THAT(decided("For (w: v.Nbrs) { Int d = v.dist + w.ToEdge().len;" + end), HasSubstr("whatever order"));
+  EXPECT_THAT(decided("For (w: v.Nbrs) { Int d = w.other + v.dist - 1;" + end), HasSubstr("whatever order"));
+  for (const std::string body : {
+           "For (w: v.Nbrs) { Int d = w.ToEdge().len;" + end,           // not the node's label
+           "For (w: v.Nbrs) { Int d = w.other - v.dist;" + end,         // falls as it rises
+           "For (w: v.Nbrs) { Int d = v.dist + w.dist;" + end,          // of what changes
+           "For (w: v.Nbrs) { Int d = v.dist + steps; steps++;" + end,  // another effect
+           "For (w: v.Nbrs) { Int d = v.dist + 1; d = d + 1;" + end,    // another value
+           "For (w: v.Nbrs)(w.dist > 3) { Int d = v.dist + 1;" + end,   // a filter
+           "For (w: v.Nbrs) { Int d = v.other + 1;" + end,              // another property
+           "For (w: v.Nbrs) { Int d = v.dist + (Int) (10.0 * Uniform());" + end,
+           "steps++; For (w: v.Nbrs) { Int d = v.dist + 1;" + end,
+           std::string("For (w: v.Nbrs) { Int d = v.dist + 1; If (d < w.dist) { w.dist = d; } }"),
+           std::string(
+               "For (w: v.Nbrs) { Int d = v.dist + 1; If (d < w.dist) { w.dist = d; open[w] = d; w.other = d; } }"),
+           std::string("For (w: v.Nbrs) { Int d = v.dist + 1; If (d < w.dist) { w.dist = d; open[v] = d; } }"),
+           std::string("For (w: v.Nbrs) { Int d = v.dist + 1; If (d > w.dist) { w.dist = d; open[w] = d; } }"),
+           std::string(
+               "For (w: v.Nbrs) { Int d = v.dist + 1; If (d < w.dist) { w.dist = d; open[w] = d; } Else steps++; }"),
+       }) {
+    EXPECT_THAT(decided(body), Not(HasSubstr("whatever order"))) << body;
+  }
+}
+
+TEST(Run, EdgesOfInNeighboursAreThoseThatLeadFromThem) {
+  const auto of_neighbours = compiled(R"(
+Procedure f(G: Graph, len: E_P<Double>, number: N_P<Double>; first, second, third: N_P<Double>) {
+  Foreach (v: G.Nodes) {
+    v.first = 0.0;
+    For (w: v.InNbrs) {
+      Edge e = w.ToEdge();
+      v.first += e.len * (1.0 + w.number);
+    }
+    v.second = Sum(w: v.InNbrs){w.ToEdge().len};
+    v.third = Sum(e: v.InEdges){e.len};
+  }
+}
+)");
+  for (const auto& plain : small_graphs()) {
+    std::vector<double> first(plain.nodes), second(plain.nodes);
+    for (std::size_t e = 0; e < plain.from.size(); ++e) {
+      first[plain.to[e]] += plain.weight[e] * (1.0 + static_cast<double>(plain.from[e]));
+      second[plain.to[e]] += plain.weight[e];
+    }
+    Arguments arguments;
+    arguments.graphs.emplace("G", plain.graph);
+    arguments.columns.emplace("len", *plain.graph.edge_values("weight"));
+    std::vector<double> numbers(plain.nodes);
+    std::iota(numbers.begin(), numbers.end(), 0.0);
+    arguments.columns.emplace("number", Column::of<double>("number", numbers));
+    const auto result = run(of_neighbours, "f", arguments, 2);
+    for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+      ASSERT_EQ(result.columns.at("first").values<double>()[node], first[node]) << node;
+      ASSERT_EQ(result.columns.at("second").values<double>()[node], second[node]) << node;
+      ASSERT_EQ(result.columns.at("third").values<double>()[node], second[node]) << node;
     }
   }
 }
