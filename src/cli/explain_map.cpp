@@ -70,6 +70,7 @@ MapAnswer answer(const MapQuestion& question) {
 std::string limit_of(const MapPrediction& prediction) {
   if (prediction.clients_per_s <= prediction.servers_per_s) return "its clients";
   if (prediction.servers > 0) return "its servers";
+  if (prediction.algorithm == "rep_2pc") return "votes, on one update at a time";
   return prediction.algorithm == "shared" ? "the line of the most popular key" : "its leader and its acceptor";
 }
 
