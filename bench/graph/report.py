@@ -33,16 +33,16 @@ def heading(title, document):
 
 
 def kernels(documents):
-    heading("The six kernels of the GAP suite, beside hand-written OpenMP", documents[0])
+    heading("The six kernels of the GAP suite, beside hand-written OpenMP", {"machine": documents[0]["machine"]})
     print(f"""{documents[0]["threads"]} threads. Medians in milliseconds. The reference kernels
 (`bench/graph/reference.cpp`) use the suite's algorithms; both run in turns in one process. A ratio above 1 means that the
 compiled Green-Marl program takes less time.
 
-| graph | kernel | smelt | with the call's overhead | reference | reference / smelt |
-| --- | --- | --- | --- | --- | --- |""")
+| graph | commit | kernel | smelt | with the call's overhead | reference | reference / smelt |
+| --- | --- | --- | --- | --- | --- | --- |""")
     for document in documents:
         for name, each in document["kernels"].items():
-            print(f"| {document['graph']} | {name} | {each['smelt_s'] * 1e3:.1f} | {each['smelt_call_s'] * 1e3:.1f} | "
+            print(f"| {document['graph']} | {document['commit']} | {name} | {each['smelt_s'] * 1e3:.1f} | {each['smelt_call_s'] * 1e3:.1f} | "
                   f"{each['reference_s'] * 1e3:.1f} | {each['reference/smelt']:.2f} |")
     ratios = [each["reference/smelt"] for document in documents for each in document["kernels"].values()]
     print(f"\nGeometric mean: {mean(ratios):.2f}; least: {min(ratios):.2f}.\n")
