@@ -226,6 +226,40 @@ TEST(Documents, ExplainMapNamesAMapAndTheReason) {
   EXPECT_EQ(far["left_out"].size(), 2u);
 }
 
+TEST(Documents, SimulateLogComparesTreesAndSequences) {
+  const Json document = smelt({"simulate", "log", "-m", two_packages(), "--replicas", "8,12", "--json"}).json();
+  ASSERT_EQ(document["log"].size(), 8u);
+  const Json& first = document["log"][0];
+  EXPECT_EQ(first["algorithm"], "1paxos");
+  EXPECT_EQ(first["replicas"], 8);
+  EXPECT_NE(first["leader_pu"], first["acceptor_pu"]);
+  EXPECT_GT(first["per_s"], 0.0);
+  EXPECT_TRUE(document["log"][2]["acceptor_pu"].is_null()) << "a broadcast has none";
+}
+
+TEST(Documents, BenchMeasuresMapsBesideTheModel) {
+  const Json document =
+      smelt({"bench", "map", "-m", two_packages(), "--threads", "2", "--only", "shared,rep_sc,kv", "--lookups", ".9",
+             "--keys", "10", "--skew", "0,.99", "--starts", "1", "--time", "60ms", "--json"})
+          .json();
+  ASSERT_EQ(document["cells"].size(), 2u);
+  const Json& cell = document["cells"][0];
+  ASSERT_EQ(cell["results"].size(), 3u);
+  for (const auto& each : cell["results"]) {
+    EXPECT_GT(each["per_s"], 0.0);
+    EXPECT_GT(each["predicted_per_s"], 0.0);
+  }
+  EXPECT_GE(cell["chosen_ratio"], 1.0);
+}
+
+TEST(Documents, BenchMeasuresTheLog) {
+  const Json document =
+      smelt({"bench", "log", "-m", two_packages(), "--threads", "2", "--starts", "1", "--time", "80ms", "--json"})
+          .json();
+  ASSERT_EQ(document["results"].size(), 8u);
+  for (const auto& each : document["results"]) EXPECT_GT(each["per_s"], 0.0);
+}
+
 TEST(Documents, CompletionCostsMore) {
   const Words words = {"plan", "-m", two_packages(), "--topology", "binary", "--root", "0", "--json"};
   Words with = words;

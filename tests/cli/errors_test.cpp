@@ -50,6 +50,10 @@ TEST(Errors, UsageIsExitCodeTwo) {
       {{"import", "core-to-cor", "x.csv"}, 2, "did you mean 'core-to-core'?"},
       {{"import", "x.csv", "--send-share", "2"}, 2, "between 0 and 1"},
       {{"simulate", "--plan", "x", "--op", "reduce"}, 2, "leave out --op"},
+      {{"simulate", "map"}, 2, "map: not known"},
+      {{"simulate", "--replicas", "8"}, 2, "only of log"},
+      {on_two({"simulate", "log", "--op", "reduce"}), 2, "log: takes"},
+      {on_two({"simulate", "log", "--replicas", "1"}), 2, "must be between"},
       {on_two({"compare", "--op", "bradcast"}), 2, "did you mean 'broadcast'?"},
       {on_two({"compare", "--keys", "10"}), 2, "--keys: only with --maps"},
       {on_two({"compare", "--maps", "--op", "reduce"}), 2, "--op: not with --maps"},
@@ -78,6 +82,9 @@ TEST(Errors, BenchChecksItsArguments) {
   if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
   expect_one_line(smelt({"bench", "barier"}), 2, "did you mean 'barrier'?");
   expect_one_line(smelt({"bench"}), 2, "bench what?");
+  expect_one_line(smelt({"bench", "map", "--only", "tree", "-m", two_packages()}), 2, "no such map");
+  expect_one_line(smelt({"bench", "log", "--keys", "10"}), 2, "only of a map");
+  expect_one_line(smelt({"bench", "map", "--bytes", "8"}), 2, "not of map");
   expect_one_line(smelt({"bench", "barrier", "--threads", "1"}), 2, "--threads 1");
   expect_one_line(smelt({"bench", "barrier", "--method", "guess"}), 2, "--method guess");
   for (const char* operation : {"allreduce", "reduce-scatter", "scan", "exscan"}) {
@@ -105,7 +112,8 @@ TEST(Errors, BenchmarksRejectUnknownContestants) {
   };
   refusal("broadcast", "smelt/broadcast_nonsense", "--only smelt/broadcast_nonsense: no such contestant in broadcast");
   refusal("broadcast", "nobody,noone", "--only nobody: no such contestant");
-  refusal("broadcast", "smelt,smelt/broadcast_tree,smelt/broadcast_ring", "--only smelt/broadcast_ring: no such contestant");
+  refusal("broadcast", "smelt,smelt/broadcast_tree,smelt/broadcast_ring",
+          "--only smelt/broadcast_ring: no such contestant");
   refusal("broadcast", "smelt/broadcast_tree+dirct", "'dirct' must be channels");
   refusal("reduce", "smelt/reduce_scatter_flat", "no such contestant in reduce");
   refusal("channel", "gomp", "no such contestant in channel");
