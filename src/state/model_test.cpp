@@ -346,8 +346,7 @@ TEST(MapChoice, WhatTheLoadAsksForIsKept) {
   load.consistency = Consistency::linearizable;
   EXPECT_THAT(names(*rank_maps(platform, load, 8)), testing::Not(testing::Contains("rep_sc")));
   load.faults = Faults::crash;
-  EXPECT_THAT(names(*rank_maps(platform, load, 8)),
-              testing::UnorderedElementsAre("shared", "kv"));
+  EXPECT_THAT(names(*rank_maps(platform, load, 8)), testing::UnorderedElementsAre("shared", "kv"));
   load.faults = Faults::stop;
   EXPECT_THAT(names(*rank_maps(platform, load, 8)), ElementsAre("kv"));
   MapPlatform distributed = platform;
@@ -646,8 +645,7 @@ TEST(MapRegistry, FactsOfEightAlgorithms) {
   EXPECT_THAT(those([](const auto& each) { return each.waits_for_everyone; }),
               ElementsAre("part_caching", "rep_local", "rep_2pc"));
   EXPECT_THAT(those([](const auto& each) { return each.survives == Faults::stop; }), ElementsAre("kv"));
-  EXPECT_THAT(those([](const auto& each) { return each.survives == Faults::crash; }),
-              ElementsAre("shared"));
+  EXPECT_THAT(those([](const auto& each) { return each.survives == Faults::crash; }), ElementsAre("shared"));
   EXPECT_EQ(find_map_algorithm("redis"), nullptr);
 }
 
