@@ -253,7 +253,7 @@ Procedure f(G: Graph, root: Node, len: E_P<Int>; dist, other: N_P<Int>) : Int {
   const std::string end = " If (d < w.dist) { w.dist = d; open[w] = d; } }";
   EXPECT_THAT(decided("For (w: v.Nbrs) { Int d = v.dist + w.ToEdge().len;" + end), HasSubstr("whatever order"));
   EXPECT_THAT(decided("For (w: v.Nbrs) { Int d = w.other + v.dist - 1;" + end), HasSubstr("whatever order"));
-  for (const std::string body : {
+  for (const std::string& body : {
            "For (w: v.Nbrs) { Int d = w.ToEdge().len;" + end,           // not the node's label
            "For (w: v.Nbrs) { Int d = w.other - v.dist;" + end,         // falls as it rises
            "For (w: v.Nbrs) { Int d = v.dist + w.dist;" + end,          // of what changes

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <random>
 #include <set>
 
 #include "base/error.hpp"
@@ -128,6 +129,28 @@ Result<void> open_copies(Storage& storage, const std::string& name) {
   return {};
 }
 
+/// Reserves `bytes` bytes at an address, or where the kernel likes; holds nothing if they are not free there.
+FixedMapping reserve(void* wanted, std::size_t bytes) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (wanted != nullptr ? MAP_FIXED_NOREPLACE : 0);
+  void* const got = mmap(wanted, bytes, PROT_NONE, flags, -1, 0);
+  if (got == MAP_FAILED) return {};
+  FixedMapping mapping(static_cast<std::byte*>(got), bytes);
+  if (wanted != nullptr && got != wanted) return {};  // kernels before 4.17 do not know the flag
+  return mapping;
+}
+
+/// A place to propose: first the one that the kernel takes next. It takes the same again if that is not free in another
+/// process, so later attempts go down from there by a random distance.
+FixedMapping propose(std::size_t bytes, bool first) {
+  FixedMapping next = reserve(nullptr, bytes);
+  if (first || next.data() == nullptr) return next;
+  constexpr std::uint64_t step_bytes = std::uint64_t{2} << 20, most_steps = 1 << 17;  // 256 GiB
+  const std::uint64_t steps = std::random_device()() % most_steps + bytes / step_bytes + 1;
+  const auto from = reinterpret_cast<std::uint64_t>(next.data()) / step_bytes;
+  if (steps >= from) return next;
+  return reserve(reinterpret_cast<void*>((from - steps) * step_bytes), bytes);
+}
+
 /// An address where `bytes` bytes are free in all processes, reserved; nothing if none was found in some tries.
 Result<FixedMapping> reserve_together(Rank& rank, std::size_t bytes) {
   for (int attempt = 0; attempt < most_addresses; ++attempt) {
@@ -135,21 +158,14 @@ Result<FixedMapping> reserve_together(Rank& rank, std::size_t bytes) {
     std::uint64_t address = 0;
     FixedMapping own;
     if (rank.rank() == proposer) {
-      void* const free = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (free != MAP_FAILED) own = FixedMapping(static_cast<std::byte*>(free), bytes);
+      own = propose(bytes, attempt < rank.size());
       address = reinterpret_cast<std::uint64_t>(own.data());
     }
     if (const Status status = rank.broadcast(&address, sizeof address, proposer); status != Status::ok) {
       return Error{status, rank.failure()};
     }
     if (address != 0 && rank.rank() != proposer) {
-      auto* const wanted = reinterpret_cast<void*>(address);
-      void* const got =
-          mmap(wanted, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-      if (got == wanted)
-        own = FixedMapping(static_cast<std::byte*>(got), bytes);
-      else if (got != MAP_FAILED)
-        munmap(got, bytes);  // kernels before 4.17 do not know the flag
+      own = reserve(reinterpret_cast<void*>(address), bytes);
     }
     const int reserved = own.data() != nullptr;
     int everywhere = 0;
