@@ -83,7 +83,7 @@ class MlcReader {
     const auto number = parse_number(word);
     const int found = number ? figures_.node(*number) : -1;
     if (found >= 0) return static_cast<std::size_t>(found);
-    return fail(fmt::format("'{}' is no NUMA node of the machine", word.substr(0, 20)));
+    return fail(fmt::format("'{}' is no NUMA node of the machine", shown(word)));
   }
 
   Result<void> take_header(const std::vector<std::string_view>& words) {
@@ -108,7 +108,7 @@ class MlcReader {
       const bool sane = value && (table_ == Table::latencies ? figures_.put_latency(*row, columns_[i], *value)
                                                              : figures_.put_bandwidth(costs.read_all_gbs, *row,
                                                                                       columns_[i], *value / mb_per_gb));
-      if (!sane) return fail(fmt::format("'{}' is no figure of memory", words[i + 1].substr(0, 20)));
+      if (!sane) return fail(fmt::format("'{}' is no figure of memory", shown(words[i + 1])));
     }
     return {};
   }
