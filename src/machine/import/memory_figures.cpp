@@ -22,7 +22,10 @@ Result<Machine> import_source(const fs::path& source, const Machine& machine) {
   if (fs::is_directory(source, ignored)) return read_access_classes(source, machine);
   const auto content = read_small_file(source);
   if (!content) {
-    return make_error(fs::exists(source, ignored) ? Status::io_error : Status::not_found, "{}: cannot read",
+    if (!fs::exists(source, ignored)) {
+      return make_error(Status::not_found, "{}: no such file or directory", source.string());
+    }
+    return make_error(Status::io_error, "{}: cannot read it (tables below /sys/firmware/acpi need root)",
                       source.string());
   }
   if (content->starts_with("HMAT")) return parse_hmat(*content, machine, source.string());

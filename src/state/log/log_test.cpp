@@ -481,6 +481,38 @@ TEST(Replicated, WhoLagsIsEvictedAndComesBackBySnapshot) {
   worker.join();
 }
 
+/// The leader calls nothing, and nobody appends: who wants to return is not left waiting for it.
+TEST(Replicated, WhoComesBackDoesNotNeedALeaderThatIsStopped) {
+  LogOptions options = small();
+  options.faults = Faults::stop;
+  options.leader = 0;
+  options.suspect_after_s = 0.02;
+  options.evict_after_s = 0.05;
+  auto log = make_log(3, options);
+  std::atomic<bool> finish{false};
+  auto leader = Replicated<Map, Put, Add>::attach(log, 0);
+  auto lazy = Replicated<Map, Put, Add>::attach(log, 2);
+  std::thread helper([&] {
+    auto map = Replicated<Map, Put, Add>::attach(log, 1);
+    map->replica().serve(finish);
+  });
+  const auto is_up_to_date = [&](int rank) {
+    const auto replicas = leader->replica().configuration().replicas;
+    return std::find(replicas.begin(), replicas.end(), rank) != replicas.end();
+  };
+  for (std::uint64_t i = 0; is_up_to_date(2); ++i) ASSERT_TRUE(leader->update(Put{i % 100, i}));
+  // On a busy machine the helper may have been evicted, too.
+  while (!is_up_to_date(1)) ASSERT_EQ(leader->replica().progress(), Status::ok);
+  const auto limit = std::chrono::steady_clock::now() + 20s;
+  while (!is_up_to_date(2) && std::chrono::steady_clock::now() < limit) {
+    ASSERT_EQ(lazy->replica().progress(), Status::ok) << lazy->replica().failure();
+  }
+  EXPECT_TRUE(is_up_to_date(2));
+  EXPECT_EQ(lazy->replica().configuration().leader, 1);
+  finish.store(true);
+  helper.join();
+}
+
 using Texts = std::map<std::uint64_t, std::string>;
 struct PutText {
   std::uint64_t key = 0;

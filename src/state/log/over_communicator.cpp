@@ -6,6 +6,7 @@
 #include "machine/topology/memory.hpp"
 #include "state/log/shape.hpp"
 #include "state/log/space.hpp"
+#include "state/place_parts.hpp"
 
 namespace smelt::state::log {
 namespace {
@@ -29,15 +30,8 @@ int nearest_rank(const Machine& machine, const Group& group) {
 }
 
 void place(const comm::CommunicatorState& state, const Layout& layout, comm::Placement bind) {
-  const Machine& machine = state.machine;
-  if (machine.numa_nodes.size() < 2) return;
-  for (int rank = 0; rank < state.group.size(); ++rank) {
-    const auto& pu = machine.pus[static_cast<std::size_t>(state.group.pus[static_cast<std::size_t>(rank)])];
-    const auto node = static_cast<std::size_t>(pu.numa_node);
-    if (node >= machine.numa_nodes.size()) continue;
-    // A model of another machine may name NUMA nodes that are not here; then the kernel chooses.
-    (void)bind(layout.part_begin(rank), layout.part_bytes(), machine.numa_nodes[node].os_index);
-  }
+  place_parts(
+      state, bind, [&](int rank) { return layout.part_begin(rank); }, [&](int) { return layout.part_bytes(); });
 }
 
 }  // namespace

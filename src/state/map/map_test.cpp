@@ -7,6 +7,8 @@
 #include <random>
 #include <thread>
 
+#include "state/random_calls.hpp"
+
 namespace smelt {
 namespace {
 
@@ -60,43 +62,6 @@ TEST(Map, AddsToNumbers) {
   EXPECT_EQ(map.get(-3), 3.0);
 }
 
-/// One random call of a map and of its reference.
-template <class AnyMap, class Key, class Value, class Random, class MakeValue>
-void call_both(AnyMap& map, std::map<Key, Value>& reference, Random& random, const Key& key,
-               const MakeValue& make_value) {
-  const auto at = reference.find(key);
-  const bool there = at != reference.end();
-  const Value value = make_value(random());
-  switch (random() % 5) {
-    case 0:
-      ASSERT_EQ(map.put(key, value).found, there);
-      reference[key] = value;
-      break;
-    case 1:
-      ASSERT_EQ(map.insert(key, value).changed, !there);
-      reference.emplace(key, value);
-      break;
-    case 2: {
-      const auto answer = map.erase(key);
-      ASSERT_EQ(answer.found, there);
-      ASSERT_EQ(answer.changed, there);
-      reference.erase(key);
-      break;
-    }
-    case 3: {
-      Value expected = there && random() % 2 == 0 ? at->second : make_value(random());
-      const bool same = there && expected == at->second;
-      ASSERT_EQ(map.compare_exchange(key, expected, value).changed, same);
-      if (there) {
-        ASSERT_EQ(expected, at->second);
-      }
-      if (same) at->second = value;
-      break;
-    }
-    default: ASSERT_EQ(map.get(key), there ? std::optional<Value>(at->second) : std::nullopt);
-  }
-}
-
 template <class Key, class Value, class MakeKey, class MakeValue>
 void compare_with_std(std::size_t capacity, int operations, int keys, MakeKey make_key, MakeValue make_value) {
   auto map = *Map<Key, Value>::create({.capacity = capacity});
@@ -104,7 +69,7 @@ void compare_with_std(std::size_t capacity, int operations, int keys, MakeKey ma
   std::mt19937_64 random(1);
   for (int i = 0; i < operations; ++i) {
     ASSERT_NO_FATAL_FAILURE(
-        call_both(map, reference, random, make_key(random() % static_cast<unsigned>(keys)), make_value));
+        test::call_both(map, reference, random, make_key(random() % static_cast<unsigned>(keys)), make_value));
   }
   std::map<Key, Value> found;
   map.for_each([&](const Key& key, const Value& value) { ASSERT_TRUE(found.emplace(key, value).second); });
@@ -247,7 +212,7 @@ TEST(StringMap, AgreesWithAnOrderedMap) {
   };
   for (; calls < 30'000; ++calls) {
     const std::string key = std::string(random() % 3 * 9, 'k') + std::to_string(random() % 500);
-    ASSERT_NO_FATAL_FAILURE(call_both(map, reference, random, key, text));
+    ASSERT_NO_FATAL_FAILURE(test::call_both(map, reference, random, key, text));
   }
   auto all = map.snapshot();
   std::ranges::sort(all);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "smelt/map_group.hpp"
+#include "state/random_calls.hpp"
 
 namespace smelt {
 namespace {
@@ -81,43 +82,6 @@ void on_all(const Setting& setting, MapGroup<AnyKey, Value>& group, F f) {
 class MapsOverRanks : public testing::TestWithParam<Setting> {};
 INSTANTIATE_TEST_SUITE_P(All, MapsOverRanks, testing::ValuesIn(settings()));
 
-/// One random call of a map and of its reference.
-template <class Value, class Random, class MakeValue>
-void call_both(MapRank<Key, Value>& map, std::map<Key, Value>& reference, Random& random, Key key,
-               const MakeValue& make_value) {
-  const auto at = reference.find(key);
-  const bool there = at != reference.end();
-  const Value value = make_value(random());
-  switch (random() % 5) {
-    case 0:
-      ASSERT_EQ(map.put(key, value).found, there);
-      reference[key] = value;
-      break;
-    case 1:
-      ASSERT_EQ(map.insert(key, value).changed, !there);
-      reference.emplace(key, value);
-      break;
-    case 2: {
-      const auto answer = map.erase(key);
-      ASSERT_EQ(answer.found, there);
-      ASSERT_EQ(answer.changed, there);
-      reference.erase(key);
-      break;
-    }
-    case 3: {
-      Value expected = there && random() % 2 == 0 ? at->second : make_value(random());
-      const bool same = there && expected == at->second;
-      ASSERT_EQ(map.compare_exchange(key, expected, value).changed, same);
-      if (there) {
-        ASSERT_EQ(expected, at->second);
-      }
-      if (same) at->second = value;
-      break;
-    }
-    default: ASSERT_EQ(map.get(key), there ? std::optional<Value>(at->second) : std::nullopt);
-  }
-}
-
 /// Ranks work on keys of their own, and each sees what it did itself; in between all keys are read.
 template <class Value, class MakeValue>
 void compare_with_std(const Setting& setting, int operations, MakeValue make_value) {
@@ -129,7 +93,7 @@ void compare_with_std(const Setting& setting, int operations, MakeValue make_val
     std::map<Key, Value> reference;
     for (int i = 0; i < operations; ++i) {
       const Key key = random() % 50 * 8 + static_cast<unsigned>(mine.rank());
-      ASSERT_NO_FATAL_FAILURE(call_both(mine, reference, random, key, make_value));
+      ASSERT_NO_FATAL_FAILURE(test::call_both(mine, reference, random, key, make_value));
       mine.get(random() % 400);
     }
     for (const auto& [key, value] : reference) ASSERT_EQ(mine.get(key), value);

@@ -9,6 +9,7 @@
 #include "machine/topology/memory.hpp"
 #include "smelt/settings.hpp"
 #include "state/over_ranks/member.hpp"
+#include "state/place_parts.hpp"
 
 namespace smelt::state::over_ranks {
 namespace {
@@ -30,16 +31,10 @@ std::vector<int> tree_from(const comm::CommunicatorState& state, int root) {
   return parents;
 }
 
-void place_parts(const comm::CommunicatorState& state, const Layout& layout, comm::Placement bind) {
-  const Machine& machine = state.machine;
-  if (machine.numa_nodes.size() < 2) return;
-  for (int rank = 0; rank < state.group.size(); ++rank) {
-    const auto& pu = machine.pus[static_cast<std::size_t>(state.group.pus[static_cast<std::size_t>(rank)])];
-    const auto node = static_cast<std::size_t>(pu.numa_node);
-    if (node >= machine.numa_nodes.size()) continue;
-    // A model of another machine may name NUMA nodes that are not here; then the kernel chooses.
-    (void)bind(layout.part_begin(rank), layout.part_bytes(rank), machine.numa_nodes[node].os_index);
-  }
+void place(const comm::CommunicatorState& state, const Layout& layout, comm::Placement bind) {
+  place_parts(
+      state, bind, [&](int rank) { return layout.part_begin(rank); },
+      [&](int rank) { return layout.part_bytes(rank); });
 }
 
 /// Writes what all processes have to know into zeroed memory.
@@ -74,7 +69,7 @@ Result<void> Space::meet(comm::CommunicatorState& state, const Shape& shape, std
     segment_ = std::move(*segment);
     members_.emplace(segment_.data(), size);
     layout_ = Layout(segment_.data() + registry, shape, std::move(parents));
-    place_parts(state, layout_, bind_to_numa_node);
+    place(state, layout_, bind_to_numa_node);
     prepare_memory(layout_, shape, FutexScope::threads);
     for (int rank = 0; rank < size; ++rank) {
       if (auto joined = members_->join(rank); !joined) return joined.error();
@@ -89,7 +84,7 @@ Result<void> Space::meet(comm::CommunicatorState& state, const Shape& shape, std
   };
   const auto fill = [&state, &shape, &parents](std::byte* user) {
     const Layout layout(user, shape, parents);
-    place_parts(state, layout, bind_reserved_to_numa_node);
+    place(state, layout, bind_reserved_to_numa_node);
     prepare_memory(layout, shape, FutexScope::processes);
   };
   auto rendezvous = comm::join_rendezvous(
