@@ -217,7 +217,8 @@ class Waiter::SlowWait {
 
   /// The part of a yield during which the awaited event had already happened.
   std::uint64_t late(std::uint64_t before, std::uint64_t now) const noexcept {
-    const auto* const happened = waiter_.config_.happened;
+    const auto& config = waiter_.config_;
+    const auto* const happened = config.happened != nullptr ? config.happened : config.wait_began;
     if (happened == nullptr) return now - before;
     if (!ready()) return 0;
     // Relaxed, and read after ready(): written shortly before or after the event that made that true.
@@ -293,6 +294,7 @@ bool Waiter::stay_awake(SlowWait& episode) noexcept {
     contention_.settle();
     return false;
   }
+  if (config_.wait_began != nullptr) config_.wait_began->store(episode.start(), std::memory_order_relaxed);
   return episode.yield(yield_ticks_, always);
 }
 

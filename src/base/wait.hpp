@@ -45,6 +45,9 @@ struct WaitConfig {
   /// costs only the time by which it returned too late: a thread of the same team that computes may use the PU
   /// meanwhile.
   const std::atomic<std::uint64_t>* happened = nullptr;
+  /// In place of `happened`, for waiters that share PUs and wait for each other: they note here when one of them begins
+  /// to wait. By then it has done all that the others wait for.
+  std::atomic<std::uint64_t>* wait_began = nullptr;
 };
 
 /// The configuration for `ranks` ranks of which `parallelism` can run at the same time. `mode`: name of a WaitMode;

@@ -232,8 +232,11 @@ Result<void> CommunicatorState::make_endpoints(std::span<const int> ranks) {
   // With long messages ranks wait for milliseconds. A rank that sleeps meanwhile halts its PU, and resumes late and
   // with cold caches.
   constexpr std::uint64_t awake_ns = 10'000'000;
-  if (wait.ranks_per_pu <= 1.0) wait.awake_ns = awake_ns;
-  wait.slices_are_ours = wait.ranks_per_pu > 1.0;
+  if (wait.ranks_per_pu <= 1.0) {
+    wait.awake_ns = awake_ns;
+  } else {
+    wait.wait_began = &layout.control().wait_began;
+  }
   constexpr std::uint64_t idle_every_ns = 200'000;
   if (options.idle != nullptr) wait.longest_sleep_ns = idle_every_ns;
   endpoints.resize(static_cast<std::size_t>(group.size()));

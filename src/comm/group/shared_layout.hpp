@@ -77,6 +77,7 @@ struct ControlBlock {
   std::atomic<int> setup[2] = {};                        ///< ranks that have come to a point of the set-up
   char failure[text_bytes] = {};                         ///< valid once status is not ok
   FlatBarrier flat_barrier;
+  alignas(separation_bytes) std::atomic<std::uint64_t> wait_began{0};  ///< WaitConfig::wait_began, of all ranks
 };
 
 class SharedLayout {
