@@ -50,6 +50,9 @@ class MessageQueues {
   std::uint32_t free_ = 0;  ///< first of the free list
 };
 
+/// Of an alltoall among more ranks not all moves are kept (simulate_rounds.hpp).
+constexpr int most_kept_ranks = 512;
+
 class ScheduleSimulator {
  public:
   /// Requirement: the machine has costs. Machine and group must outlive the simulator.
@@ -109,6 +112,9 @@ class ScheduleSimulator {
   bool lets_others_run(Rank& rank, double ready_ns) const;
   bool sleep_until_ready();
 
+  const Machine& machine_;
+  const Group& group_;
+  const Reach reach_;
   Lowering lowering_;
   std::size_t slots_;
   std::vector<Rank> ranks_;
