@@ -2,11 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
+#include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/simulator/simulate_rounds.hpp"
+#include "plan/simulator/simulate_schedule.hpp"
 #include "smelt/plan.hpp"
 #include "smelt/schedule.hpp"
 
@@ -70,6 +74,32 @@ TEST(Rounds, AreAsMovesOneByOne) {
               }
             }
           }
+        }
+      }
+    }
+  }
+}
+
+// First in, first out for every pair, in groups small and large.
+TEST(MessageQueues, KeepTheOrderOfEachPair) {
+  for (const int ranks : {5, 3000}) {
+    plan::MessageQueues queues;
+    for (int again = 0; again < 2; ++again) {
+      queues.clear(static_cast<std::size_t>(ranks));
+      std::map<std::pair<int, int>, std::deque<double>> expected;
+      std::mt19937 random(11);
+      for (int step = 0; step < 4000; ++step) {
+        const int from = ranks - 1 - static_cast<int>(random() % 4), to = static_cast<int>(random() % 4);
+        auto& waiting = expected[{from, to}];
+        const auto* const next = queues.next(from, to);
+        ASSERT_EQ(next != nullptr, !waiting.empty());
+        if (next != nullptr && random() % 2 == 0) {
+          ASSERT_EQ(next->start_ns, waiting.front());
+          ASSERT_EQ(queues.take(from, to).start_ns, waiting.front());
+          waiting.pop_front();
+        } else {
+          queues.put(from, to, {0.0, 0.0, static_cast<double>(step)});
+          waiting.push_back(step);
         }
       }
     }

@@ -35,13 +35,14 @@ constexpr double rounding = 1.0 + 1e-9;
 
 void MessageQueues::clear(std::size_t ranks) {
   ranks_ = ranks;
-  ends_.assign(ranks * ranks, {});
+  ends_.assign(is_dense() ? ranks * ranks : 0, {});
+  sparse_ends_.clear();
   messages_.clear();
   free_ = 0;
 }
 
 void MessageQueues::put(int from, int to, const InFlightMessage& message) {
-  auto& [first, last] = ends_[index(from, to)];
+  auto& [first, last] = ends(from, to);
   std::uint32_t added = free_;
   if (added == 0) {
     messages_.push_back({message, 0});
@@ -54,7 +55,7 @@ void MessageQueues::put(int from, int to, const InFlightMessage& message) {
 }
 
 MessageQueues::InFlightMessage MessageQueues::take(int from, int to) {
-  auto& [first, last] = ends_[index(from, to)];
+  auto& [first, last] = ends(from, to);
   QueuedMessage& letter = messages_[first - 1];
   const std::uint32_t taken = std::exchange(first, letter.next);
   if (first == 0) last = 0;
