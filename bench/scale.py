@@ -2,12 +2,13 @@
 """Question: how does the cost of planning grow with the number of PUs?
 
 Method: for synthetic machines of 64 to 16384 PUs, of up to 16 packages, the command is run once for each step: write the
-model file, show it, plan each operation. Processor time and the largest resident size are those of the process, so that
-reading the file and printing are included, and other work on the machine is not.
+model file, show it, plan each operation that has a tree, explain each operation among all PUs, for 8 bytes. Processor time
+and the largest resident size are those of the process, so that reading the file and printing are included, and other work
+on the machine is not.
 
 Expected: at 4096 PUs a file of at most 5 MB, every plan within 1 s and 200 MiB.
 
-    scale.py SMELT > bench/results/MACHINE/scale.json
+    scale.py SMELT [PUS ...] > bench/results/simulated/planning-by-pus.json
 """
 import json
 import os
@@ -15,7 +16,9 @@ import subprocess
 import sys
 import tempfile
 
-OPERATIONS = ["broadcast", "reduce", "barrier", "allreduce", "two-phase-commit"]
+PLANNED = ["broadcast", "reduce", "barrier", "allreduce", "two-phase-commit"]
+EXPLAINED = ["broadcast", "reduce", "allreduce", "alltoall"]
+OTHERS = ["scatter", "gather", "allgather", "reduce-scatter", "scan", "exscan"]
 SHAPES = {64: (2, 16, 2, 2), 256: (4, 32, 2, 4), 1024: (8, 64, 2, 8), 4096: (16, 128, 2, 16), 16384: (16, 512, 2, 32)}
 
 
@@ -35,8 +38,15 @@ def row(smelt, directory, pus):
     run([smelt, "synth", "--packages", str(packages), "--cores", str(cores), "--smt", str(smt), "--l3", str(l3),
          "-o", file])
     show_s, _ = run([smelt, "show", file])
-    plans = [run([smelt, "plan", "-m", file, "--op", operation]) for operation in OPERATIONS]
-    return [pus, os.path.getsize(file), show_s] + [seconds for seconds, _ in plans] + [max(mib for _, mib in plans)]
+    plans = [run([smelt, "plan", "-m", file, "--op", operation]) for operation in PLANNED]
+
+    def explained(operation):
+        return run([smelt, "explain", operation, "--bytes", "8", "-m", file, "--ranks", str(pus)])
+
+    explains = [explained(operation) for operation in EXPLAINED]
+    others = [explained(operation) for operation in OTHERS]
+    return [pus, os.path.getsize(file), show_s] + [seconds for seconds, _ in plans + explains] + [
+        max(seconds for seconds, _ in others), max(mib for _, mib in plans + explains + others)]
 
 
 def main():
@@ -44,9 +54,10 @@ def main():
     sizes = [int(size) for size in sys.argv[2:]] or sorted(SHAPES)
     with tempfile.TemporaryDirectory() as directory:
         rows = [row(smelt, directory, pus) for pus in sizes]
-    json.dump({"question": "Processor time in seconds of smelt show and smelt plan, file and memory, by number of PUs.",
+    json.dump({"question": "Processor time in seconds of smelt show, plan and explain, file and memory, by number of PUs.",
                "version": subprocess.run([smelt, "--version"], capture_output=True, text=True).stdout.strip(),
-               "columns": ["pus", "file_bytes", "show_s"] + [f"{name}_s" for name in OPERATIONS] + ["resident_mib"],
+               "columns": ["pus", "file_bytes", "show_s", *(f"plan {name}_s" for name in PLANNED),
+                           *(f"explain {name}_s" for name in EXPLAINED), "explain another_s", "resident_mib"],
                "rows": rows}, sys.stdout, indent=2)
     print()
 

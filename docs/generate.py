@@ -34,6 +34,7 @@ GENERATORS = {
     "memory-arrays": results.memory_arrays,
     "table": results.plain,
     "tree-predictions": results.tree_predictions,
+    "operation-predictions": results.operation_predictions,
     "maps": state_results.maps,
     "ycsb": state_results.ycsb,
     "logs": state_results.logs,

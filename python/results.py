@@ -175,6 +175,18 @@ def tree_predictions():
                  [*rows, ["mean error", "", *off]])
 
 
+def operation_predictions(machine):
+    """Of every operation and size that bench/fidelity.py timed: predicted / measured, by team, and the mean error."""
+    teams = load(machine, "fidelity")["teams"]
+    ratios = {(each["operation"], each["bytes"], team["team"]): each["predicted_ns"] / each["measured_ns"]
+              for team in teams for each in team["cells"] if each["counts"]}
+    cells = {(each["operation"], each["bytes"]) for team in teams for each in team["cells"]}
+    names = [team["team"] for team in teams]
+    rows = [[operation, size_text(size), *(ratios.get((operation, size, name)) for name in names)]
+            for operation, size in sorted(cells)]
+    return table(["operation", "size", *names], [*rows, ["mean error", "", *(team["mean_error"] for team in teams)]])
+
+
 def summary_of(cells, behind=1.0):
     """'1.92 (0.94; 3 of 133)': geometric mean, least, how many are below."""
     if not cells:

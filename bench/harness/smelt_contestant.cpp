@@ -239,21 +239,28 @@ Result<Communicator> make_communicator(const WorkerSpec& spec) {
   return Communicator::create(*machine, *group, options);
 }
 
-/// Rank 0's report on the plan in use. Operations along planned trees have the model's prediction for messages of a
-/// cache line.
+/// What the model predicts for what is timed. Between operations of a loop that would overlap there is a barrier.
+std::optional<double> predict(const WorkerSpec& spec, const Communicator& communicator, Operation operation) {
+  const bool strict_or_late = is_strict(spec) || spec.late_rank >= 0;
+  const auto predicted = communicator.predict(operation, spec.bytes);
+  if (strict_or_late || !predicted) return std::nullopt;
+  if (spec.resolved_method() != "loop+barrier") return predicted->predicted_ns;
+  const auto barrier = communicator.predict(Operation::barrier, 0);
+  return barrier ? std::optional(predicted->predicted_ns + barrier->predicted_ns) : std::nullopt;
+}
+
+/// Rank 0's report on the plan in use. Only short messages run along planned trees.
 Introduction introduce(const WorkerSpec& spec, const Communicator& communicator) {
   Introduction introduction;
   const auto operation = parse_operation(spec.operation);
-  if (!operation || !runs_along_trees(spec.operation) || spec.bytes > line_bytes ||
-      names_variant(spec.name, spec.operation)) {
-    return introduction;
+  if (!operation) return introduction;
+  if (const auto ns = predict(spec, communicator, *operation)) {
+    introduction.facts.emplace_back("predicted_ns", fmt::format("{:.2f}", *ns));
   }
-  const Plan& plan = communicator.plan(*operation);
-  // The model knows neither context switches nor the shared counter of the flat barrier.
-  if (!spec.oversubscribed() && !spec.name.ends_with("/flat")) {
-    introduction.facts.emplace_back("predicted_ns", fmt::format("{:.2f}", plan.predicted_ns));
+  const bool planned = runs_along_trees(spec.operation) && spec.bytes <= line_bytes;
+  if (planned && !names_variant(spec.name, spec.operation)) {
+    introduction.facts.emplace_back("plan", communicator.plan(*operation).topology);
   }
-  introduction.facts.emplace_back("plan", plan.topology);
   return introduction;
 }
 
@@ -283,7 +290,7 @@ int serve_process(const WorkerSpec& spec, Control& control, int rank, const std:
   if (!communicator) return fail_worker(communicator.error().message);
   auto place = communicator->attach(rank);
   if (!place) return fail_worker(place.error().message);
-  Introduction introduction = introduce(spec, *communicator);
+  Introduction introduction = rank == 0 ? introduce(spec, *communicator) : Introduction();
   introduction.pids = pids;
   SmeltCollectives ops{*place, is_strict(spec)};
   return serve_collectives(Member{spec, control, rank}, ops, introduction) ? 0 : 1;

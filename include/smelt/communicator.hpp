@@ -25,6 +25,7 @@
 #include "smelt/error.hpp"
 #include "smelt/machine.hpp"
 #include "smelt/plan.hpp"
+#include "smelt/schedule.hpp"
 
 namespace smelt {
 
@@ -222,6 +223,11 @@ class Communicator {
 
   /// The plan in use for an operation (steps, trees, prediction).
   const Plan& plan(Operation operation) const noexcept;
+
+  /// What the model predicts for a call on `bytes` bytes (of the vector, or of each block), and the recipe that such a
+  /// call with loose synchronization runs; a barrier and a two-phase commit follow plan() and have none. Cost: a first
+  /// call of that size, and a simulation. Errors: the model has no costs.
+  Result<RankedRecipe> predict(Operation operation, std::size_t bytes) const;
 
   /// Starts one pinned thread per rank, runs f in each and waits for all. The calling thread is rank 0; its affinity is
   /// restored. A rank whose f has returned has left: ranks that still need it get Status::broken. The next run()

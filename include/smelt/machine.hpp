@@ -164,6 +164,7 @@ struct Machine {
   std::vector<double> send_burst_ns;  ///< [k]: cost of the (k+1)-th of a burst of sends to distinct receivers
   std::vector<double> recv_burst_ns;  ///< [k]: cost of the (k+1)-th of a burst of receives of messages that wait
   std::vector<double> poll_ns;        ///< [k]: one look at each of 2^k channels that hold no message
+  std::vector<double> lines_ns;       ///< [k]: a lone message of 2^k lines, from the first PU to another one
   std::optional<double> switch_ns;    ///< handing a PU from one rank to another that shares it
   std::optional<CopyCosts> copy;      ///< absent until measured: copies are then estimated from the latencies
   std::optional<MemoryCosts> memory;  ///< absent until measured

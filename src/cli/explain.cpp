@@ -248,7 +248,11 @@ Explanation explain(const ExplainFlags& arguments, const Machine& machine) {
                  : size == found.bytes ? found.ranked.front().recipe
                                        : rank_all(machine, found.group, found, size, found.processes).front().recipe;
   if (arguments.late_rank >= 0) choose_for_late_rank(arguments, machine, found);
-  found.predicted_ns = predict(machine, found, found.recipe, found.late_ns, found.late_ns);
+  const auto ranked = std::find_if(found.ranked.begin(), found.ranked.end(),
+                                   [&](const RankedRecipe& each) { return each.recipe == found.recipe; });
+  found.predicted_ns = ranked != found.ranked.end()
+                           ? ranked->predicted_ns
+                           : predict(machine, found, found.recipe, found.late_ns, found.late_ns);
   find_floor(machine, found);
   find_effects(machine, found);
   if (found.late_ns.empty()) find_alternatives(machine, arguments.model.empty(), found);
@@ -257,6 +261,11 @@ Explanation explain(const ExplainFlags& arguments, const Machine& machine) {
 
 /// The best alternative by the model.
 const RankedRecipe* predicted_runner_up(const Machine& machine, const Explanation& found) {
+  if (found.group.size() > most_effect_ranks) {  // planning trees again would take as long as everything else
+    const auto next = std::find_if(found.ranked.begin(), found.ranked.end(),
+                                   [&](const RankedRecipe& each) { return each.recipe != found.recipe; });
+    return next == found.ranked.end() ? nullptr : &*next;
+  }
   const auto own = take(make_request(machine, found.group, found.recipe, 0, found.late_ns));
   for (const auto& each : found.ranked) {
     const auto request = take(make_request(machine, found.group, each.recipe, 0, found.late_ns));

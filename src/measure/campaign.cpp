@@ -16,6 +16,7 @@ namespace {
 constexpr double least_cost_ns = 0.1;
 
 constexpr int burst_channels = 16;
+constexpr int most_lines = 16;                      // of a message that is timed
 constexpr std::size_t send_buffered = 4;            // sends of a burst that a store buffer may hide
 constexpr std::size_t first_samples_per_class = 3;  // a representative and two to check it by
 constexpr double precision_ns = 0.5;                // a cost need not be known better: the clock cannot tell
@@ -127,16 +128,32 @@ class MeasurementCampaign {
         burst([&](double last_s) { return timer_.time_receive_burst(0, burst_pus_, burst_channels, last_s); });
     if (!receives) return receives.error();
     machine_.recv_burst_ns = std::move(*receives);
+    return measure_lines();
+  }
+
+  /// Messages of several lines. Longer ones never take less.
+  Result<void> measure_lines() {
+    auto lengths = repeat([&](double last_s) { return timer_.time_lines(0, burst_pus_.front(), most_lines, last_s); });
+    if (!lengths) return lengths.error();
+    for (std::size_t k = 1; k < lengths->size(); ++k) (*lengths)[k] = std::max((*lengths)[k], (*lengths)[k - 1]);
+    machine_.lines_ns = std::move(*lengths);
     return {};
   }
 
-  /// The cost of each message of a burst, from rounds that take the time at which they must end; none without time.
+  /// The cost of each message of a burst; none without time.
   template <class TimeRound>
   Result<std::vector<double>> burst(TimeRound&& time_round) {
+    auto medians = repeat(time_round);
+    return medians ? burst_costs(*medians) : medians;
+  }
+
+  /// The medians of rounds that take the time at which they must end; none without time.
+  template <class TimeRound>
+  Result<std::vector<double>> repeat(TimeRound&& time_round) {
     const double budget_s = 0.1 * (deadline_s_ - start_s_);
     const double last_s = timer_.now_s() + budget_s;  // for a first round on a busy machine
     const double end_s = timer_.now_s() + std::min(effort_.burst_s, budget_s);
-    std::vector<std::vector<double>> totals(burst_channels);
+    std::vector<std::vector<double>> totals;
     while (timer_.now_s() < end_s) {
       progress_.report("bursts", 0.0);
       const auto round = time_round(last_s);
@@ -144,12 +161,12 @@ class MeasurementCampaign {
         if (round.error().status != Status::timed_out) return round.error();
         break;
       }
+      totals.resize(round->size());
       for (std::size_t k = 0; k < totals.size(); ++k) totals[k].push_back((*round)[k]);
     }
-    if (totals[0].empty()) return std::vector<double>();
     std::vector<double> medians;
     for (auto& one : totals) medians.push_back(quantile_of_sorted(without_outliers(std::move(one)), 0.5));
-    return burst_costs(medians);
+    return medians;
   }
 
   /// Times some rounds of a pair. Returns whether the pair needs no more of them.

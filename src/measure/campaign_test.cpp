@@ -75,6 +75,18 @@ class FakeTimer : public PairTimer {
     return totals;
   }
 
+  /// The second line costs as much as the first, others a tenth.
+  Result<std::vector<double>> time_lines(int a, int b, int lines, double deadline_s) override {
+    EXPECT_NE(a, b);
+    if (now_ + round_s > deadline_s) return Error{Status::timed_out, "late"};
+    now_ += round_s;
+    std::vector<double> costs;
+    for (int length = 1; length <= lines; length *= 2) {
+      costs.push_back(50.0 * (length > 1 ? 2.0 : 1.0) + 5.0 * std::max(0, length - 2) + 0.1 * normal_(random_));
+    }
+    return costs;
+  }
+
   Result<std::vector<double>> time_polls(int, int channels) override {
     std::vector<double> costs;
     for (int count = 1; count <= channels; count *= 2) costs.push_back(2.0 * count);
@@ -190,6 +202,9 @@ TEST(MeasurementCampaign, BurstsGiveGapsOfAllPairs) {
   FakeTimer timer(truth);
   const auto measured = run_campaign(without_costs(truth), timer, {});
   ASSERT_TRUE(measured);
+  ASSERT_EQ(measured->lines_ns.size(), 5u);
+  const double lengths_ns[] = {50.0, 100.0, 110.0, 130.0, 170.0};
+  for (std::size_t k = 0; k < 5; ++k) EXPECT_NEAR(measured->lines_ns[k], lengths_ns[k], 1.0) << k;
   ASSERT_EQ(measured->recv_burst_ns.size(), 16u);
   for (std::size_t k = 0; k < 16; ++k) EXPECT_NEAR(measured->recv_burst_ns[k], k == 0 ? 30.0 : 4.0, 1.0) << k;
   ASSERT_TRUE(measured->send_gap_ns && measured->recv_gap_ns);

@@ -85,6 +85,18 @@ class TimerSide {
     return true;
   }
 
+  /// The same, of several lines.
+  bool lone_messages_of(std::uint32_t lines, int count, bool first, std::vector<double>& samples) {
+    for (int i = 0; i < count; ++i) {
+      if (first && !send_lines(lines)) return false;
+      if (!receive_lines(lines)) return false;
+      const auto took = static_cast<std::int64_t>(ticks() - word_);
+      samples.push_back(static_cast<double>(took) / ticks_per_ns() - clock_ns_);
+      if (!first && !send_lines(lines)) return false;
+    }
+    return true;
+  }
+
   /// Times `run(trips_per_sample)` that many times, per trip.
   template <class Run>
   bool repeat(int count, std::vector<double>& samples, Run&& run) {
@@ -98,10 +110,34 @@ class TimerSide {
 
  private:
   bool send_stamped() noexcept {
-    const auto quiet_until = ticks() + static_cast<std::uint64_t>(quiet_ns * ticks_per_ns());
-    while (ticks() < quiet_until) {}
+    keep_quiet();
     word_ = ticks();
     return send();
+  }
+
+  bool send_lines(std::uint32_t lines) noexcept {
+    keep_quiet();
+    word_ = ticks();
+    std::memcpy(line_, &word_, sizeof word_);
+    out_.expect(lines * channel::line_payload);
+    for (std::uint32_t line = 0; line < lines; ++line) {
+      if (!out_.send(line_, channel::line_payload, waiter_)) return false;
+    }
+    return true;
+  }
+
+  bool receive_lines(std::uint32_t lines) noexcept {
+    if (!in_.recv(line_, channel::line_payload, waiter_, lines)) return false;
+    std::memcpy(&word_, line_, sizeof word_);
+    for (std::uint32_t line = 1; line < lines; ++line) {
+      if (!in_.recv_rest(line_, channel::line_payload, waiter_)) return false;
+    }
+    return true;
+  }
+
+  static void keep_quiet() noexcept {
+    const auto quiet_until = ticks() + static_cast<std::uint64_t>(quiet_ns * ticks_per_ns());
+    while (ticks() < quiet_until) {}
   }
 
   channel::UmpSender out_;
@@ -110,6 +146,7 @@ class TimerSide {
   Waiter waiter_;
   double clock_ns_ = 0.0;
   std::uint64_t word_ = 0;
+  alignas(line_bytes) std::byte line_[line_bytes] = {};
 };
 
 struct Counts {
@@ -172,7 +209,8 @@ Result<std::byte*> ChannelTimer::place_channel(int receiver) {
   }
 }
 
-Result<Round> ChannelTimer::time_pair(int a, int b, double deadline_s) {
+template <class Script>
+Result<void> ChannelTimer::run_on_two(int a, int b, double deadline_s, Script&& script) {
   const SavedAffinity saved;
   if (auto pinned = set_this_thread_affinity({machine_.pus[static_cast<std::size_t>(a)].os_index}); !pinned) {
     return pinned.error();
@@ -182,29 +220,64 @@ Result<Round> ChannelTimer::time_pair(int a, int b, double deadline_s) {
   if (!forward) return forward.error();
   const auto backward = place_channel(a);
   if (!backward) return backward.error();
-
-  const Counts counts = quick_ ? Counts{32, 6} : Counts{96, 16};
   StopFlag stop(deadline_s);
-  Round round;
-  Round other_round;  // what the other thread writes; merged after it has ended
-  for (auto& samples : round.values) samples.reserve(128);
-  for (auto& samples : other_round.values) samples.reserve(128);
   try {
     PinnedThread other(machine_.pus[static_cast<std::size_t>(b)].os_index, stop, [&] {
       TimerSide side(*backward, *forward, stop);
-      return run_script(side, false, counts, other_round);
+      return script(side, false);
     });
     TimerSide side(*forward, *backward, stop);
-    if (!run_script(side, true, counts, round)) stop.set();
+    if (!script(side, true)) stop.set();
     if (auto pinned = other.join(); !pinned) return pinned.error();
   } catch (const std::system_error& error) {
     return make_error(Status::io_error, "cannot start a thread to measure with: {}", error.what());
   }
   if (stop.stopped()) return out_of_time();
+  return {};
+}
+
+Result<Round> ChannelTimer::time_pair(int a, int b, double deadline_s) {
+  const Counts counts = quick_ ? Counts{32, 6} : Counts{96, 16};
+  Round round;
+  Round other_round;  // what the other thread writes; merged after it has ended
+  for (auto& samples : round.values) samples.reserve(128);
+  for (auto& samples : other_round.values) samples.reserve(128);
+  auto timed = run_on_two(a, b, deadline_s, [&](TimerSide& side, bool first) {
+    return run_script(side, first, counts, first ? round : other_round);
+  });
+  if (!timed) return timed.error();
   round[Cost::recv_forward] = std::move(other_round[Cost::recv_forward]);
   round[Cost::send_backward] = std::move(other_round[Cost::send_backward]);
   round[Cost::lone_forward] = std::move(other_round[Cost::lone_forward]);
   return round;
+}
+
+Result<std::vector<double>> ChannelTimer::time_lines(int a, int b, int lines, double deadline_s) {
+  std::vector<std::uint32_t> lengths;
+  for (int length = 1; length <= lines; length *= 2) lengths.push_back(static_cast<std::uint32_t>(length));
+  using Samples = std::vector<std::vector<double>>;
+  Samples there(lengths.size()), back(lengths.size());
+  const int count = quick_ ? 16 : 48;
+  for (auto* samples : {&there, &back}) {
+    for (auto& each : *samples) each.reserve(static_cast<std::size_t>(count));
+  }
+  auto timed = run_on_two(a, b, deadline_s, [&](TimerSide& side, bool first) {
+    if (!side.trips(warm_up_trips, first)) return false;
+    side.read_clock_overhead();
+    Samples& samples = first ? back : there;
+    for (std::size_t k = 0; k < lengths.size(); ++k) {
+      if (!side.lone_messages_of(lengths[k], count, first, samples[k])) return false;
+    }
+    return true;
+  });
+  if (!timed) return timed.error();
+  std::vector<double> costs;
+  for (std::size_t k = 0; k < lengths.size(); ++k) {
+    const double sum = quantile_of_sorted(without_outliers(std::move(there[k])), 0.5) +
+                       quantile_of_sorted(without_outliers(std::move(back[k])), 0.5);
+    costs.push_back(std::max(0.0, sum / 2.0));
+  }
+  return costs;
 }
 
 }  // namespace smelt::measure

@@ -46,12 +46,16 @@ class ChannelTimer : public PairTimer {
                                          double deadline_s) override;
   Result<std::vector<double>> time_receive_burst(int receiver, std::span<const int> senders, int channels,
                                                  double deadline_s) override;
+  Result<std::vector<double>> time_lines(int a, int b, int lines, double deadline_s) override;
   Result<std::vector<double>> time_polls(int receiver, int channels) override;
   Result<double> time_switch(int pu, double deadline_s) override;
 
  private:
   /// Zeroed memory for a channel to a receiver on that PU, at a random place. Taken back by release_all().
   Result<std::byte*> place_channel(int receiver);
+  /// Runs script(side, first) on both PUs, over two new channels.
+  template <class Script>
+  Result<void> run_on_two(int a, int b, double deadline_s, Script&& script);
   void release_all() noexcept { placed_.clear(); }
 
   const Machine& machine_;

@@ -71,6 +71,10 @@ class PairTimer {
   virtual Result<std::vector<double>> time_receive_burst(int receiver, std::span<const int> senders, int channels,
                                                          double deadline_s) = 0;
 
+  /// Times lone messages of 1, 2, 4, ... `lines` lines, sent and received as collectives do, in nanoseconds: from
+  /// before the send to after the receive of the last line, the mean of both directions. Errors as time_pair.
+  virtual Result<std::vector<double>> time_lines(int a, int b, int lines, double deadline_s) = 0;
+
   /// Times one look at each of 1, 2, 4, ... `channels` channels without messages, in nanoseconds. Cost: a millisecond.
   virtual Result<std::vector<double>> time_polls(int receiver, int channels) = 0;
 

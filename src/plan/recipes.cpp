@@ -9,6 +9,7 @@
 #include "plan/algorithms/registry.hpp"
 #include "plan/candidates.hpp"
 #include "plan/schedule/schedule_internal.hpp"
+#include "plan/simulator/simulate_rounds.hpp"
 #include "plan/simulator/simulate_schedule.hpp"
 #include "plan/trees/builders.hpp"
 #include "plan/trees/tree.hpp"
@@ -182,34 +183,54 @@ Tree plan::tree_for_late_ranks(const Machine& machine, const Group& group, Opera
   return *best;
 }
 
+Result<Tree> plan::planned_tree(const Machine& machine, const Group& group, Operation operation, double search_ms,
+                                std::span<const double> start_ns) {
+  PlanOptions options;
+  options.search_ms = search_ms;
+  auto plan = make_plan(machine, group, operation, options);
+  if (!plan) return plan.error();
+  const Tree& tree = operation == Operation::broadcast ? *plan->broadcast_tree : *plan->reduce_tree;
+  if (start_ns.empty()) return tree;
+  return tree_for_late_ranks(machine, group, operation, tree, {start_ns.begin(), start_ns.end()});
+}
+
 Result<plan::PlannedTrees> plan::planned_trees(const Machine& machine, const Group& group, double search_ms,
                                                std::span<const double> start_ns) {
   PlannedTrees trees;
-  PlanOptions options;
-  options.search_ms = search_ms;
-  auto down = make_plan(machine, group, Operation::broadcast, options);
-  if (!down) return down.error();
-  auto up = make_plan(machine, group, Operation::reduce, options);
-  if (!up) return up.error();
-  trees.broadcast = std::move(down->broadcast_tree);
-  trees.reduce = std::move(up->reduce_tree);
-  if (start_ns.empty()) return trees;
-  const std::vector<double> late_ns(start_ns.begin(), start_ns.end());
-  trees.broadcast = tree_for_late_ranks(machine, group, Operation::broadcast, *trees.broadcast, late_ns);
-  trees.reduce = tree_for_late_ranks(machine, group, Operation::reduce, *trees.reduce, late_ns);
+  for (const Operation operation : {Operation::broadcast, Operation::reduce}) {
+    auto tree = planned_tree(machine, group, operation, search_ms, start_ns);
+    if (!tree) return tree.error();
+    (operation == Operation::broadcast ? trees.broadcast : trees.reduce) = std::move(*tree);
+  }
   return trees;
 }
 
+namespace {
+
+/// The tree that recipes of that operation need, if any of them needs one.
+Result<plan::PlannedTrees> needed_trees(const Machine& machine, const Group& group, Operation operation,
+                                        std::span<const Recipe> recipes, std::span<const double> start_ns) {
+  plan::PlannedTrees trees;
+  const bool needed = std::any_of(recipes.begin(), recipes.end(), [](const Recipe& recipe) {
+    return recipe.tree.empty() && algorithm_of(recipe).info.uses_tree;
+  });
+  if (!needed) return trees;
+  const bool down = operation == Operation::broadcast;
+  auto tree = plan::planned_tree(machine, group, down ? Operation::broadcast : Operation::reduce, 0.0, start_ns);
+  if (!tree) return tree.error();
+  (down ? trees.broadcast : trees.reduce) = std::move(*tree);
+  return trees;
+}
+
+}  // namespace
+
 Result<ScheduleRequest> make_request(const Machine& machine, const Group& group, const Recipe& recipe, int root,
                                      std::span<const double> start_ns) {
-  plan::PlannedTrees trees;
-  if (const auto* algorithm = plan::find_algorithm(recipe.algorithm);
-      algorithm != nullptr && algorithm->info.uses_tree && recipe.tree.empty()) {
-    auto planned = plan::planned_trees(machine, group, 0.0, start_ns);
-    if (!planned) return planned.error();
-    trees = std::move(*planned);
-  }
-  return plan::make_request(machine, group, recipe, root, trees);
+  const auto* algorithm = plan::find_algorithm(recipe.algorithm);
+  if (algorithm == nullptr) return make_error(Status::invalid_argument, "unknown algorithm '{}'", recipe.algorithm);
+  const auto trees = needed_trees(machine, group, algorithm->info.operation, {&recipe, 1}, start_ns);
+  if (!trees) return trees.error();
+  return plan::make_request(machine, group, recipe, root, *trees);
 }
 
 Schedule make_schedule(const ScheduleRequest& request, int rank) { return plan::make_schedule_in({}, request, rank); }
@@ -250,10 +271,10 @@ std::vector<Recipe> candidate_recipes(Operation operation, int ranks, std::size_
 Result<std::vector<RankedRecipe>> rank_recipes(const Machine& machine, const Group& group, Operation operation,
                                                std::size_t bytes, std::span<const Access> access, const Reach& reach,
                                                int root, std::span<const double> start_ns) {
-  auto trees = plan::planned_trees(machine, group, 0.0, start_ns);
+  const auto recipes = candidate_recipes(operation, group.size(), bytes, access);
+  const auto trees = needed_trees(machine, group, operation, recipes, start_ns);
   if (!trees) return trees.error();
-  return plan::rank_recipes(machine, group, *trees, candidate_recipes(operation, group.size(), bytes, access), bytes,
-                            reach, root, start_ns);
+  return plan::rank_recipes(machine, group, *trees, recipes, bytes, reach, root, start_ns);
 }
 
 namespace plan {
@@ -309,7 +330,6 @@ class RequestBuilder {
 };
 
 // Simulating a schedule takes time and memory by its moves: in large groups only recipes with few of them are compared.
-constexpr int large_group = 512;
 constexpr std::size_t most_moves = 300'000;
 
 /// How many moves all ranks make, by those of a few.
@@ -339,10 +359,10 @@ Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, con
   ScheduleSimulator simulator(machine, group, reach);
   // The simpler recipes of a large group; at least the simplest.
   std::vector<std::size_t> moves(recipes.size(), 0);
-  for (std::size_t i = 0; i < recipes.size() && group.size() > large_group; ++i) {
+  for (std::size_t i = 0; i < recipes.size() && group.size() > most_kept_ranks; ++i) {
     auto request = request_for(recipes[i]);
     if (!request) return request.error();
-    moves[i] = moves_of(**request);
+    if (!has_rounds(machine, group, **request)) moves[i] = moves_of(**request);
   }
   const std::size_t limit = std::max(most_moves, moves.empty() ? 0 : *std::min_element(moves.begin(), moves.end()));
   for (const auto& recipe : recipes) {

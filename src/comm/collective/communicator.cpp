@@ -211,6 +211,10 @@ const Plan& Communicator::plan(Operation operation) const noexcept {
   return state_->plans[static_cast<std::size_t>(operation)];
 }
 
+Result<RankedRecipe> Communicator::predict(Operation operation, std::size_t bytes) const {
+  return state_->predict(operation, bytes);
+}
+
 Result<Rank> Communicator::attach(int rank) {
   if (rank < 0 || rank >= size()) {
     return make_error(Status::invalid_argument, "attach: rank {} is not in 0..{}", rank, size() - 1);

@@ -11,11 +11,14 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/settings.hpp"
+#include "channel/line.hpp"
 #include "comm/collective/endpoint.hpp"
 #include "comm/collective/profile_lookup.hpp"
 #include "machine/topology/memory.hpp"
 #include "plan/candidates.hpp"
 #include "plan/schedule/schedule_internal.hpp"
+#include "plan/simulator/counted_barrier.hpp"
+#include "plan/simulator/simulate_schedule.hpp"
 #include "smelt/settings.hpp"
 
 namespace smelt::comm {
@@ -196,6 +199,35 @@ void CommunicatorState::complete_plans() {
   flat_barrier_used =
       group.size() > 1 && (wanted == "flat" || (wanted.empty() && options.topology == "best" && crowded));
   ordered_tree = rank_order_tree(group.size());
+}
+
+/// The parts of an operation that consists of others, as Endpoint runs them.
+Result<RankedRecipe> CommunicatorState::predict(Operation operation, std::size_t bytes) const {
+  if (auto checked = plan::check_simulation(machine, group, {}); !checked) return checked.error();
+  if (operation == Operation::barrier && flat_barrier_used) {
+    return RankedRecipe{{}, plan::counted_barrier_ns(machine, group)};
+  }
+  if (operation == Operation::two_phase_commit && (commits_in_parts || bytes > channel::line_payload)) {
+    const auto proposal = predict(Operation::broadcast, bytes);
+    const auto votes = predict(Operation::allreduce, 1);
+    if (!proposal) return proposal;
+    if (!votes) return votes;
+    return RankedRecipe{{}, proposal->predicted_ns + votes->predicted_ns};
+  }
+  if (operation == Operation::barrier || operation == Operation::two_phase_commit) {
+    return RankedRecipe{{}, plans[static_cast<std::size_t>(operation)].predicted_ns};
+  }
+  Collective call;
+  call.operation = operation;
+  call.count = bytes;
+  call.element_bytes = 1;
+  const SelectedRecipe* const choice = selector->choose(call);
+  if (choice == nullptr) return make_error(Status::out_of_memory, "predict: out of memory");
+  auto request = plan::make_request(machine, group, choice->recipe, 0, selector->trees());
+  if (!request) return request.error();
+  auto times = simulate(machine, group, *request, bytes, 1, selector->config().reach, options.late_ns);
+  if (!times) return times.error();
+  return RankedRecipe{choice->recipe, times->total_ns};
 }
 
 void place_memory(const Machine& machine, const Group& group, const SharedLayout& layout, Placement bind) {

@@ -80,6 +80,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   /// to be detected.
   void fail_without_access(int rank, int own, const std::string& message) noexcept;
   std::string failure() const;
+  /// As Communicator::predict().
+  Result<RankedRecipe> predict(Operation operation, std::size_t bytes) const;
   /// The process of a rank; 0: this one.
   pid_t foreign_process(int rank) const noexcept;
   /// A message that names the missing ranks: those that have entered the fewest collectives.

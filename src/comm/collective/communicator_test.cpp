@@ -438,6 +438,29 @@ TEST(Communicator, SubgroupsNestAndOverlap) {
   EXPECT_TRUE(done);
 }
 
+TEST(Communicator, PredictsWhatItRuns) {
+  const auto comm = make_communicator(6);
+  EXPECT_DOUBLE_EQ(comm.predict(Operation::barrier, 0)->predicted_ns, comm.plan(Operation::barrier).predicted_ns);
+  for (const std::size_t bytes : {8, 4096, 1 << 20}) {
+    const auto predicted = comm.predict(Operation::allreduce, bytes);
+    ASSERT_TRUE(predicted);
+    const auto request = make_request(comm.machine(), comm.group(), predicted->recipe);
+    ASSERT_TRUE(request);
+    EXPECT_GT(predicted->predicted_ns, 0.0);
+    const auto proposed = comm.predict(Operation::two_phase_commit, bytes);
+    ASSERT_TRUE(proposed);
+    EXPECT_GT(proposed->predicted_ns, comm.predict(Operation::broadcast, bytes)->predicted_ns);
+  }
+  CommunicatorOptions options;
+  options.algorithm = "broadcast_tree+channels+tree=chain";
+  const auto fixed = make_communicator(6, options);
+  const auto chain = fixed.predict(Operation::broadcast, 8);
+  ASSERT_TRUE(chain);
+  EXPECT_EQ(to_string(chain->recipe), options.algorithm);
+  const auto request = make_request(fixed.machine(), fixed.group(), chain->recipe);
+  EXPECT_DOUBLE_EQ(chain->predicted_ns, simulate(fixed.machine(), fixed.group(), *request, 8)->total_ns);
+}
+
 TEST(Communicator, SubsetIsIndependent) {
   auto comm = make_communicator(6);
   const std::vector<int> chosen = {5, 1, 3};

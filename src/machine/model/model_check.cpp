@@ -219,8 +219,10 @@ const std::vector<CostField>& cost_fields() {
 }
 
 const std::vector<CostListField>& cost_list_fields() {
-  static const std::vector<CostListField> fields = {
-      {"send_burst", &Machine::send_burst_ns}, {"recv_burst", &Machine::recv_burst_ns}, {"poll", &Machine::poll_ns}};
+  static const std::vector<CostListField> fields = {{"send_burst", &Machine::send_burst_ns},
+                                                    {"recv_burst", &Machine::recv_burst_ns},
+                                                    {"poll", &Machine::poll_ns},
+                                                    {"lines", &Machine::lines_ns}};
   return fields;
 }
 

@@ -42,6 +42,7 @@ Machine full_machine() {
   machine.call_ns = 10.1;
   machine.switch_ns = 2250.5;
   machine.recv_burst_ns = {100.0, 7.5};
+  machine.lines_ns = {75.0, 140.0, 150.5};
   machine.poll_ns = {1.5, 1e-7, 0.0};
   machine.send_burst_ns = {20.0, 0.1, 1e-7, 123456789.123};
   machine.page_sizes_bytes = {4096, 2097152, 1ull << 40};
@@ -133,7 +134,7 @@ TEST(ModelFile, HandWrittenMinimum) {
   EXPECT_FALSE(machine->rtt_ns);
   EXPECT_FALSE(machine->call_ns);
   EXPECT_FALSE(machine->switch_ns || machine->send_gap_ns || machine->recv_gap_ns);
-  EXPECT_TRUE(machine->recv_burst_ns.empty() && machine->poll_ns.empty());
+  EXPECT_TRUE(machine->lines_ns.empty() && machine->recv_burst_ns.empty() && machine->poll_ns.empty());
 }
 
 TEST(ModelFile, KeysInAnyOrderAndUnknownOnes) {

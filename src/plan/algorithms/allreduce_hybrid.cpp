@@ -42,15 +42,7 @@ void build_allreduce_hybrid(Builder& b) {
   if (b.ranks == 1) return b.copy(in(), out());
   const auto& domains = b.request.domains;
   const int domain = domains[static_cast<std::size_t>(b.rank)];
-  std::vector<int> members, leaders, seen;
-  for (int rank = 0; rank < b.ranks; ++rank) {
-    const int theirs = domains[static_cast<std::size_t>(rank)];
-    if (theirs == domain) members.push_back(rank);
-    if (std::find(seen.begin(), seen.end(), theirs) != seen.end()) continue;
-    seen.push_back(theirs);
-    leaders.push_back(rank);
-  }
-  const int leader = members.front();
+  const int leader = static_cast<int>(std::find(domains.begin(), domains.end(), domain) - domains.begin());
   if (b.rank != leader) {
     b.use_stage(1, ticks, {leader});
     b.copy(in(), stage());
@@ -59,7 +51,14 @@ void build_allreduce_hybrid(Builder& b) {
     b.get(leader, stage(), out());
     return;
   }
-  const std::vector<int> others(members.begin() + 1, members.end());
+  std::vector<int> others, leaders;
+  std::vector<bool> seen(static_cast<std::size_t>(*std::max_element(domains.begin(), domains.end())) + 1, false);
+  for (int rank = 0; rank < b.ranks; ++rank) {
+    const auto theirs = static_cast<std::size_t>(domains[static_cast<std::size_t>(rank)]);
+    if (static_cast<int>(theirs) == domain && rank != leader) others.push_back(rank);
+    if (!seen[theirs]) leaders.push_back(rank);
+    seen[theirs] = true;
+  }
   b.use_stage(1, ticks, others);
   b.schedule.work_blocks = 1;
   Area value = in();

@@ -1,6 +1,8 @@
 #include "plan/schedule/expanded_recipe.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 
 #include "plan/schedule/schedule_internal.hpp"
 
@@ -38,27 +40,60 @@ std::size_t longest_message(const Schedule& schedule, Operation operation, std::
   return longest;
 }
 
+/// What an expansion holds besides the schedules.
+struct Expansion {
+  /// From the schedule of rank 0.
+  Expansion(const ScheduleRequest& request, const Schedule& first, std::size_t bytes, const Reach& reach)
+      : operation(operation_of(request.recipe)),
+        most(request.recipe.access != Access::direct ? SIZE_MAX
+             : reach.processes                       ? most_process_bytes
+                                                     : most_thread_bytes) {
+    const Chunking cutting(first, operation, request.recipe.chunk_bytes, reach.slot_bytes, bytes, 1);
+    chunk_bytes = cutting.chunk();
+    chunks = cutting.chunks();
+  }
+  /// For every rank.
+  void add(const Schedule& schedule) {
+    in_place = in_place || (most != SIZE_MAX && longest_message(schedule, operation, chunk_bytes) > most);
+  }
+  bool operator==(const Expansion& other) const {
+    return chunk_bytes == other.chunk_bytes && chunks == other.chunks && in_place == other.in_place;
+  }
+
+  Operation operation;
+  std::size_t most;  ///< a longer message is read in place; SIZE_MAX: none is
+  std::size_t chunk_bytes = 0, chunks = 1;
+  bool in_place = false;
+};
+
 }  // namespace
 
 ExpandedRecipe expand_recipe(const ScheduleRequest& request, std::size_t bytes, const Reach& reach) {
   ExpandedRecipe expanded;
-  const auto operation = operation_of(request.recipe);
   for (int rank = 0; rank < request.ranks; ++rank) expanded.schedules.push_back(make_schedule(request, rank));
-  const Chunking cutting(expanded.schedules.front(), operation, request.recipe.chunk_bytes, reach.slot_bytes, bytes, 1);
-  expanded.chunk_bytes = cutting.chunk();
-  expanded.chunks = cutting.chunks();
-  if (request.recipe.access != Access::direct) return expanded;
-  const auto most = reach.processes ? most_process_bytes : most_thread_bytes;
-  expanded.in_place = std::any_of(expanded.schedules.begin(), expanded.schedules.end(), [&](const Schedule& each) {
-    return longest_message(each, operation, expanded.chunk_bytes) > most;
-  });
+  Expansion whole(request, expanded.schedules.front(), bytes, reach);
+  for (const Schedule& each : expanded.schedules) whole.add(each);
+  expanded.chunk_bytes = whole.chunk_bytes;
+  expanded.chunks = whole.chunks;
+  expanded.in_place = whole.in_place;
   return expanded;
 }
 
 }  // namespace plan
 
+/// Rank by rank: most recipes differ at the first one, and large groups have millions of moves.
 bool same_schedule(const ScheduleRequest& a, const ScheduleRequest& b, std::size_t bytes, const Reach& reach) {
-  return a.recipe == b.recipe || plan::expand_recipe(a, bytes, reach) == plan::expand_recipe(b, bytes, reach);
+  if (a.recipe == b.recipe) return true;
+  if (a.ranks != b.ranks) return false;
+  std::optional<plan::Expansion> whole_a, whole_b;
+  for (int rank = 0; rank < a.ranks; ++rank) {
+    const Schedule of_a = make_schedule(a, rank), of_b = make_schedule(b, rank);
+    if (of_a != of_b) return false;
+    if (!whole_a) whole_a.emplace(a, of_a, bytes, reach), whole_b.emplace(b, of_b, bytes, reach);
+    whole_a->add(of_a);
+    whole_b->add(of_b);
+  }
+  return !whole_a || *whole_a == *whole_b;
 }
 
 }  // namespace smelt

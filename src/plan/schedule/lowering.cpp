@@ -271,7 +271,7 @@ double Lowering::stream_ns(int from, int to, double bytes) const {
   // the sender stops at a full ring until the receiver has run: for a whole message once per full ring, for a chunk by
   // its share of a ring.
   const double fills = cut_ ? (lines + 1.0) / ring_lines : std::floor(lines / ring_lines);
-  return lines * line_share * costs_.message(from, to) + (crowded_ ? fills * switch_ns() : 0.0);
+  return costs_.more_lines(lines + 1.0) * costs_.message(from, to) + (crowded_ ? fills * switch_ns() : 0.0);
 }
 
 /// A copy within the rank's memory.

@@ -21,8 +21,6 @@
 namespace smelt::plan {
 
 constexpr double payload_bytes = 56.0;  ///< of a line of a channel
-/// Cost of a line in a stream, as a fraction of a lone message (docs/reference/model.md).
-constexpr double line_share = 0.2;
 
 /// Cost of a context switch to a rank that shares its PU, where it was not measured.
 constexpr double assumed_switch_ns = 1000.0;

@@ -26,7 +26,11 @@ struct PlannedTrees {
   std::map<std::string, Tree> named{};  ///< trees of one operation that were built already, by topology
 };
 
-/// `start_ns`, if not empty, is when each rank enters.
+/// The best tree of broadcasts or of reductions. `start_ns`, if not empty, is when each rank enters.
+Result<Tree> planned_tree(const Machine& machine, const Group& group, Operation operation, double search_ms,
+                          std::span<const double> start_ns = {});
+
+/// Both.
 Result<PlannedTrees> planned_trees(const Machine& machine, const Group& group, double search_ms,
                                    std::span<const double> start_ns = {});
 

@@ -126,7 +126,8 @@ class CopyPaths {
 
 /// Cost of a message without propagation, for the rank for which it is cheapest.
 double line_ns(const RankCosts& costs, int from, int to) {
-  const double line = std::min({costs.recv(from, to), costs.recv_gap(from, to), line_share * costs.message(from, to)});
+  const double line =
+      std::min({costs.recv(from, to), costs.recv_gap(from, to), costs.least_line() * costs.message(from, to)});
   return costs.has_exchange() ? std::min(line, costs.exchange(from, to)) : line;
 }
 

@@ -132,7 +132,15 @@ class ReferenceTimes {
   }
 
   double stream(int from, int to, double bytes) const {
-    return bytes <= 56 ? 0.0 : (std::ceil(bytes / 56) - 1) * 0.2 * message_ns(from, to);
+    const double lines = std::max(1.0, std::ceil(bytes / 56));
+    const auto& known = machine_.lines_ns;
+    if (known.empty()) return (lines - 1) * 0.2 * message_ns(from, to);
+    double longer = 0.0;  // line by line
+    for (double line = 2; line <= lines; ++line) {
+      const auto k = std::min(known.size() - 1, static_cast<std::size_t>(std::ceil(std::log2(line))));
+      longer += (known[k] - known[k - 1]) / std::exp2(static_cast<double>(k - 1));
+    }
+    return longer / known[0] * message_ns(from, to);
   }
   bool lends(double bytes) const { return direct() && bytes > 2048; }
 
@@ -379,7 +387,9 @@ std::vector<Machine> two_machines() {
       (*measured.exchange_ns)(i, j) = i == j ? 0.0 : measured.send_ns(i, j) + measured.send_ns(j, i) + 20.0;
     }
   }
-  return {estimated, measured, test::with_gaps(measured, 5)};
+  Machine with_lengths = test::with_gaps(measured, 5);
+  with_lengths.lines_ns = {80.0, 150.0, 155.0, 190.0};
+  return {estimated, measured, with_lengths};
 }
 
 void expect_as_reference(const Machine& machine, int ranks, const Recipe& recipe, std::size_t bytes,

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "plan/simulator/simulate_rounds.hpp"
 
 namespace smelt {
 namespace plan {
@@ -34,13 +35,14 @@ constexpr double rounding = 1.0 + 1e-9;
 
 void MessageQueues::clear(std::size_t ranks) {
   ranks_ = ranks;
-  ends_.assign(ranks * ranks, {});
+  ends_.assign(is_dense() ? ranks * ranks : 0, {});
+  sparse_ends_.clear();
   messages_.clear();
   free_ = 0;
 }
 
 void MessageQueues::put(int from, int to, const InFlightMessage& message) {
-  auto& [first, last] = ends_[index(from, to)];
+  auto& [first, last] = ends(from, to);
   std::uint32_t added = free_;
   if (added == 0) {
     messages_.push_back({message, 0});
@@ -53,7 +55,7 @@ void MessageQueues::put(int from, int to, const InFlightMessage& message) {
 }
 
 MessageQueues::InFlightMessage MessageQueues::take(int from, int to) {
-  auto& [first, last] = ends_[index(from, to)];
+  auto& [first, last] = ends(from, to);
   QueuedMessage& letter = messages_[first - 1];
   const std::uint32_t taken = std::exchange(first, letter.next);
   if (first == 0) last = 0;
@@ -62,7 +64,10 @@ MessageQueues::InFlightMessage MessageQueues::take(int from, int to) {
 }
 
 ScheduleSimulator::ScheduleSimulator(const Machine& machine, const Group& group, const Reach& reach)
-    : lowering_(machine, group, reach),
+    : machine_(machine),
+      group_(group),
+      reach_(reach),
+      lowering_(machine, group, reach),
       slots_(static_cast<std::size_t>(reach.slots)),
       ranks_(static_cast<std::size_t>(group.size())),
       pu_free_(machine.size(), 0.0),
@@ -125,6 +130,10 @@ void ScheduleSimulator::restart(std::size_t chunks) {
 Result<std::optional<ScheduleTimes>> ScheduleSimulator::run(const ScheduleRequest& request, std::size_t bytes,
                                                             std::size_t element_bytes, std::span<const double> start_ns,
                                                             double most_ns) {
+  if (lowering_.ranks() > most_kept_ranks && has_rounds(machine_, group_, request)) {
+    auto times = simulate_rounds(machine_, group_, request, bytes, element_bytes, reach_, start_ns);
+    return times.total_ns > most_ns * rounding ? std::nullopt : std::optional(std::move(times));
+  }
   most_ns_ = most_ns;
   if (!prepare(request, bytes, element_bytes, start_ns)) return std::optional<ScheduleTimes>();
   if (auto done = work(std::min(most_chunks, all_chunks_ - tail_chunks_)); !done) return done.error();

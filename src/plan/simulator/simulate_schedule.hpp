@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -27,7 +28,12 @@ class MessageQueues {
   void put(int from, int to, const InFlightMessage& message);
   /// The next message to be received; nullptr if there is none.
   const InFlightMessage* next(int from, int to) const {
-    const std::uint32_t first = ends_[index(from, to)].first;
+    std::uint32_t first = 0;
+    if (is_dense()) {
+      first = ends_[index(from, to)].first;
+    } else if (const auto known = sparse_ends_.find(index(from, to)); known != sparse_ends_.end()) {
+      first = known->second.first;
+    }
     return first == 0 ? nullptr : &messages_[first - 1].message;
   }
   /// Requirement: there is a message.
@@ -44,11 +50,19 @@ class MessageQueues {
   std::size_t index(int from, int to) const {
     return static_cast<std::size_t>(from) * ranks_ + static_cast<std::size_t>(to);
   }
+  bool is_dense() const { return ranks_ <= most_dense_ranks; }
+  QueueEnds& ends(int from, int to) { return is_dense() ? ends_[index(from, to)] : sparse_ends_[index(from, to)]; }
+
+  static constexpr std::size_t most_dense_ranks = 1024;
   std::size_t ranks_ = 0;
-  std::vector<QueueEnds> ends_;
+  std::vector<QueueEnds> ends_;                               ///< of every pair, in groups of up to most_dense_ranks
+  std::unordered_map<std::size_t, QueueEnds> sparse_ends_{};  ///< of the pairs that have messages, in larger ones
   std::vector<QueuedMessage> messages_;
   std::uint32_t free_ = 0;  ///< first of the free list
 };
+
+/// Of an alltoall among more ranks not all moves are kept (simulate_rounds.hpp).
+constexpr int most_kept_ranks = 512;
 
 class ScheduleSimulator {
  public:
@@ -109,6 +123,9 @@ class ScheduleSimulator {
   bool lets_others_run(Rank& rank, double ready_ns) const;
   bool sleep_until_ready();
 
+  const Machine& machine_;
+  const Group& group_;
+  const Reach reach_;
   Lowering lowering_;
   std::size_t slots_;
   std::vector<Rank> ranks_;

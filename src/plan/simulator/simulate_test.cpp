@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/plan_test_util.hpp"
+#include "plan/simulator/counted_barrier.hpp"
 
 namespace smelt {
 namespace {
@@ -19,6 +20,20 @@ Plan named(const Machine& machine, Operation operation, const std::string& topol
   auto plan = make_plan(machine, whole_machine(machine), operation, options);
   EXPECT_TRUE(plan) << plan.error().message;
   return std::move(*plan);
+}
+
+// Each rank of the fullest PU takes a turn; the counter's line goes around.
+TEST(CountedBarrier, TakesASwitchForEachRankOfAPu) {
+  Machine machine = test::uniform_machine(3, 2.0, 5.0);
+  machine.switch_ns = 1000.0;
+  const auto ns = [&](std::vector<int> pus) { return plan::counted_barrier_ns(machine, Group{std::move(pus)}); };
+  EXPECT_DOUBLE_EQ(ns({1}), 0.0);
+  EXPECT_DOUBLE_EQ(ns({0, 1}), 2 * 7.0);
+  EXPECT_DOUBLE_EQ(ns({0, 1, 0, 1}), 2 * 1000.0 + 2 * 7.0);
+  EXPECT_DOUBLE_EQ(ns({0, 1, 0, 2, 0}), 3 * 1000.0 + 3 * 7.0);
+  EXPECT_DOUBLE_EQ(ns({2, 2, 2}), 3 * 1000.0);
+  machine.switch_ns.reset();
+  EXPECT_GT(ns({0, 0}), 0.0);
 }
 
 TEST(Simulate, BroadcastByHand) {

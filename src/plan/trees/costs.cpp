@@ -90,6 +90,30 @@ RankCosts::RankCosts(const Machine& machine, const Group& group, CostTerms terms
   }
 }
 
+/// Linear between the measured lengths, which double, and on with the rate of the longest two.
+double RankCosts::more_lines(double lines) const noexcept {
+  const auto& known = machine_->lines_ns;
+  if (lines <= 1.0) return 0.0;
+  if (known.size() < 2 || known[0] <= 0.0) return assumed_line_share * (lines - 1.0);
+  std::size_t k = 1;
+  double length = 1.0;  // of known[k - 1]
+  for (; k + 1 < known.size() && lines > 2.0 * length; ++k) length *= 2.0;
+  const double rate = (known[k] - known[k - 1]) / length;
+  return (known[k - 1] + (lines - length) * rate) / known[0] - 1.0;
+}
+
+double RankCosts::least_line() const noexcept {
+  const auto& known = machine_->lines_ns;
+  if (known.size() < 2 || known[0] <= 0.0) return assumed_line_share;
+  double length = 1.0, least = known[0];
+  for (std::size_t k = 1; k < known.size(); ++k) {
+    if (k + 1 == known.size()) least = std::min(least, (known[k] - known[k - 1]) / length);
+    length *= 2.0;
+    least = std::min(least, known[k] / length);
+  }
+  return least / known[0];
+}
+
 CostTable::CostTable(const DirectedCosts& costs) : costs_(costs), size_(costs.size()) {
   if (uses_classes()) {
     find_classes();

@@ -28,6 +28,10 @@ enum class Direction { broadcast, reduce };
 /// The terms of the model that count. `published`: send_ns and recv_ns alone, by which published rules build trees.
 enum class CostTerms { all, published };
 
+/// A line after the first of a message, relative to a message of one line, where no lengths were measured
+/// (docs/reference/model.md).
+constexpr double assumed_line_share = 0.2;
+
 /// Costs between ranks of a group. Ranks that share a PU pay what the cheapest pair of the
 /// group's PUs pays (see docs/reference/model.md): the model knows no cost for them.
 class RankCosts {
@@ -52,6 +56,10 @@ class RankCosts {
   double recv_gap(int from, int to) const {
     return recv_gaps_ ? std::min(cell(*recv_gaps_, from, to, shared_recv_), message(from, to)) : recv(from, to);
   }
+  /// What a message of so many lines takes longer than one of one line, as a multiple of that. Never falls.
+  double more_lines(double lines) const noexcept;
+  /// No line of any message costs less than this multiple of a message of one line.
+  double least_line() const noexcept;
   bool has_gaps(Direction direction) const noexcept {
     return (direction == Direction::broadcast ? send_gaps_ : recv_gaps_) != nullptr;
   }

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Question: does the model predict every operation on this machine, of 8 bytes to 1 MiB?
+
+Method: the machine is measured, and at once the operations are timed by `smelt bench`, which says what the model predicts
+for the recipe that it runs. On a virtual machine a line takes several times as long after one start of a program as after
+the next, and other programs take PUs away. So a line is timed with each operation, and a cell is taken again, twice at
+most, if its line differs from that of the model by more than a fifth or its samples spread by more than their median.
+What then still does so is marked, and does not count. A run is of one team; its cells replace those of that team in FILE.
+
+Expected: a mean error of at most 0.15 for each team.
+
+    fidelity.py SMELT FILE RANKS threads|processes [OPERATION ...]
+"""
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+OPERATIONS = ["barrier", "broadcast", "reduce", "allreduce", "scatter", "gather", "allgather", "alltoall", "reduce-scatter",
+              "scan", "exscan", "two-phase-commit"]
+SIZES = ["8", "64", "512", "4K", "32K", "256K", "1M"]
+TURN_S = 0.2
+MOST_LINE = 1.2
+MOST_SPREAD = 1.0
+TRIES = 3
+
+
+class Team:
+    def __init__(self, smelt, ranks, kind):
+        self.smelt, self.ranks, self.kind = smelt, int(ranks), kind
+        self.place = tempfile.TemporaryDirectory()
+        self.environment = {**os.environ, "SMELT_CACHE_DIR": self.place.name}
+        self.line_ns = None  # one way of a line, when the model was measured
+
+    def run(self, *arguments):
+        done = subprocess.run([self.smelt, *arguments], env=self.environment, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"smelt {' '.join(arguments)}: {done.stderr}")
+        return done.stdout
+
+    def time_once(self, operation, size):
+        command = ["bench", operation, "--threads", str(self.ranks), "--bytes", size, "--only", "smelt", "--time",
+                   f"{TURN_S}s", "--starts", "1", "--json", *(["--processes"] if self.kind == "processes" else [])]
+        told = json.loads(self.run(*command))
+        result = next((each for each in told["results"] if each["name"] == "smelt"), None)
+        if result is None or not told["floor_ns"]:  # it took too long, beside other programs
+            return None
+        self.line_ns = self.line_ns or told["floor_ns"]
+        line = told["floor_ns"] / self.line_ns
+        return {"operation": operation, "bytes": told["bytes"], "predicted_ns": round(result["predicted_ns"], 1),
+                "measured_ns": round(result["median_ns"], 1), "method": result["method"], "line": round(line, 2),
+                "counts": 1 / MOST_LINE < line < MOST_LINE and result["spread"] < MOST_SPREAD}
+
+    def time(self, operation, size):
+        for _ in range(TRIES):
+            cell = self.time_once(operation, size)
+            if cell and cell["counts"]:
+                break
+        ratio = round(cell["predicted_ns"] / cell["measured_ns"], 2) if cell else "nothing"
+        print(operation, size, ratio, "" if cell and cell["counts"] else "does not count", file=sys.stderr, flush=True)
+        return cell
+
+
+def mean_error(cells):
+    errors = [abs(each["predicted_ns"] / each["measured_ns"] - 1) for each in cells if each["counts"]]
+    return round(statistics.fmean(errors), 3) if errors else None
+
+
+def main():
+    smelt, file, ranks, kind, *operations = sys.argv[1:]
+    team = Team(smelt, ranks, kind)
+    team.run("measure", "--budget", "10s")
+    cells = [team.time(operation, size) for operation in operations or OPERATIONS
+             for size in (SIZES if operation != "barrier" else SIZES[:1])]
+    cells = [each for each in cells if each]
+    file = pathlib.Path(file)
+    document = json.loads(file.read_text()) if file.exists() else {"question": "bench/fidelity.py", "teams": []}
+    name = f"{ranks} {kind}"
+    before = next((each for each in document["teams"] if each["team"] == name), {"cells": []})
+    timed = {each["operation"] for each in cells}
+    cells = [each for each in before["cells"] if each["operation"] not in timed] + cells
+    document["teams"] = [each for each in document["teams"] if each["team"] != name]
+    document["teams"].append({"team": name, "mean_error": mean_error(cells), "cells": cells})
+    document["version"] = team.run("--version").strip()
+    file.write_text(json.dumps(document, indent=1) + "\n")
+    print(f"{name}: mean error {mean_error(cells)} of {sum(each['counts'] for each in cells)} cells", file=sys.stderr)
+
+
+main()

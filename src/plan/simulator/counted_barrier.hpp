@@ -1,0 +1,15 @@
+// What a barrier costs that counts its ranks: the one of groups with more ranks than PUs (comm/group/flat_barrier.hpp).
+#pragma once
+
+#include "smelt/machine.hpp"
+#include "smelt/plan.hpp"
+
+namespace smelt::plan {
+
+/// From the start of a barrier to that of the next, barriers in a row. Requirement: the machine has costs.
+///
+///     PU a   |switch rank add|switch rank add|              open |switch ...
+///     PU b   |switch rank add|switch rank add|..............^ the last one opens it
+double counted_barrier_ns(const Machine& machine, const Group& group);
+
+}  // namespace smelt::plan
