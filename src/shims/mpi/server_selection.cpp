@@ -6,30 +6,43 @@
 #include <array>
 #include <bit>
 #include <cstdio>
+#include <numeric>
 #include <utility>
 
 namespace smelt::shims::mpi {
 namespace {
 
-constexpr int enough = 6, points_by_far = 3, most_failures = 2;
-constexpr int longest = 3;       // the length of sequences doubles in each round up to this one
-constexpr int most_rounds = 10;  // no program makes enough calls for more
+constexpr int enough = 6, most_failures = 2;
+constexpr unsigned glanced = 2, timed = 4;  // calls of a sequence in the first stage, and in the others of round 0
+constexpr int longest = 2;                  // the length of sequences doubles in each round up to this one
+constexpr int most_rounds = 10;             // no program makes enough calls for more
+static_assert(timed << longest == SelectionCell::most_timed);
 
-/// The verdict on the times of both, for the same number of calls.
-bool clearly_less(std::uint64_t challenger, std::uint64_t champion) { return challenger * 20 < champion * 19; }
-bool less_by_far(std::uint64_t challenger, std::uint64_t champion) { return challenger * 5 < champion * 4; }
+/// The verdict on the times of both, for the same number of calls. 0: the challenger has failed.
+int points_for(std::uint64_t challenger, std::uint64_t holder) {
+  if (challenger * 5 < holder * 4) return 3;
+  if (challenger * 10 < holder * 9) return 2;
+  return challenger * 20 < holder * 19 ? 1 : 0;
+}
+bool slower_by_far(std::uint64_t challenger, std::uint64_t holder) { return holder * 5 < challenger * 4; }
 
 }  // namespace
 
 SelectionCell::SelectionCell(Board& board, std::span<Times> times, int rank, std::uint64_t first,
                              bool two_ways) noexcept
-    : board_(&board), times_(times), rank_(rank), two_ways_(two_ways), first_(first), of_library_(!two_ways) {
+    : board_(&board), times_(times), rank_(rank), two_ways_(two_ways), first_(first) {
+  challenger_ = next_challenger();
   await_contest();
 }
 
-Server SelectionCell::challenger() const noexcept {
-  if (of_library_) return Server::library;
-  return champion_ == Server::smelt ? Server::smelt_at_rest : Server::smelt;
+/// The servers in turn, without the holder.
+Server SelectionCell::next_challenger() const noexcept {
+  constexpr int servers = 3;
+  auto next = static_cast<int>(challenger_);
+  do {
+    next = (next + 1) % servers;
+  } while (next == static_cast<int>(holder_) || (!two_ways_ && next == static_cast<int>(Server::smelt_at_rest)));
+  return static_cast<Server>(next);
 }
 
 Server SelectionCell::come_to() noexcept {
@@ -44,45 +57,55 @@ Server SelectionCell::come_to() noexcept {
     judge();
     if (state_ == State::resting) return holder_;
   }
-  return calls_ - begin_ < row_ ? champion_ : challenger();
+  return calls_ - begin_ < row_ ? holder_ : challenger_;
 }
 
 void SelectionCell::begin_stage() noexcept {
   state_ = State::racing;
   event_ = 0;
   begin_ = calls_;
-  row_ = 1 + ((glancing_ ? 2u : 4u) << std::min(round_, longest));
-  spent_[0] = spent_[1] = 0;
+  row_ = 1 + (glancing_ ? glanced : timed << std::min(round_, longest));
 }
 
 void SelectionCell::spent(std::uint64_t ticks) noexcept {
   if (state_ != State::racing) return;
   const std::uint64_t place = calls_ - begin_;
-  if (place % row_ != 0) spent_[place / row_] += ticks;
+  if (const std::uint64_t side = place / row_, call = place % row_; call != 0) {
+    const auto shown = static_cast<std::uint32_t>(std::min<std::uint64_t>(ticks, UINT32_MAX));
+    times_[static_cast<std::size_t>(rank_)].calls[stage_ % 2][side * (row_ - 1) + call - 1].store(
+        shown, std::memory_order_relaxed);  // published by show()
+  }
   if (place + 1 == 2 * row_) show();
 }
 
 void SelectionCell::show() noexcept {
-  Times& own = times_[static_cast<std::size_t>(rank_)];
-  own.champion[stage_ % 2].store(spent_[0], std::memory_order_relaxed);
-  own.challenger[stage_ % 2].store(spent_[1], std::memory_order_relaxed);
   state_ = State::showing;
   begin_ = calls_ + 1;
   board_->shown.fetch_add(1, std::memory_order_acq_rel);  // pairs with come_to()
 }
 
+/// The time of the holder's calls (side 0) or the challenger's (1) without the slowest quarter.
+std::uint64_t SelectionCell::time_of(int side) const noexcept {
+  const std::size_t calls = row_ - 1, first = static_cast<std::size_t>(side) * calls;
+  std::array<std::uint64_t, most_timed> total{};
+  for (const Times& each : times_) {
+    for (std::size_t i = 0; i < calls; ++i) {
+      total[i] += each.calls[stage_ % 2][first + i].load(std::memory_order_relaxed);
+    }
+  }
+  std::sort(total.begin(), total.begin() + static_cast<std::ptrdiff_t>(calls));
+  return std::accumulate(total.begin(), total.begin() + static_cast<std::ptrdiff_t>(calls - (calls + 3) / 4),
+                         std::uint64_t{0});
+}
+
 /// Called at the same call on all ranks, with the same numbers.
 void SelectionCell::judge() noexcept {
-  std::uint64_t champion = 0, challenger = 0;
-  for (const Times& each : times_) {
-    champion += each.champion[stage_ % 2].load(std::memory_order_relaxed);
-    challenger += each.challenger[stage_ % 2].load(std::memory_order_relaxed);
-  }
+  const std::uint64_t holder = time_of(0), challenger = time_of(1);
   ++stage_;
   if (std::exchange(glancing_, false)) {
-    if (less_by_far(champion, challenger)) return end_contest(false);
-  } else if (clearly_less(challenger, champion)) {
-    points_ += less_by_far(challenger, champion) ? points_by_far : 1;
+    if (slower_by_far(challenger, holder)) return end_contest(false);
+  } else if (const int points = points_for(challenger, holder); points > 0) {
+    points_ += points;
     if (points_ >= enough) return end_contest(true);
   } else if (++failures_ == most_failures) {
     return end_contest(false);
@@ -91,28 +114,21 @@ void SelectionCell::judge() noexcept {
 }
 
 void SelectionCell::end_contest(bool challenger_won) noexcept {
-  if (of_library_) {
-    holder_ = challenger_won ? Server::library : champion_;
-  } else {
-    if (challenger_won) champion_ = challenger();
-    if (holder_ != Server::library) holder_ = champion_;
-  }
-  if (of_library_) round_ = std::min(round_ + 1, most_rounds);
-  of_library_ = !two_ways_ || !of_library_;
+  if (challenger_won) holder_ = challenger_;
+  round_begun_ = two_ways_ && !round_begun_;
+  if (!round_begun_) round_ = std::min(round_ + 1, most_rounds);
+  challenger_ = next_challenger();
   glancing_ = true;
   points_ = failures_ = 0;
   state_ = State::resting;
   await_contest();
 }
 
-/// There are few calls between the two contests of a round, and many between rounds.
+/// There are few calls between the contests of a round, and many between rounds.
 void SelectionCell::await_contest() noexcept {
   const std::uint64_t few = first_ / 4, many = first_ << (4 * round_);
-  if (round_ == 0) {
-    start_ = of_library_ ? std::max(first_, calls_ + few) : few;
-  } else {
-    start_ = calls_ + (of_library_ && two_ways_ ? few : many);
-  }
+  start_ = calls_ + (round_begun_ || round_ == 0 ? few : many);
+  if (round_ == 0 && challenger_ == Server::library) start_ = std::max(first_, start_);
   event_ = holder_ == Server::library ? 0 : start_;
 }
 

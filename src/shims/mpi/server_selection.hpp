@@ -2,24 +2,25 @@
 // (smelt_call::at_rest or not), or the library.
 //
 // A cell is an operation and a class of sizes on one communicator. All ranks count its calls alike. The server of a
-// call follows from its number and from times that all ranks see. In a contest the better mode of smelt (the champion)
-// is compared with the other mode or the library (the challenger):
+// call follows from its number and from times that all ranks see. In a contest the holder of the cell is compared with
+// one of the other servers, the challenger:
 //
-//   calls   ... holder ... | champion | challenger | champion | challenger |  ...  | the winner ...
-//                          '------- stage ---------'
+//   calls   ... holder ... | holder | challenger |  holder | holder | challenger |  ...  | the winner ...
+//                          '------- stage -------'         '------- stage -------'
 //
 // A stage is a sequence of calls by each. The first call of a sequence runs with the caches as the other one has left
-// them and is not timed. At the end of a stage each rank publishes its times. Once all have, the next stage begins at a
-// call that no rank has reached yet (switch_point.hpp). No rank waits for that: meanwhile the holder serves the cell.
-// The time of a stage is the sum over all ranks, so waiting for each other counts for both.
+// them and is not timed. A call's time is the sum over all ranks, so waiting for each other counts for both; a
+// sequence's time is that of its calls without the slowest quarter, as somebody may be interrupted in any call. Each
+// rank publishes its times. Once all have, the next stage begins at a call that no rank has reached yet
+// (switch_point.hpp). No rank waits for that: meanwhile the holder serves the cell.
 //
 // Rule: the challenger wins the cell if it gets six points before it has failed in two stages. A stage gives one point
-// if the challenger took less than 0.95 of the champion's time, and three if less than 0.8; otherwise it has failed. In
-// the short first stage nothing can be won, but a challenger that takes more than 1.25 of the champion's time is out.
-// The contest is repeated after 16 times as many calls, with longer stages.
+// if the challenger took less than 0.95 of the holder's time, two if less than 0.9, three if less than 0.8; otherwise
+// it has failed. In the short first stage nothing can be won, but a challenger that takes more than 1.25 of the
+// holder's time is out. The servers challenge in turn. All do so again after 16 times as many calls, in longer stages.
 //
 // Invariants
-// - A rank publishes the times of a stage only after it has read those of the previous one, so two sets suffice.
+// - A rank writes the times of a stage only after it has read those of the previous one, so two sets suffice.
 // - A cell contains only calls whose results are bitwise the same, whoever serves them (global_call_info.hpp).
 #pragma once
 
@@ -39,9 +40,11 @@ enum class Server : std::uint8_t { smelt, smelt_at_rest, library };
 /// Per-rank state of a cell. Used by one thread at a time, like the communicator's collectives.
 class SelectionCell {
  public:
-  /// The times that a rank publishes, for two stages.
-  struct Times {
-    std::atomic<std::uint64_t> champion[2], challenger[2];
+  static constexpr std::size_t most_timed = 16;  ///< calls in a sequence
+
+  /// The times that a rank publishes, for two stages: of the holder's calls, followed by the challenger's.
+  struct alignas(64) Times {
+    std::atomic<std::uint32_t> calls[2][2 * most_timed];
   };
   /// Shared by all ranks, initially zero. Followed by the Times of each rank.
   struct alignas(64) Board {
@@ -72,7 +75,8 @@ class SelectionCell {
  private:
   enum class State : std::uint8_t { resting, racing, showing };
 
-  Server challenger() const noexcept;
+  Server next_challenger() const noexcept;
+  std::uint64_t time_of(int side) const noexcept;
   void begin_stage() noexcept;
   void show() noexcept;
   void judge() noexcept;
@@ -85,19 +89,18 @@ class SelectionCell {
   bool two_ways_;
   State state_ = State::resting;
   Server holder_ = Server::smelt;
-  Server champion_ = Server::smelt;  ///< the faster mode of smelt
+  Server challenger_ = Server::smelt;  ///< of the current or next contest
   std::uint64_t first_;
-  std::uint64_t calls_ = 0;  ///< that this rank has reached
-  std::uint64_t event_ = 0;  ///< the call from which on passes() is false
-  std::uint64_t start_ = 0;  ///< of the next contest
-  int round_ = 0;            ///< of contests, one with each challenger
-  bool of_library_ = false;  ///< the challenger of the current or next contest is the library
+  std::uint64_t calls_ = 0;   ///< that this rank has reached
+  std::uint64_t event_ = 0;   ///< the call from which on passes() is false
+  std::uint64_t start_ = 0;   ///< of the next contest
+  int round_ = 0;             ///< of contests, one with each challenger
+  bool round_begun_ = false;  ///< the next contest is not the first one of its round
   // Of the contest.
   std::uint64_t stage_ = 0;  ///< counted over all contests
   std::uint64_t begin_ = 0;  ///< the first call of the stage; while showing, the first one after it
   std::uint64_t row_ = 0;    ///< calls of each
-  std::uint64_t spent_[2] = {};
-  bool glancing_ = true;  ///< the first stage
+  bool glancing_ = true;     ///< the first stage
   int points_ = 0, failures_ = 0;
 };
 

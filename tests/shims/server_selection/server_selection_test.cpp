@@ -78,7 +78,8 @@ TEST(ServerSelection, TheLibraryServesCellsInWhichItIsFaster) {
   Job job(3);
   const auto served = play(job, 400, [](int) { return Took{100, 90}; });
   EXPECT_EQ(by_library(served), by_library(served, first - 1)) << "no race before its time";
-  EXPECT_EQ(by_library(served, 100), 300U - (5U + 6 * 9U)) << "all but smelt's rows of the next race, twice as long";
+  EXPECT_EQ(by_library(served, 100), 300U - (3U + 2 * 9U))
+      << "all but smelt's rows of the next race: a glance, two stages";
   EXPECT_EQ(job.race(0).cell(bcast, 1024).holder(), Server::library);
 }
 
@@ -152,6 +153,30 @@ TEST(ServerSelection, OneBadStageDoesNotDecide) {
   // Somebody is interrupted in the library's calls 20 to 23.
   const auto served = play(job, 120, [](int number) { return Took{100, number >= 20 && number < 24 ? 1000U : 80U}; });
   EXPECT_EQ(job.race(0).cell(bcast, 1024).holder(), Server::library);
+}
+
+/// Whoever is interrupted in every fourth call, and for how long, the other calls decide.
+TEST(ServerSelection, SlowCallsNowAndThenDoNotDecide) {
+  for (const std::uint64_t library : {70, 130}) {
+    for (const bool in_library : {true, false}) {
+      Job job(2);
+      play(job, 100, [&](int number) {
+        const std::uint64_t pause = number % 4 == 0 ? 100000 : 0;
+        return in_library ? Took{100, library + pause} : Took{100 + pause, library};
+      });
+      EXPECT_EQ(job.race(0).cell(bcast, 1024).holder(), library < 100 ? Server::library : Server::smelt);
+    }
+  }
+}
+
+/// A rank that is fast because the others wait for it does not decide.
+TEST(ServerSelection, TheTimeOfACallIsThatOfAllRanks) {
+  Job job(2);
+  for (int number = 0; number < 100; ++number) {
+    call(job.race(0).cell(bcast, 8), {100, 10});
+    call(job.race(1).cell(bcast, 8), {100, 200});
+  }
+  EXPECT_EQ(job.race(0).cell(bcast, 8).holder(), Server::smelt);
 }
 
 TEST(ServerSelection, IsAskedAgainAfterManyCalls) {
