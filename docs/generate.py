@@ -25,6 +25,7 @@ GENERATORS = {
     "cpp-api": api_pages.cpp_api,
     "settings": api_pages.settings,
     "rooms": api_pages.rooms,
+    "mpi-functions": api_pages.mpi_functions,
     "machines": results.machine_list,
     "across": lambda kind: results.across(results.ACROSS[kind]()),
     "summary": lambda: results.across(results.summary_rows()),
