@@ -1,4 +1,4 @@
-// Real communicators on the machine that the tests run on. Sanity, no timings.
+// Uses real communicators on the machine that the tests run on. Checks plausibility, not timings.
 #include "measure/call_timer.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace smelt::measure {
 namespace {
 
-/// The PUs that this process may use, any costs.
+/// A machine of the PUs that this process may use, with arbitrary costs.
 Machine usable() {
   Machine machine = *discover_machine();
   const auto allowed = this_thread_affinity();
