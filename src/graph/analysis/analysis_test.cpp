@@ -1,4 +1,4 @@
-// Access patterns against the thesis's tables, row by row; races and bindings.
+// Access patterns compared with the tables of the thesis, row by row; races and bindings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,13 +41,13 @@ std::string races_of(const std::string& text) {
   return said;
 }
 
-/// What is said of sentences in a procedure, whose first line is 1.
+/// The messages about statements in a procedure, whose first line is 1.
 std::string races_of_sentences(const std::string& sentences) {
   return races_of("Procedure p(G: Graph, A, B: N_P<Int>, L: E_P<Int>, C: N_P<Node_Set>, n: Node) {\n" + sentences +
                   "\n}");
 }
 
-/// One row of table 3.2 and, for an array that is used, of table 3.3.
+/// A row of table 3.2 and, if the array is used, of table 3.3.
 struct Row {
   const char* array;
   const char* properties;  ///< node, edge, used, ro, std, dyn, indexed

@@ -1,4 +1,4 @@
-// Graphs made of edges in memory and by generators, against plain sequential code.
+// Graphs from edges in memory and from generators, compared with plain sequential code.
 #include "smelt/graph.hpp"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ Edges out_edges(const Graph& graph) {
   });
 }
 
-/// In edges with the weights that their numbers have.
+/// The in edges with their weights.
 Edges in_edges(const Graph& graph) {
   return with_ids(graph, [&](auto node_id, auto edge_id) {
     using EdgeId = decltype(edge_id);
@@ -67,7 +67,7 @@ Input random_input(std::uint64_t nodes, std::size_t edges, std::uint64_t seed) {
   return input;
 }
 
-/// What make_graph should make, in plain code.
+/// A plain reference for make_graph.
 Edges expected(const Input& input, const BuildOptions& options) {
   Edges edges;
   for (std::size_t i = 0; i < input.from.size(); ++i) {

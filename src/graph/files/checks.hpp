@@ -26,7 +26,7 @@ bool all_pieces(ThreadTeam& team, std::uint64_t count, F&& all) {
   std::atomic<bool> good{true};
   team.for_each((count + step - 1) / step, [&](std::size_t piece, int) {
     const std::uint64_t first = piece * step, last = std::min(count, first + step);
-    if (!all(first, last)) good.store(false, std::memory_order_relaxed);  // read after the team has met
+    if (!all(first, last)) good.store(false, std::memory_order_relaxed);  // read after the team's barrier
   });
   return good.load(std::memory_order_relaxed);
 }
