@@ -173,7 +173,7 @@ class Patterns {
     return !traversal && (symbol->iteration->range == Range::nodes || symbol->iteration->range == Range::edges);
   }
 
-  // --- sentences
+  // --- statements
 
   void statement(const Statement& statement) {
     switch (statement.kind) {

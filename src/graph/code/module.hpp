@@ -16,7 +16,7 @@ std::string module_text(const Program& program, const GeneratedCode& code, int n
 
 std::string entry_name(const Procedure& procedure);
 
-/// The body of such a function, from its '{' on.
+/// The body of such a function, starting with '{'.
 std::string entry_body(const Procedure& procedure, int node_bytes, int edge_bytes);
 
 }  // namespace smelt::graph::language

@@ -193,7 +193,7 @@ class Writer {
   std::map<const Symbol*, std::string> names_;
   std::set<std::string> taken_;
   CodeLines* out_ = nullptr;
-  Region* region_ = nullptr;  ///< null in sequential sentences
+  Region* region_ = nullptr;  ///< null in sequential statements
   std::uint32_t last_line_ = 0;
   std::map<const Symbol*, DeferredStore> deferred_;  ///< of the enclosing loops
   std::map<const Symbol*, std::string> edge_names_;  ///< iterators over neighbours: the edge's number

@@ -10,7 +10,7 @@
 
 namespace smelt::graph {
 
-/// Whether all numbers of [first, last) are below `bound`; without branches, as a vector loop.
+/// Whether all numbers of [first, last) are below `bound`. Branch-free, so that it is vectorized.
 template <class Id>
 bool all_below(const Id* first, const Id* last, std::uint64_t bound) {
   if (first == last) return true;
@@ -19,7 +19,7 @@ bool all_below(const Id* first, const Id* last, std::uint64_t bound) {
   return most < bound;
 }
 
-/// all(first, last) on pieces of [0, count), until one of them is false.
+/// Whether all(first, last) is true on all pieces of [0, count). Stops at the first one that is not.
 template <class F>
 bool all_pieces(ThreadTeam& team, std::uint64_t count, F&& all) {
   constexpr std::uint64_t step = 1u << 16;

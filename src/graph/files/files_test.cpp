@@ -1,4 +1,4 @@
-// Graph files: every format there and back, compressed, damaged; what is read against graphs made in memory.
+// Graph files: saves and loads every format, compressed and damaged, and compares with graphs made in memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ class Files : public testing::Test {
     std::ifstream stream(path(name), std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), {}};
   }
-  /// The error that loading gives, without the directory.
+  /// The error message of a load, without the directory.
   std::string error(const std::string& name, const std::string& text, const LoadOptions& options = {}) const {
     const auto graph = load(file(name, text), options);
     if (graph) return "no error";
@@ -307,7 +307,7 @@ TEST_F(Files, ASmallFileCannotAskForALargeWindow) {
   };
   through_pipe("");
   EXPECT_EQ(loaded(path("a.el.zst"), {}), "0>1 1>2");
-  through_pipe("-19");  // asks for 8 MiB
+  through_pipe("-19");  // needs a window of 8 MiB
   const auto refused = load(path("a.el.zst"), {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().status, Status::not_supported);
@@ -407,7 +407,7 @@ TEST(Crc32c, IsCastagnolis) {
   }
 }
 
-// The small graph in many formats that lies beside the project.
+// A small graph that is stored beside the project in many formats.
 TEST(SharedGraphs, AreTheSameGraph) {
   const fs::path shared = fs::path(SMELT_SOURCE_DIR) / ".." / "shared" / "graphs";
   if (!fs::exists(shared / "4.el")) GTEST_SKIP() << "no graphs beside the project";

@@ -35,7 +35,7 @@ struct Checked {
 std::string said_of(const std::string& text) { return Checked(text).said(); }
 std::string first_of(const std::string& text) { return Checked(text).first(); }
 
-/// What is said first of some sentences in a procedure with arguments of many types; its line is 1.
+/// What is said first of some statements in a procedure with arguments of many types; its line is 1.
 std::string first_of_sentences(const std::string& sentences) {
   return first_of(
       "Procedure p(G: Graph, n, m: Node, e: Edge, A: N_P<Int>, B: N_P<Double>, L: E_P<Int>, C: N_P<Node_Set>, s: "

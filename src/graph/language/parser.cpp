@@ -15,7 +15,7 @@
 namespace smelt::graph::language {
 namespace {
 
-/// Thrown where a sentence makes no sense any more; what was wrong has been said.
+/// Thrown where a statement makes no sense any more; what was wrong has been said.
 struct Abandoned {};
 
 constexpr std::array primitive_words = {"int", "long", "float", "double", "bool", "boolean", "string"};
@@ -35,7 +35,7 @@ bool is_name(const Token& token, std::string_view word) {
   return token.kind == TokenKind::name && is_word(token.text, word);
 }
 
-/// The words that begin sentences; they name nothing else.
+/// The words that begin statements; they name nothing else.
 bool is_reserved(std::string_view text) {
   for (const char* word : {"procedure", "proc", "if", "else", "while", "do", "for", "foreach", "return", "inbfs",
                            "inrbfs", "indfs", "inreverse", "inpost", "true", "false", "nil", "inf"}) {
@@ -246,7 +246,7 @@ class Parser {
     return type;
   }
 
-  // --- sentences
+  // --- statements
 
   StatementPtr make(StatementKind kind) {
     auto statement = std::make_unique<Statement>();

@@ -53,7 +53,7 @@ TEST(Run, PageRankOfTheThesis) {
   }
 }
 
-/// What `explain` says of a program's sentences, one text.
+/// What `explain` says of a program's statements, one text.
 std::string decisions_of(const std::string& text) {
   std::string all;
   for (const auto& decision : program(text).decisions())
@@ -382,7 +382,7 @@ Procedure triangle_counting(G: Graph): Long
   }
 }
 
-/// What a procedure p of some sentences returns on a graph of three nodes, 0 -> 1, 0 -> 2, 1 -> 2, twice 2 -> 2.
+/// What a procedure p of some statements returns on a graph of three nodes, 0 -> 1, 0 -> 2, 1 -> 2, twice 2 -> 2.
 std::string result_of(const std::string& declaration, const std::string& sentences) {
   const auto program = GreenMarl::parse("a.gm", "Procedure p(G: Graph) : " + declaration + " {\n" + sentences + "\n}");
   if (!program.good()) return program.formatted_messages();
