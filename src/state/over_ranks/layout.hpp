@@ -1,6 +1,6 @@
 // Shared memory of a map over ranks: who talks to whom, and where the channels lie.
 //
-//   | Head | parents, 4 bytes each | part of rank 0 | part of rank 1 | ...        parts on pages of their own
+//   | Head | parents, 4 bytes each | part of rank 0 | part of rank 1 | ...        each part on separate pages
 //
 //   part of rank r:   | Part | channel from rank a | channel from rank b | ...    those that r receives from
 //

@@ -66,7 +66,7 @@ class Member : public map_detail::GroupMember {
   template <class Done>
   bool await(Done done) noexcept {
     for (;;) {
-      // One wait for each thing that happens: who has just worked stays awake for what comes next.
+      // A new wait for each event, so that a replica stays awake for a while after it has worked.
       const auto ready = [&] { return step() || done() || status_ != Status::ok; };
       if (!waiter_.wait(ready, &layout_.part(rank_).bell)) look_around(done);
       if (status_ != Status::ok) return false;

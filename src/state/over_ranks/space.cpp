@@ -14,7 +14,7 @@
 namespace smelt::state::over_ranks {
 namespace {
 
-constexpr const char* meeting_kind = "map over ranks";  // what a rendezvous is about
+constexpr const char* meeting_kind = "map over ranks";  // the purpose of a rendezvous
 constexpr std::uint64_t deaths_interval_ns = 100'000;
 /// Who sleeps looks around so often.
 constexpr std::uint64_t longest_nap_ns = 1'000'000;
