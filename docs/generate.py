@@ -28,7 +28,7 @@ GENERATORS = {
     "mpi-functions": api_pages.mpi_functions,
     "machines": results.machine_list,
     "across": lambda kind: results.across(results.ACROSS[kind]()),
-    "summary": lambda: results.across(results.summary_rows()),
+    "summary": lambda: results.across([*results.summary_rows(), *state_results.summary_rows(), *results.graph_rows()]),
     "mpi-suite": results.suite,
     "programs": results.programs,
     "memory-programs": results.memory_programs,
