@@ -22,7 +22,7 @@ Machine usable() {
   return machine;
 }
 
-TEST(CallTimer, TimesCallsAndGivesTheAffinityBack) {
+TEST(CallTimer, TimesCallsAndRestoresTheAffinity) {
   const auto before = this_thread_affinity();
   const Machine machine = usable();
   const auto call_ns = time_calls(machine, true, monotonic_s() + 30.0);
@@ -31,7 +31,7 @@ TEST(CallTimer, TimesCallsAndGivesTheAffinityBack) {
   EXPECT_EQ(*this_thread_affinity(), *before);
 }
 
-TEST(CallTimer, SaysNothingWithoutTimeOrPeersOrExchanges) {
+TEST(CallTimer, ReturnsNothingWithoutTimePeersOrExchanges) {
   Machine machine = usable();
   EXPECT_FALSE(time_calls(machine, true, monotonic_s() - 1.0));
   machine.exchange_ns.reset();

@@ -128,7 +128,7 @@ void expect_near(const Matrix& found, const Matrix& truth, double tolerance) {
   }
 }
 
-TEST(CopyCampaign, CopiesContradictMessagesWherePusHaveMoved) {
+TEST(CopyCampaign, CopiesContradictMessagesIfPusHaveMoved) {
   auto machine = *synthesize_machine({.cores = 2});
   CopyCosts copy = *truth_of({.cores = 2}).copy;
   const double message =
@@ -190,7 +190,7 @@ void expect_the_truth(const CopyCosts& found) {
 }
 
 // Disturbances: another program, or a hypervisor that runs both PUs on one core, which makes copies cheap.
-TEST(CopyCampaign, APhaseInWhichAllIsDifferentDoesNotCount) {
+TEST(CopyCampaign, ADisturbedPhaseIsIgnored) {
   constexpr int length = 55;  // rounds; a sweep has 15
   for (const double factor : {2.0, 0.3}) {
     for (int start = 0; start <= 90; start += 10) {

@@ -224,7 +224,7 @@ TEST_F(ChannelTimerTest, ADeadlineInThePastEndsSoon) {
   EXPECT_EQ(*after, *affinity);
 }
 
-TEST_F(ChannelTimerTest, APuThatIsNotThereIsAnError) {
+TEST_F(ChannelTimerTest, AMissingPuIsAnError) {
   machine_.pus[1].os_index = 100'000;
   measure::ChannelTimer timer(machine_, true);
   for (const auto& [a, b] : {std::pair(0, 1), std::pair(1, 0)}) {

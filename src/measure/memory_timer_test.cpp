@@ -122,7 +122,7 @@ TEST_F(MemoryTimerTest, ADeadlineInThePastEndsSoon) {
   EXPECT_EQ(waitpid(-1, nullptr, __WALL | WNOHANG), -1) << "a child was left";
 }
 
-TEST_F(MemoryTimerTest, APuThatIsNotThereIsAnError) {
+TEST_F(MemoryTimerTest, AMissingPuIsAnError) {
   machine_.pus[0].os_index = 100'000;
   MemoryTimer timer(machine_);
   for (const auto& samples :

@@ -38,7 +38,7 @@ TEST(NodeMemory, MeasuresWhatThisMachineHas) {
   EXPECT_EQ(again->memory, whole.memory);
 }
 
-TEST(NodeMemory, WithoutTimeThereIsNothing) {
+TEST(NodeMemory, MeasuresNothingWithoutTime) {
   const auto machine = discover_machine();
   ASSERT_TRUE(machine);
   const auto costs = measure_node_memory(*machine, {16 * mib, 1, 1000}, monotonic_s() - 1);

@@ -92,7 +92,7 @@ TEST(PairClasses, SmallClassesAreTimedWhole) {
   EXPECT_EQ(classes.all_pairs().size(), 1u);
 }
 
-TEST(PairClasses, CoarserWhereThereAreTooMany) {
+TEST(PairClasses, AreCoarserIfThereAreTooMany) {
   const auto machine = machine_of(4, 4, 16, 4, 1);
   EXPECT_EQ(PairClasses(machine.pus, 1000).class_count(), 16u + 120u);
   EXPECT_EQ(PairClasses(machine.pus, 50).class_count(), 4u * 2u + 6u);  // by package
@@ -132,7 +132,7 @@ TEST(PairClasses, HomogeneousClassesStandForTheirPairs) {
   }
 }
 
-TEST(PairClasses, InhomogeneousOnesAreSplitDownToWhatDiffers) {
+TEST(PairClasses, InhomogeneousClassesAreSplitByTheDifferingUnit) {
   // One NUMA node with 8 L3 caches. L3 number 2 is twice as far from the others as they are from each other.
   const auto machine = machine_of(1, 1, 32, 8, 1);
   const auto factor = [&](Pair pair) {
@@ -160,7 +160,7 @@ TEST(PairClasses, InhomogeneousOnesAreSplitDownToWhatDiffers) {
   }
 }
 
-TEST(PairClasses, NoiseThatTheErrorExplainsSplitsNothing) {
+TEST(PairClasses, NoiseWithinTheErrorSplitsNoClass) {
   const auto machine = machine_of(1, 1, 16, 1, 1);
   for (double error : {0.01, 0.2}) {
     PairClasses classes(machine.pus, 1000);
@@ -212,7 +212,7 @@ TEST(PairClasses, DirectionsAreKeptApart) {
   }
 }
 
-TEST(PairClasses, WhatWasNotTimedIsTakenFromTheNearestLevel) {
+TEST(PairClasses, UntimedPairsGetTheNearestLevelsCosts) {
   const auto machine = machine_of(2, 1, 8, 2, 2);
   PairClasses classes(machine.pus, 1000);
   for (Pair pair : classes.all_pairs()) {

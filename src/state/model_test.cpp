@@ -265,7 +265,7 @@ TEST(MapModel, TablesThatDoNotFitIntoACacheCostMore) {
 
 // ---- messages -------------------------------------------------------------------------------
 
-TEST(MapMessages, ATreeIsTheFastestWhereAllMessagesCostTheSame) {
+TEST(MapMessages, ATreeIsTheFastestIfAllMessagesCostTheSame) {
   const MapPlatform platform = odd_platform(MapBroadcast::tree);
   const state::MessageCosts on(platform);
   const double send = 8 + 2, arrival = 16 + 3 + 4 + 20;  // of two words
@@ -336,7 +336,7 @@ std::vector<std::string> names(const std::vector<MapPrediction>& ranking) {
   return result;
 }
 
-TEST(MapChoice, WhatTheLoadAsksForIsKept) {
+TEST(MapChoice, KeepsThePromisesThatTheLoadRequires) {
   const MapPlatform platform = odd_platform(MapBroadcast::sends);
   MapLoad load = odd_load(0.9, 11);
   load.consistency = Consistency::sequential;
@@ -358,7 +358,7 @@ TEST(MapChoice, WhatTheLoadAsksForIsKept) {
   EXPECT_EQ(best_map(platform, load, 8)->algorithm, rank_maps(platform, load, 8)->front().algorithm);
 }
 
-TEST(MapChoice, AsManyServersAsAreBest) {
+TEST(MapChoice, ChoosesTheBestNumberOfServers) {
   const MapPlatform platform = odd_platform(MapBroadcast::sends);
   const MapLoad load = odd_load(0.8, 40);
   for (const auto* algorithm : {"part_simple", "part_caching", "rep_remote"}) {

@@ -96,7 +96,7 @@ TEST(Graph, IsEmptyAtFirst) {
   EXPECT_EQ(in_edges(graph), Edges{});
 }
 
-TEST(Graph, OfEdgesInMemoryIsWhatPlainCodeMakes) {
+TEST(Graph, FromEdgesInMemoryEqualsThePlainReference) {
   for (const std::uint64_t nodes : {1u, 2u, 7u, 1500u}) {
     for (const std::size_t count : {0u, 1u, 50u, 6000u}) {
       for (const int choice : {0, 1, 2, 3, 4, 5, 6, 7}) {

@@ -110,7 +110,7 @@ Graph random_graph(std::uint64_t nodes, std::size_t edges, Weights weights, cons
   return *build_graph(**team, std::move(list), range, list_options);
 }
 
-TEST_F(Files, EveryFormatThereAndBack) {
+TEST_F(Files, EveryFormatRoundTrips) {
   for (const std::uint64_t nodes : {1u, 2u, 40u, 3000u}) {
     for (const std::size_t edges : {0u, 1u, 100u, 4000u}) {
       for (const auto weights : {Weights::none, Weights::whole, Weights::large, Weights::real}) {
@@ -233,7 +233,7 @@ TEST_F(Files, TheFirstOfManyErrorsIsNamed) {
   EXPECT_EQ(error("a.el", text, options), "a.el:800001: 'bad' is not a node's number");
 }
 
-TEST_F(Files, MetisInBothReadings) {
+TEST_F(Files, MetisInBothInterpretations) {
   EXPECT_EQ(loaded(file("a.graph", "% c\n3 2\n2 3\n% c\n1\n1\n\n")), "0>1 0>2 1>0 2>0");
   EXPECT_TRUE(load(path("a.graph"))->undirected());
   EXPECT_EQ(loaded(file("a.graph", "3 2\n2 3\n\n\n")), "0>1 0>2");
@@ -288,7 +288,7 @@ TEST_F(Files, CompressedTextIsTheSame) {
   }
 }
 
-TEST_F(Files, MessagesShowWhatIsThereInPrintableCharacters) {
+TEST_F(Files, MessagesShowForeignTextAsPrintable) {
   EXPECT_THAT(parse_format("w\x1c\n").error().message, StartsWith("'w?"
                                                                   "?': no such format"));
   EXPECT_EQ(error("a.mtx", "%%MatrixMarket matrix \xff" + std::string(40, 'x') + " real general\n"),

@@ -91,7 +91,7 @@ Procedure take(G: Graph; owner: N_P<Node>) : Int {
   }
 }
 
-TEST(Run, LoopsEndWhereACountReachesItsBound) {
+TEST(Run, LoopsEndWhenACountReachesItsBound) {
   const std::string text = R"(
 Procedure first(G: Graph, most: Int; seen, sum: N_P<Int>) {
   Foreach (n: G.Nodes) {
@@ -183,7 +183,7 @@ std::vector<double> nearest_by_rounds(const test::Plain& plain, std::uint64_t fi
   return distance;
 }
 
-TEST(Run, NodesOfAMapThatAreTakenByItsValuesComeInAnyOrderWhereThatIsTheSame) {
+TEST(Run, TheOrderOfAMapIsRelaxedIfTheResultIsTheSame) {
   auto graphs = small_graphs();
   // Many nodes at a time; lengths that take many windows of bins.
   const auto large = *generate(*parse_generator("kron:11:weights=255"), 2);
@@ -236,7 +236,7 @@ TEST(Run, NodesOfAMapThatAreTakenByItsValuesComeInAnyOrderWhereThatIsTheSame) {
   EXPECT_THAT(failed.error().message, HasSubstr("division by zero"));
 }
 
-TEST(Run, NodesOfAMapComeInItsOrderWhereThatMatters) {
+TEST(Run, TheOrderOfAMapIsKeptIfItMatters) {
   const auto decided = [](const std::string& body) {
     return decisions_of(R"(
 Procedure f(G: Graph, root: Node, len: E_P<Int>; dist, other: N_P<Int>) : Int {
@@ -275,7 +275,7 @@ Procedure f(G: Graph, root: Node, len: E_P<Int>; dist, other: N_P<Int>) : Int {
   }
 }
 
-TEST(Run, EdgesOfInNeighboursAreThoseThatLeadFromThem) {
+TEST(Run, EdgesOfInNeighboursStartAtThem) {
   const auto of_neighbours = compiled(R"(
 Procedure f(G: Graph, len: E_P<Double>, number: N_P<Double>; first, second, third: N_P<Double>) {
   Foreach (v: G.Nodes) {
@@ -527,7 +527,7 @@ TEST(Run, TheSameTextForTheSameProgram) {
   EXPECT_THAT(text, HasSubstr("// 12 | v.delta = v.sigma * Sum(w: v.DownNbrs){(1 + w.delta) / w.sigma};"));
 }
 
-TEST(Run, AMissingCompilerIsSaid) {
+TEST(Run, AMissingCompilerIsReported) {
   CompileOptions options;
   options.compiler = "no-such-compiler";
   EXPECT_THAT(program("Procedure p() : Int { Return 1; }").compile(4, 4, options).error().message,

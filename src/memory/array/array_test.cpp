@@ -46,7 +46,7 @@ TEST(Array, EveryPlacementIsZeroedAndWritable) {
   }
 }
 
-TEST(Array, AllPagesAreThereAndWhereSaysSo) {
+TEST(Array, AllPagesArePresentAndWhereReportsThem) {
   auto array = Array<char>::create(8 * mib, with(Placement::interleaved, PageSize::base));
   ASSERT_TRUE(array);
   const auto where = array->where();
@@ -194,13 +194,13 @@ TEST(Array, BadRequestsAreRefusedAndSayWhy) {
   }
 }
 
-TEST(Array, MoreThanThereIsIsAnErrorAndNotTheEndOfTheProcess) {
+TEST(Array, TooLargeRequestsAreErrorsAndDoNotKillTheProcess) {
   const auto array = Array<char>::create(std::size_t{1} << 45);
   ASSERT_FALSE(array);
   EXPECT_EQ(array.error().status, Status::out_of_memory);
 }
 
-TEST(Array, WishesThatAreNotGrantedAreExplained) {
+TEST(Array, UnmetRequestsAreExplained) {
   const auto support = read_page_support();
   for (const auto& [bytes, free] : support.reserved) {
     if (bytes == 2 * mib && free > 0) GTEST_SKIP() << "there are reserved pages";

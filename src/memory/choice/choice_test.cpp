@@ -96,7 +96,7 @@ TEST(Choice, Table31StreamclusterGainsMostByReplicationInHugePages) {
   }
 }
 
-TEST(Choice, ImportedLatenciesScaleWhatOneThreadGets) {
+TEST(Choice, ImportedLatenciesScaleTheBandwidthOfAThread) {
   Machine machine = thesis_machine(2);
   MemoryCosts imported;
   for (const auto matrix : {&MemoryCosts::latency_ns, &MemoryCosts::gather_ns, &MemoryCosts::read_gbs,
@@ -120,7 +120,7 @@ TEST(Choice, ImportedLatenciesScaleWhatOneThreadGets) {
   EXPECT_GT(costs.gather_walk_ns.front(), 0);
 }
 
-TEST(Choice, TheThesissDecisionTreeFallsOutOfTheCosts) {
+TEST(Choice, TheDecisionTreeOfTheThesisFollowsFromTheCosts) {
   const Machine machine = thesis_machine(8);
   const auto arrays = pagerank();
   const auto plan = choose_placements(machine, arrays, {.threads = 32});
@@ -150,7 +150,7 @@ TEST(Choice, ReplicasThatDoNotFitGoToTheArraysWithTheMostAccessesPerByte) {
   EXPECT_EQ(decide_by_tree(arrays[2], false), Placement::interleaved);
 }
 
-TEST(Choice, AWrittenArrayGetsReplicasForALargeGainOnly) {
+TEST(Choice, AWrittenArrayGetsReplicasOnlyForALargeGain) {
   const Machine machine = thesis_machine(8);
   ArrayUse use{.name = "x", .size_bytes = 64 << 20, .random_accesses = 1e9, .written_bytes = 64 << 20, .phases = 100};
   const auto placement = [&](double gain) {

@@ -187,7 +187,7 @@ TEST(Log, CommandsOfAllSizes) {
   EXPECT_THAT(replica->failure(), HasSubstr("1001 bytes"));
 }
 
-TEST(Log, WhoDoesNotReadIsTold) {
+TEST(Log, ARankThatDoesNotReadGetsAnError) {
   LogOptions options = small();
   options.requests = 1024;
   auto log = make_log(1, options);
@@ -265,7 +265,7 @@ TEST(Log, IndicesAndEpochsFitTheirWords) {
 }
 
 /// Commands go on while one rank after the other gives up, the leader first.
-TEST(Log, GoesOnWhenTheLeaderLeaves) {
+TEST(Log, ContinuesWhenTheLeaderLeaves) {
   for (const auto faults : {Faults::none, Faults::crash, Faults::stop}) {
     LogOptions options = small();
     options.faults = faults;
@@ -305,7 +305,7 @@ TEST(Log, AFixedSequencerThatLeavesBreaksIt) {
   EXPECT_THAT(second->failure(), HasSubstr("rank 0, the fixed sequencer"));
 }
 
-TEST(Log, WhoIsSlowButNotEvictedMissesNothing) {
+TEST(Log, ASlowReplicaThatIsNotEvictedMissesNothing) {
   constexpr std::uint64_t each = 1000;
   LogOptions options = small();
   options.leader = 0;
@@ -446,7 +446,7 @@ TEST(Replicated, AStructWithApply) {
 }
 
 /// A replica that calls nothing: the others go on without it, and it comes back with all that happened.
-TEST(Replicated, WhoLagsIsEvictedAndComesBackBySnapshot) {
+TEST(Replicated, ALaggingReplicaIsEvictedAndReturnsBySnapshot) {
   LogOptions options = small();
   options.faults = Faults::crash;
   options.leader = 0;
@@ -482,7 +482,7 @@ TEST(Replicated, WhoLagsIsEvictedAndComesBackBySnapshot) {
 }
 
 /// The leader calls nothing, and nobody appends: who wants to return is not left waiting for it.
-TEST(Replicated, WhoComesBackDoesNotNeedALeaderThatIsStopped) {
+TEST(Replicated, AReturningReplicaDoesNotNeedAStoppedLeader) {
   LogOptions options = small();
   options.faults = Faults::stop;
   options.leader = 0;

@@ -354,7 +354,7 @@ TEST(MapThreads, ASnapshotIsOfOneMoment) {
   });
 }
 
-TEST(MapThreads, WhatWasDoneBeforeAnUpdateIsSeenByWhoeverSeesTheUpdate) {
+TEST(MapThreads, WritesBeforeAnUpdateAreVisibleWithTheUpdate) {
   auto map = *Map<std::uint64_t, Value16>::create();
   std::vector<int> plain(1000, 0);
   run_threads(2, [&](int me) {

@@ -233,7 +233,7 @@ TEST(MapGroup, DedicatedServersIssueNothing) {
   EXPECT_FALSE(group->attach(2));
 }
 
-TEST(MapGroup, ARankThatLeavesEarlyBreaksWhatNeedsIt) {
+TEST(MapGroup, ARankThatLeavesEarlyBreaksCallsThatNeedIt) {
   for (const char* algorithm : {"part_simple", "part_caching", "rep_remote", "rep_local", "rep_2pc", "kv"}) {
     auto group = Numbers::create(communicator(2), {.algorithm = algorithm, .servers = 1});
     ASSERT_TRUE(group) << group.error().message;
