@@ -249,10 +249,10 @@ class Array {
   }
 
   /// Shared by processes, one rank each: a collective call with the same arguments on all ranks. Every process maps the
-  /// array at the same address; for a replicated one, that of its own NUMA node, so that plain pointers refer to the
-  /// near copy in all processes (replication by page tables). If no address is free in all processes, each maps it
-  /// elsewhere (see same_address()), or with options.strict all fail. `name`: 1 to 100 characters without '/'; removed
-  /// from /dev/shm when this returns. Errors: the same on all ranks; timed_out and broken as collectives.
+  /// array at the same address; a replicated one with the copy of its NUMA node there, so that plain pointers into it
+  /// mean the near copy everywhere (replication in page tables). Where no address is free in all processes, each maps
+  /// it somewhere (same_address() tells), or with options.strict all fail. `name`: 1 to 100 characters without '/';
+  /// gone from /dev/shm when this returns. Errors: the same on all ranks; timed_out and broken as collectives.
   /// Source: [Kaestle16] 4.4.1.
   static Result<Array> create_shared(Rank& rank, const std::string& name, std::size_t count,
                                      const ArrayOptions& options = {}) {

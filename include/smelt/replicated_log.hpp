@@ -134,7 +134,7 @@ class Replica {
   /// Index of the next entry to be delivered here.
   std::uint64_t delivered() const noexcept;
 
-  /// Does the pending work of this rank's roles without waiting, and checks for deaths.
+  /// Does what the roles of this rank have to do now, without waiting, and looks for deaths.
   Status progress() noexcept;
   /// The same until `stop`. Without `apply`, commands are discarded, so this rank has no state then.
   Status serve(const std::atomic<bool>& stop) noexcept;
@@ -159,8 +159,8 @@ class ReplicatedLog {
   /// (options), out_of_memory, broken (a rank died while they met), timed_out.
   static Result<ReplicatedLog> create(const Communicator& communicator, const LogOptions& options = {});
 
-  /// Over processes of one user, without a communicator. All processes call it with the same name and size; `ranks` are
-  /// those of this process. Uses a segment in /dev/shm (mode 0600), whose name is removed when this returns.
+  /// Over processes of one user, without a communicator: the others call the same with the same name and size; this
+  /// process brings `ranks`. A segment in /dev/shm (mode 0600) whose name is gone when this returns.
   static Result<ReplicatedLog> create_shared(const std::string& name, int size, std::span<const int> ranks,
                                              const LogOptions& options = {}, double timeout_s = 60.0);
 
@@ -180,8 +180,8 @@ class ReplicatedLog {
   std::shared_ptr<state::log::Space> space_;
 };
 
-/// Serialization of a structure for snapshots. Defined for trivially copyable types, strings, pairs, containers of
-/// these, and types with `void save(std::vector<std::byte>&) const` and `void
+/// How a structure is written to bytes and read back, for snapshots. There is one for trivially copyable types,
+/// strings, pairs, containers of these, and types with `void save(std::vector<std::byte>&) const` and `void
 /// load(std::span<const std::byte>)`. Specialize it for others.
 template <class T>
 struct Snapshot {

@@ -100,7 +100,7 @@ Result<bool> is_symmetric(const Structure& structure, ThreadTeam& team) {
       const bool equal =
           std::equal(out.begin + first, out.begin + last + 1, in.begin + first) &&
           std::equal(out.node_idx + out.begin[first], out.node_idx + out.begin[last], in.node_idx + out.begin[first]);
-      if (!equal) same.store(false, std::memory_order_relaxed);  // read after the team's barrier
+      if (!equal) same.store(false, std::memory_order_relaxed);  // read after the team has met
     });
     return same.load(std::memory_order_relaxed);
   });

@@ -80,8 +80,7 @@ Status Block::publish(Rank& rank, IndexRange mine) noexcept {
   const Layout& layout = storage_->layout;
   if (mine.first > mine.last || mine.last > count_) return Status::invalid_argument;
   const std::size_t at = mine.first * layout.element_bytes, bytes = mine.size() * layout.element_bytes;
-  if (const Status all = rank.barrier(); all != Status::ok)
-    return all;  // no rank still reads the values that are replaced below
+  if (const Status all = rank.barrier(); all != Status::ok) return all;  // nobody reads any more what is to be replaced
   const auto own = static_cast<std::size_t>(storage_->near(current_numa_node()));
   auto& copies = storage_->copies;
   for (std::size_t k = 0; k < copies.size() && bytes > 0; ++k) {

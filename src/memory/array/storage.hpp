@@ -54,7 +54,7 @@ struct Layout {
   Pages pages{};
   bool strict = false;
   std::string name{};
-  std::vector<int> nodes{};  ///< participating nodes; never empty
+  std::vector<int> nodes{};  ///< that take part; never empty
   std::vector<std::size_t> cuts{};
   std::vector<int> part_nodes{};
   std::vector<std::string> notes{};  ///< options that could not be honoured
@@ -84,7 +84,7 @@ class Storage {
     return near_copy.data() != nullptr ? near_copy.data()
                                        : copies[static_cast<std::size_t>(std::max(near_index, 0))].data;
   }
-  /// The copy that threads on that node use: its index and its memory.
+  /// The copy for threads on that node: its index, and its memory.
   int near(int node) const noexcept;
   std::byte* near_data(int node) const noexcept { return copies[static_cast<std::size_t>(near(node))].data; }
 };
@@ -95,7 +95,7 @@ class Storage {
 Result<Layout> plan_layout(std::size_t count, std::size_t element_bytes, const ArrayOptions& options,
                            std::vector<int> part_nodes, const MemoryView& view);
 
-/// Whether there is room: on each node for its share, and within the cgroup's limit for everything.
+/// Whether there is room: on each node for what it is to hold, and within the cgroup's limit for all.
 Result<void> check_room(const Layout& layout, const MemoryView& view);
 
 /// Tells the kernel where to place which pages. If it refuses, that is a note, or an error in strict layouts.

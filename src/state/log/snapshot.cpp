@@ -139,7 +139,7 @@ void Replica::receive_chunk(int server) noexcept {
   finish_return();
 }
 
-/// Loads a complete snapshot: the number of delivered requests by client, then the state.
+/// The snapshot is there: requests delivered, by client, then the state.
 void Replica::finish_return() noexcept {
   const std::size_t table_bytes = shape_.ranks * sizeof(std::uint64_t);
   std::uint64_t word = own_progress().load(std::memory_order_acquire);
@@ -153,7 +153,7 @@ void Replica::finish_return() noexcept {
   }
   SMELT_LOG_POINT(20);
   std::memcpy(executed_.data(), incoming_.data(), table_bytes);
-  // Their exact indices are no longer known, only that they are below the snapshot's index.
+  // Where they were decided is not known any more, but that it was below the snapshot's index.
   for (std::uint64_t request = seen_[self()] + 1; request <= executed_[self()]; ++request) {
     places_[request & (shape_.requests - 1)] = (snapshot_index_ - 1) | unknown;
   }

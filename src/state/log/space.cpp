@@ -9,7 +9,7 @@
 namespace smelt::state::log {
 namespace {
 
-constexpr const char* kind = "replicated log";  // the purpose of a rendezvous
+constexpr const char* kind = "replicated log";  // what a rendezvous is about
 constexpr std::uint64_t watch_interval_ns = 100'000;
 /// The interval at which sleeping processes check for deaths and for a late leader.
 constexpr std::uint64_t longest_sleep_ns = 1'000'000;
