@@ -163,7 +163,8 @@ class FastestMap {
     return best;
   }
 
-  /// The largest share of updates below `high`, to a 10^-6th, at which somebody else than at `high` is the fastest.
+  /// The largest share of updates below `high`, to a 10^-6th, at which the fastest algorithm differs from that at
+  /// `high`.
   double change(double low, double high) {
     const auto* before = winner(high);
     while (high - low > least_updates / 2.0) {

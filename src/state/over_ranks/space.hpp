@@ -1,4 +1,4 @@
-// Space: a process's side of a map over ranks: its memory, who takes part, and how deaths are noticed.
+// Space: a process's view of a map over ranks: its memory, its members, and the detection of deaths.
 #pragma once
 
 #include <functional>
