@@ -60,7 +60,7 @@ class Diagnostics {
   void note(Span span, std::string message) { add(Severity::note, span, std::move(message)); }
 
   bool has_errors() const noexcept { return errors_ > 0; }
-  /// Stops reporting, because further errors would be consequences of earlier ones.
+  /// Whether to stop: further errors would probably be consequences of earlier ones.
   bool enough() const noexcept { return errors_ >= most_errors; }
   const std::vector<Diagnostic>& all() const noexcept { return all_; }
   const Source& source() const noexcept { return source_; }
