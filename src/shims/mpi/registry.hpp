@@ -1,22 +1,24 @@
-// The registry: the MPI functions that the preload library has in place of the library's, a row each. From it follow
-// the entry points and their symbols, the slots, the table of what serves a function for each ABI, what is counted, the
-// library's own functions (`original`), the list in docs/reference/drop-in-mpi.md, and a test that holds each row
-// against the headers of the MPI libraries that are installed.
+// The registry of the MPI functions that the preload library takes over, one row each. These are generated from it: the
+// entry points and their symbols, the slots, the table of functions for each ABI, the counters of the report, the
+// library's own functions (`original`), the list in docs/reference/drop-in-mpi.md, and a test that compares each row
+// with the headers of the installed MPI libraries.
 //
-// To add a function: a row here, and serve_NAME() of original.hpp in a file of functions/, or in the file of its kind.
+// To add a function, write a row here, and define serve_NAME() (original.hpp) in a file of functions/, or in the file
+// of its kind.
 //
-// X gets the name without MPI_ or PMPI_, the parameters and the arguments. For collectives, there follow the name of
-// the operation, the translation of the arguments to a TranslatedCall, and for persistent ones a statement that copies
-// the arrays that are read at each start: a program may have freed them by then, as the libraries have copies.
-// The types in the parameters are those of an ABI (abi.hpp).
+// X gets the name without MPI_ or PMPI_, the parameters and the arguments. For collectives it also gets the name of the
+// operation and the expression that translates the arguments to a TranslatedCall. For persistent ones it also gets a
+// statement that copies the arrays that each start reads, because a program may free them before: MPI libraries copy
+// them. The types in the parameters are those of an ABI (abi.hpp).
 #pragma once
 
 // ---- collectives ------------------------------------------------------------------------------
 //
-// A row defines all forms of an operation: MPI_Bcast, Ibcast, Bcast_init, and those with large counts of MPI 4, whose
-// names end in _c. `Count` and `Offset` are the types of sizes in a form. A row has the operation's name as it begins a
-// name and as it goes on one, the parameters before the communicator, the arguments, and the copies of arrays. Its
-// signature is SMELT_MPI_SIGNATURE_NAME (signatures.hpp), its translation the method of TranslatedCall of that name.
+// A row defines all forms of an operation: MPI_Bcast, Ibcast, Bcast_init, and the same with the large counts of MPI 4,
+// whose names end in _c. `Count` and `Offset` are the types of counts and offsets of a form. A row consists of the
+// operation's name with a capital and with a small letter, the parameters before the communicator, the arguments, and
+// the statement that copies arrays. Its signature is SMELT_MPI_SIGNATURE_NAME (signatures.hpp). Its translation is the
+// method of that name of TranslatedCall.
 
 #define SMELT_MPI_REDUCTION(Count) const void *in, void *out, Count count, MPI_Datatype type, MPI_Op op
 #define SMELT_MPI_BLOCKS(Count) \
