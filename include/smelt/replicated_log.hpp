@@ -46,9 +46,10 @@ struct LogOptions {
   /// Faults::stop, otherwise if it can return by a snapshot and two others are up to date. Safety depends on neither
   /// time.
   double evict_after_s = 0.1;
-  std::uint32_t entries = 1 << 14;   ///< number of entries of the log; a power of 2 from 64 to 2^20
-  std::uint32_t requests = 1 << 10;  ///< requests of a rank that may be pending or unread; a power of 2 from 2 to 2^16
-  std::uint32_t command_bytes = 56;  ///< size of the largest command; 1 to 65535. 56 bytes fit one cache line
+  std::uint32_t entries = 1 << 14;  ///< that the log keeps; a power of 2 from 64 to 2^20
+  std::uint32_t requests =
+      1 << 10;  ///< of one rank that may be under way or unread by others; a power of 2 from 2 to 2^16
+  std::uint32_t command_bytes = 56;  ///< of the largest command; 1 to 65535. 56 take one cache line
   std::string wait;                  ///< spin|yield|sleep|auto; empty: SMELT_WAIT
 };
 
@@ -107,14 +108,14 @@ class Replica {
 
   int rank() const noexcept;
 
-  /// Appends `bytes` bytes at `command`. Returns when the command is in the log and this replica knows its index.
-  /// `*index`: its index; unknown_index if this replica got a snapshot meanwhile that includes it.
-  /// Errors: also invalid_argument if this replica does not read: with entries / 2 entries to deliver, call next()
-  /// first. In that case the command has not been appended; a started command may still be appended.
+  /// Appends `bytes` bytes at `command`, and returns when it is part of the log and known here. `*index`: its place;
+  /// unknown_index if it is covered by a snapshot that this replica has been given meanwhile.
+  /// Errors: invalid_argument also if this replica does not read: with entries / 2 to deliver, call next() first.
+  /// Then the command has not been appended, or (if it was started) still may be.
   Status append(const void* command, std::size_t bytes, std::uint64_t* index = nullptr) noexcept;
 
-  /// Starts an append; up to LogOptions::requests can be pending. Waits while all of these are in use. A rank's
-  /// commands are executed in the order in which they were started. `command` may be reused at once.
+  /// The same in parts: any number up to LogOptions::requests under way. Waits while all of these are in use. A
+  /// rank's commands are executed in the order in which they were started. `command` may be reused at once.
   Status start(const void* command, std::size_t bytes, Ticket* ticket) noexcept;
   Status test(Ticket ticket, bool* done, std::uint64_t* index = nullptr) noexcept;
   Status wait(Ticket ticket, std::uint64_t* index = nullptr) noexcept;

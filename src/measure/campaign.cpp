@@ -16,9 +16,9 @@ namespace {
 constexpr double least_cost_ns = 0.1;
 
 constexpr int burst_channels = 16;
-constexpr std::size_t send_buffered = 4;            // the store buffer may hide the cost of so many sends of a burst
-constexpr std::size_t first_samples_per_class = 3;  // a representative and two more to check homogeneity
-constexpr double precision_ns = 0.5;                // the resolution of the clock allows no better
+constexpr std::size_t send_buffered = 4;            // sends of a burst that a store buffer may hide
+constexpr std::size_t first_samples_per_class = 3;  // a representative and two to check it by
+constexpr double precision_ns = 0.5;                // a cost need not be known better: the clock cannot tell
 constexpr double progress_every_s = 0.2;
 
 /// How many samples are taken, and how precise the result should be.
@@ -130,7 +130,7 @@ class MeasurementCampaign {
     return {};
   }
 
-  /// The cost of each message of a burst. `round` gets the time at which it must end. Empty if time is short.
+  /// The cost of each message of a burst, from rounds that take the time at which they must end; none without time.
   template <class TimeRound>
   Result<std::vector<double>> burst(TimeRound&& time_round) {
     const double budget_s = 0.1 * (deadline_s_ - start_s_);

@@ -86,7 +86,7 @@ class TimerSide {
     return true;
   }
 
-  /// Times `run(trips_per_sample)` several times. Returns the times per trip.
+  /// Times `run(trips_per_sample)` that many times, per trip.
   template <class Run>
   bool repeat(int count, std::vector<double>& samples, Run&& run) {
     for (int i = 0; i < count; ++i) {
@@ -187,7 +187,7 @@ Result<Round> ChannelTimer::time_pair(int a, int b, double deadline_s) {
   const Counts counts = quick_ ? Counts{32, 6} : Counts{96, 16};
   StopFlag stop(deadline_s);
   Round round;
-  Round other_round;  // written by the other thread; merged after it has been joined
+  Round other_round;  // what the other thread writes; merged after it has ended
   for (auto& samples : round.values) samples.reserve(128);
   for (auto& samples : other_round.values) samples.reserve(128);
   try {

@@ -69,7 +69,7 @@ class PairTimer {
   virtual Result<std::vector<double>> time_receive_burst(int receiver, std::span<const int> senders, int channels,
                                                          double deadline_s) = 0;
 
-  /// Times one poll of each of 1, 2, 4, ... `channels` empty channels, in nanoseconds. Cost: a millisecond.
+  /// Times one look at each of 1, 2, 4, ... `channels` channels without messages, in nanoseconds. Cost: a millisecond.
   virtual Result<std::vector<double>> time_polls(int receiver, int channels) = 0;
 
   /// Times a switch between two threads of a PU that send each other messages. Errors as time_pair.

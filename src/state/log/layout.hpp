@@ -7,15 +7,15 @@
 //
 // Words, high bits to low:
 //
-//   configuration  epoch 31 | leader 10                         the leader. Changed by CAS
-//   floor          epoch 40 | index 24, its low bits            entries below it are no longer needed. By CAS
-//   slot[i mod N]  lap 32 | sealed 1 | epoch 31                 undecided; the epoch may decide here
+//   configuration  epoch 31 | leader 10                         who leads. By CAS
+//   floor          epoch 40 | index 24, its low bits            entries below it are not needed any more. By CAS
+//   slot[i mod N]  lap 32 | sealed 1 | epoch 31                 nothing is decided here; whose place it is to decide
 //                  lap 32 | 0 | client 10 | request 21          decided. By CAS; lap = i / N + 1
 //   progress[r]    generation 14 | state 2 | index 48           live: the next entry that r delivers. By CAS
 //   stamp          request 48 | bytes 16                        r alone, after the command
 //
-// A command stays where its client wrote it. A slot names only the client and the number of its request, so a decision
-// fits into one word, and no process can die or be stopped in the middle of it.
+// A command stays where its client wrote it, and a slot says whose next request it is: what a slot decides fits in one
+// word, so that no process can die, or be stopped, in the middle of deciding.
 #pragma once
 
 #include <atomic>

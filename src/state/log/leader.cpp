@@ -10,7 +10,7 @@
 namespace smelt::state::log {
 namespace {
 
-/// Most requests of one client before the next client has its turn.
+/// Of one client, before the others are looked at.
 constexpr int burst = 32;
 constexpr std::uint32_t idle_steps_between_raises = 32;
 
@@ -22,7 +22,7 @@ void Replica::lead() noexcept {
   for (const int client : replicas_) {
     for (int count = 0; count < burst; ++count) {
       const std::uint64_t request = seen_[static_cast<std::size_t>(client)] + 1;
-      // Acquire: pairs with start(). The command is visible.
+      // Acquire: pairs with start(). The command is there.
       const std::uint64_t stamp = layout_.cell(client, request)->load(ordering::log_propose);
       if (request_of(stamp) != request) break;
       if (!decide(client)) {
@@ -43,9 +43,9 @@ void Replica::lead() noexcept {
   }
 }
 
-/// Decides the client's next request in the next slot. False: there is no room, or this is no longer the leader.
+/// Decides the client's next request in the next slot. False: no room, or not the leader any more.
 bool Replica::decide(int client) noexcept {
-  // One slot stays free for the seal of the next leader.
+  // One slot stays free, for the seal of the next leader.
   if (learned_ + 1 >= floor_ + shape_.entries) {
     layout_.head().pressed.store(floor_ + 1, std::memory_order_relaxed);
     if (!raise_floor() || learned_ + 1 >= floor_ + shape_.entries) return false;

@@ -367,7 +367,7 @@ bool Replica::take(Entry* entry) noexcept {
   read_command(copy_.data(), cell + 1, bytes_of(stamp));
   SMELT_LOG_POINT(3);
   std::uint64_t before = Progress{generation_, Standing::live, delivered_}.word();
-  // Release: pairs with raise_floor(), since the copy was made before. Acquire: in case of an eviction, see drop_out().
+  // Release: pairs with raise_floor(); the copy was made before. Acquire: should it have been evicted, see drop_out().
   if (!own_progress().compare_exchange_strong(before, before + 1, ordering::log_advance, std::memory_order_acquire)) {
     return drop_out(), false;
   }
@@ -375,8 +375,7 @@ bool Replica::take(Entry* entry) noexcept {
   *entry = {delivered_, client, request, copy_.data(), bytes_of(stamp)};
   executed_[static_cast<std::size_t>(client)] = request;
   ++delivered_;
-  // A client that waits for room may be asleep and has published the index that it needs. This is a hint, since the
-  // client also wakes up from time to time.
+  // Who waits for room may be asleep, and has said how far the others must get. A hint: it looks up now and then, too.
   if (layout_.head().pressed.load(std::memory_order_relaxed) == delivered_) [[unlikely]]
     ring();
   return true;
@@ -390,7 +389,7 @@ Status Replica::next(Entry* entry, bool* there) noexcept {
   *there = false;
   if (machine_.apply != nullptr) return refuse("replicated log: next() is for replicas without `apply`");
   if (status_ != Status::ok) return status_;
-  serve_snapshots();  // all delivered entries have been applied
+  serve_snapshots();  // what was delivered has been applied
   if (delivered_ == learned_ || ++calls_ % deliveries_between_steps == 0) step();
   *there = take(entry);
   if (!*there) look_around();

@@ -26,8 +26,8 @@
 //      configuration stood that it had asked.
 // tests/state/protocol/log_slots.pml checks this protocol, with evictions and returns, in all interleavings.
 //
-// A replica copies a command and then advances its progress by CAS. If that succeeds, it had not been evicted, so the
-// copy is valid. If it fails, the replica was evicted and returns by a snapshot (snapshot.cpp).
+// A replica copies a command first and advances its progress by CAS then; if that succeeds, it was not evicted before,
+// and the copy is good. If it fails, it is out, and comes back by a snapshot (snapshot.cpp).
 #pragma once
 
 #include <cstddef>
@@ -131,7 +131,7 @@ class Replica {
   // Learner. `seen_`: requests decided below learned_, by client; `executed_`: those delivered, below delivered_.
   std::uint64_t learned_ = 0, delivered_ = 0;
   PerRank seen_, executed_;
-  CachelinePaddedVector<std::uint64_t> copy_;  ///< the last delivered command
+  CachelinePaddedVector<std::uint64_t> copy_;  ///< of the command that was delivered last
   bool live_ = true;
   std::uint64_t generation_ = 0;
   std::uint32_t calls_ = 0;
