@@ -1,4 +1,4 @@
-// The model against its equations, worked out by other means, and against machines whose costs are simple numbers.
+// Compares the model with an independent evaluation of its equations, and with machines whose costs are simple numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr double none = std::numeric_limits<double>::infinity();
 
-/// Every cost and every message different from every other, so that none can stand for another.
+/// All costs and messages differ, so that a confusion of two of them is noticed.
 MapPlatform odd_platform(MapBroadcast broadcast) {
   MapPlatform platform;
   platform.name = "odd";
@@ -64,7 +64,7 @@ struct Row {
   } expected;
 };
 
-// Made by a second transcription of the printed equations, with their sums summed up.
+// Computed by a second transcription of the printed equations, with explicit sums.
 const Row rows[] = {
     {"part_simple", MapBroadcast::sends, 7, 3, 0.9, 11, {182.000000, 174.000000, 0.000000, 38.631347, 102.040816}},
     {"part_simple", MapBroadcast::hardware, 12, 4, 0.75, 30, {128.000000, 101.000000, 0.000000, 98.969072, 81.632653}},
@@ -180,7 +180,7 @@ TEST(MapModel, AFewClientsMayUseAKeyMoreThanOthers) {
   EXPECT_NEAR(shared.lookup_ns, 65.255814, 1e-6);
   EXPECT_NEAR(shared.update_ns, 105.4, 1e-9);
 
-  load.hot_share = 1.0;  // the others never use it: as if they were not there
+  load.hot_share = 1.0;  // the others never use it, as if they did not exist
   const auto alone = *predict_map(platform, "shared", load, 12);
   load.hot_clients = 0;
   EXPECT_DOUBLE_EQ(alone.lookup_ns, predict_map(platform, "shared", load, 4)->lookup_ns);

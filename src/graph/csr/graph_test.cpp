@@ -196,8 +196,8 @@ TEST(Generate, TheSameForAnyNumberOfThreads) {
 }
 
 TEST(Generate, KroneckerHasTheSharesOfItsQuadrants) {
-  // Before the permutation a node's number has as many zero bits as its draws went up; after it the degrees tell: the
-  // mean degree of the most wanted node is edges x (.57 + .19)^scale.
+  // The permutation hides the numbers, so the degrees are compared: the
+  // mean degree of the node with the most edges is edges x (.57 + .19)^scale.
   GeneratorSpec spec;
   spec.scale = 10;
   spec.directed = spec.multi = true;
