@@ -264,3 +264,13 @@ def rooms():
             if (ROOT / "src" / room / inner).is_dir() and room not in ("shims",):
                 lines.append(f"| &nbsp; `{inner}/` | {' '.join(what.split()).rstrip('.')} | |")
     return lines
+
+
+def mpi_functions():
+    """The MPI functions that the preload library takes over, by the groups of their registry."""
+    text = (ROOT / "src/shims/mpi/registry.hpp").read_text()
+    lines = ["| functions | what is taken over |", "| --- | --- |"]
+    for what, rows in re.findall(r"^// Documented as: ((?:.|\n// )*)\n#define \w+\([^)]*\)((?:.*\\\n)*.*\n)", text, re.MULTILINE):
+        names = re.findall(r"(?:FORM\(X, \w*, |\bX\()(\w+)", rows)
+        lines.append(f"| {', '.join(f'`MPI_{name}`' for name in names)} | {' '.join(what.replace('//', ' ').split())} |")
+    return lines

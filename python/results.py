@@ -456,6 +456,32 @@ def summary_rows():
                                  for where, ratio in suite_cells(library).items()}))
 
 
+def graph_reference_ratios(machine):
+    """{(graph, kernel): reference / smelt}; a later file of a graph adds to an earlier one."""
+    return {(found["graph"], kernel): times["reference/smelt"]
+            for file in sorted((RESULTS / machine).glob("graph-kernels*.json"))
+            for found in [json.loads(file.read_text())] for kernel, times in found["kernels"].items()}
+
+
+def graph_library_ratios(machine):
+    """{(graph, kernel): best other library / smelt}."""
+    found = {}
+    for file in sorted((RESULTS / machine).glob("graph-peers*.json")):
+        document = json.loads(file.read_text())
+        for kernel, seconds in document["seconds"].items():
+            medians = {name: statistics.median(each) for name, each in seconds.items()}
+            ours = medians.pop("smelt")
+            found[document["graph"], kernel] = min(medians.values()) / ours
+    return found
+
+
+def graph_rows():
+    yield ("graph kernels of the GAP suite, 2 threads: OpenMP by hand",
+           lambda m: summary_of(graph_reference_ratios(m)))
+    yield ("the same: best of Boost, NetworKit, igraph, graph-tool, SuiteSparse GraphBLAS",
+           lambda m: summary_of(graph_library_ratios(m)))
+
+
 NO_SUITE = {"libraries": []}
 OPENMP = [f"bench_openmp_{runtime}-{threads}" for runtime in ("gomp", "libomp") for threads in (2, 8)]
 ACROSS = {"threads": thread_rows, "processes": process_rows, "choices": choice_rows, "programs": program_rows,

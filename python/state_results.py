@@ -5,7 +5,7 @@ Used by docs/generate.py. A ratio says how many times as fast smelt is as the ot
 
 import statistics
 
-from results import load, mean, table
+from results import load, mean, summary_of, table
 
 OURS = ("smelt", "smelt, batches", "smelt, none", "smelt, crash")
 SERVERS = ("memcached", "redis")
@@ -162,6 +162,16 @@ def log_ratio(machine, what, names):
 
 def range_of(ratios):
     return f"{mean(ratios):.2f} (least {min(ratios):.2f})" if ratios else None
+
+
+def summary_rows():
+    """(what, function of a machine): what the first page shows."""
+    def all_of(ratios):
+        return summary_of(dict(enumerate(ratios)))
+
+    yield "map, 2 threads: best other map", lambda m: all_of(best_ratios(m, "maps-threads"))
+    yield ("map, 2 processes: better of Boost.Interprocess and LMDB", lambda m: all_of(best_ratios(m, "maps-processes")))
+    yield "map, loads of YCSB, 2 threads: best other map", lambda m: all_of(best_of(ycsb_groups(m, "ycsb-threads")))
 
 
 def summary(machine):

@@ -1,4 +1,4 @@
-// Array: memory whose place is chosen. All its pages are there, where they are to lie, when create() returns.
+// Array: memory with a NUMA placement. When create() returns, all pages exist on their nodes.
 //
 //   smelt::ArrayOptions options;
 //   options.placement = smelt::Placement::replicated;
@@ -9,16 +9,15 @@
 //     ...
 //   });
 //
-// Access costs nothing: local(), data() and iterators are plain pointers, valid for the life of the array; no call of
-// smelt comes between. Elements are zero at first, trivially copyable, and never move. NUMA nodes are named by
-// os_index.
+// Access has no overhead: local(), data() and iterators are plain pointers, valid for the life of the array. Elements
+// are initially zero, trivially copyable, and never move. NUMA nodes are identified by os_index.
 //
-// Ordering: an array orders nothing. Threads that write and read the same elements synchronize by themselves, or by the
-// collectives sync(), accumulate_into() and publish(), before whose return all that was combined or published is
-// visible.
+// Ordering: an array does not synchronize. Threads that write and read the same elements must synchronize themselves,
+// or use the collectives sync(), accumulate_into() and publish(): when these return, all combined or published values
+// are visible.
 //
-// fork(2): the child has the array as it was, copied on write with the same placement; its writes are its own. A
-// shared array (create_shared) stays shared. Transfers under way do not go on in the child.
+// fork(2): the child has a copy-on-write copy of the array with the same placement. A shared array (create_shared)
+// stays shared. Transfers in progress do not continue in the child.
 #pragma once
 
 #include <algorithm>
@@ -44,10 +43,10 @@
 namespace smelt {
 
 enum class PageSize {
-  best,           ///< huge where the array has enough of them and nothing speaks against it
+  best,           ///< huge if the array is large enough and huge pages are allowed
   base,           ///< the smallest
-  huge,           ///< transparent huge pages, as far as the kernel has some
-  reserved_2mib,  ///< of the pools that the administrator reserved (hugetlb)
+  huge,           ///< transparent huge pages, as far as available
+  reserved_2mib,  ///< from the pools that the administrator has reserved (hugetlb)
   reserved_1gib,
 };
 
@@ -66,8 +65,8 @@ struct ArrayOptions {
   /// parts that follow the rule of OpenMP's schedule(static), on neighbouring nodes.
   std::vector<std::size_t> cuts{};
   int parts = 0;  ///< 0: one per rank (with a communicator), or per PU of the nodes
-  /// Whether what was asked for is a condition (create() fails, or every page lies right) or a wish (explain() says
-  /// what became of it).
+  /// true: create() fails unless every page is placed as requested. false: explain() lists requests that could not be
+  /// met.
   bool strict = false;
   AccessHints hints{};
   std::string name = "array";  ///< in messages
@@ -91,7 +90,7 @@ constexpr IndexRange static_part(std::size_t count, std::size_t thread, std::siz
   return {first, first + each + (thread < more ? 1 : 0)};
 }
 
-/// Where the pages of a copy of an array lie now.
+/// The present locations of the pages of an array's copy.
 struct Whereabouts {
   struct Share {
     int numa_node = 0;
@@ -100,10 +99,10 @@ struct Whereabouts {
   std::vector<Share> nodes{};      ///< ascending; those with at least a page
   std::uint64_t absent_bytes = 0;  ///< never touched, or swapped out
   std::uint64_t huge_bytes = 0;    ///< in huge pages
-  std::uint64_t page_bytes = 0;    ///< of what was asked for
+  std::uint64_t page_bytes = 0;    ///< in pages of the requested size
 };
 
-/// A copy or fill under way on threads of its own. Used by one thread. Destroying it waits.
+/// A copy or fill that runs on its own threads. Used by one thread. The destructor waits for its end.
 class Transfer {
  public:
   Transfer() noexcept;
@@ -111,9 +110,9 @@ class Transfer {
   Transfer& operator=(Transfer&&) noexcept;
   ~Transfer();
 
-  /// Whether it is over. Its writes are visible to the caller then.
+  /// Whether it has ended. If so, its writes are visible to the caller.
   bool test() noexcept;
-  /// Returns when it is over.
+  /// Waits for its end.
   void wait() noexcept;
 
  private:
@@ -129,7 +128,7 @@ class Storage;
 /// Writes `bytes` bytes at `to` with whole elements of `element_bytes`; `value` is one.
 using Fill = void (*)(std::byte* to, std::size_t bytes, const void* value, std::size_t element_bytes);
 
-/// What an Array is behind its type: bytes with a placement, in one or several copies of the same size.
+/// The untyped implementation of Array: bytes with a placement, in one or several copies of the same size.
 class Block {
  public:
   static Result<Block> create(std::size_t count, std::size_t element_bytes, const ArrayOptions& options);
@@ -235,10 +234,10 @@ class Array {
   using iterator = T*;
   using const_iterator = const T*;
 
-  /// `count` elements, all zero, placed as `options` say. The pages of every placement but first_touch are there
-  /// afterwards. Requirements: count > 0. Errors: invalid_argument; out_of_memory (also: more than a node or the cgroup
-  /// has left, or no reserved pages); with options.strict also permission_denied (mbind refused) and io_error (pages
-  /// lie elsewhere). Cost: clearing the memory, on all nodes at once. Source: [Kaestle16] 4.3.
+  /// `count` zero elements, placed according to `options`. Except with first_touch, all pages exist afterwards.
+  /// Requirements: count > 0. Errors: invalid_argument; out_of_memory (also if a node, the cgroup or the pool of
+  /// reserved pages has too little left); with options.strict also permission_denied (mbind refused) and io_error
+  /// (pages lie elsewhere). Cost: clearing the memory, on all nodes at once. Source: [Kaestle16] 4.3.
   static Result<Array> create(std::size_t count, const ArrayOptions& options = {}) {
     return wrap(memory::Block::create(count, sizeof(T), options));
   }
@@ -273,9 +272,9 @@ class Array {
   const_iterator begin() const noexcept { return data(); }
   const_iterator end() const noexcept { return data() + size(); }
 
-  /// All elements, in the copy that is nearest to the calling thread: fetch it once per thread, use it as long as the
-  /// array lives. What is written to one copy of replicas others do not see, before sync() or publish(). Cost: of one
-  /// copy nothing; of several, finding out where the thread is (no system call).
+  /// All elements, in the copy nearest to the calling thread. Call it once per thread; the result is valid for the life
+  /// of the array. Writes to one of several copies are not visible in others before sync() or publish(). Cost: none
+  /// with one copy; otherwise a query of the thread's node, without a system call.
   std::span<T> local() noexcept { return {reinterpret_cast<T*>(block_.local()), size()}; }
   std::span<const T> local() const noexcept { return {reinterpret_cast<const T*>(block_.local()), size()}; }
 
@@ -292,36 +291,37 @@ class Array {
     return result;
   }
 
-  /// The parts of a partitioned array, which tile it in order; any other has the parts that it would have.
+  /// The parts of a partitioned array, in order. Other arrays have the parts that they would have if partitioned.
   int parts() const noexcept { return block_.parts(); }
   IndexRange part(int index) const noexcept { return block_.part(index); }
   int numa_node_of_part(int index) const noexcept { return block_.numa_node_of_part(index); }
 
-  /// What it became of `best` and of wishes.
+  /// The actual placement and page size.
   Placement placement() const noexcept { return block_.placement(); }
   bool same_address() const noexcept { return block_.same_address(); }
 
-  /// Placement, page size, and everything that was wished and not granted, a line each.
+  /// Placement, page size, and each request that could not be met, one line each.
   std::string explain() const { return block_.explain(); }
 
-  /// Where the pages of a copy lie, asked of the kernel. Cost: a system call per 4096 pages, and reading smaps.
+  /// Asks the kernel for the locations of a copy's pages. Cost: a system call per 4096 pages, and reading smaps.
   /// Errors: permission_denied in containers that forbid it on machines with several nodes.
   Result<Whereabouts> where(int copy = 0) const { return block_.where(copy); }
 
-  /// Sets all copies, by threads on the nodes where they lie. Requirements: values.size() == size(), no overlap.
+  /// Writes all copies, by threads on their nodes. Requirements: values.size() == size(), no overlap.
   void copy_from(std::span<const T> values) { start_copy_from(values).wait(); }
   void fill(const T& value) { start_fill(value).wait(); }
 
-  /// The same, under way when these return. `values` have to stay, and elements are not used, until it is over.
+  /// The same without waiting for the end. Until then, `values` must stay valid, and the elements must not be used.
   Transfer start_copy_from(std::span<const T> values) {
     assert(values.size() == size());
     return block_.start_copy(values.data());
   }
   Transfer start_fill(const T& value) { return block_.start_fill(&value, &fill_elements); }
 
-  /// Writable replicas: afterwards every copy holds, per element, all copies combined in their order. A collective of
-  /// all ranks that use the array; no rank writes to it meanwhile. For operations for which combining the same value
-  /// again changes nothing (minimum, maximum, bit_or) copies go on from there; for others see accumulate_into().
+  /// Writable replicas: combines all copies element by element, in order, and writes the result to every copy. A
+  /// collective of all ranks that use the array; no rank writes to it meanwhile. For operations for which combining the
+  /// same value again changes nothing (minimum, maximum, bit_or) copies go on from there; for others see
+  /// accumulate_into().
   Status sync(Rank& rank, const Reduction& op) noexcept { return block_.sync(rank, op); }
 
   /// Writable replicas: total[i] = total[i] (op) copy 0[i] (op) copy 1[i] ..., in all copies of total, and `identity`
@@ -363,8 +363,8 @@ Status parallel_for(Rank& rank, const Array<T>& array, Body&& body) {
   return rank.barrier();
 }
 
-/// The iterations of a loop over an array, in pieces: every worker takes those of its own part first, and then of the
-/// others, near ones first. One object per loop and run, shared by all workers.
+/// Distributes the iterations of a loop over an array in pieces. Every worker takes those of its own part first, then
+/// those of other parts, near ones first. One object per loop and run, shared by all workers.
 class StealingLoop {
  public:
   /// Over the parts of `array`, in pieces of at most `grain` elements.
@@ -374,8 +374,8 @@ class StealingLoop {
     set_order();
   }
 
-  /// The next piece for the worker of that part; false when nothing is left. Any number of threads at once. A piece
-  /// goes to exactly one caller. Orders nothing between workers.
+  /// The next piece for the worker of that part; false if none is left. Thread-safe. Each piece goes to exactly one
+  /// caller. Does not synchronize workers.
   bool next(int part, IndexRange* piece) noexcept {
     for (const int victim : order_[static_cast<std::size_t>(part)]) {
       Part& from = parts_[static_cast<std::size_t>(victim)];
@@ -419,7 +419,7 @@ class StealingLoop {
   std::vector<std::vector<int>> order_;
 };
 
-/// One T per slot, on the NUMA node of whom it belongs to, and on pages of its own.
+/// One T per slot, each on separate pages on the NUMA node of its owner.
 template <class T>
 class Frames {
  public:

@@ -98,13 +98,13 @@ class Graph {
   int node_id_bytes() const noexcept;  ///< 4 or 8
   int edge_id_bytes() const noexcept;  ///< 4 or 8
 
-  /// The edges by where they start. Requires that the types have node_id_bytes() and edge_id_bytes().
+  /// The edges grouped by source node. Requires that the types have node_id_bytes() and edge_id_bytes().
   template <class NodeId, class EdgeId>
   Adjacency<NodeId, EdgeId> out() const noexcept {
     return {static_cast<const EdgeId*>(out_begin()), static_cast<const NodeId*>(out_node_idx())};
   }
 
-  /// The edges by where they lead, made by the first call. The types as for out(); `threads` as in LoadOptions.
+  /// The edges grouped by target node; created by the first call. The types as for out(); `threads` as in LoadOptions.
   /// Cost: two passes over the edges, and 8 bytes per edge while it lasts. Errors: out_of_memory.
   template <class NodeId, class EdgeId>
   Result<Adjacency<NodeId, EdgeId>> in(int threads = 0) const {
@@ -112,7 +112,7 @@ class Graph {
     return Adjacency<NodeId, EdgeId>{static_cast<const EdgeId*>(in_begin()), static_cast<const NodeId*>(in_node_idx())};
   }
 
-  /// For each position among the in edges the number of that edge, made by the first call. Of an undirected graph,
+  /// For each position among the in edges, the number of that edge; created by the first call. Of an undirected graph,
   /// whose in edges are its out edges, null: their numbers are their positions. Cost and errors: as in().
   template <class EdgeId>
   Result<const EdgeId*> in_edge_numbers(int threads = 0) const {
@@ -126,8 +126,8 @@ class Graph {
   const std::vector<Column>& node_columns() const noexcept { return node_columns_; }
   const std::vector<Column>& edge_columns() const noexcept { return edge_columns_; }
 
-  /// The same graph with these values in place of those of the same name, if any. Errors: invalid_argument, where their
-  /// number is not the graph's.
+  /// The same graph with these values, which replace those of the same name. Errors: invalid_argument if their number
+  /// does not match the graph.
   Result<Graph> with_node_values(Column values) const;
   Result<Graph> with_edge_values(Column values) const;
 
@@ -156,15 +156,14 @@ decltype(auto) with_ids(const Graph& graph, F&& f) {
   return f(std::uint32_t{}, std::uint32_t{});
 }
 
-/// Told how far a long piece of work is: its name, and the part of it that is done, 0 to 1. Called by one thread at a
-/// time.
+/// Reports progress of long work: its name, and the completed fraction, 0 to 1. Called by one thread at a time.
 using Progress = std::function<void(const char* phase, double fraction)>;
 
 /// How edges become a graph.
 struct BuildOptions {
   int threads = 0;          ///< 0: one per PU that the process may use
-  bool undirected = false;  ///< add the reverse of every edge that is no loop, with the same weight
-  bool simple = false;      ///< leave out loops, and of repeated edges all but one of the smallest weight
+  bool undirected = false;  ///< add the reverse of every edge except loops, with the same weight
+  bool simple = false;      ///< remove loops, and all but the lightest of repeated edges
   bool renumber = false;  ///< number the nodes that occur 0, 1, ... by their numbers, which become the node values "id"
 };
 
@@ -175,7 +174,7 @@ Result<Graph> make_graph(std::uint64_t num_nodes, std::span<const std::uint64_t>
                          const BuildOptions& options = {});
 
 enum class Format {
-  automatic,      ///< by the file's name and how it starts
+  automatic,      ///< by the file's name and its first bytes
   edge_list,      ///< a line "from to [weight]" per edge; comments start with # or %
   matrix_market,  ///< coordinate format; an entry (i, j) is an edge i -> j
   dimacs,         ///< "p sp" (shortest paths) and "p edge"
@@ -183,7 +182,7 @@ enum class Format {
   gap,            ///< .sg and .wsg of the GAP benchmark suite
   ebin,           ///< Green-Marl, binary
   adj,            ///< Green-Marl, a line "node [values] neighbour [values] neighbour ..." per node
-  smelt,          ///< .smg, our own: mapped, checked, not parsed
+  smelt,          ///< .smg, smelt's container, which is mapped and checked instead of parsed
 };
 
 /// "edge-list", "matrix-market", ...
@@ -193,15 +192,15 @@ Result<Format> parse_format(std::string_view name);
 
 struct LoadOptions : BuildOptions {
   Format format = Format::automatic;
-  int adj_node_values = 0;  ///< of each line of an ADJ file: so many values follow the node, which are left out
-  int adj_edge_values = 0;  ///< and so many follow each neighbour, 0 or 1: the edge's weight
+  int adj_node_values = 0;  ///< number of values after the node in each line of an ADJ file; they are ignored
+  int adj_edge_values = 0;  ///< number of values after each neighbour: 0, or 1 for the edge's weight
   Progress progress;
 };
 
 /// A graph from a file; text may be compressed by gzip or zstd. Weights become the edge values "weight": int, long or
-/// double, whichever holds them all. Edges are in the order of the file where that shows. Cost: one pass over the file
-/// by all threads; memory at most 2.5 times the graph with in and out edges. Errors: not_found, permission_denied,
-/// io_error, out_of_memory, and bad_format as "FILE:LINE: reason".
+/// double, whichever holds them all. Repeated edges keep their order in the file. Cost: one pass over
+/// the file by all threads; memory at most 2.5 times the graph with in and out edges. Errors: not_found,
+/// permission_denied, io_error, out_of_memory, and bad_format as "FILE:LINE: reason".
 Result<Graph> load(const std::string& file, const LoadOptions& options = {});
 
 struct SaveOptions {
@@ -214,7 +213,7 @@ struct SaveOptions {
 /// is replaced when it is complete. Errors: invalid_argument (no such format, or it cannot hold the graph), io_error.
 Result<void> save(const Graph& graph, const std::string& file, const SaveOptions& options = {});
 
-/// A graph that is made up. The same values give the same graph, whatever the number of threads.
+/// A synthetic graph. The same values give the same graph for any number of threads.
 struct GeneratorSpec {
   enum class Kind { kronecker, uniform, grid };
   Kind kind = Kind::kronecker;
@@ -239,15 +238,15 @@ struct Statistics {
   struct Degrees {
     std::uint64_t min = 0, median = 0, max = 0;
     double mean = 0.0;
-    /// The part of all edges at the hundredth of the nodes that have most: about 0.01 where degrees are equal.
+    /// The share of all edges at the hundredth of the nodes with the highest degrees; about 0.01 if degrees are equal.
     double top_percent_share = 0.0;
   };
   std::uint64_t num_nodes = 0, num_edges = 0;
   Degrees out, in;
   std::uint64_t isolated = 0;         ///< nodes without any edge
   std::uint64_t loops = 0;            ///< edges from a node to itself
-  std::uint64_t repeated = 0;         ///< edges that are there once already
-  bool symmetric = false;             ///< every edge has its reverse, as often
+  std::uint64_t repeated = 0;         ///< further copies of an edge
+  bool symmetric = false;             ///< the reverse of every edge exists with the same multiplicity
   std::uint64_t structure_bytes = 0;  ///< of the arrays of out and in edges
 };
 

@@ -1,9 +1,9 @@
-// Graph algorithms, ready to be called. They are written in Green-Marl and compiled by the build; `smelt graph run`
-// knows them by their names, too.
+// Ready graph algorithms. They are written in Green-Marl and compiled by the build. `smelt graph run` knows them by
+// name, too.
 //
-// All of them run in parallel, with RunOptions::threads. Errors of all: invalid_argument (a node that is not there,
-// values whose number is not the graph's), out_of_memory. Graphs of more than 2^32 edges or nodes take a C++ compiler
-// at run time.
+// All of them run in parallel, with RunOptions::threads. Errors of all: invalid_argument (a node that does not
+// exist, values whose number does not match the graph), out_of_memory. Graphs of more than 2^32 edges or nodes need a
+// C++ compiler at run time.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ Result<GreenMarl> builtin_program(const std::string& name);
 constexpr std::int64_t no_node = -1;  ///< NIL
 constexpr std::int32_t unreachable = INT32_MAX;
 
-/// For each node one that leads to it on a path with fewest edges from `root`; the root for itself, no_node where there
-/// is no path. Direction-optimizing [Beamer 2012].
+/// For each node, its predecessor on a path from `root` with the fewest edges; the root for itself, no_node if there is
+/// no path. Direction-optimizing [Beamer 2012].
 Result<std::vector<std::int64_t>> bfs(const Graph& graph, std::uint64_t root, const RunOptions& options = {});
 
 struct PageRankOptions {
@@ -40,16 +40,16 @@ struct PageRankResult {
 /// Ranks by in edges, updated in place. Source: Brin and Page 1998.
 Result<PageRankResult> pagerank(const Graph& graph, const PageRankOptions& how = {}, const RunOptions& options = {});
 
-/// For each node the smallest number of a node of its weakly connected component.
+/// For each node, the smallest node of its weakly connected component.
 Result<std::vector<std::int64_t>> connected_components(const Graph& graph, const RunOptions& options = {});
 
 /// Betweenness from the shortest paths that start at `sources`. Source: Brandes 2001.
 Result<std::vector<float>> betweenness(const Graph& graph, std::span<const std::uint64_t> sources,
                                        const RunOptions& options = {});
 
-/// Lengths of shortest paths from `root`, `unreachable` where there is none. Edges' lengths are the edge values
-/// `length`, whole numbers of at least 0 (invalid_argument else where they are fractions); `delta`: nodes that are
-/// nearer by so much settle first, 0 to choose it. Source: Meyer and Sanders 2003.
+/// Lengths of shortest paths from `root`; `unreachable` if there is none. The lengths of edges are the edge values
+/// `length`, which must be nonnegative integers (otherwise invalid_argument). `delta`: width of the buckets; 0: chosen.
+/// Source: Meyer and Sanders 2003.
 Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, const std::string& length = "weight",
                                        int delta = 0, const RunOptions& options = {});
 
@@ -57,13 +57,13 @@ Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, c
 /// or repeated edges (BuildOptions::simple leaves them out).
 Result<std::uint64_t> triangles(const Graph& graph, const RunOptions& options = {});
 
-/// Edges on a path with fewest edges from `root`, `unreachable` where there is none.
+/// Number of edges on a shortest path from `root`; `unreachable` if there is none.
 Result<std::vector<std::int32_t>> hop_distance(const Graph& graph, std::uint64_t root, const RunOptions& options = {});
 
 /// Numbers of strongly connected components, from 0.
 Result<std::vector<std::int32_t>> strong_components(const Graph& graph, const RunOptions& options = {});
 
-/// The largest k such that a node keeps k neighbours when nodes with fewer are taken away. For undirected graphs.
+/// For each node of an undirected graph, the largest k such that it belongs to the k-core.
 Result<std::vector<std::int32_t>> core_numbers(const Graph& graph, const RunOptions& options = {});
 
 /// Communities by label propagation: a node of each node's community. At most `max_rounds` rounds.

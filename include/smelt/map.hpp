@@ -4,7 +4,7 @@
 //   map->put(42, 1.5);
 //   if (const auto price = map->get(42)) std::printf("%f\n", *price);
 //
-// What is promised to whom, and what it costs: docs/reference/map.md.
+// Promises and costs: docs/reference/map.md.
 #pragma once
 
 #include <sys/types.h>
@@ -34,35 +34,36 @@ struct MapOptions {
   /// "best", or the name of one of map_algorithms(). A map without ranks (Map, StringMap) is always `shared`; the
   /// others need the ranks of a communicator: MapGroup (smelt/map_group.hpp).
   std::string algorithm = "best";
-  Consistency consistency = Consistency::linearizable;  ///< at least
-  /// What must be survived, at least. Unset: crash, but over threads none; of an algorithm that is named: what it
-  /// survives.
+  Consistency consistency = Consistency::linearizable;  ///< required; stronger ones are allowed
+  /// Faults that must be survived. Unset: those that a named algorithm survives; otherwise crash, but none over
+  /// threads.
   std::optional<Faults> faults{};
   std::size_t capacity = 1000;  ///< keys that fit before the table grows for the first time
-  bool keep = false;            ///< of create_shared(): the map outlives its last process, until remove_map()
-  /// Address space that each process sets aside; the table grows to about a quarter of it. Memory is only taken as it
-  /// is needed.
+  bool keep = false;            ///< for create_shared(): the map outlives its last process, until remove_map()
+  /// Address space that each process reserves. The table can grow to about a quarter of it. Memory is allocated as
+  /// needed.
   std::size_t most_bytes = std::size_t{64} << 30;
 
-  // Of a MapGroup:
-  int servers = 0;       ///< that part_* divide the keys among; replicas of kv. 0: chosen by algorithm and machine
-  bool colocate = true;  ///< servers and the sequencer are clients, too; else they only serve()
-  double lookups = 0.9;  ///< expected share of lookups: what "best" goes by
-  double keys = 0.0;     ///< expected number of keys, likewise; 0: capacity
-  double skew = 0.0;     ///< of the keys (MapLoad::skew), likewise
+  // For MapGroup only:
+  int servers =
+      0;  ///< ranks among which part_* divide the keys, or replicas of kv; 0: chosen for the algorithm and machine
+  bool colocate = true;  ///< whether servers and the sequencer are also clients; otherwise they only serve()
+  double lookups = 0.9;  ///< expected share of lookups, for "best"
+  double keys = 0.0;     ///< expected number of keys, for "best"; 0: capacity
+  double skew = 0.0;     ///< skew of the keys (MapLoad::skew), for "best"
   std::string wait{};    ///< spin|yield|sleep|auto; empty: SMELT_WAIT
 };
 
-/// What came of an update.
+/// The result of an update.
 struct MapAnswer {
-  Status status = Status::ok;  ///< out_of_memory: there was no room for the key, and nothing was changed
-  bool found = false;          ///< there was such a key before
-  bool changed = false;        ///< the update took effect: not an erase() or a compare_exchange() in vain, for example
+  Status status = Status::ok;  ///< out_of_memory: there was no room for the key, and nothing has changed
+  bool found = false;          ///< the key existed before
+  bool changed = false;        ///< the update took effect, unlike, for example, an erase() of an absent key
 
   explicit operator bool() const noexcept { return status == Status::ok; }
 };
 
-/// What a map holds and who uses it.
+/// The contents and the users of a map.
 struct MapState {
   std::string name;  ///< "": of one process
   bool kept = false;
@@ -72,24 +73,24 @@ struct MapState {
   std::uint64_t buckets = 0, overflow_buckets = 0, longest_chain = 0;
   std::uint64_t memory_bytes = 0;
   bool growing = false;
-  std::uint64_t takeovers = 0;     ///< how often somebody went on for a process that had died in an update
-  std::uint64_t refused = 0;       ///< how often there was no memory to be had
-  std::vector<pid_t> processes{};  ///< those that use it now and live
+  std::uint64_t takeovers = 0;     ///< number of take-overs from processes that died in an update
+  std::uint64_t refused = 0;       ///< number of failed allocations
+  std::vector<pid_t> processes{};  ///< live processes that use the map
 };
 
-/// All maps of this user that processes share: those in use and those that were kept.
-/// Errors: /proc or /dev/shm cannot be read. Cost: a look at every process of this user.
+/// All shared maps of this user: those in use, and kept ones.
+/// Errors: /proc or /dev/shm cannot be read. Cost: reads the open files of every process of this user.
 Result<std::vector<MapState>> list_maps();
 
 /// One of them. Errors: not_found.
 Result<MapState> inspect_map(const std::string& name);
 
-/// Removes a map that was kept. Processes that use it go on with it, under no name.
+/// Removes a kept map. Processes that use it continue to use it without a name.
 /// Errors: not_found.
 Result<void> remove_map(const std::string& name);
 
 namespace map_detail {
-/// What Map and StringMap are made of, by the sizes of their keys and values.
+/// Common implementation of Map and StringMap, by the sizes of keys and values.
 Result<std::shared_ptr<Table>> create(const Geometry& geometry, const MapOptions& options, bool strings = false);
 /// The same for processes.
 Result<std::shared_ptr<Table>> create_shared(const std::string& name, const Geometry& geometry,
@@ -102,14 +103,14 @@ Result<std::shared_ptr<Table>> open(const std::string& name, const Geometry& geo
 MapState state_of(const Table& table);
 }  // namespace map_detail
 
-/// Each call is safe from any thread. Copies of a map are the same map. Keys are equal if all their bytes are.
+/// All calls are thread-safe. Copies of a Map refer to the same map. Keys are equal if all their bytes are equal.
 ///
-/// Ordering: linearizable, but for for_each() and keys(). What a thread did before an update is visible to every thread
+/// Ordering: linearizable, except for_each() and keys(). A thread's writes before an update are visible to every thread
 /// whose operation sees that update.
-/// Progress: readers write nothing and wait for nobody. An update waits for another one of a key in the same bucket; if
-/// that one's process has died, it goes on after a millisecond; if it was stopped, when that one goes on.
-/// Cost: a lookup reads two cache lines as a rule. No call takes a lock of the system, allocates on the heap, or makes
-/// a system call, but for waiting, for growth, and for what says so.
+/// Progress: readers write nothing and never wait. An update waits for another update of a key in the same bucket. If
+/// the process of that update has died, it continues after a millisecond; if that process is stopped, it waits.
+/// Cost: a lookup usually reads two cache lines. No call takes a lock of the system, allocates on the heap, or makes a
+/// system call, except to wait, to grow, and where documented.
 template <class Key, class Value>
 class Map {
   static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
@@ -119,24 +120,24 @@ class Map {
   static_assert(sizeof(Key) + sizeof(Value) <= 128 * 1024, "at most 128 KiB for a key and its value");
 
  public:
-  /// For the threads of this process. Errors: invalid_argument; not_supported for an algorithm that cannot be created
-  /// or does not promise what is asked for; out_of_memory.
+  /// A map for the threads of this process. Errors: invalid_argument; not_supported for an algorithm that needs ranks
+  /// or does not keep a required promise; out_of_memory.
   static Result<Map> create(const MapOptions& options = {}) {
     return made(map_detail::create(shape.geometry, options));
   }
 
-  /// For all processes of this user that use the name: whoever comes first creates it, the others attach. It is gone
-  /// with the last process that uses it, however that ends, unless `keep` is set.
-  /// Requirements: processes trust each other; they are in one PID namespace. `name`: 1 to 180 characters without '/'.
-  /// Errors: as create(); invalid_argument where the name is in use for other types or with another `keep`.
+  /// A map for all processes of this user that use the name. The first one creates it, the others attach to it. It is
+  /// freed with the last process that uses it, however that ends, unless `keep` is set.
+  /// Requirements: the processes trust each other and are in one PID namespace. `name`: 1 to 180 characters without
+  /// '/'. Errors: as create(); invalid_argument if the name is in use for other types or with another `keep`.
   static Result<Map> create_shared(const std::string& name, const MapOptions& options = {}) {
     return made(map_detail::create_shared(name, shape.geometry, options));
   }
 
-  /// A map that some process has created. Errors: not_found, invalid_argument for other types.
+  /// Attaches to a map that another process has created. Errors: not_found, invalid_argument for other types.
   static Result<Map> attach(const std::string& name) { return made(map_detail::attach(name, shape.geometry)); }
 
-  /// A map that was kept, in use or not. Errors: as attach().
+  /// Opens a kept map, whether it is in use or not. Errors: as attach().
   static Result<Map> open(const std::string& name) { return made(map_detail::open(name, shape.geometry)); }
 
   /// The value of a key.
@@ -156,7 +157,7 @@ class Map {
     });
   }
 
-  /// Sets the value of a key that is not there.
+  /// Adds a key with a value. No effect if the key exists.
   MapAnswer insert(const Key& key, const Value& value) noexcept {
     const ValueWords fresh = words_of_value(value);
     return update(key, [&](const Old& old, MapAnswer& answer) {
@@ -176,8 +177,8 @@ class Map {
     return answer_of(outcome, found);
   }
 
-  /// Sets the value of a key that has the value `expected`, by all its bytes; else tells in `expected` which it has, if
-  /// the key is there.
+  /// Sets the value of a key if its present value equals `expected` in all bytes. Otherwise, if the key exists, copies
+  /// its value to `expected`.
   MapAnswer compare_exchange(const Key& key, Value& expected, const Value& desired) noexcept {
     const ValueWords fresh = words_of_value(desired), wanted = words_of_value(expected);
     return update(key, [&](const Old& old, MapAnswer& answer) -> const ValueWords* {
@@ -190,7 +191,7 @@ class Map {
     });
   }
 
-  /// Adds to the value of a key; one that is not there counts as Value{}. `before`, unless null, gets what it was.
+  /// Adds to the value of a key. An absent key counts as Value{}. `before`, unless null, gets the former value.
   MapAnswer fetch_add(const Key& key, const Value& term,
                       Value* before = nullptr) noexcept requires std::is_arithmetic_v<Value> {
     ValueWords fresh{};
@@ -205,8 +206,8 @@ class Map {
     return answer;
   }
 
-  /// The values of many keys; `values` has as many elements. Not one operation: each lookup is linearizable for
-  /// itself. Cost: the cache misses of up to 64 lookups overlap.
+  /// The values of many keys; `values` must have as many elements. Not atomic: only each single lookup is linearizable.
+  /// Cost: the cache misses of up to 64 lookups overlap.
   void get_many(std::span<const Key> keys, std::span<std::optional<Value>> values) const noexcept {
     for (std::size_t first = 0; first < keys.size(); first += batch) {
       const std::size_t count = std::min(batch, keys.size() - first);
@@ -230,7 +231,7 @@ class Map {
     MapAnswer answer{};  ///< filled in
   };
 
-  /// Does the calls, in their order. Not one operation. Cost: as get_many().
+  /// Executes the calls in order. Not atomic. Cost: as get_many().
   void run(std::span<Call> calls) noexcept {
     for (std::size_t first = 0; first < calls.size(); first += batch) {
       const auto group = calls.subspan(first, std::min(batch, calls.size() - first));
@@ -239,15 +240,15 @@ class Map {
     }
   }
 
-  /// Calls `visit(key, value)` for each key that is there during the whole call once; for keys that come or go
-  /// meanwhile perhaps. Nobody waits. Cost: reads the table.
+  /// Calls `visit(key, value)` once for each key that exists during the whole call. Keys that are added or erased
+  /// meanwhile may be visited. Never waits. Cost: reads the table.
   template <class Visit>
   void for_each(Visit&& visit) const {
     table_->for_each(visitor<Visit>(), const_cast<void*>(static_cast<const void*>(std::addressof(visit))));
   }
 
-  /// All keys and values as they are at one moment. Updates of others wait meanwhile, lookups do not; this thread must
-  /// make none. Cost: as for_each(), and takes every bucket.
+  /// All keys and values at one moment. Updates of others wait meanwhile, lookups do not. This thread must not make
+  /// updates meanwhile. Cost: as for_each(), and owns every bucket for a while.
   std::vector<std::pair<Key, Value>> snapshot() const {
     std::vector<std::pair<Key, Value>> all;
     auto add = [&](const Key& key, const Value& value) { all.emplace_back(key, value); };
@@ -366,8 +367,8 @@ class Map {
   std::shared_ptr<Table> table_;
 };
 
-/// A map from byte strings to byte strings, each of up to 64 KiB. As Map in all that is said there; a lookup reads one
-/// more cache line and allocates the string that it returns.
+/// A map from byte strings to byte strings, each of up to 64 KiB. Everything else is as in Map, except that a lookup
+/// reads one more cache line and allocates the string that it returns.
 class StringMap {
  public:
   static constexpr std::size_t most_string_bytes = 64 * 1024;
@@ -386,11 +387,11 @@ class StringMap {
 
   /// Sets the value of a key. Status::invalid_argument for longer strings, here and below.
   MapAnswer put(std::string_view key, std::string_view value) noexcept;
-  /// Sets the value of a key that is not there.
+  /// Adds a key with a value. No effect if the key exists.
   MapAnswer insert(std::string_view key, std::string_view value) noexcept;
   /// Removes a key.
   MapAnswer erase(std::string_view key) noexcept;
-  /// `expected` becomes the value, if the key is there and has another one.
+  /// If the key exists and has another value, that value is copied to `expected`.
   MapAnswer compare_exchange(std::string_view key, std::string& expected, std::string_view desired);
 
   /// All keys and values as they are at one moment. Updates of others wait meanwhile.

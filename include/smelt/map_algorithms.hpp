@@ -13,9 +13,9 @@ enum class Consistency {
   linearizable,  ///< that order also agrees with time: an operation sees all that ended before it began
 };
 
-/// Whose failure is survived: nothing acknowledged is lost, nothing is done twice, and the others go on.
+/// Faults that are survived: no acknowledged update is lost, none is executed twice, and the others go on.
 enum class Faults : unsigned char {
-  none,   ///< nobody may fail
+  none,   ///< no fault is survived
   crash,  ///< ranks may die at any instruction
   stop,   ///< the same, and ranks may be stopped, or late, for any time
 };
@@ -29,10 +29,10 @@ const char* to_string(Faults faults) noexcept;
 struct MapAlgorithm {
   std::string name;
   std::string description;
-  Consistency consistency = Consistency::linearizable;  ///< the strongest that it can keep
+  Consistency consistency = Consistency::linearizable;  ///< the strongest one that it provides
   bool needs_servers = false;  ///< some ranks own partitions or count updates, and issue nothing
   Faults survives = Faults::none;
-  bool waits_for_everyone = false;  ///< an update ends only when other clients have called the map, too
+  bool waits_for_everyone = false;  ///< an update returns only after other clients have called the map
 };
 
 /// All algorithms, in the order of the text that they come from; the two that are not in it last:

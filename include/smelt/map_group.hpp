@@ -5,7 +5,7 @@
 //   mine->put(42, 1.5);
 //   mine->finish();                                 // serves the others until they have finished, too
 //
-// Which algorithm promises what: docs/reference/map.md. A map that needs no ranks is smelt::Map.
+// The promises of each algorithm: docs/reference/map.md. A map that needs no ranks is smelt::Map.
 // Source: [Shahmirzadi14] 3.4; kv: [Smelt16] 5.7.
 #pragma once
 
@@ -28,7 +28,7 @@ namespace map_detail {
 
 enum class Operation : std::uint8_t { get, put, insert, erase, compare_exchange, fetch_add };
 
-/// The type that fetch_add() adds in.
+/// The type in which fetch_add() adds.
 enum class Number : std::uint8_t { none, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, f128 };
 
 template <class Value>
@@ -51,10 +51,10 @@ struct GroupCall {
   const Word* key = nullptr;
   const Word* value = nullptr;     ///< put, insert, compare_exchange: the new one; fetch_add: the term
   const Word* expected = nullptr;  ///< compare_exchange
-  Word* result = nullptr;          ///< the value that was there, if one was; unset where nobody asks
+  Word* result = nullptr;          ///< receives the former value, if any; null if it is not needed
 };
 
-/// One rank's part in a map, whatever its algorithm.
+/// One rank of a map, for any algorithm.
 class GroupMember {
  public:
   virtual ~GroupMember() = default;
@@ -68,54 +68,54 @@ class GroupMember {
   virtual void for_each_here(Table::Visit visit, void* context) const = 0;
 };
 
-/// What the members of a process have in common.
+/// Common state of a process's ranks.
 class GroupSpace {
  public:
   virtual ~GroupSpace() = default;
   virtual Result<std::unique_ptr<GroupMember>> attach(int rank) = 0;
 };
 
-/// What was chosen, and why.
+/// The chosen algorithm, and the reason.
 struct GroupPlan {
   std::string algorithm;
   int servers = 0;
   std::vector<int> serving;  ///< the ranks that serve
   std::vector<int> replicas;
-  bool dedicated = false;  ///< these issue nothing
+  bool dedicated = false;  ///< serving ranks issue no operations
   Consistency consistency = Consistency::linearizable;
   Faults faults = Faults::none;
   std::string reason;
-  /// The model's ranking, the fastest first; empty where the machine has no costs.
+  /// The model's ranking, the fastest first; empty if the machine has no costs.
   std::vector<MapPrediction> ranking;
 };
 
 /// Checks the options and chooses. Errors: as MapGroup::create().
 Result<GroupPlan> plan_group(const Communicator& communicator, const Geometry& geometry, const MapOptions& options);
-/// Memory and channels; a meeting of all processes. Errors: as MapGroup::create().
+/// Creates memory and channels, collectively over all processes. Errors: as MapGroup::create().
 Result<std::shared_ptr<GroupSpace>> create_group(const Communicator& communicator, const GroupPlan& plan,
                                                  const Geometry& geometry, const MapOptions& options);
 /// A name for the `shared` map of a group, the same in all its processes; "": they are threads of one.
 std::string name_of_shared(const Communicator& communicator);
-/// Waits until all ranks' processes have come here.
+/// A barrier of all ranks' processes.
 Result<void> meet(const Communicator& communicator, const std::string& name);
-/// Waits without a part in anything.
+/// Waits without making progress for others.
 void wait_until(bool (*stop)(void* context), void* context) noexcept;
 
 }  // namespace map_detail
 
-/// One rank of a map. Used by one thread at a time. Movable; destroying it leaves the map: others whose calls need this
-/// rank then get `broken`. Call finish() before.
+/// One rank of a map. Used by one thread at a time. Movable. Destroying it leaves the map, and calls of others that
+/// need this rank then return `broken`; call finish() before.
 ///
-/// Progress: a call does what is this rank's part in the others' operations, too, and so do progress(), serve() and
-/// finish(). Which operations wait for a rank that is in no call: docs/reference/map.md.
-/// Errors of every call: broken (a rank died or left that the algorithm needs), invalid_argument (this rank serves
-/// alone and issues nothing). failure() says more. Cost: no lock, no allocation on the usual path.
+/// Progress: every call also serves the operations of others, and so do progress(), serve() and finish().
+/// docs/reference/map.md lists the operations that wait for a rank that makes no calls.
+/// Errors of every call: broken (a rank that the algorithm needs died or left), invalid_argument (this rank only
+/// serves). failure() says more. Cost: no lock, no allocation on the usual path.
 template <class Key, class Value>
 class MapRank {
  public:
   int rank() const noexcept { return rank_; }
 
-  /// The value of a key; empty also where status() is not ok.
+  /// The value of a key; also empty if status() is not ok.
   std::optional<Value> get(const Key& key) noexcept {
     if (shared_) return shared_->get(key);
     const KeyWords words = words_of<KeyWords>(key);
@@ -170,8 +170,8 @@ class MapRank {
 
   using Call = typename Map<Key, Value>::Call;
 
-  /// Does the calls; those of one key in their order. Not one operation. Cost: with part_simple many requests are under
-  /// way at once; with `shared` cache misses overlap; else as one after the other.
+  /// Executes the calls; those of one key in order. Not atomic. Cost: part_simple has many pending requests at a time,
+  /// `shared` overlaps cache misses, all others execute one call after the other.
   void run(std::span<Call> calls) noexcept {
     if (shared_) return shared_->run(calls);
     constexpr std::size_t batch = 64;
@@ -180,8 +180,8 @@ class MapRank {
     }
   }
 
-  /// What this rank has of the map: replicas all of it, servers their part, others nothing, and with `shared` all.
-  /// Includes what is not committed yet at none of them. For tests, statistics, digests.
+  /// This rank's part of the map: everything for replicas and `shared`, a server's keys, nothing for other ranks.
+  /// Excludes uncommitted updates. For tests, statistics, digests.
   std::vector<std::pair<Key, Value>> here() const {
     std::vector<std::pair<Key, Value>> all;
     if (shared_) return shared_->snapshot();
@@ -198,7 +198,7 @@ class MapRank {
     return all;
   }
 
-  /// Does what there is to do for others now, without waiting.
+  /// Serves pending operations of others without waiting.
   Status progress() noexcept { return shared_ ? Status::ok : member_->progress(); }
 
   /// The same until `stop`.
@@ -214,10 +214,10 @@ class MapRank {
     return Status::ok;
   }
 
-  /// This rank issues nothing more: serves the others until all have called this, or are gone.
+  /// Ends this rank's operations: serves the others until all have called this or have left.
   Status finish() noexcept { return shared_ ? Status::ok : member_->finish(); }
 
-  /// ok, or why calls fail since.
+  /// ok, or the reason why calls fail.
   Status status() const noexcept { return shared_ ? Status::ok : member_->status(); }
   std::string failure() const { return shared_ ? std::string() : member_->failure(); }
 
@@ -294,7 +294,7 @@ class MapRank {
   std::optional<Map<Key, Value>> shared_;
 };
 
-/// The map, as a process has it. Movable; its ranks keep it alive.
+/// A process's handle of the map. Movable; its ranks keep it alive.
 template <class Key, class Value>
 class MapGroup {
   static constexpr map_detail::Geometry geometry = map_detail::geometry_of(sizeof(Key), sizeof(Value));
@@ -322,14 +322,14 @@ class MapGroup {
     auto shared = name.empty() ? Map<Key, Value>::create(of_shared) : Map<Key, Value>::create_shared(name, of_shared);
     if (!shared) return shared.error();
     made.shared_ = *std::move(shared);
-    // Nobody goes on, and perhaps leaves, before all have the map.
+    // No rank continues, or leaves, before all have the map.
     if (!name.empty()) {
       if (auto met = map_detail::meet(communicator, name); !met) return met.error();
     }
     return made;
   }
 
-  /// Makes the calling thread that rank, which is of this process. Once for each rank.
+  /// Makes the calling thread that rank, which must belong to this process. Once for each rank.
   Result<MapRank<Key, Value>> attach(int rank) {
     if (shared_) return MapRank<Key, Value>(rank, *shared_);
     auto member = space_->attach(rank);
@@ -338,14 +338,14 @@ class MapGroup {
   }
 
   const std::string& algorithm() const noexcept { return plan_.algorithm; }
-  /// Ranks that serve: that own a part of the keys, or count updates.
+  /// Serving ranks, which own a part of the keys or order updates.
   const std::vector<int>& servers() const noexcept { return plan_.serving; }
-  /// These issue nothing: they call serve() or finish().
+  /// Whether serving ranks issue no operations and only call serve() or finish().
   bool servers_are_dedicated() const noexcept { return plan_.dedicated; }
   Consistency consistency() const noexcept { return plan_.consistency; }
-  /// Why this algorithm, one line.
+  /// The reason for this algorithm, one line.
   const std::string& reason() const noexcept { return plan_.reason; }
-  /// The model's ranking, the fastest first; empty where the communicator's machine has no costs.
+  /// The model's ranking, the fastest first; empty if the communicator's machine has no costs.
   const std::vector<MapPrediction>& ranking() const noexcept { return plan_.ranking; }
 
  private:

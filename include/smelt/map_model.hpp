@@ -28,8 +28,8 @@ enum class MapBroadcast {
   hardware,  ///< one send reaches all
 };
 
-/// What messages and memory cost the cores of a machine, all pairs alike. Times are in cycles of `cycle_ns`; a word
-/// has 8 bytes.
+/// Costs of messages and memory for the cores of a machine, equal for all pairs. Times are in cycles of `cycle_ns`; a
+/// word has 8 bytes.
 struct MapPlatform {
   std::string name;
   double cycle_ns = 1.0;
@@ -38,13 +38,13 @@ struct MapPlatform {
   double send_word = 0.0;
   double receive = 0.0;  ///< o_rcv: the receiver is busy once the message is there
   double receive_word = 0.0;
-  double interrupt = 0.0;  ///< o_arcv - o_rcv: more for a message that the receiver was not waiting for
+  double interrupt = 0.0;  ///< o_arcv - o_rcv: additional cost if the receiver was not waiting
   double latency = 0.0;    ///< L: from the end of a send until the message can be received
   MapBroadcast broadcast = MapBroadcast::sends;
 
   double hash = 0.0;                 ///< o_pre of a key of one word
-  double select_power_of_two = 0.0;  ///< o_sel: which of s servers has a key, where s is a power of two
-  double select_other = 0.0;         ///< ... where it is not
+  double select_power_of_two = 0.0;  ///< o_sel: finding the server of a key if their number is a power of two
+  double select_other = 0.0;         ///< ... for other numbers of servers
 
   double cached_access = 0.0;  ///< o_lup and o_upd in a table that fits into cache_bytes
   double memory_access = 0.0;  ///< ... in a table that is much larger
@@ -54,8 +54,8 @@ struct MapPlatform {
   std::optional<double> line;
   int replicas = 0;  ///< of the map `kv`; 0: one for every client
 
-  /// Of a machine that smelt runs on: how long a cycle of software takes. Then the algorithms are those that smelt has,
-  /// with what their calls cost, and not those of the figures. 0: as printed.
+  /// Duration of a cycle of software on a machine on which smelt runs. If it is set, the model describes smelt's
+  /// implementations with their software costs. 0: the algorithms as published.
   double software_cycle = 0.0;
 };
 
@@ -65,13 +65,13 @@ MapPlatform tile_gx();
 MapPlatform intermediate_platform();
 MapPlatform ideal_platform();
 
-/// A measured machine as the model sees it, in nanoseconds: means over the ordered pairs of the group's PUs.
+/// The model's parameters for a measured machine, in nanoseconds: means over the ordered pairs of the group's PUs.
 /// A message fills one cache line. Requirements: a group that fits the machine.
 /// Errors: a machine without costs; fewer than two different PUs. Cost: O(n^2) in the size of the group.
 Result<MapPlatform> platform_of(const Machine& machine, const Group& group);
 
-/// Words of each message. [Shahmirzadi14] gives those of an update in part_simple alone; with lookups of two words its
-/// figure 3.19a has its optimum where it is printed.
+/// Words of each message. [Shahmirzadi14] states only those of an update in part_simple. With lookups of two words, its
+/// figure 3.19a has the published optimum.
 struct MapMessages {
   int lookup = 2, value = 1, update = 4, acknowledge = 1;  ///< with a server: part_simple, part_caching
   int count = 3, number = 1;                               ///< with a sequencer: rep_remote, rep_local, rep_sc
@@ -80,12 +80,12 @@ struct MapMessages {
   int invalidate = 3, invalidated = 2;                     ///< part_caching
 };
 
-/// What clients ask of a map.
+/// The load of a map.
 struct MapLoad {
   double lookups = 0.9;  ///< share of lookups, 0 to 1; the others are updates
   double keys = 1000;
   double bytes_per_key = 64;  ///< in the table
-  double skew = 0.0;  ///< of the keys: the k-th most popular is asked for in proportion to k^-skew; 0: all alike
+  double skew = 0.0;          ///< the k-th most popular key is used in proportion to k^-skew; 0: all keys equally
 
   /// hot_clients of the clients issue hot_share of the operations on any key, [Shahmirzadi14] figure 3.22. 0: all
   /// clients alike.
@@ -102,7 +102,7 @@ struct MapLoad {
   Faults faults = Faults::none;                         ///< at least; likewise
 };
 
-/// What the model says of one algorithm. Rates are in operations per second, of all clients together.
+/// The model's prediction for one algorithm. Rates are in operations per second, for all clients together.
 struct MapPrediction {
   std::string algorithm{};
   int clients = 0;
@@ -110,8 +110,8 @@ struct MapPrediction {
   double lookup_ns = 0.0;      ///< of a client's time, per lookup
   double update_ns = 0.0;      ///< ... per update, with what other clients' updates cost this one
   double overlapped_ns = 0.0;  ///< of this, per operation, is done while the client would wait
-  double clients_per_s = 0.0;  ///< what the clients can issue: T^c
-  double servers_per_s = 0.0;  ///< what servers, or what else all have to go through, can take; else infinite: T^s
+  double clients_per_s = 0.0;  ///< limit by the clients: T^c
+  double servers_per_s = 0.0;  ///< limit by servers or another shared resource, otherwise infinite: T^s
   double per_s = 0.0;          ///< the smaller of them: T
 };
 
@@ -130,7 +130,7 @@ Result<std::vector<MapPrediction>> rank_maps(const MapPlatform& platform, const 
 /// The fastest of rank_maps().
 Result<MapPrediction> best_map(const MapPlatform& platform, const MapLoad& load, int cores);
 
-/// From which share of lookups on which algorithm is the fastest.
+/// The ranges of shares of lookups in which each algorithm is the fastest.
 struct MapRange {
   double from_lookups = 0.0;
   std::string algorithm{};
@@ -144,7 +144,7 @@ Result<std::vector<MapRange>> best_ranges(const MapPlatform& platform, const Map
 /// part_simple where the servers' cores are clients, too: `servers` (nullopt: as many as are best) of all `cores`.
 /// `servers_per_s` is then infinite. A client waits for an answer during a part of each operation; a request that its
 /// core gets meanwhile costs it nothing, one that comes at another moment interrupts it. Requests come at any moment
-/// (docs/reference/map-model.md says why the printed formula is read so). Errors: as predict_map().
+/// (docs/reference/map-model.md explains this interpretation of the printed formula). Errors: as predict_map().
 /// Source: (3.57) to (3.59).
 Result<MapPrediction> colocated(const MapPlatform& platform, const MapLoad& load, int cores,
                                 std::optional<int> servers = std::nullopt);

@@ -7,19 +7,20 @@
 //
 // A key belongs to the chain that starts at one home bucket. Rules:
 //   1. A writer owns the chain from the compare-and-swap of its number into `owner` of the home bucket's word until it
-//      stores a word without one. Whoever finds the owner's process dead takes the chain over by the same swap.
-//   2. A change becomes visible by one store: of the word of the bucket that it is in (which cells are valid), of the
-//      one word of a value that is not longer, or of the link to a new bucket. Until then it is written to cells that
-//      are not valid. So an owner that dies has changed all or nothing, and there is nothing to repair.
-//   3. Whoever gives up or takes over a chain in which cells may have changed their meaning adds 1 to `changes`.
-//   4. A reader writes nothing and waits for nobody: what it has read since it read the home bucket's word holds if
-//      `changes` and the flags are the same afterwards. At most one change, that of the present owner, has become
-//      visible between, and its former cells are not used again before `changes` has grown.
+//      stores a word without an owner. A writer that finds the owner's process dead takes the chain over by the same
+//      compare-and-swap.
+//   2. A change becomes visible by one store: of its bucket's word (which cells are valid), of a value that has one word,
+//      or of the link to a new bucket. Before that, only invalid cells are written. So a dead owner has changed all or
+//      nothing, and nothing has to be repaired.
+//   3. A writer that releases or takes over a chain in which cells may have changed their meaning increments `changes`.
+//   4. A reader writes nothing and never waits. The data that it has read after the home bucket's word is consistent if
+//      `changes` and the flags are the same afterwards. At most one change, that of the present owner, became visible in
+//      between, and its former cells are not reused before `changes` has been incremented.
 // An update of a longer value goes to another cell of the same bucket; one cell stays free for this.
 //
 // Growth: a table of twice the size is published in `next`. Its buckets i and i + n get the keys of bucket i, whose
-// owner fills them (nobody else looks at them) and then sets `moved` in the old word. Whoever dies before that is
-// repeated from the start. A word without `live` is in memory that is not a table any more: start over.
+// owner fills them, before any other process accesses them, and then sets `moved` in the old word. If the owner dies
+// before, the next owner starts again. A word without `live` is in memory that is no longer a table: start over.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@
 #include <cstring>
 
 #ifndef SMELT_MAP_POINT
-/// Where a test kills a writer: before each store that others can see.
+/// A point at which a test kills a writer: before each store that others can see.
 #define SMELT_MAP_POINT(number) ((void)0)
 #endif
 
@@ -94,7 +95,7 @@ struct Bucket {
 
 // ---- shapes ---------------------------------------------------------------------------------
 
-/// How many words and cells; derived from the sizes of key and value alone.
+/// Numbers of words and cells; derived from the sizes of key and value.
 struct Geometry {
   std::uint32_t key_bytes = 0, value_bytes = 0;
   std::uint32_t key_words = 0, value_words = 0;
@@ -126,7 +127,7 @@ inline constexpr Geometry geometry_of(std::size_t key_bytes, std::size_t value_b
   return made;
 }
 
-// A shape may say more:
+// Optional members of a shape:
 //   has_key(cell)  whether the cell is of the key that is looked for; else its words are compared
 //   read(value)    called of a value that has been found; what it reads counts if get() then returns true
 //   refers         values refer to memory that is given back when they change
@@ -192,22 +193,22 @@ struct Header {
   AtomicWord next;                 ///< the same of the table that the keys move to; 0: they do not move
 
   alignas(128) AtomicWord used;  ///< bytes that are given out
-  AtomicWord backed;             ///< bytes that there is memory for
+  AtomicWord backed;             ///< bytes backed by memory
   AtomicWord free_lists[32];     ///< of blocks, by size: | times changed | offset / 64 |
 
   // By log2 of a table's buckets:
   alignas(128) AtomicWord overflow[most_doublings];  ///< overflow buckets that it needed
-  AtomicWord claimed[most_doublings];                ///< buckets that somebody has promised to move
+  AtomicWord claimed[most_doublings];                ///< buckets that some process has claimed to move
   AtomicWord checked[most_doublings];                ///< buckets that have moved, from the first on
   AtomicWord takeovers;                              ///< chains taken over from the dead
-  AtomicWord refused;                                ///< times that there was no memory for more
+  AtomicWord refused;                                ///< number of failed allocations
 
   alignas(128) AtomicWord members[most_members];  ///< processes, by owner - 1; 0: free
 };
 
 inline constexpr Word log2_mask = 0x3f;
 inline constexpr std::uint32_t is_kept = 1;      ///< flags: outlives its last process
-inline constexpr std::uint32_t has_strings = 2;  ///< cells hold a hash and where key and value are
+inline constexpr std::uint32_t has_strings = 2;  ///< cells contain a hash and the location of key and value
 
 // ---- one process's view ---------------------------------------------------------------------
 
@@ -242,7 +243,7 @@ class Table {
   template <class Shape>
   bool get(const Shape& shape, const Word* key, Word hash, Word* value) const noexcept;
 
-  /// What an update does with a key that it has found or not.
+  /// The action of an update after the search for its key.
   enum class Act { keep, write, erase };
   enum class Outcome { kept, changed, no_memory };
 
@@ -270,19 +271,20 @@ class Table {
   /// A string and its value out of line; 0: no memory. A reference is | size class | offset / 64 |; the text begins
   /// with its lengths, | key | value |.
   Word store_text(const char* key, std::size_t key_bytes, const char* value, std::size_t value_bytes) noexcept;
-  /// Gives that memory back, once no cell refers to it.
+  /// Frees that memory once no cell refers to it.
   void drop_text(Word reference) noexcept;
-  /// Words of the text that can be read whatever has become of it: one who reads without owning the chain may find
-  /// anything there, and learns afterwards that it does not count.
+  /// The number of words that can be read safely even if the memory has been reused: a reader that does not own the
+  /// chain may find any contents, and detects this afterwards.
   const AtomicWord* text_of(Word reference, std::size_t* words) const noexcept;
 
   // Below: of the whole map. `visit` gets the words of a cell.
   using Visit = void (*)(void* context, const Word* cell);
 
-  /// Each key that is there during the whole call once; keys that come or go meanwhile perhaps. Waits for nobody.
+  /// Visits each key once that exists during the whole call; keys that are added or erased meanwhile may be visited.
+  /// Never waits.
   void for_each(Visit visit, void* context) const;
 
-  /// All keys as they are at one moment. Writers wait meanwhile, readers do not.
+  /// Visits all keys at one moment. Writers wait meanwhile, readers do not.
   bool snapshot(Visit visit, void* context);
 
   struct Statistics {
@@ -296,7 +298,7 @@ class Table {
  protected:
   Table() = default;
 
-  /// Every word of a cell is atomic, as a reader may come along when it is written anew.
+  /// Every word of a cell is atomic, because a reader may access it while it is rewritten.
   static void store_words(AtomicWord* to, const Word* from, std::size_t words) noexcept {
     for (std::size_t i = 0; i < words; ++i) {
       if (i != 0) SMELT_MAP_POINT(22);

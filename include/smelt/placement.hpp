@@ -1,6 +1,6 @@
-// Where arrays are to lie, and in pages of which size: a cost function over placements, from what memory costs on the
-// machine and what a program says of its arrays ([Kaestle16] ch. 4, tables 3.2 and 3.3). docs/reference/memory-model.md
-// has the formulas.
+// Placements and page sizes of arrays: a cost function over placements, computed from the machine's costs of memory and
+// a description of a program's arrays ([Kaestle16] ch. 4, tables 3.2 and 3.3). Formulas:
+// docs/reference/memory-model.md.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 namespace smelt {
 
 enum class Placement {
-  best,               ///< what choose_placements() says
+  best,               ///< chosen by choose_placements()
   first_touch,        ///< each page where a thread first writes to it; not touched by smelt
   single_node,        ///< one NUMA node
   interleaved,        ///< page by page in turns

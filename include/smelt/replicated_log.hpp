@@ -5,14 +5,13 @@
 //   replica->append(&command, sizeof command);                 // ok: it is in the log, for good
 //   for (smelt::Entry entry; replica->next(&entry) == smelt::Status::ok;) apply(entry);   // the same order everywhere
 //
-// A replicated structure is one more line (Replicated, below).
+// A replicated data structure takes one more line (Replicated, below).
 //
-// Promise: appends are linearizable. Every replica delivers the same commands in the same order, without a gap, each
-// once. A command whose append has returned ok is delivered by all that live, whoever dies;
+// Promise: appends are linearizable. Every replica delivers each command once, in the same order, without gaps. After
+// an append has returned ok, all live replicas deliver its command, whichever ranks die;
 // docs/reference/replicated-log.md.
 //
-// Source: 1Paxos, [Smelt16] 5.6. The log is memory that all ranks share and that outlives them: it takes the part of
-// the acceptor.
+// Source: 1Paxos, [Smelt16] 5.6. The log is in shared memory that outlives the ranks, and acts as the acceptor.
 #pragma once
 
 #include <atomic>
@@ -36,15 +35,15 @@
 namespace smelt {
 
 struct LogOptions {
-  /// "1paxos": a leader orders the commands; any other replica can take its place. "broadcast": a fixed sequencer,
+  /// "1paxos": a leader orders the commands, and any other replica can replace it. "broadcast": a fixed sequencer,
   /// whose end breaks the log.
   std::string algorithm = "1paxos";
   std::vector<int> replicas;      ///< ranks that hold a replica, and append; empty: all
-  std::optional<int> leader;      ///< who leads first; unset: the replica that the model says is nearest to the others
-  std::optional<Faults> faults;   ///< what is survived; unset: crash over processes, none over threads
-  double suspect_after_s = 0.02;  ///< Faults::stop: a leader that lets others wait so long is replaced
-  /// A replica that lives, for which the log waits, and that has delivered nothing for so long, is evicted: with
-  /// Faults::stop; else if it can come back by a snapshot and two others are up to date. Safety depends on neither
+  std::optional<int> leader;      ///< the first leader; unset: the replica nearest to the others by the model
+  std::optional<Faults> faults;   ///< faults that are survived; unset: crash over processes, none over threads
+  double suspect_after_s = 0.02;  ///< Faults::stop: a leader that delays others this long is replaced
+  /// A live replica is evicted if the log waits for it and it has delivered nothing for this long: always with
+  /// Faults::stop, otherwise if it can return by a snapshot and two others are up to date. Safety depends on neither
   /// time.
   double evict_after_s = 0.1;
   std::uint32_t entries = 1 << 14;  ///< that the log keeps; a power of 2 from 64 to 2^20
@@ -68,21 +67,22 @@ struct Ticket {
   std::uint64_t request = 0;
 };
 
-/// How the log stands, as this replica sees it.
+/// The state of the log, as seen by this replica.
 struct LogConfiguration {
   std::uint64_t epoch = 0;    ///< counts changes of the leader, from 1
   int leader = -1;            ///< -1: none at the moment
-  std::vector<int> replicas;  ///< that are up to date: neither dead nor evicted
+  std::vector<int> replicas;  ///< up-to-date replicas, which are neither dead nor evicted
 };
 
-/// What a replica does with commands. With `apply`, commands are delivered inside of the replica's calls, as soon as
-/// they are known, and next() is not used; without it, by next().
-/// Deterministic: the same commands lead to the same state, whatever process, address, time or hash seed.
+/// The functions of a replica's state. With `apply`, commands are delivered during the replica's calls, as soon as they
+/// are known; without it, they are delivered by next().
+/// Must be deterministic: the same commands lead to the same state, independent of process, addresses, time and hash
+/// seeds.
 struct StateMachine {
   void* context = nullptr;
   void (*apply)(void* context, const Entry& entry) = nullptr;
-  /// Both or none. `save` appends the whole state to `bytes`; `load` replaces the state by one that another replica
-  /// saved. With them, a replica that was evicted comes back. Called between two commands.
+  /// Set both or none. `save` appends the whole state to `bytes`; `load` replaces the state by one that another replica
+  /// saved. They allow an evicted replica to return. Called between two commands.
   void (*save)(void* context, std::vector<std::byte>& bytes) = nullptr;
   void (*load)(void* context, std::span<const std::byte> bytes) = nullptr;
 };
@@ -92,11 +92,11 @@ class Space;
 class Replica;
 }  // namespace state::log
 
-/// One rank's replica: used by one thread at a time. Destroying it gives the rank up; what it started and did not wait
-/// for may still be executed.
+/// One rank's replica; used by one thread at a time. Destroying it gives the rank up. Started commands for which it has
+/// not waited may still be executed.
 ///
-/// Progress is made inside of its calls, for the roles of its rank alone: a leader that is in no call orders nothing,
-/// and nobody notices a death while nobody calls. A rank that has nothing to do but to help calls serve().
+/// Progress is made only during calls, and only for the roles of the caller's rank. A leader orders nothing outside of
+/// calls, and deaths are noticed only during calls. A rank that has nothing else to do calls serve().
 ///
 /// Calls return ok, or: broken (the log cannot go on: failure() tells why), invalid_argument (failure() tells what).
 /// Cost: no lock, no allocation, no system call unless it waits. Snapshots and configuration() allocate.
@@ -121,14 +121,14 @@ class Replica {
   Status wait(Ticket ticket, std::uint64_t* index = nullptr) noexcept;
   static constexpr std::uint64_t unknown_index = UINT64_MAX;
 
-  /// The next command, if there is one (`*there`). Calling it says that the one before has been applied.
+  /// The next command, if there is one (`*there`). The call means that the previous command has been applied.
   Status next(Entry* entry, bool* there) noexcept;
-  /// Waits for it.
+  /// The next command; waits for it.
   Status next(Entry* entry) noexcept;
 
-  /// Every command whose append returned before this call, on any rank, has an index below `*index`. A replica that has
-  /// delivered all below it answers linearizable reads from its own state.
-  /// Cost: a load that hits the cache unless something was appended.
+  /// Sets `*index` such that every command whose append returned before this call, on any rank, has a smaller index.
+  /// Once a replica has delivered all of these, reads of its state are linearizable.
+  /// Cost: a load that hits the cache unless a command has been appended.
   Status read_point(std::uint64_t* index) noexcept;
   /// With `apply`: waits until all entries below `index` have been applied here.
   Status catch_up(std::uint64_t index) noexcept;
@@ -137,12 +137,12 @@ class Replica {
 
   /// Does what the roles of this rank have to do now, without waiting, and looks for deaths.
   Status progress() noexcept;
-  /// The same until `stop`. Without `apply`, commands are dropped: this rank is no replica of anything then.
+  /// The same until `stop`. Without `apply`, commands are discarded, so this rank has no state then.
   Status serve(const std::atomic<bool>& stop) noexcept;
   Status serve(bool (*stop)(void* context), void* context) noexcept;
 
   LogConfiguration configuration() const;
-  /// Why the last call failed, one line.
+  /// The reason why the last call failed, one line.
   std::string failure() const;
 
  private:
@@ -151,7 +151,7 @@ class Replica {
   std::unique_ptr<state::log::Replica> replica_;
 };
 
-/// The log: its memory, and who takes part. Movable; replicas keep it alive.
+/// The log: its memory and its members. Movable; replicas keep it alive.
 class ReplicatedLog {
  public:
   /// Over the ranks of a communicator, threads or processes. Each process of it calls this once for each log, in the
@@ -171,9 +171,9 @@ class ReplicatedLog {
 
   int size() const noexcept;  ///< ranks, with and without a replica
 
-  /// Makes the calling thread the replica of `rank`, which is of this process. Once for each rank. All replicas attach:
-  /// the log waits for one that does not when it is full. If the thread ends while the Replica is there, it counts as
-  /// dead.
+  /// Makes the calling thread the replica of `rank`, which must belong to this process. Once for each rank. All
+  /// replicas must attach, since a full log waits for all of them. If the thread ends before the Replica is destroyed,
+  /// it counts as dead.
   Result<Replica> attach(int rank, const StateMachine& machine = {});
 
  private:
@@ -298,7 +298,8 @@ requires(!std::is_trivially_copyable_v<T> && !SavesItself<T> && HasSnapshot<type
   }
 };
 
-/// A deterministic sequential structure, the same on every replica: linearizable, and surviving what the log survives.
+/// A deterministic sequential data structure with a copy on every replica. It is linearizable and survives the same
+/// faults as the log.
 ///
 ///   struct Put { int key, value; void operator()(std::map<int, int>& map) const { map[key] = value; } };
 ///
@@ -331,9 +332,9 @@ class Replicated {
     return Replicated(std::move(core));
   }
 
-  /// Executes the command on all replicas, and returns what it returned here.
-  /// Errors: those of Replica::append. After `broken` it may have been executed elsewhere, or not. not_found: it was
-  /// executed, but this replica has got its effect by a snapshot, and not its answer.
+  /// Executes the command on all replicas and returns its result on this one.
+  /// Errors: those of Replica::append. After `broken`, other replicas may have executed the command or not. not_found:
+  /// it was executed, but this replica got its effect by a snapshot without the result.
   template <class Command>
   Result<Answer<Command>> update(const Command& command) {
     static_assert(std::is_trivially_copyable_v<Command>, "commands are copied byte by byte");
@@ -361,8 +362,8 @@ class Replicated {
     }
   }
 
-  /// f(const T&) on this replica, after all updates that returned before this call, on any rank.
-  /// Cost: no message and no write; waits only for what is not executed here yet.
+  /// Calls f(const T&) on this replica after all updates that returned before this call, on any rank.
+  /// Cost: no message and no write; waits only until this replica has executed these updates.
   template <class F>
   auto read(F f) -> Result<std::remove_cvref_t<std::invoke_result_t<F, const T&>>> {
     std::uint64_t index = 0;
@@ -372,7 +373,7 @@ class Replicated {
     return f(std::as_const(core_->value));
   }
 
-  /// As it is here now: sequentially consistent, not linearizable.
+  /// The present state of this replica: sequentially consistent, not linearizable.
   const T& local() const noexcept { return core_->value; }
   /// For progress(), serve(), configuration().
   Replica& replica() noexcept { return *core_->replica; }

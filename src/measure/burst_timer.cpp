@@ -6,8 +6,8 @@
 //              ...          |   ...                take before it replies.
 //            reply 0..T-1 <-| each thread
 //
-// The clock is read before and after a burst only: readings between the sends would give the
-// write buffer time to drain and hide what the burst is to show.
+// The clock is read only before and after a burst. Readings between the sends would give the write buffer time to
+// drain and so hide its effect.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -34,7 +34,7 @@ struct BurstReceiver {
   std::vector<UmpReceiver> channels;
   UmpSender reply;
 
-  /// Takes bursts until the last one. False: given up.
+  /// Receives bursts until the last one. False if the deadline has passed.
   bool run(StopFlag& stop) {
     Waiter waiter = stop.make_waiter();
     for (;;) {
@@ -118,11 +118,11 @@ Result<std::vector<double>> ChannelTimer::time_burst(int sender, std::span<const
     std::vector<std::unique_ptr<PinnedThread>> pool;
     for (std::size_t t = 0; t < threads; ++t) {
       pool.push_back(std::make_unique<PinnedThread>(os_index(receivers[t]), stop, [&stop, &shared = receiving[t]] {
-        BurstReceiver own = shared;  // in this thread's memory: no line in common with the sender's ends
+        BurstReceiver own = shared;  // a copy on this thread's stack: shares no cache line with the sender
         return own.run(stop);
       }));
     }
-    // Sizes in random order: what a burst finds in the caches does not depend on its size.
+    // Random order, so that the contents of the caches do not depend on the size.
     std::vector<std::uint64_t> sizes(static_cast<std::size_t>(channels));
     std::iota(sizes.begin(), sizes.end(), 1);
     std::vector<double> warm_up;

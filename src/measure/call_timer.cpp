@@ -12,12 +12,13 @@ namespace smelt::measure {
 namespace {
 
 constexpr int calls_per_batch = 32;
-constexpr int batches = 24;  ///< of each kind, by one communicator
-/// Each has its channels at addresses of its own: the latency of a line depends on where it has its home.
+constexpr int batches = 24;  ///< of each kind, per communicator
+/// Several communicators are measured, since each has its channels at other addresses and the latency of a line depends
+/// on its home in the last-level cache.
 constexpr int communicators = 15, communicators_quick = 5;
-constexpr double least_s = 0.01;  ///< less is not worth beginning
+constexpr double least_s = 0.01;  ///< shorter measurements are not begun
 
-/// The two PUs, as a machine of their own.
+/// A machine that consists of the two PUs that exchange messages fastest.
 std::optional<Machine> fastest_pair(const Machine& machine) {
   if (machine.size() < 2 || !machine.exchange_ns) return std::nullopt;
   std::size_t a = 0, b = 1;
@@ -40,7 +41,7 @@ std::optional<Machine> fastest_pair(const Machine& machine) {
   return pair;
 }
 
-/// What one communicator takes longer for a number than for none; nothing if it broke.
+/// How much longer an allreduce of one number takes than a barrier on one communicator; empty if it broke.
 std::optional<double> time_one(const Machine& pair, double deadline_s) {
   CommunicatorOptions options;
   options.profile = "none";
@@ -62,7 +63,7 @@ std::optional<double> time_one(const Machine& pair, double deadline_s) {
       if (rank.rank() == 0) samples.push_back(to_ns(ticks() - start) / calls_per_batch);
     };
     for (int n = 0; n < batches; ++n) {
-      // Rank 0 knows the time, and the other one must not wait for it.
+      // Rank 0 decides for both whether to go on, so that neither waits for the other after the deadline.
       bool in_time = monotonic_s() < deadline_s;
       if (rank.broadcast(&in_time, sizeof in_time, 0) != Status::ok || !in_time) return;
       batch([&] { rank.barrier(); }, without);

@@ -1,4 +1,4 @@
-// Real communicators on the machine that the tests run on. Sanity, no timings.
+// Uses real communicators on the machine that the tests run on. Checks plausibility, not timings.
 #include "measure/call_timer.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace smelt::measure {
 namespace {
 
-/// The PUs that this process may use, any costs.
+/// A machine of the PUs that this process may use, with arbitrary costs.
 Machine usable() {
   Machine machine = *discover_machine();
   const auto allowed = this_thread_affinity();
@@ -22,7 +22,7 @@ Machine usable() {
   return machine;
 }
 
-TEST(CallTimer, TimesCallsAndGivesTheAffinityBack) {
+TEST(CallTimer, TimesCallsAndRestoresTheAffinity) {
   const auto before = this_thread_affinity();
   const Machine machine = usable();
   const auto call_ns = time_calls(machine, true, monotonic_s() + 30.0);
@@ -31,7 +31,7 @@ TEST(CallTimer, TimesCallsAndGivesTheAffinityBack) {
   EXPECT_EQ(*this_thread_affinity(), *before);
 }
 
-TEST(CallTimer, SaysNothingWithoutTimeOrPeersOrExchanges) {
+TEST(CallTimer, ReturnsNothingWithoutTimePeersOrExchanges) {
   Machine machine = usable();
   EXPECT_FALSE(time_calls(machine, true, monotonic_s() - 1.0));
   machine.exchange_ns.reset();

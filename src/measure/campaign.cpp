@@ -12,7 +12,7 @@
 namespace smelt::measure {
 namespace {
 
-/// Less than any message costs. Some clocks advance in steps of 10 ns, which a batch of sends may fit in.
+/// A lower bound for the cost of a message. Clocks with a coarse step may time a whole batch of sends as 0.
 constexpr double least_cost_ns = 0.1;
 
 constexpr int burst_channels = 16;
@@ -22,20 +22,20 @@ constexpr std::size_t first_samples_per_class = 3;  // a representative and two 
 constexpr double precision_ns = 0.5;                // a cost need not be known better: the clock cannot tell
 constexpr double progress_every_s = 0.2;
 
-/// How hard to try.
+/// How many samples are taken, and how precise the result should be.
 struct MeasurementEffort {
   double precision;      ///< wanted half-width of the confidence interval
-  int rounds_per_visit;  ///< rounds of a pair at a time
-  int max_visits;        ///< of a pair
-  double warm_up_s;      ///< before the rounds of a visit that count: the PUs reach their clock rates
-  double visit_s;        ///< what a visit is expected to take on a slow machine
-  double minimum_s;      ///< keep on for so long: what drifts within it shows in the estimates
+  int rounds_per_visit;  ///< rounds per visit of a pair
+  int max_visits;        ///< visits per pair
+  double warm_up_s;      ///< before the first timed round of a visit, so that the PUs reach their clock rates
+  double visit_s;        ///< expected duration of a visit on a slow machine
+  double minimum_s;      ///< least duration, so that the estimates include slow drifts
   double burst_s;
 };
 constexpr MeasurementEffort normal_effort{0.03, 11, 100, 0.001, 0.012, 1.0, 0.5};
 constexpr MeasurementEffort quick_effort{0.10, 3, 10, 0.0005, 0.003, 0.1, 0.05};
 
-/// Tells the caller how far things are: never backwards, a few times a second.
+/// Reports progress to the caller a few times per second. The reported fraction never decreases.
 class Progress {
  public:
   Progress(PairTimer& timer, const MeasureOptions& options)
@@ -68,7 +68,7 @@ class MeasurementCampaign {
         effort_(options.quick ? quick_effort : normal_effort),
         progress_(timer, options),
         start_s_(timer.now_s()),
-        // Filling in large matrices takes time too, and so does ending a round.
+        // Leaves time to fill in large matrices and to end the last round.
         deadline_s_(start_s_ + options.budget_s - std::min(0.2 * options.budget_s, 0.1 + 6e-7 * pair_count())),
         classes_(topology.pus, affordable_pairs(0.5) / first_samples_per_class) {}
 
@@ -97,14 +97,14 @@ class MeasurementCampaign {
   }
   bool in_time() { return timer_.now_s() < deadline_s_; }
 
-  /// How many visits fit into a share of what is left of the budget.
+  /// The number of visits that fit into a share of the remaining budget.
   std::size_t affordable_pairs(double share) {
     const double left = std::max(0.0, deadline_s_ - timer_.now_s());
     const double visit_s = visits_ >= 8 ? visits_s_ / visits_ : effort_.visit_s;
     return static_cast<std::size_t>(share * left / visit_s);
   }
 
-  /// What a PU does alone: looks at empty channels, and switches between threads. Without time for it, it is unknown.
+  /// Costs on a single PU: polling empty channels and switching between threads. They stay unknown if time is short.
   Result<void> measure_pu() {
     const auto polls = timer_.time_polls(0, burst_channels);
     if (!polls) return polls.error();
@@ -117,7 +117,7 @@ class MeasurementCampaign {
 
   Result<void> measure_bursts() {
     const int n = static_cast<int>(machine_.size());
-    // Spread over the machine: every stride-th PU, none of them the one at the other end.
+    // The other ends are spread evenly over all PUs but PU 0.
     const int threads = std::min(n - 1, burst_channels);
     for (int t = 0; t < threads; ++t)
       burst_pus_.push_back(1 + static_cast<int>(static_cast<long>(t) * (n - 1) / threads));
@@ -151,7 +151,7 @@ class MeasurementCampaign {
   template <class TimeRound>
   Result<std::vector<double>> repeat(TimeRound&& time_round) {
     const double budget_s = 0.1 * (deadline_s_ - start_s_);
-    const double last_s = timer_.now_s() + budget_s;  // for a first round on a busy machine
+    const double last_s = timer_.now_s() + budget_s;  // time for a first round on a busy machine
     const double end_s = timer_.now_s() + std::min(effort_.burst_s, budget_s);
     std::vector<std::vector<double>> totals;
     while (timer_.now_s() < end_s) {
@@ -169,7 +169,7 @@ class MeasurementCampaign {
     return medians;
   }
 
-  /// Times some rounds of a pair. Returns whether the pair needs no more of them.
+  /// Times some rounds of a pair. Returns whether the estimates are precise enough.
   Result<bool> visit(Pair pair) {
     const double visit_start_s = timer_.now_s();
     const auto deadline_of_warm_up = visit_start_s + effort_.warm_up_s;
@@ -215,7 +215,7 @@ class MeasurementCampaign {
         const auto enough = visit(pair);
         if (!enough) return enough.error();
         (*enough ? known : unknown).push_back(pair);
-        // The first sweep is most of the work where there are many pairs; further ones converge.
+        // With many pairs, the first sweep is most of the work, because few pairs remain for the next ones.
         const double part = (done += 1.0) / static_cast<double>(pending.size());
         progress_.report("pairs", std::max(sweep == 0 ? 0.7 * part : 0.7, 0.99 * time_share(total)));
       }
@@ -227,7 +227,7 @@ class MeasurementCampaign {
     return {};
   }
 
-  /// The share of the least time that a small machine is measured for; 0 for large ones.
+  /// Elapsed share of the least duration of a small machine's measurement; 0 for large machines.
   double time_share(double pairs) const {
     if (pairs * effort_.visit_s > effort_.minimum_s) return 0.0;
     return (timer_.now_s() - start_s_) / effort_.minimum_s;
@@ -243,7 +243,7 @@ class MeasurementCampaign {
           progress_.report("classes of pairs", 0.99 * used_share());
         }
       } while (in_time() && classes_.refine(affordable_pairs(0.8) / first_samples_per_class));
-      // Homogeneous as far as is known: with time left, look at more pairs of each class.
+      // All classes look homogeneous so far. If there is time, sample more pairs of each.
       const bool all_sampled = samples >= PairClasses::max_samples;
       if (all_sampled || classes_.class_count() * samples > affordable_pairs(1.0)) return {};
     }
@@ -280,7 +280,7 @@ class MeasurementCampaign {
     fill_in_gaps();
   }
 
-  /// Gaps were measured from and to one PU. Other pairs have that share of their own costs.
+  /// Gaps were measured for one PU only. Other pairs get the same share of their own costs.
   void fill_in_gaps() {
     machine_.send_gap_ns = gaps(machine_.send_burst_ns, send_buffered, machine_.send_ns, true);
     machine_.recv_gap_ns = gaps(machine_.recv_burst_ns, 1, machine_.recv_ns, false);

@@ -11,7 +11,7 @@
 namespace smelt::measure {
 namespace {
 
-/// Costs from a known machine, with noise, interrupts and a virtual clock.
+/// A timer that returns the costs of a known machine with noise and interrupts, on a virtual clock.
 class FakeTimer : public PairTimer {
  public:
   explicit FakeTimer(Machine truth) : truth_(std::move(truth)) {}
@@ -64,7 +64,7 @@ class FakeTimer : public PairTimer {
     return totals;
   }
 
-  /// The first costs 30 ns, each that waits behind it 4.
+  /// The first message costs 30 ns, each further one that waits behind it 4 ns.
   Result<std::vector<double>> time_receive_burst(int receiver, std::span<const int> senders, int channels,
                                                  double deadline_s) override {
     for (const int sender : senders) EXPECT_NE(sender, receiver);
@@ -252,7 +252,7 @@ TEST(MeasurementCampaign, LargeMachineByClassWithinTheBudget) {
 }
 
 TEST(MeasurementCampaign, FindsStructureThatTheTopologyDoesNotShow) {
-  // Two groups of 4 L3 caches on two halves of a die, which no unit of the topology names.
+  // Two groups of 4 L3 caches on two halves of a die. The topology has no unit for a half.
   SynthSpec spec;
   spec.cores = 128;
   spec.l3 = 8;
@@ -275,7 +275,7 @@ TEST(MeasurementCampaign, FindsStructureThatTheTopologyDoesNotShow) {
 }
 
 TEST(MeasurementCampaign, TooLittleTimeStillGivesAModel) {
-  // A container that runs one round in 50 ms: a budget of 3 s is enough for some pairs only.
+  // In a container in which a round takes 50 ms, a budget of 3 s suffices for some pairs only.
   SynthSpec spec;
   spec.packages = 2;
   spec.cores = 8;
@@ -306,7 +306,7 @@ TEST(MeasurementCampaign, NoTimeAtAllIsAnError) {
 }
 
 TEST(MeasurementCampaign, StallsDoNotShow) {
-  // Every 7th round is stuck behind another process; the budget still holds.
+  // Every 7th round waits for another process. The budget is kept nevertheless.
   SynthSpec spec;
   spec.cores = 6;
   const auto truth = truth_of(spec);

@@ -16,10 +16,10 @@ namespace {
 constexpr int batch_size = 8;      // [Kaestle16] 2.4.2.2
 constexpr int warm_up_trips = 96;  // more than the lines of a ring
 constexpr int trips_per_sample = 16;
-constexpr double quiet_ns = 1000;  // more than what is under way when a message has been received
+constexpr double quiet_ns = 1000;  // longer than any effect of the previous message
 constexpr std::size_t arena_bytes = std::size_t{4} << 20;
 
-/// One side of a round. Members return false when the round was given up.
+/// One side of a round. Members return false if the deadline ended the round.
 class TimerSide {
  public:
   TimerSide(std::byte* out, std::byte* in, StopFlag& stop)
@@ -33,7 +33,8 @@ class TimerSide {
   bool send_batches(int batches, std::vector<double>& samples) {
     for (int i = 0; i < batches; ++i) {
       const auto start = ticks();
-      for (int k = 0; k < batch_size; ++k) out_.try_send(&word_, sizeof word_);  // there is room for several batches
+      for (int k = 0; k < batch_size; ++k)
+        out_.try_send(&word_, sizeof word_);  // the ring has room for several batches
       const auto end = ticks();
       samples.push_back((to_ns(end - start) - clock_ns_) / batch_size);
       if (!receive()) return false;
@@ -73,7 +74,7 @@ class TimerSide {
     return true;
   }
 
-  /// Single messages after some quiet, to and fro; each carries the time of its sending.
+  /// Single messages in both directions, each after some silence. Each carries the time at which it was sent.
   bool lone_messages(int count, bool first, std::vector<double>& samples) {
     for (int i = 0; i < count; ++i) {
       if (first && !send_stamped()) return false;
@@ -151,7 +152,7 @@ class TimerSide {
 
 struct Counts {
   int batches;
-  int samples;  ///< of round trips and exchanges
+  int samples;  ///< number of samples of round trips and of exchanges
 };
 
 bool run_script(TimerSide& side, bool first, Counts counts, Round& round) {
@@ -159,7 +160,7 @@ bool run_script(TimerSide& side, bool first, Counts counts, Round& round) {
   auto& trips = first ? round[Cost::round_trip] : unused;
   auto& exchanges = first ? round[Cost::exchange] : unused;
   if (!side.trips(warm_up_trips, first)) return false;
-  side.read_clock_overhead();  // now, since it grows and shrinks with the PU's clock rate
+  side.read_clock_overhead();  // measured here because it depends on the PU's present clock rate
   if (!side.trips(1, first)) return false;
   if (first) {
     if (!side.send_batches(counts.batches, round[Cost::send_forward])) return false;
@@ -189,7 +190,7 @@ Result<std::byte*> ChannelTimer::place_channel(int receiver) {
     auto segment = Segment::anonymous(arena_bytes);
     if (!segment) return segment.error();
     if (node >= 0 && static_cast<std::size_t>(node) < machine_.numa_nodes.size()) {
-      // Without the right to place memory the kernel's own choice has to do, as it has for communicators.
+      // Without the permission to place memory, the kernel chooses, as it does for communicators.
       (void)bind_to_numa_node(segment->data(), arena_bytes,
                               machine_.numa_nodes[static_cast<std::size_t>(node)].os_index);
     }

@@ -1,8 +1,8 @@
 // ChannelTimer: times the real channels between the PUs of this machine.
 //
-// A round between PUs a and b: two channels at newly drawn addresses (the latency of a line
-// depends on its home in the last-level cache), one thread pinned to each PU, and on both sides
-// the same script of phases. A message there and back separates the phases.
+// A round between PUs a and b uses two channels and one thread pinned to each PU. The addresses of the channels are
+// random, because the latency of a line depends on its home in the last-level cache. Both threads go through the same
+// phases, which are separated by a message in each direction.
 //
 //       a (calling thread)                  b
 //   warm   round trips until every line of both rings has been used
@@ -12,8 +12,8 @@
 //   trips  round trips, timed on a
 //   swap   both send, then both receive, timed on a
 //
-// The channels have the length, the memory placement (receiver's NUMA node) and the way of
-// waiting that communicators use. Every wait ends soon after the deadline.
+// The channels have the same length, memory placement (receiver's NUMA node) and way of waiting as those of
+// communicators. Every wait ends soon after the deadline.
 // Source: [Kaestle16] 2.4.2.2, listings 1 and 2.
 #pragma once
 
@@ -28,15 +28,15 @@
 
 namespace smelt::measure {
 
-/// Lines of a timed channel: as many as a communicator's channels have.
+/// Lines of a timed channel; the same as in communicators.
 inline constexpr std::uint32_t channel_lines = 64;
 
-/// The error of a round that its deadline ended.
+/// The error of a round that was ended by its deadline.
 Error out_of_time();
 
 class ChannelTimer : public PairTimer {
  public:
-  /// Times PUs of `machine`, which must be the machine this runs on and outlive the timer.
+  /// Times PUs of `machine`, which must be the machine that this process runs on, and must outlive the timer.
   /// `quick`: fewer samples per round.
   ChannelTimer(const Machine& machine, bool quick);
 
@@ -51,7 +51,7 @@ class ChannelTimer : public PairTimer {
   Result<double> time_switch(int pu, double deadline_s) override;
 
  private:
-  /// Zeroed memory for a channel to a receiver on that PU, at a random place. Taken back by release_all().
+  /// Zeroed memory at a random address for a channel to a receiver on that PU. Freed by release_all().
   Result<std::byte*> place_channel(int receiver);
   /// Runs script(side, first) on both PUs, over two new channels.
   template <class Script>

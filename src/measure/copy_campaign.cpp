@@ -23,22 +23,22 @@ constexpr int chunk_copies = 21;
 constexpr int cached_copies = 11;
 constexpr int shared_copies = 5;
 constexpr int memory_copies = 2;
-constexpr double classes_share = 0.5;  ///< of the time, for one sweep
+constexpr double classes_share = 0.5;  ///< share of the remaining time that one sweep may take
 
-/// Ordered pairs that are taken to cost the same.
+/// Ordered pairs whose copies are expected to cost the same.
 struct CopyClass {
-  std::vector<Pair> pairs;  ///< some of them, drawn at random
+  std::vector<Pair> pairs;  ///< a random sample
   std::size_t members = 0;
   std::vector<double> line_ns, chunk_ns, cached_ns, shared_ns, memory_ns;  ///< medians of visits
 };
 using ClassKey = std::uint64_t;
 
-/// Own data: level 0. Without `nodes` it does not matter which NUMA nodes they are.
+/// Level 0 is copies of a PU's own data. Without `nodes`, the key says only whether both PUs have the same NUMA node.
 ClassKey class_key(const Pu& from, const Pu& to, bool own, bool nodes) {
   const auto part = [](int id) { return static_cast<ClassKey>(id) & 0xffff; };
   const ClassKey level = own ? 0 : 1 + static_cast<ClassKey>(closest_level(from, to));
   const ClassKey kinds = (part(from.efficiency_class) & 0xff) << 8 | (part(to.efficiency_class) & 0xff);
-  // Several NUMA nodes may lie under an L3: being of one node counts even where which does not.
+  // An L3 may span several NUMA nodes, so the level does not say whether the node is the same.
   const ClassKey same_node = from.numa_node == to.numa_node ? 1 : 0;
   const ClassKey which = nodes ? part(from.numa_node) << 16 | part(to.numa_node) : same_node;
   const ClassKey places = own ? 0 : which;
@@ -58,7 +58,7 @@ class CopyCampaign {
     if (auto done = measure_contention(effort_.shared_bytes, costs_.shared_contention); !done) return done.error();
     if (auto done = measure_contention(effort_.memory_bytes, costs_.memory_contention); !done) return done.error();
     for (int k = 1; k < effort_.sweeps; ++k) {
-      // What one sweep has found is enough where there is no time for more.
+      // One complete sweep suffices if there is no time for another.
       auto done = sweep(k);
       if (done) done = visit_process();
       if (!done && done.error().status == Status::timed_out) break;
@@ -162,9 +162,9 @@ class CopyCampaign {
     fill_in_process();
   }
 
-  /// PUs of different cores first, then the further PUs of each.
+  /// One PU of each core first, then the other PUs.
   std::vector<int> cores_first() const {
-    std::map<int, int> seen;  ///< PUs of a core so far
+    std::map<int, int> seen;  ///< by core: number of PUs seen so far
     std::vector<std::pair<int, int>> ranked;
     for (int i = 0; i < static_cast<int>(machine_.size()); ++i) ranked.push_back({seen[pu(i).core]++, i});
     cores_ = seen.size();
@@ -174,7 +174,7 @@ class CopyCampaign {
     return order;
   }
 
-  /// `count` PUs, spread over the machine.
+  /// `count` PUs, spread evenly over the machine.
   std::vector<int> spread(std::size_t count) const {
     auto order = cores_first();
     std::vector<int> chosen;
@@ -188,7 +188,7 @@ class CopyCampaign {
     const auto levels = contention_levels(machine_.size());
     for (std::size_t k = 1; k < levels; ++k) {
       const auto copiers = std::min(std::size_t{1} << k, machine_.size());
-      // All together have to stay within bounds, but still be more than caches of cores hold.
+      // The sizes of all copies together are limited, but each copy exceeds the cache of its core.
       const auto share = std::max(effort_.team_bytes / copiers, 4 * effort_.cached_bytes);
       auto samples =
           timer_.time_together(spread(copiers), std::min(size_bytes, share), effort_.comparisons, deadline_s_);
@@ -198,7 +198,7 @@ class CopyCampaign {
     return {};
   }
 
-  /// The closest two PUs that are not one core; with one PU, that one.
+  /// The closest two PUs on different cores; the same PU twice if there is only one.
   Pair process_pair() const {
     for (int level = static_cast<int>(Level::l2); level < level_count; ++level) {
       for (int to = 1; to < static_cast<int>(machine_.size()); ++to) {
@@ -208,7 +208,7 @@ class CopyCampaign {
     return {0, static_cast<int>(machine_.size()) - 1};
   }
 
-  /// Beside plain copies of the same pair: the difference counts.
+  /// Alternates with plain copies of the same pair, because only the difference is used.
   Result<void> visit_process() {
     const Pair pair = process_pair();
     for (auto* visits : {&process_lines_, &process_cached_}) {
@@ -240,7 +240,7 @@ class CopyCampaign {
   bool nodes_ = true;
   std::map<ClassKey, CopyClass> classes_;
   std::vector<double> add_ns_;
-  /// Copies of one size, out of another process and plain.
+  /// Copies of one size: out of another process, and plain ones.
   struct ProcessVisits {
     std::vector<double> process_ns, plain_ns;
     double surplus_ns() const { return std::max(0.0, median(process_ns) - median(plain_ns)); }
@@ -286,7 +286,7 @@ Result<CopyCosts> run_copy_campaign(const Machine& machine, CopyTimer& timer, co
 }
 
 bool agrees_with_messages(const Machine& machine, const CopyCosts& copy) {
-  // A message is a line that is fetched, and some work; siblings of a core fetch lines for next to nothing.
+  // A message is the fetch of a line and some work. Fetches between siblings of a core cost almost nothing.
   constexpr double least_share = 1.0 / 12, most_share = 1.6;
   for (std::size_t i = 0; i < machine.size(); ++i) {
     for (std::size_t j = 0; j < machine.size(); ++j) {

@@ -1,4 +1,4 @@
-// The copy campaign against a timer that knows the truth.
+// The copy campaign with a timer whose costs are known.
 #include "measure/copy_campaign.hpp"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr CopyEffort small_effort{16384, 262144, 4194304, 67108864, 67108864, 3, 5};
 
-/// Copies cost what `truth` says, with noise and interrupts, on a virtual clock.
+/// Returns the costs in `truth` with noise and interrupts, on a virtual clock.
 class FakeCopyTimer : public CopyTimer {
  public:
   explicit FakeCopyTimer(Machine truth) : truth_(std::move(truth)) {}
@@ -50,7 +50,7 @@ class FakeCopyTimer : public CopyTimer {
 
   double round_s = 0.01;
   double noise = 0.01;
-  std::function<double(int round)> disturbance = [](int) { return 1.0; };  ///< all copies take so many times as long
+  std::function<double(int round)> disturbance = [](int) { return 1.0; };  ///< factor on the times of all copies
   Status denied = Status::ok;
   std::vector<std::vector<int>> teams;
   std::size_t team_bytes = 0;
@@ -76,7 +76,7 @@ class FakeCopyTimer : public CopyTimer {
   std::set<std::pair<int, int>> pairs_;
 };
 
-/// Costs that depend on what PUs share only.
+/// Costs that depend only on the closest level that two PUs share.
 Machine truth_of(const SynthSpec& spec) {
   auto machine = *synthesize_machine(spec);
   const auto n = machine.size();
@@ -128,7 +128,7 @@ void expect_near(const Matrix& found, const Matrix& truth, double tolerance) {
   }
 }
 
-TEST(CopyCampaign, CopiesContradictMessagesWherePusHaveMoved) {
+TEST(CopyCampaign, CopiesContradictMessagesIfPusHaveMoved) {
   auto machine = *synthesize_machine({.cores = 2});
   CopyCosts copy = *truth_of({.cores = 2}).copy;
   const double message =
@@ -158,13 +158,13 @@ TEST(CopyCampaign, FindsTheCostsOfEveryPair) {
   ASSERT_TRUE(found->process);
   EXPECT_NEAR(found->process->call_ns, 800.0, 50.0);
   EXPECT_NEAR(found->process->ns_per_kib, 50.0, 5.0);
-  // What was found is a machine that can be saved.
+  // The resulting machine can be saved.
   auto machine = unmeasured(truth);
   machine.copy = *found;
   EXPECT_TRUE(parse_machine(format_machine(machine), "memory"));
 }
 
-/// What a campaign of nine sweeps finds of two cores in phases in which all takes so many times as long.
+/// The result of a campaign of nine sweeps on two cores. In some phases, all times are multiplied by a factor.
 CopyCosts found_in(std::function<double(int round)> disturbance) {
   const auto truth = truth_of({.cores = 2});
   FakeCopyTimer timer(truth);
@@ -189,9 +189,9 @@ void expect_the_truth(const CopyCosts& found) {
   EXPECT_NEAR(found.process->ns_per_kib, truth.process->ns_per_kib, 5.0);
 }
 
-// Another program, or two PUs that are one core for a while, which makes copies between them cheap.
-TEST(CopyCampaign, APhaseInWhichAllIsDifferentDoesNotCount) {
-  constexpr int length = 55;  // rounds; a sweep has fifteen
+// Disturbances: another program, or a hypervisor that runs both PUs on one core, which makes copies cheap.
+TEST(CopyCampaign, ADisturbedPhaseIsIgnored) {
+  constexpr int length = 55;  // rounds; a sweep has 15
   for (const double factor : {2.0, 0.3}) {
     for (int start = 0; start <= 90; start += 10) {
       SCOPED_TRACE(testing::Message() << factor << " times as long from round " << start);
@@ -236,7 +236,7 @@ TEST(CopyCampaign, TooManyNodesAreTimedByLevel) {
   const auto found = run_copy_campaign(unmeasured(truth), timer, small_effort, start_s + 5.0);
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_LE(timer.now_s(), start_s + 5.1);
-  // Own data, same node, and same package do not depend on which.
+  // The classes for own data, the same node and the same package do not distinguish nodes.
   for (const auto& [from, to] : {std::pair(3, 3), std::pair(0, 1), std::pair(0, 7)}) {
     const auto i = static_cast<std::size_t>(from), j = static_cast<std::size_t>(to);
     EXPECT_NEAR(found->cached_ns_per_kib(i, j), truth.copy->cached_ns_per_kib(i, j), 9.0);

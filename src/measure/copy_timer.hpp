@@ -1,14 +1,14 @@
-// CopyTimer: where timings of copies come from. The copy campaign decides what to time; a CopyTimer
-// times it. MemoryTimer is the real one; tests put known costs and a virtual clock in its place.
+// CopyTimer: the interface through which the copy campaign times copies. MemoryTimer is the real one. Tests replace it
+// by known costs and a virtual clock.
 //
-// A round of MemoryTimer: one thread per PU, pinned, with a source and a target that it touched
-// first, and all threads in step:
+// A round of MemoryTimer has one pinned thread per PU. Each thread has a source and a target, which it has touched
+// first. All threads proceed in lockstep:
 //
 //       writer                     reader
 //       writes its source          -
-//       ---------------- everybody is here ----------------
+//       ---------------- barrier ----------------
 //       -                          copies it to its target, timed
-//       ---------------- everybody is here ----------------
+//       ---------------- barrier ----------------
 #pragma once
 
 #include <cstddef>
@@ -24,37 +24,37 @@
 
 namespace smelt::measure {
 
-/// PUs are indices into the machine's PUs. Every member ends soon after the deadline with
-/// timed_out; any other error says why the machine cannot be measured at all.
+/// PUs are indices into the machine's PUs. Every member returns timed_out soon after its deadline. Any other error says
+/// why the machine cannot be measured at all.
 class CopyTimer {
  public:
   virtual ~CopyTimer() = default;
 
-  /// Seconds of the clock that deadlines are given in.
+  /// The present time in seconds, on the clock of the deadlines.
   virtual double now_s() = 0;
 
-  /// Nanoseconds of each of `count` copies by PU `reader` of what PU `writer` has just written;
-  /// the same PU: of its own data.
+  /// Nanoseconds of each of `count` copies by PU `reader` of data that PU `writer` has just written. They may be the
+  /// same PU.
   virtual Result<std::vector<double>> time_copies(int writer, int reader, std::size_t size_bytes, int count,
                                                   double deadline_s) = 0;
 
-  /// The same out of a forked process with process_vm_readv. Errors: also permission_denied or
-  /// not_supported where the kernel does not let us. Forking is better left to the end.
+  /// The same out of a forked process with process_vm_readv. Further errors: permission_denied or not_supported if the
+  /// kernel refuses. Call this after all other timings, because a fork slows down later writes.
   virtual Result<std::vector<double>> time_process_copies(int writer, int reader, std::size_t size_bytes, int count,
                                                           double deadline_s) = 0;
 
-  /// Nanoseconds of each of `count` additions of a vector of doubles to another, both in the cache.
+  /// Nanoseconds of each of `count` additions of a vector of doubles to another one; both are in the cache.
   virtual Result<std::vector<double>> time_additions(int pu, std::size_t size_bytes, int count, double deadline_s) = 0;
 
-  /// By how much a copy is slower while all `pus` copy at once, each from the next of them, than
-  /// while it copies alone: one sample from each of `count` comparisons.
+  /// The factor by which a copy is slower while all `pus` copy at once, each from the next one, than alone; one sample
+  /// from each of `count` comparisons.
   virtual Result<std::vector<double>> time_together(std::span<const int> pus, std::size_t size_bytes, int count,
                                                     double deadline_s) = 0;
 };
 
 class MemoryTimer : public CopyTimer {
  public:
-  /// Times PUs of `machine`, which must be the machine this runs on and outlive the timer.
+  /// Times PUs of `machine`, which must be the machine that this process runs on, and must outlive the timer.
   explicit MemoryTimer(const Machine& machine) : machine_(machine) {}
 
   double now_s() override { return monotonic_s(); }
@@ -70,10 +70,10 @@ class MemoryTimer : public CopyTimer {
   struct FreePages {
     void operator()(std::byte* data) const noexcept { std::free(data); }
   };
-  /// Whole ones: some CPUs copy many times slower to a place a little further in its page than the source.
+  /// Whole pages: some CPUs copy much more slowly if the target's offset in its page is a little larger than the
+  /// source's.
   using Pages = std::unique_ptr<std::byte[], FreePages>;
-  /// Memory of a PU, on its NUMA node by being touched there first. Kept from round to round:
-  /// first touches cost more than copies.
+  /// Memory on a PU's NUMA node, by first touch. Kept between rounds, because first touches cost more than copies.
   struct Buffers {
     std::size_t size_bytes = 0;
     Pages source;
@@ -88,7 +88,7 @@ class MemoryTimer : public CopyTimer {
   int os_index(int pu) const { return machine_.pus[static_cast<std::size_t>(pu)].os_index; }
   void reserve(std::span<const int> pus, std::size_t size_bytes);
 
-  /// Runs body(position in `pus`, team) -> bool (false: given up) on a thread per PU.
+  /// Runs body(position in `pus`, team) on one thread per PU. The body returns false if the deadline has passed.
   template <class Body>
   Result<void> run_team(std::span<const int> pus, std::size_t size_bytes, double deadline_s, Body body);
 

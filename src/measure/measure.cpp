@@ -27,7 +27,7 @@ std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(now)));
 }
 
-/// This machine, reduced to the PUs that the process may use: the others cannot be measured.
+/// This machine, restricted to the PUs that the process may use, since others cannot be measured.
 Result<Machine> usable_machine() {
   auto machine = discover_machine();
   if (!machine) return machine;
@@ -43,13 +43,13 @@ Result<Machine> usable_machine() {
 }
 
 constexpr int most_tries = 3;
-constexpr double noise = 0.05;            ///< differences between pairs that a model by class leaves out
-constexpr double messages_share = 0.75;   ///< of the budget; the rest is for copies
-constexpr double copies_fraction = 0.9;   ///< of the progress, when messages are done
-constexpr double memory_fraction = 0.95;  ///< ... copies, too
+constexpr double noise = 0.05;            ///< relative differences between pairs that are attributed to noise
+constexpr double messages_share = 0.75;   ///< share of the budget; the rest is for copies
+constexpr double copies_fraction = 0.9;   ///< reported progress once messages are done
+constexpr double memory_fraction = 0.95;  ///< the same once copies are done, too
 
-/// Adds the costs of copies. Without time for all of them, or if they contradict those of messages, there are none:
-/// they are then estimated.
+/// Adds the costs of copies. Adds none if time is short or they contradict the costs of messages; they are estimated
+/// then.
 Result<void> measure_copies(Machine& machine, const MeasureOptions& options, double deadline_s) {
   if (options.progress) options.progress({"copies", copies_fraction, 0.0});
   measure::MemoryTimer timer(machine);
@@ -61,7 +61,7 @@ Result<void> measure_copies(Machine& machine, const MeasureOptions& options, dou
 
 constexpr double memory_budget_s = 10.0;  ///< at most
 
-/// Adds the costs of memory, where there is time and memory for it.
+/// Adds the costs of memory if there is enough time and memory.
 void measure_memory(Machine& machine, const MeasureOptions& options, double deadline_s) {
   if (options.progress) options.progress({"memory", memory_fraction, 0.0});
   const double until_s = std::min(deadline_s, measure::monotonic_s() + memory_budget_s);
@@ -92,7 +92,7 @@ Result<Machine> measure_usable(const MeasureOptions& options) {
   const auto machine = usable_machine();
   if (!machine) return machine;
   auto measured = measure_once(*machine, options, deadline_s);
-  // Once more, while there is time for it, where the parts do not fit each other.
+  // Measures again, while there is time, if the parts contradict each other.
   const double once_s = measure::monotonic_s() - start_s;
   for (int tries = 1; tries < most_tries && measured && !measured->copy; ++tries) {
     if (measure::monotonic_s() + once_s > deadline_s) break;
@@ -130,7 +130,7 @@ Result<Machine> measured_machine(const MeasureOptions& options) {
   if (auto cached = load_cached_machine()) return cached;
   auto machine = measure_machine(options);
   if (!machine) return machine;
-  // A cache that cannot be written costs a measurement next time; the model is good all the same.
+  // The model is valid even if it cannot be cached. The next run measures again.
   const auto file = cache_path(machine->fingerprint);
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);

@@ -1,4 +1,4 @@
-// A real, short measurement of the machine that the tests run on. It asserts sanity, no timings.
+// A short measurement of the machine that the tests run on. Checks plausibility, not timings.
 #include "smelt/measure.hpp"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@
 namespace smelt {
 namespace {
 
-/// Copies are left out only where there was no time for all of them.
+/// Copies may be missing only if there was no time for all of them.
 void expect_sane_copies(const Machine& machine) {
   if (!machine.copy) return;
   const auto& copy = *machine.copy;
@@ -67,7 +67,7 @@ void expect_sane(const Machine& machine) {
       }
     }
   }
-  // Without bursts where other processes left no time for a whole round.
+  // Bursts may be missing if other processes left no time for a whole round.
   EXPECT_THAT(machine.send_burst_ns.size(), testing::AnyOf(0u, n > 1 ? 16u : 0u));
   EXPECT_THAT(machine.send_burst_ns, testing::Each(testing::Ge(0.0)));
   EXPECT_THAT(machine.recv_burst_ns.size(), testing::AnyOf(0u, n > 1 ? 16u : 0u));
@@ -80,7 +80,7 @@ void expect_sane(const Machine& machine) {
     EXPECT_GT(*machine.switch_ns, 0.0);
   }
   expect_sane_copies(machine);
-  // Nor is this there then.
+  // May be missing for the same reason.
   if (machine.call_ns) {
     EXPECT_GT(n, 1u);
     EXPECT_GE(*machine.call_ns, 0.0);
@@ -107,7 +107,8 @@ TEST(Measure, ThisMachine) {
   const auto start_ns = monotonic_ns();
   const auto machine = measure_machine(options);
   ASSERT_TRUE(machine) << machine.error().message;
-  EXPECT_LT(static_cast<double>(monotonic_ns() - start_ns) * 1e-9, 120.0);  // it ends; other programs may take the PUs
+  EXPECT_LT(static_cast<double>(monotonic_ns() - start_ns) * 1e-9,
+            120.0);  // a generous limit, since other programs may use the PUs
   EXPECT_GE(reports, 1);
   expect_sane(*machine);
   const auto allowance = discover_allowance();
@@ -116,7 +117,7 @@ TEST(Measure, ThisMachine) {
   const auto after = this_thread_affinity();
   ASSERT_TRUE(after);
   EXPECT_EQ(*after, *affinity);
-  // What was measured can be saved and loaded.
+  // The measured machine can be saved and loaded.
   const auto parsed = parse_machine(format_machine(*machine), "memory");
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->size(), machine->size());
@@ -169,7 +170,7 @@ TEST(Measure, MeasuredOnceThenCached) {
   std::filesystem::remove_all(directory);
 }
 
-/// The real timer, on two PUs of this machine.
+/// The real timer on two PUs of this machine.
 class ChannelTimerTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -209,7 +210,7 @@ TEST_F(ChannelTimerTest, AllChannelsOfABurstAreUsed) {
 TEST_F(ChannelTimerTest, ADeadlineInThePastEndsSoon) {
   measure::ChannelTimer timer(machine_, false);
   const auto affinity = this_thread_affinity();
-  // Rounds are short: many, of which none may take longer than its deadline and some slack.
+  // Many short rounds. None may take longer than its deadline and some slack.
   for (double allowed_s : {-1.0, 0.0, 50e-6}) {
     const double start_s = timer.now_s();
     const auto round = timer.time_pair(1, 0, start_s + allowed_s);
@@ -223,7 +224,7 @@ TEST_F(ChannelTimerTest, ADeadlineInThePastEndsSoon) {
   EXPECT_EQ(*after, *affinity);
 }
 
-TEST_F(ChannelTimerTest, APuThatIsNotThereIsAnError) {
+TEST_F(ChannelTimerTest, AMissingPuIsAnError) {
   machine_.pus[1].os_index = 100'000;
   measure::ChannelTimer timer(machine_, true);
   for (const auto& [a, b] : {std::pair(0, 1), std::pair(1, 0)}) {

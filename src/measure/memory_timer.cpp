@@ -1,5 +1,5 @@
-// MemoryTimer: copies between PUs of this machine, by threads that go from step to step together,
-// and out of a child process that takes turns with this one. The rounds are drawn in copy_timer.hpp.
+// MemoryTimer: times copies between PUs of this machine by threads in lockstep, and copies out of a child process that
+// alternates with this one. The rounds are drawn in copy_timer.hpp.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -23,15 +23,15 @@
 namespace smelt::measure {
 namespace {
 
-constexpr std::size_t kept_bytes = std::size_t{512} << 20;  ///< in buffers from earlier rounds
+constexpr std::size_t kept_bytes = std::size_t{512} << 20;  ///< most bytes in buffers that are kept between rounds
 
-/// A new value in every line and byte: the writer's cache owns all of it afterwards.
+/// Writes a new value to every byte. Afterwards the writer's cache owns every line.
 void write_all(std::byte* data, std::size_t size_bytes, int value) noexcept {
   std::memset(data, value, size_bytes);
   asm volatile("" : : "r"(data) : "memory");
 }
 
-/// As ranks do it, out of their own memory or another's.
+/// Copies as ranks do, from the PU's own memory or from another PU's.
 void copy_all(std::byte* to, const std::byte* from, std::size_t size_bytes, bool own) noexcept {
   own ? copy_bytes(to, from, size_bytes) : fetch_bytes(to, from, size_bytes);
   asm volatile("" : : "r"(to) : "memory");
@@ -60,19 +60,19 @@ void MemoryTimer::Buffers::touch() noexcept {
   touched = true;
 }
 
-/// Threads that go from step to step together.
+/// A reusable barrier for the threads of a round, which ends at the deadline.
 class MemoryTimer::LockstepThreads {
  public:
   LockstepThreads(std::size_t size, StopFlag& stop) : size_(static_cast<std::uint32_t>(size)), stop_(stop) {}
 
-  /// Returns when all threads have called it as often; what any did before is visible to all.
+  /// Returns when all threads have called it equally often. Whatever a thread did before is then visible to all.
   bool together() noexcept {
     const auto step = step_.load(std::memory_order_relaxed);  // changes only after this thread has arrived
-    // Release: publishes what this thread wrote to the last one. Acquire: as the last one, see what
-    // the others published here.
+    // Release: publishes this thread's writes to the thread that arrives last. Acquire: that thread sees the writes of
+    // all others.
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
-      arrived_.store(0, std::memory_order_relaxed);  // seen by all through step_
-      // Release: pairs with the acquire below, publishes what all wrote.
+      arrived_.store(0, std::memory_order_relaxed);  // published by the store to step_
+      // Release: pairs with the acquire below and publishes the writes of all threads.
       step_.store(step + 1, std::memory_order_release);
       return true;
     }
@@ -103,7 +103,7 @@ void MemoryTimer::reserve(std::span<const int> pus, std::size_t size_bytes) {
   std::size_t total = 0;
   for (const auto& [pu, buffers] : buffers_) total += 2 * buffers.size_bytes;
   if (total + 2 * pus.size() * size_bytes > kept_bytes) {
-    // Everything that this round does not need, and what is larger than it needs.
+    // Frees buffers that this round does not need, and those that are too large.
     std::erase_if(buffers_, [&](const auto& one) { return !wanted(one.first) || one.second.size_bytes > size_bytes; });
   }
   for (const int pu : pus) {
@@ -153,7 +153,7 @@ Result<std::vector<double>> MemoryTimer::time_copies(int writer, int reader, std
     std::byte* const source = buffers_.at(writer).source.get();
     std::byte* const target = buffers_.at(reader).target.get();
     const double clock_ns = clock_overhead_ns();
-    for (int i = -1; i < count; ++i) {  // the first warms up
+    for (int i = -1; i < count; ++i) {  // -1: warm-up
       if (writes) write_all(source, size_bytes, i);
       if (!team.together()) return false;
       if (reads) {
@@ -174,7 +174,7 @@ Result<std::vector<double>> MemoryTimer::time_additions(int pu, std::size_t size
   const auto body = [&](std::size_t, LockstepThreads&) {
     auto& own = buffers_.at(pu);
     const double clock_ns = clock_overhead_ns();
-    write_all(own.target.get(), size_bytes, 0);  // 0.0: sums stay as they are, however often
+    write_all(own.target.get(), size_bytes, 0);  // zeros: the sums stay the same after any number of additions
     for (int i = -1; i < count; ++i) {
       write_all(own.source.get(), size_bytes, 0);
       const double took_ns = timed_ns(clock_ns, [&] { add_all(own.target.get(), own.source.get(), size_bytes); });
@@ -189,7 +189,7 @@ Result<std::vector<double>> MemoryTimer::time_additions(int pu, std::size_t size
 Result<std::vector<double>> MemoryTimer::time_together(std::span<const int> pus, std::size_t size_bytes, int count,
                                                        double deadline_s) {
   const auto size = pus.size();
-  // Times of each comparison, by whom it is about.
+  // Times of each comparison, by thread.
   std::vector<double> alone(static_cast<std::size_t>(count)), among_others(static_cast<std::size_t>(count));
   const auto body = [&](std::size_t t, LockstepThreads& team) {
     const std::byte* const source = buffers_.at(pus[(t + 1) % size]).source.get();
@@ -225,13 +225,13 @@ Result<std::vector<double>> MemoryTimer::time_together(std::span<const int> pus,
 
 namespace {
 
-/// What both processes see. Odd: the child is to write; even: it has.
+/// Shared by both processes. An odd value asks the child to write; an even value says that it has.
 struct TurnCounter {
   std::atomic<std::uint32_t> value{0};
 };
 
-/// A child that writes the buffer, its own copy of it, whenever asked to. It is made without a
-/// signal at its end, so that the program's own handling of its children does not notice it.
+/// A child process that writes its own copy of the buffer on request. It sends no signal when it ends, so that the
+/// program's handling of its children does not notice it.
 class WritingChild {
  public:
   WritingChild(TurnCounter& turns, std::byte* data, std::size_t size_bytes, int os_index) : turns_(turns) {
@@ -249,11 +249,10 @@ class WritingChild {
   pid_t pid() const noexcept { return pid_; }
 
   bool write(StopFlag& stop) noexcept {
-    const auto turn = turns_.value.load(std::memory_order_relaxed);  // this process wrote or acquired it last
-    turns_.value.store(turn + 1, std::memory_order_release);         // pairs with the child's acquire: it may write
+    const auto turn = turns_.value.load(std::memory_order_relaxed);  // last written or acquired by this process
+    turns_.value.store(turn + 1, std::memory_order_release);         // pairs with the child's acquire: asks it to write
     PollBackoff empty(stop);
-    while (turns_.value.load(std::memory_order_acquire) !=
-           turn + 2) {  // pairs with the child's release: it has written
+    while (turns_.value.load(std::memory_order_acquire) != turn + 2) {  // pairs with the child's release after writing
       wait_detail::relax();
       if (!empty.again()) return false;
     }
@@ -261,7 +260,7 @@ class WritingChild {
   }
 
  private:
-  /// Only system calls and memory: other threads' locks may be held in this copy of the process.
+  /// Uses only system calls and memory, since locks of other threads may be held in this copy of the process.
   [[noreturn]] void run(std::byte* data, std::size_t size_bytes, int os_index) noexcept {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     unsigned long mask[65536 / (8 * sizeof(unsigned long))] = {};
@@ -293,7 +292,7 @@ Result<std::vector<double>> MemoryTimer::time_process_copies(int writer, int rea
   if (!shared) return shared.error();
   auto& turns = *new (shared->data()) TurnCounter;
   const int pus[] = {reader};
-  buffers_.clear();  // a fork would make all of their pages copy on write
+  buffers_.clear();  // otherwise a fork would make all of their pages copy-on-write
   reserve(pus, size_bytes);
   auto& own = buffers_.at(reader);
   own.touch();
@@ -303,7 +302,7 @@ Result<std::vector<double>> MemoryTimer::time_process_copies(int writer, int rea
   const double clock_ns = clock_overhead_ns();
   std::vector<double> samples;
   const iovec to{own.target.get(), size_bytes}, from{own.source.get(), size_bytes};
-  for (int i = -1; i < count; ++i) {  // the first warms up
+  for (int i = -1; i < count; ++i) {  // -1: warm-up
     if (stop.check() || !child.write(stop)) return out_of_time();
     ssize_t copied = 0;
     const double took_ns = timed_ns(clock_ns, [&] { copied = process_vm_readv(child.pid(), &to, 1, &from, 1, 0); });

@@ -1,4 +1,4 @@
-// The real timer of copies, on this machine: structure only, no timings.
+// The real timer of copies on this machine. Checks structure, not timings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -87,7 +87,7 @@ TEST_F(MemoryTimerTest, ProcessCopiesLeaveNoTrace) {
   ASSERT_TRUE(affinity && after);
   EXPECT_EQ(*after, *affinity);
   sigaction(SIGCHLD, &before, nullptr);
-  // Copies afterwards find their buffers again.
+  // Later copies use the same buffers.
   EXPECT_TRUE(timer.time_copies(0, last_, 1 << 16, 3, soon()));
 }
 
@@ -122,7 +122,7 @@ TEST_F(MemoryTimerTest, ADeadlineInThePastEndsSoon) {
   EXPECT_EQ(waitpid(-1, nullptr, __WALL | WNOHANG), -1) << "a child was left";
 }
 
-TEST_F(MemoryTimerTest, APuThatIsNotThereIsAnError) {
+TEST_F(MemoryTimerTest, AMissingPuIsAnError) {
   machine_.pus[0].os_index = 100'000;
   MemoryTimer timer(machine_);
   for (const auto& samples :

@@ -1,6 +1,6 @@
-// Loads go to places that a multiplicative generator says. In a chase the next place depends on what was loaded, which
-// is always zero: nothing has to be prepared, and the generator's own time is measured on a small buffer and
-// subtracted.
+// Loads go to addresses from a multiplicative generator. In a pointer chase, the next address also depends on the
+// loaded value, which is always zero, so that the buffer needs no preparation. The time of the generator itself is
+// measured on a small buffer and subtracted.
 //
 //   pair (a, m)      one thread on node a, memory on m: chase, gather, read, write; all cores of a: read, write
 //   page sizes       chase and gather on a's own memory, small pages against huge ones, by working set
@@ -42,7 +42,7 @@ constexpr std::size_t touched_bytes = 64 * mib, least_buffer_bytes = 16 * mib;
 
 std::uint64_t next_place(std::uint64_t state) noexcept { return state * 6364136223846793005u + 1442695040888963407u; }
 
-/// Loads that depend on each other, over a power of two of bytes.
+/// A chain of dependent loads. The size of the buffer is a power of two.
 double chase_ns(const std::byte* data, std::size_t bytes, int loads) noexcept {
   const std::size_t lines = bytes / 64;
   std::uint64_t state = 12345;
@@ -56,7 +56,7 @@ double chase_ns(const std::byte* data, std::size_t bytes, int loads) noexcept {
   return to_ns(ticks() - start) / loads;
 }
 
-/// The same, independent of each other.
+/// The same with independent loads.
 double gather_ns(const std::byte* data, std::size_t bytes, int loads) noexcept {
   const std::size_t lines = bytes / 64;
   std::uint64_t state = 54321, sum = 0;
@@ -81,7 +81,7 @@ void read_all(const std::byte* data, std::size_t bytes) noexcept {
   asm volatile("" : : "r"(sums.data()) : "memory");
 }
 
-/// Zeros: chases over the same buffer rely on them.
+/// Writes zeros, because chases over the same buffer rely on them.
 void write_all(std::byte* data, std::size_t bytes) noexcept {
   std::memset(data, 0, bytes);
   asm volatile("" : : "r"(data) : "memory");
@@ -94,7 +94,8 @@ double best_ns(int repetitions, const Work& work) {
   return best;
 }
 
-/// Time from the common start to the last end of work(t) on a thread per PU (os_index). 0: no threads to be had.
+/// Time from the common start of work(t) on one thread per PU (os_index) to the end of the last one. 0 if threads
+/// cannot be created.
 template <class Work>
 double together_ns(const std::vector<int>& pus, const Work& work) {
   std::atomic<std::size_t> ready{0};
@@ -105,7 +106,7 @@ double together_ns(const std::vector<int>& pus, const Work& work) {
     for (std::size_t t = 0; t < pus.size(); ++t) {
       threads.emplace_back([&, t] {
         (void)set_this_thread_affinity({pus[t]});
-        // Nobody starts before all are there; what they work on was written before they were started.
+        // No thread starts before all have arrived. Relaxed: their data was written before the threads were created.
         ready.fetch_add(1, std::memory_order_relaxed);
         while (ready.load(std::memory_order_relaxed) < pus.size() && !given_up.load(std::memory_order_relaxed)) {
           std::this_thread::yield();
@@ -126,7 +127,7 @@ double together_ns(const std::vector<int>& pus, const Work& work) {
 
 // ---- where -----------------------------------------------------------------------------------
 
-/// The largest power of two up to `wanted` that the node has to spare; 0 if that is too little.
+/// The largest power of two up to `wanted` that the node can spare; 0 if that is too small.
 std::size_t affordable(const MemoryView& view, int node, std::size_t wanted) {
   const int index = view.index_of(node);
   if (index < 0) return 0;
@@ -137,7 +138,7 @@ std::size_t affordable(const MemoryView& view, int node, std::size_t wanted) {
   return bytes >= least_buffer_bytes ? bytes : 0;
 }
 
-/// Zeroed memory on a node; nothing if it does not come to lie there.
+/// Zeroed memory on a node; empty if it cannot be placed there.
 std::optional<PageMapping> buffer_on(const MemoryView& view, int node, std::size_t bytes, PageKind kind,
                                      std::size_t page) {
   if (bytes == 0) return std::nullopt;
@@ -200,7 +201,7 @@ class NodeMemory {
     return buffer_on(view_, os_index(node), affordable(view_, os_index(node), wanted), large_kind(), large_page());
   }
 
-  /// Firmware's distance; nodes themselves are a kind of their own.
+  /// The kind of a pair: the firmware's distance, or 0 for a node's own memory.
   int kind_of(std::size_t a, std::size_t m) const {
     if (a == m) return 0;
     const int from = view_.index_of(os_index(a)), to = view_.index_of(os_index(m));
@@ -208,7 +209,7 @@ class NodeMemory {
     const auto& distances = view_.nodes[static_cast<std::size_t>(from)].distances;
     const int distance =
         static_cast<std::size_t>(to) < distances.size() ? distances[static_cast<std::size_t>(to)] : 255;
-    return pus_[m].empty() ? 1000 + distance : distance;  // memory alone is another kind of memory
+    return pus_[m].empty() ? 1000 + distance : distance;  // a node without PUs has another kind of memory
   }
 
   void measure_pair(std::size_t a, std::size_t m, PageMapping& buffer) {
@@ -217,7 +218,7 @@ class NodeMemory {
     (void)set_this_thread_affinity({pus_[a].front()});
     const double generator_ns = chase_ns(data, 4096, effort_.loads);
     const double chase = best_ns(effort_.repetitions, [&] { return chase_ns(data, bytes, effort_.loads); });
-    // A load from the first-level cache is part of what is subtracted; it takes about as long as a nanosecond.
+    // The subtracted time includes a load from the first-level cache, about a nanosecond.
     costs_.latency_ns(a, m) = std::max(1.0, chase - generator_ns + 1.0);
     costs_.gather_ns(a, m) = best_ns(effort_.repetitions, [&] { return gather_ns(data, bytes, effort_.loads); });
     const auto gbs = [&](const std::vector<int>& pus, const auto& work) {
@@ -254,7 +255,7 @@ class NodeMemory {
     }
   }
 
-  /// The mean of those of its kind, where there is memory and there are PUs.
+  /// Gives each unmeasured pair that has memory and PUs the mean of its kind.
   void fill_in(std::size_t a, std::size_t m, const std::vector<std::pair<std::size_t, std::size_t>>& measured) {
     const bool is_measured = std::find(measured.begin(), measured.end(), std::pair(a, m)) != measured.end();
     if (is_measured || measured.empty() || pus_[a].empty() || machine_.numa_nodes[m].memory_bytes == 0) return;
@@ -265,7 +266,7 @@ class NodeMemory {
     }
   }
 
-  /// The first node that has both.
+  /// The first node that has both PUs and memory.
   std::optional<std::size_t> home() const {
     for (std::size_t node = 0; node < pus_.size(); ++node) {
       if (!pus_[node].empty() && costs_.read_gbs(node, node) > 0.0) return node;
@@ -309,7 +310,8 @@ class NodeMemory {
     if (small) compare_pages(*small, *large);
   }
 
-  /// What small pages add to huge ones, at the whole size; and up to which size less than a tenth of it.
+  /// The extra cost of small pages over huge ones at the full size, and the size up to which it is below a tenth of
+  /// that.
   void compare_pages(const PageMapping& small, const PageMapping& large) {
     const auto added = [&](std::size_t bytes, auto&& load) {
       const double with_small = best_ns(effort_.repetitions, [&] { return load(small.data(), bytes, effort_.loads); });
@@ -322,7 +324,7 @@ class NodeMemory {
       if (added(bytes, chase_ns) > 0.1 * costs_.walk_ns[0]) break;
       costs_.reach_bytes[0] = static_cast<double>(bytes);
     }
-    // As many entries as small pages have, which is what CPUs of today share between the two.
+    // Assumes as many entries as for small pages, because current CPUs share entries between both.
     costs_.reach_bytes[1] = costs_.reach_bytes[0] / costs_.page_bytes[0] * costs_.page_bytes[1];
   }
 

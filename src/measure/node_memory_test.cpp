@@ -29,7 +29,7 @@ TEST(NodeMemory, MeasuresWhatThisMachineHas) {
   EXPECT_GT(costs->touch_ns_per_mib.front(), 0.0);
   EXPECT_GT(costs->copy_memcpy_gbs, 0.0);
   EXPECT_GT(costs->interleaved_gbs, 0.0);
-  // A machine with it is one that can be saved.
+  // A machine with these costs can be saved.
   auto whole = *machine;
   whole.memory = *costs;
   whole.send_ns = whole.recv_ns = Matrix(whole.size());
@@ -38,7 +38,7 @@ TEST(NodeMemory, MeasuresWhatThisMachineHas) {
   EXPECT_EQ(again->memory, whole.memory);
 }
 
-TEST(NodeMemory, WithoutTimeThereIsNothing) {
+TEST(NodeMemory, MeasuresNothingWithoutTime) {
   const auto machine = discover_machine();
   ASSERT_TRUE(machine);
   const auto costs = measure_node_memory(*machine, {16 * mib, 1, 1000}, monotonic_s() - 1);

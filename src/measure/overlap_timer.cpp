@@ -1,8 +1,9 @@
-// The part of ChannelTimer that times rows of receives, looks at empty channels, and switches between threads of a PU.
+// The part of ChannelTimer that times receives of several waiting messages, polls of empty channels, and switches
+// between threads of a PU.
 //
 //   receiver   order 0..T-1  ---> | thread on PU s0    An order of k makes the threads send to channels 0..k-1, each to
 //              channel 0    <---  | thread on PU s1    its own (index, index + T, ...), and then say that they are done.
-//              channel 1    <---  |   ...              Then all messages wait, and taking them is timed as a whole.
+//              channel 1    <---  |   ...              Then all messages wait, and their receives are timed together.
 //              done 0..T-1  <---  |
 #include <algorithm>
 #include <memory>
@@ -33,7 +34,7 @@ struct OrderedSender {
   std::vector<UmpSender> channels;
   UmpSender done;
 
-  /// Sends bursts until the last order. False: given up.
+  /// Sends bursts until the last order. False if the deadline has passed.
   bool run(StopFlag& stop) {
     Waiter waiter = stop.make_waiter();
     for (std::uint64_t size = 0;;) {
@@ -52,7 +53,7 @@ struct BurstTaker {
   std::vector<UmpSender> orders;  ///< one per sending thread
   std::vector<UmpReceiver> channels, done;
 
-  /// False: given up, or a message was not there.
+  /// False if the deadline has passed or a message was missing.
   bool burst(std::uint64_t size, Waiter& waiter, double clock_ns, std::vector<double>& samples) {
     for (auto& order : orders) {
       if (!order.send(&size, sizeof size, waiter)) return false;
@@ -116,7 +117,7 @@ Result<std::vector<double>> ChannelTimer::time_receive_burst(int receiver, std::
     std::vector<std::unique_ptr<PinnedThread>> pool;
     for (std::size_t t = 0; t < threads; ++t) {
       pool.push_back(std::make_unique<PinnedThread>(os_index(senders[t]), stop, [&stop, &shared = sending[t]] {
-        OrderedSender own = shared;  // in this thread's memory: no line in common with the receiver's ends
+        OrderedSender own = shared;  // a copy on this thread's stack: shares no cache line with the receiver
         return own.run(stop);
       }));
     }
@@ -177,7 +178,7 @@ Result<std::vector<double>> ChannelTimer::time_polls(int receiver, int channels)
   return costs;
 }
 
-// Two threads of one PU send a message to and fro, and wait as ranks that share a PU do: each message is a switch.
+// Two threads on one PU send a message back and forth and wait like ranks that share a PU. Each message is a switch.
 Result<double> ChannelTimer::time_switch(int pu, double deadline_s) {
   const SavedAffinity saved;
   const int os_index = machine_.pus[static_cast<std::size_t>(pu)].os_index;

@@ -7,7 +7,7 @@
 namespace smelt::measure {
 namespace {
 
-/// What classes are told apart by, coarse to fine.
+/// The units by which classes are split, coarse to fine.
 constexpr int Pu::*units[] = {nullptr, &Pu::package, &Pu::numa_node, &Pu::l3, &Pu::l2, &Pu::core};
 constexpr int numa_unit = 2;
 constexpr int pu_unit = 6;  // beyond the list: the PU itself
@@ -23,8 +23,8 @@ std::uint64_t pair_id(Pair pair) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(pair.a)) << 32 | static_cast<std::uint32_t>(pair.b);
 }
 
-/// The latencies that decide whether two pairs cost the same. The split of a latency into send
-/// and receive is less stable than their sum.
+/// The latencies by which two pairs are compared. Sums are used because the split of a latency into send and receive is
+/// less stable.
 std::array<double, 4> latencies(const PairCosts& costs) {
   return {costs[Cost::send_forward].value + costs[Cost::recv_forward].value,
           costs[Cost::send_backward].value + costs[Cost::recv_backward].value, costs[Cost::round_trip].value,
@@ -93,7 +93,7 @@ bool PairClasses::build_roots(int unit, std::size_t class_limit) {
   return true;
 }
 
-/// Pairs are oriented by place, so that all pairs between two units point the same way.
+/// Orients a pair by the places of its PUs, so that all pairs between two units have the same direction.
 Pair PairClasses::oriented(int i, int j) const {
   const auto place = [&](int index) {
     const Pu& pu = pus_[static_cast<std::size_t>(index)];
@@ -102,7 +102,7 @@ Pair PairClasses::oriented(int i, int j) const {
   return place(i) < place(j) ? Pair{i, j} : Pair{j, i};
 }
 
-/// Closest level and kinds of core in one number.
+/// Encodes the closest level and the kinds of core.
 int PairClasses::kind_of(Pair pair) const {
   const Pu& a = pus_[static_cast<std::size_t>(pair.a)];
   const Pu& b = pus_[static_cast<std::size_t>(pair.b)];
@@ -125,8 +125,8 @@ PairClasses::Key PairClasses::child_key(int parent, Pair pair) const {
           pus_[static_cast<std::size_t>(pair.b)].*units[unit]};
 }
 
-/// Counts a pair into the class of that key, which is made if new, and draws it with equal
-/// chances for all members (reservoir sampling).
+/// Adds a pair to the class of that key, which is created if necessary. Keeps a uniform sample of the members
+/// (reservoir sampling).
 void PairClasses::count_member(Key key, int unit, Pair pair) {
   const auto [place, added] = index_.try_emplace(key, static_cast<int>(classes_.size()));
   if (added) {
@@ -141,7 +141,7 @@ void PairClasses::count_member(Key key, int unit, Pair pair) {
   random_ = mix(random_);
   const auto slot = static_cast<std::size_t>(random_ % one.members);
   if (one.candidates.size() < max_samples) {
-    // Insertion at a random place keeps the order random too: the first is the representative.
+    // Insertion at a random position keeps the order random. The first candidate is the representative.
     one.candidates.insert(one.candidates.begin() + static_cast<std::ptrdiff_t>(slot), pair);
   } else if (slot < max_samples) {
     one.candidates[slot] = pair;
@@ -160,7 +160,7 @@ std::vector<Pair> PairClasses::wanted(std::size_t samples) const {
   for (std::size_t turn = 1; turn <= samples; ++turn) {
     for (const Class& one : classes_) {
       if (one.split || one.timed.size() >= turn) continue;
-      // The turn-th sample is the candidate at the place that is still missing, counted from those not timed.
+      // Takes the first candidates that have not been timed until the class has `turn` samples.
       std::size_t missing = turn - one.timed.size();
       for (Pair pair : one.candidates) {
         if (result_of_.contains(pair_id(pair)) || --missing > 0) continue;
@@ -229,7 +229,7 @@ void PairClasses::drop_children_of(const std::vector<int>& parents) {
     classes_[static_cast<std::size_t>(parent)].split = false;
     classes_[static_cast<std::size_t>(parent)].final = true;
   }
-  // Their slots stay unused: an empty class is never found nor wanted.
+  // The slots of dropped classes stay unused. An empty class is never found and needs no samples.
   for (Class& one : classes_) {
     if (is_dropped(one.parent)) {
       one.candidates.clear();
@@ -259,7 +259,7 @@ bool PairClasses::refine(std::size_t class_limit) {
       children[leaf] += classes_.size() - before;
       total += classes_.size() - before;
       if (total <= class_limit) continue;
-      // Too many parts in all: give up the class that has just grown.
+      // There would be too many parts, so the split of this class is undone.
       splitting[leaf] = false;
       total -= children[leaf];
       given_up.push_back(static_cast<int>(leaf));
@@ -300,7 +300,7 @@ void PairClasses::finish() {
     int nearest = -1;
     for (int other = 0; other < level_count; ++other) {
       if (by_level[static_cast<std::size_t>(other)].empty()) continue;
-      // Of two equally near levels the further one: better too slow than too good to be true.
+      // Of two equally near levels, the farther one is used: an overestimate is safer.
       if (nearest < 0 || std::abs(other - level) <= std::abs(nearest - level)) nearest = other;
     }
     if (nearest >= 0) {
@@ -345,7 +345,7 @@ std::vector<Pair> PairClasses::all_pairs() const {
       if (!first.contains(pair_id(pair))) result.push_back(pair);
     }
   }
-  // In random order, so that a drift of the machine does not look like structure.
+  // Random order, so that a drift of the machine is not mistaken for structure.
   std::uint64_t random = random_;
   for (auto k = static_cast<std::ptrdiff_t>(result.size()) - 1; k > samples; --k) {
     random = mix(random);

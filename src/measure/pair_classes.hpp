@@ -1,12 +1,11 @@
-// Classes of pairs: which pairs of PUs stand for which others.
+// Classes of pairs of PUs that cost the same, each represented by a sample.
 //
-// Rule: pairs whose closest common level (core, L2, L3, NUMA node, package, machine) is the same,
-// between the same two NUMA nodes and kinds of core, are expected to cost the same. Each class is
-// timed on one representative and on further pairs drawn at random; where those differ by more
-// than `tolerance`, the class is split by the next finer unit (NUMA node, L3, L2, core, PU), and
-// so on until its parts agree:
+// Rule: pairs with the same closest common level (core, L2, L3, NUMA node, package, machine), between the same two NUMA
+// nodes and kinds of core, are expected to cost the same. Of each class, a representative and some random pairs are
+// timed. If they differ by more than `tolerance`, the class is split by the next finer unit (NUMA node, L3, L2, core,
+// PU), until its parts agree:
 //
-//     L3 of NUMA nodes 0-0 . . . . . . . . .  homogeneous: 3 pairs timed stand for 1000s
+//     L3 of NUMA nodes 0-0 . . . . . . . . .  homogeneous: 3 timed pairs represent 1000s
 //     machine, NUMA nodes 0-1  --split-->  L3 0-4 | L3 0-5 | L3 1-4 | ...
 //
 // Pure: no threads, no clock; the same input and seed give the same pairs.
@@ -28,7 +27,7 @@ enum class Level { core, l2, l3, numa_node, package, machine };
 inline constexpr int level_count = 6;
 Level closest_level(const Pu& a, const Pu& b);
 
-/// Two different PUs (indices); all pairs of a class are oriented alike.
+/// Two different PUs (indices). All pairs of a class have the same direction.
 struct Pair {
   int a = 0;
   int b = 0;
@@ -40,38 +39,38 @@ using PairCosts = PerCost<Estimate>;
 
 class PairClasses {
  public:
-  /// Relative difference of latencies above which a class is taken to be inhomogeneous.
+  /// A class is inhomogeneous if latencies differ by more than this, relatively.
   static constexpr double tolerance = 0.15;
-  /// Most pairs that are ever timed for one class.
+  /// The largest number of pairs that are timed per class.
   static constexpr std::size_t max_samples = 24;
 
-  /// Classes between NUMA nodes, or only between packages, or only by level, whichever is the
-  /// finest of which there are at most `class_limit`. Cost: O(n^2).
+  /// Distinguishes NUMA nodes, or only packages, or only levels: the finest that gives at most `class_limit` classes.
+  /// Cost: O(n^2).
   PairClasses(std::vector<Pu> pus, std::size_t class_limit, std::uint64_t seed = 1);
 
   std::size_t class_count() const noexcept { return leaves_; }
   std::size_t pair_count() const noexcept { return pus_.size() * (pus_.size() - 1) / 2; }
 
-  /// Pairs to time next so that every class has `samples` of them (or all its pairs, if fewer):
-  /// every class's first before any class's second.
+  /// Pairs to time next so that every class has `samples` timed pairs, or all its pairs if it has fewer. The first
+  /// pairs of all classes come before the second ones.
   std::vector<Pair> wanted(std::size_t samples) const;
 
-  /// Takes up what was timed for a pair, in the order (pair.a, pair.b). A repetition replaces.
+  /// Records the costs of a pair in the direction (pair.a, pair.b). Replaces earlier ones.
   void record(Pair pair, const PairCosts& costs);
 
-  /// Splits every inhomogeneous class whose parts number at most `class_limit` in all; the
-  /// others keep what they have. Returns whether a class was split. Cost: O(n^2).
+  /// Splits inhomogeneous classes as long as there are at most `class_limit` classes in all. Returns whether a class
+  /// was split. Cost: O(n^2).
   bool refine(std::size_t class_limit);
 
   /// Prepares costs(). Call it after the last record().
   void finish();
 
-  /// The costs of a pair, in the order (i, j): its own where it was timed and `own` is set or its
-  /// class is not homogeneous, else the medians of the smallest class around it that was timed.
-  /// Requires i != j, finish(), and at least one record().
+  /// The costs of a pair in the direction (i, j). These are its own if it was timed and either `own` is set or its
+  /// class is not homogeneous; otherwise the medians of the smallest timed class that contains it. Requires i != j,
+  /// finish(), and at least one record().
   PairCosts costs(int i, int j, bool own) const;
 
-  /// Every pair, each class's random samples first. Cost: O(n^2).
+  /// Every pair; the random samples of all classes come first. Cost: O(n^2).
   std::vector<Pair> all_pairs() const;
 
  private:
@@ -87,13 +86,13 @@ class PairClasses {
   };
   struct Class {
     int parent = -1;
-    int unit = 0;  ///< what its pairs have in common: an index into the list of units, coarse to fine
+    int unit = 0;  ///< the unit that its pairs have in common: an index into the list of units, coarse to fine
     Level level = Level::machine;
     std::size_t members = 0;
     std::vector<Pair> candidates;  ///< a uniform sample of its pairs, in random order
     std::vector<int> timed;        ///< indices into results_
     bool split = false;
-    bool final = false;  ///< not to be split (any more)
+    bool final = false;  ///< is not split further
     bool homogeneous = true;
     PairCosts median;
   };
@@ -121,7 +120,7 @@ class PairClasses {
   std::uint64_t random_;
   std::vector<TimedPair> results_;
   std::unordered_map<std::uint64_t, int> result_of_;  ///< by pair
-  std::vector<PairCosts> level_median_;               ///< by Level; of levels without a timed pair: the nearest
+  std::vector<PairCosts> level_median_;  ///< by Level; for a level without timed pairs, that of the nearest level
 };
 
 }  // namespace smelt::measure

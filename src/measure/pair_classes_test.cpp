@@ -92,7 +92,7 @@ TEST(PairClasses, SmallClassesAreTimedWhole) {
   EXPECT_EQ(classes.all_pairs().size(), 1u);
 }
 
-TEST(PairClasses, CoarserWhereThereAreTooMany) {
+TEST(PairClasses, AreCoarserIfThereAreTooMany) {
   const auto machine = machine_of(4, 4, 16, 4, 1);
   EXPECT_EQ(PairClasses(machine.pus, 1000).class_count(), 16u + 120u);
   EXPECT_EQ(PairClasses(machine.pus, 50).class_count(), 4u * 2u + 6u);  // by package
@@ -110,7 +110,7 @@ TEST(PairClasses, KindsOfCoreAreKeptApart) {
   PairClasses classes(pus, 1000);
   EXPECT_EQ(classes.class_count(), 3u);
   for (Pair pair : classes.all_pairs()) {
-    // Oriented alike: slow to fast where the kinds differ.
+    // All pairs point from slow to fast cores.
     EXPECT_LE(pus[static_cast<std::size_t>(pair.a)].efficiency_class,
               pus[static_cast<std::size_t>(pair.b)].efficiency_class);
   }
@@ -132,8 +132,8 @@ TEST(PairClasses, HomogeneousClassesStandForTheirPairs) {
   }
 }
 
-TEST(PairClasses, InhomogeneousOnesAreSplitDownToWhatDiffers) {
-  // 8 L3 caches in one NUMA node, of which number 2 is twice as far from the others as they are.
+TEST(PairClasses, InhomogeneousClassesAreSplitByTheDifferingUnit) {
+  // One NUMA node with 8 L3 caches. L3 number 2 is twice as far from the others as they are from each other.
   const auto machine = machine_of(1, 1, 32, 8, 1);
   const auto factor = [&](Pair pair) {
     const int x = machine.pus[static_cast<std::size_t>(pair.a)].l3,
@@ -160,7 +160,7 @@ TEST(PairClasses, InhomogeneousOnesAreSplitDownToWhatDiffers) {
   }
 }
 
-TEST(PairClasses, NoiseThatTheErrorExplainsSplitsNothing) {
+TEST(PairClasses, NoiseWithinTheErrorSplitsNoClass) {
   const auto machine = machine_of(1, 1, 16, 1, 1);
   for (double error : {0.01, 0.2}) {
     PairClasses classes(machine.pus, 1000);
@@ -182,7 +182,7 @@ TEST(PairClasses, DoesNotSplitIntoMoreThanCanBeTimed) {
   const auto untimed = classes.wanted(4);
   ASSERT_EQ(untimed.size(), 1u);
   classes.finish();
-  // Timed pairs keep their own costs there, the others get the median.
+  // Timed pairs keep their own costs; the others get the median.
   const auto round_trip = [&](Pair pair) { return classes.costs(pair.a, pair.b, false)[Cost::round_trip].value; };
   factor = 1.0;
   for (Pair pair : timed) {
@@ -194,11 +194,11 @@ TEST(PairClasses, DoesNotSplitIntoMoreThanCanBeTimed) {
 TEST(PairClasses, DirectionsAreKeptApart) {
   auto machine = machine_of(2, 1, 4, 1, 1);
   for (std::size_t i = 0; i < 8; ++i) {
-    for (std::size_t j = 0; j < i; ++j) machine.send_ns(i, j) *= 3.0;  // to lower PUs: dearer
+    for (std::size_t j = 0; j < i; ++j) machine.send_ns(i, j) *= 3.0;  // sends to lower PUs cost more
   }
   PairClasses classes(machine.pus, 1000);
   for (Pair pair : classes.wanted(3)) {
-    // Recorded the wrong way round, too: the class must turn them.
+    // Some pairs are recorded in the opposite direction. The class must reverse their costs.
     const Pair reverse{pair.b, pair.a};
     classes.record(reverse, costs_of(machine, reverse));
   }
@@ -212,7 +212,7 @@ TEST(PairClasses, DirectionsAreKeptApart) {
   }
 }
 
-TEST(PairClasses, WhatWasNotTimedIsTakenFromTheNearestLevel) {
+TEST(PairClasses, UntimedPairsGetTheNearestLevelsCosts) {
   const auto machine = machine_of(2, 1, 8, 2, 2);
   PairClasses classes(machine.pus, 1000);
   for (Pair pair : classes.all_pairs()) {

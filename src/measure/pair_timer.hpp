@@ -1,6 +1,5 @@
-// PairTimer: where timings come from. The campaign decides what to time and when to stop; a
-// PairTimer times it. The real one (channel_timer.hpp) runs two threads over channels; tests put
-// a known matrix and a virtual clock in its place.
+// PairTimer: the interface through which a campaign times pairs. The real one (channel_timer.hpp) runs two threads over
+// channels; tests put a known matrix and a virtual clock in its place.
 #pragma once
 
 #include <array>
@@ -12,9 +11,9 @@
 
 namespace smelt::measure {
 
-/// What is timed between two PUs a and b; forward is a -> b. All in nanoseconds.
-/// `lone` is a message out of quiet, from before its send to after its receive, by the two PUs' own
-/// counters: an offset between these is in forward and backward with opposite signs.
+/// What is timed between two PUs a and b, in nanoseconds; forward is a -> b. `lone` is a message after some silence,
+/// from before its send to after its receive, by the two PUs' own counters. An offset between the counters affects
+/// forward and backward with opposite signs.
 enum class Cost : std::size_t {
   send_forward,
   recv_forward,
@@ -52,12 +51,11 @@ class PairTimer {
  public:
   virtual ~PairTimer() = default;
 
-  /// Seconds of the clock that deadlines are given in.
+  /// The present time in seconds, on the clock of the deadlines.
   virtual double now_s() = 0;
 
-  /// Times one round between two different PUs (indices into the machine's PUs). Ends soon after
-  /// the deadline, whatever happens, with timed_out; any other error says why the machine cannot
-  /// be measured at all.
+  /// Times one round between two different PUs (indices into the machine's PUs). Returns timed_out soon after the
+  /// deadline. Any other error says why the machine cannot be measured at all.
   virtual Result<Round> time_pair(int a, int b, double deadline_s) = 0;
 
   /// Times bursts of 1, 2, ... `channels` sends to distinct channels, whose receiving ends are

@@ -52,7 +52,7 @@ void Series::add_round(std::vector<double> samples) {
 }
 
 Estimate Series::estimate() const {
-  // Rounds that another process ran through the middle of are outliers among the rounds.
+  // Rounds that another process interrupted are outliers among the rounds.
   const auto kept = without_outliers(medians_);
   Estimate result;
   result.value = quantile_of_sorted(kept, 0.5);

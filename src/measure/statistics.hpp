@@ -1,5 +1,5 @@
-// Robust statistics of timing samples: order statistics only, since a timing has a hard floor, a
-// long tail, and now and then an interrupt in it.
+// Robust statistics of timing samples. Only order statistics are used, since timings have a hard lower bound, a long
+// tail, and occasional interrupts.
 #pragma once
 
 #include <span>
@@ -13,12 +13,12 @@ double quantile_of_sorted(std::span<const double> sorted, double q);
 /// Median of values in any order; 0 if empty.
 double median(std::vector<double> values);
 
-/// The values, ascending, without those further from the median than `limit` robust standard
-/// deviations (1.4826 x the median absolute deviation). At least 1 % of the median counts as a
-/// deviation, so that samples equal up to the clock's resolution do not make outliers of the rest.
+/// The values in ascending order, without those further from the median than `limit` robust standard deviations
+/// (1.4826 x the median absolute deviation). A deviation is taken to be at least 1 % of the median, so that many
+/// samples that are equal within the clock's resolution do not turn all others into outliers.
 std::vector<double> without_outliers(std::vector<double> values, double limit = 5.0);
 
-/// Interquartile range / median of ascending values; 0 where the median is 0.
+/// Interquartile range / median of ascending values; 0 if the median is 0.
 double relative_spread(std::span<const double> sorted);
 
 struct Interval {
@@ -31,15 +31,15 @@ struct Interval {
 /// binomial distribution. Fewer than 6 values cannot give 95 %; their full range is returned.
 Interval median_interval(std::span<const double> sorted);
 
-/// What a series of rounds says about one cost.
+/// The estimate of one cost from a series of rounds.
 struct Estimate {
   double value = 0.0;   ///< median over rounds of the median within a round
   double spread = 0.0;  ///< interquartile range / median over all samples
   double error = 0.0;   ///< half the confidence interval of `value`, relative to it
 };
 
-/// Samples of one cost, grouped in rounds. Samples of a round share a channel and an instant, so
-/// they are not independent; rounds are. The estimate therefore is over the rounds' medians.
+/// Samples of one cost, grouped in rounds. Rounds are independent. Samples of a round are not, because they share a
+/// channel and a moment, so the estimate is computed from the rounds' medians.
 class Series {
  public:
   /// Adds a round; an empty one is ignored. Outliers within the round are dropped.

@@ -39,7 +39,7 @@ TEST(Outliers, InterruptsAreDroppedAndTheRestIsKept) {
 }
 
 TEST(Outliers, ValuesWithinTheClocksResolutionStay) {
-  // More than half are equal: the median deviation is 0, and must not make all others outliers.
+  // More than half of the values are equal, so the median deviation is 0. The others must not become outliers.
   const auto kept = without_outliers({100.0, 100.0, 100.0, 100.0, 101.0, 99.0, 102.0, 1000.0});
   EXPECT_THAT(kept, testing::ElementsAre(99.0, 100.0, 100.0, 100.0, 100.0, 101.0, 102.0));
   EXPECT_TRUE(without_outliers({}).empty());
@@ -89,7 +89,7 @@ TEST(Series, FindsTheCostUnderNoiseInterruptsAndSpoiltRounds) {
   std::normal_distribution<double> noise(1.0, 0.05);    // a sample within it
   Series series;
   for (int round = 0; round < 40; ++round) {
-    // One round in ten has a competitor on the PU for most of its samples.
+    // In one round of ten, another process uses the PU during most samples.
     const bool spoilt = round % 10 == 9;
     const double center = 50.0 * address(random);
     std::vector<double> samples;

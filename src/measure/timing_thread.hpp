@@ -1,4 +1,4 @@
-// What the threads of a timed round share: a deadline that ends every wait, and pinned threads.
+// Threads of timed rounds: pinned, with a deadline that ends every wait.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace smelt::measure {
 inline double monotonic_s() { return static_cast<double>(monotonic_ns()) * 1e-9; }
 inline double to_ns(std::uint64_t duration_ticks) { return static_cast<double>(duration_ticks) / ticks_per_ns(); }
 
-/// What a pair of readings of the clock adds to the time between them.
+/// The time that two readings of the clock add to the interval between them.
 inline double clock_overhead_ns() {
   std::vector<double> samples;
   samples.reserve(101);
@@ -29,22 +29,22 @@ inline double clock_overhead_ns() {
   return median(std::move(samples));
 }
 
-/// When to give up a round: at the deadline, or when another thread of it has done so.
+/// Whether a round should stop: at its deadline, or because another of its threads has stopped.
 class StopFlag {
  public:
   explicit StopFlag(double deadline_s) : deadline_s_(deadline_s) {}
 
-  // Relaxed: nothing is handed over with the flag; results are read after the threads are joined.
+  // Relaxed: the flag publishes nothing; results are read after the threads have been joined.
   void set() noexcept { stopped_.store(true, std::memory_order_relaxed); }
   bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
 
-  /// Looks at the clock; true: give up.
+  /// Reads the clock. True: stop.
   bool check() noexcept {
     if (!stopped() && monotonic_s() > deadline_s_) set();
     return stopped();
   }
 
-  /// A waiter of the kind that communicators use, which gives up with this.
+  /// A waiter of the kind that communicators use, which stops with this flag.
   Waiter make_waiter(double ranks_per_pu = 1.0) noexcept {
     Waiter waiter(WaitConfig{.ranks_per_pu = ranks_per_pu});
     waiter.set_interrupt([](void* self) { return static_cast<StopFlag*>(self)->check(); }, this);
@@ -56,12 +56,12 @@ class StopFlag {
   std::atomic<bool> stopped_{false};
 };
 
-/// For loops that poll by themselves: now and then gives the PU away and looks whether to stop.
+/// For polling loops: yields the PU and checks the stop flag from time to time.
 class PollBackoff {
  public:
   explicit PollBackoff(StopFlag& stop) : stop_(stop) {}
 
-  /// Called after a poll that found nothing. False: give up.
+  /// Must be called after an unsuccessful poll. False: stop.
   bool again() noexcept {
     if (++count_ % 1024 != 0) return true;
     if (count_ > 16 * 1024) std::this_thread::yield();
@@ -73,8 +73,8 @@ class PollBackoff {
   std::uint32_t count_ = 0;
 };
 
-/// A thread pinned to a PU that runs body() -> bool (false: given up). Whoever destroys it before
-/// join() gives the round up.
+/// A thread pinned to a PU that runs body(), which returns false if the round stopped early. Destruction before join()
+/// stops the round.
 class PinnedThread {
  public:
   template <class Body>
@@ -91,7 +91,7 @@ class PinnedThread {
     thread_.join();
   }
 
-  /// Waits for the end of the body; an error if the thread could not be pinned.
+  /// Waits for the end of the body. Error: the thread could not be pinned.
   Result<void> join() {
     thread_.join();
     return pinned_;
@@ -100,7 +100,7 @@ class PinnedThread {
  private:
   StopFlag& stop_;
   Result<void> pinned_;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last member, since the thread uses the others
 };
 
 }  // namespace smelt::measure

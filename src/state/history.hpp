@@ -1,12 +1,12 @@
-// Histories of a map: what each client asked and when, and what it was told. For tests.
+// Histories of a map: each client's calls, their times and answers. For tests.
 //
 //   client 0   |---- put k 1 ----|        |- get k: 1 -|
-//   client 1        |- get k: ? --------------------------- ...     no answer: it may take effect at any time, or never
+//   client 1        |- get k: ? --------------------------- ...     no answer: may take effect at any later time, or never
 //   ticks      ──────────────────────────────────────────►
 //
-// A history is linearizable if each operation can be given a moment between its stamps such that the answers are those
-// of operations one after the other. So the stamps must enclose the operation: all that it reads comes after `begin`,
-// and all that it wrote is visible to everybody before `end`.
+// A history is linearizable if there is a moment between the stamps of each operation such that the answers are those
+// of a sequential execution in the order of these moments. The stamps must therefore enclose the operation: it reads
+// only after `begin`, and its writes are visible to all before `end`.
 #pragma once
 
 #include <atomic>
@@ -32,18 +32,17 @@ struct Event {
   std::uint64_t begin = 0;  ///< ticks; 0: not used
   std::uint64_t end = 0;    ///< ticks; 0: no answer
   std::uint64_t key = 0;
-  std::uint64_t argument = 0;  ///< put, insert: the value; compare_exchange: the new one; fetch_add: what is added
+  std::uint64_t argument = 0;  ///< put, insert: the value; compare_exchange: the new value; fetch_add: the summand
   std::uint64_t expected = 0;  ///< compare_exchange
-  std::uint64_t result =
-      0;  ///< get: the value; fetch_add: the value before, 0 for none; compare_exchange: what was there
+  std::uint64_t result = 0;    ///< get: the value; fetch_add: the former value or 0; compare_exchange: the former value
   std::int32_t client = 0;
   Kind kind = Kind::get;
-  bool done =
-      false;  ///< get, erase: there was such a key; insert: there was none; compare_exchange: exchanged; else true
+  bool done = false;  ///< get, erase: the key existed; insert: it did not; compare_exchange: exchanged; otherwise true
 };
 
-/// Records what one client does; used by its thread alone. The events are the caller's, zero at first, so that a
-/// client's death loses nothing. Cost: a fence and a look at the clock at each end; no allocation.
+/// Records the operations of one client; used only by its thread. The caller owns the events, which must be zero
+/// initially, so that nothing is lost when a client dies. Cost per end: a fence and a reading of the clock; no
+/// allocation.
 class ClientHistory {
  public:
   ClientHistory(int client, std::span<Event> events) noexcept : client_(client), events_(events) {}
@@ -51,7 +50,7 @@ class ClientHistory {
   bool full() const noexcept { return used_ == events_.size(); }
   std::span<const Event> events() const noexcept { return events_.first(used_); }
 
-  /// Call it right before the operation. Requires !full().
+  /// Must be called right before the operation. Requires !full().
   void begin(Event::Kind kind, std::uint64_t key, std::uint64_t argument = 0, std::uint64_t expected = 0) noexcept {
     Event& event = events_[used_++];
     event.client = client_;
@@ -59,12 +58,12 @@ class ClientHistory {
     event.key = key;
     event.argument = argument;
     event.expected = expected;
-    // Whoever reads the history of a client that died knows an event by its stamp; pairs with load_event().
+    // Publishes the event to readers of a dead client's history; pairs with load_event().
     std::atomic_ref(event.begin).store(ticks(), std::memory_order_release);
     wait_for_clock();
   }
 
-  /// Call it right after. Not called at all where the outcome is not known.
+  /// Must be called right after the operation, unless its outcome is unknown.
   void end(bool done, std::uint64_t result = 0) noexcept {
     Event& event = events_[used_ - 1];
     event.done = done;
@@ -74,7 +73,7 @@ class ClientHistory {
   }
 
  private:
-  /// Nothing after this is done before the clock has been read.
+  /// Later operations of this thread are not executed before the clock has been read.
   static void wait_for_clock() noexcept {
 #if defined(__x86_64__)
     _mm_lfence();
@@ -83,7 +82,7 @@ class ClientHistory {
 #endif
   }
 
-  /// Everybody sees what this thread has written.
+  /// Earlier writes of this thread are visible to all threads.
   static void publish_stores() noexcept {
 #if defined(__x86_64__)
     _mm_mfence();
@@ -97,7 +96,7 @@ class ClientHistory {
   std::size_t used_ = 0;
 };
 
-/// Whether the event was begun, and if so a copy of it as it stands: another process's history, perhaps of a dead one.
+/// A copy of an event of another process, which may be dead; empty if the event has not begun.
 inline bool load_event(const Event& event, Event* copy) noexcept {
   auto& shared = const_cast<Event&>(event);
   if (std::atomic_ref(shared.begin).load(std::memory_order_acquire) == 0) return false;

@@ -1,4 +1,4 @@
-// The registry of maps: facts and costs of each algorithm in one row. What runs it: map/ and over_ranks/.
+// The registry of maps: facts and costs of each algorithm in one row. The implementations are in map/ and over_ranks/.
 #pragma once
 
 #include <span>

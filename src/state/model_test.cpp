@@ -1,4 +1,4 @@
-// The model against its equations, worked out by other means, and against machines whose costs are simple numbers.
+// Compares the model with an independent evaluation of its equations, and with machines whose costs are simple numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr double none = std::numeric_limits<double>::infinity();
 
-/// Every cost and every message different from every other, so that none can stand for another.
+/// All costs and messages differ, so that a confusion of two of them is noticed.
 MapPlatform odd_platform(MapBroadcast broadcast) {
   MapPlatform platform;
   platform.name = "odd";
@@ -64,7 +64,7 @@ struct Row {
   } expected;
 };
 
-// Made by a second transcription of the printed equations, with their sums summed up.
+// Computed by a second transcription of the printed equations, with explicit sums.
 const Row rows[] = {
     {"part_simple", MapBroadcast::sends, 7, 3, 0.9, 11, {182.000000, 174.000000, 0.000000, 38.631347, 102.040816}},
     {"part_simple", MapBroadcast::hardware, 12, 4, 0.75, 30, {128.000000, 101.000000, 0.000000, 98.969072, 81.632653}},
@@ -180,7 +180,7 @@ TEST(MapModel, AFewClientsMayUseAKeyMoreThanOthers) {
   EXPECT_NEAR(shared.lookup_ns, 65.255814, 1e-6);
   EXPECT_NEAR(shared.update_ns, 105.4, 1e-9);
 
-  load.hot_share = 1.0;  // the others never use it: as if they were not there
+  load.hot_share = 1.0;  // the others never use it, as if they did not exist
   const auto alone = *predict_map(platform, "shared", load, 12);
   load.hot_clients = 0;
   EXPECT_DOUBLE_EQ(alone.lookup_ns, predict_map(platform, "shared", load, 4)->lookup_ns);
@@ -265,7 +265,7 @@ TEST(MapModel, TablesThatDoNotFitIntoACacheCostMore) {
 
 // ---- messages -------------------------------------------------------------------------------
 
-TEST(MapMessages, ATreeIsTheFastestWhereAllMessagesCostTheSame) {
+TEST(MapMessages, ATreeIsTheFastestIfAllMessagesCostTheSame) {
   const MapPlatform platform = odd_platform(MapBroadcast::tree);
   const state::MessageCosts on(platform);
   const double send = 8 + 2, arrival = 16 + 3 + 4 + 20;  // of two words
@@ -336,7 +336,7 @@ std::vector<std::string> names(const std::vector<MapPrediction>& ranking) {
   return result;
 }
 
-TEST(MapChoice, WhatTheLoadAsksForIsKept) {
+TEST(MapChoice, KeepsThePromisesThatTheLoadRequires) {
   const MapPlatform platform = odd_platform(MapBroadcast::sends);
   MapLoad load = odd_load(0.9, 11);
   load.consistency = Consistency::sequential;
@@ -358,7 +358,7 @@ TEST(MapChoice, WhatTheLoadAsksForIsKept) {
   EXPECT_EQ(best_map(platform, load, 8)->algorithm, rank_maps(platform, load, 8)->front().algorithm);
 }
 
-TEST(MapChoice, AsManyServersAsAreBest) {
+TEST(MapChoice, ChoosesTheBestNumberOfServers) {
   const MapPlatform platform = odd_platform(MapBroadcast::sends);
   const MapLoad load = odd_load(0.8, 40);
   for (const auto* algorithm : {"part_simple", "part_caching", "rep_remote"}) {

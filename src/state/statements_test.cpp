@@ -1,4 +1,4 @@
-// What [Shahmirzadi14] 3.5 says of the six maps comes out of the model: one test for each statement.
+// Checks that the model confirms the statements of [Shahmirzadi14] 3.5 about the six maps: one test per statement.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ std::string fastest(const MapPlatform& platform, const MapLoad& what, int cores,
   return best;
 }
 
-/// From which share of lookups on `algorithm` is the fastest; 2 if it never is.
+/// The share of lookups from which `algorithm` is the fastest; 2 if it never is.
 double threshold(const MapPlatform& platform, std::string_view algorithm, int cores,
                  const std::vector<std::string_view>& among) {
   MapLoad any = load(0, 12, 11);
@@ -80,7 +80,8 @@ TEST(Statements, TwoServersAreBestOn36CoresOfATileGx) {
 }
 
 // Figure 3.19b: "PART_SIMPLE always outperforms the other solutions".
-// The formulas say so for 7 cores and more; copies at fewer clients are hit more often, and PART_CACHING is ahead.
+// By the formulas, this holds for 7 cores and more. With fewer clients, copies are hit more often, and PART_CACHING is
+// faster.
 TEST(Statements, PartSimpleIsAlwaysBestOnATileGxWithALongHash) {
   const MapLoad setting = load(0.9, 156, 0);
   for (int cores = 7; cores <= 36; ++cores) {

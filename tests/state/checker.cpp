@@ -15,7 +15,7 @@ constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 
 std::uint64_t end_of(const Event& event) { return event.end == 0 ? never : event.end; }
 
-/// Looks for an order, one event after the other, and remembers where it has been in vain.
+/// Searches for an order, one event after the other, and remembers states that failed.
 class Search {
  public:
   Search(const std::vector<Event>& history, bool by_time, std::size_t most_states)
@@ -47,7 +47,7 @@ class Search {
     return true;
   }
 
-  /// Whatever comes next must have begun before anything that is left has ended.
+  /// The next event must have begun before the end of every remaining event.
   std::uint64_t deadline() const {
     std::uint64_t earliest = never;
     for (std::size_t client = 0; by_time_ && client < clients_.size(); ++client) {
@@ -157,7 +157,7 @@ std::string check_witness(const std::vector<WitnessedEvent>& history) {
       values[key].push_back(value);
     }
   }
-  std::map<int, std::uint64_t> place;  // before which entry each client is
+  std::map<int, std::uint64_t> place;  // the position of each client: before this entry
   for (const auto& at : history) {
     auto& now = place[at.event.client];
     if (at.index < now) return wrong(at, "goes back, from " + std::to_string(now));

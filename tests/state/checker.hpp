@@ -1,4 +1,4 @@
-// What a map promises, checked on histories: exactly for short ones, in parts and by another program for long ones.
+// Checks the promises of maps on histories: short ones exactly, long ones by parts and by an external program.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@ namespace smelt::state {
 enum class Verdict { holds, violated, unknown };
 std::ostream& operator<<(std::ostream& out, Verdict verdict);
 
-/// Whether the event can follow on a key with that value, and what the key has then.
+/// Whether the event is possible on a key with that value, and the key's value afterwards.
 bool follows(const Event& event, std::optional<std::uint64_t>& value);
 
-/// Is there one order of all events that agrees with every client's own order (and, linearizable, with time) in which
-/// every answer is right? Exact; `unknown` after `most_states` states. Events without answers may take part or not.
-/// Cost: exponential in the number of clients; some 24 events of four clients take milliseconds.
+/// Whether there is an order of all events in which every answer is right, and which agrees with every client's order
+/// and, for linearizability, with time. Exact; `unknown` after `most_states` states. Events without answers are
+/// optional. Cost: exponential in the number of clients; some 24 events of four clients take milliseconds.
 Verdict check_sequential(const std::vector<Event>& history, std::size_t most_states = 2'000'000);
-/// Key by key, as linearizability is a matter of each key alone. Sequential consistency is not.
+/// Checks each key separately, which suffices for linearizability, but not for sequential consistency.
 Verdict check_linearizable(const std::vector<Event>& history, std::size_t most_states = 2'000'000);
 
 /// An update's place in a log, or the place in the log at which a lookup read a replica: before entry `index`.

@@ -1,4 +1,4 @@
-// The checkers find what they are for: maps behind a mutex that break one promise each, and a map that breaks none.
+// Tests the checkers on maps behind a mutex that break one promise each, and on a correct one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -138,7 +138,7 @@ TEST(Checkers, PorcupineSaysTheSame) {
   for (std::size_t i = 0; i < verdicts.size(); ++i) EXPECT_EQ(verdicts[i], samples[i].linearizable) << samples[i].what;
 }
 
-/// Short histories of random answers: right ones are rare enough, wrong ones not too plain.
+/// Short histories with random answers, a mixture of correct and subtly wrong ones.
 History random_history(std::mt19937& random) {
   const auto below = [&](unsigned most) { return random() % most; };
   History history;
@@ -159,7 +159,7 @@ History random_history(std::mt19937& random) {
   return history;
 }
 
-/// By trying every order.
+/// A reference that tries every order.
 bool some_order_is_right(const History& left, std::map<std::uint64_t, std::optional<std::uint64_t>> values,
                          bool by_time) {
   if (std::ranges::all_of(left, [](const Event& each) { return each.end == 0; })) return true;
@@ -201,13 +201,13 @@ enum class Defect {
   loses_updates,      ///< some puts do nothing
   reads_late_copy,    ///< lookups read a copy that follows some operations later
   adds_in_two_steps,  ///< fetch_add reads and writes under two locks
-  adds_twice,         ///< a fetch_add that is asked again is done again
-  returns_early,      ///< puts are done by the next operation of the client on another key
+  adds_twice,         ///< a repeated fetch_add is executed again
+  returns_early,      ///< puts are executed by the client's next operation on another key
   exchanges_blindly,  ///< compare_exchange does not compare
-  inserts_over,       ///< insert replaces what is there
-  erases_nothing,     ///< erase says that it did, and does not
+  inserts_over,       ///< insert replaces an existing value
+  erases_nothing,     ///< erase reports success without effect
   splits_puts,        ///< a put removes the key first, and lets others see it
-  invents_answers,    ///< compare_exchange fails without looking
+  invents_answers,    ///< compare_exchange fails without reading
 };
 
 constexpr Defect defects[] = {Defect::loses_updates,  Defect::reads_late_copy, Defect::adds_in_two_steps,
@@ -300,7 +300,7 @@ class LockedMap {
   std::uint64_t count_ = 0;
 };
 
-/// `clients` threads ask `map` at random for some keys.
+/// `clients` threads execute random operations of `map` on some keys.
 History record(LockedMap& map, int clients, std::size_t each, unsigned keys, unsigned seed) {
   std::vector<std::vector<Event>> events(static_cast<std::size_t>(clients), std::vector<Event>(each));
   std::vector<std::thread> threads;
@@ -394,7 +394,7 @@ class LaggingReplicas {
     if (defect_ == Defect::goes_back && at > 1 && random() % 4 == 0) --at;
     std::optional<std::uint64_t> value;
     for (std::size_t i = 0; i < at; ++i) {
-      // One replica of two applies neighbouring updates the other way round.
+      // One of two replicas swaps neighbouring updates.
       const bool swapped = defect_ == Defect::reorders && client % 2 == 1;
       const std::size_t place = swapped ? (i % 2 == 0 ? std::min(i + 1, at - 1) : i - 1) : i;
       if (log_[place].first == key) value = log_[place].second;

@@ -1,6 +1,6 @@
 // The replicated log over processes that are killed: at every numbered store of the protocol, and in the recovery from
-// another death. Nothing acknowledged is lost, nothing is executed twice, all replicas agree, nobody hangs, no file
-// stays.
+// another death. No acknowledged command is lost, none is executed twice, all replicas agree, no process hangs, and no
+// file is left.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -32,22 +32,22 @@ constexpr std::uint64_t appends = 200;
 constexpr std::size_t most_entries = ranks * appends + 1;
 constexpr int last_point = 24;
 
-/// Who passes `point` for the `occurrence`-th time, over all processes, is killed; or stopped, until the others have
-/// come round the log.
+/// The process that passes `point` for the `occurrence`-th time, counted over all processes, is killed, or stopped
+/// until the others have gone round the log.
 struct Kill {
   int point = 0, occurrence = 0;
   int signal = SIGKILL;
   std::atomic<int> passed{0};
 };
 
-/// What the processes tell the test. Zeroed.
+/// Reports of the processes to the test. Initially zero.
 struct Board {
   Kill kills[2];
   std::atomic<std::uint64_t> started[ranks], acknowledged[ranks];
   std::atomic<int> done[ranks];
-  std::atomic<bool> appended, over;  ///< by all that live: all appends; all that was appended is delivered
+  std::atomic<bool> appended, over;  ///< all appends of live ranks have returned; all of these have been delivered
   std::atomic<int> passed[last_point + 1];
-  /// A hash of all that was delivered up to an index, by rank; 0: not delivered there.
+  /// By rank: a hash of all entries up to an index; 0: not delivered there.
   std::atomic<std::uint64_t> hashes[ranks][most_entries];
   std::atomic<std::uint64_t> counts[ranks][ranks];  ///< by rank, then client: how many it delivered
 };
@@ -66,7 +66,7 @@ struct Command {
   std::uint64_t client = 0, number = 0;
 };
 
-/// What a replica keeps.
+/// The state of a replica.
 struct State {
   std::uint64_t index = 0, hash = 1;
   std::array<std::uint64_t, ranks> counts{};
@@ -103,7 +103,7 @@ struct Recorder {
   }
 };
 
-/// The exit status of a rank that cannot go on. All that were up to date may have been killed while it was evicted.
+/// The exit status of a rank that cannot continue. All up-to-date ranks may have been killed while it was evicted.
 constexpr int nobody_to_come_back_by = 60;
 int explain(const Replica& replica) {
   if (replica.failure().find("no replica that is up to date lives") != std::string::npos) return nobody_to_come_back_by;
@@ -131,7 +131,7 @@ int run_rank(const std::string& name, int rank, const LogOptions& options) {
   std::uint64_t point = 0;
   if (replica->read_point(&point) != Status::ok || replica->catch_up(point) != Status::ok) return explain(*replica);
   board->done[rank].store(2);
-  // Whoever was evicted needs a replica to come back by.
+  // An evicted replica needs an up-to-date one for its return.
   return replica->serve(board->over) == Status::ok ? 0 : explain(*replica);
 }
 
@@ -156,7 +156,7 @@ class Deaths : public testing::Test {
     board->kills[which].occurrence = occurrence;
   }
 
-  /// Runs all ranks to their end, and checks what they leave.
+  /// Runs all ranks to their end, and checks the results.
   void run(const LogOptions& options) {
     static int number = 0;
     const std::string name = "log-deaths-" + std::to_string(getpid()) + "-" + std::to_string(number++);

@@ -1,5 +1,5 @@
-// Processes are killed at each numbered point of the shared map, and those that go on for them, too. No acknowledged
-// operation may be lost, no key may be there twice, nobody may hang, and nothing may be left.
+// Kills processes at each numbered point of the shared map, and also the processes that take over. No acknowledged
+// operation may be lost, no key may exist twice, no process may hang, and no file may be left.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ constexpr int points = 23;
 constexpr std::uint64_t keys = 1500, operations = 6000;
 constexpr std::uint64_t erased = ~std::uint64_t{0}, nothing = 0;
 
-/// What has been promised to whom; in shared memory, as its writers are killed.
+/// Acknowledged and pending updates; in shared memory, because the writers are killed.
 struct Ledger {
   std::atomic<std::uint64_t> acknowledged[keys];  ///< number of the last update of a key, `erased`, or `nothing`
   std::atomic<std::uint64_t> pending[keys];       ///< of the one that was not acknowledged
@@ -29,7 +29,7 @@ struct Ledger {
   std::atomic<std::uint64_t> numbers;
 };
 
-// Where this process is to be killed.
+// The point at which this process is killed.
 Ledger* ledger = nullptr;
 int fatal_point = 0;
 std::uint64_t hits_left = 0;
@@ -145,7 +145,7 @@ class CrashTest : public testing::Test {
   int run_process(int point, std::uint64_t hit, unsigned seed) {
     const pid_t child = fork();
     if (child == 0) {
-      alarm(10);  // nobody may hang
+      alarm(10);  // ends a hanging process
       auto map = Shared::attach(name_);
       if (!map) _exit(3);
       fatal_point = point;
@@ -158,7 +158,7 @@ class CrashTest : public testing::Test {
     return status;
   }
 
-  /// What was acknowledged is there; what was pending is there or not, from now on for good.
+  /// Acknowledged updates must be present. A pending one may be present or not, but must not change any more.
   void check(Shared& map) {
     for (std::uint64_t key = 0; key < keys; ++key) {
       const auto value = map.get(key);
@@ -174,7 +174,7 @@ class CrashTest : public testing::Test {
     }
   }
 
-  /// For strings it takes every bucket, also those of the dead.
+  /// For strings, it takes every bucket, including those of dead processes.
   static void check_keys(const Shared& map) {
     std::set<std::uint64_t> found;
     map.for_each([&](std::uint64_t key, const Value&) { ASSERT_TRUE(found.insert(key).second) << "twice: " << key; });
@@ -205,7 +205,7 @@ TYPED_TEST(CrashTest, NothingIsLostWhereverAProcessDies) {
       ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "point " << point << ", status " << status;
       ++deaths[point];
       this->check(map);
-      // Whoever goes on for the dead one may die, too: before it takes over, right after, and later.
+      // The process that takes over may die as well: before the take-over, right after it, and later.
       for (const int again : {10, 11, 1 + static_cast<int>(random() % points)}) {
         const int next = this->run_process(again, 1, static_cast<unsigned>(random()));
         ASSERT_TRUE(next == 0 || (WIFSIGNALED(next) && WTERMSIG(next) == SIGKILL))

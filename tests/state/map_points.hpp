@@ -1,4 +1,4 @@
-// Included before everything else where the table is compiled for crash tests: each numbered point calls the test.
+// Included first when the table is compiled for crash tests: each numbered point calls the test.
 #pragma once
 
 namespace smelt::map_detail {

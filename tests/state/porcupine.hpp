@@ -8,7 +8,7 @@
 
 namespace smelt::state {
 
-/// Why it cannot be used here, or "": Go is not installed, or its module cannot be had. Builds it, once.
+/// The reason why it cannot be used here, or "": Go is not installed, or its module is not available. Builds it once.
 const std::string& porcupine_is_missing();
 
 /// Each history's verdict. `picture`: an HTML file for the first that is violated; "": none.

@@ -1,5 +1,5 @@
-// Storms of the command: processes share a map, some are killed or stopped. It checks itself; what it wrote down is
-// given to Porcupine, too.
+// Storms of the command: processes share a map, and some are killed or stopped. The command checks the map itself, and
+// Porcupine checks the recorded history.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

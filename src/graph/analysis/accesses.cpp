@@ -44,7 +44,7 @@ class Collector {
     accesses_.push_back(access);
   }
 
-  /// What an assignment does to its target.
+  /// The kind of access that an assignment makes to its target.
   void change(const Expression& target, AccessKind kind, bool along = false) {
     switch (target.kind) {
       case ExpressionKind::name: return add(kind, target.reference.symbol, nullptr, target.span, along);
@@ -116,7 +116,7 @@ class Collector {
       case Builtin::remove: kind = AccessKind::remove; break;
       case Builtin::unite:
       case Builtin::intersect:
-      case Builtin::complement:  // as a sentence they change their collection
+      case Builtin::complement:  // used as statements, they change their collection
         if (statement_ != nullptr && statement_->kind == StatementKind::call && statement_->value.get() == &expression)
           kind = AccessKind::change;
         break;
@@ -136,7 +136,7 @@ class Collector {
     }
   }
 
-  /// A callee may do anything to what it gets by reference, as far as it changes it at all.
+  /// A callee that changes an argument passed by reference may access it in any way.
   void call(const Expression& expression) {
     for (std::size_t i = 0; i < expression.operands.size(); ++i) {
       const Expression& argument = *expression.operands[i];
@@ -157,8 +157,7 @@ class Collector {
   std::vector<Access> accesses_;
 };
 
-/// Of the edge by which a loop over neighbours came, or of an edge from a loop over a node's edges: is it the node's
-/// own?
+/// Whether the edge of a loop over neighbours, or of a loop over a node's edges, is the node's own.
 Place place_of_edge(const Iteration& iteration, const Statement& region) {
   const bool listed_once = iteration.range != Range::common_neighbours && is_of_node(iteration.range);
   return listed_once && place_of(*iteration.source, region) == Place::own ? Place::own : Place::shared;
@@ -205,7 +204,7 @@ bool can_meet(const Access& a, const Access& b) {
 }
 
 bool is_private(const Symbol& symbol, const Statement& region) {
-  if (symbol.kind == SymbolKind::iterator && symbol.loop == nullptr) return true;  // of a reduction
+  if (symbol.kind == SymbolKind::iterator && symbol.loop == nullptr) return true;  // the iterator of a reduction
   for (const Statement* loop = symbol.loop; loop != nullptr; loop = loop->outer) {
     if (loop == &region) return true;
   }

@@ -1,4 +1,4 @@
-// Access patterns against the thesis's tables, row by row; races and bindings.
+// Access patterns compared with the tables of the thesis, row by row; races and bindings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,13 +41,13 @@ std::string races_of(const std::string& text) {
   return said;
 }
 
-/// What is said of sentences in a procedure, whose first line is 1.
+/// The messages about statements in a procedure, whose first line is 1.
 std::string races_of_sentences(const std::string& sentences) {
   return races_of("Procedure p(G: Graph, A, B: N_P<Int>, L: E_P<Int>, C: N_P<Node_Set>, n: Node) {\n" + sentences +
                   "\n}");
 }
 
-/// One row of table 3.2 and, for an array that is used, of table 3.3.
+/// A row of table 3.2 and, if the array is used, of table 3.3.
 struct Row {
   const char* array;
   const char* properties;  ///< node, edge, used, ro, std, dyn, indexed
@@ -119,7 +119,7 @@ TEST(Patterns, FormulasHaveValues) {
   EXPECT_EQ(Frequency{}.value(10, 30, 5, 2), 1);
 }
 
-TEST(Races, ProgramsWithoutAnySayNothing) {
+TEST(Races, ProgramsWithoutRacesGetNoMessage) {
   EXPECT_EQ(races_of(pagerank), "");
   EXPECT_EQ(races_of(hop_dist), "");
   EXPECT_EQ(races_of(triangle_counting), "");
@@ -140,7 +140,7 @@ TEST(Races, ProgramsWithoutAnySayNothing) {
   EXPECT_EQ(races_of_sentences("Node_Set S; Foreach (v: G.Nodes) { S.Add(v); }"), "");
 }
 
-TEST(Races, AreWarnedOfWithTheReason) {
+TEST(Races, WarningsNameTheReason) {
   EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { t.A = v.B; } }"),
             "2: warning: several instances of the loop over 'v' may write the same 'A': a data race\n");
   EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) {\n v.A = Sum(t: v.Nbrs){t.A}; }"),
@@ -157,7 +157,7 @@ TEST(Races, AreWarnedOfWithTheReason) {
             "2: warning: several instances of the loop over 'v' may assign to the same 'A': a data race\n");
 }
 
-TEST(Races, WhatIsNotDefinedIsAnError) {
+TEST(Races, UndefinedBehaviourIsAnError) {
   EXPECT_EQ(
       races_of_sentences("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { t.A += v.A @ v; } }"),
       "2: error: one instance of the loop over 'v' reduces 'A' while another one reads it; that is not defined\n");
@@ -211,7 +211,7 @@ TEST(Bindings, AreTheOutermostLoopThatAddsNoRace) {
   EXPECT_EQ(bindings_of("Foreach (s: G.Nodes) { InBFS (v: G.Nodes From s) { v.A += 1 @ s; } }"), "s");
 }
 
-TEST(Values, KnowWhereInfAndNilMayBe) {
+TEST(Values, FindWhereInfAndNilMayOccur) {
   const auto program = checked(
       "Procedure p(G: Graph, A, B, D: N_P<Int>, P, Q: N_P<Node>, n: Node) {\n"
       "  G.A = +INF; G.D = G.A; Int x = Min(v: G.Nodes){v.B}; Int y = x + 1; Int z = 3;\n"

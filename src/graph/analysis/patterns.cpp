@@ -128,7 +128,7 @@ class Patterns {
     loops_.pop_back();
   }
 
-  /// What it takes to find a node's edges, and each of them.
+  /// The accesses needed to find a node's edges, and to visit each of them.
   template <class F>
   void iterate(const Iteration& iteration, F&& body) {
     expression(*iteration.source);
@@ -173,7 +173,7 @@ class Patterns {
     return !traversal && (symbol->iteration->range == Range::nodes || symbol->iteration->range == Range::edges);
   }
 
-  // --- sentences
+  // --- statements
 
   void statement(const Statement& statement) {
     switch (statement.kind) {
@@ -243,7 +243,7 @@ class Patterns {
       } else {
         ArrayPattern& pattern = array(target.reference.symbol);
         if (statement.assign_kind == AssignKind::reduce) record(pattern, false, indexed);
-        // A minimum is looked at once more before it is replaced.
+        // A minimum is read a second time before it is replaced.
         if (statement.assign_kind == AssignKind::reduce && minmax) record(pattern, false, indexed);
         record(pattern, true, indexed);
       }
@@ -257,7 +257,7 @@ class Patterns {
     }
   }
 
-  /// At the end of a loop: NAME = NAME_nxt, for all elements.
+  /// The copy at the end of a loop: NAME = NAME_nxt for all elements.
   void copy_deferred(const Statement& loop) {
     const auto found = deferred_.find(&loop);
     if (found == deferred_.end()) return;
@@ -316,10 +316,10 @@ class Patterns {
   std::vector<ArrayPattern> arrays_;
   std::map<const Symbol*, ArrayPattern> nexts_;
   std::set<std::string> unindexed_;
-  std::set<std::string> set_at_first_;  ///< wholly, before anything else
+  std::set<std::string> set_at_first_;  ///< completely assigned before any other access
   bool assigns_all_ = false;
   std::vector<LoopKind> loops_;
-  std::map<const Statement*, std::size_t> depths_;  ///< how many loops are around one
+  std::map<const Statement*, std::size_t> depths_;  ///< number of enclosing loops
   std::map<const Statement*, std::set<const Symbol*>> deferred_;
 };
 

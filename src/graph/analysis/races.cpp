@@ -13,13 +13,13 @@ namespace {
 
 enum class Verdict { fine, warning, error };
 
-/// Whether a loop's instances run at the same time.
+/// Whether a loop's instances run concurrently.
 bool is_parallel(const Statement& loop) {
   return loop.kind == StatementKind::bfs || (loop.kind == StatementKind::loop && loop.parallel);
 }
 
-/// What a region sees of an access: a reduction or deferred assignment that is over before the region's instance ends
-/// is an assignment there.
+/// An access as the region sees it. A reduction or deferred assignment that ends within an instance counts as an
+/// assignment.
 AccessKind seen_kind(const Access& access, const Statement& region) {
   if (access.kind != AccessKind::reduce && access.kind != AccessKind::defer) return access.kind;
   const Statement* bound = access.statement == nullptr ? nullptr : access.statement->bound_loop;
@@ -39,13 +39,13 @@ const char* to_string(AccessKind kind) {
   return "?";
 }
 
-/// Whether these belong to one reduction.
+/// Whether both belong to the same reduction.
 bool reduce_alike(const Access& a, const Access& b) {
   if (a.kind != AccessKind::reduce || b.kind != AccessKind::reduce) return false;
   return a.statement == b.statement || (a.reduction == b.reduction && !a.along && !b.along);
 }
 
-/// The table of the language, for two accesses to one place.
+/// The language's table of conflicts between two accesses to one place.
 Verdict verdict_on(const Access& a, AccessKind first, const Access& b, AccessKind second) {
   if (static_cast<int>(first) > static_cast<int>(second)) return verdict_on(b, second, a, first);
   using enum AccessKind;
@@ -55,7 +55,7 @@ Verdict verdict_on(const Access& a, AccessKind first, const Access& b, AccessKin
   if (collection) {
     if (first == read) return second == read ? Verdict::fine : Verdict::warning;
     if (first == second && (first == add || first == remove)) return Verdict::fine;
-    if (first == write || second == write) return Verdict::warning;  // whole ones are assigned at once
+    if (first == write || second == write) return Verdict::warning;  // whole elements are assigned atomically
     return Verdict::error;
   }
   if (first == read) {
@@ -123,7 +123,7 @@ class RaceChecker {
     }
     statement.bound_loop = nullptr;
     if (statement.assign_kind != AssignKind::defer) {
-      if (!candidates.empty()) statement.bound_loop = candidates.back();  // the error is said of the innermost one
+      if (!candidates.empty()) statement.bound_loop = candidates.back();  // the message names the innermost loop
       return;
     }
     if (candidates.empty()) {
@@ -135,7 +135,7 @@ class RaceChecker {
     }
   }
 
-  /// The loops around the statement in which several instances change the same place, outermost first.
+  /// The enclosing loops of which several instances change the same place, outermost first.
   static std::vector<Statement*> loops_to_bind_to(const Statement& statement, const Symbol& symbol) {
     std::vector<Statement*> loops;
     const bool deferred = statement.assign_kind == AssignKind::defer;
@@ -148,7 +148,7 @@ class RaceChecker {
       if (own && !deferred) continue;
       loops.push_back(loop);
     }
-    // A sequential loop only where there is no parallel one.
+    // Sequential loops are candidates only if no parallel one is.
     const bool any = std::any_of(loops.begin(), loops.end(), [](const Statement* loop) { return is_parallel(*loop); });
     if (any) std::erase_if(loops, [](const Statement* loop) { return !is_parallel(*loop); });
     std::reverse(loops.begin(), loops.end());
@@ -177,7 +177,7 @@ class RaceChecker {
     return true;
   }
 
-  /// Another statement of the same kind that is not bound yet will be bound to this loop, too.
+  /// Another unbound statement of the same kind will be bound to this loop as well.
   static AccessKind seen_kind_if_bound(const Access& access, const Statement& loop) {
     const bool open =
         access.statement != nullptr && access.statement->bound_loop == nullptr && !access.statement->bound;
@@ -246,7 +246,7 @@ class RaceChecker {
     }
   }
 
-  /// Several instances may write the same literal, if nobody looks meanwhile.
+  /// Several instances may write the same literal if none reads it meanwhile.
   static bool only_one_value_is_written(const std::vector<Access>& accesses) {
     return std::all_of(accesses.begin(), accesses.end(), [&](const Access& each) {
       return each.kind == AccessKind::write && each.constant && each.literal == accesses.front().literal;
@@ -255,7 +255,7 @@ class RaceChecker {
 
   void report(const Statement& region, const Symbol& symbol, const Access& a, AccessKind first, const Access& b,
               AccessKind second, Verdict verdict) {
-    // The change, then what it collides with.
+    // First the write, then the access with which it conflicts.
     const bool swap = first == AccessKind::read;
     const Access &change = swap ? b : a, &other = swap ? a : b;
     const AccessKind change_kind = swap ? second : first, other_kind = swap ? first : second;
@@ -277,7 +277,7 @@ class RaceChecker {
 
   // --- collections
 
-  /// A collection must not change while it is iterated over, sequentially neither.
+  /// A collection must not change while it is iterated over, even in a sequential loop.
   void check_iterated_collection(const Statement& loop) {
     if (loop.iteration->range != Range::items) return;
     const Expression& source = *loop.iteration->source;
@@ -285,7 +285,7 @@ class RaceChecker {
     for (const auto& access : accesses_of(loop)) {
       if (access.symbol != symbol || access.kind == AccessKind::read) continue;
       if (source.kind == ExpressionKind::field) {
-        // Of another node, perhaps.
+        // Possibly the collection of another node.
         const bool same = access.driver != nullptr && access.driver->kind == ExpressionKind::name &&
                           access.driver->reference.symbol == source.operands[0]->reference.symbol;
         if (!same) continue;

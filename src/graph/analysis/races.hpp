@@ -1,5 +1,5 @@
-// Binding and races: at the end of which loop a reduction or deferred assignment happens, and where two instances of a
-// parallel loop meet.
+// Binding: the loop at whose end a reduction or deferred assignment takes effect. Races: places that two instances of a
+// parallel loop access.
 #pragma once
 
 #include "graph/language/source.hpp"
@@ -7,8 +7,8 @@
 
 namespace smelt::graph::language {
 
-/// Completes `bound_loop` of all assignments; errors and warnings by the table of docs/reference/graph-language.md.
-/// Requires a program that the checker found no errors in.
+/// Sets `bound_loop` of all assignments. Reports errors and warnings by the table in docs/reference/graph-language.md.
+/// Requires a program in which the checker found no errors.
 void check_races(Program& program, Diagnostics& diagnostics);
 
 }  // namespace smelt::graph::language

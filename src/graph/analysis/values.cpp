@@ -5,7 +5,7 @@
 namespace smelt::graph::language {
 namespace {
 
-/// Repeats until nothing changes: what may be assigned to a symbol, its values may be.
+/// Repeats until nothing changes: a symbol may have any value that may be assigned to it.
 class Values {
  public:
   explicit Values(Program& program) : program_(program) {}
@@ -29,7 +29,7 @@ class Values {
   void initialize(Procedure& procedure) {
     for (auto& symbol : procedure.symbols) {
       if (symbol->kind == SymbolKind::iterator) continue;
-      // Undefined until assigned; an argument may be anything.
+      // Variables are undefined until assigned. Arguments may have any value.
       const bool assigned_at_once = symbol->kind == SymbolKind::variable && symbol->initial != nullptr;
       if (holds_items(symbol->type) && !assigned_at_once) symbol->may_be_nil = true;
       if (symbol->kind == SymbolKind::input && is_item(symbol->type)) symbol->may_be_nil = true;
@@ -63,7 +63,7 @@ class Values {
     });
   }
 
-  /// Arguments take values to the callee, by reference also back, as outputs do.
+  /// Values pass from arguments to the callee, and back for references and outputs.
   void call(const Expression& call) {
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
       Symbol* parameter = call.procedure->inputs[i].symbol;

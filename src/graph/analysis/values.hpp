@@ -1,19 +1,18 @@
-// Values: which variables and properties may hold INF or NIL, over all procedures. Code that cannot meet them needs no
-// test.
+// Values: the variables and properties of all procedures that may hold INF or NIL. Code for all others needs no tests.
 #pragma once
 
 #include "graph/language/tree.hpp"
 
 namespace smelt::graph::language {
 
-/// Completes `may_be_infinite` and `may_be_nil` of all symbols. Whole numbers only: INF of a Float or Double needs no
-/// care.
+/// Sets `may_be_infinite` and `may_be_nil` of all symbols. Only integers are considered, since INF is an ordinary value
+/// of Float and Double.
 void find_values(Program& program);
 
-/// Whether the expression may give INF as a whole number.
+/// Whether the expression may be an integer INF.
 bool may_be_infinite(const Expression& expression);
 
-/// Whether the expression, of a node or edge, may give NIL.
+/// Whether the expression, which is a node or edge, may be NIL.
 bool may_be_nil(const Expression& expression);
 
 }  // namespace smelt::graph::language

@@ -1,4 +1,4 @@
-// Expressions as C++.
+// Translates expressions to C++.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace smelt::graph::language {
 namespace {
 
-/// How tightly a C++ expression binds: as the program's own, conversions and calls most tightly.
+/// Precedence of a C++ expression: that of the program's operator; conversions and calls bind most tightly.
 int precedence(const Expression& expression) {
   if (expression.kind == ExpressionKind::conditional) return 0;
   if (expression.kind == ExpressionKind::unary) return expression.op == Operator::absolute ? 8 : 7;
@@ -46,7 +46,7 @@ const Expression& without_conversions(const Expression& expression) {
   return *inner;
 }
 
-/// The value of a literal that is not 0; a division by it needs no test.
+/// The value of a nonzero literal. A division by it needs no test.
 bool is_nonzero_literal(const Expression& expression) {
   const Expression& inner = without_conversions(expression);
   return inner.kind == ExpressionKind::integer && inner.integer != 0 && inner.integer != -1;
@@ -107,7 +107,7 @@ std::string Writer::code(const Expression& expression) {
   return {};
 }
 
-/// A condition without the terms that need no test; empty if none is left.
+/// A condition without its implied terms; empty if none remains.
 std::string Writer::condition(const Expression& expression) {
   const auto terms = terms_of(&expression);
   if (std::none_of(terms.begin(), terms.end(), [&](const auto* term) { return implied_.contains(term); }))
@@ -130,7 +130,7 @@ std::string Writer::variable(const Expression& expression) {
   }
 }
 
-/// Read under the lock, if others may change it meanwhile.
+/// Reads under the lock if other threads may change the value.
 std::string Writer::locked(const Symbol& symbol, const std::string& text) {
   if (mode_of(symbol) != Mode::locked) return text;
   return fmt::format("[&] {{ const std::lock_guard lock(run.mutex()); return {}; }}()", text);
@@ -141,7 +141,7 @@ std::string Writer::index_of(const Expression& driver) {
   return fmt::format("gm::checked({}, {})", code(driver), line_of(driver.span));
 }
 
-/// The place of a property's value.
+/// An lvalue of a property's value.
 std::string Writer::element(const Symbol& property, const std::string& index) {
   if (region_ == nullptr || is_private(property, *region_->statement))
     return fmt::format("{}[{}]", name_of(property), index);
@@ -188,7 +188,7 @@ std::string Writer::binary(const Expression& expression) {
                          code(left), code(right), line_of(expression.span));
     }
   }
-  // && within || in parentheses, as compilers suggest.
+  // Puts && within || in parentheses to avoid compiler warnings.
   const auto least = [&](const Expression& operand, int usual) {
     const Expression& inner = without_conversions(operand);
     const bool both = inner.kind == ExpressionKind::binary && inner.op == Operator::logical_and;
@@ -234,7 +234,7 @@ const char* op_of(Reduction reduction) {
 
 }  // namespace
 
-/// The loop's body: what it does to `result`.
+/// The loop's body, which updates `result`.
 std::string Writer::reduction_body(const Expression& expression, CodeLines& lines, const std::string& result) {
   const auto precomputed = precomputed_.find(&expression);
   const std::string value = expression.operands.empty() ? ""
@@ -262,7 +262,7 @@ std::string Writer::reduction_body(const Expression& expression, CodeLines& line
   return result;
 }
 
-/// A plain sum over a node's neighbours within a region; empty if it is none.
+/// The expression as a plain sum over a node's neighbours within a region; empty if it is not one.
 std::string Writer::neighbour_sum(const Expression& expression) {
   const Iteration& iteration = *expression.iteration;
   const bool plain = iteration.range == Range::neighbours || iteration.range == Range::in_neighbours;
@@ -320,7 +320,7 @@ std::string Writer::reduction(const Expression& expression) {
     lines.add(fmt::format("if (!({})) continue;", filter));
   }
   reduction_body(expression, lines, result);
-  // Any and All know their result early.
+  // Any and All may end early.
   const bool decided = expression.reduction == Reduction::logical_and || expression.reduction == Reduction::logical_or;
   if (decided)
     lines.add(fmt::format("if ({}{}) break;", expression.reduction == Reduction::logical_and ? "!" : "", result));
@@ -418,7 +418,7 @@ std::string Writer::method(const Expression& expression) {
   }
 }
 
-/// A collection as a place.
+/// An lvalue of a collection.
 std::string Writer::collection(const Expression& expression) {
   if (expression.kind == ExpressionKind::field)
     return element(*expression.reference.symbol, index_of(*expression.operands[0]));
@@ -515,7 +515,7 @@ std::string Writer::function(const Expression& expression) {
 std::string Writer::call(const Expression& expression) {
   std::string arguments = run_name();
   for (const auto& operand : expression.operands) arguments += ", " + code(*operand);
-  // Outputs that are ignored, or go elsewhere than to a variable of their type, have a place of their own on the way.
+  // Outputs that are ignored, or that are not assigned to a variable of the same type, need a temporary.
   std::string before, after;
   for (std::size_t i = 0; i < expression.outputs.size(); ++i) {
     const std::string type = cpp_type(expression.procedure->outputs[i].symbol->type);

@@ -1,4 +1,4 @@
-// From a checked program to C++: one function per procedure, the program's own line above what it became.
+// Translates a checked program to C++: one function per procedure. Each source line is a comment above its translation.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,21 @@ namespace smelt::graph::language {
 
 struct CodeOptions {
   bool push_only = false;  ///< neighbour loops with a reduction always write to the neighbours
-  bool pull_only = false;  ///< and where that is possible always read from them
-  bool fuse = true;        ///< loops over the same nodes become one
-  bool precompute = true;  ///< what a sum over neighbours takes of each neighbour is computed once per node before
-  bool merge = true;       ///< HasEdgeTo within a loop over neighbours becomes a merge of two lists
-  bool bins = true;  ///< a map that gives nodes by their least value, where their order does not matter, becomes bins
+  bool pull_only = false;  ///< neighbour loops with a reduction read from the neighbours where possible
+  bool fuse = true;        ///< merge loops over the same nodes
+  bool precompute = true;  ///< compute the terms of a sum over neighbours once per node beforehand
+  bool merge = true;       ///< turn HasEdgeTo within a loop over neighbours into a merge of two lists
+  bool bins =
+      true;  ///< turn a map that returns nodes by least value into bins if the order within a value does not matter
 };
 
-/// What was decided for one sentence, for people.
+/// A decision about a statement, as text for users.
 struct Decision {
   std::uint32_t line;
   std::string text;
 };
 
-/// What the code needs of the graph besides its out edges.
+/// Data of the graph that the code needs besides out edges.
 struct Needs {
   bool in_edges = false;
   bool in_edge_numbers = false;
@@ -36,7 +37,8 @@ struct GeneratedCode {
   Needs needs;
 };
 
-/// The same program and options give the same text. Requires a program without errors, its bindings and values found.
+/// Deterministic: the same program and options give the same text. Requires a program without errors whose bindings and
+/// values have been determined.
 GeneratedCode generate_code(const Program& program, const CodeOptions& options = {});
 
 /// The C++ type of a value: "std::int32_t", "NodeId", "gm::Set<NodeId>".

@@ -1,5 +1,5 @@
-// Loops' heads as C++: over nodes, edges, neighbours and items, as a whole or a chunk of them. Each opens one or two
-// braces, whose number the lines' depth tells.
+// Translates the heads of loops over nodes, edges, neighbours and items, of all of them or of a chunk. Each opens one
+// or two braces; the depth of the output says how many.
 #include <fmt/format.h>
 
 #include "graph/analysis/values.hpp"
@@ -23,7 +23,7 @@ bool along_in_edges(Range range, bool transposed) {
 bool is_up(Range range) { return range == Range::up_neighbours || range == Range::up_edges; }
 bool is_by_level(Range range) { return is_up(range) || range == Range::down_neighbours || range == Range::down_edges; }
 
-/// Where a loop's neighbours come from: none, out edges, in edges or both.
+/// The edges by which a loop reaches neighbours: none, out edges, in edges or both.
 struct Directions {
   bool out = false;
   bool in = false;
@@ -57,7 +57,7 @@ Directions directions_of(const Statement* body, const Expression* expression) {
 
 }  // namespace
 
-/// An array of a graph: the region's own pointer to it, or the graph's member.
+/// An array of a graph: the region's local pointer to it, or the graph's member.
 std::string Writer::array(const Symbol& graph, const char* name) {
   const std::string member = fmt::format("{}.{}", name_of(graph), name);
   if (std::string_view(name).starts_with("r_")) result_.needs.in_edges = true;
@@ -67,7 +67,7 @@ std::string Writer::array(const Symbol& graph, const char* name) {
   return local;
 }
 
-/// Whether e.FromNode() is asked of the loop's edges: then it runs over nodes and their edges.
+/// Whether the loop uses e.FromNode() of its edges. If so, it runs over nodes and their edges.
 bool Writer::uses_from_node(const Symbol& iterator, const Statement* body, const Expression* reduction) const {
   bool uses = false;
   const auto look = [&](const Expression& each) {
@@ -83,7 +83,7 @@ bool Writer::uses_from_node(const Symbol& iterator, const Statement* body, const
   return uses;
 }
 
-/// How the elements of an iteration are shared among threads.
+/// How the elements of an iteration are divided among threads.
 std::string Writer::chunks_of(const Iteration& iteration, const Statement* body, const Expression* reduction) {
   const auto directions = directions_of(body, reduction);
   const Type& source = iteration.source->type;
@@ -164,7 +164,7 @@ void Writer::open_chunk(const Iteration& iteration, CodeLines& lines) {
   }
 }
 
-/// `body`: of a loop that is a sentence, whose only sentence may be a condition.
+/// `body`: of a loop that is a statement; it may consist of one condition.
 void Writer::open_iteration(const Iteration& iteration, CodeLines& lines, const Statement* body) {
   const std::string& name = name_of(*iteration.iterator);
   switch (iteration.range) {
@@ -184,7 +184,7 @@ void Writer::open_iteration(const Iteration& iteration, CodeLines& lines, const 
   }
 }
 
-/// What the list of neighbours, as it ascends, can tell without a test.
+/// Conditions that follow from the ascending order of the list of neighbours.
 NeighbourBounds Writer::bounds_of(const Iteration& iteration, const Statement* body) {
   if (!options_.merge || (iteration.range != Range::neighbours && iteration.range != Range::in_neighbours)) return {};
   auto terms = terms_of(iteration.filter.get());
@@ -271,7 +271,7 @@ void Writer::open_neighbours(const Iteration& iteration, CodeLines& lines, const
   lines.add(fmt::format("if ({}[{}] != {}) continue;", with_idx, with, name));
 }
 
-/// Both nodes' neighbours ascend: one pass over the two lists.
+/// One pass over the neighbours of both nodes, since both lists ascend.
 void Writer::open_common(const Iteration& iteration, CodeLines& lines) {
   const std::string& name = name_of(*iteration.iterator);
   const Symbol& graph = *graph_of(iteration.source->type);

@@ -1,4 +1,4 @@
-// Loops and traversals as C++: which of them run in parallel, and what they become.
+// Translates loops and traversals, and decides which of them run in parallel.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace smelt::graph::language {
 namespace {
 
-/// What cannot be done by one instance of many, or gains from all threads itself: then the loop around it is
-/// sequential.
+/// Whether a statement cannot run in one of many parallel instances, or profits from all threads itself. Its enclosing
+/// loop is sequential then.
 bool wants_all_threads(const Statement& body) {
   bool wants = false;
   walk_statements(body, [&](const Statement& statement) {
@@ -49,7 +49,7 @@ bool has_deferred(const Statement& loop) {
   return found;
 }
 
-/// Whether anything within asks for nodes one level nearer or farther.
+/// Whether anything inside uses nodes one level nearer or farther.
 bool uses_levels(const Statement& body) {
   bool uses = false;
   const auto by_level = [](Range range) {
@@ -92,7 +92,7 @@ bool Writer::runs_in_parallel(const Statement& statement) const {
   return !wants_all_threads(*statement.body[0]);
 }
 
-/// Whether one pass can do what both loops do: each element's own values only pass from one to the other.
+/// Whether the loops can be merged: only values of the same element pass from one to the other.
 bool Writer::can_fuse(const Statement& first, const Statement& second) const {
   if (!is_node_loop(first) || !is_node_loop(second) || graph_of_loop(first) != graph_of_loop(second)) return false;
   if (has_deferred(first) || has_deferred(second)) return false;
@@ -124,7 +124,7 @@ void Writer::group_assignment(const Statement& statement) {
   out_->close();
 }
 
-/// A loop whose instances come one after the other.
+/// A sequential loop.
 void Writer::loop(const Statement& statement) {
   if (region_ == nullptr && runs_in_parallel(statement)) return parallel_loops({&statement});
   if (statement.parallel && region_ == nullptr) {
@@ -164,7 +164,7 @@ void Writer::filtered_body(const Statement& statement) {
   body(*statement.body[0]);
 }
 
-/// Whether the loop goes over the neighbours that a node has in common with one whose neighbours are marked.
+/// Whether the loop visits the common neighbours of a node and another one whose neighbours are marked.
 bool Writer::is_marked(const Iteration& iteration, const NeighbourBounds& bounds) const {
   const Expression& source = *iteration.source;
   return marked_ != nullptr && bounds.adjacent_to != nullptr && bounds.below == nullptr &&
@@ -172,8 +172,8 @@ bool Writer::is_marked(const Iteration& iteration, const NeighbourBounds& bounds
          bounds.adjacent_to->reference.symbol != marked_ && iteration.range == Range::neighbours;
 }
 
-/// Goes through the other node's list and takes what is marked. Where edges repeat, both lists are merged, as what
-/// counts then is how often a node is in the first one.
+/// Visits the marked nodes in the other node's list. If edges repeat, both lists are merged instead, because the
+/// multiplicity in the first list counts.
 void Writer::marked_loop(const Statement& statement, const NeighbourBounds& bounds) {
   const Iteration& iteration = *statement.iteration;
   const Symbol& graph = *graph_of(iteration.source->type);
@@ -210,7 +210,7 @@ std::string Writer::chunks_of_loops(const std::vector<const Statement*>& loops) 
     if (const auto* iteration = iteration_of(*loop)) {
       chunks = chunks_of(*iteration, loop, nullptr);
     } else {
-      Iteration whole;  // of a group assignment
+      Iteration whole;  // the iteration of a group assignment
       whole.source = std::make_unique<Expression>();
       whole.source->kind = ExpressionKind::name;
       whole.source->type = loop->source->type;
@@ -221,14 +221,14 @@ std::string Writer::chunks_of_loops(const std::vector<const Statement*>& loops) 
                                                              : Range::edges;
       chunks = chunks_of(whole, loop, nullptr);
     }
-    // By edges, if any of them looks at edges.
+    // Iterates over edges if any of the loops uses edges.
     const bool by_edges = chunks.ends_with(".out_chunks()") || chunks.ends_with(".in_chunks()");
     if (chosen.empty() || (by_edges && chosen.ends_with(".node_chunks()"))) chosen = chunks;
   }
   return chosen;
 }
 
-/// Loops over the same nodes as one, or a single loop over anything; shortcuts, where there are any.
+/// Several loops over the same nodes as one loop, or a single loop over anything. Uses special forms where possible.
 void Writer::parallel_loops(const std::vector<const Statement*>& loops) {
   source_line(loops.front()->span);
   const Statement& first = *loops.front();
@@ -261,7 +261,7 @@ void Writer::parallel_loops(const std::vector<const Statement*>& loops) {
   precomputed_names_.clear();
 }
 
-/// Reductions at neighbours: written to them with atomics or, where that takes less, read from them without.
+/// Reductions at neighbours: written to them with atomics, or read from them without atomics if that is cheaper.
 void Writer::scatter_or_gather(const Statement& loop, const Scatter& scatter) {
   const std::string graph = name_of(*graph_of_loop(loop)), pull = fresh("pull");
   if (options_.pull_only) {
@@ -300,7 +300,7 @@ void Writer::scatter_or_gather(const Statement& loop, const Scatter& scatter) {
   out_->close();
 }
 
-/// The same from the neighbours' point of view: each collects what others would have written to it.
+/// The same in pull direction: each neighbour collects the values that others would have written to it.
 void Writer::gather(const Statement& loop, const Scatter& scatter) {
   const Iteration& inner = *scatter.inner->iteration;
   const Symbol& graph = *graph_of_loop(loop);
@@ -343,7 +343,7 @@ void Writer::gather(const Statement& loop, const Scatter& scatter) {
   out_->close(");");
 }
 
-/// Whether it takes much to find what a sum needs of each neighbour, and nothing of it changes meanwhile.
+/// Whether the terms of a sum are expensive and stay constant during the loop.
 bool Writer::pays_to_precompute(const Expression& body, const Symbol& neighbour, const Region& region) const {
   int accesses = 0;
   bool possible = true, costly = false;
@@ -393,7 +393,7 @@ bool Writer::pays_to_precompute(const Expression& body, const Symbol& neighbour,
   return possible && accesses > 0 && (accesses > 1 || costly);
 }
 
-/// Sums over neighbours in a loop over all nodes: what they take of each neighbour becomes an array.
+/// Sums over neighbours in a loop over all nodes: precomputes the terms in an array.
 std::vector<std::string> Writer::precompute(const Statement& loop) {
   if (loop.kind != StatementKind::loop || loop.iteration->range != Range::nodes || loop.iteration->filter) return {};
   Region region;
@@ -439,7 +439,7 @@ std::vector<std::string> Writer::precompute(const Statement& loop) {
   return names;
 }
 
-/// The loops' elements, cut into chunks that all threads share.
+/// Divides the loops' elements into chunks that are distributed to all threads.
 void Writer::share_loops(const std::vector<const Statement*>& loops) {
   Region region;
   for (const auto* loop : loops) prepare_region(region, *loop, Part::forward);
@@ -497,7 +497,7 @@ void Writer::share_loops(const std::vector<const Statement*>& loops) {
   }
 }
 
-/// What one loop does to an element, which another one may have named.
+/// The body of a loop for one element. Another loop may have named the element.
 void Writer::one_of_parallel_loops(const Statement& loop, const std::string& element) {
   source_line(loop.span);
   if (loop.kind == StatementKind::group_assign) {
@@ -571,7 +571,7 @@ void Writer::traversal(const Statement& statement) {
   out_->close();
 }
 
-/// Who finds a node assigns to it.
+/// The thread that discovers a node assigns to it.
 void Writer::assign_on_discovery(const Statement& traversal, const Statement& inner, const Search& search) {
   Region region;
   prepare_region(region, traversal, Part::forward);
@@ -596,7 +596,7 @@ void Writer::assign_on_discovery(const Statement& traversal, const Statement& in
   out_->close(");");
 }
 
-/// What is done to the nodes of one level, by all threads or, within a region, by the instance's own.
+/// The body for the nodes of one level: run by all threads, or within a region by the instance's thread.
 void Writer::level_loop(const Statement& statement, LevelWork work, const Search& search) {
   if (region_ != nullptr) return level_elements(statement, work, search, "", "");
   const Part part = work == LevelWork::reverse ? Part::reverse : Part::forward;

@@ -5,7 +5,7 @@
 namespace smelt::graph::language {
 namespace {
 
-/// One argument: how the entry makes it out of what the host passes, and what it gives back afterwards.
+/// One argument: its conversion from the host's argument, and what is returned afterwards.
 struct Passed {
   std::string before, name, after;
 };

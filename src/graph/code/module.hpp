@@ -1,4 +1,4 @@
-// Modules: generated procedures with functions of C linkage around them, which a host finds by name.
+// Modules: generated procedures wrapped in functions with C linkage, which a host finds by name.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace smelt::graph::language {
 
-/// A whole file of C++: the procedures, and for each that is not local a function
+/// A complete C++ file: the procedures, and for each one that is not local a function
 ///   int smelt_call_NAME(const Host*, const Argument*, Failure*)
 /// for numbers of this many bytes. `header`: how it gets graph_program.hpp.
 std::string module_text(const Program& program, const GeneratedCode& code, int node_bytes, int edge_bytes,
@@ -16,7 +16,7 @@ std::string module_text(const Program& program, const GeneratedCode& code, int n
 
 std::string entry_name(const Procedure& procedure);
 
-/// The body of such a function, from its '{' on.
+/// The body of such a function, starting with '{'.
 std::string entry_body(const Procedure& procedure, int node_bytes, int edge_bytes);
 
 }  // namespace smelt::graph::language

@@ -1,4 +1,4 @@
-// Names of generated code, and its lines.
+// Names and lines of generated code.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace smelt::graph::language {
 namespace {
 
-/// What a program's names must not be in C++.
+/// Names that a program may use, but C++ code must not.
 const std::set<std::string>& reserved_names() {
   static const std::set<std::string> names = {
       "alignas",     "alignof",   "and",        "and_eq",    "asm",      "auto",         "bitand",
@@ -61,14 +61,14 @@ std::string Writer::fresh(std::string_view wish) {
   return name;
 }
 
-/// Siblings may share a name, as they may in the program; what the code adds has names of its own.
+/// Siblings may share a name, as in the program. Names that the code generator adds are unique.
 void Writer::name_symbols(const Procedure& procedure) {
   for (const auto& symbol : procedure.symbols) {
     std::string name = symbol->name;
     const bool element = symbol->kind == SymbolKind::iterator && symbol->loop != nullptr &&
                          symbol->loop->kind == StatementKind::group_assign;
     if (element) name = symbol->type.is(TypeKind::edge) ? "edge" : "node";
-    // Underscores at the end and doubled ones belong to the code and to C++.
+    // Trailing underscores are reserved for generated code, double ones for C++.
     while (name.ends_with('_') || name.starts_with('_')) name = "x" + name + "x";
     for (auto at = name.find("__"); at != std::string::npos; at = name.find("__")) name.replace(at, 2, "_x");
     if (reserved_names().contains(name)) name += "_x";
@@ -91,7 +91,7 @@ void Writer::source_line(Span span) {
   for (auto& c : text) {
     if (c < ' ' || c > '~') c = c == '\t' ? ' ' : '?';
   }
-  while (text.ends_with('\\') || text.ends_with(' ')) text.pop_back();  // would go on in the next line
+  while (text.ends_with('\\') || text.ends_with(' ')) text.pop_back();  // would continue the comment on the next line
   out_->add(fmt::format("// {} | {}", line, text));
 }
 

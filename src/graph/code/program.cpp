@@ -1,4 +1,4 @@
-// Whole procedures, and the text that they make together.
+// Generates whole procedures and the complete text.
 #include <fmt/format.h>
 
 #include "graph/code/writer.hpp"

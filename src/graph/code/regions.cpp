@@ -1,5 +1,5 @@
-// Parallel regions: what their instances share, and how. What nobody else touches is accessed as it is; reductions of
-// variables are formed per chunk; sets are added to without locks; only what two instances can meet at is atomic.
+// Parallel regions: how instances access shared data. Data of one instance is accessed plainly. Variables are reduced
+// per chunk. Elements are added to sets without locks. Only places that two instances can access are atomic.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 namespace smelt::graph::language {
 namespace {
 
-/// Whether two instances may touch the same value, one of them changing it.
+/// Whether two instances may access the same value, and one of them writes it.
 bool is_contended(const std::vector<Access>& accesses) {
   for (std::size_t i = 0; i < accesses.size(); ++i) {
     for (std::size_t j = i; j < accesses.size(); ++j) {
       const Access &a = accesses[i], &b = accesses[j];
-      // Deferred values go elsewhere until the loop ends.
+      // Deferred values are stored elsewhere until the loop ends.
       if (a.kind == AccessKind::defer || b.kind == AccessKind::defer) continue;
       if (a.kind == AccessKind::read && b.kind == AccessKind::read) continue;
       if (can_meet(a, b)) return true;
@@ -74,7 +74,8 @@ void Writer::prepare_symbol(Region& region, const Symbol& symbol, const std::vec
   }
   const bool assigned_along =
       std::all_of(accesses.begin(), accesses.end(), [](const Access& each) { return each.along; });
-  if (assigned_along && first->target->kind == ExpressionKind::name) return;  // with the variable that it follows
+  if (assigned_along && first->target->kind == ExpressionKind::name)
+    return;  // assigned together with the variable that it accompanies
   mode = symbol.type.is(TypeKind::string) ? Mode::locked : Mode::relaxed;
 }
 
@@ -84,10 +85,10 @@ std::string Writer::run_name() {
   return "nested";
 }
 
-/// What a chunk starts with: pointers to the arrays that it uses.
+/// The start of a chunk: pointers to the arrays that it uses.
 void Writer::region_prelude(const Region& region, CodeLines& lines) {
   for (const auto& [member, local] : region.arrays) lines.add(fmt::format("const auto* const {} = {};", local, member));
-  std::map<std::string, std::string> pointers;  // by name, not by address
+  std::map<std::string, std::string> pointers;  // ordered by name, so that the text does not depend on addresses
   for (const auto& [symbol, pointer] : region.pointers) pointers[name_of(*symbol)] = pointer;
   for (const auto& [name, pointer] : pointers)
     lines.add(fmt::format("auto* const {} = {}.local(chunk);", pointer, name));
@@ -98,7 +99,7 @@ void Writer::region_prelude(const Region& region, CodeLines& lines) {
 
 namespace {
 
-/// By name, so that the text does not depend on addresses.
+/// Ordered by name, so that the text does not depend on addresses.
 std::map<std::string, const Symbol*> sorted_symbols(const std::map<const Symbol*, std::string>& symbols) {
   std::map<std::string, const Symbol*> sorted;
   for (const auto& [symbol, name] : symbols) sorted[name] = symbol;
@@ -132,7 +133,7 @@ void Writer::begin_shared(Region& region, const std::vector<const Statement*>& l
       region.prelude.push_back(fmt::format("{} {} = {}::template neutral<{}>();", type, part, op, type));
     }
   }
-  // min= with arguments, at places that several instances reach.
+  // min= with arguments, at places that several instances access.
   const auto look = [&](const Statement& statement) {
     if (statement.kind != StatementKind::arg_assign || statement.target->kind != ExpressionKind::field) return;
     const auto found = region.modes.find(statement.target->reference.symbol);
@@ -157,7 +158,7 @@ void Writer::put_partials(const Region& region, CodeLines& lines) {
   }
 }
 
-/// Behind the loop.
+/// After the loop.
 void Writer::end_shared(const Region& region) {
   std::set<std::string> adding;
   for (const auto& [symbol, mode] : region.modes) {
@@ -207,7 +208,7 @@ bool covers_all(const Statement& loop, const std::vector<const Statement*>& stat
 
 }  // namespace
 
-/// Where the loop's deferred assignments go until it ends. `chunks`: of a parallel loop, else empty.
+/// The temporary target of the loop's deferred assignments. `chunks`: of a parallel loop, otherwise empty.
 std::vector<DeferredStore> Writer::open_deferred(const Statement& loop, const std::string& chunks) {
   std::map<std::string, std::vector<const Statement*>> by_name;
   walk_statements(loop, [&](const Statement& statement) {

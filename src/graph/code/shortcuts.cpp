@@ -12,7 +12,7 @@ const Symbol* named(const Expression& expression) {
   return expression.kind == ExpressionKind::name ? expression.reference.symbol : nullptr;
 }
 
-/// An iterator of another loop, which does not change while this one runs.
+/// Whether this is the iterator of another loop, which is constant during this one.
 const Expression* fixed_node(const Expression& expression, const Symbol& iterator) {
   const Symbol* symbol = named(expression);
   return symbol != nullptr && symbol != &iterator && symbol->kind == SymbolKind::iterator &&
@@ -77,7 +77,7 @@ NeighbourBounds neighbour_bounds(const Symbol& iterator, const std::vector<const
 
 namespace {
 
-/// What a loop does to a variable.
+/// How a loop accesses a variable.
 enum class Change { none, counts_up, other };
 
 Change change_of(const Symbol& variable, const Statement& loop) {
@@ -137,7 +137,7 @@ bool counts_cliques(const Statement& loop) {
         understood = false;
       } else if (term->kind == ExpressionKind::binary &&
                  (term->op == Operator::less || term->op == Operator::greater)) {
-        continue;  // any order: all assignments of a clique's nodes are looked at
+        continue;  // any order is right: all assignments of a clique's nodes are checked
       } else if (term->kind == ExpressionKind::method &&
                  (term->builtin == Builtin::has_edge_to || term->builtin == Builtin::has_edge_from ||
                   term->builtin == Builtin::is_neighbour_from)) {
@@ -220,7 +220,7 @@ std::optional<Scatter> scatter_of(const Statement& loop) {
     for (const auto& along : sentence->more_targets) suitable &= to_neighbour(*along);
     scatter.reductions.push_back(sentence);
   }
-  // An edge's number is that of the other direction when it is come to from its other end.
+  // From its other end, an edge has the number of the other direction.
   walk_statements(loop, [&](const Statement& statement) {
     for_each_expression(statement, [&](const Expression& expression) {
       walk(expression, [&](const Expression& each) {
@@ -253,7 +253,7 @@ const Statement* assignments_on_discovery(const Statement& traversal) {
   }
   for (const auto& access : accesses_of(traversal)) {
     if (access.kind == AccessKind::read && written.contains(access.symbol)) {
-      // The node that finds another one was found itself in the level before.
+      // A node that discovers another one belongs to the level before.
       if (access.driver == nullptr || named(*access.driver) != traversal.iteration->iterator) return nullptr;
     } else if (access.kind != AccessKind::read && access.kind != AccessKind::write) {
       return nullptr;
@@ -264,12 +264,12 @@ const Statement* assignments_on_discovery(const Statement& traversal) {
 
 namespace {
 
-/// Expressions over the variables that a label correction declares, each of which stands for its value.
+/// Expressions over variables that a label correction declares. A variable stands for its initial value.
 class LabelExpressions {
  public:
   explicit LabelExpressions(const LabelCorrection& form) : form_(form) {}
 
-  /// Adds a declaration's variables. False if one of them is more than a name for its value.
+  /// Adds a declaration's variables. False if one of them is not constant.
   bool declare(const Statement& declaration) {
     for (const auto* symbol : declaration.symbols) {
       if (symbol->reassigned || symbol->initial == nullptr || !(is_number(symbol->type) || is_item(symbol->type)))
@@ -279,7 +279,7 @@ class LabelExpressions {
     return true;
   }
 
-  /// Whether it is the node's own label and something that does not change meanwhile.
+  /// Whether it is the node's label plus a loop-invariant value.
   bool rises(const Expression& given) const {
     const Expression& expression = unconverted(given);
     if (const Symbol* symbol = named(expression); symbol != nullptr)
@@ -292,7 +292,7 @@ class LabelExpressions {
     return expression.op == Operator::add && ((rises(left) && is_fixed(right)) || (is_fixed(left) && rises(right)));
   }
 
-  /// Whether it is the same whenever it is asked.
+  /// Whether its value is loop-invariant.
   bool is_fixed(const Expression& expression) const {
     return all_of(expression, [&](const Expression& each) {
       if (const Symbol* symbol = named(each); symbol != nullptr && local_.contains(symbol))
@@ -301,7 +301,7 @@ class LabelExpressions {
     });
   }
 
-  /// Whether several threads may ask for it at once.
+  /// Whether several threads may evaluate it concurrently.
   bool is_plain(const Expression& expression) const {
     return all_of(expression, [](const Expression&) { return true; });
   }

@@ -1,4 +1,4 @@
-// Shortcuts: forms of sentences that have a faster equivalent.
+// Shortcuts: forms of statements that have a faster equivalent.
 #pragma once
 
 #include <optional>
@@ -11,27 +11,28 @@ namespace smelt::graph::language {
 /// A condition's terms, joined by &&.
 std::vector<const Expression*> terms_of(const Expression* condition);
 
-/// What is known of a loop over a node's neighbours, whose list ascends, from the terms of its condition. The terms
-/// need not be tested any more.
+/// Bounds of a loop over a node's neighbours, whose list ascends, from the terms of its condition. These terms need no
+/// test then.
 struct NeighbourBounds {
-  const Expression* above = nullptr;        ///< only neighbours above this node: the list is entered behind it
-  const Expression* below = nullptr;        ///< only neighbours below: it is left there
-  const Expression* adjacent_to = nullptr;  ///< only those that this node has an edge to or from: two lists are merged
-  bool adjacent_from_neighbour = false;     ///< the edge leads from the neighbour to that node
-  std::vector<const Expression*> implied;   ///< the terms
+  const Expression* above = nullptr;  ///< only neighbours above this node: the loop starts after it
+  const Expression* below = nullptr;  ///< only neighbours below this node: the loop ends there
+  const Expression* adjacent_to =
+      nullptr;  ///< only neighbours that have an edge to or from this node: two lists are merged
+  bool adjacent_from_neighbour = false;    ///< the edge leads from the neighbour to that node
+  std::vector<const Expression*> implied;  ///< the terms
 };
 NeighbourBounds neighbour_bounds(const Symbol& iterator, const std::vector<const Expression*>& terms, bool merge);
 
-/// The term of a sequential loop's filter that stays false once it is: a variable that the loop only counts up is below
-/// a bound that the loop does not change. Null if there is none.
+/// A term of a sequential loop's filter that stays false once it is false: a variable that the loop only increases is
+/// below a loop-invariant bound. Null if there is none.
 const Expression* lasting_bound(const Statement& loop);
 
-/// A nest of loops that adds a constant for the nodes of each clique of three or more, in some of their orders: it
-/// counts the same however the nodes are numbered, if the graph is undirected and has neither loops nor repeated edges.
+/// A nest of loops that adds a constant for each clique of three or more nodes, in some of their orders. The result
+/// does not depend on the numbers of the nodes if the graph is undirected and has neither loops nor repeated edges.
 bool counts_cliques(const Statement& loop);
 
-/// Foreach n { Foreach s over n's neighbours { reductions of s.P } }: what is written to the neighbours can also be
-/// read from them. Null if the loop is not of this form.
+/// Foreach n { Foreach s over n's neighbours { reductions of s.P } }: the push to the neighbours can be turned into a
+/// pull from them. Null if the loop is not of this form.
 struct Scatter {
   const Statement* inner = nullptr;            ///< the loop over neighbours
   std::vector<const Statement*> declarations;  ///< before it
@@ -50,7 +51,7 @@ struct LabelCorrection {
   const Symbol* map = nullptr;
   const Symbol* property = nullptr;
   const Symbol* node = nullptr;                ///< v
-  std::vector<const Statement*> before;        ///< declarations behind v's
+  std::vector<const Statement*> before;        ///< declarations after that of v
   const Statement* loop = nullptr;             ///< over neighbours
   std::vector<const Statement*> declarations;  ///< in it, before the comparison
   const Statement* comparison = nullptr;       ///< If

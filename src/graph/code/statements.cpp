@@ -1,4 +1,4 @@
-// Sentences as C++.
+// Translates statements to C++.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::string initial_value(const Type& type) {
 void Writer::block(const Statement& block) {
   blocks_.push_back(&block);
   for (std::size_t i = 0; i < block.body.size(); ++i) {
-    // A run of loops over the same nodes becomes one.
+    // Consecutive loops over the same nodes are merged.
     std::vector<const Statement*> run;
     for (std::size_t j = i; j < block.body.size(); ++j) {
       const Statement& next = *block.body[j];
@@ -54,7 +54,7 @@ void Writer::block(const Statement& block) {
   blocks_.pop_back();
 }
 
-/// What belongs to a head before, without braces of its own.
+/// The body of a preceding head, without braces.
 void Writer::body(const Statement& statement) {
   if (statement.kind == StatementKind::block) return block(statement);
   if (region_ == nullptr && runs_in_parallel(statement)) return parallel_loops({&statement});
@@ -113,7 +113,7 @@ void Writer::statement(const Statement& statement) {
 }
 
 /// If (... && x.P == e) { x.P = f; ... } where others change P, too: the comparison and the assignment become one step,
-/// so that no other change is lost between them. Empty if the sentence is none of this form.
+/// so that no other change is lost between them. Empty if the statement is none of this form.
 std::string Writer::replacement(const Statement& statement) {
   const Statement* first = first_sentence(*statement.body[0]);
   const auto terms = terms_of(statement.value.get());
@@ -164,7 +164,7 @@ void Writer::if_else(const Statement& statement) {
   out_->close();
 }
 
-/// What is expected of an array, per element, for a graph of average degree and some iterations.
+/// The expected number of accesses per element of an array, for a graph of average degree and some iterations.
 std::string Writer::hints(const Symbol& symbol, const std::string& name) {
   constexpr double degree = 16, iterations = 10, size = 1;
   const auto patterns = access_patterns(*procedure_);
@@ -209,8 +209,7 @@ void Writer::declaration(const Statement& statement) {
   }
 }
 
-/// Whether nothing behind the statement can see the variable: it is declared in the same block, which goes on without
-/// it.
+/// Whether the variable is unused after the statement: its block declares it and does not use it any more.
 bool Writer::is_last_use(const Symbol& symbol, const Statement& statement) const {
   if (blocks_.empty() || symbol.kind != SymbolKind::variable || symbol.scope != blocks_.back()) return false;
   bool behind = false, used = false;
@@ -315,9 +314,9 @@ void Writer::reduce_into(const Statement& statement) {
   out_->add(fmt::format("gm::reduce_alone<{}>({}, {});", op, place, value));
 }
 
-/// <x; a, b> min= <v; c, d>. Alone: a comparison. Where others do the same, and what is assigned along is the same for
-/// all: whoever lowers the value assigns it. Else under a lock of the element; of equal values the smallest arguments
-/// win.
+/// <x; a, b> min= <v; c, d>. Without concurrency this is a comparison. If all instances assign the same arguments, the
+/// one that lowers the value assigns them. Otherwise a lock of the element is taken; for equal values, the smallest
+/// arguments win.
 void Writer::arg_assignment(const Statement& statement) {
   const Expression& target = *statement.target;
   const Symbol& symbol =

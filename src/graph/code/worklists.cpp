@@ -1,4 +1,4 @@
-// Loops that take nodes out of a map in the order of its values, as C++.
+// Translates loops that remove nodes from a map in the order of its values.
 #include <fmt/format.h>
 
 #include <set>
@@ -9,8 +9,8 @@
 
 namespace smelt::graph::language {
 
-/// A loop that lowers a property of neighbours until nothing can be lowered: its map becomes bins of each thread's own.
-/// Returns whether the loop is one.
+/// Translates a loop that lowers a property of neighbours until it is minimal. Its map becomes bins per thread. Returns
+/// whether the loop has this form.
 bool Writer::label_correction(const Statement& loop) {
   if (region_ != nullptr || !options_.bins || !deferred_.empty()) return false;
   const auto form = label_correction_of(loop);
@@ -45,7 +45,7 @@ bool Writer::label_correction(const Statement& loop) {
   out_->add(fmt::format("{}.run({}, [&](const gm::Chunk& chunk, auto& {}) {{", bins, name_of(*form->map), own));
   out_->set_depth(out_->depth() + 1);
   region_prelude(region, *out_);
-  std::set<std::string> of_edges;  // by name, not by address
+  std::set<std::string> of_edges;  // ordered by name, so that the text does not depend on addresses
   for (const auto& [symbol, pointer] : region.pointers) {
     if (!in && symbol->type.is(TypeKind::edge_property) && !is_any_collection(*symbol->type.element))
       of_edges.insert(pointer);

@@ -1,5 +1,5 @@
-// Writer: C++ text of one procedure. What it is about to write decides how names are written: in a sequential sentence,
-// in a chunk of a parallel loop whose instances share things, in the code of one instance.
+// Writer: generates the C++ text of one procedure. The form of a name depends on the context: sequential statement,
+// chunk of a parallel loop, or code of one instance.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ namespace smelt::graph::language {
 /// CodeLines of text with their indentation.
 class CodeLines {
  public:
-  void add(std::string_view text);           ///< one line, or several that are indented alike
+  void add(std::string_view text);           ///< one or more lines with the same indentation
   void open(std::string_view text);          ///< "TEXT {"
   void close(std::string_view behind = "");  ///< "}BEHIND"
   void raw(const std::string& text) { text_ += text; }
@@ -35,35 +35,35 @@ class CodeLines {
 
 /// How a symbol from outside is accessed within a parallel region.
 enum class Mode {
-  plain,    ///< nobody else changes what an instance touches
-  relaxed,  ///< others may: relaxed atomics
+  plain,    ///< no other instance changes the place
+  relaxed,  ///< other instances may: relaxed atomics
   partial,  ///< reduced per chunk, joined after the loop
   locked,   ///< one thread at a time
-  adding,   ///< a set that is only added to
+  adding,   ///< a set to which elements are only added
 };
 
-/// A parallel region that is being written.
+/// The parallel region that is being generated.
 struct Region {
   const Statement* statement = nullptr;
   std::map<const Symbol*, Mode> modes;
-  std::map<const Symbol*, std::string> partials;                 ///< names of the chunk's own values
-  std::map<const Symbol*, const Statement*> partial_statements;  ///< which reduce them
-  std::map<const Symbol*, std::string> pointers;                 ///< properties' local pointers that are used
-  std::map<std::string, std::string> arrays;  ///< the graphs' arrays that are used: "G.begin" -> local name
+  std::map<const Symbol*, std::string> partials;                 ///< names of the chunk's private values
+  std::map<const Symbol*, const Statement*> partial_statements;  ///< the statements that reduce them
+  std::map<const Symbol*, std::string> pointers;                 ///< local pointers to properties that are used
+  std::map<std::string, std::string> arrays;  ///< arrays of graphs that are used: "G.begin" -> local name
   std::vector<std::string> prelude;           ///< further lines at the start of a chunk
   bool uses_random = false;
   bool uses_nested_run = false;
 };
 
-/// Where deferred assignments of a loop go.
+/// The target of a loop's deferred assignments.
 struct DeferredStore {
   const Symbol* symbol = nullptr;
   std::string name;        ///< of the log or the second array
-  bool swapped = false;    ///< a second array, which takes the first one's place: every element is written
-  bool per_chunk = false;  ///< a log with a part for each chunk of the loops within
+  bool swapped = false;    ///< a second array that replaces the first one, since every element is written
+  bool per_chunk = false;  ///< a log with one part per chunk of the inner loops
 };
 
-/// An InBFS that is being written.
+/// The InBFS that is being generated.
 struct Search {
   const Statement* statement;
   std::string name;   ///< of the search
@@ -189,23 +189,23 @@ class Writer {
   const CodeOptions& options_;
   GeneratedCode& result_;
   const Procedure* procedure_ = nullptr;
-  std::vector<const Statement*> blocks_;  ///< that are being written
+  std::vector<const Statement*> blocks_;  ///< the enclosing blocks
   std::map<const Symbol*, std::string> names_;
   std::set<std::string> taken_;
   CodeLines* out_ = nullptr;
-  Region* region_ = nullptr;  ///< null in sequential sentences
+  Region* region_ = nullptr;  ///< null in sequential statements
   std::uint32_t last_line_ = 0;
-  std::map<const Symbol*, DeferredStore> deferred_;  ///< of the loops around
+  std::map<const Symbol*, DeferredStore> deferred_;  ///< of the enclosing loops
   std::map<const Symbol*, std::string> edge_names_;  ///< iterators over neighbours: the edge's number
   std::map<const Symbol*, std::string> from_names_;  ///< iterators over edges: the node they start from
-  const Symbol* marked_ = nullptr;                   ///< iterator whose neighbours are marked, one node's at a time
-  std::string marks_;                                ///< what tells whether a node is marked
+  const Symbol* marked_ = nullptr;                   ///< the iterator whose neighbours are marked
+  std::string marks_;                                ///< expression that says whether a node is marked
   std::string marks_of_chunk_;                       ///< its declaration
   std::vector<Search> searches_;                     ///< innermost last
   std::map<const Expression*, std::string>
       precomputed_;                                 ///< sums: the array that has their bodies' values per neighbour
   std::vector<std::string> precomputed_names_;      ///< of those arrays, for the next region
-  std::set<const Expression*> implied_;             ///< terms that need no test, as the loop's head sees to them
+  std::set<const Expression*> implied_;             ///< terms that the head of the loop guarantees
   std::map<const Statement*, std::string> stamps_;  ///< min= with arguments: which elements changed in this loop
   std::vector<std::string> prolog_;                 ///< lines at the start of the procedure
 };

@@ -1,5 +1,5 @@
-// A graph out of a list of edges: grouped by `to`, then by `from`, which leaves each node's edges sorted; on request
-// without loops and repetitions; offsets as narrow as they can be.
+// Builds a graph from a list of edges. The edges are grouped by `to`, then by `from`, so that each node's edges are
+// sorted. Loops and repetitions are removed on request. Offsets are as narrow as possible.
 #include "graph/csr/build.hpp"
 
 #include <bit>
@@ -14,7 +14,7 @@
 namespace smelt::graph {
 namespace {
 
-/// The edges of a list by `to`, with `both` also their reverses.
+/// Groups the edges of a list by `to`; with `both`, also their reverses.
 template <class NodeId, class List, class Convert>
 class ListSource {
  public:
@@ -50,12 +50,12 @@ class ListSource {
   Convert convert_;
 };
 
-/// Each node's edges ascending.
+/// Sorts each node's edges.
 template <class NodeId, class Travel>
 struct Sorted {
   Grouped rows;
   std::uint64_t edges = 0;
-  ValueType type = ValueType::int32;  ///< of what travels
+  ValueType type = ValueType::int32;  ///< of the payload
 };
 
 template <class NodeId, class Travel, class Source>
@@ -91,7 +91,7 @@ bool is_smaller(ValueType type, Travel left, Travel right) {
   }
 }
 
-/// Leaves out loops and, of edges between the same nodes, all but one of the smallest weight.
+/// Removes loops, and all but the lightest of the edges between the same nodes.
 template <class NodeId, class Travel>
 class Simplification {
  public:
@@ -144,7 +144,7 @@ class Simplification {
     });
   }
 
-  /// f(edge, the one of its repetitions that has the smallest weight).
+  /// Calls f(edge, lightest repetition of that edge).
   template <class F>
   void for_kept(std::uint64_t node, F&& f) {
     const auto* to = sorted_.rows.values.template as<NodeId>();
@@ -173,7 +173,7 @@ Column weight_column(ValueType type, std::uint64_t edges, Pages pages) {
   return Column("weight", type, edges, {owner, owner->data()});
 }
 
-/// The graph's own options, once it is known how many nodes it has.
+/// The options for a graph of known size.
 template <class NodeId, class Travel, class List, class Convert>
 Result<Graph> build_with_ids(ThreadTeam& team, List& list, std::uint64_t nodes, ValueType type, Convert convert,
                              const ListOptions& options) {
@@ -230,7 +230,7 @@ Result<Graph> build_plain(ThreadTeam& team, List list, const ListOptions& option
       team, list, ValueType::int32, [](NoPayload none) { return none; }, options);
 }
 
-/// Whole numbers become doubles, as others are none.
+/// Converts integers to doubles, because some weights are not integers.
 void make_real(ThreadTeam& team, auto& list) {
   auto& blocks = list.blocks();
   team.for_each(blocks.size(), [&](std::size_t i, int) {

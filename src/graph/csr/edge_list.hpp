@@ -1,7 +1,7 @@
 // EdgeList: edges in the order of a file or generator, before they become a graph.
 //
-// One Part per piece of input, which one thread fills; blocks of fixed size, so that nothing is copied while it grows
-// and memory goes back block by block while the graph is made.
+// One thread fills a Part for each piece of input. Parts consist of blocks of fixed size, so that they grow without
+// copies and are freed block by block while the graph is built.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace smelt::graph {
 
-/// Nothing that travels with an edge.
+/// No payload.
 struct NoPayload {};
 
 template <class NodeId, class Payload>
@@ -40,14 +40,14 @@ class EdgeList {
 
   class Part {
    public:
-    /// Errors: out of memory, told by false.
+    /// False if out of memory.
     bool add(Edge edge) {
       if (next_ == end_ && !grow()) return false;
       *next_++ = edge;
       return true;
     }
 
-    /// f(edge) for all edges added so far.
+    /// Calls f(edge) for all edges added so far.
     template <class F>
     void for_each(F&& f) {
       close();

@@ -1,10 +1,9 @@
-// Graphs that are made up. Each edge is a function of the seed and its number, so that threads share the work as they
-// like.
+// Synthetic graphs. Each edge is a function of the seed and its number, so that any thread can generate any edge.
 //
 // Kronecker: for each of `scale` bits of an edge's ends one draw from the quadrants
 //     (0,0) .57   (0,1) .19
 //     (1,0) .19   (1,1) .05
-// then a permutation of the nodes, as otherwise numbers would tell degrees. [Graph500; GAP]
+// then a permutation of the nodes, because otherwise the numbers would reveal degrees. [Graph500; GAP]
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -24,7 +23,7 @@ namespace {
 constexpr int most_scale = 40;
 constexpr std::uint64_t edges_per_part = 1u << 16;
 
-/// SplitMix64: a stream of draws that starts anywhere.
+/// SplitMix64: a stream of random numbers that can start at any position.
 class Draws {
  public:
   Draws(std::uint64_t seed, std::uint64_t number) : state_(mixed(seed ^ mixed(number + increment))) {}
@@ -41,12 +40,12 @@ class Draws {
   std::uint64_t state_;
 };
 
-/// 0 .. bound-1, each about as likely: exact to 2^-64 of the bound.
+/// A number in 0 .. bound-1, uniform up to a bias of bound / 2^64.
 std::uint64_t below(std::uint64_t draw, std::uint64_t bound) noexcept {
   return static_cast<std::uint64_t>(static_cast<unsigned __int128>(draw) * bound >> 64);
 }
 
-/// A bijection of the numbers of `bits` bits: odd factors and shifted sums can be undone.
+/// A bijection of the numbers of `bits` bits, since odd factors and shifted sums are invertible.
 class Permutation {
  public:
   Permutation(int bits, std::uint64_t seed) : mask_((std::uint64_t{1} << bits) - 1), shift_((bits + 1) / 2) {
@@ -89,7 +88,7 @@ class Kronecker {
     Draws draws(seed_, edge);
     std::uint64_t from = 0, to = 0, draw = 0;
     for (int bit = 0; bit < scale_; ++bit) {
-      draw = bit % 2 == 0 ? draws.next() : draw >> 32;  // 32 bits for each
+      draw = bit % 2 == 0 ? draws.next() : draw >> 32;  // each bit uses 32 random bits
       const auto quadrant = static_cast<std::uint32_t>(draw);
       const bool lower = quadrant >= upper_half;
       const bool right = lower ? quadrant >= lower_left : quadrant >= upper_left;
@@ -119,7 +118,7 @@ class Uniform {
   std::uint64_t nodes_, seed_;
 };
 
-/// Edges to the right neighbours row by row, then to the lower ones.
+/// First the edges to the right neighbours, row by row, then those to the lower ones.
 class Grid {
  public:
   explicit Grid(const GeneratorSpec& spec) : rows_(spec.rows), columns_(spec.columns) {}

@@ -1,4 +1,4 @@
-// Graphs made of edges in memory and by generators, against plain sequential code.
+// Graphs from edges in memory and from generators, compared with plain sequential code.
 #include "smelt/graph.hpp"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ Edges out_edges(const Graph& graph) {
   });
 }
 
-/// In edges with the weights that their numbers have.
+/// The in edges with their weights.
 Edges in_edges(const Graph& graph) {
   return with_ids(graph, [&](auto node_id, auto edge_id) {
     using EdgeId = decltype(edge_id);
@@ -67,7 +67,7 @@ Input random_input(std::uint64_t nodes, std::size_t edges, std::uint64_t seed) {
   return input;
 }
 
-/// What make_graph should make, in plain code.
+/// A plain reference for make_graph.
 Edges expected(const Input& input, const BuildOptions& options) {
   Edges edges;
   for (std::size_t i = 0; i < input.from.size(); ++i) {
@@ -96,7 +96,7 @@ TEST(Graph, IsEmptyAtFirst) {
   EXPECT_EQ(in_edges(graph), Edges{});
 }
 
-TEST(Graph, OfEdgesInMemoryIsWhatPlainCodeMakes) {
+TEST(Graph, FromEdgesInMemoryEqualsThePlainReference) {
   for (const std::uint64_t nodes : {1u, 2u, 7u, 1500u}) {
     for (const std::size_t count : {0u, 1u, 50u, 6000u}) {
       for (const int choice : {0, 1, 2, 3, 4, 5, 6, 7}) {
@@ -196,8 +196,8 @@ TEST(Generate, TheSameForAnyNumberOfThreads) {
 }
 
 TEST(Generate, KroneckerHasTheSharesOfItsQuadrants) {
-  // Before the permutation a node's number has as many zero bits as its draws went up; after it the degrees tell: the
-  // mean degree of the most wanted node is edges x (.57 + .19)^scale.
+  // The permutation hides the numbers, so the degrees are compared: the
+  // mean degree of the node with the most edges is edges x (.57 + .19)^scale.
   GeneratorSpec spec;
   spec.scale = 10;
   spec.directed = spec.multi = true;

@@ -1,12 +1,12 @@
-// Grouping: edges by one of their ends, as compressed sparse rows; stable, parallel, without atomics.
+// Grouping: sorts edges by one of their ends into compressed sparse rows; stable, parallel, without atomics.
 //
-//   count       each slice of the source counts how many of its edges go to which bucket (a range of keys)
-//   distribute  bucket by bucket, within a bucket slice by slice, the edges move into one array
-//   place       each bucket is one thread's: counts per key, their sums, and the edges to their places
+//   count       counts, for each slice of the source, the edges of each bucket (a range of keys)
+//   distribute  moves the edges into one array, by bucket, within a bucket by slice
+//   place       one thread per bucket counts the edges per key, sums the counts, and moves the edges to their places
 //
-// The result depends on the source's order only, not on the number of threads. Two groupings sort: the edges by `from`,
-// visited in the order of `to`, come out ascending within each node. Writes go to at most `most_buckets` places at a
-// time while distributing, and stay within one bucket while placing, so that they hit caches and TLBs.
+// The result depends only on the source's order, not on the number of threads. Two groupings sort: if edges are grouped
+// by `to` and then by `from`, each node's edges are ascending. Writes go to at most `most_buckets` places at a time
+// while distributing, and stay within one bucket while placing, so that they hit caches and TLBs.
 #pragma once
 
 #include <algorithm>
@@ -22,15 +22,15 @@
 
 namespace smelt::graph {
 
-/// What edges are grouped into. `begin` has nodes + 1 offsets of 64 bits.
+/// The grouped edges. `begin` has nodes + 1 offsets of 64 bits.
 struct Grouped {
   Pages begin;
   Pages values;    ///< NodeId per edge
   Pages payloads;  ///< Payload per edge; nothing for NoPayload
 };
 
-/// Source: `slices()` parts in order; `visit(slice, last, emit)` calls emit(key, value, payload) for each edge of a slice,
-/// in order, twice, the second time with `last`, when its memory may go.
+/// A Source has `slices()` parts in order. `visit(slice, last, emit)` calls emit(key, value, payload) for each edge of
+/// a slice in order. Each slice is visited twice. With `last`, the second time, its memory may be freed.
 template <class NodeId, class Payload, class Source>
 class Grouping {
  public:
@@ -58,7 +58,7 @@ class Grouping {
   static constexpr std::uint64_t most_buckets = 512;
   static constexpr bool has_payload = !std::is_same_v<Payload, NoPayload>;
 
-  /// Within a bucket a key needs no more than its lower bits, but whole ids keep all sizes alike.
+  /// The lower bits of a key would suffice within a bucket. Whole ids keep the code the same for all sizes.
   struct Item {
     NodeId key;
     NodeId value;
@@ -139,8 +139,8 @@ class Grouping {
   int shift_;
   std::size_t buckets_;
   std::uint64_t total_ = 0;
-  std::vector<std::uint64_t> starts_;        ///< by slice and bucket: a count, then where the next edge goes
-  std::vector<std::uint64_t> bucket_begin_;  ///< where a bucket's edges begin
+  std::vector<std::uint64_t> starts_;        ///< by slice and bucket: first a count, then the position of the next edge
+  std::vector<std::uint64_t> bucket_begin_;  ///< position of a bucket's first edge
 };
 
 }  // namespace smelt::graph

@@ -1,5 +1,4 @@
-// A graph once more, as if its edges were a list: to sort them, to add reverses, to leave edges out, to number nodes
-// anew.
+// Rebuilds a graph as if its edges were a list: to sort them, add reverses, remove edges, or renumber nodes.
 #include <limits>
 
 #include "base/error.hpp"
@@ -37,7 +36,7 @@ Result<Graph> rebuild(const Structure& structure, const Column* weights, const L
         Payload payload{};
         if constexpr (!std::is_same_v<Payload, NoPayload>) payload = weight_bits(*weights, edge, ranges[part]);
         const bool added = lists[part].add({static_cast<NodeId>(node), out.node_idx[edge], payload});
-        if (!added) room.store(false, std::memory_order_relaxed);  // read after the team has met
+        if (!added) room.store(false, std::memory_order_relaxed);  // read after the team's barrier
       }
     }
   });

@@ -1,4 +1,4 @@
-// Renumbering: nodes with arbitrary numbers become 0, 1, ..., in the order of those numbers.
+// Renumbering: replaces arbitrary node numbers by 0, 1, ..., in the same order.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace smelt::graph {
 
-/// Numbers and what each becomes: open addressing, linear probing, at most half full.
+/// A hash table from old to new numbers: open addressing, linear probing, at most half full.
 class NumberTable {
  public:
   NumberTable() : slots_(1u << 10, none) {}
@@ -34,7 +34,7 @@ class NumberTable {
     }
   }
 
-  /// Spreads numbers over tables and slots alike.
+  /// Hash function for both the table and the slot.
   static std::uint64_t hash(std::uint64_t number) noexcept { return (number + 1) * 0x9E3779B97F4A7C15ull; }
 
  private:
@@ -42,7 +42,7 @@ class NumberTable {
     std::uint64_t number;
     std::uint64_t rank;
   };
-  static constexpr Slot none = {UINT64_MAX, 0};  // no node has this number: it means "none"
+  static constexpr Slot none = {UINT64_MAX, 0};  // no node has this number, which means "none"
 
   Slot& find(std::uint64_t number) {
     const auto mask = slots_.size() - 1;
@@ -62,8 +62,8 @@ class NumberTable {
   std::size_t count_ = 0;
 };
 
-/// Gives the nodes of the list's edges new numbers; returns the old ones, ascending, as a column "id" of longs. Each
-/// thread looks at all edges and keeps the numbers that hash to it.
+/// Renumbers the nodes of the list's edges. Returns the old numbers in ascending order as a column "id" of longs. Each
+/// thread reads all edges and handles the numbers that hash to it.
 template <class NodeId, class Payload>
 Column renumber(ThreadTeam& team, EdgeList<NodeId, Payload>& list) {
   const auto threads = static_cast<std::size_t>(team.size());

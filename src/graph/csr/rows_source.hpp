@@ -1,4 +1,4 @@
-// RowsSource: the edges of compressed sparse rows, in order, as a source of a grouping by the other end.
+// RowsSource: the edges of compressed sparse rows, as the source of a grouping by the other end.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace smelt::graph {
 
-/// What travels with an edge: its number, of type EdgeId.
+/// Payload of an edge: its number, of type EdgeId.
 template <class EdgeId>
 struct EdgeNumber {
   EdgeId operator()(std::uint64_t edge) const noexcept { return static_cast<EdgeId>(edge); }
@@ -19,7 +19,7 @@ struct NothingTravels {
   NoPayload operator()(std::uint64_t) const noexcept { return {}; }
 };
 
-/// What travels with an edge: an element of an array.
+/// Payload of an edge: an element of an array.
 template <class Payload>
 struct ElementOf {
   const Payload* values;
@@ -29,7 +29,7 @@ struct ElementOf {
 template <class NodeId, class EdgeId, class PayloadOf>
 class RowsSource {
  public:
-  /// `passing`: the pages of node_idx, if they are given back slice by slice during the last visit, or null.
+  /// `passing`: the pages of node_idx if they are freed slice by slice during the last visit; otherwise null.
   RowsSource(const EdgeId* begin, const NodeId* node_idx, std::uint64_t nodes, PayloadOf payload, std::size_t slices,
              Pages* passing = nullptr)
       : begin_(begin), node_idx_(node_idx), nodes_(nodes), payload_(payload), slices_(slices), passing_(passing) {}

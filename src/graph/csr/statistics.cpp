@@ -1,4 +1,4 @@
-// What can be said of a graph in some passes over its edges.
+// Statistics of a graph that need a few passes over its edges.
 #include <algorithm>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// What is derived from a graph's out edges: in edges, their numbers, whether the graph is symmetric.
+// Data derived from a graph's out edges: in edges, their numbers, and whether the graph is symmetric.
 #include "graph/csr/structure.hpp"
 
 #include <algorithm>

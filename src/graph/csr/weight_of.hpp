@@ -1,4 +1,4 @@
-// For tests: the weight of an edge, whatever type the graph's weights have.
+// For tests: the weight of an edge, for any type of weights.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Green-Marl's text format: a line "node [values] neighbour [value] neighbour [value] ..." per node with edges, numbers
-// from 0, in any order of nodes. How many values stand behind a node and behind a neighbour is the caller's knowledge.
+// from 0, in any order of nodes. The caller must know the numbers of values per node and per neighbour.
 #include "graph/files/text_edges.hpp"
 
 namespace smelt::graph {

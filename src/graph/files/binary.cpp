@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
 
-/// The first error of several threads, by their pieces' numbers.
+/// The first error of several threads, in the order of their pieces.
 class FirstError {
  public:
   void put(std::size_t piece, Error error) {

@@ -1,4 +1,4 @@
-// What the readers of binary formats share: arrays read by all threads, checked on the way, as a graph.
+// Common code of readers of binary formats: all threads read and check arrays, which become a graph.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace smelt::graph {
 
-/// Fills `size` bytes from `offset` on, piece by piece, calling check(first, last) for each piece of bytes that has
-/// come, from any thread. Errors: of the file; bad_format as what check returns, if not null, behind "FILE: ".
+/// Reads `size` bytes from `offset` on in pieces. Calls check(first, last) for each piece of bytes, on any thread.
+/// Errors: of the file; bad_format with the text that check returns, if not null, behind "FILE: ".
 Result<void> read_pieces(const File& file, std::uint64_t offset, std::byte* to, std::uint64_t size, ThreadTeam& team,
                          const std::function<const char*(std::uint64_t first, std::uint64_t last)>& check = nullptr);
 
-/// Compressed sparse rows as a file has them.
+/// Places of compressed sparse rows in a file.
 struct RawRows {
   std::uint64_t nodes = 0;
   std::uint64_t edges = 0;
@@ -25,13 +25,13 @@ struct RawRows {
   int begin_bytes = 8;
   std::uint64_t node_idx_offset = 0;  ///< in the file: for each edge a node of 32 or 64 bits, and maybe its weight
   int node_bytes = 4;
-  bool weights_between = false;      ///< behind each node a weight, a 32-bit integer
+  bool weights_between = false;      ///< each node is followed by a weight, a 32-bit integer
   std::uint64_t weights_offset = 0;  ///< in the file, 0 for none: all weights
   ValueType weight_type = ValueType::int32;
-  bool undirected = false;  ///< every edge's reverse is there, too
+  bool undirected = false;  ///< the reverse of every edge is in the file
 };
 
-/// Checks offsets and nodes. Edges come out sorted; options as for lists of edges.
+/// Checks offsets and nodes, and sorts the edges. The options are as for lists of edges.
 Result<Graph> read_rows(const File& file, const RawRows& rows, const LoadOptions& options, ThreadTeam& team);
 
 Result<Graph> read_gap(const std::string& name, const LoadOptions& options, ThreadTeam& team);

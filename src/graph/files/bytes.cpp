@@ -32,7 +32,7 @@ Status status_of_errno() {
   }
 }
 
-/// A function of a library that is loaded now, and stays.
+/// A function of a library, which is loaded now and never unloaded.
 template <class F>
 bool find(void* library, const char* name, F*& function) {
   if (library != nullptr) function = reinterpret_cast<F*>(dlsym(library, name));
@@ -105,7 +105,7 @@ class PlainStream : public ByteStream {
   std::uint64_t consumed_ = 0;
 };
 
-/// What the decompressors share: a buffer of compressed bytes.
+/// Common part of the decompressors: a buffer of compressed bytes.
 class CompressedStream : public ByteStream {
  public:
   explicit CompressedStream(const File& file) : file_(file), buffer_(compressed_bytes) {}

@@ -1,5 +1,5 @@
-// Files as bytes: plain, or decompressed on the way (gzip, zstd). The libraries for that are loaded when the first such
-// file is opened, so that programs that read none do not depend on them.
+// Reads files as bytes, plain or compressed (gzip, zstd). The decompression libraries are loaded when the first such
+// file is opened, so that other programs do not depend on them.
 #pragma once
 
 #include <cstddef>
@@ -26,14 +26,14 @@ class File {
   bool regular() const noexcept { return regular_; }
   std::uint64_t size_bytes() const noexcept { return size_bytes_; }  ///< when it was opened; 0 if it is not regular
 
-  /// Up to `size` bytes from `offset` on, fewer only at the end of the file. Any thread.
+  /// Reads up to `size` bytes from `offset` on, fewer only at the end of the file. Thread-safe.
   Result<std::size_t> read_at(std::uint64_t offset, void* to, std::size_t size) const;
-  /// Exactly `size` bytes. Errors besides: bad_format, if the file ends before.
+  /// Reads exactly `size` bytes. Further error: bad_format if the file ends earlier.
   Result<void> read_all_at(std::uint64_t offset, void* to, std::size_t size) const;
-  /// Up to `size` next bytes; 0 at the end.
+  /// Reads up to `size` next bytes; returns 0 at the end.
   Result<std::size_t> read(void* to, std::size_t size) const;
 
-  Error error(const char* what) const;  ///< of errno
+  Error error(const char* what) const;  ///< the error that errno describes
 
  private:
   File() = default;
@@ -43,15 +43,15 @@ class File {
   std::uint64_t size_bytes_ = 0;
 };
 
-/// Whether this is a regular file, which may be opened twice and has a start to look at; false for pipes.
+/// Whether this is a regular file, which can be opened twice and read at any offset; false for pipes.
 bool is_regular_file(const std::string& name) noexcept;
 
 /// The content of a file from start to end.
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
-  /// Up to `size` next bytes; 0 at the end. Errors: io_error; bad_format, if what was compressed is damaged;
-  /// not_supported, if it takes more than some 128 times the file's size, and 2 MiB, to decompress.
+  /// Reads up to `size` next bytes; returns 0 at the end. Errors: io_error; bad_format if compressed data is damaged;
+  /// not_supported if decompression needs more than 128 times the file's size and more than 2 MiB.
   virtual Result<std::size_t> read(void* to, std::size_t size) = 0;
   /// Bytes of the file that have been read so far.
   virtual std::uint64_t consumed() const noexcept = 0;
@@ -59,7 +59,7 @@ class ByteStream {
 
 enum class Compression { none, gzip, zstd };
 
-/// By how the file starts.
+/// Recognizes the format by the first bytes of the file.
 Result<Compression> compression_of(const File& file);
 
 /// Errors: not_supported, if the library for it is not installed. `file` must outlive the stream.

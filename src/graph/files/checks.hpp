@@ -10,7 +10,7 @@
 
 namespace smelt::graph {
 
-/// Whether all numbers of [first, last) are below `bound`; without branches, as a vector loop.
+/// Whether all numbers of [first, last) are below `bound`. Branch-free, so that it is vectorized.
 template <class Id>
 bool all_below(const Id* first, const Id* last, std::uint64_t bound) {
   if (first == last) return true;
@@ -19,14 +19,14 @@ bool all_below(const Id* first, const Id* last, std::uint64_t bound) {
   return most < bound;
 }
 
-/// all(first, last) on pieces of [0, count), until one of them is false.
+/// Whether all(first, last) is true on all pieces of [0, count). Stops at the first one that is not.
 template <class F>
 bool all_pieces(ThreadTeam& team, std::uint64_t count, F&& all) {
   constexpr std::uint64_t step = 1u << 16;
   std::atomic<bool> good{true};
   team.for_each((count + step - 1) / step, [&](std::size_t piece, int) {
     const std::uint64_t first = piece * step, last = std::min(count, first + step);
-    if (!all(first, last)) good.store(false, std::memory_order_relaxed);  // read after the team has met
+    if (!all(first, last)) good.store(false, std::memory_order_relaxed);  // read after the team's barrier
   });
   return good.load(std::memory_order_relaxed);
 }

@@ -77,7 +77,7 @@ class ContainerReader {
   std::uint64_t blocks() const { return container::blocks_of(header_.crcs_offset - container::alignment); }
   std::uint64_t crcs_size() const { return blocks() * crc_lanes * sizeof(std::uint32_t); }
 
-  /// How long a section has to be; nothing for a kind that does not exist.
+  /// The required size of a section; empty for an unknown kind.
   std::optional<std::uint64_t> expected_size(const Section& section) const {
     const auto begin = (header_.nodes + 1) * header_.edge_bytes, node_idx = header_.edges * header_.node_bytes;
     const bool values = section.kind == SectionKind::node_values || section.kind == SectionKind::edge_values;
@@ -119,7 +119,7 @@ class ContainerReader {
     return {};
   }
 
-  /// All blocks, while they are in caches: their CRCs, and that numbers in them are below their bounds.
+  /// Checks the CRCs of all blocks, and the bounds of their numbers while the blocks are in caches.
   Result<void> check_content() {
     const auto* data = structure_->file.data();
     const auto* crcs = reinterpret_cast<const std::uint32_t*>(data + header_.crcs_offset);
@@ -128,7 +128,7 @@ class ContainerReader {
       const auto first = container::alignment + block * container::block_bytes;
       const auto last = std::min(first + container::block_bytes, header_.crcs_offset);
       const auto found = crc32c_lanes(data + first, (last - first) / crc_lanes);
-      // Both are read after the team has met.
+      // Both are read after the team's barrier.
       if (!std::equal(found.begin(), found.end(), crcs + block * crc_lanes))
         intact.store(false, std::memory_order_relaxed);
       if (!bounded(first, last)) in_bounds.store(false, std::memory_order_relaxed);
@@ -144,7 +144,7 @@ class ContainerReader {
   }
 
   struct Bounds {
-    std::uint32_t bytes;  ///< of an element; 0: anything goes
+    std::uint32_t bytes;  ///< bytes of an element; 0: any
     std::uint64_t bound;
   };
   Bounds bounds_of(const Section& section) const {
@@ -160,7 +160,7 @@ class ContainerReader {
     }
   }
 
-  /// Whether those numbers of nodes and edges within the bytes [first, last) of the file are in their bounds.
+  /// Whether the numbers of nodes and edges in the bytes [first, last) of the file are within their bounds.
   bool bounded(std::uint64_t first, std::uint64_t last) const {
     for (std::uint32_t i = 0; i < header_.sections; ++i) {
       const Section& section = header_.section[i];

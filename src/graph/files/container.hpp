@@ -33,10 +33,10 @@ enum class SectionKind : std::uint32_t {
 
 struct Section {
   SectionKind kind;
-  std::uint32_t type;  ///< of values: a ValueType
+  std::uint32_t type;  ///< for values: a ValueType
   std::uint64_t offset;
   std::uint64_t size_bytes;
-  char name[name_bytes];  ///< of values, with a final zero
+  char name[name_bytes];  ///< for values: the name, with a final zero
 };
 static_assert(sizeof(Section) == 64);
 
@@ -53,7 +53,7 @@ struct Header {
   std::uint32_t simple;
   std::uint64_t crcs_offset;
   std::uint32_t sections;
-  std::uint32_t crc;  ///< of the header's bytes and the sections that are there, with 0 here
+  std::uint32_t crc;  ///< of the header and the used section entries, with 0 in this field
   Section section[most_sections];
 };
 static_assert(sizeof(Header) <= alignment);

@@ -11,7 +11,7 @@ namespace {
 
 using Table = std::array<std::array<std::uint32_t, 256>, 8>;
 
-/// tables[k][b]: what byte b adds when k more bytes follow in the same step.
+/// tables[k][b]: contribution of byte b if k more bytes follow in the same step.
 constexpr Table make_tables() {
   constexpr std::uint32_t polynomial = 0x82F63B78;
   Table tables{};
@@ -48,7 +48,7 @@ std::uint32_t add_word(std::uint32_t crc, std::uint64_t word) {
   return result;
 }
 
-/// The last bytes of a lane, and what the CRC is then.
+/// Processes the last bytes of a lane and returns the CRC.
 std::uint32_t finished(std::uint32_t crc, const std::byte* from, const std::byte* to) {
   for (; from != to; ++from) crc = add_byte(crc, *from);
   return ~crc;

@@ -1,4 +1,4 @@
-// Cursor: numbers in the lines of a chunk of text.
+// Cursor: parses numbers in the lines of a chunk of text.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ struct Number {
   double value = 0.0;
 };
 
-/// The text must end with a newline: numbers are read without looking for the end of the text.
+/// The text must end with a newline, because numbers are parsed without checks for the end of the text.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
@@ -35,7 +35,7 @@ class Cursor {
   std::uint64_t line() const noexcept { return line_; }
   char look() const noexcept { return *at_; }
 
-  /// Blanks, tabs and the separators that tables use.
+  /// Skips blanks, tabs and separators of tables.
   void skip_blanks() noexcept {
     while (*at_ == ' ' || *at_ == '\t' || *at_ == ',' || *at_ == ';' || *at_ == '\r') ++at_;
   }
@@ -51,7 +51,8 @@ class Cursor {
     while (!ends_word(*at_)) ++at_;
   }
 
-  /// A whole number of at most 63 bits, followed by a blank or the end of the line. Otherwise the cursor does not move.
+  /// Parses an integer of at most 63 bits that is followed by a blank or the end of the line. Otherwise the cursor does
+  /// not move.
   bool read(std::uint64_t& number) noexcept {
     const char* from = at_;
     std::uint64_t value = 0;

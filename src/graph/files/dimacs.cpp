@@ -1,6 +1,6 @@
 // DIMACS: "p sp NODES EDGES" with lines "a FROM TO WEIGHT" (9th challenge, shortest paths), or "p edge NODES EDGES"
-// with lines "e A B" (2nd challenge, undirected; some files list an edge twice). Numbers from 1; lines that start with
-// c are comments.
+// with lines "e A B" (2nd challenge, undirected; some files list an edge twice). Nodes are numbered from 1. Lines that
+// start with c are comments.
 #include "base/error.hpp"
 #include "graph/files/text_edges.hpp"
 

@@ -7,7 +7,7 @@
 //     count of node values: 4 | for each: type: 4, values | count of edge values: 4 | for each: type: 4, values
 //     end mark: 4
 //
-// The first edge values become "weight", further ones are left out; node values become "node0", "node1", ...
+// The first edge values become "weight"; further ones are ignored. Node values become "node0", "node1", ...
 #include "graph/files/ebin.hpp"
 
 #include <vector>
@@ -58,7 +58,7 @@ class EbinReader {
       rows_.weight_type = edge_values_.front().type;
     }
     auto graph = read_rows(file_, rows_, options_, team_);
-    if (options_.renumber) return graph;  // the values belong to other numbers
+    if (options_.renumber) return graph;  // the values belong to the old numbers
     for (std::size_t i = 0; graph && i < node_values_.size(); ++i) {
       auto column = read_column(fmt::format("node{}", i), node_values_[i], rows_.nodes);
       graph = column ? graph->with_node_values(*std::move(column)) : Result<Graph>(column.error());

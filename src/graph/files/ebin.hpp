@@ -12,7 +12,7 @@ constexpr std::uint32_t magic = 0x10102048;
 constexpr std::uint32_t plain_magic = 0x03939999;  ///< of files that end behind the edges
 constexpr std::uint32_t end_mark = 0x99191191;
 
-/// By the number that stands for a type.
+/// The type with this number.
 inline constexpr std::array types = {ValueType::boolean, ValueType::int32, ValueType::int64, ValueType::float32,
                                      ValueType::float64};
 

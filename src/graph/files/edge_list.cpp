@@ -1,5 +1,5 @@
-// Edge lists: a line "from to" or "from to weight" per edge, numbers from 0; further columns are left out. Comments
-// start with # or %. Whether there are weights is what the first edge says.
+// Edge lists: a line "from to" or "from to weight" per edge, numbered from 0. Further columns are ignored.
+// Comments start with # or %. The first edge determines whether there are weights.
 #include "graph/files/text_edges.hpp"
 
 namespace smelt::graph {

@@ -1,4 +1,4 @@
-// Graph files: every format there and back, compressed, damaged; what is read against graphs made in memory.
+// Graph files: saves and loads every format, compressed and damaged, and compares with graphs made in memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ class Files : public testing::Test {
     std::ifstream stream(path(name), std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), {}};
   }
-  /// The error that loading gives, without the directory.
+  /// The error message of a load, without the directory.
   std::string error(const std::string& name, const std::string& text, const LoadOptions& options = {}) const {
     const auto graph = load(file(name, text), options);
     if (graph) return "no error";
@@ -110,7 +110,7 @@ Graph random_graph(std::uint64_t nodes, std::size_t edges, Weights weights, cons
   return *build_graph(**team, std::move(list), range, list_options);
 }
 
-TEST_F(Files, EveryFormatThereAndBack) {
+TEST_F(Files, EveryFormatRoundTrips) {
   for (const std::uint64_t nodes : {1u, 2u, 40u, 3000u}) {
     for (const std::size_t edges : {0u, 1u, 100u, 4000u}) {
       for (const auto weights : {Weights::none, Weights::whole, Weights::large, Weights::real}) {
@@ -233,7 +233,7 @@ TEST_F(Files, TheFirstOfManyErrorsIsNamed) {
   EXPECT_EQ(error("a.el", text, options), "a.el:800001: 'bad' is not a node's number");
 }
 
-TEST_F(Files, MetisInBothReadings) {
+TEST_F(Files, MetisInBothInterpretations) {
   EXPECT_EQ(loaded(file("a.graph", "% c\n3 2\n2 3\n% c\n1\n1\n\n")), "0>1 0>2 1>0 2>0");
   EXPECT_TRUE(load(path("a.graph"))->undirected());
   EXPECT_EQ(loaded(file("a.graph", "3 2\n2 3\n\n\n")), "0>1 0>2");
@@ -288,7 +288,7 @@ TEST_F(Files, CompressedTextIsTheSame) {
   }
 }
 
-TEST_F(Files, MessagesShowWhatIsThereInPrintableCharacters) {
+TEST_F(Files, MessagesShowForeignTextAsPrintable) {
   EXPECT_THAT(parse_format("w\x1c\n").error().message, StartsWith("'w?"
                                                                   "?': no such format"));
   EXPECT_EQ(error("a.mtx", "%%MatrixMarket matrix \xff" + std::string(40, 'x') + " real general\n"),
@@ -307,7 +307,7 @@ TEST_F(Files, ASmallFileCannotAskForALargeWindow) {
   };
   through_pipe("");
   EXPECT_EQ(loaded(path("a.el.zst"), {}), "0>1 1>2");
-  through_pipe("-19");  // asks for 8 MiB
+  through_pipe("-19");  // needs a window of 8 MiB
   const auto refused = load(path("a.el.zst"), {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().status, Status::not_supported);
@@ -407,7 +407,7 @@ TEST(Crc32c, IsCastagnolis) {
   }
 }
 
-// The small graph in many formats that lies beside the project.
+// A small graph that is stored beside the project in many formats.
 TEST(SharedGraphs, AreTheSameGraph) {
   const fs::path shared = fs::path(SMELT_SOURCE_DIR) / ".." / "shared" / "graphs";
   if (!fs::exists(shared / "4.el")) GTEST_SKIP() << "no graphs beside the project";

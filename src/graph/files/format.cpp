@@ -22,7 +22,7 @@ struct Name {
   Format format;
 };
 
-/// The first name of each format is what it is called, the others are endings of files' names.
+/// The first name of each format is its name; all are extensions of file names.
 constexpr std::array names = {
     Name{"edge-list", Format::edge_list},
     Name{"el", Format::edge_list},
@@ -53,7 +53,7 @@ const Name* find_name(std::string_view name) {
   return found == names.end() ? nullptr : found;
 }
 
-/// By how a file starts, for formats that have a mark.
+/// Recognizes formats by their magic numbers.
 Result<Format> format_by_start(const File& file) {
   char start[16] = {};
   const auto count = file.read_at(0, start, sizeof start);

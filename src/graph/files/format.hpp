@@ -1,4 +1,4 @@
-// Formats: their names, and which one a file has.
+// Formats: their names, and the recognition of a file's format.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace smelt::graph {
 
-/// By the end of its name, without .gz and .zst; automatic if that says nothing.
+/// The format by the file's extension, ignoring .gz and .zst; automatic if it is unknown.
 Format format_by_name(std::string_view file);
 
 }  // namespace smelt::graph

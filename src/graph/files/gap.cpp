@@ -3,7 +3,7 @@
 //   directed: 1 byte | edges: 8 | nodes: 8 | offsets: 8 x (nodes + 1) | neighbours: 4 x edges, .wsg: (4 node, 4 weight)
 //   if directed, offsets and neighbours once more, of the in edges
 //
-// The in edges are not read: they follow from the out edges. Whether there are weights follows from the file's length.
+// The in edges are not read, since they follow from the out edges. The file's length says whether there are weights.
 #include "base/error.hpp"
 #include "graph/files/binary.hpp"
 

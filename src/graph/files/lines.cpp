@@ -14,7 +14,7 @@ constexpr std::size_t header_bytes = std::size_t{64} << 10;
 constexpr std::size_t longest_header_line = std::size_t{1} << 20;
 
 const char* find_newline(const char* from, const char* to) {
-  if (from == to) return nullptr;  // of an empty file: there is no memory to search
+  if (from == to) return nullptr;  // an empty file has no memory to search
   return static_cast<const char*>(std::memchr(from, '\n', static_cast<std::size_t>(to - from)));
 }
 
@@ -102,7 +102,7 @@ bool Lines::next(Chunk& chunk) {
   return true;
 }
 
-/// Where the first line that ends after `offset` ends; nothing after an error.
+/// The end of the first line that ends after `offset`; empty after an error.
 std::optional<std::uint64_t> Lines::line_end_after(std::uint64_t offset) {
   char part[4096];
   for (;;) {
@@ -119,7 +119,7 @@ std::optional<std::uint64_t> Lines::line_end_after(std::uint64_t offset) {
 }
 
 bool Lines::next_of_file(Chunk& chunk, std::unique_lock<std::mutex>& lock) {
-  // What line() has read ahead is read once more, at its place.
+  // Data that line() has read ahead is read again.
   offset_ -= pending_.size() - pending_at_;
   if (newline_added_) ++offset_;
   newline_added_ = false;

@@ -1,4 +1,5 @@
-// Lines: a text file as single lines at first, for its header, then as chunks of whole lines for any number of threads.
+// Lines: reads a text file, first as single lines for its header, then as chunks of whole lines for any number of
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,7 @@ class Lines {
   /// The next line without its end; nothing at the end of the file or after an error. Valid until the next call. One
   /// thread, before the first chunk. A line of the header has at most 1 MiB.
   std::optional<std::string_view> line();
-  /// The last line comes once more, by line() or in the first chunk.
+  /// Returns the last line to the input: line() or the first chunk delivers it again.
   void unread() noexcept;
   std::uint64_t lines_read() const noexcept { return line_number_; }
 
@@ -42,7 +43,7 @@ class Lines {
   /// No more chunks.
   void stop() noexcept;
 
-  /// The part of the file that was read, 0 to 1.
+  /// The fraction of the file that has been read.
   double fraction() const noexcept;
   /// Whether reading succeeded so far.
   Result<void> status() const;
@@ -57,13 +58,13 @@ class Lines {
 
   File file_;
   std::unique_ptr<ByteStream> stream_;  ///< null: a plain file, of which chunks are read in parallel
-  mutable std::mutex mutex_;            ///< for all below, once there are several threads
-  std::vector<char> pending_;           ///< text that was read and not handed out is [pending_at_, pending_.size())
+  mutable std::mutex mutex_;            ///< guards all members below once there are several threads
+  std::vector<char> pending_;           ///< text that was read but not yet delivered: [pending_at_, pending_.size())
   std::size_t pending_at_ = 0;
   std::size_t last_line_at_ = 0;
   bool newline_added_ = false;  ///< the end of pending_ is not in the file
   std::uint64_t line_number_ = 0;
-  std::uint64_t offset_ = 0;  ///< plain file: of what follows pending_
+  std::uint64_t offset_ = 0;  ///< plain file: offset of the text after pending_
   std::size_t chunks_ = 0;
   bool stopped_ = false;
   std::optional<Error> error_;

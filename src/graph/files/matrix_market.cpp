@@ -1,5 +1,5 @@
 // Matrix Market, coordinate format: an entry "i j value" of a square matrix, numbered from 1, is an edge i -> j. Of a
-// symmetric matrix, of which a file has one half, the graph is undirected. [NIST: Matrix Market exchange formats]
+// symmetric matrix, the file contains one half, and the graph is undirected. [NIST: Matrix Market exchange formats]
 #include <algorithm>
 #include <sstream>
 

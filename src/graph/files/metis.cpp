@@ -1,10 +1,10 @@
 // METIS (Chaco) graphs: a header "NODES EDGES [FMT [NCON]]", then a line per node with its neighbours, numbered from 1.
-// FMT's digits say whether there are node sizes, NCON node weights per line, and a weight behind each neighbour; sizes
-// and node weights are left out. Lines that start with % are comments.
+// The digits of FMT say whether there are node sizes, NCON node weights per line, and a weight after each neighbour.
+// Node sizes and weights are ignored. Lines that start with % are comments.
 //
-// Two readings exist that only counting tells apart. EDGES is half the number of neighbours, as both ends list an edge,
-// or their whole number, where directed graphs are written this way. And the first digit of FMT means loops and
-// repeated edges in DIMACS's 10th challenge, where no sizes follow.
+// The format has two ambiguities, which are resolved by counting. EDGES is half the number of neighbours, since both
+// ends list an edge, or the whole number if a directed graph is written in this format. The first digit of FMT means
+// loops and repeated edges in the 10th DIMACS challenge, in which case no sizes follow.
 #include <charconv>
 
 #include "base/error.hpp"

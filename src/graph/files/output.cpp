@@ -20,7 +20,7 @@ Result<OutputFile> OutputFile::create(const std::string& name) {
   file.passing_name_ = fmt::format("{}.{}.part", name, getpid());
   file.descriptor_ = open(file.passing_name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file.descriptor_ < 0) {
-    file.passing_name_ = name;  // which the message names
+    file.passing_name_ = name;  // for the error message
     file.fail("cannot be created");
     file.passing_name_.clear();
     return file.error_;

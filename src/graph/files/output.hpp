@@ -1,4 +1,4 @@
-// A file that is complete or absent: written beside its place, then renamed.
+// A file that is either complete or absent: it is written under a temporary name, then renamed.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class OutputFile {
   std::uint64_t written() const noexcept { return written_; }
   bool failed() const noexcept { return error_.status != Status::ok; }
 
-  /// Overwrites at the start what was left open.
+  /// Overwrites the start of the file.
   void write_start(const void* data, std::size_t size);
 
   Result<void> finish();

@@ -1,4 +1,4 @@
-// Graphs into files.
+// Saves graphs to files.
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -41,10 +41,10 @@ bool has_whole_weights(const Column* weights) {
   return weights == nullptr || weights->type() == ValueType::int32 || weights->type() == ValueType::int64;
 }
 
-/// The lines of a text format: for each node what stands before, between and behind its edges.
+/// The lines of a text format: the text before, between and after a node's edges.
 struct TextStyle {
   std::string header;
-  bool line_per_node = false;  ///< else per edge
+  bool line_per_node = false;  ///< false: a line per edge
   bool node_first = true;      ///< a line starts with the node's number
   const char* mark = "";       ///< before it
   std::uint64_t first_number = 0;
@@ -72,7 +72,7 @@ void append_node(std::string& text, const Adjacency<NodeId, EdgeId>& out, std::u
   if (style.line_per_node) text += '\n';
 }
 
-/// Parts are put into text by all threads, and written in order.
+/// All threads convert parts to text, which is written in order.
 void write_text(OutputFile& file, const Graph& graph, const TextStyle& style, ThreadTeam& team,
                 const Progress& progress) {
   file.write(style.header.data(), style.header.size());
@@ -144,7 +144,7 @@ TextStyle metis_style(const Graph& graph) {
   style.first_number = 1;
   style.line_per_node = true;
   style.node_first = false;
-  // Loops, which are listed once, may make an odd number: then it is written as directed.
+  // Loops are listed once, so the number of entries may be odd. Such a graph is written as directed.
   const bool both = graph.undirected() && graph.num_edges() % 2 == 0;
   style.header = fmt::format("{} {}{}\n", graph.num_nodes(), both ? graph.num_edges() / 2 : graph.num_edges(),
                              style.weights == nullptr ? "" : " 1");
@@ -309,7 +309,7 @@ class ContainerWriter {
     return {};
   }
 
-  /// At most up to the end of the block that is being filled.
+  /// At most up to the end of the current block.
   void add(const std::byte* data, std::uint64_t size) {
     std::copy_n(data, size, block_.data() + filled_);
     filled_ += size;

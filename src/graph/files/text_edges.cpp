@@ -10,7 +10,7 @@
 namespace smelt::graph {
 namespace {
 
-/// More nodes than this without any edge are a mistake, or numbers far apart.
+/// More isolated nodes than this indicate an error or sparse numbers.
 constexpr std::uint64_t free_nodes = 1u << 20;
 constexpr std::uint64_t nodes_per_edge = 64;
 
@@ -24,7 +24,7 @@ class ListSink final : public EdgeSink {
   bool too_wide() const noexcept { return too_wide_; }
   bool real() const noexcept { return real_; }
   std::uint64_t count() const noexcept { return count_; }
-  /// More than any number of a node.
+  /// Larger than every node number.
   std::uint64_t nodes_up_to() const noexcept { return nodes_up_to_; }
   const WeightRange& range() const noexcept { return range_; }
   typename EdgeList<NodeId, Payload>::Part& part() noexcept { return part_; }
@@ -72,7 +72,7 @@ class ListSink final : public EdgeSink {
   bool too_wide_ = false;
 };
 
-/// What came of one chunk.
+/// The result of one chunk.
 template <class Sink>
 struct Parsed {
   Sink sink;
@@ -115,10 +115,10 @@ class TextReader {
   Parsed<Sink>& place(std::size_t number) {
     const std::lock_guard lock(mutex_);
     while (parsed_.size() <= number) parsed_.emplace_back();
-    return parsed_[number];  // of a deque: stays where it is
+    return parsed_[number];  // elements of a deque do not move
   }
 
-  /// Of the first line that is wrong. All chunks before its own have been parsed to their ends.
+  /// The error in the first wrong line. All earlier chunks have been parsed completely.
   std::optional<Error> first_error() {
     auto line = lines_.lines_read();
     for (const auto& each : parsed_) {

@@ -1,5 +1,5 @@
-// From the chunks of a text file to a graph: what all text formats share. A format says how its lines are parsed;
-// chunks are parsed in parallel, and what they give is joined in the order of the file.
+// Common code of all text formats. A format defines how its lines are parsed. Chunks are parsed in parallel, and their
+// edges are joined in the order of the file.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@
 
 namespace smelt::graph {
 
-/// Where the parser of one chunk leaves its edges.
+/// Receives the edges of one chunk from the parser.
 class EdgeSink {
  public:
   virtual ~EdgeSink() = default;
@@ -30,13 +30,13 @@ class EdgeSink {
     batch_[size_++] = {from, to, weight_bits(weight)};
     if (size_ == batch_size) flush();
   }
-  /// There is such a node, even if it has no edge.
+  /// Adds a node, which may have no edges.
   virtual void note(std::uint64_t node) = 0;
-  /// Where lines stand for nodes: `from` counts them within the chunk, from 0.
+  /// For formats with a line per node: `from` counts the lines of the chunk, from 0.
   void count_node() noexcept { ++nodes_; }
   std::uint64_t nodes() const noexcept { return nodes_; }
 
-  /// No further edge is wanted: memory ran out, or numbers are too large for the sink.
+  /// Whether to stop: memory ran out, or numbers are too large for the sink.
   bool failed() const noexcept { return failed_; }
 
  protected:
@@ -47,7 +47,7 @@ class EdgeSink {
   static constexpr std::size_t batch_size = 256;
 
   virtual void take(const RawEdge* edges, std::size_t count) = 0;
-  /// Whole numbers that were taken so far become doubles.
+  /// Converts the integer weights so far to doubles.
   virtual void make_real() = 0;
   void flush() {
     if (!failed_) take(batch_, size_);
@@ -55,7 +55,7 @@ class EdgeSink {
   }
 
   bool failed_ = false;
-  bool real_ = false;  ///< weights are doubles: all from now on
+  bool real_ = false;  ///< weights are doubles from now on
 
  private:
   WeightBits weight_bits(const Number& weight) const noexcept {
@@ -76,15 +76,15 @@ class EdgeSink {
 struct TextFormat {
   std::string name;                              ///< of the file
   bool weighted = false;                         ///< all edges are added with a weight
-  bool undirected = false;                       ///< by the format: edges are listed once
+  bool undirected = false;                       ///< the format lists each edge once
   bool nodes_are_lines = false;                  ///< lines stand for nodes: EdgeSink::count_node()
-  std::optional<std::uint64_t> nodes = {};       ///< if the header says it
-  std::optional<std::uint64_t> edges = {};       ///< in the file, if the header says it
-  std::optional<std::uint64_t> edges_else = {};  ///< or this, if edges are listed at both ends
+  std::optional<std::uint64_t> nodes = {};       ///< if the header contains it
+  std::optional<std::uint64_t> edges = {};       ///< in the file, if the header contains it
+  std::optional<std::uint64_t> edges_else = {};  ///< the alternative if both ends list an edge
   std::function<std::optional<ParseError>(Cursor&, EdgeSink&)> parse = {};  ///< all lines of a chunk; any thread
 };
 
-/// Reads the header of an open file and describes the rest. Called again where a second attempt needs wider numbers.
+/// Reads the header of an open file and describes the rest. Called again if a second attempt needs wider numbers.
 using ReadHeader = std::function<Result<TextFormat>(Lines&)>;
 
 /// A graph from a text file.
@@ -98,7 +98,7 @@ Error error_in_line(const Lines& lines, const std::string& reason);
 Result<TextFormat> read_edge_list_header(Lines& lines);
 Result<TextFormat> read_matrix_market_header(Lines& lines);
 Result<TextFormat> read_dimacs_header(Lines& lines);
-/// `may_have_sizes` becomes whether the header leaves it open if there are node sizes; they are expected with `sizes`.
+/// `may_have_sizes` is set to whether the header is ambiguous about node sizes. With `sizes`, they are expected.
 Result<TextFormat> read_metis_header(Lines& lines, bool sizes, bool& may_have_sizes);
 Result<TextFormat> read_adj_header(Lines& lines, const LoadOptions& options);
 

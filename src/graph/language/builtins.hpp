@@ -1,4 +1,4 @@
-// The functions that the language brings along: one table.
+// The table of the language's built-in functions.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace smelt::graph::language {
 
-/// What a function is called on; several may share a name.
+/// The receiver of a function. Functions of different receivers may have the same name.
 enum class Receiver : std::uint8_t { none, graph, node, iterator, edge, set, sequence, collection, map, string };
 
-/// What a function takes, in terms of its receiver.
+/// The parameters of a function, relative to its receiver.
 enum class Parameter : std::uint8_t {
   none,
   item,           ///< a node or edge, as the receiver is or has
@@ -29,7 +29,7 @@ enum class Parameter : std::uint8_t {
   whole_number,
 };
 
-/// What it gives.
+/// The type of the result.
 enum class Given : std::uint8_t { nothing, boolean, count, node, edge, item, whole, inner, key, value, real, argument };
 
 struct BuiltinFunction {
@@ -38,7 +38,7 @@ struct BuiltinFunction {
   Receiver receiver;
   Parameter parameter;
   Given given;
-  bool changes = false;  ///< the receiver, or what is outside (random numbers)
+  bool changes = false;  ///< has a side effect on the receiver or on global state (random numbers)
 };
 
 std::span<const BuiltinFunction> builtin_functions() noexcept;
@@ -51,7 +51,7 @@ const BuiltinFunction* find_builtin(std::string_view name, const Type& receiver)
 const BuiltinFunction* find_builtin_function(std::string_view name);
 const BuiltinFunction& builtin_function(Builtin builtin, Receiver receiver);
 
-/// Names that a receiver of this type has, for suggestions.
+/// The functions of a receiver of this type, for suggestions.
 std::vector<std::string> builtin_names(const Type& receiver);
 
 }  // namespace smelt::graph::language

@@ -126,7 +126,7 @@ class Checker {
     }
   }
 
-  /// Graphs first, as other arguments belong to them, whatever their order.
+  /// Graphs come first, regardless of the order of arguments, because other arguments belong to them.
   void declare_parameters(Procedure& procedure) {
     const auto each = [&](auto&& f) {
       for (auto& parameter : procedure.inputs) f(parameter, SymbolKind::input);
@@ -158,7 +158,7 @@ class Checker {
     }
   }
 
-  /// Whether no way leads behind the statement.
+  /// Whether control never passes beyond the statement.
   static bool returns(const Statement& statement) {
     switch (statement.kind) {
       case StatementKind::return_value:
@@ -176,7 +176,7 @@ class Checker {
   }
 
   void check_recursion() {
-    std::map<const Procedure*, int> state;  // 1: on the way, 2: done
+    std::map<const Procedure*, int> state;  // 1: in progress, 2: done
     const auto visit = [&](auto&& self, const Procedure* procedure) -> void {
       state[procedure] = 1;
       for (const auto* callee : procedure->calls) {
@@ -194,7 +194,7 @@ class Checker {
     }
   }
 
-  /// What a callee changes is changed for the caller, too.
+  /// Arguments that a callee changes count as changed by the caller.
   void find_changed_arguments() {
     for (bool more = true; more;) {
       more = false;
@@ -203,7 +203,7 @@ class Checker {
         passed.argument->assigned = more = true;
       }
     }
-    // No aliases: the same thing twice in one call, and changed by one of its names.
+    // Aliases are forbidden: a call must not pass the same object twice if the callee changes it.
     for (std::size_t i = 0; i < passed_.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         const Passed &first = passed_[j], &second = passed_[i];
@@ -233,7 +233,7 @@ class Checker {
       for (auto& procedure : program_.procedures) {
         for (const auto* callee : procedure->calls) {
           if (!callee->has_effects || procedure->has_effects) continue;
-          // Of a callee that only changes what is the caller's own, the caller's callers see nothing; rare enough.
+          // Conservative: a callee may change only local data of the caller, which is rare.
           procedure->has_effects = more = true;
         }
       }
@@ -291,7 +291,7 @@ class Checker {
       const auto candidates = visible_names([](const Symbol&) { return true; });
       error(reference.span,
             fmt::format("'{}' is not declared{}", reference.name, meant(nearest(reference.name, candidates))));
-      // Said once; from now on it may be anything.
+      // Report it only once. From now on, the name may have any type.
       declare_unknown(reference);
     }
     reference.symbol->used = true;
@@ -453,7 +453,7 @@ class Checker {
     scopes_.pop_back();
   }
 
-  /// A body without braces has a scope of its own, too.
+  /// A body without braces is a scope, too.
   void check_branch(Statement& statement) {
     scopes_.emplace_back();
     check_statement(statement);
@@ -485,7 +485,7 @@ class Checker {
     }
   }
 
-  /// A name that stands for a whole graph or collection in front of a property: a group assignment.
+  /// A graph or collection in front of a property: a group assignment.
   bool is_group(const Expression& target) {
     if (target.kind != ExpressionKind::field || target.operands[0]->kind != ExpressionKind::name) return false;
     const Symbol* symbol = find(target.operands[0]->reference.name);
@@ -645,7 +645,7 @@ class Checker {
     resolve_bound(statement);
   }
 
-  /// @ it: must name a loop around the sentence.
+  /// @ it: must name an enclosing loop.
   void resolve_bound(Statement& statement) {
     if (!statement.bound) return;
     Symbol* symbol = resolve(*statement.bound);
@@ -806,7 +806,7 @@ class Checker {
     if (call.kind != ExpressionKind::method) return;
     const bool in_place =
         call.builtin == Builtin::unite || call.builtin == Builtin::intersect || call.builtin == Builtin::complement;
-    if (in_place) {  // S.Union(T); as a sentence changes S
+    if (in_place) {  // S.Union(T); as a statement changes S
       if (Symbol* symbol = changed_symbol(*call.operands[0])) symbol->assigned = true;
     } else if (!is_error(call.operands[0]->type)) {
       const auto* function = find_builtin(call.reference.name, call.operands[0]->type);
@@ -1492,7 +1492,7 @@ class Checker {
   using Scope = std::map<std::string, Symbol*>;
   std::map<const Procedure*, Scope> parameter_scopes_;
   std::vector<Scope> scopes_;
-  std::vector<Statement*> loops_;  ///< around the current sentence, outermost first
+  std::vector<Statement*> loops_;  ///< around the current statement, outermost first
   std::vector<const Statement*> blocks_;
   Procedure* procedure_ = nullptr;
   Group group_;

@@ -1,4 +1,4 @@
-// The front end: programs that are right, trees printed again; programs that are wrong, and what is said of them.
+// The front end: correct programs and their printed trees; wrong programs and their messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ struct Checked {
 std::string said_of(const std::string& text) { return Checked(text).said(); }
 std::string first_of(const std::string& text) { return Checked(text).first(); }
 
-/// What is said first of some sentences in a procedure with arguments of many types; its line is 1.
+/// The first message about statements in a procedure with arguments of many types, whose line is 1.
 std::string first_of_sentences(const std::string& sentences) {
   return first_of(
       "Procedure p(G: Graph, n, m: Node, e: Edge, A: N_P<Int>, B: N_P<Double>, L: E_P<Int>, C: N_P<Node_Set>, s: "
@@ -74,7 +74,7 @@ TEST(Language, TreesArePrintedWithTypesAndConversions) {
 }
 
 TEST(Language, OperatorsBindAsTheirPrecedenceSays) {
-  // Each level beside the next one, with the parentheses that are needed and those that are not.
+  // Each level of precedence next to the following one, with necessary and unnecessary parentheses.
   const std::string text = to_text(Checked(R"(Procedure p(a, b, c: Bool, i, j, k: Int; x: Bool, y: Int) {
   x = (a || b) && c || (b && c);
   x = (a && b) == c && (a == b);

@@ -29,14 +29,15 @@ struct Token {
   bool is(std::string_view mark) const noexcept { return kind == TokenKind::mark && text == mark; }
 };
 
-/// The token that begins at `offset` or behind the blanks and comments there.
+/// The token at `offset`, after any blanks and comments.
 Token next_token(const Source& source, std::uint32_t offset);
 
-/// Where the foreign text that begins behind the '[' at `offset` ends: the span of the text, up to its ']'. Brackets
-/// within are balanced. An end beyond the source's: there is no such ']'.
+/// The span of the foreign text after the '[' at `offset`, up to its ']'. Brackets inside are balanced. If there is no
+/// such
+/// ']', the span ends beyond the source.
 Span foreign_text(const Source& source, std::uint32_t offset);
 
-/// What a string's lexeme stands for, without quotes and escapes.
+/// The value of a string's lexeme, without quotes and escapes.
 std::string string_value(std::string_view lexeme);
 
 /// Whether `text` is the word in a usual capitalization: "Foreach" as "foreach", "FOREACH", "ForEach".

@@ -15,7 +15,7 @@
 namespace smelt::graph::language {
 namespace {
 
-/// Thrown where a sentence makes no sense any more; what was wrong has been said.
+/// Thrown to abandon a statement after an error has been reported.
 struct Abandoned {};
 
 constexpr std::array primitive_words = {"int", "long", "float", "double", "bool", "boolean", "string"};
@@ -35,7 +35,7 @@ bool is_name(const Token& token, std::string_view word) {
   return token.kind == TokenKind::name && is_word(token.text, word);
 }
 
-/// The words that begin sentences; they name nothing else.
+/// The words that begin statements, which cannot be used as names.
 bool is_reserved(std::string_view text) {
   for (const char* word : {"procedure", "proc", "if", "else", "while", "do", "for", "foreach", "return", "inbfs",
                            "inrbfs", "indfs", "inreverse", "inpost", "true", "false", "nil", "inf"}) {
@@ -127,7 +127,7 @@ class Parser {
     expected(fmt::format("'{}' {}", mark, where).c_str());
   }
 
-  /// A ';' that is missing is said to be missing behind what came before, and taken for granted.
+  /// Reports a missing ';' after the previous token, and continues as if it existed.
   void expect_semicolon(const char* where) {
     if (take_if(";")) return;
     if (token_.kind == TokenKind::wrong) take();
@@ -171,7 +171,7 @@ class Parser {
     }
   }
 
-  /// Behind the next ';' of this block, or to its end.
+  /// Skips to the token after the next ';' of this block, or to the block's end.
   void skip_sentence() {
     int depth = 0;
     while (!at_end()) {
@@ -246,7 +246,7 @@ class Parser {
     return type;
   }
 
-  // --- sentences
+  // --- statements
 
   StatementPtr make(StatementKind kind) {
     auto statement = std::make_unique<Statement>();
@@ -465,7 +465,7 @@ class Parser {
     });
   }
 
-  /// Within a list in angles '<' and '>' compare nothing, unless in parentheses.
+  /// In a list in angle brackets, '<' and '>' are not operators, except in parentheses.
   template <class F>
   std::invoke_result_t<F> without_angles(F&& f) {
     const bool before = std::exchange(angles_compare_, false);

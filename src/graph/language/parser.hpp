@@ -9,7 +9,7 @@
 namespace smelt::graph::language {
 
 /// Parses `source`, which must be the program's own, into the program. Reports errors in `diagnostics`. After an error,
-/// parsing continues with the next sentence.
+/// parsing continues with the next statement.
 void parse(Program& program, Diagnostics& diagnostics);
 
 }  // namespace smelt::graph::language

@@ -1,4 +1,4 @@
-// Trees as text: the program in one spelling, with every conversion shown as a cast.
+// Prints trees: the program in a canonical spelling, with every conversion as a cast.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace smelt::graph::language {
 
 std::string to_text(const Expression& expression);
-/// One line, of a loop or block its head only.
+/// One line; for a loop or block, only its head.
 std::string to_text(const Statement& statement);
 /// The whole program, indented.
 std::string to_text(const Program& program);

@@ -1,4 +1,4 @@
-// A program's text, and what is said about it: errors and warnings with the line and a caret.
+// A program's text, and diagnostics about it: errors and warnings with the line and a caret.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ const char* to_string(Severity severity) noexcept;
 struct Diagnostic {
   Severity severity;
   Span span;
-  std::string message;  ///< one line, which says what is wrong and what was expected
+  std::string message;  ///< one line: what is wrong, and what was expected
 };
 
 class Diagnostics {
@@ -60,12 +60,12 @@ class Diagnostics {
   void note(Span span, std::string message) { add(Severity::note, span, std::move(message)); }
 
   bool has_errors() const noexcept { return errors_ > 0; }
-  /// Further errors would follow from those before.
+  /// Whether to stop: further errors would probably be consequences of earlier ones.
   bool enough() const noexcept { return errors_ >= most_errors; }
   const std::vector<Diagnostic>& all() const noexcept { return all_; }
   const Source& source() const noexcept { return source_; }
 
-  /// In the order of the text, notes behind what they belong to.
+  /// In the order of the text; notes follow the error or warning to which they belong.
   void sort();
 
  private:
@@ -78,7 +78,7 @@ class Diagnostics {
   std::vector<Diagnostic> all_;
   int errors_ = 0;
   int warnings_ = 0;
-  bool notes_dropped_ = false;  ///< as what they would belong to was
+  bool notes_dropped_ = false;  ///< because their error or warning was dropped
 };
 
 /// "FILE:LINE:COLUMN: error: MESSAGE", the line, and below it a caret and a wave under the span.
@@ -86,7 +86,7 @@ std::string format(const Source& source, const Diagnostic& diagnostic);
 /// All of them.
 std::string format(const Diagnostics& diagnostics);
 
-/// The candidate that `name` may have been meant to be; empty if none is near.
+/// The candidate that is most similar to `name`; empty if none is.
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace smelt::graph::language

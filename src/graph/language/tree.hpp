@@ -1,5 +1,5 @@
-// The tree of a program. The parser builds it; the checker adds types, what names mean, and conversions; analyses add
-// what they find to the nodes' own fields; code is generated from it.
+// The syntax tree of a program. The parser builds it. The checker adds types, symbols of names, and conversions.
+// Analyses add their results to fields of the nodes. Code is generated from it.
 //
 // A node has the fields that its kind needs; those of other kinds stay empty.
 #pragma once
@@ -24,12 +24,12 @@ using StatementPtr = std::unique_ptr<Statement>;
 
 enum class SymbolKind : std::uint8_t {
   input,     ///< argument before the ';'
-  output,    ///< argument behind it
+  output,    ///< argument after it
   variable,  ///< declared in a block
   iterator,  ///< of a loop, a traversal or a reduction; read-only
 };
 
-/// What a name stands for.
+/// The entity that a name refers to.
 struct Symbol {
   std::string name;
   SymbolKind kind = SymbolKind::variable;
@@ -43,13 +43,13 @@ struct Symbol {
   // Found by the checker:
   bool used = false;
   bool assigned = false;                ///< also by its declaration
-  bool reassigned = false;              ///< other than there
+  bool reassigned = false;              ///< other than by its declaration
   const Expression* initial = nullptr;  ///< in its declaration
   bool may_be_infinite = false;         ///< some value may be INF
   bool may_be_nil = false;              ///< node or edge: some value may be NIL
 };
 
-/// A name in the text and what it stands for, once that is known.
+/// A name in the text, and its symbol once that is known.
 struct Reference {
   std::string name;
   Span span;
@@ -77,7 +77,7 @@ enum class Operator : std::uint8_t {
 const char* to_string(Operator op) noexcept;
 inline bool is_arithmetic(Operator op) { return op <= Operator::modulo; }
 inline bool is_order(Operator op) { return op >= Operator::less && op <= Operator::greater_equal; }
-/// How tightly a binary operator binds, from 1: || && equality order sums products.
+/// Precedence of a binary operator, from 1: || && equality order sums products.
 int precedence_of(Operator op) noexcept;
 inline bool is_comparison(Operator op) { return op >= Operator::less && op <= Operator::not_equal; }
 
@@ -97,7 +97,7 @@ const char* to_string(Range range) noexcept;
 inline bool is_neighbours(Range range) { return range >= Range::neighbours && range <= Range::common_neighbours; }
 inline bool is_edges_of_node(Range range) { return range >= Range::out_edges && range <= Range::down_edges; }
 inline bool is_of_node(Range range) { return is_neighbours(range) || is_edges_of_node(range); }
-/// Whether every element comes once, so that what belongs to it belongs to one instance.
+/// Whether every element is visited once, so that its properties are accessed by one instance only.
 inline bool has_distinct_elements(Range range, const Type& source) {
   return range == Range::nodes || range == Range::edges ||
          (range == Range::items && source.kind != TypeKind::sequence && source.kind != TypeKind::collection);
@@ -116,7 +116,7 @@ struct Iteration {
   ExpressionPtr filter;
 };
 
-/// Functions that the language brings along.
+/// Built-in functions.
 // clang-format off
 enum class Builtin : std::uint8_t {
   // of graphs
@@ -228,7 +228,7 @@ struct Statement {
   AssignKind assign_kind = AssignKind::set;
   Reduction reduction = Reduction::sum;
   std::optional<Reference> bound;
-  Statement* bound_loop = nullptr;  ///< found by the checker; null: none, it happens at once
+  Statement* bound_loop = nullptr;  ///< found by the checker; null: takes effect immediately
   std::vector<ExpressionPtr> more_targets;
   std::vector<ExpressionPtr> more_values;
 
@@ -270,7 +270,7 @@ struct Procedure {
 
   // Found by the checker:
   std::vector<Procedure*> calls;
-  bool has_effects = false;  ///< on what the caller can see, or on the outside
+  bool has_effects = false;  ///< side effects that the caller can observe
 };
 
 struct Program {
@@ -279,7 +279,7 @@ struct Program {
   std::vector<std::unique_ptr<Procedure>> procedures;
 };
 
-/// f(child) for the expressions that an expression consists of, those of its iteration included.
+/// Calls f(child) for the direct subexpressions, including those of its iteration.
 template <class F>
 void for_each_child(const Expression& expression, F&& f) {
   for (const auto& operand : expression.operands) {
@@ -298,7 +298,7 @@ void for_each_child(const Expression& expression, F&& f) {
   }
 }
 
-/// f(expression) for the expressions directly below a statement, targets of assignments included.
+/// Calls f(expression) for the expressions directly below a statement, including targets of assignments.
 template <class F>
 void for_each_expression(const Statement& statement, F&& f) {
   for (const auto* part : {&statement.value, &statement.target, &statement.source, &statement.root,
@@ -317,14 +317,14 @@ void for_each_expression(const Statement& statement, F&& f) {
   }
 }
 
-/// f(expression) for an expression and all below, outer ones first.
+/// Calls f(expression) for an expression and all below it, outer ones first.
 template <class F>
 void walk(const Expression& expression, F&& f) {
   f(expression);
   for_each_child(expression, [&](const Expression& child) { walk(child, f); });
 }
 
-/// f(statement) for a statement and all below, outer ones first.
+/// Calls f(statement) for a statement and all below it, outer ones first.
 template <class F>
 void walk_statements(const Statement& statement, F&& f) {
   f(statement);
@@ -333,7 +333,7 @@ void walk_statements(const Statement& statement, F&& f) {
   }
 }
 
-/// Whether `inner` is `outer` or lies in its body; null lies nowhere.
+/// Whether `inner` is `outer` or in its body; false for null.
 inline bool is_within(const Statement* inner, const Statement* outer) {
   for (; inner != nullptr; inner = inner->outer) {
     if (inner == outer) return true;

@@ -16,7 +16,7 @@ namespace smelt::graph::language {
 struct Symbol;
 
 enum class TypeKind : std::uint8_t {
-  nothing,  ///< of calls that return none, and of what is wrong
+  nothing,  ///< of calls without a result, and of wrong expressions
   boolean,
   integer,
   count,
@@ -67,12 +67,12 @@ inline bool is_simple_collection(const Type& type) {
 inline bool is_any_collection(const Type& type) {
   return is_simple_collection(type) || type.kind == TypeKind::collection;
 }
-/// What a variable, key or property may hold as one value.
+/// Whether this is the type of a single value, as of a variable, key or property.
 inline bool is_primitive(const Type& type) {
   return is_number(type) || type.kind == TypeKind::boolean || type.kind == TypeKind::string;
 }
 inline bool is_item(const Type& type) { return type.kind == TypeKind::node || type.kind == TypeKind::edge; }
-/// Passed by reference: what is larger than a value.
+/// Whether arguments are passed by reference: everything larger than a value.
 inline bool is_large(const Type& type) {
   return is_property(type) || is_any_collection(type) || type.kind == TypeKind::map;
 }
@@ -90,7 +90,7 @@ std::string to_string(const Type& type);
 /// The same but for the graph that nodes and edges belong to.
 bool same_shape(const Type& a, const Type& b);
 
-/// Whether what belongs to a graph belongs to the same, or to one that is not known.
+/// Whether both belong to the same graph, or the graph of one is unknown.
 inline bool same_graph(const Type& a, const Type& b) {
   return a.graph == nullptr || b.graph == nullptr || a.graph == b.graph;
 }

@@ -44,7 +44,7 @@ Result<std::vector<T>> property(const char* program, const char* name, const Gra
   return values_of<T>(*result, name);
 }
 
-/// Lengths as the program wants them; fractions that are whole become whole numbers.
+/// Converts lengths to the program's type; doubles with integral values become integers.
 Result<Column> whole_lengths(const Column& lengths) {
   const auto converted = [&](auto values) -> Result<Column> {
     std::vector<std::int32_t> whole(values.size());

@@ -1,4 +1,4 @@
-// The programs that the library brings along: their text, and what the build has compiled of them.
+// The built-in programs: their text, and their compiled code.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// The library's own programs, each against plain sequential code on 50 small graphs with 1, 2, 3 and 8 threads.
+// Compares each built-in program with plain sequential code on 50 small graphs with 1, 2, 3 and 8 threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -143,7 +143,7 @@ TEST(Programs, Pagerank) {
         return true;
       },
       [](const Plain& plain, const RunResult& result) {
-        // The ranks that do not change any more, whatever the order in which they came about.
+        // The converged ranks, which do not depend on the order of updates.
         const auto n = static_cast<double>(plain.nodes);
         std::vector<double> degree(plain.nodes), rank(plain.nodes, 1 / n);
         for (const auto from : plain.from) ++degree[from];

@@ -26,7 +26,7 @@ Error wrong(fmt::format_string<Args...> text, Args&&... args) {
   return make_error(Status::invalid_argument, text, std::forward<Args>(args)...);
 }
 
-/// Of values that are kept as they are.
+/// For values that are passed unchanged.
 std::optional<ValueType> value_type(const Type& type) {
   switch (type.kind) {
     case TypeKind::boolean: return ValueType::boolean;
@@ -289,7 +289,7 @@ class Call {
         read_only && found != given_.columns.end() && type == found->second.type()) {
       const Column& column = found->second;
       if (column.size() != size) return wrong_size(symbol, column, size, nodes);
-      arguments_.push_back({const_cast<void*>(column.data()), size, nullptr, nullptr});  // which nobody writes to
+      arguments_.push_back({const_cast<void*>(column.data()), size, nullptr, nullptr});  // never written
       return {};
     }
     const auto bytes = type ? size_of(*type) : static_cast<std::size_t>(item_bytes(element));

@@ -24,7 +24,7 @@ extern char** environ;
 namespace smelt::graph {
 namespace {
 
-/// Sums may be formed in any order, as the language leaves it open; INF and NIL keep their meaning.
+/// The language allows sums in any order. INF and NIL must keep their meaning.
 constexpr const char* flags[] = {"-std=c++20",
                                  "-O3",
                                  "-march=native",
@@ -56,7 +56,7 @@ std::string read_text_file(const std::string& name, std::size_t most) {
   return text;
 }
 
-/// What -march=native depends on.
+/// The properties of the CPU on which -march=native depends.
 std::string cpu_flags() {
   const std::string text = read_text_file("/proc/cpuinfo", 16u << 10);
   std::string found;
@@ -80,7 +80,7 @@ std::string find_in_path(const std::string& name) {
   return {};
 }
 
-/// A directory of its own for the compiler's files, removed at the end.
+/// A temporary directory for the compiler's files.
 class WorkDirectory {
  public:
   WorkDirectory() {

@@ -1,4 +1,4 @@
-// The C++ compiler of the machine, and what it has compiled before.
+// The machine's C++ compiler and its cache of compiled programs.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ class Library {
 
 struct Compiler {
   std::string path;
-  std::string identity;  ///< changes when it is another one
+  std::string identity;  ///< changes with the compiler's version
 };
 
 /// `wanted`, or $CXX, c++, g++, clang++. Errors: not_found.
@@ -39,7 +39,7 @@ Result<std::shared_ptr<Library>> load_once(const Compiler& compiler, const std::
 /// The directory of compiled programs; "" if there is none.
 std::string program_cache();
 
-/// Where the library of this text is kept: a function of all that it depends on.
+/// The file of the cached library for this text; its name is a hash of everything on which the library depends.
 std::string cached_name(const Compiler& compiler, const std::string& text);
 
 }  // namespace smelt::graph

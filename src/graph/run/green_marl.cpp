@@ -1,4 +1,4 @@
-// Programs as users see them: checked, explained, compiled, run.
+// The user's interface to programs: check, explain, compile, run.
 #include "smelt/green_marl.hpp"
 
 #include <fmt/format.h>
@@ -194,7 +194,7 @@ namespace {
 
 std::string whole_text(const language::Program& program, const language::GeneratedCode& code, int node_bytes,
                        int edge_bytes) {
-  // The header as a part of the text: nothing has to be found where programs are compiled.
+  // The header is part of the text, so the compiler needs no include path.
   return language::module_text(program, code, node_bytes, edge_bytes, graph_program_text);
 }
 

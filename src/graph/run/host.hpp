@@ -14,7 +14,7 @@
 
 namespace smelt::graph {
 
-/// Arrays that a program releases are kept for its next ones of the same size, as loops make the same ones again.
+/// Released arrays are reused for later ones of the same size, because loops create the same arrays again.
 class ArrayPool {
  public:
   void* allocate(std::size_t size_bytes);

@@ -1,5 +1,5 @@
-// The examples of docs/reference/graph-language.md: each is compiled and run on the page's graph, and prints what the
-// page says.
+// Compiles each example of docs/reference/graph-language.md, runs it on the page's graph, and compares its output with
+// the page.
 #include <gtest/gtest.h>
 
 #include <fstream>

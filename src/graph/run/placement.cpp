@@ -1,4 +1,4 @@
-// The placement of arrays by what is done to them: [Kaestle16] 4.5.1, figures 4.4 and 4.5.
+// Placement of arrays by their access patterns: [Kaestle16] 4.5.1, figures 4.4 and 4.5.
 #include <fmt/format.h>
 
 #include <algorithm>

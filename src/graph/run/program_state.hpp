@@ -1,4 +1,4 @@
-// What a checked and a compiled program consist of.
+// The state of checked and compiled programs.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Programs compiled and run, against plain sequential code on the same graphs.
+// Compiles and runs programs, and compares them with plain sequential code on the same graphs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(Run, PageRankOfTheThesis) {
   }
 }
 
-/// What `explain` says of a program's sentences, one text.
+/// The output of `explain` about a program's statements, as one text.
 std::string decisions_of(const std::string& text) {
   std::string all;
   for (const auto& decision : program(text).decisions())
@@ -62,7 +62,7 @@ std::string decisions_of(const std::string& text) {
 }
 
 TEST(Run, ComparisonsAndAssignmentsOfOneElementAreOneStep) {
-  // Each owner may be taken once: without the one step two instances could take the same.
+  // Each owner may be taken once. Without the atomic step, two instances could take the same owner.
   const std::string text = R"(
 Procedure take(G: Graph; owner: N_P<Node>) : Int {
   Int taken = 0;
@@ -91,7 +91,7 @@ Procedure take(G: Graph; owner: N_P<Node>) : Int {
   }
 }
 
-TEST(Run, LoopsEndWhereACountReachesItsBound) {
+TEST(Run, LoopsEndWhenACountReachesItsBound) {
   const std::string text = R"(
 Procedure first(G: Graph, most: Int; seen, sum: N_P<Int>) {
   Foreach (n: G.Nodes) {
@@ -107,7 +107,7 @@ Procedure first(G: Graph, most: Int; seen, sum: N_P<Int>) {
 }
 )";
   EXPECT_THAT(decisions_of(text), HasSubstr("6: the loop over 'm' ends where its filter's bound is reached"));
-  // A bound that the loop moves is none.
+  // A bound that changes in the loop does not count.
   const std::string moving = R"(
 Procedure first(G: Graph, most: Int; seen: N_P<Int>) {
   Foreach (n: G.Nodes) {
@@ -166,7 +166,7 @@ std::string nearest(const std::string& range, const std::string& type) {
 )";
 }
 
-/// The same by going over all edges until nothing changes.
+/// The same, by iteration over all edges until nothing changes.
 std::vector<double> nearest_by_rounds(const test::Plain& plain, std::uint64_t first, bool reverse) {
   std::vector<double> distance(plain.nodes, std::numeric_limits<double>::infinity());
   for (std::uint64_t node = 0; node < std::min(first, plain.nodes); ++node)
@@ -183,7 +183,7 @@ std::vector<double> nearest_by_rounds(const test::Plain& plain, std::uint64_t fi
   return distance;
 }
 
-TEST(Run, NodesOfAMapThatAreTakenByItsValuesComeInAnyOrderWhereThatIsTheSame) {
+TEST(Run, TheOrderOfAMapIsRelaxedIfTheResultIsTheSame) {
   auto graphs = small_graphs();
   // Many nodes at a time; lengths that take many windows of bins.
   const auto large = *generate(*parse_generator("kron:11:weights=255"), 2);
@@ -236,7 +236,7 @@ TEST(Run, NodesOfAMapThatAreTakenByItsValuesComeInAnyOrderWhereThatIsTheSame) {
   EXPECT_THAT(failed.error().message, HasSubstr("division by zero"));
 }
 
-TEST(Run, NodesOfAMapComeInItsOrderWhereThatMatters) {
+TEST(Run, TheOrderOfAMapIsKeptIfItMatters) {
   const auto decided = [](const std::string& body) {
     return decisions_of(R"(
 Procedure f(G: Graph, root: Node, len: E_P<Int>; dist, other: N_P<Int>) : Int {
@@ -275,7 +275,7 @@ Procedure f(G: Graph, root: Node, len: E_P<Int>; dist, other: N_P<Int>) : Int {
   }
 }
 
-TEST(Run, EdgesOfInNeighboursAreThoseThatLeadFromThem) {
+TEST(Run, EdgesOfInNeighboursStartAtThem) {
   const auto of_neighbours = compiled(R"(
 Procedure f(G: Graph, len: E_P<Double>, number: N_P<Double>; first, second, third: N_P<Double>) {
   Foreach (v: G.Nodes) {
@@ -382,7 +382,7 @@ Procedure triangle_counting(G: Graph): Long
   }
 }
 
-/// What a procedure p of some sentences returns on a graph of three nodes, 0 -> 1, 0 -> 2, 1 -> 2, twice 2 -> 2.
+/// The result of a procedure p with these statements on a graph of three nodes, 0 -> 1, 0 -> 2, 1 -> 2, twice 2 -> 2.
 std::string result_of(const std::string& declaration, const std::string& sentences) {
   const auto program = GreenMarl::parse("a.gm", "Procedure p(G: Graph) : " + declaration + " {\n" + sentences + "\n}");
   if (!program.good()) return program.formatted_messages();
@@ -527,7 +527,7 @@ TEST(Run, TheSameTextForTheSameProgram) {
   EXPECT_THAT(text, HasSubstr("// 12 | v.delta = v.sigma * Sum(w: v.DownNbrs){(1 + w.delta) / w.sigma};"));
 }
 
-TEST(Run, AMissingCompilerIsSaid) {
+TEST(Run, AMissingCompilerIsReported) {
   CompileOptions options;
   options.compiler = "no-such-compiler";
   EXPECT_THAT(program("Procedure p() : Int { Return 1; }").compile(4, 4, options).error().message,

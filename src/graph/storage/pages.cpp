@@ -24,7 +24,7 @@ std::size_t page_bytes() noexcept {
 
 std::size_t up_to(std::size_t bytes, std::size_t unit) noexcept { return (bytes + unit - 1) / unit * unit; }
 
-/// What the kernel could give without swapping; nothing where it does not say.
+/// Memory that is available without swapping; empty if unknown.
 std::optional<std::size_t> available_bytes() noexcept {
   std::FILE* file = std::fopen("/proc/meminfo", "re");
   if (file == nullptr) return std::nullopt;
@@ -49,7 +49,7 @@ Result<Pages> Pages::allocate(std::size_t size_bytes, Use use) {
   if (size_bytes == 0) return Pages();
   if (size_bytes > most_bytes) return no_memory(size_bytes, "more than 64 TiB");
   if (size_bytes >= checked_from_bytes) {
-    // The kernel promises more than it has, and ends the process when the promise is called in.
+    // The kernel overcommits memory and kills the process later if it runs out.
     const auto available = available_bytes();
     if (available && size_bytes > *available) return no_memory(size_bytes, "the machine has less than that available");
   }
@@ -59,13 +59,13 @@ Result<Pages> Pages::allocate(std::size_t size_bytes, Use use) {
   void* address = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED) return no_memory(size_bytes, std::strerror(errno));
   if (!huge) return Pages(static_cast<std::byte*>(address), mapped);
-  // From one huge page's bound to another's; what is left over goes back.
+  // Aligned to huge pages; the rest is unmapped.
   auto* first = static_cast<std::byte*>(address);
   auto* aligned = reinterpret_cast<std::byte*>(up_to(reinterpret_cast<std::uintptr_t>(first), huge_page_bytes));
   const auto before = static_cast<std::size_t>(aligned - first);
   if (before > 0) munmap(first, before);
   if (before < huge_page_bytes) munmap(aligned + mapped - huge_page_bytes, huge_page_bytes - before);
-  madvise(aligned, mapped - huge_page_bytes, MADV_HUGEPAGE);  // a wish: without it the pages are small
+  madvise(aligned, mapped - huge_page_bytes, MADV_HUGEPAGE);  // optional: if refused, the pages are small
   return Pages(aligned, mapped - huge_page_bytes);
 }
 

@@ -1,4 +1,4 @@
-// Pages: the memory of one array. Page-aligned, zero until written, given back when its owner goes.
+// Pages: the memory of one array. Page-aligned, initially zero, freed with its owner.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace smelt::graph {
 
 class Pages {
  public:
-  /// How long the memory lives: what is given back piece by piece is better off with small pages.
+  /// The lifetime of the memory. Small pages are better for memory that is freed piece by piece.
   enum class Use { lasting, passing };
 
   /// Memory that lasts is on huge pages from this size on, where the kernel grants them.
@@ -25,8 +25,8 @@ class Pages {
     return *this;
   }
 
-  /// `size_bytes` bytes, zero; 0 is allowed. Errors: out_of_memory, also where the machine has less memory to give than
-  /// asked for.
+  /// Allocates `size_bytes` zero bytes; 0 is allowed. Errors: out_of_memory, also if the machine has less available
+  /// memory than requested.
   static Result<Pages> allocate(std::size_t size_bytes, Use use = Use::lasting);
 
   /// The first `size_bytes` bytes of an open file; what is written stays in this process. The file must have that many.
@@ -40,7 +40,7 @@ class Pages {
     return reinterpret_cast<T*>(data_);
   }
 
-  /// Gives the whole pages of [first, last) back before the rest: what was there reads as zero.
+  /// Frees the whole pages within [first, last) early; they read as zero afterwards.
   void discard(std::size_t first, std::size_t last) noexcept;
 
   void swap(Pages& other) noexcept {

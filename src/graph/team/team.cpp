@@ -10,7 +10,7 @@
 namespace smelt::graph {
 namespace {
 
-/// Signals go to the program's own threads.
+/// Blocks signals, so that they are delivered to the program's threads.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {

@@ -39,7 +39,7 @@ class ThreadTeam {
 
   int size() const noexcept { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls work(context, thread) once on every thread, thread = 0 .. size-1, and returns when all are through. Called
+  /// Calls work(context, thread) once on every thread, thread = 0 .. size-1, and returns when all have finished. Called
   /// by one thread at a time, not from within `work`, which must not throw.
   void run(void (*work)(void* context, int thread), void* context) noexcept;
 
@@ -68,7 +68,7 @@ class ThreadTeam {
   void serve(int thread) noexcept;
 
   alignas(separation_bytes) std::atomic<std::uint32_t> epoch_{0};
-  void (*work_)(void*, int) = nullptr;  ///< null: the team is dissolved
+  void (*work_)(void*, int) = nullptr;  ///< null: the threads end
   void* context_ = nullptr;
   Parking begin_;
   alignas(separation_bytes) std::atomic<std::uint32_t> running_{0};

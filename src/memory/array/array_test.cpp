@@ -46,7 +46,7 @@ TEST(Array, EveryPlacementIsZeroedAndWritable) {
   }
 }
 
-TEST(Array, AllPagesAreThereAndWhereSaysSo) {
+TEST(Array, AllPagesArePresentAndWhereReportsThem) {
   auto array = Array<char>::create(8 * mib, with(Placement::interleaved, PageSize::base));
   ASSERT_TRUE(array);
   const auto where = array->where();
@@ -194,13 +194,13 @@ TEST(Array, BadRequestsAreRefusedAndSayWhy) {
   }
 }
 
-TEST(Array, MoreThanThereIsIsAnErrorAndNotTheEndOfTheProcess) {
+TEST(Array, TooLargeRequestsAreErrorsAndDoNotKillTheProcess) {
   const auto array = Array<char>::create(std::size_t{1} << 45);
   ASSERT_FALSE(array);
   EXPECT_EQ(array.error().status, Status::out_of_memory);
 }
 
-TEST(Array, WishesThatAreNotGrantedAreExplained) {
+TEST(Array, UnmetRequestsAreExplained) {
   const auto support = read_page_support();
   for (const auto& [bytes, free] : support.reserved) {
     if (bytes == 2 * mib && free > 0) GTEST_SKIP() << "there are reserved pages";
@@ -225,7 +225,7 @@ TEST(Array, NothingIsLeftBehind) {
     ASSERT_TRUE(array);
     array->fill('x');
   }
-  EXPECT_LE(mappings(), before + 2);  // stacks of threads that the C library keeps
+  EXPECT_LE(mappings(), before + 2);  // the C library keeps the stacks of ended threads
 }
 
 TEST(Array, AChildOfForkHasItsOwnCopy) {
@@ -271,7 +271,7 @@ TEST(ArrayOnRanks, EveryRankRunsOverItsPart) {
       for (std::size_t i = range.first; i < range.last; ++i) own[i] += static_cast<std::int64_t>(i);
     });
     EXPECT_EQ(status, Status::ok);
-    EXPECT_EQ(own[100000], 100000);  // of the other rank, too
+    EXPECT_EQ(own[100000], 100000);  // including the other rank's elements
   }));
   for (std::size_t i = 0; i < array->size(); ++i) ASSERT_EQ((*array)[i], static_cast<std::int64_t>(i));
 }
@@ -325,7 +325,7 @@ TEST(ArrayOnRanks, PublishAndSyncAndAccumulate) {
   }));
 }
 
-// Several copies on one node stand for those of several: what brings them together does not know the difference.
+// Several copies on one node stand for copies on several nodes. The merging code does not distinguish these.
 TEST(ArrayOnRanks, AllCopiesTakePart) {
   auto communicator = two_ranks();
   const auto view = read_memory_view();

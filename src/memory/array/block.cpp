@@ -1,4 +1,4 @@
-// Block: what smelt::Array calls. Copies and fills go to threads on the nodes of the target's pages.
+// Block: the untyped part of smelt::Array. Copies and fills run on threads on the nodes of the target's pages.
 #include <algorithm>
 #include <map>
 
@@ -9,11 +9,11 @@
 namespace smelt {
 
 struct Transfer::State {
-  std::vector<std::byte> value{};  ///< of a fill
+  std::vector<std::byte> value{};  ///< the fill value
   std::unique_ptr<memory::NodeWorkers> workers{};
 };
 
-/// Makes Transfers for this room.
+/// Creates Transfers.
 class memory_access {
  public:
   static Transfer make() {
@@ -57,10 +57,10 @@ Result<PageSize> parse_page_size(std::string_view name) {
 namespace memory {
 namespace {
 
-constexpr std::size_t least_threaded_bytes = std::size_t{4} << 20;  ///< below, starting threads costs more
+constexpr std::size_t least_threaded_bytes = std::size_t{4} << 20;  ///< starting threads does not pay below this size
 constexpr std::size_t line_bytes = 64;
 
-/// All of a copy as runs; where nobody knows where its pages lie, on the nodes that take part in turns.
+/// A whole copy as runs. If the places of its pages are unknown, the runs alternate between the participating nodes.
 std::vector<PageRun> runs_or_shares(const Layout& layout, const Copy& copy) {
   if (!copy.runs.empty()) return copy.runs;
   return page_runs(static_cuts(layout.count, layout.nodes.size()), layout.nodes, layout.count, layout.element_bytes,

@@ -1,4 +1,4 @@
-// Slots: small places on NUMA nodes, one mapping for all.
+// Slots: small pieces of memory on NUMA nodes, all in one mapping.
 #include "base/error.hpp"
 #include "memory/array/storage.hpp"
 
@@ -23,7 +23,7 @@ Result<Slots> Slots::create(const std::vector<int>& numa_nodes, std::size_t slot
   if (!pages) return pages.error();
   slots.data_ = pages->data();
   for (int i = 0; i < slots.size_ && view.nodes.size() > 1; ++i) {
-    // Where that is refused, the slot is merely further away.
+    // If the kernel refuses, the slot is only farther away.
     (void)set_node_policy(slots.slot(i), slots.stride_, numa_nodes[static_cast<std::size_t>(i)]);
   }
   if (auto there = populate(pages->data(), pages->size()); !there) return there.error();

@@ -1,4 +1,4 @@
-// From options to a layout: which nodes, which parts, which pages; what `best` becomes.
+// Turns options into a layout: nodes, parts, pages, and the placement that `best` stands for.
 #include <algorithm>
 #include <numeric>
 
@@ -23,7 +23,7 @@ Result<void> check_options(std::size_t count, std::size_t element_bytes, const A
   return {};
 }
 
-/// The nodes that take part, checked.
+/// The participating nodes, validated.
 Result<std::vector<int>> decide_nodes(const ArrayOptions& options, std::vector<int> wished, const MemoryView& view) {
   const auto usable = view.usable_nodes();
   if (usable.empty()) {
@@ -36,14 +36,14 @@ Result<std::vector<int>> decide_nodes(const ArrayOptions& options, std::vector<i
         return make_error(Status::invalid_argument, "{}: NUMA node {} has no memory that this process may use",
                           options.name, node);
       }
-      continue;  // ranks on a node without memory
+      continue;  // ranks may be on a node without memory
     }
     if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
   }
   return nodes.empty() ? view.home_nodes() : nodes;
 }
 
-/// The usable node that is nearest to `node`: itself, if it has memory.
+/// The nearest usable node to `node`; `node` itself if it has memory.
 int nearest_usable(const MemoryView& view, int node) {
   const auto usable = view.usable_nodes();
   const int index = view.index_of(node);
@@ -58,8 +58,8 @@ int nearest_usable(const MemoryView& view, int node) {
   });
 }
 
-/// What `best` is. Replicas only of arrays that are said to be read-only after they were filled: what is written
-/// through a pointer into one copy, the others would not have.
+/// The placement that `best` stands for. Only arrays that are declared read-only after their initialization become
+/// replicas, because writes through a pointer into one copy would not reach the others.
 Placement decide_best(std::size_t count, std::size_t element_bytes, const ArrayOptions& options, std::size_t nodes) {
   if (nodes == 1) return Placement::single_node;
   static const Machine machine = [] {
@@ -79,7 +79,7 @@ Placement decide_best(std::size_t count, std::size_t element_bytes, const ArrayO
   return Placement::interleaved;
 }
 
-/// Parts and their nodes, for any placement: loops over the array use them, too.
+/// The parts and their nodes, for any placement; loops over the array use them as well.
 void decide_parts(Layout& layout, const ArrayOptions& options, std::vector<int> part_nodes, const MemoryView& view) {
   if (!options.cuts.empty()) {
     layout.cuts = options.cuts;

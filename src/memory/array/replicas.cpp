@@ -1,13 +1,13 @@
-// Replicas that are written: every rank brings a share of the elements together, over all copies.
+// Written replicas: every rank combines a share of the elements over all copies.
 //
-//     barrier                      all have written
+//     barrier                      all ranks have written
 //     rank r, share r of n:        result = copy 0 (op) copy 1 (op) ...; result -> all copies
-//     barrier                      all may read
+//     barrier                      all ranks may read
 //
 // Publishing is the same with one owner per element.
 //
-// Shares end at cache lines, so that no two ranks write to the same one. The copies are in the memory of every process,
-// so the barriers are all the communication; they order what is written here.
+// Shares end at cache lines, so that no two ranks write to the same line. All processes have mapped all copies, so the
+// barriers are the only communication. They also order the writes.
 #include <algorithm>
 #include <numeric>
 
@@ -17,14 +17,15 @@ namespace smelt::memory {
 namespace {
 
 constexpr std::size_t share_unit_bytes = 64;
-constexpr std::size_t block_bytes = 16u << 10;  ///< that stays in the first-level cache while all copies are combined
+constexpr std::size_t block_bytes =
+    16u << 10;  ///< a block stays in the first-level cache while all copies are combined
 
 struct Share {
   std::size_t first_byte = 0;
   std::size_t last_byte = 0;
 };
 
-/// Whole elements and whole lines, as far as there are.
+/// Whole elements and whole lines if there are enough of them.
 Share share_of(const Layout& layout, int rank, int ranks) {
   const std::size_t unit = std::lcm(layout.element_bytes, share_unit_bytes), size = layout.size_bytes();
   const auto units =
@@ -32,7 +33,7 @@ Share share_of(const Layout& layout, int rank, int ranks) {
   return {std::min(size, units.first * unit), std::min(size, units.last * unit)};
 }
 
-/// visit(offset, bytes) for blocks of whole elements.
+/// Calls visit(offset, bytes) for blocks of whole elements.
 template <class Visit>
 void for_blocks(const Layout& layout, const Share& share, const Visit& visit) {
   const std::size_t step = std::max<std::size_t>(1, block_bytes / layout.element_bytes) * layout.element_bytes;

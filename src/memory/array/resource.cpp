@@ -1,4 +1,4 @@
-// MemoryResource: large requests are arrays of bytes of their own, found again by their address.
+// MemoryResource: each large request is an array of bytes, which is found by its address when it is freed.
 #include <mutex>
 #include <new>
 #include <unordered_map>
@@ -29,7 +29,7 @@ Result<std::unique_ptr<MemoryResource>> MemoryResource::create(const ArrayOption
                       to_string(options.placement));
   }
   auto own = options;
-  own.hints.read_only = false;  // `best` must not become replicas
+  own.hints.read_only = false;  // otherwise `best` could choose replicas
   return std::unique_ptr<MemoryResource>(new MemoryResource(own, least_bytes, upstream));
 }
 

@@ -1,12 +1,11 @@
 // Arrays that processes share, at the same address in all of them.
 //
-//   rank 0        plans, makes the copies under names in /dev/shm, and places their pages
-//   all           open them; the names go
-//   all           agree on an address that is free everywhere, and map there: a replicated array's near copy
+//   rank 0        plans, creates the copies under names in /dev/shm, and places their pages
+//   all           open the copies; then the names are removed
+//   all           agree on an address that is free in all processes and map there: the near copy of a replicated array
 //
-// So the page tables of the processes lead from one address to different copies: replication in page tables
-// ([Kaestle16] 4.4.1). Every step ends with all ranks knowing whether all succeeded; what was made is given up
-// otherwise.
+// So the same address leads to different copies in different processes: replication by page tables ([Kaestle16] 4.4.1).
+// After every step, all ranks know whether all of them succeeded. Otherwise all undo what they did.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -23,15 +22,15 @@
 namespace smelt::memory {
 namespace {
 
-constexpr int most_addresses = 16;  ///< that are tried
+constexpr int most_addresses = 16;  ///< number of attempts
 
-/// Where a rank is.
+/// The place of a rank.
 struct Place {
   std::int64_t pid = 0;
   std::int64_t node = 0;
 };
 
-/// What rank 0 has decided.
+/// The decisions of rank 0.
 struct Decision {
   std::int64_t status = 0;
   std::int64_t placement = 0;
@@ -39,7 +38,7 @@ struct Decision {
   std::int64_t node = 0;
 };
 
-/// Ok, or an error on all ranks: this rank's own, or one that says that another had one.
+/// Ok on all ranks, or an error on all ranks: this rank's own, or one that says that another rank had one.
 Result<void> agree(Rank& rank, const std::string& name, const Result<void>& own) {
   const int mine = own ? 0 : static_cast<int>(own.error().status);
   int worst = 0;
@@ -81,7 +80,7 @@ std::string segment_name(const std::string& name, std::size_t copy) {
   return fmt::format("/smelt-array-{}.{}.{}", geteuid(), name, copy);
 }
 
-/// Names in /dev/shm that are gone at the end of the scope.
+/// Names in /dev/shm that are removed at the end of the scope.
 class Names {
  public:
   ~Names() {
@@ -93,7 +92,7 @@ class Names {
   std::vector<std::string> names_;
 };
 
-/// By rank 0: the memory of all copies, its pages where they are to be.
+/// On rank 0: creates the memory of all copies and places its pages.
 Result<void> make_copies(Storage& storage, const std::string& name, const MemoryView& view, Names& names) {
   Layout& layout = storage.layout;
   if (auto room = check_room(layout, view); !room) return room;
@@ -103,7 +102,7 @@ Result<void> make_copies(Storage& storage, const std::string& name, const Memory
     names.add(segment_name(name, index));
     Copy copy{.data = segment->data(), .runs = layout.runs_of(index), .segment = *std::move(segment)};
     if (layout.pages.kind == PageKind::transparent) (void)madvise(copy.data, copy.segment.size(), MADV_HUGEPAGE);
-    // They are there already, on this thread's node: map them, so that they can be moved.
+    // The pages exist already, on this thread's node. They must be mapped to be moved.
     if (auto there = populate(copy.data, copy.segment.size()); !there) return there;
     if (view.nodes.size() > 1 && layout.placement != Placement::first_touch) {
       if (auto set = apply_policy(layout, copy, true); !set) return set;
@@ -129,18 +128,19 @@ Result<void> open_copies(Storage& storage, const std::string& name) {
   return {};
 }
 
-/// Reserves `bytes` bytes at an address, or where the kernel likes; holds nothing if they are not free there.
+/// Reserves `bytes` bytes at `wanted`, or at an address that the kernel chooses if that is null. Empty if they are not
+/// free there.
 FixedMapping reserve(void* wanted, std::size_t bytes) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (wanted != nullptr ? MAP_FIXED_NOREPLACE : 0);
   void* const got = mmap(wanted, bytes, PROT_NONE, flags, -1, 0);
   if (got == MAP_FAILED) return {};
   FixedMapping mapping(static_cast<std::byte*>(got), bytes);
-  if (wanted != nullptr && got != wanted) return {};  // kernels before 4.17 do not know the flag
+  if (wanted != nullptr && got != wanted) return {};  // kernels before 4.17 ignore the flag
   return mapping;
 }
 
-/// A place to propose: first the one that the kernel takes next. It takes the same again if that is not free in another
-/// process, so later attempts go down from there by a random distance.
+/// An address to propose. The first attempt takes the kernel's next address. The kernel would choose the same one again
+/// after a failure, so later attempts go down from there by a random distance.
 FixedMapping propose(std::size_t bytes, bool first) {
   FixedMapping next = reserve(nullptr, bytes);
   if (first || next.data() == nullptr) return next;
@@ -151,7 +151,7 @@ FixedMapping propose(std::size_t bytes, bool first) {
   return reserve(reinterpret_cast<void*>((from - steps) * step_bytes), bytes);
 }
 
-/// An address where `bytes` bytes are free in all processes, reserved; nothing if none was found in some tries.
+/// Reserves `bytes` bytes at an address that is free in all processes. Empty if a few attempts find none.
 Result<FixedMapping> reserve_together(Rank& rank, std::size_t bytes) {
   for (int attempt = 0; attempt < most_addresses; ++attempt) {
     const int proposer = attempt % rank.size();
@@ -192,7 +192,7 @@ Result<void> map_near(Storage& storage, FixedMapping reserved, int node) {
   return {};
 }
 
-/// Layout on all ranks, as rank 0 has decided it.
+/// The layout that rank 0 has decided, on all ranks.
 Result<Layout> plan_together(Rank& rank, std::size_t count, std::size_t element_bytes, ArrayOptions options,
                              const std::vector<Place>& places, const MemoryView& view) {
   std::vector<int> nodes;

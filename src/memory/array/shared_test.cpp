@@ -1,4 +1,4 @@
-// Arrays that processes share: one address, every process's writes where the others see them, nothing left behind.
+// Arrays that processes share: the same address everywhere, writes visible to all, no files left behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -17,7 +17,7 @@ using test::fork_ranks;
 using test::fresh_name;
 using test::wait_for;
 
-/// body() in each of `ranks` processes; "" or what is wrong.
+/// Runs body() in each of `ranks` processes. Returns "", or a message about what is wrong.
 void expect_in_processes(int ranks, const std::function<std::string(Rank&)>& body) {
   const auto name = fresh_name();
   const auto pids = fork_ranks(ranks, [&](int rank) {
@@ -71,7 +71,7 @@ TEST(SharedArray, OneAddressAndOneContent) {
         if (all[i] != static_cast<int>(i) + 5) return "wrong content";
       }
       rank.barrier();
-      // Their parts, by each rank, for all.
+      // Each rank writes its part; all ranks see all parts.
       const auto mine = static_part(all.size(), static_cast<std::size_t>(rank.rank()), 3);
       std::fill_n(array->local().begin() + static_cast<std::ptrdiff_t>(mine.first), mine.size(), rank.rank());
       if (array->publish(rank, mine) != Status::ok) return "publish failed";
@@ -84,7 +84,7 @@ TEST(SharedArray, OneAddressAndOneContent) {
 
 TEST(SharedArray, ProcessesWhoseAddressSpacesDifferFindAnAddress) {
   expect_in_processes(2, [](Rank& rank) -> std::string {
-    // What the kernel would give to one process next is taken in the other.
+    // The kernel's next address in one process is in use in the other.
     std::vector<void*> taken;
     if (rank.rank() == 1) {
       for (int i = 0; i < 40; ++i) {
@@ -113,7 +113,7 @@ TEST(SharedArray, ErrorsAreTheSameOnAllRanks) {
     options.pages = PageSize::reserved_2mib;
     auto reserved = Array<int>::create_shared(rank, "reserved", 10, options);
     if (reserved || reserved.error().status != Status::not_supported) return "reserved pages";
-    auto good = Array<int>::create_shared(rank, "good", 10);  // the communicator works
+    auto good = Array<int>::create_shared(rank, "good", 10);  // the communicator still works
     return good ? "" : good.error().message;
   });
   EXPECT_EQ(array_names_left(), 0);

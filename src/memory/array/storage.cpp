@@ -1,4 +1,4 @@
-// Private memory: room checked, mapped, policies set, touched by threads on the right nodes, and checked.
+// Private memory: checks for room, maps, sets policies, touches pages on their nodes, and verifies their places.
 #include "memory/array/storage.hpp"
 
 #include <sys/mman.h>
@@ -13,13 +13,13 @@
 namespace smelt::memory {
 namespace {
 
-constexpr std::uint64_t spare_bytes = std::uint64_t{16} << 20;  ///< of each node, for everybody else
+constexpr std::uint64_t spare_bytes = std::uint64_t{16} << 20;  ///< left free on each node for other programs
 
 Error about(const Layout& layout, const Error& error) {
   return make_error(error.status, "{}: {}", layout.name, error.message);
 }
 
-/// Bytes that each node is to hold, as far as that is known.
+/// Bytes that each node will hold, as far as known.
 std::map<int, std::uint64_t> bytes_by_node(const Layout& layout) {
   std::map<int, std::uint64_t> bytes;
   if (layout.placement == Placement::interleaved) {
@@ -31,10 +31,10 @@ std::map<int, std::uint64_t> bytes_by_node(const Layout& layout) {
   return bytes;
 }
 
-/// All pages of a copy, by threads on the nodes that they are for.
+/// Touches all pages of a copy, by threads on the pages' nodes.
 Result<void> touch(const Layout& layout, const Copy& copy, const MemoryView& view) {
   auto runs = copy.runs;
-  if (runs.empty()) {  // interleaved: the nodes' threads share the work
+  if (runs.empty()) {  // interleaved: the threads of all nodes share the work
     const auto cuts = static_cuts(layout.size_bytes(), layout.nodes.size());
     runs = page_runs(cuts, layout.nodes, layout.size_bytes(), 1, layout.pages.bytes);
   }

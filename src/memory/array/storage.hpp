@@ -17,7 +17,7 @@
 
 namespace smelt::memory {
 
-/// Address space that is mapped by hand; unmapped when destroyed.
+/// Address space whose contents are mapped explicitly; unmapped on destruction.
 class FixedMapping {
  public:
   FixedMapping() = default;
@@ -41,12 +41,12 @@ class FixedMapping {
 /// One copy of the elements. Private memory is in `pages`; shared memory in `segment`.
 struct Copy {
   std::byte* data = nullptr;
-  std::vector<PageRun> runs{};  ///< which node its pages are for; empty: wherever they come to lie
+  std::vector<PageRun> runs{};  ///< the nodes of its pages; empty: any
   PageMapping pages{};
   Segment segment{};
 };
 
-/// What an array is to become, after `best` has been decided.
+/// The layout of an array, in which `best` has been replaced by a placement.
 struct Layout {
   std::size_t count = 0;
   std::size_t element_bytes = 0;
@@ -57,7 +57,7 @@ struct Layout {
   std::vector<int> nodes{};  ///< that take part; never empty
   std::vector<std::size_t> cuts{};
   std::vector<int> part_nodes{};
-  std::vector<std::string> notes{};  ///< wishes that were not granted
+  std::vector<std::string> notes{};  ///< options that could not be honoured
 
   std::size_t size_bytes() const noexcept { return count * element_bytes; }
   bool has_replicas() const noexcept {
@@ -75,9 +75,9 @@ class Storage {
 
   Layout layout;
   std::vector<Copy> copies;
-  std::vector<int> copy_of_node;  ///< index = os_index of a node; nodes beyond the end: copy 0
+  std::vector<int> copy_of_node;  ///< by os_index of a node; nodes beyond the end use copy 0
   FixedMapping near_copy;         ///< shared replicas: this process's near copy at the common address
-  int near_index = -1;            ///< which of the copies that is
+  int near_index = -1;            ///< index of that copy
   bool same_address = true;       ///< in all processes
 
   std::byte* data() const noexcept {
@@ -89,7 +89,8 @@ class Storage {
   std::byte* near_data(int node) const noexcept { return copies[static_cast<std::size_t>(near(node))].data; }
 };
 
-/// The layout that options ask for; `part_nodes` empty, or the node of each part. Reads what the system offers.
+/// The layout for these options. `part_nodes`: empty, or the node of each part. Reads the system's NUMA nodes and page
+/// sizes.
 /// Errors: invalid_argument, and those of decide_pages().
 Result<Layout> plan_layout(std::size_t count, std::size_t element_bytes, const ArrayOptions& options,
                            std::vector<int> part_nodes, const MemoryView& view);
@@ -97,13 +98,13 @@ Result<Layout> plan_layout(std::size_t count, std::size_t element_bytes, const A
 /// Whether there is room: on each node for what it is to hold, and within the cgroup's limit for all.
 Result<void> check_room(const Layout& layout, const MemoryView& view);
 
-/// Tells the kernel which pages go where. Refusals are notes unless the layout is strict.
+/// Tells the kernel where to place which pages. If it refuses, that is a note, or an error in strict layouts.
 Result<void> apply_policy(Layout& layout, Copy& copy, bool move);
 
-/// Compares where the pages of a copy lie with where they should; strict layouts only.
+/// In strict layouts, verifies that the pages of a copy are where they should be.
 Result<void> check_pages(const Layout& layout, const Copy& copy);
 
-/// For each node (by os_index) the copy that is nearest to it, by firmware's distances.
+/// For each node (by os_index), the nearest copy according to the firmware's distances.
 std::vector<int> nearest_copies(const MemoryView& view, const std::vector<int>& nodes_of_copies);
 
 }  // namespace smelt::memory

@@ -1,5 +1,5 @@
-// The choice on the machines of the thesis ([Kaestle16] tables 3.1 and 4.1 to 4.3, figures 4.4, 4.5 and 4.9): signs and
-// orders.
+// The choice on the machines of the thesis ([Kaestle16] tables 3.1 and 4.1 to 4.3, figures 4.4, 4.5 and 4.9). Compares
+// signs and orders.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ TEST(Choice, Table41WritableReplicasCostMoreTheMoreThereAre) {
   EXPECT_GT(at(eight, Placement::writable_replicas) - at(eight, Placement::interleaved),
             at(four, Placement::writable_replicas) - at(four, Placement::interleaved));
   EXPECT_GT(at(eight, Placement::single_node), at(eight, Placement::interleaved));
-  // Without the cost of copies they are no worse than distribution.
+  // If copying is free, replicas are no worse than distribution.
   auto unwritten = arrays;
   unwritten[0].written_bytes = 0;
   unwritten[0].phases = 1e9;
@@ -75,7 +75,7 @@ TEST(Choice, Table42ReplicationGainsAboutAQuarterOnTwoNodes) {
   EXPECT_LT(distributed / replicated, 1.6);
 }
 
-/// Streamcluster's coordinates by `first` over those by `second`.
+/// Ratio of the costs of Streamcluster's coordinates with placements `first` and `second`.
 double gain(const Machine& machine, const PlacementCandidate& first, const PlacementCandidate& second) {
   const auto arrays = memory::streamcluster();
   return phase_ns(machine, arrays, {&first, 1}, 32) / phase_ns(machine, arrays, {&second, 1}, 32);
@@ -85,7 +85,7 @@ TEST(Choice, Table31StreamclusterGainsMostByReplicationInHugePages) {
   for (const Machine& machine : {thesis_machine(8), memory::sandy_bridge()}) {
     const PlacementCandidate single{Placement::single_node, kib4}, spread{Placement::interleaved, mib2},
         replicated{Placement::replicated, mib2};
-    // Whole programs gained 4.2 and 3.6: the phase alone, which computes nothing else, has to gain more.
+    // Whole programs gained 4.2 and 3.6. The phase alone must gain more, since it computes nothing else.
     EXPECT_GT(gain(machine, single, replicated), 4.0);
     EXPECT_GT(gain(machine, single, spread), 2.0);
     EXPECT_GT(gain(machine, spread, replicated), 1.2);
@@ -96,7 +96,7 @@ TEST(Choice, Table31StreamclusterGainsMostByReplicationInHugePages) {
   }
 }
 
-TEST(Choice, ImportedLatenciesScaleWhatOneThreadGets) {
+TEST(Choice, ImportedLatenciesScaleTheBandwidthOfAThread) {
   Machine machine = thesis_machine(2);
   MemoryCosts imported;
   for (const auto matrix : {&MemoryCosts::latency_ns, &MemoryCosts::gather_ns, &MemoryCosts::read_gbs,
@@ -116,11 +116,11 @@ TEST(Choice, ImportedLatenciesScaleWhatOneThreadGets) {
   EXPECT_DOUBLE_EQ(costs.write_gbs(0, 0), 3 * costs.write_gbs(0, 1));
   EXPECT_DOUBLE_EQ(costs.read_gbs(0, 1), 3);
   EXPECT_GT(costs.read_all_gbs(0, 0), 0);
-  EXPECT_GT(costs.page_bytes.size(), 1u);  // of pages nothing was said
+  EXPECT_GT(costs.page_bytes.size(), 1u);  // defaults, since the model says nothing about pages
   EXPECT_GT(costs.gather_walk_ns.front(), 0);
 }
 
-TEST(Choice, TheThesissDecisionTreeFallsOutOfTheCosts) {
+TEST(Choice, TheDecisionTreeOfTheThesisFollowsFromTheCosts) {
   const Machine machine = thesis_machine(8);
   const auto arrays = pagerank();
   const auto plan = choose_placements(machine, arrays, {.threads = 32});
@@ -150,7 +150,7 @@ TEST(Choice, ReplicasThatDoNotFitGoToTheArraysWithTheMostAccessesPerByte) {
   EXPECT_EQ(decide_by_tree(arrays[2], false), Placement::interleaved);
 }
 
-TEST(Choice, AWrittenArrayGetsReplicasForALargeGainOnly) {
+TEST(Choice, AWrittenArrayGetsReplicasOnlyForALargeGain) {
   const Machine machine = thesis_machine(8);
   ArrayUse use{.name = "x", .size_bytes = 64 << 20, .random_accesses = 1e9, .written_bytes = 64 << 20, .phases = 100};
   const auto placement = [&](double gain) {
@@ -177,7 +177,7 @@ TEST(Choice, OnOneNodeOnlyThePageSizeIsLeft) {
 
 TEST(Choice, NodesWithoutPusOrMemoryGetNothing) {
   Machine machine = thesis_machine(2);
-  machine.numa_nodes.push_back({2, 64ull << 30});  // memory alone
+  machine.numa_nodes.push_back({2, 64ull << 30});  // a node without PUs
   machine.memory.reset();
   EXPECT_THAT(memory::homes_of(machine), testing::ElementsAre(0, 1));
   machine.numa_nodes[1].memory_bytes = 0;

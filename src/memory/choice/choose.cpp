@@ -1,5 +1,5 @@
-// Choosing: greedily, most accesses per byte first, then single changes until none helps ([Kaestle16] 4.5.2 orders the
-// same way, and takes the first that fits).
+// Chooses placements greedily, arrays with most accesses per byte first, then changes single arrays until nothing
+// improves. [Kaestle16] 4.5.2 uses the same order and takes the first placement that fits.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -13,7 +13,7 @@ namespace {
 
 using memory::Platform;
 
-constexpr double tie = 1.001;  ///< predictions this close are equal
+constexpr double tie = 1.001;  ///< predictions within this factor are considered equal
 constexpr double least_pages_per_node = 2;
 constexpr std::uint64_t large_page_bytes = 1u << 30;
 constexpr const char* names[] = {"best",        "first_touch", "single_node",      "interleaved",
@@ -70,8 +70,8 @@ class Chooser {
     return platform_.costs.page_bytes.empty() ? 4096 : static_cast<std::uint64_t>(platform_.costs.page_bytes.front());
   }
 
-  /// Huge pages where each node still gets its share of them; small arrays stay on small pages, which have TLB entries
-  /// of their own.
+  /// Huge pages if there are enough of them for each node. Small arrays stay on small pages, which have separate TLB
+  /// entries.
   std::uint64_t best_page(const ArrayUse& use) const {
     std::uint64_t best = base_page();
     for (const double bytes : platform_.costs.page_bytes) {
@@ -80,7 +80,7 @@ class Chooser {
       const bool reserved = page >= large_page_bytes;
       if (reserved && !options_.reserved_pages) continue;
       if (pages < least_pages_per_node * static_cast<double>(platform_.homes.size())) continue;
-      // Larger reserved pages have to gain something; huge ones are at least cheaper to touch.
+      // Larger reserved pages must improve the prediction. Huge pages are at least cheaper to touch.
       if (reserved && memory::walk_ns(platform_.costs, page, use.size_bytes) >=
                           memory::walk_ns(platform_.costs, best, use.size_bytes)) {
         continue;
@@ -90,7 +90,7 @@ class Chooser {
     return best;
   }
 
-  /// Bytes of replicas that every node has room for, beside one copy of everything, spread evenly.
+  /// Bytes of replicas for which every node has room beside one copy of everything, which is spread evenly.
   void set_budget(const Machine& machine) {
     double least = INFINITY, total = 0.0;
     for (const std::size_t node : platform_.homes) {
@@ -109,7 +109,7 @@ class Chooser {
     return ns;
   }
 
-  /// In the order in which ties are decided; `all`: with those that do not fit or gain too little.
+  /// In the order that decides ties. `all`: includes placements that do not fit or gain too little.
   std::vector<PlacementCandidate> options_of(std::size_t x, bool all) {
     const auto& use = arrays_[x];
     const auto page = best_page(use);
@@ -138,7 +138,7 @@ class Chooser {
     return static_cast<double>(arrays_[x].size_bytes) <= budget_bytes_ + own;
   }
 
-  /// Sets array x to the best placement, with the others as they are. Whether that is another one than before.
+  /// Gives array x the best placement while the others stay the same. Returns whether it has changed.
   bool improve(std::size_t x) {
     const auto options = options_of(x, false);
     double least = INFINITY, least_of_one = INFINITY;
@@ -151,7 +151,7 @@ class Chooser {
     const double limit = (gains_enough ? least : least_of_one) * tie;
     for (const auto& option : options) {
       if (option.phase_ns > limit || (is_replicated(option) && !gains_enough)) continue;
-      // Fewer bytes first; the order of the options decides among equals.
+      // Fewer bytes win ties, then the order of the options.
       if (!best || option.total_bytes < best->total_bytes) best = option;
     }
     if (best->placement == placed_[x].placement) return false;
@@ -215,13 +215,13 @@ ArrayUse use_of(std::string name, std::uint64_t elements, std::uint64_t element_
   const bool in_order = hints.loop_index || hints.access == AccessPattern::sequential ||
                         (hints.access == AccessPattern::strided && hints.stride_bytes < line);
   if (in_order) {
-    // Strided accesses move the bytes between them, too.
+    // Strided accesses also move the bytes in between.
     const double stretch = hints.access == AccessPattern::strided && hints.stride_bytes > element_bytes
                                ? static_cast<double>(hints.stride_bytes) / static_cast<double>(element_bytes)
                                : 1.0;
     use.sequential_bytes = accesses * bytes * stretch;
   } else if (hints.access == AccessPattern::strided) {
-    use.sequential_bytes = accesses * count * line;  // prefetchers follow a stride
+    use.sequential_bytes = accesses * count * line;  // prefetchers recognize a stride
   } else {
     use.random_accesses = accesses * count;
   }

@@ -7,13 +7,13 @@
 namespace smelt {
 namespace {
 
-// Where memory has not been measured: figures of a usual server of today. They decide nothing but the order of
+// Values for machines whose memory has not been measured, as of a typical server. They determine only the order of
 // placements.
 constexpr double local_ns = 95, package_ns = 120, remote_ns = 150, in_flight = 10;
 constexpr double thread_gbs = 12, node_gbs = 60, link_share = 0.4;
 constexpr double kib4 = 4096, mib2 = 2 << 20, gib1 = 1 << 30;
 
-/// Package of a node's PUs; nodes without PUs are in one of their own.
+/// The package of a node's PUs. Nodes without PUs count as a separate package.
 std::vector<int> packages_of(const Machine& machine, std::size_t nodes) {
   std::vector<int> packages(nodes, -1);
   for (const auto& pu : machine.pus) {
@@ -52,7 +52,7 @@ MemoryCosts estimated_costs(const Machine& machine) {
   return costs;
 }
 
-/// Imported costs say nothing of pages.
+/// Imported costs contain nothing about pages.
 void take_pages(MemoryCosts& costs, const MemoryCosts& estimated) {
   for (const auto list : {&MemoryCosts::page_bytes, &MemoryCosts::walk_ns, &MemoryCosts::gather_walk_ns,
                           &MemoryCosts::reach_bytes, &MemoryCosts::touch_ns_per_mib}) {
@@ -60,7 +60,7 @@ void take_pages(MemoryCosts& costs, const MemoryCosts& estimated) {
   }
 }
 
-/// What one thread gets where only the latency is known (imported costs): so many lines in flight (Little's law).
+/// Bandwidth of one thread if only the latency is known (imported costs): lines in flight by Little's law.
 void derive_from_latencies(MemoryCosts& costs, const MemoryCosts& estimated) {
   const std::size_t nodes = costs.latency_ns.size();
   for (std::size_t a = 0; a < nodes; ++a) {
@@ -83,7 +83,7 @@ MemoryCosts memory_costs(const Machine& machine) {
   auto costs = *machine.memory;
   if (costs.touch_ns_per_mib.empty() || costs.touch_ns_per_mib.front() <= 0.0) take_pages(costs, estimated);
   derive_from_latencies(costs, estimated);
-  // Pairs that could not be measured.
+  // Fills in pairs that could not be measured.
   for (const auto matrix : {&MemoryCosts::latency_ns, &MemoryCosts::gather_ns, &MemoryCosts::read_gbs,
                             &MemoryCosts::write_gbs, &MemoryCosts::read_all_gbs, &MemoryCosts::write_all_gbs}) {
     for (std::size_t a = 0; a < costs.read_gbs.size(); ++a) {
@@ -124,7 +124,8 @@ std::vector<int> threads_per_node(const Machine& machine, int threads) {
   for (const auto& each : cores) all_cores += static_cast<int>(each.size());
   if (threads <= 0) threads = all_cores;
   std::vector<int> used(cores.size(), 0);
-  for (int left = threads; left > 0 && all_cores > 0;) {  // more threads than cores: once more from the first node on
+  for (int left = threads;
+       left > 0 && all_cores > 0;) {  // with more threads than cores, the dealing starts again at the first node
     for (std::size_t node = 0; node < cores.size(); ++node) {
       const int here = std::min(left, static_cast<int>(cores[node].size()));
       used[node] += here;

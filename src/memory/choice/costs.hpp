@@ -1,4 +1,4 @@
-// What the cost function asks of a machine's memory.
+// The costs of a machine's memory, as the cost function needs them.
 #pragma once
 
 #include <cstddef>
@@ -9,26 +9,26 @@
 
 namespace smelt::memory {
 
-/// NUMA nodes of a machine, at least 1, also where it does not list them.
+/// Number of NUMA nodes; 1 if the machine lists none.
 std::size_t node_count(const Machine& machine);
 
-/// Index of the nodes that arrays are spread over: with PUs and memory; all, where none is known to have both.
+/// Indices of the nodes over which arrays are spread: those with PUs and memory, or all if none is known to have both.
 std::vector<std::size_t> homes_of(const Machine& machine);
 
-/// Threads on each node: dealt to the nodes in order, a core each; threads = 0: one per core.
+/// Threads on each node. Threads are dealt to the nodes in order, one per core. threads = 0: one per core.
 std::vector<int> threads_per_node(const Machine& machine, int threads);
 
-/// What an independent access beyond the TLB's reach costs more, on the mean over an array of that size.
+/// Additional cost of an independent access due to TLB misses, averaged over an array of that size.
 double walk_ns(const MemoryCosts& costs, std::uint64_t page_bytes, std::uint64_t size_bytes);
 
-/// The costs with the threads and nodes that they are for, found out once.
+/// The costs together with the threads and nodes to which they apply; computed once.
 struct Platform {
   MemoryCosts costs;
   std::vector<std::size_t> homes;
   std::vector<int> threads;  ///< per node
   std::size_t nodes = 1;
   int all_threads = 1;
-  double link_gbs = 0.0;  ///< slowest between two nodes; 0: one node
+  double link_gbs = 0.0;  ///< the slowest link between two nodes; 0 with one node
 };
 Platform platform_of(const Machine& machine, int threads);
 

@@ -1,12 +1,13 @@
-// The cost function. Of thread t on node a, array x: w(a, m) = share of a's accesses that m's memory serves.
+// The cost function. For a thread t on node a and an array x: w(a, m) = share of a's accesses that the memory of m
+// serves.
 //
 //   thread(t) = sum over x, m:  w * (sequential / read_gbs(a, m) + random * (gather_ns(a, m) + walk(page, size)))
 //   T         = max(slowest thread, over m: served bytes / controller(m), over a: bytes into a and out of a / link)
 //               + written * (replicas - 1) / link + size / link / phases
 //
-// A random access moves 64 bytes. Interleaved over n nodes: ceil(pages / n) pages on the fullest one. Partitioned: own
-// pages, but those that two parts share. Replicas are made once, by all nodes at a time; what is written goes to all
-// others.
+// A random access moves 64 bytes. Interleaved over n nodes: ceil(pages / n) pages on the fullest node. Partitioned:
+// each part has its own pages, except for those shared by two parts. Replicas are created once, by all nodes at the
+// same time. Writes go to all replicas.
 #include <algorithm>
 #include <cmath>
 

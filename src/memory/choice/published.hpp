@@ -1,6 +1,6 @@
-// Machines and programs of [Kaestle16] ch. 4 as models, for tests and bench/memory/placements.cpp. The thesis does not
-// give the memory figures of its machines: these are plausible ones, so that signs and orders mean something, and sizes
-// little. What the programs compute is not in them.
+// Models of machines and programs of [Kaestle16] ch. 4, for tests and bench/memory/placements.cpp. The thesis does not
+// report the memory performance of its machines, so plausible values are used: signs and orders of results are
+// meaningful, their sizes are not. The models contain only memory accesses.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace smelt::memory {
 
 inline constexpr std::uint64_t kib4 = 4 << 10, mib2 = 2 << 20, gib1 = 1 << 30;
 
-/// What differs between machines; the rest is as good for one as for the other.
+/// The parameters that differ between machines; all others are the same.
 struct Published {
   int nodes = 8;
   int cores = 4;  ///< per node
@@ -60,7 +60,7 @@ inline Machine published_machine(const Published& published) {
   return machine;
 }
 
-/// A IL 4x4x2: two NUMA nodes of 4 cores and 32 GiB in each package; or fewer of them.
+/// A IL 4x4x2: two NUMA nodes of 4 cores and 32 GiB in each package. Optionally with fewer nodes.
 inline Machine thesis_machine(int nodes) { return published_machine({.nodes = nodes}); }
 
 /// I SB 4x8x2: a NUMA node of 8 cores in each of four packages.
@@ -76,7 +76,7 @@ inline Machine sandy_bridge() {
 
 inline constexpr double graph_nodes = 41e6, graph_edges = 1468e6, iterations = 10;
 
-/// PageRank on the Twitter graph: what its arrays are, and how they are used in ten iterations.
+/// PageRank on the Twitter graph: its arrays and their accesses in ten iterations.
 inline std::vector<ArrayUse> pagerank() {
   const auto node_bytes = static_cast<std::uint64_t>(8 * graph_nodes);
   std::vector<ArrayUse> arrays = {
@@ -98,11 +98,11 @@ inline std::vector<ArrayUse> pagerank() {
        .sequential_bytes = 16 * iterations * graph_nodes,
        .loop_index = true},
   };
-  for (auto& use : arrays) use.phases = 1000;  // the thesis's times are without loading the graph
+  for (auto& use : arrays) use.phases = 1000;  // the thesis excludes the loading of the graph
   return arrays;
 }
 
-/// Streamcluster of PARSEC, native input: what a step of its search does to the coordinates of a chunk of 200000 points
+/// Streamcluster of PARSEC, native input: the accesses of a search step to the coordinates of a chunk of 200000 points
 /// in 128 dimensions.
 inline std::vector<ArrayUse> streamcluster() {
   constexpr double coordinates = 200'000.0 * 128;

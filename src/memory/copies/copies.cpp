@@ -10,7 +10,7 @@ namespace smelt::memory {
 namespace {
 
 constexpr std::size_t least_piece_bytes = std::size_t{1} << 20;
-constexpr std::size_t pieces_per_worker = 4;  // so that a late thread costs a quarter of its share at most
+constexpr std::size_t pieces_per_worker = 4;  // so that a late thread delays the rest by a quarter of its share at most
 
 std::size_t rounded_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
 
@@ -37,7 +37,7 @@ std::vector<Piece> pieces_of(std::span<const PageRun> runs, const MemoryView& vi
   const std::size_t common = std::lcm(element_bytes, unit_bytes);
   const std::size_t unit = common <= 8 * least_piece_bytes ? common : element_bytes;
   for (const auto& run : runs) {
-    // An element that lies on the pages of two runs is the first one's.
+    // An element on the pages of two runs belongs to the first one.
     const std::size_t begin = rounded_up(run.first_byte, element_bytes), end = rounded_up(run.last_byte, element_bytes);
     const std::size_t workers = std::max<std::size_t>(workers_of(view, run.node).size(), 1);
     const std::size_t share = (end - begin) / (workers * pieces_per_worker);

@@ -1,4 +1,4 @@
-// Copying and filling arrays, by threads on the nodes where the target lies.
+// Copies and fills of arrays by threads on the nodes of the target.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@
 
 namespace smelt::memory {
 
-/// The copy method that the cached model of this machine measured as fastest for ranges beyond the caches; the C
-/// library's without one. Reads the model once per process.
+/// The fastest copy method for ranges beyond the caches according to the cached model of this machine; memcpy if there
+/// is no model. Reads the model once per process.
 CopyMethod best_copy_method();
 
-/// A range of bytes of an array, as large as a thread does at a time, and its node.
+/// A range of bytes of an array that a thread processes at a time, and its node.
 struct Piece {
   std::size_t first_byte = 0;
   std::size_t last_byte = 0;
   int node = 0;
 };
 
-/// The runs in pieces that begin at multiples of both `element_bytes` and `unit_bytes` (where that is possible), some
-/// per PU of each node.
+/// Divides the runs into several pieces per PU of each node. Pieces begin at multiples of both `element_bytes` and
+/// `unit_bytes` where possible.
 std::vector<Piece> pieces_of(std::span<const PageRun> runs, const MemoryView& view, std::size_t element_bytes,
                              std::size_t unit_bytes);
 

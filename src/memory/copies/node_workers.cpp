@@ -15,7 +15,7 @@ std::vector<int> affinity_or_nothing() {
   return affinity ? *affinity : std::vector<int>{};
 }
 
-/// Of the first thread, before anybody pins it.
+/// The affinity of the process when the library was loaded.
 const std::vector<int> affinity_at_load = affinity_or_nothing();
 
 std::vector<int> usable_pus(const NodeMemory& node) {
@@ -25,7 +25,7 @@ std::vector<int> usable_pus(const NodeMemory& node) {
   return pus;
 }
 
-/// Threads that can run at a time; the cgroups' quota is read once.
+/// Number of threads that can run at a time. Reads the cgroups' quota once.
 std::size_t most_threads() {
   static const std::size_t most = [] {
     Allowance allowance;
@@ -75,7 +75,7 @@ NodeWorkers::NodeWorkers(const MemoryView& view, std::vector<NodeTask> tasks) : 
         --left;
       }
     }
-  } catch (const std::system_error&) {  // no thread is to be had: the caller helps out
+  } catch (const std::system_error&) {  // no thread can be created: the caller does the work
     const SavedAffinity saved;
     for (auto& queue : queues_) serve(*queue);
   }
@@ -84,11 +84,11 @@ NodeWorkers::NodeWorkers(const MemoryView& view, std::vector<NodeTask> tasks) : 
 void NodeWorkers::serve(Queue& queue) noexcept {
   if (!queue.pus.empty()) (void)set_this_thread_affinity(queue.pus);
   for (;;) {
-    // Relaxed: the counter hands out tasks, which were there before the threads.
+    // Relaxed: the tasks were written before the threads were created.
     const std::size_t mine = queue.next.fetch_add(1, std::memory_order_relaxed);
     if (mine >= queue.tasks.size()) return;
     queue.tasks[mine].work();
-    // Release: publishes what the task wrote; pairs with the acquire in done().
+    // Release: publishes the task's writes; pairs with the acquire in done().
     finished_.fetch_add(1, std::memory_order_release);
   }
 }

@@ -1,4 +1,4 @@
-// Threads that work on the NUMA nodes where the data lies, for the length of one job.
+// Threads for one job, each on the NUMA node of the data on which it works.
 #pragma once
 
 #include <atomic>
@@ -12,18 +12,18 @@
 
 namespace smelt::memory {
 
-/// A piece of work and the node (os_index) on whose PUs it is to run. It does not throw.
+/// A piece of work and the node (os_index) on whose PUs it runs. It must not throw.
 struct NodeTask {
   int node = 0;
   std::function<void()> work{};
 };
 
-/// PUs of that node that this process may use; of a node without any, those of the nearest that has some; where none
-/// are known, empty. What the process may use: the affinity that it had when the library was loaded.
+/// PUs of that node that this process may use. If the node has none, those of the nearest node that has some. Empty if
+/// none are known. The process may use the PUs of the affinity that it had when the library was loaded.
 std::vector<int> workers_of(const MemoryView& view, int node);
 
-/// Runs tasks on threads of their own, as many per node as it has PUs to use, and no more in all than the quota lets
-/// run. Where no thread can be started, the caller of the constructor does the work.
+/// Runs tasks on new threads: one per usable PU of each node, but in all no more than the cgroup's quota allows. If no
+/// thread can be created, the caller of the constructor does the work.
 class NodeWorkers {
  public:
   NodeWorkers(const MemoryView& view, std::vector<NodeTask> tasks);
@@ -31,7 +31,7 @@ class NodeWorkers {
   NodeWorkers(const NodeWorkers&) = delete;
   NodeWorkers& operator=(const NodeWorkers&) = delete;
 
-  /// Whether all is done. What the tasks wrote is visible then.
+  /// Whether all tasks are done. Their writes are visible then.
   bool done() const noexcept;
   void wait() noexcept;
 
@@ -43,13 +43,13 @@ class NodeWorkers {
   };
   void serve(Queue& queue) noexcept;
 
-  std::vector<std::unique_ptr<Queue>> queues_;  ///< per node; not changed while threads run
+  std::vector<std::unique_ptr<Queue>> queues_;  ///< per node; constant while threads run
   std::size_t count_ = 0;
   std::atomic<std::size_t> finished_{0};
   std::vector<std::thread> threads_;
 };
 
-/// The same work from begin to end. One task is done by the caller.
+/// Runs the tasks and waits for them. The caller runs a single task itself.
 void run_tasks(const MemoryView& view, std::vector<NodeTask> tasks);
 
 }  // namespace smelt::memory

@@ -6,8 +6,8 @@
 namespace smelt::memory {
 namespace {
 
-/// The node with most of the bytes [first, last); `part` is one that begins at or before `first`, and is moved on to
-/// the last one that does.
+/// The node with most of the bytes [first, last). `part` must begin at or before `first`; it is advanced to the last
+/// part that does.
 int owner_of(std::size_t first, std::size_t last, std::span<const std::size_t> cuts, std::span<const int> nodes,
              std::size_t element_bytes, std::size_t& part) {
   while (part + 1 < cuts.size() && cuts[part + 1] * element_bytes <= first) ++part;

@@ -22,7 +22,7 @@ TEST(Cuts, FollowTheRuleOfStaticSchedules) {
 TEST(Cuts, APageBelongsToTheNodeWithMostOfIt) {
   const std::vector<std::size_t> cuts = {0, 5, 17};
   const std::vector<int> nodes = {3, 1, 2};
-  // Pages of 8 bytes: [0,8) has 5 of node 3; [8,16) all of node 1; [16,24) has 7 of node 2.
+  // Pages of 8 bytes: node 3 has 5 bytes of [0,8), node 1 all of [8,16), node 2 has 7 of [16,24).
   EXPECT_THAT(page_runs(cuts, nodes, 20, 1, 8), ElementsAre(PageRun{0, 8, 3}, PageRun{8, 16, 1}, PageRun{16, 20, 2}));
 }
 
@@ -34,7 +34,7 @@ TEST(Cuts, PartsOfOneNodeOnAPageCountTogether) {
   EXPECT_THAT(page_runs(cuts, others, 8, 1, 8), ElementsAre(PageRun{0, 8, 2}));
 }
 
-// Against counting bytes one by one.
+// Compares with a count of single bytes.
 TEST(Cuts, RunsTileTheArrayAndEveryPageIsWithAMajority) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {

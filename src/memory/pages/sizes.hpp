@@ -1,4 +1,4 @@
-// The page size of an array, out of what the system offers.
+// The choice of an array's page size among those of the system.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,12 @@ struct Pages {
   std::size_t bytes = 4096;
 };
 
-/// Fewer huge pages per node than this, and placement by huge pages is too coarse.
+/// With fewer huge pages per node, placement by huge pages is too coarse.
 inline constexpr std::size_t least_huge_pages_per_node = 2;
 
-/// What becomes of the wish. `nodes`: over how many one copy is spread. Where it cannot be granted: with `strict` an
-/// error (not_supported, out_of_memory), else the next smaller kind, and a line in `notes`.
+/// The page size for the requested one. `nodes`: the number of nodes over which a copy is spread. If the request cannot
+/// be met: with `strict` an error (not_supported, out_of_memory), otherwise the next smaller kind and a line in
+/// `notes`.
 Result<Pages> decide_pages(PageSize wish, std::size_t size_bytes, std::size_t nodes, bool strict,
                            const PageSupport& support, std::vector<std::string>& notes);
 

@@ -19,7 +19,7 @@ PageSupport with_huge() {
   return support;
 }
 
-TEST(Sizes, HugeWhereEachNodeGetsItsShare) {
+TEST(Sizes, HugePagesIfEachNodeGetsItsShare) {
   std::vector<std::string> notes;
   EXPECT_EQ(decide_pages(PageSize::best, 16 * mib, 4, false, with_huge(), notes)->kind, PageKind::transparent);
   EXPECT_EQ(decide_pages(PageSize::best, 16 * mib - 1, 4, false, with_huge(), notes)->kind, PageKind::base);
@@ -28,7 +28,7 @@ TEST(Sizes, HugeWhereEachNodeGetsItsShare) {
   EXPECT_THAT(notes, IsEmpty());
 }
 
-TEST(Sizes, ReservedPagesAsLongAsThereAreSome) {
+TEST(Sizes, ReservedPagesWhileAvailable) {
   std::vector<std::string> notes;
   const auto pages = decide_pages(PageSize::reserved_2mib, 19 * mib, 1, true, with_huge(), notes);
   ASSERT_TRUE(pages);
@@ -37,7 +37,7 @@ TEST(Sizes, ReservedPagesAsLongAsThereAreSome) {
   EXPECT_THAT(notes, IsEmpty());
 }
 
-TEST(Sizes, AWishThatCannotBeGrantedIsANoteOrAnError) {
+TEST(Sizes, AnUnmetRequestIsANoteOrAnError) {
   std::vector<std::string> notes;
   const auto wished = decide_pages(PageSize::reserved_2mib, 21 * mib, 1, false, with_huge(), notes);
   ASSERT_TRUE(wished);

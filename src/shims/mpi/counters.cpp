@@ -24,17 +24,15 @@ constexpr const char* untimed = "as it passes beside the program's own work and 
 
 }  // namespace
 
-#define SMELT_MPI_COUNTED(name, parameters, arguments) constinit InterceptedFunction entry_##name{"mpi", "MPI_" #name};
+#define SMELT_MPI_COUNTED(name, ...) constinit InterceptedFunction entry_##name{"mpi", "MPI_" #name};
 SMELT_MPI_BLOCKING(SMELT_MPI_COUNTED)
 SMELT_MPI_LOCAL(SMELT_MPI_COUNTED)
 #undef SMELT_MPI_COUNTED
-#define SMELT_MPI_COUNTED(name, parameters, arguments) \
-  constinit InterceptedFunction entry_##name{"mpi", "MPI_" #name, untimed};
+#define SMELT_MPI_COUNTED(name, ...) constinit InterceptedFunction entry_##name{"mpi", "MPI_" #name, untimed};
 SMELT_MPI_NONBLOCKING(SMELT_MPI_COUNTED)
 SMELT_MPI_PERSISTENT(SMELT_MPI_COUNTED)
 #undef SMELT_MPI_COUNTED
-#define SMELT_MPI_COUNTED(name, parameters, arguments) \
-  constinit InterceptedFunction entry_X_##name{"mpi", "MPIX_" #name, untimed};
+#define SMELT_MPI_COUNTED(name, ...) constinit InterceptedFunction entry_X_##name{"mpi", "MPIX_" #name, untimed};
 SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_COUNTED)
 #undef SMELT_MPI_COUNTED
 

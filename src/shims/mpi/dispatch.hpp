@@ -17,16 +17,16 @@
 #include <dlfcn.h>
 
 #include "shims/loaded_objects.hpp"
-#include "shims/mpi/function_lists.hpp"
+#include "shims/mpi/registry.hpp"
 
 namespace smelt::shims::mpi {
 
 /// The functions with entry points; X_Bcast_init is MPIX_Bcast_init.
 enum class Function : unsigned {
-#define SMELT_MPI_FUNCTION(name, parameters, arguments) name,
+#define SMELT_MPI_FUNCTION(name, ...) name,
   SMELT_MPI_SERVED(SMELT_MPI_FUNCTION) SMELT_MPI_BEGINNING(SMELT_MPI_FUNCTION)
 #undef SMELT_MPI_FUNCTION
-#define SMELT_MPI_FUNCTION(name, parameters, arguments) X_##name,
+#define SMELT_MPI_FUNCTION(name, ...) X_##name,
       SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_FUNCTION)
 #undef SMELT_MPI_FUNCTION
           number

@@ -16,9 +16,9 @@
 #include "shims/mpi/persistent.hpp"
 #include "shims/mpi/progress.hpp"
 #include "shims/mpi/progress_hook.hpp"
+#include "shims/mpi/signatures.hpp"
 #include "shims/mpi/team.hpp"
 #include "shims/mpi/translated_call.hpp"
-#include "shims/mpi/translations.hpp"
 #include "shims/mpi/types.hpp"
 #include "shims/report.hpp"
 
@@ -269,53 +269,47 @@ class ArrayCopies {
 
 }  // namespace
 
-#define SMELT_MPI_DEFINE(name, parameters, arguments)                                      \
-  [[gnu::noinline]] static int serve_unknown_##name parameters {                           \
-    return run(                                                                            \
-        entry_##name, comm, SMELT_MPI_SIGNATURE(name),                                     \
-        [&]([[maybe_unused]] TranslatedCall& task, [[maybe_unused]] const MpiTeam& team) { \
-          return SMELT_MPI_DESCRIBE(name);                                                 \
-        },                                                                                 \
-        [&] { return original.name arguments; });                                          \
-  }                                                                                        \
-  int serve_##name parameters {                                                            \
-    int code = MPI_SUCCESS;                                                                \
-    if (run_at_once(entry_##name, comm, SMELT_MPI_SIGNATURE(name), &code)) return code;    \
-    return serve_unknown_##name arguments;                                                 \
+#define SMELT_MPI_DEFINE(function, parameters, arguments, Name, translation)                                      \
+  [[gnu::noinline]] static int serve_unknown_##function parameters {                                              \
+    return run(                                                                                                   \
+        entry_##function, comm, SMELT_MPI_SIGNATURE_##Name,                                                       \
+        [&]([[maybe_unused]] TranslatedCall& task, [[maybe_unused]] const MpiTeam& team) { return translation; }, \
+        [&] { return original.function arguments; });                                                             \
+  }                                                                                                               \
+  int serve_##function parameters {                                                                               \
+    int code = MPI_SUCCESS;                                                                                       \
+    if (run_at_once(entry_##function, comm, SMELT_MPI_SIGNATURE_##Name, &code)) return code;                      \
+    return serve_unknown_##function arguments;                                                                    \
   }
 SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE)
 
-#define SMELT_MPI_DEFINE_START(name, parameters, arguments)                                \
-  int serve_##name parameters {                                                            \
-    return start(                                                                          \
-        entry_##name, comm, request, SMELT_MPI_SIGNATURE(name),                            \
-        [&]([[maybe_unused]] TranslatedCall& task, [[maybe_unused]] const MpiTeam& team) { \
-          return SMELT_MPI_DESCRIBE(name);                                                 \
-        },                                                                                 \
-        [&] { return original.name arguments; });                                          \
+#define SMELT_MPI_DEFINE_START(function, parameters, arguments, Name, translation)                                \
+  int serve_##function parameters {                                                                               \
+    return start(                                                                                                 \
+        entry_##function, comm, request, SMELT_MPI_SIGNATURE_##Name,                                              \
+        [&]([[maybe_unused]] TranslatedCall& task, [[maybe_unused]] const MpiTeam& team) { return translation; }, \
+        [&] { return original.function arguments; });                                                             \
   }
 SMELT_MPI_NONBLOCKING(SMELT_MPI_DEFINE_START)
 
-// The report counts starts. `member`: of `original`.
-#define SMELT_MPI_DEFINE_INIT_AS(member, name, parameters, arguments)     \
-  int serve_##member parameters {                                         \
-    return prepare(                                                       \
-        entry_##member, comm, request, SMELT_MPI_SIGNATURE(name),         \
-        [=](const MpiTeam& team) mutable -> Description {                 \
-          [[maybe_unused]] ArrayCopies kept(team.size);                   \
-          SMELT_MPI_KEEP_##name return [=, &team](TranslatedCall& task) { \
-            (void)team, (void)kept;                                       \
-            return SMELT_MPI_DESCRIBE(name);                              \
-          };                                                              \
-        },                                                                \
-        [&] { return original.member arguments; });                       \
+// The report counts starts. `function`: a member of `original`; `keep`: copies the arrays that each start reads.
+#define SMELT_MPI_DEFINE_INIT(function, parameters, arguments, Name, translation, keep) \
+  int serve_##function parameters {                                                     \
+    return prepare(                                                                     \
+        entry_##function, comm, request, SMELT_MPI_SIGNATURE_##Name,                    \
+        [=](const MpiTeam& team) mutable -> Description {                               \
+          [[maybe_unused]] ArrayCopies kept(team.size);                                 \
+          keep;                                                                         \
+          return [=, &team](TranslatedCall& task) {                                     \
+            (void)team, (void)kept;                                                     \
+            return translation;                                                         \
+          };                                                                            \
+        },                                                                              \
+        [&] { return original.function arguments; });                                   \
   }
-#define SMELT_MPI_DEFINE_INIT(name, parameters, arguments) SMELT_MPI_DEFINE_INIT_AS(name, name, parameters, arguments)
 SMELT_MPI_PERSISTENT(SMELT_MPI_DEFINE_INIT)
-#undef SMELT_MPI_DEFINE_INIT
-#define SMELT_MPI_DEFINE_INIT(name, parameters, arguments) \
-  SMELT_MPI_DEFINE_INIT_AS(X_##name, name, parameters, arguments)
-SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_DEFINE_INIT)
+#define SMELT_MPI_DEFINE_OLD_INIT(name, ...) SMELT_MPI_DEFINE_INIT(X_##name, __VA_ARGS__)
+SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_DEFINE_OLD_INIT)
 
 int serve_Finalize() {
   stop_following();

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "shims/mpi/abi.hpp"
-#include "shims/mpi/function_lists.hpp"
+#include "shims/mpi/registry.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 

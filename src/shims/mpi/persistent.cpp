@@ -75,6 +75,11 @@ PersistentRequest* find_active(const MPI_Request* request) noexcept {
   return persistent != nullptr && persistent->active ? persistent : nullptr;
 }
 
+[[noreturn]] void out_of_memory() noexcept {
+  original.Abort(MPI_COMM_WORLD, MPI_ERR_NO_MEM);
+  std::abort();
+}
+
 /// An array of requests as the library knows them: active persistent collectives are replaced by the library's
 /// requests.
 class SubstitutedRequests {
@@ -85,7 +90,7 @@ class SubstitutedRequests {
     if (none()) return;
     if (n > here_.size()) far_.reset(new (std::nothrow) Pair[n]);
     Pair* const pairs = n > here_.size() ? far_.get() : here_.data();
-    if (pairs == nullptr) lost();
+    if (pairs == nullptr) out_of_memory();
     for (std::size_t i = 0; i < n; ++i) {
       pairs[i] = {find_active(&theirs[i]), theirs[i]};
       if (pairs[i].of != nullptr) seen_ = pairs;
@@ -112,16 +117,26 @@ class SubstitutedRequests {
     MPI_Request handle;
   };
 
-  [[noreturn]] static void lost() noexcept {
-    original.Abort(MPI_COMM_WORLD, MPI_ERR_NO_MEM);
-    std::abort();
-  }
-
   MPI_Request* theirs_;
   int count_;
   Pair* seen_ = nullptr;  ///< null: no request was replaced
   std::array<Pair, 16> here_;
   std::unique_ptr<Pair[]> far_;
+};
+
+/// A copy of an array of requests that the program has declared constant.
+class RequestsCopy {
+ public:
+  RequestsCopy(const MPI_Request* theirs, int count) noexcept {
+    if (theirs == nullptr || count <= 0) return;
+    copy_.reset(new (std::nothrow) MPI_Request[static_cast<std::size_t>(count)]);
+    if (copy_ == nullptr) out_of_memory();
+    std::copy_n(theirs, count, copy_.get());
+  }
+  MPI_Request* data() noexcept { return copy_.get(); }
+
+ private:
+  std::unique_ptr<MPI_Request[]> copy_;
 };
 
 int start(MPI_Request* request) noexcept {
@@ -232,6 +247,16 @@ int serve_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   }
 SMELT_MPI_COMPLETING_MANY(SMELT_MPI_SERVE)
 
+#define SMELT_MPI_SERVE_LOOKING(name, parameters, arguments)   \
+  int serve_##name parameters {                                \
+    if (none()) return original.name arguments;                \
+    RequestsCopy copy(requests, count);                        \
+    requests = copy.data();                                    \
+    const SubstitutedRequests substituted(copy.data(), count); \
+    return original.name arguments;                            \
+  }
+SMELT_MPI_LOOKING_AT_MANY(SMELT_MPI_SERVE_LOOKING)
+
 namespace {
 
 constinit decltype(original.Waitall) library_waitall = nullptr;
@@ -265,7 +290,7 @@ void direct_by(Direct* direct) noexcept { director = direct; }
 
 void serve_requests(bool here) noexcept {
 #define SMELT_MPI_DIRECT(name, parameters, arguments) \
-  director(Function::name, reinterpret_cast<void*>(here ? serve_##name : original.name));
+  if (original.name != nullptr) director(Function::name, reinterpret_cast<void*>(here ? serve_##name : original.name));
   SMELT_MPI_REQUESTS(SMELT_MPI_DIRECT)
 #undef SMELT_MPI_DIRECT
 }

@@ -31,15 +31,9 @@ bool complete() noexcept {
   bool all = true;
 #define SMELT_MPI_IS_THERE(name, ...) all = all && original.name != nullptr;
   SMELT_MPI_CALLED(SMELT_MPI_IS_THERE)
-  SMELT_MPI_LOCAL_LIST(SMELT_MPI_IS_THERE, , int)
-  SMELT_MPI_REQUESTS(SMELT_MPI_IS_THERE)
-  SMELT_MPI_FREEING(SMELT_MPI_IS_THERE)
-  SMELT_MPI_FREEING_COMM(SMELT_MPI_IS_THERE)
-  SMELT_MPI_ENDING(SMELT_MPI_IS_THERE)
-  SMELT_MPI_BLOCKING_LIST(SMELT_MPI_IS_THERE, , int, int)
-  SMELT_MPI_NONBLOCKING_LIST(SMELT_MPI_IS_THERE, , int, int)
+  SMELT_MPI_REQUIRED(SMELT_MPI_IS_THERE)
 #undef SMELT_MPI_IS_THERE
-  return all && original.Barrier != nullptr && original.Ibarrier != nullptr;
+  return all;
 }
 
 #ifdef SMELT_MPI_OPENMPI_HANDLES

@@ -170,7 +170,7 @@ TranslatedCall::Disposition TranslatedCall::bytes(smelt_operation operation, std
 
 // ---- the operations -------------------------------------------------------------------------
 
-TranslatedCall::Disposition TranslatedCall::barrier() { return bytes(SMELT_BARRIER, 0); }
+TranslatedCall::Disposition TranslatedCall::barrier(const MpiTeam&) { return bytes(SMELT_BARRIER, 0); }
 
 TranslatedCall::Disposition TranslatedCall::bcast(const MpiTeam& team, void* data, MPI_Count count, MPI_Datatype type,
                                                   int root) {

@@ -41,7 +41,7 @@ class TranslatedCall {
 
   // The operations, with the arguments of the MPI functions. If one returns Disposition::pass, it does so on every
   // rank, or the library reports an error on this one.
-  Disposition barrier();
+  Disposition barrier(const MpiTeam& team);
   Disposition bcast(const MpiTeam& team, void* data, MPI_Count count, MPI_Datatype type, int root);
   Disposition reduce(const MpiTeam& team, const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
                      int root);

@@ -1,6 +1,7 @@
-// The log in shared memory. Offsets only; all zero at first, but for what prepare() writes.
+// Layout of the log in shared memory. Contains offsets only. Everything is zero initially, except for data that
+// prepare() writes.
 //
-//   | Head | slots, 8 bytes each | part of rank 0 | part of rank 1 | ...       parts on pages of their own
+//   | Head | slots, 8 bytes each | part of rank 0 | part of rank 1 | ...       each part on separate pages
 //
 //   part of rank r:   progress | outgoing snapshot | cells: requests of r, each | stamp | command ... |
 //
@@ -29,7 +30,7 @@ namespace smelt::state::log {
 
 using Word = std::atomic<std::uint64_t>;
 
-/// Of what `prepare` knows, for all processes.
+/// Constants that prepare() writes for all processes.
 struct Shape {
   std::uint32_t ranks = 0, entries = 0, requests = 0, command_bytes = 0;
   std::uint32_t leader = 0;
@@ -66,7 +67,7 @@ struct Floor {
     return epoch << bits | (index & mask);
   }
   static std::uint64_t epoch(std::uint64_t word) noexcept { return word >> bits; }
-  /// `known`: an index at most 2^24 - 1 above it, as any is that a live replica has learned.
+  /// `known`: an index that exceeds the floor by at most 2^24 - 1, such as any that a live replica has learned.
   static std::uint64_t index(std::uint64_t word, std::uint64_t known) noexcept {
     return known - ((known - word) & mask);
   }
@@ -93,8 +94,8 @@ inline std::uint64_t decided_slot(std::uint64_t lap, int client, std::uint64_t r
 
 enum class Standing : std::uint8_t {
   live,
-  out,      ///< ended, evicted, or no replica: nobody waits for it
-  joining,  ///< index: the epoch whose leader it asks
+  out,      ///< ended, evicted, or without a replica: no process waits for it
+  joining,  ///< index: the epoch of the leader that it asks
   granted,  ///< entries from its index on are kept for it
 };
 
@@ -131,29 +132,29 @@ inline constexpr std::uint64_t most_requests = std::uint64_t{1} << 47;
 struct Head {
   Shape shape;
   alignas(separation_bytes) Word configuration;
-  Word wanted;    ///< counts requests for a snapshot: a change says that somebody waits for one
-  Word attached;  ///< counts replicas that have attached: tests and tools wait for all
+  Word wanted;    ///< counts requests for a snapshot; a change means that a replica waits for one
+  Word attached;  ///< number of attached replicas; tests and tools wait for all
   alignas(separation_bytes) Word floor;
-  alignas(separation_bytes) Word pressed;  ///< somebody waits until the floor is at least this
-  Word looked;                             ///< counts how often a leader has looked whether it can be: a sign of life
-  alignas(separation_bytes) Parking bell;  ///< rung by every change that somebody may wait for
+  alignas(separation_bytes) Word pressed;  ///< a client waits until the floor is at least this
+  Word looked;                             ///< number of the leader's attempts to raise the floor: a sign of life
+  alignas(separation_bytes) Parking bell;  ///< signalled by every change for which a process may wait
 };
 
-/// A snapshot on its way from its owner, chunk by chunk.
+/// A snapshot that its owner sends in chunks.
 ///   header  0: nothing | owner writes: receiver + 1, 10 | its generation 14 | chunk 32 | full 1
-/// The receiver answers by a CAS that takes the full bit away, which also proves what it has copied.
+/// The receiver acknowledges by a CAS that clears the full bit. Its success proves that the copy is valid.
 struct Outgoing {
   static constexpr std::size_t chunk_bytes = 1 << 14;
 
   Word header;
   Word total_bytes;
-  Word index;  ///< of the first entry that is not in it
+  Word index;  ///< the first entry that the snapshot does not contain
   Word data[chunk_bytes / 8];
 };
 
 struct alignas(separation_bytes) Part {
   Word progress;
-  std::atomic<std::uint32_t> returns;  ///< 1: it can come back by a snapshot
+  std::atomic<std::uint32_t> returns;  ///< 1: the replica can return by a snapshot
   std::atomic<std::uint32_t> attached;
   /// generation 14 of the owner that asks | server + 1: who sends it a snapshot
   alignas(separation_bytes) Word claim;
@@ -176,7 +177,7 @@ class Layout {
         lap_shift_(std::countr_zero(shape.entries)),
         cell_mask_(shape.requests - 1) {}
 
-  /// With the shape that is written there.
+  /// Reads the shape from the memory.
   explicit Layout(std::byte* memory) noexcept : Layout(memory, reinterpret_cast<const Head*>(memory)->shape) {}
 
   static std::size_t bytes(const Shape& shape) noexcept {

@@ -1,4 +1,4 @@
-// The leader's part: deciding, the floor, and take-over.
+// The leader: decisions, the floor, and take-over.
 #include <algorithm>
 
 #include "base/clock.hpp"
@@ -63,7 +63,7 @@ bool Replica::decide(int client) noexcept {
   } else {
     std::uint64_t before = slot.load(std::memory_order_relaxed);
     const bool is_ours = before == sealed_slot(lap, epoch_) || (lap_of(before) + 1 == lap && !is_sealed(before));
-    // Release: pairs with learn(). Relaxed on failure: this leader learns what is there by learn().
+    // Release: pairs with learn(). Relaxed on failure: learn() reads the slot again.
     if (!is_ours || !slot.compare_exchange_strong(before, word, ordering::log_decide, std::memory_order_relaxed)) {
       leading_ = false;
       return false;
@@ -75,7 +75,7 @@ bool Replica::decide(int client) noexcept {
   return true;
 }
 
-/// Makes the next slot this leader's own. False: it is not the leader any more.
+/// Seals the next slot for this leader. False: it is no longer the leader.
 bool Replica::establish() noexcept {
   epoch_ = Configuration::of(configuration_word_).epoch;
   if (epoch_ > 1) {
@@ -87,11 +87,12 @@ bool Replica::establish() noexcept {
       SMELT_LOG_POINT(24);
       std::uint64_t word = slot.load(std::memory_order_acquire);
       if (lap_of(word) == lap && !is_sealed(word)) continue;
-      // Evicted since learn(), and the others have come round: a seal would destroy what they decided.
+      // This replica was evicted since learn(), and the others have gone round the ring. A seal would destroy a
+      // decision.
       if (lap_of(word) > lap) return drop_out(), false;
       if (lap_of(word) == lap && seal_epoch(word) > epoch_) return false;
       SMELT_LOG_POINT(8);
-      // Acquire: what a former leader decided before is known then. Release: nothing before is decided later.
+      // Acquire: earlier decisions of a former leader are visible. Release: earlier slots are not decided later.
       if (slot.compare_exchange_strong(word, sealed_slot(lap, epoch_), std::memory_order_acq_rel,
                                        std::memory_order_relaxed)) {
         break;
@@ -124,11 +125,12 @@ void Replica::take_over() noexcept {
     return;
   }
   const std::uint64_t ours = Configuration{before.epoch + 1, rank_}.word();
-  // Release: this replica's word below is seen by nobody but those that see it lead. Acquire: see snapshot.cpp, grants.
+  // Release: processes that see this replica's word below also see it as the leader. Acquire: see grants in
+  // snapshot.cpp.
   if (!configuration.compare_exchange_strong(word, ours, std::memory_order_acq_rel, std::memory_order_relaxed)) return;
   SMELT_LOG_POINT(7);
   suspect_since_ns_ = 0;
-  // With another generation: a former leader that is about to evict it does not find the word that it expects.
+  // The new generation makes the CAS of a former leader that is about to evict this replica fail.
   std::uint64_t progress = Progress{generation_, Standing::live, delivered_}.word();
   const Progress next = Progress::of(progress).with(Standing::live, delivered_, 1);
   if (!own_progress().compare_exchange_strong(progress, next.word(), std::memory_order_acq_rel,
@@ -140,7 +142,7 @@ void Replica::take_over() noexcept {
   lead();
 }
 
-/// Leaves the lead to whoever comes first.
+/// Gives up the lead. Any replica may take over.
 void Replica::resign() noexcept {
   leading_ = false;
   std::uint64_t word = layout_.head().configuration.load(std::memory_order_acquire);
@@ -153,7 +155,7 @@ void Replica::resign() noexcept {
   }
 }
 
-/// Whether the log waits for a replica that has not moved for long. A guess: safety does not depend on it.
+/// Whether the log waits for a replica without progress for a long time. A guess; safety does not depend on it.
 bool Replica::is_stuck(int rank, const Progress& progress, std::uint64_t now_ns) noexcept {
   Observed& seen = observed_[static_cast<std::size_t>(rank)];
   const std::uint64_t state = progress.standing == Standing::granted ? chunk_on_its_way(rank) : progress.index;
@@ -167,7 +169,7 @@ bool Replica::is_stuck(int rank, const Progress& progress, std::uint64_t now_ns)
   return layout_.part(rank).returns.load(std::memory_order_relaxed) != 0 && another_is_up_to_date(rank);
 }
 
-/// Whether a replica besides this one and `rank` is up to date: then the state outlives this one without `rank`.
+/// Whether a third replica, besides this one and `rank`, is up to date, so that the state survives without `rank`.
 bool Replica::another_is_up_to_date(int rank) const noexcept {
   return std::any_of(replicas_.begin(), replicas_.end(), [&](int other) {
     const auto progress = Progress::of(layout_.part(other).progress.load(std::memory_order_acquire));
@@ -175,9 +177,9 @@ bool Replica::another_is_up_to_date(int rank) const noexcept {
   });
 }
 
-/// False: this is not the leader any more.
+/// False: this is no longer the leader.
 bool Replica::evict(int rank, const Progress& progress) noexcept {
-  // After its progress was loaded: who has led since then has another generation there.
+  // Checked after the load of its progress: any later leader would have written another generation there.
   if (layout_.head().configuration.load(std::memory_order_acquire) != configuration_word_) return leading_ = false;
   std::uint64_t word = progress.word();
   SMELT_LOG_POINT(11);
@@ -187,11 +189,11 @@ bool Replica::evict(int rank, const Progress& progress) noexcept {
   return true;
 }
 
-/// The floor as high as the live replicas allow; evicts those that have ended, grants a place to those that ask.
-/// False: this is not the leader any more.
+/// Raises the floor as far as the live replicas allow. Evicts replicas that have ended and grants a place to those that
+/// ask. False: this is no longer the leader.
 bool Replica::raise_floor() noexcept {
   since_raise_ = 0;
-  // Relaxed, here and in late(): whom to suspect is a guess.
+  // Relaxed here and in late(), since suspicion is a guess.
   if (layout_.head().pressed.load(std::memory_order_relaxed) > floor_) {
     layout_.head().looked.fetch_add(1, std::memory_order_relaxed);
   }
@@ -200,10 +202,10 @@ bool Replica::raise_floor() noexcept {
   const std::uint64_t now_ns = monotonic_ns();
   std::uint64_t least = learned_;
   for (const int rank : replicas_) {
-    // Acquire: pairs with take(). What lies below has been copied.
+    // Acquire: pairs with take(). Entries below have been copied.
     const auto progress = Progress::of(layout_.part(rank).progress.load(ordering::log_collect));
     const bool counts = progress.standing == Standing::live || progress.standing == Standing::granted;
-    if (!counts || progress.index < floor_) continue;  // below: granted by a former leader, too late
+    if (!counts || progress.index < floor_) continue;  // below the floor: a former leader granted it too late
     if (rank != rank_ && (space_->gone(rank) || is_stuck(rank, progress, now_ns))) {
       if (!evict(rank, progress)) return false;
       if (Progress::of(layout_.part(rank).progress.load(std::memory_order_acquire)).standing == Standing::out) continue;
@@ -214,7 +216,7 @@ bool Replica::raise_floor() noexcept {
   if (least > floor_) {
     std::uint64_t word = Floor::word(epoch_, floor_);
     SMELT_LOG_POINT(13);
-    // Release: pairs with cell_is_free(). Acquire on failure: a later leader has it.
+    // Release: pairs with cell_is_free(). Acquire on failure: a later leader has changed it.
     if (!shared.compare_exchange_strong(word, Floor::word(epoch_, least), ordering::log_floor,
                                         std::memory_order_acquire)) {
       return leading_ = false;

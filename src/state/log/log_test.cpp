@@ -44,7 +44,7 @@ struct Command {
   bool operator==(const Command&) const = default;
 };
 
-/// f(rank, replica) on a thread per rank.
+/// Runs f(rank, replica) on a thread per rank.
 template <class F>
 void on_all(ReplicatedLog& log, F f) {
   std::vector<std::thread> threads;
@@ -113,7 +113,7 @@ TEST_P(Orders, AllReplicasDeliverTheSame) {
       deliver(replica, mine);
       ASSERT_EQ(replica.progress(), Status::ok) << replica.failure();
     }
-    // The fixed sequencer may not go before the others have their entries.
+    // The fixed sequencer must not leave before the others have their entries.
     done.fetch_add(1);
     while (done.load() < count) replica.progress();
   });
@@ -187,7 +187,7 @@ TEST(Log, CommandsOfAllSizes) {
   EXPECT_THAT(replica->failure(), HasSubstr("1001 bytes"));
 }
 
-TEST(Log, WhoDoesNotReadIsTold) {
+TEST(Log, ARankThatDoesNotReadGetsAnError) {
   LogOptions options = small();
   options.requests = 1024;
   auto log = make_log(1, options);
@@ -264,13 +264,13 @@ TEST(Log, IndicesAndEpochsFitTheirWords) {
   }
 }
 
-/// Commands go on while one rank after the other gives up, the leader first.
-TEST(Log, GoesOnWhenTheLeaderLeaves) {
+/// Commands continue while one rank after the other leaves, the leader first.
+TEST(Log, ContinuesWhenTheLeaderLeaves) {
   for (const auto faults : {Faults::none, Faults::crash, Faults::stop}) {
     LogOptions options = small();
     options.faults = faults;
     options.leader = 0;
-    options.evict_after_s = 1e9;  // these have no snapshots to come back by, and may wait long for a PU
+    options.evict_after_s = 1e9;  // these replicas have no snapshots for a return, and may wait long for a PU
     auto log = make_log(4, options);
     std::vector<Command> delivered[4];
     on_all(log, [&](int rank, Replica& replica) {
@@ -305,7 +305,7 @@ TEST(Log, AFixedSequencerThatLeavesBreaksIt) {
   EXPECT_THAT(second->failure(), HasSubstr("rank 0, the fixed sequencer"));
 }
 
-TEST(Log, WhoIsSlowButNotEvictedMissesNothing) {
+TEST(Log, ASlowReplicaThatIsNotEvictedMissesNothing) {
   constexpr std::uint64_t each = 1000;
   LogOptions options = small();
   options.leader = 0;
@@ -371,7 +371,7 @@ TEST(Log, ALateLeaderIsReplacedAndComesBackAsAReplica) {
   }
   EXPECT_EQ(second->configuration().leader, 1);
   EXPECT_EQ(second->configuration().epoch, 2u);
-  // The first one does not know yet, and is fenced.
+  // The first leader does not know of the take-over yet, and is fenced.
   command = {0, 2};
   Ticket ticket;
   ASSERT_EQ(first->start(&command, sizeof command, &ticket), Status::ok);
@@ -445,8 +445,8 @@ TEST(Replicated, AStructWithApply) {
   EXPECT_EQ(counter->local().sum, 5u);
 }
 
-/// A replica that calls nothing: the others go on without it, and it comes back with all that happened.
-TEST(Replicated, WhoLagsIsEvictedAndComesBackBySnapshot) {
+/// A replica makes no calls. The others continue without it, and it returns with all entries.
+TEST(Replicated, ALaggingReplicaIsEvictedAndReturnsBySnapshot) {
   LogOptions options = small();
   options.faults = Faults::crash;
   options.leader = 0;
@@ -481,8 +481,8 @@ TEST(Replicated, WhoLagsIsEvictedAndComesBackBySnapshot) {
   worker.join();
 }
 
-/// The leader calls nothing, and nobody appends: who wants to return is not left waiting for it.
-TEST(Replicated, WhoComesBackDoesNotNeedALeaderThatIsStopped) {
+/// The leader makes no calls, and no rank appends. A returning replica does not wait for the leader.
+TEST(Replicated, AReturningReplicaDoesNotNeedAStoppedLeader) {
   LogOptions options = small();
   options.faults = Faults::stop;
   options.leader = 0;
@@ -501,7 +501,7 @@ TEST(Replicated, WhoComesBackDoesNotNeedALeaderThatIsStopped) {
     return std::find(replicas.begin(), replicas.end(), rank) != replicas.end();
   };
   for (std::uint64_t i = 0; is_up_to_date(2); ++i) ASSERT_TRUE(leader->update(Put{i % 100, i}));
-  // On a busy machine the helper may have been evicted, too.
+  // On a busy machine, the helper may have been evicted as well.
   while (!is_up_to_date(1)) ASSERT_EQ(leader->replica().progress(), Status::ok);
   const auto limit = std::chrono::steady_clock::now() + 20s;
   while (!is_up_to_date(2) && std::chrono::steady_clock::now() < limit) {
@@ -523,7 +523,7 @@ struct PutSquare {
   void operator()(Map& map) const { map[key] = key * key + 1; }
 };
 
-/// A replica is evicted and comes back: by several chunks it gets exactly what the others have.
+/// An evicted replica returns by a snapshot of several chunks and has the same state as the others.
 template <class State, class Command>
 void expect_whole_snapshot(std::uint64_t keys) {
   LogOptions options = small();

@@ -5,7 +5,7 @@
 
 namespace smelt::state::log::ordering {
 
-// A client's command, and what it did before, is there for whoever finds its stamp.
+// Publishes a client's command and its earlier writes to every reader of its stamp.
 #ifdef SMELT_BREAK_LOG_REQUEST
 inline constexpr auto log_request = std::memory_order_relaxed;
 #else
@@ -17,7 +17,7 @@ inline constexpr auto log_propose = std::memory_order_relaxed;
 inline constexpr auto log_propose = std::memory_order_acquire;
 #endif
 
-// A decided slot hands that on to whoever learns it.
+// A decided slot passes that on to every learner.
 #ifdef SMELT_BREAK_LOG_DECIDE
 inline constexpr auto log_decide = std::memory_order_relaxed;
 #else
@@ -29,7 +29,7 @@ inline constexpr auto log_learn = std::memory_order_relaxed;
 inline constexpr auto log_learn = std::memory_order_acquire;
 #endif
 
-// A replica has read what it delivers: by its progress to the leader, by the floor to the clients.
+// A replica has read the entries that it delivers: its progress tells the leader, the floor tells the clients.
 #ifdef SMELT_BREAK_LOG_ADVANCE
 inline constexpr auto log_advance = std::memory_order_relaxed;
 #else

@@ -1,4 +1,4 @@
-// A log over the ranks of a communicator: with their places, and what is known of their deaths.
+// A log over the ranks of a communicator. Uses their places and its knowledge of deaths.
 #include <cmath>
 
 #include "base/error.hpp"
@@ -11,7 +11,7 @@
 namespace smelt::state::log {
 namespace {
 
-/// The rank whose messages to and from the others take the least; 0 where the machine has no costs.
+/// The rank with the cheapest messages to and from the others; 0 if the machine has no costs.
 int nearest_rank(const Machine& machine, const Group& group) {
   if (!machine.has_costs()) return 0;
   int best = 0;

@@ -1,5 +1,5 @@
-// Crash points: a number before and after each store to shared memory that others see. Tests compile the log with
-// SMELT_LOG_POINTS and end the process at one of them; elsewhere they are nothing.
+// Crash points: numbered places before and after each store to shared memory that others see. Tests compile the log
+// with SMELT_LOG_POINTS and end the process at one of them. Otherwise the points are empty.
 #pragma once
 
 #ifdef SMELT_LOG_POINTS

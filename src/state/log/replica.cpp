@@ -20,7 +20,7 @@ constexpr std::uint32_t deliveries_between_steps = 16;
 
 void write_command(Word* to, const void* from, std::size_t bytes) noexcept {
   const auto* source = static_cast<const std::byte*>(from);
-#ifdef SMELT_LOG_PLAIN_COPY  // where nobody is evicted: for tests of the orders around it
+#ifdef SMELT_LOG_PLAIN_COPY  // for tests of memory orders, in which no replica is evicted
   std::memcpy(static_cast<void*>(to), source, bytes);
 #else
   for (; bytes >= sizeof(std::uint64_t); bytes -= sizeof(std::uint64_t), source += sizeof(std::uint64_t), ++to) {
@@ -35,7 +35,7 @@ void write_command(Word* to, const void* from, std::size_t bytes) noexcept {
 #endif
 }
 
-// Relaxed words: an evicted replica may copy while the cell is written anew, and forgets the copy.
+// Relaxed words: an evicted replica may copy while the cell is rewritten, but discards the copy.
 void read_command(std::uint64_t* to, const Word* from, std::size_t bytes) noexcept {
 #ifdef SMELT_LOG_PLAIN_COPY
   std::memcpy(to, static_cast<const void*>(from), bytes);
@@ -58,7 +58,7 @@ Replica::Replica(std::shared_ptr<Space> space, int rank, const StateMachine& mac
       copy_((shape_.command_bytes + 7) / 8 + 1),
       places_(shape_.requests),
       observed_(shape_.ranks) {
-  // Its own requests are looked for first: the usual leader is the usual client.
+  // Starts with its own requests, because most requests usually come from the leader.
   replicas_.push_back(rank_);
   for (int other = 0; other < static_cast<int>(shape_.ranks); ++other) {
     if (other != rank_ && shape_.is_replica(other)) replicas_.push_back(other);
@@ -102,7 +102,7 @@ void Replica::step() noexcept {
   if (status_ != Status::ok) return;
   if (!live_) return come_back();
   learn();
-  // Acquire: pairs with the CAS of whoever changed it.
+  // Acquire: pairs with the CAS that changed it.
   const std::uint64_t word = layout_.head().configuration.load(std::memory_order_acquire);
   if (word != configuration_word_) [[unlikely]] {
     configuration_word_ = word;
@@ -116,7 +116,7 @@ void Replica::step() noexcept {
   }
 }
 
-/// Deaths, and a leader that lets others wait.
+/// Checks for deaths, and for a leader that delays others.
 void Replica::look_around() noexcept {
   space_->look_for_deaths();
   if (needs_attention() && live_) {
@@ -134,12 +134,12 @@ void Replica::look_around() noexcept {
   }
 }
 
-/// Called by the waiter now and then, and by calls that do not wait.
+/// Called by the waiter from time to time, and by calls that do not wait.
 bool Replica::needs_attention() noexcept {
   space_->look_for_deaths();
   if (status_ != Status::ok) return true;
   if (!live_) return false;
-  // Who sleeps takes few steps: those that the log waits for are looked at here, too.
+  // A sleeping replica takes few steps, so replicas for which the log waits are checked here as well.
   if (leading_ && layout_.head().pressed.load(std::memory_order_relaxed) > floor_) raise_floor();
   const auto faults = static_cast<Faults>(shape_.faults);
   if (faults == Faults::none && space_->members().first_dead() >= 0) return true;
@@ -149,8 +149,8 @@ bool Replica::needs_attention() noexcept {
   return faults == Faults::stop && late(monotonic_ns());
 }
 
-/// Whether something that only a leader can do has waited for long: an own request, room for one, somebody's return.
-/// Decides whom to suspect, and no more.
+/// Whether an action of the leader is overdue: a decision of an own request, room for one, or another replica's return.
+/// Used for suspicion only.
 bool Replica::late(std::uint64_t now_ns) noexcept {
   const bool waits = started_ > seen_[self()] || waits_for_room_ || somebody_waits_for_a_grant();
   const std::uint64_t looked = layout_.head().looked.load(std::memory_order_relaxed);
@@ -202,7 +202,7 @@ Status Replica::progress() noexcept {
 Status Replica::serve(bool (*stop)(void* context), void* context) noexcept {
   bool is_over = false;
   while (!is_over) {
-    // One wait for each thing that happens: who has just worked stays awake for what comes next.
+    // A new wait for each event, so that a replica stays awake for a while after it has worked.
     const std::uint64_t before = learned_;
     const auto ready = [&] {
       step();
@@ -227,7 +227,7 @@ LogConfiguration Replica::configuration() const {
 
 // ---- Client
 
-/// Half of the log is kept for what others are slow to read.
+/// Half of the log is reserved for entries that slow replicas have not read.
 bool Replica::reads_too_little() const noexcept {
   return machine_.apply == nullptr && live_ && learned_ - delivered_ >= shape_.entries / 2;
 }
@@ -238,17 +238,17 @@ std::uint64_t Replica::place_of(std::uint64_t request) const noexcept {
   return !is_recent || (place & unknown) != 0 ? smelt::Replica::unknown_index : place;
 }
 
-/// Whether everybody has read what the request's cell had before.
+/// Whether all replicas have read the former contents of the request's cell.
 bool Replica::cell_is_free(std::uint64_t request) noexcept {
   if (request <= shape_.requests) return true;
   const std::uint64_t before = request - shape_.requests;
   if (!decided(before)) return false;
   const std::uint64_t place = places_[before & (shape_.requests - 1)] & ~unknown;
   if (place < known_floor_) return true;
-  // Acquire: pairs with raise_floor(). All live replicas have copied what was below.
+  // Acquire: pairs with raise_floor(). All live replicas have copied the entries below.
   known_floor_ = Floor::index(layout_.head().floor.load(ordering::log_reuse), learned_);
   if (place < known_floor_) return true;
-  // A hint to the leader, for which the last writer's wish is good enough.
+  // A hint to the leader. It does not matter which writer wins.
   if (layout_.head().pressed.load(std::memory_order_relaxed) <= place) {
     layout_.head().pressed.store(place + 1, std::memory_order_relaxed);
   }
@@ -265,7 +265,7 @@ Status Replica::start(const void* command, std::size_t bytes, std::uint64_t* req
   if (number >= most_requests) return fail(Status::broken, "replicated log: this rank's request numbers are used up");
   if (!cell_is_free(number) || reads_too_little()) [[unlikely]] {
     const std::uint64_t before = number - shape_.requests;
-    const auto unread = [&] {  // by this replica itself, which is in no call that could read
+    const auto unread = [&] {  // unread by this replica itself, which cannot read during this call
       return machine_.apply == nullptr && number > shape_.requests && decided(before) && live_ &&
              (places_[before & (shape_.requests - 1)] & ~unknown) >= delivered_;
     };
@@ -281,7 +281,7 @@ Status Replica::start(const void* command, std::size_t bytes, std::uint64_t* req
   Word* const cell = layout_.cell(rank_, number);
   write_command(cell + 1, command, bytes);
   SMELT_LOG_POINT(1);
-  // Release: pairs with lead(). The command is there, and what this thread did before.
+  // Release: pairs with lead(). Publishes the command and this thread's earlier writes.
   cell->store(stamp_of(number, bytes), ordering::log_request);
   SMELT_LOG_POINT(2);
   started_ = number;
@@ -341,10 +341,10 @@ void Replica::note(int client) noexcept {
   ++learned_;
 }
 
-/// Reads slots up to the first that is not decided.
+/// Reads slots up to the first undecided one.
 void Replica::learn() noexcept {
   for (;;) {
-    // Acquire: pairs with decide(). The command that it names is there.
+    // Acquire: pairs with decide(). The command that the slot names is visible.
     const std::uint64_t word = layout_.slot(learned_).load(ordering::log_learn);
     const std::uint64_t lap = layout_.lap(learned_);
     if (lap_of(word) < lap) return;
@@ -412,7 +412,7 @@ Status Replica::next(Entry* entry) noexcept {
   }
 }
 
-/// This replica was evicted: the others have gone on without it.
+/// Handles the eviction of this replica: the others have continued without it.
 void Replica::drop_out() noexcept {
   live_ = false;
   leading_ = false;

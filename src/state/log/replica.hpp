@@ -1,29 +1,30 @@
-// One rank's part in the replicated log: client, learner, and leader when it is its turn.
+// A replica: one rank's client and learner in the replicated log, and its leader if it has the lead.
 //
 //   client    writes a command and its stamp into its next cell                             request
-//   leader    finds stamps, and decides slots one after the other: CAS slot[i]              decide, the commit point
-//   learner   reads slots up to the first that is not decided, and delivers the commands    learn, deliver
+//   leader    finds stamps and decides slots in order: CAS slot[i]              decide, the commit point
+//   learner   reads slots up to the first undecided one and delivers commands    learn, deliver
 //
 // Rule of the leader: it decides slot i only if it knows what was decided in all slots below i, and it proposes a
 // client's next request after those that it knows to be decided.
 //
-// Take-over, by any replica, of a leader that is dead, or only suspected:
+// Any replica may take over from a leader that is dead or merely suspected:
 //   1. CAS configuration (e, L) -> (e + 1, self).
-//   2. Learn up to the first slot s that is not decided. CAS slot[s] -> sealed for e + 1.
-//      If it was decided meanwhile: again.
+//   2. Learn up to the first undecided slot s. CAS slot[s] -> sealed for e + 1.
+//      Repeat if it was decided meanwhile.
 //   3. CAS floor to epoch e + 1.
 //
 // Invariants
 //   1. A decided slot never changes before its index is below the floor.
-//   2. Who decides in slot i + 1 after i knows all below: nobody else decides in a slot that it sealed, or that
-//      follows one that it decided, for the CAS expects what it last saw there, and a word never comes back (its lap).
-//   3. So each request is decided once, and a client's are decided in their order without a gap. A leader that was
-//      stopped finds another word in its next slot, whenever it wakes up.
+//   2. A leader that decides slot i + 1 after slot i knows all entries below. No other process decides in a slot that it
+//      has sealed, or that follows one that it decided: the CAS expects the word that it last saw there, and because of
+//      the lap no word recurs.
+//   3. So each request is decided once, and the requests of a client are decided in order without gaps. A leader that was
+//      stopped finds another word in its next slot when it continues.
 //   4. The slot that follows the last decided one is below the floor's lap: it can be sealed at any time without
 //      a loss.
 //   5. The floor is at most the progress of every live replica, and of every one that was granted a place while the
 //      configuration stood that it had asked.
-// All of this, with evictions and returns, is tried in every interleaving by tests/state/protocol/log_slots.pml.
+// tests/state/protocol/log_slots.pml checks this protocol, with evictions and returns, in all interleavings.
 //
 // A replica copies a command first and advances its progress by CAS then; if that succeeds, it was not evicted before,
 // and the copy is good. If it fails, it is out, and comes back by a snapshot (snapshot.cpp).
@@ -64,7 +65,7 @@ class Replica {
  private:
   using PerRank = CachelinePaddedVector<std::uint64_t>;
 
-  /// How far a replica that is out has come on its way back.
+  /// The state of an evicted replica's return.
   enum class Return : std::uint8_t { out, asking, receiving };
 
   // replica.cpp: all roles
@@ -135,7 +136,7 @@ class Replica {
   std::uint64_t generation_ = 0;
   std::uint32_t calls_ = 0;
 
-  // Client. Where each of its last requests was decided, by cell; with `unknown` set: somewhere below that.
+  // Client. The index at which each of its last requests was decided, by cell. With `unknown` set: an upper bound.
   static constexpr std::uint64_t unknown = std::uint64_t{1} << 63;
   CachelinePaddedVector<std::uint64_t> places_;
   std::uint64_t started_ = 0;
@@ -150,7 +151,7 @@ class Replica {
   struct Observed {
     std::uint64_t state = 0, since_ns = 0;
   };
-  std::vector<Observed> observed_;  ///< how far the others were, and since when
+  std::vector<Observed> observed_;  ///< progress of the others, and since when
 
   // Suspicion.
   std::uint64_t suspect_learned_ = 0, suspect_configuration_ = 0, suspect_looked_ = 0, suspect_since_ns_ = 0;
@@ -158,7 +159,7 @@ class Replica {
 
   // Way back, and snapshots for others.
   Return return_ = Return::out;
-  std::uint64_t asked_ = 0;  ///< configuration whose leader was asked
+  std::uint64_t asked_ = 0;  ///< the configuration of the leader that was asked
   std::uint64_t return_since_ns_ = 0;
   std::uint64_t chunk_ = 0, snapshot_index_ = 0;
   std::vector<std::byte> incoming_, outgoing_;

@@ -1,4 +1,4 @@
-// What the options of a log come to, and the memory as it is at first.
+// The shape of a log that follows from its options, and the initial contents of its memory.
 #pragma once
 
 #include "base/futex.hpp"
@@ -8,10 +8,10 @@
 
 namespace smelt::state::log {
 
-/// Errors: invalid_argument, for options out of their ranges or that contradict each other.
+/// Errors: invalid_argument for options that are out of range or contradict each other.
 Result<Shape> make_shape(int size, const LogOptions& options, Faults usual_faults, int usual_leader);
 
-/// Writes what is not zero at first. Before anybody else knows the memory.
+/// Writes the initial values that are not zero. Must be called before other processes know the memory.
 void prepare(std::byte* memory, const Shape& shape, FutexScope among);
 
 }  // namespace smelt::state::log

@@ -1,13 +1,13 @@
-// How an evicted replica comes back, and how others help it.
+// The return of an evicted replica by a snapshot.
 //
 //   r        CAS progress[r] -> joining, with the epoch e of the leader that it asks
 //   leader   CAS progress[r] (joining, e) -> granted, floor: entries from there on are kept for r      raise_floor()
-//   r        the configuration still stands, by CAS: so the grant came in time, and every later leader sees it
+//   r        checks by CAS that the configuration is still the same: the grant is valid, and later leaders see it
 //   d        any live replica with `save`: claims r, saves its state, whose index is at least the floor, and sends it
 //   r        CAS progress[r] granted -> live, at d's index; loads the state
 //
-// Any step may be the last one of its process: r asks again, with another generation, after a while. Each chunk is in
-// d's own memory, which nobody else writes; r's CAS on its header proves that the copy was made before d went on.
+// A process may end after any step. r then asks again with another generation after a while. Each chunk is in memory
+// that only d writes. r's CAS on its header proves that the copy was made before d continued.
 #include <algorithm>
 #include <cstring>
 
@@ -19,7 +19,7 @@
 namespace smelt::state::log {
 namespace {
 
-constexpr double patience_s = 1.0;  // for a grant, for the next chunk
+constexpr double patience_s = 1.0;  // the time to wait for a grant or for the next chunk
 
 // An outgoing snapshot's header: receiver + 1, 11 bits | its generation, 14 | chunk, 32 | full, 1.
 std::uint64_t header_of(int receiver, std::uint64_t generation, std::uint64_t chunk) noexcept {
@@ -54,7 +54,8 @@ void Replica::ask() noexcept {
   if (now.leader == nobody || space_->gone(now.leader)) {
     for (const int other : replicas_) {
       const auto progress = Progress::of(layout_.part(other).progress.load(std::memory_order_acquire));
-      if (other != rank_ && progress.standing == Standing::live && !space_->gone(other)) return;  // it will lead
+      if (other != rank_ && progress.standing == Standing::live && !space_->gone(other))
+        return;  // the other replica will lead
     }
     fail(Status::broken,
          fmt::format("replicated log: rank {} was evicted, and no replica that is up to date lives", rank_));
@@ -77,8 +78,8 @@ void Replica::ask() noexcept {
 void Replica::check_grant() noexcept {
   const auto progress = Progress::of(own_progress().load(std::memory_order_acquire));
   std::uint64_t standing = asked_;
-  // A read-modify-write, so that who takes over later, by one on the same word, sees the grant. If the configuration
-  // has changed, the grant may have come from a leader whose floor was no longer the floor.
+  // A read-modify-write, so that a later take-over, which modifies the same word, sees the grant. If the configuration
+  // has changed, the grant may come from a leader whose floor was outdated.
   const bool stands = layout_.head().configuration.compare_exchange_strong(standing, asked_, std::memory_order_acq_rel,
                                                                            std::memory_order_acquire);
   if (!stands || progress.generation != generation_ || progress.standing == Standing::out ||
@@ -122,7 +123,7 @@ void Replica::receive_chunk(int server) noexcept {
     const std::uint64_t word = from.data[i].load(std::memory_order_relaxed);
     std::memcpy(incoming_.data() + begin + i * 8, &word, sizeof word);
   }
-  // Release: the copy was made before whoever sees this writes the next chunk.
+  // Release: the copy was made before the owner writes the next chunk.
   if (!from.header.compare_exchange_strong(header, header & ~full, std::memory_order_acq_rel,
                                            std::memory_order_relaxed)) {
     return_ = Return::out;
@@ -166,14 +167,14 @@ void Replica::finish_return() noexcept {
   learn();
 }
 
-/// Changes with every chunk that the receiver gets: it is not stuck.
+/// Changes with every chunk that the receiver gets, which shows that it makes progress.
 std::uint64_t Replica::chunk_on_its_way(int receiver) const noexcept {
   const std::uint64_t claim = layout_.part(receiver).claim.load(std::memory_order_acquire);
   const int server = static_cast<int>(claim & 2047) - 1;
   return server == no_server ? claim : layout_.part(server).outgoing.header.load(std::memory_order_acquire);
 }
 
-// ---- Help for others. Called when all that was delivered has been applied.
+// ---- Snapshots for others. Called when all delivered entries have been applied.
 
 void Replica::serve_snapshots() noexcept {
   if (machine_.save == nullptr || !live_) return;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kind = "replicated log";  // what a rendezvous is about
 constexpr std::uint64_t watch_interval_ns = 100'000;
-/// Who sleeps looks around so often: for deaths, and for a leader that is late.
+/// The interval at which sleeping processes check for deaths and for a late leader.
 constexpr std::uint64_t longest_sleep_ns = 1'000'000;
 
 }  // namespace
@@ -20,7 +20,7 @@ bool Space::own(int rank) const noexcept {
   return std::find(own_ranks_.begin(), own_ranks_.end(), rank) != own_ranks_.end();
 }
 
-/// `place`, if there is one, says where memory is to lie before anybody touches it.
+/// `place`, if any, sets the NUMA placement of the memory before its first touch.
 comm::Prepare Space::preparation(const Shape& shape, const std::function<void(std::byte*)>& place) {
   return [shape, place]() -> Result<comm::SegmentContent> {
     const auto fill = [shape, place](std::byte* user) {

@@ -1,4 +1,4 @@
-// Space: a process's side of a replicated log: its memory, who takes part, and how deaths are noticed.
+// Space: a process's view of a replicated log: its memory, its members, and the detection of deaths.
 #pragma once
 
 #include <atomic>
@@ -37,11 +37,11 @@ class Space {
   const WaitConfig& wait_config() const noexcept { return wait_; }
   comm::Membership& members() noexcept { return *members_; }
 
-  /// Looks for ended processes, some ten thousand times a second at most.
+  /// Checks for ended processes, at most about ten thousand times per second.
   void look_for_deaths() noexcept {
     if (watch_) watch_->check();
   }
-  /// The rank takes part no more.
+  /// Whether the rank has left.
   bool gone(int rank) const noexcept { return !members_->present(rank); }
 
  private:

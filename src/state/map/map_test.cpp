@@ -335,7 +335,7 @@ TEST(MapThreads, ASnapshotIsOfOneMoment) {
   std::atomic<bool> stop{false};
   run_threads(3, [&](int me) {
     if (me == 0) {
-      // Counts key after key: at any moment the values fall by one at most, at one place.
+      // Increments one key after the other, so in every snapshot the values decrease by at most one, in one place.
       for (std::uint64_t round = 1; round < 300; ++round) {
         for (std::uint64_t key = 0; key < keys; ++key) map.put(key, round);
         map.put(1000 + round, 0);  // and the table grows
@@ -354,7 +354,7 @@ TEST(MapThreads, ASnapshotIsOfOneMoment) {
   });
 }
 
-TEST(MapThreads, WhatWasDoneBeforeAnUpdateIsSeenByWhoeverSeesTheUpdate) {
+TEST(MapThreads, WritesBeforeAnUpdateAreVisibleWithTheUpdate) {
   auto map = *Map<std::uint64_t, Value16>::create();
   std::vector<int> plain(1000, 0);
   run_threads(2, [&](int me) {

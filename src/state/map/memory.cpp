@@ -76,22 +76,21 @@ Result<void> check_options(const MapOptions& options) {
 std::string kept_name(const std::string& name) { return fmt::format("/{}{}", kept_prefix, name); }
 
 Word first_log2(const Geometry& geometry, std::size_t capacity) {
-  // Two thirds full, chains are short and few.
+  // With a load of two thirds, chains are rare and short.
   const Word per_three_buckets = 2 * (geometry.cells - geometry.spare);
   const Word buckets = std::max<Word>(capacity * 3 / per_three_buckets + 1, 64);
   return static_cast<Word>(std::bit_width(buckets - 1));
 }
 
-/// Only one process of this user creates or finds a map of that name at a time. The kernel gives the lock back however
-/// its holder ends.
+/// A lock for the creation and lookup of a user's maps of that name. The kernel releases it however its holder ends.
 class NameLock {
  public:
   explicit NameLock(const std::string& name) : fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
-    // The address has 108 bytes; names that differ may share a lock.
+    // The address has 108 bytes, so different names may share a lock.
     const auto text = fmt::format("smelt-map:{}:{:016x}", geteuid(), std::hash<std::string>{}(name));
-    std::memcpy(address.sun_path + 1, text.data(), text.size());  // the leading zero: a name without a file
+    std::memcpy(address.sun_path + 1, text.data(), text.size());  // the leading zero means a name without a file
     const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
     for (int attempt = 0; fd_ >= 0 && attempt < 10'000; ++attempt) {
       if (bind(fd_, reinterpret_cast<const sockaddr*>(&address), bytes) == 0) {
@@ -131,7 +130,7 @@ std::vector<std::string> entries_of(const std::string& directory) {
   return names;
 }
 
-/// The name in what a link of /proc/<pid>/fd points to, "" if it is no map.
+/// The map's name in the target of a link of /proc/<pid>/fd; "" if it is not a map.
 std::string name_of_link(const std::string& path) {
   char target[512];
   const ssize_t length = readlink(path.c_str(), target, sizeof target);
@@ -143,7 +142,7 @@ std::string name_of_link(const std::string& path) {
   return name.starts_with(memfd_prefix) ? std::string(name.substr(memfd_prefix.size())) : "";
 }
 
-/// An open file that is a whole map of this user, else -1.
+/// The descriptor if this is a complete map of this user; otherwise -1.
 int checked(int fd) {
   struct stat status = {};
   Header header;
@@ -156,7 +155,7 @@ int checked(int fd) {
   return -1;
 }
 
-/// Whether a process that lives takes part. One that only looks at the map may keep it from being freed.
+/// Whether a live process is a member. A process that only reads the map's memory may keep it from being freed.
 bool is_used(int fd) {
   std::vector<Word> members(most_members);
   const std::size_t bytes = members.size() * sizeof(Word);
@@ -166,7 +165,8 @@ bool is_used(int fd) {
   });
 }
 
-/// A map in use that is not kept: its descriptor, or -1. `name` empty: all, each once, to `all`.
+/// The descriptor of a map in use that is not kept; -1 if there is none. `name` empty: adds all maps to `all`, each
+/// once.
 int find_in_use(const std::string& name, std::vector<FoundMap>* all) {
   std::set<std::pair<dev_t, ino_t>> seen;
   for (const auto& process : entries_of("/proc")) {
@@ -268,7 +268,7 @@ Memory::~Memory() {
 Result<void> Memory::map(int fd, Word reach) {
   fd_ = fd;
   shared_ = fd >= 0;
-  // Where little address space is allowed, a new map takes less.
+  // If address space is limited, a new map reserves less.
   for (;; reach /= 2) {
     reserved_bytes_ = reach + huge_page;
     void* space = mmap(nullptr, reserved_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -285,7 +285,7 @@ Result<void> Memory::map(int fd, Word reach) {
   void* memory = mmap(reinterpret_cast<void*>(start), reach, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0);
   if (memory == MAP_FAILED) return system_error(fmt::format("cannot map {} bytes of a map", reach));
   base_ = static_cast<std::byte*>(memory);
-  madvise(base_ + reach / 2, reach / 2, MADV_HUGEPAGE);  // lookups are at random places
+  madvise(base_ + reach / 2, reach / 2, MADV_HUGEPAGE);  // because lookups access random addresses
   reach_ = reach;
   return {};
 }
@@ -318,7 +318,7 @@ Result<void> Memory::format(const std::string& name, const Geometry& geometry, c
     bucket_of(table, i)->word.store(live_bit, std::memory_order_relaxed);
   }
   made.active.store(table, std::memory_order_relaxed);
-  std::atomic_ref(made.magic).store(magic, std::memory_order_release);  // whoever finds it, finds all of it
+  std::atomic_ref(made.magic).store(magic, std::memory_order_release);  // publishes the complete map
   return {};
 }
 
@@ -328,7 +328,7 @@ Result<void> Memory::enter() {
   if (!shared_) return {};
   const Word mine = current_namespaces();
   if (mine != 0 && header().namespaces != 0 && header().namespaces != mine) {
-    shared_ = false;  // leaves nothing
+    shared_ = false;  // so that the destructor leaves the map unchanged
     return make_error(Status::not_supported,
                       "map '{}' belongs to another PID or time namespace: deaths would not be "
                       "seen; run all processes in one",

@@ -1,13 +1,13 @@
-// Where tables live: memory of this process, or of all processes that know a name.
+// Memory of tables: private, or shared by all processes that know a name.
 //
-//   not kept   a memfd "smelt-map:NAME", found through /proc/<pid>/fd of those that use it: when the last of them ends,
-//              however it ends, the kernel frees it
+//   not kept   a memfd "smelt-map:NAME", which others find through /proc/<pid>/fd of its users. The kernel frees it when
+//              the last user ends, however it ends
 //   kept       /dev/shm/smelt-map.NAME
 //
 //   | header | blocks: overflow buckets, strings -> | ... reach / 2 | table | table of twice the size | ... |
 //
-// Every process maps all of `reach` once; memory is put behind the parts that are in use, so that nobody has to map
-// anything again when the table grows.
+// Every process maps the whole `reach` once. Pages are added as parts come into use, so that no process has to map
+// again when the table grows.
 #pragma once
 
 #include "base/segment.hpp"
@@ -15,7 +15,7 @@
 
 namespace smelt::map_detail {
 
-/// A map that processes share, as its file descriptor and those who have it.
+/// A map that processes share: its file descriptor and the processes that have it open.
 struct FoundMap {
   std::string name;
   bool kept = false;
@@ -27,17 +27,17 @@ class Memory final : public Table {
   Memory() = default;
   ~Memory() override;
 
-  /// Sets aside address space and maps `fd` there; -1: memory of this process.
+  /// Reserves address space and maps `fd` there; -1: private memory.
   Result<void> map(int fd, Word reach);
-  /// The same to look at it alone: takes no part, and leaves nothing.
+  /// The same for reading only, without becoming a member.
   Result<void> map_to_look(int fd, Word reach) {
     const auto mapped = map(fd, reach);
     shared_ = false;
     return mapped;
   }
-  /// Lays out an empty map.
+  /// Initializes an empty map.
   Result<void> format(const std::string& name, const Geometry& geometry, const MapOptions& options, bool strings);
-  /// Takes part in a map that others may use already.
+  /// Joins a map that others may use already.
   Result<void> enter();
 
   MapState state() const;

@@ -1,4 +1,4 @@
-// The map of strings: a cell holds the hash of a key, and where key and value are.
+// The map of strings: a cell holds the hash of a key and the location of key and value.
 #include <algorithm>
 #include <cstring>
 
@@ -23,7 +23,7 @@ Word hash_text(std::string_view text) {
 
 struct Lengths {
   std::size_t key, value;
-  /// False: this is no text any more.
+  /// False: the block no longer contains text.
   bool fit(std::size_t words) const { return 1 + words_of(key) + words_of(value) <= words; }
 };
 Lengths lengths_of(const AtomicWord* text) {
@@ -148,7 +148,7 @@ MapAnswer StringMap::insert(std::string_view key, std::string_view value) noexce
 
 MapAnswer StringMap::compare_exchange(std::string_view key, std::string& expected, std::string_view desired) {
   std::string now = expected;
-  now.reserve(most_string_bytes);  // nothing may fail while the chain is owned
+  now.reserve(most_string_bytes);  // allocates before the chain is owned, when nothing may fail
   const MapAnswer answer = set(key, desired, [&](Word old) {
     if (old == 0) return false;
     if (has_value(*table_, old, expected)) return true;

@@ -1,4 +1,4 @@
-// The slow part of the table: waiting and taking over, growth, memory, and what concerns the whole map. The rules are
+// The rare operations of the table: waiting, take-over, growth, memory, and operations on the whole map. The rules are
 // in smelt/map_table.hpp.
 #include <fcntl.h>
 #include <pthread.h>
@@ -79,8 +79,8 @@ bool Table::own_slowly(Bucket* bucket, Word& word) noexcept {
     return (word & owner_mask) == 0;
   });
   if (free) return false;
-  // The word of a dead owner stays as it is until somebody takes it, and never comes back. Acquire: what the dead one
-  // wrote to a bucket that had become visible.
+  // The word of a dead owner stays the same until another process takes it, and never recurs. Acquire: what the dead
+  // owner wrote to a bucket that had become visible.
   const Word taken = (look.dead & ~owner_mask) + one_change;
   SMELT_MAP_POINT(10);
   if (!bucket->word.compare_exchange_strong(look.dead, taken | owner_.load(std::memory_order_relaxed),
@@ -129,8 +129,8 @@ bool Table::join() noexcept {
       return true;
     }
   }
-  // All numbers are taken, also by the dead. Nothing may be left that carries their number before somebody else gets
-  // it.
+  // All numbers are in use, some by dead processes. Their chains must be released before another process gets the
+  // number. it.
   std::vector<std::pair<std::size_t, Word>> dead;
   for (std::size_t i = 0; i < most_members; ++i) {
     const Word member = header().members[i].load(std::memory_order_acquire);
@@ -138,7 +138,7 @@ bool Table::join() noexcept {
   }
   for (const auto& [index, member] : dead) {
     Word expected = member;
-    // From here on others wait for this process where they meet a chain of the dead one.
+    // From here on, others that meet a chain of the dead process wait for this one.
     if (!header().members[index].compare_exchange_strong(expected, process, std::memory_order_acq_rel)) continue;
     owner_.store(index + 1, std::memory_order_relaxed);
     sweep(header().active.load(std::memory_order_acquire));
@@ -148,7 +148,7 @@ bool Table::join() noexcept {
   return false;
 }
 
-// Gives up the chains that this process's number owns: they are those of a dead process that had it before.
+// Releases the chains that this number owns, which belong to a dead process that had the number before.
 void Table::sweep(Word table) noexcept {
   const Word own = owner_.load(std::memory_order_relaxed);
   for (Word i = 0; i < Word{1} << (table & log2_mask); ++i) {
@@ -170,7 +170,7 @@ void Table::leave() noexcept {
 
 bool Table::back(Word from, Word to) noexcept {
   if (fd_ < 0) return true;
-  constexpr Word piece = Word{32} << 20;  // a signal undoes a whole call
+  constexpr Word piece = Word{32} << 20;  // limited, since a signal undoes a whole call
   for (Word done = from; done < to;) {
     const Word bytes = std::min(piece, to - done);
     if (fallocate(fd_, 0, static_cast<off_t>(done), static_cast<off_t>(bytes)) == 0) {
@@ -189,7 +189,7 @@ Word Table::take_block(std::size_t bytes) noexcept {
   Word first = head.load(std::memory_order_acquire);
   while ((first & offset_mask) != 0) {
     const Word offset = (first & offset_mask) * line;
-    // May be anything if another one has taken the block meanwhile; the count in `first` then has changed.
+    // May be any value if another process has taken the block meanwhile. The count in `first` has changed then.
     const Word rest = at(offset)->word.load(std::memory_order_relaxed) & offset_mask;
     const Word changed = ((first >> offset_bits) + 1) << offset_bits | rest;
     if (head.compare_exchange_weak(first, changed, std::memory_order_acq_rel, std::memory_order_acquire)) return offset;
@@ -219,7 +219,7 @@ void Table::give_block(Word offset, std::size_t bytes) noexcept {
   for (;;) {
     at(offset)->word.store(first & offset_mask, std::memory_order_release);
     const Word changed = ((first >> offset_bits) + 1) << offset_bits | offset / line;
-    // Release: pairs with take_block(). Whoever gets the block sees what was done with it before.
+    // Release: pairs with take_block(). The next user of the block sees its earlier uses.
     if (head.compare_exchange_weak(first, changed, std::memory_order_release, std::memory_order_relaxed)) return;
   }
 }
@@ -229,7 +229,7 @@ Word Table::store_text(const char* key, std::size_t key_bytes, const char* value
   const Word offset = take_block(words * sizeof(Word));
   if (offset == 0) return 0;
   SMELT_MAP_POINT(23);
-  // Release: somebody may still read what was here before, and must then find that its chain has changed.
+  // Release: a process that still reads the former contents then finds that its chain has changed.
   AtomicWord* to = reinterpret_cast<AtomicWord*>(base_ + offset);
   (to++)->store(Word{key_bytes} << 32 | value_bytes, ordering::map_store_cell);
   const auto copy = [&to](const char* from, std::size_t bytes) {
@@ -252,7 +252,7 @@ const AtomicWord* Table::text_of(Word reference, std::size_t* words) const noexc
   const Word offset = (reference & offset_mask) * line, size_class = reference >> offset_bits;
   const Word bytes = size_class < std::size(header().free_lists) ? block_bytes(static_cast<int>(size_class)) : 0;
   if (bytes == 0 || offset < sizeof(Header) || offset + bytes > header().backed.load(std::memory_order_relaxed)) {
-    *words = 0;  // a reference out of memory that is something else by now
+    *words = 0;  // the reference comes from memory that has been reused
     return &header().used;
   }
   *words = bytes / sizeof(Word);
@@ -263,7 +263,7 @@ Bucket* Table::new_bucket() noexcept {
   const Word offset = take_block(header().geometry.bucket_words * sizeof(Word));
   if (offset == 0) return nullptr;
   Bucket* const bucket = at(offset);
-  // Release: a reader that still looks at the block's former content then sees that its chain has changed.
+  // Release: a reader of the block's former contents then sees that its chain has changed.
   bucket->word.store(live_bit, ordering::map_commit);
   bucket->link.store(0, ordering::map_store_cell);
   return bucket;
@@ -294,7 +294,7 @@ void Table::overflowed(Word table) noexcept {
   const Word next = follow(table);
   const Word end = (next & ~log2_mask) + table_bytes(next);
   if (end > header().reach || log2 + 1 >= most_doublings) return;
-  // Whoever dies in here has done nothing that the next one must not do again.
+  // All steps are idempotent, so that another process can repeat them if this one dies.
   if (!back(next & ~log2_mask, end)) return;
   if (header().active.load(std::memory_order_acquire) != table) return;
   SMELT_MAP_POINT(12);
@@ -306,7 +306,7 @@ void Table::help() noexcept {
   const Word active = header().active.load(std::memory_order_acquire);
   Word next = header().next.load(std::memory_order_acquire);
   if (next == 0) return;
-  if ((next & log2_mask) <= (active & log2_mask)) {  // of somebody who came late, or died at the end
+  if ((next & log2_mask) <= (active & log2_mask)) {  // left by a process that was late, or died at the end
     header().next.compare_exchange_strong(next, 0, std::memory_order_acq_rel);
     return;
   }
@@ -318,7 +318,7 @@ void Table::help() noexcept {
     for (Word i = first; i < std::min(first + buckets_per_help, buckets); ++i) move(active, i);
     return;
   }
-  // Some of those who promised may be late or dead.
+  // Some processes that have claimed buckets may be late or dead.
   Word checked = header().checked[log2].load(std::memory_order_acquire);
   const Word from = checked;
   for (; checked < std::min(from + checks_per_help, buckets); ++checked) {
@@ -333,13 +333,13 @@ void Table::help() noexcept {
 void Table::finish(Word table, Word next) noexcept {
   SMELT_MAP_POINT(14);
   Word expected = table;
-  // Release: whoever finds the new table sees that its buckets are filled.
+  // Release: processes that find the new table see its filled buckets.
   if (!header().active.compare_exchange_strong(expected, next, std::memory_order_acq_rel)) return;
   SMELT_MAP_POINT(15);
   Word now = next;
   header().next.compare_exchange_strong(now, 0, std::memory_order_acq_rel);
   SMELT_MAP_POINT(16);
-  // All tables before the new one. Whoever still looks at them finds zeros and starts over.
+  // Frees all tables before the new one. Processes that still read them find zeros and start over.
   const Word start = header().reach / 2;
   const Word bytes = (next & ~log2_mask) - start;
   if (fd_ >= 0) {
@@ -355,7 +355,7 @@ Word Table::hash_of(const AtomicWord* cell) const noexcept {
                                              : hash_words(cell, header().geometry.key_words);
 }
 
-// Adds a cell to a bucket that nobody else looks at, or to its chain.
+// Adds a cell to a bucket that no other process accesses, or to its chain.
 bool Table::spread(Bucket* child, AtomicWord* cell, Word hash) noexcept {
   const DynamicShape shape{header().geometry};
   const std::size_t words = cell_words(shape);
@@ -392,8 +392,8 @@ void Table::give_chain(Word link) noexcept {
   }
 }
 
-// Empties a bucket of the next table. One who died may have filled it in part; should this one die, too, then those
-// overflow buckets are lost, rather than given back twice.
+// Empties a bucket of the next table, which a dead process may have filled in part. If this process dies as well, those
+// overflow buckets are lost, which is safer than to free them twice.
 void Table::reset(Bucket* child) noexcept {
   const Word leftover = child->link.load(std::memory_order_relaxed);
   SMELT_MAP_POINT(18);
@@ -426,7 +426,7 @@ bool Table::move(Word table, Word index) noexcept {
     if (link == 0) break;
   }
   SMELT_MAP_POINT(20);
-  // Release: whoever sees that it has moved sees the filled buckets.
+  // Release: processes that see the move also see the filled buckets.
   held.home->word.store((held.word | moved_bit) + one_change, ordering::map_commit);
   SMELT_MAP_POINT(21);
   give_chain(chain);
@@ -435,7 +435,7 @@ bool Table::move(Word table, Word index) noexcept {
 
 // ---- the whole map --------------------------------------------------------------------------
 
-// One chain as it is at one moment, without writing: as get().
+// Reads a consistent snapshot of one chain without writing, like get().
 void Table::read_all(Word table, Word index, Visit visit, void* context) const {
   const DynamicShape shape{header().geometry};
   const std::size_t words = cell_words(shape);
@@ -500,7 +500,7 @@ bool Table::snapshot(Visit visit, void* context) {
   if (forks_seen_.load(std::memory_order_relaxed) != forks.load(std::memory_order_relaxed) && !renew()) return false;
   const Word active = header().active.load(std::memory_order_acquire);
   const Word buckets = Word{1} << (active & log2_mask);
-  // In this order by everybody, so that two of them do not wait for each other. What is owned does not move.
+  // All processes use this order, so that two of them do not wait for each other. Owned chains do not move.
   for (Word i = 0; i < buckets; ++i) own_all(active, i);
   struct Release {
     Table& table;

@@ -1,6 +1,6 @@
 // The costs of the maps as smelt runs them on machines with shared memory, where these differ from the printed
-// equations: a sequencer sends updates down a tree itself, the log is memory, and calls and messages cost software,
-// too. docs/reference/map-model.md, "As built".
+// equations: a sequencer sends updates down a tree itself, the log is in memory, and calls and messages have software
+// costs. docs/reference/map-model.md, "As built".
 #include <algorithm>
 
 #include "state/maps.hpp"
@@ -10,18 +10,18 @@
 namespace smelt::state {
 namespace {
 
-// Cycles of software, of processors of the last ten years; `smelt bench map` and `smelt bench log` show how well they
-// fit.
+// Software costs in cycles, for processors of the last ten years. `smelt bench map` and `smelt bench log` show how well
+// they fit.
 constexpr double call_cycles = 18.0;         ///< an operation that may send messages
-constexpr double message_cycles = 100.0;     ///< to take a message apart, find whom it is for, and make the next one
-constexpr double log_lookup_cycles = 65.0;   ///< to learn that the log is no longer than what is applied
+constexpr double message_cycles = 100.0;     ///< to parse a message, find its receiver, and create the next one
+constexpr double log_lookup_cycles = 65.0;   ///< to learn that all entries of the log have been applied
 constexpr double log_append_cycles = 240.0;  ///< to append, decide, deliver
-/// A processor goes on while it waits for a line: of two accesses to lines elsewhere about one is waited for.
+/// A processor continues while it waits for a line, so about one of two remote accesses is waited for.
 constexpr double lines_waited_for = 0.5;
 
 double cycles(const MapSetting& setting, double count) { return count * setting.platform.software_cycle; }
 
-/// What the tree from a sequencer to all clients costs.
+/// Costs of the tree from a sequencer to all clients.
 struct Down {
   explicit Down(const MapSetting& setting, double words)
       : on(setting.platform),
@@ -29,9 +29,9 @@ struct Down {
         root(on.root_sends(words, setting.clients)),
         forward(std::max(0.0, setting.clients * on.send(words) - root) / setting.clients) {}
   MessageCosts on;
-  double arrival;  ///< when the last one has it
-  double root;     ///< what the root sends
-  double forward;  ///< what a client forwards, on average
+  double arrival;  ///< when the last client has the message
+  double root;     ///< the root's sends
+  double forward;  ///< a client's forwarding, on average
 };
 
 MapCosts with_calls(const MapSetting& setting, MapCosts costs) {
@@ -88,7 +88,7 @@ MapCosts as_built_costs(const MapDefinition& map, const MapSetting& asked) {
     return with_calls(setting, costs);
   }
   if (algorithm == "rep_2pc") {
-    // The flags of all are taken for one update at a time.
+    // The flags of all ranks are used by one update at a time.
     printed.serial = q * (on.broadcast_round_trip(m.vote_request, m.vote, setting.clients - 1) +
                           on.broadcast_round_trip(m.commit, m.replicated, setting.clients - 1) + access);
     return with_calls(setting, printed);
@@ -103,7 +103,8 @@ MapCosts as_built_costs(const MapDefinition& map, const MapSetting& asked) {
       std::min<double>(platform.replicas == 0 ? setting.clients : platform.replicas, setting.clients);
   const double line = platform.line.value_or(platform.latency);
   const bool asks = setting.load.consistency == Consistency::linearizable;
-  const double changed = (replicas - 1.0) * q / ((replicas - 1.0) * q + 1.0);  // since the last look, by others
+  const double changed = (replicas - 1.0) * q /
+                         ((replicas - 1.0) * q + 1.0);  // probability that others have changed it since the last access
   const double call = cycles(setting, call_cycles);
   const double lookup = hash + call + access + (asks ? cycles(setting, log_lookup_cycles) + changed * line : 0.0);
   const double update = hash + call + access + cycles(setting, log_append_cycles) +

@@ -71,7 +71,7 @@ LogPrediction predict(const Machine& machine, const Group& replicas, const std::
   } else {
     made.response_ns += sends_ns;
   }
-  busy_ns.pop_back();  // clients are as many as it takes
+  busy_ns.pop_back();  // there are as many clients as needed
   made.busiest = static_cast<int>(std::ranges::max_element(busy_ns) - busy_ns.begin());
   made.busiest_ns = busy_ns[static_cast<std::size_t>(made.busiest)];
   made.per_s = nanoseconds / made.busiest_ns;

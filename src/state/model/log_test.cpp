@@ -1,4 +1,4 @@
-// What [Smelt16] 5.6 says of agreement comes out of the model.
+// Checks that the model confirms the statements of [Smelt16] 5.6 about agreement.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

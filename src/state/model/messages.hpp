@@ -1,4 +1,4 @@
-// What one core pays for messages on a platform, in cycles: [Shahmirzadi14] table 3.2.
+// Costs of messages for one core of a platform, in cycles: [Shahmirzadi14] table 3.2.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ class MessageCosts {
 
   double send(double words) const { return on_.send + words * on_.send_word; }
   double receive(double words) const { return on_.receive + words * on_.receive_word; }
-  /// Of a message that the receiver is not waiting for.
+  /// Cost of a message for which the receiver is not waiting.
   double interrupted(double words) const { return receive(words) + on_.interrupt; }
 
   /// T_rtt(send, rcv): until the answer has been received.
@@ -27,18 +27,18 @@ class MessageCosts {
     return round_trip(words, answer) + on_.interrupt;
   }
 
-  /// o_bcast: what `receivers` copies cost all senders of them. A tree divides this among those that forward.
+  /// o_bcast: cost of `receivers` copies for all senders together. A tree divides it among the ranks that forward.
   double broadcast(double words, double receivers) const {
     return (on_.broadcast == MapBroadcast::hardware ? std::min(receivers, 1.0) : receivers) * send(words);
   }
-  /// T_rtt(bcast, arcv): until all have answered. In a tree the answers come up the same way.
+  /// T_rtt(bcast, arcv): until all have answered. In a tree, the answers return along the same path.
   double broadcast_round_trip(double words, double answer, int receivers) const {
     if (receivers < 1) return 0.0;
     if (on_.broadcast == MapBroadcast::tree) return spread(words, receivers) + spread(answer, receivers);
     return broadcast(words, receivers) + interrupted(words) + send(answer) + receive(answer) + 2.0 * on_.latency;
   }
 
-  /// o_mcast: to a list of receivers, which differs each time: no tree.
+  /// o_mcast: to a list of receivers that differs each time, so there is no tree.
   double multicast(double words, double receivers) const {
     if (receivers <= 0.0) return 0.0;
     return (on_.broadcast == MapBroadcast::hardware ? 1.0 : receivers) * send(words);
@@ -49,12 +49,12 @@ class MessageCosts {
     return multicast(words, receivers) + interrupted(words) + send(answer) + receive(answer) + 2.0 * on_.latency;
   }
 
-  /// When the last of `receivers` has a broadcast message.
+  /// Time until the last of `receivers` has a broadcast message.
   double spread(double words, int receivers) const {
     const double arrival = on_.latency + interrupted(words);
     if (receivers < 1) return 0.0;
     if (on_.broadcast != MapBroadcast::tree) return broadcast(words, receivers) + arrival;
-    // Whoever is free first sends next: no tree is faster where all messages cost the same.
+    // The first free rank sends next. If all messages cost the same, no tree is faster.
     std::priority_queue<double, std::vector<double>, std::greater<>> free_at;
     free_at.push(0.0);
     double last = 0.0;
@@ -68,7 +68,7 @@ class MessageCosts {
     return last;
   }
 
-  /// What a broadcast costs its root alone.
+  /// Cost of a broadcast for its root alone.
   double root_sends(double words, int receivers) const {
     if (on_.broadcast != MapBroadcast::tree) return broadcast(words, receivers);
     double sends = 0.0;

@@ -1,4 +1,4 @@
-// Where the model's costs come from: a table of the text, or a measured machine.
+// Sources of the model's costs: a table of the text, or a measured machine.
 #include <cmath>
 #include <set>
 
@@ -14,10 +14,10 @@ constexpr double large_table_bytes = 64.0 * mebibyte;
 /// docs/reference/model.md, "Copies": a core that copies waits for that many lines at once. One that looks up a key
 /// waits for one.
 constexpr double lines_in_flight = 12.0;
-constexpr double private_cache_bytes = mebibyte;  ///< where copies were not measured
+constexpr double private_cache_bytes = mebibyte;  ///< if copies were not measured
 constexpr double hash_cycles = 12.0;              ///< [Shahmirzadi14] 3.5.3: shifts and additions
 constexpr double select_cycles = 4.0;             ///< a multiplication and a shift, for any number of servers
-constexpr double assumed_ghz = 3.0;               ///< where the machine does not say
+constexpr double assumed_ghz = 3.0;               ///< if the machine does not say
 
 struct Mean {
   double sum = 0.0;
@@ -26,7 +26,7 @@ struct Mean {
   double value() const { return count == 0 ? 0.0 : sum / count; }
 };
 
-/// One way between two ranks.
+/// Costs of messages in one direction between two ranks.
 struct LinkCosts {
   Mean send, receive, latency, line;
 };
@@ -117,7 +117,7 @@ Result<MapPlatform> platform_of(const Machine& machine, const Group& group) {
   platform.cached_access = own.value();
   platform.memory_access = std::max(own.value(), far.value());
   platform.software_cycle = cycle_ns;
-  // Lookups of different keys overlap: in a cache that cores share they take no longer than in a core's own.
+  // Lookups of different keys overlap, so they take no longer in a shared cache than in a private one.
   platform.cache_bytes = machine.copy ? machine.copy->shared_bytes : private_cache_bytes;
   return platform;
 }

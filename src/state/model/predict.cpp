@@ -17,11 +17,11 @@ using state::MapSetting;
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 constexpr int most_cores = 4096;
 constexpr int most_words = 65536;
-constexpr double least_updates = 1e-6;  ///< best_ranges() looks no closer to lookups alone
+constexpr double least_updates = 1e-6;  ///< smallest share of updates that best_ranges() considers
 
 double weighted(double lookups, double lookup, double update) { return lookups * lookup + (1.0 - lookups) * update; }
 
-/// The busiest server has the most popular key, and of the others as many as the other servers.
+/// The busiest server has the most popular key and an equal share of all others.
 double servers_worth(const MapLoad& load, int servers) {
   if (load.skew == 0.0 || servers == 0) return servers;
   const double hottest = hottest_key_share(load.keys, load.skew);
@@ -163,7 +163,8 @@ class FastestMap {
     return best;
   }
 
-  /// The largest share of updates below `high`, to a 10^-6th, at which somebody else than at `high` is the fastest.
+  /// The largest share of updates below `high`, to a 10^-6th, at which the fastest algorithm differs from that at
+  /// `high`.
   double change(double low, double high) {
     const auto* before = winner(high);
     while (high - low > least_updates / 2.0) {

@@ -44,7 +44,7 @@ double access_cost(const MapSetting& setting, double share_of_keys) {
   return cached * platform.cached_access + (1.0 - cached) * platform.memory_access;
 }
 
-/// The same in a client's copies of that share of the keys. Where the load says what an access to the map costs, copies
+/// The same in a client's copies of that share of the keys. If the load specifies the cost of an access, copies
 /// are taken to stay in the client's cache all the same: figure 3.21b comes out only so.
 double copy_access_cost(const MapSetting& setting, double share_of_keys) {
   if (setting.load.access) return std::min(*setting.load.access, setting.platform.cached_access);
@@ -223,7 +223,7 @@ MapCosts shared_costs(const MapSetting& setting) {
 }
 
 // Client -> leader -> acceptor -> all replicas, one of which is the client's. The clients' cores do the work of the
-// leader and the acceptor, too, while they wait. A linearizable lookup reads how much has been accepted.
+// leader and the acceptor while they wait. A linearizable lookup also reads the number of accepted entries.
 MapCosts kv_costs(const MapSetting& setting) {
   const Terms t(setting);
   const MapPlatform& platform = setting.platform;

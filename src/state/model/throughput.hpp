@@ -1,8 +1,7 @@
-// The costs that the equations of docs/reference/map-model.md give for each algorithm, before they are put together.
+// The costs of each algorithm by the equations of docs/reference/map-model.md, before they are combined.
 //
-// An operation of a client takes the client's time and perhaps a server's. While it waits for an answer the client is
-// idle, and messages of other clients' updates are dealt with then ("interrupts" in the text); the rest of these
-// comes on top.
+// An operation takes the client's time and possibly a server's. A client that waits for an answer is idle and handles
+// messages of other clients' updates ("interrupts" in the text). The interrupts that do not fit are added.
 #pragma once
 
 #include <array>
@@ -11,7 +10,7 @@
 
 namespace smelt::state {
 
-/// How often per operation something happens, and how long it takes; in cycles.
+/// A duration in cycles, and its number per operation.
 struct Periods {
   double cycles = 0.0;
   double count = 0.0;
@@ -25,7 +24,7 @@ struct MapCosts {
   double server_update = 0.0;           ///< T^s_upd
   std::array<Periods, 2> idle{};        ///< T_idle, n_idle
   std::array<Periods, 2> interrupts{};  ///< T_int, n_int
-  double serial = 0.0;                  ///< of what all operations go through one after the other, per operation
+  double serial = 0.0;  ///< time per operation in a resource that all operations use one after the other
 };
 
 struct MapDefinition;
@@ -47,7 +46,7 @@ MapCosts rep_sc_costs(const MapSetting& setting);
 MapCosts shared_costs(const MapSetting& setting);
 MapCosts kv_costs(const MapSetting& setting);
 
-/// Of an algorithm as smelt runs it: for platforms with `software_cycle`.
+/// The equations of smelt's implementation, for platforms with `software_cycle`.
 MapCosts as_built_costs(const MapDefinition& map, const MapSetting& setting);
 /// o_lup, o_upd of a table with all keys; o_pre.
 double access_of(const MapSetting& setting);

@@ -1,4 +1,4 @@
-// Which algorithm, with which servers; and what the public header needs.
+// Chooses the algorithm and its servers; implements the functions of the public header.
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -69,7 +69,7 @@ Result<void> check_options(const Communicator& communicator, const Geometry& geo
   return {};
 }
 
-/// As the options say; else as the algorithm needs, on this machine.
+/// The servers according to the options; otherwise as the algorithm needs on this machine.
 int number_of_servers(const Communicator& communicator, const MapOptions& options, const MapAlgorithm& facts,
                       const GroupPlan& plan) {
   const int size = communicator.size();

@@ -1,12 +1,12 @@
-// kv: replicas fed by a replicated log. A rank with a replica appends its updates and reads its replica; the others
-// send their operations to a replica near them, and get answers.
+// kv: replicas that apply a replicated log. A rank with a replica appends its updates and reads its replica. Other
+// ranks send their operations to a near replica and get answers.
 //
 //   client --request--> its replica --append--> log --next--> every replica: applies; the client's own one answers
 //
-// Linearizable: a lookup asks for the log's read point (everything appended before), waits until the replica has
-// applied all below, and reads. With Consistency::sequential it reads at once: all replicas go through the same states,
-// and an update ends when its client's replica has applied it.
-// Survives what the log survives, on ranks that have a replica; one without needs its replica's rank.
+// Linearizable: a lookup gets the log's read point, waits until the replica has applied all entries below, and reads.
+// With Consistency::sequential it reads at once: all replicas go through the same states, and an update ends when its
+// client's replica has applied it. Ranks with a replica survive the same faults as the log. A rank without one depends
+// on its replica's rank.
 // Source: [Smelt16] 5.7.
 #include <algorithm>
 
@@ -67,7 +67,7 @@ class Kv final : public Member {
     }
   }
 
-  /// Whether the own update was executed, and came here in a snapshot, without its answer.
+  /// Whether this rank's update was executed and arrived in a snapshot, without its answer.
   bool is_lost() noexcept {
     bool done = false;
     std::uint64_t index = 0;
@@ -100,7 +100,7 @@ class Kv final : public Member {
       append(message);
       return;
     }
-    // A lookup that came after `point` entries waits for these; it is answered by work().
+    // A lookup with read point `point` waits for these entries; work() answers it.
     Waiting& waiting = waiting_[static_cast<std::size_t>(from)];
     waiting.active = true;
     waiting.point = 0;
@@ -201,12 +201,12 @@ class Kv final : public Member {
   }
 
   int missing() noexcept override {
-    if (replica_) return -1;  // the log tells
+    if (replica_) return -1;  // the log reports it
     return members().present(own_replica_) ? -1 : own_replica_;
   }
 
   void close() noexcept override {
-    // Every append of all has returned: they are below.
+    // All appends have returned, so their indices are smaller.
     if (replica_) check(replica_->read_point(&end_));
   }
   bool is_closed() noexcept override { return !replica_ || replica_->delivered() >= end_; }
@@ -228,7 +228,7 @@ class Kv final : public Member {
   const GroupCall* call_ = nullptr;
   MapAnswer answer_;
   bool answered_ = false;
-  std::optional<Replica> replica_;  ///< last: it calls the others until it is gone
+  std::optional<Replica> replica_;  ///< last member, since its destruction uses the others
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
-// Shared memory of a map over ranks: who talks to whom, and where the channels lie.
+// Layout of the shared memory of a map over ranks: which ranks communicate, and the places of their channels.
 //
-//   | Head | parents, 4 bytes each | part of rank 0 | part of rank 1 | ...        parts on pages of their own
+//   | Head | parents, 4 bytes each | part of rank 0 | part of rank 1 | ...        each part on separate pages
 //
-//   part of rank r:   | Part | channel from rank a | channel from rank b | ...    those that r receives from
+//   part of rank r:   | Part | channel from rank a | channel from rank b | ...    from ranks from which r receives
 //
-// Every process finds the same places from the shape and the tree alone.
+// Every process computes the same places from the shape and the tree.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ enum class Algorithm : std::uint32_t { part_simple, part_caching, rep_remote, re
 struct Shape {
   std::uint32_t ranks = 0;
   std::uint32_t servers = 0;    ///< of part_*; 1, the sequencer, of rep_remote, rep_local, rep_sc; replicas of kv
-  std::uint32_t dedicated = 0;  ///< 1: servers issue nothing
+  std::uint32_t dedicated = 0;  ///< 1: servers issue no operations
   Algorithm algorithm = Algorithm::part_simple;
   std::uint32_t channel_lines = 0;
   std::uint32_t sequential = 0;  ///< kv: lookups may be stale
@@ -37,14 +37,14 @@ struct Shape {
   bool sequenced() const noexcept {
     return algorithm == Algorithm::rep_remote || algorithm == Algorithm::rep_local || algorithm == Algorithm::rep_sc;
   }
-  /// Servers are spread over the ranks, and so over what these lie on.
+  /// Servers are spread evenly over the ranks, and so over the machine.
   int server(std::uint32_t index) const noexcept { return static_cast<int>(std::uint64_t{index} * ranks / servers); }
   bool serves(int rank) const noexcept {
     if (servers == 0) return false;
     const auto index = (static_cast<std::uint64_t>(rank) * servers + ranks - 1) / ranks;
     return index < servers && server(static_cast<std::uint32_t>(index)) == rank;
   }
-  /// Of kv: the replica that a rank talks to, the last one not above it.
+  /// For kv: the replica that a rank uses, which is the last one not above it.
   int replica_of(int rank) const noexcept {
     while (!serves(rank)) --rank;
     return rank;
@@ -56,9 +56,9 @@ struct Head {
 };
 
 struct alignas(separation_bytes) Part {
-  Parking bell;  ///< rung by whoever sends to the rank
+  Parking bell;  ///< signalled by senders to the rank
   std::atomic<std::uint32_t> attached, finished;
-  std::atomic<std::uint64_t> last;  ///< of the sequencer, once all have finished: the last update + 1
+  std::atomic<std::uint64_t> last;  ///< set by the sequencer when all have finished: the last update + 1
 };
 
 constexpr std::size_t up(std::size_t bytes, std::size_t unit) noexcept { return (bytes + unit - 1) / unit * unit; }
@@ -98,7 +98,7 @@ class Layout {
     const auto next = static_cast<std::size_t>(rank) + 1;
     return (next < parts_.size() ? parts_[next] : bytes_) - parts_[next - 1];
   }
-  /// Null where these ranks do not talk.
+  /// Null if these ranks do not communicate.
   std::byte* channel(int from, int to) const noexcept {
     const std::size_t at = channels_[index(from, to)];
     return at == 0 ? nullptr : memory_ + at;

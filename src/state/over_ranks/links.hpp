@@ -1,5 +1,5 @@
-// A rank's channels to and from others. Sending never waits: what a full channel has no room for is kept and sent
-// later. So whoever waits for something goes on receiving, and no cycle of full channels can stop all.
+// A rank's channels to and from others. Sending never waits: messages for a full channel are queued and sent later. So
+// a waiting rank continues to receive, and a cycle of full channels cannot cause a deadlock.
 #pragma once
 
 #include <vector>
@@ -31,7 +31,7 @@ class Links {
   const Coding& coding() const noexcept { return coding_; }
   bool none() const noexcept { return in_.empty(); }
 
-  /// Sends to a rank that there is a channel to, or to this one.
+  /// Sends to a connected rank, or to this one.
   void post(int to, const Message& message) noexcept {
     const std::size_t words = coding_.encode(message, sent_.data());
     if (to == rank_) return own_.push(sent_.data(), words);
@@ -45,7 +45,7 @@ class Links {
 
   bool all_sent() const noexcept { return kept_ == 0; }
 
-  /// Sends what was kept, as far as there is room.
+  /// Sends queued messages as far as there is room.
   void flush() noexcept {
     if (kept_ == 0) return;
     for (std::size_t to = 0; to < out_.size(); ++to) {
@@ -60,7 +60,7 @@ class Links {
     }
   }
 
-  /// handle(from, message) of each that is there; returns whether any was. `handle` may post.
+  /// Calls handle(from, message) for each available message. Returns whether there was one. `handle` may post.
   template <class Handle>
   bool poll(Handle&& handle) noexcept {
     bool any = !own_.empty();
@@ -93,7 +93,7 @@ class Links {
     MessageQueue kept;
   };
 
-  /// All lines or none: what is in a channel is whole as soon as its last line is there.
+  /// Sends all lines or none. A message is complete as soon as its last line has arrived.
   static bool put(Out& out, const Word* words, std::size_t count) noexcept {
     const auto lines = static_cast<std::uint32_t>((count + line_words - 1) / line_words);
     if (!out.sender.can_send(lines)) return false;

@@ -17,7 +17,7 @@ void add_as(Word* sum, const Word* term) noexcept {
   std::memcpy(sum, &a, sizeof a);
 }
 
-// Signed numbers wrap around, as unsigned ones do.
+// Signed numbers wrap around like unsigned ones.
 void add(Number number, Word* sum, const Word* term) noexcept {
   switch (number) {
     case Number::none: break;

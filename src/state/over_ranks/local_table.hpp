@@ -1,4 +1,4 @@
-// One rank's own table: a replica, a partition, or copies of what others own. Only its thread uses it.
+// A rank's private table: a replica, a partition, or copies of other ranks' keys. Used only by its thread.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class LocalTable {
 
   bool get(const Word* key, Word hash, Word* value) const noexcept { return table_->get(shape_, key, hash, value); }
 
-  /// Does the operation. `was`, unless null, gets the value that was there, if one was.
+  /// Executes the operation. `was`, unless null, gets the former value if there was one.
   MapAnswer apply(const Message& message, Word hash, Word* was) noexcept;
 
   void put(const Word* key, Word hash, const Word* value) noexcept;

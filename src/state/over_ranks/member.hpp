@@ -1,9 +1,9 @@
-// What all algorithms have in common: a rank waits by doing its part for the others.
+// Common base of all algorithms: a rank that waits serves the others.
 //
 // Invariants:
-//   1. A member's state is its thread's alone; ranks share channels and nothing else.
-//   2. Handling a message may send, and never waits.
-//   3. A client has at most one operation under way, or one batch of part_simple.
+//   1. A member's state is used only by its thread. Ranks share nothing but channels.
+//   2. The handling of a message may send, but never waits.
+//   3. A client has at most one pending operation, or one batch of part_simple.
 #pragma once
 
 #include <memory>
@@ -39,10 +39,10 @@ class Member : public map_detail::GroupMember {
   virtual void handle(int from, const Message& message) noexcept = 0;
   /// Besides handling messages. Returns whether there was something to do.
   virtual bool work() noexcept { return false; }
-  /// All have finished: say what others wait for, and whether all has come here.
+  /// Called when all have finished: sends what others wait for, and returns whether everything has arrived here.
   virtual void close() noexcept {}
   virtual bool is_closed() noexcept { return true; }
-  /// A rank that is gone and that this one cannot do without, else -1.
+  /// A rank on which this one depends and that has left; otherwise -1.
   virtual int missing() noexcept;
 
   const Shape& shape() const noexcept { return layout_.head().shape; }
@@ -57,7 +57,7 @@ class Member : public map_detail::GroupMember {
     const bool handled = links_.poll([this](int from, const Message& message) { handle(from, message); });
     return work() || handled;
   }
-  /// Of lookups that need nobody: others wait for this rank's part.
+  /// Called by local lookups, because others may wait for this rank.
   void step_now_and_then() noexcept {
     if ((++lookups_ & 7) == 0) step();
   }
@@ -66,7 +66,7 @@ class Member : public map_detail::GroupMember {
   template <class Done>
   bool await(Done done) noexcept {
     for (;;) {
-      // One wait for each thing that happens: who has just worked stays awake for what comes next.
+      // A new wait for each event, so that a replica stays awake for a while after it has worked.
       const auto ready = [&] { return step() || done() || status_ != Status::ok; };
       if (!waiter_.wait(ready, &layout_.part(rank_).bell)) look_around(done);
       if (status_ != Status::ok) return false;
@@ -84,7 +84,7 @@ class Member : public map_detail::GroupMember {
 
  private:
   bool needs_attention() noexcept;
-  /// Deaths. What the dead have sent still counts.
+  /// Checks for deaths. Messages from dead ranks are still valid.
   template <class Done>
   void look_around(Done& done) noexcept {
     space_->look_for_deaths();
@@ -111,7 +111,7 @@ std::unique_ptr<Member> make_sequenced(std::shared_ptr<Space> space, int rank, L
 std::unique_ptr<Member> make_rep_2pc(std::shared_ptr<Space> space, int rank, LocalTable table);
 Result<std::unique_ptr<Member>> make_kv(std::shared_ptr<Space> space, int rank, LocalTable table);
 
-/// Which of `servers` has a key: by bits of the hash that the tables do not use much.
+/// The server of a key, by bits of the hash that the tables hardly use.
 inline std::uint32_t server_of(Word hash, std::uint32_t servers) noexcept {
   return static_cast<std::uint32_t>((hash >> 16 & 0xffffffff) * servers >> 32);
 }

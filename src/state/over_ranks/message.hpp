@@ -1,10 +1,10 @@
-// What ranks of a map send to each other: an operation, or what came of it.
+// Messages between ranks of a map: operations and their results.
 //
 //   word 0   | parts 8 | .. | client 16 | flags 8 | number 8 | operation 8 | kind 8 |
 //   word 1   stamp
 //   then     the words of the key, of the value, of the expected value: those that `parts` names
 //
-// Seven words fit into a line of a channel, so that an operation on a key of 8 and a value of 16 bytes takes one.
+// Seven words fit into a line of a channel. So an operation on a key of 8 and a value of 16 bytes takes one line.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ using map_detail::Number;
 using map_detail::Operation;
 using map_detail::Word;
 
-/// What a message is about. Each algorithm uses some of them.
+/// The kind of a message. Each algorithm uses some of them.
 enum class Kind : std::uint8_t {
   request,       ///< client -> server, sequencer or replica: an operation
   answer,        ///< back
@@ -121,7 +121,7 @@ class Coding {
   std::size_t key_words_, value_words_;
 };
 
-/// A queue of messages in one growing buffer: no allocation once it has been as long as it gets.
+/// A queue of messages in one growing buffer. It does not allocate once it has reached its largest size.
 class MessageQueue {
  public:
   bool empty() const noexcept { return head_ == words_.size(); }

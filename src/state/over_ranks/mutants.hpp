@@ -1,5 +1,5 @@
-// Defects that tests put into the algorithms, to see that they are found: those that the printed figures have, and some
-// more. None exists but where SMELT_MAP_MUTANTS is defined.
+// Defects that tests put into the algorithms to check that they are found: those of the published figures, and some
+// others. They exist only if SMELT_MAP_MUTANTS is defined.
 #pragma once
 
 namespace smelt::state::over_ranks {

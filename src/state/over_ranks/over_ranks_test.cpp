@@ -1,4 +1,4 @@
-// Maps over the ranks of a communicator: each algorithm does what its calls say, alone and with others.
+// Maps over the ranks of a communicator: semantics of the calls of each algorithm, with one rank and with several.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ MapOptions options_of(const Setting& setting) {
   return options;
 }
 
-/// f(rank) on a thread per rank that issues; the others serve. All finish.
+/// Runs f(rank) on a thread per client rank while the others serve. All ranks finish.
 template <class AnyKey, class Value, class F>
 void on_all(const Setting& setting, MapGroup<AnyKey, Value>& group, F f) {
   std::vector<std::thread> threads;
@@ -82,7 +82,7 @@ void on_all(const Setting& setting, MapGroup<AnyKey, Value>& group, F f) {
 class MapsOverRanks : public testing::TestWithParam<Setting> {};
 INSTANTIATE_TEST_SUITE_P(All, MapsOverRanks, testing::ValuesIn(settings()));
 
-/// Ranks work on keys of their own, and each sees what it did itself; in between all keys are read.
+/// Each rank works on its own keys and sees its own updates. In between, it reads all keys.
 template <class Value, class MakeValue>
 void compare_with_std(const Setting& setting, int operations, MakeValue make_value) {
   auto group = MapGroup<Key, Value>::create(communicator(setting.ranks), options_of(setting));
@@ -233,7 +233,7 @@ TEST(MapGroup, DedicatedServersIssueNothing) {
   EXPECT_FALSE(group->attach(2));
 }
 
-TEST(MapGroup, ARankThatLeavesEarlyBreaksWhatNeedsIt) {
+TEST(MapGroup, ARankThatLeavesEarlyBreaksCallsThatNeedIt) {
   for (const char* algorithm : {"part_simple", "part_caching", "rep_remote", "rep_local", "rep_2pc", "kv"}) {
     auto group = Numbers::create(communicator(2), {.algorithm = algorithm, .servers = 1});
     ASSERT_TRUE(group) << group.error().message;

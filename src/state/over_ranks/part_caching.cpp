@@ -4,11 +4,11 @@
 //   update   client --request--> server --invalidate--> holders --invalidated--> server: applies --answer--> client
 //
 // Rules:
-//   1. An update is applied when no copy of its key is left. Meanwhile lookups of the key are answered with the former
-//      value, without may_copy, and other updates of the key wait. Other keys are not concerned.
+//   1. An update is applied when no copy of its key is left. Meanwhile, lookups of the key are answered with the former
+//      value, without may_copy, and other updates of the key wait. Other keys are not affected.
 //   2. A client drops its own copy before it asks for an update, and the server then does not count it as a holder.
-//   3. Invalidations and values come through one channel, first in, first out: no value overtakes an invalidation.
-// Linearizable: a copy is read while the update that ends it has not been applied, thus not been answered.
+//   3. Invalidations and values use the same FIFO channel, so no value overtakes an invalidation.
+// Linearizable: a copy is read only before the update that ends it has been applied, and thus before it is answered.
 // Source: [Shahmirzadi14] figures 3.12, 3.13, theorem 3.4.2; rule 1 is that of the model (before 3.48), rule 3 is not in
 // the figures, where a value can arrive after the invalidation of its key and stay.
 #include <algorithm>
@@ -33,11 +33,11 @@ class PartCaching final : public Member {
   static std::size_t holder_words(const Shape& shape) { return (shape.ranks + 63) / 64; }
 
  private:
-  /// An update that this server has not applied yet, by its client.
+  /// A client's update that this server has not applied yet.
   struct Update {
     enum class State { none, waits, invalidates };
     State state = State::none;
-    std::uint64_t turn = 0;  ///< of those that wait, the lowest of a key is next
+    std::uint64_t turn = 0;  ///< of the waiting updates of a key, the one with the lowest turn is next
     int missing = 0;         ///< holders that have not answered
     Word hash = 0;
     std::vector<Word> words;
@@ -85,7 +85,7 @@ class PartCaching final : public Member {
     if (message.value != nullptr && call_->result != nullptr) {
       std::copy(message.value, message.value + shape().geometry.value_words, call_->result);
     }
-    // At once: the next message may be the invalidation.
+    // Immediately, because the next message may be the invalidation.
     if ((message.flags & Message::may_copy) != 0) copies_.put(call_->key, call_->hash, message.value);
     answered_ = true;
   }
@@ -186,7 +186,7 @@ class PartCaching final : public Member {
   }
 
   LocalTable copies_;   ///< of others' keys
-  LocalTable holders_;  ///< of own keys: who has a copy
+  LocalTable holders_;  ///< of own keys: the ranks that have a copy
   std::vector<Update> updates_;
   std::uint64_t turns_ = 0;
   int active_ = 0;  ///< updates that are not `none`

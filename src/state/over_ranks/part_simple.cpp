@@ -2,9 +2,9 @@
 //
 //   client --request--> server of the key: does it, in the order in which requests arrive --answer--> client
 //
-// Linearizable: an operation happens when its server, which is one thread, does it, between request and answer.
-// [Shahmirzadi14] figures 3.2 and 3.3, where an update's answer may precede it; here it follows, as it tells what was
-// there. A batch has many requests under way: those of one key go to one server, in order.
+// Linearizable: an operation takes effect when its server, which is one thread, executes it between request and answer.
+// [Shahmirzadi14] figures 3.2 and 3.3, where the answer may precede the update. Here it follows, since it contains the
+// former value. A batch has many pending requests; those of one key go to one server, in order.
 #include <algorithm>
 
 #include "state/over_ranks/member.hpp"

@@ -1,19 +1,19 @@
 // rep_2pc: every client has a replica; an update is voted on by all, and there is no server.
 //
-//   issuer: waits for its own flag, takes it
+//   issuer: waits for its own flag and takes it
 //   issuer --vote_request, key--> all    each: flag is free -> takes it for the issuer, votes for; else votes against
 //   all for:       issuer --commit, value--> all: apply, free the flag --committed--> issuer: applies, frees its flag
 //   some against:  issuer --abort--> all: free the flag if it is this issuer's; the issuer tries again a little later
 //
-// Invariant: of two issuers at most one has all flags; whoever has them has seen all former updates applied everywhere,
-// as a flag is freed after its update has been applied. So replicas apply the same updates in the same order, and an
+// Invariant: of two issuers, at most one has all flags. That one has seen all former updates applied everywhere, since
+// a flag is freed after its update has been applied. So replicas apply the same updates in the same order, and an
 // operation that depends on the value is decided by its issuer.
-// Linearizable: a lookup of the key that the flag here is about waits. When a first replica applies an update, all
-// others have the flag, so nobody reads the former value any more.
+// Linearizable: a lookup of a flagged key waits. When the first replica applies an update, all others have the flag, so
+// the former value is no longer read.
 //
 // Figure 3.11 is wrong in two places, and the text around it right: line 20 lets a replica with a pending update vote
 // for an issuer with a higher number (two issuers then commit, in different orders at different replicas), and line 26
-// frees flags that are another issuer's. Here a pending update means a vote against, whoever asks, and the numbers of
+// frees flags that are another issuer's. Here a pending update means a vote against every issuer, and the numbers of
 // the issuers only order their next attempts. Source: [Shahmirzadi14] 3.4.2, figures 3.10 and 3.11.
 #include <algorithm>
 
@@ -45,7 +45,7 @@ class Rep2pc final : public Member {
   MapAnswer update(const GroupCall& call) noexcept override {
     for (int attempt = 0; !win(call); ++attempt) {
       if (status_ != Status::ok) return {};
-      // Those with low numbers try again first; who fails often waits longer.
+      // Ranks with low numbers retry first. The delay grows with the number of failures.
       const std::uint64_t pause_ns = (first_pause_ns * static_cast<std::uint64_t>(rank_ + 1))
                                      << std::min(attempt, most_doublings);
       const std::uint64_t until = monotonic_ns() + pause_ns;
@@ -68,7 +68,7 @@ class Rep2pc final : public Member {
     return answer;
   }
 
-  /// Takes all flags. False: somebody else has one.
+  /// Takes all flags. False: another issuer has one.
   bool win(const GroupCall& call) noexcept {
     const bool waits = !is_mutant(Mutant::rep_2pc_votes_for_higher);
     if (waits && !await([this] { return flag_ == free_flag; })) return false;
@@ -127,8 +127,8 @@ class Rep2pc final : public Member {
     }
   }
 
-  int flag_ = free_flag;  ///< whose update is pending here
-  Word flag_hash_ = 0;    ///< of which key
+  int flag_ = free_flag;  ///< the issuer of the pending update
+  Word flag_hash_ = 0;    ///< hash of its key
   std::vector<Word> flag_key_ = std::vector<Word>(shape().geometry.key_words);
   std::vector<Word> fresh_ = std::vector<Word>(shape().geometry.value_words);
   int missing_ = 0;  ///< answers

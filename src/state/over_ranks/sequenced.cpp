@@ -9,14 +9,14 @@
 //                replicas go through the same states, and a client's update ends when it has been applied here.
 //   rep_local    kept on arrival, and a word "received up to n" goes up the tree; when all have n, a word "commit up to
 //                n" goes down, upon which it is applied. A lookup of a key that has an update kept here waits; else it
-//                reads here. Linearizable: when a first replica applies an update, all others have kept it, so nobody
-//                reads the former value any more.
+//                reads here. Linearizable: when a first replica applies an update, all others have kept it, so the
+//                former value is no longer read.
 //
-// An update ends when it has been applied at its client. Where the printed figures differ: there, clients send updates
-// to all others themselves, which takes a channel from each to each (3.5, 3.7, 3.15), and figure 3.8 clears the flag of
-// a key before the value is applied (lines 18, 19), so that a lookup may return the former value after another one has
-// returned the new one. That a sequencer may send the updates itself is no contradiction to the remark after figure
-// 3.6: it numbers an update before it sends it, and the update ends after it has come back.
+// An update ends when it has been applied at its client. The printed figures differ in two points. Clients send updates
+// to all others themselves, which needs a channel between all pairs (3.5, 3.7, 3.15). Figure 3.8 clears the flag of a
+// key before the value is applied (lines 18, 19), so that a lookup may return the former value after another one has
+// returned the new one. The remark after figure 3.6 still allows a sequencer to send the updates itself: it numbers an
+// update before it sends it, and the update ends after it has come back.
 // Source: [Shahmirzadi14] 3.4.2, 3.4.3.
 #include <algorithm>
 
@@ -60,7 +60,7 @@ class Sequenced final : public Member {
     return {Status::ok, table_.get(call.key, call.hash, call.result), false};
   }
 
-  /// Waits until all updates are here that the sequencer has numbered.
+  /// Waits until all updates that the sequencer has numbered have arrived.
   void ask_count() noexcept {
     if (rank_ == sequencer_ || is_mutant(Mutant::rep_remote_does_not_ask)) {
       step();
@@ -144,7 +144,7 @@ class Sequenced final : public Member {
     return false;
   }
 
-  /// Says up to where all from here down have received; the root then lets them apply.
+  /// Reports the last update that all ranks below have received. The root then lets them apply it.
   void confirm() noexcept {
     std::uint64_t all = received_;
     for (const Child& child : children_) all = std::min(all, child.received);
@@ -183,7 +183,7 @@ class Sequenced final : public Member {
   const bool replica_;
   std::vector<Child> children_;
   std::vector<Kept> kept_;
-  std::uint64_t received_ = 0;   ///< number of the last update that came here; of the sequencer: that there is
+  std::uint64_t received_ = 0;   ///< number of the last update that arrived; for the sequencer: that exists
   std::uint64_t applied_ = 0;    ///< ... that the replica has; rep_local: less than received_ while some are kept
   std::uint64_t confirmed_ = 0;  ///< ... that all from here down have received
   std::uint64_t count_ = 0;

@@ -14,9 +14,9 @@
 namespace smelt::state::over_ranks {
 namespace {
 
-constexpr const char* meeting_kind = "map over ranks";  // what a rendezvous is about
+constexpr const char* meeting_kind = "map over ranks";  // the purpose of a rendezvous
 constexpr std::uint64_t deaths_interval_ns = 100'000;
-/// Who sleeps looks around so often.
+/// The interval at which sleeping ranks check for deaths and stop requests.
 constexpr std::uint64_t longest_nap_ns = 1'000'000;
 
 /// The fastest broadcast tree from a root; without costs, the root sends to all.
@@ -37,7 +37,7 @@ void place(const comm::CommunicatorState& state, const Layout& layout, comm::Pla
       [&](int rank) { return layout.part_bytes(rank); });
 }
 
-/// Writes what all processes have to know into zeroed memory.
+/// Writes the constants for all processes into zeroed memory.
 void prepare_memory(const Layout& layout, const Shape& shape, FutexScope among) {
   layout.head().shape = shape;
   for (int rank = 0; rank < static_cast<int>(shape.ranks); ++rank) {

@@ -1,4 +1,4 @@
-// Space: a process's side of a map over ranks: its memory, who takes part, and how deaths are noticed.
+// Space: a process's view of a map over ranks: its memory, its members, and the detection of deaths.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,7 @@ class Space final : public map_detail::GroupSpace, public std::enable_shared_fro
   comm::Membership& members() noexcept { return *members_; }
   ReplicatedLog* log() noexcept { return log_ ? &*log_ : nullptr; }
 
-  /// Looks for ended processes, some ten thousand times a second at most.
+  /// Checks for ended processes, at most about ten thousand times per second.
   void look_for_deaths() noexcept {
     if (watch_) watch_->check();
   }

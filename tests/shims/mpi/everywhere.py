@@ -125,6 +125,14 @@ class Mpi:
             return f"/usr/lib/{MULTIARCH}/openmpi/include" if self.kind == "openmpi" else f"/usr/include/{MULTIARCH}/mpich"
         return (self.place if self.name == "openmpi" else virtual_environment(self.venvs, "mpich")) / "include"
 
+    def statuses(self):
+        """What looks at an array of requests; a program for smelt alone."""
+        if self.name.startswith("debian-"):
+            return self.build("statuses", f"mpicc.{self.kind}", HERE / "statuses.c")
+        libraries = self.place / "lib"
+        return self.build("statuses", "cc", f"-I{self.headers()}", HERE / "statuses.c", f"-L{libraries}",
+                          f"-Wl,-rpath,{libraries}", "-l:libmpi.so.40" if self.name == "openmpi" else "-l:libmpi.so.12")
+
     def programs(self):
         found = [("mpi4py", [str(self.place / "bin/python"), str(HERE / "sums.py")])]
         if self.name.startswith("debian-"):
@@ -180,6 +188,11 @@ def test_programs(mpi, smelt):
         out, err, status = run(program, 60, mpi.environment)
         print(f"{mpi.name} {label}: {out}{err}", end="", flush=True)
         wrong += status != 0
+    for label, program in mpi.statuses():
+        for ranks in (2, 4):
+            out, err, status = run(mpi.command(smelt, ranks, program), 120, mpi.environment)
+            print(f"{mpi.name} {label} {ranks} ranks: {out}{err}", end="", flush=True)
+            wrong += status != 0 or "all right" not in out
     for label, program in mpi.programs():
         for ranks in (1, 2, 4):
             problem = compare(mpi, smelt, label, program, ranks)
