@@ -1,5 +1,6 @@
 #include "shims/memory/watcher.hpp"
 
+#include <dlfcn.h>
 #include <linux/mempolicy.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "shims/memory/counters.hpp"
 #include "shims/memory/filling.hpp"
 #include "shims/memory/spare.hpp"
 #include "shims/memory/system.hpp"
@@ -32,16 +34,17 @@ constexpr int collapse = 25;
 
 constexpr std::size_t small_bytes = 4096;
 constexpr int most_regions = 512;
-constexpr int most_windows = 8;              ///< of a region, open at a time
-constexpr int most_stripes = 4;              ///< of a region
-constexpr int open_of_stripe = 2;            ///< windows: one is filled while the other is ahead of whoever fills
-constexpr int window_blocks = 12;            ///< so that all windows of a stripe are within trust_bytes
-constexpr int least_canary_blocks = 4;       ///< of a window; smaller ones are looked into instead
-constexpr int samples = 32;                  ///< blocks of a region that a look takes in
-constexpr int least_run_pages = 16;          ///< of a block that fills up
-constexpr int collapsed_at_once = 2;         ///< blocks: what the program might have to wait for
-constexpr int collapse_share = 32;           ///< of the processor time that the process has used, for collapsing
-constexpr int busy_share = 128;              ///< of the time that has passed, where no PU is idle
+constexpr int most_windows = 8;         ///< of a region, open at a time
+constexpr int most_stripes = 4;         ///< of a region
+constexpr int open_of_stripe = 2;       ///< windows: one is filled while the other is ahead of whoever fills
+constexpr int window_blocks = 12;       ///< so that all windows of a stripe are within trust_bytes
+constexpr int least_canary_blocks = 4;  ///< of a window; smaller ones are looked into instead
+constexpr int samples = 32;             ///< blocks of a region that a look takes in
+constexpr int least_run_pages = 16;     ///< of a block that fills up
+constexpr int collapsed_at_once = 2;    ///< blocks: what the program might have to wait for
+constexpr int collapse_share = 32;      ///< of the processor time that the process has used, for collapsing
+constexpr int busy_share = 128;         ///< of the time that has passed, where no PU is idle
+constexpr std::int64_t least_collapse_ns = 1'000'000;
 constexpr int first_fill_blocks = 4;         ///< ahead of a thread whose memory has not been seen to be dense
 constexpr int fill_from = 2;                 ///< blocks in order that show that a thread fills a window
 constexpr std::int64_t fill_ns = 1'000'000;  ///< at a time: what the program might have to wait for
@@ -223,7 +226,7 @@ bool has_content(const Window& window) noexcept {
 /// taken: then the share is smaller.
 bool may_collapse() noexcept {
   if (collapse_ns * collapse_share >= time_of(CLOCK_PROCESS_CPUTIME_ID)) return false;
-  return spare || collapse_ns * busy_share < time_of(CLOCK_MONOTONIC) - begun_ns;
+  return spare || (collapse_ns + least_collapse_ns) * busy_share < time_of(CLOCK_MONOTONIC) - begun_ns;
 }
 
 // ---- windows ---------------------------------------------------------------------------------
@@ -688,20 +691,31 @@ void removed(const void* memory) noexcept {
 
 namespace {
 
+double mib(std::size_t bytes) noexcept { return static_cast<double>(bytes) / (1 << 20); }
+
 [[gnu::destructor(102)]] void tell() noexcept {
   if (!verbose()) return;
   const System& found = system();
   if (totals.allocations + totals.heaps == 0 && found.asks_for_huge) return;
-  const auto mib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   std::fprintf(stderr, "smelt: memory in process %d (%s)\n", static_cast<int>(getpid()), program_invocation_short_name);
   if (!found.asks_for_huge) std::fprintf(stderr, "  huge pages: not asked for: %s\n", found.why_not);
-  std::fprintf(stderr, "  allocations of 4 MiB and more: %zu, %.0f MiB in whole huge pages\n", totals.allocations,
-               mib(totals.bytes));
-  std::fprintf(stderr, "  huge pages: asked for %.0f MiB, collapsed %.0f MiB; heaps looked at: %zu\n",
-               mib(totals.opened), mib(totals.collapsed), totals.heaps);
-  std::fprintf(stderr, "  made resident ahead of the program, on an idle PU: %.0f MiB\n", mib(totals.filled));
-  if (found.nodes > 1)
+  if (found.mode != Mode::off) {
+    std::fprintf(stderr, "  allocations of 4 MiB and more: %zu, %.0f MiB in whole huge pages\n", totals.allocations,
+                 mib(totals.bytes));
+  }
+  if (found.asks_for_huge) {
+    std::fprintf(stderr, "  huge pages: asked for %.0f MiB, collapsed %.0f MiB in %.0f ms; heaps looked at: %zu\n",
+                 mib(totals.opened), mib(totals.collapsed), static_cast<double>(collapse_ns) * 1e-6, totals.heaps);
+    std::fprintf(stderr, "  made resident ahead of the program, on an idle PU: %.0f MiB\n", mib(totals.filled));
+  }
+  if (found.nodes > 1) {
     std::fprintf(stderr, "  interleaved over %d NUMA nodes: %.0f MiB\n", found.nodes, mib(totals.interleaved));
+  }
+  print_counters(stderr);
+  Dl_info own = {};
+  if (found.mode != Mode::off && dladdr(&totals, &own) != 0) {
+    std::fprintf(stderr, "  to compare: SMELT_VERBOSE=1 SMELT_MEMORY=off LD_PRELOAD=%s PROGRAM\n", own.dli_fname);
+  }
 }
 
 }  // namespace
