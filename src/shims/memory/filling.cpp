@@ -72,8 +72,7 @@ void warm_huge_page(std::size_t huge_bytes) noexcept {
     place = reinterpret_cast<std::byte*>(address);
     syscall(SYS_madvise, place, huge_bytes, MADV_HUGEPAGE);
   }
-  *const_cast<volatile std::byte*>(place) = std::byte{1};
-  syscall(SYS_madvise, place, huge_bytes, MADV_DONTNEED);
+  if (populate(place, place + huge_bytes)) syscall(SYS_madvise, place, huge_bytes, MADV_DONTNEED);
 }
 
 }  // namespace smelt::shims::memory
