@@ -2,7 +2,8 @@
 // order; filling, copying; allocating and touching?
 // Method: one array of SMELT_BENCH_MIB MiB (default 1024) per row; threads: one for reads, as many as there are PUs for
 // fill, copy and allocation, for the peers too (std::thread). Rows of a pair are to be run interleaved
-// (--benchmark_enable_random_interleaving=true).
+// (--benchmark_enable_random_interleaving=true). Other allocators (libnuma, hwloc, memkind, mimalloc, jemalloc with
+// huge pages) where they are installed: their memory is set by one thread, as their users do.
 // Expected shape: random reads gain what huge pages save in TLB misses; reading in order is equal; filling and copying are
 // those of the memory; allocating touched memory gains the threads and fewer page faults.
 #include <benchmark/benchmark.h>
@@ -11,9 +12,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "memory_peers.hpp"
 #include "smelt/array.hpp"
 #include "smelt/machine.hpp"
 
@@ -35,10 +38,7 @@ std::vector<std::uint64_t> new_vector() { return std::vector<std::uint64_t>(elem
 std::uint64_t next(std::uint64_t state) { return state * 6364136223846793005u + 1442695040888963407u; }
 
 /// The next place depends on what was loaded, which is 0.
-template <auto make>
-void dependent_reads(benchmark::State& state) {
-  const auto array = make();
-  const std::uint64_t* const data = array.data();
+void read_dependently(benchmark::State& state, const std::uint64_t* data) {
   const std::size_t mask = elements() - 1;
   std::uint64_t at = 12345;
   constexpr int loads = 200'000;
@@ -47,6 +47,12 @@ void dependent_reads(benchmark::State& state) {
     benchmark::DoNotOptimize(at);
   }
   state.SetItemsProcessed(state.iterations() * loads);
+}
+
+template <auto make>
+void dependent_reads(benchmark::State& state) {
+  const auto array = make();
+  read_dependently(state, array.data());
 }
 
 template <auto make>
@@ -139,6 +145,34 @@ void allocate_malloc_memset(benchmark::State& state) {
   }
 }
 
+void* touched(const peers::Allocator& peer, std::size_t bytes) {
+  void* const memory = peer.allocate(bytes);
+  if (memory == nullptr) std::abort();
+  benchmark::DoNotOptimize(memory);
+  std::memset(memory, 0, bytes);
+  benchmark::DoNotOptimize(memory);
+  return memory;
+}
+
+void register_peers() {
+  static const auto all = peers::all();
+  for (const auto& peer : all) {
+    const std::size_t bytes = elements() * sizeof(std::uint64_t);
+    const std::string name = peer.name;
+    benchmark::RegisterBenchmark(("dependent/" + name).c_str(), [&peer, bytes](benchmark::State& state) {
+      void* const memory = touched(peer, bytes);
+      read_dependently(state, static_cast<const std::uint64_t*>(memory));
+      peer.free(memory, bytes);
+    })->Unit(benchmark::kMillisecond);
+    benchmark::RegisterBenchmark(("allocate/" + name).c_str(),
+                                 [&peer, bytes](benchmark::State& state) {
+                                   for (auto _ : state) peer.free(touched(peer, bytes), bytes);
+                                 })
+        ->Unit(benchmark::kMillisecond)
+        ->UseRealTime();
+  }
+}
+
 BENCHMARK(dependent_reads<new_array>)->Name("dependent/array")->Unit(benchmark::kMillisecond);
 BENCHMARK(dependent_reads<new_vector>)->Name("dependent/vector")->Unit(benchmark::kMillisecond);
 BENCHMARK(independent_reads<new_array>)->Name("independent/array")->Unit(benchmark::kMillisecond);
@@ -153,3 +187,11 @@ BENCHMARK(allocate_array)->Name("allocate/array")->Unit(benchmark::kMillisecond)
 BENCHMARK(allocate_malloc_memset)->Name("allocate/malloc_memset")->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace
+
+int main(int argc, char** argv) {
+  register_peers();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -55,6 +55,12 @@ const char* to_string(PageSize size) noexcept;
 /// The page size of that name. Errors: invalid_argument, with the names there are.
 Result<PageSize> parse_page_size(std::string_view name);
 
+/// Whose copy a replica is.
+enum class ReplicaPer {
+  numa_node,
+  cache,  ///< of the PUs of a last-level cache, on their NUMA node: no two caches share lines that are written
+};
+
 struct ArrayOptions {
   Placement placement = Placement::best;
   PageSize pages = PageSize::best;
@@ -64,6 +70,7 @@ struct ArrayOptions {
   /// partitioned: first element of each part, ascending, the first 0. Part i lies on numa_nodes[i % n]. Empty: `parts`
   /// parts that follow the rule of OpenMP's schedule(static), on neighbouring nodes.
   std::vector<std::size_t> cuts{};
+  ReplicaPer replica_per = ReplicaPer::numa_node;
   int parts = 0;  ///< 0: one per rank (with a communicator), or per PU of the nodes
   /// true: create() fails unless every page is placed as requested. false: explain() lists requests that could not be
   /// met.
@@ -142,7 +149,7 @@ class Block {
 
   std::size_t count() const noexcept { return count_; }
   std::byte* data() const noexcept { return data_; }
-  /// The copy of the calling thread's NUMA node.
+  /// The copy of the calling thread's NUMA node or cache.
   std::byte* local() const noexcept { return single_ ? data_ : near_copy(); }
   int copies() const noexcept;
   std::byte* copy(int index) const noexcept;
@@ -243,7 +250,7 @@ class Array {
   }
 
   /// The same for the ranks of a communicator of threads: parts follow the ranks, on their NUMA nodes; replicas are on
-  /// the nodes that have ranks. Errors as above.
+  /// the nodes that have ranks, or for the caches that have ranks. Errors as above.
   static Result<Array> create(std::size_t count, const Communicator& communicator, const ArrayOptions& options = {}) {
     return wrap(memory::Block::create(count, sizeof(T), communicator, options));
   }
@@ -252,8 +259,8 @@ class Array {
   /// array at the same address; a replicated one with the copy of its NUMA node there, so that plain pointers into it
   /// mean the near copy everywhere (replication in page tables). Where no address is free in all processes, each maps
   /// it somewhere (same_address() tells), or with options.strict all fail. `name`: 1 to 100 characters without '/';
-  /// gone from /dev/shm when this returns. Errors: the same on all ranks; timed_out and broken as collectives.
-  /// Source: [Kaestle16] 4.4.1.
+  /// gone from /dev/shm when this returns. Replicas are one per NUMA node (not_supported otherwise). Errors: the same
+  /// on all ranks; timed_out and broken as collectives. Source: [Kaestle16] 4.4.1.
   static Result<Array> create_shared(Rank& rank, const std::string& name, std::size_t count,
                                      const ArrayOptions& options = {}) {
     return wrap(memory::Block::create_shared(rank, name, count, sizeof(T), options));
@@ -278,7 +285,7 @@ class Array {
   std::span<T> local() noexcept { return {reinterpret_cast<T*>(block_.local()), size()}; }
   std::span<const T> local() const noexcept { return {reinterpret_cast<const T*>(block_.local()), size()}; }
 
-  /// Copies: 1, or one per NUMA node for replicas.
+  /// Copies: 1, or for replicas one per NUMA node or last-level cache.
   int copies() const noexcept { return block_.copies(); }
   std::span<T> copy(int index) noexcept { return {reinterpret_cast<T*>(block_.copy(index)), size()}; }
   std::span<const T> copy(int index) const noexcept { return {reinterpret_cast<const T*>(block_.copy(index)), size()}; }

@@ -704,6 +704,7 @@ enum {
   SMELT_PLACEMENT_WRITABLE_REPLICAS
 };
 enum { SMELT_PAGES_BEST, SMELT_PAGES_BASE, SMELT_PAGES_HUGE, SMELT_PAGES_RESERVED_2MIB, SMELT_PAGES_RESERVED_1GIB };
+enum { SMELT_REPLICA_PER_NUMA_NODE, SMELT_REPLICA_PER_CACHE };
 enum { SMELT_ACCESS_UNKNOWN, SMELT_ACCESS_SEQUENTIAL, SMELT_ACCESS_STRIDED, SMELT_ACCESS_RANDOM };
 
 /* Zero-initialize, then set what differs from the default. */
@@ -722,6 +723,7 @@ typedef struct smelt_array_options {
   double writes_per_element;
   double phases;    /* in the life of the array; 0: 1 */
   const char* name; /* in messages; NULL: "array" */
+  int replica_per;  /* SMELT_REPLICA_PER_*; arrays shared by processes: per NUMA node alone */
 } smelt_array_options;
 
 /* `count` elements of `element_bytes` bytes; options may be NULL. All pages are there afterwards, but those of first
@@ -739,7 +741,7 @@ int smelt_array_create_shared(smelt_rank* rank, const char* name, size_t count, 
 
 void smelt_array_free(smelt_array* array);
 
-/* Elements; copies (1, or one per NUMA node); parts. 0 for NULL. */
+/* Elements; copies (1, or one per NUMA node or last-level cache); parts. 0 for NULL. */
 size_t smelt_array_count(const smelt_array* array);
 int smelt_array_copies(const smelt_array* array);
 int smelt_array_parts(const smelt_array* array);

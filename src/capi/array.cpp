@@ -37,10 +37,13 @@ Result<ArrayOptions> options_of(const smelt_array_options* given) {
   if (given->placement < 0 || given->placement > SMELT_PLACEMENT_WRITABLE_REPLICAS)
     return refuse("placement", given->placement);
   if (given->pages < 0 || given->pages > SMELT_PAGES_RESERVED_1GIB) return refuse("pages", given->pages);
+  if (given->replica_per < 0 || given->replica_per > SMELT_REPLICA_PER_CACHE)
+    return refuse("replica_per", given->replica_per);
   if (given->access < 0 || given->access > SMELT_ACCESS_RANDOM) return refuse("access", given->access);
   options.placement = static_cast<Placement>(given->placement);
   options.pages = static_cast<PageSize>(given->pages);
   options.strict = given->strict != 0;
+  options.replica_per = static_cast<ReplicaPer>(given->replica_per);
   options.parts = given->parts;
   if (given->numa_nodes != nullptr)
     options.numa_nodes.assign(given->numa_nodes, given->numa_nodes + given->numa_node_count);

@@ -98,6 +98,16 @@ TEST(ArraysInC, ArgumentsThatDoNotFitAreRefused) {
   options.placement = 99;
   EXPECT_EQ(smelt_array_create(8, 8, &options, &array), SMELT_INVALID_ARGUMENT);
   EXPECT_THAT(smelt_last_error(), HasSubstr("placement 99"));
+  options.placement = SMELT_PLACEMENT_REPLICATED;
+  options.replica_per = 7;
+  EXPECT_EQ(smelt_array_create(10, 8, &options, &array), SMELT_INVALID_ARGUMENT);
+  EXPECT_THAT(smelt_last_error(), HasSubstr("replica_per 7"));
+  options.replica_per = SMELT_REPLICA_PER_CACHE;
+  EXPECT_EQ(smelt_array_create(10, 8, &options, &array), SMELT_OK) << smelt_last_error();
+  EXPECT_GE(smelt_array_copies(array), 1);
+  smelt_array_free(array);
+  array = nullptr;
+  options.replica_per = SMELT_REPLICA_PER_NUMA_NODE;
   options.placement = 0;
   options.pages = -1;
   EXPECT_EQ(smelt_array_create(8, 8, &options, &array), SMELT_INVALID_ARGUMENT);

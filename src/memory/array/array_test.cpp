@@ -2,14 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <mutex>
 #include <numeric>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "memory/array/storage.hpp"
 #include "smelt/communicator.hpp"
@@ -357,6 +360,62 @@ TEST(ArrayOnRanks, AllCopiesTakePart) {
     EXPECT_EQ(at(copy, 5), -1);
     EXPECT_EQ(at(copy, 6), 36);
   }
+}
+
+/// A machine of two caches stands for one: the ranks' PUs 0 and 1 are on one of them each.
+TEST(ArrayOnRanks, EveryCacheHasItsReplica) {
+  CommunicatorOptions on;
+  on.search_ms = 0;
+  on.profile = "none";
+  SynthSpec spec;
+  spec.cores = spec.l3 = 2;
+  auto machine = synthesize_machine(spec);
+  ASSERT_TRUE(machine);
+  auto communicator = Communicator::create(*machine, whole_machine(*machine), on);
+  ASSERT_TRUE(communicator) << communicator.error().message;
+  for (const auto placement : {Placement::replicated, Placement::writable_replicas}) {
+    ArrayOptions options;
+    options.placement = placement;
+    options.replica_per = ReplicaPer::cache;
+    auto array = Array<int>::create(5000, *communicator, options);
+    ASSERT_TRUE(array) << array.error().message;
+    EXPECT_EQ(array->copies(), 2);
+    EXPECT_NE(array->explain().find("2 copies, one per last-level cache"), std::string::npos) << array->explain();
+    array->fill(7);
+    for (int copy = 0; copy < 2; ++copy) EXPECT_EQ(array->copy(copy)[4999], 7);
+    std::set<const int*> used;
+    std::mutex mutex;
+    ASSERT_TRUE(communicator->run([&](Rank& rank) {
+      const auto pu = sched_getcpu();
+      const auto own = array->local();
+      if (sched_getcpu() == pu && pu < 2) {
+        EXPECT_EQ(own.data(), array->copy(pu).data());
+      }
+      const std::scoped_lock lock(mutex);
+      used.insert(own.data());
+      (void)rank;
+    }));
+    for (const int* each : used) EXPECT_TRUE(each == array->copy(0).data() || each == array->copy(1).data());
+  }
+  ArrayOptions one;
+  one.placement = Placement::single_node;
+  one.replica_per = ReplicaPer::cache;
+  auto array = Array<int>::create(100, *communicator, one);
+  ASSERT_TRUE(array);
+  EXPECT_EQ(array->copies(), 1);
+}
+
+TEST(Array, WithoutACommunicatorEveryCacheOfTheMachineHasItsReplica) {
+  const auto machine = discover_machine();
+  ASSERT_TRUE(machine);
+  std::set<std::pair<int, int>> caches;
+  for (const auto& pu : machine->pus) caches.insert({pu.numa_node, pu.l3});
+  ArrayOptions options;
+  options.placement = Placement::replicated;
+  options.replica_per = ReplicaPer::cache;
+  auto array = Array<int>::create(5000, options);
+  ASSERT_TRUE(array) << array.error().message;
+  EXPECT_EQ(array->copies(), static_cast<int>(caches.size()));
 }
 
 TEST(ArrayOnRanks, FramesPerThreadAndPerNode) {

@@ -91,6 +91,7 @@ std::string describe(const Layout& layout) {
   std::string text = fmt::format("{}: {} bytes, {} on NUMA node {}", layout.name, layout.size_bytes(),
                                  to_string(layout.placement), nodes);
   if (layout.copies() > 1) text += fmt::format(", {} copies", layout.copies());
+  if (!layout.copy_nodes.empty()) text += ", one per last-level cache";
   return text + fmt::format(", {} pages of {}", kind, page_size_name(layout.pages.bytes));
 }
 
@@ -120,31 +121,40 @@ Block::~Block() = default;
 namespace {
 
 Result<std::unique_ptr<Storage>> make_storage(std::size_t count, std::size_t element_bytes, const ArrayOptions& options,
-                                              std::vector<int> part_nodes) {
+                                              std::vector<int> part_nodes, const Communicator* communicator) {
   const auto view = read_memory_view();
   auto layout = plan_layout(count, element_bytes, options, std::move(part_nodes), view);
   if (!layout) return layout.error();
+  if (options.replica_per == ReplicaPer::cache && layout->has_replicas()) {
+    if (communicator != nullptr) {
+      replicate_by_cache(*layout, communicator->machine(), communicator->group().pus, view);
+    } else {
+      const auto machine = discover_machine();
+      if (!machine) return make_error(machine.error().status, "{}: {}", options.name, machine.error().message);
+      replicate_by_cache(*layout, *machine, whole_machine(*machine).pus, view);
+    }
+  }
   return Storage::create(*std::move(layout), view);
 }
 
 }  // namespace
 
 Result<Block> Block::create(std::size_t count, std::size_t element_bytes, const ArrayOptions& options) {
-  auto storage = make_storage(count, element_bytes, options, {});
+  auto storage = make_storage(count, element_bytes, options, {}, nullptr);
   if (!storage) return storage.error();
   return Block(*std::move(storage));
 }
 
 Result<Block> Block::create(std::size_t count, std::size_t element_bytes, const Communicator& communicator,
                             ArrayOptions options) {
-  auto storage = make_storage(count, element_bytes, options, nodes_of(communicator));
+  auto storage = make_storage(count, element_bytes, options, nodes_of(communicator), &communicator);
   if (!storage) return storage.error();
   return Block(*std::move(storage));
 }
 
 int Block::copies() const noexcept { return static_cast<int>(storage_->copies.size()); }
 std::byte* Block::copy(int index) const noexcept { return storage_->copies[static_cast<std::size_t>(index)].data; }
-std::byte* Block::near_copy() const noexcept { return storage_->near_data(current_numa_node()); }
+std::byte* Block::near_copy() const noexcept { return copy(storage_->near_here()); }
 int Block::parts() const noexcept { return static_cast<int>(storage_->layout.cuts.size()); }
 Placement Block::placement() const noexcept { return storage_->layout.placement; }
 bool Block::same_address() const noexcept { return storage_->same_address; }

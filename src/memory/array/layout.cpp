@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "memory/array/storage.hpp"
+#include "memory/pages/clusters.hpp"
 
 namespace smelt::memory {
 namespace {
@@ -107,7 +108,7 @@ void decide_parts(Layout& layout, const ArrayOptions& options, std::vector<int> 
 std::vector<PageRun> Layout::runs_of(std::size_t index) const {
   if (placement == Placement::first_touch || placement == Placement::interleaved) return {};
   if (placement == Placement::partitioned) return page_runs(cuts, part_nodes, count, element_bytes, pages.bytes);
-  return {{0, size_bytes(), nodes[has_replicas() ? index : 0]}};
+  return {{0, size_bytes(), has_replicas() ? nodes_of_copies()[index] : nodes.front()}};
 }
 
 Result<Layout> plan_layout(std::size_t count, std::size_t element_bytes, const ArrayOptions& options,
@@ -137,6 +138,26 @@ Result<Layout> plan_layout(std::size_t count, std::size_t element_bytes, const A
   if (!pages) return make_error(pages.error().status, "{}: {}", options.name, pages.error().message);
   layout.pages = *pages;
   return layout;
+}
+
+void replicate_by_cache(Layout& layout, const Machine& machine, const std::vector<int>& pus, const MemoryView& view) {
+  std::vector<int> copy_nodes, copy_of_pu;
+  for (const auto& cluster : cache_clusters(machine, pus, view)) {
+    const int node = nearest_usable(view, cluster.numa_node);
+    if (std::find(layout.nodes.begin(), layout.nodes.end(), node) == layout.nodes.end()) continue;
+    for (const int pu : cluster.pus) {
+      const auto index = static_cast<std::size_t>(pu);
+      if (index >= copy_of_pu.size()) copy_of_pu.resize(index + 1, -1);
+      copy_of_pu[index] = static_cast<int>(copy_nodes.size());
+    }
+    copy_nodes.push_back(node);
+  }
+  // Nodes without such PUs keep their copy.
+  for (const int node : layout.nodes) {
+    if (std::find(copy_nodes.begin(), copy_nodes.end(), node) == copy_nodes.end()) copy_nodes.push_back(node);
+  }
+  layout.copy_nodes = std::move(copy_nodes);
+  layout.copy_of_pu = std::move(copy_of_pu);
 }
 
 std::vector<int> nearest_copies(const MemoryView& view, const std::vector<int>& nodes_of_copies) {

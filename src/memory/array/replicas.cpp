@@ -81,7 +81,7 @@ Status Block::publish(Rank& rank, IndexRange mine) noexcept {
   if (mine.first > mine.last || mine.last > count_) return Status::invalid_argument;
   const std::size_t at = mine.first * layout.element_bytes, bytes = mine.size() * layout.element_bytes;
   if (const Status all = rank.barrier(); all != Status::ok) return all;  // nobody reads any more what is to be replaced
-  const auto own = static_cast<std::size_t>(storage_->near(current_numa_node()));
+  const auto own = static_cast<std::size_t>(storage_->near_here());
   auto& copies = storage_->copies;
   for (std::size_t k = 0; k < copies.size() && bytes > 0; ++k) {
     if (k != own) std::memcpy(copies[k].data + at, copies[own].data + at, bytes);

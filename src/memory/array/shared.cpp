@@ -200,6 +200,9 @@ Result<Layout> plan_together(Rank& rank, std::size_t count, std::size_t element_
   if (options.pages == PageSize::reserved_1gib || options.pages == PageSize::reserved_2mib) {
     return make_error(Status::not_supported, "{}: shared arrays have no reserved pages", options.name);
   }
+  if (options.replica_per != ReplicaPer::numa_node) {
+    return make_error(Status::not_supported, "{}: replicas of shared arrays are one per NUMA node", options.name);
+  }
   Decision decision;
   Result<Layout> layout = Layout{};
   if (rank.rank() == 0) {

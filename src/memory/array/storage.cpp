@@ -1,6 +1,7 @@
 // Private memory: checks for room, maps, sets policies, touches pages on their nodes, and verifies their places.
 #include "memory/array/storage.hpp"
 
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -146,7 +147,7 @@ Result<std::unique_ptr<Storage>> Storage::create(Layout layout, const MemoryView
     }
     storage->copies.push_back(std::move(copy));
   }
-  if (layout.copies() > 1) storage->copy_of_node = nearest_copies(view, layout.nodes);
+  if (layout.copies() > 1) storage->copy_of_node = nearest_copies(view, layout.nodes_of_copies());
   storage->layout = std::move(layout);
   return storage;
 }
@@ -155,6 +156,13 @@ int Storage::near(int node) const noexcept {
   if (near_index >= 0) return near_index;
   const auto index = static_cast<std::size_t>(std::max(node, 0));
   return index < copy_of_node.size() ? copy_of_node[index] : 0;
+}
+
+int Storage::near_here() const noexcept {
+  const auto& by_pu = layout.copy_of_pu;
+  if (near_index >= 0 || by_pu.empty()) return near(current_numa_node());
+  const auto pu = static_cast<std::size_t>(std::max(0, sched_getcpu()));
+  return pu < by_pu.size() && by_pu[pu] >= 0 ? by_pu[pu] : near(current_numa_node());
 }
 
 }  // namespace smelt::memory

@@ -54,7 +54,9 @@ struct Layout {
   Pages pages{};
   bool strict = false;
   std::string name{};
-  std::vector<int> nodes{};  ///< that take part; never empty
+  std::vector<int> nodes{};       ///< that take part; never empty
+  std::vector<int> copy_nodes{};  ///< of replicas per cache: the node of each; empty: one copy on each of `nodes`
+  std::vector<int> copy_of_pu{};  ///< of replicas per cache: index = os_index of a PU, -1 where it has none
   std::vector<std::size_t> cuts{};
   std::vector<int> part_nodes{};
   std::vector<std::string> notes{};  ///< options that could not be honoured
@@ -63,7 +65,8 @@ struct Layout {
   bool has_replicas() const noexcept {
     return placement == Placement::replicated || placement == Placement::writable_replicas;
   }
-  std::size_t copies() const noexcept { return has_replicas() ? nodes.size() : 1; }
+  const std::vector<int>& nodes_of_copies() const noexcept { return copy_nodes.empty() ? nodes : copy_nodes; }
+  std::size_t copies() const noexcept { return has_replicas() ? nodes_of_copies().size() : 1; }
   /// The runs of copy `index`.
   std::vector<PageRun> runs_of(std::size_t index) const;
 };
@@ -84,9 +87,10 @@ class Storage {
     return near_copy.data() != nullptr ? near_copy.data()
                                        : copies[static_cast<std::size_t>(std::max(near_index, 0))].data;
   }
-  /// The copy for threads on that node: its index, and its memory.
+  /// The copy for threads on that node.
   int near(int node) const noexcept;
-  std::byte* near_data(int node) const noexcept { return copies[static_cast<std::size_t>(near(node))].data; }
+  /// The copy for the calling thread. Cost: no system call.
+  int near_here() const noexcept;
 };
 
 /// The layout for these options. `part_nodes`: empty, or the node of each part. Reads the system's NUMA nodes and page
@@ -94,6 +98,10 @@ class Storage {
 /// Errors: invalid_argument, and those of decide_pages().
 Result<Layout> plan_layout(std::size_t count, std::size_t element_bytes, const ArrayOptions& options,
                            std::vector<int> part_nodes, const MemoryView& view);
+
+/// Replicas become one per last-level cache of these PUs (indices into machine.pus) that lie on the layout's nodes, or
+/// have no memory of their own.
+void replicate_by_cache(Layout& layout, const Machine& machine, const std::vector<int>& pus, const MemoryView& view);
 
 /// Whether there is room: on each node for what it is to hold, and within the cgroup's limit for all.
 Result<void> check_room(const Layout& layout, const MemoryView& view);

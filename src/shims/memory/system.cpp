@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -85,7 +86,10 @@ std::uintptr_t find_heap() noexcept {
 System find() noexcept {
   System found;
   found.mode = mode_from_environment();
-  if (found.mode == Mode::off) return found;
+  if (found.mode == Mode::off) {
+    found.why_not = "SMELT_MEMORY=off";
+    return found;
+  }
   find_huge_pages(found);
   find_nodes(found);
   found.heap_begin = find_heap();
@@ -114,6 +118,19 @@ std::size_t bytes_in(const char* directory, const char* file, std::size_t otherw
   return std::strtoul(text, nullptr, 10);
 }
 
+/// The process's group and all above it.
+template <class Function>
+void for_each_cgroup(const Function& look) noexcept {
+  char directory[PATH_MAX];
+  std::snprintf(directory, sizeof directory, "%s", cgroup_directory());
+  while (std::strlen(directory) >= sizeof limit_directory - 1) {
+    look(directory);
+    char* const slash = std::strrchr(directory, '/');
+    if (slash == nullptr) break;
+    *slash = '\0';
+  }
+}
+
 }  // namespace
 
 std::size_t read_file(const char* name, char* text, std::size_t size) noexcept {
@@ -133,21 +150,30 @@ const System& system() noexcept {
 
 std::size_t memory_left() noexcept {
   std::size_t least = SIZE_MAX;
-  char directory[PATH_MAX];
-  std::snprintf(directory, sizeof directory, "%s", cgroup_directory());
-  // The group and all above it.
-  while (std::strlen(directory) >= sizeof limit_directory - 1) {
+  for_each_cgroup([&least](const char* directory) {
     const std::size_t limit = bytes_in(directory, "memory.max", SIZE_MAX);
-    if (limit != SIZE_MAX) {
-      const std::size_t used = bytes_in(directory, "memory.current", 0);
-      const std::size_t left = limit > used ? limit - used : 0;
-      if (left < least) least = left;
-    }
-    char* const slash = std::strrchr(directory, '/');
-    if (slash == nullptr) break;
-    *slash = '\0';
-  }
+    if (limit == SIZE_MAX) return;
+    const std::size_t used = bytes_in(directory, "memory.current", 0);
+    least = std::min(least, limit > used ? limit - used : 0);
+  });
   return least;
+}
+
+std::int64_t granted_millipus() noexcept {
+  static const std::int64_t granted = [] {
+    std::int64_t least = INT64_MAX;
+    for_each_cgroup([&least](const char* directory) {
+      // "QUOTA PERIOD" in microseconds, or "max PERIOD".
+      char name[PATH_MAX + 32], text[64];
+      std::snprintf(name, sizeof name, "%s/cpu.max", directory);
+      if (read_file(name, text, sizeof text) == 0 || text[0] < '0' || text[0] > '9') return;
+      char* end = nullptr;
+      const long quota = std::strtol(text, &end, 10), period = std::strtol(end, nullptr, 10);
+      if (period > 0) least = std::min<std::int64_t>(least, std::int64_t{quota} * 1000 / period);
+    });
+    return least;
+  }();
+  return granted;
 }
 
 }  // namespace smelt::shims::memory

@@ -25,6 +25,10 @@ const System& system() noexcept;
 /// Bytes that the process's cgroup still grants (memory.max, v2), SIZE_MAX without a limit. Cost: two small files.
 std::size_t memory_left() noexcept;
 
+/// Thousandths of a PU that the process's cgroups grant it (cpu.max, v2) as they were when first asked, INT64_MAX
+/// without a limit.
+std::int64_t granted_millipus() noexcept;
+
 /// Reads a file into `text`, zero-terminated; bytes read, 0 if it cannot be read.
 std::size_t read_file(const char* name, char* text, std::size_t size) noexcept;
 

@@ -1,5 +1,6 @@
 #include "shims/memory/watcher.hpp"
 
+#include <dlfcn.h>
 #include <linux/mempolicy.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,6 +17,9 @@
 #include <cstring>
 #include <ctime>
 
+#include "shims/memory/counters.hpp"
+#include "shims/memory/filling.hpp"
+#include "shims/memory/spare.hpp"
 #include "shims/memory/system.hpp"
 #include "shims/report.hpp"
 
@@ -39,13 +43,21 @@ constexpr int samples = 32;             ///< blocks of a region that a look take
 constexpr int least_run_pages = 16;     ///< of a block that fills up
 constexpr int collapsed_at_once = 2;    ///< blocks: what the program might have to wait for
 constexpr int collapse_share = 32;      ///< of the processor time that the process has used, for collapsing
-constexpr int looked_at_once = 32;      ///< blocks
+constexpr int busy_share = 128;         ///< of the time that has passed, where no PU is idle
+constexpr std::int64_t least_collapse_ns = 1'000'000;
+constexpr int first_fill_blocks = 4;         ///< ahead of a thread whose memory has not been seen to be dense
+constexpr int fill_from = 2;                 ///< blocks in order that show that a thread fills a window
+constexpr std::int64_t fill_ns = 1'000'000;  ///< at a time: what the program might have to wait for
+constexpr int looked_at_once = 32;           ///< blocks
 constexpr int most_block_pages = 512;
 constexpr std::size_t most_blocks = 16384;  ///< of a region whose blocks are collapsed one by one
-constexpr long first_wait_us = 2000, collapse_wait_us = 20'000, longest_wait_us = 200'000;
+constexpr long fill_wait_us = 250, first_wait_us = 2000, collapse_wait_us = 20'000, longest_wait_us = 200'000;
 constexpr std::size_t least_heap_bytes = std::size_t{16} << 20;
 constexpr std::size_t arena_heap_bytes = std::size_t{64} << 20;  ///< of glibc: address space, aligned to its size
 constexpr int looks_until_sleep = 40;                            ///< without a change
+
+/// Whether the library's thread may touch pages ahead of the program.
+enum class MayFill : unsigned char { unknown, yes, no };
 
 /// Huge pages were asked for, and the program is not yet seen to use them densely.
 struct Window {
@@ -54,12 +66,14 @@ struct Window {
   std::byte* canary = nullptr;  ///< the last block, left in small pages; null in small windows
   int stripe = 0;
   std::uint32_t begun = 0;  ///< bits of blocks that had small pages when it was opened
+  MayFill fill = MayFill::unknown;
 };
 
 /// Windows one after the other, in the direction in which memory fills up.
 struct Stripe {
   std::byte* begin = nullptr;  ///< null: this place is free
   std::byte* end = nullptr;
+  bool dense = false;  ///< a window of it was used densely
 };
 
 struct Region {
@@ -71,22 +85,26 @@ struct Region {
   std::size_t cursor = 0;                     ///< the block that is looked at next
   bool heap = false;                          ///< of the C library's allocator: full blocks are collapsed, nothing else
   bool placed = false;                        ///< nothing more is to be found out about its NUMA nodes
+  bool anywhere = false;                      ///< pages lie on the same node whoever touches them
   std::uint64_t huge[most_blocks / 64] = {};  ///< bits of blocks that are huge pages, as far as that can be had
 };
 
 struct Totals {
-  std::size_t allocations = 0, bytes = 0, opened = 0, collapsed = 0, heaps = 0, interleaved = 0;
+  std::size_t allocations = 0, bytes = 0, opened = 0, filled = 0, collapsed = 0, heaps = 0, interleaved = 0;
 };
 
 // All of it is protected by the lock, but the filter, which frees look at without.
 constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 constinit pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 constinit Region regions[most_regions] = {};
+constinit const Region no_region = {};
 constinit std::size_t trust_in_use = 0;           ///< bytes of all windows
 constinit bool watching = false, active = false;  ///< active: something new, to be looked at soon
 constinit bool stirred = false;                   ///< something to be looked at when there is time
 constinit Totals totals = {};
-constinit std::int64_t collapse_ns = 0;
+constinit std::int64_t collapse_ns = 0, begun_ns = 0;
+constinit SparePus spare_pus;
+constinit bool spare = false;  ///< a PU was idle when this look began
 /// Stands for the heap that ends at the program break.
 constexpr char break_name = 0;
 const void* const break_heap = &break_name;
@@ -146,6 +164,7 @@ void interleave(Region& region) noexcept {
   if (syscall(SYS_mbind, region.begin, size_of(region.begin, region.end), MPOL_INTERLEAVE, found.node_mask, bits, 0) ==
       0) {
     totals.interleaved += size_of(region.begin, region.end);
+    region.anywhere = true;
   }
 }
 
@@ -202,14 +221,13 @@ bool has_content(const Window& window) noexcept {
   return written * 100 >= wanted * 95;
 }
 
-std::int64_t time_of(clockid_t clock) noexcept {
-  timespec now = {};
-  clock_gettime(clock, &now);
-  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+/// A collapse takes a millisecond of a PU or more, and faults of the program have to wait meanwhile. Programs that end
+/// before it is worth that lose that share at most. Where no PU is idle, teams of threads wait for the one whose PU is
+/// taken: then the share is smaller.
+bool may_collapse() noexcept {
+  if (collapse_ns * collapse_share >= time_of(CLOCK_PROCESS_CPUTIME_ID)) return false;
+  return spare || (collapse_ns + least_collapse_ns) * busy_share < time_of(CLOCK_MONOTONIC) - begun_ns;
 }
-
-/// A collapse takes about a millisecond of a PU. Programs that end before it is worth that lose that share at most.
-bool may_collapse() noexcept { return collapse_ns * collapse_share < time_of(CLOCK_PROCESS_CPUTIME_ID); }
 
 // ---- windows ---------------------------------------------------------------------------------
 
@@ -229,6 +247,7 @@ void collapse_block(Region& region, std::byte* block) noexcept {
   const std::size_t huge_bytes = system().huge_bytes;
   set_huge(region, block_of(region, block));  // whether it succeeds or not: once is enough
   const std::int64_t begin = time_of(CLOCK_MONOTONIC);
+  warm_huge_page(huge_bytes);
   if (advise(block, block + huge_bytes, collapse)) totals.collapsed += huge_bytes;
   collapse_ns += time_of(CLOCK_MONOTONIC) - begin;
 }
@@ -278,15 +297,15 @@ bool look_at_windows(Region& region) noexcept {
   for (auto& window : region.windows) {
     if (window.end == nullptr) continue;
     if (window.canary != nullptr ? !is_full(window.canary, huge_bytes) : !has_content(window)) continue;
-    if (window.canary != nullptr) {
-      advise(window.canary, window.end, MADV_HUGEPAGE);
-      collapse_block(region, window.canary);
-    }
-    const std::size_t first = block_of(region, window.begin), count = size_of(window.begin, window.end) / huge_bytes;
+    // The canary is collapsed when there is time, as other full blocks are.
+    if (window.canary != nullptr) advise(window.canary, window.end, MADV_HUGEPAGE);
+    std::byte* const end = window.canary != nullptr ? window.canary : window.end;
+    const std::size_t first = block_of(region, window.begin), count = size_of(window.begin, end) / huge_bytes;
     for (std::size_t i = 0; i < count; ++i) {
       if ((window.begun >> i & 1) == 0) set_huge(region, first + i);
     }
     const int stripe = window.stripe;
+    region.stripes[stripe].dense = true;
     free_window(window);
     open_windows(region, stripe);
     changed = true;
@@ -295,6 +314,55 @@ bool look_at_windows(Region& region) noexcept {
     if (region.stripes[i].begin != nullptr) open_windows(region, i);
   }
   return changed;
+}
+
+bool is_there(std::byte* page) noexcept {
+  unsigned char there = 0;
+  return mincore(page, small_bytes, &there) == 0 && (there & 1) != 0;
+}
+
+bool may_fill(Window& window) noexcept {
+  if (window.fill == MayFill::unknown) {
+    window.fill = memory_left() > 4 * trust_bytes && !has_userfaultfd() ? MayFill::yes : MayFill::no;
+  }
+  return window.fill == MayFill::yes;
+}
+
+/// A thread that fills a window in order finds the next blocks there already: a second PU has cleared them. Only where
+/// a PU is idle, and never the canary. Whether blocks were filled.
+bool fill_ahead(Region& region, Window& window) noexcept {
+  const std::size_t huge_bytes = system().huge_bytes;
+  std::byte* const end = window.canary != nullptr ? window.canary : window.end;
+  std::byte* next = window.begin;
+  while (next < end && is_there(next)) next += huge_bytes;
+  const bool dense = region.stripes[window.stripe].dense;
+  if (next == end || (!dense && size_of(window.begin, next) < fill_from * huge_bytes)) return false;
+  // Threads that touch it in another order, or at random, are left alone.
+  for (std::byte* block = next; block < window.end; block += huge_bytes) {
+    if (is_there(block)) return false;
+  }
+  if (!may_fill(window)) return false;
+  std::byte* const last = dense ? end : std::min(end, next + first_fill_blocks * huge_bytes);
+  const std::int64_t begin = time_of(CLOCK_MONOTONIC);
+  while (next < last && time_of(CLOCK_MONOTONIC) - begin < fill_ns) {
+    if (!populate(next, next + huge_bytes)) {
+      window.fill = MayFill::no;
+      return false;
+    }
+    totals.filled += huge_bytes;
+    next += huge_bytes;
+  }
+  return true;
+}
+
+/// Whether a window was filled ahead of the program, or a part of one.
+bool fill_ahead(Region& region) noexcept {
+  if (!spare || !region.anywhere) return false;
+  bool filled = false;
+  for (auto& window : region.windows) {
+    if (window.end != nullptr) filled |= fill_ahead(region, window);
+  }
+  return filled;
 }
 
 bool is_covered(const Region& region, const std::byte* block) noexcept {
@@ -347,7 +415,7 @@ bool collapse_some(Region& region) noexcept {
 
 void forget(Region& region) noexcept {
   for (auto& window : region.windows) free_window(window);
-  region = {};
+  region = no_region;
   if (known.fetch_sub(1, std::memory_order_relaxed) == 1) {
     for (auto& bits : filter) bits.store(0, std::memory_order_relaxed);
   }
@@ -388,7 +456,7 @@ void follow_break(Region& region) noexcept {
   region.end = now;
 }
 
-enum class Change { none, collapsed, much };
+enum class Change { none, collapsed, much, filled };
 
 /// One look.
 Change watch(Region& region) noexcept {
@@ -403,6 +471,7 @@ Change watch(Region& region) noexcept {
   if (!region.heap) {
     changed |= look_at_windows(region);
     changed |= look_for_stripe(region);
+    if (fill_ahead(region)) return Change::filled;
   }
   // Twice for a moment: the copy, and what is copied.
   const bool collapsed = memory_left() > 2 * collapsed_at_once * found.huge_bytes && collapse_some(region);
@@ -428,13 +497,17 @@ void* run(void*) noexcept {
   for (int idle = 0;;) {
     Change changed = Change::none;
     rest(wait_us);
+    const bool idle_pu = spare_pus.any();
     for (int i = 0; i < most_regions; ++i) {
       const Locked locked;  // for one region at a time: the program does not wait long
+      spare = idle_pu;
       if (regions[i].allocation != nullptr) changed = std::max(changed, watch(regions[i]));
     }
     const Locked locked;
     idle = active || stirred || changed != Change::none ? 0 : idle + 1;
-    if (active || changed == Change::much) {
+    if (changed == Change::filled) {
+      wait_us = fill_wait_us;
+    } else if (active || changed == Change::much) {
       wait_us = first_wait_us;
     } else if (changed == Change::collapsed) {
       wait_us = collapse_wait_us;
@@ -449,6 +522,7 @@ void* run(void*) noexcept {
 
 void start_watching() noexcept {
   active = true;
+  if (begun_ns == 0) begun_ns = time_of(CLOCK_MONOTONIC);
   if (watching) {
     pthread_cond_signal(&wake);
     return;
@@ -483,7 +557,7 @@ void after_fork() noexcept {
 
 /// The child has no watching thread. What its parent had is as it was; new allocations are looked at again.
 void in_child() noexcept {
-  for (auto& region : regions) region = {};
+  for (auto& region : regions) region = no_region;
   for (auto& bits : filter) bits.store(0, std::memory_order_relaxed);
   known.store(0, std::memory_order_relaxed);
   trust_in_use = 0;
@@ -516,6 +590,7 @@ void add(const void* memory, std::byte* begin, std::byte* end) noexcept {
   region->begin = begin;
   region->end = end;
   region->placed = found.nodes == 1 || found.mode != Mode::automatic;
+  region->anywhere = found.nodes == 1;
   known.fetch_add(1, std::memory_order_relaxed);
   const std::size_t bit = filter_bit(memory);
   filter[bit / 64].fetch_or(std::uint64_t{1} << bit % 64, std::memory_order_relaxed);
@@ -616,19 +691,31 @@ void removed(const void* memory) noexcept {
 
 namespace {
 
+double mib(std::size_t bytes) noexcept { return static_cast<double>(bytes) / (1 << 20); }
+
 [[gnu::destructor(102)]] void tell() noexcept {
   if (!verbose()) return;
   const System& found = system();
   if (totals.allocations + totals.heaps == 0 && found.asks_for_huge) return;
-  const auto mib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   std::fprintf(stderr, "smelt: memory in process %d (%s)\n", static_cast<int>(getpid()), program_invocation_short_name);
   if (!found.asks_for_huge) std::fprintf(stderr, "  huge pages: not asked for: %s\n", found.why_not);
-  std::fprintf(stderr, "  allocations of 4 MiB and more: %zu, %.0f MiB in whole huge pages\n", totals.allocations,
-               mib(totals.bytes));
-  std::fprintf(stderr, "  huge pages: asked for %.0f MiB, collapsed %.0f MiB; heaps looked at: %zu\n",
-               mib(totals.opened), mib(totals.collapsed), totals.heaps);
-  if (found.nodes > 1)
+  if (found.mode != Mode::off) {
+    std::fprintf(stderr, "  allocations of 4 MiB and more: %zu, %.0f MiB in whole huge pages\n", totals.allocations,
+                 mib(totals.bytes));
+  }
+  if (found.asks_for_huge) {
+    std::fprintf(stderr, "  huge pages: asked for %.0f MiB, collapsed %.0f MiB in %.0f ms; heaps looked at: %zu\n",
+                 mib(totals.opened), mib(totals.collapsed), static_cast<double>(collapse_ns) * 1e-6, totals.heaps);
+    std::fprintf(stderr, "  made resident ahead of the program, on an idle PU: %.0f MiB\n", mib(totals.filled));
+  }
+  if (found.nodes > 1) {
     std::fprintf(stderr, "  interleaved over %d NUMA nodes: %.0f MiB\n", found.nodes, mib(totals.interleaved));
+  }
+  print_counters(stderr);
+  Dl_info own = {};
+  if (found.mode != Mode::off && dladdr(&totals, &own) != 0) {
+    std::fprintf(stderr, "  to compare: SMELT_VERBOSE=1 SMELT_MEMORY=off LD_PRELOAD=%s PROGRAM\n", own.dli_fname);
+  }
 }
 
 }  // namespace

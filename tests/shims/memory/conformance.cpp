@@ -1,6 +1,11 @@
 // What programs may expect of memory, with the preload library (EXPECT_SHIM) and without it.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -198,6 +203,60 @@ TEST(Memory, AMappingOfTheProgramIsTreatedAlike) {
     EXPECT_TRUE(eventually([&] { return asked_bytes(memory, bytes) >= bytes - 4 * mib; }));
   }
   EXPECT_EQ(munmap(memory, bytes), 0);
+}
+
+/// A thread that fills memory in order may be helped; memory that it never comes to is not filled for it.
+TEST(Memory, WhatIsFilledAheadStaysWithinTheBound) {
+  constexpr std::size_t bytes = 1024 * mib, used = 64 * mib;
+  const auto before = resident_bytes(), peak = peak_bytes();
+  auto* const memory = static_cast<unsigned char*>(std::malloc(bytes));
+  ASSERT_NE(memory, nullptr);
+  for (std::size_t at = 0; at < used; at += 4096) {
+    memory[at] = 1;
+    if (at % (2 * mib) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LE(resident_bytes(), allowed(peak, before + used));
+  for (std::size_t at = 1; at < bytes; at += 4096) ASSERT_EQ(memory[at], 0) << at;
+  std::free(memory);
+}
+
+/// Who answers page faults hears of those that the program has, and of no others.
+TEST(Memory, UserfaultfdHearsOfTheProgramsFaultsAlone) {
+  const int file = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
+  if (file < 0) GTEST_SKIP() << "userfaultfd is not allowed";
+  uffdio_api api = {};
+  api.api = UFFD_API;
+  ASSERT_EQ(ioctl(file, UFFDIO_API, &api), 0);
+  constexpr std::size_t bytes = 64 * mib, used = 12 * mib;
+  auto* const memory =
+      static_cast<unsigned char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  uffdio_register range = {};
+  range.range = {reinterpret_cast<std::uintptr_t>(memory), bytes};
+  range.mode = UFFDIO_REGISTER_MODE_MISSING;
+  ASSERT_EQ(ioctl(file, UFFDIO_REGISTER, &range), 0);
+  std::atomic<bool> over{false};
+  std::size_t last = 0;
+  std::thread answering([&] {
+    while (!over) {
+      pollfd ready = {file, POLLIN, 0};
+      uffd_msg message = {};
+      if (poll(&ready, 1, 10) <= 0 || read(file, &message, sizeof message) != sizeof message) continue;
+      const std::uintptr_t page = message.arg.pagefault.address / 4096 * 4096;
+      last = std::max(last, static_cast<std::size_t>(page - reinterpret_cast<std::uintptr_t>(memory)));
+      uffdio_zeropage zero = {};
+      zero.range = {page, 4096};
+      ioctl(file, UFFDIO_ZEROPAGE, &zero);
+    }
+  });
+  for (std::size_t at = 0; at < used; at += 4096) memory[at] = 1;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  over = true;
+  answering.join();
+  EXPECT_LT(last, used);
+  munmap(memory, bytes);
+  close(file);
 }
 
 TEST(Memory, WhatIsSpecialIsLeftAlone) {
