@@ -1,10 +1,12 @@
-# smelt_room(NAME ... SOURCES ... USES rooms... LIBS libraries... TESTS files... [SHARDS n] [BATCH n] [APART files...])
+# smelt_room(NAME ... SOURCES ... USES rooms... LIBS libraries... TESTS files... [SHARDS n] [BATCH n] [APART files...]
+#            [COLD [HOT files...]] [CLEARS_BY_VECTORS] [TEST_PROCESSORS n])
 #
 # A room becomes an object library (room_NAME_objects, for the installed library), a static
 # library (room_NAME, for tests) and, with TESTS, one GoogleTest program smelt_NAME_test. The files APART are compiled
 # by themselves where many files are as one (CMAKE_UNITY_BUILD): they have names of their own in common with others, or
 # are what a preload library needs of the room, so that it takes no more of libsmelt.a. BATCH: at most so many files of
-# the room are compiled as one, so that a change of one of them compiles in seconds.
+# the room are compiled as one, so that a change of one of them compiles in seconds. COLD: the room reads and writes text,
+# or does what is done once; its compile time counts more than its speed. The files HOT are an exception to that.
 
 add_library(smelt_flags INTERFACE)
 target_compile_options(smelt_flags INTERFACE -Wall -Wextra)
@@ -31,8 +33,35 @@ function(smelt_clears_by_vectors)
   endif()
 endfunction()
 
+# smelt_common_headers(target [CLEARS_BY_VECTORS]): what most files of the library include is parsed once for all targets
+# that are compiled by g++ as position-independent code with the same options for the processor. (clang asks for the same
+# options altogether.)
+function(smelt_common_headers target)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    return()
+  endif()
+  set(headers smelt_common_headers)
+  if(CLEARS_BY_VECTORS IN_LIST ARGN)
+    set(headers smelt_common_headers_clearing_by_vectors)
+  endif()
+  if(NOT TARGET ${headers})
+    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${headers}.cpp CONTENT "\n")
+    add_library(${headers} OBJECT ${CMAKE_BINARY_DIR}/${headers}.cpp)
+    target_link_libraries(${headers} PRIVATE smelt_flags Threads::Threads fmt::fmt-header-only)
+    target_precompile_headers(${headers} PRIVATE <algorithm> <array> <atomic> <bit> <chrono> <cmath> <cstdint> <cstring>
+      <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <string>
+      <string_view> <thread> <utility> <vector> <fmt/format.h>)
+    if(CLEARS_BY_VECTORS IN_LIST ARGN)
+      smelt_clears_by_vectors(${headers})
+    endif()
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${headers})
+  target_compile_options(${target} PRIVATE -fpch-preprocess)  # for compiler caches
+endfunction()
+
 function(smelt_room)
-  cmake_parse_arguments(ROOM "" "NAME;SHARDS;BATCH" "SOURCES;USES;LIBS;TESTS;APART" ${ARGN})
+  cmake_parse_arguments(ROOM "COLD;CLEARS_BY_VECTORS" "NAME;SHARDS;BATCH;TEST_PROCESSORS"
+    "SOURCES;USES;LIBS;TESTS;APART;HOT" ${ARGN})
   set_source_files_properties(${ROOM_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   add_library(room_${ROOM_NAME}_objects OBJECT ${ROOM_SOURCES})
   # Whoever links libsmelt.a can leave out what is not called.
@@ -41,22 +70,37 @@ function(smelt_room)
     set_target_properties(room_${ROOM_NAME}_objects PROPERTIES UNITY_BUILD_BATCH_SIZE ${ROOM_BATCH})
   endif()
   target_link_libraries(room_${ROOM_NAME}_objects PRIVATE smelt_flags Threads::Threads ${ROOM_LIBS})
+  if(ROOM_CLEARS_BY_VECTORS)
+    smelt_clears_by_vectors(room_${ROOM_NAME}_objects)
+    smelt_common_headers(room_${ROOM_NAME}_objects CLEARS_BY_VECTORS)
+  else()
+    smelt_common_headers(room_${ROOM_NAME}_objects)
+  endif()
+  if(ROOM_COLD)
+    target_compile_options(room_${ROOM_NAME}_objects PRIVATE $<$<CONFIG:Release>:-O1>)
+    set_source_files_properties(${ROOM_HOT} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+  endif()
   add_library(room_${ROOM_NAME} STATIC $<TARGET_OBJECTS:room_${ROOM_NAME}_objects>)
   target_link_libraries(room_${ROOM_NAME} PUBLIC smelt_flags Threads::Threads ${ROOM_LIBS})
   foreach(used ${ROOM_USES})
     target_link_libraries(room_${ROOM_NAME} PUBLIC room_${used})
   endforeach()
-  set_property(GLOBAL APPEND PROPERTY SMELT_ROOMS ${ROOM_NAME})
+  if(ROOM_COLD)
+    set_property(GLOBAL APPEND PROPERTY SMELT_COLD_ROOMS ${ROOM_NAME})
+  else()
+    set_property(GLOBAL APPEND PROPERTY SMELT_ROOMS ${ROOM_NAME})
+  endif()
   if(SMELT_TESTS AND ROOM_TESTS)
-    smelt_test(smelt_${ROOM_NAME}_test SHARDS ${ROOM_SHARDS} SOURCES ${ROOM_TESTS} LIBS room_${ROOM_NAME})
+    smelt_test(smelt_${ROOM_NAME}_test SHARDS ${ROOM_SHARDS} PROCESSORS ${ROOM_TEST_PROCESSORS}
+      SOURCES ${ROOM_TESTS} LIBS room_${ROOM_NAME})
   endif()
 endfunction()
 
-# smelt_test(name [SHARDS n] [TIMEOUT s] SOURCES ... LIBS ...): a GoogleTest program, registered as one CTest test, or as n
-# of about as many test cases each, which may run at the same time. Its own code is compiled in a hurry; what it tests is
-# not.
+# smelt_test(name [SHARDS n] [TIMEOUT s] [PROCESSORS n] SOURCES ... LIBS ...): a GoogleTest program, registered as one CTest
+# test, or as n of about as many test cases each, which may run at the same time. PROCESSORS: how many it keeps busy; two
+# by default, as most have ranks that wait for each other. Its own code is compiled in a hurry; what it tests is not.
 function(smelt_test name)
-  cmake_parse_arguments(TEST "" "SHARDS;TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(TEST "" "SHARDS;TIMEOUT;PROCESSORS" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_compile_options(${name} PRIVATE $<IF:$<CONFIG:Release>,-O1,-O0>)
   target_link_libraries(${name} PRIVATE ${TEST_LIBS} smelt_flags GTest::gtest_main GTest::gmock)
@@ -64,15 +108,18 @@ function(smelt_test name)
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 900)
   endif()
+  if(NOT TEST_PROCESSORS)
+    set(TEST_PROCESSORS 2)
+  endif()
   if(NOT TEST_SHARDS)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} PROCESSORS ${TEST_PROCESSORS})
     return()
   endif()
   foreach(shard RANGE 1 ${TEST_SHARDS})
     math(EXPR index "${shard} - 1")
     add_test(NAME ${name}_${shard} COMMAND ${name})
-    set_tests_properties(${name}_${shard} PROPERTIES TIMEOUT ${TEST_TIMEOUT}
+    set_tests_properties(${name}_${shard} PROPERTIES TIMEOUT ${TEST_TIMEOUT} PROCESSORS ${TEST_PROCESSORS}
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_SHARDS};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()
