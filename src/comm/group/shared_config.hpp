@@ -1,5 +1,5 @@
 // SharedConfig: the configuration that the creator of a communicator over processes publishes, so that all ranks plan
-// alike: machine, group, options, and the trees that a timed search has found.
+// alike: machine, group, options, and the trees that a timed search has found. Stored as JSON.
 #pragma once
 
 #include <string>
