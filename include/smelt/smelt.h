@@ -618,6 +618,7 @@ typedef struct smelt_log_options {
   uint32_t command_bytes; /* 0: 56. Of the largest command */
   const char* wait;       /* NULL: SMELT_WAIT; "spin", "yield", "sleep", "auto" */
   double timeout_s;       /* smelt_log_create_shared: for all to come; 0: 60 s */
+  int keep;               /* not 0, smelt_log_create_shared: the log outlives its processes, until smelt_log_remove */
 } smelt_log_options;
 
 typedef struct smelt_log_entry {
@@ -648,6 +649,11 @@ int smelt_log_create(const smelt_communicator* communicator, const smelt_log_opt
 int smelt_log_create_shared(const char* name, int size, const int* ranks, int count, const smelt_log_options* options,
                             smelt_log** log);
 
+/* Frees a log that was kept and that no process uses, as `smelt state rm`. A log with `keep` is continued by
+ * smelt_log_create_shared with the same name, size, entries, requests, command_bytes and replicas; its machines have
+ * apply, save and load. Errors: SMELT_NOT_FOUND, SMELT_BROKEN (it is in use). */
+int smelt_log_remove(const char* name);
+
 /* Replicas keep working. */
 void smelt_log_free(smelt_log* log);
 
@@ -674,6 +680,9 @@ int smelt_log_read_point(smelt_replica* replica, uint64_t* index);
 int smelt_log_catch_up(smelt_replica* replica, uint64_t index);
 /* Index of the next entry to be delivered here. */
 uint64_t smelt_log_delivered(const smelt_replica* replica);
+
+/* Commands that this rank has started; of a log that was kept, those of its former processes, too. */
+uint64_t smelt_log_started(const smelt_replica* replica);
 
 /* Does what the roles of this rank have to do now, without waiting. */
 int smelt_log_progress(smelt_replica* replica);

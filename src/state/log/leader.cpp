@@ -210,6 +210,7 @@ bool Replica::raise_floor() noexcept {
     }
     least = std::min(least, progress.index);
   }
+  if (space_->kept() != nullptr) least = std::min(least, space_->kept()->index());
   Word& shared = layout_.head().floor;
   if (least > floor_) {
     std::uint64_t word = Floor::word(epoch_, floor_);

@@ -68,6 +68,7 @@ Replica::Replica(std::shared_ptr<Space> space, int rank, const StateMachine& mac
   generation_ = Progress::of(own_progress().load(std::memory_order_acquire)).generation;
   guard_ = comm::ThreadExitGuard(space_->members(), rank_, space_);
   waiter_.set_interrupt([](void* self) { return static_cast<Replica*>(self)->needs_attention(); }, this);
+  if (space_->kept() != nullptr) continue_kept();
   layout_.head().attached.fetch_add(1, std::memory_order_release);
   ring();
 }
@@ -113,6 +114,7 @@ void Replica::step() noexcept {
   if (machine_.apply != nullptr && live_) {
     deliver_all();
     serve_snapshots();
+    if (leading_ && space_->kept() != nullptr) keep_state();
   }
 }
 

@@ -56,6 +56,7 @@ class Replica {
   Status read_point(std::uint64_t* index) noexcept;
   Status catch_up(std::uint64_t index) noexcept;
   std::uint64_t delivered() const noexcept { return delivered_; }
+  std::uint64_t started() const noexcept { return started_; }
   Status progress() noexcept;
   Status serve(bool (*stop)(void* context), void* context) noexcept;
   LogConfiguration configuration() const;
@@ -110,10 +111,14 @@ class Replica {
   void receive() noexcept;
   void receive_chunk(int server) noexcept;
   void finish_return() noexcept;
+  void write_state(std::vector<std::byte>* bytes);
+  void adopt_state(std::uint64_t index, std::span<const std::byte> bytes);
   void serve_snapshots() noexcept;
   void claim_receiver() noexcept;
   void send_chunk() noexcept;
   std::uint64_t chunk_on_its_way(int receiver) const noexcept;
+  void continue_kept();
+  void keep_state() noexcept;
 
   std::size_t self() const noexcept { return static_cast<std::size_t>(rank_); }
   Word& own_progress() noexcept { return layout_.part(rank_).progress; }

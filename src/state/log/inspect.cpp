@@ -1,0 +1,70 @@
+// Kept logs, looked at and removed from outside.
+#include "base/error.hpp"
+#include "smelt/replicated_log.hpp"
+#include "state/log/kept.hpp"
+
+namespace smelt {
+namespace {
+
+using state::log::Kept;
+using state::log::Layout;
+
+/// A log in use may change meanwhile: the numbers are of about the same moment.
+Result<LogState> state_of(const std::string& name) {
+  const auto kept = Kept::look_at(name);
+  if (!kept) {
+    if (kept.error().status != Status::not_found) return kept.error();
+    return make_error(Status::not_found, "no log '{}' was kept; 'smelt state list' shows those that were", name);
+  }
+  const Layout layout((*kept)->memory());
+  const state::log::Shape& shape = layout.head().shape;
+  const auto now = state::log::Configuration::of(layout.head().configuration.load(std::memory_order_acquire));
+  LogState found;
+  found.name = name;
+  found.ranks = static_cast<int>(shape.ranks);
+  for (int rank = 0; rank < found.ranks; ++rank) found.replicas += shape.is_replica(rank) ? 1 : 0;
+  found.entries = shape.entries;
+  found.requests = shape.requests;
+  found.command_bytes = shape.command_bytes;
+  found.epoch = now.epoch;
+  found.leader = now.leader == state::log::nobody ? -1 : now.leader;
+  found.memory_bytes = (*kept)->memory_bytes();
+  const auto state = (*kept)->newest();
+  if (!state) return state.error();
+  if (*state) {
+    found.saved = (*state)->index;
+    found.state_bytes = (*state)->bytes.size() - shape.ranks * sizeof(std::uint64_t);
+    found.memory_bytes += (*state)->bytes.size();
+  }
+  found.appended = found.saved;
+  for (std::uint64_t count = 0; count < shape.entries; ++count) {
+    const std::uint64_t word = layout.slot(found.appended).load(std::memory_order_acquire);
+    if (state::log::lap_of(word) != layout.lap(found.appended) || state::log::is_sealed(word)) break;
+    ++found.appended;
+  }
+  found.processes = (*kept)->processes();
+  return found;
+}
+
+}  // namespace
+
+Result<std::vector<LogState>> list_logs() {
+  std::vector<LogState> states;
+  for (const auto& name : Kept::names()) {
+    auto state = state_of(name);
+    if (state) states.push_back(std::move(*state));
+  }
+  return states;
+}
+
+Result<LogState> inspect_log(const std::string& name) { return state_of(name); }
+
+Result<void> remove_log(const std::string& name) {
+  const auto removed = Kept::remove(name);
+  if (!removed && removed.error().status == Status::not_found) {
+    return make_error(Status::not_found, "no log '{}' was kept; 'smelt state list' shows those that were", name);
+  }
+  return removed;
+}
+
+}  // namespace smelt
