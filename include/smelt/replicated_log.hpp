@@ -47,7 +47,7 @@ struct LogOptions {
   /// Faults::stop; else if it can come back by a snapshot and two others are up to date. Safety depends on neither
   /// time.
   double evict_after_s = 0.1;
-  std::uint32_t entries = 1 << 14;  ///< that the log keeps; a power of 2 from 64 to 2^20
+  std::uint32_t entries = 1 << 14;  ///< slots of the log, of 1 to 32 commands each; a power of 2 from 64 to 2^20
   std::uint32_t requests =
       1 << 10;  ///< of one rank that may be under way or unread by others; a power of 2 from 2 to 2^16
   std::uint32_t command_bytes = 56;  ///< of the largest command; 1 to 65535. 56 take one cache line
@@ -112,12 +112,13 @@ class Replica {
 
   /// Appends `bytes` bytes at `command`, and returns when it is part of the log and known here. `*index`: its place;
   /// unknown_index if it is covered by a snapshot that this replica has been given meanwhile.
-  /// Errors: invalid_argument also if this replica does not read: with entries / 2 to deliver, call next() first.
+  /// Errors: invalid_argument also if this replica does not read: with entries / 2 slots to deliver, call next() first.
   /// Then the command has not been appended, or (if it was started) still may be.
   Status append(const void* command, std::size_t bytes, std::uint64_t* index = nullptr) noexcept;
 
   /// The same in parts: any number up to LogOptions::requests under way. Waits while all of these are in use. A
-  /// rank's commands are executed in the order in which they were started. `command` may be reused at once.
+  /// rank's commands are executed in the order in which they were started. `command` may be reused at once. A leader
+  /// decides those that it has started when there are 32 of them, or in its next call of another kind.
   Status start(const void* command, std::size_t bytes, Ticket* ticket) noexcept;
   Status test(Ticket ticket, bool* done, std::uint64_t* index = nullptr) noexcept;
   Status wait(Ticket ticket, std::uint64_t* index = nullptr) noexcept;
@@ -172,9 +173,9 @@ class ReplicatedLog {
   /// ended, and `size` processes that call this again continue it: all that was acknowledged is there, and each replica
   /// is given the newest state that was saved and then the entries after it. `entries`, `requests`, `command_bytes` and
   /// `replicas` are the same each time. Needs a StateMachine with `apply`, `save` and `load`: the leader saves the
-  /// state when half of the log is full or a client's requests are used up. Memory: twice the saved state. Does not
-  /// survive a restart of the machine. Errors: also broken (processes that use it live), bad_format (of another
-  /// version).
+  /// state when half of the log's slots are full or a client's requests are used up. Memory: twice the saved state.
+  /// Does not survive a restart of the machine. Errors: also broken (processes that use it live), bad_format (of
+  /// another version).
   static Result<ReplicatedLog> create_shared(const std::string& name, int size, std::span<const int> ranks,
                                              const LogOptions& options = {}, double timeout_s = 60.0);
 

@@ -1,4 +1,6 @@
 // Kept logs, looked at and removed from outside.
+#include <cstring>
+
 #include "base/error.hpp"
 #include "smelt/replicated_log.hpp"
 #include "state/log/kept.hpp"
@@ -29,18 +31,25 @@ Result<LogState> state_of(const std::string& name) {
   found.epoch = now.epoch;
   found.leader = now.leader == state::log::nobody ? -1 : now.leader;
   found.memory_bytes = (*kept)->memory_bytes();
+  std::uint64_t slot = 0;
   const auto state = (*kept)->newest();
   if (!state) return state.error();
   if (*state) {
-    found.saved = (*state)->index;
+    slot = (*state)->index;
+    for (int rank = 0; rank < found.ranks; ++rank) {
+      std::uint64_t requests = 0;
+      std::memcpy(&requests, (*state)->bytes.data() + static_cast<std::size_t>(rank) * sizeof requests,
+                  sizeof requests);
+      found.saved += requests;
+    }
     found.state_bytes = (*state)->bytes.size() - shape.ranks * sizeof(std::uint64_t);
     found.memory_bytes += (*state)->bytes.size();
   }
   found.appended = found.saved;
-  for (std::uint64_t count = 0; count < shape.entries; ++count) {
-    const std::uint64_t word = layout.slot(found.appended).load(std::memory_order_acquire);
-    if (state::log::lap_of(word) != layout.lap(found.appended) || state::log::is_sealed(word)) break;
-    ++found.appended;
+  for (const std::uint64_t end = slot + shape.entries; slot < end; ++slot) {
+    const std::uint64_t word = layout.slot(slot).load(std::memory_order_acquire);
+    if (state::log::lap_of(word) != layout.lap(slot) || state::log::is_sealed(word)) break;
+    found.appended += state::log::count_of(word);
   }
   found.processes = (*kept)->processes();
   return found;

@@ -138,11 +138,22 @@ void Replica::receive_chunk(int server) noexcept {
   finish_return();
 }
 
-/// Requests delivered, by client, then the state.
+/// Requests delivered, by client, then the state. Called between two slots.
 void Replica::write_state(std::vector<std::byte>* bytes) {
   bytes->resize(shape_.ranks * sizeof(std::uint64_t));
   std::memcpy(bytes->data(), executed_.data(), bytes->size());
   machine_.save(machine_.context, *bytes);
+}
+
+/// Every request is one entry.
+std::uint64_t Replica::entries_in(std::span<const std::byte> state) const noexcept {
+  std::uint64_t entries = 0;
+  for (std::uint32_t rank = 0; rank < shape_.ranks; ++rank) {
+    std::uint64_t requests = 0;
+    std::memcpy(&requests, state.data() + rank * sizeof requests, sizeof requests);
+    entries += requests;
+  }
+  return entries;
 }
 
 /// Goes on from what another replica wrote, at `index`. The progress says so already.
@@ -157,6 +168,8 @@ void Replica::adopt_state(std::uint64_t index, std::span<const std::byte> bytes)
   }
   seen_ = executed_;
   learned_ = delivered_ = index;
+  learned_entries_ = delivered_entries_ = entries_in(bytes);
+  taken_ = copied_;
   known_floor_ = 0;
   machine_.load(machine_.context, bytes.subspan(table_bytes));
 }
@@ -192,6 +205,7 @@ std::uint64_t Replica::chunk_on_its_way(int receiver) const noexcept {
 void Replica::serve_snapshots() noexcept {
   if (machine_.save == nullptr || !live_) return;
   if (receiver_ >= 0) return send_chunk();
+  if (taken_ != copied_) return;  // its state is between two slots
   const std::uint64_t wanted = layout_.head().wanted.load(std::memory_order_acquire);
   if (wanted == wanted_served_) return;
   claim_receiver();
