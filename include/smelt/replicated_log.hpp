@@ -46,11 +46,13 @@ struct LogOptions {
   /// Faults::stop, otherwise if it can return by a snapshot and two others are up to date. Safety depends on neither
   /// time.
   double evict_after_s = 0.1;
-  std::uint32_t entries = 1 << 14;  ///< that the log keeps; a power of 2 from 64 to 2^20
+  std::uint32_t entries = 1 << 14;  ///< slots of the log, of 1 to 32 commands each; a power of 2 from 64 to 2^20
   std::uint32_t requests =
       1 << 10;  ///< of one rank that may be under way or unread by others; a power of 2 from 2 to 2^16
   std::uint32_t command_bytes = 56;  ///< of the largest command; 1 to 65535. 56 take one cache line
   std::string wait;                  ///< spin|yield|sleep|auto; empty: SMELT_WAIT
+  /// create_shared(): the log outlives its processes, until remove_log(). See there.
+  bool keep = false;
 };
 
 /// One command of the log.
@@ -110,12 +112,13 @@ class Replica {
 
   /// Appends `bytes` bytes at `command`, and returns when it is part of the log and known here. `*index`: its place;
   /// unknown_index if it is covered by a snapshot that this replica has been given meanwhile.
-  /// Errors: invalid_argument also if this replica does not read: with entries / 2 to deliver, call next() first.
+  /// Errors: invalid_argument also if this replica does not read: with entries / 2 slots to deliver, call next() first.
   /// Then the command has not been appended, or (if it was started) still may be.
   Status append(const void* command, std::size_t bytes, std::uint64_t* index = nullptr) noexcept;
 
   /// The same in parts: any number up to LogOptions::requests under way. Waits while all of these are in use. A
-  /// rank's commands are executed in the order in which they were started. `command` may be reused at once.
+  /// rank's commands are executed in the order in which they were started. `command` may be reused at once. A leader
+  /// decides those that it has started when there are 32 of them, or in its next call of another kind.
   Status start(const void* command, std::size_t bytes, Ticket* ticket) noexcept;
   Status test(Ticket ticket, bool* done, std::uint64_t* index = nullptr) noexcept;
   Status wait(Ticket ticket, std::uint64_t* index = nullptr) noexcept;
@@ -134,6 +137,9 @@ class Replica {
   Status catch_up(std::uint64_t index) noexcept;
   /// Index of the next entry to be delivered here.
   std::uint64_t delivered() const noexcept;
+
+  /// Commands that this rank has started; of a log that was kept, those of its former processes, too.
+  std::uint64_t started() const noexcept;
 
   /// Does what the roles of this rank have to do now, without waiting, and looks for deaths.
   Status progress() noexcept;
@@ -162,6 +168,14 @@ class ReplicatedLog {
 
   /// Over processes of one user, without a communicator: the others call the same with the same name and size; this
   /// process brings `ranks`. A segment in /dev/shm (mode 0600) whose name is gone when this returns.
+  ///
+  /// With LogOptions::keep, the log stays in /dev/shm under its name when all its processes have ended, however they
+  /// ended, and `size` processes that call this again continue it: all that was acknowledged is there, and each replica
+  /// is given the newest state that was saved and then the entries after it. `entries`, `requests`, `command_bytes` and
+  /// `replicas` are the same each time. Needs a StateMachine with `apply`, `save` and `load`: the leader saves the
+  /// state when half of the log's slots are full or a client's requests are used up. Memory: twice the saved state.
+  /// Does not survive a restart of the machine. Errors: also broken (processes that use it live), bad_format (of
+  /// another version).
   static Result<ReplicatedLog> create_shared(const std::string& name, int size, std::span<const int> ranks,
                                              const LogOptions& options = {}, double timeout_s = 60.0);
 
@@ -180,6 +194,27 @@ class ReplicatedLog {
   explicit ReplicatedLog(std::shared_ptr<state::log::Space> space);
   std::shared_ptr<state::log::Space> space_;
 };
+
+/// A log that was kept, as it stands.
+struct LogState {
+  std::string name;
+  int ranks = 0, replicas = 0;
+  std::uint32_t entries = 0, requests = 0, command_bytes = 0;
+  std::uint64_t epoch = 0;
+  int leader = -1;              ///< -1: none at the moment
+  std::uint64_t appended = 0;   ///< entries since the beginning: the index of the next one
+  std::uint64_t saved = 0;      ///< of them are in the saved state
+  std::size_t state_bytes = 0;  ///< of the saved state; 0: none yet
+  std::size_t memory_bytes = 0;
+  std::vector<std::int64_t> processes;  ///< that live and use it
+};
+
+/// The logs of this user that were kept, by name. Takes no part in them.
+Result<std::vector<LogState>> list_logs();
+/// Errors: not_found, bad_format.
+Result<LogState> inspect_log(const std::string& name);
+/// Frees a kept log that no process uses. Errors: not_found, broken (it is in use).
+Result<void> remove_log(const std::string& name);
 
 /// How a structure is written to bytes and read back, for snapshots. There is one for trivially copyable types,
 /// strings, pairs, containers of these, and types with `void save(std::vector<std::byte>&) const` and `void
@@ -329,6 +364,7 @@ class Replicated {
     auto replica = log.attach(rank, machine);
     if (!replica) return replica.error();
     core->replica.emplace(*std::move(replica));
+    core->requests = core->replica->started();
     return Replicated(std::move(core));
   }
 

@@ -618,6 +618,7 @@ typedef struct smelt_log_options {
   uint32_t command_bytes; /* 0: 56. Of the largest command */
   const char* wait;       /* NULL: SMELT_WAIT; "spin", "yield", "sleep", "auto" */
   double timeout_s;       /* smelt_log_create_shared: for all to come; 0: 60 s */
+  int keep;               /* not 0, smelt_log_create_shared: the log outlives its processes, until smelt_log_remove */
 } smelt_log_options;
 
 typedef struct smelt_log_entry {
@@ -648,6 +649,11 @@ int smelt_log_create(const smelt_communicator* communicator, const smelt_log_opt
 int smelt_log_create_shared(const char* name, int size, const int* ranks, int count, const smelt_log_options* options,
                             smelt_log** log);
 
+/* Frees a log that was kept and that no process uses, as `smelt state rm`. A log with `keep` is continued by
+ * smelt_log_create_shared with the same name, size, entries, requests, command_bytes and replicas; its machines have
+ * apply, save and load. Errors: SMELT_NOT_FOUND, SMELT_BROKEN (it is in use). */
+int smelt_log_remove(const char* name);
+
 /* Replicas keep working. */
 void smelt_log_free(smelt_log* log);
 
@@ -675,6 +681,9 @@ int smelt_log_catch_up(smelt_replica* replica, uint64_t index);
 /* Index of the next entry to be delivered here. */
 uint64_t smelt_log_delivered(const smelt_replica* replica);
 
+/* Commands that this rank has started; of a log that was kept, those of its former processes, too. */
+uint64_t smelt_log_started(const smelt_replica* replica);
+
 /* Does what the roles of this rank have to do now, without waiting. */
 int smelt_log_progress(smelt_replica* replica);
 /* The same until stop(context) is not 0, which is looked at at least every millisecond. */
@@ -687,6 +696,67 @@ int smelt_log_configuration(const smelt_replica* replica, uint64_t* epoch, int* 
 
 /* Why the replica's last call failed; returns the length of the text, as smelt_rank_failure. */
 size_t smelt_log_failure(const smelt_replica* replica, char* text, size_t bytes);
+
+/* ---- maps over ranks ------------------------------------------------------------------------ */
+
+/* A map over the ranks of a communicator, by any of the algorithms of `smelt explain map`. Keys and values have fixed
+ * sizes, of 4096 bytes together at most; keys are equal if all their bytes are. What each algorithm promises, what it
+ * survives and who has to make progress: docs/reference/map.md */
+typedef struct smelt_map_group smelt_map_group;
+/* One rank's part; used by one thread at a time. Operations of others may wait while it is in no call of it. */
+typedef struct smelt_map_rank smelt_map_rank;
+
+/* Zero-initialize, then set what differs from the default. */
+typedef struct smelt_map_group_options {
+  const char* algorithm; /* NULL: "best", the fastest by the model that keeps what is asked for; or its name */
+  int sequential;        /* not 0: sequential consistency will do; 0: linearizable */
+  smelt_faults
+      faults; /* what must be survived, at least. Default: as the named algorithm; "best": crash over processes */
+  uint64_t capacity;     /* 0: 1000. Keys that fit before a table grows for the first time */
+  int servers;           /* of part_simple, part_caching; replicas of kv. 0: chosen by algorithm and machine */
+  int dedicated_servers; /* not 0: servers issue nothing, they only serve */
+  double lookups;        /* 0: 0.9. Expected share of lookups, by which "best" goes */
+  double keys;           /* expected number of keys, likewise; 0: capacity */
+  double skew;           /* of the keys, likewise: the k-th most popular is asked for in proportion to k^-skew */
+  const char* wait;      /* NULL: SMELT_WAIT; "spin", "yield", "sleep", "auto" */
+} smelt_map_group_options;
+
+/* Each process of the communicator calls this once for each map, in the same order, with the same arguments. options
+ * NULL: defaults. SMELT_NOT_SUPPORTED: the algorithm does not promise what is asked for. */
+int smelt_map_group_create(const smelt_communicator* communicator, size_t key_bytes, size_t value_bytes,
+                           const smelt_map_group_options* options, smelt_map_group** group);
+
+/* Attached ranks keep working. */
+void smelt_map_group_free(smelt_map_group* group);
+
+/* The algorithm that was chosen; valid as long as the group. */
+const char* smelt_map_group_algorithm(const smelt_map_group* group);
+/* 1: the rank owns a part of the keys, counts updates, or has a replica. */
+int smelt_map_group_serves(const smelt_map_group* group, int rank);
+
+/* Makes the calling thread that rank, which is of this process; once for each rank. */
+int smelt_map_group_attach(smelt_map_group* group, int rank, smelt_map_rank** attached);
+/* Leaves the map; others whose calls need this rank then get SMELT_BROKEN. Call smelt_map_rank_finish before. */
+void smelt_map_rank_free(smelt_map_rank* rank);
+
+/* As those of smelt_map; also SMELT_BROKEN: a rank died or left that the algorithm needs; smelt_last_error() says more.
+ * An update that is told so may have been done, or not. */
+int smelt_map_rank_get(smelt_map_rank* rank, const void* key, void* value);
+int smelt_map_rank_put(smelt_map_rank* rank, const void* key, const void* value);
+int smelt_map_rank_insert(smelt_map_rank* rank, const void* key, const void* value, int* inserted);
+int smelt_map_rank_erase(smelt_map_rank* rank, const void* key, int* erased);
+int smelt_map_rank_compare_exchange(smelt_map_rank* rank, const void* key, void* expected, const void* desired,
+                                    int* exchanged);
+int smelt_map_rank_fetch_add(smelt_map_rank* rank, const void* key, int64_t term, int64_t* before);
+
+/* Calls `visit` for what this rank has: replicas all keys, servers their part, others none; "shared" all keys. */
+int smelt_map_rank_for_each_here(const smelt_map_rank* rank,
+                                 void (*visit)(void* context, const void* key, const void* value), void* context);
+
+/* Does what there is to do for others now; until stop(context) is not 0; until all ranks have called finish. */
+int smelt_map_rank_progress(smelt_map_rank* rank);
+int smelt_map_rank_serve(smelt_map_rank* rank, int (*stop)(void* context), void* context);
+int smelt_map_rank_finish(smelt_map_rank* rank);
 
 /* ---- arrays --------------------------------------------------------------------------------- */
 

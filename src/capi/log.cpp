@@ -38,6 +38,7 @@ smelt::LogOptions translate(const smelt_log_options& options) {
   if (options.requests != 0) result.requests = options.requests;
   if (options.command_bytes != 0) result.command_bytes = options.command_bytes;
   if (options.wait != nullptr) result.wait = options.wait;
+  result.keep = options.keep != 0;
   return result;
 }
 
@@ -109,6 +110,14 @@ int smelt_log_create_shared(const char* name, int size, const int* ranks, int co
   });
 }
 
+int smelt_log_remove(const char* name) {
+  return guarded([&] {
+    if (name == nullptr) return fail_argument("smelt_log_remove", "name is NULL");
+    const auto removed = smelt::remove_log(name);
+    return removed ? static_cast<int>(SMELT_OK) : fail(removed.error());
+  });
+}
+
 void smelt_log_free(smelt_log* log) { delete log; }
 
 int smelt_log_attach(smelt_log* log, int rank, const smelt_log_machine* machine, smelt_replica** replica) {
@@ -177,6 +186,8 @@ int smelt_log_catch_up(smelt_replica* replica, uint64_t index) {
 uint64_t smelt_log_delivered(const smelt_replica* replica) {
   return replica == nullptr ? 0 : replica->value.delivered();
 }
+
+uint64_t smelt_log_started(const smelt_replica* replica) { return replica == nullptr ? 0 : replica->value.started(); }
 
 int smelt_log_progress(smelt_replica* replica) {
   if (replica == nullptr) return no_replica("smelt_log_progress");

@@ -1,6 +1,7 @@
 // The replicated log through the C interface.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -171,6 +172,40 @@ int work(const char* name, int rank) {
   smelt_replica_free(replica);
   smelt_log_free(log);
   return 0;
+}
+
+TEST(CLogOfProcesses, AKeptLogIsContinued) {
+  const std::string name = "c-log-kept-" + std::to_string(getpid());
+  const int rank = 0;
+  smelt_log_options options = {};
+  options.keep = 1;
+  options.entries = 64;
+  for (uint64_t life = 0; life < 3; ++life) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      smelt_log* log = nullptr;
+      smelt_replica* replica = nullptr;
+      Sum sum;
+      const smelt_log_machine machine = sum.machine();
+      if (smelt_log_create_shared(name.c_str(), 1, &rank, 1, &options, &log) != SMELT_OK) _exit(1);
+      if (smelt_log_attach(log, rank, &machine, &replica) != SMELT_OK) _exit(2);
+      const uint64_t one = 1;
+      for (int i = 0; i < 100; ++i) {
+        if (smelt_log_append(replica, &one, sizeof one, nullptr) != SMELT_OK) _exit(3);
+      }
+      uint64_t point = 0;
+      if (smelt_log_read_point(replica, &point) != SMELT_OK || smelt_log_catch_up(replica, point) != SMELT_OK) _exit(4);
+      if (sum.value != 100 * (life + 1) || smelt_log_started(replica) != sum.value) _exit(5);
+      kill(getpid(), SIGKILL);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status)) << "status " << WEXITSTATUS(status);
+  }
+  EXPECT_EQ(smelt_log_remove(name.c_str()), SMELT_OK) << smelt_last_error();
+  EXPECT_EQ(smelt_log_remove(name.c_str()), SMELT_NOT_FOUND);
+  EXPECT_EQ(smelt_log_remove(nullptr), SMELT_INVALID_ARGUMENT);
+  EXPECT_EQ(smelt_log_started(nullptr), 0u);
 }
 
 TEST(CLogOfProcesses, OneSurvives) {

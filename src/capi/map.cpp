@@ -6,15 +6,11 @@
 #include <memory>
 
 #include "capi/handles.hpp"
+#include "capi/map_handle.hpp"
 
 using namespace smelt;
 using namespace smelt::capi;
 using namespace smelt::map_detail;
-
-struct smelt_map {
-  std::shared_ptr<Table> table;
-  Geometry geometry;
-};
 
 namespace {
 

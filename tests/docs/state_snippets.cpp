@@ -55,6 +55,18 @@ void agree() {
   expect(sum == 5 && now == 5, "an update is seen by reads");
 }
 
+void keep_sums() {
+  const int rank = 0, size = 1;
+  for (int life = 1; life <= 2; ++life) {
+    smelt::LogOptions options;
+    options.keep = true;
+    auto log = smelt::ReplicatedLog::create_shared("sums", size, std::span(&rank, 1), options);  // in each process
+    auto sums = smelt::Replicated<std::map<int, int>, Add>::attach(*log, rank);                  // as it was at the end
+    expect(*sums->update(Add{1, 5}) == 5 * life, "a kept log goes on where it ended");
+  }
+  expect(bool(smelt::remove_log("sums")), "a kept log can be removed");
+}
+
 void share_among_ranks() {
   auto communicator = smelt::Communicator::create(2);
   auto map = smelt::MapGroup<int, double>::create(*communicator, {.algorithm = "part_simple"});
@@ -74,5 +86,6 @@ int main() {
   keep_prices();
   keep_names();
   agree();
+  keep_sums();
   return failures;
 }

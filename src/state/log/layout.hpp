@@ -10,12 +10,14 @@
 //   configuration  epoch 31 | leader 10                         who leads. By CAS
 //   floor          epoch 40 | index 24, its low bits            entries below it are not needed any more. By CAS
 //   slot[i mod N]  lap 32 | sealed 1 | epoch 31                 nothing is decided here; whose place it is to decide
-//                  lap 32 | 0 | client 10 | request 21          decided. By CAS; lap = i / N + 1
+//                  lap 32 | 0 | count - 1, 5 | client 10 | request 16, its low bits
+//                                                               decided. By CAS; lap = i / N + 1
 //   progress[r]    generation 14 | state 2 | index 48           live: the next entry that r delivers. By CAS
 //   stamp          request 48 | bytes 16                        r alone, after the command
 //
-// A command stays where its client wrote it, and a slot says whose next request it is: what a slot decides fits in one
-// word, so that no process can die, or be stopped, in the middle of deciding.
+// A command stays where its client wrote it, and a slot says whose next requests it decides, 1 to 32 of them: what a
+// slot decides fits in one word, so that no process can die, or be stopped, in the middle of deciding. Entries are
+// numbered by the users of the log; slots are what the log counts by. A slot has as many entries as requests.
 #pragma once
 
 #include <atomic>
@@ -76,18 +78,24 @@ struct Floor {
 // ---- slots
 
 inline constexpr std::uint64_t slot_sealed = std::uint64_t{1} << 31;
-inline constexpr int request_bits = 21;
+inline constexpr int request_bits = 16, client_bits = 10;
 inline constexpr std::uint64_t request_mask = (std::uint64_t{1} << request_bits) - 1;
+inline constexpr unsigned most_in_a_slot = 32;
 
 inline std::uint64_t lap_of(std::uint64_t slot) noexcept { return slot >> 32; }
 inline bool is_sealed(std::uint64_t slot) noexcept { return (slot & slot_sealed) != 0; }
 inline std::uint64_t seal_epoch(std::uint64_t slot) noexcept { return slot & (slot_sealed - 1); }
 inline int client_of(std::uint64_t slot) noexcept { return static_cast<int>(slot >> request_bits & 1023); }
+inline unsigned count_of(std::uint64_t slot) noexcept {
+  return static_cast<unsigned>(slot >> (request_bits + client_bits) & (most_in_a_slot - 1)) + 1;
+}
 inline std::uint64_t sealed_slot(std::uint64_t lap, std::uint64_t epoch) noexcept {
   return lap << 32 | slot_sealed | epoch;
 }
-inline std::uint64_t decided_slot(std::uint64_t lap, int client, std::uint64_t request) noexcept {
-  return lap << 32 | static_cast<std::uint64_t>(client) << request_bits | (request & request_mask);
+/// `count` requests of a client, from `request` on.
+inline std::uint64_t decided_slot(std::uint64_t lap, int client, std::uint64_t request, unsigned count) noexcept {
+  return lap << 32 | std::uint64_t{count - 1} << (request_bits + client_bits) |
+         static_cast<std::uint64_t>(client) << request_bits | (request & request_mask);
 }
 
 // ---- progress
@@ -203,8 +211,10 @@ class Layout {
   static std::size_t slots_bytes(const Shape& shape) noexcept {
     return up(shape.entries * sizeof(std::uint64_t), page_bytes);
   }
+  /// A line each, or two lines for several cells one after the other: as few lines as possible in a stream of them.
   static std::size_t cell_bytes(const Shape& shape) noexcept {
-    return up(sizeof(std::uint64_t) + shape.command_bytes, line_bytes);
+    const std::size_t bytes = sizeof(std::uint64_t) + shape.command_bytes;
+    return up(bytes, bytes <= line_bytes ? line_bytes : 16);
   }
   static std::size_t part_bytes(const Shape& shape) noexcept {
     return up(cells_offset + shape.requests * cell_bytes(shape), page_bytes);

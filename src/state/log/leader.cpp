@@ -10,8 +10,8 @@
 namespace smelt::state::log {
 namespace {
 
-/// Of one client, before the others are looked at.
-constexpr int burst = 32;
+/// Requests of a client whose lines are fetched while the ones before them are looked at.
+constexpr std::uint64_t fetched_ahead = 8;
 constexpr std::uint32_t idle_steps_between_raises = 32;
 
 }  // namespace
@@ -20,17 +20,13 @@ void Replica::lead() noexcept {
   if (!leading_ && !establish()) return;
   bool any = false;
   for (const int client : replicas_) {
-    for (int count = 0; count < burst; ++count) {
-      const std::uint64_t request = seen_[static_cast<std::size_t>(client)] + 1;
-      // Acquire: pairs with start(). The command is there.
-      const std::uint64_t stamp = layout_.cell(client, request)->load(ordering::log_propose);
-      if (request_of(stamp) != request) break;
-      if (!decide(client)) {
-        if (any) ring();
-        return;
-      }
-      any = true;
+    const unsigned count = count_requests(client);
+    if (count == 0) continue;
+    if (!decide(client, count)) {
+      if (any) ring();
+      return;
     }
+    any = true;
   }
   if (any) {
     ring();
@@ -43,8 +39,20 @@ void Replica::lead() noexcept {
   }
 }
 
-/// Decides the client's next request in the next slot. False: no room, or not the leader any more.
-bool Replica::decide(int client) noexcept {
+/// How many of the client's requests after those that are decided are there; one slot takes no more.
+unsigned Replica::count_requests(int client) noexcept {
+  std::uint64_t request = seen_[static_cast<std::size_t>(client)] + 1;
+  for (unsigned count = 0; count < most_in_a_slot; ++count, ++request) {
+    // Acquire: pairs with start(). The command is there.
+    const std::uint64_t stamp = layout_.cell(client, request)->load(ordering::log_propose);
+    if (request_of(stamp) != request) return count;
+    if (client != rank_) __builtin_prefetch(layout_.cell(client, request + fetched_ahead));
+  }
+  return most_in_a_slot;
+}
+
+/// Decides the client's next requests in the next slot. False: no room, or not the leader any more.
+bool Replica::decide(int client, unsigned count) noexcept {
   // One slot stays free, for the seal of the next leader.
   if (learned_ + 1 >= floor_ + shape_.entries) {
     layout_.head().pressed.store(floor_ + 1, std::memory_order_relaxed);
@@ -56,7 +64,7 @@ bool Replica::decide(int client) noexcept {
   }
   Word& slot = layout_.slot(learned_);
   const std::uint64_t lap = layout_.lap(learned_);
-  const std::uint64_t word = decided_slot(lap, client, seen_[static_cast<std::size_t>(client)] + 1);
+  const std::uint64_t word = decided_slot(lap, client, seen_[static_cast<std::size_t>(client)] + 1, count);
   SMELT_LOG_POINT(5);
   if (shape_.fixed != 0) {
     slot.store(word, ordering::log_decide);
@@ -70,8 +78,8 @@ bool Replica::decide(int client) noexcept {
     }
   }
   SMELT_LOG_POINT(6);
-  note(client);
-  ++since_raise_;
+  note(client, count);
+  since_raise_ += count;
   return true;
 }
 
@@ -212,6 +220,7 @@ bool Replica::raise_floor() noexcept {
     }
     least = std::min(least, progress.index);
   }
+  if (space_->kept() != nullptr) least = std::min(least, space_->kept()->index());
   Word& shared = layout_.head().floor;
   if (least > floor_) {
     std::uint64_t word = Floor::word(epoch_, floor_);

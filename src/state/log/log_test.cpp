@@ -249,9 +249,10 @@ TEST(Log, IndicesAndEpochsFitTheirWords) {
   const Configuration configuration{most_epoch, nobody};
   EXPECT_EQ(Configuration::of(configuration.word()).epoch, most_epoch);
   EXPECT_EQ(Configuration::of(configuration.word()).leader, nobody);
-  const std::uint64_t slot = decided_slot(0xffffffff, 1022, ~std::uint64_t{0});
+  const std::uint64_t slot = decided_slot(0xffffffff, 1022, ~std::uint64_t{0}, most_in_a_slot);
   EXPECT_FALSE(is_sealed(slot));
   EXPECT_EQ(client_of(slot), 1022);
+  EXPECT_EQ(count_of(slot), most_in_a_slot);
   EXPECT_EQ(lap_of(slot), 0xffffffffu);
   EXPECT_EQ(seal_epoch(sealed_slot(7, most_epoch)), most_epoch);
   EXPECT_TRUE(is_sealed(sealed_slot(7, 0)));

@@ -41,6 +41,10 @@ Result<std::shared_ptr<Space>> Space::create(const std::shared_ptr<comm::Communi
   comm::CommunicatorState& state = *communicator;
   const int size = state.group.size();
   const bool processes = state.over_processes();
+  if (options.keep) {
+    return make_error(Status::invalid_argument,
+                      "replicated log: a log without a name cannot be kept; use create_shared()");
+  }
   auto shape =
       make_shape(size, options, processes ? Faults::crash : Faults::none, nearest_rank(state.machine, state.group));
   if (!shape) return shape.error();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/cacheline.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "state/log/ordering.hpp"
@@ -17,6 +18,8 @@ void (*on_point)(int point) = nullptr;
 namespace {
 
 constexpr std::uint32_t deliveries_between_steps = 16;
+/// Cells whose lines the client owns before it writes them: others have read them a lap ago.
+constexpr std::uint64_t owned_ahead = 4;
 
 void write_command(Word* to, const void* from, std::size_t bytes) noexcept {
   const auto* source = static_cast<const std::byte*>(from);
@@ -55,19 +58,22 @@ Replica::Replica(std::shared_ptr<Space> space, int rank, const StateMachine& mac
       waiter_(space_->wait_config()),
       seen_(shape_.ranks),
       executed_(shape_.ranks),
-      copy_((shape_.command_bytes + 7) / 8 + 1),
+      copy_words_((shape_.command_bytes + 7) / 8 + 1),
+      copies_(copy_words_ * std::min(most_in_a_slot, shape_.requests)),
       places_(shape_.requests),
+      indices_(shape_.requests),
       observed_(shape_.ranks) {
   // Starts with its own requests, because most requests usually come from the leader.
   replicas_.push_back(rank_);
   for (int other = 0; other < static_cast<int>(shape_.ranks); ++other) {
     if (other != rank_ && shape_.is_replica(other)) replicas_.push_back(other);
   }
-  raise_every_ = std::max(1u, std::min(32u, shape_.requests / 2));
+  raise_every_ = std::max(1u, std::min(256u, shape_.requests / 4));
   if (machine_.save != nullptr) layout_.part(rank_).returns.store(1, std::memory_order_relaxed);
   generation_ = Progress::of(own_progress().load(std::memory_order_acquire)).generation;
   guard_ = comm::ThreadExitGuard(space_->members(), rank_, space_);
   waiter_.set_interrupt([](void* self) { return static_cast<Replica*>(self)->needs_attention(); }, this);
+  if (space_->kept() != nullptr) continue_kept();
   layout_.head().attached.fetch_add(1, std::memory_order_release);
   ring();
 }
@@ -113,6 +119,7 @@ void Replica::step() noexcept {
   if (machine_.apply != nullptr && live_) {
     deliver_all();
     serve_snapshots();
+    if (leading_ && space_->kept() != nullptr) keep_state();
   }
 }
 
@@ -187,7 +194,7 @@ Status Replica::await(Done done) noexcept {
     if (ended) {
       if (done()) return Status::ok;
       return refuse(fmt::format("replicated log: rank {} has {} entries to deliver: call next() before it waits", rank_,
-                                learned_ - delivered_));
+                                learned_entries_ - delivered_entries_));
     }
     look_around();
   }
@@ -235,7 +242,8 @@ bool Replica::reads_too_little() const noexcept {
 std::uint64_t Replica::place_of(std::uint64_t request) const noexcept {
   const std::uint64_t place = places_[request & (shape_.requests - 1)];
   const bool is_recent = request + shape_.requests > started_;
-  return !is_recent || (place & unknown) != 0 ? smelt::Replica::unknown_index : place;
+  return !is_recent || (place & unknown) != 0 ? smelt::Replica::unknown_index
+                                              : indices_[request & (shape_.requests - 1)];
 }
 
 /// Whether all replicas have read the former contents of the request's cell.
@@ -286,10 +294,12 @@ Status Replica::start(const void* command, std::size_t bytes, std::uint64_t* req
   SMELT_LOG_POINT(2);
   started_ = number;
   *request = number;
-  if (leading_) {
-    step();
-  } else {
+  prefetch_to_write(layout_.cell(rank_, number + owned_ahead));
+  // A leader decides several at once: as many as a slot takes, or those that there are when it waits.
+  if (!leading_) {
     ring();
+  } else if (started_ - seen_[self()] >= most_in_a_slot) {
+    step();
   }
   return status_;
 }
@@ -323,21 +333,27 @@ Status Replica::read_point(std::uint64_t* index) noexcept {
     const Status status = await([&] { return live_; });
     if (status != Status::ok) return status;
   }
-  *index = learned_;
+  *index = learned_entries_;
   return status_;
 }
 
 Status Replica::catch_up(std::uint64_t index) noexcept {
-  if (delivered_ >= index) return status_;
+  if (delivered_entries_ >= index) return status_;
   if (machine_.apply == nullptr) return refuse("replicated log: catch_up() is for replicas with `apply`; call next()");
-  return await([&] { return delivered_ >= index; });
+  return await([&] { return delivered_entries_ >= index; });
 }
 
 // ---- Learner
 
-void Replica::note(int client) noexcept {
-  const std::uint64_t request = ++seen_[static_cast<std::size_t>(client)];
-  if (client == rank_) places_[request & (shape_.requests - 1)] = learned_;
+void Replica::note(int client, unsigned count) noexcept {
+  std::uint64_t& seen = seen_[static_cast<std::size_t>(client)];
+  for (unsigned i = 0; client == rank_ && i < count; ++i) {
+    const std::uint64_t cell = (seen + 1 + i) & (shape_.requests - 1);
+    places_[cell] = learned_;
+    indices_[cell] = learned_entries_ + i;
+  }
+  seen += count;
+  learned_entries_ += count;
   ++learned_;
 }
 
@@ -350,34 +366,57 @@ void Replica::learn() noexcept {
     if (lap_of(word) < lap) return;
     if (lap_of(word) > lap) return drop_out();
     if (is_sealed(word)) return;
-    note(client_of(word));
+    note(client_of(word), count_of(word));
   }
 }
 
-bool Replica::take(Entry* entry) noexcept {
+/// Copies the commands of the next slot, all of them before the progress says so.
+bool Replica::copy_slot() noexcept {
   if (delivered_ == learned_ || !live_) return false;
   const std::uint64_t word = layout_.slot(delivered_).load(std::memory_order_relaxed);
   const int client = client_of(word);
-  if (lap_of(word) != layout_.lap(delivered_) || client >= static_cast<int>(shape_.ranks)) return drop_out(), false;
-  const std::uint64_t request = executed_[static_cast<std::size_t>(client)] + 1;
-  const Word* const cell = layout_.cell(client, request);
-  // Relaxed: learn() has acquired the slot, whose decision came after the stamp.
-  const std::uint64_t stamp = cell->load(std::memory_order_relaxed);
-  if (request_of(stamp) != request) return drop_out(), false;
-  read_command(copy_.data(), cell + 1, bytes_of(stamp));
+  const unsigned count = count_of(word);
+  if (lap_of(word) != layout_.lap(delivered_) || client >= static_cast<int>(shape_.ranks) || count > shape_.requests) {
+    return drop_out(), false;
+  }
+  std::uint64_t& executed = executed_[static_cast<std::size_t>(client)];
+  // Their lines come at the same time.
+  for (unsigned i = 0; client != rank_ && i < count; ++i) __builtin_prefetch(layout_.cell(client, executed + 1 + i));
+  for (unsigned i = 0; i < count; ++i) {
+    const std::uint64_t request = executed + 1 + i;
+    const Word* const cell = layout_.cell(client, request);
+    // Relaxed: learn() has acquired the slot, whose decision came after the stamp.
+    const std::uint64_t stamp = cell->load(std::memory_order_relaxed);
+    if (request_of(stamp) != request || bytes_of(stamp) > shape_.command_bytes) return drop_out(), false;
+    std::uint64_t* const copy = &copies_[i * copy_words_];
+    copy[0] = stamp;
+    read_command(copy + 1, cell + 1, bytes_of(stamp));
+  }
   SMELT_LOG_POINT(3);
   std::uint64_t before = Progress{generation_, Standing::live, delivered_}.word();
-  // Release: pairs with raise_floor(); the copy was made before. Acquire: should it have been evicted, see drop_out().
+  // Release: pairs with raise_floor(); the copies were made before. Acquire: should it have been evicted, see
+  // drop_out().
   if (!own_progress().compare_exchange_strong(before, before + 1, ordering::log_advance, std::memory_order_acquire)) {
     return drop_out(), false;
   }
   SMELT_LOG_POINT(4);
-  *entry = {delivered_, client, request, copy_.data(), bytes_of(stamp)};
-  executed_[static_cast<std::size_t>(client)] = request;
+  executed += count;
   ++delivered_;
+  copied_client_ = client;
+  copied_ = count;
+  taken_ = 0;
   // Who waits for room may be asleep, and has said how far the others must get. A hint: it looks up now and then, too.
   if (layout_.head().pressed.load(std::memory_order_relaxed) == delivered_) [[unlikely]]
     ring();
+  return true;
+}
+
+bool Replica::take(Entry* entry) noexcept {
+  if (taken_ == copied_ && !copy_slot()) return false;
+  const std::uint64_t* const copy = &copies_[taken_ * copy_words_];
+  *entry = {delivered_entries_, copied_client_, request_of(copy[0]), copy + 1, bytes_of(copy[0])};
+  ++taken_;
+  ++delivered_entries_;
   return true;
 }
 
@@ -390,7 +429,7 @@ Status Replica::next(Entry* entry, bool* there) noexcept {
   if (machine_.apply != nullptr) return refuse("replicated log: next() is for replicas without `apply`");
   if (status_ != Status::ok) return status_;
   serve_snapshots();  // what was delivered has been applied
-  if (delivered_ == learned_ || ++calls_ % deliveries_between_steps == 0) step();
+  if (delivered_entries_ == learned_entries_ || ++calls_ % deliveries_between_steps == 0) step();
   *there = take(entry);
   if (!*there) look_around();
   return status_;
@@ -416,6 +455,7 @@ Status Replica::next(Entry* entry) noexcept {
 void Replica::drop_out() noexcept {
   live_ = false;
   leading_ = false;
+  taken_ = copied_;  // the snapshot that it comes back by replaces all
   return_ = Return::out;
   return_since_ns_ = monotonic_ns();
   receiver_ = -1;

@@ -5,7 +5,12 @@
 //   learner   reads slots up to the first undecided one and delivers commands    learn, deliver
 //
 // Rule of the leader: it decides slot i only if it knows what was decided in all slots below i, and it proposes a
-// client's next request after those that it knows to be decided.
+// client's next requests after those that it knows to be decided, up to 32 in a slot.
+//
+// Lines that move, for k commands of b lines each in a slot, by the leader to each PU: k b of the commands, one of the
+// slot (8 slots share it), and two back for both; a progress line for each slot and each replica. So a client that has
+// many commands under way pays for its commands alone. What it will write next is fetched for writing before, and a
+// learner fetches all commands of a slot at once: their times overlap.
 //
 // Any replica may take over from a leader that is dead or merely suspected:
 //   1. CAS configuration (e, L) -> (e + 1, self).
@@ -26,8 +31,8 @@
 //      configuration stood that it had asked.
 // tests/state/protocol/log_slots.pml checks this protocol, with evictions and returns, in all interleavings.
 //
-// A replica copies a command first and advances its progress by CAS then; if that succeeds, it was not evicted before,
-// and the copy is good. If it fails, it is out, and comes back by a snapshot (snapshot.cpp).
+// A replica copies the commands of a slot first and advances its progress by CAS then; if that succeeds, it was not
+// evicted before, and the copies are good. If it fails, it is out, and comes back by a snapshot (snapshot.cpp).
 #pragma once
 
 #include <cstddef>
@@ -56,7 +61,8 @@ class Replica {
   Status next(Entry* entry) noexcept;
   Status read_point(std::uint64_t* index) noexcept;
   Status catch_up(std::uint64_t index) noexcept;
-  std::uint64_t delivered() const noexcept { return delivered_; }
+  std::uint64_t delivered() const noexcept { return delivered_entries_; }
+  std::uint64_t started() const noexcept { return started_; }
   Status progress() noexcept;
   Status serve(bool (*stop)(void* context), void* context) noexcept;
   LogConfiguration configuration() const;
@@ -88,14 +94,16 @@ class Replica {
 
   // learner
   void learn() noexcept;
-  void note(int client) noexcept;
+  void note(int client, unsigned count) noexcept;
+  bool copy_slot() noexcept;
   bool take(Entry* entry) noexcept;
   void deliver_all() noexcept;
   void drop_out() noexcept;
 
   // leader.cpp
   void lead() noexcept;
-  bool decide(int client) noexcept;
+  unsigned count_requests(int client) noexcept;
+  bool decide(int client, unsigned count) noexcept;
   bool establish() noexcept;
   void take_over() noexcept;
   void resign() noexcept;
@@ -111,10 +119,15 @@ class Replica {
   void receive() noexcept;
   void receive_chunk(int server) noexcept;
   void finish_return() noexcept;
+  void write_state(std::vector<std::byte>* bytes);
+  std::uint64_t entries_in(std::span<const std::byte> state) const noexcept;
+  void adopt_state(std::uint64_t index, std::span<const std::byte> bytes);
   void serve_snapshots() noexcept;
   void claim_receiver() noexcept;
   void send_chunk() noexcept;
   std::uint64_t chunk_on_its_way(int receiver) const noexcept;
+  void continue_kept();
+  void keep_state() noexcept;
 
   std::size_t self() const noexcept { return static_cast<std::size_t>(rank_); }
   Word& own_progress() noexcept { return layout_.part(rank_).progress; }
@@ -128,17 +141,23 @@ class Replica {
   Waiter waiter_;
   comm::ThreadExitGuard guard_;
 
-  // Learner. `seen_`: requests decided below learned_, by client; `executed_`: those delivered, below delivered_.
+  // Learner. Slots, and the entries in them. `seen_`: requests decided below learned_, by client; `executed_`: those
+  // copied, below delivered_.
   std::uint64_t learned_ = 0, delivered_ = 0;
+  std::uint64_t learned_entries_ = 0, delivered_entries_ = 0;
   PerRank seen_, executed_;
-  CachelinePaddedVector<std::uint64_t> copy_;  ///< of the command that was delivered last
+  std::size_t copy_words_;
+  CachelinePaddedVector<std::uint64_t>
+      copies_;  ///< of the slot below delivered_: of each command its stamp, then itself
+  int copied_client_ = 0;
+  unsigned copied_ = 0, taken_ = 0;  ///< commands in it; those of them that were delivered
   bool live_ = true;
   std::uint64_t generation_ = 0;
   std::uint32_t calls_ = 0;
 
   // Client. The index at which each of its last requests was decided, by cell. With `unknown` set: an upper bound.
   static constexpr std::uint64_t unknown = std::uint64_t{1} << 63;
-  CachelinePaddedVector<std::uint64_t> places_;
+  CachelinePaddedVector<std::uint64_t> places_, indices_;  ///< slots; entries
   std::uint64_t started_ = 0;
   std::uint64_t known_floor_ = 0;
 

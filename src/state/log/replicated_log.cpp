@@ -46,6 +46,7 @@ Status Replica::serve(const std::atomic<bool>& stop) noexcept {
   return replica_->serve(is_set, const_cast<std::atomic<bool>*>(&stop));
 }
 LogConfiguration Replica::configuration() const { return replica_->configuration(); }
+std::uint64_t Replica::started() const noexcept { return replica_->started(); }
 std::string Replica::failure() const { return replica_->failure(); }
 
 ReplicatedLog::ReplicatedLog(std::shared_ptr<state::log::Space> space) : space_(std::move(space)) {}
@@ -77,6 +78,9 @@ Result<Replica> ReplicatedLog::attach(int rank, const StateMachine& machine) {
   if (!space_->shape().is_replica(rank)) return refuse("is not among LogOptions::replicas");
   if ((machine.save == nullptr) != (machine.load == nullptr))
     return refuse("has one of save and load without the other");
+  if (space_->kept() != nullptr && (machine.apply == nullptr || machine.save == nullptr)) {
+    return refuse("needs apply, save and load: the log is kept, and its state with it");
+  }
   if (space_->layout().part(rank).attached.exchange(1, std::memory_order_acq_rel) != 0) {
     return refuse("has been attached before; its replica is gone for good");
   }

@@ -35,6 +35,10 @@ Result<void> check_numbers(const LogOptions& options) {
   if (options.algorithm != "1paxos" && options.algorithm != "broadcast") {
     return wrong("algorithm", "'" + options.algorithm + "'", "'1paxos' or 'broadcast'");
   }
+  if (options.keep && options.algorithm == "broadcast") {
+    return make_error(Status::invalid_argument,
+                      "replicated log: algorithm 'broadcast' survives nothing; take '1paxos' for a log that is kept");
+  }
   return {};
 }
 

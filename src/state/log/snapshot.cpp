@@ -139,7 +139,42 @@ void Replica::receive_chunk(int server) noexcept {
   finish_return();
 }
 
-/// The snapshot is there: requests delivered, by client, then the state.
+/// Requests delivered, by client, then the state. Called between two slots.
+void Replica::write_state(std::vector<std::byte>* bytes) {
+  bytes->resize(shape_.ranks * sizeof(std::uint64_t));
+  std::memcpy(bytes->data(), executed_.data(), bytes->size());
+  machine_.save(machine_.context, *bytes);
+}
+
+/// Every request is one entry.
+std::uint64_t Replica::entries_in(std::span<const std::byte> state) const noexcept {
+  std::uint64_t entries = 0;
+  for (std::uint32_t rank = 0; rank < shape_.ranks; ++rank) {
+    std::uint64_t requests = 0;
+    std::memcpy(&requests, state.data() + rank * sizeof requests, sizeof requests);
+    entries += requests;
+  }
+  return entries;
+}
+
+/// Goes on from what another replica wrote, at `index`. The progress says so already.
+void Replica::adopt_state(std::uint64_t index, std::span<const std::byte> bytes) {
+  const std::size_t table_bytes = shape_.ranks * sizeof(std::uint64_t);
+  std::memcpy(executed_.data(), bytes.data(), table_bytes);
+  // Where they were decided is not known any more, but that it was below the snapshot's index.
+  std::uint64_t request =
+      std::max(seen_[self()] + 1, executed_[self()] - std::min<std::uint64_t>(executed_[self()], shape_.requests) + 1);
+  for (; request <= executed_[self()]; ++request) {
+    places_[request & (shape_.requests - 1)] = (index - 1) | unknown;
+  }
+  seen_ = executed_;
+  learned_ = delivered_ = index;
+  learned_entries_ = delivered_entries_ = entries_in(bytes);
+  taken_ = copied_;
+  known_floor_ = 0;
+  machine_.load(machine_.context, bytes.subspan(table_bytes));
+}
+
 void Replica::finish_return() noexcept {
   const std::size_t table_bytes = shape_.ranks * sizeof(std::uint64_t);
   std::uint64_t word = own_progress().load(std::memory_order_acquire);
@@ -152,16 +187,8 @@ void Replica::finish_return() noexcept {
     return;
   }
   SMELT_LOG_POINT(20);
-  std::memcpy(executed_.data(), incoming_.data(), table_bytes);
-  // Where they were decided is not known any more, but that it was below the snapshot's index.
-  for (std::uint64_t request = seen_[self()] + 1; request <= executed_[self()]; ++request) {
-    places_[request & (shape_.requests - 1)] = (snapshot_index_ - 1) | unknown;
-  }
-  seen_ = executed_;
-  learned_ = delivered_ = snapshot_index_;
-  known_floor_ = 0;
+  adopt_state(snapshot_index_, incoming_);
   live_ = true;
-  machine_.load(machine_.context, std::span(incoming_).subspan(table_bytes));
   incoming_.clear();
   configuration_word_ = 0;
   learn();
@@ -179,6 +206,7 @@ std::uint64_t Replica::chunk_on_its_way(int receiver) const noexcept {
 void Replica::serve_snapshots() noexcept {
   if (machine_.save == nullptr || !live_) return;
   if (receiver_ >= 0) return send_chunk();
+  if (taken_ != copied_) return;  // its state is between two slots
   const std::uint64_t wanted = layout_.head().wanted.load(std::memory_order_acquire);
   if (wanted == wanted_served_) return;
   claim_receiver();
@@ -200,9 +228,7 @@ void Replica::claim_receiver() noexcept {
     receiver_generation_ = progress.generation;
     sent_chunks_ = 0;
     outgoing_index_ = delivered_;
-    outgoing_.resize(shape_.ranks * sizeof(std::uint64_t));
-    std::memcpy(outgoing_.data(), executed_.data(), outgoing_.size());
-    machine_.save(machine_.context, outgoing_);
+    write_state(&outgoing_);
     layout_.part(rank_).outgoing.header.store(0, std::memory_order_release);
     return send_chunk();
   }
@@ -232,6 +258,52 @@ void Replica::send_chunk() noexcept {
   SMELT_LOG_POINT(23);
   ++sent_chunks_;
   ring();
+}
+
+// ---- A log that is kept
+
+/// Goes on where the former life of the log ended: from the newest state that was saved.
+void Replica::continue_kept() {
+  // The highest number in the cells: a client writes its stamps in order.
+  for (std::uint64_t cell = 0; cell < shape_.requests; ++cell) {
+    started_ = std::max(started_, request_of(layout_.cell(rank_, cell)->load(std::memory_order_acquire)));
+  }
+  const auto state = space_->kept()->newest();
+  if (!state) {
+    fail(state.error().status, state.error().message);
+    return;
+  }
+  if (!*state) return;
+  std::uint64_t word = own_progress().load(std::memory_order_acquire);
+  const Progress now = Progress::of(word);
+  // The floor is at most the place that the former life's end left to this replica, or at most the state's if others
+  // have gone on: invariant 3 of kept.hpp.
+  const bool is_live = now.standing == Standing::live && now.index <= (*state)->index &&
+                       own_progress().compare_exchange_strong(word, now.with(Standing::live, (*state)->index).word(),
+                                                              std::memory_order_acq_rel, std::memory_order_relaxed);
+  if (!is_live) return drop_out();
+  adopt_state((*state)->index, (*state)->bytes);
+  learn();
+}
+
+/// The leader saves the state when half of the log is full of what no saved state has, or somebody waits for room that
+/// only a saved state gives.
+void Replica::keep_state() noexcept {
+  Kept& kept = *space_->kept();
+  const std::uint64_t saved = kept.index();
+  if (delivered_ <= saved) return;
+  const bool is_due =
+      delivered_ - saved >= shape_.entries / 2 || layout_.head().pressed.load(std::memory_order_relaxed) > saved;
+  if (!is_due) return;
+  std::vector<std::byte> state;
+  write_state(&state);
+  if (const auto done = kept.save(delivered_, state); !done) {
+    resign();
+    fail(Status::broken,
+         fmt::format("replicated log: cannot save its state of {} bytes: {}", state.size(), done.error().message));
+    return;
+  }
+  raise_floor();
 }
 
 }  // namespace smelt::state::log

@@ -13,6 +13,7 @@
 #include "comm/group/membership.hpp"
 #include "comm/group/rendezvous.hpp"
 #include "smelt/replicated_log.hpp"
+#include "state/log/kept.hpp"
 #include "state/log/layout.hpp"
 
 namespace smelt::comm {
@@ -36,6 +37,8 @@ class Space {
   bool own(int rank) const noexcept;
   const WaitConfig& wait_config() const noexcept { return wait_; }
   comm::Membership& members() noexcept { return *members_; }
+  /// Null: the log ends with its last process.
+  Kept* kept() const noexcept { return kept_.get(); }
 
   /// Checks for ended processes, at most about ten thousand times per second.
   void look_for_deaths() noexcept {
@@ -47,9 +50,12 @@ class Space {
  private:
   Space() = default;
   static comm::Prepare preparation(const Shape& shape, const std::function<void(std::byte*)>& place);
+  Result<comm::Rendezvous> meet(const std::string& name, int size, std::span<const int> ranks, const Shape& shape,
+                                bool keep, double timeout_s);
   Result<void> open(const LogOptions& options, int parallelism, std::span<const int> ranks);
 
   Segment segment_;                             ///< of threads
+  std::shared_ptr<Kept> kept_;                  ///< LogOptions::keep
   std::optional<comm::Rendezvous> rendezvous_;  ///< of processes
   std::optional<comm::Membership> members_;
   std::optional<comm::FailureDetector> watch_;

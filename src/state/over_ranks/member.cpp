@@ -92,7 +92,9 @@ Status Member::finish() noexcept {
   const bool all = await([this] {
     for (int rank = 0; rank < ranks(); ++rank) {
       // Acquire: pairs with the store above. Messages that the rank has sent before are in its channels.
-      if (layout_.part(rank).finished.load(std::memory_order_acquire) == 0) return false;
+      if (layout_.part(rank).finished.load(std::memory_order_acquire) != 0) continue;
+      // Nobody waits for one that is gone, where the algorithm goes on without it.
+      if (members().present(rank) || missing() >= 0) return false;
     }
     return true;
   });

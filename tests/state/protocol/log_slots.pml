@@ -11,7 +11,7 @@
  * stopped, a replica that is up to date can append.
  *
  * Sizes: R replicas, E take-overs, EVICTIONS; CLIENTS (the first replicas) with Q requests each, CELLS of them at a time;
- * N slots. Each MUTANT leaves out one rule.
+ * N slots, of G requests at most (1 or 2). Each MUTANT leaves out one rule.
  */
 #ifndef R
 #define R 2
@@ -34,6 +34,9 @@
 #ifndef N
 #define N 2
 #endif
+#ifndef G
+#define G 1
+#endif
 #define M (CLIENTS * Q + 1)                /* entries, with one of settle() */
 #define LAP(index) ((index) / N + 1)
 #define REQUEST(client, number) (1 + (client) * (Q + 1) + (number) - 1)
@@ -52,25 +55,40 @@ byte stamp[CLIENTS * CELLS], command[CLIENTS * CELLS];
 byte offer_generation[R], offer_index[R];            /* a snapshot for r; 0: none, else generation + 1 */
 byte offer_executed[R * CLIENTS];
 
+#if G > 1
+byte slot_count[N];                                  /* requests from slot_request on; in the same word */
+#define COUNT(i) slot_count[i]
+#define FORGET_COUNT count = 0; at = 0; bad = 0;
+#else
+#define COUNT(i) 1
+#define FORGET_COUNT
+#endif
+
 /* What the check knows. */
 byte decided_at[M];                                  /* the request; 0: not decided */
 bit is_decided[CLIENTS * (Q + 1) + 1];
 byte take_overs, evictions;
 byte alone = NOBODY;                                 /* SETTLE: all others have stopped */
 
-/* request was decided in slot `index`. */
-inline decided(index, request) {
+/* `count` requests from `request` on were decided in slot `index`. */
+inline decided(index, request, count) {
   assert(index < M && decided_at[index] == 0);
   assert(index == 0 || decided_at[index - 1] != 0);
   assert(!is_decided[request]);
   assert(request == REQUEST(CLIENT(request), 1) || is_decided[request - 1]);
   decided_at[index] = request;
-  is_decided[request] = 1
+  is_decided[request] = 1;
+#if G > 1
+  if
+  :: count == 2 -> assert(!is_decided[request + 1]); is_decided[request + 1] = 1
+  :: else
+  fi
+#endif
 }
 
 /* note() */
-inline note(request) {
-  seen[CLIENT(request)]++;
+inline note(request, count) {
+  seen[CLIENT(request)] = seen[CLIENT(request)] + count;
   if
   :: CLIENT(request) == r -> place = learned
   :: else
@@ -79,7 +97,7 @@ inline note(request) {
 }
 
 /* drop_out(), and resign() in steps of its own. */
-inline drop_out() { live = 0; leading = 0; resigning = 1; returning = 0; part = 0 }
+inline drop_out() { FORGET_COUNT live = 0; leading = 0; resigning = 1; returning = 0; part = 0 }
 
 /* What a replica needs is gone: only if it was evicted. */
 inline lost() { assert(generation[r] != gen); drop_out() }
@@ -102,7 +120,7 @@ inline lost() { assert(generation[r] != gen); drop_out() }
 inline settle() {
   epoch++; leader = r; my_epoch = epoch; generation[r]++; gen = generation[r];
   do
-  :: CAN_LEARN -> note(slot_request[learned % N])
+  :: CAN_LEARN -> note(slot_request[learned % N], COUNT(learned % N))
   :: else -> break
   od;
   assert(slot_lap[learned % N] <= LAP(learned));
@@ -111,7 +129,7 @@ inline settle() {
   progress[r] = learned; delivered = learned;
   floor_epoch = my_epoch; floor_index = learned; floor = learned;
   assert(HAS_ROOM);
-  decided(learned, REQUEST(r, seen[r] + 1));
+  decided(learned, REQUEST(r, seen[r] + 1), 1);
   alone = R + 1
 }
 
@@ -124,23 +142,42 @@ proctype replica(byte r) {
   byte index, request, lap, seal, least, other, victim, number, copy;
   mtype state;
   byte returning, asked_epoch;             /* 1: asking, 2: receiving */
+#if G > 1
+  byte count, at;                          /* of take(), decide(): requests in the slot; those before `number` */
+  bit bad;                                 /* of take(): a copy before is of another command */
+#endif
   {
   do
   /* ---- learner */
-  :: atomic { part == 0 && CAN_LEARN -> note(slot_request[learned % N]) }
+  :: atomic { part == 0 && CAN_LEARN -> note(slot_request[learned % N], COUNT(learned % N)) }
   :: atomic { part == 0 && IS_LOST -> lost() }
   :: atomic { part == 0 && live && delivered < learned ->          /* take() */
        if
        :: slot_lap[delivered % N] != LAP(delivered) || slot_seal[delivered % N] != 0 -> lost()
-       :: else -> request = slot_request[delivered % N]; part = 1
+       :: else ->
+            request = slot_request[delivered % N]; part = 1;
+#if G > 1
+            count = COUNT(delivered % N)
+#endif
        fi }
   :: atomic { part == 1 ->
+#if G > 1
+       number = executed[CLIENT(request)] + 1 + at;
+#else
        number = executed[CLIENT(request)] + 1;
+#endif
        if
        :: stamp[CELL(CLIENT(request), number)] != number -> lost()
        :: else -> part = 2
        fi }
-  :: atomic { part == 2 -> copy = command[CELL(CLIENT(request), number)]; part = 3 }
+  :: atomic { part == 2 -> copy = command[CELL(CLIENT(request), number)]; part = 3;
+#if G > 1
+       if
+       :: at + 1 < count -> bad = (copy != number); at++; copy = 0; part = 1
+       :: else
+       fi
+#endif
+     }
   :: atomic { part == 3 ->
        if
 #ifdef NO_VALIDATION
@@ -149,11 +186,16 @@ proctype replica(byte r) {
        :: generation[r] == gen && standing[r] == LIVE && progress[r] == delivered ->
 #endif
             progress[r] = delivered + 1;
+#if G > 1
+            assert(decided_at[delivered] == REQUEST(CLIENT(request), number - at) && copy == number && !bad);
+#else
             assert(decided_at[delivered] == REQUEST(CLIENT(request), number) && copy == number);
+#endif
             executed[CLIENT(request)] = number;
+            FORGET_COUNT
             delivered++; request = 0; number = 0; copy = 0; part = 0
 #ifndef NO_VALIDATION
-       :: else -> drop_out(); request = 0; number = 0; copy = 0
+       :: else -> FORGET_COUNT drop_out(); request = 0; number = 0; copy = 0
 #endif
        fi }
 
@@ -229,7 +271,22 @@ proctype replica(byte r) {
        :: IS_ASKED(1) -> request = REQUEST(1, NEXT(1))
 #endif
        fi;
+       part = 10;
+#if G > 1
+       count = 1; part = 21
+#endif
+     }
+#if G > 1
+  :: atomic { part == 21 ->                                         /* count_requests() */
+       if
+       :: stamp[CELL(CLIENT(request), NEXT(CLIENT(request)) + 1)] == NEXT(CLIENT(request)) + 1 -> count = 2
+#ifdef UNSEEN
+       :: REQUEST(CLIENT(request), NEXT(CLIENT(request))) < REQUEST(CLIENT(request), Q) -> count = 2
+#endif
+       :: true
+       fi;
        part = 10 }
+#endif
   :: atomic { part == 10 ->
        lap = slot_lap[learned % N]; number = slot_request[learned % N]; seal = slot_seal[learned % N];
        if
@@ -241,17 +298,27 @@ proctype replica(byte r) {
        :: else -> leading = 0; part = 0
        fi;
        if
-       :: part == 0 -> lap = 0; number = 0; seal = 0; request = 0
+       :: part == 0 -> FORGET_COUNT lap = 0; number = 0; seal = 0; request = 0
        :: else
        fi }
   :: atomic { part == 11 ->
        if
        :: slot_lap[learned % N] == lap && slot_request[learned % N] == number && slot_seal[learned % N] == seal ->
-            decided(learned, request);
+#if G > 1
+            decided(learned, request, count);
+            slot_count[learned % N] = count;
+#else
+            decided(learned, request, 1);
+#endif
             slot_lap[learned % N] = LAP(learned); slot_request[learned % N] = request; slot_seal[learned % N] = 0;
-            note(request)
+#if G > 1
+            note(request, count)
+#else
+            note(request, 1)
+#endif
        :: else -> leading = 0
        fi;
+       FORGET_COUNT
        lap = 0; number = 0; seal = 0; request = 0; part = 0 }
 
   /* ---- leader: raise_floor() */
