@@ -439,7 +439,9 @@ TEST(Communicator, SubgroupsNestAndOverlap) {
 }
 
 TEST(Communicator, PredictsWhatItRuns) {
-  const auto comm = make_communicator(6);
+  CommunicatorOptions trees;
+  trees.barrier = "tree";  // also where six ranks share two PUs
+  const auto comm = make_communicator(6, trees);
   EXPECT_DOUBLE_EQ(comm.predict(Operation::barrier, 0)->predicted_ns, comm.plan(Operation::barrier).predicted_ns);
   for (const std::size_t bytes : {8, 4096, 1 << 20}) {
     const auto predicted = comm.predict(Operation::allreduce, bytes);
