@@ -91,7 +91,7 @@ Status Member::finish() noexcept {
   ring_all();
   const bool all = await([this] {
     for (int rank = 0; rank < ranks(); ++rank) {
-      // Acquire: pairs with the store above. Messages that the rank has sent before are in its channels.
+      // Acquire: pairs with the store above. What that rank sent before is in its channels.
       if (layout_.part(rank).finished.load(std::memory_order_acquire) == 0) return false;
     }
     return true;
