@@ -204,7 +204,7 @@ bool can_meet(const Access& a, const Access& b) {
 }
 
 bool is_private(const Symbol& symbol, const Statement& region) {
-  if (symbol.kind == SymbolKind::iterator && symbol.loop == nullptr) return true;  // the iterator of a reduction
+  if (symbol.kind == SymbolKind::iterator && symbol.loop == nullptr) return true;  // of a reduction
   for (const Statement* loop = symbol.loop; loop != nullptr; loop = loop->outer) {
     if (loop == &region) return true;
   }

@@ -37,7 +37,7 @@ Token next_token(const Source& source, std::uint32_t offset);
 /// ']', the span ends beyond the source.
 Span foreign_text(const Source& source, std::uint32_t offset);
 
-/// The value of a string's lexeme, without quotes and escapes.
+/// What a string's lexeme stands for, without quotes and escapes.
 std::string string_value(std::string_view lexeme);
 
 /// Whether `text` is the word in a usual capitalization: "Foreach" as "foreach", "FOREACH", "ForEach".

@@ -246,7 +246,7 @@ class Parser {
     return type;
   }
 
-  // --- statements
+  // --- sentences
 
   StatementPtr make(StatementKind kind) {
     auto statement = std::make_unique<Statement>();
