@@ -61,13 +61,23 @@ def peers(document):
 
 
 def loading(document):
-    heading("Reading a graph", document)
-    size = document["bytes"] / (1 << 20)
-    print(f"{document['graph']} as an edge list of {size:.0f} MiB in the page cache.\n")
-    print("| reader | seconds | MiB/s |\n| --- | --- | --- |")
-    for name, seconds in document["edge_list_s"].items():
-        print(f"| {name} | {seconds:.2f} | {size / seconds:.0f} |")
-    print(f"\nThe same graph from smelt's own container: {document['container_s']:.3f} s.\n")
+    size = next(iter(document["edge_list"].values()))["bytes"] / (1 << 20)
+    heading(f"Reading a graph, an edge list of {size:.0f} MiB", document)
+    print(f"{document['graph']}, {document['threads']} threads, files in the page cache. Memory: the largest resident size, in multiples of\n"
+          "the graph's arrays.\n")
+    print("| reader of the edge list | seconds | MiB/s | in multiples of smelt's | memory |\n| --- | --- | --- | --- | --- |")
+    ours = document["edge_list"]["smelt"]["seconds"]
+    for name, each in document["edge_list"].items():
+        print(f"| {name} | {each['seconds']:.2f} | {size / each['seconds']:.0f} | {each['seconds'] / ours:.1f} | {each['memory']:.2f} |")
+    print("\nThe same graph from binary files; the rate of memory is that of the same bytes read into new memory by as many threads.\n")
+    print("| format | MiB | seconds | MiB/s | of memory's rate | memory |\n| --- | --- | --- | --- | --- | --- |")
+    names = {"sg": "GAP's `.sg`", "ebin": "Green-Marl's EBIN", "smg": "smelt's container"}
+    for name, each in document["binary"].items():
+        own = each["smelt"]
+        mib = own["bytes"] / (1 << 20)
+        print(f"| {names[name]} | {mib:.0f} | {own['seconds']:.3f} | {mib / own['seconds']:.0f} | {each['memory']['seconds'] / own['seconds']:.2f} | "
+              f"{own['memory']:.2f} |")
+    print()
 
 
 def compiling(document):
@@ -88,10 +98,11 @@ def main():
             kernels(found)
         for file in sorted(directory.glob("graph-peers*.json")):
             peers(json.loads(file.read_text()))
-        for file, show in (("graph-loading.json", loading), ("graph-compile.json", compiling)):
-            document = read(directory, file)
-            if document:
-                show(document)
+        for file in sorted(directory.glob("graph-loading*.json")):
+            loading(json.loads(file.read_text()))
+        document = read(directory, "graph-compile.json")
+        if document:
+            compiling(document)
 
 
 if __name__ == "__main__":

@@ -1099,6 +1099,9 @@ class Sequence {
   T& operator[](std::uint64_t index) noexcept { return items_[index]; }
   auto begin() const noexcept { return items_.begin(); }
   auto end() const noexcept { return items_.end(); }
+  /// Of a collection of collections, whose parts may change.
+  auto begin() noexcept { return items_.begin(); }
+  auto end() noexcept { return items_.end(); }
   bool has(const T& item) const {
     if constexpr (unique) return members_.has(item);
     return std::find(items_.begin(), items_.end(), item) != items_.end();

@@ -205,6 +205,9 @@ bool can_meet(const Access& a, const Access& b) {
 
 bool is_private(const Symbol& symbol, const Statement& region) {
   if (symbol.kind == SymbolKind::iterator && symbol.loop == nullptr) return true;  // of a reduction
+  // The iterator over a collection of collections is a part of it.
+  if (symbol.kind == SymbolKind::iterator && is_any_collection(symbol.type) && symbol.loop != &region)
+    return is_private(*symbol.iteration->source->reference.symbol, region);
   for (const Statement* loop = symbol.loop; loop != nullptr; loop = loop->outer) {
     if (loop == &region) return true;
   }

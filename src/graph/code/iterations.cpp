@@ -142,7 +142,8 @@ void Writer::open_chunk(const Iteration& iteration, CodeLines& lines) {
     case Range::items: {
       const std::string index = fresh(name + "_at");
       lines.open(fmt::format("for (auto {} = chunk.first; {} < chunk.last; ++{})", index, index, index));
-      return lines.add(fmt::format("const auto {} = {}[{}];", name, collection(*iteration.source), index));
+      const char* type = iteration.source->type.is(TypeKind::collection) ? "const auto&" : "const auto";
+      return lines.add(fmt::format("{} {} = {}[{}];", type, name, collection(*iteration.source), index));
     }
     default: {
       const Symbol& graph = *graph_of(iteration.source->type);

@@ -41,7 +41,8 @@ void Writer::prepare_symbol(Region& region, const Symbol& symbol, const std::vec
   auto& mode = region.modes[&symbol];
   if (all_are(accesses, AccessKind::read)) return;
   if (is_any_collection(symbol.type) || symbol.type.is(TypeKind::map)) {
-    mode = symbol.type.is(TypeKind::set) && all_are(accesses, AccessKind::add) ? Mode::adding : Mode::locked;
+    const bool adds = symbol.type.is(TypeKind::set) && all_are(accesses, AccessKind::add);
+    mode = adds && symbol.kind != SymbolKind::iterator ? Mode::adding : Mode::locked;
     return;
   }
   if (is_property(symbol.type)) {

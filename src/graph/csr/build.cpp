@@ -191,15 +191,11 @@ Result<Graph> build_with_ids(ThreadTeam& team, List& list, std::uint64_t nodes, 
   structure->undirected = options.undirected;
   structure->simple = options.simple;
   if (options.both_listed) {
-    const auto symmetric = is_symmetric(*structure, team);
-    if (!symmetric) return symmetric.error();
-    if (!*symmetric) {
+    if (!is_symmetric(*structure, team)) {
       return make_error(Status::bad_format, "{}: an edge is listed at one of its nodes only; the format wants both",
                         options.what);
     }
     structure->undirected = true;
-    structure->in_view = structure->out_view;
-    structure->in = {};
   }
   Graph graph(std::move(structure));
   if constexpr (std::is_same_v<Travel, NoPayload>) {

@@ -59,7 +59,7 @@ Result<void> make_in_edge_ids(const Structure& structure, ThreadTeam& team);
 /// Converts 64-bit offsets to the structure's width.
 Result<Pages> narrowed(ThreadTeam& team, Pages wide, std::uint64_t count, int bytes);
 
-/// Whether each edge has its reverse, as often. Makes the in edges.
-Result<bool> is_symmetric(const Structure& structure, ThreadTeam& team);
+/// Whether each edge has its reverse, as often: by a SymmetrySum.
+bool is_symmetric(const Structure& structure, ThreadTeam& team);
 
 }  // namespace smelt::graph

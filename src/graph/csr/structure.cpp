@@ -7,6 +7,7 @@
 #include "graph/csr/build.hpp"
 #include "graph/csr/grouping.hpp"
 #include "graph/csr/rows_source.hpp"
+#include "graph/csr/symmetry.hpp"
 
 namespace smelt::graph {
 namespace {
@@ -85,24 +86,23 @@ Result<void> make_in_edge_ids(const Structure& structure, ThreadTeam& team) {
   return {};
 }
 
-Result<bool> is_symmetric(const Structure& structure, ThreadTeam& team) {
+bool is_symmetric(const Structure& structure, ThreadTeam& team) {
   if (structure.undirected) return true;
-  if (auto made = make_in_rows(structure, team); !made) return made.error();
   return with_ids(structure, [&](auto node, auto edge) {
-    using NodeId = decltype(node);
-    using EdgeId = decltype(edge);
-    const auto out = adjacency<NodeId, EdgeId>(structure.out_view), in = adjacency<NodeId, EdgeId>(structure.in_view);
-    std::atomic<bool> same{true};
+    const auto out = adjacency<decltype(node), decltype(edge)>(structure.out_view);
     const auto parts = slices_for(team);
+    std::atomic<std::uint64_t> sum{0};
     team.for_each(parts, [&](std::size_t part, int) {
       const auto first = first_node_of_part(out.begin, structure.nodes, part, parts);
       const auto last = first_node_of_part(out.begin, structure.nodes, part + 1, parts);
-      const bool equal =
-          std::equal(out.begin + first, out.begin + last + 1, in.begin + first) &&
-          std::equal(out.node_idx + out.begin[first], out.node_idx + out.begin[last], in.node_idx + out.begin[first]);
-      if (!equal) same.store(false, std::memory_order_relaxed);  // read after the team has met
+      const SymmetrySum symmetry = SymmetrySum::of_process();
+      std::uint64_t own = 0;
+      for (auto from = first; from < last; ++from) {
+        own += symmetry.of_row(from, out.node_idx + out.begin[from], out.node_idx + out.begin[from + 1]);
+      }
+      sum.fetch_add(own, std::memory_order_relaxed);  // read after the team has met
     });
-    return same.load(std::memory_order_relaxed);
+    return sum.load(std::memory_order_relaxed) == 0;
   });
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "graph/csr/symmetry.hpp"
 #include "graph/files/checks.hpp"
 
 namespace smelt::graph {
@@ -32,6 +33,58 @@ class FirstError {
   std::optional<Error> error_;
 };
 
+/// Checks edges while they are in caches: piece by piece, in any order and by any thread, when their piece has come.
+/// Requires offsets that ascend.
+template <class NodeId, class Offset>
+class EdgeChecks {
+ public:
+  EdgeChecks(const Offset* begin, const NodeId* node_idx, std::uint64_t nodes, bool symmetry)
+      : begin_(begin), node_idx_(node_idx), nodes_(nodes), symmetry_(symmetry) {}
+
+  /// Of the edges [first, last): false if one leads to a node that is not there.
+  bool add(std::uint64_t first, std::uint64_t last) {
+    if (first == last) return true;
+    if (!all_below(node_idx_ + first, node_idx_ + last, nodes_)) return false;
+    std::uint64_t descents = 0;
+    for (auto i = first + 1; i < last; ++i) descents += node_idx_[i] < node_idx_[i - 1];
+    std::uint64_t sum = 0;
+    const SymmetrySum symmetry = SymmetrySum::of_process();
+    const auto first_row = static_cast<std::uint64_t>(
+        std::upper_bound(begin_, begin_ + nodes_ + 1, static_cast<Offset>(first)) - begin_ - 1);
+    auto i = first;
+    for (auto from = first_row; i < last; ++from) {
+      const auto end = std::min<std::uint64_t>(last, begin_[from + 1]);
+      // Where a row begins the numbers may descend.
+      if (i > first && end > i) descents -= node_idx_[i] < node_idx_[i - 1];
+      if (symmetry_) sum += symmetry.of_row(from, node_idx_ + i, node_idx_ + end);
+      i = end;
+    }
+    // Read after the team has met.
+    if (descents > 0) sorted_.store(false, std::memory_order_relaxed);
+    sum_.fetch_add(sum, std::memory_order_relaxed);
+    return true;
+  }
+
+  /// Once all pieces have come, of `step` edges each.
+  bool sorted(std::uint64_t edges, std::uint64_t step) const {
+    bool sorted = sorted_.load(std::memory_order_relaxed);
+    for (auto i = step; i < edges && sorted; i += step) {
+      sorted =
+          node_idx_[i] >= node_idx_[i - 1] || std::binary_search(begin_, begin_ + nodes_ + 1, static_cast<Offset>(i));
+    }
+    return sorted;
+  }
+  bool symmetric() const { return sum_.load(std::memory_order_relaxed) == 0; }
+
+ private:
+  const Offset* begin_;
+  const NodeId* node_idx_;
+  std::uint64_t nodes_;
+  bool symmetry_;
+  std::atomic<bool> sorted_{true};
+  std::atomic<std::uint64_t> sum_{0};
+};
+
 template <class NodeId, class Offset>
 class RowsReader {
  public:
@@ -39,63 +92,83 @@ class RowsReader {
       : file_(file), rows_(rows), options_(options), team_(team) {}
 
   Result<Graph> run() {
-    if (auto read = read_arrays(); !read) return read.error();
+    if (auto read = read_begin(); !read) return read.error();
     const auto* begin = begin_.as<Offset>();
     if (!ascend(begin, rows_.nodes, rows_.edges, team_)) {
       return make_error(Status::bad_format, "{}: the nodes' offsets do not ascend from 0 to the number of edges, {}",
                         file_.name(), rows_.edges);
     }
-    const bool sorted = are_sorted(begin, node_idx_.as<NodeId>(), rows_.nodes, team_);
+    if (auto allocated = allocate_edges(); !allocated) return allocated.error();
+    EdgeChecks<NodeId, Offset> checks(begin, node_idx_.as<NodeId>(), rows_.nodes, rows_.undirected);
+    if (auto read = read_edges(checks); !read) return read.error();
+    if (rows_.undirected && !checks.symmetric()) {
+      return make_error(Status::bad_format, "{}: says that it is undirected, but the reverse of an edge is missing",
+                        file_.name());
+    }
+    const bool sorted = checks.sorted(rows_.edges, edges_per_piece());
     const bool narrower = widths_for(rows_.nodes, rows_.edges).node_bytes != sizeof(NodeId);
-    auto graph = as_they_are(sorted);
+    auto graph = as_they_are();
     if (!graph) return graph;
     const bool changed = options_.simple || options_.renumber || (options_.undirected && !rows_.undirected);
     return changed || narrower || !sorted ? rebuild_graph(*graph, options_, team_, file_.name()) : std::move(graph);
   }
 
  private:
-  Result<void> read_arrays() {
+  /// Nodes and weights may alternate in the file.
+  struct Pair {
+    NodeId node;
+    std::int32_t weight;
+  };
+
+  std::uint64_t edges_per_piece() const {
+    return piece_bytes / (rows_.weights_between ? sizeof(Pair) : sizeof(NodeId));
+  }
+
+  Result<void> read_begin() {
     const auto begin_size = (rows_.nodes + 1) * sizeof(Offset);
     auto begin = Pages::allocate(begin_size);
+    if (!begin) return begin.error();
+    begin_ = *std::move(begin);
+    return read_pieces(file_, rows_.begin_offset, begin_.data(), begin_size, team_);
+  }
+
+  Result<void> allocate_edges() {
     auto node_idx = Pages::allocate(rows_.edges * sizeof(NodeId));
     auto weights = Pages::allocate(weight_size() * rows_.edges);
-    for (const auto* pages : {&begin, &node_idx, &weights}) {
+    for (const auto* pages : {&node_idx, &weights}) {
       if (!*pages) return pages->error();
     }
-    begin_ = *std::move(begin);
     node_idx_ = *std::move(node_idx);
     weights_ = *std::move(weights);
-    if (auto read = read_pieces(file_, rows_.begin_offset, begin_.data(), begin_size, team_); !read) return read;
-    if (rows_.weights_between) return read_pairs();
-    const auto check = [this](std::uint64_t first, std::uint64_t last) {
-      const auto* ids = node_idx_.as<NodeId>();
-      return all_below(ids + first / sizeof(NodeId), ids + last / sizeof(NodeId), rows_.nodes) ? nullptr : no_such_node;
+    return {};
+  }
+
+  Result<void> read_edges(EdgeChecks<NodeId, Offset>& checks) {
+    if (rows_.weights_between) return read_pairs(checks);
+    const auto check = [&](std::uint64_t first, std::uint64_t last) {
+      return checks.add(first / sizeof(NodeId), last / sizeof(NodeId)) ? nullptr : no_such_node;
     };
     auto read = read_pieces(file_, rows_.node_idx_offset, node_idx_.data(), rows_.edges * sizeof(NodeId), team_, check);
     if (!read || rows_.weights_offset == 0) return read;
     return read_pieces(file_, rows_.weights_offset, weights_.data(), rows_.edges * weight_size(), team_);
   }
 
-  /// Nodes and weights alternate in the file.
-  Result<void> read_pairs() {
-    struct Pair {
-      NodeId node;
-      std::int32_t weight;
-    };
-    constexpr std::uint64_t step = piece_bytes / sizeof(Pair);
+  Result<void> read_pairs(EdgeChecks<NodeId, Offset>& checks) {
+    const auto step = edges_per_piece();
     FirstError error;
-    team_.for_each((rows_.edges + step - 1) / step, [&](std::size_t piece, int) {
+    std::vector<std::vector<Pair>> buffers(static_cast<std::size_t>(team_.size()));
+    for (auto& each : buffers) each.resize(std::min(rows_.edges, step));
+    team_.for_each((rows_.edges + step - 1) / step, [&](std::size_t piece, int thread) {
       const auto first = piece * step, last = std::min(rows_.edges, first + step);
-      std::vector<Pair> pairs(last - first);
+      auto& pairs = buffers[static_cast<std::size_t>(thread)];
       auto read =
-          file_.read_all_at(rows_.node_idx_offset + first * sizeof(Pair), pairs.data(), pairs.size() * sizeof(Pair));
+          file_.read_all_at(rows_.node_idx_offset + first * sizeof(Pair), pairs.data(), (last - first) * sizeof(Pair));
       if (!read) return error.put(piece, read.error());
-      for (std::size_t i = 0; i < pairs.size(); ++i) {
+      for (std::size_t i = 0; i < last - first; ++i) {
         node_idx_.as<NodeId>()[first + i] = pairs[i].node;
         weights_.as<std::int32_t>()[first + i] = pairs[i].weight;
       }
-      const auto* ids = node_idx_.as<NodeId>();
-      if (!all_below(ids + first, ids + last, rows_.nodes)) {
+      if (!checks.add(first, last)) {
         error.put(piece, make_error(Status::bad_format, "{}: {}", file_.name(), no_such_node));
       }
     });
@@ -107,23 +180,13 @@ class RowsReader {
     return rows_.weights_offset == 0 ? 0 : size_of(rows_.weight_type);
   }
 
-  Result<Graph> as_they_are(bool sorted) {
+  Result<Graph> as_they_are() {
     const auto edge_bytes = sizeof(NodeId) == 8 ? 8 : widths_for(rows_.nodes, rows_.edges).edge_bytes;
     Result<Pages> begin = std::move(begin_);
     if constexpr (sizeof(Offset) == 8) begin = narrowed(team_, *std::move(begin), rows_.nodes + 1, edge_bytes);
     if (!begin) return begin.error();
     auto structure = make_structure(rows_.nodes, rows_.edges, {sizeof(NodeId), edge_bytes},
                                     {*std::move(begin), std::move(node_idx_)});
-    if (rows_.undirected && sorted) {
-      const auto symmetric = is_symmetric(*structure, team_);
-      if (!symmetric) return symmetric.error();
-      if (!*symmetric) {
-        return make_error(Status::bad_format, "{}: says that it is undirected, but the reverse of an edge is missing",
-                          file_.name());
-      }
-      structure->in_view = structure->out_view;
-      structure->in = {};
-    }
     structure->undirected = rows_.undirected;
     Graph graph(std::move(structure));
     if (weight_size() == 0) return graph;

@@ -42,16 +42,4 @@ bool ascend(const Offset* begin, std::uint64_t nodes, std::uint64_t edges, Threa
   });
 }
 
-/// Whether the edges of each node ascend. Requires offsets that ascend.
-template <class NodeId, class Offset>
-bool are_sorted(const Offset* begin, const NodeId* node_idx, std::uint64_t nodes, ThreadTeam& team) {
-  return all_pieces(team, nodes, [&](std::uint64_t first, std::uint64_t last) {
-    bool up = true;
-    for (auto node = first; node < last; ++node) {
-      for (Offset edge = begin[node]; edge + 1 < begin[node + 1]; ++edge) up &= node_idx[edge] <= node_idx[edge + 1];
-    }
-    return up;
-  });
-}
-
 }  // namespace smelt::graph

@@ -225,6 +225,58 @@ TEST_F(Files, ErrorsNameTheLineAndTheReason) {
   EXPECT_EQ(load(path(".")).error().status, Status::invalid_argument);
 }
 
+/// GAP's serialized graph of these rows; undirected unless told.
+std::string serialized(const std::vector<std::vector<std::uint32_t>>& rows, bool directed = false) {
+  std::string bytes(1, directed ? '\1' : '\0'), offsets, nodes;
+  const auto append = [](std::string& to, auto value) {
+    to.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  std::int64_t edges = 0;
+  append(offsets, edges);
+  for (const auto& row : rows) {
+    edges += static_cast<std::int64_t>(row.size());
+    append(offsets, edges);
+    for (const auto node : row) append(nodes, node);
+  }
+  append(bytes, edges);
+  append(bytes, static_cast<std::int64_t>(rows.size()));
+  bytes += offsets + nodes;
+  return directed ? bytes + offsets + nodes : bytes;
+}
+
+TEST_F(Files, UndirectedGraphsOfGapHaveAllReverses) {
+  EXPECT_EQ(loaded(file("a.sg", serialized({{1, 1, 2}, {0, 0, 1}, {0}}))), "0>1 0>1 0>2 1>0 1>0 1>1 2>0");
+  EXPECT_TRUE(load(path("a.sg"))->undirected());
+  EXPECT_EQ(loaded(file("a.sg", serialized({{2, 1}, {0}, {0}}))), "0>1 0>2 1>0 2>0");  // not sorted
+  for (const auto& rows :
+       {std::vector<std::vector<std::uint32_t>>{{1}, {}}, {{1, 1}, {0}}, {{1, 2}, {0, 0}, {}}, {{1}, {2}, {0}}}) {
+    EXPECT_EQ(error("b.sg", serialized(rows)),
+              "b.sg: says that it is undirected, but the reverse of an edge is missing");
+    EXPECT_EQ(error("b.sg", serialized(rows, true)), "no error");
+  }
+  EXPECT_EQ(error("c.sg", serialized({{1}, {3}})), "c.sg: an edge leads to a node that is not there");
+}
+
+TEST_F(Files, RowsOfManyPiecesAreSorted) {
+  // A piece of the file has 2^18 nodes: rows that end with it, go on behind it, and descend there only.
+  constexpr std::uint32_t piece = 1u << 18;
+  for (const std::uint32_t first_row : {piece - 1, piece, piece + 1}) {
+    for (const bool descends : {false, true}) {
+      std::vector<std::vector<std::uint32_t>> rows(2 * piece);
+      for (std::uint32_t i = 0; i < first_row; ++i) rows[0].push_back(i + 10);
+      for (std::uint32_t i = 0; i < 3; ++i) rows[1].push_back(i + (descends && first_row == piece ? 3 - 2 * i : 0));
+      if (descends && first_row != piece) std::swap(rows[0][piece - 2], rows[0].back());
+      if (descends && first_row == piece + 1) std::swap(rows[0][piece - 2], rows[0][piece - 1]);
+      const auto graph = load(file("a.sg", serialized(rows, true)));
+      ASSERT_TRUE(graph);
+      const auto out = graph->out<std::uint32_t, std::uint32_t>();
+      ASSERT_EQ(out.degree(0), first_row);
+      EXPECT_TRUE(std::is_sorted(out.node_idx, out.node_idx + first_row)) << first_row;
+      EXPECT_TRUE(std::is_sorted(out.node_idx + first_row, out.node_idx + first_row + 3)) << first_row;
+    }
+  }
+}
+
 TEST_F(Files, TheFirstOfManyErrorsIsNamed) {
   std::string text;
   for (int i = 0; i < 1200000; ++i) text += i >= 800000 && i % 5 == 0 ? "bad\n" : "12345 67890\n";

@@ -158,6 +158,39 @@ Span foreign_text(const Source& source, std::uint32_t offset) {
   return {offset, static_cast<std::uint32_t>(text.size()) + 1};
 }
 
+namespace {
+
+/// Behind the '>' of the '<' at `at`; `at` itself if there is none, or what is between is no list of types.
+std::uint32_t angles_end(std::string_view text, std::uint32_t at) {
+  int depth = 0;
+  for (auto end = at; end < text.size(); ++end) {
+    const char c = text[end];
+    if (c == '<') ++depth;
+    if (c == '>' && --depth == 0) return end + 1;
+    const bool of_type = is_letter(c) || is_digit(c) || c == '<' || c == '>' || c == ':' || c == ',' || c == '*';
+    if (!of_type && c != ' ') break;
+  }
+  return at;
+}
+
+}  // namespace
+
+std::uint32_t foreign_type_end(const Source& source, std::uint32_t offset) {
+  const auto text = source.text();
+  const auto at = [&](std::uint32_t place) { return place < text.size() ? text[place] : '\0'; };
+  for (auto end = offset;;) {
+    if (at(end) == ':' && at(end + 1) == ':' && is_letter(at(end + 2))) {
+      for (end += 2; is_letter(at(end)) || is_digit(at(end));) ++end;
+    } else if (at(end) == '<' && angles_end(text, end) > end) {
+      end = angles_end(text, end);
+    } else if (at(end) == '*') {
+      ++end;
+    } else {
+      return end;
+    }
+  }
+}
+
 std::string string_value(std::string_view lexeme) {
   std::string value;
   for (std::size_t i = 1; i + 1 < lexeme.size(); ++i) {

@@ -37,6 +37,10 @@ Token next_token(const Source& source, std::uint32_t offset);
 /// ']', the span ends beyond the source.
 Span foreign_text(const Source& source, std::uint32_t offset);
 
+/// Where the foreign type that begins with the foreign name ending at `offset` ends: $a::b<c, d>::e* without blanks
+/// except within < >. `offset` itself where nothing of that follows.
+std::uint32_t foreign_type_end(const Source& source, std::uint32_t offset);
+
 /// What a string's lexeme stands for, without quotes and escapes.
 std::string string_value(std::string_view lexeme);
 

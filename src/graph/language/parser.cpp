@@ -228,6 +228,7 @@ class Parser {
     const Deeper deeper(*this);
     auto type = std::make_unique<TypeExpression>();
     if (token_.kind != TokenKind::name && token_.kind != TokenKind::foreign_name) expected("a type");
+    if (token_.kind == TokenKind::foreign_name) return foreign_type();
     const Token start = take();
     type->name = std::string(start.text);
     if (take_if("<")) {
@@ -243,6 +244,16 @@ class Parser {
       expect(")", "behind the graph's name");
     }
     type->span = from_to(start.span, last_.span);
+    return type;
+  }
+
+  TypeExpressionPtr foreign_type() {
+    auto type = std::make_unique<TypeExpression>();
+    const Span span = {token_.span.begin, foreign_type_end(source_, token_.span.end)};
+    type->name = std::string(source_.text(span));
+    type->span = span;
+    last_ = {TokenKind::foreign_name, span, source_.text(span), nullptr};
+    token_ = next_token(source_, span.end);
     return type;
   }
 
@@ -323,7 +334,8 @@ class Parser {
   }
 
   bool begins_declaration() const {
-    if (token_.kind == TokenKind::foreign_name) return after(token_).kind == TokenKind::name;
+    if (token_.kind == TokenKind::foreign_name)
+      return next_token(source_, foreign_type_end(source_, token_.span.end)).kind == TokenKind::name;
     const Token second = after(token_);
     if (is_one_of(token_, primitive_words)) return second.kind == TokenKind::name && !is_min_max_assign(second);
     const bool generic = is_one_of(token_, property_words) || is_name(token_, "map") || is_name(token_, "collection");
