@@ -60,6 +60,7 @@ struct Host {
   void (*release)(void* self, void* array);
   /// Where the calling thread finds the array: its nearest copy.
   void* (*local)(void* self, void* array, int thread);
+  bool copies;  ///< whether there are arrays with copies
   void (*print)(void* self, const char* text, std::size_t size);
 };
 
@@ -432,6 +433,13 @@ class Run {
     failure.rethrow();
   }
 
+  /// One of the graph's arrays for the loop's chunk: the copy near to its thread.
+  template <class T>
+  const T* local(const T* array, const Chunk& chunk) const noexcept {
+    if (!host_.copies) return array;
+    return static_cast<const T*>(host_.local(host_.self, const_cast<T*>(array), chunk.thread));
+  }
+
   /// f(thread) on all threads; it must not throw.
   template <class F>
   void parallel(F&& f) {
@@ -795,7 +803,9 @@ class Property {
   std::uint64_t size() const noexcept { return size_; }
   /// For the loop's chunk: valid on its thread until the chunk ends.
   T* local(const Chunk& chunk) const noexcept {
-    if constexpr (plain) return static_cast<T*>(host_->local(host_->self, data_, chunk.thread));
+    if constexpr (plain) {
+      if (host_->copies) return static_cast<T*>(host_->local(host_->self, data_, chunk.thread));
+    }
     return data_;
   }
 

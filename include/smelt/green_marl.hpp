@@ -62,8 +62,9 @@ const char* to_string(ArrayPlacement::Placement placement) noexcept;
 
 /// The placement of all used arrays for a graph and a machine: partitioned if always accessed by index; replicated if
 /// read-only and one copy fits into every NUMA node, those with the most accesses per byte first; else interleaved.
+/// With one NUMA node nothing is placed, unless `also_alone`.
 std::vector<ArrayPlacement> place_arrays(const std::vector<ArrayUse>& arrays, const Graph& graph,
-                                         const MachineMemory& memory);
+                                         const MachineMemory& memory, bool also_alone = false);
 
 /// What the compiler decided for one sentence.
 struct CompilerDecision {
@@ -108,8 +109,12 @@ struct Items {
 };
 
 struct RunOptions {
+  /// Whether arrays are placed on the machine's NUMA nodes as place_arrays() says, and threads bound to them: where
+  /// there are several; never, arrays being plain ones on pages of the usual size; or with one NUMA node, too.
+  enum class Placement { automatic, never, always };
   int threads = 0;         ///< 0: one per PU that the process may use
   std::uint64_t seed = 1;  ///< of random numbers: the same seed gives the same run, whatever the number of threads
+  Placement placement = Placement::automatic;
   std::function<void(std::string_view)> print;  ///< what the program prints; default: it is kept in RunResult
 };
 
@@ -120,13 +125,22 @@ struct Arguments {
   std::map<std::string, std::vector<std::uint64_t>> items;  ///< collections
 };
 
+/// An array that was placed.
+struct PlacedArray {
+  std::string name;
+  std::uint64_t size_bytes = 0;
+  std::string placement;  ///< "partitioned", "replicated", "interleaved"
+  int copies = 1;
+};
+
 struct RunResult {
   Value returned;
   std::map<std::string, Value> values;    ///< outputs
   std::map<std::string, Column> columns;  ///< properties that the procedure may have changed; nodes and edges as longs
   std::map<std::string, Items> items;     ///< collections
   std::string printed;
-  double seconds = 0;  ///< of the procedure alone
+  double seconds = 0;               ///< of the procedure alone
+  std::vector<PlacedArray> placed;  ///< in the order in which they were made; empty where nothing is placed
 };
 
 /// A compiled program, loaded into this process. Copies share it.

@@ -24,6 +24,7 @@ struct GraphRunFlags {
   std::vector<std::string> outputs;
   std::string values = "10";
   int seed = 1;
+  bool no_placement = false;
   int repeat = 1;
   GraphFlags graph_flags;
   CompileFlags compile;
@@ -319,9 +320,15 @@ void write_columns(const GraphRunFlags& flags, const graph::ProcedureInfo& proce
   }
 }
 
-Json items_json(const graph::Items& items, std::uint64_t most) {
+/// Whether the items of an argument belong to nodes, edges or parts: a property of collections, or a Collection.
+bool have_owners(const graph::ProcedureInfo& procedure, const std::string& name) {
+  const auto found = std::find_if(procedure.parameters.begin(), procedure.parameters.end(),
+                                  [&](const auto& each) { return each.name == name; });
+  return found != procedure.parameters.end() && found->type.find('<') != std::string::npos;
+}
+
+Json items_json(const graph::Items& items, std::uint64_t most, bool owned) {
   Json list = Json::array();
-  const bool owned = std::any_of(items.owners.begin(), items.owners.end(), [](auto owner) { return owner > 0; });
   for (std::size_t i = 0; i < items.items.size() && i < most; ++i) {
     list.push_back(owned ? Json({items.owners[i], items.items[i]}) : Json(items.items[i]));
   }
@@ -333,6 +340,15 @@ struct Times {
   bool from_cache = false;
   std::vector<double> runs;
 };
+
+Json placed_document(const std::vector<graph::PlacedArray>& placed) {
+  Json list = Json::array();
+  for (const auto& each : placed) {
+    list.push_back(
+        {{"name", each.name}, {"bytes", each.size_bytes}, {"placement", each.placement}, {"copies", each.copies}});
+  }
+  return list;
+}
 
 void print_document(const GraphRunFlags& flags, const graph::ProcedureInfo& procedure,
                     const graph::Arguments& arguments, const graph::RunResult& result, const Times& times) {
@@ -346,7 +362,8 @@ void print_document(const GraphRunFlags& flags, const graph::ProcedureInfo& proc
     properties[name] = {{"size", column.size()}, {"type", graph::to_string(column.type())}, {"values", list}};
   }
   for (const auto& [name, items] : result.items)
-    collections[name] = {{"size", items.items.size()}, {"items", items_json(items, most)}};
+    collections[name] = {{"size", items.items.size()},
+                         {"items", items_json(items, most, have_owners(procedure, name))}};
   Json graphs = Json::object();
   for (const auto& [name, each] : arguments.graphs) graphs[name] = graph_document(each);
   print(format_json({{"file", flags.file},
@@ -360,6 +377,7 @@ void print_document(const GraphRunFlags& flags, const graph::ProcedureInfo& proc
                      {"load_s", times.load},
                      {"compile_s", times.compile},
                      {"from_cache", times.from_cache},
+                     {"placed", placed_document(result.placed)},
                      {"run_s", times.runs}}));
 }
 
@@ -380,7 +398,7 @@ void print_results(const GraphRunFlags& flags, const graph::ProcedureInfo& proce
   }
   for (const auto& [name, items] : result.items) {
     std::string text;
-    for (const auto& item : items_json(items, most)) text += item.dump() + " ";
+    for (const auto& item : items_json(items, most, have_owners(procedure, name))) text += item.dump() + " ";
     if (most < items.items.size()) text += fmt::format("... {} items", items.items.size());
     table.row({{name, Style::strong}, text});
   }
@@ -424,6 +442,7 @@ void run_program(const GraphRunFlags& flags) {
   graph::RunOptions options;
   options.threads = flags.graph_flags.threads;
   options.seed = static_cast<std::uint64_t>(flags.seed);
+  if (flags.no_placement) options.placement = graph::RunOptions::Placement::never;
   if (!flags.json) options.print = [](std::string_view text) { print(text); };
   graph::RunResult result;
   for (int i = 0; i < flags.repeat; ++i) {
@@ -452,6 +471,8 @@ void add_graph_run(Command& graph) {
       "write a property's values to a file, one per line; may be repeated");
   command.text("--values", flags->values, "N", "so many values of each property are shown, or all (default 10)");
   command.integer("--seed", flags->seed, 0, 999999999, "of random numbers (default 1)");
+  command.flag("--no-placement", flags->no_placement,
+               "properties are plain arrays on pages of the usual size, and threads are not bound to NUMA nodes");
   command.integer("--repeat", flags->repeat, 1, 1000000, "run so many times; all times are in the JSON");
   add_graph_options(command, flags->graph_flags);
   add_compile_options(command, flags->compile);

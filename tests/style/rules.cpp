@@ -27,7 +27,7 @@ const std::map<std::string, Names>& table() {
       {"export", {"base", "machine", "plan"}},
       {"memory", {"base", "machine", "comm"}},
       {"state", {"base", "machine", "plan", "channel", "comm"}},
-      {"graph", {"base"}},
+      {"graph", {"base", "memory"}},
       {"capi", {"base", "machine", "plan", "export", "channel", "measure", "comm", "tune", "memory", "state", "graph"}},
       {"cli", {"bench"}},
       {"shims", {}},

@@ -88,7 +88,11 @@ std::string Writer::run_name() {
 
 /// The start of a chunk: pointers to the arrays that it uses.
 void Writer::region_prelude(const Region& region, CodeLines& lines) {
-  for (const auto& [member, local] : region.arrays) lines.add(fmt::format("const auto* const {} = {};", local, member));
+  for (const auto& [member, local] : region.arrays) {
+    const bool of_graph = !member.ends_with(')');  // else of a search
+    lines.add(of_graph ? fmt::format("const auto* const {} = run.local({}, chunk);", local, member)
+                       : fmt::format("const auto* const {} = {};", local, member));
+  }
   std::map<std::string, std::string> pointers;  // ordered by name, so that the text does not depend on addresses
   for (const auto& [symbol, pointer] : region.pointers) pointers[name_of(*symbol)] = pointer;
   for (const auto& [name, pointer] : pointers)

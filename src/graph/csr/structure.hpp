@@ -5,7 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include "graph/storage/pages.hpp"
 #include "graph/team/team.hpp"
@@ -49,6 +52,8 @@ struct Structure {
   mutable std::atomic<bool> in_edge_ids_ready{false};
   mutable Pages in_edge_ids;
   mutable const void* in_edge_ids_view = nullptr;
+  /// Its arrays once more, as runs placed them, by the array and the placement; under `mutex`.
+  mutable std::map<std::pair<const void*, int>, std::shared_ptr<void>> placed;
 };
 
 /// Calls f(NodeId{}, EdgeId{}) with the types that the structure has.

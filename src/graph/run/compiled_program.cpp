@@ -60,7 +60,12 @@ class Call {
  public:
   Call(const CompiledProgram::State& state, const Procedure& procedure, const Arguments& arguments,
        const RunOptions& options, ThreadTeam& team)
-      : state_(state), procedure_(procedure), given_(arguments), options_(options), team_(team) {}
+      : state_(state),
+        procedure_(procedure),
+        given_(arguments),
+        options_(options),
+        team_(team),
+        memory_(team, options.placement) {}
 
   Result<RunResult> run(ProgramEntry entry) {
     if (auto known = check_names(); !known) return known.error();
@@ -74,12 +79,13 @@ class Call {
     Place& returned = places_.emplace_back();
     arguments_.push_back({returned.bytes, 0, put_text, &returned});
     auto print = options_.print ? options_.print : [this](std::string_view text) { result_.printed += text; };
-    ProgramHost host(team_, options_.seed, print);
+    ProgramHost host(team_, memory_, options_.seed, print);
     program::Failure failure{};
     const auto start = std::chrono::steady_clock::now();
     const int status = entry(&host.host(), arguments_.data(), &failure);
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (status != 0) return failed(failure);
+    result_.placed = memory_.placed();
     collect();
     result_.returned = value_of(procedure_.return_type, returned);
     return std::move(result_);
@@ -94,7 +100,7 @@ class Call {
   /// A property's array, and how it becomes a column again.
   struct Array {
     const Symbol* symbol;
-    Pages pages;
+    ArrayMemory memory;
     std::uint64_t size;
     bool changed;
   };
@@ -157,10 +163,51 @@ class Call {
       if (state_.needs.in_edge_numbers) {
         if (auto made = make_in_edge_ids(structure, team_); !made) return made;
       }
+      memory_.add(structure);
+      find_placements(graph);
       add_view(structure);
       graphs_[&symbol] = &graph;
     }
     return {};
+  }
+
+  /// Of the program's arrays, by their names.
+  void find_placements(const Graph& graph) {
+    if (!memory_.places()) return;
+    const auto arrays = array_uses(state_.program->program, procedure_.name);
+    for (const auto& each : place_arrays(arrays, graph, memory_.machine(), memory_.places()))
+      placements_[each.name] = each.placement;
+  }
+
+  ArrayPlacement::Placement placement_of(const std::string& name) const {
+    const auto found = placements_.find(name);
+    return found == placements_.end() ? ArrayPlacement::Placement::any : found->second;
+  }
+
+  /// A graph's own array where the program reads it.
+  template <class View>
+  void place(const Structure& structure, View& view) {
+    const auto node = static_cast<std::size_t>(structure.node_bytes),
+               edge = static_cast<std::size_t>(structure.edge_bytes);
+    const auto at = [&](const std::uint32_t*& array, std::size_t element_bytes, bool of_nodes, const char* name) {
+      array = static_cast<const std::uint32_t*>(
+          memory_.place(structure, array, element_bytes, of_nodes, placement_of(name), name));
+    };
+    const bool same = view.r_begin == view.begin;  // undirected: one for both directions
+    // A program may read that one by either name.
+    const auto used = [&](const char* out, const char* in) {
+      return same && placement_of(out) == ArrayPlacement::Placement::any ? in : out;
+    };
+    at(view.begin, edge, true, used("begin", "r_begin"));
+    at(view.node_idx, node, false, used("node_idx", "r_node_idx"));
+    if (same) {
+      view.r_begin = view.begin;
+      view.r_node_idx = view.node_idx;
+    } else {
+      at(view.r_begin, edge, true, "r_begin");
+      at(view.r_node_idx, node, false, "r_node_idx");
+    }
+    at(view.r_edge, edge, false, "r_edge");
   }
 
   void add_view(const Structure& structure) {
@@ -178,6 +225,7 @@ class Call {
     view.r_edge = structure.undirected ? nullptr : static_cast<const std::uint32_t*>(structure.in_edge_ids_view);
     view.undirected = structure.undirected;
     view.simple = structure.simple;
+    if (memory_.places()) place(structure, view);
     views_.push_back(view);
   }
 
@@ -293,26 +341,32 @@ class Call {
       return {};
     }
     const auto bytes = type ? size_of(*type) : static_cast<std::size_t>(item_bytes(element));
-    auto pages = Pages::allocate(size * bytes);
-    if (!pages) return pages.error();
+    auto memory = memory_.allocate(size * bytes, nodes, writable_placement(symbol.name), symbol.name);
+    if (!memory) return memory.error();
     if (found != given_.columns.end()) {
       const Column& column = found->second;
       if (column.size() != size) return wrong_size(symbol, column, size, nodes);
-      if (auto filled = fill(symbol, column, *pages, size); !filled) return filled;
+      if (auto filled = fill(symbol, column, *memory, size); !filled) return filled;
     } else if (!type) {
-      std::fill_n(pages->as<std::byte>(), size * bytes, std::byte{0xff});  // NIL
+      std::fill_n(memory->as<std::byte>(), size * bytes, std::byte{0xff});  // NIL
     }
-    arguments_.push_back({pages->data(), size, nullptr, nullptr});
-    arrays_.push_back({&symbol, *std::move(pages), size, output || symbol.assigned});
+    arguments_.push_back({memory->data(), size, nullptr, nullptr});
+    arrays_.push_back({&symbol, *std::move(memory), size, output || symbol.assigned});
     return {};
   }
 
+  /// Of arrays that the caller or the program fills: one copy each.
+  ArrayPlacement::Placement writable_placement(const std::string& name) const {
+    const auto placement = placement_of(name);
+    return placement == ArrayPlacement::Placement::replicated ? ArrayPlacement::Placement::interleaved : placement;
+  }
+
   template <class To, class At>
-  static void convert(Pages& pages, std::uint64_t size, At&& at) {
+  static void convert(ArrayMemory& pages, std::uint64_t size, At&& at) {
     for (std::uint64_t i = 0; i < size; ++i) pages.as<To>()[i] = static_cast<To>(at(i));
   }
 
-  Result<void> fill(const Symbol& symbol, const Column& column, Pages& pages, std::uint64_t size) {
+  Result<void> fill(const Symbol& symbol, const Column& column, ArrayMemory& pages, std::uint64_t size) {
     const Type& element = *symbol.type.element;
     const auto type = value_type(element);
     if (type && *type == column.type()) {
@@ -340,7 +394,7 @@ class Call {
     return wrong("'{}' is {}; its values are {}", symbol.name, to_string(symbol.type), graph::to_string(column.type()));
   }
 
-  Result<void> fill_numbers(const Symbol& symbol, const Column& column, Pages& pages, std::uint64_t size) {
+  Result<void> fill_numbers(const Symbol& symbol, const Column& column, ArrayMemory& pages, std::uint64_t size) {
     const Type& element = *symbol.type.element;
     const Graph& graph = graph_of(element);
     const auto bound = element.is(TypeKind::node) ? graph.num_nodes() : graph.num_edges();
@@ -403,18 +457,18 @@ class Call {
       if (!array.changed) continue;
       const Type& element = *array.symbol->type.element;
       auto type = value_type(element);
-      Pages pages = std::move(array.pages);
+      ArrayMemory memory = std::move(array.memory);
       if (!type) {
         type = ValueType::int64;
-        if (item_bytes(element) == 4) pages = widened(pages, array.size);
+        if (item_bytes(element) == 4) memory = ArrayMemory(widened(memory, array.size));
       }
-      const auto owner = std::make_shared<Pages>(std::move(pages));
+      const auto owner = std::make_shared<ArrayMemory>(std::move(memory));
       result_.columns.emplace(array.symbol->name,
                               Column(array.symbol->name, *type, array.size, {owner, owner->data()}));
     }
   }
 
-  Pages widened(const Pages& narrow, std::uint64_t size) {
+  Pages widened(const ArrayMemory& narrow, std::uint64_t size) {
     auto wide = Pages::allocate(size * sizeof(std::int64_t));
     if (!wide) return {};
     constexpr std::uint64_t part = 1u << 16;
@@ -432,6 +486,8 @@ class Call {
   const Arguments& given_;
   const RunOptions& options_;
   ThreadTeam& team_;
+  PlacedMemory memory_;
+  std::map<std::string, ArrayPlacement::Placement> placements_;
   std::map<const Symbol*, const Graph*> graphs_;
   std::deque<program::GraphView<std::uint32_t, std::uint32_t>> views_;
   std::size_t next_view_ = 0;

@@ -148,8 +148,12 @@ std::string GreenMarl::main_procedure() const {
 }
 
 std::vector<ArrayUse> GreenMarl::arrays(const std::string& procedure_name) const {
+  return array_uses(state_->program, procedure_name);
+}
+
+std::vector<ArrayUse> array_uses(const language::Program& program, const std::string& procedure_name) {
   constexpr double degree = 16, iterations = 10;
-  const auto* procedure = find_procedure(state_->program, procedure_name);
+  const auto* procedure = find_procedure(program, procedure_name);
   std::vector<ArrayUse> uses;
   if (procedure == nullptr) return uses;
   for (const auto& pattern : language::access_patterns(*procedure)) {

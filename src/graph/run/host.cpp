@@ -4,47 +4,55 @@
 
 namespace smelt::graph {
 
-void* ArrayPool::allocate(std::size_t size_bytes) {
+void* ArrayPool::allocate(std::size_t size_bytes, const program::ArrayHints& hints) {
   const std::lock_guard lock(mutex_);
   if (size_bytes == 0) size_bytes = 1;
-  // No larger than needed by more than a quarter.
-  const auto fitting = free_.lower_bound(size_bytes);
-  Pages pages;
-  if (fitting != free_.end() && fitting->first / 5 <= size_bytes / 4) {
-    pages = std::move(fitting->second);
-    free_.erase(fitting);
+  const Kind kind{hints.node, !memory_.places() ? ArrayPlacement::Placement::any
+                              : hints.indexed   ? ArrayPlacement::Placement::partitioned
+                                                : ArrayPlacement::Placement::interleaved};
+  // No larger than needed by more than a quarter; the parts of a larger one would be cut elsewhere.
+  auto& free = free_[kind];
+  const auto fitting = free.lower_bound(size_bytes);
+  const bool exact = kind.placement == ArrayPlacement::Placement::partitioned;
+  ArrayMemory array;
+  if (fitting != free.end() && (exact ? fitting->first == size_bytes : fitting->first / 5 <= size_bytes / 4)) {
+    array = std::move(fitting->second);
+    free.erase(fitting);
   } else {
-    auto fresh = Pages::allocate(size_bytes);
+    auto fresh = memory_.allocate(size_bytes, kind.of_nodes, kind.placement, hints.name);
     if (!fresh) return nullptr;
-    pages = *std::move(fresh);
+    array = *std::move(fresh);
   }
-  void* array = pages.data();
-  used_.emplace(array, std::move(pages));
-  return array;
+  void* data = array.data();
+  used_.emplace(data, Used{std::move(array), kind});
+  return data;
 }
 
 void ArrayPool::release(void* array) {
   const std::lock_guard lock(mutex_);
   const auto found = used_.find(array);
   if (found == used_.end()) return;
-  const auto size = found->second.size_bytes();
-  free_.emplace(size, std::move(found->second));
+  auto& [memory, kind] = found->second;
+  const auto size = memory.size_bytes();
+  free_[kind].emplace(size, std::move(memory));
   used_.erase(found);
 }
 
-ProgramHost::ProgramHost(ThreadTeam& team, std::uint64_t seed, std::function<void(std::string_view)> print)
-    : team_(team), print_(std::move(print)) {
+ProgramHost::ProgramHost(ThreadTeam& team, PlacedMemory& memory, std::uint64_t seed,
+                         std::function<void(std::string_view)> print)
+    : team_(team), memory_(memory), pool_(memory), print_(std::move(print)) {
   host_.self = this;
   host_.threads = team.size();
   host_.seed = seed;
   host_.parallel = [](void* self, void (*work)(void*, int), void* context) {
     static_cast<ProgramHost*>(self)->team_.run(work, context);
   };
-  host_.allocate = [](void* self, std::size_t size_bytes, const program::ArrayHints*) {
-    return static_cast<ProgramHost*>(self)->pool_.allocate(size_bytes);
+  host_.allocate = [](void* self, std::size_t size_bytes, const program::ArrayHints* hints) {
+    return static_cast<ProgramHost*>(self)->pool_.allocate(size_bytes, *hints);
   };
   host_.release = [](void* self, void* array) { static_cast<ProgramHost*>(self)->pool_.release(array); };
-  host_.local = [](void*, void* array, int) { return array; };
+  host_.local = [](void* self, void* array, int) { return static_cast<ProgramHost*>(self)->memory_.local(array); };
+  host_.copies = memory.has_copies();
   host_.print = [](void* self, const char* text, std::size_t size) {
     auto& own = *static_cast<ProgramHost*>(self);
     const std::lock_guard lock(own.print_mutex_);

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/storage/pages.hpp"
+#include "graph/run/placed_memory.hpp"
 #include "graph/team/team.hpp"
 #include "smelt/graph_program.hpp"
 
@@ -17,24 +17,39 @@ namespace smelt::graph {
 /// Released arrays are reused for later ones of the same size, because loops create the same arrays again.
 class ArrayPool {
  public:
-  void* allocate(std::size_t size_bytes);
+  explicit ArrayPool(PlacedMemory& memory) : memory_(memory) {}
+
+  void* allocate(std::size_t size_bytes, const program::ArrayHints& hints);
   void release(void* array);
 
  private:
+  /// What an array is for: the same for those that may take each other's memory.
+  struct Kind {
+    bool of_nodes;
+    ArrayPlacement::Placement placement;
+    auto operator<=>(const Kind&) const = default;
+  };
+  struct Used {
+    ArrayMemory memory;
+    Kind kind;
+  };
+
+  PlacedMemory& memory_;
   std::mutex mutex_;
-  std::map<void*, Pages> used_;
-  std::multimap<std::size_t, Pages> free_;
+  std::map<void*, Used> used_;
+  std::map<Kind, std::multimap<std::size_t, ArrayMemory>> free_;
 };
 
 class ProgramHost {
  public:
-  /// `team` and `print` must outlive it.
-  ProgramHost(ThreadTeam& team, std::uint64_t seed, std::function<void(std::string_view)> print);
+  /// `team`, `memory` and `print` must outlive it.
+  ProgramHost(ThreadTeam& team, PlacedMemory& memory, std::uint64_t seed, std::function<void(std::string_view)> print);
 
   const program::Host& host() const noexcept { return host_; }
 
  private:
   ThreadTeam& team_;
+  PlacedMemory& memory_;
   ArrayPool pool_;
   std::mutex print_mutex_;
   std::function<void(std::string_view)> print_;

@@ -31,7 +31,7 @@ const char* to_string(ArrayPlacement::Placement placement) noexcept {
 }
 
 std::vector<ArrayPlacement> place_arrays(const std::vector<ArrayUse>& arrays, const Graph& graph,
-                                         const MachineMemory& memory) {
+                                         const MachineMemory& memory, bool also_alone) {
   using enum ArrayPlacement::Placement;
   std::vector<ArrayPlacement> placements;
   std::vector<std::pair<double, std::size_t>> candidates;  // for replicas: accesses per byte, index
@@ -41,7 +41,7 @@ std::vector<ArrayPlacement> place_arrays(const std::vector<ArrayUse>& arrays, co
     array.name = use.name;
     array.size_bytes = element_bytes(use, graph) * (use.node ? graph.num_nodes() : graph.num_edges());
     array.huge_pages = array.size_bytes >= Pages::huge_from_bytes;
-    if (memory.numa_nodes <= 1) {
+    if (memory.numa_nodes <= 1 && !also_alone) {
       array.because = "one NUMA node: all placements are the same";
     } else if (use.indexed) {
       array.placement = partitioned;

@@ -21,6 +21,9 @@ struct GreenMarl::State {
   language::Diagnostics diagnostics;
 };
 
+/// As GreenMarl::arrays().
+std::vector<ArrayUse> array_uses(const language::Program& program, const std::string& procedure_name);
+
 struct CompiledProgram::State {
   std::shared_ptr<const GreenMarl::State> program;
   std::shared_ptr<Library> library;  ///< null: `builtin` has the procedures

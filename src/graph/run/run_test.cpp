@@ -1,8 +1,11 @@
 // Compiles and runs programs, and compares them with plain sequential code on the same graphs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <cmath>
+#include <cstring>
+#include <map>
 #include <numeric>
 
 #include "graph/language/thesis_programs.hpp"
@@ -15,6 +18,7 @@ namespace {
 using test::run;
 using test::small_graphs;
 using test::thread_counts;
+using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -525,6 +529,67 @@ TEST(Run, TheSameTextForTheSameProgram) {
   const auto text = builtin_program("betweenness")->cpp();
   for (int i = 0; i < 3; ++i) EXPECT_EQ(builtin_program("betweenness")->cpp(), text);
   EXPECT_THAT(text, HasSubstr("// 12 | v.delta = v.sigma * Sum(w: v.DownNbrs){(1 + w.delta) / w.sigma};"));
+}
+
+TEST(Run, PlacedArraysHoldTheSame) {
+  // With one NUMA node, too: the graph's arrays are read from copies then.
+  const auto graph = *generate(*parse_generator("kron:14:weights=255"), 2);
+  Arguments arguments;
+  arguments.graphs.emplace("G", graph);
+  const auto result_of = [&](const char* name, const Arguments& given, RunOptions::Placement placement, int threads) {
+    const auto program = builtin_program(name);
+    RunOptions options;
+    options.threads = threads;
+    options.placement = placement;
+    const auto result = program->compile(4, 4)->run(program->main_procedure(), given, options);
+    EXPECT_TRUE(result) << result.error().message;
+    return *result;
+  };
+  const auto compare = [&](const char* name, const Arguments& given, const char* output) {
+    const auto plain = result_of(name, given, RunOptions::Placement::never, 2);
+    EXPECT_TRUE(plain.placed.empty());
+    std::map<std::string, std::string> placements;
+    for (const int threads : {1, 2, 3}) {
+      const auto placed = result_of(name, given, RunOptions::Placement::always, threads);
+      for (const auto& each : placed.placed) placements[each.name] = each.placement;
+      if (output == nullptr) {
+        EXPECT_EQ(std::get<std::int64_t>(placed.returned), std::get<std::int64_t>(plain.returned));
+        continue;
+      }
+      const auto &found = placed.columns.at(output), &wanted = plain.columns.at(output);
+      EXPECT_EQ(std::memcmp(found.data(), wanted.data(), found.size() * size_of(found.type())), 0) << name;
+    }
+    return placements;
+  };
+  using testing::IsSupersetOf;
+  using testing::Pair;
+  Arguments ranks = arguments;
+  ranks.values = {{"damping", 0.85}, {"tolerance", 0.0}, {"max_iterations", std::int64_t{5}}};
+  EXPECT_THAT(
+      compare("pagerank_exact", ranks, "rank"),
+      IsSupersetOf({Pair("begin", "replicated"), Pair("rank", "interleaved"), Pair("rank_nxt", "partitioned")}));
+  EXPECT_THAT(compare("triangles", arguments, nullptr), Contains(Pair("node_idx", "replicated")));
+  Arguments paths = arguments;
+  paths.values = {{"root", std::int64_t{1}}, {"delta", std::int64_t{16}}};
+  paths.columns.emplace("len", *graph.edge_values("weight"));
+  compare("sssp", paths, "dist");
+  Arguments hops = arguments;
+  hops.values = {{"root", std::int64_t{1}}};
+  compare("hop_dist", hops, "dist");
+  Arguments directed = arguments;
+  directed.values = {{"directed", false}};
+  compare("components", directed, "comp");
+}
+
+TEST(Run, TheCallerRunsWhereItRanBefore) {
+  cpu_set_t before, after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  RunOptions options;
+  options.threads = 2;
+  options.placement = RunOptions::Placement::always;
+  ASSERT_TRUE(triangles(*generate(*parse_generator("kron:5")), options));
+  ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
 TEST(Run, AMissingCompilerIsReported) {
