@@ -27,6 +27,7 @@ constexpr std::uint64_t yield_ns = 200'000;
 constexpr std::uint64_t crowded_yield_ns = 5'000'000;
 constexpr std::uint64_t interrupt_every_ns = 20'000;
 constexpr std::uint64_t unfenced_sleep_ns = 1'000'000;
+constexpr std::uint64_t noted_every_ns = 50'000;
 
 alignas(separation_bytes) constinit YieldSuppression process_yield_suppression;
 
@@ -282,6 +283,13 @@ bool Waiter::should_move(const SleepMethod& sleep_method) noexcept {
          (sleep_method.parking != nullptr || sleep_method.sleep_for != nullptr);
 }
 
+/// Seldom enough that the others' copies of the line stay valid: time slices are much longer.
+void Waiter::note_beginning(std::uint64_t now) noexcept {
+  auto* const began = config_.wait_began;
+  if (began == nullptr || now - began->load(std::memory_order_relaxed) < to_ticks(noted_every_ns)) return;
+  began->store(now, std::memory_order_relaxed);
+}
+
 /// Runs the phases before sleep. True if the wait is over.
 bool Waiter::stay_awake(SlowWait& episode) noexcept {
   const bool always = config_.mode != WaitMode::automatic || config_.slices_are_ours;
@@ -294,7 +302,7 @@ bool Waiter::stay_awake(SlowWait& episode) noexcept {
     contention_.settle();
     return false;
   }
-  if (config_.wait_began != nullptr) config_.wait_began->store(episode.start(), std::memory_order_relaxed);
+  note_beginning(episode.start());
   return episode.yield(yield_ticks_, always);
 }
 

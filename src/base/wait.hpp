@@ -46,7 +46,7 @@ struct WaitConfig {
   /// meanwhile.
   const std::atomic<std::uint64_t>* happened = nullptr;
   /// In place of `happened`, for waiters that share PUs and wait for each other: they note here when one of them begins
-  /// to wait. By then it has done all that the others wait for.
+  /// to wait, to 50 us. By then it has done all that the others wait for.
   std::atomic<std::uint64_t>* wait_began = nullptr;
 };
 
@@ -194,6 +194,7 @@ class Waiter {
   }
 
   bool should_move(const SleepMethod& sleep_method) noexcept;
+  void note_beginning(std::uint64_t now) noexcept;
   bool stay_awake(SlowWait& episode) noexcept;
   bool wait_slowly(bool (*ready)(void*), void* condition, SleepMethod sleep_method, const void* watch) noexcept;
 
