@@ -238,7 +238,9 @@ bool yields_when_others_wait(std::uint64_t early_ns) {
     const std::uint64_t start = ticks();
     const auto over = [&] {
       if (yields == before) return slept;
-      if (i == 0) EXPECT_GE(began, start) << "this waiter has not noted when it began";
+      if (i == 0) {
+        EXPECT_GE(began, start) << "this waiter has not noted when it began";
+      }
       began = ticks() - static_cast<std::uint64_t>(static_cast<double>(early_ns) * rough_ticks_per_ns());
       return true;
     };
