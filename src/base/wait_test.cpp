@@ -193,21 +193,32 @@ TEST(Waiter, KeepsYieldingWithoutEvents) {
   EXPECT_EQ(yields_before_sleep(config, 20, true), 20);
 }
 
+/// Where waiters read when what they wait for happened.
+enum class EventFrom { event, other_waiters };
+
 /// Waits whose condition becomes true in the first yield of each, `early_ns` before it is over.
-bool yields_after_waits(std::uint64_t early_ns) {
+bool yields_after_waits(std::uint64_t early_ns, EventFrom from = EventFrom::event) {
   YieldSuppression yield_suppression;
   std::atomic<std::uint64_t> happened{0};
   auto config = config_of(WaitMode::automatic, 8.0);
   config.awake_ns = 3'600'000'000'000;
-  config.happened = &happened;
+  if (from == EventFrom::event) {
+    config.happened = &happened;
+  } else {
+    config.wait_began = &happened;
+  }
   config.yield_suppression = &yield_suppression;
   Waiter waiter(config);
   yields_take_long = others_run = true;
   for (int i = 0; i < 4; ++i) {
     const int before = yields;
     bool slept = false;
+    const std::uint64_t start = ticks();
     const auto over = [&] {
       if (yields == before) return slept;
+      if (i == 0 && from == EventFrom::other_waiters) {
+        EXPECT_GE(happened, start) << "this waiter has not noted when it began";
+      }
       happened = ticks() - static_cast<std::uint64_t>(static_cast<double>(early_ns) * rough_ticks_per_ns());
       return true;
     };
@@ -222,37 +233,9 @@ TEST(Waiter, AYieldCostsItsDelayAfterTheEvent) {
   EXPECT_FALSE(yields_after_waits(2 * PuContention::shared_slice_ns));
 }
 
-/// Waits as above, in whose first yield another waiter begins to wait, `early_ns` before that yield is over.
-bool yields_when_others_wait(std::uint64_t early_ns) {
-  YieldSuppression yield_suppression;
-  std::atomic<std::uint64_t> began{0};
-  auto config = config_of(WaitMode::automatic, 8.0);
-  config.awake_ns = 3'600'000'000'000;
-  config.wait_began = &began;
-  config.yield_suppression = &yield_suppression;
-  Waiter waiter(config);
-  yields_take_long = others_run = true;
-  for (int i = 0; i < 4; ++i) {
-    const int before = yields;
-    bool slept = false;
-    const std::uint64_t start = ticks();
-    const auto over = [&] {
-      if (yields == before) return slept;
-      if (i == 0) {
-        EXPECT_GE(began, start) << "this waiter has not noted when it began";
-      }
-      began = ticks() - static_cast<std::uint64_t>(static_cast<double>(early_ns) * rough_ticks_per_ns());
-      return true;
-    };
-    EXPECT_TRUE(waiter.wait_or_sleep(over, [&](std::uint64_t) { slept = true; }));
-  }
-  yields_take_long = others_run = false;
-  return !yield_suppression.recent(static_cast<std::uint64_t>(static_cast<double>(ticks()) / rough_ticks_per_ns()));
-}
-
 TEST(Waiter, AYieldCostsItsDelayAfterOthersBeganToWait) {
-  EXPECT_TRUE(yields_when_others_wait(0));
-  EXPECT_FALSE(yields_when_others_wait(2 * PuContention::shared_slice_ns));
+  EXPECT_TRUE(yields_after_waits(0, EventFrom::other_waiters));
+  EXPECT_FALSE(yields_after_waits(2 * PuContention::shared_slice_ns, EventFrom::other_waiters));
 }
 
 std::uint64_t now_of_waiters() {

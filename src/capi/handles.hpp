@@ -51,4 +51,14 @@ int hand_out(Result<T> result, Handle** handle) {
   return SMELT_OK;
 }
 
+/// A caller's function that ends serving, in the form that the C++ interface asks for.
+struct StopQuestion {
+  int (*function)(void*);
+  void* context;
+  static bool is_over(void* question) {
+    const auto& asked = *static_cast<StopQuestion*>(question);
+    return asked.function(asked.context) != 0;
+  }
+};
+
 }  // namespace smelt::capi

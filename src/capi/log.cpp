@@ -21,6 +21,7 @@ using smelt::capi::fail_argument;
 using smelt::capi::guarded;
 using smelt::capi::hand_out;
 using smelt::capi::remember;
+using smelt::capi::StopQuestion;
 
 namespace {
 
@@ -196,15 +197,8 @@ int smelt_log_progress(smelt_replica* replica) {
 
 int smelt_log_serve(smelt_replica* replica, int (*stop)(void* context), void* context) {
   if (replica == nullptr || stop == nullptr) return no_replica("smelt_log_serve");
-  struct Stop {
-    int (*function)(void*);
-    void* context;
-  } asked{stop, context};
-  const auto is_over = [](void* what) {
-    const auto& question = *static_cast<Stop*>(what);
-    return question.function(question.context) != 0;
-  };
-  return answer(replica, replica->value.serve(is_over, &asked));
+  StopQuestion asked{stop, context};
+  return answer(replica, replica->value.serve(StopQuestion::is_over, &asked));
 }
 
 int smelt_log_configuration(const smelt_replica* replica, uint64_t* epoch, int* leader, int* replicas, int capacity,

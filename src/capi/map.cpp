@@ -26,18 +26,7 @@ auto with_shape(const smelt_map* map, Body body) {
   return body(DynamicShape{geometry});
 }
 
-/// The words of a key or value, padded with zeros.
-class Copied {
- public:
-  Copied(const void* bytes, std::size_t size, std::size_t words) noexcept {
-    words_[words - 1] = 0;
-    std::memcpy(words_.data(), bytes, size);
-  }
-  const Word* data() const noexcept { return words_.data(); }
-
- private:
-  Words words_;
-};
+using Copied = smelt::capi::CopiedWords<std::tuple_size_v<Words>>;
 
 struct HashedKey {
   smelt_map* map;

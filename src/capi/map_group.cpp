@@ -81,18 +81,7 @@ Result<std::unique_ptr<smelt_map_group>> make_group(const Communicator& communic
   return group;
 }
 
-/// The words of a key or a value, padded with zeros.
-class Copied {
- public:
-  Copied(const void* bytes, std::size_t size, std::size_t words) noexcept {
-    words_[words - 1] = 0;
-    std::memcpy(words_.data(), bytes, size);
-  }
-  const Word* data() const noexcept { return words_.data(); }
-
- private:
-  Words words_;
-};
+using Copied = smelt::capi::CopiedWords<std::tuple_size_v<Words>>;
 
 int check(const char* call, const smelt_map_rank* rank, const void* key, const void* value) {
   if (rank != nullptr && key != nullptr && value != nullptr) return SMELT_OK;
@@ -266,16 +255,9 @@ int smelt_map_rank_progress(smelt_map_rank* rank) {
 
 int smelt_map_rank_serve(smelt_map_rank* rank, int (*stop)(void* context), void* context) {
   if (rank == nullptr || stop == nullptr) return fail_argument("smelt_map_rank_serve", "rank or stop is NULL");
-  struct Stop {
-    int (*function)(void*);
-    void* context;
-  } asked{stop, context};
-  const auto is_over = [](void* what) {
-    const auto& question = *static_cast<Stop*>(what);
-    return question.function(question.context) != 0;
-  };
-  if (!rank->shared) return answer(rank, rank->member->serve(is_over, &asked));
-  wait_until(is_over, &asked);
+  StopQuestion asked{stop, context};
+  if (!rank->shared) return answer(rank, rank->member->serve(StopQuestion::is_over, &asked));
+  wait_until(StopQuestion::is_over, &asked);
   return SMELT_OK;
 }
 
