@@ -26,6 +26,7 @@ constexpr std::uint64_t spin_ns = 20'000;
 constexpr std::uint64_t yield_ns = 200'000;
 constexpr std::uint64_t crowded_yield_ns = 5'000'000;
 constexpr std::uint64_t interrupt_every_ns = 20'000;
+constexpr std::uint64_t interrupt_overdue_ns = 20'000'000;
 constexpr std::uint64_t unfenced_sleep_ns = 1'000'000;
 constexpr std::uint64_t noted_every_ns = 50'000;
 
@@ -147,8 +148,15 @@ class Waiter::SlowWait {
   /// Calls the interrupt function if it is due. True: give up.
   bool ask(std::uint64_t now) noexcept {
     if (waiter_.interrupt_ == nullptr || now - last_asked_ < to_ticks(interrupt_every_ns)) return false;
-    last_asked_ = now;
+    last_asked_ = waiter_.last_asked_ = now;
     return interrupted_ = waiter_.interrupt_(waiter_.context_);
+  }
+
+  /// At the beginning: as ask(), where the waits before were all too short for it.
+  bool ask_if_overdue() noexcept {
+    if (waiter_.interrupt_ == nullptr || start_ - waiter_.last_asked_ < to_ticks(interrupt_overdue_ns)) return false;
+    last_asked_ = waiter_.last_asked_;
+    return ask(start_);
   }
 
   /// The phases. Each returns true if the wait is over (ready or interrupted).
@@ -275,6 +283,12 @@ Waiter::Waiter(const WaitConfig& config) noexcept
   }
 }
 
+void Waiter::set_interrupt(bool (*interrupt)(void*), void* context) noexcept {
+  interrupt_ = interrupt;
+  context_ = context;
+  last_asked_ = ticks();
+}
+
 /// Whether to sleep immediately, so that the kernel moves the thread when it wakes it. Two threads that yield to each
 /// other look busy and cache-hot to the kernel, which leaves them on one PU for tens of milliseconds although another
 /// is idle.
@@ -309,6 +323,7 @@ bool Waiter::stay_awake(SlowWait& episode) noexcept {
 bool Waiter::wait_slowly(bool (*ready)(void*), void* condition, SleepMethod sleep_method, const void* watch) noexcept {
   const bool at_once = contention_.sleeps_at_once();
   SlowWait episode(*this, ready, condition, watch, at_once && interrupt_ == nullptr ? 0 : ticks());
+  if (episode.ask_if_overdue()) return false;
   const bool done = (!at_once && !should_move(sleep_method) && stay_awake(episode)) || episode.sleep(sleep_method);
   return done && !episode.interrupted();
 }

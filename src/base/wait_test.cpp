@@ -140,6 +140,23 @@ TEST(Waiter, CallsItsInterruptRarely) {
   }
 }
 
+// Each wait is over after some polls, or as soon as it has slept once.
+TEST(Waiter, CallsItsInterruptDuringShortWaitsToo) {
+  for (const auto mode : all_modes) {
+    Waiter waiter(config_of(mode));
+    int calls = 0;
+    waiter.set_interrupt([](void* count) { return ++*static_cast<int*>(count) == 2; }, &calls);
+    const auto deadline = monotonic_ns() + 10'000'000'000;
+    bool completed = true;
+    while (completed && monotonic_ns() < deadline) {
+      int polls_left = 100;
+      completed = waiter.wait_or_sleep([&] { return --polls_left <= 0; }, [&](std::uint64_t) { polls_left = 0; });
+    }
+    EXPECT_FALSE(completed);
+    EXPECT_EQ(calls, 2);
+  }
+}
+
 TEST(Waiter, WaitsWithoutParkingToo) {
   for (const auto mode : all_modes) {
     std::atomic<bool> flag{false};
