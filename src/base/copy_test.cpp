@@ -14,11 +14,11 @@ constexpr std::size_t page_bytes = copy_page_bytes;
 using copy_detail::strings, copy_detail::Strings;
 
 /// As if on a CPU of that kind.
-class Pretend {
+class PretendedCpu {
  public:
-  explicit Pretend(Strings kind) : before_(strings.exchange(kind)) {}
-  ~Pretend() { strings.store(before_); }
-  Pretend(const Pretend&) = delete;
+  explicit PretendedCpu(Strings kind) : before_(strings.exchange(kind)) {}
+  ~PretendedCpu() { strings.store(before_); }
+  PretendedCpu(const PretendedCpu&) = delete;
 
  private:
   const Strings before_;
@@ -44,7 +44,7 @@ void expect_copied(std::size_t bytes, std::size_t distance) {
 
 TEST(Copy, CopiesEveryLengthAndDistance) {
   for (const Strings kind : {Strings::unknown, Strings::fast, Strings::slow}) {
-    const Pretend pretend(kind);
+    const PretendedCpu pretend(kind);
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{8}, std::size_t{9}, shortest - 1, shortest,
                                     shortest + 1, shortest + 64, std::size_t{100'007}, longest - 1, longest}) {
       for (const std::size_t distance : {0, 1, 8, 16, 31, 32, 2048, 4080}) expect_copied(bytes, distance);
@@ -78,7 +78,7 @@ TEST(Copy, EmptyCopiesAllowNullPointers) {
 
 TEST(Copy, ATargetALittleFurtherInItsPageIsAtASlowDistance) {
   alignas(4096) static unsigned char pages[3 * page_bytes];
-  const Pretend pretend(Strings::slow);
+  const PretendedCpu pretend(Strings::slow);
   const auto slow = [](std::size_t to, std::size_t from) { return is_slow_distance(pages + to, pages + from); };
   EXPECT_TRUE(slow(1, 0));
   EXPECT_TRUE(slow(page_bytes + 16, 0));
@@ -89,12 +89,12 @@ TEST(Copy, ATargetALittleFurtherInItsPageIsAtASlowDistance) {
   EXPECT_TRUE(slow(31, 0));
   EXPECT_FALSE(slow(32, 0));
   EXPECT_FALSE(slow(2048, 0));
-  const Pretend fast(Strings::fast);
+  const PretendedCpu fast(Strings::fast);
   EXPECT_FALSE(slow(16, 0));
 }
 
 TEST(Copy, TestsTheCpuOnce) {
-  const Pretend pretend(Strings::unknown);
+  const PretendedCpu pretend(Strings::unknown);
   const Strings found = copy_detail::find_out();
   EXPECT_NE(found, Strings::unknown);
   EXPECT_EQ(strings.load(), found);
@@ -102,7 +102,7 @@ TEST(Copy, TestsTheCpuOnce) {
 }
 
 TEST(Copy, ScratchInStepWithAPlaceIsLessThanAPageAway) {
-  const Pretend pretend(Strings::slow);
+  const PretendedCpu pretend(Strings::slow);
   alignas(4096) static std::byte pages[4 * page_bytes];
   for (const std::size_t place : {0, 1, 16, 4095}) {
     for (const std::size_t begin : {0, 1, 64, 4095}) {

@@ -359,20 +359,20 @@ WaitConfig sleeping_long(WaitMode mode) {
 }
 
 /// Two sides hand a counter to and fro; each hand-over may find the other about to sleep.
-struct Court {
+struct PingPong {
   Parking parking[2];
   alignas(separation_bytes) std::atomic<std::uint32_t> turn{0};
 };
 
-bool play(Court& court, std::uint32_t side, std::uint32_t turns, const WaitConfig& config) {
+bool take_turns(PingPong& ping_pong, std::uint32_t side, std::uint32_t turns, const WaitConfig& config) {
   enable_heavy_barrier();
   Waiter waiter(config);
   for (std::uint32_t turn = side; turn < turns; turn += 2) {
     const bool mine =
-        waiter.wait([&] { return court.turn.load(std::memory_order_acquire) == turn; }, &court.parking[side]);
+        waiter.wait([&] { return ping_pong.turn.load(std::memory_order_acquire) == turn; }, &ping_pong.parking[side]);
     if (!mine) return false;
-    court.turn.store(turn + 1, std::memory_order_release);
-    auto& partner = court.parking[1 - side];
+    ping_pong.turn.store(turn + 1, std::memory_order_release);
+    auto& partner = ping_pong.parking[1 - side];
     config.wakes_by_rmw ? unpark_by_rmw(partner) : unpark(partner);
   }
   return true;
@@ -380,13 +380,13 @@ bool play(Court& court, std::uint32_t side, std::uint32_t turns, const WaitConfi
 
 TEST(Parking, NoWakeUpIsLostBetweenThreads) {
   for (const auto mode : all_modes) {
-    Court court;
+    PingPong ping_pong;
     // A spinning side on a PU that it shares costs a time slice per turn.
     const std::uint32_t turns = mode == WaitMode::spin ? 500 : 5000;
-    std::thread other([&] { EXPECT_TRUE(play(court, 1, turns, sleeping_long(mode))); });
-    EXPECT_TRUE(play(court, 0, turns, sleeping_long(mode)));
+    std::thread other([&] { EXPECT_TRUE(take_turns(ping_pong, 1, turns, sleeping_long(mode))); });
+    EXPECT_TRUE(take_turns(ping_pong, 0, turns, sleeping_long(mode)));
     other.join();
-    EXPECT_EQ(court.turn.load(), turns);
+    EXPECT_EQ(ping_pong.turn.load(), turns);
   }
 }
 
@@ -402,11 +402,11 @@ TEST(Parking, NoWakeUpIsLostWithWakingByReadModifyWrite) {
   auto config = sleeping_long(WaitMode::sleep);
   config.wakes_by_rmw = true;
   constexpr std::uint32_t turns = 20'000;
-  Court court;
-  std::thread other([&] { EXPECT_TRUE(play(court, 1, turns, config)); });
-  EXPECT_TRUE(play(court, 0, turns, config));
+  PingPong ping_pong;
+  std::thread other([&] { EXPECT_TRUE(take_turns(ping_pong, 1, turns, config)); });
+  EXPECT_TRUE(take_turns(ping_pong, 0, turns, config));
   other.join();
-  EXPECT_EQ(court.turn.load(), turns);
+  EXPECT_EQ(ping_pong.turn.load(), turns);
 }
 
 /// Two sides count by turns in one word, which a sleeper changes, too, before it sleeps.
@@ -437,34 +437,34 @@ TEST(Parking, NoWakeUpIsLostIfBothSidesChangeTheWord) {
 
 // Two that yield to each other all the time sleep now and then, in the hope of another PU.
 TEST(Parking, NoWakeUpIsLostOnOnePu) {
-  Court court;
+  PingPong ping_pong;
   constexpr std::uint32_t turns = 20'000;
   std::thread side([&] {
     stay_here();
-    std::thread other([&] { EXPECT_TRUE(play(court, 1, turns, sleeping_long(WaitMode::automatic))); });
-    EXPECT_TRUE(play(court, 0, turns, sleeping_long(WaitMode::automatic)));
+    std::thread other([&] { EXPECT_TRUE(take_turns(ping_pong, 1, turns, sleeping_long(WaitMode::automatic))); });
+    EXPECT_TRUE(take_turns(ping_pong, 0, turns, sleeping_long(WaitMode::automatic)));
     other.join();
   });
   side.join();
-  EXPECT_EQ(court.turn.load(), turns);
+  EXPECT_EQ(ping_pong.turn.load(), turns);
 }
 
 TEST(Parking, NoWakeUpIsLostBetweenProcesses) {
   for (const auto mode : {WaitMode::automatic, WaitMode::sleep}) {
-    auto segment = Segment::anonymous(sizeof(Court));
+    auto segment = Segment::anonymous(sizeof(PingPong));
     ASSERT_TRUE(segment);
-    auto* court = new (segment->data()) Court;
+    auto* ping_pong = new (segment->data()) PingPong;
     auto config = sleeping_long(mode);
     config.across_processes = true;
     constexpr std::uint32_t turns = 2000;
     const pid_t child = fork();
     ASSERT_GE(child, 0);
-    if (child == 0) _exit(play(*court, 1, turns, config) ? 0 : 1);
-    EXPECT_TRUE(play(*court, 0, turns, config));
+    if (child == 0) _exit(take_turns(*ping_pong, 1, turns, config) ? 0 : 1);
+    EXPECT_TRUE(take_turns(*ping_pong, 0, turns, config));
     int status = -1;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
-    EXPECT_EQ(court->turn.load(), turns);
+    EXPECT_EQ(ping_pong->turn.load(), turns);
   }
 }
 

@@ -30,9 +30,9 @@ std::uint64_t seed() {
   return value == nullptr ? 31 : std::strtoull(value, nullptr, 10);
 }
 
-enum class Way { destroyed, exits, killed };
+enum class LeaveKind { destroyed, exits, killed };
 
-struct Play {
+struct TestCase {
   Transport transport = Transport::ump;
   std::uint32_t capacity = 16;
   std::string wait = "auto";
@@ -53,43 +53,43 @@ struct Play {
   }
 };
 
-Play some_play(std::mt19937_64& random) {
+TestCase random_case(std::mt19937_64& random) {
   const char* const waits[] = {"auto", "spin", "yield", "sleep"};
   const std::size_t sizes[] = {0, 8, 40, 56, 57, 500};
-  Play play;
-  play.transport = random() % 2 == 0 ? Transport::ump : Transport::fastforward;
-  play.capacity = 1u << random() % 7;
-  play.wait = waits[random() % 4];
-  play.bytes = sizes[random() % 6];
-  play.messages = static_cast<int>(random() % 3 * (random() % 100));
-  play.late_us = random() % 3 * (random() % 1000);
-  return play;
+  TestCase test_case;
+  test_case.transport = random() % 2 == 0 ? Transport::ump : Transport::fastforward;
+  test_case.capacity = 1u << random() % 7;
+  test_case.wait = waits[random() % 4];
+  test_case.bytes = sizes[random() % 6];
+  test_case.messages = static_cast<int>(random() % 3 * (random() % 100));
+  test_case.late_us = random() % 3 * (random() % 1000);
+  return test_case;
 }
 
-void send_all(Sender& sender, const Play& play) {
-  std::vector<unsigned char> message(play.bytes);
-  for (int i = 0; i < play.messages; ++i) {
+void send_all(Sender& sender, const TestCase& test_case) {
+  std::vector<unsigned char> message(test_case.bytes);
+  for (int i = 0; i < test_case.messages; ++i) {
     if (!message.empty()) message[0] = static_cast<unsigned char>(i);
     if (sender.send(message.data(), message.size()) != Status::ok) fprintf(stderr, "not sent: %d\n", i);
   }
-  pause_us(play.late_us);
+  pause_us(test_case.late_us);
 }
 
 /// Receives what there is, and is told then. How long that took.
-std::uint64_t receive_all(Receiver& receiver, const Play& play) {
-  std::vector<unsigned char> message(play.bytes + 1);
-  for (int i = 0; i < play.messages; ++i) {
+std::uint64_t receive_all(Receiver& receiver, const TestCase& test_case) {
+  std::vector<unsigned char> message(test_case.bytes + 1);
+  for (int i = 0; i < test_case.messages; ++i) {
     std::size_t size = 0;
-    EXPECT_EQ(receiver.recv(message.data(), message.size(), &size), Status::ok) << play.describe() << ": " << i;
-    EXPECT_EQ(size, play.bytes);
-    if (play.bytes > 0) {
+    EXPECT_EQ(receiver.recv(message.data(), message.size(), &size), Status::ok) << test_case.describe() << ": " << i;
+    EXPECT_EQ(size, test_case.bytes);
+    if (test_case.bytes > 0) {
       EXPECT_EQ(message[0], static_cast<unsigned char>(i));
     }
   }
   const auto begun = monotonic_ns();
-  EXPECT_EQ(receiver.recv(message.data(), message.size()), Status::broken) << play.describe();
+  EXPECT_EQ(receiver.recv(message.data(), message.size()), Status::broken) << test_case.describe();
   const auto waited = monotonic_ns() - begun;
-  EXPECT_LT(waited, longest_wait_ns + play.late_us * 1000);
+  EXPECT_LT(waited, longest_wait_ns + test_case.late_us * 1000);
   EXPECT_EQ(receiver.recv(message.data(), message.size()), Status::broken);
   EXPECT_FALSE(receiver.try_recv(message.data(), message.size()));
   EXPECT_FALSE(receiver.can_recv());
@@ -97,32 +97,32 @@ std::uint64_t receive_all(Receiver& receiver, const Play& play) {
 }
 
 /// Sends until told that nobody receives.
-void send_on(Sender& sender, const Play& play) {
-  const std::vector<unsigned char> message(play.bytes);
+void send_on(Sender& sender, const TestCase& test_case) {
+  const std::vector<unsigned char> message(test_case.bytes);
   Status status = Status::ok;
   int sent = -1;
   for (; status == Status::ok && sent < 100'000; ++sent) status = sender.send(message.data(), message.size());
-  EXPECT_EQ(status, Status::broken) << play.describe();
-  EXPECT_GE(sent, play.messages);
+  EXPECT_EQ(status, Status::broken) << test_case.describe();
+  EXPECT_GE(sent, test_case.messages);
   EXPECT_EQ(sender.send(message.data(), message.size()), Status::broken);
   EXPECT_FALSE(sender.can_send());
   EXPECT_FALSE(sender.try_send(message.data(), message.size()));
 }
 
-void receive_some(Receiver& receiver, const Play& play) {
-  std::vector<unsigned char> message(play.bytes + 1);
-  for (int i = 0; i < play.messages; ++i) (void)receiver.recv(message.data(), message.size());
-  pause_us(play.late_us);
+void receive_some(Receiver& receiver, const TestCase& test_case) {
+  std::vector<unsigned char> message(test_case.bytes + 1);
+  for (int i = 0; i < test_case.messages; ++i) (void)receiver.recv(message.data(), message.size());
+  pause_us(test_case.late_us);
 }
 
 /// In a child, which ends in that way.
 template <class Body>
-pid_t in_child(Way way, Body body) {
+pid_t in_child(LeaveKind way, Body body) {
   const pid_t pid = fork();
   if (pid != 0) return pid;
   body();
-  if (way == Way::killed) raise(SIGKILL);
-  while (way == Way::destroyed) pause_us(1000);  // it lives on
+  if (way == LeaveKind::killed) raise(SIGKILL);
+  while (way == LeaveKind::destroyed) pause_us(1000);  // it lives on
   _exit(0);
 }
 
@@ -135,23 +135,23 @@ TEST(ChannelLeaving, ThreadsAreTold) {
   std::mt19937_64 random(seed());
   std::uint64_t longest = 0;
   for (int turn = 0; turn < 80 && !HasFailure(); ++turn) {
-    const Play play = some_play(random);
-    auto channel = *Channel::create(play.options());
+    const TestCase test_case = random_case(random);
+    auto channel = *Channel::create(test_case.options());
     auto sender = std::make_unique<Sender>(*channel.sender());
     auto receiver = std::make_unique<Receiver>(*channel.receiver());
     if (turn % 2 == 0) {
       std::thread other([&] {
-        send_all(*sender, play);
+        send_all(*sender, test_case);
         sender.reset();
       });
-      longest = std::max(longest, receive_all(*receiver, play));
+      longest = std::max(longest, receive_all(*receiver, test_case));
       other.join();
     } else {
       std::thread other([&] {
-        receive_some(*receiver, play);
+        receive_some(*receiver, test_case);
         receiver.reset();
       });
-      send_on(*sender, play);
+      send_on(*sender, test_case);
       other.join();
     }
   }
@@ -163,26 +163,26 @@ TEST(ProcessesLeavingAChannel, AreTold) {
   std::mt19937_64 random(seed());
   std::uint64_t longest = 0;
   for (int turn = 0; turn < 48 && !HasFailure(); ++turn) {
-    const Play play = some_play(random);
-    const Way way = static_cast<Way>(turn % 3);
-    auto channel = *Channel::create_memfd(play.options());
+    const TestCase test_case = random_case(random);
+    const LeaveKind way = static_cast<LeaveKind>(turn % 3);
+    auto channel = *Channel::create_memfd(test_case.options());
     if (turn / 3 % 2 == 0) {
       const pid_t pid = in_child(way, [&] {
         auto sender = std::make_unique<Sender>(*channel.sender());
-        send_all(*sender, play);
-        if (way != Way::destroyed) (void)sender.release();
+        send_all(*sender, test_case);
+        if (way != LeaveKind::destroyed) (void)sender.release();
       });
       auto receiver = *channel.receiver();
-      longest = std::max(longest, receive_all(receiver, play));
+      longest = std::max(longest, receive_all(receiver, test_case));
       end(pid);
     } else {
       const pid_t pid = in_child(way, [&] {
         auto receiver = std::make_unique<Receiver>(*channel.receiver());
-        receive_some(*receiver, play);
-        if (way != Way::destroyed) (void)receiver.release();
+        receive_some(*receiver, test_case);
+        if (way != LeaveKind::destroyed) (void)receiver.release();
       });
       auto sender = *channel.sender();
-      send_on(sender, play);
+      send_on(sender, test_case);
       end(pid);
     }
   }
@@ -193,18 +193,18 @@ TEST(ProcessesLeavingAChannel, AreTold) {
 // As with pipes: both ends are there before the fork, and each process closes the one that it does not use.
 TEST(ProcessesLeavingAChannel, CopiesThatAForkedProcessDoesNotUseDoNotCount) {
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{40}, std::size_t{300}}) {
-    const Play play{.bytes = bytes, .messages = 100, .late_us = 100'000};
-    auto channel = *Channel::create(play.options());
+    const TestCase test_case{.bytes = bytes, .messages = 100, .late_us = 100'000};
+    auto channel = *Channel::create(test_case.options());
     auto sender = std::make_unique<Sender>(*channel.sender());
     auto receiver = std::make_unique<Receiver>(*channel.receiver());
-    const pid_t pid = in_child(Way::killed, [&] {
+    const pid_t pid = in_child(LeaveKind::killed, [&] {
       receiver.reset();
       pause_us(100'000);  // the parent has closed its copy of the sender long ago
-      send_all(*sender, play);
+      send_all(*sender, test_case);
     });
     sender.reset();
     std::vector<unsigned char> message(bytes);
-    for (int i = 0; i < play.messages; ++i) {
+    for (int i = 0; i < test_case.messages; ++i) {
       ASSERT_EQ(receiver->recv(message.data(), message.size()), Status::ok) << bytes << ", " << i;
     }
     EXPECT_EQ(receiver->recv(message.data(), message.size()), Status::broken);
@@ -216,12 +216,12 @@ TEST(ProcessesLeavingAChannel, CopiesThatAForkedProcessDoesNotUseDoNotCount) {
 TEST(ProcessesLeavingAChannel, TheProcessThatUsesACopyOwnsTheEnd) {
   for (const auto transport : {Transport::ump, Transport::fastforward}) {
     for (const std::size_t bytes : {std::size_t{8}, std::size_t{40}, std::size_t{300}}) {
-      const Play play{.transport = transport, .bytes = bytes, .messages = 5};
-      auto channel = *Channel::create(play.options());
+      const TestCase test_case{.transport = transport, .bytes = bytes, .messages = 5};
+      auto channel = *Channel::create(test_case.options());
       auto sender = *channel.sender();
       auto receiver = *channel.receiver();
-      const pid_t pid = in_child(Way::killed, [&] { send_all(sender, play); });
-      receive_all(receiver, play);
+      const pid_t pid = in_child(LeaveKind::killed, [&] { send_all(sender, test_case); });
+      receive_all(receiver, test_case);
       waitpid(pid, nullptr, 0);
     }
   }
@@ -230,7 +230,7 @@ TEST(ProcessesLeavingAChannel, TheProcessThatUsesACopyOwnsTheEnd) {
 // The child gives its copy up, or dies, before it has used it; the parent has given up its own.
 TEST(ProcessesLeavingAChannel, TheLastCopyIsTheEnd) {
   for (const bool named : {false, true}) {
-    for (const Way way : {Way::destroyed, Way::exits, Way::killed}) {
+    for (const LeaveKind way : {LeaveKind::destroyed, LeaveKind::exits, LeaveKind::killed}) {
       for (const bool parent_first : {false, true}) {
         auto channel = named ? *Channel::create_memfd({}) : *Channel::create({});
         auto sender = std::make_unique<Sender>(*channel.sender());
@@ -238,8 +238,8 @@ TEST(ProcessesLeavingAChannel, TheLastCopyIsTheEnd) {
         const pid_t pid = in_child(way, [&] {
           receiver.reset();
           pause_us(parent_first ? 100'000 : 0);
-          if (way == Way::destroyed) sender.reset();
-          if (way != Way::destroyed) (void)sender.release();
+          if (way == LeaveKind::destroyed) sender.reset();
+          if (way != LeaveKind::destroyed) (void)sender.release();
         });
         pause_us(parent_first ? 0 : 100'000);
         sender.reset();
@@ -275,11 +275,11 @@ TEST(ProcessesLeavingAChannel, AForkForAnotherProgramChangesNothing) {
 }
 
 TEST(ProcessesLeavingAChannel, AParentThatForksOthersIsStillNoticed) {
-  const Play play{.messages = 50};
-  auto channel = *Channel::create_memfd(play.options());
-  const pid_t pid = in_child(Way::killed, [&] {
+  const TestCase test_case{.messages = 50};
+  auto channel = *Channel::create_memfd(test_case.options());
+  const pid_t pid = in_child(LeaveKind::killed, [&] {
     auto sender = std::make_unique<Sender>(*channel.sender());
-    send_all(*sender, Play{.messages = 25});
+    send_all(*sender, TestCase{.messages = 25});
     if (fork() == 0) _exit(0);
     const std::vector<unsigned char> long_one(100);
     (void)sender->send(long_one.data(), long_one.size());
@@ -296,8 +296,8 @@ TEST(ProcessesLeavingAChannel, AParentThatForksOthersIsStillNoticed) {
 TEST(ChannelLeaving, RightAfterTheLastMessageIsNotBeforeIt) {
   for (const auto transport : {Transport::ump, Transport::fastforward}) {
     for (const std::string wait : {"auto", "spin", "yield", "sleep"}) {
-      const Play play{.transport = transport, .wait = wait};
-      auto channel = *Channel::create(play.options());
+      const TestCase test_case{.transport = transport, .wait = wait};
+      auto channel = *Channel::create(test_case.options());
       auto receiver = *channel.receiver();
       struct Last {
         std::unique_ptr<Sender> sender;

@@ -9,11 +9,11 @@
 #include <set>
 
 #include "cli/arguments.hpp"
-#include "cli/bench_state.hpp"
 #include "cli/bench_worker.hpp"
 #include "cli/command.hpp"
 #include "cli/document.hpp"
 #include "cli/parser.hpp"
+#include "cli/state/bench_state.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
 #include "smelt/floor.hpp"

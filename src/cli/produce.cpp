@@ -1,8 +1,8 @@
 #include "cli/produce.hpp"
 
 #include "cli/command.hpp"
-#include "cli/draw_machine.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/machine/draw_machine.hpp"
 #include "cli/terminal.hpp"
 
 namespace smelt::cli {

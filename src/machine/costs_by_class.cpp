@@ -237,9 +237,9 @@ bool CostsByClass::operator==(const CostsByClass& other) const {
 namespace {
 
 /// Finds the classes and the residuals of a matrix that holds all cells.
-class Condenser {
+class ClassFinder {
  public:
-  Condenser(const Matrix& matrix, std::shared_ptr<const Places> places, double noise)
+  ClassFinder(const Matrix& matrix, std::shared_ptr<const Places> places, double noise)
       : matrix_(matrix), noise_(noise), costs_(std::move(places)), places_(costs_.places()) {}
 
   std::shared_ptr<const CostsByClass> run() {
@@ -346,7 +346,7 @@ bool looks_regular(const Matrix& matrix) {
 std::shared_ptr<const CostsByClass> CostsByClass::of(const Matrix& matrix, std::shared_ptr<const Places> places,
                                                      double noise) {
   if (noise == 0.0 && !looks_regular(matrix)) return nullptr;
-  return Condenser(matrix, std::move(places), noise).run();
+  return ClassFinder(matrix, std::move(places), noise).run();
 }
 
 Machine with_costs_by_class(Machine machine, double noise) {

@@ -93,8 +93,8 @@ class ScheduleRun {
     }
     for (int rank = 0; rank < request_.ranks && error_.empty(); ++rank) {
       if (!at(rank).left) fail(rank, "waits for ever");
-      for (const auto& [peer, letters] : at(rank).letters) {
-        if (!letters.empty()) fail(rank, "has not received everything");
+      for (const auto& [peer, messages] : at(rank).messages) {
+        if (!messages.empty()) fail(rank, "has not received everything");
       }
       if (used_stage_ && at(rank).read_stage_of != at(rank).listed_stages)
         fail(rank, "is listed as a reader and is none");
@@ -114,7 +114,7 @@ class ScheduleRun {
   int most_stage_blocks() const { return most_stage_blocks_; }
 
  private:
-  struct Letter {
+  struct QueuedMessage {
     std::vector<Element> content;
     std::vector<Element*> place;  ///< of what is lent: where it is until it is read
     bool lent = false;
@@ -130,9 +130,9 @@ class ScheduleRun {
     Schedule schedule;
     plan::Chunking cutting;
     std::vector<Element> in, out, work;
-    std::vector<std::vector<Element>> stage;    ///< by slot
-    std::vector<std::size_t> slot_filled_for;   ///< chunk + 1
-    std::map<int, std::deque<Letter>> letters;  ///< by sender
+    std::vector<std::vector<Element>> stage;            ///< by slot
+    std::vector<std::size_t> slot_filled_for;           ///< chunk + 1
+    std::map<int, std::deque<QueuedMessage>> messages;  ///< by sender
     std::vector<Tick> ticks;
     std::set<int> knows;  ///< who has entered
     std::set<int> listed_stages, read_stage_of;
@@ -399,38 +399,39 @@ class ScheduleRun {
     Rank& rank = at(number);
     const bool lends = request_.recipe.access == Access::direct;
     if (move.peer >= 0 && !rank.sent) {
-      Letter letter{.content = read(number, number, move.from), .place = {}, .knows = rank.knows, .depth = rank.depth};
+      QueuedMessage message{
+          .content = read(number, number, move.from), .place = {}, .knows = rank.knows, .depth = rank.depth};
       if (lends || options_.rendezvous) {
-        letter.place = cells(number, number, move.from, false);
-        letter.lent = true;
+        message.place = cells(number, number, move.from, false);
+        message.lent = true;
         ++rank.lent;
       }
       if (move.peer == number) fail(number, "sends to itself");
-      at(move.peer).letters[number].push_back(std::move(letter));
+      at(move.peer).messages[number].push_back(std::move(message));
       rank.sent = progress = true;
     }
     if (move.source >= 0 && !rank.led) {  // `led`: the receiving half is done
-      auto& letters = rank.letters[move.source];
-      if (letters.empty()) return false;
-      receive(number, move, letters.front());
-      letters.pop_front();
+      auto& messages = rank.messages[move.source];
+      if (messages.empty()) return false;
+      receive(number, move, messages.front());
+      messages.pop_front();
       rank.led = progress = true;
     }
     return lends || !options_.rendezvous || move.peer < 0 || rank.lent == 0;
   }
 
-  void receive(int number, const Move& move, const Letter& letter) {
+  void receive(int number, const Move& move, const QueuedMessage& message) {
     Rank& rank = at(number);
-    for (std::size_t i = 0; i < letter.place.size(); ++i) {
-      if (*letter.place[i] != letter.content[i]) fail(move.source, "has overwritten what it sends");
+    for (std::size_t i = 0; i < message.place.size(); ++i) {
+      if (*message.place[i] != message.content[i]) fail(move.source, "has overwritten what it sends");
     }
-    if (letter.lent) --at(move.source).lent;
-    received_ += letter.content.size();
-    learn(rank, letter.knows, letter.depth);
+    if (message.lent) --at(move.source).lent;
+    received_ += message.content.size();
+    learn(rank, message.knows, message.depth);
     if (move.kind == Move::Kind::recv_combine || move.kind == Move::Kind::exchange_combine) {
-      write_sum(number, move, letter.content);
+      write_sum(number, move, message.content);
     } else {
-      write(number, number, move.to, letter.content);
+      write(number, number, move.to, message.content);
     }
   }
 

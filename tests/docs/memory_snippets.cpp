@@ -31,6 +31,16 @@ void loop() {
   expect(bool(ran), "all ranks came to an end");
 }
 
+void choose() {
+  const std::vector<double> source(n, 2.0);
+  smelt::ArrayOptions options;  // placement and page size: the model's choice, from what is known about the accesses
+  options.hints = {.access = smelt::AccessPattern::random, .read_only = true};
+  auto table = smelt::Array<double>::create(n, options);
+  table->copy_from(source);
+  const std::span<const double> near = table->local();  // plain memory, on the thread's NUMA node
+  expect(near[n - 1] == 2.0, "the array holds what was copied");
+}
+
 /// Called by each process, or each rank of one.
 void replicate(smelt::Rank& rank) {
   auto table = smelt::Array<int>::create_shared(rank, "table", n, {.placement = smelt::Placement::replicated});
@@ -54,6 +64,7 @@ void shared() {
 
 int main() {
   allocate();
+  choose();
   loop();
   shared();
   containers();

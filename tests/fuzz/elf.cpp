@@ -1,5 +1,5 @@
 // Programs and libraries that `smelt run` looks into.
-#include "cli/elf.hpp"
+#include "cli/run/elf.hpp"
 
 #include "fuzz.hpp"
 

@@ -1,5 +1,5 @@
 // The cache of ldconfig.
-#include "cli/libraries.hpp"
+#include "cli/run/libraries.hpp"
 #include "fuzz.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

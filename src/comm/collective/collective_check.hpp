@@ -28,7 +28,7 @@ inline std::uint64_t setting(const char* name, std::uint64_t otherwise) {
 }
 
 /// How a collective is called.
-enum class Manner { blocking, started, persistent };
+enum class CallStyle { blocking, started, persistent };
 
 /// Memory that begins so many bytes into a page.
 template <class Value>
@@ -54,7 +54,7 @@ struct Case {
   std::size_t count = 0;  ///< elements of 8 bytes: of the vector, or per block
   int root = 0;
   Sync sync = Sync::loose;
-  Manner manner = Manner::blocking;
+  CallStyle style = CallStyle::blocking;
   bool in_place = false;
   bool at_rest = false;
   std::size_t apart = 0;   ///< bytes that each rank's buffers lie further in their pages than those of the one before
@@ -71,7 +71,7 @@ inline std::vector<Case> around_chunks_of_puts() {
   for (const std::size_t count : {chunk - 1, chunk, chunk + 1, 2 * chunk, 3 * chunk + 7, 5 * chunk - 1}) {
     Case one{.operation = Operation::allgather, .count = count};
     one.sync = cases.size() % 4 == 3 ? Sync::strict : Sync::loose;
-    one.manner = static_cast<Manner>(cases.size() % 3);
+    one.style = static_cast<CallStyle>(cases.size() % 3);
     cases.push_back(one);
     one.in_place = true;
     cases.push_back(one);
@@ -272,8 +272,8 @@ class CollectiveCheck {
   }
 
   Status invoke(Rank& rank, const Collective& call) {
-    if (case_.manner == Manner::blocking) return rank.run(call);
-    if (case_.manner == Manner::started) {
+    if (case_.style == CallStyle::blocking) return rank.run(call);
+    if (case_.style == CallStyle::started) {
       Request request = rank.start(call);
       bool done = false;
       for (int i = 0; i < 3 && !done; ++i) request.test(&done);
@@ -414,7 +414,7 @@ inline std::string random_sequence(Rank& whole, std::uint64_t seed, std::uint64_
              .count = (std::size_t{1} << random() % 13) + random() % 3 - 1};
     one.root = static_cast<int>(random() % static_cast<std::uint64_t>(size));
     one.sync = random() % 4 == 0 ? Sync::strict : Sync::loose;
-    one.manner = static_cast<Manner>(random() % 3);
+    one.style = static_cast<CallStyle>(random() % 3);
     one.in_place = random() % 2 == 0;
     one.at_rest = random() % 3 == 0;
     one.irregular = random() % 3 == 0 && has_rank_blocks(one.operation);

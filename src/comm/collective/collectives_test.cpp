@@ -15,9 +15,9 @@
 namespace smelt {
 namespace {
 
+using test::CallStyle;
 using test::Case;
 using test::CollectiveCheck;
-using test::Manner;
 
 Communicator make_communicator(int ranks, const std::string& algorithm = "") {
   SynthSpec spec;
@@ -78,7 +78,7 @@ std::vector<Case> cases_of(Operation operation, int ranks, const std::vector<std
       Case one{.operation = operation, .count = count};
       one.root = turn % ranks;
       one.sync = turn % 5 == 4 ? Sync::strict : Sync::loose;
-      one.manner = static_cast<Manner>(turn % 3);
+      one.style = static_cast<CallStyle>(turn % 3);
       one.in_place = variant == 1;
       one.irregular = false;
       one.reduction = in_order && turn % 2 == 0 ? test::matrix_product() : sum<std::uint64_t>();
@@ -292,7 +292,7 @@ TEST(Persistent, RunsOnOtherBuffersWhileOthersCallDifferently) {
             for (int turn = 0; turn < 12; ++turn) {
               Case one{.operation = operation, .count = count, .root = ranks - 1, .in_place = in_place};
               one.reduction = sum<std::uint64_t>();
-              one.manner = turn % 3 == 0 ? Manner::blocking : Manner::started;
+              one.style = turn % 3 == 0 ? CallStyle::blocking : CallStyle::started;
               CollectiveCheck checked(one, rank.size(), rank.rank(), ++salt);
               std::string problem;
               const bool other = turn >= 4 && (turn + rank.rank()) % 3 == 0;
@@ -426,7 +426,7 @@ TEST(UnevenBlocks, TwoRanksUseTheSizesThatBothKnow) {
       for (int turn = 0; turn < 12; ++turn) {
         Case one{.operation = info.operation, .count = count, .root = turn % 2, .irregular = true};
         one.sync = turn >= 8 ? Sync::strict : Sync::loose;
-        one.manner = static_cast<Manner>(turn / 2 % 3);
+        one.style = static_cast<CallStyle>(turn / 2 % 3);
         one.in_place = turn / 2 % 2 == 1 && one.operation != Operation::reduce_scatter;
         one.reduction = sum<std::uint64_t>();
         cases.push_back(one);

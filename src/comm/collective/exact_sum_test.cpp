@@ -32,9 +32,9 @@ std::uint64_t bits_of(double value) {
 }
 
 /// The sum of finite numbers, added up and rounded digit by digit.
-class OnPaper {
+class BitwiseSum {
  public:
-  explicit OnPaper(const std::vector<double>& values) {
+  explicit BitwiseSum(const std::vector<double>& values) {
     std::vector<long long> digits(2400, 0);  // of 2; the lowest weighs 2^-1074
     for (const double value : values) {
       int exponent = 0;
@@ -113,7 +113,7 @@ void expect_same(double got, double wanted, const std::string& what) {
 
 void expect_exact(const std::vector<double>& values, std::mt19937_64& random, const std::string& what) {
   const ExactSum sum = sum_of(values);
-  const OnPaper wanted(values);
+  const BitwiseSum wanted(values);
   expect_same(sum.to_double(), wanted.to_double(), what);
   expect_same(sum.to_float(), wanted.to_float(), what + ", as float");
   EXPECT_EQ(in_parts(values, random), sum) << what << ": in parts";
@@ -274,7 +274,7 @@ TEST(ExactSum, OfFloatsIsExactToo) {
     ExactSum sum;
     sum.add(floats.data(), count);
     EXPECT_EQ(sum, sum_of(doubles));
-    EXPECT_EQ(sum.to_float(), OnPaper(doubles).to_float());
+    EXPECT_EQ(sum.to_float(), BitwiseSum(doubles).to_float());
   }
 }
 
@@ -324,8 +324,8 @@ TEST(ExactSumOverRanks, HasTheSameBitsForAnyNumberOfRanks) {
   const auto values = numbers(1, 6000, random);
   std::vector<float> floats(values.size());
   for (std::size_t i = 0; i < floats.size(); ++i) floats[i] = static_cast<float>(a_number(0, random));
-  const double wanted = OnPaper(values).to_double();
-  const float wanted_float = OnPaper({floats.begin(), floats.end()}).to_float();
+  const double wanted = BitwiseSum(values).to_double();
+  const float wanted_float = BitwiseSum({floats.begin(), floats.end()}).to_float();
   for (int ranks = 1; ranks <= 17; ++ranks) {
     auto comm = communicator_of(ranks);
     ASSERT_TRUE(comm.run([&](Rank& rank) {
@@ -359,7 +359,7 @@ TEST(ExactSumOverRanks, HasTheSameBitsByEveryAlgorithm) {
       for (std::size_t i = 0; i < out.size(); i += 37) {
         std::vector<double> column;
         for (const auto& each : values) column.push_back(each[i]);
-        expect_same(out[i], OnPaper(column).to_double(), to_string(recipe));
+        expect_same(out[i], BitwiseSum(column).to_double(), to_string(recipe));
       }
     }));
   }

@@ -40,7 +40,7 @@ constexpr int most_ranks = 8;
 void pause_us(std::uint64_t us) { std::this_thread::sleep_for(std::chrono::microseconds(us)); }
 
 /// How a rank ends.
-enum class Way {
+enum class LeaveKind {
   detaches,     ///< gives its rank up; its process and its communicator stay
   destroys,     ///< its communicator, too
   attends_not,  ///< never attaches, and destroys its communicator
@@ -48,21 +48,22 @@ enum class Way {
   exits,        ///< its process, by exit(3), with all that it has
   is_killed,
 };
-const char* name_of(Way way) {
+const char* name_of(LeaveKind way) {
   const char* const names[] = {"detaches", "destroys", "attends not", "ends", "exits", "is killed"};
   return names[static_cast<int>(way)];
 }
 /// A rank that has left has said so, else it is found dead.
-bool leaves(Way way) { return way != Way::ends && way != Way::is_killed; }
+bool leaves(LeaveKind way) { return way != LeaveKind::ends && way != LeaveKind::is_killed; }
 
 /// How a collective is called. The last one never waits.
-enum class Manner { blocking, started, persistent, prepared, asked };
-constexpr Manner manners[] = {Manner::blocking, Manner::started, Manner::persistent, Manner::prepared, Manner::asked};
+enum class CallStyle { blocking, started, persistent, prepared, asked };
+constexpr CallStyle manners[] = {CallStyle::blocking, CallStyle::started, CallStyle::persistent, CallStyle::prepared,
+                                 CallStyle::asked};
 
-struct Deed {
+struct CollectiveCall {
   Operation operation = Operation::barrier;
   std::size_t count = 1;  ///< elements of 8 bytes
-  Manner manner = Manner::blocking;
+  CallStyle style = CallStyle::blocking;
   Sync sync = Sync::loose;
   int root = 0;
   std::string algorithm{};
@@ -70,7 +71,7 @@ struct Deed {
   std::string describe() const {
     const char* const how[] = {"blocking", "started", "persistent", "prepared", "asked"};
     return std::string(to_string(operation)) + " of " + std::to_string(count) + ", root " + std::to_string(root) +
-           ", " + how[static_cast<int>(manner)] + ", " + to_string(sync) + " " + algorithm;
+           ", " + how[static_cast<int>(style)] + ", " + to_string(sync) + " " + algorithm;
   }
   /// Whether no rank can finish it before all others have begun.
   bool needs_all() const {
@@ -80,23 +81,23 @@ struct Deed {
 };
 
 /// One rank's buffers, and the calls on them.
-class Doer {
+class Caller {
  public:
-  Doer(const Deed& deed, int size)
-      : deed_(deed), in_(deed.count * static_cast<std::size_t>(size), 1), out_(in_.size(), 1) {}
+  Caller(const CollectiveCall& tested, int size)
+      : tested_(tested), in_(tested.count * static_cast<std::size_t>(size), 1), out_(in_.size(), 1) {}
 
   Status once(Rank& rank) {
     const Collective call = describe();
-    switch (deed_.manner) {
-      case Manner::blocking: return rank.run(call);
-      case Manner::started: return rank.start(call).wait();
-      case Manner::persistent: {
+    switch (tested_.style) {
+      case CallStyle::blocking: return rank.run(call);
+      case CallStyle::started: return rank.start(call).wait();
+      case CallStyle::persistent: {
         auto request = rank.prepare(call);
         if (const Status status = request.start(); status != Status::ok) return status;
         return request.wait();
       }
-      case Manner::prepared: return rank.prepare(call).run(call.in, call.out);
-      case Manner::asked: {
+      case CallStyle::prepared: return rank.prepare(call).run(call.in, call.out);
+      case CallStyle::asked: {
         auto request = rank.start(call);
         for (bool done = false;; std::this_thread::yield()) {
           const Status status = request.test(&done);
@@ -112,41 +113,41 @@ class Doer {
 
   Collective describe() {
     const auto add = sum<std::uint64_t>();
-    const std::size_t count = deed_.count, bytes = count * 8;
+    const std::size_t count = tested_.count, bytes = count * 8;
     auto* const in = in_.data();
     auto* const out = out_.data();
     Collective call;
-    switch (deed_.operation) {
+    switch (tested_.operation) {
       case Operation::barrier: break;
-      case Operation::broadcast: call = Collective::broadcast(out, bytes, deed_.root); break;
-      case Operation::reduce: call = Collective::reduce(in, out, count, add, deed_.root); break;
+      case Operation::broadcast: call = Collective::broadcast(out, bytes, tested_.root); break;
+      case Operation::reduce: call = Collective::reduce(in, out, count, add, tested_.root); break;
       case Operation::allreduce: call = Collective::allreduce(in, out, count, add); break;
       case Operation::two_phase_commit:
         call = Collective::two_phase_commit(
-            out, bytes, [](const void*, void*) { return true; }, nullptr, &committed_, deed_.root);
+            out, bytes, [](const void*, void*) { return true; }, nullptr, &committed_, tested_.root);
         break;
-      case Operation::scatter: call = Collective::scatter(in, out, bytes, deed_.root); break;
-      case Operation::gather: call = Collective::gather(in, out, bytes, deed_.root); break;
+      case Operation::scatter: call = Collective::scatter(in, out, bytes, tested_.root); break;
+      case Operation::gather: call = Collective::gather(in, out, bytes, tested_.root); break;
       case Operation::allgather: call = Collective::allgather(in, out, bytes); break;
       case Operation::alltoall: call = Collective::alltoall(in, out, bytes); break;
       case Operation::reduce_scatter: call = Collective::reduce_scatter(in, out, count, add); break;
       case Operation::scan: call = Collective::scan(in, out, count, add); break;
       case Operation::exscan: call = Collective::exscan(in, out, count, add); break;
     }
-    call.sync = deed_.sync;
+    call.sync = tested_.sync;
     return call;
   }
 
  private:
-  const Deed& deed_;
+  const CollectiveCall& tested_;
   std::vector<std::uint64_t> in_, out_;
   bool committed_ = false;
 };
 
 /// What the ranks of one round and the test tell each other.
-struct Scene {
+struct SharedRound {
   int size = 0, leaver = 0, calls = 0;  ///< that the leaver makes before it leaves
-  Way way = Way::detaches;
+  LeaveKind way = LeaveKind::detaches;
   std::uint64_t seed = 0;
   std::atomic<std::uint64_t> process[most_ranks];
   std::atomic<bool> working[most_ranks];
@@ -202,55 +203,55 @@ class Watchdog {
 };
 
 /// A rank that goes on until it is told that another one has ended. 0, or what is wrong.
-int survive(Scene& scene, const Deed& deed, Rank& rank) {
+int survive(SharedRound& shared, const CollectiveCall& tested, Rank& rank) {
   const auto complain = [&](int code, const std::string& what) {
     fprintf(stderr, "rank %d: %s (%s, rank %d of %d %s, seed %llu)\n", rank.rank(), what.c_str(),
-            deed.describe().c_str(), scene.leaver, scene.size, name_of(scene.way),
-            static_cast<unsigned long long>(scene.seed));
+            tested.describe().c_str(), shared.leaver, shared.size, name_of(shared.way),
+            static_cast<unsigned long long>(shared.seed));
     return code;
   };
-  Doer doer(deed, scene.size);
-  scene.working[rank.rank()] = true;
+  Caller caller(tested, shared.size);
+  shared.working[rank.rank()] = true;
   constexpr int most = 200'000;
   for (int call = 0; call < most; ++call) {
     const auto begun = monotonic_ns();
-    const Status status = doer.once(rank);
-    scene.note_wait(begun);
+    const Status status = caller.once(rank);
+    shared.note_wait(begun);
     if (status == Status::ok) {
-      if (deed.needs_all() && call >= scene.calls && scene.way != Way::is_killed) {
+      if (tested.needs_all() && call >= shared.calls && shared.way != LeaveKind::is_killed) {
         return complain(1, "call " + std::to_string(call + 1) + " without the leaver");
       }
-      if (deed.operation == Operation::allreduce && doer.result() != static_cast<std::uint64_t>(scene.size)) {
+      if (tested.operation == Operation::allreduce && caller.result() != static_cast<std::uint64_t>(shared.size)) {
         return complain(2, "wrong sum");
       }
       continue;
     }
     if (status != Status::broken) return complain(3, "status " + std::to_string(static_cast<int>(status)));
-    if (!scene.names_leaver(rank.failure())) return complain(4, "failure: " + rank.failure());
+    if (!shared.names_leaver(rank.failure())) return complain(4, "failure: " + rank.failure());
     if (rank.barrier() != Status::broken) return complain(5, "not broken for ever");
-    if (!deed.algorithm.empty()) return 0;  // not every one there is can do with a rank less
+    if (!tested.algorithm.empty()) return 0;  // not every one there is can do with a rank less
     auto smaller = rank.shrink();
-    scene.note_wait(begun);
+    shared.note_wait(begun);
     if (!smaller) return complain(6, "shrink: " + smaller.error().message);
     std::uint64_t one = 1, total = 0;
     if (smaller->allreduce(&one, &total, 1, sum<std::uint64_t>()) != Status::ok) {
       return complain(7, "after shrinking: " + smaller->failure());
     }
-    if (total != static_cast<std::uint64_t>(scene.size - 1)) return complain(8, "survivors: " + std::to_string(total));
-    ++scene.finished;
+    if (total != static_cast<std::uint64_t>(shared.size - 1)) return complain(8, "survivors: " + std::to_string(total));
+    ++shared.finished;
     return 0;
   }
   return complain(9, "never told");
 }
 
 /// What the one that leaves does before: some calls, and some time.
-void work_before_leaving(Scene& scene, const Deed& deed, Rank& rank) {
-  Doer doer(deed, scene.size);
-  scene.working[rank.rank()] = true;
-  for (int call = 0; scene.way == Way::is_killed || call < scene.calls; ++call) {
-    if (doer.once(rank) != Status::ok) break;
+void work_before_leaving(SharedRound& shared, const CollectiveCall& tested, Rank& rank) {
+  Caller caller(tested, shared.size);
+  shared.working[rank.rank()] = true;
+  for (int call = 0; shared.way == LeaveKind::is_killed || call < shared.calls; ++call) {
+    if (caller.once(rank) != Status::ok) break;
   }
-  std::mt19937_64 random(scene.seed);
+  std::mt19937_64 random(shared.seed);
   pause_us(random() % 3 * (random() % 1000));
 }
 
@@ -263,85 +264,85 @@ Communicator threads_of(int size, const CommunicatorOptions& options) {
   return std::move(*Communicator::create(machine, group, options));
 }
 
-CommunicatorOptions options_of(const Deed& deed) {
-  auto options = options_for(deed.algorithm);
+CommunicatorOptions options_of(const CollectiveCall& tested) {
+  auto options = options_for(tested.algorithm);
   options.timeout_s = 0;  // news alone must end the waits
   return options;
 }
 
-void round_of_threads(Scene& scene, const Deed& deed) {
-  const Watchdog watchdog(deed.describe() + ", threads, " + name_of(scene.way));
-  auto comm = std::make_unique<Communicator>(threads_of(scene.size, options_of(deed)));
-  std::vector<std::unique_ptr<Rank>> kept(static_cast<std::size_t>(scene.size));
+void round_of_threads(SharedRound& shared, const CollectiveCall& tested) {
+  const Watchdog watchdog(tested.describe() + ", threads, " + name_of(shared.way));
+  auto comm = std::make_unique<Communicator>(threads_of(shared.size, options_of(tested)));
+  std::vector<std::unique_ptr<Rank>> kept(static_cast<std::size_t>(shared.size));
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
-  for (int number = 0; number < scene.size; ++number) {
+  for (int number = 0; number < shared.size; ++number) {
     threads.emplace_back([&, number] {
       auto& rank = kept[static_cast<std::size_t>(number)];
       rank = std::make_unique<Rank>(std::move(*comm->attach(number)));
-      if (number != scene.leaver) {
-        wrong += survive(scene, deed, *rank) != 0;
+      if (number != shared.leaver) {
+        wrong += survive(shared, tested, *rank) != 0;
         rank.reset();
         return;
       }
-      work_before_leaving(scene, deed, *rank);
-      scene.left_ns = monotonic_ns();
-      if (leaves(scene.way)) rank.reset();
+      work_before_leaving(shared, tested, *rank);
+      shared.left_ns = monotonic_ns();
+      if (leaves(shared.way)) rank.reset();
     });
   }
   for (auto& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0) << deed.describe() << ", seed " << scene.seed;
+  EXPECT_EQ(wrong, 0) << tested.describe() << ", seed " << shared.seed;
 }
 
 /// One process of a round; its exit status.
-int take_part(Scene& scene, const Deed& deed, const std::string& name, int number) {
-  scene.introduce(number);
+int take_part(SharedRound& shared, const CollectiveCall& tested, const std::string& name, int number) {
+  shared.introduce(number);
   const int mine[] = {number};
-  auto made = Communicator::create_shared(name, scene.size, mine, options_of(deed));
+  auto made = Communicator::create_shared(name, shared.size, mine, options_of(tested));
   if (!made) {
     fprintf(stderr, "rank %d: %s\n", number, made.error().message.c_str());
     return 20;
   }
   auto comm = std::make_unique<Communicator>(std::move(*made));
-  if (number != scene.leaver) {
+  if (number != shared.leaver) {
     auto rank = comm->attach(number);
-    return rank ? survive(scene, deed, *rank) : 21;
+    return rank ? survive(shared, tested, *rank) : 21;
   }
-  if (scene.way != Way::attends_not) {
+  if (shared.way != LeaveKind::attends_not) {
     auto rank = comm->attach(number);
     if (!rank) return 22;
-    work_before_leaving(scene, deed, *rank);
-    scene.left_ns = monotonic_ns();
-    if (scene.way == Way::exits) exit(0);
+    work_before_leaving(shared, tested, *rank);
+    shared.left_ns = monotonic_ns();
+    if (shared.way == LeaveKind::exits) exit(0);
   } else {
-    scene.left_ns = monotonic_ns();
+    shared.left_ns = monotonic_ns();
   }
-  if (scene.way != Way::detaches) comm.reset();
-  while (scene.finished < scene.size - 1) pause_us(500);  // it lives on
+  if (shared.way != LeaveKind::detaches) comm.reset();
+  while (shared.finished < shared.size - 1) pause_us(500);  // it lives on
   return 0;
 }
 
-void round_of_processes(Scene& scene, const Deed& deed) {
+void round_of_processes(SharedRound& shared, const CollectiveCall& tested) {
   const auto name = fresh_name();
   fflush(stdout);  // else those that exit() print it, too
-  const auto pids = fork_ranks(scene.size, [&](int number) { return take_part(scene, deed, name, number); });
+  const auto pids = fork_ranks(shared.size, [&](int number) { return take_part(shared, tested, name, number); });
   std::vector<int> wanted(pids.size(), 0), results;
   {
-    const Watchdog watchdog(deed.describe() + ", processes, " + name_of(scene.way));
-    if (scene.way == Way::is_killed) {
-      std::mt19937_64 random(scene.seed);
-      for (int rank = 0; rank < scene.size; ++rank) {
-        while (!scene.working[rank]) pause_us(50);
+    const Watchdog watchdog(tested.describe() + ", processes, " + name_of(shared.way));
+    if (shared.way == LeaveKind::is_killed) {
+      std::mt19937_64 random(shared.seed);
+      for (int rank = 0; rank < shared.size; ++rank) {
+        while (!shared.working[rank]) pause_us(50);
       }
       pause_us(random() % 3000);
-      scene.left_ns = monotonic_ns();
-      kill(pids[static_cast<std::size_t>(scene.leaver)], SIGKILL);
-      wanted[static_cast<std::size_t>(scene.leaver)] = -SIGKILL;
+      shared.left_ns = monotonic_ns();
+      kill(pids[static_cast<std::size_t>(shared.leaver)], SIGKILL);
+      wanted[static_cast<std::size_t>(shared.leaver)] = -SIGKILL;
     }
     results = wait_for(pids);
   }
-  EXPECT_EQ(results, wanted) << deed.describe() << ", " << name_of(scene.way) << ", seed " << scene.seed;
-  EXPECT_EQ(names_left(scene.processes()), 0);
+  EXPECT_EQ(results, wanted) << tested.describe() << ", " << name_of(shared.way) << ", seed " << shared.seed;
+  EXPECT_EQ(names_left(shared.processes()), 0);
 }
 
 constexpr Operation operations[] = {Operation::barrier,   Operation::broadcast,      Operation::reduce,
@@ -353,25 +354,25 @@ class Rounds {
  public:
   explicit Rounds(const char* what) : what_(what), seed_(setting("SMELT_TEST_SEED", 23)), random_(seed_) {}
 
-  Deed next(Operation operation, std::size_t count, int size) {
-    Deed deed{.operation = operation, .count = count};
-    deed.manner = manners[turn_++ % std::size(manners)];
-    deed.sync = random_() % 4 == 0 ? Sync::strict : Sync::loose;
-    deed.root = static_cast<int>(random_() % static_cast<std::uint64_t>(size));
-    return deed;
+  CollectiveCall next(Operation operation, std::size_t count, int size) {
+    CollectiveCall tested{.operation = operation, .count = count};
+    tested.style = manners[turn_++ % std::size(manners)];
+    tested.sync = random_() % 4 == 0 ? Sync::strict : Sync::loose;
+    tested.root = static_cast<int>(random_() % static_cast<std::uint64_t>(size));
+    return tested;
   }
   int size() { return 2 + static_cast<int>(random_() % (most_ranks - 1)); }
-  void prepare(Scene& scene, Way way, int size) {
-    scene.size = size;
-    scene.way = way;
-    scene.leaver = static_cast<int>(random_() % static_cast<std::uint64_t>(size));
-    scene.calls = way == Way::attends_not ? 0 : static_cast<int>(random_() % 4 * (random_() % 20));
-    scene.seed = random_();
+  void prepare(SharedRound& shared, LeaveKind way, int size) {
+    shared.size = size;
+    shared.way = way;
+    shared.leaver = static_cast<int>(random_() % static_cast<std::uint64_t>(size));
+    shared.calls = way == LeaveKind::attends_not ? 0 : static_cast<int>(random_() % 4 * (random_() % 20));
+    shared.seed = random_();
   }
-  void count(const Scene& scene) {
+  void count(const SharedRound& shared) {
     ++rounds_;
-    longest_ns_ = std::max(longest_ns_, scene.longest_ns.load());
-    EXPECT_LT(scene.longest_ns.load(), longest_wait_ns);
+    longest_ns_ = std::max(longest_ns_, shared.longest_ns.load());
+    EXPECT_LT(shared.longest_ns.load(), longest_wait_ns);
   }
   ~Rounds() {
     printf("%s: %d rounds with seed %llu; longest wait for one that had left: %.1f ms\n", what_, rounds_,
@@ -391,15 +392,15 @@ constexpr std::size_t counts[] = {1, 200, 5000, 70000};
 
 TEST(Leaving, ThreadsGetTheErrorInEveryOperation) {
   Rounds rounds("threads");
-  for (const Way way : {Way::detaches, Way::ends}) {
+  for (const LeaveKind way : {LeaveKind::detaches, LeaveKind::ends}) {
     for (const Operation operation : operations) {
       for (const std::size_t count : counts) {
         if (operation == Operation::barrier && count > counts[1]) continue;
-        const ZeroedSharedValue<Scene> scene;
+        const ZeroedSharedValue<SharedRound> shared;
         const int size = rounds.size();
-        rounds.prepare(*scene, way, size);
-        round_of_threads(*scene, rounds.next(operation, count, size));
-        rounds.count(*scene);
+        rounds.prepare(*shared, way, size);
+        round_of_threads(*shared, rounds.next(operation, count, size));
+        rounds.count(*shared);
         if (HasFailure()) return;
       }
     }
@@ -410,13 +411,14 @@ TEST(ProcessesLeaving, TheErrorIsReturnedInEveryOperation) {
   Rounds rounds("processes");
   for (const Operation operation : operations) {
     for (const std::size_t count : {counts[0], counts[2], counts[3]}) {
-      for (const Way way : {Way::detaches, Way::destroys, Way::attends_not, Way::exits, Way::is_killed}) {
+      for (const LeaveKind way :
+           {LeaveKind::detaches, LeaveKind::destroys, LeaveKind::attends_not, LeaveKind::exits, LeaveKind::is_killed}) {
         if (operation == Operation::barrier && count > counts[0]) continue;
-        const ZeroedSharedValue<Scene> scene;
+        const ZeroedSharedValue<SharedRound> shared;
         const int size = rounds.size();
-        rounds.prepare(*scene, way, size);
-        round_of_processes(*scene, rounds.next(operation, count, size));
-        rounds.count(*scene);
+        rounds.prepare(*shared, way, size);
+        round_of_processes(*shared, rounds.next(operation, count, size));
+        rounds.count(*shared);
         if (HasFailure()) return;
       }
     }
@@ -429,13 +431,13 @@ TEST(Leaving, IsNoticedInEveryAlgorithm) {
     if (info.operation == Operation::barrier) continue;
     for (const Access access : info.access) {
       for (const std::size_t count : {counts[0], counts[3]}) {
-        const ZeroedSharedValue<Scene> scene;
+        const ZeroedSharedValue<SharedRound> shared;
         const int size = 4;  // for which there are all
-        rounds.prepare(*scene, Way::detaches, size);
-        Deed deed = rounds.next(info.operation, count, size);
-        deed.algorithm = to_string(Recipe{.algorithm = info.name, .access = access});
-        round_of_threads(*scene, deed);
-        rounds.count(*scene);
+        rounds.prepare(*shared, LeaveKind::detaches, size);
+        CollectiveCall tested = rounds.next(info.operation, count, size);
+        tested.algorithm = to_string(Recipe{.algorithm = info.name, .access = access});
+        round_of_threads(*shared, tested);
+        rounds.count(*shared);
         if (HasFailure()) return;
       }
     }
@@ -444,23 +446,23 @@ TEST(Leaving, IsNoticedInEveryAlgorithm) {
 
 // Each makes the same calls and leaves at once, while slow ones are at the last call still, or have not entered it.
 // Whoever waits for those sees again and again that the fast ones have left.
-int make_all_calls(Rank& rank, const std::vector<Deed>& deeds, std::uint64_t seed) {
+int make_all_calls(Rank& rank, const std::vector<CollectiveCall>& deeds, std::uint64_t seed) {
   std::mt19937_64 random(seed + static_cast<std::uint64_t>(rank.rank()));
-  for (const Deed& deed : deeds) {
-    Doer doer(deed, rank.size());
+  for (const CollectiveCall& tested : deeds) {
+    Caller caller(tested, rank.size());
     // Longer than a sleeper sleeps, sometimes.
-    if (&deed == &deeds.back() && random() % 3 == 0) pause_us(random() % 4 == 0 ? 130'000 : random() % 2000);
-    const Status status = doer.once(rank);
+    if (&tested == &deeds.back() && random() % 3 == 0) pause_us(random() % 4 == 0 ? 130'000 : random() % 2000);
+    const Status status = caller.once(rank);
     if (status == Status::ok) continue;
-    fprintf(stderr, "rank %d: %s: %s\n", rank.rank(), deed.describe().c_str(), rank.failure().c_str());
+    fprintf(stderr, "rank %d: %s: %s\n", rank.rank(), tested.describe().c_str(), rank.failure().c_str());
     return 1;
   }
   return 0;
 }
 
-std::vector<Deed> some_deeds(Rounds& rounds, int size, std::uint64_t seed) {
+std::vector<CollectiveCall> some_deeds(Rounds& rounds, int size, std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::vector<Deed> deeds;
+  std::vector<CollectiveCall> deeds;
   const auto number = 1 + random() % 4;
   for (std::uint64_t i = 0; i < number; ++i) {
     deeds.push_back(
@@ -472,10 +474,10 @@ std::vector<Deed> some_deeds(Rounds& rounds, int size, std::uint64_t seed) {
 TEST(Leaving, AfterTheLastOperationBreaksNothingAmongThreads) {
   Rounds rounds("last operations of threads");
   for (int turn = 0; turn < 60 && !HasFailure(); ++turn) {
-    const ZeroedSharedValue<Scene> scene;
+    const ZeroedSharedValue<SharedRound> shared;
     const int size = rounds.size();
-    rounds.prepare(*scene, Way::detaches, size);
-    const auto deeds = some_deeds(rounds, size, scene->seed);
+    rounds.prepare(*shared, LeaveKind::detaches, size);
+    const auto deeds = some_deeds(rounds, size, shared->seed);
     const Watchdog watchdog("last operation of threads: " + deeds.back().describe());
     auto comm = threads_of(size, options_of(deeds[0]));
     std::vector<std::thread> threads;
@@ -483,22 +485,22 @@ TEST(Leaving, AfterTheLastOperationBreaksNothingAmongThreads) {
     for (int number = 0; number < size; ++number) {
       threads.emplace_back([&, number] {
         Rank rank = std::move(*comm.attach(number));
-        wrong += make_all_calls(rank, deeds, scene->seed);
+        wrong += make_all_calls(rank, deeds, shared->seed);
       });
     }
     for (auto& thread : threads) thread.join();
-    EXPECT_EQ(wrong, 0) << "seed " << scene->seed;
-    rounds.count(*scene);
+    EXPECT_EQ(wrong, 0) << "seed " << shared->seed;
+    rounds.count(*shared);
   }
 }
 
 TEST(ProcessesLeaving, AfterTheLastOperationBreaksNothing) {
   Rounds rounds("last operations of processes");
   for (int turn = 0; turn < 40 && !HasFailure(); ++turn) {
-    const ZeroedSharedValue<Scene> scene;
+    const ZeroedSharedValue<SharedRound> shared;
     const int size = rounds.size();
-    rounds.prepare(*scene, Way::destroys, size);
-    const auto deeds = some_deeds(rounds, size, scene->seed);
+    rounds.prepare(*shared, LeaveKind::destroys, size);
+    const auto deeds = some_deeds(rounds, size, shared->seed);
     const auto name = fresh_name();
     fflush(stdout);
     const auto pids = fork_ranks(size, [&](int number) {
@@ -507,23 +509,23 @@ TEST(ProcessesLeaving, AfterTheLastOperationBreaksNothing) {
       if (!comm) return 2;
       // Some free all, some a rank alone, some nothing before their process ends.
       auto* const attached = new Rank(std::move(*comm->attach(number)));
-      const int wrong = make_all_calls(*attached, deeds, scene->seed);
+      const int wrong = make_all_calls(*attached, deeds, shared->seed);
       if (number % 3 == 0) exit(wrong);
       delete attached;
       if (number % 3 == 1) _exit(wrong);
       return wrong;
     });
     const Watchdog watchdog("last operation of processes: " + deeds.back().describe());
-    EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0)) << "seed " << scene->seed;
-    rounds.count(*scene);
+    EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0)) << "seed " << shared->seed;
+    rounds.count(*shared);
   }
 }
 
 /// Lets the other rank send its last message, and leave, between a look at what is awaited and one at who has left.
-struct BetweenLooks {
+struct DepartureAfterLook {
   std::atomic<int> stage{0};  ///< 1: the other one may go on; 2: it has left
   static void let_it_leave(void* self) {
-    auto& between = *static_cast<BetweenLooks*>(self);
+    auto& between = *static_cast<DepartureAfterLook*>(self);
     if (between.stage == 0) between.stage = 1;
     while (between.stage != 2) std::this_thread::yield();
   }
@@ -531,28 +533,28 @@ struct BetweenLooks {
 
 TEST(Leaving, ADepartureAfterTheLastMessageBreaksNothing) {
   for (const std::string wait : {"auto", "spin", "yield", "sleep"}) {
-    for (const Manner manner : {Manner::blocking, Manner::started, Manner::prepared}) {
+    for (const CallStyle style : {CallStyle::blocking, CallStyle::started, CallStyle::prepared}) {
       for (const std::size_t count : {1, 20, 200}) {  // the root waits for nobody
-        BetweenLooks between;
+        DepartureAfterLook between;
         auto options = options_of({});
         options.wait = wait;
-        options.idle = BetweenLooks::let_it_leave;
+        options.idle = DepartureAfterLook::let_it_leave;
         options.idle_context = &between;
-        const Deed deed{.operation = Operation::broadcast, .count = count, .manner = manner, .root = 1};
-        const Watchdog watchdog("between looks: " + deed.describe() + " " + wait);
+        const CollectiveCall tested{.operation = Operation::broadcast, .count = count, .style = style, .root = 1};
+        const Watchdog watchdog("between looks: " + tested.describe() + " " + wait);
         auto comm = threads_of(2, options);
         std::thread other([&] {
           auto rank = std::make_unique<Rank>(std::move(*comm.attach(1)));
           while (between.stage != 1) std::this_thread::yield();
-          Doer doer(deed, 2);
-          const Status status = doer.once(*rank);
+          Caller caller(tested, 2);
+          const Status status = caller.once(*rank);
           EXPECT_EQ(status, Status::ok) << rank->failure();
           rank.reset();
           between.stage = 2;
         });
         Rank rank = std::move(*comm.attach(0));
-        Doer doer(deed, 2);
-        EXPECT_EQ(doer.once(rank), Status::ok) << deed.describe() << ", " << wait << ": " << rank.failure();
+        Caller caller(tested, 2);
+        EXPECT_EQ(caller.once(rank), Status::ok) << tested.describe() << ", " << wait << ": " << rank.failure();
         other.join();
       }
     }
@@ -580,37 +582,37 @@ TEST(ProcessesLeaving, WithSomethingStarted) {
   Rounds rounds("processes that end with something started");
   for (const Operation operation : operations) {
     for (const std::size_t count : {counts[0], counts[3]}) {
-      const ZeroedSharedValue<Scene> scene;
-      rounds.prepare(*scene, Way::exits, 3);
-      const Deed deed{.operation = operation, .count = count};
+      const ZeroedSharedValue<SharedRound> shared;
+      rounds.prepare(*shared, LeaveKind::exits, 3);
+      const CollectiveCall tested{.operation = operation, .count = count};
       const auto name = fresh_name();
       fflush(stdout);
       const auto pids = fork_ranks(3, [&](int number) {
-        scene->introduce(number);
+        shared->introduce(number);
         const int mine[] = {number};
-        static auto comm = Communicator::create_shared(name, 3, mine, options_of(deed));
+        static auto comm = Communicator::create_shared(name, 3, mine, options_of(tested));
         static auto rank = comm->attach(number);
-        static Doer doer(deed, 3);
-        if (number == scene->leaver) {
-          auto* const request = new Request(rank->start(doer.describe()));
-          scene->left_ns = monotonic_ns();
+        static Caller caller(tested, 3);
+        if (number == shared->leaver) {
+          auto* const request = new Request(rank->start(caller.describe()));
+          shared->left_ns = monotonic_ns();
           exit(request == nullptr ? 1 : 0);
         }
         Status status = Status::ok;
         for (int call = 0; status == Status::ok && call < 200'000; ++call) {
           const auto begun = monotonic_ns();
-          status = doer.once(*rank);
-          scene->note_wait(begun);
+          status = caller.once(*rank);
+          shared->note_wait(begun);
         }
-        if (status == Status::broken && scene->names_leaver(rank->failure())) return 0;
-        fprintf(stderr, "%d of %d: status %d, %s\n", number, scene->leaver, static_cast<int>(status),
+        if (status == Status::broken && shared->names_leaver(rank->failure())) return 0;
+        fprintf(stderr, "%d of %d: status %d, %s\n", number, shared->leaver, static_cast<int>(status),
                 rank->failure().c_str());
         return 1;
       });
-      const Watchdog watchdog("something started: " + deed.describe());
-      EXPECT_EQ(wait_for(pids), std::vector<int>(3, 0)) << deed.describe();
-      EXPECT_EQ(names_left(scene->processes()), 0);
-      rounds.count(*scene);
+      const Watchdog watchdog("something started: " + tested.describe());
+      EXPECT_EQ(wait_for(pids), std::vector<int>(3, 0)) << tested.describe();
+      EXPECT_EQ(names_left(shared->processes()), 0);
+      rounds.count(*shared);
     }
   }
 }
@@ -723,27 +725,27 @@ TEST(ProcessesLeaving, DuringTheCreationOfASubgroup) {
       wrong += make_a_part(rank, leaver) != 0;
     }));
     EXPECT_EQ(wrong, 0);
-    const ZeroedSharedValue<Scene> scene;
+    const ZeroedSharedValue<SharedRound> shared;
     const auto name = fresh_name();
     const auto pids = fork_ranks(size, [&](int number) {
-      scene->introduce(number);
+      shared->introduce(number);
       const int mine[] = {number};
       auto comm = Communicator::create_shared(name, size, mine, options_of({}));
       auto rank = std::make_unique<Rank>(std::move(*comm->attach(number)));
       if (rank->barrier() != Status::ok) return 10;
       if (number != leaver) {
         const int result = make_a_part(*rank, leaver);
-        ++scene->finished;
+        ++shared->finished;
         return result;
       }
       pause_us(late_us);
       rank.reset();
       if (turn % 2 == 0) comm = Error{Status::ok, ""};
-      while (scene->finished < size - 1) pause_us(500);
+      while (shared->finished < size - 1) pause_us(500);
       return 0;
     });
     EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0));
-    EXPECT_EQ(names_left(scene->processes()), 0);
+    EXPECT_EQ(names_left(shared->processes()), 0);
   }
 }
 
@@ -779,7 +781,7 @@ TEST(ProcessesLeaving, DuringShrink) {
   for (int turn = 0; turn < 20 && !HasFailure(); ++turn) {
     const int size = 3 + turn % 4;
     const auto late_us = random() % 3000;
-    const ZeroedSharedValue<Scene> scene;
+    const ZeroedSharedValue<SharedRound> shared;
     const auto one = [&](Rank rank) {
       if (rank.barrier() != Status::ok) return 1;
       const int number = rank.rank();
@@ -787,7 +789,7 @@ TEST(ProcessesLeaving, DuringShrink) {
       if (rank.barrier() != Status::broken) return 2;
       if (number == 1) {
         pause_us(late_us);
-        scene->left_ns = monotonic_ns();
+        shared->left_ns = monotonic_ns();
         return 0;
       }
       const auto begun = monotonic_ns();
@@ -795,8 +797,8 @@ TEST(ProcessesLeaving, DuringShrink) {
       if (!smaller) return 3;
       // Rank 1 is gone for all, or for none.
       const Status status = smaller->barrier();
-      scene->note_wait(begun);
-      ++scene->finished;
+      shared->note_wait(begun);
+      ++shared->finished;
       return status == Status::ok && smaller->size() == size - 2 ? 0 : 4;
     };
     const Watchdog watchdog("shrink");
@@ -804,19 +806,19 @@ TEST(ProcessesLeaving, DuringShrink) {
     std::atomic<int> wrong{0};
     EXPECT_TRUE(threads.run([&](Rank& rank) { wrong += one(std::move(rank)) != 0; }));
     EXPECT_EQ(wrong, 0);
-    scene->finished = 0;
+    shared->finished = 0;
     const auto name = fresh_name();
     const auto pids = fork_ranks(size, [&](int number) {
-      scene->introduce(number);
+      shared->introduce(number);
       const int mine[] = {number};
       auto comm = Communicator::create_shared(name, size, mine, options_of({}));
       const int result = one(std::move(*comm->attach(number)));
-      while (number <= 1 && scene->finished < size - 2) pause_us(500);
+      while (number <= 1 && shared->finished < size - 2) pause_us(500);
       return result;
     });
     EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0));
-    EXPECT_EQ(names_left(scene->processes()), 0);
-    longest_ns = std::max(longest_ns, scene->longest_ns.load());
+    EXPECT_EQ(names_left(shared->processes()), 0);
+    longest_ns = std::max(longest_ns, shared->longest_ns.load());
   }
   printf("longest wait for one that left instead of shrinking: %.1f ms\n", static_cast<double>(longest_ns) * 1e-6);
   EXPECT_LT(longest_ns, longest_wait_ns);
@@ -828,10 +830,10 @@ TEST(ProcessesLeaving, ForANewCommunicatorOfThatName) {
   for (int turn = 0; turn < 15 && !HasFailure(); ++turn) {
     const int size = 2 + turn % 4, leaver = static_cast<int>(random() % static_cast<std::uint64_t>(size));
     const auto late_us = random() % 2000;
-    const ZeroedSharedValue<Scene> scene;
+    const ZeroedSharedValue<SharedRound> shared;
     const auto name = fresh_name();
     const auto pids = fork_ranks(size, [&](int number) {
-      scene->introduce(number);
+      shared->introduce(number);
       const int mine[] = {number};
       for (int time = 0; time < 4; ++time) {
         auto comm = Communicator::create_shared(name, size, mine, options_for());
@@ -856,33 +858,33 @@ TEST(ProcessesLeaving, ForANewCommunicatorOfThatName) {
     });
     const Watchdog watchdog("the same name again");
     EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0));
-    EXPECT_EQ(names_left(scene->processes()), 0);
+    EXPECT_EQ(names_left(shared->processes()), 0);
   }
 }
 
 // A process that cannot set up its side of a communicator that all have come to.
 TEST(ProcessesLeaving, DuringCreation) {
   const auto name = fresh_name();
-  const ZeroedSharedValue<Scene> scene;
+  const ZeroedSharedValue<SharedRound> shared;
   const auto pids = fork_ranks(3, [&](int number) {
-    scene->introduce(number);
+    shared->introduce(number);
     const int mine[] = {number};
     auto options = options_of({});
     if (number == 1) options.wait = "no such way";
     auto comm = Communicator::create_shared(name, 3, mine, options);
     if (number == 1) {
-      while (scene->finished < 2) pause_us(500);
+      while (shared->finished < 2) pause_us(500);
       return comm ? 1 : 0;
     }
     const int told = !comm                                               ? comm.error().status == Status::broken ? 0 : 2
                      : comm->attach(number)->barrier() == Status::broken ? 0
                                                                          : 3;
-    ++scene->finished;
+    ++shared->finished;
     return told;
   });
   const Watchdog watchdog("creation");
   EXPECT_EQ(wait_for(pids), std::vector<int>(3, 0));
-  EXPECT_EQ(names_left(scene->processes()), 0);
+  EXPECT_EQ(names_left(shared->processes()), 0);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The matrix of the collectives: operation x algorithm with its parameters x synchronization x manner x threads or
+// The matrix of the collectives: operation x algorithm with its parameters x synchronization x style x threads or
 // processes x ranks x sizes around every boundary x roots x in place x blocks of different sizes x order of operands.
 // A pseudo-random row of it for some seconds, always the same; with SMELT_TEST_MATRIX=1 all of it
 // (docs/how-to/run-the-tests.md).
@@ -19,9 +19,9 @@
 namespace smelt {
 namespace {
 
+using test::CallStyle;
 using test::Case;
 using test::CollectiveCheck;
-using test::Manner;
 
 /// Ranks that run one recipe.
 struct ForkJoinTeam {
@@ -91,7 +91,7 @@ std::vector<Case> some_cases(const ForkJoinTeam& team, std::mt19937_64& random) 
     Case one{.operation = team.info->operation, .count = counts[random() % counts.size()]};
     one.root = static_cast<int>(random() % static_cast<std::uint64_t>(team.ranks));
     one.sync = random() % 3 == 0 ? Sync::strict : Sync::loose;
-    one.manner = static_cast<Manner>(random() % 3);
+    one.style = static_cast<CallStyle>(random() % 3);
     one.in_place = random() % 3 == 0;
     one.irregular = takes_uneven(team) && random() % 2 == 0;
     one.reduction = operator_of(team, random());
@@ -108,7 +108,7 @@ std::vector<Case> all_cases(const ForkJoinTeam& team) {
       for (const Sync sync : {Sync::loose, Sync::strict}) {
         for (int variant = 0; variant < (takes_uneven(team) ? 4 : 2); ++variant, ++number) {
           Case one{.operation = team.info->operation, .count = count, .root = root, .sync = sync};
-          one.manner = static_cast<Manner>(number % 3);
+          one.style = static_cast<CallStyle>(number % 3);
           one.in_place = variant % 2 == 1;
           one.irregular = variant >= 2;
           one.reduction = operator_of(team, number / 2);

@@ -65,7 +65,7 @@ std::vector<Case> all_operations(int ranks, bool irregular) {
       Case one{.operation = operation, .count = count};
       one.root = turn % ranks;
       one.sync = turn % 4 == 3 ? Sync::strict : Sync::loose;
-      one.manner = static_cast<test::Manner>(turn % 3);
+      one.style = static_cast<test::CallStyle>(turn % 3);
       one.irregular = irregular && has_rank_blocks(operation) && count < 10000;
       one.reduction = turn % 3 == 0 ? test::matrix_product() : sum<std::uint64_t>();
       cases.push_back(one);

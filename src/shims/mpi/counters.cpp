@@ -1,7 +1,7 @@
 #include "shims/mpi/counters.hpp"
 
+#include "shims/mpi/calls/lookup_cache.hpp"
 #include "shims/mpi/dispatch.hpp"
-#include "shims/mpi/lookup_cache.hpp"
 
 namespace smelt::shims::mpi {
 

@@ -223,10 +223,10 @@ Library home_of(const void* caller) noexcept {
   return only_library();
 }
 
-using Known = const Abi* Abis::*;
+using AbiMember = const Abi* Abis::*;
 
 /// The ABI of a library, by its symbols; null if unknown.
-Known recognise(const Library& library) noexcept {
+AbiMember recognise(const Library& library) noexcept {
   const auto defines = [&](const char* name) { return library.object.find(name) != nullptr; };
   if (defines("MPI_Abi_get_version")) {  // of MPI 5; with another ABI the version is -1
     const auto version = reinterpret_cast<int (*)(int*, int*)>(library.find("MPI_Abi_get_version"));
@@ -381,7 +381,7 @@ const Abis* load_abis() noexcept {
 void take(const Library& library) noexcept {
   find_tools(library);
   pass_on(library);
-  const Known known = recognise(library);
+  const AbiMember known = recognise(library);
   const Abis* const abis = known != nullptr ? load_abis() : nullptr;
   if (known == nullptr) {
     say(library, "left alone: none of the ABIs that smelt knows");

@@ -5,21 +5,21 @@
 #include <type_traits>
 #include <vector>
 
-#include "shims/mpi/async_rendezvous.hpp"
-#include "shims/mpi/communicators.hpp"
+#include "shims/mpi/calls/global_call_info.hpp"
+#include "shims/mpi/calls/translated_call.hpp"
+#include "shims/mpi/calls/types.hpp"
 #include "shims/mpi/counters.hpp"
-#include "shims/mpi/deferred_frees.hpp"
-#include "shims/mpi/global_call_info.hpp"
-#include "shims/mpi/inter_machine.hpp"
-#include "shims/mpi/nonblocking_operation.hpp"
 #include "shims/mpi/original.hpp"
-#include "shims/mpi/persistent.hpp"
-#include "shims/mpi/progress.hpp"
-#include "shims/mpi/progress_hook.hpp"
+#include "shims/mpi/pending/deferred_frees.hpp"
+#include "shims/mpi/pending/nonblocking_operation.hpp"
+#include "shims/mpi/pending/persistent.hpp"
+#include "shims/mpi/pending/progress.hpp"
+#include "shims/mpi/pending/progress_hook.hpp"
 #include "shims/mpi/signatures.hpp"
-#include "shims/mpi/team.hpp"
-#include "shims/mpi/translated_call.hpp"
-#include "shims/mpi/types.hpp"
+#include "shims/mpi/team/async_rendezvous.hpp"
+#include "shims/mpi/team/communicators.hpp"
+#include "shims/mpi/team/inter_machine.hpp"
+#include "shims/mpi/team/team.hpp"
 #include "shims/report.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {

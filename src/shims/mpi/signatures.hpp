@@ -1,7 +1,7 @@
 // The signature of each collective: an expression over the names that registry.hpp gives the parameters.
 #pragma once
 
-#include "shims/mpi/call_cache.hpp"
+#include "shims/mpi/calls/call_cache.hpp"
 
 // The signatures of those with one count for all ranks.
 #define SMELT_MPI_SIGNATURE_Bcast \

@@ -1,8 +1,8 @@
 // Selects a library of this ABI as the one that is served.
 #include "shims/mpi/dispatch.hpp"
 #include "shims/mpi/original.hpp"
-#include "shims/mpi/persistent.hpp"
-#include "shims/mpi/progress_hook.hpp"
+#include "shims/mpi/pending/persistent.hpp"
+#include "shims/mpi/pending/progress_hook.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 

@@ -13,7 +13,7 @@
 #include <iterator>
 
 #include "shims/mpi/original.hpp"
-#include "shims/mpi/team.hpp"
+#include "shims/mpi/team/team.hpp"
 #include "shims/report.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {

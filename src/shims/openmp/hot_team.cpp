@@ -198,18 +198,18 @@ bool run_region(const Runtime& runtime, int threads, smelt_work work, Intercepte
   return true;
 }
 
-Turn try_barrier(InterceptedFunction& entry) noexcept {
+BarrierServer try_barrier(InterceptedFunction& entry) noexcept {
   if (smelt_openmp_state == inside) [[likely]] {
     const auto kind = sample_kind(self.barriers++);
-    if (kind == Sample::original) return Turn::sampled;
+    if (kind == Sample::original) return BarrierServer::sampled;
     Stopwatch watch(entry, kind);
     if (hot_team_barrier()) [[likely]] {
       entry.took();
-      return Turn::ours;
+      return BarrierServer::ours;
     }
   }
   entry.passed(smelt_openmp_state == away ? called_off : "not in a region that was taken over");
-  return Turn::original;
+  return BarrierServer::original;
 }
 
 void dissolve(const char* why) noexcept {

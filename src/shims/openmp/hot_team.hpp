@@ -84,10 +84,10 @@ inline bool parked_by(const Runtime& runtime) noexcept {
 }
 
 /// Which implementation runs a barrier.
-enum class Turn { ours, original, sampled };
+enum class BarrierServer { ours, original, sampled };
 
 /// Runs a barrier by the hot team, unless it is the original's turn, and counts it. Requirement: not parked.
-Turn try_barrier(InterceptedFunction& entry) noexcept;
+BarrierServer try_barrier(InterceptedFunction& entry) noexcept;
 
 /// Runs a barrier by the hot team. False: it was called off.
 inline bool hot_team_barrier() noexcept {
@@ -107,10 +107,10 @@ void barrier(const Runtime& runtime, InterceptedFunction& entry, const Original&
   }
   if (parked_by(runtime)) return;
   if ((smelt_openmp_state & (parked | alone)) != 0) return original();
-  const Turn turn = try_barrier(entry);
-  if (turn == Turn::ours) [[likely]]
+  const BarrierServer turn = try_barrier(entry);
+  if (turn == BarrierServer::ours) [[likely]]
     return;
-  Stopwatch watch(entry, turn == Turn::sampled ? Sample::original : Sample::none);
+  Stopwatch watch(entry, turn == BarrierServer::sampled ? Sample::original : Sample::none);
   original();
 }
 

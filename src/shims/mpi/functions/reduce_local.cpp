@@ -1,10 +1,10 @@
 // MPI_Reduce_local: smelt's loops, where the result has the same bits as the library's.
 #include <cstdint>
 
+#include "shims/mpi/calls/operators.hpp"
+#include "shims/mpi/calls/types.hpp"
 #include "shims/mpi/counters.hpp"
-#include "shims/mpi/operators.hpp"
 #include "shims/mpi/original.hpp"
-#include "shims/mpi/types.hpp"
 #include "shims/report.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {

@@ -1,0 +1,148 @@
+#include "cli/run/libraries.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+namespace smelt::cli {
+namespace {
+
+constexpr const char* cache_file = "/etc/ld.so.cache";
+constexpr const char* system_directories =
+#if defined(__x86_64__)
+    "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:"
+#elif defined(__aarch64__)
+    "/lib/aarch64-linux-gnu:/usr/lib/aarch64-linux-gnu:"
+#endif
+    "/lib64:/usr/lib64:/lib:/usr/lib";
+
+void replace_all(std::string& text, const std::string& what, const std::string& by) {
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) {
+    text.replace(at, what.size(), by);
+  }
+}
+
+/// The directory of a file, links followed; empty if there is no such file.
+std::string directory_of(const std::string& file) {
+  const std::unique_ptr<char, void (*)(void*)> real(realpath(file.c_str(), nullptr), std::free);
+  if (real == nullptr) return {};
+  const std::string path = real.get();
+  return path.substr(0, path.rfind('/'));
+}
+
+std::string first_with(const std::vector<std::string>& directories, const std::string& name) {
+  for (const auto& directory : directories) {
+    const std::string file = directory + "/" + name;
+    if (is_loadable(file)) return file;
+  }
+  return {};
+}
+
+std::uint32_t number_at(const std::string& text, std::size_t offset) {
+  std::uint32_t value = 0;
+  if (offset + sizeof value <= text.size()) std::memcpy(&value, text.data() + offset, sizeof value);
+  return value;
+}
+
+std::string text_at(const std::string& text, std::size_t offset) {
+  if (offset >= text.size()) return {};
+  const auto bytes = std::string_view(text).substr(offset, PATH_MAX);
+  return std::string(bytes.substr(0, bytes.find('\0')));
+}
+
+bool has_text_at(const std::string& text, std::size_t offset, const std::string& expected) {
+  if (offset > text.size() || text.size() - offset <= expected.size()) return false;
+  return text.compare(offset, expected.size(), expected) == 0 && text[offset + expected.size()] == '\0';
+}
+
+}  // namespace
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t from = 0;;) {
+    const auto to = text.find(separator, from);
+    parts.push_back(text.substr(from, to - from));
+    if (to == std::string::npos) return parts;
+    from = to + 1;
+  }
+}
+
+std::string read_text(const std::string& file, std::size_t most) {
+  std::string text;
+  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return text;
+  for (std::size_t room = 64 << 10;; room *= 2) {
+    const std::size_t size = text.size(), more = std::min(room, most - size);
+    text.resize(size + more);
+    const ssize_t got = read(fd, text.data() + size, more);
+    text.resize(size + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got <= 0 || text.size() == most) break;
+  }
+  close(fd);
+  return text;
+}
+
+std::vector<std::string> directories_of(const std::string& list, const std::string& file) {
+  std::vector<std::string> directories;
+  if (list.empty()) return directories;
+  const std::string origin = list.find("ORIGIN") != std::string::npos ? directory_of(file) : std::string();
+  for (std::string& directory : split(list, ':')) {
+    if (directory.empty()) continue;
+    replace_all(directory, "${ORIGIN}", origin);
+    replace_all(directory, "$ORIGIN", origin);
+    directories.push_back(std::move(directory));
+  }
+  return directories;
+}
+
+LibrarySearch::LibrarySearch(const std::string& file, const Elf& program) {
+  if (program.runpath.empty()) rpath_of_program_ = directories_of(program.rpath, file);
+  const char* path = std::getenv("LD_LIBRARY_PATH");
+  if (path != nullptr) environment_ = directories_of(path, file);
+}
+
+std::string LibrarySearch::find(const std::string& name, const std::string& by, const Elf& needing) {
+  if (name.find('/') != std::string::npos) {
+    const auto places = directories_of(name, by);
+    return !places.empty() && is_loadable(places.front()) ? places.front() : std::string();
+  }
+  if (needing.runpath.empty()) {
+    if (auto file = first_with(directories_of(needing.rpath, by), name); !file.empty()) return file;
+    if (auto file = first_with(rpath_of_program_, name); !file.empty()) return file;
+  }
+  if (auto file = first_with(environment_, name); !file.empty()) return file;
+  if (auto file = first_with(directories_of(needing.runpath, by), name); !file.empty()) return file;
+  if (auto file = find_in_cache(name); !file.empty()) return file;
+  return first_with(directories_of(system_directories, by), name);
+}
+
+std::string file_in_cache(const std::string& cache, const std::string& name,
+                          const std::function<bool(const std::string& file)>& accepts) {
+  constexpr std::size_t header = 48, entry = 24;
+  const std::size_t start = cache.find("glibc-ld.so.cache1.1");
+  if (start == std::string::npos) return {};
+  const std::size_t count = number_at(cache, start + 20);
+  for (std::size_t i = 0; i < count && start + header + (i + 1) * entry <= cache.size(); ++i) {
+    const std::size_t at = start + header + i * entry;
+    if (!has_text_at(cache, start + number_at(cache, at + 4), name)) continue;
+    if (auto file = text_at(cache, start + number_at(cache, at + 8)); accepts(file)) return file;
+  }
+  return {};
+}
+
+std::string LibrarySearch::find_in_cache(const std::string& name) {
+  if (!cache_read_) {
+    cache_read_ = true;
+    cache_ = read_text(cache_file);
+  }
+  return file_in_cache(cache_, name, is_loadable);
+}
+
+}  // namespace smelt::cli

@@ -1,0 +1,210 @@
+#include "shims/mpi/team/team.hpp"
+
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+#include <utility>
+
+#include "shims/mpi/original.hpp"
+#include "shims/mpi/pending/nonblocking_operation.hpp"
+#include "shims/report.hpp"
+
+namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
+
+constinit std::atomic<std::uint32_t> team_generation{1};
+
+namespace {
+
+constinit std::mutex registry;
+constinit int keyval = MPI_KEYVAL_INVALID;  // guarded by `registry`
+
+constinit std::atomic<bool> finalizing{false};
+
+using Teams = std::unordered_map<std::uintptr_t, MpiTeam*>;
+Teams& teams() {  // guarded by `registry`; never destroyed, as other threads may call until the end of the process
+  static Teams& all = *new Teams;
+  return all;
+}
+
+// Number of communicators that were settled early and freed too soon to gain by it; halved by each one that did gain.
+// So programs that create and free communicators all the time do not pay for each.
+constinit std::atomic<int> wasted{0};
+constexpr int most_wasted = 8;
+
+/// Called when a communicator is freed; counts it if it was settled too early.
+void look_back(const MpiTeam& team) noexcept {
+  constexpr int worth = 20;
+  if (team.settling.count() == 0) return;
+  const bool used = std::chrono::steady_clock::now() - team.settled_at > worth * team.settling;
+  const int before = wasted.load(std::memory_order_relaxed);
+  wasted.store(used ? before / 2 : before + 1, std::memory_order_relaxed);
+}
+
+int forget(MPI_Comm comm, int, void* value, void*) {
+  {
+    const std::lock_guard lock(registry);
+    teams().erase(number_of(comm));
+    team_generation.fetch_add(1, std::memory_order_release);
+  }
+  auto* const team = static_cast<MpiTeam*>(value);
+  look_back(*team);
+  team->agreement.reset();
+  team->orphan();
+  forget_pending(*team);
+  team->release();
+  return MPI_SUCCESS;
+}
+
+MpiTeam* make_team(MPI_Comm comm) {
+  int between = 0;
+  if (original.Comm_test_inter(comm, &between) != MPI_SUCCESS) return nullptr;
+  auto* team = new (std::nothrow) MpiTeam;
+  if (team == nullptr) return nullptr;
+  team->comm = comm;
+  original.Comm_rank(comm, &team->rank);
+  original.Comm_size(comm, &team->size);
+  if (between != 0 || team->size == 1) {
+    team->settled = true;
+    team->why = between != 0 ? "an intercommunicator" : "a communicator of one rank";
+  }
+  const std::lock_guard lock(registry);
+  if (keyval == MPI_KEYVAL_INVALID) original.Comm_create_keyval(copy_nothing, forget, &keyval, nullptr);
+  teams()[number_of(comm)] = team;
+  return team;
+}
+
+/// A number from the environment; `otherwise` without one, or with one below `least`.
+int setting(const char* name, int least, int otherwise) noexcept {
+  const char* const text = std::getenv(name);
+  const int number = text != nullptr && *text != '\0' ? std::atoi(text) : least - 1;
+  return number >= least ? number : otherwise;
+}
+
+}  // namespace
+
+int calls_before() noexcept {
+  static const int calls = setting("SMELT_MPI_AFTER", 1, 64);
+  return calls;
+}
+
+int calls_before_race() noexcept {
+  static const int calls = setting("SMELT_MPI_RACE", 0, 32);
+  return calls;
+}
+
+void MpiTeam::detach() noexcept {
+  call_cache.forget();
+  for (auto& each : pending_operations.idle_requests) smelt_request_free(std::exchange(each.work, nullptr));
+  smelt_rank_free(std::exchange(local, nullptr));
+  smelt_communicator_free(std::exchange(communicator, nullptr));
+}
+
+void MpiTeam::disconnect() noexcept {
+  if (leaders != MPI_COMM_NULL) original.Comm_free(&leaders);
+  if (neighbours != MPI_COMM_NULL) original.Comm_free(&neighbours);
+}
+
+void MpiTeam::release() noexcept {
+  // Release and acquire: the last owner sees what the other owners did.
+  if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+MpiTeam::~MpiTeam() {
+  detach();
+  // At the end of the program, ranks may free their teams in different orders.
+  if (!finalizing.load(std::memory_order_relaxed)) disconnect();
+}
+
+MpiTeam* look_up_team(MPI_Comm comm) noexcept {
+  const auto now = team_generation.load(std::memory_order_acquire);
+  const std::lock_guard lock(registry);
+  const auto found = teams().find(number_of(comm));
+  if (found == teams().end()) return nullptr;
+  place_of(comm) = {number_of(comm), now, found->second};
+  return found->second;
+}
+
+MpiTeam* need_team(MPI_Comm comm) noexcept {
+  if (MpiTeam* const team = find_team(comm); team != nullptr) return team;
+  try {
+    MpiTeam* const team = make_team(comm);
+    // Outside of the registry's lock, as a tool may access attributes.
+    return team != nullptr && original.Comm_set_attr(comm, keyval, team) == MPI_SUCCESS ? team : nullptr;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+bool turns_ready(MpiTeam& team) noexcept {
+  if (!team.agreement || !team.agreement->ours(team.successes + 1)) return false;
+  team.agreement.reset();
+  return true;
+}
+
+void note_success(MPI_Comm comm, bool blocking) noexcept {
+  MpiTeam* const team = need_team(comm);
+  if (team == nullptr || team->settled || ++team->successes < calls_before()) return;
+  if (!blocking) {
+    if (!team->agreement) team->agreement.emplace(*team);
+    return;
+  }
+  settle(*team);
+  team->settled = true;
+}
+
+void settle_for_good(MpiTeam& team) noexcept {
+  if (team.settled || team.firm) return;
+  int willing = wasted.load(std::memory_order_relaxed) < most_wasted ? 1 : 0, all = 0;
+  original.Allreduce(&willing, &all, 1, MPI_INT, MPI_MIN, team.comm);
+  team.firm = all == 0;
+  if (team.firm) return;
+  const auto start = std::chrono::steady_clock::now();
+  settle(team);
+  team.settled = true;
+  team.settled_at = std::chrono::steady_clock::now();
+  team.settling = team.settled_at - start;
+}
+
+void settle_soon(MPI_Comm comm) noexcept {
+  MpiTeam* const team = need_team(comm);
+  if (team == nullptr || team->settled) return;
+  settle(*team);
+  team->settled = true;
+}
+
+void release_teams() noexcept {
+  finalizing.store(true, std::memory_order_relaxed);
+  for (;;) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    {
+      const std::lock_guard lock(registry);
+      if (teams().empty()) break;
+      comm = teams().begin()->second->comm;
+    }
+    original.Comm_delete_attr(comm, keyval);  // calls forget()
+  }
+  if (keyval != MPI_KEYVAL_INVALID) original.Comm_free_keyval(&keyval);
+}
+
+int report_failure(MpiTeam& team, int code) noexcept {
+  original.Comm_call_errhandler(team.blamed(), code);
+  return code;
+}
+
+namespace {
+
+/// Before MPI_Comm_free or _disconnect. Ends an agreement, whose pending collective would keep the communicator alive
+/// or crash Open MPI 4.1.
+int free_comm(MPI_Comm* comm, int (*library)(MPI_Comm*)) noexcept {
+  const bool goes = comm != nullptr && *comm != MPI_COMM_WORLD && *comm != MPI_COMM_SELF;
+  if (MpiTeam* const team = goes ? find_team(*comm) : nullptr; team != nullptr) team->agreement.reset();
+  return library(comm);
+}
+
+}  // namespace
+
+int serve_Comm_free(MPI_Comm* comm) { return free_comm(comm, original.Comm_free); }
+int serve_Comm_disconnect(MPI_Comm* comm) { return free_comm(comm, original.Comm_disconnect); }
+
+}  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI
