@@ -8,6 +8,16 @@
 # the room are compiled as one, so that a change of one of them compiles in seconds. COLD: the room reads and writes text,
 # or does what is done once; its compile time counts more than its speed. The files HOT are an exception to that.
 
+# For what is compiled with less optimization than the common headers are: they cannot be used otherwise.
+include(CheckCXXCompilerFlag)
+set(SMELT_COLD_OPTIONS -O1)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  check_cxx_compiler_flag(-munroll-only-small-loops SMELT_UNROLLS_ONLY_SMALL_LOOPS)
+  if(SMELT_UNROLLS_ONLY_SMALL_LOOPS)
+    list(APPEND SMELT_COLD_OPTIONS -munroll-only-small-loops)
+  endif()
+endif()
+
 add_library(smelt_flags INTERFACE)
 target_compile_options(smelt_flags INTERFACE -Wall -Wextra)
 target_include_directories(smelt_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
@@ -77,7 +87,7 @@ function(smelt_room)
     smelt_common_headers(room_${ROOM_NAME}_objects)
   endif()
   if(ROOM_COLD)
-    target_compile_options(room_${ROOM_NAME}_objects PRIVATE $<$<CONFIG:Release>:-O1>)
+    target_compile_options(room_${ROOM_NAME}_objects PRIVATE "$<$<CONFIG:Release>:${SMELT_COLD_OPTIONS}>")
     set_source_files_properties(${ROOM_HOT} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
   endif()
   add_library(room_${ROOM_NAME} STATIC $<TARGET_OBJECTS:room_${ROOM_NAME}_objects>)
