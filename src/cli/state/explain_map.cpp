@@ -19,7 +19,7 @@ struct MapQuestion {
   int cores = 0;
 };
 
-struct MapAnswer {
+struct MapComparison {
   std::vector<MapPrediction> ranked{};  ///< the maps that keep the promise that was asked for
   std::vector<MapRange> ranges{};
   std::vector<std::pair<MapAlgorithm, std::string>> left_out{};  ///< the other maps, and the reason for each
@@ -55,8 +55,8 @@ std::string reason_against(const MapQuestion& question, const MapAlgorithm& fact
   return "needs a core that serves";
 }
 
-MapAnswer answer(const MapQuestion& question) {
-  MapAnswer found;
+MapComparison answer(const MapQuestion& question) {
+  MapComparison found;
   found.ranked = take(rank_maps(question.platform, question.load, question.cores));
   found.ranges = take(best_ranges(question.platform, question.load, question.cores));
   for (const auto& facts : map_algorithms()) {
@@ -91,7 +91,7 @@ Json prediction_document(const MapPrediction& each) {
           {"waits_for_everyone", facts->waits_for_everyone}};
 }
 
-void print_document(const MapQuestion& question, const MapAnswer& found) {
+void print_document(const MapQuestion& question, const MapComparison& found) {
   Json document = {{"map", load_document(question.load)},
                    {"cores", question.cores},
                    {"platform", platform_document(question.platform)},
@@ -112,7 +112,7 @@ void print_document(const MapQuestion& question, const MapAnswer& found) {
 
 std::string format_rate(double per_s) { return fmt::format("{:.3g} Mops/s", per_s / 1e6); }
 
-void print_choice(const MapQuestion& question, const MapAnswer& found) {
+void print_choice(const MapQuestion& question, const MapComparison& found) {
   const auto line = [](const std::string& name, const std::string& text) {
     print(fmt::format("  {}  {}\n", styled(Style::strong, pad_right(name, 10)), text));
   };
@@ -138,7 +138,7 @@ void print_choice(const MapQuestion& question, const MapAnswer& found) {
   line("best", ranges);
 }
 
-void print_candidates(const MapAnswer& found) {
+void print_candidates(const MapComparison& found) {
   Table table("lrrrrrll");
   table.header({"", "Mops/s", "", "servers", "lookup", "update", "promise", "survives"});
   const double most = found.ranked.front().per_s;
@@ -165,7 +165,7 @@ void print_candidates(const MapAnswer& found) {
 
 void explain_map(const ExplainMap& arguments) {
   const MapQuestion question = question_of(arguments);
-  const MapAnswer found = answer(question);
+  const MapComparison found = answer(question);
   if (arguments.json) return print_document(question, found);
   print(fmt::format("{} of {:g} keys, {} lookups{}, at least {}, {} on {}: by the model\n\n",
                     styled(Style::title, "map"), question.load.keys, format_share(question.load.lookups),

@@ -70,7 +70,7 @@ void Writer::name_symbols(const Procedure& procedure) {
     if (element) name = symbol->type.is(TypeKind::edge) ? "edge" : "node";
     // Trailing underscores are reserved for generated code, double ones for C++.
     while (name.ends_with('_') || name.starts_with('_')) name = "x" + name + "x";
-    for (auto at = name.find("__"); at != std::string::npos; at = name.find("__")) name.replace(at, 2, "_x");
+    for (auto at = name.find("__"); at != std::string::npos; at = name.find("__")) name[at + 1] = 'x';
     if (reserved_names().contains(name)) name += "_x";
     if (element) {
       name = fresh(name);
