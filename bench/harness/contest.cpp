@@ -310,6 +310,7 @@ class Contest {
       if (*result.message_ns > 0) result.throughput_mmsg_s = 1000.0 / *result.message_ns;
     }
     if (const auto fact = running.facts.find("method"); fact != running.facts.end()) result.method = fact->second;
+    if (const auto fact = running.facts.find("recipe"); fact != running.facts.end()) result.recipe = fact->second;
     if (const auto fact = running.facts.find("predicted_ns"); fact != running.facts.end()) {
       std::vector<double> value;
       if (parse_numbers(" " + fact->second, value) && value.size() == 1) result.predicted_ns = value[0];

@@ -71,6 +71,7 @@ struct ContestResult {
   std::optional<double> floor_ratio;        ///< median_ns / median_ns of the floor, if that ran
   std::optional<Finding> compared;          ///< times as long as the reference; the verdict is on the reference
   std::optional<double> predicted_ns;       ///< what the contestant's own model says
+  std::string recipe;                       ///< what the contestant chose, by its own name; empty if it does not tell
   std::optional<double> message_ns;         ///< channels: time per message of a one-way stream
   std::optional<double> throughput_mmsg_s;  ///< channels: the same as million messages per second
   std::string method;                       ///< "loop", "loop+barrier" or "window"

@@ -118,13 +118,14 @@ TEST(Contest, WithoutAFloorThereIsNoRatio) {
 }
 
 TEST(Contest, FactsAndMessagesReachTheResult) {
-  const auto outcome = contest({script(
-      "a",
-      "echo info method loop; echo info predicted_ns 12.5; echo ready; while read w n; do [ $w = quit ] && exit; "
-      "echo series time 100; echo series message 20; echo done; done")});
+  const auto outcome = contest({script("a",
+                                       "echo info method loop; echo info predicted_ns 12.5; echo info recipe "
+                                       "some_tree+staged; echo ready; while read w n; do [ $w = quit ] && exit; "
+                                       "echo series time 100; echo series message 20; echo done; done")});
   ASSERT_EQ(outcome.results.size(), 1u);
   EXPECT_EQ(outcome.results[0].method, "loop");
   EXPECT_DOUBLE_EQ(outcome.results[0].predicted_ns.value_or(0), 12.5);
+  EXPECT_EQ(outcome.results[0].recipe, "some_tree+staged");
   EXPECT_DOUBLE_EQ(outcome.results[0].message_ns.value_or(0), 20);
   EXPECT_DOUBLE_EQ(outcome.results[0].throughput_mmsg_s.value_or(0), 50);
 }

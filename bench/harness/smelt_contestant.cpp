@@ -240,13 +240,15 @@ Result<Communicator> make_communicator(const WorkerSpec& spec) {
 }
 
 /// What the model predicts for what is timed. Between operations of a loop that would overlap there is a barrier.
-std::optional<double> predict(const WorkerSpec& spec, const Communicator& communicator, Operation operation) {
+std::optional<RankedRecipe> predict(const WorkerSpec& spec, const Communicator& communicator, Operation operation) {
   const bool strict_or_late = is_strict(spec) || spec.late_rank >= 0;
-  const auto predicted = communicator.predict(operation, spec.bytes);
+  auto predicted = communicator.predict(operation, spec.bytes);
   if (strict_or_late || !predicted) return std::nullopt;
-  if (spec.resolved_method() != "loop+barrier") return predicted->predicted_ns;
+  if (spec.resolved_method() != "loop+barrier") return *predicted;
   const auto barrier = communicator.predict(Operation::barrier, 0);
-  return barrier ? std::optional(predicted->predicted_ns + barrier->predicted_ns) : std::nullopt;
+  if (!barrier) return std::nullopt;
+  predicted->predicted_ns += barrier->predicted_ns;
+  return *predicted;
 }
 
 /// Rank 0's report on the plan in use. Only short messages run along planned trees.
@@ -254,8 +256,9 @@ Introduction introduce(const WorkerSpec& spec, const Communicator& communicator)
   Introduction introduction;
   const auto operation = parse_operation(spec.operation);
   if (!operation) return introduction;
-  if (const auto ns = predict(spec, communicator, *operation)) {
-    introduction.facts.emplace_back("predicted_ns", fmt::format("{:.2f}", *ns));
+  if (const auto predicted = predict(spec, communicator, *operation)) {
+    introduction.facts.emplace_back("predicted_ns", fmt::format("{:.2f}", predicted->predicted_ns));
+    if (!predicted->recipe.algorithm.empty()) introduction.facts.emplace_back("recipe", to_string(predicted->recipe));
   }
   const bool planned = runs_along_trees(spec.operation) && spec.bytes <= line_bytes;
   if (planned && !names_variant(spec.name, spec.operation)) {

@@ -160,14 +160,24 @@ struct Machine {
   std::optional<Matrix> recv_gap_ns;     ///< what a message that waits adds to a row of receives; absent: recv_ns
   std::optional<Matrix> send_spread;     ///< relative spread (interquartile range / median) of the samples
   std::optional<Matrix> recv_spread;
-  std::optional<double> call_ns;      ///< what a call, but that of a barrier, costs a rank besides its messages
-  std::vector<double> send_burst_ns;  ///< [k]: cost of the (k+1)-th of a burst of sends to distinct receivers
-  std::vector<double> recv_burst_ns;  ///< [k]: cost of the (k+1)-th of a burst of receives of messages that wait
-  std::vector<double> poll_ns;        ///< [k]: one look at each of 2^k channels that hold no message
-  std::vector<double> lines_ns;       ///< [k]: a lone message of 2^k lines, from the first PU to another one
-  std::optional<double> switch_ns;    ///< handing a PU from one rank to another that shares it
-  std::optional<CopyCosts> copy;      ///< absent until measured: copies are then estimated from the latencies
-  std::optional<MemoryCosts> memory;  ///< absent until measured
+  std::optional<double> call_ns;          ///< what a call, but that of a barrier, costs a rank besides its messages
+  std::optional<double> barrier_call_ns;  ///< the same of a barrier
+  /// What writing data costs more if another PU has read the lines meanwhile, relative to a copy of as many bytes from
+  /// that PU.
+  std::optional<double> rewrite_share;
+  /// As CopyCosts::cached_contention, of copies of CopyCosts::chunk_bytes; empty: as that.
+  std::vector<double> chunk_contention;
+  /// How many times as long as a copy it takes to combine what another PU has written with own data, of chunk_bytes and
+  /// of cached_bytes; empty: as an addition within the own cache.
+  std::vector<double> combine_share;
+  std::optional<double> process_switch_ns;  ///< as switch_ns, between processes
+  std::vector<double> send_burst_ns;        ///< [k]: cost of the (k+1)-th of a burst of sends to distinct receivers
+  std::vector<double> recv_burst_ns;        ///< [k]: cost of the (k+1)-th of a burst of receives of messages that wait
+  std::vector<double> poll_ns;              ///< [k]: one look at each of 2^k channels that hold no message
+  std::vector<double> lines_ns;             ///< [k]: a lone message of 2^k lines, from the first PU to another one
+  std::optional<double> switch_ns;          ///< handing a PU from one rank to another that shares it
+  std::optional<CopyCosts> copy;            ///< absent until measured: copies are then estimated from the latencies
+  std::optional<MemoryCosts> memory;        ///< absent until measured
 
   double tsc_ghz = 0.0;     ///< ticks of the cycle counter per nanosecond; 0 where unknown
   std::string measured_at;  ///< ISO 8601, UTC; empty if never measured

@@ -1,5 +1,9 @@
 #include "base/clock.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 namespace smelt {
 namespace {
 
@@ -20,6 +24,39 @@ double calibrate(std::uint64_t window_ns) {
 }
 
 }  // namespace
+
+double step_of_intervals(std::span<const std::uint64_t> intervals) {
+  constexpr std::uint64_t jitter = 2;
+  constexpr double most_steps = 3.5, tolerance = 0.15, most_odd = 0.1, least_mean_steps = 1.05;
+  std::uint64_t least = UINT64_MAX;
+  for (const auto interval : intervals) {
+    if (interval > jitter) least = std::min(least, interval);
+  }
+  if (least == UINT64_MAX) return 1.0;
+  const auto step = static_cast<double>(least);
+  double all = 0.0, steps = 0.0, sum = 0.0, odd = 0.0;
+  for (const auto interval : intervals) {
+    const double length = static_cast<double>(interval), whole = std::round(length / step);
+    if (interval <= jitter || length > most_steps * step) continue;
+    ++all;
+    sum += length;
+    steps += whole;
+    if (std::abs(length - whole * step) > tolerance * step) ++odd;
+  }
+  return odd <= most_odd * all && steps >= least_mean_steps * all ? sum / steps : 1.0;
+}
+
+double clock_step() {
+  static const double value = [] {
+    std::array<std::uint64_t, 512> intervals;
+    for (auto& interval : intervals) {
+      const auto start = ticks();
+      interval = ticks() - start;
+    }
+    return step_of_intervals(intervals);
+  }();
+  return value;
+}
 
 double ticks_per_ns() {
   static const double value = calibrate(5'000'000);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <span>
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -31,6 +32,13 @@ double ticks_per_ns();
 
 /// The same to about a percent, for bounds of waiting; calibrated once within 0.1 ms.
 double rough_ticks_per_ns();
+
+/// The step in ticks by which the counter advances, found out once; 1 where it is too small to matter.
+double clock_step();
+
+/// The step of a counter of which short intervals are given: the least one, if the others are multiples of it and not
+/// all are alike; otherwise 1.
+double step_of_intervals(std::span<const std::uint64_t> intervals);
 
 /// Neither the least nor the greatest, also where two are equal.
 constexpr double median_of_three(double a, double b, double c) noexcept {

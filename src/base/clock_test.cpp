@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <vector>
 
 namespace smelt {
 namespace {
@@ -22,6 +23,17 @@ TEST(Clock, RateIsPlausible) {
   EXPECT_GT(ticks_per_ns(), 0.001);  // 1 MHz
   EXPECT_LT(ticks_per_ns(), 20.0);   // 20 GHz
   EXPECT_EQ(ticks_per_ns(), ticks_per_ns());
+}
+
+TEST(Clock, AStepShowsInIntervalsThatAreMultiplesOfIt) {
+  const auto step_of = [](std::vector<std::uint64_t> intervals) { return step_of_intervals(intervals); };
+  EXPECT_NEAR(step_of({26, 52, 51, 26, 1, 25, 52, 77, 4000}), 25.8, 0.3);
+  EXPECT_EQ(step_of({24, 24, 26, 24, 24}), 1.0);      // a clock that takes that long to read
+  EXPECT_EQ(step_of({20, 26, 31, 37, 44, 55}), 1.0);  // no multiples
+  EXPECT_EQ(step_of({0, 1, 0}), 1.0);
+  EXPECT_EQ(step_of({}), 1.0);
+  EXPECT_GE(clock_step(), 1.0);
+  EXPECT_EQ(clock_step(), clock_step());
 }
 
 TEST(Clock, TheMedianOfThreeIsBetweenTheOthers) {

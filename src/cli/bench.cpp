@@ -314,6 +314,7 @@ Json result_document(const bench::ContestResult& result) {
     entry["verdict"] = to_string(result.compared->verdict);
   }
   if (result.predicted_ns) entry["predicted_ns"] = *result.predicted_ns;
+  if (!result.recipe.empty()) entry["recipe"] = result.recipe;
   if (result.message_ns) entry["message_ns"] = *result.message_ns;
   if (result.throughput_mmsg_s) entry["throughput_mmsg_s"] = *result.throughput_mmsg_s;
   return entry;

@@ -73,7 +73,7 @@ struct BurstSender {
     const auto start = ticks();
     for (std::uint64_t c = 0; c < size; ++c) channels[c].try_send(&size, sizeof size);  // all are empty
     const auto end = ticks();
-    samples.push_back(to_ns(end - start) - clock_ns);
+    samples.push_back(elapsed_ns(start, end) - clock_ns);
     for (std::size_t t = 0; t < std::min<std::size_t>(size, replies.size()); ++t) {
       if (!replies[t].recv(nullptr, 0, waiter)) return false;
     }

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/segment.hpp"
+#include "channel/ump.hpp"
+#include "measure/channel_timer.hpp"
 #include "measure/statistics.hpp"
 #include "measure/timing_thread.hpp"
 #include "smelt/communicator.hpp"
@@ -41,8 +44,26 @@ std::optional<Machine> fastest_pair(const Machine& machine) {
   return pair;
 }
 
-/// How much longer an allreduce of one number takes than a barrier on one communicator; empty if it broke.
-std::optional<double> time_one(const Machine& pair, double deadline_s) {
+/// The ends of two bare channels, one each way.
+struct BareEnds {
+  BareEnds(std::byte* memory, bool first)
+      : out(memory + (first ? 0 : channel_bytes), channel_lines),
+        in(memory + (first ? channel_bytes : 0), channel_lines) {}
+
+  /// False if the waiter was interrupted.
+  bool exchange(Waiter& waiter) noexcept {
+    std::uint64_t word = 0;
+    return out.send(&word, sizeof word, waiter) && in.recv(&word, sizeof word, waiter);
+  }
+
+  static constexpr std::size_t channel_bytes = channel::ump_bytes(channel_lines);
+  channel::UmpSender out;
+  channel::UmpReceiver in;
+};
+
+/// How much longer a barrier and an allreduce of one number take than an exchange on one communicator; empty if it
+/// broke.
+std::optional<CallCosts> time_one(const Machine& pair, double deadline_s) {
   CommunicatorOptions options;
   options.profile = "none";
   options.revalidate = false;
@@ -52,10 +73,15 @@ std::optional<double> time_one(const Machine& pair, double deadline_s) {
   options.search_ms = 0.0;
   options.timeout_s = std::max(least_s, deadline_s - monotonic_s());
   auto communicator = Communicator::create(pair, {{0, 1}}, options);
-  if (!communicator) return std::nullopt;
-  std::vector<double> without, with;  // rank 0 alone writes; read after its thread has been joined
+  auto bare = Segment::anonymous(2 * BareEnds::channel_bytes);
+  if (!communicator || !bare) return std::nullopt;
+  StopFlag stop(deadline_s);                            // a rank whose peer gave up does not wait for it for ever
+  std::vector<double> exchanges, barriers, allreduces;  // rank 0 alone writes; read after its thread has been joined
   const auto timed = communicator->run([&](Rank& rank) {
     alignas(separation_bytes) double number = 1.0, total = 0.0;
+    BareEnds ends(bare->data(), rank.rank() == 0);
+    Waiter waiter = stop.make_waiter();
+    bool together = true;
     const auto batch = [&](auto&& call, std::vector<double>& samples) {
       call();
       const auto start = ticks();
@@ -66,27 +92,31 @@ std::optional<double> time_one(const Machine& pair, double deadline_s) {
       // Rank 0 decides for both whether to go on, so that neither waits for the other after the deadline.
       bool in_time = monotonic_s() < deadline_s;
       if (rank.broadcast(&in_time, sizeof in_time, 0) != Status::ok || !in_time) return;
-      batch([&] { rank.barrier(); }, without);
-      batch([&] { rank.allreduce(&number, &total, 1, sum<double>()); }, with);
+      batch([&] { together = together && ends.exchange(waiter); }, exchanges);
+      if (!together) return;
+      batch([&] { rank.barrier(); }, barriers);
+      batch([&] { rank.allreduce(&number, &total, 1, sum<double>()); }, allreduces);
     }
   });
-  if (!timed || with.size() < batches) return std::nullopt;
-  return median(std::move(with)) - median(std::move(without));
+  if (!timed || allreduces.size() < batches) return std::nullopt;
+  const double exchange_ns = median(std::move(exchanges));
+  return CallCosts{median(std::move(allreduces)) - exchange_ns, median(std::move(barriers)) - exchange_ns};
 }
 
 }  // namespace
 
-std::optional<double> time_calls(const Machine& machine, bool quick, double deadline_s) {
+std::optional<CallCosts> time_calls(const Machine& machine, bool quick, double deadline_s) {
   const auto pair = fastest_pair(machine);
   if (!pair) return std::nullopt;
-  std::vector<double> found;
+  std::vector<double> calls, barriers;
   for (int n = quick ? communicators_quick : communicators; n > 0 && deadline_s - monotonic_s() > least_s; --n) {
     const auto one = time_one(*pair, deadline_s);
     if (!one) return std::nullopt;
-    found.push_back(*one);
+    calls.push_back(one->call_ns);
+    barriers.push_back(one->barrier_ns);
   }
-  if (found.empty()) return std::nullopt;
-  return std::max(0.0, median(std::move(found)));
+  if (calls.empty()) return std::nullopt;
+  return CallCosts{std::max(0.0, median(std::move(calls))), std::max(0.0, median(std::move(barriers)))};
 }
 
 }  // namespace smelt::measure

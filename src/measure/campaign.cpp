@@ -16,7 +16,7 @@ namespace {
 constexpr double least_cost_ns = 0.1;
 
 constexpr int burst_channels = 16;
-constexpr int most_lines = 16;                      // of a message that is timed
+constexpr int most_lines = 256;                     // of a message that is timed; more than a ring has
 constexpr std::size_t send_buffered = 4;            // sends of a burst that a store buffer may hide
 constexpr std::size_t first_samples_per_class = 3;  // a representative and two to check it by
 constexpr double precision_ns = 0.5;                // a cost need not be known better: the clock cannot tell
@@ -109,9 +109,13 @@ class MeasurementCampaign {
     const auto polls = timer_.time_polls(0, burst_channels);
     if (!polls) return polls.error();
     machine_.poll_ns = *polls;
-    const auto turn = timer_.time_switch(0, timer_.now_s() + 0.1 * (deadline_s_ - start_s_));
+    const auto soon_s = [&] { return timer_.now_s() + 0.1 * (deadline_s_ - start_s_); };
+    const auto turn = timer_.time_switch(0, soon_s());
     if (!turn && turn.error().status != Status::timed_out) return turn.error();
     if (turn) machine_.switch_ns = *turn;
+    const auto process_turn = timer_.time_process_switch(0, soon_s());
+    if (!process_turn && process_turn.error().status != Status::timed_out) return process_turn.error();
+    if (process_turn) machine_.process_switch_ns = *process_turn;
     return {};
   }
 

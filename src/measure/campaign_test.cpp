@@ -98,6 +98,11 @@ class FakeTimer : public PairTimer {
     return 1500.0;
   }
 
+  Result<double> time_process_switch(int, double deadline_s) override {
+    if (now_ + round_s > deadline_s) return Error{Status::timed_out, "late"};
+    return 2500.0;
+  }
+
   std::size_t pairs_timed() const { return timed_.size(); }
 
   double round_s = 0.0007;
@@ -202,7 +207,7 @@ TEST(MeasurementCampaign, BurstsGiveGapsOfAllPairs) {
   FakeTimer timer(truth);
   const auto measured = run_campaign(without_costs(truth), timer, {});
   ASSERT_TRUE(measured);
-  ASSERT_EQ(measured->lines_ns.size(), 5u);
+  ASSERT_EQ(measured->lines_ns.size(), 9u);
   const double lengths_ns[] = {50.0, 100.0, 110.0, 130.0, 170.0};
   for (std::size_t k = 0; k < 5; ++k) EXPECT_NEAR(measured->lines_ns[k], lengths_ns[k], 1.0) << k;
   ASSERT_EQ(measured->recv_burst_ns.size(), 16u);
@@ -225,6 +230,7 @@ TEST(MeasurementCampaign, BurstsGiveGapsOfAllPairs) {
   }
   EXPECT_EQ(measured->poll_ns, (std::vector<double>{2, 4, 8, 16, 32}));
   EXPECT_EQ(measured->switch_ns, 1500.0);
+  EXPECT_EQ(measured->process_switch_ns, 2500.0);
 }
 
 TEST(MeasurementCampaign, LargeMachineByClassWithinTheBudget) {

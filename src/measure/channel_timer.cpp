@@ -36,7 +36,7 @@ class TimerSide {
       for (int k = 0; k < batch_size; ++k)
         out_.try_send(&word_, sizeof word_);  // the ring has room for several batches
       const auto end = ticks();
-      samples.push_back((to_ns(end - start) - clock_ns_) / batch_size);
+      samples.push_back((elapsed_ns(start, end) - clock_ns_) / batch_size);
       if (!receive()) return false;
     }
     return true;
@@ -54,7 +54,7 @@ class TimerSide {
         if (!receive()) return false;
       }
       const auto end = ticks();
-      samples.push_back((to_ns(end - start) - clock_ns_) / batch_size);
+      samples.push_back((elapsed_ns(start, end) - clock_ns_) / batch_size);
       if (!send()) return false;
     }
     return true;
@@ -79,8 +79,7 @@ class TimerSide {
     for (int i = 0; i < count; ++i) {
       if (first && !send_stamped()) return false;
       if (!receive()) return false;
-      const auto took = static_cast<std::int64_t>(ticks() - word_);
-      samples.push_back(static_cast<double>(took) / ticks_per_ns() - clock_ns_);
+      samples.push_back(elapsed_ns(word_, ticks()) - clock_ns_);
       if (!first && !send_stamped()) return false;
     }
     return true;
@@ -91,8 +90,7 @@ class TimerSide {
     for (int i = 0; i < count; ++i) {
       if (first && !send_lines(lines)) return false;
       if (!receive_lines(lines)) return false;
-      const auto took = static_cast<std::int64_t>(ticks() - word_);
-      samples.push_back(static_cast<double>(took) / ticks_per_ns() - clock_ns_);
+      samples.push_back(elapsed_ns(word_, ticks()) - clock_ns_);
       if (!first && !send_lines(lines)) return false;
     }
     return true;
@@ -104,7 +102,7 @@ class TimerSide {
     for (int i = 0; i < count; ++i) {
       const auto start = ticks();
       if (!run(trips_per_sample)) return false;
-      samples.push_back((to_ns(ticks() - start) - clock_ns_) / trips_per_sample);
+      samples.push_back((elapsed_ns(start, ticks()) - clock_ns_) / trips_per_sample);
     }
     return true;
   }

@@ -49,6 +49,7 @@ class ChannelTimer : public PairTimer {
   Result<std::vector<double>> time_lines(int a, int b, int lines, double deadline_s) override;
   Result<std::vector<double>> time_polls(int receiver, int channels) override;
   Result<double> time_switch(int pu, double deadline_s) override;
+  Result<double> time_process_switch(int pu, double deadline_s) override;
 
  private:
   /// Zeroed memory at a random address for a channel to a receiver on that PU. Freed by release_all().

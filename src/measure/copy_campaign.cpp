@@ -45,6 +45,35 @@ ClassKey class_key(const Pu& from, const Pu& to, bool own, bool nodes) {
   return level << 48 | kinds << 32 | places;
 }
 
+/// `count` PUs, spread evenly over the machine: one of each core first, then the others.
+std::vector<int> spread(const Machine& machine, std::size_t count) {
+  std::map<int, int> seen;  ///< by core: number of PUs seen so far
+  std::vector<std::pair<int, int>> order;
+  for (int i = 0; i < static_cast<int>(machine.size()); ++i) {
+    order.push_back({seen[machine.pus[static_cast<std::size_t>(i)].core]++, i});
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<int> chosen;
+  const std::size_t room = count <= seen.size() ? seen.size() : count;
+  for (std::size_t k = 0; k < count; ++k) chosen.push_back(order[k * room / count].second);
+  return chosen;
+}
+
+/// By how much copies of bytes_of(copiers) slow down when 1, 2, 4, ... all PUs copy at once. Never falls.
+template <class BytesOf>
+Result<std::vector<double>> slowdowns_by_copiers(const Machine& machine, CopyTimer& timer, BytesOf bytes_of, int count,
+                                                 double deadline_s) {
+  std::vector<double> slowdowns = {1.0};
+  const auto levels = contention_levels(machine.size());
+  for (std::size_t k = 1; k < levels; ++k) {
+    const auto copiers = std::min(std::size_t{1} << k, machine.size());
+    auto samples = timer.time_together(spread(machine, copiers), bytes_of(copiers), count, deadline_s);
+    if (!samples) return samples.error();
+    slowdowns.push_back(std::max(slowdowns.back(), median(*std::move(samples))));
+  }
+  return slowdowns;
+}
+
 class CopyCampaign {
  public:
   CopyCampaign(const Machine& machine, CopyTimer& timer, const CopyEffort& effort, double deadline_s)
@@ -162,39 +191,14 @@ class CopyCampaign {
     fill_in_process();
   }
 
-  /// One PU of each core first, then the other PUs.
-  std::vector<int> cores_first() const {
-    std::map<int, int> seen;  ///< by core: number of PUs seen so far
-    std::vector<std::pair<int, int>> ranked;
-    for (int i = 0; i < static_cast<int>(machine_.size()); ++i) ranked.push_back({seen[pu(i).core]++, i});
-    cores_ = seen.size();
-    std::sort(ranked.begin(), ranked.end());
-    std::vector<int> order;
-    for (const auto& [rank, index] : ranked) order.push_back(index);
-    return order;
-  }
-
-  /// `count` PUs, spread evenly over the machine.
-  std::vector<int> spread(std::size_t count) const {
-    auto order = cores_first();
-    std::vector<int> chosen;
-    const std::size_t room = count <= cores_ ? cores_ : count;
-    for (std::size_t k = 0; k < count; ++k) chosen.push_back(order[k * room / count]);
-    return chosen;
-  }
-
   Result<void> measure_contention(std::size_t size_bytes, std::vector<double>& slowdowns) {
-    slowdowns = {1.0};
-    const auto levels = contention_levels(machine_.size());
-    for (std::size_t k = 1; k < levels; ++k) {
-      const auto copiers = std::min(std::size_t{1} << k, machine_.size());
-      // The sizes of all copies together are limited, but each copy exceeds the cache of its core.
-      const auto share = std::max(effort_.team_bytes / copiers, 4 * effort_.cached_bytes);
-      auto samples =
-          timer_.time_together(spread(copiers), std::min(size_bytes, share), effort_.comparisons, deadline_s_);
-      if (!samples) return samples.error();
-      slowdowns.push_back(std::max(slowdowns.back(), median(*std::move(samples))));
-    }
+    // The sizes of all copies together are limited, but each copy exceeds the cache of its core.
+    const auto most_bytes = [&](std::size_t copiers) {
+      return std::min(size_bytes, std::max(effort_.team_bytes / copiers, 4 * effort_.cached_bytes));
+    };
+    auto found = slowdowns_by_copiers(machine_, timer_, most_bytes, effort_.comparisons, deadline_s_);
+    if (!found) return found.error();
+    slowdowns = *std::move(found);
     return {};
   }
 
@@ -247,7 +251,6 @@ class CopyCampaign {
   };
   ProcessVisits process_lines_, process_cached_;
   bool process_permitted_ = true;
-  mutable std::size_t cores_ = 0;
   CopyCosts costs_;
 };
 
@@ -269,7 +272,7 @@ CopyEffort copy_effort(const Machine& machine, bool quick) {
   const std::size_t bearable = memory == 0 ? 64 * mib : std::max<std::size_t>(4 * mib, memory / 64);
   CopyEffort effort;
   effort.chunk_bytes = 16 * 1024;
-  effort.cached_bytes = page_multiple(std::clamp(l2 / 4, mib / 16, mib / 2));
+  effort.cached_bytes = page_multiple(std::clamp(l2 / 8 * 3, mib / 16, mib));
   effort.memory_bytes = page_multiple(std::min({4 * last, (quick ? 16 : 64) * mib, bearable}));
   effort.memory_bytes = std::max(effort.memory_bytes, 4 * effort.cached_bytes);
   effort.shared_bytes = page_multiple(std::clamp(last / 8, 2 * effort.cached_bytes, effort.memory_bytes / 2));
@@ -283,6 +286,12 @@ CopyEffort copy_effort(const Machine& machine, bool quick) {
 Result<CopyCosts> run_copy_campaign(const Machine& machine, CopyTimer& timer, const CopyEffort& effort,
                                     double deadline_s) {
   return CopyCampaign(machine, timer, effort, deadline_s).run();
+}
+
+Result<std::vector<double>> chunk_contention(const Machine& machine, CopyTimer& timer, std::size_t chunk_bytes,
+                                             int count, double deadline_s) {
+  return slowdowns_by_copiers(
+      machine, timer, [&](std::size_t) { return chunk_bytes; }, count, deadline_s);
 }
 
 bool agrees_with_messages(const Machine& machine, const CopyCosts& copy) {

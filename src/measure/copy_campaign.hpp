@@ -35,6 +35,10 @@ CopyEffort copy_effort(const Machine& machine, bool quick);
 Result<CopyCosts> run_copy_campaign(const Machine& machine, CopyTimer& timer, const CopyEffort& effort,
                                     double deadline_s);
 
+/// By how much copies of that many bytes slow down when 1, 2, 4, ... all PUs copy at once. Errors as above.
+Result<std::vector<double>> chunk_contention(const Machine& machine, CopyTimer& timer, std::size_t chunk_bytes,
+                                             int count, double deadline_s);
+
 /// Whether copies of a line between different PUs cost about as much as messages between them. If not, a hypervisor has
 /// probably moved the PUs between the two measurements. Requires message costs.
 bool agrees_with_messages(const Machine& machine, const CopyCosts& copy);

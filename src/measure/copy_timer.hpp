@@ -66,6 +66,16 @@ class MemoryTimer : public CopyTimer {
   Result<std::vector<double>> time_together(std::span<const int> pus, std::size_t size_bytes, int count,
                                             double deadline_s) override;
 
+  /// Nanoseconds of each of `count` additions of doubles that PU `writer` has just written to own ones of PU `reader`,
+  /// another one, as a reduction does it.
+  Result<std::vector<double>> time_combinations(int writer, int reader, std::size_t size_bytes, int count,
+                                                double deadline_s);
+
+  /// Nanoseconds by which each of `count` copies to a buffer of PU `writer` takes longer after PU `reader`, another
+  /// one, has read what the buffer held. Both do the same at once. A copy is over when its last store is visible.
+  Result<std::vector<double>> time_rewrites(int writer, int reader, std::size_t size_bytes, int count,
+                                            double deadline_s);
+
  private:
   struct FreePages {
     void operator()(std::byte* data) const noexcept { std::free(data); }

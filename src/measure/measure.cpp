@@ -48,6 +48,29 @@ constexpr double messages_share = 0.75;   ///< share of the budget; the rest is 
 constexpr double copies_fraction = 0.9;   ///< reported progress once messages are done
 constexpr double memory_fraction = 0.95;  ///< the same once copies are done, too
 
+/// Adds what it costs to combine data of another PU, to write lines that one has read, and to copy chunks at once. Adds
+/// nothing if time is short. Measured on two PUs, relative to copies between them.
+void measure_sharing(Machine& machine, measure::MemoryTimer& timer, double deadline_s) {
+  constexpr int count = 101;
+  const CopyCosts& copy = *machine.copy;
+  std::vector<double> shares;
+  for (const double bytes : {copy.chunk_bytes, copy.cached_bytes}) {
+    auto combined = timer.time_combinations(1, 0, static_cast<std::size_t>(bytes), count, deadline_s);
+    const double copied_ns = copy_ns(machine, 1, 0, bytes);
+    if (combined && copied_ns > 0.0) shares.push_back(measure::median(*std::move(combined)) / copied_ns);
+  }
+  if (shares.size() == 2) machine.combine_share = std::move(shares);
+  const auto chunk = static_cast<std::size_t>(copy.chunk_bytes);
+  auto rewritten = timer.time_rewrites(0, 1, chunk, count, deadline_s);
+  const double read_ns = copy.chunk_ns_per_kib(1, 0) * copy.chunk_bytes / 1024;
+  if (rewritten && read_ns > 0.0) {
+    machine.rewrite_share = std::max(0.0, measure::median(*std::move(rewritten)) / read_ns);
+  }
+  if (auto slowdowns = measure::chunk_contention(machine, timer, chunk, count, deadline_s)) {
+    machine.chunk_contention = *std::move(slowdowns);
+  }
+}
+
 /// Adds the costs of copies. Adds none if time is short or they contradict the costs of messages; they are estimated
 /// then.
 Result<void> measure_copies(Machine& machine, const MeasureOptions& options, double deadline_s) {
@@ -56,6 +79,7 @@ Result<void> measure_copies(Machine& machine, const MeasureOptions& options, dou
   auto copy = measure::run_copy_campaign(machine, timer, measure::copy_effort(machine, options.quick), deadline_s);
   if (!copy && copy.error().status != Status::timed_out) return copy.error();
   if (copy && measure::agrees_with_messages(machine, *copy)) machine.copy = *std::move(copy);
+  if (machine.copy && machine.size() > 1) measure_sharing(machine, timer, deadline_s);
   return {};
 }
 
@@ -102,7 +126,10 @@ Result<Machine> measure_usable(const MeasureOptions& options) {
   }
   if (!measured) return measured;
   measure_memory(*measured, options, deadline_s);
-  measured->call_ns = measure::time_calls(*measured, options.quick, deadline_s);
+  if (const auto calls = measure::time_calls(*measured, options.quick, deadline_s)) {
+    measured->call_ns = calls->call_ns;
+    measured->barrier_call_ns = calls->barrier_ns;
+  }
   if (measured->size() > most_pus_in_full) measured = with_costs_by_class(*std::move(measured), noise);
   if (options.progress) options.progress({"done", 1.0, 0.0});
   measured->tsc_ghz = ticks_per_ns();

@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -205,6 +207,16 @@ TEST_F(ChannelTimerTest, AllChannelsOfABurstAreUsed) {
     ASSERT_TRUE(totals) << totals.error().message;
     EXPECT_EQ(totals->size(), 16u);
   }
+}
+
+TEST_F(ChannelTimerTest, SwitchesBetweenProcessesLeaveNoChild) {
+  measure::ChannelTimer timer(machine_, true);
+  const auto took = timer.time_process_switch(0, timer.now_s() + 30.0);
+  ASSERT_TRUE(took) << took.error().message;
+  EXPECT_GT(*took, 0.0);
+  EXPECT_EQ(timer.time_process_switch(0, timer.now_s() - 1.0).error().status, Status::timed_out);
+  EXPECT_EQ(waitpid(-1, nullptr, __WALL | WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD) << "a child was left";
 }
 
 TEST_F(ChannelTimerTest, ADeadlineInThePastEndsSoon) {

@@ -1,11 +1,6 @@
 // MemoryTimer: times copies between PUs of this machine by threads in lockstep, and copies out of a child process that
 // alternates with this one. The rounds are drawn in copy_timer.hpp.
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,9 +11,12 @@
 #include "base/cacheline.hpp"
 #include "base/copy.hpp"
 #include "base/error.hpp"
+#include "base/read_timing.hpp"
 #include "base/segment.hpp"
 #include "measure/channel_timer.hpp"
 #include "measure/copy_timer.hpp"
+#include "measure/forked_child.hpp"
+#include "smelt/collective.hpp"
 
 namespace smelt::measure {
 namespace {
@@ -48,7 +46,7 @@ template <class Work>
 double timed_ns(double clock_ns, Work&& work) {
   const auto start = ticks();
   work();
-  return std::max(0.0, to_ns(ticks() - start) - clock_ns);
+  return std::max(0.0, elapsed_ns(start, ticks()) - clock_ns);
 }
 
 }  // namespace
@@ -221,6 +219,63 @@ Result<std::vector<double>> MemoryTimer::time_together(std::span<const int> pus,
   return slowdowns;
 }
 
+Result<std::vector<double>> MemoryTimer::time_combinations(int writer, int reader, std::size_t size_bytes, int count,
+                                                           double deadline_s) {
+  std::vector<double> samples;
+  samples.reserve(static_cast<std::size_t>(count));
+  const std::vector<int> pus = {reader, writer};
+  const Reduction addition = sum<double>();
+  const auto body = [&](std::size_t t, LockstepThreads& team) {
+    auto& own = buffers_.at(reader);
+    std::byte* const theirs = buffers_.at(writer).source.get();
+    const double clock_ns = clock_overhead_ns();
+    if (t == 0) write_all(own.source.get(), size_bytes, 0);
+    for (int i = -1; i < count; ++i) {  // -1: warm-up
+      if (t == 1) write_all(theirs, size_bytes, 0);
+      if (!team.together()) return false;
+      if (t == 0) {
+        const double took_ns = timed_ns(clock_ns, [&] {
+          addition.merge(own.target.get(), own.source.get(), theirs, size_bytes / sizeof(double), nullptr);
+        });
+        if (i >= 0) samples.push_back(took_ns);
+      }
+      if (!team.together()) return false;
+    }
+    return true;
+  };
+  if (auto done = run_team(pus, size_bytes, deadline_s, body); !done) return done.error();
+  return samples;
+}
+
+Result<std::vector<double>> MemoryTimer::time_rewrites(int writer, int reader, std::size_t size_bytes, int count,
+                                                       double deadline_s) {
+  std::vector<double> samples;
+  samples.reserve(static_cast<std::size_t>(count));
+  const std::vector<int> pus = {writer, reader};
+  const auto body = [&](std::size_t t, LockstepThreads& team) {
+    auto& own = buffers_.at(pus[t]);
+    const std::byte* const theirs = buffers_.at(pus[1 - t]).source.get();
+    std::atomic<int> drained{0};
+    const double clock_ns = clock_overhead_ns();
+    double plain_ns = 0.0;
+    for (int i = 0; i < 2 * (count + 1); ++i) {  // the first two: warm-up
+      const bool read = i % 2 != 0;
+      if (read) use(read_lines(theirs, size_bytes));
+      if (!team.together()) return false;
+      const double took_ns = timed_ns(clock_ns, [&] {
+        copy_all(own.source.get(), own.target.get(), size_bytes, true);
+        drained.exchange(i, std::memory_order_seq_cst);  // after all stores before it
+      });
+      if (t == 0 && read && i > 1) samples.push_back(took_ns - plain_ns);
+      if (!read) plain_ns = took_ns;
+      if (!team.together()) return false;
+    }
+    return true;
+  };
+  if (auto done = run_team(pus, size_bytes, deadline_s, body); !done) return done.error();
+  return samples;
+}
+
 // ---- another process ----------------------------------------------------------------------
 
 namespace {
@@ -230,23 +285,13 @@ struct TurnCounter {
   std::atomic<std::uint32_t> value{0};
 };
 
-/// A child process that writes its own copy of the buffer on request. It sends no signal when it ends, so that the
-/// program's handling of its children does not notice it.
+/// A child process that writes its own copy of the buffer on request.
 class WritingChild {
  public:
-  WritingChild(TurnCounter& turns, std::byte* data, std::size_t size_bytes, int os_index) : turns_(turns) {
-    pid_ = static_cast<pid_t>(syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L));
-    if (pid_ == 0) run(data, size_bytes, os_index);
-  }
-  WritingChild(const WritingChild&) = delete;
-  WritingChild& operator=(const WritingChild&) = delete;
-  ~WritingChild() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    while (waitpid(pid_, nullptr, __WALL) < 0 && errno == EINTR) {}
-  }
+  WritingChild(TurnCounter& turns, std::byte* data, std::size_t size_bytes, int os_index)
+      : turns_(turns), child_(os_index, [&] { run(data, size_bytes); }) {}
 
-  pid_t pid() const noexcept { return pid_; }
+  pid_t pid() const noexcept { return child_.pid(); }
 
   bool write(StopFlag& stop) noexcept {
     const auto turn = turns_.value.load(std::memory_order_relaxed);  // last written or acquired by this process
@@ -260,13 +305,7 @@ class WritingChild {
   }
 
  private:
-  /// Uses only system calls and memory, since locks of other threads may be held in this copy of the process.
-  [[noreturn]] void run(std::byte* data, std::size_t size_bytes, int os_index) noexcept {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    unsigned long mask[65536 / (8 * sizeof(unsigned long))] = {};
-    const auto bit = static_cast<std::size_t>(os_index);
-    mask[bit / (8 * sizeof mask[0])] |= 1ul << bit % (8 * sizeof mask[0]);
-    syscall(SYS_sched_setaffinity, 0, sizeof mask, mask);
+  [[noreturn]] void run(std::byte* data, std::size_t size_bytes) noexcept {
     for (std::uint32_t turn = 0;; turn += 2) {
       std::uint32_t polls = 0;
       while (turns_.value.load(std::memory_order_acquire) != turn + 1) {  // pairs with the release in write()
@@ -279,7 +318,7 @@ class WritingChild {
   }
 
   TurnCounter& turns_;
-  pid_t pid_ = -1;
+  ForkedChild child_;
 };
 
 }  // namespace

@@ -66,6 +66,18 @@ TEST_F(MemoryTimerTest, EveryCopierIsCompared) {
   EXPECT_THAT(*samples, AllOf(SizeIs(9), Each(testing::Gt(0.0))));
 }
 
+TEST_F(MemoryTimerTest, ARewriteIsComparedWithAWriteOfOwnLines) {
+  if (last_ == 0) GTEST_SKIP() << "needs two PUs";
+  MemoryTimer timer(machine_);
+  const auto samples = timer.time_rewrites(last_, 0, 1 << 14, 7, soon());
+  ASSERT_TRUE(samples) << samples.error().message;
+  EXPECT_THAT(*samples, SizeIs(7));
+  const auto combined = timer.time_combinations(last_, 0, 1 << 14, 7, soon());
+  ASSERT_TRUE(combined) << combined.error().message;
+  EXPECT_THAT(*combined, AllOf(SizeIs(7), Each(testing::Gt(0.0))));
+  EXPECT_EQ(timer.time_rewrites(0, last_, 4096, 5, monotonic_s()).error().status, Status::timed_out);
+}
+
 std::atomic<int> child_signals{0};
 
 TEST_F(MemoryTimerTest, ProcessCopiesLeaveNoTrace) {

@@ -6,6 +6,7 @@
 //              channel 1    <---  |   ...              Then all messages wait, and their receives are timed together.
 //              done 0..T-1  <---  |
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <system_error>
@@ -13,6 +14,7 @@
 #include "base/error.hpp"
 #include "channel/ump.hpp"
 #include "measure/channel_timer.hpp"
+#include "measure/forked_child.hpp"
 #include "measure/statistics.hpp"
 #include "measure/timing_thread.hpp"
 
@@ -66,7 +68,7 @@ struct BurstTaker {
     const auto start = ticks();
     for (std::uint64_t c = 0; c < size; ++c) all &= channels[c].try_recv(&word, sizeof word);
     const auto end = ticks();
-    samples.push_back(to_ns(end - start) - clock_ns);
+    samples.push_back(elapsed_ns(start, end) - clock_ns);
     return all;
   }
 
@@ -171,12 +173,39 @@ Result<std::vector<double>> ChannelTimer::time_polls(int receiver, int channels)
       for (int look = 0; look < looks_per_sample; ++look) {
         for (auto& each : empty) (void)each.try_recv(&word, sizeof word);
       }
-      samples.push_back(std::max(0.0, to_ns(ticks() - start) - clock_ns) / looks_per_sample);
+      samples.push_back(std::max(0.0, elapsed_ns(start, ticks()) - clock_ns) / looks_per_sample);
     }
     costs.push_back(settled_median(std::move(samples)));
   }
   return costs;
 }
+
+namespace {
+
+/// One of two sides on a PU that send a message back and forth and wait like ranks that share a PU.
+struct SwitchSide {
+  SwitchSide(std::byte* to, std::byte* from) : out(to, channel_lines), in(from, channel_lines) {}
+
+  bool trips(bool quick, bool first, StopFlag& stop, std::vector<double>* samples) {
+    Waiter waiter = stop.make_waiter(2.0);
+    const int repetitions = quick ? 16 : 64;
+    for (int i = 0; i < repetitions; ++i) {
+      const auto start = ticks();
+      for (int k = 0; k < switches_per_sample / 2; ++k) {
+        if (first && !out.notify(waiter)) return false;
+        if (!in.recv(nullptr, 0, waiter)) return false;
+        if (!first && !out.notify(waiter)) return false;
+      }
+      if (samples != nullptr) samples->push_back(elapsed_ns(start, ticks()) / switches_per_sample);
+    }
+    return true;
+  }
+
+  UmpSender out;
+  UmpReceiver in;
+};
+
+}  // namespace
 
 // Two threads on one PU send a message back and forth and wait like ranks that share a PU. Each message is a switch.
 Result<double> ChannelTimer::time_switch(int pu, double deadline_s) {
@@ -189,35 +218,35 @@ Result<double> ChannelTimer::time_switch(int pu, double deadline_s) {
   const auto back = place_channel(pu);
   if (!back) return back.error();
   StopFlag stop(deadline_s);
-  const int repetitions = quick_ ? 16 : 64;
-  const auto trips = [&](UmpSender& out, UmpReceiver& in, bool first, std::vector<double>* samples) {
-    Waiter waiter = stop.make_waiter(2.0);
-    for (int i = 0; i < repetitions; ++i) {
-      const auto start = ticks();
-      for (int k = 0; k < switches_per_sample / 2; ++k) {
-        if (first && !out.notify(waiter)) return false;
-        if (!in.recv(nullptr, 0, waiter)) return false;
-        if (!first && !out.notify(waiter)) return false;
-      }
-      if (samples != nullptr) samples->push_back(to_ns(ticks() - start) / switches_per_sample);
-    }
-    return true;
-  };
   std::vector<double> samples;
   try {
-    PinnedThread other(os_index, stop, [&] {
-      UmpSender out(*back, channel_lines);
-      UmpReceiver in(*there, channel_lines);
-      return trips(out, in, false, nullptr);
-    });
-    UmpSender out(*there, channel_lines);
-    UmpReceiver in(*back, channel_lines);
-    if (!trips(out, in, true, &samples)) stop.set();
+    PinnedThread other(os_index, stop, [&] { return SwitchSide(*back, *there).trips(quick_, false, stop, nullptr); });
+    if (!SwitchSide(*there, *back).trips(quick_, true, stop, &samples)) stop.set();
     if (auto pinned = other.join(); !pinned) return pinned.error();
   } catch (const std::system_error& error) {
     return make_error(Status::io_error, "cannot start a thread to measure with: {}", error.what());
   }
   if (stop.stopped()) return out_of_time();
+  return settled_median(std::move(samples));
+}
+
+Result<double> ChannelTimer::time_process_switch(int pu, double deadline_s) {
+  const SavedAffinity saved;
+  const int os_index = machine_.pus[static_cast<std::size_t>(pu)].os_index;
+  if (auto pinned = set_this_thread_affinity({os_index}); !pinned) return pinned.error();
+  constexpr std::size_t bytes = channel::ump_bytes(channel_lines);
+  auto memory = Segment::anonymous(2 * bytes);
+  if (!memory) return memory.error();
+  std::byte* const there = memory->data();
+  StopFlag stop(deadline_s);
+  if (stop.check()) return out_of_time();
+  std::vector<double> samples;
+  // The child may not calibrate the clock or allocate memory.
+  (void)stop.make_waiter(2.0);
+  (void)ticks_per_ns();
+  ForkedChild child(os_index, [&] { SwitchSide(there + bytes, there).trips(quick_, false, stop, nullptr); });
+  if (child.pid() < 0) return make_error(Status::io_error, "cannot fork to measure with: {}", std::strerror(errno));
+  if (!SwitchSide(there, there + bytes).trips(quick_, true, stop, &samples)) return out_of_time();
   return settled_median(std::move(samples));
 }
 

@@ -78,6 +78,9 @@ class PairTimer {
 
   /// Times a switch between two threads of a PU that send each other messages. Errors as time_pair.
   virtual Result<double> time_switch(int pu, double deadline_s) = 0;
+
+  /// The same between two processes. Forks.
+  virtual Result<double> time_process_switch(int pu, double deadline_s) = 0;
 };
 
 }  // namespace smelt::measure

@@ -1,6 +1,7 @@
 // Threads of timed rounds: pinned, with a deadline that ends every wait.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -17,6 +18,17 @@ namespace smelt::measure {
 inline double monotonic_s() { return static_cast<double>(monotonic_ns()) * 1e-9; }
 inline double to_ns(std::uint64_t duration_ticks) { return static_cast<double>(duration_ticks) / ticks_per_ns(); }
 
+/// The interval between two readings of the clock. Some counters advance in steps of 10 ns, so that the median of many
+/// readings is a whole number of steps. A deterministic dither of up to half a step makes it the median of the
+/// intervals.
+inline double elapsed_ns(std::uint64_t start, std::uint64_t end) {
+  constexpr double golden_ratio = 0.6180339887498949;
+  thread_local double dither = 0.0;
+  dither += golden_ratio;
+  if (dither >= 1.0) dither -= 1.0;
+  return (static_cast<double>(static_cast<std::int64_t>(end - start)) + (dither - 0.5) * clock_step()) / ticks_per_ns();
+}
+
 /// The time that two readings of the clock add to the interval between them.
 inline double clock_overhead_ns() {
   std::vector<double> samples;
@@ -24,9 +36,9 @@ inline double clock_overhead_ns() {
   for (std::size_t i = 0; i < samples.capacity(); ++i) {
     const auto start = ticks();
     const auto end = ticks();
-    samples.push_back(to_ns(end - start));
+    samples.push_back(elapsed_ns(start, end));
   }
-  return median(std::move(samples));
+  return std::max(0.0, median(std::move(samples)));
 }
 
 /// Whether a round should stop: at its deadline, or because another of its threads has stopped.

@@ -448,6 +448,37 @@ TEST(Schedules, ACallCostsTheSameByAnyAlgorithm) {
   }
 }
 
+// What a rank writes is in the caches of those who read it in the call before.
+TEST(Schedules, LinesThatOthersHaveReadAreDearerToWrite) {
+  Machine machine = test::with_copies(two_packages());
+  const Group group = group_of(machine, 2);
+  const auto total_ns = [&](const Machine& on, const Group& ranks, const char* recipe, std::size_t bytes, Reach reach) {
+    const auto request = make_request(on, ranks, *parse_recipe(recipe));
+    return simulate(on, ranks, *request, bytes, 8, reach)->total_ns;
+  };
+  Machine aware = machine, doubled = machine;
+  aware.rewrite_share = 0.5;
+  doubled.rewrite_share = 1.0;
+  const auto more_ns = [&](const char* recipe, std::size_t bytes, const Group& ranks, Reach reach = {}) {
+    return total_ns(aware, ranks, recipe, bytes, reach) - total_ns(machine, ranks, recipe, bytes, reach);
+  };
+  constexpr std::size_t bytes = 65536;
+  const auto [a, b] = std::pair(static_cast<std::size_t>(group.pus[0]), static_cast<std::size_t>(group.pus[1]));
+  const double rate =
+      0.5 * std::max(machine.copy->chunk_ns_per_kib(a, b), machine.copy->chunk_ns_per_kib(b, a)) / 1024.0;
+  // Each rank writes half of the sum, and the other one reads that half.
+  EXPECT_NEAR(more_ns("allreduce_slices+direct", bytes, group), rate * bytes / 2, 1e-6);
+  EXPECT_EQ(more_ns("allreduce_slices+direct", bytes, group, {.at_rest = true}), 0.0);
+  EXPECT_EQ(more_ns("allreduce_slices+direct", bytes, Group{{0, 0}}), 0.0) << "one cache";
+  // Nobody reads these results, and a root has written what it sends before the call.
+  EXPECT_EQ(more_ns("alltoall_flat+direct", bytes, group), 0.0);
+  EXPECT_EQ(more_ns("broadcast_split+direct", bytes, group), 0.0);
+  // Of a stage, all of it.
+  EXPECT_NEAR(total_ns(doubled, group, "allreduce_flat+staged", 4096, {}) -
+                  total_ns(aware, group, "allreduce_flat+staged", 4096, {}),
+              rate * 4096, 0.001 * rate * 4096);
+}
+
 TEST(Schedules, ALateRankDelaysTheResult) {
   const Machine machine = two_packages();
   const Group group = group_of(machine, 4);

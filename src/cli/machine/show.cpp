@@ -198,7 +198,9 @@ void print_costs(const Machine& machine, bool all) {
   row_of("Lines", "a lone message of 1, 2, 4, ... lines", machine.lines_ns);
   row_of("Polls", "one look at each of 1, 2, 4, ... channels that are empty", machine.poll_ns);
   if (machine.switch_ns) {
-    print(heading("Switch", "to another rank that shares the PU") + fmt::format("  {:.0f} ns\n", *machine.switch_ns));
+    print(heading("Switch", "to another rank that shares the PU") + fmt::format("  {:.0f} ns", *machine.switch_ns) +
+          (machine.process_switch_ns ? fmt::format(", {:.0f} ns between processes", *machine.process_switch_ns) : "") +
+          "\n");
   }
 }
 

@@ -204,8 +204,17 @@ void find_effects(const Machine& machine, Explanation& found) {
       {"send_rows", "sends in a row wait for the lines before them", [](Machine& m) { m.send_gap_ns.reset(); }},
       {"receive_rows", "messages that wait are taken while others arrive", [](Machine& m) { m.recv_gap_ns.reset(); }},
       {"exchanges", "two ranks send to each other at once", [](Machine& m) { m.exchange_ns.reset(); }},
-      {"calls", "what a call does besides its messages", [](Machine& m) { m.call_ns.reset(); }},
-      {"switches", "ranks that share a PU take turns", [](Machine& m) { m.switch_ns = 0.0; }},
+      {"calls", "what a call does besides its messages",
+       [](Machine& m) {
+         m.call_ns.reset();
+         m.barrier_call_ns.reset();
+       }},
+      {"rewrites", "lines that another rank has read are written again", [](Machine& m) { m.rewrite_share.reset(); }},
+      {"contention", "ranks that copy at once slow each other down",
+       [](Machine& m) {
+         if (m.copy) m.copy->cached_contention = m.copy->shared_contention = m.copy->memory_contention = {1.0};
+       }},
+      {"switches", "ranks that share a PU take turns", [](Machine& m) { m.switch_ns = m.process_switch_ns = 0.0; }},
   };
   for (const Term& term : terms) {
     Machine without = machine;

@@ -205,7 +205,7 @@ void CommunicatorState::complete_plans() {
 Result<RankedRecipe> CommunicatorState::predict(Operation operation, std::size_t bytes) const {
   if (auto checked = plan::check_simulation(machine, group, {}); !checked) return checked.error();
   if (operation == Operation::barrier && flat_barrier_used) {
-    return RankedRecipe{{}, plan::counted_barrier_ns(machine, group)};
+    return RankedRecipe{{}, plan::counted_barrier_ns(machine, group, processes_)};
   }
   if (operation == Operation::two_phase_commit && (commits_in_parts || bytes > channel::line_payload)) {
     const auto proposal = predict(Operation::broadcast, bytes);

@@ -39,6 +39,7 @@ constexpr ProcessCopyCosts estimated_process = {800.0, 50.0};
 /// The time of a copy, by where its bytes come from.
 struct CopyTerms {
   double startup_ns = 0.0;
+  double chunk_ns = 0.0;
   double cached_ns = 0.0;
   double shared_ns = 0.0;
   double memory_ns = 0.0;
@@ -58,8 +59,8 @@ CopyTerms measured_parts(const CopyCosts& copy, std::size_t from, std::size_t to
   const double memory_ns = std::max(shared_ns, copy.memory_bytes * memory_rate);
   CopyTerms parts;
   parts.startup_ns = copy.startup_ns(from, to);
-  parts.cached_ns = rise_ns(0.0, 0.0, copy.chunk_bytes, chunk_ns, bytes);
-  parts.cached_ns += rise_ns(copy.chunk_bytes, chunk_ns, copy.cached_bytes, cached_ns, bytes);
+  parts.chunk_ns = rise_ns(0.0, 0.0, copy.chunk_bytes, chunk_ns, bytes);
+  parts.cached_ns = rise_ns(copy.chunk_bytes, chunk_ns, copy.cached_bytes, cached_ns, bytes);
   parts.shared_ns = rise_ns(copy.cached_bytes, cached_ns, copy.shared_bytes, shared_ns, bytes);
   parts.memory_ns = rise_ns(copy.shared_bytes, shared_ns, copy.memory_bytes, memory_ns, bytes);
   parts.memory_ns += std::max(0.0, bytes - copy.memory_bytes) * memory_rate;
@@ -77,7 +78,7 @@ CopyTerms estimated_parts(const Machine& machine, std::size_t from, std::size_t 
   const double line_ns = std::max(own_line_ns, latency / lines_in_flight);
   const double cached = std::min(bytes, estimated_cache_bytes);
   const double memory_ns = (bytes - cached) / line_bytes * std::max(memory_line_ns, line_ns);
-  return {latency, cached / line_bytes * line_ns, 0.0, memory_ns};
+  return {latency, 0.0, cached / line_bytes * line_ns, 0.0, memory_ns};
 }
 
 double measured_factor(const std::vector<double>& contention, std::size_t pus, int copiers) {
@@ -96,6 +97,18 @@ double estimated_factor(const Machine& machine, int copiers) {
   return std::max(1.0, copiers / (nodes * saturating_copiers));
 }
 
+/// A multiple of a copy up to cached_bytes, and what a copy takes beyond. Loads that are waited for hide less latency
+/// than a copy does, and copiers that wait disturb each other less.
+double shared_combine_ns(const Machine& machine, std::size_t from, std::size_t to, double bytes, int copiers) {
+  const CopyCosts& copy = *machine.copy;
+  const double chunk_share = machine.combine_share[0], cached_share = machine.combine_share[1];
+  const double cached = std::min(bytes, copy.cached_bytes);
+  const double way = (cached - copy.chunk_bytes) / (copy.cached_bytes - copy.chunk_bytes);
+  const double share = chunk_share + std::max(0.0, way) * (cached_share - chunk_share);
+  const double beyond_ns = copy_ns(machine, from, to, bytes, copiers) - copy_ns(machine, from, to, cached, copiers);
+  return share * copy_ns(machine, from, to, cached) + beyond_ns;
+}
+
 }  // namespace
 
 std::size_t contention_levels(std::size_t pus) noexcept {
@@ -110,7 +123,9 @@ double copy_ns(const Machine& machine, std::size_t from, std::size_t to, double 
   }
   const auto& copy = *machine.copy;
   const auto parts = measured_parts(copy, from, to, bytes);
-  return parts.startup_ns + parts.cached_ns * measured_factor(copy.cached_contention, machine.size(), copiers) +
+  const auto& of_chunks = machine.chunk_contention.empty() ? copy.cached_contention : machine.chunk_contention;
+  return parts.startup_ns + parts.chunk_ns * std::max(1.0, measured_factor(of_chunks, machine.size(), copiers)) +
+         parts.cached_ns * measured_factor(copy.cached_contention, machine.size(), copiers) +
          parts.shared_ns * measured_factor(copy.shared_contention, machine.size(), copiers) +
          parts.memory_ns * measured_factor(copy.memory_contention, machine.size(), copiers);
 }
@@ -126,6 +141,9 @@ double combine_ns(const Machine& machine, std::size_t from, std::size_t to, doub
   const double copied = copy_ns(machine, from, to, bytes, copiers);
   if (!(bytes > 0.0)) return copied;
   if (!machine.copy) return copied + bytes / line_bytes * own_line_ns * add_share;
+  if (from != to && machine.combine_share.size() == 2) {
+    return std::max(copied, shared_combine_ns(machine, from, to, bytes, copiers));
+  }
   const double more = std::max(0.0, machine.copy->add_ns_per_kib - machine.copy->cached_ns_per_kib(to, to));
   return copied + bytes / kib * more;
 }

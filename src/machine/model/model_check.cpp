@@ -214,7 +214,11 @@ const std::vector<MatrixField>& matrix_fields() {
 }
 
 const std::vector<CostField>& cost_fields() {
-  static const std::vector<CostField> fields = {{"call_ns", &Machine::call_ns}, {"switch_ns", &Machine::switch_ns}};
+  static const std::vector<CostField> fields = {{"call_ns", &Machine::call_ns},
+                                                {"barrier_call_ns", &Machine::barrier_call_ns},
+                                                {"switch_ns", &Machine::switch_ns},
+                                                {"process_switch_ns", &Machine::process_switch_ns},
+                                                {"rewrite_share", &Machine::rewrite_share}};
   return fields;
 }
 
@@ -222,7 +226,9 @@ const std::vector<CostListField>& cost_list_fields() {
   static const std::vector<CostListField> fields = {{"send_burst", &Machine::send_burst_ns},
                                                     {"recv_burst", &Machine::recv_burst_ns},
                                                     {"poll", &Machine::poll_ns},
-                                                    {"lines", &Machine::lines_ns}};
+                                                    {"lines", &Machine::lines_ns},
+                                                    {"chunk_contention", &Machine::chunk_contention},
+                                                    {"combine_share", &Machine::combine_share}};
   return fields;
 }
 

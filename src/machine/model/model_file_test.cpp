@@ -41,6 +41,9 @@ Machine full_machine() {
   machine.send_gap_ns = machine.recv_gap_ns = odd;
   machine.call_ns = 10.1;
   machine.switch_ns = 2250.5;
+  machine.barrier_call_ns = 3.25;
+  machine.process_switch_ns = 3000.25;
+  machine.rewrite_share = 0.3;
   machine.recv_burst_ns = {100.0, 7.5};
   machine.lines_ns = {75.0, 140.0, 150.5};
   machine.poll_ns = {1.5, 1e-7, 0.0};
@@ -133,6 +136,7 @@ TEST(ModelFile, HandWrittenMinimum) {
   EXPECT_NE(machine->pus[0].core, machine->pus[1].core);
   EXPECT_FALSE(machine->rtt_ns);
   EXPECT_FALSE(machine->call_ns);
+  EXPECT_FALSE(machine->barrier_call_ns || machine->process_switch_ns || machine->rewrite_share);
   EXPECT_FALSE(machine->switch_ns || machine->send_gap_ns || machine->recv_gap_ns);
   EXPECT_TRUE(machine->lines_ns.empty() && machine->recv_burst_ns.empty() && machine->poll_ns.empty());
 }
@@ -370,6 +374,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"burst negative", {.more = R"(, "send_burst": [1, -1])"}, "send_burst[1]: must be 0.."},
         Bad{"receive burst negative", {.more = R"(, "recv_burst": [1, -1])"}, "recv_burst[1]: must be 0.."},
         Bad{"poll of text", {.more = R"(, "poll": ["a"])"}, "poll[0]: must be a number"},
+        Bad{"share negative", {.more = R"(, "rewrite_share": -1)"}, "rewrite_share: must be 0.."},
         Bad{"switch negative", {.more = R"(, "switch_ns": -1)"}, "switch_ns: must be 0.."},
         Bad{"call negative", {.more = R"(, "call_ns": -1)"}, "call_ns: must be 0.."},
         Bad{"call too long", {.more = R"(, "call_ns": 1e13)"}, "call_ns: must be 0.."},
@@ -667,6 +672,9 @@ TEST_F(Files, NoNumberOfADamagedMachineIsWritten) {
       {"tsc_ghz", [&](Machine& m) { m.tsc_ghz = nan; }},
       {"call_ns", [&](Machine& m) { m.call_ns = -1; }},
       {"switch_ns", [&](Machine& m) { m.switch_ns = nan; }},
+      {"barrier_call_ns", [](Machine& m) { m.barrier_call_ns = -1; }},
+      {"process_switch_ns", [](Machine& m) { m.process_switch_ns = -1; }},
+      {"rewrite_share", [&](Machine& m) { m.rewrite_share = nan; }},
       {"recv_burst[0]", [&](Machine& m) { m.recv_burst_ns[0] = -1; }},
       {"poll[1]", [&](Machine& m) { m.poll_ns[1] = nan; }},
       {"send_burst[3]", [&](Machine& m) { m.send_burst_ns[3] = nan; }},

@@ -12,13 +12,14 @@ void build_allreduce_flat(Builder& b) {
   b.use_stage(1, ticks, b.everyone_else());
   b.copy(in(), stage());
   b.post(readable);
-  // Own `out` may be own `in`, of which there is a copy in the stage now.
+  // Own `out` may be own `in`, of which there is a copy in the stage now. Ranks 0 and 1 read their input instead, as
+  // the others read their stages at the same time.
   b.await(0, readable);
   b.await(1, readable);
   if (b.rank == 0) {
-    b.get_combine(1, stage(), stage(), out());
+    b.get_combine(1, stage(), in(), out());
   } else if (b.rank == 1) {
-    b.get_combine(0, stage(), stage(), out());
+    b.get_combine(0, stage(), in(), out());
     b.schedule.body.back().theirs_first = true;
   } else {
     b.get(0, stage(), out());

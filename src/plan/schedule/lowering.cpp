@@ -77,7 +77,9 @@ void Lowering::lower(int rank, LoweredProgram& program) {
   program.tail_chunks = cutting_.tail_chunks();
   program.readers.clear();
   program.puts.clear();
-  puts_ = &program.puts;
+  program.reads.clear();
+  program.written_bytes = 0.0;
+  program_ = &program;
   for (const int reader : schedule_.stage_readers) program.readers.push_back({reader, costs_.message(reader, rank)});
   // The last move of a chunk posts the rank's completion of it.
   if (schedule_.ticks != 0) {
@@ -136,6 +138,7 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
     }
     case Move::Kind::get:
     case Move::Kind::get_combine:
+      note_result(move, move.from.buffer == Buffer::out);
       if (move.share != Share::none) return add_shared(move, ops);
       return add_work(transfer_ns(move.source, rank_, bytes_of(move.to), move.from.buffer == Buffer::stage, combine),
                       ops);
@@ -145,6 +148,7 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
       return add_work(put_ns(move), ops);
     case Move::Kind::copy:
     case Move::Kind::combine:
+      note_result(move, false);
       just_read_ = move.from;
       add_work(transfer_ns(rank_, rank_, bytes_of(move.to), true, combine), ops);
       if (move.to.buffer == Buffer::stage) add_work(reclaim_ns(bytes_of(move.to)), ops);
@@ -167,7 +171,24 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
 /// A put of the first chunk represents those of all chunks.
 void Lowering::note_put(const Move& move, double bytes) {
   if (move.to.buffer != Buffer::out || elements_ != cutting_.elements(0) || elements_ == 0) return;
-  puts_->push_back({move.peer, bytes * static_cast<double>(length_) / static_cast<double>(elements_)});
+  program_->puts.push_back({move.peer, of_all_chunks(bytes)});
+}
+
+double Lowering::of_all_chunks(double bytes) const {
+  return bytes * static_cast<double>(length_) / static_cast<double>(elements_);
+}
+
+/// Notes what the rank writes into its own result, and what it reads out of another's. The first chunk represents all.
+void Lowering::note_result(const Move& move, bool reads) {
+  if (elements_ != cutting_.elements(0) || elements_ == 0) return;
+  if (reads) program_->reads.push_back({move.source, of_all_chunks(bytes_of(move.to))});
+  if (move.to.buffer == Buffer::out) program_->written_bytes += of_all_chunks(bytes_of(move.to));
+}
+
+/// A core that writes a line which another one has read must have it taken from that one's cache first.
+double Lowering::rewrite_ns(int reader, int owner, double bytes) const {
+  if (!machine_.rewrite_share || !machine_.copy || reach_.at_rest || pu(reader) == pu(owner)) return 0.0;
+  return *machine_.rewrite_share * machine_.copy->chunk_ns_per_kib(pu(reader), pu(owner)) * bytes / 1024.0;
 }
 
 /// A transfer that both ends share: the helper has copied as much for itself before, and then shares the rest. This
@@ -257,11 +278,14 @@ bool Lowering::lends(double bytes) const {
   return request_->recipe.access == Access::direct && bytes > most_carried_bytes;
 }
 
-/// The lines of a stage are in the caches of its last readers and are fetched back; with enough lines, by prefetching.
+/// The lines of a stage are in the caches of its last readers and are fetched back. Where that was not measured, with
+/// enough lines by prefetching.
 double Lowering::reclaim_ns(double bytes) const {
   const auto& readers = schedule_.stage_readers;
   const auto other = std::find_if(readers.begin(), readers.end(), [&](int reader) { return pu(reader) != pu(rank_); });
-  return other == readers.end() ? 0.0 : copy_ns(machine_, pu(*other), pu(rank_), std::min(bytes, 2048.0), 1);
+  if (other == readers.end()) return 0.0;
+  if (machine_.rewrite_share && machine_.copy) return rewrite_ns(*other, rank_, bytes);
+  return copy_ns(machine_, pu(*other), pu(rank_), std::min(bytes, 2048.0), 1);
 }
 
 /// Lines after the first of a message through a channel: written by one rank, fetched by the other.

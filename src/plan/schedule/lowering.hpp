@@ -25,6 +25,11 @@ constexpr double payload_bytes = 56.0;  ///< of a line of a channel
 /// Cost of a context switch to a rank that shares its PU, where it was not measured.
 constexpr double assumed_switch_ns = 1000.0;
 
+inline double known_switch_ns(const Machine& machine, bool processes) {
+  const double between_threads = machine.switch_ns.value_or(assumed_switch_ns);
+  return processes ? machine.process_switch_ns.value_or(between_threads) : between_threads;
+}
+
 struct LoweredOp {
   enum class Kind : std::uint8_t { work, send, receive, post, await, await_body, flush, reuse_stage };
   Kind kind = Kind::work;
@@ -51,10 +56,16 @@ struct LoweredProgram {
     int owner;
     double bytes;  ///< over all chunks, into the owner's result
   };
+  struct Read {
+    int owner;
+    double bytes;  ///< over all chunks, out of the owner's result
+  };
   std::vector<LoweredOp> begin, body, tail, last, end;  ///< last: of the last chunk, if that is shorter; else empty
   std::vector<Reader> readers;                          ///< of its stage
   std::vector<Put> puts;
-  int ticks = 0;  ///< per chunk
+  std::vector<Read> reads;
+  double written_bytes = 0.0;  ///< over all chunks, by the rank itself into its result
+  int ticks = 0;               ///< per chunk
   std::size_t chunks = 1, tail_chunks = 0;
   double set_up_ns = 0.0;                                                            ///< before the first operation
   double begin_ns = 0.0, body_ns = 0.0, tail_ns = 0.0, last_ns = 0.0, end_ns = 0.0;  ///< least of each part
@@ -77,14 +88,18 @@ class Lowering {
   void lower(int rank, LoweredProgram& program);
   /// Additional cost for `owner` of reading bytes of its result that `writer` has put there, instead of its own.
   double fetch_ns(int writer, int owner, double bytes) const;
+  /// Additional cost for `owner` of writing bytes that `reader` read in the call before; 0 where it is not known.
+  double rewrite_ns(int reader, int owner, double bytes) const;
 
   int ranks() const { return group_.size(); }
   bool crowded() const { return crowded_; }  ///< some ranks share a PU
-  double switch_ns() const { return machine_.switch_ns.value_or(assumed_switch_ns); }
+  double switch_ns() const { return known_switch_ns(machine_, reach_.processes); }
   std::size_t pu(int rank) const { return static_cast<std::size_t>(group_.pus[static_cast<std::size_t>(rank)]); }
 
  private:
   void note_put(const Move& move, double bytes);
+  void note_result(const Move& move, bool reads);
+  double of_all_chunks(double bytes) const;
   void add_shared(const Move& move, std::vector<LoweredOp>& ops);
   double put_ns(const Move& move);
   double spared_by_put_ns(int peer, double bytes) const;
@@ -121,7 +136,7 @@ class Lowering {
   bool cut_ = false;          ///< there are several chunks
   std::size_t elements_ = 0;  ///< of the chunk
   Area just_read_;            ///< part of this chunk that the rank has just read
-  std::vector<LoweredProgram::Put>* puts_ = nullptr;
+  LoweredProgram* program_ = nullptr;
   struct CopyCost {
     double bytes = -1.0, ns = 0.0;
   };

@@ -8,13 +8,13 @@
 
 namespace smelt::plan {
 
-double counted_barrier_ns(const Machine& machine, const Group& group) {
+double counted_barrier_ns(const Machine& machine, const Group& group, bool processes) {
   if (group.size() < 2) return 0.0;
   const RankCosts costs(machine, group);
   std::vector<int> ranks_on(machine.size(), 0);
   for (const int pu : group.pus) ++ranks_on[static_cast<std::size_t>(pu)];
   const int most = *std::max_element(ranks_on.begin(), ranks_on.end());
-  const double switch_ns = most > 1 ? machine.switch_ns.value_or(assumed_switch_ns) : 0.0;
+  const double switch_ns = most > 1 ? known_switch_ns(machine, processes) : 0.0;
   // The counter's line goes from PU to PU, the generation's from the PU that opens the barrier to all others.
   double line_ns = 0.0;
   for (int rank = 1; rank < group.size(); ++rank) line_ns = std::max(line_ns, costs.message(0, rank));

@@ -10,6 +10,6 @@ namespace smelt::plan {
 ///
 ///     PU a   |switch rank add|switch rank add|              open |switch ...
 ///     PU b   |switch rank add|switch rank add|..............^ the last one opens it
-double counted_barrier_ns(const Machine& machine, const Group& group);
+double counted_barrier_ns(const Machine& machine, const Group& group, bool processes = false);
 
 }  // namespace smelt::plan

@@ -92,18 +92,26 @@ bool ScheduleSimulator::prepare(const ScheduleRequest& request, std::size_t byte
     lowering_.lower(static_cast<int>(self), rank.program);
     rank.start_ns = start_ns.empty() ? 0.0 : start_ns[self];
     if (rank.start_ns + rank.program.least_ns() > most_ns_ * rounding) return false;
-    rank.fetch_ns = 0.0;
+    rank.fetch_ns = rank.rewrite_ns = 0.0;
     pu_body_ns_[lowering_.pu(static_cast<int>(self))] += rank.program.body_ns;
   }
-  for (std::size_t writer = 0; writer < ranks_.size(); ++writer) {
-    for (const auto& put : ranks_[writer].program.puts) {
-      ranks_[static_cast<std::size_t>(put.owner)].fetch_ns +=
-          lowering_.fetch_ns(static_cast<int>(writer), put.owner, put.bytes);
-    }
-  }
+  for (std::size_t self = 0; self < ranks_.size(); ++self) add_cache_misses(static_cast<int>(self));
   all_chunks_ = ranks_.front().program.chunks;
   tail_chunks_ = ranks_.front().program.tail_chunks;
   return true;
+}
+
+/// What the moves of a rank cost the owners of the results that it reads or writes, in the end.
+void ScheduleSimulator::add_cache_misses(int self) {
+  const LoweredProgram& program = ranks_[static_cast<std::size_t>(self)].program;
+  for (const auto& put : program.puts) {
+    ranks_[static_cast<std::size_t>(put.owner)].fetch_ns += lowering_.fetch_ns(self, put.owner, put.bytes);
+  }
+  for (const auto& read : program.reads) {
+    Rank& owner = ranks_[static_cast<std::size_t>(read.owner)];
+    const double both = std::min(read.bytes, owner.program.written_bytes);
+    owner.rewrite_ns = std::max(owner.rewrite_ns, lowering_.rewrite_ns(self, read.owner, both));
+  }
 }
 
 void ScheduleSimulator::restart(std::size_t chunks) {
@@ -141,7 +149,7 @@ Result<std::optional<ScheduleTimes>> ScheduleSimulator::run(const ScheduleReques
   ScheduleTimes times;
   std::vector<double> later_half_ns;
   for (const Rank& rank : ranks_) {
-    times.finish_ns.push_back(rank.clock + rank.fetch_ns);
+    times.finish_ns.push_back(rank.clock + rank.fetch_ns + rank.rewrite_ns);
     later_half_ns.push_back(rank.half_ns - rank.half_way_ns);
   }
   const std::size_t rest = all_chunks_ - chunks_;
@@ -154,7 +162,8 @@ Result<std::optional<ScheduleTimes>> ScheduleSimulator::run(const ScheduleReques
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       const double busy_ns =
           pu_body_ns_[lowering_.pu(static_cast<int>(i))] * static_cast<double>(most_chunks - most_chunks / 2);
-      later_half_ns[i] = std::max(busy_ns, times.finish_ns[i] - ranks_[i].fetch_ns - ranks_[i].clock);
+      later_half_ns[i] =
+          std::max(busy_ns, times.finish_ns[i] - ranks_[i].fetch_ns - ranks_[i].rewrite_ns - ranks_[i].clock);
     }
   }
   if (rest > 0) {

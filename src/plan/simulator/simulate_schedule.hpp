@@ -97,6 +97,7 @@ class ScheduleSimulator {
     LoweredProgram program;
     double start_ns = 0.0;
     double fetch_ns = 0.0;                    ///< cost of reading what others have put into its result
+    double rewrite_ns = 0.0;                  ///< cost of writing its result, which others have read
     double ready_ns = 0.0;                    ///< while it waits for a future event: when that happens
     double half_way_ns = 0.0, half_ns = 0.0;  ///< times after half of the simulated chunks, and after all
 
@@ -110,6 +111,7 @@ class ScheduleSimulator {
     }
   };
 
+  void add_cache_misses(int self);
   bool prepare(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
                std::span<const double> start_ns);
   void restart(std::size_t chunks);

@@ -32,6 +32,11 @@ TEST(CountedBarrier, TakesASwitchForEachRankOfAPu) {
   EXPECT_DOUBLE_EQ(ns({0, 1, 0, 1}), 2 * 1000.0 + 2 * 7.0);
   EXPECT_DOUBLE_EQ(ns({0, 1, 0, 2, 0}), 3 * 1000.0 + 3 * 7.0);
   EXPECT_DOUBLE_EQ(ns({2, 2, 2}), 3 * 1000.0);
+  const Group crowd{{0, 1, 0, 1}};
+  EXPECT_DOUBLE_EQ(plan::counted_barrier_ns(machine, crowd, true), ns({0, 1, 0, 1})) << "nothing else is known";
+  machine.process_switch_ns = 1500.0;
+  EXPECT_DOUBLE_EQ(plan::counted_barrier_ns(machine, crowd, true), 2 * 1500.0 + 2 * 7.0);
+  EXPECT_DOUBLE_EQ(plan::counted_barrier_ns(machine, crowd, false), 2 * 1000.0 + 2 * 7.0);
   machine.switch_ns.reset();
   EXPECT_GT(ns({0, 0}), 0.0);
 }

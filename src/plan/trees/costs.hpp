@@ -68,7 +68,8 @@ class RankCosts {
   const Matrix* between() const noexcept { return between_; }
   /// What a call costs each rank besides its messages: of a barrier, or of one rank alone, nothing.
   double call(Operation operation) const {
-    return size() < 2 || operation == Operation::barrier ? 0.0 : machine_->call_ns.value_or(0.0);
+    if (size() < 2) return 0.0;
+    return (operation == Operation::barrier ? machine_->barrier_call_ns : machine_->call_ns).value_or(0.0);
   }
   bool shares_pus() const noexcept { return shares_pus_; }
   bool has_exchange() const noexcept { return machine_->exchange_ns.has_value(); }

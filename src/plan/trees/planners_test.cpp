@@ -130,7 +130,7 @@ TEST(Costs, RanksThatShareAPuPayWhatTheCheapestPairPays) {
   EXPECT_FALSE(RankCosts(machine, Group{{1, 0}}).shares_pus());
 }
 
-TEST(Costs, CallCostsExceptForBarriersAndSingleRanks) {
+TEST(Costs, CallsOfBarriersHaveTheirOwnCostAndSingleRanksNone) {
   Machine machine = test::uniform_machine(3, 5.0, 6.0);
   EXPECT_EQ(RankCosts(machine, Group{{0, 1}}).call(Operation::reduce), 0.0);
   machine.call_ns = 9.0;
@@ -148,6 +148,10 @@ TEST(Costs, CallCostsExceptForBarriersAndSingleRanks) {
   EXPECT_EQ(run.timeline.front().start_ns, 9.0);
   EXPECT_EQ(run.timeline.front().end_ns, 14.0);
   EXPECT_EQ(make_plan(machine, group, Operation::barrier, options)->predicted_ns, 17.0 + 16.0);
+  machine.barrier_call_ns = 4.0;
+  EXPECT_EQ(make_plan(machine, group, Operation::barrier, options)->predicted_ns, 4.0 + 17.0 + 16.0);
+  EXPECT_EQ(RankCosts(machine, Group{{0, 1}}).call(Operation::reduce), 9.0);
+  EXPECT_EQ(RankCosts(machine, Group{{0}}).call(Operation::barrier), 0.0);
 }
 
 // ---- textbook trees -------------------------------------------------------------------------
