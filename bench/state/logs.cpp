@@ -54,6 +54,9 @@ std::uint64_t ns_since(Clock::time_point begin) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begin).count());
 }
 
+/// As many as raft may have under way (raft_log.rs); the other crates have no limit.
+constexpr std::uint32_t most_under_way = 4096;
+
 smelt::ReplicatedLog make_log(int size, smelt::Faults faults) {
   smelt::CommunicatorOptions communicator_options;
   communicator_options.pin = false;
@@ -63,7 +66,8 @@ smelt::ReplicatedLog make_log(int size, smelt::Faults faults) {
   smelt::LogOptions options;
   options.faults = faults;
   options.leader = 0;
-  options.command_bytes = sizeof(Add) + 8;  // Replicated<T> adds a byte
+  options.requests = most_under_way;
+  options.command_bytes = sizeof(Add) + 1;  // Replicated<T> adds a byte
   auto log = smelt::ReplicatedLog::create(*communicator, options);
   if (!log) fail(log.error().message);
   return std::move(*log);
