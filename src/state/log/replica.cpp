@@ -393,13 +393,30 @@ void Replica::learn() noexcept {
   }
 }
 
+/// Fetches the commands of the next slot, unless that has been done, and of the one behind it: their lines come at the
+/// same time, also while the former are copied.
+void Replica::fetch_commands() noexcept {
+  unsigned before = 0;  // commands of the same client in the next slot
+  for (std::uint64_t slot = delivered_; slot < std::min(learned_, delivered_ + 2); ++slot) {
+    const std::uint64_t word = layout_.slot(slot).load(std::memory_order_relaxed);
+    const int client = client_of(word);
+    if (client == rank_ || client >= static_cast<int>(shape_.ranks)) continue;
+    if (slot == delivered_) before = count_of(word);
+    if (slot < fetched_) continue;
+    const bool follows =
+        slot > delivered_ && client == client_of(layout_.slot(delivered_).load(std::memory_order_relaxed));
+    const std::uint64_t first = executed_[static_cast<std::size_t>(client)] + 1 + (follows ? before : 0);
+    for (unsigned i = 0; i < count_of(word); ++i) {
+      for_lines(layout_.cell(client, first + i), layout_.cell_bytes(),
+                [](const void* line) { __builtin_prefetch(line); });
+    }
+    fetched_ = slot + 1;
+  }
+}
+
 /// False: the client has reused the cells, so this replica has been evicted.
 bool Replica::copy_commands(int client, std::uint64_t first, unsigned count) noexcept {
-  // Their lines come at the same time.
-  for (unsigned i = 0; client != rank_ && i < count; ++i) {
-    for_lines(layout_.cell(client, first + i), layout_.cell_bytes(),
-              [](const void* line) { __builtin_prefetch(line); });
-  }
+  fetch_commands();
   for (unsigned i = 0; i < count; ++i) {
     const Word* const cell = layout_.cell(client, first + i);
     // Relaxed: learn() has acquired the slot, whose decision came after the stamp.

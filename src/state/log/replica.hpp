@@ -97,6 +97,7 @@ class Replica {
   // learner
   void learn() noexcept;
   void note(int client, unsigned count) noexcept;
+  void fetch_commands() noexcept;
   bool copy_commands(int client, std::uint64_t first, unsigned count) noexcept;
   bool copy_slot() noexcept;
   bool take(Entry* entry) noexcept;
@@ -151,7 +152,8 @@ class Replica {
   PerRank seen_, executed_;
   std::size_t copy_words_;
   CachelinePaddedVector<std::uint64_t>
-      copies_;  ///< of the slot below delivered_: of each command its stamp, then itself
+      copies_;                 ///< of the slot below delivered_: of each command its stamp, then itself
+  std::uint64_t fetched_ = 0;  ///< slots whose commands' lines are on their way or here
   int copied_client_ = 0;
   std::uint64_t copied_first_ = 0;   ///< request
   unsigned copied_ = 0, taken_ = 0;  ///< commands in it; those of them that were delivered
