@@ -54,7 +54,10 @@ std::uint64_t ns_since(Clock::time_point begin) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begin).count());
 }
 
-smelt::ReplicatedLog make_log(int size, smelt::Faults faults) {
+/// As many as raft may have under way (raft_log.rs); the other crates have no limit.
+constexpr std::uint32_t most_under_way = 4096;
+
+smelt::ReplicatedLog make_log(int size, smelt::Faults faults, std::uint32_t command_bytes) {
   smelt::CommunicatorOptions communicator_options;
   communicator_options.pin = false;
   communicator_options.search_ms = 1;
@@ -63,7 +66,8 @@ smelt::ReplicatedLog make_log(int size, smelt::Faults faults) {
   smelt::LogOptions options;
   options.faults = faults;
   options.leader = 0;
-  options.command_bytes = sizeof(Add) + 8;  // Replicated<T> adds a byte
+  options.requests = most_under_way;
+  options.command_bytes = command_bytes;
   auto log = smelt::ReplicatedLog::create(*communicator, options);
   if (!log) fail(log.error().message);
   return std::move(*log);
@@ -82,7 +86,7 @@ struct Running {
 class SmeltLog : public Running {
  public:
   explicit SmeltLog(smelt::Faults faults)
-      : log_(make_log(3, faults)), mine_(*log_.attach(0, {&sum_, apply, nullptr, nullptr})) {
+      : log_(make_log(3, faults, sizeof(Add))), mine_(*log_.attach(0, {&sum_, apply, nullptr, nullptr})) {
     for (int rank = 1; rank < 3; ++rank) {
       others_.emplace_back([this, rank] {
         pin(1);
@@ -198,7 +202,7 @@ std::vector<Contestant> three_replicas(const bench::Crates& crates, std::uint64_
 
 /// Nanoseconds that `count` appends take of each thread that appends.
 std::uint64_t smelt_threads(bool both, std::uint64_t count, smelt::Faults faults) {
-  auto log = make_log(2, faults);
+  auto log = make_log(2, faults, sizeof(Add) + 1);  // Replicated<T> adds a byte
   std::atomic<int> waiting{2}, appending{both ? 2 : 1};
   std::atomic<bool> well{true};
   std::uint64_t took[2] = {};

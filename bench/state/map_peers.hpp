@@ -99,11 +99,7 @@ struct SmeltMap {
   explicit SmeltMap(const Size& size)
       : map(size.processes ? *Table::create_shared(unique_name(), {.capacity = size.records})
                            : *Table::create({.capacity = size.records})) {}
-  bool get(const Key& key, Value* value) {
-    auto found = map.get(key);
-    if (found) *value = std::move(*found);
-    return found.has_value();
-  }
+  bool get(const Key& key, Value* value) { return map.get(key, value); }
   void put(const Key& key, const Value& value) {
     if (!map.put(key, value)) fail("smelt", "no memory");
   }

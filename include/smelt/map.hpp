@@ -146,6 +146,15 @@ class Map {
     return get_hashed(words, hash(words));
   }
 
+  /// The same for large values: copies it to `*value`. False: there is no such key, and `*value` stays as it is.
+  bool get(const Key& key, Value* value) const noexcept {
+    const KeyWords words = words_of_key(key);
+    ValueWords found;
+    if (!table_->get(shape, words.data(), hash(words), found.data())) return false;
+    std::memcpy(static_cast<void*>(value), found.data(), sizeof(Value));
+    return true;
+  }
+
   bool contains(const Key& key) const noexcept { return get(key).has_value(); }
 
   /// Sets the value of a key.
@@ -302,7 +311,8 @@ class Map {
     return words;
   }
   static ValueWords words_of_value(const Value& value) noexcept {
-    ValueWords words{};
+    ValueWords words;
+    words.back() = 0;  // the last one may be filled in part
     std::memcpy(words.data(), &value, sizeof(Value));
     return words;
   }
@@ -384,6 +394,9 @@ class StringMap {
 
   /// The value of a key.
   std::optional<std::string> get(std::string_view key) const;
+  /// The same into a string whose memory is used again: no allocation if it is large enough. False: there is no such
+  /// key, and `*value` has any value.
+  bool get(std::string_view key, std::string* value) const;
 
   /// Sets the value of a key. Status::invalid_argument for longer strings, here and below.
   MapAnswer put(std::string_view key, std::string_view value) noexcept;

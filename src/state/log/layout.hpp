@@ -198,6 +198,7 @@ class Layout {
   std::uint64_t most_index() const noexcept { return ((std::uint64_t{1} << 32) - 2) << lap_shift_; }
   std::byte* part_begin(int rank) const noexcept { return parts_ + static_cast<std::size_t>(rank) * part_bytes_; }
   std::size_t part_bytes() const noexcept { return part_bytes_; }
+  std::size_t cell_bytes() const noexcept { return cell_bytes_; }
   Part& part(int rank) const noexcept { return *reinterpret_cast<Part*>(part_begin(rank)); }
   /// A cell: its stamp, then the command in words.
   Word* cell(int rank, std::uint64_t request) const noexcept {
@@ -214,7 +215,7 @@ class Layout {
   /// A line each, or two lines for several cells one after the other: as few lines as possible in a stream of them.
   static std::size_t cell_bytes(const Shape& shape) noexcept {
     const std::size_t bytes = sizeof(std::uint64_t) + shape.command_bytes;
-    return up(bytes, bytes <= line_bytes ? line_bytes : 16);
+    return up(bytes, bytes <= line_bytes ? line_bytes : 8);
   }
   static std::size_t part_bytes(const Shape& shape) noexcept {
     return up(cells_offset + shape.requests * cell_bytes(shape), page_bytes);

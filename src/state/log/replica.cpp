@@ -19,22 +19,45 @@ namespace {
 
 constexpr std::uint32_t deliveries_between_steps = 16;
 /// Cells whose lines the client owns before it writes them: others have read them a lap ago.
-constexpr std::uint64_t owned_ahead = 4;
+constexpr std::uint64_t owned_ahead = 16;
+
+/// Calls fetch(address) for the lines of a cell; of a long one, for its first two.
+template <class Fetch>
+void for_lines(const Word* cell, std::size_t cell_bytes, Fetch fetch) noexcept {
+  fetch(cell);
+  if (cell_bytes > line_bytes) fetch(reinterpret_cast<const std::byte*>(cell) + line_bytes);
+}
+
+/// Calls move(i) for each word of `bytes` bytes, the last of which may be a part. Four at a time: compilers do not
+/// unroll a loop of atomic moves.
+template <class Move>
+void for_words(std::size_t bytes, Move move) noexcept {
+  const std::size_t words = (bytes + 7) / 8;
+  std::size_t i = 0;
+  for (; i + 4 <= words; i += 4) {
+    move(i);
+    move(i + 1);
+    move(i + 2);
+    move(i + 3);
+  }
+  for (; i < words; ++i) move(i);
+}
 
 void write_command(Word* to, const void* from, std::size_t bytes) noexcept {
-  const auto* source = static_cast<const std::byte*>(from);
 #ifdef SMELT_LOG_PLAIN_COPY  // for tests of memory orders, in which no replica is evicted
-  std::memcpy(static_cast<void*>(to), source, bytes);
+  std::memcpy(static_cast<void*>(to), from, bytes);
 #else
-  for (; bytes >= sizeof(std::uint64_t); bytes -= sizeof(std::uint64_t), source += sizeof(std::uint64_t), ++to) {
+  const auto* source = static_cast<const std::byte*>(from);
+  const std::size_t whole = bytes & ~std::size_t{7};
+  for_words(whole, [=](std::size_t i) {
     std::uint64_t word;
-    std::memcpy(&word, source, sizeof word);
-    to->store(word, std::memory_order_relaxed);
-  }
-  if (bytes == 0) return;
+    std::memcpy(&word, source + 8 * i, sizeof word);
+    to[i].store(word, std::memory_order_relaxed);
+  });
+  if (bytes == whole) return;
   std::uint64_t rest = 0;
-  std::memcpy(&rest, source, bytes);
-  to->store(rest, std::memory_order_relaxed);
+  std::memcpy(&rest, source + whole, bytes - whole);
+  to[whole / 8].store(rest, std::memory_order_relaxed);
 #endif
 }
 
@@ -43,7 +66,7 @@ void read_command(std::uint64_t* to, const Word* from, std::size_t bytes) noexce
 #ifdef SMELT_LOG_PLAIN_COPY
   std::memcpy(to, static_cast<const void*>(from), bytes);
 #else
-  for (std::size_t i = 0; i < (bytes + 7) / 8; ++i) to[i] = from[i].load(std::memory_order_relaxed);
+  for_words(bytes, [=](std::size_t i) { to[i] = from[i].load(std::memory_order_relaxed); });
 #endif
 }
 
@@ -294,7 +317,7 @@ Status Replica::start(const void* command, std::size_t bytes, std::uint64_t* req
   SMELT_LOG_POINT(2);
   started_ = number;
   *request = number;
-  prefetch_to_write(layout_.cell(rank_, number + owned_ahead));
+  for_lines(layout_.cell(rank_, number + owned_ahead), layout_.cell_bytes(), prefetch_to_write);
   // A leader decides several at once: as many as a slot takes, or those that there are when it waits.
   if (!leading_) {
     ring();
@@ -370,6 +393,42 @@ void Replica::learn() noexcept {
   }
 }
 
+/// Fetches the commands of the next slot, unless that has been done, and of the one behind it: their lines come at the
+/// same time, also while the former are copied.
+void Replica::fetch_commands() noexcept {
+  unsigned before = 0;  // commands of the same client in the next slot
+  for (std::uint64_t slot = delivered_; slot < std::min(learned_, delivered_ + 2); ++slot) {
+    const std::uint64_t word = layout_.slot(slot).load(std::memory_order_relaxed);
+    const int client = client_of(word);
+    if (client == rank_ || client >= static_cast<int>(shape_.ranks)) continue;
+    if (slot == delivered_) before = count_of(word);
+    if (slot < fetched_) continue;
+    const bool follows =
+        slot > delivered_ && client == client_of(layout_.slot(delivered_).load(std::memory_order_relaxed));
+    const std::uint64_t first = executed_[static_cast<std::size_t>(client)] + 1 + (follows ? before : 0);
+    for (unsigned i = 0; i < count_of(word); ++i) {
+      for_lines(layout_.cell(client, first + i), layout_.cell_bytes(),
+                [](const void* line) { __builtin_prefetch(line); });
+    }
+    fetched_ = slot + 1;
+  }
+}
+
+/// False: the client has reused the cells, so this replica has been evicted.
+bool Replica::copy_commands(int client, std::uint64_t first, unsigned count) noexcept {
+  fetch_commands();
+  for (unsigned i = 0; i < count; ++i) {
+    const Word* const cell = layout_.cell(client, first + i);
+    // Relaxed: learn() has acquired the slot, whose decision came after the stamp.
+    const std::uint64_t stamp = cell->load(std::memory_order_relaxed);
+    if (request_of(stamp) != first + i || bytes_of(stamp) > shape_.command_bytes) return false;
+    std::uint64_t* const copy = &copies_[i * copy_words_];
+    copy[0] = stamp;
+    read_command(copy + 1, cell + 1, bytes_of(stamp));
+  }
+  return true;
+}
+
 /// Copies the commands of the next slot, all of them before the progress says so.
 bool Replica::copy_slot() noexcept {
   if (delivered_ == learned_ || !live_) return false;
@@ -380,18 +439,10 @@ bool Replica::copy_slot() noexcept {
     return drop_out(), false;
   }
   std::uint64_t& executed = executed_[static_cast<std::size_t>(client)];
-  // Their lines come at the same time.
-  for (unsigned i = 0; client != rank_ && i < count; ++i) __builtin_prefetch(layout_.cell(client, executed + 1 + i));
-  for (unsigned i = 0; i < count; ++i) {
-    const std::uint64_t request = executed + 1 + i;
-    const Word* const cell = layout_.cell(client, request);
-    // Relaxed: learn() has acquired the slot, whose decision came after the stamp.
-    const std::uint64_t stamp = cell->load(std::memory_order_relaxed);
-    if (request_of(stamp) != request || bytes_of(stamp) > shape_.command_bytes) return drop_out(), false;
-    std::uint64_t* const copy = &copies_[i * copy_words_];
-    copy[0] = stamp;
-    read_command(copy + 1, cell + 1, bytes_of(stamp));
-  }
+  // With `apply`, all are delivered before this rank can start another command: nobody rewrites its own cells
+  // meanwhile.
+  in_place_ = client == rank_ && machine_.apply != nullptr;
+  if (!in_place_ && !copy_commands(client, executed + 1, count)) return drop_out(), false;
   SMELT_LOG_POINT(3);
   std::uint64_t before = Progress{generation_, Standing::live, delivered_}.word();
   // Release: pairs with raise_floor(); the copies were made before. Acquire: should it have been evicted, see
@@ -400,9 +451,10 @@ bool Replica::copy_slot() noexcept {
     return drop_out(), false;
   }
   SMELT_LOG_POINT(4);
+  copied_client_ = client;
+  copied_first_ = executed + 1;
   executed += count;
   ++delivered_;
-  copied_client_ = client;
   copied_ = count;
   taken_ = 0;
   // Who waits for room may be asleep, and has said how far the others must get. A hint: it looks up now and then, too.
@@ -413,8 +465,14 @@ bool Replica::copy_slot() noexcept {
 
 bool Replica::take(Entry* entry) noexcept {
   if (taken_ == copied_ && !copy_slot()) return false;
-  const std::uint64_t* const copy = &copies_[taken_ * copy_words_];
-  *entry = {delivered_entries_, copied_client_, request_of(copy[0]), copy + 1, bytes_of(copy[0])};
+  const std::uint64_t request = copied_first_ + taken_;
+  if (in_place_) {
+    const Word* const cell = layout_.cell(rank_, request);
+    *entry = {delivered_entries_, rank_, request, cell + 1, bytes_of(cell->load(std::memory_order_relaxed))};
+  } else {
+    const std::uint64_t* const copy = &copies_[taken_ * copy_words_];
+    *entry = {delivered_entries_, copied_client_, request, copy + 1, bytes_of(copy[0])};
+  }
   ++taken_;
   ++delivered_entries_;
   return true;

@@ -32,7 +32,9 @@
 // tests/state/protocol/log_slots.pml checks this protocol, with evictions and returns, in all interleavings.
 //
 // A replica copies the commands of a slot first and advances its progress by CAS then; if that succeeds, it was not
-// evicted before, and the copies are good. If it fails, it is out, and comes back by a snapshot (snapshot.cpp).
+// evicted before, and the copies are good. If it fails, it is out, and comes back by a snapshot (snapshot.cpp). A
+// rank's own commands need no copies with `apply`: nobody else writes its cells, and it delivers them before it writes
+// more.
 #pragma once
 
 #include <cstddef>
@@ -95,6 +97,8 @@ class Replica {
   // learner
   void learn() noexcept;
   void note(int client, unsigned count) noexcept;
+  void fetch_commands() noexcept;
+  bool copy_commands(int client, std::uint64_t first, unsigned count) noexcept;
   bool copy_slot() noexcept;
   bool take(Entry* entry) noexcept;
   void deliver_all() noexcept;
@@ -148,9 +152,12 @@ class Replica {
   PerRank seen_, executed_;
   std::size_t copy_words_;
   CachelinePaddedVector<std::uint64_t>
-      copies_;  ///< of the slot below delivered_: of each command its stamp, then itself
+      copies_;                 ///< of the slot below delivered_: of each command its stamp, then itself
+  std::uint64_t fetched_ = 0;  ///< slots whose commands' lines are on their way or here
   int copied_client_ = 0;
+  std::uint64_t copied_first_ = 0;   ///< request
   unsigned copied_ = 0, taken_ = 0;  ///< commands in it; those of them that were delivered
+  bool in_place_ = false;            ///< they are this rank's own, and are delivered from its cells
   bool live_ = true;
   std::uint64_t generation_ = 0;
   std::uint32_t calls_ = 0;

@@ -221,6 +221,30 @@ TEST(StringMap, AgreesWithAnOrderedMap) {
   EXPECT_EQ(map.size(), reference.size());
 }
 
+TEST(Map, CopiesAValueToTheCaller) {
+  auto map = *Map<std::uint64_t, Value16>::create();
+  map.put(1, {2, 3});
+  Value16 value{7, 8};
+  EXPECT_FALSE(map.get(2, &value));
+  EXPECT_EQ(value, (Value16{7, 8}));
+  EXPECT_TRUE(map.get(1, &value));
+  EXPECT_EQ(value, (Value16{2, 3}));
+}
+
+TEST(StringMap, CopiesValuesOfAllLengthsToTheSameString) {
+  auto map = *StringMap::create();
+  std::string value, text;
+  for (std::size_t length = 0; length <= 300; ++length) {
+    text.push_back(static_cast<char>('a' + length % 23));
+    EXPECT_TRUE(map.put(text, text.substr(1)));
+  }
+  for (std::size_t length = 301; length-- > 0;) {
+    ASSERT_TRUE(map.get(text.substr(0, length + 1), &value)) << length;
+    ASSERT_EQ(value, text.substr(1, length));
+  }
+  EXPECT_FALSE(map.get("none", &value));
+}
+
 TEST(StringMap, TakesUpTo64KiBAndEmptyOnes) {
   auto map = *StringMap::create();
   const std::string longest(StringMap::most_string_bytes, 'l');
@@ -283,8 +307,17 @@ TEST(MapThreads, CountTogetherWhileTheTableGrows) {
   EXPECT_EQ(map.size(), keys);
 }
 
-TEST(MapThreads, ReadersSeeWholeValues) {
-  auto map = *Map<std::uint64_t, Wide>::create({.capacity = 0});
+/// Two threads write arrays of one number, the last of which depends on the key; two others read.
+template <std::size_t words>
+void read_what_others_write() {
+  using Value = std::array<std::uint64_t, words>;
+  const auto value_of = [](std::uint64_t n, std::uint64_t key) {
+    Value value;
+    value.fill(n);
+    value.back() = n + key;
+    return value;
+  };
+  auto map = *Map<std::uint64_t, Value>::create({.capacity = 0});
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> seen{0};
   run_threads(4, [&](int me) {
@@ -295,22 +328,27 @@ TEST(MapThreads, ReadersSeeWholeValues) {
         if (n % 7 == 0) {
           map.erase(key);
         } else {
-          map.put(key, {n, n, n, n, n + key});
+          map.put(key, value_of(n, key));
         }
       }
       stop = true;
     } else {
+      Value value;
       while (!stop) {
         const std::uint64_t key = random() % 1000;
-        if (const auto value = map.get(key)) {
+        if (map.get(key, &value)) {
           ++seen;
-          const std::uint64_t n = (*value)[0];
-          ASSERT_EQ(*value, (Wide{n, n, n, n, n + key}));
+          ASSERT_EQ(value, value_of(value[0], key));
         }
       }
     }
   });
   EXPECT_GT(seen, 0u);
+}
+
+TEST(MapThreads, ReadersSeeWholeValues) {
+  read_what_others_write<5>();
+  read_what_others_write<21>();  // lines, and words behind them
 }
 
 TEST(MapThreads, OneOfManyInsertsAKey) {

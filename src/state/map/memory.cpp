@@ -26,7 +26,7 @@ namespace map_detail {
 namespace {
 
 constexpr Word magic = 0x70616d746c656d73;  // "smeltmap"
-constexpr std::uint32_t layout = 1;
+constexpr std::uint32_t layout = 2;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr Word header_bytes = (sizeof(Header) + 4095) / 4096 * 4096;
 constexpr std::string_view memfd_prefix = "smelt-map:";
@@ -285,7 +285,9 @@ Result<void> Memory::map(int fd, Word reach) {
   void* memory = mmap(reinterpret_cast<void*>(start), reach, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0);
   if (memory == MAP_FAILED) return system_error(fmt::format("cannot map {} bytes of a map", reach));
   base_ = static_cast<std::byte*>(memory);
-  madvise(base_ + reach / 2, reach / 2, MADV_HUGEPAGE);  // because lookups access random addresses
+  // Because lookups access random addresses. A small map has its blocks in the first pages, which stay small.
+  madvise(base_ + reach / 2, reach / 2, MADV_HUGEPAGE);
+  if (reach / 2 > huge_page) madvise(base_ + huge_page, reach / 2 - huge_page, MADV_HUGEPAGE);
   reach_ = reach;
   return {};
 }

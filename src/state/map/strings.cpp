@@ -42,10 +42,7 @@ bool equal(const AtomicWord* words, std::string_view text) {
 
 void copy(std::string& to, const AtomicWord* words, std::size_t bytes) {
   to.resize(bytes);
-  for (std::size_t at = 0; at < bytes; at += sizeof(Word)) {
-    const Word word = words[at / sizeof(Word)].load(ordering::map_load_cell);
-    std::memcpy(to.data() + at, &word, std::min(sizeof word, bytes - at));
-  }
+  load_bytes(to.data(), words, bytes);
 }
 
 bool has_value(const Table& table, Word reference, std::string_view value) {
@@ -101,12 +98,16 @@ Result<StringMap> StringMap::create_shared(const std::string& name, const MapOpt
 Result<StringMap> StringMap::attach(const std::string& name) { return made(map_detail::attach(name, geometry, true)); }
 Result<StringMap> StringMap::open(const std::string& name) { return made(map_detail::open(name, geometry, true)); }
 
-std::optional<std::string> StringMap::get(std::string_view key) const {
-  std::string value;
+bool StringMap::get(std::string_view key, std::string* value) const {
   const Word hash = hash_text(key);
-  const ReadingShape shape{{table_.get(), key, hash}, &value};
+  const ReadingShape shape{{table_.get(), key, hash}, value};
   Word reference = 0;
-  if (!table_->get(shape, &hash, hash, &reference)) return std::nullopt;
+  return table_->get(shape, &hash, hash, &reference);
+}
+
+std::optional<std::string> StringMap::get(std::string_view key) const {
+  std::optional<std::string> value(std::in_place);
+  if (!get(key, &*value)) value.reset();
   return value;
 }
 

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <mutex>
 #include <vector>
@@ -38,9 +40,17 @@ std::size_t block_bytes(int size_class) {
 }
 
 int class_of(std::size_t bytes) {
-  int size_class = 0;
-  while (block_bytes(size_class) < bytes) ++size_class;
-  return size_class;
+  if (bytes <= line) return 0;
+  const int doublings = std::bit_width((bytes - 1) / line);  // of a line, to a power of 2 that is enough
+  return bytes <= (line + line / 2) << (doublings - 1) && doublings > 1 ? 2 * (doublings - 1) : 2 * doublings - 1;
+}
+
+/// Threads that work at the same time have different ones, as long as there are not many.
+std::size_t stash_of_this_thread() {
+  static std::atomic<std::size_t> threads{0};
+  static thread_local const std::size_t number =
+      threads.fetch_add(1, std::memory_order_relaxed) + static_cast<std::size_t>(getpid()) * 7;
+  return number % std::size(Header{}.stashes);
 }
 
 }  // namespace
@@ -183,8 +193,22 @@ bool Table::back(Word from, Word to) noexcept {
   return true;
 }
 
-Word Table::take_block(std::size_t bytes) noexcept {
-  const int size_class = class_of(bytes);
+/// A block that a thread has freed last stays in its stash, where it takes the next one from: threads that update do
+/// not meet at the lists. If a process dies, its stashes are those of others.
+Word Table::take_stashed(int size_class) noexcept {
+  AtomicWord& stashed = header().stashes[stash_of_this_thread()].blocks[size_class % 8];
+  if (stashed.load(std::memory_order_relaxed) == 0) return 0;
+  // Acquire: pairs with give_block(). The earlier uses of the block come before.
+  const Word reference = stashed.exchange(0, std::memory_order_acquire);
+  if (reference == 0) return 0;
+  const int found = static_cast<int>(reference >> offset_bits);
+  if (found == size_class) return (reference & offset_mask) * line;
+  push_block((reference & offset_mask) * line, found);
+  return 0;
+}
+
+Word Table::take_block(int size_class) noexcept {
+  if (const Word offset = take_stashed(size_class)) return offset;
   AtomicWord& head = header().free_lists[size_class];
   Word first = head.load(std::memory_order_acquire);
   while ((first & offset_mask) != 0) {
@@ -213,8 +237,16 @@ Word Table::take_block(std::size_t bytes) noexcept {
   }
 }
 
-void Table::give_block(Word offset, std::size_t bytes) noexcept {
-  AtomicWord& head = header().free_lists[class_of(bytes)];
+void Table::give_block(Word offset, int size_class) noexcept {
+  AtomicWord& stashed = header().stashes[stash_of_this_thread()].blocks[size_class % 8];
+  const Word reference = static_cast<Word>(size_class) << offset_bits | offset / line;
+  // Release: pairs with take_stashed(). Acquire: the same for the one that was there.
+  const Word before = stashed.exchange(reference, std::memory_order_acq_rel);
+  if (before != 0) push_block((before & offset_mask) * line, static_cast<int>(before >> offset_bits));
+}
+
+void Table::push_block(Word offset, int size_class) noexcept {
+  AtomicWord& head = header().free_lists[size_class];
   Word first = head.load(std::memory_order_relaxed);
   for (;;) {
     at(offset)->word.store(first & offset_mask, std::memory_order_release);
@@ -226,26 +258,20 @@ void Table::give_block(Word offset, std::size_t bytes) noexcept {
 
 Word Table::store_text(const char* key, std::size_t key_bytes, const char* value, std::size_t value_bytes) noexcept {
   const std::size_t words = 1 + words_of(key_bytes) + words_of(value_bytes);
-  const Word offset = take_block(words * sizeof(Word));
+  const int size_class = class_of(words * sizeof(Word));
+  const Word offset = take_block(size_class);
   if (offset == 0) return 0;
   SMELT_MAP_POINT(23);
   // Release: a process that still reads the former contents then finds that its chain has changed.
-  AtomicWord* to = reinterpret_cast<AtomicWord*>(base_ + offset);
-  (to++)->store(Word{key_bytes} << 32 | value_bytes, ordering::map_store_cell);
-  const auto copy = [&to](const char* from, std::size_t bytes) {
-    for (std::size_t at = 0; at < bytes; at += sizeof(Word)) {
-      Word word = 0;
-      std::memcpy(&word, from + at, std::min(sizeof word, bytes - at));
-      (to++)->store(word, ordering::map_store_cell);
-    }
-  };
-  copy(key, key_bytes);
-  copy(value, value_bytes);
-  return static_cast<Word>(class_of(words * sizeof(Word))) << offset_bits | offset / line;
+  auto* const to = reinterpret_cast<AtomicWord*>(base_ + offset);
+  to->store(Word{key_bytes} << 32 | value_bytes, ordering::map_store_cell);
+  store_bytes(to + 1, key, key_bytes);
+  store_bytes(to + 1 + words_of(key_bytes), value, value_bytes);
+  return static_cast<Word>(size_class) << offset_bits | offset / line;
 }
 
 void Table::drop_text(Word reference) noexcept {
-  give_block((reference & offset_mask) * line, block_bytes(static_cast<int>(reference >> offset_bits)));
+  give_block((reference & offset_mask) * line, static_cast<int>(reference >> offset_bits));
 }
 
 const AtomicWord* Table::text_of(Word reference, std::size_t* words) const noexcept {
@@ -260,7 +286,7 @@ const AtomicWord* Table::text_of(Word reference, std::size_t* words) const noexc
 }
 
 Bucket* Table::new_bucket() noexcept {
-  const Word offset = take_block(header().geometry.bucket_words * sizeof(Word));
+  const Word offset = take_block(class_of(header().geometry.bucket_words * sizeof(Word)));
   if (offset == 0) return nullptr;
   Bucket* const bucket = at(offset);
   // Release: a reader of the block's former contents then sees that its chain has changed.
@@ -387,7 +413,7 @@ bool Table::spread(Bucket* child, AtomicWord* cell, Word hash) noexcept {
 void Table::give_chain(Word link) noexcept {
   while (link != 0) {
     const Word after = at(link)->link.load(std::memory_order_relaxed);
-    give_block(link, header().geometry.bucket_words * sizeof(Word));
+    give_block(link, class_of(header().geometry.bucket_words * sizeof(Word)));
     link = after;
   }
 }

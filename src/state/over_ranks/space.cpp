@@ -18,6 +18,9 @@ constexpr const char* meeting_kind = "map over ranks";  // the purpose of a rend
 constexpr std::uint64_t deaths_interval_ns = 100'000;
 /// The interval at which sleeping ranks check for deaths and stop requests.
 constexpr std::uint64_t longest_nap_ns = 1'000'000;
+/// An evicted replica loses the answers of its own updates. So where only deaths have to be survived, which the kernel
+/// tells, one that is merely late, on a machine with much to do, is waited for.
+constexpr double evict_late_after_s = 2.0;
 
 /// The fastest broadcast tree from a root; without costs, the root sends to all.
 std::vector<int> tree_from(const comm::CommunicatorState& state, int root) {
@@ -125,6 +128,7 @@ Result<void> Space::create_log(const Communicator& communicator, const MapOption
   log_options.command_bytes = static_cast<std::uint32_t>(Coding(shape().geometry).most_words() * sizeof(Word));
   log_options.requests = static_cast<std::uint32_t>(std::bit_ceil(std::max(64u, 2 * shape().ranks)));
   log_options.wait = options.wait;
+  if (options.faults != Faults::stop) log_options.evict_after_s = evict_late_after_s;
   auto log = ReplicatedLog::create(communicator, log_options);
   if (!log) return log.error();
   log_ = std::move(*log);
