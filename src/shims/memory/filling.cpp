@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -68,6 +69,33 @@ bool populate(std::byte* begin, std::byte* end) noexcept {
 std::int64_t timed_populate(std::byte* begin, std::byte* end) noexcept {
   const std::int64_t before = time_of(CLOCK_THREAD_CPUTIME_ID);
   return populate(begin, end) ? std::max<std::int64_t>(1, time_of(CLOCK_THREAD_CPUTIME_ID) - before) : 0;
+}
+
+std::int64_t timed_populate_on(int node, std::byte* begin, std::byte* end) noexcept {
+  int mode = -1;
+  constexpr int most_nodes = 1024, word = sizeof(unsigned long) * CHAR_BIT;
+  if (node < 0 || node >= most_nodes || syscall(SYS_get_mempolicy, &mode, nullptr, 0ul, nullptr, 0ul) != 0 ||
+      mode != MPOL_DEFAULT)
+    return 0;
+  unsigned long mask[most_nodes / word] = {};
+  mask[node / word] = 1ul << node % word;
+  if (syscall(SYS_set_mempolicy, MPOL_PREFERRED, mask, most_nodes + 1ul) != 0) return 0;
+  const std::int64_t ns = timed_populate(begin, end);
+  syscall(SYS_set_mempolicy, MPOL_DEFAULT, nullptr, 0ul);
+  return ns;
+}
+
+int node_of(std::byte* begin, std::byte* end, std::size_t huge_bytes) noexcept {
+  constexpr int most = 32;
+  void* pages[most];
+  int nodes[most], count = 0;
+  for (std::byte* at = begin; at < end && count < most; at += huge_bytes) pages[count++] = at;
+  if (count == 0 || syscall(SYS_move_pages, 0, static_cast<unsigned long>(count), pages, nullptr, nodes, 0) != 0)
+    return -1;
+  for (int i = 0; i < count; ++i) {
+    if (nodes[i] != nodes[0]) return -1;
+  }
+  return nodes[0];
 }
 
 namespace {

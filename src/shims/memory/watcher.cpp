@@ -92,7 +92,7 @@ struct Region {
   bool refused = false;                       ///< parts of it were taken back from huge pages
   bool heap = false;                          ///< of the C library's allocator: full blocks are collapsed, nothing else
   bool placed = false;                        ///< nothing more is to be found out about its NUMA nodes
-  bool anywhere = false;                      ///< pages lie on the same node whoever touches them
+  bool anywhere = false;                      ///< pages lie on the same nodes whoever touches them
   std::uint64_t huge[most_blocks / 64] = {};  ///< bits of blocks that are huge pages, as far as that can be had
 };
 
@@ -398,12 +398,16 @@ bool fill_ahead(Region& region, Window& window) noexcept {
     if (is_there(block)) return false;
   }
   if (!may_fill(window)) return false;
+  // Where first touch decides on the NUMA node, it is that of the thread that fills the window.
+  const int node = region.anywhere ? -1 : node_of(window.begin, next, huge_bytes);
+  if (!region.anywhere && node < 0) return false;
   // Where no PU is idle, one page from time to time shows what they cost.
   const std::size_t most = !spare ? 1 : dense ? window_blocks : first_fill_blocks;
   std::byte* const last = std::min(end, next + most * huge_bytes);
   const std::int64_t begin = time_of(CLOCK_MONOTONIC);
   while (next < last && time_of(CLOCK_MONOTONIC) - begin < fill_ns && !prices.dear()) {
-    const std::int64_t ns = timed_populate(next, next + huge_bytes);
+    const std::int64_t ns =
+        region.anywhere ? timed_populate(next, next + huge_bytes) : timed_populate_on(node, next, next + huge_bytes);
     if (ns == 0) {
       window.fill = MayFill::no;
       return false;
@@ -417,7 +421,6 @@ bool fill_ahead(Region& region, Window& window) noexcept {
 
 /// Whether a window was filled ahead of the program, or a part of one.
 bool fill_ahead(Region& region) noexcept {
-  if (!region.anywhere) return false;
   if (!spare && time_of(CLOCK_MONOTONIC) - prices.last_ns() < price_ns) return false;
   bool filled = false;
   for (auto& window : region.windows) {
