@@ -95,7 +95,7 @@ int node_of(std::byte* begin, std::byte* end, std::size_t huge_bytes) noexcept {
   for (int i = 0; i < count; ++i) {
     if (nodes[i] != nodes[0]) return -1;
   }
-  return nodes[0];
+  return std::max(nodes[0], -1);  // what is not there has a negative error in its place
 }
 
 namespace {
