@@ -74,6 +74,12 @@ def install(python, wheels):
     return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
+def has(python, modules):
+    """Whether they are installed; without importing them, which takes seconds."""
+    words = f"import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, {modules!r})))"
+    return subprocess.run([python, "-c", words], capture_output=True, check=False).returncode == 0
+
+
 def python_programs(data, wanted):
     libraries = [name for name in WHEELS if not wanted or any(each.split("_")[0] == name for each in wanted)]
     if not libraries:
@@ -83,12 +89,11 @@ def python_programs(data, wanted):
         venv.create(data / "venv", with_pip=True)
     found = {}
     for name in libraries:
-        if subprocess.run([python, "-c", f"import numpy, scipy, {name}"], capture_output=True).returncode == 0 or install(
-                python, ("numpy", "scipy", *WHEELS[name])):
+        if has(python, ("numpy", "scipy", name)) or install(python, ("numpy", "scipy", *WHEELS[name])):
             found[name] = [python, str(HERE / "kernels.py"), name, str(data)]
         else:
             print(f"{name}: left out: pip has no wheels of {' '.join(WHEELS[name]) or name} for this Python")
-    if found:
+    if found and not all((data / f"kronecker-{each}").exists() for each in ("16.npz", "20.npz", "20.nkb")):
         subprocess.run([python, str(HERE / "kernels.py"), "prepare", str(data)], check=True)
     if "networkit" in found and (data / "kronecker-22.nkb").exists():
         found["networkit_22"] = [python, str(HERE / "kernels.py"), "networkit_22", str(data)]
