@@ -390,7 +390,9 @@ MEMORY_PROGRAMS = {
     "graphblas_triangles": "SuiteSparse:GraphBLAS, masked product, scale 16",
     "graphblas_vectors": "SuiteSparse:GraphBLAS, matrix by vectors, scale 20",
     "networkit_pagerank": "NetworKit, PageRank, scale 20", "networkit_bfs": "NetworKit, breadth-first search, scale 20",
-    "networkit_components": "NetworKit, connected components, scale 20", "lightgbm_training": "LightGBM, 15 trees"}
+    "networkit_components": "NetworKit, connected components, scale 20",
+    "networkit_pagerank_22": "NetworKit, PageRank, scale 22", "networkit_bfs_22": "NetworKit, breadth-first search, scale 22",
+    "networkit_components_22": "NetworKit, connected components, scale 22", "lightgbm_training": "LightGBM, 15 trees"}
 
 
 def memory_programs(machine):
@@ -411,12 +413,26 @@ def memory_programs(machine):
                  rows)
 
 
+# Groups of bench/memory/arrays.py, and the peers that their bars are about.
+MEMORY_ARRAYS = {
+    "dependent": ("dependent random reads", ("vector",)), "independent": ("independent random reads", ("vector",)),
+    "sum": ("sum in order", ("vector",)), "fill": ("fill, all PUs", ("std_fill", "threads", "openmp")),
+    "copy": ("copy, all PUs", ("memcpy", "threads", "openmp")), "allocate": ("allocated, touched, given back", ("malloc_memset",)),
+    "first": ("the same, the first time in a process", ("malloc_memset",))}
+
+
 def memory_arrays(machine):
-    """Arrays beside std::vector and malloc (bench/google/memory_arrays.cpp)."""
-    return table(["1 GiB", "array, ms", "other, ms", "times as fast", "starts"],
-                 [[each["what"], statistics.median(each["array_ms"]), statistics.median(each["other_ms"]),
-                   statistics.median(each["other_ms"]) / statistics.median(each["array_ms"]), str(len(each["array_ms"]))]
-                  for each in load(machine, "memory-arrays")["rows"]])
+    """Arrays beside std::vector, malloc and other allocators (bench/memory/arrays.py)."""
+    rows, found = [], load(machine, "memory-arrays")["groups"]
+    for group in (each for each in MEMORY_ARRAYS if each in found):
+        times, (text, barred) = found[group], MEMORY_ARRAYS[group]
+        medians = {peer: statistics.median(each) for peer, each in times.items()}
+        best = min((peer for peer in barred if peer in times), key=medians.get)
+        ratio = noise.median_interval([other / own for own, other in zip(times["array"], times[best])])
+        others = ", ".join(f"{peer} {medians[peer]:.0f}" for peer in sorted(medians) if peer not in ("array", best))
+        rows.append([text, str(ratio.count), medians["array"], f"{best.replace('_', ' ')}, {medians[best]:.1f}",
+                     f"{ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]", others.replace("_", " ") or "-"])
+    return table(["1 GiB", "starts", "array, ms", "best peer, ms", "times as fast", "others, ms"], rows)
 
 
 # How a column of raw numbers is shown, by the end of its name. Other columns are shown as they are.

@@ -1,16 +1,18 @@
 // Question: what do smelt's arrays gain over std::vector and malloc: random reads, dependent and independent; reading in
 // order; filling, copying; allocating and touching?
 // Method: one array of SMELT_BENCH_MIB MiB (default 1024) per row; threads: one for reads, as many as there are PUs for
-// fill, copy and allocation, for the peers too (std::thread). Rows of a pair are to be run interleaved
-// (--benchmark_enable_random_interleaving=true). Other allocators (libnuma, hwloc, memkind, mimalloc, jemalloc with
-// huge pages) where they are installed: their memory is set by one thread, as their users do.
+// fill, copy and allocation, and for the peers' threads and OpenMP. bench/memory/arrays.py runs the rows of a group by
+// turns, in an order that is drawn each time, and keeps the times. Other allocators (libnuma, hwloc, memkind, mimalloc,
+// jemalloc with huge pages) where they are installed: their memory is set by one thread, as their users do.
 // Expected shape: random reads gain what huge pages save in TLB misses; reading in order is equal; filling and copying are
 // those of the memory; allocating touched memory gains the threads and fewer page faults.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -21,6 +23,10 @@
 #include "smelt/machine.hpp"
 
 namespace {
+
+/// Of allocations: one at least. In a virtual machine whose hypervisor takes free memory back, the first one waits for
+/// the host ("first/").
+constexpr double warm_up_s = 0.01;
 
 std::size_t elements() {
   const char* const mib = std::getenv("SMELT_BENCH_MIB");
@@ -55,10 +61,7 @@ void dependent_reads(benchmark::State& state) {
   read_dependently(state, array.data());
 }
 
-template <auto make>
-void independent_reads(benchmark::State& state) {
-  const auto array = make();
-  const std::uint64_t* const data = array.data();
+void read_independently(benchmark::State& state, const std::uint64_t* data) {
   const std::size_t mask = elements() - 1;
   std::uint64_t at = 12345, sum = 0;
   constexpr int loads = 1'000'000;
@@ -70,6 +73,12 @@ void independent_reads(benchmark::State& state) {
     benchmark::DoNotOptimize(sum);
   }
   state.SetItemsProcessed(state.iterations() * loads);
+}
+
+template <auto make>
+void independent_reads(benchmark::State& state) {
+  const auto array = make();
+  read_independently(state, array.data());
 }
 
 template <auto make>
@@ -111,6 +120,57 @@ void fill_by_threads(benchmark::State& state) {
   }
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * elements() * sizeof(std::uint64_t)));
 }
+
+void fill_alone(benchmark::State& state) {
+  auto vector = new_vector();
+  for (auto _ : state) {
+    std::fill(vector.begin(), vector.end(), std::uint64_t{7});
+    benchmark::DoNotOptimize(vector.data());
+  }
+}
+
+void copy_alone(benchmark::State& state) {
+  auto to = new_vector();
+  const auto from = new_vector();
+  for (auto _ : state) {
+    std::memcpy(to.data(), from.data(), elements() * sizeof(std::uint64_t));
+    benchmark::DoNotOptimize(to.data());
+  }
+}
+
+#ifdef _OPENMP
+/// First touched by the threads that use it later, as users of OpenMP write it.
+std::unique_ptr<std::uint64_t[]> new_by_openmp() {
+  std::unique_ptr<std::uint64_t[]> made(new std::uint64_t[elements()]);
+  const std::size_t count = elements();
+#pragma omp parallel for schedule(static)
+  for (std::size_t i = 0; i < count; ++i) made[i] = i;
+  return made;
+}
+
+void fill_by_openmp(benchmark::State& state) {
+  const auto to = new_by_openmp();
+  const std::size_t count = elements();
+  for (auto _ : state) {
+#pragma omp parallel for schedule(static)
+    for (std::size_t i = 0; i < count; ++i) to[i] = 7;
+    benchmark::DoNotOptimize(to.get());
+  }
+}
+
+void copy_by_openmp(benchmark::State& state) {
+  const auto to = new_by_openmp(), from = new_by_openmp();
+  const std::size_t count = elements();
+  for (auto _ : state) {
+#pragma omp parallel for schedule(static)
+    for (std::size_t i = 0; i < count; ++i) to[i] = from[i];
+    benchmark::DoNotOptimize(to.get());
+  }
+}
+
+BENCHMARK(fill_by_openmp)->Name("fill/openmp")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(copy_by_openmp)->Name("copy/openmp")->Unit(benchmark::kMillisecond)->UseRealTime();
+#endif
 
 void copy_array(benchmark::State& state) {
   auto array = new_array();
@@ -164,11 +224,17 @@ void register_peers() {
       read_dependently(state, static_cast<const std::uint64_t*>(memory));
       peer.free(memory, bytes);
     })->Unit(benchmark::kMillisecond);
-    benchmark::RegisterBenchmark(("allocate/" + name).c_str(),
-                                 [&peer, bytes](benchmark::State& state) {
-                                   for (auto _ : state) peer.free(touched(peer, bytes), bytes);
-                                 })
+    benchmark::RegisterBenchmark(("independent/" + name).c_str(), [&peer, bytes](benchmark::State& state) {
+      void* const memory = touched(peer, bytes);
+      read_independently(state, static_cast<const std::uint64_t*>(memory));
+      peer.free(memory, bytes);
+    })->Unit(benchmark::kMillisecond);
+    const auto allocate = [&peer, bytes](benchmark::State& state) {
+      for (auto _ : state) peer.free(touched(peer, bytes), bytes);
+    };
+    benchmark::RegisterBenchmark(("allocate/" + name).c_str(), allocate)
         ->Unit(benchmark::kMillisecond)
+        ->MinWarmUpTime(warm_up_s)
         ->UseRealTime();
   }
 }
@@ -181,10 +247,26 @@ BENCHMARK(sum_in_order<new_array>)->Name("sum/array")->Unit(benchmark::kMillisec
 BENCHMARK(sum_in_order<new_vector>)->Name("sum/vector")->Unit(benchmark::kMillisecond);
 BENCHMARK(fill_array)->Name("fill/array")->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK(fill_by_threads)->Name("fill/threads")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(fill_alone)->Name("fill/std_fill")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(copy_alone)->Name("copy/memcpy")->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK(copy_array)->Name("copy/array")->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK(copy_by_threads)->Name("copy/threads")->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(allocate_array)->Name("allocate/array")->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(allocate_malloc_memset)->Name("allocate/malloc_memset")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(allocate_array)
+    ->Name("allocate/array")
+    ->Unit(benchmark::kMillisecond)
+    ->MinWarmUpTime(warm_up_s)
+    ->UseRealTime();
+BENCHMARK(allocate_array)->Name("first/array")->Unit(benchmark::kMillisecond)->Iterations(1)->UseRealTime();
+BENCHMARK(allocate_malloc_memset)
+    ->Name("allocate/malloc_memset")
+    ->Unit(benchmark::kMillisecond)
+    ->MinWarmUpTime(warm_up_s)
+    ->UseRealTime();
+BENCHMARK(allocate_malloc_memset)
+    ->Name("first/malloc_memset")
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1)
+    ->UseRealTime();
 
 }  // namespace
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Programs for programs.py that use other people's libraries: kernels.py prepare|NAME DATA. They know nothing of smelt.
 
-Each prints its result and, last, the seconds of its kernel; imports and the reading of its input are not in them.
-`prepare` writes into DATA the graphs that are read later.
+Each has one kernel or several, which it runs one after the other. Per kernel it prints the result ("result KERNEL TEXT")
+and its seconds ("seconds KERNEL S"); imports and the reading of input are not in them. `prepare` writes into DATA the
+graphs that are read later; `prepare-large` the one of networkit_22, with up to 8 GB of memory.
 """
 
 import os
@@ -11,7 +12,7 @@ import sys
 import time
 
 THREADS = len(os.sched_getaffinity(0))
-SCALE = 20
+SCALE, LARGE = 20, 22
 EDGES_PER_NODE = 16
 
 
@@ -46,6 +47,21 @@ def symmetric(scale):
     return matrix
 
 
+def graph_file(data, scale):
+    return data / f"kronecker-{scale}.nkb"
+
+
+def write_graph(data, scale):
+    import networkit
+
+    if not graph_file(data, scale).exists():
+        graph = networkit.GraphFromCoo(symmetric(scale).tocoo(), directed=False, weighted=False)
+        graph.removeMultiEdges()
+        part = graph_file(data, scale).with_suffix(".part")
+        networkit.writeGraph(graph, str(part), networkit.Format.NetworkitBinary)
+        part.rename(graph_file(data, scale))
+
+
 def prepare(data):
     import scipy.sparse
 
@@ -53,13 +69,9 @@ def prepare(data):
         if not (data / f"kronecker-{scale}.npz").exists():
             scipy.sparse.save_npz(data / f"kronecker-{scale}.npz", symmetric(scale), compressed=False)
     try:
-        import networkit
+        write_graph(data, SCALE)
     except ImportError:
-        return
-    if not (data / "kronecker.nkb").exists():
-        graph = networkit.GraphFromCoo(load(data).tocoo(), directed=False, weighted=False)
-        graph.removeMultiEdges()
-        networkit.writeGraph(graph, str(data / "kronecker.nkb"), networkit.Format.NetworkitBinary)
+        pass
 
 
 def load(data, scale=SCALE):
@@ -68,19 +80,10 @@ def load(data, scale=SCALE):
     return scipy.sparse.load_npz(data / f"kronecker-{scale}.npz")
 
 
-def networkit_graph(data):
-    import networkit
-
-    networkit.setNumberOfThreads(THREADS)
-    return networkit, networkit.readGraph(str(data / "kronecker.nkb"), networkit.Format.NetworkitBinary)
+# Each kernel: (what is timed, what is to be printed of its result).
 
 
-# Each returns (kernel, what is to be printed of its result).
-
-
-def networkit_pagerank(data):
-    networkit, graph = networkit_graph(data)
-
+def networkit_pagerank(networkit, graph):
     def kernel():
         ranks = networkit.centrality.PageRank(graph, 0.85, 1e-7)
         ranks.run()
@@ -89,8 +92,7 @@ def networkit_pagerank(data):
     return kernel, lambda top: [(node, f"{rank:.6g}") for node, rank in top]
 
 
-def networkit_bfs(data):
-    networkit, graph = networkit_graph(data)
+def networkit_bfs(networkit, graph):
     sources = [node for node in range(200) if graph.degree(node) > 0][:8]
 
     def kernel():
@@ -105,9 +107,7 @@ def networkit_bfs(data):
     return kernel, shown
 
 
-def networkit_components(data):
-    networkit, graph = networkit_graph(data)
-
+def networkit_components(networkit, graph):
     def kernel():
         sizes = []
         for _ in range(5):
@@ -117,6 +117,16 @@ def networkit_components(data):
         return sizes
 
     return kernel, str
+
+
+def networkit_kernels(data, scale):
+    import networkit
+
+    networkit.setNumberOfThreads(THREADS)
+    graph = networkit.readGraph(str(graph_file(data, scale)), networkit.Format.NetworkitBinary)
+    suffix = "" if scale == SCALE else f"_{scale}"
+    return {f"{each.__name__}{suffix}": each(networkit, graph)
+            for each in (networkit_pagerank, networkit_bfs, networkit_components)}
 
 
 def graphblas_triangles(data):
@@ -209,20 +219,30 @@ def lightgbm_training(data):
     return kernel, lambda predicted: f"{float(predicted.sum()):.12g}"
 
 
-PROGRAMS = (networkit_pagerank, networkit_bfs, networkit_components, graphblas_triangles, graphblas_vectors,
-            numpy_gather, duckdb_join, scipy_products, scipy_vectors, lightgbm_training)
+PROGRAMS = {
+    "networkit": lambda data: networkit_kernels(data, SCALE),
+    "networkit_22": lambda data: networkit_kernels(data, LARGE),
+    "graphblas": lambda data: {each.__name__: each(data) for each in (graphblas_triangles, graphblas_vectors)},
+    "scipy": lambda data: {each.__name__: each(data) for each in (scipy_products, scipy_vectors)},
+    "numpy": lambda data: {"numpy_gather": numpy_gather(data)},
+    "duckdb": lambda data: {"duckdb_join": duckdb_join(data)},
+    "lightgbm": lambda data: {"lightgbm_training": lightgbm_training(data)},
+}
 
 
 def main():
     name, data = sys.argv[1], pathlib.Path(sys.argv[2])
     if name == "prepare":
         return prepare(data)
-    kernel, shown = next(each for each in PROGRAMS if each.__name__ == name)(data)
-    begin = time.perf_counter()
-    result = kernel()
-    seconds = time.perf_counter() - begin
-    print(shown(result))
-    print(f"seconds {seconds:.6f}")
+    if name == "prepare-large":
+        return write_graph(data, LARGE)
+    for kernel, (work, shown) in PROGRAMS[name](data).items():
+        begin = time.perf_counter()
+        result = work()
+        seconds = time.perf_counter() - begin
+        print(f"result {kernel} {shown(result)}")
+        print(f"seconds {kernel} {seconds:.6f}", flush=True)
+        del result
 
 
 if __name__ == "__main__":

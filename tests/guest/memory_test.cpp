@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/mempolicy.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -13,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -26,6 +29,7 @@
 #include "machine/topology/numa.hpp"
 #include "machine/topology/pages.hpp"
 #include "memory/pages/cuts.hpp"
+#include "shims/memory/filling.hpp"
 #include "smelt/array.hpp"
 #include "smelt/machine.hpp"
 
@@ -357,10 +361,80 @@ TEST(Shim, LargeAllocationsAreInterleaved) {
   std::free(memory);
 }
 
+/// What the preload library fills in a thread's place lies on the node that it is told, wherever it runs itself.
+TEST(MemoryGuest, PagesAreMadeResidentOnANode) {
+  constexpr std::size_t huge = 2 * mib;
+  namespace filling = shims::memory;
+  for (const int node : homes()) {
+    run_on_node(homes()[0], [node] {
+      auto* const mapped =
+          static_cast<std::byte*>(mmap(nullptr, 5 * huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+      ASSERT_NE(mapped, MAP_FAILED);
+      const auto address = (reinterpret_cast<std::uintptr_t>(mapped) + huge - 1) / huge * huge;
+      auto* const memory = reinterpret_cast<std::byte*>(address);
+      EXPECT_EQ(filling::node_of(memory, memory + huge, huge), -1);
+      EXPECT_GT(filling::timed_populate_on(node, memory, memory + 2 * huge), 0);
+      EXPECT_THAT(pages_of(memory, 2 * huge), testing::Each(node));
+      EXPECT_EQ(filling::node_of(memory, memory + 2 * huge, huge), node);
+      // The thread's own pages lie where they would have.
+      memory[2 * huge] = std::byte{1};
+      EXPECT_EQ(pages_of(memory + 2 * huge, 4096), std::vector<int>{homes()[0]});
+      EXPECT_EQ(filling::node_of(memory, memory + 3 * huge, huge), node == homes()[0] ? node : -1);
+      // Not where the thread has a policy: that is a program's wish.
+      const unsigned long mask = 1ul << homes()[0];
+      ASSERT_EQ(syscall(SYS_set_mempolicy, MPOL_BIND, &mask, 64ul), 0);
+      EXPECT_EQ(filling::timed_populate_on(node, memory + 3 * huge, memory + 4 * huge), 0);
+      EXPECT_THAT(pages_of(memory + 3 * huge, huge), testing::Each(testing::Lt(0)));
+      ASSERT_EQ(syscall(SYS_set_mempolicy, MPOL_DEFAULT, nullptr, 0ul), 0);
+      munmap(mapped, 5 * huge);
+    });
+  }
+}
+
+/// What the library makes resident ahead of a thread lies where the thread's own first touch would have put it: the
+/// library's thread runs on the first node, the one that fills memory on the second.
+TEST(Shim, PagesFilledAheadLieOnTheNodeOfTheThreadThatFills) {
+  const char* mode = std::getenv("SMELT_MEMORY");
+  if (mode == nullptr || std::string(mode) != "auto") GTEST_SKIP() << "without the preload library";
+  ASSERT_GE(homes().size(), 2u);
+  constexpr std::size_t bytes = 160 * mib, touched = 14 * mib;
+  run_on_node(homes()[0], [] {
+    // The library's thread starts here, and stays.
+    auto* const first = static_cast<volatile char*>(std::malloc(16 * mib));
+    first[0] = 1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::free(const_cast<char*>(first));
+  });
+  run_on_node(homes()[1], [] {
+    auto* const memory = static_cast<char*>(std::malloc(bytes));
+    ASSERT_NE(memory, nullptr);
+    for (std::size_t at = 0; at < touched; at += 4096) {
+      memory[at] = 1;
+      if (at % (2 * mib) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    const auto page = (reinterpret_cast<std::uintptr_t>(memory) + 4095) / 4096 * 4096;
+    std::vector<int> nodes;
+    std::size_t resident = 0;
+    // Whether something is filled ahead depends on how busy the virtual machine is.
+    for (int i = 0; i < 20 && resident <= touched + mib; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      nodes = pages_of(reinterpret_cast<void*>(page), bytes - 4096);
+      resident =
+          4096 * static_cast<std::size_t>(std::count_if(nodes.begin(), nodes.end(), [](int n) { return n >= 0; }));
+    }
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      ASSERT_TRUE(nodes[i] < 0 || nodes[i] == homes()[1]) << "page " << i << " on node " << nodes[i];
+    }
+    std::free(memory);
+  });
+}
+
 }  // namespace
 }  // namespace smelt
 
 int main(int argc, char** argv) {
+  // Before the preload library looks: huge pages have to be asked for.
+  std::ofstream("/sys/kernel/mm/transparent_hugepage/enabled") << "madvise";
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

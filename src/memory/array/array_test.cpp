@@ -203,6 +203,42 @@ TEST(Array, TooLargeRequestsAreErrorsAndDoNotKillTheProcess) {
   EXPECT_EQ(array.error().status, Status::out_of_memory);
 }
 
+TEST(Storage, PagesOnAnotherNodeThanAskedForAreAnError) {
+  if (read_memory_view().nodes.size() > 1) GTEST_SKIP() << "for machines with one NUMA node";
+  const int here = read_memory_view().nodes.front().os_index;
+  auto pages = PageMapping::map(3 * 4096, PageKind::base, 4096);
+  ASSERT_TRUE(pages) << pages.error().message;
+  std::fill_n(pages->data(), 3 * 4096, std::byte{1});
+  memory::Layout layout;
+  layout.count = 2 * 4096 + 1;
+  layout.element_bytes = 1;
+  layout.pages.bytes = 4096;
+  layout.name = "some";
+  layout.nodes = {here};
+  memory::Copy copy;
+  copy.data = pages->data();
+  copy.runs = {{0, layout.count, here}};
+  EXPECT_TRUE(memory::check_pages(layout, copy));
+  copy.runs = {{0, 2 * 4096, here}, {2 * 4096, layout.count, here + 1}};
+  const auto checked = memory::check_pages(layout, copy);
+  ASSERT_FALSE(checked);
+  EXPECT_THAT(checked.error().message, HasSubstr("a page for NUMA node " + std::to_string(here + 1)));
+}
+
+TEST(Storage, TheNearCopyIsThatOfTheProcessOrElseOfTheNode) {
+  memory::Storage storage;
+  storage.copy_of_node = {1, 2};
+  EXPECT_EQ(storage.near(0), 1);
+  EXPECT_EQ(storage.near(1), 2);
+  EXPECT_EQ(storage.near(2), 0);
+  EXPECT_EQ(storage.near(-1), 1);
+  for (const int own : {0, 1, 3}) {
+    storage.near_index = own;
+    EXPECT_EQ(storage.near(0), own);
+    EXPECT_EQ(storage.near_here(), own);
+  }
+}
+
 TEST(Array, UnmetRequestsAreExplained) {
   const auto support = read_page_support();
   for (const auto& [bytes, free] : support.reserved) {

@@ -210,6 +210,28 @@ TEST(Choice, HintsBecomeUses) {
   EXPECT_EQ(use.sequential_bytes, 8000);
 }
 
+TEST(Choice, MissesOfTheTlbBeginBeyondItsReach) {
+  MemoryCosts costs;
+  costs.page_bytes = {kib4, mib2};
+  costs.gather_walk_ns = {8, 2};
+  costs.reach_bytes = {1 << 20, 1 << 30};
+  EXPECT_DOUBLE_EQ(memory::walk_ns(costs, 4096, 1 << 19), 0);
+  EXPECT_DOUBLE_EQ(memory::walk_ns(costs, 4096, 1 << 20), 0);
+  EXPECT_DOUBLE_EQ(memory::walk_ns(costs, 4096, 1 << 21), 4);
+  EXPECT_DOUBLE_EQ(memory::walk_ns(costs, 4096, 1 << 22), 6);
+  EXPECT_DOUBLE_EQ(memory::walk_ns(costs, 2 << 20, 1 << 22), 0);
+  EXPECT_DOUBLE_EQ(memory::walk_ns(costs, 2 << 20, std::uint64_t{1} << 31), 1);
+  EXPECT_DOUBLE_EQ(memory::walk_ns(costs, 16384, 1 << 21), 4);  // pages in between: those of the next smaller size
+}
+
+TEST(Choice, WithoutMeasurementsInterleavedMemoryIsThatOfAllLinks) {
+  Machine machine = thesis_machine(4);
+  machine.memory.reset();
+  const auto costs = memory_costs(machine);
+  EXPECT_DOUBLE_EQ(costs.interleaved_gbs, 4 * costs.read_all_gbs(0, 3));
+  EXPECT_GT(costs.read_all_gbs(0, 0), costs.read_all_gbs(0, 3));
+}
+
 TEST(Choice, NamesOfPlacementsReadBack) {
   for (int i = 0; i <= static_cast<int>(Placement::writable_replicas); ++i) {
     const auto placement = static_cast<Placement>(i);

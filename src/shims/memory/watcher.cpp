@@ -19,6 +19,7 @@
 
 #include "shims/memory/counters.hpp"
 #include "shims/memory/filling.hpp"
+#include "shims/memory/prices.hpp"
 #include "shims/memory/spare.hpp"
 #include "shims/memory/system.hpp"
 #include "shims/report.hpp"
@@ -44,11 +45,13 @@ constexpr int least_run_pages = 16;     ///< of a block that fills up
 constexpr int collapsed_at_once = 2;    ///< blocks: what the program might have to wait for
 constexpr int collapse_share = 32;      ///< of the processor time that the process has used, for collapsing
 constexpr int busy_share = 128;         ///< of the time that has passed, where no PU is idle
-constexpr std::int64_t least_collapse_ns = 1'000'000;
-constexpr int first_fill_blocks = 4;         ///< ahead of a thread whose memory has not been seen to be dense
-constexpr int fill_from = 2;                 ///< blocks in order that show that a thread fills a window
-constexpr std::int64_t fill_ns = 1'000'000;  ///< at a time: what the program might have to wait for
-constexpr int looked_at_once = 32;           ///< blocks
+constexpr std::int64_t least_collapse_ns = 1'000'000;  ///< beside what the huge page itself costs
+constexpr int first_fill_blocks = 4;                   ///< ahead of a thread whose memory has not been seen to be dense
+constexpr int fill_from = 2;                           ///< blocks in order that show that a thread fills a window
+constexpr std::int64_t fill_ns = 1'000'000;            ///< at a time: what the program might have to wait for
+constexpr std::int64_t price_ns = 20'000'000;          ///< between two pages that are filled to see what they cost
+constexpr std::int64_t dear_ns = 1'000'000'000;        ///< after which prices are looked at again
+constexpr int looked_at_once = 32;                     ///< blocks
 constexpr int most_block_pages = 512;
 constexpr std::size_t most_blocks = 16384;  ///< of a region whose blocks are collapsed one by one
 constexpr long fill_wait_us = 250, first_wait_us = 2000, collapse_wait_us = 20'000, longest_wait_us = 200'000;
@@ -82,10 +85,14 @@ struct Region {
   std::byte* end = nullptr;
   Window windows[most_windows] = {};
   Stripe stripes[most_stripes] = {};
+  std::size_t unproven_bytes = 0;             ///< huge pages of windows that were closed before they were proven dense
   std::size_t cursor = 0;                     ///< the block that is looked at next
+  bool opened = false;                        ///< its first stripe has begun, or it gets none
+  bool limited = false;                       ///< no windows: there is too little memory left for it
+  bool refused = false;                       ///< parts of it were taken back from huge pages
   bool heap = false;                          ///< of the C library's allocator: full blocks are collapsed, nothing else
   bool placed = false;                        ///< nothing more is to be found out about its NUMA nodes
-  bool anywhere = false;                      ///< pages lie on the same node whoever touches them
+  bool anywhere = false;                      ///< pages lie on the same nodes whoever touches them
   std::uint64_t huge[most_blocks / 64] = {};  ///< bits of blocks that are huge pages, as far as that can be had
 };
 
@@ -104,6 +111,7 @@ constinit bool stirred = false;                   ///< something to be looked at
 constinit Totals totals = {};
 constinit std::int64_t collapse_ns = 0, begun_ns = 0;
 constinit SparePus spare_pus;
+constinit PagePrices prices;
 constinit bool spare = false;  ///< a PU was idle when this look began
 /// Stands for the heap that ends at the program break.
 constexpr char break_name = 0;
@@ -225,8 +233,9 @@ bool has_content(const Window& window) noexcept {
 /// before it is worth that lose that share at most. Where no PU is idle, teams of threads wait for the one whose PU is
 /// taken: then the share is smaller.
 bool may_collapse() noexcept {
-  if (collapse_ns * collapse_share >= time_of(CLOCK_PROCESS_CPUTIME_ID)) return false;
-  return spare || (collapse_ns + least_collapse_ns) * busy_share < time_of(CLOCK_MONOTONIC) - begun_ns;
+  const std::int64_t with_this = collapse_ns + least_collapse_ns + prices.huge_ns();
+  if (with_this * collapse_share >= time_of(CLOCK_PROCESS_CPUTIME_ID)) return false;
+  return spare || with_this * busy_share < time_of(CLOCK_MONOTONIC) - begun_ns;
 }
 
 // ---- windows ---------------------------------------------------------------------------------
@@ -243,17 +252,25 @@ void set_huge(Region& region, std::size_t block) noexcept {
   if (block < most_blocks) region.huge[block / 64] |= std::uint64_t{1} << block % 64;
 }
 
+/// What a huge page has just cost; 0: unknown.
+void note_price(std::int64_t huge_ns) noexcept {
+  if (huge_ns == 0) return;
+  prices.add(huge_ns, time_of(CLOCK_MONOTONIC), [] { return small_pages_ns(system().huge_bytes); });
+}
+
 void collapse_block(Region& region, std::byte* block) noexcept {
   const std::size_t huge_bytes = system().huge_bytes;
   set_huge(region, block_of(region, block));  // whether it succeeds or not: once is enough
   const std::int64_t begin = time_of(CLOCK_MONOTONIC);
-  warm_huge_page(huge_bytes);
+  note_price(warm_huge_page(huge_bytes));
+  if (region.refused) advise(block, block + huge_bytes, MADV_HUGEPAGE);
   if (advise(block, block + huge_bytes, collapse)) totals.collapsed += huge_bytes;
   collapse_ns += time_of(CLOCK_MONOTONIC) - begin;
 }
 
 /// The next window of a stripe, as large as trust, the region's end and other stripes allow. Whether there is one.
 bool open_window(Region& region, int index) noexcept {
+  if (prices.dear()) return false;
   const std::size_t huge_bytes = system().huge_bytes;
   Stripe& stripe = region.stripes[index];
   std::byte* limit = region.end;
@@ -288,6 +305,45 @@ void open_windows(Region& region, int index) noexcept {
 void free_window(Window& window) noexcept {
   if (window.end != nullptr) trust_in_use -= size_of(window.begin, window.end);
   window = {};
+}
+
+/// The first stripe, where memory is not full yet. No earlier than huge pages are known to be cheap.
+void open_first(Region& region) noexcept {
+  const std::size_t huge_bytes = system().huge_bytes;
+  std::byte* begin = region.begin;
+  while (begin < region.end && is_full(begin, huge_bytes)) begin += huge_bytes;
+  region.opened = true;
+  region.stripes[0] = {.begin = begin, .end = begin};
+  open_windows(region, 0);
+}
+
+/// Huge pages have become dear: what the program has not touched of a window gets small pages. Bytes of huge pages that
+/// are there; they count as trusted as long as the allocation lives.
+std::size_t close_window(Region& region, Window& window) noexcept {
+  const std::size_t huge_bytes = system().huge_bytes;
+  std::size_t unproven = 0;
+  for (std::byte* block = window.begin; block < window.end; block += huge_bytes) {
+    Block found;
+    if (block == window.canary || !look_at(block, huge_bytes, &found)) continue;
+    if (found.pages == 0) {
+      region.refused |= advise(block, block + huge_bytes, MADV_NOHUGEPAGE);
+    } else if ((window.begun >> size_of(window.begin, block) / huge_bytes & 1) == 0) {
+      set_huge(region, block_of(region, block));
+      unproven += huge_bytes;
+    }
+  }
+  free_window(window);
+  return unproven;
+}
+
+void close_windows(Region& region) noexcept {
+  for (auto& window : region.windows) {
+    if (window.end == nullptr) continue;
+    const std::size_t unproven = close_window(region, window);
+    region.unproven_bytes += unproven;
+    trust_in_use += unproven;
+  }
+  for (auto& stripe : region.stripes) stripe = {};
 }
 
 /// Windows that are used densely make place for the next ones. Whether there were such.
@@ -342,22 +398,30 @@ bool fill_ahead(Region& region, Window& window) noexcept {
     if (is_there(block)) return false;
   }
   if (!may_fill(window)) return false;
-  std::byte* const last = dense ? end : std::min(end, next + first_fill_blocks * huge_bytes);
+  // Where first touch decides on the NUMA node, it is that of the thread that fills the window.
+  const int node = region.anywhere ? -1 : node_of(window.begin, next, huge_bytes);
+  if (!region.anywhere && node < 0) return false;
+  // Where no PU is idle, one page from time to time shows what they cost.
+  const std::size_t most = !spare ? 1 : dense ? window_blocks : first_fill_blocks;
+  std::byte* const last = std::min(end, next + most * huge_bytes);
   const std::int64_t begin = time_of(CLOCK_MONOTONIC);
-  while (next < last && time_of(CLOCK_MONOTONIC) - begin < fill_ns) {
-    if (!populate(next, next + huge_bytes)) {
+  while (next < last && time_of(CLOCK_MONOTONIC) - begin < fill_ns && !prices.dear()) {
+    const std::int64_t ns =
+        region.anywhere ? timed_populate(next, next + huge_bytes) : timed_populate_on(node, next, next + huge_bytes);
+    if (ns == 0) {
       window.fill = MayFill::no;
       return false;
     }
+    note_price(ns);
     totals.filled += huge_bytes;
     next += huge_bytes;
   }
-  return true;
+  return spare;
 }
 
 /// Whether a window was filled ahead of the program, or a part of one.
 bool fill_ahead(Region& region) noexcept {
-  if (!spare || !region.anywhere) return false;
+  if (!spare && time_of(CLOCK_MONOTONIC) - prices.last_ns() < price_ns) return false;
   bool filled = false;
   for (auto& window : region.windows) {
     if (window.end != nullptr) filled |= fill_ahead(region, window);
@@ -377,6 +441,7 @@ bool look_for_stripe(Region& region) noexcept {
   const std::size_t huge_bytes = system().huge_bytes;
   Stripe* const stripe = std::find_if(std::begin(region.stripes), std::end(region.stripes),
                                       [](const Stripe& each) { return each.begin == nullptr; });
+  if (region.limited || prices.dear()) return false;
   if (stripe == std::end(region.stripes) || trust_in_use + huge_bytes > trust_bytes) return false;
   const std::size_t blocks = size_of(region.begin, region.end) / huge_bytes;
   const std::size_t count = std::min<std::size_t>(blocks, samples);
@@ -415,6 +480,7 @@ bool collapse_some(Region& region) noexcept {
 
 void forget(Region& region) noexcept {
   for (auto& window : region.windows) free_window(window);
+  trust_in_use -= region.unproven_bytes;
   region = no_region;
   if (known.fetch_sub(1, std::memory_order_relaxed) == 1) {
     for (auto& bits : filter) bits.store(0, std::memory_order_relaxed);
@@ -469,9 +535,12 @@ Change watch(Region& region) noexcept {
   if (!found.asks_for_huge) return changed ? Change::much : Change::none;
   if (region.allocation == break_heap) follow_break(region);
   if (!region.heap) {
+    if (!region.opened && prices.known() && !prices.dear()) open_first(region);
     changed |= look_at_windows(region);
     changed |= look_for_stripe(region);
-    if (fill_ahead(region)) return Change::filled;
+    const bool filled = fill_ahead(region);
+    if (prices.dear()) close_windows(region);
+    if (filled) return Change::filled;
   }
   // Twice for a moment: the copy, and what is copied.
   const bool collapsed = memory_left() > 2 * collapsed_at_once * found.huge_bytes && collapse_some(region);
@@ -492,17 +561,39 @@ void rest(long wait_us) noexcept {
   }
 }
 
+/// Before the first huge page is asked for; and again where they were dear, as long as a PU is idle.
+void look_at_prices(bool idle_pu) noexcept {
+  if (!system().asks_for_huge || system().mode != Mode::automatic) return;
+  {
+    const Locked locked;
+    const bool old = time_of(CLOCK_MONOTONIC) - prices.last_ns() > dear_ns;
+    if (prices.known() && !(prices.dear() && old && idle_pu)) return;
+  }
+  // Kernels that cannot tell: as if they were cheap.
+  const std::int64_t ns = std::max<std::int64_t>(1, huge_page_ns(system().huge_bytes));
+  const Locked locked;
+  note_price(ns);
+}
+
+/// At all regions.
+Change look() noexcept {
+  Change changed = Change::none;
+  const bool idle_pu = spare_pus.any();
+  look_at_prices(idle_pu);
+  for (auto& region : regions) {
+    const Locked locked;  // for one region at a time: the program does not wait long
+    spare = idle_pu;
+    if (region.allocation != nullptr) changed = std::max(changed, watch(region));
+  }
+  return changed;
+}
+
 void* run(void*) noexcept {
   long wait_us = first_wait_us;
+  look();
   for (int idle = 0;;) {
-    Change changed = Change::none;
     rest(wait_us);
-    const bool idle_pu = spare_pus.any();
-    for (int i = 0; i < most_regions; ++i) {
-      const Locked locked;  // for one region at a time: the program does not wait long
-      spare = idle_pu;
-      if (regions[i].allocation != nullptr) changed = std::max(changed, watch(regions[i]));
-    }
+    const Change changed = look();
     const Locked locked;
     idle = active || stirred || changed != Change::none ? 0 : idle + 1;
     if (changed == Change::filled) {
@@ -561,7 +652,7 @@ void in_child() noexcept {
   for (auto& bits : filter) bits.store(0, std::memory_order_relaxed);
   known.store(0, std::memory_order_relaxed);
   trust_in_use = 0;
-
+  prices = {};
   watching = active = stirred = false;
   totals = {};
   wake = PTHREAD_COND_INITIALIZER;
@@ -598,13 +689,14 @@ void add(const void* memory, std::byte* begin, std::byte* end) noexcept {
   totals.bytes += bytes;
   if (found.mode == Mode::interleave && found.nodes > 1) interleave(*region);
   bool done = region->placed;
-  if (found.asks_for_huge && memory_left() / 2 >= bytes) {
+  region->limited = memory_left() / 2 < bytes;
+  region->opened = region->limited || found.mode == Mode::huge;
+  if (found.asks_for_huge && !region->limited) {
     if (found.mode == Mode::huge) {
       // All of it: the user has asked for huge pages whatever they cost.
       if (advise(begin, end, MADV_HUGEPAGE)) totals.opened += bytes;
     } else {
-      region->stripes[0] = {.begin = begin, .end = begin};
-      open_windows(*region, 0);
+      if (prices.known() && !prices.dear()) open_first(*region);
       done = false;
     }
   }
@@ -706,7 +798,12 @@ double mib(std::size_t bytes) noexcept { return static_cast<double>(bytes) / (1 
   if (found.asks_for_huge) {
     std::fprintf(stderr, "  huge pages: asked for %.0f MiB, collapsed %.0f MiB in %.0f ms; heaps looked at: %zu\n",
                  mib(totals.opened), mib(totals.collapsed), static_cast<double>(collapse_ns) * 1e-6, totals.heaps);
-    std::fprintf(stderr, "  made resident ahead of the program, on an idle PU: %.0f MiB\n", mib(totals.filled));
+    std::fprintf(stderr, "  made resident ahead of the program: %.0f MiB\n", mib(totals.filled));
+    if (prices.known()) {
+      std::fprintf(
+          stderr, "  a huge page cost %.2f ms in the end, %s\n", static_cast<double>(prices.huge_ns()) * 1e-6,
+          prices.dear() ? "more than twice as much as small pages: none were asked for ahead" : "worth asking for");
+    }
   }
   if (found.nodes > 1) {
     std::fprintf(stderr, "  interleaved over %d NUMA nodes: %.0f MiB\n", found.nodes, mib(totals.interleaved));

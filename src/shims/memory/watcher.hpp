@@ -14,6 +14,9 @@
 // by samples of which pages are there (mincore), and get windows ahead of them. Elsewhere, and in the heaps of the C
 // library's malloc, blocks of small pages are collapsed when they are full.
 //
+// None of this while huge pages are dear (prices.hpp): windows are closed then, and their untouched memory gets small
+// pages.
+//
 // The thread starts with the first allocation that is large enough, runs while something changes, and sleeps otherwise.
 // Nothing here uses the program's heap. Content is read to see whether trusted pages have been written, never changed.
 #pragma once

@@ -82,22 +82,62 @@ bool eventually(const Condition& condition) {
   return condition();
 }
 
-TEST(Memory, DenseAllocationsGetHugePages) {
-  constexpr std::size_t bytes = 256 * mib;
-  auto* const memory = static_cast<unsigned char*>(std::malloc(bytes));
-  ASSERT_NE(memory, nullptr);
-  for (std::size_t i = 0; i < bytes; ++i) memory[i] = static_cast<unsigned char>(i * 31 + (i >> 12));
-  if (with_shim() && asks_for_huge()) {
-    EXPECT_TRUE(eventually([&] { return asked_bytes(memory, bytes) >= bytes - 4 * mib; }))
-        << asked_bytes(memory, bytes);
+/// Where the hypervisor has taken free huge pages back, the library asks for none: some are made resident and given
+/// back at once, by a mapping that it does not look at.
+void make_huge_pages_cheap() {
+  constexpr std::size_t bytes = 384 * mib;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  madvise(memory, bytes, MADV_HUGEPAGE);
+  std::memset(memory, 1, bytes);
+  munmap(memory, bytes);
+}
+
+/// That huge pages are asked for in nearly all of a fresh allocation that is written; of several, since their price at
+/// the moment decides.
+template <class Allocate, class Free>
+void expect_huge_pages(std::size_t bytes, const Allocate& allocate, const Free& give_back) {
+  const bool expected = with_shim() && asks_for_huge();
+  std::size_t asked = 0;
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    if (expected) make_huge_pages_cheap();
+    auto* const memory = static_cast<unsigned char*>(allocate(bytes));
+    for (std::size_t i = 0; i < bytes; ++i) memory[i] = static_cast<unsigned char>(i * 31 + (i >> 12));
+    if (expected) {
+      for (int i = 0; i < 100 && asked + 4 * mib < bytes; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        asked = asked_bytes(memory, bytes);
+      }
+    } else {
+      asked = asked_bytes(memory, bytes);
+    }
+    for (std::size_t i = 0; i < bytes; ++i) {
+      ASSERT_EQ(memory[i], static_cast<unsigned char>(i * 31 + (i >> 12))) << i;
+    }
+    give_back(memory, bytes);
+    if (!expected || asked + 4 * mib >= bytes) break;
+  }
+  if (expected) {
+    EXPECT_GE(asked + 4 * mib, bytes);
   } else if (!with_shim() && asks_for_huge() && std::getenv("GLIBC_TUNABLES") == nullptr &&
              std::getenv("LD_PRELOAD") == nullptr) {
-    EXPECT_EQ(asked_bytes(memory, bytes), 0u);
+    EXPECT_EQ(asked, 0u);
   }
-  for (std::size_t i = 0; i < bytes; ++i) {
-    ASSERT_EQ(memory[i], static_cast<unsigned char>(i * 31 + (i >> 12))) << i;
-  }
-  std::free(memory);
+}
+
+TEST(Memory, DenseAllocationsGetHugePages) {
+  expect_huge_pages(
+      256 * mib, [](std::size_t bytes) { return std::malloc(bytes); },
+      [](void* memory, std::size_t) { std::free(memory); });
+}
+
+TEST(Memory, AMappingOfTheProgramIsTreatedAlike) {
+  expect_huge_pages(
+      64 * mib,
+      [](std::size_t bytes) {
+        return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      },
+      [](void* memory, std::size_t bytes) { EXPECT_EQ(munmap(memory, bytes), 0); });
 }
 
 void expect_small_growth(unsigned char* memory, std::size_t bytes, std::size_t stride) {
@@ -192,17 +232,6 @@ TEST(Memory, ManySparseAllocationsMakeNothingLarge) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_LE(resident_bytes(), allowed(peak, before + 64 * 9 * 4096));
   for (auto* each : all) std::free(each);
-}
-
-TEST(Memory, AMappingOfTheProgramIsTreatedAlike) {
-  constexpr std::size_t bytes = 64 * mib;
-  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(memory, MAP_FAILED);
-  std::memset(memory, 7, bytes);
-  if (with_shim() && asks_for_huge()) {
-    EXPECT_TRUE(eventually([&] { return asked_bytes(memory, bytes) >= bytes - 4 * mib; }));
-  }
-  EXPECT_EQ(munmap(memory, bytes), 0);
 }
 
 /// A thread that fills memory in order may be helped; memory that it never comes to is not filled for it.
