@@ -431,21 +431,33 @@ def machine():
 
 
 class Alone:
-    """Holds a command that keeps others off the machine, such as `flock FILE`, which runs cat meanwhile."""
+    """Holds a command that keeps others off the machine, such as `flock FILE`, which runs cat meanwhile: half a minute at most,
+    then others have their turn."""
+
+    LONGEST = 30
 
     def __init__(self, run_by):
         self.run_by = run_by.split()
+        self.process = None
 
     def __enter__(self):
-        if self.run_by:
+        return self
+
+    def __exit__(self, *_):
+        if self.process:
+            self.process.communicate()
+            self.process = None
+
+    def hold(self):
+        """To be called before each measurement."""
+        if self.process and time.monotonic() - self.since > self.LONGEST:
+            self.__exit__()
+        if self.run_by and not self.process:
             self.process = subprocess.Popen(self.run_by + ["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self.process.stdin.write(b"\n")
             self.process.stdin.flush()
             self.process.stdout.readline()
-
-    def __exit__(self, *_):
-        if self.run_by:
-            self.process.communicate()
+            self.since = time.monotonic()
 
 
 def peers(threads, boost, rust):
@@ -477,26 +489,34 @@ def call(peer, kernel, roots, turn):
     return result, time.perf_counter() - start
 
 
-def measure(everyone, csr, options):
-    """Seconds by kernel and name. The first turn does not count, except for what takes too long to be run again."""
-    degree = np.diff(csr[0])
-    roots = [int(node) for node in np.random.default_rng(1).permutation(np.flatnonzero(degree > 0))[: options.rounds + 5]]
-    times = {kernel: {each.name: [] for each in everyone if hasattr(each, kernel)} for kernel in options.kernels.split(",")}
+def first_turn(everyone, roots, times, options, alone):
+    """Compares results. Keeps the time of what takes too long to be run again, which it leaves out of what it returns."""
     patient = {kernel: [each for each in everyone if hasattr(each, kernel)] for kernel in times}
     for kernel, by_name in times.items():
         expected = None
         for each in list(patient[kernel]):
-            with Alone(options.run_by):
-                result, elapsed = call(each, kernel, roots, 0)
+            alone.hold()
+            result, elapsed = call(each, kernel, roots, 0)
             expected = result if expected is None else expected
             if result != expected:
                 sys.exit(f"{each.name}: {kernel}: {result} instead of {expected}")
             if elapsed > options.patience:
                 by_name[each.name].append(elapsed)
                 patient[kernel].remove(each)
-    for turn in range(1, options.rounds + 1):
-        for kernel, by_name in times.items():
-            with Alone(options.run_by):
+            print(f"{kernel:5} {each.name:12} {elapsed:.3f} s", file=sys.stderr)
+    return patient
+
+
+def measure(everyone, csr, options):
+    """Seconds by kernel and name."""
+    degree = np.diff(csr[0])
+    roots = [int(node) for node in np.random.default_rng(1).permutation(np.flatnonzero(degree > 0))[: options.rounds + 5]]
+    times = {kernel: {each.name: [] for each in everyone if hasattr(each, kernel)} for kernel in options.kernels.split(",")}
+    with Alone(options.run_by) as alone:
+        patient = first_turn(everyone, roots, times, options, alone)
+        for turn in range(1, options.rounds + 1):
+            for kernel, by_name in times.items():
+                alone.hold()
                 for each in patient[kernel]:
                     by_name[each.name].append(call(each, kernel, roots, turn)[1])
     return times
@@ -525,6 +545,7 @@ def main():
         everyone = [ours] + peers(options.threads, options.boost, options.rust)
         for each in everyone:
             each.load(file, csr)
+            print(f"{each.name} has its graph", file=sys.stderr)
     times = measure(everyone, csr, options)
     report(f"{options.kind}:{options.scale}, {len(csr[0]) - 1} nodes, {len(csr[1])} edges, {options.threads} threads; median of {options.rounds}, ms", times)
     if options.json:
