@@ -494,7 +494,7 @@ def graph_library_ratios(machine):
 def graph_rows():
     yield ("graph kernels of the GAP suite, 2 threads: OpenMP by hand",
            lambda m: summary_of(graph_reference_ratios(m)))
-    yield ("the same: best of Boost, NetworKit, igraph, graph-tool, SuiteSparse GraphBLAS",
+    yield ("the same: best of Boost, NetworKit, igraph, graph-tool, SuiteSparse GraphBLAS, the crate graph",
            lambda m: summary_of(graph_library_ratios(m)))
 
 

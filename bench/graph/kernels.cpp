@@ -5,10 +5,12 @@
 // the other, from the same source nodes. The side that begins alternates, and the source nodes differ by round. The
 // time of a kernel includes allocating its memory, but not loading the graph. smelt's whole call, including the copying
 // of results to the caller, is timed in addition. Results are compared before anything is timed. Reported: medians, and
-// reference / smelt (above 1: smelt takes less time), with its geometric mean.
-// Expected: a geometric mean of at least 1, none below 0.85.
+// reference / smelt (above 1: smelt takes less time), with its geometric mean. With --plain instead of the reference:
+// smelt's programs with plain arrays on pages of the usual size and no hints (`smelt graph run --no-placement`).
+// Expected: a geometric mean of at least 1, none below 0.85; beside plain arrays, none below 1.
 //
-//   kernels [--graph kron:20] [--threads N] [--rounds 9] [--kernels bfs,pr,...] [--delta 16] [--json FILE] [--commit C]
+//   kernels [--graph kron:20] [--threads N] [--rounds 9] [--kernels bfs,pr,...] [--delta 16] [--plain] [--json FILE]
+//           [--commit C]
 //   kernels --compile FILE.gm,... [--json FILE]    instead: how long programs take to be compiled: the front end from text to
 //                                                  C++, with the C++ compiler, and again from the cache
 #include <omp.h>
@@ -36,6 +38,7 @@ namespace {
 using bench::reference::Node;
 using bench::reference::Rows;
 using smelt::graph::Graph;
+using Placement = smelt::graph::RunOptions::Placement;
 
 struct Settings {
   std::string graph = "kron:20", json, commit;
@@ -45,6 +48,7 @@ struct Settings {
   int rounds = 9;
   int delta = 16;            ///< ours
   int reference_delta = 16;  ///< theirs
+  bool plain = false;        ///< ours without placement instead of the reference
 };
 
 template <class T>
@@ -161,7 +165,8 @@ class Kernels {
   }
 
   /// The seconds of the compiled procedure alone.
-  double smelt(const std::string& kernel, int round, Numbers* results) {
+  double smelt(const std::string& kernel, int round, Numbers* results, Placement placement = Placement::automatic) {
+    placement_ = placement;
     smelt::graph::Arguments given;
     const auto root = std::int64_t{source(round)};
     if (kernel == "bfs") {
@@ -209,6 +214,7 @@ class Kernels {
     given.graphs.emplace("G", graph_);
     smelt::graph::RunOptions options;
     options.threads = settings_.threads;
+    options.placement = placement_;
     const auto result = must(program.run(procedure, given, options));
     if (results != nullptr) {
       if constexpr (std::is_same_v<std::remove_cvref_t<Convert>, std::nullptr_t>) {
@@ -223,6 +229,7 @@ class Kernels {
   const Settings& settings_;
   const Graph& graph_;
   const Rows rows_;
+  Placement placement_ = Placement::automatic;
   std::vector<Node> sources_;
   std::map<std::string, std::pair<smelt::graph::CompiledProgram, std::string>> programs_;
 };
@@ -249,7 +256,8 @@ std::map<std::string, Times> measure(const Settings& settings, Kernels& kernels)
         own.smelt.push_back(seconds);
       };
       const auto reference = [&] {
-        own.reference.push_back(seconds_of([&] { kernels.reference(kernel, round, nullptr); }));
+        own.reference.push_back(settings.plain ? kernels.smelt(kernel, round, nullptr, Placement::never)
+                                               : seconds_of([&] { kernels.reference(kernel, round, nullptr); }));
       };
       if (round % 2 == 0) smelt();
       reference();
@@ -291,24 +299,31 @@ nlohmann::json compile_times(const std::vector<std::string>& files) {
 
 nlohmann::json as_json(const Settings& settings, const Graph& graph, const std::map<std::string, Times>& times) {
   nlohmann::json kernels;
+  const std::string other = settings.plain ? "plain" : "reference";
   for (const auto& [name, own] : times) {
     kernels[name] = {{"smelt_s", median(own.smelt)},
                      {"smelt_call_s", median(own.smelt_call)},
-                     {"reference_s", median(own.reference)},
-                     {"reference/smelt", own.ratio()},
+                     {other + "_s", median(own.reference)},
+                     {other + "/smelt", own.ratio()},
                      {"all_smelt_s", own.smelt},
-                     {"all_reference_s", own.reference}};
+                     {"all_" + other + "_s", own.reference}};
   }
-  return {{"benchmark", "graph-kernels"}, {"machine", processor()},
-          {"commit", settings.commit},    {"compiler", __VERSION__},
-          {"graph", settings.graph},      {"nodes", graph.num_nodes()},
-          {"edges", graph.num_edges()},   {"threads", settings.threads},
-          {"rounds", settings.rounds},    {"kernels", kernels}};
+  return {{"benchmark", settings.plain ? "graph-plain" : "graph-kernels"},
+          {"machine", processor()},
+          {"commit", settings.commit},
+          {"compiler", __VERSION__},
+          {"graph", settings.graph},
+          {"nodes", graph.num_nodes()},
+          {"edges", graph.num_edges()},
+          {"threads", settings.threads},
+          {"rounds", settings.rounds},
+          {"kernels", kernels}};
 }
 
 void report(const Settings& settings, const std::map<std::string, Times>& times) {
   std::printf("%s, %d threads, medians of %d rounds\n", settings.graph.c_str(), settings.threads, settings.rounds);
-  std::printf("%-6s %12s %12s %12s %18s\n", "kernel", "smelt ms", "with call", "reference", "reference / smelt");
+  std::printf("%-6s %12s %12s %12s %18s\n", "kernel", "smelt ms", "with call", settings.plain ? "plain" : "reference",
+              settings.plain ? "plain / smelt" : "reference / smelt");
   double logs = 0;
   for (const auto& name : settings.kernels) {
     const auto& own = times.at(name);
@@ -331,6 +346,7 @@ int main(int argc, char** argv) {
   app.add_option("--compile", settings.programs, "programs to compile instead")->delimiter(',');
   app.add_option("--delta", settings.delta, "of smelt's sssp");
   app.add_option("--reference-delta", settings.reference_delta, "of the reference's sssp");
+  app.add_flag("--plain", settings.plain, "smelt's programs without placement instead of the reference");
   app.add_option("--json", settings.json, "where the results go");
   app.add_option("--commit", settings.commit, "what the results say of the source");
   CLI11_PARSE(app, argc, argv);

@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 
-from peers import Smelt, commit, machine
+from peers import Alone, Smelt, commit, machine
 
 BYTES_PER_LINE = 14
 EDGES_PER_NODE = 30
@@ -108,9 +108,9 @@ def read_once(reader, library, file):
     os._exit(0)  # what a library takes to end is not the question
 
 
-def measure(reader, library, file, run_by):
+def measure(reader, library, file):
     """Seconds and bytes of a reader in a process of its own; nothing if it is not installed."""
-    done = subprocess.run(run_by + [sys.executable, os.path.abspath(__file__), library, "--one", reader, file], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([sys.executable, os.path.abspath(__file__), library, "--one", reader, file], stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
 
 
@@ -145,7 +145,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peer-rounds", type=int, help="of the others, if not as many")
     parser.add_argument("--readers", default=",".join(READERS), help="those of the edge list (default all)")
-    parser.add_argument("--run-by", default="", help="a command that runs each reader, such as one that keeps others off the machine")
+    parser.add_argument("--run-by", default="", help="a command that keeps others off the machine while what it runs does")
     parser.add_argument("--directory", help="for the files, which take some 2.5 times as much as the edge list")
     parser.add_argument("--json")
     parser.add_argument("--one", nargs=2, metavar=("READER", "FILE"), help=argparse.SUPPRESS)
@@ -160,10 +160,13 @@ def main():
         cases = [(reader, "el") for reader in READERS if reader in options.readers.split(",") and reader != "memory"]
         cases += [(reader, name) for name in ("sg", "ebin", "smg") for reader in ("smelt", "memory")]
         samples = {case: [] for case in cases}
-        for turn in range(options.rounds):
-            for case in cases:
-                if turn < peer_rounds or case[0] in ("smelt", "memory"):
-                    samples[case].append(measure(case[0], options.library, files[case[1]], options.run_by.split()))
+        with Alone(options.run_by) as alone:
+            for turn in range(options.rounds):
+                for case in cases:
+                    if turn < peer_rounds or case[0] in ("smelt", "memory"):
+                        alone.hold()
+                        samples[case].append(measure(case[0], options.library, files[case[1]]))
+                        print(case, samples[case][-1], file=sys.stderr)
     found = {case: summary(values, sizes[case[1]], sizes["smg"]) for case, values in samples.items() if values and None not in values}
     text = {reader: each for (reader, name), each in found.items() if name == "el"}
     print(f"{spec}, an edge list of {sizes['el'] / (1 << 20):.0f} MiB")

@@ -48,6 +48,22 @@ compiled Green-Marl program takes less time.
     print(f"\nGeometric mean: {mean(ratios):.2f}; least: {min(ratios):.2f}.\n")
 
 
+def plain(documents):
+    heading("The same programs with plain arrays", {"machine": documents[0]["machine"]})
+    print(f"""{documents[0]["threads"]} threads. Medians in milliseconds. Plain: `--no-placement`, arrays
+on pages of the usual size without hints; both run in turns in one process. The machine has one NUMA node, so that the size of
+pages is all that differs. What placement is worth with several nodes, by the model: [memory model](memory-model.md).
+
+| graph | commit | kernel | smelt | plain | plain / smelt |
+| --- | --- | --- | --- | --- | --- |""")
+    for document in documents:
+        for name, each in document["kernels"].items():
+            print(f"| {document['graph']} | {document['commit']} | {name} | {each['smelt_s'] * 1e3:.1f} | {each['plain_s'] * 1e3:.1f} | "
+                  f"{each['plain/smelt']:.2f} |")
+    ratios = [each["plain/smelt"] for document in documents for each in document["kernels"].values()]
+    print(f"\nGeometric mean: {mean(ratios):.2f}; least: {min(ratios):.2f}.\n")
+
+
 def peers(document):
     heading(f"The same kernels in graph libraries, {document['graph']}", document)
     names = list(dict.fromkeys(name for times in document["seconds"].values() for name in times))
@@ -85,7 +101,7 @@ def compiling(document):
     print("From text to C++ (front end), with the C++ compiler, and again from the cache.\n")
     print("| program | front end, ms | with the C++ compiler, s | cached, ms |\n| --- | --- | --- | --- |")
     for name, each in document["programs"].items():
-        print(f"| {name} | {each['front_end_s'] * 1e3:.1f} | {each['with_compiler_s']:.2f} | {each['cached_s'] * 1e3:.1f} |")
+        print(f"| {name} | {each['front_end_s'] * 1e3:.2f} | {each['with_compiler_s']:.2f} | {each['cached_s'] * 1e3:.2f} |")
     print()
 
 
@@ -96,6 +112,9 @@ def main():
         found = [json.loads(file.read_text()) for file in sorted(directory.glob("graph-kernels*.json"))]
         if found:
             kernels(found)
+        found = [json.loads(file.read_text()) for file in sorted(directory.glob("graph-plain*.json"))]
+        if found:
+            plain(found)
         for file in sorted(directory.glob("graph-peers*.json")):
             peers(json.loads(file.read_text()))
         for file in sorted(directory.glob("graph-loading*.json")):

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -290,15 +291,20 @@ Json timeline_document(const Simulation& simulation) {
   return events;
 }
 
+/// Complete or not at all. Links are followed; devices and pipes are written to directly.
 void write_file(const std::string& file, const std::string& text) {
-  const std::string temporary = fmt::format("{}.{}.tmp", file, getpid());
-  std::FILE* stream = std::fopen(temporary.c_str(), "w");
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const std::string target = fs::is_symlink(file, ignored) ? fs::weakly_canonical(file, ignored).string() : file;
+  const bool replace = !fs::exists(target, ignored) || fs::is_regular_file(target, ignored);
+  const std::string written_to = replace ? fmt::format("{}.{}.tmp", target, getpid()) : target;
+  std::FILE* stream = std::fopen(written_to.c_str(), "w");
   if (stream == nullptr) fail("{}: cannot write: {}", file, std::strerror(errno));
   const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
   const bool closed = std::fclose(stream) == 0;
-  if (written && closed && std::rename(temporary.c_str(), file.c_str()) == 0) return;
+  if (written && closed && (!replace || std::rename(written_to.c_str(), target.c_str()) == 0)) return;
   const int reason = errno;
-  std::remove(temporary.c_str());
+  if (replace) std::remove(written_to.c_str());
   fail("{}: cannot write: {}", file, std::strerror(reason));
 }
 

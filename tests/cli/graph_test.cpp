@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -183,6 +184,18 @@ TEST(GraphCommand, MistakesCostOneLine) {
     EXPECT_EQ(call.out, "");
   }
   EXPECT_EQ(smelt({"graph", "run", reach(), square(), "root=0", "--threads", "99999"}).exit_code, 2);
+}
+
+TEST(GraphCommand, DevicesAreWrittenToAndNotReplaced) {
+  const std::filesystem::path full = "/dev/full";
+  if (!std::filesystem::is_character_file(full)) GTEST_SKIP() << "no /dev/full";
+  for (const Words& words : {Words{"graph", "run", "hop_dist", "kron:4", "root=1", "--output", "dist=/dev/full"},
+                             Words{"graph", "generate", "kron:4", "/dev/full", "--to", "edge-list"}}) {
+    const Call call = smelt(words);
+    EXPECT_EQ(call.exit_code, 1) << call.err;
+    EXPECT_THAT(call.err, HasSubstr("/dev/full: cannot"));
+    EXPECT_TRUE(std::filesystem::is_character_file(full));
+  }
 }
 
 }  // namespace

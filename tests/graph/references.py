@@ -95,6 +95,25 @@ def names(g, A, min, max):
     return {"returned": 10 * len(keys) + 3, "sum": total + 2, "node": last, "count": [len(own) for own in g.out]}
 
 
+@program("words.gm", ("A",))
+def generated(g, A):
+    best, last = -1, None
+    for node, value in enumerate(A):
+        if value * 3 > best:
+            best, last = value * 3, node
+    index, better, equal = list(A), [2**31 - 1] * g.n, [0] * g.n
+    for v in range(g.n):
+        for w in g.out[v] if A[v] > 2 else ():
+            index[w] += 3
+            if A[v] < better[w]:
+                better[w], equal[w] = A[v], A[v] + 2
+    chosen = [value * 3 + 2 for value in A if value >= 1]
+    return {"best": best, "far": last, "chunk": last, "better": ["+INF" if each == 2**31 - 1 else each for each in better], "equal": equal,
+            "counts": [index[v] + sum(A[w] > 2 for w in g.out[v]) for v in range(g.n)],
+            "parts": sum(chosen) / len(chosen) if chosen else 0.0, "delete": sum(value * 2 for value in A) + 43215,
+            "returned": 3 + 30 + 200}
+
+
 # --- expressions.gm
 
 

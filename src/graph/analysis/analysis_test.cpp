@@ -9,6 +9,7 @@
 #include "graph/language/checker.hpp"
 #include "graph/language/parser.hpp"
 #include "graph/language/thesis_programs.hpp"
+#include "memory/choice/published.hpp"
 
 namespace smelt::graph::language {
 namespace {
@@ -110,6 +111,29 @@ TEST(Patterns, TriangleCountingAsInTables32And33) {
                                   {"node_idx", "edge used ro std", "E + EE + EE", "0"},
                                   {"r_begin", "node", "0", "0"},
                                   {"r_node_idx", "edge", "0", "0"}});
+}
+
+/// The simulation of figures 4.7 to 4.10 uses the arrays that the compiler finds, with the properties that it finds.
+TEST(Patterns, AreThoseThatTheGainOfPlacementIsSimulatedWith) {
+  const char* texts[] = {pagerank, hop_dist, triangle_counting};
+  const auto simulated = memory::graph_programs();
+  ASSERT_EQ(simulated.size(), std::size(texts));
+  for (std::size_t i = 0; i < simulated.size(); ++i) {
+    SCOPED_TRACE(simulated[i].name);
+    const auto program = checked(texts[i]);
+    std::vector<std::string> found, expected;
+    for (const auto& pattern : access_patterns(*program->procedures.front())) {
+      if (!pattern.used) continue;
+      found.push_back(pattern.name + (pattern.read_only ? " ro" : "") + (pattern.dynamic ? " dyn" : "") +
+                      (pattern.indexed ? " indexed" : ""));
+    }
+    for (const auto& use : simulated[i].arrays) {
+      const bool dynamic = std::count(simulated[i].dynamic.begin(), simulated[i].dynamic.end(), use.name) > 0;
+      expected.push_back(use.name + (use.read_only ? " ro" : "") + (dynamic ? " dyn" : "") +
+                         (use.loop_index ? " indexed" : ""));
+    }
+    EXPECT_THAT(expected, testing::UnorderedElementsAreArray(found));
+  }
 }
 
 TEST(Patterns, FormulasHaveValues) {

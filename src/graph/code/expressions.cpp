@@ -536,7 +536,7 @@ std::string Writer::call(const Expression& expression) {
       after += fmt::format(" {} = {};", name_of(*output->reference.symbol), name);
     }
   }
-  const std::string text = fmt::format("{}({})", expression.procedure->name, arguments);
+  const std::string text = fmt::format("Procedures::{}({})", cpp_name(*expression.procedure), arguments);
   if (before.empty()) return text;
   if (expression.procedure->return_type.is(TypeKind::nothing))
     return fmt::format("[&] {{ {}{};{} }}()", before, text, after);

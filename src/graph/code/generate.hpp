@@ -44,4 +44,7 @@ GeneratedCode generate_code(const Program& program, const CodeOptions& options =
 /// The C++ type of a value: "std::int32_t", "NodeId", "gm::Set<NodeId>".
 std::string cpp_type(const Type& type);
 
+/// The name of a procedure's function: its own, unless that means something in C++.
+std::string cpp_name(const Procedure& procedure);
+
 }  // namespace smelt::graph::language

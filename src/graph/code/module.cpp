@@ -69,7 +69,7 @@ std::string entry_body(const Procedure& procedure, int node_bytes, int edge_byte
   };
   add(procedure.inputs, false);
   add(procedure.outputs, true);
-  const std::string invocation = fmt::format("Procedures<NodeId, EdgeId>::{}(run{})", procedure.name, call);
+  const std::string invocation = fmt::format("Procedures<NodeId, EdgeId>::{}(run{})", cpp_name(procedure), call);
   const bool returns = !procedure.return_type.is(TypeKind::nothing);
   std::string text = "{\n";
   text += fmt::format(

@@ -8,7 +8,7 @@
 namespace smelt::graph::language {
 namespace {
 
-/// Names that a program may use, but C++ code must not.
+/// Names that a program may use, but C++ code must not: words of C++, macros, and local names of the code generator.
 const std::set<std::string>& reserved_names() {
   static const std::set<std::string> names = {
       "alignas",     "alignof",   "and",        "and_eq",    "asm",      "auto",         "bitand",
@@ -26,7 +26,9 @@ const std::set<std::string>& reserved_names() {
       "using",       "virtual",   "void",       "volatile",  "wchar_t",  "while",        "xor",
       "xor_eq",      "std",       "gm",         "run",       "chunk",    "NodeId",       "EdgeId",
       "Procedures",  "errno",     "stdin",      "stdout",    "stderr",   "NULL",         "INFINITY",
-      "NAN",         "assert",    "unix",       "linux",     "main"};
+      "NAN",         "assert",    "unix",       "linux",     "main",     "best",         "better",
+      "chunks",      "count",     "counts",     "each",      "equal",    "index",        "leave_out",
+      "parts",       "returned"};
   return names;
 }
 
@@ -63,6 +65,8 @@ std::string Writer::fresh(std::string_view wish) {
 
 /// Siblings may share a name, as in the program. Names that the code generator adds are unique.
 void Writer::name_symbols(const Procedure& procedure) {
+  std::set<std::string> own;
+  for (const auto& symbol : procedure.symbols) own.insert(symbol->name);
   for (const auto& symbol : procedure.symbols) {
     std::string name = symbol->name;
     const bool element = symbol->kind == SymbolKind::iterator && symbol->loop != nullptr &&
@@ -72,6 +76,7 @@ void Writer::name_symbols(const Procedure& procedure) {
     while (name.ends_with('_') || name.starts_with('_')) name = "x" + name + "x";
     for (auto at = name.find("__"); at != std::string::npos; at = name.find("__")) name[at + 1] = 'x';
     if (reserved_names().contains(name)) name += "_x";
+    while (name != symbol->name && !element && own.contains(name)) name += "x";
     if (element) {
       name = fresh(name);
     } else {
@@ -96,6 +101,10 @@ void Writer::source_line(Span span) {
 }
 
 void Writer::decide(Span span, std::string text) { result_.decisions.push_back({line_of(span), std::move(text)}); }
+
+std::string cpp_name(const Procedure& procedure) {
+  return reserved_names().contains(procedure.name) ? procedure.name + "_x" : procedure.name;
+}
 
 std::string cpp_type(const Type& type) {
   const auto item = [&] { return type.of_edges ? "EdgeId" : "NodeId"; };

@@ -7,7 +7,7 @@ namespace smelt::graph::language {
 
 std::string Writer::signature(const Procedure& procedure, const std::map<const Symbol*, std::string>& names) {
   std::string text =
-      fmt::format("static {} {}([[maybe_unused]] gm::Run& run", cpp_type(procedure.return_type), procedure.name);
+      fmt::format("static {} {}([[maybe_unused]] gm::Run& run", cpp_type(procedure.return_type), cpp_name(procedure));
   const auto add = [&](const std::vector<Procedure::Parameter>& parameters, bool output) {
     for (const auto& parameter : parameters) {
       const Type& type = parameter.symbol->type;

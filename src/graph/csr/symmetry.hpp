@@ -25,14 +25,14 @@ class SymmetrySum {
   /// What the edges of one node add, which is quick if they ascend. Sums wrap around.
   template <class NodeId>
   std::uint64_t of_row(std::uint64_t from, const NodeId* first, const NodeId* last) const noexcept {
-    const auto as_smaller = folded(from ^ first_) + second_;
+    const auto from_smaller = smaller(from), from_larger = larger(from);
     std::uint64_t sum = 0;
     for (; first != last; ++first) {
       const std::uint64_t to = *first;
       if (from < to) {
-        sum += folded(as_smaller + to);
+        sum += folded(from_smaller, larger(to));
       } else if (to < from) {
-        sum -= folded(folded(to ^ first_) + second_ + from);
+        sum -= folded(smaller(to), from_larger);
       }
     }
     return sum;
@@ -42,18 +42,22 @@ class SymmetrySum {
   SymmetrySum() {
     std::random_device device;
     const auto number = [&] { return std::uint64_t{device()} << 32 | device(); };
-    first_ = number();
-    second_ = number();
-    factor_ = number() | 1;
+    for (auto* key : {&smaller_factor_, &larger_factor_}) *key = number() | 1;
+    for (auto* key : {&smaller_offset_, &larger_offset_}) *key = number();
   }
 
-  /// Both halves of a product depend on all bits.
-  std::uint64_t folded(std::uint64_t value) const noexcept {
-    const auto product = static_cast<DoubleWidth>(value) * factor_;
+  // The factors spread numbers that are close to each other, for which the upper halves of products would differ
+  // little.
+  std::uint64_t smaller(std::uint64_t node) const noexcept { return node * smaller_factor_ + smaller_offset_; }
+  std::uint64_t larger(std::uint64_t node) const noexcept { return node * larger_factor_ + larger_offset_; }
+
+  /// With the upper half, a sum of several does not follow from the sums of their nodes and of their nodes' products.
+  static std::uint64_t folded(std::uint64_t smaller, std::uint64_t larger) noexcept {
+    const auto product = static_cast<DoubleWidth>(smaller) * larger;
     return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
   }
 
-  std::uint64_t first_ = 0, second_ = 0, factor_ = 1;
+  std::uint64_t smaller_factor_ = 1, larger_factor_ = 1, smaller_offset_ = 0, larger_offset_ = 0;
 };
 
 }  // namespace smelt::graph

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "graph/csr/build.hpp"
 #include "graph/csr/structure.hpp"
@@ -162,6 +163,19 @@ TEST_F(Files, EdgeListsAsPeopleWriteThem) {
   EXPECT_EQ(loaded(file("noname", "1 0\n")), "1>0");
   EXPECT_EQ(load(file("a.el", "0 1 4\n1 0 9999999999\n"))->edge_values("weight")->type(), ValueType::int64);
   EXPECT_EQ(load(file("a.el", "0 1 4\n1 0 -4\n"))->edge_values("weight")->type(), ValueType::int32);
+}
+
+TEST_F(Files, AByteOrderMarkIsNoText) {
+  for (const char* text : {"\xEF\xBB\xBF"
+                           "0 1\r\n1 0\r\n",
+                           "\xEF\xBB\xBF# comment\n0 1\n1 0"}) {
+    EXPECT_EQ(loaded(file("a.el", text)), "0>1 1>0");
+  }
+  EXPECT_EQ(loaded(file("a.el", "\xEF\xBB\xBF")), "");
+  EXPECT_THAT(error("a.el",
+                    "\xEF\xBB"
+                    "0 1\n"),
+              HasSubstr("is not a node's number"));
 }
 
 TEST_F(Files, RepeatedEdgesKeepTheOrderOfTheFile) {
@@ -429,8 +443,30 @@ TEST_F(Files, NothingIsLeftBehind) {
   EXPECT_EQ(save(graph, path("no/such/a.el")).error().status, Status::not_found);
   EXPECT_EQ(save(graph, path("a.xyz")).error().status, Status::invalid_argument);
   EXPECT_EQ(save(graph, path("a.wsg")).error().status, Status::invalid_argument);
-  EXPECT_THAT(save(graph, "/dev/full").error().status, testing::Ne(Status::ok));
   EXPECT_TRUE(fs::is_empty(path("")));
+}
+
+TEST_F(Files, DevicesPipesAndLinksStayWhatTheyAre) {
+  const Graph graph = random_graph(10, 20, Weights::none);
+  SaveOptions as_edge_list;
+  as_edge_list.format = Format::edge_list;
+  if (fs::is_character_file("/dev/full")) {
+    const auto full = save(graph, "/dev/full", as_edge_list);
+    ASSERT_FALSE(full);
+    EXPECT_THAT(full.error().message, testing::HasSubstr("/dev/full: cannot be written"));
+    EXPECT_TRUE(fs::is_character_file("/dev/full"));
+  }
+  const auto pipe = path("pipe"), copy = path("copy.el"), link = path("link.el");
+  ASSERT_EQ(std::system(("mkfifo " + pipe).c_str()), 0);
+  std::thread reader([&] { EXPECT_EQ(std::system(("cat " + pipe + " > " + copy).c_str()), 0); });
+  EXPECT_TRUE(save(graph, pipe, as_edge_list));
+  reader.join();
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(loaded(copy), text_of(graph));
+  fs::create_symlink(copy, link);
+  ASSERT_TRUE(save(random_graph(20, 50, Weights::none), link));
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(loaded(copy), text_of(random_graph(20, 50, Weights::none)));
 }
 
 TEST_F(Files, ReadFromAPipe) {

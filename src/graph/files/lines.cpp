@@ -13,6 +13,8 @@ constexpr std::size_t stream_chunk_bytes = std::size_t{1} << 20;
 constexpr std::size_t header_bytes = std::size_t{64} << 10;
 constexpr std::size_t longest_header_line = std::size_t{1} << 20;
 
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // of UTF-8, as some editors write it
+
 const char* find_newline(const char* from, const char* to) {
   if (from == to) return nullptr;  // an empty file has no memory to search
   return static_cast<const char*>(std::memchr(from, '\n', static_cast<std::size_t>(to - from)));
@@ -31,6 +33,9 @@ Result<std::unique_ptr<Lines>> Lines::open(const std::string& name) {
     if (!stream) return stream.error();
     lines->stream_ = *std::move(stream);
   }
+  lines->fill(header_bytes);
+  if (std::string_view(lines->pending_.data(), lines->pending_.size()).starts_with(byte_order_mark))
+    lines->pending_at_ = byte_order_mark.size();
   return lines;
 }
 

@@ -1,4 +1,5 @@
-// A file that is either complete or absent: it is written under a temporary name, then renamed.
+// A file that is either complete or absent: it is written under a temporary name, then renamed. Devices and pipes are
+// written to directly; links are followed.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ class OutputFile {
   std::uint64_t written() const noexcept { return written_; }
   bool failed() const noexcept { return error_.status != Status::ok; }
 
-  /// Overwrites the start of the file.
+  /// Overwrites the start of the file. Devices and pipes fail.
   void write_start(const void* data, std::size_t size);
 
   Result<void> finish();
@@ -40,8 +41,11 @@ class OutputFile {
   void put(const void* data, std::size_t size, std::uint64_t offset);
 
   std::string name_;
+  std::string target_;  ///< what is replaced at the end
   std::string passing_name_;
   int descriptor_ = -1;
+  bool in_order_ = false;   ///< a device or pipe, which has no offsets
+  std::uint64_t sent_ = 0;  ///< to it
   std::uint64_t written_ = 0;
   Error error_;
 };

@@ -3,7 +3,9 @@
 // meaningful, their sizes are not. The models contain only memory accesses.
 #pragma once
 
+#include <algorithm>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "smelt/placement.hpp"
@@ -74,7 +76,11 @@ inline Machine sandy_bridge() {
                             .all_gbs = {30.0, 9.6}});  // links: [Kaestle16] 4.6.1
 }
 
+/// The Twitter graph, and LiveJournal's, on which triangles are counted.
 inline constexpr double graph_nodes = 41e6, graph_edges = 1468e6, iterations = 10;
+inline constexpr double small_nodes = 4e6, small_edges = 69e6;
+/// Share of accesses to properties of neighbours that miss the caches.
+inline constexpr double missed = 0.35;
 
 /// PageRank on the Twitter graph: its arrays and their accesses in ten iterations.
 inline std::vector<ArrayUse> pagerank() {
@@ -91,7 +97,7 @@ inline std::vector<ArrayUse> pagerank() {
        .read_only = true},
       {.name = "pg_rank",
        .size_bytes = node_bytes,
-       .random_accesses = 0.35 * iterations * graph_edges,
+       .random_accesses = missed * iterations * graph_edges,
        .written_bytes = 8 * iterations * graph_nodes},
       {.name = "pg_rank_nxt",
        .size_bytes = node_bytes,
@@ -100,6 +106,95 @@ inline std::vector<ArrayUse> pagerank() {
   };
   for (auto& use : arrays) use.phases = 1000;  // the thesis excludes the loading of the graph
   return arrays;
+}
+
+/// Hop distances in the Twitter graph: each node's edges are followed about once in all, 15 rounds go over all nodes.
+inline std::vector<ArrayUse> hop_distance() {
+  constexpr double rounds = 15;
+  const auto bytes = [](double each, double count) { return static_cast<std::uint64_t>(each * count); };
+  std::vector<ArrayUse> arrays = {
+      {.name = "begin", .size_bytes = bytes(8, graph_nodes), .sequential_bytes = 16 * graph_nodes, .read_only = true},
+      {.name = "node_idx", .size_bytes = bytes(8, graph_edges), .sequential_bytes = 8 * graph_edges, .read_only = true},
+      {.name = "dist",
+       .size_bytes = bytes(4, graph_nodes),
+       .sequential_bytes = 4 * rounds * graph_nodes,
+       .written_bytes = 4 * rounds * graph_nodes,
+       .loop_index = true},
+      {.name = "dist_nxt",
+       .size_bytes = bytes(4, graph_nodes),
+       .sequential_bytes = 4 * rounds * graph_nodes,
+       .random_accesses = 0.02 * graph_edges,
+       .written_bytes = 4 * graph_nodes},
+      {.name = "updated",
+       .size_bytes = bytes(1, graph_nodes),
+       .sequential_bytes = 3 * rounds * graph_nodes,
+       .written_bytes = rounds * graph_nodes,
+       .loop_index = true},
+      {.name = "updated_nxt",
+       .size_bytes = bytes(1, graph_nodes),
+       .sequential_bytes = 2 * rounds * graph_nodes,
+       .random_accesses = 0.01 * graph_edges,
+       .written_bytes = rounds * graph_nodes},
+  };
+  for (auto& use : arrays) use.phases = 1000;
+  return arrays;
+}
+
+/// Triangles of LiveJournal: 20 pairs of neighbours per edge are looked up.
+inline std::vector<ArrayUse> triangle_counting() {
+  constexpr double pairs = 20 * small_edges;
+  std::vector<ArrayUse> arrays = {
+      {.name = "begin",
+       .size_bytes = static_cast<std::uint64_t>(8 * small_nodes),
+       .random_accesses = 0.1 * pairs,
+       .read_only = true},
+      {.name = "node_idx",
+       .size_bytes = static_cast<std::uint64_t>(8 * small_edges),
+       .sequential_bytes = 8 * small_edges,
+       .random_accesses = missed * pairs,
+       .read_only = true},
+  };
+  for (auto& use : arrays) use.phases = 1000;
+  return arrays;
+}
+
+/// A program of figures 4.7, 4.8 and 4.10, and the arrays that Green-Marl allocates while it runs.
+struct GraphProgram {
+  const char* name;
+  std::vector<ArrayUse> arrays;
+  std::vector<std::string> dynamic;
+};
+
+inline std::vector<GraphProgram> graph_programs() {
+  return {{"PageRank", pagerank(), {"pg_rank_nxt"}},
+          {"hop-distance", hop_distance(), {"dist_nxt", "updated", "updated_nxt"}},
+          {"triangle-counting", triangle_counting(), {}}};
+}
+
+/// The configurations of figure 4.10. Each of them contains those before it.
+enum class Configuration { stock, distributed, replicated, partitioned, large_pages };
+
+/// Stock Green-Marl distributes the graph; what it allocates later lies on one node.
+inline std::vector<PlacementCandidate> placed_by(Configuration configuration, const GraphProgram& program) {
+  std::vector<PlacementCandidate> placed;
+  for (const auto& use : program.arrays) {
+    PlacementCandidate candidate{Placement::interleaved, configuration == Configuration::large_pages ? mib2 : kib4};
+    const bool dynamic = std::find(program.dynamic.begin(), program.dynamic.end(), use.name) != program.dynamic.end();
+    if (configuration == Configuration::stock && dynamic) candidate.placement = Placement::single_node;
+    if (configuration >= Configuration::partitioned && use.loop_index) candidate.placement = Placement::partitioned;
+    if (configuration >= Configuration::replicated && use.read_only) candidate.placement = Placement::replicated;
+    placed.push_back(candidate);
+  }
+  return placed;
+}
+
+/// What a phase of the program takes with the placements of stock Green-Marl, in multiples of what it takes with these.
+inline double gain_over_stock(const Machine& machine, const GraphProgram& program, Configuration configuration,
+                              int threads) {
+  const auto takes = [&](Configuration each) {
+    return phase_ns(machine, program.arrays, placed_by(each, program), threads);
+  };
+  return takes(Configuration::stock) / takes(configuration);
 }
 
 /// Streamcluster of PARSEC, native input: the accesses of a search step to the coordinates of a chunk of 200000 points
