@@ -98,7 +98,7 @@ constexpr IndexRange static_part(std::size_t count, std::size_t thread, std::siz
 }
 
 /// The present locations of the pages of an array's copy.
-struct Whereabouts {
+struct PageLocations {
   struct Share {
     int numa_node = 0;
     std::uint64_t bytes = 0;
@@ -161,7 +161,7 @@ class Block {
   Placement placement() const noexcept;
   bool same_address() const noexcept;
   std::string explain() const;
-  Result<Whereabouts> where(int copy) const;
+  Result<PageLocations> where(int copy) const;
   Transfer start_copy(const void* from);
   Transfer start_fill(const void* value, Fill fill);
   Status sync(Rank& rank, const Reduction& op) noexcept;
@@ -312,7 +312,7 @@ class Array {
 
   /// Asks the kernel for the locations of a copy's pages. Cost: a system call per 4096 pages, and reading smaps.
   /// Errors: permission_denied in containers that forbid it on machines with several nodes.
-  Result<Whereabouts> where(int copy = 0) const { return block_.where(copy); }
+  Result<PageLocations> where(int copy = 0) const { return block_.where(copy); }
 
   /// Writes all copies, by threads on their nodes. Requirements: values.size() == size(), no overlap.
   void copy_from(std::span<const T> values) { start_copy_from(values).wait(); }

@@ -326,7 +326,7 @@ class Table {
   template <class Shape, class Decide>
   Outcome update(const Shape& shape, const Word* key, Word hash, Decide&& decide) noexcept;
 
-  struct Held {
+  struct OwnedChain {
     Bucket* home;
     Word word;  ///< before it was owned
     Word table;
@@ -334,10 +334,10 @@ class Table {
 
   /// Owns the chain of a hash. False: this process cannot be told from others any more (after a fork).
   template <class Shape>
-  bool own(const Shape& shape, Word hash, Held& held) noexcept;
+  bool own(const Shape& shape, Word hash, OwnedChain& held) noexcept;
 
   /// Gives the chain up; `cells`: of the home bucket. `changed`: some cell of the chain means something else now.
-  void disown(const Held& held, unsigned cells, bool changed) noexcept {
+  void disown(const OwnedChain& held, unsigned cells, bool changed) noexcept {
     SMELT_MAP_POINT(1);
     held.home->word.store(with_valid(held.word, cells) + (changed ? one_change : 0), ordering::map_commit);
   }
@@ -445,12 +445,12 @@ class Table {
   };
   /// Where a key is, in a chain that is owned.
   template <class Shape>
-  Spot find_owned(const Shape& shape, const Held& held, const Word* key, Word hash) const noexcept;
+  Spot find_owned(const Shape& shape, const OwnedChain& held, const Word* key, Word hash) const noexcept;
   /// A key that is not in the chain. Gives the chain up.
   template <class Shape>
-  Outcome add(const Shape& shape, const Held& held, const Word* key, Word hash, const Word* value) noexcept;
+  Outcome add(const Shape& shape, const OwnedChain& held, const Word* key, Word hash, const Word* value) noexcept;
   /// Makes these the valid cells of a bucket, and gives the chain up.
-  void commit(const Held& held, Bucket* bucket, unsigned valid) noexcept;
+  void commit(const OwnedChain& held, Bucket* bucket, unsigned valid) noexcept;
 
   // The rest is in the library.
   bool own_slowly(Bucket* bucket, Word& word) noexcept;  ///< waits for the owner's end, or takes over from a dead one
@@ -468,7 +468,7 @@ class Table {
   bool spread(Bucket* child, AtomicWord* cell, Word hash) noexcept;
   void finish(Word table, Word next) noexcept;
   Word hash_of(const AtomicWord* cell) const noexcept;
-  bool own_bucket(Bucket* bucket, Held& held) noexcept;  ///< false: it has moved
+  bool own_bucket(Bucket* bucket, OwnedChain& held) noexcept;  ///< false: it has moved
   void own_all(Word table, Word index);
   void reset(Bucket* child) noexcept;
   void give_chain(Word link) noexcept;
@@ -526,7 +526,7 @@ bool Table::get(const Shape& shape, const Word* key, Word hash, Word* value) con
 }
 
 template <class Shape>
-bool Table::own(const Shape& shape, Word hash, Held& held) noexcept {
+bool Table::own(const Shape& shape, Word hash, OwnedChain& held) noexcept {
   if (forks_seen_.load(std::memory_order_relaxed) != forks.load(std::memory_order_relaxed)) [[unlikely]] {
     if (!renew()) return false;
   }
@@ -554,7 +554,7 @@ bool Table::own(const Shape& shape, Word hash, Held& held) noexcept {
 }
 
 template <class Shape>
-Table::Spot Table::find_owned(const Shape& shape, const Held& held, const Word* key, Word hash) const noexcept {
+Table::Spot Table::find_owned(const Shape& shape, const OwnedChain& held, const Word* key, Word hash) const noexcept {
   Spot spot{held.home, valid_cells(held.word), -1};
   for (;;) {
     spot.cell = find_cell(shape, spot.bucket, spot.valid, key, hash);
@@ -566,7 +566,7 @@ Table::Spot Table::find_owned(const Shape& shape, const Held& held, const Word* 
   }
 }
 
-inline void Table::commit(const Held& held, Bucket* bucket, unsigned valid) noexcept {
+inline void Table::commit(const OwnedChain& held, Bucket* bucket, unsigned valid) noexcept {
   if (bucket == held.home) {
     disown(held, valid, true);
     return;
@@ -578,7 +578,7 @@ inline void Table::commit(const Held& held, Bucket* bucket, unsigned valid) noex
 }
 
 template <class Shape>
-Table::Outcome Table::add(const Shape& shape, const Held& held, const Word* key, Word hash,
+Table::Outcome Table::add(const Shape& shape, const OwnedChain& held, const Word* key, Word hash,
                           const Word* value) noexcept {
   Bucket* bucket = held.home;
   unsigned valid = valid_cells(held.word);
@@ -612,7 +612,7 @@ Table::Outcome Table::add(const Shape& shape, const Held& held, const Word* key,
 
 template <class Shape, class Decide>
 Table::Outcome Table::update(const Shape& shape, const Word* key, Word hash, Decide&& decide) noexcept {
-  Held held;
+  OwnedChain held;
   if (!own(shape, hash, held)) return Outcome::no_memory;
   const Spot spot = find_owned(shape, held, key, hash);
   AtomicWord* old = nullptr;

@@ -267,13 +267,13 @@ struct Snapshot<T> {
 template <class A, class B>
 requires(HasSnapshot<std::remove_const_t<A>>&& HasSnapshot<B> &&
          !std::is_trivially_copyable_v<std::pair<A, B>>) struct Snapshot<std::pair<A, B>> {
-  using Loose = std::pair<std::remove_const_t<A>, B>;  // the keys of maps are const where they lie
+  using WithoutConst = std::pair<std::remove_const_t<A>, B>;  // the keys of maps are const where they lie
   static constexpr bool available = true;
   static void save(const std::pair<A, B>& value, std::vector<std::byte>& out) {
     Snapshot<std::remove_const_t<A>>::save(value.first, out);
     Snapshot<B>::save(value.second, out);
   }
-  static void load(Loose& value, std::span<const std::byte>& in) {
+  static void load(WithoutConst& value, std::span<const std::byte>& in) {
     Snapshot<std::remove_const_t<A>>::load(value.first, in);
     Snapshot<B>::load(value.second, in);
   }
@@ -282,20 +282,20 @@ requires(HasSnapshot<std::remove_const_t<A>>&& HasSnapshot<B> &&
 namespace replicated_detail {
 
 template <class T>
-struct Loose {
+struct WithoutConst {
   using type = T;
 };
 template <class A, class B>
-struct Loose<std::pair<A, B>> {
+struct WithoutConst<std::pair<A, B>> {
   using type = std::pair<std::remove_const_t<A>, B>;
 };
 
 template <class T, class... Commands>
-struct Known {
+struct CommandList {
   using Types = std::tuple<Commands...>;
 };
 template <class T>
-struct Known<T> {
+struct CommandList<T> {
   using Types = std::tuple<typename T::Command>;
 };
 
@@ -326,7 +326,7 @@ requires(!std::is_trivially_copyable_v<T> && !SavesItself<T> && HasSnapshot<type
     std::uint64_t count = 0;
     Snapshot<std::uint64_t>::load(count, in);
     for (; count != 0; --count) {
-      typename replicated_detail::Loose<typename T::value_type>::type element{};
+      typename replicated_detail::WithoutConst<typename T::value_type>::type element{};
       Snapshot<typename T::value_type>::load(element, in);
       value.insert(value.end(), std::move(element));
     }
@@ -348,7 +348,7 @@ requires(!std::is_trivially_copyable_v<T> && !SavesItself<T> && HasSnapshot<type
 /// time.
 template <class T, class... Commands>
 class Replicated {
-  using Types = typename replicated_detail::Known<T, Commands...>::Types;
+  using Types = typename replicated_detail::CommandList<T, Commands...>::Types;
   template <class Command>
   using Answer =
       std::remove_cvref_t<decltype(replicated_detail::execute(std::declval<T&>(), std::declval<const Command&>()))>;

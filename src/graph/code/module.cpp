@@ -6,7 +6,7 @@ namespace smelt::graph::language {
 namespace {
 
 /// One argument: its conversion from the host's argument, and what is returned afterwards.
-struct Passed {
+struct ArgumentCode {
   std::string before, name, after;
 };
 
@@ -25,7 +25,7 @@ std::size_t index_of(const Procedure& procedure, const Symbol* symbol) {
   return 0;
 }
 
-Passed pass(const Procedure& procedure, const Symbol& symbol, std::size_t i, bool output) {
+ArgumentCode pass(const Procedure& procedure, const Symbol& symbol, std::size_t i, bool output) {
   const Type& type = symbol.type;
   const std::string cpp = cpp_type(type), name = fmt::format("argument{}", i),
                     argument = fmt::format("arguments[{}]", i);
@@ -61,7 +61,7 @@ std::string entry_body(const Procedure& procedure, int node_bytes, int edge_byte
   std::size_t i = 0;
   const auto add = [&](const std::vector<Procedure::Parameter>& parameters, bool output) {
     for (const auto& parameter : parameters) {
-      const Passed passed = pass(procedure, *parameter.symbol, i++, output);
+      const ArgumentCode passed = pass(procedure, *parameter.symbol, i++, output);
       if (!passed.before.empty()) before += "    " + passed.before + "\n";
       call += ", " + passed.name;
       if (!passed.after.empty()) after += "    " + passed.after + "\n";

@@ -24,9 +24,9 @@ constexpr int most_scale = 40;
 constexpr std::uint64_t edges_per_part = 1u << 16;
 
 /// SplitMix64: a stream of random numbers that can start at any position.
-class Draws {
+class RandomStream {
  public:
-  Draws(std::uint64_t seed, std::uint64_t number) : state_(mixed(seed ^ mixed(number + increment))) {}
+  RandomStream(std::uint64_t seed, std::uint64_t number) : state_(mixed(seed ^ mixed(number + increment))) {}
 
   std::uint64_t next() noexcept { return mixed(state_ += increment); }
 
@@ -49,7 +49,7 @@ std::uint64_t below(std::uint64_t draw, std::uint64_t bound) noexcept {
 class Permutation {
  public:
   Permutation(int bits, std::uint64_t seed) : mask_((std::uint64_t{1} << bits) - 1), shift_((bits + 1) / 2) {
-    Draws draws(seed, UINT64_MAX);
+    RandomStream draws(seed, UINT64_MAX);
     for (auto& factor : factors_) factor = draws.next() | 1;
     for (auto& summand : summands_) summand = draws.next();
   }
@@ -85,7 +85,7 @@ class Kronecker {
       : scale_(spec.scale), seed_(spec.seed), permutation_(spec.scale, spec.seed) {}
 
   Ends operator()(std::uint64_t edge) const noexcept {
-    Draws draws(seed_, edge);
+    RandomStream draws(seed_, edge);
     std::uint64_t from = 0, to = 0, draw = 0;
     for (int bit = 0; bit < scale_; ++bit) {
       draw = bit % 2 == 0 ? draws.next() : draw >> 32;  // each bit uses 32 random bits
@@ -109,7 +109,7 @@ class Uniform {
   explicit Uniform(const GeneratorSpec& spec) : nodes_(std::uint64_t{1} << spec.scale), seed_(spec.seed) {}
 
   Ends operator()(std::uint64_t edge) const noexcept {
-    Draws draws(seed_, edge);
+    RandomStream draws(seed_, edge);
     const auto from = below(draws.next(), nodes_);
     return {from, below(draws.next(), nodes_)};
   }
@@ -178,7 +178,7 @@ Result<Graph> generate_with(ThreadTeam& team, std::uint64_t nodes, std::uint64_t
     return list ? build_graph(team, *std::move(list), options) : Result<Graph>(list.error());
   }
   const auto weight = [&](std::uint64_t edge) {
-    return 1 + below(Draws(~spec.seed, edge).next(), static_cast<std::uint64_t>(spec.max_weight));
+    return 1 + below(RandomStream(~spec.seed, edge).next(), static_cast<std::uint64_t>(spec.max_weight));
   };
   auto list = list_edges<NodeId, WeightBits>(team, count, edges, weight, progress);
   return list ? build_graph(team, *std::move(list), {.min = 1, .max = spec.max_weight}, options)

@@ -30,14 +30,27 @@ enum class Parameter : std::uint8_t {
 };
 
 /// The type of the result.
-enum class Given : std::uint8_t { nothing, boolean, count, node, edge, item, whole, inner, key, value, real, argument };
+enum class ResultKind : std::uint8_t {
+  nothing,
+  boolean,
+  count,
+  node,
+  edge,
+  item,
+  whole,
+  inner,
+  key,
+  value,
+  real,
+  argument
+};
 
 struct BuiltinFunction {
   std::string_view name;
   Builtin builtin;
   Receiver receiver;
   Parameter parameter;
-  Given given;
+  ResultKind given;
   bool changes = false;  ///< has a side effect on the receiver or on global state (random numbers)
 };
 

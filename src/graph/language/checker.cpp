@@ -206,7 +206,7 @@ class Checker {
     // Aliases are forbidden: a call must not pass the same object twice if the callee changes it.
     for (std::size_t i = 0; i < passed_.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        const Passed &first = passed_[j], &second = passed_[i];
+        const ReferenceArgument &first = passed_[j], &second = passed_[i];
         if (first.call != second.call || first.argument != second.argument) continue;
         if (!first.changes() && !second.changes()) continue;
         error(second.span, fmt::format("'{}' is passed twice, and '{}' changes it", first.argument->name,
@@ -1255,20 +1255,20 @@ class Checker {
 
   static Type given(const BuiltinFunction& function, const Expression& call, const Type& receiver) {
     switch (function.given) {
-      case Given::nothing: return {};
-      case Given::boolean: return make_type(TypeKind::boolean);
-      case Given::count: return make_type(TypeKind::count);
-      case Given::node:
+      case ResultKind::nothing: return {};
+      case ResultKind::boolean: return make_type(TypeKind::boolean);
+      case ResultKind::count: return make_type(TypeKind::count);
+      case ResultKind::node:
         return make_type(TypeKind::node,
                          receiver.is(TypeKind::graph) ? call.operands[0]->reference.symbol : receiver.graph);
-      case Given::edge: return make_type(TypeKind::edge, receiver.graph);
-      case Given::item: return item_of(receiver);
-      case Given::whole: return receiver;
-      case Given::inner:
-      case Given::value: return *receiver.element;
-      case Given::key: return *receiver.key;
-      case Given::real: return make_type(TypeKind::real);
-      case Given::argument: return call.operands.empty() ? make_type(TypeKind::integer) : call.operands[0]->type;
+      case ResultKind::edge: return make_type(TypeKind::edge, receiver.graph);
+      case ResultKind::item: return item_of(receiver);
+      case ResultKind::whole: return receiver;
+      case ResultKind::inner:
+      case ResultKind::value: return *receiver.element;
+      case ResultKind::key: return *receiver.key;
+      case ResultKind::real: return make_type(TypeKind::real);
+      case ResultKind::argument: return call.operands.empty() ? make_type(TypeKind::integer) : call.operands[0]->type;
     }
     return {};
   }
@@ -1478,7 +1478,7 @@ class Checker {
     Symbol* element = nullptr;
   };
   /// An argument that is passed by reference.
-  struct Passed {
+  struct ReferenceArgument {
     const Expression* call;
     Symbol* argument;
     const Symbol* parameter;
@@ -1500,7 +1500,7 @@ class Checker {
   bool value_unused_ = false;
   std::vector<std::pair<const Expression*, std::string>>
       nested_calls_;  ///< errors if the callee turns out to have effects
-  std::vector<Passed> passed_;
+  std::vector<ReferenceArgument> passed_;
 };
 
 }  // namespace

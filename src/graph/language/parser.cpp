@@ -149,13 +149,13 @@ class Parser {
   }
 
   /// Bounds the recursion, so that no text overflows the stack.
-  class Deeper {
+  class NestingLevel {
    public:
-    explicit Deeper(Parser& parser) : parser_(parser) {
+    explicit NestingLevel(Parser& parser) : parser_(parser) {
       constexpr int deepest = 200;
       if (++parser_.depth_ > deepest) parser_.fail(parser_.token_.span, "this is nested too deeply");
     }
-    ~Deeper() { --parser_.depth_; }
+    ~NestingLevel() { --parser_.depth_; }
 
    private:
     Parser& parser_;
@@ -225,7 +225,7 @@ class Parser {
   }
 
   TypeExpressionPtr type() {
-    const Deeper deeper(*this);
+    const NestingLevel deeper(*this);
     auto type = std::make_unique<TypeExpression>();
     if (token_.kind != TokenKind::name && token_.kind != TokenKind::foreign_name) expected("a type");
     if (token_.kind == TokenKind::foreign_name) return foreign_type();
@@ -271,7 +271,7 @@ class Parser {
   }
 
   StatementPtr block() {
-    const Deeper deeper(*this);
+    const NestingLevel deeper(*this);
     auto block = make(StatementKind::block);
     expect("{", "at the start of a block");
     while (!at("}")) {
@@ -302,7 +302,7 @@ class Parser {
   }
 
   StatementPtr statement() {
-    const Deeper deeper(*this);
+    const NestingLevel deeper(*this);
     if (at("{")) return block();
     if (at("[")) return foreign_statement();
     if (at("<")) return finished(arg_assign_by_lists());
@@ -692,7 +692,7 @@ class Parser {
   }
 
   ExpressionPtr expression() {
-    const Deeper deeper(*this);
+    const NestingLevel deeper(*this);
     auto condition = binary(1);
     if (!take_if("?")) return condition;
     auto whole = make(ExpressionKind::conditional, condition->span);
@@ -731,7 +731,7 @@ class Parser {
   }
 
   ExpressionPtr unary() {
-    const Deeper deeper(*this);
+    const NestingLevel deeper(*this);
     const Span span = token_.span;
     if (take_if("!")) return unary(Operator::logical_not, span, unary());
     if (at("-") || at("+")) {

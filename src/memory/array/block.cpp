@@ -173,7 +173,7 @@ std::string Block::explain() const {
   return text;
 }
 
-Result<Whereabouts> Block::where(int copy) const {
+Result<PageLocations> Block::where(int copy) const {
   if (copy < 0 || copy >= copies()) {
     return make_error(Status::invalid_argument, "{}: copy {} of {}", storage_->layout.name, copy, copies());
   }
@@ -182,7 +182,7 @@ Result<Whereabouts> Block::where(int copy) const {
   const auto unit = static_cast<std::size_t>(read_page_support().base_bytes);
   const auto nodes = nodes_of_pages(data, layout.size_bytes(), unit);
   if (!nodes) return make_error(nodes.error().status, "{}: {}", layout.name, nodes.error().message);
-  Whereabouts found{.page_bytes = layout.pages.bytes};
+  PageLocations found{.page_bytes = layout.pages.bytes};
   std::map<int, std::uint64_t> bytes;
   for (std::size_t page = 0; page < nodes->size(); ++page) {
     const std::size_t size = std::min(unit, layout.size_bytes() - page * unit);

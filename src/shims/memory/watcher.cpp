@@ -73,7 +73,7 @@ struct Window {
 };
 
 /// Windows one after the other, in the direction in which memory fills up.
-struct Stripe {
+struct WindowSequence {
   std::byte* begin = nullptr;  ///< null: this place is free
   std::byte* end = nullptr;
   bool dense = false;  ///< a window of it was used densely
@@ -84,7 +84,7 @@ struct Region {
   std::byte* begin = nullptr;        ///< whole huge pages within it
   std::byte* end = nullptr;
   Window windows[most_windows] = {};
-  Stripe stripes[most_stripes] = {};
+  WindowSequence stripes[most_stripes] = {};
   std::size_t unproven_bytes = 0;             ///< huge pages of windows that were closed before they were proven dense
   std::size_t cursor = 0;                     ///< the block that is looked at next
   bool opened = false;                        ///< its first stripe has begun, or it gets none
@@ -272,7 +272,7 @@ void collapse_block(Region& region, std::byte* block) noexcept {
 bool open_window(Region& region, int index) noexcept {
   if (prices.dear()) return false;
   const std::size_t huge_bytes = system().huge_bytes;
-  Stripe& stripe = region.stripes[index];
+  WindowSequence& stripe = region.stripes[index];
   std::byte* limit = region.end;
   for (const auto& other : region.stripes) {
     if (other.begin != nullptr && other.begin >= stripe.end && &other != &stripe) limit = std::min(limit, other.begin);
@@ -430,7 +430,7 @@ bool fill_ahead(Region& region) noexcept {
 }
 
 bool is_covered(const Region& region, const std::byte* block) noexcept {
-  return std::any_of(std::begin(region.stripes), std::end(region.stripes), [block](const Stripe& stripe) {
+  return std::any_of(std::begin(region.stripes), std::end(region.stripes), [block](const WindowSequence& stripe) {
     return stripe.begin != nullptr && block >= stripe.begin && block < stripe.end;
   });
 }
@@ -439,8 +439,8 @@ bool is_covered(const Region& region, const std::byte* block) noexcept {
 /// was found.
 bool look_for_stripe(Region& region) noexcept {
   const std::size_t huge_bytes = system().huge_bytes;
-  Stripe* const stripe = std::find_if(std::begin(region.stripes), std::end(region.stripes),
-                                      [](const Stripe& each) { return each.begin == nullptr; });
+  WindowSequence* const stripe = std::find_if(std::begin(region.stripes), std::end(region.stripes),
+                                              [](const WindowSequence& each) { return each.begin == nullptr; });
   if (region.limited || prices.dear()) return false;
   if (stripe == std::end(region.stripes) || trust_in_use + huge_bytes > trust_bytes) return false;
   const std::size_t blocks = size_of(region.begin, region.end) / huge_bytes;

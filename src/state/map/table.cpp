@@ -103,7 +103,7 @@ bool Table::own_slowly(Bucket* bucket, Word& word) noexcept {
   return true;
 }
 
-bool Table::own_bucket(Bucket* bucket, Held& held) noexcept {
+bool Table::own_bucket(Bucket* bucket, OwnedChain& held) noexcept {
   held.home = bucket;
   held.word = bucket->word.load(ordering::map_look);
   for (;;) {
@@ -431,7 +431,7 @@ void Table::reset(Bucket* child) noexcept {
 
 bool Table::move(Word table, Word index) noexcept {
   const DynamicShape shape{header().geometry};
-  Held held;
+  OwnedChain held;
   if (!own_bucket(bucket_of(table, index), held)) return true;
   const Word next = follow(table);
   const Word buckets = Word{1} << (table & log2_mask);
@@ -505,7 +505,7 @@ void Table::for_each(Visit visit, void* context) const {
 }
 
 void Table::own_all(Word table, Word index) {
-  Held held;
+  OwnedChain held;
   if (own_bucket(bucket_of(table, index), held)) return;
   own_all(follow(table), index);
   own_all(follow(table), index + (Word{1} << (table & log2_mask)));

@@ -22,8 +22,8 @@ constexpr double lines_waited_for = 0.5;
 double cycles(const MapSetting& setting, double count) { return count * setting.platform.software_cycle; }
 
 /// Costs of the tree from a sequencer to all clients.
-struct Down {
-  explicit Down(const MapSetting& setting, double words)
+struct DownwardTree {
+  explicit DownwardTree(const MapSetting& setting, double words)
       : on(setting.platform),
         arrival(on.spread(words, setting.clients)),
         root(on.root_sends(words, setting.clients)),
@@ -43,7 +43,7 @@ MapCosts with_calls(const MapSetting& setting, MapCosts costs) {
 /// rep_remote, rep_sc: an update comes back down the tree.
 MapCosts sequenced(const MapSetting& setting, MapCosts printed) {
   const MapMessages& m = setting.load.messages;
-  const Down down(setting, m.replicate);
+  const DownwardTree down(setting, m.replicate);
   const double access = access_of(setting), others = setting.clients - 1, q = 1.0 - setting.load.lookups;
   const double hop = down.on.send(m.update) + setting.platform.latency + down.on.receive(m.update);
   const double delivery = down.on.interrupted(m.replicate) + access + down.forward;
@@ -74,7 +74,7 @@ MapCosts as_built_costs(const MapDefinition& map, const MapSetting& asked) {
   }
   if (algorithm == "rep_local") {
     const double others = setting.clients - 1;
-    const Down down(setting, m.replicate), commit(setting, m.valid);
+    const DownwardTree down(setting, m.replicate), commit(setting, m.valid);
     const double confirmed = on.spread(m.replicated, setting.clients);
     const double deliveries = on.interrupted(m.replicate) + on.interrupted(m.valid) + on.send(m.replicated) + access +
                               down.forward + commit.forward;
