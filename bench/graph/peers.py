@@ -460,9 +460,11 @@ class Alone:
             self.since = time.monotonic()
 
 
-def peers(threads, boost, rust):
+def peers(threads, boost, rust, wanted):
     found = ([Boost(boost)] if boost else []) + ([Rust(rust)] if rust else [])
     for make in (NetworKit, IGraph, GraphTool, GraphBLAS):
+        if wanted and make.name not in wanted.split(","):
+            continue
         try:
             found.append(make(threads))
         except ImportError as error:
@@ -533,6 +535,7 @@ def main():
     parser.add_argument("--boost", help="library made of boost_peer.cpp")
     parser.add_argument("--rust", help="library made of rust_peer")
     parser.add_argument("--run-by", default="", help="a command that keeps others off the machine while what it runs does")
+    parser.add_argument("--peers", help="of those in Python only these, such as networkit,graphblas")
     parser.add_argument("--kernels", default=",".join(KERNELS))
     parser.add_argument("--json")
     options = parser.parse_args()
@@ -542,7 +545,7 @@ def main():
         file = os.path.join(directory, "graph.wsg")
         ours.make(f"{options.kind}:{options.scale}:weights=255", file)
         csr = read_wsg(file)
-        everyone = [ours] + peers(options.threads, options.boost, options.rust)
+        everyone = [ours] + peers(options.threads, options.boost, options.rust, options.peers)
         for each in everyone:
             each.load(file, csr)
             print(f"{each.name} has its graph", file=sys.stderr)

@@ -95,6 +95,39 @@ Procedure take(G: Graph; owner: N_P<Node>) : Int {
   }
 }
 
+/// Which searches assign to nodes when they are found, and which do without levels: from the body of an InBFS.
+TEST(Run, SearchesThatOnlyAssignToWhatTheyFindKeepBitmaps) {
+  const auto decisions = [](const std::string& head, const std::string& body) {
+    return decisions_of(
+        "Procedure p(G: Graph, root: Node, A: N_P<Int>; B: N_P<Int>, P: N_P<Node>, T: N_P<String>) {\n" + head + " {" +
+        body + "}\n}");
+  };
+  const std::string search = "InBFS (v: G.Nodes From root)";
+  const std::string bitmaps = "2: no level of a node is asked for: the search keeps bitmaps of nodes";
+  for (const char* body : {"Foreach (w: v.DownNbrs) { w.P = v; }", "Foreach (w: v.DownNbrs) { w.P = v; w.B = v.A; }",
+                           "Foreach (w: v.DownNbrs) { w.B = v.B + w.A; }"}) {
+    EXPECT_THAT(decisions(search, body), HasSubstr(bitmaps)) << body;
+  }
+  for (const char* body : {
+           "Foreach (w: v.DownNbrs)(w.A > 0) { w.P = v; }",  // not to all that are found
+           "Foreach (w: v.DownNbrs) { w.B += 1; }",          // once for each that finds it
+           "Foreach (w: v.DownNbrs) { v.P = w; }",           // to another one
+           "Foreach (w: v.DownNbrs) { w.B = w.B + 1; }",     // reads what it writes
+           "Foreach (w: v.DownNbrs) { w.T = \"found\"; }",   // no single step
+           "Foreach (w: v.DownNbrs) { w.P = v; } v.B = 1;",  // more than that
+           "Foreach (w: v.UpNbrs) { w.P = v; }",             // the other way
+           "Foreach (w: v.Nbrs) { w.P = v; }",               // also to those that are known
+           "Foreach (w: root.DownNbrs) { w.P = v; }",        // of another node
+           "v.B = 1;",
+       }) {
+    EXPECT_THAT(decisions(search, body), Not(HasSubstr(bitmaps))) << body;
+  }
+  const char* simple = "Foreach (w: v.DownNbrs) { w.P = v; }";
+  EXPECT_THAT(decisions(search + "(v.A > 0)", simple), Not(HasSubstr(bitmaps)));
+  EXPECT_THAT(decisions(search + "[v.A > 0]", simple), Not(HasSubstr(bitmaps)));
+  EXPECT_THAT(decisions(search, std::string(simple) + "} InReverse { v.B = 1;"), Not(HasSubstr(bitmaps)));
+}
+
 TEST(Run, LoopsEndWhenACountReachesItsBound) {
   const std::string text = R"(
 Procedure first(G: Graph, most: Int; seen, sum: N_P<Int>) {
