@@ -110,8 +110,14 @@ inline void move_lines(void* to, const void* from, std::size_t lines) noexcept {
   const auto* source = static_cast<const std::byte*>(from);
   for (; lines != 0; --lines, target += 64, source += 64) {
     asm volatile(
-        "movups (%1), %%xmm0\n\tmovups 16(%1), %%xmm1\n\tmovups 32(%1), %%xmm2\n\tmovups 48(%1), %%xmm3\n\t"
-        "movups %%xmm0, (%0)\n\tmovups %%xmm1, 16(%0)\n\tmovups %%xmm2, 32(%0)\n\tmovups %%xmm3, 48(%0)"
+        "movups {(%1), %%xmm0|xmm0, [%1]}\n\t"
+        "movups {16(%1), %%xmm1|xmm1, [%1+16]}\n\t"
+        "movups {32(%1), %%xmm2|xmm2, [%1+32]}\n\t"
+        "movups {48(%1), %%xmm3|xmm3, [%1+48]}\n\t"
+        "movups {%%xmm0, (%0)|[%0], xmm0}\n\t"
+        "movups {%%xmm1, 16(%0)|[%0+16], xmm1}\n\t"
+        "movups {%%xmm2, 32(%0)|[%0+32], xmm2}\n\t"
+        "movups {%%xmm3, 48(%0)|[%0+48], xmm3}"
         :
         : "r"(target), "r"(source)
         : "xmm0", "xmm1", "xmm2", "xmm3", "memory");
