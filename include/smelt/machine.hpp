@@ -165,10 +165,10 @@ struct Machine {
   /// What writing data costs more if another PU has read the lines meanwhile, relative to a copy of as many bytes from
   /// that PU.
   std::optional<double> rewrite_share;
-  /// As CopyCosts::cached_contention, of copies of CopyCosts::chunk_bytes; empty: as that.
+  /// As CopyCosts::cached_contention, of the first chunk_bytes out of other PUs' caches; empty: as that.
   std::vector<double> chunk_contention;
-  /// How many times as long as a copy it takes to combine what another PU has written with own data, of chunk_bytes and
-  /// of cached_bytes; empty: as an addition within the own cache.
+  /// How many times as long as a copy it takes to combine what another PU has written with own data, of 4 KiB,
+  /// 64 KiB and cached_bytes; empty: as an addition within the own cache.
   std::vector<double> combine_share;
   std::optional<double> process_switch_ns;  ///< as switch_ns, between processes
   std::vector<double> send_burst_ns;        ///< [k]: cost of the (k+1)-th of a burst of sends to distinct receivers

@@ -12,6 +12,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "machine/model/copy_costs.hpp"
 #include "measure/call_timer.hpp"
 #include "measure/campaign.hpp"
 #include "measure/channel_timer.hpp"
@@ -54,19 +55,20 @@ void measure_sharing(Machine& machine, measure::MemoryTimer& timer, double deadl
   constexpr int count = 101;
   const CopyCosts& copy = *machine.copy;
   std::vector<double> shares;
-  for (const double bytes : {copy.chunk_bytes, copy.cached_bytes}) {
+  for (const double bytes : {combine_sizes_bytes[0], combine_sizes_bytes[1], copy.cached_bytes}) {
     auto combined = timer.time_combinations(1, 0, static_cast<std::size_t>(bytes), count, deadline_s);
     const double copied_ns = copy_ns(machine, 1, 0, bytes);
     if (combined && copied_ns > 0.0) shares.push_back(measure::median(*std::move(combined)) / copied_ns);
   }
-  if (shares.size() == 2) machine.combine_share = std::move(shares);
+  if (shares.size() == 3) machine.combine_share = std::move(shares);
   const auto chunk = static_cast<std::size_t>(copy.chunk_bytes);
   auto rewritten = timer.time_rewrites(0, 1, chunk, count, deadline_s);
   const double read_ns = copy.chunk_ns_per_kib(1, 0) * copy.chunk_bytes / 1024;
   if (rewritten && read_ns > 0.0) {
     machine.rewrite_share = std::max(0.0, measure::median(*std::move(rewritten)) / read_ns);
   }
-  if (auto slowdowns = measure::chunk_contention(machine, timer, chunk, count, deadline_s)) {
+  // Of a single chunk the copies would hardly overlap, as threads do not start at the same instant.
+  if (auto slowdowns = measure::chunk_contention(machine, timer, 4 * chunk, count, deadline_s)) {
     machine.chunk_contention = *std::move(slowdowns);
   }
 }

@@ -18,6 +18,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "smelt/machine.hpp"
@@ -97,16 +99,23 @@ double estimated_factor(const Machine& machine, int copiers) {
   return std::max(1.0, copiers / (nodes * saturating_copiers));
 }
 
+/// Linear in the logarithm of the size between the measured ones.
+double combine_share_of(const Machine& machine, double bytes) {
+  const double sizes[] = {combine_sizes_bytes[0], combine_sizes_bytes[1],
+                          std::max(2 * combine_sizes_bytes[1], machine.copy->cached_bytes)};
+  const auto& shares = machine.combine_share;
+  if (bytes <= sizes[0]) return shares[0];
+  const std::size_t k = bytes <= sizes[1] ? 1 : 2;
+  const double way = std::log(std::min(bytes, sizes[k]) / sizes[k - 1]) / std::log(sizes[k] / sizes[k - 1]);
+  return shares[k - 1] + way * (shares[k] - shares[k - 1]);
+}
+
 /// A multiple of a copy up to cached_bytes, and what a copy takes beyond. Loads that are waited for hide less latency
 /// than a copy does, and copiers that wait disturb each other less.
 double shared_combine_ns(const Machine& machine, std::size_t from, std::size_t to, double bytes, int copiers) {
-  const CopyCosts& copy = *machine.copy;
-  const double chunk_share = machine.combine_share[0], cached_share = machine.combine_share[1];
-  const double cached = std::min(bytes, copy.cached_bytes);
-  const double way = (cached - copy.chunk_bytes) / (copy.cached_bytes - copy.chunk_bytes);
-  const double share = chunk_share + std::max(0.0, way) * (cached_share - chunk_share);
+  const double cached = std::min(bytes, machine.copy->cached_bytes);
   const double beyond_ns = copy_ns(machine, from, to, bytes, copiers) - copy_ns(machine, from, to, cached, copiers);
-  return share * copy_ns(machine, from, to, cached) + beyond_ns;
+  return combine_share_of(machine, cached) * copy_ns(machine, from, to, cached) + beyond_ns;
 }
 
 }  // namespace
@@ -123,7 +132,11 @@ double copy_ns(const Machine& machine, std::size_t from, std::size_t to, double 
   }
   const auto& copy = *machine.copy;
   const auto parts = measured_parts(copy, from, to, bytes);
-  const auto& of_chunks = machine.chunk_contention.empty() ? copy.cached_contention : machine.chunk_contention;
+  // Own data that fits the caches of the core disturbs nobody.
+  static const std::vector<double> alone = {1.0};
+  const auto& of_chunks = machine.chunk_contention.empty() ? copy.cached_contention
+                          : from == to                     ? alone
+                                                           : machine.chunk_contention;
   return parts.startup_ns + parts.chunk_ns * std::max(1.0, measured_factor(of_chunks, machine.size(), copiers)) +
          parts.cached_ns * measured_factor(copy.cached_contention, machine.size(), copiers) +
          parts.shared_ns * measured_factor(copy.shared_contention, machine.size(), copiers) +
@@ -141,7 +154,7 @@ double combine_ns(const Machine& machine, std::size_t from, std::size_t to, doub
   const double copied = copy_ns(machine, from, to, bytes, copiers);
   if (!(bytes > 0.0)) return copied;
   if (!machine.copy) return copied + bytes / line_bytes * own_line_ns * add_share;
-  if (from != to && machine.combine_share.size() == 2) {
+  if (from != to && machine.combine_share.size() == std::size(combine_sizes_bytes) + 1) {
     return std::max(copied, shared_combine_ns(machine, from, to, bytes, copiers));
   }
   const double more = std::max(0.0, machine.copy->add_ns_per_kib - machine.copy->cached_ns_per_kib(to, to));

@@ -8,6 +8,9 @@ namespace smelt {
 /// Where copies were not measured: what a core's cache is taken to hold, beyond which copies get dearer.
 inline constexpr double estimated_cache_bytes = 1u << 20;
 
+/// Sizes of the first numbers of Machine::combine_share. The last one is of cached_bytes.
+inline constexpr double combine_sizes_bytes[] = {4096, 65536};
+
 /// How many numbers of PUs copying at once are measured on a machine of so many PUs: 1, 2, 4, ...
 /// and all.
 std::size_t contention_levels(std::size_t pus) noexcept;

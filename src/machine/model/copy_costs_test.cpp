@@ -162,6 +162,39 @@ TEST(MeasuredCopy, IsABrokenLine) {
               copy.memory_bytes / 1024 * copy.memory_ns_per_kib(5, 3), 1);
 }
 
+TEST(MeasuredCopy, ChunksOutOfOtherCachesHaveTheirOwnContention) {
+  auto machine = with_copies(two_packages());
+  machine.copy->cached_contention = {1, 1.5, 1.5, 1.5};
+  const double chunk = machine.copy->chunk_bytes, cached = machine.copy->cached_bytes;
+  const double before = copy_ns(machine, 5, 3, cached, 2), own = copy_ns(machine, 3, 3, chunk);
+  const double of_chunk = copy_ns(machine, 5, 3, chunk) - machine.copy->startup_ns(5, 3);
+  machine.chunk_contention = {1, 2, 2, 2};
+  EXPECT_NEAR(copy_ns(machine, 5, 3, cached, 2), before + 0.5 * of_chunk, 1e-6);
+  EXPECT_NEAR(copy_ns(machine, 3, 3, chunk, 2), own, 1e-9) << "its own data";
+  EXPECT_NEAR(copy_ns(machine, 5, 3, chunk, 1), of_chunk + machine.copy->startup_ns(5, 3), 1e-9);
+  machine.chunk_contention = {1, 0.5, 0.5, 0.5};
+  EXPECT_NEAR(copy_ns(machine, 5, 3, chunk, 2), copy_ns(machine, 5, 3, chunk), 1e-9) << "never faster";
+}
+
+TEST(MeasuredCopy, CombiningTakesAMultipleOfACopy) {
+  auto machine = with_copies(two_packages());
+  machine.copy->cached_contention = {1, 1.5, 1.5, 1.5};
+  const double before = combine_ns(machine, 3, 3, 1e5), cached = machine.copy->cached_bytes;
+  machine.combine_share = {1.0, 2.0, 4.0};
+  const auto share = [&](double bytes) { return combine_ns(machine, 5, 3, bytes) / copy_ns(machine, 5, 3, bytes); };
+  EXPECT_NEAR(share(64), 1.0, 1e-9);
+  EXPECT_NEAR(share(4096), 1.0, 1e-9);
+  EXPECT_NEAR(share(16384), 1.5, 1e-9) << "half-way from 4 KiB to 64 KiB";
+  EXPECT_NEAR(share(65536), 2.0, 1e-9);
+  EXPECT_NEAR(share(cached), 4.0, 1e-9);
+  EXPECT_NEAR(combine_ns(machine, 5, 3, 2 * cached) - combine_ns(machine, 5, 3, cached),
+              copy_ns(machine, 5, 3, 2 * cached) - copy_ns(machine, 5, 3, cached), 1e-6);
+  // Others slow down the copy, but not the loop that waits; which is never faster than the copy.
+  EXPECT_NEAR(combine_ns(machine, 5, 3, 65536, 2), combine_ns(machine, 5, 3, 65536), 1e-6);
+  EXPECT_NEAR(combine_ns(machine, 5, 3, 4096, 2), copy_ns(machine, 5, 3, 4096, 2), 1e-9);
+  EXPECT_NEAR(combine_ns(machine, 3, 3, 1e5), before, 1e-9) << "its own data";
+}
+
 TEST(MeasuredCopy, NoisyNumbersStillDoNotFall) {
   auto machine = with_copies(two_packages());
   // Memory so much faster than the caches that the measured times fall with the size.

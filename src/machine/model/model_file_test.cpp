@@ -44,6 +44,8 @@ Machine full_machine() {
   machine.barrier_call_ns = 3.25;
   machine.process_switch_ns = 3000.25;
   machine.rewrite_share = 0.3;
+  machine.combine_share = {1.0, 1.5, 1.75};
+  machine.chunk_contention = {1.0, 1.9};
   machine.recv_burst_ns = {100.0, 7.5};
   machine.lines_ns = {75.0, 140.0, 150.5};
   machine.poll_ns = {1.5, 1e-7, 0.0};

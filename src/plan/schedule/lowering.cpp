@@ -49,13 +49,14 @@ Lowering::Lowering(const Machine& machine, const Group& group, const Reach& reac
     : machine_(machine), group_(group), costs_(machine, group), reach_(reach) {
   std::vector<int> ranks_on(machine.size(), 0);
   for (const int pu : group.pus) ++ranks_on[static_cast<std::size_t>(pu)];
-  copiers_ = static_cast<int>(std::count_if(ranks_on.begin(), ranks_on.end(), [](int ranks) { return ranks > 0; }));
+  pus_ = static_cast<int>(std::count_if(ranks_on.begin(), ranks_on.end(), [](int ranks) { return ranks > 0; }));
   crowded_ = std::any_of(ranks_on.begin(), ranks_on.end(), [](int ranks) { return ranks > 1; });
 }
 
 void Lowering::choose(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes) {
   request_ = &request;
   operation_ = operation_of(request);
+  copiers_ = copiers_of(operation_, pus_);
   rank_blocks_ = has_rank_blocks(operation_);
   length_ = bytes / element_bytes;
   element_bytes_ = element_bytes;

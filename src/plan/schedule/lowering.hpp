@@ -30,6 +30,19 @@ inline double known_switch_ns(const Machine& machine, bool processes) {
   return processes ? machine.process_switch_ns.value_or(between_threads) : between_threads;
 }
 
+/// How many of the PUs that have ranks copy from others at the same time. Where data goes one way, one of them only
+/// gives or starts alone.
+inline int copiers_of(Operation operation, int pus) {
+  switch (operation) {
+    case Operation::scatter:
+    case Operation::gather:
+    case Operation::reduce:
+    case Operation::scan:
+    case Operation::exscan: return pus > 1 ? pus - 1 : 1;
+    default: return pus;
+  }
+}
+
 struct LoweredOp {
   enum class Kind : std::uint8_t { work, send, receive, post, await, await_body, flush, reuse_stage };
   Kind kind = Kind::work;
@@ -121,7 +134,8 @@ class Lowering {
   const Group& group_;
   RankCosts costs_;
   Reach reach_;
-  int copiers_ = 1;
+  int pus_ = 1;      ///< that have ranks
+  int copiers_ = 1;  ///< at the same time
   bool crowded_ = false;
   // State of the request.
   const ScheduleRequest* request_ = nullptr;

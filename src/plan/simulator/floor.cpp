@@ -90,7 +90,8 @@ class CopyPaths {
       : machine_(machine), whole_(whole), copiers_(copiers), lengths_(lengths_up_to(machine, whole)) {}
 
   ByteCosts pace(std::size_t from, std::size_t to) const {
-    const double add = add_ns(to), least = least_ns(from, to, copiers_);
+    // Where combining was measured as a multiple of a copy, that may be as little as the copy.
+    const double add = machine_.combine_share.empty() ? add_ns(to) : 0.0, least = least_ns(from, to, copiers_);
     // A piece may be fetched from a cache, but its other end is where the whole buffer is.
     const double own = per_byte(to, to), other = per_byte(from, to);
     return {.move_ns = std::max(least, std::min(own, other)),
@@ -276,7 +277,7 @@ ScheduleFloor schedule_floor(const Machine& machine, const Group& group, Operati
   const plan::RankCosts costs(machine, group);
   const auto amount = plan::least_amount(operation, static_cast<double>(bytes), ranks);
   const double whole = static_cast<double>(bytes) * (has_rank_blocks(operation) ? ranks : 1);
-  const auto pace = plan::cheapest_pace(costs, whole, pus);
+  const auto pace = plan::cheapest_pace(costs, whole, plan::copiers_of(operation, pus));
   ScheduleFloor found{
       .message_ns = plan::message_floor(costs, operation, root), .moved_bytes = amount.moved, .pus = pus};
   const double move_ns = amount.again ? std::min(pace.move_ns, pace.again_ns) : pace.move_ns;

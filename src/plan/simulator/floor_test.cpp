@@ -46,6 +46,11 @@ std::vector<Machine> machines() {
   add("measured copies", with_copies(plain, 1.0, 1.0));
   add("dear chunks", with_copies(plain, 3.0, 1.0));
   add("copies dearer than channels", with_copies(plain, 40.0, 30.0));
+  Machine sharing = with_copies(plain, 1.0, 1.0);
+  sharing.combine_share = {1.0, 1.0, 1.5};
+  sharing.chunk_contention = {1.0, 1.5, 2.0, 2.0, 2.0, 2.0, 2.0};
+  sharing.rewrite_share = 0.5;
+  add("dear sharing", sharing);
   Machine swift = plain;
   swift.exchange_ns = Matrix(plain.size());
   for (std::size_t i = 0; i < plain.size(); ++i) {

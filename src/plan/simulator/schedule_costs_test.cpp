@@ -80,7 +80,11 @@ class ReferenceTimes {
   double recv_gap(int a, int b) const { return (*machine_.recv_gap_ns)(pu(a), pu(b)); }
   double message_ns(int a, int b) const { return send_ns(a, b) + way_ns(a, b) + recv_ns(a, b); }
   bool direct() const { return request_.recipe.access == Access::direct; }
-  int copiers() const { return group_.size(); }
+  int copiers() const {
+    const auto one_way = {Operation::scatter, Operation::gather, Operation::reduce, Operation::scan, Operation::exscan};
+    const bool one_gives = std::find(one_way.begin(), one_way.end(), operation_) != one_way.end();
+    return std::max(1, group_.size() - (one_gives ? 1 : 0));
+  }
   std::size_t bodies(const Rank& rank) const { return std::min<std::size_t>(6, rank.cutting.body_chunks()); }
 
   void set_up(int number) {
