@@ -65,7 +65,8 @@ pages is all that differs. What placement is worth with several nodes, by the mo
 
 
 def peers(document):
-    heading(f"The same kernels in graph libraries, {document['graph']}", document)
+    rounds = max(len(values) for times in document["seconds"].values() for values in times.values())
+    heading(f"The same kernels in graph libraries, {document['graph']}, {rounds} rounds", document)
     names = list(dict.fromkeys(name for times in document["seconds"].values() for name in times))
     print(f"{document['graph']}, {document['threads']} threads. Medians in milliseconds, with the handing out of\nresults to Python.\n")
     print("| kernel | " + " | ".join(names) + " |\n| --- |" + " --- |" * len(names))
