@@ -16,8 +16,8 @@ bool populate(std::byte* begin, std::byte* end) noexcept;
 /// The same; the processor time that it took, at least 1, or 0 if it failed.
 std::int64_t timed_populate(std::byte* begin, std::byte* end) noexcept;
 
-/// The same in memory without a policy of its own, but on a NUMA node, if it has room. 0 also where the calling thread has
-/// a policy, whose pages may lie elsewhere.
+/// The same in memory without a policy of its own, but on a NUMA node, if it has room. 0 also where the calling thread
+/// has a policy, whose pages may lie elsewhere.
 std::int64_t timed_populate_on(int node, std::byte* begin, std::byte* end) noexcept;
 
 /// The NUMA node on which the first pages of all huge pages in [begin, end) lie; -1 if there are several, or none.
