@@ -9,6 +9,7 @@
 #include <bit>
 #include <cerrno>
 #include <mutex>
+#include <type_traits>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -50,7 +51,7 @@ std::size_t stash_of_this_thread() {
   static std::atomic<std::size_t> threads{0};
   static thread_local const std::size_t number =
       threads.fetch_add(1, std::memory_order_relaxed) + static_cast<std::size_t>(getpid()) * 7;
-  return number % std::size(Header{}.stashes);
+  return number % std::extent_v<decltype(Header::stashes)>;
 }
 
 }  // namespace
