@@ -112,10 +112,11 @@ double combine_share_of(const Machine& machine, double bytes) {
 
 /// A multiple of a copy up to cached_bytes, and what a copy takes beyond. Loads that are waited for hide less latency
 /// than a copy does, and copiers that wait disturb each other less.
-double shared_combine_ns(const Machine& machine, std::size_t from, std::size_t to, double bytes, int copiers) {
+double shared_combine_ns(const Machine& machine, std::size_t from, std::size_t to, double bytes, int copiers,
+                         double buffer_bytes) {
   const double cached = std::min(bytes, machine.copy->cached_bytes);
   const double beyond_ns = copy_ns(machine, from, to, bytes, copiers) - copy_ns(machine, from, to, cached, copiers);
-  return combine_share_of(machine, cached) * copy_ns(machine, from, to, cached) + beyond_ns;
+  return combine_share_of(machine, std::max(cached, buffer_bytes)) * copy_ns(machine, from, to, cached) + beyond_ns;
 }
 
 }  // namespace
@@ -151,11 +152,16 @@ double process_copy_ns(const Machine& machine, std::size_t from, std::size_t to,
 }
 
 double combine_ns(const Machine& machine, std::size_t from, std::size_t to, double bytes, int copiers) noexcept {
+  return combine_part_ns(machine, from, to, bytes, bytes, copiers);
+}
+
+double combine_part_ns(const Machine& machine, std::size_t from, std::size_t to, double bytes, double buffer_bytes,
+                       int copiers) noexcept {
   const double copied = copy_ns(machine, from, to, bytes, copiers);
   if (!(bytes > 0.0)) return copied;
   if (!machine.copy) return copied + bytes / line_bytes * own_line_ns * add_share;
   if (from != to && machine.combine_share.size() == std::size(combine_sizes_bytes) + 1) {
-    return std::max(copied, shared_combine_ns(machine, from, to, bytes, copiers));
+    return std::max(copied, shared_combine_ns(machine, from, to, bytes, copiers, buffer_bytes));
   }
   const double more = std::max(0.0, machine.copy->add_ns_per_kib - machine.copy->cached_ns_per_kib(to, to));
   return copied + bytes / kib * more;

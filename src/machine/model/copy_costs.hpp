@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "smelt/machine.hpp"
+
 namespace smelt {
 
 /// Where copies were not measured: what a core's cache is taken to hold, beyond which copies get dearer.
@@ -14,5 +16,9 @@ inline constexpr double combine_sizes_bytes[] = {4096, 65536};
 /// How many numbers of PUs copying at once are measured on a machine of so many PUs: 1, 2, 4, ...
 /// and all.
 std::size_t contention_levels(std::size_t pus) noexcept;
+
+/// combine_ns() of a part of a buffer of `buffer_bytes`, all of which another PU has written before.
+double combine_part_ns(const Machine& machine, std::size_t from, std::size_t to, double bytes, double buffer_bytes,
+                       int copiers) noexcept;
 
 }  // namespace smelt

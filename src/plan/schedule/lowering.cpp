@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "machine/model/copy_costs.hpp"
+
 namespace smelt::plan {
 namespace {
 
@@ -327,7 +329,8 @@ double Lowering::transfer_ns(int from, int to, double bytes, bool staged, bool c
     return combine ? time + combine_ns(machine_, b, b, bytes, 1) : time;
   }
   const auto cost = [&](double size) {
-    return combine ? combine_ns(machine_, a, b, size, copiers_) : copy_ns(machine_, a, b, size, copiers_);
+    return combine ? combine_part_ns(machine_, a, b, size, staged ? size : std::max(size, whole_bytes_), copiers_)
+                   : copy_ns(machine_, a, b, size, copiers_);
   };
   // Everything was there before, or was written meanwhile, and is read in one pass.
   if (cutting_.tail_chunks() > 0 && from != to) return cost(whole_bytes_) * bytes / whole_bytes_;

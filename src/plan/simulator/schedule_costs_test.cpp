@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "machine/model/copy_costs.hpp"
 #include "machine/test_support.hpp"
 #include "plan/plan_test_util.hpp"
 #include "plan/simulator/simulate_schedule.hpp"
@@ -110,7 +111,8 @@ class ReferenceTimes {
   double transfer(const Rank& rank, int from, int self, double bytes, bool in_cache, bool combine) const {
     if (bytes == 0) return 0;
     const auto cost = [&](double size) {
-      return combine ? combine_ns(machine_, pu(from), pu(self), size, copiers())
+      return combine ? combine_part_ns(machine_, pu(from), pu(self), size, in_cache ? size : std::max(size, whole_),
+                                       copiers())
                      : copy_ns(machine_, pu(from), pu(self), size, copiers());
     };
     if (reach_.processes && direct() && !in_cache && from != self) {
