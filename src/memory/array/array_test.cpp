@@ -264,7 +264,9 @@ TEST(Array, NothingIsLeftBehind) {
     ASSERT_TRUE(array);
     array->fill('x');
   }
-  EXPECT_LE(mappings(), before + 2);  // the C library keeps the stacks of ended threads
+  // The C library keeps the stacks of ended threads, and a sanitizer has memory of its own; a mapping of each array
+  // would be 20.
+  EXPECT_LE(mappings(), before + 10);
 }
 
 TEST(Array, AChildOfForkHasItsOwnCopy) {
