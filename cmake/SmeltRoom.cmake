@@ -14,7 +14,7 @@ set(SMELT_COLD_OPTIONS -O1)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   check_cxx_compiler_flag(-munroll-only-small-loops SMELT_UNROLLS_ONLY_SMALL_LOOPS)
   if(SMELT_UNROLLS_ONLY_SMALL_LOOPS)
-    list(APPEND SMELT_COLD_OPTIONS -munroll-only-small-loops)
+    list(APPEND SMELT_COLD_OPTIONS -munroll-only-small-loops -mvzeroupper)
   endif()
 endif()
 
