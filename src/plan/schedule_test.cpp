@@ -479,6 +479,20 @@ TEST(Schedules, LinesThatOthersHaveReadAreDearerToWrite) {
               rate * 4096, 0.001 * rate * 4096);
 }
 
+// The whole vector decides in which cache a chunk of it lies: of a long one, only the last share counts.
+TEST(Schedules, ChunksOfALongVectorAreCombinedAtItsPace) {
+  Machine machine = test::with_copies(two_packages());
+  const Group group = group_of(machine, 2);
+  const auto bytes = static_cast<std::size_t>(4 * machine.copy->cached_bytes);
+  const auto total_ns = [&](const std::vector<double>& shares) {
+    machine.combine_share = shares;
+    const auto request = make_request(machine, group, *parse_recipe("allreduce_slices+direct+chunk=4096"));
+    return simulate(machine, group, *request, bytes, 8, {})->total_ns;
+  };
+  EXPECT_DOUBLE_EQ(total_ns({1.0, 1.0, 4.0}), total_ns({4.0, 4.0, 4.0}));
+  EXPECT_LT(total_ns({1.0, 1.0, 1.0}), total_ns({4.0, 4.0, 4.0}));
+}
+
 TEST(Schedules, ALateRankDelaysTheResult) {
   const Machine machine = two_packages();
   const Group group = group_of(machine, 4);

@@ -443,6 +443,7 @@ TEST_F(Files, NothingIsLeftBehind) {
   EXPECT_EQ(save(graph, path("no/such/a.el")).error().status, Status::not_found);
   EXPECT_EQ(save(graph, path("a.xyz")).error().status, Status::invalid_argument);
   EXPECT_EQ(save(graph, path("a.wsg")).error().status, Status::invalid_argument);
+  EXPECT_THAT(save(graph, "/dev/full").error().status, testing::Ne(Status::ok));
   EXPECT_TRUE(fs::is_empty(path("")));
 }
 
