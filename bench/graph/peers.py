@@ -224,7 +224,20 @@ class GraphTool:
         return int(self.gt.global_clustering(self.graph, ret_counts=True)[1])
 
 
-class Boost:
+class SharedLibrary:
+    """A peer behind functions in C. They take a graph as rows of neighbours, and arrays with a value per node."""
+
+    def pass_graph(self, function, csr):
+        arrays = [np.ascontiguousarray(values, kind) for values, kind in zip(csr, (np.int64, np.int64, np.int32))]
+        self.nodes = len(arrays[0]) - 1
+        return ctypes.c_void_p(function(ctypes.c_uint64(self.nodes), *(each.ctypes.data_as(ctypes.c_void_p) for each in arrays)))
+
+    def array(self, kind=np.int32):
+        values = np.empty(self.nodes, kind)
+        return values, values.ctypes.data_as(ctypes.c_void_p)
+
+
+class Boost(SharedLibrary):
     """The Boost Graph Library, by boost_peer.cpp."""
 
     name = "boost"
@@ -235,14 +248,7 @@ class Boost:
         self.lib.boost_cc.restype = ctypes.c_int64
 
     def load(self, _file, csr):
-        self.nodes = len(csr[0]) - 1
-        begin, to, weight = (np.ascontiguousarray(values, kind) for values, kind in zip(csr, (np.int64, np.int64, np.int32)))
-        pointers = [values.ctypes.data_as(ctypes.c_void_p) for values in (begin, to, weight)]
-        self.graph = ctypes.c_void_p(self.lib.boost_graph(ctypes.c_uint64(self.nodes), *pointers))
-
-    def array(self):
-        values = np.empty(self.nodes, np.int32)
-        return values, values.ctypes.data_as(ctypes.c_void_p)
+        self.graph = self.pass_graph(self.lib.boost_graph, csr)
 
     def bfs(self, root):
         values, pointer = self.array()
@@ -258,7 +264,7 @@ class Boost:
         return int(values[values != UNREACHABLE].sum(dtype=np.int64))
 
 
-class Rust:
+class Rust(SharedLibrary):
     """The Rust crate `graph`, by rust_peer."""
 
     name = "rust graph"
@@ -269,16 +275,9 @@ class Rust:
         self.lib.rust_tc.restype = ctypes.c_uint64
 
     def load(self, _file, csr):
-        begin, to, weight = (np.ascontiguousarray(values, kind) for values, kind in zip(csr, (np.int64, np.int64, np.int32)))
-        self.nodes = len(begin) - 1
-        pointers = [values.ctypes.data_as(ctypes.c_void_p) for values in (begin, to, weight)]
-        self.graphs = ctypes.c_void_p(self.lib.rust_graph(ctypes.c_uint64(self.nodes), *pointers))
-        degree = np.diff(begin)
+        self.graphs = self.pass_graph(self.lib.rust_graph, csr)
+        degree = np.diff(csr[0])
         self.skewed = int(degree.mean() > 1.3 * np.median(degree))  # when the GAP suite renumbers, too
-
-    def array(self, kind):
-        values = np.empty(self.nodes, kind)
-        return values, values.ctypes.data_as(ctypes.c_void_p)
 
     def pr(self):
         values, pointer = self.array(np.float32)
