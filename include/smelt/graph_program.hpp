@@ -350,11 +350,11 @@ class ByCount {
 template <class EdgeId>
 class ByEdges {
  public:
-  ByEdges(const EdgeId* begin, std::uint64_t nodes) noexcept
+  ByEdges(const EdgeId* begin, std::uint64_t nodes, std::uint64_t most = most_chunks) noexcept
       : begin_(begin),
         nodes_(nodes),
         work_(begin[nodes] + nodes),
-        chunks_(nodes == 0 ? 0 : std::min({most_chunks, work_ / 4096 + 1, nodes})) {}
+        chunks_(nodes == 0 ? 0 : std::min({most, work_ / 4096 + 1, nodes})) {}
   std::size_t size() const noexcept { return chunks_; }
   std::uint64_t work() const noexcept { return work_; }
 
@@ -670,6 +670,8 @@ class Marks {
       last_ = last;
     }
     bool has(NodeId node) const noexcept { return (bits_[node / 64] >> node % 64 & 1) != 0; }
+    /// The bits of the nodes from `word` * 64 on.
+    const std::uint64_t* bits(std::uint64_t word) const noexcept { return bits_.data() + word; }
 
    private:
     friend class Marks;
@@ -692,6 +694,92 @@ class Marks {
   };
   std::uint64_t words_;
   std::vector<Padded> own_;
+};
+
+#if defined(__x86_64__) || defined(__i386__)
+// What the CPU has beyond what this is compiled for.
+#if !defined(__POPCNT__)
+[[gnu::target("popcnt")]] inline std::uint64_t common_bits_popcnt(const std::uint64_t* a, const std::uint64_t* b,
+                                                                  std::uint64_t words) noexcept {
+  std::uint64_t count = 0;
+  for (std::uint64_t i = 0; i < words; ++i) count += static_cast<std::uint64_t>(__builtin_popcountll(a[i] & b[i]));
+  return count;
+}
+#endif
+#if !defined(__AVX512VPOPCNTDQ__)
+[[gnu::target("popcnt,avx512f,avx512vl,avx512vpopcntdq")]] inline std::uint64_t common_bits_avx512(
+    const std::uint64_t* a, const std::uint64_t* b, std::uint64_t words) noexcept {
+  std::uint64_t count = 0;
+  for (std::uint64_t i = 0; i < words; ++i) count += static_cast<std::uint64_t>(__builtin_popcountll(a[i] & b[i]));
+  return count;
+}
+#endif
+#endif
+
+/// How many bits are set in both of two bitmaps.
+inline std::uint64_t common_bits(const std::uint64_t* a, const std::uint64_t* b, std::uint64_t words) noexcept {
+#if (defined(__x86_64__) || defined(__i386__)) && !defined(__AVX512VPOPCNTDQ__)
+  if (__builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vl"))
+    return common_bits_avx512(a, b, words);
+#endif
+#if (defined(__x86_64__) || defined(__i386__)) && !defined(__POPCNT__)
+  if (__builtin_cpu_supports("popcnt")) return common_bits_popcnt(a, b, words);
+#endif
+  std::uint64_t count = 0;
+  for (std::uint64_t i = 0; i < words; ++i) count += static_cast<std::uint64_t>(std::popcount(a[i] & b[i]));
+  return count;
+}
+
+/// The neighbours above each node of a graph whose lists ascend and in which no edge repeats: where they begin in its
+/// list; and as a bitmap if there are so many that this takes no more than twice the memory of the list. Then 64 of
+/// them are compared with a thread's marks at once. Empty for other graphs.
+template <class NodeId, class EdgeId>
+class NeighboursAbove {
+ public:
+  NeighboursAbove(Run& run, const GraphView<NodeId, EdgeId>& graph, const EdgeId* begin, const NodeId* node_idx)
+      : last_word_(graph.nodes / 64) {
+    if (!graph.simple) return;
+    first_.resize(graph.nodes);
+    run.for_chunks(ByEdges(begin, graph.nodes), [&](const Chunk& chunk) {
+      for (auto node = chunk.first; node < chunk.last; ++node)
+        first_[node] = above(node_idx, begin[node], begin[node + 1], static_cast<NodeId>(node));
+    });
+    std::uint64_t size = 0;
+    std::vector<NodeId> dense;
+    row_.assign(graph.nodes, none);
+    for (std::uint64_t node = 0; node < graph.nodes; ++node) {
+      const std::uint64_t words = last_word_ + 1 - node / 64;
+      if (begin[node + 1] - first_[node] < words) continue;
+      dense.push_back(static_cast<NodeId>(node));
+      row_[node] = size;
+      size += words;
+    }
+    bits_.resize(size);
+    run.for_chunks(ByCount(dense.size(), 1), [&](const Chunk& chunk) {
+      for (auto i = chunk.first; i < chunk.last; ++i) {
+        const NodeId node = dense[i];
+        std::uint64_t* const row = bits_.data() + row_[node];
+        for (EdgeId edge = first_[node]; edge < begin[node + 1]; ++edge)
+          row[node_idx[edge] / 64 - node / 64] |= std::uint64_t{1} << node_idx[edge] % 64;
+      }
+    });
+  }
+
+  EdgeId first(NodeId node) const noexcept { return first_[node]; }
+  bool has_bitmap(NodeId node) const noexcept { return !row_.empty() && row_[node] != none; }
+  /// How many of those of a node that has a bitmap are marked.
+  std::int64_t count_marked(NodeId node, const typename Marks<NodeId>::Own& marks) const noexcept {
+    const std::uint64_t word = node / 64;
+    return static_cast<std::int64_t>(common_bits(bits_.data() + row_[node], marks.bits(word), last_word_ + 1 - word));
+  }
+
+ private:
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
+
+  std::uint64_t last_word_;
+  std::vector<EdgeId> first_;
+  std::vector<std::uint64_t> row_;  ///< where a node's bitmap begins in bits_
+  std::vector<std::uint64_t> bits_;
 };
 
 /// Whether so many edges lead from the nodes that take part, which each_node(chunk, count) tells by count(node), that
@@ -726,13 +814,19 @@ class Ordered {
       begin_[number[node] + 1] = static_cast<EdgeId>(graph.degree(static_cast<NodeId>(node)));
     }
     for (std::uint64_t node = 0; node < graph.nodes; ++node) begin_[node + 1] += begin_[node];
-    run.for_chunks(graph.out_chunks(), [&](const Chunk& chunk) {
-      for (auto node = chunk.first; node < chunk.last; ++node) {
-        auto* const first = node_idx_.data() + begin_[number[node]];
-        auto* last = first;
-        for (EdgeId edge = graph.begin[node]; edge < graph.begin[node + 1]; ++edge)
-          *last++ = number[graph.node_idx[edge]];
-        std::sort(first, last);
+    // Each thread goes through all nodes in their new order, and adds them to the lists of its own neighbours: so these
+    // lists ascend.
+    std::vector<NodeId> in_order(graph.nodes);
+    for (std::uint64_t node = 0; node < graph.nodes; ++node) in_order[number[node]] = static_cast<NodeId>(node);
+    std::vector<EdgeId> next(begin_);
+    const ByEdges lists(begin_.data(), graph.nodes, static_cast<std::uint64_t>(run.threads()));
+    run.for_chunks(lists, [&](const Chunk& chunk) {
+      for (std::uint64_t i = 0; i < graph.nodes; ++i) {
+        const NodeId node = in_order[i];
+        for (EdgeId edge = graph.begin[node]; edge < graph.begin[node + 1]; ++edge) {
+          const std::uint64_t neighbour = number[graph.node_idx[edge]];
+          if (chunk.first <= neighbour && neighbour < chunk.last) node_idx_[next[neighbour]++] = static_cast<NodeId>(i);
+        }
       }
     });
     view.begin = view.r_begin = begin_.data();

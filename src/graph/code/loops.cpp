@@ -172,6 +172,13 @@ bool Writer::is_marked(const Iteration& iteration, const NeighbourBounds& bounds
          bounds.adjacent_to->reference.symbol != marked_ && iteration.range == Range::neighbours;
 }
 
+/// Whether all that such a loop does is to count the common neighbours above the other node.
+bool Writer::counts_marked(const Statement& statement, const NeighbourBounds& bounds) const {
+  return is_marked(*statement.iteration, bounds) && bounds.above != nullptr &&
+         bounds.above->reference.symbol == bounds.adjacent_to->reference.symbol &&
+         counting_of(statement, bounds) != nullptr;
+}
+
 /// Visits the marked nodes in the other node's list. If edges repeat, both lists are merged instead, because the
 /// multiplicity in the first list counts.
 void Writer::marked_loop(const Statement& statement, const NeighbourBounds& bounds) {
@@ -182,10 +189,24 @@ void Writer::marked_loop(const Statement& statement, const NeighbourBounds& boun
   const std::string begin = array(graph, in ? "r_begin" : "begin"),
                     node_idx = array(graph, in ? "r_node_idx" : "node_idx");
   const std::string edge = fresh(name + "_edge"), end = fresh(name + "_end");
-  const std::string first = bounds.above == nullptr ? fmt::format("{}[{}]", begin, other)
-                                                    : fmt::format("gm::above({}, {}[{}], {}[{} + 1], {})", node_idx,
-                                                                  begin, other, begin, other, code(*bounds.above));
-  out_->open(fmt::format("if ({}.simple)", name_of(graph)));
+  const bool counts = !above_.empty() && counts_marked(statement, bounds);
+  std::string first = fmt::format("{}[{}]", begin, other);
+  if (counts) {
+    first = fmt::format("{}.first({})", above_, other);
+  } else if (bounds.above != nullptr) {
+    first = fmt::format("gm::above({}, {}, {}[{} + 1], {})", node_idx, first, begin, other, code(*bounds.above));
+  }
+  const Statement* counting = counts ? counting_of(statement, bounds) : nullptr;
+  if (counting != nullptr && mode_of(*counting->target->reference.symbol) == Mode::partial) {
+    const std::string& place = region_->partials.at(counting->target->reference.symbol);
+    out_->open(fmt::format("if ({}.has_bitmap({}))", above_, other));
+    out_->add(fmt::format("{} += {} * static_cast<std::remove_cvref_t<decltype({})>>({}.count_marked({}, {}));", place,
+                          code(*counting->value), place, above_, other, marks_));
+    out_->close(fmt::format(" else if ({}.simple) {{", name_of(graph)));
+    out_->set_depth(out_->depth() + 1);
+  } else {
+    out_->open(fmt::format("if ({}.simple)", name_of(graph)));
+  }
   out_->open(fmt::format("for (EdgeId {} = {}, {} = {}[{} + 1]; {} < {}; ++{})", edge, first, end, begin, other, edge,
                          end, edge));
   out_->add(fmt::format("const NodeId {} = {}[{}];", name, node_idx, edge));
@@ -244,7 +265,18 @@ void Writer::parallel_loops(const std::vector<const Statement*>& loops) {
     marked_ = first.iteration->iterator;
     marks_ = fresh(node + "_marked");
     marks_of_chunk_ = fmt::format("auto& {} = {}.of(chunk);", marks_, all_marks);
+    const Statement& innermost = innermost_loop(first);
+    if (const auto bounds = bounds_of(*innermost.iteration, innermost.body[0].get());
+        counts_marked(innermost, bounds)) {
+      above_ = fresh(innermost.iteration->name.name + "_above");
+      const std::string from = bounds.adjacent_from_neighbour ? "r_" : "";
+      out_->add(fmt::format(
+          "const gm::NeighboursAbove<NodeId, EdgeId> {0}(run, {1}.view, {1}.view.{2}begin, {1}.view.{2}node_idx);",
+          above_, ordered, from));
+      decide(innermost.span, "where lists are long, whole words of bitmaps of neighbours are compared with the marks");
+    }
     share_loops(loops);
+    above_.clear();
     marked_ = nullptr;
     names_[&graph] = name;
     return;

@@ -37,6 +37,13 @@ const Expression& unconverted(const Expression& expression) {
 
 bool is_constant(const Expression& expression) { return unconverted(expression).kind == ExpressionKind::integer; }
 
+/// T += constant
+bool counts(const Statement& statement) {
+  return statement.kind == StatementKind::assign && statement.assign_kind == AssignKind::reduce &&
+         statement.reduction == Reduction::sum && statement.target->kind == ExpressionKind::name &&
+         is_constant(*statement.value);
+}
+
 }  // namespace
 
 std::vector<const Expression*> terms_of(const Expression* condition) {
@@ -73,6 +80,28 @@ NeighbourBounds neighbour_bounds(const Symbol& iterator, const std::vector<const
     }
   }
   return bounds;
+}
+
+const Statement* counting_of(const Statement& loop, const NeighbourBounds& bounds) {
+  auto terms = terms_of(loop.iteration->filter.get());
+  auto list = sentences(*loop.body[0]);
+  if (list.size() == 1 && list.front()->kind == StatementKind::if_else && list.front()->body[1] == nullptr) {
+    for (const auto* term : terms_of(list.front()->value.get())) terms.push_back(term);
+    list = sentences(*list.front()->body[0]);
+  }
+  const auto is_implied = [&](const Expression* term) {
+    return std::find(bounds.implied.begin(), bounds.implied.end(), term) != bounds.implied.end();
+  };
+  const bool alone = list.size() == 1 && std::all_of(terms.begin(), terms.end(), is_implied);
+  return alone && counts(*list.front()) ? list.front() : nullptr;
+}
+
+const Statement& innermost_loop(const Statement& nest) {
+  const Statement* innermost = &nest;
+  walk_statements(nest, [&](const Statement& each) {
+    if (each.kind == StatementKind::loop) innermost = &each;
+  });
+  return *innermost;
 }
 
 namespace {
@@ -173,10 +202,7 @@ bool counts_cliques(const Statement& loop) {
     }
     if (!understood) return false;
   }
-  const bool counts = at->kind == StatementKind::assign && at->assign_kind == AssignKind::reduce &&
-                      at->reduction == Reduction::sum && at->target->kind == ExpressionKind::name &&
-                      is_constant(*at->value);
-  if (!counts || nodes.size() < 3) return false;
+  if (!counts(*at) || nodes.size() < 3) return false;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (std::size_t j = i + 1; j < nodes.size(); ++j) {
       if (!adjacent.contains(nodes[i] < nodes[j] ? std::pair(nodes[i], nodes[j]) : std::pair(nodes[j], nodes[i])))

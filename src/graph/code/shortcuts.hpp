@@ -23,6 +23,9 @@ struct NeighbourBounds {
 };
 NeighbourBounds neighbour_bounds(const Symbol& iterator, const std::vector<const Expression*>& terms, bool merge);
 
+/// The statement T += constant, if that is all that the loop does for the neighbours that its bounds leave. Null else.
+const Statement* counting_of(const Statement& loop, const NeighbourBounds& bounds);
+
 /// A term of a sequential loop's filter that stays false once it is false: a variable that the loop only increases is
 /// below a loop-invariant bound. Null if there is none.
 const Expression* lasting_bound(const Statement& loop);
@@ -30,6 +33,9 @@ const Expression* lasting_bound(const Statement& loop);
 /// A nest of loops that adds a constant for each clique of three or more nodes, in some of their orders. The result
 /// does not depend on the numbers of the nodes if the graph is undirected and has neither loops nor repeated edges.
 bool counts_cliques(const Statement& loop);
+
+/// The loop within all others of such a nest.
+const Statement& innermost_loop(const Statement& nest);
 
 /// Foreach n { Foreach s over n's neighbours { reductions of s.P } }: the push to the neighbours can be turned into a
 /// pull from them. Null if the loop is not of this form.

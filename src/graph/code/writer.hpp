@@ -151,6 +151,7 @@ class Writer {
   void loop(const Statement& statement);
   void plain_loop(const Statement& statement);
   void marked_loop(const Statement& statement, const NeighbourBounds& bounds);
+  bool counts_marked(const Statement& statement, const NeighbourBounds& bounds) const;
   bool is_marked(const Iteration& iteration, const NeighbourBounds& bounds) const;
   void filtered_body(const Statement& statement);
   void parallel_loops(const std::vector<const Statement*>& loops);
@@ -201,6 +202,7 @@ class Writer {
   const Symbol* marked_ = nullptr;                   ///< the iterator whose neighbours are marked
   std::string marks_;                                ///< expression that says whether a node is marked
   std::string marks_of_chunk_;                       ///< its declaration
+  std::string above_;                                ///< each node's neighbours above it; empty if not needed
   std::vector<Search> searches_;                     ///< innermost last
   std::map<const Expression*, std::string>
       precomputed_;                                 ///< sums: the array that has their bodies' values per neighbour

@@ -386,6 +386,65 @@ TEST(Run, HopDistanceOfTheThesis) {
   }
 }
 
+// Counting alone is done with bitmaps where lists are long; anything else visits each common neighbour.
+TEST(Run, CliquesAreCountedAlikeWithAndWithoutBitmaps) {
+  const auto counts = compiled(R"(
+Procedure counts(G: Graph; twice: Int, ninths: Double, numbers: Long, cliques: Long): Long
+{
+  Long T = 5;
+  Foreach(v: G.Nodes)
+    Foreach(u: v.Nbrs)(u > v)
+      Foreach(w: v.Nbrs)(w > u && w.HasEdgeTo(u)) T += 1;
+  twice = 0;
+  Foreach(v: G.Nodes)
+    Foreach(u: v.Nbrs)(u > v)
+      Foreach(w: v.Nbrs)(w > u) If (w.HasEdgeTo(u)) twice += 2;
+  ninths = 0.5;
+  Foreach(v: G.Nodes)
+    Foreach(u: v.Nbrs)(u > v)
+      Foreach(w: v.Nbrs)(w > u && w.HasEdgeFrom(u)) ninths += 9;
+  numbers = 0;
+  Foreach(v: G.Nodes)
+    Foreach(u: v.Nbrs)(u > v)
+      Foreach(w: v.Nbrs)(w > u && w.HasEdgeTo(u)) numbers += w.Degree() - w.Degree() + 1;
+  cliques = 0;
+  Foreach(a: G.Nodes)
+    Foreach(b: a.Nbrs)(b > a)
+      Foreach(c: a.Nbrs)(c > b && c.HasEdgeTo(b))
+        Foreach(d: a.Nbrs)(d > c && d.HasEdgeTo(c) && d.HasEdgeTo(b)) cliques += 1;
+  Return T;
+})");
+  // 64 nodes fill a bitmap's words; skewed degrees change the nodes' numbers.
+  for (const char* spec : {"kron:8:degree=24", "uniform:6:degree=20", "kron:7:degree=3"}) {
+    const auto plain = test::plain_graph(*generate(*parse_generator(spec)));
+    std::vector<std::vector<char>> edges(plain.nodes, std::vector<char>(plain.nodes));
+    for (std::size_t edge = 0; edge < plain.from.size(); ++edge) edges[plain.from[edge]][plain.to[edge]] = 1;
+    std::int64_t triangles = 0, cliques = 0;
+    for (std::uint64_t a = 0; a < plain.nodes; ++a) {
+      for (auto b = a + 1; b < plain.nodes; ++b) {
+        if (edges[a][b] == 0) continue;
+        for (auto c = b + 1; c < plain.nodes; ++c) {
+          if (edges[a][c] == 0 || edges[b][c] == 0) continue;
+          ++triangles;
+          for (auto d = c + 1; d < plain.nodes; ++d)
+            cliques += edges[a][d] != 0 && edges[b][d] != 0 && edges[c][d] != 0;
+        }
+      }
+    }
+    ASSERT_GT(triangles, 100) << spec;
+    for (const int threads : thread_counts) {
+      Arguments arguments;
+      arguments.graphs.emplace("G", plain.graph);
+      const auto result = run(counts, "counts", arguments, threads);
+      EXPECT_EQ(std::get<std::int64_t>(result.returned), 5 + triangles) << spec;
+      EXPECT_EQ(std::get<std::int64_t>(result.values.at("twice")), 2 * triangles) << spec;
+      EXPECT_EQ(std::get<double>(result.values.at("ninths")), 0.5 + 9.0 * static_cast<double>(triangles)) << spec;
+      EXPECT_EQ(std::get<std::int64_t>(result.values.at("numbers")), triangles) << spec;
+      EXPECT_EQ(std::get<std::int64_t>(result.values.at("cliques")), cliques) << spec;
+    }
+  }
+}
+
 TEST(Run, TriangleCountingOfTheThesis) {
   const auto triangles = compiled(R"(
 Procedure triangle_counting(G: Graph): Long
