@@ -355,6 +355,7 @@ TEST(Language, Warnings) {
       "2:12: warning: the quotient of whole numbers is whole, then becomes Double; write (Double) before one of them");
   EXPECT_EQ(first_of_sentences("n.Degree();"), "2:1: warning: what Degree gives is not used");
   EXPECT_EQ(first_of_sentences("Float x = 0.1; Double y = G.NumNodes(); Int z = G.NumEdges() / 2;"), "");
+  EXPECT_EQ(first_of_sentences("Int i; Double x = i + 1; Double y = i * i - 3;"), "");
 }
 
 TEST(Language, CallsThatDoNotFit) {

@@ -95,6 +95,23 @@ Procedure take(G: Graph; owner: N_P<Node>) : Int {
   }
 }
 
+TEST(Run, OtherComparisonsAndAssignmentsAreNotOneStep) {
+  for (const std::string sentence : {
+           "If (m.owner == NIL) {}",
+           "If (m.owner == NIL) m.other = n;",
+           "If (n.owner == NIL) m.owner = n;",
+           "If (m.owner != NIL) m.owner = n;",
+           "If (m.owner == NIL || m.other == NIL) m.owner = n;",
+           "If (m.owner == NIL && m.other == NIL) m.owner = n;",
+           "If (m.IsNbrFrom(n)) m.owner = n;",
+       }) {
+    const auto text =
+        decisions_of("Procedure f(G: Graph; owner, other: N_P<Node>) { Foreach (n: G.Nodes) { Foreach (m: n.Nbrs) { " +
+                     sentence + " } } }");
+    EXPECT_THAT(text, Not(HasSubstr("in one step"))) << sentence;
+  }
+}
+
 /// Which searches assign to nodes when they are found, and which do without levels: from the body of an InBFS.
 TEST(Run, SearchesThatOnlyAssignToWhatTheyFindKeepBitmaps) {
   const auto decisions = [](const std::string& head, const std::string& body) {
@@ -301,6 +318,10 @@ Procedure f(G: Graph, root: Node, len: E_P<Int>; dist, other: N_P<Int>) : Int {
            "For (w: v.Nbrs) { Int d = v.dist + (Int) (10.0 * Uniform());" + end,
            "steps++; For (w: v.Nbrs) { Int d = v.dist + 1;" + end,
            std::string("For (w: v.Nbrs) { Int d = v.dist + 1; If (d < w.dist) { w.dist = d; } }"),
+           // a comparison with another node's label, with a variable, of no variable
+           std::string("For (w: v.Nbrs) { Int d = v.dist + 1; If (d < v.dist) { w.dist = d; open[w] = d; } }"),
+           std::string("For (w: v.Nbrs) { Int d = v.dist + 1; If (d < steps) { w.dist = d; open[w] = d; } }"),
+           std::string("For (w: v.Nbrs) { Int d = v.dist + 1; If (v.dist + 1 < w.dist) { w.dist = d; open[w] = d; } }"),
            std::string(
                "For (w: v.Nbrs) { Int d = v.dist + 1; If (d < w.dist) { w.dist = d; open[w] = d; w.other = d; } }"),
            std::string("For (w: v.Nbrs) { Int d = v.dist + 1; If (d < w.dist) { w.dist = d; open[v] = d; } }"),
