@@ -198,6 +198,15 @@ TEST_F(MachineDb, MissingPairs) {
   expect_error(Status::bad_format, "pairwise_receive: PU 2 is not in the file of sends");
   directory_.write("pairwise_receive", "\n# nothing\n");
   expect_error(Status::bad_format, "pairwise_receive: holds no measurements");
+  directory_.write("pairwise_send", "# nothing\n");
+  expect_error(Status::bad_format, "pairwise_send: holds no measurements");
+}
+
+TEST_F(MachineDb, NoRoundTripsAreNoMistake) {
+  directory_.write("pairwise_rtt", "# nothing\n");
+  const auto machine = import();
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_FALSE(machine->rtt_ns);
 }
 
 TEST_F(MachineDb, MissingAndAmbiguousFiles) {
