@@ -333,6 +333,18 @@ TEST_F(MachineDb, MissingColumnsAreFilledIn) {
   EXPECT_EQ(nothing.pus[0].package, nothing.pus[2].package);
 }
 
+// What stands in for a missing id is none that another PU has, not even the largest one.
+TEST_F(MachineDb, MissingIdsAreNobodyElses) {
+  directory_.write("lscpu_parse.txt", "0,65535,0,0,,0,0,65535,65535\n1,,0,1,,0,0,,\n4,1,0,2,,0,0,,\n");
+  const auto machine = import();
+  ASSERT_TRUE(machine) << machine.error().message;
+  for (const auto id : {&Pu::core, &Pu::l2, &Pu::l3}) {
+    EXPECT_NE(machine->pus[0].*id, machine->pus[1].*id);
+    EXPECT_NE(machine->pus[0].*id, machine->pus[2].*id);
+    EXPECT_NE(machine->pus[1].*id, machine->pus[2].*id);
+  }
+}
+
 TEST_F(MachineDb, IdsCountedPerPackageAreToldApart) {
   directory_.write("lscpu_parse.txt",
                    "# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,0,0\n1,0,9,0,,0,0,0,0\n4,2,1,2,,2,2,2,1\n");
