@@ -1,10 +1,11 @@
 # smelt_room(NAME ... SOURCES ... USES rooms... LIBS libraries... TESTS files... [SHARDS n] [BATCH n] [APART files...]
-#            [COLD [HOT files...]] [CLEARS_BY_VECTORS] [TEST_PROCESSORS n])
+#            [TOGETHER files...] [COLD [HOT files...]] [CLEARS_BY_VECTORS] [TEST_PROCESSORS n])
 #
 # A room becomes an object library (room_NAME_objects, for the installed library), a static
 # library (room_NAME, for tests) and, with TESTS, one GoogleTest program smelt_NAME_test. The files APART are compiled
 # by themselves where many files are as one (CMAKE_UNITY_BUILD): they have names of their own in common with others, or
-# are what a preload library needs of the room, so that it takes no more of libsmelt.a. BATCH: at most so many files of
+# are what a preload library needs of the room, so that it takes no more of libsmelt.a. The files TOGETHER are compiled as
+# one that no other file is part of. BATCH: at most so many files of
 # the room are compiled as one, so that a change of one of them compiles in seconds. COLD: the room reads and writes text,
 # or does what is done once; its compile time counts more than its speed. The files HOT are an exception to that.
 
@@ -69,14 +70,40 @@ function(smelt_common_headers target)
   target_compile_options(${target} PRIVATE -fpch-preprocess)  # for compiler caches
 endfunction()
 
+# smelt_compile_together(target batch files...): where many files are as one, these are one of their own. The others
+# make batches as they do elsewhere; an empty batch is as large as usual.
+function(smelt_compile_together target batch)
+  if(NOT batch)
+    set(batch ${CMAKE_UNITY_BUILD_BATCH_SIZE})
+  endif()
+  if(NOT CMAKE_UNITY_BUILD OR NOT batch)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP together)
+  get_target_property(others ${target} SOURCES)
+  list(REMOVE_ITEM others ${ARGN})
+  set(count 0)
+  foreach(source ${others})
+    math(EXPR group "${count} / ${batch}")
+    get_source_file_property(apart ${source} SKIP_UNITY_BUILD_INCLUSION)
+    if(NOT apart)
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+      math(EXPR count "${count} + 1")
+    endif()
+  endforeach()
+endfunction()
+
 function(smelt_room)
   cmake_parse_arguments(ROOM "COLD;CLEARS_BY_VECTORS" "NAME;SHARDS;BATCH;TEST_PROCESSORS"
-    "SOURCES;USES;LIBS;TESTS;APART;HOT" ${ARGN})
+    "SOURCES;USES;LIBS;TESTS;APART;TOGETHER;HOT" ${ARGN})
   set_source_files_properties(${ROOM_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   add_library(room_${ROOM_NAME}_objects OBJECT ${ROOM_SOURCES})
   # Whoever links libsmelt.a can leave out what is not called.
   target_compile_options(room_${ROOM_NAME}_objects PRIVATE -ffunction-sections -fdata-sections)
-  if(ROOM_BATCH)
+  if(ROOM_TOGETHER)
+    smelt_compile_together(room_${ROOM_NAME}_objects "${ROOM_BATCH}" ${ROOM_TOGETHER})
+  elseif(ROOM_BATCH)
     set_target_properties(room_${ROOM_NAME}_objects PROPERTIES UNITY_BUILD_BATCH_SIZE ${ROOM_BATCH})
   endif()
   target_link_libraries(room_${ROOM_NAME}_objects PRIVATE smelt_flags Threads::Threads ${ROOM_LIBS})

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -516,10 +517,87 @@ TEST(Recipes, HaveAText) {
   }
 }
 
+/// The lists of trees and chunks that are worth a try, by hand.
+std::vector<std::string> tried_trees(const AlgorithmInfo& info, int ranks) {
+  if (!info.uses_tree || ranks <= 2) return {""};
+  std::vector<std::string> trees = {"", "+tree=stream", "+tree=k-nomial:2", "+tree=chain"};
+  if (ranks >= 4) trees.push_back("+tree=sequential");
+  if (ranks >= 5) trees.push_back("+tree=k-nomial:4");
+  if (ranks >= 9) trees.push_back("+tree=k-nomial:8");
+  return trees;
+}
+
+std::vector<std::string> tried_chunks(const AlgorithmInfo& info, Access access, std::size_t bytes, int ranks) {
+  std::vector<std::string> chunks = {""};
+  const auto add = [&](std::size_t chunk) { chunks.push_back("+chunk=" + std::to_string(chunk)); };
+  if (!info.pipelined) return chunks;
+  if (access == Access::staged) {
+    if (bytes > 8192) add(8192);
+  } else if (ranks > 2 && (info.uses_tree || info.name == "scan_chain" || info.name == "exscan_chain")) {
+    const std::size_t all[] = {1024, 4096, 16384, 65536, 262144, 1048576};
+    for (const auto chunk : all) {
+      if (chunk < bytes && (access == Access::channels || chunk >= 16384)) add(chunk);
+    }
+  } else if (access == Access::direct && reduces_vectors(info.operation)) {
+    if (bytes > 65536) add(32768);
+  } else if (info.name == "allgather_put" && bytes > 262144) {
+    add(262144);
+  }
+  return chunks;
+}
+
+TEST(Recipes, AreOfEveryTreeAndChunkThatMayPay) {
+  for (const auto& info : algorithms()) {
+    for (const int ranks : {1, 2, 3, 4, 5, 8, 9, 16}) {
+      for (const std::size_t bytes :
+           {8, 1024, 1025, 8192, 8193, 16384, 16385, 65536, 65537, 262144, 262145, 1 << 20, (1 << 20) + 1, 8 << 20}) {
+        std::vector<std::string> found, expected;
+        for (const auto& recipe : candidate_recipes(info.operation, ranks, bytes, all_access)) {
+          if (recipe.algorithm == info.name) found.push_back(to_string(recipe));
+        }
+        if (!info.power_of_two || std::has_single_bit(static_cast<unsigned>(ranks))) {
+          for (const Access access : info.access) {
+            for (const auto& tree : tried_trees(info, ranks)) {
+              for (const auto& chunk : tried_chunks(info, access, bytes, ranks)) {
+                expected.push_back(info.name + "+" + to_string(access) + tree + chunk);
+              }
+            }
+          }
+        }
+        EXPECT_EQ(found, expected) << ranks << " ranks, " << bytes << " bytes";
+      }
+    }
+  }
+}
+
+TEST(Recipes, AreThoseOfTheAccessAndOrderThatIsAskedFor) {
+  for (const Operation operation : {Operation::broadcast, Operation::allreduce, Operation::reduce, Operation::scan,
+                                    Operation::allgather, Operation::alltoall}) {
+    const auto all = candidate_recipes(operation, 8, 1 << 20, all_access);
+    const auto filtered = [&](auto fits) {
+      std::vector<Recipe> some;
+      std::copy_if(all.begin(), all.end(), std::back_inserter(some), fits);
+      return some;
+    };
+    for (const Access access : all_access) {
+      EXPECT_EQ(candidate_recipes(operation, 8, 1 << 20, {&access, 1}),
+                filtered([&](const Recipe& recipe) { return recipe.access == access; }));
+    }
+    EXPECT_EQ(candidate_recipes(operation, 8, 1 << 20, all_access, true), filtered([](const Recipe& recipe) {
+                const auto& list = algorithms();
+                return std::find_if(list.begin(), list.end(),
+                                    [&](const auto& info) { return info.name == recipe.algorithm; })
+                    ->keeps_rank_order;
+              }));
+  }
+}
+
 TEST(Recipes, SayWhatIsWrong) {
-  for (const char* text : {"", "allreduce", "allreduce_ring+direct", "allreduce_ring+tree=chain",
-                           "broadcast_tree+tree=oak", "broadcast_tree+chunk=", "broadcast_tree+chunk=1k",
-                           "allreduce_ring+chunk=4096", "broadcast_tree+sideways", "broadcast_tree+"}) {
+  for (const char* text :
+       {"", "allreduce", "allreduce_ring+direct", "allreduce_ring+tree=chain", "broadcast_tree+tree=oak",
+        "broadcast_tree+chunk=", "broadcast_tree+chunk=1k", "allreduce_ring+chunk=4096", "broadcast_tree+sideways",
+        "broadcast_tree+", "broadcast_tree+tree=k-nomial:1", "broadcast_tree+tree=chain:2", "broadcast_tree+chunk=-1",
+        "broadcast_tree+tree=k-nomial:3x", "broadcast_tree+tree=k-nomial:", "+channels"}) {
     auto read = parse_recipe(text);
     EXPECT_FALSE(read) << text;
     if (!read) {
@@ -530,6 +608,12 @@ TEST(Recipes, SayWhatIsWrong) {
   const Recipe needs_power{.algorithm = "allreduce_reduce_scatter_allgather"};
   EXPECT_FALSE(make_request(machine, group_of(machine, 6), needs_power));
   EXPECT_FALSE(make_request(machine, group_of(machine, 4), {.algorithm = "broadcast_tree"}, 4));
+  EXPECT_FALSE(make_request(machine, group_of(machine, 4), {.algorithm = "broadcast_tree"}, -1));
+  EXPECT_TRUE(make_request(machine, group_of(machine, 4), {.algorithm = "broadcast_tree"}, 3));
+  EXPECT_TRUE(make_request(machine, group_of(machine, 4), needs_power));
+  EXPECT_FALSE(make_request(machine, group_of(machine, 4), {.algorithm = "broadcast_magic"}));
+  EXPECT_FALSE(make_request(machine, group_of(machine, 4), {.algorithm = "allreduce_ring", .access = Access::direct}));
+  EXPECT_EQ(parse_recipe("broadcast_tree+tree=k-nomial:2")->tree, "k-nomial:2");
 }
 
 /// Best predicted time among recipes that `fits`.

@@ -198,6 +198,15 @@ TEST_F(MachineDb, MissingPairs) {
   expect_error(Status::bad_format, "pairwise_receive: PU 2 is not in the file of sends");
   directory_.write("pairwise_receive", "\n# nothing\n");
   expect_error(Status::bad_format, "pairwise_receive: holds no measurements");
+  directory_.write("pairwise_send", "# nothing\n");
+  expect_error(Status::bad_format, "pairwise_send: holds no measurements");
+}
+
+TEST_F(MachineDb, NoRoundTripsAreNoMistake) {
+  directory_.write("pairwise_rtt", "# nothing\n");
+  const auto machine = import();
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_FALSE(machine->rtt_ns);
 }
 
 TEST_F(MachineDb, MissingAndAmbiguousFiles) {
@@ -322,6 +331,18 @@ TEST_F(MachineDb, MissingColumnsAreFilledIn) {
   const auto nothing = imported(directory_.path());
   EXPECT_TRUE(nothing.numa_nodes.empty());
   EXPECT_EQ(nothing.pus[0].package, nothing.pus[2].package);
+}
+
+// What stands in for a missing id is none that another PU has, not even the largest one.
+TEST_F(MachineDb, MissingIdsAreNobodyElses) {
+  directory_.write("lscpu_parse.txt", "0,65535,0,0,,0,0,65535,65535\n1,,0,1,,0,0,,\n4,1,0,2,,0,0,,\n");
+  const auto machine = import();
+  ASSERT_TRUE(machine) << machine.error().message;
+  for (const auto id : {&Pu::core, &Pu::l2, &Pu::l3}) {
+    EXPECT_NE(machine->pus[0].*id, machine->pus[1].*id);
+    EXPECT_NE(machine->pus[0].*id, machine->pus[2].*id);
+    EXPECT_NE(machine->pus[1].*id, machine->pus[2].*id);
+  }
 }
 
 TEST_F(MachineDb, IdsCountedPerPackageAreToldApart) {

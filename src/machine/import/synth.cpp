@@ -148,6 +148,7 @@ double latency_ns(const SynthSpec& spec, SharedUnits shared) {
 }
 
 /// The same by class. Jitter applies to pairs of units: those of the finest level above the cores that has few enough.
+/// A pair within an L3 has none, also where the units are NUMA nodes under that.
 void fill_classes(const SynthSpec& spec, Machine& machine) {
   const auto places = std::make_shared<const Places>(machine.pus);
   const auto occurs = places->occurring()[0];

@@ -96,6 +96,71 @@ TEST(Synth, JitterIsTheSameEverywhere) {
   }
 }
 
+/// Which ids of a pair's PUs are equal decides on its latency.
+double latency_by_rule(const SynthSpec& spec, const Pu& a, const Pu& b) {
+  if (a.core == b.core) return spec.smt_ns;
+  if (a.l3 == b.l3 && a.numa_node == b.numa_node) return spec.l3_ns;
+  if (a.l3 == b.l3 || a.numa_node == b.numa_node) return spec.numa_ns;
+  return a.package == b.package ? spec.package_ns : spec.remote_ns;
+}
+
+double picoseconds(double cost_ns) { return std::round(cost_ns * 1000) / 1000; }
+
+// Machines whose costs are held by class: as if each pair had been looked at.
+TEST(Synth, LargeMachinesCostWhatTheRuleSays) {
+  for (const SynthSpec& spec :
+       {SynthSpec{.packages = 4, .numa_per_package = 2, .cores = 64, .smt = 2, .l3 = 8, .send_share = 0.3},
+        SynthSpec{.packages = 2, .numa_per_package = 8, .cores = 160, .l3 = 2}, SynthSpec{.cores = 257},
+        SynthSpec{.packages = 1, .numa_per_package = 2, .cores = 128, .smt = 2, .l3 = 1}}) {
+    const auto machine = synthesize_machine(spec);
+    ASSERT_TRUE(machine);
+    for (std::size_t i = 0; i < machine->size(); i += 3) {
+      for (std::size_t j = 0; j < machine->size(); ++j) {
+        const double latency = i == j ? 0 : latency_by_rule(spec, machine->pus[i], machine->pus[j]);
+        ASSERT_DOUBLE_EQ(machine->send_ns(i, j), picoseconds(spec.send_share * latency)) << i << ", " << j;
+        ASSERT_DOUBLE_EQ(machine->recv_ns(i, j), picoseconds((1 - spec.send_share) * latency)) << i << ", " << j;
+      }
+    }
+  }
+}
+
+// ... and jitter is one of pairs of units: the smallest of which there are no more than 256. Pairs within an L3 have
+// none.
+TEST(Synth, LargeMachinesHaveTheJitterOfTheirUnits) {
+  const struct {
+    SynthSpec spec;
+    int Pu::*unit;
+  } cases[] = {
+      {{.packages = 4, .numa_per_package = 2, .cores = 256, .l3 = 64}, &Pu::l3},
+      {{.packages = 4, .numa_per_package = 2, .cores = 260, .l3 = 130}, &Pu::numa_node},
+      {{.packages = 4, .numa_per_package = 64, .cores = 256, .l3 = 2}, &Pu::numa_node},
+      {{.packages = 4, .numa_per_package = 130, .cores = 260, .l3 = 2}, &Pu::l3},
+      {{.packages = 2, .numa_per_package = 8, .cores = 144, .l3 = 8}, &Pu::l3},
+      {{.packages = 4, .numa_per_package = 65, .cores = 65, .smt = 2, .l3 = 65}, &Pu::package},
+  };
+  for (auto [spec, unit] : cases) {
+    spec.jitter = 0.3;
+    spec.seed = 5;
+    spec.send_share = 0.4;
+    const auto machine = synthesize_machine(spec);
+    ASSERT_TRUE(machine);
+    for (std::size_t i = 0; i < machine->size(); i += 5) {
+      for (std::size_t j = 0; j < machine->size(); j += 3) {
+        if (i == j) continue;
+        const Pu &a = machine->pus[i], &b = machine->pus[j];
+        const auto low = static_cast<std::uint64_t>(std::min(a.*unit, b.*unit)),
+                   high = static_cast<std::uint64_t>(std::max(a.*unit, b.*unit));
+        const double noise =
+            static_cast<double>(splitmix64(splitmix64(5) ^ (low << 32 | high)) >> 11) / 4503599627370496.0 - 1;
+        const double latency = latency_by_rule(spec, a, b) * (low == high || a.l3 == b.l3 ? 1 : 1 + 0.3 * noise);
+        ASSERT_NEAR(machine->send_ns(i, j), 0.4 * latency, 0.0006) << i << ", " << j;
+        ASSERT_NEAR(machine->recv_ns(i, j), 0.6 * latency, 0.0006) << i << ", " << j;
+        ASSERT_EQ(machine->send_ns(i, j), picoseconds(machine->send_ns(i, j)));
+      }
+    }
+  }
+}
+
 TEST(Synth, ReachesItsBounds) {
   constexpr double most = 0.5e12;
   const SynthSpec slow{.packages = 2,

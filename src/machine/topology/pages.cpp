@@ -184,11 +184,15 @@ Result<std::vector<int>> nodes_of_pages(const void* address, std::size_t size_by
 }
 
 std::uint64_t huge_bytes_in(const void* address, std::size_t size_bytes) {
+  std::ifstream smaps("/proc/self/smaps");
+  return huge_bytes_in(smaps, address, size_bytes);
+}
+
+std::uint64_t huge_bytes_in(std::istream& smaps, const void* address, std::size_t size_bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address), end = begin + size_bytes;
-  std::ifstream in("/proc/self/smaps");
   std::uint64_t total = 0;
   bool inside = false;
-  for (std::string line; std::getline(in, line);) {
+  for (std::string line; std::getline(smaps, line);) {
     unsigned long long from = 0, to = 0, kib = 0;
     if (std::sscanf(line.c_str(), "%llx-%llx ", &from, &to) == 2) {
       inside = from < end && to > begin;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <utility>
@@ -71,6 +72,8 @@ Result<std::vector<int>> nodes_of_pages(const void* address, std::size_t size_by
 
 /// Bytes in [address, address + size_bytes) that are in huge pages (smaps). Cost: reads /proc/self/smaps.
 std::uint64_t huge_bytes_in(const void* address, std::size_t size_bytes);
+/// The same of a text as /proc/self/smaps is.
+std::uint64_t huge_bytes_in(std::istream& smaps, const void* address, std::size_t size_bytes);
 
 /// "4 KiB", "2 MiB", "1 GiB".
 std::string page_size_name(std::uint64_t bytes);

@@ -2,8 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <random>
 
 namespace smelt {
 namespace {
@@ -81,6 +86,44 @@ TEST(Profile, FileIsReplacedWhole) {
   std::filesystem::remove(file);
 }
 
+TEST(Profile, FilesAreWrittenWhereTheyAreAndNothingIsLeft) {
+  namespace fs = std::filesystem;
+  const auto directory = fs::path(testing::TempDir()) / ("smelt-profiles-" + std::to_string(getpid()));
+  fs::create_directories(directory);
+  const auto file = directory / "a.json", link = directory / "link.json";
+  const auto names = [&] {
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator(directory)) found.push_back(entry.path().filename());
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  ASSERT_TRUE(save_profile(sample(), file));
+  fs::create_symlink("a.json", link);
+  auto other = sample();
+  other.measured_at = "later";
+  ASSERT_TRUE(save_profile(other, link));
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(*load_profile(file), other);
+  EXPECT_EQ(names(), (std::vector<std::string>{"a.json", "link.json"}));
+  // Someone else's file of the name that it would take first.
+  const auto taken = "a.json." + std::to_string(getpid()) + ".0.tmp";
+  std::ofstream(directory / taken) << "mine";
+  ASSERT_TRUE(save_profile(sample(), file));
+  EXPECT_EQ(*load_profile(file), sample());
+  EXPECT_EQ(names(), (std::vector<std::string>{"a.json", taken, "link.json"}));
+  EXPECT_EQ(fs::file_size(directory / taken), 4u);
+  EXPECT_TRUE(save_profile(sample(), "/dev/null")) << "is no file that could be replaced";
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  EXPECT_EQ(save_profile(sample(), directory).error().status, Status::io_error);
+  EXPECT_EQ(load_profile(directory).error().status, Status::io_error);
+  EXPECT_EQ(save_profile(sample(), file / "b.json").error().status, Status::not_found);
+  EXPECT_EQ(load_profile(file / "b.json").error().status, Status::not_found);
+  EXPECT_EQ(names(), (std::vector<std::string>{"a.json", taken, "link.json"}));
+  fs::resize_file(file, (64u << 20) + (1u << 16));
+  EXPECT_THAT(load_profile(file).error().message, HasSubstr("too large"));
+  fs::remove_all(directory);
+}
+
 /// The sample's text with one part replaced.
 std::string with(const std::string& part, const std::string& other) {
   auto text = format_profile(sample());
@@ -122,6 +165,48 @@ TEST(Profile, ErrorsNameFileKeyAndReason) {
     EXPECT_THAT(read.error().message, HasSubstr(mistake.says));
     EXPECT_EQ(read.error().message.find('\n'), std::string::npos);
   }
+}
+
+TEST(Profile, NumbersAndTextsReachTheirBounds) {
+  const auto reads = [](const std::string& part, const std::string& other) {
+    return static_cast<bool>(parse_profile(with(part, other), "text"));
+  };
+  const std::string ranks = "\"ranks\": 2", from = "\"from_bytes\": 4096", ns = "\"measured_ns\": 100.25";
+  EXPECT_TRUE(reads(ranks, "\"ranks\": 1"));
+  EXPECT_TRUE(reads(ranks, "\"ranks\": 1048576"));
+  EXPECT_FALSE(reads(ranks, "\"ranks\": 1048577"));
+  EXPECT_FALSE(reads(ranks, "\"ranks\": 2.5"));
+  EXPECT_FALSE(reads(ranks, "\"ranks\": 18446744073709551615"));
+  EXPECT_TRUE(reads("\"from_bytes\": 8", "\"from_bytes\": 0"));
+  EXPECT_TRUE(reads(from, "\"from_bytes\": 1152921504606846976"));
+  EXPECT_FALSE(reads(from, "\"from_bytes\": 1152921504606846977"));
+  EXPECT_TRUE(reads(ns, "\"measured_ns\": 0"));
+  EXPECT_TRUE(reads(ns, "\"measured_ns\": 1e15"));
+  EXPECT_FALSE(reads(ns, "\"measured_ns\": 1.1e15"));
+  EXPECT_TRUE(reads("\"abc\"", '"' + std::string(1024, 'x') + '"'));
+  EXPECT_FALSE(reads("\"abc\"", '"' + std::string(1025, 'x') + '"'));
+  const auto nested = [](int depth) {
+    return std::string(static_cast<std::size_t>(depth), '[') + std::string(static_cast<std::size_t>(depth), ']');
+  };
+  EXPECT_TRUE(reads("\"abc\"", "\"abc\", \"later\": " + nested(20)));
+  EXPECT_THAT(parse_profile(with("\"abc\"", "\"abc\", \"later\": " + nested(40)), "text").error().message,
+              HasSubstr("nested more than 32 deep"));
+}
+
+TEST(Profile, WrongValuesAreShownInPart) {
+  const auto message = [](std::size_t length) {
+    return parse_profile(with("\"abc\"", '[' + std::string(length - 2, '1') + ']'), "text").error().message;
+  };
+  // As a number those digits are shown in another way.
+  EXPECT_THAT(parse_profile(with("\"abc\"", "[\"" + std::string(76, 'x') + "\"]"), "text").error().message,
+              testing::EndsWith("is [\"" + std::string(76, 'x') + "\"]"));
+  EXPECT_THAT(parse_profile(with("\"abc\"", "[\"" + std::string(77, 'x') + "\"]"), "text").error().message,
+              testing::EndsWith("is [\"" + std::string(75, 'x') + "..."));
+  EXPECT_THAT(message(10), testing::EndsWith("is [11111111]"));
+  const auto strange = parse_profile("{\"schema\": \xc3\xa9\n" + std::string(500, 'x'), "text").error().message;
+  EXPECT_THAT(strange, testing::StartsWith("text: not valid JSON: parse error at line 1"));
+  EXPECT_LT(strange.size(), 200u);
+  for (const char byte : strange) EXPECT_TRUE(byte >= ' ' && byte <= '~') << strange;
 }
 
 TEST(Profile, EveryCutIsAnError) {
@@ -167,6 +252,10 @@ TEST(Profile, TellsWhichTablesWereMadeAtAnotherFloor) {
   EXPECT_EQ(check_floor(sample(), {37.25, 2000.0}).moved, 2);
   EXPECT_EQ(check_floor(sample(), {}).moved, 0) << "nobody knows what it is now";
   EXPECT_EQ(check_floor({}, {1, 1}).tables, 0);
+  EXPECT_EQ(same.then, (Floor{37.25, 988.5})) << "the first";
+  const auto last = check_floor(sample(), {37.25, 830.0});
+  EXPECT_EQ(last.moved, 1);
+  EXPECT_EQ(last.then, (Floor{0.0, 1000.0})) << "the first that has moved";
 }
 
 TEST(Profile, FindsTheCellOfASize) {
@@ -184,6 +273,49 @@ TEST(Profile, FindsTheCellOfASize) {
   auto crowded = two_ranks();
   crowded.ranks_per_pu = 2;
   EXPECT_EQ(profile.find(Operation::broadcast, Sync::loose, crowded, 8), nullptr);
+  EXPECT_EQ(profile.find(Operation::broadcast, Sync::strict, two_ranks(), 8), &profile.cells[2]);
+  for (const GroupShape& other : {GroupShape{3, 1, 1, 1, false}, GroupShape{2, 2, 1, 1, false},
+                                  GroupShape{2, 1, 2, 1, false}, GroupShape{2, 1, 1, 1, true}}) {
+    EXPECT_EQ(profile.find(Operation::broadcast, Sync::loose, other, 8), nullptr);
+  }
+}
+
+// Tables of all kinds, merged one by one in any order: all are there, sorted, as they were.
+TEST(Profile, MergesInAnyOrder) {
+  std::vector<Profile> parts;
+  for (const char* recipe : {"broadcast_tree+channels", "allreduce_ring+channels"}) {
+    for (const Sync sync : {Sync::loose, Sync::strict}) {
+      for (const GroupShape& shape :
+           {GroupShape{2, 1, 1, 1, false}, GroupShape{3, 1, 1, 1, false}, GroupShape{2, 2, 1, 1, false},
+            GroupShape{2, 1, 2, 1, false}, GroupShape{2, 1, 1, 2, false}, GroupShape{2, 1, 1, 1, true}}) {
+        Profile part{"abc", "now", {cell(64, recipe, sync), cell(4096, recipe, sync)}};
+        for (auto& each : part.cells) each.shape = shape;
+        parts.push_back(part);
+      }
+    }
+  }
+  std::vector<Profile> results;
+  std::minstd_rand random(5);
+  for (int turn = 0; turn < 4; ++turn) {
+    std::shuffle(parts.begin(), parts.end(), random);
+    Profile all{"first", "before", {}};
+    for (const auto& part : parts) all.merge(part);
+    EXPECT_EQ(all.cells.size(), 2 * parts.size());
+    EXPECT_EQ(all.fingerprint, "abc");
+    for (const auto& part : parts) {
+      const auto& one = part.cells[1];
+      ASSERT_NE(all.find(one.operation, one.sync, one.shape, 4096), nullptr);
+      EXPECT_EQ(*all.find(one.operation, one.sync, one.shape, 4096), one);
+      EXPECT_EQ(*all.find(one.operation, one.sync, one.shape, 100), part.cells[0]);
+    }
+    EXPECT_EQ(*parse_profile(format_profile(all), "text"), all);
+    results.push_back(all);
+  }
+  for (const auto& each : results) EXPECT_EQ(each, results.front());
+  auto same = results.front();
+  same.merge({"", "later", {}});
+  EXPECT_EQ(same.fingerprint, "abc") << "nobody has said another one";
+  EXPECT_EQ(same.cells, results.front().cells);
 }
 
 TEST(Profile, MergeReplacesTables) {
@@ -252,6 +384,13 @@ TEST(Profile, TheModelsChoiceHoldsInTheMiddle) {
   EXPECT_EQ(model_size(10), 8u);
   EXPECT_EQ(model_size(std::size_t{1} << 40), model_sizes().back());
   for (const auto size : model_sizes()) EXPECT_EQ(model_size(size), size);
+  ASSERT_EQ(model_sizes().size(), 25u);
+  for (std::size_t k = 0; k < 25; ++k) EXPECT_EQ(model_sizes()[k], std::size_t{8} << k);
+  for (std::size_t k = 1; k < 25; ++k) {
+    const auto size = std::size_t{8} << k, limit = static_cast<std::size_t>(static_cast<double>(size) / std::sqrt(2.0));
+    EXPECT_EQ(model_size(limit), size);
+    EXPECT_EQ(model_size(limit - 1), size / 2);
+  }
 }
 
 TEST(Profile, LiesBesideTheModel) {

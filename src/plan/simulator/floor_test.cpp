@@ -1,6 +1,7 @@
 // The floor is one: no candidate of any operation is predicted to be faster.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <set>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "machine/test_support.hpp"
 #include "plan/plan_test_util.hpp"
+#include "plan/schedule/lowering.hpp"
 #include "smelt/schedule.hpp"
 
 namespace smelt {
@@ -117,6 +119,11 @@ TEST(Floors, KnowWhatMustMove) {
   EXPECT_EQ(moved(Operation::gather), 300.0);
   EXPECT_EQ(moved(Operation::alltoall), 1200.0);
   EXPECT_EQ(moved(Operation::allreduce), 600.0);
+  for (const Operation one_way : {Operation::scatter, Operation::reduce, Operation::scan, Operation::exscan}) {
+    EXPECT_EQ(moved(one_way), 300.0) << to_string(one_way);
+  }
+  EXPECT_EQ(moved(Operation::allgather), 1200.0);
+  EXPECT_EQ(moved(Operation::reduce_scatter), 1200.0);
   EXPECT_EQ(schedule_floor(machine, group, Operation::gather, 100).pus, 4);
   EXPECT_EQ(schedule_floor(machine, group, Operation::gather, 0).total_ns(), 0.0) << "nothing to do";
   EXPECT_EQ(schedule_floor(machine, Group{{1, 1}}, Operation::gather, 100).total_ns(), 0.0) << "on one PU";
@@ -132,6 +139,161 @@ TEST(Floors, CountTheRankThatIsFarthestFromAll) {
   const Group group = whole_machine(machine);
   for (const auto operation : planned_operations()) {
     EXPECT_GE(schedule_floor(machine, group, operation, 8).message_ns, 1200.0) << to_string(operation);
+  }
+}
+
+// ---- the same by hand, pair by pair ---------------------------------------------------------
+
+/// The floor of a group of all PUs of a machine, by the rules in floor.cpp.
+class FloorByHand {
+ public:
+  FloorByHand(const Machine& machine, Operation operation, std::size_t bytes, int root)
+      : machine_(machine),
+        operation_(operation),
+        bytes_(static_cast<double>(bytes)),
+        root_(static_cast<std::size_t>(root)) {
+    whole_ = bytes_ * (has_rank_blocks(operation) ? n() : 1.0);
+    copiers_ = plan::copiers_of(operation, static_cast<int>(machine.size()));
+  }
+
+  double message_ns() const {
+    double most = 0.0;
+    for (std::size_t rank = 0; rank < machine_.size(); ++rank) {
+      double heard = 1e300, told = 1e300;
+      for (std::size_t other = 0; other < machine_.size(); ++other) {
+        if (other == rank) continue;
+        heard = std::min(heard, one(other, rank));
+        told = std::min(told, one(rank, other));
+      }
+      if (hears(rank)) most = std::max(most, heard);
+      if (tells(rank)) most = std::max(most, told);
+    }
+    return most;
+  }
+
+  double work_ns() const {
+    double move = 1e300, combine = 1e300, keep = 1e300, again = 1e300;
+    for (std::size_t to = 0; to < machine_.size(); ++to) {
+      keep = std::min(keep, copied(to, to));
+      again = std::min(again, (rate(to, to) + least(to, to, copiers_)) / 2);
+      for (std::size_t from = 0; from < machine_.size(); ++from) {
+        if (from == to) continue;
+        const double streamed = line(from, to) / 56.0;
+        const double at_once = machine_.combine_share.empty() ? add(to) : 0.0;
+        move = std::min({move, copied(from, to), streamed});
+        combine =
+            std::min({combine, streamed + least(to, to, 1) + add(to),
+                      std::max(least(from, to, copiers_) + at_once, std::min(rate(to, to), rate(from, to) + at_once))});
+      }
+    }
+    const double others = (n() - 1) * bytes_;
+    switch (operation_) {
+      case Operation::broadcast: return others * move / n();
+      case Operation::scatter:
+      case Operation::gather: return (others * move + bytes_ * keep) / n();
+      case Operation::allgather: return (n() * others * std::min(move, again) + n() * bytes_ * keep) / n();
+      case Operation::alltoall: return (n() * others * move + n() * bytes_ * keep) / n();
+      case Operation::reduce: return others * combine / n();
+      case Operation::scan: return (others * combine + bytes_ * keep) / n();
+      case Operation::exscan: return ((others - bytes_) * combine + bytes_ * move) / n();
+      case Operation::allreduce: return (others * combine + others * move) / n();
+      default: return n() * others * combine / n();  // reduce-scatter
+    }
+  }
+
+ private:
+  double n() const { return static_cast<double>(machine_.size()); }
+  bool hears(std::size_t rank) const {
+    switch (operation_) {
+      case Operation::broadcast:
+      case Operation::scatter: return rank != root_;
+      case Operation::reduce:
+      case Operation::gather: return rank == root_;
+      case Operation::scan:
+      case Operation::exscan: return rank != 0;
+      default: return true;
+    }
+  }
+  bool tells(std::size_t rank) const {
+    switch (operation_) {
+      case Operation::broadcast:
+      case Operation::scatter: return rank == root_;
+      case Operation::reduce:
+      case Operation::gather: return rank != root_;
+      case Operation::scan:
+      case Operation::exscan: return rank != machine_.size() - 1;
+      default: return true;
+    }
+  }
+  double message(std::size_t from, std::size_t to) const {
+    return machine_.send_ns(from, to) + machine_.recv_ns(from, to) +
+           (machine_.propagation_ns ? (*machine_.propagation_ns)(from, to) : 0.0);
+  }
+  double one(std::size_t from, std::size_t to) const {
+    return machine_.exchange_ns ? std::min(message(from, to), (*machine_.exchange_ns)(from, to)) : message(from, to);
+  }
+  /// No line of a message costs its receiver less.
+  double line(std::size_t from, std::size_t to) const {
+    double least = std::min(machine_.recv_ns(from, to), 0.2 * message(from, to));
+    if (machine_.recv_gap_ns) least = std::min(least, (*machine_.recv_gap_ns)(from, to));
+    return machine_.exchange_ns ? std::min(least, (*machine_.exchange_ns)(from, to)) : least;
+  }
+  /// Per byte of the whole buffer.
+  double rate(std::size_t from, std::size_t to) const { return copy_ns(machine_, from, to, whole_, copiers_) / whole_; }
+  /// Per byte of a piece of any length, after what any copy costs.
+  double least(std::size_t from, std::size_t to, int copiers) const {
+    const double any = copy_ns(machine_, from, to, 1e-300, copiers);
+    double found = 1e300;
+    const auto try_length = [&](double length) {
+      if (length >= 1 && length <= whole_) {
+        found = std::min(found, (copy_ns(machine_, from, to, length, copiers) - any) / length);
+      }
+    };
+    for (double length = whole_; length >= 1; length /= 1.5) try_length(length);
+    // Where the costs bend: see test::with_copies(), and 1 MiB without measured ones.
+    for (const double bend : {16384.0, 262144.0, 4194304.0, 67108864.0, 1048576.0}) try_length(bend);
+    return found;
+  }
+  double copied(std::size_t from, std::size_t to) const {
+    return std::max(least(from, to, copiers_), std::min(rate(to, to), rate(from, to)));
+  }
+  double add(std::size_t pu) const {
+    return (combine_ns(machine_, pu, pu, whole_, 1) - copy_ns(machine_, pu, pu, whole_, 1)) / whole_;
+  }
+
+  const Machine& machine_;
+  Operation operation_;
+  double bytes_, whole_ = 0.0;
+  std::size_t root_;
+  int copiers_ = 1;
+};
+
+TEST(Floors, AreThoseOfTheRules) {
+  std::vector<Machine> list = {test::random_machine(5, 3)};
+  list.push_back(with_copies(list[0], 1.0, 1.0));
+  list.push_back(with_copies(list[0], 3.0, 1.0));
+  list.push_back(with_copies(list[0], 40.0, 30.0));
+  list.push_back(list[1]);
+  list.back().combine_share = {1.0, 1.0, 1.5};
+  list.back().propagation_ns = test::random_machine(5, 4).send_ns;
+  list.push_back(list[0]);
+  list.back().exchange_ns = test::random_machine(5, 5).recv_ns;
+  list.push_back(test::with_gaps(list[3], 6));
+  for (const Machine& machine : list) {
+    const auto which = &machine - list.data();
+    for (const auto operation : planned_operations()) {
+      for (const std::size_t bytes : {std::size_t{8}, std::size_t{5000}, std::size_t{300'000}, std::size_t{32} << 20}) {
+        for (const int root : {0, 2, 4}) {
+          const auto floor = schedule_floor(machine, whole_machine(machine), operation, bytes, root);
+          const FloorByHand expected(machine, operation, bytes, root);
+          EXPECT_DOUBLE_EQ(floor.message_ns, expected.message_ns()) << to_string(operation) << " on " << which;
+          if (root == 0) {
+            EXPECT_NEAR(floor.work_ns / expected.work_ns(), 1.0, 1e-9)
+                << to_string(operation) << " of " << bytes << " on " << which;
+          }
+        }
+      }
+    }
   }
 }
 

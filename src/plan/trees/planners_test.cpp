@@ -273,6 +273,48 @@ Tree slow_greedy(const CostTable& costs, int root) {
   return tree;
 }
 
+/// Whoever is idle first looks at all that wait, but for those of other nodes to which a message is on its way. The
+/// dearest decides on the node: its own rank is served, or the one of the other node to which a send costs least.
+Tree slow_adaptive(const RankCosts& ranks, const CostTable& costs, int root) {
+  const auto n = static_cast<std::size_t>(costs.size());
+  const auto node = [&](std::size_t rank) { return ranks.pu(static_cast<int>(rank)).numa_node; };
+  Tree tree{root, std::vector<std::vector<int>>(n)};
+  std::vector<double> idle(n, -1.0);  // -1: has nothing
+  std::vector<bool> waits(n, true), over(n, false);
+  std::set<int> active = {node(static_cast<std::size_t>(root))};
+  idle[static_cast<std::size_t>(root)] = 0.0;
+  waits[static_cast<std::size_t>(root)] = false;
+  for (;;) {
+    std::size_t from = n, dearest = n;
+    for (std::size_t rank = 0; rank < n; ++rank) {
+      if (idle[rank] >= 0 && !over[rank] && (from == n || idle[rank] < idle[from])) from = rank;
+    }
+    if (from == n) return tree;
+    const int p = static_cast<int>(from);
+    for (std::size_t rank = 0; rank < n; ++rank) {
+      if (!waits[rank] || (active.contains(node(rank)) && node(rank) != node(from))) continue;
+      if (dearest == n || costs.edge(p, static_cast<int>(rank)) > costs.edge(p, static_cast<int>(dearest)))
+        dearest = rank;
+    }
+    if (dearest == n) {
+      over[from] = true;
+      continue;
+    }
+    std::size_t to = dearest;
+    for (std::size_t rank = 0; rank < n && node(dearest) != node(from); ++rank) {
+      const bool there = waits[rank] && node(rank) == node(dearest);
+      if (there && costs.send(p, static_cast<int>(rank)) < costs.send(p, static_cast<int>(to))) to = rank;
+    }
+    const int c = static_cast<int>(to);
+    active.insert(node(to));
+    waits[to] = false;
+    tree.children[from].push_back(c);
+    const double now = idle[from];
+    idle[from] = now + costs.send(p, c);
+    idle[to] = now + costs.send(p, c) + costs.latency(p, c);
+  }
+}
+
 /// Shortest paths over edges that are at most as dear as the dearest of a minimum spanning tree.
 std::vector<float> slow_stream(const CostTable& costs, int root) {
   const Tree spanning = slow_prim(costs, root, false);
@@ -312,6 +354,7 @@ TEST(FromCosts, TreesFollowTheirRules) {
       EXPECT_EQ(plan::prim_tree(table, root, false), slow_prim(table, root, false));
       EXPECT_EQ(plan::prim_tree(table, root, true), slow_prim(table, root, true));
       EXPECT_EQ(plan::greedy_tree(table, root), slow_greedy(table, root));
+      EXPECT_EQ(plan::adaptive_tree(one.ranks, table, root), slow_adaptive(one.ranks, table, root));
       const Tree stream = plan::stream_tree(table, root);
       const auto distances = slow_stream(table, root);
       EXPECT_TRUE(plan::is_spanning(stream));
@@ -326,6 +369,19 @@ TEST(FromCosts, TreesFollowTheirRules) {
       if (sums[static_cast<std::size_t>(p)] < sums[static_cast<std::size_t>(cheapest)]) cheapest = p;
     }
     EXPECT_EQ(plan::cheapest_sender(table), cheapest);
+  }
+}
+
+TEST(FromCosts, AdaptiveTreesOfManyNodes) {
+  for (std::uint32_t seed = 1; seed <= 12; ++seed) {
+    const int n = 10 + 3 * static_cast<int>(seed);
+    const Case one = random_case(n, seed, 2 + static_cast<int>(seed % 6));
+    for (const Direction direction : {Direction::broadcast, Direction::reduce}) {
+      const CostTable table = one.table(direction);
+      for (const int root : {0, n / 2, n - 1}) {
+        EXPECT_EQ(plan::adaptive_tree(one.ranks, table, root), slow_adaptive(one.ranks, table, root)) << n;
+      }
+    }
   }
 }
 
