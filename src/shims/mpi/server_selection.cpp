@@ -15,6 +15,7 @@ namespace {
 constexpr int enough = 6, most_failures = 2;
 constexpr unsigned glanced = 2, timed = 4;  // calls of a sequence in the first stage, and in the others of round 0
 constexpr int longest = 2;                  // the length of sequences doubles in each round up to this one
+constexpr int most_classes_apart = 3;       // of sizes, over which a holder is taken over
 constexpr int most_rounds = 10;             // no program makes enough calls for more
 static_assert(timed << longest == SelectionCell::most_timed);
 
@@ -46,8 +47,12 @@ Server SelectionCell::next_challenger() const noexcept {
 
 /// All ranks take over the same one: they make the same calls of both cells in the same order.
 void SelectionCell::take_over_holder() noexcept {
-  if (smaller_ != nullptr && smaller_->holder_ != holder_) {
-    holder_ = smaller_->holder_;
+  const SelectionCell* known = smaller_;
+  for (int classes = 1; classes < most_classes_apart && known != nullptr && known->calls_ == 0; ++classes) {
+    known = known->smaller_;
+  }
+  if (known != nullptr && known->holder_ != holder_) {
+    holder_ = known->holder_;
     challenger_ = next_challenger();
   }
   await_contest();
@@ -114,6 +119,7 @@ void SelectionCell::judge() noexcept {
   ++stage_;
   if (std::exchange(glancing_, false)) {
     if (slower_by_far(challenger, holder)) return end_contest(false);
+    if (kind_ == Kind::large) points_ += points_for(challenger, holder);
   } else if (const int points = points_for(challenger, holder); points > 0) {
     points_ += points;
     if (points_ >= enough) return end_contest(true);

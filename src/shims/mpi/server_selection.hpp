@@ -20,7 +20,8 @@
 // holder's time is out. The servers challenge in turn. All do so again after 16 times as many calls, in longer stages.
 //
 // A program makes few calls on large data, and an interruption is short beside one of them. So contests of large cells
-// begin after fewer calls and have shorter stages. A cell's first holder is the one of the next smaller class.
+// begin after fewer calls and have shorter stages, and the first stage gives points, too. A cell's first holder is that
+// of the nearest smaller class that has had calls, up to three classes away.
 //
 // Invariants
 // - A rank writes the times of a stage only after it has read those of the previous one, so two sets suffice.
@@ -61,8 +62,8 @@ class SelectionCell {
   /// compete, if there are two.
   SelectionCell(Board& board, std::span<Times> times, int rank, std::uint64_t first, Kind kind) noexcept;
 
-  /// Before the first call: its holder becomes the one that `smaller` has at that call. Not before `smaller` is
-  /// destroyed.
+  /// Before the first call, whose holder is then that of `smaller`, or of a cell that this one began with. Keeps a
+  /// reference.
   void begin_with(const SelectionCell& smaller) noexcept {
     smaller_ = &smaller;
     event_ = 0;
