@@ -185,24 +185,13 @@ std::unique_ptr<RecipeSelector::Table> RecipeSelector::make_table(const CallKind
   return table;
 }
 
-/// Long messages go through channels only if there is no other way. Their rate depends on how long a line takes, and
-/// that changes where a host moves its guests; the rate of a copy depends on it much less.
-static void prefer_copies(std::vector<Recipe>& recipes, std::size_t bytes) {
-  constexpr std::size_t least_copied = 512 * 1024;
-  const auto in_lines = [](const Recipe& recipe) { return recipe.access == Access::channels; };
-  if (bytes < least_copied || std::all_of(recipes.begin(), recipes.end(), in_lines)) return;
-  std::erase_if(recipes, in_lines);
-}
-
 const SelectedRecipe* RecipeSelector::ask_model(const CallKind& kind, std::size_t bytes) {
   auto& planned = planned_[kind.operation == Operation::broadcast];
   if (!planned) planned = trees();
   Reach reach = config_.reach;
   reach.at_rest = kind.at_rest;
-  auto candidates = recipes(kind, bytes);
-  prefer_copies(candidates, bytes);
-  const auto best =
-      plan::best_recipe(*config_.machine, *config_.group, *planned, candidates, bytes, reach, 0, config_.late_ns);
+  const auto best = plan::best_recipe(*config_.machine, *config_.group, *planned, recipes(kind, bytes), bytes, reach, 0,
+                                      config_.late_ns);
   return best && *best ? choice_of((*best)->recipe, kind.order) : &nothing_;
 }
 
