@@ -283,8 +283,11 @@ namespace {
 /// By how much longer than predicted a recipe is taken to be. Ranks that wait for each other in every chunk have to
 /// keep pace, as those of the model do: that has to be worth it. Ranks that go on early, when only the tail is left to
 /// do, use that time for what comes next, the writing of their next input above all, which no prediction of a single
-/// call shows.
-double caution(const Recipe& recipe, const LoweredProgram& program) {
+/// call shows. The rate of long messages in lines depends on how long a line takes, and that changes where a host moves
+/// its guests; with data in no cache it is a fraction of that of copies.
+double caution(const Recipe& recipe, const LoweredProgram& program, std::size_t bytes) {
+  constexpr std::size_t long_bytes = 512 * 1024;
+  if (recipe.access == Access::channels && bytes >= long_bytes) return 2.0;
   const Algorithm& algorithm = *find_algorithm(recipe.algorithm);
   if (recipe.chunk_bytes != 0 && algorithm.in_step) return 1.05;
   return 1.0 - 0.1 * static_cast<double>(program.tail_chunks) / static_cast<double>(program.chunks);
@@ -369,7 +372,7 @@ Result<std::vector<RankedRecipe>> plan::rank_recipes(const Machine& machine, con
     if (moves[static_cast<std::size_t>(&recipe - recipes.data())] > limit) continue;
     auto request = request_for(recipe);
     if (!request) return request.error();
-    const double weight = caution(recipe, simulator.program_of(**request, bytes, 1, root));
+    const double weight = caution(recipe, simulator.program_of(**request, bytes, 1, root), bytes);
     auto times = simulator.run(**request, bytes, 1, start_ns, std::numeric_limits<double>::infinity());
     if (!times) return times.error();
     weighed.push_back({{recipe, (*times)->total_ns}, weight * (*times)->total_ns});
@@ -397,7 +400,7 @@ Result<std::optional<RankedRecipe>> plan::best_recipe(const Machine& machine, co
     auto request = request_for(recipes[i]);
     if (!request) return request.error();
     const LoweredProgram& program = simulator.program_of(**request, bytes, 1, root);
-    const double weight = caution(recipes[i], program);
+    const double weight = caution(recipes[i], program, bytes);
     const double least_ns = weight * program.least_ns();
     // The last ones in a tree begin as many chunks later as they are away from the root.
     const double likely_ns = least_ns + height((*request)->parents) * program.body_ns;

@@ -79,6 +79,24 @@ inline std::vector<Case> around_chunks_of_puts() {
   return cases;
 }
 
+/// Results of more than a MiB of data at rest, which are written past the caches, at addresses within a line.
+inline std::vector<Case> results_past_caches(int ranks) {
+  std::vector<Case> cases;
+  for (const Operation operation : {Operation::broadcast, Operation::reduce, Operation::allreduce, Operation::scatter,
+                                    Operation::gather, Operation::allgather, Operation::alltoall}) {
+    for (const std::size_t count : {(std::size_t{1} << 17) + 3, std::size_t{150001}}) {
+      Case one{.operation = operation, .count = count, .at_rest = true, .apart = 24, .reduction = sum<std::uint64_t>()};
+      one.root = static_cast<int>(cases.size()) % ranks;
+      one.style = static_cast<CallStyle>(cases.size() % 3);
+      cases.push_back(one);
+      one.irregular = has_rank_blocks(operation);
+      one.in_place = !one.irregular;
+      cases.push_back(one);
+    }
+  }
+  return cases;
+}
+
 /// "allreduce of 300, root 2, strict, in place"
 inline std::string describe(const Case& one) {
   return std::string(to_string(one.operation)) + " of " + std::to_string(one.count) + ", root " +

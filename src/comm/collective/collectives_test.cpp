@@ -113,6 +113,16 @@ TEST(AllgatherByPuts, WritesEveryChunkWhereItBelongs) {
   }
 }
 
+TEST(DataAtRest, ResultsAreWrittenPastTheCaches) {
+  for (const int ranks : {2, 3}) {
+    for (const std::string recipe : {"broadcast_tree+direct", "gather_flat+direct", "allgather_flat+direct",
+                                     "alltoall_flat+direct", "allgather_flat+staged+chunk=8192"}) {
+      auto comm = make_communicator(ranks, recipe);
+      check(comm, test::results_past_caches(ranks), recipe);
+    }
+  }
+}
+
 // In every other turn the root has other things to do after its start, and the other rank is done without it.
 TEST(SharedTransfers, DoNotWaitForARankThatComputes) {
   for (const char* recipe : {"scatter_shared", "gather_shared"}) {

@@ -57,7 +57,7 @@ class EagerPath {
   struct EagerStep {
     Move::Kind kind{};
     bool theirs_first = false;
-    BlockRange from{}, with{}, to{};
+    BlockRange from{}, with{}, to{};  ///< await: those of the next step, if that reads a stage
     Link* out = nullptr;
     Link* in = nullptr;
     std::uint64_t tick = 0;            ///< post and await
@@ -99,6 +99,9 @@ class EagerPath {
   bool fits_uneven(const Endpoint& endpoint, const Collective& call) const noexcept;
   bool ticks() const noexcept { return schedule_ != nullptr; }
   EagerStep compile_step(Endpoint& endpoint, const Move& move, Operation operation) const;
+  void note_fetches() noexcept;
+  template <class ACallBuffers>
+  static bool fetch_and_wait(Endpoint& endpoint, const ACallBuffers& buffers, const EagerStep& step) noexcept;
   static bool send(Endpoint& endpoint, Link& link, const std::byte* data, std::size_t bytes) noexcept;
   static bool receive(Endpoint& endpoint, Link& link, std::byte* data, std::size_t bytes) noexcept;
   static bool await(Endpoint& endpoint, int source, std::uint64_t value) noexcept;

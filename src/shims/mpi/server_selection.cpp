@@ -15,6 +15,7 @@ namespace {
 constexpr int enough = 6, most_failures = 2;
 constexpr unsigned glanced = 2, timed = 4;  // calls of a sequence in the first stage, and in the others of round 0
 constexpr int longest = 2;                  // the length of sequences doubles in each round up to this one
+constexpr int most_classes_apart = 3;       // of sizes, over which a holder is taken over
 constexpr int most_rounds = 10;             // no program makes enough calls for more
 static_assert(timed << longest == SelectionCell::most_timed);
 
@@ -28,9 +29,8 @@ bool slower_by_far(std::uint64_t challenger, std::uint64_t holder) { return hold
 
 }  // namespace
 
-SelectionCell::SelectionCell(Board& board, std::span<Times> times, int rank, std::uint64_t first,
-                             bool two_ways) noexcept
-    : board_(&board), times_(times), rank_(rank), two_ways_(two_ways), first_(first) {
+SelectionCell::SelectionCell(Board& board, std::span<Times> times, int rank, std::uint64_t first, Kind kind) noexcept
+    : board_(&board), times_(times), rank_(rank), kind_(kind), first_(first) {
   challenger_ = next_challenger();
   await_contest();
 }
@@ -41,11 +41,25 @@ Server SelectionCell::next_challenger() const noexcept {
   auto next = static_cast<int>(challenger_);
   do {
     next = (next + 1) % servers;
-  } while (next == static_cast<int>(holder_) || (!two_ways_ && next == static_cast<int>(Server::smelt_at_rest)));
+  } while (next == static_cast<int>(holder_) || (!has_two_ways() && next == static_cast<int>(Server::smelt_at_rest)));
   return static_cast<Server>(next);
 }
 
+/// All ranks take over the same one: they make the same calls of both cells in the same order.
+void SelectionCell::take_over_holder() noexcept {
+  const SelectionCell* known = smaller_;
+  for (int classes = 1; classes < most_classes_apart && known != nullptr && known->calls_ == 0; ++classes) {
+    known = known->smaller_;
+  }
+  if (known != nullptr && known->holder_ != holder_) {
+    holder_ = known->holder_;
+    challenger_ = next_challenger();
+  }
+  await_contest();
+}
+
 Server SelectionCell::come_to() noexcept {
+  if (calls_ == 0) take_over_holder();
   ++calls_;
   if (state_ == State::resting) {
     if (calls_ < start_) return holder_;
@@ -64,7 +78,8 @@ void SelectionCell::begin_stage() noexcept {
   state_ = State::racing;
   event_ = 0;
   begin_ = calls_;
-  row_ = 1 + (glancing_ ? glanced : timed << std::min(round_, longest));
+  const unsigned in_round_0 = kind_ == Kind::large ? timed / 2 : timed;
+  row_ = 1 + (glancing_ ? glanced : in_round_0 << std::min(round_, longest));
 }
 
 void SelectionCell::spent(std::uint64_t ticks) noexcept {
@@ -104,6 +119,7 @@ void SelectionCell::judge() noexcept {
   ++stage_;
   if (std::exchange(glancing_, false)) {
     if (slower_by_far(challenger, holder)) return end_contest(false);
+    if (kind_ == Kind::large) points_ += points_for(challenger, holder);
   } else if (const int points = points_for(challenger, holder); points > 0) {
     points_ += points;
     if (points_ >= enough) return end_contest(true);
@@ -115,7 +131,7 @@ void SelectionCell::judge() noexcept {
 
 void SelectionCell::end_contest(bool challenger_won) noexcept {
   if (challenger_won) holder_ = challenger_;
-  round_begun_ = two_ways_ && !round_begun_;
+  round_begun_ = has_two_ways() && !round_begun_;
   if (!round_begun_) round_ = std::min(round_ + 1, most_rounds);
   challenger_ = next_challenger();
   glancing_ = true;
@@ -126,9 +142,10 @@ void SelectionCell::end_contest(bool challenger_won) noexcept {
 
 /// There are few calls between the contests of a round, and many between rounds.
 void SelectionCell::await_contest() noexcept {
-  const std::uint64_t few = first_ / 4, many = first_ << (4 * round_);
+  const std::uint64_t first = kind_ == Kind::large ? first_ / 4 : first_, few = first / 4,
+                      many = first_ << (4 * round_);
   start_ = calls_ + (round_begun_ || round_ == 0 ? few : many);
-  if (round_ == 0 && challenger_ == Server::library) start_ = std::max(first_, start_);
+  if (round_ == 0 && challenger_ == Server::library) start_ = std::max(first, start_);
   event_ = holder_ == Server::library ? 0 : start_;
 }
 
@@ -155,8 +172,12 @@ ServerSelection::ServerSelection(void* memory, int ranks, int rank, std::uint64_
     std::byte* const at = static_cast<std::byte*>(memory) + i * board_bytes(ranks);
     const std::span times(reinterpret_cast<SelectionCell::Times*>(at + sizeof(SelectionCell::Board)),
                           static_cast<std::size_t>(ranks));
-    const bool two_ways = i % classes >= static_cast<std::size_t>(class_of(least_of_two_ways));
-    cells_.emplace_back(*reinterpret_cast<SelectionCell::Board*>(at), times, rank, first, two_ways);
+    const std::size_t of = i % classes;
+    auto kind = SelectionCell::Kind::one_way;
+    if (of >= static_cast<std::size_t>(class_of(least_of_two_ways))) kind = SelectionCell::Kind::two_ways;
+    if (of >= static_cast<std::size_t>(class_of(least_large))) kind = SelectionCell::Kind::large;
+    cells_.emplace_back(*reinterpret_cast<SelectionCell::Board*>(at), times, rank, first, kind);
+    if (of > 1) cells_[i].begin_with(cells_[i - 1]);  // class 0 is that of unknown sizes
   }
 }
 

@@ -19,6 +19,10 @@
 // it has failed. In the short first stage nothing can be won, but a challenger that takes more than 1.25 of the
 // holder's time is out. The servers challenge in turn. All do so again after 16 times as many calls, in longer stages.
 //
+// A program makes few calls on large data, and an interruption is short beside one of them. So contests of large cells
+// begin after fewer calls and have shorter stages, and the first stage gives points, too. A cell's first holder is that
+// of the nearest smaller class that has had calls, up to three classes away.
+//
 // Invariants
 // - A rank writes the times of a stage only after it has read those of the previous one, so two sets suffice.
 // - A cell contains only calls whose results are bitwise the same, whoever serves them (global_call_info.hpp).
@@ -52,8 +56,18 @@ class SelectionCell {
     std::atomic<std::uint64_t> shown;  ///< ranks that have published their times, over all stages
   };
 
-  /// The library challenges smelt from call `first` on. Before that, the modes of smelt compete, if there are two.
-  SelectionCell(Board& board, std::span<Times> times, int rank, std::uint64_t first, bool two_ways) noexcept;
+  enum class Kind : std::uint8_t { one_way, two_ways, large };  ///< modes of smelt; `large` has two
+
+  /// The library challenges smelt from call `first` on, earlier in a large cell. Before that, the modes of smelt
+  /// compete, if there are two.
+  SelectionCell(Board& board, std::span<Times> times, int rank, std::uint64_t first, Kind kind) noexcept;
+
+  /// Before the first call, whose holder is then that of `smaller`, or of a cell that this one began with. Keeps a
+  /// reference.
+  void begin_with(const SelectionCell& smaller) noexcept {
+    smaller_ = &smaller;
+    event_ = 0;
+  }
 
   /// Whether the next call is served by smelt in the cell's current mode, and needs no other action. If so, counts it.
   [[gnu::always_inline]] bool passes() noexcept {
@@ -75,7 +89,9 @@ class SelectionCell {
  private:
   enum class State : std::uint8_t { resting, racing, showing };
 
+  bool has_two_ways() const noexcept { return kind_ != Kind::one_way; }
   Server next_challenger() const noexcept;
+  void take_over_holder() noexcept;
   std::uint64_t time_of(int side) const noexcept;
   void begin_stage() noexcept;
   void show() noexcept;
@@ -86,7 +102,8 @@ class SelectionCell {
   Board* board_;
   std::span<Times> times_;
   int rank_;
-  bool two_ways_;
+  Kind kind_;
+  const SelectionCell* smaller_ = nullptr;  ///< whose holder is taken over at the first call
   State state_ = State::resting;
   Server holder_ = Server::smelt;
   Server challenger_ = Server::smelt;  ///< of the current or next contest
@@ -131,6 +148,7 @@ class ServerSelection {
 
   /// Shorter messages have one mode only.
   static constexpr std::size_t least_of_two_ways = 8192;
+  static constexpr std::size_t least_large = 512 * 1024;
 
  private:
   static int class_of(std::size_t bytes) noexcept;

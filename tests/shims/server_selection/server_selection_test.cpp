@@ -200,9 +200,67 @@ TEST(ServerSelection, CellsAreIndependent) {
   EXPECT_EQ(&job.race(0).cell(bcast, std::size_t{1} << 40), &job.race(0).cell(bcast, std::size_t{1} << 50));
 }
 
+TEST(ServerSelection, ACellBeginsWithTheHolderOfTheNextSmallerOne) {
+  Job job(3);
+  play(
+      job, 100,
+      [](int) {
+        return Took{100, 50};
+      },
+      bcast, 4096);
+  const auto next = play(
+      job, 100,
+      [](int) {
+        return Took{100, 95, 300};
+      },
+      bcast, 8192);
+  EXPECT_EQ(next[0], Server::library);
+  EXPECT_EQ(by(Server::smelt_at_rest, next), 3U) << "a glance";
+  EXPECT_EQ(by(Server::smelt, next), 3U + 2 * 5U) << "a glance and two stages";
+  EXPECT_EQ(play(
+                job, 100,
+                [](int) {
+                  return Took{100, 200};
+                },
+                bcast, 16384)
+                .back(),
+            Server::smelt);
+  EXPECT_EQ(play(
+                job, 1,
+                [](int) {
+                  return Took{100, 200};
+                },
+                bcast, 1 << 20)[0],
+            Server::smelt)
+      << "no neighbour";
+  EXPECT_EQ(play(
+                job, 1,
+                [](int) {
+                  return Took{100, 200};
+                },
+                barrier, 16384)[0],
+            Server::smelt);
+}
+
+TEST(ServerSelection, LargeCellsAreDecidedSooner) {
+  for (const std::size_t bytes : {ServerSelection::least_large - 1, ServerSelection::least_large}) {
+    Job job(2);
+    const auto served = play(
+        job, 30,
+        [](int) {
+          return Took{100, 50, 300};
+        },
+        bcast, bytes);
+    EXPECT_EQ(by(Server::smelt_at_rest, served), 3U) << "a glance";
+    EXPECT_EQ(served.back() == Server::library, bytes == ServerSelection::least_large);
+    EXPECT_LE(by(Server::smelt, served), bytes < ServerSelection::least_large ? 25U : 16U);
+  }
+}
+
 TEST(ServerSelection, APassedCallCanBeUncounted) {
   Job job(1);
   SelectionCell& cell = job.race(0).cell(bcast, 8);
+  cell.come_to();  // the first call of a cell is never passed
   for (std::uint64_t i = 0; i < 10 * first; ++i) {
     ASSERT_TRUE(cell.passes());
     cell.take_back();
@@ -229,7 +287,8 @@ TEST(ServerSelection, ReportsWhyTheLibraryServes) {
 }
 
 /// Ranks that may be far ahead of each other, as the roots of broadcasts are. The times decide which rank is ahead.
-void stress(int ranks, int calls, unsigned seed, int most_ahead) {
+/// Each part of the calls has two sizes; the smaller one is the larger one of the part before.
+void stress(int ranks, int calls, unsigned seed, int most_ahead, int parts = 1) {
   Job job(ranks);
   std::vector<std::vector<Server>> served(static_cast<std::size_t>(ranks));
   std::vector<std::atomic<int>> at(static_cast<std::size_t>(ranks));
@@ -244,7 +303,8 @@ void stress(int ranks, int calls, unsigned seed, int most_ahead) {
         for (const auto& each : at) {
           while (each.load(std::memory_order_relaxed) < number - most_ahead) std::this_thread::yield();
         }
-        SelectionCell& cell = job.race(rank).cell(bcast, std::size_t{4096} << size() % 2);
+        const int part = parts * number / calls;
+        SelectionCell& cell = job.race(rank).cell(bcast, (std::size_t{4096} << part) << size() % 2);
         own.push_back(call(cell, {90 + random() % 20, 70 + random() % 40, 80 + random() % 40}));
         at[static_cast<std::size_t>(rank)].store(number + 1, std::memory_order_relaxed);
         if (random() % 16 == 0) std::this_thread::yield();
@@ -263,6 +323,8 @@ TEST(ServerSelection, RanksNeverDisagree) {
     stress(2, 3000, seed, 1 << 20);
     stress(3, 3000, seed, 1);
     stress(5, 1500, seed, 7);
+    stress(2, 3000, seed, 1 << 20, 8);
+    stress(3, 3000, seed, 10, 8);
   }
 }
 
