@@ -36,7 +36,6 @@ class Sequenced final : public Member {
     for (int other = 0; other < ranks(); ++other) {
       if (layout_.parents()[static_cast<std::size_t>(other)] == rank) children_.push_back({other, 0});
     }
-    for (Kept& kept : kept_) kept.words.resize(links_.coding().most_words());
   }
 
  private:
@@ -58,6 +57,19 @@ class Sequenced final : public Member {
       if (applied_ != received_ && is_kept(call)) await([&] { return !is_kept(call); });
     }
     return {Status::ok, table_.get(call.key, call.hash, call.result), false};
+  }
+
+  /// Of rep_local: an update that another rank may have seen before this call has been received here. For the others,
+  /// as a lookup.
+  void collect(map_detail::VisitBytes visit, void* context) noexcept override {
+    if (shape().algorithm == Algorithm::rep_remote) {
+      ask_count();
+    } else {
+      step();
+      const std::uint64_t seen = received_;
+      if (!is_mutant(Mutant::rep_local_snapshot_does_not_wait)) await([&] { return applied_ >= seen; });
+    }
+    if (status_ == Status::ok) table_.for_each(visit, context);
   }
 
   /// Waits until all updates that the sequencer has numbered have arrived.
@@ -115,7 +127,7 @@ class Sequenced final : public Member {
     const bool at_once = is_mutant(Mutant::rep_local_applies_on_arrival);
     if (shape().algorithm != Algorithm::rep_local || at_once) return deliver(update);
     Kept& kept = kept_[update.stamp % kept_.size()];
-    links_.coding().encode(update, kept.words.data());
+    links_.coding().encode(update, kept.words);
     kept.hash = table_.hash(update.key);
     confirm();
   }
@@ -123,7 +135,7 @@ class Sequenced final : public Member {
   void deliver(const Message& update) noexcept {
     const bool own = update.client == rank_ && call_ != nullptr;
     if (replica_) {
-      const MapAnswer answer = table_.apply(update, table_.hash(update.key), own ? call_->result : nullptr);
+      const MapAnswer answer = table_.apply(update, table_.hash(update.key), own ? call_->result : Target{});
       if (answer.status != Status::ok) fail("a replica has no memory for an update that others have");
       if (own) answer_ = answer;
     }
@@ -138,8 +150,7 @@ class Sequenced final : public Member {
     for (std::uint64_t number = applied_ + 1; number <= received_; ++number) {
       const Kept& kept = kept_[number % kept_.size()];
       if (kept.hash != call.hash) continue;
-      const Word* key = links_.coding().decode(kept.words.data()).key;
-      if (std::equal(key, key + shape().geometry.key_words, call.key)) return true;
+      if (links_.coding().decode(kept.words.data()).key == call.key) return true;
     }
     return false;
   }
