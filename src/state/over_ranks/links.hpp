@@ -52,6 +52,8 @@ class Links {
   }
 
   bool all_sent() const noexcept { return kept_ == 0; }
+  /// Messages that wait for room.
+  std::size_t kept() const noexcept { return kept_; }
 
   /// Sends queued messages as far as there is room. Returns whether it sent anything.
   bool flush() noexcept {

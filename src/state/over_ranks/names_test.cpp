@@ -35,6 +35,7 @@ MapOptions options_of(const std::string& algorithm, bool keep = false) {
   MapOptions options;
   options.algorithm = algorithm;
   options.keep = keep;
+  options.wait = "sleep";  // there may be fewer PUs than processes
   if (algorithm == "rep_sc") options.consistency = Consistency::sequential;
   if (survives(algorithm)) options.faults = Faults::crash;
   return options;

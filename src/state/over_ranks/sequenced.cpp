@@ -20,6 +20,7 @@
 // Source: [Shahmirzadi14] 3.4.2, 3.4.3.
 #include <algorithm>
 
+#include "base/clock.hpp"
 #include "state/over_ranks/member.hpp"
 
 namespace smelt::state::over_ranks {
@@ -39,6 +40,9 @@ class Sequenced final : public Member {
   }
 
  private:
+  static constexpr std::size_t most_kept = 64;
+  static constexpr std::uint64_t longest_pause_ns = 1'000'000;
+
   struct Child {
     int rank;
     std::uint64_t received;
@@ -87,6 +91,7 @@ class Sequenced final : public Member {
   }
 
   MapAnswer update(const GroupCall& call) noexcept override {
+    if (links_.kept() > most_kept) let_others_catch_up();
     call_ = &call;
     done_ = false;
     links_.post(sequencer_, message_of(Kind::request, call, rank_));
@@ -94,6 +99,13 @@ class Sequenced final : public Member {
     await([this] { return done_; });
     call_ = nullptr;
     return answer_;
+  }
+
+  /// The sequencer's own updates wait for nobody, so that others might never get through what is sent to them. A rank
+  /// that makes no call delays it by a millisecond only.
+  void let_others_catch_up() noexcept {
+    const std::uint64_t until = monotonic_ns() + longest_pause_ns;
+    await([&] { return links_.kept() <= most_kept || monotonic_ns() >= until; });
   }
 
   void handle(int from, const Message& message) noexcept override {
