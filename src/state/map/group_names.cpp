@@ -31,7 +31,8 @@ std::shared_ptr<const void> announce(const MapGroupState& group) {
   const auto self = ProcessId::self();
   const int fd = memfd_create((group_prefix + group.name).c_str(), MFD_CLOEXEC);
   if (fd < 0 || !self) return nullptr;
-  GroupEntry entry{group_magic, self->packed(), {}, group.ranks, group.strings ? 1u : 0u, group.key_bytes, group.value_bytes};
+  GroupEntry entry{group_magic,     self->packed(),   {}, group.ranks, group.strings ? 1u : 0u,
+                   group.key_bytes, group.value_bytes};
   std::memcpy(entry.algorithm, group.algorithm.data(), std::min(group.algorithm.size(), sizeof entry.algorithm - 1));
   (void)!pwrite(fd, &entry, sizeof entry, 0);
   return {reinterpret_cast<const void*>(static_cast<std::intptr_t>(fd) + 1), [fd](const void*) { close(fd); }};

@@ -44,10 +44,12 @@ class Rep2pc final : public Member {
 
   /// An update that another rank may have seen before this call has the flag here until it is applied here.
   void collect(map_detail::VisitBytes visit, void* context) noexcept override {
-    step();
-    const std::uint64_t before = flags_taken_;
-    const bool mutant = is_mutant(Mutant::rep_2pc_snapshot_does_not_wait);
-    if (mutant || await([&] { return flag_ == free_flag || flags_taken_ != before; })) table_.for_each(visit, context);
+    if (!is_mutant(Mutant::rep_2pc_snapshot_does_not_wait)) {
+      step();
+      const std::uint64_t before = flags_taken_;
+      if (!await([&] { return flag_ == free_flag || flags_taken_ != before; })) return;
+    }
+    table_.for_each(visit, context);
   }
 
   MapAnswer update(const GroupCall& call) noexcept override {

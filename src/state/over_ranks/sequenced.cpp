@@ -68,10 +68,10 @@ class Sequenced final : public Member {
   void collect(map_detail::VisitBytes visit, void* context) noexcept override {
     if (shape().algorithm == Algorithm::rep_remote) {
       ask_count();
-    } else {
+    } else if (!is_mutant(Mutant::rep_local_snapshot_does_not_wait)) {
       step();
       const std::uint64_t seen = received_;
-      if (!is_mutant(Mutant::rep_local_snapshot_does_not_wait)) await([&] { return applied_ >= seen; });
+      await([&] { return applied_ >= seen; });
     }
     if (status_ == Status::ok) table_.for_each(visit, context);
   }
