@@ -78,12 +78,26 @@ struct MapState {
   std::vector<pid_t> processes{};  ///< live processes that use the map
 };
 
-/// All shared maps of this user: those in use, and kept ones.
+/// All shared maps of this user: those in use, and kept ones. Those of a MapGroup only if its algorithm is `shared`.
 /// Errors: /proc or /dev/shm cannot be read. Cost: reads the open files of every process of this user.
 Result<std::vector<MapState>> list_maps();
 
 /// One of them. Errors: not_found.
 Result<MapState> inspect_map(const std::string& name);
+
+/// A map over the ranks of processes that has a name (MapGroup::create_shared), by any algorithm but `shared`.
+struct MapGroupState {
+  std::string name;
+  std::string algorithm;
+  int ranks = 0;
+  bool strings = false;  ///< of a StringMapGroup
+  std::size_t key_bytes = 0, value_bytes = 0;
+  std::vector<pid_t> processes{};  ///< live processes that use the map
+};
+
+/// Those of this user. Their contents are in the memory of their ranks and are not known here.
+/// Cost: as list_maps().
+std::vector<MapGroupState> list_map_groups();
 
 /// Removes a kept map. Processes that use it continue to use it without a name.
 /// Errors: not_found.
@@ -101,6 +115,8 @@ Result<std::shared_ptr<Table>> attach(const std::string& name, const Geometry& g
 Result<std::shared_ptr<Table>> open(const std::string& name, const Geometry& geometry, bool strings = false);
 /// What Map::state() returns.
 MapState state_of(const Table& table);
+/// The hash of a string, the same in every process.
+Word hash_text(std::string_view text) noexcept;
 }  // namespace map_detail
 
 /// All calls are thread-safe. Copies of a Map refer to the same map. Keys are equal if all their bytes are equal.
@@ -299,6 +315,8 @@ class Map {
     const map_detail::AtomicWord* value_;
   };
 
+  template <class, class>
+  friend class MapGroup;
   explicit Map(std::shared_ptr<Table> table) : table_(std::move(table)) {}
   static Result<Map> made(Result<std::shared_ptr<Table>> table) {
     if (!table) return table.error();
@@ -413,6 +431,7 @@ class StringMap {
   MapState state() const { return map_detail::state_of(*table_); }
 
  private:
+  friend class StringMapGroup;
   explicit StringMap(std::shared_ptr<map_detail::Table> table) : table_(std::move(table)) {}
   static Result<StringMap> made(Result<std::shared_ptr<map_detail::Table>> table);
 

@@ -5,7 +5,8 @@
 //   mine->put(42, 1.5);
 //   mine->finish();                                 // serves the others until they have finished, too
 //
-// The promises of each algorithm: docs/reference/map.md. A map that needs no ranks is smelt::Map.
+// StringMapGroup holds byte strings. The promises of each algorithm: docs/reference/map.md. A map that needs no ranks
+// is smelt::Map.
 // Source: [Shahmirzadi14] 3.4; kv: [Smelt16] 5.7.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -43,15 +45,35 @@ constexpr Number number_of() noexcept {
   }
 }
 
-/// One operation, by the words of its key and values.
+/// A key or a value: the bytes of its words, or those of a string. Without data: none.
+using Bytes = std::string_view;
+inline Bytes bytes_of(const Word* words, std::size_t count) noexcept {
+  return {reinterpret_cast<const char*>(words), count * sizeof(Word)};
+}
+
+/// Where a value is copied to: words of the map's value size, or a string; nowhere if both are null.
+struct Target {
+  Word* words = nullptr;
+  std::string* text = nullptr;
+
+  void take(Bytes value) const {
+    if (words != nullptr) std::memcpy(words, value.data(), value.size());
+    if (text != nullptr) text->assign(value);
+  }
+};
+
+/// Gets the key and the value of each cell.
+using VisitBytes = void (*)(void* context, Bytes key, Bytes value);
+
+/// One operation.
 struct GroupCall {
   Operation operation = Operation::get;
   Number number = Number::none;
   Word hash = 0;
-  const Word* key = nullptr;
-  const Word* value = nullptr;     ///< put, insert, compare_exchange: the new one; fetch_add: the term
-  const Word* expected = nullptr;  ///< compare_exchange
-  Word* result = nullptr;          ///< receives the former value, if any; null if it is not needed
+  Bytes key{};
+  Bytes value{};     ///< put, insert, compare_exchange: the new one; fetch_add: the term
+  Bytes expected{};  ///< compare_exchange
+  Target result{};   ///< receives the former value, if any
 };
 
 /// One rank of a map, for any algorithm.
@@ -65,7 +87,9 @@ class GroupMember {
   virtual Status finish() noexcept = 0;
   virtual Status status() const noexcept = 0;
   virtual const std::string& failure() const noexcept = 0;
-  virtual void for_each_here(Table::Visit visit, void* context) const = 0;
+  virtual void for_each_here(VisitBytes visit, void* context) const = 0;
+  /// All cells at one moment, from all ranks.
+  virtual Status snapshot(VisitBytes visit, void* context) noexcept = 0;
 };
 
 /// Common state of a process's ranks.
@@ -73,6 +97,9 @@ class GroupSpace {
  public:
   virtual ~GroupSpace() = default;
   virtual Result<std::unique_ptr<GroupMember>> attach(int rank) = 0;
+
+  /// What must live as long as the last rank.
+  std::shared_ptr<const void> keeps{};
 };
 
 /// The chosen algorithm, and the reason.
@@ -89,15 +116,21 @@ struct GroupPlan {
   std::vector<MapPrediction> ranking;
 };
 
-/// Checks the options and chooses. Errors: as MapGroup::create().
-Result<GroupPlan> plan_group(const Communicator& communicator, const Geometry& geometry, const MapOptions& options);
-/// Creates memory and channels, collectively over all processes. Errors: as MapGroup::create().
-Result<std::shared_ptr<GroupSpace>> create_group(const Communicator& communicator, const GroupPlan& plan,
-                                                 const Geometry& geometry, const MapOptions& options);
-/// A name for the `shared` map of a group, the same in all its processes; "": they are threads of one.
-std::string name_of_shared(const Communicator& communicator);
-/// A barrier of all ranks' processes.
-Result<void> meet(const Communicator& communicator, const std::string& name);
+/// A process's part of a group.
+struct GroupParts {
+  GroupPlan plan;
+  std::shared_ptr<GroupSpace> space;
+  std::shared_ptr<Table> shared;        ///< in place of `space`
+  std::shared_ptr<const void> keeps{};  ///< what must live as long as this
+};
+
+/// Checks the options, chooses, and creates memory and channels, collectively over all processes. `strings`: keys and
+/// values are strings, whatever the geometry. Errors: as MapGroup::create().
+Result<GroupParts> make_group(const Communicator& communicator, const Geometry& geometry, bool strings,
+                              const MapOptions& options);
+/// The same for processes that meet under a name.
+Result<GroupParts> make_group(const std::string& name, int size, std::span<const int> ranks, const Geometry& geometry,
+                              bool strings, const MapOptions& options);
 /// Waits without making progress for others.
 void wait_until(bool (*stop)(void* context), void* context) noexcept;
 
@@ -121,7 +154,7 @@ class MapRank {
     const KeyWords words = words_of<KeyWords>(key);
     ValueWords value;
     GroupCall call = call_of(Operation::get, words);
-    call.result = value.data();
+    call.result = {value.data()};
     const MapAnswer answer = member_->call(call);
     if (answer.status != Status::ok || !answer.found) return std::nullopt;
     return value_of(value);
@@ -147,9 +180,9 @@ class MapRank {
     const ValueWords fresh = words_of<ValueWords>(desired), wanted = words_of<ValueWords>(expected);
     ValueWords was;
     GroupCall call = call_of(Operation::compare_exchange, words);
-    call.value = fresh.data();
-    call.expected = wanted.data();
-    call.result = was.data();
+    call.value = bytes_of(fresh);
+    call.expected = bytes_of(wanted);
+    call.result = {was.data()};
     const MapAnswer answer = member_->call(call);
     if (answer.status == Status::ok && answer.found && !answer.changed) expected = value_of(was);
     return answer;
@@ -161,8 +194,8 @@ class MapRank {
     const ValueWords fresh = words_of<ValueWords>(term);
     ValueWords was;
     GroupCall call = call_of(Operation::fetch_add, words);
-    call.value = fresh.data();
-    call.result = was.data();
+    call.value = bytes_of(fresh);
+    call.result = {was.data()};
     const MapAnswer answer = member_->call(call);
     if (before != nullptr && answer.status == Status::ok) *before = answer.found ? value_of(was) : Value{};
     return answer;
@@ -185,16 +218,18 @@ class MapRank {
   std::vector<std::pair<Key, Value>> here() const {
     std::vector<std::pair<Key, Value>> all;
     if (shared_) return shared_->snapshot();
-    member_->for_each_here(
-        [](void* context, const Word* cell) {
-          std::array<std::byte, sizeof(Key)> key;
-          std::memcpy(key.data(), cell, sizeof(Key));
-          ValueWords value;
-          std::memcpy(value.data(), cell + geometry.key_words, sizeof value);
-          static_cast<std::vector<std::pair<Key, Value>>*>(context)->emplace_back(std::bit_cast<Key>(key),
-                                                                                  value_of(value));
-        },
-        &all);
+    member_->for_each_here(add_to, &all);
+    return all;
+  }
+
+  /// All keys and values of the map at one moment, with the same promise as a lookup: linearizable, or sequentially
+  /// consistent. The ranks from which a lookup needs an answer must make progress meanwhile; with part_*, all servers,
+  /// and updates of others wait. Empty also if status() is not ok. Cost: a copy of everything; part_* and a client of
+  /// kv get it in messages.
+  std::vector<std::pair<Key, Value>> snapshot() {
+    std::vector<std::pair<Key, Value>> all;
+    if (shared_) return shared_->snapshot();
+    if (member_->snapshot(add_to, &all) != Status::ok) all.clear();
     return all;
   }
 
@@ -240,24 +275,36 @@ class MapRank {
     std::memcpy(words.data(), &value, sizeof(T));
     return words;
   }
+  static void add_to(void* all, map_detail::Bytes key, map_detail::Bytes value) {
+    std::array<std::byte, sizeof(Key)> key_bytes;
+    std::array<std::byte, sizeof(Value)> value_bytes;
+    std::memcpy(key_bytes.data(), key.data(), sizeof(Key));
+    std::memcpy(value_bytes.data(), value.data(), sizeof(Value));
+    static_cast<std::vector<std::pair<Key, Value>>*>(all)->emplace_back(std::bit_cast<Key>(key_bytes),
+                                                                        std::bit_cast<Value>(value_bytes));
+  }
   static Value value_of(const ValueWords& words) noexcept {
     std::array<std::byte, sizeof(Value)> bytes;
     std::memcpy(bytes.data(), words.data(), sizeof(Value));
     return std::bit_cast<Value>(bytes);
+  }
+  template <class Words>
+  static map_detail::Bytes bytes_of(const Words& words) noexcept {
+    return map_detail::bytes_of(words.data(), words.size());
   }
   static GroupCall call_of(Operation operation, const KeyWords& key) noexcept {
     GroupCall call;
     call.operation = operation;
     call.number = map_detail::number_of<Value>();
     call.hash = map_detail::hash_words(key.data(), key.size());
-    call.key = key.data();
+    call.key = bytes_of(key);
     return call;
   }
   MapAnswer update(Operation operation, const Key& key, const Value& value) noexcept {
     const KeyWords words = words_of<KeyWords>(key);
     const ValueWords fresh = words_of<ValueWords>(value);
     GroupCall call = call_of(operation, words);
-    call.value = fresh.data();
+    call.value = bytes_of(fresh);
     return member_->call(call);
   }
 
@@ -277,9 +324,9 @@ class MapRank {
                                               : Operation::erase,
                        keys[i]);
       if (kind == Kind::get) {
-        raw[i].result = values[i].data();
+        raw[i].result = {values[i].data()};
       } else {
-        raw[i].value = values[i].data();
+        raw[i].value = bytes_of(values[i]);
       }
     }
     member_->run(std::span(raw).first(calls.size()), std::span(answers).first(calls.size()));
@@ -306,54 +353,115 @@ class MapGroup {
   /// Errors: invalid_argument, not_supported (the algorithm does not promise what is asked for), out_of_memory,
   /// broken (a rank died while they met).
   static Result<MapGroup> create(const Communicator& communicator, const MapOptions& options = {}) {
-    auto plan = map_detail::plan_group(communicator, geometry, options);
-    if (!plan) return plan.error();
-    MapGroup made(*std::move(plan));
-    if (made.plan_.algorithm != "shared") {
-      auto space = map_detail::create_group(communicator, made.plan_, geometry, options);
-      if (!space) return space.error();
-      made.space_ = *std::move(space);
-      return made;
-    }
-    MapOptions of_shared = options;
-    of_shared.algorithm = "shared";
-    of_shared.faults = made.plan_.faults;
-    const std::string name = map_detail::name_of_shared(communicator);
-    auto shared = name.empty() ? Map<Key, Value>::create(of_shared) : Map<Key, Value>::create_shared(name, of_shared);
-    if (!shared) return shared.error();
-    made.shared_ = *std::move(shared);
-    // No rank continues, or leaves, before all have the map.
-    if (!name.empty()) {
-      if (auto met = map_detail::meet(communicator, name); !met) return met.error();
-    }
-    return made;
+    return made(map_detail::make_group(communicator, geometry, false, options));
+  }
+
+  /// Over processes of one user without a communicator: the others call this with the same name, size and options; this
+  /// process brings `ranks`. Waits until all ranks have arrived. `smelt state list` shows the map while it is in use.
+  /// If the algorithm is `shared`, the table is the map of that name: processes without a rank get it by Map::attach().
+  /// `keep`: the contents outlive all processes, and as many call this again: `shared` and kv. Another algorithm's are
+  /// in the memory of its ranks. Errors: as create(), and those of Communicator::create_shared(); not_supported for
+  /// `keep` with the others.
+  static Result<MapGroup> create_shared(const std::string& name, int size, std::span<const int> ranks,
+                                        const MapOptions& options = {}) {
+    return made(map_detail::make_group(name, size, ranks, geometry, false, options));
   }
 
   /// Makes the calling thread that rank, which must belong to this process. Once for each rank.
   Result<MapRank<Key, Value>> attach(int rank) {
     if (shared_) return MapRank<Key, Value>(rank, *shared_);
-    auto member = space_->attach(rank);
+    auto member = group_.space->attach(rank);
     if (!member) return member.error();
     return MapRank<Key, Value>(rank, *std::move(member));
   }
 
-  const std::string& algorithm() const noexcept { return plan_.algorithm; }
+  const std::string& algorithm() const noexcept { return group_.plan.algorithm; }
   /// Serving ranks, which own a part of the keys or order updates.
-  const std::vector<int>& servers() const noexcept { return plan_.serving; }
+  const std::vector<int>& servers() const noexcept { return group_.plan.serving; }
   /// Whether serving ranks issue no operations and only call serve() or finish().
-  bool servers_are_dedicated() const noexcept { return plan_.dedicated; }
-  Consistency consistency() const noexcept { return plan_.consistency; }
+  bool servers_are_dedicated() const noexcept { return group_.plan.dedicated; }
+  Consistency consistency() const noexcept { return group_.plan.consistency; }
   /// The reason for this algorithm, one line.
-  const std::string& reason() const noexcept { return plan_.reason; }
+  const std::string& reason() const noexcept { return group_.plan.reason; }
   /// The model's ranking, the fastest first; empty if the communicator's machine has no costs.
-  const std::vector<MapPrediction>& ranking() const noexcept { return plan_.ranking; }
+  const std::vector<MapPrediction>& ranking() const noexcept { return group_.plan.ranking; }
 
  private:
-  explicit MapGroup(map_detail::GroupPlan plan) : plan_(std::move(plan)) {}
+  explicit MapGroup(map_detail::GroupParts group) : group_(std::move(group)) {
+    if (group_.shared) shared_ = Map<Key, Value>(group_.shared);
+  }
+  static Result<MapGroup> made(Result<map_detail::GroupParts> group) {
+    if (!group) return group.error();
+    return MapGroup(*std::move(group));
+  }
 
-  map_detail::GroupPlan plan_;
-  std::shared_ptr<map_detail::GroupSpace> space_;
+  map_detail::GroupParts group_;
   std::optional<Map<Key, Value>> shared_;
+};
+
+/// One rank of a map of byte strings. As MapRank, without fetch_add() and run(); calls allocate.
+class StringMapRank {
+ public:
+  static constexpr std::size_t most_string_bytes = StringMap::most_string_bytes;
+
+  int rank() const noexcept { return rank_; }
+
+  /// The value of a key; also empty if status() is not ok.
+  std::optional<std::string> get(std::string_view key);
+  /// The same into a string whose memory is used again. False: no such key, and `*value` has any value.
+  bool get(std::string_view key, std::string* value);
+
+  /// As those of StringMap.
+  MapAnswer put(std::string_view key, std::string_view value);
+  MapAnswer insert(std::string_view key, std::string_view value);
+  MapAnswer erase(std::string_view key);
+  MapAnswer compare_exchange(std::string_view key, std::string& expected, std::string_view desired);
+
+  /// As those of MapRank.
+  std::vector<std::pair<std::string, std::string>> here() const;
+  std::vector<std::pair<std::string, std::string>> snapshot();
+  Status progress() noexcept { return shared_ ? Status::ok : member_->progress(); }
+  Status serve(const std::atomic<bool>& stop) noexcept;
+  Status serve(bool (*stop)(void* context), void* context) noexcept;
+  Status finish() noexcept { return shared_ ? Status::ok : member_->finish(); }
+  Status status() const noexcept { return shared_ ? Status::ok : member_->status(); }
+  std::string failure() const { return shared_ ? std::string() : member_->failure(); }
+
+ private:
+  friend class StringMapGroup;
+  StringMapRank(int rank, std::unique_ptr<map_detail::GroupMember> member) : rank_(rank), member_(std::move(member)) {}
+  StringMapRank(int rank, StringMap shared) : rank_(rank), shared_(std::move(shared)) {}
+
+  MapAnswer call(map_detail::Operation operation, std::string_view key, std::string_view value = {},
+                 std::string_view expected = {}, std::string* result = nullptr);
+
+  int rank_;
+  std::unique_ptr<map_detail::GroupMember> member_;
+  std::optional<StringMap> shared_;
+};
+
+/// A map over ranks from byte strings to byte strings, each of up to 64 KiB. They are out of line in every table, and
+/// are sent in pieces. Everything else is as in MapGroup.
+class StringMapGroup {
+ public:
+  /// As those of MapGroup.
+  static Result<StringMapGroup> create(const Communicator& communicator, const MapOptions& options = {});
+  static Result<StringMapGroup> create_shared(const std::string& name, int size, std::span<const int> ranks,
+                                              const MapOptions& options = {});
+  Result<StringMapRank> attach(int rank);
+
+  const std::string& algorithm() const noexcept { return group_.plan.algorithm; }
+  const std::vector<int>& servers() const noexcept { return group_.plan.serving; }
+  bool servers_are_dedicated() const noexcept { return group_.plan.dedicated; }
+  Consistency consistency() const noexcept { return group_.plan.consistency; }
+  const std::string& reason() const noexcept { return group_.plan.reason; }
+  const std::vector<MapPrediction>& ranking() const noexcept { return group_.plan.ranking; }
+
+ private:
+  explicit StringMapGroup(map_detail::GroupParts group) : group_(std::move(group)) {}
+  static Result<StringMapGroup> made(Result<map_detail::GroupParts> group);
+
+  map_detail::GroupParts group_;
 };
 
 }  // namespace smelt

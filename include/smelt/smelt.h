@@ -700,8 +700,8 @@ size_t smelt_log_failure(const smelt_replica* replica, char* text, size_t bytes)
 /* ---- maps over ranks ------------------------------------------------------------------------ */
 
 /* A map over the ranks of a communicator, by any of the algorithms of `smelt explain map`. Keys and values have fixed
- * sizes, of 4096 bytes together at most; keys are equal if all their bytes are. What each algorithm promises, what it
- * survives and who has to make progress: docs/reference/map.md */
+ * sizes, of 4096 bytes together at most, or are byte strings; keys are equal if all their bytes are. What each
+ * algorithm promises, what it survives and who has to make progress: docs/reference/map.md */
 typedef struct smelt_map_group smelt_map_group;
 /* One rank's part; used by one thread at a time. Operations of others may wait while it is in no call of it. */
 typedef struct smelt_map_rank smelt_map_rank;
@@ -719,12 +719,23 @@ typedef struct smelt_map_group_options {
   double keys;           /* expected number of keys, likewise; 0: capacity */
   double skew;           /* of the keys, likewise: the k-th most popular is asked for in proportion to k^-skew */
   const char* wait;      /* NULL: SMELT_WAIT; "spin", "yield", "sleep", "auto" */
+  int keep; /* not 0: the contents outlive all processes; of smelt_map_group_create_shared with shared or kv */
 } smelt_map_group_options;
+
+#define SMELT_MAP_STRINGS ((size_t)0) /* as key_bytes and value_bytes: byte strings of 0 to 65536 bytes */
 
 /* Each process of the communicator calls this once for each map, in the same order, with the same arguments. options
  * NULL: defaults. SMELT_NOT_SUPPORTED: the algorithm does not promise what is asked for. */
 int smelt_map_group_create(const smelt_communicator* communicator, size_t key_bytes, size_t value_bytes,
                            const smelt_map_group_options* options, smelt_map_group** group);
+
+/* The same for processes of one user without a communicator: all call this with the same name, size and arguments, each
+ * with its own ranks, `count` of them. Waits until all ranks have arrived. `smelt state list` shows the map while it is
+ * in use. With the algorithm "shared", smelt_map_attach(name, ...) gives it to processes without a rank. With keep, the
+ * contents outlive all processes, and as many call this again. SMELT_NOT_SUPPORTED: also keep with another algorithm.
+ */
+int smelt_map_group_create_shared(const char* name, int size, const int* ranks, int count, size_t key_bytes,
+                                  size_t value_bytes, const smelt_map_group_options* options, smelt_map_group** group);
 
 /* Attached ranks keep working. */
 void smelt_map_group_free(smelt_map_group* group);
@@ -748,6 +759,26 @@ int smelt_map_rank_erase(smelt_map_rank* rank, const void* key, int* erased);
 int smelt_map_rank_compare_exchange(smelt_map_rank* rank, const void* key, void* expected, const void* desired,
                                     int* exchanged);
 int smelt_map_rank_fetch_add(smelt_map_rank* rank, const void* key, int64_t term, int64_t* before);
+
+/* The same for maps of strings (SMELT_MAP_STRINGS); SMELT_INVALID_ARGUMENT also for strings that are too long. get
+ * copies the first `capacity` bytes of the value; *value_bytes, if not NULL, is its length. */
+int smelt_map_rank_get_string(smelt_map_rank* rank, const void* key, size_t key_bytes, void* value, size_t capacity,
+                              size_t* value_bytes);
+int smelt_map_rank_put_string(smelt_map_rank* rank, const void* key, size_t key_bytes, const void* value,
+                              size_t value_bytes);
+int smelt_map_rank_insert_string(smelt_map_rank* rank, const void* key, size_t key_bytes, const void* value,
+                                 size_t value_bytes, int* inserted);
+int smelt_map_rank_erase_string(smelt_map_rank* rank, const void* key, size_t key_bytes, int* erased);
+int smelt_map_rank_compare_exchange_string(smelt_map_rank* rank, const void* key, size_t key_bytes,
+                                           const void* expected, size_t expected_bytes, const void* desired,
+                                           size_t desired_bytes, int* exchanged);
+
+/* Calls `visit` for all keys of the map at one moment, with the promise of a lookup. Servers of part_simple and
+ * part_caching and the replica of a client of kv must make progress meanwhile. `visit` must not use the map. */
+int smelt_map_rank_for_each(smelt_map_rank* rank,
+                            void (*visit)(void* context, const void* key, size_t key_bytes, const void* value,
+                                          size_t value_bytes),
+                            void* context);
 
 /* Calls `visit` for what this rank has: replicas all keys, servers their part, others none; "shared" all keys. */
 int smelt_map_rank_for_each_here(const smelt_map_rank* rank,

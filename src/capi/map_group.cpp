@@ -16,15 +16,15 @@ using namespace smelt::map_detail;
 
 struct smelt_map_group {
   Geometry geometry;
-  GroupPlan plan;
-  std::shared_ptr<GroupSpace> space;
-  std::optional<smelt_map> shared;  ///< in place of `space`
+  GroupParts parts;
+  std::optional<StringMapGroup> strings{};  ///< in place of `parts`
 };
 
 struct smelt_map_rank {
   Geometry geometry;
-  std::unique_ptr<GroupMember> member;
-  std::optional<smelt_map> shared;  ///< in place of `member`
+  std::unique_ptr<GroupMember> member{};
+  std::optional<smelt_map> shared{};       ///< in place of `member`
+  std::optional<StringMapRank> strings{};  ///< in place of both
 };
 
 namespace {
@@ -44,71 +44,77 @@ MapOptions translate(const smelt_map_group_options& options) {
   result.keys = options.keys;
   result.skew = options.skew;
   if (options.wait != nullptr) result.wait = options.wait;
+  result.keep = options.keep != 0;
   return result;
 }
 
-/// The table that all processes of the communicator share.
-Result<smelt_map> make_shared_table(const Communicator& communicator, const Geometry& geometry, MapOptions options,
-                                    const GroupPlan& plan) {
-  options.algorithm = "shared";
-  options.faults = plan.faults;
-  const std::string name = name_of_shared(communicator);
-  auto table = name.empty() ? create(geometry, options) : create_shared(name, geometry, options);
-  if (!table) return table.error();
-  // Nobody goes on, and perhaps leaves, before all have the map.
-  if (!name.empty()) {
-    if (auto met = meet(communicator, name); !met) return met.error();
+/// Fills `*group` by `make(strings)`, which is MapGroup's or StringMapGroup's creation.
+template <class Make, class MakeStrings>
+int make_group_as(std::size_t key_bytes, std::size_t value_bytes, smelt_map_group** group, Make make,
+                  MakeStrings make_strings) {
+  if (key_bytes == SMELT_MAP_STRINGS && value_bytes == SMELT_MAP_STRINGS) {
+    Result<StringMapGroup> made = make_strings();
+    if (!made) return fail(made.error());
+    *group = new smelt_map_group{{}, {}, std::move(*made)};
+    return SMELT_OK;
   }
-  return smelt_map{std::move(*table), geometry};
-}
-
-Result<std::unique_ptr<smelt_map_group>> make_group(const Communicator& communicator, const Geometry& geometry,
-                                                    const MapOptions& options) {
-  auto plan = plan_group(communicator, geometry, options);
-  if (!plan) return plan.error();
-  auto group = std::make_unique<smelt_map_group>();
-  group->geometry = geometry;
-  group->plan = std::move(*plan);
-  if (group->plan.algorithm == "shared") {
-    auto table = make_shared_table(communicator, geometry, options, group->plan);
-    if (!table) return table.error();
-    group->shared = std::move(*table);
-  } else {
-    auto space = create_group(communicator, group->plan, geometry, options);
-    if (!space) return space.error();
-    group->space = std::move(*space);
+  if (key_bytes == 0 || value_bytes == 0 || key_bytes > most_bytes || value_bytes > most_bytes - key_bytes) {
+    return fail_argument("smelt_map_group_create",
+                         "a key and its value have 1 byte each at least, and 4096 together at most; or both are "
+                         "SMELT_MAP_STRINGS");
   }
-  return group;
+  const Geometry geometry = geometry_of(key_bytes, value_bytes);
+  Result<GroupParts> made = make(geometry);
+  if (!made) return fail(made.error());
+  *group = new smelt_map_group{geometry, std::move(*made)};
+  return SMELT_OK;
 }
 
 using Copied = smelt::capi::CopiedWords<std::tuple_size_v<Words>>;
 
 int check(const char* call, const smelt_map_rank* rank, const void* key, const void* value) {
-  if (rank != nullptr && key != nullptr && value != nullptr) return SMELT_OK;
-  return fail_argument(call, "rank, key and value must not be NULL");
+  if (rank == nullptr || key == nullptr || value == nullptr) {
+    return fail_argument(call, "rank, key and value must not be NULL");
+  }
+  return rank->strings ? fail_argument(call, "the map has strings: call smelt_map_rank_*_string") : SMELT_OK;
 }
+int check_strings(const char* call, const smelt_map_rank* rank, const void* key, const void* value) {
+  if (rank == nullptr || key == nullptr || value == nullptr) {
+    return fail_argument(call, "rank, key and value must not be NULL");
+  }
+  return rank->strings ? SMELT_OK : fail_argument(call, "the map has keys and values of fixed sizes, not strings");
+}
+
+std::string_view text(const void* bytes, std::size_t count) { return {static_cast<const char*>(bytes), count}; }
 
 /// Remembers why a call failed.
 int answer(const smelt_map_rank* rank, Status status) noexcept {
   if (status == Status::ok) return SMELT_OK;
   return guarded([&] {
-    remember(rank->member && !rank->member->failure().empty() ? rank->member->failure().c_str()
-                                                              : "map: there is no room for another key");
+    std::string why = rank->member ? rank->member->failure() : rank->strings ? rank->strings->failure() : "";
+    if (why.empty()) {
+      why = status == Status::invalid_argument ? "map: a key or value is longer than 65536 bytes"
+                                               : "map: there is no room for another key";
+    }
+    remember(why.c_str());
     return static_cast<int>(status);
   });
 }
 
 MapAnswer call(const smelt_map_rank* rank, map_detail::Operation operation, const void* key,
                const Word* value = nullptr, const Word* expected = nullptr, Word* result = nullptr) noexcept {
+  const auto value_of = [&](const Word* words) {
+    return words == nullptr ? Bytes() : bytes_of(words, rank->geometry.value_words);
+  };
   const Copied words(key, rank->geometry.key_bytes, rank->geometry.key_words);
   GroupCall asked;
   asked.operation = operation;
   asked.number = operation == map_detail::Operation::fetch_add ? Number::i64 : Number::none;
   asked.hash = hash_words(words.data(), rank->geometry.key_words);
-  asked.key = words.data();
-  asked.value = value;
-  asked.expected = expected;
-  asked.result = result;
+  asked.key = bytes_of(words.data(), rank->geometry.key_words);
+  asked.value = value_of(value);
+  asked.expected = value_of(expected);
+  asked.result.words = result;
   return rank->member->call(asked);
 }
 
@@ -119,40 +125,62 @@ extern "C" {
 int smelt_map_group_create(const smelt_communicator* communicator, size_t key_bytes, size_t value_bytes,
                            const smelt_map_group_options* options, smelt_map_group** group) {
   return guarded([&]() -> int {
-    constexpr const char* name = "smelt_map_group_create";
-    if (communicator == nullptr || group == nullptr) return fail_argument(name, "communicator or group is NULL");
-    if (key_bytes == 0 || value_bytes == 0 || key_bytes > most_bytes || value_bytes > most_bytes - key_bytes) {
-      return fail_argument(name, "a key and its value have 1 byte each at least, and 4096 together at most");
+    if (communicator == nullptr || group == nullptr) {
+      return fail_argument("smelt_map_group_create", "communicator or group is NULL");
     }
-    auto made = make_group(communicator->value, geometry_of(key_bytes, value_bytes),
-                           translate(options != nullptr ? *options : smelt_map_group_options{}));
-    if (!made) return fail(made.error());
-    *group = made->release();
-    return SMELT_OK;
+    const MapOptions chosen = translate(options != nullptr ? *options : smelt_map_group_options{});
+    return make_group_as(
+        key_bytes, value_bytes, group,
+        [&](const Geometry& geometry) { return make_group(communicator->value, geometry, false, chosen); },
+        [&] { return StringMapGroup::create(communicator->value, chosen); });
+  });
+}
+
+int smelt_map_group_create_shared(const char* name, int size, const int* ranks, int count, size_t key_bytes,
+                                  size_t value_bytes, const smelt_map_group_options* options, smelt_map_group** group) {
+  return guarded([&]() -> int {
+    if (name == nullptr || ranks == nullptr || count < 1 || group == nullptr) {
+      return fail_argument("smelt_map_group_create_shared", "name, ranks or group is NULL, or count is not positive");
+    }
+    const MapOptions chosen = translate(options != nullptr ? *options : smelt_map_group_options{});
+    const std::span<const int> own(ranks, static_cast<std::size_t>(count));
+    return make_group_as(
+        key_bytes, value_bytes, group,
+        [&](const Geometry& geometry) { return make_group(name, size, own, geometry, false, chosen); },
+        [&] { return StringMapGroup::create_shared(name, size, own, chosen); });
   });
 }
 
 void smelt_map_group_free(smelt_map_group* group) { delete group; }
 
 const char* smelt_map_group_algorithm(const smelt_map_group* group) {
-  return group == nullptr ? "" : group->plan.algorithm.c_str();
+  if (group == nullptr) return "";
+  return group->strings ? group->strings->algorithm().c_str() : group->parts.plan.algorithm.c_str();
 }
 
 int smelt_map_group_serves(const smelt_map_group* group, int rank) {
-  return group != nullptr && std::ranges::find(group->plan.serving, rank) != group->plan.serving.end() ? 1 : 0;
+  if (group == nullptr) return 0;
+  const auto& serving = group->strings ? group->strings->servers() : group->parts.plan.serving;
+  return std::ranges::find(serving, rank) != serving.end() ? 1 : 0;
 }
 
 int smelt_map_group_attach(smelt_map_group* group, int rank, smelt_map_rank** attached) {
   return guarded([&]() -> int {
     if (group == nullptr || attached == nullptr)
       return fail_argument("smelt_map_group_attach", "group or rank is NULL");
-    if (group->shared) {
-      *attached = new smelt_map_rank{group->geometry, nullptr, group->shared};
-      return SMELT_OK;
+    auto made = std::make_unique<smelt_map_rank>(smelt_map_rank{group->geometry});
+    if (group->strings) {
+      auto strings = group->strings->attach(rank);
+      if (!strings) return fail(strings.error());
+      made->strings = std::move(*strings);
+    } else if (group->parts.shared) {
+      made->shared = smelt_map{group->parts.shared, group->geometry};
+    } else {
+      auto member = group->parts.space->attach(rank);
+      if (!member) return fail(member.error());
+      made->member = std::move(*member);
     }
-    auto member = group->space->attach(rank);
-    if (!member) return fail(member.error());
-    *attached = new smelt_map_rank{group->geometry, std::move(*member), std::nullopt};
+    *attached = made.release();
     return SMELT_OK;
   });
 }
@@ -233,29 +261,129 @@ int smelt_map_rank_for_each_here(const smelt_map_rank* rank,
     if (rank == nullptr || visit == nullptr) {
       return fail_argument("smelt_map_rank_for_each_here", "rank or visit is NULL");
     }
+    if (rank->strings) {
+      return fail_argument("smelt_map_rank_for_each_here", "the map has strings: call smelt_map_rank_for_each");
+    }
     if (rank->shared) return smelt_map_for_each(&*rank->shared, 1, visit, context);
     struct Visitor {
       void (*visit)(void*, const void*, const void*);
       void* context;
-      std::size_t key_words;
-    } visitor{visit, context, rank->geometry.key_words};
-    const auto pass_on = [](void* to, const Word* cell) {
+    } visitor{visit, context};
+    const auto pass_on = [](void* to, Bytes key, Bytes value) {
       const auto& asked = *static_cast<const Visitor*>(to);
-      asked.visit(asked.context, cell, cell + asked.key_words);
+      asked.visit(asked.context, key.data(), value.data());
     };
     rank->member->for_each_here(pass_on, &visitor);
     return SMELT_OK;
   });
 }
 
+int smelt_map_rank_for_each(smelt_map_rank* rank,
+                            void (*visit)(void* context, const void* key, size_t key_bytes, const void* value,
+                                          size_t value_bytes),
+                            void* context) {
+  return guarded([&]() -> int {
+    if (rank == nullptr || visit == nullptr) return fail_argument("smelt_map_rank_for_each", "rank or visit is NULL");
+    struct Visitor {
+      decltype(visit) asked;
+      void* context;
+      const Geometry& geometry;
+
+      void pass(const void* key, const void* value) const {
+        asked(context, key, geometry.key_bytes, value, geometry.value_bytes);
+      }
+    } visitor{visit, context, rank->geometry};
+    if (rank->strings) {
+      const auto all = rank->strings->snapshot();
+      for (const auto& [key, value] : all) visit(context, key.data(), key.size(), value.data(), value.size());
+      return answer(rank, rank->strings->status());
+    }
+    if (rank->shared) {
+      const auto pass_on = [](void* to, const void* key, const void* value) {
+        static_cast<const Visitor*>(to)->pass(key, value);
+      };
+      return smelt_map_for_each(&*rank->shared, 1, pass_on, &visitor);
+    }
+    const auto pass_on = [](void* to, Bytes key, Bytes value) {
+      static_cast<const Visitor*>(to)->pass(key.data(), value.data());
+    };
+    return answer(rank, rank->member->snapshot(pass_on, &visitor));
+  });
+}
+
+int smelt_map_rank_get_string(smelt_map_rank* rank, const void* key, size_t key_bytes, void* value, size_t capacity,
+                              size_t* value_bytes) {
+  constexpr const char* name = "smelt_map_rank_get_string";
+  if (const int status = check_strings(name, rank, key, key); status != SMELT_OK) return status;
+  if (value == nullptr && capacity != 0) return fail_argument(name, "value is NULL");
+  return guarded([&]() -> int {
+    std::string found;
+    if (!rank->strings->get(text(key, key_bytes), &found)) {
+      const Status status = rank->strings->status();
+      return status == Status::ok ? SMELT_NOT_FOUND : answer(rank, status);
+    }
+    if (value_bytes != nullptr) *value_bytes = found.size();
+    std::memcpy(value, found.data(), std::min(capacity, found.size()));
+    return SMELT_OK;
+  });
+}
+
+int smelt_map_rank_put_string(smelt_map_rank* rank, const void* key, size_t key_bytes, const void* value,
+                              size_t value_bytes) {
+  if (const int status = check_strings("smelt_map_rank_put_string", rank, key, value); status != SMELT_OK) {
+    return status;
+  }
+  return guarded(
+      [&]() -> int { return answer(rank, rank->strings->put(text(key, key_bytes), text(value, value_bytes)).status); });
+}
+
+int smelt_map_rank_insert_string(smelt_map_rank* rank, const void* key, size_t key_bytes, const void* value,
+                                 size_t value_bytes, int* inserted) {
+  if (const int status = check_strings("smelt_map_rank_insert_string", rank, key, value); status != SMELT_OK) {
+    return status;
+  }
+  return guarded([&]() -> int {
+    const MapAnswer done = rank->strings->insert(text(key, key_bytes), text(value, value_bytes));
+    if (inserted != nullptr) *inserted = done.status == Status::ok && done.changed ? 1 : 0;
+    return answer(rank, done.status);
+  });
+}
+
+int smelt_map_rank_erase_string(smelt_map_rank* rank, const void* key, size_t key_bytes, int* erased) {
+  if (const int status = check_strings("smelt_map_rank_erase_string", rank, key, key); status != SMELT_OK) {
+    return status;
+  }
+  return guarded([&]() -> int {
+    const MapAnswer done = rank->strings->erase(text(key, key_bytes));
+    if (erased != nullptr) *erased = done.status == Status::ok && done.changed ? 1 : 0;
+    return answer(rank, done.status);
+  });
+}
+
+int smelt_map_rank_compare_exchange_string(smelt_map_rank* rank, const void* key, size_t key_bytes,
+                                           const void* expected, size_t expected_bytes, const void* desired,
+                                           size_t desired_bytes, int* exchanged) {
+  constexpr const char* name = "smelt_map_rank_compare_exchange_string";
+  if (const int status = check_strings(name, rank, key, desired); status != SMELT_OK) return status;
+  if (expected == nullptr) return fail_argument(name, "expected must not be NULL");
+  return guarded([&]() -> int {
+    std::string wanted(text(expected, expected_bytes));
+    const MapAnswer done = rank->strings->compare_exchange(text(key, key_bytes), wanted, text(desired, desired_bytes));
+    if (exchanged != nullptr) *exchanged = done.status == Status::ok && done.changed ? 1 : 0;
+    return done.status == Status::ok && !done.found ? SMELT_NOT_FOUND : answer(rank, done.status);
+  });
+}
+
 int smelt_map_rank_progress(smelt_map_rank* rank) {
   if (rank == nullptr) return fail_argument("smelt_map_rank_progress", "rank is NULL");
+  if (rank->strings) return answer(rank, rank->strings->progress());
   return rank->shared ? SMELT_OK : answer(rank, rank->member->progress());
 }
 
 int smelt_map_rank_serve(smelt_map_rank* rank, int (*stop)(void* context), void* context) {
   if (rank == nullptr || stop == nullptr) return fail_argument("smelt_map_rank_serve", "rank or stop is NULL");
   StopQuestion asked{stop, context};
+  if (rank->strings) return answer(rank, rank->strings->serve(StopQuestion::is_over, &asked));
   if (!rank->shared) return answer(rank, rank->member->serve(StopQuestion::is_over, &asked));
   wait_until(StopQuestion::is_over, &asked);
   return SMELT_OK;
@@ -263,6 +391,7 @@ int smelt_map_rank_serve(smelt_map_rank* rank, int (*stop)(void* context), void*
 
 int smelt_map_rank_finish(smelt_map_rank* rank) {
   if (rank == nullptr) return fail_argument("smelt_map_rank_finish", "rank is NULL");
+  if (rank->strings) return answer(rank, rank->strings->finish());
   return rank->shared ? SMELT_OK : answer(rank, rank->member->finish());
 }
 

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <new>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -147,6 +149,102 @@ TEST(MapGroupErrors, NameTheCause) {
   EXPECT_THAT(smelt_last_error(), HasSubstr("take shared or kv"));
   EXPECT_EQ(smelt_map_rank_progress(nullptr), SMELT_INVALID_ARGUMENT);
   smelt_communicator_free(communicator);
+}
+
+TEST_P(MapGroupInC, HasStrings) {
+  smelt_map_group* made = group(GetParam(), SMELT_MAP_STRINGS, SMELT_MAP_STRINGS);
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(smelt_map_group_algorithm(made), GetParam());
+  on_all(made, [](int rank, smelt_map_rank* mine) {
+    const std::string key = "key of " + std::to_string(rank), value(65536, static_cast<char>('a' + rank));
+    std::string found(65536, '.');
+    size_t bytes = 0;
+    int done = 0;
+    EXPECT_EQ(smelt_map_rank_get_string(mine, key.data(), key.size(), found.data(), found.size(), &bytes),
+              SMELT_NOT_FOUND);
+    EXPECT_EQ(smelt_map_rank_put_string(mine, key.data(), key.size(), value.data(), value.size()), SMELT_OK);
+    EXPECT_EQ(smelt_map_rank_get_string(mine, key.data(), key.size(), found.data(), found.size(), &bytes), SMELT_OK);
+    EXPECT_EQ(bytes, value.size());
+    EXPECT_EQ(found, value);
+    EXPECT_EQ(smelt_map_rank_get_string(mine, key.data(), key.size(), nullptr, 0, &bytes), SMELT_OK);
+    EXPECT_EQ(bytes, value.size());
+    EXPECT_EQ(smelt_map_rank_insert_string(mine, key.data(), key.size(), "x", 1, &done), SMELT_OK);
+    EXPECT_EQ(done, 0);
+    EXPECT_EQ(smelt_map_rank_compare_exchange_string(mine, key.data(), key.size(), "no", 2, "b", 1, &done), SMELT_OK);
+    EXPECT_EQ(done, 0);
+    EXPECT_EQ(
+        smelt_map_rank_compare_exchange_string(mine, key.data(), key.size(), value.data(), value.size(), "", 0, &done),
+        SMELT_OK);
+    EXPECT_EQ(done, 1);
+    int own = 0;
+    struct Seen {
+      const std::string& key;
+      int& count;
+    } seen{key, own};
+    EXPECT_EQ(smelt_map_rank_for_each(
+                  mine,
+                  [](void* context, const void* at, size_t at_bytes, const void*, size_t of_value) {
+                    auto& [wanted, count] = *static_cast<Seen*>(context);
+                    const std::string_view text(static_cast<const char*>(at), at_bytes);
+                    if (text == wanted) count += of_value == 0 ? 1 : 100;
+                  },
+                  &seen),
+              SMELT_OK);
+    EXPECT_EQ(own, 1);
+    EXPECT_EQ(smelt_map_rank_erase_string(mine, key.data(), key.size(), &done), SMELT_OK);
+    EXPECT_EQ(done, 1);
+    EXPECT_EQ(smelt_map_rank_put_string(mine, key.data(), 65537, "", 0), SMELT_INVALID_ARGUMENT);
+    EXPECT_THAT(smelt_last_error(), HasSubstr("65536"));
+    EXPECT_EQ(smelt_map_rank_put(mine, key.data(), value.data()), SMELT_INVALID_ARGUMENT);
+    EXPECT_THAT(smelt_last_error(), HasSubstr("smelt_map_rank_*_string"));
+  });
+  smelt_map_group_free(made);
+}
+
+TEST_P(MapGroupInC, VisitsAllKeysAtOneMoment) {
+  smelt_map_group* made = group(GetParam(), 8, 8);
+  ASSERT_NE(made, nullptr);
+  on_all(made, [](int rank, smelt_map_rank* mine) {
+    for (uint64_t i = 0; i < 10; ++i) {
+      const uint64_t key = i * ranks + static_cast<uint64_t>(rank);
+      EXPECT_EQ(smelt_map_rank_put(mine, &key, &key), SMELT_OK);
+    }
+    std::map<uint64_t, uint64_t> all;
+    EXPECT_EQ(smelt_map_rank_for_each(
+                  mine,
+                  [](void* context, const void* key, size_t key_bytes, const void* value, size_t value_bytes) {
+                    EXPECT_EQ(key_bytes, 8u);
+                    EXPECT_EQ(value_bytes, 8u);
+                    uint64_t words[2];
+                    memcpy(&words[0], key, 8);
+                    memcpy(&words[1], value, 8);
+                    static_cast<std::map<uint64_t, uint64_t>*>(context)->emplace(words[0], words[1]);
+                  },
+                  &all),
+              SMELT_OK)
+        << smelt_last_error();
+    for (uint64_t i = 0; i < 10; ++i)
+      EXPECT_EQ(all.at(i * ranks + static_cast<uint64_t>(rank)), i * ranks + static_cast<uint64_t>(rank));
+    char key = 0;
+    EXPECT_EQ(smelt_map_rank_put_string(mine, &key, 1, &key, 1), SMELT_INVALID_ARGUMENT);
+    EXPECT_THAT(smelt_last_error(), HasSubstr("not strings"));
+  });
+  smelt_map_group_free(made);
+}
+
+TEST(NamedMapGroupInC, ByNameOfOneProcess) {
+  const std::string name = "c-named-" + std::to_string(getpid());
+  const int all[] = {0, 1};
+  smelt_map_group_options options = {};
+  options.algorithm = "rep_local";
+  smelt_map_group* made = nullptr;
+  ASSERT_EQ(smelt_map_group_create_shared(name.c_str(), 2, all, 2, 8, 8, &options, &made), SMELT_OK)
+      << smelt_last_error();
+  smelt_map_group_free(made);
+  options.keep = 1;
+  EXPECT_EQ(smelt_map_group_create_shared(name.c_str(), 2, all, 2, 8, 8, &options, &made), SMELT_NOT_SUPPORTED);
+  EXPECT_THAT(smelt_last_error(), HasSubstr("rep_local is not kept"));
+  EXPECT_EQ(smelt_map_group_create_shared(nullptr, 2, all, 2, 8, 8, &options, &made), SMELT_INVALID_ARGUMENT);
 }
 
 // ---- Processes, one of which is killed in the middle of its updates

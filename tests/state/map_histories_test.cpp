@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -293,6 +294,75 @@ INSTANTIATE_TEST_SUITE_P(
                     Defect{Mutant::rep_local_does_not_wait, "rep_local", 0, puts, linearizable},
                     Defect{Mutant::rep_2pc_votes_for_higher, "rep_2pc", 0, updates, linearizable},
                     Defect{Mutant::rep_2pc_frees_others, "rep_2pc", 0, updates, linearizable}));
+
+/// Whether a snapshot of a rank lacks what has been seen elsewhere, or has keys of different moments: the writer sets
+/// one key after the other to the same number.
+bool has_wrong_snapshot(const std::string& algorithm) {
+  constexpr std::uint64_t numbers = 200;
+  const auto communicator = *Communicator::create(3, plain());
+  auto group = *Numbers::create(communicator, options_of(algorithm, 0));
+  std::atomic<bool> wrong{false};
+  std::atomic<std::uint64_t> seen{0};
+  std::atomic<int> readers{2};
+  const auto raise = [&](std::uint64_t now) {
+    for (std::uint64_t before = seen.load(); before < now && !seen.compare_exchange_weak(before, now);) {}
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto mine = group.attach(rank);
+      for (std::uint64_t i = 1; rank == 0 && i <= numbers && readers.load() != 0; ++i) {
+        for (std::uint64_t key = 0; key < 6; ++key) {
+          mine->put(key, i);
+          if (key == 0) raise(i);
+        }
+      }
+      // A snapshot holds no less than what an update has set, or a lookup or a snapshot has returned, on whatever rank.
+      for (int i = 0; rank != 0 && i < 60; ++i) {
+        // Meanwhile, an update of which rank 1 knows takes effect elsewhere.
+        if (rank == 1) {
+          mine->progress();
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
+        }
+        const std::uint64_t least = seen.load();
+        std::uint64_t values[6] = {};
+        for (const auto& [key, value] : mine->snapshot()) values[key] = value;
+        if (values[0] < least) wrong.store(true);
+        for (int key = 1; key < 6; ++key) {
+          if (values[key] > values[key - 1] || values[key] + 1 < values[0]) wrong.store(true);
+        }
+        raise(values[0]);
+        if (rank == 2) raise(mine->get(0).value_or(0));
+      }
+      if (rank != 0) readers.fetch_sub(1);
+      mine->finish();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return wrong.load();
+}
+
+TEST(SnapshotsOfMaps, AreOfOneMomentWithEachAlgorithm) {
+  for (const auto& algorithm : map_algorithms()) {
+    if (algorithm.consistency != Consistency::linearizable) continue;
+    for (int i = 0; i < 5; ++i) EXPECT_FALSE(has_wrong_snapshot(algorithm.name)) << algorithm.name;
+  }
+}
+
+TEST(SnapshotsOfMaps, DefectsAreFound) {
+  const std::pair<Mutant, const char*> defects[] = {{Mutant::part_snapshot_does_not_freeze, "part_simple"},
+                                                    {Mutant::part_snapshot_does_not_freeze, "part_caching"},
+                                                    {Mutant::rep_local_snapshot_does_not_wait, "rep_local"},
+                                                    {Mutant::rep_2pc_snapshot_does_not_wait, "rep_2pc"}};
+  for (const auto& [mutant, algorithm] : defects) {
+    over_ranks::mutant = mutant;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    bool found = false;
+    while (!found && std::chrono::steady_clock::now() < end) found = has_wrong_snapshot(algorithm);
+    EXPECT_TRUE(found) << algorithm;
+  }
+  over_ranks::mutant = Mutant::none;
+}
 
 TEST_P(Defects, AreFound) {
   const Defect& defect = GetParam();

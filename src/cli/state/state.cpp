@@ -1,5 +1,6 @@
 // smelt state: the maps that processes of this user share, and the logs that were kept.
 #include <memory>
+#include <optional>
 
 #include "cli/command.hpp"
 #include "cli/document.hpp"
@@ -34,6 +35,18 @@ Json document(const MapState& map) {
           {"processes", map.processes}};
 }
 
+Json document(const MapGroupState& map) {
+  return {{"name", map.name},
+          {"kind", "map over ranks"},
+          {"kept", false},
+          {"algorithm", map.algorithm},
+          {"ranks", map.ranks},
+          {"strings", map.strings},
+          {"key_bytes", map.key_bytes},
+          {"value_bytes", map.value_bytes},
+          {"processes", map.processes}};
+}
+
 Json document(const LogState& log) {
   return {{"name", log.name},
           {"kind", "log"},
@@ -61,7 +74,8 @@ std::string processes_text(const Processes& processes) {
   return text.empty() ? " none" : text;
 }
 
-std::string types_text(const MapState& map) {
+template <class State>
+std::string types_text(const State& map) {
   return map.strings ? "strings" : fmt::format("{} -> {} bytes", map.key_bytes, map.value_bytes);
 }
 
@@ -70,14 +84,16 @@ std::string commands_text(const LogState& log) { return fmt::format("commands of
 void list(const StateFlags& flags) {
   const auto maps = take(list_maps());
   const auto logs = take(list_logs());
+  const auto groups = list_map_groups();
   if (flags.json) {
     Json all_maps = Json::array(), all_logs = Json::array();
     for (const auto& map : maps) all_maps.push_back(document(map));
+    for (const auto& group : groups) all_maps.push_back(document(group));
     for (const auto& log : logs) all_logs.push_back(document(log));
     print(format_json({{"maps", std::move(all_maps)}, {"logs", std::move(all_logs)}}));
     return;
   }
-  if (maps.empty() && logs.empty()) {
+  if (maps.empty() && logs.empty() && groups.empty()) {
     print("No map of this user is in use or was kept, and no log was kept.\n");
     return;
   }
@@ -91,6 +107,15 @@ void list(const StateFlags& flags) {
                mebibytes(map.memory_bytes),
                fmt::format("{}", map.processes.size()),
                map.kept ? "yes" : "no"});
+  }
+  for (const auto& group : groups) {
+    table.row({{group.name, Style::strong},
+               fmt::format("map, {}, {} ranks", group.algorithm, group.ranks),
+               types_text(group),
+               "",
+               "",
+               fmt::format("{}", group.processes.size()),
+               "no"});
   }
   for (const auto& log : logs) {
     table.row({{log.name, Style::strong},
@@ -128,6 +153,23 @@ void show_map(const MapState& map) {
   print(fmt::format("  processes {}\n", processes_text(map.processes)));
 }
 
+void show_group(const MapGroupState& map) {
+  print(fmt::format("{}  map over ranks, {}, gone with its processes\n", styled(Style::title, map.name),
+                    types_text(map)));
+  print(fmt::format("  algorithm  {}\n", map.algorithm));
+  print(fmt::format("  ranks      {}, which have the contents\n", map.ranks));
+  print(fmt::format("  processes {}\n", processes_text(map.processes)));
+}
+
+/// The map over ranks of that name, if there is one and nothing else has the name.
+std::optional<MapGroupState> find_group(const StateFlags& flags) {
+  if (flags.kind == "log" || inspect_map(flags.name) || inspect_log(flags.name)) return std::nullopt;
+  for (const auto& group : list_map_groups()) {
+    if (group.name == flags.name) return group;
+  }
+  return std::nullopt;
+}
+
 /// What has the name: a map, a log. One is empty unless both were asked for.
 struct Named {
   Result<MapState> map;
@@ -155,6 +197,10 @@ Named find(const StateFlags& flags) {
 }
 
 void show(const StateFlags& flags) {
+  if (const auto group = find_group(flags)) {
+    if (flags.json) return print(format_json(document(*group)));
+    return show_group(*group);
+  }
   const Named found = find(flags);
   if (flags.json) {
     print(format_json(found.map ? document(*found.map) : document(*found.log)));
@@ -168,6 +214,7 @@ void show(const StateFlags& flags) {
 void remove(const StateFlags& flags) {
   // A damaged log can be removed, too: it is not asked what it is.
   if (flags.kind == "log") return take(remove_log(flags.name));
+  if (find_group(flags)) return take(remove_map(flags.name));  // says why not
   const Named found = find(flags);
   take(found.map ? remove_map(flags.name) : remove_log(flags.name));
 }

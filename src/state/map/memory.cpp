@@ -41,14 +41,6 @@ Error system_error(const std::string& what) {
   return make_error(status, "{}: {}", what, std::strerror(code));
 }
 
-Result<void> check_name(const std::string& name) {
-  if (!name.empty() && name.size() <= 180 && name.find('/') == std::string::npos &&
-      name.find('\0') == std::string::npos) {
-    return {};
-  }
-  return make_error(Status::invalid_argument, "map name '{}': must be 1 to 180 characters without '/'", name);
-}
-
 Result<void> check_options(const MapOptions& options) {
   const auto* facts = find_map_algorithm(options.algorithm == "best" ? "shared" : options.algorithm);
   if (facts == nullptr) {
@@ -130,8 +122,8 @@ std::vector<std::string> entries_of(const std::string& directory) {
   return names;
 }
 
-/// The map's name in the target of a link of /proc/<pid>/fd; "" if it is not a map.
-std::string name_of_link(const std::string& path) {
+/// The name behind the prefix in the target of a link of /proc/<pid>/fd; "" if it is something else.
+std::string name_of_link(const std::string& path, std::string_view prefix) {
   char target[512];
   const ssize_t length = readlink(path.c_str(), target, sizeof target);
   if (length <= 0) return "";
@@ -139,7 +131,7 @@ std::string name_of_link(const std::string& path) {
   constexpr std::string_view before = "/memfd:", after = " (deleted)";
   if (!text.starts_with(before) || !text.ends_with(after)) return "";
   const auto name = text.substr(before.size(), text.size() - before.size() - after.size());
-  return name.starts_with(memfd_prefix) ? std::string(name.substr(memfd_prefix.size())) : "";
+  return name.starts_with(prefix) ? std::string(name.substr(prefix.size())) : "";
 }
 
 /// The descriptor if this is a complete map of this user; otherwise -1.
@@ -169,30 +161,33 @@ bool is_used(int fd) {
 /// once.
 int find_in_use(const std::string& name, std::vector<FoundMap>* all) {
   std::set<std::pair<dev_t, ino_t>> seen;
-  for (const auto& process : entries_of("/proc")) {
-    if (process.find_first_not_of("0123456789") != std::string::npos) continue;
-    const std::string descriptors = "/proc/" + process + "/fd";
-    for (const auto& each : entries_of(descriptors)) {
-      const std::string path = descriptors + "/" + each;
-      const std::string found = name_of_link(path);
-      if (found.empty() || (all == nullptr && found != name)) continue;
-      const int fd = checked(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-      if (fd < 0) continue;
-      if (!is_used(fd)) {
-        close(fd);
-        continue;
-      }
-      if (all == nullptr) return fd;
-      struct stat status = {};
-      fstat(fd, &status);
-      if (seen.emplace(status.st_dev, status.st_ino).second) {
-        all->push_back({found, false, fd});
-      } else {
-        close(fd);
-      }
+  int used = -1;
+  for_each_memfd(memfd_prefix, name, [&](const std::string& found, int opened) {
+    const int fd = checked(opened);
+    if (fd < 0) return true;
+    if (!is_used(fd)) {
+      close(fd);
+      return true;
     }
-  }
-  return -1;
+    if (all == nullptr) {
+      used = fd;
+      return false;
+    }
+    struct stat status = {};
+    fstat(fd, &status);
+    if (seen.emplace(status.st_dev, status.st_ino).second) {
+      all->push_back({found, false, fd});
+    } else {
+      close(fd);
+    }
+    return true;
+  });
+  return used;
+}
+
+bool is_over_ranks(const std::string& name) {
+  const auto groups = list_map_groups();
+  return std::ranges::find(groups, name, &MapGroupState::name) != groups.end();
 }
 
 int find_kept(const std::string& name) {
@@ -256,6 +251,29 @@ Result<std::shared_ptr<Table>> make_kept(const std::string& name, const Geometry
 }
 
 }  // namespace
+
+Result<void> check_name(const std::string& name) {
+  if (!name.empty() && name.size() <= 180 && name.find('/') == std::string::npos &&
+      name.find('\0') == std::string::npos) {
+    return {};
+  }
+  return make_error(Status::invalid_argument, "map name '{}': must be 1 to 180 characters without '/'", name);
+}
+
+void for_each_memfd(std::string_view prefix, const std::string& only,
+                    const std::function<bool(const std::string& name, int fd)>& visit) {
+  for (const auto& process : entries_of("/proc")) {
+    if (process.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string descriptors = "/proc/" + process + "/fd";
+    for (const auto& each : entries_of(descriptors)) {
+      const std::string path = descriptors + "/" + each;
+      const std::string name = name_of_link(path, prefix);
+      if (name.empty() || (!only.empty() && name != only)) continue;
+      const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+      if (fd >= 0 && !visit(name, fd)) return;
+    }
+  }
+}
 
 // ---- Memory ---------------------------------------------------------------------------------
 
@@ -416,7 +434,15 @@ Result<std::shared_ptr<Table>> attach(const std::string& name, const Geometry& g
   if (const auto held = lock.held(); !held) return held.error();
   int fd = find_kept(name);
   if (fd < 0) fd = find_in_use(name, nullptr);
-  if (fd < 0) return make_error(Status::not_found, "no process of this user has a map '{}'; create it first", name);
+  if (fd < 0) {
+    if (is_over_ranks(name)) {
+      return make_error(Status::not_supported,
+                        "map '{}' is over ranks that share no table; its processes are those of its creation, by "
+                        "MapGroup::create_shared()",
+                        name);
+    }
+    return make_error(Status::not_found, "no process of this user has a map '{}'; create it first", name);
+  }
   return enter_as(fd, name, geometry, strings);
 }
 
@@ -478,6 +504,9 @@ Result<void> remove_map(const std::string& name) {
   if (const auto good = map_detail::check_name(name); !good) return good.error();
   const auto removed = Segment::remove_named(map_detail::kept_name(name));
   if (!removed && removed.error().status == Status::not_found) {
+    if (map_detail::is_over_ranks(name)) {
+      return make_error(Status::not_supported, "map '{}' is over ranks; such maps end with their processes", name);
+    }
     return make_error(Status::not_found, "no map '{}' was kept; 'smelt state list' shows those that were", name);
   }
   return removed;

@@ -6,6 +6,8 @@
 #include "base/error.hpp"
 #include "comm/collective/communicator_state.hpp"
 #include "comm/collective/tuner_access.hpp"
+#include "state/map/group_names.hpp"
+#include "state/map/memory.hpp"
 #include "state/maps.hpp"
 #include "state/over_ranks/message.hpp"
 #include "state/over_ranks/space.hpp"
@@ -19,6 +21,7 @@ using state::over_ranks::Shape;
 
 constexpr std::size_t most_item_bytes = 4096;
 constexpr std::size_t most_ranks = 1023;
+constexpr std::uint32_t channel_lines_for_strings = 256;
 
 Error refused(Status status, const std::string& what) { return {status, "map: " + what}; }
 
@@ -33,9 +36,27 @@ MapLoad load_of(const Geometry& geometry, const MapOptions& options, Faults faul
   return load;
 }
 
-Result<void> check_options(const Communicator& communicator, const Geometry& geometry, const MapOptions& options,
-                           const MapAlgorithm& facts, Faults faults) {
-  if (options.keep) return refused(Status::not_supported, "a map over ranks is not kept; use Map::create_shared()");
+/// What a map over ranks is to be.
+struct Wish {
+  const Communicator& communicator;
+  const Geometry& geometry;
+  bool strings;
+  const MapOptions& options;
+  std::string name{};  ///< under which its processes have met
+};
+
+bool can_be_kept(const std::string& algorithm) { return algorithm == "shared" || algorithm == "kv"; }
+
+Result<void> check_options(const Wish& wish, const MapAlgorithm& facts, Faults faults) {
+  const auto& [communicator, geometry, strings, options, name] = wish;
+  if (options.keep && name.empty()) {
+    return refused(Status::not_supported, "a map over ranks without a name is not kept; use create_shared()");
+  }
+  if (options.keep && !can_be_kept(facts.name)) {
+    return refused(
+        Status::not_supported,
+        fmt::format("{} is not kept: its keys are in the memory of its ranks; take shared or kv", facts.name));
+  }
   if (facts.consistency < options.consistency) {
     return refused(Status::not_supported,
                    fmt::format("{} is {}, not {}; allow Consistency::sequential, or take "
@@ -48,7 +69,7 @@ Result<void> check_options(const Communicator& communicator, const Geometry& geo
   }
   if (facts.name == "shared") return {};
   const int size = communicator.size();
-  if (geometry.key_bytes + geometry.value_bytes > most_item_bytes) {
+  if (!strings && geometry.key_bytes + geometry.value_bytes > most_item_bytes) {
     return refused(Status::not_supported,
                    fmt::format("{} sends keys and values of up to {} bytes, these have {}; take shared", facts.name,
                                most_item_bytes, geometry.key_bytes + geometry.value_bytes));
@@ -67,6 +88,14 @@ Result<void> check_options(const Communicator& communicator, const Geometry& geo
                    "kv survives deaths only where every rank has a replica; leave servers unset, or set faults = none");
   }
   return {};
+}
+
+/// The first algorithm of the ranking that can do what is wished.
+const MapAlgorithm* fastest(const Wish& wish, const GroupPlan& plan) {
+  for (const auto& each : plan.ranking) {
+    if (!wish.options.keep || can_be_kept(each.algorithm)) return find_map_algorithm(each.algorithm);
+  }
+  return find_map_algorithm("shared");
 }
 
 /// The servers according to the options; otherwise as the algorithm needs on this machine.
@@ -90,18 +119,17 @@ int number_of_servers(const Communicator& communicator, const MapOptions& option
 std::string reason_of(const GroupPlan& plan, const std::string& asked) {
   if (asked != "best") return "asked for";
   if (plan.ranking.empty()) return "the machine has no costs: the algorithm that needs no messages";
-  const auto& first = plan.ranking.front();
+  const auto& first = *std::ranges::find(plan.ranking, plan.algorithm, &MapPrediction::algorithm);
   std::string reason = fmt::format("the model expects {:.3g} million operations a second", first.per_s / 1e6);
-  if (plan.ranking.size() > 1) {
+  if (&first == plan.ranking.data() && plan.ranking.size() > 1) {
     const auto& second = plan.ranking[1];
     reason += fmt::format(", and {:.3g} of {}", second.per_s / 1e6, second.algorithm);
   }
   return reason;
 }
 
-}  // namespace
-
-Result<GroupPlan> plan_group(const Communicator& communicator, const Geometry& geometry, const MapOptions& options) {
+Result<GroupPlan> plan_group(const Wish& wish) {
+  const auto& [communicator, geometry, strings, options, name] = wish;
   auto& state = *comm::TunerAccess::state(communicator);
   const bool best = options.algorithm == "best";
   const auto* facts = find_map_algorithm(best ? "shared" : options.algorithm);
@@ -116,11 +144,9 @@ Result<GroupPlan> plan_group(const Communicator& communicator, const Geometry& g
     auto ranking = rank_maps(*platform, load, communicator.size());
     if (!ranking) return ranking.error();
     plan.ranking = *std::move(ranking);
-    if (best) facts = find_map_algorithm(plan.ranking.front().algorithm);
+    if (best) facts = fastest(wish, plan);
   }
-  if (auto checked = check_options(communicator, geometry, options, *facts, plan.faults); !checked) {
-    return checked.error();
-  }
+  if (auto checked = check_options(wish, *facts, plan.faults); !checked) return checked.error();
   if (facts->name == "kv" && !options.faults && state.over_processes()) plan.faults = Faults::crash;
   plan.algorithm = facts->name;
   plan.consistency = facts->name == "kv" ? options.consistency : facts->consistency;
@@ -136,10 +162,11 @@ Result<GroupPlan> plan_group(const Communicator& communicator, const Geometry& g
   return plan;
 }
 
-Result<std::shared_ptr<GroupSpace>> create_group(const Communicator& communicator, const GroupPlan& plan,
-                                                 const Geometry& geometry, const MapOptions& options) {
+Result<std::shared_ptr<GroupSpace>> create_space(const Wish& wish, const GroupPlan& plan) {
+  const auto& [communicator, geometry, strings, options, name] = wish;
   Shape shape;
   shape.ranks = static_cast<std::uint32_t>(communicator.size());
+  shape.strings = strings ? 1 : 0;
   shape.servers = static_cast<std::uint32_t>(plan.servers);
   shape.dedicated = plan.dedicated ? 1 : 0;
   shape.sequential = plan.consistency == Consistency::sequential ? 1 : 0;
@@ -147,22 +174,25 @@ Result<std::shared_ptr<GroupSpace>> create_group(const Communicator& communicato
   const auto& all = map_algorithms();
   const auto found = std::ranges::find(all, plan.algorithm, &MapAlgorithm::name);
   shape.algorithm = static_cast<Algorithm>(found - all.begin());
-  const std::size_t words = Coding(geometry).most_words();
+  const std::size_t words = Coding(geometry, strings).most_words();
   const std::size_t lines = words / (channel::line_payload / sizeof(Word)) + 1;
-  shape.channel_lines = static_cast<std::uint32_t>(std::bit_ceil(std::max<std::size_t>(64, 4 * lines)));
+  shape.channel_lines = strings ? channel_lines_for_strings
+                                : static_cast<std::uint32_t>(std::bit_ceil(std::max<std::size_t>(64, 4 * lines)));
   MapOptions completed = options;
   completed.faults = plan.faults;
-  auto space = state::over_ranks::Space::create(communicator, shape, completed);
+  auto space = state::over_ranks::Space::create(communicator, shape, completed, name);
   if (!space) return space.error();
   return std::shared_ptr<GroupSpace>(std::move(*space));
 }
 
-std::string name_of_shared(const Communicator& communicator) {
+/// A name that only these processes use; "": they are threads of one.
+std::string meeting_of(const Communicator& communicator) {
   auto& state = *comm::TunerAccess::state(communicator);
   if (!state.over_processes()) return "";
   return fmt::format("group-{:016x}-{}", state.id(), state.next_number());
 }
 
+/// A barrier of all ranks' processes.
 Result<void> meet(const Communicator& communicator, const std::string& name) {
   auto& state = *comm::TunerAccess::state(communicator);
   const auto nothing = []() -> Result<comm::SegmentContent> { return comm::SegmentContent{"shared map", 64, {}}; };
@@ -177,6 +207,73 @@ Result<void> meet(const Communicator& communicator, const std::string& name) {
   auto members = met->membership();
   for (int rank : state.own_ranks()) members.leave(rank);
   return {};
+}
+
+/// The table of `shared`.
+Result<std::shared_ptr<Table>> create_table(const Wish& wish, const GroupPlan& plan) {
+  MapOptions options = wish.options;
+  options.algorithm = "shared";
+  options.faults = plan.faults;
+  const std::string meeting = meeting_of(wish.communicator);
+  const std::string& name = wish.name.empty() ? meeting : wish.name;
+  auto table = name.empty() ? create(wish.geometry, options, wish.strings)
+                            : create_shared(name, wish.geometry, options, wish.strings);
+  if (!table) return table.error();
+  // No rank continues, or leaves, before all have the map.
+  if (!meeting.empty()) {
+    if (auto met = meet(wish.communicator, meeting); !met) return met.error();
+  }
+  return table;
+}
+
+Result<GroupParts> make_group(const Wish& wish) {
+  auto plan = plan_group(wish);
+  if (!plan) return plan.error();
+  GroupParts made;
+  made.plan = *std::move(plan);
+  if (made.plan.algorithm == "shared") {
+    auto table = create_table(wish, made.plan);
+    if (!table) return table.error();
+    made.shared = *std::move(table);
+    return made;
+  }
+  auto space = create_space(wish, made.plan);
+  if (!space) return space.error();
+  made.space = *std::move(space);
+  return made;
+}
+
+}  // namespace
+
+Result<GroupParts> make_group(const Communicator& communicator, const Geometry& geometry, bool strings,
+                              const MapOptions& options) {
+  return make_group(Wish{communicator, geometry, strings, options});
+}
+
+Result<GroupParts> make_group(const std::string& name, int size, std::span<const int> ranks, const Geometry& geometry,
+                              bool strings, const MapOptions& options) {
+  if (auto good = check_name(name); !good) return good.error();
+  struct Kept {
+    Communicator communicator;
+    std::shared_ptr<const void> entry;
+  };
+  CommunicatorOptions plain;
+  plain.pin = false;
+  plain.search_ms = 0;
+  plain.profile = "none";
+  auto communicator = Communicator::create_shared("map-" + name, size, ranks, plain);
+  if (!communicator) return communicator.error();
+  auto kept = std::make_shared<Kept>(Kept{*std::move(communicator), nullptr});
+  auto made = make_group(Wish{kept->communicator, geometry, strings, options, name});
+  if (!made) return made.error();
+  if (made->space) {
+    MapGroupState entry{name, made->plan.algorithm, size, strings};
+    if (!strings) entry.key_bytes = geometry.key_bytes, entry.value_bytes = geometry.value_bytes;
+    kept->entry = announce(entry);
+    made->space->keeps = kept;
+  }
+  made->keeps = std::move(kept);
+  return made;
 }
 
 void wait_until(bool (*stop)(void* context), void* context) noexcept {

@@ -7,8 +7,14 @@
 // With Consistency::sequential it reads at once: all replicas go through the same states, and an update ends when its
 // client's replica has applied it. Ranks with a replica survive the same faults as the log. A rank without one depends
 // on its replica's rank.
+//
+// An update of strings that is longer than a command of the log is appended in pieces:
+//   | words of the message, 32 bits | number of the piece's first word, 32 bits | words ...
+// A rank's pieces follow each other in the log's order of that rank's commands. The last one executes the update. What
+// a rank that died has left incomplete has no effect; its next message, in another life of a kept log, begins anew.
 // Source: [Smelt16] 5.7.
 #include <algorithm>
+#include <array>
 
 #include "base/error.hpp"
 #include "state/over_ranks/member.hpp"
@@ -21,9 +27,8 @@ class Kv final : public Member {
   Kv(std::shared_ptr<Space> space, int rank, LocalTable table)
       : Member(std::move(space), rank, std::move(table)),
         own_replica_(shape().replica_of(rank)),
-        waiting_(shape().ranks) {
-    for (Waiting& waiting : waiting_) waiting.key.resize(shape().geometry.key_words);
-  }
+        incomplete_(shape().ranks),
+        waiting_(shape().ranks, Waiting{false, 0, key_buffer()}) {}
 
   /// Before the first call.
   Result<void> open() {
@@ -35,6 +40,14 @@ class Kv final : public Member {
   }
 
  private:
+  /// A lookup of a client; at most one of each.
+  struct Waiting {
+    bool active = false;
+    std::uint64_t point = 0;
+    Buffer key;
+    bool lists = false;  ///< of all keys
+  };
+
   MapAnswer look_up(const GroupCall& call) noexcept override {
     if (!replica_) return ask(call);
     step_now_and_then();
@@ -46,10 +59,22 @@ class Kv final : public Member {
     return {Status::ok, table_.get(call.key, call.hash, call.result), false};
   }
 
+  /// As a lookup of all keys.
+  void collect(map_detail::VisitBytes visit, void* context) noexcept override {
+    if (!replica_) {
+      collect_from(own_replica_, visit, context);
+      return;
+    }
+    std::uint64_t point = 0;
+    if (shape().sequential == 0 && !(check(replica_->read_point(&point)) && check(replica_->catch_up(point)))) return;
+    table_.for_each(visit, context);
+  }
+
   MapAnswer update(const GroupCall& call) noexcept override {
     if (!replica_) return ask(call);
     call_ = &call;
     answered_ = false;
+    own_request_ = 0;
     if (append(message_of(Kind::request, call, rank_))) wait_for_answer();
     call_ = nullptr;
     if (!answered_) fail("an update's answer was lost, as this replica was evicted; it was done");
@@ -85,8 +110,18 @@ class Kv final : public Member {
   }
 
   bool append(const Message& message) noexcept {
-    const std::size_t words = links_.coding().encode(message, command_.data());
-    return check(replica_->start(command_.data(), words * sizeof(Word), &ticket_));
+    const std::size_t words = links_.coding().encode(message, command_);
+    const std::size_t pieces = strings() ? (words + piece_words - 1) / piece_words : 1;
+    if (message.client == rank_) own_request_ = replica_->started() + pieces;
+    if (!strings()) return check(replica_->start(command_.data(), words * sizeof(Word), &ticket_));
+    std::array<Word, 1 + piece_words> piece;
+    for (std::size_t first = 0; first < words; first += piece_words) {
+      const std::size_t count = std::min(piece_words, words - first);
+      piece[0] = words | Word{first} << 32;
+      std::copy_n(command_.data() + first, count, piece.data() + 1);
+      if (!check(replica_->start(piece.data(), (1 + count) * sizeof(Word), &ticket_))) return false;
+    }
+    return true;
   }
 
   bool check(Status status) noexcept {
@@ -96,6 +131,7 @@ class Kv final : public Member {
 
   void handle(int from, const Message& message) noexcept override {
     if (message.kind == Kind::answer) return take_answer(message.answer(), message.value);
+    if (message.kind == Kind::cell || message.kind == Kind::listed) return take_cell(message);
     if (message.operation != Operation::get) {
       append(message);
       return;
@@ -105,7 +141,8 @@ class Kv final : public Member {
     waiting.active = true;
     waiting.point = 0;
     if (shape().sequential == 0) check(replica_->read_point(&waiting.point));
-    std::copy(message.key, message.key + waiting.key.size(), waiting.key.begin());
+    waiting.lists = message.kind == Kind::list;
+    if (!waiting.lists) waiting.key.assign(message.key);
     ++lookups_waiting_;
   }
 
@@ -118,77 +155,119 @@ class Kv final : public Member {
       if (!waiting.active || replica_->delivered() < waiting.point) continue;
       waiting.active = false;
       --lookups_waiting_;
-      Message answer;
-      answer.kind = Kind::answer;
-      const bool found = table_.get(waiting.key.data(), table_.hash(waiting.key.data()), was_.data());
-      answer.flags = found ? Message::found : 0;
-      if (found) answer.value = was_.data();
-      links_.post(rank, answer);
+      answer_lookup(rank, waiting);
     }
     return replica_->delivered() != before;
   }
 
-  void take_answer(const MapAnswer& answer, const Word* value) noexcept {
+  void answer_lookup(int rank, const Waiting& waiting) noexcept {
+    if (waiting.lists) return send_cells(rank);
+    Message answer;
+    answer.kind = Kind::answer;
+    const Bytes key = waiting.key.bytes();
+    const bool found = table_.get(key, table_.hash(key), was_.target());
+    answer.flags = found ? Message::found : 0;
+    if (found) answer.value = was_.bytes();
+    links_.post(rank, answer);
+  }
+
+  void take_answer(const MapAnswer& answer, Bytes value) noexcept {
     answer_ = answer;
-    if (value != nullptr && call_->result != nullptr) {
-      std::copy(value, value + shape().geometry.value_words, call_->result);
-    }
+    if (value.data() != nullptr) call_->result.take(value);
     answered_ = true;
   }
 
   void deliver(const Entry& entry) noexcept {
-    const Message update = links_.coding().decode(static_cast<const Word*>(entry.data));
-    const MapAnswer done = table_.apply(update, table_.hash(update.key), was_.data());
+    const auto* words = static_cast<const Word*>(entry.data);
+    if (strings()) words = completed(entry.client, words, entry.bytes / sizeof(Word) - 1);
+    if (words == nullptr) return;
+    const Message update = links_.coding().decode(words);
+    const MapAnswer done = table_.apply(update, table_.hash(update.key), was_.target());
     if (done.status != Status::ok) fail("a replica has no memory for an update that others have");
     if (entry.client != rank_) return;
-    const Word* value = done.found ? was_.data() : nullptr;
+    const Bytes value = done.found && tells_value(update.operation) ? was_.bytes() : Bytes();
     if (update.client == rank_) {
-      if (call_ != nullptr) take_answer(done, value);
+      // Not of an update of this rank's former life, in a log that was kept.
+      if (call_ != nullptr && entry.request == own_request_) take_answer(done, value);
       return;
     }
     Message answer;
     answer.kind = Kind::answer;
     answer.flags = flags_of(done);
-    const bool tells = update.operation == Operation::compare_exchange || update.operation == Operation::fetch_add;
-    if (tells) answer.value = value;
+    answer.value = value;
     links_.post(update.client, answer);
+  }
+
+  /// The words of the message that this piece completes; null: some are missing.
+  const Word* completed(int client, const Word* piece, std::size_t count) noexcept {
+    const std::size_t words = piece[0] & 0xffff'ffff, first = piece[0] >> 32;
+    if (count == words) return piece + 1;
+    std::vector<Word>& message = incomplete_[static_cast<std::size_t>(client)];
+    if (first == 0) message.clear();
+    message.insert(message.end(), piece + 1, piece + 1 + count);
+    return message.size() == words ? message.data() : nullptr;
   }
 
   // ---- the log's side
 
   static void apply(void* self, const Entry& entry) { static_cast<Kv*>(self)->deliver(entry); }
 
-  /// All cells, one after the other.
+  /// Incomplete updates of each rank, then all cells. Strings and updates have their lengths before them.
   static void save(void* self, std::vector<std::byte>& bytes) {
     struct To {
       std::vector<std::byte>& bytes;
-      std::size_t cell_bytes;
+      bool lengths;
+
+      void add(Bytes part) {
+        const Word length = part.size();
+        const auto* begin = reinterpret_cast<const std::byte*>(part.data());
+        if (lengths) append(reinterpret_cast<const std::byte*>(&length), sizeof length);
+        append(begin, part.size());
+      }
+      void append(const std::byte* begin, std::size_t count) { bytes.insert(bytes.end(), begin, begin + count); }
     };
     auto& kv = *static_cast<Kv*>(self);
-    const Geometry& geometry = kv.shape().geometry;
-    To to{bytes, (geometry.key_words + geometry.value_words) * sizeof(Word)};
+    To to{bytes, kv.strings()};
+    for (const auto& message : kv.incomplete_) {
+      if (kv.strings()) to.add(bytes_of(message.data(), message.size()));
+    }
     kv.table_.for_each(
-        [](void* context, const Word* cell) {
+        [](void* context, Bytes key, Bytes value) {
           auto& saved = *static_cast<To*>(context);
-          const auto* begin = reinterpret_cast<const std::byte*>(cell);
-          saved.bytes.insert(saved.bytes.end(), begin, begin + saved.cell_bytes);
+          saved.add(key);
+          saved.add(value);
         },
         &to);
   }
 
   static void load(void* self, std::span<const std::byte> bytes) {
     auto& kv = *static_cast<Kv*>(self);
-    auto empty = LocalTable::create(kv.shape().geometry, kv.space_->capacity());
+    const Geometry& geometry = kv.shape().geometry;
+    auto empty = LocalTable::create(geometry, kv.strings(), kv.space_->capacity());
     if (!empty) {
       kv.fail("no memory for a snapshot: " + empty.error().message);
       return;
     }
     kv.table_ = *std::move(empty);
-    const std::size_t key_words = kv.shape().geometry.key_words;
-    std::vector<Word> cell(key_words + kv.shape().geometry.value_words);
-    for (; bytes.size() >= cell.size() * sizeof(Word); bytes = bytes.subspan(cell.size() * sizeof(Word))) {
-      std::memcpy(cell.data(), bytes.data(), cell.size() * sizeof(Word));
-      kv.table_.put(cell.data(), kv.table_.hash(cell.data()), cell.data() + key_words);
+    const auto take = [&](std::size_t fixed_words, std::vector<Word>& to) {
+      Word length = fixed_words * sizeof(Word);
+      if (kv.strings()) {
+        std::memcpy(&length, bytes.data(), sizeof length);
+        bytes = bytes.subspan(sizeof length);
+      }
+      to.resize(map_detail::words_of(length));
+      std::memcpy(to.data(), bytes.data(), length);
+      bytes = bytes.subspan(length);
+      return Bytes(reinterpret_cast<const char*>(to.data()), length);
+    };
+    for (auto& message : kv.incomplete_) {
+      if (kv.strings()) take(0, message);
+    }
+    std::vector<Word> key_words, value_words;
+    key_words.reserve(1), value_words.reserve(1);  // an empty string has an address, too
+    while (!bytes.empty()) {
+      const Bytes key = take(geometry.key_words, key_words);
+      kv.table_.put(key, kv.table_.hash(key), take(geometry.value_words, value_words));
     }
   }
 
@@ -211,19 +290,14 @@ class Kv final : public Member {
   }
   bool is_closed() noexcept override { return !replica_ || replica_->delivered() >= end_; }
 
-  /// A lookup of a client; at most one of each.
-  struct Waiting {
-    bool active = false;
-    std::uint64_t point = 0;
-    std::vector<Word> key;
-  };
-
   const int own_replica_;
-  std::vector<Word> command_ = std::vector<Word>(links_.coding().most_words());
-  std::vector<Word> was_ = std::vector<Word>(shape().geometry.value_words);
-  std::vector<Waiting> waiting_;  ///< by client
+  std::vector<Word> command_;
+  Buffer was_ = value_buffer();
+  std::vector<std::vector<Word>> incomplete_;  ///< by client: pieces of strings that have arrived
+  std::vector<Waiting> waiting_;               ///< by client
   int lookups_waiting_ = 0;
   Ticket ticket_;
+  std::uint64_t own_request_ = 0;  ///< of the log: the last piece of this rank's update
   std::uint64_t end_ = 0;
   const GroupCall* call_ = nullptr;
   MapAnswer answer_;

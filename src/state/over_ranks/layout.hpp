@@ -29,6 +29,7 @@ struct Shape {
   Algorithm algorithm = Algorithm::part_simple;
   std::uint32_t channel_lines = 0;
   std::uint32_t sequential = 0;  ///< kv: lookups may be stale
+  std::uint32_t strings = 0;     ///< keys and values are strings; `geometry` is that of references to them
   map_detail::Geometry geometry;
 
   bool partitioned() const noexcept {

@@ -74,6 +74,47 @@ void Member::run(std::span<const GroupCall> calls, std::span<MapAnswer> answers)
   for (std::size_t i = 0; i < calls.size(); ++i) answers[i] = call(calls[i]);
 }
 
+Status Member::snapshot(map_detail::VisitBytes visit, void* context) noexcept {
+  if (!may_call()) return status_ == Status::ok ? Status::invalid_argument : status_;
+  collect(visit, context);
+  return status_;
+}
+
+bool Member::collect_from(int rank, map_detail::VisitBytes visit, void* context) noexcept {
+  visit_ = visit;
+  visit_context_ = context;
+  Message list;
+  list.kind = Kind::list;
+  list.client = rank_;
+  links_.post(rank, list);
+  return await([this] { return visit_ == nullptr; });
+}
+
+void Member::send_cells(int to) noexcept {
+  struct Sender {
+    Links& links;
+    int to;
+  } sender{links_, to};
+  table_.for_each(
+      [](void* context, Bytes key, Bytes value) {
+        auto& [links, to] = *static_cast<Sender*>(context);
+        Message cell;
+        cell.kind = Kind::cell;
+        cell.key = key;
+        cell.value = value;
+        links.post(to, cell);
+      },
+      &sender);
+  Message end;
+  end.kind = Kind::listed;
+  links_.post(to, end);
+}
+
+void Member::take_cell(const Message& message) noexcept {
+  if (message.kind == Kind::cell) return visit_(visit_context_, message.key, message.value);
+  visit_ = nullptr;
+}
+
 Status Member::progress() noexcept {
   step();
   const auto nothing = [] { return false; };

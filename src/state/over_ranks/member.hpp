@@ -31,12 +31,15 @@ class Member : public map_detail::GroupMember {
   Status finish() noexcept final;
   Status status() const noexcept final { return status_; }
   const std::string& failure() const noexcept final { return failure_; }
-  void for_each_here(map_detail::Table::Visit visit, void* context) const final { table_.for_each(visit, context); }
+  void for_each_here(map_detail::VisitBytes visit, void* context) const final { table_.for_each(visit, context); }
+  Status snapshot(map_detail::VisitBytes visit, void* context) noexcept final;
 
  protected:
   virtual MapAnswer look_up(const GroupCall& call) noexcept = 0;
   virtual MapAnswer update(const GroupCall& call) noexcept = 0;
   virtual void handle(int from, const Message& message) noexcept = 0;
+  /// Visits all cells at one moment, if the map does not fail meanwhile.
+  virtual void collect(map_detail::VisitBytes visit, void* context) noexcept = 0;
   /// Besides handling messages. Returns whether there was something to do.
   virtual bool work() noexcept { return false; }
   /// Called when all have finished: sends what others wait for, and returns whether everything has arrived here.
@@ -53,9 +56,9 @@ class Member : public map_detail::GroupMember {
 
   /// Returns whether there was something to do.
   bool step() noexcept {
-    links_.flush();
+    const bool sent = links_.flush();
     const bool handled = links_.poll([this](int from, const Message& message) { handle(from, message); });
-    return work() || handled;
+    return work() || handled || sent;
   }
   /// Called by local lookups, because others may wait for this rank.
   void step_now_and_then() noexcept {
@@ -73,6 +76,17 @@ class Member : public map_detail::GroupMember {
       if (done()) return true;
     }
   }
+
+  bool strings() const noexcept { return shape().strings != 0; }
+  Buffer value_buffer() const { return {shape().geometry.value_words, strings()}; }
+  Buffer key_buffer() const { return {shape().geometry.key_words, strings()}; }
+
+  /// Visits all cells of another rank, which gets a message of kind `list` and answers it by send_cells(). False: the
+  /// map has failed.
+  bool collect_from(int rank, map_detail::VisitBytes visit, void* context) noexcept;
+  void send_cells(int to) noexcept;
+  /// The answers to `list`.
+  void take_cell(const Message& message) noexcept;
 
   std::shared_ptr<Space> space_;
   const Layout& layout_;
@@ -98,6 +112,8 @@ class Member : public map_detail::GroupMember {
 
   Waiter waiter_;
   comm::ThreadExitGuard guard_;
+  map_detail::VisitBytes visit_ = nullptr;  ///< while cells of another rank are being collected
+  void* visit_context_ = nullptr;
   std::uint32_t lookups_ = 0;
 };
 

@@ -15,6 +15,9 @@ enum class Mutant {
   rep_local_does_not_wait,             ///< the flag of a key is cleared before the value is there
   rep_2pc_votes_for_higher,            ///< line 20 of figure 3.11, and its issuers do not wait
   rep_2pc_frees_others,                ///< line 26 of figure 3.11
+  part_snapshot_does_not_freeze,       ///< servers go on while the cells of others are collected
+  rep_local_snapshot_does_not_wait,    ///< for updates that others may have seen, nor takes messages
+  rep_2pc_snapshot_does_not_wait,      ///< the same
 };
 
 #ifdef SMELT_MAP_MUTANTS

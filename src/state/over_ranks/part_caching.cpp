@@ -14,20 +14,19 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "state/over_ranks/member.hpp"
+#include "state/over_ranks/partitioned.hpp"
 
 namespace smelt::state::over_ranks {
 namespace {
 
-class PartCaching final : public Member {
+class PartCaching final : public Partitioned {
  public:
   PartCaching(std::shared_ptr<Space> space, int rank, LocalTable table, LocalTable copies, LocalTable holders)
-      : Member(std::move(space), rank, std::move(table)),
+      : Partitioned(std::move(space), rank, std::move(table)),
         copies_(std::move(copies)),
         holders_(std::move(holders)),
-        updates_(shape().ranks) {
-    for (Update& update : updates_) update.words.resize(links_.coding().most_words());
-  }
+        updates_(shape().ranks),
+        holders_of_key_(holder_words(shape()), strings()) {}
 
   /// A set of ranks, one bit each.
   static std::size_t holder_words(const Shape& shape) { return (shape.ranks + 63) / 64; }
@@ -42,8 +41,6 @@ class PartCaching final : public Member {
     Word hash = 0;
     std::vector<Word> words;
   };
-
-  int owner_of(Word hash) const noexcept { return shape().server(server_of(hash, shape().servers)); }
 
   MapAnswer look_up(const GroupCall& call) noexcept override {
     step_now_and_then();
@@ -66,6 +63,7 @@ class PartCaching final : public Member {
   }
 
   void handle(int from, const Message& message) noexcept override {
+    if (is_handled(from, message)) return;
     switch (message.kind) {
       case Kind::request: return accept(from, message);
       case Kind::invalidated: return count_invalidated(message.client);
@@ -82,9 +80,7 @@ class PartCaching final : public Member {
 
   void take_answer(const Message& message) noexcept {
     answer_ = message.answer();
-    if (message.value != nullptr && call_->result != nullptr) {
-      std::copy(message.value, message.value + shape().geometry.value_words, call_->result);
-    }
+    if (message.value.data() != nullptr) call_->result.take(message.value);
     // Immediately, because the next message may be the invalidation.
     if ((message.flags & Message::may_copy) != 0) copies_.put(call_->key, call_->hash, message.value);
     answered_ = true;
@@ -92,7 +88,7 @@ class PartCaching final : public Member {
 
   // ---- server
 
-  void accept(int from, const Message& request) noexcept {
+  void accept(int from, const Message& request) noexcept override {
     const Word hash = table_.hash(request.key);
     const bool changing = is_changing(request.key, hash);
     if (request.operation == Operation::get) {
@@ -101,7 +97,7 @@ class PartCaching final : public Member {
       return answer(from, request, hash, refused || from == rank_ ? 0 : Message::may_copy);
     }
     Update& update = updates_[static_cast<std::size_t>(from)];
-    links_.coding().encode(request, update.words.data());
+    links_.coding().encode(request, update.words);
     update.hash = hash;
     if (!changing) return begin(from);
     update.state = Update::State::waits;
@@ -110,15 +106,14 @@ class PartCaching final : public Member {
   }
 
   /// Whether an update of the key has been begun.
-  bool is_changing(const Word* key, Word hash) const noexcept {
+  bool is_changing(Bytes key, Word hash) const noexcept {
     if (active_ == 0) return false;
     return std::ranges::any_of(updates_, [&](const Update& update) {
       return update.state == Update::State::invalidates && is_of(update, key, hash);
     });
   }
-  bool is_of(const Update& update, const Word* key, Word hash) const noexcept {
-    const Word* other = links_.coding().decode(update.words.data()).key;
-    return update.hash == hash && std::equal(key, key + shape().geometry.key_words, other);
+  bool is_of(const Update& update, Bytes key, Word hash) const noexcept {
+    return update.hash == hash && links_.coding().decode(update.words.data()).key == key;
   }
 
   /// Asks the holders of copies to drop them.
@@ -128,7 +123,7 @@ class PartCaching final : public Member {
     if (update.state == Update::State::none) ++active_;
     update.state = Update::State::invalidates;
     update.missing = 0;
-    if (holders_.get(request.key, update.hash, set_.data())) {
+    if (load_holders(request.key, update.hash)) {
       holders_.erase(request.key, update.hash);
       Message drop;
       drop.kind = Kind::invalidate;
@@ -146,7 +141,15 @@ class PartCaching final : public Member {
 
   void count_invalidated(int client) noexcept {
     if (is_mutant(Mutant::part_caching_applies_at_once)) return;
-    if (--updates_[static_cast<std::size_t>(client)].missing == 0) apply(client);
+    if (--updates_[static_cast<std::size_t>(client)].missing == 0 && !is_frozen()) apply(client);
+  }
+
+  /// Updates whose copies were dropped meanwhile.
+  void thaw() noexcept override {
+    for (int client = 0; client < ranks(); ++client) {
+      const Update& update = updates_[static_cast<std::size_t>(client)];
+      if (update.state == Update::State::invalidates && update.missing == 0) apply(client);
+    }
   }
 
   void apply(int client) noexcept {
@@ -166,23 +169,26 @@ class PartCaching final : public Member {
   }
 
   void answer(int client, const Message& request, Word hash, std::uint8_t more_flags) noexcept {
-    const MapAnswer done = table_.apply(request, hash, was_.data());
+    const MapAnswer done = table_.apply(request, hash, was_.target());
     Message answer;
     answer.kind = Kind::answer;
     answer.flags = flags_of(done);
-    const bool tells = request.operation == Operation::get || request.operation == Operation::compare_exchange ||
-                       request.operation == Operation::fetch_add;
-    if (tells && done.found) {
-      answer.value = was_.data();
+    if (tells_value(request.operation) && done.found) {
+      answer.value = was_.bytes();
       answer.flags |= more_flags;
     }
     links_.post(client, answer);
   }
 
-  void hold(const Word* key, Word hash, int rank) noexcept {
-    if (!holders_.get(key, hash, set_.data())) std::ranges::fill(set_, 0);
+  void hold(Bytes key, Word hash, int rank) noexcept {
+    if (!load_holders(key, hash)) std::ranges::fill(set_, 0);
     set_[static_cast<std::size_t>(rank) / 64] |= Word{1} << (rank % 64);
-    holders_.put(key, hash, set_.data());
+    holders_.put(key, hash, bytes_of(set_.data(), set_.size()));
+  }
+  bool load_holders(Bytes key, Word hash) noexcept {
+    if (!holders_.get(key, hash, holders_of_key_.target())) return false;
+    std::memcpy(set_.data(), holders_of_key_.bytes().data(), set_.size() * sizeof(Word));
+    return true;
   }
 
   LocalTable copies_;   ///< of others' keys
@@ -191,7 +197,8 @@ class PartCaching final : public Member {
   std::uint64_t turns_ = 0;
   int active_ = 0;  ///< updates that are not `none`
   std::vector<Word> set_ = std::vector<Word>(holder_words(shape()));
-  std::vector<Word> was_ = std::vector<Word>(shape().geometry.value_words);
+  Buffer holders_of_key_;
+  Buffer was_ = value_buffer();
   const GroupCall* call_ = nullptr;
   MapAnswer answer_;
   bool answered_ = false;
@@ -201,9 +208,10 @@ class PartCaching final : public Member {
 
 Result<std::unique_ptr<Member>> make_part_caching(std::shared_ptr<Space> space, int rank, LocalTable table) {
   const Shape& shape = space->shape();
-  auto copies = LocalTable::create(shape.geometry, space->capacity());
+  const bool strings = shape.strings != 0;
+  auto copies = LocalTable::create(shape.geometry, strings, space->capacity());
   auto holders = LocalTable::create(
-      map_detail::geometry_of(shape.geometry.key_bytes, PartCaching::holder_words(shape) * sizeof(Word)),
+      map_detail::geometry_of(shape.geometry.key_bytes, PartCaching::holder_words(shape) * sizeof(Word)), strings,
       space->capacity());
   if (!copies) return copies.error();
   if (!holders) return holders.error();

@@ -7,15 +7,15 @@
 // former value. A batch has many pending requests; those of one key go to one server, in order.
 #include <algorithm>
 
-#include "state/over_ranks/member.hpp"
+#include "state/over_ranks/partitioned.hpp"
 
 namespace smelt::state::over_ranks {
 namespace {
 
-class PartSimple final : public Member {
+class PartSimple final : public Partitioned {
  public:
   PartSimple(std::shared_ptr<Space> space, int rank, LocalTable table)
-      : Member(std::move(space), rank, std::move(table)) {
+      : Partitioned(std::move(space), rank, std::move(table)) {
     const std::size_t lines = links_.coding().most_words() / (channel::line_payload / sizeof(Word)) + 1;
     window_ = std::max<std::size_t>(shape().channel_lines / lines / 2, 1);
   }
@@ -29,9 +29,10 @@ class PartSimple final : public Member {
     answers_ = answers;
     bool good = true;
     for (std::size_t i = 0; i < calls.size() && good; ++i) {
-      const int server = owner_of(calls[i]);
+      const int server = owner_of(calls[i].hash);
       if (server == rank_) {
         answers[i] = apply(calls[i]);
+        good = status_ == Status::ok;
         continue;
       }
       if (under_way_ >= window_) good = await([this] { return under_way_ < window_; });
@@ -43,19 +44,19 @@ class PartSimple final : public Member {
   }
 
  private:
-  int owner_of(const GroupCall& call) const noexcept { return shape().server(server_of(call.hash, shape().servers)); }
   MapAnswer apply(const GroupCall& call) noexcept {
+    if (is_frozen() && call.operation != Operation::get && !await([this] { return !is_frozen(); })) return {status_};
     return table_.apply(message_of(Kind::request, call, rank_), call.hash, call.result);
   }
 
   MapAnswer look_up(const GroupCall& call) noexcept override { return update(call); }
   MapAnswer update(const GroupCall& call) noexcept override {
-    if (owner_of(call) == rank_) {
+    if (owner_of(call.hash) == rank_) {
       step_now_and_then();
       return apply(call);
     }
     if (is_mutant(Mutant::part_simple_returns_early) && call.operation == Operation::put) {
-      links_.post(owner_of(call), message_of(Kind::request, call, rank_, nobody_waits));
+      links_.post(owner_of(call.hash), message_of(Kind::request, call, rank_, nobody_waits));
       return {};
     }
     MapAnswer answer;
@@ -64,25 +65,22 @@ class PartSimple final : public Member {
   }
 
   void handle(int from, const Message& message) noexcept override {
-    if (message.kind == Kind::request) return serve_request(from, message);
+    if (is_handled(from, message)) return;
+    if (message.kind == Kind::request) return accept(from, message);
     if (is_mutant(Mutant::part_simple_returns_early) && message.stamp == nobody_waits) return;
     const GroupCall& call = calls_[message.stamp];
     answers_[message.stamp] = message.answer();
-    if (message.value != nullptr && call.result != nullptr) {
-      std::copy(message.value, message.value + shape().geometry.value_words, call.result);
-    }
+    if (message.value.data() != nullptr) call.result.take(message.value);
     --under_way_;
   }
 
-  void serve_request(int from, const Message& request) noexcept {
-    const MapAnswer done = table_.apply(request, table_.hash(request.key), was_.data());
+  void accept(int from, const Message& request) noexcept override {
+    const MapAnswer done = table_.apply(request, table_.hash(request.key), was_.target());
     Message answer;
     answer.kind = Kind::answer;
     answer.flags = flags_of(done);
     answer.stamp = request.stamp;
-    const bool tells = request.operation == Operation::get || request.operation == Operation::compare_exchange ||
-                       request.operation == Operation::fetch_add;
-    if (tells && done.found) answer.value = was_.data();
+    if (tells_value(request.operation) && done.found) answer.value = was_.bytes();
     links_.post(from, answer);
   }
 
@@ -97,7 +95,7 @@ class PartSimple final : public Member {
 
   static constexpr std::uint64_t nobody_waits = ~std::uint64_t{0};
 
-  std::vector<Word> was_ = std::vector<Word>(shape().geometry.value_words);
+  Buffer was_ = value_buffer();
   std::span<const GroupCall> calls_;
   std::span<MapAnswer> answers_;
   std::size_t under_way_ = 0;  ///< requests without answer

@@ -39,7 +39,17 @@ class Rep2pc final : public Member {
   }
 
   bool is_pending(const GroupCall& call) const noexcept {
-    return flag_ != free_flag && flag_hash_ == call.hash && std::equal(flag_key_.begin(), flag_key_.end(), call.key);
+    return flag_ != free_flag && flag_hash_ == call.hash && flag_key_.bytes() == call.key;
+  }
+
+  /// An update that another rank may have seen before this call has the flag here until it is applied here.
+  void collect(map_detail::VisitBytes visit, void* context) noexcept override {
+    if (!is_mutant(Mutant::rep_2pc_snapshot_does_not_wait)) {
+      step();
+      const std::uint64_t before = flags_taken_;
+      if (!await([&] { return flag_ == free_flag || flags_taken_ != before; })) return;
+    }
+    table_.for_each(visit, context);
   }
 
   MapAnswer update(const GroupCall& call) noexcept override {
@@ -58,8 +68,8 @@ class Rep2pc final : public Member {
     result.operation = call.operation == Operation::erase ? Operation::erase : Operation::put;
     result.key = call.key;
     if (answer.changed && result.operation == Operation::put) {
-      table_.get(call.key, call.hash, fresh_.data());
-      result.value = fresh_.data();
+      table_.get(call.key, call.hash, fresh_.target());
+      result.value = fresh_.bytes();
     }
     send_to_all(result);
     missing_ = answer.changed ? ranks() - 1 : 0;
@@ -83,7 +93,7 @@ class Rep2pc final : public Member {
     if (!await([this] { return missing_ == 0; })) return false;
     if (!against_) return true;
     request.kind = Kind::abort;
-    request.key = nullptr;
+    request.key = {};
     send_to_all(request);
     flag_ = free_flag;
     return false;
@@ -95,10 +105,11 @@ class Rep2pc final : public Member {
     }
   }
 
-  void take_flag(int issuer, const Word* key, Word hash) noexcept {
+  void take_flag(int issuer, Bytes key, Word hash) noexcept {
     flag_ = issuer;
     flag_hash_ = hash;
-    std::copy(key, key + flag_key_.size(), flag_key_.begin());
+    flag_key_.assign(key);
+    ++flags_taken_;
   }
 
   void handle(int from, const Message& message) noexcept override {
@@ -118,7 +129,7 @@ class Rep2pc final : public Member {
         if (flag_ == from || is_mutant(Mutant::rep_2pc_frees_others)) flag_ = free_flag;
         break;
       default:  // commit
-        if (table_.apply(message, table_.hash(message.key), nullptr).status != Status::ok) {
+        if (table_.apply(message, table_.hash(message.key), {}).status != Status::ok) {
           fail("a replica has no memory for an update that others have");
         }
         flag_ = free_flag;
@@ -129,8 +140,9 @@ class Rep2pc final : public Member {
 
   int flag_ = free_flag;  ///< the issuer of the pending update
   Word flag_hash_ = 0;    ///< hash of its key
-  std::vector<Word> flag_key_ = std::vector<Word>(shape().geometry.key_words);
-  std::vector<Word> fresh_ = std::vector<Word>(shape().geometry.value_words);
+  Buffer flag_key_ = key_buffer();
+  std::uint64_t flags_taken_ = 0;
+  Buffer fresh_ = value_buffer();
   int missing_ = 0;  ///< answers
   bool against_ = false;
 };

@@ -20,6 +20,7 @@
 // Source: [Shahmirzadi14] 3.4.2, 3.4.3.
 #include <algorithm>
 
+#include "base/clock.hpp"
 #include "state/over_ranks/member.hpp"
 
 namespace smelt::state::over_ranks {
@@ -36,10 +37,12 @@ class Sequenced final : public Member {
     for (int other = 0; other < ranks(); ++other) {
       if (layout_.parents()[static_cast<std::size_t>(other)] == rank) children_.push_back({other, 0});
     }
-    for (Kept& kept : kept_) kept.words.resize(links_.coding().most_words());
   }
 
  private:
+  static constexpr std::size_t most_kept = 64;
+  static constexpr std::uint64_t longest_pause_ns = 1'000'000;
+
   struct Child {
     int rank;
     std::uint64_t received;
@@ -60,6 +63,19 @@ class Sequenced final : public Member {
     return {Status::ok, table_.get(call.key, call.hash, call.result), false};
   }
 
+  /// Of rep_local: an update that another rank may have seen before this call has been received here. For the others,
+  /// as a lookup.
+  void collect(map_detail::VisitBytes visit, void* context) noexcept override {
+    if (shape().algorithm == Algorithm::rep_remote) {
+      ask_count();
+    } else if (!is_mutant(Mutant::rep_local_snapshot_does_not_wait)) {
+      step();
+      const std::uint64_t seen = received_;
+      await([&] { return applied_ >= seen; });
+    }
+    if (status_ == Status::ok) table_.for_each(visit, context);
+  }
+
   /// Waits until all updates that the sequencer has numbered have arrived.
   void ask_count() noexcept {
     if (rank_ == sequencer_ || is_mutant(Mutant::rep_remote_does_not_ask)) {
@@ -75,6 +91,7 @@ class Sequenced final : public Member {
   }
 
   MapAnswer update(const GroupCall& call) noexcept override {
+    if (links_.kept() > most_kept) let_others_catch_up();
     call_ = &call;
     done_ = false;
     links_.post(sequencer_, message_of(Kind::request, call, rank_));
@@ -82,6 +99,13 @@ class Sequenced final : public Member {
     await([this] { return done_; });
     call_ = nullptr;
     return answer_;
+  }
+
+  /// The sequencer's own updates wait for nobody, so that others might never get through what is sent to them. A rank
+  /// that makes no call delays it by a millisecond only.
+  void let_others_catch_up() noexcept {
+    const std::uint64_t until = monotonic_ns() + longest_pause_ns;
+    await([&] { return links_.kept() <= most_kept || monotonic_ns() >= until; });
   }
 
   void handle(int from, const Message& message) noexcept override {
@@ -115,7 +139,7 @@ class Sequenced final : public Member {
     const bool at_once = is_mutant(Mutant::rep_local_applies_on_arrival);
     if (shape().algorithm != Algorithm::rep_local || at_once) return deliver(update);
     Kept& kept = kept_[update.stamp % kept_.size()];
-    links_.coding().encode(update, kept.words.data());
+    links_.coding().encode(update, kept.words);
     kept.hash = table_.hash(update.key);
     confirm();
   }
@@ -123,7 +147,7 @@ class Sequenced final : public Member {
   void deliver(const Message& update) noexcept {
     const bool own = update.client == rank_ && call_ != nullptr;
     if (replica_) {
-      const MapAnswer answer = table_.apply(update, table_.hash(update.key), own ? call_->result : nullptr);
+      const MapAnswer answer = table_.apply(update, table_.hash(update.key), own ? call_->result : Target{});
       if (answer.status != Status::ok) fail("a replica has no memory for an update that others have");
       if (own) answer_ = answer;
     }
@@ -138,8 +162,7 @@ class Sequenced final : public Member {
     for (std::uint64_t number = applied_ + 1; number <= received_; ++number) {
       const Kept& kept = kept_[number % kept_.size()];
       if (kept.hash != call.hash) continue;
-      const Word* key = links_.coding().decode(kept.words.data()).key;
-      if (std::equal(key, key + shape().geometry.key_words, call.key)) return true;
+      if (links_.coding().decode(kept.words.data()).key == call.key) return true;
     }
     return false;
   }

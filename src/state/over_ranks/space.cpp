@@ -119,24 +119,29 @@ Result<void> Space::open(comm::CommunicatorState& state, const MapOptions& optio
   return {};
 }
 
-Result<void> Space::create_log(const Communicator& communicator, const MapOptions& options) {
+/// `name`: of the map, and of its log if that is kept.
+Result<void> Space::create_log(const Communicator& communicator, const MapOptions& options, const std::string& name) {
   LogOptions log_options;
   for (int rank = 0; rank < size(); ++rank) {
     if (shape().serves(rank)) log_options.replicas.push_back(rank);
   }
   log_options.faults = options.faults;
-  log_options.command_bytes = static_cast<std::uint32_t>(Coding(shape().geometry).most_words() * sizeof(Word));
-  log_options.requests = static_cast<std::uint32_t>(std::bit_ceil(std::max(64u, 2 * shape().ranks)));
+  const bool strings = shape().strings != 0;
+  const std::size_t words = strings ? 1 + piece_words : Coding(shape().geometry, false).most_words();
+  log_options.command_bytes = static_cast<std::uint32_t>(words * sizeof(Word));
+  log_options.requests = static_cast<std::uint32_t>(std::bit_ceil(std::max(strings ? 256u : 64u, 2 * shape().ranks)));
   log_options.wait = options.wait;
   if (options.faults != Faults::stop) log_options.evict_after_s = evict_late_after_s;
-  auto log = ReplicatedLog::create(communicator, log_options);
+  log_options.keep = options.keep;
+  auto log = options.keep ? ReplicatedLog::create_shared(name, size(), own_ranks_, log_options)
+                          : ReplicatedLog::create(communicator, log_options);
   if (!log) return log.error();
   log_ = std::move(*log);
   return {};
 }
 
 Result<std::shared_ptr<Space>> Space::create(const Communicator& communicator, const Shape& shape,
-                                             const MapOptions& options) {
+                                             const MapOptions& options, const std::string& name) {
   comm::CommunicatorState& state = *comm::TunerAccess::state(communicator);
   std::shared_ptr<Space> space(new Space());
   std::vector<int> parents(shape.ranks, -1);
@@ -144,7 +149,7 @@ Result<std::shared_ptr<Space>> Space::create(const Communicator& communicator, c
   if (auto met = space->meet(state, shape, std::move(parents)); !met) return met.error();
   if (auto opened = space->open(state, options); !opened) return opened.error();
   if (shape.algorithm == Algorithm::kv) {
-    if (auto logged = space->create_log(communicator, options); !logged) return logged.error();
+    if (auto logged = space->create_log(communicator, options, name); !logged) return logged.error();
   }
   return space;
 }
@@ -160,7 +165,7 @@ Result<std::unique_ptr<map_detail::GroupMember>> Space::attach(int rank) {
   if (layout_.part(rank).attached.exchange(1, std::memory_order_acq_rel) != 0) {
     return refuse("has been attached before; it can be left once");
   }
-  auto table = LocalTable::create(shape().geometry, capacity_);
+  auto table = LocalTable::create(shape().geometry, shape().strings != 0, capacity_);
   if (!table) return table.error();
   auto member = make_member(shared_from_this(), rank, *std::move(table));
   if (!member) return member.error();
