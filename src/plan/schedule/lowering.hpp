@@ -107,6 +107,9 @@ class Lowering {
   int ranks() const { return group_.size(); }
   bool crowded() const { return crowded_; }  ///< some ranks share a PU
   double switch_ns() const { return known_switch_ns(machine_, reach_.processes); }
+  double call_ns(Operation operation) const { return costs_.call(operation); }
+  /// Of a line that `from` has written and `to` takes; none on one PU, where it lies in the cache.
+  double line_ns(int from, int to) const { return pu(from) == pu(to) ? 0.0 : costs_.message(from, to); }
   std::size_t pu(int rank) const { return static_cast<std::size_t>(group_.pus[static_cast<std::size_t>(rank)]); }
 
  private:
