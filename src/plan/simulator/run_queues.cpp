@@ -5,7 +5,7 @@
 
 namespace smelt::plan {
 
-void RunQueues::restart(const Group& group, std::size_t pus, double switch_ns) {
+void RunQueues::restart(const Group& group, std::size_t pus, double switch_ns, double spread) {
   queues_.resize(pus);
   for (Queue& queue : queues_) {
     queue.ranks.clear();
@@ -21,6 +21,14 @@ void RunQueues::restart(const Group& group, std::size_t pus, double switch_ns) {
   }
   ready_ns_.assign(pu_.size(), 0.0);
   switch_ns_ = switch_ns;
+  spread_ = spread;
+  random_.seed(1);
+}
+
+double RunQueues::one_switch_ns() {
+  if (spread_ == 0.0) return switch_ns_;
+  const double unit = static_cast<double>(random_()) / static_cast<double>(std::minstd_rand::max());
+  return switch_ns_ * (1.0 + spread_ * (2.0 * unit - 1.0));
 }
 
 bool RunQueues::choose() {
@@ -39,7 +47,7 @@ bool RunQueues::choose() {
   return true;
 }
 
-void RunQueues::next(Queue& queue, double cost_ns) const {
+void RunQueues::next(Queue& queue, double cost_ns) {
   if (queue.ranks.size() < 2) return;
   queue.clock += cost_ns;
   queue.at = (queue.at + 1) % queue.ranks.size();
@@ -48,7 +56,7 @@ void RunQueues::next(Queue& queue, double cost_ns) const {
 void RunQueues::waits(double ready_ns, bool looks) {
   Queue& queue = queues_[chosen_];
   ready_ns_[static_cast<std::size_t>(current())] = ready_ns;
-  next(queue, looks ? switch_ns_ : 0.0);
+  next(queue, looks ? one_switch_ns() : 0.0);
   if (++queue.futile < queue.ranks.size()) return;
   queue.rests = true;
   queue.wakes_ns = never_ns;
@@ -60,7 +68,7 @@ void RunQueues::waits(double ready_ns, bool looks) {
 
 /// The turns go on while all wait; the one that begins next after the event is the first that is not futile, or it
 /// comes before that.
-void RunQueues::wake(Queue& queue) const {
+void RunQueues::wake(Queue& queue) {
   if (queue.ranks.size() > 1 && switch_ns_ > 0.0) {
     const double turns = std::ceil(std::max(0.0, queue.wakes_ns - queue.clock) / switch_ns_);
     queue.clock += turns * switch_ns_;
@@ -79,7 +87,7 @@ void RunQueues::leaves() {
   queue.futile = 0;
   if (queue.ranks.empty()) return;
   queue.at %= queue.ranks.size();
-  queue.clock += switch_ns_;
+  queue.clock += one_switch_ns();
 }
 
 void RunQueues::becomes_ready(int rank, double ready_ns) {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "smelt/plan.hpp"
@@ -20,8 +21,9 @@ class RunQueues {
  public:
   static constexpr double never_ns = std::numeric_limits<double>::infinity();
 
-  /// All ranks are on their PUs, in the order of their numbers.
-  void restart(const Group& group, std::size_t pus, double switch_ns);
+  /// All ranks are on their PUs, in the order of their numbers. `spread`: switches take from 1 - spread to 1 + spread
+  /// times switch_ns, in a fixed random order. Without it two PUs stay in step, which those of a machine do not.
+  void restart(const Group& group, std::size_t pus, double switch_ns, double spread);
 
   /// Makes the rank that acts first the current one. False: no rank will ever act.
   bool choose();
@@ -50,14 +52,16 @@ class RunQueues {
     bool rests = false;          ///< all ranks wait
     double wakes_ns = never_ns;  ///< while it rests: when the first rank can go on
   };
-  void next(Queue& queue, double cost_ns) const;
-  void wake(Queue& queue) const;
+  double one_switch_ns();
+  void next(Queue& queue, double cost_ns);
+  void wake(Queue& queue);
 
   std::vector<Queue> queues_;     ///< one per PU
   std::vector<std::size_t> pu_;   ///< of each rank
   std::vector<double> ready_ns_;  ///< of each rank that waits
   std::size_t chosen_ = 0;
-  double switch_ns_ = 0.0;
+  double switch_ns_ = 0.0, spread_ = 0.0;
+  std::minstd_rand random_;
 };
 
 }  // namespace smelt::plan

@@ -262,9 +262,7 @@ double ScheduleSimulator::ready_ns(int number, Rank& rank, const LoweredOp& op) 
                                     : peer.tick(rank.chunks_before + rank.chunk, op.tick);
       return at == nullptr ? never_ns : *at + op.way_ns;
     }
-    case LoweredOp::Kind::flush:
-      rank.awaited = -1;
-      return rank.lent > 0 ? never_ns : rank.returned_ns;
+    case LoweredOp::Kind::flush: rank.awaited = -1; return rank.lent > 0 ? never_ns : rank.returned_ns;
     case LoweredOp::Kind::reuse_stage: return stage_ready_ns(rank);
     default: return 0.0;
   }

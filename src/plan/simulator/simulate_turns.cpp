@@ -11,15 +11,16 @@
 namespace smelt::plan {
 namespace {
 
-/// Of a loop: calls before it is steady, and then. An even number, as the ranks of two PUs may take turns in being
-/// first. Groups of many ranks make fewer.
-constexpr std::size_t first_calls = 4, timed_calls = 8, timed_calls_of_many = 2;
+/// Of a loop: calls before it is steady, and then. Groups of many ranks make fewer.
+constexpr std::size_t first_calls = 4, timed_calls = 64, timed_calls_of_many = 4;
+/// Of the switches in a loop, relative to their mean.
+constexpr double spread_of_switches = 0.25;
 constexpr std::size_t many_ranks = 64;
 
 }  // namespace
 
 void ScheduleSimulator::take_turns() {
-  run_queues_.restart(group_, machine_.size(), lowering_.switch_ns());
+  run_queues_.restart(group_, machine_.size(), lowering_.switch_ns(), calls_ > 1 ? spread_of_switches : 0.0);
   awaiting_.assign(ranks_.size(), {});
   arrived_ = 0;
   last_arrived_ = -1;
