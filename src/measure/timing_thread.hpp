@@ -63,7 +63,8 @@ class StopFlag {
 
   /// One of ranks that share a PU which always yields: what other programs did to this process before does not matter.
   Waiter make_yielding_waiter() noexcept {
-    return stopping(Waiter(WaitConfig{.mode = WaitMode::yield, .ranks_per_pu = 2.0}));
+    return stopping(
+        Waiter(WaitConfig{.mode = WaitMode::yield, .ranks_per_pu = 2.0, .yield_suppression = &suppression_}));
   }
 
  private:
@@ -74,6 +75,7 @@ class StopFlag {
 
   const double deadline_s_;
   std::atomic<bool> stopped_{false};
+  YieldSuppression suppression_;  ///< of the yielding waiters, in place of the process's
 };
 
 /// For polling loops: yields the PU and checks the stop flag from time to time.

@@ -14,7 +14,7 @@ namespace {
 /// Of a loop: calls before it is steady, and then. Groups of many ranks make fewer.
 constexpr std::size_t first_calls = 4, timed_calls = 64, timed_calls_of_many = 4;
 /// Of the switches in a loop, relative to their mean.
-constexpr double spread_of_switches = 0.25;
+constexpr double spread_of_switches = 0.1;
 constexpr std::size_t many_ranks = 64;
 
 }  // namespace
