@@ -139,13 +139,15 @@ class Lowering {
   Reach reach_;
   int pus_ = 1;      ///< that have ranks
   int copiers_ = 1;  ///< at the same time
+  int sharers_ = 1;  ///< ranks on the fullest PU
   bool crowded_ = false;
   // State of the request.
   const ScheduleRequest* request_ = nullptr;
   Operation operation_ = Operation::broadcast;
   bool rank_blocks_ = false;
   std::size_t length_ = 0, element_bytes_ = 1;
-  double whole_bytes_ = 0.0;  ///< of a buffer
+  double whole_bytes_ = 0.0;   ///< of a buffer
+  double cached_bytes_ = 0.0;  ///< of such buffers of all ranks of a PU, which share its caches
   // State of the rank.
   Schedule schedule_;
   Chunking cutting_;
