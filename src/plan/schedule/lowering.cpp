@@ -83,7 +83,7 @@ void Lowering::lower(int rank, LoweredProgram& program) {
   program.readers.clear();
   program.puts.clear();
   program.reads.clear();
-  program.written_bytes = 0.0;
+  program.written_bytes = program.combined_bytes = 0.0;
   program_ = &program;
   for (const int reader : schedule_.stage_readers) program.readers.push_back({reader, costs_.message(reader, rank)});
   // The last move of a chunk posts the rank's completion of it.
@@ -187,13 +187,24 @@ double Lowering::of_all_chunks(double bytes) const {
 void Lowering::note_result(const Move& move, bool reads) {
   if (elements_ != cutting_.elements(0) || elements_ == 0) return;
   if (reads) program_->reads.push_back({move.source, of_all_chunks(bytes_of(move.to))});
-  if (move.to.buffer == Buffer::out) program_->written_bytes += of_all_chunks(bytes_of(move.to));
+  if (move.to.buffer != Buffer::out) return;
+  program_->written_bytes += of_all_chunks(bytes_of(move.to));
+  if (move.kind == Move::Kind::get_combine) program_->combined_bytes += of_all_chunks(bytes_of(move.to));
 }
 
 /// A core that writes a line which another one has read must have it taken from that one's cache first.
+double Lowering::reread_ns(std::optional<double> share, int reader, int owner, double bytes) const {
+  if (!share || !machine_.copy || reach_.at_rest || pu(reader) == pu(owner)) return 0.0;
+  return *share * machine_.copy->chunk_ns_per_kib(pu(reader), pu(owner)) * bytes / 1024.0;
+}
+
 double Lowering::rewrite_ns(int reader, int owner, double bytes) const {
-  if (!machine_.rewrite_share || !machine_.copy || reach_.at_rest || pu(reader) == pu(owner)) return 0.0;
-  return *machine_.rewrite_share * machine_.copy->chunk_ns_per_kib(pu(reader), pu(owner)) * bytes / 1024.0;
+  return reread_ns(machine_.rewrite_share, reader, owner, bytes);
+}
+
+double Lowering::combine_rewrite_ns(int reader, int owner, double bytes) const {
+  const auto& share = machine_.combine_rewrite_share;
+  return reread_ns(share ? share : machine_.rewrite_share, reader, owner, bytes);
 }
 
 /// A transfer that both ends share: the helper has copied as much for itself before, and then shares the rest. This

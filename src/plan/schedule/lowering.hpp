@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "plan/schedule/schedule_internal.hpp"
@@ -77,8 +78,9 @@ struct LoweredProgram {
   std::vector<Reader> readers;                          ///< of its stage
   std::vector<Put> puts;
   std::vector<Read> reads;
-  double written_bytes = 0.0;  ///< over all chunks, by the rank itself into its result
-  int ticks = 0;               ///< per chunk
+  double written_bytes = 0.0;   ///< over all chunks, by the rank itself into its result
+  double combined_bytes = 0.0;  ///< of these, by combinations with what others have written
+  int ticks = 0;                ///< per chunk
   std::size_t chunks = 1, tail_chunks = 0;
   double set_up_ns = 0.0;                                                            ///< before the first operation
   double begin_ns = 0.0, body_ns = 0.0, tail_ns = 0.0, last_ns = 0.0, end_ns = 0.0;  ///< least of each part
@@ -103,6 +105,8 @@ class Lowering {
   double fetch_ns(int writer, int owner, double bytes) const;
   /// Additional cost for `owner` of writing bytes that `reader` read in the call before; 0 where it is not known.
   double rewrite_ns(int reader, int owner, double bytes) const;
+  /// The same of bytes that are the result of a combination.
+  double combine_rewrite_ns(int reader, int owner, double bytes) const;
 
   int ranks() const { return group_.size(); }
   bool crowded() const { return crowded_; }  ///< some ranks share a PU
@@ -128,6 +132,7 @@ class Lowering {
   double own_copy_ns(double bytes);
   double transfer_ns(int from, int to, double bytes, bool staged, bool combine);
   double reclaim_ns(double bytes) const;
+  double reread_ns(std::optional<double> share, int reader, int owner, double bytes) const;
   double stream_ns(int from, int to, double bytes) const;
   bool lends(double bytes) const;
   template <class Cost>

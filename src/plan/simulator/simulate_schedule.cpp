@@ -97,7 +97,10 @@ void ScheduleSimulator::add_cache_misses(int self) {
   for (const auto& read : program.reads) {
     Rank& owner = ranks_[static_cast<std::size_t>(read.owner)];
     const double both = std::min(read.bytes, owner.program.written_bytes);
-    owner.rewrite_ns = std::max(owner.rewrite_ns, lowering_.rewrite_ns(self, read.owner, both));
+    // Combined parts are what others fetch first.
+    const double combined = std::min(both, owner.program.combined_bytes);
+    owner.rewrite_ns = std::max(owner.rewrite_ns, lowering_.rewrite_ns(self, read.owner, both - combined) +
+                                                      lowering_.combine_rewrite_ns(self, read.owner, combined));
   }
 }
 
