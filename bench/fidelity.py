@@ -9,9 +9,12 @@ most, if its line differs from that of the model by more than a fifth or its sam
 the line still differs, the machine is measured anew, three times in a run at most. What then still differs is marked, and
 does not count. A run is of one team; its cells replace those of that team in FILE. More ranks than PUs share them.
 
+`trees` in place of a team times every tree between two threads, 8 bytes: their predictions and medians go to FILE.
+
 Expected: a mean error of at most 0.15 for each team.
 
     fidelity.py SMELT FILE RANKS threads|processes [OPERATION ...]
+    fidelity.py SMELT FILE trees
 """
 import json
 import os
@@ -24,6 +27,9 @@ import tempfile
 OPERATIONS = ["barrier", "broadcast", "reduce", "allreduce", "scatter", "gather", "allgather", "alltoall", "reduce-scatter",
               "scan", "exscan", "two-phase-commit"]
 SIZES = ["8", "64", "512", "4K", "32K", "256K", "1M"]
+PLANNED = ["broadcast", "reduce", "barrier", "allreduce", "two-phase-commit"]
+TREES = ["sequential", "binary", "fibonacci", "k-nomial", "chain", "cluster", "cluster-binary", "mst", "stream", "bad",
+         "adaptive", "adaptive-optimized", "optimal"]
 TURN_S = 0.2
 MOST_LINE = 1.2
 MOST_SPREAD = 1.0
@@ -91,12 +97,37 @@ class Team:
         return cell
 
 
+def time_trees(team, operation):
+    """All trees in turns. Taken again while the line differs from the model's."""
+    names = ",".join(["smelt", *(f"smelt/{tree}" for tree in TREES)])
+    for _ in range(TRIES):
+        told = json.loads(team.run("bench", operation, "--threads", "2", "--bytes", "8", "--only", names, "--time", "3s",
+                                   "--starts", "1", "--json"))
+        if 1 / MOST_LINE < told["floor_ns"] / team.line_ns < MOST_LINE:
+            break
+    return {"line": round(told["floor_ns"] / team.line_ns, 2),
+            "results": [{"name": each["name"], "predicted_ns": round(each["predicted_ns"], 1),
+                         "median_ns": round(each["median_ns"], 1)}
+                        for each in told["results"] if each.get("predicted_ns")]}
+
+
+def write_trees(smelt, file):
+    team = Team(smelt, 2, "threads")
+    team.measure()
+    document = {"question": "bench/fidelity.py, trees", "version": team.run("--version").strip(),
+                "operations": {operation: time_trees(team, operation) for operation in PLANNED}}
+    pathlib.Path(file).write_text(json.dumps(document, indent=1) + "\n")
+
+
 def mean_error(cells):
     errors = [abs(each["predicted_ns"] / each["measured_ns"] - 1) for each in cells if each["counts"]]
     return round(statistics.fmean(errors), 3) if errors else None
 
 
 def main():
+    if sys.argv[3:] == ["trees"]:
+        write_trees(*sys.argv[1:3])
+        return
     smelt, file, ranks, kind, *operations = sys.argv[1:]
     team = Team(smelt, ranks, kind)
     team.measure()

@@ -157,14 +157,26 @@ def prediction(machine, operation):
     return predicted / measured if predicted and measured else None
 
 
+def timed_trees(machine):
+    """The results of each operation: of bench/fidelity.py, or else of the benchmarks of threads, unless those are said
+    not to be comparable with a model that was measured before."""
+    if trees := load(machine, "trees"):
+        return {operation: each["results"] for operation, each in trees["operations"].items()}
+    if load(machine, "about").get("lines_move"):
+        return {}
+    operations = ("broadcast", "reduce", "barrier", "allreduce", "two-phase-commit")
+    documents = {operation: load(machine, f"{operation}-2-threads-8-bytes") for operation in operations}
+    return {operation: each["results"] for operation, each in documents.items() if each}
+
+
 def tree_predictions():
     """Of two threads and 8 bytes, every tree that was timed: predicted / measured, and how far that is off in the mean."""
-    where = machines("barrier-2-threads-8-bytes")
+    timed = {machine: timed_trees(machine) for machine in [*machines("trees"), *machines("barrier-2-threads-8-bytes")]}
+    where = [machine for machine, operations in timed.items() if operations]
     ratios = {}
     for machine in where:
-        for operation in ("broadcast", "reduce", "barrier", "allreduce", "two-phase-commit"):
-            document = load(machine, f"{operation}-2-threads-8-bytes") or {"results": []}
-            for each in document["results"]:
+        for operation, results in timed[machine].items():
+            for each in results:
                 if each["name"].startswith("smelt") and each.get("predicted_ns"):
                     tree = each["name"].removeprefix("smelt").removeprefix("/") or "own choice"
                     ratios[operation, tree, machine] = each["predicted_ns"] / each["median_ns"]

@@ -241,14 +241,12 @@ Result<Communicator> make_communicator(const WorkerSpec& spec) {
 
 /// What the model predicts for what is timed. Between operations of a loop that would overlap there is a barrier.
 std::optional<RankedRecipe> predict(const WorkerSpec& spec, const Communicator& communicator, Operation operation) {
-  const bool strict_or_late = is_strict(spec) || spec.late_rank >= 0;
-  auto predicted = communicator.predict(operation, spec.bytes);
-  if (strict_or_late || !predicted) return std::nullopt;
-  if (spec.resolved_method() != "loop+barrier") return *predicted;
-  const auto barrier = communicator.predict(Operation::barrier, 0);
-  if (!barrier) return std::nullopt;
-  predicted->predicted_ns += barrier->predicted_ns;
-  return *predicted;
+  if (is_strict(spec) || spec.late_rank >= 0) return std::nullopt;
+  const std::string method = spec.resolved_method();
+  const auto predicted = method == "window"
+                             ? communicator.predict(operation, spec.bytes)
+                             : communicator.predict_loop(operation, spec.bytes, method == "loop+barrier");
+  return predicted ? std::optional(*predicted) : std::nullopt;
 }
 
 /// Rank 0's report on the plan in use. Only short messages run along planned trees.

@@ -165,6 +165,8 @@ struct Machine {
   /// What writing data costs more if another PU has read the lines meanwhile, relative to a copy of as many bytes from
   /// that PU.
   std::optional<double> rewrite_share;
+  /// The same of data that is written by a combination with what another PU has written; absent: rewrite_share.
+  std::optional<double> combine_rewrite_share;
   /// As CopyCosts::cached_contention, of the first chunk_bytes out of other PUs' caches; empty: as that.
   std::vector<double> chunk_contention;
   /// How many times as long as a copy it takes to combine what another PU has written with own data, of 4 KiB,

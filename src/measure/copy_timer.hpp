@@ -76,7 +76,15 @@ class MemoryTimer : public CopyTimer {
   Result<std::vector<double>> time_rewrites(int writer, int reader, std::size_t size_bytes, int count,
                                             double deadline_s);
 
+  /// The same where both write by additions, of own doubles and those that the other has just written.
+  Result<std::vector<double>> time_combined_rewrites(int writer, int reader, std::size_t size_bytes, int count,
+                                                     double deadline_s);
+
  private:
+  /// `write(own, theirs)` writes the own target.
+  template <class Write>
+  Result<std::vector<double>> time_rewritten(int writer, int reader, std::size_t size_bytes, int count,
+                                             double deadline_s, Write write);
   struct FreePages {
     void operator()(std::byte* data) const noexcept { std::free(data); }
   };

@@ -67,6 +67,11 @@ void measure_sharing(Machine& machine, measure::MemoryTimer& timer, double deadl
   if (rewritten && read_ns > 0.0) {
     machine.rewrite_share = std::max(0.0, measure::median(*std::move(rewritten)) / read_ns);
   }
+  // Of twice as much each combines a chunk.
+  auto combined = timer.time_combined_rewrites(0, 1, 2 * chunk, count, deadline_s);
+  if (combined && read_ns > 0.0) {
+    machine.combine_rewrite_share = std::max(0.0, measure::median(*std::move(combined)) / read_ns);
+  }
   // Of a single chunk the copies would hardly overlap, as threads do not start at the same instant.
   if (auto slowdowns = measure::chunk_contention(machine, timer, 4 * chunk, count, deadline_s)) {
     machine.chunk_contention = *std::move(slowdowns);

@@ -247,23 +247,24 @@ Result<std::vector<double>> MemoryTimer::time_combinations(int writer, int reade
   return samples;
 }
 
-Result<std::vector<double>> MemoryTimer::time_rewrites(int writer, int reader, std::size_t size_bytes, int count,
-                                                       double deadline_s) {
+template <class Write>
+Result<std::vector<double>> MemoryTimer::time_rewritten(int writer, int reader, std::size_t size_bytes, int count,
+                                                        double deadline_s, Write write) {
   std::vector<double> samples;
   samples.reserve(static_cast<std::size_t>(count));
   const std::vector<int> pus = {writer, reader};
   const auto body = [&](std::size_t t, LockstepThreads& team) {
-    auto& own = buffers_.at(pus[t]);
-    const std::byte* const theirs = buffers_.at(pus[1 - t]).source.get();
+    auto &own = buffers_.at(pus[t]), &theirs = buffers_.at(pus[1 - t]);
     std::atomic<int> drained{0};
     const double clock_ns = clock_overhead_ns();
     double plain_ns = 0.0;
     for (int i = 0; i < 2 * (count + 1); ++i) {  // the first two: warm-up
       const bool read = i % 2 != 0;
-      if (read) use(read_lines(theirs, size_bytes));
+      if (read) use(read_lines(theirs.target.get(), size_bytes));
+      write_all(own.source.get(), size_bytes, 0);
       if (!team.together()) return false;
       const double took_ns = timed_ns(clock_ns, [&] {
-        copy_all(own.source.get(), own.target.get(), size_bytes, true);
+        write(own, theirs);
         drained.exchange(i, std::memory_order_seq_cst);  // after all stores before it
       });
       if (t == 0 && read && i > 1) samples.push_back(took_ns - plain_ns);
@@ -274,6 +275,26 @@ Result<std::vector<double>> MemoryTimer::time_rewrites(int writer, int reader, s
   };
   if (auto done = run_team(pus, size_bytes, deadline_s, body); !done) return done.error();
   return samples;
+}
+
+Result<std::vector<double>> MemoryTimer::time_rewrites(int writer, int reader, std::size_t size_bytes, int count,
+                                                       double deadline_s) {
+  const auto copy = [&](Buffers& own, const Buffers&) {
+    copy_all(own.target.get(), own.source.get(), size_bytes, true);
+  };
+  return time_rewritten(writer, reader, size_bytes, count, deadline_s, copy);
+}
+
+Result<std::vector<double>> MemoryTimer::time_combined_rewrites(int writer, int reader, std::size_t size_bytes,
+                                                                int count, double deadline_s) {
+  const Reduction addition = sum<double>();
+  const std::size_t half = size_bytes / 2;  // each adds one half of both sources, as ranks do that share the work
+  const auto add = [&](Buffers& own, Buffers& theirs) {
+    const std::size_t first = &own == &buffers_.at(writer) ? 0 : half;
+    addition.merge(own.target.get() + first, own.source.get() + first, theirs.source.get() + first,
+                   half / sizeof(double), nullptr);
+  };
+  return time_rewritten(writer, reader, size_bytes, count, deadline_s, add);
 }
 
 // ---- another process ----------------------------------------------------------------------

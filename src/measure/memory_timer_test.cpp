@@ -72,6 +72,9 @@ TEST_F(MemoryTimerTest, ARewriteIsComparedWithAWriteOfOwnLines) {
   const auto samples = timer.time_rewrites(last_, 0, 1 << 14, 7, soon());
   ASSERT_TRUE(samples) << samples.error().message;
   EXPECT_THAT(*samples, SizeIs(7));
+  const auto added = timer.time_combined_rewrites(last_, 0, 1 << 14, 7, soon());
+  ASSERT_TRUE(added) << added.error().message;
+  EXPECT_THAT(*added, SizeIs(7));
   const auto combined = timer.time_combinations(last_, 0, 1 << 14, 7, soon());
   ASSERT_TRUE(combined) << combined.error().message;
   EXPECT_THAT(*combined, AllOf(SizeIs(7), Each(testing::Gt(0.0))));

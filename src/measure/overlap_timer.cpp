@@ -6,6 +6,7 @@
 //              channel 1    <---  |   ...              Then all messages wait, and their receives are timed together.
 //              done 0..T-1  <---  |
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -182,72 +183,76 @@ Result<std::vector<double>> ChannelTimer::time_polls(int receiver, int channels)
 
 namespace {
 
-/// One of two sides on a PU that send a message back and forth and wait like ranks that share a PU.
+/// A quarter of the samples: another program on the PU only ever adds to them.
+double undisturbed(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return quantile_of_sorted(samples, 0.25);
+}
+
+/// One of two sides on a PU that hand a word back and forth and wait like ranks that share a PU. A bare word, as the
+/// simulator adds the costs of messages.
 struct SwitchSide {
-  SwitchSide(std::byte* to, std::byte* from) : out(to, channel_lines), in(from, channel_lines) {}
+  explicit SwitchSide(std::byte* shared) : word(*reinterpret_cast<std::atomic<std::uint32_t>*>(shared)) {}
 
   bool trips(bool quick, bool first, StopFlag& stop, std::vector<double>* samples) {
-    Waiter waiter = stop.make_waiter(2.0);
+    Waiter waiter = stop.make_yielding_waiter();
     const int repetitions = quick ? 16 : 64;
+    std::uint32_t next = first ? 0 : 1;  // the number with which it is this side's turn
     for (int i = 0; i < repetitions; ++i) {
       const auto start = ticks();
-      for (int k = 0; k < switches_per_sample / 2; ++k) {
-        if (first && !out.notify(waiter)) return false;
-        if (!in.recv(nullptr, 0, waiter)) return false;
-        if (!first && !out.notify(waiter)) return false;
+      for (int k = 0; k < switches_per_sample / 2; ++k, next += 2) {
+        // Pairs with the other side's store.
+        if (!waiter.wait([&] { return word.load(std::memory_order_acquire) == next; })) return false;
+        word.store(next + 1, std::memory_order_release);  // pairs with the other side's load
       }
       if (samples != nullptr) samples->push_back(elapsed_ns(start, ticks()) / switches_per_sample);
     }
     return true;
   }
 
-  UmpSender out;
-  UmpReceiver in;
+  std::atomic<std::uint32_t>& word;
 };
 
 }  // namespace
 
-// Two threads on one PU send a message back and forth and wait like ranks that share a PU. Each message is a switch.
+// Two threads on one PU. Each change of the word is a switch.
 Result<double> ChannelTimer::time_switch(int pu, double deadline_s) {
   const SavedAffinity saved;
   const int os_index = machine_.pus[static_cast<std::size_t>(pu)].os_index;
   if (auto pinned = set_this_thread_affinity({os_index}); !pinned) return pinned.error();
   release_all();
-  const auto there = place_channel(pu);
-  if (!there) return there.error();
-  const auto back = place_channel(pu);
-  if (!back) return back.error();
+  const auto shared = place_channel(pu);
+  if (!shared) return shared.error();
   StopFlag stop(deadline_s);
   std::vector<double> samples;
   try {
-    PinnedThread other(os_index, stop, [&] { return SwitchSide(*back, *there).trips(quick_, false, stop, nullptr); });
-    if (!SwitchSide(*there, *back).trips(quick_, true, stop, &samples)) stop.set();
+    PinnedThread other(os_index, stop, [&] { return SwitchSide(*shared).trips(quick_, false, stop, nullptr); });
+    if (!SwitchSide(*shared).trips(quick_, true, stop, &samples)) stop.set();
     if (auto pinned = other.join(); !pinned) return pinned.error();
   } catch (const std::system_error& error) {
     return make_error(Status::io_error, "cannot start a thread to measure with: {}", error.what());
   }
   if (stop.stopped()) return out_of_time();
-  return settled_median(std::move(samples));
+  return undisturbed(std::move(samples));
 }
 
 Result<double> ChannelTimer::time_process_switch(int pu, double deadline_s) {
   const SavedAffinity saved;
   const int os_index = machine_.pus[static_cast<std::size_t>(pu)].os_index;
   if (auto pinned = set_this_thread_affinity({os_index}); !pinned) return pinned.error();
-  constexpr std::size_t bytes = channel::ump_bytes(channel_lines);
-  auto memory = Segment::anonymous(2 * bytes);
+  auto memory = Segment::anonymous(separation_bytes);
   if (!memory) return memory.error();
-  std::byte* const there = memory->data();
+  std::byte* const shared = memory->data();
   StopFlag stop(deadline_s);
   if (stop.check()) return out_of_time();
   std::vector<double> samples;
   // The child may not calibrate the clock or allocate memory.
   (void)stop.make_waiter(2.0);
   (void)ticks_per_ns();
-  ForkedChild child(os_index, [&] { SwitchSide(there + bytes, there).trips(quick_, false, stop, nullptr); });
+  ForkedChild child(os_index, [&] { SwitchSide(shared).trips(quick_, false, stop, nullptr); });
   if (child.pid() < 0) return make_error(Status::io_error, "cannot fork to measure with: {}", std::strerror(errno));
-  if (!SwitchSide(there, there + bytes).trips(quick_, true, stop, &samples)) return out_of_time();
-  return settled_median(std::move(samples));
+  if (!SwitchSide(shared).trips(quick_, true, stop, &samples)) return out_of_time();
+  return undisturbed(std::move(samples));
 }
 
 }  // namespace smelt::measure

@@ -58,14 +58,24 @@ class StopFlag {
 
   /// A waiter of the kind that communicators use, which stops with this flag.
   Waiter make_waiter(double ranks_per_pu = 1.0) noexcept {
-    Waiter waiter(WaitConfig{.ranks_per_pu = ranks_per_pu});
+    return stopping(Waiter(WaitConfig{.ranks_per_pu = ranks_per_pu}));
+  }
+
+  /// One of ranks that share a PU which always yields: what other programs did to this process before does not matter.
+  Waiter make_yielding_waiter() noexcept {
+    return stopping(
+        Waiter(WaitConfig{.mode = WaitMode::yield, .ranks_per_pu = 2.0, .yield_suppression = &suppression_}));
+  }
+
+ private:
+  Waiter stopping(Waiter waiter) noexcept {
     waiter.set_interrupt([](void* self) { return static_cast<StopFlag*>(self)->check(); }, this);
     return waiter;
   }
 
- private:
   const double deadline_s_;
   std::atomic<bool> stopped_{false};
+  YieldSuppression suppression_;  ///< of the yielding waiters, in place of the process's
 };
 
 /// For polling loops: yields the PU and checks the stop flag from time to time.

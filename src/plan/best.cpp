@@ -253,7 +253,7 @@ class Search {
   }
 
   // Construction alone polishes the best start by a fixed number of moves. With a budget, rounds from
-  // different starts at different temperatures explore first; the best of them gets the rest.
+  // different starts at different temperatures explore first; the best of them gets the rest, each of its trees a half.
   void improve() {
     const std::vector<SearchStart> starts = construct();
     consider(from_trees(starts[0].trees));
@@ -276,8 +276,29 @@ class Search {
       SearchStart found = round(starts[i % starts.size()], explore_hot[i], 0.0005F, until(end));
       if (found.time < best.time) best = std::move(found);
     }
-    best = round(best, rounds ? 0.02F : 0.03F, 0.0003F, until(until_ms));
+    if (directions_.size() == 1 || rounds == 0) {
+      best = round(best, rounds ? 0.02F : 0.03F, 0.0003F, until(until_ms));
+    } else {
+      refine_apart(best.trees, until_ms);
+    }
     consider(from_trees(best.trees));
+  }
+
+  // Once the common root is found, the trees do not depend on each other: each alone is cooled by its own time.
+  void refine_apart(std::vector<Tree>& trees, double until_ms) {
+    const double begin = elapsed_ms(), share = std::max(0.0, until_ms - begin) / static_cast<double>(trees.size());
+    for (std::size_t i = 0; i < trees.size(); ++i) {
+      std::vector<AnnealedTree> one;
+      one.push_back({TreeState(problem_.table(directions_[i]), trees[i])});
+      AnnealOptions options;
+      options.free_root = false;
+      options.seed = options_.seed + rounds_++;
+      options.hot = 0.01F;
+      options.cold = 0.0003F;
+      options.progress = until(begin + share * static_cast<double>(i + 1));
+      anneal(one, options);
+      trees[i] = one[0].state.tree();
+    }
   }
 
   Problem& problem_;

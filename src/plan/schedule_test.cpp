@@ -471,6 +471,10 @@ TEST(Schedules, LinesThatOthersHaveReadAreDearerToWrite) {
   EXPECT_NEAR(more_ns("allreduce_slices+direct", bytes, group), rate * bytes / 2, 1e-6);
   EXPECT_EQ(more_ns("allreduce_slices+direct", bytes, group, {.at_rest = true}), 0.0);
   EXPECT_EQ(more_ns("allreduce_slices+direct", bytes, Group{{0, 0}}), 0.0) << "one cache";
+  // A combination writes that half.
+  aware.combine_rewrite_share = 2.0;
+  EXPECT_NEAR(more_ns("allreduce_slices+direct", bytes, group), 4 * rate * bytes / 2, 1e-6);
+  aware.combine_rewrite_share.reset();
   // Nobody reads these results, and a root has written what it sends before the call.
   EXPECT_EQ(more_ns("alltoall_flat+direct", bytes, group), 0.0);
   EXPECT_EQ(more_ns("broadcast_split+direct", bytes, group), 0.0);

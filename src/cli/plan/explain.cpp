@@ -209,7 +209,11 @@ void find_effects(const Machine& machine, Explanation& found) {
          m.call_ns.reset();
          m.barrier_call_ns.reset();
        }},
-      {"rewrites", "lines that another rank has read are written again", [](Machine& m) { m.rewrite_share.reset(); }},
+      {"rewrites", "lines that another rank has read are written again",
+       [](Machine& m) {
+         m.rewrite_share.reset();
+         m.combine_rewrite_share.reset();
+       }},
       {"contention", "ranks that copy at once slow each other down",
        [](Machine& m) {
          if (m.copy) m.copy->cached_contention = m.copy->shared_contention = m.copy->memory_contention = {1.0};

@@ -215,6 +215,10 @@ Result<RankedRecipe> Communicator::predict(Operation operation, std::size_t byte
   return state_->predict(operation, bytes);
 }
 
+Result<RankedRecipe> Communicator::predict_loop(Operation operation, std::size_t bytes, bool barriers) const {
+  return state_->predict_loop(operation, bytes, barriers);
+}
+
 Result<Rank> Communicator::attach(int rank) {
   if (rank < 0 || rank >= size()) {
     return make_error(Status::invalid_argument, "attach: rank {} is not in 0..{}", rank, size() - 1);

@@ -230,6 +230,40 @@ Result<RankedRecipe> CommunicatorState::predict(Operation operation, std::size_t
   return RankedRecipe{choice->recipe, times->total_ns};
 }
 
+/// Time from call to call of ranks that take turns on their PUs.
+Result<RankedRecipe> CommunicatorState::predict_loop(Operation operation, std::size_t bytes, bool barriers) const {
+  auto predicted = predict(operation, bytes);
+  if (!predicted) return predicted;
+  const bool commits = operation == Operation::two_phase_commit;
+  if (!flat_barrier_used || !crowded() || (commits && !commits_in_parts) || !options.late_ns.empty()) {
+    const Result<RankedRecipe> barrier = barriers ? predict(Operation::barrier, 0) : RankedRecipe();
+    if (!barrier) return barrier;
+    predicted->predicted_ns += barrier->predicted_ns;
+    return predicted;
+  }
+  plan::ScheduleSimulator simulator(machine, group, selector->config().reach);
+  const auto barrier_ns = simulator.run_barriers();
+  if (!barrier_ns) return barrier_ns.error();
+  if (operation == Operation::barrier) return RankedRecipe{{}, (barriers ? 2 : 1) * *barrier_ns};
+  if (commits) {
+    // The votes are waited for by all ranks, as a barrier is.
+    const auto proposal = predict_loop(Operation::broadcast, bytes, true);
+    const auto votes = predict_loop(Operation::allreduce, 1, barriers);
+    if (!proposal) return proposal;
+    if (!votes) return votes;
+    return RankedRecipe{{}, proposal->predicted_ns - *barrier_ns + votes->predicted_ns};
+  }
+  const auto request = plan::make_request(machine, group, predicted->recipe, 0, selector->trees());
+  if (!request) return request.error();
+  const auto period_ns = simulator.run_loop(*request, bytes, 1, barriers);
+  if (!period_ns) return period_ns.error();
+  return RankedRecipe{predicted->recipe, *period_ns};
+}
+
+bool CommunicatorState::crowded() const {
+  return std::set<int>(group.pus.begin(), group.pus.end()).size() < group.pus.size();
+}
+
 void place_memory(const Machine& machine, const Group& group, const SharedLayout& layout, Placement bind) {
   if (machine.numa_nodes.size() < 2) return;
   for (int rank = 0; rank < group.size(); ++rank) {

@@ -82,6 +82,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::string failure() const;
   /// As Communicator::predict().
   Result<RankedRecipe> predict(Operation operation, std::size_t bytes) const;
+  /// As Communicator::predict_loop().
+  Result<RankedRecipe> predict_loop(Operation operation, std::size_t bytes, bool barriers) const;
+  bool crowded() const;  ///< some ranks share a PU of the model
   /// The process of a rank; 0: this one.
   pid_t foreign_process(int rank) const noexcept;
   /// A message that names the missing ranks: those that have entered the fewest collectives.

@@ -218,7 +218,8 @@ const std::vector<CostField>& cost_fields() {
                                                 {"barrier_call_ns", &Machine::barrier_call_ns},
                                                 {"switch_ns", &Machine::switch_ns},
                                                 {"process_switch_ns", &Machine::process_switch_ns},
-                                                {"rewrite_share", &Machine::rewrite_share}};
+                                                {"rewrite_share", &Machine::rewrite_share},
+                                                {"combine_rewrite_share", &Machine::combine_rewrite_share}};
   return fields;
 }
 

@@ -52,7 +52,8 @@ Lowering::Lowering(const Machine& machine, const Group& group, const Reach& reac
   std::vector<int> ranks_on(machine.size(), 0);
   for (const int pu : group.pus) ++ranks_on[static_cast<std::size_t>(pu)];
   pus_ = static_cast<int>(std::count_if(ranks_on.begin(), ranks_on.end(), [](int ranks) { return ranks > 0; }));
-  crowded_ = std::any_of(ranks_on.begin(), ranks_on.end(), [](int ranks) { return ranks > 1; });
+  sharers_ = *std::max_element(ranks_on.begin(), ranks_on.end());
+  crowded_ = sharers_ > 1;
 }
 
 void Lowering::choose(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes) {
@@ -63,6 +64,7 @@ void Lowering::choose(const ScheduleRequest& request, std::size_t bytes, std::si
   length_ = bytes / element_bytes;
   element_bytes_ = element_bytes;
   whole_bytes_ = static_cast<double>(bytes) * (rank_blocks_ ? group_.size() : 1);
+  cached_bytes_ = whole_bytes_ * sharers_;
 }
 
 void Lowering::lower(int rank, LoweredProgram& program) {
@@ -81,7 +83,7 @@ void Lowering::lower(int rank, LoweredProgram& program) {
   program.readers.clear();
   program.puts.clear();
   program.reads.clear();
-  program.written_bytes = 0.0;
+  program.written_bytes = program.combined_bytes = 0.0;
   program_ = &program;
   for (const int reader : schedule_.stage_readers) program.readers.push_back({reader, costs_.message(reader, rank)});
   // The last move of a chunk posts the rank's completion of it.
@@ -185,13 +187,24 @@ double Lowering::of_all_chunks(double bytes) const {
 void Lowering::note_result(const Move& move, bool reads) {
   if (elements_ != cutting_.elements(0) || elements_ == 0) return;
   if (reads) program_->reads.push_back({move.source, of_all_chunks(bytes_of(move.to))});
-  if (move.to.buffer == Buffer::out) program_->written_bytes += of_all_chunks(bytes_of(move.to));
+  if (move.to.buffer != Buffer::out) return;
+  program_->written_bytes += of_all_chunks(bytes_of(move.to));
+  if (move.kind == Move::Kind::get_combine) program_->combined_bytes += of_all_chunks(bytes_of(move.to));
 }
 
 /// A core that writes a line which another one has read must have it taken from that one's cache first.
+double Lowering::reread_ns(std::optional<double> share, int reader, int owner, double bytes) const {
+  if (!share || !machine_.copy || reach_.at_rest || pu(reader) == pu(owner)) return 0.0;
+  return *share * machine_.copy->chunk_ns_per_kib(pu(reader), pu(owner)) * bytes / 1024.0;
+}
+
 double Lowering::rewrite_ns(int reader, int owner, double bytes) const {
-  if (!machine_.rewrite_share || !machine_.copy || reach_.at_rest || pu(reader) == pu(owner)) return 0.0;
-  return *machine_.rewrite_share * machine_.copy->chunk_ns_per_kib(pu(reader), pu(owner)) * bytes / 1024.0;
+  return reread_ns(machine_.rewrite_share, reader, owner, bytes);
+}
+
+double Lowering::combine_rewrite_ns(int reader, int owner, double bytes) const {
+  const auto& share = machine_.combine_rewrite_share;
+  return reread_ns(share ? share : machine_.rewrite_share, reader, owner, bytes);
 }
 
 /// A transfer that both ends share: the helper has copied as much for itself before, and then shares the rest. This
@@ -303,16 +316,17 @@ double Lowering::stream_ns(int from, int to, double bytes) const {
 
 /// A copy within the rank's memory.
 double Lowering::own_copy_ns(double bytes) {
-  CopyCost& known = bytes == whole_bytes_ ? known_whole_ : known_part_;
+  CopyCost& known = bytes == cached_bytes_ ? known_whole_ : known_part_;
   if (known.bytes != bytes) known = {bytes, copy_ns(machine_, pu(rank_), pu(rank_), bytes, copiers_)};
   return known.ns;
 }
 
 /// A copy of part of a long buffer: at the rate of the whole, as the length of the whole determines the cache it is in.
+/// Ranks that share a PU share its caches.
 template <class Cost>
 double Lowering::part_ns(double bytes, Cost cost) const {
-  if (bytes >= whole_bytes_) return cost(bytes);
-  return std::max(cost(bytes), cost(whole_bytes_) * bytes / whole_bytes_);
+  if (bytes >= cached_bytes_) return cost(bytes);
+  return std::max(cost(bytes), cost(cached_bytes_) * bytes / cached_bytes_);
 }
 
 /// A copy or combination by rank `to` of data of rank `from`. `staged`: out of its stage, which is short and stays in

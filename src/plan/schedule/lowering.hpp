@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "plan/schedule/schedule_internal.hpp"
@@ -77,8 +78,9 @@ struct LoweredProgram {
   std::vector<Reader> readers;                          ///< of its stage
   std::vector<Put> puts;
   std::vector<Read> reads;
-  double written_bytes = 0.0;  ///< over all chunks, by the rank itself into its result
-  int ticks = 0;               ///< per chunk
+  double written_bytes = 0.0;   ///< over all chunks, by the rank itself into its result
+  double combined_bytes = 0.0;  ///< of these, by combinations with what others have written
+  int ticks = 0;                ///< per chunk
   std::size_t chunks = 1, tail_chunks = 0;
   double set_up_ns = 0.0;                                                            ///< before the first operation
   double begin_ns = 0.0, body_ns = 0.0, tail_ns = 0.0, last_ns = 0.0, end_ns = 0.0;  ///< least of each part
@@ -103,10 +105,15 @@ class Lowering {
   double fetch_ns(int writer, int owner, double bytes) const;
   /// Additional cost for `owner` of writing bytes that `reader` read in the call before; 0 where it is not known.
   double rewrite_ns(int reader, int owner, double bytes) const;
+  /// The same of bytes that are the result of a combination.
+  double combine_rewrite_ns(int reader, int owner, double bytes) const;
 
   int ranks() const { return group_.size(); }
   bool crowded() const { return crowded_; }  ///< some ranks share a PU
   double switch_ns() const { return known_switch_ns(machine_, reach_.processes); }
+  double call_ns(Operation operation) const { return costs_.call(operation); }
+  /// Of a line that `from` has written and `to` takes; none on one PU, where it lies in the cache.
+  double line_ns(int from, int to) const { return pu(from) == pu(to) ? 0.0 : costs_.message(from, to); }
   std::size_t pu(int rank) const { return static_cast<std::size_t>(group_.pus[static_cast<std::size_t>(rank)]); }
 
  private:
@@ -125,6 +132,7 @@ class Lowering {
   double own_copy_ns(double bytes);
   double transfer_ns(int from, int to, double bytes, bool staged, bool combine);
   double reclaim_ns(double bytes) const;
+  double reread_ns(std::optional<double> share, int reader, int owner, double bytes) const;
   double stream_ns(int from, int to, double bytes) const;
   bool lends(double bytes) const;
   template <class Cost>
@@ -136,13 +144,15 @@ class Lowering {
   Reach reach_;
   int pus_ = 1;      ///< that have ranks
   int copiers_ = 1;  ///< at the same time
+  int sharers_ = 1;  ///< ranks on the fullest PU
   bool crowded_ = false;
   // State of the request.
   const ScheduleRequest* request_ = nullptr;
   Operation operation_ = Operation::broadcast;
   bool rank_blocks_ = false;
   std::size_t length_ = 0, element_bytes_ = 1;
-  double whole_bytes_ = 0.0;  ///< of a buffer
+  double whole_bytes_ = 0.0;   ///< of a buffer
+  double cached_bytes_ = 0.0;  ///< of such buffers of all ranks of a PU, which share its caches
   // State of the rank.
   Schedule schedule_;
   Chunking cutting_;

@@ -6,7 +6,8 @@
 
 namespace smelt::plan {
 
-/// From the start of a barrier to that of the next, barriers in a row. Requirement: the machine has costs.
+/// A barrier for which every rank of the fullest PU has a turn. In a loop some go on without one, and it takes less
+/// (ScheduleSimulator::run_barriers). Requirement: the machine has costs.
 ///
 ///     PU a   |switch rank add|switch rank add|              open |switch ...
 ///     PU b   |switch rank add|switch rank add|..............^ the last one opens it

@@ -2,9 +2,9 @@
 //
 // Every rank has a clock, and runs its operations (plan/schedule/lowering.hpp) until one must wait for a message or a
 // tick that does not exist yet. Then another rank continues. If each rank has its own PU, the order of visits does not
-// matter, since all times follow from the clocks. Ranks that share a PU alternate in an order that no algorithm can
-// rely on (a fixed sequence of shuffles), and each turn costs a context switch. A rank that waits for an event in the
-// future of its PU gives up its turn. The clocks of the PUs advance only when no rank can run.
+// matter, since all times follow from the clocks. Ranks that share a PU take turns (run_queues.hpp): operations are run
+// in the order of the PUs' clocks, so that whatever happens before the time on a PU is known there. In a loop of calls
+// a rank goes on with the next call as soon as it may, and the time between the ends of late calls is that of a call.
 //
 // Of many chunks only the first few are simulated. The others are assumed to take the average time of the last of
 // these. The sum of a rank's own costs is a lower bound on its time; once that is too long, the simulation stops.
@@ -14,8 +14,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
-#include <random>
 #include <utility>
 
 #include "base/error.hpp"
@@ -23,15 +21,6 @@
 
 namespace smelt {
 namespace plan {
-namespace {
-
-/// Number of chunks that are simulated. The second half of them represents the steady state.
-constexpr std::size_t most_chunks = 6;
-constexpr double never_ns = std::numeric_limits<double>::infinity();
-/// Rounding difference between sums in different orders.
-constexpr double rounding = 1.0 + 1e-9;
-
-}  // namespace
 
 void MessageQueues::clear(std::size_t ranks) {
   ranks_ = ranks;
@@ -70,8 +59,6 @@ ScheduleSimulator::ScheduleSimulator(const Machine& machine, const Group& group,
       lowering_(machine, group, reach),
       slots_(static_cast<std::size_t>(reach.slots)),
       ranks_(static_cast<std::size_t>(group.size())),
-      pu_free_(machine.size(), 0.0),
-      pu_ready_(machine.size(), never_ns),
       pu_body_ns_(machine.size(), 0.0) {}
 
 const LoweredProgram& ScheduleSimulator::program_of(const ScheduleRequest& request, std::size_t bytes,
@@ -110,7 +97,10 @@ void ScheduleSimulator::add_cache_misses(int self) {
   for (const auto& read : program.reads) {
     Rank& owner = ranks_[static_cast<std::size_t>(read.owner)];
     const double both = std::min(read.bytes, owner.program.written_bytes);
-    owner.rewrite_ns = std::max(owner.rewrite_ns, lowering_.rewrite_ns(self, read.owner, both));
+    // Combined parts are what others fetch first.
+    const double combined = std::min(both, owner.program.combined_bytes);
+    owner.rewrite_ns = std::max(owner.rewrite_ns, lowering_.rewrite_ns(self, read.owner, both - combined) +
+                                                      lowering_.combine_rewrite_ns(self, read.owner, combined));
   }
 }
 
@@ -118,21 +108,32 @@ void ScheduleSimulator::restart(std::size_t chunks) {
   chunks_ = chunks + tail_chunks_;
   for (Rank& rank : ranks_) {
     const LoweredProgram& program = rank.program;
-    rank.clock = rank.start_ns + program.set_up_ns;
-    rank.at = program.begin.data();
-    rank.stop = rank.at + program.begin.size();
-    rank.part = Part::begin;
-    rank.chunk = 0;
-    rank.least_after_ns = program.least_ns() - program.set_up_ns - program.begin_ns;
-    rank.ticks.resize(std::max(rank.ticks.size(), chunks_ * static_cast<std::size_t>(program.ticks) + 1));
+    rank.clock = rank.start_ns;
+    rank.call = rank.chunks_before = 0;
+    rank.ticks.resize(std::max(rank.ticks.size(), calls_ * chunks_ * static_cast<std::size_t>(program.ticks) + 1));
     rank.posted = 0;
     rank.lent = 0;
     rank.returned_ns = rank.exchange_start_ns = rank.half_ns = rank.half_way_ns = rank.next_send_ns = 0.0;
     rank.receiving = false;
+    rank.awaited = -1;
+    if (lowering_.crowded() && rank.start_ns > 0.0) {
+      rank.part = Part::late;
+    } else {
+      begin_call(rank);
+    }
   }
   queues_.clear(ranks_.size());
-  std::fill(pu_free_.begin(), pu_free_.end(), 0.0);
   too_late_ = false;
+}
+
+void ScheduleSimulator::begin_call(Rank& rank) {
+  const LoweredProgram& program = rank.program;
+  rank.clock += program.set_up_ns;
+  rank.at = program.begin.data();
+  rank.stop = rank.at + program.begin.size();
+  rank.part = Part::begin;
+  rank.chunk = 0;
+  rank.least_after_ns = program.least_ns() - program.set_up_ns - program.begin_ns;
 }
 
 Result<std::optional<ScheduleTimes>> ScheduleSimulator::run(const ScheduleRequest& request, std::size_t bytes,
@@ -177,80 +178,43 @@ Result<std::optional<ScheduleTimes>> ScheduleSimulator::run(const ScheduleReques
 /// Runs the first so many chunks and the tail of all ranks, unless they take too long.
 Result<void> ScheduleSimulator::work(std::size_t chunks) {
   restart(chunks);
-  std::vector<std::size_t> order(ranks_.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::minstd_rand random(1);
+  lowering_.crowded() ? take_turns() : advance_all();
+  if (too_late_) return {};
+  const auto stuck = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.part != Part::over; });
+  if (stuck == ranks_.end()) return {};
+  return make_error(Status::invalid_argument, "schedule: rank {} waits for ever in its chunk {}",
+                    stuck - ranks_.begin(), stuck->chunk);
+}
+
+/// Each rank has a PU of its own.
+void ScheduleSimulator::advance_all() {
   bool moving = true;
-  std::size_t finished = 0;
-  while (moving && finished < ranks_.size()) {
+  while (moving && !too_late_) {
     moving = false;
-    finished = 0;
-    if (lowering_.crowded()) std::shuffle(order.begin(), order.end(), random);
-    for (const std::size_t rank : order) {
-      moving |= advance(static_cast<int>(rank));
-      if (too_late_) return {};
-      if (ranks_[rank].part == Part::over) ++finished;
-    }
-    if (!moving && lowering_.crowded()) moving = sleep_until_ready();
+    for (int rank = 0; rank < static_cast<int>(ranks_.size()) && !too_late_; ++rank) moving |= advance(rank);
   }
-  if (finished < ranks_.size()) {
-    const auto stuck = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.part != Part::over; });
-    return make_error(Status::invalid_argument, "schedule: rank {} waits for ever in its chunk {}",
-                      stuck - ranks_.begin(), stuck->chunk);
-  }
-  return {};
-}
-
-/// Whether a rank that shares its PU waits for an event at a later time, so that other ranks should run meanwhile.
-bool ScheduleSimulator::lets_others_run(Rank& rank, double ready_ns) const {
-  if (!lowering_.crowded() || ready_ns <= rank.clock) return false;
-  rank.ready_ns = ready_ns;
-  return true;
-}
-
-/// Called when no rank can run: advances each PU to the time at which its first rank can. False: none ever can.
-bool ScheduleSimulator::sleep_until_ready() {
-  const auto for_each_rank = [&](auto&& act) {
-    for (std::size_t i = 0; i < ranks_.size(); ++i) act(ranks_[i], lowering_.pu(static_cast<int>(i)));
-  };
-  for_each_rank([&](const Rank&, std::size_t pu) { pu_ready_[pu] = never_ns; });
-  for_each_rank([&](const Rank& rank, std::size_t pu) { pu_ready_[pu] = std::min(pu_ready_[pu], rank.ready_ns); });
-  bool any = false;
-  for_each_rank([&](const Rank&, std::size_t pu) {
-    if (pu_ready_[pu] == never_ns) return;
-    pu_free_[pu] = std::max(pu_free_[pu], pu_ready_[pu]);
-    any = true;
-  });
-  return any;
 }
 
 /// Runs operations until one must wait. True if at least one was run.
 bool ScheduleSimulator::advance(int number) {
   Rank& rank = ranks_[static_cast<std::size_t>(number)];
-  rank.ready_ns = never_ns;
   if (rank.part == Part::over) return false;
-  double& pu_free = pu_free_[lowering_.pu(number)];
-  if (lowering_.crowded() && rank.start_ns > pu_free) {  // not there yet
-    rank.ready_ns = rank.start_ns;
-    return false;
-  }
   bool moved = false;
-  const double before = rank.clock;
-  if (lowering_.crowded()) rank.clock = std::max(before, pu_free) + lowering_.switch_ns();
   do {
-    while (rank.at != rank.stop && perform(number, rank, *rank.at)) {
-      rank.clock += rank.at->after_ns;
-      ++rank.at;
-      moved = true;
-    }
+    moved |= work_off(number, rank);
     if (rank.clock + rank.least_after_ns > most_ns_ * rounding) too_late_ = true;
   } while (!too_late_ && rank.at == rank.stop && next_part(rank) && (moved = true));
-  if (lowering_.crowded()) {
-    // A turn without progress costs the other ranks the context switch.
-    pu_free = moved ? rank.clock : pu_free + lowering_.switch_ns();
-    if (!moved) rank.clock = before;
-  }
   return moved;
+}
+
+/// Runs operations of a part until one must wait. True if at least one was run.
+bool ScheduleSimulator::work_off(int number, Rank& rank) {
+  const LoweredOp* const first = rank.at;
+  while (rank.at != rank.stop && perform(number, rank, *rank.at)) {
+    rank.clock += rank.at->after_ns;
+    ++rank.at;
+  }
+  return rank.at != first;
 }
 
 /// Continues with the next chunk or the end part; false if everything is done.
@@ -284,33 +248,47 @@ bool ScheduleSimulator::next_part(Rank& rank) {
   return true;
 }
 
-/// Runs one operation; false if it must wait.
-bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
+/// When an operation can go on, as far as other ranks are concerned; never_ns: not known yet.
+double ScheduleSimulator::ready_ns(int number, Rank& rank, const LoweredOp& op) const {
   switch (op.kind) {
-    case LoweredOp::Kind::work: return true;
-    case LoweredOp::Kind::send: send(number, rank, op); return true;
-    case LoweredOp::Kind::receive: return receive(number, rank, op);
-    case LoweredOp::Kind::post: {
-      rank.clock += op.line_ns;
-      const std::size_t posted = rank.tick_index(rank.chunk, op.tick) + 1;
-      while (rank.posted < posted) rank.ticks[rank.posted++] = rank.clock;
-      return true;
+    case LoweredOp::Kind::receive: {
+      rank.awaited = op.peer;
+      const MessageQueues::InFlightMessage* const next = queues_.next(op.peer, number);
+      return next == nullptr ? never_ns : next->first_line_ns;
     }
     case LoweredOp::Kind::await:
     case LoweredOp::Kind::await_body: {
+      rank.awaited = op.peer;
       const Rank& peer = ranks_[static_cast<std::size_t>(op.peer)];
       const bool body = op.kind == LoweredOp::Kind::await_body;
-      const double* const at =
-          body ? peer.tick(chunks_ - tail_chunks_ - 1, rank.program.ticks) : peer.tick(rank.chunk, op.tick);
-      if (at == nullptr || lets_others_run(rank, *at + op.way_ns)) return false;
-      rank.clock = std::max(rank.clock + op.line_ns, *at + op.way_ns);
-      return true;
+      const double* const at = body ? peer.tick(rank.chunks_before + chunks_ - tail_chunks_ - 1, rank.program.ticks)
+                                    : peer.tick(rank.chunks_before + rank.chunk, op.tick);
+      return at == nullptr ? never_ns : *at + op.way_ns;
     }
+    case LoweredOp::Kind::flush: rank.awaited = -1; return rank.lent > 0 ? never_ns : rank.returned_ns;
+    case LoweredOp::Kind::reuse_stage: return stage_ready_ns(rank);
+    default: return 0.0;
+  }
+}
+
+/// Runs one operation; false if it must wait.
+bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
+  const double ready = ready_ns(number, rank, op);
+  if (ready == never_ns || (lowering_.crowded() && ready > rank.clock)) return false;
+  switch (op.kind) {
+    case LoweredOp::Kind::work: break;
+    case LoweredOp::Kind::send: send(number, rank, op); break;
+    case LoweredOp::Kind::receive: receive(number, rank, op); break;
+    case LoweredOp::Kind::post: {
+      rank.clock += op.line_ns;
+      const std::size_t posted = rank.tick_index(rank.chunks_before + rank.chunk, op.tick) + 1;
+      while (rank.posted < posted) rank.ticks[rank.posted++] = rank.clock;
+      break;
+    }
+    case LoweredOp::Kind::await:
+    case LoweredOp::Kind::await_body: rank.clock = std::max(rank.clock + op.line_ns, ready); break;
     case LoweredOp::Kind::flush:
-      if (rank.lent > 0 || lets_others_run(rank, rank.returned_ns)) return false;
-      rank.clock = std::max(rank.clock, rank.returned_ns);
-      return true;
-    case LoweredOp::Kind::reuse_stage: return reuse_stage(rank);
+    case LoweredOp::Kind::reuse_stage: rank.clock = std::max(rank.clock, ready); break;
   }
   return true;
 }
@@ -326,9 +304,7 @@ void ScheduleSimulator::send(int number, Rank& rank, const LoweredOp& op) {
   if (op.lent) ++rank.lent;
 }
 
-bool ScheduleSimulator::receive(int number, Rank& rank, const LoweredOp& op) {
-  const MessageQueues::InFlightMessage* const next = queues_.next(op.peer, number);
-  if (next == nullptr || lets_others_run(rank, next->first_line_ns)) return false;
+void ScheduleSimulator::receive(int number, Rank& rank, const LoweredOp& op) {
   const MessageQueues::InFlightMessage message = queues_.take(op.peer, number);
   rank.clock = rank.receiving ? std::max(rank.clock + op.gap_ns, message.first_line_ns + op.line_ns)
                               : std::max(rank.clock, message.first_line_ns) + op.line_ns;
@@ -343,23 +319,22 @@ bool ScheduleSimulator::receive(int number, Rank& rank, const LoweredOp& op) {
     rank.clock = rank.next_send_ns = std::max(rank.exchange_start_ns, message.start_ns) + op.exchange_ns;
     rank.receiving = false;
   }
-  return true;
 }
 
-/// A place in a stage is reused once the readers of its former content are done.
-bool ScheduleSimulator::reuse_stage(Rank& rank) {
+/// A place in a stage is reused once the readers of its former content are done. Readers of earlier calls are: a call
+/// of one that has such places waits for all ranks, or a barrier follows it.
+double ScheduleSimulator::stage_ready_ns(Rank& rank) const {
   const std::size_t first = tail_chunks_ > 0 ? chunks_ - tail_chunks_ : 0;  // the first chunk through the stage
-  if (rank.chunk < first + slots_) return true;
-  double ready_ns = rank.clock;
+  double ready_ns = 0.0;
+  if (rank.chunk < first + slots_) return ready_ns;
   for (const auto& reader : rank.program.readers) {
-    const double* const at =
-        ranks_[static_cast<std::size_t>(reader.rank)].tick(rank.chunk - slots_, rank.program.ticks);
-    if (at == nullptr) return false;
+    const double* const at = ranks_[static_cast<std::size_t>(reader.rank)].tick(
+        rank.chunks_before + rank.chunk - slots_, rank.program.ticks);
+    rank.awaited = reader.rank;
+    if (at == nullptr) return never_ns;
     ready_ns = std::max(ready_ns, *at + reader.way_ns);
   }
-  if (lets_others_run(rank, ready_ns)) return false;
-  rank.clock = ready_ns;
-  return true;
+  return ready_ns;
 }
 
 Result<std::optional<ScheduleTimes>> simulate_within(double most_ns, const Machine& machine, const Group& group,

@@ -11,6 +11,7 @@
 
 #include "plan/schedule/lowering.hpp"
 #include "plan/schedule/schedule_internal.hpp"
+#include "plan/simulator/run_queues.hpp"
 #include "smelt/schedule.hpp"
 
 namespace smelt::plan {
@@ -64,6 +65,11 @@ class MessageQueues {
 /// Of an alltoall among more ranks not all moves are kept (simulate_rounds.hpp).
 constexpr int most_kept_ranks = 512;
 
+/// Number of chunks that are simulated. The second half of them represents the steady state.
+constexpr std::size_t most_chunks = 6;
+/// Rounding difference between sums in different orders.
+constexpr double rounding = 1.0 + 1e-9;
+
 class ScheduleSimulator {
  public:
   /// Requirement: the machine has costs. Machine and group must outlive the simulator.
@@ -73,19 +79,27 @@ class ScheduleSimulator {
   Result<std::optional<ScheduleTimes>> run(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
                                            std::span<const double> start_ns, double most_ns);
 
+  /// Time from call to call in a loop of calls, once it is steady. `barriers`: with a barrier that counts ranks after
+  /// each. Requirement: some ranks share a PU.
+  Result<double> run_loop(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes, bool barriers);
+  /// The same of a loop of such barriers alone.
+  Result<double> run_barriers();
+
   /// The operations of one rank. Their least_ns() is a lower bound for run() at a fraction of its cost. Valid until the
   /// next call.
   const LoweredProgram& program_of(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
                                    int rank);
 
  private:
-  enum class Part : std::uint8_t { begin, body, end, over };
+  static constexpr double never_ns = RunQueues::never_ns;
+  enum class Part : std::uint8_t { late, begin, body, end, barrier, over };
   struct alignas(64) Rank {  // members that each turn reads come first
     double clock = 0.0;
     const LoweredOp* at = nullptr;
     const LoweredOp* stop = nullptr;  ///< end of the part
     double least_after_ns = 0.0;      ///< lower bound for all later parts, including chunks that are not simulated
     std::size_t chunk = 0;
+    std::size_t chunks_before = 0;  ///< of earlier calls
     std::size_t posted = 0;
     double exchange_start_ns = 0.0;
     double next_send_ns = 0.0;  ///< when the next send may start
@@ -98,7 +112,8 @@ class ScheduleSimulator {
     double start_ns = 0.0;
     double fetch_ns = 0.0;                    ///< cost of reading what others have put into its result
     double rewrite_ns = 0.0;                  ///< cost of writing its result, which others have read
-    double ready_ns = 0.0;                    ///< while it waits for a future event: when that happens
+    int awaited = -1;                         ///< the rank that it waits for
+    std::size_t call = 0;                     ///< number of the call
     double half_way_ns = 0.0, half_ns = 0.0;  ///< times after half of the simulated chunks, and after all
 
     std::size_t tick_index(std::size_t of_chunk, int tick) const {
@@ -115,15 +130,25 @@ class ScheduleSimulator {
   bool prepare(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
                std::span<const double> start_ns);
   void restart(std::size_t chunks);
+  void begin_call(Rank& rank);
   Result<void> work(std::size_t chunks);
+  void advance_all();
   bool advance(int number);
+  bool work_off(int number, Rank& rank);
+  void take_turns();
+  void take_step(int number, Rank& rank);
+  void wait(int number, Rank& rank);
+  void look_again(std::vector<int>& waiting);
+  bool next_call(Rank& rank);
+  void enter_barrier(int number, Rank& rank);
+  double passed_ns(int number, const Rank& rank) const;
+  Result<double> period_ns(std::size_t chunks);
   bool next_part(Rank& rank);
+  double ready_ns(int number, Rank& rank, const LoweredOp& op) const;
+  double stage_ready_ns(Rank& rank) const;
   bool perform(int number, Rank& rank, const LoweredOp& op);
   void send(int number, Rank& rank, const LoweredOp& op);
-  bool receive(int number, Rank& rank, const LoweredOp& op);
-  bool reuse_stage(Rank& rank);
-  bool lets_others_run(Rank& rank, double ready_ns) const;
-  bool sleep_until_ready();
+  void receive(int number, Rank& rank, const LoweredOp& op);
 
   const Machine& machine_;
   const Group& group_;
@@ -132,10 +157,17 @@ class ScheduleSimulator {
   std::size_t slots_;
   std::vector<Rank> ranks_;
   MessageQueues queues_;
-  std::vector<double> pu_free_;     ///< per PU
-  std::vector<double> pu_ready_;    ///< per PU, of sleep_until_ready()
-  std::vector<double> pu_body_ns_;  ///< per PU: lower bound for the work of its ranks in a chunk
+  RunQueues run_queues_;                    ///< if ranks share PUs
+  std::vector<std::vector<int>> awaiting_;  ///< by rank: those that wait for something it has not done
+  std::vector<double> pu_body_ns_;          ///< per PU: lower bound for the work of its ranks in a chunk
   std::size_t chunks_ = 1, all_chunks_ = 1, tail_chunks_ = 0;
+  std::size_t calls_ = 1;
+  bool barriers_ = false;          ///< after each call
+  int arrived_ = 0;                ///< at the barrier
+  int last_arrived_ = -1;          ///< the rank that has its line
+  std::vector<double> opened_ns_;  ///< per call: when the barrier after it opened
+  std::vector<int> openers_;       ///< per call
+  std::vector<double> ended_ns_;   ///< per call: when the last rank ended it
   double most_ns_ = 0.0;
   bool too_late_ = false;
 };
