@@ -7,6 +7,7 @@
 // its reverse, each with a number of its own; its in edges are its out edges. Numbers take 32 bits where that suffices.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -62,11 +63,17 @@ class Column {
     return {static_cast<const T*>(data_.get()), size_};
   }
 
+  /// The number of the first value that is negative; size() if there is none. Found once: copies share the answer.
+  std::uint64_t first_negative() const;
+
  private:
   std::string name_;
   ValueType type_;
   std::uint64_t size_;
   std::shared_ptr<const void> data_;
+  /// What first_negative() found; relaxed, as whoever finds it again finds the same.
+  std::shared_ptr<std::atomic<std::uint64_t>> first_negative_ =
+      std::make_shared<std::atomic<std::uint64_t>>(~std::uint64_t{0});
 };
 
 /// One direction of a graph's edges.

@@ -48,7 +48,8 @@ Result<std::vector<float>> betweenness(const Graph& graph, std::span<const std::
                                        const RunOptions& options = {});
 
 /// Lengths of shortest paths from `root`; `unreachable` if there is none. The lengths of edges are the edge values
-/// `length`, which must be nonnegative integers (otherwise invalid_argument). `delta`: width of the buckets; 0: chosen.
+/// `length`, which must be nonnegative integers (otherwise invalid_argument, as when a path is longer than 2^31 - 2).
+/// `delta`: width of the buckets; 0: chosen.
 /// Source: Meyer and Sanders 2003.
 Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, const std::string& length = "weight",
                                        int delta = 0, const RunOptions& options = {});

@@ -82,6 +82,24 @@ const void* Graph::in_begin() const noexcept { return structure_->in_view.begin;
 const void* Graph::in_node_idx() const noexcept { return structure_->in_view.node_idx; }
 const void* Graph::in_edge_ids() const noexcept { return structure_->in_edge_ids_view; }
 
+std::uint64_t Column::first_negative() const {
+  auto first = first_negative_->load(std::memory_order_relaxed);
+  if (first <= size_) return first;
+  const auto find = [](const auto& values) {
+    const auto found = std::find_if(values.begin(), values.end(), [](auto value) { return value < 0; });
+    return static_cast<std::uint64_t>(found - values.begin());
+  };
+  switch (type_) {
+    case ValueType::int32: first = find(values<std::int32_t>()); break;
+    case ValueType::int64: first = find(values<std::int64_t>()); break;
+    case ValueType::float32: first = find(values<float>()); break;
+    case ValueType::float64: first = find(values<double>()); break;
+    default: first = size_;
+  }
+  first_negative_->store(first, std::memory_order_relaxed);
+  return first;
+}
+
 Result<void> Graph::make_in_edges(int threads) const {
   if (structure_->in_ready.load(std::memory_order_acquire)) return {};
   const auto team = ThreadTeam::create(threads);

@@ -46,20 +46,25 @@ Result<std::vector<T>> property(const char* program, const char* name, const Gra
 
 /// Converts lengths to the program's type; doubles with integral values become integers.
 Result<Column> whole_lengths(const Column& lengths) {
+  const auto wrong = [&](std::uint64_t edge, double value) {
+    return make_error(Status::invalid_argument, "'{}' of edge {} is {}: lengths must be whole numbers from 0 to {}",
+                      lengths.name(), edge, value, INT32_MAX - 1);
+  };
   const auto converted = [&](auto values) -> Result<Column> {
     std::vector<std::int32_t> whole(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double value = values[i];
-      if (!(value >= 0 && value < INT32_MAX) || value != std::floor(value)) {
-        return make_error(Status::invalid_argument, "'{}' of edge {} is {}: lengths must be whole numbers from 0 to {}",
-                          lengths.name(), i, value, INT32_MAX - 1);
-      }
+      if (!(value >= 0 && value < INT32_MAX) || value != std::floor(value)) return wrong(i, value);
       whole[i] = static_cast<std::int32_t>(value);
     }
     return Column::of<std::int32_t>(lengths.name(), whole);
   };
   if (lengths.type() == ValueType::float32) return converted(lengths.values<float>());
   if (lengths.type() == ValueType::float64) return converted(lengths.values<double>());
+  if (lengths.type() == ValueType::int32) {
+    const auto edge = lengths.first_negative();
+    if (edge < lengths.size()) return wrong(edge, lengths.values<std::int32_t>()[edge]);
+  }
   return lengths;
 }
 
@@ -136,7 +141,12 @@ Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, c
   Arguments arguments;
   arguments.values = {{"root", node(root)}, {"delta", delta > 0 ? std::int64_t{delta} : usual_delta(graph, *whole)}};
   arguments.columns.emplace("len", *std::move(whole));
-  return property<std::int32_t>("sssp", "dist", graph, std::move(arguments), options);
+  auto distances = property<std::int32_t>("sssp", "dist", graph, std::move(arguments), options);
+  if (!distances) return distances;
+  // A sum that is too large becomes negative, and stays less than any other.
+  if (std::none_of(distances->begin(), distances->end(), [](auto distance) { return distance < 0; })) return distances;
+  return make_error(Status::invalid_argument, "a shortest path is longer than {}; divide the lengths '{}'",
+                    INT32_MAX - 1, length);
 }
 
 Result<std::uint64_t> triangles(const Graph& graph, const RunOptions& options) {

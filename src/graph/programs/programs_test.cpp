@@ -891,5 +891,25 @@ TEST(Algorithms, AreFunctions) {
   EXPECT_EQ(builtin_program("none").error().status, Status::not_found);
 }
 
+TEST(Algorithms, LengthsThatDoNotFitAreRefused) {
+  const std::vector<std::uint64_t> from = {0, 1, 2}, to = {1, 2, 0};
+  const auto distances = [&](auto... each) {
+    const std::vector lengths = {each...};
+    const auto column = Column::of<typename decltype(lengths)::value_type>("weight", lengths);
+    return sssp(*make_graph(3, from, to)->with_edge_values(column), 0);
+  };
+  const auto message = [&](auto... each) { return distances(each...).error().message; };
+  EXPECT_EQ(*distances(5, 0, 7), (std::vector<std::int32_t>{0, 5, 5}));
+  EXPECT_EQ(*distances(1.0, 0.0, 3.0), (std::vector<std::int32_t>{0, 1, 1}));
+  const std::string wrong = ": lengths must be whole numbers from 0 to 2147483646";
+  EXPECT_EQ(message(5, -7, -1), "'weight' of edge 1 is -7" + wrong);
+  EXPECT_EQ(message(5.0, 3.0, -1.0), "'weight' of edge 2 is -1" + wrong);
+  EXPECT_EQ(message(0.5F, 3.0F, 1.0F), "'weight' of edge 0 is 0.5" + wrong);
+  EXPECT_EQ(message(2147483647.0, 3.0, 1.0), "'weight' of edge 0 is 2147483647" + wrong);
+  EXPECT_EQ(message(2000000000, 2000000000, 1),
+            "a shortest path is longer than 2147483646; divide the lengths 'weight'");
+  EXPECT_EQ(*distances(2000000000, 147483646, 1), (std::vector<std::int32_t>{0, 2000000000, 2147483646}));
+}
+
 }  // namespace
 }  // namespace smelt::graph
