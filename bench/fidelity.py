@@ -5,7 +5,8 @@ Method: the machine is measured, and at once the operations are timed by `smelt 
 for the recipe that it runs. A virtual machine is moved between cores from time to time, after which a line takes several
 times as long or as short, and other programs take PUs away. So a line is timed before and after the model is measured and
 with each operation. A model whose lines differ by more than a fifth is measured again. A cell is taken again, twice at
-most, if its line differs from that of the model by more than a fifth or its samples spread by more than their median. If
+most, if its line differs from that of the model by more than a fifth, its samples spread by more than their median, or other
+programs have computed for more than a tenth of the time of the PUs. If
 the line still differs, the machine is measured anew, three times in a run at most. What then still differs is marked, and
 does not count. A run is of one team; its cells replace those of that team in FILE. More ranks than PUs share them.
 
@@ -19,10 +20,12 @@ Expected: a mean error of at most 0.15 for each team.
 import json
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 OPERATIONS = ["barrier", "broadcast", "reduce", "allreduce", "scatter", "gather", "allgather", "alltoall", "reduce-scatter",
               "scan", "exscan", "two-phase-commit"]
@@ -33,8 +36,18 @@ TREES = ["sequential", "binary", "fibonacci", "k-nomial", "chain", "cluster", "c
 TURN_S = 0.2
 MOST_LINE = 1.2
 MOST_SPREAD = 1.0
+MOST_OTHERS = 0.1
 TRIES = 3
 MOST_MODELS = 4
+
+
+def busy_s():
+    """Processor time of all programs so far, and of the children of this one."""
+    fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    idle = {3, 4}  # idle, waiting for input or output
+    ticks = sum(int(field) for place, field in enumerate(fields[:8]) if place not in idle)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ticks / os.sysconf("SC_CLK_TCK"), children.ru_utime + children.ru_stime
 
 
 class Team:
@@ -70,7 +83,10 @@ class Team:
     def time_once(self, operation, size):
         command = ["bench", operation, "--threads", str(self.ranks), "--bytes", size, "--only", "smelt", "--time",
                    f"{TURN_S}s", "--starts", "1", "--json", *(["--processes"] if self.kind == "processes" else [])]
+        start, (all_s, own_s) = time.monotonic(), busy_s()
         told = json.loads(self.run(*command))
+        others = [after - before for after, before in zip(busy_s(), (all_s, own_s))]
+        quiet = others[0] - others[1] < MOST_OTHERS * (time.monotonic() - start) * os.cpu_count()
         result = next((each for each in told["results"] if each["name"] == "smelt"), None)
         if result is None or not told["floor_ns"]:  # it took too long, beside other programs
             return None
@@ -78,7 +94,7 @@ class Team:
         return {"operation": operation, "bytes": told["bytes"], "predicted_ns": round(result["predicted_ns"], 1),
                 "measured_ns": round(result["median_ns"], 1), "method": result["method"],
                 "recipe": result.get("recipe", ""), "line": round(line, 2),
-                "counts": 1 / MOST_LINE < line < MOST_LINE and result["spread"] < MOST_SPREAD}
+                "counts": quiet and 1 / MOST_LINE < line < MOST_LINE and result["spread"] < MOST_SPREAD}
 
     def time_some(self, operation, size):
         for _ in range(TRIES):
@@ -98,13 +114,14 @@ class Team:
 
 
 def time_trees(team, operation):
-    """All trees in turns. Taken again while the line differs from the model's."""
+    """All trees in turns. The machine is measured anew if its line differs from the model's."""
     names = ",".join(["smelt", *(f"smelt/{tree}" for tree in TREES)])
     for _ in range(TRIES):
         told = json.loads(team.run("bench", operation, "--threads", "2", "--bytes", "8", "--only", names, "--time", "3s",
                                    "--starts", "1", "--json"))
         if 1 / MOST_LINE < told["floor_ns"] / team.line_ns < MOST_LINE:
             break
+        team.measure()
     return {"line": round(told["floor_ns"] / team.line_ns, 2),
             "results": [{"name": each["name"], "predicted_ns": round(each["predicted_ns"], 1),
                          "median_ns": round(each["median_ns"], 1)}

@@ -462,7 +462,8 @@ def plain(machine, name):
     ends = [next((end for end in UNITS if column.endswith(end)), "") for column in found["columns"]]
     heads = [column.removesuffix(end).replace("_", " ") if end else column.replace("pus", "PUs")
              for column, end in zip(found["columns"], ends)]
-    rows = [[UNITS[end](value) if end else value for value, end in zip(row, ends)] for row in found["rows"]]
+    rows = [[UNITS[end](value) if end and value is not None else value for value, end in zip(row, ends)]
+            for row in found["rows"]]
     return table(heads, [row for row, _ in itertools.groupby(rows)])
 
 

@@ -463,6 +463,31 @@ TEST(Communicator, PredictsWhatItRuns) {
   EXPECT_DOUBLE_EQ(chain->predicted_ns, simulate(fixed.machine(), fixed.group(), *request, 8)->total_ns);
 }
 
+// Ranks that share PUs share switches between calls; others do not.
+TEST(Communicator, PredictsLoopsOfCalls) {
+  const auto apart = make_communicator(6);
+  CommunicatorOptions options;
+  options.barrier = "flat";
+  options.pin = false;
+  const auto crowd = Communicator::create(imaginary_machine(2), Group{{0, 1, 0, 1, 0, 1}}, options);
+  ASSERT_TRUE(crowd) << crowd.error().message;
+  for (const auto operation : {Operation::broadcast, Operation::reduce, Operation::allreduce, Operation::barrier}) {
+    const auto loop_ns = [&](const Communicator& comm, bool barriers) {
+      return comm.predict_loop(operation, 8, barriers)->predicted_ns;
+    };
+    const auto once_ns = [&](const Communicator& comm) { return comm.predict(operation, 8)->predicted_ns; };
+    const auto barrier_ns = [](const Communicator& comm) { return comm.predict(Operation::barrier, 0)->predicted_ns; };
+    EXPECT_DOUBLE_EQ(loop_ns(apart, false), once_ns(apart)) << to_string(operation);
+    EXPECT_DOUBLE_EQ(loop_ns(apart, true), once_ns(apart) + barrier_ns(apart)) << to_string(operation);
+    EXPECT_LT(loop_ns(*crowd, false), once_ns(*crowd)) << to_string(operation);
+    EXPECT_LT(loop_ns(*crowd, true), once_ns(*crowd) + barrier_ns(*crowd)) << to_string(operation);
+    EXPECT_GT(loop_ns(*crowd, true), loop_ns(*crowd, false)) << to_string(operation);
+  }
+  const auto commit = crowd->predict_loop(Operation::two_phase_commit, 8, true);
+  ASSERT_TRUE(commit);
+  EXPECT_GT(commit->predicted_ns, crowd->predict_loop(Operation::allreduce, 1, false)->predicted_ns);
+}
+
 TEST(Communicator, SubsetIsIndependent) {
   auto comm = make_communicator(6);
   const std::vector<int> chosen = {5, 1, 3};

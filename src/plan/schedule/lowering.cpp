@@ -145,8 +145,9 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
     case Move::Kind::get_combine:
       note_result(move, move.from.buffer == Buffer::out);
       if (move.share != Share::none) return add_shared(move, ops);
-      return add_work(transfer_ns(move.source, rank_, bytes_of(move.to), move.from.buffer == Buffer::stage, combine),
-                      ops);
+      add_work(transfer_ns(move.source, rank_, bytes_of(move.to), move.from.buffer == Buffer::stage, combine), ops);
+      if (combine && move.to.buffer == Buffer::stage) add_work(reclaim_ns(bytes_of(move.to), combine), ops);
+      return;
     case Move::Kind::put:
       if (move.share != Share::none) return add_shared(move, ops);
       note_put(move, bytes_of(move.from));
@@ -156,7 +157,7 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
       note_result(move, false);
       just_read_ = move.from;
       add_work(transfer_ns(rank_, rank_, bytes_of(move.to), true, combine), ops);
-      if (move.to.buffer == Buffer::stage) add_work(reclaim_ns(bytes_of(move.to)), ops);
+      if (move.to.buffer == Buffer::stage) add_work(reclaim_ns(bytes_of(move.to), false), ops);
       return;
     case Move::Kind::post:
       ops.push_back({.kind = LoweredOp::Kind::post, .tick = move.tick, .line_ns = post_ns});
@@ -192,10 +193,12 @@ void Lowering::note_result(const Move& move, bool reads) {
   if (move.kind == Move::Kind::get_combine) program_->combined_bytes += of_all_chunks(bytes_of(move.to));
 }
 
-/// A core that writes a line which another one has read must have it taken from that one's cache first.
+/// A core that writes a line which another one has read must have it taken from that one's cache first. Of buffers that
+/// are longer than that cache, less is left in it from the call before; of twice its length, nothing.
 double Lowering::reread_ns(std::optional<double> share, int reader, int owner, double bytes) const {
   if (!share || !machine_.copy || reach_.at_rest || pu(reader) == pu(owner)) return 0.0;
-  return *share * machine_.copy->chunk_ns_per_kib(pu(reader), pu(owner)) * bytes / 1024.0;
+  const double left = std::clamp(2.0 - cached_bytes_ / machine_.copy->cached_bytes, 0.0, 1.0);
+  return *share * machine_.copy->chunk_ns_per_kib(pu(reader), pu(owner)) * left * bytes / 1024.0;
 }
 
 double Lowering::rewrite_ns(int reader, int owner, double bytes) const {
@@ -296,10 +299,11 @@ bool Lowering::lends(double bytes) const {
 
 /// The lines of a stage are in the caches of its last readers and are fetched back. Where that was not measured, with
 /// enough lines by prefetching.
-double Lowering::reclaim_ns(double bytes) const {
+double Lowering::reclaim_ns(double bytes, bool combine) const {
   const auto& readers = schedule_.stage_readers;
   const auto other = std::find_if(readers.begin(), readers.end(), [&](int reader) { return pu(reader) != pu(rank_); });
   if (other == readers.end()) return 0.0;
+  if (combine) return combine_rewrite_ns(*other, rank_, bytes);
   if (machine_.rewrite_share && machine_.copy) return rewrite_ns(*other, rank_, bytes);
   return copy_ns(machine_, pu(*other), pu(rank_), std::min(bytes, 2048.0), 1);
 }

@@ -131,7 +131,7 @@ class Lowering {
   double bytes_of(const Area& area) const;
   double own_copy_ns(double bytes);
   double transfer_ns(int from, int to, double bytes, bool staged, bool combine);
-  double reclaim_ns(double bytes) const;
+  double reclaim_ns(double bytes, bool combine) const;
   double reread_ns(std::optional<double> share, int reader, int owner, double bytes) const;
   double stream_ns(int from, int to, double bytes) const;
   bool lends(double bytes) const;

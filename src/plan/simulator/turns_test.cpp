@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "machine/test_support.hpp"
 #include "plan/plan_test_util.hpp"
 #include "plan/simulator/run_queues.hpp"
 #include "plan/simulator/simulate_schedule.hpp"
