@@ -1,5 +1,4 @@
-#include "state/map/group_names.hpp"
-
+// Names of maps over ranks that are in use (map_names.hpp).
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 
 #include "base/process.hpp"
 #include "state/map/memory.hpp"
+#include "state/map_names.hpp"
 
 namespace smelt {
 namespace map_detail {

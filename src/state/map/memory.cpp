@@ -19,6 +19,7 @@
 
 #include "base/error.hpp"
 #include "base/process.hpp"
+#include "state/map_names.hpp"
 #include "state/maps.hpp"
 
 namespace smelt {

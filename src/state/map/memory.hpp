@@ -24,9 +24,6 @@ struct FoundMap {
   int fd = -1;  ///< owned
 };
 
-/// A map's name: 1 to 180 characters without '/'.
-Result<void> check_name(const std::string& name);
-
 /// Calls `visit(name, fd)` for the memfds PREFIX + NAME that this user's processes have open, or only for those of one
 /// name, until it returns false. It owns the descriptor. One memfd may be visited several times.
 void for_each_memfd(std::string_view prefix, const std::string& only,

@@ -1,5 +1,5 @@
-// The map of strings (text.hpp).
-#include "state/map/text.hpp"
+// The map of strings (strings_in_tables.hpp).
+#include "state/strings_in_tables.hpp"
 
 namespace smelt {
 namespace {

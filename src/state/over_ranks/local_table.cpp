@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "state/map/text.hpp"
+#include "state/strings_in_tables.hpp"
 
 namespace smelt::state::over_ranks {
 namespace {

@@ -1,6 +1,6 @@
 // StringMapGroup and StringMapRank.
 #include "smelt/map_group.hpp"
-#include "state/map/text.hpp"
+#include "state/strings_in_tables.hpp"
 
 namespace smelt {
 

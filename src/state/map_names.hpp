@@ -10,6 +10,9 @@
 
 namespace smelt::map_detail {
 
+/// A map's name: 1 to 180 characters without '/'.
+Result<void> check_name(const std::string& name);
+
 /// Shows the map to list_map_groups() as long as the result lives. Null if the system has no memfd for it.
 std::shared_ptr<const void> announce(const MapGroupState& group);
 
