@@ -79,8 +79,8 @@ inline std::vector<Case> around_chunks_of_puts() {
   return cases;
 }
 
-/// Results of more than a MiB of data at rest, which are written past the caches, at addresses within a line.
-inline std::vector<Case> results_past_caches(int ranks) {
+/// Long results of data at rest, at addresses within a line.
+inline std::vector<Case> long_results_at_rest(int ranks) {
   std::vector<Case> cases;
   for (const Operation operation : {Operation::broadcast, Operation::reduce, Operation::allreduce, Operation::scatter,
                                     Operation::gather, Operation::allgather, Operation::alltoall}) {

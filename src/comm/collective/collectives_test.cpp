@@ -113,12 +113,12 @@ TEST(AllgatherByPuts, WritesEveryChunkWhereItBelongs) {
   }
 }
 
-TEST(DataAtRest, ResultsAreWrittenPastTheCaches) {
+TEST(DataAtRest, LongResultsAreWhereTheyBelong) {
   for (const int ranks : {2, 3}) {
     for (const std::string recipe : {"broadcast_tree+direct", "gather_flat+direct", "allgather_flat+direct",
                                      "alltoall_flat+direct", "allgather_flat+staged+chunk=8192"}) {
       auto comm = make_communicator(ranks, recipe);
-      check(comm, test::results_past_caches(ranks), recipe);
+      check(comm, test::long_results_at_rest(ranks), recipe);
     }
   }
 }

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "base/copy.hpp"
-#include "base/stream.hpp"
 #include "comm/collective/communicator_state.hpp"
 #include "comm/collective/endpoint.hpp"
 #include "comm/collective/recipe_selector.hpp"
@@ -22,9 +20,6 @@ std::size_t burst_lines(int ranks) { return SharedLayout::channel_lines(ranks) /
 /// From this size on, a message carries the address of the data, if the peer can read it.
 constexpr std::size_t least_direct_bytes = 2048, least_process_bytes = 8192;
 constexpr std::uint32_t pointer_tag = 1;
-/// Results of at least this size fill a core's L2 cache, so little of them is left there for the caller. With data at
-/// rest they are written past the caches.
-constexpr std::size_t least_result_past_caches = 1 << 20;
 constexpr std::size_t expected_bytes = channel::UmpSender::most_expected * channel::line_payload;
 
 }  // namespace
@@ -64,7 +59,6 @@ bool Execution::begin(Endpoint& endpoint, const Collective& call, const CachedSc
     endpoint.tick_.in.store(published(Buffer::in), std::memory_order_relaxed);
     endpoint.tick_.out.store(published(Buffer::out), std::memory_order_relaxed);
   }
-  past_caches_ = call_.at_rest && result_bytes() >= least_result_past_caches;
   chunk_ = 0;
   section_ = 0;
   at_ = 0;
@@ -131,18 +125,6 @@ std::size_t Execution::block_offset(Buffer buffer, int block) const noexcept {
   const Blocks& blocks = buffer == Buffer::in ? call_.in_blocks : call_.out_blocks;
   if (blocks.offsets != nullptr) return blocks.offsets[block];
   return static_cast<std::size_t>(block) * call_.count;
-}
-
-/// Size of the result on a rank that gets one.
-std::size_t Execution::result_bytes() const noexcept {
-  std::size_t elements = call_.count;
-  if (has_rank_blocks(call_.operation) && holds_all(call_.operation, Buffer::out)) {
-    const std::size_t* const counts = call_.out_blocks.counts;
-    const int ranks = endpoint_->size();
-    elements = counts != nullptr ? std::accumulate(counts, counts + ranks, std::size_t{0})
-                                 : call_.count * static_cast<std::size_t>(ranks);
-  }
-  return elements * call_.element_bytes;
 }
 
 /// Whether only the owner knows the offsets of the blocks in that buffer.
@@ -583,8 +565,6 @@ Execution::Outcome Execution::perform_one_sided(const Move& move) noexcept {
   if (move.kind == Move::Kind::get_combine) {
     fold_from(process, theirs.data, mine.data, locate(move.with, 0, endpoint_->rank_).data, mine.bytes,
               move.theirs_first);
-  } else if (past_caches_ && process == 0 && move.to.buffer == Buffer::out && !put) {
-    copy_nontemporal(mine.data, theirs.data, mine.bytes);
   } else {
     transfer(process, theirs.data, mine.data, mine.bytes, put);
   }
@@ -638,9 +618,7 @@ Execution::Outcome Execution::perform_local(const Move& move) noexcept {
     const Extent from = locate(move.from, extent, self);
     const Extent to = locate(move.to, extent, self);
     const bool apart = to.data + from.bytes <= from.data || from.data + from.bytes <= to.data;
-    if (apart && past_caches_ && move.to.buffer == Buffer::out) {
-      copy_nontemporal(to.data, from.data, from.bytes);
-    } else if (apart) {
+    if (apart) {
       copy_bytes(to.data, from.data, from.bytes);
     } else if (to.data != from.data) {
       std::memmove(to.data, from.data, from.bytes);

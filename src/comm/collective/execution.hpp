@@ -61,7 +61,6 @@ class Execution {
   std::size_t block_elements(Buffer buffer, int block) const noexcept;
   std::size_t block_offset(Buffer buffer, int block) const noexcept;
   std::size_t offset_at(Buffer buffer, int block, int owner) const noexcept;
-  std::size_t result_bytes() const noexcept;
   std::byte* published(Buffer buffer) const noexcept;
   std::byte* base_of(Buffer buffer, int owner) const noexcept;
   int extents(const Area& area) const noexcept;
@@ -106,7 +105,6 @@ class Execution {
   plan::Chunking cutting_;
   std::uint64_t epoch_ = 0;                          ///< tick value of this operation's beginning
   std::size_t first_staged_ = 0, staged_bytes_ = 0;  ///< of the stages: where the first chunk lies, what each takes
-  bool past_caches_ = false;                         ///< the result is written by non-temporal stores
   std::size_t chunk_ = 0;
   std::size_t elements_ = 0;            ///< of this chunk
   std::size_t stride_ = 0;              ///< bytes between the blocks of `work` and `stage`

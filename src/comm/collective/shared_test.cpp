@@ -191,13 +191,13 @@ TEST(ProcessesByAlgorithm, WriteEveryChunkWhereItBelongs) {
   }
 }
 
-TEST(ProcessesWithDataAtRest, WriteResultsPastTheCaches) {
+TEST(ProcessesWithDataAtRest, WriteLongResultsWhereTheyBelong) {
   for (const int size : {2, 3}) {
     for (const std::string recipe : {"", "broadcast_pipeline+staged+chunk=8192", "gather_flat+staged+chunk=16384",
                                      "allgather_flat+staged+chunk=8192", "alltoall_flat+staged+chunk=4096"}) {
       const auto name = fresh_name();
       const auto pids = fork_ranks(size, [&](int rank) {
-        return run_cases(name, size, rank, test::results_past_caches(size), recipe,
+        return run_cases(name, size, rank, test::long_results_at_rest(size), recipe,
                          recipe.empty() ? options_for() : options_for(recipe));
       });
       EXPECT_EQ(wait_for(pids), std::vector<int>(static_cast<std::size_t>(size), 0)) << recipe;
