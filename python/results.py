@@ -158,12 +158,9 @@ def prediction(machine, operation):
 
 
 def timed_trees(machine):
-    """The results of each operation: of bench/fidelity.py, or else of the benchmarks of threads, unless those are said
-    not to be comparable with a model that was measured before."""
+    """The results of each operation: of bench/fidelity.py, or else of the benchmarks of threads."""
     if trees := load(machine, "trees"):
         return {operation: each["results"] for operation, each in trees["operations"].items()}
-    if load(machine, "about").get("lines_move"):
-        return {}
     operations = ("broadcast", "reduce", "barrier", "allreduce", "two-phase-commit")
     documents = {operation: load(machine, f"{operation}-2-threads-8-bytes") for operation in operations}
     return {operation: each["results"] for operation, each in documents.items() if each}
