@@ -242,6 +242,17 @@ TEST(ServerSelection, ACellBeginsWithTheHolderOfTheNextSmallerOne) {
             Server::smelt);
 }
 
+TEST(ServerSelection, AHolderIsTakenOverAcrossUnusedSizesUpToThreePowersOfTwoAway) {
+  const auto library_is_faster = [](int) { return Took{100, 50}; };
+  for (const int apart : {1, 2, 3, 4}) {
+    Job job(2);
+    EXPECT_EQ(play(job, 100, library_is_faster, bcast, 4096).back(), Server::library);
+    EXPECT_EQ(play(job, 1, library_is_faster, bcast, std::size_t{4096} << apart)[0],
+              apart <= 3 ? Server::library : Server::smelt)
+        << apart;
+  }
+}
+
 TEST(ServerSelection, LargeCellsAreDecidedSooner) {
   for (const std::size_t bytes : {ServerSelection::least_large - 1, ServerSelection::least_large}) {
     Job job(2);
@@ -252,8 +263,14 @@ TEST(ServerSelection, LargeCellsAreDecidedSooner) {
         },
         bcast, bytes);
     EXPECT_EQ(by(Server::smelt_at_rest, served), 3U) << "a glance";
+    const auto first_of = [&](Server server) {
+      return std::find(served.begin(), served.end(), server) - served.begin();
+    };
+    const bool large = bytes == ServerSelection::least_large;
+    EXPECT_EQ(first_of(Server::smelt_at_rest), large ? 3 : 4);
+    EXPECT_EQ(first_of(Server::library), large ? 10 : 12);
     EXPECT_EQ(served.back() == Server::library, bytes == ServerSelection::least_large);
-    EXPECT_LE(by(Server::smelt, served), bytes < ServerSelection::least_large ? 25U : 16U);
+    EXPECT_EQ(by(Server::smelt, served), large ? 10U : 19U);
   }
 }
 
