@@ -323,7 +323,7 @@ int smelt_map_rank_get_string(smelt_map_rank* rank, const void* key, size_t key_
       return status == Status::ok ? SMELT_NOT_FOUND : answer(rank, status);
     }
     if (value_bytes != nullptr) *value_bytes = found.size();
-    std::memcpy(value, found.data(), std::min(capacity, found.size()));
+    found.copy(static_cast<char*>(value), capacity);
     return SMELT_OK;
   });
 }

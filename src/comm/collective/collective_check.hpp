@@ -118,7 +118,8 @@ class CollectiveCheck {
         rank_(rank),
         salt_(salt),
         in_(PlacedAllocator<Element>{static_cast<std::size_t>(rank) * what.apart}),
-        out_(PlacedAllocator<Element>{static_cast<std::size_t>(rank) * what.apart + what.apart / 2}) {
+        out_(
+            PlacedAllocator<Element>{static_cast<std::size_t>(rank) * what.apart + what.apart / 16 * sizeof(Element)}) {
     offsets_.resize(n_ + 1);
     counts_.resize(n_);
     for (std::size_t i = 0; i < n_; ++i) {
