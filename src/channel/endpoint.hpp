@@ -66,6 +66,10 @@ class BasicSender : private Side {
   }
   static constexpr std::size_t most_expected = 16;
 
+  /// Begins to fetch the line of the next message. Before a row of messages to several receivers: a store buffer gets
+  /// the lines of stores one after the other, each of which takes as long as a message.
+  void fetch() const noexcept { Side::prefetch(1); }
+
   /// A message without payload.
   bool notify(Waiter& waiter) noexcept { return send(nullptr, 0, waiter); }
 

@@ -6,6 +6,10 @@
 //              ...          |   ...                take before it replies.
 //            reply 0..T-1 <-| each thread
 //
+// Where each channel has a thread of its own, only the thread that gets the last message of a burst replies. How much
+// longer this takes than a lone message to that thread and back is what the messages before the last one cost it: the
+// sender is done sooner, but its lines leave one after the other.
+//
 // The clock is read only before and after a burst. Readings between the sends would give the write buffer time to
 // drain and so hide its effect.
 #include <algorithm>
@@ -26,6 +30,24 @@ using channel::UmpReceiver;
 using channel::UmpSender;
 
 constexpr std::uint64_t last_burst = 0;  // a message that ends the receiving threads
+
+/// A receiving thread that has one channel alone.
+struct RowReceiver {
+  std::uint64_t number = 1;
+  UmpReceiver channel;
+  UmpSender reply;
+
+  /// Receives messages until the last one, and replies to those that say that this channel's is the last of a burst.
+  /// False if the deadline has passed.
+  bool run(StopFlag& stop) {
+    Waiter waiter = stop.make_waiter();
+    for (std::uint64_t last = 0;;) {
+      if (!channel.recv(&last, sizeof last, waiter)) return false;
+      if (last == last_burst) return true;
+      if (last == number && !reply.notify(waiter)) return false;
+    }
+  }
+};
 
 /// One receiving thread's ends: channels index, index + threads, index + 2 threads, ...
 struct BurstReceiver {
@@ -80,6 +102,28 @@ struct BurstSender {
     return true;
   }
 
+  /// Sends to channels first + 1 .. last, as collectives send in a row, and waits for the reply of the last one.
+  bool row(std::uint64_t first, std::uint64_t last, Waiter& waiter, double& took_ns) {
+    const auto start = ticks();
+    if (last - first > 1) {
+      for (std::uint64_t c = first; c < last; ++c) channels[c].fetch();
+    }
+    for (std::uint64_t c = first; c < last; ++c) {
+      if (!channels[c].send(&last, sizeof last, waiter)) return false;
+    }
+    if (!replies[last - 1].recv(nullptr, 0, waiter)) return false;
+    took_ns = elapsed_ns(start, ticks());
+    return true;
+  }
+
+  /// How much later the last message of a burst is there than a lone one.
+  bool delay(std::uint64_t size, Waiter& waiter, std::vector<double>& samples) {
+    double lone_ns = 0.0, burst_ns = 0.0;
+    if (!row(size - 1, size, waiter, lone_ns) || !row(0, size, waiter, burst_ns)) return false;
+    samples.push_back(burst_ns - lone_ns);
+    return true;
+  }
+
   void finish() {
     for (std::size_t t = 0; t < replies.size(); ++t) channels[t].try_send(&last_burst, sizeof last_burst);
   }
@@ -94,6 +138,7 @@ Result<std::vector<double>> ChannelTimer::time_burst(int sender, std::span<const
   if (auto pinned = set_this_thread_affinity({os_index(sender)}); !pinned) return pinned.error();
   release_all();
   const std::size_t threads = std::min(receivers.size(), static_cast<std::size_t>(channels));
+  const bool rows = channels > 1 && threads == static_cast<std::size_t>(channels);  // a thread for each channel
   BurstSender sending;
   std::vector<BurstReceiver> receiving(threads);
   for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
@@ -117,9 +162,9 @@ Result<std::vector<double>> ChannelTimer::time_burst(int sender, std::span<const
   try {
     std::vector<std::unique_ptr<PinnedThread>> pool;
     for (std::size_t t = 0; t < threads; ++t) {
-      pool.push_back(std::make_unique<PinnedThread>(os_index(receivers[t]), stop, [&stop, &shared = receiving[t]] {
-        BurstReceiver own = shared;  // a copy on this thread's stack: shares no cache line with the sender
-        return own.run(stop);
+      pool.push_back(std::make_unique<PinnedThread>(os_index(receivers[t]), stop, [&, t] {
+        BurstReceiver own = receiving[t];  // a copy on this thread's stack: shares no cache line with the sender
+        return rows ? RowReceiver{t + 1, own.channels.front(), own.reply}.run(stop) : own.run(stop);
       }));
     }
     // Random order, so that the contents of the caches do not depend on the size.
@@ -129,15 +174,16 @@ Result<std::vector<double>> ChannelTimer::time_burst(int sender, std::span<const
     const int repetitions = quick_ ? 8 : 24;
     bool going = true;
     double clock_ns = 0.0;
+    const auto take = [&](std::uint64_t size, std::vector<double>& to) {
+      return rows && size > 1 ? sending.delay(size, waiter, to) : sending.burst(size, waiter, clock_ns, to);
+    };
     for (int i = 0; going && i < static_cast<int>(channel_lines); ++i) {
-      going = sending.burst(static_cast<std::uint64_t>(channels), waiter, clock_ns, warm_up);
+      going = take(static_cast<std::uint64_t>(channels), warm_up);
     }
     clock_ns = clock_overhead_ns();
     for (int i = 0; going && i < repetitions; ++i) {
       std::shuffle(sizes.begin(), sizes.end(), random_);
-      for (std::uint64_t size : sizes) {
-        going = going && sending.burst(size, waiter, clock_ns, samples[size - 1]);
-      }
+      for (std::uint64_t size : sizes) going = going && take(size, samples[size - 1]);
     }
     if (!going) stop.set();
     sending.finish();
@@ -150,6 +196,7 @@ Result<std::vector<double>> ChannelTimer::time_burst(int sender, std::span<const
   if (stop.stopped()) return out_of_time();
   std::vector<double> totals;
   for (auto& one : samples) totals.push_back(quantile_of_sorted(without_outliers(std::move(one)), 0.5));
+  for (std::size_t k = 1; rows && k < totals.size(); ++k) totals[k] += totals.front();
   return totals;
 }
 

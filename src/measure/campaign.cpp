@@ -16,6 +16,7 @@ namespace {
 constexpr double least_cost_ns = 0.1;
 
 constexpr int burst_channels = 16;
+constexpr int least_row = 3;                        // receivers, for a row of sends of which each has one of its own
 constexpr int most_lines = 256;                     // of a message that is timed; more than a ring has
 constexpr std::size_t send_buffered = 4;            // sends of a burst that a store buffer may hide
 constexpr std::size_t first_samples_per_class = 3;  // a representative and two to check it by
@@ -125,7 +126,8 @@ class MeasurementCampaign {
     const int threads = std::min(n - 1, burst_channels);
     for (int t = 0; t < threads; ++t)
       burst_pus_.push_back(1 + static_cast<int>(static_cast<long>(t) * (n - 1) / threads));
-    auto sends = burst([&](double last_s) { return timer_.time_burst(0, burst_pus_, burst_channels, last_s); });
+    const int sent = threads >= least_row ? threads : burst_channels;
+    auto sends = burst([&](double last_s) { return timer_.time_burst(0, burst_pus_, sent, last_s); });
     if (!sends) return sends.error();
     machine_.send_burst_ns = std::move(*sends);
     auto receives =
@@ -284,10 +286,24 @@ class MeasurementCampaign {
     fill_in_gaps();
   }
 
-  /// Gaps were measured for one PU only. Other pairs get the same share of their own costs.
+  /// Gaps were measured for one PU only. Other pairs get the same share of their own costs: a receive of its own cost,
+  /// a send that waits until the line of the one before has come from its receiver, of the cost of a whole message.
   void fill_in_gaps() {
-    machine_.send_gap_ns = gaps(machine_.send_burst_ns, send_buffered, machine_.send_ns, true);
+    const bool rows = burst_pus_.size() >= least_row;
+    machine_.send_gap_ns =
+        gaps(machine_.send_burst_ns, rows ? 1 : send_buffered, rows ? messages() : machine_.send_ns, true);
     machine_.recv_gap_ns = gaps(machine_.recv_burst_ns, 1, machine_.recv_ns, false);
+  }
+
+  /// Costs of lone messages.
+  Matrix messages() const {
+    Matrix all(machine_.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (std::size_t j = 0; j < all.size(); ++j) {
+        all(i, j) = machine_.send_ns(i, j) + (*machine_.propagation_ns)(i, j) + machine_.recv_ns(i, j);
+      }
+    }
+    return all;
   }
 
   std::optional<Matrix> gaps(const std::vector<double>& burst, std::size_t first, const Matrix& costs,
@@ -299,10 +315,11 @@ class MeasurementCampaign {
       const auto other = static_cast<std::size_t>(pu);
       whole += (sends ? costs(0, other) : costs(other, 0)) / static_cast<double>(burst_pus_.size());
     }
-    const double share = sends ? std::max(1.0, gap / whole) : gap / whole;
     Matrix all(costs.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
-      for (std::size_t j = 0; j < all.size(); ++j) all(i, j) = share * costs(i, j);
+      for (std::size_t j = 0; j < all.size(); ++j) {
+        all(i, j) = std::max(gap / whole * costs(i, j), sends ? machine_.send_ns(i, j) : 0.0);
+      }
     }
     return all;
   }

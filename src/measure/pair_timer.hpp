@@ -59,8 +59,9 @@ class PairTimer {
   virtual Result<Round> time_pair(int a, int b, double deadline_s) = 0;
 
   /// Times bursts of 1, 2, ... `channels` sends to distinct channels, whose receiving ends are
-  /// spread over `receivers` (PUs other than the sender's). Element k: nanoseconds of k + 1 sends.
-  /// Errors as time_pair.
+  /// spread over `receivers` (PUs other than the sender's). Element k, in nanoseconds: where each of several channels
+  /// has a receiver of its own, a lone send and how much later the last message of a burst of k + 1 is there than a
+  /// lone one; else, how long the sender is busy with k + 1 sends. Errors as time_pair.
   virtual Result<std::vector<double>> time_burst(int sender, std::span<const int> receivers, int channels,
                                                  double deadline_s) = 0;
 

@@ -100,6 +100,7 @@ EagerPath EagerPath::compile(Endpoint& endpoint, const Recipe& recipe, const Sch
     }
   }
   eager.note_fetches();
+  eager.note_rows();
   eager.sums_apart_ = schedule.work_blocks > 1;
   eager.most_bytes_ = recipe.chunk_bytes != 0 ? recipe.chunk_bytes : StagingRing::most_chunk_bytes;
   if (schedule.stage_blocks > 0) {
@@ -124,6 +125,22 @@ void EagerPath::note_fetches() noexcept {
     if (next.kind != Move::Kind::get && next.kind != Move::Kind::get_combine) continue;
     steps_[i].to = next.to;
     steps_[i].with = next.with;
+  }
+}
+
+/// Marks rows of sends to several ranks.
+void EagerPath::note_rows() noexcept {
+  for (std::size_t first = 0, end = 0; first < steps_.size(); first = end + 1) {
+    for (end = first; end < steps_.size() && steps_[end].kind == Move::Kind::send;) ++end;
+    if (end - first > 1) steps_[first].row = static_cast<std::uint16_t>(end - first);
+  }
+}
+
+/// Begins to fetch the lines of a row of sends.
+template <class ACallBuffers>
+[[gnu::noinline]] void EagerPath::fetch_row(const ACallBuffers& buffers, std::span<const EagerStep> row) noexcept {
+  for (const EagerStep& step : row) {
+    if (!buffers.is_empty(step.from)) step.out->out.fetch();
   }
 }
 
@@ -300,6 +317,7 @@ template <class ACallBuffers>
 inline bool EagerPath::run_in(ACallBuffers buffers, Endpoint& endpoint, const Collective& call) const noexcept {
   if (ticks() && !begin(endpoint, buffers)) return false;
   for (const EagerStep& step : steps_) {
+    if (step.row != 0) fetch_row(buffers, {&step, step.row});
     if (!perform(endpoint, call, buffers, step)) return false;
   }
   return true;

@@ -60,6 +60,7 @@ class EagerPath {
     BlockRange from{}, with{}, to{};  ///< await: those of the next step, if that reads a stage
     Link* out = nullptr;
     Link* in = nullptr;
+    std::uint16_t row = 0;             ///< of the first of several sends in a row: how many
     std::uint64_t tick = 0;            ///< post and await
     const std::byte* stage = nullptr;  ///< get: the stage of the rank that is read
     int source = -1;
@@ -100,6 +101,9 @@ class EagerPath {
   bool ticks() const noexcept { return schedule_ != nullptr; }
   EagerStep compile_step(Endpoint& endpoint, const Move& move, Operation operation) const;
   void note_fetches() noexcept;
+  void note_rows() noexcept;
+  template <class ACallBuffers>
+  static void fetch_row(const ACallBuffers& buffers, std::span<const EagerStep> row) noexcept;
   template <class ACallBuffers>
   static bool fetch_and_wait(Endpoint& endpoint, const ACallBuffers& buffers, const EagerStep& step) noexcept;
   static bool send(Endpoint& endpoint, Link& link, const std::byte* data, std::size_t bytes) noexcept;

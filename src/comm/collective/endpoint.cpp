@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <ranges>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -30,6 +31,14 @@ std::byte* advance(void* data, std::size_t bytes) {
 }
 const std::byte* advance(const void* data, std::size_t bytes) {
   return data == nullptr ? nullptr : static_cast<const std::byte*>(data) + bytes;
+}
+
+/// Marks rows of sends.
+void note_rows(std::span<Action> actions) noexcept {
+  for (std::size_t first = 0, end = 0; first < actions.size(); first = end + 1) {
+    for (end = first; end < actions.size() && actions[end].kind == Step::Kind::send;) ++end;
+    if (end - first > 1) actions[first].row = static_cast<std::uint32_t>(end - first);
+  }
 }
 
 }  // namespace
@@ -77,6 +86,7 @@ void Endpoint::compile() {
   const auto actions = [&](const plan::StepLists& steps) {
     CachelinePaddedVector<Action> result;
     for (const Step& step : steps[static_cast<std::size_t>(rank_)]) result.push_back({step.kind, link_to(step.peer)});
+    note_rows(result);
     return result;
   };
   const auto route = [&](const Tree& tree, bool backwards) {
@@ -226,12 +236,21 @@ inline bool Endpoint::receive(Link& link, void* data, std::size_t bytes) noexcep
   return true;
 }
 
+/// Before sending to several peers: begins to fetch the lines of all.
+template <class Links>
+inline void Endpoint::fetch_row(const Links& links, const Link* except) noexcept {
+  for (const Link* link : links) {
+    if (link != except) link->out.fetch();
+  }
+}
+
 Status Endpoint::barrier() noexcept {
   if (!enter(Operation::barrier)) return state_.status();
   if (state_.flat_barrier_used)
     return layout_.control().flat_barrier.enter(static_cast<std::uint32_t>(size()), waiter_) ? Status::ok
                                                                                              : state_.status();
   for (const Action& action : barrier_) {
+    if (action.row != 0) fetch_row(std::span(&action, action.row) | std::views::transform(&Action::link), nullptr);
     if (action.kind == Step::Kind::send) {
       if (!send(*action.link, nullptr, 0)) return state_.status();
     } else {
@@ -252,6 +271,7 @@ bool Endpoint::flood(const Route& route, void* data, std::size_t bytes, int root
       note(Step::Kind::recv, from->peer);
       if (!receive(*from, chunk, part)) return false;
     }
+    if (part <= channel::line_payload && route.is_row(from)) fetch_row(route.flood, from);
     for (Link* to : route.flood) {
       if (to != from && !send(*to, chunk, part)) return false;
     }
@@ -438,6 +458,7 @@ inline bool Endpoint::flood_line(void* data, std::size_t bytes, int root) noexce
     channel::copy_payload(static_cast<std::byte*>(data), message, bytes);
     from->in.release();
   }
+  if (route.is_row(from)) fetch_row(route.flood, from);
   for (Link* to : route.flood) {
     if (to != from && !send_line(*to, data, bytes)) return false;
   }

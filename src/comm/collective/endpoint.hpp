@@ -38,6 +38,7 @@ class CommunicatorState;
 struct Action {
   Step::Kind kind;
   Link* link;
+  std::uint32_t row = 0;  ///< of the first of several sends in a row: how many
 };
 
 /// One rank's view of a tree.
@@ -46,6 +47,8 @@ struct Route {
   CachelinePaddedVector<std::uint16_t> toward;  ///< per root: index in `flood` of the neighbour on the way to it
 
   Link* link_toward(int root) const { return flood[toward[static_cast<std::size_t>(root)]]; }
+  /// Whether more than one neighbour is left without this one, which may be null.
+  bool is_row(const Link* except) const { return flood.size() > (except != nullptr ? 2U : 1U); }
 };
 
 /// Records the steps of a collective, for tests that compare them with its plan.
@@ -199,6 +202,8 @@ class alignas(separation_bytes) Endpoint {
   void learn_uneven(StartedCollective& started) noexcept;
   bool is_over() noexcept;
   void end_started(StartedCollective& started, Status status) noexcept;
+  template <class Links>
+  static void fetch_row(const Links& links, const Link* except) noexcept;
   bool send(Link& link, const void* data, std::size_t bytes) noexcept;
   bool receive(Link& link, void* data, std::size_t bytes) noexcept;
   bool flood(const Route& route, void* data, std::size_t bytes, int root) noexcept;
