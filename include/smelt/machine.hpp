@@ -175,11 +175,14 @@ struct Machine {
   std::optional<double> process_switch_ns;  ///< as switch_ns, between processes
   std::vector<double> send_burst_ns;        ///< [k]: cost of the (k+1)-th of a burst of sends to distinct receivers
   std::vector<double> recv_burst_ns;        ///< [k]: cost of the (k+1)-th of a burst of receives of messages that wait
-  std::vector<double> poll_ns;              ///< [k]: one look at each of 2^k channels that hold no message
-  std::vector<double> lines_ns;             ///< [k]: a lone message of 2^k lines, from the first PU to another one
-  std::optional<double> switch_ns;          ///< handing a PU from one rank to another that shares it
-  std::optional<CopyCosts> copy;            ///< absent until measured: copies are then estimated from the latencies
-  std::optional<MemoryCosts> memory;        ///< absent until measured
+  /// [k]: how much later than a lone reader the last of 2^k has a line that all wait for; empty: every reader but the
+  /// first adds recv_ns.
+  std::vector<double> fan_out_ns;
+  std::vector<double> poll_ns;        ///< [k]: one look at each of 2^k channels that hold no message
+  std::vector<double> lines_ns;       ///< [k]: a lone message of 2^k lines, from the first PU to another one
+  std::optional<double> switch_ns;    ///< handing a PU from one rank to another that shares it
+  std::optional<CopyCosts> copy;      ///< absent until measured: copies are then estimated from the latencies
+  std::optional<MemoryCosts> memory;  ///< absent until measured
 
   double tsc_ghz = 0.0;     ///< ticks of the cycle counter per nanosecond; 0 where unknown
   std::string measured_at;  ///< ISO 8601, UTC; empty if never measured

@@ -75,6 +75,7 @@ struct Move {
   Share share = Share::none;  ///< of get and put
   int peer = -1;              ///< target rank of the data
   int source = -1;            ///< source rank of the data
+  int readers = 1;            ///< await: ranks that wait for this tick at the same time
   int tick = 0;               ///< post and await; Share::leads: tick of the other end after it has helped
   Area from{}, with{}, to{};
 

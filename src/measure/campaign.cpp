@@ -134,6 +134,11 @@ class MeasurementCampaign {
         burst([&](double last_s) { return timer_.time_receive_burst(0, burst_pus_, burst_channels, last_s); });
     if (!receives) return receives.error();
     machine_.recv_burst_ns = std::move(*receives);
+    if (threads >= least_row) {
+      auto later = repeat([&](double last_s) { return timer_.time_fan_out(0, burst_pus_, last_s); });
+      if (!later) return later.error();
+      machine_.fan_out_ns = std::move(*later);
+    }
     return measure_lines();
   }
 

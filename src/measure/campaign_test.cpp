@@ -88,6 +88,17 @@ class FakeTimer : public PairTimer {
     return costs;
   }
 
+  /// The second reader waits for another 100 ns, each further one for 5 ns more.
+  Result<std::vector<double>> time_fan_out(int writer, std::span<const int> readers, double deadline_s) override {
+    for (const int reader : readers) EXPECT_NE(reader, writer);
+    if (now_ + round_s > deadline_s) return Error{Status::timed_out, "late"};
+    now_ += round_s;
+    std::vector<double> later;
+    for (std::size_t k = 1; k <= readers.size(); k *= 2)
+      later.push_back(k == 1 ? 0.0 : 90.0 + 5.0 * static_cast<double>(k));
+    return later;
+  }
+
   Result<std::vector<double>> time_polls(int, int channels) override {
     std::vector<double> costs;
     for (int count = 1; count <= channels; count *= 2) costs.push_back(2.0 * count);
@@ -213,6 +224,7 @@ TEST(MeasurementCampaign, BurstsGiveGapsOfAllPairs) {
   ASSERT_EQ(measured->lines_ns.size(), 9u);
   const double lengths_ns[] = {50.0, 100.0, 110.0, 130.0, 170.0};
   for (std::size_t k = 0; k < 5; ++k) EXPECT_NEAR(measured->lines_ns[k], lengths_ns[k], 1.0) << k;
+  EXPECT_EQ(measured->fan_out_ns, (std::vector<double>{0.0, 100.0, 110.0}));  // of five readers
   ASSERT_EQ(measured->recv_burst_ns.size(), 16u);
   for (std::size_t k = 0; k < 16; ++k) EXPECT_NEAR(measured->recv_burst_ns[k], k == 0 ? 30.0 : 4.0, 1.0) << k;
   ASSERT_TRUE(measured->send_gap_ns && measured->recv_gap_ns);
@@ -262,6 +274,7 @@ TEST(MeasurementCampaign, GapsOfTwoPusAreOfSendsAlone) {
   timer.burst_send_ns = 60.0;
   const auto measured = run_campaign(without_costs(truth), timer, {});
   ASSERT_TRUE(measured && measured->send_gap_ns);
+  EXPECT_TRUE(measured->fan_out_ns.empty());
   ASSERT_EQ(measured->send_burst_ns.size(), 16u);
   EXPECT_NEAR((*measured->send_gap_ns)(0, 1), (4 * 60.0 + 8 * 80.0) / 12, 1.0);
 }

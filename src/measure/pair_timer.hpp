@@ -74,6 +74,11 @@ class PairTimer {
   /// before the send to after the receive of the last line, the mean of both directions. Errors as time_pair.
   virtual Result<std::vector<double>> time_lines(int a, int b, int lines, double deadline_s) = 0;
 
+  /// Times a line that 1, 2, 4, ... of `readers` (PUs other than the writer's; up to 16) wait for at the same time.
+  /// Element k: how much later than a lone reader the last of 2^k has it, in nanoseconds. Never falls. Errors as
+  /// time_pair.
+  virtual Result<std::vector<double>> time_fan_out(int writer, std::span<const int> readers, double deadline_s) = 0;
+
   /// Times one look at each of 1, 2, 4, ... `channels` channels without messages, in nanoseconds. Cost: a millisecond.
   virtual Result<std::vector<double>> time_polls(int receiver, int channels) = 0;
 

@@ -196,6 +196,7 @@ void print_costs(const Machine& machine, bool all) {
   row_of("Burst", "cost of the k-th send in a row to distinct receivers", machine.send_burst_ns);
   row_of("Receives", "cost of the k-th receive in a row of messages that wait", machine.recv_burst_ns);
   row_of("Lines", "a lone message of 1, 2, 4, ... lines", machine.lines_ns);
+  row_of("Readers", "how much later the last of 1, 2, 4, ... PUs has a line that all wait for", machine.fan_out_ns);
   row_of("Polls", "one look at each of 1, 2, 4, ... channels that are empty", machine.poll_ns);
   if (machine.switch_ns) {
     print(heading("Switch", "to another rank that shares the PU") + fmt::format("  {:.0f} ns", *machine.switch_ns) +

@@ -226,6 +226,7 @@ const std::vector<CostField>& cost_fields() {
 const std::vector<CostListField>& cost_list_fields() {
   static const std::vector<CostListField> fields = {{"send_burst", &Machine::send_burst_ns},
                                                     {"recv_burst", &Machine::recv_burst_ns},
+                                                    {"fan_out", &Machine::fan_out_ns},
                                                     {"poll", &Machine::poll_ns},
                                                     {"lines", &Machine::lines_ns},
                                                     {"chunk_contention", &Machine::chunk_contention},

@@ -48,6 +48,7 @@ Machine full_machine() {
   machine.combine_share = {1.0, 1.5, 1.75};
   machine.chunk_contention = {1.0, 1.9};
   machine.recv_burst_ns = {100.0, 7.5};
+  machine.fan_out_ns = {0.0, 90.5, 100.25};
   machine.lines_ns = {75.0, 140.0, 150.5};
   machine.poll_ns = {1.5, 1e-7, 0.0};
   machine.send_burst_ns = {20.0, 0.1, 1e-7, 123456789.123};
@@ -377,6 +378,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"burst of text", {.more = R"(, "send_burst": ["a"])"}, "send_burst[0]: must be a number"},
         Bad{"burst negative", {.more = R"(, "send_burst": [1, -1])"}, "send_burst[1]: must be 0.."},
         Bad{"receive burst negative", {.more = R"(, "recv_burst": [1, -1])"}, "recv_burst[1]: must be 0.."},
+        Bad{"fan-out negative", {.more = R"(, "fan_out": [0, -1])"}, "fan_out[1]: must be 0.."},
         Bad{"poll of text", {.more = R"(, "poll": ["a"])"}, "poll[0]: must be a number"},
         Bad{"share negative", {.more = R"(, "rewrite_share": -1)"}, "rewrite_share: must be 0.."},
         Bad{"switch negative", {.more = R"(, "switch_ns": -1)"}, "switch_ns: must be 0.."},

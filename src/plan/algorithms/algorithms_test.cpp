@@ -212,6 +212,7 @@ const std::map<std::string, Cost>& costs_of_eight() {
       {"barrier_dissemination", {0, 3, uncut}},
       {"broadcast_tree", {7, 3}},
       {"broadcast_scatter_allgather", {7 + 1.5, 3 + 7, uncut}},
+      {"broadcast_flat", {7, 1}},
       {"broadcast_pipeline", {7, 3}},
       {"broadcast_split", {7, 2, uncut}},
       {"reduce_tree", {7, 3}},

@@ -83,8 +83,9 @@ class Builder {
     add({.kind = Move::Kind::combine, .theirs_first = from_first, .from = from, .with = with, .to = to});
   }
   void post(int tick) { add({.kind = Move::Kind::post, .tick = tick}); }
-  void await(int source, int tick) {
-    if (source != rank) add({.kind = Move::Kind::await, .source = source, .tick = tick});
+  /// `readers`: how many ranks wait for this tick at the same time.
+  void await(int source, int tick, int readers = 1) {
+    if (source != rank) add({.kind = Move::Kind::await, .source = source, .readers = readers, .tick = tick});
   }
   void await_body(int source) { add({.kind = Move::Kind::await_body, .source = source}); }
   /// Every other rank, beginning with the next one, so that ranks do not all access the same one.

@@ -168,7 +168,7 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
                      .peer = move.source,
                      .tick = move.tick,
                      .line_ns = costs_.recv(move.source, rank_),
-                     .way_ns = costs_.message(move.source, rank_)});
+                     .way_ns = costs_.message(move.source, rank_) + costs_.fan_out(move.source, rank_, move.readers)});
       return;
     case Move::Kind::flush: ops.push_back({.kind = LoweredOp::Kind::flush}); return;
   }

@@ -195,11 +195,24 @@ class ReferenceTimes {
   }
   void raise(Rank& rank, int tick) { rank.ticks.resize(tick_index(rank, rank.chunk, tick) + 1, rank.clock); }
 
-  bool await(int number, int other, std::size_t chunk, int tick) {
+  /// What the others who wait for the same line add, reader by reader.
+  double fan_out(int from, int to, int readers) const {
+    const auto& known = machine_.fan_out_ns;
+    if (known.empty()) return (readers - 1) * recv_ns(from, to);
+    double later = 0.0;
+    for (double reader = 2; reader <= readers; ++reader) {
+      const auto k = std::min(known.size() - 1, static_cast<std::size_t>(std::ceil(std::log2(reader))));
+      later += (known[k] - known[k - 1]) / std::exp2(static_cast<double>(k - 1));
+    }
+    return later;
+  }
+
+  bool await(int number, int other, std::size_t chunk, int tick, int readers = 1) {
     Rank& rank = at(number);
     const auto index = tick_index(rank, chunk, tick);
     if (at(other).ticks.size() <= index) return false;
-    rank.clock = std::max(rank.clock + recv_ns(other, number), at(other).ticks[index] + message_ns(other, number));
+    const double there = at(other).ticks[index] + message_ns(other, number) + fan_out(other, number, readers);
+    rank.clock = std::max(rank.clock + recv_ns(other, number), there);
     return true;
   }
 
@@ -288,7 +301,7 @@ class ReferenceTimes {
         rank.clock += 2;
         raise(rank, move.tick);
         return true;
-      case Kind::await: return await(number, move.source, rank.chunk, move.tick);
+      case Kind::await: return await(number, move.source, rank.chunk, move.tick, move.readers);
       case Kind::await_body: return await(number, move.source, bodies(rank) - 1, rank.schedule.ticks);
       case Kind::flush: rank.clock = std::max(rank.clock, rank.returned); return !awaits_return(number);
     }
@@ -395,6 +408,7 @@ std::vector<Machine> two_machines() {
   }
   Machine with_lengths = test::with_gaps(measured, 5);
   with_lengths.lines_ns = {80.0, 150.0, 155.0, 190.0};
+  with_lengths.fan_out_ns = {0.0, 70.0, 85.0};
   return {estimated, measured, with_lengths};
 }
 

@@ -90,16 +90,25 @@ RankCosts::RankCosts(const Machine& machine, const Group& group, CostTerms terms
   }
 }
 
-/// Linear between the measured lengths, which double, and on with the rate of the longest two.
+/// Of values that are known for 1, 2, 4, ...: linear between these, and on with the rate of the last two.
+static double between_known(const std::vector<double>& known, double at) noexcept {
+  std::size_t k = 1;
+  double before = 1.0;  // where known[k - 1] is
+  for (; k + 1 < known.size() && at > 2.0 * before; ++k) before *= 2.0;
+  return known[k - 1] + (at - before) * (known[k] - known[k - 1]) / before;
+}
+
 double RankCosts::more_lines(double lines) const noexcept {
   const auto& known = machine_->lines_ns;
   if (lines <= 1.0) return 0.0;
   if (known.size() < 2 || known[0] <= 0.0) return assumed_line_share * (lines - 1.0);
-  std::size_t k = 1;
-  double length = 1.0;  // of known[k - 1]
-  for (; k + 1 < known.size() && lines > 2.0 * length; ++k) length *= 2.0;
-  const double rate = (known[k] - known[k - 1]) / length;
-  return (known[k - 1] + (lines - length) * rate) / known[0] - 1.0;
+  return between_known(known, lines) / known[0] - 1.0;
+}
+
+double RankCosts::fan_out(int from, int to, int readers) const noexcept {
+  const auto& known = machine_->fan_out_ns;
+  if (readers < 2) return 0.0;
+  return known.size() < 2 ? (readers - 1) * recv(from, to) : between_known(known, readers);
 }
 
 double RankCosts::least_line() const noexcept {

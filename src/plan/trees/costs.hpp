@@ -56,6 +56,8 @@ class RankCosts {
   double recv_gap(int from, int to) const {
     return recv_gaps_ ? std::min(cell(*recv_gaps_, from, to, shared_recv_), message(from, to)) : recv(from, to);
   }
+  /// How much later than a lone reader the last of so many ranks has a line that all wait for.
+  double fan_out(int from, int to, int readers) const noexcept;
   /// What a message of so many lines takes longer than one of one line, as a multiple of that. Never falls.
   double more_lines(double lines) const noexcept;
   /// No line of any message costs less than this multiple of a message of one line.
