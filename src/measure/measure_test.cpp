@@ -209,6 +209,28 @@ TEST_F(ChannelTimerTest, AllChannelsOfABurstAreUsed) {
   }
 }
 
+// The receivers share a PU, if there are only two: what counts is that exactly the last one replies.
+TEST_F(ChannelTimerTest, ARowOfSendsHasAReceiverForEach) {
+  measure::ChannelTimer timer(machine_, true);
+  const int receivers[] = {1, 1, 1};
+  const auto totals = timer.time_burst(0, receivers, 3, timer.now_s() + 20.0);
+  ASSERT_TRUE(totals) << totals.error().message;
+  EXPECT_THAT(*totals, testing::SizeIs(3));
+}
+
+TEST_F(ChannelTimerTest, ReadersOfALineAreTimedByPowersOfTwo) {
+  measure::ChannelTimer timer(machine_, true);
+  for (const auto& [readers, sizes] : {std::pair{1, 1}, {2, 2}, {3, 2}, {4, 3}, {5, 3}}) {
+    const std::vector<int> pus(static_cast<std::size_t>(readers), 1);
+    const auto later = timer.time_fan_out(0, pus, timer.now_s() + 20.0);
+    ASSERT_TRUE(later) << later.error().message;
+    EXPECT_THAT(*later, testing::SizeIs(static_cast<std::size_t>(sizes))) << readers;
+    EXPECT_EQ(later->front(), 0.0);
+    EXPECT_TRUE(std::is_sorted(later->begin(), later->end()));
+  }
+  EXPECT_EQ(timer.time_fan_out(0, std::vector{1, 1}, timer.now_s() - 1.0).error().status, Status::timed_out);
+}
+
 TEST_F(ChannelTimerTest, SwitchesBetweenProcessesLeaveNoChild) {
   measure::ChannelTimer timer(machine_, true);
   const auto took = timer.time_process_switch(0, timer.now_s() + 30.0);
