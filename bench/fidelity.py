@@ -14,7 +14,7 @@ does not count. A run is of one team; its cells replace those of that team in FI
 
 Expected: a mean error of at most 0.15 for each team.
 
-    fidelity.py SMELT FILE RANKS threads|processes [OPERATION ...]
+    fidelity.py SMELT FILE RANKS threads|processes [--sizes LIST] [OPERATION ...]
     fidelity.py SMELT FILE trees
 """
 import json
@@ -146,10 +146,13 @@ def main():
         write_trees(*sys.argv[1:3])
         return
     smelt, file, ranks, kind, *operations = sys.argv[1:]
+    sizes = SIZES
+    if operations[:1] == ["--sizes"]:
+        sizes, operations = operations[1].split(","), operations[2:]
     team = Team(smelt, ranks, kind)
     team.measure()
     cells = [team.time(operation, size) for operation in operations or OPERATIONS
-             for size in (SIZES if operation != "barrier" else SIZES[:1])]
+             for size in (sizes if operation != "barrier" else SIZES[:1])]
     cells = [each for each in cells if each]
     file = pathlib.Path(file)
     document = json.loads(file.read_text()) if file.exists() else {"question": "bench/fidelity.py", "teams": []}

@@ -36,6 +36,8 @@ GENERATORS = {
     "table": results.plain,
     "tree-predictions": results.tree_predictions,
     "operation-predictions": results.operation_predictions,
+    "team-times": results.team_times,
+    "team-trees": results.team_trees,
     "maps": state_results.maps,
     "ycsb": state_results.ycsb,
     "logs": state_results.logs,

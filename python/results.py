@@ -184,6 +184,34 @@ def tree_predictions():
                  [*rows, ["mean error", "", *off]])
 
 
+def team_times(machine):
+    """By operation and number of threads: smelt's choice, what was predicted, and the fastest other library."""
+    rows = []
+    for each in load(machine, "teams")["cells"]:
+        own = next(result for result in each["results"] if result["name"] == "smelt")
+        others = [result for result in each["results"]
+                  if not result["name"].startswith("smelt/") and result["name"] not in ("smelt", "floor", "memcpy", "vector-add")]
+        best = min(others, key=lambda result: result["median_ns"])
+        ratio = statistics.median(theirs / ours for theirs, ours in zip(best["starts_ns"], own["starts_ns"]) if theirs and ours)
+        rows.append([each["operation"], each["threads"], round(own["median_ns"]), own["predicted_ns"] / own["median_ns"],
+                     best["name"], round(best["median_ns"]), ratio])
+    return table(["8 bytes", "threads", "smelt, ns", "predicted / measured", "fastest other", "ns", "other / smelt"], rows)
+
+
+def team_trees(machine):
+    """Of every tree of a barrier: predicted / measured, by the number of threads."""
+    ratios = {}
+    for each in load(machine, "teams")["cells"]:
+        for result in each["results"]:
+            if each["operation"] == "barrier" and result["name"].startswith("smelt/") and result.get("predicted_ns"):
+                ratios[result["name"].removeprefix("smelt/"), each["threads"]] = result["predicted_ns"] / result["median_ns"]
+    threads = sorted({count for _, count in ratios})
+    trees = dict.fromkeys(tree for tree, _ in ratios)
+    off = [statistics.fmean(abs(ratios[tree, count] - 1) for tree in trees if (tree, count) in ratios) for count in threads]
+    return table(["barrier over", *(f"{count} threads" for count in threads)],
+                 [*([tree, *(ratios.get((tree, count)) for count in threads)] for tree in trees), ["mean error", *off]])
+
+
 def operation_predictions(machine):
     """Of every operation and size that bench/fidelity.py timed: predicted / measured, by team, and the mean error."""
     teams = load(machine, "fidelity")["teams"]
