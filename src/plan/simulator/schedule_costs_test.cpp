@@ -476,6 +476,22 @@ INSTANTIATE_TEST_SUITE_P(All, Costs,
                            return name;
                          });
 
+TEST(ReadersOfALine, OfABroadcastInOneStepAllWaitTogether) {
+  Machine machine = two_machines()[2];
+  const Group group = test::group_of(machine, 5);
+  const auto request = *make_request(machine, group, *parse_recipe("broadcast_flat+staged"), 2);
+  const auto finish = [&] { return simulate(machine, group, request, 8)->finish_ns; };
+  const double known_ns = machine.fan_out_ns[2];  // of four
+  const auto with = finish();
+  machine.fan_out_ns = {0.0, 0.0};
+  const auto without = finish();
+  for (std::size_t rank = 0; rank < 5; ++rank) {
+    EXPECT_NEAR(with[rank] - without[rank], rank == 2 ? 0.0 : known_ns, 1e-9) << rank;
+  }
+  machine.fan_out_ns.clear();
+  EXPECT_NEAR(finish()[0] - without[0], 3 * machine.recv_ns(2, 0), 1e-9) << "where it was not measured";
+}
+
 // A search gives up what is too late, and nothing else.
 TEST(Within, StopsASimulationThatIsTooLate) {
   const Machine machine = two_machines()[1];
