@@ -20,6 +20,7 @@ RESULTS = ROOT / "bench" / "results"
 PEERS = {"openmpi": "Open MPI", "mpich": "MPICH"}
 CK = ("ck-dissemination", "ck-mcs", "ck-tournament", "ck-centralized", "ck-combining")
 QUEUES = ("boost-spsc", "moodycamel-spsc", "moodycamel-concurrent", "tbb-bounded")
+MOST_COMMITS = 6  # that are named for a machine
 
 
 @functools.cache
@@ -367,7 +368,9 @@ def machine_list():
     lines = []
     for machine in machines():
         about = load(machine, "about")
-        which = ", ".join(f"`{each}`" for each in commits(machine)) or "none named"
+        named = [f"`{each}`" for each in commits(machine)]
+        more = [f"{len(named) - MOST_COMMITS} more"] if len(named) > MOST_COMMITS else []
+        which = ", ".join([*named[:MOST_COMMITS], *more]) or "none named"
         lines += [f"- **{about['short']}** ([{machine}]({machine})): {about['description']} Commits: {which}.",
                   *(f"  {note}" for note in about.get("notes", []))]
     return lines
