@@ -1,6 +1,7 @@
 // The replicated log over threads: order, reads, pipelining, fail-over of ranks that leave or are late, eviction.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -242,6 +243,30 @@ TEST(Log, RefusesWhatItCannotDo) {
   EXPECT_THAT(log.attach(1, half).error().message, HasSubstr("without the other"));
   ASSERT_TRUE(log.attach(1));
   EXPECT_THAT(log.attach(1).error().message, HasSubstr("before"));
+}
+
+/// Two meet under a name: whether the log is kept must be the same for both, and the one that comes later is told.
+TEST(Log, IsKeptForAllOrForNone) {
+  const std::string name = "log-name-" + std::to_string(getpid());
+  const int ranks[] = {0, 1};
+  const auto meet = [&](int rank, bool keep) {
+    LogOptions options;
+    options.keep = keep;
+    const auto log = ReplicatedLog::create_shared(name, 2, std::span(ranks).subspan(rank, 1), options, 1.0);
+    return log ? std::string() : log.error().message;
+  };
+  std::string first, second;
+  std::thread other([&] { first = meet(0, true); });
+  second = meet(1, false);
+  other.join();
+  EXPECT_THAT(first + second, HasSubstr("set `keep` likewise"));
+  static_cast<void>(remove_log(name));
+
+  // Of the same kind, they meet.
+  std::thread same([&] { first = meet(0, false); });
+  second = meet(1, false);
+  same.join();
+  EXPECT_EQ(first + second, "");
 }
 
 TEST(Log, IndicesAndEpochsFitTheirWords) {
