@@ -319,6 +319,12 @@ class Table {
     if (shape.geometry.bucket_words > 8) __builtin_prefetch(line + 64);
   }
 
+  /// Of a bucket whose first line is about to be read: its second one, where most of its cells are.
+  template <class Shape>
+  static void fetch_rest(const Shape& shape, Bucket* bucket) noexcept {
+    if (shape.geometry.bucket_words > line_words) __builtin_prefetch(reinterpret_cast<const char*>(bucket) + 64);
+  }
+
   /// Copies the value of a key to `value`. False: there is no such key.
   template <class Shape>
   bool get(const Shape& shape, const Word* key, Word hash, Word* value) const noexcept;
@@ -503,6 +509,7 @@ bool Table::get(const Shape& shape, const Word* key, Word hash, Word* value) con
   Word table = header().active.load(ordering::map_look);  // pairs with the release of whoever made it active
   for (;;) {
     Bucket* const first = home(shape, table, hash);
+    fetch_rest(shape, first);
     const Word word = first->word.load(ordering::map_look);  // pairs with disown(), commit()
     if ((word & (live_bit | moved_bit)) != live_bit) [[unlikely]] {
       table = (word & live_bit) != 0 ? follow(table) : header().active.load(ordering::map_look);
@@ -540,6 +547,7 @@ bool Table::own(const Shape& shape, Word hash, OwnedChain& held) noexcept {
   held.table = header().active.load(ordering::map_look);
   for (;;) {
     held.home = home(shape, held.table, hash);
+    fetch_rest(shape, held.home);
     held.word = held.home->word.load(std::memory_order_relaxed);
     if ((held.word & (live_bit | moved_bit)) != live_bit) [[unlikely]] {
       held.word = held.home->word.load(ordering::map_look);

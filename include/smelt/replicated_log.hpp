@@ -38,6 +38,10 @@ struct LogOptions {
   /// "1paxos": a leader orders the commands, and any other replica can replace it. "broadcast": a fixed sequencer,
   /// whose end breaks the log.
   std::string algorithm = "1paxos";
+  /// "cas": any replica replaces a leader alone, and one that lives is enough. "paxos": a majority of the replicas must
+  /// agree, and be up to date before a live one is evicted; so the log waits rather than losing its state. Needs 3
+  /// replicas or more, and `faults` other than none.
+  std::string configuration = "cas";
   std::vector<int> replicas;      ///< ranks that hold a replica, and append; empty: all
   std::optional<int> leader;      ///< the first leader; unset: the replica nearest to the others by the model
   std::optional<Faults> faults;   ///< faults that are survived; unset: crash over processes, none over threads

@@ -619,6 +619,8 @@ typedef struct smelt_log_options {
   const char* wait;       /* NULL: SMELT_WAIT; "spin", "yield", "sleep", "auto" */
   double timeout_s;       /* smelt_log_create_shared: for all to come; 0: 60 s */
   int keep;               /* not 0, smelt_log_create_shared: the log outlives its processes, until smelt_log_remove */
+  /* Who may replace a leader. NULL: "cas", any replica alone; or "paxos", a majority of 3 or more replicas together. */
+  const char* configuration;
 } smelt_log_options;
 
 typedef struct smelt_log_entry {

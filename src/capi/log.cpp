@@ -40,6 +40,7 @@ smelt::LogOptions translate(const smelt_log_options& options) {
   if (options.command_bytes != 0) result.command_bytes = options.command_bytes;
   if (options.wait != nullptr) result.wait = options.wait;
   result.keep = options.keep != 0;
+  if (options.configuration != nullptr) result.configuration = options.configuration;
   return result;
 }
 

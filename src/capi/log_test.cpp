@@ -125,6 +125,11 @@ TEST_F(CLog, ErrorsNameTheCause) {
   options.entries = 3;
   EXPECT_EQ(smelt_log_create(communicator_, &options, &log_), SMELT_INVALID_ARGUMENT);
   EXPECT_THAT(smelt_last_error(), HasSubstr("entries is 3"));
+  options = {};
+  options.configuration = "paxos";
+  options.faults = SMELT_FAULTS_CRASH;
+  EXPECT_EQ(smelt_log_create(communicator_, &options, &log_), SMELT_INVALID_ARGUMENT);
+  EXPECT_THAT(smelt_last_error(), HasSubstr("a majority of 2 replicas"));
   EXPECT_EQ(smelt_log_create_shared("name", 1, nullptr, 1, nullptr, &log_), SMELT_INVALID_ARGUMENT);
   ASSERT_EQ(smelt_log_create(communicator_, nullptr, &log_), SMELT_OK);
   smelt_replica* replica = nullptr;

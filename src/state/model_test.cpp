@@ -528,6 +528,37 @@ TEST(MapPlatforms, OfAMachineOneRankPerNumaNodeReplicates) {
   EXPECT_EQ(best_map(platform, {}, 16)->algorithm, "shared") << "a blocking message costs more than a line";
 }
 
+/// Nothing becomes cheaper because a part of it costs more.
+TEST(MapPlatforms, ADearerMachineIsNotFaster) {
+  const Machine machine = *synthesize_machine({.packages = 2, .cores = 4});
+  const auto platform = *platform_of(machine, whole_machine(machine));
+  ASSERT_GT(platform.software_cycle, 0.0);
+  constexpr double MapPlatform::*costs[] = {
+      &MapPlatform::send,          &MapPlatform::send_word,     &MapPlatform::receive, &MapPlatform::receive_word,
+      &MapPlatform::interrupt,     &MapPlatform::latency,       &MapPlatform::hash,    &MapPlatform::cached_access,
+      &MapPlatform::memory_access, &MapPlatform::software_cycle};
+  for (const auto& algorithm : map_algorithms()) {
+    for (const int cores : {2, 3, 8}) {
+      for (const double lookups : {0.5, 0.9}) {
+        MapLoad load;
+        load.lookups = lookups;
+        const auto before = predict_map(platform, algorithm.name, load, cores);
+        ASSERT_TRUE(before) << algorithm.name << ": " << before.error().message;
+        for (std::size_t i = 0; i < std::size(costs); ++i) {
+          SCOPED_TRACE(algorithm.name + ", cores " + std::to_string(cores) + ", cost " + std::to_string(i));
+          MapPlatform dearer = platform;
+          dearer.*costs[i] = 1.5 * dearer.*costs[i] + 10.0;
+          const auto after = predict_map(dearer, algorithm.name, load, cores, before->servers);
+          ASSERT_TRUE(after) << after.error().message;
+          EXPECT_GE(after->lookup_ns, before->lookup_ns * (1 - 1e-9));
+          EXPECT_GE(after->update_ns, before->update_ns * (1 - 1e-9));
+          EXPECT_LE(after->servers_per_s, before->servers_per_s * (1 + 1e-9));
+        }
+      }
+    }
+  }
+}
+
 // ---- errors ---------------------------------------------------------------------------------
 
 template <class T>

@@ -26,11 +26,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int ranks = 4;
+constexpr int most_ranks = 5;
+int ranks = 4;
 constexpr int lazy_rank = 3;
 constexpr std::uint64_t appends = 200;
-constexpr std::size_t most_entries = ranks * appends + 1;
-constexpr int last_point = 24;
+constexpr std::size_t most_entries = most_ranks * appends + 1;
+constexpr int last_point = 24, last_of_majority = 32;
 
 /// The process that passes `point` for the `occurrence`-th time, counted over all processes, is killed, or stopped
 /// until the others have gone round the log.
@@ -43,13 +44,13 @@ struct Kill {
 /// Reports of the processes to the test. Initially zero.
 struct Board {
   Kill kills[2];
-  std::atomic<std::uint64_t> started[ranks], acknowledged[ranks];
-  std::atomic<int> done[ranks];
+  std::atomic<std::uint64_t> started[most_ranks], acknowledged[most_ranks];
+  std::atomic<int> done[most_ranks];
   std::atomic<bool> appended, over;  ///< all appends of live ranks have returned; all of these have been delivered
-  std::atomic<int> passed[last_point + 1];
+  std::atomic<int> passed[last_of_majority + 1];
   /// By rank: a hash of all entries up to an index; 0: not delivered there.
-  std::atomic<std::uint64_t> hashes[ranks][most_entries];
-  std::atomic<std::uint64_t> counts[ranks][ranks];  ///< by rank, then client: how many it delivered
+  std::atomic<std::uint64_t> hashes[most_ranks][most_entries];
+  std::atomic<std::uint64_t> counts[most_ranks][most_ranks];  ///< by rank, then client: how many it delivered
 };
 
 Board* board = nullptr;
@@ -69,7 +70,7 @@ struct Command {
 /// The state of a replica.
 struct State {
   std::uint64_t index = 0, hash = 1;
-  std::array<std::uint64_t, ranks> counts{};
+  std::array<std::uint64_t, most_ranks> counts{};
 };
 
 struct Recorder {
@@ -183,8 +184,10 @@ class Deaths : public testing::Test {
         } else if (changed == pids[rank]) {
           ended[rank] = true;
           killed[rank] = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-          const bool ordered = board->kills[1].point != 0 || options.faults == Faults::stop;
-          if (ordered && WIFEXITED(status) && WEXITSTATUS(status) == nobody_to_come_back_by) killed[rank] = true;
+          const bool all_may_be_gone =
+              options.configuration == "cas" && (board->kills[1].point != 0 || options.faults == Faults::stop);
+          if (all_may_be_gone && WIFEXITED(status) && WEXITSTATUS(status) == nobody_to_come_back_by)
+            killed[rank] = true;
           EXPECT_TRUE(killed[rank] || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
               << "rank " << rank << ": status " << WEXITSTATUS(status);
           --left;
@@ -322,6 +325,59 @@ TEST_P(AtPoint, OneIsStoppedForLong) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Points, AtPoint, testing::Range(1, last_point + 1));
+
+/// A majority must agree to another leader: of four, one may be killed or stopped; of five, two may.
+class OfAMajorityAtPoint : public Deaths, public testing::WithParamInterface<int> {
+ protected:
+  ~OfAMajorityAtPoint() override { ranks = 4; }
+};
+
+TEST_P(OfAMajorityAtPoint, OneIsKilled) {
+  LogOptions majority = options();
+  majority.configuration = "paxos";
+  for (const int occurrence : {1, 2, 50}) {
+    SCOPED_TRACE(occurrence);
+    SetUp();
+    order(0, GetParam(), occurrence);
+    run(majority);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(OfAMajorityAtPoint, OneIsKilledAfterTheLeaderWas) {
+  constexpr int decided = 6;
+  ranks = 5;
+  LogOptions majority = options();
+  majority.configuration = "paxos";
+  for (const int occurrence : {1, 2, 3}) {
+    SCOPED_TRACE(occurrence);
+    SetUp();
+    order(0, decided, 60);
+    order(1, GetParam(), GetParam() == decided ? 60 + occurrence : occurrence);
+    run(majority);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(OfAMajorityAtPoint, OneIsKilledOrStoppedWhereLateOnesAreSuspected) {
+  LogOptions late = options();
+  late.configuration = "paxos";
+  late.faults = Faults::stop;
+  late.suspect_after_s = 0.0003;
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    SCOPED_TRACE(signal);
+    for (const int occurrence : {1, 3, 20}) {
+      SCOPED_TRACE(occurrence);
+      SetUp();
+      order(0, GetParam(), occurrence, signal);
+      run(late);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Points, OfAMajorityAtPoint,
+                         testing::Values(3, 4, 6, 7, 8, 9, 10, 11, 12, 14, 17, 20, 24, 30, 31, 32));
 
 }  // namespace
 }  // namespace smelt

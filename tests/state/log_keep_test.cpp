@@ -22,6 +22,7 @@
 
 #include "base/segment.hpp"
 #include "smelt/replicated_log.hpp"
+#include "state/log/kept.hpp"
 #include "state/log/points.hpp"
 
 namespace smelt {
@@ -283,6 +284,37 @@ TEST_F(KeptLog, AStructureIsThereAgain) {
     ASSERT_TRUE(total);
     EXPECT_EQ(*total, 300 * (life + 1));
   }
+}
+
+/// The saved state and the slots from its index on are all that was decided: none of these is free, after any update.
+TEST_F(KeptLog, WhatIsNotSavedIsInTheLog) {
+  namespace log = state::log;
+  LogOptions options = smelt::options();
+  options.requests = 4;
+  auto made = open_alone(name_, options);
+  ASSERT_TRUE(made) << made.error().message;
+  auto sums = Sums::attach(*made, 0);
+  ASSERT_TRUE(sums) << sums.error().message;
+  const auto kept = log::Kept::look_at(name_);
+  ASSERT_TRUE(kept) << kept.error().message;
+  const log::Layout layout((*kept)->memory());
+  std::uint64_t saved = 0, states = 0;
+  for (std::uint64_t slots = 1; slots <= 400; ++slots) {
+    ASSERT_TRUE(sums->update(Add{slots % 7, 1}));
+    const std::uint64_t floor = log::Floor::index(layout.head().floor.load(), slots);
+    const std::uint64_t index = (*kept)->index();
+    states += index != saved ? 1 : 0;
+    saved = index;
+    ASSERT_LE(floor, saved) << "after " << slots << " slots";
+    ASSERT_LE(slots, saved + options.entries);
+    for (std::uint64_t slot = saved; slot < slots; ++slot) {
+      const std::uint64_t word = layout.slot(slot).load();
+      ASSERT_EQ(log::lap_of(word), layout.lap(slot)) << "slot " << slot << " of " << slots << ", saved " << saved;
+      const std::uint64_t stamp = layout.cell(0, slot + 1)->load();  // one request in each slot
+      ASSERT_EQ(log::request_of(stamp), slot + 1) << "of " << slots << ", saved " << saved;
+    }
+  }
+  EXPECT_GE(states, 400 / options.entries);
 }
 
 TEST_F(KeptLog, TwoLivesDoNotOverlap) {

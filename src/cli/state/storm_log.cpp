@@ -41,7 +41,7 @@ constexpr int exit_refused = 60, exit_nobody_up_to_date = 61, exit_out_of_order 
 struct StormOptions {
   int rounds = 60, ranks = 4;
   double seed = 1, rate = 0;
-  std::string faults = "crash";
+  std::string faults = "crash", configuration = "cas";
   bool json = false;
 };
 
@@ -226,6 +226,7 @@ class Round {
     log_options.entries = 256;
     log_options.requests = 64;
     log_options.faults = options_.faults == "stop" ? Faults::stop : Faults::crash;
+    log_options.configuration = options_.configuration;
     log_options.leader = pick(0, options_.ranks - 1);
     board_.leader.store(*log_options.leader);
     for (int rank = 0; rank < options_.ranks; ++rank) {
@@ -303,9 +304,15 @@ class Round {
     kill(processes_[index(rank)].pid, SIGCONT);
   }
 
+  /// With "paxos", a majority must live. Otherwise one suffices; but with Faults::stop, stopped processes may have been
+  /// evicted, and return only while others live.
+  int least_living() const {
+    if (options_.configuration == "paxos") return options_.ranks / 2 + 1;
+    return options_.faults == "stop" ? 2 : 1;
+  }
+
   void act() {
-    // Stopped processes may have been evicted. With Faults::stop, two processes stay so that the others can return.
-    const int least = options_.faults == "stop" ? 2 : 1;
+    const int least = least_living();
     const int leader = std::max(0, board_.leader.load());
     switch (pick(0, options_.faults == "stop" ? 5 : 3)) {
       case 0:
@@ -318,7 +325,7 @@ class Round {
         if (living() > least + 1) kill_rank(leader), kill_rank(some_rank());
         break;
       case 3:
-        while (options_.faults != "stop" && living() > 1) kill_rank(some_rank());
+        while (options_.faults != "stop" && living() > least) kill_rank(some_rank());
         break;
       case 4: stop_rank(leader); break;
       default: stop_rank(some_rank());
@@ -428,6 +435,7 @@ void print_tally(const StormOptions& options, const Tally& tally) {
                        {"ranks", options.ranks},
                        {"seed", static_cast<std::uint64_t>(options.seed)},
                        {"faults", options.faults},
+                       {"configuration", options.configuration},
                        {"appends", tally.appends},
                        {"kills", tally.kills},
                        {"leaders_killed", tally.leaders_killed},
@@ -451,6 +459,10 @@ void print_tally(const StormOptions& options, const Tally& tally) {
 void run(const StormOptions& options) {
   if (options.faults != "crash" && options.faults != "stop")
     fail_usage("--faults {}: must be crash or stop", options.faults);
+  if (options.configuration != "cas" && options.configuration != "paxos")
+    fail_usage("--configuration {}: must be cas or paxos", options.configuration);
+  if (options.configuration == "paxos" && options.ranks < 3)
+    fail_usage("--ranks {}: configuration paxos needs 3 or more", options.ranks);
   void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) fail("no memory for the results of the processes");
   auto& board = *static_cast<Board*>(memory);
@@ -459,7 +471,8 @@ void run(const StormOptions& options) {
   for (int round = 0; round < options.rounds; ++round) Round(board, options, round, random, tally).run();
   munmap(memory, sizeof(Board));
   print_tally(options, tally);
-  const bool lost = options.faults == "crash" && tally.without_state > 0;
+  const bool may_lose_state = options.faults == "stop" && options.configuration == "cas";
+  const bool lost = !may_lose_state && tally.without_state > 0;
   if (tally.violations + tally.hangs + tally.files > 0 || lost) {
     flush_output();
     fail("the log did not keep its promise; the seed is {}", static_cast<std::uint64_t>(options.seed));
@@ -479,6 +492,8 @@ void add_storm_log(Parser& parser) {
                  "commands per second of each process; 0: as fast as they can (default)");
   command.text("-f,--faults", options->faults, "KIND",
                "crash: kills; stop: also SIGSTOP for up to 150 ms (default crash)");
+  command.text("-c,--configuration", options->configuration, "NAME",
+               "cas: any one may live on; paxos: a majority does (default cas)");
   command.flag("--json", options->json, "print JSON");
   command.footer(
       "Ends with status 1 if an acknowledged command was lost, one was executed twice, replicas differ, answers\n"

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t log_magic = 0x31676f6c746c6d73;    // "smltlog1"
 constexpr std::uint64_t state_magic = 0x31747473746c6d73;  // "smltstt1"
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 constexpr std::string_view log_prefix = "smelt-log.";
 constexpr std::string_view state_prefix = "smelt-log-state.";
 constexpr std::size_t longest_name = 180;
@@ -184,7 +184,7 @@ Result<void> Kept::recover(const Shape& shape) {
   SMELT_LOG_POINT(25);
   log.shape = shape;
   log.bell.parked.store(0, std::memory_order_relaxed);
-  for (Word* const word : {&log.wanted, &log.attached, &log.pressed, &log.looked}) {
+  for (Word* const word : {&log.wanted, &log.attached, &log.pressed, &log.looked, &log.contested}) {
     word->store(0, std::memory_order_relaxed);
   }
   const Layout layout(memory(), shape);
@@ -197,6 +197,7 @@ Result<void> Kept::recover(const Shape& shape) {
     part.returns.store(0, std::memory_order_relaxed);
     part.attached.store(0, std::memory_order_relaxed);
     part.claim.store(0, std::memory_order_relaxed);
+    part.consent.store(0, std::memory_order_relaxed);
     part.outgoing.header.store(0, std::memory_order_relaxed);
   }
   SMELT_LOG_POINT(26);

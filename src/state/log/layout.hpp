@@ -37,7 +37,8 @@ struct Shape {
   std::uint32_t ranks = 0, entries = 0, requests = 0, command_bytes = 0;
   std::uint32_t leader = 0;
   std::uint32_t faults = 0;
-  std::uint32_t fixed = 0;  ///< 1: the leader never changes
+  std::uint32_t fixed = 0;     ///< 1: the leader never changes
+  std::uint32_t majority = 0;  ///< replicas that agree to a change of the leader; 0: configuration "cas"
   double suspect_after_s = 0, evict_after_s = 0;
   std::uint64_t replicas[16] = {};  ///< bit r: rank r has a replica
 
@@ -140,8 +141,9 @@ inline constexpr std::uint64_t most_requests = std::uint64_t{1} << 47;
 struct Head {
   Shape shape;
   alignas(separation_bytes) Word configuration;
-  Word wanted;    ///< counts requests for a snapshot; a change means that a replica waits for one
-  Word attached;  ///< number of attached replicas; tests and tools wait for all
+  Word contested;  ///< configuration "paxos": the last epoch that a replica has asked to end. Only grows
+  Word wanted;     ///< counts requests for a snapshot; a change means that a replica waits for one
+  Word attached;   ///< number of attached replicas; tests and tools wait for all
   alignas(separation_bytes) Word floor;
   alignas(separation_bytes) Word pressed;  ///< a client waits until the floor is at least this
   Word looked;                             ///< number of the leader's attempts to raise the floor: a sign of life
@@ -166,6 +168,7 @@ struct alignas(separation_bytes) Part {
   std::atomic<std::uint32_t> attached;
   /// generation 14 of the owner that asks | server + 1: who sends it a snapshot
   alignas(separation_bytes) Word claim;
+  Word consent;  ///< configuration "paxos": epochs up to this one may end, as far as the owner is concerned. Only grows
   alignas(separation_bytes) Outgoing outgoing;
 };
 

@@ -132,12 +132,14 @@ void Replica::take_over() noexcept {
     fail(Status::broken, "replicated log: its epochs are used up; create another one");
     return;
   }
+  if (shape_.majority != 0 && !is_agreed(before.epoch)) return;
   const std::uint64_t ours = Configuration{before.epoch + 1, rank_}.word();
   // Release: processes that see this replica's word below also see it as the leader. Acquire: see grants in
   // snapshot.cpp.
   if (!configuration.compare_exchange_strong(word, ours, std::memory_order_acq_rel, std::memory_order_relaxed)) return;
   SMELT_LOG_POINT(7);
   suspect_since_ns_ = 0;
+  candidate_ = 0;
   // The new generation makes the CAS of a former leader that is about to evict this replica fail.
   std::uint64_t progress = Progress{generation_, Standing::live, delivered_}.word();
   const Progress next = Progress::of(progress).with(Standing::live, delivered_, 1);
@@ -148,6 +150,50 @@ void Replica::take_over() noexcept {
   generation_ = next.generation;
   configuration_word_ = ours;
   lead();
+}
+
+/// Configuration "paxos": agrees to the end of every epoch that somebody has asked to end.
+void Replica::consent() noexcept {
+  const std::uint64_t asked = layout_.head().contested.load(std::memory_order_acquire);
+  if (asked <= consented_) return;
+  SMELT_LOG_POINT(31);
+  consented_ = asked;
+  layout_.part(rank_).consent.store(asked, std::memory_order_release);
+  SMELT_LOG_POINT(32);
+  ring();
+}
+
+/// Configuration "paxos": asks all replicas for their consent to the end of the epoch. Whether a majority has given it.
+bool Replica::is_agreed(std::uint64_t epoch) noexcept {
+  Word& contested = layout_.head().contested;
+  std::uint64_t asked = contested.load(std::memory_order_acquire);
+  while (asked < epoch) {
+    if (!contested.compare_exchange_weak(asked, epoch, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    SMELT_LOG_POINT(30);
+    ring();
+    break;
+  }
+  consent();
+  candidate_ = epoch;
+  const auto agreed = std::count_if(replicas_.begin(), replicas_.end(), [&](int other) {
+    return layout_.part(other).consent.load(std::memory_order_acquire) >= epoch;
+  });
+  if (agreed >= shape_.majority) return true;
+  check_majority(epoch);
+  return false;
+}
+
+/// Configuration "paxos": fails if so many have ended without consent to the end of this epoch that no majority can be.
+void Replica::check_majority(std::uint64_t epoch) noexcept {
+  const auto lost = std::count_if(replicas_.begin(), replicas_.end(), [&](int other) {
+    // In this order: one that has ended consents to nothing more.
+    return space_->gone(other) && layout_.part(other).consent.load(std::memory_order_acquire) < epoch;
+  });
+  if (replicas_.size() - static_cast<std::size_t>(lost) >= shape_.majority) return;
+  fail(Status::broken,
+       fmt::format("replicated log: {} of its {} replicas must agree to another leader (configuration = 'paxos'), and "
+                   "{} have ended",
+                   shape_.majority, replicas_.size(), lost));
 }
 
 /// Gives up the lead. Any replica may take over.
@@ -173,16 +219,19 @@ bool Replica::is_stuck(int rank, const Progress& progress, std::uint64_t now_ns)
   }
   if (progress.index >= layout_.head().pressed.load(std::memory_order_relaxed)) return false;
   if (static_cast<double>(now_ns - seen.since_ns) <= shape_.evict_after_s * 1e9) return false;
-  if (static_cast<Faults>(shape_.faults) == Faults::stop) return true;
-  return layout_.part(rank).returns.load(std::memory_order_relaxed) != 0 && another_is_up_to_date(rank);
+  const bool stop = static_cast<Faults>(shape_.faults) == Faults::stop;
+  if (!stop && layout_.part(rank).returns.load(std::memory_order_relaxed) == 0) return false;
+  // The state survives without `rank`: it need not, with Faults::stop and "cas".
+  const unsigned least = std::max(stop ? 0u : 2u, progress.standing == Standing::live ? shape_.majority : 0u);
+  return least == 0 || up_to_date_without(rank) >= least;
 }
 
-/// Whether a third replica, besides this one and `rank`, is up to date, so that the state survives without `rank`.
-bool Replica::another_is_up_to_date(int rank) const noexcept {
-  return std::any_of(replicas_.begin(), replicas_.end(), [&](int other) {
+/// Replicas besides `rank` that are up to date.
+unsigned Replica::up_to_date_without(int rank) const noexcept {
+  return static_cast<unsigned>(std::count_if(replicas_.begin(), replicas_.end(), [&](int other) {
     const auto progress = Progress::of(layout_.part(other).progress.load(std::memory_order_acquire));
-    return other != rank && other != rank_ && progress.standing == Standing::live && !space_->gone(other);
-  });
+    return other != rank && progress.standing == Standing::live && !space_->gone(other);
+  }));
 }
 
 /// False: this is no longer the leader.

@@ -1,6 +1,7 @@
 // The replicated log over threads: order, reads, pipelining, fail-over of ranks that leave or are late, eviction.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -242,6 +243,30 @@ TEST(Log, RefusesWhatItCannotDo) {
   EXPECT_THAT(log.attach(1, half).error().message, HasSubstr("without the other"));
   ASSERT_TRUE(log.attach(1));
   EXPECT_THAT(log.attach(1).error().message, HasSubstr("before"));
+}
+
+/// Two meet under a name: whether the log is kept must be the same for both, and the one that comes later is told.
+TEST(Log, IsKeptForAllOrForNone) {
+  const std::string name = "log-name-" + std::to_string(getpid());
+  const int ranks[] = {0, 1};
+  const auto meet = [&](int rank, bool keep) {
+    LogOptions options;
+    options.keep = keep;
+    const auto log = ReplicatedLog::create_shared(name, 2, std::span(ranks).subspan(rank, 1), options, 1.0);
+    return log ? std::string() : log.error().message;
+  };
+  std::string first, second;
+  std::thread other([&] { first = meet(0, true); });
+  second = meet(1, false);
+  other.join();
+  EXPECT_THAT(first + second, HasSubstr("set `keep` likewise"));
+  static_cast<void>(remove_log(name));
+
+  // Of the same kind, they meet.
+  std::thread same([&] { first = meet(0, false); });
+  second = meet(1, false);
+  same.join();
+  EXPECT_EQ(first + second, "");
 }
 
 TEST(Log, IndicesAndEpochsFitTheirWords) {
@@ -526,10 +551,10 @@ struct PutSquare {
 
 /// An evicted replica returns by a snapshot of several chunks and has the same state as the others.
 template <class State, class Command>
-void expect_whole_snapshot(std::uint64_t keys) {
+void expect_whole_snapshot(std::uint64_t keys, int lazy_rank) {
   LogOptions options = small();
   options.faults = Faults::crash;
-  options.leader = 0;
+  options.leader = (lazy_rank + 1) % 3;
   options.evict_after_s = 0.01;
   auto log = make_log(3, options);
   std::atomic<bool> finish{false}, appended{false};
@@ -539,8 +564,8 @@ void expect_whole_snapshot(std::uint64_t keys) {
     if (updates > 0) appended.store(true);
     state->replica().serve(finish);
   };
-  auto lazy = Replicated<State, Command>::attach(log, 2);
-  std::thread leader([&] { work(0, 0); }), worker([&] { work(1, keys); });
+  auto lazy = Replicated<State, Command>::attach(log, lazy_rank);
+  std::thread leader([&] { work(*options.leader, 0); }), worker([&] { work((lazy_rank + 2) % 3, keys); });
   while (!appended.load()) std::this_thread::sleep_for(1ms);
   State expected;
   for (std::uint64_t key = 0; key < keys; ++key) Command{key}(expected);
@@ -553,8 +578,8 @@ void expect_whole_snapshot(std::uint64_t keys) {
 }
 
 TEST(Replicated, SnapshotsArriveWhole) {
-  expect_whole_snapshot<Map, PutSquare>(5000);
-  for (const std::uint64_t keys : {4997, 4998, 5001}) expect_whole_snapshot<Texts, PutText>(keys);
+  for (const int lazy_rank : {0, 1, 2}) expect_whole_snapshot<Map, PutSquare>(5000, lazy_rank);
+  for (const std::uint64_t keys : {4997, 4998, 5001}) expect_whole_snapshot<Texts, PutText>(keys, 2);
 }
 
 TEST(Replicated, SnapshotsOfContainers) {

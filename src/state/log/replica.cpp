@@ -107,6 +107,8 @@ Replica::~Replica() {
   while (!own_progress().compare_exchange_weak(word, Progress::of(word).with(Standing::out, 0, 1).word(),
                                                std::memory_order_acq_rel, std::memory_order_acquire)) {}
   resign();
+  // Who leaves agrees to everything that the others do.
+  if (shape_.majority != 0) layout_.part(rank_).consent.store(~std::uint64_t{0}, std::memory_order_release);
   space_->members().leave(rank_);
   ring();
 }
@@ -129,6 +131,7 @@ Status Replica::refuse(const std::string& why) noexcept {
 
 void Replica::step() noexcept {
   if (status_ != Status::ok) return;
+  if (shape_.majority != 0) consent();
   if (!live_) return come_back();
   learn();
   // Acquire: pairs with the CAS that changed it.
@@ -136,7 +139,14 @@ void Replica::step() noexcept {
   if (word != configuration_word_) [[unlikely]] {
     configuration_word_ = word;
     leading_ = false;
+    candidate_ = 0;
     if (Configuration::of(word).leader == nobody) take_over();
+  } else if (candidate_ != 0) [[unlikely]] {
+    if (needs_attention()) {
+      take_over();
+    } else {
+      candidate_ = 0;  // the leader goes on
+    }
   }
   if (Configuration::of(configuration_word_).leader == rank_) lead();
   if (machine_.apply != nullptr && live_) {
@@ -149,7 +159,9 @@ void Replica::step() noexcept {
 /// Checks for deaths, and for a leader that delays others.
 void Replica::look_around() noexcept {
   space_->look_for_deaths();
-  if (needs_attention() && live_) {
+  if (!needs_attention()) {
+    candidate_ = 0;
+  } else if (live_) {
     const auto now = Configuration::of(layout_.head().configuration.load(std::memory_order_acquire));
     const auto faults = static_cast<Faults>(shape_.faults);
     const int dead = space_->members().first_dead();

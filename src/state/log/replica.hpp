@@ -17,6 +17,9 @@
 //   2. Learn up to the first undecided slot s. CAS slot[s] -> sealed for e + 1.
 //      Repeat if it was decided meanwhile.
 //   3. CAS floor to epoch e + 1.
+// With configuration "paxos", a majority of the replicas consents to the end of epoch e first:
+//   0. raise contested to e; each replica that sees it raises its consent to e; wait for a majority.
+// A consent binds nobody: the CAS decides who leads, and whoever finds the consents may do it.
 //
 // Invariants
 //   1. A decided slot never changes before its index is below the floor.
@@ -29,6 +32,9 @@
 //      a loss.
 //   5. The floor is at most the progress of every live replica, and of every one that was granted a place while the
 //      configuration stood that it had asked.
+//   6. Configuration "paxos": when a leader evicts a replica that lives, a majority of all replicas is up to date without
+//      it. So what is known to those that are up to date is lost only if a majority dies or is late: each
+//      former leader that was stopped between its count and its CAS may evict one more.
 // tests/state/protocol/log_slots.pml checks this protocol, with evictions and returns, in all interleavings.
 //
 // A replica copies the commands of a slot first and advances its progress by CAS then; if that succeeds, it was not
@@ -110,10 +116,13 @@ class Replica {
   bool decide(int client, unsigned count) noexcept;
   bool establish() noexcept;
   void take_over() noexcept;
+  bool is_agreed(std::uint64_t epoch) noexcept;
+  void consent() noexcept;
+  void check_majority(std::uint64_t epoch) noexcept;
   void resign() noexcept;
   bool raise_floor() noexcept;
   bool evict(int rank, const Progress& progress) noexcept;
-  bool another_is_up_to_date(int rank) const noexcept;
+  unsigned up_to_date_without(int rank) const noexcept;
   bool is_stuck(int rank, const Progress& progress, std::uint64_t now_ns) noexcept;
 
   // snapshot.cpp
@@ -178,6 +187,8 @@ class Replica {
     std::uint64_t state = 0, since_ns = 0;
   };
   std::vector<Observed> observed_;  ///< progress of the others, and since when
+  std::uint64_t consented_ = 0;     ///< configuration "paxos": as in its own part
+  std::uint64_t candidate_ = 0;     ///< the epoch that it has asked to end, for want of a leader; 0: none
 
   // Suspicion.
   std::uint64_t suspect_learned_ = 0, suspect_configuration_ = 0, suspect_looked_ = 0, suspect_since_ns_ = 0;

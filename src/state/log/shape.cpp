@@ -1,5 +1,6 @@
 #include "state/log/shape.hpp"
 
+#include <bit>
 #include <cmath>
 #include <new>
 #include <string>
@@ -35,10 +36,34 @@ Result<void> check_numbers(const LogOptions& options) {
   if (options.algorithm != "1paxos" && options.algorithm != "broadcast") {
     return wrong("algorithm", "'" + options.algorithm + "'", "'1paxos' or 'broadcast'");
   }
+  if (options.configuration != "cas" && options.configuration != "paxos") {
+    return wrong("configuration", "'" + options.configuration + "'", "'cas' or 'paxos'");
+  }
   if (options.keep && options.algorithm == "broadcast") {
     return make_error(Status::invalid_argument,
                       "replicated log: algorithm 'broadcast' survives nothing; take '1paxos' for a log that is kept");
   }
+  return {};
+}
+
+/// Configuration "paxos": a majority agrees.
+Result<void> require_majority(const LogOptions& options, Shape* shape) {
+  if (options.configuration != "paxos") return {};
+  if (shape->fixed != 0 || static_cast<Faults>(shape->faults) == Faults::none) {
+    return make_error(
+        Status::invalid_argument,
+        "replicated log: configuration 'paxos' replaces leaders; it needs algorithm = '1paxos' and faults "
+        "= crash or stop");
+  }
+  std::uint32_t replicas = 0;
+  for (const std::uint64_t word : shape->replicas) replicas += static_cast<std::uint32_t>(std::popcount(word));
+  if (replicas < 3) {
+    return make_error(Status::invalid_argument,
+                      "replicated log: a majority of {} replicas survives no death; configuration 'paxos' needs 3 or "
+                      "more, 'cas' does not",
+                      replicas);
+  }
+  shape->majority = replicas / 2 + 1;
   return {};
 }
 
@@ -73,6 +98,7 @@ Result<Shape> make_shape(int size, const LogOptions& options, Faults usual_fault
   for (int rank = 0; options.replicas.empty() && rank < size; ++rank) {
     shape.replicas[rank / 64] |= std::uint64_t{1} << (rank % 64);
   }
+  if (auto checked = require_majority(options, &shape); !checked) return checked.error();
   int leader = options.leader.value_or(usual_leader);
   if (!options.leader) {
     while (!shape.is_replica(leader)) leader = (leader + 1) % size;

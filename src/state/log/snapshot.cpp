@@ -52,6 +52,7 @@ void Replica::ask() noexcept {
   const std::uint64_t word = layout_.head().configuration.load(std::memory_order_acquire);
   const Configuration now = Configuration::of(word);
   if (now.leader == nobody || space_->gone(now.leader)) {
+    if (shape_.majority != 0) check_majority(now.epoch);
     for (const int other : replicas_) {
       const auto progress = Progress::of(layout_.part(other).progress.load(std::memory_order_acquire));
       if (other != rank_ && progress.standing == Standing::live && !space_->gone(other))

@@ -123,7 +123,7 @@ class Coding {
       if (part.data() == nullptr) continue;
       const std::size_t count = words_in(part);
       if (count != 0) next[count - 1] = 0;  // the last one may be filled in part
-      std::memcpy(next, part.data(), part.size());
+      map_detail::copy_short(next, part);
       next += count;
     }
     return words;
@@ -143,10 +143,13 @@ class Coding {
     const Word* next = from + head_words();
     const auto take = [&](int part, std::size_t words) {
       if ((parts >> part & 1) == 0) return Bytes();
-      const std::size_t bytes =
-          strings_ ? lengths >> (part * length_bits) & ((Word{1} << length_bits) - 1) : words * sizeof(Word);
+      std::size_t bytes = words * sizeof(Word);
+      if (strings_) {
+        bytes = lengths >> (part * length_bits) & ((Word{1} << length_bits) - 1);
+        words = map_detail::words_of(bytes);
+      }
       const Bytes taken(reinterpret_cast<const char*>(next), bytes);
-      next += words_in(taken);
+      next += words;
       return taken;
     };
     message.key = take(0, geometry_.key_words);
