@@ -124,6 +124,16 @@ std::string decisions_of(const std::string& text) {
   return all;
 }
 
+TEST(Run, ArraysOfDeferredValuesHaveHintsOfTheirOwn) {
+  // The values themselves are read at random, 160 times each; the deferred ones by the loop's index, when they are
+  // copied.
+  const std::string code = program(
+                               "Procedure f(G: Graph; A: N_P<Int>) { Int i = 0; While (i < 3) { Foreach (n: G.Nodes) { "
+                               "n.A <= Sum(t: n.Nbrs){t.A} @ n; } i++; } }")
+                               .cpp();
+  EXPECT_THAT(code, HasSubstr(R"({"A_nxt", true, false, true, true, 10, 10})"));
+}
+
 TEST(Run, OnlySumsThatVisitAllEdgesFetchAhead) {
   const std::string asked = "is asked for some edges before";
   EXPECT_THAT(decisions_of(sums("InNbrs")), HasSubstr("3: what the sum takes of neighbours 'w' " + asked));
@@ -717,6 +727,31 @@ TEST(Run, DeferredAssignmentsAreSeenAtTheEndOfTheirLoop) {
   EXPECT_EQ(result_of("Int", start + "G.B = 0; Foreach (n: G.Nodes) { For (t: n.Nbrs) { n.A <= 9 @ t; n.B += n.A; } } "
                                      "Return Sum(n: G.Nodes){n.A + n.B};"),
             "32");
+}
+
+TEST(Run, ColumnsOfOtherTypesAreConverted) {
+  const auto takes = [](const std::string& type, const auto& values) -> std::string {
+    using Value = typename std::decay_t<decltype(values)>::value_type;
+    const auto compiled =
+        program("Procedure p(G: Graph, A: N_P<" + type + ">) { For (n: G.Nodes) Print n.A; }").compile(4, 4);
+    const std::vector<std::uint64_t> from = {0}, to = {1};
+    Arguments arguments;
+    arguments.graphs.emplace("G", *make_graph(2, from, to));
+    arguments.columns.emplace("A", Column::of<Value>("A", values));
+    const auto result = compiled->run("p", arguments);
+    return result ? result->printed : result.error().message;
+  };
+  const std::vector<std::int32_t> ints = {3, 0};
+  const std::vector<std::int64_t> longs = {5, 0};
+  const std::vector<float> floats = {0.5F, 2};
+  const std::vector<double> doubles = {1.5, 2};
+  EXPECT_EQ(takes("Float", ints), takes("Float", std::vector<float>{3, 0}));
+  EXPECT_EQ(takes("Float", doubles), takes("Float", std::vector<float>{1.5F, 2}));
+  EXPECT_EQ(takes("Double", longs), takes("Double", std::vector<double>{5, 0}));
+  EXPECT_EQ(takes("Double", floats), takes("Double", std::vector<double>{0.5, 2}));
+  EXPECT_EQ(takes("Long", ints), takes("Long", std::vector<std::int64_t>{3, 0}));
+  EXPECT_EQ(takes("Int", longs), takes("Int", std::vector<std::int32_t>{5, 0}));
+  EXPECT_EQ(takes("Long", doubles), "'A' is N_P<Long>(G); its values are double");
 }
 
 TEST(Run, ArgumentsThatDoNotFitAreRefused) {
