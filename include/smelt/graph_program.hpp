@@ -60,7 +60,9 @@ struct Host {
   void (*release)(void* self, void* array);
   /// Where the calling thread finds the array: its nearest copy.
   void* (*local)(void* self, void* array, int thread);
-  bool copies;  ///< whether there are arrays with copies
+  bool copies;                     ///< whether there are arrays with copies
+  std::size_t own_cache_bytes;     ///< of a core
+  std::size_t shared_cache_bytes;  ///< of the cores that share the last one
   void (*print)(void* self, const char* text, std::size_t size);
 };
 
@@ -321,6 +323,22 @@ class Random {
 
 // --- chunks of loops
 
+/// How far a loop over neighbours is ahead of itself: it asks for what it reads of a neighbour so many edges before.
+struct Ahead {
+  std::uint64_t distance = 0;
+  std::uint64_t last = 0;  ///< only edges below this one are so far from the end of the list of all edges
+
+  template <class EdgeId>
+  bool covers(EdgeId edge) const noexcept {
+    return edge < last;
+  }
+};
+/// Asks for the cache line, without waiting for it.
+template <class T>
+void fetch(const T& place) noexcept {
+  __builtin_prefetch(&place);
+}
+
 struct Chunk {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
@@ -438,6 +456,15 @@ class Run {
   const T* local(const T* array, const Chunk& chunk) const noexcept {
     if (!host_.copies) return array;
     return static_cast<const T*>(host_.local(host_.self, const_cast<T*>(array), chunk.thread));
+  }
+
+  /// For a loop over the neighbours of all nodes that reads an array of `size_bytes` at random. It does not pay where a
+  /// core's own cache holds the array. Where the shared cache hardly does, beside the lists of edges, it takes longer
+  /// until an element has come.
+  Ahead ahead(std::uint64_t edges, std::size_t size_bytes) const noexcept {
+    if (size_bytes <= host_.own_cache_bytes) return {};
+    const std::uint64_t distance = size_bytes <= host_.shared_cache_bytes / 4 ? 64 : 256;
+    return edges <= distance ? Ahead{} : Ahead{distance, edges - distance};
   }
 
   /// f(thread) on all threads; it must not throw.
@@ -639,6 +666,30 @@ T sum_of(const NodeId* list, EdgeId first, EdgeId last, Value&& value) {
     sum3 += value(at[3]);
   }
   for (; at < end; ++at) sum0 += value(*at);
+  return (sum0 + sum1) + (sum2 + sum3);
+}
+
+/// The same, where fetch(node) asks for what value(node) reads. `ahead`: of the list of all edges.
+template <class T, class NodeId, class EdgeId, class Value, class Fetch>
+T sum_of(const NodeId* list, EdgeId first, EdgeId last, const Ahead& ahead, Value&& value, Fetch&& fetch) {
+  if (first == last || !ahead.covers(last - 1)) return sum_of<T>(list, first, last, value);
+  T sum0{}, sum1{}, sum2{}, sum3{};
+  const NodeId *at = list + first, *const end = list + last;
+  for (; end - at >= 4; at += 4) {
+    const NodeId* const later = at + ahead.distance;
+    fetch(later[0]);
+    fetch(later[1]);
+    fetch(later[2]);
+    fetch(later[3]);
+    sum0 += value(at[0]);
+    sum1 += value(at[1]);
+    sum2 += value(at[2]);
+    sum3 += value(at[3]);
+  }
+  for (; at < end; ++at) {
+    fetch(at[ahead.distance]);
+    sum0 += value(*at);
+  }
   return (sum0 + sum1) + (sum2 + sum3);
 }
 

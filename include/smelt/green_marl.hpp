@@ -2,6 +2,7 @@
 // docs/reference/graph-language.md.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -94,6 +95,7 @@ struct CompileOptions {
   bool fuse = true;                               ///< loops over the same nodes become one
   bool precompute = true;                         ///< what sums take of each neighbour is computed once per node
   bool merge = true;                              ///< HasEdgeTo in loops over neighbours becomes a merge
+  bool fetch_ahead = true;                        ///< sums over neighbours ask for what they read some edges before
   bool bins = true;                               ///< a map that gives nodes by least value becomes bins, where it may
   std::string compiler;                           ///< "": $CXX, else c++, g++ or clang++, whichever there is
   bool cache = true;                              ///< keep what was compiled in SMELT_CACHE_DIR
@@ -112,9 +114,16 @@ struct RunOptions {
   /// Whether arrays are placed on the machine's NUMA nodes as place_arrays() says, and threads bound to them: where
   /// there are several; never, arrays being plain ones on pages of the usual size; or with one NUMA node, too.
   enum class Placement { automatic, never, always };
+  /// Sizes of caches: they decide how far ahead of its use a sum over neighbours asks for what it reads. 0: the
+  /// machine's.
+  struct Caches {
+    std::size_t own_bytes = 0;     ///< of a core
+    std::size_t shared_bytes = 0;  ///< of the last one
+  };
   int threads = 0;         ///< 0: one per PU that the process may use
   std::uint64_t seed = 1;  ///< of random numbers: the same seed gives the same run, whatever the number of threads
   Placement placement = Placement::automatic;
+  Caches caches;
   std::function<void(std::string_view)> print;  ///< what the program prints; default: it is kept in RunResult
 };
 

@@ -1,8 +1,8 @@
 // Graphs of the C interface: handles of graphs, and the ready algorithms, which write to the caller's arrays.
-#include <algorithm>
 #include <span>
 
 #include "capi/handles.hpp"
+#include "graph/programs/results.hpp"
 #include "smelt/graph_algorithms.hpp"
 
 using namespace smelt;
@@ -28,17 +28,17 @@ graph::RunOptions with_threads(int threads) {
   return options;
 }
 
-/// Runs an algorithm and copies its values, one per node, to `to`.
+/// Runs an algorithm and copies its values, one per node and of the type of `to`, to `to`.
 template <class T, class Algorithm>
-int to_array(const char* call, const smelt_graph* graph, T* to, Algorithm&& algorithm) noexcept {
+int to_array(const char* call, const smelt_graph* graph, T* to, int threads, Algorithm&& algorithm) noexcept {
   return guarded([&]() -> int {
     if (graph == nullptr) return fail_argument(call, "graph must not be NULL");
     if (to == nullptr && graph->value.num_nodes() > 0)
       return fail_argument(call, "the result's array must not be NULL");
-    const Result<std::vector<T>> values = algorithm(graph->value);
+    const Result<graph::Column> values = algorithm(graph->value, with_threads(threads));
     if (!values) return fail(values.error());
-    std::copy(values->begin(), values->end(), to);
-    return SMELT_OK;
+    const auto copied = graph::results::copy_values(*values, to, threads);
+    return copied ? SMELT_OK : fail(copied.error());
   });
 }
 
@@ -96,28 +96,27 @@ uint64_t smelt_graph_num_nodes(const smelt_graph* graph) { return graph == nullp
 uint64_t smelt_graph_num_edges(const smelt_graph* graph) { return graph == nullptr ? 0 : graph->value.num_edges(); }
 
 int smelt_graph_bfs(const smelt_graph* graph, uint64_t root, int threads, int64_t* parent) {
-  return to_array("smelt_graph_bfs", graph, parent,
-                  [&](const graph::Graph& on) { return graph::bfs(on, root, with_threads(threads)); });
+  return to_array("smelt_graph_bfs", graph, parent, threads,
+                  [&](const graph::Graph& on, const auto& options) { return graph::results::bfs(on, root, options); });
 }
 
 int smelt_graph_hop_distance(const smelt_graph* graph, uint64_t root, int threads, int32_t* distance) {
-  return to_array("smelt_graph_hop_distance", graph, distance,
-                  [&](const graph::Graph& on) { return graph::hop_distance(on, root, with_threads(threads)); });
+  return to_array(
+      "smelt_graph_hop_distance", graph, distance, threads,
+      [&](const graph::Graph& on, const auto& options) { return graph::results::hop_distance(on, root, options); });
 }
 
 int smelt_graph_pagerank(const smelt_graph* graph, double damping, double tolerance, int max_iterations, int threads,
                          float* rank, int* iterations) {
-  return to_array("smelt_graph_pagerank", graph, rank, [&](const graph::Graph& on) -> Result<std::vector<float>> {
-    auto found = graph::pagerank(on, {damping, tolerance, max_iterations}, with_threads(threads));
-    if (!found) return found.error();
-    if (iterations != nullptr) *iterations = found->iterations;
-    return std::move(found->rank);
+  return to_array("smelt_graph_pagerank", graph, rank, threads, [&](const graph::Graph& on, const auto& options) {
+    return graph::results::pagerank(on, {damping, tolerance, max_iterations}, options, iterations);
   });
 }
 
 int smelt_graph_components(const smelt_graph* graph, int threads, int64_t* component) {
-  return to_array("smelt_graph_components", graph, component,
-                  [&](const graph::Graph& on) { return graph::connected_components(on, with_threads(threads)); });
+  return to_array(
+      "smelt_graph_components", graph, component, threads,
+      [&](const graph::Graph& on, const auto& options) { return graph::results::connected_components(on, options); });
 }
 
 int smelt_graph_betweenness(const smelt_graph* graph, const uint64_t* sources, uint64_t num_sources, int threads,
@@ -125,14 +124,16 @@ int smelt_graph_betweenness(const smelt_graph* graph, const uint64_t* sources, u
   if (sources == nullptr && num_sources > 0) {
     return guarded([] { return fail_argument("smelt_graph_betweenness", "sources must not be NULL"); });
   }
-  return to_array("smelt_graph_betweenness", graph, centrality, [&](const graph::Graph& on) {
-    return graph::betweenness(on, {sources, num_sources}, with_threads(threads));
-  });
+  return to_array("smelt_graph_betweenness", graph, centrality, threads,
+                  [&](const graph::Graph& on, const auto& options) {
+                    return graph::results::betweenness(on, {sources, num_sources}, options);
+                  });
 }
 
 int smelt_graph_sssp(const smelt_graph* graph, uint64_t root, int threads, int32_t* distance) {
-  return to_array("smelt_graph_sssp", graph, distance,
-                  [&](const graph::Graph& on) { return graph::sssp(on, root, "weight", 0, with_threads(threads)); });
+  return to_array("smelt_graph_sssp", graph, distance, threads, [&](const graph::Graph& on, const auto& options) {
+    return graph::results::sssp(on, root, "weight", 0, options);
+  });
 }
 
 int smelt_graph_triangles(const smelt_graph* graph, int threads, uint64_t* triangles) {

@@ -278,6 +278,7 @@ graph::CompileOptions CompileFlags::options() const {
   if (pull) result.neighbours = graph::CompileOptions::Neighbours::pull;
   result.fuse = !no_fusion;
   result.precompute = !no_precompute;
+  result.fetch_ahead = !no_fetch_ahead;
   result.merge = !no_merge;
   result.bins = !no_bins;
   result.cache = !no_cache;
@@ -291,6 +292,8 @@ void add_compile_options(Command& command, CompileFlags& flags) {
   command.flag("--no-fusion", flags.no_fusion, "each loop over nodes stays one of its own");
   command.flag("--no-precompute", flags.no_precompute,
                "sums over neighbours compute what they take of each for every edge");
+  command.flag("--no-fetch-ahead", flags.no_fetch_ahead,
+               "sums over neighbours wait for each value instead of asking for it some edges before");
   command.flag("--no-merge", flags.no_merge, "HasEdgeTo is looked up, lists are not merged");
   command.flag("--no-bins", flags.no_bins, "nodes are taken out of a map one after the other, by their values");
   command.flag("--no-cache", flags.no_cache, "compile anew, keep nothing");

@@ -29,7 +29,7 @@ graph::Graph load_graph(const std::string& name, const GraphFlags& flags);
 /// Choices of the compiler.
 struct CompileFlags {
   bool push = false, pull = false;
-  bool no_fusion = false, no_precompute = false, no_merge = false, no_bins = false;
+  bool no_fusion = false, no_precompute = false, no_fetch_ahead = false, no_merge = false, no_bins = false;
   bool no_cache = false;
   std::string compiler;
 

@@ -167,6 +167,9 @@ TEST(Races, ProgramsWithoutRacesGetNoMessage) {
 TEST(Races, WarningsNameTheReason) {
   EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { t.A = v.B; } }"),
             "2: warning: several instances of the loop over 'v' may write the same 'A': a data race\n");
+  EXPECT_EQ(
+      races_of_sentences("Foreach (v: G.Nodes) { Foreach (t: v.Nbrs) { Foreach (e: t.OutEdges) { e.L = v.A; } } }"),
+      "2: warning: several instances of the loop over 'v' may write the same 'L': a data race\n");
   EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) {\n v.A = Sum(t: v.Nbrs){t.A}; }"),
             "3: warning: one instance of the loop over 'v' writes 'A' while another one reads it: a data race\n");
   EXPECT_EQ(races_of_sentences("Int x; Foreach (v: G.Nodes) { x = v.A; }"),

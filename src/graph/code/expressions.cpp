@@ -262,6 +262,32 @@ std::string Writer::reduction_body(const Expression& expression, CodeLines& line
   return result;
 }
 
+/// Pointers to the arrays that the sum reads at its neighbours.
+std::vector<std::string> Writer::arrays_at(const Expression& sum, const Symbol& neighbour) {
+  if (const auto precomputed = precomputed_.find(&sum); precomputed != precomputed_.end()) return {precomputed->second};
+  std::vector<std::string> arrays;
+  walk(*sum.operands[0], [&](const Expression& each) {
+    if (each.kind != ExpressionKind::field || each.operands[0]->kind != ExpressionKind::name) return;
+    const Symbol& property = *each.reference.symbol;
+    const bool plain = each.operands[0]->reference.symbol == &neighbour && is_number(each.type);
+    const auto pointer = region_->pointers.find(&property);
+    if (!plain || pointer == region_->pointers.end()) return;
+    if (std::find(arrays.begin(), arrays.end(), pointer->second) == arrays.end()) arrays.push_back(pointer->second);
+  });
+  return arrays;
+}
+
+/// Whether the neighbours are those of the nodes of a loop over all nodes: their lists are read one after the other.
+bool Writer::visits_all_edges(const Iteration& iteration) const {
+  const Statement& loop = *region_->statement;
+  const Expression& source = *iteration.source;
+  if (loop.kind == StatementKind::group_assign)
+    return source.kind == ExpressionKind::current && loop.source->type.is(TypeKind::graph);
+  return loop.kind == StatementKind::loop && loop.iteration->range == Range::nodes && !loop.iteration->filter &&
+         !loop.iteration->reverse && source.kind == ExpressionKind::name &&
+         source.reference.symbol == loop.iteration->iterator;
+}
+
 /// The expression as a plain sum over a node's neighbours within a region; empty if it is not one.
 std::string Writer::neighbour_sum(const Expression& expression) {
   const Iteration& iteration = *expression.iteration;
@@ -283,8 +309,24 @@ std::string Writer::neighbour_sum(const Expression& expression) {
   const auto precomputed = precomputed_.find(&expression);
   const std::string value = precomputed != precomputed_.end() ? fmt::format("{}[{}]", precomputed->second, name)
                                                               : code(*expression.operands[0]);
-  return fmt::format("gm::sum_of<{}>({}, {}[{}], {}[{} + 1], [&](NodeId {}) {{ return {}; }})",
-                     cpp_type(expression.type), node_idx, begin, node, begin, node, name, value);
+  const auto arrays = options_.fetch_ahead && visits_all_edges(iteration) ? arrays_at(expression, *iteration.iterator)
+                                                                          : std::vector<std::string>();
+  std::string ahead, fetch;
+  if (!arrays.empty()) {
+    ahead = fresh(name + "_ahead");
+    region_->prelude.push_back(fmt::format("const gm::Ahead {} = run.ahead({}.edges, {}.nodes * sizeof({}[0]));", ahead,
+                                           name_of(graph), name_of(graph), arrays.front()));
+    for (const auto& each : arrays) fetch += fmt::format(" gm::fetch({}[{}]);", each, name);
+    fetch = fmt::format(", [&](NodeId {}) {{{} }}", name, fetch);
+    ahead += ", ";
+    decide(
+        expression.span,
+        fmt::format("what the sum takes of neighbours '{}' is asked for some edges before, where the array is larger "
+                    "than a core's own cache",
+                    name));
+  }
+  return fmt::format("gm::sum_of<{}>({}, {}[{}], {}[{} + 1], {}[&](NodeId {}) {{ return {}; }}{})",
+                     cpp_type(expression.type), node_idx, begin, node, begin, node, ahead, name, value, fetch);
 }
 
 std::string Writer::reduction(const Expression& expression) {

@@ -10,11 +10,12 @@
 namespace smelt::graph::language {
 
 struct CodeOptions {
-  bool push_only = false;  ///< neighbour loops with a reduction always write to the neighbours
-  bool pull_only = false;  ///< neighbour loops with a reduction read from the neighbours where possible
-  bool fuse = true;        ///< merge loops over the same nodes
-  bool precompute = true;  ///< compute the terms of a sum over neighbours once per node beforehand
-  bool merge = true;       ///< turn HasEdgeTo within a loop over neighbours into a merge of two lists
+  bool push_only = false;   ///< neighbour loops with a reduction always write to the neighbours
+  bool pull_only = false;   ///< neighbour loops with a reduction read from the neighbours where possible
+  bool fuse = true;         ///< merge loops over the same nodes
+  bool precompute = true;   ///< compute the terms of a sum over neighbours once per node beforehand
+  bool fetch_ahead = true;  ///< sums over neighbours ask for what they read some edges before
+  bool merge = true;        ///< turn HasEdgeTo within a loop over neighbours into a merge of two lists
   bool bins =
       true;  ///< turn a map that returns nodes by least value into bins if the order within a value does not matter
 };

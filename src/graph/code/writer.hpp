@@ -102,6 +102,8 @@ class Writer {
   std::string conversion(const Expression& operand, const Type& type, Span span);
   std::string reduction(const Expression& expression);
   std::string neighbour_sum(const Expression& expression);
+  std::vector<std::string> arrays_at(const Expression& expression, const Symbol& neighbour);
+  bool visits_all_edges(const Iteration& iteration) const;
   std::string reduction_body(const Expression& expression, CodeLines& lines, const std::string& result);
   std::string method(const Expression& expression);
   std::string collection_method(const Expression& expression);

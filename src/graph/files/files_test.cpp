@@ -428,6 +428,17 @@ TEST_F(Files, WideGraphsKeepTheirWidth) {
   }
 }
 
+TEST_F(Files, ABinaryFileThatEndsAmongItsNodesIsTooShort) {
+  ASSERT_TRUE(save(*make_graph(1000, {}, {}), path("a.ebin")));
+  EXPECT_EQ(load(path("a.ebin"))->num_nodes(), 1000u);
+  const auto whole = content("a.ebin");
+  for (const std::size_t size : {whole.size() - 1, whole.size() / 2, std::size_t{600}}) {
+    const auto cut = load(file("b.ebin", whole.substr(0, size)));
+    ASSERT_FALSE(cut) << size;
+    EXPECT_EQ(cut.error().status, Status::bad_format) << size;
+  }
+}
+
 TEST_F(Files, ChangesOnTheWay) {
   const Graph graph = random_graph(100, 3000, Weights::whole);
   for (const char* name : {"a.el", "a.mtx", "a.wsg", "a.ebin", "a.smg"}) {

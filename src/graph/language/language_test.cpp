@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "graph/language/checker.hpp"
 #include "graph/language/parser.hpp"
 #include "graph/language/printer.hpp"
@@ -47,6 +49,19 @@ TEST(Language, TheProgramsOfTheThesis) {
   EXPECT_EQ(said_of(pagerank), "");
   EXPECT_EQ(said_of(hop_dist), "");
   EXPECT_EQ(said_of(triangle_counting), "");
+}
+
+TEST(Language, CallsThatChangeSomethingStandAlone) {
+  const auto said = [](const std::string& argument, const std::string& change) {
+    return first_of("Local f(G: Graph, x: " + argument + ") : Int { " + change + " Return 1; }\n" +
+                    "Procedure p(G: Graph, x: " + argument + ") : Int { Return 1 + f(G, x); }");
+  };
+  const std::string refused = ": error: 'f' changes something, so it must stand alone or as all of an assigned value";
+  for (const auto& [argument, change] : std::map<std::string, std::string>{
+           {"Map<Int, Int>", "x[1] = 2;"}, {"Node_Set(G)", "x.Clear();"}, {"N_P<Int>(G)", "G.x = 0;"}}) {
+    EXPECT_THAT(said(argument, change), testing::EndsWith(refused)) << argument;
+    EXPECT_EQ(said(argument, ""), "") << argument;
+  }
 }
 
 TEST(Language, TreesArePrintedWithTypesAndConversions) {

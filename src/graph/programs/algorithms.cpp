@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/error.hpp"
 #include "graph/programs/builtin.hpp"
+#include "graph/programs/results.hpp"
+#include "graph/team/team.hpp"
 #include "smelt/graph_algorithms.hpp"
 
 namespace smelt::graph {
@@ -29,19 +32,19 @@ Result<RunResult> call(const char* name, const Graph& graph, Arguments arguments
   return compiled->run(program->main_procedure(), arguments, options);
 }
 
-template <class T>
-std::vector<T> values_of(const RunResult& result, const char* name) {
-  const auto values = result.columns.at(name).values<T>();
-  return {values.begin(), values.end()};
+/// One property of a program's results.
+Result<Column> property(const char* program, const char* name, const Graph& graph, Arguments arguments,
+                        const RunOptions& options) {
+  auto result = call(program, graph, std::move(arguments), options);
+  if (!result) return result.error();
+  return std::move(result->columns.at(name));
 }
 
-/// One property of a program's results.
 template <class T>
-Result<std::vector<T>> property(const char* program, const char* name, const Graph& graph, Arguments arguments,
-                                const RunOptions& options) {
-  const auto result = call(program, graph, std::move(arguments), options);
-  if (!result) return result.error();
-  return values_of<T>(*result, name);
+Result<std::vector<T>> values_of(const Result<Column>& column) {
+  if (!column) return column.error();
+  const auto values = column->values<T>();
+  return std::vector<T>(values.begin(), values.end());
 }
 
 /// Converts lengths to the program's type; doubles with integral values become integers.
@@ -104,36 +107,38 @@ Result<GreenMarl> builtin_program(const std::string& name) {
   return make_error(Status::not_found, "no program '{}' (there are {})", name, fmt::join(builtin_programs(), ", "));
 }
 
-Result<std::vector<std::int64_t>> bfs(const Graph& graph, std::uint64_t root, const RunOptions& options) {
+namespace results {
+
+Result<Column> bfs(const Graph& graph, std::uint64_t root, const RunOptions& options) {
   Arguments arguments;
   arguments.values["root"] = node(root);
-  return property<std::int64_t>("bfs", "parent", graph, std::move(arguments), options);
+  return property("bfs", "parent", graph, std::move(arguments), options);
 }
 
-Result<PageRankResult> pagerank(const Graph& graph, const PageRankOptions& how, const RunOptions& options) {
+Result<Column> pagerank(const Graph& graph, const PageRankOptions& how, const RunOptions& options, int* iterations) {
   Arguments arguments;
   arguments.values = {
       {"damping", how.damping}, {"tolerance", how.tolerance}, {"max_iterations", std::int64_t{how.max_iterations}}};
-  const auto result = call("pagerank", graph, std::move(arguments), options);
+  auto result = call("pagerank", graph, std::move(arguments), options);
   if (!result) return result.error();
-  return PageRankResult{values_of<float>(*result, "rank"), static_cast<int>(std::get<std::int64_t>(result->returned))};
+  if (iterations != nullptr) *iterations = static_cast<int>(std::get<std::int64_t>(result->returned));
+  return std::move(result->columns.at("rank"));
 }
 
-Result<std::vector<std::int64_t>> connected_components(const Graph& graph, const RunOptions& options) {
+Result<Column> connected_components(const Graph& graph, const RunOptions& options) {
   Arguments arguments;
   arguments.values["directed"] = !graph.undirected();
-  return property<std::int64_t>("components", "comp", graph, std::move(arguments), options);
+  return property("components", "comp", graph, std::move(arguments), options);
 }
 
-Result<std::vector<float>> betweenness(const Graph& graph, std::span<const std::uint64_t> sources,
-                                       const RunOptions& options) {
+Result<Column> betweenness(const Graph& graph, std::span<const std::uint64_t> sources, const RunOptions& options) {
   Arguments arguments;
   arguments.items["sources"].assign(sources.begin(), sources.end());
-  return property<float>("betweenness", "BC", graph, std::move(arguments), options);
+  return property("betweenness", "BC", graph, std::move(arguments), options);
 }
 
-Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, const std::string& length, int delta,
-                                       const RunOptions& options) {
+Result<Column> sssp(const Graph& graph, std::uint64_t root, const std::string& length, int delta,
+                    const RunOptions& options) {
   const Column* lengths = graph.edge_values(length);
   if (lengths == nullptr) return make_error(Status::invalid_argument, "the graph has no edge values '{}'", length);
   auto whole = whole_lengths(*lengths);
@@ -141,12 +146,64 @@ Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, c
   Arguments arguments;
   arguments.values = {{"root", node(root)}, {"delta", delta > 0 ? std::int64_t{delta} : usual_delta(graph, *whole)}};
   arguments.columns.emplace("len", *std::move(whole));
-  auto distances = property<std::int32_t>("sssp", "dist", graph, std::move(arguments), options);
+  auto distances = property("sssp", "dist", graph, std::move(arguments), options);
   if (!distances) return distances;
   // A sum that is too large becomes negative, and stays less than any other.
-  if (std::none_of(distances->begin(), distances->end(), [](auto distance) { return distance < 0; })) return distances;
+  const auto values = distances->values<std::int32_t>();
+  if (std::none_of(values.begin(), values.end(), [](auto distance) { return distance < 0; })) return distances;
   return make_error(Status::invalid_argument, "a shortest path is longer than {}; divide the lengths '{}'",
                     INT32_MAX - 1, length);
+}
+
+Result<Column> hop_distance(const Graph& graph, std::uint64_t root, const RunOptions& options) {
+  Arguments arguments;
+  arguments.values["root"] = node(root);
+  return property("hop_dist", "dist", graph, std::move(arguments), options);
+}
+
+Result<void> copy_values(const Column& values, void* to, int threads) {
+  const std::size_t size_bytes = values.size() * size_of(values.type());
+  const auto* const from = static_cast<const std::byte*>(values.data());
+  constexpr std::size_t part_bytes = std::size_t{1} << 18, shared_from_bytes = 4 * part_bytes;
+  if (size_bytes == 0) return {};
+  if (size_bytes < shared_from_bytes) {
+    std::memcpy(to, from, size_bytes);
+    return {};
+  }
+  const auto team = ThreadTeam::create(threads);
+  if (!team) return team.error();
+  (*team)->for_each((size_bytes + part_bytes - 1) / part_bytes, [&](std::size_t part, int) {
+    const std::size_t first = part * part_bytes;
+    std::memcpy(static_cast<std::byte*>(to) + first, from + first, std::min(part_bytes, size_bytes - first));
+  });
+  return {};
+}
+
+}  // namespace results
+
+Result<std::vector<std::int64_t>> bfs(const Graph& graph, std::uint64_t root, const RunOptions& options) {
+  return values_of<std::int64_t>(results::bfs(graph, root, options));
+}
+
+Result<PageRankResult> pagerank(const Graph& graph, const PageRankOptions& how, const RunOptions& options) {
+  int iterations = 0;
+  auto rank = values_of<float>(results::pagerank(graph, how, options, &iterations));
+  if (!rank) return rank.error();
+  return PageRankResult{*std::move(rank), iterations};
+}
+
+Result<std::vector<std::int64_t>> connected_components(const Graph& graph, const RunOptions& options) {
+  return values_of<std::int64_t>(results::connected_components(graph, options));
+}
+
+Result<std::vector<float>> betweenness(const Graph& graph, std::span<const std::uint64_t> sources,
+                                       const RunOptions& options) {
+  return values_of<float>(results::betweenness(graph, sources, options));
+}
+
+Result<std::vector<std::int32_t>> sssp(const Graph& graph, std::uint64_t root, const std::string& length, int delta,
+                                       const RunOptions& options) {
+  return values_of<std::int32_t>(results::sssp(graph, root, length, delta, options));
 }
 
 Result<std::uint64_t> triangles(const Graph& graph, const RunOptions& options) {
@@ -161,27 +218,25 @@ Result<std::uint64_t> triangles(const Graph& graph, const RunOptions& options) {
 }
 
 Result<std::vector<std::int32_t>> hop_distance(const Graph& graph, std::uint64_t root, const RunOptions& options) {
-  Arguments arguments;
-  arguments.values["root"] = node(root);
-  return property<std::int32_t>("hop_dist", "dist", graph, std::move(arguments), options);
+  return values_of<std::int32_t>(results::hop_distance(graph, root, options));
 }
 
 Result<std::vector<std::int32_t>> strong_components(const Graph& graph, const RunOptions& options) {
-  return property<std::int32_t>("kosaraju", "mem", graph, {}, options);
+  return values_of<std::int32_t>(property("kosaraju", "mem", graph, {}, options));
 }
 
 Result<std::vector<std::int32_t>> core_numbers(const Graph& graph, const RunOptions& options) {
-  return property<std::int32_t>("core_numbers", "core", graph, {}, options);
+  return values_of<std::int32_t>(property("core_numbers", "core", graph, {}, options));
 }
 
 Result<std::vector<std::int64_t>> communities(const Graph& graph, int max_rounds, const RunOptions& options) {
   Arguments arguments;
   arguments.values["max_rounds"] = std::int64_t{max_rounds};
-  return property<std::int64_t>("communities", "comm", graph, std::move(arguments), options);
+  return values_of<std::int64_t>(property("communities", "comm", graph, std::move(arguments), options));
 }
 
 Result<std::vector<double>> clustering(const Graph& graph, const RunOptions& options) {
-  return property<double>("clustering", "cc", graph, {}, options);
+  return values_of<double>(property("clustering", "cc", graph, {}, options));
 }
 
 }  // namespace smelt::graph

@@ -79,7 +79,7 @@ class Call {
     Place& returned = places_.emplace_back();
     arguments_.push_back({returned.bytes, 0, put_text, &returned});
     auto print = options_.print ? options_.print : [this](std::string_view text) { result_.printed += text; };
-    ProgramHost host(team_, memory_, options_.seed, print);
+    ProgramHost host(team_, memory_, options_, print);
     program::Failure failure{};
     const auto start = std::chrono::steady_clock::now();
     const int status = entry(&host.host(), arguments_.data(), &failure);

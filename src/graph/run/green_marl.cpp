@@ -32,6 +32,7 @@ language::CodeOptions code_options(const CompileOptions& options) {
   result.pull_only = options.neighbours == CompileOptions::Neighbours::pull;
   result.fuse = options.fuse;
   result.precompute = options.precompute;
+  result.fetch_ahead = options.fetch_ahead;
   result.merge = options.merge;
   result.bins = options.bins;
   return result;
@@ -208,7 +209,7 @@ namespace {
 
 bool is_usual(const CompileOptions& options) {
   return options.neighbours == CompileOptions::Neighbours::automatic && options.fuse && options.precompute &&
-         options.merge && options.bins && options.cache && options.compiler.empty();
+         options.fetch_ahead && options.merge && options.bins && options.cache && options.compiler.empty();
 }
 
 }  // namespace

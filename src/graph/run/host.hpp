@@ -11,6 +11,7 @@
 #include "graph/run/placed_memory.hpp"
 #include "graph/team/team.hpp"
 #include "smelt/graph_program.hpp"
+#include "smelt/green_marl.hpp"
 
 namespace smelt::graph {
 
@@ -43,7 +44,8 @@ class ArrayPool {
 class ProgramHost {
  public:
   /// `team`, `memory` and `print` must outlive it.
-  ProgramHost(ThreadTeam& team, PlacedMemory& memory, std::uint64_t seed, std::function<void(std::string_view)> print);
+  ProgramHost(ThreadTeam& team, PlacedMemory& memory, const RunOptions& options,
+              std::function<void(std::string_view)> print);
 
   const program::Host& host() const noexcept { return host_; }
 

@@ -11,6 +11,7 @@
 #include "graph/language/thesis_programs.hpp"
 #include "graph/run/small_graphs.hpp"
 #include "smelt/graph_algorithms.hpp"
+#include "smelt/graph_program.hpp"
 
 namespace smelt::graph {
 namespace {
@@ -57,12 +58,133 @@ TEST(Run, PageRankOfTheThesis) {
   }
 }
 
+/// A sum over neighbours of what other nodes have; `LIST` is Nbrs or InNbrs.
+std::string sums(const std::string& list) {
+  return "Procedure sums(G: Graph, a: N_P<Float>, b: N_P<Double>; one, both: N_P<Double>) {\n"
+         "  Foreach (v: G.Nodes) {\n"
+         "    v.one = Sum(w: v." +
+         list +
+         "){w.b};\n"
+         "    v.both = Sum(w: v." +
+         list +
+         "){w.a + w.b};\n"
+         "  }\n"
+         "}\n";
+}
+
+TEST(Run, FetchingAheadChangesNoBit) {
+  auto graphs = small_graphs();
+  graphs.resize(12);
+  graphs.push_back(test::plain_graph(*generate(*parse_generator("kron:11:directed"), 2)));
+  CompileOptions waiting;
+  waiting.fetch_ahead = false;
+  for (const std::string list : {"Nbrs", "InNbrs"}) {
+    for (const bool precompute : {true, false}) {
+      CompileOptions asking;
+      asking.precompute = waiting.precompute = precompute;
+      const auto ahead = *program(sums(list)).compile(4, 4, asking);
+      const auto plain = *program(sums(list)).compile(4, 4, waiting);
+      for (const auto& each : graphs) {
+        Arguments arguments;
+        arguments.graphs.emplace("G", each.graph);
+        std::vector<float> a(each.nodes);
+        std::vector<double> b(each.nodes);
+        for (std::uint64_t node = 0; node < each.nodes; ++node) {
+          a[node] = 1.0f / static_cast<float>(node + 1);
+          b[node] = std::sqrt(static_cast<double>(node));
+        }
+        arguments.columns.emplace("a", Column::of<float>("a", a));
+        arguments.columns.emplace("b", Column::of<double>("b", b));
+        const auto expected = run(plain, "sums", arguments, 1);
+        // 256 edges ahead, 64, and not at all.
+        for (const RunOptions::Caches caches : {RunOptions::Caches{1, 1}, {1, 1 << 20}, {1 << 20, 1 << 20}}) {
+          for (const int threads : {1, 3}) {
+            RunOptions options;
+            options.threads = threads;
+            options.caches = caches;
+            const auto result = ahead.run("sums", arguments, options);
+            ASSERT_TRUE(result) << result.error().message;
+            for (const char* name : {"one", "both"}) {
+              const auto found = result->columns.at(name).values<double>(),
+                         wanted = expected.columns.at(name).values<double>();
+              ASSERT_TRUE(std::equal(found.begin(), found.end(), wanted.begin(), wanted.end())) << name << threads;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 /// The output of `explain` about a program's statements, as one text.
 std::string decisions_of(const std::string& text) {
   std::string all;
   for (const auto& decision : program(text).decisions())
     all += std::to_string(decision.line) + ": " + decision.text + "\n";
   return all;
+}
+
+TEST(Run, ArraysOfDeferredValuesHaveHintsOfTheirOwn) {
+  // The values themselves are read at random, 160 times each; the deferred ones by the loop's index, when they are
+  // copied.
+  const std::string code = program(
+                               "Procedure f(G: Graph; A: N_P<Int>) { Int i = 0; While (i < 3) { Foreach (n: G.Nodes) { "
+                               "n.A <= Sum(t: n.Nbrs){t.A} @ n; } i++; } }")
+                               .cpp();
+  EXPECT_THAT(code, HasSubstr(R"({"A_nxt", true, false, true, true, 10, 10})"));
+}
+
+TEST(Run, OnlySumsThatVisitAllEdgesFetchAhead) {
+  const std::string asked = "is asked for some edges before";
+  EXPECT_THAT(decisions_of(sums("InNbrs")), HasSubstr("3: what the sum takes of neighbours 'w' " + asked));
+  EXPECT_THAT(decisions_of("Procedure f(G: Graph, a: N_P<Float>; b: N_P<Float>) { G.b = Sum(w: G.Nbrs){w.a}; }"),
+              HasSubstr(asked));
+  for (const std::string loop : {
+           "Foreach (v: G.Nodes)(v.a > 0) v.b = Sum(w: v.Nbrs){w.a};",         // lists with gaps between them
+           "Foreach (v: G.Nodes) { Node u = v; v.b = Sum(w: u.Nbrs){w.a}; }",  // lists of other nodes
+           "Foreach (v: G.Nodes) v.b = Sum(w: v.Nbrs)(w.a > 1){w.a};",         // not all neighbours
+           "Foreach (v: G.Nodes) v.b = Sum(w: v.Nbrs){v.a};",                  // nothing of the neighbours
+           "InBFS (v: G.Nodes From root) { v.b = Sum(w: v.Nbrs){w.a}; }",      // lists in another order
+       }) {
+    EXPECT_THAT(decisions_of("Procedure f(G: Graph, a: N_P<Float>, root: Node; b: N_P<Float>) { " + loop + " }"),
+                Not(HasSubstr(asked)))
+        << loop;
+  }
+}
+
+TEST(Run, HowFarAheadDependsOnTheCaches) {
+  program::Host host{};
+  host.threads = 1;
+  host.own_cache_bytes = 1000;
+  host.shared_cache_bytes = 8000;
+  const program::Run run(host);
+  EXPECT_EQ(run.ahead(5000, 1000).distance, 0u);
+  EXPECT_EQ(run.ahead(5000, 1001).distance, 64u);
+  EXPECT_EQ(run.ahead(5000, 2000).distance, 64u);
+  EXPECT_EQ(run.ahead(5000, 2001).distance, 256u);
+  EXPECT_FALSE(run.ahead(5000, 1000).covers(0u));
+  EXPECT_TRUE(run.ahead(5000, 2001).covers(4743u));
+  EXPECT_FALSE(run.ahead(5000, 2001).covers(4744u)) << "would read behind the list";
+  EXPECT_FALSE(run.ahead(256, 2001).covers(0u));
+  EXPECT_TRUE(run.ahead(257, 2001).covers(0u));
+}
+
+TEST(Run, WhatIsFetchedIsWhatComesLater) {
+  std::vector<std::uint32_t> list(500);
+  std::iota(list.begin(), list.end(), 0u);
+  const program::Ahead ahead{64, list.size() - 64};
+  std::vector<std::uint32_t> fetched;
+  const auto value = [](std::uint32_t node) { return static_cast<double>(node); };
+  const auto fetch = [&](std::uint32_t node) { fetched.push_back(node); };
+  EXPECT_EQ(program::sum_of<double>(list.data(), 10u, 17u, ahead, value, fetch), 91);
+  EXPECT_EQ(fetched, (std::vector<std::uint32_t>{74, 75, 76, 77, 78, 79, 80}));
+  fetched.clear();
+  EXPECT_EQ(program::sum_of<double>(list.data(), 0u, 436u, ahead, value, fetch), 436 * 435 / 2);
+  EXPECT_EQ(fetched.back(), 499u);
+  fetched.clear();
+  EXPECT_EQ(program::sum_of<double>(list.data(), 430u, 437u, ahead, value, fetch), 7 * 433);
+  EXPECT_EQ(program::sum_of<double>(list.data(), 9u, 9u, ahead, value, fetch), 0);
+  EXPECT_TRUE(fetched.empty());
 }
 
 TEST(Run, ComparisonsAndAssignmentsOfOneElementAreOneStep) {
@@ -605,6 +727,31 @@ TEST(Run, DeferredAssignmentsAreSeenAtTheEndOfTheirLoop) {
   EXPECT_EQ(result_of("Int", start + "G.B = 0; Foreach (n: G.Nodes) { For (t: n.Nbrs) { n.A <= 9 @ t; n.B += n.A; } } "
                                      "Return Sum(n: G.Nodes){n.A + n.B};"),
             "32");
+}
+
+TEST(Run, ColumnsOfOtherTypesAreConverted) {
+  const auto takes = [](const std::string& type, const auto& values) -> std::string {
+    using Value = typename std::decay_t<decltype(values)>::value_type;
+    const auto compiled =
+        program("Procedure p(G: Graph, A: N_P<" + type + ">) { For (n: G.Nodes) Print n.A; }").compile(4, 4);
+    const std::vector<std::uint64_t> from = {0}, to = {1};
+    Arguments arguments;
+    arguments.graphs.emplace("G", *make_graph(2, from, to));
+    arguments.columns.emplace("A", Column::of<Value>("A", values));
+    const auto result = compiled->run("p", arguments);
+    return result ? result->printed : result.error().message;
+  };
+  const std::vector<std::int32_t> ints = {3, 0};
+  const std::vector<std::int64_t> longs = {5, 0};
+  const std::vector<float> floats = {0.5F, 2};
+  const std::vector<double> doubles = {1.5, 2};
+  EXPECT_EQ(takes("Float", ints), takes("Float", std::vector<float>{3, 0}));
+  EXPECT_EQ(takes("Float", doubles), takes("Float", std::vector<float>{1.5F, 2}));
+  EXPECT_EQ(takes("Double", longs), takes("Double", std::vector<double>{5, 0}));
+  EXPECT_EQ(takes("Double", floats), takes("Double", std::vector<double>{0.5, 2}));
+  EXPECT_EQ(takes("Long", ints), takes("Long", std::vector<std::int64_t>{3, 0}));
+  EXPECT_EQ(takes("Int", longs), takes("Int", std::vector<std::int32_t>{5, 0}));
+  EXPECT_EQ(takes("Long", doubles), "'A' is N_P<Long>(G); its values are double");
 }
 
 TEST(Run, ArgumentsThatDoNotFitAreRefused) {
