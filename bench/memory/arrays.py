@@ -31,24 +31,27 @@ from programs import ROOT, commit, machine_name, noise  # noqa: E402
 BARS = {
     "dependent": (1.4, ("vector",)),
     "independent": (1.15, ("vector",)),
+    "take": (1.15, ("vector",)),
     "sum": (0.99, ("vector",)),
     "fill": (0.98, ("std_fill", "threads", "openmp")),
     "copy": (0.98, ("memcpy", "threads", "openmp")),
     "allocate": (1 / 0.7, ("malloc_memset",)),
     "first": (0.0, ("malloc_memset",)),  # no bar: in a virtual machine it waits for the host
 }
+# Per cent of an array in huge pages, and in small ones that follow each other in physical memory.
+PAGES = ("huge_percent", "contiguous_percent")
 # jemalloc needs room for its thread-local memory where it is loaded late.
 ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=20000"}
 
 
 def take(program, group):
-    """{row: milliseconds} of one start."""
+    """{row: its milliseconds, and where counted, in which pages its memory lay} of one start."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         subprocess.run([program, f"--benchmark_filter=^{group}/", "--benchmark_enable_random_interleaving=true",
                         "--benchmark_min_time=0.2", f"--benchmark_out={out.name}", "--benchmark_out_format=json"],
                        env=dict(os.environ, **ENVIRONMENT), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         rows = json.loads(pathlib.Path(out.name).read_text())["benchmarks"]
-    return {row["name"].split("/")[1]: row["real_time"] for row in rows}
+    return {row["name"].split("/")[1]: (row["real_time"], [round(row[key], 1) for key in PAGES if key in row]) for row in rows}
 
 
 def ratios(times):
@@ -66,12 +69,13 @@ def best(group, times):
 
 
 def earlier_groups(arguments, program):
+    """Times and pages of earlier starts."""
     if not arguments.add or not arguments.json or not arguments.json.exists():
-        return {}
+        return {}, {}
     earlier = json.loads(arguments.json.read_text())
     if earlier.get("program") != program:
         raise SystemExit(f"{arguments.json}: of another build of the benchmark; without --add it is written anew")
-    return earlier["groups"]
+    return earlier["groups"], earlier["pages"]
 
 
 def main():
@@ -86,7 +90,7 @@ def main():
     until = time.monotonic() + arguments.seconds
     program = arguments.build.resolve() / "bin/question_memory_arrays"
     identity = hashlib.sha256(program.read_bytes()).hexdigest()[:16]
-    groups = earlier_groups(arguments, identity)
+    groups, pages = earlier_groups(arguments, identity)
     wanted = [group for group in BARS if not arguments.only or group in arguments.only.split(",")]
     if not wanted:
         parser.error("--only: one of " + ", ".join(BARS))
@@ -98,11 +102,13 @@ def main():
         group = min(wanted, key=starts)
         if starts(group) >= arguments.starts:
             break
-        for row, ms in take(str(program), group).items():
+        for row, (ms, lay) in take(str(program), group).items():
             groups.setdefault(group, {}).setdefault(row, []).append(ms)
+            if lay:
+                pages.setdefault(group, {}).setdefault(row, []).append(lay)
         if arguments.json:
             document = {"benchmark": "memory-arrays", "machine": machine_name(), "commit": commit(), "mib": 1024,
-                        "program": identity, "groups": groups}
+                        "program": identity, "groups": groups, "pages": {"of": PAGES, **pages}}
             arguments.json.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
     wrong = []
     for group, times in groups.items():

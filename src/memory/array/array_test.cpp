@@ -148,6 +148,33 @@ TEST(Array, ViewsAreRowMajor) {
   EXPECT_EQ((*array)[4], -1);
 }
 
+template <class Index>
+void expect_taken(const Array<std::uint32_t>& array) {
+  for (const std::size_t count : {0u, 1u, 63u, 64u, 65u, 1000u}) {
+    std::vector<Index> indices(count);
+    std::vector<std::uint32_t> expected(count), taken(count + 1, 5);
+    for (std::size_t i = 0; i < count; ++i) {
+      indices[i] = static_cast<Index>(i * 7919 % array.size());
+      expected[i] = array[static_cast<std::size_t>(indices[i])];
+    }
+    expected.push_back(5);
+    array.take(std::span<const Index>(indices), std::span(taken).first(count));
+    EXPECT_EQ(taken, expected);
+  }
+}
+
+TEST(Array, TakenAreTheElementsAtThosePlaces) {
+  for (const auto placement : {Placement::interleaved, Placement::replicated}) {
+    auto array = Array<std::uint32_t>::create(100'003, with(placement));
+    ASSERT_TRUE(array);
+    std::vector<std::uint32_t> values(array->size());
+    std::iota(values.begin(), values.end(), 100u);
+    array->copy_from(values);
+    expect_taken<int>(*array);
+    expect_taken<std::uint64_t>(*array);
+  }
+}
+
 TEST(Array, PartsTileTheArray) {
   ArrayOptions options = with(Placement::partitioned);
   options.parts = 7;

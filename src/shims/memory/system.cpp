@@ -12,7 +12,7 @@
 namespace smelt::shims::memory {
 namespace {
 
-constexpr char limit_directory[] = "/sys/fs/cgroup";
+constexpr char v2_mount[] = "/sys/fs/cgroup", v1_memory_mount[] = "/sys/fs/cgroup/memory";
 
 Mode mode_from_environment() noexcept {
   const char* const value = std::getenv("SMELT_MEMORY");
@@ -96,19 +96,34 @@ System find() noexcept {
   return found;
 }
 
-/// The process's own directory of the v2 hierarchy, or "".
-const char* cgroup_directory() noexcept {
-  static char directory[PATH_MAX];
-  static const bool known = [] {
-    static char text[PATH_MAX];
-    if (read_file("/proc/self/cgroup", text, sizeof text) == 0) return false;
-    char* const path = std::strstr(text, "0::/");
-    if (path == nullptr) return false;
-    path[std::strcspn(path, "\n")] = '\0';
-    std::snprintf(directory, sizeof directory, "%s%s", limit_directory, path + 3);
-    return true;
-  }();
-  return known ? directory : "";
+/// A hierarchy of control groups, and the process's own directory in it, "" without one.
+struct Hierarchy {
+  const char* mount;
+  char directory[PATH_MAX];
+};
+
+/// `line` precedes the group's path in /proc/self/cgroup.
+void find_group(Hierarchy& hierarchy, const char* line) noexcept {
+  char text[PATH_MAX];
+  if (read_file("/proc/self/cgroup", text, sizeof text) == 0) return;
+  char* const path = std::strstr(text, line);
+  if (path == nullptr) return;
+  path[std::strcspn(path, "\n")] = '\0';
+  std::snprintf(hierarchy.directory, sizeof hierarchy.directory, "%s%s", hierarchy.mount, path + std::strlen(line) - 1);
+}
+
+const Hierarchy& v2_hierarchy() noexcept {
+  static Hierarchy hierarchy = {v2_mount, {}};
+  static const bool found = (find_group(hierarchy, "0::/"), true);
+  (void)found;
+  return hierarchy;
+}
+
+const Hierarchy& v1_memory_hierarchy() noexcept {
+  static Hierarchy hierarchy = {v1_memory_mount, {}};
+  static const bool found = (find_group(hierarchy, ":memory:/"), true);
+  (void)found;
+  return hierarchy;
 }
 
 std::size_t bytes_in(const char* directory, const char* file, std::size_t otherwise) noexcept {
@@ -120,10 +135,10 @@ std::size_t bytes_in(const char* directory, const char* file, std::size_t otherw
 
 /// The process's group and all above it.
 template <class Function>
-void for_each_cgroup(const Function& look) noexcept {
+void for_each_group(const Hierarchy& hierarchy, const Function& look) noexcept {
   char directory[PATH_MAX];
-  std::snprintf(directory, sizeof directory, "%s", cgroup_directory());
-  while (std::strlen(directory) >= sizeof limit_directory - 1) {
+  std::snprintf(directory, sizeof directory, "%s", hierarchy.directory);
+  while (std::strlen(directory) >= std::strlen(hierarchy.mount)) {
     look(directory);
     char* const slash = std::strrchr(directory, '/');
     if (slash == nullptr) break;
@@ -150,19 +165,24 @@ const System& system() noexcept {
 
 std::size_t memory_left() noexcept {
   std::size_t least = SIZE_MAX;
-  for_each_cgroup([&least](const char* directory) {
-    const std::size_t limit = bytes_in(directory, "memory.max", SIZE_MAX);
+  const auto take = [&least](const char* directory, const char* limit_file, const char* used_file) {
+    const std::size_t limit = bytes_in(directory, limit_file, SIZE_MAX);
     if (limit == SIZE_MAX) return;
-    const std::size_t used = bytes_in(directory, "memory.current", 0);
+    const std::size_t used = bytes_in(directory, used_file, 0);
     least = std::min(least, limit > used ? limit - used : 0);
+  };
+  for_each_group(v2_hierarchy(), [&take](const char* directory) {
+    for (const char* limit : {"memory.max", "memory.high"}) take(directory, limit, "memory.current");
   });
+  for_each_group(v1_memory_hierarchy(),
+                 [&take](const char* directory) { take(directory, "memory.limit_in_bytes", "memory.usage_in_bytes"); });
   return least;
 }
 
 std::int64_t granted_millipus() noexcept {
   static const std::int64_t granted = [] {
     std::int64_t least = INT64_MAX;
-    for_each_cgroup([&least](const char* directory) {
+    for_each_group(v2_hierarchy(), [&least](const char* directory) {
       // "QUOTA PERIOD" in microseconds, or "max PERIOD".
       char name[PATH_MAX + 32], text[64];
       std::snprintf(name, sizeof name, "%s/cpu.max", directory);

@@ -22,7 +22,8 @@ struct System {
 /// Read once, by the first caller. Cost then: some small files.
 const System& system() noexcept;
 
-/// Bytes that the process's cgroup still grants (memory.max, v2), SIZE_MAX without a limit. Cost: two small files.
+/// Bytes that the process's cgroups still grant (memory.max and memory.high of v2, memory.limit_in_bytes of v1),
+/// SIZE_MAX without a limit. What the kernel keeps of files counts as used. Cost: small files, four per directory.
 std::size_t memory_left() noexcept;
 
 /// Thousandths of a PU that the process's cgroups grant it (cpu.max, v2) as they were when first asked, INT64_MAX
