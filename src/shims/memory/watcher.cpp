@@ -808,7 +808,7 @@ double mib(std::size_t bytes) noexcept { return static_cast<double>(bytes) / (1 
     if (prices.known()) {
       std::fprintf(
           stderr, "  a huge page cost %.2f ms in the end, %s\n", static_cast<double>(prices.huge_ns()) * 1e-6,
-          prices.dear() ? "more than twice as much as small pages: none were asked for ahead" : "worth asking for");
+          prices.dear() ? "more than twice as much as small pages: no more are asked for ahead" : "worth asking for");
     }
   }
   if (found.nodes > 1) {
