@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "machine/topology/pages.hpp"
 #include "memory_peers.hpp"
 #include "smelt/array.hpp"
 #include "smelt/machine.hpp"
@@ -63,14 +64,11 @@ double contiguous_percent(const void* data) {
   return 100.0 * static_cast<double>(runs * run) / static_cast<double>(count);
 }
 
-/// In which pages the only array of the row lies: what random reads depend on.
+/// In which pages the array lies: what random reads depend on.
 void count_pages(benchmark::State& state, const void* data) {
-  std::ifstream rollup("/proc/self/smaps_rollup");
-  double huge_kib = 0;
-  for (std::string word; rollup >> word;) {
-    if (word == "AnonHugePages:") rollup >> huge_kib;
-  }
-  state.counters["huge_percent"] = 100 * huge_kib * 1024 / static_cast<double>(elements() * sizeof(std::uint64_t));
+  const std::size_t bytes = elements() * sizeof(std::uint64_t);
+  const auto huge = static_cast<double>(smelt::huge_bytes_in(data, bytes));
+  state.counters["huge_percent"] = 100 * huge / static_cast<double>(bytes);
   state.counters["contiguous_percent"] = contiguous_percent(data);
 }
 

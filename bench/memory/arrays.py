@@ -5,8 +5,9 @@
 
 Runs the rows of bench/google/memory_arrays.cpp (build/release/bin/question_memory_arrays), a group of them in one start:
 smelt's array and its peers by turns, in an order that is drawn each time. Ratios: median time of a peer over that of the
-array, above 1 is faster; the best peer that a bar is about decides. With --json, FILE gets all times. With --add, those in
-it of the same program count, and the group with the fewest goes on; --seconds ends it early.
+array, above 1 is faster; the best peer that a bar is about decides. With --json, FILE gets all times, and of random reads in
+which pages each array lay. With --add, times in it of the same program count, and the group with the fewest goes on; groups
+that are not asked for stay. --seconds ends it early.
 
 Exit status: 1 if a bar does not hold; else 0.
 """
@@ -68,14 +69,18 @@ def best(group, times):
     return peer, found[peer], limit
 
 
-def earlier_groups(arguments, program):
-    """Times and pages of earlier starts."""
-    if not arguments.add or not arguments.json or not arguments.json.exists():
-        return {}, {}
-    earlier = json.loads(arguments.json.read_text())
-    if earlier.get("program") != program:
-        raise SystemExit(f"{arguments.json}: of another build of the benchmark; without --add it is written anew")
-    return earlier["groups"], earlier["pages"]
+def earlier_document(arguments, wanted, program):
+    """What the file has of other groups, and of those wanted by this program."""
+    document = {"groups": {}, "pages": {}, "programs": {}}
+    if arguments.add and arguments.json and arguments.json.exists():
+        earlier = json.loads(arguments.json.read_text())
+        for group, own in earlier["programs"].items():
+            if group in wanted and own != program:
+                continue
+            for key in document:
+                if group in earlier[key]:
+                    document[key][group] = earlier[key][group]
+    return document
 
 
 def main():
@@ -90,10 +95,11 @@ def main():
     until = time.monotonic() + arguments.seconds
     program = arguments.build.resolve() / "bin/question_memory_arrays"
     identity = hashlib.sha256(program.read_bytes()).hexdigest()[:16]
-    groups, pages = earlier_groups(arguments, identity)
     wanted = [group for group in BARS if not arguments.only or group in arguments.only.split(",")]
     if not wanted:
         parser.error("--only: one of " + ", ".join(BARS))
+    document = earlier_document(arguments, wanted, identity)
+    groups, pages = document["groups"], document["pages"]
 
     def starts(group):
         return min(map(len, groups[group].values())) if group in groups else 0
@@ -106,10 +112,11 @@ def main():
             groups.setdefault(group, {}).setdefault(row, []).append(ms)
             if lay:
                 pages.setdefault(group, {}).setdefault(row, []).append(lay)
+        document["programs"][group] = identity
         if arguments.json:
-            document = {"benchmark": "memory-arrays", "machine": machine_name(), "commit": commit(), "mib": 1024,
-                        "program": identity, "groups": groups, "pages": {"of": PAGES, **pages}}
-            arguments.json.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
+            found = {"benchmark": "memory-arrays", "machine": machine_name(), "commit": commit(), "mib": 1024,
+                     "percent": PAGES, **document}
+            arguments.json.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     wrong = []
     for group, times in groups.items():
         peer, ratio, limit = best(group, times)
