@@ -469,6 +469,10 @@ TEST(ArrayOnRanks, EveryCacheHasItsReplica) {
   auto array = Array<int>::create(100, *communicator, one);
   ASSERT_TRUE(array);
   EXPECT_EQ(array->copies(), 1);
+  EXPECT_THAT(array->explain(), testing::Not(HasSubstr("cache")));
+  array = Array<int>::create(100, *communicator, with(Placement::replicated));
+  ASSERT_TRUE(array);
+  EXPECT_THAT(array->explain(), testing::Not(HasSubstr("cache")));
 }
 
 TEST(Array, WithoutACommunicatorEveryCacheOfTheMachineHasItsReplica) {

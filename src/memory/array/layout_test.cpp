@@ -327,6 +327,9 @@ TEST(Copies, AThreadUsesThatOfItsCache) {
   ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
   storage.layout.copy_of_pu.assign(static_cast<std::size_t>(pu) + 1, 7);
   EXPECT_EQ(storage.near_here(), 7);
+  storage.near_index = 0;  // the process has one of its own
+  EXPECT_EQ(storage.near_here(), 0);
+  storage.near_index = -1;
   storage.layout.copy_of_pu.back() = -1;
   EXPECT_EQ(storage.near_here(), storage.near(current_numa_node()));
   storage.layout.copy_of_pu.pop_back();
