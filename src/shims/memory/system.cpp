@@ -133,6 +133,22 @@ std::size_t bytes_in(const char* directory, const char* file, std::size_t otherw
   return std::strtoul(text, nullptr, 10);
 }
 
+/// Bytes of files that the kernel keeps for a group, and gives up when the group needs memory. `prefix` precedes the
+/// names in memory.stat.
+std::size_t file_cache(const char* directory, const char* prefix) noexcept {
+  char name[PATH_MAX + 32], text[4096];
+  std::snprintf(name, sizeof name, "%s/memory.stat", directory);
+  if (read_file(name, text, sizeof text) == 0) return 0;
+  std::size_t bytes = 0;
+  for (const char* kind : {"inactive_file ", "active_file "}) {
+    char key[32];
+    std::snprintf(key, sizeof key, "%s%s", prefix, kind);
+    const char* const at = std::strstr(text, key);
+    if (at != nullptr) bytes += std::strtoul(at + std::strlen(key), nullptr, 10);
+  }
+  return bytes;
+}
+
 /// The process's group and all above it.
 template <class Function>
 void for_each_group(const Hierarchy& hierarchy, const Function& look) noexcept {
@@ -163,19 +179,21 @@ const System& system() noexcept {
   return found;
 }
 
-std::size_t memory_left() noexcept {
+std::size_t memory_left(std::size_t enough) noexcept {
   std::size_t least = SIZE_MAX;
-  const auto take = [&least](const char* directory, const char* limit_file, const char* used_file) {
-    const std::size_t limit = bytes_in(directory, limit_file, SIZE_MAX);
+  const auto take = [&](const char* directory, std::size_t limit, const char* used_file, const char* prefix) {
     if (limit == SIZE_MAX) return;
-    const std::size_t used = bytes_in(directory, used_file, 0);
+    std::size_t used = bytes_in(directory, used_file, 0);
+    if (used > limit || limit - used < enough) used -= std::min(used, file_cache(directory, prefix));
     least = std::min(least, limit > used ? limit - used : 0);
   };
   for_each_group(v2_hierarchy(), [&take](const char* directory) {
-    for (const char* limit : {"memory.max", "memory.high"}) take(directory, limit, "memory.current");
+    const std::size_t most = bytes_in(directory, "memory.max", SIZE_MAX);
+    take(directory, std::min(most, bytes_in(directory, "memory.high", SIZE_MAX)), "memory.current", "\n");
   });
-  for_each_group(v1_memory_hierarchy(),
-                 [&take](const char* directory) { take(directory, "memory.limit_in_bytes", "memory.usage_in_bytes"); });
+  for_each_group(v1_memory_hierarchy(), [&take](const char* directory) {
+    take(directory, bytes_in(directory, "memory.limit_in_bytes", SIZE_MAX), "memory.usage_in_bytes", "\ntotal_");
+  });
   return least;
 }
 

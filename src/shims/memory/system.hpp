@@ -23,8 +23,9 @@ struct System {
 const System& system() noexcept;
 
 /// Bytes that the process's cgroups still grant (memory.max and memory.high of v2, memory.limit_in_bytes of v1),
-/// SIZE_MAX without a limit. What the kernel keeps of files counts as used. Cost: small files, four per directory.
-std::size_t memory_left() noexcept;
+/// SIZE_MAX without a limit. Below `enough` it is exact; above, what the kernel keeps of files counts as used. Cost:
+/// three small files per directory, a larger one where less than `enough` is left.
+std::size_t memory_left(std::size_t enough) noexcept;
 
 /// Thousandths of a PU that the process's cgroups grant it (cpu.max, v2) as they were when first asked, INT64_MAX
 /// without a limit.

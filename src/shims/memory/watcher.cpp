@@ -545,7 +545,8 @@ Change watch(Region& region) noexcept {
     if (filled) return Change::filled;
   }
   // Twice for a moment: the copy, and what is copied.
-  const bool collapsed = memory_left() > 2 * collapsed_at_once * found.huge_bytes && collapse_some(region);
+  const std::size_t both = 2 * collapsed_at_once * found.huge_bytes;
+  const bool collapsed = memory_left(both + 1) > both && collapse_some(region);
   return changed ? Change::much : collapsed ? Change::collapsed : Change::none;
 }
 
@@ -582,7 +583,7 @@ Change look() noexcept {
   Change changed = Change::none;
   const bool idle_pu = spare_pus.any();
   look_at_prices(idle_pu);
-  const std::size_t left = memory_left();
+  const std::size_t left = memory_left(scarce_bytes);
   for (auto& region : regions) {
     const Locked locked;  // for one region at a time: the program does not wait long
     spare = idle_pu;
@@ -693,7 +694,7 @@ void add(const void* memory, std::byte* begin, std::byte* end) noexcept {
   totals.bytes += bytes;
   if (found.mode == Mode::interleave && found.nodes > 1) interleave(*region);
   bool done = region->placed;
-  const std::size_t left = memory_left();
+  const std::size_t left = memory_left(std::max(scarce_bytes, 2 * bytes));
   scarce = left < scarce_bytes;
   region->limited = left / 2 < bytes;
   region->opened = region->limited || found.mode == Mode::huge;
