@@ -55,6 +55,11 @@ TEST(SharedArray, OneAddressAndOneContent) {
       auto array = Array<int>::create_shared(rank, "table", 100000, options);
       if (!array) return array.error().message;
       if (!array->same_address()) return "no common address";
+      const auto copies = placement == Placement::replicated ? array->copies() : 1;
+      if (array->copies() != copies) return "copies that nobody asked for";
+      if (const auto differs = same_everywhere(rank, static_cast<std::uint64_t>(array->copies())); !differs.empty()) {
+        return "the number of copies " + differs;
+      }
       if (const auto differs = same_everywhere(rank, reinterpret_cast<std::uint64_t>(array->data()));
           !differs.empty()) {
         return "its address " + differs;

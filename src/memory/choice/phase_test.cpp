@@ -188,6 +188,23 @@ TEST(Phase, WhatWasNotMeasuredIsEstimated) {
     EXPECT_TRUE(std::is_sorted((estimated.*list).rbegin(), (estimated.*list).rend()));
   }
   EXPECT_THAT(estimated.page_bytes, ElementsAre(pages[0], pages[1], pages[2]));
+  // The figures that stand in: of a usual server with two nodes in a package.
+  for (std::size_t m = 0; m < 3; ++m) {
+    const double latency_ns = std::vector<double>{95, 120, 150}[m];
+    EXPECT_DOUBLE_EQ(estimated.latency_ns(0, m), latency_ns);
+    EXPECT_DOUBLE_EQ(estimated.gather_ns(0, m), latency_ns / 10);
+    EXPECT_DOUBLE_EQ(estimated.read_gbs(0, m), 12 * 95 / latency_ns);
+    EXPECT_DOUBLE_EQ(estimated.read_all_gbs(0, m), m == 0 ? 60 : 24);
+  }
+  EXPECT_DOUBLE_EQ(estimated.interleaved_gbs, 96);
+  EXPECT_THAT(estimated.walk_ns, ElementsAre(30, 8, 2));
+  EXPECT_THAT(estimated.gather_walk_ns, ElementsAre(6, 1.5, 0.4));
+  EXPECT_THAT(estimated.reach_bytes, ElementsAre(1536.0 * 4096, 1536.0 * (2 << 20), 16.0 * (1 << 30)));
+  EXPECT_THAT(estimated.touch_ns_per_mib, ElementsAre(150e3, 60e3, 50e3));
+  for (const double gbs : {estimated.copy_memcpy_gbs, estimated.copy_nontemporal_gbs, estimated.copy_string_gbs}) {
+    EXPECT_DOUBLE_EQ(gbs, 6);
+  }
+  EXPECT_DOUBLE_EQ(estimated.copy_threads_gbs, 20);
   // A node of memory alone is in nobody's package.
   machine.numa_nodes.push_back({4, 1});
   EXPECT_EQ(memory_costs(machine).latency_ns(0, 4), estimated.latency_ns(0, 2));
