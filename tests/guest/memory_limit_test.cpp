@@ -1,5 +1,6 @@
-// Runs inside a virtual machine (run_guest.sh), whose kernel has control groups v2: memory.max and memory.high with
-// placed arrays, and with the preload library. Every worker is this program again, in a group of its own.
+// Runs inside a virtual machine (run_guest.sh), whose kernel has control groups v2: memory.max, memory.high and
+// cpuset.mems with placed arrays, and with the preload library. Every worker is this program again, in a group of its
+// own.
 #include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -124,10 +125,32 @@ int arrays() {
   return read_memory_view().limit_bytes + 8 * mib < limit ? 29 : 0;
 }
 
+/// Of the two nodes, the group may use the memory of the second.
+int arrays_on_node_1() {
+  if (read_memory_view().home_nodes() != std::vector<int>{1}) return 30;
+  ArrayOptions options;
+  for (const auto placement : {Placement::interleaved, Placement::replicated, Placement::partitioned, Placement::best,
+                               Placement::single_node}) {
+    for (const bool strict : {true, false}) {
+      options.placement = placement;
+      options.strict = strict;
+      const auto array = Array<char>::create(8 * mib, options);
+      if (!array || array->copies() != 1) return 31;
+      const auto where = array->where();
+      if (!where || where->nodes.size() != 1 || where->nodes[0].numa_node != 1) return 32;
+      if (where->nodes[0].bytes != 8 * mib) return 33;
+    }
+  }
+  options.numa_nodes = {0};
+  const auto elsewhere = Array<char>::create(8 * mib, options);
+  return !elsewhere && elsewhere.error().status == Status::invalid_argument ? 0 : 34;
+}
+
 const std::map<std::string, std::function<int()>> work = {{"dense", dense},
                                                           {"sparse", sparse},
                                                           {"sparse_parts_and_dense_ones", sparse_parts_and_dense_ones},
-                                                          {"arrays", arrays}};
+                                                          {"arrays", arrays},
+                                                          {"arrays_on_node_1", arrays_on_node_1}};
 
 // ---- groups ----------------------------------------------------------------------------------
 
@@ -154,11 +177,11 @@ struct Outcome {
 };
 
 /// `worker` in a group with that limit; `mode` of the preload library, or "" without it.
-Outcome run(const std::string& worker, const std::string& limit, std::size_t bytes, const std::string& mode) {
+Outcome run(const std::string& worker, const std::string& limit, std::uint64_t value, const std::string& mode) {
   static int made = 0;
   const auto group = groups / ("group" + std::to_string(made++));
   std::filesystem::create_directory(group);
-  write(group / limit, std::to_string(bytes));
+  write(group / limit, std::to_string(value));
   const pid_t child = fork();
   if (child == 0) {
     write(group / "cgroup.procs", "0");
@@ -226,6 +249,11 @@ TEST(MemoryLimit, NothingIsAddedWhereALimitIsNear) {
   }
 }
 
+TEST(MemoryLimit, ArraysStayOnTheNodesOfTheCpuset) {
+  const auto outcome = run("arrays_on_node_1", "cpuset.mems", 1, "");
+  EXPECT_EQ(outcome.status, 0) << shown(outcome);
+}
+
 /// The limit is that of the group above as well.
 TEST(MemoryLimit, ALimitFurtherUpHolds) {
   const auto above = groups / "above";
@@ -251,7 +279,7 @@ class Groups : public testing::Environment {
   void SetUp() override {
     std::ofstream("/sys/kernel/mm/transparent_hugepage/enabled") << "madvise";
     ASSERT_EQ(mount("none", groups.c_str(), "cgroup2", 0, nullptr), 0) << std::strerror(errno);
-    write(groups / "cgroup.subtree_control", "+memory");
+    write(groups / "cgroup.subtree_control", "+memory +cpuset");
   }
 };
 

@@ -107,6 +107,11 @@ TEST(SharedArray, ErrorsAreTheSameOnAllRanks) {
   expect_in_processes(2, [](Rank& rank) -> std::string {
     auto slash = Array<int>::create_shared(rank, "a/b", 10);
     if (slash || slash.error().status != Status::invalid_argument) return "a name with a slash";
+    for (const auto& name : {std::string(), std::string(101, 'x')}) {
+      auto array = Array<int>::create_shared(rank, name, 10);
+      if (array || array.error().status != Status::invalid_argument) return "a name of " + std::to_string(name.size());
+    }
+    if (!Array<int>::create_shared(rank, std::string(100, 'x'), 10)) return "no name of 100 characters";
     auto empty = Array<int>::create_shared(rank, "empty", 0);
     if (empty || empty.error().status != Status::invalid_argument) return "no elements";
     ArrayOptions options;
@@ -118,6 +123,13 @@ TEST(SharedArray, ErrorsAreTheSameOnAllRanks) {
     options.pages = PageSize::reserved_2mib;
     auto reserved = Array<int>::create_shared(rank, "reserved", 10, options);
     if (reserved || reserved.error().status != Status::not_supported) return "reserved pages";
+    options.pages = PageSize::reserved_1gib;
+    reserved = Array<int>::create_shared(rank, "reserved", 10, options);
+    if (reserved || reserved.error().status != Status::not_supported) return "reserved pages of 1 GiB";
+    options = {};
+    options.replica_per = ReplicaPer::cache;
+    auto caches = Array<int>::create_shared(rank, "caches", 10, options);
+    if (caches || caches.error().status != Status::not_supported) return "replicas per cache";
     auto good = Array<int>::create_shared(rank, "good", 10);  // the communicator still works
     return good ? "" : good.error().message;
   });
