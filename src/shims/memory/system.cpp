@@ -96,20 +96,25 @@ System find() noexcept {
   return found;
 }
 
+/// This runs on the program's stacks, some of which are small.
+constexpr std::size_t longest_directory = 1024, longest_name = longest_directory + 32;
+
 /// A hierarchy of control groups, and the process's own directory in it, "" without one.
 struct Hierarchy {
   const char* mount;
-  char directory[PATH_MAX];
+  char directory[longest_directory];
 };
 
 /// `line` precedes the group's path in /proc/self/cgroup.
 void find_group(Hierarchy& hierarchy, const char* line) noexcept {
-  char text[PATH_MAX];
+  char text[4 * longest_directory];
   if (read_file("/proc/self/cgroup", text, sizeof text) == 0) return;
   char* const path = std::strstr(text, line);
   if (path == nullptr) return;
   path[std::strcspn(path, "\n")] = '\0';
-  std::snprintf(hierarchy.directory, sizeof hierarchy.directory, "%s%s", hierarchy.mount, path + std::strlen(line) - 1);
+  const int length = std::snprintf(hierarchy.directory, sizeof hierarchy.directory, "%s%s", hierarchy.mount,
+                                   path + std::strlen(line) - 1);
+  if (length >= static_cast<int>(sizeof hierarchy.directory)) hierarchy.directory[0] = '\0';
 }
 
 const Hierarchy& v2_hierarchy() noexcept {
@@ -127,7 +132,7 @@ const Hierarchy& v1_memory_hierarchy() noexcept {
 }
 
 std::size_t bytes_in(const char* directory, const char* file, std::size_t otherwise) noexcept {
-  char name[PATH_MAX + 32], text[64];
+  char name[longest_name], text[64];
   std::snprintf(name, sizeof name, "%s/%s", directory, file);
   if (read_file(name, text, sizeof text) == 0 || text[0] < '0' || text[0] > '9') return otherwise;
   return std::strtoul(text, nullptr, 10);
@@ -136,7 +141,7 @@ std::size_t bytes_in(const char* directory, const char* file, std::size_t otherw
 /// Bytes of files that the kernel keeps for a group, and gives up when the group needs memory. `prefix` precedes the
 /// names in memory.stat.
 std::size_t file_cache(const char* directory, const char* prefix) noexcept {
-  char name[PATH_MAX + 32], text[4096];
+  char name[longest_name], text[2560];
   std::snprintf(name, sizeof name, "%s/memory.stat", directory);
   if (read_file(name, text, sizeof text) == 0) return 0;
   std::size_t bytes = 0;
@@ -152,7 +157,7 @@ std::size_t file_cache(const char* directory, const char* prefix) noexcept {
 /// The process's group and all above it.
 template <class Function>
 void for_each_group(const Hierarchy& hierarchy, const Function& look) noexcept {
-  char directory[PATH_MAX];
+  char directory[longest_directory];
   std::snprintf(directory, sizeof directory, "%s", hierarchy.directory);
   while (std::strlen(directory) >= std::strlen(hierarchy.mount)) {
     look(directory);
@@ -202,7 +207,7 @@ std::int64_t granted_millipus() noexcept {
     std::int64_t least = INT64_MAX;
     for_each_group(v2_hierarchy(), [&least](const char* directory) {
       // "QUOTA PERIOD" in microseconds, or "max PERIOD".
-      char name[PATH_MAX + 32], text[64];
+      char name[longest_name], text[64];
       std::snprintf(name, sizeof name, "%s/cpu.max", directory);
       if (read_file(name, text, sizeof text) == 0 || text[0] < '0' || text[0] > '9') return;
       char* end = nullptr;
