@@ -456,6 +456,7 @@ def memory_programs(machine):
 # Groups of bench/memory/arrays.py, and the peers that their bars are about.
 MEMORY_ARRAYS = {
     "dependent": ("dependent random reads", ("vector",)), "independent": ("independent random reads", ("vector",)),
+    "take": ("a list of places, read by `take()` and by a loop", ("vector",)),
     "sum": ("sum in order", ("vector",)), "fill": ("fill, all PUs", ("std_fill", "threads", "openmp")),
     "copy": ("copy, all PUs", ("memcpy", "threads", "openmp")), "allocate": ("allocated, touched, given back", ("malloc_memset",)),
     "first": ("the same, the first time in a process", ("malloc_memset",))}

@@ -1,5 +1,5 @@
-// Question: what do smelt's arrays gain over std::vector and malloc: random reads, dependent and independent; reading in
-// order; filling, copying; allocating and touching?
+// Question: what do smelt's arrays gain over std::vector and malloc: random reads, dependent, independent, and of a list
+// of places; reading in order; filling, copying; allocating and touching?
 // Method: one array of SMELT_BENCH_MIB MiB (default 1024) per row; threads: one for reads, as many as there are PUs for
 // fill, copy and allocation, and for the peers' threads and OpenMP. bench/memory/arrays.py runs the rows of a group by
 // turns, in an order that is drawn each time, and keeps the times. Other allocators (libnuma, hwloc, memkind, mimalloc,
@@ -12,12 +12,15 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "machine/topology/pages.hpp"
 #include "memory_peers.hpp"
 #include "smelt/array.hpp"
 #include "smelt/machine.hpp"
@@ -41,6 +44,34 @@ smelt::Array<std::uint64_t> new_array() {
 
 std::vector<std::uint64_t> new_vector() { return std::vector<std::uint64_t>(elements()); }
 
+/// The share of pages in runs of four that begin at a multiple of four and follow each other in physical memory, which
+/// some processors keep in one TLB entry; -1 without the right to know (CAP_SYS_ADMIN).
+double contiguous_percent(const void* data) {
+  const std::size_t count = elements() * sizeof(std::uint64_t) / 4096;
+  std::ifstream pagemap("/proc/self/pagemap", std::ios::binary);
+  std::vector<std::uint64_t> entries(count);
+  pagemap.seekg(static_cast<std::streamoff>(reinterpret_cast<std::uintptr_t>(data) / 4096 * 8));
+  pagemap.read(reinterpret_cast<char*>(entries.data()), static_cast<std::streamsize>(count * 8));
+  constexpr std::uint64_t frame_bits = (std::uint64_t{1} << 55) - 1, run = 4;
+  std::size_t runs = 0;
+  for (std::size_t i = 0; i + run <= count; i += run) {
+    const std::uint64_t first = entries[i] & frame_bits;
+    if (first == 0) return -1;
+    bool follows = first % run == 0;
+    for (std::size_t k = 1; k < run; ++k) follows = follows && (entries[i + k] & frame_bits) == first + k;
+    runs += follows;
+  }
+  return 100.0 * static_cast<double>(runs * run) / static_cast<double>(count);
+}
+
+/// In which pages the array lies: what random reads depend on.
+void count_pages(benchmark::State& state, const void* data) {
+  const std::size_t bytes = elements() * sizeof(std::uint64_t);
+  const auto huge = static_cast<double>(smelt::huge_bytes_in(data, bytes));
+  state.counters["huge_percent"] = 100 * huge / static_cast<double>(bytes);
+  state.counters["contiguous_percent"] = contiguous_percent(data);
+}
+
 std::uint64_t next(std::uint64_t state) { return state * 6364136223846793005u + 1442695040888963407u; }
 
 /// The next place depends on what was loaded, which is 0.
@@ -52,6 +83,7 @@ void read_dependently(benchmark::State& state, const std::uint64_t* data) {
     for (int i = 0; i < loads; ++i) at = next(at + data[(at >> 30) & mask]);
     benchmark::DoNotOptimize(at);
   }
+  count_pages(state, data);
   state.SetItemsProcessed(state.iterations() * loads);
 }
 
@@ -72,6 +104,7 @@ void read_independently(benchmark::State& state, const std::uint64_t* data) {
     }
     benchmark::DoNotOptimize(sum);
   }
+  count_pages(state, data);
   state.SetItemsProcessed(state.iterations() * loads);
 }
 
@@ -79,6 +112,47 @@ template <auto make>
 void independent_reads(benchmark::State& state) {
   const auto array = make();
   read_independently(state, array.data());
+}
+
+/// Random places, as a list of edges or of rows has them, and where their elements go.
+struct Places {
+  std::vector<std::uint64_t> at, to;
+};
+
+Places new_places() {
+  constexpr std::size_t count = 1'000'000;
+  Places places{std::vector<std::uint64_t>(count), std::vector<std::uint64_t>(count)};
+  std::uint64_t state = 777;
+  for (auto& place : places.at) {
+    place = (state >> 30) & (elements() - 1);
+    state = next(state);
+  }
+  return places;
+}
+
+void take_from_array(benchmark::State& state) {
+  const auto array = new_array();
+  auto places = new_places();
+  for (auto _ : state) {
+    array.take(std::span<const std::uint64_t>(places.at), std::span(places.to));
+    benchmark::DoNotOptimize(places.to.data());
+  }
+  count_pages(state, array.data());
+}
+
+template <std::size_t ahead>
+void take_from_vector(benchmark::State& state) {
+  const auto vector = new_vector();
+  auto places = new_places();
+  const std::size_t count = places.at.size();
+  for (auto _ : state) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (ahead > 0) __builtin_prefetch(&vector[places.at[std::min(i + ahead, count - 1)]]);
+      places.to[i] = vector[places.at[i]];
+    }
+    benchmark::DoNotOptimize(places.to.data());
+  }
+  count_pages(state, vector.data());
 }
 
 template <auto make>
@@ -243,6 +317,9 @@ BENCHMARK(dependent_reads<new_array>)->Name("dependent/array")->Unit(benchmark::
 BENCHMARK(dependent_reads<new_vector>)->Name("dependent/vector")->Unit(benchmark::kMillisecond);
 BENCHMARK(independent_reads<new_array>)->Name("independent/array")->Unit(benchmark::kMillisecond);
 BENCHMARK(independent_reads<new_vector>)->Name("independent/vector")->Unit(benchmark::kMillisecond);
+BENCHMARK(take_from_array)->Name("take/array")->Unit(benchmark::kMillisecond);
+BENCHMARK(take_from_vector<0>)->Name("take/vector")->Unit(benchmark::kMillisecond);
+BENCHMARK(take_from_vector<64>)->Name("take/vector_ahead")->Unit(benchmark::kMillisecond);
 BENCHMARK(sum_in_order<new_array>)->Name("sum/array")->Unit(benchmark::kMillisecond);
 BENCHMARK(sum_in_order<new_vector>)->Name("sum/vector")->Unit(benchmark::kMillisecond);
 BENCHMARK(fill_array)->Name("fill/array")->Unit(benchmark::kMillisecond)->UseRealTime();

@@ -5,8 +5,9 @@
 
 Runs the rows of bench/google/memory_arrays.cpp (build/release/bin/question_memory_arrays), a group of them in one start:
 smelt's array and its peers by turns, in an order that is drawn each time. Ratios: median time of a peer over that of the
-array, above 1 is faster; the best peer that a bar is about decides. With --json, FILE gets all times. With --add, those in
-it of the same program count, and the group with the fewest goes on; --seconds ends it early.
+array, above 1 is faster; the best peer that a bar is about decides. With --json, FILE gets all times, and of random reads in
+which pages each array lay. With --add, times in it of the same program count, and the group with the fewest goes on; groups
+that are not asked for stay. --seconds ends it early.
 
 Exit status: 1 if a bar does not hold; else 0.
 """
@@ -31,24 +32,27 @@ from programs import ROOT, commit, machine_name, noise  # noqa: E402
 BARS = {
     "dependent": (1.4, ("vector",)),
     "independent": (1.15, ("vector",)),
+    "take": (1.15, ("vector",)),
     "sum": (0.99, ("vector",)),
     "fill": (0.98, ("std_fill", "threads", "openmp")),
     "copy": (0.98, ("memcpy", "threads", "openmp")),
     "allocate": (1 / 0.7, ("malloc_memset",)),
     "first": (0.0, ("malloc_memset",)),  # no bar: in a virtual machine it waits for the host
 }
+# Per cent of an array in huge pages, and in small ones that follow each other in physical memory.
+PAGES = ("huge_percent", "contiguous_percent")
 # jemalloc needs room for its thread-local memory where it is loaded late.
 ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=20000"}
 
 
 def take(program, group):
-    """{row: milliseconds} of one start."""
+    """{row: its milliseconds, and where counted, in which pages its memory lay} of one start."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         subprocess.run([program, f"--benchmark_filter=^{group}/", "--benchmark_enable_random_interleaving=true",
                         "--benchmark_min_time=0.2", f"--benchmark_out={out.name}", "--benchmark_out_format=json"],
                        env=dict(os.environ, **ENVIRONMENT), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         rows = json.loads(pathlib.Path(out.name).read_text())["benchmarks"]
-    return {row["name"].split("/")[1]: row["real_time"] for row in rows}
+    return {row["name"].split("/")[1]: (row["real_time"], [round(row[key], 1) for key in PAGES if key in row]) for row in rows}
 
 
 def ratios(times):
@@ -65,13 +69,18 @@ def best(group, times):
     return peer, found[peer], limit
 
 
-def earlier_groups(arguments, program):
-    if not arguments.add or not arguments.json or not arguments.json.exists():
-        return {}
-    earlier = json.loads(arguments.json.read_text())
-    if earlier.get("program") != program:
-        raise SystemExit(f"{arguments.json}: of another build of the benchmark; without --add it is written anew")
-    return earlier["groups"]
+def earlier_document(arguments, wanted, program):
+    """What the file has of other groups, and of those wanted by this program."""
+    document = {"groups": {}, "pages": {}, "programs": {}}
+    if arguments.add and arguments.json and arguments.json.exists():
+        earlier = json.loads(arguments.json.read_text())
+        for group, own in earlier["programs"].items():
+            if group in wanted and own != program:
+                continue
+            for key in document:
+                if group in earlier[key]:
+                    document[key][group] = earlier[key][group]
+    return document
 
 
 def main():
@@ -86,10 +95,11 @@ def main():
     until = time.monotonic() + arguments.seconds
     program = arguments.build.resolve() / "bin/question_memory_arrays"
     identity = hashlib.sha256(program.read_bytes()).hexdigest()[:16]
-    groups = earlier_groups(arguments, identity)
     wanted = [group for group in BARS if not arguments.only or group in arguments.only.split(",")]
     if not wanted:
         parser.error("--only: one of " + ", ".join(BARS))
+    document = earlier_document(arguments, wanted, identity)
+    groups, pages = document["groups"], document["pages"]
 
     def starts(group):
         return min(map(len, groups[group].values())) if group in groups else 0
@@ -98,12 +108,15 @@ def main():
         group = min(wanted, key=starts)
         if starts(group) >= arguments.starts:
             break
-        for row, ms in take(str(program), group).items():
+        for row, (ms, lay) in take(str(program), group).items():
             groups.setdefault(group, {}).setdefault(row, []).append(ms)
+            if lay:
+                pages.setdefault(group, {}).setdefault(row, []).append(lay)
+        document["programs"][group] = identity
         if arguments.json:
-            document = {"benchmark": "memory-arrays", "machine": machine_name(), "commit": commit(), "mib": 1024,
-                        "program": identity, "groups": groups}
-            arguments.json.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
+            found = {"benchmark": "memory-arrays", "machine": machine_name(), "commit": commit(), "mib": 1024,
+                     "percent": PAGES, **document}
+            arguments.json.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     wrong = []
     for group, times in groups.items():
         peer, ratio, limit = best(group, times)

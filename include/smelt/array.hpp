@@ -285,6 +285,23 @@ class Array {
   std::span<T> local() noexcept { return {reinterpret_cast<T*>(block_.local()), size()}; }
   std::span<const T> local() const noexcept { return {reinterpret_cast<const T*>(block_.local()), size()}; }
 
+  /// to[i] = local()[indices[i]], for random places in an array that is larger than the caches: places are requested
+  /// ahead, so that more reads overlap than in the plain loop. Requirements: to.size() == indices.size(), no overlap;
+  /// each index is below size().
+  template <class Index>
+  void take(std::span<const Index> indices, std::span<T> to) const noexcept {
+    static_assert(std::is_integral_v<Index>);
+    assert(to.size() == indices.size());
+    constexpr std::size_t ahead = 64;  // reads: more than a processor has under way by itself
+    const T* const from = local().data();
+    const std::size_t count = indices.size(), requested = count > ahead ? count - ahead : 0;
+    for (std::size_t i = 0; i < requested; ++i) {
+      __builtin_prefetch(from + indices[i + ahead]);
+      to[i] = from[indices[i]];
+    }
+    for (std::size_t i = requested; i < count; ++i) to[i] = from[indices[i]];
+  }
+
   /// Copies: 1, or for replicas one per NUMA node or last-level cache.
   int copies() const noexcept { return block_.copies(); }
   std::span<T> copy(int index) noexcept { return {reinterpret_cast<T*>(block_.copy(index)), size()}; }

@@ -154,6 +154,23 @@ TEST(Errors, DamagedPlansAreNamed) {
   expect_one_line(smelt({"simulate", "-m", two_packages(), "--plan", "-"}, "[1,"), 1, "not JSON");
 }
 
+TEST(Errors, FilesOfArraysSayWhatIsWrongWhere) {
+  const auto told = [](const std::string& top, const std::string& array) {
+    const std::string file = "{" + top + "\"arrays\": [{\"elements\": 10" + array + "}]}";
+    return smelt({"explain", "memory", scratch_file("arrays.json", file), "-m", two_packages()});
+  };
+  EXPECT_EQ(told("\"threads\": 3, ", ", \"element_bytes\": 8").exit_code, 0);
+  expect_one_line(told("\"thread\": 3, ", ""), 1, "arrays.json: thread: no such key; did you mean 'threads'?");
+  expect_one_line(told("\"threads\": 2.5, ", ""), 1, "threads: must be a whole number");
+  expect_one_line(told("\"threads\": 1000001, ", ""), 1, "threads: must be 0 to 1000000");
+  expect_one_line(told("", ", \"element_bytes\": 0"), 1, "arrays[0]: elements and element_bytes must be 1 or more");
+  expect_one_line(told("", ", \"element_bytes\": 1.5"), 1, "arrays[0].element_bytes: must be a whole number");
+  expect_one_line(told("", ", \"element_bytes\": 1000000000000000000"), 1, "must be at most 2^60");
+  expect_one_line(told("", ", \"acces\": \"random\""), 1, "arrays[0].acces: no such key; did you mean 'access'?");
+  expect_one_line(told("", ", \"access\": \"zigzag\""), 1, "'zigzag' must be one of");
+  expect_one_line(told("", ", \"phases\": -1"), 1, "arrays[0].phases: must be 0 to 1e18");
+}
+
 TEST(Errors, ALostReaderIsNoError) {
   const Call call = shell("$SMELT show " + two_packages() +
                           " --json 2>&1 >/dev/null | head -c 1; "

@@ -1,4 +1,5 @@
 // What the page on placed arrays shows in C++, as a program.
+#include <cstdint>
 #include <cstdio>
 #include <smelt/array.hpp>
 #include <smelt/communicator.hpp>
@@ -17,6 +18,12 @@ void allocate() {
   if (!array) std::puts(array.error().message.c_str());
   double* values = array->data();
   values[n - 1] = 1.0;
+
+  std::vector<std::uint32_t> rows(1000);  // which elements
+  std::vector<double> found(rows.size());
+  rows[7] = n - 1;
+  array->take(std::span<const std::uint32_t>(rows), std::span<double>(found));  // found[i] = local()[rows[i]]
+  expect(found[7] == 1.0, "what was taken is what lies there");
 }
 
 void loop() {

@@ -391,13 +391,30 @@ TEST(MemoryGuest, PagesAreMadeResidentOnANode) {
   }
 }
 
+/// The nodes of the pages of an allocation of which this thread fills the first `touched` bytes, slowly, and of what is
+/// filled ahead meanwhile; negative for pages that are not there.
+std::vector<int> nodes_after_filling(std::size_t bytes, std::size_t touched) {
+  auto* const memory = static_cast<char*>(std::malloc(bytes));
+  EXPECT_NE(memory, nullptr);
+  for (std::size_t at = 0; at < touched; at += 4096) {
+    memory[at] = 1;
+    if (at % (2 * mib) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const auto page = (reinterpret_cast<std::uintptr_t>(memory) + 4095) / 4096 * 4096;
+  const auto nodes = pages_of(reinterpret_cast<void*>(page), bytes - 4096);
+  std::free(memory);
+  return nodes;
+}
+
 /// What the library makes resident ahead of a thread lies where the thread's own first touch would have put it: the
 /// library's thread runs on the first node, the one that fills memory on the second.
 TEST(Shim, PagesFilledAheadLieOnTheNodeOfTheThreadThatFills) {
   const char* mode = std::getenv("SMELT_MEMORY");
   if (mode == nullptr || std::string(mode) != "auto") GTEST_SKIP() << "without the preload library";
   ASSERT_GE(homes().size(), 2u);
-  constexpr std::size_t bytes = 160 * mib, touched = 14 * mib;
+  // In the middle of a block. What is there two blocks further on, nobody but the library has made so.
+  constexpr std::size_t bytes = 160 * mib, touched = 13 * mib, ahead = touched + 4 * mib;
   run_on_node(homes()[0], [] {
     // The library's thread starts here, and stays.
     auto* const first = static_cast<volatile char*>(std::malloc(16 * mib));
@@ -406,26 +423,16 @@ TEST(Shim, PagesFilledAheadLieOnTheNodeOfTheThreadThatFills) {
     std::free(const_cast<char*>(first));
   });
   run_on_node(homes()[1], [] {
-    auto* const memory = static_cast<char*>(std::malloc(bytes));
-    ASSERT_NE(memory, nullptr);
-    for (std::size_t at = 0; at < touched; at += 4096) {
-      memory[at] = 1;
-      if (at % (2 * mib) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    bool filled = false;
+    // The library does so when a processor is idle: not always at the first attempt.
+    for (int attempt = 0; attempt < 10 && !filled; ++attempt) {
+      const auto nodes = nodes_after_filling(bytes, touched);
+      for (std::size_t i = 0; i < nodes.size(); ++i) {
+        ASSERT_TRUE(nodes[i] < 0 || nodes[i] == homes()[1]) << "page " << i << " on node " << nodes[i];
+      }
+      filled = std::any_of(nodes.begin() + ahead / 4096, nodes.end(), [](int node) { return node >= 0; });
     }
-    const auto page = (reinterpret_cast<std::uintptr_t>(memory) + 4095) / 4096 * 4096;
-    std::vector<int> nodes;
-    std::size_t resident = 0;
-    // Whether something is filled ahead depends on how busy the virtual machine is.
-    for (int i = 0; i < 20 && resident <= touched + mib; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      nodes = pages_of(reinterpret_cast<void*>(page), bytes - 4096);
-      resident =
-          4096 * static_cast<std::size_t>(std::count_if(nodes.begin(), nodes.end(), [](int n) { return n >= 0; }));
-    }
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      ASSERT_TRUE(nodes[i] < 0 || nodes[i] == homes()[1]) << "page " << i << " on node " << nodes[i];
-    }
-    std::free(memory);
+    EXPECT_TRUE(filled) << "nothing was filled ahead of the thread";
   });
 }
 

@@ -20,21 +20,36 @@ struct MemoryQuestion {
   PlacementOptions options{};
 };
 
-/// A value of an entry. A Failure names the entry and key if the value has another type.
+/// A value of an entry. A Failure names it if the value has another type: `prefix` and the key.
 template <class T>
-T value_at(const Json& entry, const char* key, T otherwise, const std::string& where) {
+T value_at(const Json& entry, const char* key, T otherwise, const std::string& prefix) {
   const auto found = entry.find(key);
   if (found == entry.end()) return otherwise;
   if constexpr (std::is_same_v<T, bool>) {
-    if (!found->is_boolean()) fail("{}.{}: must be true or false", where, key);
+    if (!found->is_boolean()) fail("{}{}: must be true or false", prefix, key);
   } else if constexpr (std::is_same_v<T, std::string>) {
-    if (!found->is_string()) fail("{}.{}: must be a string", where, key);
+    if (!found->is_string()) fail("{}{}: must be a string", prefix, key);
   } else {
-    if (!found->is_number()) fail("{}.{}: must be a number", where, key);
+    if (!found->is_number()) fail("{}{}: must be a number", prefix, key);
     const double value = found->template get<double>();
-    if (!(value >= 0.0 && value <= 1e18)) fail("{}.{}: must be 0 to 1e18", where, key);
+    if (!(value >= 0.0 && value <= 1e18)) fail("{}{}: must be 0 to 1e18", prefix, key);
   }
   return found->template get<T>();
+}
+
+/// A whole number.
+std::uint64_t count_at(const Json& entry, const char* key, double otherwise, const std::string& prefix) {
+  const double value = value_at(entry, key, otherwise, prefix);
+  if (value != std::floor(value)) fail("{}{}: must be a whole number", prefix, key);
+  return static_cast<std::uint64_t>(value);
+}
+
+void check_keys(const Json& entry, const std::vector<std::string>& known, const std::string& prefix) {
+  for (const auto& [key, value] : entry.items()) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      fail("{}{}: no such key{} (one of {})", prefix, key, suggestion(key, known), fmt::join(known, ", "));
+    }
+  }
 }
 
 AccessPattern parse_access(const std::string& text, const std::string& where) {
@@ -53,24 +68,21 @@ ArrayUse parse_use(const Json& entry, const std::string& where) {
   static const std::vector<std::string> known = {"name",       "elements",    "element_bytes",     "access",
                                                  "loop_index", "read_only",   "reads_per_element", "writes_per_element",
                                                  "phases",     "stride_bytes"};
-  for (const auto& [key, value] : entry.items()) {
-    if (std::find(known.begin(), known.end(), key) == known.end()) {
-      fail("{}.{}: no such key{} (one of {})", where, key, suggestion(key, known), fmt::join(known, ", "));
-    }
-  }
+  const std::string prefix = where + ".";
+  check_keys(entry, known, prefix);
   AccessHints hints;
-  hints.access = parse_access(value_at<std::string>(entry, "access", "unknown", where), where);
-  hints.loop_index = value_at(entry, "loop_index", false, where);
-  hints.read_only = value_at(entry, "read_only", false, where);
-  hints.reads_per_element = value_at(entry, "reads_per_element", 1.0, where);
-  hints.writes_per_element = value_at(entry, "writes_per_element", 0.0, where);
-  hints.phases = value_at(entry, "phases", 1.0, where);
-  hints.stride_bytes = static_cast<std::size_t>(value_at(entry, "stride_bytes", 0.0, where));
-  const double elements = value_at(entry, "elements", 0.0, where), bytes = value_at(entry, "element_bytes", 8.0, where);
-  if (elements < 1 || bytes < 1 || elements * bytes > 1e18)
-    fail("{}: elements and element_bytes must be 1 or more", where);
-  return use_of(value_at<std::string>(entry, "name", where, where), static_cast<std::uint64_t>(elements),
-                static_cast<std::uint64_t>(bytes), hints);
+  hints.access = parse_access(value_at<std::string>(entry, "access", "unknown", prefix), where);
+  hints.loop_index = value_at(entry, "loop_index", false, prefix);
+  hints.read_only = value_at(entry, "read_only", false, prefix);
+  hints.reads_per_element = value_at(entry, "reads_per_element", 1.0, prefix);
+  hints.writes_per_element = value_at(entry, "writes_per_element", 0.0, prefix);
+  hints.phases = value_at(entry, "phases", 1.0, prefix);
+  hints.stride_bytes = count_at(entry, "stride_bytes", 0.0, prefix);
+  const auto elements = count_at(entry, "elements", 0.0, prefix), bytes = count_at(entry, "element_bytes", 8.0, prefix);
+  if (elements < 1 || bytes < 1) fail("{}: elements and element_bytes must be 1 or more", where);
+  constexpr std::uint64_t most_bytes = std::uint64_t{1} << 60;
+  if (elements > most_bytes / bytes) fail("{}: elements times element_bytes must be at most 2^60", where);
+  return use_of(value_at<std::string>(entry, "name", where, prefix), elements, bytes, hints);
 }
 
 MemoryQuestion parse_question(const std::string& file) {
@@ -79,9 +91,14 @@ MemoryQuestion parse_question(const std::string& file) {
   const auto arrays = document.find("arrays");
   if (arrays == document.end() || !arrays->is_array() || arrays->empty())
     fail("{}: arrays: must be a list of arrays", file);
+  const std::string prefix = file + ": ";
+  check_keys(document, {"arrays", "threads", "reserved_pages"}, prefix);
   MemoryQuestion question;
-  question.options.threads = static_cast<int>(std::min(1e6, value_at(document, "threads", 0.0, file)));
-  question.options.reserved_pages = value_at(document, "reserved_pages", false, file);
+  constexpr std::uint64_t most_threads = 1'000'000;
+  const auto threads = count_at(document, "threads", 0.0, prefix);
+  if (threads > most_threads) fail("{}threads: must be 0 to {}", prefix, most_threads);
+  question.options.threads = static_cast<int>(threads);
+  question.options.reserved_pages = value_at(document, "reserved_pages", false, prefix);
   for (std::size_t i = 0; i < arrays->size(); ++i) {
     question.arrays.push_back(parse_use((*arrays)[i], fmt::format("{}: arrays[{}]", file, i)));
   }

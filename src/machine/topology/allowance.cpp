@@ -174,17 +174,33 @@ std::optional<double> bytes_in(const fs::path& file) {
   return text ? parse_number(trimmed(*text)) : std::nullopt;
 }
 
+/// Bytes of files that the kernel keeps for a group, and gives up when the group needs memory.
+double file_cache(const fs::path& directory, bool unified) {
+  const auto text = read_small_file(directory / "memory.stat");
+  if (!text) return 0.0;
+  double bytes = 0.0;
+  for (const auto line : split(*text, '\n')) {
+    for (const std::string_view key : {"inactive_file ", "active_file "}) {
+      const std::string name = (unified ? "" : "total_") + std::string(key);
+      if (line.starts_with(name)) bytes += parse_number(trimmed(line.substr(name.size()))).value_or(0.0);
+    }
+  }
+  return bytes;
+}
+
 /// The bytes that the limits of a group leave beyond its use.
 std::uint64_t memory_left(const fs::path& directory, bool unified) {
   constexpr double no_limit = 0x1p62;  // v1 writes a huge number
-  const auto used = bytes_in(directory / (unified ? "memory.current" : "memory.usage_in_bytes")).value_or(0.0);
-  double left = no_limit;
+  double limit = no_limit;
   for (const char* name : {"memory.max", "memory.high", "memory.limit_in_bytes"}) {
     const bool of_v1 = std::string_view(name) == "memory.limit_in_bytes";
     if (of_v1 == unified) continue;
-    if (const auto limit = bytes_in(directory / name)) left = std::min(left, std::max(0.0, *limit - used));
+    limit = std::min(limit, bytes_in(directory / name).value_or(no_limit));
   }
-  return left >= no_limit ? UINT64_MAX : static_cast<std::uint64_t>(left);
+  if (limit >= no_limit) return UINT64_MAX;
+  const auto used = bytes_in(directory / (unified ? "memory.current" : "memory.usage_in_bytes")).value_or(0.0);
+  const double needed = std::max(0.0, used - file_cache(directory, unified));
+  return static_cast<std::uint64_t>(std::max(0.0, limit - needed));
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ struct CgroupLimits {
 CgroupLimits read_cgroup_limits(const std::filesystem::path& root);
 
 /// Bytes of memory that the cgroups of the same process still grant. For its group and each group above: the smallest
-/// of memory.max, memory.high (v2) or memory.limit_in_bytes (v1), minus the memory in use. UINT64_MAX without a limit.
+/// of memory.max, memory.high (v2) or memory.limit_in_bytes (v1), minus the memory in use, of
+/// which the kernel's copies of files are no part. UINT64_MAX without a limit.
 std::uint64_t read_memory_limit(const std::filesystem::path& root);
 
 }  // namespace smelt

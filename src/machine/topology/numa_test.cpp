@@ -80,6 +80,29 @@ TEST_F(NumaFiles, TheCgroupsLimitExcludesMemoryInUse) {
   EXPECT_EQ(read_memory_limit(root_), UINT64_MAX);
 }
 
+TEST_F(NumaFiles, WhatTheKernelKeepsOfFilesIsNotInUse) {
+  write("proc/self/cgroup", "0::/job\n");
+  write("proc/self/mountinfo", "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  write("sys/fs/cgroup/job/memory.max", "3000000\n");
+  write("sys/fs/cgroup/job/memory.current", "2900000\n");
+  write("sys/fs/cgroup/job/memory.stat",
+        "anon 100\nfile 2000000\nshmem 500\ninactive_anon 5\nactive_anon 7\ninactive_file 1200000\n"
+        "active_file 700000\nunevictable 3\nworkingset_refault_file 9999999\n");
+  EXPECT_EQ(read_memory_limit(root_), 2000000u);
+  write("sys/fs/cgroup/job/memory.stat", "inactive_file 9000000\n");  // more than is in use: it changes meanwhile
+  EXPECT_EQ(read_memory_limit(root_), 3000000u);
+}
+
+TEST_F(NumaFiles, TheSameOfTheFirstVersion) {
+  write("proc/self/cgroup", "4:memory:/job\n");
+  write("proc/self/mountinfo", "30 20 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+  write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "3000000\n");
+  write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "2900000\n");
+  write("sys/fs/cgroup/memory/job/memory.stat",
+        "inactive_file 1\nactive_file 2\ntotal_inactive_file 1200000\ntotal_active_file 700000\n");
+  EXPECT_EQ(read_memory_limit(root_), 2000000u);
+}
+
 TEST(Numa, ThisMachineHasMemory) {
   const auto view = read_memory_view();
   ASSERT_FALSE(view.nodes.empty());

@@ -62,6 +62,32 @@ TEST(Array, AllPagesArePresentAndWhereReportsThem) {
   EXPECT_FALSE(array->where(7));
 }
 
+TEST(Array, WhereCountsTheLastPageAsFarAsItIsUsed) {
+  auto array = Array<char>::create(2 * 4096 + 100, with(Placement::single_node, PageSize::base));
+  ASSERT_TRUE(array);
+  const auto where = array->where(0);
+  ASSERT_TRUE(where) << where.error().message;
+  ASSERT_EQ(where->nodes.size(), 1u);
+  EXPECT_EQ(where->nodes.front().bytes, 2u * 4096 + 100);
+  for (const int copy : {-1, 1}) {
+    const auto other = array->where(copy);
+    ASSERT_FALSE(other);
+    EXPECT_EQ(other.error().status, Status::invalid_argument);
+  }
+}
+
+TEST(Array, NamesOfPageSizesReadBack) {
+  for (const auto size :
+       {PageSize::best, PageSize::base, PageSize::huge, PageSize::reserved_2mib, PageSize::reserved_1gib}) {
+    const auto parsed = parse_page_size(to_string(size));
+    ASSERT_TRUE(parsed);
+    EXPECT_EQ(*parsed, size);
+  }
+  const auto unknown = parse_page_size("tiny");
+  ASSERT_FALSE(unknown);
+  EXPECT_THAT(unknown.error().message, HasSubstr("one of best, base, huge, reserved_2mib, reserved_1gib)"));
+}
+
 TEST(Array, FirstTouchLeavesPagesToTheProgram) {
   if (memory::home_nodes().size() == 1 && !Array<char>::create(4096)->where())
     GTEST_SKIP() << "move_pages is forbidden here";
@@ -146,6 +172,33 @@ TEST(Array, ViewsAreRowMajor) {
   EXPECT_EQ(view.extent(1), 3u);
   view(0, 1, 0) = -1;
   EXPECT_EQ((*array)[4], -1);
+}
+
+template <class Index>
+void expect_taken(const Array<std::uint32_t>& array) {
+  for (const std::size_t count : {0u, 1u, 63u, 64u, 65u, 1000u}) {
+    std::vector<Index> indices(count);
+    std::vector<std::uint32_t> expected(count), taken(count + 1, 5);
+    for (std::size_t i = 0; i < count; ++i) {
+      indices[i] = static_cast<Index>(i * 7919 % array.size());
+      expected[i] = array[static_cast<std::size_t>(indices[i])];
+    }
+    expected.push_back(5);
+    array.take(std::span<const Index>(indices), std::span(taken).first(count));
+    EXPECT_EQ(taken, expected);
+  }
+}
+
+TEST(Array, TakenAreTheElementsAtThosePlaces) {
+  for (const auto placement : {Placement::interleaved, Placement::replicated}) {
+    auto array = Array<std::uint32_t>::create(100'003, with(placement));
+    ASSERT_TRUE(array);
+    std::vector<std::uint32_t> values(array->size());
+    std::iota(values.begin(), values.end(), 100u);
+    array->copy_from(values);
+    expect_taken<int>(*array);
+    expect_taken<std::uint64_t>(*array);
+  }
 }
 
 TEST(Array, PartsTileTheArray) {
@@ -368,36 +421,80 @@ TEST(ArrayOnRanks, PublishAndSyncAndAccumulate) {
 }
 
 // Several copies on one node stand for copies on several nodes. The merging code does not distinguish these.
-TEST(ArrayOnRanks, AllCopiesTakePart) {
-  auto communicator = two_ranks();
+struct Triple {
+  int values[3];
+};
+
+Reduction sum_of_triples() {
+  const auto add = [](void* into, const void* from, std::size_t count, void*) {
+    for (std::size_t i = 0; i < count; ++i) {
+      for (int k = 0; k < 3; ++k)
+        static_cast<Triple*>(into)[i].values[k] += static_cast<const Triple*>(from)[i].values[k];
+    }
+  };
+  return {.element_bytes = sizeof(Triple), .combine = add};
+}
+
+memory::Block several_copies(std::size_t copies, std::size_t count) {
   const auto view = read_memory_view();
   memory::Layout layout;
-  layout.count = 3001;
-  layout.element_bytes = sizeof(int);
+  layout.count = count;
+  layout.element_bytes = sizeof(Triple);
   layout.placement = Placement::writable_replicas;
   layout.name = "several";
-  layout.nodes = std::vector<int>(3, view.home_nodes().front());
+  layout.nodes = std::vector<int>(copies, view.home_nodes().front());
   layout.cuts = {0};
   layout.part_nodes = {layout.nodes.front()};
   auto storage = memory::Storage::create(layout, view);
-  ASSERT_TRUE(storage) << storage.error().message;
-  ASSERT_EQ((*storage)->copies.size(), 3u);
-  memory::Block block(*std::move(storage));
-  const auto at = [&](int copy, std::size_t i) -> int& { return reinterpret_cast<int*>(block.copy(copy))[i]; };
-  for (int copy = 0; copy < 3; ++copy) {
-    for (std::size_t i = 0; i < 3001; ++i) at(copy, i) = static_cast<int>(i) * (copy + 1);
-  }
-  ASSERT_TRUE(communicator.run([&](Rank& rank) { EXPECT_EQ(block.sync(rank, sum<int>()), Status::ok); }));
-  for (int copy = 0; copy < 3; ++copy) {
-    for (std::size_t i = 0; i < 3001; ++i) ASSERT_EQ(at(copy, i), static_cast<int>(i) * 6);
-  }
-  ASSERT_TRUE(communicator.run([&](Rank& rank) {
-    if (rank.rank() == 0) reinterpret_cast<int*>(block.local())[5] = -1;
-    EXPECT_EQ(block.publish(rank, rank.rank() == 0 ? IndexRange{5, 6} : IndexRange{}), Status::ok);
-  }));
-  for (int copy = 0; copy < 3; ++copy) {
-    EXPECT_EQ(at(copy, 5), -1);
-    EXPECT_EQ(at(copy, 6), 36);
+  EXPECT_TRUE(storage) << storage.error().message;
+  EXPECT_EQ((*storage)->copies.size(), copies);
+  return memory::Block(*std::move(storage));
+}
+
+Triple& at(const memory::Block& block, int copy, std::size_t i) {
+  return reinterpret_cast<Triple*>(block.copy(copy))[i];
+}
+
+TEST(ArrayOnRanks, AllCopiesTakePart) {
+  auto communicator = two_ranks();
+  constexpr std::size_t count = 10'007;  // several blocks, and some elements more
+  for (const std::size_t used : {std::size_t{1}, std::size_t{7}, count}) {
+    memory::Block block = several_copies(3, used), total = several_copies(2, used);
+    EXPECT_THAT(block.explain(), HasSubstr(", 3 copies, "));
+    EXPECT_THAT(block.explain(), testing::ContainsRegex("on NUMA node ([0-9]+),[0-9]+,[0-9]+, "));
+    for (int copy = 0; copy < 3; ++copy) {
+      for (std::size_t i = 0; i < used; ++i) {
+        for (int k = 0; k < 3; ++k) at(block, copy, i).values[k] = static_cast<int>(i) * (copy + 1) + k;
+      }
+    }
+    ASSERT_TRUE(communicator.run([&](Rank& rank) { EXPECT_EQ(block.sync(rank, sum_of_triples()), Status::ok); }));
+    const auto expect_all = [&](const memory::Block& each, int copies, auto value) {
+      for (int copy = 0; copy < copies; ++copy) {
+        for (std::size_t i = 0; i < used; ++i) {
+          for (int k = 0; k < 3; ++k) ASSERT_EQ(at(each, copy, i).values[k], value(static_cast<int>(i), k)) << copy;
+        }
+      }
+    };
+    expect_all(block, 3, [](int i, int k) { return 6 * i + 3 * k; });
+    const Triple identity = {{5, 6, 7}};
+    const auto fill = [](std::byte* to, std::size_t bytes, const void* value, std::size_t) {
+      std::fill_n(reinterpret_cast<Triple*>(to), bytes / sizeof(Triple), *static_cast<const Triple*>(value));
+    };
+    ASSERT_TRUE(communicator.run([&](Rank& rank) {
+      EXPECT_EQ(block.accumulate_into(rank, sum_of_triples(), &identity, fill, total), Status::ok);
+    }));
+    expect_all(total, 2, [](int i, int k) { return 3 * (6 * i + 3 * k); });
+    expect_all(block, 3, [](int, int k) { return 5 + k; });
+    ASSERT_TRUE(communicator.run([&](Rank& rank) {
+      if (rank.rank() == 0) reinterpret_cast<Triple*>(block.local())[used - 1].values[2] = -1;
+      EXPECT_EQ(block.publish(rank, rank.rank() == 0 ? IndexRange{used - 1, used} : IndexRange{}), Status::ok);
+      EXPECT_EQ(block.publish(rank, {1, 0}), Status::invalid_argument);
+      EXPECT_EQ(block.publish(rank, {0, used + 1}), Status::invalid_argument);
+    }));
+    for (int copy = 0; copy < 3; ++copy) {
+      EXPECT_EQ(at(block, copy, used - 1).values[2], -1);
+      EXPECT_EQ(at(block, copy, used - 1).values[1], 6);
+    }
   }
 }
 
@@ -442,6 +539,10 @@ TEST(ArrayOnRanks, EveryCacheHasItsReplica) {
   auto array = Array<int>::create(100, *communicator, one);
   ASSERT_TRUE(array);
   EXPECT_EQ(array->copies(), 1);
+  EXPECT_THAT(array->explain(), testing::Not(HasSubstr("cache")));
+  array = Array<int>::create(100, *communicator, with(Placement::replicated));
+  ASSERT_TRUE(array);
+  EXPECT_THAT(array->explain(), testing::Not(HasSubstr("cache")));
 }
 
 TEST(Array, WithoutACommunicatorEveryCacheOfTheMachineHasItsReplica) {
@@ -466,6 +567,14 @@ TEST(ArrayOnRanks, FramesPerThreadAndPerNode) {
   const int total = sums->combine(
       0, [](int so_far, const std::vector<int>& each) { return std::accumulate(each.begin(), each.end(), so_far); });
   EXPECT_EQ(total, 1 + 10 + 1 + 11);
+  struct Large {
+    char bytes[5000];
+  };
+  const auto large = PerThread<Large>::create(communicator);
+  ASSERT_TRUE(large);
+  const auto place = [&](int rank) { return reinterpret_cast<std::uintptr_t>(&(*large)[rank]); };
+  EXPECT_EQ(place(1) - place(0), 8192u);
+  EXPECT_EQ(place(0) % 4096, 0u);
   auto nodes = PerNode<int>::create(4);
   ASSERT_TRUE(nodes);
   nodes->local() += 1;
@@ -473,6 +582,44 @@ TEST(ArrayOnRanks, FramesPerThreadAndPerNode) {
 }
 
 // ---- containers ---------------------------------------------------------------------------
+
+/// Passes on, and counts.
+class Counting : public std::pmr::memory_resource {
+ public:
+  int given = 0, taken = 0;
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    ++given;
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
+    ++taken;
+    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+  }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+};
+
+TEST(Resource, SmallAndOddRequestsGoUpstream) {
+  Counting upstream;
+  auto resource = MemoryResource::create({}, 10'000, &upstream);
+  ASSERT_TRUE(resource);
+  struct Request {
+    std::size_t bytes, alignment;
+    bool upstream;
+  };
+  int expected = 0;
+  for (const auto& [bytes, alignment, goes_up] :
+       {Request{9'999, 16, true}, {10'000, 16, false}, {10'000, 4096, false}, {10'000, 8192, true}}) {
+    expected += goes_up;
+    void* const memory = (*resource)->allocate(bytes, alignment);
+    EXPECT_EQ(upstream.given, expected) << bytes << " " << alignment;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % alignment, 0u);
+    std::memset(memory, 1, bytes);
+    (*resource)->deallocate(memory, bytes, alignment);
+    EXPECT_EQ(upstream.taken, expected);
+  }
+}
 
 TEST(Resource, LargeRequestsGetPagesOfTheirOwn) {
   auto resource = MemoryResource::create(with(Placement::interleaved), mib);

@@ -15,14 +15,13 @@ Slots::~Slots() = default;
 
 Result<Slots> Slots::create(const std::vector<int>& numa_nodes, std::size_t slot_bytes) {
   const auto page_bytes = static_cast<std::size_t>(read_page_support().base_bytes);
-  const auto view = read_memory_view();
   Slots slots;
   slots.size_ = static_cast<int>(numa_nodes.size());
   slots.stride_ = (slot_bytes + page_bytes - 1) / page_bytes * page_bytes;
   auto pages = PageMapping::map(slots.stride_ * numa_nodes.size(), PageKind::base, page_bytes);
   if (!pages) return pages.error();
   slots.data_ = pages->data();
-  for (int i = 0; i < slots.size_ && view.nodes.size() > 1; ++i) {
+  for (int i = 0; i < slots.size_; ++i) {
     // If the kernel refuses, the slot is only farther away.
     (void)set_node_policy(slots.slot(i), slots.stride_, numa_nodes[static_cast<std::size_t>(i)]);
   }

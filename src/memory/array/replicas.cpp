@@ -20,13 +20,8 @@ constexpr std::size_t share_unit_bytes = 64;
 constexpr std::size_t block_bytes =
     16u << 10;  ///< a block stays in the first-level cache while all copies are combined
 
-struct Share {
-  std::size_t first_byte = 0;
-  std::size_t last_byte = 0;
-};
-
-/// Whole elements and whole lines if there are enough of them.
-Share share_of(const Layout& layout, int rank, int ranks) {
+/// A rank's bytes: whole elements, and whole lines if there are enough of them.
+IndexRange share_of(const Layout& layout, int rank, int ranks) {
   const std::size_t unit = std::lcm(layout.element_bytes, share_unit_bytes), size = layout.size_bytes();
   const auto units =
       static_part((size + unit - 1) / unit, static_cast<std::size_t>(rank), static_cast<std::size_t>(ranks));
@@ -35,10 +30,10 @@ Share share_of(const Layout& layout, int rank, int ranks) {
 
 /// Calls visit(offset, bytes) for blocks of whole elements.
 template <class Visit>
-void for_blocks(const Layout& layout, const Share& share, const Visit& visit) {
+void for_blocks(const Layout& layout, IndexRange share, const Visit& visit) {
   const std::size_t step = std::max<std::size_t>(1, block_bytes / layout.element_bytes) * layout.element_bytes;
-  for (std::size_t at = share.first_byte; at < share.last_byte; at += step) {
-    visit(at, std::min(step, share.last_byte - at));
+  for (std::size_t at = share.first; at < share.last; at += step) {
+    visit(at, std::min(step, share.last - at));
   }
 }
 

@@ -55,6 +55,11 @@ TEST(SharedArray, OneAddressAndOneContent) {
       auto array = Array<int>::create_shared(rank, "table", 100000, options);
       if (!array) return array.error().message;
       if (!array->same_address()) return "no common address";
+      const auto copies = placement == Placement::replicated ? array->copies() : 1;
+      if (array->copies() != copies) return "copies that nobody asked for";
+      if (const auto differs = same_everywhere(rank, static_cast<std::uint64_t>(array->copies())); !differs.empty()) {
+        return "the number of copies " + differs;
+      }
       if (const auto differs = same_everywhere(rank, reinterpret_cast<std::uint64_t>(array->data()));
           !differs.empty()) {
         return "its address " + differs;
@@ -98,10 +103,43 @@ TEST(SharedArray, ProcessesWhoseAddressSpacesDifferFindAnAddress) {
   });
 }
 
+TEST(SharedArray, WhereTheNextAddressesAreTakenOthersAreTried) {
+  expect_in_processes(2, [](Rank& rank) -> std::string {
+    constexpr std::size_t bytes = std::size_t{1} << 20, taken_bytes = 40 * bytes, room = 16 * bytes;
+    const auto map = [](void* wanted, std::size_t size, int flags) {
+      return mmap(wanted, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    };
+    // What the kernel would give rank 0 next is in use in rank 1, and the other way round.
+    std::uint64_t next = 0;
+    if (rank.rank() == 1) {
+      map(nullptr, taken_bytes, 0);
+      void* const place = map(nullptr, bytes, 0);
+      munmap(place, bytes);
+      next = reinterpret_cast<std::uint64_t>(place);
+    }
+    rank.broadcast(&next, sizeof next, 1);
+    int taken = 1;
+    if (rank.rank() == 0) {
+      void* const wanted = reinterpret_cast<void*>(next + bytes - room);
+      taken = map(wanted, room, MAP_FIXED_NOREPLACE) == wanted;
+    }
+    rank.broadcast(&taken, sizeof taken, 0);
+    if (taken == 0) return "";  // in use already, by something else
+    auto array = Array<char>::create_shared(rank, "elsewhere", bytes);
+    if (!array) return array.error().message;
+    return array->same_address() ? "" : "no common address";
+  });
+}
+
 TEST(SharedArray, ErrorsAreTheSameOnAllRanks) {
   expect_in_processes(2, [](Rank& rank) -> std::string {
     auto slash = Array<int>::create_shared(rank, "a/b", 10);
     if (slash || slash.error().status != Status::invalid_argument) return "a name with a slash";
+    for (const auto& name : {std::string(), std::string(101, 'x')}) {
+      auto array = Array<int>::create_shared(rank, name, 10);
+      if (array || array.error().status != Status::invalid_argument) return "a name of " + std::to_string(name.size());
+    }
+    if (!Array<int>::create_shared(rank, std::string(100, 'x'), 10)) return "no name of 100 characters";
     auto empty = Array<int>::create_shared(rank, "empty", 0);
     if (empty || empty.error().status != Status::invalid_argument) return "no elements";
     ArrayOptions options;
@@ -113,6 +151,13 @@ TEST(SharedArray, ErrorsAreTheSameOnAllRanks) {
     options.pages = PageSize::reserved_2mib;
     auto reserved = Array<int>::create_shared(rank, "reserved", 10, options);
     if (reserved || reserved.error().status != Status::not_supported) return "reserved pages";
+    options.pages = PageSize::reserved_1gib;
+    reserved = Array<int>::create_shared(rank, "reserved", 10, options);
+    if (reserved || reserved.error().status != Status::not_supported) return "reserved pages of 1 GiB";
+    options = {};
+    options.replica_per = ReplicaPer::cache;
+    auto caches = Array<int>::create_shared(rank, "caches", 10, options);
+    if (caches || caches.error().status != Status::not_supported) return "replicas per cache";
     auto good = Array<int>::create_shared(rank, "good", 10);  // the communicator still works
     return good ? "" : good.error().message;
   });

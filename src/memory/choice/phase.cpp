@@ -82,9 +82,9 @@ void add_accesses(const Platform& platform, const ArrayUse& use, const Placement
 
 double replica_ns(const Platform& platform, const ArrayUse& use, const PlacementCandidate& placed) {
   const bool replicas = placed.placement == Placement::replicated || placed.placement == Placement::writable_replicas;
-  if (!replicas || platform.link_gbs <= 0.0) return 0.0;
+  if (!replicas || platform.link_gbs <= 0.0) return 0.0;  // no link: one node
   const double others = static_cast<double>(platform.homes.size() - 1);
-  const double making_bytes = others > 0 ? static_cast<double>(use.size_bytes) / std::max(1.0, use.phases) : 0.0;
+  const double making_bytes = static_cast<double>(use.size_bytes) / std::max(1.0, use.phases);
   return (use.written_bytes * others + making_bytes) / platform.link_gbs;
 }
 

@@ -54,7 +54,6 @@ inline Machine published_machine(const Published& published) {
   set(costs.read_all_gbs, published.all_gbs);
   set(costs.write_all_gbs, published.all_gbs);
   costs.page_bytes = {kib4, mib2, gib1};
-  costs.walk_ns = {30, 8, 2};
   costs.gather_walk_ns = {14, 2, 0.5};
   costs.reach_bytes = {0, 0, 0};
   costs.touch_ns_per_mib = {1, 1, 1};

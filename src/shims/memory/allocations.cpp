@@ -1,6 +1,7 @@
 // What allocates and gives back memory: malloc and its relatives, and mmap. Every call goes to the original, and its
 // result to the program as it is; of large ones the watcher is told.
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -56,22 +57,37 @@ bool is_plain(int protection, int flags) noexcept {
          (protection & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE) && (protection & PROT_EXEC) == 0;
 }
 
+/// The object that defines the function at this address. Null if it is but a stub: programs at fixed addresses that
+/// take the address of a function have one under its name.
+void* object_of(void* function) noexcept {
+  Dl_info found = {};
+  void* entry = nullptr;
+  if (function == nullptr || dladdr1(function, &found, &entry, RTLD_DL_SYMENT) == 0) return nullptr;
+  const auto* const symbol = static_cast<const ElfW(Sym)*>(entry);
+  return symbol != nullptr && symbol->st_shndx == SHN_UNDEF ? nullptr : found.dli_fbase;
+}
+
+/// Whether the program's allocations come here, as far as the functions are not stubs.
+bool serves_program() noexcept {
+  const void* const own = object_of(reinterpret_cast<void*>(&is_plain));
+  bool known = false;
+  for (const char* name : {"malloc", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign"}) {
+    const void* const object = object_of(dlsym(RTLD_DEFAULT, name));
+    if (object != nullptr && object != own) return false;
+    known |= object != nullptr;
+  }
+  return known;
+}
+
 /// Whether malloc is the C library's. Other allocators manage their pages themselves: nothing is to be changed then,
 /// not of their mappings either.
 bool own_allocator() noexcept {
   static constinit std::atomic<int> known{0};  // 1: yes, 2: no
   int value = known.load(std::memory_order_relaxed);
   if (value != 0) return value == 1;
-  Dl_info first = {}, of_libc = {};
-  void* const after_this = dlsym(RTLD_NEXT, "malloc");
-  void* const program = dlsym(RTLD_DEFAULT, "malloc");
-  void* const libc = dlsym(RTLD_NEXT, "gnu_get_libc_version");
-  Dl_info of_program = {}, own = {};
-  const bool ours = dladdr(program, &of_program) != 0 && dladdr(reinterpret_cast<void*>(&is_plain), &own) != 0 &&
-                    of_program.dli_fbase == own.dli_fbase;
-  const bool same =
-      dladdr(after_this, &first) != 0 && dladdr(libc, &of_libc) != 0 && first.dli_fbase == of_libc.dli_fbase;
-  value = ours && same ? 1 : 2;
+  const void* const next = object_of(dlsym(RTLD_NEXT, "malloc"));
+  const bool of_libc = next != nullptr && next == object_of(dlsym(RTLD_NEXT, "gnu_get_libc_version"));
+  value = of_libc && serves_program() ? 1 : 2;
   known.store(value, std::memory_order_relaxed);
   return value == 1;
 }

@@ -12,7 +12,7 @@
 namespace smelt::shims::memory {
 namespace {
 
-constexpr char limit_directory[] = "/sys/fs/cgroup";
+constexpr char v2_mount[] = "/sys/fs/cgroup", v1_memory_mount[] = "/sys/fs/cgroup/memory";
 
 Mode mode_from_environment() noexcept {
   const char* const value = std::getenv("SMELT_MEMORY");
@@ -96,34 +96,70 @@ System find() noexcept {
   return found;
 }
 
-/// The process's own directory of the v2 hierarchy, or "".
-const char* cgroup_directory() noexcept {
-  static char directory[PATH_MAX];
-  static const bool known = [] {
-    static char text[PATH_MAX];
-    if (read_file("/proc/self/cgroup", text, sizeof text) == 0) return false;
-    char* const path = std::strstr(text, "0::/");
-    if (path == nullptr) return false;
-    path[std::strcspn(path, "\n")] = '\0';
-    std::snprintf(directory, sizeof directory, "%s%s", limit_directory, path + 3);
-    return true;
-  }();
-  return known ? directory : "";
+/// This runs on the program's stacks, some of which are small.
+constexpr std::size_t longest_directory = 1024, longest_name = longest_directory + 32;
+
+/// A hierarchy of control groups, and the process's own directory in it, "" without one.
+struct Hierarchy {
+  const char* mount;
+  char directory[longest_directory];
+};
+
+/// `line` precedes the group's path in /proc/self/cgroup.
+void find_group(Hierarchy& hierarchy, const char* line) noexcept {
+  char text[4 * longest_directory];
+  if (read_file("/proc/self/cgroup", text, sizeof text) == 0) return;
+  char* const path = std::strstr(text, line);
+  if (path == nullptr) return;
+  path[std::strcspn(path, "\n")] = '\0';
+  const int length = std::snprintf(hierarchy.directory, sizeof hierarchy.directory, "%s%s", hierarchy.mount,
+                                   path + std::strlen(line) - 1);
+  if (length >= static_cast<int>(sizeof hierarchy.directory)) hierarchy.directory[0] = '\0';
+}
+
+const Hierarchy& v2_hierarchy() noexcept {
+  static Hierarchy hierarchy = {v2_mount, {}};
+  static const bool found = (find_group(hierarchy, "0::/"), true);
+  (void)found;
+  return hierarchy;
+}
+
+const Hierarchy& v1_memory_hierarchy() noexcept {
+  static Hierarchy hierarchy = {v1_memory_mount, {}};
+  static const bool found = (find_group(hierarchy, ":memory:/"), true);
+  (void)found;
+  return hierarchy;
 }
 
 std::size_t bytes_in(const char* directory, const char* file, std::size_t otherwise) noexcept {
-  char name[PATH_MAX + 32], text[64];
+  char name[longest_name], text[64];
   std::snprintf(name, sizeof name, "%s/%s", directory, file);
   if (read_file(name, text, sizeof text) == 0 || text[0] < '0' || text[0] > '9') return otherwise;
   return std::strtoul(text, nullptr, 10);
 }
 
+/// Bytes of files that the kernel keeps for a group, and gives up when the group needs memory. `prefix` precedes the
+/// names in memory.stat.
+std::size_t file_cache(const char* directory, const char* prefix) noexcept {
+  char name[longest_name], text[2560];
+  std::snprintf(name, sizeof name, "%s/memory.stat", directory);
+  if (read_file(name, text, sizeof text) == 0) return 0;
+  std::size_t bytes = 0;
+  for (const char* kind : {"inactive_file ", "active_file "}) {
+    char key[32];
+    std::snprintf(key, sizeof key, "%s%s", prefix, kind);
+    const char* const at = std::strstr(text, key);
+    if (at != nullptr) bytes += std::strtoul(at + std::strlen(key), nullptr, 10);
+  }
+  return bytes;
+}
+
 /// The process's group and all above it.
 template <class Function>
-void for_each_cgroup(const Function& look) noexcept {
-  char directory[PATH_MAX];
-  std::snprintf(directory, sizeof directory, "%s", cgroup_directory());
-  while (std::strlen(directory) >= sizeof limit_directory - 1) {
+void for_each_group(const Hierarchy& hierarchy, const Function& look) noexcept {
+  char directory[longest_directory];
+  std::snprintf(directory, sizeof directory, "%s", hierarchy.directory);
+  while (std::strlen(directory) >= std::strlen(hierarchy.mount)) {
     look(directory);
     char* const slash = std::strrchr(directory, '/');
     if (slash == nullptr) break;
@@ -148,13 +184,20 @@ const System& system() noexcept {
   return found;
 }
 
-std::size_t memory_left() noexcept {
+std::size_t memory_left(std::size_t enough) noexcept {
   std::size_t least = SIZE_MAX;
-  for_each_cgroup([&least](const char* directory) {
-    const std::size_t limit = bytes_in(directory, "memory.max", SIZE_MAX);
+  const auto take = [&](const char* directory, std::size_t limit, const char* used_file, const char* prefix) {
     if (limit == SIZE_MAX) return;
-    const std::size_t used = bytes_in(directory, "memory.current", 0);
+    std::size_t used = bytes_in(directory, used_file, 0);
+    if (used > limit || limit - used < enough) used -= std::min(used, file_cache(directory, prefix));
     least = std::min(least, limit > used ? limit - used : 0);
+  };
+  for_each_group(v2_hierarchy(), [&take](const char* directory) {
+    const std::size_t most = bytes_in(directory, "memory.max", SIZE_MAX);
+    take(directory, std::min(most, bytes_in(directory, "memory.high", SIZE_MAX)), "memory.current", "\n");
+  });
+  for_each_group(v1_memory_hierarchy(), [&take](const char* directory) {
+    take(directory, bytes_in(directory, "memory.limit_in_bytes", SIZE_MAX), "memory.usage_in_bytes", "\ntotal_");
   });
   return least;
 }
@@ -162,9 +205,9 @@ std::size_t memory_left() noexcept {
 std::int64_t granted_millipus() noexcept {
   static const std::int64_t granted = [] {
     std::int64_t least = INT64_MAX;
-    for_each_cgroup([&least](const char* directory) {
+    for_each_group(v2_hierarchy(), [&least](const char* directory) {
       // "QUOTA PERIOD" in microseconds, or "max PERIOD".
-      char name[PATH_MAX + 32], text[64];
+      char name[longest_name], text[64];
       std::snprintf(name, sizeof name, "%s/cpu.max", directory);
       if (read_file(name, text, sizeof text) == 0 || text[0] < '0' || text[0] > '9') return;
       char* end = nullptr;

@@ -22,8 +22,10 @@ struct System {
 /// Read once, by the first caller. Cost then: some small files.
 const System& system() noexcept;
 
-/// Bytes that the process's cgroup still grants (memory.max, v2), SIZE_MAX without a limit. Cost: two small files.
-std::size_t memory_left() noexcept;
+/// Bytes that the process's cgroups still grant (memory.max and memory.high of v2, memory.limit_in_bytes of v1),
+/// SIZE_MAX without a limit. Below `enough` it is exact; above, what the kernel keeps of files counts as used. Cost:
+/// three small files per directory, a larger one where less than `enough` is left.
+std::size_t memory_left(std::size_t enough) noexcept;
 
 /// Thousandths of a PU that the process's cgroups grant it (cpu.max, v2) as they were when first asked, INT64_MAX
 /// without a limit.

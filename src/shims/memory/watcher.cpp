@@ -52,6 +52,7 @@ constexpr std::int64_t fill_ns = 1'000'000;            ///< at a time: what the 
 constexpr std::int64_t price_ns = 20'000'000;          ///< between two pages that are filled to see what they cost
 constexpr std::int64_t dear_ns = 1'000'000'000;        ///< after which prices are looked at again
 constexpr int looked_at_once = 32;                     ///< blocks
+constexpr std::size_t scarce_bytes = 4 * trust_bytes;  ///< below so much of the cgroup's limit, nothing is trusted
 constexpr int most_block_pages = 512;
 constexpr std::size_t most_blocks = 16384;  ///< of a region whose blocks are collapsed one by one
 constexpr long fill_wait_us = 250, first_wait_us = 2000, collapse_wait_us = 20'000, longest_wait_us = 200'000;
@@ -112,7 +113,8 @@ constinit Totals totals = {};
 constinit std::int64_t collapse_ns = 0, begun_ns = 0;
 constinit SparePus spare_pus;
 constinit PagePrices prices;
-constinit bool spare = false;  ///< a PU was idle when this look began
+constinit bool spare = false;   ///< a PU was idle when this look began
+constinit bool scarce = false;  ///< the cgroup's limit left little memory when that was looked at last
 /// Stands for the heap that ends at the program break.
 constexpr char break_name = 0;
 const void* const break_heap = &break_name;
@@ -270,7 +272,7 @@ void collapse_block(Region& region, std::byte* block) noexcept {
 
 /// The next window of a stripe, as large as trust, the region's end and other stripes allow. Whether there is one.
 bool open_window(Region& region, int index) noexcept {
-  if (prices.dear()) return false;
+  if (prices.dear() || scarce) return false;
   const std::size_t huge_bytes = system().huge_bytes;
   WindowSequence& stripe = region.stripes[index];
   std::byte* limit = region.end;
@@ -317,8 +319,8 @@ void open_first(Region& region) noexcept {
   open_windows(region, 0);
 }
 
-/// Huge pages have become dear: what the program has not touched of a window gets small pages. Bytes of huge pages that
-/// are there; they count as trusted as long as the allocation lives.
+/// Huge pages have become dear, or memory scarce: what the program has not touched of a window gets small pages. Bytes
+/// of huge pages that are there; they count as trusted as long as the allocation lives.
 std::size_t close_window(Region& region, Window& window) noexcept {
   const std::size_t huge_bytes = system().huge_bytes;
   std::size_t unproven = 0;
@@ -379,7 +381,7 @@ bool is_there(std::byte* page) noexcept {
 
 bool may_fill(Window& window) noexcept {
   if (window.fill == MayFill::unknown) {
-    window.fill = memory_left() > 4 * trust_bytes && !has_userfaultfd() ? MayFill::yes : MayFill::no;
+    window.fill = !has_userfaultfd() ? MayFill::yes : MayFill::no;
   }
   return window.fill == MayFill::yes;
 }
@@ -441,7 +443,7 @@ bool look_for_stripe(Region& region) noexcept {
   const std::size_t huge_bytes = system().huge_bytes;
   WindowSequence* const stripe = std::find_if(std::begin(region.stripes), std::end(region.stripes),
                                               [](const WindowSequence& each) { return each.begin == nullptr; });
-  if (region.limited || prices.dear()) return false;
+  if (region.limited || prices.dear() || scarce) return false;
   if (stripe == std::end(region.stripes) || trust_in_use + huge_bytes > trust_bytes) return false;
   const std::size_t blocks = size_of(region.begin, region.end) / huge_bytes;
   const std::size_t count = std::min<std::size_t>(blocks, samples);
@@ -538,12 +540,13 @@ Change watch(Region& region) noexcept {
     if (!region.opened && prices.known() && !prices.dear()) open_first(region);
     changed |= look_at_windows(region);
     changed |= look_for_stripe(region);
-    const bool filled = fill_ahead(region);
-    if (prices.dear()) close_windows(region);
+    const bool filled = !scarce && fill_ahead(region);
+    if (prices.dear() || scarce) close_windows(region);
     if (filled) return Change::filled;
   }
   // Twice for a moment: the copy, and what is copied.
-  const bool collapsed = memory_left() > 2 * collapsed_at_once * found.huge_bytes && collapse_some(region);
+  const std::size_t both = 2 * collapsed_at_once * found.huge_bytes;
+  const bool collapsed = memory_left(both + 1) > both && collapse_some(region);
   return changed ? Change::much : collapsed ? Change::collapsed : Change::none;
 }
 
@@ -580,9 +583,11 @@ Change look() noexcept {
   Change changed = Change::none;
   const bool idle_pu = spare_pus.any();
   look_at_prices(idle_pu);
+  const std::size_t left = memory_left(scarce_bytes);
   for (auto& region : regions) {
     const Locked locked;  // for one region at a time: the program does not wait long
     spare = idle_pu;
+    scarce = left < scarce_bytes;
     if (region.allocation != nullptr) changed = std::max(changed, watch(region));
   }
   return changed;
@@ -689,7 +694,9 @@ void add(const void* memory, std::byte* begin, std::byte* end) noexcept {
   totals.bytes += bytes;
   if (found.mode == Mode::interleave && found.nodes > 1) interleave(*region);
   bool done = region->placed;
-  region->limited = memory_left() / 2 < bytes;
+  const std::size_t left = memory_left(std::max(scarce_bytes, 2 * bytes));
+  scarce = left < scarce_bytes;
+  region->limited = left / 2 < bytes;
   region->opened = region->limited || found.mode == Mode::huge;
   if (found.asks_for_huge && !region->limited) {
     if (found.mode == Mode::huge) {
@@ -802,7 +809,7 @@ double mib(std::size_t bytes) noexcept { return static_cast<double>(bytes) / (1 
     if (prices.known()) {
       std::fprintf(
           stderr, "  a huge page cost %.2f ms in the end, %s\n", static_cast<double>(prices.huge_ns()) * 1e-6,
-          prices.dear() ? "more than twice as much as small pages: none were asked for ahead" : "worth asking for");
+          prices.dear() ? "more than twice as much as small pages: no more are asked for ahead" : "worth asking for");
     }
   }
   if (found.nodes > 1) {
